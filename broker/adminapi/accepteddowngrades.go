@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/store"
@@ -17,12 +17,12 @@ import (
 
 type acceptDowngradeInput struct {
 	DecommissionInput
-	Body resource.DowngradeAccept
+	Body api.DowngradeAccept
 }
 
 // acceptDowngrade is an operator's word that a disk will do to which less was done than
 // was asked for: one that the run's last certificate names. It is on the run's next one.
-func (a *API) acceptDowngrade(ctx context.Context, in *acceptDowngradeInput) (*resource.DowngradeAccepted, error) {
+func (a *API) acceptDowngrade(ctx context.Context, in *acceptDowngradeInput) (*api.DowngradeAccepted, error) {
 	r, err := a.run(ctx, turnsOver, in.Decommission)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (a *API) acceptDowngrade(ctx context.Context, in *acceptDowngradeInput) (*r
 			RunID: r.ID, NodeID: nodeOf(r), CertificateID: seen, Device: d.Device, Asked: string(d.Asked), Did: string(d.Did), Reason: reason,
 		})
 		if err == nil {
-			return &resource.DowngradeAccepted{
+			return &api.DowngradeAccepted{
 				DecommissionID: kept.RunID, NodeID: kept.NodeID, CertificateID: kept.CertificateID, Device: kept.Device, Asked: kept.Asked, Did: kept.Did,
 				AcceptedBy: kept.By, Reason: kept.Reason, AcceptedAt: kept.At,
 			}, nil

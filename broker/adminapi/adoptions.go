@@ -5,44 +5,44 @@ import (
 	"context"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/onboarding"
 )
 
 type startAdoptionInput struct {
 	RequestKey
-	Body resource.AdoptionStart
+	Body api.AdoptionStart
 }
 
 // startAdoption begins a run for one machine. From then on it is an onboarding as
 // all others; the install command comes with the node's enrolment token.
-func (a *API) startAdoption(ctx context.Context, in *startAdoptionInput) (*resource.Onboarding, error) {
+func (a *API) startAdoption(ctx context.Context, in *startAdoptionInput) (*api.Onboarding, error) {
 	b := in.Body
 	return a.beginOnboarding(ctx, order{b, in.IdempotencyKey, "/adoptions", a.refusedAt(b.SiteID, b.Reason)}, func() (orders, error) {
-		return a.adoptions(ctx, resource.AdoptionBatch{SiteID: b.SiteID, ProfileID: b.ProfileID, Machines: []resource.AdoptedMachine{b.AdoptedMachine}, Reason: b.Reason})
+		return a.adoptions(ctx, api.AdoptionBatch{SiteID: b.SiteID, ProfileID: b.ProfileID, Machines: []api.AdoptedMachine{b.AdoptedMachine}, Reason: b.Reason})
 	})
 }
 
 type startAdoptionsInput struct {
 	RequestKey
-	Body resource.AdoptionBatch
+	Body api.AdoptionBatch
 }
 
 // startAdoptions begins runs for all machines of a list, or for none.
-func (a *API) startAdoptions(ctx context.Context, in *startAdoptionsInput) (*resource.OnboardingBatchStarted, error) {
+func (a *API) startAdoptions(ctx context.Context, in *startAdoptionsInput) (*api.OnboardingBatchStarted, error) {
 	b := in.Body
 	return a.beginOnboardings(ctx, order{b, in.IdempotencyKey, "/adoptions/batch", a.refusedAt(b.SiteID, b.Reason)}, onboarding.AdoptionKind, func() (orders, error) {
 		return a.adoptions(ctx, b)
 	})
 }
 
-type planAdoptionInput struct{ Body resource.AdoptionBatch }
+type planAdoptionInput struct{ Body api.AdoptionBatch }
 
 // planAdoption says what adoptions would do, and which machines they would refuse. It
 // begins nothing; MAAS is looked at. Codes: those of adoptions and of
 // maas.CheckAdoptions.
-func (a *API) planAdoption(ctx context.Context, in *planAdoptionInput) (*resource.OnboardingPlan, error) {
+func (a *API) planAdoption(ctx context.Context, in *planAdoptionInput) (*api.OnboardingPlan, error) {
 	o, err := a.adoptions(ctx, in.Body)
 	if err != nil {
 		return nil, err
@@ -56,18 +56,18 @@ func (a *API) planAdoption(ctx context.Context, in *planAdoptionInput) (*resourc
 		return nil, err
 	}
 	for _, r := range refused {
-		out.Refused = append(out.Refused, resource.RefusedMachine{SystemID: r.SystemID, Code: r.Code, Detail: r.Detail})
+		out.Refused = append(out.Refused, api.RefusedMachine{SystemID: r.SystemID, Code: r.Code, Detail: r.Detail})
 	}
-	out.SKUID, out.Nodes = in.Body.SKUID, []resource.OnboardingMachine{}
+	out.SKUID, out.Nodes = in.Body.SKUID, []api.OnboardingMachine{}
 	for _, s := range o.states {
-		out.Machines = append(out.Machines, resource.AdoptedMachine{SystemID: s.Adopts, SKUID: s.SKU.ID, Hostname: s.Hostname})
+		out.Machines = append(out.Machines, api.AdoptedMachine{SystemID: s.Adopts, SKUID: s.SKU.ID, Hostname: s.Hostname})
 	}
 	return out, nil
 }
 
 // adoptions checks what was given of machines. Codes: those of onboarding.NewAdoption,
 // site_not_found, profile_not_found, sku_not_found, hostname_taken, machine_bound.
-func (a *API) adoptions(ctx context.Context, b resource.AdoptionBatch) (o orders, err error) {
+func (a *API) adoptions(ctx context.Context, b api.AdoptionBatch) (o orders, err error) {
 	if err := a.where(ctx, &o, b.SiteID, b.ProfileID); err != nil {
 		return o, err
 	}

@@ -6,16 +6,16 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/agentlifecycle"
 	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-func (a *API) showAgent(ctx context.Context, in *NodeInput) (*resource.AgentLifecycle, error) {
+func (a *API) showAgent(ctx context.Context, in *NodeInput) (*api.AgentLifecycle, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func (a *API) showAgent(ctx context.Context, in *NodeInput) (*resource.AgentLife
 	return a.agentOf(ctx, n)
 }
 
-func (a *API) agentOf(ctx context.Context, n broker.Node) (*resource.AgentLifecycle, error) {
+func (a *API) agentOf(ctx context.Context, n broker.Node) (*api.AgentLifecycle, error) {
 	fleet, err := a.c.Agents.Fleet(ctx)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ type agentsInput struct {
 
 // listAgents tells of all nodes that have enrolled. The counts are of all of them,
 // whatever the page shows.
-func (a *API) listAgents(ctx context.Context, in *agentsInput) (*resource.AgentLifecycleList, error) {
+func (a *API) listAgents(ctx context.Context, in *agentsInput) (*api.AgentLifecycleList, error) {
 	sites, err := narrow(callerOf(ctx), in.Site)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (a *API) listAgents(ctx context.Context, in *agentsInput) (*resource.AgentL
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.AgentLifecycleList{Items: []resource.AgentLifecycle{}, Counts: a.agentCounts(fleet, nodes)}
+	out := &api.AgentLifecycleList{Items: []api.AgentLifecycle{}, Counts: a.agentCounts(fleet, nodes)}
 	limit := pageLimit(in.Limit)
 	for _, n := range nodes {
 		if _, s := fleet.Of(n, a.c.DB); n.Epoch == 0 || n.ID <= in.Cursor || in.Drift && !s.Drift.Drifted() {
@@ -90,7 +90,7 @@ func (a *API) listAgents(ctx context.Context, in *agentsInput) (*resource.AgentL
 }
 
 // agentCounts counts the nodes that have enrolled and are to stay.
-func (a *API) agentCounts(fleet agentrecords.Fleet, nodes []broker.Node) (c resource.AgentCounts) {
+func (a *API) agentCounts(fleet agentrecords.Fleet, nodes []broker.Node) (c api.AgentCounts) {
 	for _, n := range nodes {
 		if n.Epoch == 0 || n.Status == broker.Removing {
 			continue
@@ -113,9 +113,9 @@ var badges = map[broker.AgentDrift]string{
 	broker.AgentCertificate: "Cert repair", broker.AgentUnknown: "Unknown build",
 }
 
-func (a *API) agentResource(ctx context.Context, fleet agentrecords.Fleet, n broker.Node) (resource.AgentLifecycle, error) {
+func (a *API) agentResource(ctx context.Context, fleet agentrecords.Fleet, n broker.Node) (api.AgentLifecycle, error) {
 	g, s := fleet.Of(n, a.c.DB)
-	out := resource.AgentLifecycle{
+	out := api.AgentLifecycle{
 		NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, Status: string(n.Status),
 		AgentChannel: string(g.Channel), DesiredAgentVersion: s.Desired, ReportedAgentVersion: n.AgentVersion, ReportedCommit: g.Commit, ReportedDigest: g.SHA256, ReportedAt: g.ReportedAt,
 		DesiredDeliveryMode: string(g.Mode), DriftState: string(s.Drift), Badge: badges[s.Drift], DriftReasons: s.Why,
@@ -123,7 +123,7 @@ func (a *API) agentResource(ctx context.Context, fleet agentrecords.Fleet, n bro
 	}
 	out.PreviousAgentVersion = g.Previous
 	for _, p := range g.Pins {
-		out.SkippedVersions = append(out.SkippedVersions, resource.AgentSkipped{Version: p.Version, Reason: string(p.Reason)})
+		out.SkippedVersions = append(out.SkippedVersions, api.AgentSkipped{Version: p.Version, Reason: string(p.Reason)})
 	}
 	if g.Result != agentlifecycle.Running {
 		return out, nil
@@ -144,11 +144,11 @@ func (a *API) agentResource(ctx context.Context, fleet agentrecords.Fleet, n bro
 
 type wantAgentInput struct {
 	NodeInput
-	Body resource.AgentWant
+	Body api.AgentWant
 }
 
 // wantAgent says where a node's agent is from. Nothing is begun by it.
-func (a *API) wantAgent(ctx context.Context, in *wantAgentInput) (*resource.AgentLifecycle, error) {
+func (a *API) wantAgent(ctx context.Context, in *wantAgentInput) (*api.AgentLifecycle, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -178,11 +178,11 @@ func (a *API) wantAgent(ctx context.Context, in *wantAgentInput) (*resource.Agen
 type startAgentInput struct {
 	NodeInput
 	RequestKey
-	Body resource.AgentLifecycleStart
+	Body api.AgentLifecycleStart
 }
 
 // startAgent begins a run on a node's agent.
-func (a *API) startAgent(ctx context.Context, in *startAgentInput) (*resource.AgentLifecycleRun, error) {
+func (a *API) startAgent(ctx context.Context, in *startAgentInput) (*api.AgentLifecycleRun, error) {
 	b, who := in.Body, callerOf(ctx)
 	var n broker.Node
 	o := order{b, in.IdempotencyKey, "/nodes/" + in.Node + "/agent-lifecycle", func(ctx context.Context, err error) error {

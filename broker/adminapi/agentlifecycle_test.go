@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -14,16 +14,16 @@ import (
 // told is what a node says of a program that came out of a build.
 var told = &taskcatalog.AgentBuild{Commit: "abc", SHA256: strings.Repeat("1", 64)}
 
-func (r *rack) agent(node string) resource.AgentLifecycle {
+func (r *rack) agent(node string) api.AgentLifecycle {
 	r.t.Helper()
-	return servertest.Must[resource.AgentLifecycle](r.t, r.Broker, http.MethodGet, "/nodes/"+node+"/agent-lifecycle", nil)
+	return servertest.Must[api.AgentLifecycle](r.t, r.Broker, http.MethodGet, "/nodes/"+node+"/agent-lifecycle", nil)
 }
 
 func TestWhatAnAgentIsAndWhatIsWantedOfIt(t *testing.T) {
 	r := newRack(t, `{}`)
-	g1 := r.NewNode(t, resource.NodeCreate{Hostname: "g1", Site: "dc1"}).Settle(t)
-	r.NewNode(t, resource.NodeCreate{Hostname: "g2", Site: "dc1"}).Settle(t)
-	servertest.Must[resource.NodeBootstrap](t, r.Broker, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "never", Site: "dc1"})
+	g1 := r.NewNode(t, api.NodeCreate{Hostname: "g1", Site: "dc1"}).Settle(t)
+	r.NewNode(t, api.NodeCreate{Hostname: "g2", Site: "dc1"}).Settle(t)
+	servertest.Must[api.NodeBootstrap](t, r.Broker, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "never", Site: "dc1"})
 
 	if a := r.agent("g1"); a.DriftState != "unknown" || a.Badge != "Unknown build" || a.ReportedAgentVersion != "test" || a.AgentChannel != "stable" || a.DesiredDeliveryMode != "rebootstrap" || len(a.DriftReasons) == 0 || a.LatestRun != nil {
 		t.Errorf("of a build that nobody knows: %+v", a)
@@ -32,23 +32,23 @@ func TestWhatAnAgentIsAndWhatIsWantedOfIt(t *testing.T) {
 	if a := r.agent("g1"); a.DriftState != "in_sync" || a.ReportedCommit != "abc" || a.ReportedDigest != told.SHA256 || a.ReportedAt.IsZero() {
 		t.Errorf("of a build that is known: %+v", a)
 	}
-	all := servertest.Must[resource.AgentLifecycleList](t, r.Broker, http.MethodGet, "/agent-lifecycle", nil)
-	if want := (resource.AgentCounts{Current: 1, Drift: 1, Unknown: 1}); all.Counts != want || len(all.Items) != 2 {
+	all := servertest.Must[api.AgentLifecycleList](t, r.Broker, http.MethodGet, "/agent-lifecycle", nil)
+	if want := (api.AgentCounts{Current: 1, Drift: 1, Unknown: 1}); all.Counts != want || len(all.Items) != 2 {
 		t.Errorf("of a fleet: %+v", all)
 	}
-	drift := servertest.Must[resource.AgentLifecycleList](t, r.Broker, http.MethodGet, "/agent-lifecycle?drift=true&limit=1", nil)
+	drift := servertest.Must[api.AgentLifecycleList](t, r.Broker, http.MethodGet, "/agent-lifecycle?drift=true&limit=1", nil)
 	if len(drift.Items) != 1 || drift.Items[0].Hostname != "g2" || drift.NextCursor != "" || drift.Counts != all.Counts {
 		t.Errorf("of what drifts: %+v", drift)
 	}
-	if s := servertest.Must[resource.Status](t, r.Broker, http.MethodGet, "/status", nil); s.Agents != all.Counts {
+	if s := servertest.Must[api.Status](t, r.Broker, http.MethodGet, "/status", nil); s.Agents != all.Counts {
 		t.Errorf("at a glance: %+v", s.Agents)
 	}
 
-	pinned := servertest.Must[resource.AgentLifecycle](t, r.Broker, http.MethodPut, "/nodes/g1/agent-lifecycle", resource.AgentWant{AgentChannel: "pinned", PinnedVersion: "1.3.0", DesiredDeliveryMode: "manual_install"})
+	pinned := servertest.Must[api.AgentLifecycle](t, r.Broker, http.MethodPut, "/nodes/g1/agent-lifecycle", api.AgentWant{AgentChannel: "pinned", PinnedVersion: "1.3.0", DesiredDeliveryMode: "manual_install"})
 	if pinned.DriftState != "version_drift" || pinned.DesiredAgentVersion != "1.3.0" || pinned.DesiredDeliveryMode != "manual_install" || pinned.Badge != "Outdated" {
 		t.Errorf("pinned to another version: %+v", pinned)
 	}
-	for name, w := range map[string]resource.AgentWant{
+	for name, w := range map[string]api.AgentWant{
 		"pinned to nothing":              {AgentChannel: "pinned", PinnedVersion: "newest"},
 		"a version of no pin":            {AgentChannel: "stable", PinnedVersion: "1.3.0"},
 		"a version where nothing is one": {AgentChannel: "candidate", PinnedVersion: "1.3.0"},
@@ -60,21 +60,21 @@ func TestWhatAnAgentIsAndWhatIsWantedOfIt(t *testing.T) {
 	if a := r.agent("g2"); a.AgentChannel != "stable" {
 		t.Errorf("a refusal has changed something: %+v", a)
 	}
-	if back := servertest.Must[resource.AgentLifecycle](t, r.Broker, http.MethodPut, "/nodes/g1/agent-lifecycle", resource.AgentWant{AgentChannel: "stable"}); back.DriftState != "in_sync" || back.DesiredDeliveryMode != "manual_install" {
+	if back := servertest.Must[api.AgentLifecycle](t, r.Broker, http.MethodPut, "/nodes/g1/agent-lifecycle", api.AgentWant{AgentChannel: "stable"}); back.DriftState != "in_sync" || back.DesiredDeliveryMode != "manual_install" {
 		t.Errorf("back on its channel: %+v", back)
 	}
 }
 
 func TestAConfigurationIsRepairedAndTheNodeLookedAt(t *testing.T) {
 	r := newRack(t, `{}`)
-	g1 := r.NewNode(t, resource.NodeCreate{Hostname: "g1", Site: "dc1"}).Settle(t)
-	start := resource.AgentLifecycleStart{Scenario: "config_repair"}
+	g1 := r.NewNode(t, api.NodeCreate{Hostname: "g1", Site: "dc1"}).Settle(t)
+	start := api.AgentLifecycleStart{Scenario: "config_repair"}
 	first := r.AskOnce(t, "k1", r.Token, http.MethodPost, "/nodes/g1/agent-lifecycle", start)
 	again := r.AskOnce(t, "k1", r.Token, http.MethodPost, "/nodes/g1/agent-lifecycle", start)
 	if first.Status != http.StatusOK || again.Status != http.StatusOK {
 		t.Fatalf("%d %s, then %d %s", first.Status, first.Body, again.Status, again.Body)
 	}
-	runs := servertest.Must[resource.AgentLifecycleRuns](t, r.Broker, http.MethodGet, "/agent-lifecycle/runs?node_id=g1", nil)
+	runs := servertest.Must[api.AgentLifecycleRuns](t, r.Broker, http.MethodGet, "/agent-lifecycle/runs?node_id=g1", nil)
 	if len(runs.Items) != 1 {
 		t.Fatalf("one key has begun %d runs", len(runs.Items))
 	}
@@ -90,8 +90,8 @@ func TestAConfigurationIsRepairedAndTheNodeLookedAt(t *testing.T) {
 		t.Fatalf("it is asked for %s", task.Type)
 	}
 	g1.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.HeartbeatCheckResult{AgentVersion: "test", BootID: "b", Now: r.Now().UTC()}, taskcatalog.Report{})
-	show := func() resource.AgentLifecycleDetail {
-		return servertest.Must[resource.AgentLifecycleDetail](t, r.Broker, http.MethodGet, "/agent-lifecycle/runs/"+run.RunID, nil)
+	show := func() api.AgentLifecycleDetail {
+		return servertest.Must[api.AgentLifecycleDetail](t, r.Broker, http.MethodGet, "/agent-lifecycle/runs/"+run.RunID, nil)
 	}
 	servertest.Eventually(t, "the wait for a renewal", func() bool {
 		r.Advance(15 * time.Millisecond)
@@ -114,16 +114,16 @@ func TestAConfigurationIsRepairedAndTheNodeLookedAt(t *testing.T) {
 func TestWorkOnAnAgentIsRefusedWhileATenantIsThere(t *testing.T) {
 	r := fleet(t, "dc1/g1")
 	r.letIn("g1", "a-42", "acme")
-	a := r.Ask(t, r.Token, http.MethodPost, "/nodes/g1/agent-lifecycle", resource.AgentLifecycleStart{Scenario: "certificate_repair"})
+	a := r.Ask(t, r.Token, http.MethodPost, "/nodes/g1/agent-lifecycle", api.AgentLifecycleStart{Scenario: "certificate_repair"})
 	if a.Status != http.StatusConflict || a.Code() != "allocation_live" || !strings.Contains(string(a.Body), "a-42 of tenant acme") {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
-	rows := servertest.Must[resource.AuditList](t, r.Broker, http.MethodGet, "/audit?action=run.start&node=g1", nil)
+	rows := servertest.Must[api.AuditList](t, r.Broker, http.MethodGet, "/audit?action=run.start&node=g1", nil)
 	if len(rows.Items) != 1 || rows.Items[0].Code != "allocation_live" {
 		t.Errorf("the audit log has %+v", rows.Items)
 	}
-	operator := r.NewToken(t, resource.TokenCreate{Name: "op", Role: "operator"})
-	for name, s := range map[string]resource.AgentLifecycleStart{
+	operator := r.NewToken(t, api.TokenCreate{Name: "op", Role: "operator"})
+	for name, s := range map[string]api.AgentLifecycleStart{
 		"forced":     {Scenario: "certificate_repair", SafetyPolicy: "forced", Reason: "now"},
 		"a rollback": {Scenario: "in_place_upgrade", AllowRollback: true, Reason: "now"},
 		"by force":   {Scenario: "in_place_upgrade", Force: true, Reason: "now"},
@@ -133,32 +133,32 @@ func TestWorkOnAnAgentIsRefusedWhileATenantIsThere(t *testing.T) {
 		}
 	}
 	for name, row := range map[string]struct {
-		s    resource.AgentLifecycleStart
+		s    api.AgentLifecycleStart
 		code string
 	}{
-		"forced for no reason": {resource.AgentLifecycleStart{Scenario: "certificate_repair", SafetyPolicy: "forced"}, "reason_missing"},
-		"no release":           {resource.AgentLifecycleStart{Scenario: "in_place_upgrade", SafetyPolicy: "after_drain"}, "release_missing"},
-		"an unknown release":   {resource.AgentLifecycleStart{Scenario: "in_place_upgrade", TargetVersion: "9.9.9"}, "agent_release_unknown"},
-		"no such scenario":     {resource.AgentLifecycleStart{Scenario: "run_shell"}, "invalid_request"},
-		"MAAS has none of it":  {resource.AgentLifecycleStart{Mode: "reimage", Scenario: "certificate_repair", SafetyPolicy: "after_drain", Reason: "r"}, "turnover_invalid"},
+		"forced for no reason": {api.AgentLifecycleStart{Scenario: "certificate_repair", SafetyPolicy: "forced"}, "reason_missing"},
+		"no release":           {api.AgentLifecycleStart{Scenario: "in_place_upgrade", SafetyPolicy: "after_drain"}, "release_missing"},
+		"an unknown release":   {api.AgentLifecycleStart{Scenario: "in_place_upgrade", TargetVersion: "9.9.9"}, "agent_release_unknown"},
+		"no such scenario":     {api.AgentLifecycleStart{Scenario: "run_shell"}, "invalid_request"},
+		"MAAS has none of it":  {api.AgentLifecycleStart{Mode: "reimage", Scenario: "certificate_repair", SafetyPolicy: "after_drain", Reason: "r"}, "turnover_invalid"},
 	} {
 		if a := r.Ask(t, r.Token, http.MethodPost, "/nodes/g1/agent-lifecycle", row.s); a.Code() != row.code {
 			t.Errorf("%s: %d %s", name, a.Status, a.Body)
 		}
 	}
-	if all := servertest.Must[resource.AgentLifecycleRuns](t, r.Broker, http.MethodGet, "/agent-lifecycle/runs", nil); len(all.Items) != 0 {
+	if all := servertest.Must[api.AgentLifecycleRuns](t, r.Broker, http.MethodGet, "/agent-lifecycle/runs", nil); len(all.Items) != 0 {
 		t.Fatalf("after refusals there are %d runs", len(all.Items))
 	}
 	// Waiting is a run's state, and a cancel ends it.
-	run := servertest.Must[resource.AgentLifecycleRun](t, r.Broker, http.MethodPost, "/nodes/g1/agent-lifecycle", resource.AgentLifecycleStart{Scenario: "certificate_repair", SafetyPolicy: "after_drain"})
-	show := func() resource.AgentLifecycleDetail {
-		return servertest.Must[resource.AgentLifecycleDetail](t, r.Broker, http.MethodGet, "/agent-lifecycle/runs/"+run.RunID, nil)
+	run := servertest.Must[api.AgentLifecycleRun](t, r.Broker, http.MethodPost, "/nodes/g1/agent-lifecycle", api.AgentLifecycleStart{Scenario: "certificate_repair", SafetyPolicy: "after_drain"})
+	show := func() api.AgentLifecycleDetail {
+		return servertest.Must[api.AgentLifecycleDetail](t, r.Broker, http.MethodGet, "/agent-lifecycle/runs/"+run.RunID, nil)
 	}
 	servertest.Eventually(t, "the wait for the tenant", func() bool {
 		r.Advance(15 * time.Millisecond)
 		return strings.Contains(show().Waiting, "a-42 of tenant acme")
 	})
-	servertest.Must[resource.AgentLifecycleRun](t, r.Broker, http.MethodPost, "/agent-lifecycle/runs/"+run.RunID+"/cancel", resource.RunOrder{Reason: "not today"})
+	servertest.Must[api.AgentLifecycleRun](t, r.Broker, http.MethodPost, "/agent-lifecycle/runs/"+run.RunID+"/cancel", api.RunOrder{Reason: "not today"})
 	servertest.Eventually(t, "the cancel", func() bool { r.Advance(15 * time.Millisecond); return show().Status == "cancelled" })
 	if a := r.Ask(t, r.Token, http.MethodGet, "/decommissions/"+run.RunID, nil); a.Status != http.StatusNotFound {
 		t.Errorf("it is shown as a turnover: %d", a.Status)

@@ -11,7 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -30,7 +30,7 @@ var (
 	versionForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+~:-]{0,63}$`)
 )
 
-func (a *API) listReleases(ctx context.Context, _ *none) (*resource.AgentReleaseList, error) {
+func (a *API) listReleases(ctx context.Context, _ *none) (*api.AgentReleaseList, error) {
 	all, err := a.c.DB.Packages(ctx)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (a *API) listReleases(ctx context.Context, _ *none) (*resource.AgentRelease
 	for _, p := range all {
 		signed = append(signed, a.releaseResource(p))
 	}
-	return &resource.AgentReleaseList{Items: newestFirst(signed), Floor: floor}, nil
+	return &api.AgentReleaseList{Items: newestFirst(signed), Floor: floor}, nil
 }
 
 type publishInput struct {
@@ -62,7 +62,7 @@ func (in *publishInput) Resolve(hc huma.Context) []error {
 
 // publishRelease keeps a package by its digest. One that turns out to have
 // another digest, or breaks off, leaves nothing behind.
-func (a *API) publishRelease(ctx context.Context, in *publishInput) (*resource.AgentRelease, error) {
+func (a *API) publishRelease(ctx context.Context, in *publishInput) (*api.AgentRelease, error) {
 	digest := strings.TrimPrefix(in.Digest, "sha256:")
 	sum, err := hex.DecodeString(digest)
 	named := packageForm.FindStringSubmatch(in.Filename)
@@ -113,8 +113,8 @@ func archOf(p store.Package) string {
 	return ""
 }
 
-func (a *API) releaseResource(p store.Package) resource.AgentRelease {
-	return resource.AgentRelease{
+func (a *API) releaseResource(p store.Package) api.AgentRelease {
+	return api.AgentRelease{
 		Kind: "package", Digest: p.Digest, Version: p.Version, Arch: archOf(p), Filename: p.Name, Size: p.Size,
 		UploadedAt: p.PublishedAt, UploadedBy: p.PublishedBy, URL: a.partURL(p.Digest),
 	}

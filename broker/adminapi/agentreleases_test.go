@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
@@ -23,11 +23,11 @@ func TestAnUploadedReleaseIsServedToMachines(t *testing.T) {
 	if a.Status != 422 || a.Code() != "digest_mismatch" {
 		t.Fatalf("another content: %d %s", a.Status, a.Body)
 	}
-	if left := servertest.Must[resource.AgentReleaseList](t, b, http.MethodGet, "/agent-releases", nil); len(left.Items) != 0 {
+	if left := servertest.Must[api.AgentReleaseList](t, b, http.MethodGet, "/agent-releases", nil); len(left.Items) != 0 {
 		t.Fatalf("a refused upload left %+v", left.Items)
 	}
 	for range 2 { // the second finds it there
-		got := servertest.Must[resource.AgentRelease](t, b, http.MethodPut, at, bytes.NewReader(content))
+		got := servertest.Must[api.AgentRelease](t, b, http.MethodPut, at, bytes.NewReader(content))
 		if got.Digest != "sha256:"+digest || got.Size != int64(len(content)) || got.Arch != "amd64" || got.UploadedBy != "admin" {
 			t.Fatalf("it is listed as %+v", got)
 		}
@@ -36,7 +36,7 @@ func TestAnUploadedReleaseIsServedToMachines(t *testing.T) {
 			t.Fatalf("a machine got %d and %d bytes", machine.Status, len(machine.Body))
 		}
 	}
-	boot := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1", PackageURLs: []string{"https://mirror.example/a.deb"}})
+	boot := servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "h1", PackageURLs: []string{"https://mirror.example/a.deb"}})
 	for _, part := range []string{b.AgentURL() + "/internal/v1/packages/sha256/" + digest, "https://mirror.example/a.deb", "hostler-bootstrap.service"} {
 		if !strings.Contains(boot.CloudConfig, part) {
 			t.Errorf("the cloud-config lacks %s", part)

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/agentlifecycle"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -17,7 +17,7 @@ type AgentRunInput struct {
 	Run string `path:"run" maxLength:"80"`
 }
 
-func (a *API) showAgentRun(ctx context.Context, in *AgentRunInput) (*resource.AgentLifecycleDetail, error) {
+func (a *API) showAgentRun(ctx context.Context, in *AgentRunInput) (*api.AgentLifecycleDetail, error) {
 	r, err := a.run(ctx, worksOnAgent, in.Run)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (a *API) showAgentRun(ctx context.Context, in *AgentRunInput) (*resource.Ag
 	if err != nil {
 		return nil, err
 	}
-	return &resource.AgentLifecycleDetail{AgentLifecycleRun: agentRunResource(r), Stages: stagesOf(r, plan, events), Events: told}, nil
+	return &api.AgentLifecycleDetail{AgentLifecycleRun: agentRunResource(r), Stages: stagesOf(r, plan, events), Events: told}, nil
 }
 
 func listOf(r chain.Record) agentlifecycle.List {
@@ -49,7 +49,7 @@ type agentRunsInput struct {
 	Limit  int    `query:"limit" minimum:"0" maximum:"1000"`
 }
 
-func (a *API) listAgentRuns(ctx context.Context, in *agentRunsInput) (*resource.AgentLifecycleRuns, error) {
+func (a *API) listAgentRuns(ctx context.Context, in *agentRunsInput) (*api.AgentLifecycleRuns, error) {
 	f := chain.Filter{Site: in.Site, Stage: in.Stage, Class: chain.Class(in.Class), After: in.Cursor}
 	var err error
 	if f.Statuses, err = runStatuses(in.Status); err != nil {
@@ -58,7 +58,7 @@ func (a *API) listAgentRuns(ctx context.Context, in *agentRunsInput) (*resource.
 	if _, err := narrow(callerOf(ctx), in.Site); err != nil {
 		return nil, err
 	}
-	out := &resource.AgentLifecycleRuns{Items: []resource.AgentLifecycleRun{}}
+	out := &api.AgentLifecycleRuns{Items: []api.AgentLifecycleRun{}}
 	var page []chain.Record
 	if in.Node == "" {
 		page, out.NextCursor, err = a.runsOf(ctx, worksOnAgent, f, nil, pageLimit(in.Limit))
@@ -77,10 +77,10 @@ func (a *API) listAgentRuns(ctx context.Context, in *agentRunsInput) (*resource.
 type agentRunActionInput struct {
 	AgentRunInput
 	Action string `path:"action" enum:"retry,resume,rerun,restart-clean,cancel,adopt,mark-manual-intervention"`
-	Body   resource.RunOrder
+	Body   api.RunOrder
 }
 
-func (a *API) actOnAgentRun(ctx context.Context, in *agentRunActionInput) (*resource.AgentLifecycleRun, error) {
+func (a *API) actOnAgentRun(ctx context.Context, in *agentRunActionInput) (*api.AgentLifecycleRun, error) {
 	r, err := a.run(ctx, worksOnAgent, in.Run)
 	if err != nil {
 		return nil, err
@@ -97,10 +97,10 @@ func (a *API) actOnAgentRun(ctx context.Context, in *agentRunActionInput) (*reso
 }
 
 // agentRunResource is the read model of a run.
-func agentRunResource(r chain.Record) resource.AgentLifecycleRun {
+func agentRunResource(r chain.Record) api.AgentLifecycleRun {
 	var s agentlifecycle.Upgrade
 	_ = json.Unmarshal(r.State, &s) // of another version: what every run has is still told
-	out := resource.AgentLifecycleRun{
+	out := api.AgentLifecycleRun{
 		RunID: r.ID, NodeID: s.NodeID, Hostname: r.Subject, Site: siteOf(r.Site), Mode: string(s.Mode), Scenario: string(s.Scenario), List: string(listOf(r)),
 		FromVersion: s.From, SafetyPolicy: string(s.Safety), AllowRollback: s.AllowRollback, Force: s.Force, Reason: s.Reason, RequestedBy: r.RequestedBy,
 		Status: string(r.Status), Ended: r.Status.Ended(), CurrentStage: r.Stage, CurrentAttempt: r.Attempt, Direction: string(r.Direction),
@@ -118,7 +118,7 @@ func agentRunResource(r chain.Record) resource.AgentLifecycleRun {
 			out.RecommendedNextAction = s.Next()
 		}
 		if t := s.Target; t != nil {
-			out.Install = &resource.AgentInstall{Version: t.Version, ReleaseDigest: t.Digest, ProgramSHA256: t.SHA256}
+			out.Install = &api.AgentInstall{Version: t.Version, ReleaseDigest: t.Digest, ProgramSHA256: t.SHA256}
 			if p := s.Package; p != nil {
 				out.Install.PackageURL, out.Install.PackageSHA256 = p.URL, p.SHA256
 			}

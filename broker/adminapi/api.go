@@ -15,8 +15,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
 	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/audit"
 	"github.com/hostler/hostler/broker/bodies"
 	"github.com/hostler/hostler/broker/chain"
@@ -101,17 +101,17 @@ func New(c Config) (*API, error) {
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
 	}
-	api := humago.New(a.mux, config)
+	h := humago.New(a.mux, config)
 	for _, r := range routes {
-		a.add(api, r)
+		a.add(h, r)
 	}
 	var spec bytes.Buffer
-	if err := encode(&spec, api.OpenAPI()); err != nil {
+	if err := encode(&spec, h.OpenAPI()); err != nil {
 		return nil, err
 	}
 	a.spec = spec.Bytes()
 	var err error
-	if a.spec30, err = downgraded(api.OpenAPI()); err != nil {
+	if a.spec30, err = downgraded(h.OpenAPI()); err != nil {
 		return nil, err
 	}
 	a.docs, err = renderDocs(routes)
@@ -139,7 +139,7 @@ func (a *API) Leave() { a.leave.Do(func() { close(a.leaving) }) }
 // it inside bodies.InTime and bodies.OnlyText.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(resource.Prefix+"/", a.tellRoots(a.guard(a.mux)))
+	mux.Handle(api.Prefix+"/", a.tellRoots(a.guard(a.mux)))
 	bodies.Get(mux, "/openapi.json", a.serve("application/openapi+json", &a.spec))
 	bodies.Get(mux, "/openapi-3.0.json", a.serve("application/openapi+json", &a.spec30))
 	bodies.Get(mux, "/docs", a.serve("text/html; charset=utf-8", &a.docs))

@@ -4,12 +4,12 @@ import (
 	"context"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 )
 
 // listArchives answers what is kept of a node's diagnostics.
-func (a *API) listArchives(ctx context.Context, in *NodeInput) (*resource.ArchiveList, error) {
+func (a *API) listArchives(ctx context.Context, in *NodeInput) (*api.ArchiveList, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -18,7 +18,7 @@ func (a *API) listArchives(ctx context.Context, in *NodeInput) (*resource.Archiv
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.ArchiveList{Items: make([]resource.Archive, len(all))}
+	out := &api.ArchiveList{Items: make([]api.Archive, len(all))}
 	for i, k := range all {
 		out.Items[i] = archiveResource(k)
 	}
@@ -27,7 +27,7 @@ func (a *API) listArchives(ctx context.Context, in *NodeInput) (*resource.Archiv
 
 // showArchive gives out what a task collected. It is of a node's inside: who reads it is
 // on record.
-func (a *API) showArchive(ctx context.Context, in *TaskInput) (*resource.Archive, error) {
+func (a *API) showArchive(ctx context.Context, in *TaskInput) (*api.Archive, error) {
 	t, _, err := a.task(ctx, in.Task)
 	if err != nil {
 		return nil, err
@@ -46,6 +46,6 @@ func (a *API) showArchive(ctx context.Context, in *TaskInput) (*resource.Archive
 	return &out, nil
 }
 
-func archiveResource(k store.Archive) resource.Archive {
-	return resource.Archive{TaskID: k.TaskID, NodeID: k.NodeID, CorrelationID: k.CorrelationID, EnqueuedBy: k.EnqueuedBy, Digest: k.Digest, Bytes: k.Bytes, CollectedAt: k.At}
+func archiveResource(k store.Archive) api.Archive {
+	return api.Archive{TaskID: k.TaskID, NodeID: k.NodeID, CorrelationID: k.CorrelationID, EnqueuedBy: k.EnqueuedBy, Digest: k.Digest, Bytes: k.Bytes, CollectedAt: k.At}
 }

@@ -14,8 +14,8 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
 	"github.com/hostler/hostler/broker/agentlifecycle"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/rollout"
@@ -146,18 +146,18 @@ func documented(t *testing.T, b *servertest.Broker) map[string]int {
 
 func TestWhatIsToldIsAsTheDocumentSays(t *testing.T) {
 	r := newRack(t, `{"batch_stop_after_failures":1}`)
-	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/freeze", resource.FreezePut{Site: "dc1", Reason: "one"})
-	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/freeze", resource.FreezePut{Reason: "all"})
-	r.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "dc1"})
+	servertest.Must[api.FreezeResult](t, r.Broker, http.MethodPost, "/freeze", api.FreezePut{Site: "dc1", Reason: "one"})
+	servertest.Must[api.FreezeResult](t, r.Broker, http.MethodPost, "/freeze", api.FreezePut{Reason: "all"})
+	r.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"})
 	o := r.start(r.box(1))
-	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/unfreeze", resource.FreezePut{Reason: "all"})
-	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/unfreeze", resource.FreezePut{Site: "dc1", Reason: "one"})
+	servertest.Must[api.FreezeResult](t, r.Broker, http.MethodPost, "/unfreeze", api.FreezePut{Reason: "all"})
+	servertest.Must[api.FreezeResult](t, r.Broker, http.MethodPost, "/unfreeze", api.FreezePut{Site: "dc1", Reason: "one"})
 	r.Advance(chain.SpreadOver)
-	r.until(o.OnboardingID, "its start", func(o resource.OnboardingDetail) bool { return !o.StartedAt.IsZero() })
-	servertest.Must[resource.Onboarding](t, r.Broker, http.MethodPost, "/onboardings/"+o.OnboardingID+"/cancel", resource.RunOrder{Reason: "seen enough"})
-	r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.Ended })
-	lost := servertest.Must[resource.OnboardingBatchStarted](t, r.Broker, http.MethodPost, "/adoptions/batch", resource.AdoptionBatch{SiteID: "dc1", Machines: []resource.AdoptedMachine{{SystemID: "nosuch"}}})
-	r.until(lost.Onboardings[0].OnboardingID, "its failure", func(o resource.OnboardingDetail) bool { return o.FailureClass != "" && o.Status != "running" })
+	r.until(o.OnboardingID, "its start", func(o api.OnboardingDetail) bool { return !o.StartedAt.IsZero() })
+	servertest.Must[api.Onboarding](t, r.Broker, http.MethodPost, "/onboardings/"+o.OnboardingID+"/cancel", api.RunOrder{Reason: "seen enough"})
+	r.until(o.OnboardingID, "its end", func(o api.OnboardingDetail) bool { return o.Ended })
+	lost := servertest.Must[api.OnboardingBatchStarted](t, r.Broker, http.MethodPost, "/adoptions/batch", api.AdoptionBatch{SiteID: "dc1", Machines: []api.AdoptedMachine{{SystemID: "nosuch"}}})
+	r.until(lost.Onboardings[0].OnboardingID, "its failure", func(o api.OnboardingDetail) bool { return o.FailureClass != "" && o.Status != "running" })
 	seen := documented(t, r.Broker)
 	for _, typ := range []string{"node.status.changed", "site.freeze", "site.unfreeze", "node.onboarding.started", "node.onboarding.cancelled", "node.adoption.batch_stopped"} {
 		if seen[typ] == 0 {
@@ -169,7 +169,7 @@ func TestWhatIsToldIsAsTheDocumentSays(t *testing.T) {
 // What a node tells of its own accord fits the document as well.
 func TestWhatIsToldOfADeliveryIsAsTheDocumentSays(t *testing.T) {
 	r := newRack(t, `{}`)
-	g1 := r.NewNode(t, resource.NodeCreate{Hostname: "g1", Site: "dc1"}).Settle(t)
+	g1 := r.NewNode(t, api.NodeCreate{Hostname: "g1", Site: "dc1"}).Settle(t)
 	for i, outcome := range []taskcatalog.UpdateOutcome{taskcatalog.UpdateRolledBack, taskcatalog.UpdateConfirmed} {
 		b := *told
 		b.Delivery = &taskcatalog.AgentDelivery{ID: fmt.Sprint(taskcatalog.ByHand, i), From: "1.3.0", To: "1.4.0", Outcome: outcome, Reason: "crash_loop", At: r.Now(), SwitchSeconds: 2.5}
@@ -184,7 +184,7 @@ func TestWhatIsToldOfADeliveryIsAsTheDocumentSays(t *testing.T) {
 // What is told of a session has who did what in it, and nothing of what was typed or shown.
 func TestWhatIsToldOfATerminalIsAsTheDocumentSays(t *testing.T) {
 	s := newTerminalSite(t)
-	k, operator, node := s.joined(s.operator, resource.TerminalStart{Reason: "a look"})
+	k, operator, node := s.joined(s.operator, api.TerminalStart{Reason: "a look"})
 	node.Send(t, frame.Ack{Limit: 1 << 16})
 	servertest.Until[frame.Ack](t, operator)
 	operator.Send(t, frame.Data{Bytes: []byte("typed-by-olga")})
@@ -192,7 +192,7 @@ func TestWhatIsToldOfATerminalIsAsTheDocumentSays(t *testing.T) {
 	servertest.Until[frame.Data](t, operator)
 	operator.Close()
 	servertest.Eventually(t, "the session to be left", func() bool { return s.show(k.Terminal.ID).Status == "detached" })
-	again := answered[resource.TerminalTicket](t, s.b.Ask(t, s.b.Token, http.MethodPost, "/terminals/"+k.Terminal.ID+"/tickets", resource.TerminalTicketRequest{Columns: 80, Rows: 24}))
+	again := answered[api.TerminalTicket](t, s.b.Ask(t, s.b.Token, http.MethodPost, "/terminals/"+k.Terminal.ID+"/tickets", api.TerminalTicketRequest{Columns: 80, Rows: 24}))
 	admin := s.b.JoinTerminal(t, s.b.Token, again)
 	servertest.Until[frame.Welcome](t, admin)
 	servertest.Eventually(t, "the session to go on", func() bool { return s.show(k.Terminal.ID).Status == "open" })

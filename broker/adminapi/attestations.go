@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
 	"github.com/hostler/hostler/taskcatalog"
@@ -13,12 +13,12 @@ import (
 
 type attestInput struct {
 	NodeInput
-	Body resource.AttestationPut
+	Body api.AttestationPut
 }
 
 // attest records a person's word for a part that no longer runs. What it is not good
 // for is refused and audited.
-func (a *API) attest(ctx context.Context, in *attestInput) (*resource.Attestation, error) {
+func (a *API) attest(ctx context.Context, in *attestInput) (*api.Attestation, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ type attestationInput struct {
 	Attestation string `path:"attestation" maxLength:"128"`
 }
 
-func (a *API) showAttestation(ctx context.Context, in *attestationInput) (*resource.Attestation, error) {
+func (a *API) showAttestation(ctx context.Context, in *attestationInput) (*api.Attestation, error) {
 	kept, err := a.c.DB.Attestation(ctx, in.Attestation)
 	if err == nil && !callerOf(ctx).MaySee(kept.Site) {
 		err = broker.Errorf(broker.NotFound, "certificate_not_found", "there is no attestation %q", taskcatalog.Clean(in.Attestation, 128))
@@ -50,6 +50,6 @@ func (a *API) showAttestation(ctx context.Context, in *attestationInput) (*resou
 	return attestationResource(kept), nil
 }
 
-func attestationResource(a store.Attestation) *resource.Attestation {
-	return &resource.Attestation{AttestationID: a.ID, NodeID: a.NodeID, Site: a.Site, Kind: string(a.Kind), Device: a.DeviceID, Digest: a.Digest, IssuedAt: a.IssuedAt, File: string(a.File)}
+func attestationResource(a store.Attestation) *api.Attestation {
+	return &api.Attestation{AttestationID: a.ID, NodeID: a.NodeID, Site: a.Site, Kind: string(a.Kind), Device: a.DeviceID, Digest: a.Digest, IssuedAt: a.IssuedAt, File: string(a.File)}
 }

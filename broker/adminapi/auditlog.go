@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -25,7 +25,7 @@ type auditInput struct {
 	Limit  int       `query:"limit" minimum:"0" maximum:"1000"`
 }
 
-func (a *API) listAudit(ctx context.Context, in *auditInput) (*resource.AuditList, error) {
+func (a *API) listAudit(ctx context.Context, in *auditInput) (*api.AuditList, error) {
 	f := store.AuditFilter{Actor: in.Actor, Action: in.Action, From: in.From, To: in.To, Limit: pageLimit(in.Limit), Newest: true}
 	var err error
 	if f.Subject, err = a.auditSubject(ctx, in.Node); err != nil {
@@ -40,7 +40,7 @@ func (a *API) listAudit(ctx context.Context, in *auditInput) (*resource.AuditLis
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.AuditList{Items: make([]resource.AuditEntry, len(page))}
+	out := &api.AuditList{Items: make([]api.AuditEntry, len(page))}
 	for i, e := range page {
 		out.Items[i] = auditResource(e)
 	}
@@ -64,12 +64,12 @@ func (a *API) auditSubject(ctx context.Context, ref string) (string, error) {
 	return "node/" + n.ID, err
 }
 
-func (a *API) verifyAudit(ctx context.Context, _ *none) (*resource.AuditVerification, error) {
+func (a *API) verifyAudit(ctx context.Context, _ *none) (*api.AuditVerification, error) {
 	r, err := a.walk.report(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.AuditVerification{OK: r.Fault == nil, Rows: r.Sealed, Unsealed: r.Unsealed}
+	out := &api.AuditVerification{OK: r.Fault == nil, Rows: r.Sealed, Unsealed: r.Unsealed}
 	if r.Fault != nil {
 		out.BrokenAt, out.Problem = r.Fault.ID, r.Fault.Code+": "+r.Fault.Message
 	}
@@ -127,8 +127,8 @@ func (a *API) broken(err error) {
 	panic(errBroken)
 }
 
-func auditResource(e store.SealedEntry) resource.AuditEntry {
-	return resource.AuditEntry{
+func auditResource(e store.SealedEntry) api.AuditEntry {
+	return api.AuditEntry{
 		ID: e.ID, At: e.At, Actor: e.Actor, Action: e.Action, Subject: e.Subject, Reason: e.Reason,
 		Before: e.Before, After: e.After, CorrelationID: e.CorrelationID, Code: e.Code, Position: e.Position, Seal: e.Seal,
 	}

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/baseline"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-func (a *API) showBaseline(ctx context.Context, in *NodeInput) (*resource.Baseline, error) {
+func (a *API) showBaseline(ctx context.Context, in *NodeInput) (*api.Baseline, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func (a *API) showBaseline(ctx context.Context, in *NodeInput) (*resource.Baseli
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.Baseline{NodeID: n.ID, Digest: n.BaselineDigest, Baseline: *b}
+	out := &api.Baseline{NodeID: n.ID, Digest: n.BaselineDigest, Baseline: *b}
 	accepted, err := a.c.DB.AcceptedBaselines(ctx, n.ID)
 	if err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (a *API) candidate(ctx context.Context, n broker.Node) (raw []byte, digest 
 	return nil, "", nil
 }
 
-func (a *API) diffBaseline(ctx context.Context, in *NodeInput) (*resource.BaselineDiff, error) {
+func (a *API) diffBaseline(ctx context.Context, in *NodeInput) (*api.BaselineDiff, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (a *API) diffBaseline(ctx context.Context, in *NodeInput) (*resource.Baseli
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.BaselineDiff{NodeID: n.ID, Digest: n.BaselineDigest, Lines: []resource.BaselineLine{}}
+	out := &api.BaselineDiff{NodeID: n.ID, Digest: n.BaselineDigest, Lines: []api.BaselineLine{}}
 	raw, digest, err := a.candidate(ctx, n)
 	if err != nil || raw == nil {
 		return out, err
@@ -104,17 +104,17 @@ func (a *API) diffBaseline(ctx context.Context, in *NodeInput) (*resource.Baseli
 	}
 	out.Candidate, out.TakenAt = digest, is.TakenAt
 	for _, l := range baseline.Diff(was, &is) {
-		out.Lines = append(out.Lines, resource.BaselineLine(l))
+		out.Lines = append(out.Lines, api.BaselineLine(l))
 	}
 	return out, nil
 }
 
 type retakeInput struct {
 	NodeInput
-	Body resource.ReasonBody
+	Body api.ReasonBody
 }
 
-func (a *API) retakeBaseline(ctx context.Context, in *retakeInput) (*resource.Task, error) {
+func (a *API) retakeBaseline(ctx context.Context, in *retakeInput) (*api.Task, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -133,12 +133,12 @@ func (a *API) retakeBaseline(ctx context.Context, in *retakeInput) (*resource.Ta
 
 type acceptInput struct {
 	NodeInput
-	Body resource.BaselineAccept
+	Body api.BaselineAccept
 }
 
 // acceptBaseline puts the candidate in force that the caller has looked at, and
 // no other that came in meanwhile.
-func (a *API) acceptBaseline(ctx context.Context, in *acceptInput) (*resource.Baseline, error) {
+func (a *API) acceptBaseline(ctx context.Context, in *acceptInput) (*api.Baseline, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
@@ -27,23 +27,23 @@ func begun[T any](t *testing.T, a servertest.Answer) (out T) {
 // and started meanwhile.
 func TestAStartThatIsAskedAgainUnderItsKeyIsTheSameRun(t *testing.T) {
 	r := newRack(t, `{}`)
-	start := resource.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: resource.OnboardingMachine{Hostname: "c01", IPMIIP: "10.0.0.1"}}
-	first := begun[resource.Onboarding](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/onboardings", start))
-	if again := begun[resource.Onboarding](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/onboardings", start)); again.OnboardingID != first.OnboardingID {
+	start := api.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: api.OnboardingMachine{Hostname: "c01", IPMIIP: "10.0.0.1"}}
+	first := begun[api.Onboarding](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/onboardings", start))
+	if again := begun[api.Onboarding](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/onboardings", start)); again.OnboardingID != first.OnboardingID {
 		t.Errorf("asked again it is %s, and was %s", again.OnboardingID, first.OnboardingID)
 	}
 	r.boot()
-	if again := begun[resource.Onboarding](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/onboardings", start)); again.OnboardingID != first.OnboardingID {
+	if again := begun[api.Onboarding](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/onboardings", start)); again.OnboardingID != first.OnboardingID {
 		t.Errorf("after a restart it is %s, and was %s", again.OnboardingID, first.OnboardingID)
 	}
-	if list := servertest.Must[resource.OnboardingList](t, r.Broker, http.MethodGet, "/onboardings", nil); len(list.Items) != 1 {
+	if list := servertest.Must[api.OnboardingList](t, r.Broker, http.MethodGet, "/onboardings", nil); len(list.Items) != 1 {
 		t.Errorf("there are %d runs", len(list.Items))
 	}
 
-	op := r.NewToken(t, resource.TokenCreate{Name: "op", Role: "operator"})
+	op := r.NewToken(t, api.TokenCreate{Name: "op", Role: "operator"})
 	other := start
 	other.Hostname, other.IPMIIP = "c02", "10.0.0.2"
-	batch := resource.OnboardingBatch{SiteID: "dc1", SKUID: "h100.8gpu", Nodes: []resource.OnboardingMachine{start.OnboardingMachine}}
+	batch := api.OnboardingBatch{SiteID: "dc1", SKUID: "h100.8gpu", Nodes: []api.OnboardingMachine{start.OnboardingMachine}}
 	for what, row := range map[string]struct {
 		key, token, path string
 		body             any
@@ -62,45 +62,45 @@ func TestAStartThatIsAskedAgainUnderItsKeyIsTheSameRun(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d %s", what, a.Status, a.Body, row.status, row.code)
 		}
 	}
-	if second := begun[resource.Onboarding](t, r.AskOnce(t, "k2", r.Token, http.MethodPost, "/onboardings", other)); second.OnboardingID == first.OnboardingID {
+	if second := begun[api.Onboarding](t, r.AskOnce(t, "k2", r.Token, http.MethodPost, "/onboardings", other)); second.OnboardingID == first.OnboardingID {
 		t.Error("a key of its own gave the first run")
 	}
 }
 
 func TestABatchThatIsAskedAgainUnderItsKeyIsTheSame(t *testing.T) {
 	r := newRack(t, `{}`)
-	batch := resource.OnboardingBatch{SiteID: "dc1", SKUID: "h100.8gpu", Nodes: []resource.OnboardingMachine{{Hostname: "c01", IPMIIP: "10.0.0.1"}, {Hostname: "c02", IPMIIP: "10.0.0.2"}}}
-	first := begun[resource.OnboardingBatchStarted](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/onboardings/batch", batch))
-	again := begun[resource.OnboardingBatchStarted](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/onboardings/batch", batch))
+	batch := api.OnboardingBatch{SiteID: "dc1", SKUID: "h100.8gpu", Nodes: []api.OnboardingMachine{{Hostname: "c01", IPMIIP: "10.0.0.1"}, {Hostname: "c02", IPMIIP: "10.0.0.2"}}}
+	first := begun[api.OnboardingBatchStarted](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/onboardings/batch", batch))
+	again := begun[api.OnboardingBatchStarted](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/onboardings/batch", batch))
 	if again.BatchID != first.BatchID || len(again.Onboardings) != 2 {
 		t.Errorf("asked again it is %+v, and was %+v", again, first)
 	}
-	adoption := resource.AdoptionBatch{SiteID: "dc1", Machines: []resource.AdoptedMachine{{SystemID: "abc123"}}}
-	one := begun[resource.OnboardingBatchStarted](t, r.AskOnce(t, "k2", r.Token, http.MethodPost, "/adoptions/batch", adoption))
-	if two := begun[resource.OnboardingBatchStarted](t, r.AskOnce(t, "k2", r.Token, http.MethodPost, "/adoptions/batch", adoption)); two.BatchID != one.BatchID || one.BatchID == first.BatchID {
+	adoption := api.AdoptionBatch{SiteID: "dc1", Machines: []api.AdoptedMachine{{SystemID: "abc123"}}}
+	one := begun[api.OnboardingBatchStarted](t, r.AskOnce(t, "k2", r.Token, http.MethodPost, "/adoptions/batch", adoption))
+	if two := begun[api.OnboardingBatchStarted](t, r.AskOnce(t, "k2", r.Token, http.MethodPost, "/adoptions/batch", adoption)); two.BatchID != one.BatchID || one.BatchID == first.BatchID {
 		t.Errorf("adoptions: %+v, then %+v", one, two)
 	}
 }
 
 func TestAKeyIsForgottenAfterADay(t *testing.T) {
 	r := newRack(t, `{}`)
-	start := resource.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: resource.OnboardingMachine{Hostname: "c01", IPMIIP: "10.0.0.1"}}
-	begun[resource.Onboarding](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/onboardings", start))
+	start := api.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: api.OnboardingMachine{Hostname: "c01", IPMIIP: "10.0.0.1"}}
+	begun[api.Onboarding](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/onboardings", start))
 	r.Advance(24*time.Hour + time.Second)
 	start.Hostname, start.IPMIIP = "c02", "10.0.0.2"
-	begun[resource.Onboarding](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/onboardings", start))
+	begun[api.Onboarding](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/onboardings", start))
 }
 
 // The same request at the same moment begins one run, on whichever replica.
 func TestRequestsUnderOneKeyAtOnceBeginOneRun(t *testing.T) {
 	r := newRack(t, `{}`)
-	start := resource.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: resource.OnboardingMachine{Hostname: "c01", IPMIIP: "10.0.0.1"}}
+	start := api.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: api.OnboardingMachine{Hostname: "c01", IPMIIP: "10.0.0.1"}}
 	var all sync.WaitGroup
 	ids := make([]string, 6)
 	for i := range ids {
 		all.Go(func() {
 			a := r.AskOnce(t, "k1", r.Token, http.MethodPost, "/onboardings", start)
-			var o resource.Onboarding
+			var o api.Onboarding
 			if err := json.Unmarshal(a.Body, &o); err != nil || a.Status != http.StatusOK {
 				t.Errorf("%d %s", a.Status, a.Body)
 			}

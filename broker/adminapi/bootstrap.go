@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cloudinit"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/turnover"
@@ -34,12 +34,12 @@ var (
 	systemIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{0,64}$`)
 )
 
-type createNodeInput struct{ Body resource.NodeCreate }
+type createNodeInput struct{ Body api.NodeCreate }
 
 // createNode makes a node's record and what its machine needs to enrol. The
 // bootstrap is rendered before anything is written, so a fault in it makes no
 // record.
-func (a *API) createNode(ctx context.Context, in *createNodeInput) (*resource.NodeBootstrap, error) {
+func (a *API) createNode(ctx context.Context, in *createNodeInput) (*api.NodeBootstrap, error) {
 	who, c := callerOf(ctx), in.Body
 	ctx = withReason(ctx, c.Reason)
 	given, ok := c.Hostname, false
@@ -88,12 +88,12 @@ func badNode(format, value string) error {
 
 type tokenRequestInput struct {
 	NodeInput
-	Body resource.TokenRequest
+	Body api.TokenRequest
 }
 
 // issueToken gives a node a new enrolment token, for a machine that must enrol
 // again.
-func (a *API) issueToken(ctx context.Context, in *tokenRequestInput) (*resource.NodeBootstrap, error) {
+func (a *API) issueToken(ctx context.Context, in *tokenRequestInput) (*api.NodeBootstrap, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (a *API) issueToken(ctx context.Context, in *tokenRequestInput) (*resource.
 }
 
 // extendToken gives a machine more time with the token that it has.
-func (a *API) extendToken(ctx context.Context, in *tokenRequestInput) (*resource.EnrollToken, error) {
+func (a *API) extendToken(ctx context.Context, in *tokenRequestInput) (*api.EnrollToken, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (a *API) extendToken(ctx context.Context, in *tokenRequestInput) (*resource
 	if err := a.c.DB.ExtendToken(ctx, callerOf(ctx).actor(), n.ID, expires, in.Body.Reason); err != nil {
 		return nil, err
 	}
-	out := &resource.EnrollToken{NodeID: n.ID, ExpiresAt: expires}
+	out := &api.EnrollToken{NodeID: n.ID, ExpiresAt: expires}
 	rows, err := a.c.DB.ListAudit(ctx, store.AuditFilter{Subject: "node/" + n.ID, Action: "token.extend", Newest: true, Limit: 1})
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (a *API) expiry(ttlSeconds int64) time.Time {
 }
 
 // bootstrap makes a token and renders what a machine is given with it.
-func (a *API) bootstrap(ctx context.Context, how, systemID string, ttlSeconds int64, mirrors []string, arch string) (*resource.NodeBootstrap, pki.EnrollToken, error) {
+func (a *API) bootstrap(ctx context.Context, how, systemID string, ttlSeconds int64, mirrors []string, arch string) (*api.NodeBootstrap, pki.EnrollToken, error) {
 	token, err := pki.NewEnrollToken(rand.Reader)
 	if err != nil {
 		return nil, "", err
@@ -161,7 +161,7 @@ func (a *API) bootstrap(ctx context.Context, how, systemID string, ttlSeconds in
 		BrokerURL: a.c.AgentURL, CASHA256: a.c.Trust.RootSHA256(), RootPEM: root,
 		Token: token, MAASSystemID: systemID,
 	}
-	out := &resource.NodeBootstrap{BrokerURL: in.BrokerURL, CASHA256: in.CASHA256, Token: token.Reveal(), ExpiresAt: a.expiry(ttlSeconds)}
+	out := &api.NodeBootstrap{BrokerURL: in.BrokerURL, CASHA256: in.CASHA256, Token: token.Reveal(), ExpiresAt: a.expiry(ttlSeconds)}
 	release, withheld, err := a.c.DB.NewestPackage(ctx, cmp.Or(arch, defaultArch))
 	if err != nil {
 		return nil, "", err

@@ -4,39 +4,39 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
 // openTasks are those of a node.
-func openTasks(t *testing.T, b *servertest.Broker, node string) []resource.Task {
+func openTasks(t *testing.T, b *servertest.Broker, node string) []api.Task {
 	t.Helper()
-	return servertest.Must[resource.TaskList](t, b, http.MethodGet, "/tasks?status=open&node="+node, nil).Items
+	return servertest.Must[api.TaskList](t, b, http.MethodGet, "/tasks?status=open&node="+node, nil).Items
 }
 
 // Short of retirement a node is offline, so that nobody gets it before its agent is
 // heard, and the agent is told to take the mark back: asked again, and once only.
 func TestADrainIsCalledOff(t *testing.T) {
 	b := servertest.Start(t)
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
-	drain := act(t, b, "h1", "drain", resource.NodeAction{}).Task
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
+	drain := act(t, b, "h1", "drain", api.NodeAction{}).Task
 	d, running := n.Next(t) // the agent is at it
-	off := act(t, b, "h1", "activate", resource.NodeAction{Reason: "not this one"})
+	off := act(t, b, "h1", "activate", api.NodeAction{Reason: "not this one"})
 	if off.Node.Status != "offline" || off.Node.StatusReason != "not this one" || off.Task == nil || off.Task.ID == drain.ID {
 		t.Fatalf("it is %+v, with %+v", off.Node, off.Task)
 	}
-	if k := servertest.Must[resource.Task](t, b, http.MethodGet, "/tasks/"+drain.ID, nil); !k.CancelRequested {
+	if k := servertest.Must[api.Task](t, b, http.MethodGet, "/tasks/"+drain.ID, nil); !k.CancelRequested {
 		t.Errorf("the drain is %s", k.Status)
 	}
 	// Its end moves the node: until it is known, nobody begins another.
-	refusedAction(t, b, b.Token, "h1", "drain", resource.NodeAction{}, "task_ending")
+	refusedAction(t, b, b.Token, "h1", "drain", api.NodeAction{}, "task_ending")
 	// The watch brings a node that is heard into service at any moment.
 	if got := show(t, b, "h1").Status; got != "offline" && got != "active" {
 		t.Errorf("it is %s", got)
 	}
-	if again := act(t, b, "h1", "activate", resource.NodeAction{}); again.Task == nil || again.Task.ID != off.Task.ID {
+	if again := act(t, b, "h1", "activate", api.NodeAction{}); again.Task == nil || again.Task.ID != off.Task.ID {
 		t.Errorf("asked again: %s, %+v", again.Node.Status, again.Task)
 	}
 	// What the agent comes to with the drain does not retire the node any more.
@@ -57,11 +57,11 @@ func TestADrainIsCalledOff(t *testing.T) {
 // A node that nobody ever looked at would come into service by its heartbeats.
 func TestTheDrainOfANodeThatWasNeverLetInIsNotCalledOff(t *testing.T) {
 	b := servertest.Start(t)
-	b.NewNode(t, resource.NodeCreate{Hostname: "h1"}) // its baseline is not taken
-	act(t, b, "h1", "quarantine", resource.NodeAction{Reason: "what is it"})
-	refusedAction(t, b, b.Token, "h1", "activate", resource.NodeAction{}, "not_enrolled")
-	act(t, b, "h1", "drain", resource.NodeAction{})
-	refusedAction(t, b, b.Token, "h1", "activate", resource.NodeAction{}, "not_enrolled")
+	b.NewNode(t, api.NodeCreate{Hostname: "h1"}) // its baseline is not taken
+	act(t, b, "h1", "quarantine", api.NodeAction{Reason: "what is it"})
+	refusedAction(t, b, b.Token, "h1", "activate", api.NodeAction{}, "not_enrolled")
+	act(t, b, "h1", "drain", api.NodeAction{})
+	refusedAction(t, b, b.Token, "h1", "activate", api.NodeAction{}, "not_enrolled")
 	if got := show(t, b, "h1"); got.Status != "draining" {
 		t.Errorf("it is %s", got.Status)
 	}
@@ -70,12 +70,12 @@ func TestTheDrainOfANodeThatWasNeverLetInIsNotCalledOff(t *testing.T) {
 // A turnover's drain is the turnover's: nobody calls it off, and to try changes nothing.
 func TestTheDrainOfATurnoverIsNotCalledOff(t *testing.T) {
 	b := servertest.Start(t)
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
 	w := &walker{Broker: b, Node: n, t: t}
 	w.begins("soft_reset")
 	servertest.Eventually(t, "the drain to be asked for", func() bool { return len(openTasks(t, b, "h1")) == 1 })
-	refusedAction(t, b, b.Token, "h1", "activate", resource.NodeAction{}, "turnover_owed")
-	refusedAction(t, b, b.Token, "h1", "activate", resource.NodeAction{Override: true, Reason: "r"}, "transition_refused")
+	refusedAction(t, b, b.Token, "h1", "activate", api.NodeAction{}, "turnover_owed")
+	refusedAction(t, b, b.Token, "h1", "activate", api.NodeAction{Override: true, Reason: "r"}, "transition_refused")
 	if open := openTasks(t, b, "h1"); len(open) != 1 || open[0].Type != "node.drain" || open[0].CancelRequested {
 		t.Errorf("open is %+v", open)
 	}
@@ -88,11 +88,11 @@ func TestTheDrainOfATurnoverIsNotCalledOff(t *testing.T) {
 // end decides, unless an admin says that it will not come.
 func TestARemovalIsTakenBack(t *testing.T) {
 	b := servertest.Start(t)
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
-	force := resource.NodeAction{Force: true, Reason: "r"}
-	remove := func() *resource.Task {
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
+	force := api.NodeAction{Force: true, Reason: "r"}
+	remove := func() *api.Task {
 		t.Helper()
-		got := act(t, b, n.NodeID, "remove", resource.NodeAction{})
+		got := act(t, b, n.NodeID, "remove", api.NodeAction{})
 		if got.Node.Status != "removing" {
 			t.Fatalf("it is %s", got.Node.Status)
 		}
@@ -100,26 +100,26 @@ func TestARemovalIsTakenBack(t *testing.T) {
 	}
 	act(t, b, "h1", "retire", force)
 	for _, open := range openTasks(t, b, "h1") {
-		servertest.Must[resource.Task](t, b, http.MethodPost, "/tasks/"+open.ID+"/cancel", resource.ReasonBody{})
+		servertest.Must[api.Task](t, b, http.MethodPost, "/tasks/"+open.ID+"/cancel", api.ReasonBody{})
 	}
 	queued := remove()
-	if got := act(t, b, "h1", "retire", resource.NodeAction{Reason: "wrong one"}); got.Node.Status != "retired" || got.Node.StatusReason != "wrong one" || got.Task != nil {
+	if got := act(t, b, "h1", "retire", api.NodeAction{Reason: "wrong one"}); got.Node.Status != "retired" || got.Node.StatusReason != "wrong one" || got.Task != nil {
 		t.Errorf("before its agent began it is %+v", got)
 	}
-	if k := servertest.Must[resource.Task](t, b, http.MethodGet, "/tasks/"+queued.ID, nil); k.Status != "canceled" {
+	if k := servertest.Must[api.Task](t, b, http.MethodGet, "/tasks/"+queued.ID, nil); k.Status != "canceled" {
 		t.Errorf("the uninstall is %s", k.Status)
 	}
 
 	for _, row := range []struct {
 		outcome taskcatalog.Outcome
 		result  any
-		in      resource.NodeAction
+		in      api.NodeAction
 		at      string // at once
 		then    string
 	}{
-		{taskcatalog.OutcomeCanceled, nil, resource.NodeAction{}, "removing", "retired"},
+		{taskcatalog.OutcomeCanceled, nil, api.NodeAction{}, "removing", "retired"},
 		{taskcatalog.OutcomeSucceeded, taskcatalog.UninstallResult{Removes: []string{}}, force, "retired", "retired"},
-		{taskcatalog.OutcomeSucceeded, taskcatalog.UninstallResult{Removes: []string{}}, resource.NodeAction{}, "removing", "deleted"},
+		{taskcatalog.OutcomeSucceeded, taskcatalog.UninstallResult{Removes: []string{}}, api.NodeAction{}, "removing", "deleted"},
 	} {
 		k := remove()
 		d, task := n.Next(t)

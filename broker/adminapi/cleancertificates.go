@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki"
@@ -22,7 +22,7 @@ type certificatesInput struct {
 	Limit  int    `query:"limit" minimum:"0" maximum:"1000"`
 }
 
-func (a *API) listCertificates(ctx context.Context, in *certificatesInput) (*resource.CleanCertificateList, error) {
+func (a *API) listCertificates(ctx context.Context, in *certificatesInput) (*api.CleanCertificateList, error) {
 	sites, err := narrow(callerOf(ctx), "")
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (a *API) listCertificates(ctx context.Context, in *certificatesInput) (*res
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.CleanCertificateList{Items: []resource.CleanCertificate{}, NextCursor: next}
+	out := &api.CleanCertificateList{Items: []api.CleanCertificate{}, NextCursor: next}
 	for _, c := range page {
 		out.Items = append(out.Items, cleanResource(c))
 	}
@@ -55,7 +55,7 @@ func (a *API) certificate(ctx context.Context, id string) (store.CleanCertificat
 	return c, err
 }
 
-func (a *API) showCertificate(ctx context.Context, in *CertificateInput) (*resource.CleanCertificate, error) {
+func (a *API) showCertificate(ctx context.Context, in *CertificateInput) (*api.CleanCertificate, error) {
 	c, err := a.certificate(ctx, in.Certificate)
 	if err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (a *API) showCertificate(ctx context.Context, in *CertificateInput) (*resou
 
 // issueReceipt signs the tenant's version of a certificate. It names nothing of the
 // operator's, and is made anew each time: what it says is the certificate's.
-func (a *API) issueReceipt(ctx context.Context, in *CertificateInput) (*resource.CleanCertificate, error) {
+func (a *API) issueReceipt(ctx context.Context, in *CertificateInput) (*api.CleanCertificate, error) {
 	c, err := a.certificate(ctx, in.Certificate)
 	if err != nil {
 		return nil, err
@@ -104,8 +104,8 @@ func (a *API) issueReceipt(ctx context.Context, in *CertificateInput) (*resource
 	return &out, nil
 }
 
-func cleanResource(c store.CleanCertificate) resource.CleanCertificate {
-	return resource.CleanCertificate{
+func cleanResource(c store.CleanCertificate) api.CleanCertificate {
+	return api.CleanCertificate{
 		CertificateID: c.ID, DecommissionID: c.RunID, NodeID: c.NodeID, NodeEpoch: c.NodeEpoch, Site: c.Site, Mode: c.Mode, AllocationID: c.AllocationID,
 		MeetsPolicy: c.MeetsPolicy, Shortfalls: c.Shortfalls, Digest: c.Digest, IssuedAt: c.IssuedAt, ValidUntil: c.ValidUntil,
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -17,7 +17,7 @@ type policyInput struct {
 
 // showPolicy answers a site's policy; where none is set, one that knows
 // nothing.
-func (a *API) showPolicy(ctx context.Context, in *policyInput) (*resource.CleanPolicy, error) {
+func (a *API) showPolicy(ctx context.Context, in *policyInput) (*api.CleanPolicy, error) {
 	if who := callerOf(ctx); !who.MaySee(in.Site) {
 		return nil, siteForbidden(who, in.Site)
 	}
@@ -25,7 +25,7 @@ func (a *API) showPolicy(ctx context.Context, in *policyInput) (*resource.CleanP
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.CleanPolicy{Site: in.Site}
+	out := &api.CleanPolicy{Site: in.Site}
 	if raw == nil {
 		return out, nil
 	}
@@ -39,9 +39,9 @@ func (a *API) showPolicy(ctx context.Context, in *policyInput) (*resource.CleanP
 	return out, err
 }
 
-type setPolicyInput struct{ Body resource.CleanPolicyPut }
+type setPolicyInput struct{ Body api.CleanPolicyPut }
 
-func (a *API) setPolicy(ctx context.Context, in *setPolicyInput) (*resource.CleanPolicy, error) {
+func (a *API) setPolicy(ctx context.Context, in *setPolicyInput) (*api.CleanPolicy, error) {
 	site := in.Body.Site
 	if !siteForm.MatchString(site) {
 		return nil, badPolicy("site %q is not one (a-z, 0-9 and '-')", site)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -16,15 +16,15 @@ func TestACleanPolicyIsASites(t *testing.T) {
 	b := servertest.Start(t)
 	b.OnRecord(t, "dc1")
 	want := taskcatalog.CleanPolicy{KnownUsers: []string{"backup"}, KnownPorts: []string{"tcp/9100"}, Scratch: []string{"/share*", "/data/scratch"}}
-	set := servertest.Must[resource.CleanPolicy](t, b, http.MethodPut, "/clean-policy", resource.CleanPolicyPut{Site: "dc1", Policy: want, Reason: "node exporter"})
+	set := servertest.Must[api.CleanPolicy](t, b, http.MethodPut, "/clean-policy", api.CleanPolicyPut{Site: "dc1", Policy: want, Reason: "node exporter"})
 	if set.UpdatedBy != "admin" || set.UpdatedAt.IsZero() {
 		t.Errorf("it was set by %q at %v", set.UpdatedBy, set.UpdatedAt)
 	}
-	got := servertest.Must[resource.CleanPolicy](t, b, http.MethodGet, "/clean-policy?site=dc1", nil)
+	got := servertest.Must[api.CleanPolicy](t, b, http.MethodGet, "/clean-policy?site=dc1", nil)
 	if len(got.Policy.Scratch) != 2 || got.Policy.KnownUsers[0] != "backup" {
 		t.Errorf("it is %+v", got.Policy)
 	}
-	if other := servertest.Must[resource.CleanPolicy](t, b, http.MethodGet, "/clean-policy?site=dc2", nil); len(other.Policy.Scratch) != 0 {
+	if other := servertest.Must[api.CleanPolicy](t, b, http.MethodGet, "/clean-policy?site=dc2", nil); len(other.Policy.Scratch) != 0 {
 		t.Errorf("another site has it too: %+v", other.Policy)
 	}
 	for name, p := range map[string]taskcatalog.CleanPolicy{
@@ -38,7 +38,7 @@ func TestACleanPolicyIsASites(t *testing.T) {
 		"a user with a newline":     {KnownUsers: []string{"a\nb"}},
 		"an empty unit":             {KnownUnits: []string{""}},
 	} {
-		if a := b.Ask(t, b.Token, http.MethodPut, "/clean-policy", resource.CleanPolicyPut{Site: "dc1", Policy: p}); a.Code() != "clean_policy_invalid" {
+		if a := b.Ask(t, b.Token, http.MethodPut, "/clean-policy", api.CleanPolicyPut{Site: "dc1", Policy: p}); a.Code() != "clean_policy_invalid" {
 			t.Errorf("%s: %d %s", name, a.Status, a.Body)
 		}
 	}
@@ -52,7 +52,7 @@ func TestAGPUPolicyIsJudgedBeforeItIsKept(t *testing.T) {
 		StopServices: []string{"site-exporter.service", "metrics@gpu0.service"}, Drivers: []string{"550.90.07", "6.8.5-2041575.22.04"},
 	}
 	put := func(p taskcatalog.GPUScrubPolicy) servertest.Answer {
-		return b.Ask(t, b.Token, http.MethodPut, "/clean-policy", resource.CleanPolicyPut{Site: "dc1", Policy: taskcatalog.CleanPolicy{GPU: &p}})
+		return b.Ask(t, b.Token, http.MethodPut, "/clean-policy", api.CleanPolicyPut{Site: "dc1", Policy: taskcatalog.CleanPolicy{GPU: &p}})
 	}
 	if a := put(want); a.Status != http.StatusOK {
 		t.Fatalf("%d %s", a.Status, a.Body)
@@ -87,7 +87,7 @@ func TestAGPUPolicyIsJudgedBeforeItIsKept(t *testing.T) {
 			t.Errorf("%s: %d %s", name, a.Status, a.Body)
 		}
 	}
-	got := servertest.Must[resource.CleanPolicy](t, b, http.MethodGet, "/clean-policy?site=dc1", nil)
+	got := servertest.Must[api.CleanPolicy](t, b, http.MethodGet, "/clean-policy?site=dc1", nil)
 	if got.Policy.GPU == nil || !reflect.DeepEqual(*got.Policy.GPU, want) {
 		t.Errorf("what was refused changed it: %s", fmt.Sprint(got.Policy.GPU))
 	}

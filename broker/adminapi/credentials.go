@@ -4,20 +4,20 @@ import (
 	"context"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 type credentialsInput struct {
 	NodeInput
-	Body resource.NodeCredentials
+	Body api.NodeCredentials
 }
 
 // setCredentials keeps what a task of this node may mint. The audit row comes
 // first: what a crash leaves between the two is a row too many, never a
 // credential that nobody set.
-func (a *API) setCredentials(ctx context.Context, in *credentialsInput) (*resource.NodeCredentialsSet, error) {
+func (a *API) setCredentials(ctx context.Context, in *credentialsInput) (*api.NodeCredentialsSet, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -40,5 +40,5 @@ func (a *API) setCredentials(ctx context.Context, in *credentialsInput) (*resour
 	if err := secrets.PutNodeToken(ctx, a.c.Secrets, n.ID, raw); err != nil {
 		return nil, err
 	}
-	return &resource.NodeCredentialsSet{NodeID: n.ID, Set: []string{taskcatalog.CredentialMAASMachineToken}}, nil
+	return &api.NodeCredentialsSet{NodeID: n.ID, Set: []string{taskcatalog.CredentialMAASMachineToken}}, nil
 }

@@ -5,18 +5,18 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/turnover"
 )
 
 type startDecommissionsInput struct {
 	RequestKey
-	Body resource.DecommissionBatch
+	Body api.DecommissionBatch
 }
 
 // startDecommissions begins a turnover of all nodes of a list, or of none.
-func (a *API) startDecommissions(ctx context.Context, in *startDecommissionsInput) (*resource.DecommissionBatchStarted, error) {
+func (a *API) startDecommissions(ctx context.Context, in *startDecommissionsInput) (*api.DecommissionBatchStarted, error) {
 	req := requestOf(in.Body.DecommissionStart)
 	var all []tenanted
 	o := order{in.Body, in.IdempotencyKey, "/decommissions/batch", func(ctx context.Context, err error) error {
@@ -40,16 +40,16 @@ func (a *API) startDecommissions(ctx context.Context, in *startDecommissionsInpu
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.DecommissionBatchStarted{BatchID: id, Decommissions: make([]resource.DecommissionBatchRun, len(runs))}
+	out := &api.DecommissionBatchStarted{BatchID: id, Decommissions: make([]api.DecommissionBatchRun, len(runs))}
 	for i, r := range runs {
-		out.Decommissions[i] = resource.DecommissionBatchRun{NodeID: nodeOf(r), Hostname: r.Subject, DecommissionID: r.ID}
+		out.Decommissions[i] = api.DecommissionBatchRun{NodeID: nodeOf(r), Hostname: r.Subject, DecommissionID: r.ID}
 	}
 	return out, nil
 }
 
 // turnoversOf works out the runs of a batch. Codes: those of turnover.New, and
 // batch_sites.
-func (a *API) turnoversOf(ctx context.Context, b resource.DecommissionBatch, req turnover.Request) (all []tenanted, err error) {
+func (a *API) turnoversOf(ctx context.Context, b api.DecommissionBatch, req turnover.Request) (all []tenanted, err error) {
 	var starts []chain.Start
 	for _, ref := range b.Nodes {
 		t, err := a.turnoverOf(ctx, ref, b.ProfileID, req)
@@ -75,36 +75,36 @@ func said(site string) string {
 }
 
 // planDecommission says what a turnover would do, and to whom. It begins nothing.
-func (a *API) planDecommission(ctx context.Context, in *startDecommissionInput) (*resource.DecommissionPlan, error) {
+func (a *API) planDecommission(ctx context.Context, in *startDecommissionInput) (*api.DecommissionPlan, error) {
 	return a.planOne(ctx, in.Node, in.Body.ProfileID, requestOf(in.Body))
 }
 
 // planStorageCleanup is planDecommission of a cleanup of storage.
-func (a *API) planStorageCleanup(ctx context.Context, in *startCleanupInput) (*resource.DecommissionPlan, error) {
+func (a *API) planStorageCleanup(ctx context.Context, in *startCleanupInput) (*api.DecommissionPlan, error) {
 	return a.planOne(ctx, in.Node, in.Body.ProfileID, cleanupOf(in.Body))
 }
 
-func (a *API) planOne(ctx context.Context, ref, profile string, req turnover.Request) (*resource.DecommissionPlan, error) {
+func (a *API) planOne(ctx context.Context, ref, profile string, req turnover.Request) (*api.DecommissionPlan, error) {
 	t, err := a.turnoverOf(ctx, ref, profile, req)
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.DecommissionPlan{NodeTenants: tenantsOf(t), Mode: string(t.state.Mode), Refused: refusalOf(vacant([]tenanted{t}))}
+	out := &api.DecommissionPlan{NodeTenants: tenantsOf(t), Mode: string(t.state.Mode), Refused: refusalOf(vacant([]tenanted{t}))}
 	out.Stages, out.ExpectedSeconds, err = stagesAhead(t)
 	return out, err
 }
 
-type planDecommissionsInput struct{ Body resource.DecommissionBatch }
+type planDecommissionsInput struct{ Body api.DecommissionBatch }
 
 // planDecommissions says what a batch would do, and to whom. It begins nothing.
-func (a *API) planDecommissions(ctx context.Context, in *planDecommissionsInput) (*resource.DecommissionBatchPlan, error) {
+func (a *API) planDecommissions(ctx context.Context, in *planDecommissionsInput) (*api.DecommissionBatchPlan, error) {
 	req := requestOf(in.Body.DecommissionStart)
 	all, err := a.turnoversOf(ctx, in.Body, req)
 	if err != nil {
 		return nil, err
 	}
 	first := all[0]
-	out := &resource.DecommissionBatchPlan{Refused: refusalOf(vacant(all)), Site: siteOf(first.start.Site), Mode: string(first.state.Mode), Parallel: first.policy.BatchMaxParallel, StopAfter: first.policy.BatchStopAfterFailures}
+	out := &api.DecommissionBatchPlan{Refused: refusalOf(vacant(all)), Site: siteOf(first.start.Site), Mode: string(first.state.Mode), Parallel: first.policy.BatchMaxParallel, StopAfter: first.policy.BatchStopAfterFailures}
 	for _, t := range all {
 		out.Nodes = append(out.Nodes, tenantsOf(t))
 	}
@@ -113,16 +113,16 @@ func (a *API) planDecommissions(ctx context.Context, in *planDecommissionsInput)
 }
 
 // refusalOf is what a start would be answered with; nil: nothing stands in its way.
-func refusalOf(err error) *resource.Refusal {
+func refusalOf(err error) *api.Refusal {
 	if err == nil {
 		return nil
 	}
 	e := broker.AsError(err)
-	return &resource.Refusal{Code: e.Code, Detail: e.Message}
+	return &api.Refusal{Code: e.Code, Detail: e.Message}
 }
 
 // stagesAhead are those of a run, and how long they usually take together.
-func stagesAhead(t tenanted) (stages []resource.PlannedStage, seconds int64, err error) {
+func stagesAhead(t tenanted) (stages []api.PlannedStage, seconds int64, err error) {
 	list, _ := (&turnover.Chains{}).Of(t.state.Mode)
 	plan, err := chain.Plan(list, t.state)
 	for _, p := range plan {
@@ -132,8 +132,8 @@ func stagesAhead(t tenanted) (stages []resource.PlannedStage, seconds int64, err
 	return stages, seconds, err
 }
 
-func tenantsOf(t tenanted) resource.NodeTenants {
-	out := resource.NodeTenants{Node: nodeResource(t.node), Live: []resource.Allocation{}, LastCertified: t.clean}
+func tenantsOf(t tenanted) api.NodeTenants {
+	out := api.NodeTenants{Node: nodeResource(t.node), Live: []api.Allocation{}, LastCertified: t.clean}
 	out.Node.Serial = t.serial
 	for _, l := range t.live {
 		out.Live = append(out.Live, allocationResource(l))
@@ -145,6 +145,6 @@ func tenantsOf(t tenanted) resource.NodeTenants {
 	return out
 }
 
-func allocationResource(l broker.Allocation) resource.Allocation {
-	return resource.Allocation{AllocationID: l.ID, Tenant: l.Tenant, Username: l.Username, HadRoot: l.HadRoot, Since: l.Since, EndedAt: l.EndedAt}
+func allocationResource(l broker.Allocation) api.Allocation {
+	return api.Allocation{AllocationID: l.ID, Tenant: l.Tenant, Username: l.Username, HadRoot: l.HadRoot, Since: l.Since, EndedAt: l.EndedAt}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/turnover"
 	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
@@ -16,36 +16,36 @@ import (
 type startDecommissionInput struct {
 	NodeInput
 	RequestKey
-	Body resource.DecommissionStart
+	Body api.DecommissionStart
 }
 
 // startDecommission begins a turnover of a node.
-func (a *API) startDecommission(ctx context.Context, in *startDecommissionInput) (*resource.Decommission, error) {
+func (a *API) startDecommission(ctx context.Context, in *startDecommissionInput) (*api.Decommission, error) {
 	o := order{in.Body, in.IdempotencyKey, "/nodes/" + in.Node + "/decommission", nil}
 	return a.turnOver(ctx, o, in.Node, in.Body.ProfileID, requestOf(in.Body))
 }
 
-func requestOf(b resource.DecommissionStart) turnover.Request {
+func requestOf(b api.DecommissionStart) turnover.Request {
 	return turnover.Request{Mode: turnover.Mode(b.Mode), StorageCleanup: b.StorageCleanup, Erase: b.Erase, ForceRelease: b.ForceRelease, Ends: b.ForceAllocations, RemoveRecord: b.RemoveMAASRecord, Reason: b.Reason}
 }
 
 type startCleanupInput struct {
 	NodeInput
 	RequestKey
-	Body resource.StorageCleanupStart
+	Body api.StorageCleanupStart
 }
 
 // startStorageCleanup empties a node's storage and looks at it.
-func (a *API) startStorageCleanup(ctx context.Context, in *startCleanupInput) (*resource.Decommission, error) {
+func (a *API) startStorageCleanup(ctx context.Context, in *startCleanupInput) (*api.Decommission, error) {
 	o := order{in.Body, in.IdempotencyKey, "/nodes/" + in.Node + "/storage-cleanup", nil}
 	return a.turnOver(ctx, o, in.Node, in.Body.ProfileID, cleanupOf(in.Body))
 }
 
-func cleanupOf(b resource.StorageCleanupStart) turnover.Request {
+func cleanupOf(b api.StorageCleanupStart) turnover.Request {
 	return turnover.Request{Mode: turnover.StorageCleanup, StorageCleanup: b.Scope, ForceRelease: b.ForceRelease, Ends: b.ForceAllocations, Reason: b.Reason}
 }
 
-func (a *API) turnOver(ctx context.Context, o order, ref, profile string, req turnover.Request) (*resource.Decommission, error) {
+func (a *API) turnOver(ctx context.Context, o order, ref, profile string, req turnover.Request) (*api.Decommission, error) {
 	var t tenanted
 	o.refused = func(ctx context.Context, err error) error {
 		return a.refusedTurnover(ctx, []tenanted{t}, "node/"+t.node.ID, req.Reason, err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -17,7 +17,7 @@ func fleet(t *testing.T, hostnames ...string) *rack {
 	r := newRack(t, `{"batch_max_parallel":2,"batch_stop_after_failures":4}`)
 	for _, h := range hostnames {
 		site, name, _ := strings.Cut(h, "/")
-		r.NewNode(t, resource.NodeCreate{Hostname: name, Site: site}).Settle(t)
+		r.NewNode(t, api.NodeCreate{Hostname: name, Site: site}).Settle(t)
 	}
 	return r
 }
@@ -25,25 +25,25 @@ func fleet(t *testing.T, hostnames ...string) *rack {
 // still keeps runs from moving.
 func (r *rack) still() *rack {
 	r.t.Helper()
-	servertest.Must[resource.FreezeResult](r.t, r.Broker, http.MethodPost, "/freeze", resource.FreezePut{Reason: "test"})
+	servertest.Must[api.FreezeResult](r.t, r.Broker, http.MethodPost, "/freeze", api.FreezePut{Reason: "test"})
 	return r
 }
 
 // letIn puts a tenant on a node, as far as the broker knows.
 func (r *rack) letIn(node, allocation, tenant string) {
 	r.t.Helper()
-	servertest.Must[resource.Task](r.t, r.Broker, http.MethodPost, "/nodes/"+node+"/tasks", resource.TaskCreate{
+	servertest.Must[api.Task](r.t, r.Broker, http.MethodPost, "/nodes/"+node+"/tasks", api.TaskCreate{
 		Type: "allocation.provision_user", Params: []byte(`{"allocation_id":"` + allocation + `","username":"u","ssh_keys":["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIA2gT4F2m5C1yqXZ7u0cSxkq1sBzqH4q5l0S9m3v0aA u"],"tenant":"` + tenant + `"}`),
 	})
 }
 
-func (r *rack) turnovers(query string) resource.DecommissionList {
+func (r *rack) turnovers(query string) api.DecommissionList {
 	r.t.Helper()
-	return servertest.Must[resource.DecommissionList](r.t, r.Broker, http.MethodGet, "/decommissions?"+query, nil)
+	return servertest.Must[api.DecommissionList](r.t, r.Broker, http.MethodGet, "/decommissions?"+query, nil)
 }
 
-func batchOf(nodes ...string) resource.DecommissionBatch {
-	return resource.DecommissionBatch{Nodes: nodes, DecommissionStart: resource.DecommissionStart{Mode: "soft_reset", Reason: "the tenants left"}}
+func batchOf(nodes ...string) api.DecommissionBatch {
+	return api.DecommissionBatch{Nodes: nodes, DecommissionStart: api.DecommissionStart{Mode: "soft_reset", Reason: "the tenants left"}}
 }
 
 func TestABatchOfTurnoversIsWholeOrNotAtAll(t *testing.T) {
@@ -51,11 +51,11 @@ func TestABatchOfTurnoversIsWholeOrNotAtAll(t *testing.T) {
 	r.letIn("g2", "a-2", "acme")
 	r.letIn("g3", "a-3", "emca")
 	r.still()
-	busy := servertest.Must[resource.Decommission](t, r.Broker, http.MethodPost, "/nodes/busy/decommission", batchOf().DecommissionStart)
+	busy := servertest.Must[api.Decommission](t, r.Broker, http.MethodPost, "/nodes/busy/decommission", batchOf().DecommissionStart)
 
-	forced := func(b resource.DecommissionBatch) resource.DecommissionBatch { b.ForceRelease = true; return b }
+	forced := func(b api.DecommissionBatch) api.DecommissionBatch { b.ForceRelease = true; return b }
 	for name, row := range map[string]struct {
-		send   resource.DecommissionBatch
+		send   api.DecommissionBatch
 		status int
 		code   string
 		says   []string
@@ -66,10 +66,10 @@ func TestABatchOfTurnoversIsWholeOrNotAtAll(t *testing.T) {
 		"two sites":           {batchOf("g1", "loner"), http.StatusUnprocessableEntity, "batch_sites", []string{"dc1", "no site", "one batch for each site"}},
 		"one is named twice":  {batchOf("g1", "dc1/g1"), http.StatusUnprocessableEntity, "turnover_invalid", []string{"one node"}},
 		"one is not there":    {batchOf("g1", "g9"), http.StatusNotFound, "node_not_found", nil},
-		"MAAS has none of it": {resource.DecommissionBatch{Nodes: []string{"g1"}, DecommissionStart: resource.DecommissionStart{Mode: "reimage", Reason: "r"}}, http.StatusUnprocessableEntity, "turnover_invalid", nil},
+		"MAAS has none of it": {api.DecommissionBatch{Nodes: []string{"g1"}, DecommissionStart: api.DecommissionStart{Mode: "reimage", Reason: "r"}}, http.StatusUnprocessableEntity, "turnover_invalid", nil},
 		"no nodes":            {batchOf(), http.StatusUnprocessableEntity, "invalid_request", nil},
-		"without a reason":    {resource.DecommissionBatch{Nodes: []string{"g1"}, DecommissionStart: resource.DecommissionStart{Mode: "soft_reset", Reason: " "}}, http.StatusUnprocessableEntity, "reason_missing", nil},
-		"its profile is gone": {resource.DecommissionBatch{Nodes: []string{"g1"}, DecommissionStart: resource.DecommissionStart{Mode: "soft_reset", ProfileID: "none", Reason: "r"}}, http.StatusNotFound, "profile_not_found", nil},
+		"without a reason":    {api.DecommissionBatch{Nodes: []string{"g1"}, DecommissionStart: api.DecommissionStart{Mode: "soft_reset", Reason: " "}}, http.StatusUnprocessableEntity, "reason_missing", nil},
+		"its profile is gone": {api.DecommissionBatch{Nodes: []string{"g1"}, DecommissionStart: api.DecommissionStart{Mode: "soft_reset", ProfileID: "none", Reason: "r"}}, http.StatusNotFound, "profile_not_found", nil},
 	} {
 		a := r.Ask(t, r.Token, http.MethodPost, "/decommissions/batch", row.send)
 		if a.Status != row.status || a.Code() != row.code {
@@ -82,7 +82,7 @@ func TestABatchOfTurnoversIsWholeOrNotAtAll(t *testing.T) {
 		}
 	}
 	for _, node := range []string{"g2", "g3"} {
-		rows := servertest.Must[resource.AuditList](t, r.Broker, http.MethodGet, "/audit?action=turnover.refused&node="+node, nil)
+		rows := servertest.Must[api.AuditList](t, r.Broker, http.MethodGet, "/audit?action=turnover.refused&node="+node, nil)
 		if len(rows.Items) == 0 || rows.Items[0].Code != "allocation_live" {
 			t.Errorf("of %s the audit log has %+v", node, rows.Items)
 		}
@@ -91,12 +91,12 @@ func TestABatchOfTurnoversIsWholeOrNotAtAll(t *testing.T) {
 		t.Fatalf("after refusals there are %d runs", len(all.Items))
 	}
 
-	plan := servertest.Must[resource.DecommissionBatchPlan](t, r.Broker, http.MethodPost, "/decommissions/plan", batchOf("g1", "g2"))
+	plan := servertest.Must[api.DecommissionBatchPlan](t, r.Broker, http.MethodPost, "/decommissions/plan", batchOf("g1", "g2"))
 	if len(plan.Nodes) != 2 || len(plan.Nodes[0].Live) != 0 || plan.Nodes[1].Live[0].Tenant != "acme" || plan.Parallel != 2 || plan.StopAfter != 4 || len(plan.Stages) == 0 || plan.ExpectedSeconds == 0 || plan.Site != "dc1" {
 		t.Errorf("the plan is %+v", plan)
 	}
 
-	started := servertest.Must[resource.DecommissionBatchStarted](t, r.Broker, http.MethodPost, "/decommissions/batch", forced(batchOf("g1", "g2", "g3")))
+	started := servertest.Must[api.DecommissionBatchStarted](t, r.Broker, http.MethodPost, "/decommissions/batch", forced(batchOf("g1", "g2", "g3")))
 	if len(started.Decommissions) != 3 || started.Decommissions[1].Hostname != "g2" || started.Decommissions[1].NodeID != plan.Nodes[1].Node.ID {
 		t.Fatalf("started %+v", started)
 	}
@@ -113,7 +113,7 @@ func TestABatchOfTurnoversIsWholeOrNotAtAll(t *testing.T) {
 	if of := r.turnovers("node_id=g2&mode=reimage"); len(of.Items) != 0 {
 		t.Errorf("reimages of one node: %+v", of.Items)
 	}
-	alone := servertest.Must[resource.DecommissionBatchStarted](t, r.Broker, http.MethodPost, "/decommissions/batch", batchOf("loner"))
+	alone := servertest.Must[api.DecommissionBatchStarted](t, r.Broker, http.MethodPost, "/decommissions/batch", batchOf("loner"))
 	if state := r.turnovers("batch_id=" + alone.BatchID).Batch; state == nil || state.Site != "" || state.Parallel != 10 {
 		t.Errorf("a batch of a node without a site is %+v", state)
 	}
@@ -123,7 +123,7 @@ func TestABatchOfTurnoversIsWholeOrNotAtAll(t *testing.T) {
 // answered with: it is refused by nothing that the plan does not tell.
 func TestAPlanTellsWhoseTheNodeIsAndHowItWouldBeRefused(t *testing.T) {
 	r := fleet(t)
-	boot := servertest.Must[resource.NodeBootstrap](t, r.Broker, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "g1", Site: "dc1"})
+	boot := servertest.Must[api.NodeBootstrap](t, r.Broker, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "g1", Site: "dc1"})
 	n := r.EnrollMachine(t, boot.Token, "g1", "", &taskcatalog.Facts{ChassisSerial: "7C3K2X3"}).Settle(t)
 	r.letIn("g1", "a-1", "acme")
 	d, task := n.Next(t)
@@ -136,11 +136,11 @@ func TestAPlanTellsWhoseTheNodeIsAndHowItWouldBeRefused(t *testing.T) {
 		path                  string
 		plain, another, force any
 	}{
-		{"/nodes/g1/decommission", batchOf().DecommissionStart, resource.DecommissionStart{Mode: "soft_reset", ForceRelease: true, ForceAllocations: []string{"a-0"}, Reason: "r"}, resource.DecommissionStart{Mode: "soft_reset", ForceRelease: true, Reason: "r"}},
-		{"/nodes/g1/storage-cleanup", resource.StorageCleanupStart{Scope: "local", Reason: "r"}, resource.StorageCleanupStart{Scope: "local", ForceRelease: true, ForceAllocations: []string{}, Reason: "unpaid"}, resource.StorageCleanupStart{Scope: "local", ForceRelease: true, ForceAllocations: []string{"a-1"}, Reason: "unpaid"}},
+		{"/nodes/g1/decommission", batchOf().DecommissionStart, api.DecommissionStart{Mode: "soft_reset", ForceRelease: true, ForceAllocations: []string{"a-0"}, Reason: "r"}, api.DecommissionStart{Mode: "soft_reset", ForceRelease: true, Reason: "r"}},
+		{"/nodes/g1/storage-cleanup", api.StorageCleanupStart{Scope: "local", Reason: "r"}, api.StorageCleanupStart{Scope: "local", ForceRelease: true, ForceAllocations: []string{}, Reason: "unpaid"}, api.StorageCleanupStart{Scope: "local", ForceRelease: true, ForceAllocations: []string{"a-1"}, Reason: "unpaid"}},
 	}
 	for _, ask := range asks {
-		plan := servertest.Must[resource.DecommissionPlan](t, r.Broker, http.MethodPost, ask.path+"/plan", ask.plain)
+		plan := servertest.Must[api.DecommissionPlan](t, r.Broker, http.MethodPost, ask.path+"/plan", ask.plain)
 		if plan.Node.Serial != "7C3K2X3" || len(plan.Live) != 1 || plan.Last != nil || plan.Refused == nil || plan.Refused.Code != "allocation_live" || !strings.Contains(plan.Refused.Detail, "a-1 of tenant acme") {
 			t.Errorf("%s: %+v", ask.path, plan)
 		}
@@ -151,21 +151,21 @@ func TestAPlanTellsWhoseTheNodeIsAndHowItWouldBeRefused(t *testing.T) {
 		if a := r.Ask(t, r.Token, http.MethodPost, ask.path, ask.another); a.Code() != "allocation_live" || !strings.Contains(string(a.Body), "a-1 of tenant acme") {
 			t.Errorf("%s, of another: %d %s", ask.path, a.Status, a.Body)
 		}
-		if plan = servertest.Must[resource.DecommissionPlan](t, r.Broker, http.MethodPost, ask.path+"/plan", ask.force); plan.Refused != nil {
+		if plan = servertest.Must[api.DecommissionPlan](t, r.Broker, http.MethodPost, ask.path+"/plan", ask.force); plan.Refused != nil {
 			t.Errorf("%s by force: %+v", ask.path, plan.Refused)
 		}
 	}
-	if batch := servertest.Must[resource.DecommissionBatchPlan](t, r.Broker, http.MethodPost, "/decommissions/plan", batchOf("g1")); batch.Refused == nil || batch.Nodes[0].Node.Serial == "" {
+	if batch := servertest.Must[api.DecommissionBatchPlan](t, r.Broker, http.MethodPost, "/decommissions/plan", batchOf("g1")); batch.Refused == nil || batch.Nodes[0].Node.Serial == "" {
 		t.Errorf("a batch: %+v", batch)
 	}
 	if runs := r.turnovers(""); len(runs.Items) != 0 {
 		t.Fatalf("plans and refusals have begun %+v", runs.Items)
 	}
-	forced := servertest.Must[resource.Decommission](t, r.Broker, http.MethodPost, asks[1].path, asks[1].force)
+	forced := servertest.Must[api.Decommission](t, r.Broker, http.MethodPost, asks[1].path, asks[1].force)
 	if !forced.ForceRelease || forced.Mode != "storage_cleanup" {
 		t.Errorf("%+v", forced)
 	}
-	unsaid := resource.StorageCleanupStart{Scope: "local", ForceRelease: true, Reason: " "}
+	unsaid := api.StorageCleanupStart{Scope: "local", ForceRelease: true, Reason: " "}
 	if a := r.Ask(t, r.Token, http.MethodPost, asks[1].path, unsaid); a.Code() != "reason_missing" {
 		t.Errorf("by force without a reason: %d %s", a.Status, a.Body)
 	}
@@ -175,15 +175,15 @@ func TestAPlanTellsWhoseTheNodeIsAndHowItWouldBeRefused(t *testing.T) {
 // refusal says what comes first.
 func TestAStoppedTurnoverIsCancelledBeforeItsNodeIsLetIn(t *testing.T) {
 	r := fleet(t, "dc1/g1").still()
-	run := servertest.Must[resource.Decommission](t, r.Broker, http.MethodPost, "/nodes/g1/decommission", batchOf().DecommissionStart).DecommissionID
+	run := servertest.Must[api.Decommission](t, r.Broker, http.MethodPost, "/nodes/g1/decommission", batchOf().DecommissionStart).DecommissionID
 	do := func(action string) {
 		t.Helper()
-		servertest.Must[resource.Decommission](t, r.Broker, http.MethodPost, "/decommissions/"+run+"/"+action, resource.RunOrder{Reason: "r"})
+		servertest.Must[api.Decommission](t, r.Broker, http.MethodPost, "/decommissions/"+run+"/"+action, api.RunOrder{Reason: "r"})
 	}
 	do("mark-manual-intervention")
-	act(t, r.Broker, "g1", "quarantine", resource.NodeAction{Reason: "it was looked at"})
-	in := resource.NodeAction{Override: true, Reason: "a test machine"}
-	for _, send := range []resource.NodeAction{in, {Reason: "r"}} {
+	act(t, r.Broker, "g1", "quarantine", api.NodeAction{Reason: "it was looked at"})
+	in := api.NodeAction{Override: true, Reason: "a test machine"}
+	for _, send := range []api.NodeAction{in, {Reason: "r"}} {
 		a := r.Ask(t, r.Token, http.MethodPost, "/nodes/g1/actions/activate", send)
 		if a.Code() != "node_in_run" || !strings.Contains(string(a.Body), "hostler decommission cancel "+run) || !strings.Contains(string(a.Body), "hostler decommission resume "+run) {
 			t.Errorf("with %+v: %d %s", send, a.Status, a.Body)
@@ -192,9 +192,9 @@ func TestAStoppedTurnoverIsCancelledBeforeItsNodeIsLetIn(t *testing.T) {
 	if h := show(t, r.Broker, "g1").Handout; !strings.Contains(h.Reasons[1].NextAction, "hostler decommission show "+run) {
 		t.Errorf("%+v", h.Reasons)
 	}
-	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/unfreeze", resource.FreezePut{Reason: "test"})
+	servertest.Must[api.FreezeResult](t, r.Broker, http.MethodPost, "/unfreeze", api.FreezePut{Reason: "test"})
 	do("cancel")
-	r.decommissioned(run, "its end", func(d resource.DecommissionDetail) bool { return d.Ended })
+	r.decommissioned(run, "its end", func(d api.DecommissionDetail) bool { return d.Ended })
 	act(t, r.Broker, "g1", "activate", in)
 	if n := show(t, r.Broker, "g1"); n.Status != "active" || n.TurnoverOwed || !n.Handout.MayBeHandedOut {
 		t.Errorf("the node is %s, owed %v: %+v", n.Status, n.TurnoverOwed, n.Handout)
@@ -205,17 +205,17 @@ func TestAStoppedTurnoverIsCancelledBeforeItsNodeIsLetIn(t *testing.T) {
 // of the run has it; whoever tried is on record.
 func TestADowngradeIsAcceptedOnlyAsACertificateHasIt(t *testing.T) {
 	r := fleet(t, "dc1/g1").still()
-	run := servertest.Must[resource.Decommission](t, r.Broker, http.MethodPost, "/nodes/g1/decommission", batchOf().DecommissionStart).DecommissionID
-	op := r.NewToken(t, resource.TokenCreate{Name: "op", Role: "operator"})
-	word := resource.DowngradeAccept{Device: "S5X", Reason: "same project"}
+	run := servertest.Must[api.Decommission](t, r.Broker, http.MethodPost, "/nodes/g1/decommission", batchOf().DecommissionStart).DecommissionID
+	op := r.NewToken(t, api.TokenCreate{Name: "op", Role: "operator"})
+	word := api.DowngradeAccept{Device: "S5X", Reason: "same project"}
 	for name, row := range map[string]struct {
 		token, run string
-		send       resource.DowngradeAccept
+		send       api.DowngradeAccept
 		code       string
 	}{
 		"an operator":       {op, run, word, "role_insufficient"},
-		"without a reason":  {r.Token, run, resource.DowngradeAccept{Device: "S5X", Reason: " "}, "reason_missing"},
-		"without a device":  {r.Token, run, resource.DowngradeAccept{Reason: "r"}, "invalid_request"},
+		"without a reason":  {r.Token, run, api.DowngradeAccept{Device: "S5X", Reason: " "}, "reason_missing"},
+		"without a device":  {r.Token, run, api.DowngradeAccept{Reason: "r"}, "invalid_request"},
 		"of no run":         {r.Token, "r-none", word, "run_not_found"},
 		"of no certificate": {r.Token, run, word, "certificate_missing"},
 	} {
@@ -223,7 +223,7 @@ func TestADowngradeIsAcceptedOnlyAsACertificateHasIt(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", name, a.Status, a.Body, row.code)
 		}
 	}
-	rows := servertest.Must[resource.AuditList](t, r.Broker, http.MethodGet, "/audit?action=certificate.accept_downgrade", nil)
+	rows := servertest.Must[api.AuditList](t, r.Broker, http.MethodGet, "/audit?action=certificate.accept_downgrade", nil)
 	if len(rows.Items) != 2 {
 		t.Errorf("the audit log has %+v", rows.Items)
 	}
@@ -232,14 +232,14 @@ func TestADowngradeIsAcceptedOnlyAsACertificateHasIt(t *testing.T) {
 // Of a batch what failed is tried again, and nothing else; nobody else's is seen.
 func TestWhatFailedOfABatchOfTurnoversIsTriedAgain(t *testing.T) {
 	r := fleet(t, "dc1/g1", "dc1/g2").still()
-	started := servertest.Must[resource.DecommissionBatchStarted](t, r.Broker, http.MethodPost, "/decommissions/batch", batchOf("g1", "g2"))
+	started := servertest.Must[api.DecommissionBatchStarted](t, r.Broker, http.MethodPost, "/decommissions/batch", batchOf("g1", "g2"))
 	first := started.Decommissions[0].DecommissionID
 	retry := "/decommissions/batch/" + started.BatchID + "/retry"
-	servertest.Must[resource.Decommission](t, r.Broker, http.MethodPost, "/decommissions/"+first+"/mark-manual-intervention", resource.RunOrder{Reason: "look first"})
-	if did := servertest.Must[resource.DecommissionBatchRetried](t, r.Broker, http.MethodPost, retry, resource.ReasonBody{}); len(did.Retried)+len(did.Refused) != 0 || did.Continued {
+	servertest.Must[api.Decommission](t, r.Broker, http.MethodPost, "/decommissions/"+first+"/mark-manual-intervention", api.RunOrder{Reason: "look first"})
+	if did := servertest.Must[api.DecommissionBatchRetried](t, r.Broker, http.MethodPost, retry, api.ReasonBody{}); len(did.Retried)+len(did.Refused) != 0 || did.Continued {
 		t.Errorf("a person stopped one, nothing failed, and retried is %+v", did)
 	}
-	elsewhere := r.NewToken(t, resource.TokenCreate{Name: "elsewhere", Role: "operator", Sites: []string{"dc2"}})
+	elsewhere := r.NewToken(t, api.TokenCreate{Name: "elsewhere", Role: "operator", Sites: []string{"dc2"}})
 	for path, code := range map[string]string{
 		"POST " + retry: "batch_not_found", "GET /decommissions?batch_id=" + started.BatchID: "batch_not_found", "GET /decommissions/" + first: "run_not_found",
 		"POST /onboardings/batch/" + started.BatchID + "/retry": "batch_not_found",
@@ -262,19 +262,19 @@ func TestWhatFailedOfABatchOfTurnoversIsTriedAgain(t *testing.T) {
 func TestATurnoverThatIsAskedAgainUnderItsKeyIsTheSame(t *testing.T) {
 	r := fleet(t, "dc1/g1", "dc1/g2", "dc1/g3", "dc1/g4").still()
 	one := batchOf().DecommissionStart
-	first := begun[resource.Decommission](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/nodes/g1/decommission", one))
-	if again := begun[resource.Decommission](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/nodes/g1/decommission", one)); again.DecommissionID != first.DecommissionID {
+	first := begun[api.Decommission](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/nodes/g1/decommission", one))
+	if again := begun[api.Decommission](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/nodes/g1/decommission", one)); again.DecommissionID != first.DecommissionID {
 		t.Errorf("asked again it is %s, and was %s", again.DecommissionID, first.DecommissionID)
 	}
-	cleanup := resource.StorageCleanupStart{Scope: "local", Reason: "r"}
-	clean := begun[resource.Decommission](t, r.AskOnce(t, "k2", r.Token, http.MethodPost, "/nodes/g2/storage-cleanup", cleanup))
-	if again := begun[resource.Decommission](t, r.AskOnce(t, "k2", r.Token, http.MethodPost, "/nodes/g2/storage-cleanup", cleanup)); again.DecommissionID != clean.DecommissionID {
+	cleanup := api.StorageCleanupStart{Scope: "local", Reason: "r"}
+	clean := begun[api.Decommission](t, r.AskOnce(t, "k2", r.Token, http.MethodPost, "/nodes/g2/storage-cleanup", cleanup))
+	if again := begun[api.Decommission](t, r.AskOnce(t, "k2", r.Token, http.MethodPost, "/nodes/g2/storage-cleanup", cleanup)); again.DecommissionID != clean.DecommissionID {
 		t.Errorf("asked again it is %s, and was %s", again.DecommissionID, clean.DecommissionID)
 	}
-	many := begun[resource.DecommissionBatchStarted](t, r.AskOnce(t, "k3", r.Token, http.MethodPost, "/decommissions/batch", batchOf("g3", "g4")))
-	again := begun[resource.DecommissionBatchStarted](t, r.AskOnce(t, "k3", r.Token, http.MethodPost, "/decommissions/batch", batchOf("g3", "g4")))
-	for _, of := range [][]resource.DecommissionBatchRun{many.Decommissions, again.Decommissions} { // begun in one moment
-		slices.SortFunc(of, func(x, y resource.DecommissionBatchRun) int {
+	many := begun[api.DecommissionBatchStarted](t, r.AskOnce(t, "k3", r.Token, http.MethodPost, "/decommissions/batch", batchOf("g3", "g4")))
+	again := begun[api.DecommissionBatchStarted](t, r.AskOnce(t, "k3", r.Token, http.MethodPost, "/decommissions/batch", batchOf("g3", "g4")))
+	for _, of := range [][]api.DecommissionBatchRun{many.Decommissions, again.Decommissions} { // begun in one moment
+		slices.SortFunc(of, func(x, y api.DecommissionBatchRun) int {
 			return strings.Compare(x.DecommissionID, y.DecommissionID)
 		})
 	}
@@ -288,7 +288,7 @@ func TestATurnoverThatIsAskedAgainUnderItsKeyIsTheSame(t *testing.T) {
 	}{
 		"another node":  {"k1", "/nodes/g2/decommission", one, "idempotency_conflict"},
 		"another list":  {"k3", "/decommissions/batch", batchOf("g3"), "idempotency_conflict"},
-		"another scope": {"k2", "/nodes/g2/storage-cleanup", resource.StorageCleanupStart{Scope: "all", Reason: "r"}, "idempotency_conflict"},
+		"another scope": {"k2", "/nodes/g2/storage-cleanup", api.StorageCleanupStart{Scope: "all", Reason: "r"}, "idempotency_conflict"},
 		"no key":        {"", "/nodes/g1/decommission", one, "node_in_run"},
 	} {
 		if a := r.AskOnce(t, row.key, r.Token, http.MethodPost, row.path, row.body); a.Code() != row.code {

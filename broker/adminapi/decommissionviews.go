@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/taskcatalog"
@@ -17,7 +17,7 @@ type DecommissionInput struct {
 	Decommission string `path:"decommission" maxLength:"64"`
 }
 
-func (a *API) showDecommission(ctx context.Context, in *DecommissionInput) (*resource.DecommissionDetail, error) {
+func (a *API) showDecommission(ctx context.Context, in *DecommissionInput) (*api.DecommissionDetail, error) {
 	r, err := a.run(ctx, turnsOver, in.Decommission)
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (a *API) showDecommission(ctx context.Context, in *DecommissionInput) (*res
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.DecommissionDetail{Decommission: decommissionResource(r), HandingOver: next.Due, FollowedBy: next.Run, Events: told}
+	out := &api.DecommissionDetail{Decommission: decommissionResource(r), HandingOver: next.Due, FollowedBy: next.Run, Events: told}
 	var s turnover.Turnover
 	_ = json.Unmarshal(r.State, &s) // another version's is planned as an empty one
 	list, _ := (&turnover.Chains{}).Of(turnover.Mode(strings.TrimPrefix(r.Kind, turnover.KindPrefix+"/")))
@@ -54,7 +54,7 @@ type decommissionsInput struct {
 	Limit   int    `query:"limit" minimum:"0" maximum:"1000"`
 }
 
-func (a *API) listDecommissions(ctx context.Context, in *decommissionsInput) (*resource.DecommissionList, error) {
+func (a *API) listDecommissions(ctx context.Context, in *decommissionsInput) (*api.DecommissionList, error) {
 	f := chain.Filter{Site: in.Site, Batch: in.BatchID, Stage: in.Stage, Class: chain.Class(in.Class), After: in.Cursor}
 	if in.Mode != "" {
 		f.Kind = turnover.Mode(in.Mode).Kind()
@@ -72,7 +72,7 @@ func (a *API) listDecommissions(ctx context.Context, in *decommissionsInput) (*r
 			return nil, err
 		}
 	}
-	out := &resource.DecommissionList{Items: []resource.Decommission{}, Frozen: callerOf(ctx).frozen}
+	out := &api.DecommissionList{Items: []api.Decommission{}, Frozen: callerOf(ctx).frozen}
 	if out.Batch, err = a.batchState(ctx, turnsOver, in.BatchID); err != nil {
 		return nil, err
 	}
@@ -103,10 +103,10 @@ func nodeOf(r chain.Record) string {
 type decommissionActionInput struct {
 	DecommissionInput
 	Action string `path:"action" enum:"retry,resume,rerun,restart-clean,cancel,adopt,mark-manual-intervention"`
-	Body   resource.RunOrder
+	Body   api.RunOrder
 }
 
-func (a *API) actOnDecommission(ctx context.Context, in *decommissionActionInput) (*resource.Decommission, error) {
+func (a *API) actOnDecommission(ctx context.Context, in *decommissionActionInput) (*api.Decommission, error) {
 	r, err := a.run(ctx, turnsOver, in.Decommission)
 	if err != nil {
 		return nil, err
@@ -135,26 +135,26 @@ func (a *API) actOnDecommission(ctx context.Context, in *decommissionActionInput
 
 // retryDecommissions tries again what failed of a batch, and lets one that stopped
 // begin runs again.
-func (a *API) retryDecommissions(ctx context.Context, in *retryBatchInput) (*resource.DecommissionBatchRetried, error) {
+func (a *API) retryDecommissions(ctx context.Context, in *retryBatchInput) (*api.DecommissionBatchRetried, error) {
 	did, err := a.retryFailed(ctx, turnsOver, in.Batch, in.Body.Reason)
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.DecommissionBatchRetried{BatchID: did.batch.ID, Continued: did.continued, Retried: []resource.Decommission{}}
+	out := &api.DecommissionBatchRetried{BatchID: did.batch.ID, Continued: did.continued, Retried: []api.Decommission{}}
 	for _, r := range did.runs {
 		out.Retried = append(out.Retried, decommissionResource(r))
 	}
 	for _, no := range did.refused {
-		out.Refused = append(out.Refused, resource.DecommissionRefusal{DecommissionID: no.id, Code: no.code, Detail: no.detail})
+		out.Refused = append(out.Refused, api.DecommissionRefusal{DecommissionID: no.id, Code: no.code, Detail: no.detail})
 	}
 	return out, nil
 }
 
 // decommissionResource is the read model of a run.
-func decommissionResource(r chain.Record) resource.Decommission {
+func decommissionResource(r chain.Record) api.Decommission {
 	var s turnover.Turnover
 	_ = json.Unmarshal(r.State, &s) // of another version: what every run has is still told
-	out := resource.Decommission{
+	out := api.Decommission{
 		DecommissionID: r.ID, NodeID: s.NodeID, Hostname: r.Subject, Site: siteOf(r.Site), BatchID: r.Batch, Mode: strings.TrimPrefix(r.Kind, turnover.KindPrefix+"/"), StorageCleanup: s.StorageCleanup, Erase: s.Erase,
 		ForceRelease: s.ForceRelease, Reason: s.Reason, RequestedBy: r.RequestedBy, Follows: s.Follows,
 		Status: string(r.Status), Ended: r.Status.Ended(), CurrentStage: r.Stage, CurrentAttempt: r.Attempt, Direction: string(r.Direction),

@@ -52,8 +52,8 @@ func declareStream(op *huma.Operation, contentType string) {
 
 // downgraded is a description in OpenAPI 3.0.3. Many generators of clients know no type
 // that is a list, such as [integer, null].
-func downgraded(api *huma.OpenAPI) ([]byte, error) {
-	raw, err := api.Downgrade()
+func downgraded(h *huma.OpenAPI) ([]byte, error) {
+	raw, err := h.Downgrade()
 	if err != nil {
 		return nil, fmt.Errorf("cannot describe the API in OpenAPI 3.0.3: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker/adminapi"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
@@ -41,7 +41,7 @@ func TestEveryRefusalIsDeclared(t *testing.T) {
 	large := `{"reason":"` + strings.Repeat("r", 2<<20) + `"}`
 	for _, r := range adminapi.Routes() {
 		b.Advance(5 * time.Second) // so that the token's rate is not what refuses
-		op := spec.Paths[resource.Prefix+r.Path][strings.ToLower(r.Method)]
+		op := spec.Paths[api.Prefix+r.Path][strings.ToLower(r.Method)]
 		path, name := filled(r.Path, "n-none"), r.Method+" "+r.Path
 		answers := func(what string, want int, a servertest.Answer) {
 			t.Helper()

@@ -4,26 +4,26 @@ import (
 	"context"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 )
 
-func (a *API) listDevices(ctx context.Context, in *NodeInput) (*resource.NodeDeviceList, error) {
+func (a *API) listDevices(ctx context.Context, in *NodeInput) (*api.NodeDeviceList, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
 	}
 	all, err := a.c.DB.Devices(ctx, n.ID)
-	return &resource.NodeDeviceList{NodeID: n.ID, Items: deviceResources(all)}, err
+	return &api.NodeDeviceList{NodeID: n.ID, Items: deviceResources(all)}, err
 }
 
 type acceptDevicesInput struct {
 	NodeInput
-	Body resource.DeviceAccept
+	Body api.DeviceAccept
 }
 
 // acceptDevices is a person's word that a part was replaced. It takes no node into
 // use: that is decided on apart.
-func (a *API) acceptDevices(ctx context.Context, in *acceptDevicesInput) (*resource.NodeDeviceList, error) {
+func (a *API) acceptDevices(ctx context.Context, in *acceptDevicesInput) (*api.NodeDeviceList, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -36,13 +36,13 @@ func (a *API) acceptDevices(ctx context.Context, in *acceptDevicesInput) (*resou
 	if err != nil {
 		return nil, err
 	}
-	return &resource.NodeDeviceList{NodeID: n.ID, Items: deviceResources(all)}, nil
+	return &api.NodeDeviceList{NodeID: n.ID, Items: deviceResources(all)}, nil
 }
 
-func deviceResources(all []broker.Device) []resource.NodeDevice {
-	out := []resource.NodeDevice{}
+func deviceResources(all []broker.Device) []api.NodeDevice {
+	out := []api.NodeDevice{}
 	for _, d := range all {
-		out = append(out, resource.NodeDevice{
+		out = append(out, api.NodeDevice{
 			Kind: string(d.Kind), ID: d.ID, Serial: d.Serial, Model: d.Model, Place: d.Place, SizeBytes: d.Size,
 			Role: string(d.Role), Transport: d.Transport, State: string(d.State), Source: d.Source, Since: d.Since, Reason: d.Reason,
 		})

@@ -1,5 +1,5 @@
 // Package adminapi is the operator API: what people and their programs ask of
-// the broker. What goes over the wire is in package resource; all routes stand
+// the broker. What goes over the wire is in package api; all routes stand
 // in one table, in routes.go, each with the role that it needs.
 //
 // # Every request
@@ -26,6 +26,6 @@
 // # Adding a route
 //
 // One line in the table, a function in the file of its noun, its types in
-// package resource and its line in that package's doc.go. The test that walks
+// package api and its line in that package's doc.go. The test that walks
 // the table with each role finds it by itself.
 package adminapi

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"html/template"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 )
 
 // The page holds no script and fetches nothing: it works where there is no way
@@ -29,7 +29,7 @@ func renderDocs(all []route) ([]byte, error) {
 	type line struct{ Method, Path, Role, Summary string }
 	lines := make([]line, len(all))
 	for i, r := range all {
-		lines[i] = line{r.method, resource.Prefix + r.path, string(r.role), r.summary}
+		lines[i] = line{r.method, api.Prefix + r.path, string(r.role), r.summary}
 	}
 	var page bytes.Buffer
 	err := docsPage.Execute(&page, lines)

@@ -14,7 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
@@ -56,7 +56,7 @@ func (a *API) followEvents(ctx context.Context, in *eventsInput) (*huma.StreamRe
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		defer leave()
-		hc.SetHeader("Content-Type", resource.EventStream)
+		hc.SetHeader("Content-Type", api.EventStream)
 		hc.SetHeader("X-Accel-Buffering", "no") // of proxies that would collect what is meant for now
 		_, w := humago.Unwrap(hc)
 		s := eventStream{w: w, control: http.NewResponseController(w), told: -1}

@@ -9,19 +9,19 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
-func newSiteNode(t *testing.T, b *servertest.Broker, hostname, site string) resource.Node {
+func newSiteNode(t *testing.T, b *servertest.Broker, hostname, site string) api.Node {
 	t.Helper()
 	b.OnRecord(t, site)
-	return servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: hostname, Site: site}).Node
+	return servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", api.NodeCreate{Hostname: hostname, Site: site}).Node
 }
 
 // all reads a stream to its end.
-func all(t *testing.T, s *servertest.Stream) (events []resource.Event) {
+func all(t *testing.T, s *servertest.Stream) (events []api.Event) {
 	t.Helper()
 	for {
 		e, open := s.Next(t)
@@ -33,7 +33,7 @@ func all(t *testing.T, s *servertest.Stream) (events []resource.Event) {
 }
 
 // kept reads what is kept, once n of them have their place.
-func kept(t *testing.T, b *servertest.Broker, n int) (events []resource.Event) {
+func kept(t *testing.T, b *servertest.Broker, n int) (events []api.Event) {
 	t.Helper()
 	servertest.Eventually(t, fmt.Sprintf("%d events", n), func() bool {
 		events = all(t, b.Events(t, b.Token, "?after=0&follow=false"))
@@ -45,7 +45,7 @@ func kept(t *testing.T, b *servertest.Broker, n int) (events []resource.Event) {
 func TestEventsAreReplayedAsCloudEvents(t *testing.T) {
 	b := servertest.Start(t)
 	n := newSiteNode(t, b, "h1", "dc1")
-	servertest.Must[resource.NodeActionResult](t, b, http.MethodPost, "/nodes/h1/actions/remove", resource.NodeAction{Reason: "<script>"})
+	servertest.Must[api.NodeActionResult](t, b, http.MethodPost, "/nodes/h1/actions/remove", api.NodeAction{Reason: "<script>"})
 	events := kept(t, b, 2)
 	if e := events[1]; e.ID != "2" || e.Type != "node.status.changed" || e.Subject != "node/"+n.ID || e.Site != "dc1" || e.SpecVersion != "1.0" || e.Time.IsZero() || e.CorrelationID == "" || !strings.Contains(string(e.Data), `"to":"deleted"`) {
 		t.Errorf("the second event is %+v", e)
@@ -87,7 +87,7 @@ func TestEventsAreFiltered(t *testing.T) {
 	b := servertest.Start(t)
 	n := newSiteNode(t, b, "h1", "dc1")
 	newSiteNode(t, b, "h2", "dc1")
-	servertest.Must[resource.FreezeResult](t, b, http.MethodPost, "/freeze", resource.FreezePut{Site: "dc1", Reason: "r"})
+	servertest.Must[api.FreezeResult](t, b, http.MethodPost, "/freeze", api.FreezePut{Site: "dc1", Reason: "r"})
 	kept(t, b, 3)
 	for query, want := range map[string]int{
 		"":                                       3,
@@ -114,10 +114,10 @@ func TestATokenOfASiteSeesNoOtherSitesEvents(t *testing.T) {
 	other := newSiteNode(t, b, "h2", "dc2")
 	newSiteNode(t, b, "h3", "")
 	for _, site := range []string{"dc2", ""} {
-		servertest.Must[resource.FreezeResult](t, b, http.MethodPost, "/freeze", resource.FreezePut{Site: site, Reason: "r"})
+		servertest.Must[api.FreezeResult](t, b, http.MethodPost, "/freeze", api.FreezePut{Site: site, Reason: "r"})
 	}
 	kept(t, b, 5)
-	bound := b.NewToken(t, resource.TokenCreate{Name: "dc1", Role: "viewer", Sites: []string{"dc1"}})
+	bound := b.NewToken(t, api.TokenCreate{Name: "dc1", Role: "viewer", Sites: []string{"dc1"}})
 	got := all(t, b.Events(t, bound, "?after=0&follow=false"))
 	if len(got) != 2 || got[0].Subject != "node/"+mine.ID || got[1].Subject != "site/*" {
 		t.Errorf("it reads %+v", got)
@@ -135,9 +135,9 @@ func TestATokenOfASiteSeesNoOtherSitesEvents(t *testing.T) {
 
 func TestAStreamEndsWithItsTokenAndWithTheBroker(t *testing.T) {
 	b := servertest.Start(t)
-	secret := b.NewToken(t, resource.TokenCreate{Name: "short", Role: "viewer"})
+	secret := b.NewToken(t, api.TokenCreate{Name: "short", Role: "viewer"})
 	revoked, open := b.Events(t, secret, ""), b.Events(t, b.Token, "")
-	servertest.Must[resource.Token](t, b, http.MethodPost, "/tokens/short/revoke", resource.ReasonBody{Reason: "test"})
+	servertest.Must[api.Token](t, b, http.MethodPost, "/tokens/short/revoke", api.ReasonBody{Reason: "test"})
 	if e, open := revoked.Next(t); open {
 		t.Errorf("a revoked token reads %+v", e)
 	}

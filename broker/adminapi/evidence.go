@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -12,7 +12,7 @@ import (
 // showEvidence answers what a node signed about a task. It was verified when it
 // was accepted, and it is verified again: what counts is the node's signature,
 // not the broker's row.
-func (a *API) showEvidence(ctx context.Context, in *TaskInput) (*resource.Evidence, error) {
+func (a *API) showEvidence(ctx context.Context, in *TaskInput) (*api.Evidence, error) {
 	t, _, err := a.task(ctx, in.Task)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (a *API) showEvidence(ctx context.Context, in *TaskInput) (*resource.Eviden
 		}
 		ev, err := pki.VerifyEvidence(t.Evidence, key)
 		if err == nil && ev.TaskID == t.ID && ev.Nonce == t.Nonce && ev.TaskDigest == t.EnvelopeDigest {
-			return &resource.Evidence{TaskID: t.ID, Envelope: t.Evidence, Evidence: *ev}, nil
+			return &api.Evidence{TaskID: t.ID, Envelope: t.Evidence, Evidence: *ev}, nil
 		}
 	}
 	a.audit(ctx, broker.AuditEntry{

@@ -5,13 +5,13 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 // listExpiry lists what the broker runs on and that ends. Keys and tokens are of all
 // sites: whoever is bound to some is not shown them.
-func (a *API) listExpiry(ctx context.Context, _ *struct{}) (*resource.Expiry, error) {
+func (a *API) listExpiry(ctx context.Context, _ *struct{}) (*api.Expiry, error) {
 	if who := callerOf(ctx); len(who.Sites) > 0 {
 		return nil, broker.Errorf(broker.Forbidden, "site_forbidden", "cannot list what expires: token %s is bound to %s, and keys are of all sites", who.Name, strings.Join(who.Sites, ", "))
 	}
@@ -19,9 +19,9 @@ func (a *API) listExpiry(ctx context.Context, _ *struct{}) (*resource.Expiry, er
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.Expiry{Items: []resource.ExpiryItem{}}
+	out := &api.Expiry{Items: []api.ExpiryItem{}}
 	for _, i := range items {
-		out.Items = append(out.Items, resource.ExpiryItem{What: i.What, Name: i.Name, At: i.At, Near: i.Near(a.c.Now()), Renew: i.Renew, Trouble: taskcatalog.Clean(i.Trouble, 500)})
+		out.Items = append(out.Items, api.ExpiryItem{What: i.What, Name: i.Name, At: i.At, Near: i.Near(a.c.Now()), Renew: i.Renew, Trouble: taskcatalog.Clean(i.Trouble, 500)})
 	}
 	return out, nil
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 )
 
-func (a *API) showFacts(ctx context.Context, in *NodeInput) (*resource.NodeFacts, error) {
+func (a *API) showFacts(ctx context.Context, in *NodeInput) (*api.NodeFacts, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -16,7 +16,7 @@ func (a *API) showFacts(ctx context.Context, in *NodeInput) (*resource.NodeFacts
 	if err != nil {
 		return nil, err
 	}
-	return &resource.NodeFacts{NodeID: n.ID, Hostname: n.Hostname, ReportedAt: reportedAt, Facts: f}, nil
+	return &api.NodeFacts{NodeID: n.ID, Hostname: n.Hostname, ReportedAt: reportedAt, Facts: f}, nil
 }
 
 // chassis is the serial of a node's machine, as its agent reports it; empty: it has

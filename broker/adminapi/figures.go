@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/turnover"
 	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
 )
@@ -23,7 +23,7 @@ type figuresInput struct {
 }
 
 // turnoverFigures tells what turnovers cost, from what is on record.
-func (a *API) turnoverFigures(ctx context.Context, in *figuresInput) (*resource.TurnoverFigures, error) {
+func (a *API) turnoverFigures(ctx context.Context, in *figuresInput) (*api.TurnoverFigures, error) {
 	sites, err := narrow(callerOf(ctx), in.Site)
 	if err != nil {
 		return nil, err
@@ -40,21 +40,21 @@ func (a *API) turnoverFigures(ctx context.Context, in *figuresInput) (*resource.
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.TurnoverFigures{From: f.From, To: f.To, Sites: []resource.SiteFigures{}, Stages: []resource.StageFigures{}, Slow: int64(f.Slow), Slowest: []resource.SlowestFigure{}, Truncated: f.Truncated}
+	out := &api.TurnoverFigures{From: f.From, To: f.To, Sites: []api.SiteFigures{}, Stages: []api.StageFigures{}, Slow: int64(f.Slow), Slowest: []api.SlowestFigure{}, Truncated: f.Truncated}
 	for _, s := range f.Sites {
-		out.Sites = append(out.Sites, resource.SiteFigures{
+		out.Sites = append(out.Sites, api.SiteFigures{
 			Site: s.Site, Turnovers: int64(s.Turnovers), Open: int64(s.Open), NodeHoursLost: s.NodeLost.Hours(), GPUHoursLost: s.GPULost.Hours(),
 			MedianMinutes: s.Median.Minutes(), MostMinutes: s.Most.Minutes(),
 		})
 	}
 	for _, s := range f.Stages {
-		out.Stages = append(out.Stages, resource.StageFigures{
+		out.Stages = append(out.Stages, api.StageFigures{
 			Mode: strings.TrimPrefix(s.Kind, turnover.KindPrefix+"/"), Stage: s.Stage, Turnovers: s.Runs, Attempts: s.Attempts, Failed: s.Failed,
 			MeanMinutes: s.Total.Minutes() / float64(max(s.Runs, 1)), LongestMinutes: s.Longest.Minutes(),
 		})
 	}
 	for _, c := range f.Slowest {
-		out.Slowest = append(out.Slowest, resource.SlowestFigure{Stage: c.Stage, FailureClass: c.Class, Turnovers: int64(c.Turnovers), Hours: c.Took.Hours()})
+		out.Slowest = append(out.Slowest, api.SlowestFigure{Stage: c.Stage, FailureClass: c.Class, Turnovers: int64(c.Turnovers), Hours: c.Took.Hours()})
 	}
 	return out, nil
 }

@@ -7,21 +7,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
 func TestFiguresAreOfWhatIsOnRecord(t *testing.T) {
 	b := servertest.Start(t)
-	b.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
-	figures := func() resource.TurnoverFigures {
+	b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
+	figures := func() api.TurnoverFigures {
 		t.Helper()
-		return servertest.Must[resource.TurnoverFigures](t, b, http.MethodGet, "/decommissions/figures", nil)
+		return servertest.Must[api.TurnoverFigures](t, b, http.MethodGet, "/decommissions/figures", nil)
 	}
 	if f := figures(); len(f.Sites) != 0 || len(f.Slowest) != 0 || f.To.Sub(f.From) != 7*24*time.Hour {
 		t.Errorf("before any turnover: %+v", f)
 	}
-	servertest.Must[resource.Decommission](t, b, http.MethodPost, "/nodes/h1/decommission", resource.DecommissionStart{Mode: "soft_reset", Reason: "the tenant left"})
+	servertest.Must[api.Decommission](t, b, http.MethodPost, "/nodes/h1/decommission", api.DecommissionStart{Mode: "soft_reset", Reason: "the tenant left"})
 	servertest.Eventually(t, "the node is out, and disable_node has ended", func() bool {
 		f := figures()
 		return show(t, b, "h1").TurnoverOwed && len(f.Stages) > 0
@@ -44,7 +44,7 @@ func TestFiguresAreOfWhatIsOnRecord(t *testing.T) {
 			t.Errorf("since %v: %d %s", since, a.Status, a.Body)
 		}
 	}
-	bound := servertest.Must[resource.TokenCreated](t, b, http.MethodPost, "/tokens", resource.TokenCreate{Name: "elsewhere", Role: "viewer", Sites: []string{"dc2"}})
+	bound := servertest.Must[api.TokenCreated](t, b, http.MethodPost, "/tokens", api.TokenCreate{Name: "elsewhere", Role: "viewer", Sites: []string{"dc2"}})
 	if a := b.Ask(t, bound.Secret, http.MethodGet, "/decommissions/figures?site=dc1", nil); a.Code() != "site_forbidden" {
 		t.Errorf("another site's: %d %s", a.Status, a.Body)
 	}

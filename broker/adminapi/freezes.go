@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
 )
 
@@ -18,12 +18,12 @@ type freezeStatusInput struct {
 	Site string `query:"site" maxLength:"63"`
 }
 
-func (a *API) freezeStatus(ctx context.Context, in *freezeStatusInput) (*resource.FreezeStatus, error) {
+func (a *API) freezeStatus(ctx context.Context, in *freezeStatusInput) (*api.FreezeStatus, error) {
 	sites, err := narrow(callerOf(ctx), in.Site)
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.FreezeStatus{}
+	out := &api.FreezeStatus{}
 	if out.Holds, err = a.holds(ctx, sites); err != nil {
 		return nil, err
 	}
@@ -31,10 +31,10 @@ func (a *API) freezeStatus(ctx context.Context, in *freezeStatusInput) (*resourc
 	return out, err
 }
 
-type freezeInput struct{ Body resource.FreezePut }
+type freezeInput struct{ Body api.FreezePut }
 
 // freeze is for every operator: whoever sees that something is wrong stops it.
-func (a *API) freeze(ctx context.Context, in *freezeInput) (*resource.FreezeResult, error) {
+func (a *API) freeze(ctx context.Context, in *freezeInput) (*api.FreezeResult, error) {
 	reason, err := a.mayFreeze(ctx, in.Body, chain.Freeze.Action())
 	if err != nil {
 		return nil, err
@@ -46,13 +46,13 @@ func (a *API) freeze(ctx context.Context, in *freezeInput) (*resource.FreezeResu
 	if placed {
 		a.c.Log.Warn("frozen", zap.String("site", h.About()), zap.String("by", h.By), zap.String("reason", h.Reason))
 	}
-	return a.freezeResult(ctx, resource.FreezeResult{Hold: holdResource(h), Changed: placed, Standing: holdResources(standing)})
+	return a.freezeResult(ctx, api.FreezeResult{Hold: holdResource(h), Changed: placed, Standing: holdResources(standing)})
 }
 
-type unfreezeInput struct{ Body resource.UnfreezePut }
+type unfreezeInput struct{ Body api.UnfreezePut }
 
 // unfreeze is for whoever froze; platform admins may force it.
-func (a *API) unfreeze(ctx context.Context, in *unfreezeInput) (*resource.FreezeResult, error) {
+func (a *API) unfreeze(ctx context.Context, in *unfreezeInput) (*api.FreezeResult, error) {
 	reason, err := a.mayFreeze(ctx, in.Body.FreezePut, chain.Freeze.Lifting())
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (a *API) unfreeze(ctx context.Context, in *unfreezeInput) (*resource.Freeze
 	if err != nil {
 		return nil, err
 	}
-	out := resource.FreezeResult{Hold: resource.Hold{Site: in.Body.Site, Kind: string(chain.Freeze)}, Changed: len(lifted) > 0, Lifted: holdResources(lifted), Standing: holdResources(standing)}
+	out := api.FreezeResult{Hold: api.Hold{Site: in.Body.Site, Kind: string(chain.Freeze)}, Changed: len(lifted) > 0, Lifted: holdResources(lifted), Standing: holdResources(standing)}
 	if out.Changed {
 		out.Hold = out.Lifted[0]
 	}
@@ -69,7 +69,7 @@ func (a *API) unfreeze(ctx context.Context, in *unfreezeInput) (*resource.Freeze
 }
 
 // mayFreeze keeps a token that is bound to sites to those: all of them are more.
-func (a *API) mayFreeze(ctx context.Context, in resource.FreezePut, action string) (reason string, err error) {
+func (a *API) mayFreeze(ctx context.Context, in api.FreezePut, action string) (reason string, err error) {
 	switch who := callerOf(ctx); {
 	case in.Site == "" && who.sites() != nil:
 		return "", broker.Errorf(broker.Forbidden, "site_forbidden", "cannot do this at all sites: token %s is bound to %s (say --site)", who.Name, strings.Join(who.Sites, ", "))
@@ -79,7 +79,7 @@ func (a *API) mayFreeze(ctx context.Context, in resource.FreezePut, action strin
 	return a.reasonFor(ctx, in.Reason, action, chain.SiteHold{Site: in.Site}.About(), "do this")
 }
 
-func (a *API) freezeResult(ctx context.Context, out resource.FreezeResult) (*resource.FreezeResult, error) {
+func (a *API) freezeResult(ctx context.Context, out api.FreezeResult) (*api.FreezeResult, error) {
 	sites := []string{out.Site}
 	if out.Site == "" {
 		sites = nil
@@ -89,18 +89,18 @@ func (a *API) freezeResult(ctx context.Context, out resource.FreezeResult) (*res
 	return &out, err
 }
 
-func (a *API) underWay(ctx context.Context, sites []string) (out resource.UnderWay, err error) {
+func (a *API) underWay(ctx context.Context, sites []string) (out api.UnderWay, err error) {
 	out.DestructiveTasks, out.Stages, err = a.c.DB.UnderWay(ctx, sites)
 	return out, err
 }
 
 // holds lists what stands at sites (nil: all), freezes first.
-func (a *API) holds(ctx context.Context, sites []string) ([]resource.Hold, error) {
+func (a *API) holds(ctx context.Context, sites []string) ([]api.Hold, error) {
 	standing, err := a.c.DB.StandingHolds(ctx, sites)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]resource.Hold, 0, len(standing))
+	out := make([]api.Hold, 0, len(standing))
 	for _, kind := range []chain.HoldKind{chain.Restored, chain.Freeze, chain.Unreachable} {
 		for _, h := range standing {
 			if h.Kind == kind {
@@ -111,12 +111,12 @@ func (a *API) holds(ctx context.Context, sites []string) ([]resource.Hold, error
 	return out, nil
 }
 
-func holdResource(h chain.SiteHold) resource.Hold {
-	return resource.Hold{Site: h.Site, Kind: string(h.Kind), Reason: h.Reason, By: h.By, Since: h.Since}
+func holdResource(h chain.SiteHold) api.Hold {
+	return api.Hold{Site: h.Site, Kind: string(h.Kind), Reason: h.Reason, By: h.By, Since: h.Since}
 }
 
-func holdResources(holds []chain.SiteHold) []resource.Hold {
-	out := make([]resource.Hold, len(holds))
+func holdResources(holds []chain.SiteHold) []api.Hold {
+	out := make([]api.Hold, len(holds))
 	for i, h := range holds {
 		out[i] = holdResource(h)
 	}
@@ -125,16 +125,16 @@ func holdResources(holds []chain.SiteHold) []resource.Hold {
 
 // frozen are the freezes that a caller is told of with whatever they look at.
 // An answer is given without them where they cannot be read.
-func (a *API) frozen(ctx context.Context, who caller) []resource.Hold {
+func (a *API) frozen(ctx context.Context, who caller) []api.Hold {
 	holds, err := a.holds(ctx, who.sites())
 	if err != nil {
 		a.c.Log.Warn("cannot read what is frozen", zap.Error(err))
 	}
-	return slices.DeleteFunc(holds, func(h resource.Hold) bool { return h.Kind != string(chain.Freeze) })
+	return slices.DeleteFunc(holds, func(h api.Hold) bool { return h.Kind != string(chain.Freeze) })
 }
 
 // tellFrozen sets the header that names frozen sites.
-func tellFrozen(h http.Header, frozen []resource.Hold) {
+func tellFrozen(h http.Header, frozen []api.Hold) {
 	var sites []string
 	for _, f := range frozen {
 		site := cmp.Or(f.Site, "*")
@@ -143,6 +143,6 @@ func tellFrozen(h http.Header, frozen []resource.Hold) {
 		}
 	}
 	if len(sites) > 0 {
-		h.Set(resource.HeaderFrozen, strings.Join(sites, ", "))
+		h.Set(api.HeaderFrozen, strings.Join(sites, ", "))
 	}
 }

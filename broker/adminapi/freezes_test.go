@@ -6,23 +6,23 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-func frozenNow(t *testing.T, b *servertest.Broker, site string) resource.FreezeStatus {
+func frozenNow(t *testing.T, b *servertest.Broker, site string) api.FreezeStatus {
 	t.Helper()
-	return servertest.Must[resource.FreezeStatus](t, b, http.MethodGet, "/freeze?site="+site, nil)
+	return servertest.Must[api.FreezeStatus](t, b, http.MethodGet, "/freeze?site="+site, nil)
 }
 
 func TestWhoMayFreezeAndWhoMayLetGo(t *testing.T) {
 	b := servertest.Start(t)
 	for _, site := range []string{"dc1", "dc2"} {
-		b.NewNode(t, resource.NodeCreate{Hostname: "h-" + site, Site: site})
+		b.NewNode(t, api.NodeCreate{Hostname: "h-" + site, Site: site})
 	}
 	token := map[string]string{"admin": b.Token}
-	for name, c := range map[string]resource.TokenCreate{
+	for name, c := range map[string]api.TokenCreate{
 		"viewer": {Role: "viewer"}, "op": {Role: "operator"}, "op2": {Role: "operator"}, "dc1": {Role: "operator", Sites: []string{"dc1"}},
 	} {
 		c.Name = name
@@ -53,10 +53,10 @@ func TestWhoMayFreezeAndWhoMayLetGo(t *testing.T) {
 		{"admin", "force", "dc1", "", ""},
 		{"op2", "unfreeze", "dc1", "", ""},
 	} {
-		var body any = resource.FreezePut{Site: row.site, Reason: "because"}
+		var body any = api.FreezePut{Site: row.site, Reason: "because"}
 		path := "/" + row.do
 		if row.do == "force" {
-			path, body = "/unfreeze", resource.UnfreezePut{FreezePut: resource.FreezePut{Site: row.site, Reason: "because"}, Force: true}
+			path, body = "/unfreeze", api.UnfreezePut{FreezePut: api.FreezePut{Site: row.site, Reason: "because"}, Force: true}
 		}
 		a := b.Ask(t, token[row.who], http.MethodPost, path, body)
 		if a.Code() != row.code || (row.code == "") != (a.Status == http.StatusOK) {
@@ -73,7 +73,7 @@ func TestWhoMayFreezeAndWhoMayLetGo(t *testing.T) {
 			t.Errorf("%d: after %s %s %q there is %q, want %q", i, row.who, row.do, row.site, got, row.holds)
 		}
 	}
-	if a := b.Ask(t, b.Token, http.MethodPost, "/freeze", resource.FreezePut{Reason: " "}); a.Code() != "reason_missing" {
+	if a := b.Ask(t, b.Token, http.MethodPost, "/freeze", api.FreezePut{Reason: " "}); a.Code() != "reason_missing" {
 		t.Errorf("without a reason: %d %s", a.Status, a.Body)
 	}
 }
@@ -82,39 +82,39 @@ func TestWhoMayFreezeAndWhoMayLetGo(t *testing.T) {
 func TestAFreezeStandsOnTopOfEveryList(t *testing.T) {
 	b := servertest.Start(t)
 	for _, site := range []string{"dc1", "dc2"} {
-		b.NewNode(t, resource.NodeCreate{Hostname: "h-" + site, Site: site})
+		b.NewNode(t, api.NodeCreate{Hostname: "h-" + site, Site: site})
 	}
-	bound := b.NewToken(t, resource.TokenCreate{Name: "dc2", Role: "viewer", Sites: []string{"dc2"}})
+	bound := b.NewToken(t, api.TokenCreate{Name: "dc2", Role: "viewer", Sites: []string{"dc2"}})
 	paths := []string{"/nodes", "/tasks", "/status", "/audit?node=h-dc2", "/maas-sites", "/onboardings", "/skus", "/nodes/h-dc2", "/freeze"}
 	told := func(token, want string) {
 		t.Helper()
 		for _, path := range paths {
-			if got := b.Ask(t, token, http.MethodGet, path, nil).Header.Get(resource.HeaderFrozen); got != want {
+			if got := b.Ask(t, token, http.MethodGet, path, nil).Header.Get(api.HeaderFrozen); got != want {
 				t.Errorf("GET %s tells of %q, want %q", path, got, want)
 			}
 		}
 	}
 	told(b.Token, "")
-	servertest.Must[resource.FreezeResult](t, b, http.MethodPost, "/freeze", resource.FreezePut{Site: "dc1", Reason: "a secret of dc1"})
+	servertest.Must[api.FreezeResult](t, b, http.MethodPost, "/freeze", api.FreezePut{Site: "dc1", Reason: "a secret of dc1"})
 	told(b.Token, "dc1")
 	told(bound, "")
 	if a := b.Ask(t, bound, http.MethodGet, "/freeze", nil); strings.Contains(string(a.Body), "dc1") {
 		t.Errorf("a token of dc2 reads %s", a.Body)
 	}
-	servertest.Must[resource.FreezeResult](t, b, http.MethodPost, "/freeze", resource.FreezePut{Reason: "all of it"})
+	servertest.Must[api.FreezeResult](t, b, http.MethodPost, "/freeze", api.FreezePut{Reason: "all of it"})
 	told(b.Token, "dc1, *")
 	told(bound, "*")
-	if got := servertest.Must[resource.NodeList](t, b, http.MethodGet, "/nodes", nil); len(got.Frozen) != 2 || got.Frozen[0].Reason != "a secret of dc1" || got.Frozen[1].By != "admin" {
+	if got := servertest.Must[api.NodeList](t, b, http.MethodGet, "/nodes", nil); len(got.Frozen) != 2 || got.Frozen[0].Reason != "a secret of dc1" || got.Frozen[1].By != "admin" {
 		t.Errorf("the list of nodes carries %+v", got.Frozen)
 	}
-	if got := servertest.Must[resource.TaskList](t, b, http.MethodGet, "/tasks", nil); len(got.Frozen) != 2 {
+	if got := servertest.Must[api.TaskList](t, b, http.MethodGet, "/tasks", nil); len(got.Frozen) != 2 {
 		t.Errorf("the list of tasks carries %+v", got.Frozen)
 	}
-	if got := servertest.Must[resource.OnboardingList](t, b, http.MethodGet, "/onboardings", nil); len(got.Frozen) != 2 {
+	if got := servertest.Must[api.OnboardingList](t, b, http.MethodGet, "/onboardings", nil); len(got.Frozen) != 2 {
 		t.Errorf("the list of onboardings carries %+v", got.Frozen)
 	}
 	for _, path := range []string{"/maas-sites", "/skus", "/audit", "/tokens", "/task-types", "/agent-releases", "/nodes/h-dc1/devices"} {
-		if got := servertest.Must[resource.Standing](t, b, http.MethodGet, path, nil); len(got.Frozen) != 2 {
+		if got := servertest.Must[api.Standing](t, b, http.MethodGet, path, nil); len(got.Frozen) != 2 {
 			t.Errorf("GET %s carries %+v", path, got.Frozen)
 		}
 	}
@@ -155,13 +155,13 @@ func TestEveryListHasRoomForWhatStands(t *testing.T) {
 // restart: it gets the probe meanwhile, and the scrub at once afterwards.
 func TestAnUnfreezeWakesTheNodeThatWaits(t *testing.T) {
 	b := servertest.Start(t)
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
-	freeze := servertest.Must[resource.FreezeResult](t, b, http.MethodPost, "/freeze", resource.FreezePut{Site: "dc1", Reason: "r"})
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
+	freeze := servertest.Must[api.FreezeResult](t, b, http.MethodPost, "/freeze", api.FreezePut{Site: "dc1", Reason: "r"})
 	if !freeze.Changed || freeze.DestructiveTasks != 0 {
 		t.Errorf("freezing answered %+v", freeze)
 	}
-	held := servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.storage_cleanup", Params: []byte(`{"scope":"local"}`)})
-	probe := servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.heartbeat_check"})
+	held := servertest.Must[api.Task](t, b, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: "node.storage_cleanup", Params: []byte(`{"scope":"local"}`)})
+	probe := servertest.Must[api.Task](t, b, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: "node.heartbeat_check"})
 	if d, _ := n.Next(t); d.TaskID != probe.ID {
 		t.Fatalf("it got %s, want the probe", d.TaskID)
 	}
@@ -173,14 +173,14 @@ func TestAnUnfreezeWakesTheNodeThatWaits(t *testing.T) {
 	servertest.Eventually(t, "the node to poll", func() bool {
 		return strings.Contains(string(b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/metrics", nil).Body), "hostler_waiting_polls 1")
 	})
-	if k := servertest.Must[resource.Task](t, b, http.MethodGet, "/tasks/"+held.ID, nil); k.Status != "queued" {
+	if k := servertest.Must[api.Task](t, b, http.MethodGet, "/tasks/"+held.ID, nil); k.Status != "queued" {
 		t.Errorf("during the freeze it is %s", k.Status)
 	}
-	servertest.Must[resource.FreezeResult](t, b, http.MethodPost, "/unfreeze", resource.FreezePut{Site: "dc1", Reason: "r"})
+	servertest.Must[api.FreezeResult](t, b, http.MethodPost, "/unfreeze", api.FreezePut{Site: "dc1", Reason: "r"})
 	if d := <-got; d.TaskID != held.ID {
 		t.Errorf("it got %s", d.TaskID)
 	}
-	again := servertest.Must[resource.FreezeResult](t, b, http.MethodPost, "/freeze", resource.FreezePut{Site: "dc1", Reason: "r"})
+	again := servertest.Must[api.FreezeResult](t, b, http.MethodPost, "/freeze", api.FreezePut{Site: "dc1", Reason: "r"})
 	if again.DestructiveTasks != 1 {
 		t.Errorf("freezing while it runs answered %+v", again)
 	}
@@ -188,7 +188,7 @@ func TestAnUnfreezeWakesTheNodeThatWaits(t *testing.T) {
 
 func TestAFreezeSurvivesTheBroker(t *testing.T) {
 	first := servertest.Start(t)
-	servertest.Must[resource.FreezeResult](t, first, http.MethodPost, "/freeze", resource.FreezePut{Reason: "the roof leaks"})
+	servertest.Must[api.FreezeResult](t, first, http.MethodPost, "/freeze", api.FreezePut{Reason: "the roof leaks"})
 	if got := frozenNow(t, first.Again(t), ""); len(got.Holds) != 1 || got.Holds[0].Reason != "the roof leaks" {
 		t.Errorf("after the restart there is %+v", got)
 	}

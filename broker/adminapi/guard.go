@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/bodies"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/strangers"
@@ -27,7 +27,7 @@ import (
 type caller struct {
 	broker.OperatorToken
 	correlationID string
-	frozen        []resource.Hold // what stands now at sites that they may see; of a GET
+	frozen        []api.Hold // what stands now at sites that they may see; of a GET
 }
 
 func (c caller) actor() broker.Actor { return broker.Actor{Name: c.Name, Role: c.Role} }
@@ -78,7 +78,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 		w := &answer{ResponseWriter: rw}
 		secureHeaders(w.Header())
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-		ctx, span := a.c.Tracer.Start(ctx, r.Method+" "+resource.Prefix, trace.WithSpanKind(trace.SpanKindServer))
+		ctx, span := a.c.Tracer.Start(ctx, r.Method+" "+api.Prefix, trace.WithSpanKind(trace.SpanKindServer))
 		route := "none"
 		defer func() {
 			if cause := recover(); cause != nil {

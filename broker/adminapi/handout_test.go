@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -13,13 +13,13 @@ import (
 // What a node that is shown says of itself is what a tenant's user is refused by.
 func TestANodeSaysWhetherItMayBeHandedOut(t *testing.T) {
 	b := servertest.Start(t)
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
 	if h := show(t, b, "h1").Handout; h == nil || !h.MayBeHandedOut || len(h.Reasons) != 0 || h.Certificate != nil {
 		t.Fatalf("fresh: %+v", h)
 	}
 	letIn := func(allocation, tenant string) servertest.Answer {
 		params := `{"allocation_id":"` + allocation + `","username":"u","tenant":"` + tenant + `","ssh_keys":["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0000000000000000000000000000000000000000000 u"]}`
-		return b.Ask(t, b.Token, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "allocation.provision_user", Params: json.RawMessage(params)})
+		return b.Ask(t, b.Token, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: "allocation.provision_user", Params: json.RawMessage(params)})
 	}
 	if a := letIn("a-1", "acme"); a.Status >= 300 {
 		t.Fatalf("%d %s", a.Status, a.Body)
@@ -33,14 +33,14 @@ func TestANodeSaysWhetherItMayBeHandedOut(t *testing.T) {
 	if a := letIn("a-2", "evil"); a.Code() != h.Reasons[0].Code {
 		t.Errorf("another tenant: %d %s", a.Status, a.Body)
 	}
-	act(t, b, "h1", "quarantine", resource.NodeAction{Reason: "ECC errors"})
+	act(t, b, "h1", "quarantine", api.NodeAction{Reason: "ECC errors"})
 	if h = show(t, b, "h1").Handout; len(h.Reasons) != 2 || h.Reasons[0].Code != "node_status" {
 		t.Fatalf("quarantined: %+v", h)
 	}
 	if a := letIn("a-1", "acme"); a.Code() != "node_status" {
 		t.Errorf("more for its tenant: %d %s", a.Status, a.Body)
 	}
-	list := servertest.Must[resource.NodeList](t, b, http.MethodGet, "/nodes", nil)
+	list := servertest.Must[api.NodeList](t, b, http.MethodGet, "/nodes", nil)
 	if list.Items[0].Handout != nil {
 		t.Error("a list tells it of every node")
 	}

@@ -5,7 +5,7 @@ import (
 	"regexp"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -18,10 +18,10 @@ var (
 
 type labelsInput struct {
 	NodeInput
-	Body resource.Labels
+	Body api.Labels
 }
 
-func (a *API) labelNode(ctx context.Context, in *labelsInput) (*resource.Node, error) {
+func (a *API) labelNode(ctx context.Context, in *labelsInput) (*api.Node, error) {
 	if err := checkLabels(in.Body.Labels); err != nil {
 		return nil, err
 	}

@@ -5,17 +5,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
 func TestATokenOfOneSiteMakesNoNameOfAnotherAmbiguous(t *testing.T) {
 	b := servertest.Start(t)
 	b.OnRecord(t, "dc1", "dc2")
-	mine := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "gpu-07", Site: "dc1"}).Node
-	bound := b.NewToken(t, resource.TokenCreate{Name: "dc2-op", Role: "operator", Sites: []string{"dc2"}})
+	mine := servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "gpu-07", Site: "dc1"}).Node
+	bound := b.NewToken(t, api.TokenCreate{Name: "dc2-op", Role: "operator", Sites: []string{"dc2"}})
 	create := func(token, hostname, site string) servertest.Answer {
-		return b.Ask(t, token, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: hostname, Site: site})
+		return b.Ask(t, token, http.MethodPost, "/nodes", api.NodeCreate{Hostname: hostname, Site: site})
 	}
 	for _, hostname := range []string{"gpu-07", mine.ID, mine.ID[:6]} {
 		a := create(bound, hostname, "dc2")
@@ -41,12 +41,12 @@ func TestATokenOfOneSiteMakesNoNameOfAnotherAmbiguous(t *testing.T) {
 func TestASiteThatIsNotOnRecordIsRefused(t *testing.T) {
 	b := servertest.Start(t)
 	b.OnRecord(t, "dc1")
-	site := servertest.Must[resource.Site](t, b, http.MethodGet, "/maas-sites/dc1", nil)
-	bound := b.NewToken(t, resource.TokenCreate{Name: "op", Role: "operator", Sites: []string{"dc1", "dc9"}})
+	site := servertest.Must[api.Site](t, b, http.MethodGet, "/maas-sites/dc1", nil)
+	bound := b.NewToken(t, api.TokenCreate{Name: "op", Role: "operator", Sites: []string{"dc1", "dc9"}})
 	for _, name := range []string{"dc9", site.ID} {
 		for path, body := range map[string]any{
-			"POST /nodes":          resource.NodeCreate{Hostname: "h1", Site: name},
-			"PUT /clean-policy":    resource.CleanPolicyPut{Site: name},
+			"POST /nodes":          api.NodeCreate{Hostname: "h1", Site: name},
+			"PUT /clean-policy":    api.CleanPolicyPut{Site: name},
 			"PUT /terminal-policy": map[string]any{"site": name, "policy": map[string]any{}},
 		} {
 			method, path, _ := strings.Cut(path, " ")
@@ -55,10 +55,10 @@ func TestASiteThatIsNotOnRecordIsRefused(t *testing.T) {
 			}
 		}
 	}
-	if a := b.Ask(t, bound, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1", Site: "dc9"}); a.Code() != "site_not_found" {
+	if a := b.Ask(t, bound, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "h1", Site: "dc9"}); a.Code() != "site_not_found" {
 		t.Errorf("by a token that names the site: %d %s", a.Status, a.Body)
 	}
-	if a := b.Ask(t, bound, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1", Site: "dc1"}); a.Status/100 != 2 {
+	if a := b.Ask(t, bound, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "h1", Site: "dc1"}); a.Status/100 != 2 {
 		t.Errorf("a site on record: %d %s", a.Status, a.Body)
 	}
 }

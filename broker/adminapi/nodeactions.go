@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	onboardingrecords "github.com/hostler/hostler/broker/onboarding/records"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
@@ -15,7 +15,7 @@ import (
 
 // nodeActions is what may be done with a node. Each is idempotent: asked again
 // it answers with the state that is already so.
-var nodeActions = map[string]func(*API, context.Context, broker.Node, resource.NodeAction) (broker.Node, *broker.Task, error){
+var nodeActions = map[string]func(*API, context.Context, broker.Node, api.NodeAction) (broker.Node, *broker.Task, error){
 	"drain":      (*API).drain,
 	"resume":     (*API).resume,
 	"quarantine": (*API).quarantine,
@@ -27,10 +27,10 @@ var nodeActions = map[string]func(*API, context.Context, broker.Node, resource.N
 type actionInput struct {
 	NodeInput
 	Action string `path:"action" enum:"drain,resume,quarantine,activate,retire,remove"`
-	Body   resource.NodeAction
+	Body   api.NodeAction
 }
 
-func (a *API) actOnNode(ctx context.Context, in *actionInput) (*resource.NodeActionResult, error) {
+func (a *API) actOnNode(ctx context.Context, in *actionInput) (*api.NodeActionResult, error) {
 	for flag, set := range map[string]bool{"override": in.Body.Override, "force": in.Body.Force} {
 		if !set {
 			continue
@@ -51,7 +51,7 @@ func (a *API) actOnNode(ctx context.Context, in *actionInput) (*resource.NodeAct
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.NodeActionResult{Node: nodeResource(n)}
+	out := &api.NodeActionResult{Node: nodeResource(n)}
 	if task != nil {
 		t := taskResource(*task, n.Hostname)
 		out.Task = &t
@@ -61,7 +61,7 @@ func (a *API) actOnNode(ctx context.Context, in *actionInput) (*resource.NodeAct
 
 // drain lets nobody new in and has the node end what runs. Its success makes
 // the node retired.
-func (a *API) drain(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
+func (a *API) drain(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	if n.Status == broker.Retired {
 		return n, nil, nil
 	}
@@ -84,7 +84,7 @@ func (a *API) drain(ctx context.Context, n broker.Node, in resource.NodeAction) 
 
 // resume gives a node that is draining or being removed its task again, where
 // that was lost.
-func (a *API) resume(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
+func (a *API) resume(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	switch n.Status {
 	case broker.Draining:
 		return a.drain(ctx, n, in)
@@ -96,7 +96,7 @@ func (a *API) resume(ctx context.Context, n broker.Node, in resource.NodeAction)
 
 // quarantine keeps a node out on a person's word: one that the checks keep out
 // already is then the person's to let in, and no run's.
-func (a *API) quarantine(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
+func (a *API) quarantine(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	n, err := a.c.DB.Transition(ctx, callerOf(ctx).actor(), n.ID, store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: in.Reason})
 	return n, nil, err
 }
@@ -106,7 +106,7 @@ const resumeDrain = `{"resume":true}`
 
 // activate makes a node available again. One that was drained is told to take
 // its mark back. One that a run would not let in is let in by an override only.
-func (a *API) activate(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
+func (a *API) activate(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	if !in.Override {
 		switch n.Status {
 		case broker.Draining:
@@ -148,7 +148,7 @@ func (a *API) takeBack(ctx context.Context, n broker.Node) (broker.Node, *broker
 
 // callOff stops a drain short of retirement. The node is offline, and active again as
 // soon as its agent is heard, which is told to take the mark back.
-func (a *API) callOff(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
+func (a *API) callOff(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	err := broker.Transition(n, broker.Offline, broker.OwnerOperator)
 	if err == nil {
 		err = a.c.DB.NodeInRun(ctx, n, broker.Offline)
@@ -193,7 +193,7 @@ func (a *API) stillDrained(ctx context.Context, n broker.Node) (bool, error) {
 
 // retire is a drain that was meant to last. With force it takes a node that no
 // longer answers out of service without asking it. One that is being removed is kept.
-func (a *API) retire(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
+func (a *API) retire(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	if n.Status == broker.Removing {
 		return a.keep(ctx, n, in)
 	}
@@ -214,7 +214,7 @@ func (a *API) retire(ctx context.Context, n broker.Node, in resource.NodeAction)
 // remove has a retired node uninstall the agent; its success deletes the
 // record. A node that never came, or with force one that no longer answers, is
 // deleted at once and its certificates are denied.
-func (a *API) remove(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
+func (a *API) remove(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	switch n.Status {
 	case broker.Deleted:
 		return n, nil, nil
@@ -261,7 +261,7 @@ func (a *API) remove(ctx context.Context, n broker.Node, in resource.NodeAction)
 // keep takes a removal back, and the node is retired as before. What an agent that has
 // the task comes to decides, since it may be gone already; with force that is not
 // waited for.
-func (a *API) keep(ctx context.Context, n broker.Node, in resource.NodeAction) (broker.Node, *broker.Task, error) {
+func (a *API) keep(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	if err := a.c.DB.NodeInRun(ctx, n, broker.Retired); err != nil {
 		return n, nil, err // before its task is canceled
 	}

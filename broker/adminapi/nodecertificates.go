@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-func (a *API) listNodeCertificates(ctx context.Context, in *NodeInput) (*resource.NodeCertificateList, error) {
+func (a *API) listNodeCertificates(ctx context.Context, in *NodeInput) (*api.NodeCertificateList, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -21,12 +21,12 @@ func (a *API) listNodeCertificates(ctx context.Context, in *NodeInput) (*resourc
 type denyCertificateInput struct {
 	NodeInput
 	Serial string `path:"serial" maxLength:"64"`
-	Body   resource.ReasonBody
+	Body   api.ReasonBody
 }
 
 // denyNodeCertificate denies one certificate. The node and its other certificates stay as
 // they are. Codes: certificate_not_found, reason_missing.
-func (a *API) denyNodeCertificate(ctx context.Context, in *denyCertificateInput) (*resource.NodeCertificateList, error) {
+func (a *API) denyNodeCertificate(ctx context.Context, in *denyCertificateInput) (*api.NodeCertificateList, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -48,19 +48,19 @@ func (a *API) denyNodeCertificate(ctx context.Context, in *denyCertificateInput)
 	return a.certificatesOf(ctx, n)
 }
 
-func (a *API) certificatesOf(ctx context.Context, n broker.Node) (*resource.NodeCertificateList, error) {
+func (a *API) certificatesOf(ctx context.Context, n broker.Node) (*api.NodeCertificateList, error) {
 	all, err := a.c.DB.Certificates(ctx, n.ID)
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.NodeCertificateList{NodeID: n.ID, Hostname: n.Hostname, Items: []resource.NodeCertificate{}}
+	out := &api.NodeCertificateList{NodeID: n.ID, Hostname: n.Hostname, Items: []api.NodeCertificate{}}
 	newest, now := -1, a.c.Now()
 	for i, c := range all {
 		state := certificateState(c, n, now)
 		if state == "valid" {
 			newest = i // the store lists the oldest first
 		}
-		out.Items = append(out.Items, resource.NodeCertificate{
+		out.Items = append(out.Items, api.NodeCertificate{
 			Serial: c.Serial, State: state, Epoch: c.Epoch, Key: c.PublicKeyDigest,
 			IssuedAt: c.IssuedAt, NotBefore: c.NotBefore, NotAfter: c.NotAfter, DeniedAt: c.DeniedAt, Reason: c.DenyReason,
 		})

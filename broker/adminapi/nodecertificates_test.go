@@ -6,17 +6,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/store"
 )
 
-func nodeCertificates(t *testing.T, b *servertest.Broker, node string) resource.NodeCertificateList {
+func nodeCertificates(t *testing.T, b *servertest.Broker, node string) api.NodeCertificateList {
 	t.Helper()
-	return servertest.Must[resource.NodeCertificateList](t, b, http.MethodGet, "/nodes/"+node+"/certificates", nil)
+	return servertest.Must[api.NodeCertificateList](t, b, http.MethodGet, "/nodes/"+node+"/certificates", nil)
 }
 
-func states(l resource.NodeCertificateList) string {
+func states(l api.NodeCertificateList) string {
 	var s []string
 	for _, c := range l.Items {
 		state := c.State
@@ -30,7 +30,7 @@ func states(l resource.NodeCertificateList) string {
 
 func TestANodesCertificatesAreListedByWhatTheyAreGoodFor(t *testing.T) {
 	b := servertest.Start(t)
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
 	if l := nodeCertificates(t, b, "h1"); states(l) != "valid!" || l.Hostname != "h1" || l.NodeID != n.NodeID || l.Items[0].Epoch != 1 || l.Items[0].Reason != "" {
 		t.Fatalf("of an enrolled node: %+v", l)
 	}
@@ -41,7 +41,7 @@ func TestANodesCertificatesAreListedByWhatTheyAreGoodFor(t *testing.T) {
 	if states(renewed) != "valid valid!" || renewed.Items[0].Key != renewed.Items[1].Key {
 		t.Fatalf("of a node that renewed: %+v", renewed)
 	}
-	boot := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes/h1/token", resource.TokenRequest{Reason: "a new system"})
+	boot := servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes/h1/token", api.TokenRequest{Reason: "a new system"})
 	again := b.Enroll(t, boot.Token, "h1")
 	if l := nodeCertificates(t, b, "h1"); states(l) != "superseded superseded valid!" {
 		t.Errorf("of a node that enrolled again: %+v", l)
@@ -58,15 +58,15 @@ func TestANodesCertificatesAreListedByWhatTheyAreGoodFor(t *testing.T) {
 
 func TestOneCertificateIsDeniedByAnAdminWithAReason(t *testing.T) {
 	b := servertest.Start(t)
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
-	b.NewNode(t, resource.NodeCreate{Hostname: "h2", Site: "dc1"})
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
+	b.NewNode(t, api.NodeCreate{Hostname: "h2", Site: "dc1"})
 	thief := *n
 	if code := n.TryRenew(t); code != "" {
 		t.Fatal(code)
 	}
 	serial := nodeCertificates(t, b, "h1").Items[0].Serial
 	path := func(node, serial string) string { return "/nodes/" + node + "/certificates/" + serial + "/deny" }
-	operator := b.NewToken(t, resource.TokenCreate{Name: "ann", Role: "operator"})
+	operator := b.NewToken(t, api.TokenCreate{Name: "ann", Role: "operator"})
 	for what, row := range map[string]struct {
 		token, path, reason, code string
 	}{
@@ -75,7 +75,7 @@ func TestOneCertificateIsDeniedByAnAdminWithAReason(t *testing.T) {
 		"another node's":          {b.Token, path("h2", serial), "stolen", "certificate_not_found"},
 		"one that nobody has had": {b.Token, path("h1", "00"), "stolen", "certificate_not_found"},
 	} {
-		if a := b.Ask(t, row.token, http.MethodPost, row.path, resource.ReasonBody{Reason: row.reason}); a.Code() != row.code {
+		if a := b.Ask(t, row.token, http.MethodPost, row.path, api.ReasonBody{Reason: row.reason}); a.Code() != row.code {
 			t.Errorf("%s: %d %s, want %s", what, a.Status, a.Body, row.code)
 		}
 	}
@@ -84,7 +84,7 @@ func TestOneCertificateIsDeniedByAnAdminWithAReason(t *testing.T) {
 	}
 
 	for range 2 { // again changes nothing
-		l := servertest.Must[resource.NodeCertificateList](t, b, http.MethodPost, path("h1", serial), resource.ReasonBody{Reason: "stolen"})
+		l := servertest.Must[api.NodeCertificateList](t, b, http.MethodPost, path("h1", serial), api.ReasonBody{Reason: "stolen"})
 		if c := l.Items[0]; states(l) != "denied valid!" || c.Reason != "operator: stolen" || c.DeniedAt.IsZero() {
 			t.Errorf("answered %+v", l)
 		}
@@ -97,8 +97,8 @@ func TestOneCertificateIsDeniedByAnAdminWithAReason(t *testing.T) {
 	if got := show(t, b, "h1"); got.Status != "active" {
 		t.Errorf("the node is %s", got.Status)
 	}
-	rows := servertest.Must[resource.AuditList](t, b, http.MethodGet, "/audit?action=certificate.deny&limit=100", nil)
-	var done []resource.AuditEntry
+	rows := servertest.Must[api.AuditList](t, b, http.MethodGet, "/audit?action=certificate.deny&limit=100", nil)
+	var done []api.AuditEntry
 	for _, e := range rows.Items {
 		if e.Code == "" {
 			done = append(done, e)
@@ -115,9 +115,9 @@ func TestOneCertificateIsDeniedByAnAdminWithAReason(t *testing.T) {
 func TestTheWordsOfADenialOpenNothing(t *testing.T) {
 	for _, words := range []string{store.DenyRotated, store.DenyReleased, store.DenyKnown} {
 		b := servertest.Start(t)
-		n := b.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
+		n := b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
 		serial := nodeCertificates(t, b, "h1").Items[0].Serial
-		servertest.Must[resource.NodeCertificateList](t, b, http.MethodPost, "/nodes/h1/certificates/"+serial+"/deny", resource.ReasonBody{Reason: words})
+		servertest.Must[api.NodeCertificateList](t, b, http.MethodPost, "/nodes/h1/certificates/"+serial+"/deny", api.ReasonBody{Reason: words})
 		servertest.Eventually(t, "the end of its connections", func() bool {
 			_, _, err := n.At(t, b).Try(http.MethodPost, "/renew")
 			return err != nil // not even a handshake

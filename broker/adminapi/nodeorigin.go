@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/sshseed"
 )
 
 // origin gathers what is known of a node's machine beyond its record. A site or a
 // SKU that has no record of its own tells nothing.
-func (a *API) origin(ctx context.Context, n broker.Node) (o resource.NodeOrigin, err error) {
+func (a *API) origin(ctx context.Context, n broker.Node) (o api.NodeOrigin, err error) {
 	o.OnboardingMode, o.AccessMethod = "manual", "node_agent"
 	parts, err := a.c.DB.Devices(ctx, n.ID)
 	if err != nil {

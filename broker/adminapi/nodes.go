@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -47,7 +47,7 @@ type nodesInput struct {
 	Limit  int      `query:"limit" minimum:"0" maximum:"1000"`
 }
 
-func (a *API) listNodes(ctx context.Context, in *nodesInput) (*resource.NodeList, error) {
+func (a *API) listNodes(ctx context.Context, in *nodesInput) (*api.NodeList, error) {
 	sites, err := narrow(callerOf(ctx), in.Site)
 	if err != nil {
 		return nil, err
@@ -67,14 +67,14 @@ func (a *API) listNodes(ctx context.Context, in *nodesInput) (*resource.NodeList
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.NodeList{Items: make([]resource.Node, len(page)), NextCursor: next}
+	out := &api.NodeList{Items: make([]api.Node, len(page)), NextCursor: next}
 	for i, n := range page {
 		out.Items[i] = nodeResource(n)
 	}
 	return out, nil
 }
 
-func (a *API) showNode(ctx context.Context, in *NodeInput) (*resource.Node, error) {
+func (a *API) showNode(ctx context.Context, in *NodeInput) (*api.Node, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -119,8 +119,8 @@ func nodeStatuses(list string) ([]broker.NodeStatus, error) {
 	return out, nil
 }
 
-func nodeResource(n broker.Node) resource.Node {
-	return resource.Node{
+func nodeResource(n broker.Node) api.Node {
+	return api.Node{
 		ID: n.ID, Hostname: n.Hostname, Site: n.Site, SKU: n.SKU,
 		Status: string(n.Status), StatusReason: n.StatusReason, TurnoverOwed: n.TurnoverOwed,
 		Epoch: n.Epoch, Bootstrap: n.Bootstrap, MAASSystemID: n.MAASSystemID, Labels: n.Labels,

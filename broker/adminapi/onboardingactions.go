@@ -3,16 +3,16 @@ package adminapi
 import (
 	"context"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 )
 
 type runActionInput struct {
 	OnboardingInput
 	Action string `path:"action" enum:"retry,resume,rerun,restart-clean,cancel,adopt,mark-manual-intervention"`
-	Body   resource.RunOrder
+	Body   api.RunOrder
 }
 
-func (a *API) actOnOnboarding(ctx context.Context, in *runActionInput) (*resource.Onboarding, error) {
+func (a *API) actOnOnboarding(ctx context.Context, in *runActionInput) (*api.Onboarding, error) {
 	r, err := a.run(ctx, bringsIn, in.Onboarding)
 	if err != nil {
 		return nil, err
@@ -30,22 +30,22 @@ func (a *API) actOnOnboarding(ctx context.Context, in *runActionInput) (*resourc
 
 type retryBatchInput struct {
 	Batch string `path:"batch" maxLength:"64"`
-	Body  resource.ReasonBody
+	Body  api.ReasonBody
 }
 
 // retryBatch tries again what failed of a batch, and lets one that stopped begin
 // runs again.
-func (a *API) retryBatch(ctx context.Context, in *retryBatchInput) (*resource.OnboardingBatchRetried, error) {
+func (a *API) retryBatch(ctx context.Context, in *retryBatchInput) (*api.OnboardingBatchRetried, error) {
 	did, err := a.retryFailed(ctx, bringsIn, in.Batch, in.Body.Reason)
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.OnboardingBatchRetried{BatchID: did.batch.ID, Continued: did.continued, Retried: []resource.Onboarding{}}
+	out := &api.OnboardingBatchRetried{BatchID: did.batch.ID, Continued: did.continued, Retried: []api.Onboarding{}}
 	for _, r := range did.runs {
 		out.Retried = append(out.Retried, onboardingResource(r))
 	}
 	for _, no := range did.refused {
-		out.Refused = append(out.Refused, resource.OnboardingRefusal{OnboardingID: no.id, Code: no.code, Detail: no.detail})
+		out.Refused = append(out.Refused, api.OnboardingRefusal{OnboardingID: no.id, Code: no.code, Detail: no.detail})
 	}
 	return out, nil
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/store"
@@ -18,20 +18,20 @@ import (
 
 type startOnboardingInput struct {
 	RequestKey
-	Body resource.OnboardingStart
+	Body api.OnboardingStart
 }
 
 // startOnboarding begins a run for one machine. A live run that has its hostname
 // or its BMC is named in the refusal.
-func (a *API) startOnboarding(ctx context.Context, in *startOnboardingInput) (*resource.Onboarding, error) {
+func (a *API) startOnboarding(ctx context.Context, in *startOnboardingInput) (*api.Onboarding, error) {
 	b := in.Body
 	return a.beginOnboarding(ctx, order{in.Body, in.IdempotencyKey, "/onboardings", a.refusedAt(b.SiteID, b.Reason)}, func() (orders, error) {
-		return a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, []resource.OnboardingMachine{b.OnboardingMachine})
+		return a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, []api.OnboardingMachine{b.OnboardingMachine})
 	})
 }
 
 // beginOnboarding starts the run of an order, or answers the one of before.
-func (a *API) beginOnboarding(ctx context.Context, o order, check func() (orders, error)) (*resource.Onboarding, error) {
+func (a *API) beginOnboarding(ctx context.Context, o order, check func() (orders, error)) (*api.Onboarding, error) {
 	r, err := a.beginOne(ctx, o, bringsIn, func() (chain.Start, error) {
 		all, err := check()
 		if err != nil {
@@ -47,7 +47,7 @@ func (a *API) beginOnboarding(ctx context.Context, o order, check func() (orders
 }
 
 // beginOnboardings starts all runs of an order, or answers those of before.
-func (a *API) beginOnboardings(ctx context.Context, o order, kind string, check func() (orders, error)) (*resource.OnboardingBatchStarted, error) {
+func (a *API) beginOnboardings(ctx context.Context, o order, kind string, check func() (orders, error)) (*api.OnboardingBatchStarted, error) {
 	id, runs, err := a.beginBatch(ctx, o, bringsIn, func() (chain.Batch, []chain.Start, error) {
 		all, err := check()
 		return chain.Batch{Kind: kind, Site: all.site.Name, Parallel: all.profile.Policy.BatchMaxParallel, StopAfter: all.profile.Policy.BatchStopAfterFailures}, all.starts, err
@@ -55,30 +55,30 @@ func (a *API) beginOnboardings(ctx context.Context, o order, kind string, check 
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.OnboardingBatchStarted{BatchID: id, Onboardings: make([]resource.OnboardingBatchRun, len(runs))}
+	out := &api.OnboardingBatchStarted{BatchID: id, Onboardings: make([]api.OnboardingBatchRun, len(runs))}
 	for i, r := range runs {
-		out.Onboardings[i] = resource.OnboardingBatchRun{Hostname: r.Subject, OnboardingID: r.ID}
+		out.Onboardings[i] = api.OnboardingBatchRun{Hostname: r.Subject, OnboardingID: r.ID}
 	}
 	return out, nil
 }
 
 type startBatchInput struct {
 	RequestKey
-	Body resource.OnboardingBatch
+	Body api.OnboardingBatch
 }
 
 // startBatch begins runs for all machines of a list, or for none.
-func (a *API) startBatch(ctx context.Context, in *startBatchInput) (*resource.OnboardingBatchStarted, error) {
+func (a *API) startBatch(ctx context.Context, in *startBatchInput) (*api.OnboardingBatchStarted, error) {
 	b := in.Body
 	return a.beginOnboardings(ctx, order{b, in.IdempotencyKey, "/onboardings/batch", a.refusedAt(b.SiteID, b.Reason)}, onboarding.Kind, func() (orders, error) {
 		return a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, b.Nodes)
 	})
 }
 
-type planOnboardingInput struct{ Body resource.OnboardingBatch }
+type planOnboardingInput struct{ Body api.OnboardingBatch }
 
 // planOnboarding says what a batch, or one run, would do. It begins nothing.
-func (a *API) planOnboarding(ctx context.Context, in *planOnboardingInput) (*resource.OnboardingPlan, error) {
+func (a *API) planOnboarding(ctx context.Context, in *planOnboardingInput) (*api.OnboardingPlan, error) {
 	b := in.Body
 	o, err := a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, b.Nodes)
 	if err != nil {
@@ -90,18 +90,18 @@ func (a *API) planOnboarding(ctx context.Context, in *planOnboardingInput) (*res
 	}
 	out.SKUID = b.SKUID
 	for _, s := range o.states {
-		out.Nodes = append(out.Nodes, resource.OnboardingMachine{Hostname: s.Hostname, IPMIIP: s.IPMIIP, PXEMAC: s.PXEMAC})
+		out.Nodes = append(out.Nodes, api.OnboardingMachine{Hostname: s.Hostname, IPMIIP: s.IPMIIP, PXEMAC: s.PXEMAC})
 	}
 	return out, nil
 }
 
 // planned is what a chain would do for the first of an order.
-func planned(c chain.Chain[onboarding.Onboarding], o orders) (*resource.OnboardingPlan, error) {
+func planned(c chain.Chain[onboarding.Onboarding], o orders) (*api.OnboardingPlan, error) {
 	plan, err := chain.Plan(c, o.states[0])
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.OnboardingPlan{Site: o.site.Name, Profile: o.profile.Name, Parallel: o.profile.Policy.BatchMaxParallel, Stages: make([]resource.PlannedStage, len(plan))}
+	out := &api.OnboardingPlan{Site: o.site.Name, Profile: o.profile.Name, Parallel: o.profile.Policy.BatchMaxParallel, Stages: make([]api.PlannedStage, len(plan))}
 	for i, p := range plan {
 		out.Stages[i] = plannedResource(p)
 		if p.Rescues == "" {
@@ -121,7 +121,7 @@ type orders struct {
 
 // orders checks what was given of machines. Codes: those of onboarding.New,
 // site_not_found, profile_not_found, sku_not_found, hostname_taken.
-func (a *API) orders(ctx context.Context, site, profile, sku, reason string, machines []resource.OnboardingMachine) (o orders, err error) {
+func (a *API) orders(ctx context.Context, site, profile, sku, reason string, machines []api.OnboardingMachine) (o orders, err error) {
 	if err := a.where(ctx, &o, site, profile); err != nil {
 		return o, err
 	}

@@ -19,7 +19,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/pki"
@@ -90,27 +90,27 @@ func newRack(t *testing.T, policy string, on ...func(*server.Config)) *rack {
 }
 
 // box puts the n-th machine into the rack.
-func (r *rack) box(n int) resource.OnboardingMachine {
+func (r *rack) box(n int) api.OnboardingMachine {
 	h := maassim.Box(n)
 	h.BMC.User, h.BMC.Password = r.bmc.User, r.bmc.Password
 	r.region.PlugIn(h)
-	return resource.OnboardingMachine{Hostname: fmt.Sprintf("c%02d", n), IPMIIP: h.BMC.Address}
+	return api.OnboardingMachine{Hostname: fmt.Sprintf("c%02d", n), IPMIIP: h.BMC.Address}
 }
 
-func (r *rack) start(m resource.OnboardingMachine) resource.Onboarding {
+func (r *rack) start(m api.OnboardingMachine) api.Onboarding {
 	r.t.Helper()
-	return servertest.Must[resource.Onboarding](r.t, r.Broker, http.MethodPost, "/onboardings", resource.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: m, Reason: "new rack"})
+	return servertest.Must[api.Onboarding](r.t, r.Broker, http.MethodPost, "/onboardings", api.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: m, Reason: "new rack"})
 }
 
-func (r *rack) show(id string) resource.OnboardingDetail {
+func (r *rack) show(id string) api.OnboardingDetail {
 	r.t.Helper()
-	return servertest.Must[resource.OnboardingDetail](r.t, r.Broker, http.MethodGet, "/onboardings/"+id, nil)
+	return servertest.Must[api.OnboardingDetail](r.t, r.Broker, http.MethodGet, "/onboardings/"+id, nil)
 }
 
 // until lets time pass until a run is as it is waited for.
-func (r *rack) until(id, what string, ok func(resource.OnboardingDetail) bool) resource.OnboardingDetail {
+func (r *rack) until(id, what string, ok func(api.OnboardingDetail) bool) api.OnboardingDetail {
 	r.t.Helper()
-	var last resource.OnboardingDetail
+	var last api.OnboardingDetail
 	if r.LetPass(func() (bool, time.Duration) {
 		last = r.show(id)
 		return ok(last), whileWaiting(last.Waiting)
@@ -150,8 +150,8 @@ func rested(t *testing.T, b *servertest.Broker) {
 	})
 }
 
-func atStage(stage string) func(resource.OnboardingDetail) bool {
-	return func(o resource.OnboardingDetail) bool { return o.CurrentStage == stage }
+func atStage(stage string) func(api.OnboardingDetail) bool {
+	return func(o api.OnboardingDetail) bool { return o.CurrentStage == stage }
 }
 
 var enrolToken = regexp.MustCompile(`hsn_[A-Za-z0-9_-]{43}`)
@@ -178,7 +178,7 @@ func TestAMachineIsOnboardedFromItsBMCToAnActiveNode(t *testing.T) {
 
 	r.rested()
 	node := r.EnrollMachine(t, token, "c01", *waits.MAASSystemID).Settle(t)
-	done := r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.Ended })
+	done := r.until(o.OnboardingID, "its end", func(o api.OnboardingDetail) bool { return o.Ended })
 	if done.Status != "completed" || *done.NodeID != node.NodeID || done.CompletedAt.IsZero() {
 		t.Fatalf("it ended %+v", done.Onboarding)
 	}
@@ -201,14 +201,14 @@ func TestAMachineIsOnboardedFromItsBMCToAnActiveNode(t *testing.T) {
 		}
 	}
 	r.tellsNone(o.OnboardingID, map[string]string{"the enrol token": token, "the BMC's password": r.bmc.Password, "the MAAS token": strings.Split(r.region.APIKey(), ":")[2]})
-	if a := r.Ask(t, r.Token, http.MethodPost, "/onboardings/"+o.OnboardingID+"/cancel", resource.ReasonBody{Reason: "late"}); a.Code() != "run_ended" {
+	if a := r.Ask(t, r.Token, http.MethodPost, "/onboardings/"+o.OnboardingID+"/cancel", api.ReasonBody{Reason: "late"}); a.Code() != "run_ended" {
 		t.Errorf("a cancel of what has ended: %d %s", a.Status, a.Body)
 	}
-	if a := r.Ask(t, r.Token, http.MethodPost, "/onboardings", resource.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: m}); a.Code() != "hostname_taken" || !strings.Contains(string(a.Body), node.NodeID) {
+	if a := r.Ask(t, r.Token, http.MethodPost, "/onboardings", api.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: m}); a.Code() != "hostname_taken" || !strings.Contains(string(a.Body), node.NodeID) {
 		t.Errorf("the same again: %d %s", a.Status, a.Body)
 	}
-	rows := servertest.Must[resource.AuditList](t, r.Broker, http.MethodGet, "/audit?action=run.start", nil)
-	rows.Items = slices.DeleteFunc(rows.Items, func(e resource.AuditEntry) bool { return e.Code != "" }) // what was refused
+	rows := servertest.Must[api.AuditList](t, r.Broker, http.MethodGet, "/audit?action=run.start", nil)
+	rows.Items = slices.DeleteFunc(rows.Items, func(e api.AuditEntry) bool { return e.Code != "" }) // what was refused
 	if len(rows.Items) != 1 || rows.Items[0].Reason != "new rack" || rows.Items[0].Subject != "run/"+o.OnboardingID {
 		t.Errorf("the start is in the audit log as %+v", rows.Items)
 	}
@@ -254,8 +254,8 @@ func TestARunGoesOnWhereAStoppedBrokerLeftIt(t *testing.T) {
 	r := newRack(t, `{"require_hw_sync":false,"enable_phase2_roce":false}`)
 	o := r.start(r.box(1))
 	for _, stage := range []string{"create_or_find_in_maas", "deploy_via_maas", "wait_for_agent_enrollment"} {
-		r.until(o.OnboardingID, stage, func(o resource.OnboardingDetail) bool {
-			return slices.ContainsFunc(o.Stages, func(s resource.OnboardingStage) bool { return s.Stage == stage && s.Attempt > 0 })
+		r.until(o.OnboardingID, stage, func(o api.OnboardingDetail) bool {
+			return slices.ContainsFunc(o.Stages, func(s api.OnboardingStage) bool { return s.Stage == stage && s.Attempt > 0 })
 		})
 		r.boot()
 	}
@@ -263,7 +263,7 @@ func TestARunGoesOnWhereAStoppedBrokerLeftIt(t *testing.T) {
 	machine, _ := r.region.Machine(*waits.MAASSystemID)
 	r.rested()
 	r.EnrollMachine(t, string(enrolToken.Find(machine.UserData)), "c01", *waits.MAASSystemID).Settle(t)
-	done := r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.Ended })
+	done := r.until(o.OnboardingID, "its end", func(o api.OnboardingDetail) bool { return o.Ended })
 	if n := show(t, r.Broker, "c01"); done.Status != "completed" || n.Status != "active" || done.Deploys != 1 || r.region.Count("deploy") != 1 {
 		t.Errorf("it ended %s, the node %s, with %d deployments (MAAS: %d)", done.Status, n.Status, done.Deploys, r.region.Count("deploy"))
 	}
@@ -279,13 +279,13 @@ func TestARunGoesOnWhereAStoppedBrokerLeftIt(t *testing.T) {
 
 func TestALiveRunIsNamedToWhoAsksForTheSameMachine(t *testing.T) {
 	r := newRack(t, `{"require_hw_sync":false}`)
-	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/freeze", resource.FreezePut{Site: "dc1", Reason: "test"})
+	servertest.Must[api.FreezeResult](t, r.Broker, http.MethodPost, "/freeze", api.FreezePut{Site: "dc1", Reason: "test"})
 	m := r.box(1)
 	o := r.start(m)
-	for name, again := range map[string]resource.OnboardingMachine{
+	for name, again := range map[string]api.OnboardingMachine{
 		"the hostname": {Hostname: m.Hostname, IPMIIP: "10.0.0.77"}, "its other spelling": {Hostname: strings.ToUpper(m.Hostname), IPMIIP: "10.0.0.77"}, "the BMC": {Hostname: "other", IPMIIP: m.IPMIIP},
 	} {
-		a := r.Ask(t, r.Token, http.MethodPost, "/onboardings", resource.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: again})
+		a := r.Ask(t, r.Token, http.MethodPost, "/onboardings", api.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: again})
 		if a.Status != http.StatusConflict || a.Code() != "onboarding_running" || !strings.Contains(string(a.Body), o.OnboardingID) {
 			t.Errorf("%s: %d %s", name, a.Status, a.Body)
 		}
@@ -293,8 +293,8 @@ func TestALiveRunIsNamedToWhoAsksForTheSameMachine(t *testing.T) {
 	if w := r.show(o.OnboardingID); !strings.HasPrefix(w.Waiting, "freeze: ") || w.Status != "pending" {
 		t.Errorf("at a frozen site it is %s, %q", w.Status, w.Waiting)
 	}
-	for code, body := range map[string]resource.OnboardingStart{
-		"onboarding_invalid": {SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: resource.OnboardingMachine{Hostname: "-x", IPMIIP: "10.0.0.1"}},
+	for code, body := range map[string]api.OnboardingStart{
+		"onboarding_invalid": {SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: api.OnboardingMachine{Hostname: "-x", IPMIIP: "10.0.0.1"}},
 		"sku_not_found":      {SiteID: "dc1", SKUID: "none", OnboardingMachine: m},
 		"site_not_found":     {SiteID: "dc2", SKUID: "h100.8gpu", OnboardingMachine: m},
 		"profile_not_found":  {SiteID: "dc1", ProfileID: "none", SKUID: "h100.8gpu", OnboardingMachine: m},
@@ -303,10 +303,10 @@ func TestALiveRunIsNamedToWhoAsksForTheSameMachine(t *testing.T) {
 			t.Errorf("want %s: %d %s", code, a.Status, a.Body)
 		}
 	}
-	if a := r.Ask(t, r.Token, http.MethodPost, "/onboardings/"+o.OnboardingID+"/cancel", resource.ReasonBody{}); a.Code() != "reason_missing" {
+	if a := r.Ask(t, r.Token, http.MethodPost, "/onboardings/"+o.OnboardingID+"/cancel", api.ReasonBody{}); a.Code() != "reason_missing" {
 		t.Errorf("a cancel without a reason: %d %s", a.Status, a.Body)
 	}
-	gone := servertest.Must[resource.Onboarding](t, r.Broker, http.MethodPost, "/onboardings/"+o.OnboardingID+"/cancel", resource.ReasonBody{Reason: "wrong rack"})
+	gone := servertest.Must[api.Onboarding](t, r.Broker, http.MethodPost, "/onboardings/"+o.OnboardingID+"/cancel", api.ReasonBody{Reason: "wrong rack"})
 	if gone.Status != "cancelled" {
 		t.Errorf("cancelled before it began, it is %s", gone.Status)
 	}
@@ -317,13 +317,13 @@ func TestALiveRunIsNamedToWhoAsksForTheSameMachine(t *testing.T) {
 
 func TestABatchIsWholeOrNotAtAll(t *testing.T) {
 	r := newRack(t, `{"require_hw_sync":false,"batch_max_parallel":2}`)
-	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/freeze", resource.FreezePut{Site: "dc1", Reason: "test"})
+	servertest.Must[api.FreezeResult](t, r.Broker, http.MethodPost, "/freeze", api.FreezePut{Site: "dc1", Reason: "test"})
 	live := r.start(r.box(1))
-	batch := resource.OnboardingBatch{SiteID: "dc1", SKUID: "h100.8gpu"}
+	batch := api.OnboardingBatch{SiteID: "dc1", SKUID: "h100.8gpu"}
 	for n := 2; n <= 4; n++ {
 		batch.Nodes = append(batch.Nodes, r.box(n))
 	}
-	for code, last := range map[string]resource.OnboardingMachine{
+	for code, last := range map[string]api.OnboardingMachine{
 		"onboarding_running": {Hostname: "c01", IPMIIP: "10.0.0.9"}, "onboarding_invalid": {Hostname: "c09", IPMIIP: batch.Nodes[0].IPMIIP},
 	} {
 		bad := batch
@@ -332,21 +332,21 @@ func TestABatchIsWholeOrNotAtAll(t *testing.T) {
 			t.Errorf("want %s: %d %s", code, a.Status, a.Body)
 		}
 	}
-	plan := servertest.Must[resource.OnboardingPlan](t, r.Broker, http.MethodPost, "/onboardings/plan", batch)
-	if len(plan.Nodes) != 3 || plan.Parallel != 2 || plan.ExpectedSeconds == 0 || !slices.ContainsFunc(plan.Stages, func(s resource.PlannedStage) bool { return s.Destructive != "" }) {
+	plan := servertest.Must[api.OnboardingPlan](t, r.Broker, http.MethodPost, "/onboardings/plan", batch)
+	if len(plan.Nodes) != 3 || plan.Parallel != 2 || plan.ExpectedSeconds == 0 || !slices.ContainsFunc(plan.Stages, func(s api.PlannedStage) bool { return s.Destructive != "" }) {
 		t.Errorf("the plan is %+v", plan)
 	}
-	if all := servertest.Must[resource.OnboardingList](t, r.Broker, http.MethodGet, "/onboardings", nil); len(all.Items) != 1 {
+	if all := servertest.Must[api.OnboardingList](t, r.Broker, http.MethodGet, "/onboardings", nil); len(all.Items) != 1 {
 		t.Errorf("%d runs after refusals and a plan", len(all.Items))
 	}
 
-	started := servertest.Must[resource.OnboardingBatchStarted](t, r.Broker, http.MethodPost, "/onboardings/batch", batch)
+	started := servertest.Must[api.OnboardingBatchStarted](t, r.Broker, http.MethodPost, "/onboardings/batch", batch)
 	if len(started.Onboardings) != 3 || started.Onboardings[2].NodeID != nil {
 		t.Fatalf("started %+v", started)
 	}
-	list := func(query string) resource.OnboardingList {
+	list := func(query string) api.OnboardingList {
 		t.Helper()
-		return servertest.Must[resource.OnboardingList](t, r.Broker, http.MethodGet, "/onboardings?"+query, nil)
+		return servertest.Must[api.OnboardingList](t, r.Broker, http.MethodGet, "/onboardings?"+query, nil)
 	}
 	mine := list("batch_id=" + started.BatchID)
 	if len(mine.Items) != 3 || mine.Batch == nil || mine.Batch.Counts["pending"] != 3 || mine.Batch.Parallel != 2 || *mine.Items[0].BatchID != started.BatchID {
@@ -367,17 +367,17 @@ func TestABatchIsWholeOrNotAtAll(t *testing.T) {
 		t.Errorf("an unknown status: %d %s", a.Status, a.Body)
 	}
 	for _, action := range []string{"cancel", "mark-manual-intervention"} {
-		servertest.Must[resource.Onboarding](t, r.Broker, http.MethodPost, "/onboardings/"+started.Onboardings[0].OnboardingID+"/"+action, resource.ReasonBody{Reason: "test"})
+		servertest.Must[api.Onboarding](t, r.Broker, http.MethodPost, "/onboardings/"+started.Onboardings[0].OnboardingID+"/"+action, api.ReasonBody{Reason: "test"})
 		if action == "cancel" {
 			started.Onboardings = started.Onboardings[1:]
 		}
 	}
-	retried := servertest.Must[resource.OnboardingBatchRetried](t, r.Broker, http.MethodPost, "/onboardings/batch/"+started.BatchID+"/retry", resource.ReasonBody{})
+	retried := servertest.Must[api.OnboardingBatchRetried](t, r.Broker, http.MethodPost, "/onboardings/batch/"+started.BatchID+"/retry", api.ReasonBody{})
 	if len(retried.Retried)+len(retried.Refused) != 0 || retried.Continued {
 		t.Errorf("of a batch in which a person has stopped a run, and nothing failed, it retried %+v", retried)
 	}
 
-	elsewhere := r.NewToken(t, resource.TokenCreate{Name: "elsewhere", Role: "operator", Sites: []string{"dc2"}})
+	elsewhere := r.NewToken(t, api.TokenCreate{Name: "elsewhere", Role: "operator", Sites: []string{"dc2"}})
 	for path, code := range map[string]string{
 		"POST /onboardings/" + live.OnboardingID + "/resume": "run_not_found", "GET /onboardings/" + live.OnboardingID: "run_not_found",
 		"POST /onboardings/batch/" + started.BatchID + "/retry": "batch_not_found", "GET /onboardings?batch_id=" + started.BatchID: "batch_not_found",
@@ -388,7 +388,7 @@ func TestABatchIsWholeOrNotAtAll(t *testing.T) {
 			t.Errorf("%s by a token of another site: %d %s, want %s", path, a.Status, a.Body, code)
 		}
 	}
-	var seen resource.OnboardingList
+	var seen api.OnboardingList
 	if a := r.Ask(t, elsewhere, http.MethodGet, "/onboardings", nil); json.Unmarshal(a.Body, &seen) != nil || len(seen.Items) != 0 {
 		t.Errorf("a token of another site sees %s", a.Body)
 	}

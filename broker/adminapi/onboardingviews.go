@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/taskcatalog"
@@ -19,7 +19,7 @@ type OnboardingInput struct {
 	Onboarding string `path:"onboarding" maxLength:"64"`
 }
 
-func (a *API) showOnboarding(ctx context.Context, in *OnboardingInput) (*resource.OnboardingDetail, error) {
+func (a *API) showOnboarding(ctx context.Context, in *OnboardingInput) (*api.OnboardingDetail, error) {
 	r, err := a.run(ctx, bringsIn, in.Onboarding)
 	if err != nil {
 		return nil, err
@@ -28,14 +28,14 @@ func (a *API) showOnboarding(ctx context.Context, in *OnboardingInput) (*resourc
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.OnboardingDetail{Onboarding: onboardingResource(r), Events: told}
+	out := &api.OnboardingDetail{Onboarding: onboardingResource(r), Events: told}
 	out.Stages, err = a.stages(r, events)
 	return out, err
 }
 
 // stages says how each stage of a run's chain stands. What lies ahead of the
 // cursor, after a rerun for example, is pending, whatever came of it before.
-func (a *API) stages(r chain.Record, events []chain.Event) ([]resource.OnboardingStage, error) {
+func (a *API) stages(r chain.Record, events []chain.Event) ([]api.OnboardingStage, error) {
 	var state onboarding.Onboarding
 	_ = json.Unmarshal(r.State, &state) // another version's is planned as an empty one
 	list := a.c.Lifecycle.Onboarding()
@@ -50,11 +50,11 @@ func (a *API) stages(r chain.Record, events []chain.Event) ([]resource.Onboardin
 }
 
 // stagesOf says how each planned stage stands in a run.
-func stagesOf(r chain.Record, plan []chain.Planned, events []chain.Event) []resource.OnboardingStage {
+func stagesOf(r chain.Record, plan []chain.Planned, events []chain.Event) []api.OnboardingStage {
 	cursor := slices.IndexFunc(plan, func(p chain.Planned) bool { return p.Stage == r.Stage })
-	out := make([]resource.OnboardingStage, len(plan))
+	out := make([]api.OnboardingStage, len(plan))
 	for i, p := range plan {
-		s := resource.OnboardingStage{PlannedStage: plannedResource(p), Status: "pending"}
+		s := api.OnboardingStage{PlannedStage: plannedResource(p), Status: "pending"}
 		if r.Direction == chain.Undo || i <= cursor || r.Status == chain.Completed || r.Status == chain.Reconciled {
 			tellStage(&s, events)
 		}
@@ -67,7 +67,7 @@ func stagesOf(r chain.Record, plan []chain.Planned, events []chain.Event) []reso
 }
 
 // tellStage fills in what events say of a stage: the last attempt.
-func tellStage(s *resource.OnboardingStage, events []chain.Event) {
+func tellStage(s *api.OnboardingStage, events []chain.Event) {
 	for _, e := range events {
 		if e.Stage != s.Stage {
 			continue
@@ -81,8 +81,8 @@ func tellStage(s *resource.OnboardingStage, events []chain.Event) {
 	}
 }
 
-func plannedResource(p chain.Planned) resource.PlannedStage {
-	return resource.PlannedStage{
+func plannedResource(p chain.Planned) api.PlannedStage {
+	return api.PlannedStage{
 		Stage: p.Stage, Rescues: p.Rescues, Optional: p.Optional, Pivot: p.Pivot,
 		Touches: p.Touches, Destructive: p.Destructive, ExpectedSeconds: int64(p.Expected / time.Second),
 	}
@@ -99,7 +99,7 @@ type onboardingsInput struct {
 	Limit    int    `query:"limit" minimum:"0" maximum:"1000"`
 }
 
-func (a *API) listOnboardings(ctx context.Context, in *onboardingsInput) (*resource.OnboardingList, error) {
+func (a *API) listOnboardings(ctx context.Context, in *onboardingsInput) (*api.OnboardingList, error) {
 	f := chain.Filter{Site: in.Site, Batch: in.BatchID, Stage: in.Stage, Class: chain.Class(in.Class), After: in.Cursor}
 	var err error
 	if f.Statuses, err = runStatuses(in.Status); err != nil {
@@ -108,7 +108,7 @@ func (a *API) listOnboardings(ctx context.Context, in *onboardingsInput) (*resou
 	if _, err := narrow(callerOf(ctx), in.Site); err != nil {
 		return nil, err
 	}
-	out := &resource.OnboardingList{Items: []resource.Onboarding{}}
+	out := &api.OnboardingList{Items: []api.Onboarding{}}
 	if out.Batch, err = a.batchState(ctx, bringsIn, in.BatchID); err != nil {
 		return nil, err
 	}
@@ -146,15 +146,15 @@ func hostnameOf(r chain.Record) string {
 
 // onboardingResource is the read model of a run. What came from MAAS is untrusted
 // text.
-func onboardingResource(r chain.Record) resource.Onboarding {
+func onboardingResource(r chain.Record) api.Onboarding {
 	var s onboarding.Onboarding
 	_ = json.Unmarshal(r.State, &s) // of another version: what every run has is still told
-	out := resource.Onboarding{
+	out := api.Onboarding{
 		OnboardingID: r.ID, Kind: r.Kind, BatchID: orNull(r.Batch), NodeID: orNull(s.NodeID), SiteID: s.SiteID, Site: r.Site, ProfileID: s.ProfileID, Profile: s.Profile,
 		SKUID: s.SKU.ID, Hostname: hostnameOf(r), IPMIIP: s.IPMIIP, PXEMAC: orNull(s.PXEMAC), MAASSystemID: orNull(cmp.Or(s.SystemID, s.Adopts)), RequestedBy: r.RequestedBy,
 		Status: string(r.Status), Ended: r.Status.Ended(), CurrentStage: r.Stage, CurrentAttempt: r.Attempt, Direction: string(r.Direction),
 		Waiting: taskcatalog.Clean(r.Waiting, 500), Asked: string(r.Asked), RecommendedNextAction: r.NextAction,
-		LastObserved: resource.ObservedMachine{
+		LastObserved: api.ObservedMachine{
 			MAASStatus: s.Seen.Status, PowerState: s.Seen.Power, IPAddresses: s.Seen.IPs, Owner: s.Seen.Owner, LastSync: s.Seen.LastSync, ObservedAt: s.Seen.ObservedAt,
 		},
 		BundleDigest: s.BundleDigest, Deploys: s.Deploys, Warnings: s.Warnings,

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
 	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/presence"
 	"github.com/hostler/hostler/broker/reconcile"
 	"github.com/hostler/hostler/broker/store"
@@ -31,9 +31,9 @@ const (
 )
 
 // needsLook adds what whoever is on call should see.
-func (a *API) needsLook(ctx context.Context, out *resource.Status, sites []string, nodes []broker.Node, releases []store.Package, fleet agentrecords.Fleet) error {
+func (a *API) needsLook(ctx context.Context, out *api.Status, sites []string, nodes []broker.Node, releases []store.Package, fleet agentrecords.Fleet) error {
 	if err := a.c.Unwritable(); err != nil {
-		out.Alerts = append(out.Alerts, resource.Alert{Code: "store_not_written", Message: "the broker that answers cannot write its database: " + err.Error()})
+		out.Alerts = append(out.Alerts, api.Alert{Code: "store_not_written", Message: "the broker that answers cannot write its database: " + err.Error()})
 	}
 	if err := a.silent(ctx, out, sites); err != nil {
 		return err
@@ -51,9 +51,9 @@ func (a *API) needsLook(ctx context.Context, out *resource.Status, sites []strin
 	if err != nil {
 		return err
 	}
-	var parts []resource.StatusDevices
+	var parts []api.StatusDevices
 	for _, d := range wrong {
-		parts = append(parts, resource.StatusDevices{NodeID: d.NodeID, Hostname: d.Hostname, Site: d.Site, Missing: d.Missing, Unexpected: d.Unexpected, Since: d.Since})
+		parts = append(parts, api.StatusDevices{NodeID: d.NodeID, Hostname: d.Hostname, Site: d.Site, Missing: d.Missing, Unexpected: d.Unexpected, Since: d.Since})
 	}
 	out.Devices = cut(out, "devices", parts)
 	drift, err := a.drifted(ctx, out, sites)
@@ -70,7 +70,7 @@ func (a *API) needsLook(ctx context.Context, out *resource.Status, sites []strin
 		return err
 	}
 	for _, l := range left[:min(len(left), onScreen)] {
-		out.Alerts = append(out.Alerts, resource.Alert{Code: "secrets_left", Since: l.Since, Message: "the secrets of node " + l.NodeID + " (" + l.Hostname + "), which is gone, could not be removed; it is tried every few minutes (see the secrets' own store)"})
+		out.Alerts = append(out.Alerts, api.Alert{Code: "secrets_left", Since: l.Since, Message: "the secrets of node " + l.NodeID + " (" + l.Hostname + "), which is gone, could not be removed; it is tried every few minutes (see the secrets' own store)"})
 	}
 	out.Behind = cut(out, "behind", behind(nodes, a.agentsLack(nodes, releases, fleet), sets))
 	expiring, err := a.expiring(ctx, out.Now, sites, nodes)
@@ -84,7 +84,7 @@ func (a *API) needsLook(ctx context.Context, out *resource.Status, sites []strin
 // silent adds to the alerts which sites have fallen silent, and where silent nodes stand
 // as active. It goes by contacts and by nobody's verdict: where many nodes fall silent at
 // once none is marked offline, and where no broker leads nobody judges.
-func (a *API) silent(ctx context.Context, out *resource.Status, sites []string) error {
+func (a *API) silent(ctx context.Context, out *api.Status, sites []string) error {
 	contacts, err := a.c.DB.Contacts(ctx, sites)
 	if err != nil {
 		return err
@@ -96,9 +96,9 @@ func (a *API) silent(ctx context.Context, out *resource.Status, sites []string) 
 		}
 		switch where := cmp.Or(c.Site, "none"); {
 		case c.Silent():
-			out.Alerts = append(out.Alerts, resource.Alert{Code: presence.SiteSilent, Since: c.LastContact, Message: fmt.Sprintf("site %s: none of its %d nodes has been heard for %v%s (look at the site's power, and the network between)", where, c.Nodes, broker.SilentAfter, still)})
+			out.Alerts = append(out.Alerts, api.Alert{Code: presence.SiteSilent, Since: c.LastContact, Message: fmt.Sprintf("site %s: none of its %d nodes has been heard for %v%s (look at the site's power, and the network between)", where, c.Nodes, broker.SilentAfter, still)})
 		case c.Active > 0:
-			out.Alerts = append(out.Alerts, resource.Alert{Code: "nodes_silent", Message: fmt.Sprintf("site %s: %d of its %d nodes have not been heard for %v%s (look at the network between)", where, c.Active+c.Offline, c.Nodes, broker.SilentAfter, still)})
+			out.Alerts = append(out.Alerts, api.Alert{Code: "nodes_silent", Message: fmt.Sprintf("site %s: %d of its %d nodes have not been heard for %v%s (look at the network between)", where, c.Active+c.Offline, c.Nodes, broker.SilentAfter, still)})
 		}
 	}
 	return nil
@@ -106,10 +106,10 @@ func (a *API) silent(ctx context.Context, out *resource.Status, sites []string) 
 
 // heldBack adds to the alerts what guards have stopped. What reconciliation has stopped is
 // with the drift.
-func (a *API) heldBack(ctx context.Context, out *resource.Status, sites []string) error {
+func (a *API) heldBack(ctx context.Context, out *api.Status, sites []string) error {
 	held, err := a.c.DB.HeldBack(ctx, sites)
 	for _, h := range held[:min(len(held), onScreen)] {
-		alert := resource.Alert{Code: "batch_stopped", Since: h.Since, Message: fmt.Sprintf("batch %s begins no more runs, and %d wait: %s (mend that, then hostler %s retry --batch %s)", h.Name, h.Left, taskcatalog.Clean(h.Why, 300), broker.RunKindOf(h.Kind).Noun, h.Name)}
+		alert := api.Alert{Code: "batch_stopped", Since: h.Since, Message: fmt.Sprintf("batch %s begins no more runs, and %d wait: %s (mend that, then hostler %s retry --batch %s)", h.Name, h.Left, taskcatalog.Clean(h.Why, 300), broker.RunKindOf(h.Kind).Noun, h.Name)}
 		if h.What == store.HeldProfiles {
 			alert.Code, alert.Message = "profiles_stopped", fmt.Sprintf("resolver profiles for %s go to no further node, and %d lack them: %s (mend that, then push a set again: hostler resolver push)", h.Name, h.Left, taskcatalog.Clean(h.Why, 300))
 		}
@@ -119,7 +119,7 @@ func (a *API) heldBack(ctx context.Context, out *resource.Status, sites []string
 }
 
 // cut keeps what fits on the screen and says how much did not.
-func cut[T any](out *resource.Status, list string, all []T) []T {
+func cut[T any](out *api.Status, list string, all []T) []T {
 	if len(all) <= onScreen {
 		return all
 	}
@@ -129,44 +129,44 @@ func cut[T any](out *resource.Status, list string, all []T) []T {
 
 // byReason groups runs by what kind they are, why they stopped and what helps,
 // the largest group first.
-func byReason(stopped []store.StoppedRun) []resource.StoppedRuns {
+func byReason(stopped []store.StoppedRun) []api.StoppedRuns {
 	type reason struct{ kind, class, next string }
 	at := map[reason]int{}
-	var groups []resource.StoppedRuns
+	var groups []api.StoppedRuns
 	for _, r := range stopped {
 		why := reason{r.Kind, r.Class, r.NextAction}
 		i, known := at[why]
 		if !known {
 			i, at[why] = len(groups), len(groups)
-			groups = append(groups, resource.StoppedRuns{Kind: r.Kind, FailureClass: r.Class, NextAction: r.NextAction, Since: r.UpdatedAt})
+			groups = append(groups, api.StoppedRuns{Kind: r.Kind, FailureClass: r.Class, NextAction: r.NextAction, Since: r.UpdatedAt})
 		}
 		groups[i].Runs++
 		groups[i].Examples = example(groups[i].Examples, r.ID)
 	}
-	slices.SortStableFunc(groups, func(a, b resource.StoppedRuns) int { return cmp.Compare(b.Runs, a.Runs) })
+	slices.SortStableFunc(groups, func(a, b api.StoppedRuns) int { return cmp.Compare(b.Runs, a.Runs) })
 	return groups
 }
 
 // drifted lists open drifts, the worst first, and adds to the alerts why
 // reconciliation has stopped.
-func (a *API) drifted(ctx context.Context, out *resource.Status, sites []string) (all []resource.StatusDrift, err error) {
+func (a *API) drifted(ctx context.Context, out *api.Status, sites []string) (all []api.StatusDrift, err error) {
 	rows, _, err := a.c.DB.Drifts(ctx, store.DriftFilter{Sites: sites, Limit: maxStopped})
 	if err != nil {
 		return nil, err
 	}
 	for _, d := range rows {
-		all = append(all, resource.StatusDrift{
+		all = append(all, api.StatusDrift{
 			NodeID: d.NodeID, Hostname: d.Hostname, Site: d.Site, Rule: d.Rule, Severity: d.Severity, MAASStatus: d.Status, NodeStatus: string(d.NodeStatus), FirstSeen: d.FirstSeen,
 		})
 	}
 	worst := []string{string(reconcile.Critical), string(reconcile.High), string(reconcile.Medium), string(reconcile.Low)}
-	slices.SortStableFunc(all, func(a, b resource.StatusDrift) int {
+	slices.SortStableFunc(all, func(a, b api.StatusDrift) int {
 		return cmp.Or(cmp.Compare(slices.Index(worst, a.Severity), slices.Index(worst, b.Severity)), a.FirstSeen.Compare(b.FirstSeen))
 	})
 	looks, err := a.c.DB.ReconcileLooks(ctx, sites)
 	for _, l := range looks {
 		for _, s := range l.Stops {
-			out.Alerts = append(out.Alerts, resource.Alert{Code: s.Code, Since: s.Since, Message: "site " + l.Site + ": " + s.Text})
+			out.Alerts = append(out.Alerts, api.Alert{Code: s.Code, Since: s.Since, Message: "site " + l.Site + ": " + s.Text})
 		}
 	}
 	return all, err
@@ -179,10 +179,10 @@ func example(have []string, name string) []string {
 	return have
 }
 
-func quarantined(nodes []broker.Node) (out []resource.StatusNode) {
+func quarantined(nodes []broker.Node) (out []api.StatusNode) {
 	for _, n := range nodes {
 		if n.Status == broker.Quarantined {
-			out = append(out, resource.StatusNode{NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, Reason: n.StatusReason, UpdatedAt: n.UpdatedAt})
+			out = append(out, api.StatusNode{NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, Reason: n.StatusReason, UpdatedAt: n.UpdatedAt})
 		}
 	}
 	return out
@@ -205,19 +205,19 @@ func (a *API) agentsLack(nodes []broker.Node, packages []store.Package, fleet ag
 
 // behind groups nodes by what they have and what they shall have: the agent that
 // was published last, and their resolver profiles. The largest group is first.
-func behind(nodes []broker.Node, shall map[string]string, sets []store.ResolverSet) []resource.NodesBehind {
+func behind(nodes []broker.Node, shall map[string]string, sets []store.ResolverSet) []api.NodesBehind {
 	version := map[string]string{"": "none"}
 	for _, s := range sets {
 		version[s.Digest] = s.Version
 	}
 	type lack struct{ what, has, wants string }
 	at := map[lack]int{}
-	var groups []resource.NodesBehind
+	var groups []api.NodesBehind
 	add := func(n broker.Node, l lack) {
 		i, known := at[l]
 		if !known {
 			i, at[l] = len(groups), len(groups)
-			groups = append(groups, resource.NodesBehind{What: l.what, Has: l.has, Wants: l.wants})
+			groups = append(groups, api.NodesBehind{What: l.what, Has: l.has, Wants: l.wants})
 		}
 		groups[i].Nodes++
 		groups[i].Examples = example(groups[i].Examples, n.Hostname)
@@ -233,17 +233,17 @@ func behind(nodes []broker.Node, shall map[string]string, sets []store.ResolverS
 			add(n, lack{"resolver profiles", cmp.Or(version[n.ResolverDigest], n.ResolverDigest), cmp.Or(version[n.ResolverWanted], n.ResolverWanted)})
 		}
 	}
-	slices.SortStableFunc(groups, func(a, b resource.NodesBehind) int { return cmp.Compare(b.Nodes, a.Nodes) })
+	slices.SortStableFunc(groups, func(a, b api.NodesBehind) int { return cmp.Compare(b.Nodes, a.Nodes) })
 	return groups
 }
 
 // expiring lists what runs out soon or has, the first to do so first. Tokens of
 // operators and keys are of all sites: whoever is bound to some, or asks for one,
 // is not shown them.
-func (a *API) expiring(ctx context.Context, now time.Time, sites []string, nodes []broker.Node) (out []resource.Expiring, err error) {
+func (a *API) expiring(ctx context.Context, now time.Time, sites []string, nodes []broker.Node) (out []api.Expiring, err error) {
 	add := func(what, name, site string, at time.Time, soon time.Duration) {
 		if !at.IsZero() && at.Before(now.Add(soon)) {
-			out = append(out, resource.Expiring{What: what, Name: name, Site: site, At: at, Expired: !at.After(now)})
+			out = append(out, api.Expiring{What: what, Name: name, Site: site, At: at, Expired: !at.After(now)})
 		}
 	}
 	for _, n := range nodes {
@@ -267,6 +267,6 @@ func (a *API) expiring(ctx context.Context, now time.Time, sites []string, nodes
 			add(i.What, i.Name, "", i.At, i.Soon)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b resource.Expiring) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(out, func(a, b api.Expiring) int { return a.At.Compare(b.At) })
 	return out, nil
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 )
 
@@ -32,7 +32,7 @@ func TestNodesBehindAreCountedByWhatTheyLack(t *testing.T) {
 	got := behind([]broker.Node{
 		node("a", "0.1.0", "", ""), node("b", "0.1.0", "sha256:2", "sha256:1"), node("c", "0.2.0", "sha256:2", "sha256:2"), node("d", "0.2.0", "sha256:2", ""), gone, never,
 	}, map[string]string{"a": "0.2.0", "b": "0.2.0", "gone": "0.2.0", "never": "0.2.0"}, []store.ResolverSet{{Digest: "sha256:1", Version: "v1"}, {Digest: "sha256:2", Version: "v2"}})
-	want := []resource.NodesBehind{
+	want := []api.NodesBehind{
 		{What: "agent", Has: "0.1.0", Wants: "0.2.0", Nodes: 2, Examples: []string{"a", "b"}},
 		{What: "resolver profiles", Has: "v1", Wants: "v2", Nodes: 1, Examples: []string{"b"}},
 		{What: "resolver profiles", Has: "none", Wants: "v2", Nodes: 1, Examples: []string{"d"}},
@@ -43,7 +43,7 @@ func TestNodesBehindAreCountedByWhatTheyLack(t *testing.T) {
 }
 
 func TestWhatDoesNotFitTheScreenIsCounted(t *testing.T) {
-	out := &resource.Status{Omitted: map[string]int64{}}
+	out := &api.Status{Omitted: map[string]int64{}}
 	if got := cut(out, "short", make([]int, onScreen)); len(got) != onScreen || len(out.Omitted) != 0 {
 		t.Errorf("%d are shown, and %v omitted", len(got), out.Omitted)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -17,7 +17,7 @@ type OverrideInput struct {
 	Override string `path:"override" maxLength:"63"`
 }
 
-func (a *API) listOverrides(ctx context.Context, in *SiteInput) (*resource.PowerOverrideList, error) {
+func (a *API) listOverrides(ctx context.Context, in *SiteInput) (*api.PowerOverrideList, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (a *API) listOverrides(ctx context.Context, in *SiteInput) (*resource.Power
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.PowerOverrideList{Items: make([]resource.PowerOverride, len(all))}
+	out := &api.PowerOverrideList{Items: make([]api.PowerOverride, len(all))}
 	for i, o := range all {
 		out.Items[i] = a.overrideResource(o)
 	}
@@ -35,12 +35,12 @@ func (a *API) listOverrides(ctx context.Context, in *SiteInput) (*resource.Power
 
 type putOverrideInput struct {
 	SiteInput
-	Body resource.PowerOverridePut
+	Body api.PowerOverridePut
 }
 
 // putOverride records an override and then keeps its credentials: one that has
 // none is refused when it is used, and mended by saying it again.
-func (a *API) putOverride(ctx context.Context, in *putOverrideInput) (*resource.PowerOverride, error) {
+func (a *API) putOverride(ctx context.Context, in *putOverrideInput) (*api.PowerOverride, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -64,10 +64,10 @@ func (a *API) putOverride(ctx context.Context, in *putOverrideInput) (*resource.
 
 type changeOverrideInput struct {
 	OverrideInput
-	Body resource.PowerOverrideChange
+	Body api.PowerOverrideChange
 }
 
-func (a *API) changeOverride(ctx context.Context, in *changeOverrideInput) (*resource.PowerOverride, error) {
+func (a *API) changeOverride(ctx context.Context, in *changeOverrideInput) (*api.PowerOverride, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ type removeOverrideInput struct {
 
 // removeOverride deletes the secret first: a record without one is refused when
 // it is used, and can be removed again.
-func (a *API) removeOverride(ctx context.Context, in *removeOverrideInput) (*resource.PowerOverride, error) {
+func (a *API) removeOverride(ctx context.Context, in *removeOverrideInput) (*api.PowerOverride, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -110,8 +110,8 @@ func (a *API) removeOverride(ctx context.Context, in *removeOverrideInput) (*res
 	return &out, nil
 }
 
-func (a *API) overrideResource(o broker.PowerOverride) resource.PowerOverride {
-	return resource.PowerOverride{
+func (a *API) overrideResource(o broker.PowerOverride) api.PowerOverride {
+	return api.PowerOverride{
 		ID: o.ID, SiteID: o.SiteID, SelectorType: string(o.SelectorType), SelectorValue: o.SelectorValue, VaultPath: o.VaultPath, Status: string(o.Status),
 		LastUsedAt: o.LastUsedAt, Unused: o.Unused(a.c.Now()), CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt,
 	}

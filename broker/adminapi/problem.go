@@ -8,14 +8,14 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// problem is a resource.Problem as huma answers it.
+// problem is a api.Problem as huma answers it.
 type problem struct {
-	resource.Problem
+	api.Problem
 	again string // seconds to Retry-After; empty: nobody said
 }
 
@@ -43,7 +43,7 @@ func init() {
 		for _, err := range errs {
 			if d, ok := err.(huma.ErrorDetailer); ok {
 				detail := d.ErrorDetail()
-				p.Errors = append(p.Errors, resource.ProblemField{
+				p.Errors = append(p.Errors, api.ProblemField{
 					Location: taskcatalog.Clean(detail.Location, 200), Message: taskcatalog.Clean(detail.Message, 500),
 				})
 			}
@@ -58,7 +58,7 @@ func init() {
 }
 
 func newProblem(status int, code, detail string) *problem {
-	return &problem{Problem: resource.Problem{Title: http.StatusText(status), Status: status, Detail: detail, Code: code}}
+	return &problem{Problem: api.Problem{Title: http.StatusText(status), Status: status, Detail: detail, Code: code}}
 }
 
 // problemOf turns what went wrong into what the caller is told.

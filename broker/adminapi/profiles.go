@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -16,7 +16,7 @@ type ProfileInput struct {
 	Profile string `path:"profile" maxLength:"63" doc:"an id or a name"`
 }
 
-func (a *API) listProfiles(ctx context.Context, in *SiteInput) (*resource.SiteProfileList, error) {
+func (a *API) listProfiles(ctx context.Context, in *SiteInput) (*api.SiteProfileList, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -25,14 +25,14 @@ func (a *API) listProfiles(ctx context.Context, in *SiteInput) (*resource.SitePr
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.SiteProfileList{Items: make([]resource.SiteProfile, len(all))}
+	out := &api.SiteProfileList{Items: make([]api.SiteProfile, len(all))}
 	for i, p := range all {
 		out.Items[i] = profileResource(s, p)
 	}
 	return out, nil
 }
 
-func (a *API) showProfile(ctx context.Context, in *ProfileInput) (*resource.SiteProfile, error) {
+func (a *API) showProfile(ctx context.Context, in *ProfileInput) (*api.SiteProfile, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -47,10 +47,10 @@ func (a *API) showProfile(ctx context.Context, in *ProfileInput) (*resource.Site
 
 type createProfileInput struct {
 	SiteInput
-	Body document[resource.SiteProfileConfig]
+	Body document[api.SiteProfileConfig]
 }
 
-func (a *API) createProfile(ctx context.Context, in *createProfileInput) (*resource.SiteProfile, error) {
+func (a *API) createProfile(ctx context.Context, in *createProfileInput) (*api.SiteProfile, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -71,16 +71,16 @@ func (a *API) createProfile(ctx context.Context, in *createProfileInput) (*resou
 
 type updateProfileInput struct {
 	ProfileInput
-	Body document[resource.SiteProfileConfig]
+	Body document[api.SiteProfileConfig]
 }
 
 // updateProfile changes what later runs copy.
-func (a *API) updateProfile(ctx context.Context, in *updateProfileInput) (*resource.SiteProfile, error) {
+func (a *API) updateProfile(ctx context.Context, in *updateProfileInput) (*api.SiteProfile, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
 	}
-	said, err := in.Body.over(resource.SiteProfileConfig{}) // for the reason alone
+	said, err := in.Body.over(api.SiteProfileConfig{}) // for the reason alone
 	if err != nil {
 		return nil, err
 	}
@@ -99,14 +99,14 @@ func (a *API) updateProfile(ctx context.Context, in *updateProfileInput) (*resou
 	return &out, nil
 }
 
-func configureProfile(p *broker.Profile, c resource.SiteProfileConfig) {
+func configureProfile(p *broker.Profile, c api.SiteProfileConfig) {
 	p.Name, p.Description, p.Status, p.Policy = c.Name, c.Description, broker.SiteStatus(c.Status), broker.Policy(c.SitePolicy)
 }
 
-func profileConfig(p broker.Profile) resource.SiteProfileConfig {
-	return resource.SiteProfileConfig{Name: p.Name, Description: p.Description, Status: string(p.Status), SitePolicy: resource.SitePolicy(p.Policy)}
+func profileConfig(p broker.Profile) api.SiteProfileConfig {
+	return api.SiteProfileConfig{Name: p.Name, Description: p.Description, Status: string(p.Status), SitePolicy: api.SitePolicy(p.Policy)}
 }
 
-func profileResource(s broker.Site, p broker.Profile) resource.SiteProfile {
-	return resource.SiteProfile{ID: p.ID, SiteID: p.SiteID, Default: p.ID == s.DefaultProfileID, SiteProfileConfig: profileConfig(p), CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt}
+func profileResource(s broker.Site, p broker.Profile) api.SiteProfile {
+	return api.SiteProfile{ID: p.ID, SiteID: p.SiteID, Default: p.ID == s.DefaultProfileID, SiteProfileConfig: profileConfig(p), CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog"
@@ -17,28 +17,28 @@ import (
 // verifies with what the broker publishes, and names nothing of the operator's.
 func TestAReceiptOfAnOlderCertificateVerifies(t *testing.T) {
 	b := servertest.Start(t)
-	boot := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1"})
+	boot := servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "h1"})
 	n := b.EnrollMachine(t, boot.Token, "h1", "", servertest.H100s(1)).Settle(t)
-	servertest.Must[json.RawMessage](t, b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "allocation.provision_user", Params: json.RawMessage(
+	servertest.Must[json.RawMessage](t, b, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: "allocation.provision_user", Params: json.RawMessage(
 		`{"allocation_id":"a-1","username":"u","tenant":"acme","ssh_keys":["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0000000000000000000000000000000000000000000 u"]}`,
 	)})
 	d, task := n.Next(t)
 	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.ProvisionUserResult{UID: 2000, GID: 2000, Home: "/home/u", Created: true}, taskcatalog.Report{})
-	run := servertest.Must[resource.Decommission](t, b, http.MethodPost, "/nodes/h1/decommission", resource.DecommissionStart{Mode: "full_decommission", ForceRelease: true, Reason: "sold"})
+	run := servertest.Must[api.Decommission](t, b, http.MethodPost, "/nodes/h1/decommission", api.DecommissionStart{Mode: "full_decommission", ForceRelease: true, Reason: "sold"})
 	d, task = n.Next(t)
 	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.RevokeUserResult{}, taskcatalog.Report{})
-	var issued []resource.CleanCertificate
+	var issued []api.CleanCertificate
 	if !b.LetPass(func() (bool, time.Duration) { // its agent is silent from now on
-		issued = servertest.Must[resource.CleanCertificateList](t, b, http.MethodGet, "/certificates", nil).Items
+		issued = servertest.Must[api.CleanCertificateList](t, b, http.MethodGet, "/certificates", nil).Items
 		return len(issued) > 0, time.Minute
 	}) {
-		t.Fatalf("there is no certificate: %+v", servertest.Must[resource.DecommissionDetail](t, b, http.MethodGet, "/decommissions/"+run.DecommissionID, nil))
+		t.Fatalf("there is no certificate: %+v", servertest.Must[api.DecommissionDetail](t, b, http.MethodGet, "/decommissions/"+run.DecommissionID, nil))
 	}
 
 	b.Advance(24 * time.Hour)
-	servertest.Must[resource.Trust](t, b, http.MethodPost, "/trust/rotate", resource.TrustRotate{Use: "statement", Reason: "yearly"})
-	receipt := servertest.Must[resource.CleanCertificate](t, b, http.MethodPost, "/certificates/"+issued[0].CertificateID+"/receipt", nil)
-	raw, err := json.Marshal(servertest.Must[resource.Trust](t, b, http.MethodGet, "/trust", nil))
+	servertest.Must[api.Trust](t, b, http.MethodPost, "/trust/rotate", api.TrustRotate{Use: "statement", Reason: "yearly"})
+	receipt := servertest.Must[api.CleanCertificate](t, b, http.MethodPost, "/certificates/"+issued[0].CertificateID+"/receipt", nil)
+	raw, err := json.Marshal(servertest.Must[api.Trust](t, b, http.MethodGet, "/trust", nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestAReceiptOfAnOlderCertificateVerifies(t *testing.T) {
 			t.Errorf("the receipt names %s", internal)
 		}
 	}
-	rows := servertest.Must[resource.AuditList](t, b, http.MethodGet, "/audit?action=certificate.receipt", nil)
+	rows := servertest.Must[api.AuditList](t, b, http.MethodGet, "/audit?action=certificate.receipt", nil)
 	if len(rows.Items) != 1 || !strings.Contains(string(rows.Items[0].After), receipt.Digest) || !strings.Contains(string(rows.Items[0].After), issued[0].Digest) {
 		t.Errorf("the audit log has %+v", rows.Items)
 	}

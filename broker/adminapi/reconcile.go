@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/reconcile"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
@@ -25,7 +25,7 @@ type reconciliationInput struct {
 	Site string `query:"site" maxLength:"63"`
 }
 
-func (a *API) reconciliationStatus(ctx context.Context, in *reconciliationInput) (*resource.ReconciliationStatus, error) {
+func (a *API) reconciliationStatus(ctx context.Context, in *reconciliationInput) (*api.ReconciliationStatus, error) {
 	sites, err := narrow(callerOf(ctx), in.Site)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (a *API) reconciliationStatus(ctx context.Context, in *reconciliationInput)
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.ReconciliationStatus{Sites: []resource.SiteReconciliation{}}
+	out := &api.ReconciliationStatus{Sites: []api.SiteReconciliation{}}
 	if len(all) == 0 {
 		return out, nil
 	}
@@ -43,7 +43,7 @@ func (a *API) reconciliationStatus(ctx context.Context, in *reconciliationInput)
 }
 
 // reconciliations are the last looks at these sites.
-func (a *API) reconciliations(ctx context.Context, sites []broker.Site) ([]resource.SiteReconciliation, error) {
+func (a *API) reconciliations(ctx context.Context, sites []broker.Site) ([]api.SiteReconciliation, error) {
 	looks, err := a.c.DB.ReconcileLooks(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -52,13 +52,13 @@ func (a *API) reconciliations(ctx context.Context, sites []broker.Site) ([]resou
 	if err != nil {
 		return nil, err
 	}
-	out := make([]resource.SiteReconciliation, len(sites))
+	out := make([]api.SiteReconciliation, len(sites))
 	for i, s := range sites {
 		var l store.ReconcileLook
 		if at := slices.IndexFunc(looks, func(l store.ReconcileLook) bool { return l.Site == s.Name }); at >= 0 {
 			l = looks[at]
 		}
-		r := resource.SiteReconciliation{
+		r := api.SiteReconciliation{
 			Site: s.Name, SiteID: s.ID, Status: string(s.Status), Nodes: int64(bound[s.Name]), Drifted: int64(drifted[s.Name]), InHand: l.Skipped,
 			Machines: l.Machines, Unmanaged: l.Unmanaged, RequestedAt: l.RequestedAt, LookedAt: l.LookedAt, CompleteAt: l.Complete, Trouble: l.Trouble,
 		}
@@ -68,7 +68,7 @@ func (a *API) reconciliations(ctx context.Context, sites []broker.Site) ([]resou
 		}
 		r.OK = max(0, r.Nodes-r.Drifted-r.InHand-r.Unreconciled)
 		for _, st := range l.Stops {
-			r.Stops = append(r.Stops, resource.ReconciliationStop{Code: st.Code, Text: st.Text, Since: st.Since})
+			r.Stops = append(r.Stops, api.ReconciliationStop{Code: st.Code, Text: st.Text, Since: st.Since})
 		}
 		out[i] = r
 	}
@@ -84,7 +84,7 @@ type driftInput struct {
 	Limit    int    `query:"limit" minimum:"0" maximum:"1000"`
 }
 
-func (a *API) listDrift(ctx context.Context, in *driftInput) (*resource.DriftList, error) {
+func (a *API) listDrift(ctx context.Context, in *driftInput) (*api.DriftList, error) {
 	sites, err := narrow(callerOf(ctx), in.Site)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (a *API) listDrift(ctx context.Context, in *driftInput) (*resource.DriftLis
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.DriftList{Items: []resource.Drift{}, NextCursor: next}
+	out := &api.DriftList{Items: []api.Drift{}, NextCursor: next}
 	policies := map[string]reconcile.Policy{}
 	for _, d := range page {
 		r, err := a.driftResource(ctx, d, policies)
@@ -112,20 +112,20 @@ func (a *API) listDrift(ctx context.Context, in *driftInput) (*resource.DriftLis
 
 // driftResource is a drift as people read it; policies are those of sites, as far as
 // they were read.
-func (a *API) driftResource(ctx context.Context, d store.DriftedNode, policies map[string]reconcile.Policy) (resource.Drift, error) {
+func (a *API) driftResource(ctx context.Context, d store.DriftedNode, policies map[string]reconcile.Policy) (api.Drift, error) {
 	p, read := policies[d.Site]
 	if !read {
 		raw, err := a.c.DB.ReconcilePolicy(ctx, d.Site)
 		if err != nil {
-			return resource.Drift{}, err
+			return api.Drift{}, err
 		}
 		if p, err = reconcile.PolicyOf(raw); err != nil {
-			return resource.Drift{}, err
+			return api.Drift{}, err
 		}
 		policies[d.Site] = p
 	}
 	r, _ := reconcile.RuleOf(d.Rule) // one of another version tells less
-	out := resource.Drift{
+	out := api.Drift{
 		NodeID: d.NodeID, Hostname: d.Hostname, Site: d.Site, SiteID: d.SiteID, MAASSystemID: d.SystemID, NodeStatus: string(d.NodeStatus),
 		Rule: d.Rule, Severity: d.Severity, Alert: string(r.Alert), Text: r.Text, Action: string(r.Action), Mode: string(p.Mode(d.Rule)),
 		FirstSeen: d.FirstSeen, ActedAt: d.ActedAt, Acts: d.Acts, Work: d.Work,
@@ -148,12 +148,12 @@ func (a *API) driftResource(ctx context.Context, d store.DriftedNode, policies m
 
 type resolveDriftInput struct {
 	NodeInput
-	Body resource.ReasonBody
+	Body api.ReasonBody
 }
 
 // resolveDrift takes a person's word that a drift is dealt with. If it is not, it is
 // found again.
-func (a *API) resolveDrift(ctx context.Context, in *resolveDriftInput) (*resource.Drift, error) {
+func (a *API) resolveDrift(ctx context.Context, in *resolveDriftInput) (*api.Drift, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ type runReconciliationInput struct {
 }
 
 // runReconciliation has the broker that leads look at a site now, and waits for it.
-func (a *API) runReconciliation(ctx context.Context, in *runReconciliationInput) (*resource.ReconciliationRun, error) {
+func (a *API) runReconciliation(ctx context.Context, in *runReconciliationInput) (*api.ReconciliationRun, error) {
 	site, err := a.site(ctx, in.Site)
 	switch {
 	case err != nil:
@@ -186,7 +186,7 @@ func (a *API) runReconciliation(ctx context.Context, in *runReconciliationInput)
 	case site.APITokenSetAt.IsZero():
 		return nil, broker.Errorf(broker.Refused, "site_credentials_missing", "cannot reconcile site %s: it has no MAAS token (hostler site credentials %s --maas-token-file FILE)", site.Name, site.Name)
 	}
-	out := &resource.ReconciliationRun{}
+	out := &api.ReconciliationRun{}
 	if in.Plan {
 		plan, look, err := (&reconcile.Watch{DB: a.c.DB, Regions: a.c.Sites, Now: a.c.Now}).Plan(ctx, site)
 		if err != nil {
@@ -226,7 +226,7 @@ func (a *API) runReconciliation(ctx context.Context, in *runReconciliationInput)
 	}
 }
 
-func (a *API) lookedAt(ctx context.Context, site broker.Site, out *resource.ReconciliationRun) error {
+func (a *API) lookedAt(ctx context.Context, site broker.Site, out *api.ReconciliationRun) error {
 	all, err := a.reconciliations(ctx, []broker.Site{site})
 	if err == nil {
 		out.SiteReconciliation = all[0]
@@ -234,10 +234,10 @@ func (a *API) lookedAt(ctx context.Context, site broker.Site, out *resource.Reco
 	return err
 }
 
-func planResources(plan []reconcile.Planned) []resource.PlannedDrift {
-	out := []resource.PlannedDrift{}
+func planResources(plan []reconcile.Planned) []api.PlannedDrift {
+	out := []api.PlannedDrift{}
 	for _, p := range plan {
-		out = append(out, resource.PlannedDrift{
+		out = append(out, api.PlannedDrift{
 			NodeID: p.NodeID, Hostname: p.Hostname, NodeStatus: string(p.NodeStatus), MAASStatus: p.MAASStatus, Rule: p.ID, Severity: string(p.Severity),
 			Action: string(p.Action), Mode: string(p.Mode), Text: p.Says, Acts: p.Acts, ActsAfter: p.After, StoppedBy: p.StoppedBy,
 		})
@@ -245,7 +245,7 @@ func planResources(plan []reconcile.Planned) []resource.PlannedDrift {
 	return out
 }
 
-func (a *API) showReconcilePolicy(ctx context.Context, in *SiteInput) (*resource.SiteReconcilePolicy, error) {
+func (a *API) showReconcilePolicy(ctx context.Context, in *SiteInput) (*api.SiteReconcilePolicy, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -257,17 +257,17 @@ func (a *API) showReconcilePolicy(ctx context.Context, in *SiteInput) (*resource
 	return reconcilePolicyResource(s.Name, raw)
 }
 
-func reconcilePolicyResource(site string, raw json.RawMessage) (*resource.SiteReconcilePolicy, error) {
+func reconcilePolicyResource(site string, raw json.RawMessage) (*api.SiteReconcilePolicy, error) {
 	p, err := reconcile.PolicyOf(raw)
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.SiteReconcilePolicy{
+	out := &api.SiteReconcilePolicy{
 		Site: site, MaxSharePercent: p.MaxSharePercent, AtLeast: p.AtLeast, ConfirmSeconds: p.ConfirmSeconds,
 		RetiredGraceSeconds: p.RetiredGraceSeconds, DecommissionsAtOnce: p.DecommissionsAtOnce,
 	}
 	for _, r := range reconcile.Rules {
-		row := resource.ReconcileRule{
+		row := api.ReconcileRule{
 			Rule: r.ID, MAAS: r.MAAS, Nodes: []string{}, Severity: string(r.Severity), Action: string(r.Action), Alert: string(r.Alert), Text: r.Text,
 			Mode: string(p.Mode(r.ID)), Default: string(r.Default),
 		}
@@ -281,10 +281,10 @@ func reconcilePolicyResource(site string, raw json.RawMessage) (*resource.SiteRe
 
 type setReconcilePolicyInput struct {
 	SiteInput
-	Body resource.SiteReconcilePolicyPut
+	Body api.SiteReconcilePolicyPut
 }
 
-func (a *API) setReconcilePolicy(ctx context.Context, in *setReconcilePolicyInput) (*resource.SiteReconcilePolicy, error) {
+func (a *API) setReconcilePolicy(ctx context.Context, in *setReconcilePolicyInput) (*api.SiteReconcilePolicy, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/test/maassim"
@@ -18,11 +18,11 @@ func reconciled(t *testing.T, many int, on ...func(*server.Config)) (b *serverte
 	t.Helper()
 	b = servertest.Start(t, on...)
 	region, _ = siteAt(t, b)
-	servertest.Must[resource.SiteCredentialsSet](t, b, http.MethodPost, "/maas-sites/dc1/credentials", resource.SiteCredentials{MAASToken: region.APIKey(), Reason: "first"})
+	servertest.Must[api.SiteCredentialsSet](t, b, http.MethodPost, "/maas-sites/dc1/credentials", api.SiteCredentials{MAASToken: region.APIKey(), Reason: "first"})
 	for i := range many {
 		id := region.Arrange(maassim.Arranged{Hostname: "m", Hardware: maassim.Box(i + 1), Status: maassim.Deployed, Owner: "admin", Series: "ubuntu/noble", PowerOn: true})
 		name := string(rune('a'+i)) + "1"
-		boot := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: name, Site: "dc1", MAASSystemID: id})
+		boot := servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", api.NodeCreate{Hostname: name, Site: "dc1", MAASSystemID: id})
 		n := b.EnrollMachine(t, boot.Token, name, id).Settle(t)
 		nodes, systemIDs = append(nodes, n), append(systemIDs, id)
 	}
@@ -30,11 +30,11 @@ func reconciled(t *testing.T, many int, on ...func(*server.Config)) (b *serverte
 }
 
 // look has the broker look at the site twice, so that the second confirms the first.
-func look(t *testing.T, b *servertest.Broker) (r resource.ReconciliationRun) {
+func look(t *testing.T, b *servertest.Broker) (r api.ReconciliationRun) {
 	t.Helper()
 	for range 2 {
 		b.Advance(31 * time.Second)
-		if r = servertest.Must[resource.ReconciliationRun](t, b, http.MethodPost, "/reconciliation/run?site=dc1", nil); !r.Looked {
+		if r = servertest.Must[api.ReconciliationRun](t, b, http.MethodPost, "/reconciliation/run?site=dc1", nil); !r.Looked {
 			t.Fatalf("the look did not end: %+v", r)
 		}
 	}
@@ -46,21 +46,21 @@ func TestDriftIsFoundListedAndResolved(t *testing.T) {
 	if r := look(t, b); r.Nodes != 2 || r.OK != 2 || r.Machines != 2 || r.Unmanaged != 0 || r.CompleteAt.IsZero() {
 		t.Errorf("%+v", r)
 	}
-	if n := servertest.Must[resource.Node](t, b, http.MethodGet, "/nodes/a1", nil); n.Host == "" {
+	if n := servertest.Must[api.Node](t, b, http.MethodGet, "/nodes/a1", nil); n.Host == "" {
 		t.Error("the node has no address")
 	}
 	if err := region.ByHand(maassim.ReadyByHand, ids[0]); err != nil {
 		t.Fatal(err)
 	}
 	b.Advance(2 * time.Second) // a list is good for a second
-	plan := servertest.Must[resource.ReconciliationRun](t, b, http.MethodPost, "/reconciliation/run?site=dc1&plan=true", nil).Plan
+	plan := servertest.Must[api.ReconciliationRun](t, b, http.MethodPost, "/reconciliation/run?site=dc1&plan=true", nil).Plan
 	if len(plan) != 1 || plan[0].NodeID != nodes[0].NodeID || plan[0].Rule != "released" || plan[0].Acts || plan[0].Mode != "observe" {
 		t.Errorf("planned: %+v", plan)
 	}
 	if r := look(t, b); r.OK != 1 || r.Drifted != 1 {
 		t.Errorf("%+v", r)
 	}
-	list := servertest.Must[resource.DriftList](t, b, http.MethodGet, "/reconciliation/drift", nil)
+	list := servertest.Must[api.DriftList](t, b, http.MethodGet, "/reconciliation/drift", nil)
 	if len(list.Items) != 1 {
 		t.Fatalf("%+v", list)
 	}
@@ -69,12 +69,12 @@ func TestDriftIsFoundListedAndResolved(t *testing.T) {
 		d.LastMAASStatus != "Ready" || d.Details.MAASStatus != "Ready" || d.Details.Expected != "Deployed" || d.NodeStatus != "active" || d.FirstSeen.IsZero() {
 		t.Errorf("%+v", d)
 	}
-	status := servertest.Must[resource.Status](t, b, http.MethodGet, "/status", nil)
+	status := servertest.Must[api.Status](t, b, http.MethodGet, "/status", nil)
 	if len(status.Drift) != 1 || status.Drift[0].Rule != "released" {
 		t.Errorf("the status says %+v", status.Drift)
 	}
 	for query, want := range map[string]int{"?rule=absent": 0, "?rule=released&site=dc1": 1, "?severity=low": 0, "?resolved=true": 0} {
-		if got := servertest.Must[resource.DriftList](t, b, http.MethodGet, "/reconciliation/drift"+query, nil); len(got.Items) != want {
+		if got := servertest.Must[api.DriftList](t, b, http.MethodGet, "/reconciliation/drift"+query, nil); len(got.Items) != want {
 			t.Errorf("%s: %d, want %d", query, len(got.Items), want)
 		}
 	}
@@ -84,25 +84,25 @@ func TestDriftIsFoundListedAndResolved(t *testing.T) {
 			t.Errorf("%s: %d %s", body, a.Status, a.Body)
 		}
 	}
-	got := servertest.Must[resource.Drift](t, b, http.MethodPost, path, resource.ReasonBody{Reason: "mine"})
+	got := servertest.Must[api.Drift](t, b, http.MethodPost, path, api.ReasonBody{Reason: "mine"})
 	if got.Open || got.ResolvedBy != "admin" || got.Resolution != "mine" || got.ResolvedAt.IsZero() {
 		t.Errorf("%+v", got)
 	}
-	if a := b.Ask(t, b.Token, http.MethodPost, path, resource.ReasonBody{Reason: "again"}); a.Status != http.StatusNotFound || a.Code() != "drift_not_found" {
+	if a := b.Ask(t, b.Token, http.MethodPost, path, api.ReasonBody{Reason: "again"}); a.Status != http.StatusNotFound || a.Code() != "drift_not_found" {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
-	if got := servertest.Must[resource.DriftList](t, b, http.MethodGet, "/reconciliation/drift?resolved=true", nil); len(got.Items) != 1 {
+	if got := servertest.Must[api.DriftList](t, b, http.MethodGet, "/reconciliation/drift?resolved=true", nil); len(got.Items) != 1 {
 		t.Errorf("%+v", got)
 	}
-	line := servertest.Must[resource.Timeline](t, b, http.MethodGet, "/nodes/a1/timeline", nil)
-	if !slices.ContainsFunc(line.Items, func(e resource.TimelineEvent) bool { return e.What == "node.drift.detected" && e.Code == "released" }) {
+	line := servertest.Must[api.Timeline](t, b, http.MethodGet, "/nodes/a1/timeline", nil)
+	if !slices.ContainsFunc(line.Items, func(e api.TimelineEvent) bool { return e.What == "node.drift.detected" && e.Code == "released" }) {
 		t.Errorf("the timeline has no drift: %+v", line.Items)
 	}
 
 	// Once the site wants it so, the node is put in quarantine.
-	servertest.Must[resource.SiteReconcilePolicy](t, b, http.MethodPut, "/maas-sites/dc1/reconciliation", `{"modes":{"released":"act"},"reason":"tried for a week"}`)
+	servertest.Must[api.SiteReconcilePolicy](t, b, http.MethodPut, "/maas-sites/dc1/reconciliation", `{"modes":{"released":"act"},"reason":"tried for a week"}`)
 	look(t, b)
-	if n := servertest.Must[resource.Node](t, b, http.MethodGet, "/nodes/a1", nil); n.Status != "quarantined" || !strings.HasPrefix(n.StatusReason, "released: ") {
+	if n := servertest.Must[api.Node](t, b, http.MethodGet, "/nodes/a1", nil); n.Status != "quarantined" || !strings.HasPrefix(n.StatusReason, "released: ") {
 		t.Errorf("the node is %s: %s", n.Status, n.StatusReason)
 	}
 }
@@ -111,7 +111,7 @@ func TestASitesWordOnDriftIsKeptRuleByRule(t *testing.T) {
 	b := servertest.Start(t)
 	siteAt(t, b)
 	path := "/maas-sites/dc1/reconciliation"
-	p := servertest.Must[resource.SiteReconcilePolicy](t, b, http.MethodGet, path, nil)
+	p := servertest.Must[api.SiteReconcilePolicy](t, b, http.MethodGet, path, nil)
 	mode := func(rule string) string {
 		for _, r := range p.Rules {
 			if r.Rule == rule {
@@ -131,12 +131,12 @@ func TestASitesWordOnDriftIsKeptRuleByRule(t *testing.T) {
 			t.Errorf("%s: %d %s", body, a.Status, a.Body)
 		}
 	}
-	servertest.Must[resource.SiteReconcilePolicy](t, b, http.MethodPut, path, `{"modes":{"released":"act","absent":"off"},"reason":"r"}`)
-	p = servertest.Must[resource.SiteReconcilePolicy](t, b, http.MethodPut, path, `{"modes":{"absent":"act"},"max_share_percent":20,"retired_grace_seconds":7200,"reason":"r2"}`)
+	servertest.Must[api.SiteReconcilePolicy](t, b, http.MethodPut, path, `{"modes":{"released":"act","absent":"off"},"reason":"r"}`)
+	p = servertest.Must[api.SiteReconcilePolicy](t, b, http.MethodPut, path, `{"modes":{"absent":"act"},"max_share_percent":20,"retired_grace_seconds":7200,"reason":"r2"}`)
 	if mode("released") != "act" || mode("absent") != "act" || mode("redeployed") != "observe" || p.MaxSharePercent != 20 || p.AtLeast != 5 || p.RetiredGraceSeconds != 7200 {
 		t.Errorf("%+v", p)
 	}
-	rows := servertest.Must[resource.AuditList](t, b, http.MethodGet, "/audit?action=policy.reconcile", nil)
+	rows := servertest.Must[api.AuditList](t, b, http.MethodGet, "/audit?action=policy.reconcile", nil)
 	if len(rows.Items) != 2 || rows.Items[0].Reason != "r2" {
 		t.Errorf("%+v", rows.Items)
 	}
@@ -155,21 +155,21 @@ func TestASiteThatCannotBeReconciledSaysWhy(t *testing.T) {
 	if a := ask("/reconciliation/run"); a.Status != http.StatusUnprocessableEntity {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
-	servertest.Must[resource.SiteCredentialsSet](t, b, http.MethodPost, "/maas-sites/dc1/credentials", resource.SiteCredentials{MAASToken: region.APIKey(), Reason: "first"})
+	servertest.Must[api.SiteCredentialsSet](t, b, http.MethodPost, "/maas-sites/dc1/credentials", api.SiteCredentials{MAASToken: region.APIKey(), Reason: "first"})
 	region.Inject(maassim.Fault{Kind: maassim.Internal, Op: "list", Times: -1})
 	look(t, b)
 	r := look(t, b)
 	if r.Trouble == "" || !r.CompleteAt.IsZero() || len(r.Stops) != 1 || r.Stops[0].Code != "maas_unread" {
 		t.Errorf("%+v", r)
 	}
-	status := servertest.Must[resource.Status](t, b, http.MethodGet, "/status", nil)
-	if !slices.ContainsFunc(status.Alerts, func(a resource.Alert) bool { return a.Code == "maas_unread" }) {
+	status := servertest.Must[api.Status](t, b, http.MethodGet, "/status", nil)
+	if !slices.ContainsFunc(status.Alerts, func(a api.Alert) bool { return a.Code == "maas_unread" }) {
 		t.Errorf("the status says %+v", status.Alerts)
 	}
 	if a := ask("/reconciliation/run?site=dc1&plan=true"); a.Code() != "maas_unread" {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
-	servertest.Must[resource.Site](t, b, http.MethodPatch, "/maas-sites/dc1", `{"status":"disabled"}`)
+	servertest.Must[api.Site](t, b, http.MethodPatch, "/maas-sites/dc1", `{"status":"disabled"}`)
 	if a := ask("/reconciliation/run?site=dc1"); a.Code() != "site_disabled" {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
@@ -177,12 +177,12 @@ func TestASiteThatCannotBeReconciledSaysWhy(t *testing.T) {
 
 func TestATokenOfAnotherSiteSeesNoDrift(t *testing.T) {
 	b, region, _, ids := reconciled(t, 1)
-	servertest.Must[resource.Site](t, b, http.MethodPost, "/maas-sites", strings.Replace(aSite, "dc1", "dc2", 1))
+	servertest.Must[api.Site](t, b, http.MethodPost, "/maas-sites", strings.Replace(aSite, "dc1", "dc2", 1))
 	if err := region.ByHand(maassim.ReadyByHand, ids[0]); err != nil {
 		t.Fatal(err)
 	}
 	look(t, b)
-	bound := b.NewToken(t, resource.TokenCreate{Name: "dc2-op", Role: "operator", Sites: []string{"dc2"}})
+	bound := b.NewToken(t, api.TokenCreate{Name: "dc2-op", Role: "operator", Sites: []string{"dc2"}})
 	for _, row := range []struct{ method, path, code string }{
 		{http.MethodGet, "/reconciliation/status?site=dc1", "site_forbidden"},
 		{http.MethodGet, "/reconciliation/drift?site=dc1", "site_forbidden"},
@@ -190,7 +190,7 @@ func TestATokenOfAnotherSiteSeesNoDrift(t *testing.T) {
 		{http.MethodGet, "/maas-sites/dc1/reconciliation", "site_not_found"},
 		{http.MethodPost, "/reconciliation/drift/a1/resolve", "node_not_found"},
 	} {
-		if a := b.Ask(t, bound, row.method, row.path, map[string]any{http.MethodPost: resource.ReasonBody{Reason: "r"}}[row.method]); a.Code() != row.code {
+		if a := b.Ask(t, bound, row.method, row.path, map[string]any{http.MethodPost: api.ReasonBody{Reason: "r"}}[row.method]); a.Code() != row.code {
 			t.Errorf("%s %s: %d %s, want %s", row.method, row.path, a.Status, a.Body, row.code)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 )
 
@@ -21,7 +21,7 @@ type recordingsInput struct {
 	Limit    int       `query:"limit" minimum:"0" maximum:"1000"`
 }
 
-func (a *API) listRecordings(ctx context.Context, in *recordingsInput) (*resource.RecordingList, error) {
+func (a *API) listRecordings(ctx context.Context, in *recordingsInput) (*api.RecordingList, error) {
 	f := store.RecordingFilter{Sites: callerOf(ctx).sites(), OpenedBy: in.OpenedBy, From: in.From, To: in.To, After: in.Cursor, Limit: pageLimit(in.Limit)}
 	if in.Node != "" {
 		n, err := a.node(ctx, in.Node)
@@ -34,13 +34,13 @@ func (a *API) listRecordings(ctx context.Context, in *recordingsInput) (*resourc
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.RecordingList{Items: make([]resource.Recording, len(page))}
+	out := &api.RecordingList{Items: make([]api.Recording, len(page))}
 	for i, r := range page {
 		n, err := a.c.DB.Node(ctx, r.NodeID)
 		if err != nil {
 			return nil, err
 		}
-		out.Items[i] = resource.Recording{
+		out.Items[i] = api.Recording{
 			SessionID: r.ID, NodeID: r.NodeID, Hostname: n.Hostname, Site: r.Site, Username: r.Username, OpenedBy: r.OpenedBy, Reason: r.Reason, EndCode: r.EndCode,
 			BeganAt: r.CreatedAt, EndedAt: r.ClosedAt, Bytes: r.Bytes, Lost: r.Lost, Blocks: r.Blocks, Ended: !r.RecordedAt.IsZero(), DroppedAt: r.DroppedAt,
 		}
@@ -134,7 +134,7 @@ func (a *API) getCast(ctx context.Context, in *RecordingInput) (*huma.StreamResp
 	}}, nil
 }
 
-func (a *API) verifyRecording(ctx context.Context, in *RecordingInput) (*resource.RecordingReport, error) {
+func (a *API) verifyRecording(ctx context.Context, in *RecordingInput) (*api.RecordingReport, error) {
 	v, err := a.readRecording(ctx, in.Recording, "recording.verify")
 	if err != nil {
 		return nil, err
@@ -143,13 +143,13 @@ func (a *API) verifyRecording(ctx context.Context, in *RecordingInput) (*resourc
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.RecordingReport{
+	out := &api.RecordingReport{
 		SessionID: r.SessionID, Complete: r.Complete, Intact: r.Intact, Ended: r.Ended, Blocks: r.Blocks, Bytes: r.Bytes, Until: r.Until, Lost: r.Lost, What: r.What,
 	}
 	if told == nil {
 		return out, nil
 	}
-	out.Head = &resource.RecordingHead{Blocks: told.Blocks, Bytes: told.Bytes, Hash: told.Hash}
+	out.Head = &api.RecordingHead{Blocks: told.Blocks, Bytes: told.Bytes, Hash: told.Hash}
 	rows, err := a.c.DB.ListAudit(ctx, store.AuditFilter{Subject: "terminal/" + v.ID, Action: "recording.end", Limit: 1})
 	if len(rows) == 1 {
 		out.Head.AuditID, out.Head.At = rows[0].ID, rows[0].At

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/pki"
 )
@@ -15,7 +15,7 @@ import (
 // A recording of which blocks go while it is read is broken off, and not ended.
 func TestARecordingThatIsNotWholeIsBrokenOff(t *testing.T) {
 	s := newTerminalSite(t)
-	k := s.open(s.operator, resource.TerminalStart{})
+	k := s.open(s.operator, api.TerminalStart{})
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(s.b.Dir, "hostler.db")+"?_pragma=busy_timeout(10000)")
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestARecordingThatIsNotWholeIsBrokenOff(t *testing.T) {
 	t.Cleanup(client.CloseIdleConnections)
 	read := func(meanwhile func()) (int64, error) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.b.OperatorURL()+resource.Prefix+"/recordings/"+k.Terminal.ID+"/cast", http.NoBody)
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.b.OperatorURL()+api.Prefix+"/recordings/"+k.Terminal.ID+"/cast", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestARecordingThatIsNotWholeIsBrokenOff(t *testing.T) {
 	if n, err := read(func() {}); err == nil || n > 20<<20 {
 		t.Errorf("it has a hole, and %d bytes of it are read (%v)", n, err)
 	}
-	if r := servertest.Must[resource.RecordingReport](t, s.b, http.MethodGet, "/recordings/"+k.Terminal.ID+"/verify", nil); r.Intact {
+	if r := servertest.Must[api.RecordingReport](t, s.b, http.MethodGet, "/recordings/"+k.Terminal.ID+"/verify", nil); r.Intact {
 		t.Errorf("%+v", r)
 	}
 }

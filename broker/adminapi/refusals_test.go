@@ -8,24 +8,24 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
 // audited are the rows of a code, the oldest first.
-func audited(t *testing.T, b *servertest.Broker, code string) []resource.AuditEntry {
+func audited(t *testing.T, b *servertest.Broker, code string) []api.AuditEntry {
 	t.Helper()
-	rows := servertest.Must[resource.AuditList](t, b, http.MethodGet, "/audit?limit=1000", nil).Items
-	rows = slices.DeleteFunc(rows, func(e resource.AuditEntry) bool { return e.Code != code })
-	slices.SortFunc(rows, func(a, b resource.AuditEntry) int { return cmp.Compare(a.ID, b.ID) })
+	rows := servertest.Must[api.AuditList](t, b, http.MethodGet, "/audit?limit=1000", nil).Items
+	rows = slices.DeleteFunc(rows, func(e api.AuditEntry) bool { return e.Code != code })
+	slices.SortFunc(rows, func(a, b api.AuditEntry) int { return cmp.Compare(a.ID, b.ID) })
 	return rows
 }
 
 func TestARefusedStartIsInTheAuditLog(t *testing.T) {
 	r := newRack(t, `{}`)
-	r.NewNode(t, resource.NodeCreate{Hostname: "taken", Site: "dc1"})
-	r.start(resource.OnboardingMachine{Hostname: "c01", IPMIIP: "10.0.0.1"})
-	op := r.NewToken(t, resource.TokenCreate{Name: "op", Role: "operator"})
+	r.NewNode(t, api.NodeCreate{Hostname: "taken", Site: "dc1"})
+	r.start(api.OnboardingMachine{Hostname: "c01", IPMIIP: "10.0.0.1"})
+	op := r.NewToken(t, api.TokenCreate{Name: "op", Role: "operator"})
 	refused := func(path string, body any, code string) {
 		t.Helper()
 		if a := r.Ask(t, op, http.MethodPost, path, body); a.Code() != code {
@@ -39,15 +39,15 @@ func TestARefusedStartIsInTheAuditLog(t *testing.T) {
 			t.Errorf("%s: %+v", code, e)
 		}
 	}
-	one := func(hostname, bmc string) resource.OnboardingStart {
-		return resource.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: resource.OnboardingMachine{Hostname: hostname, IPMIIP: bmc}, Reason: "new rack"}
+	one := func(hostname, bmc string) api.OnboardingStart {
+		return api.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: api.OnboardingMachine{Hostname: hostname, IPMIIP: bmc}, Reason: "new rack"}
 	}
 	refused("/onboardings", one("c02", "10.0.0.1"), "onboarding_running")
 	refused("/onboardings", one("taken", "10.0.0.9"), "hostname_taken")
-	refused("/onboardings/batch", resource.OnboardingBatch{SiteID: "dc1", SKUID: "h100.8gpu", Reason: "new rack", Nodes: []resource.OnboardingMachine{{Hostname: "c01", IPMIIP: "10.0.0.8"}}}, "onboarding_running")
-	servertest.Must[resource.Site](t, r.Broker, http.MethodDelete, "/maas-sites/dc1?reason=closing", nil)
+	refused("/onboardings/batch", api.OnboardingBatch{SiteID: "dc1", SKUID: "h100.8gpu", Reason: "new rack", Nodes: []api.OnboardingMachine{{Hostname: "c01", IPMIIP: "10.0.0.8"}}}, "onboarding_running")
+	servertest.Must[api.Site](t, r.Broker, http.MethodDelete, "/maas-sites/dc1?reason=closing", nil)
 	refused("/onboardings", one("c03", "10.0.0.3"), "site_disabled")
-	refused("/adoptions", resource.AdoptionStart{SiteID: "dc1", AdoptedMachine: resource.AdoptedMachine{SystemID: "abc123"}, Reason: "new rack"}, "site_disabled")
+	refused("/adoptions", api.AdoptionStart{SiteID: "dc1", AdoptedMachine: api.AdoptedMachine{SystemID: "abc123"}, Reason: "new rack"}, "site_disabled")
 	if rows := audited(t, r.Broker, "onboarding_running"); len(rows) != 2 {
 		t.Errorf("%d rows of two refusals", len(rows))
 	}
@@ -57,20 +57,20 @@ func TestARefusedStartIsInTheAuditLog(t *testing.T) {
 func TestWhatIsRefusedForWantOfAReasonIsInTheAuditLog(t *testing.T) {
 	r := newRack(t, `{}`)
 	b := r.Broker
-	o := r.start(resource.OnboardingMachine{Hostname: "c01", IPMIIP: "10.0.0.1"})
-	b.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "dc1"})
-	override := servertest.Must[resource.PowerOverride](t, b, http.MethodPost, "/maas-sites/dc1/power-overrides", resource.PowerOverridePut{SelectorType: "hostname", SelectorValue: "c01", PowerUser: "u", PowerPassword: "p"})
-	servertest.Must[resource.RoCEResult](t, b, http.MethodPost, "/maas-sites/dc1/roce-assignments", `{"items":[{"hostname":"c01","interface":"eth0","ipv4_cidr":"10.1.0.1/31"}]}`)
-	roce := servertest.Must[resource.RoCEList](t, b, http.MethodGet, "/maas-sites/dc1/roce-assignments", nil).Items[0]
+	o := r.start(api.OnboardingMachine{Hostname: "c01", IPMIIP: "10.0.0.1"})
+	b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"})
+	override := servertest.Must[api.PowerOverride](t, b, http.MethodPost, "/maas-sites/dc1/power-overrides", api.PowerOverridePut{SelectorType: "hostname", SelectorValue: "c01", PowerUser: "u", PowerPassword: "p"})
+	servertest.Must[api.RoCEResult](t, b, http.MethodPost, "/maas-sites/dc1/roce-assignments", `{"items":[{"hostname":"c01","interface":"eth0","ipv4_cidr":"10.1.0.1/31"}]}`)
+	roce := servertest.Must[api.RoCEList](t, b, http.MethodGet, "/maas-sites/dc1/roce-assignments", nil).Items[0]
 	for i, row := range []struct {
 		method, path string
 		body         any
 		action       string
 	}{
-		{http.MethodPost, "/onboardings/" + o.OnboardingID + "/cancel", resource.RunOrder{Reason: " "}, "run.cancel"},
-		{http.MethodPost, "/onboardings/" + o.OnboardingID + "/restart-clean", resource.RunOrder{}, "run.restart_clean"},
-		{http.MethodPost, "/freeze", resource.FreezePut{Reason: " "}, "site.freeze"},
-		{http.MethodPost, "/nodes/h1/actions/remove", resource.NodeAction{Force: true}, "node.remove"},
+		{http.MethodPost, "/onboardings/" + o.OnboardingID + "/cancel", api.RunOrder{Reason: " "}, "run.cancel"},
+		{http.MethodPost, "/onboardings/" + o.OnboardingID + "/restart-clean", api.RunOrder{}, "run.restart_clean"},
+		{http.MethodPost, "/freeze", api.FreezePut{Reason: " "}, "site.freeze"},
+		{http.MethodPost, "/nodes/h1/actions/remove", api.NodeAction{Force: true}, "node.remove"},
 		{http.MethodDelete, "/maas-sites/dc1", nil, "site.update"},
 		{http.MethodDelete, "/maas-sites/dc1/power-overrides/" + override.ID, nil, "site.power_override.remove"},
 		{http.MethodDelete, "/maas-sites/dc1/roce-assignments/" + roce.ID, nil, "site.roce.remove"},
@@ -106,8 +106,8 @@ func TestWhatIsRefusedForWantOfAReasonIsInTheAuditLog(t *testing.T) {
 		if a := b.Ask(t, b.Token, http.MethodDelete, path+"?reason=because", nil); a.Status != http.StatusOK {
 			t.Errorf("with a reason, %s: %d %s", path, a.Status, a.Body)
 		}
-		rows := servertest.Must[resource.AuditList](t, b, http.MethodGet, "/audit?action="+action, nil).Items
-		if e := slices.MaxFunc(rows, func(a, b resource.AuditEntry) int { return cmp.Compare(a.ID, b.ID) }); e.Code != "" || e.Reason != "because" {
+		rows := servertest.Must[api.AuditList](t, b, http.MethodGet, "/audit?action="+action, nil).Items
+		if e := slices.MaxFunc(rows, func(a, b api.AuditEntry) int { return cmp.Compare(a.ID, b.ID) }); e.Code != "" || e.Reason != "because" {
 			t.Errorf("%s: %+v", action, e)
 		}
 	}

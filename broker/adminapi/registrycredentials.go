@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/registry"
 )
 
@@ -15,27 +15,27 @@ type RegistryInput struct {
 	Registry string `path:"registry" maxLength:"300" doc:"HOST[:PORT]"`
 }
 
-func (a *API) listRegistryCredentials(ctx context.Context, _ *none) (*resource.RegistryCredentialList, error) {
+func (a *API) listRegistryCredentials(ctx context.Context, _ *none) (*api.RegistryCredentialList, error) {
 	all, err := a.c.DB.RegistryCredentials(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.RegistryCredentialList{Items: make([]resource.RegistryCredential, len(all))}
+	out := &api.RegistryCredentialList{Items: make([]api.RegistryCredential, len(all))}
 	for i, c := range all {
-		out.Items[i] = resource.RegistryCredential(c)
+		out.Items[i] = api.RegistryCredential(c)
 	}
 	return out, nil
 }
 
 type setRegistryInput struct {
 	RegistryInput
-	Body resource.RegistryCredentialPut
+	Body api.RegistryCredentialPut
 }
 
 // setRegistryCredential tries an account before anything is kept. The record comes
 // before the secret, and both have what tells this setting from every other: what a crash
 // leaves between the two is refused when it is used, and mended by saying it again.
-func (a *API) setRegistryCredential(ctx context.Context, in *setRegistryInput) (*resource.RegistryCredential, error) {
+func (a *API) setRegistryCredential(ctx context.Context, in *setRegistryInput) (*api.RegistryCredential, error) {
 	c := broker.RegistryCredential{Registry: broker.RegistryName(in.Registry, in.Body.PlainHTTP), Username: in.Body.Username, PlainHTTP: in.Body.PlainHTTP, Generation: rand.Text()}
 	account, err := registry.NewAccount(c, in.Body.Password)
 	if err != nil {
@@ -55,7 +55,7 @@ func (a *API) setRegistryCredential(ctx context.Context, in *setRegistryInput) (
 	if err := registry.Put(ctx, a.c.Secrets, c, account); err != nil {
 		return nil, err
 	}
-	out := resource.RegistryCredential(c)
+	out := api.RegistryCredential(c)
 	return &out, nil
 }
 
@@ -81,7 +81,7 @@ type removeRegistryInput struct {
 
 // removeRegistryCredential deletes the secret first: a record without one is refused
 // when it is used, and can be removed again.
-func (a *API) removeRegistryCredential(ctx context.Context, in *removeRegistryInput) (*resource.RegistryCredential, error) {
+func (a *API) removeRegistryCredential(ctx context.Context, in *removeRegistryInput) (*api.RegistryCredential, error) {
 	c, err := a.registryCredential(ctx, in.Registry)
 	if err != nil {
 		return nil, err
@@ -98,6 +98,6 @@ func (a *API) removeRegistryCredential(ctx context.Context, in *removeRegistryIn
 	if c, err = a.c.DB.RemoveRegistryCredential(ctx, callerOf(ctx).actor(), c.Registry, reason); err != nil {
 		return nil, err
 	}
-	out := resource.RegistryCredential(c)
+	out := api.RegistryCredential(c)
 	return &out, nil
 }

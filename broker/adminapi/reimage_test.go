@@ -6,16 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
 // decommissioned lets time pass until a turnover is as it is waited for.
-func (r *rack) decommissioned(id, what string, ok func(resource.DecommissionDetail) bool) resource.DecommissionDetail {
+func (r *rack) decommissioned(id, what string, ok func(api.DecommissionDetail) bool) api.DecommissionDetail {
 	r.t.Helper()
-	var last resource.DecommissionDetail
+	var last api.DecommissionDetail
 	if r.LetPass(func() (bool, time.Duration) {
-		last = servertest.Must[resource.DecommissionDetail](r.t, r.Broker, http.MethodGet, "/decommissions/"+id, nil)
+		last = servertest.Must[api.DecommissionDetail](r.t, r.Broker, http.MethodGet, "/decommissions/"+id, nil)
 		return ok(last), whileWaiting(last.Waiting)
 	}) {
 		return last
@@ -24,8 +24,8 @@ func (r *rack) decommissioned(id, what string, ok func(resource.DecommissionDeta
 	return last
 }
 
-func stoppedWith(code string) func(resource.DecommissionDetail) bool {
-	return func(d resource.DecommissionDetail) bool {
+func stoppedWith(code string) func(api.DecommissionDetail) bool {
+	return func(d api.DecommissionDetail) bool {
 		return d.ErrorCode == code && d.Status == "failed_manual_intervention"
 	}
 }
@@ -41,14 +41,14 @@ func TestAReimageIsEnrolledByItsOwnTokenAlone(t *testing.T) {
 	first := string(enrolToken.Find(machine.UserData))
 	r.rested()
 	old := r.EnrollMachine(t, first, "c01", system).Settle(t)
-	r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.Ended })
+	r.until(o.OnboardingID, "its end", func(o api.OnboardingDetail) bool { return o.Ended })
 
-	d := servertest.Must[resource.Decommission](t, r.Broker, http.MethodPost, "/nodes/c01/decommission", resource.DecommissionStart{Mode: "reimage", Erase: "secure", Reason: "patches"})
-	r.decommissioned(d.DecommissionID, "the new agent's turn", func(d resource.DecommissionDetail) bool { return d.CurrentStage == "wait_for_agent_enrollment" })
+	d := servertest.Must[api.Decommission](t, r.Broker, http.MethodPost, "/nodes/c01/decommission", api.DecommissionStart{Mode: "reimage", Erase: "secure", Reason: "patches"})
+	r.decommissioned(d.DecommissionID, "the new agent's turn", func(d api.DecommissionDetail) bool { return d.CurrentStage == "wait_for_agent_enrollment" })
 	if n := show(t, r.Broker, "c01"); n.Status != "retired" || !n.TurnoverOwed || n.ID != old.NodeID {
 		t.Errorf("the node is %s, owed %v", n.Status, n.TurnoverOwed)
 	}
-	if a := r.Ask(t, r.Token, http.MethodPost, "/nodes/c01/token", resource.TokenRequest{Reason: "by hand"}); a.Code() != "node_in_run" {
+	if a := r.Ask(t, r.Token, http.MethodPost, "/nodes/c01/token", api.TokenRequest{Reason: "by hand"}); a.Code() != "node_in_run" {
 		t.Errorf("another token: %d %s", a.Status, a.Body)
 	}
 	r.rested()
@@ -59,11 +59,11 @@ func TestAReimageIsEnrolledByItsOwnTokenAlone(t *testing.T) {
 	if stopped.CurrentStage != "wait_for_agent_enrollment" {
 		t.Errorf("it stopped at %s", stopped.CurrentStage)
 	}
-	drifts := servertest.Must[resource.DriftList](t, r.Broker, http.MethodGet, "/reconciliation/drift", nil)
+	drifts := servertest.Must[api.DriftList](t, r.Broker, http.MethodGet, "/reconciliation/drift", nil)
 	if len(drifts.Items) != 1 || drifts.Items[0].Rule != "previous_os_alive" || !strings.Contains(drifts.Items[0].Text, "was shown from ") {
 		t.Errorf("%+v", drifts.Items)
 	}
-	servertest.Must[resource.Decommission](t, r.Broker, http.MethodPost, "/decommissions/"+d.DecommissionID+"/resume", resource.RunOrder{Reason: "its disk was pulled"})
+	servertest.Must[api.Decommission](t, r.Broker, http.MethodPost, "/decommissions/"+d.DecommissionID+"/resume", api.RunOrder{Reason: "its disk was pulled"})
 
 	machine, _ = r.region.Machine(system)
 	second := string(enrolToken.Find(machine.UserData))
@@ -75,14 +75,14 @@ func TestAReimageIsEnrolledByItsOwnTokenAlone(t *testing.T) {
 	if fresh.NodeID != old.NodeID || fresh.Epoch != old.Epoch+1 {
 		t.Errorf("it enrolled as %s, epoch %d", fresh.NodeID, fresh.Epoch)
 	}
-	r.decommissioned(d.DecommissionID, "the GPUs' turn", func(d resource.DecommissionDetail) bool { return d.CurrentStage == "scrub_gpu" })
+	r.decommissioned(d.DecommissionID, "the GPUs' turn", func(d api.DecommissionDetail) bool { return d.CurrentStage == "scrub_gpu" })
 	if n := show(t, r.Broker, "c01"); n.Status != "retired" || !n.TurnoverOwed {
 		t.Errorf("with its agent there the node is %s, owed %v", n.Status, n.TurnoverOwed)
 	}
 	if n := r.region.Count("release"); n != 1 {
 		t.Errorf("MAAS was asked for %d releases", n)
 	}
-	if got := servertest.Must[resource.DecommissionDetail](t, r.Broker, http.MethodGet, "/decommissions/"+d.DecommissionID, nil); got.Mode != "reimage" || len(got.Stages) < 18 {
+	if got := servertest.Must[api.DecommissionDetail](t, r.Broker, http.MethodGet, "/decommissions/"+d.DecommissionID, nil); got.Mode != "reimage" || len(got.Stages) < 18 {
 		t.Errorf("%+v", got)
 	}
 }

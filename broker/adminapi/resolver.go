@@ -6,17 +6,17 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-type resolverPushInput struct{ Body resource.ResolverPush }
+type resolverPushInput struct{ Body api.ResolverPush }
 
 // pushResolverSet judges a set whole before it is kept: a profile that no node
 // would take is refused here already.
-func (a *API) pushResolverSet(ctx context.Context, in *resolverPushInput) (*resource.ResolverSet, error) {
+func (a *API) pushResolverSet(ctx context.Context, in *resolverPushInput) (*api.ResolverSet, error) {
 	set, problems := profiles.Decode(in.Body.Profiles)
 	if len(problems) > 0 {
 		return nil, broker.Errorf(broker.Invalid, "resolver_profiles_invalid", "cannot keep resolver profiles %s: %s (hostler resolver validate shows all)", in.Body.Version, problems.Error())
@@ -38,26 +38,26 @@ func (a *API) pushResolverSet(ctx context.Context, in *resolverPushInput) (*reso
 	return &out, nil
 }
 
-func resolverSetResource(s store.ResolverSet) resource.ResolverSet {
-	return resource.ResolverSet{Version: s.Version, Digest: s.Digest, PushedBy: s.PushedBy, PushedAt: s.PushedAt}
+func resolverSetResource(s store.ResolverSet) api.ResolverSet {
+	return api.ResolverSet{Version: s.Version, Digest: s.Digest, PushedBy: s.PushedBy, PushedAt: s.PushedAt}
 }
 
-func (a *API) listResolverSets(ctx context.Context, _ *struct{}) (*resource.ResolverSetList, error) {
+func (a *API) listResolverSets(ctx context.Context, _ *struct{}) (*api.ResolverSetList, error) {
 	all, err := a.c.DB.ResolverSets(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.ResolverSetList{Items: []resource.ResolverSet{}}
+	out := &api.ResolverSetList{Items: []api.ResolverSet{}}
 	for _, s := range all {
 		out.Items = append(out.Items, resolverSetResource(s))
 	}
 	return out, nil
 }
 
-type resolverWantInput struct{ Body resource.ResolverWantPut }
+type resolverWantInput struct{ Body api.ResolverWantPut }
 
 // wantResolverSet says which nodes shall have a set.
-func (a *API) wantResolverSet(ctx context.Context, in *resolverWantInput) (*resource.ResolverWant, error) {
+func (a *API) wantResolverSet(ctx context.Context, in *resolverWantInput) (*api.ResolverWant, error) {
 	selector, err := a.selector(ctx, in.Body.Selector)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (a *API) wantResolverSet(ctx context.Context, in *resolverWantInput) (*reso
 	return a.wantResolver(ctx, selector, in.Body.Version, in.Body.Reason)
 }
 
-func (a *API) wantResolver(ctx context.Context, selector broker.Selector, version, reason string) (*resource.ResolverWant, error) {
+func (a *API) wantResolver(ctx context.Context, selector broker.Selector, version, reason string) (*api.ResolverWant, error) {
 	w, _, err := a.c.DB.WantResolver(ctx, callerOf(ctx).actor(), selector, version, reason)
 	if err != nil {
 		return nil, err
@@ -97,8 +97,8 @@ func (a *API) selector(ctx context.Context, text string) (broker.Selector, error
 	return broker.ParseSelector(strings.Join(ids, ","))
 }
 
-func (a *API) wantResource(ctx context.Context, w store.ResolverWant) (resource.ResolverWant, error) {
-	out := resource.ResolverWant{
+func (a *API) wantResource(ctx context.Context, w store.ResolverWant) (api.ResolverWant, error) {
+	out := api.ResolverWant{
 		Selector: w.Selector, Version: w.Version, Digest: w.Digest, WantedBy: w.WantedBy, WantedAt: w.WantedAt, StoppedAt: w.StoppedAt, StopReason: w.StopReason,
 	}
 	nodes, confirmed, err := a.c.DB.CountResolver(ctx, w.ID)
@@ -106,12 +106,12 @@ func (a *API) wantResource(ctx context.Context, w store.ResolverWant) (resource.
 	return out, err
 }
 
-func (a *API) listResolverWants(ctx context.Context, _ *struct{}) (*resource.ResolverWantList, error) {
+func (a *API) listResolverWants(ctx context.Context, _ *struct{}) (*api.ResolverWantList, error) {
 	wants, err := a.c.DB.ResolverWants(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.ResolverWantList{Items: []resource.ResolverWant{}}
+	out := &api.ResolverWantList{Items: []api.ResolverWant{}}
 	for _, w := range wants {
 		item, err := a.wantResource(ctx, w)
 		if err != nil {
@@ -122,7 +122,7 @@ func (a *API) listResolverWants(ctx context.Context, _ *struct{}) (*resource.Res
 	return out, nil
 }
 
-func (a *API) showResolver(ctx context.Context, in *NodeInput) (*resource.NodeResolver, error) {
+func (a *API) showResolver(ctx context.Context, in *NodeInput) (*api.NodeResolver, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -130,8 +130,8 @@ func (a *API) showResolver(ctx context.Context, in *NodeInput) (*resource.NodeRe
 	return a.nodeResolver(ctx, n)
 }
 
-func (a *API) nodeResolver(ctx context.Context, n broker.Node) (*resource.NodeResolver, error) {
-	out := &resource.NodeResolver{NodeID: n.ID, Hostname: n.Hostname, Confirmed: n.ResolverWanted == "" || n.ResolverWanted == n.ResolverDigest}
+func (a *API) nodeResolver(ctx context.Context, n broker.Node) (*api.NodeResolver, error) {
+	out := &api.NodeResolver{NodeID: n.ID, Hostname: n.Hostname, Confirmed: n.ResolverWanted == "" || n.ResolverWanted == n.ResolverDigest}
 	for to, digest := range map[*string]string{&out.Wanted: n.ResolverWanted, &out.InForce: n.ResolverDigest, &out.Before: n.ResolverBefore} {
 		var err error
 		if *to, err = a.versionOf(ctx, digest); err != nil {
@@ -166,11 +166,11 @@ func (a *API) versionOf(ctx context.Context, digest string) (string, error) {
 
 type resolverRollbackInput struct {
 	NodeInput
-	Body resource.ResolverRollback
+	Body api.ResolverRollback
 }
 
 // rollBackResolver is a want for one node, which goes before all earlier ones.
-func (a *API) rollBackResolver(ctx context.Context, in *resolverRollbackInput) (*resource.NodeResolver, error) {
+func (a *API) rollBackResolver(ctx context.Context, in *resolverRollbackInput) (*api.NodeResolver, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -201,7 +201,7 @@ type explainInput struct {
 
 // explainResolver resolves a step as the node would: with the set that it has in
 // force, and the facts that it reported.
-func (a *API) explainResolver(ctx context.Context, in *explainInput) (*resource.ResolverExplanation, error) {
+func (a *API) explainResolver(ctx context.Context, in *explainInput) (*api.ResolverExplanation, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -222,13 +222,13 @@ func (a *API) explainResolver(ctx context.Context, in *explainInput) (*resource.
 		set.Version = kept.Version
 	}
 	e := set.Explain(n.Capabilities, in.Step)
-	out := &resource.ResolverExplanation{
+	out := &api.ResolverExplanation{
 		NodeID: n.ID, Hostname: n.Hostname, Step: e.Step, Version: e.Version, Digest: e.Digest, Rule: e.Rule, Profile: e.Profile, Argv: e.Argv, Code: e.Code,
 	}
 	for _, r := range e.Rules {
-		rule := resource.ResolverRule{Name: r.Name, At: r.At, Matched: r.Matched, Won: r.Won}
+		rule := api.ResolverRule{Name: r.Name, At: r.At, Matched: r.Matched, Won: r.Won}
 		for _, c := range r.Conditions {
-			rule.Conditions = append(rule.Conditions, resource.ResolverCondition{Key: c.Key, Want: c.Want, Have: c.Have, Holds: c.Holds})
+			rule.Conditions = append(rule.Conditions, api.ResolverCondition{Key: c.Key, Want: c.Want, Have: c.Have, Holds: c.Holds})
 		}
 		out.Rules = append(out.Rules, rule)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -15,7 +15,7 @@ type roceInput struct {
 	Hostname string `query:"hostname" maxLength:"253"`
 }
 
-func (a *API) listRoCE(ctx context.Context, in *roceInput) (*resource.RoCEList, error) {
+func (a *API) listRoCE(ctx context.Context, in *roceInput) (*api.RoCEList, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (a *API) listRoCE(ctx context.Context, in *roceInput) (*resource.RoCEList, 
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.RoCEList{Items: make([]resource.RoCEAssignment, len(all))}
+	out := &api.RoCEList{Items: make([]api.RoCEAssignment, len(all))}
 	for i, r := range all {
 		out.Items[i] = roceResource(r)
 	}
@@ -37,10 +37,10 @@ func (a *API) listRoCE(ctx context.Context, in *roceInput) (*resource.RoCEList, 
 
 type putRoCEInput struct {
 	SiteInput
-	Body resource.RoCEPut
+	Body api.RoCEPut
 }
 
-func (a *API) putRoCE(ctx context.Context, in *putRoCEInput) (*resource.RoCEResult, error) {
+func (a *API) putRoCE(ctx context.Context, in *putRoCEInput) (*api.RoCEResult, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (a *API) putRoCE(ctx context.Context, in *putRoCEInput) (*resource.RoCEResu
 	if err != nil {
 		return nil, err
 	}
-	return &resource.RoCEResult{Created: created, Updated: updated, Unchanged: len(items) - created - updated}, nil
+	return &api.RoCEResult{Created: created, Updated: updated, Unchanged: len(items) - created - updated}, nil
 }
 
 type removeRoCEInput struct {
@@ -62,7 +62,7 @@ type removeRoCEInput struct {
 	Reason
 }
 
-func (a *API) removeRoCE(ctx context.Context, in *removeRoCEInput) (*resource.RoCEAssignment, error) {
+func (a *API) removeRoCE(ctx context.Context, in *removeRoCEInput) (*api.RoCEAssignment, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -79,9 +79,9 @@ func (a *API) removeRoCE(ctx context.Context, in *removeRoCEInput) (*resource.Ro
 	return &out, nil
 }
 
-func roceResource(r broker.RoCEAssignment) resource.RoCEAssignment {
-	return resource.RoCEAssignment{
-		ID: r.ID, SiteID: r.SiteID, RoCEItem: resource.RoCEItem{Hostname: r.Hostname, Interface: r.Interface, IPv4CIDR: r.IPv4CIDR},
+func roceResource(r broker.RoCEAssignment) api.RoCEAssignment {
+	return api.RoCEAssignment{
+		ID: r.ID, SiteID: r.SiteID, RoCEItem: api.RoCEItem{Hostname: r.Hostname, Interface: r.Interface, IPv4CIDR: r.IPv4CIDR},
 		CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 	}
 }

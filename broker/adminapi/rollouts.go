@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/rollout"
 	rolloutrecords "github.com/hostler/hostler/broker/rollout/records"
@@ -16,12 +16,12 @@ import (
 
 type startRolloutInput struct {
 	RequestKey
-	Body resource.RolloutStart
+	Body api.RolloutStart
 }
 
 // startRollout begins to give a release to many nodes. Codes: those of rollout.New and of
 // its release, selector_invalid, rollout_sites.
-func (a *API) startRollout(ctx context.Context, in *startRolloutInput) (*resource.Rollout, error) {
+func (a *API) startRollout(ctx context.Context, in *startRolloutInput) (*api.Rollout, error) {
 	b := in.Body
 	o := order{b, in.IdempotencyKey, "/rollouts", a.refusedStart("release/"+taskcatalog.Clean(b.Release, 64), b.Reason)}
 	r, err := a.beginOne(ctx, o, rollsOut, func() (chain.Start, error) { return a.rolloutOf(ctx, b) })
@@ -34,7 +34,7 @@ func (a *API) startRollout(ctx context.Context, in *startRolloutInput) (*resourc
 // rollouts are the records by which a rollout chooses its nodes.
 func (a *API) rollouts() rolloutrecords.Nodes { return rolloutrecords.Nodes{Nodes: a.c.Agents} }
 
-func (a *API) rolloutOf(ctx context.Context, b resource.RolloutStart) (s chain.Start, err error) {
+func (a *API) rolloutOf(ctx context.Context, b api.RolloutStart) (s chain.Start, err error) {
 	who := callerOf(ctx)
 	selector, err := a.selector(ctx, b.Selector)
 	if err != nil {
@@ -72,7 +72,7 @@ func (a *API) rolloutOf(ctx context.Context, b resource.RolloutStart) (s chain.S
 	}, nil
 }
 
-func planOf(b resource.RolloutStart) rollout.Plan {
+func planOf(b api.RolloutStart) rollout.Plan {
 	p := rollout.Plan{
 		Canary: 1, Waves: b.Waves, WaveBy: taskcatalog.Clean(b.WaveBy, 100), Concurrency: cmp.Or(b.Concurrency, 10), SoakSeconds: 600, MaxFailures: cmp.Or(b.MaxFailures, 1),
 	}
@@ -110,7 +110,7 @@ type rolloutsInput struct {
 	Limit  int    `query:"limit" minimum:"0" maximum:"1000"`
 }
 
-func (a *API) listRollouts(ctx context.Context, in *rolloutsInput) (*resource.RolloutList, error) {
+func (a *API) listRollouts(ctx context.Context, in *rolloutsInput) (*api.RolloutList, error) {
 	f := chain.Filter{Kind: rollout.Kind, Site: in.Site, After: in.Cursor}
 	var err error
 	if f.Statuses, err = runStatuses(in.Status); err != nil {
@@ -123,7 +123,7 @@ func (a *API) listRollouts(ctx context.Context, in *rolloutsInput) (*resource.Ro
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.RolloutList{Items: []resource.Rollout{}, NextCursor: next}
+	out := &api.RolloutList{Items: []api.Rollout{}, NextCursor: next}
 	for _, r := range page {
 		item, err := a.rolloutResource(ctx, r)
 		if err != nil {
@@ -144,7 +144,7 @@ type showRolloutInput struct {
 	Brief bool `query:"brief" doc:"without its nodes and its history"`
 }
 
-func (a *API) showRollout(ctx context.Context, in *showRolloutInput) (*resource.RolloutDetail, error) {
+func (a *API) showRollout(ctx context.Context, in *showRolloutInput) (*api.RolloutDetail, error) {
 	r, err := a.run(ctx, rollsOut, in.Rollout)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (a *API) showRollout(ctx context.Context, in *showRolloutInput) (*resource.
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.RolloutDetail{Rollout: *rolloutResource(ctx, r, s), Nodes: []resource.RolloutMember{}, Events: []resource.OnboardingEvent{}}
+	out := &api.RolloutDetail{Rollout: *rolloutResource(ctx, r, s), Nodes: []api.RolloutMember{}, Events: []api.OnboardingEvent{}}
 	if in.Brief {
 		return out, nil
 	}
@@ -167,12 +167,12 @@ func (a *API) showRollout(ctx context.Context, in *showRolloutInput) (*resource.
 type rolloutActionInput struct {
 	RolloutInput
 	Action string `path:"action" enum:"pause,resume,abort"`
-	Body   resource.RolloutOrder
+	Body   api.RolloutOrder
 }
 
 // actOnRollout pauses, resumes or aborts a rollout. Codes: rollout_aborting,
 // rollout_stopping, those of a run's actions.
-func (a *API) actOnRollout(ctx context.Context, in *rolloutActionInput) (*resource.Rollout, error) {
+func (a *API) actOnRollout(ctx context.Context, in *rolloutActionInput) (*api.Rollout, error) {
 	r, err := a.run(ctx, rollsOut, in.Rollout)
 	if err != nil {
 		return nil, err

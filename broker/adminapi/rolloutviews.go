@@ -3,13 +3,13 @@ package adminapi
 import (
 	"context"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/rollout"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-func (a *API) rolloutResource(ctx context.Context, r chain.Record) (*resource.Rollout, error) {
+func (a *API) rolloutResource(ctx context.Context, r chain.Record) (*api.Rollout, error) {
 	s, err := rollout.Load(ctx, a.c.DB.RolloutMembers, r)
 	if err != nil {
 		return nil, err
@@ -19,13 +19,13 @@ func (a *API) rolloutResource(ctx context.Context, r chain.Record) (*resource.Ro
 
 // rolloutResource is the read model of a rollout, for who asks: nodes that are no members
 // may be of sites that they do not see.
-func rolloutResource(ctx context.Context, r chain.Record, s rollout.Rollout) *resource.Rollout {
-	out := &resource.Rollout{
+func rolloutResource(ctx context.Context, r chain.Record, s rollout.Rollout) *api.Rollout {
+	out := &api.Rollout{
 		RolloutID: r.ID, Release: s.Release.Version, ReleaseDigest: s.Release.Digest, Selector: s.Selector, Site: siteOf(r.Site),
 		Canary: s.Plan.Canary, WaveBy: s.Plan.WaveBy, Concurrency: s.Plan.Concurrency, SoakSeconds: s.Plan.SoakSeconds, MaxFailures: s.Plan.MaxFailures,
 		OnFailure: string(s.OnFailure), SafetyPolicy: string(s.Safety), AllowRollback: s.AllowRollback, Force: s.Force, Reason: s.Reason, RequestedBy: r.RequestedBy,
 		Status: string(r.Status), Ended: r.Status.Ended(), CurrentStage: r.Stage, Waiting: taskcatalog.Clean(r.Waiting, 500), Asked: string(r.Asked), RecommendedNextAction: r.NextAction,
-		Members: len(s.Members), Counts: countsOfMembers(s, -1), Failures: s.Failures(), Waves: []resource.RolloutWave{},
+		Members: len(s.Members), Counts: countsOfMembers(s, -1), Failures: s.Failures(), Waves: []api.RolloutWave{},
 		RequestedAt: r.RequestedAt, StartedAt: r.StartedAt, SoaksSince: s.SoakFrom, CompletedAt: r.CompletedAt, UpdatedAt: r.UpdatedAt,
 	}
 	if f := r.Failure; f != nil && !r.Status.Ended() {
@@ -42,13 +42,13 @@ func rolloutResource(ctx context.Context, r chain.Record, s rollout.Rollout) *re
 		out.Waves = append(out.Waves, waveResource(r, s, i, w))
 	}
 	for _, l := range s.Excluded(callerOf(ctx).sites()) {
-		out.LeftOut = append(out.LeftOut, resource.RolloutLeftOut{Code: l.Code, Why: l.Why, Count: l.Count, Nodes: l.Nodes})
+		out.LeftOut = append(out.LeftOut, api.RolloutLeftOut{Code: l.Code, Why: l.Why, Count: l.Count, Nodes: l.Nodes})
 	}
 	return out
 }
 
-func waveResource(r chain.Record, s rollout.Rollout, i int, w rollout.Wave) resource.RolloutWave {
-	out := resource.RolloutWave{Name: w.Name, Counts: countsOfMembers(s, i), State: "waiting"}
+func waveResource(r chain.Record, s rollout.Rollout, i int, w rollout.Wave) api.RolloutWave {
+	out := api.RolloutWave{Name: w.Name, Counts: countsOfMembers(s, i), State: "waiting"}
 	for _, m := range s.Members {
 		if m.Wave == i {
 			out.Members++
@@ -79,10 +79,10 @@ func countsOfMembers(s rollout.Rollout, wave int) map[string]int {
 
 // rolloutMembers are the nodes of a rollout; of those under way also where their run is
 // just now, which are as many as its concurrency lets be.
-func (a *API) rolloutMembers(ctx context.Context, r chain.Record, s rollout.Rollout) []resource.RolloutMember {
-	out := make([]resource.RolloutMember, 0, len(s.Members))
+func (a *API) rolloutMembers(ctx context.Context, r chain.Record, s rollout.Rollout) []api.RolloutMember {
+	out := make([]api.RolloutMember, 0, len(s.Members))
 	for _, m := range s.Members {
-		item := resource.RolloutMember{
+		item := api.RolloutMember{
 			NodeID: m.NodeID, Hostname: m.Hostname, Wave: s.Waves[m.Wave].Name, FromVersion: m.From, Result: string(m.Result), Code: m.Code, Why: m.Why, NotBack: m.Back,
 			Counts: m.Counts == rollout.Counted, Parked: m.Parked, RunID: m.Current(r.ID), Seconds: m.Seconds,
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 )
 
@@ -29,7 +29,7 @@ const (
 // routes is the index of the package: one line a route.
 var routes = []route{
 	{get, "/status", viewer, "show-status", "show the system at a glance", answers((*API).status)},
-	{get, "/events", viewer, "follow-events", "follow what happens, as server-sent events", streams(resource.EventStream, (*API).followEvents)},
+	{get, "/events", viewer, "follow-events", "follow what happens, as server-sent events", streams(api.EventStream, (*API).followEvents)},
 	{get, "/freeze", viewer, "show-freeze", "show what is frozen or cannot be reached", answers((*API).freezeStatus)},
 	{post, "/freeze", operator, "freeze", "freeze a site, or all of them", answers((*API).freeze)},
 	{post, "/unfreeze", operator, "unfreeze", "lift a freeze", answers((*API).unfreeze)},
@@ -190,15 +190,15 @@ var routes = []route{
 
 // route is one line of the table.
 type route struct {
-	method, path string // below resource.Prefix
+	method, path string // below api.Prefix
 	role         broker.Role
 	id, summary  string
 	register     func(*API, huma.API, huma.Operation)
 }
 
-func (a *API) add(api huma.API, r route) {
+func (a *API) add(h huma.API, r route) {
 	op := huma.Operation{
-		OperationID: r.id, Method: r.method, Path: resource.Prefix + r.path,
+		OperationID: r.id, Method: r.method, Path: api.Prefix + r.path,
 		Summary:         r.summary,
 		Description:     "Needs role " + string(r.role) + ".",
 		Tags:            []string{tagOf(r.path)},
@@ -206,7 +206,7 @@ func (a *API) add(api huma.API, r route) {
 		Middlewares:     huma.Middlewares{a.needs(r.role, r.summary)},
 		Errors:          errorsOfAll,
 	}
-	r.register(a, api, op)
+	r.register(a, h, op)
 }
 
 // reply is an answer with a JSON body.
@@ -214,13 +214,13 @@ type reply[T any] struct{ Body *T }
 
 // answers makes a route of a method that answers with JSON.
 func answers[I, O any](handle func(*API, context.Context, *I) (*O, error)) func(*API, huma.API, huma.Operation) {
-	return func(a *API, api huma.API, op huma.Operation) {
-		huma.Register(api, op, func(ctx context.Context, in *I) (*reply[O], error) {
+	return func(a *API, h huma.API, op huma.Operation) {
+		huma.Register(h, op, func(ctx context.Context, in *I) (*reply[O], error) {
 			out, err := handled(a, ctx, in, handle)
 			if err != nil {
 				return nil, err
 			}
-			if list, ok := any(out).(interface{ Tell([]resource.Hold) }); ok {
+			if list, ok := any(out).(interface{ Tell([]api.Hold) }); ok {
 				list.Tell(callerOf(ctx).frozen)
 			}
 			return &reply[O]{out}, nil
@@ -230,9 +230,9 @@ func answers[I, O any](handle func(*API, context.Context, *I) (*O, error)) func(
 
 // streams makes a route of a method that writes its answer itself, with a content type.
 func streams[I any](contentType string, handle func(*API, context.Context, *I) (*huma.StreamResponse, error)) func(*API, huma.API, huma.Operation) {
-	return func(a *API, api huma.API, op huma.Operation) {
+	return func(a *API, h huma.API, op huma.Operation) {
 		declareStream(&op, contentType)
-		huma.Register(api, op, func(ctx context.Context, in *I) (*huma.StreamResponse, error) {
+		huma.Register(h, op, func(ctx context.Context, in *I) (*huma.StreamResponse, error) {
 			return handled(a, ctx, in, handle)
 		})
 	}
@@ -240,9 +240,9 @@ func streams[I any](contentType string, handle func(*API, context.Context, *I) (
 
 // uploads makes a route of one whose method reads the body itself, as it comes.
 func uploads(register func(*API, huma.API, huma.Operation)) func(*API, huma.API, huma.Operation) {
-	return func(a *API, api huma.API, op huma.Operation) {
+	return func(a *API, h huma.API, op huma.Operation) {
 		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{fileType: {}}}
-		register(a, api, op)
+		register(a, h, op)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
@@ -62,11 +62,11 @@ func TestEveryRouteNeedsItsRole(t *testing.T) {
 	b := servertest.Start(t)
 	secret := map[string]string{}
 	for _, role := range []broker.Role{broker.RoleViewer, broker.RoleOperator, broker.RolePlatformAdmin} {
-		secret[string(role)] = b.NewToken(t, resource.TokenCreate{Name: "a-" + strings.ReplaceAll(string(role), "_", "-"), Role: string(role)})
+		secret[string(role)] = b.NewToken(t, api.TokenCreate{Name: "a-" + strings.ReplaceAll(string(role), "_", "-"), Role: string(role)})
 	}
-	expired := b.NewToken(t, resource.TokenCreate{Name: "short", Role: "platform_admin", TTLSeconds: 60})
-	revoked := b.NewToken(t, resource.TokenCreate{Name: "gone", Role: "platform_admin"})
-	servertest.Must[resource.Token](t, b, http.MethodPost, "/tokens/gone/revoke", resource.ReasonBody{Reason: "test"})
+	expired := b.NewToken(t, api.TokenCreate{Name: "short", Role: "platform_admin", TTLSeconds: 60})
+	revoked := b.NewToken(t, api.TokenCreate{Name: "gone", Role: "platform_admin"})
+	servertest.Must[api.Token](t, b, http.MethodPost, "/tokens/gone/revoke", api.ReasonBody{Reason: "test"})
 	b.Advance(2 * time.Minute)
 
 	for _, r := range adminapi.Routes() {
@@ -103,7 +103,7 @@ func TestEveryRouteNeedsItsRole(t *testing.T) {
 	if a := b.Ask(t, b.Token, http.MethodGet, "/no/such/route", nil); a.Code() != "route_not_found" {
 		t.Errorf("a path without a route answers %d %s", a.Status, a.Body)
 	}
-	rows := servertest.Must[resource.AuditList](t, b, http.MethodGet, "/audit?action=request.refused&limit=1000", nil)
+	rows := servertest.Must[api.AuditList](t, b, http.MethodGet, "/audit?action=request.refused&limit=1000", nil)
 	codes := map[string]int{}
 	for _, e := range rows.Items {
 		codes[e.Code]++
@@ -118,11 +118,11 @@ func TestEveryRouteNeedsItsRole(t *testing.T) {
 // TestATokenBoundToASiteDoesNotSeeTheOthers walks every route about a node.
 func TestATokenBoundToASiteDoesNotSeeTheOthers(t *testing.T) {
 	b := servertest.Start(t)
-	other := b.NewNode(t, resource.NodeCreate{Hostname: "h2", Site: "dc2"}).Settle(t)
-	b.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
-	b.NewNode(t, resource.NodeCreate{Hostname: "h0"}).Settle(t)
-	task := servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h2/tasks", resource.TaskCreate{Type: "node.heartbeat_check"})
-	bound := b.NewToken(t, resource.TokenCreate{Name: "dc1-op", Role: "operator", Sites: []string{"dc1"}})
+	other := b.NewNode(t, api.NodeCreate{Hostname: "h2", Site: "dc2"}).Settle(t)
+	b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
+	b.NewNode(t, api.NodeCreate{Hostname: "h0"}).Settle(t)
+	task := servertest.Must[api.Task](t, b, http.MethodPost, "/nodes/h2/tasks", api.TaskCreate{Type: "node.heartbeat_check"})
+	bound := b.NewToken(t, api.TokenCreate{Name: "dc1-op", Role: "operator", Sites: []string{"dc1"}})
 
 	for _, r := range adminapi.Routes() {
 		if r.Role == string(broker.RolePlatformAdmin) || !strings.Contains(r.Path, "{node}") && !strings.Contains(r.Path, "{task}") {
@@ -130,16 +130,16 @@ func TestATokenBoundToASiteDoesNotSeeTheOthers(t *testing.T) {
 		}
 		path := strings.ReplaceAll(filled(strings.ReplaceAll(r.Path, "{task}", task.ID), other.NodeID), "t-none", task.ID)
 		send := map[string]any{
-			"/nodes/{node}/decommission":         resource.DecommissionStart{Mode: "soft_reset", Reason: "r"},
-			"/nodes/{node}/decommission/plan":    resource.DecommissionStart{Mode: "soft_reset", Reason: "r"},
-			"/nodes/{node}/attestations":         resource.AttestationPut{Device: "d", Method: "removed", Witness: "w"},
-			"/nodes/{node}/storage-cleanup":      resource.StorageCleanupStart{Scope: "local", Reason: "r"},
-			"/nodes/{node}/storage-cleanup/plan": resource.StorageCleanupStart{Scope: "local", Reason: "r"},
-			"/nodes/{node}/agent-lifecycle":      resource.AgentLifecycleStart{Scenario: "config_repair"},
-			"/nodes/{node}/labels":               resource.Labels{Labels: map[string]string{"a": "b"}},
-			"/nodes/{node}/tasks":                resource.TaskCreate{Type: "node.heartbeat_check"},
-			"/nodes/{node}/devices/accept":       resource.DeviceAccept{Devices: []string{"d"}, Reason: "r"},
-			"/nodes/{node}/baseline/accept":      resource.BaselineAccept{Digest: "sha256:" + strings.Repeat("0", 64), Reason: "r"},
+			"/nodes/{node}/decommission":         api.DecommissionStart{Mode: "soft_reset", Reason: "r"},
+			"/nodes/{node}/decommission/plan":    api.DecommissionStart{Mode: "soft_reset", Reason: "r"},
+			"/nodes/{node}/attestations":         api.AttestationPut{Device: "d", Method: "removed", Witness: "w"},
+			"/nodes/{node}/storage-cleanup":      api.StorageCleanupStart{Scope: "local", Reason: "r"},
+			"/nodes/{node}/storage-cleanup/plan": api.StorageCleanupStart{Scope: "local", Reason: "r"},
+			"/nodes/{node}/agent-lifecycle":      api.AgentLifecycleStart{Scenario: "config_repair"},
+			"/nodes/{node}/labels":               api.Labels{Labels: map[string]string{"a": "b"}},
+			"/nodes/{node}/tasks":                api.TaskCreate{Type: "node.heartbeat_check"},
+			"/nodes/{node}/devices/accept":       api.DeviceAccept{Devices: []string{"d"}, Reason: "r"},
+			"/nodes/{node}/baseline/accept":      api.BaselineAccept{Digest: "sha256:" + strings.Repeat("0", 64), Reason: "r"},
 		}[r.Path]
 		if send == nil || r.Method == http.MethodGet {
 			send = body(r.Method)
@@ -167,14 +167,14 @@ func TestATokenBoundToASiteDoesNotSeeTheOthers(t *testing.T) {
 			t.Errorf("GET %s: %d %s, want %s", path, a.Status, a.Body, want)
 		}
 	}
-	if a := b.Ask(t, bound, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "x", Site: "dc2"}); a.Code() != "site_forbidden" {
+	if a := b.Ask(t, bound, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "x", Site: "dc2"}); a.Code() != "site_forbidden" {
 		t.Errorf("a node was made at another site: %d %s", a.Status, a.Body)
 	}
-	var nodes resource.NodeList
+	var nodes api.NodeList
 	if a := b.Ask(t, bound, http.MethodGet, "/nodes", nil); json.Unmarshal(a.Body, &nodes) != nil || len(nodes.Items) != 1 || nodes.Items[0].Hostname != "h1" {
 		t.Errorf("it lists %s, want h1 alone", a.Body)
 	}
-	var tasks resource.TaskList
+	var tasks api.TaskList
 	a := b.Ask(t, bound, http.MethodGet, "/tasks", nil)
 	if err := json.Unmarshal(a.Body, &tasks); err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestATokenBoundToASiteDoesNotSeeTheOthers(t *testing.T) {
 			t.Errorf("it lists a task of %s", k.Hostname)
 		}
 	}
-	var status resource.Status
+	var status api.Status
 	if a := b.Ask(t, bound, http.MethodGet, "/status", nil); json.Unmarshal(a.Body, &status) != nil || status.Nodes["active"] != 1 {
 		t.Errorf("its status is %s, want one active node", a.Body)
 	}

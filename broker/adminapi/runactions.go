@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -21,7 +21,7 @@ var runActions = map[string]chain.Action{
 var needsReason = []chain.Action{chain.RestartClean, chain.Cancel, chain.Adopt, chain.MarkManual}
 
 // orderOn is an operator's action on a run, as it was asked for. Code: reason_missing.
-func (a *API) orderOn(ctx context.Context, r chain.Record, action string, body resource.RunOrder) (o chain.Order, err error) {
+func (a *API) orderOn(ctx context.Context, r chain.Record, action string, body api.RunOrder) (o chain.Order, err error) {
 	o = chain.Order{ID: r.ID, Actor: a.orderedBy(ctx), Action: runActions[action], Reason: taskcatalog.Clean(strings.TrimSpace(body.Reason), 500)}
 	if body.Stage != "" {
 		o.Seen = &chain.Seen{Stage: body.Stage, Class: chain.Class(body.FailureClass)}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/taskcatalog"
@@ -52,11 +52,11 @@ func (a *API) run(ctx context.Context, of kinds, id string) (chain.Record, error
 const maxRunEvents = 500
 
 // history is what happened to a run.
-func (a *API) history(ctx context.Context, run string) ([]chain.Event, []resource.OnboardingEvent, error) {
+func (a *API) history(ctx context.Context, run string) ([]chain.Event, []api.OnboardingEvent, error) {
 	events, err := a.c.DB.RecentEvents(ctx, run, maxRunEvents)
-	told := []resource.OnboardingEvent{}
+	told := []api.OnboardingEvent{}
 	for _, e := range events[max(0, len(events)-maxRunEvents):] {
-		told = append(told, resource.OnboardingEvent{
+		told = append(told, api.OnboardingEvent{
 			ID: e.ID, Stage: e.Stage, Direction: string(e.Direction), Attempt: e.Attempt, Status: string(e.Status),
 			Message: taskcatalog.Clean(e.Message, 2000), Details: e.Details, OccurredAt: e.At,
 		})
@@ -115,7 +115,7 @@ func (a *API) batch(ctx context.Context, of kinds, id string) (chain.Batch, erro
 }
 
 // batchState is the read model of a batch; nil where none is named.
-func (a *API) batchState(ctx context.Context, of kinds, id string) (*resource.BatchState, error) {
+func (a *API) batchState(ctx context.Context, of kinds, id string) (*api.BatchState, error) {
 	if id == "" {
 		return nil, nil //nolint:nilnil // a list without a batch has none
 	}
@@ -123,7 +123,7 @@ func (a *API) batchState(ctx context.Context, of kinds, id string) (*resource.Ba
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.BatchState{
+	out := &api.BatchState{
 		BatchID: b.ID, Site: siteOf(b.Site), Parallel: b.Parallel, StopAfter: b.StopAfter, StoppedAt: b.StoppedAt, StopReason: taskcatalog.Clean(b.StopReason, 500),
 		RequestedBy: b.RequestedBy, RequestedAt: b.RequestedAt,
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
@@ -21,12 +21,12 @@ import (
 // A registry and a repository in it, as OCI names them, without tag and digest.
 var referenceForm = regexp.MustCompile(`^(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,253}[a-zA-Z0-9])?|\[[0-9a-fA-F:]{2,39}\])(?::[0-9]{1,5})?(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)+$`)
 
-type publishSignedInput struct{ Body resource.AgentReleasePublish }
+type publishSignedInput struct{ Body api.AgentReleasePublish }
 
 // publishSigned keeps a release that a release key in force signed. What this broker
 // serves itself it looks at to the last byte; what a registry has, it names by the
 // digests that were signed.
-func (a *API) publishSigned(ctx context.Context, in *publishSignedInput) (*resource.AgentRelease, error) {
+func (a *API) publishSigned(ctx context.Context, in *publishSignedInput) (*api.AgentRelease, error) {
 	b := in.Body
 	switch {
 	case !release.ValidDigest(b.Digest):
@@ -122,7 +122,7 @@ func (in *partInput) Resolve(hc huma.Context) []error {
 
 // uploadPart keeps the layer of a release that is published next. One that no release
 // comes to name goes after a day.
-func (a *API) uploadPart(ctx context.Context, in *partInput) (*resource.ReleasePart, error) {
+func (a *API) uploadPart(ctx context.Context, in *partInput) (*api.ReleasePart, error) {
 	digest := strings.TrimPrefix(in.Digest, "sha256:")
 	if sum, err := hex.DecodeString(digest); err != nil || len(sum) != 32 || strings.ToLower(digest) != digest {
 		return nil, badRelease("digest %q is not a hex SHA-256", in.Digest)
@@ -132,7 +132,7 @@ func (a *API) uploadPart(ctx context.Context, in *partInput) (*resource.ReleaseP
 	if err != nil {
 		return nil, err
 	}
-	return &resource.ReleasePart{Digest: p.Digest, Size: p.Size}, nil
+	return &api.ReleasePart{Digest: p.Digest, Size: p.Size}, nil
 }
 
 func (a *API) putPart(ctx context.Context, digest string, r io.Reader) (store.Package, error) {
@@ -141,10 +141,10 @@ func (a *API) putPart(ctx context.Context, digest string, r io.Reader) (store.Pa
 
 type revokeReleaseInput struct {
 	Version string `path:"version" maxLength:"64"`
-	Body    resource.ReasonBody
+	Body    api.ReasonBody
 }
 
-func (a *API) revokeRelease(ctx context.Context, in *revokeReleaseInput) (*resource.AgentRelease, error) {
+func (a *API) revokeRelease(ctx context.Context, in *revokeReleaseInput) (*api.AgentRelease, error) {
 	reason, err := a.reasonFor(ctx, in.Body.Reason, "release.revoke", "release/"+taskcatalog.Clean(in.Version, 64), "revoke an agent release")
 	if err != nil {
 		return nil, err
@@ -161,9 +161,9 @@ func (a *API) revokeRelease(ctx context.Context, in *revokeReleaseInput) (*resou
 	return &out, nil
 }
 
-type floorInput struct{ Body resource.AgentReleaseFloorPut }
+type floorInput struct{ Body api.AgentReleaseFloorPut }
 
-func (a *API) setReleaseFloor(ctx context.Context, in *floorInput) (*resource.AgentReleaseFloor, error) {
+func (a *API) setReleaseFloor(ctx context.Context, in *floorInput) (*api.AgentReleaseFloor, error) {
 	if !release.ValidVersion(in.Body.Version) {
 		return nil, badRelease("version %q is not semver without v, such as 1.4.0", in.Body.Version)
 	}
@@ -179,7 +179,7 @@ func (a *API) setReleaseFloor(ctx context.Context, in *floorInput) (*resource.Ag
 }
 
 // signedReleases are those on record, newest first, and the floor.
-func (a *API) signedReleases(ctx context.Context) ([]resource.AgentRelease, *resource.AgentReleaseFloor, error) {
+func (a *API) signedReleases(ctx context.Context) ([]api.AgentRelease, *api.AgentReleaseFloor, error) {
 	floor, err := a.c.DB.ReleaseFloor(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -188,22 +188,22 @@ func (a *API) signedReleases(ctx context.Context) ([]resource.AgentRelease, *res
 	if err != nil {
 		return nil, nil, err
 	}
-	out := make([]resource.AgentRelease, len(all))
+	out := make([]api.AgentRelease, len(all))
 	for i, r := range all {
 		out[i] = a.signedResource(r, floor)
 	}
 	return out, floorResource(floor), nil
 }
 
-func floorResource(f store.ReleaseFloor) *resource.AgentReleaseFloor {
+func floorResource(f store.ReleaseFloor) *api.AgentReleaseFloor {
 	if f.Version == "" {
 		return nil
 	}
-	return &resource.AgentReleaseFloor{Version: f.Version, SetBy: f.By, Reason: f.Reason, SetAt: f.At}
+	return &api.AgentReleaseFloor{Version: f.Version, SetBy: f.By, Reason: f.Reason, SetAt: f.At}
 }
 
-func (a *API) signedResource(r store.AgentRelease, floor store.ReleaseFloor) resource.AgentRelease {
-	out := resource.AgentRelease{
+func (a *API) signedResource(r store.AgentRelease, floor store.ReleaseFloor) api.AgentRelease {
+	out := api.AgentRelease{
 		Kind: "signed", Digest: r.Digest, Version: r.Version, Size: r.LayerSize, UploadedAt: r.PublishedAt, UploadedBy: r.PublishedBy,
 		Channel: r.Channel, Reference: r.Reference, PlainHTTP: r.PlainHTTP, KeyID: r.KeyID,
 		BelowFloor: floor.Version != "" && release.Compare(r.Version, floor.Version) < 0,
@@ -215,9 +215,9 @@ func (a *API) signedResource(r store.AgentRelease, floor store.ReleaseFloor) res
 	// It was verified when it was published; in another form it is shown without.
 	if s, err := release.ParseStatement(r.Statement); err == nil {
 		out.Arch = s.Arch
-		out.Statement = &resource.Statement{
+		out.Statement = &api.Statement{
 			Commit: s.Commit, OS: s.OS, Arch: s.Arch, BinarySHA256: s.Binary.SHA256, BinarySize: s.Binary.Size,
-			StateSchema: resource.StateSchema(s.StateSchema), Protocol: s.Protocol, BuiltAt: s.BuiltAt,
+			StateSchema: api.StateSchema(s.StateSchema), Protocol: s.Protocol, BuiltAt: s.BuiltAt,
 		}
 	}
 	return out
@@ -228,7 +228,7 @@ func (a *API) partURL(digest string) string {
 }
 
 // newestFirst orders packages and signed releases as one list.
-func newestFirst(all []resource.AgentRelease) []resource.AgentRelease {
-	slices.SortStableFunc(all, func(x, y resource.AgentRelease) int { return y.UploadedAt.Compare(x.UploadedAt) })
+func newestFirst(all []api.AgentRelease) []api.AgentRelease {
+	slices.SortStableFunc(all, func(x, y api.AgentRelease) int { return y.UploadedAt.Compare(x.UploadedAt) })
 	return all
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog/release"
@@ -33,13 +33,13 @@ func releaseKey(t *testing.T) (crypto.Signer, string) {
 // putLayer uploads the layer of a release, as the client does before it publishes.
 func putLayer(t *testing.T, b *servertest.Broker, layer []byte) {
 	t.Helper()
-	servertest.Must[resource.ReleasePart](t, b, http.MethodPut, "/agent-releases/parts/"+release.Digest(layer)[len("sha256:"):], bytes.NewReader(layer))
+	servertest.Must[api.ReleasePart](t, b, http.MethodPut, "/agent-releases/parts/"+release.Digest(layer)[len("sha256:"):], bytes.NewReader(layer))
 }
 
-func publishing(r releasetest.Signed) resource.AgentReleasePublish {
-	out := resource.AgentReleasePublish{Digest: r.Digest, Channel: "stable", Manifest: r.Manifest, Statement: r.Statement}
+func publishing(r releasetest.Signed) api.AgentReleasePublish {
+	out := api.AgentReleasePublish{Digest: r.Digest, Channel: "stable", Manifest: r.Manifest, Statement: r.Statement}
 	for _, s := range r.Signatures {
-		out.Signatures = append(out.Signatures, resource.ReleaseSignature(s))
+		out.Signatures = append(out.Signatures, api.ReleaseSignature(s))
 	}
 	return out
 }
@@ -53,8 +53,8 @@ func TestASignedReleaseIsKeptAndServed(t *testing.T) {
 	if a := b.Ask(t, b.Token, http.MethodPost, "/agent-releases", publishing(r)); a.Code() != "release_signature_invalid" {
 		t.Fatalf("without a release key in the bundle: %d %s", a.Status, a.Body)
 	}
-	trust := servertest.Must[resource.Trust](t, b, http.MethodPost, "/trust/release-keys", resource.ReleaseKeyPut{PublicKey: public, Reason: "our CI"})
-	got := servertest.Must[resource.AgentRelease](t, b, http.MethodPost, "/agent-releases", publishing(r))
+	trust := servertest.Must[api.Trust](t, b, http.MethodPost, "/trust/release-keys", api.ReleaseKeyPut{PublicKey: public, Reason: "our CI"})
+	got := servertest.Must[api.AgentRelease](t, b, http.MethodPost, "/agent-releases", publishing(r))
 	if got.Kind != "signed" || got.Version != "1.2.3" || got.Digest != r.Digest || got.KeyID != trust.Keys[len(trust.Keys)-1].ID ||
 		got.Statement.BinarySize != int64(len(program)) || got.Statement.Commit != "0123456789ab" || got.UploadedBy != "admin" {
 		t.Errorf("it is %+v", got)
@@ -67,16 +67,16 @@ func TestASignedReleaseIsKeptAndServed(t *testing.T) {
 		}
 	}
 	deb := releasetest.Make(t, []byte("x"), releasetest.Statement("0.0.1"), key).Layer // any bytes
-	servertest.Must[resource.AgentRelease](t, b, http.MethodPut, "/agent-releases/"+release.Digest(deb)[len("sha256:"):]+"?version=1.0.0&filename=hostler-agent_1.0.0_amd64.deb", bytes.NewReader(deb))
-	servertest.Must[resource.AgentReleaseFloor](t, b, http.MethodPut, "/agent-releases/floor", resource.AgentReleaseFloorPut{Version: "1.3.0", Reason: "a hole"})
-	revoked := servertest.Must[resource.AgentRelease](t, b, http.MethodPost, "/agent-releases/1.2.3/revoke", resource.ReasonBody{Reason: "eats disks"})
+	servertest.Must[api.AgentRelease](t, b, http.MethodPut, "/agent-releases/"+release.Digest(deb)[len("sha256:"):]+"?version=1.0.0&filename=hostler-agent_1.0.0_amd64.deb", bytes.NewReader(deb))
+	servertest.Must[api.AgentReleaseFloor](t, b, http.MethodPut, "/agent-releases/floor", api.AgentReleaseFloorPut{Version: "1.3.0", Reason: "a hole"})
+	revoked := servertest.Must[api.AgentRelease](t, b, http.MethodPost, "/agent-releases/1.2.3/revoke", api.ReasonBody{Reason: "eats disks"})
 	if !revoked.BelowFloor || revoked.RevokedReason != "eats disks" || revoked.RevokedAt.IsZero() {
 		t.Errorf("revoked it is %+v", revoked)
 	}
 	if a := b.Ask(t, b.Token, http.MethodPost, "/agent-releases", publishing(r)); a.Code() != "release_revoked" {
 		t.Errorf("published again: %d %s", a.Status, a.Body)
 	}
-	list := servertest.Must[resource.AgentReleaseList](t, b, http.MethodGet, "/agent-releases", nil)
+	list := servertest.Must[api.AgentReleaseList](t, b, http.MethodGet, "/agent-releases", nil)
 	if len(list.Items) != 2 || list.Items[0].Kind != "package" || list.Items[1].Version != "1.2.3" || list.Floor.Version != "1.3.0" || list.Floor.SetBy != "admin" {
 		t.Errorf("listed %+v", list)
 	}
@@ -88,20 +88,20 @@ func TestABrokerRefusesWhatItCannotVerify(t *testing.T) {
 	key, public := releaseKey(t)
 	thief, _ := releaseKey(t)
 	old, oldPublic := releaseKey(t)
-	servertest.Must[resource.Trust](t, b, http.MethodPost, "/trust/release-keys", resource.ReleaseKeyPut{PublicKey: oldPublic, Reason: "first"})
-	servertest.Must[resource.Trust](t, b, http.MethodPost, "/trust/release-keys", resource.ReleaseKeyPut{PublicKey: public, Reason: "second"})
+	servertest.Must[api.Trust](t, b, http.MethodPost, "/trust/release-keys", api.ReleaseKeyPut{PublicKey: oldPublic, Reason: "first"})
+	servertest.Must[api.Trust](t, b, http.MethodPost, "/trust/release-keys", api.ReleaseKeyPut{PublicKey: public, Reason: "second"})
 	oldID, err := pki.KeyID(old.Public())
 	if err != nil {
 		t.Fatal(err)
 	}
-	servertest.Must[resource.Trust](t, b, http.MethodPost, "/trust/release-keys/"+oldID+"/retire", resource.ReasonBody{Reason: "stolen"})
+	servertest.Must[api.Trust](t, b, http.MethodPost, "/trust/release-keys/"+oldID+"/retire", api.ReasonBody{Reason: "stolen"})
 
 	good := releasetest.Make(t, []byte("an agent"), releasetest.Statement("1.0.0"), key)
 	other := releasetest.Make(t, []byte("another"), releasetest.Statement("1.0.0"), key)
 	arm, future := releasetest.Statement("1.0.0"), releasetest.Statement("1.0.0")
 	arm.Arch, future.Protocol = "arm64", release.Protocol+1
 	putLayer(t, b, good.Layer)
-	with := func(change func(*resource.AgentReleasePublish)) resource.AgentReleasePublish {
+	with := func(change func(*api.AgentReleasePublish)) api.AgentReleasePublish {
 		p := publishing(good)
 		change(&p)
 		return p
@@ -111,37 +111,37 @@ func TestABrokerRefusesWhatItCannotVerify(t *testing.T) {
 	mixed.Manifest = bytes.Replace(other.Manifest, []byte(release.Digest(other.Layer)), []byte(release.Digest(good.Layer)), 1)
 	mixed.Manifest = bytes.Replace(mixed.Manifest, sizeText(other.Layer), sizeText(good.Layer), 1)
 	mixed.Digest = release.Digest(mixed.Manifest)
-	mixed.Signatures = []resource.ReleaseSignature{resource.ReleaseSignature(releasetest.Sign(t, mixed.Digest, key))}
+	mixed.Signatures = []api.ReleaseSignature{api.ReleaseSignature(releasetest.Sign(t, mixed.Digest, key))}
 
 	for name, c := range map[string]struct {
-		p    resource.AgentReleasePublish
+		p    api.AgentReleasePublish
 		code string
 	}{
 		"by a thief":                   {publishing(releasetest.Make(t, []byte("an agent"), releasetest.Statement("1.0.0"), thief)), "release_signature_invalid"},
 		"by a key that was retired":    {publishing(releasetest.Make(t, []byte("an agent"), releasetest.Statement("1.0.0"), old)), "release_signature_invalid"},
-		"another's signature":          {with(func(p *resource.AgentReleasePublish) { p.Signatures = publishing(other).Signatures }), "release_signature_invalid"},
-		"another manifest":             {with(func(p *resource.AgentReleasePublish) { p.Manifest = other.Manifest }), "release_digest_mismatch"},
-		"another statement":            {with(func(p *resource.AgentReleasePublish) { p.Statement = other.Statement }), "release_digest_mismatch"},
+		"another's signature":          {with(func(p *api.AgentReleasePublish) { p.Signatures = publishing(other).Signatures }), "release_signature_invalid"},
+		"another manifest":             {with(func(p *api.AgentReleasePublish) { p.Manifest = other.Manifest }), "release_digest_mismatch"},
+		"another statement":            {with(func(p *api.AgentReleasePublish) { p.Statement = other.Statement }), "release_digest_mismatch"},
 		"another architecture":         {publishing(releasetest.Make(t, []byte("an agent"), arm, key)), "release_arch_wrong"},
 		"a newer agent than broker":    {publishing(releasetest.Make(t, []byte("an agent"), future, key)), "release_protocol_wrong"},
 		"a layer that is not here":     {publishing(other), "release_part_missing"},
 		"another program in its layer": {mixed, "release_binary_mismatch"},
-		"no digest":                    {with(func(p *resource.AgentReleasePublish) { p.Digest = strings.Repeat("0", 71) }), "agent_release_invalid"},
-		"a channel that is none":       {with(func(p *resource.AgentReleasePublish) { p.Channel = "../x" }), "agent_release_invalid"},
-		"a channel that no node is of": {with(func(p *resource.AgentReleasePublish) { p.Channel = "canary" }), "agent_release_invalid"},
-		"a reference with a tag":       {with(func(p *resource.AgentReleasePublish) { p.Reference = "r.example/agent:latest" }), "agent_release_invalid"},
-		"a reference with a scheme":    {with(func(p *resource.AgentReleasePublish) { p.Reference = "http://r.example/agent" }), "agent_release_invalid"},
-		"a reference with a user":      {with(func(p *resource.AgentReleasePublish) { p.Reference = "me@r.example/agent" }), "agent_release_invalid"},
-		"plain HTTP to nowhere":        {with(func(p *resource.AgentReleasePublish) { p.PlainHTTP = true }), "agent_release_invalid"},
+		"no digest":                    {with(func(p *api.AgentReleasePublish) { p.Digest = strings.Repeat("0", 71) }), "agent_release_invalid"},
+		"a channel that is none":       {with(func(p *api.AgentReleasePublish) { p.Channel = "../x" }), "agent_release_invalid"},
+		"a channel that no node is of": {with(func(p *api.AgentReleasePublish) { p.Channel = "canary" }), "agent_release_invalid"},
+		"a reference with a tag":       {with(func(p *api.AgentReleasePublish) { p.Reference = "r.example/agent:latest" }), "agent_release_invalid"},
+		"a reference with a scheme":    {with(func(p *api.AgentReleasePublish) { p.Reference = "http://r.example/agent" }), "agent_release_invalid"},
+		"a reference with a user":      {with(func(p *api.AgentReleasePublish) { p.Reference = "me@r.example/agent" }), "agent_release_invalid"},
+		"plain HTTP to nowhere":        {with(func(p *api.AgentReleasePublish) { p.PlainHTTP = true }), "agent_release_invalid"},
 	} {
 		if a := b.Ask(t, b.Token, http.MethodPost, "/agent-releases", c.p); a.Code() != c.code {
 			t.Errorf("%s: %d %s, want %s", name, a.Status, a.Body, c.code)
 		}
 	}
-	if list := servertest.Must[resource.AgentReleaseList](t, b, http.MethodGet, "/agent-releases", nil); len(list.Items) != 0 {
+	if list := servertest.Must[api.AgentReleaseList](t, b, http.MethodGet, "/agent-releases", nil); len(list.Items) != 0 {
 		t.Errorf("refused releases are kept: %+v", list.Items)
 	}
-	rows := servertest.Must[resource.AuditList](t, b, http.MethodGet, "/audit?action=release.publish&limit=100", nil)
+	rows := servertest.Must[api.AuditList](t, b, http.MethodGet, "/audit?action=release.publish&limit=100", nil)
 	codes := map[string]bool{}
 	for _, e := range rows.Items {
 		codes[e.Code] = true
@@ -152,8 +152,8 @@ func TestABrokerRefusesWhatItCannotVerify(t *testing.T) {
 		}
 	}
 	for _, reference := range []string{"r.example/agent", "127.0.0.1:5000/hostler/agent", "[::1]:5000/agent"} {
-		p := with(func(p *resource.AgentReleasePublish) { p.Reference = reference })
-		if got := servertest.Must[resource.AgentRelease](t, b, http.MethodPost, "/agent-releases", p); got.Reference != reference || got.URL != "" {
+		p := with(func(p *api.AgentReleasePublish) { p.Reference = reference })
+		if got := servertest.Must[api.AgentRelease](t, b, http.MethodPost, "/agent-releases", p); got.Reference != reference || got.URL != "" {
 			t.Errorf("at a registry it is %+v", got)
 		}
 	}
@@ -179,7 +179,7 @@ func TestWhatIsNoReleaseKeyIsRefused(t *testing.T) {
 		"words before":   {"our key\n" + public, "malformed"},
 		"nothing of PEM": {"ssh-ed25519 AAAA", "malformed"},
 	} {
-		a := b.Ask(t, b.Token, http.MethodPost, "/trust/release-keys", resource.ReleaseKeyPut{PublicKey: c.pem, Reason: "r"})
+		a := b.Ask(t, b.Token, http.MethodPost, "/trust/release-keys", api.ReleaseKeyPut{PublicKey: c.pem, Reason: "r"})
 		if a.Code() != c.code {
 			t.Errorf("%s: %d %s, want %s", name, a.Status, a.Body, c.code)
 		}
@@ -187,7 +187,7 @@ func TestWhatIsNoReleaseKeyIsRefused(t *testing.T) {
 			t.Errorf("%s: the answer holds it", name)
 		}
 	}
-	if a := b.Ask(t, b.Token, http.MethodPost, "/trust/release-keys/none/retire", resource.ReasonBody{Reason: "r"}); a.Code() != "release_key_unknown" {
+	if a := b.Ask(t, b.Token, http.MethodPost, "/trust/release-keys/none/retire", api.ReasonBody{Reason: "r"}); a.Code() != "release_key_unknown" {
 		t.Errorf("a key that is not there: %d %s", a.Status, a.Body)
 	}
 }
@@ -198,18 +198,18 @@ func sizeText(part []byte) []byte { return []byte(`"size":` + strconv.Itoa(len(p
 func TestAMachineIsGivenNoPackageThatWasRevoked(t *testing.T) {
 	b := servertest.Start(t)
 	key, public := releaseKey(t)
-	servertest.Must[resource.Trust](t, b, http.MethodPost, "/trust/release-keys", resource.ReleaseKeyPut{PublicKey: public, Reason: "our CI"})
+	servertest.Must[api.Trust](t, b, http.MethodPost, "/trust/release-keys", api.ReleaseKeyPut{PublicKey: public, Reason: "our CI"})
 	r := releasetest.Make(t, []byte("an agent"), releasetest.Statement("1.2.3"), key)
 	putLayer(t, b, r.Layer)
-	servertest.Must[resource.AgentRelease](t, b, http.MethodPost, "/agent-releases", publishing(r))
+	servertest.Must[api.AgentRelease](t, b, http.MethodPost, "/agent-releases", publishing(r))
 	deb := []byte("a package")
 	digest := release.Digest(deb)[len("sha256:"):]
-	servertest.Must[resource.AgentRelease](t, b, http.MethodPut, "/agent-releases/"+digest+"?version=1.2.3-1&filename=hostler-agent_1.2.3-1_amd64.deb", bytes.NewReader(deb))
-	if n := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1"}); n.Warning != "" || !strings.Contains(n.Command+n.CloudConfig, digest) {
+	servertest.Must[api.AgentRelease](t, b, http.MethodPut, "/agent-releases/"+digest+"?version=1.2.3-1&filename=hostler-agent_1.2.3-1_amd64.deb", bytes.NewReader(deb))
+	if n := servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "h1"}); n.Warning != "" || !strings.Contains(n.Command+n.CloudConfig, digest) {
 		t.Fatalf("before it was revoked: %+v", n)
 	}
-	servertest.Must[resource.AgentRelease](t, b, http.MethodPost, "/agent-releases/1.2.3/revoke", resource.ReasonBody{Reason: "eats disks"})
-	if n := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h2"}); !strings.Contains(n.Warning, "but for 1 that are revoked or below the floor") || strings.Contains(n.Command+n.CloudConfig, digest) {
+	servertest.Must[api.AgentRelease](t, b, http.MethodPost, "/agent-releases/1.2.3/revoke", api.ReasonBody{Reason: "eats disks"})
+	if n := servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "h2"}); !strings.Contains(n.Warning, "but for 1 that are revoked or below the floor") || strings.Contains(n.Command+n.CloudConfig, digest) {
 		t.Errorf("after it was revoked: %+v", n)
 	}
 }

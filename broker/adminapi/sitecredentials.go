@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
@@ -15,7 +15,7 @@ import (
 
 type siteCredentialsInput struct {
 	SiteInput
-	Body resource.SiteCredentials
+	Body api.SiteCredentials
 }
 
 // maasPatience bounds what a caller waits for MAAS.
@@ -24,7 +24,7 @@ const maasPatience = 45 * time.Second
 // setSiteCredentials tries a token before anything is kept, and then keeps all
 // of what was given. The record comes before the secrets: what a crash leaves
 // between the two is refused when it is used, and mended by saying it again.
-func (a *API) setSiteCredentials(ctx context.Context, in *siteCredentialsInput) (*resource.SiteCredentialsSet, error) {
+func (a *API) setSiteCredentials(ctx context.Context, in *siteCredentialsInput) (*api.SiteCredentialsSet, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (a *API) setSiteCredentials(ctx context.Context, in *siteCredentialsInput) 
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.SiteCredentialsSet{Set: given.names()}
+	out := &api.SiteCredentialsSet{Set: given.names()}
 	if given.token != nil {
 		id, err := a.try(ctx, s, *given.token)
 		if err != nil {
@@ -112,7 +112,7 @@ func (g givenCredentials) names() []string {
 }
 
 // readCredentials judges what was given, and puts a new address or ca_cert into s.
-func readCredentials(s *broker.Site, c resource.SiteCredentials) (g givenCredentials, err error) {
+func readCredentials(s *broker.Site, c api.SiteCredentials) (g givenCredentials, err error) {
 	bad := func(why string) (givenCredentials, error) {
 		return g, broker.Errorf(broker.Invalid, "site_credentials_invalid", "cannot keep credentials of site %s: %s", s.Name, why)
 	}
@@ -183,7 +183,7 @@ type probeInput struct {
 }
 
 // probeSite looks at what the site needs and has. It changes nothing.
-func (a *API) probeSite(ctx context.Context, in *probeInput) (*resource.SiteProbe, error) {
+func (a *API) probeSite(ctx context.Context, in *probeInput) (*api.SiteProbe, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -199,9 +199,9 @@ func (a *API) probeSite(ctx context.Context, in *probeInput) (*resource.SiteProb
 	ctx, cancel := context.WithTimeout(ctx, maasPatience)
 	defer cancel()
 	r := a.c.Sites.Preflight(ctx, s, profiles, overrides)
-	out := &resource.SiteProbe{Site: s.Name, At: a.c.Now().UTC(), OK: len(r.Failed()) == 0, MAASVersion: r.Version, Checks: make([]resource.SiteCheck, len(r.Checks))}
+	out := &api.SiteProbe{Site: s.Name, At: a.c.Now().UTC(), OK: len(r.Failed()) == 0, MAASVersion: r.Version, Checks: make([]api.SiteCheck, len(r.Checks))}
 	for i, c := range r.Checks {
-		out.Checks[i] = resource.SiteCheck{Check: c.Name, Status: string(c.Verdict), Detail: taskcatalog.Clean(c.Detail, 1000), NextStep: taskcatalog.Clean(c.NextStep, 500)}
+		out.Checks[i] = api.SiteCheck{Check: c.Name, Status: string(c.Verdict), Detail: taskcatalog.Clean(c.Detail, 1000), NextStep: taskcatalog.Clean(c.NextStep, 500)}
 	}
 	return out, nil
 }

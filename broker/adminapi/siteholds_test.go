@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/test/maassim"
@@ -17,7 +17,7 @@ import (
 func TestASiteThatCannotBeReachedIsMarked(t *testing.T) {
 	r := newRack(t, `{"require_hw_sync":false}`)
 	other := strings.NewReplacer("dc1", "dc2", ":5240", ":5241").Replace(aSite)
-	servertest.Must[resource.Site](t, r.Broker, http.MethodPost, "/maas-sites", other)
+	servertest.Must[api.Site](t, r.Broker, http.MethodPost, "/maas-sites", other)
 	metric := func(line string) bool {
 		t.Helper()
 		text := string(r.Ask(t, "", http.MethodGet, r.OperatorURL()+"/metrics", nil).Body)
@@ -37,13 +37,13 @@ func TestASiteThatCannotBeReachedIsMarked(t *testing.T) {
 	if !metric(`hostler_runs\{class="",kind="node\.onboarding",status="running"\} 1`) {
 		t.Error("the metrics do not count the run that waits")
 	}
-	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/freeze", resource.FreezePut{Site: "dc1", Reason: "leak"})
-	list := servertest.Must[resource.SiteList](t, r.Broker, http.MethodGet, "/maas-sites", nil)
+	servertest.Must[api.FreezeResult](t, r.Broker, http.MethodPost, "/freeze", api.FreezePut{Site: "dc1", Reason: "leak"})
+	list := servertest.Must[api.SiteList](t, r.Broker, http.MethodGet, "/maas-sites", nil)
 	if len(list.Items) != 2 || len(list.Items[1].Holds) > 0 || len(list.Frozen) != 1 {
 		t.Fatalf("%+v", list)
 	}
-	one := servertest.Must[resource.Site](t, r.Broker, http.MethodGet, "/maas-sites/dc1", nil)
-	for _, s := range []resource.Site{list.Items[0], one} {
+	one := servertest.Must[api.Site](t, r.Broker, http.MethodGet, "/maas-sites/dc1", nil)
+	for _, s := range []api.Site{list.Items[0], one} {
 		if len(s.Holds) != 2 || s.Holds[0].Kind != "freeze" || s.Holds[1].Kind != "unreachable" || s.Holds[1].Reason == "" {
 			t.Errorf("%+v", s.Holds)
 		}
@@ -51,25 +51,25 @@ func TestASiteThatCannotBeReachedIsMarked(t *testing.T) {
 	if !metric("hostler_frozen_sites 1") || metric("hostler_frozen 1") {
 		t.Error("the metrics do not count the freeze")
 	}
-	bound := r.NewToken(t, resource.TokenCreate{Name: "dc2", Role: "viewer", Sites: []string{"dc2"}})
+	bound := r.NewToken(t, api.TokenCreate{Name: "dc2", Role: "viewer", Sites: []string{"dc2"}})
 	if a := r.Ask(t, bound, http.MethodGet, "/maas-sites", nil); strings.Contains(string(a.Body), "leak") || strings.Contains(string(a.Body), "unreachable") {
 		t.Errorf("a token of dc2 reads %s", a.Body)
 	}
 	// Afterwards nothing stands, and what has stopped is counted by why.
-	servertest.Must[resource.FreezeResult](t, r.Broker, http.MethodPost, "/unfreeze", resource.FreezePut{Site: "dc1", Reason: "mended"})
+	servertest.Must[api.FreezeResult](t, r.Broker, http.MethodPost, "/unfreeze", api.FreezePut{Site: "dc1", Reason: "mended"})
 	r.region.Relent()
 	r.region.Inject(maassim.Fault{Kind: maassim.NoBootCard})
 	r.Advance(chain.SpreadOver)
 	servertest.Eventually(t, "the site to be reachable", func() bool { return metric("hostler_unreachable_sites 0") })
 	r.Advance(chain.SpreadOver)
-	r.until(o.OnboardingID, "its end", func(o resource.OnboardingDetail) bool { return o.Status == "failed_manual_intervention" })
+	r.until(o.OnboardingID, "its end", func(o api.OnboardingDetail) bool { return o.Status == "failed_manual_intervention" })
 	if !metric(`hostler_runs\{class="hardware_mismatch",kind="node\.onboarding",status="failed_manual_intervention"\} 1`) {
 		t.Error("the metrics do not count why it stopped")
 	}
 	if seen := documented(t, r.Broker); seen["site.unreachable"] == 0 || seen["site.reachable"] == 0 {
 		t.Errorf("told was %v", seen)
 	}
-	if got := servertest.Must[resource.Site](t, r.Broker, http.MethodGet, "/maas-sites/dc1", nil); len(got.Holds) > 0 || !metric("hostler_unreachable_sites 0") {
+	if got := servertest.Must[api.Site](t, r.Broker, http.MethodGet, "/maas-sites/dc1", nil); len(got.Holds) > 0 || !metric("hostler_unreachable_sites 0") {
 		t.Errorf("%+v", got.Holds)
 	}
 }

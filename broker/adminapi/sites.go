@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -37,7 +37,7 @@ func (a *API) onRecord(ctx context.Context, name string) error {
 	return err
 }
 
-func (a *API) listSites(ctx context.Context, _ *struct{}) (*resource.SiteList, error) {
+func (a *API) listSites(ctx context.Context, _ *struct{}) (*api.SiteList, error) {
 	all, err := a.c.DB.Sites(ctx, callerOf(ctx).sites())
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (a *API) listSites(ctx context.Context, _ *struct{}) (*resource.SiteList, e
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.SiteList{Items: make([]resource.Site, len(all))}
+	out := &api.SiteList{Items: make([]api.Site, len(all))}
 	for i, s := range all {
 		out.Items[i] = siteResource(s)
 		out.Items[i].Holds = standingAt(holds, s.Name)
@@ -55,7 +55,7 @@ func (a *API) listSites(ctx context.Context, _ *struct{}) (*resource.SiteList, e
 }
 
 // standingAt are those of the holds that are of a site, or of all.
-func standingAt(holds []resource.Hold, site string) (out []resource.Hold) {
+func standingAt(holds []api.Hold, site string) (out []api.Hold) {
 	for _, h := range holds {
 		if h.Site == site || h.Site == "" {
 			out = append(out, h)
@@ -64,7 +64,7 @@ func standingAt(holds []resource.Hold, site string) (out []resource.Hold) {
 	return out
 }
 
-func (a *API) showSite(ctx context.Context, in *SiteInput) (*resource.Site, error) {
+func (a *API) showSite(ctx context.Context, in *SiteInput) (*api.Site, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -76,11 +76,11 @@ func (a *API) showSite(ctx context.Context, in *SiteInput) (*resource.Site, erro
 }
 
 type createSiteInput struct {
-	Body document[resource.SiteConfig]
+	Body document[api.SiteConfig]
 }
 
 // createSite makes a site with a default profile. Its credentials come after it.
-func (a *API) createSite(ctx context.Context, in *createSiteInput) (*resource.Site, error) {
+func (a *API) createSite(ctx context.Context, in *createSiteInput) (*api.Site, error) {
 	s := broker.NewSite(uuid.NewString())
 	c, err := in.Body.over(siteConfig(s))
 	if err != nil {
@@ -102,11 +102,11 @@ func (a *API) createSite(ctx context.Context, in *createSiteInput) (*resource.Si
 
 type updateSiteInput struct {
 	SiteInput
-	Body document[resource.SiteConfig]
+	Body document[api.SiteConfig]
 }
 
-func (a *API) updateSite(ctx context.Context, in *updateSiteInput) (*resource.Site, error) {
-	said, err := in.Body.over(resource.SiteConfig{}) // for the reason alone
+func (a *API) updateSite(ctx context.Context, in *updateSiteInput) (*api.Site, error) {
+	said, err := in.Body.over(api.SiteConfig{}) // for the reason alone
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ type disableSiteInput struct {
 }
 
 // disableSite is what DELETE does: the record stays, and what runs goes on.
-func (a *API) disableSite(ctx context.Context, in *disableSiteInput) (*resource.Site, error) {
+func (a *API) disableSite(ctx context.Context, in *disableSiteInput) (*api.Site, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (a *API) disableSite(ctx context.Context, in *disableSiteInput) (*resource.
 	})
 }
 
-func (a *API) changeSite(ctx context.Context, ref, reason string, change func(*broker.Site) error) (*resource.Site, error) {
+func (a *API) changeSite(ctx context.Context, ref, reason string, change func(*broker.Site) error) (*api.Site, error) {
 	s, err := a.site(ctx, ref)
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (a *API) changeSite(ctx context.Context, ref, reason string, change func(*b
 	return &out, nil
 }
 
-func configure(s *broker.Site, c resource.SiteConfig) {
+func configure(s *broker.Site, c api.SiteConfig) {
 	s.RegionCode, s.Status, s.APIBaseURL, s.CACert = c.RegionCode, broker.SiteStatus(c.Status), c.APIBaseURL, c.CACert
 	s.PXEIface, s.PXEVLANVID, s.NodePXEIface = c.PXEIface, c.PXEVLANVID, c.NodePXEIface
 	s.DistroSeries, s.Architecture, s.UpstreamDNSServers = c.DistroSeries, c.Architecture, c.UpstreamDNSServers
@@ -171,23 +171,23 @@ func configure(s *broker.Site, c resource.SiteConfig) {
 	}
 }
 
-func siteConfig(s broker.Site) resource.SiteConfig {
-	c := resource.SiteConfig{
+func siteConfig(s broker.Site) api.SiteConfig {
+	c := api.SiteConfig{
 		Name: s.Name, RegionCode: s.RegionCode, Status: string(s.Status), APIBaseURL: s.APIBaseURL, CACert: s.CACert,
 		PXEIface: s.PXEIface, PXEVLANVID: s.PXEVLANVID, NodePXEIface: s.NodePXEIface,
 		DistroSeries: s.DistroSeries, Architecture: s.Architecture, UpstreamDNSServers: s.UpstreamDNSServers,
 		DeployUser: s.DeployUser, DeploySSHIface: s.DeploySSHIface, DefaultProfileID: s.DefaultProfileID,
 		IssuerOrganisation: s.Issuer.Organisation, IssuerContact: s.Issuer.Contact, IssuerTrustURL: s.Issuer.TrustURL,
-		CommissioningScripts: make([]resource.SiteScript, len(s.CommissioningScripts)),
+		CommissioningScripts: make([]api.SiteScript, len(s.CommissioningScripts)),
 	}
 	for i, v := range s.CommissioningScripts {
-		c.CommissioningScripts[i] = resource.SiteScript(v)
+		c.CommissioningScripts[i] = api.SiteScript(v)
 	}
 	return c
 }
 
-func siteResource(s broker.Site) resource.Site {
-	return resource.Site{
+func siteResource(s broker.Site) api.Site {
+	return api.Site{
 		ID: s.ID, SiteConfig: siteConfig(s), DefaultProfile: s.DefaultProfile, DeploySSHPublicKey: s.DeploySSHPublicKey,
 		APITokenVaultPath: s.APITokenPath, DefaultPowerCredsVaultPath: s.PowerPath,
 		DeployPasswordVaultPath: s.DeployPasswordPath, DeploySSHKeyVaultPath: s.DeploySSHKeyPath,

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -13,19 +13,19 @@ type SKUInput struct {
 	SKU string `path:"sku" maxLength:"63"`
 }
 
-func (a *API) listSKUs(ctx context.Context, _ *struct{}) (*resource.SKUList, error) {
+func (a *API) listSKUs(ctx context.Context, _ *struct{}) (*api.SKUList, error) {
 	all, err := a.c.DB.SKUs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.SKUList{Items: make([]resource.SKU, len(all))}
+	out := &api.SKUList{Items: make([]api.SKU, len(all))}
 	for i, s := range all {
 		out.Items[i] = skuResource(s)
 	}
 	return out, nil
 }
 
-func (a *API) showSKU(ctx context.Context, in *SKUInput) (*resource.SKU, error) {
+func (a *API) showSKU(ctx context.Context, in *SKUInput) (*api.SKU, error) {
 	s, err := a.c.DB.SKU(ctx, in.SKU)
 	if err != nil {
 		return nil, err
@@ -35,10 +35,10 @@ func (a *API) showSKU(ctx context.Context, in *SKUInput) (*resource.SKU, error) 
 }
 
 type createSKUInput struct {
-	Body document[resource.SKUConfig]
+	Body document[api.SKUConfig]
 }
 
-func (a *API) createSKU(ctx context.Context, in *createSKUInput) (*resource.SKU, error) {
+func (a *API) createSKU(ctx context.Context, in *createSKUInput) (*api.SKU, error) {
 	c, err := in.Body.over(skuConfig(broker.NewSKU()))
 	if err != nil {
 		return nil, err
@@ -53,11 +53,11 @@ func (a *API) createSKU(ctx context.Context, in *createSKUInput) (*resource.SKU,
 
 type updateSKUInput struct {
 	SKUInput
-	Body document[resource.SKUConfig]
+	Body document[api.SKUConfig]
 }
 
-func (a *API) updateSKU(ctx context.Context, in *updateSKUInput) (*resource.SKU, error) {
-	said, err := in.Body.over(resource.SKUConfig{}) // for the reason alone
+func (a *API) updateSKU(ctx context.Context, in *updateSKUInput) (*api.SKU, error) {
+	said, err := in.Body.over(api.SKUConfig{}) // for the reason alone
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (a *API) updateSKU(ctx context.Context, in *updateSKUInput) (*resource.SKU,
 	return &out, nil
 }
 
-func skuOf(c resource.SKUConfig) broker.SKU {
+func skuOf(c api.SKUConfig) broker.SKU {
 	return broker.SKU{
 		ID: c.ID, Description: c.Description, GPUVendor: c.GPUVendor, GPUModel: c.GPUModel, GPUCount: c.GPUCount, GPUMemoryBytes: c.GPUMemoryBytes, NICs: c.NICs,
 		BootDisk:    broker.BootDiskRule{Pattern: c.BootDisk.Pattern, Pick: broker.BootDiskPick(c.BootDisk.Pick)},
@@ -86,14 +86,14 @@ func skuOf(c resource.SKUConfig) broker.SKU {
 	}
 }
 
-func skuConfig(s broker.SKU) resource.SKUConfig {
-	return resource.SKUConfig{
+func skuConfig(s broker.SKU) api.SKUConfig {
+	return api.SKUConfig{
 		ID: s.ID, Description: s.Description, GPUVendor: s.GPUVendor, GPUModel: s.GPUModel, GPUCount: s.GPUCount, GPUMemoryBytes: s.GPUMemoryBytes, NICs: s.NICs,
-		BootDisk:    resource.BootDiskRule{Pattern: s.BootDisk.Pattern, Pick: string(s.BootDisk.Pick)},
-		GPUSettings: s.GPUSettings, ScrubFloor: resource.ScrubFloor(s.ScrubFloor), DPUDisks: s.DPUDisks,
+		BootDisk:    api.BootDiskRule{Pattern: s.BootDisk.Pattern, Pick: string(s.BootDisk.Pick)},
+		GPUSettings: s.GPUSettings, ScrubFloor: api.ScrubFloor(s.ScrubFloor), DPUDisks: s.DPUDisks,
 	}
 }
 
-func skuResource(s broker.SKU) resource.SKU {
-	return resource.SKU{SKUConfig: skuConfig(s), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt}
+func skuResource(s broker.SKU) api.SKU {
+	return api.SKU{SKUConfig: skuConfig(s), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt}
 }

@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 )
 
 // orphanedLead is an alert about a lock of the leading broker that nobody has.
-func orphanedLead(h store.LeadHolder, now time.Time) []resource.Alert {
+func orphanedLead(h store.LeadHolder, now time.Time) []api.Alert {
 	if !h.Orphaned() {
 		return nil
 	}
-	return []resource.Alert{{Code: "lead_orphaned", Since: now.Add(-h.Silent), Message: fmt.Sprintf("no broker leads: the lock is held by process %d of PostgreSQL, whose other end (%s) has been silent for %s, so nothing is swept, sealed or begun (end it: SELECT pg_terminate_backend(%d))",
+	return []api.Alert{{Code: "lead_orphaned", Since: now.Add(-h.Silent), Message: fmt.Sprintf("no broker leads: the lock is held by process %d of PostgreSQL, whose other end (%s) has been silent for %s, so nothing is swept, sealed or begun (end it: SELECT pg_terminate_backend(%d))",
 		h.PID, cmp.Or(h.From, "on the same machine"), h.Silent.Truncate(time.Second), h.PID)}}
 }
 
@@ -24,7 +24,7 @@ type statusInput struct {
 	Site string `query:"site" maxLength:"63"`
 }
 
-func (a *API) status(ctx context.Context, in *statusInput) (*resource.Status, error) {
+func (a *API) status(ctx context.Context, in *statusInput) (*api.Status, error) {
 	who := callerOf(ctx)
 	sites, err := narrow(who, in.Site)
 	if err != nil {
@@ -34,7 +34,7 @@ func (a *API) status(ctx context.Context, in *statusInput) (*resource.Status, er
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.Status{
+	out := &api.Status{
 		Version: a.c.Version, Now: a.c.Now().UTC(), StartedAt: a.started.UTC(), Store: a.c.DB.Engine(), Site: in.Site,
 		Nodes: map[string]int64{}, OpenTasks: map[string]int64{}, TrustVersion: a.c.Trust.Version(), Omitted: map[string]int64{},
 	}
@@ -68,9 +68,9 @@ func (a *API) status(ctx context.Context, in *statusInput) (*resource.Status, er
 	if err != nil {
 		return nil, err
 	}
-	out.Terminals = resource.StatusTerminals{Live: figures.Live, Relay: a.c.Terminals.Address(), RecordingsBroken: figures.Broken}
+	out.Terminals = api.StatusTerminals{Live: figures.Live, Relay: a.c.Terminals.Address(), RecordingsBroken: figures.Broken}
 	if r, open := a.c.Trust.Rotation(); open {
-		out.Alerts = append(out.Alerts, resource.Alert{Code: "rotation_open", Since: r.StartedAt, Message: "the rotation of the " + string(r.Use) + " key is not finished (see hostler trust show)"})
+		out.Alerts = append(out.Alerts, api.Alert{Code: "rotation_open", Since: r.StartedAt, Message: "the rotation of the " + string(r.Use) + " key is not finished (see hostler trust show)"})
 	}
 	leads, err := a.c.DB.LeadHolder(ctx)
 	if err != nil {

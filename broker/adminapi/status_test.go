@@ -9,22 +9,22 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
 func TestTheStatusShowsWhatAPersonShouldLookAt(t *testing.T) {
 	b := servertest.Start(t)
-	b.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
-	b.NewNode(t, resource.NodeCreate{Hostname: "h2", Site: "dc2"}).Settle(t)
+	b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
+	b.NewNode(t, api.NodeCreate{Hostname: "h2", Site: "dc2"}).Settle(t)
 	b.OnRecord(t, "dc1")
-	servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "new", Site: "dc1", TTLSeconds: 7200})
-	act(t, b, "h1", "quarantine", resource.NodeAction{Reason: "smells of smoke"})
-	servertest.Must[resource.FreezeResult](t, b, http.MethodPost, "/freeze", resource.FreezePut{Site: "dc1", Reason: "smoke"})
-	bound := b.NewToken(t, resource.TokenCreate{Name: "dc2", Role: "viewer", Sites: []string{"dc2"}, TTLSeconds: 5 * 24 * 3600})
+	servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "new", Site: "dc1", TTLSeconds: 7200})
+	act(t, b, "h1", "quarantine", api.NodeAction{Reason: "smells of smoke"})
+	servertest.Must[api.FreezeResult](t, b, http.MethodPost, "/freeze", api.FreezePut{Site: "dc1", Reason: "smoke"})
+	bound := b.NewToken(t, api.TokenCreate{Name: "dc2", Role: "viewer", Sites: []string{"dc2"}, TTLSeconds: 5 * 24 * 3600})
 
-	what := func(s resource.Status) string {
+	what := func(s api.Status) string {
 		var out []string
 		for _, h := range s.Holds {
 			out = append(out, h.Kind+" "+h.Site+" "+h.Reason)
@@ -39,7 +39,7 @@ func TestTheStatusShowsWhatAPersonShouldLookAt(t *testing.T) {
 	}
 	at := func(token, site, want string) {
 		t.Helper()
-		var s resource.Status
+		var s api.Status
 		a := b.Ask(t, token, http.MethodGet, "/status"+site, nil)
 		if err := json.Unmarshal(a.Body, &s); err != nil || what(s) != want {
 			t.Errorf("the status%s is %q, want %q (%v)", site, what(s), want, err)
@@ -61,11 +61,11 @@ func TestTheStatusShowsWhatAPersonShouldLookAt(t *testing.T) {
 func TestASilentSiteIsSeenWhereAPersonLooksAndItsNodesAreNotHandedOut(t *testing.T) {
 	b := servertest.Start(t)
 	for i := range 6 {
-		b.NewNode(t, resource.NodeCreate{Hostname: fmt.Sprintf("h%d", i), Site: "dc1"}).Settle(t)
+		b.NewNode(t, api.NodeCreate{Hostname: fmt.Sprintf("h%d", i), Site: "dc1"}).Settle(t)
 	}
-	b.NewNode(t, resource.NodeCreate{Hostname: "far", Site: "dc2"}).Settle(t)
+	b.NewNode(t, api.NodeCreate{Hostname: "far", Site: "dc2"}).Settle(t)
 	silent := func(site string) string {
-		s := servertest.Must[resource.Status](t, b, http.MethodGet, "/status"+site, nil)
+		s := servertest.Must[api.Status](t, b, http.MethodGet, "/status"+site, nil)
 		var codes []string
 		for _, a := range s.Alerts {
 			codes = append(codes, a.Code+" "+strings.Fields(a.Message)[1])
@@ -85,7 +85,7 @@ func TestASilentSiteIsSeenWhereAPersonLooksAndItsNodesAreNotHandedOut(t *testing
 	if got, want := silent("?site=dc2"), "site_silent dc2:"; got != want {
 		t.Errorf("alerts of dc2 %q, want %q", got, want)
 	}
-	n := servertest.Must[resource.Node](t, b, http.MethodGet, "/nodes/h0", nil)
+	n := servertest.Must[api.Node](t, b, http.MethodGet, "/nodes/h0", nil)
 	if n.Status != "active" || n.Handout == nil || n.Handout.MayBeHandedOut || n.Handout.Reasons[0].Code != "node_silent" {
 		t.Errorf("%s: %+v", n.Status, n.Handout)
 	}
@@ -99,17 +99,17 @@ func TestANodeIsNotSilentForTheDatabasesClock(t *testing.T) {
 		b := servertest.Start(t, func(c *server.Config) {
 			c.StoreNow = func() time.Time { return time.Now().Add(ahead) }
 		})
-		n := b.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
-		first := servertest.Must[resource.Node](t, b, http.MethodGet, "/nodes/h1", nil).LastAgentContactAt
+		n := b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
+		first := servertest.Must[api.Node](t, b, http.MethodGet, "/nodes/h1", nil).LastAgentContactAt
 		n.Offered(t)
 		servertest.Eventually(t, "its poll is written", func() bool {
-			var at resource.Node
+			var at api.Node
 			a := b.Ask(t, b.Token, http.MethodGet, "/nodes/h1", nil) // refused now and then, as it is asked so often
 			return json.Unmarshal(a.Body, &at) == nil && a.Status == http.StatusOK && !at.LastAgentContactAt.Equal(first)
 		})
 		b.Advance(time.Minute) // the token's rate is a fresh one
-		h := servertest.Must[resource.Node](t, b, http.MethodGet, "/nodes/h1", nil).Handout
-		s := servertest.Must[resource.Status](t, b, http.MethodGet, "/status", nil)
+		h := servertest.Must[api.Node](t, b, http.MethodGet, "/nodes/h1", nil).Handout
+		s := servertest.Must[api.Status](t, b, http.MethodGet, "/status", nil)
 		if h == nil || !h.MayBeHandedOut || len(s.Alerts) > 0 {
 			t.Errorf("a store that is %s ahead: %+v, alerts %+v", ahead, h, s.Alerts)
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/hostler/hostler/broker/adminapi"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
@@ -53,7 +53,7 @@ func TestBodiesAreReadStrictly(t *testing.T) {
 			t.Errorf("GET %s: %d %s, want 422", path, a.Status, a.Body)
 		}
 	}
-	if nodes := servertest.Must[resource.NodeList](t, b, http.MethodGet, "/nodes", nil); len(nodes.Items) != 0 {
+	if nodes := servertest.Must[api.NodeList](t, b, http.MethodGet, "/nodes", nil); len(nodes.Items) != 0 {
 		t.Errorf("%d nodes were made by requests that were refused", len(nodes.Items))
 	}
 }
@@ -106,11 +106,11 @@ func TestTheDescriptionNamesEveryRoute(t *testing.T) {
 	}
 	docs := b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/docs", nil)
 	for _, r := range adminapi.Routes() {
-		op, ok := spec.Paths[resource.Prefix+r.Path][strings.ToLower(r.Method)]
+		op, ok := spec.Paths[api.Prefix+r.Path][strings.ToLower(r.Method)]
 		if !ok || op.OperationID == "" || !strings.Contains(op.Description, r.Role) {
 			t.Errorf("%s %s is described as %+v", r.Method, r.Path, op)
 		}
-		if !strings.Contains(string(docs.Body), resource.Prefix+r.Path+"<") {
+		if !strings.Contains(string(docs.Body), api.Prefix+r.Path+"<") {
 			t.Errorf("%s is not in /docs", r.Path)
 		}
 	}

@@ -4,22 +4,22 @@ import (
 	"context"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 )
 
 type recoverInput struct {
 	TaskInput
-	Body resource.ReasonBody
+	Body api.ReasonBody
 }
 
 // probeTask has the node say what it knows of a task. It is a task of its own.
-func (a *API) probeTask(ctx context.Context, in *recoverInput) (*resource.Task, error) {
+func (a *API) probeTask(ctx context.Context, in *recoverInput) (*api.Task, error) {
 	return a.onTask(ctx, in, a.c.Queue.Probe)
 }
 
 // recoverTask has a task done again whose end nobody knows, after a probe. It takes whom
 // the task itself takes.
-func (a *API) recoverTask(ctx context.Context, in *recoverInput) (*resource.Task, error) {
+func (a *API) recoverTask(ctx context.Context, in *recoverInput) (*api.Task, error) {
 	return a.onTask(ctx, in, func(ctx context.Context, actor broker.Actor, id string) (broker.Task, error) {
 		t, _, err := a.task(ctx, id)
 		if err != nil {
@@ -35,7 +35,7 @@ func (a *API) recoverTask(ctx context.Context, in *recoverInput) (*resource.Task
 	})
 }
 
-func (a *API) onTask(ctx context.Context, in *recoverInput, do func(context.Context, broker.Actor, string) (broker.Task, error)) (*resource.Task, error) {
+func (a *API) onTask(ctx context.Context, in *recoverInput, do func(context.Context, broker.Actor, string) (broker.Task, error)) (*api.Task, error) {
 	t, n, err := a.task(ctx, in.Task)
 	if err != nil {
 		return nil, err

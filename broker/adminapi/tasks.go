@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/taskcatalog"
@@ -36,10 +36,10 @@ func (a *API) mayEnqueue(ctx context.Context, name string) error {
 
 type enqueueInput struct {
 	NodeInput
-	Body resource.TaskCreate
+	Body api.TaskCreate
 }
 
-func (a *API) enqueueTask(ctx context.Context, in *enqueueInput) (*resource.Task, error) {
+func (a *API) enqueueTask(ctx context.Context, in *enqueueInput) (*api.Task, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ type tasksInput struct {
 	Limit  int    `query:"limit" minimum:"0" maximum:"1000"`
 }
 
-func (a *API) listTasks(ctx context.Context, in *tasksInput) (*resource.TaskList, error) {
+func (a *API) listTasks(ctx context.Context, in *tasksInput) (*api.TaskList, error) {
 	f := store.TaskFilter{Sites: callerOf(ctx).sites(), Type: in.Type, After: in.Cursor, Limit: pageLimit(in.Limit)}
 	for name := range strings.SplitSeq(in.Status, ",") {
 		switch s := broker.TaskStatus(name); s {
@@ -99,7 +99,7 @@ func (a *API) listTasks(ctx context.Context, in *tasksInput) (*resource.TaskList
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.TaskList{Items: make([]resource.Task, len(page)), NextCursor: next}
+	out := &api.TaskList{Items: make([]api.Task, len(page)), NextCursor: next}
 	for i, t := range page {
 		if _, ok := hostnames[t.NodeID]; !ok {
 			n, err := a.c.DB.Node(ctx, t.NodeID)
@@ -143,7 +143,7 @@ var errLeaving = errors.New("the broker is stopping")
 // progressEvery is how often a waiting request looks at a task's progress.
 const progressEvery = time.Second
 
-func (a *API) showTask(ctx context.Context, in *showTaskInput) (*resource.Task, error) {
+func (a *API) showTask(ctx context.Context, in *showTaskInput) (*api.Task, error) {
 	t, n, err := a.task(ctx, in.Task)
 	if err != nil {
 		return nil, err
@@ -195,10 +195,10 @@ func progressAt(t broker.Task) string {
 
 type cancelInput struct {
 	TaskInput
-	Body resource.ReasonBody
+	Body api.ReasonBody
 }
 
-func (a *API) cancelTask(ctx context.Context, in *cancelInput) (*resource.Task, error) {
+func (a *API) cancelTask(ctx context.Context, in *cancelInput) (*api.Task, error) {
 	_, n, err := a.task(ctx, in.Task)
 	if err != nil {
 		return nil, err
@@ -226,8 +226,8 @@ func shownParams(t broker.Task) json.RawMessage {
 	return raw
 }
 
-func taskResource(t broker.Task, hostname string) resource.Task {
-	out := resource.Task{
+func taskResource(t broker.Task, hostname string) api.Task {
+	out := api.Task{
 		ID: t.ID, NodeID: t.NodeID, NodeEpoch: t.NodeEpoch, Hostname: hostname,
 		Type: t.Type, Version: t.Version, Class: string(t.Class), Lane: string(t.Lane), Params: shownParams(t),
 		Status: string(t.Status), Ended: t.Status.Ended(), Attempt: t.Attempt, RetryOf: t.RetryOf,
@@ -238,10 +238,10 @@ func taskResource(t broker.Task, hostname string) resource.Task {
 		Verdict: string(t.Verdict), Result: t.Result, Evidence: len(t.Evidence) > 0,
 	}
 	if l := t.Late; l != nil {
-		out.Late = &resource.LateWord{At: l.At.UTC(), Outcome: string(l.Outcome), Code: string(l.Code), Message: l.Message, Running: l.Running, Probe: l.Probe}
+		out.Late = &api.LateWord{At: l.At.UTC(), Outcome: string(l.Outcome), Code: string(l.Code), Message: l.Message, Running: l.Running, Probe: l.Probe}
 	}
 	if p := t.Progress; p != nil {
-		out.Progress = &resource.Progress{
+		out.Progress = &api.Progress{
 			CurrentStepIndex: p.CurrentStepIndex, TotalSteps: p.TotalSteps, CurrentStepName: p.CurrentStepName,
 			StepStatus: p.StepStatus, StepStartedAt: p.StepStartedAt, StepPercent: p.StepPercent, Message: p.Message, At: p.At.UTC(),
 		}

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 type none struct{}
 
-func (a *API) listTaskTypes(context.Context, *none) (*resource.TaskTypeList, error) {
-	out := &resource.TaskTypeList{}
+func (a *API) listTaskTypes(context.Context, *none) (*api.TaskTypeList, error) {
+	out := &api.TaskTypeList{}
 	for _, t := range taskcatalog.All() {
 		out.Items = append(out.Items, taskTypeResource(t))
 	}
@@ -27,7 +27,7 @@ type taskTypeInput struct {
 	Type string `path:"type" maxLength:"80" doc:"a name, or name@version; the newest version where none is given"`
 }
 
-func (a *API) describeTaskType(_ context.Context, in *taskTypeInput) (*resource.TaskType, error) {
+func (a *API) describeTaskType(_ context.Context, in *taskTypeInput) (*api.TaskType, error) {
 	name, number, versioned := strings.Cut(in.Type, "@")
 	t, err := taskcatalog.Latest(name)
 	if versioned {
@@ -48,8 +48,8 @@ func (a *API) describeTaskType(_ context.Context, in *taskTypeInput) (*resource.
 	return &out, nil
 }
 
-func taskTypeResource(t taskcatalog.Type) resource.TaskType {
-	return resource.TaskType{
+func taskTypeResource(t taskcatalog.Type) api.TaskType {
+	return api.TaskType{
 		Name: t.Name, Version: t.Version, Summary: t.Summary, Class: string(t.Class), Lane: string(t.Lane),
 		DeadlineSeconds: int64(t.Deadline / time.Second), StartSeconds: int64(t.Class.StartWindow() / time.Second),
 		Capabilities: t.Capabilities, BrokerFills: t.BrokerFills, ByBroker: t.ByBroker, Example: json.RawMessage(t.Example),

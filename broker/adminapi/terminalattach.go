@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
@@ -53,7 +53,7 @@ func (a *API) attachTerminal(ctx context.Context, in *attachInput) (*huma.Stream
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
-		conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{resource.TerminalProtocol}, CompressionMode: websocket.CompressionDisabled})
+		conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{api.TerminalProtocol}, CompressionMode: websocket.CompressionDisabled})
 		if err != nil {
 			return // it has answered
 		}
@@ -87,14 +87,14 @@ func (in *attachInput) ticket() (ticket string, err error) {
 	speaks := false
 	for _, offered := range in.Protocols {
 		offered = strings.TrimSpace(offered)
-		speaks = speaks || offered == resource.TerminalProtocol
-		if rest, ok := strings.CutPrefix(offered, resource.TerminalTicketPrefix); ok {
+		speaks = speaks || offered == api.TerminalProtocol
+		if rest, ok := strings.CutPrefix(offered, api.TerminalTicketPrefix); ok {
 			ticket = rest
 		}
 	}
 	switch {
 	case !speaks:
-		return "", broker.Errorf(broker.Invalid, "websocket_protocol", "cannot attach a terminal: the client does not offer %s (update it)", resource.TerminalProtocol)
+		return "", broker.Errorf(broker.Invalid, "websocket_protocol", "cannot attach a terminal: the client does not offer %s (update it)", api.TerminalProtocol)
 	case ticket == "" || len(ticket) > 100:
 		return "", broker.Errorf(broker.Invalid, "terminal_ticket_missing", "cannot attach a terminal: no ticket is offered (hostler terminal attach asks for one)")
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog"
@@ -19,7 +19,7 @@ import (
 const soon = 3 * time.Second
 
 // joined is a session with both of its sides.
-func (s *terminalSite) joined(token string, in resource.TerminalStart) (k resource.TerminalTicket, operator, node *servertest.Frames) {
+func (s *terminalSite) joined(token string, in api.TerminalStart) (k api.TerminalTicket, operator, node *servertest.Frames) {
 	s.Helper()
 	k = s.open(token, in)
 	operator = s.b.JoinTerminal(s, token, k)
@@ -35,7 +35,7 @@ func (s *terminalSite) joined(token string, in resource.TerminalStart) (k resour
 func (s *terminalSite) told(id, code string) {
 	s.Helper()
 	servertest.Eventually(s, "the node to be told", func() bool {
-		for _, k := range servertest.Must[resource.TaskList](s, s.b, http.MethodGet, "/tasks?node="+s.node.NodeID+"&type=terminal.close", nil).Items {
+		for _, k := range servertest.Must[api.TaskList](s, s.b, http.MethodGet, "/tasks?node="+s.node.NodeID+"&type=terminal.close", nil).Items {
 			var p taskcatalog.TerminalCloseParams
 			if json.Unmarshal(k.Params, &p) == nil && p.SessionID == id && string(p.Code) == code {
 				return true
@@ -59,29 +59,29 @@ func TestASessionEndsWithinASecondOfWhatAllowedIt(t *testing.T) {
 	policy := func(p map[string]any) func(*terminalSite, string) {
 		return func(s *terminalSite, _ string) { s.policy(p) }
 	}
-	asRoot := resource.TerminalStart{Username: "root"}
+	asRoot := api.TerminalStart{Username: "root"}
 	for name, c := range map[string]struct {
 		who    string // empty: the operator
-		in     resource.TerminalStart
+		in     api.TerminalStart
 		policy map[string]any
 		cause  func(s *terminalSite, id string)
 		code   string
 	}{
-		"the node is quarantined": {cause: ask(http.MethodPost, "/nodes/h1/actions/quarantine", resource.NodeAction{Reason: "test"}), code: "node_quarantined"},
-		"the node is drained":     {cause: ask(http.MethodPost, "/nodes/h1/actions/drain", resource.NodeAction{Reason: "test"}), code: "node_draining"},
-		"the token is revoked":    {cause: ask(http.MethodPost, "/tokens/olga/revoke", resource.ReasonBody{Reason: "test"}), code: "token_revoked"},
-		"it is closed":            {cause: ask(http.MethodPost, "close", resource.ReasonBody{Reason: "enough"}), code: "terminal_closed"},
+		"the node is quarantined": {cause: ask(http.MethodPost, "/nodes/h1/actions/quarantine", api.NodeAction{Reason: "test"}), code: "node_quarantined"},
+		"the node is drained":     {cause: ask(http.MethodPost, "/nodes/h1/actions/drain", api.NodeAction{Reason: "test"}), code: "node_draining"},
+		"the token is revoked":    {cause: ask(http.MethodPost, "/tokens/olga/revoke", api.ReasonBody{Reason: "test"}), code: "token_revoked"},
+		"it is closed":            {cause: ask(http.MethodPost, "close", api.ReasonBody{Reason: "enough"}), code: "terminal_closed"},
 		"the site is for admins":  {cause: policy(map[string]any{"open_role": "platform_admin"}), code: "role_insufficient"},
 		"the site wants no root": {
 			who: "admin", in: asRoot, policy: map[string]any{"allow_root": true}, cause: policy(nil), code: "terminal_root_refused",
 		},
 		"the site wants tenants alone": {
-			who: "admin", in: resource.TerminalStart{Username: "bob"}, policy: map[string]any{"any_user": true}, cause: policy(nil), code: "terminal_user_refused",
+			who: "admin", in: api.TerminalStart{Username: "bob"}, policy: map[string]any{"any_user": true}, cause: policy(nil), code: "terminal_user_refused",
 		},
 		"the node that was in service is quarantined, and he may look after it": {
-			who: "admin", in: asRoot, policy: map[string]any{"allow_root": true}, cause: ask(http.MethodPost, "/nodes/h1/actions/quarantine", resource.NodeAction{Reason: "test"}), code: "node_quarantined",
+			who: "admin", in: asRoot, policy: map[string]any{"allow_root": true}, cause: ask(http.MethodPost, "/nodes/h1/actions/quarantine", api.NodeAction{Reason: "test"}), code: "node_quarantined",
 		},
-		"the user is taken away": {cause: ask(http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{
+		"the user is taken away": {cause: ask(http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{
 			Type: "allocation.revoke_user", Params: json.RawMessage(`{"allocation_id":"a-1","username":"alice"}`),
 		}), code: "allocation_revoking"},
 		"its process is killed": {cause: func(s *terminalSite, id string) {
@@ -101,7 +101,7 @@ func TestASessionEndsWithinASecondOfWhatAllowedIt(t *testing.T) {
 			case "admin":
 				who = s.b.Token
 			case "short":
-				who = s.b.NewToken(t, resource.TokenCreate{Name: "short", Role: "operator", TTLSeconds: 60})
+				who = s.b.NewToken(t, api.TokenCreate{Name: "short", Role: "operator", TTLSeconds: 60})
 			}
 			k, operator, node := s.joined(who, c.in)
 			node.Send(t, frame.Data{Bytes: []byte("words")})
@@ -119,7 +119,7 @@ func TestASessionEndsWithinASecondOfWhatAllowedIt(t *testing.T) {
 			if row := s.closed(k.Terminal.ID); row.EndCode != c.code {
 				t.Errorf("%+v", row)
 			}
-			if r := servertest.Must[resource.RecordingReport](t, s.b, http.MethodGet, "/recordings/"+k.Terminal.ID+"/verify", nil); !r.Complete || r.Bytes != 5 {
+			if r := servertest.Must[api.RecordingReport](t, s.b, http.MethodGet, "/recordings/"+k.Terminal.ID+"/verify", nil); !r.Complete || r.Bytes != 5 {
 				t.Errorf("%+v", r)
 			}
 			s.told(k.Terminal.ID, c.code)
@@ -130,8 +130,8 @@ func TestASessionEndsWithinASecondOfWhatAllowedIt(t *testing.T) {
 // A node's word ends a session of its own and no other's, whatever id it names.
 func TestANodeEndsNoOtherNodesSession(t *testing.T) {
 	s := newTerminalSite(t)
-	k, _, node := s.joined(s.operator, resource.TerminalStart{})
-	other := s.b.NewNode(t, resource.NodeCreate{Hostname: "h2", Site: "dc1"}).Settle(t)
+	k, _, node := s.joined(s.operator, api.TerminalStart{})
+	other := s.b.NewNode(t, api.NodeCreate{Hostname: "h2", Site: "dc1"}).Settle(t)
 	for id, want := range map[string]string{k.Terminal.ID: "terminal_wrong_node", "ts-none": "terminal_session_not_found"} {
 		if code := other.TerminalGone(t, id, "signal"); code != want {
 			t.Errorf("of %s it is told %q, want %s", id, code, want)
@@ -143,7 +143,7 @@ func TestANodeEndsNoOtherNodesSession(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 	var refused []string
-	for _, e := range servertest.Must[resource.AuditList](t, s.b, http.MethodGet, "/audit?action=terminal.refused&actor=node:"+other.NodeID, nil).Items {
+	for _, e := range servertest.Must[api.AuditList](t, s.b, http.MethodGet, "/audit?action=terminal.refused&actor=node:"+other.NodeID, nil).Items {
 		refused = append(refused, e.Subject)
 	}
 	if slices.Sort(refused); !slices.Equal(refused, slices.Sorted(slices.Values([]string{"terminal/" + k.Terminal.ID, "terminal/ts-none"}))) {
@@ -155,7 +155,7 @@ func TestANodeEndsNoOtherNodesSession(t *testing.T) {
 // come.
 func TestASessionThatItsNodeCannotOpenIsOver(t *testing.T) {
 	s := newTerminalSite(t)
-	k := s.open(s.operator, resource.TerminalStart{})
+	k := s.open(s.operator, api.TerminalStart{})
 	operator := s.b.JoinTerminal(t, s.operator, k)
 	d, task := s.node.Next(t)
 	s.node.Fail(t, d, task, "terminal_user_unknown", "the node has no user alice")
@@ -173,21 +173,21 @@ func TestASessionThatItsNodeCannotOpenIsOver(t *testing.T) {
 func TestANodeOutOfServiceIsForThoseWhoLookAfterIt(t *testing.T) {
 	s := newTerminalSite(t)
 	s.policy(map[string]any{"allow_root": true, "any_user": true})
-	servertest.Must[resource.NodeActionResult](t, s.b, http.MethodPost, "/nodes/h1/actions/quarantine", resource.NodeAction{Reason: "test"})
+	servertest.Must[api.NodeActionResult](t, s.b, http.MethodPost, "/nodes/h1/actions/quarantine", api.NodeAction{Reason: "test"})
 	for name, who := range map[string]string{"an operator": s.operator, "an admin as the tenant": s.b.Token} {
-		if a := s.ask(who, resource.TerminalStart{Username: "alice"}); a.Code() != "node_quarantined" {
+		if a := s.ask(who, api.TerminalStart{Username: "alice"}); a.Code() != "node_quarantined" {
 			t.Errorf("%s: %d %s", name, a.Status, a.Body)
 		}
 	}
-	k, operator, node := s.joined(s.b.Token, resource.TerminalStart{Username: "root"})
+	k, operator, node := s.joined(s.b.Token, api.TerminalStart{Username: "root"})
 	node.Send(t, frame.Data{Bytes: []byte("# ")})
 	servertest.Until[frame.Data](t, operator)
-	servertest.Must[resource.NodeActionResult](t, s.b, http.MethodPost, "/nodes/h1/actions/drain", resource.NodeAction{Reason: "test"})
+	servertest.Must[api.NodeActionResult](t, s.b, http.MethodPost, "/nodes/h1/actions/drain", api.NodeAction{Reason: "test"})
 	if bye := servertest.ByeOf(t, node); bye.Code != "node_draining" {
 		t.Errorf("%+v", bye)
 	}
 	s.closed(k.Terminal.ID)
-	if a := s.ask(s.b.Token, resource.TerminalStart{Username: "root"}); a.Code() != "node_draining" {
+	if a := s.ask(s.b.Token, api.TerminalStart{Username: "root"}); a.Code() != "node_draining" {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 }
@@ -196,7 +196,7 @@ func TestANodeOutOfServiceIsForThoseWhoLookAfterIt(t *testing.T) {
 // another, is there.
 func TestASessionOutlastsItsBroker(t *testing.T) {
 	s := newTerminalSite(t)
-	k, operator, node := s.joined(s.operator, resource.TerminalStart{})
+	k, operator, node := s.joined(s.operator, api.TerminalStart{})
 	node.Send(t, frame.Data{Bytes: []byte("before ")})
 	servertest.Until[frame.Data](t, operator)
 	s.b = s.b.Again(t, func(c *server.Config) {
@@ -209,7 +209,7 @@ func TestASessionOutlastsItsBroker(t *testing.T) {
 	}
 	s.b.Advance(5 * time.Second) // for as long a broker waits before it calls a session an orphan
 	servertest.Eventually(t, "that it is detached", func() bool { return s.show(k.Terminal.ID).Status == "detached" })
-	again := answered[resource.TerminalTicket](t, s.b.Ask(t, s.operator, http.MethodPost, "/terminals/"+k.Terminal.ID+"/tickets", resource.TerminalTicketRequest{Columns: 80, Rows: 24}))
+	again := answered[api.TerminalTicket](t, s.b.Ask(t, s.operator, http.MethodPost, "/terminals/"+k.Terminal.ID+"/tickets", api.TerminalTicketRequest{Columns: 80, Rows: 24}))
 	operator = s.b.JoinTerminal(t, s.operator, again)
 	_, _, p, token := s.node.TakeTerminal(t)
 	if p.Relay != s.b.RelayAddress() || p.SessionID != k.Terminal.ID || p.Username != "alice" {
@@ -224,9 +224,9 @@ func TestASessionOutlastsItsBroker(t *testing.T) {
 	operator.Send(t, frame.Ack{Limit: 1 << 16})
 	node.Send(t, frame.Data{Offset: 7, Bytes: []byte("after")})
 	servertest.Until[frame.Data](t, operator)
-	servertest.Must[resource.Terminal](t, s.b, http.MethodPost, "/terminals/"+k.Terminal.ID+"/close", resource.ReasonBody{Reason: "done"})
+	servertest.Must[api.Terminal](t, s.b, http.MethodPost, "/terminals/"+k.Terminal.ID+"/close", api.ReasonBody{Reason: "done"})
 	s.closed(k.Terminal.ID)
-	if r := servertest.Must[resource.RecordingReport](t, s.b, http.MethodGet, "/recordings/"+k.Terminal.ID+"/verify", nil); !r.Complete || r.Bytes != 12 {
+	if r := servertest.Must[api.RecordingReport](t, s.b, http.MethodGet, "/recordings/"+k.Terminal.ID+"/verify", nil); !r.Complete || r.Bytes != 12 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -235,8 +235,8 @@ func TestASessionOutlastsItsBroker(t *testing.T) {
 // an operator is.
 func TestASessionWithoutARelayIsReaped(t *testing.T) {
 	s := newTerminalSite(t)
-	k, _, node := s.joined(s.operator, resource.TerminalStart{})
-	never := s.open(s.operator, resource.TerminalStart{})
+	k, _, node := s.joined(s.operator, api.TerminalStart{})
+	never := s.open(s.operator, api.TerminalStart{})
 	node.Send(t, frame.Data{Bytes: []byte("words")})
 	servertest.Until[frame.Ack](t, node)
 	s.b = s.b.Again(t)
@@ -253,7 +253,7 @@ func TestASessionWithoutARelayIsReaped(t *testing.T) {
 	if row := s.closed(k.Terminal.ID); row.EndCode != "relay_lost" {
 		t.Errorf("%+v", row)
 	}
-	if r := servertest.Must[resource.RecordingReport](t, s.b, http.MethodGet, "/recordings/"+k.Terminal.ID+"/verify", nil); !r.Complete || r.Bytes != 5 {
+	if r := servertest.Must[api.RecordingReport](t, s.b, http.MethodGet, "/recordings/"+k.Terminal.ID+"/verify", nil); !r.Complete || r.Bytes != 5 {
 		t.Errorf("%+v", r)
 	}
 	s.told(k.Terminal.ID, "relay_lost")
@@ -266,11 +266,11 @@ func TestOperatorsEnqueueNoTerminalTasks(t *testing.T) {
 		"terminal.close": `{"session_id":"ts-7k2m4q6s","code":"x"}`,
 	} {
 		for who, token := range map[string]string{"an operator": s.operator, "an admin": s.b.Token} {
-			if a := s.b.Ask(t, token, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: name, Version: 1, Params: json.RawMessage(params)}); a.Code() != "task_by_broker" {
+			if a := s.b.Ask(t, token, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: name, Version: 1, Params: json.RawMessage(params)}); a.Code() != "task_by_broker" {
 				t.Errorf("%s as %s: %d %s", name, who, a.Status, a.Body)
 			}
 		}
-		if got := servertest.Must[resource.TaskType](t, s.b, http.MethodGet, "/task-types/"+name, nil); got.ByBroker != "hostler terminal" {
+		if got := servertest.Must[api.TaskType](t, s.b, http.MethodGet, "/task-types/"+name, nil); got.ByBroker != "hostler terminal" {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -278,10 +278,10 @@ func TestOperatorsEnqueueNoTerminalTasks(t *testing.T) {
 		t.Error("it is not on record")
 	}
 	// Nor is one that ended done again.
-	k := s.open(s.operator, resource.TerminalStart{})
+	k := s.open(s.operator, api.TerminalStart{})
 	d, task := s.node.Next(t)
 	s.node.Finish(t, d, task, taskcatalog.OutcomeInterrupted, nil, taskcatalog.Report{})
-	if a := s.b.Ask(t, s.b.Token, http.MethodPost, "/tasks/"+task.TaskID+"/recover", resource.ReasonBody{Reason: "again"}); a.Code() != "task_by_broker" {
+	if a := s.b.Ask(t, s.b.Token, http.MethodPost, "/tasks/"+task.TaskID+"/recover", api.ReasonBody{Reason: "again"}); a.Code() != "task_by_broker" {
 		t.Errorf("%d %s (session %s)", a.Status, a.Body, k.Terminal.ID)
 	}
 }
@@ -289,9 +289,9 @@ func TestOperatorsEnqueueNoTerminalTasks(t *testing.T) {
 // A token for a relay is a terminal.open task's alone, for a session that goes on.
 func TestATokenIsMintedForASessionThatGoesOn(t *testing.T) {
 	s := newTerminalSite(t)
-	k := s.open(s.operator, resource.TerminalStart{})
+	k := s.open(s.operator, api.TerminalStart{})
 	d, _ := s.node.Next(t)
-	servertest.Must[resource.Terminal](t, s.b, http.MethodPost, "/terminals/"+k.Terminal.ID+"/close", resource.ReasonBody{Reason: "test"})
+	servertest.Must[api.Terminal](t, s.b, http.MethodPost, "/terminals/"+k.Terminal.ID+"/close", api.ReasonBody{Reason: "test"})
 	s.closed(k.Terminal.ID)
 	if _, code := s.node.Mint(t, d, taskcatalog.CredentialTerminalSession); code != "terminal_session_over" && code != "lease_lost" { // its task may be taken back already
 		t.Errorf("%q", code)
@@ -308,7 +308,7 @@ func TestATokenIsMintedForASessionThatGoesOn(t *testing.T) {
 // A recording is of its site, and is kept as long as that wants.
 func TestRecordingsOfOtherSitesAreNotRead(t *testing.T) {
 	s := newTerminalSite(t)
-	k := s.open(s.operator, resource.TerminalStart{})
+	k := s.open(s.operator, api.TerminalStart{})
 	away := s.token("otto", "operator", "dc2")
 	viewer := s.token("vera", "viewer")
 	for _, path := range []string{"/recordings/" + k.Terminal.ID + "/cast", "/recordings/" + k.Terminal.ID + "/verify", "/terminals/" + k.Terminal.ID} {
@@ -319,7 +319,7 @@ func TestRecordingsOfOtherSitesAreNotRead(t *testing.T) {
 			t.Errorf("%s: %d %s", path, a.Status, a.Body)
 		}
 	}
-	if a := s.b.Ask(t, away, http.MethodPost, "/terminals/"+k.Terminal.ID+"/close", resource.ReasonBody{Reason: "x"}); a.Code() != "terminal_session_not_found" {
+	if a := s.b.Ask(t, away, http.MethodPost, "/terminals/"+k.Terminal.ID+"/close", api.ReasonBody{Reason: "x"}); a.Code() != "terminal_session_not_found" {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 	for _, path := range []string{"/recordings", "/terminals"} {
@@ -336,7 +336,7 @@ func TestRecordingsOfOtherSitesAreNotRead(t *testing.T) {
 func TestATerminalPolicyIsJudgedBeforeItIsKept(t *testing.T) {
 	b := servertest.Start(t)
 	b.OnRecord(t, "dc1")
-	if p := servertest.Must[resource.TerminalPolicy](t, b, http.MethodGet, "/terminal-policy?site=dc1", nil); !p.Default || p.Policy.OpenRole != "operator" || p.Policy.AllowRoot || p.Policy.AnyUser || p.Policy.RecordInput || p.Policy.AllowClipboard || p.Policy.RetentionDays != 365 {
+	if p := servertest.Must[api.TerminalPolicy](t, b, http.MethodGet, "/terminal-policy?site=dc1", nil); !p.Default || p.Policy.OpenRole != "operator" || p.Policy.AllowRoot || p.Policy.AnyUser || p.Policy.RecordInput || p.Policy.AllowClipboard || p.Policy.RetentionDays != 365 {
 		t.Errorf("%+v", p)
 	}
 	for name, p := range map[string]string{
@@ -358,13 +358,13 @@ func TestATerminalPolicyIsJudgedBeforeItIsKept(t *testing.T) {
 	if a := b.Ask(t, b.Token, http.MethodPut, "/terminal-policy", `{"site":"../x","policy":{}}`); a.Code() != "terminal_policy_invalid" {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
-	set := servertest.Must[resource.TerminalPolicy](t, b, http.MethodPut, "/terminal-policy", resource.TerminalPolicyPut{Site: "dc1", Policy: resource.TerminalPolicyRules{
+	set := servertest.Must[api.TerminalPolicy](t, b, http.MethodPut, "/terminal-policy", api.TerminalPolicyPut{Site: "dc1", Policy: api.TerminalPolicyRules{
 		OpenRole: "operator", AllowRoot: true, RootRole: "platform_admin", MaxSeconds: 3600, IdleSeconds: 600, DetachSeconds: 60, OnRecordingFailure: "end", RetentionDays: 30, AllowTitle: true,
 	}, Reason: "ours"})
 	if set.Default || !set.Policy.AllowRoot || set.UpdatedBy != "admin" || set.Policy.MaxSeconds != 3600 {
 		t.Errorf("%+v", set)
 	}
-	if other := servertest.Must[resource.TerminalPolicy](t, b, http.MethodGet, "/terminal-policy?site=dc2", nil); !other.Default || other.Policy.AllowRoot {
+	if other := servertest.Must[api.TerminalPolicy](t, b, http.MethodGet, "/terminal-policy?site=dc2", nil); !other.Default || other.Policy.AllowRoot {
 		t.Errorf("%+v", other)
 	}
 }

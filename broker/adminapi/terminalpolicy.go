@@ -4,12 +4,12 @@ import (
 	"context"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-func (a *API) showTerminalPolicy(ctx context.Context, in *policyInput) (*resource.TerminalPolicy, error) {
+func (a *API) showTerminalPolicy(ctx context.Context, in *policyInput) (*api.TerminalPolicy, error) {
 	if who := callerOf(ctx); !who.MaySee(in.Site) {
 		return nil, siteForbidden(who, in.Site)
 	}
@@ -21,7 +21,7 @@ func (a *API) showTerminalPolicy(ctx context.Context, in *policyInput) (*resourc
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.TerminalPolicy{Site: in.Site, Policy: terminalRules(p), Default: raw == nil}
+	out := &api.TerminalPolicy{Site: in.Site, Policy: terminalRules(p), Default: raw == nil}
 	rows, err := a.c.DB.ListAudit(ctx, store.AuditFilter{Action: "policy.terminal", Subject: "site/" + in.Site, Newest: true, Limit: 1})
 	if err == nil && len(rows) == 1 {
 		out.UpdatedAt, out.UpdatedBy = rows[0].At, rows[0].Actor
@@ -29,17 +29,17 @@ func (a *API) showTerminalPolicy(ctx context.Context, in *policyInput) (*resourc
 	return out, err
 }
 
-// setTerminalPolicyInput is a resource.TerminalPolicyPut in which what the policy leaves
+// setTerminalPolicyInput is a api.TerminalPolicyPut in which what the policy leaves
 // out is the default.
 type setTerminalPolicyInput struct {
 	Body struct {
-		Site   string                                 `json:"site,omitempty" maxLength:"63"`
-		Policy document[resource.TerminalPolicyRules] `json:"policy"`
-		Reason string                                 `json:"reason,omitempty" maxLength:"500"`
+		Site   string                            `json:"site,omitempty" maxLength:"63"`
+		Policy document[api.TerminalPolicyRules] `json:"policy"`
+		Reason string                            `json:"reason,omitempty" maxLength:"500"`
 	}
 }
 
-func (a *API) setTerminalPolicy(ctx context.Context, in *setTerminalPolicyInput) (*resource.TerminalPolicy, error) {
+func (a *API) setTerminalPolicy(ctx context.Context, in *setTerminalPolicyInput) (*api.TerminalPolicy, error) {
 	site := in.Body.Site
 	if !siteForm.MatchString(site) {
 		return nil, broker.Errorf(broker.Invalid, "terminal_policy_invalid", "cannot set terminal policy: site %q is not one (a-z, 0-9 and '-')", taskcatalog.Clean(site, 200))
@@ -72,8 +72,8 @@ func (a *API) setTerminalPolicy(ctx context.Context, in *setTerminalPolicyInput)
 	return a.showTerminalPolicy(ctx, &policyInput{Site: site})
 }
 
-func terminalRules(p broker.TerminalPolicy) resource.TerminalPolicyRules {
-	return resource.TerminalPolicyRules{
+func terminalRules(p broker.TerminalPolicy) api.TerminalPolicyRules {
+	return api.TerminalPolicyRules{
 		OpenRole: string(p.OpenRole), AllowRoot: p.AllowRoot, RootRole: string(p.RootRole), AnyUser: p.AnyUser,
 		MaxSeconds: p.MaxSeconds, IdleSeconds: p.IdleSeconds, DetachSeconds: p.DetachSeconds, RecordInput: p.RecordInput,
 		OnRecordingFailure: p.OnRecordingFailure, RetentionDays: p.RetentionDays, AllowTitle: p.AllowTitle, AllowClipboard: p.AllowClipboard,

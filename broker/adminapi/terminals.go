@@ -5,16 +5,16 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/terminals"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-type openTerminalInput struct{ Body resource.TerminalStart }
+type openTerminalInput struct{ Body api.TerminalStart }
 
-func (a *API) openTerminal(ctx context.Context, in *openTerminalInput) (*resource.TerminalTicket, error) {
+func (a *API) openTerminal(ctx context.Context, in *openTerminalInput) (*api.TerminalTicket, error) {
 	b := in.Body
 	n, err := a.node(ctx, b.Node)
 	if err != nil {
@@ -37,10 +37,10 @@ type TerminalInput struct {
 
 type terminalTicketInput struct {
 	TerminalInput
-	Body resource.TerminalTicketRequest
+	Body api.TerminalTicketRequest
 }
 
-func (a *API) issueTerminalTicket(ctx context.Context, in *terminalTicketInput) (*resource.TerminalTicket, error) {
+func (a *API) issueTerminalTicket(ctx context.Context, in *terminalTicketInput) (*api.TerminalTicket, error) {
 	if _, err := a.terminal(ctx, in.Terminal); err != nil {
 		return nil, err
 	}
@@ -51,12 +51,12 @@ func (a *API) issueTerminalTicket(ctx context.Context, in *terminalTicketInput) 
 	return a.ticketResource(ctx, in.Terminal, k)
 }
 
-func (a *API) ticketResource(ctx context.Context, id string, k terminals.Ticket) (*resource.TerminalTicket, error) {
+func (a *API) ticketResource(ctx context.Context, id string, k terminals.Ticket) (*api.TerminalTicket, error) {
 	v, err := a.c.DB.Terminal(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return &resource.TerminalTicket{Terminal: a.terminalResource(v), Ticket: k.Secret, TicketExpiresAt: k.Expires}, nil
+	return &api.TerminalTicket{Terminal: a.terminalResource(v), Ticket: k.Secret, TicketExpiresAt: k.Expires}, nil
 }
 
 // terminal finds a session of a node that the caller may see.
@@ -68,7 +68,7 @@ func (a *API) terminal(ctx context.Context, id string) (store.Terminal, error) {
 	return v, err
 }
 
-func (a *API) showTerminal(ctx context.Context, in *TerminalInput) (*resource.Terminal, error) {
+func (a *API) showTerminal(ctx context.Context, in *TerminalInput) (*api.Terminal, error) {
 	v, err := a.terminal(ctx, in.Terminal)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ type terminalsInput struct {
 	Limit    int    `query:"limit" minimum:"0" maximum:"1000"`
 }
 
-func (a *API) listTerminals(ctx context.Context, in *terminalsInput) (*resource.TerminalList, error) {
+func (a *API) listTerminals(ctx context.Context, in *terminalsInput) (*api.TerminalList, error) {
 	f := store.TerminalFilter{Sites: callerOf(ctx).sites(), OpenedBy: in.OpenedBy, After: in.Cursor, Limit: pageLimit(in.Limit)}
 	live := []broker.TerminalStatus{broker.TerminalOpening, broker.TerminalOpen, broker.TerminalDetached, broker.TerminalClosing}
 	for name := range strings.SplitSeq(in.Status, ",") {
@@ -110,7 +110,7 @@ func (a *API) listTerminals(ctx context.Context, in *terminalsInput) (*resource.
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.TerminalList{Items: make([]resource.Terminal, len(page))}
+	out := &api.TerminalList{Items: make([]api.Terminal, len(page))}
 	for i, v := range page {
 		out.Items[i] = a.terminalResource(v)
 	}
@@ -122,10 +122,10 @@ func (a *API) listTerminals(ctx context.Context, in *terminalsInput) (*resource.
 
 type closeTerminalInput struct {
 	TerminalInput
-	Body resource.ReasonBody
+	Body api.ReasonBody
 }
 
-func (a *API) closeTerminal(ctx context.Context, in *closeTerminalInput) (*resource.Terminal, error) {
+func (a *API) closeTerminal(ctx context.Context, in *closeTerminalInput) (*api.Terminal, error) {
 	if _, err := a.terminal(ctx, in.Terminal); err != nil {
 		return nil, err
 	}
@@ -135,16 +135,16 @@ func (a *API) closeTerminal(ctx context.Context, in *closeTerminalInput) (*resou
 	return a.showTerminal(ctx, &in.TerminalInput)
 }
 
-func (a *API) terminalResource(v store.Terminal) resource.Terminal {
+func (a *API) terminalResource(v store.Terminal) api.Terminal {
 	state, err := a.c.Relay.State(v.ID)
 	if err != nil { // another replica's, or over
 		state = frame.State{}
 	}
-	return resource.Terminal{
+	return api.Terminal{
 		ID: v.ID, NodeID: v.NodeID, Hostname: v.Hostname, Site: v.Site, AllocationID: v.AllocationID, Username: v.Username,
 		OpenedBy: v.OpenedBy, Reason: v.Reason, Status: string(v.Status), EndCode: v.EndCode, ExitStatus: v.ExitStatus, RecordInput: v.RecordInput,
 		MaxSeconds: int64(v.Limits.Max.Seconds()), IdleSeconds: int64(v.Limits.Idle.Seconds()), DetachSeconds: int64(v.Limits.Detach.Seconds()),
 		CreatedAt: v.CreatedAt, StatusAt: v.StatusAt, ClosedAt: v.ClosedAt, EndRequestedBy: v.AskedBy, Transport: state.Transport,
-		Filter: resource.TerminalFilter{Title: v.Policy.AllowTitle, Clipboard: v.Policy.AllowClipboard},
+		Filter: api.TerminalFilter{Title: v.Policy.AllowTitle, Clipboard: v.Policy.AllowClipboard},
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
@@ -27,7 +27,7 @@ type terminalSite struct {
 func newTerminalSite(t *testing.T) *terminalSite {
 	t.Helper()
 	b := servertest.Start(t)
-	s := &terminalSite{T: t, b: b, node: b.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)}
+	s := &terminalSite{T: t, b: b, node: b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)}
 	s.node.LetIn(t, "a-1", "alice")
 	s.operator = s.token("olga", "operator")
 	return s
@@ -35,10 +35,10 @@ func newTerminalSite(t *testing.T) *terminalSite {
 
 func (s *terminalSite) token(name, role string, sites ...string) string {
 	s.Helper()
-	return s.b.NewToken(s, resource.TokenCreate{Name: name, Role: role, Sites: sites})
+	return s.b.NewToken(s, api.TokenCreate{Name: name, Role: role, Sites: sites})
 }
 
-func (s *terminalSite) ask(token string, in resource.TerminalStart) servertest.Answer {
+func (s *terminalSite) ask(token string, in api.TerminalStart) servertest.Answer {
 	s.Helper()
 	if in.Node == "" {
 		in.Node = "h1"
@@ -55,18 +55,18 @@ func answered[T any](t testing.TB, a servertest.Answer) (out T) {
 	return out
 }
 
-func (s *terminalSite) open(token string, in resource.TerminalStart) resource.TerminalTicket {
+func (s *terminalSite) open(token string, in api.TerminalStart) api.TerminalTicket {
 	s.Helper()
-	return answered[resource.TerminalTicket](s, s.ask(token, in))
+	return answered[api.TerminalTicket](s, s.ask(token, in))
 }
 
-func (s *terminalSite) show(id string) resource.Terminal {
+func (s *terminalSite) show(id string) api.Terminal {
 	s.Helper()
-	return servertest.Must[resource.Terminal](s, s.b, http.MethodGet, "/terminals/"+id, nil)
+	return servertest.Must[api.Terminal](s, s.b, http.MethodGet, "/terminals/"+id, nil)
 }
 
 // closed waits for the end of a session, and says why it ended.
-func (s *terminalSite) closed(id string) resource.Terminal {
+func (s *terminalSite) closed(id string) api.Terminal {
 	s.Helper()
 	servertest.Eventually(s, "the session's end", func() bool { return s.show(id).Status == "closed" })
 	return s.show(id)
@@ -78,13 +78,13 @@ func (s *terminalSite) policy(p map[string]any) {
 	if p == nil {
 		p = map[string]any{} // the default
 	}
-	servertest.Must[resource.TerminalPolicy](s, s.b, http.MethodPut, "/terminal-policy", map[string]any{"site": "dc1", "policy": p})
+	servertest.Must[api.TerminalPolicy](s, s.b, http.MethodPut, "/terminal-policy", map[string]any{"site": "dc1", "policy": p})
 }
 
 // audited counts rows.
 func (s *terminalSite) audited(action, code string) (n int) {
 	s.Helper()
-	rows := servertest.Must[resource.AuditList](s, s.b, http.MethodGet, "/audit?limit=1000&action="+action, nil)
+	rows := servertest.Must[api.AuditList](s, s.b, http.MethodGet, "/audit?limit=1000&action="+action, nil)
 	for _, e := range rows.Items {
 		if e.Code == code {
 			n++
@@ -95,7 +95,7 @@ func (s *terminalSite) audited(action, code string) (n int) {
 
 func TestATerminalFromItsStartToItsRecording(t *testing.T) {
 	s := newTerminalSite(t)
-	k := s.open(s.operator, resource.TerminalStart{Command: []string{"/bin/sh", "-c", "read x\necho $x"}, Term: "xterm-256color", Locale: map[string]string{"LANG": "C.UTF-8"}, Reason: "a look"})
+	k := s.open(s.operator, api.TerminalStart{Command: []string{"/bin/sh", "-c", "read x\necho $x"}, Term: "xterm-256color", Locale: map[string]string{"LANG": "C.UTF-8"}, Reason: "a look"})
 	if k.Terminal.Status != "opening" || k.Terminal.Username != "alice" || k.Terminal.AllocationID != "a-1" || k.Terminal.OpenedBy != "olga" || k.Terminal.Hostname != "h1" || k.Terminal.MaxSeconds != 8*3600 {
 		t.Errorf("%+v", k.Terminal)
 	}
@@ -124,7 +124,7 @@ func TestATerminalFromItsStartToItsRecording(t *testing.T) {
 	if row := s.show(k.Terminal.ID); row.Transport != "tcp" {
 		t.Errorf("%+v", row)
 	}
-	if live := servertest.Must[resource.TerminalList](t, s.b, http.MethodGet, "/terminals?status=live&node=h1&opened_by=olga", nil); len(live.Items) != 1 || live.Items[0].Status != "open" {
+	if live := servertest.Must[api.TerminalList](t, s.b, http.MethodGet, "/terminals?status=live&node=h1&opened_by=olga", nil); len(live.Items) != 1 || live.Items[0].Status != "open" {
 		t.Errorf("%+v", live)
 	}
 	operator.Send(t, frame.Ack{Taken: 7, Limit: 1 << 16})
@@ -137,7 +137,7 @@ func TestATerminalFromItsStartToItsRecording(t *testing.T) {
 		t.Errorf("%+v", row)
 	}
 
-	list := answered[resource.RecordingList](t, s.b.Ask(t, s.operator, http.MethodGet, "/recordings?node=h1&opened_by=olga", nil))
+	list := answered[api.RecordingList](t, s.b.Ask(t, s.operator, http.MethodGet, "/recordings?node=h1&opened_by=olga", nil))
 	if len(list.Items) != 1 || !list.Items[0].Ended || list.Items[0].Bytes != 7 || list.Items[0].Hostname != "h1" {
 		t.Fatalf("%+v", list.Items)
 	}
@@ -148,7 +148,7 @@ func TestATerminalFromItsStartToItsRecording(t *testing.T) {
 	if kind := cast.Header.Get("Content-Type"); kind != "application/x-asciicast; charset=utf-8" {
 		t.Error(kind)
 	}
-	report := answered[resource.RecordingReport](t, s.b.Ask(t, s.operator, http.MethodGet, "/recordings/"+k.Terminal.ID+"/verify", nil))
+	report := answered[api.RecordingReport](t, s.b.Ask(t, s.operator, http.MethodGet, "/recordings/"+k.Terminal.ID+"/verify", nil))
 	if !report.Complete || !report.Ended || !report.Intact || report.Bytes != 7 || report.Head == nil || report.Head.AuditID == 0 || report.Head.Blocks != report.Blocks {
 		t.Errorf("%+v %+v", report, report.Head)
 	}
@@ -176,45 +176,45 @@ func TestATerminalFromItsStartToItsRecording(t *testing.T) {
 func TestWhoMayOpenATerminal(t *testing.T) {
 	s := newTerminalSite(t)
 	viewer, away := s.token("vera", "viewer"), s.token("otto", "operator", "dc2")
-	short := s.b.NewToken(t, resource.TokenCreate{Name: "short", Role: "operator", TTLSeconds: 60})
-	root := resource.TerminalStart{Username: "root"}
+	short := s.b.NewToken(t, api.TokenCreate{Name: "short", Role: "operator", TTLSeconds: 60})
+	root := api.TerminalStart{Username: "root"}
 	for name, c := range map[string]struct {
 		token  string
-		in     resource.TerminalStart
+		in     api.TerminalStart
 		policy map[string]any
 		code   string
 	}{
-		"a viewer":                       {viewer, resource.TerminalStart{}, nil, "role_insufficient"},
-		"an operator of another site":    {away, resource.TerminalStart{}, nil, "node_not_found"},
-		"another user":                   {s.operator, resource.TerminalStart{Username: "bob"}, nil, "terminal_user_refused"},
-		"another user, and any will do":  {s.operator, resource.TerminalStart{Username: "bob"}, map[string]any{"any_user": true}, "terminal_user_refused"},
-		"an admin as another user":       {s.b.Token, resource.TerminalStart{Username: "bob"}, nil, "terminal_user_refused"},
-		"another allocation":             {s.operator, resource.TerminalStart{AllocationID: "a-2"}, nil, "terminal_user_refused"},
-		"another's allocation":           {s.operator, resource.TerminalStart{AllocationID: "a-1", Username: "bob"}, nil, "terminal_user_refused"},
+		"a viewer":                       {viewer, api.TerminalStart{}, nil, "role_insufficient"},
+		"an operator of another site":    {away, api.TerminalStart{}, nil, "node_not_found"},
+		"another user":                   {s.operator, api.TerminalStart{Username: "bob"}, nil, "terminal_user_refused"},
+		"another user, and any will do":  {s.operator, api.TerminalStart{Username: "bob"}, map[string]any{"any_user": true}, "terminal_user_refused"},
+		"an admin as another user":       {s.b.Token, api.TerminalStart{Username: "bob"}, nil, "terminal_user_refused"},
+		"another allocation":             {s.operator, api.TerminalStart{AllocationID: "a-2"}, nil, "terminal_user_refused"},
+		"another's allocation":           {s.operator, api.TerminalStart{AllocationID: "a-1", Username: "bob"}, nil, "terminal_user_refused"},
 		"root":                           {s.operator, root, nil, "terminal_root_refused"},
 		"root, as an admin":              {s.b.Token, root, nil, "terminal_root_refused"},
 		"root, where admins may":         {s.operator, root, map[string]any{"allow_root": true}, "terminal_root_refused"},
-		"a site for admins":              {s.operator, resource.TerminalStart{}, map[string]any{"open_role": "platform_admin"}, "role_insufficient"},
-		"a name with a NUL":              {s.operator, resource.TerminalStart{Username: "alice\x00"}, nil, "malformed"},
-		"a name of two lines":            {s.operator, resource.TerminalStart{Username: "alice\nroot"}, nil, "terminal_user_refused"},
-		"an option as name":              {s.operator, resource.TerminalStart{Username: "-f"}, nil, "terminal_user_refused"},
-		"a path as name":                 {s.operator, resource.TerminalStart{Username: "../root"}, nil, "terminal_user_refused"},
-		"a path as TERM":                 {s.operator, resource.TerminalStart{Term: "../../etc/x"}, nil, "terminal_env_refused"},
-		"a TERM of two lines":            {s.operator, resource.TerminalStart{Term: "xterm\nLD_PRELOAD=x"}, nil, "terminal_env_refused"},
-		"a TERM with a NUL":              {s.operator, resource.TerminalStart{Term: "x\x00"}, nil, "malformed"},
-		"an option as TERM":              {s.operator, resource.TerminalStart{Term: "-x"}, nil, "terminal_env_refused"},
-		"a variable that is no language": {s.operator, resource.TerminalStart{Locale: map[string]string{"LD_PRELOAD": "x"}}, nil, "terminal_env_refused"},
-		"a path as language":             {s.operator, resource.TerminalStart{Locale: map[string]string{"LANG": "../x"}}, nil, "terminal_env_refused"},
-		"a language of two lines":        {s.operator, resource.TerminalStart{Locale: map[string]string{"LC_ALL": "C\nX=1"}}, nil, "terminal_env_refused"},
-		"a command with a NUL":           {s.operator, resource.TerminalStart{Command: []string{"ls", "a\x00b"}}, nil, "malformed"},
-		"an option as command":           {s.operator, resource.TerminalStart{Command: []string{"-c", "id"}}, nil, "terminal_command_refused"},
-		"a command that climbs":          {s.operator, resource.TerminalStart{Command: []string{"../../bin/sh"}}, nil, "terminal_command_refused"},
-		"a whole path that climbs":       {s.operator, resource.TerminalStart{Command: []string{"/usr/../bin/sh"}}, nil, "terminal_command_refused"},
-		"a command of two lines":         {s.operator, resource.TerminalStart{Command: []string{"ls\nid"}}, nil, "terminal_command_refused"},
-		"a command of nothing":           {s.operator, resource.TerminalStart{Command: []string{""}}, nil, "terminal_command_refused"},
-		"a shell's line as command":      {s.operator, resource.TerminalStart{Command: []string{"id;id"}}, nil, "terminal_command_refused"},
-		"a command that is far too long": {s.operator, resource.TerminalStart{Command: []string{"echo", strings.Repeat("x", 5000)}}, nil, "terminal_command_refused"},
-		"an allocation that is no id":    {s.operator, resource.TerminalStart{AllocationID: "../a"}, nil, "terminal_user_refused"},
+		"a site for admins":              {s.operator, api.TerminalStart{}, map[string]any{"open_role": "platform_admin"}, "role_insufficient"},
+		"a name with a NUL":              {s.operator, api.TerminalStart{Username: "alice\x00"}, nil, "malformed"},
+		"a name of two lines":            {s.operator, api.TerminalStart{Username: "alice\nroot"}, nil, "terminal_user_refused"},
+		"an option as name":              {s.operator, api.TerminalStart{Username: "-f"}, nil, "terminal_user_refused"},
+		"a path as name":                 {s.operator, api.TerminalStart{Username: "../root"}, nil, "terminal_user_refused"},
+		"a path as TERM":                 {s.operator, api.TerminalStart{Term: "../../etc/x"}, nil, "terminal_env_refused"},
+		"a TERM of two lines":            {s.operator, api.TerminalStart{Term: "xterm\nLD_PRELOAD=x"}, nil, "terminal_env_refused"},
+		"a TERM with a NUL":              {s.operator, api.TerminalStart{Term: "x\x00"}, nil, "malformed"},
+		"an option as TERM":              {s.operator, api.TerminalStart{Term: "-x"}, nil, "terminal_env_refused"},
+		"a variable that is no language": {s.operator, api.TerminalStart{Locale: map[string]string{"LD_PRELOAD": "x"}}, nil, "terminal_env_refused"},
+		"a path as language":             {s.operator, api.TerminalStart{Locale: map[string]string{"LANG": "../x"}}, nil, "terminal_env_refused"},
+		"a language of two lines":        {s.operator, api.TerminalStart{Locale: map[string]string{"LC_ALL": "C\nX=1"}}, nil, "terminal_env_refused"},
+		"a command with a NUL":           {s.operator, api.TerminalStart{Command: []string{"ls", "a\x00b"}}, nil, "malformed"},
+		"an option as command":           {s.operator, api.TerminalStart{Command: []string{"-c", "id"}}, nil, "terminal_command_refused"},
+		"a command that climbs":          {s.operator, api.TerminalStart{Command: []string{"../../bin/sh"}}, nil, "terminal_command_refused"},
+		"a whole path that climbs":       {s.operator, api.TerminalStart{Command: []string{"/usr/../bin/sh"}}, nil, "terminal_command_refused"},
+		"a command of two lines":         {s.operator, api.TerminalStart{Command: []string{"ls\nid"}}, nil, "terminal_command_refused"},
+		"a command of nothing":           {s.operator, api.TerminalStart{Command: []string{""}}, nil, "terminal_command_refused"},
+		"a shell's line as command":      {s.operator, api.TerminalStart{Command: []string{"id;id"}}, nil, "terminal_command_refused"},
+		"a command that is far too long": {s.operator, api.TerminalStart{Command: []string{"echo", strings.Repeat("x", 5000)}}, nil, "terminal_command_refused"},
+		"an allocation that is no id":    {s.operator, api.TerminalStart{AllocationID: "../a"}, nil, "terminal_user_refused"},
 	} {
 		s.policy(c.policy)
 		if a := s.ask(c.token, c.in); a.Code() != c.code {
@@ -226,19 +226,19 @@ func TestWhoMayOpenATerminal(t *testing.T) {
 			t.Errorf("%s is not on record", code)
 		}
 	}
-	if all := servertest.Must[resource.TerminalList](t, s.b, http.MethodGet, "/terminals", nil); len(all.Items) != 0 {
+	if all := servertest.Must[api.TerminalList](t, s.b, http.MethodGet, "/terminals", nil); len(all.Items) != 0 {
 		t.Errorf("what was refused made %d sessions", len(all.Items))
 	}
 	s.policy(map[string]any{"allow_root": true, "any_user": true})
 	for _, who := range []string{"root", "bob"} {
-		k := s.open(s.b.Token, resource.TerminalStart{Username: who})
+		k := s.open(s.b.Token, api.TerminalStart{Username: who})
 		_, _, p, _ := s.node.TakeTerminal(t)
 		if !p.AllowRoot || p.Username != who || p.AllocationID != "" || k.Terminal.Username != who {
 			t.Errorf("%+v", p)
 		}
 	}
 	s.b.Advance(2 * time.Minute)
-	if a := s.ask(short, resource.TerminalStart{}); a.Code() != "token_expired" {
+	if a := s.ask(short, api.TerminalStart{}); a.Code() != "token_expired" {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 }
@@ -246,20 +246,20 @@ func TestWhoMayOpenATerminal(t *testing.T) {
 // A tenant who was given root is root.
 func TestATenantWithRootIsRoot(t *testing.T) {
 	s := newTerminalSite(t)
-	servertest.Must[resource.Task](t, s.b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "allocation.provision_user", Params: json.RawMessage(
+	servertest.Must[api.Task](t, s.b, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: "allocation.provision_user", Params: json.RawMessage(
 		`{"allocation_id":"a-1","username":"alice","sudo":true,"ssh_keys":["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0000000000000000000000000000000000000000000 eve"]}`)})
 	d, task := s.node.Next(t)
 	s.node.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.ProvisionUserResult{}, taskcatalog.Report{})
-	if a := s.ask(s.operator, resource.TerminalStart{}); a.Code() != "terminal_root_refused" {
+	if a := s.ask(s.operator, api.TerminalStart{}); a.Code() != "terminal_root_refused" {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 	s.policy(map[string]any{"allow_root": true, "root_role": "operator"})
-	s.open(s.operator, resource.TerminalStart{})
+	s.open(s.operator, api.TerminalStart{})
 }
 
 func TestATicketIsOneOperatorsForOneSessionOnce(t *testing.T) {
 	s := newTerminalSite(t)
-	k, other := s.open(s.operator, resource.TerminalStart{}), s.open(s.operator, resource.TerminalStart{})
+	k, other := s.open(s.operator, api.TerminalStart{}), s.open(s.operator, api.TerminalStart{})
 	thief, away, viewer := s.token("tom", "operator"), s.token("otto", "operator", "dc2"), s.token("vera", "viewer")
 	id := k.Terminal.ID
 	offer := func(protocols ...string) func(*websocket.DialOptions) {
@@ -324,7 +324,7 @@ func TestATicketIsOneOperatorsForOneSessionOnce(t *testing.T) {
 	}
 	// Another is for who opened it, and for admins.
 	ask := func(token string) servertest.Answer {
-		return s.b.Ask(t, token, http.MethodPost, "/terminals/"+id+"/tickets", resource.TerminalTicketRequest{Columns: 80, Rows: 24})
+		return s.b.Ask(t, token, http.MethodPost, "/terminals/"+id+"/tickets", api.TerminalTicketRequest{Columns: 80, Rows: 24})
 	}
 	if a := ask(thief); a.Code() != "terminal_not_yours" || s.audited("terminal.refused", "terminal_not_yours") != 1 {
 		t.Errorf("%d %s", a.Status, a.Body)
@@ -333,14 +333,14 @@ func TestATicketIsOneOperatorsForOneSessionOnce(t *testing.T) {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 	for _, who := range []string{s.operator, s.b.Token} {
-		again := answered[resource.TerminalTicket](t, ask(who))
+		again := answered[api.TerminalTicket](t, ask(who))
 		f, code := s.b.DialTerminal(t, who, id, again.Ticket)
 		if code != "" {
 			t.Fatal(code)
 		}
 		f.Close()
 	}
-	servertest.Must[resource.Token](t, s.b, http.MethodPost, "/tokens/olga/revoke", resource.ReasonBody{Reason: "test"})
+	servertest.Must[api.Token](t, s.b, http.MethodPost, "/tokens/olga/revoke", api.ReasonBody{Reason: "test"})
 	if a := ask(s.operator); a.Code() != "token_revoked" {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
@@ -349,9 +349,9 @@ func TestATicketIsOneOperatorsForOneSessionOnce(t *testing.T) {
 // What an operator's side may not do costs it its connection, and nobody else's.
 func TestASocketThatBreaksTheProtocol(t *testing.T) {
 	s := newTerminalSite(t)
-	k := s.open(s.operator, resource.TerminalStart{})
+	k := s.open(s.operator, api.TerminalStart{})
 	again := func() *servertest.Frames {
-		k := servertest.Must[resource.TerminalTicket](t, s.b, http.MethodPost, "/terminals/"+k.Terminal.ID+"/tickets", resource.TerminalTicketRequest{Columns: 80, Rows: 24})
+		k := servertest.Must[api.TerminalTicket](t, s.b, http.MethodPost, "/terminals/"+k.Terminal.ID+"/tickets", api.TerminalTicketRequest{Columns: 80, Rows: 24})
 		f, code := s.b.DialTerminal(t, s.b.Token, k.Terminal.ID, k.Ticket)
 		if code != "" {
 			t.Fatal(code)

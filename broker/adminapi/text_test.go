@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker/adminapi"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/nodeapi"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
@@ -59,7 +59,7 @@ func TestWhatIsNotTextIsRefusedOnEveryRoute(t *testing.T) {
 		refused(r.Method+" "+r.Path+" with a key that is not UTF-8", a.Status, a.Code(), "request_not_text")
 	}
 
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
 	stranger := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: b.Roots, MinVersion: tls.VersionTLS13}}}
 	defer stranger.CloseIdleConnections()
 	ask := func(method, path string) (int, string) {
@@ -80,7 +80,7 @@ func TestWhatIsNotTextIsRefusedOnEveryRoute(t *testing.T) {
 		}
 		defer func() { _ = res.Body.Close() }()
 		raw, err := io.ReadAll(res.Body)
-		var p resource.Problem
+		var p api.Problem
 		if err != nil || json.Unmarshal(raw, &p) != nil {
 			t.Fatalf("%s %s: %d %s, %v", method, path, res.StatusCode, raw, err)
 		}
@@ -140,7 +140,7 @@ func takeJSON(t *testing.T, b *servertest.Broker) map[string]bool {
 	for path, methods := range spec.Paths {
 		for method, op := range methods {
 			if _, ok := op.RequestBody.Content["application/json"]; ok {
-				takes[strings.ToUpper(method)+" "+strings.TrimPrefix(path, resource.Prefix)] = true
+				takes[strings.ToUpper(method)+" "+strings.TrimPrefix(path, api.Prefix)] = true
 			}
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -21,7 +21,7 @@ type timelineInput struct {
 }
 
 // timeline puts what happened to a node on one line of time, oldest first.
-func (a *API) timeline(ctx context.Context, in *timelineInput) (*resource.Timeline, error) {
+func (a *API) timeline(ctx context.Context, in *timelineInput) (*api.Timeline, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (a *API) timeline(ctx context.Context, in *timelineInput) (*resource.Timeli
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.Timeline{NodeID: n.ID, Items: []resource.TimelineEvent{}, Earlier: earlier}
+	out := &api.Timeline{NodeID: n.ID, Items: []api.TimelineEvent{}, Earlier: earlier}
 	if next != nil {
 		out.NextCursor = next.Cursor()
 	}
@@ -51,8 +51,8 @@ func (a *API) timeline(ctx context.Context, in *timelineInput) (*resource.Timeli
 }
 
 // momentResource is a moment as it is told by a time.
-func momentResource(m store.Moment, now time.Time) resource.TimelineEvent {
-	e := resource.TimelineEvent{
+func momentResource(m store.Moment, now time.Time) api.TimelineEvent {
+	e := api.TimelineEvent{
 		At: m.At, EndedAt: m.Until, Kind: m.Kind, What: m.What, Status: m.Status, Actor: m.Actor, TaskID: m.TaskID, RunID: m.RunID, Code: m.Code,
 		Detail: taskcatalog.Clean(m.Detail, 500),
 	}

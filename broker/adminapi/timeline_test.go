@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -16,13 +16,13 @@ import (
 // What a turnover costs is on the node's line while it goes on.
 func TestATimelineSaysWhatATurnoverCosts(t *testing.T) {
 	b := servertest.Start(t)
-	boot := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1"})
+	boot := servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "h1"})
 	b.EnrollMachine(t, boot.Token, "h1", "", servertest.H100s(8)).Settle(t)
-	servertest.Must[resource.Decommission](t, b, http.MethodPost, "/nodes/h1/decommission", resource.DecommissionStart{Mode: "soft_reset", Reason: "r"})
+	servertest.Must[api.Decommission](t, b, http.MethodPost, "/nodes/h1/decommission", api.DecommissionStart{Mode: "soft_reset", Reason: "r"})
 	servertest.Eventually(t, "the node to be out of use", func() bool { return show(t, b, "h1").TurnoverOwed })
 	b.Advance(15 * time.Minute)
-	var lost []resource.TimelineEvent
-	for _, e := range servertest.Must[resource.Timeline](t, b, http.MethodGet, "/nodes/h1/timeline", nil).Items {
+	var lost []api.TimelineEvent
+	for _, e := range servertest.Must[api.Timeline](t, b, http.MethodGet, "/nodes/h1/timeline", nil).Items {
 		if e.Kind == "outage" {
 			lost = append(lost, e)
 		}
@@ -34,17 +34,17 @@ func TestATimelineSaysWhatATurnoverCosts(t *testing.T) {
 
 func TestATimelineSaysWhatHappenedWhoDidItAndHowLongItTook(t *testing.T) {
 	b := servertest.Start(t)
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
-	b.NewNode(t, resource.NodeCreate{Hostname: "h2"})
-	act(t, b, "h1", "drain", resource.NodeAction{Reason: "service"})
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
+	b.NewNode(t, api.NodeCreate{Hostname: "h2"})
+	act(t, b, "h1", "drain", api.NodeAction{Reason: "service"})
 	d, task := n.Next(t)
 	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.DrainResult{Drained: true}, taskcatalog.Report{})
 
-	ask := func(query string) resource.Timeline {
+	ask := func(query string) api.Timeline {
 		t.Helper()
-		return servertest.Must[resource.Timeline](t, b, http.MethodGet, "/nodes/h1/timeline?"+query, nil)
+		return servertest.Must[api.Timeline](t, b, http.MethodGet, "/nodes/h1/timeline?"+query, nil)
 	}
-	line := func(all resource.Timeline) (out []string) {
+	line := func(all api.Timeline) (out []string) {
 		for _, e := range all.Items {
 			out = append(out, fmt.Sprint(e.At, e.Kind, e.What, e.TaskID))
 		}

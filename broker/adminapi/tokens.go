@@ -5,45 +5,45 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/operators"
 )
 
-func (a *API) whoami(ctx context.Context, _ *none) (*resource.Token, error) {
+func (a *API) whoami(ctx context.Context, _ *none) (*api.Token, error) {
 	out := tokenResource(callerOf(ctx).OperatorToken)
 	return &out, nil
 }
 
-func (a *API) listTokens(ctx context.Context, _ *none) (*resource.TokenList, error) {
+func (a *API) listTokens(ctx context.Context, _ *none) (*api.TokenList, error) {
 	all, err := a.c.Operators.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &resource.TokenList{Items: make([]resource.Token, len(all))}
+	out := &api.TokenList{Items: make([]api.Token, len(all))}
 	for i, t := range all {
 		out.Items[i] = tokenResource(t)
 	}
 	return out, nil
 }
 
-type createTokenInput struct{ Body resource.TokenCreate }
+type createTokenInput struct{ Body api.TokenCreate }
 
-func (a *API) createToken(ctx context.Context, in *createTokenInput) (*resource.TokenCreated, error) {
+func (a *API) createToken(ctx context.Context, in *createTokenInput) (*api.TokenCreated, error) {
 	t, secret, err := a.c.Operators.Create(withReason(ctx, in.Body.Reason), callerOf(ctx).actor(), operators.NewToken{
 		Name: in.Body.Name, Role: broker.Role(in.Body.Role), Sites: in.Body.Sites, TTL: time.Duration(in.Body.TTLSeconds) * time.Second,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &resource.TokenCreated{Token: tokenResource(t), Secret: secret.Reveal()}, nil
+	return &api.TokenCreated{Token: tokenResource(t), Secret: secret.Reveal()}, nil
 }
 
 type revokeTokenInput struct {
 	Name string `path:"name" maxLength:"64"`
-	Body resource.ReasonBody
+	Body api.ReasonBody
 }
 
-func (a *API) revokeToken(ctx context.Context, in *revokeTokenInput) (*resource.Token, error) {
+func (a *API) revokeToken(ctx context.Context, in *revokeTokenInput) (*api.Token, error) {
 	// A caller that revokes its own token still gets its answer.
 	t, err := a.c.Operators.Revoke(context.WithoutCancel(ctx), callerOf(ctx).actor(), in.Name, in.Body.Reason)
 	if err != nil {
@@ -53,6 +53,6 @@ func (a *API) revokeToken(ctx context.Context, in *revokeTokenInput) (*resource.
 	return &out, nil
 }
 
-func tokenResource(t broker.OperatorToken) resource.Token {
-	return resource.Token{Name: t.Name, Role: string(t.Role), Sites: t.Sites, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt}
+func tokenResource(t broker.OperatorToken) api.Token {
+	return api.Token{Name: t.Name, Role: string(t.Role), Sites: t.Sites, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt, RevokedAt: t.RevokedAt}
 }

@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
 func TestARevokedTokenEndsTheRequestThatWaits(t *testing.T) {
 	b := servertest.Start(t)
-	b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
-	task := servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.heartbeat_check"})
-	secret := b.NewToken(t, resource.TokenCreate{Name: "eve", Role: "viewer"})
+	b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
+	task := servertest.Must[api.Task](t, b, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: "node.heartbeat_check"})
+	secret := b.NewToken(t, api.TokenCreate{Name: "eve", Role: "viewer"})
 
 	answer := make(chan servertest.Answer, 1)
 	go func() { answer <- b.Ask(t, secret, http.MethodGet, "/tasks/"+task.ID+"?wait=50", nil) }()
@@ -23,7 +23,7 @@ func TestARevokedTokenEndsTheRequestThatWaits(t *testing.T) {
 	servertest.Eventually(t, "the token is in use", func() bool {
 		return b.Ask(t, secret, http.MethodGet, "/whoami", nil).Status == http.StatusOK
 	})
-	servertest.Must[resource.Token](t, b, http.MethodPost, "/tokens/eve/revoke", resource.ReasonBody{Reason: "left"})
+	servertest.Must[api.Token](t, b, http.MethodPost, "/tokens/eve/revoke", api.ReasonBody{Reason: "left"})
 	select {
 	case a := <-answer:
 		if a.Status != http.StatusUnauthorized || a.Code() != "token_revoked" {
@@ -36,7 +36,7 @@ func TestARevokedTokenEndsTheRequestThatWaits(t *testing.T) {
 
 func TestATokenIsShownOnceAndKeptAsAHash(t *testing.T) {
 	b := servertest.Start(t)
-	made := servertest.Must[resource.TokenCreated](t, b, http.MethodPost, "/tokens", resource.TokenCreate{Name: "ann", Role: "operator", Sites: []string{"dc1"}, Reason: "new"})
+	made := servertest.Must[api.TokenCreated](t, b, http.MethodPost, "/tokens", api.TokenCreate{Name: "ann", Role: "operator", Sites: []string{"dc1"}, Reason: "new"})
 	if !strings.HasPrefix(made.Secret, "hso_") || made.Token.Name != "ann" || made.Token.ExpiresAt.IsZero() {
 		t.Fatalf("made %+v", made.Token)
 	}
@@ -46,32 +46,32 @@ func TestATokenIsShownOnceAndKeptAsAHash(t *testing.T) {
 		}
 	}
 	for name, row := range map[string]struct {
-		token resource.TokenCreate
+		token api.TokenCreate
 		code  string
 	}{
-		"the same name":          {resource.TokenCreate{Name: "ann", Role: "viewer"}, "token_name_taken"},
-		"the broker's own":       {resource.TokenCreate{Name: "system", Role: "viewer"}, "token_invalid"},
-		"an admin of some sites": {resource.TokenCreate{Name: "bob", Role: "platform_admin", Sites: []string{"dc1"}}, "token_invalid"},
-		"a bad site":             {resource.TokenCreate{Name: "bob", Role: "viewer", Sites: []string{"DC 1"}}, "token_invalid"},
-		"no such role":           {resource.TokenCreate{Name: "bob", Role: "root"}, "invalid_request"},
+		"the same name":          {api.TokenCreate{Name: "ann", Role: "viewer"}, "token_name_taken"},
+		"the broker's own":       {api.TokenCreate{Name: "system", Role: "viewer"}, "token_invalid"},
+		"an admin of some sites": {api.TokenCreate{Name: "bob", Role: "platform_admin", Sites: []string{"dc1"}}, "token_invalid"},
+		"a bad site":             {api.TokenCreate{Name: "bob", Role: "viewer", Sites: []string{"DC 1"}}, "token_invalid"},
+		"no such role":           {api.TokenCreate{Name: "bob", Role: "root"}, "invalid_request"},
 	} {
 		if a := b.Ask(t, b.Token, http.MethodPost, "/tokens", row.token); a.Code() != row.code {
 			t.Errorf("%s: %d %s, want %s", name, a.Status, a.Body, row.code)
 		}
 	}
 	// A name stays taken after its end, as it names rows of the audit log.
-	servertest.Must[resource.Token](t, b, http.MethodPost, "/tokens/ann/revoke", resource.ReasonBody{})
-	if a := b.Ask(t, b.Token, http.MethodPost, "/tokens", resource.TokenCreate{Name: "ann", Role: "viewer"}); a.Code() != "token_name_taken" {
+	servertest.Must[api.Token](t, b, http.MethodPost, "/tokens/ann/revoke", api.ReasonBody{})
+	if a := b.Ask(t, b.Token, http.MethodPost, "/tokens", api.TokenCreate{Name: "ann", Role: "viewer"}); a.Code() != "token_name_taken" {
 		t.Errorf("the name was given again: %d %s", a.Status, a.Body)
 	}
-	if a := b.Ask(t, b.Token, http.MethodPost, "/tokens/nobody/revoke", resource.ReasonBody{}); a.Code() != "token_not_found" {
+	if a := b.Ask(t, b.Token, http.MethodPost, "/tokens/nobody/revoke", api.ReasonBody{}); a.Code() != "token_not_found" {
 		t.Errorf("revoking none: %d %s", a.Status, a.Body)
 	}
 }
 
 func TestATokenThatAsksTooOftenIsSlowedDownAlone(t *testing.T) {
 	b := servertest.Start(t)
-	busy := b.NewToken(t, resource.TokenCreate{Name: "busy", Role: "viewer"})
+	busy := b.NewToken(t, api.TokenCreate{Name: "busy", Role: "viewer"})
 	limited := false
 	for range 2000 {
 		if a := b.Ask(t, busy, http.MethodGet, "/whoami", nil); a.Status == http.StatusTooManyRequests {
@@ -100,9 +100,9 @@ func TestATokenThatAsksTooOftenIsSlowedDownAlone(t *testing.T) {
 // audit log with it.
 func TestEqualRefusalsOfATokenAreOneRowAMinute(t *testing.T) {
 	b := servertest.Start(t)
-	eve := b.NewToken(t, resource.TokenCreate{Name: "eve", Role: "viewer"})
+	eve := b.NewToken(t, api.TokenCreate{Name: "eve", Role: "viewer"})
 	rows := func(code string) (reasons []string) {
-		for _, e := range servertest.Must[resource.AuditList](t, b, http.MethodGet, "/audit?actor=eve&action=request.refused&limit=1000", nil).Items {
+		for _, e := range servertest.Must[api.AuditList](t, b, http.MethodGet, "/audit?actor=eve&action=request.refused&limit=1000", nil).Items {
 			if e.Code == code {
 				reasons = append(reasons, e.Reason)
 			}
@@ -111,12 +111,12 @@ func TestEqualRefusalsOfATokenAreOneRowAMinute(t *testing.T) {
 	}
 	for range 5 {
 		b.Ask(t, eve, http.MethodGet, "/tokens", nil)
-		b.Ask(t, eve, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1"})
+		b.Ask(t, eve, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "h1"})
 	}
 	if got := rows("role_insufficient"); len(got) != 2 {
 		t.Errorf("two kinds of refusals, five times each, are the rows %q", got)
 	}
-	servertest.Must[resource.Token](t, b, http.MethodPost, "/tokens/eve/revoke", resource.ReasonBody{})
+	servertest.Must[api.Token](t, b, http.MethodPost, "/tokens/eve/revoke", api.ReasonBody{})
 	for _, path := range []string{"/nodes", "/tasks", "/nodes/a", "/nodes/b"} {
 		b.Ask(t, eve, http.MethodGet, path, nil)
 	}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/store/storetest"
@@ -107,7 +107,7 @@ func recorded(t *testing.T, b *servertest.Broker, node string, want []transition
 		Owner  broker.Owner      `json:"owner"`
 	}
 	var got []transition
-	rows := servertest.Must[resource.AuditList](t, b, http.MethodGet, "/audit?limit=1000&node="+node, nil).Items
+	rows := servertest.Must[api.AuditList](t, b, http.MethodGet, "/audit?limit=1000&node="+node, nil).Items
 	for _, row := range slices.Backward(rows) {
 		var before, after side
 		if row.Code != "" || len(row.Before) == 0 || len(row.After) == 0 {

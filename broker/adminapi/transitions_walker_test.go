@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -22,7 +22,7 @@ type walker struct {
 func (w *walker) act(actions ...string) {
 	w.t.Helper()
 	for _, a := range actions {
-		act(w.t, w.Broker, w.NodeID, a, resource.NodeAction{Reason: "r"})
+		act(w.t, w.Broker, w.NodeID, a, api.NodeAction{Reason: "r"})
 	}
 }
 
@@ -83,7 +83,7 @@ func (w *walker) drains() {
 // begins starts a turnover.
 func (w *walker) begins(mode string) {
 	w.t.Helper()
-	w.run = servertest.Must[resource.Decommission](w.t, w.Broker, http.MethodPost, "/nodes/"+w.NodeID+"/decommission", resource.DecommissionStart{
+	w.run = servertest.Must[api.Decommission](w.t, w.Broker, http.MethodPost, "/nodes/"+w.NodeID+"/decommission", api.DecommissionStart{
 		Mode: mode, StorageCleanup: "none", Reason: "r",
 	}).DecommissionID
 }
@@ -91,23 +91,23 @@ func (w *walker) begins(mode string) {
 // cleans starts a cleanup of the node's storage, and waits until its agent was asked.
 func (w *walker) cleans() {
 	w.t.Helper()
-	w.run = servertest.Must[resource.Decommission](w.t, w.Broker, http.MethodPost, "/nodes/"+w.NodeID+"/storage-cleanup", resource.StorageCleanupStart{Scope: "local", Reason: "r"}).DecommissionID
+	w.run = servertest.Must[api.Decommission](w.t, w.Broker, http.MethodPost, "/nodes/"+w.NodeID+"/storage-cleanup", api.StorageCleanupStart{Scope: "local", Reason: "r"}).DecommissionID
 	servertest.Eventually(w.t, "the cleanup to be asked for", func() bool {
-		return len(servertest.Must[resource.TaskList](w.t, w.Broker, http.MethodGet, "/tasks?type=node.storage_cleanup&node="+w.NodeID, nil).Items) > 0
+		return len(servertest.Must[api.TaskList](w.t, w.Broker, http.MethodGet, "/tasks?type=node.storage_cleanup&node="+w.NodeID, nil).Items) > 0
 	})
 }
 
-func (w *walker) turnover() (d resource.DecommissionDetail) {
+func (w *walker) turnover() (d api.DecommissionDetail) {
 	w.t.Helper()
 	if w.run != "" {
-		d = servertest.Must[resource.DecommissionDetail](w.t, w.Broker, http.MethodGet, "/decommissions/"+w.run, nil)
+		d = servertest.Must[api.DecommissionDetail](w.t, w.Broker, http.MethodGet, "/decommissions/"+w.run, nil)
 	}
 	return d
 }
 
 func (w *walker) orders(action string) {
 	w.t.Helper()
-	servertest.Must[resource.Decommission](w.t, w.Broker, http.MethodPost, "/decommissions/"+w.run+"/"+action, resource.RunOrder{Reason: "r"})
+	servertest.Must[api.Decommission](w.t, w.Broker, http.MethodPost, "/decommissions/"+w.run+"/"+action, api.RunOrder{Reason: "r"})
 }
 
 func (w *walker) cancels() {

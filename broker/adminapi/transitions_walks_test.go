@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog"
@@ -41,23 +41,23 @@ var walks = []walk{
 		bootstrap_issued enrolling onboarding
 		enrolling quarantined operator`, func(t *testing.T, on ...func(*server.Config)) (*servertest.Broker, string) {
 		b := servertest.Start(t, on...)
-		n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"})
-		act(t, b, "h1", "quarantine", resource.NodeAction{Reason: "odd"})
+		n := b.NewNode(t, api.NodeCreate{Hostname: "h1"})
+		act(t, b, "h1", "quarantine", api.NodeAction{Reason: "odd"})
 		return b, n.NodeID
 	}, false},
 	{"a node that never came is removed", `
 		bootstrap_issued deleted removal`, func(t *testing.T, on ...func(*server.Config)) (*servertest.Broker, string) {
 		b := servertest.Start(t, on...)
-		made := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1"})
-		act(t, b, "h1", "remove", resource.NodeAction{})
+		made := servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "h1"})
+		act(t, b, "h1", "remove", api.NodeAction{})
 		return b, made.Node.ID
 	}, false},
 	{"a node that was never let in is removed", `
 		bootstrap_issued enrolling onboarding
 		enrolling deleted removal`, func(t *testing.T, on ...func(*server.Config)) (*servertest.Broker, string) {
 		b := servertest.Start(t, on...)
-		n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"})
-		act(t, b, "h1", "remove", resource.NodeAction{})
+		n := b.NewNode(t, api.NodeCreate{Hostname: "h1"})
+		act(t, b, "h1", "remove", api.NodeAction{})
 		return b, n.NodeID
 	}, false},
 	{"an operator takes a node out of use and back", arrives + `
@@ -72,21 +72,21 @@ var walks = []walk{
 		active quarantined operator
 		quarantined active operator_override`, plain(func(w *walker) {
 		w.act("quarantine", "activate")
-		for _, back := range []resource.NodeAction{{}, {Override: true, Reason: "r"}} {
+		for _, back := range []api.NodeAction{{}, {Override: true, Reason: "r"}} {
 			w.act("drain")
 			w.drains()
 			act(w.t, w.Broker, w.NodeID, "activate", back)
 			w.ends("node.drain", taskcatalog.OutcomeSucceeded, taskcatalog.DrainResult{})
 		}
 		w.act("quarantine")
-		act(w.t, w.Broker, w.NodeID, "activate", resource.NodeAction{Override: true, Reason: "r"})
+		act(w.t, w.Broker, w.NodeID, "activate", api.NodeAction{Override: true, Reason: "r"})
 	}), false},
 	{"a drain is canceled", arrives + `
 		active draining operator
 		draining offline drain`, plain(func(w *walker) {
-		k := act(w.t, w.Broker, w.NodeID, "drain", resource.NodeAction{}).Task
+		k := act(w.t, w.Broker, w.NodeID, "drain", api.NodeAction{}).Task
 		d, task := w.Next(w.t)
-		servertest.Must[resource.Task](w.t, w.Broker, http.MethodPost, "/tasks/"+k.ID+"/cancel", resource.ReasonBody{Reason: "r"})
+		servertest.Must[api.Task](w.t, w.Broker, http.MethodPost, "/tasks/"+k.ID+"/cancel", api.ReasonBody{Reason: "r"})
 		w.Finish(w.t, d, task, taskcatalog.OutcomeCanceled, nil, taskcatalog.Report{})
 	}), false},
 	{"an operator goes on without the agent, up to a removal", arrives + `
@@ -105,7 +105,7 @@ var walks = []walk{
 		removing deleted removal`, plain(func(w *walker) {
 		w.goesOffline()
 		w.act("quarantine", "drain", "activate", "drain")
-		act(w.t, w.Broker, w.NodeID, "retire", resource.NodeAction{Force: true, Reason: "r"})
+		act(w.t, w.Broker, w.NodeID, "retire", api.NodeAction{Force: true, Reason: "r"})
 		w.act("remove", "retire", "remove")
 		w.ends("node.drain", taskcatalog.OutcomeSucceeded, taskcatalog.DrainResult{Drained: true}) // that of then
 		w.ends("node.uninstall", taskcatalog.OutcomeFailed, nil)
@@ -178,7 +178,7 @@ var walks = []walk{
 		w.Advance(taskcatalog.ClassMutating.StartWindow()) // the drain that it was asked for is off
 		w.orders("retry")
 		w.until("removing", 0)
-		refusedAction(w.t, w.Broker, w.Token, w.NodeID, "retire", resource.NodeAction{}, "node_in_run") // the removal is the run's
+		refusedAction(w.t, w.Broker, w.Token, w.NodeID, "retire", api.NodeAction{}, "node_in_run") // the removal is the run's
 		w.ends("node.uninstall", taskcatalog.OutcomeSucceeded, taskcatalog.UninstallResult{Removes: []string{}})
 		w.comesTo("deleted")
 	}), true},
@@ -190,14 +190,14 @@ var walks = []walk{
 		offline quarantined reconciler`, inMAAS((*walker).goesOffline), false},
 	{"an onboarding begins anew before the agent came", `
 		bootstrap_issued enrolling onboarding
-		enrolling deleted onboarding_undo`, onboarded(func(r *rack, o resource.OnboardingDetail) {
-		servertest.Must[resource.Onboarding](r.t, r.Broker, http.MethodPost, "/onboardings/"+o.OnboardingID+"/mark-manual-intervention", resource.RunOrder{Reason: "r"})
+		enrolling deleted onboarding_undo`, onboarded(func(r *rack, o api.OnboardingDetail) {
+		servertest.Must[api.Onboarding](r.t, r.Broker, http.MethodPost, "/onboardings/"+o.OnboardingID+"/mark-manual-intervention", api.RunOrder{Reason: "r"})
 		r.until(o.OnboardingID, "the run to stop", stopped)
 	}), true},
 	{"an onboarding begins anew whose checks kept the node out", `
 		bootstrap_issued enrolling onboarding
 		enrolling quarantined onboarding
-		quarantined enrolling onboarding_undo`, onboarded(func(r *rack, o resource.OnboardingDetail) {
+		quarantined enrolling onboarding_undo`, onboarded(func(r *rack, o api.OnboardingDetail) {
 		machine, _ := r.region.Machine(*o.MAASSystemID)
 		r.rested()
 		n := r.EnrollMachine(r.t, string(enrolToken.Find(machine.UserData)), "c01", *o.MAASSystemID)
@@ -212,13 +212,13 @@ var walks = []walk{
 	}), true},
 }
 
-func stopped(o resource.OnboardingDetail) bool { return o.Status == "failed_manual_intervention" }
+func stopped(o api.OnboardingDetail) bool { return o.Status == "failed_manual_intervention" }
 
 // plain is the way of a node that MAAS knows nothing of, from when it is active.
 func plain(leads func(*walker)) way {
 	return func(t *testing.T, on ...func(*server.Config)) (*servertest.Broker, string) {
 		b := servertest.Start(t, on...)
-		boot := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1"})
+		boot := servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "h1"})
 		w := &walker{Broker: b, Node: b.EnrollMachine(t, boot.Token, "h1", "", servertest.H100s(0)).Settle(t), t: t}
 		leads(w)
 		return b, w.NodeID
@@ -230,7 +230,7 @@ func plain(leads func(*walker)) way {
 func inMAAS(first func(*walker)) way {
 	return func(t *testing.T, on ...func(*server.Config)) (*servertest.Broker, string) {
 		b, region, nodes, ids := reconciled(t, 1, on...)
-		servertest.Must[resource.SiteReconcilePolicy](t, b, http.MethodPut, "/maas-sites/dc1/reconciliation", `{"modes":{"released":"act"},"reason":"r"}`)
+		servertest.Must[api.SiteReconcilePolicy](t, b, http.MethodPut, "/maas-sites/dc1/reconciliation", `{"modes":{"released":"act"},"reason":"r"}`)
 		first(&walker{Broker: b, Node: nodes[0], t: t})
 		if err := region.ByHand(maassim.ReadyByHand, ids[0]); err != nil {
 			t.Fatal(err)
@@ -243,14 +243,14 @@ func inMAAS(first func(*walker)) way {
 
 // onboarded is the way of a node whose run begins anew from the ground, when its machine
 // is there.
-func onboarded(first func(*rack, resource.OnboardingDetail)) way {
+func onboarded(first func(*rack, api.OnboardingDetail)) way {
 	return func(t *testing.T, on ...func(*server.Config)) (*servertest.Broker, string) {
 		r := newRack(t, `{"require_hw_sync":false,"enable_phase2_roce":false}`, on...)
 		id := r.start(r.box(1)).OnboardingID
 		o := r.until(id, "the agent's turn", atStage("wait_for_agent_enrollment"))
 		first(r, o)
-		servertest.Must[resource.Onboarding](t, r.Broker, http.MethodPost, "/onboardings/"+id+"/restart-clean", resource.RunOrder{Reason: "r"})
-		r.until(id, "another turn", func(again resource.OnboardingDetail) bool {
+		servertest.Must[api.Onboarding](t, r.Broker, http.MethodPost, "/onboardings/"+id+"/restart-clean", api.RunOrder{Reason: "r"})
+		r.until(id, "another turn", func(again api.OnboardingDetail) bool {
 			return again.CurrentStage == "wait_for_agent_enrollment" && again.Deploys > o.Deploys
 		})
 		return r.Broker, *o.NodeID

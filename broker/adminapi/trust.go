@@ -8,27 +8,27 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-func (a *API) showTrust(ctx context.Context, _ *none) (*resource.Trust, error) {
+func (a *API) showTrust(ctx context.Context, _ *none) (*api.Trust, error) {
 	bundle, raw := a.c.Trust.Bundle()
-	out := &resource.Trust{
+	out := &api.Trust{
 		Version: bundle.Version, IssuedAt: bundle.IssuedAt, CASHA256: a.c.Trust.RootSHA256(),
-		Bundle: string(raw), Keys: make([]resource.TrustKey, len(bundle.Keys)),
+		Bundle: string(raw), Keys: make([]api.TrustKey, len(bundle.Keys)),
 	}
 	now := a.c.Now()
 	for i, k := range bundle.Keys {
-		out.Keys[i] = resource.TrustKey{
+		out.Keys[i] = api.TrustKey{
 			Use: string(k.Use), ID: k.ID, PublicKey: k.PublicKey, Certificate: k.Certificate,
 			NotBefore: k.NotBefore, NotAfter: k.NotAfter, InForce: k.InForce(now) && now.Before(k.NotAfter), // a retired one is at once, whatever skew is granted
 		}
 	}
 	if r, open := a.c.Trust.Rotation(); open {
-		out.Rotation = &resource.Rotation{Use: string(r.Use), OldKeyID: r.OldID, NewKeyID: r.NewID, StartedAt: r.StartedAt}
+		out.Rotation = &api.Rotation{Use: string(r.Use), OldKeyID: r.OldID, NewKeyID: r.NewID, StartedAt: r.StartedAt}
 		byKey, err := a.c.DB.OpenTasksByKey(ctx)
 		if err != nil {
 			return nil, err
@@ -42,7 +42,7 @@ func (a *API) showTrust(ctx context.Context, _ *none) (*resource.Trust, error) {
 		return nil, err
 	}
 	for _, g := range gaps {
-		out.Gaps = append(out.Gaps, resource.KeyGap{Broker: g.Replica.Name, Lacks: g.Lacks})
+		out.Gaps = append(out.Gaps, api.KeyGap{Broker: g.Replica.Name, Lacks: g.Lacks})
 	}
 	behind, err := a.c.Trust.Stragglers(ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (a *API) showTrust(ctx context.Context, _ *none) (*resource.Trust, error) {
 	for _, n := range behind {
 		if who.MaySee(n.Site) {
 			r := refusals[n.ID]
-			out.Stragglers = append(out.Stragglers, resource.Straggler{
+			out.Stragglers = append(out.Stragglers, api.Straggler{
 				NodeID: n.ID, Hostname: n.Hostname, Status: string(n.Status),
 				TrustVersion: n.TrustVersion, LastAgentContactAt: n.LastAgentContactAt,
 				RefusedCode: r.Code, RefusedMessage: r.Message, NextAction: afterTrustRefusal(r.Code),
@@ -89,7 +89,7 @@ func afterTrustRefusal(code string) string {
 }
 
 // trustRefused is an alert about nodes that refuse the trust bundle in force.
-func (a *API) trustRefused(ctx context.Context, nodes []broker.Node) ([]resource.Alert, error) {
+func (a *API) trustRefused(ctx context.Context, nodes []broker.Node) ([]api.Alert, error) {
 	refusals, err := a.trustRefusals(ctx)
 	if err != nil {
 		return nil, err
@@ -113,39 +113,39 @@ func (a *API) trustRefused(ctx context.Context, nodes []broker.Node) ([]resource
 	if more := len(names) - onScreen; more > 0 {
 		list += " and " + strconv.Itoa(more) + " more"
 	}
-	return []resource.Alert{{Code: "trust_refused", Since: since, Message: "the trust bundle is refused by " + list + "; a rotation of keys cannot finish before they take it (hostler trust show says what to do)"}}, nil
+	return []api.Alert{{Code: "trust_refused", Since: since, Message: "the trust bundle is refused by " + list + "; a rotation of keys cannot finish before they take it (hostler trust show says what to do)"}}, nil
 }
 
 // tellRoots lets operators' clients see in each answer that the roots are others
 // than those they have.
 func (a *API) tellRoots(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set(resource.HeaderRoots, strings.Join(a.c.Trust.RootIDs(), ","))
+		w.Header().Set(api.HeaderRoots, strings.Join(a.c.Trust.RootIDs(), ","))
 		next.ServeHTTP(w, r)
 	})
 }
 
-type rotateInput struct{ Body resource.TrustRotate }
+type rotateInput struct{ Body api.TrustRotate }
 
-func (a *API) rotateTrust(ctx context.Context, in *rotateInput) (*resource.Trust, error) {
+func (a *API) rotateTrust(ctx context.Context, in *rotateInput) (*api.Trust, error) {
 	if _, err := a.c.Trust.Rotate(ctx, callerOf(ctx).actor(), pki.KeyUse(in.Body.Use), in.Body.Reason); err != nil {
 		return nil, err
 	}
 	return a.showTrust(ctx, nil)
 }
 
-type finishInput struct{ Body resource.TrustFinish }
+type finishInput struct{ Body api.TrustFinish }
 
-func (a *API) finishTrust(ctx context.Context, in *finishInput) (*resource.Trust, error) {
+func (a *API) finishTrust(ctx context.Context, in *finishInput) (*api.Trust, error) {
 	if err := a.c.Trust.Finish(ctx, callerOf(ctx).actor(), in.Body.LeaveBehind, in.Body.Reason); err != nil {
 		return nil, err
 	}
 	return a.showTrust(ctx, nil)
 }
 
-type releaseKeyInput struct{ Body resource.ReleaseKeyPut }
+type releaseKeyInput struct{ Body api.ReleaseKeyPut }
 
-func (a *API) addReleaseKey(ctx context.Context, in *releaseKeyInput) (*resource.Trust, error) {
+func (a *API) addReleaseKey(ctx context.Context, in *releaseKeyInput) (*api.Trust, error) {
 	pub, err := pki.ParsePublicKey([]byte(in.Body.PublicKey))
 	if err != nil {
 		return nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeOf(err, pki.CodeMalformed)), "cannot add a release key: %v", err)
@@ -162,10 +162,10 @@ func (a *API) addReleaseKey(ctx context.Context, in *releaseKeyInput) (*resource
 
 type retireKeyInput struct {
 	Key  string `path:"key" maxLength:"64"`
-	Body resource.ReasonBody
+	Body api.ReasonBody
 }
 
-func (a *API) retireReleaseKey(ctx context.Context, in *retireKeyInput) (*resource.Trust, error) {
+func (a *API) retireReleaseKey(ctx context.Context, in *retireKeyInput) (*api.Trust, error) {
 	reason, err := a.reasonFor(ctx, in.Body.Reason, "trust.bundle", "trust/release", "retire a release key")
 	if err != nil {
 		return nil, err

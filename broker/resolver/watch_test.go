@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
@@ -15,7 +15,7 @@ import (
 )
 
 // push keeps the shipped set as v1 and wants it on nodes.
-func push(t *testing.T, b *servertest.Broker, selector string) resource.ResolverSet {
+func push(t *testing.T, b *servertest.Broker, selector string) api.ResolverSet {
 	t.Helper()
 	set, problems := profiles.Parse(profiles.Shipped()...)
 	if len(problems) > 0 {
@@ -25,14 +25,14 @@ func push(t *testing.T, b *servertest.Broker, selector string) resource.Resolver
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept := servertest.Must[resource.ResolverSet](t, b, http.MethodPost, "/resolver/sets", resource.ResolverPush{Version: "v1", Profiles: raw})
+	kept := servertest.Must[api.ResolverSet](t, b, http.MethodPost, "/resolver/sets", api.ResolverPush{Version: "v1", Profiles: raw})
 	want(t, b, selector)
 	return kept
 }
 
 func want(t *testing.T, b *servertest.Broker, selector string) {
 	t.Helper()
-	servertest.Must[resource.ResolverWant](t, b, http.MethodPost, "/resolver/wants", resource.ResolverWantPut{Selector: selector, Version: "v1", Reason: "test"})
+	servertest.Must[api.ResolverWant](t, b, http.MethodPost, "/resolver/wants", api.ResolverWantPut{Selector: selector, Version: "v1", Reason: "test"})
 }
 
 // until asks now and then: who asks too often is slowed down.
@@ -50,9 +50,9 @@ func until(t *testing.T, what string, ok func() bool) {
 }
 
 // wanted is the only want there is.
-func wanted(t *testing.T, b *servertest.Broker) resource.ResolverWant {
+func wanted(t *testing.T, b *servertest.Broker) api.ResolverWant {
 	t.Helper()
-	all := servertest.Must[resource.ResolverWantList](t, b, http.MethodGet, "/resolver/wants", nil)
+	all := servertest.Must[api.ResolverWantList](t, b, http.MethodGet, "/resolver/wants", nil)
 	if len(all.Items) != 1 {
 		t.Fatalf("%d wants", len(all.Items))
 	}
@@ -60,14 +60,14 @@ func wanted(t *testing.T, b *servertest.Broker) resource.ResolverWant {
 }
 
 // given are the tasks by which nodes got sets.
-func given(t *testing.T, b *servertest.Broker) []resource.Task {
+func given(t *testing.T, b *servertest.Broker) []api.Task {
 	t.Helper()
-	return servertest.Must[resource.TaskList](t, b, http.MethodGet, "/tasks?type=node.resolver_config", nil).Items
+	return servertest.Must[api.TaskList](t, b, http.MethodGet, "/tasks?type=node.resolver_config", nil).Items
 }
 
 func status(t *testing.T, b *servertest.Broker, n *servertest.Node) string {
 	t.Helper()
-	return servertest.Must[resource.Node](t, b, http.MethodGet, "/nodes/"+n.NodeID, nil).Status
+	return servertest.Must[api.Node](t, b, http.MethodGet, "/nodes/"+n.NodeID, nil).Status
 }
 
 // config waits for a node's task with a set.
@@ -111,7 +111,7 @@ func confirm(t *testing.T, n *servertest.Node, d wire.Delivery, task *taskcatalo
 func TestANodeThatEnrolsBecomesActiveOnlyWithItsSet(t *testing.T) {
 	b := servertest.Start(t)
 	set := push(t, b, "all")
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"})
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"})
 	d, task := settle(t, b, n)
 	var p taskcatalog.ResolverConfigParams
 	if err := json.Unmarshal(task.Params, &p); err != nil || p.Version != "v1" || p.Digest != set.Digest || len(p.Profiles) == 0 {
@@ -135,7 +135,7 @@ func TestANodeThatEnrolsBecomesActiveOnlyWithItsSet(t *testing.T) {
 	if got := status(t, b, n); got != "active" {
 		t.Errorf("with its baseline and its set it is %s", got)
 	}
-	if r := servertest.Must[resource.NodeResolver](t, b, http.MethodGet, "/nodes/h1/resolver", nil); !r.Confirmed || r.InForce != "v1" {
+	if r := servertest.Must[api.NodeResolver](t, b, http.MethodGet, "/nodes/h1/resolver", nil); !r.Confirmed || r.InForce != "v1" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -144,7 +144,7 @@ func TestAFailureOnTheFirstNodeKeepsTheSetFromAllOthers(t *testing.T) {
 	b := servertest.Start(t)
 	nodes := map[string]*servertest.Node{}
 	for _, name := range []string{"h1", "h2", "h3"} {
-		n := b.NewNode(t, resource.NodeCreate{Hostname: name}).Settle(t)
+		n := b.NewNode(t, api.NodeCreate{Hostname: name}).Settle(t)
 		nodes[n.NodeID] = n
 	}
 	set := push(t, b, "all")
@@ -165,7 +165,7 @@ func TestAFailureOnTheFirstNodeKeepsTheSetFromAllOthers(t *testing.T) {
 		t.Errorf("%d nodes got a set that the first could not take", len(got))
 	}
 	// One that is enrolling has its turn all the same, and stops nothing anew.
-	other := b.NewNode(t, resource.NodeCreate{Hostname: "h4"})
+	other := b.NewNode(t, api.NodeCreate{Hostname: "h4"})
 	d, task = settle(t, b, other)
 	confirm(t, other, d, task, set.Digest)
 	if got := status(t, b, other); got != "active" {

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/clientfile"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/pki"
@@ -37,11 +37,11 @@ func TestARotationOfTheRootIsInTheClientFileWhenItIsAnswered(t *testing.T) {
 		return ids
 	}
 	before := pinned()
-	r := servertest.Must[resource.Trust](t, b, http.MethodPost, "/trust/rotate", resource.TrustRotate{Use: "root", Reason: "yearly"}).Rotation
+	r := servertest.Must[api.Trust](t, b, http.MethodPost, "/trust/rotate", api.TrustRotate{Use: "root", Reason: "yearly"}).Rotation
 	if got := pinned(); len(got) != 2 || got[0] != before[0] || got[1] != r.NewKeyID {
 		t.Errorf("in the rotation the file has %v, want %s and %s", got, before[0], r.NewKeyID)
 	}
-	servertest.Must[resource.Trust](t, b, http.MethodPost, "/trust/finish", resource.TrustFinish{Reason: "yearly"})
+	servertest.Must[api.Trust](t, b, http.MethodPost, "/trust/finish", api.TrustFinish{Reason: "yearly"})
 	if got := pinned(); len(got) != 1 || got[0] != r.NewKeyID {
 		t.Errorf("after it the file has %v, want %s", got, r.NewKeyID)
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/pki/pkitest"
@@ -44,9 +44,9 @@ const heartbeat = `{"agent_version":"1.0","boot_id":"b","uptime_seconds":1,"now"
 // envelope cannot be changed.
 func TestWhoeverChangesATaskInTheDatabaseChangesNothingOnTheNode(t *testing.T) {
 	b := servertest.Start(t)
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
 	exec := database(t, b)
-	task := servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.drain", Params: json.RawMessage(`{"grace_seconds":5}`)})
+	task := servertest.Must[api.Task](t, b, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: "node.drain", Params: json.RawMessage(`{"grace_seconds":5}`)})
 	exec(`UPDATE tasks SET type = 'node.uninstall', params = '{"grace_seconds":300}', node_epoch = 1, not_after = not_after + 1000000000 WHERE id = $1`, task.ID)
 	_, signed := n.Next(t)
 	if signed.Type != "node.drain" || string(signed.Params) != `{"grace_seconds":5}` || !signed.NotAfter.Equal(task.NotAfter) {
@@ -76,13 +76,13 @@ func TestWhoeverChangesATaskInTheDatabaseChangesNothingOnTheNode(t *testing.T) {
 // names another digest.
 func TestEvidenceExchangedInTheDatabaseDoesNotFitTheAuditLog(t *testing.T) {
 	b := servertest.Start(t)
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
 	exec := database(t, b)
-	task := servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.heartbeat_check"})
+	task := servertest.Must[api.Task](t, b, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: "node.heartbeat_check"})
 	d, signed := n.Next(t)
 	n.Finish(t, d, signed, taskcatalog.OutcomeSucceeded, json.RawMessage(heartbeat), taskcatalog.Report{})
 	path := "/tasks/" + task.ID + "/evidence"
-	genuine := servertest.Must[resource.Evidence](t, b, http.MethodGet, path, nil)
+	genuine := servertest.Must[api.Evidence](t, b, http.MethodGet, path, nil)
 
 	eve, err := pki.GenerateKey(pki.Ed25519)
 	if err != nil {
@@ -103,7 +103,7 @@ func TestEvidenceExchangedInTheDatabaseDoesNotFitTheAuditLog(t *testing.T) {
 	if a := b.Ask(t, b.Token, http.MethodGet, path, nil); a.Status != http.StatusOK {
 		t.Fatalf("the page that admits this is out of date: %d %s", a.Status, a.Body)
 	}
-	rows := servertest.Must[resource.AuditList](t, b, http.MethodGet, "/audit?action=task.end&limit=1000", nil)
+	rows := servertest.Must[api.AuditList](t, b, http.MethodGet, "/audit?action=task.end&limit=1000", nil)
 	for _, row := range rows.Items {
 		if row.Subject == "task/"+task.ID {
 			after := string(row.After)
@@ -121,18 +121,18 @@ func TestEvidenceExchangedInTheDatabaseDoesNotFitTheAuditLog(t *testing.T) {
 // to do about it.
 func TestWhoMayWriteToTheDatabaseIsAnOperator(t *testing.T) {
 	b := servertest.Start(t)
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
 	exec := database(t, b)
 	const mine = "hso_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 	exec(`INSERT INTO operator_tokens (name, hash, role, sites, created_at, expires_at) VALUES ('eve', $1, 'platform_admin', '[]', 0, 0)`, pki.HashToken(mine))
-	var who resource.Token
+	var who api.Token
 	if a := b.Ask(t, mine, http.MethodGet, "/whoami", nil); json.Unmarshal(a.Body, &who) != nil || who.Role != "platform_admin" {
 		t.Errorf("the page that admits this is out of date: %d %s", a.Status, a.Body)
 	}
 
-	force := resource.NodeAction{Force: true, Reason: "stolen"}
-	servertest.Must[resource.NodeActionResult](t, b, http.MethodPost, "/nodes/h1/actions/retire", force)
-	servertest.Must[resource.NodeActionResult](t, b, http.MethodPost, "/nodes/h1/actions/remove", force)
+	force := api.NodeAction{Force: true, Reason: "stolen"}
+	servertest.Must[api.NodeActionResult](t, b, http.MethodPost, "/nodes/h1/actions/retire", force)
+	servertest.Must[api.NodeActionResult](t, b, http.MethodPost, "/nodes/h1/actions/remove", force)
 	poll := func() int {
 		status, _, _ := n.Try(http.MethodGet, "/tasks/wait?lanes=nothing")
 		return status
@@ -147,9 +147,9 @@ func TestWhoMayWriteToTheDatabaseIsAnOperator(t *testing.T) {
 // or sign with.
 func TestTheDatabaseHoldsNoSecret(t *testing.T) {
 	b := servertest.Start(t)
-	operator := b.NewToken(t, resource.TokenCreate{Name: "ann", Role: "operator"})
-	boot := servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1"})
-	b.NewNode(t, resource.NodeCreate{Hostname: "h2"}).Settle(t)
+	operator := b.NewToken(t, api.TokenCreate{Name: "ann", Role: "operator"})
+	boot := servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "h1"})
+	b.NewNode(t, api.NodeCreate{Hostname: "h2"}).Settle(t)
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
@@ -17,12 +17,12 @@ import (
 func TestADeniedCertificateEndsAtEveryReplica(t *testing.T) {
 	const bound = 2 * time.Second
 	a, b := replicas(t, storetest.PostgresURL(t))
-	n := a.NewNode(t, resource.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
+	n := a.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
 	n.LetIn(t, "a-1", "alice")
-	servertest.Must[resource.TerminalTicket](t, b, http.MethodPost, "/terminals", resource.TerminalStart{Node: "h1", Reason: "a look", Columns: 80, Rows: 24})
+	servertest.Must[api.TerminalTicket](t, b, http.MethodPost, "/terminals", api.TerminalStart{Node: "h1", Reason: "a look", Columns: 80, Rows: 24})
 	stolen := n.At(t, b)
 	session, _ := stolen.OpenTerminal(t)
-	serial := servertest.Must[resource.NodeCertificateList](t, a, http.MethodGet, "/nodes/h1/certificates", nil).Items[0].Serial
+	serial := servertest.Must[api.NodeCertificateList](t, a, http.MethodGet, "/nodes/h1/certificates", nil).Items[0].Serial
 	if code := n.TryRenew(t); code != "" {
 		t.Fatalf("the node cannot renew: %s", code)
 	}
@@ -49,7 +49,7 @@ func TestADeniedCertificateEndsAtEveryReplica(t *testing.T) {
 		return strings.Contains(string(b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/metrics", nil).Body), "hostler_waiting_polls 1")
 	})
 
-	l := servertest.Must[resource.NodeCertificateList](t, a, http.MethodPost, "/nodes/h1/certificates/"+serial+"/deny", resource.ReasonBody{Reason: "stolen"})
+	l := servertest.Must[api.NodeCertificateList](t, a, http.MethodPost, "/nodes/h1/certificates/"+serial+"/deny", api.ReasonBody{Reason: "stolen"})
 	denied := servertest.Clock()
 	if l.Items[0].State != "denied" || l.Items[1].State != "valid" || !l.Items[1].Newest {
 		t.Fatalf("%+v", l)

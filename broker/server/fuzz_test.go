@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
@@ -17,7 +17,7 @@ import (
 // the API says of itself.
 func FuzzOperatorBodies(f *testing.F) {
 	b := servertest.Start(f)
-	b.NewNode(f, resource.NodeCreate{Hostname: "h1"}).Settle(f)
+	b.NewNode(f, api.NodeCreate{Hostname: "h1"}).Settle(f)
 	var described struct {
 		Paths map[string]map[string]struct {
 			RequestBody *json.RawMessage `json:"requestBody"`
@@ -27,7 +27,7 @@ func FuzzOperatorBodies(f *testing.F) {
 		f.Fatal(err)
 	}
 	var routes []string
-	names := strings.NewReplacer("{node}", "h1", "{action}", "drain", "{task}", "t-1", "{id}", "t-1", "{digest}", "sha256:00", "{name}", "ann", resource.Prefix, "")
+	names := strings.NewReplacer("{node}", "h1", "{action}", "drain", "{task}", "t-1", "{id}", "t-1", "{digest}", "sha256:00", "{name}", "ann", api.Prefix, "")
 	for path, methods := range described.Paths {
 		for method, op := range methods {
 			if op.RequestBody != nil {

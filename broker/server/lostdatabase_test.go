@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/store/storetest"
@@ -119,9 +119,9 @@ func TestALostDatabaseIsARefusalAndNoRestart(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
-	before := servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.heartbeat_check"})
-	waits := b.NewNode(t, resource.NodeCreate{Hostname: "h2"}).Settle(t)
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
+	before := servertest.Must[api.Task](t, b, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: "node.heartbeat_check"})
+	waits := b.NewNode(t, api.NodeCreate{Hostname: "h2"}).Settle(t)
 	answered := make(chan string, 1)
 	go func() {
 		status, code, err := waits.Try(http.MethodGet, "/tasks/wait?lanes=exclusive,concurrent")
@@ -143,7 +143,7 @@ func TestALostDatabaseIsARefusalAndNoRestart(t *testing.T) {
 				t.Errorf("%s: %s", path, a.Body)
 			}
 		}
-		a := b.Ask(t, b.Token, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.heartbeat_check"})
+		a := b.Ask(t, b.Token, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: "node.heartbeat_check"})
 		if a.Status != http.StatusServiceUnavailable || a.Code() != "store_unavailable" {
 			t.Errorf("a new task: %d %s", a.Status, a.Body)
 		}
@@ -175,7 +175,7 @@ func TestALostDatabaseIsARefusalAndNoRestart(t *testing.T) {
 	if d, _ := n.Next(t); d.TaskID != before.ID {
 		t.Errorf("the node got task %s", d.TaskID)
 	}
-	servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h2/tasks", resource.TaskCreate{Type: "node.heartbeat_check"})
+	servertest.Must[api.Task](t, b, http.MethodPost, "/nodes/h2/tasks", api.TaskCreate{Type: "node.heartbeat_check"})
 	if got := <-answered; got != "200 , <nil>" {
 		t.Errorf("the poll that waited all the time was answered %s", got)
 	}

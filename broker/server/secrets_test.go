@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/secrets/secretstest"
 	"github.com/hostler/hostler/broker/server"
@@ -57,8 +57,8 @@ func TestABrokerWithAVaultHoldsNoSecretItself(t *testing.T) {
 	}
 	var log logged
 	b := servertest.Start(t, func(s *server.Config) { s.Vault, s.Log = &c, log.logger() })
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
-	token := resource.NodeCredentials{Reason: "first", MAASMachineToken: taskcatalog.MAASMachineToken{
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
+	token := api.NodeCredentials{Reason: "first", MAASMachineToken: taskcatalog.MAASMachineToken{
 		Endpoint: "http://10.0.0.2:5248/MAAS/metadata/status/abc", ConsumerKey: "planted-a", TokenKey: "planted-b", TokenSecret: "planted-c",
 	}}
 	path := "/nodes/" + n.NodeID + "/credentials"
@@ -133,6 +133,6 @@ func TestABrokerStartsWhileItsVaultIsSealed(t *testing.T) {
 	b := servertest.Start(t, func(s *server.Config) {
 		s.Vault, s.Log = &secrets.VaultConfig{Address: vault.URL, Mount: secretstest.Mount, TokenFile: token}, log.logger()
 	})
-	b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
+	b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
 	servertest.Eventually(t, "the log to say that Vault is sealed", func() bool { return strings.Contains(log.String(), "it is sealed (unseal it)") })
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/store"
@@ -62,7 +62,7 @@ func TestASecondStartFindsWhatTheFirstMade(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "data")
 	in := func(c *server.Config) { c.DataDir = dir }
 	b := servertest.Start(t, in)
-	servertest.Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1"})
+	servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "h1"})
 	token, pin := b.Token, b.RootSHA256()
 	for _, name := range []string{"admin.token", "client.yaml", "hostler.db"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != 0o600 {
@@ -79,7 +79,7 @@ func TestASecondStartFindsWhatTheFirstMade(t *testing.T) {
 	if again.Token != token || again.RootSHA256() != pin {
 		t.Error("the token or the root is another one")
 	}
-	if nodes := servertest.Must[resource.NodeList](t, again, http.MethodGet, "/nodes", nil); len(nodes.Items) != 1 {
+	if nodes := servertest.Must[api.NodeList](t, again, http.MethodGet, "/nodes", nil); len(nodes.Items) != 1 {
 		t.Errorf("%d nodes are there, want 1", len(nodes.Items))
 	}
 }
@@ -198,7 +198,7 @@ func TestACrashBeforeTheAdminTokenCountedIsMended(t *testing.T) {
 	if b.Token != secret {
 		t.Fatal("the file was written over")
 	}
-	if got := servertest.Must[resource.Token](t, b, http.MethodGet, "/whoami", nil); got.Name != "admin" {
+	if got := servertest.Must[api.Token](t, b, http.MethodGet, "/whoami", nil); got.Name != "admin" {
 		t.Errorf("it is %+v", got)
 	}
 }
@@ -246,7 +246,7 @@ func TestTheListenersSpeakNothingButTLS13(t *testing.T) {
 
 func TestProbesAndMetricsNeedNoTokenAndNameNoNode(t *testing.T) {
 	b := servertest.Start(t)
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "secret-host"}).Settle(t)
+	n := b.NewNode(t, api.NodeCreate{Hostname: "secret-host"}).Settle(t)
 	for path, want := range map[string]string{"/healthz": "ok\n", "/readyz": "ready\n"} {
 		if a := b.Ask(t, "", http.MethodGet, b.OperatorURL()+path, nil); a.Status != http.StatusOK || string(a.Body) != want {
 			t.Errorf("%s answers %d %q", path, a.Status, a.Body)
@@ -270,8 +270,8 @@ func TestProbesAndMetricsNeedNoTokenAndNameNoNode(t *testing.T) {
 
 func TestStoppingAnswersTheRequestsThatWait(t *testing.T) {
 	b := servertest.Start(t)
-	b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
-	task := servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.heartbeat_check"})
+	b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
+	task := servertest.Must[api.Task](t, b, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: "node.heartbeat_check"})
 	answer := make(chan servertest.Answer, 1)
 	waiting := make(chan struct{})
 	go func() {
@@ -329,16 +329,16 @@ func TestReplicasShareADatabaseAndKeys(t *testing.T) {
 	url := storetest.PostgresURL(t)
 	refused(t, server.Config{DataDir: t.TempDir(), Database: url}, "keys_missing")
 	a, b := replicas(t, url)
-	servertest.Must[resource.NodeBootstrap](t, a, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "h1"})
-	if nodes := servertest.Must[resource.NodeList](t, b, http.MethodGet, "/nodes", nil); len(nodes.Items) != 1 {
+	servertest.Must[api.NodeBootstrap](t, a, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "h1"})
+	if nodes := servertest.Must[api.NodeList](t, b, http.MethodGet, "/nodes", nil); len(nodes.Items) != 1 {
 		t.Errorf("the other replica sees %d nodes", len(nodes.Items))
 	}
 	// A token revoked at one is refused at the other with its next request.
-	secret := a.NewToken(t, resource.TokenCreate{Name: "eve", Role: "viewer"})
+	secret := a.NewToken(t, api.TokenCreate{Name: "eve", Role: "viewer"})
 	if got := b.Ask(t, secret, http.MethodGet, "/whoami", nil); got.Status != http.StatusOK {
 		t.Errorf("the other replica answers %d", got.Status)
 	}
-	servertest.Must[resource.Token](t, a, http.MethodPost, "/tokens/eve/revoke", resource.ReasonBody{})
+	servertest.Must[api.Token](t, a, http.MethodPost, "/tokens/eve/revoke", api.ReasonBody{})
 	if got := b.Ask(t, secret, http.MethodGet, "/whoami", nil); got.Code() != "token_revoked" {
 		t.Errorf("the other replica answers %d %s", got.Status, got.Body)
 	}
@@ -368,7 +368,7 @@ func TestARunningBrokerTellsOfStrangersAndKeepsItsHeads(t *testing.T) {
 	}
 	b.Advance(store.StrangersEvery)
 	servertest.Eventually(t, "the summary", func() bool {
-		rows := servertest.Must[resource.AuditList](t, b, http.MethodGet, "/audit?action=request.refused", nil).Items
+		rows := servertest.Must[api.AuditList](t, b, http.MethodGet, "/audit?action=request.refused", nil).Items
 		return len(rows) == 2 && strings.HasPrefix(rows[0].Reason, "3 refusals of malformed between ")
 	})
 	servertest.Eventually(t, "a head in a file", func() bool {

@@ -11,7 +11,7 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
@@ -43,8 +43,8 @@ func TestATraceRunsFromTheRequestToTheStepOnTheNode(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", sink.URL)
 
 	b := servertest.Start(t)
-	n := b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
-	servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.drain"})
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
+	servertest.Must[api.Task](t, b, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: "node.drain"})
 	d, task := n.Next(t)
 	for i, name := range []string{"signal", "signal", "kill"} {
 		n.Progress(t, d, wire.ProgressRequest{CurrentStepIndex: i / 2, TotalSteps: 2, CurrentStepName: name, StepStatus: "running", StepStartedAt: b.Now()})

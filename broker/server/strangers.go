@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/strangers"
 )
 
@@ -46,5 +46,5 @@ func newRooms() rooms {
 
 // showsToken says that the guard will look at a token of the request.
 func showsToken(r *http.Request) bool {
-	return r.Header.Get("Authorization") != "" && strings.HasPrefix(r.URL.Path, resource.Prefix+"/")
+	return r.Header.Get("Authorization") != "" && strings.HasPrefix(r.URL.Path, api.Prefix+"/")
 }

@@ -19,7 +19,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/pki"
@@ -247,7 +247,7 @@ func TestIdleConnectionsOfStrangersAreBounded(t *testing.T) {
 // one that comes gets in.
 func TestANodeBesideStrangersOfItsAddressIsNotShutOut(t *testing.T) {
 	b := servertest.Start(t)
-	node := b.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
+	node := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
 	sent := new(atomic.Int64)
 	var held []*stranger
 	for range 300 {
@@ -258,7 +258,7 @@ func TestANodeBesideStrangersOfItsAddressIsNotShutOut(t *testing.T) {
 	if len(held) < 256 {
 		t.Fatalf("only %d strangers are there", len(held))
 	}
-	servertest.Must[resource.Task](t, b, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: "node.heartbeat_check"})
+	servertest.Must[api.Task](t, b, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: "node.heartbeat_check"})
 	if d, _ := node.Next(t); d.TaskID == "" {
 		t.Error("the node that is there gets no task")
 	}

@@ -13,7 +13,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/store/storetest"
@@ -75,7 +75,7 @@ func writes(t *testing.T, b *servertest.Broker, can bool) {
 	if a := b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/healthz", nil); a.Status != http.StatusOK {
 		t.Errorf("its process is said to be ill: %d %s", a.Status, a.Body)
 	}
-	alerts := servertest.Must[resource.Status](t, b, http.MethodGet, "/status", nil).Alerts
+	alerts := servertest.Must[api.Status](t, b, http.MethodGet, "/status", nil).Alerts
 	if told := len(alerts) > 0 && alerts[0].Code == "store_not_written"; told == can {
 		t.Errorf("the status has %+v", alerts)
 	}

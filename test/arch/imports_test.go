@@ -84,7 +84,7 @@ var only = []struct {
 	{"github.com/godbus/dbus", []string{"agent/systemd"}},
 	{"github.com/danielgtaylor/huma", []string{"broker/adminapi"}},
 	{"github.com/cloudevents/sdk-go", []string{"broker/outbox"}},
-	{"github.com/coder/websocket", []string{"broker/adminapi", "broker/cmd/hostler/client"}},
+	{"github.com/coder/websocket", []string{"broker/adminapi", "broker/api/client"}},
 	{"github.com/quic-go/quic-go", []string{"agent/terminal", "broker/relay"}},
 	{"oras.land/oras-go", []string{"agent/selfupdate", "broker/cmd/hostler/artifact"}},
 	{"github.com/spf13/cobra", []string{"agent/cmd/hostler-agent", "broker/cmd"}},
@@ -165,6 +165,21 @@ func TestTheStoreImportsNoFeature(t *testing.T) {
 		for _, imp := range p.Imports {
 			if to := ours(imp); within(to, "broker") && to != "broker" && to != "broker/chain" && to != "broker/recording" {
 				t.Errorf("broker/store imports %s", to)
+			}
+		}
+	}
+}
+
+// A stranger's program, and a page in a browser, import the shapes of the API and nothing
+// of the broker.
+func TestTheAPIsShapesImportNothingOfTheBroker(t *testing.T) {
+	for _, p := range load(t) {
+		if ours(p.ImportPath) != "broker/api" {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if to := ours(imp); within(to, "broker", "pki") {
+				t.Errorf("broker/api imports %s", to)
 			}
 		}
 	}

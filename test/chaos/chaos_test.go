@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/test/fleet"
 	"github.com/hostler/hostler/test/maassim"
 )
@@ -100,7 +100,7 @@ func (s *scene) settled(batch string, machines int) bool {
 		}
 	}
 	runs, err := s.api.Onboardings(s.t.Context(), client.OnboardingFilter{RunFilter: client.RunFilter{Batch: batch}})
-	return err == nil && len(runs.Items) == machines && !slices.ContainsFunc(runs.Items, func(o resource.Onboarding) bool { return !o.Ended && !strings.HasPrefix(o.Status, "failed") })
+	return err == nil && len(runs.Items) == machines && !slices.ContainsFunc(runs.Items, func(o api.Onboarding) bool { return !o.Ended && !strings.HasPrefix(o.Status, "failed") })
 }
 
 // judgeTasks holds what brokers say of tasks against what nodes and operators saw.
@@ -108,7 +108,7 @@ func (s *scene) judgeTasks() {
 	t := s.t
 	all, err := s.api.Tasks(t.Context(), client.TaskFilter{})
 	must(t, err)
-	said := map[string]resource.Task{}
+	said := map[string]api.Task{}
 	for _, k := range all {
 		said[k.ID] = k
 	}
@@ -181,7 +181,7 @@ func (s *scene) internals() (lines []string) {
 // whether the seals fit.
 func (s *scene) judgeAudit() {
 	t := s.t
-	var verified *resource.AuditVerification
+	var verified *api.AuditVerification
 	s.until("all rows are sealed", 2*time.Minute, func() bool {
 		var err error
 		verified, err = s.api.VerifyAudit(t.Context())
@@ -197,7 +197,7 @@ func (s *scene) judgeAudit() {
 	lines := bufio.NewScanner(&out)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		var e resource.AuditEntry
+		var e api.AuditEntry
 		if json.Unmarshal(lines.Bytes(), &e) == nil && e.Action != "" {
 			n++
 			rows[e.Action+" "+e.Subject]++

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/test/fleet"
 	"github.com/hostler/hostler/test/maassim"
@@ -59,9 +59,9 @@ func (s *scene) setUp(nodes int, script fleet.Script) (ids []string) {
 	s.fleet.Saw = s.seen.saw
 	var tokens []string
 	for n := range nodes {
-		var boot *resource.NodeBootstrap
+		var boot *api.NodeBootstrap
 		s.insist(s.t.Context(), "create a node", func() (err error) {
-			boot, err = s.api.CreateNode(s.t.Context(), resource.NodeCreate{Hostname: fmt.Sprintf("n%03d", n), Site: "dc2", Bootstrap: "command"})
+			boot, err = s.api.CreateNode(s.t.Context(), api.NodeCreate{Hostname: fmt.Sprintf("n%03d", n), Site: "dc2", Bootstrap: "command"})
 			return err
 		})
 		tokens, ids = append(tokens, boot.Token), append(ids, boot.Node.ID)
@@ -95,9 +95,9 @@ func (s *scene) operate(ctx context.Context, nodes []string) {
 		work.Go(func() {
 			for n := 0; after(ctx, 100*time.Millisecond+rand.N(200*time.Millisecond)); n++ {
 				node := nodes[rand.N(len(nodes))]
-				var k *resource.Task
+				var k *api.Task
 				err := s.insist(s.lives, "enqueue", func() (err error) {
-					k, err = s.api.Enqueue(s.lives, node, resource.TaskCreate{Type: "node.heartbeat_check", IdempotencyKey: fmt.Sprintf("operator-%d-%d", who, n)})
+					k, err = s.api.Enqueue(s.lives, node, api.TaskCreate{Type: "node.heartbeat_check", IdempotencyKey: fmt.Sprintf("operator-%d-%d", who, n)})
 					return err
 				})
 				s.seen.mu.Lock()
@@ -119,12 +119,12 @@ var enrolToken = regexp.MustCompile(`hsn_[A-Za-z0-9_-]{43}`)
 // deployed, until ctx ends.
 func (s *scene) onboard(ctx context.Context, machines int) (batch string) {
 	s.t.Helper()
-	order := resource.OnboardingBatch{SiteID: "dc1", SKUID: "h100.8gpu", Reason: "chaos"}
+	order := api.OnboardingBatch{SiteID: "dc1", SKUID: "h100.8gpu", Reason: "chaos"}
 	for n := range machines {
 		h := maassim.Box(n + 1)
 		h.BMC.User, h.BMC.Password = "root", "a-bmc"
 		s.region.PlugIn(h)
-		order.Nodes = append(order.Nodes, resource.OnboardingMachine{Hostname: fmt.Sprintf("c%03d", n), IPMIIP: h.BMC.Address})
+		order.Nodes = append(order.Nodes, api.OnboardingMachine{Hostname: fmt.Sprintf("c%03d", n), IPMIIP: h.BMC.Address})
 	}
 	begun, err := s.api.StartOnboardingBatch(s.t.Context(), order)
 	must(s.t, err)

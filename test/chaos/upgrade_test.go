@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/test/fleet"
 )
 

@@ -26,8 +26,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/clientfile"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
 	"github.com/hostler/hostler/broker/secrets/secretstest"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/test/fleet"

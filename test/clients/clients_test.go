@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/clientfile"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
@@ -26,8 +26,8 @@ type workshop struct {
 func openWorkshop(t *testing.T, folder string) workshop {
 	t.Helper()
 	b := servertest.Start(t)
-	b.NewNode(t, resource.NodeCreate{Hostname: "h1"})
-	servertest.Must[resource.Site](t, b, http.MethodPost, "/maas-sites", `{"name":"dc1","region_code":"eu-1","api_base_url":"http://127.0.0.1:5240/MAAS/","pxe_iface":"ens19","pxe_vlan_vid":46,"node_pxe_iface":"eno8303"}`)
+	b.NewNode(t, api.NodeCreate{Hostname: "h1"})
+	servertest.Must[api.Site](t, b, http.MethodPost, "/maas-sites", `{"name":"dc1","region_code":"eu-1","api_base_url":"http://127.0.0.1:5240/MAAS/","pxe_iface":"ens19","pxe_vlan_vid":46,"node_pxe_iface":"eno8303"}`)
 	w := workshop{dir: t.TempDir()}
 	if err := os.CopyFS(w.dir, os.DirFS(folder)); err != nil {
 		t.Fatal(err)

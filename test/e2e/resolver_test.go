@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -36,7 +36,7 @@ func (s *site) confirmed(version string) {
 	}
 }
 
-func (s *site) resolver() (r resource.NodeResolver) {
+func (s *site) resolver() (r api.NodeResolver) {
 	s.t.Helper()
 	s.json(&r, "resolver", "show", node)
 	return r
@@ -45,7 +45,7 @@ func (s *site) resolver() (r resource.NodeResolver) {
 // explains checks which rule wins for a step on the node, and what that runs.
 func (s *site) explains(step, rule, profile string) {
 	s.t.Helper()
-	var e resource.ResolverExplanation
+	var e api.ResolverExplanation
 	s.json(&e, "resolver", "explain", node, step)
 	if e.Rule != rule || e.Profile != profile || e.Code != "" || len(e.Rules) < 5 {
 		s.t.Errorf("%s resolves by rule %s to %s (%s); want %s, %s: %+v", step, e.Rule, e.Profile, e.Code, rule, profile, e.Rules)
@@ -111,7 +111,7 @@ func profilesOfABareNode(s *site) {
 	var stopped string
 	err := s.Wait(s.ctx, "the wave to stop", func() error {
 		var list struct {
-			Wants []resource.ResolverWant `json:"wants"`
+			Wants []api.ResolverWant `json:"wants"`
 		}
 		s.json(&list, "resolver", "list")
 		if stopped = list.Wants[0].StopReason; stopped == "" {

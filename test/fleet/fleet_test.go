@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog/wire"
@@ -46,7 +46,7 @@ func newHall(t testing.TB, nodes int, s Script, change ...func(*server.Config)) 
 	})
 	var tokens []string
 	for i := range nodes {
-		boot := servertest.Must[resource.NodeBootstrap](t, h.Broker, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: fmt.Sprintf("sim-%05d", i), Bootstrap: "command"})
+		boot := servertest.Must[api.NodeBootstrap](t, h.Broker, http.MethodPost, "/nodes", api.NodeCreate{Hostname: fmt.Sprintf("sim-%05d", i), Bootstrap: "command"})
 		tokens, h.nodes = append(tokens, boot.Token), append(h.nodes, boot.Node.ID)
 	}
 	if err := h.Join(tokens); err != nil {
@@ -64,9 +64,9 @@ func (h *hall) until(what string, ok func(Counts) bool) {
 	}
 }
 
-func (h *hall) heartbeat(node string) resource.Task {
+func (h *hall) heartbeat(node string) api.Task {
 	h.t.Helper()
-	return servertest.Must[resource.Task](h.t, h.Broker, http.MethodPost, "/nodes/"+node+"/tasks", resource.TaskCreate{Type: "node.heartbeat_check"})
+	return servertest.Must[api.Task](h.t, h.Broker, http.MethodPost, "/nodes/"+node+"/tasks", api.TaskCreate{Type: "node.heartbeat_check"})
 }
 
 // end polls the broker until each task is as is says, for half a minute.
@@ -76,7 +76,7 @@ func (h *hall) end(tasks map[string]Act, is map[Act]string) {
 	defer tick.Stop()
 	for deadline := time.Now().Add(30 * time.Second); ; <-tick.C {
 		left := ""
-		for _, k := range servertest.Must[resource.TaskList](h.t, h.Broker, http.MethodGet, "/tasks?limit=200", nil).Items {
+		for _, k := range servertest.Must[api.TaskList](h.t, h.Broker, http.MethodGet, "/tasks?limit=200", nil).Items {
 			act, ours := tasks[k.ID]
 			if got := strings.TrimSpace(k.Status + " " + k.Code); ours && got != is[act] {
 				left = fmt.Sprintf("task %s is %s, want %s by %s", k.ID, got, is[act], act)
@@ -96,7 +96,7 @@ func TestAFleetEnrolsServesAndIsInService(t *testing.T) {
 	h := newHall(t, n, Script{})
 	h.until("all wait", func(c Counts) bool { return c.Enrolled == n && c.Waiting == n && c.Ended == n })
 	for _, id := range h.nodes {
-		if node := servertest.Must[resource.Node](t, h.Broker, http.MethodGet, "/nodes/"+id, nil); node.Status != "active" {
+		if node := servertest.Must[api.Node](t, h.Broker, http.MethodGet, "/nodes/"+id, nil); node.Status != "active" {
 			t.Fatalf("node %s is %s", id, node.Status)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	nodeside "github.com/hostler/hostler/agent/terminal"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/attach"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
 	"github.com/hostler/hostler/broker/escape"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog"
@@ -60,7 +60,7 @@ type path struct {
 func newPath(t testing.TB) *path {
 	t.Helper()
 	p := &path{broker: servertest.Start(t)}
-	p.node = p.broker.NewNode(t, resource.NodeCreate{Hostname: node}).Settle(t)
+	p.node = p.broker.NewNode(t, api.NodeCreate{Hostname: node}).Settle(t)
 	p.node.LetIn(t, "a-1", tenant)
 	p.client = client.New(client.Options{Broker: p.broker.OperatorURL(), Roots: p.broker.Roots, Token: p.broker.Token, Version: "test", Now: time.Now})
 	return p
@@ -71,7 +71,7 @@ func newPath(t testing.TB) *path {
 func (p *path) session(t testing.TB, screen *counter, command ...string) (status int) {
 	t.Helper()
 	ctx := t.Context()
-	k, err := p.client.OpenTerminal(ctx, resource.TerminalStart{Node: p.node.NodeID, Columns: 80, Rows: 24})
+	k, err := p.client.OpenTerminal(ctx, api.TerminalStart{Node: p.node.NodeID, Columns: 80, Rows: 24})
 	if err != nil {
 		t.Fatal(err)
 	}

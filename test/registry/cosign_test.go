@@ -19,7 +19,7 @@ import (
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/registry/remote"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/artifact"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/pki"
@@ -210,7 +210,7 @@ func TestWhatCosignSignedIsBelieved(t *testing.T) {
 			t.Errorf("cosign takes one key for another, %v", how)
 		}
 	}
-	list := servertest.Must[resource.AgentReleaseList](t, s.broker, http.MethodGet, "/agent-releases", nil)
+	list := servertest.Must[api.AgentReleaseList](t, s.broker, http.MethodGet, "/agent-releases", nil)
 	if len(list.Items) != 4 {
 		t.Errorf("%d releases are kept", len(list.Items))
 	}

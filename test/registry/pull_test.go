@@ -26,7 +26,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/auth"
 
 	"github.com/hostler/hostler/agent/selfupdate"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/pki"
@@ -87,7 +87,7 @@ func newSite(t *testing.T, keys ...crypto.PublicKey) *site {
 	for _, key := range append(keys, s.key.Public()) {
 		s.believe(key)
 	}
-	s.node = s.broker.NewNode(t, resource.NodeCreate{Hostname: "h1"}).Settle(t)
+	s.node = s.broker.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
 	return s
 }
 
@@ -117,7 +117,7 @@ func (s *site) believe(key crypto.PublicKey) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	servertest.Must[resource.Trust](s.t, s.broker, http.MethodPost, "/trust/release-keys", resource.ReleaseKeyPut{
+	servertest.Must[api.Trust](s.t, s.broker, http.MethodPost, "/trust/release-keys", api.ReleaseKeyPut{
 		PublicKey: string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})), Reason: "our CI",
 	})
 }
@@ -126,9 +126,9 @@ func (s *site) believe(key crypto.PublicKey) {
 // refusal.
 func (s *site) keep(reference string, r releasetest.Signed) string {
 	s.t.Helper()
-	p := resource.AgentReleasePublish{Digest: r.Digest, Channel: "stable", Reference: reference, PlainHTTP: true, Manifest: r.Manifest, Statement: r.Statement}
+	p := api.AgentReleasePublish{Digest: r.Digest, Channel: "stable", Reference: reference, PlainHTTP: true, Manifest: r.Manifest, Statement: r.Statement}
 	for _, sig := range r.Signatures {
-		p.Signatures = append(p.Signatures, resource.ReleaseSignature(sig))
+		p.Signatures = append(p.Signatures, api.ReleaseSignature(sig))
 	}
 	return s.broker.Ask(s.t, s.broker.Token, http.MethodPost, "/agent-releases", p).Code()
 }
@@ -152,13 +152,13 @@ func (s *site) open(repository string, c auth.Credential) *remote.Repository {
 // account keeps one of the registry's accounts, and returns the code of a refusal.
 func (s *site) account(at, user string) string {
 	s.t.Helper()
-	return s.broker.Ask(s.t, s.broker.Token, http.MethodPut, "/registry-credentials/"+at, resource.RegistryCredentialPut{Username: user, Password: planted, PlainHTTP: true, Reason: "agents"}).Code()
+	return s.broker.Ask(s.t, s.broker.Token, http.MethodPut, "/registry-credentials/"+at, api.RegistryCredentialPut{Username: user, Password: planted, PlainHTTP: true, Reason: "agents"}).Code()
 }
 
 // task is a fresh one of the node, delivered.
 func (s *site) task(typ, params string) (wire.Delivery, *taskcatalog.Task) {
 	s.t.Helper()
-	servertest.Must[resource.Task](s.t, s.broker, http.MethodPost, "/nodes/h1/tasks", resource.TaskCreate{Type: typ, Params: json.RawMessage(params)})
+	servertest.Must[api.Task](s.t, s.broker, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: typ, Params: json.RawMessage(params)})
 	for {
 		if d, task := s.node.Next(s.t); task.Type == typ {
 			return d, task
@@ -258,7 +258,7 @@ func TestANodePullsFromAPrivateRegistryWithATokenOfItsTask(t *testing.T) {
 	}
 	r := s.publish("fleet/agent", "1.2.3")
 	s.publish("fleet/other", "1.2.4")
-	other := s.broker.NewNode(t, resource.NodeCreate{Hostname: "h2"}).Settle(t)
+	other := s.broker.NewNode(t, api.NodeCreate{Hostname: "h2"}).Settle(t)
 
 	d, task, source := s.update("1.2.3")
 	if source.Credential != taskcatalog.CredentialOCIPull || strings.Contains(string(task.Params), planted) {
@@ -304,7 +304,7 @@ func TestANodePullsFromAPrivateRegistryWithATokenOfItsTask(t *testing.T) {
 	if _, code := s.node.Mint(t, d, "oci_pull"); code != "lease_lost" {
 		t.Errorf("for a task that has ended: %s", code)
 	}
-	rows := servertest.Must[resource.AuditList](t, s.broker, http.MethodGet, "/audit?action=credential.mint", nil)
+	rows := servertest.Must[api.AuditList](t, s.broker, http.MethodGet, "/audit?action=credential.mint", nil)
 	granted := 0
 	for _, e := range rows.Items {
 		if e.Code == "" {
@@ -319,7 +319,7 @@ func TestANodePullsFromAPrivateRegistryWithATokenOfItsTask(t *testing.T) {
 	}
 	s.nowhere(append(s.tokens.Made(), planted)...)
 
-	servertest.Must[resource.RegistryCredential](t, s.broker, http.MethodDelete, "/registry-credentials/"+s.hub.Addr+"?reason=over", nil)
+	servertest.Must[api.RegistryCredential](t, s.broker, http.MethodDelete, "/registry-credentials/"+s.hub.Addr+"?reason=over", nil)
 	if d, task, source := s.update("1.2.3"); source.Credential != "" {
 		t.Errorf("without an account the node is told %s", task.Params)
 	} else if _, code := s.node.Mint(t, d, "oci_pull"); code != "credential_refused" {
@@ -341,8 +341,8 @@ func TestWhatARegistryMayNotGiveIsNotGiven(t *testing.T) {
 		if got, code := s.node.Mint(t, d, "oci_pull"); code != want || got.Secret != "" {
 			t.Errorf("%s: %s, want %s", user, code, want)
 		}
-		rows := servertest.Must[resource.AuditList](t, s.broker, http.MethodGet, "/audit?limit=1000&actor=node:"+s.node.NodeID, nil)
-		if !slices.ContainsFunc(rows.Items, func(e resource.AuditEntry) bool { return e.Code == want }) {
+		rows := servertest.Must[api.AuditList](t, s.broker, http.MethodGet, "/audit?limit=1000&actor=node:"+s.node.NodeID, nil)
+		if !slices.ContainsFunc(rows.Items, func(e api.AuditEntry) bool { return e.Code == want }) {
 			t.Errorf("%s is not in the audit log", want)
 		}
 		s.end(d, task)
@@ -361,7 +361,7 @@ func TestWhatARegistryMayNotGiveIsNotGiven(t *testing.T) {
 	if code := s.account(s.hub.Addr, "nobody"); code != "registry_login_refused" {
 		t.Errorf("a wrong account: %s", code)
 	}
-	list := servertest.Must[resource.RegistryCredentialList](t, s.broker, http.MethodGet, "/registry-credentials", nil)
+	list := servertest.Must[api.RegistryCredentialList](t, s.broker, http.MethodGet, "/registry-credentials", nil)
 	if len(list.Items) != 1 || list.Items[0].Registry != s.hub.Addr || list.Items[0].Reason != "agents" || list.Items[0].SetBy != "admin" {
 		t.Errorf("kept are %+v", list.Items)
 	}
@@ -430,9 +430,9 @@ func TestARegistryIsKeptByOneName(t *testing.T) {
 	if code := s.account(name, "pull"); code != "" {
 		t.Fatal(code)
 	}
-	list := servertest.Must[resource.RegistryCredentialList](t, s.broker, http.MethodGet, "/registry-credentials", nil)
+	list := servertest.Must[api.RegistryCredentialList](t, s.broker, http.MethodGet, "/registry-credentials", nil)
 	if len(list.Items) != 1 || list.Items[0].Registry != strings.ToLower(name) || list.Items[0].Generation == "" {
 		t.Errorf("kept are %+v", list.Items)
 	}
-	servertest.Must[resource.RegistryCredential](t, s.broker, http.MethodDelete, "/registry-credentials/"+strings.ToUpper(name)+"?reason=over", nil)
+	servertest.Must[api.RegistryCredential](t, s.broker, http.MethodDelete, "/registry-credentials/"+strings.ToUpper(name)+"?reason=over", nil)
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/hostler/hostler/agent/inbox"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/agent/tasks"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
@@ -114,7 +114,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	r := &rig{t: t, broker: servertest.Start(t), dir: t.TempDir()}
-	boot := servertest.Must[resource.NodeBootstrap](t, r.broker, http.MethodPost, "/nodes", resource.NodeCreate{Hostname: "node-1", Bootstrap: "command"})
+	boot := servertest.Must[api.NodeBootstrap](t, r.broker, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "node-1", Bootstrap: "command"})
 	r.nodeID = boot.Node.ID
 	for name, text := range map[string]string{
 		"root/proc/sys/kernel/random/boot_id": "5d2f6f3e-0000-4000-8000-000000000001\n",
@@ -160,23 +160,23 @@ func (r *rig) kill() {
 	}
 }
 
-func (r *rig) node() resource.Node {
+func (r *rig) node() api.Node {
 	r.t.Helper()
-	return servertest.Must[resource.Node](r.t, r.broker, http.MethodGet, "/nodes/"+r.nodeID, nil)
+	return servertest.Must[api.Node](r.t, r.broker, http.MethodGet, "/nodes/"+r.nodeID, nil)
 }
 
-func (r *rig) enqueue(typ string) resource.Task {
+func (r *rig) enqueue(typ string) api.Task {
 	r.t.Helper()
-	return servertest.Must[resource.Task](r.t, r.broker, http.MethodPost, "/nodes/"+r.nodeID+"/tasks", resource.TaskCreate{Type: typ, Params: json.RawMessage(`{}`)})
+	return servertest.Must[api.Task](r.t, r.broker, http.MethodPost, "/nodes/"+r.nodeID+"/tasks", api.TaskCreate{Type: typ, Params: json.RawMessage(`{}`)})
 }
 
 // ends waits for a task: a lease that a crash has left takes a minute to run out.
-func (r *rig) ends(id string) resource.Task {
+func (r *rig) ends(id string) api.Task {
 	r.t.Helper()
-	var k resource.Task
+	var k api.Task
 	for range 10 {
 		for deadline := time.Now().Add(9 * time.Second); time.Now().Before(deadline); {
-			if k = servertest.Must[resource.Task](r.t, r.broker, http.MethodGet, "/tasks/"+id+"?wait=5", nil); k.Ended {
+			if k = servertest.Must[api.Task](r.t, r.broker, http.MethodGet, "/tasks/"+id+"?wait=5", nil); k.Ended {
 				return k
 			}
 		}

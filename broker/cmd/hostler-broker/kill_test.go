@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/test/maassim"
 )
@@ -96,7 +96,7 @@ func (g *gallows) strike(r *http.Request, when string) {
 	if g.run == "" || r.Context().Err() != nil {
 		return
 	}
-	var o resource.Onboarding
+	var o api.Onboarding
 	if err := g.p.peek("/onboardings/"+g.run, &o); err != nil {
 		panic(http.ErrAbortHandler) // of a broker that is gone
 	}
@@ -119,7 +119,7 @@ func (g *gallows) strike(r *http.Request, when string) {
 // freeze keeps the run from its next stage while the one that makes a call goes on.
 func (g *gallows) freeze(stage string) {
 	if g.inStage == "" {
-		g.p.mustPost("/freeze", resource.FreezePut{Site: "dc1", Reason: "between two stages"})
+		g.p.mustPost("/freeze", api.FreezePut{Site: "dc1", Reason: "between two stages"})
 		g.inStage = stage
 	}
 }
@@ -142,7 +142,7 @@ func (g *gallows) rest(run string) (at string) {
 		g.p.kill()
 		g.p.boot()
 	}
-	g.p.mustPost("/unfreeze", resource.FreezePut{Site: "dc1", Reason: "go on"})
+	g.p.mustPost("/unfreeze", api.FreezePut{Site: "dc1", Reason: "go on"})
 	g.p.Advance(61 * time.Second) // runs go on spread
 	g.inStage = ""
 	return at
@@ -172,11 +172,11 @@ func (g *gallows) onboard(n int) (killed int) {
 	p, t := g.p, g.p.t
 	t.Helper()
 	m := p.box(n)
-	begun := servertest.Must[resource.Onboarding](t, p.Broker, http.MethodPost, "/onboardings", resource.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: m})
+	begun := servertest.Must[api.Onboarding](t, p.Broker, http.MethodPost, "/onboardings", api.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: m})
 	g.mu.Lock()
 	g.run, g.here = begun.OnboardingID, map[string]int{}
 	g.mu.Unlock()
-	var o resource.OnboardingDetail
+	var o api.OnboardingDetail
 	var deaths []string
 	enrolled := false
 	for late := time.Now().Add(3 * time.Minute); !o.Ended; <-time.After(5 * time.Millisecond) {
@@ -222,7 +222,7 @@ func (g *gallows) onboard(n int) (killed int) {
 }
 
 // judge holds a run that has ended to what must be so, wherever it was killed.
-func (g *gallows) judge(n int, hostname string, o resource.OnboardingDetail, deaths []string) {
+func (g *gallows) judge(n int, hostname string, o api.OnboardingDetail, deaths []string) {
 	p, t := g.p, g.p.t
 	t.Helper()
 	bad := func(format string, args ...any) {
@@ -236,8 +236,8 @@ func (g *gallows) judge(n int, hostname string, o resource.OnboardingDetail, dea
 	if all := p.region.Machines(); len(all) != n {
 		bad("MAAS has %d machines", len(all))
 	}
-	nodes := servertest.Must[resource.NodeList](t, p.Broker, http.MethodGet, "/nodes", nil)
-	if i := slices.IndexFunc(nodes.Items, func(one resource.Node) bool { return one.Hostname == hostname }); len(nodes.Items) != n || i < 0 || nodes.Items[i].Status != "active" {
+	nodes := servertest.Must[api.NodeList](t, p.Broker, http.MethodGet, "/nodes", nil)
+	if i := slices.IndexFunc(nodes.Items, func(one api.Node) bool { return one.Hostname == hostname }); len(nodes.Items) != n || i < 0 || nodes.Items[i].Status != "active" {
 		bad("the nodes are %+v", nodes.Items)
 	}
 	// Each stage of the main line was begun once, and ended once, one after the other.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/pki"
@@ -68,7 +68,7 @@ type leaver struct {
 }
 
 type leavingMachine struct {
-	resource.OnboardingMachine
+	api.OnboardingMachine
 	system string // MAAS's id
 	facts  *taskcatalog.Facts
 	node   *servertest.Node // of the system that runs
@@ -79,9 +79,9 @@ func (l *leaver) comes(n int) (look func() standing) {
 	l.t.Helper()
 	m := &leavingMachine{OnboardingMachine: l.box(n), facts: factsOf(maassim.Box(n))}
 	l.machines = append(l.machines, m)
-	begun := servertest.Must[resource.Onboarding](l.t, l.Broker, http.MethodPost, "/onboardings", resource.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: m.OnboardingMachine})
+	begun := servertest.Must[api.Onboarding](l.t, l.Broker, http.MethodPost, "/onboardings", api.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: m.OnboardingMachine})
 	return func() standing {
-		o := servertest.Must[resource.OnboardingDetail](l.t, l.Broker, http.MethodGet, "/onboardings/"+begun.OnboardingID, nil)
+		o := servertest.Must[api.OnboardingDetail](l.t, l.Broker, http.MethodGet, "/onboardings/"+begun.OnboardingID, nil)
 		if o.CurrentStage == "wait_for_agent_enrollment" && m.node == nil {
 			m.system = *o.MAASSystemID
 			l.boots(m)
@@ -103,9 +103,9 @@ func (l *leaver) boots(m *leavingMachine) {
 func (l *leaver) turnedOver(m *leavingMachine) (look func() standing) {
 	l.t.Helper()
 	former := m.node
-	d := servertest.Must[resource.Decommission](l.t, l.Broker, http.MethodPost, "/nodes/"+m.Hostname+"/decommission", resource.DecommissionStart{Mode: "reimage", Erase: "secure", ForceRelease: true, Reason: "the tenant left"})
+	d := servertest.Must[api.Decommission](l.t, l.Broker, http.MethodPost, "/nodes/"+m.Hostname+"/decommission", api.DecommissionStart{Mode: "reimage", Erase: "secure", ForceRelease: true, Reason: "the tenant left"})
 	return func() standing {
-		now := servertest.Must[resource.DecommissionDetail](l.t, l.Broker, http.MethodGet, "/decommissions/"+d.DecommissionID, nil)
+		now := servertest.Must[api.DecommissionDetail](l.t, l.Broker, http.MethodGet, "/decommissions/"+d.DecommissionID, nil)
 		switch {
 		case strings.HasSuffix(now.Waiting, "is queued"):
 			l.works(m)

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog"
@@ -69,7 +69,7 @@ func TestNoSecretOfASiteIsAnywhere(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		m := p.box(n)
 		s.hostnames = append(s.hostnames, m.Hostname)
-		o := servertest.Must[resource.Onboarding](t, p.Broker, http.MethodPost, "/onboardings", resource.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: m})
+		o := servertest.Must[api.Onboarding](t, p.Broker, http.MethodPost, "/onboardings", api.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: m})
 		s.runs = append(s.runs, o.OnboardingID)
 	}
 	p.region.Inject(
@@ -78,7 +78,7 @@ func TestNoSecretOfASiteIsAnywhere(t *testing.T) {
 	)
 	echoes.Store(4)
 	revoked := false
-	s.until("their ends", func(all []resource.OnboardingDetail) bool {
+	s.until("their ends", func(all []api.OnboardingDetail) bool {
 		switch held := strings.Contains(all[0].Waiting+all[2].Waiting, "unreachable"); {
 		case !revoked && all[0].CurrentStage == "wait_for_hardware_sync_healthy":
 			p.region.RevokeKeys("admin")
@@ -96,7 +96,7 @@ func TestNoSecretOfASiteIsAnywhere(t *testing.T) {
 			t.Errorf("%s is %s at %s: %s %s, %d deployments", o.Hostname, o.Status, o.CurrentStage, o.ErrorCode, o.ErrorMessage, o.Deploys)
 		}
 	}
-	s.send(http.MethodPut, "/nodes/"+*all[0].NodeID+"/credentials", resource.NodeCredentials{Reason: "test", MAASMachineToken: taskcatalog.MAASMachineToken{
+	s.send(http.MethodPut, "/nodes/"+*all[0].NodeID+"/credentials", api.NodeCredentials{Reason: "test", MAASMachineToken: taskcatalog.MAASMachineToken{
 		Endpoint: "http://10.0.0.2:5248/MAAS/metadata/status/abc", ConsumerKey: "planted-consumer", TokenKey: "planted-token-key", TokenSecret: "planted-token-secret",
 	}}, 200)
 	s.plant("a machine's token", "planted-token-secret")
@@ -198,16 +198,16 @@ func (s *search) look(where string, text []byte) {
 	s.looked, s.texts = append(s.looked, where), append(s.texts, text)
 }
 
-func (s *search) show() (all []resource.OnboardingDetail) {
+func (s *search) show() (all []api.OnboardingDetail) {
 	for _, id := range s.runs {
-		all = append(all, servertest.Must[resource.OnboardingDetail](s.p.t, s.p.Broker, http.MethodGet, "/onboardings/"+id, nil))
+		all = append(all, servertest.Must[api.OnboardingDetail](s.p.t, s.p.Broker, http.MethodGet, "/onboardings/"+id, nil))
 	}
 	return all
 }
 
 // until lets time pass and agents come until the runs are as they are waited for.
 // All that is shown of them on the way is looked at, too.
-func (s *search) until(what string, ok func([]resource.OnboardingDetail) bool) {
+func (s *search) until(what string, ok func([]api.OnboardingDetail) bool) {
 	p, up := s.p, map[string]bool{}
 	p.t.Helper()
 	for late := time.Now().Add(90 * time.Second); ; <-time.After(20 * time.Millisecond) {
@@ -241,21 +241,21 @@ func (s *search) until(what string, ok func([]resource.OnboardingDetail) bool) {
 func (s *search) walk() {
 	p, t := s.p, s.p.t
 	t.Helper()
-	var api struct {
+	var remote struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
 	}
-	if err := json.Unmarshal(p.Ask(t, p.Token, http.MethodGet, p.OperatorURL()+"/openapi.json", nil).Body, &api); err != nil {
+	if err := json.Unmarshal(p.Ask(t, p.Token, http.MethodGet, p.OperatorURL()+"/openapi.json", nil).Body, &remote); err != nil {
 		t.Fatal(err)
 	}
 	of := map[string][]string{"site": {"dc1"}, "profile": {"default"}, "sku": {"h100.8gpu"}, "onboarding": s.runs}
-	for _, n := range servertest.Must[resource.NodeList](t, p.Broker, http.MethodGet, "/nodes", nil).Items {
+	for _, n := range servertest.Must[api.NodeList](t, p.Broker, http.MethodGet, "/nodes", nil).Items {
 		of["node"] = append(of["node"], n.ID)
 	}
-	for _, k := range servertest.Must[resource.TaskList](t, p.Broker, http.MethodGet, "/tasks", nil).Items {
+	for _, k := range servertest.Must[api.TaskList](t, p.Broker, http.MethodGet, "/tasks", nil).Items {
 		of["task"] = append(of["task"], k.ID)
 	}
 	of["type"] = append(of["type"], taskcatalog.IDs()...)
-	turnover := servertest.Must[resource.Decommission](t, p.Broker, http.MethodPost, "/nodes/"+of["node"][0]+"/decommission", resource.DecommissionStart{Mode: "soft_reset", Reason: "test"})
+	turnover := servertest.Must[api.Decommission](t, p.Broker, http.MethodPost, "/nodes/"+of["node"][0]+"/decommission", api.DecommissionStart{Mode: "soft_reset", Reason: "test"})
 	of["decommission"] = []string{turnover.DecommissionID}
 	of["run"] = []string{"u-0123456789abcdef"}                                                                            // of an agent: there is none
 	of["rollout"] = []string{"u-0123456789abcdef"}                                                                        // nor a rollout
@@ -263,8 +263,8 @@ func (s *search) walk() {
 	of["certificate"], of["attestation"] = []string{turnover.DecommissionID + ".1"}, []string{"att-0123456789abcdef0123"} // there are none
 	query := map[string]string{"/events": "?follow=false&after=0", "/audit": "?limit=1000", "/nodes/{node}/resolver/explain": "?step=gpu.scrub.overwrite", "/terminal-policy": "?site=dc1"}
 	answered := 0
-	for path, methods := range api.Paths {
-		path = strings.TrimPrefix(path, resource.Prefix)
+	for path, methods := range remote.Paths {
+		path = strings.TrimPrefix(path, api.Prefix)
 		if methods["get"] == nil {
 			continue
 		}

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/pki"
@@ -215,7 +215,7 @@ func (p *process) kill() {
 
 // peek is a GET of a broker that may be gone.
 func (p *process) peek(path string, into any) error {
-	req, err := http.NewRequest(http.MethodGet, p.OperatorURL()+resource.Prefix+path, nil)
+	req, err := http.NewRequest(http.MethodGet, p.OperatorURL()+api.Prefix+path, nil)
 	if err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func (p *process) mustPost(path string, body any) {
 	raw, err := json.Marshal(body)
 	if err == nil {
 		var req *http.Request
-		if req, err = http.NewRequest(http.MethodPost, p.OperatorURL()+resource.Prefix+path, bytes.NewReader(raw)); err == nil {
+		if req, err = http.NewRequest(http.MethodPost, p.OperatorURL()+api.Prefix+path, bytes.NewReader(raw)); err == nil {
 			req.Header.Set("Authorization", "Bearer "+p.Token)
 			req.Header.Set("Content-Type", "application/json")
 			var res *http.Response
@@ -276,11 +276,11 @@ func (p *process) row(run string) (stage, owner string, due time.Time) {
 }
 
 // box puts the n-th machine into the rack.
-func (p *process) box(n int) resource.OnboardingMachine {
+func (p *process) box(n int) api.OnboardingMachine {
 	h := maassim.Box(n)
 	h.BMC.User, h.BMC.Password = p.bmc.User, p.bmc.Password
 	p.region.PlugIn(h)
-	return resource.OnboardingMachine{Hostname: fmt.Sprintf("c%03d", n), IPMIIP: h.BMC.Address}
+	return api.OnboardingMachine{Hostname: fmt.Sprintf("c%03d", n), IPMIIP: h.BMC.Address}
 }
 
 var enrolToken = regexp.MustCompile(`hsn_[A-Za-z0-9_-]{43}`)

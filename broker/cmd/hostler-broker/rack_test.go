@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/test/maassim"
 )
@@ -38,15 +38,15 @@ func TestFiveHundredOnboardingsAtOnce(t *testing.T) {
 		})
 	})
 	rest := p.memory("VmRSS:")
-	batch := resource.OnboardingBatch{SiteID: "dc1", SKUID: "h100.8gpu", Reason: "a new hall"}
+	batch := api.OnboardingBatch{SiteID: "dc1", SKUID: "h100.8gpu", Reason: "a new hall"}
 	for i := range n {
 		batch.Nodes = append(batch.Nodes, p.box(i+1))
 	}
 	begun := time.Now()
-	id := servertest.Must[resource.OnboardingBatchStarted](t, p.Broker, http.MethodPost, "/onboardings/batch", batch).BatchID
+	id := servertest.Must[api.OnboardingBatchStarted](t, p.Broker, http.MethodPost, "/onboardings/batch", batch).BatchID
 
 	p.bringUp(n, func() bool {
-		b := servertest.Must[resource.OnboardingList](t, p.Broker, http.MethodGet, "/onboardings?limit=1&batch_id="+id, nil).Batch
+		b := servertest.Must[api.OnboardingList](t, p.Broker, http.MethodGet, "/onboardings?limit=1&batch_id="+id, nil).Batch
 		if b.Counts["failed_retryable"]+b.Counts["failed_manual_intervention"] > 0 || !b.StoppedAt.IsZero() {
 			t.Fatalf("the batch is %+v", b)
 		}

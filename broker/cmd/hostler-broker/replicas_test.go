@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/secrets/secretstest"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/store/storetest"
@@ -93,7 +93,7 @@ func (d *duel) strike(r *http.Request, when string) {
 		return
 	}
 	who := d.caller(r.RemoteAddr)
-	var o resource.Onboarding
+	var o api.Onboarding
 	if who == nil || who.peek("/onboardings/"+d.run, &o) != nil {
 		panic(http.ErrAbortHandler) // of a broker that is gone
 	}
@@ -116,11 +116,11 @@ func (d *duel) onboard() (killed []string) {
 	a, t := d.both[0], d.p.t
 	t.Helper()
 	m := a.box(1)
-	begun := servertest.Must[resource.Onboarding](t, a.Broker, http.MethodPost, "/onboardings", resource.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: m})
+	begun := servertest.Must[api.Onboarding](t, a.Broker, http.MethodPost, "/onboardings", api.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: m})
 	d.mu.Lock()
 	d.run = begun.OnboardingID
 	d.mu.Unlock()
-	var o resource.OnboardingDetail
+	var o api.OnboardingDetail
 	var dead death
 	enrolled := false
 	for late := time.Now().Add(4 * time.Minute); !o.Ended || dead.process != nil; <-time.After(5 * time.Millisecond) {

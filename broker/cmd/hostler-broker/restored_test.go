@@ -13,7 +13,7 @@ import (
 
 	"filippo.io/age"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
@@ -75,7 +75,7 @@ func (y *yard) deploys(from, to int) (all []*machine) {
 	y.t.Helper()
 	for n := from; n <= to; n++ {
 		box := y.box(n)
-		o := servertest.Must[resource.Onboarding](y.t, y.Broker, http.MethodPost, "/onboardings", resource.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: box})
+		o := servertest.Must[api.Onboarding](y.t, y.Broker, http.MethodPost, "/onboardings", api.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: box})
 		all = append(all, &machine{run: o.OnboardingID, hostname: box.Hostname})
 	}
 	for _, m := range all {
@@ -90,9 +90,9 @@ func (y *yard) deploys(from, to int) (all []*machine) {
 	return all
 }
 
-func (y *yard) onboarding(id string) resource.OnboardingDetail {
+func (y *yard) onboarding(id string) api.OnboardingDetail {
 	y.t.Helper()
-	return servertest.Must[resource.OnboardingDetail](y.t, y.Broker, http.MethodGet, "/onboardings/"+id, nil)
+	return servertest.Must[api.OnboardingDetail](y.t, y.Broker, http.MethodGet, "/onboardings/"+id, nil)
 }
 
 // arrives is the agent of a machine that was deployed, at its first boot.
@@ -121,7 +121,7 @@ func (y *yard) comeUp(all ...*machine) {
 func (y *yard) begins(mode string, all []*machine) (runs []string) {
 	y.t.Helper()
 	for _, m := range all {
-		d := servertest.Must[resource.Decommission](y.t, y.Broker, http.MethodPost, "/nodes/"+m.hostname+"/decommission", resource.DecommissionStart{Mode: mode, Erase: "none", Reason: "a test"})
+		d := servertest.Must[api.Decommission](y.t, y.Broker, http.MethodPost, "/nodes/"+m.hostname+"/decommission", api.DecommissionStart{Mode: mode, Erase: "none", Reason: "a test"})
 		runs = append(runs, d.DecommissionID)
 	}
 	return runs
@@ -132,7 +132,7 @@ func (y *yard) turns(runs []string, stage string) {
 	y.t.Helper()
 	for _, id := range runs {
 		y.pass("a turnover", func() (bool, string) {
-			is := servertest.Must[resource.DecommissionDetail](y.t, y.Broker, http.MethodGet, "/decommissions/"+id, nil)
+			is := servertest.Must[api.DecommissionDetail](y.t, y.Broker, http.MethodGet, "/decommissions/"+id, nil)
 			return is.CurrentStage == stage || is.Ended, is.Mode + " is " + is.Status + " at " + is.CurrentStage + " " + is.ErrorCode + " " + is.ErrorMessage + " " + is.Waiting
 		})
 	}
@@ -181,7 +181,7 @@ func TestAnHourOldBackupDeploysNothingAndLetsNobodyBackIn(t *testing.T) {
 	all := y.deploys(1, 9)
 	reimaged, retired, stays, late := all[:5], all[5:7], all[7], all[8]
 	y.comeUp(all[:8]...)
-	operator := y.NewToken(t, resource.TokenCreate{Name: "mallory", Role: "operator", TTLSeconds: 86400})
+	operator := y.NewToken(t, api.TokenCreate{Name: "mallory", Role: "operator", TTLSeconds: 86400})
 	file := filepath.Join(y.dir, "backup.age")
 	said := y.command("backup", "--data-dir", y.data(), "--recipient", y.recipient, file)
 	if !strings.Contains(said, "root CA   "+y.RootSHA256()) || strings.Count(said, ": inside") != 5 {
@@ -203,7 +203,7 @@ func TestAnHourOldBackupDeploysNothingAndLetsNobodyBackIn(t *testing.T) {
 	}
 	var made []*servertest.Node
 	for i := range 10 {
-		made = append(made, y.NewNode(t, resource.NodeCreate{Hostname: fmt.Sprint("new-", i), Site: "dc1", Bootstrap: "command"}))
+		made = append(made, y.NewNode(t, api.NodeCreate{Hostname: fmt.Sprint("new-", i), Site: "dc1", Bootstrap: "command"}))
 	}
 	y.Advance(20 * time.Minute)
 	y.settle()
@@ -244,7 +244,7 @@ func TestAnHourOldBackupDeploysNothingAndLetsNobodyBackIn(t *testing.T) {
 	for _, m := range reimaged {
 		renews("the system before a reimage", m.Node, "restored_not_accepted")
 		renews("the system after a reimage", fresh[m], "")
-		n := servertest.Must[resource.Node](t, y.Broker, http.MethodGet, "/nodes/"+m.NodeID, nil)
+		n := servertest.Must[api.Node](t, y.Broker, http.MethodGet, "/nodes/"+m.NodeID, nil)
 		if n.Epoch != fresh[m].Epoch || n.Status != "quarantined" {
 			t.Errorf("a reimaged node is %s at epoch %d", n.Status, n.Epoch)
 		}
@@ -271,8 +271,8 @@ func TestAnHourOldBackupDeploysNothingAndLetsNobodyBackIn(t *testing.T) {
 		return strings.Contains(y.command("restore", "--data-dir", y.data(), "--list"), "task/t-lost")
 	})
 
-	drain := func() resource.Task {
-		return servertest.Must[resource.Task](t, y.Broker, http.MethodPost, "/nodes/"+stays.NodeID+"/tasks", resource.TaskCreate{Type: "node.drain"})
+	drain := func() api.Task {
+		return servertest.Must[api.Task](t, y.Broker, http.MethodPost, "/nodes/"+stays.NodeID+"/tasks", api.TaskCreate{Type: "node.drain"})
 	}
 	drain()
 	if d := stays.Offered(t); len(d) != 0 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
@@ -30,10 +30,10 @@ func TestAPostgreSQLThatWasDumpedAndRestoredIsHeld(t *testing.T) {
 			t.Fatalf("%s: %v: %s", name, err, out)
 		}
 	}
-	stays := p.NewNode(t, resource.NodeCreate{Hostname: "stays", Bootstrap: "command"}).Settle(t)
+	stays := p.NewNode(t, api.NodeCreate{Hostname: "stays", Bootstrap: "command"}).Settle(t)
 	dump := filepath.Join(p.dir, "hostler.dump")
 	tool("pg_dump", "--format=custom", "--file="+dump, url)
-	made := p.NewNode(t, resource.NodeCreate{Hostname: "made", Bootstrap: "command"})
+	made := p.NewNode(t, api.NodeCreate{Hostname: "made", Bootstrap: "command"})
 
 	refused := func(database, code string) {
 		t.Helper()

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
@@ -43,15 +43,15 @@ func BenchmarkTwoHundredTerminals(b *testing.B) {
 		var all []*typist
 		ready, operators := make([]*servertest.Node, nodes), make([]string, nodes)
 		for i := range ready {
-			operators[i] = p.NewToken(b, resource.TokenCreate{Name: fmt.Sprintf("op-%d", i), Role: "operator"})
-			ready[i] = p.NewNode(b, resource.NodeCreate{Hostname: fmt.Sprintf("gpu-%02d", i)}).Settle(b)
+			operators[i] = p.NewToken(b, api.TokenCreate{Name: fmt.Sprintf("op-%d", i), Role: "operator"})
+			ready[i] = p.NewNode(b, api.NodeCreate{Hostname: fmt.Sprintf("gpu-%02d", i)}).Settle(b)
 			ready[i].LetIn(b, "a-1", "alice")
 		}
 		var sides sync.WaitGroup
 		open := func() {
 			n, token := ready[len(all)%nodes], operators[len(all)%nodes]
-			a := p.Ask(b, token, http.MethodPost, "/terminals", resource.TerminalStart{Node: n.NodeID, Columns: 80, Rows: 24})
-			var k resource.TerminalTicket
+			a := p.Ask(b, token, http.MethodPost, "/terminals", api.TerminalStart{Node: n.NodeID, Columns: 80, Rows: 24})
+			var k api.TerminalTicket
 			if err := json.Unmarshal(a.Body, &k); err != nil || a.Status/100 != 2 {
 				b.Fatalf("no terminal is opened: %d %s (%v)", a.Status, a.Body, err)
 			}

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -15,7 +15,7 @@ func agentReleaseCommand(a *app) *cobra.Command {
 
 var releaseHeads = []string{"VERSION", "KIND", "CHANNEL", "ARCH", "DIGEST", "SIZE", "PUBLISHED", "BY", "STANDING", "WHERE"}
 
-func releaseRow(a *app, r resource.AgentRelease) []string {
+func releaseRow(a *app, r api.AgentRelease) []string {
 	where := r.Filename
 	if r.Kind == signedKind {
 		where = "broker"
@@ -31,7 +31,7 @@ func releaseRow(a *app, r resource.AgentRelease) []string {
 const signedKind = "signed"
 
 // standing is what keeps a release from nodes.
-func standing(r resource.AgentRelease) string {
+func standing(r api.AgentRelease) string {
 	switch {
 	case !r.RevokedAt.IsZero():
 		return "revoked: " + r.RevokedReason
@@ -41,7 +41,7 @@ func standing(r resource.AgentRelease) string {
 	return "ok"
 }
 
-func (a *app) showRelease(r *resource.AgentRelease) error {
+func (a *app) showRelease(r *api.AgentRelease) error {
 	return a.show(r, []string{r.Digest}, func(p *render.Page) { p.Table(releaseHeads, [][]string{releaseRow(a, *r)}) })
 }
 
@@ -50,11 +50,11 @@ func agentReleaseListCommand(a *app) *cobra.Command {
 		Use: "list", Short: "list packages and signed releases, newest first", Args: exactly(),
 		Example: "  hostler agent-release list\n  hostler agent-release list -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			list, err := api.AgentReleases(c.Context())
+			list, err := remote.AgentReleases(c.Context())
 			if err != nil {
 				return err
 			}
@@ -90,11 +90,11 @@ audit log has each change.`,
 			if err := needReason(reason); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			f, err := api.SetReleaseFloor(c.Context(), resource.AgentReleaseFloorPut{Version: args[0], Reason: reason})
+			f, err := remote.SetReleaseFloor(c.Context(), api.AgentReleaseFloorPut{Version: args[0], Reason: reason})
 			if err != nil {
 				return err
 			}
@@ -121,14 +121,14 @@ they are, and count as drift.`,
 			if err := needReason(reason); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			if err := a.confirm(c, "revoke agent release %s of %s for ever?", args[0], api.Broker()); err != nil {
+			if err := a.confirm(c, "revoke agent release %s of %s for ever?", args[0], remote.Broker()); err != nil {
 				return err
 			}
-			r, err := api.RevokeRelease(c.Context(), args[0], reason)
+			r, err := remote.RevokeRelease(c.Context(), args[0], reason)
 			if err != nil {
 				return err
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/artifact"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/broker/internal/regular"
@@ -76,7 +76,7 @@ func (a *app) publishPackage(c *cobra.Command, path string) error {
 	if m == nil {
 		return usage("cannot tell version and architecture from the name %q (it must be NAME_VERSION_ARCH.deb, with amd64 or arm64; or a directory that hostler agent-release pack made; or REGISTRY/REPOSITORY@sha256:…)", name)
 	}
-	r := resource.AgentRelease{Filename: name, Version: m[1], Arch: m[2]}
+	r := api.AgentRelease{Filename: name, Version: m[1], Arch: m[2]}
 	f, err := regular.Open(path)
 	if err != nil {
 		return broker.Errorf(broker.Invalid, "package_unreadable", "cannot read %s: %v", path, err)
@@ -86,14 +86,14 @@ func (a *app) publishPackage(c *cobra.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	api, err := a.connect()
+	remote, err := a.connect()
 	if err != nil {
 		return err
 	}
 	p := a.progress()
 	defer p.done()
 	body := &counted{r: f, total: r.Size, p: p, name: r.Filename}
-	done, err := api.PublishAgent(c.Context(), digest, r, body)
+	done, err := remote.PublishAgent(c.Context(), digest, r, body)
 	p.done()
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (a *app) publishPackage(c *cobra.Command, path string) error {
 
 // digestOf reads the whole file once, fills in its size, and leaves it at its
 // beginning.
-func digestOf(f *os.File, r *resource.AgentRelease) (string, error) {
+func digestOf(f *os.File, r *api.AgentRelease) (string, error) {
 	sum := sha256.New()
 	n, err := io.Copy(sum, f)
 	if err == nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/artifact"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
@@ -35,13 +35,13 @@ func (a *app) publishSigned(ctx context.Context, dir, channel, registry string, 
 	if _, err := m.ReadStatement(statement); err != nil {
 		return unfit(dir, err)
 	}
-	api, err := a.connect()
+	remote, err := a.connect()
 	if err != nil {
 		return err
 	}
 	p := a.progress()
 	defer p.done()
-	put := resource.AgentReleasePublish{
+	put := api.AgentReleasePublish{
 		Digest: l.Digest(), Channel: channel, Reference: registry, PlainHTTP: plainHTTP, Manifest: l.Manifest, Statement: statement,
 	}
 	var signatures []release.Signature
@@ -62,7 +62,7 @@ func (a *app) publishSigned(ctx context.Context, dir, channel, registry string, 
 		if err != nil {
 			return err
 		}
-		if _, err := api.UploadReleasePart(ctx, m.Layer.Digest, m.Layer.Size, &counted{r: bytes.NewReader(layer), total: m.Layer.Size, p: p, name: dir}); err != nil {
+		if _, err := remote.UploadReleasePart(ctx, m.Layer.Digest, m.Layer.Size, &counted{r: bytes.NewReader(layer), total: m.Layer.Size, p: p, name: dir}); err != nil {
 			return err
 		}
 	}
@@ -71,9 +71,9 @@ func (a *app) publishSigned(ctx context.Context, dir, channel, registry string, 
 		return unsigned(l, registry)
 	}
 	for _, s := range signatures {
-		put.Signatures = append(put.Signatures, resource.ReleaseSignature(s))
+		put.Signatures = append(put.Signatures, api.ReleaseSignature(s))
 	}
-	done, err := api.PublishRelease(ctx, put)
+	done, err := remote.PublishRelease(ctx, put)
 	p.done()
 	if err != nil {
 		return err
@@ -110,15 +110,15 @@ func (a *app) publishReference(ctx context.Context, reference, channel string, p
 		p.done()
 		return broker.Errorf(broker.Refused, "release_unsigned", "cannot publish %s: nobody has signed it (cosign sign --key FILE %s@%s; then publish again)", reference, r.Repository, r.Digest)
 	}
-	api, err := a.connect()
+	remote, err := a.connect()
 	if err != nil {
 		return err
 	}
-	put := resource.AgentReleasePublish{Digest: r.Digest, Channel: channel, Reference: r.Repository, PlainHTTP: plainHTTP, Manifest: r.Manifest, Statement: r.Statement}
+	put := api.AgentReleasePublish{Digest: r.Digest, Channel: channel, Reference: r.Repository, PlainHTTP: plainHTTP, Manifest: r.Manifest, Statement: r.Statement}
 	for _, s := range r.Signatures {
-		put.Signatures = append(put.Signatures, resource.ReleaseSignature(s))
+		put.Signatures = append(put.Signatures, api.ReleaseSignature(s))
 	}
-	done, err := api.PublishRelease(ctx, put)
+	done, err := remote.PublishRelease(ctx, put)
 	p.done()
 	if err != nil {
 		return err

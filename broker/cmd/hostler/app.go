@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/clientfile"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -39,9 +39,9 @@ func (a *app) connect() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	api, err := a.clientOf(file, token)
-	a.spoken = &spoken{api: api, path: path}
-	return api, err
+	remote, err := a.clientOf(file, token)
+	a.spoken = &spoken{api: remote, path: path}
+	return remote, err
 }
 
 func (a *app) clientOf(file *clientfile.File, token string) (*client.Client, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -68,11 +68,11 @@ func auditListCommand(a *app) *cobra.Command {
 			if err := a.span(&f, from, to); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			entries, err := api.Audit(c.Context(), f)
+			entries, err := remote.Audit(c.Context(), f)
 			if err != nil {
 				return err
 			}
@@ -100,11 +100,11 @@ func auditVerifyCommand(a *app) *cobra.Command {
 how many rows are not yet sealed. Exit status 1 if a seal is broken or missing.`,
 		Example: "  hostler audit verify",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			v, err := api.VerifyAudit(c.Context())
+			v, err := remote.VerifyAudit(c.Context())
 			if err != nil {
 				return err
 			}
@@ -137,11 +137,11 @@ func auditExportCommand(a *app) *cobra.Command {
 			if err := a.span(&f, from, to); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			return api.ExportAudit(c.Context(), f, a.out)
+			return remote.ExportAudit(c.Context(), f, a.out)
 		},
 	}
 	auditFlags(c, &f, &from, &to)

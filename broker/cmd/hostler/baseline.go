@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -26,10 +26,10 @@ func baselineShowCommand(a *app) *cobra.Command {
 	return onNodes(a, &cobra.Command{
 		Use: "show NODE", Short: "show the baseline in force",
 		Example: "  hostler node baseline show gpu-07\n  hostler node baseline show gpu-07 -o json > baseline.json",
-	}, func(c *cobra.Command, api *client.Client, nodes []resource.Node) error {
-		list, rows, digests := []resource.Baseline{}, [][]string{}, []string{}
-		err := a.each(nodes, func(n resource.Node) error {
-			b, err := api.Baseline(c.Context(), n.ID)
+	}, func(c *cobra.Command, remote *client.Client, nodes []api.Node) error {
+		list, rows, digests := []api.Baseline{}, [][]string{}, []string{}
+		err := a.each(nodes, func(n api.Node) error {
+			b, err := remote.Baseline(c.Context(), n.ID)
 			if err != nil {
 				return err
 			}
@@ -84,12 +84,12 @@ func sizeOf(raw json.RawMessage) int {
 	return len(object)
 }
 
-func baselineRow(a *app, n resource.Node, b *resource.Baseline) []string {
+func baselineRow(a *app, n api.Node, b *api.Baseline) []string {
 	_, total := baselineCounts(b.Baseline)
 	return []string{n.Hostname, render.Short(b.Digest), render.Ago(b.Baseline.TakenAt, a.now()), strconv.Itoa(total)}
 }
 
-func baselinePage(a *app, p *render.Page, n resource.Node, b resource.Baseline) {
+func baselinePage(a *app, p *render.Page, n api.Node, b api.Baseline) {
 	accepted := "by the broker, when the node came"
 	if b.AcceptedBy != "" {
 		accepted = "by " + b.AcceptedBy + ", " + moment(a, b.AcceptedAt) + ": " + taskcatalog.Clean(b.Reason, 200)
@@ -123,11 +123,11 @@ func baselineDiffCommand(a *app) *cobra.Command {
 	return onNodes(a, &cobra.Command{
 		Use: "diff NODE", Short: "compare the baseline in force with the one taken last",
 		Example: "  hostler node baseline retake gpu-07 --wait && hostler node baseline diff gpu-07",
-	}, func(c *cobra.Command, api *client.Client, nodes []resource.Node) error {
-		list, names := []resource.BaselineDiff{}, []string{}
+	}, func(c *cobra.Command, remote *client.Client, nodes []api.Node) error {
+		list, names := []api.BaselineDiff{}, []string{}
 		pages := []func(*render.Page){}
-		err := a.each(nodes, func(n resource.Node) error {
-			d, err := api.BaselineDiff(c.Context(), n.ID)
+		err := a.each(nodes, func(n api.Node) error {
+			d, err := remote.BaselineDiff(c.Context(), n.ID)
 			if err != nil {
 				return err
 			}
@@ -146,7 +146,7 @@ func baselineDiffCommand(a *app) *cobra.Command {
 	})
 }
 
-func diffPage(a *app, p *render.Page, n resource.Node, d *resource.BaselineDiff) {
+func diffPage(a *app, p *render.Page, n api.Node, d *api.BaselineDiff) {
 	p.Blank()
 	if d.Candidate == "" {
 		p.Fields("node", n.Hostname+" ("+n.ID+")", "in force", d.Digest, "taken last", "none (hostler node baseline retake "+n.Hostname+")")

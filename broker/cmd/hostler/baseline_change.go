@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -23,15 +23,15 @@ differences are shown first; --digest accepts that one and no other.`,
 	reasonFlag(c, &reason)
 	yesFlag(c)
 	c.Flags().StringVar(&digest, "digest", "", "accept only this one, as hostler node baseline diff named it")
-	return onNodes(a, c, func(c *cobra.Command, api *client.Client, nodes []resource.Node) error {
+	return onNodes(a, c, func(c *cobra.Command, remote *client.Client, nodes []api.Node) error {
 		if err := needReason(reason); err != nil {
 			return err
 		}
-		list, names, rows := []resource.Baseline{}, []string{}, [][]string{}
-		err := a.each(nodes, func(n resource.Node) error {
+		list, names, rows := []api.Baseline{}, []string{}, [][]string{}
+		err := a.each(nodes, func(n api.Node) error {
 			want := digest
 			if want == "" {
-				d, err := api.BaselineDiff(c.Context(), n.ID)
+				d, err := remote.BaselineDiff(c.Context(), n.ID)
 				if err != nil {
 					return err
 				}
@@ -48,7 +48,7 @@ differences are shown first; --digest accepts that one and no other.`,
 				}
 				want = d.Candidate
 			}
-			b, err := api.AcceptBaseline(c.Context(), n.ID, resource.BaselineAccept{Digest: want, Reason: reason})
+			b, err := remote.AcceptBaseline(c.Context(), n.ID, api.BaselineAccept{Digest: want, Reason: reason})
 			if err != nil {
 				return err
 			}
@@ -73,10 +73,10 @@ func baselineRetakeCommand(a *app) *cobra.Command {
 	}
 	reasonFlag(c, &reason)
 	waitFlags(c, &wait, &timeout)
-	return onNodes(a, c, func(c *cobra.Command, api *client.Client, nodes []resource.Node) error {
-		tasks, ids := []resource.Task{}, []string{}
-		err := a.each(nodes, func(n resource.Node) error {
-			t, err := api.RetakeBaseline(c.Context(), n.ID, reason)
+	return onNodes(a, c, func(c *cobra.Command, remote *client.Client, nodes []api.Node) error {
+		tasks, ids := []api.Task{}, []string{}
+		err := a.each(nodes, func(n api.Node) error {
+			t, err := remote.RetakeBaseline(c.Context(), n.ID, reason)
 			if err != nil {
 				return err
 			}
@@ -84,7 +84,7 @@ func baselineRetakeCommand(a *app) *cobra.Command {
 			return nil
 		})
 		if wait {
-			err = errors.Join(err, a.followAll(c.Context(), api, tasks, timeout))
+			err = errors.Join(err, a.followAll(c.Context(), remote, tasks, timeout))
 		}
 		if len(tasks) == 0 {
 			return err

@@ -105,11 +105,11 @@ func (a *app) trustOf(ctx context.Context, path string) (*pki.TrustBundle, error
 }
 
 func (a *app) askedTrust(ctx context.Context) ([]byte, error) {
-	api, err := a.connect()
+	remote, err := a.connect()
 	if err != nil {
 		return nil, err
 	}
-	t, err := api.Trust(ctx)
+	t, err := remote.Trust(ctx)
 	if err != nil {
 		return nil, err
 	}

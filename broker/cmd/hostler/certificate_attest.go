@@ -6,12 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
 func certificateAttestCommand(a *app) *cobra.Command {
-	var d resource.AttestationPut
+	var d api.AttestationPut
 	var out string
 	c := &cobra.Command{
 		Use: "attest NODE", Short: "record a person's word for a part that no longer runs", Args: exactly("NODE"),
@@ -30,14 +30,14 @@ longer expected from then on.`,
 			if d.Method != "destroyed" && d.Method != "removed" {
 				return usage("--method is destroyed or removed")
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
 			if err := a.confirmWherePeopleAre(c, "sign that %s of %s was %s, as %s saw? The statement is kept and cannot be taken back.", d.Device, args[0], d.Method, d.Witness); err != nil {
 				return err
 			}
-			t, err := api.Attest(c.Context(), args[0], d)
+			t, err := remote.Attest(c.Context(), args[0], d)
 			if err != nil {
 				return err
 			}

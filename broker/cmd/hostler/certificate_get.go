@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/certificate"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -19,11 +19,11 @@ func certificateListCommand(a *app) *cobra.Command {
 		Use: "list", Short: "list clean certificates, newest first", Args: exactly(),
 		Example: "  hostler certificate list --node gpu-07",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := api.CleanCertificates(c.Context(), node)
+			l, err := remote.CleanCertificates(c.Context(), node)
 			if err != nil {
 				return err
 			}
@@ -54,11 +54,11 @@ verify or any other verifier. --receipt is the tenant's version, without a name 
 yours. ID may be that of an attestation, too.`,
 		Example: "  hostler certificate get r-019f2c1a7b3k5x7e2q9d4.1 --out gpu-07.json\n  hostler certificate get r-019f2c1a7b3k5x7e2q9d4.1 --receipt --out receipt.json",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			file, digest, err := signedFile(c.Context(), api, args[0], receipt)
+			file, digest, err := signedFile(c.Context(), remote, args[0], receipt)
 			if err != nil {
 				return err
 			}
@@ -85,22 +85,22 @@ yours. ID may be that of an attestation, too.`,
 }
 
 // signedFile is a certificate, its receipt, or an attestation, as it was signed.
-func signedFile(ctx context.Context, api *client.Client, id string, receipt bool) (file, digest string, err error) {
+func signedFile(ctx context.Context, remote *client.Client, id string, receipt bool) (file, digest string, err error) {
 	switch {
 	case receipt:
-		k, err := api.Receipt(ctx, id)
+		k, err := remote.Receipt(ctx, id)
 		if err != nil {
 			return "", "", err
 		}
 		return k.File, k.Digest, nil
 	case strings.HasPrefix(id, "att-"):
-		t, err := api.Attestation(ctx, id)
+		t, err := remote.Attestation(ctx, id)
 		if err != nil {
 			return "", "", err
 		}
 		return t.File, t.Digest, nil
 	}
-	k, err := api.CleanCertificate(ctx, id)
+	k, err := remote.CleanCertificate(ctx, id)
 	if err != nil {
 		return "", "", err
 	}

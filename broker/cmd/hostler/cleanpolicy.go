@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -24,11 +24,11 @@ func cleanPolicyShowCommand(a *app) *cobra.Command {
 		Use: "show", Short: "show a site's policy", Args: exactly(),
 		Example: "  hostler clean-policy show --site dc1\n  hostler clean-policy show -o json | jq .policy > policy.json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			p, err := api.CleanPolicy(c.Context(), site)
+			p, err := remote.CleanPolicy(c.Context(), site)
 			if err != nil {
 				return err
 			}
@@ -40,7 +40,7 @@ func cleanPolicyShowCommand(a *app) *cobra.Command {
 }
 
 func cleanPolicySetCommand(a *app) *cobra.Command {
-	var put resource.CleanPolicyPut
+	var put api.CleanPolicyPut
 	c := &cobra.Command{
 		Use: "set FILE|-", Short: "replace a site's policy", Args: exactly("FILE|-"),
 		Long: `Replace a site's policy with a JSON object of known_users, known_units,
@@ -58,11 +58,11 @@ leaves out is the default.`,
 			if err := taskcatalog.DecodeStrict(raw, &put.Policy); err != nil {
 				return broker.Errorf(broker.Invalid, "policy_invalid", "cannot use %s as a policy: %v", args[0], err)
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			p, err := api.SetCleanPolicy(c.Context(), put)
+			p, err := remote.SetCleanPolicy(c.Context(), put)
 			if err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ leaves out is the default.`,
 	return c
 }
 
-func (a *app) showCleanPolicy(v *resource.CleanPolicy) error {
+func (a *app) showCleanPolicy(v *api.CleanPolicy) error {
 	return a.show(v, nil, func(p *render.Page) {
 		site := v.Site
 		if site == "" {

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -23,32 +23,32 @@ func decommissionCommand(a *app) *cobra.Command {
 	return c
 }
 
-var decommissions = runs[resource.Decommission]{
+var decommissions = runs[api.Decommission]{
 	noun: "decommission", thing: "turnover", short: "did not complete", many: "--class agent_silent --stage drain_node --reason 'the switch is mended'",
 	heads: []string{"ID", "HOSTNAME", "MODE", "STATUS", "STAGE", "SINCE", "CLASS", "CERTIFICATE", "NEXT"},
-	row: func(a *app, d resource.Decommission) []string {
+	row: func(a *app, d api.Decommission) []string {
 		return []string{d.DecommissionID, d.Hostname, d.Mode, d.Status, d.CurrentStage, render.Ago(decommissionSince(d), a.now()), d.FailureClass, d.CertificateID, decommissionNext(d)}
 	},
-	look: func(d resource.Decommission) runLook {
+	look: func(d api.Decommission) runLook {
 		return runLook{d.DecommissionID, d.Hostname, d.Status, d.CurrentStage, d.FailureClass, d.Asked}
 	},
-	list: func(ctx context.Context, api *client.Client, f client.RunFilter) (runPage[resource.Decommission], error) {
-		return decommissionPageOf(api.Decommissions(ctx, client.DecommissionFilter{RunFilter: f}))
+	list: func(ctx context.Context, remote *client.Client, f client.RunFilter) (runPage[api.Decommission], error) {
+		return decommissionPageOf(remote.Decommissions(ctx, client.DecommissionFilter{RunFilter: f}))
 	},
-	show: func(ctx context.Context, api *client.Client, id string) (resource.Decommission, error) {
-		d, err := api.Decommission(ctx, id)
+	show: func(ctx context.Context, remote *client.Client, id string) (api.Decommission, error) {
+		d, err := remote.Decommission(ctx, id)
 		return d.Decommission, err
 	},
-	act: func(ctx context.Context, api *client.Client, id, action string, order resource.RunOrder) (resource.Decommission, error) {
-		d, err := api.ActOnDecommission(ctx, id, action, order)
+	act: func(ctx context.Context, remote *client.Client, id, action string, order api.RunOrder) (api.Decommission, error) {
+		d, err := remote.ActOnDecommission(ctx, id, action, order)
 		return *d, err
 	},
-	retry: func(ctx context.Context, api *client.Client, batch, reason string) (retriedBatch[resource.Decommission], error) {
-		r, err := api.RetryDecommissionBatch(ctx, batch, reason)
+	retry: func(ctx context.Context, remote *client.Client, batch, reason string) (retriedBatch[api.Decommission], error) {
+		r, err := remote.RetryDecommissionBatch(ctx, batch, reason)
 		if err != nil {
-			return retriedBatch[resource.Decommission]{}, err
+			return retriedBatch[api.Decommission]{}, err
 		}
-		out := retriedBatch[resource.Decommission]{answer: r, continued: r.Continued, runs: r.Retried}
+		out := retriedBatch[api.Decommission]{answer: r, continued: r.Continued, runs: r.Retried}
 		for _, no := range r.Refused {
 			out.refused = append(out.refused, refusedRun{no.DecommissionID, no.Code, no.Detail})
 		}
@@ -57,11 +57,11 @@ var decommissions = runs[resource.Decommission]{
 	watch: (*app).watchDecommission,
 }
 
-func decommissionPageOf(l *resource.DecommissionList, err error) (runPage[resource.Decommission], error) {
+func decommissionPageOf(l *api.DecommissionList, err error) (runPage[api.Decommission], error) {
 	if err != nil {
-		return runPage[resource.Decommission]{}, err
+		return runPage[api.Decommission]{}, err
 	}
-	return runPage[resource.Decommission]{l, l.Items, l.Batch}, nil
+	return runPage[api.Decommission]{l, l.Items, l.Batch}, nil
 }
 
 // decommissionActions are those of a run. What it did to a tenant's state is not
@@ -77,7 +77,7 @@ var decommissionActions = []runAction{
 }
 
 // decommissionSince is when what a run does now began.
-func decommissionSince(d resource.Decommission) time.Time {
+func decommissionSince(d api.Decommission) time.Time {
 	switch {
 	case d.Ended:
 		return d.CompletedAt
@@ -87,7 +87,7 @@ func decommissionSince(d resource.Decommission) time.Time {
 	return d.RequestedAt
 }
 
-func decommissionNext(d resource.Decommission) string {
+func decommissionNext(d api.Decommission) string {
 	if d.RecommendedNextAction != "" {
 		return d.RecommendedNextAction
 	}
@@ -100,11 +100,11 @@ func decommissionListCommand(a *app) *cobra.Command {
 		Use: "list", Short: "list turnovers, newest first", Args: exactly(),
 		Example: "  hostler decommission list --node gpu-07\n  hostler decommission list --status failed -o json\n  hostler decommission list --batch 0198c2b4-7c11-7bd2-9a55-2f0c2f6a1b1d",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := decommissionPageOf(api.Decommissions(c.Context(), f))
+			l, err := decommissionPageOf(remote.Decommissions(c.Context(), f))
 			if err != nil {
 				return err
 			}
@@ -124,11 +124,11 @@ func decommissionShowCommand(a *app) *cobra.Command {
 		Use: "show ID", Short: "show a turnover with its stages", Args: exactly("ID"),
 		Example: "  hostler decommission show r-019f2c1a7b3k5x7e2q9d4 --events",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			d, err := api.Decommission(c.Context(), args[0])
+			d, err := remote.Decommission(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -139,7 +139,7 @@ func decommissionShowCommand(a *app) *cobra.Command {
 	return c
 }
 
-func decommissionPage(a *app, p *render.Page, d *resource.DecommissionDetail, events bool) {
+func decommissionPage(a *app, p *render.Page, d *api.DecommissionDetail, events bool) {
 	certificate := d.CertificateID
 	switch {
 	case certificate != "" && d.MeetsPolicy:
@@ -166,7 +166,7 @@ func decommissionPage(a *app, p *render.Page, d *resource.DecommissionDetail, ev
 }
 
 // decommissionEnd is the error of a run that did not hand its node out again.
-func decommissionEnd(d resource.Decommission) error {
+func decommissionEnd(d api.Decommission) error {
 	switch d.Status {
 	case "completed", "reconciled":
 		return nil

@@ -3,12 +3,12 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
 func decommissionAcceptCommand(a *app) *cobra.Command {
-	var d resource.DowngradeAccept
+	var d api.DowngradeAccept
 	c := &cobra.Command{
 		Use: "accept-downgrade ID", Short: "accept what was done to a disk, which is less than was asked for", Args: exactly("ID"),
 		Long: `Accept what was done to a disk although it is less than was asked for (platform
@@ -23,11 +23,11 @@ turnover's next certificate: retry it afterwards.`,
 			if err := needReason(d.Reason); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			t, err := api.AcceptDowngrade(c.Context(), args[0], d)
+			t, err := remote.AcceptDowngrade(c.Context(), args[0], d)
 			if err != nil {
 				return err
 			}

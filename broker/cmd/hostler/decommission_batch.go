@@ -11,15 +11,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
 const nodesUsage = "`SELECTOR|FILE`: all, NODE,NODE or key=value,key=value; or a file with a NODE a line"
 
 func decommissionBatchCommand(a *app) *cobra.Command {
-	var b resource.DecommissionBatch
+	var b api.DecommissionBatch
 	var nodes string
 	var wait bool
 	var timeout time.Duration
@@ -41,21 +41,21 @@ file, with a NODE a line; a line that begins with # is left out.`,
 			if err := needReason(b.Reason); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			if b.Nodes, err = a.nodesOf(c.Context(), api, nodes); err != nil {
+			if b.Nodes, err = a.nodesOf(c.Context(), remote, nodes); err != nil {
 				return err
 			}
 			if !saidYes(c) {
-				plan, err := a.askAll(c.Context(), api, b)
+				plan, err := a.askAll(c.Context(), remote, b)
 				if err != nil {
 					return err
 				}
 				b.ForceAllocations = shown(b.ForceRelease, plan.Nodes...)
 			}
-			started, err := api.StartDecommissionBatch(c.Context(), b)
+			started, err := remote.StartDecommissionBatch(c.Context(), b)
 			if err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ file, with a NODE a line; a line that begins with # is left out.`,
 			for _, r := range started.Decommissions {
 				rows = append(rows, []string{r.DecommissionID, r.Hostname})
 			}
-			return decommissions.startedBatch(a, c.Context(), api, started, started.BatchID, rows, wait, timeout)
+			return decommissions.startedBatch(a, c.Context(), remote, started, started.BatchID, rows, wait, timeout)
 		},
 	}
 	c.Flags().StringVar(&nodes, "nodes", "", nodesUsage)
@@ -75,9 +75,9 @@ file, with a NODE a line; a line that begins with # is left out.`,
 
 // nodesOf reads which nodes are meant. A selector never means a file that happens to
 // be there.
-func (a *app) nodesOf(ctx context.Context, api *client.Client, text string) (refs []string, err error) {
+func (a *app) nodesOf(ctx context.Context, remote *client.Client, text string) (refs []string, err error) {
 	if !isFile(text) {
-		found, err := selectNodes(ctx, api, text)
+		found, err := selectNodes(ctx, remote, text)
 		for _, n := range found {
 			refs = append(refs, n.ID)
 		}
@@ -105,8 +105,8 @@ func isFile(text string) bool {
 
 // askAll tells whose the nodes are, and has the person type how many: a selector may
 // mean more than they think. What would be refused is not asked for at all.
-func (a *app) askAll(ctx context.Context, api *client.Client, b resource.DecommissionBatch) (*resource.DecommissionBatchPlan, error) {
-	plan, err := api.PlanDecommissionBatch(ctx, b)
+func (a *app) askAll(ctx context.Context, remote *client.Client, b api.DecommissionBatch) (*api.DecommissionBatchPlan, error) {
+	plan, err := remote.PlanDecommissionBatch(ctx, b)
 	if err == nil {
 		err = refusedBy(plan.Refused)
 	}
@@ -140,7 +140,7 @@ func (a *app) askAll(ctx context.Context, api *client.Client, b resource.Decommi
 }
 
 // batchPage is whose nodes a batch is of.
-func batchPage(a *app, p *render.Page, plan *resource.DecommissionBatchPlan) {
+func batchPage(a *app, p *render.Page, plan *api.DecommissionBatchPlan) {
 	stop := "never"
 	if plan.StopAfter > 0 {
 		stop = "after " + plural(plan.StopAfter, "failure") + " in a row"

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -22,11 +22,11 @@ the stage that each was at for longest, and by the class of what failed there.`,
 			if err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			f, err := api.TurnoverFigures(c.Context(), site, from)
+			f, err := remote.TurnoverFigures(c.Context(), site, from)
 			if err != nil {
 				return err
 			}
@@ -38,7 +38,7 @@ the stage that each was at for longest, and by the class of what failed there.`,
 	return c
 }
 
-func figuresPage(a *app, p *render.Page, f *resource.TurnoverFigures) {
+func figuresPage(a *app, p *render.Page, f *api.TurnoverFigures) {
 	tenths := func(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 	whole := func(v int64) string { return strconv.FormatInt(v, 10) }
 	p.Fields("from", render.Time(f.From), "to", render.Time(f.To))

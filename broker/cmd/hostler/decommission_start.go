@@ -10,13 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-func decommissionFlags(c *cobra.Command, s *resource.DecommissionStart) {
+func decommissionFlags(c *cobra.Command, s *api.DecommissionStart) {
 	c.Flags().StringVar(&s.Mode, "mode", "", "soft_reset: cleaned where it stands; reimage: a fresh system by MAAS; full_decommission: out of the fleet for good")
 	c.Flags().StringVar(&s.StorageCleanup, "storage-cleanup", "local", "none, local, weka or all")
 	c.Flags().StringVar(&s.Erase, "erase", "none", "none, quick or secure: of a soft_reset the disks that the system does not run from; else all of them, by MAAS")
@@ -27,7 +27,7 @@ func decommissionFlags(c *cobra.Command, s *resource.DecommissionStart) {
 }
 
 func decommissionStartCommand(a *app) *cobra.Command {
-	var s resource.DecommissionStart
+	var s api.DecommissionStart
 	var wait bool
 	var timeout time.Duration
 	c := &cobra.Command{
@@ -45,13 +45,13 @@ You are asked for the node's hostname, unless --yes.`,
 			if err := needReason(s.Reason); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
 			ref := args[0]
 			if !saidYes(c) {
-				plan, err := api.PlanDecommission(c.Context(), ref, s)
+				plan, err := remote.PlanDecommission(c.Context(), ref, s)
 				if err != nil {
 					return err
 				}
@@ -60,11 +60,11 @@ You are asked for the node's hostname, unless --yes.`,
 				}
 				s.ForceAllocations = shown(s.ForceRelease, plan.NodeTenants)
 			}
-			d, err := api.StartDecommission(c.Context(), ref, s)
+			d, err := remote.StartDecommission(c.Context(), ref, s)
 			if err != nil {
 				return err
 			}
-			return a.begun(c.Context(), api, d, wait, timeout)
+			return a.begun(c.Context(), remote, d, wait, timeout)
 		},
 	}
 	decommissionFlags(c, &s)
@@ -73,17 +73,17 @@ You are asked for the node's hostname, unless --yes.`,
 	return c
 }
 
-func (a *app) begun(ctx context.Context, api *client.Client, d *resource.Decommission, wait bool, timeout time.Duration) error {
+func (a *app) begun(ctx context.Context, remote *client.Client, d *api.Decommission, wait bool, timeout time.Duration) error {
 	if wait {
-		return a.watchDecommission(ctx, api, d.DecommissionID, timeout)
+		return a.watchDecommission(ctx, remote, d.DecommissionID, timeout)
 	}
-	return decommissions.print(a, []resource.Decommission{*d}, "it goes on by itself (hostler decommission watch "+d.DecommissionID+")")
+	return decommissions.print(a, []api.Decommission{*d}, "it goes on by itself (hostler decommission watch "+d.DecommissionID+")")
 }
 
 // askWhich tells whose node it is, and has the person type its hostname: a slip on
 // the command line must not cost a tenant their work. What would be refused is not
 // asked for at all: who is on the node now may be gone a moment later.
-func (a *app) askWhich(plan *resource.DecommissionPlan) (id string, err error) {
+func (a *app) askWhich(plan *api.DecommissionPlan) (id string, err error) {
 	if err := refusedBy(plan.Refused); err != nil {
 		return "", err
 	}
@@ -106,7 +106,7 @@ func (a *app) askWhich(plan *resource.DecommissionPlan) (id string, err error) {
 
 // shown are the allocations that a person has seen before they said yes: with force,
 // no other one ends.
-func shown(force bool, nodes ...resource.NodeTenants) []string {
+func shown(force bool, nodes ...api.NodeTenants) []string {
 	if !force {
 		return nil
 	}
@@ -120,14 +120,14 @@ func shown(force bool, nodes ...resource.NodeTenants) []string {
 }
 
 // refusedBy is the refusal that a plan foresees.
-func refusedBy(r *resource.Refusal) error {
+func refusedBy(r *api.Refusal) error {
 	if r == nil {
 		return nil
 	}
 	return broker.Errorf(broker.Refused, r.Code, "%s", r.Detail)
 }
 
-func tenantsOf(p *render.Page, plan *resource.DecommissionPlan) {
+func tenantsOf(p *render.Page, plan *api.DecommissionPlan) {
 	n := plan.Node
 	pairs := []string{"node", n.Hostname + " (" + n.ID + ")", "serial", cmp.Or(n.Serial, "its agent has reported none"), "site", n.Site, "maas system", n.MAASSystemID, "status", n.Status, "mode", plan.Mode}
 	if len(plan.Live) == 0 {
@@ -148,14 +148,14 @@ func tenantsOf(p *render.Page, plan *resource.DecommissionPlan) {
 }
 
 // certifiedSince says whether the node was clean after who was on it last.
-func certifiedSince(n resource.NodeTenants) string {
+func certifiedSince(n api.NodeTenants) string {
 	if n.LastCertified {
 		return "; certified since"
 	}
 	return "; not certified since"
 }
 
-func named(l resource.Allocation) string {
+func named(l api.Allocation) string {
 	text := "allocation " + l.AllocationID + ", user " + l.Username
 	if l.Tenant != "" {
 		text += ", tenant " + taskcatalog.Clean(l.Tenant, 100)
@@ -167,7 +167,7 @@ func named(l resource.Allocation) string {
 }
 
 func decommissionPlanCommand(a *app) *cobra.Command {
-	var s resource.DecommissionStart
+	var s api.DecommissionStart
 	var nodes string
 	c := &cobra.Command{
 		Use: "plan [NODE]", Short: "say what a turnover would do, and begin nothing", ValidArgsFunction: a.completeNode,
@@ -185,14 +185,14 @@ func decommissionPlanCommand(a *app) *cobra.Command {
 			if s.Reason == "" {
 				s.Reason = "plan"
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
 			if nodes != "" {
-				return a.planBatch(c.Context(), api, nodes, s)
+				return a.planBatch(c.Context(), remote, nodes, s)
 			}
-			plan, err := api.PlanDecommission(c.Context(), args[0], s)
+			plan, err := remote.PlanDecommission(c.Context(), args[0], s)
 			if err != nil {
 				return err
 			}
@@ -208,12 +208,12 @@ func decommissionPlanCommand(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) planBatch(ctx context.Context, api *client.Client, nodes string, s resource.DecommissionStart) error {
-	refs, err := a.nodesOf(ctx, api, nodes)
+func (a *app) planBatch(ctx context.Context, remote *client.Client, nodes string, s api.DecommissionStart) error {
+	refs, err := a.nodesOf(ctx, remote, nodes)
 	if err != nil {
 		return err
 	}
-	plan, err := api.PlanDecommissionBatch(ctx, resource.DecommissionBatch{Nodes: refs, DecommissionStart: s})
+	plan, err := remote.PlanDecommissionBatch(ctx, api.DecommissionBatch{Nodes: refs, DecommissionStart: s})
 	if err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (a *app) planBatch(ctx context.Context, api *client.Client, nodes string, s
 }
 
 func storageCleanupCommand(a *app) *cobra.Command {
-	var s resource.StorageCleanupStart
+	var s api.StorageCleanupStart
 	var wait bool
 	var timeout time.Duration
 	c := &cobra.Command{
@@ -243,13 +243,13 @@ unless --yes.`,
 			if err := needReason(s.Reason); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
 			ref := args[0]
 			if !saidYes(c) {
-				plan, err := api.PlanStorageCleanup(c.Context(), ref, s)
+				plan, err := remote.PlanStorageCleanup(c.Context(), ref, s)
 				if err != nil {
 					return err
 				}
@@ -258,11 +258,11 @@ unless --yes.`,
 				}
 				s.ForceAllocations = shown(s.ForceRelease, plan.NodeTenants)
 			}
-			d, err := api.StartStorageCleanup(c.Context(), ref, s)
+			d, err := remote.StartStorageCleanup(c.Context(), ref, s)
 			if err != nil {
 				return err
 			}
-			return a.begun(c.Context(), api, d, wait, timeout)
+			return a.begun(c.Context(), remote, d, wait, timeout)
 		},
 	}
 	c.Flags().StringVar(&s.Scope, "scope", "", "local, weka or all")

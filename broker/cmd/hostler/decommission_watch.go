@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -23,11 +23,11 @@ soft reset reimaged, since its agent is silent (reimage_when_silent), that reima
 is named and followed, and the exit status is its own.`,
 		Example: "  hostler decommission watch r-019f2c1a7b3k5x7e2q9d4 --timeout 1h",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			return a.watchDecommission(c.Context(), api, args[0], timeout)
+			return a.watchDecommission(c.Context(), remote, args[0], timeout)
 		},
 	}
 	timeoutFlag(c, &timeout)
@@ -36,13 +36,13 @@ is named and followed, and the exit status is its own.`,
 
 // watchDecommission follows a run and shows it where it stops; where a reimage is begun
 // in its place, that one. To stop watching stops nothing else.
-func (a *app) watchDecommission(ctx context.Context, api *client.Client, id string, timeout time.Duration) error {
+func (a *app) watchDecommission(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
 	waiting, cancel := within(ctx, timeout)
 	defer cancel()
 	tree := &stageTree{progress: a.progress()}
 	defer tree.clear()
 	for {
-		d, err := api.Decommission(waiting, id)
+		d, err := remote.Decommission(waiting, id)
 		switch {
 		case waiting.Err() != nil && ctx.Err() == nil:
 			return timedOut("turnover %s has not ended after %s (it goes on; hostler decommission watch %s)", id, timeout, id)
@@ -70,9 +70,9 @@ func (a *app) watchDecommission(ctx context.Context, api *client.Client, id stri
 }
 
 // asTree is a turnover as the tree of stages draws any run.
-func asTree(d *resource.DecommissionDetail) *resource.OnboardingDetail {
-	return &resource.OnboardingDetail{
-		Onboarding: resource.Onboarding{
+func asTree(d *api.DecommissionDetail) *api.OnboardingDetail {
+	return &api.OnboardingDetail{
+		Onboarding: api.Onboarding{
 			OnboardingID: d.DecommissionID, Hostname: d.Hostname, Status: d.Status, Ended: d.Ended, CurrentStage: d.CurrentStage, CurrentAttempt: d.CurrentAttempt,
 			Direction: d.Direction, Waiting: d.Waiting, FailureClass: d.FailureClass, ErrorMessage: d.ErrorMessage, RecommendedNextAction: d.RecommendedNextAction, RequestedAt: d.RequestedAt,
 		},

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/clientfile"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
@@ -75,19 +75,19 @@ func (a *app) examine(ctx context.Context) []finding {
 		return found
 	}
 	say("token", "ok", "found")
-	api, err := a.clientOf(file, token)
+	remote, err := a.clientOf(file, token)
 	if err != nil {
 		say("broker", "fail", "%v", err)
 		return found
 	}
-	who, err := api.Whoami(ctx)
+	who, err := remote.Whoami(ctx)
 	if err != nil {
 		say("broker", "fail", "%v", err)
 		return found
 	}
 	say("broker", "ok", "%s answers, and shows the pinned root", file.Broker)
 	a.examineRights(who, say)
-	status, err := api.Status(ctx, "")
+	status, err := remote.Status(ctx, "")
 	if err != nil {
 		say("status", "fail", "%v", err)
 		return found
@@ -95,10 +95,10 @@ func (a *app) examine(ctx context.Context) []finding {
 	a.examineStatus(status, say)
 	a.examineTerminals(ctx, status.Terminals, say)
 	if len(who.Sites) == 0 { // keys and tokens are of all sites
-		a.examineExpiry(ctx, api, say)
+		a.examineExpiry(ctx, remote, say)
 	}
 	if who.Role != string(broker.RoleViewer) {
-		examineSites(ctx, api, say)
+		examineSites(ctx, remote, say)
 	}
 	return found
 }
@@ -117,7 +117,7 @@ func (a *app) examineRoot(file *clientfile.File, say func(check, result, format 
 	}
 }
 
-func (a *app) examineRights(who *resource.Token, say func(check, result, format string, args ...any)) {
+func (a *app) examineRights(who *api.Token, say func(check, result, format string, args ...any)) {
 	sites := "all sites"
 	if len(who.Sites) > 0 {
 		sites = "sites " + strings.Join(who.Sites, ", ")
@@ -129,7 +129,7 @@ func (a *app) examineRights(who *resource.Token, say func(check, result, format 
 	say("rights", "ok", "%s is %s for %s", who.Name, who.Role, sites)
 }
 
-func (a *app) examineStatus(s *resource.Status, say func(check, result, format string, args ...any)) {
+func (a *app) examineStatus(s *api.Status, say func(check, result, format string, args ...any)) {
 	if skew := a.now().Sub(s.Now); skew.Abs() > taskcatalog.ClockSkew {
 		say("clocks", "warn", "this machine says %s and the broker %s (set one of them)", render.Time(a.now()), render.Time(s.Now))
 	} else {

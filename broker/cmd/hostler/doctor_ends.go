@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
 // examineExpiry has a line for each thing that the broker runs on and that ends.
-func (a *app) examineExpiry(ctx context.Context, api *client.Client, say func(check, result, format string, args ...any)) {
-	ends, err := api.Expiry(ctx)
+func (a *app) examineExpiry(ctx context.Context, remote *client.Client, say func(check, result, format string, args ...any)) {
+	ends, err := remote.Expiry(ctx)
 	if err != nil {
 		say("what ends", "fail", "%v", err)
 		return
@@ -50,20 +50,20 @@ func shortened(id string) string {
 const probePatience = 20 * time.Second
 
 // examineSites looks whether each site's MAAS is there and takes the key.
-func examineSites(ctx context.Context, api *client.Client, say func(check, result, format string, args ...any)) {
-	sites, err := api.Sites(ctx)
+func examineSites(ctx context.Context, remote *client.Client, say func(check, result, format string, args ...any)) {
+	sites, err := remote.Sites(ctx)
 	if err != nil {
 		say("sites", "fail", "%v", err)
 		return
 	}
 	for _, s := range sites.Items {
 		if s.Status == "active" {
-			examineSite(ctx, api, s, say)
+			examineSite(ctx, remote, s, say)
 		}
 	}
 }
 
-func examineSite(ctx context.Context, api *client.Client, s resource.Site, say func(check, result, format string, args ...any)) {
+func examineSite(ctx context.Context, remote *client.Client, s api.Site, say func(check, result, format string, args ...any)) {
 	check := "MAAS of " + s.Name
 	if s.APITokenSetAt.IsZero() {
 		say(check, "warn", "it has no key yet (hostler site credentials %s --maas-token-file FILE)", s.Name)
@@ -71,7 +71,7 @@ func examineSite(ctx context.Context, api *client.Client, s resource.Site, say f
 	}
 	ctx, done := context.WithTimeout(ctx, probePatience)
 	defer done()
-	probe, err := api.ProbeSite(ctx, s.Name, "")
+	probe, err := remote.ProbeSite(ctx, s.Name, "")
 	if err != nil {
 		say(check, "fail", "%v", err)
 		return

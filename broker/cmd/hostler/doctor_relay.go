@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 )
 
 // relayWithin is how long the relay of terminals is waited for, over either protocol.
@@ -17,7 +17,7 @@ const relayWithin = 2 * time.Second
 
 // examineTerminals looks whether the relay answers where nodes are told that it is. They may
 // reach it where this machine does not: so what fails is a warning.
-func (a *app) examineTerminals(ctx context.Context, t resource.StatusTerminals, say func(check, result, format string, args ...any)) {
+func (a *app) examineTerminals(ctx context.Context, t api.StatusTerminals, say func(check, result, format string, args ...any)) {
 	if t.Relay == "" { // the broker is older
 		return
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 )
 
 func TestDoctorAsksTheRelayThatNodesAreTold(t *testing.T) {
@@ -37,13 +37,13 @@ func TestDoctorSaysWhatOfTheRelayDoesNotAnswer(t *testing.T) {
 			_, _ = echo.WriteTo(b[:n], from)
 		}
 	}()
-	examine := func(figures resource.StatusTerminals) (said string) {
+	examine := func(figures api.StatusTerminals) (said string) {
 		new(app).examineTerminals(t.Context(), figures, func(check, result, format string, args ...any) {
 			said += check + " " + result + ": " + fmt.Sprintf(format, args...) + "\n"
 		})
 		return said
 	}
-	at := resource.StatusTerminals{Relay: free.Addr().String(), RecordingsBroken: 1}
+	at := api.StatusTerminals{Relay: free.Addr().String(), RecordingsBroken: 1}
 	for _, want := range []string{"terminal relay warn: ", "over UDP (what answers speaks no QUIC)", "recordings warn: a part was found gone", " 1 recording ("} {
 		if got := examine(at); !strings.Contains(got, want) {
 			t.Errorf("%q, want %q", got, want)
@@ -56,7 +56,7 @@ func TestDoctorSaysWhatOfTheRelayDoesNotAnswer(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := examine(resource.StatusTerminals{}); got != "" { // a broker from before it says
+	if got := examine(api.StatusTerminals{}); got != "" { // a broker from before it says
 		t.Errorf("%q", got)
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -18,11 +18,11 @@ func driftListCommand(a *app) *cobra.Command {
 		Use: "list", Short: "list open drifts", Args: exactly(),
 		Example: "  hostler drift list --site dc1 --severity critical\n  hostler drift list --resolved",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := api.Drifts(c.Context(), f)
+			l, err := remote.Drifts(c.Context(), f)
 			if err != nil {
 				return err
 			}
@@ -54,15 +54,15 @@ for as long as it stays retired.`,
 			if err := needReason(reason); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			d, err := api.ResolveDrift(c.Context(), args[0], reason)
+			d, err := remote.ResolveDrift(c.Context(), args[0], reason)
 			if err != nil {
 				return err
 			}
-			return a.show(d, []string{d.NodeID}, func(p *render.Page) { driftPage(a, p, []resource.Drift{*d}) })
+			return a.show(d, []string{d.NodeID}, func(p *render.Page) { driftPage(a, p, []api.Drift{*d}) })
 		},
 	}
 	reasonFlag(c, &reason)
@@ -79,11 +79,11 @@ func siteReconcileShowCommand(a *app) *cobra.Command {
 		Use: "show SITE", Short: "show the rules, and the mode of each at a site", Args: exactly("SITE"),
 		Example: "  hostler site reconcile show dc1", ValidArgsFunction: a.completeSite,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			s, err := api.ReconcilePolicy(c.Context(), args[0])
+			s, err := remote.ReconcilePolicy(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -93,7 +93,7 @@ func siteReconcileShowCommand(a *app) *cobra.Command {
 }
 
 func siteReconcileSetCommand(a *app) *cobra.Command {
-	var put resource.SiteReconcilePolicyPut
+	var put api.SiteReconcilePolicyPut
 	var share, least, atOnce int
 	var confirm, grace time.Duration
 	c := &cobra.Command{
@@ -139,11 +139,11 @@ gives their machines back, those that were only to be paused as well.`,
 			if err := needReason(put.Reason); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			s, err := api.SetReconcilePolicy(c.Context(), args[0], put)
+			s, err := remote.SetReconcilePolicy(c.Context(), args[0], put)
 			if err != nil {
 				return err
 			}
@@ -160,7 +160,7 @@ gives their machines back, those that were only to be paused as well.`,
 	return c
 }
 
-func (a *app) showReconcilePolicy(s *resource.SiteReconcilePolicy) error {
+func (a *app) showReconcilePolicy(s *api.SiteReconcilePolicy) error {
 	names, rows := []string{}, [][]string{}
 	for _, r := range s.Rules {
 		names = append(names, r.Rule)

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -25,12 +25,12 @@ what happens from now on, unless --after says where to begin. When the connectio
 breaks it goes on after the last event. -o json prints one CloudEvent a line.`,
 		Example: "  hostler events --follow\n  hostler events --follow --node gpu-07 --type node.status.changed -o json\n  hostler events --follow --after 1200",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
 			if node != "" {
-				n, err := api.Node(c.Context(), node)
+				n, err := remote.Node(c.Context(), node)
 				if err != nil {
 					return err
 				}
@@ -39,7 +39,7 @@ breaks it goes on after the last event. -o json prints one CloudEvent a line.`,
 			if f.After == "" && !f.Follow {
 				f.After = "0"
 			}
-			err = api.Events(c.Context(), f, a.showEvent, func(err error) {
+			err = remote.Events(c.Context(), f, a.showEvent, func(err error) {
 				if err == nil {
 					a.note("connected again")
 					return
@@ -60,7 +60,7 @@ breaks it goes on after the last event. -o json prints one CloudEvent a line.`,
 }
 
 // showEvent prints one as it comes.
-func (a *app) showEvent(e resource.Event) error {
+func (a *app) showEvent(e api.Event) error {
 	var out bytes.Buffer
 	switch {
 	case a.output == "json":

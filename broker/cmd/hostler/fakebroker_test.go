@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/clientfile"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/pki/pkitest"
@@ -31,7 +31,7 @@ type fakeBroker struct {
 	authority *pkitest.Authority
 
 	mu      sync.Mutex
-	answers map[string]*canned // by method and path below resource.Prefix
+	answers map[string]*canned // by method and path below api.Prefix
 	got     []request
 	frozen  string           // what every answer to a GET says is frozen
 	attach  http.HandlerFunc // of terminals
@@ -55,7 +55,7 @@ func newFakeBroker(t testing.TB) *fakeBroker {
 	b.answer("GET /expiry", http.StatusOK, `{"items":[]}`)
 	b.answer("GET /maas-sites", http.StatusOK, `{"items":[]}`)
 	b.answer("GET /whoami", http.StatusOK, `{"name":"alice","role":"operator","created_at":"2026-02-01T00:00:00Z"}`)
-	types := resource.TaskTypeList{}
+	types := api.TaskTypeList{}
 	for _, typ := range taskcatalog.All() {
 		r := typeResource(typ)
 		types.Items = append(types.Items, r)
@@ -74,8 +74,8 @@ func encoded(v any) string {
 	return string(raw)
 }
 
-func typeResource(t taskcatalog.Type) resource.TaskType {
-	return resource.TaskType{
+func typeResource(t taskcatalog.Type) api.TaskType {
+	return api.TaskType{
 		Name: t.Name, Version: t.Version, Summary: t.Summary, Class: string(t.Class), Lane: string(t.Lane),
 		DeadlineSeconds: int64(t.Deadline.Seconds()), StartSeconds: int64(t.Class.StartWindow().Seconds()),
 		Capabilities: t.Capabilities, BrokerFills: t.BrokerFills, Example: json.RawMessage(t.Example),
@@ -111,12 +111,12 @@ func (b *fakeBroker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
-	line := r.Method + " " + strings.TrimPrefix(r.URL.EscapedPath(), resource.Prefix)
+	line := r.Method + " " + strings.TrimPrefix(r.URL.EscapedPath(), api.Prefix)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.got = append(b.got, request{line + querySuffix(r), string(body)})
 	if b.frozen != "" && r.Method == http.MethodGet {
-		w.Header().Set(resource.HeaderFrozen, b.frozen)
+		w.Header().Set(api.HeaderFrozen, b.frozen)
 	}
 	switch a := b.answers[line]; {
 	case r.Header.Get("Authorization") != "Bearer "+testToken:
@@ -156,5 +156,5 @@ func querySuffix(r *http.Request) string {
 func (b *fakeBroker) problem(w http.ResponseWriter, status int, code, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
-	_, _ = io.WriteString(w, encoded(resource.Problem{Title: http.StatusText(status), Status: status, Code: code, Detail: detail}))
+	_, _ = io.WriteString(w, encoded(api.Problem{Title: http.StatusText(status), Status: status, Code: code, Detail: detail}))
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
@@ -43,17 +43,17 @@ type farTerminal struct {
 
 const farID = "ts-7k2m4q6s"
 
-func newFarTerminal(t *testing.T, change func(*resource.Terminal)) *farTerminal {
+func newFarTerminal(t *testing.T, change func(*api.Terminal)) *farTerminal {
 	f := &farTerminal{T: t, fakeBroker: newFakeBroker(t), in: frame.NewInflow(0), out: frame.NewOutflow(0)}
 	f.changed = sync.NewCond(&f.mu)
-	terminal := resource.Terminal{
+	terminal := api.Terminal{
 		ID: farID, NodeID: "n-1", Hostname: "gpu-07", Username: "alice", OpenedBy: "alice", Status: "opening", MaxSeconds: 28800, IdleSeconds: 1800, DetachSeconds: 900, CreatedAt: testNow, StatusAt: testNow,
 	}
 	if change != nil {
 		change(&terminal)
 	}
 	for n, line := range []string{"POST /terminals", "POST /terminals/" + farID + "/tickets"} {
-		f.answer(line, http.StatusCreated, encoded(resource.TerminalTicket{Terminal: terminal, Ticket: fmt.Sprintf("SECRET%d", n), TicketExpiresAt: testNow.Add(time.Minute)}))
+		f.answer(line, http.StatusCreated, encoded(api.TerminalTicket{Terminal: terminal, Ticket: fmt.Sprintf("SECRET%d", n), TicketExpiresAt: testNow.Add(time.Minute)}))
 	}
 	f.answer("POST /terminals/"+farID+"/close", http.StatusOK, encoded(terminal))
 	f.fakeBroker.attach = f.serve
@@ -71,7 +71,7 @@ func (f *farTerminal) serve(w http.ResponseWriter, r *http.Request) {
 		f.problem(w, http.StatusServiceUnavailable, "relay_stopping", "cannot attach: the relay stops")
 		return
 	}
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{resource.TerminalProtocol}, CompressionMode: websocket.CompressionDisabled})
+	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{api.TerminalProtocol}, CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
 		return
 	}

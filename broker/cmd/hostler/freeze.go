@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
 func freezeCommand(a *app) *cobra.Command {
-	var p resource.FreezePut
+	var p api.FreezePut
 	c := &cobra.Command{
 		Use: "freeze --reason R", Short: "stop a site, or all of them: nothing new begins", Args: exactly(),
 		Long: `Stop a site, or all of them. Until it is lifted no stage of a run begins, no
@@ -23,7 +23,7 @@ Every operator may freeze. Freezes stack: a site that another froze is frozen by
 you too, and goes on only when all of you have let go (hostler unfreeze).`,
 		Example: "  hostler freeze --site dc1 --reason 'coolant leak in row 4'\n  hostler freeze --reason 'wrong erase policy' && hostler freeze status",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.changeFreeze(c, p, func(api *client.Client) (*resource.FreezeResult, error) { return api.Freeze(c.Context(), p) }, func(r *resource.FreezeResult) {
+			return a.changeFreeze(c, p, func(remote *client.Client) (*api.FreezeResult, error) { return remote.Freeze(c.Context(), p) }, func(r *api.FreezeResult) {
 				if !r.Changed {
 					a.note("frozen already: %s, by %s: %s", siteWords(r.Site), r.By, r.Reason)
 				}
@@ -44,7 +44,7 @@ you too, and goes on only when all of you have let go (hostler unfreeze).`,
 }
 
 func unfreezeCommand(a *app) *cobra.Command {
-	var p resource.UnfreezePut
+	var p api.UnfreezePut
 	c := &cobra.Command{
 		Use: "unfreeze --reason R", Short: "lift your freezes; what waited goes on, spread out", Args: exactly(),
 		Long: `Lift your own freezes of a site, or those of all sites. Each kind is lifted by
@@ -53,7 +53,7 @@ What others froze stands until they let go, and what is left is said. A platform
 admin lifts everybody's with --force.`,
 		Example: "  hostler unfreeze --site dc1 --reason 'leak mended'\n  hostler freeze status && hostler unfreeze --force --site dc1 --reason 'olga is on leave; leak mended'",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.changeFreeze(c, p.FreezePut, func(api *client.Client) (*resource.FreezeResult, error) { return api.Unfreeze(c.Context(), p) }, func(r *resource.FreezeResult) {
+			return a.changeFreeze(c, p.FreezePut, func(remote *client.Client) (*api.FreezeResult, error) { return remote.Unfreeze(c.Context(), p) }, func(r *api.FreezeResult) {
 				if !r.Changed {
 					a.note("not frozen by that name: %s (see hostler freeze status)", siteWords(r.Site))
 				}
@@ -68,30 +68,30 @@ admin lifts everybody's with --force.`,
 	return c
 }
 
-func freezeFlags(c *cobra.Command, p *resource.FreezePut) {
+func freezeFlags(c *cobra.Command, p *api.FreezePut) {
 	c.Flags().StringVar(&p.Site, "site", "", "this site; without it, all of them")
 	c.Flags().StringVar(&p.Reason, "reason", "", "why: those on call read it, and the audit log keeps it")
 }
 
-func (a *app) changeFreeze(c *cobra.Command, p resource.FreezePut, ask func(*client.Client) (*resource.FreezeResult, error), say func(*resource.FreezeResult)) error {
+func (a *app) changeFreeze(c *cobra.Command, p api.FreezePut, ask func(*client.Client) (*api.FreezeResult, error), say func(*api.FreezeResult)) error {
 	if err := needReason(p.Reason); err != nil {
 		return err
 	}
 	if c.Flags().Changed("site") && p.Site == "" {
 		return usage("--site names no site (leave it out for all of them)")
 	}
-	api, err := a.connect()
+	remote, err := a.connect()
 	if err != nil {
 		return err
 	}
-	r, err := ask(api)
+	r, err := ask(remote)
 	if err != nil {
 		return err
 	}
 	if err := a.show(r, []string{siteCell(r.Site)}, func(pg *render.Page) {
 		switch {
 		case c.Name() == "freeze":
-			holdTable(a, pg, []resource.Hold{r.Hold})
+			holdTable(a, pg, []api.Hold{r.Hold})
 		case r.Changed:
 			pg.Title("Lifted: these freezes hold no more")
 			holdTable(a, pg, r.Lifted)
@@ -109,11 +109,11 @@ func freezeStatusCommand(a *app) *cobra.Command {
 		Use: "status", Short: "show what is frozen or cannot be reached, and what is still under way", Args: exactly(),
 		Example: "  hostler freeze status",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			s, err := api.FreezeStatus(c.Context(), site)
+			s, err := remote.FreezeStatus(c.Context(), site)
 			if err != nil {
 				return err
 			}
@@ -139,7 +139,7 @@ func freezeStatusCommand(a *app) *cobra.Command {
 	return c
 }
 
-func holdTable(a *app, p *render.Page, holds []resource.Hold) {
+func holdTable(a *app, p *render.Page, holds []api.Hold) {
 	rows := [][]string{}
 	for _, h := range holds {
 		rows = append(rows, []string{siteCell(h.Site), h.Kind, render.Ago(h.Since, a.now()), h.By, h.Reason})
@@ -162,7 +162,7 @@ func siteWords(site string) string {
 	return "site " + site
 }
 
-func underWay(u resource.UnderWay) string {
+func underWay(u api.UnderWay) string {
 	var parts []string
 	if u.DestructiveTasks > 0 {
 		parts = append(parts, plural(int(u.DestructiveTasks), "destructive task"))

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/clientfile"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
 	"github.com/hostler/hostler/pki"
 )
 
@@ -62,7 +62,7 @@ func sameRoots(had []*x509.Certificate, said []string) bool {
 }
 
 // rootsOf are the roots of a trust bundle that are in force.
-func rootsOf(t *resource.Trust) []*x509.Certificate {
+func rootsOf(t *api.Trust) []*x509.Certificate {
 	var roots []*x509.Certificate
 	for _, k := range t.Keys {
 		if cert, err := x509.ParseCertificate(k.Certificate); k.Use == string(pki.UseRoot) && k.InForce && err == nil && cert.IsCA {

@@ -60,18 +60,18 @@ on a terminal, by your look at the fingerprint.`,
 				return err
 			}
 			file := &clientfile.File{Broker: base.String(), CA: string(pki.MarshalCerts(root)), TokenFile: name + ".token"}
-			api, err := a.clientOf(file, token)
+			remote, err := a.clientOf(file, token)
 			if err != nil {
 				return err
 			}
-			who, err := api.Whoami(c.Context())
+			who, err := remote.Whoami(c.Context())
 			if err != nil {
 				return err
 			}
 			if err := remember(path, name, file, token); err != nil {
 				return broker.Errorf(broker.Internal, "config_unwritable", "cannot write context %s: %v", name, err)
 			}
-			a.spoken = &spoken{api: api, path: path}
+			a.spoken = &spoken{api: remote, path: path}
 			return a.show(who, []string{name}, func(p *render.Page) {
 				p.Line("logged in to " + file.Broker + " as " + who.Name + " (" + who.Role + "), context " + name)
 			})

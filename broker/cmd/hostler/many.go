@@ -8,15 +8,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
 // onNodes makes a command that works on a NODE, or with --nodes on as many as
 // the selector means. One node's failure does not keep the others from their
 // turn, and is the command's failure in the end.
-func onNodes(a *app, c *cobra.Command, run func(c *cobra.Command, api *client.Client, nodes []resource.Node) error) *cobra.Command {
+func onNodes(a *app, c *cobra.Command, run func(c *cobra.Command, remote *client.Client, nodes []api.Node) error) *cobra.Command {
 	var selector string
 	c.Flags().StringVar(&selector, "nodes", "", "work on many, `SELECTOR`: all, NODE,NODE or key=value,key=value")
 	c.ValidArgsFunction = a.completeNode
@@ -27,28 +27,28 @@ func onNodes(a *app, c *cobra.Command, run func(c *cobra.Command, api *client.Cl
 		return exactly("NODE")(c, args)
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
-		api, err := a.connect()
+		remote, err := a.connect()
 		if err != nil {
 			return err
 		}
 		if selector == "" {
-			n, err := api.Node(c.Context(), args[0])
+			n, err := remote.Node(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return run(c, api, []resource.Node{*n})
+			return run(c, remote, []api.Node{*n})
 		}
-		nodes, err := selectNodes(c.Context(), api, selector)
+		nodes, err := selectNodes(c.Context(), remote, selector)
 		if err != nil {
 			return err
 		}
-		return run(c, api, nodes)
+		return run(c, remote, nodes)
 	}
 	return c
 }
 
 // each calls do for every node and sums up the failures.
-func (a *app) each(nodes []resource.Node, do func(n resource.Node) error) error {
+func (a *app) each(nodes []api.Node, do func(n api.Node) error) error {
 	var first error
 	failed := 0
 	for _, n := range nodes {
@@ -78,7 +78,7 @@ func showAll[T any](a *app, list []T, names []string, page func(*render.Page)) e
 
 // followAll waits for several tasks, one after the other; together they have
 // the timeout. Each task is replaced by how it ended.
-func (a *app) followAll(ctx context.Context, api *client.Client, tasks []resource.Task, timeout time.Duration) error {
+func (a *app) followAll(ctx context.Context, remote *client.Client, tasks []api.Task, timeout time.Duration) error {
 	ctx, cancel := within(ctx, timeout)
 	defer cancel()
 	var all error
@@ -87,7 +87,7 @@ func (a *app) followAll(ctx context.Context, api *client.Client, tasks []resourc
 		if end, ok := ctx.Deadline(); ok {
 			left = max(time.Until(end), time.Millisecond)
 		}
-		t, err := a.follow(ctx, api, &tasks[i], left)
+		t, err := a.follow(ctx, remote, &tasks[i], left)
 		if err != nil {
 			return errors.Join(all, err)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -54,11 +54,11 @@ func nodeListCommand(a *app) *cobra.Command {
 			if err := checkStatus(f.Status); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			nodes, err := api.Nodes(c.Context(), f)
+			nodes, err := remote.Nodes(c.Context(), f)
 			if err != nil {
 				return err
 			}
@@ -99,14 +99,14 @@ func checkStatus(s string) error {
 	return nil
 }
 
-func owed(n resource.Node) string {
+func owed(n api.Node) string {
 	if n.TurnoverOwed {
 		return "owed"
 	}
 	return ""
 }
 
-func idsOf(nodes []resource.Node) []string {
+func idsOf(nodes []api.Node) []string {
 	ids := []string{}
 	for _, n := range nodes {
 		ids = append(ids, n.ID)
@@ -120,11 +120,11 @@ func nodeShowCommand(a *app) *cobra.Command {
 		Example:           "  hostler node show gpu-07\n  hostler node show dc1/gpu-07 -o json",
 		ValidArgsFunction: a.completeNode,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			n, err := api.Node(c.Context(), args[0])
+			n, err := remote.Node(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -133,7 +133,7 @@ func nodeShowCommand(a *app) *cobra.Command {
 	}
 }
 
-func (a *app) showNode(n *resource.Node) error {
+func (a *app) showNode(n *api.Node) error {
 	return a.show(n, []string{n.ID}, func(p *render.Page) {
 		p.Fields("id", n.ID, "hostname", n.Hostname, "serial", n.Serial, "site", n.Site, "sku", n.SKU,
 			"status", n.Status, "because", n.StatusReason, "turnover owed", render.YesNo(n.TurnoverOwed), "may be handed out", handoutWord(n.Handout),
@@ -184,11 +184,11 @@ func nodeLabelCommand(a *app) *cobra.Command {
 			if !ok {
 				return usage("labels are written key=value (key= removes one)")
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			n, err := api.SetLabels(c.Context(), args[0], resource.Labels{Labels: labels, Reason: reason})
+			n, err := remote.SetLabels(c.Context(), args[0], api.Labels{Labels: labels, Reason: reason})
 			if err != nil {
 				return err
 			}
@@ -211,8 +211,8 @@ func (a *app) completeNode(c *cobra.Command, args []string, _ string) ([]string,
 	ctx, cancel := within(c.Context(), completionLimit)
 	defer cancel()
 	names := []string{}
-	if api, err := a.connect(); err == nil {
-		nodes, _ := api.Nodes(ctx, client.NodeFilter{})
+	if remote, err := a.connect(); err == nil {
+		nodes, _ := remote.Nodes(ctx, client.NodeFilter{})
 		for _, n := range nodes {
 			names = append(names, render.Cell(n.Hostname))
 		}

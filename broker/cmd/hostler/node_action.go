@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -16,7 +16,7 @@ type action struct {
 	asks string
 	// waits says that the action starts a task.
 	waits bool
-	flags func(*cobra.Command, *resource.NodeAction)
+	flags func(*cobra.Command, *api.NodeAction)
 }
 
 var (
@@ -26,7 +26,7 @@ var (
 done the node is retired; hostler node activate takes it back.`,
 		asks:    "its tenants' sessions and processes are ended",
 		example: "  hostler node drain gpu-07 --reason 'fan replacement' --wait",
-		flags: func(c *cobra.Command, n *resource.NodeAction) {
+		flags: func(c *cobra.Command, n *api.NodeAction) {
 			c.Flags().IntVar(&n.GraceSeconds, "grace-seconds", 0, "from SIGTERM to SIGKILL, at most 300")
 		},
 	}
@@ -45,7 +45,7 @@ called off: it is offline, and active as soon as its agent is heard. Where a
 turnover is owed this is refused; a platform_admin may go past it with --override
 and a reason.`,
 		example: "  hostler node activate gpu-07\n  hostler node activate gpu-07 --override --reason 'disks were replaced'",
-		flags: func(c *cobra.Command, n *resource.NodeAction) {
+		flags: func(c *cobra.Command, n *api.NodeAction) {
 			c.Flags().BoolVar(&n.Override, "override", false, "past an owed turnover (platform_admin, with --reason)")
 		},
 	}
@@ -65,19 +65,19 @@ the node's record. Its id is never used again. A node that never enrolled is
 deleted at once; one that no longer answers takes --force.`,
 		asks:    "the agent is uninstalled and the record is deleted for good",
 		example: "  hostler node remove gpu-07 --yes --wait --timeout 10m",
-		flags: func(c *cobra.Command, n *resource.NodeAction) {
+		flags: func(c *cobra.Command, n *api.NodeAction) {
 			forceFlag(c, n)
 			c.Flags().StringVar(&n.AllocationID, "allocation", "", "the allocation that may still be there")
 		},
 	}
 )
 
-func forceFlag(c *cobra.Command, n *resource.NodeAction) {
+func forceFlag(c *cobra.Command, n *api.NodeAction) {
 	c.Flags().BoolVar(&n.Force, "force", false, "the node no longer answers (platform_admin, with --reason)")
 }
 
 func nodeActionCommand(a *app, what action) *cobra.Command {
-	var n resource.NodeAction
+	var n api.NodeAction
 	var wait bool
 	var timeout time.Duration
 	c := &cobra.Command{
@@ -89,14 +89,14 @@ func nodeActionCommand(a *app, what action) *cobra.Command {
 					return err
 				}
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
 			ref := args[0]
 			if what.asks != "" && !saidYes(c) {
 				// The person is asked about the node that was found, and that one is meant.
-				node, err := api.Node(c.Context(), ref)
+				node, err := remote.Node(c.Context(), ref)
 				if err != nil {
 					return err
 				}
@@ -105,18 +105,18 @@ func nodeActionCommand(a *app, what action) *cobra.Command {
 				}
 				ref = node.ID
 			}
-			r, err := api.Act(c.Context(), ref, what.name, n)
+			r, err := remote.Act(c.Context(), ref, what.name, n)
 			if err != nil {
 				return err
 			}
 			var ended error
 			if r.Task != nil && wait {
-				task, err := a.follow(c.Context(), api, r.Task, timeout)
+				task, err := a.follow(c.Context(), remote, r.Task, timeout)
 				if err != nil {
 					return err
 				}
 				r.Task, ended = task, verdictOf(task)
-				if node, err := api.Node(c.Context(), r.Node.ID); err == nil {
+				if node, err := remote.Node(c.Context(), r.Node.ID); err == nil {
 					r.Node = *node
 				}
 			}

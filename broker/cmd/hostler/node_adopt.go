@@ -8,14 +8,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
 func nodeAdoptCommand(a *app) *cobra.Command {
-	var b resource.AdoptionBatch
-	var m resource.AdoptedMachine
+	var b api.AdoptionBatch
+	var m api.AdoptedMachine
 	var plan, wait bool
 	var ttl, timeout time.Duration
 	c := &cobra.Command{
@@ -49,35 +49,35 @@ none; the profile says how many move at a time.`,
 		if (len(args) == 1) == (m.SystemID != "") || len(args) == 1 && m.Hostname != "" {
 			return usage("%s takes --system-id (and perhaps --hostname), or a file (see hostler help node adopt)", c.CommandPath())
 		}
-		b.Machines = []resource.AdoptedMachine{m}
+		b.Machines = []api.AdoptedMachine{m}
 		if len(args) == 1 {
 			var err error
 			if b.Machines, err = a.adopted(args[0]); err != nil {
 				return err
 			}
 		}
-		api, err := a.connect()
+		remote, err := a.connect()
 		if err != nil {
 			return err
 		}
 		if plan {
-			p, err := api.PlanAdoption(c.Context(), b)
+			p, err := remote.PlanAdoption(c.Context(), b)
 			if err != nil {
 				return err
 			}
 			return a.show(p, nil, func(pg *render.Page) { planPage(pg, p) })
 		}
-		w := &adoptions{app: a, api: api, ttl: int64(ttl / time.Second), seen: map[string]bool{}, wait: wait, timeout: timeout}
+		w := &adoptions{app: a, api: remote, ttl: int64(ttl / time.Second), seen: map[string]bool{}, wait: wait, timeout: timeout}
 		if len(args) == 0 {
 			m.SKUID = b.SKUID
-			o, err := api.StartAdoption(c.Context(), resource.AdoptionStart{SiteID: b.SiteID, ProfileID: b.ProfileID, AdoptedMachine: m, Reason: b.Reason})
+			o, err := remote.StartAdoption(c.Context(), api.AdoptionStart{SiteID: b.SiteID, ProfileID: b.ProfileID, AdoptedMachine: m, Reason: b.Reason})
 			if err != nil {
 				return err
 			}
 			w.run = o.OnboardingID
 			return w.follow(c.Context(), []string{o.OnboardingID})
 		}
-		started, err := api.StartAdoptionBatch(c.Context(), b)
+		started, err := remote.StartAdoptionBatch(c.Context(), b)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ none; the profile says how many move at a time.`,
 	return c
 }
 
-func (a *app) adopted(file string) ([]resource.AdoptedMachine, error) {
+func (a *app) adopted(file string) ([]api.AdoptedMachine, error) {
 	raw, err := a.readUpTo(maxMachinesFile, file)
 	if err != nil {
 		return nil, err
@@ -109,9 +109,9 @@ func (a *app) adopted(file string) ([]resource.AdoptedMachine, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := []resource.AdoptedMachine{}
+	out := []api.AdoptedMachine{}
 	for _, r := range rows {
-		out = append(out, resource.AdoptedMachine{SystemID: r["system_id"], SKUID: r["sku"], Hostname: r["hostname"]})
+		out = append(out, api.AdoptedMachine{SystemID: r["system_id"], SKUID: r["sku"], Hostname: r["hostname"]})
 	}
 	if len(out) == 0 {
 		return nil, broker.Errorf(broker.Invalid, "adoption_invalid", "cannot use %s: it names no machine", file)
@@ -133,7 +133,7 @@ type adoptions struct {
 	timeout    time.Duration
 
 	seen  map[string]bool // runs that need nothing more from here
-	boots []resource.NodeBootstrap
+	boots []api.NodeBootstrap
 	many  int
 }
 
@@ -178,7 +178,7 @@ func (w *adoptions) follow(ctx context.Context, ids []string) error {
 	return w.end(ctx)
 }
 
-func (w *adoptions) runs(ctx context.Context) ([]resource.Onboarding, error) {
+func (w *adoptions) runs(ctx context.Context) ([]api.Onboarding, error) {
 	if w.batch != "" {
 		l, err := w.api.Onboardings(ctx, client.OnboardingFilter{RunFilter: client.RunFilter{Batch: w.batch}})
 		if err != nil {
@@ -190,11 +190,11 @@ func (w *adoptions) runs(ctx context.Context) ([]resource.Onboarding, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []resource.Onboarding{o.Onboarding}, nil
+	return []api.Onboarding{o.Onboarding}, nil
 }
 
 // full reports whether all that have not begun wait for a place in their batch.
-func full(runs []resource.Onboarding) bool {
+func full(runs []api.Onboarding) bool {
 	waits := false
 	for _, o := range runs {
 		if bound(o) {
@@ -207,14 +207,14 @@ func full(runs []resource.Onboarding) bool {
 }
 
 // bound reports whether a run has a node that waits for its agent.
-func bound(o resource.Onboarding) bool {
+func bound(o api.Onboarding) bool {
 	return o.NodeID != nil && o.Status == "running" && o.Direction == "forward" && o.CurrentStage == "wait_for_agent_enrollment"
 }
 
-func stopped(o resource.Onboarding) bool { return o.Ended || strings.HasPrefix(o.Status, "failed_") }
+func stopped(o api.Onboarding) bool { return o.Ended || strings.HasPrefix(o.Status, "failed_") }
 
 // give prints the install commands of runs that have come so far.
-func (w *adoptions) give(ctx context.Context, runs []resource.Onboarding) error {
+func (w *adoptions) give(ctx context.Context, runs []api.Onboarding) error {
 	for _, o := range runs {
 		switch {
 		case w.seen[o.OnboardingID]:
@@ -224,7 +224,7 @@ func (w *adoptions) give(ctx context.Context, runs []resource.Onboarding) error 
 				w.note("%s (%s): %s: %s", o.OnboardingID, o.Hostname, o.ErrorCode, o.ErrorMessage)
 			}
 		case bound(o):
-			boot, err := w.api.IssueToken(ctx, *o.NodeID, resource.TokenRequest{TTLSeconds: w.ttl, Reason: "install command of " + o.OnboardingID})
+			boot, err := w.api.IssueToken(ctx, *o.NodeID, api.TokenRequest{TTLSeconds: w.ttl, Reason: "install command of " + o.OnboardingID})
 			if err != nil {
 				return err
 			}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -27,11 +27,11 @@ the last delivery to it went. A build that nobody knows counts as drift.`
 		if err := exactly("NODE")(c, args); err != nil {
 			return err
 		}
-		api, err := a.connect()
+		remote, err := a.connect()
 		if err != nil {
 			return err
 		}
-		l, err := api.AgentLifecycle(c.Context(), args[0])
+		l, err := remote.AgentLifecycle(c.Context(), args[0])
 		if err != nil {
 			return err
 		}
@@ -40,7 +40,7 @@ the last delivery to it went. A build that nobody knows counts as drift.`
 	return c
 }
 
-func (a *app) showAgent(l *resource.AgentLifecycle) error {
+func (a *app) showAgent(l *api.AgentLifecycle) error {
 	return a.show(l, []string{l.NodeID}, func(p *render.Page) {
 		p.Fields("node", l.Hostname+" ("+l.NodeID+")", "site", l.Site, "status", l.Status,
 			"agent", l.Badge+" ("+l.DriftState+")", "channel", l.AgentChannel, "wanted", l.DesiredAgentVersion, "floor", l.VersionFloor,
@@ -52,14 +52,14 @@ func (a *app) showAgent(l *resource.AgentLifecycle) error {
 		}
 		if r := l.LatestRun; r != nil {
 			p.Title("Latest run")
-			_, rows := agentRuns.rows(a, []resource.AgentLifecycleRun{*r})
+			_, rows := agentRuns.rows(a, []api.AgentLifecycleRun{*r})
 			p.Table(agentRuns.heads, rows)
 		}
 	})
 }
 
 // skipped are the versions that a node takes by force only: 1.4.0 (crash_loop).
-func skipped(all []resource.AgentSkipped) string {
+func skipped(all []api.AgentSkipped) string {
 	words := make([]string, len(all))
 	for i, s := range all {
 		words[i] = s.Version + " (" + s.Reason + ")"
@@ -68,7 +68,7 @@ func skipped(all []resource.AgentSkipped) string {
 }
 
 // deliveryLine is what came of the last delivery: confirmed, 42 s, 3 minutes ago.
-func deliveryLine(a *app, l resource.AgentLifecycle) string {
+func deliveryLine(a *app, l api.AgentLifecycle) string {
 	if l.LastDeliveryResult == "" {
 		return ""
 	}
@@ -89,11 +89,11 @@ func agentListCommand(a *app) *cobra.Command {
 		Use: "list", Short: "list how agents stand to what is wanted of them", Args: exactly(),
 		Example: "  hostler node agent-lifecycle list --drift\n  hostler node agent-lifecycle list --site dc1 -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := api.AgentLifecycles(c.Context(), site, drift)
+			l, err := remote.AgentLifecycles(c.Context(), site, drift)
 			if err != nil {
 				return err
 			}
@@ -115,7 +115,7 @@ func agentListCommand(a *app) *cobra.Command {
 }
 
 // agentsLine counts a fleet's agents.
-func agentsLine(c resource.AgentCounts) string {
+func agentsLine(c api.AgentCounts) string {
 	line := strconv.FormatInt(c.Current, 10) + " current, " + strconv.FormatInt(c.Drift, 10) + " drift"
 	if c.Unknown > 0 {
 		line += " (" + strconv.FormatInt(c.Unknown, 10) + " of an unknown build)"
@@ -124,7 +124,7 @@ func agentsLine(c resource.AgentCounts) string {
 }
 
 func agentSetCommand(a *app) *cobra.Command {
-	var w resource.AgentWant
+	var w api.AgentWant
 	c := &cobra.Command{
 		Use: "set NODE", Short: "say which channel a node's agent is from, and how it is delivered", Args: exactly("NODE"), ValidArgsFunction: a.completeNode,
 		Long: `Say which channel a node's agent is from, and how it is delivered (platform admin).
@@ -134,11 +134,11 @@ Nothing is begun by it: a node that then differs from what is wanted is drift.`,
 			if w.AgentChannel == "" && w.PinnedVersion == "" && w.DesiredDeliveryMode == "" {
 				return usage("say --channel, --version or --mode (see hostler help node agent-lifecycle set)")
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := api.WantAgent(c.Context(), args[0], w)
+			l, err := remote.WantAgent(c.Context(), args[0], w)
 			if err != nil {
 				return err
 			}

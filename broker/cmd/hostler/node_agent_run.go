@@ -9,30 +9,30 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
-var agentRuns = runs[resource.AgentLifecycleRun]{
+var agentRuns = runs[api.AgentLifecycleRun]{
 	noun: "node agent-lifecycle", thing: "run",
 	heads: []string{"ID", "HOSTNAME", "MODE", "SCENARIO", "TARGET", "STATUS", "STAGE", "SINCE", "CLASS", "NEXT"},
-	row: func(a *app, r resource.AgentLifecycleRun) []string {
+	row: func(a *app, r api.AgentLifecycleRun) []string {
 		next := r.RecommendedNextAction
 		if next == "" {
 			next = r.Waiting
 		}
 		return []string{r.RunID, r.Hostname, r.Mode, r.Scenario, r.TargetVersion, r.Status, r.CurrentStage, render.Ago(agentRunSince(r), a.now()), r.FailureClass, next}
 	},
-	look: func(r resource.AgentLifecycleRun) runLook {
+	look: func(r api.AgentLifecycleRun) runLook {
 		return runLook{r.RunID, r.Hostname, r.Status, r.CurrentStage, r.FailureClass, r.Asked}
 	},
-	show: func(ctx context.Context, api *client.Client, id string) (resource.AgentLifecycleRun, error) {
-		d, err := api.AgentRun(ctx, id)
+	show: func(ctx context.Context, remote *client.Client, id string) (api.AgentLifecycleRun, error) {
+		d, err := remote.AgentRun(ctx, id)
 		return d.AgentLifecycleRun, err
 	},
-	act: func(ctx context.Context, api *client.Client, id, action string, order resource.RunOrder) (resource.AgentLifecycleRun, error) {
-		r, err := api.ActOnAgentRun(ctx, id, action, order)
+	act: func(ctx context.Context, remote *client.Client, id, action string, order api.RunOrder) (api.AgentLifecycleRun, error) {
+		r, err := remote.ActOnAgentRun(ctx, id, action, order)
 		return *r, err
 	},
 	watch: (*app).watchAgentRun,
@@ -49,7 +49,7 @@ var agentActions = []runAction{
 	{name: "mark-manual", path: "mark-manual-intervention", short: "stop it until a person has looked"},
 }
 
-func agentRunSince(r resource.AgentLifecycleRun) time.Time {
+func agentRunSince(r api.AgentLifecycleRun) time.Time {
 	switch {
 	case r.Ended:
 		return r.CompletedAt
@@ -65,11 +65,11 @@ func agentActionCommand(a *app, act runAction) *cobra.Command {
 		Use: act.name + " ID", Short: act.short, Args: exactly("ID"),
 		Example: "  hostler node agent-lifecycle " + act.name + " r-019f2c1a7b3k5x7e2q9d4 --reason 'looked at it'",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			return agentRuns.actOnOne(a, c, api, q, args[0])
+			return agentRuns.actOnOne(a, c, remote, q, args[0])
 		},
 	}
 	reasonFlag(c, &q.reason)
@@ -78,7 +78,7 @@ func agentActionCommand(a *app, act runAction) *cobra.Command {
 }
 
 func agentStartCommand(a *app) *cobra.Command {
-	var s resource.AgentLifecycleStart
+	var s api.AgentLifecycleStart
 	var wait bool
 	var timeout time.Duration
 	c := &cobra.Command{
@@ -106,18 +106,18 @@ tenant as before.`,
 					return err
 				}
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			r, err := api.StartAgentRun(c.Context(), args[0], s)
+			r, err := remote.StartAgentRun(c.Context(), args[0], s)
 			if err != nil {
 				return err
 			}
 			if wait {
-				return a.watchAgentRun(c.Context(), api, r.RunID, timeout)
+				return a.watchAgentRun(c.Context(), remote, r.RunID, timeout)
 			}
-			return agentRuns.print(a, []resource.AgentLifecycleRun{*r}, "it goes on by itself (hostler node agent-lifecycle watch "+r.RunID+")")
+			return agentRuns.print(a, []api.AgentLifecycleRun{*r}, "it goes on by itself (hostler node agent-lifecycle watch "+r.RunID+")")
 		},
 	}
 	c.Flags().StringVar(&s.Scenario, "scenario", "", "what for: see above")
@@ -139,15 +139,15 @@ func agentRunsCommand(a *app) *cobra.Command {
 		Use: "runs", Short: "list runs on agents, newest first", Args: exactly(),
 		Example: "  hostler node agent-lifecycle runs --node gpu-07\n  hostler node agent-lifecycle runs --status failed -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := api.AgentRuns(c.Context(), node, f)
+			l, err := remote.AgentRuns(c.Context(), node, f)
 			if err != nil {
 				return err
 			}
-			return agentRuns.printPage(a, runPage[resource.AgentLifecycleRun]{answer: l, runs: l.Items})
+			return agentRuns.printPage(a, runPage[api.AgentLifecycleRun]{answer: l, runs: l.Items})
 		},
 	}
 	c.Flags().StringVar(&node, "node", "", "only of this `NODE`")
@@ -164,11 +164,11 @@ func agentShowCommand(a *app) *cobra.Command {
 		Use: "show ID", Short: "show a run on an agent with its stages", Args: exactly("ID"),
 		Example: "  hostler node agent-lifecycle show r-019f2c1a7b3k5x7e2q9d4 --events",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			d, err := api.AgentRun(c.Context(), args[0])
+			d, err := remote.AgentRun(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -179,7 +179,7 @@ func agentShowCommand(a *app) *cobra.Command {
 	return c
 }
 
-func agentRunPage(a *app, p *render.Page, d *resource.AgentLifecycleDetail, events bool) {
+func agentRunPage(a *app, p *render.Page, d *api.AgentLifecycleDetail, events bool) {
 	p.Fields("run", d.RunID, "node", d.Hostname+" ("+d.NodeID+")", "site", d.Site, "mode", d.Mode, "scenario", d.Scenario, "safety", d.SafetyPolicy, "from", d.FromVersion, "to", d.TargetVersion,
 		"reason", d.Reason, "asked by", d.RequestedBy, "asked", moment(a, d.RequestedAt), "status", d.Status, "stage", d.CurrentStage, "attempt", strconv.Itoa(d.CurrentAttempt), "direction", d.Direction,
 		"waits for", d.Waiting, "asked for", d.Asked, "turnover", d.TurnoverID, "failure", d.FailureClass, "code", d.ErrorCode, "because", d.ErrorMessage, "next", d.RecommendedNextAction,
@@ -205,11 +205,11 @@ func agentWatchCommand(a *app) *cobra.Command {
 		Use: "watch ID", Short: "follow a run on an agent until it has ended or needs a person", Args: exactly("ID"),
 		Example: "  hostler node agent-lifecycle watch r-019f2c1a7b3k5x7e2q9d4 --timeout 1h",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			return a.watchAgentRun(c.Context(), api, args[0], timeout)
+			return a.watchAgentRun(c.Context(), remote, args[0], timeout)
 		},
 	}
 	timeoutFlag(c, &timeout)
@@ -218,13 +218,13 @@ func agentWatchCommand(a *app) *cobra.Command {
 
 // watchAgentRun follows a run and shows it where it stops. To stop watching stops
 // nothing else.
-func (a *app) watchAgentRun(ctx context.Context, api *client.Client, id string, timeout time.Duration) error {
+func (a *app) watchAgentRun(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
 	waiting, cancel := within(ctx, timeout)
 	defer cancel()
 	tree := &stageTree{progress: a.progress()}
 	defer tree.clear()
 	for {
-		d, err := api.AgentRun(waiting, id)
+		d, err := remote.AgentRun(waiting, id)
 		switch {
 		case waiting.Err() != nil && ctx.Err() == nil:
 			return timedOut("run %s has not ended after %s (it goes on; hostler node agent-lifecycle watch %s)", id, timeout, id)
@@ -246,9 +246,9 @@ func (a *app) watchAgentRun(ctx context.Context, api *client.Client, id string, 
 }
 
 // agentTree is a run as the tree of stages draws any.
-func agentTree(d *resource.AgentLifecycleDetail) *resource.OnboardingDetail {
-	return &resource.OnboardingDetail{
-		Onboarding: resource.Onboarding{
+func agentTree(d *api.AgentLifecycleDetail) *api.OnboardingDetail {
+	return &api.OnboardingDetail{
+		Onboarding: api.Onboarding{
 			OnboardingID: d.RunID, Hostname: d.Hostname, Status: d.Status, Ended: d.Ended, CurrentStage: d.CurrentStage, CurrentAttempt: d.CurrentAttempt,
 			Direction: d.Direction, Waiting: d.Waiting, FailureClass: d.FailureClass, ErrorMessage: d.ErrorMessage, RecommendedNextAction: d.RecommendedNextAction, RequestedAt: d.RequestedAt,
 		},
@@ -257,7 +257,7 @@ func agentTree(d *resource.AgentLifecycleDetail) *resource.OnboardingDetail {
 }
 
 // agentRunEnd is the error of a run that did not come to its end.
-func agentRunEnd(r resource.AgentLifecycleRun) error {
+func agentRunEnd(r api.AgentLifecycleRun) error {
 	switch r.Status {
 	case "completed", "reconciled":
 		return nil

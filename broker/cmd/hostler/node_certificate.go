@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -15,7 +15,7 @@ func nodeCertificateCommand(a *app) *cobra.Command {
 		nodeCertificateListCommand(a), nodeCertificateDenyCommand(a))
 }
 
-func (a *app) showNodeCertificates(l *resource.NodeCertificateList) error {
+func (a *app) showNodeCertificates(l *api.NodeCertificateList) error {
 	serials, rows := []string{}, [][]string{}
 	for _, c := range l.Items {
 		state := c.State
@@ -44,11 +44,11 @@ with the same KEY were issued to whoever has that private key.`,
 		Example:           "  hostler node certificate list gpu-07",
 		ValidArgsFunction: a.completeNode,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := api.NodeCertificates(c.Context(), args[0])
+			l, err := remote.NodeCertificates(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -80,24 +80,24 @@ node.rotate_identity --wait, or a new token.`,
 			if err := needReason(reason); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
 			if !saidYes(c) {
-				l, err := api.NodeCertificates(c.Context(), args[0])
+				l, err := remote.NodeCertificates(c.Context(), args[0])
 				if err != nil {
 					return err
 				}
 				// A serial that the node does not have is refused by the broker.
-				if i := slices.IndexFunc(l.Items, func(c resource.NodeCertificate) bool { return c.Serial == args[1] }); i >= 0 {
+				if i := slices.IndexFunc(l.Items, func(c api.NodeCertificate) bool { return c.Serial == args[1] }); i >= 0 {
 					if err := a.confirm(c, "deny certificate %s of node %s (%s)? This cannot be taken back. %s", args[1], l.Hostname, l.NodeID, whatDenialMeans(l.Items[i])); err != nil {
 						return err
 					}
 				}
 				args[0] = l.NodeID // the node about which the person was asked
 			}
-			l, err := api.DenyNodeCertificate(c.Context(), args[0], args[1], reason)
+			l, err := remote.DenyNodeCertificate(c.Context(), args[0], args[1], reason)
 			if err != nil {
 				return err
 			}
@@ -110,7 +110,7 @@ node.rotate_identity --wait, or a new token.`,
 }
 
 // whatDenialMeans says what becomes of the node.
-func whatDenialMeans(c resource.NodeCertificate) string {
+func whatDenialMeans(c api.NodeCertificate) string {
 	if c.Newest {
 		return "It is the node's newest: the node is shut out and needs a new token (hostler node token issue)."
 	}

@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
 func nodeCreateCommand(a *app) *cobra.Command {
-	var n resource.NodeCreate
+	var n api.NodeCreate
 	var labels []string
 	var ttl time.Duration
 	c := &cobra.Command{
@@ -35,11 +35,11 @@ shown once, so keep the output private.`,
 				return usage("--label takes key=value")
 			}
 			n.TTLSeconds = int64(ttl / time.Second)
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			b, err := api.CreateNode(c.Context(), n)
+			b, err := remote.CreateNode(c.Context(), n)
 			if err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ shown once, so keep the output private.`,
 
 // showBootstrap prints what the machine is given as it is, so that it can be
 // redirected, and everything else on stderr.
-func (a *app) showBootstrap(b *resource.NodeBootstrap, done string) error {
+func (a *app) showBootstrap(b *api.NodeBootstrap, done string) error {
 	a.note("node %s (%s) is %s; its enrolment token lives until %s", b.Node.Hostname, b.Node.ID, done, render.Time(b.ExpiresAt))
 	if b.Warning != "" {
 		a.note("warning: %s", b.Warning)
@@ -84,7 +84,7 @@ func nodeTokenCommand(a *app) *cobra.Command {
 }
 
 func nodeTokenIssueCommand(a *app) *cobra.Command {
-	var r resource.TokenRequest
+	var r api.TokenRequest
 	ttl := 24 * time.Hour
 	c := &cobra.Command{
 		Use: "issue NODE", Short: "make a new enrolment token and print what the machine runs", Args: exactly("NODE"),
@@ -94,11 +94,11 @@ was replaced, and print what the machine runs. An earlier token no longer works.
 		ValidArgsFunction: a.completeNode,
 		RunE: func(c *cobra.Command, args []string) error {
 			r.TTLSeconds = int64(ttl / time.Second)
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			b, err := api.IssueToken(c.Context(), args[0], r)
+			b, err := remote.IssueToken(c.Context(), args[0], r)
 			if err != nil {
 				return err
 			}
@@ -111,7 +111,7 @@ was replaced, and print what the machine runs. An earlier token no longer works.
 }
 
 func nodeTokenExtendCommand(a *app) *cobra.Command {
-	var r resource.TokenRequest
+	var r api.TokenRequest
 	ttl := 24 * time.Hour
 	c := &cobra.Command{
 		Use: "extend NODE", Short: "give the token that a machine already has more time, at most twice", Args: exactly("NODE"),
@@ -119,11 +119,11 @@ func nodeTokenExtendCommand(a *app) *cobra.Command {
 		ValidArgsFunction: a.completeNode,
 		RunE: func(c *cobra.Command, args []string) error {
 			r.TTLSeconds = int64(ttl / time.Second)
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			t, err := api.ExtendToken(c.Context(), args[0], r)
+			t, err := remote.ExtendToken(c.Context(), args[0], r)
 			if err != nil {
 				return err
 			}

@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -35,11 +35,11 @@ owner alone.`,
 			if err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			set, err := api.SetCredentials(c.Context(), args[0], resource.NodeCredentials{MAASMachineToken: token, Reason: reason})
+			set, err := remote.SetCredentials(c.Context(), args[0], api.NodeCredentials{MAASMachineToken: token, Reason: reason})
 			if err != nil {
 				return err
 			}

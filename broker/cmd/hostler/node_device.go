@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -12,7 +12,7 @@ func nodeDeviceCommand(a *app) *cobra.Command {
 		nodeDeviceListCommand(a), nodeDeviceAcceptCommand(a))
 }
 
-func partTable(a *app, p *render.Page, all []resource.NodeDevice) {
+func partTable(a *app, p *render.Page, all []api.NodeDevice) {
 	rows := [][]string{}
 	for _, d := range all {
 		size := ""
@@ -24,7 +24,7 @@ func partTable(a *app, p *render.Page, all []resource.NodeDevice) {
 	p.Table([]string{"KIND", "STATE", "ID", "SERIAL", "MODEL", "SIZE", "PLACE", "ROLE", "BUS", "SINCE", "BECAUSE"}, rows)
 }
 
-func deviceIDs(all []resource.NodeDevice) []string {
+func deviceIDs(all []api.NodeDevice) []string {
 	ids := []string{}
 	for _, d := range all {
 		ids = append(ids, d.ID)
@@ -41,11 +41,11 @@ commissioning found, GPUs those of the first enrolment.`,
 		Example:           "  hostler node device list gpu-07",
 		ValidArgsFunction: a.completeNode,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := api.Devices(c.Context(), args[0])
+			l, err := remote.Devices(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ commissioning found, GPUs those of the first enrolment.`,
 }
 
 func nodeDeviceAcceptCommand(a *app) *cobra.Command {
-	var d resource.DeviceAccept
+	var d api.DeviceAccept
 	c := &cobra.Command{
 		Use: "accept NODE SERIAL … --reason R", Short: "accept that a missing part was removed, and an unexpected one belongs there", Args: exactly("NODE", "SERIAL …"),
 		Long: `Accept that a missing part was removed, and that an unexpected one belongs there: a
@@ -80,11 +80,11 @@ which disks are erased.`,
 				return err
 			}
 			d.Devices = args[1:]
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := api.AcceptDevices(c.Context(), args[0], d)
+			l, err := remote.AcceptDevices(c.Context(), args[0], d)
 			if err != nil {
 				return err
 			}

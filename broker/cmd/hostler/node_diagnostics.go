@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
@@ -36,17 +36,17 @@ has had one collected by itself.`,
 			if !collect && (c.Flags().Changed("since") || c.Flags().Changed("timeout")) {
 				return usage("--since and --timeout go with --collect")
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
 			task := ""
 			if collect {
-				if task, err = a.collect(c.Context(), api, args[0], since, timeout); err != nil {
+				if task, err = a.collect(c.Context(), remote, args[0], since, timeout); err != nil {
 					return err
 				}
 			}
-			l, err := api.Archives(c.Context(), args[0])
+			l, err := remote.Archives(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ has had one collected by itself.`,
 				if task == "" {
 					return broker.Errorf(broker.NotFound, "archive_not_found", "nothing is kept of node %s (use --collect)", args[0])
 				}
-				return a.writeArchive(c.Context(), api, task, out)
+				return a.writeArchive(c.Context(), remote, task, out)
 			}
 			ids, rows := []string{}, [][]string{}
 			for _, k := range l.Items {
@@ -80,7 +80,7 @@ has had one collected by itself.`,
 }
 
 // collect has a node collect its diagnostics, waits until it has, and names the task.
-func (a *app) collect(ctx context.Context, api *client.Client, node string, since, timeout time.Duration) (task string, err error) {
+func (a *app) collect(ctx context.Context, remote *client.Client, node string, since, timeout time.Duration) (task string, err error) {
 	if since < time.Minute || since > 7*24*time.Hour {
 		return "", usage("--since takes a minute to a week")
 	}
@@ -88,11 +88,11 @@ func (a *app) collect(ctx context.Context, api *client.Client, node string, sinc
 	if err != nil {
 		return "", err
 	}
-	t, err := api.Enqueue(ctx, node, resource.TaskCreate{Type: "node.diagnostics", Params: params, IdempotencyKey: "cli-" + strings.ToLower(rand.Text())})
+	t, err := remote.Enqueue(ctx, node, api.TaskCreate{Type: "node.diagnostics", Params: params, IdempotencyKey: "cli-" + strings.ToLower(rand.Text())})
 	if err != nil {
 		return "", err
 	}
-	if t, err = a.follow(ctx, api, t, timeout); err != nil {
+	if t, err = a.follow(ctx, remote, t, timeout); err != nil {
 		return "", err
 	}
 	return t.ID, verdictOf(t)
@@ -100,8 +100,8 @@ func (a *app) collect(ctx context.Context, api *client.Client, node string, sinc
 
 // writeArchive writes what a task collected to a file for its owner alone, if it is what
 // its digest says.
-func (a *app) writeArchive(ctx context.Context, api *client.Client, task, path string) error {
-	k, err := api.Archive(ctx, task)
+func (a *app) writeArchive(ctx context.Context, remote *client.Client, task, path string) error {
+	k, err := remote.Archive(ctx, task)
 	if err != nil {
 		return err
 	}
@@ -137,11 +137,11 @@ the node has signed with the task's result. Who reads it is in the audit log.`,
 			if out == "" {
 				return usage("task archive needs --out FILE")
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			return a.writeArchive(c.Context(), api, args[0], out)
+			return a.writeArchive(c.Context(), remote, args[0], out)
 		},
 	}
 	c.Flags().StringVar(&out, "out", "", "write it to `FILE`")

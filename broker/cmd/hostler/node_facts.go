@@ -18,11 +18,11 @@ the keys, and so do selectors (gpu.vendor=nvidia).`,
 		Example:           "  hostler node facts gpu-07\n  hostler node facts gpu-07 -o json",
 		ValidArgsFunction: a.completeNode,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			f, err := api.Facts(c.Context(), args[0])
+			f, err := remote.Facts(c.Context(), args[0])
 			if err != nil {
 				return err
 			}

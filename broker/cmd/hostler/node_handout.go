@@ -3,13 +3,13 @@ package main
 import (
 	"strconv"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
 // handoutWord says whether a node may be handed out; a broker that does not say is
 // of an earlier version.
-func handoutWord(h *resource.Handout) string {
+func handoutWord(h *api.Handout) string {
 	switch {
 	case h == nil:
 		return ""
@@ -24,7 +24,7 @@ func handoutWord(h *resource.Handout) string {
 }
 
 // handoutPage is what keeps a node from being handed out, and what to do.
-func handoutPage(p *render.Page, h *resource.Handout) {
+func handoutPage(p *render.Page, h *api.Handout) {
 	if h == nil || h.MayBeHandedOut {
 		return
 	}

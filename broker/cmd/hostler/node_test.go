@@ -14,7 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
@@ -35,7 +35,7 @@ type scriptNode struct {
 // enroll FILE makes a node of what hostler node create -o json printed, and
 // lets it answer tasks until the script ends.
 func enroll(ts *testscript.TestScript, _ bool, args []string) {
-	var b resource.NodeBootstrap
+	var b api.NodeBootstrap
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &b))
 	key, err := pki.GenerateKey(pki.Ed25519)
 	ts.Check(err)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -32,11 +32,11 @@ the newest lines.`,
 			if err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			t, err := api.Timeline(c.Context(), args[0], from, limit)
+			t, err := remote.Timeline(c.Context(), args[0], from, limit)
 			if err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ the newest lines.`,
 	return c
 }
 
-func timelinePage(a *app, p *render.Page, t *resource.Timeline) {
+func timelinePage(a *app, p *render.Page, t *api.Timeline) {
 	rows := [][]string{}
 	for _, e := range t.Items {
 		of := e.TaskID
@@ -73,7 +73,7 @@ func timelinePage(a *app, p *render.Page, t *resource.Timeline) {
 var going = []string{"queued", "dispatched", "pending", "running", "compensating", "started", "open", "failed_retryable", "failed_manual_intervention"}
 
 // timelineTook is how long something took, or goes on by now. Most things take none.
-func timelineTook(a *app, e resource.TimelineEvent) string {
+func timelineTook(a *app, e api.TimelineEvent) string {
 	switch {
 	case !e.EndedAt.IsZero():
 		return render.Span(max(e.EndedAt.Sub(e.At), 0))

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -23,32 +23,32 @@ func onboardingCommand(a *app) *cobra.Command {
 	return c
 }
 
-var onboardings = runs[resource.Onboarding]{
+var onboardings = runs[api.Onboarding]{
 	noun: "onboarding", thing: "onboarding", short: "made no active node", many: "--class hardware_mismatch --stage configure_storage --reason 'disks fitted'",
 	heads: []string{"ID", "HOSTNAME", "SITE", "STATUS", "STAGE", "SINCE", "CLASS", "MAAS", "NEXT"},
-	row: func(a *app, o resource.Onboarding) []string {
+	row: func(a *app, o api.Onboarding) []string {
 		return []string{o.OnboardingID, o.Hostname, o.Site, o.Status, o.CurrentStage, render.Ago(since(o), a.now()), o.FailureClass, o.LastObserved.MAASStatus, nextOf(o)}
 	},
-	look: func(o resource.Onboarding) runLook {
+	look: func(o api.Onboarding) runLook {
 		return runLook{o.OnboardingID, o.Hostname, o.Status, o.CurrentStage, o.FailureClass, o.Asked}
 	},
-	list: func(ctx context.Context, api *client.Client, f client.RunFilter) (runPage[resource.Onboarding], error) {
-		return onboardingPageOf(api.Onboardings(ctx, client.OnboardingFilter{RunFilter: f}))
+	list: func(ctx context.Context, remote *client.Client, f client.RunFilter) (runPage[api.Onboarding], error) {
+		return onboardingPageOf(remote.Onboardings(ctx, client.OnboardingFilter{RunFilter: f}))
 	},
-	show: func(ctx context.Context, api *client.Client, id string) (resource.Onboarding, error) {
-		o, err := api.Onboarding(ctx, id)
+	show: func(ctx context.Context, remote *client.Client, id string) (api.Onboarding, error) {
+		o, err := remote.Onboarding(ctx, id)
 		return o.Onboarding, err
 	},
-	act: func(ctx context.Context, api *client.Client, id, action string, order resource.RunOrder) (resource.Onboarding, error) {
-		o, err := api.ActOnOnboarding(ctx, id, action, order)
+	act: func(ctx context.Context, remote *client.Client, id, action string, order api.RunOrder) (api.Onboarding, error) {
+		o, err := remote.ActOnOnboarding(ctx, id, action, order)
 		return *o, err
 	},
-	retry: func(ctx context.Context, api *client.Client, batch, reason string) (retriedBatch[resource.Onboarding], error) {
-		r, err := api.RetryOnboardingBatch(ctx, batch, reason)
+	retry: func(ctx context.Context, remote *client.Client, batch, reason string) (retriedBatch[api.Onboarding], error) {
+		r, err := remote.RetryOnboardingBatch(ctx, batch, reason)
 		if err != nil {
-			return retriedBatch[resource.Onboarding]{}, err
+			return retriedBatch[api.Onboarding]{}, err
 		}
-		out := retriedBatch[resource.Onboarding]{answer: r, continued: r.Continued, runs: r.Retried}
+		out := retriedBatch[api.Onboarding]{answer: r, continued: r.Continued, runs: r.Retried}
 		for _, no := range r.Refused {
 			out.refused = append(out.refused, refusedRun{no.OnboardingID, no.Code, no.Detail})
 		}
@@ -57,11 +57,11 @@ var onboardings = runs[resource.Onboarding]{
 	watch: (*app).watchOnboarding,
 }
 
-func onboardingPageOf(l *resource.OnboardingList, err error) (runPage[resource.Onboarding], error) {
+func onboardingPageOf(l *api.OnboardingList, err error) (runPage[api.Onboarding], error) {
 	if err != nil {
-		return runPage[resource.Onboarding]{}, err
+		return runPage[api.Onboarding]{}, err
 	}
-	return runPage[resource.Onboarding]{l, l.Items, l.Batch}, nil
+	return runPage[api.Onboarding]{l, l.Items, l.Batch}, nil
 }
 
 var onboardingActions = []runAction{
@@ -75,7 +75,7 @@ var onboardingActions = []runAction{
 }
 
 // since is when what a run does now began.
-func since(o resource.Onboarding) time.Time {
+func since(o api.Onboarding) time.Time {
 	switch {
 	case o.Ended:
 		return o.CompletedAt
@@ -86,7 +86,7 @@ func since(o resource.Onboarding) time.Time {
 }
 
 // nextOf is what a person would want to know next.
-func nextOf(o resource.Onboarding) string {
+func nextOf(o api.Onboarding) string {
 	if o.RecommendedNextAction != "" {
 		return o.RecommendedNextAction
 	}
@@ -99,11 +99,11 @@ func onboardingListCommand(a *app) *cobra.Command {
 		Use: "list", Short: "list onboardings, newest first", Args: exactly(),
 		Example: "  hostler onboarding list --site dc1 --status live\n  hostler onboarding list --class hardware_mismatch -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := onboardingPageOf(api.Onboardings(c.Context(), f))
+			l, err := onboardingPageOf(remote.Onboardings(c.Context(), f))
 			if err != nil {
 				return err
 			}
@@ -122,11 +122,11 @@ func onboardingShowCommand(a *app) *cobra.Command {
 		Use: "show ID", Short: "show an onboarding with its stages", Args: exactly("ID"),
 		Example: "  hostler onboarding show r-019f2c1a7b3k5x7e2q9d4\n  hostler onboarding show r-019f2c1a7b3k5x7e2q9d4 --events",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			o, err := api.Onboarding(c.Context(), args[0])
+			o, err := remote.Onboarding(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -137,7 +137,7 @@ func onboardingShowCommand(a *app) *cobra.Command {
 	return c
 }
 
-func onboardingPage(a *app, p *render.Page, o *resource.OnboardingDetail, events bool) {
+func onboardingPage(a *app, p *render.Page, o *api.OnboardingDetail, events bool) {
 	seen := o.LastObserved
 	p.Fields("onboarding", o.OnboardingID, "kind", o.Kind, "batch", orDash(o.BatchID), "hostname", o.Hostname, "bmc", o.IPMIIP, "site", o.Site, "profile", o.Profile, "sku", o.SKUID,
 		"node", orDash(o.NodeID), "maas system", orDash(o.MAASSystemID), "asked by", o.RequestedBy, "asked", moment(a, o.RequestedAt),
@@ -162,7 +162,7 @@ func onboardingPage(a *app, p *render.Page, o *resource.OnboardingDetail, events
 }
 
 // eventsPage is the history of a run.
-func eventsPage(p *render.Page, events []resource.OnboardingEvent) {
+func eventsPage(p *render.Page, events []api.OnboardingEvent) {
 	rows := [][]string{}
 	for _, e := range events {
 		rows = append(rows, []string{render.Time(e.OccurredAt), e.Stage, e.Direction, strconv.Itoa(e.Attempt), e.Status, e.Message})
@@ -179,7 +179,7 @@ func orDash(s *string) string {
 }
 
 // stageTook is how long the last attempt of a stage took, or takes.
-func stageTook(s resource.OnboardingStage, now time.Time) string {
+func stageTook(s api.OnboardingStage, now time.Time) string {
 	switch {
 	case s.StartedAt.IsZero():
 		return ""

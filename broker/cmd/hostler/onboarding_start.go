@@ -9,12 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
 func onboardingStartCommand(a *app) *cobra.Command {
-	var s resource.OnboardingStart
+	var s api.OnboardingStart
 	var wait bool
 	var timeout time.Duration
 	c := &cobra.Command{
@@ -27,21 +27,21 @@ ours is refused. hostler onboarding plan says what will be done before it is.`,
 			if err := needsFlags(c, "site", "hostname", "ipmi-ip", "sku"); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
 			if err := a.confirmWherePeopleAre(c, "bring %s (BMC %s) into service at site %s? What is on its disks is lost.", s.Hostname, s.IPMIIP, s.SiteID); err != nil {
 				return err
 			}
-			o, err := api.StartOnboarding(c.Context(), s)
+			o, err := remote.StartOnboarding(c.Context(), s)
 			if err != nil {
 				return err
 			}
 			if wait {
-				return a.watchOnboarding(c.Context(), api, o.OnboardingID, timeout)
+				return a.watchOnboarding(c.Context(), remote, o.OnboardingID, timeout)
 			}
-			return onboardings.print(a, []resource.Onboarding{*o}, "it goes on by itself (hostler onboarding watch "+o.OnboardingID+")")
+			return onboardings.print(a, []api.Onboarding{*o}, "it goes on by itself (hostler onboarding watch "+o.OnboardingID+")")
 		},
 	}
 	onboardingFlags(c, &s.SiteID, &s.ProfileID, &s.SKUID)
@@ -58,7 +58,7 @@ func onboardingFlags(c *cobra.Command, site, profile, sku *string) {
 	c.Flags().StringVar(sku, "sku", "", "`SKU` that the machine is")
 }
 
-func machineFlags(c *cobra.Command, m *resource.OnboardingMachine) {
+func machineFlags(c *cobra.Command, m *api.OnboardingMachine) {
 	c.Flags().StringVar(&m.Hostname, "hostname", "", "what the machine is called")
 	c.Flags().StringVar(&m.IPMIIP, "ipmi-ip", "", "address of its BMC")
 	c.Flags().StringVar(&m.PXEMAC, "pxe-mac", "", "MAC address of the interface that boots, where it is known")
@@ -74,7 +74,7 @@ func needsFlags(c *cobra.Command, names ...string) error {
 }
 
 func onboardingBatchCommand(a *app) *cobra.Command {
-	var b resource.OnboardingBatch
+	var b api.OnboardingBatch
 	var wait bool
 	var timeout time.Duration
 	c := &cobra.Command{
@@ -94,14 +94,14 @@ ipmi_ip, and perhaps pxe_mac.`,
 			if b.Nodes, err = a.machines(args[0]); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
 			if err := a.confirmWherePeopleAre(c, "bring %s into service at site %s? What is on their disks is lost.", plural(len(b.Nodes), "machine"), b.SiteID); err != nil {
 				return err
 			}
-			started, err := api.StartOnboardingBatch(c.Context(), b)
+			started, err := remote.StartOnboardingBatch(c.Context(), b)
 			if err != nil {
 				return err
 			}
@@ -109,7 +109,7 @@ ipmi_ip, and perhaps pxe_mac.`,
 			for _, r := range started.Onboardings {
 				rows = append(rows, []string{r.OnboardingID, r.Hostname})
 			}
-			return onboardings.startedBatch(a, c.Context(), api, started, started.BatchID, rows, wait, timeout)
+			return onboardings.startedBatch(a, c.Context(), remote, started, started.BatchID, rows, wait, timeout)
 		},
 	}
 	onboardingFlags(c, &b.SiteID, &b.ProfileID, &b.SKUID)
@@ -121,7 +121,7 @@ ipmi_ip, and perhaps pxe_mac.`,
 
 const maxMachinesFile = 900 << 10 // bytes; the API takes a MiB
 
-func (a *app) machines(file string) ([]resource.OnboardingMachine, error) {
+func (a *app) machines(file string) ([]api.OnboardingMachine, error) {
 	raw, err := a.readUpTo(maxMachinesFile, file)
 	if err != nil {
 		return nil, err
@@ -130,9 +130,9 @@ func (a *app) machines(file string) ([]resource.OnboardingMachine, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := []resource.OnboardingMachine{}
+	out := []api.OnboardingMachine{}
 	for _, r := range rows {
-		out = append(out, resource.OnboardingMachine{Hostname: r["hostname"], IPMIIP: r["ipmi_ip"], PXEMAC: r["pxe_mac"]})
+		out = append(out, api.OnboardingMachine{Hostname: r["hostname"], IPMIIP: r["ipmi_ip"], PXEMAC: r["pxe_mac"]})
 	}
 	if len(out) == 0 {
 		return nil, broker.Errorf(broker.Invalid, "onboarding_invalid", "cannot use %s: it names no machine", file)
@@ -141,8 +141,8 @@ func (a *app) machines(file string) ([]resource.OnboardingMachine, error) {
 }
 
 func onboardingPlanCommand(a *app) *cobra.Command {
-	var b resource.OnboardingBatch
-	var m resource.OnboardingMachine
+	var b api.OnboardingBatch
+	var m api.OnboardingMachine
 	c := &cobra.Command{
 		Use: "plan [FILE.csv|-]", Short: "say what onboardings would do, and begin nothing",
 		Long: `Say what onboarding one machine, or those of a file, would do: the stages, what each
@@ -163,18 +163,18 @@ what would be refused is refused.`,
 			if err := needsFlags(c, needed...); err != nil {
 				return err
 			}
-			b.Nodes = []resource.OnboardingMachine{m}
+			b.Nodes = []api.OnboardingMachine{m}
 			if len(args) == 1 {
 				var err error
 				if b.Nodes, err = a.machines(args[0]); err != nil {
 					return err
 				}
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			plan, err := api.PlanOnboarding(c.Context(), b)
+			plan, err := remote.PlanOnboarding(c.Context(), b)
 			if err != nil {
 				return err
 			}
@@ -186,7 +186,7 @@ what would be refused is refused.`,
 	return c
 }
 
-func planPage(p *render.Page, plan *resource.OnboardingPlan) {
+func planPage(p *render.Page, plan *api.OnboardingPlan) {
 	p.Fields("site", plan.Site, "profile", plan.Profile, "sku", plan.SKUID, "machines", strconv.Itoa(len(plan.Nodes)+len(plan.Machines)), "at a time", strconv.Itoa(plan.Parallel),
 		"takes about", render.Span(time.Duration(plan.ExpectedSeconds)*time.Second)+" each")
 	p.Blank()
@@ -207,7 +207,7 @@ func planPage(p *render.Page, plan *resource.OnboardingPlan) {
 }
 
 // stagesPage is the table of what stages would do.
-func stagesPage(p *render.Page, stages []resource.PlannedStage) {
+func stagesPage(p *render.Page, stages []api.PlannedStage) {
 	rows := [][]string{}
 	for _, s := range stages {
 		name, about := s.Stage, ""

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -23,11 +23,11 @@ func onboardingWatchCommand(a *app) *cobra.Command {
 exit status is 0 only if the machine is an active node.`,
 		Example: "  hostler onboarding watch r-019f2c1a7b3k5x7e2q9d4 --timeout 1h",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			return a.watchOnboarding(c.Context(), api, args[0], timeout)
+			return a.watchOnboarding(c.Context(), remote, args[0], timeout)
 		},
 	}
 	timeoutFlag(c, &timeout)
@@ -36,13 +36,13 @@ exit status is 0 only if the machine is an active node.`,
 
 // watchOnboarding follows a run and shows it where it stops. To stop watching
 // stops nothing else.
-func (a *app) watchOnboarding(ctx context.Context, api *client.Client, id string, timeout time.Duration) error {
+func (a *app) watchOnboarding(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
 	waiting, cancel := within(ctx, timeout)
 	defer cancel()
 	tree := &stageTree{progress: a.progress()}
 	defer tree.clear()
 	for {
-		o, err := api.Onboarding(waiting, id)
+		o, err := remote.Onboarding(waiting, id)
 		switch {
 		case waiting.Err() != nil && ctx.Err() == nil:
 			return timedOut("onboarding %s has not ended after %s (it goes on; hostler onboarding watch %s)", id, timeout, id)
@@ -64,7 +64,7 @@ func (a *app) watchOnboarding(ctx context.Context, api *client.Client, id string
 }
 
 // endOf is the error of a run that did not make an active node.
-func endOf(o resource.Onboarding) error {
+func endOf(o api.Onboarding) error {
 	switch o.Status {
 	case "completed", "reconciled":
 		return nil
@@ -85,7 +85,7 @@ type stageTree struct {
 	lines int // that are on the screen
 }
 
-func (t *stageTree) draw(o *resource.OnboardingDetail, now time.Time) {
+func (t *stageTree) draw(o *api.OnboardingDetail, now time.Time) {
 	if !t.live {
 		t.say(strings.Join([]string{o.Status, o.CurrentStage, o.Direction, fmt.Sprint(o.CurrentAttempt), o.LastObserved.MAASStatus, o.FailureClass}, "|"), headOf(o, now))
 		return
@@ -116,7 +116,7 @@ func (t *stageTree) clear() {
 }
 
 // headOf is a run in one line.
-func headOf(o *resource.OnboardingDetail, now time.Time) string {
+func headOf(o *api.OnboardingDetail, now time.Time) string {
 	words := []string{o.Hostname, o.Status}
 	if !o.Ended {
 		words = append(words, o.CurrentStage)
@@ -142,7 +142,7 @@ func headOf(o *resource.OnboardingDetail, now time.Time) string {
 var stageMarks = map[string]string{"pending": "·", "running": "▸", "succeeded": "✓", "skipped": "–", "failed": "✗", "compensated": "↩"}
 
 // treeOf is a run with its stages, a detour below the stage that it rescues.
-func treeOf(o *resource.OnboardingDetail, now time.Time) []string {
+func treeOf(o *api.OnboardingDetail, now time.Time) []string {
 	lines := []string{headOf(o, now)}
 	for _, s := range o.Stages {
 		indent := "  "

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -50,7 +50,7 @@ func (p *progress) done() {
 }
 
 // task shows where a task stands.
-func (p *progress) task(t *resource.Task, elapsed string) {
+func (p *progress) task(t *api.Task, elapsed string) {
 	head := fmt.Sprintf("%s %s %s", t.ID, t.Type, t.Status)
 	if t.CancelRequested && !t.Ended {
 		head += " (cancel requested)"

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -27,11 +27,11 @@ With --plan nothing is written and nothing done: it prints what a look would lea
 		Example:           "  hostler reconcile run dc1\n  hostler reconcile run dc1 --plan",
 		ValidArgsFunction: a.completeSite,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			r, err := api.Reconcile(c.Context(), args[0], plan)
+			r, err := remote.Reconcile(c.Context(), args[0], plan)
 			if err != nil {
 				return err
 			}
@@ -55,9 +55,9 @@ With --plan nothing is written and nothing done: it prints what a look would lea
 	return c
 }
 
-func reconcilePage(a *app, p *render.Page, r *resource.ReconciliationRun, plan bool) {
+func reconcilePage(a *app, p *render.Page, r *api.ReconciliationRun, plan bool) {
 	if !plan {
-		reconciliations(a, p, []resource.SiteReconciliation{r.SiteReconciliation})
+		reconciliations(a, p, []api.SiteReconciliation{r.SiteReconciliation})
 		return
 	}
 	rows := [][]string{}
@@ -77,7 +77,7 @@ func reconcilePage(a *app, p *render.Page, r *resource.ReconciliationRun, plan b
 }
 
 // planWords says what would be done about a drift.
-func planWords(a *app, d resource.PlannedDrift) string {
+func planWords(a *app, d api.PlannedDrift) string {
 	switch {
 	case d.StoppedBy != "":
 		return "nothing: too many at once"
@@ -95,11 +95,11 @@ func reconcileStatusCommand(a *app) *cobra.Command {
 		Use: "status", Short: "show whether MAAS and the nodes agree, site by site", Args: exactly(),
 		Example: "  hostler reconcile status",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			s, err := api.ReconciliationStatus(c.Context(), site)
+			s, err := remote.ReconciliationStatus(c.Context(), site)
 			if err != nil {
 				return err
 			}
@@ -114,7 +114,7 @@ func reconcileStatusCommand(a *app) *cobra.Command {
 	return c
 }
 
-func reconciliations(a *app, p *render.Page, all []resource.SiteReconciliation) {
+func reconciliations(a *app, p *render.Page, all []api.SiteReconciliation) {
 	rows := [][]string{}
 	for _, r := range all {
 		looked := "never"
@@ -141,7 +141,7 @@ func driftCommand(a *app) *cobra.Command {
 		driftListCommand(a), driftResolveCommand(a))
 }
 
-func driftPage(a *app, p *render.Page, all []resource.Drift) {
+func driftPage(a *app, p *render.Page, all []api.Drift) {
 	rows := [][]string{}
 	for _, d := range all {
 		rows = append(rows, []string{d.Severity, d.Hostname, d.Site, d.Rule, d.LastMAASStatus, d.NodeStatus, d.Mode, doneWords(a, d), render.Ago(d.FirstSeen, a.now()), d.Text})
@@ -150,7 +150,7 @@ func driftPage(a *app, p *render.Page, all []resource.Drift) {
 }
 
 // doneWords says what was done about a drift, or when something will be.
-func doneWords(a *app, d resource.Drift) string {
+func doneWords(a *app, d api.Drift) string {
 	switch {
 	case !d.Open:
 		return "resolved by " + d.ResolvedBy + ": " + d.Resolution

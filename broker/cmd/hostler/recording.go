@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -39,11 +39,11 @@ func recordingListCommand(a *app) *cobra.Command {
 			if f.To, err = a.timeFlag("to", to); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := api.Recordings(c.Context(), f)
+			l, err := remote.Recordings(c.Context(), f)
 			if err != nil {
 				return err
 			}
@@ -90,11 +90,11 @@ has no end, since the session goes on or was cut there (incomplete), or output i
 lost that never came to the broker, and in which block (with gaps).`,
 		Example: "  hostler recording verify ts-7k2m4q6s",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			r, err := api.VerifyRecording(c.Context(), args[0])
+			r, err := remote.VerifyRecording(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -152,11 +152,11 @@ out of it what acts on your terminal, and other players do not.`,
 				}
 				out = args[0] + ".cast"
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			n, err := exportRecording(c.Context(), api, args[0], out, force)
+			n, err := exportRecording(c.Context(), remote, args[0], out, force)
 			if err != nil {
 				return err
 			}
@@ -170,7 +170,7 @@ out of it what acts on your terminal, and other players do not.`,
 }
 
 // exportRecording writes a file that is there whole or not at all.
-func exportRecording(ctx context.Context, api *client.Client, id, path string, force bool) (n int64, err error) {
+func exportRecording(ctx context.Context, remote *client.Client, id, path string, force bool) (n int64, err error) {
 	if _, err := os.Lstat(path); err == nil && !force {
 		return 0, exists(path)
 	}
@@ -179,7 +179,7 @@ func exportRecording(ctx context.Context, api *client.Client, id, path string, f
 		return 0, unwritable(path, err)
 	}
 	defer func() { _ = os.Remove(f.Name()) }()
-	err = api.CopyRecording(ctx, id, f)
+	err = remote.CopyRecording(ctx, id, f)
 	if err == nil {
 		n, err = f.Seek(0, io.SeekCurrent)
 	}

@@ -39,7 +39,7 @@ would answer. Reading a recording is in the audit log.`,
 			if !(p.speed >= 0 && p.speed <= 1000) || p.idle < 0 {
 				return usage("--speed takes a number from 0 (without waiting) to 1000, and --idle-limit a time")
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ would answer. Reading a recording is in the audit log.`,
 			if err := os.Remove(f.Name()); err != nil {
 				return broker.Errorf(broker.Internal, "output_failed", "cannot keep the recording while it is played: %v", err)
 			}
-			if err := api.CopyRecording(c.Context(), args[0], f); err != nil {
+			if err := remote.CopyRecording(c.Context(), args[0], f); err != nil {
 				return err
 			}
 			if _, err := f.Seek(0, io.SeekStart); err != nil {

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -13,7 +13,7 @@ func registryCredentialCommand(a *app) *cobra.Command {
 }
 
 func registrySetCommand(a *app) *cobra.Command {
-	var put resource.RegistryCredentialPut
+	var put api.RegistryCredentialPut
 	var password string
 	c := &cobra.Command{
 		Use: "set REGISTRY --username U --password-file FILE|- --reason R", Short: "keep an account at a registry, once that has taken it", Args: exactly("REGISTRY"),
@@ -38,15 +38,15 @@ way has the password.`,
 			if err := a.readSecretLine(password, &put.Password); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			kept, err := api.SetRegistryCredential(c.Context(), args[0], put)
+			kept, err := remote.SetRegistryCredential(c.Context(), args[0], put)
 			if err != nil {
 				return err
 			}
-			return a.showRegistries(kept, []resource.RegistryCredential{*kept})
+			return a.showRegistries(kept, []api.RegistryCredential{*kept})
 		},
 	}
 	f := c.Flags()
@@ -62,11 +62,11 @@ func registryListCommand(a *app) *cobra.Command {
 		Use: "list", Short: "list the registries that the broker has an account at", Args: exactly(),
 		Example: "  hostler registry-credential list",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := api.RegistryCredentials(c.Context())
+			l, err := remote.RegistryCredentials(c.Context())
 			if err != nil {
 				return err
 			}
@@ -89,11 +89,11 @@ from then on; an update that is under way may fail.`,
 			if err := a.confirm(c, "remove the credential of registry %s? Its secret is deleted", args[0]); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			r, err := api.RemoveRegistryCredential(c.Context(), args[0], reason)
+			r, err := remote.RemoveRegistryCredential(c.Context(), args[0], reason)
 			if err != nil {
 				return err
 			}
@@ -105,7 +105,7 @@ from then on; an update that is under way may fail.`,
 	return c
 }
 
-func (a *app) showRegistries(v any, items []resource.RegistryCredential) error {
+func (a *app) showRegistries(v any, items []api.RegistryCredential) error {
 	names, rows := []string{}, [][]string{}
 	for _, r := range items {
 		transport := "TLS"

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	profiles "github.com/hostler/hostler/resolver-profiles"
 )
@@ -86,15 +86,15 @@ it. The newest word that means a node counts.`,
 			if version == "" {
 				version = a.now().UTC().Format("2006-01-02") + "-" + strings.TrimPrefix(set.Digest(), "sha256:")[:8]
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			kept, err := api.PushResolverSet(c.Context(), resource.ResolverPush{Version: version, Profiles: raw})
+			kept, err := remote.PushResolverSet(c.Context(), api.ResolverPush{Version: version, Profiles: raw})
 			if err != nil {
 				return err
 			}
-			want, err := api.WantResolverSet(c.Context(), resource.ResolverWantPut{Selector: selector, Version: kept.Version, Reason: reason})
+			want, err := remote.WantResolverSet(c.Context(), api.ResolverWantPut{Selector: selector, Version: kept.Version, Reason: reason})
 			if err != nil {
 				return err
 			}
@@ -114,21 +114,21 @@ func resolverListCommand(a *app) *cobra.Command {
 		Use: "list", Short: "list the sets, which nodes shall have them, and how far that has come", Args: exactly(),
 		Example: "  hostler resolver list",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			sets, err := api.ResolverSets(c.Context())
+			sets, err := remote.ResolverSets(c.Context())
 			if err != nil {
 				return err
 			}
-			wants, err := api.ResolverWants(c.Context())
+			wants, err := remote.ResolverWants(c.Context())
 			if err != nil {
 				return err
 			}
 			out := struct {
-				Sets  []resource.ResolverSet  `json:"sets"`
-				Wants []resource.ResolverWant `json:"wants"`
+				Sets  []api.ResolverSet  `json:"sets"`
+				Wants []api.ResolverWant `json:"wants"`
 			}{sets.Items, wants.Items}
 			versions := []string{}
 			for _, s := range sets.Items {
@@ -152,7 +152,7 @@ func resolverListCommand(a *app) *cobra.Command {
 	}
 }
 
-func wantRows(a *app, wants []resource.ResolverWant) [][]string {
+func wantRows(a *app, wants []api.ResolverWant) [][]string {
 	rows := [][]string{}
 	for _, w := range wants {
 		rows = append(rows, []string{w.Selector, w.Version, fmt.Sprintf("%d of %d", w.Confirmed, w.Nodes), w.WantedBy, render.Ago(w.WantedAt, a.now()), w.StopReason})
@@ -165,11 +165,11 @@ func resolverShowCommand(a *app) *cobra.Command {
 		Use: "show NODE", Short: "show the resolver profiles a node shall have, has and had", Args: exactly("NODE"),
 		Example: "  hostler resolver show gpu-07", ValidArgsFunction: a.completeNode,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			r, err := api.NodeResolver(c.Context(), args[0])
+			r, err := remote.NodeResolver(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -178,7 +178,7 @@ func resolverShowCommand(a *app) *cobra.Command {
 	}
 }
 
-func (a *app) showNodeResolver(r *resource.NodeResolver) error {
+func (a *app) showNodeResolver(r *api.NodeResolver) error {
 	return a.show(r, []string{r.NodeID}, func(p *render.Page) {
 		inForce := r.InForce
 		if inForce == "" {
@@ -187,23 +187,23 @@ func (a *app) showNodeResolver(r *resource.NodeResolver) error {
 		p.Fields("node", r.NodeID, "hostname", r.Hostname, "shall have", r.Wanted, "has", inForce, "had before", r.Before, "confirmed", render.YesNo(r.Confirmed))
 		if r.Want != nil {
 			p.Title("Because of")
-			p.Table([]string{"NODES", "VERSION", "HAVE IT", "WANTED BY", "WANTED", "STOPPED"}, wantRows(a, []resource.ResolverWant{*r.Want}))
+			p.Table([]string{"NODES", "VERSION", "HAVE IT", "WANTED BY", "WANTED", "STOPPED"}, wantRows(a, []api.ResolverWant{*r.Want}))
 		}
 	})
 }
 
 func resolverRollbackCommand(a *app) *cobra.Command {
-	var in resource.ResolverRollback
+	var in api.ResolverRollback
 	c := &cobra.Command{
 		Use: "rollback NODE", Short: "give a node the resolver profiles that it had before", Args: exactly("NODE"),
 		Example:           "  hostler resolver rollback gpu-07 --reason 'nvidia-smi hangs'\n  hostler resolver rollback gpu-07 --to 2026-11-20",
 		ValidArgsFunction: a.completeNode,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			r, err := api.RollBackResolver(c.Context(), args[0], in)
+			r, err := remote.RollBackResolver(c.Context(), args[0], in)
 			if err != nil {
 				return err
 			}
@@ -230,11 +230,11 @@ Step kinds: ` + strings.Join(profiles.Steps(), ", ") + ".",
 			return a.completeNode(c, args, word)
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			e, err := api.ExplainResolver(c.Context(), args[0], args[1])
+			e, err := remote.ExplainResolver(c.Context(), args[0], args[1])
 			if err != nil {
 				return err
 			}
@@ -244,7 +244,7 @@ Step kinds: ` + strings.Join(profiles.Steps(), ", ") + ".",
 	return c
 }
 
-func explained(p *render.Page, e *resource.ResolverExplanation) {
+func explained(p *render.Page, e *api.ResolverExplanation) {
 	p.Fields("node", e.Hostname+" ("+e.NodeID+")", "step", e.Step, "profiles", strings.TrimSpace(e.Version+" "+e.Digest),
 		"rule", e.Rule, "resolves to", e.Profile, "runs", strings.Join(e.Argv, " "), "code", string(e.Code))
 	p.Title("Rules, from the top")

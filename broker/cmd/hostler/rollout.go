@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -23,7 +23,7 @@ func rolloutCommand(a *app) *cobra.Command {
 }
 
 func rolloutStartCommand(a *app) *cobra.Command {
-	var s resource.RolloutStart
+	var s api.RolloutStart
 	var canary int
 	var soak, timeout time.Duration
 	var wait bool
@@ -56,16 +56,16 @@ somebody is on are skipped; after_drain waits for them and goes on with the othe
 			}
 			seconds := int64(soak / time.Second)
 			s.Canary, s.SoakSeconds = &canary, &seconds
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			r, err := api.StartRollout(c.Context(), s)
+			r, err := remote.StartRollout(c.Context(), s)
 			if err != nil {
 				return err
 			}
 			if wait {
-				return a.watchRollout(c.Context(), api, r.RolloutID, timeout)
+				return a.watchRollout(c.Context(), remote, r.RolloutID, timeout)
 			}
 			if err := a.show(r, []string{r.RolloutID}, func(p *render.Page) { rolloutPage(a, p, *r) }); err != nil {
 				return err
@@ -98,11 +98,11 @@ func rolloutListCommand(a *app) *cobra.Command {
 		Use: "list", Short: "list rollouts, newest first", Args: exactly(),
 		Example: "  hostler rollout list\n  hostler rollout list --status live -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := api.Rollouts(c.Context(), f)
+			l, err := remote.Rollouts(c.Context(), f)
 			if err != nil {
 				return err
 			}
@@ -134,12 +134,12 @@ skipped. Without an ID it is the newest.`,
 		Args:    cobra.MaximumNArgs(1),
 		Example: "  hostler rollout status\n  hostler rollout status r-019f2c1a7b3k5x7e2q9d4 --all",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
 			if len(args) == 0 {
-				l, err := api.Rollouts(c.Context(), client.RunFilter{})
+				l, err := remote.Rollouts(c.Context(), client.RunFilter{})
 				if err != nil {
 					return err
 				}
@@ -149,7 +149,7 @@ skipped. Without an ID it is the newest.`,
 				}
 				args = []string{l.Items[len(l.Items)-1].RolloutID}
 			}
-			d, err := api.Rollout(c.Context(), args[0], false)
+			d, err := remote.Rollout(c.Context(), args[0], false)
 			if err != nil {
 				return err
 			}
@@ -167,7 +167,7 @@ skipped. Without an ID it is the newest.`,
 	return c
 }
 
-func rolloutPage(a *app, p *render.Page, r resource.Rollout) {
+func rolloutPage(a *app, p *render.Page, r api.Rollout) {
 	p.Fields("rollout", r.RolloutID, "release", r.Release, "digest", r.ReleaseDigest, "nodes", r.Selector, "site", r.Site, "at a time", strconv.Itoa(r.Concurrency),
 		"soak", render.Span(time.Duration(r.SoakSeconds)*time.Second), "stops at", strconv.Itoa(r.MaxFailures)+" failed, then "+r.OnFailure, "safety", r.SafetyPolicy,
 		"reason", r.Reason, "asked by", r.RequestedBy, "asked", moment(a, r.RequestedAt), "status", r.Status, "stage", r.CurrentStage, "waits for", r.Waiting, "asked for", r.Asked,
@@ -192,7 +192,7 @@ func rolloutPage(a *app, p *render.Page, r resource.Rollout) {
 	}
 }
 
-func nodesPage(p *render.Page, all []resource.RolloutMember, whole bool) {
+func nodesPage(p *render.Page, all []api.RolloutMember, whole bool) {
 	rows := [][]string{}
 	for _, m := range all {
 		if !whole && (m.Result == "done" || m.Result == "waiting") {
@@ -224,7 +224,7 @@ var rolloutActions = []runAction{
 }
 
 func rolloutActionCommand(a *app, act runAction) *cobra.Command {
-	var o resource.RolloutOrder
+	var o api.RolloutOrder
 	c := &cobra.Command{
 		Use: act.name + " ID", Short: act.short, Args: exactly("ID"),
 		Example: "  hostler rollout " + act.name + " r-019f2c1a7b3k5x7e2q9d4 --reason 'ticket 4711'",
@@ -234,11 +234,11 @@ func rolloutActionCommand(a *app, act runAction) *cobra.Command {
 					return err
 				}
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			r, err := api.ActOnRollout(c.Context(), args[0], act.path, o)
+			r, err := remote.ActOnRollout(c.Context(), args[0], act.path, o)
 			if err != nil {
 				return err
 			}

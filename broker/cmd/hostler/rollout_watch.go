@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -22,11 +22,11 @@ func rolloutWatchCommand(a *app) *cobra.Command {
 status is 0 only if it was completed. To stop watching stops nothing else.`,
 		Example: "  hostler rollout watch r-019f2c1a7b3k5x7e2q9d4 --timeout 4h",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			return a.watchRollout(c.Context(), api, args[0], timeout)
+			return a.watchRollout(c.Context(), remote, args[0], timeout)
 		},
 	}
 	timeoutFlag(c, &timeout)
@@ -34,13 +34,13 @@ status is 0 only if it was completed. To stop watching stops nothing else.`,
 }
 
 // watchRollout follows a rollout and shows it where it stops.
-func (a *app) watchRollout(ctx context.Context, api *client.Client, id string, timeout time.Duration) error {
+func (a *app) watchRollout(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
 	waiting, cancel := within(ctx, timeout)
 	defer cancel()
 	tree := &stageTree{progress: a.progress()}
 	defer tree.clear()
 	for {
-		d, err := api.Rollout(waiting, id, true)
+		d, err := remote.Rollout(waiting, id, true)
 		switch {
 		case waiting.Err() != nil && ctx.Err() == nil:
 			return timedOut("rollout %s has not ended after %s (it goes on; hostler rollout watch %s)", id, timeout, id)
@@ -52,7 +52,7 @@ func (a *app) watchRollout(ctx context.Context, api *client.Client, id string, t
 		tree.drawWaves(d.Rollout, a.now())
 		if d.Ended || strings.HasPrefix(d.Status, "failed_") {
 			tree.clear()
-			if d, err = api.Rollout(ctx, id, false); err != nil {
+			if d, err = remote.Rollout(ctx, id, false); err != nil {
 				return err
 			}
 			if err := a.show(d, []string{d.RolloutID}, func(p *render.Page) {
@@ -68,7 +68,7 @@ func (a *app) watchRollout(ctx context.Context, api *client.Client, id string, t
 }
 
 // rolloutEnd is the error of a rollout that did not come to its end.
-func rolloutEnd(r resource.Rollout) error {
+func rolloutEnd(r api.Rollout) error {
 	switch r.Status {
 	case "completed":
 		return nil
@@ -84,7 +84,7 @@ func rolloutEnd(r resource.Rollout) error {
 
 // drawWaves draws a rollout: on a terminal all waves, over and over at one place, else a
 // line for each change that matters.
-func (t *stageTree) drawWaves(r resource.Rollout, now time.Time) {
+func (t *stageTree) drawWaves(r api.Rollout, now time.Time) {
 	head := fmt.Sprintf("%s  %s  %s  %s", render.Span(max(now.Sub(r.RequestedAt), 0)), r.Release, r.Status, r.CurrentStage)
 	if r.Waiting != "" {
 		head += "  " + r.Waiting

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -27,16 +27,16 @@ type runs[R any] struct {
 
 	list  func(context.Context, *client.Client, client.RunFilter) (runPage[R], error)
 	show  func(context.Context, *client.Client, string) (R, error)
-	act   func(ctx context.Context, api *client.Client, id, action string, o resource.RunOrder) (R, error)
-	retry func(ctx context.Context, api *client.Client, batch, reason string) (retriedBatch[R], error)
-	watch func(a *app, ctx context.Context, api *client.Client, id string, timeout time.Duration) error
+	act   func(ctx context.Context, remote *client.Client, id, action string, o api.RunOrder) (R, error)
+	retry func(ctx context.Context, remote *client.Client, batch, reason string) (retriedBatch[R], error)
+	watch func(a *app, ctx context.Context, remote *client.Client, id string, timeout time.Duration) error
 }
 
 // runPage is runs, and the batch if they are of one; answer is what -o json prints.
 type runPage[R any] struct {
 	answer any
 	runs   []R
-	batch  *resource.BatchState
+	batch  *api.BatchState
 }
 
 // runLook is what commands need of a run.
@@ -96,7 +96,7 @@ func runWaitFlags(c *cobra.Command, wait *bool, timeout *time.Duration) {
 }
 
 // countsOf is how many runs of a batch are in which status.
-func countsOf(b *resource.BatchState) string {
+func countsOf(b *api.BatchState) string {
 	var words []string
 	for _, status := range runStatuses {
 		if n := b.Counts[status]; n > 0 {

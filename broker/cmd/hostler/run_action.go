@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -74,16 +74,16 @@ that --site, --class, --stage and --batch mean: they are listed, and you are ask
 		if err := q.wrong(c, k.noun); err != nil {
 			return err
 		}
-		api, err := a.connect()
+		remote, err := a.connect()
 		switch {
 		case err != nil:
 			return err
 		case q.ofBatch():
-			return k.retryBatch(a, c, api, q)
+			return k.retryBatch(a, c, remote, q)
 		case q.all:
-			return k.actOnAll(a, c, api, q)
+			return k.actOnAll(a, c, remote, q)
 		}
-		return k.actOnOne(a, c, api, q, args[0])
+		return k.actOnOne(a, c, remote, q, args[0])
 	}
 	runFilter(c, &q.filter)
 	c.Flags().BoolVar(&q.all, "all", false, "every run that the filters mean, after asking")
@@ -97,16 +97,16 @@ that --site, --class, --stage and --batch mean: they are listed, and you are ask
 }
 
 // orderFor is for a run that still stands as it was shown.
-func (q *runAsk) orderFor(r runLook) resource.RunOrder {
-	order := resource.RunOrder{Reason: q.reason, Override: q.override}
+func (q *runAsk) orderFor(r runLook) api.RunOrder {
+	order := api.RunOrder{Reason: q.reason, Override: q.override}
 	if slices.Contains(strings.Split(stoppedRuns, ","), r.status) {
 		order.Stage, order.FailureClass = r.stage, r.class
 	}
 	return order
 }
 
-func (k runs[R]) actOnOne(a *app, c *cobra.Command, api *client.Client, q runAsk, id string) error {
-	r, err := k.show(c.Context(), api, id)
+func (k runs[R]) actOnOne(a *app, c *cobra.Command, remote *client.Client, q runAsk, id string) error {
+	r, err := k.show(c.Context(), remote, id)
 	if err != nil {
 		return err
 	}
@@ -116,12 +116,12 @@ func (k runs[R]) actOnOne(a *app, c *cobra.Command, api *client.Client, q runAsk
 			return err
 		}
 	}
-	now, err := k.act(c.Context(), api, was.id, q.path, q.orderFor(was))
+	now, err := k.act(c.Context(), remote, was.id, q.path, q.orderFor(was))
 	if err != nil {
 		return err
 	}
 	if q.wait {
-		return k.watch(a, c.Context(), api, was.id, q.timeout)
+		return k.watch(a, c.Context(), remote, was.id, q.timeout)
 	}
 	note := ""
 	if k.look(now).asked != "" {
@@ -132,12 +132,12 @@ func (k runs[R]) actOnOne(a *app, c *cobra.Command, api *client.Client, q runAsk
 
 // actOnAll lists what it is about to do, and asks. One run's refusal does not keep
 // the others from their turn.
-func (k runs[R]) actOnAll(a *app, c *cobra.Command, api *client.Client, q runAsk) error {
+func (k runs[R]) actOnAll(a *app, c *cobra.Command, remote *client.Client, q runAsk) error {
 	if err := needReason(q.reason); err != nil {
 		return err
 	}
 	q.filter.Status = q.on
-	l, err := k.list(c.Context(), api, q.filter)
+	l, err := k.list(c.Context(), remote, q.filter)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (k runs[R]) actOnAll(a *app, c *cobra.Command, api *client.Client, q runAsk
 	var first error
 	for _, r := range list {
 		was := k.look(r)
-		now, err := k.act(c.Context(), api, was.id, q.path, q.orderFor(was))
+		now, err := k.act(c.Context(), remote, was.id, q.path, q.orderFor(was))
 		if err != nil {
 			e := broker.AsError(err)
 			a.note("%s (%s): %s: %s", was.id, was.hostname, e.Code, e.Message)

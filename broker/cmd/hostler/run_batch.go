@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -26,8 +26,8 @@ type retriedBatch[R any] struct {
 type refusedRun struct{ id, code, detail string }
 
 // retryBatch is for the failed runs of a batch, and no others.
-func (k runs[R]) retryBatch(a *app, c *cobra.Command, api *client.Client, q runAsk) error {
-	did, err := k.retry(c.Context(), api, q.filter.Batch, q.reason)
+func (k runs[R]) retryBatch(a *app, c *cobra.Command, remote *client.Client, q runAsk) error {
+	did, err := k.retry(c.Context(), remote, q.filter.Batch, q.reason)
 	if err != nil {
 		return err
 	}
@@ -52,9 +52,9 @@ func (k runs[R]) retryBatch(a *app, c *cobra.Command, api *client.Client, q runA
 }
 
 // startedBatch shows a batch that was begun, or follows it.
-func (k runs[R]) startedBatch(a *app, ctx context.Context, api *client.Client, answer any, id string, rows [][]string, wait bool, timeout time.Duration) error {
+func (k runs[R]) startedBatch(a *app, ctx context.Context, remote *client.Client, answer any, id string, rows [][]string, wait bool, timeout time.Duration) error {
 	if wait {
-		return k.watchBatch(a, ctx, api, id, timeout)
+		return k.watchBatch(a, ctx, remote, id, timeout)
 	}
 	ids := []string{}
 	for _, r := range rows {
@@ -72,13 +72,13 @@ func (k runs[R]) startedBatch(a *app, ctx context.Context, api *client.Client, a
 }
 
 // watchBatch follows the runs of a batch until none moves by itself.
-func (k runs[R]) watchBatch(a *app, ctx context.Context, api *client.Client, id string, timeout time.Duration) error {
+func (k runs[R]) watchBatch(a *app, ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
 	waiting, cancel := within(ctx, timeout)
 	defer cancel()
 	p := a.progress()
 	defer p.done()
 	for {
-		l, err := k.list(waiting, api, client.RunFilter{Batch: id})
+		l, err := k.list(waiting, remote, client.RunFilter{Batch: id})
 		switch {
 		case waiting.Err() != nil && ctx.Err() == nil:
 			return timedOut("batch %s has not ended after %s (it goes on; hostler %s list --batch %s)", id, timeout, k.noun, id)
@@ -103,7 +103,7 @@ func (k runs[R]) watchBatch(a *app, ctx context.Context, api *client.Client, id 
 
 // moving is how many runs of a batch go on by themselves. Of one that has stopped
 // those that have not begun do not.
-func moving(b *resource.BatchState) int64 {
+func moving(b *api.BatchState) int64 {
 	n := b.Counts["running"] + b.Counts["compensating"]
 	if b.StoppedAt.IsZero() {
 		n += b.Counts["pending"]
@@ -111,7 +111,7 @@ func moving(b *resource.BatchState) int64 {
 	return n
 }
 
-func (k runs[R]) batchEnd(b *resource.BatchState, all int) error {
+func (k runs[R]) batchEnd(b *api.BatchState, all int) error {
 	good := b.Counts["completed"] + b.Counts["reconciled"]
 	switch rest := int64(all) - good; {
 	case !b.StoppedAt.IsZero():

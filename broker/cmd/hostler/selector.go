@@ -4,21 +4,21 @@ import (
 	"context"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 )
 
 // selectNodes finds the nodes that a SELECTOR means. To mean nothing is an
 // error.
-func selectNodes(ctx context.Context, api *client.Client, text string) ([]resource.Node, error) {
+func selectNodes(ctx context.Context, remote *client.Client, text string) ([]api.Node, error) {
 	selector, err := broker.ParseSelector(text)
 	if err != nil {
 		return nil, err
 	}
-	var found []resource.Node
+	var found []api.Node
 	if refs := selector.Refs(); refs != nil {
 		for _, ref := range refs {
-			n, err := api.Node(ctx, ref)
+			n, err := remote.Node(ctx, ref)
 			if err != nil {
 				return nil, err
 			}
@@ -26,7 +26,7 @@ func selectNodes(ctx context.Context, api *client.Client, text string) ([]resour
 		}
 		return found, nil
 	}
-	nodes, err := api.Nodes(ctx, client.NodeFilter{})
+	nodes, err := remote.Nodes(ctx, client.NodeFilter{})
 	if err != nil {
 		return nil, err
 	}

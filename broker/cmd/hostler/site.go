@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -48,7 +48,7 @@ func siteFields(a *app, c *cobra.Command) *fields {
 	f.text("issuer-trust-url", "issuer_trust_url", "where a reader of a certificate fetches the trust file: an https `URL`")
 	scripts := c.Flags().StringArray("commissioning-script", nil, "`NAME=VERSION` of a script that must be in MAAS (may be repeated)")
 	f.on("commissioning-script", func(d client.Document) error {
-		list := []resource.SiteScript{}
+		list := []api.SiteScript{}
 		for _, s := range *scripts {
 			if s == "" {
 				continue // an empty one empties the list
@@ -57,7 +57,7 @@ func siteFields(a *app, c *cobra.Command) *fields {
 			if !ok {
 				return usage("--commissioning-script takes NAME=VERSION")
 			}
-			list = append(list, resource.SiteScript{Name: name, Version: version})
+			list = append(list, api.SiteScript{Name: name, Version: version})
 		}
 		d["commissioning_scripts"] = list
 		return nil
@@ -81,11 +81,11 @@ hostler site probe.`,
 			return err
 		}
 		d["name"] = args[0]
-		api, err := a.connect()
+		remote, err := a.connect()
 		if err != nil {
 			return err
 		}
-		s, err := api.CreateSite(c.Context(), d)
+		s, err := remote.CreateSite(c.Context(), d)
 		if err != nil {
 			return err
 		}
@@ -126,11 +126,11 @@ func siteStatusCommand(a *app, verb, short, status string) *cobra.Command {
 }
 
 func (a *app) changeSite(c *cobra.Command, ref string, d client.Document) error {
-	api, err := a.connect()
+	remote, err := a.connect()
 	if err != nil {
 		return err
 	}
-	s, err := api.UpdateSite(c.Context(), ref, d)
+	s, err := remote.UpdateSite(c.Context(), ref, d)
 	if err != nil {
 		return err
 	}
@@ -141,11 +141,11 @@ func siteListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "list the sites", Args: exactly(), Example: "  hostler site list",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := api.Sites(c.Context())
+			l, err := remote.Sites(c.Context())
 			if err != nil {
 				return err
 			}
@@ -169,7 +169,7 @@ func siteListCommand(a *app) *cobra.Command {
 }
 
 // siteState is a site's status, and what keeps it from work.
-func siteState(s resource.Site) string {
+func siteState(s api.Site) string {
 	state := []string{s.Status}
 	for _, h := range s.Holds {
 		word := map[string]string{"freeze": "frozen"}[h.Kind]
@@ -188,11 +188,11 @@ func siteShowCommand(a *app) *cobra.Command {
 		Use: "show SITE", Short: "show a site", Args: exactly("SITE"),
 		Example: "  hostler site show dc1", ValidArgsFunction: a.completeSite,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			s, err := api.Site(c.Context(), args[0])
+			s, err := remote.Site(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -203,11 +203,11 @@ func siteShowCommand(a *app) *cobra.Command {
 
 // completeSite offers the names of the sites.
 func (a *app) completeSite(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	api, err := a.connect()
+	remote, err := a.connect()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	l, err := api.Sites(c.Context())
+	l, err := remote.Sites(c.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

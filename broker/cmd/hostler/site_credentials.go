@@ -6,12 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
 func siteCredentialsCommand(a *app) *cobra.Command {
-	var s resource.SiteCredentials
+	var s api.SiteCredentials
 	var token, power, deploy, ca string
 	c := &cobra.Command{
 		Use: "credentials SITE", Short: "keep a site's credentials, once MAAS has taken the token", Args: exactly("SITE"),
@@ -52,11 +52,11 @@ alone; - is stdin, for one of them.`,
 					return err
 				}
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			set, err := api.SetSiteCredentials(c.Context(), args[0], s)
+			set, err := remote.SetSiteCredentials(c.Context(), args[0], s)
 			if err != nil {
 				return err
 			}
@@ -108,11 +108,11 @@ where something keeps work from beginning.`,
 		Example:           "  hostler site probe dc1\n  hostler site probe dc1 --profile careful -o json",
 		ValidArgsFunction: a.completeSite,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			r, err := api.ProbeSite(c.Context(), args[0], profile)
+			r, err := remote.ProbeSite(c.Context(), args[0], profile)
 			if err != nil {
 				return err
 			}

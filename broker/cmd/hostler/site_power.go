@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -19,7 +19,7 @@ func sitePowerCommand(a *app) *cobra.Command {
 }
 
 func sitePowerAddCommand(a *app) *cobra.Command {
-	var put resource.PowerOverridePut
+	var put api.PowerOverridePut
 	var password string
 	by := map[broker.PowerSelector]*string{broker.ByPXEMAC: new(string), broker.ByIPMIIP: new(string), broker.ByHostname: new(string)}
 	c := &cobra.Command{
@@ -45,15 +45,15 @@ machine again gets the new credentials.`,
 			if err := a.readSecretLine(password, &put.PowerPassword); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			o, err := api.PutPowerOverride(c.Context(), args[0], put)
+			o, err := remote.PutPowerOverride(c.Context(), args[0], put)
 			if err != nil {
 				return err
 			}
-			return a.showOverrides(o, []resource.PowerOverride{*o})
+			return a.showOverrides(o, []api.PowerOverride{*o})
 		},
 	}
 	f := c.Flags()
@@ -71,11 +71,11 @@ func sitePowerListCommand(a *app) *cobra.Command {
 		Use: "list SITE", Short: "list a site's overrides, the strongest first", Args: exactly("SITE"),
 		Example: "  hostler site power-override list dc1", ValidArgsFunction: a.completeSite,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := api.PowerOverrides(c.Context(), args[0])
+			l, err := remote.PowerOverrides(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -94,20 +94,20 @@ func sitePowerListCommand(a *app) *cobra.Command {
 }
 
 func sitePowerStatusCommand(a *app, verb, short, status string) *cobra.Command {
-	change := resource.PowerOverrideChange{Status: status}
+	change := api.PowerOverrideChange{Status: status}
 	c := &cobra.Command{
 		Use: verb + " SITE OVERRIDE", Short: short, Args: exactly("SITE", "OVERRIDE"),
 		Example: "  hostler site power-override " + verb + " dc1 6f1c0f9e-7d0b-4a55-9c57-2f3f3f0f7f10", ValidArgsFunction: a.completeSite,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			o, err := api.ChangePowerOverride(c.Context(), args[0], args[1], change)
+			o, err := remote.ChangePowerOverride(c.Context(), args[0], args[1], change)
 			if err != nil {
 				return err
 			}
-			return a.showOverrides(o, []resource.PowerOverride{*o})
+			return a.showOverrides(o, []api.PowerOverride{*o})
 		},
 	}
 	reasonFlag(c, &change.Reason)
@@ -126,11 +126,11 @@ func sitePowerRemoveCommand(a *app) *cobra.Command {
 			if err := a.confirm(c, "remove power override %s of site %s? Its credentials are deleted", args[1], args[0]); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			o, err := api.RemovePowerOverride(c.Context(), args[0], args[1], reason)
+			o, err := remote.RemovePowerOverride(c.Context(), args[0], args[1], reason)
 			if err != nil {
 				return err
 			}
@@ -142,7 +142,7 @@ func sitePowerRemoveCommand(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) showOverrides(v any, items []resource.PowerOverride) error {
+func (a *app) showOverrides(v any, items []api.PowerOverride) error {
 	ids, rows := []string{}, [][]string{}
 	for _, o := range items {
 		used := "never"

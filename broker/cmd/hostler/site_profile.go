@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -26,7 +26,7 @@ func profileFields(c *cobra.Command) *fields {
 	f.text("description", "description", "what it is for")
 	f.text("status", "status", "active or disabled")
 	set := c.Flags().StringArray("set", nil, "`KNOB=VALUE` (may be repeated)")
-	f.on("set", func(d client.Document) error { return setKnobs(d, knobsOf[resource.SitePolicy](), *set) })
+	f.on("set", func(d client.Document) error { return setKnobs(d, knobsOf[api.SitePolicy](), *set) })
 	f.reason()
 	return f
 }
@@ -34,7 +34,7 @@ func profileFields(c *cobra.Command) *fields {
 func siteProfileCreateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "create SITE PROFILE", Short: "add a profile to a site", Args: exactly("SITE", "PROFILE"),
-		Long:              "Add a profile to a site, with the default of every knob that --set does not name:\n" + knobHelp(knobsOf[resource.SitePolicy]()),
+		Long:              "Add a profile to a site, with the default of every knob that --set does not name:\n" + knobHelp(knobsOf[api.SitePolicy]()),
 		Example:           "  hostler site profile create dc1 careful --set release_fallback_no_erase=false --set batch_max_parallel=2",
 		ValidArgsFunction: a.completeSite,
 	}
@@ -45,11 +45,11 @@ func siteProfileCreateCommand(a *app) *cobra.Command {
 			return err
 		}
 		d["name"] = args[1]
-		api, err := a.connect()
+		remote, err := a.connect()
 		if err != nil {
 			return err
 		}
-		p, err := api.CreateSiteProfile(c.Context(), args[0], d)
+		p, err := remote.CreateSiteProfile(c.Context(), args[0], d)
 		if err != nil {
 			return err
 		}
@@ -71,11 +71,11 @@ func siteProfileUpdateCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		api, err := a.connect()
+		remote, err := a.connect()
 		if err != nil {
 			return err
 		}
-		p, err := api.UpdateSiteProfile(c.Context(), args[0], args[1], d)
+		p, err := remote.UpdateSiteProfile(c.Context(), args[0], args[1], d)
 		if err != nil {
 			return err
 		}
@@ -90,11 +90,11 @@ func siteProfileDefaultCommand(a *app) *cobra.Command {
 		Use: "set-default SITE PROFILE", Short: "say which profile holds where a run names none", Args: exactly("SITE", "PROFILE"),
 		Example: "  hostler site profile set-default dc1 careful", ValidArgsFunction: a.completeSite,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			s, err := api.UpdateSite(c.Context(), args[0], client.Document{"default_profile_id": args[1], "reason": reason})
+			s, err := remote.UpdateSite(c.Context(), args[0], client.Document{"default_profile_id": args[1], "reason": reason})
 			if err != nil {
 				return err
 			}
@@ -112,11 +112,11 @@ func siteProfileListCommand(a *app) *cobra.Command {
 		Use: "list SITE", Short: "list a site's profiles", Args: exactly("SITE"),
 		Example: "  hostler site profile list dc1", ValidArgsFunction: a.completeSite,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := api.SiteProfiles(c.Context(), args[0])
+			l, err := remote.SiteProfiles(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -144,11 +144,11 @@ func siteProfileShowCommand(a *app) *cobra.Command {
 		Use: "show SITE PROFILE", Short: "show a profile with all its knobs", Args: exactly("SITE", "PROFILE"),
 		Example: "  hostler site profile show dc1 default", ValidArgsFunction: a.completeSite,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			p, err := api.SiteProfile(c.Context(), args[0], args[1])
+			p, err := remote.SiteProfile(c.Context(), args[0], args[1])
 			if err != nil {
 				return err
 			}
@@ -158,7 +158,7 @@ func siteProfileShowCommand(a *app) *cobra.Command {
 }
 
 // showProfile lists the knobs under their names, so that what is read can be set.
-func (a *app) showProfile(v *resource.SiteProfile) error {
+func (a *app) showProfile(v *api.SiteProfile) error {
 	return a.show(v, []string{v.Name}, func(p *render.Page) {
 		p.Fields("profile", v.Name, "id", v.ID, "default", render.YesNo(v.Default), "status", v.Status, "description", v.Description,
 			"created", moment(a, v.CreatedAt), "changed", moment(a, v.UpdatedAt))
@@ -169,7 +169,7 @@ func (a *app) showProfile(v *resource.SiteProfile) error {
 			return
 		}
 		figures, retries := []string{}, map[string]string{}
-		for _, k := range knobsOf[resource.SitePolicy]() {
+		for _, k := range knobsOf[api.SitePolicy]() {
 			if k.typ.Kind() == reflect.Map {
 				continue
 			}

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -18,7 +18,7 @@ func siteRoCECommand(a *app) *cobra.Command {
 }
 
 func siteRoCEImportCommand(a *app) *cobra.Command {
-	var put resource.RoCEPut
+	var put api.RoCEPut
 	c := &cobra.Command{
 		Use: "import SITE FILE.csv|FILE.json|-", Short: "keep a list of addresses, whole or not at all", Args: exactly("SITE", "FILE"),
 		Long: `Keep a list of addresses of RoCE interfaces, whole or not at all. An interface that
@@ -36,11 +36,11 @@ interface, ipv4_cidr. JSON, also from stdin, is what the API takes: {"items": [{
 			if put.Items, err = roceItems(args[1], raw); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			r, err := api.PutRoCE(c.Context(), args[0], put)
+			r, err := remote.PutRoCE(c.Context(), args[0], put)
 			if err != nil {
 				return err
 			}
@@ -58,9 +58,9 @@ const maxRoCEFile = 900 << 10 // bytes; the API takes a MiB
 var roceColumns = []string{"hostname", "interface", "ipv4_cidr"}
 
 // roceItems reads CSV by its first line, and JSON as the API has it.
-func roceItems(name string, raw []byte) ([]resource.RoCEItem, error) {
+func roceItems(name string, raw []byte) ([]api.RoCEItem, error) {
 	if !strings.HasSuffix(strings.ToLower(name), ".csv") {
-		var put resource.RoCEPut
+		var put api.RoCEPut
 		if err := taskcatalog.DecodeStrict(plainText(raw), &put); err != nil {
 			return nil, broker.Errorf(broker.Invalid, "roce_invalid", `cannot use %s: it is no JSON object with "items" (%v)`, name, err)
 		}
@@ -70,9 +70,9 @@ func roceItems(name string, raw []byte) ([]resource.RoCEItem, error) {
 	if err != nil {
 		return nil, err
 	}
-	items := make([]resource.RoCEItem, len(rows))
+	items := make([]api.RoCEItem, len(rows))
 	for i, row := range rows {
-		items[i] = resource.RoCEItem{Hostname: row["hostname"], Interface: row["interface"], IPv4CIDR: row["ipv4_cidr"]}
+		items[i] = api.RoCEItem{Hostname: row["hostname"], Interface: row["interface"], IPv4CIDR: row["ipv4_cidr"]}
 	}
 	return items, nil
 }
@@ -83,11 +83,11 @@ func siteRoCEListCommand(a *app) *cobra.Command {
 		Use: "list SITE", Short: "list a site's addresses, by host", Args: exactly("SITE"),
 		Example: "  hostler site roce list dc1 --hostname c07u31", ValidArgsFunction: a.completeSite,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := api.RoCE(c.Context(), args[0], hostname)
+			l, err := remote.RoCE(c.Context(), args[0], hostname)
 			if err != nil {
 				return err
 			}
@@ -120,19 +120,19 @@ func siteRoCEDeleteCommand(a *app) *cobra.Command {
 			if err := a.confirm(c, "delete %s of site %s?", plural(len(args)-1, "RoCE assignment"), args[0]); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			gone, ids := []resource.RoCEAssignment{}, []string{}
+			gone, ids := []api.RoCEAssignment{}, []string{}
 			for _, id := range args[1:] {
-				r, err := api.RemoveRoCE(c.Context(), args[0], id, reason)
+				r, err := remote.RemoveRoCE(c.Context(), args[0], id, reason)
 				if err != nil {
 					return err
 				}
 				gone, ids = append(gone, *r), append(ids, r.ID)
 			}
-			return a.show(resource.RoCEList{Items: gone}, ids, func(p *render.Page) {
+			return a.show(api.RoCEList{Items: gone}, ids, func(p *render.Page) {
 				for _, r := range gone {
 					p.Line("deleted: " + r.IPv4CIDR + " of " + r.Interface + " of " + r.Hostname)
 				}

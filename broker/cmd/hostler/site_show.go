@@ -5,11 +5,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
-func (a *app) showSite(s *resource.Site) error {
+func (a *app) showSite(s *api.Site) error {
 	return a.show(s, []string{s.Name}, func(p *render.Page) {
 		ca := "the system's authorities"
 		if s.CACert != "" {

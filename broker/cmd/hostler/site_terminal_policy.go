@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -22,11 +22,11 @@ func terminalPolicyShowCommand(a *app) *cobra.Command {
 		Use: "show", Short: "show a site's policy", Args: exactly(),
 		Example: "  hostler site terminal-policy show --site dc1\n  hostler site terminal-policy show -o json | jq .policy > policy.json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			p, err := api.TerminalPolicy(c.Context(), site)
+			p, err := remote.TerminalPolicy(c.Context(), site)
 			if err != nil {
 				return err
 			}
@@ -38,10 +38,10 @@ func terminalPolicyShowCommand(a *app) *cobra.Command {
 }
 
 func terminalPolicySetCommand(a *app) *cobra.Command {
-	var put resource.TerminalPolicyPut
+	var put api.TerminalPolicyPut
 	c := &cobra.Command{
 		Use: "set FILE|-", Short: "replace a site's policy", Args: exactly("FILE|-"),
-		Long:    "Replace a site's policy with a JSON object. What it leaves out is the default.\n" + knobHelp(knobsOf[resource.TerminalPolicyRules]()),
+		Long:    "Replace a site's policy with a JSON object. What it leaves out is the default.\n" + knobHelp(knobsOf[api.TerminalPolicyRules]()),
 		Example: "  hostler site terminal-policy set policy.json --site dc1 --reason 'two hours are enough'",
 		RunE: func(c *cobra.Command, args []string) error {
 			raw, err := a.readBounded(args[0])
@@ -51,11 +51,11 @@ func terminalPolicySetCommand(a *app) *cobra.Command {
 			if put.Policy, err = terminalRules(raw); err != nil {
 				return broker.Errorf(broker.Invalid, "policy_invalid", "cannot use %s as a policy: %v", args[0], err)
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			p, err := api.SetTerminalPolicy(c.Context(), put)
+			p, err := remote.SetTerminalPolicy(c.Context(), put)
 			if err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ func (a *app) terminalPolicySite(c *cobra.Command, into *string) {
 }
 
 // terminalRules reads a policy; what it leaves out is the default.
-func terminalRules(raw []byte) (r resource.TerminalPolicyRules, err error) {
+func terminalRules(raw []byte) (r api.TerminalPolicyRules, err error) {
 	defaults, err := taskcatalog.Encode(broker.DefaultTerminalPolicy())
 	if err == nil {
 		err = taskcatalog.DecodeStrict(defaults, &r)
@@ -84,7 +84,7 @@ func terminalRules(raw []byte) (r resource.TerminalPolicyRules, err error) {
 	return r, err
 }
 
-func (a *app) showTerminalPolicy(v *resource.TerminalPolicy) error {
+func (a *app) showTerminalPolicy(v *api.TerminalPolicy) error {
 	return a.show(v, nil, func(p *render.Page) {
 		site, by := v.Site, v.UpdatedBy
 		if site == "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -88,11 +88,11 @@ ecc, persistence, isolation. What is not named may be anything.`,
 			return err
 		}
 		d["id"] = args[0]
-		api, err := a.connect()
+		remote, err := a.connect()
 		if err != nil {
 			return err
 		}
-		s, err := api.CreateSKU(c.Context(), d)
+		s, err := remote.CreateSKU(c.Context(), d)
 		if err != nil {
 			return err
 		}
@@ -113,11 +113,11 @@ func skuUpdateCommand(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		api, err := a.connect()
+		remote, err := a.connect()
 		if err != nil {
 			return err
 		}
-		s, err := api.UpdateSKU(c.Context(), args[0], d)
+		s, err := remote.UpdateSKU(c.Context(), args[0], d)
 		if err != nil {
 			return err
 		}
@@ -130,11 +130,11 @@ func skuListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "list the SKUs", Args: exactly(), Example: "  hostler sku list",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := api.SKUs(c.Context())
+			l, err := remote.SKUs(c.Context())
 			if err != nil {
 				return err
 			}
@@ -153,7 +153,7 @@ func skuListCommand(a *app) *cobra.Command {
 	}
 }
 
-func gpusOf(s resource.SKU) string {
+func gpusOf(s api.SKU) string {
 	if s.GPUCount == 0 {
 		return "none"
 	}
@@ -169,11 +169,11 @@ func skuShowCommand(a *app) *cobra.Command {
 		Use: "show SKU", Short: "show a SKU", Args: exactly("SKU"),
 		Example: "  hostler sku show mi300x.192g.8gpu", ValidArgsFunction: a.completeSKU,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			s, err := api.SKU(c.Context(), args[0])
+			s, err := remote.SKU(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -182,7 +182,7 @@ func skuShowCommand(a *app) *cobra.Command {
 	}
 }
 
-func (a *app) showSKU(s *resource.SKU) error {
+func (a *app) showSKU(s *api.SKU) error {
 	return a.show(s, []string{s.ID}, func(p *render.Page) {
 		pick := "if it is the only one that matches"
 		if s.BootDisk.Pick != "" {
@@ -200,11 +200,11 @@ func (a *app) showSKU(s *resource.SKU) error {
 }
 
 func (a *app) completeSKU(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	api, err := a.connect()
+	remote, err := a.connect()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	l, err := api.SKUs(c.Context())
+	l, err := remote.SKUs(c.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

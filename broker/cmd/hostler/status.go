@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -22,18 +22,18 @@ profiles, and what expires soon. Below it stands how much there is of what. What
 needs nobody is left out.`,
 		Example: "  hostler status\n  hostler status --site dc1 -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			s, err := api.Status(c.Context(), site)
+			s, err := remote.Status(c.Context(), site)
 			if err != nil {
 				return err
 			}
 			a.frozenSaid = true // it stands on top of the page
 			return a.show(s, []string{s.Version}, func(p *render.Page) {
 				a.toLookAt(p, s)
-				howMuch(p, api, s)
+				howMuch(p, remote, s)
 			})
 		},
 	}
@@ -42,7 +42,7 @@ needs nobody is left out.`,
 }
 
 // toLookAt are the sections that are there only when there is something in them.
-func (a *app) toLookAt(p *render.Page, s *resource.Status) {
+func (a *app) toLookAt(p *render.Page, s *api.Status) {
 	section := func(list, title string, heads []string, rows [][]string) {
 		if len(rows) == 0 {
 			return
@@ -103,9 +103,9 @@ func few(names []string, of int64) string {
 	return list
 }
 
-func howMuch(p *render.Page, api *client.Client, s *resource.Status) {
+func howMuch(p *render.Page, remote *client.Client, s *api.Status) {
 	p.Blank()
-	p.Fields("broker", api.Broker(), "version", s.Version, "store", s.Store, "site", s.Site,
+	p.Fields("broker", remote.Broker(), "version", s.Version, "store", s.Store, "site", s.Site,
 		"up", render.Span(s.Now.Sub(s.StartedAt)),
 		"trust bundle", trustLine(s.TrustVersion, s.Stragglers),
 		"agents", agentsLine(s.Agents), "agent packages", strconv.FormatInt(s.AgentReleases, 10))

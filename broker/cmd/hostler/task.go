@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -28,7 +28,7 @@ func taskCommand(a *app) *cobra.Command {
 
 var taskHeads = []string{"ID", "NODE", "TYPE", "STATUS", "VERDICT", "BY", "ISSUED", "CODE"}
 
-func taskRow(a *app, t resource.Task) []string {
+func taskRow(a *app, t api.Task) []string {
 	node := t.Hostname
 	if node == "" {
 		node = t.NodeID
@@ -45,11 +45,11 @@ func taskListCommand(a *app) *cobra.Command {
 			if f.Limit < 0 {
 				return usage("--limit takes a number from 0 (all) on")
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			tasks, err := api.Tasks(c.Context(), f)
+			tasks, err := remote.Tasks(c.Context(), f)
 			if err != nil {
 				return err
 			}
@@ -79,11 +79,11 @@ func taskCancelCommand(a *app) *cobra.Command {
 		Use: "cancel TASK", Short: "stop a task; one that runs is told with its next word", Args: exactly("TASK"),
 		Example: "  hostler task cancel TASK --reason 'wrong node'",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			t, err := api.Cancel(c.Context(), args[0], reason)
+			t, err := remote.Cancel(c.Context(), args[0], reason)
 			if err != nil {
 				return err
 			}
@@ -108,15 +108,15 @@ func taskWatchCommand(a *app) *cobra.Command {
 if the task succeeded; what a look at the node found is in the result.`,
 		Example: "  hostler task watch TASK --timeout 30m",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			t, err := api.Task(c.Context(), args[0])
+			t, err := remote.Task(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return a.watch(c.Context(), api, t, timeout)
+			return a.watch(c.Context(), remote, t, timeout)
 		},
 	}
 	timeoutFlag(c, &timeout)

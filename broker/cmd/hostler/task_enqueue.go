@@ -9,14 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 func taskEnqueueCommand(a *app) *cobra.Command {
-	var order resource.TaskCreate
+	var order api.TaskCreate
 	var pairs []string
 	var file string
 	var wait bool
@@ -48,11 +48,11 @@ params answers the task that is there. Without one, each call is a new task.`,
 					return err
 				}
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			t, err := typeOf(c, api, args[1])
+			t, err := typeOf(c, remote, args[1])
 			if err != nil {
 				return err
 			}
@@ -72,7 +72,7 @@ params answers the task that is there. Without one, each call is a new task.`,
 			}
 			ref := args[0]
 			if t.Class == string(taskcatalog.ClassDestructive) && !saidYes(c) {
-				node, err := api.Node(c.Context(), ref)
+				node, err := remote.Node(c.Context(), ref)
 				if err != nil {
 					return err
 				}
@@ -81,12 +81,12 @@ params answers the task that is there. Without one, each call is a new task.`,
 				}
 				ref = node.ID
 			}
-			task, err := api.Enqueue(c.Context(), ref, order)
+			task, err := remote.Enqueue(c.Context(), ref, order)
 			if err != nil {
 				return err
 			}
 			if wait {
-				return a.watch(c.Context(), api, task, timeout)
+				return a.watch(c.Context(), remote, task, timeout)
 			}
 			if err := a.show(task, []string{task.ID}, func(p *render.Page) { p.Table(taskHeads, [][]string{taskRow(a, *task)}) }); err != nil {
 				return err
@@ -107,9 +107,9 @@ params answers the task that is there. Without one, each call is a new task.`,
 }
 
 // typeOf asks the broker for a type by name or name@version.
-func typeOf(c *cobra.Command, api *client.Client, name string) (*resource.TaskType, error) {
+func typeOf(c *cobra.Command, remote *client.Client, name string) (*api.TaskType, error) {
 	bare, version, pinned := strings.Cut(name, "@")
-	t, err := api.TaskType(c.Context(), name)
+	t, err := remote.TaskType(c.Context(), name)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -20,16 +20,16 @@ func taskProbeCommand(a *app) *cobra.Command {
 look at the machine finds of it. It is a task of its own, and changes nothing.`,
 		Example: "  hostler task probe TASK --wait",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			t, err := api.ProbeTask(c.Context(), args[0], reason)
+			t, err := remote.ProbeTask(c.Context(), args[0], reason)
 			if err != nil {
 				return err
 			}
 			if wait {
-				return a.watch(c.Context(), api, t, timeout)
+				return a.watch(c.Context(), remote, t, timeout)
 			}
 			return a.showEnqueued(t)
 		},
@@ -54,11 +54,11 @@ done again once. A task that a run asked for is recovered by the run.`,
 			if reason == "" {
 				return usage("task recover needs --reason")
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			was, err := api.Task(c.Context(), args[0])
+			was, err := remote.Task(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -67,12 +67,12 @@ done again once. A task that a run asked for is recovered by the run.`,
 					return err
 				}
 			}
-			t, err := api.RecoverTask(c.Context(), was.ID, reason)
+			t, err := remote.RecoverTask(c.Context(), was.ID, reason)
 			if err != nil {
 				return err
 			}
 			if wait {
-				return a.watch(c.Context(), api, t, timeout)
+				return a.watch(c.Context(), remote, t, timeout)
 			}
 			return a.showEnqueued(t)
 		},
@@ -84,7 +84,7 @@ done again once. A task that a run asked for is recovered by the run.`,
 }
 
 // showEnqueued shows a task that has just been asked for.
-func (a *app) showEnqueued(t *resource.Task) error {
+func (a *app) showEnqueued(t *api.Task) error {
 	if err := a.show(t, []string{t.ID}, func(p *render.Page) { p.Table(taskHeads, [][]string{taskRow(a, *t)}) }); err != nil {
 		return err
 	}

@@ -10,16 +10,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 // taskView is a task with what the node signed about it.
 type taskView struct {
-	resource.Task
-	Report *resource.Evidence `json:"report,omitempty"`
+	api.Task
+	Report *api.Evidence `json:"report,omitempty"`
 }
 
 func taskShowCommand(a *app) *cobra.Command {
@@ -27,37 +27,37 @@ func taskShowCommand(a *app) *cobra.Command {
 		Use: "show TASK", Short: "show a task: verdict, findings, what was done with what, evidence", Args: exactly("TASK"),
 		Example: "  hostler task show TASK\n  hostler task show TASK -o json | jq .verdict",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			t, err := api.Task(c.Context(), args[0])
+			t, err := remote.Task(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return a.showTask(c.Context(), api, t)
+			return a.showTask(c.Context(), remote, t)
 		},
 	}
 }
 
 // watch follows a task to its end and shows it.
-func (a *app) watch(ctx context.Context, api *client.Client, t *resource.Task, timeout time.Duration) error {
-	t, err := a.follow(ctx, api, t, timeout)
+func (a *app) watch(ctx context.Context, remote *client.Client, t *api.Task, timeout time.Duration) error {
+	t, err := a.follow(ctx, remote, t, timeout)
 	if err != nil {
 		return err
 	}
-	if err := a.showTask(ctx, api, t); err != nil {
+	if err := a.showTask(ctx, remote, t); err != nil {
 		return err
 	}
 	return verdictOf(t)
 }
 
-func (a *app) showTask(ctx context.Context, api *client.Client, t *resource.Task) error {
+func (a *app) showTask(ctx context.Context, remote *client.Client, t *api.Task) error {
 	v := taskView{Task: *t}
 	if t.Evidence {
 		var err error
 		var gone *broker.Error
-		if v.Report, err = api.Evidence(ctx, t.ID); err != nil && (!errors.As(err, &gone) || gone.Kind != broker.NotFound) {
+		if v.Report, err = remote.Evidence(ctx, t.ID); err != nil && (!errors.As(err, &gone) || gone.Kind != broker.NotFound) {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (a *app) taskPage(p *render.Page, v taskView) {
 }
 
 // lateWord is what the node said of a task that had ended outcome_unknown.
-func lateWord(l *resource.LateWord) string {
+func lateWord(l *api.LateWord) string {
 	said, by := l.Outcome, "its result"
 	switch {
 	case l.Running:
@@ -104,7 +104,7 @@ func lateWord(l *resource.LateWord) string {
 	return by + " says " + said
 }
 
-func nodeName(t resource.Task) string {
+func nodeName(t api.Task) string {
 	if t.Hostname == "" {
 		return t.NodeID
 	}

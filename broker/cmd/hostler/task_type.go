@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -30,11 +30,11 @@ func taskTypesCommand(a *app) *cobra.Command {
 		Use: "types", Short: "list the types of task", Args: exactly(),
 		Example: "  hostler task types",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			types, err := api.TaskTypes(c.Context())
+			types, err := remote.TaskTypes(c.Context())
 			if err != nil {
 				return err
 			}
@@ -51,7 +51,7 @@ func taskTypesCommand(a *app) *cobra.Command {
 	}
 }
 
-func typeID(t resource.TaskType) string { return fmt.Sprintf("%s@%d", t.Name, t.Version) }
+func typeID(t api.TaskType) string { return fmt.Sprintf("%s@%d", t.Name, t.Version) }
 
 func duration(seconds int64) time.Duration { return time.Duration(seconds) * time.Second }
 
@@ -64,11 +64,11 @@ what is not looked at.`,
 		Example:           "  hostler task describe node.validate_clean",
 		ValidArgsFunction: completeType,
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			t, err := api.TaskType(c.Context(), args[0])
+			t, err := remote.TaskType(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ what is not looked at.`,
 	}
 }
 
-func describePage(p *render.Page, t *resource.TaskType, params, result *schema) {
+func describePage(p *render.Page, t *api.TaskType, params, result *schema) {
 	p.Line(typeID(*t) + ": " + t.Summary)
 	p.Blank()
 	p.Fields("class", t.Class, "lane", t.Lane, "deadline", render.Span(duration(t.DeadlineSeconds))+" from its start",

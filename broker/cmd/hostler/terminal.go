@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/attach"
 )
 
 func terminalCommand(a *app) *cobra.Command {
-	var s resource.TerminalStart
+	var s api.TerminalStart
 	var command bool
 	c := &cobra.Command{
 		Use: "terminal NODE [--command PROGRAM [WORD …]]", Short: "open a terminal on a node, which listens on nothing",
@@ -83,15 +83,15 @@ func terminalAttachCommand(a *app) *cobra.Command {
 opened it may, or a platform_admin. Where it is attached, that side is left.`,
 		Example: "  hostler terminal attach ts-7k2m4q6s",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			k, err := api.TerminalTicket(c.Context(), args[0], a.terminalSize())
+			k, err := remote.TerminalTicket(c.Context(), args[0], a.terminalSize())
 			if err != nil {
 				return err
 			}
-			return a.attachTerminal(c.Context(), api, k, false)
+			return a.attachTerminal(c.Context(), remote, k, false)
 		},
 	}
 }
@@ -119,7 +119,7 @@ func (a *app) environment() (term string, locale map[string]string) {
 }
 
 // ended says how a session came to its end: with the program's own exit status, or why not.
-func (a *app) ended(t *resource.Terminal, e attach.End) error {
+func (a *app) ended(t *api.Terminal, e attach.End) error {
 	where := fmt.Sprintf("session %s on %s", t.ID, t.Hostname)
 	switch {
 	case e.Left:

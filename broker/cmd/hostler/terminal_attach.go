@@ -10,45 +10,45 @@ import (
 	"golang.org/x/term"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/attach"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
 	"github.com/hostler/hostler/broker/escape"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-func (a *app) openTerminal(ctx context.Context, s resource.TerminalStart) error {
-	api, err := a.connect()
+func (a *app) openTerminal(ctx context.Context, s api.TerminalStart) error {
+	remote, err := a.connect()
 	if err != nil {
 		return err
 	}
 	size := a.terminalSize()
 	s.Columns, s.Rows = size.Columns, size.Rows
 	s.Term, s.Locale = a.environment()
-	k, err := api.OpenTerminal(ctx, s)
+	k, err := remote.OpenTerminal(ctx, s)
 	if err != nil {
 		return err
 	}
-	return a.attachTerminal(ctx, api, k, true)
+	return a.attachTerminal(ctx, remote, k, true)
 }
 
 // terminalSize is that of the terminal here, or what there was before there were others.
-func (a *app) terminalSize() resource.TerminalTicketRequest {
+func (a *app) terminalSize() api.TerminalTicketRequest {
 	for _, stream := range []any{a.out, a.in} {
 		if f := tty(stream, term.IsTerminal); f != nil {
 			if w, h, err := term.GetSize(int(f.Fd())); err == nil && w > 0 && h > 0 {
-				return resource.TerminalTicketRequest{Columns: min(w, maxSide), Rows: min(h, maxSide)}
+				return api.TerminalTicketRequest{Columns: min(w, maxSide), Rows: min(h, maxSide)}
 			}
 		}
 	}
-	return resource.TerminalTicketRequest{Columns: 80, Rows: 24}
+	return api.TerminalTicketRequest{Columns: 80, Rows: 24}
 }
 
 // maxSide is the most characters of a terminal, either way.
 const maxSide = 4096
 
 // attachTerminal is a session, from its ticket to its end; one that is new, or was there.
-func (a *app) attachTerminal(ctx context.Context, api *client.Client, k *resource.TerminalTicket, isNew bool) error {
+func (a *app) attachTerminal(ctx context.Context, remote *client.Client, k *api.TerminalTicket, isNew bool) error {
 	t := &k.Terminal
 	keyboard, screen := tty(a.in, term.IsTerminal), tty(a.out, term.IsTerminal)
 	resized := make(chan os.Signal, 1)
@@ -81,7 +81,7 @@ func (a *app) attachTerminal(ctx context.Context, api *client.Client, k *resourc
 		},
 		Dial: func(ctx context.Context) (attach.Conn, error) {
 			if ticket == "" { // each is good for one connection
-				k, err := api.TerminalTicket(ctx, t.ID, a.terminalSize())
+				k, err := remote.TerminalTicket(ctx, t.ID, a.terminalSize())
 				if err != nil {
 					return nil, err
 				}
@@ -89,14 +89,14 @@ func (a *app) attachTerminal(ctx context.Context, api *client.Client, k *resourc
 			}
 			with := ticket
 			ticket = ""
-			conn, err := api.AttachTerminal(ctx, t.ID, with)
+			conn, err := remote.AttachTerminal(ctx, t.ID, with)
 			if err != nil {
 				return nil, err // and not a nil that is no nil
 			}
 			return conn, nil
 		},
-		Look:  func(ctx context.Context) (attach.End, error) { return howItEnded(ctx, api, t.ID) },
-		Close: func(ctx context.Context) error { return closeTerminal(ctx, api, t.ID) },
+		Look:  func(ctx context.Context) (attach.End, error) { return howItEnded(ctx, remote, t.ID) },
+		Close: func(ctx context.Context) error { return closeTerminal(ctx, remote, t.ID) },
 	})
 	restore()
 	restore = func() {}
@@ -112,7 +112,7 @@ func (a *app) attachTerminal(ctx context.Context, api *client.Client, k *resourc
 	return broker.Errorf(broker.Internal, "terminal_output_lost", "%d bytes of what session %s wrote did not come here (hostler recording play %s has what was recorded)", end.Lost, t.ID, t.ID)
 }
 
-func (a *app) greet(t *resource.Terminal) {
+func (a *app) greet(t *api.Terminal) {
 	recorded := "what it shows is recorded"
 	if t.RecordInput {
 		recorded = "what it shows and what is typed is recorded"
@@ -134,8 +134,8 @@ func rawKeyboard(f *os.File) (restore func(), err error) {
 }
 
 // howItEnded is for whoever was not there.
-func howItEnded(ctx context.Context, api *client.Client, id string) (attach.End, error) {
-	t, err := api.Terminal(ctx, id)
+func howItEnded(ctx context.Context, remote *client.Client, id string) (attach.End, error) {
+	t, err := remote.Terminal(ctx, id)
 	if err != nil {
 		return attach.End{}, err
 	}
@@ -146,8 +146,8 @@ func howItEnded(ctx context.Context, api *client.Client, id string) (attach.End,
 }
 
 // closeTerminal ends a session; one that has ended is not in the way.
-func closeTerminal(ctx context.Context, api *client.Client, id string) error {
-	_, err := api.CloseTerminal(ctx, id, "ended by its operator")
+func closeTerminal(ctx context.Context, remote *client.Client, id string) error {
+	_, err := remote.CloseTerminal(ctx, id, "ended by its operator")
 	if err != nil && broker.AsError(err).Code == "terminal_session_over" {
 		return nil
 	}

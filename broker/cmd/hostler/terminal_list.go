@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
@@ -20,11 +20,11 @@ func terminalListCommand(a *app) *cobra.Command {
 			if f.Limit < 0 {
 				return usage("--limit takes a number from 0 (all) on")
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			l, err := api.Terminals(c.Context(), f)
+			l, err := remote.Terminals(c.Context(), f)
 			if err != nil {
 				return err
 			}
@@ -62,11 +62,11 @@ func terminalShowCommand(a *app) *cobra.Command {
 		Use: "show ID", Short: "show a terminal session", Args: exactly("ID"),
 		Example: "  hostler terminal show ts-7k2m4q6s",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			t, err := api.Terminal(c.Context(), args[0])
+			t, err := remote.Terminal(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -75,7 +75,7 @@ func terminalShowCommand(a *app) *cobra.Command {
 	}
 }
 
-func (a *app) showTerminal(t *resource.Terminal) error {
+func (a *app) showTerminal(t *api.Terminal) error {
 	limit := func(seconds int64) string {
 		if seconds == 0 {
 			return "none"
@@ -98,18 +98,18 @@ func terminalCloseCommand(a *app) *cobra.Command {
 		Use: "close ID", Short: "end a terminal session, and all that it has started", Args: exactly("ID"),
 		Example: "  hostler terminal close ts-7k2m4q6s --reason 'left open'",
 		RunE: func(c *cobra.Command, args []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			t, err := api.Terminal(c.Context(), args[0])
+			t, err := remote.Terminal(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			if err := a.confirm(c, "End session %s of %s, as %s on %s?", t.ID, t.OpenedBy, t.Username, t.Hostname); err != nil {
 				return err
 			}
-			if t, err = api.CloseTerminal(c.Context(), args[0], reason); err != nil {
+			if t, err = remote.CloseTerminal(c.Context(), args[0], reason); err != nil {
 				return err
 			}
 			return a.showTerminal(t)

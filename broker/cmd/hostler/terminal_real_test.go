@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
@@ -23,7 +23,7 @@ type realSite struct {
 
 func newRealSite(t *testing.T) *realSite {
 	b := servertest.Start(t)
-	s := &realSite{t, b, b.NewNode(t, resource.NodeCreate{Hostname: "gpu-07"}).Settle(t)}
+	s := &realSite{t, b, b.NewNode(t, api.NodeCreate{Hostname: "gpu-07"}).Settle(t)}
 	s.node.LetIn(t, "a-1", "alice")
 	return s
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/coder/websocket"
 	"github.com/creack/pty"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
@@ -194,13 +194,13 @@ func TestABrokerThatDoesNotKeepToTheProtocol(t *testing.T) {
 
 // The title passes where the site's policy says so, and the clipboard never to a file.
 func TestTheSitesPolicyDecidesWhatPasses(t *testing.T) {
-	f := newFarTerminal(t, func(t *resource.Terminal) { t.Filter = resource.TerminalFilter{Title: true, Clipboard: true} })
+	f := newFarTerminal(t, func(t *api.Terminal) { t.Filter = api.TerminalFilter{Title: true, Clipboard: true} })
 	n := f.onTerminal("terminal", "gpu-07")
 	f.writes("\x1b]0;top\a\x1b]52;c;eA==\a")
 	n.shows("\x1b]0;top\x1b\\\x1b]52;c;eA==\x1b\\")
 	f.exits(0)
 	n.ends(0)
-	f = newFarTerminal(t, func(t *resource.Terminal) { t.Filter = resource.TerminalFilter{Title: true, Clipboard: true} })
+	f = newFarTerminal(t, func(t *api.Terminal) { t.Filter = api.TerminalFilter{Title: true, Clipboard: true} })
 	cmd := f.command("terminal", "gpu-07", "--command", "x")
 	cmd.Stdin = io.LimitReader(nil, 0)
 	done := make(chan []byte, 1)

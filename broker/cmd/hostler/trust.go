@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/pki"
 )
@@ -22,11 +22,11 @@ func trustShowCommand(a *app) *cobra.Command {
 		Use: "show", Short: "show the trust bundle, a rotation, and the nodes that lag behind", Args: exactly(),
 		Example: "  hostler trust show\n  hostler trust show -o json > trust.json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			t, err := api.Trust(c.Context())
+			t, err := remote.Trust(c.Context())
 			if err != nil {
 				return err
 			}
@@ -35,7 +35,7 @@ func trustShowCommand(a *app) *cobra.Command {
 	}
 }
 
-func (a *app) showTrust(t *resource.Trust) error {
+func (a *app) showTrust(t *api.Trust) error {
 	return a.show(t, []string{strconv.FormatInt(t.Version, 10)}, func(p *render.Page) {
 		p.Fields("trust bundle", "version "+strconv.FormatInt(t.Version, 10), "issued", moment(a, t.IssuedAt), "root", "sha256:"+t.CASHA256)
 		p.Title("Keys")
@@ -102,15 +102,15 @@ made the new key to the others: they are named until they have it.`,
 			if err := needReason(reason); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
 			if !finish {
-				if err := a.confirm(c, "change the %s key of %s?", use, api.Broker()); err != nil {
+				if err := a.confirm(c, "change the %s key of %s?", use, remote.Broker()); err != nil {
 					return err
 				}
-				t, err := api.RotateTrust(c.Context(), resource.TrustRotate{Use: use, Reason: reason})
+				t, err := remote.RotateTrust(c.Context(), api.TrustRotate{Use: use, Reason: reason})
 				if err != nil {
 					return err
 				}
@@ -121,7 +121,7 @@ made the new key to the others: they are named until they have it.`,
 			}
 			ids, names := []string{}, []string{}
 			for _, ref := range behind {
-				n, err := api.Node(c.Context(), ref)
+				n, err := remote.Node(c.Context(), ref)
 				if err != nil {
 					return err
 				}
@@ -131,7 +131,7 @@ made the new key to the others: they are named until they have it.`,
 			if len(names) > 0 {
 				question = "finish the rotation and leave " + strings.Join(names, ", ") + " behind? They will need a new enrolment."
 			}
-			before, err := api.Trust(c.Context())
+			before, err := remote.Trust(c.Context())
 			if err != nil {
 				return err
 			}
@@ -141,7 +141,7 @@ made the new key to the others: they are named until they have it.`,
 			if err := a.confirm(c, "%s", question); err != nil {
 				return err
 			}
-			t, err := api.FinishTrust(c.Context(), resource.TrustFinish{LeaveBehind: ids, Reason: reason})
+			t, err := remote.FinishTrust(c.Context(), api.TrustFinish{LeaveBehind: ids, Reason: reason})
 			if err != nil {
 				return err
 			}

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -38,14 +38,14 @@ have not yet.`,
 			if err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			if err := a.confirm(c, "have every node of %s believe releases that key %s signed?", api.Broker(), id); err != nil {
+			if err := a.confirm(c, "have every node of %s believe releases that key %s signed?", remote.Broker(), id); err != nil {
 				return err
 			}
-			t, err := api.AddReleaseKey(c.Context(), resource.ReleaseKeyPut{PublicKey: string(raw), Reason: reason})
+			t, err := remote.AddReleaseKey(c.Context(), api.ReleaseKeyPut{PublicKey: string(raw), Reason: reason})
 			if err != nil {
 				return err
 			}
@@ -71,14 +71,14 @@ runs goes on. The last key stays: add the next one before.`,
 			if err := needReason(reason); err != nil {
 				return err
 			}
-			api, err := a.connect()
+			remote, err := a.connect()
 			if err != nil {
 				return err
 			}
-			if err := a.confirm(c, "have the nodes of %s believe release key %s no more?", api.Broker(), args[0]); err != nil {
+			if err := a.confirm(c, "have the nodes of %s believe release key %s no more?", remote.Broker(), args[0]); err != nil {
 				return err
 			}
-			t, err := api.RetireReleaseKey(c.Context(), args[0], reason)
+			t, err := remote.RetireReleaseKey(c.Context(), args[0], reason)
 			if err != nil {
 				return err
 			}

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -29,7 +29,7 @@ func timeoutFlag(c *cobra.Command, timeout *time.Duration) {
 
 // follow waits until the task has ended and shows its progress. To stop
 // waiting stops nothing else.
-func (a *app) follow(ctx context.Context, api *client.Client, t *resource.Task, timeout time.Duration) (*resource.Task, error) {
+func (a *app) follow(ctx context.Context, remote *client.Client, t *api.Task, timeout time.Duration) (*api.Task, error) {
 	begin := a.now()
 	p := a.progress()
 	defer p.done()
@@ -37,12 +37,12 @@ func (a *app) follow(ctx context.Context, api *client.Client, t *resource.Task, 
 	defer cancel()
 	for !t.Ended {
 		p.task(t, render.Span(a.now().Sub(begin)))
-		hold := resource.MaxWait * time.Second
+		hold := api.MaxWait * time.Second
 		if p.live {
 			hold = tick
 		}
 		asked := time.Now()
-		next, err := api.Follow(waiting, t.ID, t.Progress, hold)
+		next, err := remote.Follow(waiting, t.ID, t.Progress, hold)
 		switch {
 		case waiting.Err() != nil && ctx.Err() == nil:
 			return nil, timedOut("task %s is still %s after %s (it goes on; hostler task watch %s)", t.ID, t.Status, timeout, t.ID)
@@ -62,7 +62,7 @@ func (a *app) follow(ctx context.Context, api *client.Client, t *resource.Task, 
 	return t, nil
 }
 
-func sameProgress(a, b *resource.Task) bool {
+func sameProgress(a, b *api.Task) bool {
 	if a.Progress == nil || b.Progress == nil {
 		return a.Progress == b.Progress && a.Status == b.Status
 	}
@@ -90,7 +90,7 @@ var refusals = []taskcatalog.Code{
 
 // verdictOf is the error of a task that ended otherwise than succeeded. What
 // a look at the node found is no failure of the look.
-func verdictOf(t *resource.Task) error {
+func verdictOf(t *api.Task) error {
 	if t.Status == string(broker.TaskSucceeded) {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/clientfile"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/pki"
@@ -169,7 +169,7 @@ const passAtOnce = 25 * time.Second
 // moves would lose its lease and be begun again, on a slow machine for ever.
 func (b *Broker) resting() bool {
 	b.t.Helper()
-	var s resource.FreezeStatus
+	var s api.FreezeStatus
 	a := b.Ask(b.t, b.Token, http.MethodGet, "/freeze", nil)
 	return a.Status == http.StatusOK && json.Unmarshal(a.Body, &s) == nil && s.UnderWay.Stages == 0
 }
@@ -190,7 +190,7 @@ type Answer struct {
 
 // Code is the code of a problem, "" of a success.
 func (a Answer) Code() string {
-	var p resource.Problem
+	var p api.Problem
 	if a.Status/100 == 2 || json.Unmarshal(a.Body, &p) != nil {
 		return ""
 	}
@@ -198,7 +198,7 @@ func (a Answer) Code() string {
 }
 
 // Ask makes a request as an operator. body is sent as it is if it is a reader
-// or text, as JSON otherwise; path is below resource.Prefix unless it is an
+// or text, as JSON otherwise; path is below api.Prefix unless it is an
 // address of its own.
 func (b *Broker) Ask(t testing.TB, token, method, path string, body any) Answer {
 	t.Helper()
@@ -225,7 +225,7 @@ func (b *Broker) AskOnce(t testing.TB, key, token, method, path string, body any
 	}
 	target := path
 	if !strings.HasPrefix(path, "https://") {
-		target = b.OperatorURL() + resource.Prefix + path
+		target = b.OperatorURL() + api.Prefix + path
 	}
 	req, err := http.NewRequestWithContext(t.Context(), method, target, reader)
 	if err != nil {
@@ -267,9 +267,9 @@ func Must[T any](t testing.TB, b *Broker, method, path string, body any) T {
 }
 
 // NewToken makes an operator token and returns its secret.
-func (b *Broker) NewToken(t testing.TB, c resource.TokenCreate) string {
+func (b *Broker) NewToken(t testing.TB, c api.TokenCreate) string {
 	t.Helper()
-	return Must[resource.TokenCreated](t, b, http.MethodPost, "/tokens", c).Secret
+	return Must[api.TokenCreated](t, b, http.MethodPost, "/tokens", c).Secret
 }
 
 // Eventually polls until ok, for up to ten seconds.

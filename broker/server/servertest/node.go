@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
@@ -40,7 +40,7 @@ func (b *Broker) OnRecord(t testing.TB, names ...string) {
 		if name == "" || b.Ask(t, b.Token, http.MethodGet, "/maas-sites/"+name, nil).Status == http.StatusOK {
 			continue
 		}
-		Must[resource.Site](t, b, http.MethodPost, "/maas-sites", map[string]any{
+		Must[api.Site](t, b, http.MethodPost, "/maas-sites", map[string]any{
 			"name": name, "region_code": name, "status": "disabled", "api_base_url": "http://" + name + ".invalid:5240/MAAS/",
 			"pxe_iface": "ens19", "pxe_vlan_vid": 46, "node_pxe_iface": "eno8303",
 		})
@@ -49,10 +49,10 @@ func (b *Broker) OnRecord(t testing.TB, names ...string) {
 
 // NewNode creates a node record and enrols it, and its site's record where there is none.
 // It is enrolling; its first request makes the broker ask for the baseline (see Settle).
-func (b *Broker) NewNode(t testing.TB, c resource.NodeCreate) *Node {
+func (b *Broker) NewNode(t testing.TB, c api.NodeCreate) *Node {
 	t.Helper()
 	b.OnRecord(t, c.Site)
-	boot := Must[resource.NodeBootstrap](t, b, http.MethodPost, "/nodes", c)
+	boot := Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", c)
 	return b.Enroll(t, boot.Token, c.Hostname)
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 )
 
 // Stream is an open stream of events.
@@ -20,7 +20,7 @@ type Stream struct {
 // Events opens the stream of events; query may begin with ?.
 func (b *Broker) Events(t testing.TB, token, query string) *Stream {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.OperatorURL()+resource.Prefix+"/events"+query, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.OperatorURL()+api.Prefix+"/events"+query, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func (b *Broker) Events(t testing.TB, token, query string) *Stream {
 	if err != nil {
 		t.Fatalf("GET /events: %v", err)
 	}
-	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != resource.EventStream {
+	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != api.EventStream {
 		t.Fatalf("GET /events%s: %s %s", query, res.Status, res.Header.Get("Content-Type"))
 	}
 	s := &Stream{res: res, lines: make(chan string, 10_000)}
@@ -44,7 +44,7 @@ func (b *Broker) Events(t testing.TB, token, query string) *Stream {
 }
 
 // Next is the next event; false: the stream has ended.
-func (s *Stream) Next(t testing.TB) (e resource.Event, open bool) {
+func (s *Stream) Next(t testing.TB) (e api.Event, open bool) {
 	t.Helper()
 	late := time.After(10 * time.Second)
 	for {

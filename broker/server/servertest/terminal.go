@@ -13,7 +13,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/relay"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
@@ -89,7 +89,7 @@ func (b *Broker) DialTerminal(t testing.TB, token, id, ticket string, change ...
 	t.Helper()
 	o := &websocket.DialOptions{
 		HTTPClient: b.client, HTTPHeader: http.Header{}, CompressionMode: websocket.CompressionContextTakeover, // which is not taken up
-		Subprotocols: []string{resource.TerminalProtocol, resource.TerminalTicketPrefix + ticket},
+		Subprotocols: []string{api.TerminalProtocol, api.TerminalTicketPrefix + ticket},
 	}
 	if token != "" {
 		o.HTTPHeader.Set("Authorization", "Bearer "+token)
@@ -99,20 +99,20 @@ func (b *Broker) DialTerminal(t testing.TB, token, id, ticket string, change ...
 	}
 	ctx, done := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(done)
-	conn, res, err := websocket.Dial(ctx, b.OperatorURL()+resource.Prefix+"/terminals/"+id+"/attach", o)
+	conn, res, err := websocket.Dial(ctx, b.OperatorURL()+api.Prefix+"/terminals/"+id+"/attach", o)
 	if err != nil {
 		if res == nil {
 			t.Fatal(err)
 			return nil, ""
 		}
-		var p resource.Problem
+		var p api.Problem
 		raw, _ := io.ReadAll(res.Body)
 		if json.Unmarshal(raw, &p) != nil {
 			t.Fatalf("%d %s: %v", res.StatusCode, raw, err)
 		}
 		return nil, p.Code
 	}
-	if said := res.Header.Get("Sec-WebSocket-Protocol"); said != resource.TerminalProtocol || strings.Contains(strings.Join(res.Header.Values("Sec-WebSocket-Extensions"), ""), "deflate") {
+	if said := res.Header.Get("Sec-WebSocket-Protocol"); said != api.TerminalProtocol || strings.Contains(strings.Join(res.Header.Values("Sec-WebSocket-Extensions"), ""), "deflate") {
 		t.Errorf("the answer is %q, with %q", said, res.Header.Values("Sec-WebSocket-Extensions"))
 	}
 	conn.SetReadLimit(frame.Largest)
@@ -137,7 +137,7 @@ func (b *Broker) DialTerminal(t testing.TB, token, id, ticket string, change ...
 }
 
 // JoinTerminal shows a ticket, and says Hello.
-func (b *Broker) JoinTerminal(t testing.TB, token string, k resource.TerminalTicket) *Frames {
+func (b *Broker) JoinTerminal(t testing.TB, token string, k api.TerminalTicket) *Frames {
 	t.Helper()
 	f, code := b.DialTerminal(t, token, k.Terminal.ID, k.Ticket)
 	if code != "" {
@@ -234,7 +234,7 @@ func (n *Node) LetIn(t testing.TB, allocationID, username string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	Must[resource.Task](t, n.b, http.MethodPost, "/nodes/"+n.NodeID+"/tasks", resource.TaskCreate{Type: "allocation.provision_user", Params: params})
+	Must[api.Task](t, n.b, http.MethodPost, "/nodes/"+n.NodeID+"/tasks", api.TaskCreate{Type: "allocation.provision_user", Params: params})
 	d, task := n.Next(t)
 	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.ProvisionUserResult{}, taskcatalog.Report{})
 }

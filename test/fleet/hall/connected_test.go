@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/test/fleet"
 )
 
@@ -105,7 +105,7 @@ func (h *Hall) restart(ctx context.Context, b *testing.B, nodes int) time.Durati
 	defer func() { must(b, h.Play(fleet.Script{})) }()
 	var begun []string
 	for i := range tasks {
-		k, err := h.Operator.Enqueue(ctx, h.Nodes[i*nodes/tasks], resource.TaskCreate{Type: "node.heartbeat_check"})
+		k, err := h.Operator.Enqueue(ctx, h.Nodes[i*nodes/tasks], api.TaskCreate{Type: "node.heartbeat_check"})
 		must(b, err)
 		begun = append(begun, k.ID)
 	}

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/clientfile"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki"

@@ -11,8 +11,8 @@ import (
 
 	_ "modernc.org/sqlite" // to read what the broker left
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
-	"github.com/hostler/hostler/broker/cmd/hostler/client"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/test/fleet"
 	"github.com/hostler/hostler/test/lab"
@@ -101,7 +101,7 @@ func (h *Hall) site(ctx context.Context, b *testing.B) *lab.Region {
 		"name": "dc1", "region_code": "eu-1", "api_base_url": region.At("127.0.0.1") + "/MAAS", "pxe_iface": "ens19", "pxe_vlan_vid": 46, "node_pxe_iface": "eno8303",
 	})
 	must(b, err)
-	_, err = h.Operator.SetSiteCredentials(ctx, "dc1", resource.SiteCredentials{MAASToken: region.APIKey(), PowerUser: "root", PowerPassword: bmcPassword})
+	_, err = h.Operator.SetSiteCredentials(ctx, "dc1", api.SiteCredentials{MAASToken: region.APIKey(), PowerUser: "root", PowerPassword: bmcPassword})
 	must(b, err)
 	_, err = h.Operator.CreateSKU(ctx, client.Document{"id": "h100.8gpu", "nics": []string{"eno8303", "eno8403"}, "gpu_vendor": "nvidia", "gpu_model": "H100", "gpu_count": 8, "gpu_memory_bytes": int64(80) << 30})
 	must(b, err)
@@ -115,15 +115,15 @@ const bmcPassword = "of-all-bmcs"
 // order puts machines into the racks and has them onboarded.
 func (h *Hall) order(ctx context.Context, b *testing.B, region *lab.Region, n int) {
 	b.Helper()
-	var machines []resource.OnboardingMachine
+	var machines []api.OnboardingMachine
 	for i := range n {
 		box := maassim.Box(i + 1)
 		box.BMC.User, box.BMC.Password = "root", bmcPassword
 		region.PlugIn(box)
-		machines = append(machines, resource.OnboardingMachine{Hostname: fmt.Sprintf("c%05d", i+1), IPMIIP: box.BMC.Address})
+		machines = append(machines, api.OnboardingMachine{Hostname: fmt.Sprintf("c%05d", i+1), IPMIIP: box.BMC.Address})
 	}
 	for some := range slices.Chunk(machines, batch) {
-		_, err := h.Operator.StartOnboardingBatch(ctx, resource.OnboardingBatch{SiteID: "dc1", SKUID: "h100.8gpu", Reason: "a new hall", Nodes: some})
+		_, err := h.Operator.StartOnboardingBatch(ctx, api.OnboardingBatch{SiteID: "dc1", SKUID: "h100.8gpu", Reason: "a new hall", Nodes: some})
 		must(b, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/hostler/hostler/broker/adminapi/resource"
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/test/fleet"
 	"github.com/hostler/hostler/test/fleet/hall"
 )
@@ -84,7 +84,7 @@ func enqueue(ctx context.Context, h *hall.Hall, every time.Duration) error {
 			return ctx.Err()
 		case <-tick.C:
 		}
-		if _, err := h.Operator.Enqueue(ctx, h.Nodes[rand.N(len(h.Nodes))], resource.TaskCreate{Type: "node.heartbeat_check"}); err != nil {
+		if _, err := h.Operator.Enqueue(ctx, h.Nodes[rand.N(len(h.Nodes))], api.TaskCreate{Type: "node.heartbeat_check"}); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,26 @@
+package api
+
+// AdoptedMachine is what an operator gives of a machine that is deployed already.
+type AdoptedMachine struct {
+	SystemID string `json:"system_id" minLength:"1" maxLength:"64" doc:"MAAS's"`
+	SKUID    string `json:"sku_id,omitempty" maxLength:"63" doc:"what it is compared with; nothing where it is left out"`
+	Hostname string `json:"hostname,omitempty" maxLength:"253" doc:"what MAAS must call it; whatever it does where it is left out"`
+}
+
+// AdoptionStart asks for one machine that is deployed already to be bound to a
+// node. MAAS is looked at, and never changed.
+type AdoptionStart struct {
+	SiteID    string `json:"site_id" minLength:"1" maxLength:"63" doc:"an id or a name"`
+	ProfileID string `json:"profile_id,omitempty" maxLength:"63" doc:"an id or a name; the site's default where it is left out"`
+	AdoptedMachine
+	Reason string `json:"reason,omitempty" maxLength:"500"`
+}
+
+// AdoptionBatch asks for many such machines.
+type AdoptionBatch struct {
+	SiteID    string           `json:"site_id" minLength:"1" maxLength:"63" doc:"an id or a name"`
+	ProfileID string           `json:"profile_id,omitempty" maxLength:"63" doc:"an id or a name; the site's default where it is left out"`
+	SKUID     string           `json:"sku_id,omitempty" maxLength:"63" doc:"of those that name none of their own"`
+	Machines  []AdoptedMachine `json:"machines" minItems:"1" maxItems:"1000"`
+	Reason    string           `json:"reason,omitempty" maxLength:"500"`
+}

@@ -1,0 +1,92 @@
+package api
+
+import "time"
+
+// AgentRelease is a package of the agent, or a signed release of it.
+type AgentRelease struct {
+	Kind       string    `json:"kind" doc:"package: a .deb, which a machine's first boot installs; signed: a release that a node updates itself to"`
+	Digest     string    `json:"digest" doc:"sha256:HEX of the package, or of the release's manifest"`
+	Version    string    `json:"version"`
+	Arch       string    `json:"arch"`
+	Filename   string    `json:"filename,omitempty" doc:"of a package"`
+	Size       int64     `json:"size" doc:"bytes"`
+	UploadedAt time.Time `json:"uploaded_at"`
+	UploadedBy string    `json:"uploaded_by"`
+	URL        string    `json:"url,omitempty" doc:"where nodes fetch it; of a signed release its manifest, where it is at no registry"`
+
+	Channel   string     `json:"channel,omitempty" doc:"of a signed release; so is all that follows"`
+	Reference string     `json:"reference,omitempty" doc:"HOST[:PORT]/REPOSITORY of the registry that has it; empty: this broker has"`
+	PlainHTTP bool       `json:"plain_http,omitzero" doc:"that registry speaks no TLS"`
+	KeyID     string     `json:"key_id,omitempty" doc:"of the release key by which it was verified"`
+	Statement *Statement `json:"statement,omitempty"`
+
+	BelowFloor    bool      `json:"below_floor,omitzero"`
+	RevokedAt     time.Time `json:"revoked_at,omitzero"`
+	RevokedBy     string    `json:"revoked_by,omitempty"`
+	RevokedReason string    `json:"revoked_reason,omitempty"`
+}
+
+// Statement is what a signed release says of itself.
+type Statement struct {
+	Commit       string      `json:"commit"`
+	OS           string      `json:"os"`
+	Arch         string      `json:"arch"`
+	BinarySHA256 string      `json:"binary_sha256" doc:"hex, of the program"`
+	BinarySize   int64       `json:"binary_size"`
+	StateSchema  StateSchema `json:"state_schema"`
+	Protocol     int         `json:"protocol"`
+	BuiltAt      time.Time   `json:"built_at"`
+}
+
+// StateSchema is which forms of its own state an agent reads, and which it writes.
+type StateSchema struct {
+	ReadsMin int `json:"reads_min"`
+	ReadsMax int `json:"reads_max"`
+	Writes   int `json:"writes"`
+}
+
+// AgentReleaseList lists packages and signed releases, newest first.
+type AgentReleaseList struct {
+	Standing
+	Items []AgentRelease     `json:"items"`
+	Floor *AgentReleaseFloor `json:"floor,omitempty" doc:"the lowest version that a node is given without asking for a rollback"`
+}
+
+// AgentReleasePublish is a signed release. Its layer is at the registry named, or was
+// uploaded to this broker before.
+type AgentReleasePublish struct {
+	Digest     string             `json:"digest" minLength:"71" maxLength:"71" doc:"sha256:HEX of the manifest"`
+	Channel    string             `json:"channel" minLength:"1" maxLength:"32" doc:"stable, candidate, or pinned: for nodes that are pinned to it and no others"`
+	Reference  string             `json:"reference,omitempty" maxLength:"255" doc:"HOST[:PORT]/REPOSITORY, without tag or digest; empty: this broker has the layer"`
+	PlainHTTP  bool               `json:"plain_http,omitzero" doc:"the registry speaks no TLS"`
+	Manifest   []byte             `json:"manifest"`
+	Statement  []byte             `json:"statement"`
+	Signatures []ReleaseSignature `json:"signatures" maxItems:"8"`
+}
+
+// ReleaseSignature is one that cosign made.
+type ReleaseSignature struct {
+	Payload   []byte `json:"payload" doc:"what was signed, which names the manifest's digest: simple signing, or the statement of an envelope with its type and lengths (DSSE PAE)"`
+	Signature []byte `json:"signature"`
+}
+
+// AgentReleaseFloor is the lowest version that a node is given without asking for a
+// rollback.
+type AgentReleaseFloor struct {
+	Version string    `json:"version"`
+	SetBy   string    `json:"set_by"`
+	Reason  string    `json:"reason"`
+	SetAt   time.Time `json:"set_at"`
+}
+
+// AgentReleaseFloorPut changes it.
+type AgentReleaseFloorPut struct {
+	Version string `json:"version" minLength:"1" maxLength:"64"`
+	Reason  string `json:"reason" minLength:"1" maxLength:"500"`
+}
+
+// ReleasePart is an uploaded part of a release.
+type ReleasePart struct {
+	Digest string `json:"digest"`
+	Size   int64  `json:"size" doc:"bytes"`
+}

@@ -1,0 +1,41 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// AuditEntry is one row of the audit log.
+type AuditEntry struct {
+	ID            int64           `json:"id"`
+	At            time.Time       `json:"at"`
+	Actor         string          `json:"actor"`
+	Action        string          `json:"action"`
+	Subject       string          `json:"subject"`
+	Reason        string          `json:"reason,omitempty"`
+	Before        json.RawMessage `json:"before,omitempty"`
+	After         json.RawMessage `json:"after,omitempty"`
+	CorrelationID string          `json:"correlation_id,omitempty"`
+	Code          string          `json:"code,omitempty" doc:"of a refusal"`
+	Position      int64           `json:"position,omitzero" doc:"in the chain of seals, from 1; left out until the row is sealed"`
+	Seal          string          `json:"seal,omitempty" doc:"hex SHA-256 of the row and of the seal before"`
+}
+
+// AuditList is one page of the audit log, newest first.
+type AuditList struct {
+	Standing
+	Items      []AuditEntry `json:"items"`
+	NextCursor string       `json:"next_cursor,omitempty"`
+}
+
+// AuditVerification is what a walk over all seals found.
+type AuditVerification struct {
+	OK       bool   `json:"ok"`
+	Rows     int64  `json:"rows" doc:"sealed rows that were walked"`
+	Unsealed int64  `json:"unsealed" doc:"rows that are not yet sealed"`
+	BrokenAt int64  `json:"broken_at,omitzero" doc:"id of the first row whose seal is broken or missing"`
+	Problem  string `json:"problem,omitempty"`
+	HeadID   int64  `json:"head_id,omitzero" doc:"last row that a signed head covers"`
+	Head     string `json:"head,omitempty" doc:"the seal that it signs"`
+	KeyID    string `json:"key_id,omitempty" doc:"statement key that signed it"`
+}

@@ -1,0 +1,42 @@
+package api
+
+import (
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Baseline is what a node is compared with.
+type Baseline struct {
+	NodeID     string               `json:"node_id"`
+	Digest     string               `json:"digest"`
+	AcceptedAt time.Time            `json:"accepted_at,omitzero" doc:"by a person; left out where the broker itself has taken it from the node"`
+	AcceptedBy string               `json:"accepted_by,omitempty"`
+	Reason     string               `json:"reason,omitempty"`
+	Baseline   taskcatalog.Baseline `json:"baseline"`
+}
+
+// BaselineDiff compares the baseline in force with the last one that was taken
+// and not yet accepted.
+type BaselineDiff struct {
+	NodeID    string         `json:"node_id"`
+	Digest    string         `json:"digest" doc:"of the baseline in force"`
+	Candidate string         `json:"candidate,omitempty" doc:"digest of the one taken last; empty where there is none"`
+	TakenAt   time.Time      `json:"taken_at,omitzero"`
+	Lines     []BaselineLine `json:"lines"`
+}
+
+// BaselineLine is one difference.
+type BaselineLine struct {
+	Op     string `json:"op" doc:"added, removed or changed"`
+	Kind   string `json:"kind" doc:"the baseline's field: users, units, files …"`
+	What   string `json:"what"`
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+}
+
+// BaselineAccept puts a taken baseline in force.
+type BaselineAccept struct {
+	Digest string `json:"digest" minLength:"71" maxLength:"71" doc:"of the candidate that was looked at, so that nothing else is accepted"`
+	Reason string `json:"reason" minLength:"1" maxLength:"500"`
+}

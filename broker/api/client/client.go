@@ -1,0 +1,283 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const (
+	maxReply     = 64 << 20         // bytes of a reply that is held in memory
+	callLimit    = 60 * time.Second // of a call that does not wait
+	longestPause = 5 * time.Second  // between two tries
+	waitPatience = time.Minute      // how long a waiting call outlives an absent broker
+)
+
+// Options say which broker, and as whom.
+type Options struct {
+	Broker  string         // https://host:port
+	Roots   *x509.CertPool // what the broker's chain must lead to
+	Token   string         // bearer token
+	Version string         // of the program, for the broker's log
+	Now     func() time.Time
+	// Backoff is the first wait before a repeat; it doubles. 200 ms where it
+	// is left out.
+	Backoff time.Duration
+}
+
+// Client is a connection to one broker. It is safe for concurrent use.
+type Client struct {
+	opts  Options
+	http  *http.Client
+	roots atomic.Value // string, see RootsInForce
+
+	sockets *http.Transport
+
+	frozen atomic.Value // string, see Frozen
+}
+
+// RootsInForce is the SHA-256 of each root certificate that the broker said in
+// its last answer to have in force; none, where there was no answer yet. The
+// broker was told by a root that was pinned.
+func (c *Client) RootsInForce() []string {
+	said, _ := c.roots.Load().(string)
+	if said == "" {
+		return nil
+	}
+	return strings.Split(said, ",")
+}
+
+// New makes a client. It does not connect.
+func New(o Options) *Client {
+	if o.Backoff == 0 {
+		o.Backoff = 200 * time.Millisecond
+	}
+	o.Broker = strings.TrimRight(o.Broker, "/")
+	transport := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSClientConfig:     pki.ClientConfig(o.Roots, nil, o.Now),
+		TLSHandshakeTimeout: 10 * time.Second,
+		ForceAttemptHTTP2:   true,
+	}
+	return &Client{opts: o, sockets: sockets(transport), http: &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Broker is the address of the broker.
+func (c *Client) Broker() string { return c.opts.Broker }
+
+// call is one request of the API.
+type call struct {
+	method string
+	path   string // below api.Prefix, segments escaped
+	query  url.Values
+	body   any           // JSON, where it is not nil
+	size   int64         // of a body that is sent as it is
+	key    string        // Idempotency-Key, where it is not empty
+	repeat bool          // may be made again; true of every GET
+	limit  time.Duration // of the whole call; callLimit where it is 0
+	// patience is how long a repeatable call is made again while the broker
+	// is not there; two seconds where it is 0.
+	patience time.Duration
+}
+
+// do makes the call and decodes the reply into out, if that is not nil.
+func (c *Client) do(ctx context.Context, r call, out any) error {
+	var body []byte
+	if r.body != nil {
+		var err error
+		if body, err = taskcatalog.Encode(r.body); err != nil {
+			return broker.Errorf(broker.Invalid, "bad_request", "cannot write the request as JSON: %v", err)
+		}
+	}
+	once := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, orElse(r.limit, callLimit))
+		defer cancel()
+		res, err := c.send(ctx, r, bytes.NewReader(body))
+		if err != nil {
+			return err
+		}
+		defer func() { _ = res.Body.Close() }()
+		return c.decode(res, out)
+	}
+	if r.method != http.MethodGet && !r.repeat {
+		return once(ctx)
+	}
+	return c.retry(ctx, orElse(r.patience, 2*time.Second), 0.2, func() (again bool, err error) {
+		err = once(ctx)
+		return absent(err), err
+	})
+}
+
+// absent reports whether the broker may answer a later try.
+func absent(err error) bool {
+	kind := broker.AsError(err).Kind
+	return err != nil && (kind == broker.Unavailable || kind == broker.TooMany)
+}
+
+// retry repeats what says again, and waits twice as long each time, up to longestPause. It
+// returns the last error where another wait would end after patience.
+func (c *Client) retry(ctx context.Context, patience time.Duration, jitter float64, try func() (again bool, err error)) error {
+	pause := &backoff.ExponentialBackOff{InitialInterval: c.opts.Backoff, Multiplier: 2, RandomizationFactor: jitter, MaxInterval: longestPause}
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		again, err := try()
+		if err != nil && !again {
+			err = backoff.Permanent(err)
+		}
+		return struct{}{}, err
+	}, backoff.WithBackOff(pause), backoff.WithMaxElapsedTime(patience))
+	return err
+}
+
+// send makes one request and returns the reply if it is a success.
+func (c *Client) send(ctx context.Context, r call, body io.Reader) (*http.Response, error) {
+	target := c.opts.Broker + api.Prefix + r.path
+	if len(r.query) > 0 {
+		target += "?" + r.query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, target, body)
+	if err != nil {
+		return nil, broker.Errorf(broker.Invalid, "bad_request", "cannot make a request of %q", taskcatalog.Clean(r.path, 200))
+	}
+	if r.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.size > 0 {
+		req.Header.Set("Content-Type", "application/octet-stream")
+		req.ContentLength = r.size
+	}
+	if r.key != "" {
+		req.Header.Set("Idempotency-Key", r.key)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.opts.Token)
+	req.Header.Set("User-Agent", "hostler/"+c.opts.Version)
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.unreached(ctx, err)
+	}
+	c.roots.Store(res.Header.Get(api.HeaderRoots))
+	if r.method == http.MethodGet {
+		c.frozen.Store(res.Header.Get(api.HeaderFrozen))
+	}
+	if res.StatusCode/100 != 2 {
+		defer func() { _ = res.Body.Close() }()
+		return nil, problemOf(res)
+	}
+	return res, nil
+}
+
+func (c *Client) decode(res *http.Response, out any) error {
+	raw, err := io.ReadAll(io.LimitReader(res.Body, maxReply+1))
+	switch {
+	case err != nil:
+		return broker.Errorf(broker.Unavailable, "broker_unreachable", "cannot read the answer of %s: the connection broke (try again)", c.opts.Broker)
+	case len(raw) > maxReply:
+		return broker.Errorf(broker.Internal, "answer_too_large", "cannot read the answer of %s: it is larger than %d bytes (narrow the question)", c.opts.Broker, maxReply)
+	case out == nil || res.StatusCode == http.StatusNoContent:
+		return nil
+	}
+	if err := json.Unmarshal(raw, out); err != nil {
+		return broker.Errorf(broker.Internal, "answer_malformed", "cannot read the answer of %s: it is not what this version of hostler expects (compare hostler version with hostler status)", c.opts.Broker)
+	}
+	return nil
+}
+
+// fetch makes a GET whose reply is a T.
+func fetch[T any](ctx context.Context, c *Client, path string, query url.Values) (*T, error) {
+	out := new(T)
+	if err := c.do(ctx, call{method: http.MethodGet, path: path, query: query}, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// submit makes a POST or PUT, once, whose reply is a T.
+func submit[T any](ctx context.Context, c *Client, method, path string, body any) (*T, error) {
+	out := new(T)
+	if err := c.do(ctx, call{method: method, path: path, body: body}, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// begin makes a POST under a key of its own, so that it may be made again where
+// an answer was lost: it begins one thing.
+func begin[T any](ctx context.Context, c *Client, path string, body any) (*T, error) {
+	out := new(T)
+	if err := c.do(ctx, call{method: http.MethodPost, path: path, body: body, key: "cli-" + strings.ToLower(rand.Text()), repeat: true}, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// remove makes a DELETE, once, whose reply is a T.
+func remove[T any](ctx context.Context, c *Client, path, reason string) (*T, error) {
+	out := new(T)
+	if err := c.do(ctx, call{method: http.MethodDelete, path: path, query: query("reason", reason)}, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// at joins path segments, each escaped. A segment that a server would take
+// for a walk up the tree is kept from being one.
+func at(segments ...string) string {
+	var b strings.Builder
+	for _, s := range segments {
+		b.WriteByte('/')
+		switch s {
+		case "", ".", "..":
+			b.WriteString("%20" + s) // names nothing, and is answered with not found
+		default:
+			b.WriteString(url.PathEscape(s))
+		}
+	}
+	return b.String()
+}
+
+// query makes URL parameters of name, value pairs; empty values are left out.
+func query(pairs ...string) url.Values {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			q.Add(pairs[i], pairs[i+1])
+		}
+	}
+	return q
+}
+
+func timestamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+func orElse(d, fallback time.Duration) time.Duration {
+	if d == 0 {
+		return fallback
+	}
+	return d
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%d", int64(d/time.Second)) }

@@ -1,0 +1,15 @@
+// Package client speaks the operator API: one method a route, the types of
+// broker/api in and out, every failure a *broker.Error.
+//
+// # Rules
+//
+//   - TLS 1.3 to the pinned root and nothing else. A redirect is not followed:
+//     the bearer token goes to the broker that the client file names.
+//   - Only a request that may safely be made twice is made again after a lost
+//     connection or a 429, 502, 503 or 504: a GET, or an enqueue that carries
+//     an idempotency key.
+//   - What comes back is bounded, and text in it is not trusted: an error's
+//     words are cleaned here, everything else where it is shown.
+//   - A field that this version does not know is passed over, so that a newer
+//     broker can be spoken to.
+package client

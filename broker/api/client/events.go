@@ -1,0 +1,171 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/api"
+)
+
+// EventFilter narrows a stream of events; empty fields narrow nothing.
+type EventFilter struct {
+	After   string // the id of an event; "0": from the oldest; empty: from now on
+	Types   []string
+	Subject string
+	Follow  bool // wait for more
+
+	opened func() // the broker gave a stream
+}
+
+const (
+	maxEvent = 4 << 20
+	silent   = time.Minute // after which a stream that should have said something is lost
+)
+
+// Events calls got with every event, in order. Where it follows, it goes on after
+// the last one when the connection breaks; it gives up when the broker stays away
+// for a minute. lost is told each new reason why there is no connection, and nil
+// once there is one again. got's error ends it.
+func (c *Client) Events(ctx context.Context, f EventFilter, got func(api.Event) error, lost func(error)) error {
+	var away string // the reason that lost was told last; empty: connected
+	gone := func(err error) {
+		if err != nil && err.Error() != away {
+			away = err.Error()
+			lost(err)
+		}
+	}
+	f.opened = func() {
+		if away != "" {
+			away = ""
+			lost(nil)
+		}
+	}
+	for {
+		var mine error
+		heard := func(e api.Event) error {
+			mine = got(e)
+			return mine
+		}
+		var broke error
+		err := c.retry(ctx, waitPatience, 0, func() (again bool, _ error) {
+			opened, err := c.events(ctx, &f, heard)
+			switch {
+			case mine != nil, ctx.Err() != nil, err != nil && !absent(err), !f.Follow:
+				return false, err
+			case opened:
+				broke = err // and the next try is a first one
+				return false, nil
+			}
+			gone(err)
+			return true, err
+		})
+		switch {
+		case mine != nil:
+			return mine
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil || !f.Follow:
+			return err
+		}
+		gone(broke)
+		if err := sleep(ctx, c.opts.Backoff); err != nil {
+			return err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// events reads one stream to its end, and notes how far it has come. opened says
+// that the broker gave one.
+func (c *Client) events(ctx context.Context, f *EventFilter, got func(api.Event) error) (opened bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	alive := time.AfterFunc(silent, cancel)
+	defer alive.Stop()
+	q := query("after", f.After, "subject", f.Subject)
+	for _, t := range f.Types {
+		q.Add("type", t)
+	}
+	if !f.Follow {
+		q.Set("follow", "false")
+	}
+	res, err := c.send(ctx, call{method: http.MethodGet, path: "/events", query: q}, http.NoBody)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	f.opened()
+	err = readEvents(res.Body, func(id string, data []byte) error {
+		alive.Reset(silent)
+		if data != nil {
+			var e api.Event
+			if err := json.Unmarshal(data, &e); err != nil {
+				return broker.Errorf(broker.Internal, "answer_malformed", "cannot read an event of %s: it is not what this version of hostler expects (compare hostler version with hostler status)", c.opts.Broker)
+			}
+			if err := got(e); err != nil {
+				return err
+			}
+		}
+		if id != "" {
+			f.After = id
+		}
+		return nil
+	})
+	if _, own := errors.AsType[*broker.Error](err); err != nil && !own {
+		err = broker.Errorf(broker.Unavailable, "events_interrupted", "cannot go on reading events: the connection to %s broke (go on with --after %s)", c.opts.Broker, orNewest(f.After))
+	}
+	return true, err
+}
+
+func orNewest(after string) string {
+	if after == "" {
+		return "0"
+	}
+	return after
+}
+
+// readEvents reads server-sent events: each id with its data, and lines that are
+// but a sign of life with neither.
+func readEvents(r io.Reader, each func(id string, data []byte) error) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 64<<10), maxEvent)
+	var id string
+	var data []byte
+	for lines.Scan() {
+		line := lines.Bytes()
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch {
+		case len(line) == 0:
+			if err := each(id, data); err != nil {
+				return err
+			}
+			id, data = "", nil
+		case string(name) == "id":
+			id = string(value)
+		case string(name) == "data":
+			if data != nil {
+				data = append(data, '\n')
+			}
+			data = append(data, value...)
+		}
+	}
+	return lines.Err()
+}

@@ -1,0 +1,36 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/hostler/hostler/broker/api"
+)
+
+// Frozen names the sites that were frozen when the broker answered a GET last,
+// * being all of them.
+func (c *Client) Frozen() []string {
+	said, _ := c.frozen.Load().(string)
+	if said == "" {
+		return nil
+	}
+	return strings.Split(said, ", ")
+}
+
+// FreezeStatus is what is frozen or cannot be reached.
+func (c *Client) FreezeStatus(ctx context.Context, site string) (*api.FreezeStatus, error) {
+	return fetch[api.FreezeStatus](ctx, c, "/freeze", query("site", site))
+}
+
+// Freeze stops a site, or all of them. Asked again it changes nothing, so it is
+// asked again where an answer was lost.
+func (c *Client) Freeze(ctx context.Context, p api.FreezePut) (*api.FreezeResult, error) {
+	out := new(api.FreezeResult)
+	return out, c.do(ctx, call{method: http.MethodPost, path: "/freeze", body: p, repeat: true}, out)
+}
+
+// Unfreeze lifts freezes.
+func (c *Client) Unfreeze(ctx context.Context, p api.UnfreezePut) (*api.FreezeResult, error) {
+	return submit[api.FreezeResult](ctx, c, http.MethodPost, "/unfreeze", p)
+}

@@ -1,0 +1,54 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/hostler/hostler/broker/api"
+)
+
+// AgentReleases lists packages and signed releases of the agent, newest first.
+func (c *Client) AgentReleases(ctx context.Context) (*api.AgentReleaseList, error) {
+	return fetch[api.AgentReleaseList](ctx, c, "/agent-releases", nil)
+}
+
+// PublishAgent uploads a package of size bytes whose hex SHA-256 is digest.
+// The broker checks the digest, so the same upload twice is one release.
+func (c *Client) PublishAgent(ctx context.Context, digest string, r api.AgentRelease, body io.Reader) (*api.AgentRelease, error) {
+	q := query("version", r.Version, "arch", r.Arch, "filename", r.Filename)
+	res, err := c.send(ctx, call{method: http.MethodPut, path: at("agent-releases", digest), query: q, size: r.Size}, body)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	out := new(api.AgentRelease)
+	return out, c.decode(res, out)
+}
+
+// UploadReleasePart uploads the layer of a release, whose digest is sha256:….
+func (c *Client) UploadReleasePart(ctx context.Context, digest string, size int64, body io.Reader) (*api.ReleasePart, error) {
+	res, err := c.send(ctx, call{method: http.MethodPut, path: at("agent-releases", "parts", strings.TrimPrefix(digest, "sha256:")), size: size}, body)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	out := new(api.ReleasePart)
+	return out, c.decode(res, out)
+}
+
+// PublishRelease has the broker verify and keep a signed release.
+func (c *Client) PublishRelease(ctx context.Context, p api.AgentReleasePublish) (*api.AgentRelease, error) {
+	return submit[api.AgentRelease](ctx, c, http.MethodPost, "/agent-releases", p)
+}
+
+// RevokeRelease has no node be given a signed release any more.
+func (c *Client) RevokeRelease(ctx context.Context, version, reason string) (*api.AgentRelease, error) {
+	return submit[api.AgentRelease](ctx, c, http.MethodPost, at("agent-releases", version, "revoke"), api.ReasonBody{Reason: reason})
+}
+
+// SetReleaseFloor says below which version no node is given a release.
+func (c *Client) SetReleaseFloor(ctx context.Context, f api.AgentReleaseFloorPut) (*api.AgentReleaseFloor, error) {
+	return submit[api.AgentReleaseFloor](ctx, c, http.MethodPut, "/agent-releases/floor", f)
+}

@@ -1,0 +1,123 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/hostler/hostler/broker/api"
+)
+
+// TaskFilter narrows a list of tasks; empty fields narrow nothing.
+type TaskFilter struct {
+	Node, Status, Type string
+	Limit              int // newest first; 0: all
+}
+
+// Tasks lists tasks, newest first.
+func (c *Client) Tasks(ctx context.Context, f TaskFilter) ([]api.Task, error) {
+	q := query("node", f.Node, "status", f.Status, "type", f.Type)
+	tasks := []api.Task{}
+	for {
+		q.Set("limit", strconv.Itoa(nextPage(f.Limit, len(tasks))))
+		page, err := fetch[api.TaskList](ctx, c, "/tasks", q)
+		if err != nil {
+			return nil, err
+		}
+		tasks = append(tasks, page.Items...)
+		if page.NextCursor == "" || f.Limit > 0 && len(tasks) >= f.Limit {
+			return tasks, nil
+		}
+		q.Set("cursor", page.NextCursor)
+	}
+}
+
+// nextPage is how many rows to ask for with so many there already.
+func nextPage(limit, have int) int {
+	if limit == 0 {
+		return pageSize
+	}
+	return min(limit-have, pageSize)
+}
+
+// Task is one task as it stands.
+func (c *Client) Task(ctx context.Context, id string) (*api.Task, error) {
+	return fetch[api.Task](ctx, c, at("tasks", id), nil)
+}
+
+// Follow holds until the task has ended, its progress is no longer the one
+// seen, or hold is over, and returns the task as it stands. It outlives a
+// restart of the broker.
+func (c *Client) Follow(ctx context.Context, id string, seen *api.Progress, hold time.Duration) (*api.Task, error) {
+	hold = min(hold, api.MaxWait*time.Second)
+	mark := "none"
+	if seen != nil {
+		mark = timestamp(seen.At)
+	}
+	q := query("wait", seconds(hold), "progress", mark)
+	out := new(api.Task)
+	err := c.do(ctx, call{
+		method: http.MethodGet, path: at("tasks", id), query: q,
+		limit: hold + 15*time.Second, patience: waitPatience,
+	}, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Enqueue asks a node to run a task. It is made again only where it carries
+// an idempotency key.
+func (c *Client) Enqueue(ctx context.Context, node string, t api.TaskCreate) (*api.Task, error) {
+	out := new(api.Task)
+	err := c.do(ctx, call{method: http.MethodPost, path: at("nodes", node, "tasks"), body: t, repeat: t.IdempotencyKey != ""}, out)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Cancel asks for a task to stop.
+func (c *Client) Cancel(ctx context.Context, id, reason string) (*api.Task, error) {
+	return submit[api.Task](ctx, c, http.MethodPost, at("tasks", id, "cancel"), api.ReasonBody{Reason: reason})
+}
+
+// ProbeTask asks the node what became of a task, and is the task that asks.
+func (c *Client) ProbeTask(ctx context.Context, id, reason string) (*api.Task, error) {
+	return submit[api.Task](ctx, c, http.MethodPost, at("tasks", id, "probe"), api.ReasonBody{Reason: reason})
+}
+
+// RecoverTask has a task done again whose end nobody knows.
+func (c *Client) RecoverTask(ctx context.Context, id, reason string) (*api.Task, error) {
+	return submit[api.Task](ctx, c, http.MethodPost, at("tasks", id, "recover"), api.ReasonBody{Reason: reason})
+}
+
+// Evidence is what the node signed about the task.
+func (c *Client) Evidence(ctx context.Context, id string) (*api.Evidence, error) {
+	return fetch[api.Evidence](ctx, c, at("tasks", id, "evidence"), nil)
+}
+
+// Archive is what the task collected.
+func (c *Client) Archive(ctx context.Context, id string) (*api.Archive, error) {
+	return fetch[api.Archive](ctx, c, at("tasks", id, "archive"), nil)
+}
+
+// Archives are those kept of a node, newest first, without what is in them.
+func (c *Client) Archives(ctx context.Context, node string) (*api.ArchiveList, error) {
+	return fetch[api.ArchiveList](ctx, c, at("nodes", node, "archives"), nil)
+}
+
+// TaskTypes is the catalog.
+func (c *Client) TaskTypes(ctx context.Context) ([]api.TaskType, error) {
+	list, err := fetch[api.TaskTypeList](ctx, c, "/task-types", nil)
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// TaskType is one row of the catalog, by name or name@version.
+func (c *Client) TaskType(ctx context.Context, name string) (*api.TaskType, error) {
+	return fetch[api.TaskType](ctx, c, at("task-types", name), nil)
+}

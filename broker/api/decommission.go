@@ -1,0 +1,214 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// DecommissionStart asks for a turnover of a node.
+type DecommissionStart struct {
+	Mode           string `json:"mode" enum:"soft_reset,reimage,full_decommission" doc:"soft_reset: the node is cleaned where it stands; reimage: MAAS gives it a fresh system; full_decommission: it leaves the fleet for good"`
+	StorageCleanup string `json:"storage_cleanup,omitempty" enum:"none,local,weka,all" doc:"default local"`
+	Erase          string `json:"erase,omitempty" enum:"none,quick,secure" doc:"soft_reset: of the disks that the system does not run from, by its agent; else of all, by MAAS; default none"`
+	ProfileID      string `json:"profile_id,omitempty" maxLength:"63" doc:"an id or a name; the default of the node's site where it is left out"`
+	ForceRelease   bool   `json:"force_release,omitempty" doc:"ends the allocations that are on the node, for the tenant as well"`
+	// ForceAllocations are those that the caller was shown.
+	ForceAllocations []string `json:"force_allocations,omitzero" maxItems:"4000" doc:"with force_release, the only allocations that it may end: another one on the node refuses it; those on it now, where they are left out"`
+	// RemoveMAASRecord has MAAS forget the machine of a full_decommission.
+	RemoveMAASRecord bool   `json:"remove_maas_record,omitempty"`
+	Reason           string `json:"reason" minLength:"1" maxLength:"500"`
+}
+
+// DecommissionBatch asks for the same turnover of many nodes, all at one site.
+type DecommissionBatch struct {
+	Nodes []string `json:"nodes" minItems:"1" maxItems:"1000" doc:"each an id, a hostname or site/hostname"`
+	DecommissionStart
+}
+
+// DecommissionBatchStarted names the runs of a new batch: all of them, or there is
+// none.
+type DecommissionBatchStarted struct {
+	BatchID       string                 `json:"batch_id"`
+	Decommissions []DecommissionBatchRun `json:"decommissions"`
+}
+
+// DecommissionBatchRun is one of its runs.
+type DecommissionBatchRun struct {
+	NodeID         string `json:"node_id"`
+	Hostname       string `json:"hostname"`
+	DecommissionID string `json:"decommission_id"`
+}
+
+// DecommissionBatchPlan is what a batch would do, and to whom. Nothing was begun.
+type DecommissionBatchPlan struct {
+	Site            string         `json:"site,omitempty"`
+	Mode            string         `json:"mode"`
+	Parallel        int            `json:"parallel" doc:"how many of a batch move at a time, with those of other batches at the site"`
+	StopAfter       int            `json:"stop_after" doc:"failures in a row, at one stage and of one class, after which it begins no more; 0: never"`
+	Nodes           []NodeTenants  `json:"nodes"`
+	Stages          []PlannedStage `json:"stages"`
+	ExpectedSeconds int64          `json:"expected_seconds" doc:"of one node"`
+	Refused         *Refusal       `json:"refused,omitempty" doc:"the batch would be refused so, because somebody is on a node"`
+}
+
+// NodeTenants is a node, and whose it is.
+type NodeTenants struct {
+	Node Node         `json:"node"`
+	Live []Allocation `json:"live" doc:"who is on the node: its turnover is refused without force_release"`
+	Last *Allocation  `json:"last,omitempty" doc:"who was on it last, certified since or not"`
+	// LastCertified says that the node was handed out clean after that.
+	LastCertified bool `json:"last_certified,omitempty"`
+}
+
+// Refusal is what a start would be answered with now.
+type Refusal struct {
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// DecommissionBatchRetried is what came of a batch's retry.
+type DecommissionBatchRetried struct {
+	BatchID   string                `json:"batch_id"`
+	Continued bool                  `json:"continued" doc:"it had stopped, and begins runs again"`
+	Retried   []Decommission        `json:"retried" doc:"those that had failed; the others were left alone"`
+	Refused   []DecommissionRefusal `json:"refused,omitempty"`
+}
+
+// DecommissionRefusal says why one of many runs was left as it is.
+type DecommissionRefusal struct {
+	DecommissionID string `json:"decommission_id"`
+	Code           string `json:"code"`
+	Detail         string `json:"detail"`
+}
+
+// StorageCleanupStart asks for a node's storage to be emptied and looked at.
+type StorageCleanupStart struct {
+	Scope        string `json:"scope" enum:"local,weka,all"`
+	ProfileID    string `json:"profile_id,omitempty" maxLength:"63"`
+	ForceRelease bool   `json:"force_release,omitempty" doc:"ends the allocations that are on the node, for the tenant as well"`
+	// ForceAllocations are those that the caller was shown.
+	ForceAllocations []string `json:"force_allocations,omitzero" maxItems:"4000" doc:"with force_release, the only allocations that it may end: another one on the node refuses it; those on it now, where they are left out"`
+	Reason           string   `json:"reason" minLength:"1" maxLength:"500"`
+}
+
+// DowngradeAccept is an operator's word that a disk will do to which less was done than
+// was asked for.
+type DowngradeAccept struct {
+	Device string `json:"device" minLength:"1" maxLength:"128" doc:"as the downgrade on the run's last certificate names it"`
+	Reason string `json:"reason" minLength:"1" maxLength:"500"`
+}
+
+// DowngradeAccepted is that word on record: it is on the run's next certificate.
+type DowngradeAccepted struct {
+	DecommissionID string    `json:"decommission_id"`
+	NodeID         string    `json:"node_id"`
+	CertificateID  string    `json:"certificate_id" doc:"on which the downgrade was seen"`
+	Device         string    `json:"device"`
+	Asked          string    `json:"asked" doc:"the method that was asked for"`
+	Did            string    `json:"did" doc:"what was done; a word for it is none for anything else"`
+	AcceptedBy     string    `json:"accepted_by"`
+	Reason         string    `json:"reason"`
+	AcceptedAt     time.Time `json:"accepted_at"`
+}
+
+// Decommission is a run that turns a node over.
+type Decommission struct {
+	DecommissionID string `json:"decommission_id"`
+	NodeID         string `json:"node_id"`
+	Hostname       string `json:"hostname"`
+	Site           string `json:"site,omitempty"`
+	BatchID        string `json:"batch_id,omitempty"`
+	Mode           string `json:"mode" doc:"soft_reset, reimage, full_decommission or storage_cleanup"`
+	StorageCleanup string `json:"storage_cleanup"`
+	Erase          string `json:"erase"`
+	ForceRelease   bool   `json:"force_release,omitempty"`
+	Reason         string `json:"reason"`
+	RequestedBy    string `json:"requested_by"`
+	Follows        string `json:"follows,omitempty" doc:"the soft reset that its silent agent has stopped, and in whose place this reimage is (reimage_when_silent)"`
+
+	Status         string `json:"status" doc:"pending, running, completed, failed_retryable, failed_manual_intervention, cancelled, compensating or reconciled"`
+	Ended          bool   `json:"ended"`
+	CurrentStage   string `json:"current_stage"`
+	CurrentAttempt int    `json:"current_attempt"`
+	Direction      string `json:"direction" doc:"forward, or undo while it takes back what it did"`
+	Waiting        string `json:"waiting,omitempty" doc:"why it is not going on just now"`
+	Asked          string `json:"asked,omitempty" doc:"what was asked of it and comes after the step in flight"`
+
+	FailureClass          string          `json:"failure_class,omitempty"`
+	ErrorCode             string          `json:"error_code,omitempty"`
+	ErrorMessage          string          `json:"error_message,omitempty"`
+	ErrorDetails          json.RawMessage `json:"error_details,omitempty"`
+	RecommendedNextAction string          `json:"recommended_next_action,omitempty"`
+
+	CertificateID string   `json:"certificate_id,omitempty" doc:"of the last attempt"`
+	MeetsPolicy   bool     `json:"meets_policy" doc:"the certificate does"`
+	Shortfalls    []string `json:"shortfalls,omitempty" doc:"codes of what the certificate lacks"`
+	Tasks         []string `json:"tasks,omitempty" doc:"ids of the node's tasks, in their order"`
+	Warnings      []string `json:"warnings,omitempty"`
+
+	RequestedAt    time.Time `json:"requested_at"`
+	StartedAt      time.Time `json:"started_at,omitzero"`
+	StageEnteredAt time.Time `json:"stage_entered_at,omitzero"`
+	CompletedAt    time.Time `json:"completed_at,omitzero"`
+	UpdatedAt      time.Time `json:"updated_at"`
+}
+
+// DecommissionDetail is a run with its stages and what happened to it.
+type DecommissionDetail struct {
+	Decommission
+	HandingOver bool              `json:"handing_over,omitempty" doc:"a soft reset that its silent agent has stopped: a reimage is to begin in its place, unless too many would (reimage_when_silent)"`
+	FollowedBy  string            `json:"followed_by,omitempty" doc:"the reimage that has begun in its place"`
+	Stages      []OnboardingStage `json:"stages" doc:"in order"`
+	Events      []OnboardingEvent `json:"events" doc:"the newest, at most 500, in order"`
+}
+
+// DecommissionList is one page of runs, in the order of their start.
+type DecommissionList struct {
+	Frozen     []Hold         `json:"frozen,omitempty" doc:"freezes that stand"`
+	Batch      *BatchState    `json:"batch,omitempty" doc:"where one was asked for by batch_id"`
+	Items      []Decommission `json:"items"`
+	NextCursor string         `json:"next_cursor,omitempty"`
+}
+
+// DecommissionPlan is what a turnover would do, and to whom. Nothing was begun.
+type DecommissionPlan struct {
+	NodeTenants
+	Mode            string         `json:"mode"`
+	Stages          []PlannedStage `json:"stages"`
+	ExpectedSeconds int64          `json:"expected_seconds"`
+	Refused         *Refusal       `json:"refused,omitempty" doc:"it would be refused so, because somebody is on the node"`
+}
+
+// Allocation is a tenant's hold on a node.
+type Allocation struct {
+	AllocationID string    `json:"allocation_id"`
+	Tenant       string    `json:"tenant,omitempty"`
+	Username     string    `json:"username"`
+	HadRoot      bool      `json:"had_root"`
+	Since        time.Time `json:"since"`
+	EndedAt      time.Time `json:"ended_at,omitzero"`
+}
+
+// CleanCertificate is a clean certificate on record.
+type CleanCertificate struct {
+	CertificateID  string    `json:"certificate_id"`
+	DecommissionID string    `json:"decommission_id"`
+	NodeID         string    `json:"node_id"`
+	NodeEpoch      int64     `json:"node_epoch"`
+	Site           string    `json:"site,omitempty"`
+	Mode           string    `json:"mode"`
+	AllocationID   string    `json:"allocation_id,omitempty"`
+	MeetsPolicy    bool      `json:"meets_policy"`
+	Shortfalls     []string  `json:"shortfalls,omitempty"`
+	Digest         string    `json:"digest" doc:"of the file"`
+	IssuedAt       time.Time `json:"issued_at"`
+	ValidUntil     time.Time `json:"valid_until"`
+	File           string    `json:"file,omitempty" doc:"as it was signed; hostler certificate verify reads exactly this. Left out of lists"`
+}
+
+// CleanCertificateList is one page, newest first.
+type CleanCertificateList struct {
+	Standing
+	Items      []CleanCertificate `json:"items"`
+	NextCursor string             `json:"next_cursor,omitempty"`
+}

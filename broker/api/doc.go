@@ -1,0 +1,143 @@
+// Package api is the operator API as it is on the wire: what the broker's
+// routes take and answer, and what the command line prints with -o json. It
+// imports nothing of the broker, so that a client pulls in no server.
+//
+// All paths are below Prefix. {node} takes a NODE reference (an id, a unique id
+// prefix, a hostname, or site/hostname with the slash escaped as %2F); {task}
+// takes a task id.
+//
+//	GET    /status                              Status            ?site=
+//	GET    /events                              text/event-stream, one Event each   ?after= &type= &subject= &follow=
+//	GET    /freeze                              FreezeStatus      ?site=
+//	POST   /freeze                              FreezePut → FreezeResult
+//	POST   /unfreeze                            UnfreezePut → FreezeResult
+//	GET    /whoami                              Token
+//	GET    /nodes                               NodeList          ?site= &status= &label=k=v &cursor= &limit=
+//	POST   /nodes                               NodeCreate → NodeBootstrap
+//	GET    /nodes/{node}                        Node
+//	PUT    /nodes/{node}/labels                 Labels → Node (an empty value removes the label)
+//	POST   /nodes/{node}/actions/{action}       NodeAction → NodeActionResult; action: drain, resume,
+//	                                            quarantine, activate, retire, remove
+//	GET    /nodes/{node}/timeline               Timeline          ?since= &cursor= &limit=
+//	POST   /nodes/{node}/token                  TokenRequest → NodeBootstrap (a new enrolment token)
+//	POST   /nodes/{node}/token/extend           TokenRequest → EnrollToken
+//	GET    /nodes/{node}/baseline               Baseline
+//	GET    /nodes/{node}/baseline/diff          BaselineDiff      (against the last one taken)
+//	POST   /nodes/{node}/baseline/retake        ReasonBody → Task
+//	POST   /nodes/{node}/baseline/accept        BaselineAccept → Baseline
+//	POST   /nodes/{node}/tasks                  TaskCreate → Task
+//	GET    /tasks                               TaskList          ?node= &status= &type= &cursor= &limit=
+//	GET    /tasks/{task}                        Task              ?wait=SECONDS (at most 50) until it has ended;
+//	                                            &progress=AT also until progress.at is not AT ("none" before the first)
+//	POST   /tasks/{task}/cancel                 ReasonBody → Task
+//	GET    /tasks/{task}/evidence               Evidence
+//	GET    /task-types                          TaskTypeList
+//	GET    /task-types/{type}                   TaskType
+//	GET    /tokens                              TokenList
+//	POST   /tokens                              TokenCreate → TokenCreated
+//	POST   /tokens/{name}/revoke                ReasonBody → Token
+//	GET    /audit                               AuditList         ?node= &actor= &action= &from= &to= &cursor= &limit=
+//	GET    /audit/verify                        AuditVerification
+//	GET    /audit/export                        application/x-ndjson, one AuditEntry a line   ?from= &to= &node=
+//	GET    /trust                               Trust
+//	POST   /trust/rotate                        TrustRotate → Trust
+//	POST   /trust/finish                        TrustFinish → Trust
+//	POST   /trust/release-keys                  ReleaseKeyPut → Trust
+//	POST   /trust/release-keys/{key}/retire     ReasonBody → Trust; {key} is a key's id
+//	GET    /maas-sites                          SiteList
+//	POST   /maas-sites                          SiteConfig → Site (with a default profile)
+//	GET    /maas-sites/{site}                   Site              {site} is an id or a name
+//	PATCH  /maas-sites/{site}                   SiteConfig → Site
+//	DELETE /maas-sites/{site}                   Site (disabled; the record stays)  ?reason=
+//	GET    /maas-sites/{site}/profiles          SiteProfileList
+//	POST   /maas-sites/{site}/profiles          SiteProfileConfig → SiteProfile
+//	GET    /maas-sites/{site}/profiles/{profile}  SiteProfile     {profile} is an id or a name
+//	PATCH  /maas-sites/{site}/profiles/{profile}  SiteProfileConfig → SiteProfile
+//	POST   /maas-sites/{site}/credentials       SiteCredentials → SiteCredentialsSet
+//	POST   /maas-sites/{site}/probe             SiteProbe         ?profile=
+//	GET    /maas-sites/{site}/power-overrides   PowerOverrideList
+//	POST   /maas-sites/{site}/power-overrides   PowerOverridePut → PowerOverride
+//	PATCH  /maas-sites/{site}/power-overrides/{override}  PowerOverrideChange → PowerOverride
+//	DELETE /maas-sites/{site}/power-overrides/{override}  PowerOverride  ?reason=
+//	GET    /maas-sites/{site}/roce-assignments  RoCEList          ?hostname=
+//	POST   /maas-sites/{site}/roce-assignments  RoCEPut → RoCEResult
+//	DELETE /maas-sites/{site}/roce-assignments/{assignment}  RoCEAssignment  ?reason=
+//	GET    /skus                                SKUList
+//	POST   /skus                                SKUConfig → SKU
+//	GET    /skus/{sku}                          SKU
+//	PATCH  /skus/{sku}                          SKUConfig → SKU
+//	GET    /onboardings                         OnboardingList    ?site= &status= &stage= &class= &batch_id= &hostname= &cursor= &limit=
+//	POST   /onboardings                         OnboardingStart → Onboarding
+//	POST   /onboardings/batch                   OnboardingBatch → OnboardingBatchStarted
+//	POST   /onboardings/batch/{batch}/retry     ReasonBody → OnboardingBatchRetried
+//	POST   /onboardings/plan                    OnboardingBatch → OnboardingPlan
+//	GET    /onboardings/{onboarding}            OnboardingDetail
+//	POST   /onboardings/{onboarding}/{action}   RunOrder → Onboarding; action: retry, resume, rerun,
+//	                                            restart-clean, cancel, adopt, mark-manual-intervention
+//	POST   /nodes/{node}/decommission           DecommissionStart → Decommission
+//	POST   /nodes/{node}/decommission/plan      DecommissionStart → DecommissionPlan
+//	POST   /nodes/{node}/storage-cleanup        StorageCleanupStart → Decommission
+//	POST   /nodes/{node}/storage-cleanup/plan   StorageCleanupStart → DecommissionPlan
+//	GET    /decommissions                       DecommissionList  ?node_id= &site= &mode= &status= &stage= &class= &batch_id= &cursor= &limit=
+//	GET    /decommissions/figures               TurnoverFigures   ?site= &since=
+//	POST   /decommissions/batch                 DecommissionBatch → DecommissionBatchStarted
+//	POST   /decommissions/batch/{batch}/retry   ReasonBody → DecommissionBatchRetried
+//	POST   /decommissions/plan                  DecommissionBatch → DecommissionBatchPlan
+//	GET    /decommissions/{decommission}        DecommissionDetail
+//	POST   /decommissions/{decommission}/accept-downgrade  DowngradeAccept → DowngradeAccepted
+//	POST   /decommissions/{decommission}/{action}  RunOrder → Decommission; actions as of onboardings
+//	GET    /certificates                        CleanCertificateList  ?node_id= &cursor= &limit=
+//	GET    /certificates/{certificate}          CleanCertificate
+//	POST   /certificates/{certificate}/receipt  CleanCertificate (the tenant's version)
+//	POST   /nodes/{node}/attestations           AttestationPut → Attestation
+//	GET    /attestations/{attestation}          Attestation
+//	GET    /reconciliation/status               ReconciliationStatus   ?site=
+//	GET    /reconciliation/drift                DriftList         ?site= &rule= &severity= &resolved= &cursor= &limit=
+//	POST   /reconciliation/drift/{node}/resolve ReasonBody → Drift
+//	POST   /reconciliation/run                  ReconciliationRun ?site= &plan=
+//	GET    /maas-sites/{site}/reconciliation    SiteReconcilePolicy
+//	PUT    /maas-sites/{site}/reconciliation    SiteReconcilePolicyPut → SiteReconcilePolicy (what it leaves out stays)
+//	GET    /agent-releases                      AgentReleaseList
+//	PUT    /agent-releases/{digest}             the package's bytes → AgentRelease
+//	                                            ?version= &arch= &filename=; {digest} is the hex SHA-256
+//	GET    /nodes/{node}/agent-lifecycle        AgentLifecycle
+//	PUT    /nodes/{node}/agent-lifecycle        AgentWant → AgentLifecycle
+//	POST   /nodes/{node}/agent-lifecycle        AgentLifecycleStart → AgentLifecycleRun
+//	GET    /agent-lifecycle                     AgentLifecycleList    ?site= &drift= &cursor= &limit=
+//	GET    /agent-lifecycle/runs                AgentLifecycleRuns    ?node_id= &site= &status= &stage= &class= &cursor= &limit=
+//	GET    /agent-lifecycle/runs/{run}          AgentLifecycleDetail
+//	POST   /agent-lifecycle/runs/{run}/{action} RunOrder → AgentLifecycleRun; actions as of onboardings
+//	GET    /rollouts                            RolloutList       ?site= &status= &cursor= &limit=
+//	POST   /rollouts                            RolloutStart → Rollout
+//	GET    /rollouts/{rollout}                  RolloutDetail     ?brief=
+//	POST   /rollouts/{rollout}/{action}         RolloutOrder → Rollout; action: pause, resume, abort
+//	PUT    /agent-releases/parts/{digest}       the layer's bytes → ReleasePart
+//	POST   /agent-releases                      AgentReleasePublish → AgentRelease (a signed one)
+//	POST   /agent-releases/{version}/revoke     ReasonBody → AgentRelease
+//	PUT    /agent-releases/floor                AgentReleaseFloorPut → AgentReleaseFloor
+//	GET    /registry-credentials                RegistryCredentialList
+//	PUT    /registry-credentials/{registry}     RegistryCredentialPut → RegistryCredential; {registry} is HOST[:PORT]
+//	DELETE /registry-credentials/{registry}     RegistryCredential  ?reason=
+//	GET    /terminals                           TerminalList      ?node= &status= &opened_by= &cursor= &limit=
+//	POST   /terminals                           TerminalStart → TerminalTicket
+//	GET    /terminals/{terminal}                Terminal
+//	POST   /terminals/{terminal}/close          ReasonBody → Terminal
+//	POST   /terminals/{terminal}/tickets        TerminalTicketRequest → TerminalTicket
+//	GET    /terminals/{terminal}/attach         a WebSocket: each binary message one frame of
+//	                                            taskcatalog/wire/frame; it offers the protocols TerminalProtocol
+//	                                            and TerminalTicketPrefix with a ticket
+//	GET    /recordings                          RecordingList     ?node= &opened_by= &from= &to= &cursor= &limit=
+//	GET    /recordings/{recording}/cast         application/x-asciicast; {recording} is the session's id
+//	GET    /recordings/{recording}/verify       RecordingReport
+//	GET    /terminal-policy                     TerminalPolicy    ?site=
+//	PUT    /terminal-policy                     TerminalPolicyPut → TerminalPolicy (what its policy leaves out is the default)
+//	GET    /clean-policy                        CleanPolicy       ?site=
+//	PUT    /clean-policy                        CleanPolicyPut → CleanPolicy
+//
+// What begins runs (POST /onboardings, /adoptions, their /batch, /decommissions/batch, /rollouts,
+// and a node's decommission, storage-cleanup and agent-lifecycle) takes an Idempotency-Key: asked again
+// with the same body it answers what was begun.
+//
+// Every answer that is not a success is a Problem. Lists carry next_cursor
+// where there is more.
+package api

@@ -1,0 +1,15 @@
+package api
+
+import (
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// NodeFacts is what a node is made of, by its own word.
+type NodeFacts struct {
+	NodeID     string            `json:"node_id"`
+	Hostname   string            `json:"hostname"`
+	ReportedAt time.Time         `json:"reported_at" doc:"when they last changed"`
+	Facts      taskcatalog.Facts `json:"facts"`
+}

@@ -1,0 +1,25 @@
+package api
+
+import "time"
+
+// NodeCertificate is a certificate by which brokers know a node.
+type NodeCertificate struct {
+	Serial    string    `json:"serial"`
+	State     string    `json:"state" doc:"valid; denied; superseded (of an earlier enrolment); expired (may only renew, for 30 days)"`
+	Newest    bool      `json:"newest" doc:"of the valid ones, the one that was issued last: a node goes by its newest"`
+	Epoch     int64     `json:"epoch" doc:"of the node's enrolment"`
+	Key       string    `json:"key" doc:"digest of the public key; a renewal keeps the key"`
+	IssuedAt  time.Time `json:"issued_at"`
+	NotBefore time.Time `json:"not_before"`
+	NotAfter  time.Time `json:"not_after"`
+	DeniedAt  time.Time `json:"denied_at,omitzero"`
+	Reason    string    `json:"reason,omitempty" doc:"why it is denied; an operator's words stand after operator:"`
+}
+
+// NodeCertificateList are a node's certificates, the oldest first.
+type NodeCertificateList struct {
+	Standing
+	NodeID   string            `json:"node_id"`
+	Hostname string            `json:"hostname"`
+	Items    []NodeCertificate `json:"items"`
+}

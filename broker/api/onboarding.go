@@ -1,0 +1,203 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// OnboardingMachine is what an operator gives of one machine.
+type OnboardingMachine struct {
+	Hostname string `json:"hostname" minLength:"1" maxLength:"253"`
+	IPMIIP   string `json:"ipmi_ip" minLength:"1" maxLength:"64" doc:"address of its BMC"`
+	PXEMAC   string `json:"pxe_mac,omitempty" maxLength:"17" doc:"of the interface that boots, where it is known"`
+}
+
+// OnboardingStart asks for one machine to be brought from its BMC to an active
+// node.
+type OnboardingStart struct {
+	SiteID    string `json:"site_id" minLength:"1" maxLength:"63" doc:"an id or a name"`
+	ProfileID string `json:"profile_id,omitempty" maxLength:"63" doc:"an id or a name; the site's default where it is left out"`
+	SKUID     string `json:"sku_id" minLength:"1" maxLength:"63"`
+	OnboardingMachine
+	Reason string `json:"reason,omitempty" maxLength:"500"`
+}
+
+// OnboardingBatch asks for many machines of one kind.
+type OnboardingBatch struct {
+	SiteID    string              `json:"site_id" minLength:"1" maxLength:"63" doc:"an id or a name"`
+	ProfileID string              `json:"profile_id,omitempty" maxLength:"63" doc:"an id or a name; the site's default where it is left out"`
+	SKUID     string              `json:"sku_id" minLength:"1" maxLength:"63"`
+	Nodes     []OnboardingMachine `json:"nodes" minItems:"1" maxItems:"1000"`
+	Reason    string              `json:"reason,omitempty" maxLength:"500"`
+}
+
+// OnboardingBatchStarted names the runs of a new batch: all of them, or there is
+// none.
+type OnboardingBatchStarted struct {
+	BatchID     string               `json:"batch_id"`
+	Onboardings []OnboardingBatchRun `json:"onboardings"`
+}
+
+// OnboardingBatchRun is one of its runs.
+type OnboardingBatchRun struct {
+	Hostname     string  `json:"hostname"`
+	OnboardingID string  `json:"onboarding_id"`
+	NodeID       *string `json:"node_id" doc:"null until there is a node"`
+}
+
+// Onboarding is a run that brings a machine to an active node.
+type Onboarding struct {
+	OnboardingID string  `json:"onboarding_id"`
+	Kind         string  `json:"kind" doc:"node.onboarding, or node.adoption of a machine that was deployed already"`
+	BatchID      *string `json:"batch_id"`
+	NodeID       *string `json:"node_id" doc:"null until there is a node"`
+	SiteID       string  `json:"site_id"`
+	Site         string  `json:"site" doc:"its name"`
+	ProfileID    string  `json:"profile_id"`
+	Profile      string  `json:"profile" doc:"its name"`
+	SKUID        string  `json:"sku_id"`
+	Hostname     string  `json:"hostname"`
+	IPMIIP       string  `json:"ipmi_ip"`
+	PXEMAC       *string `json:"pxe_mac"`
+	MAASSystemID *string `json:"maas_system_id"`
+	RequestedBy  string  `json:"requested_by"`
+
+	Status         string `json:"status" doc:"pending, running, completed, failed_retryable, failed_manual_intervention, cancelled, compensating or reconciled"`
+	Ended          bool   `json:"ended"`
+	CurrentStage   string `json:"current_stage"`
+	CurrentAttempt int    `json:"current_attempt"`
+	Direction      string `json:"direction" doc:"forward, or undo while it takes back what it did"`
+	Waiting        string `json:"waiting,omitempty" doc:"why it is not going on just now"`
+	Asked          string `json:"asked,omitempty" doc:"what was asked of it and comes after the step in flight"`
+
+	FailureClass          string          `json:"failure_class,omitempty"`
+	ErrorCode             string          `json:"error_code,omitempty"`
+	ErrorMessage          string          `json:"error_message,omitempty"`
+	ErrorDetails          json.RawMessage `json:"error_details,omitempty"`
+	RecommendedNextAction string          `json:"recommended_next_action,omitempty"`
+
+	LastObserved ObservedMachine `json:"last_observed"`
+	BundleDigest string          `json:"bundle_digest,omitempty" doc:"of what the machine was deployed with, without its token"`
+	Deploys      int             `json:"deploys" doc:"deployments that were asked of MAAS"`
+	Warnings     []string        `json:"warnings,omitempty"`
+
+	RequestedAt    time.Time `json:"requested_at"`
+	StartedAt      time.Time `json:"started_at,omitzero"`
+	StageEnteredAt time.Time `json:"stage_entered_at,omitzero"`
+	CompletedAt    time.Time `json:"completed_at,omitzero"`
+	UpdatedAt      time.Time `json:"updated_at"`
+}
+
+// ObservedMachine is the machine as MAAS told of it last.
+type ObservedMachine struct {
+	MAASStatus  string    `json:"maas_status,omitempty"`
+	PowerState  string    `json:"power_state,omitempty"`
+	IPAddresses []string  `json:"ip_addresses,omitempty"`
+	Owner       string    `json:"owner,omitempty"`
+	LastSync    time.Time `json:"last_sync,omitzero"`
+	ObservedAt  time.Time `json:"observed_at,omitzero"`
+}
+
+// OnboardingDetail is a run with its stages and what happened to it.
+type OnboardingDetail struct {
+	Onboarding
+	Stages []OnboardingStage `json:"stages" doc:"in order, each detour behind the stage that it rescues"`
+	Events []OnboardingEvent `json:"events" doc:"the newest, at most 500, in order"`
+}
+
+// OnboardingStage is a stage, and how it stands in a run.
+type OnboardingStage struct {
+	PlannedStage
+	Status    string    `json:"status" doc:"pending, running, succeeded, skipped, failed or compensated"`
+	Attempt   int       `json:"attempt"`
+	StartedAt time.Time `json:"started_at,omitzero" doc:"of the last attempt"`
+	EndedAt   time.Time `json:"ended_at,omitzero"`
+	Message   string    `json:"message,omitempty"`
+}
+
+// PlannedStage is a line of a plan.
+type PlannedStage struct {
+	Stage           string `json:"stage"`
+	Rescues         string `json:"rescues,omitempty" doc:"the stage whose detour this is"`
+	Optional        bool   `json:"optional" doc:"a failure of it does not stop the run"`
+	Pivot           bool   `json:"pivot" doc:"after it, a cancel takes nothing of what is before it back"`
+	Touches         string `json:"touches,omitempty"`
+	Destructive     string `json:"destructive,omitempty" doc:"what is lost for good"`
+	ExpectedSeconds int64  `json:"expected_seconds"`
+}
+
+// OnboardingPlan is what runs would do. Nothing was begun.
+type OnboardingPlan struct {
+	Site            string              `json:"site"`
+	Profile         string              `json:"profile"`
+	SKUID           string              `json:"sku_id"`
+	Nodes           []OnboardingMachine `json:"nodes"`
+	Machines        []AdoptedMachine    `json:"machines,omitempty" doc:"of adoptions"`
+	Refused         []RefusedMachine    `json:"refused,omitempty" doc:"of adoptions: machines that a run would refuse as MAAS has them now"`
+	Parallel        int                 `json:"parallel" doc:"how many of a batch move at a time, with those of other batches at the site"`
+	Stages          []PlannedStage      `json:"stages"`
+	ExpectedSeconds int64               `json:"expected_seconds" doc:"of one machine, without detours"`
+}
+
+// RefusedMachine is one that a run would refuse, and why.
+type RefusedMachine struct {
+	SystemID string `json:"system_id"`
+	Code     string `json:"code"`
+	Detail   string `json:"detail"`
+}
+
+// OnboardingEvent is a line of a run's history.
+type OnboardingEvent struct {
+	ID         int64           `json:"id"`
+	Stage      string          `json:"stage"`
+	Direction  string          `json:"direction"`
+	Attempt    int             `json:"attempt"`
+	Status     string          `json:"status" doc:"started, succeeded, failed, compensated or skipped"`
+	Message    string          `json:"message,omitempty"`
+	Details    json.RawMessage `json:"details,omitempty"`
+	OccurredAt time.Time       `json:"occurred_at"`
+}
+
+// OnboardingList is one page of runs, in the order of their start.
+type OnboardingList struct {
+	Standing
+	Batch      *BatchState  `json:"batch,omitempty" doc:"where one was asked for by batch_id"`
+	Items      []Onboarding `json:"items"`
+	NextCursor string       `json:"next_cursor,omitempty"`
+}
+
+// BatchState is how a batch stands as a whole.
+type BatchState struct {
+	BatchID     string           `json:"batch_id"`
+	Site        string           `json:"site"`
+	Parallel    int              `json:"parallel" doc:"runs that move at a time"`
+	StopAfter   int              `json:"stop_after" doc:"failures in a row, at one stage and of one class, after which it begins no more; 0: never"`
+	StoppedAt   time.Time        `json:"stopped_at,omitzero"`
+	StopReason  string           `json:"stop_reason,omitempty"`
+	Counts      map[string]int64 `json:"counts" doc:"of its runs, by status"`
+	RequestedBy string           `json:"requested_by"`
+	RequestedAt time.Time        `json:"requested_at"`
+}
+
+// OnboardingBatchRetried is what came of a batch's retry.
+type OnboardingBatchRetried struct {
+	BatchID   string              `json:"batch_id"`
+	Continued bool                `json:"continued" doc:"it had stopped, and begins runs again"`
+	Retried   []Onboarding        `json:"retried" doc:"those that had failed; the others were left alone"`
+	Refused   []OnboardingRefusal `json:"refused,omitempty"`
+}
+
+// OnboardingRefusal says why one of many runs was left as it is.
+type OnboardingRefusal struct {
+	OnboardingID string `json:"onboarding_id"`
+	Code         string `json:"code"`
+	Detail       string `json:"detail"`
+}
+
+// RunOrder is the body of an action on a run.
+type RunOrder struct {
+	Reason       string `json:"reason,omitempty" maxLength:"500" doc:"recorded in the audit log; restart-clean, cancel, adopt and mark-manual-intervention need one"`
+	Stage        string `json:"stage,omitempty" maxLength:"64" doc:"where the run stood when this was decided: one that has stopped elsewhere since is left alone (run_moved)"`
+	FailureClass string `json:"failure_class,omitempty" maxLength:"64" doc:"with stage: with what failure"`
+	Override     string `json:"override,omitempty" maxLength:"64" doc:"resume: go on without this stage, which is recorded as not made; a drain or a cleanup, and for platform_admin"`
+}

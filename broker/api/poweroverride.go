@@ -1,0 +1,39 @@
+package api
+
+import "time"
+
+// PowerOverridePut gives one machine other power credentials than its site's. One
+// that is there gets these.
+type PowerOverridePut struct {
+	SelectorType  string `json:"selector_type" enum:"pxe_mac,ipmi_ip,hostname" doc:"where several hold, the first of these three goes before"`
+	SelectorValue string `json:"selector_value" minLength:"1" maxLength:"253"`
+	PowerUser     string `json:"power_user" minLength:"1" maxLength:"256"`
+	PowerPassword string `json:"power_password" minLength:"1" maxLength:"256"`
+	Reason        string `json:"reason,omitempty" maxLength:"500"`
+}
+
+// PowerOverrideChange makes an override count, or not.
+type PowerOverrideChange struct {
+	Status string `json:"status" enum:"active,disabled"`
+	Reason string `json:"reason,omitempty" maxLength:"500"`
+}
+
+// PowerOverride is an exception from a site's power credentials.
+type PowerOverride struct {
+	ID            string    `json:"id"`
+	SiteID        string    `json:"site_id"`
+	SelectorType  string    `json:"selector_type"`
+	SelectorValue string    `json:"selector_value"`
+	VaultPath     string    `json:"vault_path"`
+	Status        string    `json:"status"`
+	LastUsedAt    time.Time `json:"last_used_at,omitzero" doc:"not there: never"`
+	Unused        bool      `json:"unused" doc:"nothing asked for it in 90 days: can it go?"`
+	CreatedAt     time.Time `json:"created_at"`
+	UpdatedAt     time.Time `json:"updated_at"`
+}
+
+// PowerOverrideList is a site's, the strongest selectors first.
+type PowerOverrideList struct {
+	Standing
+	Items []PowerOverride `json:"items"`
+}

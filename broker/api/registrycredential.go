@@ -1,0 +1,31 @@
+package api
+
+import "time"
+
+// RegistryCredentialPut is an account at an OCI registry that may pull what nodes are
+// given from there. It is tried before it is kept, outside the database, and never shown
+// again.
+type RegistryCredentialPut struct {
+	Username  string `json:"username" minLength:"1" maxLength:"256"`
+	Password  string `json:"password" minLength:"1" maxLength:"8192"`
+	PlainHTTP bool   `json:"plain_http,omitzero" doc:"the registry speaks no TLS: the password goes over the network as it is"`
+	Reason    string `json:"reason,omitempty" maxLength:"500" doc:"for the audit log"`
+}
+
+// RegistryCredential says that there is an account, and never its password.
+type RegistryCredential struct {
+	Registry   string    `json:"registry" doc:"HOST[:PORT]"`
+	Username   string    `json:"username"`
+	PlainHTTP  bool      `json:"plain_http,omitzero"`
+	VaultPath  string    `json:"vault_path"`
+	Generation string    `json:"generation" doc:"another one each time that it is set; the secret has the same"`
+	SetBy      string    `json:"set_by"`
+	Reason     string    `json:"reason"`
+	SetAt      time.Time `json:"set_at"`
+}
+
+// RegistryCredentialList is every one, by registry.
+type RegistryCredentialList struct {
+	Standing
+	Items []RegistryCredential `json:"items"`
+}

@@ -1,0 +1,103 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// ResolverPush is a set of resolver profiles under a name.
+type ResolverPush struct {
+	Version  string          `json:"version" pattern:"^[a-z0-9][a-z0-9._-]{0,63}$" patternDescription:"a name such as 2026-11-21"`
+	Profiles json.RawMessage `json:"profiles" doc:"the set as hostler resolver push sends it: hardware_profiles and command_profiles"`
+}
+
+// ResolverSet is a set that the broker keeps.
+type ResolverSet struct {
+	Version  string    `json:"version"`
+	Digest   string    `json:"digest"`
+	PushedBy string    `json:"pushed_by"`
+	PushedAt time.Time `json:"pushed_at"`
+	Had      bool      `json:"had,omitempty" doc:"it was here already"`
+}
+
+// ResolverSetList is every set, newest first.
+type ResolverSetList struct {
+	Standing
+	Items []ResolverSet `json:"items"`
+}
+
+// ResolverWantPut says which nodes shall have which set.
+type ResolverWantPut struct {
+	Selector string `json:"selector" minLength:"1" maxLength:"4000" doc:"all, nodes, or key=value terms over facts and labels"`
+	Version  string `json:"version" minLength:"1" maxLength:"128" doc:"a version or a digest"`
+	Reason   string `json:"reason,omitempty" maxLength:"500"`
+}
+
+// ResolverWant says which nodes shall have which set, and how far that has come.
+type ResolverWant struct {
+	Selector   string    `json:"selector"`
+	Version    string    `json:"version"`
+	Digest     string    `json:"digest"`
+	WantedBy   string    `json:"wanted_by"`
+	WantedAt   time.Time `json:"wanted_at"`
+	Nodes      int       `json:"nodes" doc:"that shall have it by this want"`
+	Confirmed  int       `json:"confirmed" doc:"of them, that have it"`
+	StoppedAt  time.Time `json:"stopped_at,omitzero"`
+	StopReason string    `json:"stop_reason,omitempty"`
+}
+
+// ResolverWantList is every want, the one that goes before all others first.
+type ResolverWantList struct {
+	Standing
+	Items []ResolverWant `json:"items"`
+}
+
+// NodeResolver is what a node shall have, has and had.
+type NodeResolver struct {
+	NodeID    string        `json:"node_id"`
+	Hostname  string        `json:"hostname"`
+	Wanted    string        `json:"wanted,omitempty" doc:"version; empty: none"`
+	InForce   string        `json:"in_force,omitempty" doc:"version, or digest where the broker does not know it; empty: the one compiled into the agent"`
+	Before    string        `json:"before,omitempty"`
+	Confirmed bool          `json:"confirmed"`
+	Want      *ResolverWant `json:"want,omitempty" doc:"why it is wanted"`
+}
+
+// ResolverRollback asks for an earlier set.
+type ResolverRollback struct {
+	To     string `json:"to,omitempty" maxLength:"128" doc:"a version; the one before where it is left out"`
+	Reason string `json:"reason,omitempty" maxLength:"500"`
+}
+
+// ResolverExplanation is why a step resolves as it does on a node.
+type ResolverExplanation struct {
+	NodeID   string           `json:"node_id"`
+	Hostname string           `json:"hostname"`
+	Step     string           `json:"step"`
+	Version  string           `json:"version" doc:"of the set that the node has in force"`
+	Digest   string           `json:"digest"`
+	Rules    []ResolverRule   `json:"rules"`
+	Rule     string           `json:"rule,omitempty" doc:"the winner"`
+	Profile  string           `json:"resolved_profile,omitempty" doc:"a command profile, or builtin:NAME"`
+	Argv     []string         `json:"argv,omitempty" doc:"without what the step adds"`
+	Code     taskcatalog.Code `json:"code,omitempty" doc:"profile_missing where the rule names nothing for the step"`
+}
+
+// ResolverRule is one rule: whether it matched, and what each condition saw.
+type ResolverRule struct {
+	Name       string              `json:"name"`
+	At         string              `json:"at,omitempty" doc:"file and line"`
+	Matched    bool                `json:"matched"`
+	Won        bool                `json:"won"`
+	Conditions []ResolverCondition `json:"conditions,omitempty"`
+}
+
+// ResolverCondition is one key of a rule's match beside the node's fact.
+type ResolverCondition struct {
+	Key   string   `json:"key"`
+	Want  []string `json:"want"`
+	Have  string   `json:"have,omitempty"`
+	Holds bool     `json:"holds"`
+}

@@ -1,0 +1,40 @@
+package api
+
+import "time"
+
+// SiteCredentials are a site's secrets. They are kept outside the database and
+// never shown again. What is left out stays as it is.
+type SiteCredentials struct {
+	MAASToken      string `json:"maas_token,omitempty" maxLength:"300" doc:"API key of a MAAS administrator; it is tried at the site's address before anything is kept"`
+	APIBaseURL     string `json:"api_base_url,omitempty" maxLength:"500" doc:"a new address of the site; only with a token, which is tried there"`
+	CACert         string `json:"ca_cert,omitempty" maxLength:"65536" doc:"a new ca_cert of the site; only with a token, which is tried with it"`
+	PowerUser      string `json:"power_user,omitempty" maxLength:"256" doc:"how BMCs are logged in to, together with power_password"`
+	PowerPassword  string `json:"power_password,omitempty" maxLength:"256"`
+	DeployPassword string `json:"deploy_password,omitempty" maxLength:"256" doc:"of the deploy user; without one it has none"`
+	Reason         string `json:"reason,omitempty" maxLength:"500"`
+}
+
+// SiteCredentialsSet names what is kept, never its value.
+type SiteCredentialsSet struct {
+	Site        Site     `json:"site"`
+	Set         []string `json:"set" doc:"maas_token, power, deploy_password, deploy_ssh_key"`
+	MAASVersion string   `json:"maas_version,omitempty"`
+	MAASUser    string   `json:"maas_user,omitempty" doc:"whose the token is"`
+}
+
+// SiteProbe is what a site needs and has.
+type SiteProbe struct {
+	Site        string      `json:"site"`
+	At          time.Time   `json:"at"`
+	OK          bool        `json:"ok" doc:"nothing keeps work from beginning; there may be warnings"`
+	MAASVersion string      `json:"maas_version,omitempty"`
+	Checks      []SiteCheck `json:"checks"`
+}
+
+// SiteCheck is one line of a probe.
+type SiteCheck struct {
+	Check    string `json:"check"`
+	Status   string `json:"status" enum:"ok,warn,fail"`
+	Detail   string `json:"detail"`
+	NextStep string `json:"next_step,omitempty"`
+}

@@ -1,0 +1,95 @@
+package api
+
+import "time"
+
+// Status is the system at a glance: first what a person should look at, then how
+// much there is of what. Lists that would be too long are cut, and Omitted says
+// by how many.
+type Status struct {
+	Holds       []Hold           `json:"holds,omitempty" doc:"frozen sites, then those that cannot be reached"`
+	Alerts      []Alert          `json:"alerts,omitempty"`
+	Runs        []StoppedRuns    `json:"runs,omitempty" doc:"runs that need a person"`
+	Quarantined []StatusNode     `json:"quarantined,omitempty"`
+	Devices     []StatusDevices  `json:"devices,omitempty" doc:"nodes with other parts than they shall have"`
+	Drift       []StatusDrift    `json:"drift,omitempty" doc:"nodes that MAAS says something else of, the worst first"`
+	Behind      []NodesBehind    `json:"behind,omitempty" doc:"nodes that lack what they shall have"`
+	Expiring    []Expiring       `json:"expiring,omitempty" doc:"what runs out soon, or has"`
+	Omitted     map[string]int64 `json:"omitted,omitempty" doc:"by list"`
+
+	Version       string           `json:"version" doc:"of the broker"`
+	Now           time.Time        `json:"now"`
+	StartedAt     time.Time        `json:"started_at"`
+	Store         string           `json:"store" doc:"sqlite or postgres"`
+	Site          string           `json:"site,omitempty"`
+	Nodes         map[string]int64 `json:"nodes" doc:"nodes that are not deleted, by status"`
+	TurnoverOwed  int64            `json:"turnover_owed"`
+	Agents        AgentCounts      `json:"agents" doc:"how the agents of these nodes stand to what is wanted of them"`
+	OpenTasks     map[string]int64 `json:"open_tasks" doc:"queued and dispatched tasks, by status"`
+	TrustVersion  int64            `json:"trust_version"`
+	Stragglers    int64            `json:"stragglers" doc:"nodes that have not confirmed the trust bundle in force"`
+	AgentReleases int64            `json:"agent_releases"`
+	Terminals     StatusTerminals  `json:"terminals"`
+}
+
+// StatusTerminals is how terminal sessions stand.
+type StatusTerminals struct {
+	Live             int64  `json:"live" doc:"sessions that are not over"`
+	Relay            string `json:"relay" doc:"HOST:PORT where nodes reach the relay of the broker that answers, over UDP and TCP"`
+	RecordingsBroken int64  `json:"recordings_broken" doc:"recordings of sessions that were over in the last 30 days, of which a part was found gone, or that could not be ended"`
+}
+
+// Alert is something a person should look at.
+type Alert struct {
+	Code    string    `json:"code"`
+	Message string    `json:"message"`
+	Since   time.Time `json:"since,omitzero"`
+}
+
+// StoppedRuns are runs that stopped for one reason and need the same next.
+type StoppedRuns struct {
+	Kind         string    `json:"kind"`
+	FailureClass string    `json:"failure_class"`
+	NextAction   string    `json:"recommended_next_action"`
+	Runs         int64     `json:"runs"`
+	Since        time.Time `json:"since" doc:"when the first of them stopped"`
+	Examples     []string  `json:"examples" doc:"ids, those that have waited for longest first"`
+}
+
+// StatusNode is a node that a person should look at.
+type StatusNode struct {
+	NodeID    string    `json:"node_id"`
+	Hostname  string    `json:"hostname"`
+	Site      string    `json:"site,omitempty"`
+	Reason    string    `json:"reason,omitempty"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// StatusDrift is a node that MAAS says something else of.
+type StatusDrift struct {
+	NodeID     string    `json:"node_id"`
+	Hostname   string    `json:"hostname"`
+	Site       string    `json:"site"`
+	Rule       string    `json:"rule"`
+	Severity   string    `json:"severity"`
+	MAASStatus string    `json:"maas_status"`
+	NodeStatus string    `json:"node_status"`
+	FirstSeen  time.Time `json:"first_seen"`
+}
+
+// NodesBehind are nodes that have one thing and shall have another.
+type NodesBehind struct {
+	What     string   `json:"what" enum:"agent,resolver profiles"`
+	Has      string   `json:"has,omitempty"`
+	Wants    string   `json:"wants"`
+	Nodes    int64    `json:"nodes"`
+	Examples []string `json:"examples" doc:"hostnames"`
+}
+
+// Expiring is something that runs out.
+type Expiring struct {
+	What    string    `json:"what" doc:"node certificate, enrolment token, or what GET /expiry lists"`
+	Name    string    `json:"name" doc:"a hostname, a token's name, or the id of a key or certificate"`
+	Site    string    `json:"site,omitempty"`
+	At      time.Time `json:"at"`
+	Expired bool      `json:"expired"`
+}

@@ -1,0 +1,74 @@
+package api
+
+import "time"
+
+// Trust is the trust bundle in force, and how far the nodes follow. It holds
+// everything that a check of evidence, clean certificates and audit heads
+// needs.
+type Trust struct {
+	Version    int64       `json:"version"`
+	IssuedAt   time.Time   `json:"issued_at"`
+	CASHA256   string      `json:"ca_sha256" doc:"hex SHA-256 of the root certificate"`
+	Keys       []TrustKey  `json:"keys"`
+	Bundle     string      `json:"bundle" doc:"the signed bundle: a DSSE envelope as JSON text"`
+	Rotation   *Rotation   `json:"rotation,omitempty" doc:"one that is not finished"`
+	Stragglers []Straggler `json:"stragglers,omitempty" doc:"nodes that have not confirmed this version"`
+	Gaps       []KeyGap    `json:"key_gaps,omitempty" doc:"brokers that have not got all of these keys"`
+}
+
+// KeyGap is a broker that lacks keys of the bundle.
+type KeyGap struct {
+	Broker string   `json:"broker" doc:"name of its machine"`
+	Lacks  []string `json:"lacks" doc:"use and id of each key"`
+}
+
+// TrustKey is one key of the bundle.
+type TrustKey struct {
+	Use         string    `json:"use" doc:"task, trust, statement, release or root"`
+	ID          string    `json:"id"`
+	PublicKey   []byte    `json:"public_key,omitempty" doc:"SPKI DER"`
+	Certificate []byte    `json:"certificate,omitempty" doc:"DER, of a root"`
+	NotBefore   time.Time `json:"not_before"`
+	NotAfter    time.Time `json:"not_after"`
+	InForce     bool      `json:"in_force"`
+}
+
+// Rotation is a change of keys on its way.
+type Rotation struct {
+	Use       string    `json:"use"`
+	OldKeyID  string    `json:"old_key_id,omitempty"`
+	NewKeyID  string    `json:"new_key_id"`
+	StartedAt time.Time `json:"started_at"`
+	OpenTasks int64     `json:"open_tasks,omitzero" doc:"open tasks that carry the old key's signature"`
+}
+
+// Straggler is a node that has not confirmed the bundle in force.
+type Straggler struct {
+	NodeID             string    `json:"node_id"`
+	Hostname           string    `json:"hostname"`
+	Status             string    `json:"status"`
+	TrustVersion       int64     `json:"trust_version"`
+	LastAgentContactAt time.Time `json:"last_agent_contact_at,omitzero"`
+	RefusedCode        string    `json:"refused_code,omitempty" doc:"why the node did not take the bundle when it was last sent one"`
+	RefusedMessage     string    `json:"refused_message,omitempty"`
+	NextAction         string    `json:"recommended_next_action,omitempty" doc:"what a person should do about the refusal"`
+}
+
+// TrustRotate begins a rotation.
+type TrustRotate struct {
+	Use    string `json:"use" enum:"task,trust,statement,root"`
+	Reason string `json:"reason" minLength:"1" maxLength:"500"`
+}
+
+// TrustFinish ends the rotation. Nodes that have not confirmed it must be
+// named: they will need a new enrolment.
+type TrustFinish struct {
+	LeaveBehind []string `json:"leave_behind,omitempty" maxItems:"10000" doc:"node ids"`
+	Reason      string   `json:"reason" minLength:"1" maxLength:"500"`
+}
+
+// ReleaseKeyPut has nodes believe releases of the agent that a key signed.
+type ReleaseKeyPut struct {
+	PublicKey string `json:"public_key" minLength:"1" maxLength:"4096" doc:"PEM, as cosign writes it: ECDSA P-256 or Ed25519"`
+	Reason    string `json:"reason" minLength:"1" maxLength:"500"`
+}
