@@ -168,13 +168,22 @@ const killTime = 10 * time.Second
 // for them to go, then SIGKILL until several looks in a row find none. It returns
 // how many it saw end and those that are still there, in D state as a rule.
 //
-// kill, where it is not nil, is asked after each look of the second part, with
-// who was there: it kills in a way that needs no list. The wait lies between kill and
-// the next look, so that the look sees what was started again meanwhile.
+// kill, where it is not nil, is asked after each look of the second part, with who was
+// there, before they are signalled one by one: it kills in a way that needs no list, and
+// may still read what they are. The wait lies between a kill and the next look, so that
+// the look sees what was started again meanwhile.
 //
 // Without an error, left is all that is left. A process that cannot be looked at
 // is an error, once the others have been ended.
 func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, grace time.Duration, kill func(left []Process) error) (stopped int, left []Process, err error) {
+	ticker := time.NewTicker(stopPoll)
+	defer ticker.Stop()
+	return m.stopProcesses(ctx, match, grace, kill, func() <-chan time.Time { return ticker.C })
+}
+
+// stopProcesses is StopProcesses, which waits for next before each look but the first of
+// either part.
+func (m *Machine) stopProcesses(ctx context.Context, match func(Process) bool, grace time.Duration, kill func(left []Process) error, next func() <-chan time.Time) (stopped int, left []Process, err error) {
 	type name struct {
 		pid   int
 		start uint64
@@ -203,8 +212,6 @@ func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, g
 		}
 		return alive, unsure, nil
 	}
-	ticker := time.NewTicker(stopPoll)
-	defer ticker.Stop()
 	until := func(limit time.Duration, done func() (bool, error)) error {
 		end := time.NewTimer(limit)
 		defer end.Stop()
@@ -217,7 +224,7 @@ func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, g
 				return context.Cause(ctx)
 			case <-end.C:
 				return nil
-			case <-ticker.C:
+			case <-next():
 			}
 		}
 	}
@@ -234,7 +241,7 @@ func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, g
 	}
 	if err == nil {
 		err = until(killTime, func() (bool, error) {
-			if left, unsure, err = pass(unix.SIGKILL); err != nil {
+			if left, unsure, err = pass(0); err != nil {
 				return false, err
 			}
 			quiet++
@@ -243,6 +250,11 @@ func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, g
 			}
 			if kill != nil { // if it fails, the list is what there is
 				unsure = errors.Join(unsure, kill(left))
+			}
+			for _, p := range left {
+				if err := m.signal(p, unix.SIGKILL); err != nil {
+					return false, err
+				}
 			}
 			return quiet == quietLooks, nil
 		})

@@ -2,8 +2,12 @@ package machine
 
 import (
 	"bufio"
+	"errors"
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +123,116 @@ func TestAProcessThatIgnoresSIGTERMIsKilledAfterTheGrace(t *testing.T) {
 	stopped, left, err := m.StopProcesses(t.Context(), mine, 200*time.Millisecond, nil)
 	if err != nil || stopped != 2 || len(left) != 0 {
 		t.Errorf("stopped %d, left %+v, %v", stopped, left, err)
+	}
+}
+
+// respawning is a fixture of /proc with one process of a user, which somebody starts again
+// whenever it was killed. Its pid is beyond all that a kernel gives.
+type respawning struct {
+	t   *testing.T
+	dir string
+	m   *Machine
+}
+
+const respawningPID = 1 << 22
+
+func newRespawning(t *testing.T) *respawning {
+	r := &respawning{t: t, dir: t.TempDir()}
+	r.start()
+	m, err := Open(r.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	r.m = m
+	return r
+}
+
+func (r *respawning) start() {
+	proc := filepath.Join(r.dir, "proc", strconv.Itoa(respawningPID))
+	err := errors.Join(os.MkdirAll(proc, 0o755),
+		os.WriteFile(filepath.Join(proc, "stat"), fmt.Appendf(nil, "%d (x) S 1%s 100\n", respawningPID, strings.Repeat(" 0", 17)), 0o644),
+		os.WriteFile(filepath.Join(proc, "status"), []byte("Name:\tx\nUid:\t5000\t5000\t5000\t5000\n"), 0o644))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *respawning) end() {
+	if err := os.RemoveAll(filepath.Join(r.dir, "proc", strconv.Itoa(respawningPID))); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Whoever is started again between a kill and the next look is seen by that look: several
+// looks in a row that find nobody prove that nobody comes back.
+func TestWhoeverComesBackBetweenTwoKillsIsSeen(t *testing.T) {
+	r := newRespawning(t)
+	restarts, kills, listed := 0, 0, 0
+	kill := func(left []Process) error {
+		kills, listed = kills+1, listed+len(left)
+		r.end()
+		return nil
+	}
+	now := make(chan time.Time)
+	close(now)
+	next := func() <-chan time.Time {
+		if kills > 0 && restarts < 5 {
+			restarts++
+			r.start()
+		}
+		return now
+	}
+	_, left, err := r.m.stopProcesses(t.Context(), func(p Process) bool { return p.Has(5000) }, 0, kill, next)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left %+v, %v", left, err)
+	}
+	// The first and all that came back, then as many looks that found nobody.
+	if restarts != 5 || listed != 6 || kills != 6+quietLooks {
+		t.Errorf("it came back %d times, and was found by %d of %d looks", restarts, listed, kills)
+	}
+}
+
+// What kills by more than a pid reads what the process is before the process is signalled:
+// a killed process has no cgroup to be read.
+func TestAKillThatNeedsNoListComesBeforeTheSignals(t *testing.T) {
+	m, err := Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	cmd := exec.Command("bash", "-c", `trap "" TERM; echo ready; read`)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 6)); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
+	alive := false
+	_, left, err := m.StopProcesses(t.Context(), func(p Process) bool { return p.PID == cmd.Process.Pid }, 0, func(left []Process) error {
+		if len(left) > 0 {
+			select {
+			case <-ended: // it was signalled already
+			case <-time.After(100 * time.Millisecond):
+				alive = true
+			}
+		}
+		return nil
+	})
+	if err != nil || len(left) > 0 || !alive {
+		t.Errorf("it was alive when it was to be killed: %v; left %+v, %v", alive, left, err)
 	}
 }
 
