@@ -212,27 +212,29 @@ func (m *Machine) stopProcesses(ctx context.Context, match func(Process) bool, g
 		}
 		return alive, unsure, nil
 	}
-	until := func(limit time.Duration, done func() (bool, error)) error {
+	// until calls done again and again. late is told once limit has passed: then done
+	// decides whether to go on.
+	until := func(limit time.Duration, done func(late bool) (bool, error)) error {
 		end := time.NewTimer(limit)
 		defer end.Stop()
-		for {
-			if over, err := done(); over || err != nil {
+		for late := false; ; {
+			if over, err := done(late); over || err != nil {
 				return err
 			}
 			select {
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			case <-end.C:
-				return nil
+				late = true
 			case <-next():
 			}
 		}
 	}
 	sig := unix.SIGTERM
-	err = until(grace, func() (bool, error) {
+	err = until(grace, func(late bool) (bool, error) {
 		left, _, err = pass(sig)
 		sig = 0
-		return len(left) == 0, err
+		return len(left) == 0 || late, err
 	})
 	var unsure error // of the last look
 	quiet := 0
@@ -240,7 +242,7 @@ func (m *Machine) stopProcesses(ctx context.Context, match func(Process) bool, g
 		quiet = -1 // the first look is before the first kill
 	}
 	if err == nil {
-		err = until(killTime, func() (bool, error) {
+		err = until(killTime, func(late bool) (bool, error) {
 			if left, unsure, err = pass(0); err != nil {
 				return false, err
 			}
@@ -256,7 +258,9 @@ func (m *Machine) stopProcesses(ctx context.Context, match func(Process) bool, g
 					return false, err
 				}
 			}
-			return quiet == quietLooks, nil
+			// The limit is that of killing: on a busy machine the looks that prove it
+			// may take longer.
+			return quiet == quietLooks || late && quiet <= 0, nil
 		})
 	}
 	if err == nil && len(left) == 0 {
