@@ -96,7 +96,7 @@ func (h Handout) service() (all []Reason) {
 	if h.RunID != "" {
 		next := "wait until the run ends"
 		if strings.HasPrefix(h.Run, "failed_") { // it waits for a person
-			next = "resume the run, or cancel it (hostler " + RunKindOf(h.RunKind).Noun + " show " + h.RunID + ")"
+			next = "resume the run, or cancel it (" + RunKindOf(h.RunKind).Command("show "+h.RunID) + ")"
 		}
 		add("node_in_run", next, "run %s has it, and is %s", h.RunID, h.Run)
 	}

@@ -14,13 +14,16 @@ type RunKind struct {
 	// slash: node.decommission is that of node.decommission/reimage.
 	Name string
 	// Noun is the command that lists, shows and acts on its runs: "hostler NOUN show ID".
+	// Empty: this release does not know the kind.
 	Noun string
 	// TurnsOver: such a run turns its node over. While it has the node, nothing but its
 	// own end leads to active.
 	TurnsOver bool
 	// TerminalsStay: an operator's terminal on the node goes on while such a run moves.
 	TerminalsStay bool
-	// Retried are its stages that a policy's stage_retries may name.
+	// Retried are the stages that the kind brings and that a policy's stage_retries may
+	// name. A stage that it borrows, as a reimage does from onboarding, stands in the row
+	// of its own kind.
 	Retried []string
 }
 
@@ -57,7 +60,16 @@ func RunKindOf(kind string) RunKind {
 			return k
 		}
 	}
-	return RunKind{Name: kind, Noun: "run"}
+	return RunKind{Name: kind}
+}
+
+// Command is what a person runs for a run or a batch of the kind, such as "show r-1". This
+// release has no command for a kind that it does not know.
+func (k RunKind) Command(rest string) string {
+	if k.Noun == "" {
+		return "with the release of hostler that knows runs of kind " + k.Name
+	}
+	return "hostler " + k.Noun + " " + rest
 }
 
 // RetriedStages are the stages of all kinds that stage_retries may name, sorted.

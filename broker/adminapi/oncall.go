@@ -109,7 +109,7 @@ func (a *API) silent(ctx context.Context, out *api.Status, sites []string) error
 func (a *API) heldBack(ctx context.Context, out *api.Status, sites []string) error {
 	held, err := a.c.DB.HeldBack(ctx, sites)
 	for _, h := range held[:min(len(held), onScreen)] {
-		alert := api.Alert{Code: "batch_stopped", Since: h.Since, Message: fmt.Sprintf("batch %s begins no more runs, and %d wait: %s (mend that, then hostler %s retry --batch %s)", h.Name, h.Left, taskcatalog.Clean(h.Why, 300), broker.RunKindOf(h.Kind).Noun, h.Name)}
+		alert := api.Alert{Code: "batch_stopped", Since: h.Since, Message: fmt.Sprintf("batch %s begins no more runs, and %d wait: %s (mend that, then %s)", h.Name, h.Left, taskcatalog.Clean(h.Why, 300), broker.RunKindOf(h.Kind).Command("retry --batch "+h.Name))}
 		if h.What == store.HeldProfiles {
 			alert.Code, alert.Message = "profiles_stopped", fmt.Sprintf("resolver profiles for %s go to no further node, and %d lack them: %s (mend that, then push a set again: hostler resolver push)", h.Name, h.Left, taskcatalog.Clean(h.Why, 300))
 		}

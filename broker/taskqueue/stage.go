@@ -37,10 +37,18 @@ const MaxOfRun = 10000
 // Withdraw implements asking.Tasks.
 func (q *Queue) Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error) {
 	all, _, err := q.c.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: MaxOfRun})
-	for i, k := range all {
-		if err == nil && !k.Status.Ended() {
-			all[i], err = q.Cancel(ctx, broker.System, k.ID, taskcatalog.Clean(reason, 500))
-		}
+	if err != nil {
+		return all, err
 	}
-	return all, err
+	for i, k := range all {
+		if k.Status.Ended() {
+			continue
+		}
+		now, err := q.Cancel(ctx, broker.System, k.ID, taskcatalog.Clean(reason, 500))
+		if err != nil {
+			return all, err
+		}
+		all[i] = now
+	}
+	return all, nil
 }

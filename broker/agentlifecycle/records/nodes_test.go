@@ -10,7 +10,6 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/agentlifecycle"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/broker/taskqueue"
@@ -235,29 +234,6 @@ func TestWhatAPersonInstallsIsNamedWithItsDigest(t *testing.T) {
 		w.ok(err)
 		if u.Package == nil || u.Package.URL != at(p.Digest) || "sha256:"+u.Package.SHA256 != p.Digest || u.Package.Filename != p.Name {
 			w.Errorf("it is %+v", u.Package)
-		}
-	})
-}
-
-func TestATaskIsAskedForOnce(t *testing.T) {
-	each(t, func(w *world) {
-		ask := asking.Task{Key: "r/check/1", NodeID: "n-1", Type: "node.heartbeat_check", Params: taskcatalog.HeartbeatCheckParams{}, RunID: "r"}
-		first, err := w.nodes.Ask(w.Context(), ask)
-		w.ok(err)
-		again, err := w.nodes.Ask(w.Context(), ask)
-		w.ok(err)
-		if first.ID != again.ID || first.CorrelationID != "r" {
-			w.Errorf("asked for %s of %s, then %s", first.ID, first.CorrelationID, again.ID)
-		}
-		withdrawn, err := w.nodes.Withdraw(w.Context(), "n-1", "r", "no more")
-		w.ok(err)
-		if len(withdrawn) != 1 || withdrawn[0].Status != broker.TaskCanceled {
-			w.Errorf("what it had asked for is %+v", withdrawn)
-		}
-		gone, err := w.nodes.Ask(w.Context(), ask)
-		w.ok(err)
-		if gone.Status != broker.TaskCanceled {
-			w.Errorf("it is %s", gone.Status)
 		}
 	})
 }

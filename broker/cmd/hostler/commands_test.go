@@ -231,3 +231,16 @@ func TestTheNextActionOfAFailureIsACommand(t *testing.T) {
 		}
 	}
 }
+
+// What people are told to run for a run is a command. A rollout has no node, so that nobody
+// is told to show it.
+func TestEachKindOfRunHasItsCommand(t *testing.T) {
+	for _, k := range broker.RunKinds {
+		for _, verb := range []string{"resume", "show"} {
+			found, rest, err := newRoot(&app{}).Find(append(strings.Fields(k.Noun), verb))
+			if is := err == nil && len(rest) == 0 && found.Name() == verb; !is && (verb != "show" || k.Name != broker.RolloutKind) {
+				t.Errorf("hostler %s %s is no command: %v, %q", k.Noun, verb, err, rest)
+			}
+		}
+	}
+}
