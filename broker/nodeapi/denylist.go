@@ -41,14 +41,10 @@ func (d *denyList) reason(serial string) (string, bool) {
 	return reason, ok
 }
 
-// shutOut reports whether a certificate gets no connection. One that a rotation
-// has replaced gets as far as its request, where the refusal tells the node what
-// to do, and a renewal with it what there is to know. So does one from before the
-// machine was given back: that its system lives is to be told of, and it is answered
-// the same when a person knows that.
+// shutOut reports whether a certificate gets no connection.
 func (d *denyList) shutOut(serial string) bool {
 	reason, ok := d.reason(serial)
-	return ok && reason != store.DenyRotated && reason != store.DenyReleased && reason != store.DenyKnown
+	return ok && !store.DeniedButAnswered(reason)
 }
 
 // unknown reports whether the list was last read too long ago.

@@ -431,6 +431,28 @@ func TestARenewalWithTheOldKeyIsAConflict(t *testing.T) {
 	}
 }
 
+// A key that a rotation replaced is still answered. Once an operator has denied its
+// certificate it is not: there is no connection, and no renewal to tell of.
+func TestAReplacedCertificateThatAnOperatorDeniesIsShutOut(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		b := newBrokerOn(t, db, clock)
+		r := b.rotating()
+		next := r.successor()
+		r.heard(next)
+		serial := pki.Serial(r.cert.Leaf)
+		eventually(t, "the deny list knows", func() bool { return b.deny.denied(serial) })
+		must0(t, db.Deny(t.Context(), admin, serial, store.DenyOperator+"stolen"))
+		eventually(t, "the deny list knows the operator's denial", func() bool { return b.deny.shutOut(serial) })
+		r.post(r.path("/renew"), r.renewRequest()).refused(b, 403, "certificate_denied") // on the connection that it has
+		r.connect(r.cert)
+		r.post(r.path("/renew"), r.renewRequest()).shutOut(b, "certificate_denied")
+		if b.conflicts(r.testNode) != 0 {
+			t.Error("the renewal got as far as the conflict")
+		}
+		next.get(next.path("/tasks/wait?lanes=nothing")).refused(b, 422, "bad_lanes") // the node goes on
+	})
+}
+
 // Whoever kept a copy of a key that is denied by now must not be able to keep the
 // machine out of service.
 func TestAKeyThatIsOverQuarantinesOnce(t *testing.T) {

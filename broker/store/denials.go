@@ -16,8 +16,18 @@ const CertificateDeniedEvent = "node.certificate.denied"
 // an operator's words apart from the reasons that open a way, such as DenyRotated.
 const DenyOperator = "operator: "
 
+// DeniedButAnswered reports whether a certificate that is denied for a reason still gets a
+// connection, so that its requests are refused one by one. One that a rotation has replaced
+// does: the refusal tells the node what to do, and a renewal with it that another has the
+// key. So does one from before the machine was given back: that its system lives is to be
+// told of, and it is answered the same when a person knows that.
+func DeniedButAnswered(reason string) bool {
+	return reason == DenyRotated || reason == DenyReleased || reason == DenyKnown
+}
+
 // Deny puts a certificate on the deny list. A certificate that is on the list already stays
-// there for the reason that it has, and nothing is audited.
+// there for the reason that it has, and nothing is audited. An operator's denial takes the
+// place of a reason for which the certificate would still be answered.
 // Codes: certificate_not_found.
 func (db *DB) Deny(ctx context.Context, actor broker.Actor, serial, reason string) error {
 	c, err := db.Certificate(ctx, serial)
@@ -30,10 +40,19 @@ func (db *DB) Deny(ctx context.Context, actor broker.Actor, serial, reason strin
 			return err
 		}
 		c, err := scanCert(t.QueryRowContext(ctx, `SELECT `+certColumns+` FROM certificates WHERE serial = $1`, serial))
-		if err != nil || !c.DeniedAt.IsZero() {
+		if err != nil {
 			return err
 		}
-		if err := t.denyWhere(ctx, reason, `serial = $3`, serial); err != nil {
+		switch {
+		case c.DeniedAt.IsZero():
+			err = t.denyWhere(ctx, reason, `serial = $3`, serial)
+		case strings.HasPrefix(reason, DenyOperator) && DeniedButAnswered(c.DenyReason):
+			_, err = t.ExecContext(ctx, `UPDATE certificates SET deny_reason = $1 WHERE serial = $2`, reason, serial)
+			t.hint(HintDeny, serial)
+		default:
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 		words := strings.TrimPrefix(reason, DenyOperator)
@@ -45,6 +64,9 @@ func (db *DB) Deny(ctx context.Context, actor broker.Actor, serial, reason strin
 		}
 		e := entry(actor, "certificate.deny", c.NodeID)
 		e.Reason, e.After = words, small("serial", serial, "key", c.PublicKeyDigest)
+		if c.DenyReason != "" {
+			e.Before = small("denied_for", c.DenyReason)
+		}
 		return t.audit(ctx, e)
 	})
 }

@@ -239,6 +239,59 @@ func TestDenyingIsHintedAndListed(t *testing.T) {
 	})
 }
 
+// Whoever shows a certificate that the broker denied by itself is still answered. An
+// operator's denial ends that, and is told of as any other; it is not replaced in its turn.
+func TestAnOperatorsDenialTakesThePlaceOfOneThatIsStillAnswered(t *testing.T) {
+	for reason, replaced := range map[string]bool{
+		store.DenyRotated: true, store.DenyReleased: true, store.DenyKnown: true,
+		"node_reenrolled": false, store.DenyOperator + "stolen before": false,
+	} {
+		t.Run(reason, func(t *testing.T) {
+			storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+				n := newMember(t, db, "one")
+				serial := must(db.Certificates(ctx, n.ID))(t)[0].Serial
+				ok(t, db.Deny(ctx, broker.Actor{Name: "system"}, serial, reason))
+				first := must(db.Certificate(ctx, serial))(t).DeniedAt
+				clock.Advance(time.Minute)
+				hints := db.Hints(t.Context())
+				want, more := reason, 0
+				if replaced {
+					want, more = store.DenyOperator+"stolen", 1
+				}
+				for range 2 {
+					ok(t, db.Deny(ctx, admin, serial, store.DenyOperator+"stolen"))
+				}
+				if c := must(db.Certificate(ctx, serial))(t); c.DenyReason != want || !c.DeniedAt.Equal(first) {
+					t.Errorf("it is denied for %q since %v, want %q since %v", c.DenyReason, c.DeniedAt, want, first)
+				}
+				if got := must(db.DenyList(ctx, time.Time{}))(t)[serial]; got != want {
+					t.Errorf("the list has %q, want %q", got, want)
+				}
+				rows := must(db.ListAudit(ctx, store.AuditFilter{Action: "certificate.deny", Limit: 100}))(t)
+				if len(rows) != 1+more {
+					t.Fatalf("%d rows, want %d", len(rows), 1+more)
+				}
+				for placed := int64(1); placed > 0; {
+					placed = must(db.PlaceEvents(ctx, 100))(t)
+				}
+				events, _, err := db.Outbox(ctx, store.OutboxFilter{Types: []string{store.CertificateDeniedEvent}})
+				if err != nil || len(events) != 1+more {
+					t.Errorf("%d events, want %d (%v)", len(events), 1+more, err)
+				}
+				if !replaced {
+					return
+				}
+				if e := rows[1]; e.Actor != admin.Name || e.Reason != "stolen" || !strings.Contains(string(e.Before), reason) {
+					t.Errorf("the row %+v", e)
+				}
+				if h := <-hints; h != (store.Hint{Kind: store.HintDeny, ID: serial}) {
+					t.Errorf("hint %+v", h)
+				}
+			})
+		})
+	}
+}
+
 func TestACertificateThatIsGoodForNothingLeavesTheDenyList(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		n := newMember(t, db, "one")
