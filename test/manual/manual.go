@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,32 +90,26 @@ var (
 	aside   = regexp.MustCompile(`\s{3,}\S.*$|\s+#\s.*$`) // what a line says beside its command
 	quoted  = regexp.MustCompile(`'[^']*'|"[^"]*"`)
 	within  = regexp.MustCompile(`\$\(([^()]*)\)`)
+	between = regexp.MustCompile(` \| | && | \|\| | & |; | > |\)|\x00`) // one command and the next
 	wordish = regexp.MustCompile(`^[a-z][a-z-]*(\|[a-z][a-z-]*)*$`)
 )
 
 // mentions are the command lines of a program that a page names, each after the
 // program's name, by line.
 func mentions(page, program string) map[int][]string {
-	called := regexp.MustCompile(`(?:^|[\s(|\x00]|bin/)` + regexp.QuoteMeta(program) + `\s+(\S.*)`)
+	called := regexp.MustCompile(`(?:^|[\s(|]|bin/)` + regexp.QuoteMeta(program) + `\s+(\S.*)`)
 	found := map[int][]string{}
 	take := func(n int, text string) {
 		for _, m := range within.FindAllStringSubmatch(text, -1) {
 			text += "\x00" + m[1] // a command whose output is an argument
 		}
 		text = quoted.ReplaceAllString(within.ReplaceAllString(text, "X"), "X")
-		for {
-			at := called.FindStringSubmatchIndex(text)
-			if at == nil || strings.Contains(text[:at[0]], "hostler") { // or the program is another one's argument
-				return
+		for _, part := range between.Split(text, -1) {
+			at := called.FindStringSubmatchIndex(part)
+			if at == nil || strings.Contains(part[:at[0]], "hostler") { // or the program is another one's argument
+				continue
 			}
-			line, rest := text[at[2]:], ""
-			for _, end := range []string{" | ", " && ", " || ", "; ", " > ", ")", "\x00"} {
-				if before, after, cut := strings.Cut(line, end); cut {
-					line, rest = before, after+" "+rest
-				}
-			}
-			found[n] = append(found[n], aside.ReplaceAllString(line, ""))
-			text = rest
+			found[n] = append(found[n], aside.ReplaceAllString(part[at[2]:], ""))
 		}
 	}
 	block, joined, start := false, "", 0
@@ -153,6 +148,9 @@ func mentions(page, program string) map[int][]string {
 // faults are what a command line names that the program does not have.
 func faults(root command, line string) []string {
 	words := strings.Fields(line)
+	if end := slices.Index(words, "--"); end >= 0 { // another program's words follow
+		words = words[:end]
+	}
 	at, i := root, 0
 	for i < len(words) && len(at.under) > 0 {
 		word := words[i]
@@ -185,9 +183,6 @@ func faults(root command, line string) []string {
 		name, _, _ := strings.Cut(strings.Trim(word, "[],.:;"), "=")
 		if !regexp.MustCompile(`^--?[a-z][a-z-]*$`).MatchString(name) {
 			continue
-		}
-		if word == "--" {
-			break
 		}
 		if _, ok := at.flags[name]; !ok {
 			bad = append(bad, fmt.Sprintf("%s has no flag %s", at.path, name))

@@ -31,6 +31,10 @@ func TestACommandOrAFlagThatIsNotThereIsFound(t *testing.T) {
 		{"```\nhostler node list|deny\n```", []string{`hostler node has no command "deny"`}},
 		{"`hostler node list --hostname X`", []string{"hostler node list has no flag --hostname"}},
 		{"```\nhostler node list && hostler node lost\n```", []string{`hostler node has no command "lost"`}},
+		{"```\nhostler-broker serve --data-dir D && hostler node lost\n```", []string{`hostler node has no command "lost"`}},
+		{"```\nhostler-broker serve --data-dir D & hostler node list --hostname X\n```", []string{"hostler node list has no flag --hostname"}},
+		{"```\nhostler node list -- uname --hostname X\n```", nil},
+		{"```\nhostler node list --hostname X -- uname --all\n```", []string{"hostler node list has no flag --hostname"}},
 		{"```\nhostler node create \\\n  --host X\n```", []string{"hostler node create has no flag --host"}},
 	} {
 		var got []string
