@@ -1,7 +1,8 @@
 // Program hostler-verify checks a certificate or a receipt that Hostler issued, for
 // people who have nothing else of Hostler: auditors and tenants. It reads two files,
-// opens no connection, and says what hostler certificate verify says, with the same
-// exit statuses.
+// which have names, and opens no connection. Its verdict is that of hostler certificate
+// verify as of now, with the same exit statuses; there is no --at. The terminal shows
+// less than that command does. The page of --html is the same.
 package main
 
 import (
@@ -27,7 +28,7 @@ var (
 const (
 	exitHolds     = 0
 	exitUntrusted = 1 // nothing in the file can be believed
-	exitUsage     = 2 // bad usage, or a file cannot be read
+	exitUsage     = 2 // bad usage, or a file cannot be read or written
 	exitRemarks   = 3 // authentic, and something speaks against it
 )
 
@@ -44,7 +45,7 @@ another way than FILE: from the issuer's own pages, or keep the one from before.
 
 Exit status: 0 authentic, clean and not past valid_until (with --archive: clean
 when issued); 1 nothing in FILE can be believed, the error's code says why; 2 a
-file cannot be read; 3 authentic, and something speaks against it.
+file cannot be read or written; 3 authentic, and something speaks against it.
 `
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, time.Now())) }
@@ -55,14 +56,20 @@ type options struct {
 	archive, version  bool
 }
 
-// parse reads the command line. Flags may stand after the file's name, too.
-func parse(args []string) (o options, err error) {
+// flags are the program's flags, which usageText describes.
+func (o *options) flags() *flag.FlagSet {
 	f := flag.NewFlagSet("hostler-verify", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.StringVar(&o.trust, "trust", "", "")
 	f.StringVar(&o.html, "html", "", "")
 	f.BoolVar(&o.archive, "archive", false, "")
 	f.BoolVar(&o.version, "version", false, "")
+	return f
+}
+
+// parse reads the command line. Flags may stand after the file's name, too.
+func parse(args []string) (o options, err error) {
+	f := o.flags()
 	var files []string
 	for {
 		if err := f.Parse(args); err != nil {
@@ -125,11 +132,11 @@ func run(args []string, out, problems io.Writer, now time.Time) int {
 			err = os.WriteFile(o.html, page, 0o644)
 		}
 		if err != nil {
-			return fail(exitUntrusted, "output_failed", taskcatalog.Clean(err.Error(), 500))
+			return fail(exitUsage, "output_failed", taskcatalog.Clean(err.Error(), 500))
 		}
 	}
 	if err := tell(out, r, trust); err != nil {
-		return fail(exitUntrusted, "output_failed", err.Error())
+		return fail(exitUsage, "output_failed", err.Error())
 	}
 	if r.Holds() || o.archive && r.CleanWhenIssued() {
 		return exitHolds

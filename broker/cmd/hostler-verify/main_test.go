@@ -35,18 +35,23 @@ func TestAFileIsCheckedAgainstATrustFileAlone(t *testing.T) {
 		status int
 		says   []string // to either stream
 	}{
-		{"clean", []string{trust, examples + "clean.json"}, march, 0, []string{"Turnover certificate: clean\n", "c-1", "gpu-07", "S6ABNE0T: nvme_sanitize_crypto_erase, clean", "b2d99f481689b069"}},
+		{"clean", []string{trust, examples + "clean.json"}, march, 0, []string{
+			"Turnover certificate: clean\n", "c-1", "gpu-07", "S6ABNE0T: nvme_sanitize_crypto_erase, clean", "b2d99f481689b069",
+			"not covered", "firmware: of mainboard, GPUs, NICs and disks", "tcg_opal: locking ranges",
+		}},
 		{"flags after the file", []string{examples + "clean.json", "--trust", examples + "trust.json"}, march, 0, []string{"clean"}},
 		{"issuer", []string{trust, examples + "issuer.json"}, march, 0, []string{"Example Compute", "https://example.com/hostler/trust.json"}},
-		{"receipt", []string{trust, examples + "receipt.json"}, march, 0, []string{"what became of your data", "alloc-42"}},
+		{"receipt", []string{trust, examples + "receipt.json"}, march, 0, []string{"what became of your data", "alloc-42", "not covered", "bmc: its users and settings"}},
+		{"short receipt", []string{trust, examples + "short-receipt.json"}, march, 3, []string{"exposure", "rootkit_not_excluded: "}},
 		{"attestation", []string{trust, examples + "attestation.json"}, march, 0, []string{"A person's statement", "Bo Witness"}},
-		{"short", []string{trust, examples + "short.json"}, march, 3, []string{"Turnover certificate: not clean", "root_requires_fresh_os", "device_missing"}},
+		{"short", []string{trust, examples + "short.json"}, march, 3, []string{"Turnover certificate: not clean", "root_requires_fresh_os", "device_missing", "exposure", "maas_token_not_rotated: MAAS keeps the token of gpu-07"}},
 		{"late", []string{trust, examples + "clean.json"}, later, 3, []string{"clean when issued, good for handing out until 2026-03-31 12:00:00Z"}},
 		{"archive", []string{trust, "--archive", examples + "clean.json"}, later, 0, []string{"clean when issued"}},
 		{"archive of a short one", []string{trust, "--archive", examples + "short.json"}, later, 3, []string{"not clean"}},
 		{"one byte is another", []string{trust, flipped}, march, 1, []string{"error: bad_signature: "}},
 		{"no such file", []string{trust, "nosuch.json"}, march, 2, []string{"error: file_unreadable: "}},
 		{"no such trust file", []string{"--trust=nosuch.json", examples + "clean.json"}, march, 2, []string{"error: file_unreadable: "}},
+		{"a page that cannot be written", []string{trust, "--html=" + filepath.Join(dir, "nosuch", "page.html"), examples + "clean.json"}, march, 2, []string{"error: output_failed: "}},
 		{"no trust file", []string{"--trust=" + examples + "clean.json", examples + "clean.json"}, march, 2, []string{"error: trust_invalid: "}},
 		{"nothing to believe", []string{examples + "clean.json"}, march, 2, []string{"error: bad_usage: ", "--trust"}},
 		{"two files", []string{trust, "a", "b"}, march, 2, []string{"error: bad_usage: "}},
@@ -67,6 +72,20 @@ func TestAFileIsCheckedAgainstATrustFileAlone(t *testing.T) {
 		if c.status == 1 && out.Len() > 0 {
 			t.Errorf("%s: nothing in the file can be believed, and it is shown: %s", c.name, out.String())
 		}
+	}
+}
+
+// A full disk says nothing about the file: status 1 would say that it cannot be believed.
+func TestAnOutputThatCannotBeWrittenIsNoVerdict(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	var problems bytes.Buffer
+	args := []string{"--trust", examples + "trust.json", examples + "clean.json"}
+	if got := run(args, full, &problems, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)); got != 2 || !strings.HasPrefix(problems.String(), "error: output_failed: ") {
+		t.Errorf("exit status %d: %s", got, problems.String())
 	}
 }
 

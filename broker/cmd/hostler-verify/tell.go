@@ -12,8 +12,8 @@ import (
 )
 
 // tell writes what a person wants to know first: the verdict, who issued the document,
-// what each device came to, and what speaks against it. All of it is on the page that
-// --html writes. Verify has refused text with control characters.
+// what each device came to, what speaks against it, and where its limits are. All of it
+// is on the page that --html writes. Verify has refused text with control characters.
 func tell(out io.Writer, r *certificate.Report, trust *pki.TrustBundle) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
@@ -65,10 +65,29 @@ func tell(out io.Writer, r *certificate.Report, trust *pki.TrustBundle) error {
 	for _, m := range r.Remarks {
 		row(string(m.Code), m.Message)
 	}
+	exposures, notCovered := limits(r)
+	for _, e := range exposures {
+		row("exposure", string(e.Code)+": "+e.Message)
+	}
+	for _, n := range notCovered {
+		row("not covered", n.Part+": "+n.Reason)
+	}
 	row("issued", stamp(r.IssuedAt))
 	row("file", r.Digest)
 	row("signed by", fmt.Sprintf("statement key %s of trust bundle version %d", r.KeyID, trust.Version))
 	return w.Flush()
+}
+
+// limits are what a tenant may still have or know, and what the document does not speak
+// of. "Clean" is read wrongly without the two. A person's statement has neither.
+func limits(r *certificate.Report) ([]certificate.Exposure, []certificate.NotCovered) {
+	switch {
+	case r.Clean != nil:
+		return r.Clean.Exposures, r.Clean.NotCovered
+	case r.Receipt != nil:
+		return r.Receipt.Exposures, r.Receipt.NotCovered
+	}
+	return nil, nil
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

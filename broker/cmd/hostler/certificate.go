@@ -36,8 +36,8 @@ reads it later: --archive accepts a certificate that was clean when it was issue
 
 Exit status: 0 authentic, clean and not past valid_until (with --archive: clean
 when issued); 1 nothing in it can be believed, the error's code says why; 2 a file
-cannot be read; 3 authentic, and a device is missing or not clean, it falls short
-of its policy, or (without --archive) it is past valid_until.`,
+cannot be read or written; 3 authentic, and a device is missing or not clean, it
+falls short of its policy, or (without --archive) it is past valid_until.`,
 		Example: "  hostler trust show -o json > trust.json\n  hostler certificate verify gpu-07.json --trust trust.json\n  hostler certificate verify gpu-07.json --trust trust.json --at 2026-03-01 --html gpu-07.html\n  hostler certificate verify gpu-07.json --trust trust.json --archive",
 		RunE: func(c *cobra.Command, args []string) error {
 			now := a.now()
@@ -62,11 +62,14 @@ of its policy, or (without --archive) it is past valid_until.`,
 			}
 			if page != "" {
 				if err := writeHTML(page, r); err != nil {
-					return err
+					return unwritten(err)
 				}
 			}
-			if err := a.show(r, []string{r.Sentence()}, func(p *render.Page) { certificatePage(p, r, trust) }); err != nil || r.Holds() || archive && r.CleanWhenIssued() {
-				return err
+			if err := a.show(r, []string{r.Sentence()}, func(p *render.Page) { certificatePage(p, r, trust) }); err != nil {
+				return unwritten(err)
+			}
+			if r.Holds() || archive && r.CleanWhenIssued() {
+				return nil
 			}
 			first := r.Remarks[0]
 			if r.CleanWhenIssued() {
@@ -123,6 +126,12 @@ func unbelievable(err error) error {
 		return broker.Errorf(broker.Internal, string(e.Code), "%s", e.Message)
 	}
 	return err
+}
+
+// unwritten is a page or an output that cannot be written. The exit status is not 1:
+// that one says that nothing in the certificate can be believed.
+func unwritten(err error) error {
+	return broker.Errorf(broker.Invalid, "output_failed", "the certificate is authentic, and the result is not written: %v", err)
 }
 
 func certificatePage(p *render.Page, r *certificate.Report, trust *pki.TrustBundle) {
