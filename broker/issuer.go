@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"net/url"
+	"strings"
 
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -29,13 +30,17 @@ func (i Issuer) fault() string {
 		if f.text != taskcatalog.Clean(f.text, maxIssuerText) {
 			return fmt.Sprintf("%s has more than %d bytes, or characters that are no text", f.name, maxIssuerText)
 		}
+		if f.text != strings.TrimSpace(f.text) {
+			return f.name + " begins or ends with a space"
+		}
 	}
 	if i.TrustURL == "" {
 		return ""
 	}
 	// The address is never repeated: somebody may have put a password into it.
 	u, err := url.Parse(i.TrustURL)
-	if err != nil || len(i.TrustURL) > maxURL || i.TrustURL != taskcatalog.Clean(i.TrustURL, maxURL) || u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
+	text := i.TrustURL == taskcatalog.Clean(i.TrustURL, maxURL) && i.TrustURL == strings.TrimSpace(i.TrustURL)
+	if err != nil || !text || u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
 		return "issuer_trust_url is no https URL without a user, such as https://example.com/hostler/trust.json"
 	}
 	return ""

@@ -17,3 +17,6 @@ var Always = always
 
 // Complete is what Issue does before it checks and signs.
 var Complete = (*Clean).complete
+
+// ValidIssuer is the rule for an issuer.
+var ValidIssuer = (*Issuer).valid

@@ -2,6 +2,7 @@ package certificate
 
 import (
 	"net/url"
+	"strings"
 
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -25,9 +26,16 @@ func (i *Issuer) valid() bool {
 	if i == nil {
 		return true
 	}
+	for _, f := range []struct {
+		text string
+		most int
+	}{{i.Organisation, maxIssuerText}, {i.Contact, maxIssuerText}, {i.TrustURL, maxTrustURL}} {
+		if f.text != taskcatalog.Clean(f.text, f.most) || f.text != strings.TrimSpace(f.text) {
+			return false
+		}
+	}
 	u, err := url.Parse(i.TrustURL)
-	return i.Organisation != "" && i.Organisation == taskcatalog.Clean(i.Organisation, maxIssuerText) && i.Contact == taskcatalog.Clean(i.Contact, maxIssuerText) &&
-		(i.TrustURL == "" || err == nil && len(i.TrustURL) <= maxTrustURL && u.Scheme == "https" && u.Hostname() != "" && u.User == nil)
+	return i.Organisation != "" && (i.TrustURL == "" || err == nil && u.Scheme == "https" && u.Hostname() != "" && u.User == nil)
 }
 
 // Issuer is who issued the document; nil: it names nobody.

@@ -41,11 +41,18 @@ func TestTheIssuerIsSignedAndShown(t *testing.T) {
 func TestAnIssuerThatIsNoneIsRefused(t *testing.T) {
 	w := newWorld(t)
 	for name, change := range map[string]func(*certificate.Issuer){
-		"no organisation": func(i *certificate.Issuer) { i.Organisation = "" },
-		"too long":        func(i *certificate.Issuer) { i.Organisation = strings.Repeat("a", 201) },
-		"http":            func(i *certificate.Issuer) { i.TrustURL = "http://example.com/" },
-		"a script":        func(i *certificate.Issuer) { i.TrustURL = "javascript:alert(1)" },
-		"a password":      func(i *certificate.Issuer) { i.TrustURL = "https://u:p@example.com/" },
+		"no organisation":        func(i *certificate.Issuer) { i.Organisation = "" },
+		"a blank organisation":   func(i *certificate.Issuer) { i.Organisation = " " },
+		"a space after":          func(i *certificate.Issuer) { i.Organisation = "Example\u00a0" },
+		"an organisation of 201": func(i *certificate.Issuer) { i.Organisation = strings.Repeat("a", 201) },
+		"a blank contact":        func(i *certificate.Issuer) { i.Contact = " " },
+		"a contact of 201":       func(i *certificate.Issuer) { i.Contact = strings.Repeat("a", 201) },
+		"a URL of 501":           func(i *certificate.Issuer) { i.TrustURL = "https://e/" + strings.Repeat("a", 491) },
+		"a URL without a host":   func(i *certificate.Issuer) { i.TrustURL = "https:///trust.json" },
+		"a space after the URL":  func(i *certificate.Issuer) { i.TrustURL += " " },
+		"http":                   func(i *certificate.Issuer) { i.TrustURL = "http://example.com/" },
+		"a script":               func(i *certificate.Issuer) { i.TrustURL = "javascript:alert(1)" },
+		"a password":             func(i *certificate.Issuer) { i.TrustURL = "https://u:p@example.com/" },
 	} {
 		c := w.clean(gpu("GPU-1", "1"))
 		c.Issuer = example()
@@ -55,5 +62,26 @@ func TestAnIssuerThatIsNoneIsRefused(t *testing.T) {
 		certificate.Complete(c)
 		_, err = certificate.Verify(must(certificate.Forge(c, w.statement))(t), w.trust, w.now)
 		wantCode(t, "verify with "+name, err, certificate.CodeIncomplete)
+	}
+}
+
+// Issue writes a character that is no text as its escape, and Verify refuses a file that
+// has one as not canonical. The rule itself does not rest on either.
+func TestAnIssuerHasNoCharactersThatAreNoText(t *testing.T) {
+	if !certificate.ValidIssuer(example()) {
+		t.Fatal("the example is none")
+	}
+	for name, change := range map[string]func(*certificate.Issuer){
+		"a control in the name":      func(i *certificate.Issuer) { i.Organisation = "Example\x1b[2J" },
+		"a name that reads backward": func(i *certificate.Issuer) { i.Organisation = "Example \u202eevil" },
+		"a control in the contact":   func(i *certificate.Issuer) { i.Contact = "a\nb" },
+		"a control in the URL":       func(i *certificate.Issuer) { i.TrustURL = "https://example.com/\u0085" },
+		"a URL that reads backward":  func(i *certificate.Issuer) { i.TrustURL = "https://example.com/\u202enosj" },
+	} {
+		i := example()
+		change(i)
+		if certificate.ValidIssuer(i) {
+			t.Errorf("%s is accepted", name)
+		}
 	}
 }

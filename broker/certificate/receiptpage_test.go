@@ -22,7 +22,7 @@ func TestAReceiptSpeaksToTheTenant(t *testing.T) {
 	for _, has := range []string{
 		"Your access ended", "installed after your access ended", "examination from the operating system that you used, or better; disks of the grade clear, or better",
 		"clean: meets the operator&#39;s policy", "How you verify this receipt yourself", "hostler-verify --trust trust.json receipt.json",
-		"from <code>https://example.com/hostler/trust.json</code>", "ask Example Compute for the certificate",
+		"from the issuer's own pages.\nDo not take the address from a receipt", "names\n<code>https://example.com/hostler/trust.json</code>: compare", "ask Example Compute for the certificate",
 	} {
 		if !strings.Contains(named, has) {
 			t.Errorf("the receipt does not say %q", has)
