@@ -36,8 +36,12 @@ func (a *API) denyNodeCertificate(ctx context.Context, in *denyCertificateInput)
 		return nil, err
 	}
 	c, err := a.c.DB.Certificate(ctx, in.Serial)
-	if err == nil && c.NodeID != n.ID {
-		err = broker.Errorf(broker.NotFound, "certificate_not_found", "node %s has no certificate %s (hostler node certificate list %s)", n.ID, taskcatalog.Clean(in.Serial, 64), n.ID)
+	if broker.AsError(err).Kind == broker.NotFound || err == nil && c.NodeID != n.ID {
+		// One text for both: it does not say whether another node has the certificate.
+		no := broker.Errorf(broker.NotFound, "certificate_not_found", "cannot deny certificate %q: node %s has no such certificate (see hostler node certificate list %s)",
+			taskcatalog.Clean(in.Serial, 64), n.ID, n.ID)
+		a.auditNo(ctx, "certificate.deny", "node/"+n.ID, reason, no)
+		return nil, no
 	}
 	if err != nil {
 		return nil, err
@@ -57,7 +61,7 @@ func (a *API) certificatesOf(ctx context.Context, n broker.Node) (*api.NodeCerti
 	newest, now := -1, a.c.Now()
 	for i, c := range all {
 		state := certificateState(c, n, now)
-		if state == "valid" {
+		if state == "valid" || state == "expired" { // one that ran out can still be renewed
 			newest = i // the store lists the oldest first
 		}
 		out.Items = append(out.Items, api.NodeCertificate{

@@ -1,7 +1,10 @@
 package adminapi_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +54,7 @@ func TestANodesCertificatesAreListedByWhatTheyAreGoodFor(t *testing.T) {
 		t.Errorf("of a node that was heard: %+v", l)
 	}
 	b.Advance(100 * 24 * time.Hour)
-	if l := nodeCertificates(t, b, "h1"); states(l) != "denied denied expired" {
+	if l := nodeCertificates(t, b, "h1"); states(l) != "denied denied expired!" {
 		t.Errorf("after the end of all of them: %+v", l)
 	}
 }
@@ -108,6 +111,48 @@ func TestOneCertificateIsDeniedByAnAdminWithAReason(t *testing.T) {
 		t.Errorf("the audit log has %+v", done)
 	}
 	servertest.Eventually(t, "the event", func() bool { return documented(t, b)[store.CertificateDeniedEvent] == 1 })
+}
+
+// A serial that is not the node's is refused in the same words whether another node has it,
+// or none. That somebody tried is in the audit log.
+func TestAWrongSerialIsRefusedAlikeAndAudited(t *testing.T) {
+	b := servertest.Start(t)
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
+	b.NewNode(t, api.NodeCreate{Hostname: "h2", Site: "dc1"}).Settle(t)
+	b.NewNode(t, api.NodeCreate{Hostname: "h3", Site: "dc2"}).Settle(t)
+	for what, serial := range map[string]string{
+		"another node's": nodeCertificates(t, b, "h2").Items[0].Serial,
+		"another site's": nodeCertificates(t, b, "h3").Items[0].Serial,
+		"nobody's":       "0f",
+	} {
+		a := b.Ask(t, b.Token, http.MethodPost, "/nodes/h1/certificates/"+serial+"/deny", api.ReasonBody{Reason: "stolen"})
+		want := fmt.Sprintf("cannot deny certificate %q: node %s has no such certificate (see hostler node certificate list %s)", serial, n.NodeID, n.NodeID)
+		var p api.Problem
+		if err := json.Unmarshal(a.Body, &p); err != nil || p.Status != http.StatusNotFound || p.Code != "certificate_not_found" || p.Detail != want {
+			t.Errorf("%s: %d %s, want %s", what, a.Status, a.Body, want)
+		}
+		rows := servertest.Must[api.AuditList](t, b, http.MethodGet, "/audit?action=certificate.deny&limit=100", nil).Items
+		if !slices.ContainsFunc(rows, func(e api.AuditEntry) bool {
+			return e.Code == "certificate_not_found" && e.Actor == "admin" && e.Subject == "node/"+n.NodeID && e.Reason == want && strings.Contains(string(e.After), "stolen")
+		}) {
+			t.Errorf("%s: the audit log has %+v", what, rows)
+		}
+	}
+}
+
+// A node that was off for long comes back by renewing a certificate that ran out: denying
+// that one shuts it out as well.
+func TestAnExpiredCertificateMayBeTheNewest(t *testing.T) {
+	b := servertest.Start(t)
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
+	b.Advance(25 * time.Hour)
+	if l := nodeCertificates(t, b, "h1"); states(l) != "expired!" {
+		t.Errorf("of a node that was off for a day: %+v", l)
+	}
+	servertest.Eventually(t, "the renewal", func() bool { return n.TryRenew(t) == "" }) // once the deny list is read again
+	if l := nodeCertificates(t, b, "h1"); states(l) != "expired valid!" {
+		t.Errorf("of a node that came back: %+v", l)
+	}
 }
 
 // The broker lets certificates that it denied itself, as after a rotation, get as far as

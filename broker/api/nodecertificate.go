@@ -6,7 +6,7 @@ import "time"
 type NodeCertificate struct {
 	Serial    string    `json:"serial"`
 	State     string    `json:"state" doc:"valid; denied; superseded (of an earlier enrolment); expired (may only renew, for 30 days)"`
-	Newest    bool      `json:"newest" doc:"of the valid ones, the one that was issued last: a node goes by its newest"`
+	Newest    bool      `json:"newest" doc:"of the valid and the expired ones, the one that was issued last; which of several the node itself uses is not known"`
 	Epoch     int64     `json:"epoch" doc:"of the node's enrolment"`
 	Key       string    `json:"key" doc:"digest of the public key; a renewal keeps the key"`
 	IssuedAt  time.Time `json:"issued_at"`

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -30,6 +31,9 @@ func (a *app) showNodeCertificates(l *api.NodeCertificateList) error {
 		if len(rows) == 0 {
 			a.note("no certificates are on record (the node has one once it has enrolled)")
 		}
+		if n := notDenied(l); n > 1 {
+			a.note("%s", whichIsNotKnown(l, n))
+		}
 	})
 }
 
@@ -39,8 +43,9 @@ func nodeCertificateListCommand(a *app) *cobra.Command {
 		Long: `List the certificates by which brokers know a node, the oldest first. A valid
 certificate is let in. A denied one is refused, for the reason in BECAUSE. A superseded
 one is of an earlier enrolment and is refused. An expired one can only be renewed, for
-30 days. A node goes by its newest certificate. A renewal keeps the key: certificates
-with the same KEY were issued to whoever has that private key.`,
+30 days. A renewal keeps the key: certificates with the same KEY were issued to whoever
+has that private key. Where several are valid or expired, which of them the node itself
+uses is not known: the newest is a thief's, if the thief renewed last.`,
 		Example:           "  hostler node certificate list gpu-07",
 		ValidArgsFunction: a.completeNode,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -66,14 +71,20 @@ broker refuses it, ends the polls that wait with it and closes its connections t
 relay. It is never renewed. The node's record and its other certificates stay as they
 are. A denial cannot be taken back.
 
-A node whose current certificate is denied is shut out: it is told no tasks, reports
-nothing and goes offline. It comes back by a new token only: run what hostler node token
-issue NODE prints on the machine.
+A node whose own certificate is denied is shut out: it is told no tasks, reports nothing
+and goes offline. It comes back by a new token only: run what hostler node token issue
+NODE prints on the machine.
 
-Whoever has a certificate's private key can have renewed it before. Deny each certificate
-with that KEY which the node itself does not use (hostler node certificate list). To
-make a copied key worthless give the node another one: hostler task enqueue NODE
-node.rotate_identity --wait, or a new token.`,
+Whoever has a certificate's private key can have renewed it, and brokers do not know which
+certificate is the node's and which a thief's. Make a copied key worthless before you deny
+one of several: run what hostler node token issue NODE prints on the machine, or hostler
+task enqueue NODE node.rotate_identity --wait where the thief does not act as the node.
+Each gives the node another key, and denies the certificates from before as soon as the
+node is heard with it.
+
+A certificate that a rotation has replaced, or from before the machine was given back, is
+denied already and still gets a connection, to tell of whoever shows it. Denied by you as
+well, it gets no connection, and who shows it is told of no more.`,
 		Example:           "  hostler node certificate deny gpu-07 4f0c9a31 --reason 'copied from a backup, ticket 4711'",
 		ValidArgsFunction: a.completeNode,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -91,7 +102,7 @@ node.rotate_identity --wait, or a new token.`,
 				}
 				// A serial that the node does not have is refused by the broker.
 				if i := slices.IndexFunc(l.Items, func(c api.NodeCertificate) bool { return c.Serial == args[1] }); i >= 0 {
-					if err := a.confirm(c, "deny certificate %s of node %s (%s)? This cannot be taken back. %s", args[1], l.Hostname, l.NodeID, whatDenialMeans(l.Items[i])); err != nil {
+					if err := a.confirm(c, "deny certificate %s of node %s (%s)? This cannot be taken back. %s", args[1], l.Hostname, l.NodeID, whatDenialMeans(l, l.Items[i])); err != nil {
 						return err
 					}
 				}
@@ -109,10 +120,33 @@ node.rotate_identity --wait, or a new token.`,
 	return c
 }
 
-// whatDenialMeans says what becomes of the node.
-func whatDenialMeans(c api.NodeCertificate) string {
-	if c.Newest {
-		return "It is the node's newest: the node is shut out and needs a new token (hostler node token issue)."
+// mayBeInUse reports whether a node may come by a certificate: one that ran out can be renewed.
+func mayBeInUse(c api.NodeCertificate) bool { return c.State == "valid" || c.State == "expired" }
+
+func notDenied(l *api.NodeCertificateList) (n int) {
+	for _, c := range l.Items {
+		if mayBeInUse(c) {
+			n++
+		}
 	}
-	return "It is not the node's newest: a node that goes by its newest is not disturbed."
+	return n
+}
+
+// whatDenialMeans says what becomes of the node.
+func whatDenialMeans(l *api.NodeCertificateList, c api.NodeCertificate) string {
+	n := notDenied(l)
+	switch {
+	case !mayBeInUse(c):
+		return "It is refused already (" + c.State + "): the node's other certificates are not touched."
+	case n == 1:
+		return "The node has no other: the node is shut out and needs a new token (hostler node token issue)."
+	}
+	return "If it is the one that the node uses, the node is shut out and needs a new token. " + whichIsNotKnown(l, n)
+}
+
+// whichIsNotKnown says why nobody can tell, and what to do then.
+func whichIsNotKnown(l *api.NodeCertificateList, n int) string {
+	return fmt.Sprintf("%d certificates are valid or expired, and which of them the node itself uses is not known: whoever has the key can have renewed, also the newest. "+
+		"The safe way is another key, which denies all of them: run on the machine what hostler node token issue %s prints, "+
+		"or hostler task enqueue %[2]s node.rotate_identity --wait", n, l.Hostname)
 }
