@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -81,6 +82,51 @@ func TestTheCommandsOfReadmeAndWalkWorkAsWritten(t *testing.T) {
 		if strings.Contains(last, stuck) {
 			t.Errorf("the walk leaves %s behind:\n%s", stuck, last)
 		}
+	}
+}
+
+// shows reports whether a line of output is what a page shows of it. Dots stand for
+// what the page leaves out.
+func shows(shown, line string) bool {
+	pieces := strings.Split(shown, "…")
+	if len(pieces) == 1 {
+		return strings.TrimRight(line, " ") == shown
+	}
+	for i, piece := range pieces {
+		before, after, found := strings.Cut(line, strings.TrimSpace(piece))
+		if !found || i == 0 && before != "" {
+			return false
+		}
+		line = after
+	}
+	return true
+}
+
+// The certificate that README shows is the one that the program prints, line by line.
+func TestTheCertificateOfTheReadmeIsWhatTheProgramPrints(t *testing.T) {
+	page := read(t, frontPage)
+	_, command, _ := strings.Cut(page, "\nbin/hostler certificate verify ")
+	command, rest, _ := strings.Cut(command, "\n")
+	_, block, _ := strings.Cut(rest, "where there are dots:\n\n```\n")
+	block, _, _ = strings.Cut(block, "\n```")
+	if lines := strings.Count(block, "\n"); lines < 15 {
+		t.Fatalf("the README shows %d lines of the certificate", lines)
+	}
+	out, err := bash(t, 5*time.Minute, "go run ./broker/cmd/hostler certificate verify "+command)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	printed, leftOut := strings.Split(out, "\n"), false
+	for shown := range strings.SplitSeq(block, "\n") {
+		if shown == "…" {
+			leftOut = true
+			continue
+		}
+		at := slices.IndexFunc(printed, func(line string) bool { return shows(shown, line) })
+		if at < 0 || at > 0 && !leftOut {
+			t.Fatalf("the program does not print, there,\n%s\nbut\n%s", shown, out)
+		}
+		printed, leftOut = printed[at+1:], false
 	}
 }
 

@@ -28,7 +28,7 @@ func main() {
 				"make demo-onboarding", "a rack at once: a batch, what goes wrong there, and the stop button",
 				"bin/hostler-broker serve --data-dir ./trial", "a broker of your own",
 				"bin/hostler --config ./trial/client.yaml task describe node.validate_clean", "what is cleaned, what is only found",
-				"README.md", "a walk by hand",
+				"docs/tutorial/walk.md", "a walk by hand",
 				"docs/how-to/turnover.md", "what a turnover does, and what keeps a node out of use",
 				"docs/explanation/security.md", "who can and cannot do what",
 			}
