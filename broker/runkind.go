@@ -52,8 +52,8 @@ var RunKinds = []RunKind{
 	{Name: RolloutKind, Noun: "rollout"},
 }
 
-// RunKindOf is the row of a run's kind. A kind that has none, of another release of the
-// broker, is one for which no exception holds.
+// RunKindOf is the row of a run's kind. A kind without a row is one of another release of
+// the broker: it gets a row in which no exception holds.
 func RunKindOf(kind string) RunKind {
 	for _, k := range RunKinds {
 		if kind == k.Name || strings.HasPrefix(kind, k.Name+"/") {

@@ -1,6 +1,5 @@
-// Package records is the broker's own side of an onboarding: what the chain of
-// package onboarding needs of nodes, tokens, bundles and tasks (onboarding.Nodes), joined from
-// the store, the secrets, the trust authority and the task queue.
+// Package records joins the chains of package onboarding to the broker's own parts. Nodes
+// is onboarding.Nodes over the store, the secrets, the trust authority and the task queue.
 //
 // # A token that nobody keeps can be rendered again
 //

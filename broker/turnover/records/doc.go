@@ -1,6 +1,6 @@
-// Package records joins the lists of package turnover to the broker's own parts: what the
-// chains need of nodes, tasks and certificates (turnover.Nodes), from the
-// store, the task queue and the trust authority.
+// Package records joins the lists of package turnover to the broker's own parts. Nodes is
+// turnover.Nodes over the store, the task queue and the trust authority; Starts begins
+// the runs.
 //
 // Two things are done here from time to time, by the one that leads: what was left of
 // nodes that are gone is removed (Leftovers), and nodes whose agents are silent are
