@@ -9,7 +9,7 @@ func main() {
 	play.Main("demo", "Hostler looks after GPU machines between two tenants. This is one such machine, in QEMU, and a MAAS region, simulated.",
 		func(p *play.Play, image *qemu.Image) ([]play.Scene, []string) {
 			d := &demo{Play: p, image: image}
-			return []play.Scene{
+			scenes := []play.Scene{
 				{Title: "A broker, from nothing", Play: d.broker},
 				{Title: "A site: one MAAS region, and what it lacks", Play: d.site},
 				{Title: "What would be done, before it is done", Play: d.plan},
@@ -23,7 +23,8 @@ func main() {
 				{Title: "Proof, for anybody", Play: d.proof},
 				{Title: "What ran on this node, and how do we know?", Play: d.evidence},
 				{Title: "Attacks", Play: d.attacks},
-			}, []string{
+			}
+			next := []string{
 				"make demo-reimage", "a fresh system on the same node, erased disks, drift, and the end of a node",
 				"make demo-onboarding", "a rack at once: a batch, what goes wrong there, and the stop button",
 				"bin/hostler-broker serve --data-dir ./trial", "a broker of your own",
@@ -32,5 +33,6 @@ func main() {
 				"docs/how-to/turnover.md", "what a turnover does, and what keeps a node out of use",
 				"docs/explanation/security.md", "who can and cannot do what",
 			}
+			return scenes, next
 		})
 }
