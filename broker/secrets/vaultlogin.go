@@ -94,14 +94,17 @@ func newAppRoleLogin(r AppRole, w *wire, now func() time.Time) *appRoleLogin {
 }
 
 func (l *appRoleLogin) token(ctx context.Context) (string, error) {
-	l.mu.Lock()
-	have, ends := l.have, l.ends
-	l.mu.Unlock()
-	if have != "" && (ends.IsZero() || l.now().Before(ends)) {
+	if have := l.held(); have != "" {
 		return have, nil
 	}
 	// One caller's end does not end the login of the others.
-	done := l.group.DoChan("", func() (any, error) { return l.login(context.WithoutCancel(ctx)) })
+	done := l.group.DoChan("", func() (any, error) {
+		// A login may have ended after this caller looked and before it asked.
+		if have := l.held(); have != "" {
+			return have, nil
+		}
+		return l.login(context.WithoutCancel(ctx))
+	})
 	select {
 	case <-ctx.Done():
 		return "", ctx.Err()
@@ -109,6 +112,16 @@ func (l *appRoleLogin) token(ctx context.Context) (string, error) {
 		token, _ := got.Val.(string)
 		return token, got.Err
 	}
+}
+
+// held returns the token of the last login, or nothing if its time is nearly up.
+func (l *appRoleLogin) held() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.ends.IsZero() && !l.now().Before(l.ends) {
+		return ""
+	}
+	return l.have
 }
 
 func (l *appRoleLogin) renew(denied string) bool {
