@@ -100,6 +100,7 @@ lint:
 	$(TOOL) staticcheck ./...
 	$(TOOL) staticcheck -tags e2e,e2e_all,chaos ./test/... ./packaging/...
 	@.ci/rules
+	@$(GO) run ./.ci/language | tail -1
 
 # Each fuzz target for FUZZTIME; the committed corpus runs in every `make test`. By
 # default a minute goes into making one input of some kilobytes smaller.
