@@ -31,8 +31,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// Config is an agent's wiring: the config file and everything that tests
-// replace.
+// Config is an agent's wiring: the config file and everything replaced in tests.
 type Config struct {
 	File
 	ConfigDir string // of the config file
@@ -40,38 +39,39 @@ type Config struct {
 	Hostname  string
 	Machine   *machine.Machine
 	Systemd   tasks.Systemd
-	// Terminals holds the node's terminal sessions. Nil: it can hold none.
+	// Terminals holds the node's terminal sessions. Nil: the node can hold no session.
 	Terminals *unit.Sessions
 	Now       func() time.Time
 	Rand      io.Reader
 	Log       *zap.Logger
 	Dial      uplink.DialFunc // nil: the network
-	// Handlers finds what carries a task type out: tasks.Lookup.
+	// Handlers finds the handler of a task type: tasks.Lookup.
 	Handlers func(name string, version int) (tasks.Handler, bool)
-	// Facts looks at the machine. Nil: there is nothing to say.
+	// Facts gathers the facts of the machine. Nil: no facts are reported.
 	Facts func(context.Context) (taskcatalog.Facts, error)
-	// GPU asks GPUs. Nil: there is nothing to ask.
+	// GPU queries the GPUs. Nil: GPUs are not queried.
 	GPU *gpu.Helper
-	// Build is the program that runs, and Updates keeps its versions. Nil: the agent was
-	// not installed by its package.
+	// Build describes the running program; Updates keeps the installed versions. Updates is nil if
+	// the agent was not installed by its package.
 	Build   taskcatalog.AgentBuild
 	Updates *Updates
-	// Notify tells systemd: READY=1, STATUS=…, WATCHDOG=1.
+	// Notify sends a state to systemd: READY=1, STATUS=…, WATCHDOG=1.
 	Notify   func(state string)
-	Watchdog time.Duration // how often systemd wants to hear; zero: never
+	Watchdog time.Duration // systemd's watchdog interval; zero: no watchdog
 }
 
-// Agent is one node's agent.
+// Agent is the agent of a single node.
 type Agent struct {
 	Config
 	state   *identity.State
 	ledger  *ledger.Ledger
 	inbox   *inbox.Inbox
 	host    *tasks.Host
-	self    atomic.Pointer[self] // what the node says of itself
-	telling sync.Mutex           // one word of it after the other
+	self    atomic.Pointer[self] // the node's report about itself
+	telling sync.Mutex           // serialises changes of self
 	bootID  string
-	// instance is this process: the broker tells two of one identity apart by it.
+	// instance identifies this process: the broker uses it to tell apart two processes with the
+	// same identity.
 	instance string
 	lanes    *lanes
 
@@ -79,32 +79,31 @@ type Agent struct {
 	client   *uplink.Client
 	clientOf *identity.Member
 	running  map[string]*run
-	refusals map[string]wire.ResultRequest // of envelopes not worth recording, until sent
+	refusals map[string]wire.ResultRequest // refusals not recorded in the ledger, until sent; by task id
 	status   Status
 
 	work    sync.WaitGroup    // running tasks
 	results chan struct{}     // a result waits to be sent
 	freed   chan struct{}     // a lane has room again
-	turns   atomic.Int64      // of the main loop
+	turns   atomic.Int64      // turns of the main loop
 	renewAt time.Time         // owned by the main loop
-	planned *x509.Certificate // that renewAt is for; owned by the main loop
-	carried *wire.CarriedTask // came with the enrolment; owned by the main loop
+	planned *x509.Certificate // the certificate that renewAt belongs to; owned by the main loop
+	carried *wire.CarriedTask // task carried by the enrolment's answer; owned by the main loop
 	fatal   context.CancelCauseFunc
-	working context.Context // of running tasks; set by Run
-	ending  atomic.Bool     // uninstalled: nothing more is taken
-	// at is called where a crash would matter most: the crash sweep dies there.
+	working context.Context // context of running tasks; set by Run
+	ending  atomic.Bool     // the agent was uninstalled: no more tasks are accepted
+	// at is called at the boundaries of a task. The crash tests end the process there.
 	at func(boundary, taskID string)
 }
 
-// errStopping is why work ends when the agent is asked to stop.
+// errStopping is the cause of a task context that ends because the agent is asked to stop.
 var errStopping = errors.New("the agent was stopped")
 
-// stopGrace is how long a task has to stop after its deadline, its cancel or the
-// agent's end.
+// stopGrace is how long a task has to stop after its deadline, its cancel or the agent's stop.
 const stopGrace = 20 * time.Second
 
-// New opens the state directory and the ledger. Nothing is sent and nothing on
-// the machine is changed beyond them.
+// New opens the state directory and the ledger. New sends nothing and changes nothing else on the
+// machine.
 func New(c Config) (*Agent, error) {
 	a := &Agent{
 		Config: c, lanes: newLanes(), running: map[string]*run{}, refusals: map[string]wire.ResultRequest{},
@@ -162,7 +161,7 @@ func New(c Config) (*Agent, error) {
 	return a, nil
 }
 
-// Close gives state and ledger back. Call it after Run has returned.
+// Close closes the state and the ledger. Call Close after Run has returned.
 func (a *Agent) Close() error {
 	a.mu.Lock()
 	if a.client != nil {
@@ -172,7 +171,7 @@ func (a *Agent) Close() error {
 	return errors.Join(a.host.Commands.Close(), a.ledger.Close(), a.state.Close())
 }
 
-// facts are this machine's now; where nobody can look there are none.
+// facts returns the machine's present facts, or empty facts if Config.Facts is nil.
 func (a *Agent) facts(ctx context.Context) (taskcatalog.Facts, error) {
 	if a.Facts == nil {
 		return taskcatalog.Facts{}, nil
@@ -180,8 +179,9 @@ func (a *Agent) facts(ctx context.Context) (taskcatalog.Facts, error) {
 	return a.Facts(ctx)
 }
 
-// Run serves until ctx ends, which is no error, or until a task does not stop
-// when it must: only a new process can then say truly what became of it.
+// Run serves until ctx ends, which is no error, or until a task does not stop when it must. In the
+// second case Run returns an error, because only a new process can report the task's outcome
+// truthfully.
 func (a *Agent) Run(ctx context.Context) error {
 	ctx, a.fatal = context.WithCancelCause(ctx)
 	defer a.fatal(nil)
@@ -189,8 +189,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer stop(nil)
 	a.working = work
 
-	// Before the loops: more than one of them speaks for the node. And before it is ready: an
-	// agent that cannot tell who the node is does not work, and another version might.
+	// The state is loaded before the loops start, because several loops use the node's identity,
+	// and before READY=1: an agent that cannot load its identity does not work, and another version
+	// of the agent might.
 	if err := a.state.Load(); err != nil {
 		return err
 	}
@@ -211,7 +212,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.Notify("STOPPING=1")
 	stop(errStopping)
 	a.awaitWork(stopGrace)
-	// What ended just now is worth one try; the next start sends the rest.
+	// Send the results of the tasks that just ended, once; the next start sends the rest.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	_ = a.sendAll(last)
@@ -239,16 +240,16 @@ func (a *Agent) awaitWork(grace time.Duration) {
 	}
 }
 
-// putBackTime is how long the start of what was stopped may take. No watchdog is
-// told anything yet, and a unit that hangs must not keep the node from its broker.
+// putBackTime limits the restart of stopped units when the agent starts. The watchdog gets no
+// signal yet, and a hanging unit must not keep the node from its broker.
 const putBackTime = 20 * time.Second
 
-// putBackLater is the same limit once the agent is up: a driver that nobody kept loaded
-// takes a minute to bring eight GPUs up.
+// putBackLater is the same limit once the agent is up: without a driver kept loaded, eight GPUs
+// take a minute to come up.
 const putBackLater = 2 * time.Minute
 
-// putBack starts what a scrub had stopped, and switches on what it had switched off,
-// when this agent, or the machine, went down.
+// putBack restores the state from before an interrupted scrub: it starts the units and switches on
+// the GPU settings that the scrub had turned off when the agent or the machine went down.
 func (a *Agent) putBack(ctx context.Context, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -257,7 +258,7 @@ func (a *Agent) putBack(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// keepHouse forgets what is needed no more and writes what could not be written.
+// keepHouse drops old ledger entries and retries failed writes.
 func (a *Agent) keepHouse(ctx context.Context) error {
 	for {
 		if n, err := a.ledger.Drop(a.Now()); err != nil {
@@ -272,7 +273,7 @@ func (a *Agent) keepHouse(ctx context.Context) error {
 		if err := sleep(ctx, 10*time.Minute); err != nil {
 			return err
 		}
-		// What would not start is tried again, and never under a scrub that stopped it.
+		// Units that would not start are tried again, but never during a scrub that stopped them.
 		if a.lanes.try(taskcatalog.LaneExclusive) {
 			a.putBack(ctx, putBackLater)
 			a.lanes.leave(taskcatalog.LaneExclusive)
@@ -280,8 +281,8 @@ func (a *Agent) keepHouse(ctx context.Context) error {
 	}
 }
 
-// watch tells systemd that the main loop turns. It counts its own pauses and
-// asks no clock: one that is set anew in the middle is no hang.
+// watch signals systemd's watchdog while the main loop turns. It adds up its own pauses instead of
+// reading the clock, because a clock step is no hang.
 func (a *Agent) watch(ctx context.Context) error {
 	if a.Watchdog <= 0 {
 		return nil
@@ -302,10 +303,10 @@ func (a *Agent) watch(ctx context.Context) error {
 	}
 }
 
-// patience is for how long the main loop may stand still and systemd still hears that the
-// agent is alive. Of a version that is being tried or proved that ends early enough for
-// systemd to end it within the proof, where its watcher counts that: it is more than a
-// pause, and than a turn in which every request is waited for in vain.
+// patience is how long the main loop may stand still before the watchdog signal stops. For a
+// version that is on trial or in its proof the limit is short enough that systemd ends a hung
+// process within the proof, where the watcher counts the restart. The limit is longer than a pause,
+// and longer than a turn in which every request times out.
 func (a *Agent) patience() time.Duration {
 	if a.tried() {
 		return 2 * trialPause
@@ -330,7 +331,7 @@ func (a *Agent) acceptTrust(bundle string) (int64, bool, error) {
 	return version, changed, err
 }
 
-// wake makes a loop look, without waiting for it.
+// wake signals a loop without blocking.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -338,7 +339,7 @@ func wake(c chan struct{}) {
 	}
 }
 
-// sleep waits, or returns early with why the context ended.
+// sleep waits for d. It returns early with the context's error if ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

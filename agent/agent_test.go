@@ -24,8 +24,8 @@ func TestANodeEnrolsAndRunsATaskWithEvidence(t *testing.T) {
 	})
 }
 
-// The sweep kills the agent at each boundary of a task's life, starts a new one on
-// the same disk, and asks: did the task end exactly once, and in a true state?
+// The sweep kills the agent at each boundary of a task's life, starts a new agent on the same disk,
+// and checks that the task ended exactly once, with a true outcome.
 func TestKilledAtAnyBoundaryATaskEndsOnceInATrueState(t *testing.T) {
 	for _, test := range []struct {
 		boundary string
@@ -45,7 +45,7 @@ func TestKilledAtAnyBoundaryATaskEndsOnceInATrueState(t *testing.T) {
 				var runs atomic.Int64
 				var first *process
 				died := make(chan struct{})
-				// A dead process goes no further: the goroutine that gets there ends.
+				// A dead process goes no further: the goroutine that reaches the boundary ends.
 				dieAt := func(boundary, _ string) {
 					if boundary != test.boundary {
 						return
@@ -84,7 +84,7 @@ func TestKilledAtAnyBoundaryATaskEndsOnceInATrueState(t *testing.T) {
 				if r.Outcome != test.outcome || runs.Load() != test.runs {
 					t.Errorf("ended %s (%s) after %d runs, want %s after %d", r.Outcome, r.Message, runs.Load(), test.outcome, test.runs)
 				}
-				// Delivered once more, it neither runs again nor says something else.
+				// Delivered again, the task does not run again and its result is the same.
 				l.broker.Requeue(q)
 				l.until("the ledger is settled", func() bool { w, err := second.ledger.Unreported(); return err == nil && len(w) == 0 })
 				if e, known, err := second.ledger.Get(q.ID); err != nil || !known || e.Result.Outcome != test.outcome {

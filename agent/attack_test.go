@@ -16,13 +16,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// forgery is a task on its way to the node, as whoever holds the broker's
-// database, its network or one of its keys can change it.
+// forgery is a task on its way to the node, changed by an attacker who holds the broker's database,
+// its network or a signing key.
 type forgery struct {
 	taskcatalog.Task
 	kind string
 	by   pki.Signer
-	raw  func(signed string) string // what is delivered in place of what was signed
+	raw  func(signed string) string // the text delivered in place of the signed text
 }
 
 func (f *forgery) envelope(t *testing.T) string {
@@ -53,8 +53,8 @@ func swapped(t *testing.T, member string, with func(string) string) func(string)
 	}
 }
 
-// The agent runs, with its ledger and its disk. The broker must hear the code of
-// each refusal, nothing may have begun, and the next honest task is taken.
+// The agent runs, with its ledger and its disk. The broker must receive the code of each refusal,
+// no task may have begun, and the next honest task must succeed.
 func TestEachAttackOnARunningAgentIsReportedAndRunsNothing(t *testing.T) {
 	for _, test := range []struct {
 		name, typ, params string
@@ -123,7 +123,7 @@ func TestEachAttackOnARunningAgentIsReportedAndRunsNothing(t *testing.T) {
 				p := l.start()
 				id := l.nodeID(p)
 				l.works(p)
-				l.broker.GoAway() // the node sees the task once it is forged
+				l.broker.GoAway() // the node polls only after the forgery
 				q := l.broker.Enqueue(id, typ, params)
 				f := &forgery{Task: q.Payload, kind: pki.PayloadTask, by: l.broker.Auth.Task}
 				if test.forge != nil {
@@ -143,8 +143,7 @@ func TestEachAttackOnARunningAgentIsReportedAndRunsNothing(t *testing.T) {
 	}
 }
 
-// An answer with ten megabytes in it is not read to its end: there is no task in
-// it for the agent, and it goes on.
+// An answer of ten megabytes is not read to its end. The agent gets no task from it and goes on.
 func TestAnEnvelopeOfTenMegabytesIsNotTaken(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		var runs atomic.Int64

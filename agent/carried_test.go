@@ -25,9 +25,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// carries makes the broker's answers carry the shipped set as v1, and counts how
-// often a node carries that task out. Each time takes longer than to poll, and than
-// a progress.
+// carries makes the broker's answers carry the shipped set as v1, and counts how often a node
+// executes the carried task. Each execution takes longer than a poll, and longer than a progress
+// interval.
 func (l *lab) carries() (set *profiles.Set, runs *atomic.Int64) {
 	l.t.Helper()
 	set, problems := profiles.Parse(profiles.Shipped()...)
@@ -51,7 +51,7 @@ func (l *lab) carries() (set *profiles.Set, runs *atomic.Int64) {
 	return set, runs
 }
 
-// carried is the task of the answer, at the broker.
+// carried is the carried task in the broker's queue.
 func (l *lab) carried() *agenttest.Task {
 	l.t.Helper()
 	var q *agenttest.Task
@@ -79,7 +79,7 @@ func TestTheCarriedSetIsInForceBeforeTheFirstPoll(t *testing.T) {
 			t.Fatalf("%+v, in force: %s", r, p.host.Profiles.InForce().Version)
 		}
 		l.works(p)
-		// The delivery is what the result answers: it ran once and was sent once.
+		// The result answers the delivery: the task ran once and its result was sent once.
 		if runs.Load() != 1 || q.Attempt != 1 || q.Results != 1 || l.broker.Count("progress") != 0 {
 			t.Errorf("%d runs, %d attempts, %d results, %d progress", runs.Load(), q.Attempt, q.Results, l.broker.Count("progress"))
 		}
@@ -90,7 +90,7 @@ func TestTheCarriedSetIsInForceBeforeTheFirstPoll(t *testing.T) {
 	})
 }
 
-// One that hangs keeps the node from its polls for a minute and no longer.
+// A hanging carried task keeps the node from its polls for a minute and no longer.
 func TestACarriedTaskThatHangsDoesNotHoldUpTheNode(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		l.carries()
@@ -130,8 +130,7 @@ func TestALostAnswerCarriesTheSameTaskAgain(t *testing.T) {
 	})
 }
 
-// hostler-agent enroll is another process than the agent, and the one that a first
-// boot runs.
+// hostler-agent enroll is a separate process. A first boot runs it.
 func TestTheAgentTakesWhatAnEnrolmentByHandWasCarried(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		set, runs := l.carries()
@@ -163,12 +162,12 @@ func TestTheAgentTakesWhatAnEnrolmentByHandWasCarried(t *testing.T) {
 	})
 }
 
-// Whoever can change the answer, and nothing else, gets nothing run and keeps the
-// node from nothing: the set comes by the first poll.
+// An attacker who can change only the answer gets no task executed and keeps the node from nothing:
+// the set arrives with the first poll.
 func TestAForgedCarriedTaskIsRefusedAndTheNodeEnrols(t *testing.T) {
 	for name, test := range map[string]struct {
-		code  taskcatalog.Code // "": nobody could be told
-		as    string           // the id that it is carried as; "": its own
+		code  taskcatalog.Code // "": no refusal can be reported
+		as    string           // the task id in the answer; "": the true id
 		forge func(t *testing.T, l *lab, f *forgery)
 	}{
 		"signed by a stranger":    {code: taskcatalog.CodeUnknownKey, forge: func(t *testing.T, _ *lab, f *forgery) { f.by = pkitest.NewSigner(t) }},
@@ -206,7 +205,7 @@ func TestAForgedCarriedTaskIsRefusedAndTheNodeEnrols(t *testing.T) {
 					}
 					c.TaskID = cmp.Or(test.as, c.TaskID)
 				}
-				var before atomic.Int64 // polls before anything was accepted
+				var before atomic.Int64 // polls before the first task was accepted
 				before.Store(-1)
 				p := l.start(func(p *process) {
 					p.at = func(boundary, _ string) {
@@ -237,7 +236,7 @@ func TestAForgedCarriedTaskIsRefusedAndTheNodeEnrols(t *testing.T) {
 	}
 }
 
-// Killed anywhere, the ordinary delivery does what is left, and nothing runs twice.
+// After a kill at any boundary the ordinary delivery does the rest, and no task runs twice.
 func TestKilledAtAnyBoundaryACarriedTaskEndsOnce(t *testing.T) {
 	for _, test := range []struct {
 		boundary string
@@ -284,7 +283,7 @@ func TestKilledAtAnyBoundaryACarriedTaskEndsOnce(t *testing.T) {
 	}
 }
 
-// A task that the broker does not deliver, as it has lost it, is not kept for ever.
+// The carried task of a broker that lost it and never delivers it is not kept for ever.
 func TestACarriedTaskThatIsNeverDeliveredIsForgotten(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		_, runs := l.carries()
@@ -305,7 +304,7 @@ func TestACarriedTaskThatIsNeverDeliveredIsForgotten(t *testing.T) {
 	})
 }
 
-// A node that the broker wanted no more enrols as any other.
+// A node that was refused by the broker enrols like any other.
 func TestANodeThatEnrolsAgainTakesTheCarriedTask(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		_, runs := l.carries()

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// ownGroup makes a child the head of a process group that ends with its context.
+// ownGroup makes a child the leader of a process group that is killed with the child's context.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -24,7 +24,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// Where things are unless a flag or the config file says otherwise.
+// Default paths, unless a flag or the config file sets others.
 const (
 	DefaultConfigFile = "/etc/hostler-agent/config.yaml"
 	DefaultStateDir   = "/var/lib/hostler-agent"
@@ -34,35 +34,35 @@ const (
 // CodeBadConfig is the code of every fault of the config file.
 const CodeBadConfig taskcatalog.Code = "config_invalid"
 
-// File is the config file. Only its owner, root, changes it: no task does.
+// File is the config file. Only its owner, root, changes it; no task does.
 type File struct {
 	Broker       string      `yaml:"broker"`         // https://host[:port]
 	CASHA256     string      `yaml:"ca_sha256"`      // hex SHA-256 of the broker's root
 	TokenFile    string      `yaml:"token_file"`     // absolute; the token itself is never in this file
-	MAASSystemID string      `yaml:"maas_system_id"` // where a token is bound to one
+	MAASSystemID string      `yaml:"maas_system_id"` // for a token bound to a MAAS system id
 	StateDir     string      `yaml:"state_dir"`      // absolute
 	StatusFile   string      `yaml:"status_file"`    // absolute
-	Key          string      `yaml:"key"`            // ed25519, or p256 where a TPM or FIPS asks for it
+	Key          string      `yaml:"key"`            // ed25519, or p256 where a TPM or FIPS requires it
 	Allow        inbox.Allow `yaml:"allow"`          // probe, mutating or all
 	Scratch      []string    `yaml:"scratch"`        // absolute path patterns such as /share*
-	// Form is that of this file; left out, it is the first. A newer one is refused.
+	// Form is the format version of this file; zero means the first. A newer form is refused.
 	Form int `yaml:"form"`
-	// UpdateWatch is how long a new version of the agent runs, once it is confirmed, before
-	// it is the one that is gone back to.
+	// UpdateWatch is how long a confirmed new version of the agent runs before it becomes the
+	// fallback of the next update.
 	UpdateWatch time.Duration `yaml:"update_watch"`
-	// ContainerRoots are emptied beside those of docker and containerd; the
-	// value is the service that is stopped meanwhile.
+	// ContainerRoots are emptied in addition to the directories of docker and containerd. The value
+	// names the service to stop meanwhile.
 	ContainerRoots map[string]string `yaml:"container_roots"`
-	Capabilities   map[string]string `yaml:"capabilities"` // what this node has that cannot be seen, such as weka
+	Capabilities   map[string]string `yaml:"capabilities"` // capabilities that cannot be detected, such as weka
 }
 
 var capabilityKey = regexp.MustCompile(`^[a-z][a-z0-9_.-]*$`)
 
 const maxConfig = 64 << 10
 
-// LoadFile reads the config file. One that does not exist is empty if it is the
-// default one. A file that others than its owner may write is refused: it says
-// what signed tasks may do.
+// LoadFile reads the config file. A missing file counts as empty if name is the default path. A
+// file writable by anyone but its owner is refused, because the config file decides what signed
+// tasks may do. Errors have CodeBadConfig.
 func LoadFile(name string) (File, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) && name == DefaultConfigFile {
@@ -129,7 +129,7 @@ func setDefault[T comparable](field *T, value T) {
 	}
 }
 
-// form is what another version of the agent has to read.
+// form returns the form that another version of the agent must be able to read.
 func (f *File) form() int { return max(f.Form, 1) }
 
 func (f *File) check() error {
@@ -160,7 +160,7 @@ func (f *File) check() error {
 		}
 	}
 	for _, p := range f.Scratch {
-		// One that begins with a wildcard means the system's own directories as well.
+		// A leading wildcard would match the system's own directories as well.
 		if _, err := filepath.Match(p, "/"); err != nil || p == "/" || strings.ContainsAny(p[1:2], "*?[\\") {
 			return fmt.Errorf("scratch: %q is no pattern of scratch directories", taskcatalog.Clean(p, 100))
 		}

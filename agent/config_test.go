@@ -107,7 +107,7 @@ func TestAConfigFileThatOthersMayWriteIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever is in the file, what comes out of it has its form.
+// For any input, an accepted file passes the check.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(goodConfig))
 	f.Add([]byte("allow: &a all\nkey: *a\n"))

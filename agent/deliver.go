@@ -14,8 +14,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// deliver takes one delivery: it starts the task, or says once more what became
-// of it, or refuses it. work is the context of running tasks.
+// deliver handles a single delivery: it starts the task, reports the recorded result again, or
+// refuses the task. work is the context of running tasks.
 func (a *Agent) deliver(work context.Context, d wire.Delivery) {
 	raw := []byte(d.Envelope)
 	if a.again(d, pki.Digest(raw)) {
@@ -39,10 +39,10 @@ func (a *Agent) deliver(work context.Context, d wire.Delivery) {
 	a.launch(work, admitted, d.Attempt)
 }
 
-// takeCarried takes the task that the answer to the enrolment carried, as if a
-// poll had brought it, and waits until it has ended, up to a minute: what it puts
-// in force is there for the first that a poll brings. It has no attempt yet: its
-// result is sent once the broker has delivered it.
+// takeCarried handles the task carried by the enrolment's answer as if a poll had delivered it. It
+// waits up to a minute for the task to end, so that the task's changes are in force for the first
+// polled task. The task has no attempt yet: its result is sent once the broker has delivered the
+// task.
 func (a *Agent) takeCarried(ctx, work context.Context) {
 	d := wire.Delivery{TaskID: a.carried.TaskID, Envelope: a.carried.Envelope}
 	a.carried = nil
@@ -63,10 +63,9 @@ func (a *Agent) takeCarried(ctx, work context.Context) {
 	}
 }
 
-// again deals with an envelope that was accepted before, byte for byte: its
-// checks are behind it and its recorded result stands, also when it could not
-// start any more. What was accepted and never started goes through the checks
-// again.
+// again handles an envelope that was accepted before, byte for byte. The envelope passed its
+// checks, so the recorded result stands, even if the task could no longer start. A task that was
+// accepted and never started goes through the checks again.
 func (a *Agent) again(d wire.Delivery, digest string) bool {
 	e, known, err := a.ledger.Get(d.TaskID)
 	if err != nil || !known || e.Digest != digest {
@@ -89,7 +88,7 @@ func (a *Agent) again(d wire.Delivery, digest string) bool {
 	return true
 }
 
-// known is the inbox's question whether a task id was taken before.
+// known answers the inbox: was this task id taken before?
 func (a *Agent) known(taskID, digest string) (bool, error) {
 	e, known, err := a.ledger.Get(taskID)
 	if err != nil || !known {
@@ -101,9 +100,10 @@ func (a *Agent) known(taskID, digest string) (bool, error) {
 	return began || e.Digest != digest, nil
 }
 
-// maxRefusals bounds what is remembered of envelopes that leave no mark in the
-// ledger, as anyone who holds the broker could otherwise fill it. What is beyond it is
-// delivered again when its lease has run out, and refused again.
+// maxRefusals bounds the refusals kept in memory, for envelopes that leave no entry in the ledger;
+// otherwise anyone who controls the broker could fill the memory. A refusal beyond the bound is not
+// sent: the broker delivers the task again when the lease has run out, and the agent refuses it
+// again.
 const maxRefusals = 64
 
 func (a *Agent) refuse(d wire.Delivery, digest string, why *inbox.Refusal) {
@@ -133,7 +133,7 @@ func (a *Agent) nodeID() string {
 	return ""
 }
 
-// logTask is the log with what names a task. The broker is who asked for it.
+// logTask returns the log with the fields of a task. The requester ("who") is the broker.
 func (a *Agent) logTask(t *taskcatalog.Task) *zap.Logger {
 	return a.Log.With(zap.String("who", "broker"), zap.String("node", a.nodeID()), zap.String("task", t.TaskID),
 		zap.String("type", taskcatalog.Clean(t.Type, 64)), zap.String("correlation", taskcatalog.Clean(t.CorrelationID, 64)))

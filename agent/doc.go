@@ -1,27 +1,27 @@
-// Package agent joins the parts of a node's agent: who the node is (identity),
-// what may run (inbox), what it remembers (ledger), how it reaches its broker
-// (uplink), and what it can do (tasks).
+// Package agent joins the parts of a node's agent: the node's identity (identity), admission of
+// tasks (inbox), the durable record of tasks (ledger), the connection to the broker (uplink) and
+// the task handlers (tasks). Its main type is Agent. Package agent contains no task handler and no
+// protocol code of its own.
 //
 // # Model
 //
-// Four loops run until the agent is stopped. The main loop makes the node a
-// member, keeps its certificate in force and waits for tasks; another sends
-// results until the broker has them; one keeps house; one tells systemd that the
-// main loop turns. Each task runs in a goroutine of its own, in its lane:
+// Four loops run until the agent is stopped. The main loop enrols the node, renews its certificate
+// and polls for tasks. The second loop sends results until the broker has acknowledged them. The
+// third loop does the housekeeping. The fourth loop signals systemd's watchdog while the main loop
+// turns. Each task runs in a goroutine of its own, in its lane:
 //
 //	deliver → inbox.Admit → ledger.Accept → lane → ledger.Start
 //	        → handler → evidence → ledger.Finish → result → ledger.Reported
 //
-// A rotation of the node's key that a crash has left comes before all else: until it
-// is settled the node does not know who it is, and says nothing of what became of
-// its tasks (rotate.go).
+// A key rotation left unfinished by a crash is settled before everything else: until then the node
+// does not know which key is its identity, and reports no task outcome (rotate.go).
 //
-// The answer to an enrolment may carry a task: it goes the same way before the
-// first poll, without an attempt (takeCarried).
+// The answer to an enrolment may carry a task. The task takes the same path before the first poll,
+// without an attempt (takeCarried).
 //
-// The ledger's steps are on disk before what follows them. kill -9 between any
-// two leaves a state that says what may have happened, and the next start acts on
-// that: see recover.go and the crash sweep.
+// Each ledger step is on disk before the next step begins. A kill -9 between any two steps leaves a
+// record of everything that may have happened, and the next start acts on this record: see
+// recover.go and the crash sweep.
 //
 // # Rules
 //
@@ -31,11 +31,13 @@
 //     whichever version starts next waits for the watcher's verdict and reports it
 //     (update.go). A version that is not confirmed takes no task.
 //   - A handler that does not stop when it must ends the agent, because only a
-//     new process can say truly what became of the task.
-//   - Work that was done is reported as done, whatever was asked meanwhile.
-//   - A result is sent until the broker has it. That of a carried task waits for
-//     the task's delivery.
-//   - The config file decides what signed tasks may do; nothing signed does.
-//   - A broker that is away is waited for, with pauses that grow to a minute and
-//     are jittered. What it asks for with Retry-After is honoured up to five.
+//     new process can report the task's outcome truthfully.
+//   - Work that was done is reported as done, even if a cancel, the deadline or
+//     the agent's stop arrived meanwhile.
+//   - A result is sent until the broker has acknowledged it. The result of a
+//     carried task waits for the task's delivery.
+//   - The config file decides what signed tasks may do; no signed task changes
+//     the config file.
+//   - An unreachable broker is retried with jittered backoff of up to a minute.
+//     A Retry-After from the broker is honoured up to five minutes.
 package agent

@@ -10,12 +10,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// maxResult is how large a result may be with its evidence, so that it fits into
-// a request body.
+// maxResult limits a result with its evidence, in bytes, so that both fit into a request body.
 const maxResult = wire.MaxBody - 4096
 
-// compose makes a run's result, with evidence signed by the node's key. What ran
-// not at all needs none.
+// compose makes a run's result, with evidence signed by the node's key. A task that never started
+// needs no evidence.
 func (a *Agent) compose(r *run, ret returned, outcome taskcatalog.Outcome) wire.ResultRequest {
 	out := wire.ResultRequest{Outcome: outcome}
 	if ret.err != nil {
@@ -46,7 +45,7 @@ func (a *Agent) compose(r *run, ret returned, outcome taskcatalog.Outcome) wire.
 	if out.Result != nil {
 		ev.ResultDigest = pki.Digest(out.Result)
 	}
-	// What does not fit is counted instead of listed, dispositions first.
+	// Entries that do not fit are counted instead of listed, dispositions first.
 	for {
 		envelope, err := pki.SignEvidence(ev, a.state.Member().Key)
 		if err == nil {
@@ -83,8 +82,8 @@ func size(r wire.ResultRequest) int {
 	return len(raw)
 }
 
-// shorten halves the longer of a report's lists and counts what goes. It reports
-// whether there was something to shorten.
+// shorten halves the longer of a report's two lists and counts the omitted entries. It returns
+// false if both lists are empty.
 func shorten(r *taskcatalog.Report) bool {
 	switch d, f := len(r.Dispositions), len(r.Findings); {
 	case d > 0 && d >= f:

@@ -13,16 +13,16 @@ import (
 
 const (
 	firstBootPause = 10 * time.Second
-	// cloudInitPatience is how long the first boot's secrets wait for a cloud-init
+	// cloudInitPatience is how long striking the first boot's secrets waits for a cloud-init run
 	// that does not end.
 	cloudInitPatience = 30 * time.Minute
 )
 
-// firstBoot tells of the layers of the first boot until all are done, strikes its
-// secrets once the node has enrolled (at each start of the agent, for at each boot
-// cloud-init may have written them anew), and turns cloud-init off in the end: once
-// for each enrolment, and before its baseline. Whoever turns it on again after that
-// meant to, or is found by node.validate_clean.
+// firstBoot reports the layers of the first boot until all are done. It strikes the first boot's
+// secrets from cloud-init's files once the node has enrolled; it does so at each start of the
+// agent, because cloud-init may write the secrets anew at each boot. At the end it turns cloud-init
+// off: once per enrolment, and before the enrolment's baseline. If cloud-init is on again later,
+// either an operator turned it on or node.validate_clean finds it.
 func (a *Agent) firstBoot(ctx context.Context) error {
 	begun, struckFor := a.Now(), ""
 	said, ended := firstboot.Layers(a.Machine)
@@ -56,18 +56,19 @@ func (a *Agent) firstBoot(ctx context.Context) error {
 	}
 }
 
-// mayStrike: an agent that may only look changes no file, and cloud-init ends first.
-// The unit that enrols does too: one that is cut asks again with the token's file.
+// mayStrike reports whether the secrets may be struck: not by an agent that allows only probes, and
+// not while cloud-init or the enrolling unit runs. A unit that is interrupted enrols again with the
+// token file.
 func (a *Agent) mayStrike(begun time.Time) bool {
 	return a.Allow != inbox.AllowProbe && firstboot.Enrolled(a.Machine) && (!firstboot.CloudInitRuns(a.Machine.Dir()) || a.Now().Sub(begun) > cloudInitPatience)
 }
 
-// turnCloudInitOff does so where the first boot was ours and is through. It reports
-// whether nothing of the first boot is left to do.
+// turnCloudInitOff turns cloud-init off if Hostler ran the first boot and the first boot is
+// complete. It returns true when no work of the first boot is left.
 func (a *Agent) turnCloudInitOff() bool {
 	ours, through := firstboot.Ours(a.Machine)
 	if !ours {
-		return true // it is not for us to change how such a machine boots
+		return true // a machine that Hostler did not boot first keeps its cloud-init
 	}
 	if !through || firstboot.CloudInitRuns(a.Machine.Dir()) {
 		return false

@@ -83,7 +83,7 @@ func TestTheBrokerLearnsHowTheLayersOfTheFirstBootEnd(t *testing.T) {
 		if c := l.broker.Reports[0].Capabilities; c["first_boot.disks"] != "waiting" {
 			t.Errorf("it enrolled with %v", c)
 		}
-		last := func() map[string]string { // what the digest in each poll is of
+		last := func() map[string]string { // the report behind the digest in each poll
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			return p.self.Load().report.Capabilities
@@ -108,7 +108,7 @@ func (l *lab) remove(name string) {
 	}
 }
 
-// deployed makes the machine one whose first boot of ours has just enrolled it.
+// deployed prepares a machine that has just enrolled in a first boot run by Hostler.
 func (l *lab) deployed() {
 	l.put("etc/cloud/cloud.cfg", "")
 	l.put("etc/hostler-bootstrap/bundle", "version 1\nlayers agent disks\n")
@@ -116,7 +116,7 @@ func (l *lab) deployed() {
 	l.put("var/lib/hostler-bootstrap/done", "")
 }
 
-// settle lets an hour go by.
+// settle advances the clock by an hour.
 func settle() {
 	time.Sleep(time.Hour)
 	synctest.Wait()
@@ -129,7 +129,7 @@ func TestCloudInitIsTurnedOffOnceTheFirstBootIsThrough(t *testing.T) {
 		l.put("run/cloud-init/instance-data.json", "{}")
 		p := l.start()
 		l.nodeID(p)
-		// Each is still missing when the next has come.
+		// Each condition is still missing when the next is met.
 		for _, step := range []struct {
 			what string
 			do   func()
@@ -151,8 +151,8 @@ func TestCloudInitIsTurnedOffOnceTheFirstBootIsThrough(t *testing.T) {
 	})
 }
 
-// A unit that enrols and is cut asks again, with the token's file and not with what
-// a node has in its place once it was struck.
+// An interrupted enrolling unit enrols again with the token file, not with the text that replaces a
+// struck token.
 func TestTheTokenStaysUntilTheUnitThatEnrolsIsDone(t *testing.T) {
 	const file = "etc/hostler-agent/enroll.token"
 	inBubble(t, func(l *lab) {
@@ -182,8 +182,8 @@ func TestTheTokenStaysUntilTheUnitThatEnrolsIsDone(t *testing.T) {
 	})
 }
 
-// An operator may turn it on again, and what a tenant had it carry out must not be
-// covered up.
+// An operator may turn cloud-init on again. Turning it off once more would hide what a tenant had
+// cloud-init execute.
 func TestWhoeverTurnsCloudInitOnAgainFindsItOn(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		l.deployed()
@@ -227,7 +227,8 @@ func TestANodeThatAnEarlierAgentEnrolledIsNotChanged(t *testing.T) {
 	})
 }
 
-// Between any two lines: what was turned off is not noted yet, or nothing was.
+// The agent is killed between any two steps: after turning off and before the record, or before
+// both.
 func TestAnAgentThatIsKilledTurnsCloudInitOffAtItsNextStart(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		l.deployed()
@@ -263,7 +264,7 @@ func TestAnAgentThatIsKilledTurnsCloudInitOffAtItsNextStart(t *testing.T) {
 	})
 }
 
-// It is of one enrolment, and a new one has a baseline of its own.
+// Turning off happens once per enrolment, because a new enrolment has a baseline of its own.
 func TestANewEnrolmentTurnsCloudInitOffOnce(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		l.deployed()

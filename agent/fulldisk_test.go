@@ -16,8 +16,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// inNamespace runs the calling test again in a child that has a mount namespace
-// of its own, and returns false there. Nothing it mounts is seen outside.
+// inNamespace runs the calling test again in a child with a mount namespace of its own, and returns
+// false in the child. Mounts of the child are not visible outside.
 func inNamespace(t *testing.T) (parent bool) {
 	t.Helper()
 	const mark = "HOSTLER_TEST_NAMESPACE"
@@ -44,7 +44,7 @@ func inNamespace(t *testing.T) (parent bool) {
 	return true
 }
 
-// fill takes every byte that is left on a file system.
+// fill takes every byte left on a file system.
 func fill(t *testing.T, dir string) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, "tenant.bin"))
@@ -63,8 +63,8 @@ func fill(t *testing.T, dir string) {
 	}
 }
 
-// The file system of the state directory has no byte left. A node must still be
-// drained, cleaned and validated: that is how it gets room again.
+// The file system of the state directory has no byte left. A node must still be drained, cleaned
+// and validated, because these tasks free its space again.
 func TestWithoutAByteFreeTasksStillRunAndAreReported(t *testing.T) {
 	if inNamespace(t) {
 		return
@@ -87,7 +87,7 @@ func TestWithoutAByteFreeTasksStillRunAndAreReported(t *testing.T) {
 		}
 		p := l.start()
 		l.works(p)
-		// What is kept until the first boot is through would free a block later.
+		// A file kept until the first boot is complete would free a block later.
 		l.until("nothing of the first boot is left to do", func() bool {
 			_, err := os.Stat(filepath.Join(l.config.StateDir, "first-boot"))
 			return errors.Is(err, fs.ErrNotExist)
@@ -97,7 +97,7 @@ func TestWithoutAByteFreeTasksStillRunAndAreReported(t *testing.T) {
 		for typ, params := range map[string]string{"node.drain": `{}`, "node.storage_cleanup": `{"scope":"local"}`, "node.validate_clean": `{}`} {
 			wantResult(t, l.broker.Wait(l.broker.Enqueue(id, typ, params), time.Minute), taskcatalog.OutcomeSucceeded, "")
 		}
-		// A day on, the certificate is renewed from memory; and a restart is survived.
+		// A day later the certificate is renewed from memory, and a restart works.
 		time.Sleep(20 * time.Hour)
 		l.works(p)
 		if !p.state.Unsaved() {
@@ -114,8 +114,8 @@ func TestWithoutAByteFreeTasksStillRunAndAreReported(t *testing.T) {
 	})
 }
 
-// A file system that was full before the agent came has no room to reserve. The
-// agent says so instead of half beginning.
+// A file system that was full before the agent's first start has no room to reserve. The agent
+// reports this instead of starting by half.
 func TestADiskThatIsFullFromTheBeginningIsNamed(t *testing.T) {
 	if inNamespace(t) {
 		return

@@ -24,14 +24,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// lab is one machine with its disk, and a broker. Agents come and go.
+// lab is a machine with its disk, and a broker. Agents come and go.
 type lab struct {
 	t        *testing.T
 	broker   *agenttest.Broker
 	config   Config
 	handlers map[string]tasks.Handler
 	boot     identity.Bootstrap
-	clock    atomic.Int64 // how far this machine's clock is off
+	clock    atomic.Int64 // offset of this machine's clock
 }
 
 // inBubble runs a test in fake time with a lab.
@@ -92,7 +92,7 @@ func drain(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
 
 func (l *lab) handle(id string, h tasks.Handler) { l.handlers[id] = h }
 
-// process is one agent process.
+// process is a single agent process.
 type process struct {
 	*Agent
 	lab     *lab
@@ -102,7 +102,7 @@ type process struct {
 	severed atomic.Bool // its network is cut
 }
 
-// start starts an agent on the machine's disk. prepare may change it before it runs.
+// start starts an agent on the machine's disk. prepare may change the process before it runs.
 func (l *lab) start(prepare ...func(*process)) *process {
 	l.t.Helper()
 	p := &process{lab: l, ended: make(chan struct{})}
@@ -139,8 +139,8 @@ func (p *process) quit() {
 	_ = p.Close()
 }
 
-// kill ends the agent as kill -9 would: from now on it reaches neither the broker
-// nor its disk. It returns while the rest of it winds up.
+// kill ends the agent as kill -9 would: from now on the agent reaches neither the broker nor its
+// disk. kill returns while the agent's goroutines wind up.
 func (p *process) kill() {
 	p.severed.Store(true)
 	p.lab.broker.GoAway()

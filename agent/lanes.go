@@ -8,14 +8,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// lanesOfANode is how many lanes there are.
+// lanesOfANode is the number of lanes.
 const lanesOfANode = 2
 
-// How many tasks of a lane run at once.
+// laneWidth is how many tasks of a lane run at once.
 var laneWidth = map[taskcatalog.Lane]int{taskcatalog.LaneExclusive: 1, taskcatalog.LaneConcurrent: 4}
 
-// lanes are the places in which tasks run. More may be waiting than run: what the
-// broker has delivered is not given back.
+// lanes are semaphores, one per lane, that tasks hold while they run. More tasks may wait than run:
+// a delivered task is not given back to the broker.
 type lanes struct {
 	places map[taskcatalog.Lane]chan struct{}
 }
@@ -28,7 +28,7 @@ func newLanes() *lanes {
 	return l
 }
 
-// enter waits for a place. leave gives it back.
+// enter waits for a place in the lane. leave gives the place back.
 func (l *lanes) enter(ctx context.Context, lane taskcatalog.Lane) error {
 	select {
 	case l.places[lane] <- struct{}{}:
@@ -38,7 +38,7 @@ func (l *lanes) enter(ctx context.Context, lane taskcatalog.Lane) error {
 	}
 }
 
-// try takes a place if there is one, without waiting.
+// try takes a place in the lane if a place is free, without waiting.
 func (l *lanes) try(lane taskcatalog.Lane) bool {
 	select {
 	case l.places[lane] <- struct{}{}:
@@ -50,7 +50,7 @@ func (l *lanes) try(lane taskcatalog.Lane) bool {
 
 func (l *lanes) leave(lane taskcatalog.Lane) { <-l.places[lane] }
 
-// freeLanes are the lanes with room for what the broker may send next.
+// freeLanes returns the lanes with room for another task.
 func (a *Agent) freeLanes() []taskcatalog.Lane {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -67,13 +67,13 @@ func (a *Agent) freeLanes() []taskcatalog.Lane {
 	return free
 }
 
-// shortTask is how long the agent waits for a task to end before it polls for
-// the other lane alone: most end sooner, and one poll serves both lanes.
+// shortTask is how long the agent waits for a task to end before it polls for the other lane alone:
+// most tasks end sooner, and then a single poll serves both lanes.
 const shortTask = 500 * time.Millisecond
 
-// awaitLane returns the free lanes. While none is free there is nothing to poll
-// for: cancels come in the answers to progress. It returns with none after a
-// minute, so that the main loop is seen to turn.
+// awaitLane returns the free lanes. With no lane free there is nothing to poll for: cancels arrive
+// in the answers to progress. After a minute awaitLane returns an empty list, so that the main loop
+// turns.
 func (a *Agent) awaitLane(ctx context.Context) []taskcatalog.Lane {
 	short, long := time.NewTimer(shortTask), time.NewTimer(uplink.LongPause)
 	defer short.Stop()

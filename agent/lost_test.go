@@ -34,8 +34,8 @@ func (l *lab) copyLedger(from, to string) {
 	}
 }
 
-// A version that took tasks and then damaged the ledger is put back with a ledger that
-// knows nothing of them. None of them runs twice, whoever delivers it again.
+// A version took tasks and then damaged the ledger. After the revert the ledger has no entry of
+// these tasks. None of them runs twice when delivered again.
 func TestATaskThatALostLedgerKnewDoesNotRunTwice(t *testing.T) {
 	for _, boundary := range []string{"after start", "after finish", "after report"} {
 		t.Run(boundary, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestATaskThatALostLedgerKnewDoesNotRunTwice(t *testing.T) {
 				<-p.ended
 				if boundary == "after report" {
 					l.broker.Wait(q, time.Minute)
-					l.broker.Forget(q) // it is played once more
+					l.broker.Forget(q) // the broker delivers it again
 				}
 				ran := times
 				if err := ledger.Lost(before, time.Now()); err != nil {
@@ -86,7 +86,7 @@ func TestATaskThatALostLedgerKnewDoesNotRunTwice(t *testing.T) {
 	}
 }
 
-// What waited for its turn at the switch is in the copy as one that began nothing.
+// A task that waited in its lane at the switch is recorded in the copy as not started.
 func TestATaskThatWaitedAtTheSwitchIsNotSaidToHaveDoneNothing(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		p := l.start()

@@ -17,7 +17,7 @@ import (
 // minRenewal is the least time between two tries to renew.
 const minRenewal = time.Minute
 
-// sources are the places where a token may be, in their order.
+// sources are the possible places of an enrolment token, in order of precedence.
 func (a *Agent) sources() []identity.Source {
 	return []identity.Source{
 		identity.Given("the config file", identity.Bootstrap{
@@ -27,12 +27,12 @@ func (a *Agent) sources() []identity.Source {
 	}
 }
 
-// enroll makes the node a member: one try.
+// enroll tries once to enrol the node.
 func (a *Agent) enroll(ctx context.Context) error {
 	if err := a.state.Lock(); err != nil {
 		return err
 	}
-	if a.state.Member() != nil { // hostler-agent enroll was faster
+	if a.state.Member() != nil { // the command hostler-agent enroll was faster
 		a.joined()
 		return nil
 	}
@@ -48,8 +48,8 @@ func (a *Agent) enroll(ctx context.Context) error {
 	return nil
 }
 
-// Enroll makes this machine a node with what b says, for the running or the next
-// agent to find: one try. That agent carries out what the answer carried.
+// Enroll tries once to enrol this machine with the token of b. The running or the next agent finds
+// the identity in the state directory, and executes the task carried by the answer.
 func Enroll(ctx context.Context, c Config, b identity.Source) (*identity.Member, error) {
 	state, err := identity.Open(c.StateDir, c.Now)
 	if err != nil {
@@ -63,8 +63,8 @@ func Enroll(ctx context.Context, c Config, b identity.Source) (*identity.Member,
 	if err != nil {
 		return nil, err
 	}
-	// A first boot that is cut after the agent's first contact asks again with a token
-	// that is used by then. What that token was to bring is here.
+	// A first boot that is interrupted after the agent's first contact enrols again with a token
+	// already used. The identity from this token is already here.
 	if m := state.Member(); m != nil && m.TokenHash == pki.HashToken(found.Token.Reveal()) {
 		c.Log.Info("enrolled by this token already", zap.String("node", m.NodeID), zap.Int64("epoch", m.Epoch))
 		return m, nil
@@ -92,8 +92,8 @@ func enrollWith(ctx context.Context, c *Config, state *identity.State, b *identi
 	return m, nil
 }
 
-// rejoin enrols a member that its broker wants no more, if someone has left a
-// token that it has not used yet.
+// rejoin enrols again a member that the broker refuses, if an operator has left a token that the
+// node has not used yet.
 func (a *Agent) rejoin(ctx context.Context, why error) error {
 	b, err := identity.Find(a.sources())
 	if err != nil || b.Token == "" || pki.HashToken(b.Token.Reveal()) == a.state.Member().TokenHash {
@@ -107,10 +107,10 @@ func (a *Agent) rejoin(ctx context.Context, why error) error {
 	return nil
 }
 
-// joined looks at the membership that is now in force.
+// joined adopts the membership now in force.
 func (a *Agent) joined() {
 	a.planRenewal()
-	if a.state.Rotating() == "" { // else what became of its task is not decided yet
+	if a.state.Rotating() == "" { // during a rotation the outcome of its task is not decided yet
 		a.recoverTasks()
 	}
 	a.carried = a.state.Carried()
@@ -118,8 +118,8 @@ func (a *Agent) joined() {
 	a.publish(func(s *Status) { s.NodeID, s.Epoch, s.Broker = m.NodeID, m.Epoch, a.brokerOf(m) })
 }
 
-// planRenewal sets the time of the next renewal: two thirds of the certificate's
-// life, and up to a twentieth later so that a fleet does not renew at once.
+// planRenewal sets the time of the next renewal: two thirds of the certificate's life, plus up to a
+// twentieth of the life so that the nodes of a fleet do not renew at once.
 func (a *Agent) planRenewal() {
 	m := a.state.Member()
 	a.planned = m.Cert.Leaf
@@ -127,8 +127,8 @@ func (a *Agent) planRenewal() {
 	a.renewAt = m.RenewAt().Add(rand.N(life/20 + 1))
 }
 
-// renew gets a new certificate. When it fails the next try is set, and the old
-// certificate serves on while it lasts.
+// renew gets a new certificate. If renew fails, the old certificate stays in use while valid, and
+// the next try is scheduled.
 func (a *Agent) renew(ctx context.Context) error {
 	client, err := a.uplink()
 	if err != nil {
@@ -136,7 +136,7 @@ func (a *Agent) renew(ctx context.Context) error {
 	}
 	m, err := a.state.Renew(ctx, a.self.Load().report, client.Renew)
 	if err != nil {
-		a.renewAt = a.Now().Round(0).Add(minRenewal + rand.N(minRenewal)) // by the date, as certificates go
+		a.renewAt = a.Now().Round(0).Add(minRenewal + rand.N(minRenewal)) // Round(0) drops the monotonic clock: certificates go by the date
 		return err
 	}
 	a.planRenewal()
@@ -172,7 +172,7 @@ func (a *Agent) uplink() (*uplink.Client, error) {
 	return client, nil
 }
 
-// uplinkAs returns a client that shows m's certificate.
+// uplinkAs returns a client that presents m's certificate.
 func (a *Agent) uplinkAs(m *identity.Member) (*uplink.Client, error) {
 	return uplink.New(uplink.Options{
 		Broker: a.brokerOf(m), CASHA256: m.CASHA256, Cert: &m.Cert, Trust: m.Trust, NodeID: m.NodeID, Instance: a.instance,
@@ -180,7 +180,8 @@ func (a *Agent) uplinkAs(m *identity.Member) (*uplink.Client, error) {
 	})
 }
 
-// brokerOf is where the node's broker is: the config file may say that it moved.
+// brokerOf returns the address of the node's broker. The config file overrides the address of the
+// enrolment, for a broker that moved.
 func (c *Config) brokerOf(m *identity.Member) string {
 	if c.File.Broker != "" {
 		return c.File.Broker

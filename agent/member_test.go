@@ -18,7 +18,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// works says that a node takes a task now.
+// works checks that a node executes a task now.
 func (l *lab) works(p *process) *agenttest.Task {
 	l.t.Helper()
 	q := l.broker.Enqueue(l.nodeID(p), "node.heartbeat_check", `{}`)
@@ -116,7 +116,7 @@ func TestACertificateIsRenewedAtTwoThirdsOfItsLife(t *testing.T) {
 	})
 }
 
-// A fleet that was installed in one night does not renew in one night for ever.
+// The nodes of a fleet installed in one night do not renew in the same night for ever.
 func TestRenewalsOfOneLifePart(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		p := l.start()
@@ -240,8 +240,8 @@ func TestADeniedNodeEnrolsAgainWithANewTokenAndANewKey(t *testing.T) {
 		l.works(p)
 		before := p.state.Member()
 		open := l.broker.Enqueue(before.NodeID, "node.drain", `{}`)
-		// The task before it may still be listed, though the broker has its result; were
-		// the node denied now, this one would never be delivered in its own epoch.
+		// The previous task may still be listed although the broker has its result. Were the node
+		// denied now, this task would never be delivered in its own epoch.
 		l.until("it runs", func() bool {
 			running := p.seen().Running
 			return len(running) == 1 && running[0].TaskID == open.ID
@@ -250,7 +250,7 @@ func TestADeniedNodeEnrolsAgainWithANewTokenAndANewKey(t *testing.T) {
 		l.broker.Denied[pki.Serial(before.Cert.Leaf)] = true
 		l.broker.Unlock()
 		l.until("it is refused", func() bool { return p.seen().Phase == PhaseRefused })
-		close(block) // the task of the earlier epoch ends; nobody wants its result
+		close(block) // the task of the earlier epoch ends; its result is not reported
 
 		again := l.broker.TokenFor(before.NodeID)
 		if err := os.WriteFile(l.config.TokenFile, []byte(again.Token.Reveal()), 0o600); err != nil {
@@ -300,7 +300,7 @@ func TestANewTrustBundleIsTakenAndTheRetiredKeyNot(t *testing.T) {
 		if r := l.broker.Wait(q, time.Minute); r.Code != taskcatalog.CodeUnknownKey {
 			t.Fatalf("a task by a retired key: %+v", r)
 		}
-		// It holds across a restart.
+		// The refusal holds across a restart.
 		p.quit()
 		p = l.start()
 		auth.Task = next

@@ -14,9 +14,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// trialPause is the longest of a version on trial, or in its proof: its watcher believes
-// that a broker which answers has been asked by then (see selfupdate's reachGrace), and
-// what stands still for twice as long hangs.
+// trialPause is the longest poll pause of a version on trial or in its proof. The version's watcher
+// assumes that a reachable broker was asked within this time (see selfupdate's reachGrace); a loop
+// that stands still twice as long counts as hung.
 const trialPause = 90 * time.Second
 
 var (
@@ -24,7 +24,7 @@ var (
 	errHasty     = taskcatalog.Errorf(uplink.CodeUnavailable, "the broker answers at once with nothing")
 )
 
-// serve is the main loop: be a member, stay one, take tasks.
+// serve is the main loop: enrol, keep the certificate valid, take tasks.
 func (a *Agent) serve(ctx, work context.Context) error {
 	if a.state.Member() != nil {
 		if err := a.state.Lock(); err != nil {
@@ -36,7 +36,7 @@ func (a *Agent) serve(ctx, work context.Context) error {
 	for ctx.Err() == nil && !a.ending.Load() {
 		a.turns.Add(1)
 		err := a.turn(ctx, work)
-		a.turns.Add(1) // it may have been long, and so may the pause be
+		a.turns.Add(1) // the turn may have been long, and the pause may be long as well
 		if err == nil {
 			pause.Reset()
 			continue
@@ -53,7 +53,7 @@ func (a *Agent) serve(ctx, work context.Context) error {
 			return err
 		}
 	}
-	// Uninstalled: whoever removes the agent stops it too.
+	// The agent was uninstalled: the remover also stops the process.
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -67,7 +67,7 @@ func (a *Agent) turn(ctx, work context.Context) error {
 	if err := a.settleRotation(ctx); err != nil {
 		return err
 	}
-	if a.planned != a.state.Member().Cert.Leaf { // a task has changed it
+	if a.planned != a.state.Member().Cert.Leaf { // a task has changed the certificate
 		a.planRenewal()
 	}
 	if !a.Now().Before(a.renewAt) {
@@ -93,28 +93,28 @@ func (a *Agent) turn(ctx, work context.Context) error {
 	case err == nil:
 		return nil
 	case refusedMember(err) && a.state.Member() != m:
-		return nil // what was refused is not the node's any more
+		return nil // the refused certificate is not the node's any more
 	}
 	return a.outcast(ctx, err)
 }
 
-// outcast deals with a broker that does not take the node for a member.
+// outcast handles a broker that does not accept the node as a member.
 func (a *Agent) outcast(ctx context.Context, err error) error {
 	if !refusedMember(err) {
 		return err
 	}
 	if a.state.Rotating() != "" {
-		return sleep(ctx, uplink.FirstPause) // it may have heard the new key before this node knows
+		return sleep(ctx, uplink.FirstPause) // the broker may have adopted the new key before this node
 	}
 	if r, ok := uplink.RefusalOf(err); ok && r.Code == pki.CodeCertificateExpired && a.Now().Before(a.renewAt) {
-		a.renewAt = a.Now().Round(0) // by the broker's clock it is time
+		a.renewAt = a.Now().Round(0) // renewal is due by the broker's clock
 		return err
 	}
 	return a.rejoin(ctx, err)
 }
 
-// refusedMember reports whether the broker answered that this certificate is
-// none, in HTTP or already in TLS.
+// refusedMember reports whether the broker rejected this node's certificate, in HTTP or already in
+// TLS.
 func refusedMember(err error) bool {
 	if r, ok := uplink.RefusalOf(err); ok {
 		return r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden
@@ -122,7 +122,7 @@ func refusedMember(err error) bool {
 	return taskcatalog.CodeOf(err, "") == uplink.CodeRejected
 }
 
-// poll waits for tasks once and takes what came.
+// poll waits for tasks once and handles the answer.
 func (a *Agent) poll(ctx, work context.Context) error {
 	free := a.awaitLane(ctx)
 	if ctx.Err() != nil || len(free) == 0 {
@@ -132,7 +132,7 @@ func (a *Agent) poll(ctx, work context.Context) error {
 	if err != nil {
 		return err
 	}
-	begun, atOnce := a.Now(), a.onTrial() // its watcher waits to see that it is heard
+	begun, atOnce := a.Now(), a.onTrial() // a version on trial polls without waiting: its watcher waits for a contact
 	reply, err := a.wait(ctx, client, free, atOnce)
 	if errors.Is(err, errLaneFreed) {
 		return nil
@@ -157,9 +157,9 @@ func (a *Agent) poll(ctx, work context.Context) error {
 	return nil
 }
 
-// wait is one long poll. It ends early when a lane gets room that the broker was
-// not told of. What is on its way at that moment is lost with the connection; its
-// lease runs out and it is delivered again.
+// wait is a single long poll. The poll ends early when a lane gets room and the request had not
+// listed this lane. Tasks on their way at this moment are lost with the connection; their lease
+// runs out and the broker delivers them again.
 func (a *Agent) wait(ctx context.Context, client *uplink.Client, free []taskcatalog.Lane, atOnce bool) (*wire.WaitReply, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -181,7 +181,7 @@ func (a *Agent) wait(ctx context.Context, client *uplink.Client, free []taskcata
 	return reply, err
 }
 
-// contact notes that the broker answered as it should.
+// contact records a successful answer of the broker.
 func (a *Agent) contact(client *uplink.Client) {
 	skew := client.Skew()
 	if skew.Abs() > taskcatalog.ClockSkew/2 {
@@ -197,7 +197,7 @@ func (a *Agent) contact(client *uplink.Client) {
 	wake(a.results)
 }
 
-// troubled says what is wrong, once in the log for each pause.
+// troubled records a failure in the status, and logs it once for each pause.
 func (a *Agent) troubled(err error, wait time.Duration) {
 	problem := problemOf(err)
 	phase := PhaseUnreachable

@@ -20,15 +20,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// seen is the status as it is now.
+// seen is the present status.
 func (p *process) seen() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.status
 }
 
-// refuseWhile refuses requests to a path while a flag, which the broker's lock
-// guards, is set.
+// refuseWhile refuses requests to a path while flag is set. The broker's lock guards flag.
 func refuseWhile(path string, flag *bool, status int, code string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, path) || !*flag {
@@ -40,7 +39,7 @@ func refuseWhile(path string, flag *bool, status int, code string) func(http.Res
 	}
 }
 
-// answerOnce gives one request to a path a made-up answer.
+// answerOnce answers a single request to a path with body.
 func answerOnce(path string, done *bool, body string) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, path) || *done {
@@ -112,7 +111,7 @@ func TestABrokerThatDoesNotHoldThePollIsNotSpunOn(t *testing.T) {
 	})
 }
 
-// watched is a connection that tells once that it is closed.
+// watched is a connection that signals its first close.
 type watched struct {
 	net.Conn
 	once   sync.Once
@@ -167,8 +166,7 @@ func TestAnAnswerThatMakesNoSenseIsNoTask(t *testing.T) {
 	}
 }
 
-// Another version may be able to tell who the node is: one that cannot must not pass for
-// one that works.
+// Another version may be able to load the identity. An agent that cannot must not report READY.
 func TestAnAgentThatCannotTellWhoItIsIsNotReady(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		p := l.start()

@@ -11,14 +11,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// Progress is sent when a step changes, at most once a second, and in any case
-// often enough to keep the lease: a try may be lost.
+// Progress is sent when a step changes, at most once a second, and in any case often enough to keep
+// the lease even if a request is lost.
 const (
 	progressTick = wire.ProgressTick * 2 / 3
 	progressGap  = time.Second
 )
 
-// progress is how far a run is. Handlers set it and never wait for it to be sent.
+// progress is how far a run is. Handlers set it and never wait until it is sent.
 type progress struct {
 	*progressState
 }
@@ -36,7 +36,7 @@ func newProgress(now time.Time) progress {
 	}}
 }
 
-// set is what a handler calls.
+// set is called by handlers.
 func (p progress) set(step string, index, total, percent int, message string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +49,7 @@ func (p progress) set(step string, index, total, percent int, message string) {
 	wake(p.changed)
 }
 
-// snapshot returns what to send at a time.
+// snapshot returns the progress to send at the time now.
 func (p progress) snapshot(now time.Time) wire.ProgressRequest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,8 +59,7 @@ func (p progress) snapshot(now time.Time) wire.ProgressRequest {
 	return p.now
 }
 
-// reportProgress sends a run's progress until the returned function is called,
-// which waits for the last one.
+// reportProgress sends a run's progress until stop is called. stop waits for the last request.
 func (a *Agent) reportProgress(r *run) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -87,8 +86,8 @@ func (a *Agent) reportProgress(r *run) (stop func()) {
 	}
 }
 
-// sendProgress renews the lease. A try that fails is followed by the next: the
-// task goes on, and if the lease is lost the broker delivers it again.
+// sendProgress renews the lease. A failed request is not retried; the next one follows. The task
+// goes on meanwhile, and after a lost lease the broker delivers the task again.
 func (a *Agent) sendProgress(ctx context.Context, r *run) {
 	now := r.snapshot(a.Now())
 	if now.Attempt = int(r.attempt.Load()); now.Attempt == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// starter is a systemd that is asked for nothing but starts.
+// starter is a systemd that only starts units.
 type starter struct {
 	tasks.Systemd
 	sync.Mutex
@@ -35,7 +35,7 @@ func (s *starter) Start(ctx context.Context, unit string) error {
 	return nil
 }
 
-// leave makes a machine whose agent was killed while a scrub had stopped units.
+// leave prepares a machine whose agent was killed while a scrub had stopped units.
 func leave(l *lab, units ...string) *starter {
 	p := l.start()
 	l.nodeID(p)
@@ -72,7 +72,7 @@ func TestWhatAScrubHadStoppedRunsAgainBeforeAnyTask(t *testing.T) {
 	})
 }
 
-// A service that nobody named stays stopped, and the report of the crash names it.
+// A service that is not to be restarted stays stopped, and the report of the crash names it.
 func TestTheReportOfACrashNamesWhatAScrubStoppedForGood(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		scrub, _ := tasks.Lookup("node.gpu_scrub", 1)
@@ -112,14 +112,14 @@ func TestAUnitThatHangsKeepsNoNodeFromItsBroker(t *testing.T) {
 		begun := time.Now()
 		p := l.start()
 		l.until("it polls", func() bool { return s.polls() > 0 })
-		// systemd hears of the agent each minute, or ends it.
+		// systemd must get a watchdog signal each minute, or it ends the agent.
 		if took := time.Since(begun); took >= time.Minute {
 			t.Errorf("the first poll came after %s", took)
 		}
 		if left, err := p.ledger.StoppedUnits(); err != nil || !slices.Equal(left, []string{"nvidia-dcgm.service"}) {
 			t.Errorf("%q are left (%v); the next start tries again", left, err)
 		}
-		// So does the agent itself, but not under a task that has the machine to itself.
+		// The running agent tries again as well, but not during a task in the exclusive lane.
 		s.Lock()
 		s.hangs = ""
 		s.Unlock()

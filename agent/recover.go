@@ -14,8 +14,8 @@ import (
 // probeTime is how long a handler's probe may look.
 const probeTime = 30 * time.Second
 
-// recoverTasks reports what a crash left: a task that was started may have been
-// done, in part or whole, and is never started again.
+// recoverTasks reports the tasks interrupted by a crash. A started task may have been executed in
+// part or whole, and is never started again.
 func (a *Agent) recoverTasks() {
 	left, err := a.ledger.Open(func(e *ledger.Entry) bool { return e.State == ledger.Started || e.Reported && e.After })
 	if err != nil {
@@ -37,7 +37,7 @@ func (a *Agent) recoverTasks() {
 	wake(a.results)
 }
 
-// endBegun ends, or goes on with, a task that may have been done and is not started again.
+// endBegun ends or resumes a task that may have been executed. The task is not started again.
 func (a *Agent) endBegun(e ledger.Entry, why string) {
 	if a.endMade(e) || a.resume(e) {
 		return
@@ -48,9 +48,9 @@ func (a *Agent) endBegun(e ledger.Entry, why string) {
 	a.endEntry(e, returned{err: taskcatalog.Errorf(taskcatalog.CodeInterrupted, "%s", why)}, taskcatalog.OutcomeInterrupted)
 }
 
-// endLost ends an accepted task that may have run before the ledger was put back, and
-// reports whether that is so. One that cannot be judged begins nothing, and is delivered
-// again.
+// endLost ends an accepted task that may have run before the ledger was restored from a copy. It
+// returns true if it did. It also returns true if the question cannot be answered: then the task
+// does not start, and the broker delivers it again.
 func (a *Agent) endLost(taskID string) bool {
 	e, _, err := a.ledger.Get(taskID)
 	may := false
@@ -71,8 +71,8 @@ func (a *Agent) endLost(taskID string) bool {
 	return may
 }
 
-// endMade ends a task of which can be shown that it was done: only its result was
-// not written down. It reports whether that is so.
+// endMade ends a task that its handler can show to be complete, although its result was not
+// recorded. It returns true if it did.
 func (a *Agent) endMade(e ledger.Entry) bool {
 	handler, ok := a.Handlers(e.Task.Type, e.Task.Version)
 	if !ok || handler.Made == nil {
@@ -85,11 +85,11 @@ func (a *Agent) endMade(e ledger.Entry) bool {
 	return made
 }
 
-// endEntry records the result of a task that no run of this process has.
+// endEntry records the result of a task that has no run in this process.
 func (a *Agent) endEntry(e ledger.Entry, ret returned, outcome taskcatalog.Outcome) {
 	typ, err := taskcatalog.Lookup(e.Task.Type, e.Task.Version)
 	if err != nil {
-		typ = taskcatalog.Type{Name: e.Task.Type, Version: e.Task.Version} // of an agent older or newer than this
+		typ = taskcatalog.Type{Name: e.Task.Type, Version: e.Task.Version} // from an older or newer agent
 	}
 	r := &run{task: &e.Task, typ: typ, digest: e.Digest, started: e.StartedAt}
 	result := a.compose(r, ret, outcome)
@@ -101,8 +101,8 @@ func (a *Agent) endEntry(e ledger.Entry, ret returned, outcome taskcatalog.Outco
 	wake(a.results)
 }
 
-// probe asks the handler what is there now. It may fail in every way: the task
-// crashed this agent once already.
+// probe asks the handler for the present state. The probe may fail in every way: the task crashed
+// this agent once already.
 func (a *Agent) probe(t *taskcatalog.Task) (found string) {
 	handler, ok := a.Handlers(t.Type, t.Version)
 	if !ok || handler.Probe == nil {

@@ -14,21 +14,20 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// lookTime is how long the agent waits for the facts before it goes on without
-// new ones.
+// lookTime limits the gathering of facts; after it the agent goes on without new facts.
 const lookTime = 30 * time.Second
 
-// self is what the node says of itself, with its digest.
+// self is the node's report about itself, with the report's digest.
 type self struct {
 	report identity.Report
 	digest string
 }
 
-// say puts a report in force: the next request carries its digest, and the
-// broker asks for the rest where it has another one.
+// say puts a report in force: the next request carries its digest, and a broker that knows another
+// digest asks for the full report.
 func (a *Agent) say(r identity.Report) {
-	// Without a set of its own the node has the one compiled in, which is none that
-	// anybody wants.
+	// Without an assigned profile set the compiled-in set is in force. Its digest is not reported,
+	// because no operator assigns it.
 	if set := a.host.Profiles.InForce(); set.Digest() != profiles.Minimal().Digest() {
 		capabilities := maps.Clone(r.Capabilities)
 		if capabilities == nil {
@@ -40,8 +39,7 @@ func (a *Agent) say(r identity.Report) {
 	a.self.Store(&self{r, wire.ReportDigest(r.TaskTypes, r.Capabilities, r.Facts, r.Agent)})
 }
 
-// tell says what the node is, with these facts, or with those known where there are
-// none.
+// tell reports the node with the facts f, or with the last known facts if f is nil.
 func (a *Agent) tell(f *taskcatalog.Facts) {
 	a.telling.Lock()
 	defer a.telling.Unlock()
@@ -51,10 +49,10 @@ func (a *Agent) tell(f *taskcatalog.Facts) {
 	a.say(a.report(f))
 }
 
-// look gathers the facts. While a tenant is on the node nothing asks its GPUs:
-// then those seen before stand.
+// look gathers the facts. While a tenant is on the node the GPUs are not queried: the facts seen
+// before stand.
 func (a *Agent) look(ctx context.Context) {
-	// The profiles may be others, whatever becomes of the look.
+	// The profiles may have changed, whether or not gathering facts succeeds.
 	a.tell(nil)
 	if a.Facts == nil {
 		return
@@ -83,8 +81,8 @@ func (a *Agent) look(ctx context.Context) {
 	}
 }
 
-// report is what a node says of itself when it enrols or renews. What the
-// operator wrote in the config file stands where the facts say nothing.
+// report is the node's report about itself at enrolment and renewal. Facts override the
+// capabilities from the config file.
 func (c *Config) report(facts *taskcatalog.Facts) identity.Report {
 	capabilities := map[string]string{}
 	maps.Copy(capabilities, c.Capabilities)
@@ -99,7 +97,7 @@ func (c *Config) report(facts *taskcatalog.Facts) identity.Report {
 	return identity.Report{AgentVersion: c.Version, TaskTypes: c.types(), Capabilities: capabilities, Facts: facts, Agent: c.build(), Hostname: c.Hostname}
 }
 
-// types are the task types with a handler here: name@version.
+// types returns the task types that have a handler here, as name@version.
 func (c *Config) types() []string {
 	var ids []string
 	for _, typ := range taskcatalog.All() {

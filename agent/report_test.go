@@ -49,7 +49,7 @@ func TestAMachineThatCannotBeLookedAtIsStillANode(t *testing.T) {
 	})
 }
 
-// A change reaches the broker with the next poll: the digest is another.
+// A change reaches the broker with the next poll, because the digest differs.
 func TestATaskThatChangesTheNodeIsFollowedByALook(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		uuid := "GPU-1"

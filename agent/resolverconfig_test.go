@@ -16,8 +16,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// A set comes by a signed task, stays over a restart, and is the compiled-in one
-// again where the disk lies.
+// A set arrives in a signed task and survives a restart. If the file on disk is damaged, the
+// compiled-in set is in force again.
 func TestProfilesOfASignedTaskAreInForceAfterARestart(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		handler, _ := tasks.Lookup("node.resolver_config", 1)
@@ -54,7 +54,7 @@ func TestProfilesOfASignedTaskAreInForceAfterARestart(t *testing.T) {
 			if r.Outcome != taskcatalog.OutcomeSucceeded || res.Digest != set.Digest() || res.Version != "v1" || res.Changed != changed {
 				t.Errorf("time %d: %s %s, %+v", i+1, r.Outcome, r.Message, res)
 			}
-			// amd-smi and amd-ctk are not there: told, and no more.
+			// amd-smi and amd-ctk are missing: this is reported, and the task succeeds.
 			if len(res.Problems) != 4 || res.Problems[0].Code != "executable_missing" || res.Problems[0].File != "amd.yaml" {
 				t.Errorf("time %d: %v", i+1, res.Problems)
 			}
@@ -74,8 +74,8 @@ func TestProfilesOfASignedTaskAreInForceAfterARestart(t *testing.T) {
 	})
 }
 
-// The broker matches nodes by the digest of what they have in force: it is told
-// with the next poll, also where the machine cannot be looked at.
+// The broker matches nodes by the digest of the set in force. The next poll reports the digest,
+// even if the machine's facts cannot be gathered.
 func TestTheDigestOfTheProfilesInForceIsReported(t *testing.T) {
 	for name, look := range map[string]func(context.Context) (taskcatalog.Facts, error){
 		"with facts":        func(context.Context) (taskcatalog.Facts, error) { return seen("GPU-1"), nil },

@@ -14,12 +14,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// giveUp is how long a result is sent to a broker that answers each time that it
-// does not want it. A broker that does not answer is never given up.
+// giveUp is how long a result is sent to a broker that refuses it each time. With a broker that
+// does not answer the agent never gives up.
 const giveUp = 7 * 24 * time.Hour
 
-// sendResults sends what the broker does not have yet until it has it: now, and
-// after each failure a little later.
+// sendResults sends unreported results until the broker has acknowledged them: at once, and after
+// each failure with backoff.
 func (a *Agent) sendResults(ctx context.Context) error {
 	pause := uplink.NewPause()
 	for {
@@ -61,7 +61,8 @@ func (a *Agent) sendAll(ctx context.Context) error {
 			continue
 		}
 		if e.Attempt == 0 {
-			// An answer carried it: the broker takes the result once it has delivered it.
+			// The enrolment's answer carried this task: the broker accepts the result only after it
+			// has delivered the task.
 			if a.Now().After(e.Task.NotAfter.Add(2 * taskcatalog.ClockSkew)) {
 				a.settle(ctx, e, "the broker never delivered the task that its answer carried")
 			}
@@ -71,7 +72,7 @@ func (a *Agent) sendAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if a.state.Member() != m { // enrolled again, or another key: what is sent is looked at anew
+		if a.state.Member() != m { // enrolled again, or a new key: results are evaluated again
 			wake(a.results)
 			return failed
 		}
@@ -91,7 +92,7 @@ func (a *Agent) sendAll(ctx context.Context) error {
 				a.settle(ctx, e, "the broker does not want the result: "+r.Detail)
 				continue
 			}
-			failed = err // of this one; others may be welcome
+			failed = err // failure of this result only; the others are still sent
 		default:
 			return err
 		}
@@ -99,14 +100,14 @@ func (a *Agent) sendAll(ctx context.Context) error {
 	return failed
 }
 
-// forgotten is the result for a broker that has lost one which it had: success
-// cannot be shown any more.
+// forgotten is the result for a broker that has lost a result reported before. The success can no
+// longer be shown.
 func (a *Agent) forgotten(e *ledger.Entry) wire.ResultRequest {
 	return a.compose(&run{task: &e.Task, digest: e.Digest, started: e.StartedAt}, returned{err: taskcatalog.Errorf(taskcatalog.CodeInterrupted,
 		"the task succeeded and its result was reported before; it was too large to be kept (run a new task)")}, taskcatalog.OutcomeInterrupted)
 }
 
-// settle notes that a result needs no more sending, and does what comes after.
+// settle records that a result needs no more sending, and calls the type's After.
 func (a *Agent) settle(ctx context.Context, e ledger.Entry, lost string) {
 	log := a.logTask(&e.Task)
 	if lost != "" {
@@ -124,8 +125,8 @@ func (a *Agent) settle(ctx context.Context, e ledger.Entry, lost string) {
 	}
 }
 
-// after does what a task type does once its result was accepted. Nothing that
-// the broker asks comes after it.
+// after calls the handler's After once the result was accepted. The agent takes no further tasks
+// from the broker.
 func (a *Agent) after(ctx context.Context, e ledger.Entry) {
 	handler, ok := a.Handlers(e.Task.Type, e.Task.Version)
 	if !ok || handler.After == nil {
@@ -143,8 +144,8 @@ func (a *Agent) after(ctx context.Context, e ledger.Entry) {
 	}
 }
 
-// sendRefusals sends the refusals that are not in the ledger. One that the broker
-// does not want is forgotten: the envelope was not for us.
+// sendRefusals sends the refusals that are not in the ledger. A refusal rejected by the broker is
+// dropped: its envelope was not for this node.
 func (a *Agent) sendRefusals(ctx context.Context) error {
 	a.mu.Lock()
 	waiting := maps.Clone(a.refusals)
@@ -155,7 +156,7 @@ func (a *Agent) sendRefusals(ctx context.Context) error {
 			return err
 		}
 		_, err = client.Result(ctx, id, result)
-		// A redirect, which is not followed, means that the id fits no path.
+		// A redirect is not followed: it means that the task id does not fit into a path.
 		if answer, ok := uplink.RefusalOf(err); err != nil && (!ok || !answer.Lasting() && answer.Status >= http.StatusBadRequest) {
 			return err
 		}
@@ -166,11 +167,11 @@ func (a *Agent) sendRefusals(ctx context.Context) error {
 	return nil
 }
 
-// expireAccepted ends what was accepted, never started, and cannot start any
-// more, so that the broker learns what it may not know: nothing was done.
+// expireAccepted ends tasks that were accepted, never started, and can no longer start. The broker
+// learns from their result that nothing was done.
 func (a *Agent) expireAccepted() {
 	if a.state.Member() == nil {
-		return // nobody it could be said for
+		return // no identity to report with
 	}
 	late, err := a.ledger.Open(func(e *ledger.Entry) bool {
 		return e.State == ledger.Accepted && a.Now().After(e.Task.NotAfter.Add(2*taskcatalog.ClockSkew))

@@ -15,16 +15,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// codeLeaseLost is the broker's answer to a new key where the task that asks for it
-// is not this node's to carry out at that moment: it has given nothing for that key.
+// codeLeaseLost is the broker's answer to a request for a new key if the rotation task is not
+// leased to this node at the moment. The broker issued no certificate.
 const codeLeaseLost taskcatalog.Code = "lease_lost"
 
-// longestPause is between two tries of a task whose time is short.
+// longestPause is the longest pause between two tries of a rotation task, whose time is short.
 const longestPause = 15 * time.Second
 
-// rotateIdentity is what the task does: it tries until the node has its new key, or
-// the broker has said that it will not be. Where its time ends before, the main loop
-// goes on from what is on disk.
+// rotateIdentity executes the rotation task: it retries until the node has its new key or the
+// broker has refused for good. If the task's time ends first, the main loop goes on from the state
+// on disk.
 func (a *Agent) rotateIdentity(ctx context.Context, taskID string) (*taskcatalog.RotateIdentityResult, error) {
 	pause := uplink.NewPause()
 	for {
@@ -51,7 +51,7 @@ func (a *Agent) rotateIdentity(ctx context.Context, taskID string) (*taskcatalog
 	return result, nil
 }
 
-// rotationError keeps the code of what the broker answered.
+// rotationError keeps the code of the broker's refusal.
 func rotationError(err error) error {
 	if r, ok := uplink.RefusalOf(err); ok && r.Code != "" {
 		return taskcatalog.Errorf(r.Code, "%s", r.Error())
@@ -59,7 +59,7 @@ func rotationError(err error) error {
 	return err
 }
 
-// rotated is what came of a rotation, if the present key is the one it brought.
+// rotated returns the result of a rotation, if the present key came from this rotation.
 func (a *Agent) rotated(taskID string) (*taskcatalog.RotateIdentityResult, bool) {
 	cert, ok := a.state.Rotated(taskID)
 	if !ok {
@@ -74,7 +74,7 @@ func (a *Agent) rotated(taskID string) (*taskcatalog.RotateIdentityResult, bool)
 	}, true
 }
 
-// tryRotation is one try, with the network.
+// tryRotation is a single try, over the network.
 func (a *Agent) tryRotation(ctx context.Context, taskID string) error {
 	err := a.state.Rotate(ctx, taskID, a.Key, a.self.Load().report, a.askForKey, func(ctx context.Context, m *identity.Member) error {
 		return a.show(ctx, m, taskID)
@@ -99,7 +99,7 @@ func (a *Agent) askForKey(ctx context.Context, r wire.RenewRequest) (*wire.Renew
 	reply, err := client.Renew(ctx, r)
 	a.at("after a key is asked for", r.RotationTask)
 	if refusal, ok := uplink.RefusalOf(err); ok {
-		// It says no to the node, for now, or to this key.
+		// The broker refuses the node for the moment, or refuses this key.
 		conflict := refusal.Code == "identity_conflict"
 		if conflict || refusal.Lasting() && !refusedMember(err) && refusal.Code != codeLeaseLost {
 			return nil, errors.Join(identity.ErrRotationOver, err)
@@ -108,8 +108,8 @@ func (a *Agent) askForKey(ctx context.Context, r wire.RenewRequest) (*wire.Renew
 	return reply, err
 }
 
-// show makes a request as the node with its new key. The broker knows who asks before
-// it looks at what is asked: any answer to that will do.
+// show makes a request with the node's new key. The broker authenticates the node before it
+// evaluates the request, so any answer to the request will do.
 func (a *Agent) show(ctx context.Context, m *identity.Member, taskID string) error {
 	client, err := a.uplinkAs(m)
 	if err != nil {
@@ -137,8 +137,9 @@ func (a *Agent) show(ctx context.Context, m *identity.Member, taskID string) err
 	return err
 }
 
-// renewAs shows a certificate that has run out by the one request it is good for.
-// What comes of it is left: the main loop renews when the key is the node's.
+// renewAs presents an expired certificate in a renewal, the only request that still accepts an
+// expired certificate. The renewed certificate is discarded: the main loop renews again once the
+// key is the node's.
 func (a *Agent) renewAs(ctx context.Context, client *uplink.Client, m *identity.Member) error {
 	csr, err := pki.NewCSR(m.Key)
 	if err != nil {
@@ -151,9 +152,8 @@ func (a *Agent) renewAs(ctx context.Context, client *uplink.Client, m *identity.
 	return err
 }
 
-// settleRotation brings a change of keys to its end that an earlier process, or a
-// task whose time is over, has left. Until then the node does nothing else: it does
-// not know who it is.
+// settleRotation completes a key rotation left by an earlier process, or by a task whose time is
+// over. Until then the node does nothing else, because it does not know which key is its identity.
 func (a *Agent) settleRotation(ctx context.Context) error {
 	taskID := a.state.Rotating()
 	a.mu.Lock()
@@ -162,9 +162,9 @@ func (a *Agent) settleRotation(ctx context.Context) error {
 	if taskID == "" || runs {
 		return nil
 	}
-	// What the task said of itself goes first: the broker takes the new key back by that,
-	// and else the node would have one by a task that has failed. A broker that knows the
-	// node by the new key alone does not hear it before.
+	// The failed task's result is sent first: with this result the broker takes the new key back.
+	// Otherwise the node would have a new key from a task that has failed. A broker that knows the
+	// node only by the new key does not accept the result yet.
 	if e, known, err := a.ledger.Get(taskID); err == nil && known && e.Waits() && e.Result.Outcome != taskcatalog.OutcomeSucceeded {
 		if err := a.sendAll(ctx); err != nil && !lastingRefusal(err) && !refusedMember(err) {
 			return err
@@ -186,15 +186,14 @@ func (a *Agent) settleRotation(ctx context.Context) error {
 	return nil
 }
 
-// lastingRefusal reports whether the broker has answered no, and would again.
+// lastingRefusal reports whether the broker has refused for good.
 func lastingRefusal(err error) bool {
 	r, ok := uplink.RefusalOf(err)
 	return ok && r.Lasting()
 }
 
-// byPresentKey returns evidence signed by the key that the node has now. What a task
-// found before the key was changed is this node's word as before, and the broker
-// takes nothing that an earlier key has signed.
+// byPresentKey returns evidence signed by the node's present key. Evidence gathered before a key
+// rotation is signed again, because the broker accepts no signature of an earlier key.
 func (a *Agent) byPresentKey(evidence string, m *identity.Member) string {
 	if evidence == "" {
 		return ""

@@ -32,7 +32,7 @@ func (l *lab) rotate(p *process) *agenttest.Task {
 	return l.broker.Enqueue(l.nodeID(p), "node.rotate_identity", `{}`)
 }
 
-// wasRotated checks a result against the key that the node has now.
+// wasRotated checks a result against the node's present key.
 func (l *lab) wasRotated(p *process, r wire.ResultRequest) {
 	l.t.Helper()
 	wantResult(l.t, r, taskcatalog.OutcomeSucceeded, "")
@@ -132,8 +132,8 @@ func TestARotationOutlastsLostAnswersAndABrokerThatGoesAway(t *testing.T) {
 	})
 }
 
-// The process dies at each boundary. The next one knows who it is, and says truly
-// what became of the task.
+// The process dies at each boundary. The next process knows its identity, and reports the task's
+// outcome truthfully.
 func TestARotationIsToldTrulyAfterACrash(t *testing.T) {
 	for _, test := range []struct {
 		boundary string
@@ -177,7 +177,7 @@ func TestARotationIsToldTrulyAfterACrash(t *testing.T) {
 				<-died
 				second := l.start()
 				r := l.broker.Wait(q, 5*time.Minute)
-				l.nodeID(second) // the first may have reported it
+				l.nodeID(second) // the first process may have reported it
 				if r.Outcome != test.outcome || l.rotations() != test.rotated {
 					t.Fatalf("ended %s (%s), %d rotations, want %s, %d", r.Outcome, r.Message, l.rotations(), test.outcome, test.rotated)
 				}
@@ -198,7 +198,7 @@ func TestARotationIsToldTrulyAfterACrash(t *testing.T) {
 	}
 }
 
-// The machine was off so long that the task is over, or even the certificates.
+// The machine was off so long that the task has expired, or even the certificates.
 func TestAMachineThatWasOffInTheMiddleOfARotationComesBack(t *testing.T) {
 	for _, boundary := range []string{"before a key is asked for", "after a key is asked for", "before a key is shown", "after a key is shown"} {
 		for name, off := range map[string]time.Duration{"the lease": 2 * time.Minute, "the task": 3 * time.Hour, "the certificates": 3 * 24 * time.Hour} {
@@ -262,7 +262,7 @@ func TestARotationThatTheBrokerEndsLeavesTheNodeAsItWas(t *testing.T) {
 		{"rotation_over", 409, "rotation_over"},
 		{"rotation_key_known", 409, "rotation_key_known"},
 		{"task_not_found", 404, "task_not_found"},
-		{"malformed", 400, "malformed"}, // a broker from before there was such a thing
+		{"malformed", 400, "malformed"}, // a broker from before rotation existed
 		{"identity_conflict", 403, "identity_conflict"},
 		{"lease_lost", 409, taskcatalog.CodeDeadlineExceeded}, // asked again until the time is over
 		{"rotation_too_soon", 429, taskcatalog.CodeDeadlineExceeded},
@@ -289,7 +289,7 @@ func TestARotationThatTheBrokerEndsLeavesTheNodeAsItWas(t *testing.T) {
 				if keys, _ := filepath.Glob(filepath.Join(l.config.StateDir, "*.key")); len(keys) != 1 {
 					t.Errorf("key files: %v", keys)
 				}
-				l.wasRotated(p, l.broker.Wait(l.rotate(p), time.Minute)) // the next one goes through
+				l.wasRotated(p, l.broker.Wait(l.rotate(p), time.Minute)) // the next rotation succeeds
 			})
 		})
 	}
@@ -306,7 +306,7 @@ func TestACancelInTheMiddleOfARotationLeavesOneKey(t *testing.T) {
 						if at == boundary && !canceled {
 							canceled = true
 							l.broker.Cancel(l.broker.Find(taskID))
-							time.Sleep(2 * time.Second) // it comes with the poll that waits
+							time.Sleep(2 * time.Second) // the cancel arrives with the waiting poll
 						}
 					}
 				})
@@ -322,8 +322,8 @@ func TestACancelInTheMiddleOfARotationLeavesOneKey(t *testing.T) {
 	}
 }
 
-// What a task that has failed says is heard before the change of keys that it has left is
-// brought to its end: the broker takes the new key back by that.
+// The result of a failed task is reported before its unfinished rotation is settled: with this
+// result the broker takes the new key back.
 func TestAKeyIsNotChangedByATaskThatIsSaidToHaveFailed(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		l.withRotation()
@@ -333,7 +333,7 @@ func TestAKeyIsNotChangedByATaskThatIsSaidToHaveFailed(t *testing.T) {
 				if at == "after a key is asked for" && !canceled {
 					canceled = true
 					l.broker.Cancel(l.broker.Find(taskID))
-					time.Sleep(2 * time.Second) // it comes with the poll that waits
+					time.Sleep(2 * time.Second) // the cancel arrives with the waiting poll
 				}
 			}
 		})
@@ -358,8 +358,7 @@ func TestAKeyIsNotChangedByATaskThatIsSaidToHaveFailed(t *testing.T) {
 	})
 }
 
-// What a task found before the key was changed is reported after it, and still
-// believed.
+// Evidence gathered before a rotation is reported after the rotation, and still verifies.
 func TestAResultFromBeforeARotationIsSignedAnew(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		l.withRotation()
@@ -387,7 +386,7 @@ func TestAResultFromBeforeARotationIsSignedAnew(t *testing.T) {
 	})
 }
 
-// A refusal in the middle of a change of keys is no reason to enrol anew.
+// A refusal in the middle of a rotation is no reason to enrol anew.
 func TestARotationUsesNoTokenThatLiesAround(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		l.withRotation()

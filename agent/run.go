@@ -20,13 +20,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// Why a task's context may end.
+// Causes of a task context's end.
 var (
 	errCanceled = errors.New("canceled by the broker")
 	errDeadline = errors.New("the deadline is over")
 )
 
-// run is one task between its acceptance and its recorded result.
+// run is a single task between its acceptance and its recorded result.
 type run struct {
 	task    *taskcatalog.Task
 	typ     taskcatalog.Type
@@ -34,28 +34,28 @@ type run struct {
 	digest  string
 	attempt atomic.Int64
 	cancel  context.CancelCauseFunc
-	resumed bool          // an earlier start of the agent began it
-	started time.Time     // zero: it waits for its lane; changed under Agent.mu
-	done    chan struct{} // closed once nothing more of it runs
+	resumed bool          // begun by an earlier start of the agent
+	started time.Time     // zero: waits for its lane; changed under Agent.mu
+	done    chan struct{} // closed once the run has ended
 	progress
 }
 
-// returned is what came out of a handler.
+// returned is the result of a handler.
 type returned struct {
 	result any
 	report taskcatalog.Report
 	err    error
 }
 
-// launch begins an accepted task. It runs as soon as its lane has a place.
+// launch begins an accepted task. The task runs as soon as its lane has a place.
 func (a *Agent) launch(work context.Context, admitted *inbox.Admitted, attempt int) {
 	ctx, cancel := context.WithCancelCause(work)
 	r := &run{task: admitted.Task, typ: admitted.Type, params: admitted.Params, digest: admitted.Digest, cancel: cancel, done: make(chan struct{}), progress: newProgress(a.Now())}
 	a.carry(ctx, r, attempt)
 }
 
-// resume goes on with a task that an earlier start of the agent began. It reports
-// whether this type can be gone on with.
+// resume goes on with a task begun by an earlier start of the agent. It returns false if the task
+// type cannot be resumed.
 func (a *Agent) resume(e ledger.Entry) bool {
 	handler, ok := a.Handlers(e.Task.Type, e.Task.Version)
 	if !ok || handler.Resume == nil {
@@ -71,7 +71,7 @@ func (a *Agent) resume(e ledger.Entry) bool {
 	}
 	ctx, stop := context.WithCancelCause(a.working)
 	cancel := func(why error) {
-		if !errors.Is(why, errCanceled) { // what goes on without this agent it cannot stop
+		if !errors.Is(why, errCanceled) { // a cancel cannot stop work that goes on outside this agent
 			stop(why)
 		}
 	}
@@ -82,7 +82,7 @@ func (a *Agent) resume(e ledger.Entry) bool {
 	return true
 }
 
-// carry has a task carried out, in its lane, to its recorded result.
+// carry executes a task in its lane, up to its recorded result.
 func (a *Agent) carry(ctx context.Context, r *run, attempt int) {
 	r.attempt.Store(int64(attempt))
 	a.mu.Lock()
@@ -97,7 +97,7 @@ func (a *Agent) carry(ctx context.Context, r *run, attempt int) {
 	})
 }
 
-// ended makes room for the next.
+// ended frees the run's place.
 func (a *Agent) ended(r *run) {
 	a.mu.Lock()
 	delete(a.running, r.task.TaskID)
@@ -123,7 +123,7 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 		return
 	}
 	limit := r.typ.Limit(r.params)
-	if r.resumed { // it is not this agent that it waits for
+	if r.resumed { // no deadline: the work goes on outside this agent
 		log.Info("the task goes on, which an earlier start of the agent began")
 	} else {
 		var cancel context.CancelFunc
@@ -148,11 +148,11 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 	a.finish(ctx, r, result)
 	wake(a.results)
 	if r.typ.Class != taskcatalog.ClassProbe && ctx.Err() == nil {
-		a.look(ctx) // still in the lane, so that nothing else is at the GPUs
+		a.look(ctx) // still in the lane, so that no other task uses the GPUs
 	}
 }
 
-// start records that a task begins, if it still may.
+// start records that a task begins, if the task may still start.
 func (a *Agent) start(ctx context.Context, r *run) bool {
 	if err := a.inbox.Startable(r.task, r.typ, r.params); err != nil {
 		a.finish(ctx, r, a.compose(r, returned{err: err}, taskcatalog.OutcomeRefused))
@@ -170,8 +170,7 @@ func (a *Agent) start(ctx context.Context, r *run) bool {
 	return true
 }
 
-// do calls the handler, and reports false if it went on past the end of ctx and
-// the grace.
+// do calls the handler. It returns false if the handler went on past the end of ctx and the grace.
 func (a *Agent) do(ctx context.Context, r *run) (returned, bool) {
 	handler, _ := a.Handlers(r.typ.Name, r.typ.Version)
 	out := make(chan returned, 1)
@@ -197,8 +196,9 @@ func (a *Agent) do(ctx context.Context, r *run) (returned, bool) {
 		return ret, true
 	case <-ctx.Done():
 	}
-	// A handler that waits in the kernel for a FUSE that never answers does not stop, and
-	// not even a new start of the agent would end it: the connection is.
+	// A handler can block in the kernel on a FUSE file system that never answers. Such a handler
+	// does not stop, and even a restart of the agent would not end it; aborting the FUSE connection
+	// does.
 	for _, last := range []func(){a.abortStuck, func() {}} {
 		grace := time.NewTimer(stopGrace / 2)
 		select {
@@ -219,8 +219,9 @@ func (a *Agent) abortStuck() {
 	}
 }
 
-// mintFor asks for secrets of this attempt. What came as text is not kept. A run asks under
-// one name, so that the broker knows a request again whose answer was lost.
+// mintFor returns a function that asks for secrets of this attempt. The string form of a secret is
+// not kept. A run asks under a single request name, so that the broker recognises a repeated
+// request whose answer was lost.
 func (a *Agent) mintFor(r *run) func(context.Context, string) ([]byte, error) {
 	request, unnamed := wire.NewInstance(a.Rand)
 	return func(ctx context.Context, credentialType string) ([]byte, error) {
@@ -239,16 +240,16 @@ func (a *Agent) mintFor(r *run) func(context.Context, string) ([]byte, error) {
 	}
 }
 
-// notMinted is a refusal of the broker, by its code and by how long it stays.
+// notMinted is a refusal of the broker, with its code and its Retry-After.
 type notMinted struct{ *uplink.Refusal }
 
-// Unwrap gives both.
+// Unwrap returns the refusal and an error with its code.
 func (n notMinted) Unwrap() []error {
 	return []error{n.Refusal, &taskcatalog.Error{Code: n.Code, Message: n.Error()}}
 }
 
-// outcomeOf says how a run ended, with an error whose code says why. Work that was
-// done is done, whatever was asked meanwhile.
+// outcomeOf returns how a run ended, with an error whose code gives the reason. Work that was done
+// is reported as done, whatever was asked meanwhile.
 func outcomeOf(ctx context.Context, typ taskcatalog.Type, limit time.Duration, err error) (taskcatalog.Outcome, error) {
 	cause := context.Cause(ctx)
 	switch {
@@ -266,8 +267,8 @@ func outcomeOf(ctx context.Context, typ taskcatalog.Type, limit time.Duration, e
 	return taskcatalog.OutcomeFailed, err
 }
 
-// finish has the result on disk before anyone hears of it. Its space is reserved;
-// should the disk still refuse, it goes on trying, and the lease is held.
+// finish writes the result to disk before the result is reported. The space is reserved. If the
+// disk still refuses, finish retries, and the lease is held meanwhile.
 func (a *Agent) finish(ctx context.Context, r *run, result wire.ResultRequest) {
 	a.at("before finish", r.task.TaskID)
 	defer a.at("after finish", r.task.TaskID)
@@ -280,15 +281,15 @@ func (a *Agent) finish(ctx context.Context, r *run, result wire.ResultRequest) {
 			return
 		}
 		a.logTask(r.task).Error("cannot record how the task ended", zap.Error(err))
-		// A stopped agent gives up: the next start reports what the ledger knows.
+		// A stopped agent gives up: the next start reports what the ledger has recorded.
 		if errors.Is(context.Cause(ctx), errStopping) || sleep(context.WithoutCancel(ctx), pause.NextBackOff()) != nil {
 			return
 		}
 	}
 }
 
-// cancelTasks stops what the broker wants stopped. A cancel is not signed: it can
-// only stop.
+// cancelTasks cancels the tasks named by the broker. A cancel is not signed: it can only stop a
+// task.
 func (a *Agent) cancelTasks(ids []string) {
 	for _, id := range ids {
 		a.mu.Lock()

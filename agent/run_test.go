@@ -19,12 +19,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// do is a handler of this work alone.
+// do returns a handler whose Do is work.
 func do(work func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error)) tasks.Handler {
 	return tasks.Handler{Do: work}
 }
 
-// until the context ends.
+// untilStopped works until the context ends.
 func untilStopped(ctx context.Context, _ *tasks.Run) (any, taskcatalog.Report, error) {
 	<-ctx.Done()
 	return nil, taskcatalog.Report{}, context.Cause(ctx)
@@ -73,7 +73,7 @@ func TestHowAHandlerEndsIsHowTheTaskEnds(t *testing.T) {
 	}
 }
 
-// How long an erase may take follows from the disks that it names.
+// The time limit of an erase depends on the number of disks in its params.
 func TestATaskHasTheTimeThatItsParamsTake(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		l.handle("node.disk_erase@1", do(untilStopped))
@@ -105,8 +105,8 @@ func TestACancelStopsWhatRunsAndWhatWaits(t *testing.T) {
 	})
 }
 
-// The children of a handler that runs programs as handlers do die with the task,
-// grandchildren too. It runs in real time: processes know no other.
+// Programs started by a handler end with the task, grandchildren included. The test runs in real
+// time, because processes know no other.
 func TestACancelEndsTheWholeProcessGroup(t *testing.T) {
 	sleeper, err := exec.LookPath("sleep")
 	if err != nil {
@@ -213,7 +213,7 @@ func TestOneExclusiveTaskAtATimeAndOthersBesideIt(t *testing.T) {
 		}
 		for _, q := range all {
 			wantResult(t, l.broker.Wait(q, time.Hour), taskcatalog.OutcomeSucceeded, "")
-			if q.Attempt > 2 { // 2: it was on its way as the agent polled anew
+			if q.Attempt > 2 { // 2: a delivery was on its way when the agent polled anew
 				t.Errorf("%s was delivered %d times", q.ID, q.Attempt)
 			}
 		}
@@ -536,7 +536,7 @@ func TestAccountsOfAllocationsKeepDestructiveTasksOut(t *testing.T) {
 	})
 }
 
-// The ledger is small again once everything in it is over.
+// The ledger shrinks again once all its entries have expired.
 func TestTheLedgerForgetsWhatIsOver(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		p := l.start()
@@ -570,8 +570,8 @@ func TestEvidenceNamesTheRun(t *testing.T) {
 	})
 }
 
-// Nothing that a node is told or tells puts its token or key into the log, the
-// status or the state's readable files.
+// No message to or from a node puts its token or key into the log, the status or the readable files
+// of the state.
 func TestTheTokenIsNowhereButInItsFile(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		p := l.start()
@@ -595,8 +595,7 @@ func TestTheTokenIsNowhereButInItsFile(t *testing.T) {
 	})
 }
 
-// A destructive task that was admitted while nobody was there does not run once
-// somebody is.
+// A destructive task admitted without a tenant does not run once a tenant has arrived.
 func TestADestructiveTaskThatWaitedIsRefusedBesideANewTenant(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		var runs atomic.Int64

@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Phase is where an agent stands with its broker.
+// Phase is the state of an agent's relation to its broker.
 type Phase string
 
 // The phases.
@@ -24,11 +24,11 @@ const (
 	PhaseEnrolling   Phase = "enrolling"
 	PhaseConnected   Phase = "connected"
 	PhaseUnreachable Phase = "unreachable"
-	PhaseRefused     Phase = "refused" // the broker answers, and does not take the node for a member
+	PhaseRefused     Phase = "refused" // the broker answers, but does not accept the node as a member
 )
 
-// Status is what hostler-agent status shows. The running agent keeps it in a
-// file, for root alone.
+// Status is shown by hostler-agent status. The running agent keeps it in a file that only root can
+// read.
 type Status struct {
 	Version            string          `json:"version"`
 	PID                int             `json:"pid"`
@@ -39,30 +39,30 @@ type Status struct {
 	Epoch              int64           `json:"node_epoch,omitempty"`
 	Broker             string          `json:"broker,omitempty"`
 	LastContact        time.Time       `json:"last_contact,omitzero"`
-	ClockOffsetSeconds float64         `json:"clock_offset_seconds"` // of the broker's clock from this node's
+	ClockOffsetSeconds float64         `json:"clock_offset_seconds"` // offset of the broker's clock from this node's
 	CertificateUntil   time.Time       `json:"certificate_until,omitzero"`
 	TrustVersion       int64           `json:"trust_version,omitempty"`
 	Allow              string          `json:"allow"`
 	Drained            bool            `json:"drained"`
 	Allocations        []string        `json:"allocations"`
 	Running            []RunningStatus `json:"running"`
-	Unreported         int             `json:"unreported"` // results that the broker does not have yet
+	Unreported         int             `json:"unreported"` // results not yet acknowledged by the broker
 	RootFreeBytes      int64           `json:"root_free_bytes"`
 	LedgerReserved     bool            `json:"ledger_reserved"`
 	StateForms         []int           `json:"state_forms"` // of ledger, configuration, identity and updates
 }
 
-// Problem is what is wrong now.
+// Problem is the present problem.
 type Problem struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// RunningStatus is one task that was accepted and has not ended.
+// RunningStatus is a task that was accepted and has not ended.
 type RunningStatus struct {
 	TaskID    string    `json:"task_id"`
 	Type      string    `json:"type"`
-	StartedAt time.Time `json:"started_at,omitzero"` // unset: it waits for its lane
+	StartedAt time.Time `json:"started_at,omitzero"` // unset: waits for its lane
 	Step      string    `json:"step,omitempty"`
 	Percent   int       `json:"percent"`
 }
@@ -75,8 +75,7 @@ func problemOf(err error) *Problem {
 	return &Problem{Code: string(code), Message: taskcatalog.Clean(err.Error(), taskcatalog.MaxText)}
 }
 
-// publish changes the status and writes it. A status that cannot be written is
-// no reason to stop.
+// publish changes the status and writes the status file. A failed write does not stop the agent.
 func (a *Agent) publish(change func(*Status)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -103,7 +102,7 @@ func (a *Agent) publish(change func(*Status)) {
 	}
 }
 
-// line is the status in one line, as systemctl status shows it.
+// line is the status in one line, for systemctl status.
 func (s *Status) line() string {
 	line := string(s.Phase)
 	if s.NodeID != "" {
@@ -133,10 +132,10 @@ func writeStatus(name string, s *Status) error {
 	return os.Rename(temp, name)
 }
 
-// CodeNotRunning is the code of a status that no agent keeps up.
+// CodeNotRunning is the code of a status that no running agent updates.
 const CodeNotRunning taskcatalog.Code = "agent_not_running"
 
-// ReadStatus reads what the running agent keeps in its status file.
+// ReadStatus reads the status file of the running agent. Errors have CodeNotRunning.
 func ReadStatus(name string) (*Status, error) {
 	raw, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -146,17 +145,17 @@ func ReadStatus(name string) (*Status, error) {
 		return nil, taskcatalog.Errorf(CodeNotRunning, "cannot read status: %v (run it as root)", err)
 	}
 	s := new(Status)
-	// The agent that runs may be newer than who asks, and say more.
+	// The running agent may be newer than the reader, and write more fields.
 	if err := json.Unmarshal(raw, s); err != nil {
 		return nil, taskcatalog.Errorf(CodeNotRunning, "cannot read status %s: %v", name, err)
 	}
 	return s, nil
 }
 
-// stale is how old a status may be: an agent that is well polls more often.
+// stale is the age from which a status is stale: a healthy agent polls more often.
 const stale = 2 * uplink.MaxPause
 
-// Judge says what is wrong with an agent of this status, or nil.
+// Judge returns what is wrong with an agent of this status, or nil.
 func (s *Status) Judge(now time.Time) error {
 	switch age := now.Sub(s.UpdatedAt).Round(time.Second); {
 	case age > stale:

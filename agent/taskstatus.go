@@ -2,8 +2,8 @@ package agent
 
 import "github.com/hostler/hostler/taskcatalog"
 
-// taskStatus is what this agent knows of a task, with what its handler's probe finds now.
-// A task that runs is not looked at: it is where it is.
+// taskStatus is what this agent knows of a task, with the present finding of its handler's probe. A
+// running task is not probed.
 func (a *Agent) taskStatus(taskID string) (*taskcatalog.TaskProbeResult, error) {
 	e, known, err := a.ledger.Get(taskID)
 	if err != nil || !known {
@@ -17,7 +17,7 @@ func (a *Agent) taskStatus(taskID string) (*taskcatalog.TaskProbeResult, error) 
 		Known: true, State: string(e.State), Running: running, StartedAt: e.StartedAt, FinishedAt: e.FinishedAt,
 		Outcome: e.Result.Outcome, Code: e.Result.Code, Reported: e.Reported,
 	}
-	// Of one that was settled and large the params are gone, and a probe goes by them.
+	// A large settled task has lost its params, and a probe needs the params.
 	if !running && e.Task.Params != nil {
 		res.Found = a.probe(&e.Task)
 	}

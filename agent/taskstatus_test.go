@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// asked is what the node answers about a task.
+// asked returns the node's answer about a task.
 func (l *lab) asked(p *process, taskID string) taskcatalog.TaskProbeResult {
 	l.t.Helper()
 	r := l.broker.Wait(l.broker.Enqueue(l.nodeID(p), "node.task_probe", `{"task_id":"`+taskID+`"}`), time.Minute)

@@ -17,7 +17,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// terminals are systemd and the sessions' processes, which a crash of the agent leaves alone.
+// terminals stands for systemd and the sessions' processes, which survive a crash of the agent.
 type terminals struct {
 	mu    sync.Mutex
 	units map[string]unit.State
@@ -78,15 +78,15 @@ func (s *terminals) ask(_ context.Context, dir string, r handover.Request) (hand
 	return handover.Reply{Resumed: which > 0, Taken: which >= 0}, nil
 }
 
-// The agent dies at each boundary of opening a session. The next one says truly what became
-// of the task, and another task for the session finds what there is: it is never started
-// twice, and always handed over.
+// The agent dies at each boundary of opening a session. The next agent reports the task's outcome
+// truthfully, and another task for the session finds the state as it is: the session is never
+// started twice, and always handed over.
 func TestATerminalIsOpenedOnceAndToldTrulyAfterACrash(t *testing.T) {
 	for _, test := range []struct {
 		boundary string
 		outcome  taskcatalog.Outcome
 		says     string
-		resumed  bool // as the task after it finds it
+		resumed  bool // as found by the next task
 	}{
 		{"after start", taskcatalog.OutcomeInterrupted, "has no unit", false},
 		{"after the unit's start", taskcatalog.OutcomeInterrupted, "handed over: false", false},

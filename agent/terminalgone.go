@@ -10,11 +10,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// TellTerminalGone tells the node's broker that the process of a terminal session was killed,
-// and how, as the member that this machine is now. It is for who comes after that process: no
-// agent need run. Codes: no_identity_source where it is no node, and those of uplink.
+// TellTerminalGone reports to the node's broker that the process of a terminal session was killed,
+// and how, with the machine's present identity. It is for the program that runs after the session's
+// process has ended, and needs no running agent. Codes: no_identity_source if the machine is not
+// enrolled, and the codes of uplink.
 func TellTerminalGone(ctx context.Context, c Config, sessionID, how string) error {
-	if _, err := os.Stat(c.StateDir); err != nil { // it would be made
+	if _, err := os.Stat(c.StateDir); err != nil { // identity.Open would create the directory
 		return taskcatalog.Errorf(identity.CodeNoIdentitySource, "this node is not enrolled: %v", err)
 	}
 	state, err := identity.Open(c.StateDir, c.Now)

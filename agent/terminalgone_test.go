@@ -25,7 +25,7 @@ func TestTheBrokerIsToldOfASessionThatWasKilled(t *testing.T) {
 	})
 }
 
-// Also where somebody has just removed all of the agent: nothing of it is made anew.
+// This includes a machine from which the agent was just removed: no file of it is created anew.
 func TestAMachineThatIsNoNodeTellsNobody(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		for _, make := range []bool{false, true} {

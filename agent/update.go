@@ -20,18 +20,17 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// Updates is what of the node an agent needs to update itself.
+// Updates is what an agent needs of the node to update itself.
 type Updates struct {
 	Store   *selfupdate.Store
 	Systemd selfupdate.Systemd
-	// Running is the slot of this program, and Invocation what systemd calls this start
-	// of it.
+	// Running is the slot of this program; Invocation is systemd's id of this start.
 	Running, Invocation string
-	// Test has another program test itself: selfupdate.RunSelfTest.
+	// Test runs the self-test of another program: selfupdate.RunSelfTest.
 	Test func(ctx context.Context, file string) (*selfupdate.SelfTest, error)
 }
 
-// updater joins them with this agent; nil where there are none.
+// updater joins Updates with this agent. It returns nil if Updates is nil.
 func (a *Agent) updater() *selfupdate.Updater {
 	u := a.Updates
 	if u == nil {
@@ -47,7 +46,7 @@ func (a *Agent) updater() *selfupdate.Updater {
 	}
 }
 
-// forms are those of the state that another version has to read.
+// forms returns the forms of the state that another version must be able to read.
 func (a *Agent) forms() ([]int, error) {
 	form, err := a.ledger.Form()
 	if err != nil {
@@ -56,8 +55,8 @@ func (a *Agent) forms() ([]int, error) {
 	return FormsIn(a.File, form)
 }
 
-// FormsIn are those of a node's state, beside its ledger's: of its configuration, its
-// identity, and of what is written down of updates.
+// FormsIn returns the forms of a node's state: the given form of its ledger, then the forms of its
+// configuration, its identity and its update records.
 func FormsIn(f File, ledger int) ([]int, error) {
 	who, err := identity.FormIn(f.StateDir)
 	if err != nil {
@@ -67,7 +66,7 @@ func FormsIn(f File, ledger int) ([]int, error) {
 	return []int{ledger, f.form(), who, updates}, err
 }
 
-// sinceContact is how long ago the broker answered this agent; negative: never.
+// sinceContact is the time since the broker last answered this agent; negative: never.
 func (a *Agent) sinceContact() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,13 +91,13 @@ func (b brokerPackages) Open(ctx context.Context, part release.Part, offset int6
 	return body, err
 }
 
-// holdTime is how long an agent on trial keeps what a poll has brought before it lets
-// it go. It is less than a lease.
+// holdTime is how long an agent on trial holds polled tasks before it drops them. It is less than a
+// lease.
 const holdTime = wire.LeaseTime / 2
 
-// confirmed marks contact and reports whether tasks may be taken: by a version on trial
-// not before the watcher has confirmed it. What is not taken is delivered again when
-// its lease has run out.
+// confirmed marks contact and reports whether tasks may be taken. A version on trial takes no task
+// before its watcher has confirmed it. The broker delivers tasks not taken again when their lease
+// has run out.
 func (a *Agent) confirmed(ctx context.Context) bool {
 	if !a.onTrial() {
 		return true
@@ -116,14 +115,14 @@ func (a *Agent) confirmed(ctx context.Context) bool {
 	return true
 }
 
-// onTrial reports whether a version is being tried: this one, or it is being put back.
+// onTrial reports whether a version is on trial: this version, or the one being reverted.
 func (a *Agent) onTrial() bool { return a.Updates != nil && a.Updates.Store.Pending() }
 
-// tried reports whether a version is on trial or proves itself: its watcher is to see soon
-// whether it works.
+// tried reports whether a version is on trial or in its proof. Its watcher must then see soon
+// whether the version works.
 func (a *Agent) tried() bool { return a.Updates != nil && a.Updates.Store.Tried() }
 
-// markContact tells the watcher that the broker has answered this start of the agent.
+// markContact records for the watcher that the broker has answered this start of the agent.
 func (a *Agent) markContact() {
 	if a.Updates == nil {
 		return
@@ -133,7 +132,7 @@ func (a *Agent) markContact() {
 	}
 }
 
-// markStart tells the watcher as whom this start of the agent asks the broker.
+// markStart records for the watcher under which instance this start polls the broker.
 func (a *Agent) markStart() {
 	if a.Updates == nil {
 		return
@@ -143,7 +142,7 @@ func (a *Agent) markStart() {
 	}
 }
 
-// goOnUpdating has a trial watched that nobody may be watching.
+// goOnUpdating starts the watcher of a trial that may have no running watcher.
 func (a *Agent) goOnUpdating(ctx context.Context) {
 	if a.host.Update == nil {
 		return
@@ -155,7 +154,7 @@ func (a *Agent) goOnUpdating(ctx context.Context) {
 	}
 }
 
-// build is the program that runs, and what became of the last update.
+// build is the running program and the outcome of the last update.
 func (c *Config) build() *taskcatalog.AgentBuild {
 	b := c.Build
 	if c.Updates != nil {
@@ -172,7 +171,8 @@ func (c *Config) build() *taskcatalog.AgentBuild {
 	return &b
 }
 
-// StateParts are the parts of the state that a version gone back to must read.
+// StateParts are the parts of the state that the previous version must be able to read after a
+// revert.
 func StateParts(now func() time.Time) []selfupdate.Part {
 	return []selfupdate.Part{
 		{Name: "ledger", Files: []string{"ledger.db"}, Check: ledger.Check, ID: ledger.ID, Lost: ledger.Lost},
@@ -186,12 +186,13 @@ func StateParts(now func() time.Time) []selfupdate.Part {
 	}
 }
 
-// Reacher asks the broker for tasks as the node, as this version would, and reports
-// whether it answered: that is what contact means, and a broker that answers everything
-// but this would answer the version on trial no better. It takes none. Where the identity
-// is spoilt or refused now, it asks with the one of before the switch: that is what the
-// version on trial was given. It asks as the agent that it asks for, so that no broker
-// takes it for another one with this node's identity.
+// Reacher returns a function that polls the broker for tasks as the node, as this version would,
+// and returns true if the broker answered. A successful poll is the definition of contact: a broker
+// that answers every request except the poll would answer the version on trial no better. The
+// function takes no task. If the present identity is spoilt or refused, it asks with the identity
+// saved before the switch, because the version on trial started with that identity. It asks under
+// the watched agent's instance, so that no broker takes it for a second agent with this node's
+// identity.
 func Reacher(c Config) func(context.Context, string) bool {
 	return func(ctx context.Context, instance string) bool {
 		reached, refused := reach(ctx, c, c.StateDir, instance)
@@ -203,7 +204,7 @@ func Reacher(c Config) func(context.Context, string) bool {
 	}
 }
 
-// reach asks with the identity in a folder. It is refused, too, where it cannot be used.
+// reach polls with the identity in dir. refused is also true if the identity cannot be used.
 func reach(ctx context.Context, c Config, dir, instance string) (reached, refused bool) {
 	state, err := identity.Open(dir, c.Now)
 	if err != nil {

@@ -25,9 +25,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// units is a systemd whose agent runs in this process, as the version in the slot that
-// current leads to. The program in a slot is a text: its version, and fine, exits or
-// dies-once.
+// units is a systemd whose agent runs in this process, as the version in the slot named by the link
+// current. The program in a slot is a text: its version, and fine, exits or dies-once.
 type units struct {
 	*lab
 	lib, stateDir string
@@ -38,7 +37,7 @@ type units struct {
 	invocation int
 	failing    bool // the program ends at once
 	ran        []string
-	// dies is where the first start of a new version is killed.
+	// dies is the boundary at which the first start of a new version is killed.
 	dies string
 	// beforeWatch is called when the watcher is started.
 	beforeWatch func()
@@ -68,14 +67,14 @@ func (u *units) open() *selfupdate.Store {
 	return store
 }
 
-// program is what a slot's program is.
+// program returns the content of a slot's program.
 func program(file string) (version, behaviour string) {
 	raw, _ := os.ReadFile(file)
 	version, behaviour, _ = strings.Cut(string(raw), " ")
 	return version, behaviour
 }
 
-// launch starts the agent; with the lock.
+// launch starts the agent; u.mu must be held.
 func (u *units) launch() {
 	u.invocation++
 	version, behaviour := program(filepath.Join(u.lib, "current", "hostler-agent"))
@@ -181,7 +180,7 @@ func (u *units) Look(context.Context, string) (selfupdate.Unit, error) {
 	id := fmt.Sprint("i", u.invocation)
 	switch {
 	case u.failing:
-		u.invocation++ // it is started again, and again
+		u.invocation++ // systemd starts it again, and again
 		return selfupdate.Unit{Active: "activating", Sub: "auto-restart", Invocation: id, Restarts: u.invocation}, nil
 	case u.agent == nil:
 		return selfupdate.Unit{Active: "inactive", Sub: "dead", Invocation: id}, nil
@@ -189,7 +188,7 @@ func (u *units) Look(context.Context, string) (selfupdate.Unit, error) {
 	return selfupdate.Unit{Active: "active", Sub: "running", Invocation: id}, nil
 }
 
-// now is the agent that runs.
+// now is the running agent.
 func (u *units) now() *process {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -264,7 +263,7 @@ func TestTheVersionThatRunsInTheEndReportsTheUpdate(t *testing.T) {
 				if q.Evidence.AgentVersion != c.runs {
 					t.Errorf("version %s signed for it", q.Evidence.AgentVersion)
 				}
-				// Delivered once more it gets the same answer, and nothing is switched.
+				// Delivered again, the task gets the same answer, and no switch happens.
 				starts := len(u.ran)
 				l.broker.Forget(q)
 				if again := l.broker.Wait(q, 10*time.Minute); again.Outcome != r.Outcome || string(again.Result) != string(r.Result) || len(u.ran) != starts {
@@ -274,12 +273,14 @@ func TestTheVersionThatRunsInTheEndReportsTheUpdate(t *testing.T) {
 					b := u.now().self.Load().report.Agent
 					return b != nil && b.Commit == "c-"+c.runs && b.Delivery != nil && b.Delivery.ID == q.ID && b.Delivery.Outcome == c.came && b.Delivery.Reason == c.code
 				})
-				// A version that failed is skipped, and one that came has another before it.
+				// A failed version is pinned and skipped; after a successful update Previous is
+				// set.
 				b := u.now().self.Load().report.Agent
 				if skips := len(b.Pins) == 1 && b.Pins[0].Version == "1.1.0" && b.Pins[0].Reason == c.code; skips != (c.runs == "1.0.0") || (b.Previous == "1.0.0") != (c.runs == "1.1.0") {
 					t.Errorf("it reports %+v", b)
 				}
-				// It began once, by the journal as well, whoever went on with it.
+				// The task began once, according to the journal as well, whichever version resumed
+				// it.
 				lines = lines.FilterField(zap.String("task", q.ID))
 				if n, on := lines.FilterMessage("the task runs").Len(), lines.FilterMessageSnippet("the task goes on, which").Len(); n != 1 || on == 0 {
 					t.Errorf("it began %d times, and went on %d times", n, on)
@@ -291,7 +292,7 @@ func TestTheVersionThatRunsInTheEndReportsTheUpdate(t *testing.T) {
 	}
 }
 
-// works has the agent that runs carry out a task.
+// works has the running agent execute a task.
 func (u *units) works(nodeID string) {
 	u.t.Helper()
 	wantResult(u.t, u.broker.Wait(u.broker.Enqueue(nodeID, "node.heartbeat_check", `{}`), 10*time.Minute), taskcatalog.OutcomeSucceeded, "")
@@ -318,7 +319,7 @@ func TestAFailedVersionIsSkippedUntilSomeoneSaysOtherwise(t *testing.T) {
 	})
 }
 
-// Both ways of ending a task that a crash may hit are hit in the version that reports.
+// The crash hits both ways of ending a task, in the version that reports the task.
 func TestACrashOfTheNewVersionNeitherLosesNorRepeatsATask(t *testing.T) {
 	for _, boundary := range []string{"before finish", "after finish", "after report"} {
 		t.Run(boundary, func(t *testing.T) {
@@ -373,8 +374,8 @@ func TestAVersionOnTrialTakesNoTask(t *testing.T) {
 	})
 }
 
-// refuse has the broker refuse to hand out tasks from the switch on, to whom and as long
-// as the returned flag says so, which the broker's lock guards.
+// refuse makes the broker refuse to hand out tasks from the switch on. to selects the versions; the
+// refusal lasts while the returned flag is set. The broker's lock guards the flag.
 func (u *units) refuse(status int, to func(version string) bool) *bool {
 	refused := new(bool)
 	u.broker.Lock()
@@ -387,8 +388,8 @@ func (u *units) refuse(status int, to func(version string) bool) *bool {
 	return refused
 }
 
-// What a version is tried for is taking tasks: one whose polls fail is put back, though
-// all else that it asks of the broker is answered.
+// A version is tried for its polls: a version whose polls fail is reverted, even if the broker
+// answers all its other requests.
 func TestAVersionThatCannotAskForTasksIsPutBack(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		u := newUnits(l)
@@ -400,7 +401,8 @@ func TestAVersionThatCannotAskForTasksIsPutBack(t *testing.T) {
 	})
 }
 
-// The watcher asks as the agent that it watches: a broker that tells agents apart sees one.
+// The watcher polls under the instance of the watched agent, so that the broker sees a single
+// agent.
 func TestTheWatcherAsksAsTheAgentThatItWatches(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		u := newUnits(l)
@@ -437,8 +439,8 @@ func TestTheWatcherAsksAsTheAgentThatItWatches(t *testing.T) {
 	})
 }
 
-// A broker, or what stands before it, that hands out no task to anybody, and answers all
-// else, says nothing of the version that asks it now.
+// A broker, or a proxy before it, that hands out no task to any version and answers all other
+// requests, is no evidence against the version on trial.
 func TestABrokerThatHandsOutNoTasksRevertsNothing(t *testing.T) {
 	for _, status := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusForbidden, http.StatusNotFound} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
@@ -507,7 +509,7 @@ func TestTheBrokersPackageEndpointResumes(t *testing.T) {
 		u := newUnits(l)
 		id := u.begin()
 		params := u.publish("1.1.0", "fine")
-		// A task that ends before the release is there keeps nothing of it back.
+		// A task that ends before the release is available keeps nothing of the release.
 		l.broker.Lock()
 		kept := l.broker.Packages
 		l.broker.Packages = nil

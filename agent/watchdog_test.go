@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/agent/selfupdate"
 )
 
-// proving has the agent that is started next be a version in its proof, which nobody ends.
+// proving makes the next started agent a version in its proof. No watcher ends the proof.
 func (l *lab) proving() {
 	u := newUnits(l)
 	u.watching = true
@@ -27,13 +27,13 @@ func (l *lab) proving() {
 // watchdogLimit is WatchdogSec= of the agent's unit.
 const watchdogLimit = time.Minute
 
-// A loop that stands still is systemd's to end: soon while the version proves itself, so
-// that its watcher counts it.
+// systemd ends an agent whose loop stands still. During a version's proof it does so early, so that
+// the watcher counts the restart.
 func TestAnAgentThatStandsStillIsNotToldAsAlive(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		prepare     func(*lab)
-		least, most time.Duration // from the last turn until systemd ends it
+		least, most time.Duration // from the last turn until systemd ends the agent
 	}{
 		{"a version that is known to work", func(*lab) {}, 9 * time.Minute, 12 * time.Minute},
 		{"a version that proves itself", (*lab).proving, 3 * time.Minute, selfupdate.DefaultProof - 30*time.Second},
@@ -69,8 +69,8 @@ func TestAnAgentThatStandsStillIsNotToldAsAlive(t *testing.T) {
 	}
 }
 
-// A broker that is away, or asks for long pauses, is no reason to end a version that proves
-// itself.
+// A broker that is unreachable, or asks for long pauses, is no reason to end a version in its
+// proof.
 func TestABrokerThatIsAwayLeavesAProofAlone(t *testing.T) {
 	for name, retryAfter := range map[string]string{"it is away": "", "it wants to be left alone": "300"} {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestABrokerThatIsAwayLeavesAProofAlone(t *testing.T) {
 				l.broker.Lock()
 				l.broker.Before = func(w http.ResponseWriter, r *http.Request) bool {
 					if retryAfter == "" {
-						<-r.Context().Done() // it says nothing at all
+						<-r.Context().Done() // the broker sends no answer at all
 						return true
 					}
 					w.Header().Set("Retry-After", retryAfter)
