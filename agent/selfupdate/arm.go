@@ -19,25 +19,26 @@ const DefaultWindow = 5 * time.Minute
 // before": a poll is held for most of a minute.
 const freshContact = 2 * time.Minute
 
-// Switch is a wish to run another slot.
+// Switch is a request to run another slot.
 type Switch struct {
-	ID string // of the task, or by-hand-…
-	// Running is the slot of the program that asks, and Version its version.
+	ID string // the task's id, or by-hand-…
+	// Running is the slot of the requesting program, and Version its version.
 	Running, Version string
-	To               string // a slot; empty: the one that was good before
-	ToVersion        string // where To is empty: any slot of this version
+	To               string // a slot; empty: see ToVersion, or the previous good version
+	ToVersion        string // if To is empty: any slot of this version
 	Window           time.Duration
-	Contact          time.Duration // since the last one; negative: there was none
-	// Heard waits for contact and returns how long ago it was. Nil: a person asks, also
-	// where there is none.
+	Contact          time.Duration // time since the last contact; negative: there was none
+	// Heard waits for contact and returns the time since then. Nil: a person asks, and the switch
+	// needs no contact.
 	Heard  func(ctx context.Context) (time.Duration, error)
 	Floor  string
 	Force  bool
-	Reason string // of a person who asks for it on the node
+	Reason string // given by a person who asks on the node
 }
 
-// Arm prepares the switch to another slot and has the watcher make it. Until the
-// watcher runs, everything is as before. Its caller is stopped soon after.
+// Arm records the trial of another slot and starts the watcher, which makes the switch. Until the
+// watcher runs, everything is as before. The watcher stops the calling agent soon after. already is
+// true if the slot runs now.
 func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Switch) (already bool, err error) {
 	st, err := s.Store.Load()
 	if err != nil {
@@ -74,7 +75,7 @@ func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Swit
 		if want.Contact, err = want.Heard(ctx); err != nil {
 			return false, err
 		}
-		if st, err = s.Store.Load(); err != nil { // that may have taken minutes
+		if st, err = s.Store.Load(); err != nil { // the self-test may have taken minutes
 			return false, err
 		}
 	}
@@ -85,14 +86,15 @@ func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Swit
 	log.Info("starting the watcher", zap.String("from", trial.FromVersion), zap.String("to", trial.ToVersion), zap.String("delivery", trial.ID))
 	start, cancel := context.WithTimeout(ctx, jobTime)
 	defer cancel()
-	// Anew: one that runs may have seen that there is no trial, and be about to end.
+	// Restart, not Launch: a running watcher may have seen that there is no trial, and be about to
+	// end.
 	if err := sd.Restart(start, WatchUnit); err != nil && ctx.Err() == nil {
 		return false, s.disarm(trial, st.Trial, err)
 	}
 	return false, nil
 }
 
-// target is the slot that is wished for, with what is known of it.
+// target returns the requested slot and the record of its program.
 func (s *Store) target(st *State, want Switch) (string, Slot, error) {
 	to := want.To
 	if to == "" && want.ToVersion == "" {
@@ -112,7 +114,7 @@ func (s *Store) target(st *State, want Switch) (string, Slot, error) {
 	return to, slot, s.whole(to, slot)
 }
 
-// fit refuses a slot that may not run here now: it may have been staged long ago.
+// fit refuses a slot that must not run on this node now. The slot may have been staged long ago.
 func (s *Stager) fit(ctx context.Context, to string, slot Slot, floor string) error {
 	if floor != "" && !release.ValidVersion(floor) {
 		return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot switch to %s: the floor %s is no version", slot.Version, taskcatalog.Clean(floor, 80))
@@ -135,8 +137,8 @@ func (s *Stager) fit(ctx context.Context, to string, slot Slot, floor string) er
 	return s.test(ctx, versions+"/"+to, slot.Version, slot.State)
 }
 
-// trial says from where to where. To go back to is the version that runs, if it has
-// contact and is known to work; else the one that is, if there is another.
+// trial describes the switch. The fallback is the running version if it had contact just now and is
+// known to work; else it is the good slot, if this is another slot.
 func (s *Store) trial(st *State, want Switch, to, version string) *Trial {
 	reached := want.Contact >= 0 && want.Contact <= freshContact
 	from, fromVersion := want.Running, want.Version
@@ -157,7 +159,7 @@ func (s *Store) trial(st *State, want Switch, to, version string) *Trial {
 	return t
 }
 
-// arm writes the trial down. From then on the watcher may go on with it.
+// arm records the trial. From then on the watcher may act on it.
 func (s *Stager) arm(st *State, want Switch, trial *Trial) error {
 	running, known := st.Slots[want.Running]
 	if !known {
@@ -186,9 +188,9 @@ func (s *Stager) arm(st *State, want Switch, trial *Trial) error {
 	})
 }
 
-// disarm takes back a trial that the watcher has not begun, and leaves the one that it
-// took the place of. Where that cannot be written, the trial stands, and the watcher makes
-// the switch once it runs: then nothing is decided yet.
+// disarm removes a trial that the watcher has not begun, and restores the trial it replaced. If the
+// removal cannot be written, the trial stands and the watcher makes the switch once it runs: the
+// error is then ErrUndecided.
 func (s *Stager) disarm(trial, before *Trial, why error) error {
 	begun := false
 	err := s.Store.Change(func(st *State) error {

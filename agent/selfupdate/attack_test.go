@@ -37,7 +37,7 @@ func (l lying) Open(ctx context.Context, part release.Part, offset int64) (io.Re
 	return io.NopCloser(bytes.NewReader(raw[min(offset, int64(len(raw))):])), nil
 }
 
-// without puts a change into one part.
+// of applies a change to the parts of a media type.
 func of(mediaType string, change func([]byte) []byte) func(release.Part, []byte) []byte {
 	return func(p release.Part, raw []byte) []byte {
 		if p.MediaType == mediaType {
@@ -53,16 +53,15 @@ func flip(raw []byte) []byte {
 	return raw
 }
 
-// TUF's list of attacks, with who owns the registry as the attacker. Who owns the broker as
-// well has no release key either, so that the same holds of what is signed; but the floor is
-// the task's word, and so the broker's: nothing on the node keeps one. A signed release that
-// is wrong in itself is its maker's fault, or of a key that was stolen.
+// The rows are TUF's list of attacks, by an attacker who controls the registry. An attacker who
+// controls the broker as well has no release key either, so the same holds for signed content. The
+// floor, however, comes from the task, and so from the broker: the node keeps no floor. A signed
+// release that is faulty in itself is the fault of its maker or of a stolen key.
 //
-// Freeze has no row: nothing that an updater sees bounds it. It asks for nothing by itself,
-// a release does not run out, and that there is a newer one is the broker's to say. What is
-// kept back is a task: that one which is too old, or was taken before, does nothing, is held
-// by "expired" and "replayed" of agent/inbox's TestEachAttackIsRefusedWithItsOwnCode.
-// Fast-forward is the test below this one.
+// Freeze has no row, because an updater cannot detect it: the updater asks for nothing by itself, a
+// release does not expire, and the broker announces newer releases. A withheld task does nothing
+// later: expired and replayed tasks are refused, see "expired" and "replayed" of agent/inbox's
+// TestEachAttackIsRefusedWithItsOwnCode. Fast-forward is the test below this one.
 func TestAttacksOnAnUpdateChangeNothing(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -121,7 +120,7 @@ func TestAttacksOnAnUpdateChangeNothing(t *testing.T) {
 			p := w.publish("1.1.0", "fine")
 			c.attack(w, &p)
 			before := w.listing()
-			synctest.Test(t, func(t *testing.T) { // what ends short is tried again for a while
+			synctest.Test(t, func(t *testing.T) { // a truncated part is tried again for a while
 				_, err := w.stager().Stage(t.Context(), p.want)
 				if taskcatalog.CodeOf(err, "") != c.code {
 					t.Errorf("%v, want %s", err, c.code)
@@ -139,8 +138,8 @@ func TestAttacksOnAnUpdateChangeNothing(t *testing.T) {
 	}
 }
 
-// Fast-forward: a release with the highest version that there can be locks no later one
-// out. What is lowest is the floor's to say, and each task brings its own.
+// Fast-forward: a release with the highest possible version locks no later release out. The minimum
+// is the floor, and each task brings its own floor.
 func TestAVersionThatIsTooHighIsLeftAgain(t *testing.T) {
 	w := newWorld(t)
 	for _, version := range []string{"999999999.999999999.999999999", "1.1.0"} {
@@ -162,7 +161,7 @@ func containsString(all []string, s string) bool {
 	return false
 }
 
-// listing is what is in the agent's folder.
+// listing returns the names in the agent's folder.
 func (w *world) listing() (names []string) {
 	_ = filepath.WalkDir(w.lib, func(name string, _ fs.DirEntry, _ error) error {
 		names = append(names, strings.TrimPrefix(name, w.lib))
@@ -171,7 +170,7 @@ func (w *world) listing() (names []string) {
 	return names
 }
 
-// lies is a signed release whose program is not what its statement says.
+// lies is a signed release whose program differs from its statement.
 func (w *world) lies(version, program string) published {
 	a, err := release.Pack([]byte(program), release.Statement{
 		Version: version, Commit: "abc123", OS: "linux", Arch: "amd64", StateSchema: release.State,
@@ -183,8 +182,8 @@ func (w *world) lies(version, program string) published {
 	return w.sign(version, a)
 }
 
-// behind is a release with something behind the program in its layer, of which the manifest
-// knows.
+// behind is a release with extra bytes behind the program in its layer; the manifest's digest
+// covers them.
 func (w *world) behind(p published, more string) published {
 	w.Helper()
 	a := *p.Artifact
@@ -197,7 +196,7 @@ func (w *world) behind(p published, more string) published {
 	return w.sign(p.want.Version, &a)
 }
 
-// A full disk leaves all as before, whenever it is full.
+// A full disk leaves all as before, whenever the disk becomes full.
 func TestADiskThatIsFullWhileStagingLeavesAllAsBefore(t *testing.T) {
 	for n := 0; ; n++ {
 		w := newWorld(t)
@@ -222,7 +221,7 @@ func TestADiskThatIsFullWhileStagingLeavesAllAsBefore(t *testing.T) {
 			t.Errorf("full at change %d: %v", n, err)
 		}
 		w.store.step = func(string) error { return nil }
-		if after := w.listing(); len(after) > len(before)+1 { // a whole slot may be there that nobody has noted
+		if after := w.listing(); len(after) > len(before)+1 { // a complete slot may exist that is not recorded
 			t.Errorf("full at change %d: %v", n, after)
 		}
 		if staged, err := w.stager().Stage(t.Context(), p.want); err != nil || staged.Slot != "1.1.0" {
@@ -232,7 +231,7 @@ func TestADiskThatIsFullWhileStagingLeavesAllAsBefore(t *testing.T) {
 	}
 }
 
-// What is staged may be spoiled before it is switched to.
+// A staged slot may be spoiled before the switch.
 func TestASlotThatWasChangedIsNotSwitchedTo(t *testing.T) {
 	w := newWorld(t)
 	staged, err := w.stager().Stage(t.Context(), w.publish("1.1.0", "fine").want)

@@ -18,22 +18,22 @@ import (
 // Part is a part of the node's state that the old version must be able to read.
 type Part struct {
 	Name  string
-	Files []string // patterns of names in the state directory; the first is a name that stays once it is there
+	Files []string // name patterns in the state directory; the first is a plain name, never removed once the file exists
 	// Check returns why the part in a state directory cannot be used.
 	Check func(stateDir string) error
-	// ID is a name that the part in a state directory keeps as long as it is the same;
-	// empty: it has none. Nil: it is told by nothing from one that was put in its place.
+	// ID returns an id that the part in a state directory keeps for life; empty: the part has no
+	// id. Nil: a replacement of the part cannot be detected.
 	ID func(stateDir string) (string, error)
-	// Lost notes, in the part in a state directory, that it is put in the place of one
-	// that knew of tasks which this one does not. Nil: it holds nothing of tasks.
+	// Lost records in the part in a state directory that it replaces a newer copy, and that the
+	// newer copy may know tasks unknown to this part. Nil: the part holds no tasks.
 	Lost func(stateDir string, at time.Time) error
 }
 
-// Before is the folder below a state directory that holds its parts as they were
-// before the switch, while a version is on trial.
+// Before returns the folder below a state directory that holds the parts as they were before the
+// switch, while a version is on trial.
 func Before(stateDir string) string { return filepath.Join(stateDir, updateDir, beforeDir) }
 
-// matching are the files of a part in a folder.
+// matching returns the files of a part in a folder.
 func (p Part) matching(in *os.Root, dir string) (names []string, err error) {
 	for _, pattern := range p.Files {
 		found, err := fs.Glob(in.FS(), path.Join(dir, pattern))
@@ -52,10 +52,10 @@ func (p Part) matching(in *os.Root, dir string) (names []string, err error) {
 // maxBefore bounds the copy of the node's state.
 const maxBefore = 256 << 20
 
-// spareState is what is to be left where the copy is: the update writes there, too.
+// spareState is the space left free beside the copy, in bytes: the update itself writes there.
 const spareState = 8 << 20
 
-// roomForBefore refuses a switch whose copy of the node's state would not fit.
+// roomForBefore refuses a switch if the copy of the node's state would not fit.
 func (s *Stager) roomForBefore() error {
 	home, err := os.OpenRoot(s.StateDir)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Stager) roomForBefore() error {
 			return err
 		}
 		for _, name := range names {
-			if info, err := home.Stat(name); err == nil { // else it is gone meanwhile
+			if info, err := home.Stat(name); err == nil { // a file removed meanwhile needs no space
 				need += info.Size()
 			}
 		}
@@ -81,12 +81,12 @@ func (s *Stager) roomForBefore() error {
 	return err
 }
 
-// keepBefore copies the parts of the node's state, while no agent runs. The copy is
-// whole or is not there.
+// keepBefore copies the parts of the node's state, while no agent runs. The copy is complete or
+// does not exist.
 func (w *Watcher) keepBefore() error {
 	s, temp := w.Store, beforeDir+temporary
 	if err := w.fillBefore(temp); err != nil {
-		return errors.Join(err, s.remove(s.state, temp)) // the disk may be full of it
+		return errors.Join(err, s.remove(s.state, temp)) // the partial copy may have filled the disk
 	}
 	if err := s.remove(s.state, beforeDir); err != nil {
 		return err
@@ -119,9 +119,9 @@ func (w *Watcher) fillBefore(temp string) error {
 	return s.sync(s.state, temp)
 }
 
-// restoreBefore puts back the parts that the version before cannot read now, and says
-// which. Where tasks were taken since the copy was made, that is noted in it first: what
-// is put in place never reads as if it knew of all.
+// restoreBefore restores the parts that the previous version cannot read now, and returns their
+// names. If tasks were taken since the copy was made, the copy is marked first (Part.Lost): a
+// restored part never claims to know all tasks.
 func (w *Watcher) restoreBefore(tasksSince bool) (restored []string, err error) {
 	s := w.Store
 	home, err := os.OpenRoot(w.StateDir)
@@ -164,9 +164,9 @@ func (w *Watcher) restoreBefore(tasksSince bool) (restored []string, err error) 
 	return restored, nil
 }
 
-// withoutMore sees to it that a part that was put back can be used: where what the copy
-// does not have, and the version wrote, keeps it from that, it goes. Else it stays: it may
-// be a key that the node is changing to.
+// withoutMore makes a restored part usable. If the part still fails its check, withoutMore removes
+// the files that the copy does not have. If the check passes, such files stay: one may be a key to
+// which the node is changing.
 func (w *Watcher) withoutMore(home *os.Root, part Part) error {
 	s := w.Store
 	if part.Check(w.StateDir) == nil {
@@ -189,8 +189,8 @@ func (w *Watcher) withoutMore(home *os.Root, part Part) error {
 	return nil
 }
 
-// sound reports whether a part can be used, and is the one that was there. That its file
-// is gone, empty or another, and was not, is a damage that reads like a beginning.
+// sound reports whether a part can be used and is the same part as before the switch. A file that
+// had content and is now missing, empty or replaced is damage that looks like a first start.
 func (w *Watcher) sound(home *os.Root, part Part) bool {
 	was, err := w.Store.state.Stat(path.Join(beforeDir, part.Files[0]))
 	is, gone := home.Stat(part.Files[0])
@@ -203,7 +203,7 @@ func (w *Watcher) sound(home *os.Root, part Part) bool {
 	if part.ID == nil {
 		return true
 	}
-	// One whose copy has no name was last opened by an agent that gave it none.
+	// A copy without an id was last opened by an agent that gave ledgers no id.
 	id, err := part.ID(Before(w.StateDir))
 	if err != nil || id == "" {
 		return true

@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// PinByHand has a version skipped.
+// PinByHand makes the node skip a version.
 func (s *Store) PinByHand(version, reason string) error {
 	if !release.ValidVersion(version) {
 		return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot pin %s: it is no version", taskcatalog.Clean(version, 80))
@@ -20,7 +20,7 @@ func (s *Store) PinByHand(version, reason string) error {
 	})
 }
 
-// Unpin lets a version in again. Code update_not_staged where it is not pinned.
+// Unpin allows a skipped version again. Code update_not_staged if the version is not skipped.
 func (s *Store) Unpin(version string) error {
 	return s.Change(func(st *State) error {
 		if !st.unpin(version) {
@@ -30,9 +30,9 @@ func (s *Store) Unpin(version string) error {
 	})
 }
 
-// Forget removes the slot of a version. One that runs, that is gone back to, or that
-// dpkg brought stays. While a release is staged none is removed. Codes: update_not_staged,
-// slot_in_use, update_under_way.
+// Forget removes the slot of a version. The running slot, the fallback and dpkg's slot stay. While
+// a release is being staged nothing is removed. Codes: update_not_staged, slot_in_use,
+// update_under_way.
 func (s *Store) Forget(slot string) error {
 	done, err := s.stages(false)
 	if err != nil {
@@ -73,8 +73,8 @@ func (s *Store) Forget(slot string) error {
 	return s.collect(s.partly())
 }
 
-// RevertByHand puts back what was before: it ends a trial, or begins one of the version
-// that was good before this one. It says to which version.
+// RevertByHand goes back to the previous version. It ends a trial, or begins a trial of the version
+// that was good before the running version. It returns the version to which the node goes back.
 func (u *Updater) RevertByHand(ctx context.Context, id, reason string) (string, error) {
 	to := ""
 	err := u.Store.Change(func(st *State) error {

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// keepPartly is how long what was fetched of a release is kept for a task that goes on
-// with it. There is one at most: a task that stages removes those of other releases.
+// keepPartly is how long a partly fetched release is kept for a task that resumes the fetch. At
+// most one is kept: a staging task removes those of other releases.
 const keepPartly = 24 * time.Hour
 
-// stages takes the lock that whoever brings or removes slots holds. The kernel takes it
-// back from a process that ends. It is nil where another has it who is not waited for.
+// stages takes the lock held by everything that adds or removes slots. The kernel releases the lock
+// of a process that ends. done is nil if another process has the lock and wait is false.
 func (s *Store) stages(wait bool) (done func(), err error) {
 	f, err := s.state.OpenFile(stageLockFile, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -38,9 +38,9 @@ func (s *Store) stages(wait bool) (done func(), err error) {
 	return nil, fmt.Errorf("cannot lock the agent's slots: %w", err)
 }
 
-// Collect removes what no longer serves: versions that nothing names, and what an
-// update has left that was cut off, but for what the next one goes on with. While a
-// release is being staged it removes nothing: that does so itself.
+// Collect removes unused folders: versions without a reference, and remains of an interrupted
+// update, except for the fetched part that the next update resumes. While a release is being staged
+// Collect removes nothing: the staging collects by itself.
 func (s *Store) Collect() error {
 	done, err := s.stages(false)
 	if err != nil || done == nil {
@@ -50,8 +50,8 @@ func (s *Store) Collect() error {
 	return s.collect(s.partly())
 }
 
-// partly is the folder of what was fetched last of a release that is not whole; empty:
-// there is none of late.
+// partly returns the folder of the most recent partly fetched release; empty: there is none, or it
+// is older than keepPartly.
 func (s *Store) partly() (newest string) {
 	var last time.Time
 	names, _ := s.folders()
@@ -67,7 +67,7 @@ func (s *Store) partly() (newest string) {
 	return newest
 }
 
-// collect is Collect for who has the lock, and keeps a folder.
+// collect is Collect for a caller that holds the lock. The folder keep stays.
 func (s *Store) collect(keep string) error {
 	var failed error
 	err := s.Change(func(st *State) error {

@@ -15,8 +15,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// A loss of power in the middle of a pull costs what had come nothing: neither the next
-// boot's watcher nor anybody else removes it while a task may go on with it.
+// A loss of power in the middle of a pull loses no fetched byte: neither the next boot's watcher
+// nor another process removes the partial release while a task may resume it.
 func TestAPullGoesOnAfterALossOfPower(t *testing.T) {
 	w := newWorld(t)
 	if err := w.update(w.publish("1.0.5", "fine")); err != nil { // so that there is a watcher
@@ -28,7 +28,7 @@ func TestAPullGoesOnAfterALossOfPower(t *testing.T) {
 	p.want.Source = opens(func(_ context.Context, part release.Part, offset int64) (io.ReadCloser, error) {
 		if part.MediaType == release.MediaLayer {
 			if offsets = append(offsets, offset); len(offsets) == 1 {
-				w.cut, w.changes = 0, 0 // whatever is changed next is not
+				w.cut, w.changes = 0, 0 // the next change is the first that fails
 				return io.NopCloser(bytes.NewReader(p.Layer[:20])), nil
 			}
 		}
@@ -84,8 +84,7 @@ func TestWhatWasFetchedIsNotKeptForEver(t *testing.T) {
 	}
 }
 
-// Between the moment when a version has its slot and the one when that is written down,
-// nobody takes it for one that nothing needs.
+// Between the creation of a slot and its record, no collection takes the slot for unused.
 func TestNothingIsCollectedWhileAReleaseIsStaged(t *testing.T) {
 	w := newWorld(t)
 	w.put("lib/versions/0.9.0/hostler-agent", "0.9.0 fine")
@@ -95,7 +94,7 @@ func TestNothingIsCollectedWhileAReleaseIsStaged(t *testing.T) {
 		if err := w.store.Collect(); err != nil {
 			t.Error(err)
 		}
-		if !strings.HasPrefix(what, "remove") { // the staging itself removes it
+		if !strings.HasPrefix(what, "remove") { // the staging itself removes these
 			if err := w.store.Forget("0.9.0"); taskcatalog.CodeOf(err, "") != CodeUnderWay {
 				t.Errorf("before %s it is said to be removed: %v", what, err)
 			}

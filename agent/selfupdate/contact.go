@@ -6,7 +6,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// mark is the file contact: the agent's word that its broker has answered it.
+// mark is the content of the file contact: the agent's record of an answer from its broker.
 type mark struct {
 	Trial      string    `json:"trial"`
 	Invocation string    `json:"invocation"` // systemd's id of this start of the agent
@@ -14,8 +14,8 @@ type mark struct {
 	At         time.Time `json:"at"`
 }
 
-// MarkContact notes, for the watcher, that the broker has answered this start of the
-// agent as it should. Without a trial nothing is written.
+// MarkContact records for the watcher that the broker has answered this start of the agent. Without
+// a trial nothing is written.
 func (s *Store) MarkContact(invocation, version string) error {
 	st, err := s.Load()
 	if err != nil || st.Trial == nil {
@@ -31,24 +31,24 @@ func (s *Store) MarkContact(invocation, version string) error {
 	return s.write(s.state, contactFile, raw, 0o600)
 }
 
-// contact reads the mark. One that cannot be read is none.
+// contact reads the mark. An unreadable mark counts as missing.
 func (s *Store) contact() (m mark, ok bool) {
 	raw, err := readBounded(s.state, contactFile, 4096)
 	if err != nil {
 		return mark{}, false
 	}
-	// The version on trial may be newer than this watcher, and say more.
+	// The version on trial may be newer than this watcher, and write more fields.
 	return m, decodeLoose(raw, &m) == nil
 }
 
-// starting is the file process: which start of the agent this is for systemd, and which for
-// the broker.
+// starting is the content of the file process: systemd's id of an agent's start, and the instance
+// under which this start polls the broker.
 type starting struct {
 	Invocation string `json:"invocation"`
 	Instance   string `json:"instance"`
 }
 
-// Began notes, for the watcher, under which instance this start of the agent asks the broker.
+// Began records for the watcher under which instance this start of the agent polls the broker.
 // Without a trial nothing is written.
 func (s *Store) Began(invocation, instance string) error {
 	st, err := s.Load()
@@ -62,7 +62,7 @@ func (s *Store) Began(invocation, instance string) error {
 	return s.write(s.state, processFile, raw, 0o600)
 }
 
-// instance is that of a start of the agent; empty: it has not said.
+// instance returns the instance of a start of the agent; empty: the start has not recorded it.
 func (s *Store) instance(invocation string) string {
 	var p starting
 	raw, err := readBounded(s.state, processFile, 4096)

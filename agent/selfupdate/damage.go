@@ -10,26 +10,27 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// A version on trial runs as root, and may damage what was decided of it. Then it is put
-// back by what is kept beside it.
+// A version on trial runs as root and may damage the update's record. The record is then restored
+// from the copy beside it, and the version is reverted.
 const (
-	keptFile    = "state.kept.json"    // state.json as of the switch, or as of when the version was confirmed
-	damagedFile = "state.damaged.json" // what was found in its place, for people
+	keptFile    = "state.kept.json"    // state.json as of the switch or of the confirmation
+	damagedFile = "state.damaged.json" // the damaged record, kept for an operator to inspect
 )
 
-// keepState keeps the state as it is to be after the switch. That is on disk before any
-// program of the new version can run.
+// keepState keeps the state of after the switch. It is on disk before any program of the new
+// version can run.
 func (w *Watcher) keepState(t *Trial, began time.Time) error {
 	st, err := w.Store.Load()
 	if err != nil || st.Trial == nil || st.Trial.ID != t.ID {
-		return err // someone has decided otherwise, which is seen where the switch is written down
+		return err // another process has changed the trial; the write after the switch finds out
 	}
 	w.switched(st.Trial, began)
 	return w.Store.put(keptFile, st)
 }
 
-// mended is what to go on from where state.json was damaged while a version was on trial:
-// from its trial, as one that is put back. Nil: it was not, or only people can tell.
+// mended returns the state to go on from if state.json was damaged while a version was on trial:
+// the kept trial, as a trial to revert. Nil: the state is not damaged, or only an operator can
+// repair it.
 func (s *Store) mended() *State {
 	st, why := s.read(stateFile)
 	if why == nil && st.Trial != nil {
@@ -42,7 +43,7 @@ func (s *Store) mended() *State {
 	switch {
 	case kept != nil && s.lost(st, why, kept.Trial):
 		why = errors.New("it was emptied")
-	case errors.Is(why, errNewer) && kept != nil && kept.Trial.Step != Proving: // not before it was confirmed
+	case errors.Is(why, errNewer) && kept != nil && kept.Trial.Step != Proving: // a version in its proof may write a newer form
 	case errors.Is(why, errDamaged) && kept != nil:
 	case errors.Is(why, errDamaged):
 		if kept = s.shown(); kept == nil {
@@ -57,9 +58,9 @@ func (s *Store) mended() *State {
 	return kept
 }
 
-// lost reports whether a state without a trial is gone, or has nothing of one that has not
-// ended: that reads like a beginning. Where the version on trial does not run, the trial may
-// have been taken back.
+// lost reports whether state.json is missing, or has no trial and no outcome of a trial that has
+// not ended. Such a state looks like a first start. If the version on trial does not run, its trial
+// may have been taken back.
 func (s *Store) lost(st *State, why error, t *Trial) bool {
 	if errors.Is(why, fs.ErrNotExist) {
 		return true
@@ -67,8 +68,8 @@ func (s *Store) lost(st *State, why error, t *Trial) bool {
 	return why == nil && st.Delivery(t.ID) == nil && s.Current() == t.To
 }
 
-// shown is a trial as the folders show it, where nothing is left of what was written of it;
-// nil: they show none.
+// shown rebuilds a trial from the links and folders, for when no record of the trial is left; nil:
+// they show no trial.
 func (s *Store) shown() *State {
 	from, to := s.leads(good), s.Current()
 	if _, err := s.lib.Stat(programOf(from)); from == "" || to == "" || from == to || err != nil {
@@ -81,7 +82,7 @@ func (s *Store) shown() *State {
 	return st
 }
 
-// mend puts a damaged state right.
+// mend repairs a damaged state.
 func (w *Watcher) mend() error {
 	s := w.Store
 	if s.mended() == nil {
@@ -93,7 +94,8 @@ func (w *Watcher) mend() error {
 			return nil
 		}
 		w.Log.Error("a version on trial has damaged what was decided of it, and is put back", zap.String("version", st.Trial.ToVersion), zap.String("message", st.Trial.Message))
-		// After a loss of power between what follows state.json is gone, and what is kept is there.
+		// After a loss of power between the next two steps state.json is missing, and the kept copy
+		// exists.
 		if st.Trial.SwitchedAt.IsZero() {
 			if err := s.put(keptFile, st); err != nil {
 				return err

@@ -17,7 +17,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// harm is what a version that damages does to the node's state, and whether it runs on.
+// harm applies a version's damage to the node's state, and returns whether the version runs on.
 func (w *world) harm(what string) (runs bool) {
 	what, runs = strings.CutSuffix(what, " and runs")
 	update := filepath.Join(w.state, updateDir)
@@ -54,7 +54,7 @@ func (w *world) harm(what string) (runs bool) {
 	return runs
 }
 
-// notes is a part of the state of which nobody may have written "bad".
+// notes is a part of the state that is unusable if its file says "bad".
 func (w *world) notes() error {
 	if _, err := os.Stat(filepath.Join(w.state, "bad.note")); err == nil {
 		return errors.New("there is a bad note")
@@ -62,7 +62,7 @@ func (w *world) notes() error {
 	return nil
 }
 
-// hook has something done after each pause of a watcher, before it looks.
+// hook calls do after each pause of a watcher, before the watcher looks.
 func (w *world) hook(watcher *Watcher, do func()) {
 	sleep := watcher.Sleep
 	watcher.Sleep = func(ctx context.Context, d time.Duration) error {
@@ -72,7 +72,7 @@ func (w *world) hook(watcher *Watcher, do func()) {
 	}
 }
 
-// after runs a watcher to its end, with something done after each of its pauses.
+// after runs a watcher to its end, and calls do after each of its pauses.
 func (w *world) after(watcher *Watcher, do func()) *taskcatalog.AgentDelivery {
 	w.Helper()
 	w.hook(watcher, do)
@@ -86,8 +86,8 @@ func (w *world) after(watcher *Watcher, do func()) *taskcatalog.AgentDelivery {
 	return st.Last()
 }
 
-// A version that spoils what was decided of it takes no task meanwhile, whatever it made of
-// it, and what was found is kept for people.
+// A version that spoils the update's record takes no task meanwhile, whatever the damage. The
+// damaged record is kept for an operator.
 func TestAVersionThatDamagesWhatWasDecidedTakesNoTask(t *testing.T) {
 	for what, found := range map[string]string{
 		"updates": "garbage", "updates, emptied": "{}", "updates, gone": "", "updates, a newer form": `{"form":2}`, "updates and what is kept": "garbage",
@@ -128,8 +128,8 @@ func TestAVersionThatDamagesWhatWasDecidedTakesNoTask(t *testing.T) {
 	}
 }
 
-// One that was confirmed may write a newer form, which says nothing against it. All else is
-// damage as before.
+// A confirmed version may write a newer form; this is not held against it. Other damage counts as
+// before.
 func TestAConfirmedVersionMayWriteANewerForm(t *testing.T) {
 	for what, puts := range map[string]bool{"updates, a newer form": false, "updates": true, "updates, emptied": true, "updates, gone": true} {
 		w := newWorld(t)
@@ -141,7 +141,7 @@ func TestAConfirmedVersionMayWriteANewerForm(t *testing.T) {
 		watcher.Parts = []Part{mine}
 		w.hook(watcher, func() {
 			if w.agent != nil && w.agent.version == "1.1.0" && w.clock.Sub(w.agent.since) > 20*time.Second {
-				w.put("state/ledger.db", "") // and what it took of tasks is lost with it
+				w.put("state/ledger.db", "") // its record of tasks is lost as well
 			}
 		})
 		err := watcher.Run(t.Context())
@@ -161,8 +161,7 @@ func TestAConfirmedVersionMayWriteANewerForm(t *testing.T) {
 	}
 }
 
-// Where no version is on trial, a state that cannot be read says nothing of the one that
-// runs.
+// Without a trial, an unreadable state is not held against the running version.
 func TestADamagedStateWithoutATrialLeavesWhatRuns(t *testing.T) {
 	w := newWorld(t)
 	w.arm("fine")
@@ -176,8 +175,8 @@ func TestADamagedStateWithoutATrialLeavesWhatRuns(t *testing.T) {
 	}
 }
 
-// With nothing left to read, at each change of the disk after it: the version that is known
-// to work runs in the end, and it is said that another did not stay.
+// Nothing readable is left, and power fails at each later change of the disk. In the end the
+// version known to work runs, and a delivery says that another version was reverted.
 func TestALossOfPowerWhileTheStateIsMadeAnew(t *testing.T) {
 	for cut := 0; ; cut++ {
 		w := newWorld(t)
@@ -212,8 +211,8 @@ func TestALossOfPowerWhileTheStateIsMadeAnew(t *testing.T) {
 	}
 }
 
-// The ledger that an agent makes in the place of one that could not be put back at once is
-// none of the node's.
+// The first restore fails, and an agent creates a new ledger meanwhile. This ledger is not the
+// node's own, and is replaced.
 func TestALedgerThatWasMadeMeanwhileIsReplaced(t *testing.T) {
 	w := newWorld(t)
 	w.arm("damages")
@@ -230,7 +229,7 @@ func TestALedgerThatWasMadeMeanwhileIsReplaced(t *testing.T) {
 	}
 }
 
-// A ledger that got its name only after the copy was made is no other one.
+// A ledger that got its id only after the copy was made counts as the same ledger.
 func TestALedgerThatHadNoNameIsNoOther(t *testing.T) {
 	w := newWorld(t)
 	w.arm("exits")
@@ -251,12 +250,11 @@ func TestALedgerThatHadNoNameIsNoOther(t *testing.T) {
 	}
 }
 
-// What could not be used before the switch either is left as it is: nothing is gained by the
-// copy.
+// A part that was unusable before the switch is left as it is: the copy would not help.
 func TestAPartThatWasDamagedBeforeKeepsNothingFromBeingPutBack(t *testing.T) {
 	w := newWorld(t)
 	w.put("state/bad.note", "bad")
-	w.put("lib/versions/1.0.0/hostler-agent", "1.0.0 wakes") // it runs all the same
+	w.put("lib/versions/1.0.0/hostler-agent", "1.0.0 wakes") // runs all the same
 	w.arm("exits")
 	d := w.settled()
 	if _, err := os.Stat(filepath.Join(w.state, "bad.note")); err != nil || d == nil || d.Outcome != taskcatalog.UpdateRolledBack || strings.Contains(d.Message, "notes") {
@@ -264,11 +262,11 @@ func TestAPartThatWasDamagedBeforeKeepsNothingFromBeingPutBack(t *testing.T) {
 	}
 }
 
-// A watcher that does not start, and a disk that takes no writes: what the task says is what
-// becomes of it.
+// The watcher does not start and the disk refuses writes: the task's result matches the actual
+// outcome.
 func TestATrialThatCannotBeTakenBackIsNotRefused(t *testing.T) {
 	for _, c := range []struct {
-		written bool // the write was made, and only said to have failed
+		written bool // the write was made, but reported as failed
 		outcome taskcatalog.UpdateOutcome
 	}{{false, taskcatalog.UpdateConfirmed}, {true, ""}} {
 		w := newWorld(t)
@@ -281,7 +279,7 @@ func TestATrialThatCannotBeTakenBackIsNotRefused(t *testing.T) {
 		u.Systemd = refuses{w, func() {
 			w.store.step = func(what string) error {
 				if what == "rename state.json" && c.written {
-					// The folder could not be synchronized.
+					// The folder could not be synced.
 					return errors.Join(os.Rename(filepath.Join(w.state, updateDir, stateFile+temporary), filepath.Join(w.state, updateDir, stateFile)), errors.New("input/output error"))
 				}
 				if what == "write state.json.new" && !c.written {
@@ -334,7 +332,7 @@ func (r refuses) Restart(context.Context, string) error {
 	return errors.New("the job failed")
 }
 
-// A version that fills the disk and ends is put back: what is needed for that was kept.
+// A version that fills the disk and ends is reverted: the space for this was reserved.
 func TestAVersionThatFillsTheDiskIsPutBack(t *testing.T) {
 	for behaviour, code := range map[string]taskcatalog.Code{"exits": CodeCrashLoop, "damages updates and runs": CodeStateDamaged} {
 		w := newWorld(t)
@@ -343,7 +341,7 @@ func TestAVersionThatFillsTheDiskIsPutBack(t *testing.T) {
 		w.store.step = func(what string) error {
 			info, err := os.Stat(filepath.Join(w.state, updateDir, ballastFile))
 			if err == nil && slices.Contains(w.ran, "1.1.0") && strings.HasPrefix(what, "write ") {
-				// It takes what is given back as soon as something was written.
+				// The version takes the freed space as soon as something was written.
 				if free := (ballastSize - info.Size()) / ballastPiece; used >= free {
 					return syscall.ENOSPC
 				}

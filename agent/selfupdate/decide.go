@@ -6,104 +6,102 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Step is how far a trial is.
+// Step is how far a trial is. doc.go draws the transitions.
 type Step string
 
 // The steps of a trial.
 const (
 	Armed     Step = "armed"     // the old version is current; the switch comes next
 	Watching  Step = "watching"  // the new version is current, and takes no task
-	Proving   Step = "proving"   // it was confirmed and works; good moves once it has run for a while
-	Reverting Step = "reverting" // it was judged; the old version is put back
+	Proving   Step = "proving"   // confirmed; good moves once the version has run for Proof
+	Reverting Step = "reverting" // judged; the old version is being restored
 	Returning Step = "returning" // the old version is current and was started; it is not ready yet
 )
 
 // Trial is a version being tried.
 type Trial struct {
-	ID          string `json:"id"` // of the task
+	ID          string `json:"id"` // the task's id
 	Step        Step   `json:"step"`
-	From        string `json:"from"` // slots
+	From        string `json:"from"` // From and To are slots
 	To          string `json:"to"`
 	FromVersion string `json:"from_version"`
 	ToVersion   string `json:"to_version"`
-	// Window is how long the new version has to reach the broker, and Reached whether
-	// the old one had just before.
+	// WindowSeconds is how long the new version has to reach the broker. Reached is true if the old
+	// version had contact just before the switch.
 	WindowSeconds int  `json:"window_seconds"`
 	Reached       bool `json:"reached"`
 
 	ArmedAt    time.Time `json:"armed_at"`
 	SwitchedAt time.Time `json:"switched_at,omitzero"`
-	// WatchedSeconds is how long it was watched in this step, in all boots; while it is
-	// proving, since it ended last.
+	// WatchedSeconds is how long the version was watched in this step, over all boots. In the step
+	// proving it counts from the version's last exit.
 	WatchedSeconds int    `json:"watched_seconds"`
-	BootID         string `json:"boot_id"` // with left behind it: the watcher was asked to stop
-	// Boots is how often the machine went down under it without being asked to, each
-	// time soon after the last, and Starts how often it was started by systemd itself.
+	BootID         string `json:"boot_id"` // with the suffix left: the watcher was asked to stop
+	// Boots counts the unrequested ends of the machine under this version, each soon after the
+	// last. Starts counts the version's starts in this boot since a start by hand.
 	Boots      int    `json:"boots"`
 	Starts     int    `json:"starts"`
 	Invocation string `json:"invocation,omitempty"`
-	// Reason is why it is put back.
+	// Reason is why the version is reverted.
 	Reason  taskcatalog.Code `json:"reason,omitempty"`
 	Message string           `json:"message,omitempty"`
 
-	// What follows is written only before the switch and when it is put back: meanwhile an
-	// agent of before there was any of it may have to read this.
+	// The fields below are written only before the switch and during a revert. In between, an agent
+	// from before these fields may have to read the file.
 
-	// Over is the version that was being proved when this one took its turn, until the
-	// switch is made: where that cannot be, the other goes on.
+	// Over is the version in its proof that this trial interrupted. It is kept until the switch is
+	// made: if the switch cannot be made, the proof goes on.
 	Over *Trial `json:"over,omitempty"`
 
-	// FailedAt is since when it did not do what it should.
+	// FailedAt is since when the version has not worked.
 	FailedAt time.Time `json:"failed_at,omitzero"`
-	// Spared: the version before did not come up at once either, so that nothing says
-	// that it was this one's fault.
+	// Spared: the previous version did not come up at once either, so the failure is not held
+	// against this version.
 	Spared bool `json:"spared,omitempty"`
 }
 
-// Observation is what the watcher sees of the new version.
+// Observation is the watcher's view of the new version.
 type Observation struct {
-	Watched time.Duration // since the switch, or in its proof
-	Exits   int           // how often it ended by itself
+	Watched time.Duration // since the switch, or since the last exit in the proof
+	Exits   int           // how often the program ended by itself
 	Boots   int           // see Trial
-	Ready   bool          // it runs, and has said that it is ready
-	Unready time.Duration // how long this start has been without that
-	// Contact is that this start of it has spoken to the broker, and Steady for how long
-	// it has run since.
+	Ready   bool          // the unit is active: it runs and has signalled READY
+	Unready time.Duration // how long this start has not been ready
+	// Contact is true if this start has reached the broker. Steady is how long the start has run
+	// since then.
 	Contact bool
 	Steady  time.Duration
-	// Reaches is for how long the old version's code has reached the broker without a
-	// fault between.
+	// Reaches is for how long the old version's code has reached the broker without a failure.
 	Reaches time.Duration
-	// Proof is how long a confirmed version is to run without ending.
+	// Proof is how long a confirmed version must run without an exit.
 	Proof time.Duration
 }
 
-// The bounds by which a trial is judged.
+// Limits used by Decide.
 const (
 	maxExits   = 2
 	maxBoots   = 3
 	readyLimit = 90 * time.Second
 	settle     = 10 * time.Second
-	// calm is how long the machine runs after which its next end is the first again.
+	// calm is how long the machine must run for its next end to count as the first again.
 	calm = 5 * time.Minute
-	// An agent on trial that could not reach its broker, or was refused, pauses up to a
-	// minute and a half before it tries again: see agent.trialPause.
+	// reachGrace exceeds the longest pause of an agent on trial that could not reach its broker or
+	// was refused, a minute and a half: see agent.trialPause.
 	reachGrace = 150 * time.Second
 )
 
-// Verdict is what to do about a trial.
+// Verdict is the decision on a trial.
 type Verdict string
 
 // The verdicts.
 const (
 	GoOn    Verdict = "go on"
-	Confirm Verdict = "confirm" // it works, as far as is known
-	Keep    Verdict = "keep"    // it is the one that is known to work
+	Confirm Verdict = "confirm" // the version works, as far as is known
+	Keep    Verdict = "keep"    // the version becomes the good one
 	Revert  Verdict = "revert"
 )
 
-// Decide judges a trial by what is seen of it, and by nothing else. With Revert comes
-// why.
+// Decide judges a trial by the observation alone. A Revert comes with its code and message.
 func (t *Trial) Decide(o Observation) (Verdict, taskcatalog.Code, string) {
 	window := time.Duration(t.WindowSeconds) * time.Second
 	switch {
@@ -117,7 +115,7 @@ func (t *Trial) Decide(o Observation) (Verdict, taskcatalog.Code, string) {
 		return Revert, CodeNotReady, "it did not say that it is ready within " + readyLimit.String()
 	case t.Step == Proving && o.Ready && o.Watched >= o.Proof:
 		return Keep, "", ""
-	case t.Step == Proving: // that it is silent now is no reason: it has been heard
+	case t.Step == Proving: // silence is no reason to revert: the version was heard before
 		return GoOn, "", ""
 	case o.Ready && o.Contact && o.Steady >= settle:
 		return Confirm, "", ""

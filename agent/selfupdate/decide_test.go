@@ -51,14 +51,14 @@ func TestAVersionIsJudgedByWhatIsSeenOfIt(t *testing.T) {
 	}
 }
 
-// While a version proves itself, the one before it is what it came from, and not what was
-// known to work before that.
+// While a version is in its proof, Before is the version it replaced, not the version known to work
+// before that.
 func TestTheVersionBeforeIsWhatWouldBePutBack(t *testing.T) {
 	st := &State{Good: "b", Previous: "a", Trial: &Trial{Step: Proving, From: "b", To: "c"}}
 	if got := st.Before(); got != "b" {
 		t.Errorf("before c, which proves itself, was %s", got)
 	}
-	st.Trial.Step = Watching // c may not stay, and b is what runs as far as anybody was told
+	st.Trial.Step = Watching // c may be reverted, and b is the running version as far as was reported
 	if got := st.Before(); got != "a" {
 		t.Errorf("before b, beside which c is tried, was %s", got)
 	}

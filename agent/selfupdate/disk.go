@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// disk makes every change of an update, each whole and lasting when it returns.
+// disk makes every file change of an update. Each change is complete and durable when it returns.
 type disk struct {
 	lib, state *os.Root
-	// step is called before each change with what it is: the sweep of power cuts ends
-	// the world there.
+	// step is called before each change with the change's name. The power-cut tests end the process
+	// there.
 	step func(what string) error
 }
 
-// temporary ends the names of files that are not whole yet.
+// temporary is the suffix of incomplete files.
 const temporary = ".new"
 
-// write replaces a file.
+// write replaces a file atomically.
 func (d *disk) write(in *os.Root, name string, raw []byte, mode fs.FileMode) error {
 	temp := name + temporary
 	if err := d.step("write " + temp); err != nil {
@@ -46,8 +46,7 @@ func (d *disk) write(in *os.Root, name string, raw []byte, mode fs.FileMode) err
 	return d.rename(in, temp, name)
 }
 
-// rename moves a file, a folder or a link, over what has the name if it is a file or a
-// link.
+// rename moves a file, a folder or a link. It replaces an existing file or link of the new name.
 func (d *disk) rename(in *os.Root, from, to string) error {
 	if err := d.step("rename " + to); err != nil {
 		return err
@@ -58,7 +57,7 @@ func (d *disk) rename(in *os.Root, from, to string) error {
 	return d.sync(in, path.Dir(to))
 }
 
-// link makes a link, or lets one lead elsewhere, at once.
+// link creates a link, or changes its target, atomically.
 func (d *disk) link(in *os.Root, name, target string) error {
 	if to, err := in.Readlink(name); err == nil && to == target {
 		return nil
@@ -76,7 +75,7 @@ func (d *disk) link(in *os.Root, name, target string) error {
 	return d.rename(in, temp, name)
 }
 
-// remove takes a file or a folder away. What is not there is gone already.
+// remove removes a file or a folder. A missing file is no error.
 func (d *disk) remove(in *os.Root, name string) error {
 	if _, err := in.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -87,7 +86,7 @@ func (d *disk) remove(in *os.Root, name string) error {
 	return errors.Join(in.RemoveAll(name), d.sync(in, path.Dir(name)))
 }
 
-// folder makes a folder, unless it is there.
+// folder creates a folder, unless it exists.
 func (d *disk) folder(in *os.Root, name string, mode fs.FileMode) error {
 	if info, err := in.Lstat(name); err == nil && info.IsDir() {
 		return nil
@@ -101,7 +100,7 @@ func (d *disk) folder(in *os.Root, name string, mode fs.FileMode) error {
 	return d.sync(in, path.Dir(name))
 }
 
-// fill writes a new file from whatever do writes to it, and has it on disk.
+// fill writes a new file with the output of do, and syncs it.
 func (d *disk) fill(in *os.Root, name string, mode fs.FileMode, do func(io.Writer) error) error {
 	if err := d.step("fill " + name); err != nil {
 		return err
@@ -128,10 +127,10 @@ func (d *disk) sync(in *os.Root, name string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// Space that is taken before a switch, and given back where the state cannot be written for
-// want of it: a version that fills the disk must not keep from being written down that it is
-// put back. It goes piece by piece, as such a version may take what there is at once. Where a
-// file system writes elsewhere each time it is no promise.
+// The ballast is space reserved before a switch and freed when the state cannot be written on a
+// full disk: a version that fills the disk must not prevent the record of its revert. The ballast
+// is freed piece by piece, because such a version may take all free space at once. On a
+// copy-on-write file system the ballast is no guarantee.
 const (
 	ballastFile  = "ballast"
 	ballastSize  = 2 << 20
@@ -145,7 +144,7 @@ func (s *Store) reserve() error {
 	})
 }
 
-// giveBack gives a piece of that space back, and reports whether there was one.
+// giveBack frees a piece of the ballast. It returns false if no ballast is left.
 func (s *Store) giveBack() bool {
 	f, err := s.state.OpenFile(ballastFile, os.O_WRONLY, 0)
 	if err != nil {
@@ -156,10 +155,10 @@ func (s *Store) giveBack() bool {
 	return err == nil && info.Size() > 0 && s.step("truncate "+ballastFile) == nil && f.Truncate(max(info.Size()-ballastPiece, 0)) == nil
 }
 
-// full reports whether an error is that of a file system without space.
+// full reports whether err means a file system without space.
 func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// free is how many bytes the file system of a folder has left.
+// free returns the free bytes on a folder's file system.
 func free(in *os.Root) (int64, error) {
 	f, err := in.Open(".")
 	if err != nil {

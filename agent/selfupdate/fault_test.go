@@ -15,8 +15,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// failing has changes of the disk fail for want of space, the first n of those that hit
-// says.
+// failing makes disk changes fail for want of space: the first n for which hit returns true.
 func (w *world) failing(n int, hit func(what string) bool) *int {
 	return w.failingWith(syscall.ENOSPC, n, hit)
 }
@@ -111,8 +110,8 @@ func (s stops) Launch(ctx context.Context, unit string) error {
 	return s.world.Launch(ctx, unit)
 }
 
-// Whatever fails after the agent was stopped, an agent runs; before the switch is
-// written down it is the old one.
+// Whatever fails after the agent was stopped, an agent runs; before the switch is recorded it is
+// the old version.
 func TestAFaultBetweenStopAndStartLeavesAnAgent(t *testing.T) {
 	for _, c := range []struct {
 		name, behaviour string
@@ -251,7 +250,7 @@ func TestASystemdThatDoesNotAnswerIsNotWaitedForWithoutEnd(t *testing.T) {
 	})
 }
 
-// A disk that is full while the state is kept is not left full of half a copy.
+// A disk that fills up while the state is copied is not left full of a partial copy.
 func TestHalfACopyOfTheStateIsTakenAway(t *testing.T) {
 	w := newWorld(t)
 	w.arm("fine")
@@ -317,7 +316,7 @@ func TestAWatcherThatCannotWriteIsNotReady(t *testing.T) {
 	}
 }
 
-// A fault of the switch is told as what it is.
+// A failed switch is reported with its own code.
 func TestASwitchThatCannotBeMadeSaysWhy(t *testing.T) {
 	for fault, code := range map[error]taskcatalog.Code{syscall.ENOSPC: CodeNoSpace, syscall.EDQUOT: CodeNoSpace, syscall.EROFS: CodeNotSwitched} {
 		w := newWorld(t)
@@ -337,7 +336,7 @@ func TestASwitchThatCannotBeMadeSaysWhy(t *testing.T) {
 	}
 }
 
-// What a newer version has added to what it writes, an older one goes without.
+// An older version ignores the fields added by a newer version.
 func TestWhatANewerVersionAddsIsReadOver(t *testing.T) {
 	w := newWorld(t)
 	w.arm("silent")
@@ -373,8 +372,8 @@ func TestWhatANewerVersionAddsIsReadOver(t *testing.T) {
 	}
 }
 
-// A switch that cannot be made leaves what ran, also while that is still proved: it goes on
-// to prove itself, and the version before it stays the one to go back to.
+// A switch that cannot be made leaves the running version, even one in its proof: the proof goes
+// on, and the version before it stays the fallback.
 func TestASwitchThatCannotBeMadeLeavesWhatIsBeingProved(t *testing.T) {
 	for behaviour, keeps := range map[string]bool{"fine": true, "dies-late": false} {
 		w := newWorld(t)

@@ -15,14 +15,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// Source is where the parts of a release are. What it gives proves nothing.
+// Source provides the parts of a release. Its content is untrusted.
 type Source interface {
 	// Open reads a part from an offset on. An error of code release_source_refused is
 	// not tried again.
 	Open(ctx context.Context, part release.Part, offset int64) (io.ReadCloser, error)
 }
 
-// How long is tried, and how slow may be. A registry may be gone for a while.
+// Limits on retries and on slowness. A registry may be unreachable for a while.
 const (
 	patience  = 10 * time.Minute
 	pace      = 30 * time.Second
@@ -32,7 +32,7 @@ const (
 
 var errSlow = fmt.Errorf("it sends less than %d bytes in %s", paceBytes, pace)
 
-// fetcher gets parts of one release.
+// fetcher fetches the parts of a single release.
 type fetcher struct {
 	source   Source
 	now      func() time.Time
@@ -41,7 +41,7 @@ type fetcher struct {
 	retries  int
 }
 
-// small gets a part that is held in memory. It never takes more than its size.
+// small fetches a part into memory. It reads at most the part's size.
 func (f *fetcher) small(ctx context.Context, part release.Part) (raw []byte, err error) {
 	err = f.patiently(ctx, func(ctx context.Context) (bool, error) {
 		body, err := f.source.Open(ctx, part, 0)
@@ -59,9 +59,8 @@ func (f *fetcher) small(ctx context.Context, part release.Part) (raw []byte, err
 	return raw, err
 }
 
-// large gets a part into a file, going on where an earlier try, or an earlier task,
-// has left off. Of a source that does not end it takes the part's size and no byte
-// more. Whether it is the part, its digest says later.
+// large fetches a part into a file and resumes where an earlier try, or an earlier task, stopped.
+// It reads at most the part's size from the source. The caller verifies the digest.
 func (f *fetcher) large(ctx context.Context, d *disk, part release.Part, name string) error {
 	return f.patiently(ctx, func(ctx context.Context) (moved bool, err error) {
 		if err := d.step("fetch " + name); err != nil {
@@ -109,7 +108,7 @@ type lasting struct{ error }
 
 func (l lasting) Unwrap() error { return l.error }
 
-// copy appends what comes to the file, up to the size.
+// copy appends the received bytes to the file, up to the size.
 func (f *fetcher) copy(ctx context.Context, to *os.File, from io.Reader, at, size int64) (n int64, err error) {
 	buf := make([]byte, 128<<10)
 	for n < size-at {
@@ -134,13 +133,13 @@ func (f *fetcher) copy(ctx context.Context, to *os.File, from io.Reader, at, siz
 	return n, nil
 }
 
-// patiently tries until it is done, ctx ends, the source says no, or nothing has come
-// for the time of its patience.
+// patiently retries until try succeeds, ctx ends, the source refuses, or no byte has arrived for
+// the time of patience.
 func (f *fetcher) patiently(ctx context.Context, try func(context.Context) (moved bool, err error)) error {
 	return insist(ctx, f.now, &f.retries, func(ctx context.Context) (bool, error) { return f.paced(ctx, try) })
 }
 
-// insist does so of whatever an update needs.
+// insist is the retry loop of all that an update needs from the network.
 func insist(ctx context.Context, now func() time.Time, retries *int, try func(context.Context) (moved bool, err error)) error {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = time.Second, longest
@@ -180,8 +179,8 @@ func insist(ctx context.Context, now func() time.Time, retries *int, try func(co
 	}
 }
 
-// paced ends a try that is slower than it may be: a source that keeps the line open
-// and says next to nothing would hold the node for ever.
+// paced ends a try that is slower than paceBytes in pace: a source that keeps the connection open
+// and sends almost nothing would block the node for ever.
 func (f *fetcher) paced(ctx context.Context, try func(context.Context) (bool, error)) (bool, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// asks mints for an update of a private registry as the answers have it, the last of which
-// goes on, and returns when it was asked.
+// asks mints a credential for a private registry, with the given answers in turn; the last repeats.
+// It returns the times of the requests.
 func asks(t *testing.T, ctx context.Context, answers ...error) (asked []time.Duration, got *taskcatalog.OCIPullCredential, err error) {
 	t.Helper()
 	w := newWorld(t)
@@ -40,8 +40,8 @@ func refusal(status int, code taskcatalog.Code, after time.Duration) error {
 	return errors.Join(&taskcatalog.Error{Code: code, Message: r.Error()}, r)
 }
 
-// A broker that is being restarted, or a registry that has too much to do, is waited for
-// as a registry is that parts are fetched from.
+// A restarting broker, or an overloaded registry, is retried like a registry that parts are fetched
+// from.
 func TestACredentialIsAskedForWithPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, got, err := asks(t, t.Context(),

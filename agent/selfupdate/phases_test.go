@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// stopping is a systemd whose watcher stops the agent that has it started.
+// stopping is a systemd whose watcher stops the agent that started it.
 type stopping struct {
 	*world
 	stop func()
@@ -26,12 +26,12 @@ func (s stopping) Restart(ctx context.Context, unit string) error {
 	return s.world.Restart(ctx, unit)
 }
 
-// updater is that of the agent that runs.
+// updater is the updater of the running agent.
 func (w *world) updater() *Updater {
 	return &Updater{Stager: *w.stager(), Systemd: w, Log: zap.NewNop(), Running: w.store.Current(), Version: w.agent.version, Contact: func() time.Duration { return time.Second }}
 }
 
-// carryOut is a task from its beginning to its result, by whichever agent says that.
+// carryOut runs a task from its beginning to its result, whichever agent reports the result.
 func (w *world) carryOut(u *Updater, t Task) (*taskcatalog.SelfUpdateResult, error) {
 	ctx, stop := context.WithCancel(w.Context())
 	defer stop()
@@ -44,7 +44,7 @@ func (w *world) carryOut(u *Updater, t Task) (*taskcatalog.SelfUpdateResult, err
 	return w.updater().Await(w.Context(), t)
 }
 
-// task is one of a phase, with all that the broker says of a release.
+// task is a task of a phase, with the broker's description of the release.
 func (p published) task(id string, phase string) Task {
 	return Task{ID: id, Params: &taskcatalog.SelfUpdateParams{
 		Phase: phase, Version: p.want.Version, Manifest: &taskcatalog.ReleaseManifest{Digest: p.want.Manifest.Digest, Size: p.want.Manifest.Size},
@@ -52,8 +52,8 @@ func (p published) task(id string, phase string) Task {
 	}}
 }
 
-// The three steps of an update, each as a task of its own: nothing is switched by the first,
-// nothing is fetched by the others.
+// The three steps of an update, each as a task of its own: the first switches nothing, and the
+// others fetch nothing.
 func TestAnUpdateInSteps(t *testing.T) {
 	w := newWorld(t)
 	p := w.publish("1.1.0", "fine")
@@ -78,7 +78,7 @@ func TestAnUpdateInSteps(t *testing.T) {
 		came   taskcatalog.UpdateOutcome
 		code   taskcatalog.Code
 		runs   string
-		first  bool // it fetches
+		first  bool // fetches
 	}{
 		{name: "what was not staged is activated", of: p, phase: taskcatalog.PhaseActivate, came: taskcatalog.UpdateRefused, code: CodeNotStaged, runs: "1.0.0"},
 		{name: "nothing is activated", of: p, phase: taskcatalog.PhaseActivate, change: unnamed, came: taskcatalog.UpdateRefused, code: taskcatalog.CodeBadParams, runs: "1.0.0"},
@@ -134,9 +134,9 @@ func TestAnUpdateInSteps(t *testing.T) {
 	}
 }
 
-// The silence of a new version says something of it only where the version before was
-// answered just before. So that is waited for, and a version that the broker does not answer
-// is put back also where the broker was away while it was fetched.
+// The silence of a new version is evidence only if the previous version was answered just before.
+// The update therefore waits for an answer, and a silent version is reverted even if the broker was
+// away during the fetch.
 func TestAnUpdateWaitsForTheBrokerBeforeItSwitches(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -176,8 +176,8 @@ func TestAnUpdateWaitsForTheBrokerBeforeItSwitches(t *testing.T) {
 	}
 }
 
-// Who asks on the node gets the version before at once: that the one that runs has no
-// contact may be why.
+// A person who asks on the node gets the previous version at once: the lack of contact may be the
+// reason for asking.
 func TestAPersonDoesNotWaitForTheBroker(t *testing.T) {
 	w := newWorld(t)
 	w.arm("fine")

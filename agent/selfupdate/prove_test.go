@@ -15,8 +15,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// A version that is confirmed and then ends is put back all the same, and what was said
-// of it is said anew.
+// A confirmed version that then ends is reverted, and its delivery is replaced.
 func TestAConfirmedVersionIsWatchedForAWhile(t *testing.T) {
 	for _, c := range []struct {
 		behaviour, runs string
@@ -58,8 +57,8 @@ func TestAConfirmedVersionIsWatchedForAWhile(t *testing.T) {
 	}
 }
 
-// An update does not wait for the proof of the one before. What it goes back to is what is
-// known to work, and not what is still being proved.
+// An update does not wait for the proof of the previous update. Its fallback is the version known
+// to work, not the version in its proof.
 func TestAnUpdateTakesTheTurnOfOneThatIsBeingProved(t *testing.T) {
 	w := newWorld(t)
 	w.proof = time.Hour
@@ -86,7 +85,7 @@ func TestAnUpdateTakesTheTurnOfOneThatIsBeingProved(t *testing.T) {
 	}
 }
 
-// Who asks for the version before, while another is being proved, gets it.
+// A person who asks for the previous version during a proof gets it.
 func TestAVersionThatIsBeingProvedIsTakenBack(t *testing.T) {
 	w := newWorld(t)
 	w.proof = time.Hour
@@ -110,7 +109,7 @@ func TestAVersionThatIsBeingProvedIsTakenBack(t *testing.T) {
 	}
 }
 
-// A person, or a machine that is started anew as it should be, says nothing of a version.
+// A person's action, or a regular reboot of the machine, is not held against a version.
 func TestWhatIsDoneToTheMachineIsNotHeldAgainstAVersion(t *testing.T) {
 	for name, does := range map[string]func(w *world, n int){
 		"the agent is stopped for an hour": func(w *world, n int) {
@@ -141,8 +140,8 @@ func TestWhatIsDoneToTheMachineIsNotHeldAgainstAVersion(t *testing.T) {
 func TestAMachineThatGoesDownUnderAVersion(t *testing.T) {
 	for _, c := range []struct {
 		name     string
-		asked    bool          // the machine was asked to, and tells its services so
-		lives    time.Duration // how long it is up each time
+		asked    bool          // an orderly shutdown, announced to the services
+		lives    time.Duration // how long the machine is up each time
 		putsBack bool
 	}{
 		{"it is started anew", true, 10 * time.Second, false},
@@ -186,7 +185,7 @@ func TestAMachineThatGoesDownUnderAVersion(t *testing.T) {
 	}
 }
 
-// That a version was put back is said once the one before it is ready, and not before.
+// The outcome rolled back is recorded once the previous version is ready, and not before.
 func TestAVersionIsPutBackOnceTheOneBeforeItRuns(t *testing.T) {
 	for _, c := range []struct {
 		wakes time.Duration
@@ -194,7 +193,7 @@ func TestAVersionIsPutBackOnceTheOneBeforeItRuns(t *testing.T) {
 		says  string
 	}{
 		{30 * time.Second, 1, "it ended twice"},
-		{10 * time.Minute, 0, "1.0.0 did not come up at once either"}, // it is not the version's fault
+		{10 * time.Minute, 0, "1.0.0 did not come up at once either"}, // not the version's fault
 	} {
 		w := newWorld(t)
 		w.put("lib/versions/1.0.0/hostler-agent", "1.0.0 wakes")
@@ -251,7 +250,7 @@ func TestAVersionIsSkippedForItsOwnFaultAlone(t *testing.T) {
 	}
 }
 
-// What was good before is put back by hand, for the reason that was given.
+// The previous good version is restored by hand, for the given reason.
 func TestAVersionIsPutBackByHand(t *testing.T) {
 	w := newWorld(t)
 	w.arm("fine")
@@ -271,8 +270,8 @@ func TestAVersionIsPutBackByHand(t *testing.T) {
 	}
 }
 
-// A version that took tasks and damages what was written of them is put back with a copy
-// that says that it does not know them. One that took none has nothing to say of.
+// A version that took tasks and then damages the ledger is reverted with a copy that is marked as
+// incomplete. A version that took no tasks leaves the copy unmarked.
 func TestACopyOfTheStateSaysWhatItDoesNotKnow(t *testing.T) {
 	for behaviour, says := range map[string]bool{"damages": false, "damages-late": true} {
 		w := newWorld(t)
@@ -302,15 +301,15 @@ func TestACopyOfTheStateSaysWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// A watcher that is stopped and started, as an upgrade of the package does, goes on
-// counting where the one before it was.
+// A watcher that is stopped and started, as a package upgrade does, continues the count of its
+// predecessor.
 func TestAWatcherThatIsStoppedKeepsTheExitsThatItSaw(t *testing.T) {
 	w := newWorld(t)
 	w.proof = DefaultProof
 	w.arm("dies-late")
 	for range 12 {
 		ctx, cancel := context.WithCancel(t.Context())
-		watcher, until := w.watcher(), w.clock.Add(15*time.Second) // it sees one end, and never two
+		watcher, until := w.watcher(), w.clock.Add(15*time.Second) // each watcher sees one end, and never two
 		sleep := watcher.Sleep
 		watcher.Sleep = func(ctx context.Context, d time.Duration) error {
 			if !w.clock.Before(until) {
@@ -329,8 +328,8 @@ func TestAWatcherThatIsStoppedKeepsTheExitsThatItSaw(t *testing.T) {
 	}
 }
 
-// A watcher that has seen that there is nothing to watch ends, whatever is armed meanwhile:
-// its unit runs until then, so that a start of it is none.
+// A watcher that has found no trial ends, even if a trial is armed meanwhile. Until then its unit
+// runs, so that a mere start of the unit would have no effect.
 func TestAnUpdateThatIsArmedWhileTheWatcherEndsIsWatched(t *testing.T) {
 	w := newWorld(t)
 	w.proof = 0

@@ -20,14 +20,14 @@ import (
 // Registry is a repository of an OCI registry.
 type Registry struct{ repo *remote.Repository }
 
-// NewRegistry names a repository. It opens no connection. The credential may be nil:
-// then anybody may pull.
+// NewRegistry returns the registry of a repository. It opens no connection. A nil credential means
+// that anyone may pull.
 func NewRegistry(source taskcatalog.ReleaseSource, credential *taskcatalog.OCIPullCredential) (*Registry, error) {
 	repo, err := remote.NewRepository(source.Repository)
 	if err != nil {
 		return nil, taskcatalog.Errorf(CodeSourceRefused, "cannot use the repository %s: %v", taskcatalog.Clean(source.Repository, 200), err)
 	}
-	// Tries are counted by whoever asks: this one does not repeat by itself.
+	// The caller counts the tries, so this client does not retry by itself.
 	client := &auth.Client{Client: &http.Client{Transport: http.DefaultTransport}, Header: http.Header{"User-Agent": {"hostler-agent"}}}
 	repo.PlainHTTP, repo.Client = source.PlainHTTP, client
 	if credential != nil {
@@ -36,8 +36,8 @@ func NewRegistry(source taskcatalog.ReleaseSource, credential *taskcatalog.OCIPu
 	return &Registry{repo}, nil
 }
 
-// bearer shows a token with each request to the registry, which is not asked first where
-// tokens are made: this one is. It does not go along to where a registry redirects.
+// bearer sends a token with each request to the registry, instead of first asking the registry for
+// its token endpoint. The token is not sent to the target of a redirect.
 type bearer struct {
 	*auth.Client
 	credential *taskcatalog.OCIPullCredential
@@ -60,7 +60,7 @@ func (r *Registry) Open(ctx context.Context, part release.Part, offset int64) (i
 	}
 	body, err := from.Fetch(ctx, ocispec.Descriptor{MediaType: part.MediaType, Digest: digest.Digest(part.Digest), Size: part.Size})
 	if err != nil {
-		// Fetch has no error of its own for a part that is cut short where it is kept.
+		// Fetch has no distinct error for a part that is truncated in the registry.
 		if size, ok := r.sizeOf(ctx, part); ok && size != part.Size {
 			return nil, taskcatalog.Errorf(CodeSourceRefused, "cannot fetch the release: the registry has %d bytes as %s, which is %d (push the release again)", size, part.Digest, part.Size)
 		}
@@ -78,8 +78,8 @@ func (r *Registry) Open(ctx context.Context, part release.Part, offset int64) (i
 	return quiet{body, body}, nil
 }
 
-// sizeOf asks how long a part is where it is kept. An answer that does not name the part
-// is none: a proxy between has pages of its own.
+// sizeOf asks the registry for the stored size of a part. An answer that does not name the part's
+// digest is ignored: it may be the page of a proxy.
 func (r *Registry) sizeOf(ctx context.Context, part release.Part) (size int64, ok bool) {
 	kind, scheme := "blobs", "https"
 	if part.MediaType == release.MediaManifest {
@@ -103,7 +103,7 @@ func (r *Registry) sizeOf(ctx context.Context, part release.Part) (size int64, o
 	return res.ContentLength, res.Body.Close() == nil && res.StatusCode == http.StatusOK && named && res.ContentLength >= 0
 }
 
-// refusedBy tells an answer that stays from one that may be another next time.
+// refusedBy turns a lasting refusal into CodeSourceRefused; other errors may be retried.
 func refusedBy(err error) error {
 	answer, ok := errors.AsType[*errcode.ErrorResponse](err)
 	gone := errors.Is(err, errdef.ErrNotFound) || errors.Is(err, auth.ErrBasicCredentialNotFound)

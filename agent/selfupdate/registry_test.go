@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// registry speaks as much of an OCI registry as is needed to pull.
+// registry implements as much of an OCI registry as a pull needs.
 type registry struct {
 	parts map[string][]byte // by digest
 	token string            // empty: anybody may pull
@@ -22,8 +22,8 @@ type registry struct {
 	away  string            // where layers are; empty: here
 
 	mu     sync.Mutex
-	cut    int      // how many answers more break off in their middle
-	ranges []string // that were asked for
+	cut    int      // how many more answers are cut in their middle
+	ranges []string // requested ranges
 }
 
 func newRegistry(t *testing.T, a *release.Artifact) (*registry, taskcatalog.ReleaseSource) {
@@ -69,7 +69,7 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	http.ServeContent(w, q, "", time.Time{}, bytes.NewReader(raw))
 }
 
-// long is a program that is some kilobytes when it is packed.
+// long is a program that has some kilobytes when packed.
 func (w *world) long(version string) published {
 	var b strings.Builder
 	for i := range 4000 {
@@ -119,7 +119,7 @@ func TestAPrivateRegistryWantsItsCredential(t *testing.T) {
 	}{
 		{"none", nil, "http://" + source.Repository, CodeSourceRefused},
 		{"a wrong one", &taskcatalog.OCIPullCredential{Token: "SECRETS"}, "https://10.0.0.1", CodeSourceRefused},
-		{"its own", &taskcatalog.OCIPullCredential{Token: "SECRET"}, "https://10.0.0.1", ""}, // a network that oras asks nothing at
+		{"its own", &taskcatalog.OCIPullCredential{Token: "SECRET"}, "https://10.0.0.1", ""}, // a network on which oras requests nothing
 	} {
 		reg.realm = c.at + "/token"
 		var err error
@@ -136,8 +136,8 @@ func TestAPrivateRegistryWantsItsCredential(t *testing.T) {
 	}
 }
 
-// Registries keep layers elsewhere and redirect there: a store that is not the registry
-// is not shown the token, which opens the registry.
+// Registries keep layers elsewhere and redirect there. The token gives access to the registry, and
+// is not sent to the store behind the redirect.
 func TestATokenDoesNotGoWhereTheRegistryRedirects(t *testing.T) {
 	w := newWorld(t)
 	p := w.publish("1.1.0", "fine")

@@ -16,18 +16,18 @@ import (
 	"oras.land/oras-go/v2/registry/remote/errcode"
 )
 
-// known are the codes that a registry's answer may have and that are repeated.
+// known are the codes of a registry's answer that may appear in an error message.
 var known = []string{
 	errcode.ErrorCodeBlobUnknown, errcode.ErrorCodeDigestInvalid, errcode.ErrorCodeManifestBlobUnknown, errcode.ErrorCodeManifestInvalid,
 	errcode.ErrorCodeManifestUnknown, errcode.ErrorCodeNameInvalid, errcode.ErrorCodeNameUnknown, errcode.ErrorCodeSizeInvalid,
 	errcode.ErrorCodeUnauthorized, errcode.ErrorCodeDenied, errcode.ErrorCodeUnsupported, "TOOMANYREQUESTS",
 }
 
-// told is an error as it may be repeated.
+// told returns an error that is safe to report.
 func told(err error) error { return errors.New("the registry " + cause(err)) }
 
-// cause is without anything that was sent or received: a registry may repeat a token, and
-// the address that it redirects to may open by itself what is there.
+// cause describes err without any sent or received text: a registry may repeat a token, and the
+// address of a redirect may itself give access to the data.
 func cause(err error) string {
 	if answer, ok := errors.AsType[*errcode.ErrorResponse](err); ok {
 		text := fmt.Sprintf("answers with status %d", answer.StatusCode)
@@ -64,7 +64,7 @@ func cause(err error) string {
 	return "gives no answer that can be read"
 }
 
-// quiet is a body whose errors tell nothing of it, either.
+// quiet is a body whose read errors are safe to report as well.
 type quiet struct {
 	io.Reader
 	io.Closer

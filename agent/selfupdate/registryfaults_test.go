@@ -14,8 +14,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// What a registry says, and where it sends whom, may open something: none of it is in an
-// error, which goes to the broker and into logs.
+// A registry's answers, and the targets of its redirects, may contain secrets. Errors go to the
+// broker and into logs, so none of this text is in an error.
 func TestNothingThatARegistrySaysIsRepeated(t *testing.T) {
 	fails := func(status int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -69,7 +69,7 @@ func TestNothingThatARegistrySaysIsRepeated(t *testing.T) {
 	}
 }
 
-// A part that is read goes on elsewhere after a break, and that tells nothing, either.
+// After a break a part is resumed at the redirect's target; errors from there are safe as well.
 func TestNothingIsRepeatedWhileAPartIsRead(t *testing.T) {
 	var calls int
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -96,7 +96,7 @@ func TestNothingIsRepeatedWhileAPartIsRead(t *testing.T) {
 	}
 }
 
-// A proxy between has a page for whatever is asked: its length says nothing of a part.
+// A proxy answers every request with a page: the page's length is not the part's size.
 func TestAPageOfAProxyIsNotAPartThatWasCutShort(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

@@ -12,11 +12,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// revert puts the old version back and has it started.
+// revert switches back to the old version and starts it.
 func (w *Watcher) revert(ctx context.Context, t *Trial) error {
 	s := w.Store
 	failedAt := t.FailedAt
-	if failedAt.IsZero() { // a person's word
+	if failedAt.IsZero() { // reverted by a person
 		failedAt = s.now().UTC()
 	}
 	if err := w.stop(ctx); err != nil {
@@ -28,8 +28,8 @@ func (w *Watcher) revert(ctx context.Context, t *Trial) error {
 	if err == nil {
 		restored, err = w.restoreBefore(w.tookTasks(t))
 	}
-	// Where that failed, the copy and the trial stay for another try; meanwhile any agent
-	// is better than none.
+	// If this fails, the copy and the trial stay for another try; meanwhile any agent is better
+	// than none.
 	if err = errors.Join(err, w.launch(ctx)); err != nil {
 		return err
 	}
@@ -44,16 +44,15 @@ func (w *Watcher) revert(ctx context.Context, t *Trial) error {
 	})
 }
 
-// tookTasks reports whether tasks were taken since the copy of the state was made: one that
-// was never confirmed takes none.
+// tookTasks reports whether tasks may have been taken since the copy of the state was made. A
+// version that was never confirmed takes none.
 func (w *Watcher) tookTasks(t *Trial) bool {
 	st, err := w.Store.Load()
 	unknown := t.Reason == CodeStateDamaged && t.SwitchedAt.IsZero()
 	return err != nil || unknown || t.Over != nil || slices.ContainsFunc(st.Deliveries, func(d taskcatalog.AgentDelivery) bool { return d.ID == t.ID })
 }
 
-// awaitReturn waits until the old version says that it is ready, and only then says that
-// it runs.
+// awaitReturn waits until the old version is ready, and records only then that it runs.
 func (w *Watcher) awaitReturn(ctx context.Context, t *Trial) error {
 	u, err := w.look(ctx)
 	if err != nil {
@@ -62,7 +61,7 @@ func (w *Watcher) awaitReturn(ctx context.Context, t *Trial) error {
 	w.alive = w.alive || !dead(u)
 	over := w.goesOn(t)
 	switch {
-	case u.Active == "active", over != nil && (ended(u) || w.unready >= readyLimit): // what proves itself is judged there
+	case u.Active == "active", over != nil && (ended(u) || w.unready >= readyLimit): // a version in its proof is judged by the proof
 		return w.returned(t, over)
 	case dead(u) && !w.alive:
 		return w.launch(ctx)
@@ -80,12 +79,12 @@ func (w *Watcher) awaitReturn(ctx context.Context, t *Trial) error {
 	})
 }
 
-// blames are the reasons that are the version's own. A machine that loses its power
-// three times looks like one that the version brings down: such a version is put back,
-// and not skipped.
+// blames are the reasons that are the version's own fault. A machine that loses its power three
+// times looks like a machine brought down by the version: such a version is reverted, but not
+// skipped.
 var blames = []taskcatalog.Code{CodeCrashLoop, CodeNotReady, CodeNoContact, CodeStateDamaged}
 
-// returned says that the old version runs again.
+// returned records that the old version runs again.
 func (w *Watcher) returned(t, over *Trial) error {
 	s := w.Store
 	d := w.delivery(t, taskcatalog.UpdateRolledBack, t.FailedAt)
@@ -119,7 +118,8 @@ func (w *Watcher) returned(t, over *Trial) error {
 	return err
 }
 
-// goesOn is the trial that goes on now that the switch could not be made; nil: none does.
+// goesOn returns the interrupted proof that goes on because the switch could not be made; nil:
+// there is none.
 func (w *Watcher) goesOn(t *Trial) *Trial {
 	if over := t.Over; over != nil && over.To == w.Store.Current() {
 		if _, err := w.Store.lib.Stat(programOf(over.From)); err == nil {
@@ -129,8 +129,8 @@ func (w *Watcher) goesOn(t *Trial) *Trial {
 	return nil
 }
 
-// backTo is the slot to go back to. Where dpkg has taken that away meanwhile, it is the
-// one that dpkg brought; any agent is better than none.
+// backTo is the slot to go back to. If dpkg has removed this slot meanwhile, it is dpkg's own slot;
+// any agent is better than none.
 func (s *Store) backTo(t *Trial) string {
 	for _, slot := range []string{t.From, s.leads(packaged)} {
 		if _, err := s.lib.Stat(programOf(slot)); slot != "" && err == nil {

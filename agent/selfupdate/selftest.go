@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// SelfTest is what hostler-agent self-test prints: that the program runs on this
-// machine, reads its configuration and identity, and what it is.
+// SelfTest is the output of hostler-agent self-test: proof that the program runs on this machine
+// and reads its configuration and identity, with the program's version and abilities.
 type SelfTest struct {
 	Version string              `json:"version"`
 	Commit  string              `json:"commit"`
@@ -22,13 +22,13 @@ type SelfTest struct {
 	Types   []string            `json:"task_types"`
 }
 
-// How long a program may test itself, and how much it may say.
+// Limits on the time and the output of a self-test.
 const (
 	selfTestTime = 60 * time.Second
 	maxSelfTest  = 64 << 10
 )
 
-// RunSelfTest runs a program's own test.
+// RunSelfTest returns a function that runs the self-test of the program at a path.
 func RunSelfTest(config string) func(context.Context, string) (*SelfTest, error) {
 	return func(ctx context.Context, file string) (*SelfTest, error) {
 		ctx, cancel := context.WithTimeout(ctx, selfTestTime)
@@ -47,7 +47,7 @@ func RunSelfTest(config string) func(context.Context, string) (*SelfTest, error)
 			return nil, fmt.Errorf("%w: %s", err, taskcatalog.Clean(said.String(), 300))
 		}
 		t := new(SelfTest)
-		// A newer program may say more than this one knows of.
+		// A newer program may print more fields.
 		if err := decodeLoose(out.Bytes(), t); err != nil {
 			return nil, errors.New("what it says of itself cannot be read")
 		}
@@ -55,7 +55,7 @@ func RunSelfTest(config string) func(context.Context, string) (*SelfTest, error)
 	}
 }
 
-// short keeps the beginning of what a program says.
+// short keeps the beginning of a program's output.
 type short struct {
 	bytes.Buffer
 	most int

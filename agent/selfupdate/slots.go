@@ -24,15 +24,14 @@ const (
 	versions = "versions"
 	current  = "current"
 	good     = "good"
-	packaged = "packaged" // the link that dpkg's package brings
+	packaged = "packaged" // the link brought by dpkg's package
 	program  = "hostler-agent"
 
 	unverified = ".unverified-"
 	verified   = ".verified-"
 )
 
-// The codes of what can be wrong with an update here. Those of a release itself are in
-// package release.
+// Codes of errors of an update on this node. Package release has the codes of errors in a release.
 const (
 	CodeStateInvalid  taskcatalog.Code = "update_state_invalid"
 	CodeUnderWay      taskcatalog.Code = "update_under_way"
@@ -49,24 +48,24 @@ const (
 	CodeNotHeard      taskcatalog.Code = "broker_not_heard"
 	CodeNoReason      taskcatalog.Code = "reason_missing"
 	CodeNotSwitched   taskcatalog.Code = "switch_failed"
-	// Why a version was put back.
+	// Why a version was reverted.
 	CodeCrashLoop taskcatalog.Code = "crash_loop"
 	CodeBootLoop  taskcatalog.Code = "boot_loop"
 	CodeNotReady  taskcatalog.Code = "not_ready"
 	CodeNoContact taskcatalog.Code = "no_contact"
 	CodeByHand    taskcatalog.Code = "by_hand"
-	// CodeStateDamaged: what was decided of it could not be read any more.
+	// CodeStateDamaged: the record of the update could not be read any more.
 	CodeStateDamaged taskcatalog.Code = "state_damaged"
 )
 
-// Store is the node's slots and what is known of them.
+// Store holds the node's slots and the record of updates.
 type Store struct {
 	disk
 	now func() time.Time
 }
 
-// OpenStore opens the agent's program folder (/usr/lib/hostler-agent) and, below its
-// state directory, that of updates, which it makes if it is not there.
+// OpenStore opens the agent's program folder (/usr/lib/hostler-agent) and the update folder below
+// the state directory. It creates the update folder if necessary.
 func OpenStore(lib, stateDir string, now func() time.Time) (*Store, error) {
 	dir := Folder(stateDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -83,18 +82,18 @@ func OpenStore(lib, stateDir string, now func() time.Time) (*Store, error) {
 	return &Store{disk: disk{lib: l, state: st, step: func(string) error { return nil }}, now: now}, nil
 }
 
-// Folder is that of updates, below a state directory. It is there once an agent has run that
-// updates itself.
+// Folder is the update folder below a state directory. It exists once a self-updating agent has
+// run.
 func Folder(stateDir string) string { return filepath.Join(stateDir, updateDir) }
 
-// Close gives the folders back.
+// Close closes the folders.
 func (s *Store) Close() error { return errors.Join(s.lib.Close(), s.state.Close()) }
 
-// slotName is what a slot may be called: a version, or a version and a piece of the
-// digest where the plain name is another program's.
+// slotName matches the name of a slot: a version, or a version and a piece of the digest if another
+// program has the plain name.
 var slotName = regexp.MustCompile(`^[0-9][0-9A-Za-z.-]{0,63}(_[0-9a-f]{12})?$`)
 
-// SlotOf is the slot that a program's path is in; empty: it is in none.
+// SlotOf returns the slot of a program's path; empty: the path is in no slot.
 func SlotOf(lib, executable string) string {
 	rest, ok := strings.CutPrefix(executable, filepath.Join(lib, versions)+"/")
 	name, file := path.Split(rest)
@@ -105,13 +104,13 @@ func SlotOf(lib, executable string) string {
 	return name
 }
 
-// versionIn is the version that a slot's name says.
+// versionIn returns the version in a slot's name.
 func versionIn(slot string) string {
 	version, _, _ := strings.Cut(slot, "_")
 	return version
 }
 
-// leads is the slot that a link leads to; empty: to none.
+// leads returns the slot to which a link leads; empty: none.
 func (s *Store) leads(link string) string {
 	to, err := s.lib.Readlink(link)
 	name, ok := strings.CutPrefix(to, versions+"/")
@@ -121,7 +120,7 @@ func (s *Store) leads(link string) string {
 	return name
 }
 
-// Current is the slot that runs from the next start on.
+// Current is the slot used by the next start of the agent.
 func (s *Store) Current() string { return s.leads(current) }
 
 func (s *Store) switchTo(slot string) error { return s.link(s.lib, current, versions+"/"+slot) }
@@ -142,7 +141,7 @@ func (s *Store) sum(folder string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// whole refuses a slot whose program is not what was put there. Code: slot_damaged.
+// whole refuses a slot whose program has changed since it was staged. Code: slot_damaged.
 func (s *Store) whole(slot string, want Slot) error {
 	got, err := s.sum(slot)
 	if err != nil {
@@ -192,10 +191,10 @@ func (s *Store) Slots(st *State) ([]taskcatalog.UpdateSlot, error) {
 	return all, nil
 }
 
-// OnDisk is what the folders show of the state, where that itself cannot be read.
+// OnDisk rebuilds the state from the folders, for when state.json cannot be read.
 func (s *Store) OnDisk() *State {
 	return &State{Form: stateForm, Slots: map[string]Slot{}, Good: s.leads(good)}
 }
 
-// decodeLoose reads what is known of a document that may be newer than this agent.
+// decodeLoose decodes the known fields of a document that may be newer than this agent.
 func decodeLoose(raw []byte, v any) error { return json.Unmarshal(raw, v) }

@@ -17,7 +17,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// Extraneous files: what a source sends behind a part is not taken, of none of them.
+// Extraneous files: bytes that a source sends behind a part are not taken, for any part.
 func TestWhatStandsBehindAPartIsNotTaken(t *testing.T) {
 	w := newWorld(t)
 	p := w.publish("1.1.0", "fine")
@@ -35,7 +35,7 @@ func TestWhatStandsBehindAPartIsNotTaken(t *testing.T) {
 	}
 }
 
-// Endless data: of a source that does not end no more is taken than the part has.
+// Endless data: from an endless source only the part's size is read.
 func TestASourceThatDoesNotEndIsReadToTheSizeOfThePart(t *testing.T) {
 	for mediaType, size := range map[string]func(published) int{
 		release.MediaManifest:  func(p published) int { return len(p.Manifest) },
@@ -74,8 +74,8 @@ func (o opens) Open(ctx context.Context, p release.Part, offset int64) (io.ReadC
 	return o(ctx, p, offset)
 }
 
-// Slow retrieval: a source that keeps the line open and says a byte a second is left,
-// and in the end given up; the node is not held.
+// Slow retrieval: a source that sends a byte a second is disconnected, and given up in the end; the
+// node is not blocked.
 func TestASourceThatIsTooSlowIsGivenUp(t *testing.T) {
 	w := newWorld(t)
 	p := w.publish("1.1.0", strings.Repeat("fine ", 4000))
@@ -104,8 +104,8 @@ func (d *drip) Read(p []byte) (int, error) {
 	}
 }
 
-// A registry that is gone in the middle of a pull is waited for, and gone on with from
-// where it stopped; what a task leaves unfinished the next one goes on with.
+// A registry that vanishes in the middle of a pull is retried, and the pull resumes where it
+// stopped. The next task resumes a pull left unfinished by a task.
 func TestAPullGoesOnWhereItStopped(t *testing.T) {
 	w := newWorld(t)
 	p := w.publish("1.1.0", fmt.Sprintf("%x", w.key)) // longer than a few pieces
@@ -120,7 +120,7 @@ func TestAPullGoesOnWhereItStopped(t *testing.T) {
 			}
 			offsets = append(offsets, offset)
 			switch {
-			case len(offsets) == 1, len(offsets) == 4: // it breaks after some bytes
+			case len(offsets) == 1, len(offsets) == 4: // breaks after some bytes
 				raw := p.Layer[offset:min(offset+20, size)]
 				return io.NopCloser(io.MultiReader(bytes.NewReader(raw), broken{})), nil
 			case away:

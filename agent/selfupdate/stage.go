@@ -19,48 +19,48 @@ const (
 	programFile = program + ".unverified"
 )
 
-// spare is what staging leaves free on a file system.
+// spare is the space in bytes that staging leaves free on a file system.
 const spare = 64 << 20
 
 // Stager brings releases to a node. It changes nothing that runs.
 type Stager struct {
 	Store *Store
-	// StateDir is the agent's, and Parts what of it is kept over a switch.
+	// StateDir is the agent's state directory; Parts are its parts kept over a switch.
 	StateDir string
 	Parts    []Part
 	// Keys are the release keys in force at this moment.
 	Keys func() release.Keys
-	// Forms are those of the agent's state on this node: ledger and configuration.
+	// Forms returns the forms of the agent's state on this node, see Part and State.Form.
 	Forms    func() ([]int, error)
 	OS, Arch string
-	// Test has the program at a path test itself: RunSelfTest.
+	// Test runs the self-test of the program at a path: RunSelfTest.
 	Test func(ctx context.Context, file string) (*SelfTest, error)
-	// Progress says how far it is.
+	// Progress reports how far the staging is.
 	Progress func(step string, percent int, message string)
 }
 
-// Wanted is a release that a node shall have.
+// Wanted is a release to stage.
 type Wanted struct {
 	Version    string
 	Manifest   release.Part
 	Signatures []release.Signature
 	Source     Source
 	Floor      string // empty: none
-	Force      bool   // a version that failed before is let in
-	ID         string // of the task
+	Force      bool   // allow a version that failed before
+	ID         string // the task's id
 }
 
-// Staged is what Stage has brought.
+// Staged is the result of Stage.
 type Staged struct {
 	Slot    string
-	Already bool // it was there
+	Already bool // the slot existed before
 	Fetched int64
 	Retries int
 }
 
-// Stage fetches a release, verifies it, tests it, and gives it a slot. What it has
-// fetched of one that it could not finish is kept for the next try, unless the disk is
-// full: then everything is as before.
+// Stage fetches a release, verifies it, tests it, and gives it a slot. The fetched bytes of an
+// unfinished release are kept for the next try, unless the disk is full: then everything is as
+// before.
 func (s *Stager) Stage(ctx context.Context, want Wanted) (*Staged, error) {
 	st, err := s.Store.Load()
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *Stager) stage(ctx context.Context, st *State, want Wanted, folder strin
 	return s.record(out.Slot, want, m, statement)
 }
 
-// judge fetches manifest and statement and says whether the release may be put here.
+// judge fetches manifest and statement, and verifies that the release may be installed here.
 func (s *Stager) judge(ctx context.Context, want Wanted, f *fetcher) (*release.Manifest, *release.Statement, error) {
 	s.Progress("verify", 0, "")
 	raw, err := f.small(ctx, want.Manifest)
@@ -164,7 +164,7 @@ func (s *Stager) judge(ctx context.Context, want Wanted, f *fetcher) (*release.M
 	return m, statement, nil
 }
 
-// there is the slot that has the program already; empty: none has.
+// there returns the slot that already has the program; empty: none has.
 func (s *Stager) there(st *State, version string, statement *release.Statement) string {
 	names, _ := s.Store.folders()
 	for _, name := range names {
@@ -176,7 +176,7 @@ func (s *Stager) there(st *State, version string, statement *release.Statement) 
 	return ""
 }
 
-// room refuses what would not fit, with what the switch needs beside it.
+// room refuses a release that would not fit beside the space needed by the switch.
 func (s *Stager) room(m *release.Manifest, statement *release.Statement) error {
 	left, err := free(s.Store.lib)
 	if err != nil {
@@ -188,8 +188,7 @@ func (s *Stager) room(m *release.Manifest, statement *release.Statement) error {
 	return nil
 }
 
-// unpack fetches the layer and makes the program of it, both under names that say
-// that nothing is known of them yet.
+// unpack fetches the layer and unpacks the program, both under names marked unverified.
 func (s *Stager) unpack(ctx context.Context, m *release.Manifest, statement *release.Statement, dir string, f *fetcher) error {
 	d := &s.Store.disk
 	layer, binary := path.Join(dir, layerFile), path.Join(dir, programFile)
@@ -209,8 +208,8 @@ func (s *Stager) unpack(ctx context.Context, m *release.Manifest, statement *rel
 		if err == nil {
 			break
 		}
-		// A loss of power may have left holes in what an earlier task fetched: one try
-		// from the beginning. What is wrong then is the source's.
+		// A loss of power may have left holes in the bytes fetched by an earlier task: fetch once
+		// more from the beginning. An error after this is the source's.
 		code := taskcatalog.CodeOf(err, "")
 		if code != release.CodeDigestMismatch && code != release.CodeBinaryMismatch {
 			return err
@@ -218,7 +217,7 @@ func (s *Stager) unpack(ctx context.Context, m *release.Manifest, statement *rel
 		if err := errors.Join(d.remove(d.lib, layer), d.remove(d.lib, binary)); err != nil {
 			return err
 		}
-		if again || f.fetched >= m.Layer.Size { // all of it came just now
+		if again || f.fetched >= m.Layer.Size { // all bytes were fetched just now
 			return errors.Join(err, d.remove(d.lib, dir))
 		}
 	}
@@ -234,9 +233,9 @@ func (s *Stager) unpack(ctx context.Context, m *release.Manifest, statement *rel
 	return d.rename(d.lib, binary, path.Join(dir, program))
 }
 
-// tryOut has the program test itself, and say of itself what its statement says. One
-// that does not, twice, while the running program does, with the same configuration on
-// the same machine, is skipped from now on: what fails both is not the version's fault.
+// tryOut runs the program's self-test and compares the output with the release's statement. A
+// version that fails twice is skipped from now on, if the running program passes with the same
+// configuration on the same machine: a fault common to both is not the version's.
 func (s *Stager) tryOut(ctx context.Context, dir string, want Wanted, statement *release.Statement) error {
 	err := s.test(ctx, dir, want.Version, statement.StateSchema)
 	if err == nil || ctx.Err() != nil {
@@ -266,8 +265,8 @@ func (s *Stager) test(ctx context.Context, dir, version string, state release.St
 	return nil
 }
 
-// slotFor is the name of the slot for a version: its own, or one beside it where
-// another program has that and is in use.
+// slotFor returns the name of the slot for a version: the plain version, or a name with the digest
+// if the plain slot holds another program and is in use.
 func (s *Stager) slotFor(version string, statement *release.Statement) (string, error) {
 	for _, name := range []string{version, version + "_" + statement.Binary.SHA256[:12]} {
 		used, err := s.Store.inUse(name)
@@ -281,7 +280,7 @@ func (s *Stager) slotFor(version string, statement *release.Statement) (string, 
 	return "", taskcatalog.Errorf(CodeSlotInUse, "cannot stage %s: its slots are in use and damaged (reimage the node)", version)
 }
 
-// inUse reports whether something leads to a slot, or dpkg owns it.
+// inUse reports whether a slot has a reference, or belongs to dpkg.
 func (s *Store) inUse(slot string) (bool, error) {
 	st, err := s.Load()
 	if err != nil {

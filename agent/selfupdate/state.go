@@ -23,35 +23,35 @@ const (
 	contactFile = "contact"
 	processFile = "process"
 	lockFile    = "lock"
-	// stageLockFile is held by who brings or removes slots.
+	// stageLockFile is locked by everything that adds or removes slots.
 	stageLockFile = "stage.lock"
 	beforeDir     = "before"
 )
 
-// stateForm is the form of state.json. A newer one is refused.
+// stateForm is the form of state.json. A newer form is refused.
 const stateForm = 1
 
 // keepDeliveries is how many ended updates are remembered.
 const keepDeliveries = 8
 
-// State is state.json: what was decided, and what is under way.
+// State is the content of state.json: decisions, and the trial under way.
 type State struct {
-	// Form is raised by whoever changes what older versions read. It is one of the node's
+	// Form must be raised by a change that older versions cannot read. It is one of the node's
 	// forms: see Stager.Forms.
 	Form int `json:"form"`
-	// Slots are those whose program is known: by name, what it was when it was put there.
+	// Slots records the program of each slot as it was installed, by the slot's name.
 	Slots    map[string]Slot `json:"slots"`
-	Good     string          `json:"good,omitempty"`     // the slot that is known to work
-	Previous string          `json:"previous,omitempty"` // the one that was good before it
+	Good     string          `json:"good,omitempty"`     // the slot known to work
+	Previous string          `json:"previous,omitempty"` // the previous value of Good
 	Staged   string          `json:"staged,omitempty"`   // staged last, and not tried yet
 	Trial    *Trial          `json:"trial,omitempty"`
 	Pins     []Pin           `json:"pins,omitempty"`
-	// Deliveries are the updates that came to an end, the last one last.
+	// Deliveries are the ended updates, the latest last.
 	Deliveries []taskcatalog.AgentDelivery `json:"deliveries,omitempty"`
 }
 
-// Before is the slot of the version before the one that runs: of one that was confirmed
-// and has not proved itself, the one that is known to work. Empty: there is none.
+// Before is the slot of the version before the running version. For a confirmed version in its
+// proof this is the version known to work. Empty: there is none.
 func (st *State) Before() string {
 	if t := st.Trial; t != nil && t.Step == Proving {
 		return t.From
@@ -59,18 +59,18 @@ func (st *State) Before() string {
 	return st.Previous
 }
 
-// Slot is what is known of the program in a slot.
+// Slot is the record of the program in a slot.
 type Slot struct {
 	Version string `json:"version"`
 	SHA256  string `json:"sha256"`            // hex
-	Release string `json:"release,omitempty"` // digest of the manifest; empty: dpkg brought it
+	Release string `json:"release,omitempty"` // digest of the manifest; empty: installed by dpkg
 	KeyID   string `json:"key_id,omitempty"`  // of the release key
-	// State is what forms of the agent's state it reads; unset: it is not known.
+	// State says which forms of the agent's state the program reads; unset: unknown.
 	State release.StateSchema `json:"state,omitzero"`
 	At    time.Time           `json:"at"`
 }
 
-// Pin has a version skipped.
+// Pin makes the node skip a version.
 type Pin struct {
 	Version string           `json:"version"`
 	Reason  taskcatalog.Code `json:"reason"`
@@ -79,7 +79,7 @@ type Pin struct {
 	At      time.Time        `json:"at"`
 }
 
-// Last is the update that ended last; nil: none did.
+// Last is the update that ended last; nil: no update has ended.
 func (s *State) Last() *taskcatalog.AgentDelivery {
 	if len(s.Deliveries) == 0 {
 		return nil
@@ -87,8 +87,8 @@ func (s *State) Last() *taskcatalog.AgentDelivery {
 	return &s.Deliveries[len(s.Deliveries)-1]
 }
 
-// Delivery is what became of an update; nil: it has not ended, is being put back, or is
-// not known.
+// Delivery returns the outcome of an update; nil: the update has not ended, is being reverted, or
+// is not known.
 func (s *State) Delivery(id string) *taskcatalog.AgentDelivery {
 	if s.unsettled() && s.Trial.ID == id {
 		return nil
@@ -101,7 +101,7 @@ func (s *State) Delivery(id string) *taskcatalog.AgentDelivery {
 	return nil
 }
 
-// Pinned is why a version is skipped; nil: it is not.
+// Pinned returns why a version is skipped; nil: the version is not skipped.
 func (s *State) Pinned(version string) *Pin {
 	for i := range s.Pins {
 		if s.Pins[i].Version == version {
@@ -122,12 +122,12 @@ func (s *State) unpin(version string) bool {
 	return len(s.Pins) < before
 }
 
-// unsettled reports whether a version is on trial that was not confirmed, or that is put
-// back: nobody takes a task, and no other update begins.
+// unsettled reports whether a version is on trial and not confirmed, or is being reverted: no
+// version takes a task, and no other update begins.
 func (s *State) unsettled() bool { return s.Trial != nil && s.Trial.Step != Proving }
 
-// ended writes down what became of an update. One that was confirmed, and put back since,
-// was put back.
+// ended records the outcome of an update. It replaces an earlier outcome of the same update: a
+// confirmed version that is reverted later counts as rolled back.
 func (s *State) ended(d taskcatalog.AgentDelivery) {
 	s.Deliveries = slices.DeleteFunc(s.Deliveries, func(e taskcatalog.AgentDelivery) bool { return e.ID == d.ID })
 	s.Deliveries = append(s.Deliveries, d)
@@ -138,7 +138,7 @@ func (s *State) ended(d taskcatalog.AgentDelivery) {
 
 const maxState = 1 << 20
 
-// Load reads state.json; one that is not there is empty. Code: update_state_invalid.
+// Load reads state.json; a missing file is an empty state. Code: update_state_invalid.
 func (s *Store) Load() (*State, error) {
 	st, err := s.read(stateFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,13 +154,13 @@ func (s *Store) Load() (*State, error) {
 	return st, nil
 }
 
-// Why a state cannot be used; whatever else keeps one from being read may pass.
+// Lasting reasons why a state cannot be used; any other read error may pass.
 var (
 	errDamaged = errors.New("it is damaged")
 	errNewer   = errors.New("a newer agent wrote it")
 )
 
-// read reads a state.
+// read reads a state file.
 func (s *Store) read(name string) (*State, error) {
 	raw, err := readBounded(s.state, name, maxState)
 	if info, failed := s.state.Lstat(name); errors.Is(err, errTooLarge) || failed == nil && !info.Mode().IsRegular() {
@@ -169,12 +169,12 @@ func (s *Store) read(name string) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Whatever else a newer form holds, this is in it.
+	// Every form has this field.
 	var file formed
 	if err := decodeLoose(raw, &file); err == nil && file.Form > stateForm {
 		return nil, fmt.Errorf("%w: it is of form %d, and this agent reads up to %d (run the newer agent)", errNewer, file.Form, stateForm)
 	}
-	// Of the same form, what a newer version has added is what this one can do without.
+	// In the same form, fields added by a newer version can be ignored.
 	st := new(State)
 	if err := decodeLoose(raw, st); err != nil {
 		return nil, fmt.Errorf("%w: %w", errDamaged, err)
@@ -186,13 +186,12 @@ func (s *Store) read(name string) (*State, error) {
 	return st, nil
 }
 
-// formed is what state.json holds in every form.
+// formed holds the field that state.json has in every form.
 type formed struct {
 	Form int `json:"form"`
 }
 
-// FormIn is the form of what a state directory holds of updates; 1 where there is nothing
-// yet.
+// FormIn returns the form of the update record in a state directory; 1 if there is none yet.
 func FormIn(stateDir string) (int, error) {
 	dir, err := os.OpenRoot(filepath.Join(stateDir, updateDir))
 	var raw []byte
@@ -213,8 +212,8 @@ func FormIn(stateDir string) (int, error) {
 	return max(file.Form, 1), nil
 }
 
-// Change reads the state, has it changed, and writes it, with nobody else between. An
-// error of do changes nothing.
+// Change reads the state, lets do change it, and writes it, under the lock. If do returns an error,
+// nothing is changed.
 func (s *Store) Change(do func(*State) error) error {
 	return s.locked(func() error {
 		st, err := s.Load()
@@ -228,7 +227,7 @@ func (s *Store) Change(do func(*State) error) error {
 	})
 }
 
-// locked does something while nobody else changes the state.
+// locked calls do while no other process changes the state.
 func (s *Store) locked(do func() error) error {
 	f, err := s.state.OpenFile(lockFile, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -241,7 +240,7 @@ func (s *Store) locked(do func() error) error {
 	return do()
 }
 
-// put writes a state, unless it is there like that.
+// put writes a state, unless the file has this content already.
 func (s *Store) put(name string, st *State) error {
 	raw, err := taskcatalog.Encode(st)
 	if err != nil {

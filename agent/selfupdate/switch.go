@@ -21,7 +21,7 @@ func (w *Watcher) begin(ctx context.Context, t *Trial) error {
 	if err := w.stop(ctx); err != nil {
 		return w.backOut(ctx, was, err)
 	}
-	if s.Current() != t.To { // else the new version may have run already
+	if s.Current() != t.To { // otherwise the new version may have run already
 		err := w.keepBefore()
 		if err == nil {
 			err = w.keepState(t, began)
@@ -37,25 +37,24 @@ func (w *Watcher) begin(ctx context.Context, t *Trial) error {
 		}
 	}
 	err := w.change(t, func(t *Trial) { w.switched(t, began) })
-	if !w.isAt(t, Watching) { // or someone has decided otherwise meanwhile
+	if !w.isAt(t, Watching) { // the write failed, or another process changed the trial
 		return w.backOut(ctx, was, err)
 	}
 	return errors.Join(err, w.launch(ctx))
 }
 
-// switched is the step that follows a switch.
+// switched sets the step that follows a switch.
 func (w *Watcher) switched(t *Trial, began time.Time) {
 	t.Step, t.BootID, t.SwitchedAt, t.Over = Watching, w.BootID, began, nil
 }
 
-// backOut has the version that ran run on, where the switch was not made or cannot be
-// written down.
+// backOut starts the previous version again, if the switch was not made or cannot be recorded.
 func (w *Watcher) backOut(ctx context.Context, was string, why error) error {
 	return errors.Join(why, w.Store.switchTo(was), w.launch(ctx))
 }
 
-// giveUp leaves the version that ran where the switch cannot be made: nothing has changed,
-// so that one that was being proved is not put back for it, and proves itself on.
+// giveUp keeps the version that ran, if the switch cannot be made. Nothing has changed: a version
+// in its proof is not reverted for this, and its proof goes on.
 func (w *Watcher) giveUp(ctx context.Context, t *Trial, was string, began time.Time, why error) error {
 	w.Log.Error("cannot switch the agent", zap.Error(why))
 	code := CodeNotSwitched
@@ -70,8 +69,8 @@ func (w *Watcher) giveUp(ctx context.Context, t *Trial, was string, began time.T
 	}))
 }
 
-// stop stops the agent, and launch starts it. A watcher that is asked to stop between
-// the two goes on to the second, and one that systemd does not answer tries again.
+// stop stops the agent, and launch starts it. A watcher that is asked to stop between the two still
+// calls launch. If systemd does not answer, the watcher tries again.
 func (w *Watcher) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), jobTime)
 	defer cancel()

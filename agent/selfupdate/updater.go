@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// ErrUndecided is why a task has no result yet: what became of it the next start of an
-// agent learns from the watcher.
+// ErrUndecided says that a task has no result yet: the next start of an agent learns the outcome
+// from the watcher.
 var ErrUndecided = errors.New("the update goes on without this agent")
 
 // Updater carries out node.self_update.
@@ -22,16 +22,15 @@ type Updater struct {
 	Stager
 	Systemd Systemd
 	Log     *zap.Logger
-	// Running is the slot of this program, "" where it is in none, and Version its
-	// version.
+	// Running is the slot of this program, "" if it runs from no slot. Version is its version.
 	Running, Version string
-	// Contact is how long ago the broker answered; negative: it has not.
+	// Contact is the time since the broker last answered; negative: never.
 	Contact func() time.Duration
-	// Broker is its package endpoint.
+	// Broker is the broker's package endpoint.
 	Broker Source
 }
 
-// Task is one node.self_update.
+// Task is a node.self_update task.
 type Task struct {
 	ID     string
 	Params *taskcatalog.SelfUpdateParams
@@ -39,13 +38,13 @@ type Task struct {
 	Mint   func(ctx context.Context, credentialType string) ([]byte, error)
 }
 
-// Do carries a task out, up to the moment when the watcher takes over: then the error
-// is ErrUndecided. A refusal has a result, too.
+// Do carries out a task up to the moment when the watcher takes over: then the error is
+// ErrUndecided. A refusal has a result as well.
 func (u *Updater) Do(ctx context.Context, t Task) (*taskcatalog.SelfUpdateResult, error) {
 	res := &taskcatalog.SelfUpdateResult{Phase: t.Params.Phase, FromVersion: u.Version, ToVersion: t.Params.Version, Outcome: taskcatalog.UpdateRefused}
 	err := u.do(ctx, t, res)
 	if errors.Is(err, ErrUndecided) && ctx.Err() == nil {
-		return u.Await(ctx, t) // the watcher does not run, and what it was to do stands
+		return u.Await(ctx, t) // the watcher does not run, and the armed trial stands
 	}
 	if errors.Is(err, ErrUndecided) {
 		return nil, err
@@ -96,9 +95,9 @@ func (u *Updater) do(ctx context.Context, t Task, res *taskcatalog.SelfUpdateRes
 	return ErrUndecided
 }
 
-// heard waits until the broker has answered this version just now, with the patience that
-// a source has: where it has not, the silence of the version on trial says nothing of that,
-// and a version that cannot reach the broker would stay for ever.
+// heard waits until the broker has answered this version just now, with the patience of a fetch.
+// Without such an answer the silence of the version on trial would prove nothing, and a version
+// that cannot reach the broker would stay for ever.
 func (u *Updater) heard(ctx context.Context) (time.Duration, error) {
 	beat := time.NewTicker(awaitTick)
 	defer beat.Stop()
@@ -119,7 +118,7 @@ func (u *Updater) heard(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// fetch stages the release of a task. What was minted for it is wiped.
+// fetch stages the release of a task. The minted credential is wiped afterwards.
 func (u *Updater) fetch(ctx context.Context, t Task, floor string) (*Staged, error) {
 	p := t.Params
 	if p.Version == "" || p.Manifest == nil {
@@ -146,9 +145,8 @@ func (u *Updater) fetch(ctx context.Context, t Task, floor string) (*Staged, err
 	})
 }
 
-// mint gets the credential of a private registry, with the patience that the parts are
-// fetched with: the broker, or the registry behind it, may be gone for a while. No error
-// holds a part of it.
+// mint gets the credential of a private registry, with the patience of a fetch: the broker, or the
+// registry behind it, may be unreachable for a while. No error contains a part of the credential.
 func (u *Updater) mint(ctx context.Context, t Task) (credential *taskcatalog.OCIPullCredential, wipe func(), err error) {
 	if t.Params.Source.Credential == "" {
 		return nil, func() {}, nil
@@ -184,14 +182,14 @@ func (u *Updater) finish(res *taskcatalog.SelfUpdateResult, began time.Time) *ta
 	return res
 }
 
-// awaitTick is how often the verdict is looked for.
+// awaitTick is the interval of looking for the verdict.
 const awaitTick = 250 * time.Millisecond
 
-// Await returns what became of a task that an earlier start of an agent began: as the
-// watcher has written it down, or that it was cut off before anything was switched.
+// Await returns the outcome of a task begun by an earlier start of an agent: the outcome recorded
+// by the watcher, or an error that says that the task was interrupted before the switch.
 func (u *Updater) Await(ctx context.Context, t Task) (*taskcatalog.SelfUpdateResult, error) {
 	for {
-		if u.Store.mended() == nil { // else the watcher is about to say what becomes of it
+		if u.Store.mended() == nil { // otherwise the watcher is about to record the outcome
 			st, err := u.Store.Load()
 			if err != nil {
 				return nil, err
@@ -214,7 +212,7 @@ func (u *Updater) Await(ctx context.Context, t Task) (*taskcatalog.SelfUpdateRes
 	}
 }
 
-// verdict is a task's result by what the watcher wrote.
+// verdict builds a task's result from the watcher's record.
 func (u *Updater) verdict(t Task, d *taskcatalog.AgentDelivery) (*taskcatalog.SelfUpdateResult, error) {
 	res := &taskcatalog.SelfUpdateResult{
 		Phase: t.Params.Phase, FromVersion: d.From, ToVersion: d.To, Outcome: d.Outcome, Reason: d.Reason, SwitchSeconds: d.SwitchSeconds,
@@ -226,24 +224,24 @@ func (u *Updater) verdict(t Task, d *taskcatalog.AgentDelivery) (*taskcatalog.Se
 	return res, taskcatalog.Errorf(d.Reason, "version %s did not stay, and %s runs again: %s", d.To, d.From, d.Message)
 }
 
-// Pending reports whether this program is on trial: it takes no task before the watcher
-// has confirmed it.
+// Pending reports whether a version is on trial and not confirmed: no task is taken before the
+// watcher has confirmed it.
 func (s *Store) Pending() bool {
 	st, err := s.Load()
 	return s.mended() != nil || err == nil && st.unsettled()
 }
 
-// Tried reports whether this program is on trial, or was confirmed and proves itself.
+// Tried reports whether a version is on trial or in its proof.
 func (s *Store) Tried() bool {
 	st, err := s.Load()
 	return err == nil && st.Trial != nil
 }
 
-// GoOn has the watcher go on with a trial that a crash or a loss of power has left.
+// GoOn starts the watcher for a trial left by a crash or a loss of power.
 func (u *Updater) GoOn(ctx context.Context) error {
 	st, err := u.Store.Load()
 	if u.Store.mended() == nil && (err != nil || st.Trial == nil) {
-		return nil // an error is told by whoever needs the state
+		return nil // the caller that needs the state reports the error
 	}
 	return u.Systemd.Launch(ctx, WatchUnit)
 }

@@ -20,80 +20,79 @@ const (
 	WatchUnit = "hostler-agent-watch.service"
 )
 
-// Unit is what systemd says of a service.
+// Unit is systemd's view of a service.
 type Unit struct {
 	Active     string // ActiveState
 	Sub        string // SubState
-	Invocation string // of its last start
-	Restarts   int    // how often systemd has started it again by itself; a start by hand begins anew
+	Invocation string // of the last start
+	Restarts   int    // systemd's own restarts since the last start by hand
 }
 
-// Systemd is what an update asks of systemd.
+// Systemd is the part of systemd that an update needs.
 type Systemd interface {
-	// Restart starts a unit anew and returns when it runs; Launch only asks for the start
-	// of one that does not run.
+	// Restart restarts a unit and returns when it runs. Launch only requests the start of a unit
+	// that does not run.
 	Restart(ctx context.Context, unit string) error
 	Launch(ctx context.Context, unit string) error
 	Stop(ctx context.Context, unit string) error
 	Look(ctx context.Context, unit string) (Unit, error)
 }
 
-// Watcher carries a trial out, from the switch to the verdict. It belongs to the slot
-// that is gone back to, and is the one writer of a trial once that is armed.
+// Watcher carries out a trial, from the switch to the verdict. It runs from the fallback's slot,
+// and is the only writer of an armed trial, apart from a person's revert.
 type Watcher struct {
 	Store    *Store
-	StateDir string // the agent's
+	StateDir string // the agent's state directory
 	Parts    []Part
 	Systemd  Systemd
 	BootID   string
 	Log      *zap.Logger
-	// Reach asks the broker for nothing as the node, as its agent asks for tasks, and
-	// reports whether it answered as it should. The instance is that of the agent in whose
-	// place it asks; empty: it is not known.
+	// Reach polls the broker for no task as the node, as its agent polls, and returns true if the
+	// broker answered the poll. instance is the instance of the watched agent; empty: unknown.
 	Reach func(ctx context.Context, instance string) bool
 	// Proof is how long a confirmed version runs before good moves to it.
 	Proof time.Duration
-	// Sleep waits: time is the tests'.
+	// Sleep waits: tests replace it.
 	Sleep func(context.Context, time.Duration) error
 
-	id   string // of the trial, and step its step, that what follows was seen of
+	id   string // id and step say to which trial and step the fields of seen belong
 	step Step
 	seen
 }
 
-// seen is what a watcher keeps in mind of a step of a trial, in ticks.
+// seen is the watcher's memory of a trial's step, in ticks.
 type seen struct {
 	// Of the present start of the version.
 	unready, well, steady, reaches, silent time.Duration
-	alive                                  bool          // one was seen
+	alive                                  bool          // a start was seen
 	counted                                time.Duration // watched, and not written down yet
-	running                                time.Duration // since the machine started, or the watcher
-	failedAt                               time.Time     // since when it does not work; zero: it does
+	running                                time.Duration // since the start of the machine or of the watcher
+	failedAt                               time.Time     // since when the version does not work; zero: it works
 }
 
-// DefaultProof is the proof of a node whose configuration says nothing of it: long
-// enough for a version that ends minutes after it began, or at its first tasks, and
-// short enough for nobody to begin the next update within it.
+// DefaultProof is the proof of a node whose configuration sets none. It is long enough for a
+// version that ends minutes after its start or at its first tasks, and short enough that the next
+// update rarely begins within it.
 const DefaultProof = 5 * time.Minute
 
 const (
 	tick = 500 * time.Millisecond
-	// The broker is asked from the beginning on, but not while an agent that is well is
-	// about to ask it itself.
+	// The watcher polls the broker from early on, but not while a healthy agent is about to poll
+	// for itself.
 	reachFirst = 15 * time.Second
 	reachEvery = 15 * time.Second
-	reachTime  = 4 * time.Second // meanwhile nothing else is seen
+	reachTime  = 4 * time.Second // the watcher is blind meanwhile
 	// saveEvery is how much of the window a loss of power may give back.
 	saveEvery = 10 * time.Second
-	// What failed is tried again: each try may stop the agent.
+	// Backoff after a failure: each try may stop the agent.
 	retryFirst = 5 * time.Second
 	retryMost  = time.Minute
-	// jobTime is how long systemd may take over the agent: more than its stop may last.
+	// jobTime limits a systemd job on the agent. It exceeds the unit's stop timeout.
 	jobTime = 75 * time.Second
 )
 
-// Probe writes to both folders, so that a watcher that could not make the switch does
-// not say that it is ready. One that has begun goes on as well as it can.
+// Probe writes to both folders, so that a watcher that could not make the switch does not report
+// READY. A watcher with a begun trial goes on as well as it can.
 func (w *Watcher) Probe() error {
 	s := w.Store
 	if s.mended() != nil {
@@ -114,8 +113,8 @@ func (w *Watcher) Probe() error {
 
 const probeFile = ".probe"
 
-// Run watches until there is no trial, or ctx ends. What cannot be done now is tried
-// again: there is nobody else to do it.
+// Run watches until there is no trial, or ctx ends. Failed steps are retried with backoff, because
+// no other process would do them.
 func (w *Watcher) Run(ctx context.Context) error {
 	again := retryFirst
 	for {
@@ -149,9 +148,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// leave is what a watcher does that is asked to stop; its next start goes on. A boot
-// that ends like this says nothing of the version, and in the same boot it goes on with
-// what was counted.
+// leave marks the trial when the watcher is asked to stop; the watcher's next start goes on. The
+// end of this boot is then not held against the version. In the same boot the counting goes on.
 func (w *Watcher) leave() error {
 	if !slices.Contains([]Step{Watching, Proving}, w.step) {
 		return nil
@@ -163,10 +161,10 @@ func (w *Watcher) leave() error {
 	})
 }
 
-// left ends the id of a boot whose watcher was asked to stop.
+// left is appended to the id of a boot whose watcher was asked to stop.
 const left = " left"
 
-// tidy does what a verdict leaves to do, and a crash may have left.
+// tidy cleans up after a verdict. A crash may have interrupted an earlier tidy.
 func (w *Watcher) tidy() error {
 	s := w.Store
 	err := s.Change(func(st *State) error {
@@ -194,17 +192,17 @@ func (w *Watcher) turn(ctx context.Context, t *Trial) error {
 	return w.awaitReturn(ctx, t)
 }
 
-// watch looks once, and acts on what is seen.
+// watch observes once, and acts on the observation.
 func (w *Watcher) watch(ctx context.Context, t *Trial) error {
 	u, err := w.look(ctx)
 	if err != nil {
 		return err
 	}
 	if dead(u) && t.Starts > 0 && strings.TrimSuffix(t.BootID, left) == w.BootID {
-		return nil // a person has stopped it, and it is that person's to start it
+		return nil // a person has stopped the agent, and starts it again
 	}
 	if u.Invocation == "" || t.Starts == 0 && dead(u) {
-		// Nobody has started it yet: the watcher ended between the switch and that.
+		// The agent was not started yet: the watcher ended between the switch and the start.
 		if err := w.launch(ctx); err != nil {
 			return err
 		}
@@ -246,7 +244,7 @@ func (w *Watcher) look(ctx context.Context) (Unit, error) {
 	return w.Systemd.Look(ctx, AgentUnit)
 }
 
-// ask asks the broker, where the new version has not been answered for a while.
+// ask polls the broker if the new version has not been answered for a while.
 func (w *Watcher) ask(ctx context.Context, t *Trial) {
 	if w.silent += tick; w.silent < reachFirst || w.steady > 0 || !t.Reached {
 		return
@@ -261,7 +259,7 @@ func (w *Watcher) ask(ctx context.Context, t *Trial) {
 	}
 }
 
-// since is when the node began to be without a version that works.
+// since returns from when on the node had no working version.
 func (w *Watcher) since(t *Trial, code taskcatalog.Code) time.Time {
 	switch {
 	case code == CodeNotReady:
@@ -274,7 +272,7 @@ func (w *Watcher) since(t *Trial, code taskcatalog.Code) time.Time {
 	return w.failedAt
 }
 
-// save writes down what was seen, so that a loss of power gives little back.
+// save writes the observation down, so that a loss of power gives little back.
 func (w *Watcher) save(t *Trial) error {
 	seen := *t
 	seen.WatchedSeconds += int(w.counted / time.Second)
@@ -284,7 +282,7 @@ func (w *Watcher) save(t *Trial) error {
 	})
 }
 
-// see takes in which start of the new version this is.
+// see updates the trial's counts from the unit's present start.
 func (w *Watcher) see(t *Trial, u Unit) {
 	if boot, asked := strings.CutSuffix(t.BootID, left); boot != w.BootID {
 		if boot != "" && !asked {
@@ -297,7 +295,7 @@ func (w *Watcher) see(t *Trial, u Unit) {
 		t.Boots = 0
 	}
 	if u.Invocation != "" && u.Invocation != t.Invocation && !dead(u) {
-		if u.Restarts == 0 { // by hand, or by the machine's start
+		if u.Restarts == 0 { // started by hand, or with the machine
 			t.Starts = 0
 		} else if t.Starts > 0 {
 			w.fails()
@@ -322,26 +320,26 @@ func (w *Watcher) see(t *Trial, u Unit) {
 	}
 }
 
-// fails notes since when it does not work.
+// fails records since when the version does not work.
 func (w *Watcher) fails() {
 	if w.failedAt.IsZero() {
 		w.failedAt = w.Store.now().UTC()
 	}
 }
 
-// dead is a unit at rest: it was stopped, or never started.
+// dead reports whether a unit is at rest: it was stopped, or never started.
 func dead(u Unit) bool { return u.Active == "inactive" }
 
-// ended is a unit whose program has ended by itself.
+// ended reports whether a unit's program has ended by itself.
 func ended(u Unit) bool { return strings.HasPrefix(u.Sub, "auto-restart") || u.Active == "failed" }
 
-// confirm says that the new version works. It takes tasks from now on, and is watched
-// for a while longer: meanwhile the one before stays the one to go back to.
+// confirm records that the new version works. The version takes tasks from now on, and is watched
+// for a while longer: meanwhile the previous version stays the fallback.
 func (w *Watcher) confirm(t *Trial) error {
 	d := w.delivery(t, taskcatalog.UpdateConfirmed, t.SwitchedAt)
 	err := w.Store.Change(func(st *State) error {
 		if st.Trial == nil || st.Trial.ID != t.ID || st.Trial.Step != Watching {
-			return nil // someone has decided otherwise meanwhile
+			return nil // another process has changed the trial
 		}
 		now := st.Trial
 		now.Step, now.WatchedSeconds, now.Boots, now.Starts, now.Invocation, now.BootID = Proving, 0, 0, 1, t.Invocation, t.BootID
@@ -350,7 +348,7 @@ func (w *Watcher) confirm(t *Trial) error {
 		}
 		st.unpin(t.ToVersion)
 		st.ended(d)
-		// First: from then on it may have written a newer form.
+		// The copy is written first: from then on the version may write a newer form.
 		return w.Store.put(keptFile, st)
 	})
 	if err != nil {
@@ -360,7 +358,7 @@ func (w *Watcher) confirm(t *Trial) error {
 	return nil
 }
 
-// keep makes the new version the one that is known to work.
+// keep makes the new version the good one.
 func (w *Watcher) keep(t *Trial) error {
 	err := w.Store.Change(func(st *State) error {
 		if st.Trial == nil || st.Trial.ID != t.ID || st.Trial.Step != Proving {
@@ -384,7 +382,7 @@ func (w *Watcher) delivery(t *Trial, outcome taskcatalog.UpdateOutcome, since ti
 	return d
 }
 
-// change writes a step of this trial. One that a person has decided stands.
+// change writes a step of this trial. A change made by a person meanwhile stands.
 func (w *Watcher) change(t *Trial, do func(*Trial)) error {
 	return w.Store.Change(func(st *State) error {
 		if st.Trial == nil || st.Trial.ID != t.ID || st.Trial.Step != t.Step {
@@ -395,7 +393,7 @@ func (w *Watcher) change(t *Trial, do func(*Trial)) error {
 	})
 }
 
-// isAt reports whether the trial has a step on the disk, whatever became of writing it.
+// isAt reports whether the trial on disk has a step, even if the write returned an error.
 func (w *Watcher) isAt(t *Trial, step Step) bool {
 	st, err := w.Store.Load()
 	return err == nil && st.Trial != nil && st.Trial.ID == t.ID && st.Trial.Step == step

@@ -85,7 +85,7 @@ func TestAReleaseIsConfirmedOrPutBack(t *testing.T) {
 	}
 }
 
-// An outage decides nothing, however long it is.
+// An outage decides nothing, however long it lasts.
 func TestABrokerThatIsAwayRevertsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.brokerDown = func(time.Time) bool { return true }
@@ -112,8 +112,8 @@ func TestABrokerThatIsAwayRevertsNothing(t *testing.T) {
 	}
 }
 
-// Every loss of power, at every change of the disk, of a good release and of a bad
-// one: afterwards an agent works, and what is written of the update is true.
+// Power fails at every change of the disk, for a good release and for bad ones. Afterwards an agent
+// works, and the record of the update is true.
 func TestALossOfPowerAtAnyPointLeavesAnAgentAndTheTruth(t *testing.T) {
 	for behaviour, outcome := range map[string]taskcatalog.UpdateOutcome{
 		"fine": taskcatalog.UpdateConfirmed, "exits": taskcatalog.UpdateRolledBack, "damages by a note and more": taskcatalog.UpdateRolledBack,
@@ -124,7 +124,7 @@ func TestALossOfPowerAtAnyPointLeavesAnAgentAndTheTruth(t *testing.T) {
 			points := 0
 			for cut := 0; ; cut++ {
 				w := newWorld(t)
-				again := cut%7 + 1 // changes after the first loss, the power goes once more
+				again := cut%7 + 1 // changes after the first loss, the power fails once more
 				p := w.publish("1.1.0", behaviour)
 				w.cut, w.changes = cut, 0
 				err := w.update(p)
@@ -132,7 +132,7 @@ func TestALossOfPowerAtAnyPointLeavesAnAgentAndTheTruth(t *testing.T) {
 					w.settled()
 				}
 				if !w.dead() {
-					break // it ended before so many changes
+					break // ended before so many changes
 				}
 				points++
 				w.cut, w.changes = again, 0
@@ -170,7 +170,7 @@ func (w *world) truth(cut int, p published, outcome taskcatalog.UpdateOutcome) {
 		return
 	}
 	if st.Trial != nil {
-		// An agent that finds a trial has the watcher go on with it.
+		// An agent that finds a trial starts the watcher.
 		w.settled()
 		st, _ = w.store.Load()
 	}
@@ -179,7 +179,7 @@ func (w *world) truth(cut int, p published, outcome taskcatalog.UpdateOutcome) {
 		w.Errorf("the trial does not end: %+v", st.Trial)
 	case d != nil && d.Outcome != outcome:
 		w.Errorf("%+v, want %s", d, outcome)
-	case d == nil: // the task was cut off: nothing was switched, and another does it
+	case d == nil: // the task was interrupted: nothing was switched, and another task does it
 		if w.agent.version != "1.0.0" || w.store.Current() != "1.0.0" {
 			w.Errorf("%s runs and nobody says why", w.agent.version)
 		}

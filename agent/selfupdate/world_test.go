@@ -19,11 +19,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// world is a node with a systemd, a broker and time of its own. The program in a slot
-// is a text that says how an agent of it behaves:
+// world is a node with a systemd, a broker and a clock of its own. The program in a slot is a text
+// that says how its agent behaves:
 //
 //	VERSION fine | exits | hangs | silent | crashes-later | dies-late | dies-once | wakes | test-fails
-//	damages WHAT: the ledger, and ends; damages-late: after it was confirmed. See harm.
+//	damages WHAT: the ledger, and ends; damages-late: after the confirmation. See harm.
 type world struct {
 	*testing.T
 	lib, state string
@@ -40,24 +40,23 @@ type world struct {
 
 	agent *process // the running one
 	watch bool     // the watcher was started
-	// watches is that it runs, and anew that it is to be started once more when it ends.
+	// watches: the watcher runs. anew: the watcher must be started again when it ends.
 	watches, anew bool
-	// brokerDown says from when to when nobody is answered.
+	// brokerDown reports whether the broker is unreachable at a time.
 	brokerDown func(time.Time) bool
 	ran        []string // versions that were started
 	proof      time.Duration
-	// wakes is when a program that wakes is ready, and stopped that a person has stopped
-	// the agent.
+	// wakes is when a program of kind wakes becomes ready. stopped: a person has stopped the agent.
 	wakes   time.Time
 	stopped bool
-	// testFails has a program's own test fail; nil: by what the program is.
+	// testFails makes a program's self-test fail; nil: the program's text decides.
 	testFails func(version string) error
 }
 
-// errPowerCut is the end of the world.
+// errPowerCut ends the world.
 var errPowerCut = errors.New("the power is gone")
 
-// process is an agent that runs, or waits for its next start.
+// process is a running agent, or one that waits for its next start.
 type process struct {
 	version, behaviour string
 	invocation         string
@@ -96,7 +95,7 @@ func (w *world) put(name, text string) {
 	}
 }
 
-// powerOn starts the machine: the agent, and the watcher where there is a good slot.
+// powerOn starts the machine: the agent, and the watcher if there is a good slot.
 func (w *world) powerOn() {
 	w.Helper()
 	w.boot++
@@ -126,7 +125,7 @@ func (w *world) powerOn() {
 	}
 }
 
-// losePower leaves what was written and not on disk yet half written.
+// losePower leaves an unsynced file half written.
 func (w *world) losePower(what string) {
 	name, ok := strings.CutPrefix(what, "sync ")
 	if !ok {
@@ -141,7 +140,7 @@ func (w *world) losePower(what string) {
 	}
 }
 
-// launch starts what current leads to.
+// launch starts the program of the slot current.
 func (w *world) launch() {
 	w.invocation++
 	raw, err := os.ReadFile(filepath.Join(w.lib, current, program))
@@ -254,7 +253,7 @@ func (w *world) stager() *Stager {
 	}
 }
 
-// published is a release as it is somewhere to be had.
+// published is an available release.
 type published struct {
 	*release.Artifact
 	want Wanted
@@ -277,7 +276,7 @@ func (w *world) publish(version, behaviour string, change ...func(*release.State
 	return w.sign(version, a)
 }
 
-// sign publishes what was packed, whatever it is.
+// sign publishes a packed artifact without checking it.
 func (w *world) sign(version string, a *release.Artifact) published {
 	w.Helper()
 	payload, err := release.Payload(a.Digest, "registry/agent")
@@ -291,7 +290,7 @@ func (w *world) sign(version string, a *release.Artifact) published {
 	}}
 }
 
-// shelf is a source that has the parts of a release.
+// shelf is a source with the parts of a release.
 type shelf struct{ *release.Artifact }
 
 func (s shelf) Open(_ context.Context, part release.Part, offset int64) (io.ReadCloser, error) {
@@ -303,7 +302,7 @@ func (s shelf) Open(_ context.Context, part release.Part, offset int64) (io.Read
 	return nil, taskcatalog.Errorf(CodeSourceRefused, "not here")
 }
 
-// update is what a task does: stage, then switch.
+// update does the same as a task: stage, then switch.
 func (w *world) update(p published) error {
 	ctx := w.Context()
 	s := w.stager()
@@ -318,8 +317,7 @@ func (w *world) update(p published) error {
 	return err
 }
 
-// parts are those of the node's state. Of a ledger the text behind its beginning is the
-// name.
+// parts are the parts of the node's state. The id of a ledger is its text.
 var parts = []Part{
 	{Name: "what this node never had", Files: []string{"none.json"}, Check: func(string) error { return nil }},
 	{Name: "ledger", Files: []string{"ledger.db"}, Check: func(dir string) error {
@@ -340,7 +338,7 @@ var parts = []Part{
 	}},
 }
 
-// watcher is the one of this boot. It gives up after so many turns.
+// watcher is this boot's watcher. It gives up after a limit of turns.
 func (w *world) watcher() *Watcher {
 	w.Helper()
 	if st, err := w.store.Load(); err == nil && st.Trial != nil {
@@ -362,7 +360,7 @@ func (w *world) watcher() *Watcher {
 	}
 }
 
-// settled runs the watcher to its end, and returns what became of the update.
+// settled runs the watcher to its end, and returns the outcome of the update.
 func (w *world) settled() *taskcatalog.AgentDelivery {
 	w.Helper()
 	for w.anew = true; w.anew; {
