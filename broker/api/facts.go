@@ -6,7 +6,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// NodeFacts is what a node is made of, by its own word.
+// NodeFacts are the facts that a node reports about itself.
 type NodeFacts struct {
 	NodeID     string            `json:"node_id"`
 	Hostname   string            `json:"hostname"`

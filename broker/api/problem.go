@@ -28,7 +28,7 @@ type ProblemField struct {
 	Message  string `json:"message"`
 }
 
-// ReasonBody is the body of actions that need no more than a reason.
+// ReasonBody is the body of an action that needs only a reason.
 type ReasonBody struct {
 	Reason string `json:"reason,omitempty" maxLength:"500" doc:"recorded in the audit log"`
 }

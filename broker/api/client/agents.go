@@ -8,12 +8,13 @@ import (
 	"github.com/hostler/hostler/broker/api"
 )
 
-// AgentLifecycle is what is wanted of a node's agent, and what it is.
+// AgentLifecycle returns the desired and the reported state of a node's agent.
 func (c *Client) AgentLifecycle(ctx context.Context, ref string) (*api.AgentLifecycle, error) {
 	return fetch[api.AgentLifecycle](ctx, c, at("nodes", ref, "agent-lifecycle"), nil)
 }
 
-// AgentLifecycles lists all nodes that have enrolled, or those that are not in sync.
+// AgentLifecycles lists all nodes that have enrolled, or with drift only the nodes that are not in
+// sync.
 func (c *Client) AgentLifecycles(ctx context.Context, site string, drift bool) (*api.AgentLifecycleList, error) {
 	q := query("site", site, "limit", strconv.Itoa(pageSize))
 	if drift {
@@ -33,7 +34,7 @@ func (c *Client) AgentLifecycles(ctx context.Context, site string, drift bool) (
 	}
 }
 
-// WantAgent says what a node's agent shall be.
+// WantAgent changes the desired state of a node's agent.
 func (c *Client) WantAgent(ctx context.Context, ref string, w api.AgentWant) (*api.AgentLifecycle, error) {
 	return submit[api.AgentLifecycle](ctx, c, http.MethodPut, at("nodes", ref, "agent-lifecycle"), w)
 }
@@ -43,7 +44,7 @@ func (c *Client) StartAgentRun(ctx context.Context, ref string, s api.AgentLifec
 	return begin[api.AgentLifecycleRun](ctx, c, at("nodes", ref, "agent-lifecycle"), s)
 }
 
-// AgentRuns lists runs on agents, in the order of their start; node empty: of all.
+// AgentRuns lists runs on agents, in the order of their start. An empty node means all nodes.
 func (c *Client) AgentRuns(ctx context.Context, node string, f RunFilter) (*api.AgentLifecycleRuns, error) {
 	q := query("node_id", node, "site", f.Site, "status", f.Status, "stage", f.Stage, "class", f.Class, "limit", strconv.Itoa(pageSize))
 	all := &api.AgentLifecycleRuns{Items: []api.AgentLifecycleRun{}}
@@ -60,14 +61,14 @@ func (c *Client) AgentRuns(ctx context.Context, node string, f RunFilter) (*api.
 	}
 }
 
-// AgentRun is one run as it stands.
+// AgentRun returns one run in its present state.
 func (c *Client) AgentRun(ctx context.Context, id string) (*api.AgentLifecycleDetail, error) {
 	out := new(api.AgentLifecycleDetail)
 	return out, c.do(ctx, call{method: http.MethodGet, path: at("agent-lifecycle", "runs", id), patience: waitPatience}, out)
 }
 
-// ActOnAgentRun does an operator's action. Each is idempotent, so it is asked again
-// where an answer was lost.
+// ActOnAgentRun performs an operator's action on a run. Every action is idempotent, so the client
+// repeats the request after a lost answer.
 func (c *Client) ActOnAgentRun(ctx context.Context, id, action string, order api.RunOrder) (*api.AgentLifecycleRun, error) {
 	out := new(api.AgentLifecycleRun)
 	return out, c.do(ctx, call{method: http.MethodPost, path: at("agent-lifecycle", "runs", id, action), body: order, repeat: true}, out)

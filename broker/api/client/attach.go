@@ -17,11 +17,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// sendWithin is how long the broker may take to take a frame.
+// sendWithin is the longest time that the broker may take to accept a frame.
 const sendWithin = 15 * time.Second
 
-// sockets is a transport for WebSockets: the same roots, and HTTP/1.1, which alone they
-// are spoken over.
+// sockets returns a transport for WebSockets, with the same roots. The transport speaks HTTP/1.1
+// only, because WebSockets need it.
 func sockets(of *http.Transport) *http.Transport {
 	t := of.Clone()
 	t.ForceAttemptHTTP2 = false
@@ -38,7 +38,7 @@ type Attachment struct {
 	end  context.CancelFunc
 }
 
-// AttachTerminal joins a session with a ticket, which goes where no log has it.
+// AttachTerminal joins a session with a ticket. The ticket travels in a header that no log records.
 func (c *Client) AttachTerminal(ctx context.Context, id, ticket string) (*Attachment, error) {
 	conn, res, err := websocket.Dial(ctx, c.opts.Broker+api.Prefix+at("terminals", id, "attach"), &websocket.DialOptions{
 		HTTPClient:      &http.Client{Transport: c.sockets, CheckRedirect: c.http.CheckRedirect},
@@ -64,11 +64,11 @@ func (c *Client) AttachTerminal(ctx context.Context, id, ticket string) (*Attach
 	return a, nil
 }
 
-// errBroken is the end of a connection, however it came.
+// errBroken ends a connection, whatever the cause.
 var errBroken = errors.New("the connection to the broker broke")
 
-// Next waits for a frame. An error with a code is that of what is no frame of ours; without
-// one, nothing more comes.
+// Next waits for a frame. An error with a code reports a message that is not a valid frame; an
+// error without a code means that nothing more comes.
 func (a *Attachment) Next() (frame.Frame, error) {
 	kind, raw, err := a.read()
 	switch {
@@ -82,8 +82,8 @@ func (a *Attachment) Next() (frame.Frame, error) {
 	return frame.Parse(raw)
 }
 
-// read gives a message in bytes of its own: most are short, and the others may be as long as
-// a frame.
+// read returns a message in a buffer of its own. Most messages are short; the others may be as long
+// as a frame.
 func (a *Attachment) read() (websocket.MessageType, []byte, error) {
 	kind, from, err := a.conn.Reader(a.ctx)
 	if err != nil {
@@ -115,7 +115,7 @@ func (a *Attachment) Send(f frame.Frame) error {
 	return a.conn.Write(ctx, websocket.MessageBinary, raw)
 }
 
-// Close does not wait for a broker that does not listen.
+// Close does not wait for a broker that has stopped listening.
 func (a *Attachment) Close() error {
 	a.end()
 	return a.conn.CloseNow()

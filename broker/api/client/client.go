@@ -24,21 +24,20 @@ import (
 )
 
 const (
-	maxReply     = 64 << 20         // bytes of a reply that is held in memory
+	maxReply     = 64 << 20         // bytes of a reply held in memory
 	callLimit    = 60 * time.Second // of a call that does not wait
 	longestPause = 5 * time.Second  // between two tries
 	waitPatience = time.Minute      // how long a waiting call outlives an absent broker
 )
 
-// Options say which broker, and as whom.
+// Options name the broker and the caller.
 type Options struct {
 	Broker  string         // https://host:port
-	Roots   *x509.CertPool // what the broker's chain must lead to
+	Roots   *x509.CertPool // the broker's chain must lead to one of these
 	Token   string         // bearer token
 	Version string         // of the program, for the broker's log
 	Now     func() time.Time
-	// Backoff is the first wait before a repeat; it doubles. 200 ms where it
-	// is left out.
+	// Backoff is the first wait before a repeat, doubled each time. Zero means 200 ms.
 	Backoff time.Duration
 }
 
@@ -53,9 +52,9 @@ type Client struct {
 	frozen atomic.Value // string, see Frozen
 }
 
-// RootsInForce is the SHA-256 of each root certificate that the broker said in
-// its last answer to have in force; none, where there was no answer yet. The
-// broker was told by a root that was pinned.
+// RootsInForce returns the SHA-256 of each root certificate that the broker named in its last
+// answer as in force, or nil before the first answer. The broker has proved itself by a pinned
+// root.
 func (c *Client) RootsInForce() []string {
 	said, _ := c.roots.Load().(string)
 	if said == "" {
@@ -64,7 +63,7 @@ func (c *Client) RootsInForce() []string {
 	return strings.Split(said, ",")
 }
 
-// New makes a client. It does not connect.
+// New returns a client. New does not connect.
 func New(o Options) *Client {
 	if o.Backoff == 0 {
 		o.Backoff = 200 * time.Millisecond
@@ -91,17 +90,17 @@ type call struct {
 	method string
 	path   string // below api.Prefix, segments escaped
 	query  url.Values
-	body   any           // JSON, where it is not nil
-	size   int64         // of a body that is sent as it is
-	key    string        // Idempotency-Key, where it is not empty
-	repeat bool          // may be made again; true of every GET
-	limit  time.Duration // of the whole call; callLimit where it is 0
-	// patience is how long a repeatable call is made again while the broker
-	// is not there; two seconds where it is 0.
+	body   any           // JSON, unless nil
+	size   int64         // of a body that is sent as is
+	key    string        // Idempotency-Key, unless empty
+	repeat bool          // the request may be repeated; always true for a GET
+	limit  time.Duration // of the whole call; 0 means callLimit
+	// patience is how long a repeatable call is retried while the broker is absent. Zero means two
+	// seconds.
 	patience time.Duration
 }
 
-// do makes the call and decodes the reply into out, if that is not nil.
+// do makes the call and decodes the reply into out, unless out is nil.
 func (c *Client) do(ctx context.Context, r call, out any) error {
 	var body []byte
 	if r.body != nil {
@@ -135,8 +134,8 @@ func absent(err error) bool {
 	return err != nil && (kind == broker.Unavailable || kind == broker.TooMany)
 }
 
-// retry repeats what says again, and waits twice as long each time, up to longestPause. It
-// returns the last error where another wait would end after patience.
+// retry calls try until try no longer asks for another attempt. The wait doubles each time, up to
+// longestPause. If the next wait would end after patience, retry returns the last error.
 func (c *Client) retry(ctx context.Context, patience time.Duration, jitter float64, try func() (again bool, err error)) error {
 	pause := &backoff.ExponentialBackOff{InitialInterval: c.opts.Backoff, Multiplier: 2, RandomizationFactor: jitter, MaxInterval: longestPause}
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
@@ -149,7 +148,7 @@ func (c *Client) retry(ctx context.Context, patience time.Duration, jitter float
 	return err
 }
 
-// send makes one request and returns the reply if it is a success.
+// send makes one request and returns the reply of a success.
 func (c *Client) send(ctx context.Context, r call, body io.Reader) (*http.Response, error) {
 	target := c.opts.Broker + api.Prefix + r.path
 	if len(r.query) > 0 {
@@ -202,7 +201,7 @@ func (c *Client) decode(res *http.Response, out any) error {
 	return nil
 }
 
-// fetch makes a GET whose reply is a T.
+// fetch makes a GET and decodes the reply as a T.
 func fetch[T any](ctx context.Context, c *Client, path string, query url.Values) (*T, error) {
 	out := new(T)
 	if err := c.do(ctx, call{method: http.MethodGet, path: path, query: query}, out); err != nil {
@@ -211,7 +210,7 @@ func fetch[T any](ctx context.Context, c *Client, path string, query url.Values)
 	return out, nil
 }
 
-// submit makes a POST or PUT, once, whose reply is a T.
+// submit makes one POST or PUT, without a retry, and decodes the reply as a T.
 func submit[T any](ctx context.Context, c *Client, method, path string, body any) (*T, error) {
 	out := new(T)
 	if err := c.do(ctx, call{method: method, path: path, body: body}, out); err != nil {
@@ -220,8 +219,8 @@ func submit[T any](ctx context.Context, c *Client, method, path string, body any
 	return out, nil
 }
 
-// begin makes a POST under a key of its own, so that it may be made again where
-// an answer was lost: it begins one thing.
+// begin makes a POST with a fresh idempotency key, so that the request can be repeated after a lost
+// answer and still begins only one thing.
 func begin[T any](ctx context.Context, c *Client, path string, body any) (*T, error) {
 	out := new(T)
 	if err := c.do(ctx, call{method: http.MethodPost, path: path, body: body, key: "cli-" + strings.ToLower(rand.Text()), repeat: true}, out); err != nil {
@@ -230,7 +229,7 @@ func begin[T any](ctx context.Context, c *Client, path string, body any) (*T, er
 	return out, nil
 }
 
-// remove makes a DELETE, once, whose reply is a T.
+// remove makes one DELETE, without a retry, and decodes the reply as a T.
 func remove[T any](ctx context.Context, c *Client, path, reason string) (*T, error) {
 	out := new(T)
 	if err := c.do(ctx, call{method: http.MethodDelete, path: path, query: query("reason", reason)}, out); err != nil {
@@ -239,15 +238,15 @@ func remove[T any](ctx context.Context, c *Client, path, reason string) (*T, err
 	return out, nil
 }
 
-// at joins path segments, each escaped. A segment that a server would take
-// for a walk up the tree is kept from being one.
+// at joins path segments, each escaped. A segment that a server would resolve as a walk up the tree
+// is made harmless.
 func at(segments ...string) string {
 	var b strings.Builder
 	for _, s := range segments {
 		b.WriteByte('/')
 		switch s {
 		case "", ".", "..":
-			b.WriteString("%20" + s) // names nothing, and is answered with not found
+			b.WriteString("%20" + s) // names nothing; the broker answers not found
 		default:
 			b.WriteString(url.PathEscape(s))
 		}

@@ -40,7 +40,7 @@ func want(t *testing.T, err error, kind broker.Kind, code string) {
 	}
 }
 
-// failing answers so many times with a status before it answers with body.
+// failing answers the given number of times with a status before it answers with body.
 func failing(times int32, status int, body string) http.HandlerFunc {
 	n := &atomic.Int32{}
 	return func(w http.ResponseWriter, _ *http.Request) {

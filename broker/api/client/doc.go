@@ -1,5 +1,5 @@
-// Package client speaks the operator API: one method a route, the types of
-// broker/api in and out, every failure a *broker.Error.
+// Package client speaks the operator API: one method per route, with the types of broker/api as
+// arguments and results. Every failure is a *broker.Error.
 //
 // # Rules
 //

@@ -16,25 +16,25 @@ import (
 
 // EventFilter narrows a stream of events; empty fields narrow nothing.
 type EventFilter struct {
-	After   string // the id of an event; "0": from the oldest; empty: from now on
+	After   string // id of an event; "0": from the oldest; empty: from now on
 	Types   []string
 	Subject string
 	Follow  bool // wait for more
 
-	opened func() // the broker gave a stream
+	opened func() // called when the broker has opened a stream
 }
 
 const (
 	maxEvent = 4 << 20
-	silent   = time.Minute // after which a stream that should have said something is lost
+	silent   = time.Minute // a stream without a sign of life for this long is lost
 )
 
-// Events calls got with every event, in order. Where it follows, it goes on after
-// the last one when the connection breaks; it gives up when the broker stays away
-// for a minute. lost is told each new reason why there is no connection, and nil
-// once there is one again. got's error ends it.
+// Events calls got with every event, in order. With Follow, Events resumes after the last event
+// when the connection breaks, and gives up when the broker stays away for a minute. Each new reason
+// for a missing connection goes to lost, and nil goes to lost when the connection is back. An error
+// of got ends the stream.
 func (c *Client) Events(ctx context.Context, f EventFilter, got func(api.Event) error, lost func(error)) error {
-	var away string // the reason that lost was told last; empty: connected
+	var away string // the last reason passed to lost; empty: connected
 	gone := func(err error) {
 		if err != nil && err.Error() != away {
 			away = err.Error()
@@ -60,7 +60,7 @@ func (c *Client) Events(ctx context.Context, f EventFilter, got func(api.Event) 
 			case mine != nil, ctx.Err() != nil, err != nil && !absent(err), !f.Follow:
 				return false, err
 			case opened:
-				broke = err // and the next try is a first one
+				broke = err // the next attempt starts with fresh patience
 				return false, nil
 			}
 			gone(err)
@@ -92,8 +92,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// events reads one stream to its end, and notes how far it has come. opened says
-// that the broker gave one.
+// events reads one stream to its end and records in f how far the stream has come. opened says that
+// the broker opened a stream.
 func (c *Client) events(ctx context.Context, f *EventFilter, got func(api.Event) error) (opened bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -141,8 +141,8 @@ func orNewest(after string) string {
 	return after
 }
 
-// readEvents reads server-sent events: each id with its data, and lines that are
-// but a sign of life with neither.
+// readEvents reads server-sent events and calls each with the id and data of every event. A mere
+// sign of life has neither.
 func readEvents(r io.Reader, each func(id string, data []byte) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 64<<10), maxEvent)

@@ -17,8 +17,8 @@ func framed(id int) string {
 	return fmt.Sprintf("id: %d\ndata: {\"specversion\":\"1.0\",\"id\":\"%d\",\"type\":\"t\"}\n\n", id, id)
 }
 
-// TestAFollowerGoesOnWhereTheStreamBroke has a broker that says where it is, gives
-// an event, breaks off, is away, comes back, and in the end has forgotten.
+// TestAFollowerGoesOnWhereTheStreamBroke has a broker that says where it is, sends an event, breaks
+// the connection, is away, comes back, and at last has forgotten the events.
 func TestAFollowerGoesOnWhereTheStreamBroke(t *testing.T) {
 	var asked []string
 	answers := []func(w http.ResponseWriter){

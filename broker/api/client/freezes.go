@@ -8,8 +8,7 @@ import (
 	"github.com/hostler/hostler/broker/api"
 )
 
-// Frozen names the sites that were frozen when the broker answered a GET last,
-// * being all of them.
+// Frozen names the sites that were frozen when the broker last answered a GET; * means all sites.
 func (c *Client) Frozen() []string {
 	said, _ := c.frozen.Load().(string)
 	if said == "" {
@@ -18,13 +17,13 @@ func (c *Client) Frozen() []string {
 	return strings.Split(said, ", ")
 }
 
-// FreezeStatus is what is frozen or cannot be reached.
+// FreezeStatus lists the sites that are frozen or cannot be reached.
 func (c *Client) FreezeStatus(ctx context.Context, site string) (*api.FreezeStatus, error) {
 	return fetch[api.FreezeStatus](ctx, c, "/freeze", query("site", site))
 }
 
-// Freeze stops a site, or all of them. Asked again it changes nothing, so it is
-// asked again where an answer was lost.
+// Freeze stops a site, or all sites. A repeated freeze changes nothing, so the client repeats the
+// request after a lost answer.
 func (c *Client) Freeze(ctx context.Context, p api.FreezePut) (*api.FreezeResult, error) {
 	out := new(api.FreezeResult)
 	return out, c.do(ctx, call{method: http.MethodPost, path: "/freeze", body: p, repeat: true}, out)

@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/broker/api"
 )
 
-// pageSize is how many rows are asked for at once.
+// pageSize is the number of rows per request.
 const pageSize = 200
 
 // NodeFilter narrows a list of nodes; empty fields narrow nothing.
@@ -19,7 +19,7 @@ type NodeFilter struct {
 	Labels       map[string]string
 }
 
-// Nodes lists all nodes that the filter lets through.
+// Nodes lists all nodes that match a filter.
 func (c *Client) Nodes(ctx context.Context, f NodeFilter) ([]api.Node, error) {
 	q := query("site", f.Site, "status", f.Status, "limit", "200")
 	for k, v := range f.Labels {
@@ -49,7 +49,7 @@ func (c *Client) CreateNode(ctx context.Context, n api.NodeCreate) (*api.NodeBoo
 	return submit[api.NodeBootstrap](ctx, c, http.MethodPost, "/nodes", n)
 }
 
-// SetLabels replaces the labels that it names.
+// SetLabels replaces the named labels.
 func (c *Client) SetLabels(ctx context.Context, ref string, l api.Labels) (*api.Node, error) {
 	return submit[api.Node](ctx, c, http.MethodPut, at("nodes", ref, "labels"), l)
 }
@@ -60,8 +60,8 @@ func (c *Client) Act(ctx context.Context, ref, action string, a api.NodeAction) 
 	return submit[api.NodeActionResult](ctx, c, http.MethodPost, at("nodes", ref, "actions", action), a)
 }
 
-// Timeline is what happened to a node, oldest first: the newest limit of it, or with
-// since up to limit from then on, asked for in pages.
+// Timeline returns the history of a node, oldest first: the newest limit events, or with since up
+// to limit events from that time on, fetched in pages.
 func (c *Client) Timeline(ctx context.Context, ref string, since time.Time, limit int) (*api.Timeline, error) {
 	const page = 1000
 	all, err := fetch[api.Timeline](ctx, c, at("nodes", ref, "timeline"), query("since", timestamp(since), "limit", strconv.Itoa(min(limit, page))))
@@ -75,17 +75,17 @@ func (c *Client) Timeline(ctx context.Context, ref string, since time.Time, limi
 	return all, err
 }
 
-// Facts are what a node is made of.
+// Facts returns the facts that a node reports about itself.
 func (c *Client) Facts(ctx context.Context, ref string) (*api.NodeFacts, error) {
 	return fetch[api.NodeFacts](ctx, c, at("nodes", ref, "facts"), nil)
 }
 
-// SetCredentials keeps what tasks of a node may mint.
+// SetCredentials stores the secrets that tasks of a node may mint.
 func (c *Client) SetCredentials(ctx context.Context, ref string, s api.NodeCredentials) (*api.NodeCredentialsSet, error) {
 	return submit[api.NodeCredentialsSet](ctx, c, http.MethodPut, at("nodes", ref, "credentials"), s)
 }
 
-// IssueToken makes a new enrolment token for a node that is there.
+// IssueToken makes a new enrolment token for an existing node.
 func (c *Client) IssueToken(ctx context.Context, ref string, r api.TokenRequest) (*api.NodeBootstrap, error) {
 	return submit[api.NodeBootstrap](ctx, c, http.MethodPost, at("nodes", ref, "token"), r)
 }
@@ -95,12 +95,12 @@ func (c *Client) ExtendToken(ctx context.Context, ref string, r api.TokenRequest
 	return submit[api.EnrollToken](ctx, c, http.MethodPost, at("nodes", ref, "token", "extend"), r)
 }
 
-// Baseline is what a node is compared with.
+// Baseline returns the baseline that a node is compared with.
 func (c *Client) Baseline(ctx context.Context, ref string) (*api.Baseline, error) {
 	return fetch[api.Baseline](ctx, c, at("nodes", ref, "baseline"), nil)
 }
 
-// Devices are the parts that a node shall have and has.
+// Devices lists a node's expected and reported parts.
 func (c *Client) Devices(ctx context.Context, ref string) (*api.NodeDeviceList, error) {
 	return fetch[api.NodeDeviceList](ctx, c, at("nodes", ref, "devices"), nil)
 }
@@ -110,17 +110,17 @@ func (c *Client) AcceptDevices(ctx context.Context, ref string, d api.DeviceAcce
 	return submit[api.NodeDeviceList](ctx, c, http.MethodPost, at("nodes", ref, "devices", "accept"), d)
 }
 
-// NodeCertificates lists the certificates by which a node is known.
+// NodeCertificates lists the certificates that identify a node.
 func (c *Client) NodeCertificates(ctx context.Context, ref string) (*api.NodeCertificateList, error) {
 	return fetch[api.NodeCertificateList](ctx, c, at("nodes", ref, "certificates"), nil)
 }
 
-// DenyNodeCertificate has one certificate of a node refused from now on.
+// DenyNodeCertificate makes the brokers refuse one certificate of a node from now on.
 func (c *Client) DenyNodeCertificate(ctx context.Context, ref, serial, reason string) (*api.NodeCertificateList, error) {
 	return submit[api.NodeCertificateList](ctx, c, http.MethodPost, at("nodes", ref, "certificates", serial, "deny"), api.ReasonBody{Reason: reason})
 }
 
-// BaselineDiff compares the baseline with the last one taken.
+// BaselineDiff compares the baseline in force with the newest candidate.
 func (c *Client) BaselineDiff(ctx context.Context, ref string) (*api.BaselineDiff, error) {
 	return fetch[api.BaselineDiff](ctx, c, at("nodes", ref, "baseline", "diff"), nil)
 }
@@ -135,7 +135,7 @@ func (c *Client) RetakeBaseline(ctx context.Context, ref, reason string) (*api.T
 	return submit[api.Task](ctx, c, http.MethodPost, at("nodes", ref, "baseline", "retake"), api.ReasonBody{Reason: reason})
 }
 
-// CleanPolicy is what a site accepts beside the baseline.
+// CleanPolicy lists what a site accepts in addition to the baseline.
 func (c *Client) CleanPolicy(ctx context.Context, site string) (*api.CleanPolicy, error) {
 	return fetch[api.CleanPolicy](ctx, c, "/clean-policy", query("site", site))
 }

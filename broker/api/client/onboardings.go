@@ -17,8 +17,8 @@ type OnboardingFilter struct {
 	Hostname string
 }
 
-// Onboardings lists all onboardings that a filter means, in the order of their
-// start, and the batch if one is asked for.
+// Onboardings lists all onboardings that match a filter, in the order of their start, and the batch
+// if the filter names a batch.
 func (c *Client) Onboardings(ctx context.Context, f OnboardingFilter) (*api.OnboardingList, error) {
 	q := query("site", f.Site, "status", f.Status, "stage", f.Stage, "class", f.Class, "batch_id", f.Batch, "hostname", f.Hostname, "limit", strconv.Itoa(pageSize))
 	all := &api.OnboardingList{Items: []api.Onboarding{}}
@@ -35,7 +35,7 @@ func (c *Client) Onboardings(ctx context.Context, f OnboardingFilter) (*api.Onbo
 	}
 }
 
-// Onboarding is one run as it stands. It outlives a restart of the broker.
+// Onboarding returns one run in its present state. The call outlives a restart of the broker.
 func (c *Client) Onboarding(ctx context.Context, id string) (*api.OnboardingDetail, error) {
 	out := new(api.OnboardingDetail)
 	err := c.do(ctx, call{method: http.MethodGet, path: at("onboardings", id), patience: waitPatience}, out)
@@ -68,20 +68,20 @@ func (c *Client) StartAdoptionBatch(ctx context.Context, b api.AdoptionBatch) (*
 	return begin[api.OnboardingBatchStarted](ctx, c, "/adoptions/batch", b)
 }
 
-// PlanAdoption says what such runs would do.
+// PlanAdoption says what adoptions would do.
 func (c *Client) PlanAdoption(ctx context.Context, b api.AdoptionBatch) (*api.OnboardingPlan, error) {
 	out := new(api.OnboardingPlan)
 	return out, c.do(ctx, call{method: http.MethodPost, path: "/adoptions/plan", body: b, repeat: true}, out)
 }
 
-// ActOnOnboarding does an operator's action. Each is idempotent, so it is asked
-// again where an answer was lost.
+// ActOnOnboarding performs an operator's action on a run. Every action is idempotent, so the client
+// repeats the request after a lost answer.
 func (c *Client) ActOnOnboarding(ctx context.Context, id, action string, order api.RunOrder) (*api.Onboarding, error) {
 	out := new(api.Onboarding)
 	return out, c.do(ctx, call{method: http.MethodPost, path: at("onboardings", id, action), body: order, repeat: true}, out)
 }
 
-// RetryOnboardingBatch tries again what failed of a batch.
+// RetryOnboardingBatch retries the failed runs of a batch.
 func (c *Client) RetryOnboardingBatch(ctx context.Context, batch, reason string) (*api.OnboardingBatchRetried, error) {
 	return submit[api.OnboardingBatchRetried](ctx, c, http.MethodPost, at("onboardings", "batch", batch, "retry"), api.ReasonBody{Reason: reason})
 }

@@ -21,8 +21,8 @@ import (
 
 var codePattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// problemOf turns an answer that is not a success into an error. Its text is
-// cleaned: a proxy or a stranger on the port may have written it.
+// problemOf turns an unsuccessful answer into an error. The text is cleaned, because a proxy or a
+// stranger on the port may have written it.
 func problemOf(res *http.Response) *broker.Error {
 	kind := kindOf(res.StatusCode)
 	raw, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
@@ -43,16 +43,16 @@ func problemOf(res *http.Response) *broker.Error {
 	return &broker.Error{Kind: kind, Code: p.Code, Message: taskcatalog.Clean(text, 2000)}
 }
 
-// asked is the name of what was asked for, without where it stood in the request:
-// whoever typed --mode knows of no body.
+// asked returns the name of a field without its place in the request: an operator who typed --mode
+// knows nothing of a body.
 func asked(location string) string {
 	for _, part := range []string{"body.", "query.", "path.", "header."} {
 		location = strings.TrimPrefix(location, part)
 	}
-	return strings.TrimSuffix(location, "body") // the whole of it
+	return strings.TrimSuffix(location, "body") // the whole body
 }
 
-// kindOf is the one place where an HTTP status becomes a kind of error.
+// kindOf is the only place that turns an HTTP status into a kind of error.
 func kindOf(status int) broker.Kind {
 	switch status {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge,
@@ -74,8 +74,8 @@ func kindOf(status int) broker.Kind {
 	return broker.Internal
 }
 
-// unreached explains why there was no answer. What ends the caller's own
-// context is passed on as it is.
+// unreached explains a missing answer. The cancellation of the caller's own context is passed on
+// unchanged.
 func (c *Client) unreached(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) {
 		return cause
@@ -94,7 +94,7 @@ func (c *Client) unreached(ctx context.Context, err error) error {
 	return broker.Errorf(broker.Unavailable, "broker_unreachable", "cannot reach the broker at %s: %s (see hostler doctor)", c.opts.Broker, taskcatalog.Clean(text, 300))
 }
 
-// untrusted reports whether the TLS of the other side was refused, and why.
+// untrusted reports whether the other side's TLS certificate was refused, and why.
 func untrusted(err error) (string, bool) {
 	var (
 		authority x509.UnknownAuthorityError

@@ -14,8 +14,8 @@ func (c *Client) AgentReleases(ctx context.Context) (*api.AgentReleaseList, erro
 	return fetch[api.AgentReleaseList](ctx, c, "/agent-releases", nil)
 }
 
-// PublishAgent uploads a package of size bytes whose hex SHA-256 is digest.
-// The broker checks the digest, so the same upload twice is one release.
+// PublishAgent uploads a package of size bytes with the hex SHA-256 digest. The broker checks the
+// digest, so a repeated upload is the same release.
 func (c *Client) PublishAgent(ctx context.Context, digest string, r api.AgentRelease, body io.Reader) (*api.AgentRelease, error) {
 	q := query("version", r.Version, "arch", r.Arch, "filename", r.Filename)
 	res, err := c.send(ctx, call{method: http.MethodPut, path: at("agent-releases", digest), query: q, size: r.Size}, body)
@@ -27,7 +27,7 @@ func (c *Client) PublishAgent(ctx context.Context, digest string, r api.AgentRel
 	return out, c.decode(res, out)
 }
 
-// UploadReleasePart uploads the layer of a release, whose digest is sha256:….
+// UploadReleasePart uploads the layer of a release. The digest has the form sha256:….
 func (c *Client) UploadReleasePart(ctx context.Context, digest string, size int64, body io.Reader) (*api.ReleasePart, error) {
 	res, err := c.send(ctx, call{method: http.MethodPut, path: at("agent-releases", "parts", strings.TrimPrefix(digest, "sha256:")), size: size}, body)
 	if err != nil {
@@ -38,17 +38,17 @@ func (c *Client) UploadReleasePart(ctx context.Context, digest string, size int6
 	return out, c.decode(res, out)
 }
 
-// PublishRelease has the broker verify and keep a signed release.
+// PublishRelease submits a signed release; the broker verifies and keeps the release.
 func (c *Client) PublishRelease(ctx context.Context, p api.AgentReleasePublish) (*api.AgentRelease, error) {
 	return submit[api.AgentRelease](ctx, c, http.MethodPost, "/agent-releases", p)
 }
 
-// RevokeRelease has no node be given a signed release any more.
+// RevokeRelease revokes a signed release: no node is given the release any more.
 func (c *Client) RevokeRelease(ctx context.Context, version, reason string) (*api.AgentRelease, error) {
 	return submit[api.AgentRelease](ctx, c, http.MethodPost, at("agent-releases", version, "revoke"), api.ReasonBody{Reason: reason})
 }
 
-// SetReleaseFloor says below which version no node is given a release.
+// SetReleaseFloor sets the lowest version that a node is given.
 func (c *Client) SetReleaseFloor(ctx context.Context, f api.AgentReleaseFloorPut) (*api.AgentReleaseFloor, error) {
 	return submit[api.AgentReleaseFloor](ctx, c, http.MethodPut, "/agent-releases/floor", f)
 }

@@ -30,7 +30,7 @@ func (c *Client) Rollouts(ctx context.Context, f RunFilter) (*api.RolloutList, e
 	}
 }
 
-// Rollout is one as it stands; brief: without its nodes.
+// Rollout returns a rollout in its present state; with brief, without its nodes.
 func (c *Client) Rollout(ctx context.Context, id string, brief bool) (*api.RolloutDetail, error) {
 	q := query()
 	if brief {
@@ -40,8 +40,8 @@ func (c *Client) Rollout(ctx context.Context, id string, brief bool) (*api.Rollo
 	return out, c.do(ctx, call{method: http.MethodGet, path: at("rollouts", id), query: q, patience: waitPatience}, out)
 }
 
-// ActOnRollout pauses, resumes or aborts a rollout. Each is idempotent, so it is asked
-// again where an answer was lost.
+// ActOnRollout pauses, resumes or aborts a rollout. Every action is idempotent, so the client
+// repeats the request after a lost answer.
 func (c *Client) ActOnRollout(ctx context.Context, id, action string, o api.RolloutOrder) (*api.Rollout, error) {
 	out := new(api.Rollout)
 	return out, c.do(ctx, call{method: http.MethodPost, path: at("rollouts", id, action), body: o, repeat: true}, out)

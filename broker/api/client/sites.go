@@ -7,8 +7,8 @@ import (
 	"github.com/hostler/hostler/broker/api"
 )
 
-// Document holds the fields of a create or a change by their names in the API;
-// what it leaves out stays as it is.
+// Document holds the fields of a create or a change by their names in the API. A change leaves
+// omitted fields as they are.
 type Document map[string]any
 
 // Sites lists the MAAS sites.
@@ -16,17 +16,17 @@ func (c *Client) Sites(ctx context.Context) (*api.SiteList, error) {
 	return fetch[api.SiteList](ctx, c, "/maas-sites", nil)
 }
 
-// Site shows one, by its id or name.
+// Site returns a site by its id or name.
 func (c *Client) Site(ctx context.Context, ref string) (*api.Site, error) {
 	return fetch[api.Site](ctx, c, at("maas-sites", ref), nil)
 }
 
-// CreateSite makes one; the document holds a api.SiteConfig.
+// CreateSite creates a site; the document holds an api.SiteConfig.
 func (c *Client) CreateSite(ctx context.Context, d Document) (*api.Site, error) {
 	return submit[api.Site](ctx, c, http.MethodPost, "/maas-sites", d)
 }
 
-// UpdateSite changes one.
+// UpdateSite changes a site.
 func (c *Client) UpdateSite(ctx context.Context, ref string, d Document) (*api.Site, error) {
 	return submit[api.Site](ctx, c, http.MethodPatch, at("maas-sites", ref), d)
 }
@@ -36,27 +36,27 @@ func (c *Client) SiteProfiles(ctx context.Context, site string) (*api.SiteProfil
 	return fetch[api.SiteProfileList](ctx, c, at("maas-sites", site, "profiles"), nil)
 }
 
-// SiteProfile shows one, by its id or name.
+// SiteProfile returns a profile by its id or name.
 func (c *Client) SiteProfile(ctx context.Context, site, ref string) (*api.SiteProfile, error) {
 	return fetch[api.SiteProfile](ctx, c, at("maas-sites", site, "profiles", ref), nil)
 }
 
-// CreateSiteProfile makes one; the document holds a api.SiteProfileConfig.
+// CreateSiteProfile creates a profile; the document holds an api.SiteProfileConfig.
 func (c *Client) CreateSiteProfile(ctx context.Context, site string, d Document) (*api.SiteProfile, error) {
 	return submit[api.SiteProfile](ctx, c, http.MethodPost, at("maas-sites", site, "profiles"), d)
 }
 
-// UpdateSiteProfile changes one.
+// UpdateSiteProfile changes a profile.
 func (c *Client) UpdateSiteProfile(ctx context.Context, site, ref string, d Document) (*api.SiteProfile, error) {
 	return submit[api.SiteProfile](ctx, c, http.MethodPatch, at("maas-sites", site, "profiles", ref), d)
 }
 
-// SetSiteCredentials keeps a site's secrets, once MAAS has taken the token.
+// SetSiteCredentials stores a site's secrets after MAAS has accepted the token.
 func (c *Client) SetSiteCredentials(ctx context.Context, site string, s api.SiteCredentials) (*api.SiteCredentialsSet, error) {
 	return submit[api.SiteCredentialsSet](ctx, c, http.MethodPost, at("maas-sites", site, "credentials"), s)
 }
 
-// ProbeSite sees what a site needs and has, for one profile or all.
+// ProbeSite checks a site's requirements, for one profile or for all.
 func (c *Client) ProbeSite(ctx context.Context, site, profile string) (*api.SiteProbe, error) {
 	out := new(api.SiteProbe)
 	err := c.do(ctx, call{method: http.MethodPost, path: at("maas-sites", site, "probe"), query: query("profile", profile), repeat: true}, out)
@@ -68,17 +68,17 @@ func (c *Client) PowerOverrides(ctx context.Context, site string) (*api.PowerOve
 	return fetch[api.PowerOverrideList](ctx, c, at("maas-sites", site, "power-overrides"), nil)
 }
 
-// PutPowerOverride gives a machine other power credentials than its site's.
+// PutPowerOverride gives a machine power credentials that differ from its site's.
 func (c *Client) PutPowerOverride(ctx context.Context, site string, p api.PowerOverridePut) (*api.PowerOverride, error) {
 	return submit[api.PowerOverride](ctx, c, http.MethodPost, at("maas-sites", site, "power-overrides"), p)
 }
 
-// ChangePowerOverride disables or enables one.
+// ChangePowerOverride enables or disables an override.
 func (c *Client) ChangePowerOverride(ctx context.Context, site, id string, change api.PowerOverrideChange) (*api.PowerOverride, error) {
 	return submit[api.PowerOverride](ctx, c, http.MethodPatch, at("maas-sites", site, "power-overrides", id), change)
 }
 
-// RemovePowerOverride removes one and its secret.
+// RemovePowerOverride removes an override and its secret.
 func (c *Client) RemovePowerOverride(ctx context.Context, site, id, reason string) (*api.PowerOverride, error) {
 	return remove[api.PowerOverride](ctx, c, at("maas-sites", site, "power-overrides", id), reason)
 }
@@ -88,7 +88,7 @@ func (c *Client) RoCE(ctx context.Context, site, hostname string) (*api.RoCEList
 	return fetch[api.RoCEList](ctx, c, at("maas-sites", site, "roce-assignments"), query("hostname", hostname))
 }
 
-// PutRoCE keeps a list, whole or not at all.
+// PutRoCE stores a list of assignments as a whole or not at all.
 func (c *Client) PutRoCE(ctx context.Context, site string, p api.RoCEPut) (*api.RoCEResult, error) {
 	return submit[api.RoCEResult](ctx, c, http.MethodPost, at("maas-sites", site, "roce-assignments"), p)
 }
@@ -103,17 +103,17 @@ func (c *Client) SKUs(ctx context.Context) (*api.SKUList, error) {
 	return fetch[api.SKUList](ctx, c, "/skus", nil)
 }
 
-// SKU shows one.
+// SKU returns one SKU.
 func (c *Client) SKU(ctx context.Context, id string) (*api.SKU, error) {
 	return fetch[api.SKU](ctx, c, at("skus", id), nil)
 }
 
-// CreateSKU makes one; the document holds a api.SKUConfig.
+// CreateSKU creates a SKU; the document holds an api.SKUConfig.
 func (c *Client) CreateSKU(ctx context.Context, d Document) (*api.SKU, error) {
 	return submit[api.SKU](ctx, c, http.MethodPost, "/skus", d)
 }
 
-// UpdateSKU changes one.
+// UpdateSKU changes a SKU.
 func (c *Client) UpdateSKU(ctx context.Context, id string, d Document) (*api.SKU, error) {
 	return submit[api.SKU](ctx, c, http.MethodPatch, at("skus", id), d)
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/hostler/hostler/broker/api"
 )
 
-// Status is the system at a glance.
+// Status returns the system at a glance.
 func (c *Client) Status(ctx context.Context, site string) (*api.Status, error) {
 	return fetch[api.Status](ctx, c, "/status", query("site", site))
 }
 
-// Whoami is the token that this client carries.
+// Whoami describes the token of this client.
 func (c *Client) Whoami(ctx context.Context) (*api.Token, error) {
 	return fetch[api.Token](ctx, c, "/whoami", nil)
 }
@@ -46,7 +46,7 @@ func (c *Client) Audit(ctx context.Context, f AuditFilter) ([]api.AuditEntry, er
 	}
 }
 
-// VerifyAudit walks all seals. It takes as long as the log is.
+// VerifyAudit walks all seals. The time needed grows with the log; the limit is an hour.
 func (c *Client) VerifyAudit(ctx context.Context) (*api.AuditVerification, error) {
 	out := new(api.AuditVerification)
 	err := c.do(ctx, call{method: http.MethodGet, path: "/audit/verify", limit: time.Hour}, out)
@@ -56,8 +56,8 @@ func (c *Client) VerifyAudit(ctx context.Context) (*api.AuditVerification, error
 	return out, nil
 }
 
-// ExportAudit copies rows, one JSON object a line, oldest first. A stream
-// that breaks off is an error: what was written before stands.
+// ExportAudit copies rows to w, one JSON object a line, oldest first. A broken stream is an error;
+// rows already written stay.
 func (c *Client) ExportAudit(ctx context.Context, f AuditFilter, w io.Writer) error {
 	q := query("node", f.Node, "from", timestamp(f.From), "to", timestamp(f.To))
 	res, err := c.send(ctx, call{method: http.MethodGet, path: "/audit/export", query: q}, http.NoBody)
@@ -75,7 +75,7 @@ func (c *Client) ExportAudit(ctx context.Context, f AuditFilter, w io.Writer) er
 	return nil
 }
 
-// countedErr remembers that it was the writer that failed, not the reader.
+// countedErr records that the writer failed, not the reader.
 type countedErr struct {
 	w   io.Writer
 	err error
@@ -87,12 +87,12 @@ func (c *countedErr) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Expiry is all that the broker runs on and that ends.
+// Expiry lists everything with an end that the broker depends on.
 func (c *Client) Expiry(ctx context.Context) (*api.Expiry, error) {
 	return fetch[api.Expiry](ctx, c, "/expiry", nil)
 }
 
-// Trust is the trust bundle in force.
+// Trust returns the trust bundle in force.
 func (c *Client) Trust(ctx context.Context) (*api.Trust, error) {
 	return fetch[api.Trust](ctx, c, "/trust", nil)
 }
@@ -107,12 +107,12 @@ func (c *Client) FinishTrust(ctx context.Context, f api.TrustFinish) (*api.Trust
 	return submit[api.Trust](ctx, c, http.MethodPost, "/trust/finish", f)
 }
 
-// AddReleaseKey has nodes believe releases that a key signed.
+// AddReleaseKey makes nodes trust releases that a key signed.
 func (c *Client) AddReleaseKey(ctx context.Context, p api.ReleaseKeyPut) (*api.Trust, error) {
 	return submit[api.Trust](ctx, c, http.MethodPost, "/trust/release-keys", p)
 }
 
-// RetireReleaseKey has nodes believe a release key no more.
+// RetireReleaseKey makes nodes trust a release key no longer.
 func (c *Client) RetireReleaseKey(ctx context.Context, id, reason string) (*api.Trust, error) {
 	return submit[api.Trust](ctx, c, http.MethodPost, at("trust", "release-keys", id, "retire"), api.ReasonBody{Reason: reason})
 }

@@ -33,7 +33,7 @@ func (c *Client) Tasks(ctx context.Context, f TaskFilter) ([]api.Task, error) {
 	}
 }
 
-// nextPage is how many rows to ask for with so many there already.
+// nextPage returns the number of rows to ask for when the caller already has the given number.
 func nextPage(limit, have int) int {
 	if limit == 0 {
 		return pageSize
@@ -41,14 +41,13 @@ func nextPage(limit, have int) int {
 	return min(limit-have, pageSize)
 }
 
-// Task is one task as it stands.
+// Task returns a task in its present state.
 func (c *Client) Task(ctx context.Context, id string) (*api.Task, error) {
 	return fetch[api.Task](ctx, c, at("tasks", id), nil)
 }
 
-// Follow holds until the task has ended, its progress is no longer the one
-// seen, or hold is over, and returns the task as it stands. It outlives a
-// restart of the broker.
+// Follow waits until the task has ended, its progress differs from seen, or hold is over, and
+// returns the task in its present state. The call outlives a restart of the broker.
 func (c *Client) Follow(ctx context.Context, id string, seen *api.Progress, hold time.Duration) (*api.Task, error) {
 	hold = min(hold, api.MaxWait*time.Second)
 	mark := "none"
@@ -67,8 +66,8 @@ func (c *Client) Follow(ctx context.Context, id string, seen *api.Progress, hold
 	return out, nil
 }
 
-// Enqueue asks a node to run a task. It is made again only where it carries
-// an idempotency key.
+// Enqueue asks a node to run a task. The request is repeated only if the task carries an
+// idempotency key.
 func (c *Client) Enqueue(ctx context.Context, node string, t api.TaskCreate) (*api.Task, error) {
 	out := new(api.Task)
 	err := c.do(ctx, call{method: http.MethodPost, path: at("nodes", node, "tasks"), body: t, repeat: t.IdempotencyKey != ""}, out)
@@ -83,32 +82,32 @@ func (c *Client) Cancel(ctx context.Context, id, reason string) (*api.Task, erro
 	return submit[api.Task](ctx, c, http.MethodPost, at("tasks", id, "cancel"), api.ReasonBody{Reason: reason})
 }
 
-// ProbeTask asks the node what became of a task, and is the task that asks.
+// ProbeTask asks the node what became of a task, and returns the task that asks.
 func (c *Client) ProbeTask(ctx context.Context, id, reason string) (*api.Task, error) {
 	return submit[api.Task](ctx, c, http.MethodPost, at("tasks", id, "probe"), api.ReasonBody{Reason: reason})
 }
 
-// RecoverTask has a task done again whose end nobody knows.
+// RecoverTask runs a task again whose end nobody knows.
 func (c *Client) RecoverTask(ctx context.Context, id, reason string) (*api.Task, error) {
 	return submit[api.Task](ctx, c, http.MethodPost, at("tasks", id, "recover"), api.ReasonBody{Reason: reason})
 }
 
-// Evidence is what the node signed about the task.
+// Evidence returns the node's signed report about a task.
 func (c *Client) Evidence(ctx context.Context, id string) (*api.Evidence, error) {
 	return fetch[api.Evidence](ctx, c, at("tasks", id, "evidence"), nil)
 }
 
-// Archive is what the task collected.
+// Archive returns the archive that a task collected.
 func (c *Client) Archive(ctx context.Context, id string) (*api.Archive, error) {
 	return fetch[api.Archive](ctx, c, at("tasks", id, "archive"), nil)
 }
 
-// Archives are those kept of a node, newest first, without what is in them.
+// Archives lists the archives kept of a node, newest first, without their contents.
 func (c *Client) Archives(ctx context.Context, node string) (*api.ArchiveList, error) {
 	return fetch[api.ArchiveList](ctx, c, at("nodes", node, "archives"), nil)
 }
 
-// TaskTypes is the catalog.
+// TaskTypes returns the catalog.
 func (c *Client) TaskTypes(ctx context.Context) ([]api.TaskType, error) {
 	list, err := fetch[api.TaskTypeList](ctx, c, "/task-types", nil)
 	if err != nil {
@@ -117,7 +116,7 @@ func (c *Client) TaskTypes(ctx context.Context) ([]api.TaskType, error) {
 	return list.Items, nil
 }
 
-// TaskType is one row of the catalog, by name or name@version.
+// TaskType returns one row of the catalog, by name or name@version.
 func (c *Client) TaskType(ctx context.Context, name string) (*api.TaskType, error) {
 	return fetch[api.TaskType](ctx, c, at("task-types", name), nil)
 }

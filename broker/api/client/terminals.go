@@ -35,17 +35,18 @@ func (c *Client) Terminals(ctx context.Context, f TerminalFilter) (*api.Terminal
 	}
 }
 
-// Terminal shows one.
+// Terminal returns one session.
 func (c *Client) Terminal(ctx context.Context, id string) (*api.Terminal, error) {
 	return fetch[api.Terminal](ctx, c, at("terminals", id), nil)
 }
 
-// OpenTerminal begins a session. It is asked for once: two would run.
+// OpenTerminal begins a session. The request is never repeated, because a repeat would start a
+// second session.
 func (c *Client) OpenTerminal(ctx context.Context, s api.TerminalStart) (*api.TerminalTicket, error) {
 	return submit[api.TerminalTicket](ctx, c, http.MethodPost, "/terminals", s)
 }
 
-// TerminalTicket gets a way into a session that there is.
+// TerminalTicket gets a ticket to an existing session.
 func (c *Client) TerminalTicket(ctx context.Context, id string, r api.TerminalTicketRequest) (*api.TerminalTicket, error) {
 	return submit[api.TerminalTicket](ctx, c, http.MethodPost, at("terminals", id, "tickets"), r)
 }
@@ -80,8 +81,8 @@ func (c *Client) Recordings(ctx context.Context, f RecordingFilter) (*api.Record
 	}
 }
 
-// CopyRecording copies a recording as it was written. One that breaks off is an error:
-// what was copied before stands.
+// CopyRecording copies a recording as it was written. A broken stream is an error; bytes already
+// copied stay.
 func (c *Client) CopyRecording(ctx context.Context, id string, w io.Writer) error {
 	res, err := c.send(ctx, call{method: http.MethodGet, path: at("recordings", id, "cast")}, http.NoBody)
 	if err != nil {
@@ -98,7 +99,8 @@ func (c *Client) CopyRecording(ctx context.Context, id string, w io.Writer) erro
 	return nil
 }
 
-// VerifyRecording holds a recording to its hashes. It takes as long as the recording is.
+// VerifyRecording checks a recording against its hashes. The time needed grows with the recording;
+// the limit is an hour.
 func (c *Client) VerifyRecording(ctx context.Context, id string) (*api.RecordingReport, error) {
 	out := new(api.RecordingReport)
 	if err := c.do(ctx, call{method: http.MethodGet, path: at("recordings", id, "verify"), limit: time.Hour}, out); err != nil {
@@ -107,12 +109,12 @@ func (c *Client) VerifyRecording(ctx context.Context, id string) (*api.Recording
 	return out, nil
 }
 
-// TerminalPolicy is a site's; empty: that of the nodes without a site.
+// TerminalPolicy returns a site's policy; an empty site means the nodes without a site.
 func (c *Client) TerminalPolicy(ctx context.Context, site string) (*api.TerminalPolicy, error) {
 	return fetch[api.TerminalPolicy](ctx, c, "/terminal-policy", query("site", site))
 }
 
-// SetTerminalPolicy replaces it.
+// SetTerminalPolicy replaces a site's policy.
 func (c *Client) SetTerminalPolicy(ctx context.Context, p api.TerminalPolicyPut) (*api.TerminalPolicy, error) {
 	return submit[api.TerminalPolicy](ctx, c, http.MethodPut, "/terminal-policy", p)
 }
