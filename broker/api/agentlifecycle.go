@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// AgentLifecycle is what is wanted of a node's agent, what it is, and how the last
-// delivery to it went.
+// AgentLifecycle is the desired state of a node's agent, the reported state, and the result of the
+// last delivery.
 type AgentLifecycle struct {
 	NodeID   string `json:"node_id"`
 	Hostname string `json:"hostname"`
@@ -37,14 +37,15 @@ type AgentLifecycle struct {
 	LatestRun *AgentLifecycleRun `json:"latest_run,omitempty" doc:"of a node that is shown alone"`
 }
 
-// AgentSkipped is a version that failed on a node, or that a person there has it skip.
+// AgentSkipped is a version that failed on a node, or that a person on the node told the agent to
+// skip.
 type AgentSkipped struct {
 	Version string `json:"version"`
 	Reason  string `json:"reason" doc:"a code"`
 }
 
-// AgentCounts is how the agents of a fleet stand. An unknown build is drift: unknown are
-// so many of those.
+// AgentCounts counts the agents of a fleet by drift. Drift includes the agents of an unknown build;
+// Unknown is their number.
 type AgentCounts struct {
 	Current int64 `json:"current"`
 	Drift   int64 `json:"drift" doc:"all others, of an unknown build as well"`
@@ -59,7 +60,7 @@ type AgentLifecycleList struct {
 	NextCursor string           `json:"next_cursor,omitempty"`
 }
 
-// AgentWant says what a node's agent shall be. What is left out stays.
+// AgentWant changes the desired state of a node's agent. Omitted fields stay as they are.
 type AgentWant struct {
 	AgentChannel        string `json:"agent_channel,omitempty" enum:"stable,candidate,pinned"`
 	PinnedVersion       string `json:"pinned_version,omitempty" maxLength:"64" doc:"with agent_channel pinned"`
@@ -119,7 +120,7 @@ type AgentLifecycleRun struct {
 	UpdatedAt      time.Time `json:"updated_at"`
 }
 
-// AgentInstall is what a person puts on a machine, and what proves it.
+// AgentInstall names the package to install on a machine, with the digests that prove it.
 type AgentInstall struct {
 	Version       string `json:"version,omitempty"`
 	PackageURL    string `json:"package_url,omitempty" doc:"at this broker; left out where no package of the version is published"`
@@ -128,7 +129,7 @@ type AgentInstall struct {
 	ProgramSHA256 string `json:"program_sha256,omitempty" doc:"what the node must report"`
 }
 
-// AgentLifecycleDetail is a run with its stages and what happened to it.
+// AgentLifecycleDetail is a run with its stages and its history.
 type AgentLifecycleDetail struct {
 	AgentLifecycleRun
 	Stages []OnboardingStage `json:"stages"`

@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// AgentRelease is a package of the agent, or a signed release of it.
+// AgentRelease is a package of the agent, or a signed release of the agent.
 type AgentRelease struct {
 	Kind       string    `json:"kind" doc:"package: a .deb, which a machine's first boot installs; signed: a release that a node updates itself to"`
 	Digest     string    `json:"digest" doc:"sha256:HEX of the package, or of the release's manifest"`
@@ -26,7 +26,7 @@ type AgentRelease struct {
 	RevokedReason string    `json:"revoked_reason,omitempty"`
 }
 
-// Statement is what a signed release says of itself.
+// Statement is the signed description of a release.
 type Statement struct {
 	Commit       string      `json:"commit"`
 	OS           string      `json:"os"`
@@ -38,7 +38,8 @@ type Statement struct {
 	BuiltAt      time.Time   `json:"built_at"`
 }
 
-// StateSchema is which forms of its own state an agent reads, and which it writes.
+// StateSchema names the versions of the agent's own state: the range that the agent reads, and the
+// version that the agent writes.
 type StateSchema struct {
 	ReadsMin int `json:"reads_min"`
 	ReadsMax int `json:"reads_max"`
@@ -52,8 +53,8 @@ type AgentReleaseList struct {
 	Floor *AgentReleaseFloor `json:"floor,omitempty" doc:"the lowest version that a node is given without asking for a rollback"`
 }
 
-// AgentReleasePublish is a signed release. Its layer is at the registry named, or was
-// uploaded to this broker before.
+// AgentReleasePublish is a signed release. The layer of the release lies at the named registry, or
+// was uploaded to this broker before.
 type AgentReleasePublish struct {
 	Digest     string             `json:"digest" minLength:"71" maxLength:"71" doc:"sha256:HEX of the manifest"`
 	Channel    string             `json:"channel" minLength:"1" maxLength:"32" doc:"stable, candidate, or pinned: for nodes that are pinned to it and no others"`
@@ -64,13 +65,13 @@ type AgentReleasePublish struct {
 	Signatures []ReleaseSignature `json:"signatures" maxItems:"8"`
 }
 
-// ReleaseSignature is one that cosign made.
+// ReleaseSignature is one signature made by cosign.
 type ReleaseSignature struct {
 	Payload   []byte `json:"payload" doc:"what was signed, which names the manifest's digest: simple signing, or the statement of an envelope with its type and lengths (DSSE PAE)"`
 	Signature []byte `json:"signature"`
 }
 
-// AgentReleaseFloor is the lowest version that a node is given without asking for a
+// AgentReleaseFloor is the lowest version that a node is given without an explicit request for a
 // rollback.
 type AgentReleaseFloor struct {
 	Version string    `json:"version"`
@@ -79,7 +80,7 @@ type AgentReleaseFloor struct {
 	SetAt   time.Time `json:"set_at"`
 }
 
-// AgentReleaseFloorPut changes it.
+// AgentReleaseFloorPut changes the floor.
 type AgentReleaseFloorPut struct {
 	Version string `json:"version" minLength:"1" maxLength:"64"`
 	Reason  string `json:"reason" minLength:"1" maxLength:"500"`

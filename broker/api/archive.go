@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// Archive is what a task collected: a node's diagnostics.
+// Archive is the diagnostics of a node, collected by one task.
 type Archive struct {
 	TaskID        string    `json:"task_id"`
 	NodeID        string    `json:"node_id"`
@@ -14,7 +14,7 @@ type Archive struct {
 	Archive       []byte    `json:"archive,omitempty" doc:"a gzipped tar, in base64; only where one archive is asked for"`
 }
 
-// ArchiveList is what is kept of a node, newest first.
+// ArchiveList lists the archives kept of a node, newest first.
 type ArchiveList struct {
 	Standing
 	Items []Archive `json:"items"`

@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// AttestationPut is what a person says of a part of a node that no longer runs.
+// AttestationPut is a person's statement about a device of a node that no longer runs.
 type AttestationPut struct {
 	Device  string `json:"device" minLength:"1" maxLength:"128" doc:"its id or serial"`
 	Method  string `json:"method" enum:"destroyed,removed"`
@@ -10,7 +10,7 @@ type AttestationPut struct {
 	Reason  string `json:"reason,omitempty" maxLength:"500"`
 }
 
-// Attestation is a person's word on record. No machine has signed anything in it.
+// Attestation is a person's statement on record. No machine signed any part of the statement.
 type Attestation struct {
 	AttestationID string    `json:"attestation_id"`
 	NodeID        string    `json:"node_id"`

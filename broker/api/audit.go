@@ -28,7 +28,7 @@ type AuditList struct {
 	NextCursor string       `json:"next_cursor,omitempty"`
 }
 
-// AuditVerification is what a walk over all seals found.
+// AuditVerification is the result of a walk over all seals.
 type AuditVerification struct {
 	OK       bool   `json:"ok"`
 	Rows     int64  `json:"rows" doc:"sealed rows that were walked"`

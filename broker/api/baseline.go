@@ -6,7 +6,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Baseline is what a node is compared with.
+// Baseline is the known-good state that a node is compared with.
 type Baseline struct {
 	NodeID     string               `json:"node_id"`
 	Digest     string               `json:"digest"`
@@ -16,8 +16,8 @@ type Baseline struct {
 	Baseline   taskcatalog.Baseline `json:"baseline"`
 }
 
-// BaselineDiff compares the baseline in force with the last one that was taken
-// and not yet accepted.
+// BaselineDiff compares the baseline in force with the newest candidate that nobody has accepted
+// yet.
 type BaselineDiff struct {
 	NodeID    string         `json:"node_id"`
 	Digest    string         `json:"digest" doc:"of the baseline in force"`
@@ -35,7 +35,7 @@ type BaselineLine struct {
 	After  string `json:"after,omitempty"`
 }
 
-// BaselineAccept puts a taken baseline in force.
+// BaselineAccept puts a candidate in force.
 type BaselineAccept struct {
 	Digest string `json:"digest" minLength:"71" maxLength:"71" doc:"of the candidate that was looked at, so that nothing else is accepted"`
 	Reason string `json:"reason" minLength:"1" maxLength:"500"`

@@ -6,7 +6,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// CleanPolicy is what a site knows and accepts beside the baseline.
+// CleanPolicy lists the things that a site knows and accepts in addition to the baseline.
 type CleanPolicy struct {
 	Site      string                  `json:"site,omitempty" doc:"empty: the nodes without a site"`
 	Policy    taskcatalog.CleanPolicy `json:"policy"`

@@ -2,14 +2,14 @@ package api
 
 import "github.com/hostler/hostler/taskcatalog"
 
-// NodeCredentials are secrets that tasks of one node may mint. They are kept
-// outside the database and never shown again.
+// NodeCredentials are the secrets that tasks of one node may mint. The broker keeps them outside
+// the database and never shows them again.
 type NodeCredentials struct {
 	MAASMachineToken taskcatalog.MAASMachineToken `json:"maas_machine_token" doc:"the machine's own token, as in /etc/maas/maas-machine-creds.yml"`
 	Reason           string                       `json:"reason,omitempty" maxLength:"500"`
 }
 
-// NodeCredentialsSet names what is kept, never its value.
+// NodeCredentialsSet names the secrets that the broker keeps, never their values.
 type NodeCredentialsSet struct {
 	NodeID string   `json:"node_id"`
 	Set    []string `json:"set"`

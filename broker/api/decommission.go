@@ -12,9 +12,9 @@ type DecommissionStart struct {
 	Erase          string `json:"erase,omitempty" enum:"none,quick,secure" doc:"soft_reset: of the disks that the system does not run from, by its agent; else of all, by MAAS; default none"`
 	ProfileID      string `json:"profile_id,omitempty" maxLength:"63" doc:"an id or a name; the default of the node's site where it is left out"`
 	ForceRelease   bool   `json:"force_release,omitempty" doc:"ends the allocations that are on the node, for the tenant as well"`
-	// ForceAllocations are those that the caller was shown.
+	// ForceAllocations are the allocations that the caller was shown.
 	ForceAllocations []string `json:"force_allocations,omitzero" maxItems:"4000" doc:"with force_release, the only allocations that it may end: another one on the node refuses it; those on it now, where they are left out"`
-	// RemoveMAASRecord has MAAS forget the machine of a full_decommission.
+	// RemoveMAASRecord makes MAAS forget the machine of a full_decommission.
 	RemoveMAASRecord bool   `json:"remove_maas_record,omitempty"`
 	Reason           string `json:"reason" minLength:"1" maxLength:"500"`
 }
@@ -25,21 +25,20 @@ type DecommissionBatch struct {
 	DecommissionStart
 }
 
-// DecommissionBatchStarted names the runs of a new batch: all of them, or there is
-// none.
+// DecommissionBatchStarted names the runs of a new batch. Either all runs begin or none does.
 type DecommissionBatchStarted struct {
 	BatchID       string                 `json:"batch_id"`
 	Decommissions []DecommissionBatchRun `json:"decommissions"`
 }
 
-// DecommissionBatchRun is one of its runs.
+// DecommissionBatchRun is one run of a batch.
 type DecommissionBatchRun struct {
 	NodeID         string `json:"node_id"`
 	Hostname       string `json:"hostname"`
 	DecommissionID string `json:"decommission_id"`
 }
 
-// DecommissionBatchPlan is what a batch would do, and to whom. Nothing was begun.
+// DecommissionBatchPlan says what a batch would do, and to which tenants. A plan begins nothing.
 type DecommissionBatchPlan struct {
 	Site            string         `json:"site,omitempty"`
 	Mode            string         `json:"mode"`
@@ -51,22 +50,22 @@ type DecommissionBatchPlan struct {
 	Refused         *Refusal       `json:"refused,omitempty" doc:"the batch would be refused so, because somebody is on a node"`
 }
 
-// NodeTenants is a node, and whose it is.
+// NodeTenants is a node with its live allocations and the last tenant.
 type NodeTenants struct {
 	Node Node         `json:"node"`
 	Live []Allocation `json:"live" doc:"who is on the node: its turnover is refused without force_release"`
 	Last *Allocation  `json:"last,omitempty" doc:"who was on it last, certified since or not"`
-	// LastCertified says that the node was handed out clean after that.
+	// LastCertified says that the node received a clean certificate after the last allocation.
 	LastCertified bool `json:"last_certified,omitempty"`
 }
 
-// Refusal is what a start would be answered with now.
+// Refusal is the answer that a start would get now.
 type Refusal struct {
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
 }
 
-// DecommissionBatchRetried is what came of a batch's retry.
+// DecommissionBatchRetried is the result of a batch's retry.
 type DecommissionBatchRetried struct {
 	BatchID   string                `json:"batch_id"`
 	Continued bool                  `json:"continued" doc:"it had stopped, and begins runs again"`
@@ -74,31 +73,30 @@ type DecommissionBatchRetried struct {
 	Refused   []DecommissionRefusal `json:"refused,omitempty"`
 }
 
-// DecommissionRefusal says why one of many runs was left as it is.
+// DecommissionRefusal says why the retry left one run of a batch as it is.
 type DecommissionRefusal struct {
 	DecommissionID string `json:"decommission_id"`
 	Code           string `json:"code"`
 	Detail         string `json:"detail"`
 }
 
-// StorageCleanupStart asks for a node's storage to be emptied and looked at.
+// StorageCleanupStart asks for a cleanup and a check of a node's storage.
 type StorageCleanupStart struct {
 	Scope        string `json:"scope" enum:"local,weka,all"`
 	ProfileID    string `json:"profile_id,omitempty" maxLength:"63"`
 	ForceRelease bool   `json:"force_release,omitempty" doc:"ends the allocations that are on the node, for the tenant as well"`
-	// ForceAllocations are those that the caller was shown.
+	// ForceAllocations are the allocations that the caller was shown.
 	ForceAllocations []string `json:"force_allocations,omitzero" maxItems:"4000" doc:"with force_release, the only allocations that it may end: another one on the node refuses it; those on it now, where they are left out"`
 	Reason           string   `json:"reason" minLength:"1" maxLength:"500"`
 }
 
-// DowngradeAccept is an operator's word that a disk will do to which less was done than
-// was asked for.
+// DowngradeAccept is an operator's acceptance of a disk on which less was done than was asked for.
 type DowngradeAccept struct {
 	Device string `json:"device" minLength:"1" maxLength:"128" doc:"as the downgrade on the run's last certificate names it"`
 	Reason string `json:"reason" minLength:"1" maxLength:"500"`
 }
 
-// DowngradeAccepted is that word on record: it is on the run's next certificate.
+// DowngradeAccepted is the acceptance on record. The run's next certificate carries the acceptance.
 type DowngradeAccepted struct {
 	DecommissionID string    `json:"decommission_id"`
 	NodeID         string    `json:"node_id"`
@@ -153,7 +151,7 @@ type Decommission struct {
 	UpdatedAt      time.Time `json:"updated_at"`
 }
 
-// DecommissionDetail is a run with its stages and what happened to it.
+// DecommissionDetail is a run with its stages and its history.
 type DecommissionDetail struct {
 	Decommission
 	HandingOver bool              `json:"handing_over,omitempty" doc:"a soft reset that its silent agent has stopped: a reimage is to begin in its place, unless too many would (reimage_when_silent)"`
@@ -170,7 +168,7 @@ type DecommissionList struct {
 	NextCursor string         `json:"next_cursor,omitempty"`
 }
 
-// DecommissionPlan is what a turnover would do, and to whom. Nothing was begun.
+// DecommissionPlan says what a turnover would do, and to which tenants. A plan begins nothing.
 type DecommissionPlan struct {
 	NodeTenants
 	Mode            string         `json:"mode"`

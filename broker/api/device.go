@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// NodeDevice is a part of a node's machine that is known again by its serial.
+// NodeDevice is a part of a node's machine that the broker recognises by its serial.
 type NodeDevice struct {
 	Kind      string    `json:"kind" doc:"disk or gpu"`
 	ID        string    `json:"id" doc:"by which it is known again: a disk's serial, a GPU's UUID"`
@@ -18,23 +18,22 @@ type NodeDevice struct {
 	Reason    string    `json:"reason,omitempty" doc:"why an operator accepted it"`
 }
 
-// NodeDeviceList are a node's parts: what it shall have, and what its agent reports.
+// NodeDeviceList lists a node's expected parts and the parts that its agent reports.
 type NodeDeviceList struct {
 	Standing
 	NodeID string       `json:"node_id"`
 	Items  []NodeDevice `json:"items"`
 }
 
-// DeviceAccept accepts parts that are missing as removed, and parts that are
-// unexpected as its own, and takes disks for what the node says of their size and of how
-// they are reached.
+// DeviceAccept accepts missing parts as removed and unexpected parts as the node's own. For disks
+// it also takes over the size and the path that the node reports.
 type DeviceAccept struct {
 	Devices []string `json:"devices" minItems:"1" maxItems:"64" doc:"ids or serials"`
 	System  bool     `json:"system,omitzero" doc:"they are disks that the system runs from, which no erase names; false: they are data disks, but for those on record as the system's"`
 	Reason  string   `json:"reason" maxLength:"500"`
 }
 
-// StatusDevices is a node with other parts than it shall have.
+// StatusDevices is a node whose parts differ from the expected parts.
 type StatusDevices struct {
 	NodeID     string    `json:"node_id"`
 	Hostname   string    `json:"hostname"`

@@ -1,10 +1,9 @@
-// Package api is the operator API as it is on the wire: what the broker's
-// routes take and answer, and what the command line prints with -o json. It
-// imports nothing of the broker, so that a client pulls in no server.
+// Package api holds the types of the operator API on the wire: the requests and answers of the
+// broker's routes, and the output of the command line with -o json. The package imports nothing of
+// the broker, so that a client pulls in no server.
 //
-// All paths are below Prefix. {node} takes a NODE reference (an id, a unique id
-// prefix, a hostname, or site/hostname with the slash escaped as %2F); {task}
-// takes a task id.
+// All paths are below Prefix. {node} takes a NODE reference (an id, a unique id prefix, a hostname,
+// or site/hostname with the slash escaped as %2F); {task} takes a task id.
 //
 //	GET    /status                              Status            ?site=
 //	GET    /events                              text/event-stream, one Event each   ?after= &type= &subject= &follow=
@@ -134,10 +133,10 @@
 //	GET    /clean-policy                        CleanPolicy       ?site=
 //	PUT    /clean-policy                        CleanPolicyPut → CleanPolicy
 //
-// What begins runs (POST /onboardings, /adoptions, their /batch, /decommissions/batch, /rollouts,
-// and a node's decommission, storage-cleanup and agent-lifecycle) takes an Idempotency-Key: asked again
-// with the same body it answers what was begun.
+// The routes that begin runs (POST /onboardings, /adoptions, their /batch, /decommissions/batch,
+// /rollouts, and a node's decommission, storage-cleanup and agent-lifecycle) take an
+// Idempotency-Key: a repeated request with the same key and body is answered with the run that the
+// first request began.
 //
-// Every answer that is not a success is a Problem. Lists carry next_cursor
-// where there is more.
+// Every unsuccessful answer is a Problem. A list with more pages carries next_cursor.
 package api

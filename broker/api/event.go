@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// EventStream is the content type of GET /events: server-sent events, the id of
-// each that of its Event, the data the Event on one line. An id without data is
-// how far the stream has come.
+// EventStream is the content type of GET /events: server-sent events. The id of each is the id of
+// its Event, and the data is the Event on one line. An id without data says how far the stream has
+// come.
 const EventStream = "text/event-stream"
 
-// HeaderLastEventID says after which event a stream goes on, as browsers do.
+// HeaderLastEventID names the event after which a stream continues, as browsers send it.
 const HeaderLastEventID = "Last-Event-ID"
 
-// Event is a CloudEvent (1.0, JSON): something that happened. Ids are numbers
-// without gaps, in the order in which a stream gives them.
+// Event is a CloudEvent (1.0, JSON) about something that happened. Ids are numbers without gaps, in
+// stream order.
 type Event struct {
 	SpecVersion     string          `json:"specversion"`
 	ID              string          `json:"id"`

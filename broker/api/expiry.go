@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// Expiry is all that the broker runs on and that has an end.
+// Expiry lists everything with an end that the broker depends on.
 type Expiry struct {
 	Standing
 	Items []ExpiryItem `json:"items" doc:"what ends first first; what never ends last"`

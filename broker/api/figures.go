@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// TurnoverFigures are what turnovers cost between two times, from what is on record.
+// TurnoverFigures say how much time turnovers cost between two times, computed from the records.
 type TurnoverFigures struct {
 	From      time.Time       `json:"from"`
 	To        time.Time       `json:"to"`
@@ -13,8 +13,8 @@ type TurnoverFigures struct {
 	Truncated bool            `json:"truncated,omitzero" doc:"there were more turnovers than are read: these are the last 10,000"`
 }
 
-// SiteFigures is what turnovers cost one site. A node is out from when it is owed a
-// turnover until it is in service again.
+// SiteFigures say how much time turnovers cost one site. A node counts as out from the time when it
+// owes a turnover until it is in service again.
 type SiteFigures struct {
 	Site          string  `json:"site" doc:"empty: nodes without one"`
 	Turnovers     int64   `json:"turnovers" doc:"that went on in the time"`
@@ -36,8 +36,8 @@ type StageFigures struct {
 	LongestMinutes float64 `json:"longest_minutes" doc:"of an attempt"`
 }
 
-// SlowestFigure is a cause: the stage at which turnovers of the slowest tenth were for
-// longest, and the class of what failed there last.
+// SlowestFigure is one cause of slow turnovers: the stage at which turnovers of the slowest tenth
+// spent the longest time, and the class of the last failure at that stage.
 type SlowestFigure struct {
 	Stage        string  `json:"stage" doc:"or no_run: they were owed a turnover, and none was under way"`
 	FailureClass string  `json:"failure_class,omitempty" doc:"none: nothing failed there, it was just slow"`

@@ -2,8 +2,8 @@ package api
 
 import "time"
 
-// HeaderFrozen names the sites that are frozen, joined by commas, * being all of
-// them, in every answer to a GET while there are any that the token may see.
+// HeaderFrozen names the frozen sites, joined by commas; * means all sites. Every answer to a GET
+// carries the header while the token may see at least one frozen site.
 const HeaderFrozen = "Hostler-Frozen"
 
 // Hold says that no stage begins at a site.
@@ -15,12 +15,12 @@ type Hold struct {
 	Since  time.Time `json:"since"`
 }
 
-// Standing stands on top of every list.
+// Standing stands at the top of every list and names the freezes in force.
 type Standing struct {
 	Frozen []Hold `json:"frozen,omitempty" doc:"freezes that stand"`
 }
 
-// Tell sets what stands.
+// Tell sets the freezes in force.
 func (s *Standing) Tell(frozen []Hold) { s.Frozen = frozen }
 
 // FreezePut asks for a freeze.
@@ -35,8 +35,8 @@ type UnfreezePut struct {
 	Force bool `json:"force,omitzero" doc:"also what others placed: for platform admins"`
 }
 
-// FreezeResult is what this request placed, or lifted first, and what stands at
-// that site after it.
+// FreezeResult is the freeze that this request placed, or the first freeze that the request lifted,
+// with the freezes that stand at the site afterwards.
 type FreezeResult struct {
 	Hold
 	Changed  bool   `json:"changed" doc:"false: it was so already"`
@@ -45,13 +45,13 @@ type FreezeResult struct {
 	UnderWay
 }
 
-// FreezeStatus is what keeps work from beginning.
+// FreezeStatus lists everything that keeps work from beginning.
 type FreezeStatus struct {
 	Holds []Hold `json:"holds" doc:"freezes first"`
 	UnderWay
 }
 
-// UnderWay is what a freeze lets finish.
+// UnderWay counts the work that a freeze lets finish.
 type UnderWay struct {
 	DestructiveTasks int64 `json:"destructive_tasks_under_way" doc:"nodes have them"`
 	Stages           int64 `json:"stages_under_way"`

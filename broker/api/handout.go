@@ -2,15 +2,15 @@ package api
 
 import "time"
 
-// Handout says whether a node may be handed to a tenant now, and why not: by the same
-// that refuses allocation.provision_user.
+// Handout says whether a node may be handed to a tenant now, and why not. The same check refuses
+// allocation.provision_user.
 type Handout struct {
 	MayBeHandedOut bool              `json:"may_be_handed_out"`
 	Reasons        []HandoutReason   `json:"reasons" doc:"all that speak against it"`
 	Certificate    *HandoutCertified `json:"certificate,omitempty" doc:"the newest clean certificate; none of a node that was never turned over"`
 }
 
-// HandoutReason is one of those why a node may not be handed out.
+// HandoutReason is one reason why a node may not be handed out.
 type HandoutReason struct {
 	Code       string `json:"code" doc:"node_status, node_silent, turnover_owed, node_in_run, frozen, allocation_live, turnover_missing, certificate_falls_short, device_missing or device_unexpected"`
 	Message    string `json:"message"`

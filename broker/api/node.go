@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// Node is one machine's record.
+// Node is the record of one machine.
 type Node struct {
 	ID           string            `json:"id"`
 	Hostname     string            `json:"hostname"`
@@ -31,8 +31,8 @@ type Node struct {
 	UpdatedAt          time.Time `json:"updated_at"`
 }
 
-// NodeOrigin is where a node comes from, as its site, its SKU and the run that made
-// it have it. It is told of a node that is shown alone.
+// NodeOrigin says where a node comes from: its site, its SKU, and the run that created it. Only the
+// answer about a single node carries a NodeOrigin.
 type NodeOrigin struct {
 	OnboardingMode string `json:"onboarding_mode,omitempty" doc:"maas, adopted for one that was deployed before, or manual for a node whose machine a person brought up"`
 	OnboardingID   string `json:"onboarding_id,omitempty" doc:"the run that made it"`
@@ -58,7 +58,7 @@ type NodeList struct {
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
-// NodeCreate asks for a node record and what the machine needs to enrol.
+// NodeCreate asks for a node record and the data that the machine needs to enrol.
 type NodeCreate struct {
 	Hostname     string            `json:"hostname" minLength:"1" maxLength:"253"`
 	Site         string            `json:"site,omitempty" maxLength:"63"`
@@ -72,8 +72,8 @@ type NodeCreate struct {
 	Reason       string            `json:"reason,omitempty" maxLength:"500"`
 }
 
-// NodeBootstrap is what the machine is given. Token, CloudConfig and Command
-// are secrets: they are shown once and kept nowhere.
+// NodeBootstrap is the data that the machine is given to enrol. Token, CloudConfig and Command are
+// secrets: the broker shows them once and keeps them nowhere.
 type NodeBootstrap struct {
 	Node        Node      `json:"node"`
 	BrokerURL   string    `json:"broker_url" doc:"of the agents' listener"`
@@ -91,14 +91,14 @@ type TokenRequest struct {
 	Reason     string `json:"reason,omitempty" maxLength:"500"`
 }
 
-// EnrollToken is the state of a node's enrolment token, never the token.
+// EnrollToken is the state of a node's enrolment token, without the token itself.
 type EnrollToken struct {
 	NodeID     string    `json:"node_id"`
 	ExpiresAt  time.Time `json:"expires_at"`
 	Extensions int       `json:"extensions" doc:"how often it was extended; at most twice"`
 }
 
-// Labels replaces the labels it names and leaves the others.
+// Labels replaces the named labels and leaves the others.
 type Labels struct {
 	Labels map[string]string `json:"labels" doc:"an empty value removes the label"`
 	Reason string            `json:"reason,omitempty" maxLength:"500"`
@@ -113,7 +113,7 @@ type NodeAction struct {
 	Force        bool   `json:"force,omitzero" doc:"of retire and remove: of a node that no longer answers; platform_admin only, with a reason"`
 }
 
-// NodeActionResult is the node after an action, and the task that it started.
+// NodeActionResult is the node after an action, and the task that the action started.
 type NodeActionResult struct {
 	Node Node  `json:"node"`
 	Task *Task `json:"task,omitempty"`

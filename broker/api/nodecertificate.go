@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// NodeCertificate is a certificate by which brokers know a node.
+// NodeCertificate is a certificate that identifies a node to the brokers.
 type NodeCertificate struct {
 	Serial    string    `json:"serial"`
 	State     string    `json:"state" doc:"valid; denied; superseded (of an earlier enrolment); expired (may only renew, for 30 days)"`

@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// OnboardingMachine is what an operator gives of one machine.
+// OnboardingMachine is one machine that an operator names for an onboarding.
 type OnboardingMachine struct {
 	Hostname string `json:"hostname" minLength:"1" maxLength:"253"`
 	IPMIIP   string `json:"ipmi_ip" minLength:"1" maxLength:"64" doc:"address of its BMC"`
 	PXEMAC   string `json:"pxe_mac,omitempty" maxLength:"17" doc:"of the interface that boots, where it is known"`
 }
 
-// OnboardingStart asks for one machine to be brought from its BMC to an active
-// node.
+// OnboardingStart asks the broker to bring one machine from its BMC to an active node.
 type OnboardingStart struct {
 	SiteID    string `json:"site_id" minLength:"1" maxLength:"63" doc:"an id or a name"`
 	ProfileID string `json:"profile_id,omitempty" maxLength:"63" doc:"an id or a name; the site's default where it is left out"`
@@ -31,14 +30,13 @@ type OnboardingBatch struct {
 	Reason    string              `json:"reason,omitempty" maxLength:"500"`
 }
 
-// OnboardingBatchStarted names the runs of a new batch: all of them, or there is
-// none.
+// OnboardingBatchStarted names the runs of a new batch. Either all runs begin or none does.
 type OnboardingBatchStarted struct {
 	BatchID     string               `json:"batch_id"`
 	Onboardings []OnboardingBatchRun `json:"onboardings"`
 }
 
-// OnboardingBatchRun is one of its runs.
+// OnboardingBatchRun is one run of a batch.
 type OnboardingBatchRun struct {
 	Hostname     string  `json:"hostname"`
 	OnboardingID string  `json:"onboarding_id"`
@@ -88,7 +86,7 @@ type Onboarding struct {
 	UpdatedAt      time.Time `json:"updated_at"`
 }
 
-// ObservedMachine is the machine as MAAS told of it last.
+// ObservedMachine is the machine as MAAS last reported it.
 type ObservedMachine struct {
 	MAASStatus  string    `json:"maas_status,omitempty"`
 	PowerState  string    `json:"power_state,omitempty"`
@@ -98,14 +96,14 @@ type ObservedMachine struct {
 	ObservedAt  time.Time `json:"observed_at,omitzero"`
 }
 
-// OnboardingDetail is a run with its stages and what happened to it.
+// OnboardingDetail is a run with its stages and its history.
 type OnboardingDetail struct {
 	Onboarding
 	Stages []OnboardingStage `json:"stages" doc:"in order, each detour behind the stage that it rescues"`
 	Events []OnboardingEvent `json:"events" doc:"the newest, at most 500, in order"`
 }
 
-// OnboardingStage is a stage, and how it stands in a run.
+// OnboardingStage is a stage with its state in a run.
 type OnboardingStage struct {
 	PlannedStage
 	Status    string    `json:"status" doc:"pending, running, succeeded, skipped, failed or compensated"`
@@ -126,7 +124,7 @@ type PlannedStage struct {
 	ExpectedSeconds int64  `json:"expected_seconds"`
 }
 
-// OnboardingPlan is what runs would do. Nothing was begun.
+// OnboardingPlan says what runs would do. A plan begins nothing.
 type OnboardingPlan struct {
 	Site            string              `json:"site"`
 	Profile         string              `json:"profile"`
@@ -139,7 +137,7 @@ type OnboardingPlan struct {
 	ExpectedSeconds int64               `json:"expected_seconds" doc:"of one machine, without detours"`
 }
 
-// RefusedMachine is one that a run would refuse, and why.
+// RefusedMachine is a machine that a run would refuse, and why.
 type RefusedMachine struct {
 	SystemID string `json:"system_id"`
 	Code     string `json:"code"`
@@ -166,7 +164,7 @@ type OnboardingList struct {
 	NextCursor string       `json:"next_cursor,omitempty"`
 }
 
-// BatchState is how a batch stands as a whole.
+// BatchState is the state of a batch as a whole.
 type BatchState struct {
 	BatchID     string           `json:"batch_id"`
 	Site        string           `json:"site"`
@@ -179,7 +177,7 @@ type BatchState struct {
 	RequestedAt time.Time        `json:"requested_at"`
 }
 
-// OnboardingBatchRetried is what came of a batch's retry.
+// OnboardingBatchRetried is the result of a batch's retry.
 type OnboardingBatchRetried struct {
 	BatchID   string              `json:"batch_id"`
 	Continued bool                `json:"continued" doc:"it had stopped, and begins runs again"`
@@ -187,7 +185,7 @@ type OnboardingBatchRetried struct {
 	Refused   []OnboardingRefusal `json:"refused,omitempty"`
 }
 
-// OnboardingRefusal says why one of many runs was left as it is.
+// OnboardingRefusal says why the retry left one run of a batch as it is.
 type OnboardingRefusal struct {
 	OnboardingID string `json:"onboarding_id"`
 	Code         string `json:"code"`

@@ -2,8 +2,8 @@ package api
 
 import "time"
 
-// PowerOverridePut gives one machine other power credentials than its site's. One
-// that is there gets these.
+// PowerOverridePut gives one machine power credentials that differ from its site's. If an override
+// with this selector exists, its credentials are replaced.
 type PowerOverridePut struct {
 	SelectorType  string `json:"selector_type" enum:"pxe_mac,ipmi_ip,hostname" doc:"where several hold, the first of these three goes before"`
 	SelectorValue string `json:"selector_value" minLength:"1" maxLength:"253"`
@@ -12,7 +12,7 @@ type PowerOverridePut struct {
 	Reason        string `json:"reason,omitempty" maxLength:"500"`
 }
 
-// PowerOverrideChange makes an override count, or not.
+// PowerOverrideChange enables or disables an override.
 type PowerOverrideChange struct {
 	Status string `json:"status" enum:"active,disabled"`
 	Reason string `json:"reason,omitempty" maxLength:"500"`
@@ -32,7 +32,7 @@ type PowerOverride struct {
 	UpdatedAt     time.Time `json:"updated_at"`
 }
 
-// PowerOverrideList is a site's, the strongest selectors first.
+// PowerOverrideList lists a site's overrides, the strongest selectors first.
 type PowerOverrideList struct {
 	Standing
 	Items []PowerOverride `json:"items"`

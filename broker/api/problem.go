@@ -1,14 +1,14 @@
 package api
 
-// HeaderRoots is on every answer: the SHA-256 of each root certificate in force,
-// lower-case hex, with commas. A client that knows others learns them from /trust
-// while it can still tell the broker.
+// HeaderRoots is on every answer: the SHA-256 of each root certificate in force, lower-case hex,
+// joined by commas. A client that has other roots fetches these from /trust while the client can
+// still verify the broker.
 const HeaderRoots = "Hostler-Roots"
 
-// Prefix is what every path of the operator API begins with.
+// Prefix begins every path of the operator API.
 const Prefix = "/api/v1/admin"
 
-// MaxWait is how many seconds ?wait= holds a request at most.
+// MaxWait is the longest time, in seconds, for which ?wait= holds a request.
 const MaxWait = 50
 
 // Problem is RFC 9457's problem details with a stable code. Its media type is

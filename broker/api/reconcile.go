@@ -7,7 +7,7 @@ type ReconciliationStatus struct {
 	Sites []SiteReconciliation `json:"sites"`
 }
 
-// SiteReconciliation is the last look at a site, and what stands.
+// SiteReconciliation is the last look at a site and its results.
 type SiteReconciliation struct {
 	Site   string `json:"site"`
 	SiteID string `json:"site_id"`
@@ -28,14 +28,14 @@ type SiteReconciliation struct {
 	Stops       []ReconciliationStop `json:"stops,omitempty" doc:"why nothing, or nothing of one kind, is done"`
 }
 
-// ReconciliationStop says why nothing is done until a person has looked.
+// ReconciliationStop says why reconciliation does nothing until a person has looked.
 type ReconciliationStop struct {
 	Code  string    `json:"code"`
 	Text  string    `json:"text"`
 	Since time.Time `json:"since"`
 }
 
-// Drift is a node and its machine that differ.
+// Drift is a node that differs from its machine in MAAS.
 type Drift struct {
 	NodeID       string `json:"node_id"`
 	Hostname     string `json:"hostname"`
@@ -69,7 +69,7 @@ type Drift struct {
 	Resolution string    `json:"resolution,omitempty"`
 }
 
-// DriftDetails is what was seen when a drift began.
+// DriftDetails is the observation with which a drift began.
 type DriftDetails struct {
 	MAASStatus  string    `json:"maas_status"`
 	Expected    string    `json:"expected"`
@@ -89,14 +89,14 @@ type DriftList struct {
 	NextCursor string  `json:"next_cursor,omitempty"`
 }
 
-// ReconciliationRun is a look that was asked for.
+// ReconciliationRun is a look at a site that an operator asked for.
 type ReconciliationRun struct {
 	SiteReconciliation
 	Looked bool           `json:"looked" doc:"false: the look has not ended yet, and goes on"`
 	Plan   []PlannedDrift `json:"plan,omitempty" doc:"of plan=true: what the look would lead to if the next one said the same"`
 }
 
-// PlannedDrift is a drift that a look would write down, or act upon.
+// PlannedDrift is a drift that a look would record or act upon.
 type PlannedDrift struct {
 	NodeID     string    `json:"node_id"`
 	Hostname   string    `json:"hostname"`
@@ -112,7 +112,7 @@ type PlannedDrift struct {
 	StoppedBy  string    `json:"stopped_by,omitempty" doc:"why nothing would be, all the same"`
 }
 
-// SiteReconcilePolicy is what a site wants done about drift, rule by rule.
+// SiteReconcilePolicy says, rule by rule, how a site wants drift handled.
 type SiteReconcilePolicy struct {
 	Site                string          `json:"site"`
 	Rules               []ReconcileRule `json:"rules"`
@@ -123,7 +123,7 @@ type SiteReconcilePolicy struct {
 	DecommissionsAtOnce int             `json:"decommissions_at_once"`
 }
 
-// ReconcileRule is a row of the table, with its mode at a site.
+// ReconcileRule is a row of the rule table, with its mode at a site.
 type ReconcileRule struct {
 	Rule     string   `json:"rule"`
 	MAAS     string   `json:"maas"`
@@ -136,7 +136,7 @@ type ReconcileRule struct {
 	Default  string   `json:"default"`
 }
 
-// SiteReconcilePolicyPut changes a site's policy; what it leaves out stays.
+// SiteReconcilePolicyPut changes a site's policy; omitted fields stay as they are.
 type SiteReconcilePolicyPut struct {
 	Modes               map[string]string `json:"modes,omitempty" doc:"by rule: observe, act or off"`
 	MaxSharePercent     *int              `json:"max_share_percent,omitempty" minimum:"1" maximum:"100"`

@@ -2,9 +2,9 @@ package api
 
 import "time"
 
-// RegistryCredentialPut is an account at an OCI registry that may pull what nodes are
-// given from there. It is tried before it is kept, outside the database, and never shown
-// again.
+// RegistryCredentialPut is an account at an OCI registry that may pull the artifacts that nodes are
+// given from there. The broker tries the account first, keeps it outside the database, and never
+// shows it again.
 type RegistryCredentialPut struct {
 	Username  string `json:"username" minLength:"1" maxLength:"256"`
 	Password  string `json:"password" minLength:"1" maxLength:"8192"`
@@ -12,7 +12,7 @@ type RegistryCredentialPut struct {
 	Reason    string `json:"reason,omitempty" maxLength:"500" doc:"for the audit log"`
 }
 
-// RegistryCredential says that there is an account, and never its password.
+// RegistryCredential says that an account exists, and never shows its password.
 type RegistryCredential struct {
 	Registry   string    `json:"registry" doc:"HOST[:PORT]"`
 	Username   string    `json:"username"`
@@ -24,7 +24,7 @@ type RegistryCredential struct {
 	SetAt      time.Time `json:"set_at"`
 }
 
-// RegistryCredentialList is every one, by registry.
+// RegistryCredentialList lists every account, by registry.
 type RegistryCredentialList struct {
 	Standing
 	Items []RegistryCredential `json:"items"`

@@ -13,7 +13,7 @@ type ResolverPush struct {
 	Profiles json.RawMessage `json:"profiles" doc:"the set as hostler resolver push sends it: hardware_profiles and command_profiles"`
 }
 
-// ResolverSet is a set that the broker keeps.
+// ResolverSet is a profile set that the broker keeps.
 type ResolverSet struct {
 	Version  string    `json:"version"`
 	Digest   string    `json:"digest"`
@@ -28,14 +28,14 @@ type ResolverSetList struct {
 	Items []ResolverSet `json:"items"`
 }
 
-// ResolverWantPut says which nodes shall have which set.
+// ResolverWantPut assigns a profile set to the nodes of a selector.
 type ResolverWantPut struct {
 	Selector string `json:"selector" minLength:"1" maxLength:"4000" doc:"all, nodes, or key=value terms over facts and labels"`
 	Version  string `json:"version" minLength:"1" maxLength:"128" doc:"a version or a digest"`
 	Reason   string `json:"reason,omitempty" maxLength:"500"`
 }
 
-// ResolverWant says which nodes shall have which set, and how far that has come.
+// ResolverWant is an assignment of a profile set to nodes, with its progress.
 type ResolverWant struct {
 	Selector   string    `json:"selector"`
 	Version    string    `json:"version"`
@@ -48,13 +48,13 @@ type ResolverWant struct {
 	StopReason string    `json:"stop_reason,omitempty"`
 }
 
-// ResolverWantList is every want, the one that goes before all others first.
+// ResolverWantList lists every assignment, the highest precedence first.
 type ResolverWantList struct {
 	Standing
 	Items []ResolverWant `json:"items"`
 }
 
-// NodeResolver is what a node shall have, has and had.
+// NodeResolver is a node's assigned profile set, its set in force, and the set before.
 type NodeResolver struct {
 	NodeID    string        `json:"node_id"`
 	Hostname  string        `json:"hostname"`
@@ -65,13 +65,13 @@ type NodeResolver struct {
 	Want      *ResolverWant `json:"want,omitempty" doc:"why it is wanted"`
 }
 
-// ResolverRollback asks for an earlier set.
+// ResolverRollback asks for an earlier profile set.
 type ResolverRollback struct {
 	To     string `json:"to,omitempty" maxLength:"128" doc:"a version; the one before where it is left out"`
 	Reason string `json:"reason,omitempty" maxLength:"500"`
 }
 
-// ResolverExplanation is why a step resolves as it does on a node.
+// ResolverExplanation says why a step resolves as it does on a node.
 type ResolverExplanation struct {
 	NodeID   string           `json:"node_id"`
 	Hostname string           `json:"hostname"`
@@ -85,7 +85,7 @@ type ResolverExplanation struct {
 	Code     taskcatalog.Code `json:"code,omitempty" doc:"profile_missing where the rule names nothing for the step"`
 }
 
-// ResolverRule is one rule: whether it matched, and what each condition saw.
+// ResolverRule is one rule: whether the rule matched, and the facts that each condition saw.
 type ResolverRule struct {
 	Name       string              `json:"name"`
 	At         string              `json:"at,omitempty" doc:"file and line"`

@@ -2,8 +2,8 @@ package api
 
 import "time"
 
-// RoCEPut is a list that is kept whole or not at all. An interface that has an
-// address gets the one of the list; what the list does not name stays.
+// RoCEPut is a list of addresses that is stored as a whole or not at all. An interface with an
+// address gets the address of the list; interfaces that the list does not name keep theirs.
 type RoCEPut struct {
 	Items  []RoCEItem `json:"items" minItems:"1" maxItems:"4096"`
 	Reason string     `json:"reason,omitempty" maxLength:"500"`
@@ -23,7 +23,7 @@ type RoCEResult struct {
 	Unchanged int `json:"unchanged"`
 }
 
-// RoCEAssignment is one that is kept.
+// RoCEAssignment is one stored assignment.
 type RoCEAssignment struct {
 	ID     string `json:"id"`
 	SiteID string `json:"site_id"`
@@ -32,7 +32,7 @@ type RoCEAssignment struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// RoCEList is a site's, by host and interface.
+// RoCEList lists a site's assignments, by host and interface.
 type RoCEList struct {
 	Standing
 	Items []RoCEAssignment `json:"items"`

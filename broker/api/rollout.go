@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// RolloutStart asks for a release on many nodes, wave after wave.
+// RolloutStart asks for a release to be delivered to many nodes, wave after wave.
 type RolloutStart struct {
 	Release       string `json:"release" minLength:"1" maxLength:"64" doc:"a version"`
 	Selector      string `json:"selector" minLength:"1" maxLength:"4000" doc:"all, NODE,NODE or key=value,key=value over labels and facts"`
@@ -25,7 +25,7 @@ type RolloutOrder struct {
 	RetryFailed bool   `json:"retry_failed,omitzero" doc:"of resume: those that failed or were skipped are given another try, also by nodes that refused the version; platform_admin"`
 }
 
-// Rollout is one as it stands.
+// Rollout is a rollout in its present state.
 type Rollout struct {
 	RolloutID     string `json:"rollout_id"`
 	Release       string `json:"release"`
@@ -77,7 +77,7 @@ type RolloutWave struct {
 	State   string         `json:"state" enum:"waiting,rolling,soaking,rolled"`
 }
 
-// RolloutLeftOut counts nodes that are no members.
+// RolloutLeftOut counts nodes that are not members, with the reason.
 type RolloutLeftOut struct {
 	Code  string   `json:"code" doc:"node_status, never_enrolled, in_sync, pinned_elsewhere, channel, runs_newer, in_rollout"`
 	Why   string   `json:"why"`
@@ -103,7 +103,7 @@ type RolloutMember struct {
 	Seconds     int64  `json:"seconds,omitempty"`
 }
 
-// RolloutDetail is a rollout with its members and what happened to it.
+// RolloutDetail is a rollout with its members and its history.
 type RolloutDetail struct {
 	Rollout
 	Nodes  []RolloutMember   `json:"nodes" doc:"left out with brief=true"`

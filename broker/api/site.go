@@ -2,8 +2,8 @@ package api
 
 import "time"
 
-// SiteConfig is what an operator says of a MAAS site. A create takes the
-// defaults for what it leaves out; a change leaves it as it is.
+// SiteConfig is an operator's configuration of a MAAS site. For omitted fields a create takes the
+// defaults, and a change keeps the present values.
 type SiteConfig struct {
 	Name         string `json:"name" maxLength:"63" doc:"also what the nodes of the site call it; never changes"`
 	RegionCode   string `json:"region_code" maxLength:"63"`
@@ -36,7 +36,7 @@ type SiteScript struct {
 	Version string `json:"version" maxLength:"255" doc:"number or comment of its newest revision"`
 }
 
-// Site is one MAAS region controller. The paths are where its secrets are.
+// Site is one MAAS region controller. The paths say where its secrets are kept.
 type Site struct {
 	ID string `json:"id"`
 	SiteConfig

@@ -2,8 +2,8 @@ package api
 
 import "time"
 
-// SiteCredentials are a site's secrets. They are kept outside the database and
-// never shown again. What is left out stays as it is.
+// SiteCredentials are a site's secrets. The broker keeps them outside the database and never shows
+// them again. Omitted secrets stay as they are.
 type SiteCredentials struct {
 	MAASToken      string `json:"maas_token,omitempty" maxLength:"300" doc:"API key of a MAAS administrator; it is tried at the site's address before anything is kept"`
 	APIBaseURL     string `json:"api_base_url,omitempty" maxLength:"500" doc:"a new address of the site; only with a token, which is tried there"`
@@ -14,7 +14,7 @@ type SiteCredentials struct {
 	Reason         string `json:"reason,omitempty" maxLength:"500"`
 }
 
-// SiteCredentialsSet names what is kept, never its value.
+// SiteCredentialsSet names the secrets that the broker keeps, never their values.
 type SiteCredentialsSet struct {
 	Site        Site     `json:"site"`
 	Set         []string `json:"set" doc:"maas_token, power, deploy_password, deploy_ssh_key"`
@@ -22,7 +22,7 @@ type SiteCredentialsSet struct {
 	MAASUser    string   `json:"maas_user,omitempty" doc:"whose the token is"`
 }
 
-// SiteProbe is what a site needs and has.
+// SiteProbe is the result of the checks of a site's requirements.
 type SiteProbe struct {
 	Site        string      `json:"site"`
 	At          time.Time   `json:"at"`

@@ -2,8 +2,8 @@ package api
 
 import "time"
 
-// SitePolicy is what a profile says of onboarding, reimage and decommission. Its
-// fields are those of broker.Policy.
+// SitePolicy is a profile's policy for onboarding, reimage and decommission. Its fields match the
+// fields of broker.Policy.
 type SitePolicy struct {
 	DistroSeries string `json:"distro_series" maxLength:"127" doc:"empty: the site's, as the next four where they are left out"`
 	Architecture string `json:"architecture" maxLength:"63"`
@@ -57,8 +57,8 @@ type SitePolicy struct {
 	ReportOnly []string `json:"report_only,omitempty" maxItems:"6" doc:"checks below the operating system that are told and do not keep a node from use, of bmc_users, bmc_lan, bmc_firmware, efi, firmware_versions, sriov; default none"`
 }
 
-// SiteProfileConfig is what an operator says of a profile. A create takes the
-// defaults for what it leaves out; a change leaves it as it is.
+// SiteProfileConfig is an operator's configuration of a profile. For omitted fields a create takes
+// the defaults, and a change keeps the present values.
 type SiteProfileConfig struct {
 	Name        string `json:"name" maxLength:"63" doc:"never changes"`
 	Description string `json:"description,omitempty" maxLength:"500"`
@@ -67,7 +67,7 @@ type SiteProfileConfig struct {
 	Reason string `json:"reason,omitempty" maxLength:"500" doc:"for the audit log"`
 }
 
-// SiteProfile is a bundle of policy of a site.
+// SiteProfile is a named policy of a site.
 type SiteProfile struct {
 	ID      string `json:"id"`
 	SiteID  string `json:"site_id"`

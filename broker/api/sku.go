@@ -6,8 +6,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// SKUConfig is what an operator says of a kind of machine. A create takes the
-// defaults for what it leaves out; a change leaves it as it is.
+// SKUConfig is an operator's description of a kind of machine. For omitted fields a create takes
+// the defaults, and a change keeps the present values.
 type SKUConfig struct {
 	ID             string   `json:"id" maxLength:"63" doc:"such as mi300x.192g.8gpu; never changes"`
 	Description    string   `json:"description,omitempty" maxLength:"500"`
@@ -30,13 +30,13 @@ type BootDiskRule struct {
 	Pick    string `json:"pick,omitempty" enum:"smallest,largest,first," doc:"decides between several that match; empty: they are a hardware_mismatch"`
 }
 
-// ScrubFloor is the least that a scrub of such a machine must reach.
+// ScrubFloor is the minimum that a scrub of such a machine must reach.
 type ScrubFloor struct {
 	MinCoveragePercent float64 `json:"min_coverage_percent,omitempty" minimum:"0" maximum:"100" doc:"0: the vendor's default"`
 	RequireReset       bool    `json:"require_reset,omitempty"`
 }
 
-// SKU is what machines of a kind are made of, and how they shall be set.
+// SKU describes the parts and the settings of a kind of machine.
 type SKU struct {
 	SKUConfig
 	CreatedAt time.Time `json:"created_at"`

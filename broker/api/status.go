@@ -2,9 +2,8 @@ package api
 
 import "time"
 
-// Status is the system at a glance: first what a person should look at, then how
-// much there is of what. Lists that would be too long are cut, and Omitted says
-// by how many.
+// Status is the system at a glance: first the things that need attention, then counts. Lists that
+// would be too long are cut, and Omitted says by how many entries.
 type Status struct {
 	Holds       []Hold           `json:"holds,omitempty" doc:"frozen sites, then those that cannot be reached"`
 	Alerts      []Alert          `json:"alerts,omitempty"`
@@ -31,7 +30,7 @@ type Status struct {
 	Terminals     StatusTerminals  `json:"terminals"`
 }
 
-// StatusTerminals is how terminal sessions stand.
+// StatusTerminals counts terminal sessions and names the relay.
 type StatusTerminals struct {
 	Live             int64  `json:"live" doc:"sessions that are not over"`
 	Relay            string `json:"relay" doc:"HOST:PORT where nodes reach the relay of the broker that answers, over UDP and TCP"`
@@ -45,7 +44,7 @@ type Alert struct {
 	Since   time.Time `json:"since,omitzero"`
 }
 
-// StoppedRuns are runs that stopped for one reason and need the same next.
+// StoppedRuns are runs that stopped for one reason and need the same next action.
 type StoppedRuns struct {
 	Kind         string    `json:"kind"`
 	FailureClass string    `json:"failure_class"`
@@ -64,7 +63,7 @@ type StatusNode struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// StatusDrift is a node that MAAS says something else of.
+// StatusDrift is a node on which MAAS and the broker disagree.
 type StatusDrift struct {
 	NodeID     string    `json:"node_id"`
 	Hostname   string    `json:"hostname"`
@@ -76,7 +75,7 @@ type StatusDrift struct {
 	FirstSeen  time.Time `json:"first_seen"`
 }
 
-// NodesBehind are nodes that have one thing and shall have another.
+// NodesBehind are nodes that have one version and should have another.
 type NodesBehind struct {
 	What     string   `json:"what" enum:"agent,resolver profiles"`
 	Has      string   `json:"has,omitempty"`
@@ -85,7 +84,7 @@ type NodesBehind struct {
 	Examples []string `json:"examples" doc:"hostnames"`
 }
 
-// Expiring is something that runs out.
+// Expiring is something that expires soon.
 type Expiring struct {
 	What    string    `json:"what" doc:"node certificate, enrolment token, or what GET /expiry lists"`
 	Name    string    `json:"name" doc:"a hostname, a token's name, or the id of a key or certificate"`

@@ -17,7 +17,7 @@ type TaskCreate struct {
 	Reason         string          `json:"reason,omitempty" maxLength:"500"`
 }
 
-// Task is one task.
+// Task is one task and its state.
 type Task struct {
 	ID              string          `json:"id"`
 	NodeID          string          `json:"node_id"`
@@ -55,7 +55,8 @@ type Task struct {
 	Late     *LateWord       `json:"late,omitempty" doc:"what the node said of a task that ended outcome_unknown, after that"`
 }
 
-// LateWord is what a node said of a task after the broker had given up waiting for its end.
+// LateWord is a node's report about a task that arrives after the broker has given up waiting for
+// the task's end.
 type LateWord struct {
 	At      time.Time `json:"at"`
 	Outcome string    `json:"outcome,omitempty" doc:"as of a task; empty: the node knows none"`
@@ -65,7 +66,7 @@ type LateWord struct {
 	Probe   bool      `json:"probe" doc:"a probe found so; else it is the node's own result"`
 }
 
-// Progress is the last word of a running task.
+// Progress is the latest progress report of a running task.
 type Progress struct {
 	CurrentStepIndex int       `json:"current_step_index"`
 	TotalSteps       int       `json:"total_steps"`
@@ -84,8 +85,8 @@ type TaskList struct {
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
-// Evidence is what a node signed about one task, verified by the broker when
-// it was accepted. Envelope is the signed original, for a check of one's own.
+// Evidence is the node's signed report about one task, verified by the broker on arrival. Envelope
+// is the signed original, for an independent check.
 type Evidence struct {
 	TaskID   string               `json:"task_id"`
 	Envelope json.RawMessage      `json:"envelope" doc:"DSSE envelope by the node's key"`
@@ -107,8 +108,8 @@ type TaskType struct {
 	Example         json.RawMessage `json:"example,omitempty" doc:"params an operator could send"`
 	ParamsSchema    json.RawMessage `json:"params_schema,omitempty" doc:"JSON Schema 2020-12"`
 	ResultSchema    json.RawMessage `json:"result_schema,omitempty" doc:"JSON Schema 2020-12"`
-	// Checks is the table of what is cleaned, what is only found, and what is
-	// not looked at. Only the types about residue have it.
+	// Checks is the table of the things that are cleaned, only found, or not looked at. Only the
+	// task types about residue have Checks.
 	Checks []taskcatalog.CheckRow `json:"checks,omitempty"`
 }
 

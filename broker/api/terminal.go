@@ -2,8 +2,8 @@ package api
 
 import "time"
 
-// What an operator's WebSocket speaks. The ticket travels in the second of the protocols
-// that the client offers, and is not answered.
+// The subprotocols of an operator's WebSocket. The ticket travels in the second protocol that the
+// client offers; the broker's answer never repeats the ticket.
 const (
 	TerminalProtocol     = "hostler-terminal.1"
 	TerminalTicketPrefix = "hostler-ticket."
@@ -22,13 +22,14 @@ type TerminalStart struct {
 	Reason       string            `json:"reason,omitempty" maxLength:"500"`
 }
 
-// TerminalTicketRequest asks for a way into a session that there is.
+// TerminalTicketRequest asks for a ticket to an existing session.
 type TerminalTicketRequest struct {
 	Columns int `json:"columns" minimum:"1" maximum:"4096"`
 	Rows    int `json:"rows" minimum:"1" maximum:"4096"`
 }
 
-// TerminalTicket is a session with the way in: once, for half a minute, for who asked.
+// TerminalTicket is a session with a ticket. The ticket works once, for half a minute, and only for
+// the operator that asked for it.
 type TerminalTicket struct {
 	Terminal        Terminal  `json:"terminal"`
 	Ticket          string    `json:"ticket"`
@@ -61,7 +62,7 @@ type Terminal struct {
 	EndRequestedBy string         `json:"end_requested_by,omitempty" doc:"who has asked for its end"`
 }
 
-// TerminalFilter is what of a node's output may act on the operator's own terminal.
+// TerminalFilter says which sequences in a node's output may act on the operator's own terminal.
 type TerminalFilter struct {
 	Title     bool `json:"title"`
 	Clipboard bool `json:"clipboard"`
@@ -74,7 +75,7 @@ type TerminalList struct {
 	NextCursor string     `json:"next_cursor,omitempty"`
 }
 
-// Recording is what there is of a session's recording.
+// Recording describes the stored recording of a session.
 type Recording struct {
 	SessionID string    `json:"session_id"`
 	NodeID    string    `json:"node_id"`
@@ -100,7 +101,7 @@ type RecordingList struct {
 	NextCursor string      `json:"next_cursor,omitempty"`
 }
 
-// RecordingReport is what a look at all of a recording has found.
+// RecordingReport is the result of a check of a whole recording.
 type RecordingReport struct {
 	SessionID string    `json:"session_id"`
 	Complete  bool      `json:"complete" doc:"all that the terminal wrote is there, as it was written"`
@@ -115,7 +116,7 @@ type RecordingReport struct {
 	Head *RecordingHead `json:"head,omitempty" doc:"what the audit log was told of its end; none: nothing"`
 }
 
-// RecordingHead is a recording's end, as the audit log has it.
+// RecordingHead is the end of a recording as the audit log records it.
 type RecordingHead struct {
 	AuditID int64     `json:"audit_id" doc:"of the row that has it"`
 	At      time.Time `json:"at"`
@@ -124,7 +125,7 @@ type RecordingHead struct {
 	Hash    string    `json:"hash"`
 }
 
-// TerminalPolicy is what a site lets its operators do on its nodes.
+// TerminalPolicy is a site's policy for operators' terminal sessions on its nodes.
 type TerminalPolicy struct {
 	Site      string              `json:"site,omitempty" doc:"empty: the nodes without a site"`
 	Policy    TerminalPolicyRules `json:"policy"`
@@ -133,7 +134,8 @@ type TerminalPolicy struct {
 	UpdatedBy string              `json:"updated_by,omitempty"`
 }
 
-// TerminalPolicyRules are a policy's fields, with what holds where nobody has set one.
+// TerminalPolicyRules are the fields of a policy, with the defaults that apply where nobody has set
+// one.
 type TerminalPolicyRules struct {
 	OpenRole           string `json:"open_role" enum:"operator,platform_admin" doc:"who may open a session; default operator"`
 	AllowRoot          bool   `json:"allow_root" doc:"whether anybody may as root, or as a user of root's groups; default no"`

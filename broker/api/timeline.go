@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// Timeline is what happened to a node, on one line of time, oldest first.
+// Timeline is the history of a node in one chronological list, oldest first.
 type Timeline struct {
 	Standing
 	NodeID     string          `json:"node_id"`
@@ -11,7 +11,7 @@ type Timeline struct {
 	Earlier    bool            `json:"earlier,omitzero" doc:"what came before the first item was left out: ask with since"`
 }
 
-// TimelineEvent is one line of a timeline. What has a length stands where it began.
+// TimelineEvent is one line of a timeline. An event with a duration stands at its beginning.
 type TimelineEvent struct {
 	At          time.Time `json:"at"`
 	EndedAt     time.Time `json:"ended_at,omitzero" doc:"of a task, a run, an attempt at a stage or an outage; none while it goes on"`

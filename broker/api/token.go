@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// Token is an operator's bearer token, never the secret itself.
+// Token describes an operator's bearer token, without the secret itself.
 type Token struct {
 	Name      string    `json:"name" doc:"the actor in the audit log"`
 	Role      string    `json:"role" doc:"platform_admin, operator or viewer"`

@@ -2,9 +2,8 @@ package api
 
 import "time"
 
-// Trust is the trust bundle in force, and how far the nodes follow. It holds
-// everything that a check of evidence, clean certificates and audit heads
-// needs.
+// Trust is the trust bundle in force, and how far the nodes have confirmed it. Trust holds
+// everything needed to check evidence, clean certificates and audit heads.
 type Trust struct {
 	Version    int64       `json:"version"`
 	IssuedAt   time.Time   `json:"issued_at"`
@@ -33,7 +32,7 @@ type TrustKey struct {
 	InForce     bool      `json:"in_force"`
 }
 
-// Rotation is a change of keys on its way.
+// Rotation is an unfinished change of keys.
 type Rotation struct {
 	Use       string    `json:"use"`
 	OldKeyID  string    `json:"old_key_id,omitempty"`
@@ -60,14 +59,14 @@ type TrustRotate struct {
 	Reason string `json:"reason" minLength:"1" maxLength:"500"`
 }
 
-// TrustFinish ends the rotation. Nodes that have not confirmed it must be
-// named: they will need a new enrolment.
+// TrustFinish ends the rotation. The caller must name the nodes that have not confirmed the
+// rotation: these nodes will need a new enrolment.
 type TrustFinish struct {
 	LeaveBehind []string `json:"leave_behind,omitempty" maxItems:"10000" doc:"node ids"`
 	Reason      string   `json:"reason" minLength:"1" maxLength:"500"`
 }
 
-// ReleaseKeyPut has nodes believe releases of the agent that a key signed.
+// ReleaseKeyPut makes nodes trust releases of the agent that a key signed.
 type ReleaseKeyPut struct {
 	PublicKey string `json:"public_key" minLength:"1" maxLength:"4096" doc:"PEM, as cosign writes it: ECDSA P-256 or Ed25519"`
 	Reason    string `json:"reason" minLength:"1" maxLength:"500"`
