@@ -20,8 +20,8 @@ type acceptDowngradeInput struct {
 	Body api.DowngradeAccept
 }
 
-// acceptDowngrade is an operator's word that a disk will do to which less was done than
-// was asked for: one that the run's last certificate names. It is on the run's next one.
+// acceptDowngrade records an operator's acceptance of a downgrade that the run's last certificate
+// names. The run's next certificate carries the acceptance.
 func (a *API) acceptDowngrade(ctx context.Context, in *acceptDowngradeInput) (*api.DowngradeAccepted, error) {
 	r, err := a.run(ctx, turnsOver, in.Decommission)
 	if err != nil {
@@ -51,11 +51,11 @@ func (a *API) acceptDowngrade(ctx context.Context, in *acceptDowngradeInput) (*a
 	return nil, err
 }
 
-// downgradeOf finds a downgrade of a device on the last certificate of a run. Codes:
-// certificate_missing, and those of downgradeNamed.
+// downgradeOf finds a device's downgrade on the last certificate of a run. Codes:
+// certificate_missing, and the codes of downgradeNamed.
 func (a *API) downgradeOf(ctx context.Context, r chain.Record, device string) (d certificate.Downgrade, seen string, err error) {
 	var s turnover.Turnover
-	_ = json.Unmarshal(r.State, &s) // of another version: it has come to no certificate
+	_ = json.Unmarshal(r.State, &s) // a state of another version has no certificate
 	if s.Issued == "" {
 		return d, "", broker.Errorf(broker.Refused, "certificate_missing", "cannot accept a downgrade in run %s: it has come to no certificate yet, which says what was done", r.ID)
 	}
@@ -72,8 +72,8 @@ func (a *API) downgradeOf(ctx context.Context, r chain.Record, device string) (d
 	return d, c.ID, err
 }
 
-// downgradeNamed is that of a device which nobody has accepted. Codes:
-// downgrade_unknown, downgrade_accepted.
+// downgradeNamed finds the device's downgrade that nobody has accepted. Codes: downgrade_unknown,
+// downgrade_accepted.
 func downgradeNamed(all []certificate.Downgrade, id, device string) (certificate.Downgrade, error) {
 	device = strings.TrimSpace(device)
 	var names []string

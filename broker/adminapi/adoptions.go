@@ -15,8 +15,8 @@ type startAdoptionInput struct {
 	Body api.AdoptionStart
 }
 
-// startAdoption begins a run for one machine. From then on it is an onboarding as
-// all others; the install command comes with the node's enrolment token.
+// startAdoption begins an adoption of one machine. From then on the run is an onboarding like any
+// other; the install command comes with the node's enrolment token.
 func (a *API) startAdoption(ctx context.Context, in *startAdoptionInput) (*api.Onboarding, error) {
 	b := in.Body
 	return a.beginOnboarding(ctx, order{b, in.IdempotencyKey, "/adoptions", a.refusedAt(b.SiteID, b.Reason)}, func() (orders, error) {
@@ -39,9 +39,8 @@ func (a *API) startAdoptions(ctx context.Context, in *startAdoptionsInput) (*api
 
 type planAdoptionInput struct{ Body api.AdoptionBatch }
 
-// planAdoption says what adoptions would do, and which machines they would refuse. It
-// begins nothing; MAAS is looked at. Codes: those of adoptions and of
-// maas.CheckAdoptions.
+// planAdoption says what adoptions would do, and which machines they would refuse. A plan begins
+// nothing but reads from MAAS. Codes: those of adoptions and of maas.CheckAdoptions.
 func (a *API) planAdoption(ctx context.Context, in *planAdoptionInput) (*api.OnboardingPlan, error) {
 	o, err := a.adoptions(ctx, in.Body)
 	if err != nil {
@@ -65,8 +64,8 @@ func (a *API) planAdoption(ctx context.Context, in *planAdoptionInput) (*api.Onb
 	return out, nil
 }
 
-// adoptions checks what was given of machines. Codes: those of onboarding.NewAdoption,
-// site_not_found, profile_not_found, sku_not_found, hostname_taken, machine_bound.
+// adoptions checks the given machines. Codes: those of onboarding.NewAdoption, site_not_found,
+// profile_not_found, sku_not_found, hostname_taken, machine_bound.
 func (a *API) adoptions(ctx context.Context, b api.AdoptionBatch) (o orders, err error) {
 	if err := a.where(ctx, &o, b.SiteID, b.ProfileID); err != nil {
 		return o, err
@@ -95,7 +94,7 @@ func (a *API) adoptions(ctx context.Context, b api.AdoptionBatch) (o orders, err
 	return o, nil
 }
 
-// machineFree refuses at once what a run would find out soon.
+// machineFree refuses at once what a run would soon refuse.
 func (a *API) machineFree(ctx context.Context, s onboarding.Onboarding) error {
 	if s.Hostname != "" {
 		if err := a.hostnameFree(ctx, s); err != nil {
@@ -109,7 +108,7 @@ func (a *API) machineFree(ctx context.Context, s onboarding.Onboarding) error {
 	live, _, err := a.runsOf(ctx, bringsIn, chain.Filter{Site: s.Site, Statuses: liveStatuses}, nil, 0)
 	for _, r := range live {
 		if o := onboardingResource(r); o.MAASSystemID != nil && *o.MAASSystemID == s.Adopts {
-			return nil // the engine names the run that has it
+			return nil // the engine names the run that holds the machine
 		}
 	}
 	if err != nil {

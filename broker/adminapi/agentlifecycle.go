@@ -55,8 +55,7 @@ type agentsInput struct {
 	Limit  int    `query:"limit" minimum:"0" maximum:"1000"`
 }
 
-// listAgents tells of all nodes that have enrolled. The counts are of all of them,
-// whatever the page shows.
+// listAgents lists all enrolled nodes. The counts cover all of them, not only the page.
 func (a *API) listAgents(ctx context.Context, in *agentsInput) (*api.AgentLifecycleList, error) {
 	sites, err := narrow(callerOf(ctx), in.Site)
 	if err != nil {
@@ -89,7 +88,7 @@ func (a *API) listAgents(ctx context.Context, in *agentsInput) (*api.AgentLifecy
 	return out, nil
 }
 
-// agentCounts counts the nodes that have enrolled and are to stay.
+// agentCounts counts the nodes that are enrolled and not being removed.
 func (a *API) agentCounts(fleet agentrecords.Fleet, nodes []broker.Node) (c api.AgentCounts) {
 	for _, n := range nodes {
 		if n.Epoch == 0 || n.Status == broker.Removing {
@@ -128,7 +127,7 @@ func (a *API) agentResource(ctx context.Context, fleet agentrecords.Fleet, n bro
 	if g.Result != agentlifecycle.Running {
 		return out, nil
 	}
-	// The run says what became of one that no agent has told the end of.
+	// If no agent has reported the end of the delivery, the run's status tells the result.
 	r, err := a.c.DB.Run(ctx, g.CorrelationID)
 	if err != nil {
 		return out, runError(err)
@@ -147,7 +146,7 @@ type wantAgentInput struct {
 	Body api.AgentWant
 }
 
-// wantAgent says where a node's agent is from. Nothing is begun by it.
+// wantAgent changes the desired state of a node's agent. The call begins no run.
 func (a *API) wantAgent(ctx context.Context, in *wantAgentInput) (*api.AgentLifecycle, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
@@ -216,7 +215,8 @@ func (a *API) startAgent(ctx context.Context, in *startAgentInput) (*api.AgentLi
 	return &out, nil
 }
 
-// packageURL is where nodes and people fetch what this broker keeps by its digest.
+// packageURL is the URL at which nodes and people fetch a package kept by this broker, by its
+// digest.
 func (a *API) packageURL(digest string) string {
 	return a.c.AgentURL + "/internal/v1/packages/sha256/" + strings.TrimPrefix(digest, "sha256:")
 }

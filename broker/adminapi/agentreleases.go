@@ -19,9 +19,9 @@ import (
 const (
 	// maxPackage bounds an agent package, in bytes.
 	maxPackage = 256 << 20
-	// uploadTime bounds how long one may be on its way.
+	// uploadTime bounds the time of one upload.
 	uploadTime = 30 * time.Minute
-	// defaultArch is that of machines nobody said anything else about.
+	// defaultArch is the architecture of machines for which nobody named another.
 	defaultArch = "amd64"
 )
 
@@ -60,8 +60,8 @@ func (in *publishInput) Resolve(hc huma.Context) []error {
 	return nil
 }
 
-// publishRelease keeps a package by its digest. One that turns out to have
-// another digest, or breaks off, leaves nothing behind.
+// publishRelease stores a package by its digest. An upload with a different digest, or one that
+// breaks off, leaves nothing behind.
 func (a *API) publishRelease(ctx context.Context, in *publishInput) (*api.AgentRelease, error) {
 	digest := strings.TrimPrefix(in.Digest, "sha256:")
 	sum, err := hex.DecodeString(digest)
@@ -91,7 +91,7 @@ func badRelease(format, value string) error {
 	return broker.Errorf(broker.Invalid, "agent_release_invalid", "cannot publish agent release: "+format, taskcatalog.Clean(value, 160))
 }
 
-// bounded is a reader that refuses to go on past its bound.
+// bounded is a reader with a size limit; reads past the limit fail.
 type bounded struct {
 	from io.Reader
 	left int64

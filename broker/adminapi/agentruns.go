@@ -27,7 +27,7 @@ func (a *API) showAgentRun(ctx context.Context, in *AgentRunInput) (*api.AgentLi
 		return nil, err
 	}
 	var s agentlifecycle.Upgrade
-	_ = json.Unmarshal(r.State, &s) // another version's is planned as an empty one
+	_ = json.Unmarshal(r.State, &s) // a state of another version is planned as empty
 	plan, err := chain.Plan((&agentlifecycle.Chains{}).Of(listOf(r)), s)
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (a *API) actOnAgentRun(ctx context.Context, in *agentRunActionInput) (*api.
 // agentRunResource is the read model of a run.
 func agentRunResource(r chain.Record) api.AgentLifecycleRun {
 	var s agentlifecycle.Upgrade
-	_ = json.Unmarshal(r.State, &s) // of another version: what every run has is still told
+	_ = json.Unmarshal(r.State, &s) // a state of another version: the fields common to all runs are still shown
 	out := api.AgentLifecycleRun{
 		RunID: r.ID, NodeID: s.NodeID, Hostname: r.Subject, Site: siteOf(r.Site), Mode: string(s.Mode), Scenario: string(s.Scenario), List: string(listOf(r)),
 		FromVersion: s.From, SafetyPolicy: string(s.Safety), AllowRollback: s.AllowRollback, Force: s.Force, Reason: s.Reason, RequestedBy: r.RequestedBy,

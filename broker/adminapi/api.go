@@ -35,7 +35,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Config joins an API to what it needs.
+// Config holds the dependencies of an API.
 type Config struct {
 	DB         *store.DB
 	Queue      *taskqueue.Queue
@@ -49,19 +49,19 @@ type Config struct {
 	Runs       *chain.Engine
 	Agents     *agentrecords.Nodes
 	Terminals  *terminals.Desk
-	Relay      *relay.Relay // that has this replica's terminal sessions
+	Relay      *relay.Relay // holds this replica's terminal sessions
 	Expiry     expiry.Sources
 	Now        func() time.Time
 	Tracer     trace.Tracer
 	Log        *zap.Logger
 	Version    string       // of the broker
 	AgentURL   string       // https://HOST:PORT where nodes reach this broker
-	Unwritable func() error // why the store could not be written when it was last tried; nil: it could
-	// Observe is told of every answer; nil: nobody is.
+	Unwritable func() error // the error of the last write to the store; nil: the write worked
+	// Observe is called with every answer; it may be nil.
 	Observe func(route string, status int, took time.Duration)
 }
 
-// API answers operators.
+// API serves the operator API.
 type API struct {
 	c       Config
 	started time.Time
@@ -69,14 +69,14 @@ type API struct {
 	spec30  []byte // /openapi-3.0.json
 	docs    []byte // /docs
 	mux     *http.ServeMux
-	leaving chan struct{} // closed when waiting requests are to be answered
+	leaving chan struct{} // closed when waiting requests must be answered at once
 	leave   sync.Once
 
 	walk        auditWalk
-	credentials sync.Mutex // of sites and registries: one call's are written before the next one's
+	credentials sync.Mutex // of sites and registries: serialises calls, so that one call's secrets are written before the next call's
 
-	refusals  broker.Repeats[refusal] // a token that is refused over and over must not fill the audit log
-	strangers broker.Repeats[string]  // nor what is no token the log, by code
+	refusals  broker.Repeats[refusal] // keeps a token that is refused repeatedly from filling the audit log
+	strangers broker.Repeats[string]  // keeps requests without a valid token from filling the log; by code
 }
 
 // New makes an API from the table of routes.
@@ -118,8 +118,8 @@ func New(c Config) (*API, error) {
 	return a, err
 }
 
-// schemaName tells the catalog's types, which are what nodes report, from the
-// resources of the same name.
+// schemaName keeps the catalog's types, which nodes report, apart from the API's resources of the
+// same name.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
@@ -131,12 +131,12 @@ func schemaName(t reflect.Type, hint string) string {
 	return name
 }
 
-// Leave answers the requests that wait, as things are, so that the server can
-// shut down. What works goes on.
+// Leave answers the waiting requests with the present state, so that the server can shut down.
+// Requests that are at work continue.
 func (a *API) Leave() { a.leave.Do(func() { close(a.leaving) }) }
 
-// Handler answers the operator API, its description and its documentation. Serve
-// it inside bodies.InTime and bodies.OnlyText.
+// Handler serves the operator API, its description and its documentation. Serve it inside
+// bodies.InTime and bodies.OnlyText.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(api.Prefix+"/", a.tellRoots(a.guard(a.mux)))
@@ -154,7 +154,7 @@ func (a *API) serve(contentType string, body *[]byte) http.HandlerFunc {
 	}
 }
 
-// secureHeaders keep a browser from making of an answer what it is not.
+// secureHeaders sets headers that keep a browser from misinterpreting an answer.
 func secureHeaders(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")

@@ -8,7 +8,7 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// listArchives answers what is kept of a node's diagnostics.
+// listArchives lists the archives kept of a node's diagnostics.
 func (a *API) listArchives(ctx context.Context, in *NodeInput) (*api.ArchiveList, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
@@ -25,8 +25,8 @@ func (a *API) listArchives(ctx context.Context, in *NodeInput) (*api.ArchiveList
 	return out, nil
 }
 
-// showArchive gives out what a task collected. It is of a node's inside: who reads it is
-// on record.
+// showArchive returns the archive that a task collected. An archive shows the inside of a node, so
+// each reader is recorded in the audit log.
 func (a *API) showArchive(ctx context.Context, in *TaskInput) (*api.Archive, error) {
 	t, _, err := a.task(ctx, in.Task)
 	if err != nil {

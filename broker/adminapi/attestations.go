@@ -16,8 +16,8 @@ type attestInput struct {
 	Body api.AttestationPut
 }
 
-// attest records a person's word for a part that no longer runs. What it is not good
-// for is refused and audited.
+// attest records a person's statement about a device that no longer runs. A statement that cannot
+// be accepted is refused and audited.
 func (a *API) attest(ctx context.Context, in *attestInput) (*api.Attestation, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {

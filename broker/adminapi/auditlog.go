@@ -50,8 +50,8 @@ func (a *API) listAudit(ctx context.Context, in *auditInput) (*api.AuditList, er
 	return out, nil
 }
 
-// auditSubject narrows the log to a node. A token that is bound to sites reads
-// the rows of their nodes and no others.
+// auditSubject narrows the log to a node. A token bound to sites reads only the rows of the nodes
+// of its sites.
 func (a *API) auditSubject(ctx context.Context, ref string) (string, error) {
 	who := callerOf(ctx)
 	if ref == "" {
@@ -87,9 +87,9 @@ type exportInput struct {
 
 const exportPage = 1000
 
-// exportAudit writes the rows oldest first, a page at a time. The first page is
-// read before the status is sent; a later one that cannot be read breaks the
-// connection, so that half a log is not taken for a whole one.
+// exportAudit writes the rows oldest first, a page at a time. The first page is read before the
+// status is sent. If a later page cannot be read, the connection is broken, so that a partial log
+// is not mistaken for a whole log.
 func (a *API) exportAudit(ctx context.Context, in *exportInput) (*huma.StreamResponse, error) {
 	f := store.AuditFilter{From: in.From, To: in.To, Limit: exportPage}
 	var err error
@@ -121,7 +121,7 @@ func (a *API) exportAudit(ctx context.Context, in *exportInput) (*huma.StreamRes
 	}}, nil
 }
 
-// broken ends a stream so that its reader sees that it is not whole.
+// broken aborts a stream so that its reader sees that the stream is incomplete.
 func (a *API) broken(err error) {
 	a.c.Log.Error("an export was broken off", zap.Error(err))
 	panic(errBroken)

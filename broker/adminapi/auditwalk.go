@@ -8,17 +8,16 @@ import (
 	"github.com/hostler/hostler/broker/audit"
 )
 
-// auditWalk verifies the audit log, which is as long as the history of the site
-// and open to every viewer: once at a time, and whoever asks meanwhile gets the
-// same answer.
+// auditWalk verifies the audit log. The log is as long as the history of the site, and every viewer
+// may ask. So only one walk runs at a time, and callers that ask meanwhile share its answer.
 type auditWalk struct {
 	verify  func(context.Context) (audit.Report, error)
 	leaving <-chan struct{} // closed when the broker stops
 	one     singleflight.Group
 }
 
-// report waits for the walk that goes on, or for a new one, until ctx ends. A
-// walk outlives whoever began it, for those who wait with them.
+// report waits for the current walk, or for a new walk, until ctx ends. A walk outlives the caller
+// that began it, because other callers may wait for the same walk.
 func (w *auditWalk) report(ctx context.Context) (audit.Report, error) {
 	answer := w.one.DoChan("", func() (any, error) {
 		walk, end := context.WithCancel(context.WithoutCancel(ctx))

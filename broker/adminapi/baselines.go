@@ -34,8 +34,8 @@ func (a *API) showBaseline(ctx context.Context, in *NodeInput) (*api.Baseline, e
 	return out, nil
 }
 
-// baselineOf reads the baseline in force. It is known by its digest, so a row
-// that was changed is noticed.
+// baselineOf reads the baseline in force and checks its content against the digest, so that a
+// changed row is noticed.
 func (a *API) baselineOf(ctx context.Context, n broker.Node) (*taskcatalog.Baseline, error) {
 	if n.BaselineDigest == "" {
 		return nil, broker.Errorf(broker.NotFound, "baseline_not_found", "node %s has no baseline yet (it is taken when the node enrols; hostler node baseline retake %s takes one)", n.ID, n.ID)
@@ -51,8 +51,8 @@ func (a *API) baselineOf(ctx context.Context, n broker.Node) (*taskcatalog.Basel
 	return b, taskcatalog.DecodeStrict(raw, b)
 }
 
-// candidate is the baseline that the node gave last and that is not in force;
-// raw is nil where there is none.
+// candidate returns the newest baseline from the node that is not in force; raw is nil if there is
+// none.
 func (a *API) candidate(ctx context.Context, n broker.Node) (raw []byte, digest string, err error) {
 	page, _, err := a.c.DB.ListTasks(ctx, store.TaskFilter{
 		NodeID: n.ID, Type: "node.validate_clean", Statuses: []broker.TaskStatus{broker.TaskSucceeded},
@@ -136,8 +136,8 @@ type acceptInput struct {
 	Body api.BaselineAccept
 }
 
-// acceptBaseline puts the candidate in force that the caller has looked at, and
-// no other that came in meanwhile.
+// acceptBaseline puts in force exactly the candidate that the caller has reviewed, never one that
+// came in meanwhile.
 func (a *API) acceptBaseline(ctx context.Context, in *acceptInput) (*api.Baseline, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// RequestKey makes a repeat of a request harmless.
+// RequestKey makes a repeated request harmless.
 type RequestKey struct {
 	IdempotencyKey string `header:"Idempotency-Key" minLength:"1" maxLength:"128" doc:"the same key with the same body, of the same token, answers what was begun under it; kept for 24 hours"`
 }
@@ -22,12 +22,12 @@ type RequestKey struct {
 type order struct {
 	body      any
 	key, path string
-	// refused leaves a trace of a refusal, and gives what the caller is told.
+	// refused records a refusal and returns the error for the caller.
 	refused func(context.Context, error) error
 }
 
-// once is the key of an order, for the store to keep with what is begun. Another
-// token's key of the same name is another key. Without one there is nothing to keep.
+// once returns the idempotency key of an order; the store keeps the key with the run that the order
+// begins. The same key of another token is a different key. Without a key the result is empty.
 func (o order) once(who caller) (store.RequestKey, error) {
 	if o.key == "" {
 		return store.RequestKey{}, nil
@@ -40,8 +40,8 @@ func (o order) once(who caller) (store.RequestKey, error) {
 	return store.RequestKey{Actor: who.Name, Key: o.key, Digest: hex.EncodeToString(digest[:])}, nil
 }
 
-// beginOne starts the run of an order, or gives the one that the order's key began
-// before. Codes: those of check, onboarding_running, node_in_run, idempotency_conflict.
+// beginOne starts the run of an order, or returns the run that an earlier request with the same key
+// began. Codes: those of check, onboarding_running, node_in_run, idempotency_conflict.
 func (a *API) beginOne(ctx context.Context, o order, of kinds, check func() (chain.Start, error)) (r chain.Record, err error) {
 	before, err := a.begin(ctx, o, func(ctx context.Context) error {
 		s, err := check()
@@ -57,8 +57,8 @@ func (a *API) beginOne(ctx context.Context, o order, of kinds, check func() (cha
 	return r, err
 }
 
-// beginBatch starts all runs of an order or none, or gives those that the order's key
-// began before. check gives the batch without its ID. Codes: as of beginOne.
+// beginBatch starts all runs of an order or none, or returns the runs that an earlier request with
+// the same key began. check returns the batch without its ID. Codes: as of beginOne.
 func (a *API) beginBatch(ctx context.Context, o order, of kinds, check func() (chain.Batch, []chain.Start, error)) (id string, runs []chain.Record, err error) {
 	id = uuid.NewString()
 	before, err := a.begin(ctx, o, func(ctx context.Context) error {
@@ -79,8 +79,8 @@ func (a *API) beginBatch(ctx context.Context, o order, of kinds, check func() (c
 	return before, runs, err
 }
 
-// begin calls start, unless the order's key has begun something before: then it
-// gives the id of that.
+// begin calls start, unless the order's key has begun something before: then begin returns the id
+// of the earlier run or batch.
 func (a *API) begin(ctx context.Context, o order, start func(context.Context) error) (before string, err error) {
 	key, err := o.once(callerOf(ctx))
 	if err != nil {
@@ -90,13 +90,13 @@ func (a *API) begin(ctx context.Context, o order, start func(context.Context) er
 		return before, err
 	}
 	err = start(store.WithRequestKey(ctx, key))
-	if b, ok := errors.AsType[*store.BegunBefore](err); ok { // the same request, at the same moment
+	if b, ok := errors.AsType[*store.BegunBefore](err); ok { // the same request arrived at the same moment
 		return b.ID, nil
 	}
 	if err == nil {
 		return "", nil
 	}
-	if before, _ := a.c.DB.Begun(ctx, key); before != "" { // it may have taken its hostname already
+	if before, _ := a.c.DB.Begun(ctx, key); before != "" { // the same request may have taken its hostname already
 		return before, nil
 	}
 	return "", o.refused(ctx, err)

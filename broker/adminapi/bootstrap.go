@@ -19,7 +19,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// enrollTTL is how long an enrolment token lives where nobody says.
+// enrollTTL is the default lifetime of an enrolment token.
 const enrollTTL = 24 * time.Hour
 
 // The ways to bring up a machine by hand.
@@ -36,9 +36,8 @@ var (
 
 type createNodeInput struct{ Body api.NodeCreate }
 
-// createNode makes a node's record and what its machine needs to enrol. The
-// bootstrap is rendered before anything is written, so a fault in it makes no
-// record.
+// createNode makes a node's record and the data that its machine needs to enrol. The bootstrap is
+// rendered before anything is written, so a fault in the bootstrap leaves no record.
 func (a *API) createNode(ctx context.Context, in *createNodeInput) (*api.NodeBootstrap, error) {
 	who, c := callerOf(ctx), in.Body
 	ctx = withReason(ctx, c.Reason)
@@ -91,8 +90,7 @@ type tokenRequestInput struct {
 	Body api.TokenRequest
 }
 
-// issueToken gives a node a new enrolment token, for a machine that must enrol
-// again.
+// issueToken gives a node a new enrolment token, for a machine that must enrol again.
 func (a *API) issueToken(ctx context.Context, in *tokenRequestInput) (*api.NodeBootstrap, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
@@ -102,8 +100,8 @@ func (a *API) issueToken(ctx context.Context, in *tokenRequestInput) (*api.NodeB
 	if err != nil {
 		return nil, err
 	}
-	// A reimage is enrolled by its own token alone: another would make that void, and
-	// let in whoever has it.
+	// Only the reimage's own token enrols its node. Another token would void that token and let in
+	// whoever holds the other one.
 	switch id, kind, err := a.c.DB.RunOfNode(ctx, n.ID); {
 	case err != nil:
 		return nil, err
@@ -117,7 +115,7 @@ func (a *API) issueToken(ctx context.Context, in *tokenRequestInput) (*api.NodeB
 	return boot, nil
 }
 
-// extendToken gives a machine more time with the token that it has.
+// extendToken gives a machine more time with its present token.
 func (a *API) extendToken(ctx context.Context, in *tokenRequestInput) (*api.EnrollToken, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
@@ -147,7 +145,7 @@ func (a *API) expiry(ttlSeconds int64) time.Time {
 	return a.c.Now().Add(ttl).UTC().Truncate(time.Second)
 }
 
-// bootstrap makes a token and renders what a machine is given with it.
+// bootstrap makes a token and renders the data that a machine is given with the token.
 func (a *API) bootstrap(ctx context.Context, how, systemID string, ttlSeconds int64, mirrors []string, arch string) (*api.NodeBootstrap, pki.EnrollToken, error) {
 	token, err := pki.NewEnrollToken(rand.Reader)
 	if err != nil {
@@ -183,7 +181,7 @@ func (a *API) bootstrap(ctx context.Context, how, systemID string, ttlSeconds in
 	return out, token, err
 }
 
-// besides says that there are packages, of which nobody is given any.
+// besides mentions the packages that exist but are withheld from all nodes.
 func besides(withheld int) string {
 	if withheld == 0 {
 		return ""
@@ -191,7 +189,7 @@ func besides(withheld int) string {
 	return fmt.Sprintf(" but for %d that are revoked or below the floor", withheld)
 }
 
-// presentedRoot is the certificate with the fingerprint that a machine pins.
+// presentedRoot is the root certificate with the fingerprint that a machine pins.
 func (a *API) presentedRoot() (string, error) {
 	certs, err := pki.ParseCerts(a.c.Trust.RootsPEM())
 	if err != nil {

@@ -46,7 +46,7 @@ func (a *API) listCertificates(ctx context.Context, in *certificatesInput) (*api
 	return out, nil
 }
 
-// certificate finds one of a site that the caller may see.
+// certificate finds a certificate of a site that the caller may see.
 func (a *API) certificate(ctx context.Context, id string) (store.CleanCertificate, error) {
 	c, err := a.c.DB.CleanCertificate(ctx, id)
 	if err == nil && !callerOf(ctx).MaySee(c.Site) {
@@ -65,8 +65,8 @@ func (a *API) showCertificate(ctx context.Context, in *CertificateInput) (*api.C
 	return &out, nil
 }
 
-// issueReceipt signs the tenant's version of a certificate. It names nothing of the
-// operator's, and is made anew each time: what it says is the certificate's.
+// issueReceipt signs the tenant's version of a certificate. The receipt names nothing that belongs
+// to the operator. Each call makes a new receipt, with the content of the certificate.
 func (a *API) issueReceipt(ctx context.Context, in *CertificateInput) (*api.CleanCertificate, error) {
 	c, err := a.certificate(ctx, in.Certificate)
 	if err != nil {

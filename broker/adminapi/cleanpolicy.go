@@ -15,8 +15,7 @@ type policyInput struct {
 	Site string `query:"site" maxLength:"63" doc:"empty: the nodes without a site"`
 }
 
-// showPolicy answers a site's policy; where none is set, one that knows
-// nothing.
+// showPolicy returns a site's policy, or an empty policy if none is set.
 func (a *API) showPolicy(ctx context.Context, in *policyInput) (*api.CleanPolicy, error) {
 	if who := callerOf(ctx); !who.MaySee(in.Site) {
 		return nil, siteForbidden(who, in.Site)
@@ -75,8 +74,8 @@ var (
 	driverForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+~:-]{0,63}$`)
 )
 
-// checkPolicy refuses what a node would refuse, and a scratch pattern that
-// would give away more than scratch space: what it names is emptied.
+// checkPolicy refuses what a node would refuse, and a scratch pattern that would cover more than
+// scratch space: everything that the pattern matches is emptied.
 func checkPolicy(p taskcatalog.CleanPolicy) error {
 	for name, list := range map[string][]string{"users": p.KnownUsers, "units": p.KnownUnits, "ports": p.KnownPorts, "processes": p.KnownProcesses} {
 		if len(list) > maxPolicyItems {
@@ -118,17 +117,17 @@ func checkPolicy(p taskcatalog.CleanPolicy) error {
 
 const (
 	maxGPUItems     = 64
-	minGPUCoverage  = 50       // percent: less is no scrub of a GPU
+	minGPUCoverage  = 50       // percent: less does not count as a scrub of a GPU
 	maxGPUUncovered = 64 << 30 // bytes
 	maxHolderGrace  = 300      // seconds
 	maxFabricWait   = 3600     // seconds
 )
 
-// lasting are services that a scrub needs, or that the node does not outlive.
+// lasting matches services that a scrub needs, or without which the node does not survive.
 var lasting = regexp.MustCompile(`^(hostler-agent|nvidia-fabricmanager|(nvidia-)?nvlsm|dbus|dbus-broker|systemd-.*|user@.*)\.service$`)
 
-// checkGPUPolicy refuses what a node would refuse, and figures so far off that
-// any GPU would be clean.
+// checkGPUPolicy refuses what a node would refuse, and figures so lax that any GPU would pass as
+// clean.
 func checkGPUPolicy(p taskcatalog.GPUScrubPolicy) error {
 	switch {
 	case len(p.StopServices) > maxGPUItems || len(p.Drivers) > maxGPUItems:

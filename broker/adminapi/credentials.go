@@ -14,9 +14,8 @@ type credentialsInput struct {
 	Body api.NodeCredentials
 }
 
-// setCredentials keeps what a task of this node may mint. The audit row comes
-// first: what a crash leaves between the two is a row too many, never a
-// credential that nobody set.
+// setCredentials stores the secrets that a task of this node may mint. The audit row is written
+// first: a crash between the two leaves an extra row, never a credential that nobody set.
 func (a *API) setCredentials(ctx context.Context, in *credentialsInput) (*api.NodeCredentialsSet, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {

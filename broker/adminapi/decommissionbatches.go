@@ -47,8 +47,7 @@ func (a *API) startDecommissions(ctx context.Context, in *startDecommissionsInpu
 	return out, nil
 }
 
-// turnoversOf works out the runs of a batch. Codes: those of turnover.New, and
-// batch_sites.
+// turnoversOf works out the runs of a batch. Codes: those of turnover.New, and batch_sites.
 func (a *API) turnoversOf(ctx context.Context, b api.DecommissionBatch, req turnover.Request) (all []tenanted, err error) {
 	var starts []chain.Start
 	for _, ref := range b.Nodes {
@@ -74,12 +73,12 @@ func said(site string) string {
 	return site
 }
 
-// planDecommission says what a turnover would do, and to whom. It begins nothing.
+// planDecommission says what a turnover would do, and to which tenants. A plan begins nothing.
 func (a *API) planDecommission(ctx context.Context, in *startDecommissionInput) (*api.DecommissionPlan, error) {
 	return a.planOne(ctx, in.Node, in.Body.ProfileID, requestOf(in.Body))
 }
 
-// planStorageCleanup is planDecommission of a cleanup of storage.
+// planStorageCleanup is the same as planDecommission, for a storage cleanup.
 func (a *API) planStorageCleanup(ctx context.Context, in *startCleanupInput) (*api.DecommissionPlan, error) {
 	return a.planOne(ctx, in.Node, in.Body.ProfileID, cleanupOf(in.Body))
 }
@@ -96,7 +95,7 @@ func (a *API) planOne(ctx context.Context, ref, profile string, req turnover.Req
 
 type planDecommissionsInput struct{ Body api.DecommissionBatch }
 
-// planDecommissions says what a batch would do, and to whom. It begins nothing.
+// planDecommissions says what a batch would do, and to which tenants. A plan begins nothing.
 func (a *API) planDecommissions(ctx context.Context, in *planDecommissionsInput) (*api.DecommissionBatchPlan, error) {
 	req := requestOf(in.Body.DecommissionStart)
 	all, err := a.turnoversOf(ctx, in.Body, req)
@@ -112,7 +111,7 @@ func (a *API) planDecommissions(ctx context.Context, in *planDecommissionsInput)
 	return out, err
 }
 
-// refusalOf is what a start would be answered with; nil: nothing stands in its way.
+// refusalOf is the refusal that a start would get; nil: nothing stands in its way.
 func refusalOf(err error) *api.Refusal {
 	if err == nil {
 		return nil
@@ -121,7 +120,7 @@ func refusalOf(err error) *api.Refusal {
 	return &api.Refusal{Code: e.Code, Detail: e.Message}
 }
 
-// stagesAhead are those of a run, and how long they usually take together.
+// stagesAhead lists the stages of a run and the time that they usually take together.
 func stagesAhead(t tenanted) (stages []api.PlannedStage, seconds int64, err error) {
 	list, _ := (&turnover.Chains{}).Of(t.state.Mode)
 	plan, err := chain.Plan(list, t.state)

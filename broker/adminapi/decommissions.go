@@ -35,7 +35,7 @@ type startCleanupInput struct {
 	Body api.StorageCleanupStart
 }
 
-// startStorageCleanup empties a node's storage and looks at it.
+// startStorageCleanup begins a run that empties and checks a node's storage.
 func (a *API) startStorageCleanup(ctx context.Context, in *startCleanupInput) (*api.Decommission, error) {
 	o := order{in.Body, in.IdempotencyKey, "/nodes/" + in.Node + "/storage-cleanup", nil}
 	return a.turnOver(ctx, o, in.Node, in.Body.ProfileID, cleanupOf(in.Body))
@@ -67,20 +67,19 @@ func (a *API) starts() *turnoverrecords.Starts {
 	return &turnoverrecords.Starts{DB: a.c.DB, Runs: a.c.Runs}
 }
 
-// tenanted is a node that is to be turned over, the run that would do it, and whose
-// the node is.
+// tenanted is a node to be turned over, with the planned run and the node's tenants.
 type tenanted struct {
 	node   broker.Node
 	policy broker.Policy
 	state  turnover.Turnover
 	start  chain.Start
 	live   []broker.Allocation
-	past   *broker.Allocation // who was on it last; nil: nobody was
-	clean  bool               // it was certified since
+	past   *broker.Allocation // the node's last allocation; nil: there was none
+	clean  bool               // certified clean since then
 	serial string             // of its chassis
 }
 
-// turnoverOf works out the first state of a run, and who is on its node.
+// turnoverOf works out the first state of a run, and the allocations on its node.
 func (a *API) turnoverOf(ctx context.Context, ref, profile string, req turnover.Request) (t tenanted, err error) {
 	if t.node, err = a.node(ctx, ref); err != nil {
 		return t, err
@@ -109,7 +108,7 @@ func (a *API) turnoverOf(ctx context.Context, ref, profile string, req turnover.
 	return t, err
 }
 
-// kept are those on the node that the run may not end, as people are told of them.
+// kept names the allocations on the node that the run may not end.
 func (t tenanted) kept() (names []string) {
 	for _, l := range t.live {
 		if !slices.Contains(t.state.Ends, l.ID) {
@@ -119,8 +118,8 @@ func (t tenanted) kept() (names []string) {
 	return names
 }
 
-// endsOf are those of a node's live allocations that a request may end: of the ones
-// that its caller was shown, or all of them where none is named.
+// endsOf returns the live allocations of a node that a request may end: the ones that the request
+// names, or all if it names none.
 func endsOf(live []broker.Allocation, req turnover.Request) (ends []string) {
 	for _, l := range live {
 		if req.ForceRelease && (req.Ends == nil || slices.Contains(req.Ends, l.ID)) {
@@ -130,8 +129,8 @@ func endsOf(live []broker.Allocation, req turnover.Request) (ends []string) {
 	return ends
 }
 
-// vacant refuses turnovers while somebody is on one of their nodes whom they may not
-// end, by the names of all that are. Code: allocation_live.
+// vacant refuses turnovers while a node has an allocation that the request may not end. The refusal
+// names all such allocations. Code: allocation_live.
 func vacant(all []tenanted) error {
 	var taken []error
 	for _, t := range all {
@@ -148,7 +147,7 @@ func vacant(all []tenanted) error {
 	return crowded(all, len(taken))
 }
 
-// mostNamed are the nodes that a refusal names one by one; its text is bounded.
+// mostNamed is the number of nodes that a refusal names one by one, so that its text stays bounded.
 const mostNamed = 25
 
 func crowded(all []tenanted, taken int) error {
@@ -167,8 +166,8 @@ func crowded(all []tenanted, taken int) error {
 	return broker.Errorf(broker.Refused, "allocation_live", "cannot turn over these nodes: tenants are on %d of them (end that first; or --force-release with a reason, which ends it for the tenants): %s%s", taken, strings.Join(names, "; "), more)
 }
 
-// refusedTurnover keeps who wanted to turn over nodes: one by one those that a tenant
-// is on, else once, of the subject.
+// refusedTurnover audits a refused turnover: one row for each node with a tenant, else one row for
+// the subject.
 func (a *API) refusedTurnover(ctx context.Context, all []tenanted, subject, reason string, err error) error {
 	if e := broker.AsError(runError(err)); e.Code != "allocation_live" {
 		return a.refusedStart(subject, reason)(ctx, err)

@@ -32,7 +32,7 @@ func (a *API) showDecommission(ctx context.Context, in *DecommissionInput) (*api
 	}
 	out := &api.DecommissionDetail{Decommission: decommissionResource(r), HandingOver: next.Due, FollowedBy: next.Run, Events: told}
 	var s turnover.Turnover
-	_ = json.Unmarshal(r.State, &s) // another version's is planned as an empty one
+	_ = json.Unmarshal(r.State, &s) // a state of another version is planned as empty
 	list, _ := (&turnover.Chains{}).Of(turnover.Mode(strings.TrimPrefix(r.Kind, turnover.KindPrefix+"/")))
 	plan, err := chain.Plan(list, s)
 	if err != nil {
@@ -96,7 +96,7 @@ func nodeOf(r chain.Record) string {
 	var s struct {
 		NodeID string `json:"node_id"`
 	}
-	_ = json.Unmarshal(r.State, &s) // of another version: then it is told of none
+	_ = json.Unmarshal(r.State, &s) // a state of another version yields no node
 	return s.NodeID
 }
 
@@ -133,8 +133,7 @@ func (a *API) actOnDecommission(ctx context.Context, in *decommissionActionInput
 	return &out, nil
 }
 
-// retryDecommissions tries again what failed of a batch, and lets one that stopped
-// begin runs again.
+// retryDecommissions retries the failed runs of a batch, and lets a stopped batch begin runs again.
 func (a *API) retryDecommissions(ctx context.Context, in *retryBatchInput) (*api.DecommissionBatchRetried, error) {
 	did, err := a.retryFailed(ctx, turnsOver, in.Batch, in.Body.Reason)
 	if err != nil {
@@ -153,7 +152,7 @@ func (a *API) retryDecommissions(ctx context.Context, in *retryBatchInput) (*api
 // decommissionResource is the read model of a run.
 func decommissionResource(r chain.Record) api.Decommission {
 	var s turnover.Turnover
-	_ = json.Unmarshal(r.State, &s) // of another version: what every run has is still told
+	_ = json.Unmarshal(r.State, &s) // a state of another version: the fields common to all runs are still shown
 	out := api.Decommission{
 		DecommissionID: r.ID, NodeID: s.NodeID, Hostname: r.Subject, Site: siteOf(r.Site), BatchID: r.Batch, Mode: strings.TrimPrefix(r.Kind, turnover.KindPrefix+"/"), StorageCleanup: s.StorageCleanup, Erase: s.Erase,
 		ForceRelease: s.ForceRelease, Reason: s.Reason, RequestedBy: r.RequestedBy, Follows: s.Follows,

@@ -14,17 +14,17 @@ const (
 	jsonType  = "application/json"
 	linesType = "application/x-ndjson"
 	fileType  = "application/octet-stream"
-	webSocket = "" // the connection changes its protocol: there is no content
+	webSocket = "" // the connection changes its protocol, so there is no content
 )
 
-// errorsOfAll are what every operation can answer, beside 500, which huma adds: 400 is for
-// a request that is not text, and 422 for a query parameter that nobody knows.
+// errorsOfAll are the statuses that every operation can answer, besides 500, which huma adds. 400
+// is for a request that is not text; 422 is for an unknown query parameter.
 var errorsOfAll = []int{
 	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict,
 	http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable,
 }
 
-// declareBodyErrors declares what only an operation that takes a body can answer.
+// declareBodyErrors declares the statuses that only an operation with a body can answer.
 func declareBodyErrors(_ *huma.OpenAPI, op *huma.Operation) {
 	if op.RequestBody == nil {
 		return
@@ -40,7 +40,7 @@ func declareBodyErrors(_ *huma.OpenAPI, op *huma.Operation) {
 	}
 }
 
-// declareStream says what an operation answers that writes its answer itself.
+// declareStream describes the answer of an operation that writes its answer itself.
 func declareStream(op *huma.Operation, contentType string) {
 	if contentType == webSocket {
 		op.DefaultStatus = http.StatusSwitchingProtocols
@@ -50,8 +50,8 @@ func declareStream(op *huma.Operation, contentType string) {
 	op.Responses = map[string]*huma.Response{"200": {Content: map[string]*huma.MediaType{contentType: text}}}
 }
 
-// downgraded is a description in OpenAPI 3.0.3. Many generators of clients know no type
-// that is a list, such as [integer, null].
+// downgraded returns the description in OpenAPI 3.0.3, because many client generators cannot read a
+// type that is a list, such as [integer, null].
 func downgraded(h *huma.OpenAPI) ([]byte, error) {
 	raw, err := h.Downgrade()
 	if err != nil {
@@ -67,8 +67,8 @@ func downgraded(h *huma.OpenAPI) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// mendDowngrade does what huma's Downgrade leaves undone: 3.0.3 calls base64 "byte", has
-// no patternDescription, and reads nothing that stands beside a $ref.
+// mendDowngrade completes huma's Downgrade: OpenAPI 3.0.3 calls base64 "byte", has no
+// patternDescription, and ignores everything beside a $ref.
 func mendDowngrade(value any) {
 	switch v := value.(type) {
 	case []any:

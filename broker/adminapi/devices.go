@@ -21,8 +21,8 @@ type acceptDevicesInput struct {
 	Body api.DeviceAccept
 }
 
-// acceptDevices is a person's word that a part was replaced. It takes no node into
-// use: that is decided on apart.
+// acceptDevices records a person's statement that a part was replaced. The acceptance does not
+// bring the node into service; that is a separate decision.
 func (a *API) acceptDevices(ctx context.Context, in *acceptDevicesInput) (*api.NodeDeviceList, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package adminapi is the operator API: what people and their programs ask of
-// the broker. What goes over the wire is in package api; all routes stand
-// in one table, in routes.go, each with the role that it needs.
+// Package adminapi serves the operator API: the requests of people and their programs to the
+// broker. Its main type is API. The types on the wire are in package api. All routes stand in one
+// table, in routes.go, each with the role that the route needs.
 //
 // # Every request
 //
@@ -13,19 +13,18 @@
 //	           that parses and fits its schema; no unknown keys  400, 422
 //	where      the node's site, for a token bound to sites           404
 //
-// in this order. A node of another site answers as one that does not exist. A
-// path without a route is refused before its token was looked at as any other:
-// nothing can be learned without one.
+// in this order. A node of another site is answered like a node that does not exist. A path without
+// a route is refused, like any other path, before the token is checked: without a token nothing can
+// be learned.
 //
 // # Answers
 //
-// Errors are problem details (RFC 9457) with a stable code; what is internal is
-// logged and not told. What nodes reported is text that nobody trusts: it was
-// bounded and cleaned when it came in, and <, > and & leave here escaped.
+// Errors are problem details (RFC 9457) with a stable code; internal errors are logged and not
+// shown. Text that nodes reported is untrusted: the broker bounded and cleaned the text on arrival,
+// and this package escapes <, > and &.
 //
 // # Adding a route
 //
-// One line in the table, a function in the file of its noun, its types in
-// package api and its line in that package's doc.go. The test that walks
-// the table with each role finds it by itself.
+// One line in the table, a function in the file of its noun, its types in package api and its line
+// in that package's doc.go. The test that walks the table with each role finds it by itself.
 package adminapi

@@ -7,8 +7,8 @@ import (
 	"github.com/hostler/hostler/broker/api"
 )
 
-// The page holds no script and fetches nothing: it works where there is no way
-// out, and nobody else's code runs beside an operator's API.
+// The page holds no script and fetches nothing. So the page works without a way out of the network,
+// and no foreign code runs beside an operator's API.
 var docsPage = template.Must(template.New("docs").Parse(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Hostler operator API</title>
 <style>

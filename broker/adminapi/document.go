@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// document is a JSON object that is laid over a T: what it leaves out stays as it
-// is there. So a create and a change are one thing, and false is not nothing.
+// document is a JSON object laid over a T; fields that the object omits stay as they are in the T.
+// So a create and a change work alike, and false differs from an omitted field.
 type document[T any] struct{ raw json.RawMessage }
 
 // UnmarshalJSON keeps the text.
@@ -19,15 +19,14 @@ func (d *document[T]) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Schema is T's, with nothing required: what must be there is said by who keeps
-// it.
+// Schema is T's schema without required fields; the store checks which fields must be there.
 func (document[T]) Schema(r huma.Registry) *huma.Schema {
 	s := *huma.SchemaFromType(r, reflect.TypeFor[T]())
 	s.Required = nil
 	return &s
 }
 
-// over is base with the document laid over it. It shares nothing with base.
+// over returns base with the document laid over it. The result shares nothing with base.
 func (d document[T]) over(base T) (T, error) {
 	var out T
 	raw, err := taskcatalog.Encode(base)

@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// keepAlive is how often a stream without events says that it is there.
+	// keepAlive is how often a stream without events sends a sign of life.
 	keepAlive = 15 * time.Second
-	// takeLimit is how long a reader may take to take a page. One that is slower is
-	// cut off, and goes on where it was.
+	// takeLimit is how long a reader may take to accept a page. A slower reader is cut off and can
+	// resume where it was.
 	takeLimit = 10 * time.Second
 )
 
@@ -36,8 +36,8 @@ type eventsInput struct {
 	Follow bool     `query:"follow" default:"true" doc:"false: end with the newest event instead of waiting for more"`
 }
 
-// followEvents writes server-sent events. The first page is read before the
-// status is sent, so that what cannot be given is refused.
+// followEvents writes server-sent events. The first page is read before the status is sent, so that
+// a request that cannot be served is refused.
 func (a *API) followEvents(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
 	who := callerOf(ctx)
 	f := store.OutboxFilter{Types: in.Type, Subject: in.About, Sites: who.sites()}
@@ -57,7 +57,7 @@ func (a *API) followEvents(ctx context.Context, in *eventsInput) (*huma.StreamRe
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		defer leave()
 		hc.SetHeader("Content-Type", api.EventStream)
-		hc.SetHeader("X-Accel-Buffering", "no") // of proxies that would collect what is meant for now
+		hc.SetHeader("X-Accel-Buffering", "no") // for proxies that would otherwise buffer the stream
 		_, w := humago.Unwrap(hc)
 		s := eventStream{w: w, control: http.NewResponseController(w), told: -1}
 		if err := a.stream(ctx, s, f, page, after, in.Follow); err != nil {
@@ -66,7 +66,7 @@ func (a *API) followEvents(ctx context.Context, in *eventsInput) (*huma.StreamRe
 	}}, nil
 }
 
-// eventsAfter is where a stream begins. Code: event_unknown.
+// eventsAfter finds where a stream begins. Code: event_unknown.
 func (a *API) eventsAfter(ctx context.Context, in *eventsInput) (int64, error) {
 	from := in.After
 	if in.Last != "" {
@@ -85,8 +85,8 @@ func (a *API) eventsAfter(ctx context.Context, in *eventsInput) (int64, error) {
 	return after, nil
 }
 
-// stream writes pages until the reader, the token or the broker leaves. Its error
-// is one that the reader must see as a stream that broke.
+// stream writes pages until the reader, the token or the broker leaves. The reader must see a
+// returned error as a broken stream.
 func (a *API) stream(ctx context.Context, s eventStream, f store.OutboxFilter, page []store.OutboxEvent, after int64, follow bool) error {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -103,7 +103,7 @@ func (a *API) stream(ctx context.Context, s eventStream, f store.OutboxFilter, p
 			return err
 		}
 		if s.give(text) != nil {
-			return nil // the reader has gone, or is cut off
+			return nil // the reader has left or is cut off
 		}
 		if !follow && len(page) == 0 {
 			return nil
@@ -126,11 +126,10 @@ func (a *API) stream(ctx context.Context, s eventStream, f store.OutboxFilter, p
 type eventStream struct {
 	w       io.Writer
 	control *http.ResponseController
-	told    int64 // the last id it was given; -1: none, so that it learns at once where it is
+	told    int64 // the last id that was sent; -1: none, so that the reader learns the position at once
 }
 
-// frame is a page as it is sent, with how far the stream has come. Without
-// events that is a sign of life.
+// frame encodes a page with the position of the stream. Without events the frame is a sign of life.
 func (s *eventStream) frame(page []store.OutboxEvent, upTo int64) ([]byte, error) {
 	var out bytes.Buffer
 	for _, e := range page {
@@ -153,9 +152,9 @@ func (s *eventStream) frame(page []store.OutboxEvent, upTo int64) ([]byte, error
 	return out.Bytes(), nil
 }
 
-// give sends it, in time or not at all.
+// give sends text within takeLimit, or fails.
 func (s *eventStream) give(text []byte) error {
-	if err := s.control.SetWriteDeadline(time.Now().Add(takeLimit)); err != nil { // of the connection: the machine's own clock
+	if err := s.control.SetWriteDeadline(time.Now().Add(takeLimit)); err != nil { // a deadline of the connection runs on the machine's own clock
 		return err
 	}
 	if _, err := s.w.Write(text); err != nil {
@@ -164,5 +163,5 @@ func (s *eventStream) give(text []byte) error {
 	if err := s.control.Flush(); err != nil {
 		return err
 	}
-	return s.control.SetWriteDeadline(time.Time{}) // over HTTP/2 one that passes ends the stream, whether or not anything is written
+	return s.control.SetWriteDeadline(time.Time{}) // over HTTP/2 an expired deadline ends the stream, whether or not anything is written
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// showEvidence answers what a node signed about a task. It was verified when it
-// was accepted, and it is verified again: what counts is the node's signature,
-// not the broker's row.
+// showEvidence returns the node's signed evidence about a task. The evidence was verified on
+// arrival and is verified again here: the node's signature counts, not the broker's row.
 func (a *API) showEvidence(ctx context.Context, in *TaskInput) (*api.Evidence, error) {
 	t, _, err := a.task(ctx, in.Task)
 	if err != nil {

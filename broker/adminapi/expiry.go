@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// listExpiry lists what the broker runs on and that ends. Keys and tokens are of all
-// sites: whoever is bound to some is not shown them.
+// listExpiry lists everything with an end that the broker depends on. Keys and tokens belong to all
+// sites, so a token bound to sites may not list them.
 func (a *API) listExpiry(ctx context.Context, _ *struct{}) (*api.Expiry, error) {
 	if who := callerOf(ctx); len(who.Sites) > 0 {
 		return nil, broker.Errorf(broker.Forbidden, "site_forbidden", "cannot list what expires: token %s is bound to %s, and keys are of all sites", who.Name, strings.Join(who.Sites, ", "))

@@ -19,8 +19,7 @@ func (a *API) showFacts(ctx context.Context, in *NodeInput) (*api.NodeFacts, err
 	return &api.NodeFacts{NodeID: n.ID, Hostname: n.Hostname, ReportedAt: reportedAt, Facts: f}, nil
 }
 
-// chassis is the serial of a node's machine, as its agent reports it; empty: it has
-// not, or there is none.
+// chassis returns the chassis serial that a node's agent reported, or "" if there is none.
 func (a *API) chassis(ctx context.Context, nodeID string) (string, error) {
 	f, _, err := a.c.DB.Facts(ctx, nodeID)
 	if err != nil && broker.AsError(err).Code != "facts_unknown" {

@@ -11,7 +11,7 @@ import (
 	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
 )
 
-// How far back figures are told: what was asked for, and at most.
+// The default and the longest period of figures.
 const (
 	usualFigures = 7 * 24 * time.Hour
 	mostFigures  = 100 * 24 * time.Hour
@@ -22,7 +22,7 @@ type figuresInput struct {
 	Since time.Time `query:"since" doc:"seven days ago where it is left out, at most a hundred"`
 }
 
-// turnoverFigures tells what turnovers cost, from what is on record.
+// turnoverFigures returns the cost of turnovers, computed from the records.
 func (a *API) turnoverFigures(ctx context.Context, in *figuresInput) (*api.TurnoverFigures, error) {
 	sites, err := narrow(callerOf(ctx), in.Site)
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// jsonFormat reads bodies as strictly as everything else from outside is read,
-// and writes what no page can mistake for markup. What a node reported may be
-// in it: it must come out whatever it is.
+// jsonFormat reads bodies as strictly as all other input, and writes output that no page can
+// mistake for markup. The output may hold text that a node reported, so it must encode any text.
 var jsonFormat = huma.Format{
 	Marshal: func(w io.Writer, v any) error {
 		var body bytes.Buffer

@@ -33,7 +33,7 @@ func (a *API) freezeStatus(ctx context.Context, in *freezeStatusInput) (*api.Fre
 
 type freezeInput struct{ Body api.FreezePut }
 
-// freeze is for every operator: whoever sees that something is wrong stops it.
+// freeze is open to every operator, so that the first person who sees a fault can stop the site.
 func (a *API) freeze(ctx context.Context, in *freezeInput) (*api.FreezeResult, error) {
 	reason, err := a.mayFreeze(ctx, in.Body, chain.Freeze.Action())
 	if err != nil {
@@ -51,7 +51,7 @@ func (a *API) freeze(ctx context.Context, in *freezeInput) (*api.FreezeResult, e
 
 type unfreezeInput struct{ Body api.UnfreezePut }
 
-// unfreeze is for whoever froze; platform admins may force it.
+// unfreeze lifts the caller's own freeze; platform admins may force the lift of others.
 func (a *API) unfreeze(ctx context.Context, in *unfreezeInput) (*api.FreezeResult, error) {
 	reason, err := a.mayFreeze(ctx, in.Body.FreezePut, chain.Freeze.Lifting())
 	if err != nil {
@@ -68,7 +68,7 @@ func (a *API) unfreeze(ctx context.Context, in *unfreezeInput) (*api.FreezeResul
 	return a.freezeResult(ctx, out)
 }
 
-// mayFreeze keeps a token that is bound to sites to those: all of them are more.
+// mayFreeze limits a token bound to sites to those sites; such a token may not freeze all sites.
 func (a *API) mayFreeze(ctx context.Context, in api.FreezePut, action string) (reason string, err error) {
 	switch who := callerOf(ctx); {
 	case in.Site == "" && who.sites() != nil:
@@ -94,7 +94,7 @@ func (a *API) underWay(ctx context.Context, sites []string) (out api.UnderWay, e
 	return out, err
 }
 
-// holds lists what stands at sites (nil: all), freezes first.
+// holds lists the holds in force at sites (nil: all), freezes first.
 func (a *API) holds(ctx context.Context, sites []string) ([]api.Hold, error) {
 	standing, err := a.c.DB.StandingHolds(ctx, sites)
 	if err != nil {
@@ -123,8 +123,8 @@ func holdResources(holds []chain.SiteHold) []api.Hold {
 	return out
 }
 
-// frozen are the freezes that a caller is told of with whatever they look at.
-// An answer is given without them where they cannot be read.
+// frozen returns the freezes that go with every answer to a caller. If the freezes cannot be read,
+// the answer goes out without them.
 func (a *API) frozen(ctx context.Context, who caller) []api.Hold {
 	holds, err := a.holds(ctx, who.sites())
 	if err != nil {

@@ -23,16 +23,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// caller is who makes a request.
+// caller is the operator that makes a request.
 type caller struct {
 	broker.OperatorToken
 	correlationID string
-	frozen        []api.Hold // what stands now at sites that they may see; of a GET
+	frozen        []api.Hold // freezes in force at sites that the caller may see; set for a GET
 }
 
 func (c caller) actor() broker.Actor { return broker.Actor{Name: c.Name, Role: c.Role} }
 
-// sites are the sites of which the caller may know; nil: all.
+// sites are the sites that the caller may see; nil: all.
 func (c caller) sites() []string {
 	if len(c.Sites) == 0 {
 		return nil
@@ -42,13 +42,13 @@ func (c caller) sites() []string {
 
 type callerKey struct{}
 
-// errBroken is panicked with where the rest of an answer cannot be given.
+// errBroken is the panic value when the rest of an answer cannot be written.
 var errBroken = errors.New("the answer is broken off")
 
-// callerOf returns who makes the request. The guard has put it there.
+// callerOf returns the caller of a request, which the guard put into ctx.
 func callerOf(ctx context.Context) caller { return ctx.Value(callerKey{}).(caller) }
 
-// answer remembers the status of what was written.
+// answer records the status that was written.
 type answer struct {
 	http.ResponseWriter
 	status int
@@ -68,10 +68,10 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.ResponseWriter.Write(p)
 }
 
-// Unwrap lets deadlines and flushes through.
+// Unwrap lets deadlines and flushes reach the underlying writer.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// guard lets in those who show a token, and watches over what they are given.
+// guard admits requests with a valid token, and traces, measures and logs their answers.
 func (a *API) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		begun := a.c.Now()
@@ -139,8 +139,8 @@ func (a *API) guard(next http.Handler) http.Handler {
 	})
 }
 
-// refuse answers who is not let in. Tokens that are known leave an audit row;
-// what is none leaves a line in the log once a minute, as anybody can send it.
+// refuse answers a request that is not admitted. A known token leaves an audit row. Anything else
+// leaves a line in the log, once a minute, because anybody can send it.
 func (a *API) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, name string, err error) {
 	p := problemOf(err)
 	if name != "" && p.Status == http.StatusUnauthorized {
@@ -159,7 +159,7 @@ func (a *API) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request
 	writeProblem(w, p)
 }
 
-// audit writes a row of its own, for what has no transaction to be in.
+// audit writes an audit row in a transaction of its own, for callers without a transaction.
 func (a *API) audit(ctx context.Context, e broker.AuditEntry) {
 	e.At = a.c.Now()
 	if err := a.c.DB.Audit(ctx, e); err != nil {
@@ -177,14 +177,15 @@ func (a *API) must(ctx context.Context, need broker.Role, what string) error {
 	return broker.Errorf(broker.Forbidden, "role_insufficient", "cannot %s: it needs role %s, and token %s has %s", what, need, who.Name, who.Role)
 }
 
-// tell turns an error into what the caller is told, and logs what they are not.
+// tell turns an error into the problem for the caller, and logs the details that the caller is not
+// shown.
 func (a *API) tell(ctx context.Context, err error) error {
 	var p *problem
 	if errors.As(err, &p) {
 		return p
 	}
 	if cause := context.Cause(ctx); cause != nil && broker.AsError(cause).Kind == broker.Unauthorized {
-		err = cause // the token ended while the answer was being made
+		err = cause // the token ended while the answer was made
 	}
 	p = problemOf(err)
 	if p.Status >= 500 && ctx.Err() == nil {
@@ -211,15 +212,15 @@ func bearerOf(r *http.Request) string {
 	return strings.TrimSpace(secret)
 }
 
-// correlationOf names a request in logs, audit rows and tasks: its trace.
+// correlationOf names a request in logs, audit rows and tasks by its trace id.
 func correlationOf(span trace.Span) string { return span.SpanContext().TraceID().String() }
 
-// withReason puts what the operator gave as a reason into the audit rows.
+// withReason puts the operator's reason into the audit rows.
 func withReason(ctx context.Context, reason string) context.Context {
 	return store.WithReason(ctx, taskcatalog.Clean(reason, 500))
 }
 
-// traceParent is what a task carries, so that its steps join the trace.
+// traceParent is the trace context that a task carries, so that its steps join the trace.
 func traceParent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)

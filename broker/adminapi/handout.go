@@ -7,7 +7,7 @@ import (
 	"github.com/hostler/hostler/broker/api"
 )
 
-// handout says whether a node may be handed to a tenant of whom nothing is known.
+// handout says whether a node may be handed to a tenant, without knowledge of the tenant.
 func (a *API) handout(ctx context.Context, n broker.Node) (*api.Handout, error) {
 	h, err := a.c.DB.Handout(ctx, n)
 	if err != nil {

@@ -37,7 +37,7 @@ func (a *API) labelNode(ctx context.Context, in *labelsInput) (*api.Node, error)
 	return &out, nil
 }
 
-// checkLabels refuses what a selector could not name. Code: label_invalid.
+// checkLabels refuses labels that a selector could not name. Code: label_invalid.
 func checkLabels(labels map[string]string) error {
 	if len(labels) > maxLabels {
 		return broker.Errorf(broker.Invalid, "label_invalid", "cannot set %d labels: at most %d", len(labels), maxLabels)

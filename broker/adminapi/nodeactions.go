@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// nodeActions is what may be done with a node. Each is idempotent: asked again
-// it answers with the state that is already so.
+// nodeActions are the actions on a node. Each is idempotent: a repeated request returns the present
+// state.
 var nodeActions = map[string]func(*API, context.Context, broker.Node, api.NodeAction) (broker.Node, *broker.Task, error){
 	"drain":      (*API).drain,
 	"resume":     (*API).resume,
@@ -59,8 +59,8 @@ func (a *API) actOnNode(ctx context.Context, in *actionInput) (*api.NodeActionRe
 	return out, nil
 }
 
-// drain lets nobody new in and has the node end what runs. Its success makes
-// the node retired.
+// drain lets no new tenant in and has the node end its running work. When the task succeeds, the
+// node becomes retired.
 func (a *API) drain(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	if n.Status == broker.Retired {
 		return n, nil, nil
@@ -76,14 +76,13 @@ func (a *API) drain(ctx context.Context, n broker.Node, in api.NodeAction) (brok
 	if err != nil {
 		return n, nil, err
 	}
-	// The status comes first: a crash before the task leaves a node that lets
-	// nobody in, and resume gives it the task.
+	// The status is set first: a crash before the task leaves a node that lets nobody in, and
+	// resume gives the node its task.
 	task, err := a.ownTask(ctx, n, "node.drain", params)
 	return n, task, err
 }
 
-// resume gives a node that is draining or being removed its task again, where
-// that was lost.
+// resume re-issues the lost task of a node that is draining or being removed.
 func (a *API) resume(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	switch n.Status {
 	case broker.Draining:
@@ -94,18 +93,18 @@ func (a *API) resume(ctx context.Context, n broker.Node, in api.NodeAction) (bro
 	return n, nil, broker.Errorf(broker.Refused, "nothing_to_resume", "cannot resume node %s: it is %s, and only draining and removing go on (did you mean activate?)", n.ID, n.Status)
 }
 
-// quarantine keeps a node out on a person's word: one that the checks keep out
-// already is then the person's to let in, and no run's.
+// quarantine keeps a node out by a person's decision. If the checks already keep the node out, from
+// then on only a person may let it in, and no run.
 func (a *API) quarantine(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	n, err := a.c.DB.Transition(ctx, callerOf(ctx).actor(), n.ID, store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: in.Reason})
 	return n, nil, err
 }
 
-// resumeDrain has a node take back the mark of a drain.
+// resumeDrain makes a node take back the mark of a drain.
 const resumeDrain = `{"resume":true}`
 
-// activate makes a node available again. One that was drained is told to take
-// its mark back. One that a run would not let in is let in by an override only.
+// activate makes a node available again. A drained node is told to take back its mark. A node that
+// a run would not let in needs an override.
 func (a *API) activate(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	if !in.Override {
 		switch n.Status {
@@ -137,7 +136,7 @@ func (a *API) activate(ctx context.Context, n broker.Node, in api.NodeAction) (b
 	return a.takeBack(ctx, n)
 }
 
-// takeBack has a node take back the mark of a drain, if it may have one.
+// takeBack makes a node take back the mark of a drain, if the node may have the mark.
 func (a *API) takeBack(ctx context.Context, n broker.Node) (broker.Node, *broker.Task, error) {
 	if canRun(n, "node.drain") != nil {
 		return n, nil, nil
@@ -146,8 +145,8 @@ func (a *API) takeBack(ctx context.Context, n broker.Node) (broker.Node, *broker
 	return n, task, err
 }
 
-// callOff stops a drain short of retirement. The node is offline, and active again as
-// soon as its agent is heard, which is told to take the mark back.
+// callOff stops a drain before retirement. The node becomes offline, and active again when its
+// agent is heard. The agent is told to take back the mark.
 func (a *API) callOff(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	err := broker.Transition(n, broker.Offline, broker.OwnerOperator)
 	if err == nil {
@@ -157,10 +156,10 @@ func (a *API) callOff(ctx context.Context, n broker.Node, in api.NodeAction) (br
 		err = a.wasLetIn(ctx, n)
 	}
 	if err != nil {
-		return n, nil, err // before its task is canceled
+		return n, nil, err // before the drain task is cancelled
 	}
-	// The drain ends first: a crash leaves a node that lets nobody in, and not one that
-	// is in service when its drain begins.
+	// The drain task ends first: a crash then leaves a node that lets nobody in, never a node in
+	// service whose drain is about to begin.
 	if _, err := a.open(ctx, n, "node.drain", resumeDrain); err != nil {
 		return n, nil, err
 	}
@@ -170,7 +169,7 @@ func (a *API) callOff(ctx context.Context, n broker.Node, in api.NodeAction) (br
 	return a.takeBack(ctx, n)
 }
 
-// wasLetIn refuses to bring back by its heartbeats what nobody has ever looked at.
+// wasLetIn refuses a node that was never let in: its heartbeats must not bring it into service.
 func (a *API) wasLetIn(ctx context.Context, n broker.Node) error {
 	was, err := a.c.DB.WasLetIn(ctx, n.ID)
 	if err != nil || was {
@@ -179,9 +178,9 @@ func (a *API) wasLetIn(ctx context.Context, n broker.Node) error {
 	return broker.Errorf(broker.Refused, "not_enrolled", "cannot call off the drain of node %s: it was never let in (let the drain end, or hostler node retire %s --force; then hostler node activate %s asks what it lacks)", n.ID, n.ID, n.ID)
 }
 
-// stillDrained reports whether a node may hold the mark of a drain although it
-// is in service, or would be if it were heard: the status comes first, and the task that takes the mark back was
-// lost in a crash or did not succeed.
+// stillDrained reports whether a node may still hold the mark of a drain although the node is in
+// service, or would be if it were heard. The status changes first, and the task that takes back the
+// mark may be lost in a crash or fail.
 func (a *API) stillDrained(ctx context.Context, n broker.Node) (bool, error) {
 	last, _, err := a.c.DB.ListTasks(ctx, store.TaskFilter{NodeID: n.ID, Type: "node.drain", Limit: 1})
 	if err != nil || len(last) == 0 || last[0].NodeEpoch != n.Epoch {
@@ -191,8 +190,8 @@ func (a *API) stillDrained(ctx context.Context, n broker.Node) (bool, error) {
 	return !resumed || last[0].Status != broker.TaskSucceeded, nil
 }
 
-// retire is a drain that was meant to last. With force it takes a node that no
-// longer answers out of service without asking it. One that is being removed is kept.
+// retire is a drain that was meant to last. With force, retire takes a node that no longer answers
+// out of service without asking the node. For a node being removed, retire takes the removal back.
 func (a *API) retire(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	if n.Status == broker.Removing {
 		return a.keep(ctx, n, in)
@@ -211,16 +210,16 @@ func (a *API) retire(ctx context.Context, n broker.Node, in api.NodeAction) (bro
 	return n, nil, err
 }
 
-// remove has a retired node uninstall the agent; its success deletes the
-// record. A node that never came, or with force one that no longer answers, is
-// deleted at once and its certificates are denied.
+// remove has a retired node uninstall the agent; the task's success deletes the record. A node that
+// never enrolled is deleted at once and its certificates are denied. With force the same holds for
+// a node that no longer answers.
 func (a *API) remove(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	switch n.Status {
 	case broker.Deleted:
 		return n, nil, nil
 	case broker.BootstrapIssued, broker.Enrolling:
 		if err := a.c.DB.NodeInRun(ctx, n, broker.Deleted); err != nil {
-			return n, nil, err // before its certificates are denied
+			return n, nil, err // before the certificates are denied
 		}
 		n, err := a.forget(ctx, n, in.Reason)
 		return n, nil, err
@@ -258,12 +257,12 @@ func (a *API) remove(ctx context.Context, n broker.Node, in api.NodeAction) (bro
 	return n, task, err
 }
 
-// keep takes a removal back, and the node is retired as before. What an agent that has
-// the task comes to decides, since it may be gone already; with force that is not
-// waited for.
+// keep takes a removal back; the node is retired as before. If an agent already has the task, keep
+// waits for the task's end, because the agent may be uninstalled already. With force keep does not
+// wait.
 func (a *API) keep(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	if err := a.c.DB.NodeInRun(ctx, n, broker.Retired); err != nil {
-		return n, nil, err // before its task is canceled
+		return n, nil, err // before the removal task is cancelled
 	}
 	open, err := a.openTasks(ctx, n, "node.uninstall")
 	if err != nil {
@@ -282,8 +281,8 @@ func (a *API) keep(ctx context.Context, n broker.Node, in api.NodeAction) (broke
 	return n, nil, err
 }
 
-// forget deletes a record and the node's secrets. What the machine may still
-// hold opens nothing: its certificates are denied first.
+// forget deletes a record and the node's secrets. The certificates are denied first, so that
+// credentials left on the machine open nothing.
 func (a *API) forget(ctx context.Context, n broker.Node, reason string) (broker.Node, error) {
 	if err := a.c.DB.DenyNode(ctx, callerOf(ctx).actor(), n.ID, "node removed"); err != nil {
 		return n, err
@@ -301,9 +300,9 @@ func (a *API) move(ctx context.Context, n broker.Node, to broker.NodeStatus, by 
 	return a.c.DB.Transition(ctx, callerOf(ctx).actor(), n.ID, store.Change{To: to, By: by, Reason: reason})
 }
 
-// ownTask gives a node the task that its status stands for, or answers the one
-// that is under way. Only drain and uninstall end what the others of the same
-// type began, so an open one with other params is canceled first.
+// ownTask gives a node the task that belongs to its status, or returns the open one. Only drain and
+// uninstall end the work of other tasks of the same type, so an open task with other params is
+// cancelled first.
 func (a *API) ownTask(ctx context.Context, n broker.Node, taskType, params string) (*broker.Task, error) {
 	who := callerOf(ctx)
 	if had, err := a.open(ctx, n, taskType, params); err != nil || had != nil {
@@ -315,8 +314,8 @@ func (a *API) ownTask(ctx context.Context, n broker.Node, taskType, params strin
 	return &task, err
 }
 
-// notEnding refuses to begin anew what was called off and has not ended: its end moves
-// the node, whatever is asked for meanwhile. Code: task_ending.
+// notEnding refuses to begin a task again while its cancelled predecessor has not ended, because
+// that end still moves the node. Code: task_ending.
 func (a *API) notEnding(ctx context.Context, n broker.Node, taskType, params string) error {
 	open, err := a.openTasks(ctx, n, taskType)
 	for _, t := range open {
@@ -327,8 +326,7 @@ func (a *API) notEnding(ctx context.Context, n broker.Node, taskType, params str
 	return err
 }
 
-// open finds the task with these params that is under way, and cancels those that are
-// with others.
+// open finds the open task with these params, and cancels the open tasks with other params.
 func (a *API) open(ctx context.Context, n broker.Node, taskType, params string) (*broker.Task, error) {
 	open, err := a.openTasks(ctx, n, taskType)
 	if err != nil {
@@ -352,8 +350,8 @@ func (a *API) openTasks(ctx context.Context, n broker.Node, taskType string) ([]
 	return open, err
 }
 
-// sameIntent reports whether two drains both begin or both take back. There is
-// one kind of uninstall.
+// sameIntent reports whether two drains both begin or both take back. All uninstalls have the same
+// intent.
 func sameIntent(a, b []byte) bool {
 	var x, y struct {
 		Resume bool `json:"resume"`
@@ -361,7 +359,7 @@ func sameIntent(a, b []byte) bool {
 	return unmarshal(a, &x) && unmarshal(b, &y) && x == y
 }
 
-// canRun refuses to begin what the node could not be asked to do.
+// canRun refuses a task that the node's agent does not support.
 func canRun(n broker.Node, taskType string) error {
 	t, err := taskcatalog.Latest(taskType)
 	if err != nil {

@@ -37,7 +37,8 @@ func (a *API) denyNodeCertificate(ctx context.Context, in *denyCertificateInput)
 	}
 	c, err := a.c.DB.Certificate(ctx, in.Serial)
 	if broker.AsError(err).Kind == broker.NotFound || err == nil && c.NodeID != n.ID {
-		// One text for both: it does not say whether another node has the certificate.
+		// One text for both cases, so that the answer does not reveal whether another node has the
+		// certificate.
 		no := broker.Errorf(broker.NotFound, "certificate_not_found", "cannot deny certificate %q: node %s has no such certificate (see hostler node certificate list %s)",
 			taskcatalog.Clean(in.Serial, 64), n.ID, n.ID)
 		a.auditNo(ctx, "certificate.deny", "node/"+n.ID, reason, no)
@@ -61,7 +62,7 @@ func (a *API) certificatesOf(ctx context.Context, n broker.Node) (*api.NodeCerti
 	newest, now := -1, a.c.Now()
 	for i, c := range all {
 		state := certificateState(c, n, now)
-		if state == "valid" || state == "expired" { // one that ran out can still be renewed
+		if state == "valid" || state == "expired" { // an expired certificate can still be renewed
 			newest = i // the store lists the oldest first
 		}
 		out.Items = append(out.Items, api.NodeCertificate{

@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/broker/sshseed"
 )
 
-// origin gathers what is known of a node's machine beyond its record. A site or a
-// SKU that has no record of its own tells nothing.
+// origin gathers the data about a node's machine beyond the node's record. A site or SKU without a
+// record adds nothing.
 func (a *API) origin(ctx context.Context, n broker.Node) (o api.NodeOrigin, err error) {
 	o.OnboardingMode, o.AccessMethod = "manual", "node_agent"
 	parts, err := a.c.DB.Devices(ctx, n.ID)
@@ -57,7 +57,7 @@ func (a *API) origin(ctx context.Context, n broker.Node) (o api.NodeOrigin, err 
 		return o, err
 	}
 	var s onboarding.Onboarding
-	_ = json.Unmarshal(r.State, &s) // another version's tells less
+	_ = json.Unmarshal(r.State, &s) // a state of another version yields less
 	o.OnboardingMode, o.IPMIIP, o.PXEMAC = "maas", s.IPMIIP, s.PXEMAC
 	if r.Kind == onboarding.AdoptionKind {
 		o.OnboardingMode = "adopted"

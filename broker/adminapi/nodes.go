@@ -11,22 +11,20 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// NodeInput names a node: an id, a unique id prefix, a hostname, or
-// site/hostname with the slash escaped. Its name is exported because huma passes
-// over what is embedded under a name that is not.
+// NodeInput names a node: an id, a unique id prefix, a hostname, or site/hostname with the slash
+// escaped. The type is exported because huma ignores embedded structs with unexported names.
 type NodeInput struct {
 	Node string `path:"node" maxLength:"320" doc:"an id, a unique id prefix, a hostname, or site/hostname"`
 }
 
-// node finds what the caller means, among the sites that they may see.
+// node finds the named node among the sites that the caller may see.
 func (a *API) node(ctx context.Context, ref string) (broker.Node, error) {
 	return a.c.DB.FindNode(ctx, ref, callerOf(ctx).sites())
 }
 
-// nameIsTheirs refuses a hostname that would make another one's mean two things. Whoever
-// sees all sites finds a node by its hostname alone: a token that is bound to sites may not
-// take a hostname of a site that it does not see, nor one that reads as the beginning of a
-// node's id. Code: hostname_taken.
+// nameIsTheirs refuses a hostname that would become ambiguous. A caller that sees all sites finds a
+// node by hostname alone. So a token bound to sites may not take a hostname of a site outside its
+// view, nor a hostname that reads as the beginning of a node's id. Code: hostname_taken.
 func (a *API) nameIsTheirs(ctx context.Context, site, hostname string) error {
 	who := callerOf(ctx)
 	if who.sites() == nil {
@@ -84,8 +82,8 @@ func (a *API) showNode(ctx context.Context, in *NodeInput) (*api.Node, error) {
 	return &out, err
 }
 
-// narrow returns the sites to look at: the one asked for, if the caller may see
-// it, or all that they may see.
+// narrow returns the sites to look at: the named site, if the caller may see it, or all that the
+// caller may see.
 func narrow(who caller, site string) ([]string, error) {
 	if site == "" {
 		return who.sites(), nil

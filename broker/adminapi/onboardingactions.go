@@ -33,8 +33,7 @@ type retryBatchInput struct {
 	Body  api.ReasonBody
 }
 
-// retryBatch tries again what failed of a batch, and lets one that stopped begin
-// runs again.
+// retryBatch retries the failed runs of a batch, and lets a stopped batch begin runs again.
 func (a *API) retryBatch(ctx context.Context, in *retryBatchInput) (*api.OnboardingBatchRetried, error) {
 	did, err := a.retryFailed(ctx, bringsIn, in.Batch, in.Body.Reason)
 	if err != nil {

@@ -21,8 +21,8 @@ type startOnboardingInput struct {
 	Body api.OnboardingStart
 }
 
-// startOnboarding begins a run for one machine. A live run that has its hostname
-// or its BMC is named in the refusal.
+// startOnboarding begins a run for one machine. If a live run holds the hostname or the BMC, the
+// refusal names that run.
 func (a *API) startOnboarding(ctx context.Context, in *startOnboardingInput) (*api.Onboarding, error) {
 	b := in.Body
 	return a.beginOnboarding(ctx, order{in.Body, in.IdempotencyKey, "/onboardings", a.refusedAt(b.SiteID, b.Reason)}, func() (orders, error) {
@@ -30,7 +30,7 @@ func (a *API) startOnboarding(ctx context.Context, in *startOnboardingInput) (*a
 	})
 }
 
-// beginOnboarding starts the run of an order, or answers the one of before.
+// beginOnboarding starts the run of an order, or returns the run of an earlier request.
 func (a *API) beginOnboarding(ctx context.Context, o order, check func() (orders, error)) (*api.Onboarding, error) {
 	r, err := a.beginOne(ctx, o, bringsIn, func() (chain.Start, error) {
 		all, err := check()
@@ -46,7 +46,7 @@ func (a *API) beginOnboarding(ctx context.Context, o order, check func() (orders
 	return &out, nil
 }
 
-// beginOnboardings starts all runs of an order, or answers those of before.
+// beginOnboardings starts all runs of an order, or returns the runs of an earlier request.
 func (a *API) beginOnboardings(ctx context.Context, o order, kind string, check func() (orders, error)) (*api.OnboardingBatchStarted, error) {
 	id, runs, err := a.beginBatch(ctx, o, bringsIn, func() (chain.Batch, []chain.Start, error) {
 		all, err := check()
@@ -77,7 +77,7 @@ func (a *API) startBatch(ctx context.Context, in *startBatchInput) (*api.Onboard
 
 type planOnboardingInput struct{ Body api.OnboardingBatch }
 
-// planOnboarding says what a batch, or one run, would do. It begins nothing.
+// planOnboarding says what a batch or a single run would do. A plan begins nothing.
 func (a *API) planOnboarding(ctx context.Context, in *planOnboardingInput) (*api.OnboardingPlan, error) {
 	b := in.Body
 	o, err := a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, b.Nodes)
@@ -95,7 +95,7 @@ func (a *API) planOnboarding(ctx context.Context, in *planOnboardingInput) (*api
 	return out, nil
 }
 
-// planned is what a chain would do for the first of an order.
+// planned is the plan of a chain for the first machine of an order.
 func planned(c chain.Chain[onboarding.Onboarding], o orders) (*api.OnboardingPlan, error) {
 	plan, err := chain.Plan(c, o.states[0])
 	if err != nil {
@@ -119,8 +119,8 @@ type orders struct {
 	starts  []chain.Start
 }
 
-// orders checks what was given of machines. Codes: those of onboarding.New,
-// site_not_found, profile_not_found, sku_not_found, hostname_taken.
+// orders checks the given machines. Codes: those of onboarding.New, site_not_found,
+// profile_not_found, sku_not_found, hostname_taken.
 func (a *API) orders(ctx context.Context, site, profile, sku, reason string, machines []api.OnboardingMachine) (o orders, err error) {
 	if err := a.where(ctx, &o, site, profile); err != nil {
 		return o, err
@@ -153,7 +153,7 @@ func (a *API) where(ctx context.Context, o *orders, site, profile string) (err e
 	return err
 }
 
-// add takes one more run into an order, unless another of it has one of its locks.
+// add adds a run to an order, unless another run of the order holds one of its locks.
 func (o *orders) add(who caller, s chain.Start, state onboarding.Onboarding) (other string, twice bool) {
 	if other, twice := clash(o.starts, s); twice {
 		return other, true
@@ -164,7 +164,7 @@ func (o *orders) add(who caller, s chain.Start, state onboarding.Onboarding) (ot
 	return "", false
 }
 
-// clash finds the run among those that are to begin together which has a lock of s.
+// clash finds the run in starts that holds a lock of s.
 func clash(starts []chain.Start, s chain.Start) (other string, twice bool) {
 	for _, before := range starts {
 		if slices.ContainsFunc(s.Locks, func(l string) bool { return slices.Contains(before.Locks, l) }) {
@@ -174,8 +174,8 @@ func clash(starts []chain.Start, s chain.Start) (other string, twice bool) {
 	return "", false
 }
 
-// hostnameFree refuses at once what a run would find out after commissioning. A
-// hostname in the hands of a live run is for the engine to refuse: it names the run.
+// hostnameFree refuses at once what a run would find out after commissioning. A hostname held by a
+// live run is left to the engine, because the engine's refusal names the run.
 func (a *API) hostnameFree(ctx context.Context, s onboarding.Onboarding) error {
 	there, _, err := a.c.DB.ListNodes(ctx, store.NodeFilter{Sites: []string{s.Site}, Hostname: s.Hostname, Limit: 1})
 	if err != nil {
@@ -191,7 +191,7 @@ func (a *API) hostnameFree(ctx context.Context, s onboarding.Onboarding) error {
 	return broker.Errorf(broker.Refused, "hostname_taken", "cannot use hostname %s: node %s has that hostname and is %s (remove it first, or choose another)", s.Hostname, there[0].ID, there[0].Status)
 }
 
-// runError turns what the engine refuses into what callers are told.
+// runError turns a refusal of the engine into an error for the caller.
 func runError(err error) error {
 	if l, ok := errors.AsType[*chain.Locked](err); ok {
 		t := l.Taken[0]

@@ -33,11 +33,11 @@ func (a *API) showOnboarding(ctx context.Context, in *OnboardingInput) (*api.Onb
 	return out, err
 }
 
-// stages says how each stage of a run's chain stands. What lies ahead of the
-// cursor, after a rerun for example, is pending, whatever came of it before.
+// stages returns the state of each stage of a run's chain. Stages ahead of the cursor, for example
+// after a rerun, are pending, whatever their earlier results.
 func (a *API) stages(r chain.Record, events []chain.Event) ([]api.OnboardingStage, error) {
 	var state onboarding.Onboarding
-	_ = json.Unmarshal(r.State, &state) // another version's is planned as an empty one
+	_ = json.Unmarshal(r.State, &state) // a state of another version is planned as empty
 	list := a.c.Lifecycle.Onboarding()
 	if r.Kind == onboarding.AdoptionKind {
 		list = a.c.Lifecycle.Adoption()
@@ -49,7 +49,7 @@ func (a *API) stages(r chain.Record, events []chain.Event) ([]api.OnboardingStag
 	return stagesOf(r, plan, events), nil
 }
 
-// stagesOf says how each planned stage stands in a run.
+// stagesOf returns the state of each planned stage of a run.
 func stagesOf(r chain.Record, plan []chain.Planned, events []chain.Event) []api.OnboardingStage {
 	cursor := slices.IndexFunc(plan, func(p chain.Planned) bool { return p.Stage == r.Stage })
 	out := make([]api.OnboardingStage, len(plan))
@@ -66,7 +66,7 @@ func stagesOf(r chain.Record, plan []chain.Planned, events []chain.Event) []api.
 	return out
 }
 
-// tellStage fills in what events say of a stage: the last attempt.
+// tellStage fills in the last attempt of a stage from the events.
 func tellStage(s *api.OnboardingStage, events []chain.Event) {
 	for _, e := range events {
 		if e.Stage != s.Stage {
@@ -123,7 +123,7 @@ func (a *API) listOnboardings(ctx context.Context, in *onboardingsInput) (*api.O
 	return out, nil
 }
 
-// called picks the runs whose machine is called so; nil where that is empty.
+// called selects the runs whose machine has the hostname; nil if hostname is empty.
 func called(hostname string) func(chain.Record) bool {
 	if hostname == "" {
 		return nil
@@ -134,8 +134,8 @@ func called(hostname string) func(chain.Record) bool {
 	return func(r chain.Record) bool { return hostnameOf(r) == hostname }
 }
 
-// hostnameOf is what the machine of a run is called: an adoption may have begun with
-// its system_id alone.
+// hostnameOf returns the hostname of a run's machine. An adoption may have begun with the system_id
+// alone.
 func hostnameOf(r chain.Record) string {
 	var s struct{ Hostname string }
 	if r.Kind == onboarding.AdoptionKind && json.Unmarshal(r.State, &s) == nil && s.Hostname != "" {
@@ -144,11 +144,10 @@ func hostnameOf(r chain.Record) string {
 	return r.Subject
 }
 
-// onboardingResource is the read model of a run. What came from MAAS is untrusted
-// text.
+// onboardingResource is the read model of a run. Text that came from MAAS is untrusted.
 func onboardingResource(r chain.Record) api.Onboarding {
 	var s onboarding.Onboarding
-	_ = json.Unmarshal(r.State, &s) // of another version: what every run has is still told
+	_ = json.Unmarshal(r.State, &s) // a state of another version: the fields common to all runs are still shown
 	out := api.Onboarding{
 		OnboardingID: r.ID, Kind: r.Kind, BatchID: orNull(r.Batch), NodeID: orNull(s.NodeID), SiteID: s.SiteID, Site: r.Site, ProfileID: s.ProfileID, Profile: s.Profile,
 		SKUID: s.SKU.ID, Hostname: hostnameOf(r), IPMIIP: s.IPMIIP, PXEMAC: orNull(s.PXEMAC), MAASSystemID: orNull(cmp.Or(s.SystemID, s.Adopts)), RequestedBy: r.RequestedBy,

@@ -16,21 +16,21 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// How much of each list the status holds: it is one screen.
+// The limits of the lists in the status, which fits one screen.
 const (
 	onScreen   = 20
 	maxStopped = 5000 // runs that are looked at
 	examples   = 3
 )
 
-// How long before its end a thing is worth a look. Agents renew their
-// certificates long before the last hours, so one that is there has stopped to.
+// How long before its end an item is shown. Agents renew their certificates long before the last
+// hours, so a certificate in its last hours means an agent that no longer renews.
 const (
 	certificateSoon = 6 * time.Hour
 	enrolTokenSoon  = time.Hour
 )
 
-// needsLook adds what whoever is on call should see.
+// needsLook adds the items that the person on call should see.
 func (a *API) needsLook(ctx context.Context, out *api.Status, sites []string, nodes []broker.Node, releases []store.Package, fleet agentrecords.Fleet) error {
 	if err := a.c.Unwritable(); err != nil {
 		out.Alerts = append(out.Alerts, api.Alert{Code: "store_not_written", Message: "the broker that answers cannot write its database: " + err.Error()})
@@ -81,9 +81,9 @@ func (a *API) needsLook(ctx context.Context, out *api.Status, sites []string, no
 	return nil
 }
 
-// silent adds to the alerts which sites have fallen silent, and where silent nodes stand
-// as active. It goes by contacts and by nobody's verdict: where many nodes fall silent at
-// once none is marked offline, and where no broker leads nobody judges.
+// silent adds alerts for sites that have fallen silent, and for silent nodes that are still active.
+// The alerts are based on contacts, not on node status: when many nodes fall silent at once none is
+// marked offline, and without a leading broker nobody judges.
 func (a *API) silent(ctx context.Context, out *api.Status, sites []string) error {
 	contacts, err := a.c.DB.Contacts(ctx, sites)
 	if err != nil {
@@ -104,8 +104,8 @@ func (a *API) silent(ctx context.Context, out *api.Status, sites []string) error
 	return nil
 }
 
-// heldBack adds to the alerts what guards have stopped. What reconciliation has stopped is
-// with the drift.
+// heldBack adds alerts for work that guards have stopped. Stopped reconciliation is reported with
+// the drift.
 func (a *API) heldBack(ctx context.Context, out *api.Status, sites []string) error {
 	held, err := a.c.DB.HeldBack(ctx, sites)
 	for _, h := range held[:min(len(held), onScreen)] {
@@ -118,7 +118,7 @@ func (a *API) heldBack(ctx context.Context, out *api.Status, sites []string) err
 	return err
 }
 
-// cut keeps what fits on the screen and says how much did not.
+// cut keeps the entries that fit on the screen and records how many do not.
 func cut[T any](out *api.Status, list string, all []T) []T {
 	if len(all) <= onScreen {
 		return all
@@ -127,8 +127,7 @@ func cut[T any](out *api.Status, list string, all []T) []T {
 	return all[:onScreen]
 }
 
-// byReason groups runs by what kind they are, why they stopped and what helps,
-// the largest group first.
+// byReason groups runs by kind, failure class and next action, the largest group first.
 func byReason(stopped []store.StoppedRun) []api.StoppedRuns {
 	type reason struct{ kind, class, next string }
 	at := map[reason]int{}
@@ -147,8 +146,7 @@ func byReason(stopped []store.StoppedRun) []api.StoppedRuns {
 	return groups
 }
 
-// drifted lists open drifts, the worst first, and adds to the alerts why
-// reconciliation has stopped.
+// drifted lists open drifts, the worst first, and adds alerts for stopped reconciliation.
 func (a *API) drifted(ctx context.Context, out *api.Status, sites []string) (all []api.StatusDrift, err error) {
 	rows, _, err := a.c.DB.Drifts(ctx, store.DriftFilter{Sites: sites, Limit: maxStopped})
 	if err != nil {
@@ -188,8 +186,8 @@ func quarantined(nodes []broker.Node) (out []api.StatusNode) {
 	return out
 }
 
-// agentsLack names the version of the agent that nodes shall have and lack: that of
-// their channel, and where no release is signed yet that of the newest package.
+// agentsLack names, for each node with the wrong agent, the version that it should have: its
+// channel's version, or without any signed release the newest package's.
 func (a *API) agentsLack(nodes []broker.Node, packages []store.Package, fleet agentrecords.Fleet) map[string]string {
 	lack := map[string]string{}
 	for _, n := range nodes {
@@ -203,8 +201,8 @@ func (a *API) agentsLack(nodes []broker.Node, packages []store.Package, fleet ag
 	return lack
 }
 
-// behind groups nodes by what they have and what they shall have: the agent that
-// was published last, and their resolver profiles. The largest group is first.
+// behind groups nodes by present and desired version: of the agent, and of the resolver profiles.
+// The largest group comes first.
 func behind(nodes []broker.Node, shall map[string]string, sets []store.ResolverSet) []api.NodesBehind {
 	version := map[string]string{"": "none"}
 	for _, s := range sets {
@@ -237,9 +235,9 @@ func behind(nodes []broker.Node, shall map[string]string, sets []store.ResolverS
 	return groups
 }
 
-// expiring lists what runs out soon or has, the first to do so first. Tokens of
-// operators and keys are of all sites: whoever is bound to some, or asks for one,
-// is not shown them.
+// expiring lists the items that expire soon or have expired, in order of time. Operators' tokens
+// and keys belong to all sites, so a caller bound to sites, or a request for one site, does not see
+// them.
 func (a *API) expiring(ctx context.Context, now time.Time, sites []string, nodes []broker.Node) (out []api.Expiring, err error) {
 	add := func(what, name, site string, at time.Time, soon time.Duration) {
 		if !at.IsZero() && at.Before(now.Add(soon)) {

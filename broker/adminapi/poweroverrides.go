@@ -38,8 +38,8 @@ type putOverrideInput struct {
 	Body api.PowerOverridePut
 }
 
-// putOverride records an override and then keeps its credentials: one that has
-// none is refused when it is used, and mended by saying it again.
+// putOverride records an override and then stores its credentials. An override without credentials
+// is refused when used; the same request repeated repairs it.
 func (a *API) putOverride(ctx context.Context, in *putOverrideInput) (*api.PowerOverride, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
@@ -85,8 +85,8 @@ type removeOverrideInput struct {
 	Reason
 }
 
-// removeOverride deletes the secret first: a record without one is refused when
-// it is used, and can be removed again.
+// removeOverride deletes the secret first: a record without a secret is refused when used, and can
+// be removed again.
 func (a *API) removeOverride(ctx context.Context, in *removeOverrideInput) (*api.PowerOverride, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {

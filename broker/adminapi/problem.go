@@ -13,10 +13,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// problem is a api.Problem as huma answers it.
+// problem is an api.Problem as a huma error.
 type problem struct {
 	api.Problem
-	again string // seconds to Retry-After; empty: nobody said
+	again string // seconds for Retry-After; empty: none
 }
 
 func (p *problem) Error() string { return p.Detail }
@@ -24,10 +24,10 @@ func (p *problem) Error() string { return p.Detail }
 // GetStatus is the HTTP status.
 func (p *problem) GetStatus() int { return p.Status }
 
-// ContentType names problem details for what they are.
+// ContentType is the media type of problem details.
 func (p *problem) ContentType(string) string { return "application/problem+json" }
 
-// GetHeaders says when to ask again, where that is known.
+// GetHeaders adds Retry-After, if the time is known.
 func (p *problem) GetHeaders() http.Header {
 	if p.again == "" {
 		return nil
@@ -35,8 +35,8 @@ func (p *problem) GetHeaders() http.Header {
 	return http.Header{"Retry-After": {p.again}}
 }
 
-// huma makes its own errors by these variables: a body that breaks its schema,
-// a query that is no number. They never repeat the value that was sent.
+// huma makes its own errors through these variables, such as for a body that violates its schema or
+// a query that is not a number. These errors never repeat the value that was sent.
 func init() {
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
 		p := newProblem(status, codeOfStatus(status), taskcatalog.Clean(message, 500))
@@ -61,11 +61,11 @@ func newProblem(status int, code, detail string) *problem {
 	return &problem{Problem: api.Problem{Title: http.StatusText(status), Status: status, Detail: detail, Code: code}}
 }
 
-// problemOf turns what went wrong into what the caller is told.
+// problemOf turns an error into the problem for the caller.
 func problemOf(err error) *problem {
 	e := store.ErrorOf(err)
 	if code := taskcatalog.CodeOf(err, ""); code != "" {
-		// The catalog and package pki judge what was sent, in their own errors.
+		// The catalog and package pki report invalid input with errors of their own.
 		e = broker.Errorf(broker.Invalid, string(code), "%v", err)
 	}
 	p := newProblem(statusOf(e.Kind), e.Code, taskcatalog.Clean(e.Message, 4000))
@@ -95,7 +95,7 @@ func statusOf(k broker.Kind) int {
 	return http.StatusInternalServerError
 }
 
-// codeOfStatus is the code of an error that huma found.
+// codeOfStatus is the code of an error that huma raised.
 func codeOfStatus(status int) string {
 	switch status {
 	case http.StatusBadRequest:

@@ -74,13 +74,13 @@ type updateProfileInput struct {
 	Body document[api.SiteProfileConfig]
 }
 
-// updateProfile changes what later runs copy.
+// updateProfile changes a profile. Only later runs copy the change.
 func (a *API) updateProfile(ctx context.Context, in *updateProfileInput) (*api.SiteProfile, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
 	}
-	said, err := in.Body.over(api.SiteProfileConfig{}) // for the reason alone
+	said, err := in.Body.over(api.SiteProfileConfig{}) // only for the reason
 	if err != nil {
 		return nil, err
 	}

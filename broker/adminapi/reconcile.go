@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	lookWait  = 25 * time.Second // that a request waits for the look it asked for
+	lookWait  = 25 * time.Second // how long a request waits for its look
 	lookAgain = 200 * time.Millisecond
-	recently  = 7 * 24 * time.Hour // that a resolved drift is listed
+	recently  = 7 * 24 * time.Hour // how long a resolved drift is listed
 )
 
 type reconciliationInput struct {
@@ -42,7 +42,7 @@ func (a *API) reconciliationStatus(ctx context.Context, in *reconciliationInput)
 	return out, err
 }
 
-// reconciliations are the last looks at these sites.
+// reconciliations returns the last looks at these sites.
 func (a *API) reconciliations(ctx context.Context, sites []broker.Site) ([]api.SiteReconciliation, error) {
 	looks, err := a.c.DB.ReconcileLooks(ctx, nil)
 	if err != nil {
@@ -110,8 +110,7 @@ func (a *API) listDrift(ctx context.Context, in *driftInput) (*api.DriftList, er
 	return out, nil
 }
 
-// driftResource is a drift as people read it; policies are those of sites, as far as
-// they were read.
+// driftResource is the read model of a drift; policies caches the policies of sites already read.
 func (a *API) driftResource(ctx context.Context, d store.DriftedNode, policies map[string]reconcile.Policy) (api.Drift, error) {
 	p, read := policies[d.Site]
 	if !read {
@@ -124,7 +123,7 @@ func (a *API) driftResource(ctx context.Context, d store.DriftedNode, policies m
 		}
 		policies[d.Site] = p
 	}
-	r, _ := reconcile.RuleOf(d.Rule) // one of another version tells less
+	r, _ := reconcile.RuleOf(d.Rule) // a rule of another version yields less
 	out := api.Drift{
 		NodeID: d.NodeID, Hostname: d.Hostname, Site: d.Site, SiteID: d.SiteID, MAASSystemID: d.SystemID, NodeStatus: string(d.NodeStatus),
 		Rule: d.Rule, Severity: d.Severity, Alert: string(r.Alert), Text: r.Text, Action: string(r.Action), Mode: string(p.Mode(d.Rule)),
@@ -133,7 +132,7 @@ func (a *API) driftResource(ctx context.Context, d store.DriftedNode, policies m
 		Open: d.Drift, ResolvedAt: d.ResolvedAt, ResolvedBy: d.ResolvedBy, Resolution: d.Resolution,
 	}
 	_ = json.Unmarshal(d.Details, &out.Details)
-	if d.Rule == store.RulePreviousSystem { // found by its certificate, and by no look at MAAS
+	if d.Rule == store.RulePreviousSystem { // found through its certificate, not by a look at MAAS
 		var shown struct {
 			Remote string `json:"remote"`
 		}
@@ -151,7 +150,7 @@ type resolveDriftInput struct {
 	Body api.ReasonBody
 }
 
-// resolveDrift takes a person's word that a drift is dealt with. If it is not, it is
+// resolveDrift records a person's statement that a drift is dealt with. A drift that persists is
 // found again.
 func (a *API) resolveDrift(ctx context.Context, in *resolveDriftInput) (*api.Drift, error) {
 	n, err := a.node(ctx, in.Node)
@@ -175,7 +174,7 @@ type runReconciliationInput struct {
 	Plan bool   `query:"plan" doc:"only say what a look would lead to"`
 }
 
-// runReconciliation has the broker that leads look at a site now, and waits for it.
+// runReconciliation makes the leading broker look at a site now, and waits for the result.
 func (a *API) runReconciliation(ctx context.Context, in *runReconciliationInput) (*api.ReconciliationRun, error) {
 	site, err := a.site(ctx, in.Site)
 	switch {

@@ -51,12 +51,12 @@ func (a *API) listRecordings(ctx context.Context, in *recordingsInput) (*api.Rec
 	return out, nil
 }
 
-// RecordingInput names a session by its recording; exported as NodeInput is.
+// RecordingInput names a session by its recording; exported for the same reason as NodeInput.
 type RecordingInput struct {
 	Recording string `path:"recording" maxLength:"64"`
 }
 
-// readRecording notes who reads a session's recording, before it is read.
+// readRecording audits the reader of a session's recording before the recording is read.
 func (a *API) readRecording(ctx context.Context, id, action string) (store.Terminal, error) {
 	v, err := a.terminal(ctx, id)
 	if err != nil {
@@ -67,8 +67,8 @@ func (a *API) readRecording(ctx context.Context, id, action string) (store.Termi
 	})
 }
 
-// mayRead lets who opened a session read its recording, and platform_admin: what was shown
-// there, or typed, is not for all operators of a site. Codes: terminal_session_not_found,
+// mayRead admits the operator that opened the session, and platform_admin. The output and input of
+// a session are not for all operators of a site. Codes: terminal_session_not_found,
 // recording_not_yours.
 func (a *API) mayRead(ctx context.Context, id string) error {
 	v, err := a.terminal(ctx, id)
@@ -81,8 +81,8 @@ func (a *API) mayRead(ctx context.Context, id string) error {
 	return err
 }
 
-// hasRecording refuses what cannot be read, and says how many blocks there are. Codes:
-// recording_dropped, recording_missing.
+// hasRecording returns the number of blocks of a recording, or refuses a recording that cannot be
+// read. Codes: recording_dropped, recording_missing.
 func (a *API) hasRecording(ctx context.Context, id string) (blocks int64, err error) {
 	dropped, err := a.c.DB.RecordingDropped(ctx, id)
 	switch {
@@ -98,11 +98,11 @@ func (a *API) hasRecording(ctx context.Context, id string) (blocks int64, err er
 	return last.Seq + 1, err
 }
 
-// castType is what players of recordings know.
+// castType is the media type that players of recordings know.
 const castType = "application/x-asciicast; charset=utf-8"
 
-// getCast gives a recording as it was written. One that cannot be read to its end is
-// broken off, so that no part is taken for the whole.
+// getCast streams a recording as it was written. If the recording cannot be read to its end, the
+// stream is aborted, so that a part is not mistaken for the whole.
 func (a *API) getCast(ctx context.Context, in *RecordingInput) (*huma.StreamResponse, error) {
 	if err := a.mayRead(ctx, in.Recording); err != nil {
 		return nil, err
@@ -125,10 +125,10 @@ func (a *API) getCast(ctx context.Context, in *RecordingInput) (*huma.StreamResp
 			}
 			read++
 			if _, err := w.Write(b.Lines); err != nil {
-				return // the reader has gone
+				return // the reader has left
 			}
 		}
-		if read < blocks { // it was dropped meanwhile
+		if read < blocks { // dropped meanwhile
 			a.broken(broker.Errorf(broker.Refused, "recording_broken", "the recording of session %s has %d blocks, and had %d when its reading began", v.ID, read, blocks))
 		}
 	}}, nil

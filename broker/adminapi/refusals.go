@@ -12,10 +12,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// refusal is what makes two of them equal.
+// refusal is the key by which equal refusals are counted.
 type refusal struct{ actor, code, what string }
 
-// auditRefusal writes a refusal to the audit log: equal ones, by what, once a
+// auditRefusal writes a refusal to the audit log. Equal refusals, by what, are written once a
 // minute with their number.
 func (a *API) auditRefusal(ctx context.Context, what string, e broker.AuditEntry) {
 	if a.due(what, &e) {
@@ -24,8 +24,8 @@ func (a *API) auditRefusal(ctx context.Context, what string, e broker.AuditEntry
 	}
 }
 
-// due reports whether a refusal is to be written now, and says in it how many equal
-// ones were not.
+// due reports whether a refusal must be written now, and adds the number of equal refusals since
+// the last row.
 func (a *API) due(what string, e *broker.AuditEntry) bool {
 	more, due := a.refusals.Due(refusal{e.Actor, e.Code, what}, refusal{code: e.Code}, a.c.Now())
 	if more > 0 {
@@ -34,8 +34,7 @@ func (a *API) due(what string, e *broker.AuditEntry) bool {
 	return due
 }
 
-// refusedAt leaves a row of what somebody asked to begin at a site and did not get. It
-// says what the refusal says, which it gives back.
+// refusedAt returns a function that audits a refused start at a site and returns the refusal.
 func (a *API) refusedAt(site, reason string) func(context.Context, error) error {
 	return a.refusedStart("site/"+taskcatalog.Clean(site, 63), reason)
 }
@@ -50,8 +49,8 @@ func (a *API) refusedStart(subject, reason string) func(context.Context, error) 
 	}
 }
 
-// reasonFor is a reason that must be given, fit to be kept. What is refused for
-// want of one leaves a row: somebody tried. Code: reason_missing.
+// reasonFor returns the cleaned reason, which is mandatory. A missing reason is refused and
+// audited, because somebody tried. Code: reason_missing.
 func (a *API) reasonFor(ctx context.Context, reason, action, subject, what string) (string, error) {
 	if reason = taskcatalog.Clean(strings.TrimSpace(reason), 500); reason != "" {
 		return reason, nil
@@ -61,8 +60,8 @@ func (a *API) reasonFor(ctx context.Context, reason, action, subject, what strin
 	return "", no
 }
 
-// auditNo writes a row of what was refused before there was a transaction: equal ones
-// once a minute with their number.
+// auditNo audits a refusal that happened before any transaction. Equal refusals are written once a
+// minute with their number.
 func (a *API) auditNo(ctx context.Context, action, subject, reason string, no *broker.Error) {
 	who := callerOf(ctx)
 	e := broker.AuditEntry{Actor: who.Name, Action: action, Subject: subject, Code: no.Code, Reason: taskcatalog.Clean(no.Message, 1000), CorrelationID: who.correlationID}
@@ -78,7 +77,7 @@ func (a *API) auditNo(ctx context.Context, action, subject, reason string, no *b
 	}
 }
 
-// refusedOf leaves a row of what somebody wanted of a node and was refused.
+// refusedOf audits a refused request about a node and returns the refusal.
 func (a *API) refusedOf(ctx context.Context, action string, n broker.Node, why *broker.Error) error {
 	a.auditNo(ctx, action, "node/"+n.ID, "", why)
 	return why

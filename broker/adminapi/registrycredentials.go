@@ -32,9 +32,9 @@ type setRegistryInput struct {
 	Body api.RegistryCredentialPut
 }
 
-// setRegistryCredential tries an account before anything is kept. The record comes
-// before the secret, and both have what tells this setting from every other: what a crash
-// leaves between the two is refused when it is used, and mended by saying it again.
+// setRegistryCredential tries an account before anything is stored. The record is written before
+// the secret, and both carry the same generation. A crash between the two leaves a pair that is
+// refused when used; the same request repeated repairs it.
 func (a *API) setRegistryCredential(ctx context.Context, in *setRegistryInput) (*api.RegistryCredential, error) {
 	c := broker.RegistryCredential{Registry: broker.RegistryName(in.Registry, in.Body.PlainHTTP), Username: in.Body.Username, PlainHTTP: in.Body.PlainHTTP, Generation: rand.Text()}
 	account, err := registry.NewAccount(c, in.Body.Password)
@@ -79,8 +79,8 @@ type removeRegistryInput struct {
 	Reason
 }
 
-// removeRegistryCredential deletes the secret first: a record without one is refused
-// when it is used, and can be removed again.
+// removeRegistryCredential deletes the secret first: a record without a secret is refused when
+// used, and can be removed again.
 func (a *API) removeRegistryCredential(ctx context.Context, in *removeRegistryInput) (*api.RegistryCredential, error) {
 	c, err := a.registryCredential(ctx, in.Registry)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 
 type resolverPushInput struct{ Body api.ResolverPush }
 
-// pushResolverSet judges a set whole before it is kept: a profile that no node
-// would take is refused here already.
+// pushResolverSet checks a whole set before storing it: a profile that no node would accept is
+// refused here.
 func (a *API) pushResolverSet(ctx context.Context, in *resolverPushInput) (*api.ResolverSet, error) {
 	set, problems := profiles.Decode(in.Body.Profiles)
 	if len(problems) > 0 {
@@ -56,7 +56,7 @@ func (a *API) listResolverSets(ctx context.Context, _ *struct{}) (*api.ResolverS
 
 type resolverWantInput struct{ Body api.ResolverWantPut }
 
-// wantResolverSet says which nodes shall have a set.
+// wantResolverSet assigns a profile set to the nodes of a selector.
 func (a *API) wantResolverSet(ctx context.Context, in *resolverWantInput) (*api.ResolverWant, error) {
 	selector, err := a.selector(ctx, in.Body.Selector)
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *API) wantResolver(ctx context.Context, selector broker.Selector, versio
 	return &out, err
 }
 
-// selector reads a selector and turns its references into ids.
+// selector parses a selector and turns its node references into ids.
 func (a *API) selector(ctx context.Context, text string) (broker.Selector, error) {
 	s, err := broker.ParseSelector(text)
 	if err != nil {
@@ -152,7 +152,7 @@ func (a *API) nodeResolver(ctx context.Context, n broker.Node) (*api.NodeResolve
 	return out, nil
 }
 
-// versionOf is what operators call a set; its digest where nobody here knows it.
+// versionOf is the version name of a set, or the digest if the broker does not know the set.
 func (a *API) versionOf(ctx context.Context, digest string) (string, error) {
 	if digest == "" {
 		return "", nil
@@ -169,7 +169,7 @@ type resolverRollbackInput struct {
 	Body api.ResolverRollback
 }
 
-// rollBackResolver is a want for one node, which goes before all earlier ones.
+// rollBackResolver is an assignment for one node, with precedence over all earlier assignments.
 func (a *API) rollBackResolver(ctx context.Context, in *resolverRollbackInput) (*api.NodeResolver, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
@@ -199,8 +199,8 @@ type explainInput struct {
 	Step string `query:"step" maxLength:"64" doc:"a step kind such as gpu.scrub.overwrite"`
 }
 
-// explainResolver resolves a step as the node would: with the set that it has in
-// force, and the facts that it reported.
+// explainResolver resolves a step as the node would: with the node's set in force and its reported
+// facts.
 func (a *API) explainResolver(ctx context.Context, in *explainInput) (*api.ResolverExplanation, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {

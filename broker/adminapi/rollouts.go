@@ -19,8 +19,8 @@ type startRolloutInput struct {
 	Body api.RolloutStart
 }
 
-// startRollout begins to give a release to many nodes. Codes: those of rollout.New and of
-// its release, selector_invalid, rollout_sites.
+// startRollout begins a rollout of a release to many nodes. Codes: those of rollout.New and of its
+// release, selector_invalid, rollout_sites.
 func (a *API) startRollout(ctx context.Context, in *startRolloutInput) (*api.Rollout, error) {
 	b := in.Body
 	o := order{b, in.IdempotencyKey, "/rollouts", a.refusedStart("release/"+taskcatalog.Clean(b.Release, 64), b.Reason)}
@@ -31,7 +31,7 @@ func (a *API) startRollout(ctx context.Context, in *startRolloutInput) (*api.Rol
 	return a.rolloutResource(ctx, r)
 }
 
-// rollouts are the records by which a rollout chooses its nodes.
+// rollouts are the records from which a rollout chooses its nodes.
 func (a *API) rollouts() rolloutrecords.Nodes { return rolloutrecords.Nodes{Nodes: a.c.Agents} }
 
 func (a *API) rolloutOf(ctx context.Context, b api.RolloutStart) (s chain.Start, err error) {
@@ -88,7 +88,7 @@ func planOf(b api.RolloutStart) rollout.Plan {
 	return p
 }
 
-// siteOfMembers is the site of a rollout, which is whose operators see it.
+// siteOfMembers is the site of a rollout; operators of that site see the rollout.
 func siteOfMembers(s rollout.Rollout, all []rollout.Candidate) string {
 	of := map[string]string{}
 	for _, c := range all {
@@ -202,8 +202,8 @@ func (a *API) actOnRollout(ctx context.Context, in *rolloutActionInput) (*api.Ro
 	return a.rolloutResource(ctx, r)
 }
 
-// rolloutAction is what an operator's word is for a run. An abort that has failed can only
-// be gone on with: there is no way forward from it.
+// rolloutAction translates an operator's action into an action on the run. A failed abort can only
+// be retried: the run has no way forward.
 func rolloutAction(word string, r chain.Record) chain.Action {
 	switch {
 	case word == "pause":

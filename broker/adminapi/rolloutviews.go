@@ -17,8 +17,8 @@ func (a *API) rolloutResource(ctx context.Context, r chain.Record) (*api.Rollout
 	return rolloutResource(ctx, r, s), nil
 }
 
-// rolloutResource is the read model of a rollout, for who asks: nodes that are no members
-// may be of sites that they do not see.
+// rolloutResource is the read model of a rollout for the present caller: nodes that are not members
+// may belong to sites that the caller does not see.
 func rolloutResource(ctx context.Context, r chain.Record, s rollout.Rollout) *api.Rollout {
 	out := &api.Rollout{
 		RolloutID: r.ID, Release: s.Release.Version, ReleaseDigest: s.Release.Digest, Selector: s.Selector, Site: siteOf(r.Site),
@@ -77,8 +77,8 @@ func countsOfMembers(s rollout.Rollout, wave int) map[string]int {
 	return out
 }
 
-// rolloutMembers are the nodes of a rollout; of those under way also where their run is
-// just now, which are as many as its concurrency lets be.
+// rolloutMembers lists the nodes of a rollout. Nodes under way, at most as many as the concurrency
+// allows, also show the present stage of their run.
 func (a *API) rolloutMembers(ctx context.Context, r chain.Record, s rollout.Rollout) []api.RolloutMember {
 	out := make([]api.RolloutMember, 0, len(s.Members))
 	for _, m := range s.Members {
@@ -88,7 +88,7 @@ func (a *API) rolloutMembers(ctx context.Context, r chain.Record, s rollout.Roll
 		}
 		if m.Result.Moving() {
 			run, err := a.c.DB.Run(ctx, item.RunID)
-			if err == nil { // it may be about to begin
+			if err == nil { // the run may be about to begin
 				item.Stage, item.Waiting = run.Stage, taskcatalog.Clean(run.Waiting, 500)
 			}
 		}

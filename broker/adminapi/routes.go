@@ -26,7 +26,7 @@ const (
 	admin    = broker.RolePlatformAdmin
 )
 
-// routes is the index of the package: one line a route.
+// routes is the index of the package: one line per route.
 var routes = []route{
 	{get, "/status", viewer, "show-status", "show the system at a glance", answers((*API).status)},
 	{get, "/events", viewer, "follow-events", "follow what happens, as server-sent events", streams(api.EventStream, (*API).followEvents)},
@@ -202,7 +202,7 @@ func (a *API) add(h huma.API, r route) {
 		Summary:         r.summary,
 		Description:     "Needs role " + string(r.role) + ".",
 		Tags:            []string{tagOf(r.path)},
-		BodyReadTimeout: -1, // bodies.InTime has set one
+		BodyReadTimeout: -1, // bodies.InTime has set a deadline
 		Middlewares:     huma.Middlewares{a.needs(r.role, r.summary)},
 		Errors:          errorsOfAll,
 	}
@@ -212,7 +212,7 @@ func (a *API) add(h huma.API, r route) {
 // reply is an answer with a JSON body.
 type reply[T any] struct{ Body *T }
 
-// answers makes a route of a method that answers with JSON.
+// answers makes a route of a method with a JSON answer.
 func answers[I, O any](handle func(*API, context.Context, *I) (*O, error)) func(*API, huma.API, huma.Operation) {
 	return func(a *API, h huma.API, op huma.Operation) {
 		huma.Register(h, op, func(ctx context.Context, in *I) (*reply[O], error) {
@@ -228,7 +228,7 @@ func answers[I, O any](handle func(*API, context.Context, *I) (*O, error)) func(
 	}
 }
 
-// streams makes a route of a method that writes its answer itself, with a content type.
+// streams makes a route of a method that writes its own answer with a content type.
 func streams[I any](contentType string, handle func(*API, context.Context, *I) (*huma.StreamResponse, error)) func(*API, huma.API, huma.Operation) {
 	return func(a *API, h huma.API, op huma.Operation) {
 		declareStream(&op, contentType)
@@ -238,7 +238,7 @@ func streams[I any](contentType string, handle func(*API, context.Context, *I) (
 	}
 }
 
-// uploads makes a route of one whose method reads the body itself, as it comes.
+// uploads makes a route of a method that reads the body itself, as a stream.
 func uploads(register func(*API, huma.API, huma.Operation)) func(*API, huma.API, huma.Operation) {
 	return func(a *API, h huma.API, op huma.Operation) {
 		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{fileType: {}}}
@@ -246,7 +246,7 @@ func uploads(register func(*API, huma.API, huma.Operation)) func(*API, huma.API,
 	}
 }
 
-// needs refuses those without the role, before a byte of the body is read.
+// needs refuses callers without the role before a byte of the body is read.
 func (a *API) needs(role broker.Role, what string) func(huma.Context, func(huma.Context)) {
 	return func(hc huma.Context, next func(huma.Context)) {
 		if err := a.must(hc.Context(), role, what); err != nil {
@@ -258,7 +258,7 @@ func (a *API) needs(role broker.Role, what string) func(huma.Context, func(huma.
 	}
 }
 
-// handled calls a method and turns its error into what the caller is told.
+// handled calls a method and turns its error into the problem for the caller.
 func handled[I, O any](a *API, ctx context.Context, in *I, handle func(*API, context.Context, *I) (*O, error)) (*O, error) {
 	out, err := handle(a, store.WithCorrelation(ctx, callerOf(ctx).correlationID), in)
 	if err != nil {

@@ -17,10 +17,10 @@ var runActions = map[string]chain.Action{
 	"cancel": chain.Cancel, "adopt": chain.Adopt, "mark-manual-intervention": chain.MarkManual,
 }
 
-// needsReason are the actions that overrule what the run would do by itself.
+// needsReason are the actions that override what the run would do by itself.
 var needsReason = []chain.Action{chain.RestartClean, chain.Cancel, chain.Adopt, chain.MarkManual}
 
-// orderOn is an operator's action on a run, as it was asked for. Code: reason_missing.
+// orderOn makes the engine's order from an operator's action on a run. Code: reason_missing.
 func (a *API) orderOn(ctx context.Context, r chain.Record, action string, body api.RunOrder) (o chain.Order, err error) {
 	o = chain.Order{ID: r.ID, Actor: a.orderedBy(ctx), Action: runActions[action], Reason: taskcatalog.Clean(strings.TrimSpace(body.Reason), 500)}
 	if body.Stage != "" {
@@ -37,7 +37,7 @@ func (a *API) orderedBy(ctx context.Context) chain.Actor {
 	return chain.Actor{Name: who.Name, Role: string(who.Role)}
 }
 
-// retried is what came of a batch's retry.
+// retried is the result of a batch's retry.
 type retried struct {
 	batch     chain.Batch
 	continued bool
@@ -45,11 +45,10 @@ type retried struct {
 	refused   []refusedRun
 }
 
-// refusedRun is one that was left as it is.
+// refusedRun is a run that the retry left as it is.
 type refusedRun struct{ id, code, detail string }
 
-// retryFailed tries again what failed of a batch, and lets one that stopped begin
-// runs again.
+// retryFailed retries the failed runs of a batch, and lets a stopped batch begin runs again.
 func (a *API) retryFailed(ctx context.Context, of kinds, batch, reason string) (out retried, err error) {
 	if out.batch, err = a.batch(ctx, of, batch); err != nil {
 		return out, err
@@ -66,7 +65,7 @@ func (a *API) retryFailed(ctx context.Context, of kinds, batch, reason string) (
 	}
 	for _, r := range failed {
 		if r.Failure != nil && r.Failure.Code == chain.CodeMarked {
-			continue // a person stopped it, and has not looked yet
+			continue // a person stopped the run and has not looked yet
 		}
 		now, err := a.c.Runs.Act(ctx, chain.Order{ID: r.ID, Actor: a.orderedBy(ctx), Action: chain.RetryStage, Reason: reason})
 		if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// kinds are those of the chains whose runs one noun lists, shows and acts on.
+// kinds selects the kinds of runs that one noun lists, shows and acts on.
 type kinds func(kind string) bool
 
-// The runs that one command lists, shows and acts on.
+// The runs of each noun of the command line.
 var (
 	bringsIn     = runsOfNoun("onboarding")
 	turnsOver    = runsOfNoun("decommission")
@@ -27,8 +27,7 @@ func runsOfNoun(noun string) kinds {
 	return func(kind string) bool { return broker.RunKindOf(kind).Noun == noun }
 }
 
-// siteOf is what a run's or a batch's site is called to callers; empty: its nodes
-// have none.
+// siteOf is the site name for callers of a run or a batch; empty: its nodes have no site.
 func siteOf(site string) string {
 	if site == turnover.NoSite {
 		return ""
@@ -48,10 +47,10 @@ func (a *API) run(ctx context.Context, of kinds, id string) (chain.Record, error
 	return r, nil
 }
 
-// maxRunEvents are answered with a run.
+// maxRunEvents is the number of events in the answer about a run.
 const maxRunEvents = 500
 
-// history is what happened to a run.
+// history returns the recent events of a run.
 func (a *API) history(ctx context.Context, run string) ([]chain.Event, []api.OnboardingEvent, error) {
 	events, err := a.c.DB.RecentEvents(ctx, run, maxRunEvents)
 	told := []api.OnboardingEvent{}
@@ -64,13 +63,13 @@ func (a *API) history(ctx context.Context, run string) ([]chain.Event, []api.Onb
 	return events, told, err
 }
 
-// runsOf reads runs of the sites that the caller may see, up to a limit (0: all), and
-// the cursor of what comes after them. which nil: all that the filter means.
+// runsOf reads runs of the sites that the caller may see, up to a limit (0: all), and the cursor of
+// the next page. A nil which selects all runs of the filter.
 func (a *API) runsOf(ctx context.Context, of kinds, f chain.Filter, which func(chain.Record) bool, limit int) (out []chain.Record, next string, err error) {
 	return a.pageOf(ctx, of, a.c.DB.Runs, f, which, limit)
 }
 
-// runsOfNode is runsOf of those that have had a node.
+// runsOfNode is runsOf, limited to runs on the node.
 func (a *API) runsOfNode(ctx context.Context, of kinds, nodeID string, f chain.Filter, limit int) (out []chain.Record, next string, err error) {
 	read := func(ctx context.Context, f chain.Filter) ([]chain.Record, error) {
 		return a.c.DB.RunsOfNode(ctx, nodeID, f)
@@ -114,7 +113,7 @@ func (a *API) batch(ctx context.Context, of kinds, id string) (chain.Batch, erro
 	return b, nil
 }
 
-// batchState is the read model of a batch; nil where none is named.
+// batchState is the read model of a batch; nil if id is empty.
 func (a *API) batchState(ctx context.Context, of kinds, id string) (*api.BatchState, error) {
 	if id == "" {
 		return nil, nil //nolint:nilnil // a list without a batch has none
@@ -131,7 +130,7 @@ func (a *API) batchState(ctx context.Context, of kinds, id string) (*api.BatchSt
 	return out, err
 }
 
-// liveStatuses are those of runs that have not ended.
+// liveStatuses are the statuses of runs that have not ended.
 var liveStatuses = []chain.Status{chain.Pending, chain.Running, chain.Compensating, chain.FailedRetryable, chain.FailedManual}
 
 func runStatuses(list string) (out []chain.Status, err error) {

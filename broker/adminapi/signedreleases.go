@@ -23,9 +23,8 @@ var referenceForm = regexp.MustCompile(`^(?:[a-zA-Z0-9](?:[a-zA-Z0-9.-]{0,253}[a
 
 type publishSignedInput struct{ Body api.AgentReleasePublish }
 
-// publishSigned keeps a release that a release key in force signed. What this broker
-// serves itself it looks at to the last byte; what a registry has, it names by the
-// digests that were signed.
+// publishSigned stores a release signed by a release key in force. The broker checks content that
+// it serves itself to the last byte. Content at a registry is named by the signed digests.
 func (a *API) publishSigned(ctx context.Context, in *publishSignedInput) (*api.AgentRelease, error) {
 	b := in.Body
 	switch {
@@ -63,11 +62,12 @@ func (a *API) publishSigned(ctx context.Context, in *publishSignedInput) (*api.A
 	return &out, nil
 }
 
-// verified judges a release by this broker's trust bundle, and fills in what it says.
+// verified checks a release against this broker's trust bundle, and fills in the fields of its
+// statement.
 func (a *API) verified(ctx context.Context, r store.AgentRelease) (store.AgentRelease, error) {
 	m, s, err := release.Verify(r.Manifest, r.Statement, r.Signatures, a.c.Trust.ReleaseKeys(), r.Digest)
 	if err == nil {
-		// One that speaks more than this broker would be given to nodes that it then loses.
+		// A release with a newer protocol than this broker's would make the broker lose its nodes.
 		err = s.Meets(release.Demand{Version: s.Version, OS: release.OS, Arch: release.Arch, Protocol: release.Protocol})
 	}
 	if err != nil {
@@ -96,7 +96,7 @@ func (a *API) verified(ctx context.Context, r store.AgentRelease) (store.AgentRe
 	return r, nil
 }
 
-// refusedRelease tells what the release package says as this broker's refusal.
+// refusedRelease turns an error of the release package into this broker's refusal.
 func refusedRelease(err error) error {
 	switch code := taskcatalog.CodeOf(err, ""); code {
 	case "":
@@ -120,8 +120,8 @@ func (in *partInput) Resolve(hc huma.Context) []error {
 	return nil
 }
 
-// uploadPart keeps the layer of a release that is published next. One that no release
-// comes to name goes after a day.
+// uploadPart stores the layer of a release that is published next. A layer that no release names is
+// deleted after a day.
 func (a *API) uploadPart(ctx context.Context, in *partInput) (*api.ReleasePart, error) {
 	digest := strings.TrimPrefix(in.Digest, "sha256:")
 	if sum, err := hex.DecodeString(digest); err != nil || len(sum) != 32 || strings.ToLower(digest) != digest {
@@ -178,7 +178,7 @@ func (a *API) setReleaseFloor(ctx context.Context, in *floorInput) (*api.AgentRe
 	return floorResource(f), nil
 }
 
-// signedReleases are those on record, newest first, and the floor.
+// signedReleases returns the signed releases on record, newest first, and the floor.
 func (a *API) signedReleases(ctx context.Context) ([]api.AgentRelease, *api.AgentReleaseFloor, error) {
 	floor, err := a.c.DB.ReleaseFloor(ctx)
 	if err != nil {
@@ -212,7 +212,7 @@ func (a *API) signedResource(r store.AgentRelease, floor store.ReleaseFloor) api
 	if r.Reference == "" {
 		out.URL = a.partURL(r.Digest)
 	}
-	// It was verified when it was published; in another form it is shown without.
+	// The statement was verified at publication. A statement in another format is not shown.
 	if s, err := release.ParseStatement(r.Statement); err == nil {
 		out.Arch = s.Arch
 		out.Statement = &api.Statement{

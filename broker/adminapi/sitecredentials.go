@@ -18,12 +18,12 @@ type siteCredentialsInput struct {
 	Body api.SiteCredentials
 }
 
-// maasPatience bounds what a caller waits for MAAS.
+// maasPatience bounds the time that a caller waits for MAAS.
 const maasPatience = 45 * time.Second
 
-// setSiteCredentials tries a token before anything is kept, and then keeps all
-// of what was given. The record comes before the secrets: what a crash leaves
-// between the two is refused when it is used, and mended by saying it again.
+// setSiteCredentials tries a token before anything is stored, and then stores all given secrets.
+// The record is written before the secrets: the state that a crash leaves between the two is
+// refused when used, and the same request repeated repairs it.
 func (a *API) setSiteCredentials(ctx context.Context, in *siteCredentialsInput) (*api.SiteCredentialsSet, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
@@ -49,7 +49,7 @@ func (a *API) setSiteCredentials(ctx context.Context, in *siteCredentialsInput) 
 	}
 	record := store.Credentials{APIToken: given.token != nil, Power: given.power != nil, DeployPassword: given.password != "", APIBaseURL: s.APIBaseURL, CACert: s.CACert}
 	if now.DeploySSHPublicKey == "" {
-		// Its private half is kept first: nobody knows of a key that is on no record.
+		// The private half is stored first: a key without a record is unknown to everybody.
 		private, err := maas.NewDeployKey(rand.Reader, &now)
 		if err != nil {
 			return nil, err
@@ -66,7 +66,7 @@ func (a *API) setSiteCredentials(ctx context.Context, in *siteCredentialsInput) 
 	case "":
 	case s.DeploySSHKeyPath:
 		out.Set = append(out.Set, "deploy_ssh_key")
-	default: // another broker's key was on the record first
+	default: // another broker's key was recorded first
 		if err := a.c.Secrets.Delete(ctx, made); err != nil {
 			return nil, err
 		}
@@ -90,7 +90,7 @@ func (a *API) setSiteCredentials(ctx context.Context, in *siteCredentialsInput) 
 	return out, nil
 }
 
-// givenCredentials are those of a call that are worth being tried.
+// givenCredentials are the well-formed credentials of a call, ready to be tried.
 type givenCredentials struct {
 	token    *maas.Key
 	power    *maas.Power
@@ -111,7 +111,7 @@ func (g givenCredentials) names() []string {
 	return out
 }
 
-// readCredentials judges what was given, and puts a new address or ca_cert into s.
+// readCredentials checks the given credentials, and puts a new address or ca_cert into s.
 func readCredentials(s *broker.Site, c api.SiteCredentials) (g givenCredentials, err error) {
 	bad := func(why string) (givenCredentials, error) {
 		return g, broker.Errorf(broker.Invalid, "site_credentials_invalid", "cannot keep credentials of site %s: %s", s.Name, why)
@@ -151,8 +151,8 @@ func readCredentials(s *broker.Site, c api.SiteCredentials) (g givenCredentials,
 	return g, nil
 }
 
-// try asks MAAS whose the token is. Codes: maas_unreachable,
-// maas_token_refused, maas_token_not_admin, maas_clock_skew.
+// try asks MAAS which user owns the token. Codes: maas_unreachable, maas_token_refused,
+// maas_token_not_admin, maas_clock_skew.
 func (a *API) try(ctx context.Context, s broker.Site, k maas.Key) (maas.Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, maasPatience)
 	defer cancel()
@@ -182,7 +182,7 @@ type probeInput struct {
 	Profile string `query:"profile" maxLength:"63" doc:"an id or a name; all that are active where it is left out"`
 }
 
-// probeSite looks at what the site needs and has. It changes nothing.
+// probeSite checks the site's requirements. The probe changes nothing.
 func (a *API) probeSite(ctx context.Context, in *probeInput) (*api.SiteProbe, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {

@@ -15,7 +15,7 @@ type SiteInput struct {
 	Site string `path:"site" maxLength:"63" doc:"an id or a name"`
 }
 
-// site finds what the caller means. A site that they may not see is not there.
+// site finds the named site. A site that the caller may not see is answered as not found.
 func (a *API) site(ctx context.Context, ref string) (broker.Site, error) {
 	s, err := a.c.DB.Site(ctx, ref)
 	if err == nil && !callerOf(ctx).MaySee(s.Name) {
@@ -24,14 +24,14 @@ func (a *API) site(ctx context.Context, ref string) (broker.Site, error) {
 	return s, err
 }
 
-// onRecord refuses the name of a site that is not on record; no site is one that is.
-// What is kept under a mistyped name is in force nowhere. Code: site_not_found.
+// onRecord refuses the name of a site that is not on record; an empty name is valid. Settings
+// stored under a mistyped name would apply nowhere. Code: site_not_found.
 func (a *API) onRecord(ctx context.Context, name string) error {
 	if name == "" {
 		return nil
 	}
 	s, err := a.site(ctx, name)
-	if err == nil && s.Name != name { // an id: nodes have names
+	if err == nil && s.Name != name { // ref was an id, but nodes carry names
 		err = broker.Errorf(broker.NotFound, "site_not_found", "there is no site %q (see hostler site list)", taskcatalog.Clean(name, 64))
 	}
 	return err
@@ -54,7 +54,7 @@ func (a *API) listSites(ctx context.Context, _ *struct{}) (*api.SiteList, error)
 	return out, nil
 }
 
-// standingAt are those of the holds that are of a site, or of all.
+// standingAt returns the holds of a site, and the holds of all sites.
 func standingAt(holds []api.Hold, site string) (out []api.Hold) {
 	for _, h := range holds {
 		if h.Site == site || h.Site == "" {
@@ -79,7 +79,7 @@ type createSiteInput struct {
 	Body document[api.SiteConfig]
 }
 
-// createSite makes a site with a default profile. Its credentials come after it.
+// createSite makes a site with a default profile. The credentials follow in a later call.
 func (a *API) createSite(ctx context.Context, in *createSiteInput) (*api.Site, error) {
 	s := broker.NewSite(uuid.NewString())
 	c, err := in.Body.over(siteConfig(s))
@@ -106,7 +106,7 @@ type updateSiteInput struct {
 }
 
 func (a *API) updateSite(ctx context.Context, in *updateSiteInput) (*api.Site, error) {
-	said, err := in.Body.over(api.SiteConfig{}) // for the reason alone
+	said, err := in.Body.over(api.SiteConfig{}) // only for the reason
 	if err != nil {
 		return nil, err
 	}
@@ -116,12 +116,12 @@ func (a *API) updateSite(ctx context.Context, in *updateSiteInput) (*api.Site, e
 			return err
 		}
 		configure(s, c)
-		s.Name = c.Name // a rename is refused, not passed over
+		s.Name = c.Name // so that a rename is refused, not ignored
 		return nil
 	})
 }
 
-// Reason is said with a request that has no body.
+// Reason is the reason of a request without a body.
 type Reason struct {
 	Reason string `query:"reason" maxLength:"500" doc:"needed: the audit log keeps it"`
 }
@@ -131,7 +131,7 @@ type disableSiteInput struct {
 	Reason
 }
 
-// disableSite is what DELETE does: the record stays, and what runs goes on.
+// disableSite implements DELETE: the record stays, and running work continues.
 func (a *API) disableSite(ctx context.Context, in *disableSiteInput) (*api.Site, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {

@@ -57,7 +57,7 @@ type updateSKUInput struct {
 }
 
 func (a *API) updateSKU(ctx context.Context, in *updateSKUInput) (*api.SKU, error) {
-	said, err := in.Body.over(api.SKUConfig{}) // for the reason alone
+	said, err := in.Body.over(api.SKUConfig{}) // only for the reason
 	if err != nil {
 		return nil, err
 	}

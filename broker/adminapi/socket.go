@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// pingEvery and pongWithin have an operator's side that is gone be known within ten
-	// seconds, whether or not anything is sent to it.
+	// pingEvery and pongWithin detect a lost operator's side within ten seconds, whether or not
+	// anything is sent to it.
 	pingEvery  = 3 * time.Second
 	pongWithin = 6 * time.Second
-	// takeFrame is how long he may take to take a frame.
+	// takeFrame is how long the operator's side may take to accept a frame.
 	takeFrame = 10 * time.Second
 )
 
-// socket is an operator's side of a session, on a WebSocket: each binary message is a
-// frame. It is a relay.Side.
+// socket is an operator's side of a session on a WebSocket. Each binary message is a frame. socket
+// implements relay.Side.
 type socket struct {
 	conn  *websocket.Conn
 	ctx   context.Context
@@ -33,7 +33,7 @@ type socket struct {
 	pingEvery, pongWithin time.Duration
 }
 
-// newSocket keeps watch over a connection until ctx ends or it is closed.
+// newSocket watches a connection until ctx ends or the connection is closed.
 func newSocket(ctx context.Context, conn *websocket.Conn, pingEvery, pongWithin time.Duration) *socket {
 	conn.SetReadLimit(frame.Largest)
 	s := &socket{conn: conn, pingEvery: pingEvery, pongWithin: pongWithin}
@@ -45,8 +45,8 @@ func newSocket(ctx context.Context, conn *websocket.Conn, pingEvery, pongWithin 
 
 func (s *socket) hear() { s.heard.Store(time.Now().UnixNano()) }
 
-// watch pings, and closes when nothing has come for too long. Whatever comes is a sign of
-// life: a Pong may stand behind what is still being sent.
+// watch sends pings, and closes the connection when nothing has arrived for too long. Any message
+// is a sign of life, because a Pong may queue behind data still being sent.
 func (s *socket) watch() {
 	defer s.conn.CloseNow() //nolint:errcheck // it is over
 	tick := time.NewTicker(s.pingEvery)
@@ -66,12 +66,12 @@ func (s *socket) watch() {
 	}
 }
 
-// errText has the code of what is no frame.
+// errText is the error for a text message, which is not a frame.
 var errText = taskcatalog.Errorf(frame.CodeInvalid, "not a frame: a message of text")
 
 // Next implements relay.Side.
 func (s *socket) Next() (frame.Frame, error) {
-	kind, raw, err := s.conn.Read(s.ctx) // bytes of their own
+	kind, raw, err := s.conn.Read(s.ctx) // in a buffer of their own
 	switch {
 	case err != nil && errors.Is(err, websocket.ErrMessageTooBig):
 		return nil, taskcatalog.Errorf(frame.CodeInvalid, "not a frame: a message of more than %d bytes", frame.Largest)
@@ -86,10 +86,10 @@ func (s *socket) Next() (frame.Frame, error) {
 	return frame.Parse(raw)
 }
 
-// messages are for what is being sent, of whichever operator.
+// messages are buffers for frames being sent, shared by all operators.
 var messages = sync.Pool{New: func() any { return new([]byte) }}
 
-// errGone says that nothing more comes; why is in no code.
+// errGone says that nothing more comes. The error has no code for the cause.
 var errGone = errors.New("the operator's side is gone")
 
 // Send implements relay.Side.
@@ -105,13 +105,13 @@ func (s *socket) Send(f frame.Frame) error {
 	return s.conn.Write(ctx, websocket.MessageBinary, *raw)
 }
 
-// Close implements relay.Side. It does not wait for an operator who does not listen.
+// Close implements relay.Side. Close does not wait for an operator that has stopped listening.
 func (s *socket) Close() error {
 	s.end()
 	return nil
 }
 
-// refuse says why, and closes.
+// refuse sends the reason and closes the connection.
 func (s *socket) refuse(code taskcatalog.Code, text string) {
 	_ = s.Send(frame.Bye{Code: code, Text: text})
 	_ = s.Close()

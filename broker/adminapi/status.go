@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// orphanedLead is an alert about a lock of the leading broker that nobody has.
+// orphanedLead is an alert about a leader lock without a living holder.
 func orphanedLead(h store.LeadHolder, now time.Time) []api.Alert {
 	if !h.Orphaned() {
 		return nil

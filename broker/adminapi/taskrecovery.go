@@ -12,13 +12,13 @@ type recoverInput struct {
 	Body api.ReasonBody
 }
 
-// probeTask has the node say what it knows of a task. It is a task of its own.
+// probeTask asks the node what it knows of a task. The probe is a task of its own.
 func (a *API) probeTask(ctx context.Context, in *recoverInput) (*api.Task, error) {
 	return a.onTask(ctx, in, a.c.Queue.Probe)
 }
 
-// recoverTask has a task done again whose end nobody knows, after a probe. It takes whom
-// the task itself takes.
+// recoverTask runs a task again whose end nobody knows, after a probe. The caller needs the same
+// role as for the task itself.
 func (a *API) recoverTask(ctx context.Context, in *recoverInput) (*api.Task, error) {
 	return a.onTask(ctx, in, func(ctx context.Context, actor broker.Actor, id string) (broker.Task, error) {
 		t, _, err := a.task(ctx, id)

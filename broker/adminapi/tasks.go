@@ -14,20 +14,20 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// rolesOfTypes are the task types that need more than an operator: what decides
-// which programs run as root on a node is for those who manage trust.
+// rolesOfTypes are the task types that need more than an operator. Tasks that decide which programs
+// run as root on a node are for the people who manage trust.
 var rolesOfTypes = map[string]broker.Role{"node.resolver_config": admin, "node.self_update": admin, "node.trust_update": admin}
 
-// mayEnqueue refuses a type that its caller may not enqueue: one of another role's, or one
-// that the broker alone enqueues, since a task is only a part of what it asks for. It is
-// audited. Codes: role_insufficient, task_by_broker.
+// mayEnqueue refuses and audits a task type that its caller may not enqueue: a type of another
+// role, or a type that only the broker enqueues, because the task is only a part of a larger
+// request. Codes: role_insufficient, task_by_broker.
 func (a *API) mayEnqueue(ctx context.Context, name string) error {
 	if need, ok := rolesOfTypes[name]; ok {
 		return a.must(ctx, need, "enqueue "+name)
 	}
 	t, err := taskcatalog.Latest(name)
 	if err != nil || t.ByBroker == "" {
-		return nil // the queue says what is wrong with a type that there is not
+		return nil // the queue reports an unknown type
 	}
 	who := callerOf(ctx)
 	a.auditRefusal(ctx, "enqueue "+name, broker.AuditEntry{Actor: who.Name, Code: "task_by_broker", Reason: "enqueue " + name, CorrelationID: who.correlationID})
@@ -126,7 +126,7 @@ func (a *API) task(ctx context.Context, id string) (broker.Task, broker.Node, er
 	return t, n, err
 }
 
-// TaskInput names a task; exported as NodeInput is.
+// TaskInput names a task; exported for the same reason as NodeInput.
 type TaskInput struct {
 	Task string `path:"task" maxLength:"64"`
 }
@@ -184,8 +184,7 @@ func (a *API) showTask(ctx context.Context, in *showTaskInput) (*api.Task, error
 	return &out, nil
 }
 
-// progressAt is when a task last made itself heard, as its resource says it;
-// "none" before.
+// progressAt is the time of a task's last progress, in the format of its resource; "none" before.
 func progressAt(t broker.Task) string {
 	if t.Progress == nil {
 		return "none"
@@ -211,8 +210,8 @@ func (a *API) cancelTask(ctx context.Context, in *cancelInput) (*api.Task, error
 	return &out, nil
 }
 
-// shownParams are a task's without the words of a terminal's command: who may see tasks is
-// not meant to read them, and they may say a secret.
+// shownParams are a task's params without the words of a terminal's command. Readers of tasks are
+// not meant to see these words, which may hold a secret.
 func shownParams(t broker.Task) json.RawMessage {
 	var p taskcatalog.TerminalOpenParams
 	if t.Type != "terminal.open" || json.Unmarshal(t.Params, &p) != nil || len(p.Command) == 0 {
@@ -249,5 +248,5 @@ func taskResource(t broker.Task, hostname string) api.Task {
 	return out
 }
 
-// unmarshal reads JSON that the broker has written itself.
+// unmarshal reads JSON that the broker itself wrote.
 func unmarshal(raw []byte, v any) bool { return json.Unmarshal(raw, v) == nil }

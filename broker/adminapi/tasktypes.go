@@ -33,7 +33,7 @@ func (a *API) describeTaskType(_ context.Context, in *taskTypeInput) (*api.TaskT
 	if versioned {
 		version, convErr := strconv.Atoi(number)
 		if convErr != nil {
-			version = 0 // none has it
+			version = 0 // no type has version 0
 		}
 		t, err = taskcatalog.Lookup(name, version)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// helloWithin is how long an operator's side has to say what it has.
+// helloWithin is how long an operator's side has to send its Hello.
 const helloWithin = 5 * time.Second
 
 // attachInput is the request for a WebSocket.
@@ -35,8 +35,8 @@ func (in *attachInput) Resolve(hc huma.Context) []error {
 	return nil
 }
 
-// attachTerminal lets an operator into a session: who he is and his ticket are judged
-// before the connection is a WebSocket, so that a refusal is an answer as any other.
+// attachTerminal lets an operator into a session. The operator and the ticket are checked before
+// the connection becomes a WebSocket, so that a refusal is an ordinary answer.
 func (a *API) attachTerminal(ctx context.Context, in *attachInput) (*huma.StreamResponse, error) {
 	if _, err := a.terminal(ctx, in.Terminal); err != nil {
 		return nil, err
@@ -55,13 +55,13 @@ func (a *API) attachTerminal(ctx context.Context, in *attachInput) (*huma.Stream
 		r, w := humago.Unwrap(hc)
 		conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{api.TerminalProtocol}, CompressionMode: websocket.CompressionDisabled})
 		if err != nil {
-			return // it has answered
+			return // Accept has answered
 		}
 		a.attach(ctx, in.Terminal, newSocket(ctx, conn, pingEvery, pongWithin))
 	}}, nil
 }
 
-// checkOrigin refuses a page of another host that would have a browser connect.
+// checkOrigin refuses a connection that a page of another host makes a browser open.
 func (a *API) checkOrigin(ctx context.Context, in *attachInput) error {
 	if in.Origin == "" {
 		return nil
@@ -77,8 +77,8 @@ func (a *API) checkOrigin(ctx context.Context, in *attachInput) error {
 	return broker.Errorf(broker.Forbidden, "origin_forbidden", "cannot attach a terminal from %q: only the API's own host may", taskcatalog.Clean(in.Origin, 200))
 }
 
-// ticket finds the ticket among the protocols that are offered: there it is in no log and
-// no history, as it would be in a URL. Codes: websocket_required, websocket_protocol,
+// ticket finds the ticket among the offered protocols. There no log and no history records the
+// ticket, as they would in a URL. Codes: websocket_required, websocket_protocol,
 // terminal_ticket_missing.
 func (in *attachInput) ticket() (ticket string, err error) {
 	if !strings.EqualFold(in.Upgrade, "websocket") {
@@ -101,7 +101,7 @@ func (in *attachInput) ticket() (ticket string, err error) {
 	return ticket, nil
 }
 
-// attach hands a socket that has said Hello to the relay, and returns when it has ended.
+// attach hands a socket to the relay after its Hello, and returns when the socket has ended.
 func (a *API) attach(ctx context.Context, id string, s *socket) {
 	defer s.wait()
 	timer := time.AfterFunc(helloWithin, func() { _ = s.Close() })

@@ -29,8 +29,8 @@ func (a *API) showTerminalPolicy(ctx context.Context, in *policyInput) (*api.Ter
 	return out, err
 }
 
-// setTerminalPolicyInput is a api.TerminalPolicyPut in which what the policy leaves
-// out is the default.
+// setTerminalPolicyInput is an api.TerminalPolicyPut in which omitted fields of the policy take the
+// default.
 type setTerminalPolicyInput struct {
 	Body struct {
 		Site   string                            `json:"site,omitempty" maxLength:"63"`

@@ -30,7 +30,7 @@ func (a *API) openTerminal(ctx context.Context, in *openTerminalInput) (*api.Ter
 	return a.ticketResource(ctx, id, k)
 }
 
-// TerminalInput names a session; exported as NodeInput is.
+// TerminalInput names a session; exported for the same reason as NodeInput.
 type TerminalInput struct {
 	Terminal string `path:"terminal" maxLength:"64"`
 }
@@ -137,7 +137,7 @@ func (a *API) closeTerminal(ctx context.Context, in *closeTerminalInput) (*api.T
 
 func (a *API) terminalResource(v store.Terminal) api.Terminal {
 	state, err := a.c.Relay.State(v.ID)
-	if err != nil { // another replica's, or over
+	if err != nil { // the session is over or at another replica
 		state = frame.State{}
 	}
 	return api.Terminal{

@@ -20,7 +20,7 @@ type timelineInput struct {
 	Limit  int       `query:"limit" minimum:"0" maximum:"1000"`
 }
 
-// timeline puts what happened to a node on one line of time, oldest first.
+// timeline returns the history of a node in one chronological list, oldest first.
 func (a *API) timeline(ctx context.Context, in *timelineInput) (*api.Timeline, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
@@ -50,7 +50,7 @@ func (a *API) timeline(ctx context.Context, in *timelineInput) (*api.Timeline, e
 	return out, nil
 }
 
-// momentResource is a moment as it is told by a time.
+// momentResource is the read model of a moment, as of now.
 func momentResource(m store.Moment, now time.Time) api.TimelineEvent {
 	e := api.TimelineEvent{
 		At: m.At, EndedAt: m.Until, Kind: m.Kind, What: m.What, Status: m.Status, Actor: m.Actor, TaskID: m.TaskID, RunID: m.RunID, Code: m.Code,
@@ -76,7 +76,7 @@ func momentResource(m store.Moment, now time.Time) api.TimelineEvent {
 			Class string `json:"failure_class"`
 			Code  string `json:"error_code"`
 		}
-		_ = json.Unmarshal(m.After, &why) // what succeeded has other details
+		_ = json.Unmarshal(m.After, &why) // a success has other details
 		e.Code = cmp.Or(why.Code, why.Class)
 	case store.MomentCertificate:
 		var c struct {
@@ -97,7 +97,7 @@ func momentResource(m store.Moment, now time.Time) api.TimelineEvent {
 	return e
 }
 
-// moved is from where to where, and why.
+// moved describes a change of status and its reason.
 func moved(m store.Moment) string {
 	type standing struct {
 		Status string `json:"status"`
@@ -105,7 +105,7 @@ func moved(m store.Moment) string {
 	}
 	var from, to standing
 	if json.Unmarshal(m.Before, &from) != nil || json.Unmarshal(m.After, &to) != nil || m.Code != "" {
-		return taskcatalog.Clean(m.Detail, 500) // it was refused, and moved nowhere
+		return taskcatalog.Clean(m.Detail, 500) // the change was refused, so the status did not change
 	}
 	text := from.Status + " → " + to.Status
 	if to.Owed && !from.Owed {

@@ -66,7 +66,7 @@ func (a *API) showTrust(ctx context.Context, _ *none) (*api.Trust, error) {
 	return out, nil
 }
 
-// trustRefusals are the nodes that refuse the bundle in force, by their id.
+// trustRefusals returns the nodes that refuse the bundle in force, by id.
 func (a *API) trustRefusals(ctx context.Context) (map[string]store.TrustRefusal, error) {
 	list, err := a.c.DB.TrustRefusals(ctx, a.c.Trust.Version())
 	out := make(map[string]store.TrustRefusal, len(list))
@@ -76,8 +76,8 @@ func (a *API) trustRefusals(ctx context.Context) (map[string]store.TrustRefusal,
 	return out, err
 }
 
-// afterTrustRefusal is what a person should do about a node's refusal of the
-// trust bundle, which is sent again each hour and refused again.
+// afterTrustRefusal is the recommended action after a node's refusal of the trust bundle. The
+// broker sends the bundle again each hour, and the node refuses again.
 func afterTrustRefusal(code string) string {
 	switch taskcatalog.Code(code) {
 	case "":
@@ -116,8 +116,8 @@ func (a *API) trustRefused(ctx context.Context, nodes []broker.Node) ([]api.Aler
 	return []api.Alert{{Code: "trust_refused", Since: since, Message: "the trust bundle is refused by " + list + "; a rotation of keys cannot finish before they take it (hostler trust show says what to do)"}}, nil
 }
 
-// tellRoots lets operators' clients see in each answer that the roots are others
-// than those they have.
+// tellRoots adds the ids of the roots to every answer, so that an operator's client sees when they
+// differ from its own.
 func (a *API) tellRoots(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(api.HeaderRoots, strings.Join(a.c.Trust.RootIDs(), ","))
