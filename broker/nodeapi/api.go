@@ -25,14 +25,14 @@ const (
 	DefaultNodeRate   = rate.Limit(10)
 )
 
-// Minter answers with secrets for tasks. What a task may have follows from its
-// type and the broker's records, never from its params: another credential
-// type is refused with a *broker.Error.
+// Minter answers with secrets for tasks. The task's type and the broker's records decide which
+// secrets a task may have, never the task's params. Another credential type is refused with a
+// *broker.Error.
 type Minter interface {
 	Mint(ctx context.Context, task broker.Task, credentialType, keyDigest string) (broker.Minted, error)
 }
 
-// Config joins an API to what it needs.
+// Config holds the dependencies of an API.
 type Config struct {
 	DB         *store.DB
 	Queue      *taskqueue.Queue
@@ -40,19 +40,19 @@ type Config struct {
 	Minter     Minter
 	Now        func() time.Time
 	CertLife   time.Duration // of node certificates; 0: DefaultCertLife
-	RenewGrace time.Duration // how long a certificate that ran out may renew; 0: DefaultRenewGrace
+	RenewGrace time.Duration // how long an expired certificate may renew; 0: DefaultRenewGrace
 	NodeRate   rate.Limit    // requests a second of one node, beyond a burst; 0: DefaultNodeRate
-	Reread     time.Duration // how often the deny list is read although nothing told of a change; 0: 2 s
+	Reread     time.Duration // how often the deny list is read without a hint of a change; 0: 2 s
 	Log        *zap.Logger   // nil: none
-	// Refused is told of each request, or connection ("connect"), that was refused, with the
-	// broker's code for it; nil: nobody is.
+	// Refused is called with each refused request, or connection ("connect"), and the broker's code
+	// for the refusal; it may be nil.
 	Refused func(route, code string)
-	// Observe is told of the answers that no handler's return stands for: those to polls that
-	// have waited; nil: nobody is.
+	// Observe is called with the answers that no handler's return stands for: the answers to polls
+	// that have waited. It may be nil.
 	Observe func(route string, status int, took time.Duration)
 }
 
-// API answers nodes.
+// API serves the agent API.
 type API struct {
 	c        Config
 	deny     denyList
@@ -62,12 +62,11 @@ type API struct {
 	refusals refusals
 	arrivals arrivals
 
-	// How often each may ask.
+	// The limits on the rate of requests.
 	enrollments, requests, renewals *limiter
 }
 
-// New makes an API. It reads the deny list: a broker that does not know who is
-// denied lets nobody in.
+// New makes an API. New reads the deny list: a broker without the deny list lets nobody in.
 func New(ctx context.Context, c Config) (*API, error) {
 	if c.CertLife == 0 {
 		c.CertLife = DefaultCertLife
@@ -101,8 +100,8 @@ func New(ctx context.Context, c Config) (*API, error) {
 	return a, a.readDenyList(ctx)
 }
 
-// Run keeps the deny list and writes contacts until ctx ends; then it lets the
-// waiting polls go and returns when they are answered. Call it once.
+// Run keeps the deny list and writes contacts until ctx ends. Then Run ends the waiting polls and
+// returns when they are answered. Call Run once.
 func (a *API) Run(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
@@ -116,8 +115,8 @@ func (a *API) Run(ctx context.Context) error {
 	return nil
 }
 
-// Server returns an HTTP server for nodes. Serve it with ServeTLS and empty
-// file names. Its ErrorLog is for the caller to set: strangers make it long.
+// Server returns an HTTP server for nodes. Serve it with ServeTLS and empty file names. The caller
+// sets ErrorLog, which strangers can fill.
 func (a *API) Server() *http.Server {
 	plain := new(http.Protocols)
 	plain.SetHTTP1(true)
@@ -126,18 +125,18 @@ func (a *API) Server() *http.Server {
 		TLSConfig:         a.TLSConfig(),
 		Protocols:         plain,
 		ConnContext:       withConnection,
-		ReadHeaderTimeout: 10 * time.Second, // of the TLS handshake too
+		ReadHeaderTimeout: 10 * time.Second, // covers the TLS handshake too
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    8 << 10,
 	}
 }
 
-// TLSConfig is that of the nodes' listener.
+// TLSConfig is the TLS configuration of the nodes' listener.
 func (a *API) TLSConfig() *tls.Config {
 	config := pki.ServerConfig(a.c.Trust.ServerCertificate, nil, func(cs tls.ConnectionState) error { return a.verifyConnection(cs, nil) })
 	config.Time = a.c.Now
 	config.NextProtos = []string{"http/1.1"}
-	// A connection's state does not say where it comes from.
+	// A connection's state does not hold the remote address.
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		of := config.Clone()
 		of.GetConfigForClient = nil
@@ -147,11 +146,11 @@ func (a *API) TLSConfig() *tls.Config {
 	return config
 }
 
-// connection is what is remembered of one connection between its requests, which
-// HTTP/1.1 sends one after the other.
+// connection is the memory of one connection between its requests, which HTTP/1.1 sends one after
+// the other.
 type connection struct {
 	peer  *pki.Peer
-	roots *x509.CertPool // those that peer was verified against
+	roots *x509.CertPool // the roots that peer was verified against
 }
 
 type connectionKey struct{}

@@ -10,34 +10,35 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// What a broker takes of nodes that it does not know yet, since it has started or they come
-// from another. Each costs a few questions to the database, and after a start all come at
-// once: those for which there is no room are told when to come again, not all at one time.
+// The limits on arrivals: nodes that the broker does not know yet, because the broker has just
+// started or the nodes come from another broker. Each arrival costs a few database queries, and
+// after a start all nodes come at once. Nodes beyond the limit are told when to come again, spread
+// over time.
 const (
-	maxArrivals = 64 // that are looked up at a time
-	// arrivalRate is how many are thought to be looked up in a second, where it is said when
-	// those that were put off shall come.
+	maxArrivals = 64 // looked up at a time
+	// arrivalRate is the assumed number of lookups a second, from which the times of deferred
+	// arrivals are computed.
 	arrivalRate = 500
 	maxPutOff   = 60 * time.Second
 )
 
 const codeBusy = "broker_busy"
 
-// arrivals is the room for them, and who was put off.
+// arrivals holds the places for lookups and the schedule of deferred nodes.
 type arrivals struct {
 	places chan struct{}
 
 	mu   sync.Mutex
-	of   map[string]chan struct{} // by node that is being looked up; closed when it was
-	next time.Time                // when whoever is put off next may come; in the past: none are to come
+	of   map[string]chan struct{} // by node being looked up; closed when the lookup ends
+	next time.Time                // when the next deferred node may come; in the past: none is deferred
 }
 
 func newArrivals() arrivals {
 	return arrivals{places: make(chan struct{}, maxArrivals), of: map[string]chan struct{}{}}
 }
 
-// turn waits until no other arrival of the node is there: one node, whatever certificates it
-// has, takes one place.
+// turn waits until no other arrival of the node is under way: one node takes one place, whatever
+// certificates the node has.
 func (s *arrivals) turn(ctx context.Context, nodeID string) (end func(), err error) {
 	for {
 		s.mu.Lock()
@@ -62,7 +63,7 @@ func (s *arrivals) turn(ctx context.Context, nodeID string) (end func(), err err
 	}
 }
 
-// enter takes one that waits for its place while ctx lasts.
+// enter takes a place, and waits for a place while ctx lasts.
 func (s *arrivals) enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case s.places <- struct{}{}:
@@ -72,7 +73,7 @@ func (s *arrivals) enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// tryEnter takes one where there is a place, or says how long it shall stay away.
+// tryEnter takes a place if one is free, or returns how long the node must stay away.
 func (s *arrivals) tryEnter(now time.Time) (leave func(), putOff time.Duration) {
 	select {
 	case s.places <- struct{}{}:
@@ -84,9 +85,9 @@ func (s *arrivals) tryEnter(now time.Time) (leave func(), putOff time.Duration) 
 
 func (s *arrivals) leave() { <-s.places }
 
-// putOff gives out one time after the other, at the rate, and a second or two for those that
-// are looked up. Nobody waits for longer than maxPutOff: where more are to come than that
-// holds, they share its second half.
+// putOff hands out one time after the other, at arrivalRate, plus a second or two for the lookups
+// under way. No node waits longer than maxPutOff: when more nodes are deferred than fit, they share
+// the second half of maxPutOff.
 func (s *arrivals) putOff(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,9 +102,9 @@ func (s *arrivals) putOff(now time.Time) time.Duration {
 	return off + rand.N(time.Second)
 }
 
-// arrive is introduce, for as many at a time as there is room for. A poll is put off where
-// there is none: it has all the time. What else a node asks waits for its place, before any
-// poll's: a task would fail for it, or its lease run out.
+// arrive calls introduce, for as many nodes at a time as there are places. A poll without a place
+// is deferred, because a poll can wait. Any other request of a node waits for a place, ahead of any
+// poll: otherwise a task would fail or its lease would run out.
 func (a *API) arrive(ctx context.Context, p *pki.Peer, mayWait bool) (*contact, error) {
 	end, err := a.arrivals.turn(ctx, p.NodeID)
 	if err != nil {
@@ -112,7 +113,7 @@ func (a *API) arrive(ctx context.Context, p *pki.Peer, mayWait bool) (*contact, 
 	defer end()
 	n, heard := a.contacts.known(p, a.c.Now())
 	if n != nil {
-		return n, nil // since it came
+		return n, nil // introduced meanwhile
 	}
 	leave, err := a.enter(ctx, p.NodeID, mayWait)
 	if err != nil {

@@ -12,15 +12,14 @@ import (
 )
 
 const (
-	baselineTries = 5           // before a person is to look
-	baselineAgain = time.Minute // after the first that ended badly; twice as long after each one more
+	baselineTries = 5           // before a person must look
+	baselineAgain = time.Minute // after the first failure; doubled after each further one
 )
 
-// takeBaseline asks a node that has just enrolled for what it is like. Its
-// answer makes it active. A machine may reboot meanwhile, so a task that ended
-// badly is followed by another one. All that is remembered of the tries is the
-// tasks themselves, by their keys: every replica sees the same, and a restart
-// changes nothing.
+// takeBaseline asks a node that has just enrolled for its baseline; the answer makes the node
+// active. A machine may reboot meanwhile, so a failed task is followed by another. The only memory
+// of the tries is the tasks themselves, by their keys: every replica sees the same tries, and a
+// restart changes nothing.
 func (a *API) takeBaseline(ctx context.Context, p *pki.Peer) error {
 	var last broker.Task
 	for try := range baselineTries {

@@ -14,31 +14,30 @@ import (
 )
 
 const (
-	recheckEvery = time.Minute // for how long a node's record is gone by
+	recheckEvery = time.Minute // how long a node's record in memory is valid
 	askEvery     = time.Minute // how often a node is asked for its report
 	maxPolls     = 4           // of one node at a time
 )
 
-// contact is what the broker has in memory of a node that it has heard.
+// contact is the broker's memory of a node that it has heard.
 type contact struct {
-	serial  string // of the certificate that it showed
+	serial  string // of the certificate in use
 	epoch   int64
 	readAt  time.Time // when its record was read
 	heardAt time.Time
-	trust   int64     // bundle version that it says it has
+	trust   int64     // bundle version that the node claims
 	report  string    // digest of the report on record
-	askedAt time.Time // when it was last asked for its report
-	sentAt  time.Time // when it was last sent the trust bundle
-	sent    int64     // and which
-	polls   int       // that wait
-	// instance is the running agent that polled last, if told: since the record was
-	// read, by what the database has.
+	askedAt time.Time // when the node was last asked for its report
+	sentAt  time.Time // when the node was last sent the trust bundle
+	sent    int64     // the bundle version that was sent
+	polls   int       // waiting polls
+	// instance is the running agent that polled last. told says that the database confirmed the
+	// instance since the record was read.
 	instance string
 	told     bool
 }
 
-// contacts is all of them, and when nodes were heard since that was last
-// written down.
+// contacts holds all contacts, and the times when nodes were heard since the last write.
 type contacts struct {
 	mu    sync.Mutex
 	nodes map[string]*contact
@@ -55,7 +54,7 @@ func (s *contacts) touch(n *contact, nodeID string, at time.Time) {
 	n.heardAt, s.heard[nodeID] = at, at
 }
 
-// beginPoll counts a node's waiting polls: a node that opens many costs itself.
+// beginPoll counts a node's waiting polls. A node that opens many polls only harms itself.
 func (s *contacts) beginPoll(n *contact) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +72,8 @@ func (s *contacts) endPoll(n *contact, nodeID string, at time.Time) {
 	n.heardAt, s.heard[nodeID] = at, at
 }
 
-// known returns what may be gone by, or nil, and whether the enrolment was heard of before.
+// known returns the contact if its record is still valid, or nil, and whether the enrolment was
+// heard before.
 func (s *contacts) known(p *pki.Peer, now time.Time) (n *contact, heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,9 +85,8 @@ func (s *contacts) known(p *pki.Peer, now time.Time) (n *contact, heard bool) {
 	return nil, heard
 }
 
-// meet returns what is known of the peer's node and notes that it was heard.
-// On the first request with a certificate it reads the node's record, and what
-// follows from a first contact is done.
+// meet returns the contact of the peer's node and notes that the node was heard. On the first
+// request with a certificate meet reads the node's record and does the work of a first contact.
 func (a *API) meet(c *call, who admit) (*contact, error) {
 	now, p := a.c.Now(), c.peer
 	n, _ := a.contacts.known(p, now)
@@ -105,9 +104,8 @@ func supersededError(p *pki.Peer) error {
 	return broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot act for node %s: certificate %s is of its enrolment %d, and it has enrolled again since", p.NodeID, p.Serial, p.Epoch)
 }
 
-// introduce reads the record of a node that shows a certificate for the first
-// time here, or again after a while. heard says that its enrolment was heard of
-// before.
+// introduce reads the record of a node that shows a certificate here for the first time, or again
+// after a while. heard says that the broker has heard this enrolment before.
 func (a *API) introduce(ctx context.Context, p *pki.Peer, heard bool) (*contact, error) {
 	node, err := a.c.DB.Node(ctx, p.NodeID)
 	if err != nil {
@@ -145,8 +143,8 @@ func (a *API) introduce(ctx context.Context, p *pki.Peer, heard bool) (*contact,
 	return n, nil
 }
 
-// wantsReport reports whether a node is to be asked for a renewal: what it can
-// do has changed, or its certificate is of a CA on its way out.
+// wantsReport reports whether a node must be asked for a renewal: its report has changed, or a CA
+// that is being phased out signed its certificate.
 func (a *API) wantsReport(c *call) bool {
 	digest := c.r.Header.Get(wire.HeaderReport)
 	now := a.c.Now()
@@ -169,7 +167,7 @@ func trustHeader(value string) int64 {
 	return v
 }
 
-// reported notes the report that a renewal brought.
+// reported notes the report that came with a renewal.
 func (s *contacts) reported(n *contact, digest string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,20 +13,20 @@ import (
 
 const (
 	denyListReread = 2 * time.Second
-	denyListGrace  = 10 * time.Second // unread for longer, it is not known any more
+	denyListGrace  = 10 * time.Second // a list unread for longer is unknown
 )
 
-// denyList is the certificates that are refused, as they were last read.
+// denyList holds the refused certificates, as last read.
 type denyList struct {
 	mu      sync.RWMutex
 	serials map[string]string // to the reason
 	readAt  time.Time
-	// restoredAt is when the database came out of a backup last, as it was read with the
-	// list: certificates may be from before. Zero: never.
+	// restoredAt is the time of the database's last restore from a backup, read together with the
+	// list: certificates may be older than the restore. Zero: never.
 	restoredAt time.Time
 }
 
-// Denied reports whether a certificate is on the deny list, as it was last read.
+// Denied reports whether a certificate is on the deny list, as last read.
 func (a *API) Denied(serial string) bool { return a.deny.denied(serial) }
 
 func (d *denyList) denied(serial string) bool {
@@ -47,22 +47,22 @@ func (d *denyList) shutOut(serial string) bool {
 	return ok && !store.DeniedButAnswered(reason)
 }
 
-// unknown reports whether the list was last read too long ago.
+// unknown reports whether the last reading of the list is too old.
 func (d *denyList) unknown(now time.Time) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return broker.Elapsed(now, d.readAt) > denyListGrace
 }
 
-// restored is when the database came out of a backup last; zero: never.
+// restored is the time of the database's last restore from a backup; zero: never.
 func (d *denyList) restored() time.Time {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.restoredAt
 }
 
-// replace takes the list as it was read then, unless a later reading is there. It
-// reports whether there was a restore since the last one.
+// replace takes a reading of the list, unless a later reading is already there. replace reports
+// whether a restore happened since the previous reading.
 func (d *denyList) replace(serials map[string]string, restoredAt, readAt time.Time) (restored bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,10 +74,9 @@ func (d *denyList) replace(serials map[string]string, restoredAt, readAt time.Ti
 	return restored
 }
 
-// readDenyList takes the list as the database has it now, and ends the polls of
-// those on it.
+// readDenyList reads the list from the database, and ends the polls of the denied certificates.
 func (a *API) readDenyList(ctx context.Context) error {
-	at := a.c.Now()                                               // before the reading: what changes during it may be missed
+	at := a.c.Now()                                               // before the reading: changes during the reading may be missed
 	serials, err := a.c.DB.DenyList(ctx, at.Add(-a.c.RenewGrace)) // one from before that may not even renew
 	if err != nil {
 		return err
@@ -87,14 +86,14 @@ func (a *API) readDenyList(ctx context.Context) error {
 		return err
 	}
 	if a.deny.replace(serials, last.RestoredAt, at) {
-		a.contacts.forget() // with whom it was before the restore
+		a.contacts.forget() // the contacts are from before the restore
 		a.polls.sendAway()
 	}
-	a.polls.endDenied(serials) // after replacing: a poll that joins now looks itself
+	a.polls.endDenied(serials) // after replace: a poll that joins now checks the list itself
 	return nil
 }
 
-// followDenyList reads the list on each hint, and every two seconds unless it is told otherwise.
+// followDenyList reads the list on each hint and every Reread, which is two seconds by default.
 func (a *API) followDenyList(ctx context.Context) {
 	hints := a.c.DB.Hints(ctx)
 	tick := time.NewTicker(a.c.Reread)

@@ -1,20 +1,19 @@
-// Package nodeapi is the broker's side of the agent API: enrolment and renewal,
-// tasks and their results, secrets for a task, terminal sessions that were killed, and
-// packages. All routes stand
-// in one table, in routes.go.
+// Package nodeapi is the broker's side of the agent API: enrolment and renewal, tasks and their
+// results, secrets for a task, terminal sessions that were killed, and packages. Its main type is
+// API. All routes stand in one table, in routes.go.
 //
 // # Who may ask what
 //
-// A node is who its certificate says it is, and the path must say the same.
-// Enrolment and packages need no certificate. Every other request passes the
-// same checks in the same order, see API.identify:
+// A node's certificate says which node it is, and the path must name the same node. Enrolment and
+// packages need no certificate. Every other request passes the same checks in the same order, see
+// API.identify:
 //
 //	the deny list is known      deny_list_unknown (503)
 //	certificate, chain, use     certificate_required, certificate_unknown_authority, …
-//	not denied                  certificate_denied; for a renewal with what a
-//	                            rotation has replaced, identity_conflict
+//	not denied                  certificate_denied; for a renewal after a
+//	                            rotation, identity_conflict
 //	the node of the path        wrong_node
-//	not run out                 certificate_expired, except for renewal
+//	not expired                 certificate_expired, except for renewal
 //	not too often               too_many_requests, too_many_renewals
 //	not from before a restore   certificate_expired; a renewal is judged apart, see
 //	                            package restore
@@ -22,78 +21,70 @@
 //	the node is a member        node_not_found, node_deleted
 //	of the present enrolment    epoch_superseded
 //
-// A certificate that is no good is refused in the TLS handshake already, in
-// VerifyConnection, which sees resumed sessions too. One that ran out gets as
-// far as the request, since it may renew, and one that a rotation has replaced,
-// to be told so. The checks are made again for each
-// request: a connection lives longer than what was true when it was made.
+// An invalid certificate is refused in the TLS handshake already, in VerifyConnection, which sees
+// resumed sessions too. An expired certificate gets as far as the request, because it may renew. A
+// certificate replaced by a rotation gets as far as the request to receive the refusal. The checks
+// are repeated for each request, because a connection outlives the facts at its beginning.
 //
-// The deny list is in memory, read at the start, on a hint, and every two
-// seconds. Whoever is denied while it waits is answered at once.
+// The deny list is in memory, read at the start, on a hint, and every two seconds. A waiting poll
+// is answered at once when its certificate is denied.
 //
-// Every refusal is audited. Equal ones from one address are written once a
-// minute with their number, so that nobody fills the log by knocking.
+// Every refusal is audited. Equal refusals from one address are written once a minute with their
+// number, so that repeated requests cannot fill the log.
 //
 // # One key, one enrolment
 //
-// A key enrols once (enrol_key_known), whatever the token: an agent makes a key for
-// each token, so one that was certified before is a copy, or a system of before. The
-// same token with the same key is answered again until the node was heard, as after a
-// lost answer. If the key is from before the node's machine was given back, that is
-// told of like a request with its certificate.
+// A key enrols once (enrol_key_known), whatever the token. An agent makes a key for each token, so
+// a key that was certified before is a copy, or belongs to a previous system. The same token with
+// the same key is answered again until the node was heard, as after a lost answer. A key from
+// before the node's machine was given back is reported like a request with its certificate.
 //
 // # Another key
 //
-// A node.rotate_identity has the node ask for a certificate for a key of its own
-// making: the renew route, with the task's id, shown with the certificate in force.
-// Another key is taken for nothing else, and only while the node holds that task's
-// lease. The same task and key get the same certificate until the first request
-// with it. That request denies every other certificate of the node, in one
-// transaction with what it notes, and is when the identity has changed: evidence by
-// an earlier key counts for nothing from then on.
+// A node.rotate_identity task makes the node ask for a certificate for a key of its own making: by
+// the renew route, with the task's id, shown with the certificate in force. Another key is accepted
+// for no other purpose, and only while the node holds that task's lease. The same task and key get
+// the same certificate until the first request with that certificate. The first request changes the
+// identity: in one transaction with its records it denies every other certificate of the node.
+// Evidence signed by an earlier key counts for nothing from then on.
 //
 // # Two holders of one identity
 //
-// Two things show that a key is in two hands. A renewal with the old key, once a
-// certificate for another was made: an agent on the way to a new key renews nothing,
-// and has no old one afterwards. And an agent that polls again after another took
-// its place: each running agent polls under a random id of its own, and one that was
-// started again never bears the old one. A poll counts as one from after its
-// successor's only if it came ten seconds later, so that one which was on its way, or
-// another broker's clock, shows nothing. Updates and restarts, however often, are new
-// ids and no conflict; a machine put back to a snapshot of its memory is one, and is
-// told.
+// Two observations show that two parties hold a key. The first is a renewal with the old key after a
+// certificate for another key was made: an agent on the way to a new key renews nothing, and has no
+// old key afterwards. The second is an agent that polls again after another took its place: each
+// running agent polls under a random id of its own, and a restarted agent never reuses the old id. A
+// poll counts as later than its successor's only if it came ten seconds later, so that a delayed
+// poll, or another broker's clock, proves nothing. Updates and restarts, however often, bring new ids
+// and no conflict. A machine put back to a snapshot of its memory is a conflict, and is reported.
 //
-// Such a node is quarantined and both addresses are told; what it then does is for a
-// person. Neither certificate is denied. Nothing here tells which of the two is the
-// node: to deny both would let anyone with a copy of the key, such as a tenant, take
-// the machine from its operator, and to deny the later one would let him choose. A
-// quarantined node serves nobody, while its certificate still lets it be probed,
-// turned over, and given another key, which settles the matter. No turnover hands it
-// out by what was signed before that. For the same reason a key that was replaced
-// quarantines once and not for ever, and one from before the machine was given back is
-// told of until a person says that it is known of (machine_released_known).
+// Such a node is quarantined and both addresses are reported; a person decides what follows. Neither
+// certificate is denied, because the broker cannot tell which of the two is the node. To deny both
+// would let anyone with a copy of the key, such as a tenant, take the machine from its operator. To
+// deny the later one would let the tenant choose. A quarantined node serves nobody. Its certificate
+// still allows a probe, a turnover, and a new key, which settles the matter. No turnover hands the
+// node out on evidence signed before the new key. For the same reason a replaced key quarantines once
+// and not forever. A key from before the machine was given back is reported until a person confirms
+// that the key is known (machine_released_known).
 //
-// # What a waiting node costs
+// # The cost of a waiting node
 //
-// A poll asks the database nothing, neither when it comes in nor while it waits:
-// what the broker must know of a node is in memory from its first request on, and
-// read again every 25 s, for all nodes together. Contacts are written
-// in batches. That nothing is open for a node package taskqueue knows.
+// A poll asks the database nothing, neither on arrival nor while it waits. The broker's knowledge of
+// a node is in memory from the node's first request on, and is read again every 25 s, for all nodes
+// together. Contacts are written in batches. Package taskqueue knows which nodes have no open work.
 //
-// A poll for which there is nothing is parked (parked.go): its connection is taken
-// from the server, whose buffers and goroutine go, and given back to it with the
-// next request (lot.go). HTTP is 1.1: one connection carries one poll, and costs
-// less so. Polls are held for 45 to 50 s, so that nodes that came together part,
-// and end in quarters of a second, many at once: to wake for each costs more than to
-// answer it.
+// A poll without work is parked (parked.go): its connection is taken from the server, whose buffers
+// and goroutine go away, and returns to the server with the next request (lot.go). The protocol is
+// HTTP 1.1: one connection carries one poll, and costs less that way. Polls are held for 45 to 50 s,
+// so that nodes that came together drift apart. Polls end in steps of a quarter of a second, many at
+// once, because a wakeup for each poll costs more than its answer.
 //
 // # A herd
 //
-// After a broker's start all its nodes come at once, and none is known. So many are
-// looked up at a time, and the polls of the others are told when to come again, spread over as
-// long as that takes (arrivals.go). A connection resumes the session of the one
-// before it at the same process; after a start each begins anew.
+// After a broker's start all its nodes come at once, and none is known. The broker looks up a limited
+// number at a time. The polls of the other nodes are told when to come again, spread over the time
+// that the lookups take (arrivals.go). A connection resumes the session of the connection before it
+// at the same process; after a start each connection begins a new session.
 //
 // # Adding a route
 //

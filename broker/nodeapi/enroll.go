@@ -17,7 +17,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// Bounds of what a node says of itself.
+// Limits on a node's report about itself.
 const (
 	maxToken        = 128
 	maxVersion      = 64
@@ -31,10 +31,9 @@ var (
 	capabilityKeyForm = regexp.MustCompile(`^[a-z][a-z0-9_.-]*$`)
 )
 
-// enroll makes a node a member: a one-time token and a certificate request for
-// a certificate, the trust bundle and the resolver profiles that it shall have.
-// Asked again with the same token and key, as after a lost answer, it gives the
-// same certificate and the same task.
+// enroll makes a node a member: in exchange for a one-time token and a certificate request the node
+// gets a certificate, the trust bundle and its assigned resolver profiles. A repeat with the same
+// token and key, as after a lost answer, gets the same certificate and the same task.
 func (a *API) enroll(c *call) (any, error) {
 	if err := a.limitEnroll(c.w, c.r); err != nil {
 		return nil, err
@@ -80,9 +79,9 @@ func (a *API) enroll(c *call) (any, error) {
 	}, nil
 }
 
-// profilesFor is the task with the resolver profiles that a new member shall
-// have. The member is one without them: they follow by a poll, as they do once a
-// restored database is released.
+// profilesFor returns the task with the resolver profiles assigned to a new member. The enrolment
+// succeeds without the task: then the profiles follow with a poll. They also follow with a poll
+// after a restored database is released.
 func (a *API) profilesFor(ctx context.Context, n broker.Node) *wire.CarriedTask {
 	if held, err := a.held(ctx); err != nil || held {
 		return nil
@@ -109,8 +108,8 @@ func (a *API) issue(csr *x509.CertificateRequest, id pki.NodeIdentity, at time.T
 	}, nil
 }
 
-// reportOf checks what a node says of itself. Task types and keys have a form;
-// values are text and are cleaned.
+// reportOf checks a node's report about itself. Task types and keys have a form; values are text
+// and are cleaned.
 func reportOf(version string, taskTypes []string, capabilities map[string]string, facts *taskcatalog.Facts, agent *taskcatalog.AgentBuild) (store.NodeReport, error) {
 	refuse := func(format string, args ...any) (store.NodeReport, error) {
 		return store.NodeReport{}, taskcatalog.Errorf(taskcatalog.CodeMalformed, format, args...)

@@ -15,14 +15,14 @@ import (
 
 const (
 	contactsEvery   = 5 * time.Second  // how often contacts are written
-	contactsTimeout = 30 * time.Second // in which as many as there may be are written
-	// rereadEvery is how often the records of the nodes that are heard are read again, all
-	// together: before one is too old to go by, so that no request waits for that.
+	contactsTimeout = 30 * time.Second // limit for writing the largest batch
+	// rereadEvery is how often the records of the heard nodes are read again, all together. The
+	// reading happens before a record expires, so that no request waits for it.
 	rereadEvery = 25 * time.Second
 )
 
-// keepContacts writes down who was heard, until ctx ends and once more then, and reads
-// the records of those again. Neither waits for the other.
+// keepContacts writes the times of contact until ctx ends, and once more then, and reads the nodes'
+// records again. Neither loop waits for the other.
 func (a *API) keepContacts(ctx context.Context) {
 	var rereading sync.WaitGroup
 	rereading.Go(func() { every(ctx, rereadEvery, rereadEvery, a.reread) })
@@ -33,7 +33,7 @@ func (a *API) keepContacts(ctx context.Context) {
 	a.flushContacts(last)
 }
 
-// every does something now and then until ctx ends, and gives it up when it takes too long.
+// every calls do periodically until ctx ends, and cancels a call that takes too long.
 func every(ctx context.Context, period, timeout time.Duration, do func(context.Context)) {
 	periodic.Work{Every: period, Turn: func(ctx context.Context) error {
 		once, done := context.WithTimeout(ctx, timeout)
@@ -43,8 +43,8 @@ func every(ctx context.Context, period, timeout time.Duration, do func(context.C
 	}}.Run(ctx)
 }
 
-// flushContacts writes a batch. One that cannot be written is kept, unless a
-// node was heard again since.
+// flushContacts writes a batch. A batch that cannot be written is kept, except for nodes that were
+// heard again since.
 func (a *API) flushContacts(ctx context.Context) {
 	a.contacts.mu.Lock()
 	batch := a.contacts.heard
@@ -53,7 +53,7 @@ func (a *API) flushContacts(ctx context.Context) {
 	if len(batch) == 0 {
 		return
 	}
-	// Whoever reads when a node was heard compares it with the store's clock.
+	// Readers compare the time of contact with the store's clock.
 	ahead := a.c.DB.Now().Round(0).Sub(a.c.Now().Round(0))
 	byStore := make(map[string]time.Time, len(batch))
 	for id, at := range batch {
@@ -70,10 +70,10 @@ func (a *API) flushContacts(ctx context.Context) {
 	a.contacts.heard = batch
 }
 
-// reread reads the records of the nodes that wait, or were heard since they were read. What
-// is as it was is good for another while; what is not is looked at when the node comes.
+// reread reads the records of the nodes that wait or were heard since their record was read. An
+// unchanged record is valid for another period; a changed record is looked at when the node comes.
 func (a *API) reread(ctx context.Context) {
-	at := a.c.Now() // before the reading: what changes during it may be missed
+	at := a.c.Now() // before the reading: changes during the reading may be missed
 	records, err := a.c.DB.Records(ctx, a.contacts.present())
 	if err != nil {
 		if !errors.Is(ctx.Err(), context.Canceled) {
@@ -85,7 +85,7 @@ func (a *API) reread(ctx context.Context) {
 	defer a.contacts.mu.Unlock()
 	for id, r := range records {
 		n := a.contacts.nodes[id]
-		// One that came meanwhile may have changed what was read.
+		// A node that came meanwhile may have changed the record.
 		if n == nil || n.epoch != r.Epoch || r.Status == broker.Deleted || r.Status == broker.Enrolling || n.heardAt.After(at) {
 			continue
 		}

@@ -13,9 +13,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// verifyConnection refuses certificates that are no good before anything is
-// asked with them. It sees every connection, resumed ones too. A connection
-// without a certificate may enrol and fetch packages.
+// verifyConnection refuses invalid certificates before any request. It sees every connection,
+// resumed sessions too. A connection without a certificate may enrol and fetch packages.
 func (a *API) verifyConnection(cs tls.ConnectionState, from net.Addr) error {
 	if len(cs.PeerCertificates) == 0 {
 		return nil
@@ -30,7 +29,7 @@ func (a *API) verifyConnection(cs tls.ConnectionState, from net.Addr) error {
 		}
 		if id, idErr := pki.NodeIdentityOf(cs.PeerCertificates[0]); idErr == nil {
 			r.subject = "node/" + id.NodeID
-			if code == string(pki.CodeCertificateDenied) { // after its chain was found good
+			if code == string(pki.CodeCertificateDenied) { // the chain was valid
 				r.actor = "node:" + id.NodeID
 			}
 		}
@@ -76,16 +75,15 @@ func (a *API) identify(c *call, who admit) (any, error) {
 	if c.node, err = a.meet(c, who); err != nil {
 		return nil, err
 	}
-	if !a.deny.restored().Equal(restoredAt) { // meanwhile: it may have been met as one of now
+	if !a.deny.restored().Equal(restoredAt) { // restored meanwhile: the node may have been met as a current one
 		a.contacts.forget()
 		return nil, broker.Errorf(broker.Unavailable, "deny_list_unknown", "cannot answer: the broker's database has just been marked as one that came out of a backup (ask again)")
 	}
 	return nil, nil
 }
 
-// peer returns the node at the other end. The chain is verified once per
-// connection and again when the roots change; what changes faster is checked
-// each time.
+// peer returns the node at the other end. The chain is verified once per connection and again when
+// the roots change. Checks whose result changes faster are made for each request.
 func (a *API) peer(r *http.Request) (*pki.Peer, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return nil, broker.Errorf(broker.Unauthorized, string(pki.CodeCertificateRequired), "cannot answer: the request came without a client certificate")
@@ -102,14 +100,14 @@ func (a *API) peer(r *http.Request) (*pki.Peer, error) {
 	return peer, err
 }
 
-// deniedPeer is the refusal for whoever shows a denied certificate. To renew one
-// that a rotation has replaced is more than that: the node has no key for it.
+// deniedPeer is the refusal of a denied certificate. A renewal with a certificate that a rotation
+// has replaced is also an identity conflict: the node itself has no key for that certificate.
 func (a *API) deniedPeer(c *call, who admit) error {
 	p := c.peer
 	switch reason, _ := a.deny.reason(p.Serial); reason {
 	case store.DenyRotated:
 	case store.DenyReleased:
-		if !a.requests.allow(p.Serial, a.c.Now()) { // not the node's own share
+		if !a.requests.allow(p.Serial, a.c.Now()) { // a share apart from the node's own
 			return deniedError(p)
 		}
 		if err := a.c.DB.PreviousSystem(c.r.Context(), p.NodeID, p.Serial, remoteHost(c.r)); err != nil {
@@ -128,7 +126,7 @@ func (a *API) deniedPeer(c *call, who admit) error {
 	return inAudit(a.c.DB.OldKeyRenews(c.r.Context(), p.NodeID, p.Serial, remoteHost(c.r)))
 }
 
-// stillGood makes those checks of identify again that time may have changed for a poll since.
+// stillGood repeats the checks of identify whose result may have changed while a poll waited.
 func (a *API) stillGood(p *pki.Peer) error {
 	now := a.c.Now()
 	switch {
@@ -156,7 +154,7 @@ func deniedError(p *pki.Peer) error {
 	return broker.Errorf(broker.Forbidden, string(pki.CodeCertificateDenied), "cannot act for node %s: certificate %s is denied (enrol the node again)", p.NodeID, p.Serial)
 }
 
-// forbidden gives a refusal of package pki its kind.
+// forbidden turns a refusal of package pki into a *broker.Error of kind Forbidden.
 func forbidden(err error) error {
 	if code := taskcatalog.CodeOf(err, ""); code != "" {
 		return broker.Errorf(broker.Forbidden, string(code), "%v", err)

@@ -8,12 +8,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// tellApart notes which running agent polls. The database is asked when it is
-// another than at this node's last poll here, and when the node's record is read
-// again, as the other may poll at another broker. A conflict is the node's, not the
-// poll's: it goes on.
+// tellApart notes which running agent polls. tellApart asks the database when the instance differs
+// from this node's last poll here, and when the node's record is read again, because the other
+// instance may poll at another broker. A conflict concerns the node, not the poll: the poll
+// continues.
 func (a *API) tellApart(c *call) error {
-	id := "" // of an agent from before there were any
+	id := "" // of an agent that sends no id yet
 	if said := c.r.Header.Values(wire.HeaderInstance); len(said) == 1 && wire.ValidInstance(said[0]) {
 		id = said[0]
 	} else if len(said) > 0 {

@@ -11,10 +11,9 @@ import (
 	"github.com/hostler/hostler/broker/strangers"
 )
 
-// How often one may ask. An address, or an IPv6 /64, may try to enrol often enough for a rack
-// behind one address that boots at once, and too seldom to keep a broker busy. A
-// node asks a few times a minute, and in a burst when it reports what it did; it
-// renews once in many hours.
+// The rate limits. An address, or an IPv6 /64, may try to enrol often enough for a rack that boots
+// at once behind one address, and too seldom to keep a broker busy. A node asks a few times a
+// minute, and in a burst when it reports results; a node renews once in many hours.
 const (
 	enrollRate  = rate.Limit(20) // a second
 	enrollBurst = 200
@@ -24,17 +23,18 @@ const (
 
 var renewRate = rate.Every(time.Minute)
 
-// How many are told apart. Nodes are ours to make: there are no more than that.
+// How many keys each limiter tells apart. The operator creates the nodes, so there are no more of
+// them.
 const (
 	maxAddresses = 8192
 	maxNodes     = 1 << 17
 )
 
-// limiter counts attempts by who makes them.
+// limiter counts attempts by caller.
 type limiter struct {
 	rate  rate.Limit
 	burst int
-	most  int // that are told apart
+	most  int // callers told apart
 
 	mu  sync.Mutex
 	who map[string]*rate.Limiter
@@ -44,9 +44,8 @@ func newLimiter(r rate.Limit, burst, most int) *limiter {
 	return &limiter{rate: r, burst: burst, most: most, who: map[string]*rate.Limiter{}}
 }
 
-// allow reports whether someone may try now. When there are too many, those
-// that have been quiet for long enough are forgotten, and new ones share one
-// allowance.
+// allow reports whether a caller may try now. When there are too many callers, the limiter forgets
+// callers that have been quiet for long enough, and new callers share one allowance.
 func (l *limiter) allow(who string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,8 +67,8 @@ func (l *limiter) allow(who string, now time.Time) bool {
 	return one.AllowN(now, 1)
 }
 
-// limitNode slows down a node that asks without end, and one that renews again
-// and again sooner: each new certificate stays on record.
+// limitNode slows down a node that asks without end, and a node that keeps renewing, because each
+// new certificate stays on record.
 func (a *API) limitNode(w http.ResponseWriter, nodeID string, who admit) error {
 	if !a.requests.allow(nodeID, a.c.Now()) {
 		w.Header().Set("Retry-After", "10")

@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// lotGrace is how long what is in a lot may still take once that is cleared: less than the
-// broker has to stop in.
+// lotGrace is the time that connections in a lot may still take after clear begins. It is shorter
+// than the time in which the broker must stop.
 const lotGrace = 3 * time.Second
 
-// lot is where connections are whose poll is parked, or was answered: the server has let
-// go of them, and gets them back with their next request. To the server it is a listener.
+// lot holds the connections whose poll is parked or was answered. The server has released these
+// connections and gets them back with their next request, through the lot's net.Listener interface.
 type lot struct {
-	work sync.WaitGroup // polls that wait, and connections that are quiet
-	// looks is the context of what they ask the database.
+	work sync.WaitGroup // waiting polls and quiet connections
+	// looks is the context of their database queries.
 	looks    context.Context
 	endLooks context.CancelFunc
 
 	back   chan net.Conn
 	mu     sync.Mutex
-	served *http.Server      // that takes them back; nil: none was told yet
-	conns  map[net.Conn]bool // to whether it is quiet
+	served *http.Server      // takes the connections back; nil: not known yet
+	conns  map[net.Conn]bool // true: the connection is quiet
 	over   chan struct{}
 	closed bool
 }
@@ -35,7 +35,7 @@ func newLot() *lot {
 	return l
 }
 
-// take has a connection wait by itself, in a goroutine of its own, unless the lot is closed.
+// take runs wait for a connection in a goroutine of its own, unless the lot is closed.
 func (l *lot) take(c net.Conn, wait func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,17 +56,19 @@ func (l *lot) let(c net.Conn) {
 	delete(l.conns, c)
 }
 
-// serveBy has a server take connections back, from the first that it lets go of.
+// serveBy makes a server take connections back; the first server that releases a connection is
+// used.
 func (l *lot) serveBy(s *http.Server) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.served == nil {
 		l.served = s
-		go func() { _ = s.Serve(l) }() // it ends when the server does
+		go func() { _ = s.Serve(l) }() // ends when the server ends
 	}
 }
 
-// idle waits for the first byte of a connection's next request, and gives it to the server.
+// idle waits for the first byte of a connection's next request, and hands the connection to the
+// server.
 func (l *lot) idle(c *returned) {
 	if !l.rest(c) {
 		_ = c.Close()
@@ -87,7 +89,7 @@ func (l *lot) idle(c *returned) {
 	}
 }
 
-// rest notes that a connection is quiet, and for how long it may be.
+// rest marks a connection as quiet and limits its quiet time.
 func (l *lot) rest(c *returned) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,11 +97,11 @@ func (l *lot) rest(c *returned) bool {
 		return false
 	}
 	l.conns[c.Conn] = true
-	_ = c.Conn.SetReadDeadline(time.Now().Add(idleTime)) // not after Close has set another
+	_ = c.Conn.SetReadDeadline(time.Now().Add(idleTime)) // under the lock, so not after the deadline that Close sets
 	return true
 }
 
-// Accept is of net.Listener.
+// Accept implements net.Listener.
 func (l *lot) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.back:
@@ -109,8 +111,8 @@ func (l *lot) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends what is quiet and takes nothing back any more. It is of net.Listener: the
-// server calls it when it ends.
+// Close ends the quiet connections and takes no connection back any more. Close implements
+// net.Listener; the server calls Close when it ends.
 func (l *lot) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,8 +129,8 @@ func (l *lot) Close() error {
 	return nil
 }
 
-// clear closes the lot and returns when nothing is left in it. What hangs is broken off: a
-// question that the database does not answer, and an answer that the node does not read.
+// clear closes the lot and returns when the lot is empty. After lotGrace, pending work is aborted:
+// a query that the database does not answer, and an answer that the node does not read.
 func (l *lot) clear() {
 	_ = l.Close()
 	defer l.endLooks()
@@ -142,17 +144,16 @@ func (l *lot) breakOff() {
 	defer l.mu.Unlock()
 	for c := range l.conns {
 		if over, ok := c.(*tls.Conn); ok {
-			c = over.NetConn() // without a word, for which it might wait
+			c = over.NetConn() // without a TLS close message, on which it might block
 		}
 		_ = c.Close()
 	}
 }
 
-// Addr is of net.Listener.
+// Addr implements net.Listener.
 func (l *lot) Addr() net.Addr { return &net.UnixAddr{Name: "parked polls", Net: "unix"} }
 
-// returned is a connection that the server has had before, with the first byte of its next
-// request.
+// returned is a connection that the server held before, with the first byte of its next request.
 type returned struct {
 	net.Conn
 	of     *connection
@@ -160,7 +161,7 @@ type returned struct {
 	unread bool
 }
 
-// Read is of net.Conn.
+// Read implements net.Conn.
 func (c *returned) Read(b []byte) (int, error) {
 	if c.unread && len(b) > 0 {
 		c.unread = false
@@ -170,7 +171,7 @@ func (c *returned) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// ConnectionState is where the server finds who is at the other end.
+// ConnectionState gives the server the TLS state, and with it the peer's certificate.
 func (c *returned) ConnectionState() tls.ConnectionState {
 	if conn, ok := c.Conn.(*tls.Conn); ok {
 		return conn.ConnectionState()

@@ -10,9 +10,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// mint answers with a secret that a task may have: only that task's node, while
-// its lease holds, once per attempt. The answer is written down nowhere: one that was lost
-// is made anew for the request that it was for, where that gives away nothing more.
+// mint answers with a secret for a task: only to that task's node, while the task's lease holds,
+// once per attempt. The answer is never stored. After a lost answer the secret is made anew for the
+// same request, if that reveals nothing more.
 func (a *API) mint(c *call) (any, error) {
 	var req wire.MintRequest
 	if err := c.decode(&req); err != nil {
@@ -39,8 +39,8 @@ func (a *API) mint(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Had before it is recorded, so that a vault that is away costs no attempt;
-	// given away only after.
+	// The secret is made before the mint is recorded, so that an unreachable vault costs no
+	// attempt. The secret is given out only after the record.
 	made, err := a.c.Minter.Mint(ctx, task, req.CredentialType, key)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (a *API) mint(c *call) (any, error) {
 	return wire.MintReply{CredentialType: req.CredentialType, Secret: made.Secret, ExpiresAt: made.Expires.UTC()}, nil
 }
 
-// requestID is how a node names its request; empty: it does not.
+// requestID is the node's id for its request; empty: none.
 func requestID(r *http.Request) (string, error) {
 	said := r.Header.Values(wire.HeaderRequest)
 	switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// packages serves an agent release by its digest, or a range of it. It needs no
-// certificate: a machine fetches it before it has one, and checks the digest.
+// packages serves an agent release by its digest, or a range of it. The route needs no certificate:
+// a machine fetches the package before it has a certificate, and checks the digest.
 func (a *API) packages(c *call) (any, error) {
 	digest := c.r.PathValue("digest")
 	if len(digest) != 64 || strings.Trim(digest, "0123456789abcdef") != "" {

@@ -22,27 +22,27 @@ import (
 const (
 	idleTime = 2 * time.Minute // how long a connection may be quiet between two requests
 	lookTime = 30 * time.Second
-	// spread is by how much less than wire.MaxWait a poll is held at most. Nodes that came
-	// together, as after a restart, do not come together again and again.
+	// spread is the most by which a poll's hold time is shorter than wire.MaxWait. Nodes that came
+	// together, as after a restart, thus do not keep coming together.
 	spread = wire.MaxWait / 10
-	// together is how far apart the ends of polls are: those of a quarter of a second end at
-	// once. To wake threads for each by itself costs more than to answer it.
+	// together is the grain of the polls' ends: all ends within a quarter of a second happen at
+	// once. A separate wakeup of threads for each poll would cost more than its answer.
 	together = time.Second / 4
 )
 
-// began is what the ends of polls are counted from.
+// began is the origin of the times at which polls end.
 var began = time.Now()
 
-// endOf is when a poll that begins now ends by itself, where it is held for less than
-// wire.MaxWait by so much. Both times are since began.
+// endOf is the end of a poll that begins now and is held for wire.MaxWait minus less. Both times
+// are durations since began.
 func endOf(now, less time.Duration) time.Duration {
 	return (now + wire.MaxWait - less).Truncate(together)
 }
 
-// parked is a poll for which there is nothing yet. It is what one of thousands costs that
-// wait: the server's goroutine, its buffers and the request are gone, and one goroutine
-// that reads the connection is left. That sees at once when the node leaves; a read that
-// is broken off by its deadline is the poll's clock, and how it is woken.
+// parked is a poll without an answer yet, reduced to the cost of one of thousands: the server's
+// goroutine, its buffers and the request are gone, and one goroutine that reads the connection is
+// left. The read notices at once when the node leaves. The read's deadline is the poll's clock, and
+// an early deadline wakes the poll.
 type parked struct {
 	a     *API
 	conn  net.Conn
@@ -51,24 +51,24 @@ type parked struct {
 	node  *contact
 	lanes []taskcatalog.Lane
 	came  time.Time // by the broker's clock
-	last  bool      // its connection is good for no other request
+	last  bool      // the connection serves no further request
 	route string
 	from  string
-	leave func() // the queue, the list of polls and the contact's; good for more than one call
+	leave func() // leaves the queue, the list of polls and the contact's count; may be called again
 
 	mu    sync.Mutex
 	end   time.Time // by this machine's clock, as deadlines are
 	woken bool
-	cause error // why it ends before there is anything; nil: it need not
+	cause error // why the poll must end without work; nil: it need not
 }
 
-// long ago; a read with that deadline returns at once.
+// past is long ago; a read with this deadline returns at once.
 var past = time.Unix(1, 0)
 
-// wake has the poll look whether there is something for it.
+// wake makes the poll look for work.
 func (p *parked) wake() { p.interrupt(nil) }
 
-// interrupt wakes the poll, and ends it where there is a cause.
+// interrupt wakes the poll; a cause ends the poll.
 func (p *parked) interrupt(cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,13 +81,13 @@ func (p *parked) interrupt(cause error) {
 	}
 }
 
-// hold answers a poll at once where there is something for the node, or it must not wait, and
-// parks it otherwise. It gives up the contact's poll when that is over.
+// hold answers a poll at once if there is work for the node or the poll must not wait, and parks
+// the poll otherwise. hold releases the contact's poll at the end.
 func (a *API) hold(c *call, lanes []taskcatalog.Lane, brief bool) (any, error) {
 	p := &parked{a: a, peer: c.peer, node: c.node, lanes: lanes, came: c.came, route: c.r.Pattern, from: c.r.RemoteAddr}
 	p.last = c.r.Close || !c.r.ProtoAtLeast(1, 1)
 	p.of, _ = c.r.Context().Value(connectionKey{}).(*connection)
-	unwatch := a.c.Queue.Watch(c.peer.NodeID, p.wake) // before looking, so that nothing falls in between
+	unwatch := a.c.Queue.Watch(c.peer.NodeID, p.wake) // before the look, so that no work is missed in between
 	leave := a.polls.join(c.peer.Serial, p.interrupt)
 	p.leave = sync.OnceFunc(func() {
 		unwatch()
@@ -96,7 +96,7 @@ func (a *API) hold(c *call, lanes []taskcatalog.Lane, brief bool) (any, error) {
 	})
 	waits := false
 	defer func() {
-		if !waits { // also where it panicked
+		if !waits { // also after a panic
 			p.leave()
 		}
 	}()
@@ -128,7 +128,7 @@ func (a *API) hold(c *call, lanes []taskcatalog.Lane, brief bool) (any, error) {
 	return streamed, nil
 }
 
-// park has the poll wait by itself, unless the broker has stopped since.
+// park lets the poll wait in the lot, unless the broker has stopped.
 func (p *parked) park(conn net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,12 +136,12 @@ func (p *parked) park(conn net.Conn) bool {
 	return p.a.lot.take(conn, p.wait)
 }
 
-// wait is the poll's goroutine: it waits, answers, and gives the connection back to the
-// server with its next request.
+// wait is the poll's goroutine. It waits, answers, and gives the connection back to the server with
+// its next request.
 func (p *parked) wait() {
 	defer p.leave()
 	defer func() {
-		if why := recover(); why != nil { // as of a request: it ends this poll alone
+		if why := recover(); why != nil { // a panic ends only this poll, like a panic in a request
 			p.a.c.Log.Error("a poll panicked", zap.String("node", p.peer.NodeID), zap.Any("panic", why), zap.Stack("stack"))
 			_ = p.conn.Close()
 		}
@@ -155,7 +155,7 @@ func (p *parked) wait() {
 	p.a.lot.idle(&returned{Conn: p.conn, of: p.of})
 }
 
-// await waits until there is an answer, or the node is not there any more.
+// await waits until there is an answer or the node has left.
 func (p *parked) await() (value any, err error, there bool) {
 	for {
 		p.mu.Lock()
@@ -177,7 +177,7 @@ func (p *parked) await() (value any, err error, there bool) {
 		var early [1]byte
 		n, err := p.conn.Read(early[:])
 		if timeout, ok := errors.AsType[net.Error](err); n > 0 || !ok || !timeout.Timeout() {
-			return nil, nil, false // it left, or asks for something else before its answer
+			return nil, nil, false // the node left, or sent a request before the answer
 		}
 		if !time.Now().Before(p.end) {
 			return nil, nil, true
@@ -185,8 +185,7 @@ func (p *parked) await() (value any, err error, there bool) {
 	}
 }
 
-// look takes what there is for the node; nil: nothing. Who would not be let in any more gets
-// nothing.
+// look takes the work for the node; nil: none. A peer that would no longer be let in gets nothing.
 func (p *parked) look(ctx context.Context, told bool) (any, error) {
 	a := p.a
 	if err := a.stillGood(p.peer); err != nil {
@@ -200,7 +199,7 @@ func (p *parked) look(ctx context.Context, told bool) (any, error) {
 	}
 	reply, err := a.c.Queue.Look(ctx, queuePeer(p.peer), p.lanes, told)
 	if err == nil {
-		// What was leased meanwhile is not handed over where this fails; its lease runs out.
+		// If this check fails, the leased tasks are not handed over; their lease runs out.
 		err = a.stillGood(p.peer)
 	}
 	if err != nil || len(reply.Tasks)+len(reply.Cancel) == 0 {
@@ -209,8 +208,8 @@ func (p *parked) look(ctx context.Context, told bool) (any, error) {
 	return &reply, nil
 }
 
-// answer writes an answer as the server would, and reports whether the connection is good
-// for another request.
+// answer writes an answer as the server would, and reports whether the connection can serve another
+// request.
 func (p *parked) answer(value any, err error) bool {
 	w := &written{header: http.Header{}}
 	if errors.Is(err, errStopping) {
@@ -229,7 +228,7 @@ func (p *parked) answer(value any, err error) bool {
 	return err == nil && w.header.Get("Connection") != "close"
 }
 
-// written is the answer to a request whose server has let go of it.
+// written is the answer to a request whose connection the server has released.
 type written struct {
 	header http.Header
 	status int
@@ -242,7 +241,7 @@ func (w *written) WriteHeader(status int) { w.status = status }
 
 func (w *written) Write(b []byte) (int, error) { return w.body.Write(b) }
 
-// bytes is the answer as it goes over the wire.
+// bytes is the answer in HTTP/1.1 wire form.
 func (w *written) bytes(now time.Time) []byte {
 	var out bytes.Buffer
 	out.WriteString("HTTP/1.1 " + strconv.Itoa(w.status) + " " + http.StatusText(w.status) + "\r\n")
@@ -250,7 +249,7 @@ func (w *written) bytes(now time.Time) []byte {
 	if w.status != http.StatusNoContent {
 		w.header.Set("Content-Length", strconv.Itoa(w.body.Len()))
 	}
-	_ = w.header.Write(&out) // to memory
+	_ = w.header.Write(&out) // writes to memory
 	out.WriteString("\r\n")
 	out.Write(w.body.Bytes())
 	return out.Bytes()

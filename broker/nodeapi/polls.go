@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// Why a poll ends before there is anything for it.
+// The causes that end a poll without work.
 var (
 	errDenied   = errors.New("certificate denied")
 	errStopping = errors.New("the broker is stopping")
 )
 
-// polls is all that wait now.
+// polls holds all waiting polls.
 type polls struct {
 	mu      sync.Mutex
 	waiting map[*poll]struct{}
@@ -25,7 +25,7 @@ type poll struct {
 
 func newPolls() polls { return polls{waiting: map[*poll]struct{}{}} }
 
-// join notes a poll, so that it can be ended, until leave is called.
+// join registers a poll, so that the poll can be ended, until leave is called.
 func (s *polls) join(serial string, end func(cause error)) (leave func()) {
 	p := &poll{serial: serial, end: end}
 	s.mu.Lock()
@@ -41,7 +41,7 @@ func (s *polls) join(serial string, end func(cause error)) (leave func()) {
 	}
 }
 
-// endDenied ends the polls whose certificate is on the list.
+// endDenied ends the polls of denied certificates.
 func (s *polls) endDenied(denied map[string]string) {
 	if len(denied) == 0 {
 		return
@@ -55,7 +55,7 @@ func (s *polls) endDenied(denied map[string]string) {
 	}
 }
 
-// sendAway ends all: who comes again is looked at anew.
+// sendAway ends all polls; the nodes come again and are checked anew.
 func (s *polls) sendAway() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *polls) sendAway() {
 	}
 }
 
-// stop ends all, and those to come.
+// stop ends all present and future polls.
 func (s *polls) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,8 +74,7 @@ func (s *polls) stop() {
 	}
 }
 
-// WaitingPolls is how many polls wait at this broker now: nearly one for each
-// node that is connected to it.
+// WaitingPolls is the number of polls waiting at this broker: nearly one per connected node.
 func (a *API) WaitingPolls() int {
 	a.polls.mu.Lock()
 	defer a.polls.mu.Unlock()

@@ -17,13 +17,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// audited marks an error that whoever made it has written to the audit log, by
+// audited marks an error whose maker has already written it to the audit log, with
 // store.DB.AuditRefusal.
 type audited struct{ error }
 
 func (e audited) Unwrap() error { return e.error }
 
-// inAudit marks err, if there is one.
+// inAudit marks err, unless err is nil.
 func inAudit(err error) error {
 	if err == nil {
 		return nil
@@ -42,20 +42,20 @@ var statuses = map[broker.Kind]int{
 	broker.Unavailable:  http.StatusServiceUnavailable,
 }
 
-// problem turns an error into what the node is told, and sees to it that a
-// refusal is in the audit log and a failure in the broker's own.
+// problem turns an error into the problem for the node. It also makes sure that a refusal is in the
+// audit log and a failure in the broker's own log.
 func (a *API) problem(c *call, err error) *wire.Problem {
 	e := asError(err)
 	var done audited
 	switch {
 	case e.Code == codeBusy:
-		// Neither a refusal nor a failure: it comes again.
+		// Neither a refusal nor a failure: the node comes again.
 	case e.Kind == broker.Internal || e.Kind == broker.Unavailable:
-		if !errors.Is(err, context.Canceled) && e.Code != restoredUndecided { // the node has left, or all of them ask
+		if !errors.Is(err, context.Canceled) && e.Code != restoredUndecided { // the node has left, or every node asks
 			a.c.Log.Error("cannot answer a node", logRoute(c), logError(err))
 		}
 	case e.Kind == broker.NotFound && c.peer == nil:
-		// Anyone may ask for what is not there.
+		// Anyone may ask for something that does not exist.
 	case !errors.As(err, &done):
 		a.refusals.record(a, refusalOf(c, e))
 	}
@@ -75,13 +75,13 @@ func (a *API) problem(c *call, err error) *wire.Problem {
 		c.w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
 	}
 	if e.Kind == broker.Unauthorized || e.Kind == broker.Forbidden {
-		c.w.Header().Set("Connection", "close") // nothing else will come of it
+		c.w.Header().Set("Connection", "close") // no further request is expected
 	}
 	return &wire.Problem{Title: http.StatusText(status), Status: status, Detail: e.Message, Code: taskcatalog.Code(e.Code)}
 }
 
-// asError gives the errors of the catalog and of package pki their kind: they
-// are about what the node sent.
+// asError gives errors of the catalog and of package pki a kind: these errors concern the node's
+// input.
 func asError(err error) *broker.Error {
 	var e *broker.Error
 	if errors.As(err, &e) {

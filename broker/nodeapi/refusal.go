@@ -16,20 +16,20 @@ import (
 
 const auditTimeout = 5 * time.Second
 
-// refusal is one request, or connection, that was not let through.
+// refusal is a refused request or connection.
 type refusal struct {
 	code, action, subject, reason string
 	actor                         string // empty: a stranger
 	remote                        string
 }
 
-// refusals writes those of nodes to the audit log, equal ones once a minute. Where a node
-// asks from is not what makes two of them equal: whoever has its key has any address.
+// refusals writes the refusals of nodes to the audit log, equal ones once a minute. The remote
+// address does not distinguish refusals, because whoever has the node's key can use any address.
 type refusals struct {
 	seen broker.Repeats[refusal] // without reason and remote
 }
 
-// record writes a refusal, or counts it.
+// record writes a refusal or counts it.
 func (s *refusals) record(a *API, r refusal) {
 	stranger := r.actor == ""
 	if !stranger {
@@ -60,7 +60,7 @@ func (s *refusals) record(a *API, r refusal) {
 	}
 }
 
-// refusalOf describes a request that was refused.
+// refusalOf describes a refused request.
 func refusalOf(c *call, e *broker.Error) refusal {
 	r := refusal{code: e.Code, action: "request.refused", subject: "route/" + c.r.Pattern, reason: e.Message, remote: remoteHost(c.r)}
 	if c.peer != nil {
@@ -69,8 +69,8 @@ func refusalOf(c *call, e *broker.Error) refusal {
 	return r
 }
 
-// remoteHost is the address of the peer, without the port. Nodes reach the
-// broker directly: what a header says of an address is not believed.
+// remoteHost is the address of the peer, without the port. Nodes reach the broker directly, so
+// headers about addresses are not trusted.
 func remoteHost(r *http.Request) string { return hostOf(r.RemoteAddr) }
 
 func hostOf(address string) string {

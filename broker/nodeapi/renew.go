@@ -12,9 +12,9 @@ import (
 
 const maxTaskID = 64
 
-// renew gives a node a new certificate for the key it has, or for another where a
-// task that it carries out says so. A certificate that ran out may renew too,
-// within the grace: a node that was off for a while comes back by itself.
+// renew gives a node a new certificate for its present key, or for another key if a task of the
+// node orders a new key. An expired certificate may renew within the grace, so that a node that was
+// off for a while comes back by itself.
 func (a *API) renew(c *call) (any, error) {
 	var req wire.RenewRequest
 	if err := c.decode(&req); err != nil {
@@ -69,9 +69,9 @@ func (a *API) renew(c *call) (any, error) {
 	return wire.RenewReply{Certificate: issued.PEM, Late: late, Now: now.UTC()}, nil
 }
 
-// later is the date of a renewal: never before that of the certificate which it renews. A
-// broker whose clock is ahead may have issued that one, and one that is dated before the
-// node's identity signs no evidence.
+// later is the date of a renewal, never earlier than the date of the certificate being renewed. A
+// broker whose clock is ahead may have issued the old certificate, and a certificate dated before
+// the node's identity signs no evidence.
 func later(now, before time.Time) time.Time {
 	if before.After(now) {
 		return before

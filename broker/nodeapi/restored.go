@@ -11,13 +11,13 @@ import (
 
 const (
 	restoredUndecided = "restored_undecided"
-	// undecidedAgain is after how many seconds a node asks again for which nobody has
-	// spoken yet.
+	// undecidedAgain is the number of seconds after which an undecided node asks again.
 	undecidedAgain = "30"
 )
 
-// fromBefore reports whether a certificate is from before the last restore of the
-// database. To a node that shows one it has run out: agents answer that by a renewal.
+// fromBefore reports whether a certificate is from before the last restore of the database. To its
+// node such a certificate counts as expired, and agents answer an expired certificate with a
+// renewal.
 func (a *API) fromBefore(c *call, who admit) (bool, error) {
 	if a.deny.restored().IsZero() || a.met(c.peer) {
 		return false, nil
@@ -29,8 +29,8 @@ func (a *API) fromBefore(c *call, who admit) (bool, error) {
 	return true, broker.Errorf(broker.Forbidden, string(pki.CodeCertificateExpired), "cannot act for node %s: its certificate is from before the broker's database was restored from a backup (renew it)", c.peer.NodeID)
 }
 
-// FromBefore reports whether a certificate is from before the last restore of the
-// database. Where there was none, nothing is asked.
+// FromBefore reports whether a certificate is from before the last restore of the database. Without
+// any restore the database is not asked.
 func (a *API) FromBefore(ctx context.Context, serial string) (bool, error) {
 	if a.deny.restored().IsZero() {
 		return false, nil
@@ -38,7 +38,7 @@ func (a *API) FromBefore(ctx context.Context, serial string) (bool, error) {
 	return a.c.DB.FromBefore(ctx, serial)
 }
 
-// met reports whether the certificate's node was let in with it a moment ago.
+// met reports whether the certificate's node was let in with this certificate a moment ago.
 func (a *API) met(p *pki.Peer) bool {
 	a.contacts.mu.Lock()
 	defer a.contacts.mu.Unlock()
@@ -46,7 +46,7 @@ func (a *API) met(p *pki.Peer) bool {
 	return n != nil && n.serial == p.Serial && broker.Elapsed(a.c.Now(), n.readAt) < recheckEvery
 }
 
-// forget has every node looked at anew when it comes.
+// forget makes the broker look at every node anew.
 func (s *contacts) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func (a *API) renewRestored(c *call, asked store.Renewal, said int64) (any, erro
 	return wire.RenewReply{Certificate: asked.Cert.PEM, Late: asked.Late, Now: a.c.Now().UTC()}, nil
 }
 
-// held reports whether the database was restored and is not released yet.
+// held reports whether the database was restored and is not yet released.
 func (a *API) held(ctx context.Context) (bool, error) {
 	if a.deny.restored().IsZero() {
 		return false, nil

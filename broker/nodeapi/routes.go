@@ -11,14 +11,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// admit says whom a route lets in.
+// admit says which peers a route lets in.
 type admit int
 
 const (
 	anyone   admit = iota // no certificate needed
 	member                // a node, with a certificate in force
 	polling               // a member that may be told to come again later
-	renewing              // a node, also with one that ran out
+	renewing              // a node, also with an expired certificate
 )
 
 // routes is the index of the package.
@@ -42,14 +42,14 @@ type call struct {
 	w    http.ResponseWriter
 	r    *http.Request
 	peer *pki.Peer // nil where a route admits anyone
-	node *contact  // what is known of the peer's node; nil for whom before holds
-	// before says that the peer's certificate is from before the last restore. It asks
-	// to renew, and does nothing else.
+	node *contact  // the peer's contact; nil if before is set
+	// before says that the peer's certificate is from before the last restore. The request is then
+	// a renewal.
 	before bool
 	came   time.Time
 }
 
-// streamed is returned by a handler that has written its answer itself.
+// streamed is returned by a handler that wrote its own answer.
 var streamed = new(struct{})
 
 // Handler serves the routes.
@@ -76,7 +76,7 @@ func (a *API) Handler() http.Handler {
 	return bodies.InTime(bodies.OnlyText(mux))
 }
 
-// decode reads the body of a request. What it refuses is audited.
+// decode reads the body of a request. A refused body is audited.
 func (c *call) decode(v any) error {
 	if c.r.ContentLength > wire.MaxBody {
 		return taskcatalog.Errorf(taskcatalog.CodeTooLarge, "body of %d bytes is larger than %d", c.r.ContentLength, wire.MaxBody)
@@ -84,8 +84,8 @@ func (c *call) decode(v any) error {
 	return wire.Decode(c.r.Body, v)
 }
 
-// answer writes what a handler returned: a value as 200, nothing as 204, an
-// error as a problem. Nothing that nodes are told is for a cache.
+// answer writes a handler's result: a value as 200, nothing as 204, an error as a problem. No
+// answer may be cached.
 func (a *API) answer(c *call, value any, err error) {
 	if value == streamed {
 		return
