@@ -154,7 +154,7 @@ func (s *eventStream) frame(page []store.OutboxEvent, upTo int64) ([]byte, error
 
 // give sends text within takeLimit, or fails.
 func (s *eventStream) give(text []byte) error {
-	if err := s.control.SetWriteDeadline(time.Now().Add(takeLimit)); err != nil { // a deadline of the connection runs on the machine's own clock
+	if err := s.control.SetWriteDeadline(time.Now().Add(takeLimit)); err != nil { // by the machine's clock
 		return err
 	}
 	if _, err := s.w.Write(text); err != nil {

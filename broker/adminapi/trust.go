@@ -24,7 +24,7 @@ func (a *API) showTrust(ctx context.Context, _ *none) (*api.Trust, error) {
 	for i, k := range bundle.Keys {
 		out.Keys[i] = api.TrustKey{
 			Use: string(k.Use), ID: k.ID, PublicKey: k.PublicKey, Certificate: k.Certificate,
-			NotBefore: k.NotBefore, NotAfter: k.NotAfter, InForce: k.InForce(now) && now.Before(k.NotAfter), // a retired key is out of force at once, despite any skew
+			NotBefore: k.NotBefore, NotAfter: k.NotAfter, InForce: k.InForce(now) && now.Before(k.NotAfter), // retired keys: out of force at once
 		}
 	}
 	if r, open := a.c.Trust.Rotation(); open {

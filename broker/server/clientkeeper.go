@@ -15,30 +15,30 @@ import (
 
 const (
 	clientFile = "client.yaml"
-	// keepEvery is how often client.yaml is tried again where it could not be
-	// written, and looked at where a root has run out.
+	// keepEvery is how often a failed write of client.yaml is retried, and how often the roots are
+	// checked for expiry.
 	keepEvery = time.Minute
 
 	cannotKeep = "cannot write the roots in force to client.yaml; it is tried again, and a rotation of the root must not be finished before"
 )
 
-// clientKeeper keeps client.yaml at the roots in force: in a rotation of the
-// root whoever uses the file must know the new one before the old one goes.
+// clientKeeper keeps the roots in force in client.yaml. In a rotation of the root, every user of
+// the file must know the new root before the old root goes.
 type clientKeeper struct {
 	dir   *DataDir
 	url   string        // of the operators' listener
-	roots func() []byte // those in force
+	roots func() []byte // the roots in force
 	log   *zap.Logger
 
 	mu      sync.Mutex
 	written []byte // the roots in the file
 }
 
-// write puts the roots into client.yaml where it does not say the same already.
+// write puts the roots into client.yaml, unless the file has the same content already.
 func (k *clientKeeper) write() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	roots := k.roots() // under the lock: whoever writes last writes the newest
+	roots := k.roots() // under the lock, so that the last writer writes the newest roots
 	if bytes.Equal(roots, k.written) {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (k *clientKeeper) write() error {
 	return nil
 }
 
-// keep is write where nobody waits for the answer.
+// keep calls write and logs its error, for callers that do not need the result.
 func (k *clientKeeper) keep() {
 	if err := k.write(); err != nil {
 		k.log.Error(cannotKeep, zap.Error(err))

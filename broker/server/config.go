@@ -21,47 +21,47 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Where a broker listens unless it is told otherwise.
+// The default addresses of the listeners.
 const (
 	DefaultListen      = "127.0.0.1:7440"
 	DefaultAgentListen = "127.0.0.1:7441"
-	// DefaultRelayPort is that of the relay, on the agents' listener's address.
+	// DefaultRelayPort is the relay's port on the address of the agents' listener.
 	DefaultRelayPort = "7442"
 )
 
-// Config is what a broker is told.
+// Config is the configuration of a broker.
 type Config struct {
 	DataDir     string
 	Listen      string // HOST:PORT of the operators' listener; empty: DefaultListen
 	AgentListen string // HOST:PORT of the agents' listener; empty: DefaultAgentListen
 	Advertise   string // HOST[:PORT] under which nodes reach the agents' listener; empty: as it listens
-	// RelayListen is HOST:PORT of the relay of terminals, on UDP and on TCP; empty: the
-	// agents' listener's host and DefaultRelayPort, or any port where that has any.
+	// RelayListen is HOST:PORT of the relay of terminals, on UDP and on TCP. Empty: the host of the
+	// agents' listener with DefaultRelayPort, or with any port if the agents' listener has port 0.
 	RelayListen    string
 	RelayAdvertise string                  // HOST[:PORT] under which nodes reach the relay; empty: the agents' listener's host
 	Database       string                  // postgres://…; empty: SQLite in the data directory
 	Vault          *secrets.VaultConfig    // nil: secrets are files in the data directory
 	Events         outbox.Policy           // which events are kept; zero: outbox.DefaultPolicy
-	Archives       taskqueue.ArchivePolicy // for how long what tasks collected is kept; zero: its default
-	History        retention.Policy        // for how long tasks and runs are kept; zero: its default
+	Archives       taskqueue.ArchivePolicy // how long task archives are kept; zero: the default
+	History        retention.Policy        // how long tasks and runs are kept; zero: the default
 	Version        string
 
 	Now func() time.Time // nil: time.Now
-	// StoreNow is the clock of leases; nil: the database's own on PostgreSQL, so that
-	// those of all replicas run by one, and Now on SQLite.
+	// StoreNow is the clock of leases. nil: on PostgreSQL the database's own clock, so that the
+	// leases of all replicas use one clock; on SQLite, Now.
 	StoreNow func() time.Time
 	Machine  func() time.Time // see store.Options
 	Log      *zap.Logger      // nil: none
-	Ready    io.Writer        // gets the line that says ready; nil: nobody
+	Ready    io.Writer        // gets the line that announces readiness; nil: none
 	Notify   func(state string)
-	// Watchdog is how often systemd wants to hear; zero: never.
+	// Watchdog is the interval of systemd's watchdog; zero: no watchdog.
 	Watchdog time.Duration
 
-	// Often is how often the broker looks whether something is due; zero: each part of it in
-	// its own time. A test that moves the clock waits for that look by the machine's.
+	// Often is how often the broker looks for due work; zero: each part uses its own interval. A
+	// test that moves the clock waits for this look in real time.
 	Often time.Duration
 
-	nodeRate rate.Limit // see nodeapi.Config; a benchmark has its nodes ask without pause
+	nodeRate rate.Limit // see nodeapi.Config; the nodes of a benchmark ask without pause
 }
 
 func (c *Config) fill() error {
@@ -111,11 +111,11 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// relayBeside is where the relay listens that nobody has placed.
+// relayBeside is the default address of the relay.
 func relayBeside(agents string) string {
 	host, port, err := net.SplitHostPort(agents)
 	if err != nil {
-		return agents // which is refused
+		return agents // invalid, and refused later
 	}
 	if port != "0" {
 		port = DefaultRelayPort
@@ -147,7 +147,7 @@ func validPort(s string, least int) bool {
 	return err == nil && n >= least && n <= 65535
 }
 
-// addresses are where the listeners are reached.
+// addresses are the addresses at which the listeners are reached.
 type addresses struct {
 	operators string   // https://HOST:PORT, from this machine
 	agents    string   // https://HOST:PORT, from nodes
@@ -155,8 +155,8 @@ type addresses struct {
 	names     []string // for the server certificate
 }
 
-// addressesOf works out the addresses once the ports are taken. A listener on
-// all addresses is reached by its host name, unless one is advertised.
+// addressesOf works out the addresses once the ports are taken. A listener on all addresses is
+// reached by its host name, unless an address is advertised.
 func (c *Config) addressesOf(operators, agents, relay net.Addr) (addresses, error) {
 	opHost, opPort, err := net.SplitHostPort(operators.String())
 	if err != nil {
@@ -197,7 +197,7 @@ func (c *Config) addressesOf(operators, agents, relay net.Addr) (addresses, erro
 		reHost, rePort = host, cmp.Or(port, rePort)
 	case c.Database == "" && (c.Advertise != "" || unspecified):
 		reHost = agHost
-	case unspecified: // of several brokers each has its own, and --advertise may name any of them
+	case unspecified: // each of several brokers has its own relay, and --advertise may name any broker
 		if reHost, err = os.Hostname(); err != nil || reHost == "" {
 			return addresses{}, broker.Errorf(broker.Invalid, "bad_address", "cannot tell how nodes reach this broker's relay (use --relay-advertise HOST[:PORT])")
 		}

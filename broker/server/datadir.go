@@ -26,9 +26,8 @@ type DataDir struct {
 	lock *os.File
 }
 
-// OpenDataDir makes the directory where there is none and takes its lock, which
-// ends with the process, however that ends. Codes: data_dir_unusable,
-// data_dir_in_use, restore_unfinished.
+// OpenDataDir makes the directory if it is missing and takes its lock. The lock ends with the
+// process, however the process ends. Codes: data_dir_unusable, data_dir_in_use, restore_unfinished.
 func OpenDataDir(path string) (*DataDir, error) {
 	d, err := LockDataDir(path)
 	if err != nil {
@@ -40,7 +39,7 @@ func OpenDataDir(path string) (*DataDir, error) {
 	return d, nil
 }
 
-// LockDataDir is OpenDataDir for who begins a restore, or begins it anew.
+// LockDataDir is OpenDataDir for the begin, or a new begin, of a restore.
 func LockDataDir(path string) (*DataDir, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -57,16 +56,16 @@ func LockDataDir(path string) (*DataDir, error) {
 		_ = f.Close()
 		return nil, broker.Errorf(broker.Refused, "data_dir_in_use", "cannot use data directory %s: another broker runs on it (stop it, or use another --data-dir)", abs)
 	}
-	// For people who look who it is; on a full disk they look in vain.
+	// The pid is for people. On a full disk the write fails, which is ignored.
 	_ = f.Truncate(0)
 	_, _ = fmt.Fprintln(f, os.Getpid())
 	return &DataDir{path: abs, lock: f}, nil
 }
 
-// Path is the directory's, from the root on.
+// Path is the absolute path of the directory.
 func (d *DataDir) Path() string { return d.path }
 
-// Close lets go of the directory.
+// Close releases the lock of the directory.
 func (d *DataDir) Close() error { return d.lock.Close() }
 
 func unusable(path string, err error) error {
@@ -82,7 +81,7 @@ func unusable(path string, err error) error {
 
 func (d *DataDir) join(name string) string { return filepath.Join(d.path, name) }
 
-// StoreURL is the store of a data directory, unless a database is named.
+// StoreURL is the URL of the data directory's store, unless a database is named.
 func StoreURL(dataDir, database string) string {
 	if database != "" {
 		return database
@@ -100,8 +99,8 @@ func (d *DataDir) MakeKeys(now time.Time, trustKeyURI string) error {
 	return err
 }
 
-// ensureKeys makes the keys of a broker that starts for the first time. One
-// with a PostgreSQL shares it with others and gets its keys from ca init.
+// ensureKeys makes the keys of a broker that starts for the first time. A broker with a PostgreSQL
+// shares its keys with others and gets them from ca init.
 func (d *DataDir) ensureKeys(c Config) error {
 	if trust.Exists(d.join("keys")) || c.Database != "" {
 		return nil
@@ -112,7 +111,7 @@ func (d *DataDir) ensureKeys(c Config) error {
 	return d.MakeKeys(c.Now(), "")
 }
 
-// ensureDir makes a directory for the broker alone.
+// ensureDir makes a directory that only the broker can read.
 func (d *DataDir) ensureDir(name string) (string, error) {
 	path := d.join(name)
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -126,9 +125,9 @@ const (
 	relayKeySize = 32
 )
 
-// relayKey is the same after each start: with it a relay tells nodes that the connections
-// of the one before are gone. One that is lost, or cut short, is made anew: it costs them
-// some seconds.
+// relayKey is the same after each start. With this key a relay tells nodes that the connections of
+// the previous process are gone. A lost or truncated key is made anew, at the cost of some seconds
+// for the nodes.
 func (d *DataDir) relayKey() ([]byte, error) {
 	key, err := os.ReadFile(d.join(relayKeyFile))
 	if err == nil && len(key) == relayKeySize {
@@ -138,7 +137,7 @@ func (d *DataDir) relayKey() ([]byte, error) {
 		return nil, unusable(d.path, err)
 	}
 	key = make([]byte, relayKeySize)
-	_, _ = rand.Read(key) // it does not fail
+	_, _ = rand.Read(key) // never fails
 	if err := clientfile.WritePrivate(d.join(relayKeyFile), key); err != nil {
 		return nil, unusable(d.path, err)
 	}
@@ -150,9 +149,9 @@ const (
 	tokenFile  = "admin.token"
 )
 
-// ensureAdminToken makes the first operator token. Its secret is in the file
-// before the store knows it, so that a crash between the two is mended by the
-// next start; once the store knows it, the file is the operator's to remove.
+// ensureAdminToken makes the first operator token. The secret is in the file before the store knows
+// the token, so that the next start repairs a crash between the two. Once the store knows the
+// token, the operator may remove the file.
 func (d *DataDir) ensureAdminToken(ctx context.Context, db *store.DB, dir *operators.Directory, newSecret func() (operators.Secret, error)) error {
 	all, err := db.OperatorTokens(ctx)
 	if err != nil || len(all) > 0 {

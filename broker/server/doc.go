@@ -1,37 +1,34 @@
-// Package server joins the parts of a broker: store, keys, secrets, task queue,
-// the two listeners, and the relay of terminals. A test builds the same value as the program does.
+// Package server joins the parts of a broker: store, keys, secrets, task queue, the two listeners,
+// and the relay of terminals. Its main type is Server. A test builds the same value as the program.
 //
 // # The data directory
 //
-//	broker.lock     held while a broker runs, and its pid; a second one is refused
+//	broker.lock     held while a broker runs, and its pid; a second broker is refused
 //	hostler.db      the store, unless --db names a PostgreSQL
 //	keys/           the broker's keys, and the key ring that lists them
 //	secrets/        age-encrypted secrets and the key to them
 //	admin.token     the first operator token, made on the first start (0600)
 //	audit-heads/    the signed heads of the audit log, a file a month
-//	relay.key       with it the relay tells nodes that connections of before are gone
-//	client.yaml     what hostler --config reads: address, root certificate
+//	relay.key       key of the relay, to tell nodes that old connections are gone
+//	client.yaml     read by hostler --config: address, root certificate
 //
 // # Starting
 //
-// New takes the ports before it makes anything, then the lock, then keys,
-// store, token and client file, in the order in which each needs the one
-// before. Everything is made whole or not at all, so that whatever stops a
-// start, the next one goes on from there. Keys are made only where there is
-// no database yet: with keys lost and a database left, a new set would be
-// trusted by no node.
+// New takes the ports before it makes anything, then the lock, then keys, store, token and client
+// file, each after the parts that it needs. Every step is done whole or not at all, so that after
+// any interruption the next start continues from there. Keys are made only if there is no database
+// yet: if keys are lost and a database is left, no node would trust a new set.
 //
 // # Stopping
 //
-// When its context ends, Run stops taking requests, answers those that wait,
-// lets go of its terminal sessions, lets those that work finish for some seconds, and
-// closes the store.
+// When its context ends, Run stops taking requests, answers the waiting requests, releases its
+// terminal sessions, gives running requests some seconds to finish, and closes the store.
 //
 // # Strangers
 //
-// Each listener has a room for connections that have shown no token and no certificate yet,
-// and the operators' one for requests without a token (package strangers; the figures are in
-// strangers.go). Each answer has a time in which it is to be taken (package bodies).
+// Each listener limits the connections that have shown no token and no certificate yet. The
+// operators' listener also limits requests without a token (package strangers; the figures are in
+// strangers.go). Each answer must be read within a time limit (package bodies).
 //
 // # Metrics
 //
@@ -74,10 +71,9 @@
 //
 // # Traces
 //
-// Each operator request is a span; the task that it enqueues carries its trace
-// context to the node, and what the node reports of its steps becomes spans
-// below it here: the agent sends none. Spans are sent by OTLP over HTTP where
-// OpenTelemetry's own environment variables say so: OTEL_EXPORTER_OTLP_ENDPOINT,
-// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_TRACES_EXPORTER. The SDK reads the
-// others; docs/how-to/monitoring.md lists them.
+// Each operator request is a span. An enqueued task carries the request's trace context to the node,
+// and the broker turns the node's reports of its steps into child spans; the agent sends none. Spans
+// are sent by OTLP over HTTP if OpenTelemetry's own environment variables ask for it:
+// OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_TRACES_EXPORTER. The SDK
+// reads the others; docs/how-to/monitoring.md lists them.
 package server

@@ -12,7 +12,7 @@ import (
 	"github.com/hostler/hostler/broker/secrets"
 )
 
-// expiry is what this broker runs on and that ends.
+// expiry lists everything with an end that this broker depends on.
 func (s *Server) expiry() expiry.Sources {
 	of := expiry.Sources{Keys: s.trust.Expiries, Tokens: s.db.OperatorTokens, Now: s.c.Now}
 	if vault, ok := s.secrets.(*secrets.Vault); ok {
@@ -21,7 +21,7 @@ func (s *Server) expiry() expiry.Sources {
 	return of
 }
 
-// expiries are the same as metrics: of each kind the first to end.
+// expiries exports the same list as metrics: of each kind the first to end.
 type expiries struct {
 	of expiry.Sources
 
@@ -30,7 +30,7 @@ type expiries struct {
 	last []expiry.Item
 }
 
-// expiriesEvery is how often a Vault is asked, however many scrape.
+// expiriesEvery is how often a Vault is asked, however many scrapes there are.
 const expiriesEvery = time.Minute
 
 var (
@@ -38,14 +38,14 @@ var (
 	expiringDesc = prometheus.NewDesc("hostler_expiring", "How much of what the broker runs on is to be renewed now, or is too late for it, by what it is.", []string{"what"}, nil)
 )
 
-// Describe is of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (e *expiries) Describe(out chan<- *prometheus.Desc) {
 	out <- expiresDesc
 	out <- expiringDesc
 }
 
-// Collect is of prometheus.Collector. A store that does not answer costs these figures
-// and not the scrape: hostler_store_up says so.
+// Collect implements prometheus.Collector. If the store does not answer, these figures are missing
+// but the scrape succeeds; hostler_store_up reports the failure.
 func (e *expiries) Collect(out chan<- prometheus.Metric) {
 	items, err := e.items()
 	if err != nil {
@@ -55,7 +55,7 @@ func (e *expiries) Collect(out chan<- prometheus.Metric) {
 	for _, what := range expiry.Whats() {
 		near[what] = 0
 	}
-	for _, i := range items { // what ends first comes first
+	for _, i := range items { // sorted by end
 		if _, seen := first[i.What]; !seen && !i.At.IsZero() {
 			first[i.What] = i.At
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// metrics are those of doc.go.
+// metrics are the metrics of doc.go.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.HistogramVec
@@ -48,7 +48,7 @@ func newMetrics(db *store.DB, authority *trust.Authority, ends expiry.Sources, u
 		Name: "hostler_build_info", Help: "The broker that runs.", ConstLabels: prometheus.Labels{"version": version, "store": db.Engine()},
 	})
 	build.Set(1)
-	// A series that is not there has not increased when it comes.
+	// All series begin at 0, because a new series would show no increase.
 	for _, of := range taskcatalog.All() {
 		for _, o := range []taskcatalog.Outcome{taskcatalog.OutcomeSucceeded, taskcatalog.OutcomeFailed, taskcatalog.OutcomeRefused, taskcatalog.OutcomeInterrupted, taskcatalog.OutcomeCanceled} {
 			m.results.WithLabelValues(of.Name, string(o))
@@ -72,15 +72,15 @@ func (m *metrics) refused(route, code string) {
 	m.refusals.WithLabelValues(route, code).Inc()
 }
 
-// handler gives all who ask at a time one text: neither many who ask nor one who does not
-// read costs the database and memory more than once.
+// handler gives all concurrent scrapes one text, so that neither many scrapers nor a slow reader
+// costs the database and memory more than once.
 func (m *metrics) handler() http.Handler {
 	gather := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{DisableCompression: true})
 	var group singleflight.Group
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		shared, _, _ := group.Do("", func() (any, error) {
 			text := &exposition{header: http.Header{}, status: http.StatusOK}
-			gather.ServeHTTP(text, new(http.Request)) // which asks for the text format
+			gather.ServeHTTP(text, new(http.Request)) // a plain request asks for the text format
 			return text, nil
 		})
 		text := shared.(*exposition)
@@ -90,7 +90,7 @@ func (m *metrics) handler() http.Handler {
 	})
 }
 
-// exposition is what a scrape is answered.
+// exposition is the answer to a scrape.
 type exposition struct {
 	header http.Header
 	status int
@@ -105,14 +105,14 @@ func (m *metrics) observe(listener, route string, status int, took time.Duration
 	m.requests.WithLabelValues(listener, route, strconv.Itoa(status)).Observe(took.Seconds())
 }
 
-// countPolls makes the gauge of what waits at this broker.
+// countPolls registers the gauge of waiting polls.
 func (m *metrics) countPolls(waiting func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "hostler_waiting_polls", Help: "Polls of nodes that wait at this broker.",
 	}, func() float64 { return float64(waiting()) }))
 }
 
-// inventory counts what the store holds, when it is asked.
+// inventory counts the store's content at each scrape.
 type inventory struct {
 	db         *store.DB
 	trust      *trust.Authority
@@ -139,15 +139,15 @@ var (
 	lagDesc         = prometheus.NewDesc("hostler_outbox_lag_seconds", "How long the oldest of them has waited.", nil, nil)
 )
 
-// Describe is of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (i *inventory) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{nodesDesc, tasksDesc, trustDesc, upDesc, restoreHoldDesc, frozenAllDesc, frozenSitesDesc, unreachableDesc, keysDesc, keysAskedDesc, runsDesc, unplacedDesc, lagDesc, silentDesc, silentSitesDesc, heldDesc} {
 		out <- d
 	}
 }
 
-// Collect is of prometheus.Collector. A store that does not answer costs the
-// counts and not the scrape.
+// Collect implements prometheus.Collector. If the store does not answer, the counts are missing but
+// the scrape succeeds.
 func (i *inventory) Collect(out chan<- prometheus.Metric) {
 	ctx, done := context.WithTimeout(context.Background(), 5*time.Second)
 	defer done()
@@ -205,15 +205,14 @@ func oneIf(so bool) float64 {
 	return 0
 }
 
-// measured observes the answers to nodes. The inner mux notes the pattern in
-// the request.
+// measured observes the answers to nodes. The inner mux sets the pattern in the request.
 func (m *metrics) measured(next http.Handler, now func() time.Time) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := now()
 		seen := &status{ResponseWriter: w, code: http.StatusOK}
 		next.ServeHTTP(seen, r)
 		if seen.taken {
-			return // whoever has it now observes the answer
+			return // the new owner of the connection observes the answer
 		}
 		route := r.Pattern
 		if route == "" {
@@ -223,14 +222,14 @@ func (m *metrics) measured(next http.Handler, now func() time.Time) http.Handler
 	})
 }
 
-// status remembers the status of an answer.
+// status records the status of an answer.
 type status struct {
 	http.ResponseWriter
 	code  int
-	taken bool // its connection was, see Hijack
+	taken bool // the connection was hijacked
 }
 
-// Hijack is of http.Hijacker.
+// Hijack implements http.Hijacker.
 func (s *status) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(s.ResponseWriter).Hijack()
 	s.taken = err == nil
@@ -242,5 +241,5 @@ func (s *status) WriteHeader(code int) {
 	s.ResponseWriter.WriteHeader(code)
 }
 
-// Unwrap lets deadlines and flushes through.
+// Unwrap lets deadlines and flushes reach the underlying writer.
 func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// noiseEvery is how often failed connections of one kind are in the log.
+	// noiseEvery is how often failed connections of one kind are logged.
 	noiseEvery = 10 * time.Minute
-	// maxNoisy is how many networks are told apart in that time.
+	// maxNoisy is the number of networks told apart in that time.
 	maxNoisy = 1024
-	// flushEvery bounds what a crash loses of what is counted of strangers.
+	// flushEvery limits the counts of strangers that a crash loses.
 	flushEvery = 5 * time.Second
 )
 
-// noises are the lines of net/http that anybody causes by connecting, up to the address where
-// they have one.
+// noises are the beginnings of net/http's log lines that anybody can cause by connecting, up to the
+// address if the line has one.
 var noises = []string{
 	"http: TLS handshake error from ",
 	"http2: server: error reading preface from client ",
@@ -37,8 +37,8 @@ var noises = []string{
 	"http2: received GOAWAY ",
 }
 
-// noise is the error log of an http.Server. Lines that anybody can cause are written once in
-// noiseEvery and counted between; all others are written as they are.
+// noise is the error log of an http.Server. Lines that anybody can cause are written once per
+// noiseEvery and counted in between; all other lines are written unchanged.
 type noise struct {
 	log *zap.Logger
 	now func() time.Time
@@ -48,7 +48,7 @@ type noise struct {
 }
 
 type heard struct {
-	since    time.Time // when a line was written last, of this kind
+	since    time.Time // when a line of this kind was last written
 	times    int       // since then
 	networks map[string]bool
 	last     string
@@ -58,10 +58,10 @@ func newNoise(l *zap.Logger, now func() time.Time) *noise {
 	return &noise{log: l, now: now, heard: map[string]*heard{}}
 }
 
-// logger is what http.Server.ErrorLog takes.
+// logger is the value of http.Server.ErrorLog.
 func (n *noise) logger() *log.Logger { return log.New(n, "", 0) }
 
-// Write is of io.Writer: one line.
+// Write implements io.Writer for one line.
 func (n *noise) Write(line []byte) (int, error) {
 	text := strings.TrimSuffix(string(line), "\n")
 	for _, kind := range noises {
@@ -93,8 +93,8 @@ func (n *noise) count(kind, rest, text string) {
 	}
 }
 
-// tell writes what was counted of kinds that are due. A kind that was quiet for as long is
-// written at once when it comes again.
+// tell writes the counts of the kinds that are due. A kind that was quiet for noiseEvery is written
+// at once when it comes again.
 func (n *noise) tell() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -113,8 +113,7 @@ func (n *noise) tell() {
 	}
 }
 
-// keepStrangers writes down what is counted of strangers, until ctx ends, and then once
-// more.
+// keepStrangers writes the counts of strangers until ctx ends, and then once more.
 func (s *Server) keepStrangers(ctx context.Context) error {
 	periodic.Work{
 		Every: cmp.Or(s.c.Often, flushEvery), Log: s.c.Log, Cannot: "cannot write down how many strangers were refused",
@@ -130,7 +129,7 @@ func (s *Server) keepStrangers(ctx context.Context) error {
 	return s.db.FlushStrangers(last)
 }
 
-// tellStrangers puts what all brokers counted into the audit log. The leader runs it.
+// tellStrangers puts the counts of all brokers into the audit log. Only the leader runs it.
 func (s *Server) tellStrangers(ctx context.Context) {
 	periodic.Work{
 		Every: cmp.Or(s.c.Often, flushEvery), Turn: s.db.SummariseStrangers, Log: s.c.Log,

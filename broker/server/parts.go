@@ -6,13 +6,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// parts are the goroutines of a running broker. Each part runs until the work's context
-// ends. A part that fails earlier ends failed, and nothing else: whoever reads failed
-// decides how the other parts are stopped.
+// parts are the goroutines of a running broker. Each part runs until the work context ends. A part
+// that fails earlier cancels only failed; the reader of failed decides how the other parts are
+// stopped.
 type parts struct {
 	work   context.Context
 	group  *errgroup.Group
-	failed context.Context // its cause is the error of the part that failed first
+	failed context.Context // cancelled with the error of the part that failed first
 }
 
 func newParts(work context.Context) *parts {

@@ -9,12 +9,12 @@ import (
 	"github.com/hostler/hostler/broker/internal/periodic"
 )
 
-// glanceAtHold is how often a broker with a restored database sees whether it was
+// glanceAtHold is how often a broker with a restored database checks whether the database was
 // released.
 const glanceAtHold = 2 * time.Second
 
-// onceReleased has f wait while the database is a restored one that is held. Where it is
-// not, f begins at once; a hold is never placed while a broker runs.
+// onceReleased makes f wait while the database is a restored database on hold. Without a hold f
+// begins at once; a hold is never placed while a broker runs.
 func (s *Server) onceReleased(f func(context.Context)) func(context.Context) {
 	return func(ctx context.Context) {
 		released := false
@@ -31,7 +31,7 @@ func (s *Server) onceReleased(f func(context.Context)) func(context.Context) {
 	}
 }
 
-// tellHeld says at the start that this broker does little.
+// tellHeld logs at the start that the database is on hold.
 func (s *Server) tellHeld(ctx context.Context) error {
 	last, err := s.db.LastRestore(ctx)
 	if err == nil && last.Held() {

@@ -22,10 +22,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// stepGrace is what a stage in flight has when the broker stops.
+// stepGrace is the time that a stage in flight gets when the broker stops.
 const stepGrace = 4 * time.Second
 
-// openRuns makes the engine of chains, and the chains that it runs.
+// openRuns makes the engine of chains, and the chains for the engine.
 func (s *Server) openRuns() error {
 	onboarded := &onboardingrecords.Nodes{DB: s.db, Queue: s.queue, Secrets: s.secrets, Trust: s.trust, AgentURL: s.at.agents, Rand: rand.Reader}
 	s.lifecycle = &onboarding.Lifecycle{Regions: s.sites, Records: s.db, Nodes: onboarded, SSH: &sshseed.Seeder{Dial: (&net.Dialer{}).DialContext}}
@@ -47,15 +47,15 @@ func kinds(l *onboarding.Lifecycle, t *turnover.Chains, n *agentrecords.Nodes) [
 	return append(all, (&rollout.Chains{Nodes: rolloutrecords.Nodes{Nodes: n}}).Rollout())
 }
 
-// minter gives tasks their secrets: a pull token from its registry, a machine's token
-// from its MAAS, or from what is kept where MAAS does not answer.
+// minter mints secrets for tasks: a pull token from its registry, and a machine's token from its
+// MAAS, or from the stored copy if MAAS does not answer.
 func (s *Server) minter() *secrets.Minter {
 	tokens := &onboardingrecords.MachineTokens{DB: s.db, Sites: s.sites}
 	pulls := &registry.Pulls{Records: s.db, Secrets: s.secrets, Client: s.registries, Signed: s.signed}
 	return &secrets.Minter{Keeper: s.secrets, Now: s.c.Now, PullToken: pulls.Of, MachineToken: tokens.Of, TerminalToken: s.terminalToken}
 }
 
-// signed reads a task that this broker signed.
+// signed reads and verifies a task that this broker signed.
 func (s *Server) signed(envelope []byte) (*taskcatalog.Task, error) {
 	env, err := pki.ParseEnvelope(envelope)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Server) signed(envelope []byte) (*taskcatalog.Task, error) {
 	return bundle.VerifyTask(env, s.c.Now())
 }
 
-// classes is the broker's table of failures, as the engine takes it.
+// classes is the broker's table of failures in the engine's form.
 func classes() chain.Classes {
 	out := chain.Classes{}
 	for _, h := range broker.FailureHandlings {

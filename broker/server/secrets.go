@@ -8,7 +8,7 @@ import (
 	"github.com/hostler/hostler/broker/secrets"
 )
 
-// openVault prepares the use of a Vault, where one keeps the secrets.
+// openVault prepares the Vault, if a Vault keeps the secrets.
 func (s *Server) openVault() error {
 	if s.c.Vault == nil {
 		return nil
@@ -22,8 +22,8 @@ func (s *Server) openVault() error {
 	return nil
 }
 
-// openSecrets opens the files that keep the secrets. They are left alone where
-// a Vault does, so that going back loses nothing.
+// openSecrets opens the files that keep the secrets. With a Vault the files are left alone, so that
+// a return to files loses nothing.
 func (s *Server) openSecrets(dir *DataDir) error {
 	if s.c.Vault != nil {
 		return nil
@@ -41,9 +41,8 @@ func (s *Server) openSecrets(dir *DataDir) error {
 	return nil
 }
 
-// trySecrets looks once whether secrets can be read, so that a mistake in the
-// configuration is seen at the start. The broker serves all the same: what
-// needs a secret says so at its use.
+// trySecrets checks once whether secrets can be read, so that a configuration mistake shows at the
+// start. The broker serves in any case; the use of an unreadable secret fails with its own error.
 func (s *Server) trySecrets(ctx context.Context) error {
 	if _, err := s.secrets.Get(ctx, "broker/start"); secrets.Unreachable(err) {
 		s.c.Log.Warn("secrets cannot be read", zap.Error(err))

@@ -44,17 +44,17 @@ import (
 )
 
 const (
-	// drainTime is what is left to work that goes on when the broker stops.
+	// drainTime is the time for running work when the broker stops.
 	drainTime = 7 * time.Second
-	// sweepEvery is how often tasks are moved that time moves.
+	// sweepEvery is how often tasks are moved that are due by time.
 	sweepEvery = 2 * time.Second
 )
 
-// Server is a broker, its ports taken and its store open.
+// Server is a broker with its ports taken and its store open.
 type Server struct {
 	c    Config
 	at   addresses
-	stop []func() error // in the order in which they were opened
+	stop []func() error // in the order of opening
 
 	clients    *clientKeeper
 	db         *store.DB
@@ -86,8 +86,7 @@ type Server struct {
 	noise                   [2]*noise // of the operators' listener and the agents'
 }
 
-// New opens a broker. Where something is missing or in the way, nothing is left
-// open and nothing half made.
+// New opens a broker. If New fails, nothing is left open and nothing half made.
 func New(ctx context.Context, c Config) (_ *Server, err error) {
 	if err := c.fill(); err != nil {
 		return nil, err
@@ -101,7 +100,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 			_ = s.close()
 		}
 	}()
-	// These first: a start that fails for them has made nothing.
+	// The Vault and the ports come first: a start that fails there has made nothing.
 	if err := s.openVault(); err != nil {
 		return nil, err
 	}
@@ -124,7 +123,7 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	return s, s.open(ctx)
 }
 
-// open opens what is in the data directory and joins the parts.
+// open opens the content of the data directory and joins the parts.
 func (s *Server) open(ctx context.Context) error {
 	c := s.c
 	dir, err := OpenDataDir(c.DataDir)
@@ -235,31 +234,31 @@ func (s *Server) close() error {
 	return errors.Join(errs...)
 }
 
-// OperatorURL is where operators reach this broker from this machine.
+// OperatorURL is the operators' URL of this broker, from this machine.
 func (s *Server) OperatorURL() string { return s.at.operators }
 
-// AgentURL is where nodes reach this broker.
+// AgentURL is the nodes' URL of this broker.
 func (s *Server) AgentURL() string { return s.at.agents }
 
-// RelayAddress is where nodes reach this broker's relay.
+// RelayAddress is the address at which nodes reach this broker's relay.
 func (s *Server) RelayAddress() string { return s.at.relay }
 
-// RootSHA256 is what nodes pin.
+// RootSHA256 is the fingerprint that nodes pin.
 func (s *Server) RootSHA256() string { return s.trust.RootSHA256() }
 
-// Run serves until ctx ends, and drains. It may be called once.
+// Run serves until ctx ends, and then drains. Run may be called once.
 func (s *Server) Run(ctx context.Context) error {
 	defer func() {
 		if err := s.close(); err != nil {
 			s.c.Log.Error("cannot close the broker cleanly", zap.Error(err))
 		}
 	}()
-	// Work goes on while requests are drained, and ends after them.
+	// Work continues while requests are drained, and ends after them.
 	work, endWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer endWork()
 	running := newParts(work)
 	start := running.start
-	s.writes.look(work) // nobody is told that the broker is ready before it has written
+	s.writes.look(work) // the broker announces readiness only after a write
 	start(s.writes.run)
 	start(s.queue.Run)
 	start(s.events.Run)
@@ -314,7 +313,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer done()
 	for _, server := range []*http.Server{front, agents} {
 		if server.Shutdown(drained) != nil {
-			_ = server.Close() // whoever is left has had its time
+			_ = server.Close() // the remaining connections have had their time
 		}
 	}
 	endWork()
@@ -325,10 +324,10 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// lead does what one broker does for all.
+// lead does the work that one broker does for all.
 func (s *Server) lead(ctx context.Context) {
 	sealer := &audit.Sealer{DB: s.db, Signer: s.trust.StatementSigner, Keep: audit.HeadFiles{Dir: s.auditHeads}.Append, Log: s.c.Log.Named("audit")}
-	// What these compare was written by the store's clock.
+	// These watches compare times written by the store's clock.
 	watch := &presence.Watch{DB: s.db, Now: s.db.Now, Period: s.c.Often, Log: s.c.Log.Named("presence")}
 	profiles := &resolver.Watch{DB: s.db, Queue: s.queue, Now: s.db.Now, Log: s.c.Log.Named("resolver")}
 	keeper := &outbox.Keeper{DB: s.db, Policy: s.c.Events, Log: s.c.Log.Named("events")}
@@ -348,7 +347,7 @@ func (s *Server) lead(ctx context.Context) {
 	work.Wait()
 }
 
-// sweep moves the tasks that time moves, and asks nodes for tasks of unknown outcome.
+// sweep moves the tasks that are due by time, and asks nodes for tasks of unknown outcome.
 func (s *Server) sweep(ctx context.Context) {
 	periodic.Work{
 		Every: cmp.Or(s.c.Often, sweepEvery), Log: s.c.Log, Cannot: "cannot sweep tasks",
@@ -362,8 +361,8 @@ func (s *Server) sweep(ctx context.Context) {
 	}.Run(ctx)
 }
 
-// watchdog tells systemd that the process turns. It does not ask the store: a PostgreSQL
-// that is away is waited for, and no restart of a broker brings it back.
+// watchdog tells systemd that the process is alive. It does not ask the store: if a PostgreSQL is
+// away, a restart of the broker would not bring it back.
 func (s *Server) watchdog(ctx context.Context) error {
 	if s.c.Watchdog == 0 {
 		return nil
@@ -393,7 +392,7 @@ func (s *Server) operatorServer() *http.Server {
 	}
 }
 
-// readyz says whether requests can be answered now: most of them write.
+// readyz says whether requests can be answered now; most requests write.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, done := context.WithTimeout(r.Context(), 2*time.Second)
 	defer done()

@@ -21,12 +21,12 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// often is how long a test waits, at the most, for the broker to see that it has moved the clock.
+// often is the longest time that a test waits for the broker to see a move of the clock.
 const often = 100 * time.Millisecond
 
-// Broker is a broker that runs.
+// Broker is a running broker.
 type Broker struct {
-	*server.Server // nil where it is a program of its own
+	*server.Server // nil if the broker is a program of its own
 	Dir            string
 	Token          string // of the admin
 	Roots          *x509.CertPool
@@ -36,21 +36,21 @@ type Broker struct {
 	t      testing.TB
 	now    func() time.Time
 	client *http.Client
-	ahead  *atomic.Int64 // of the machine's clock, in nanoseconds
+	ahead  *atomic.Int64 // ahead of the machine's clock, in nanoseconds
 	stop   context.CancelFunc
 	once   sync.Once
 	ended  chan struct{}
 	err    error
 }
 
-// Start runs a broker until the test ends. A change may set the data directory
-// of a broker that ran before, or the database.
+// Start runs a broker until the test ends. A change may set the data directory of an earlier
+// broker, or the database.
 func Start(t testing.TB, change ...func(*server.Config)) *Broker {
 	t.Helper()
 	return start(t, new(atomic.Int64), change)
 }
 
-// Again stops the broker and starts another one over the same data, in the same time.
+// Again stops the broker and starts another over the same data, with the same clock.
 func (b *Broker) Again(t testing.TB, change ...func(*server.Config)) *Broker {
 	t.Helper()
 	if err := b.Stop(); err != nil {
@@ -90,8 +90,8 @@ func start(t testing.TB, ahead *atomic.Int64, change []func(*server.Config)) *Br
 	return b
 }
 
-// Attach is a broker that runs as a program of its own on this machine, which the
-// caller starts and ends: its data directory, where it answers, and its clock.
+// Attach is a broker that runs as a program of its own on this machine. The caller starts and ends
+// the program, and gives its data directory, its addresses and its clock.
 func Attach(t testing.TB, dir, operators, agents string, now func() time.Time) *Broker {
 	t.Helper()
 	b := &Broker{t: t, Dir: dir, operators: operators, agents: agents, now: now}
@@ -99,7 +99,7 @@ func Attach(t testing.TB, dir, operators, agents string, now func() time.Time) *
 	return b
 }
 
-// open reads what the broker has left for its first operator.
+// open reads the files that the broker left for its first operator.
 func (b *Broker) open(t testing.TB) {
 	t.Helper()
 	token, err := os.ReadFile(filepath.Join(b.Dir, "admin.token"))
@@ -125,27 +125,27 @@ func (b *Broker) open(t testing.TB) {
 	t.Cleanup(b.client.CloseIdleConnections)
 }
 
-// OperatorURL is where operators reach the broker.
+// OperatorURL is the operators' URL of the broker.
 func (b *Broker) OperatorURL() string { return b.operators }
 
-// AgentURL is where nodes reach it.
+// AgentURL is the nodes' URL of the broker.
 func (b *Broker) AgentURL() string { return b.agents }
 
-// RootSHA256 is what nodes pin.
+// RootSHA256 is the fingerprint that nodes pin.
 func (b *Broker) RootSHA256() string { return b.root }
 
 // Now is the broker's clock.
 func (b *Broker) Now() time.Time { return b.now() }
 
-// Clock is the machine's, for what is made before there is a broker.
+// Clock is the machine's clock, for things made before the broker.
 func Clock() time.Time { return time.Now() }
 
 // Advance moves the broker's clock.
 func (b *Broker) Advance(d time.Duration) { b.ahead.Add(int64(d)) }
 
-// LetPass moves the broker's clock on until look says that what is waited for is there,
-// and gives up after ninety seconds of the machine's. pass is how much time goes by
-// before the next look: none while the broker is at work, which is no faster by it.
+// LetPass moves the broker's clock on until look reports success, and gives up after ninety seconds
+// of real time. pass is the time to move on before the next look: zero while the broker works,
+// because moving the clock does not speed up its work.
 func (b *Broker) LetPass(look func() (there bool, pass time.Duration)) bool {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -161,12 +161,12 @@ func (b *Broker) LetPass(look func() (there bool, pass time.Duration)) bool {
 	return false
 }
 
-// passAtOnce is shorter than half of a run's lease: a run that is taken in hand just
-// before the clock moves keeps its lease.
+// passAtOnce is shorter than half of a run's lease, so that a run claimed just before the clock
+// moves keeps its lease.
 const passAtOnce = 25 * time.Second
 
-// resting reports whether no run is in hand. A step that is under way while the clock
-// moves would lose its lease and be begun again, on a slow machine for ever.
+// resting reports whether no run is claimed. A stage under way while the clock moves would lose its
+// lease and begin again, on a slow machine forever.
 func (b *Broker) resting() bool {
 	b.t.Helper()
 	var s api.FreezeStatus
@@ -174,14 +174,14 @@ func (b *Broker) resting() bool {
 	return a.Status == http.StatusOK && json.Unmarshal(a.Body, &s) == nil && s.UnderWay.Stages == 0
 }
 
-// Stop drains the broker and returns what Run returned.
+// Stop drains the broker and returns Run's result.
 func (b *Broker) Stop() error {
 	b.once.Do(b.stop)
 	<-b.ended
 	return b.err
 }
 
-// Answer is what an operator got.
+// Answer is the answer to an operator's request.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -197,15 +197,14 @@ func (a Answer) Code() string {
 	return p.Code
 }
 
-// Ask makes a request as an operator. body is sent as it is if it is a reader
-// or text, as JSON otherwise; path is below api.Prefix unless it is an
-// address of its own.
+// Ask makes a request as an operator. A reader or a text is sent unchanged as the body, any other
+// value as JSON. path is below api.Prefix unless it is a full URL.
 func (b *Broker) Ask(t testing.TB, token, method, path string, body any) Answer {
 	t.Helper()
 	return b.AskOnce(t, "", token, method, path, body)
 }
 
-// AskOnce is Ask with an idempotency key, where it is not empty.
+// AskOnce is Ask with an idempotency key, unless the key is empty.
 func (b *Broker) AskOnce(t testing.TB, key, token, method, path string, body any) Answer {
 	t.Helper()
 	var reader io.Reader

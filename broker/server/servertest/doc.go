@@ -1,5 +1,4 @@
-// Package servertest runs a whole broker in the test's process, on loopback
-// ports of its own, and gives the test an operator's client and nodes that
-// speak the wire. Nothing in it is a stand-in: TLS, tokens, store and keys are
-// those of a broker that was started for the first time.
+// Package servertest runs a whole broker in the test's process, on loopback ports of its own, and
+// gives the test an operator's client and nodes that speak the wire. No part is a stand-in: TLS,
+// tokens, store and keys belong to a broker started for the first time.
 package servertest

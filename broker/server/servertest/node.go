@@ -19,8 +19,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// Node is a node as the broker sees one: it speaks the wire, and the test says
-// what it answers.
+// Node is a node as the broker sees one: Node speaks the wire protocol, and the test chooses its
+// answers.
 type Node struct {
 	pki.NodeIdentity
 	Hostname string
@@ -29,11 +29,11 @@ type Node struct {
 	b      *Broker
 	key    crypto.Signer
 	client *http.Client
-	more   []wire.Delivery // that came with one which Next returned
+	more   []wire.Delivery // came together with a delivery that Next returned
 }
 
-// OnRecord makes sites of these names, unless they are there or the name is empty. They are disabled, so that
-// nobody asks their MAAS, which is none.
+// OnRecord makes sites of these names, unless they exist or the name is empty. The sites are
+// disabled, so that nobody asks their MAAS, which does not exist.
 func (b *Broker) OnRecord(t testing.TB, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -47,8 +47,8 @@ func (b *Broker) OnRecord(t testing.TB, names ...string) {
 	}
 }
 
-// NewNode creates a node record and enrols it, and its site's record where there is none.
-// It is enrolling; its first request makes the broker ask for the baseline (see Settle).
+// NewNode creates a node record and enrols the node, and creates its site's record if needed. The
+// node is enrolling; its first request makes the broker ask for the baseline (see Settle).
 func (b *Broker) NewNode(t testing.TB, c api.NodeCreate) *Node {
 	t.Helper()
 	b.OnRecord(t, c.Site)
@@ -56,14 +56,13 @@ func (b *Broker) NewNode(t testing.TB, c api.NodeCreate) *Node {
 	return b.Enroll(t, boot.Token, c.Hostname)
 }
 
-// Enroll enrols with a token, over a connection that is pinned as a machine's is.
+// Enroll enrols with a token, over a connection with a pinned root, as a machine does.
 func (b *Broker) Enroll(t testing.TB, token, hostname string) *Node {
 	t.Helper()
 	return b.EnrollMachine(t, token, hostname, "")
 }
 
-// H100s are the facts of a machine with so many GPUs of that kind, whose agent does
-// not look for disks.
+// H100s are the facts of a machine with n H100 GPUs, whose agent does not look for disks.
 func H100s(n int) *taskcatalog.Facts {
 	f := &taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": "nvidia"}}
 	memory := uint64(85520809984)
@@ -76,8 +75,8 @@ func H100s(n int) *taskcatalog.Facts {
 	return f
 }
 
-// EnrollMachine is Enroll for a machine that knows its MAAS system id: one with eight
-// H100, where nothing else is said of its hardware.
+// EnrollMachine is Enroll for a machine that knows its MAAS system id. Without facts the machine
+// has eight H100.
 func (b *Broker) EnrollMachine(t testing.TB, token, hostname, systemID string, facts ...*taskcatalog.Facts) *Node {
 	t.Helper()
 	var hardware *taskcatalog.Facts
@@ -114,7 +113,7 @@ func (b *Broker) EnrollMachine(t testing.TB, token, hostname, systemID string, f
 	return n
 }
 
-// At is the node as it speaks to another replica, over connections of its own.
+// At is the same node towards another replica, with connections of its own.
 func (n *Node) At(t testing.TB, b *Broker) *Node {
 	t.Helper()
 	there := *n
@@ -125,7 +124,7 @@ func (n *Node) At(t testing.TB, b *Broker) *Node {
 	return &there
 }
 
-// adopt has the node go by a key that the broker has certified.
+// adopt makes the node use a key that the broker has certified.
 func (n *Node) adopt(t testing.TB, key crypto.Signer, chain string) (leaf *x509.Certificate) {
 	t.Helper()
 	cert := tls.Certificate{PrivateKey: key}
@@ -147,7 +146,7 @@ func (n *Node) adopt(t testing.TB, key crypto.Signer, chain string) (leaf *x509.
 	return cert.Leaf
 }
 
-// Rotate carries out a node.rotate_identity: the node has another key from then on.
+// Rotate carries out a node.rotate_identity: the node has a new key from then on.
 func (n *Node) Rotate(t testing.TB, d wire.Delivery, task *taskcatalog.Task) {
 	t.Helper()
 	key, err := pki.GenerateKey(pki.Ed25519)
@@ -230,7 +229,7 @@ func (n *Node) Progress(t testing.TB, d wire.Delivery, p wire.ProgressRequest) w
 	return reply
 }
 
-// Mint asks for a secret that a task may have; code is that of a refusal.
+// Mint asks for a secret for a task; code is the code of a refusal.
 func (n *Node) Mint(t testing.TB, d wire.Delivery, credentialType string) (reply wire.MintReply, code string) {
 	t.Helper()
 	status, raw := n.do(t, http.MethodPost, n.path("/tasks/"+d.TaskID+"/credentials/mint"), wire.MintRequest{Attempt: d.Attempt, CredentialType: credentialType})
@@ -247,13 +246,13 @@ func (n *Node) Mint(t testing.TB, d wire.Delivery, credentialType string) (reply
 	return reply, ""
 }
 
-// Finish ends a task with evidence that the node's key signs.
+// Finish ends a task with evidence signed by the node's key.
 func (n *Node) Finish(t testing.TB, d wire.Delivery, task *taskcatalog.Task, outcome taskcatalog.Outcome, result any, report taskcatalog.Report) {
 	t.Helper()
 	n.finish(t, d, task, wire.ResultRequest{Outcome: outcome}, result, report)
 }
 
-// Fail ends a task that failed, and says why.
+// Fail ends a failed task with a code and a message.
 func (n *Node) Fail(t testing.TB, d wire.Delivery, task *taskcatalog.Task, code taskcatalog.Code, message string) {
 	t.Helper()
 	n.finish(t, d, task, wire.ResultRequest{Outcome: taskcatalog.OutcomeFailed, Code: code, Message: message}, nil, taskcatalog.Report{})
@@ -286,8 +285,8 @@ func (n *Node) finish(t testing.TB, d wire.Delivery, task *taskcatalog.Task, req
 	n.must(t, http.MethodPost, n.path("/tasks/"+d.TaskID+"/result"), req, nil)
 }
 
-// Try makes a request below the node's path and returns its status and the code
-// of a refusal; an error where there was no answer.
+// Try makes a request below the node's path and returns its status and the code of a refusal. err
+// is set if there was no answer.
 func (n *Node) Try(method, path string) (status int, code string, err error) {
 	req, err := http.NewRequest(method, n.b.AgentURL()+n.path(path), nil)
 	if err != nil {
@@ -348,8 +347,8 @@ func (n *Node) do(t testing.TB, method, path string, body any) (int, []byte) {
 	return res.StatusCode, raw
 }
 
-// Renew renews the certificate, as a node does that runs a program. The certificate that
-// it has is used on: it is good until it is over.
+// Renew renews the certificate, as a node that runs a given program does. The node keeps using its
+// present certificate, which is valid until its end.
 func (n *Node) Renew(t testing.TB, version string, build *taskcatalog.AgentBuild) {
 	t.Helper()
 	csr, err := pki.NewCSR(n.key)
@@ -361,8 +360,7 @@ func (n *Node) Renew(t testing.TB, version string, build *taskcatalog.AgentBuild
 	}, nil)
 }
 
-// TryRenew renews the certificate, and goes by the new one where there is one: the code
-// of the refusal otherwise.
+// TryRenew renews the certificate and uses the new certificate, or returns the code of the refusal.
 func (n *Node) TryRenew(t testing.TB) (code string) {
 	t.Helper()
 	csr, err := pki.NewCSR(n.key)
@@ -387,7 +385,7 @@ func (n *Node) TryRenew(t testing.TB) (code string) {
 	return ""
 }
 
-// Offered is what there is for the node just now, without waiting for more.
+// Offered returns the deliveries for the node at this moment, without waiting for more.
 func (n *Node) Offered(t testing.TB) []wire.Delivery {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.b.AgentURL()+n.path("/tasks/wait?lanes=exclusive,concurrent"), nil)

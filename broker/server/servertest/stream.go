@@ -65,5 +65,5 @@ func (s *Stream) Next(t testing.TB) (e api.Event, open bool) {
 	}
 }
 
-// Close ends it.
+// Close ends the stream.
 func (s *Stream) Close() { _ = s.res.Body.Close() }

@@ -23,11 +23,11 @@ import (
 // patience is how long a side of a terminal waits for the other.
 const patience = time.Minute
 
-// Frames is a side of a terminal session, by hand: it does only what a test says.
+// Frames is one side of a terminal session, controlled by the test.
 type Frames struct {
 	send func(frame.Frame) error
 	next func() (frame.Frame, error)
-	// Close cuts the connection without a word.
+	// Close cuts the connection without notice.
 	Close func()
 }
 
@@ -51,7 +51,7 @@ func (f *Frames) Next(t testing.TB) frame.Frame {
 	return got
 }
 
-// Gone waits until the connection has ended, whatever comes before.
+// Gone waits until the connection has ended, whatever frames come before.
 func (f *Frames) Gone() {
 	for {
 		if _, err := f.next(); err != nil && taskcatalog.CodeOf(err, "") == "" {
@@ -83,8 +83,8 @@ func ByeOf(t testing.TB, f *Frames) frame.Bye {
 	}
 }
 
-// DialTerminal is an operator's WebSocket of a session; code is that of a refusal. change
-// may make of the request what no client of ours sends.
+// DialTerminal opens an operator's WebSocket of a session; code is the code of a refusal. change
+// may turn the request into one that no client of ours sends.
 func (b *Broker) DialTerminal(t testing.TB, token, id, ticket string, change ...func(*websocket.DialOptions)) (f *Frames, code string) {
 	t.Helper()
 	o := &websocket.DialOptions{
@@ -136,7 +136,7 @@ func (b *Broker) DialTerminal(t testing.TB, token, id, ticket string, change ...
 	}, ""
 }
 
-// JoinTerminal shows a ticket, and says Hello.
+// JoinTerminal shows a ticket and sends Hello.
 func (b *Broker) JoinTerminal(t testing.TB, token string, k api.TerminalTicket) *Frames {
 	t.Helper()
 	f, code := b.DialTerminal(t, token, k.Terminal.ID, k.Ticket)
@@ -147,8 +147,8 @@ func (b *Broker) JoinTerminal(t testing.TB, token string, k api.TerminalTicket) 
 	return f
 }
 
-// TakeTerminal takes the next task, which has to be terminal.open, as an agent does: it
-// has the token minted and sends the session's process to the relay.
+// TakeTerminal takes the next task, which must be terminal.open, as an agent does: the agent has
+// the token minted and sends the session's process to the relay.
 func (n *Node) TakeTerminal(t testing.TB) (wire.Delivery, *taskcatalog.Task, taskcatalog.TerminalOpenParams, string) {
 	t.Helper()
 	d, task := n.Next(t)
@@ -167,7 +167,7 @@ func (n *Node) TakeTerminal(t testing.TB) (wire.Delivery, *taskcatalog.Task, tas
 	return d, task, p, reply.Secret
 }
 
-// DialRelay is a connection of a session's process, over TCP.
+// DialRelay connects as a session's process, over TCP.
 func (n *Node) DialRelay(t testing.TB, address string) *Frames {
 	t.Helper()
 	config := n.TLS()
@@ -199,10 +199,10 @@ func (n *Node) DialRelay(t testing.TB, address string) *Frames {
 	}
 }
 
-// TLS is what the node shows and believes, as a client.
+// TLS is the node's client configuration: its certificate and its trusted roots.
 func (n *Node) TLS() *tls.Config { return n.client.Transport.(*http.Transport).TLSClientConfig.Clone() }
 
-// OpenTerminal takes the task of a session and joins its relay, as what there is there.
+// OpenTerminal takes the task of a session and joins its relay as the session's process.
 func (n *Node) OpenTerminal(t testing.TB) (*Frames, taskcatalog.TerminalOpenParams) {
 	t.Helper()
 	_, _, p, token := n.TakeTerminal(t)
@@ -212,8 +212,8 @@ func (n *Node) OpenTerminal(t testing.TB) (*Frames, taskcatalog.TerminalOpenPara
 	return f, p
 }
 
-// TerminalGone says that the process of a session was killed, as whoever comes after it does.
-// code says why it is refused; empty: it is not.
+// TerminalGone reports that the process of a session was killed, as the agent does after its
+// restart. code is the code of a refusal; empty: accepted.
 func (n *Node) TerminalGone(t testing.TB, id, how string) (code string) {
 	t.Helper()
 	status, raw := n.do(t, http.MethodPost, n.path("/terminals/"+id+"/gone"), wire.TerminalGone{How: how})
@@ -227,7 +227,7 @@ func (n *Node) TerminalGone(t testing.TB, id, how string) (code string) {
 	return string(p.Code)
 }
 
-// LetIn has an allocation's user made on the node.
+// LetIn makes an allocation's user on the node.
 func (n *Node) LetIn(t testing.TB, allocationID, username string) {
 	t.Helper()
 	params, err := taskcatalog.Encode(taskcatalog.ProvisionUserParams{AllocationID: allocationID, Username: username, SSHKeys: []string{testKey}})
@@ -239,5 +239,5 @@ func (n *Node) LetIn(t testing.TB, allocationID, username string) {
 	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.ProvisionUserResult{}, taskcatalog.Report{})
 }
 
-// testKey is a public key that nobody has the other half of.
+// testKey is a public key whose private half nobody has.
 const testKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g tenant"
