@@ -15,16 +15,15 @@ import (
 )
 
 const (
-	// maxTraced bounds the tasks whose steps are followed at one time.
+	// maxTraced bounds the number of tasks whose steps are followed at one time.
 	maxTraced = 10_000
 	// stepLife is longer than any step takes.
 	stepLife = 6 * time.Hour
 )
 
-// steps turns the progress of tasks into spans below the request that enqueued
-// them: one for each step that a node reports, and one for the task. The node
-// sends no spans of its own. Times are the broker's, when it heard of a step: a
-// node's clock is its own affair.
+// steps turns the progress of tasks into spans below the request that enqueued them: one span for
+// each reported step, and one for the task. The node sends no spans of its own. The times are the
+// broker's, at the arrival of the report, because a node's clock may differ.
 type steps struct {
 	db     *store.DB
 	tracer trace.Tracer
@@ -34,7 +33,7 @@ type steps struct {
 	open map[string]*step // by task
 }
 
-// step is the one that a task is in.
+// step is the present step of a task.
 type step struct {
 	parent trace.SpanContext
 	node   string
@@ -47,7 +46,7 @@ func newSteps(db *store.DB, tracer trace.Tracer, now func() time.Time) *steps {
 	return &steps{db: db, tracer: tracer, now: now, open: map[string]*step{}}
 }
 
-// stepped is told of each progress that was accepted.
+// stepped is called with each accepted progress.
 func (s *steps) stepped(ctx context.Context, taskID string, p broker.Progress) {
 	s.mu.Lock()
 	at, known := s.open[taskID]
@@ -59,7 +58,7 @@ func (s *steps) stepped(ctx context.Context, taskID string, p broker.Progress) {
 		}
 		t, err := s.db.Task(ctx, taskID)
 		if err != nil {
-			return // a trace is no reason to refuse progress
+			return // a missing trace is no reason to refuse progress
 		}
 		at = &step{parent: parentOf(t), node: t.NodeID, name: p.CurrentStepName, index: p.CurrentStepIndex, since: s.now()}
 	}
@@ -76,7 +75,7 @@ func (s *steps) stepped(ctx context.Context, taskID string, p broker.Progress) {
 	}
 }
 
-// ended is told of each task that has its result.
+// ended is called with each task that has its result.
 func (s *steps) ended(t broker.Task) {
 	done := t.Status == broker.TaskSucceeded
 	s.mu.Lock()
@@ -95,8 +94,7 @@ func (s *steps) ended(t broker.Task) {
 	span.End(trace.WithTimestamp(t.EndedAt))
 }
 
-// forget drops the tasks that ended without a result, and reports whether that
-// made room.
+// forget drops the tasks that ended without a result, and reports whether there is room now.
 func (s *steps) forget() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +106,7 @@ func (s *steps) forget() bool {
 	return len(s.open) < maxTraced
 }
 
-// end makes the span of a step that is over. The caller holds mu.
+// end makes the span of a finished step. The caller holds mu.
 func (s *steps) end(taskID string, at *step, done bool) {
 	_, span := s.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), at.parent), "step "+at.name,
 		trace.WithTimestamp(at.since), trace.WithAttributes(

@@ -9,8 +9,9 @@ import (
 	"github.com/hostler/hostler/broker/strangers"
 )
 
-// What clients may hold at a listener before they have shown a token or a node's certificate,
-// and what one name may hold after. docs/explanation/security.md has the figures, and what they come to.
+// The limits on what clients may hold at a listener before they show a token or a node's
+// certificate, and on what one name may hold afterwards. docs/explanation/security.md has the
+// figures and their sums.
 var (
 	operatorConnections = strangers.Limits{Source: 64, All: 512, Named: 256, Settle: time.Second / 4}
 	operatorRequests    = strangers.Limits{Source: 32, All: 256, Settle: time.Second / 4}
@@ -28,7 +29,8 @@ var overHTTP2 = http.HTTP2Config{
 	WriteByteTimeout:              15 * time.Second,
 }
 
-// rooms are those of the listeners. The addresses of operators and of nodes are known apart.
+// rooms are the rooms of the listeners. The known addresses of operators and of nodes are kept
+// apart.
 type rooms struct {
 	operators, requests, agents *strangers.Room
 	nodes                       *strangers.Known // shared with the relay
@@ -44,7 +46,7 @@ func newRooms() rooms {
 	}
 }
 
-// showsToken says that the guard will look at a token of the request.
+// showsToken says that the guard will check a token of the request.
 func showsToken(r *http.Request) bool {
 	return r.Header.Get("Authorization") != "" && strings.HasPrefix(r.URL.Path, api.Prefix+"/")
 }

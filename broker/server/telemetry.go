@@ -14,11 +14,10 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// newTracing makes spans, which name requests and tasks whether or not anyone
-// collects them. They leave the process only where the environment says so. Resource,
-// sampler, batches and exporter are the SDK's to configure, by OpenTelemetry's own
-// variables; what the SDK for Go leaves to its user, which is whether and by which
-// protocol to send, is read here. sent says whether they leave.
+// newTracing makes spans. Spans name requests and tasks whether or not anyone collects them, and
+// leave the process only if the environment asks for it; sent says so. The SDK configures resource,
+// sampler, batches and exporter by OpenTelemetry's own variables. The SDK for Go leaves to its user
+// whether to send and by which protocol; newTracing reads these variables.
 func newTracing(ctx context.Context, version string) (spans *trace.TracerProvider, sent bool, err error) {
 	about, err := resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", "hostler-broker"), attribute.String("service.version", version)),
@@ -42,8 +41,8 @@ func newTracing(ctx context.Context, version string) (spans *trace.TracerProvide
 	return trace.NewTracerProvider(options...), sent, nil
 }
 
-// sendsTraces reports whether spans are sent. A variable that asks for what this
-// program cannot do is an error and not ignored. Code: bad_otel_environment.
+// sendsTraces reports whether spans are sent. A variable that asks for something unsupported is an
+// error, not ignored. Code: bad_otel_environment.
 func sendsTraces(env func(string) string) (bool, error) {
 	if strings.EqualFold(env("OTEL_SDK_DISABLED"), "true") {
 		return false, nil
@@ -57,7 +56,7 @@ func sendsTraces(env func(string) string) (bool, error) {
 		return false, badTelemetry("OTEL_TRACES_EXPORTER asks for an exporter that is not otlp or none")
 	}
 	if asked == "" && env("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
-		return false, nil // nobody asked for any
+		return false, nil // nobody asked for traces
 	}
 	if p := cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf"); p != "http/protobuf" {
 		return false, badTelemetry("OTEL_EXPORTER_OTLP_PROTOCOL asks for another protocol than http/protobuf, the one that this program speaks (port 4318 of most collectors)")

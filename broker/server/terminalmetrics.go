@@ -8,13 +8,13 @@ import (
 	"github.com/hostler/hostler/broker/recording"
 )
 
-// recordings counts what is kept of terminal sessions, and what cannot be.
+// recordings counts the stored bytes of recordings and the failures to store.
 type recordings struct {
 	recording.Keeper
 	bytes, failures prometheus.Counter
 }
 
-// countRecordings has a keeper counted.
+// countRecordings wraps a keeper with counters.
 func (m *metrics) countRecordings(keeper recording.Keeper) recording.Keeper {
 	k := &recordings{
 		Keeper:   keeper,
@@ -36,7 +36,7 @@ func (k *recordings) Keep(ctx context.Context, b recording.Block) error {
 	return nil
 }
 
-// countTerminals makes the gauge of the sessions that this broker has.
+// countTerminals registers the gauge of this broker's sessions.
 func (m *metrics) countTerminals(holds func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "hostler_terminal_sessions", Help: "Terminal sessions that this broker's relay has.",

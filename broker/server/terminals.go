@@ -14,7 +14,8 @@ import (
 	"github.com/hostler/hostler/broker/terminals"
 )
 
-// openTerminals makes the relay of terminal sessions, and who says who may open one.
+// openTerminals makes the relay of terminal sessions, and the desk that decides who may open a
+// session.
 func (s *Server) openTerminals() {
 	s.relay = relay.New(relay.Config{
 		DB: s.db, Keeper: s.metrics.countRecordings(s.db.RecordingKeeper(s.at.relay)), Certificate: s.trust.ServerCertificate, Roots: s.trust.Roots,
@@ -26,20 +27,20 @@ func (s *Server) openTerminals() {
 	s.metrics.countTerminals(func() int { return len(s.relay.Sessions()) })
 }
 
-// relayInstance tells this broker from another that was given the same relay address: the
-// key is of its data directory, which one process has at a time.
+// relayInstance distinguishes this broker from another broker with the same relay address. The key
+// belongs to the data directory, which one process holds at a time.
 func relayInstance(relayKey []byte) string {
 	of := sha256.Sum256(append([]byte("hostler.relay.instance.v1\x00"), relayKey...))
 	return hex.EncodeToString(of[:])
 }
 
-// terminalToken is asked for once the server serves.
+// terminalToken is called only once the server serves.
 func (s *Server) terminalToken(ctx context.Context, task broker.Task, keyDigest string) (broker.Minted, error) {
 	return s.terminals.Mint(ctx, task, keyDigest)
 }
 
-// serveTerminals lets nodes in to the relay until ctx ends, and lets go of the sessions,
-// which another replica, or this one when it is back, may go on with.
+// serveTerminals lets nodes in to the relay until ctx ends, and then releases the sessions. Another
+// replica, or this one after a restart, may continue them.
 func (s *Server) serveTerminals(ctx context.Context) error {
 	var group errgroup.Group
 	group.Go(func() error { return s.terminals.Run(ctx) })

@@ -13,8 +13,8 @@ import (
 	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
 )
 
-// turnovers are the figures of turnovers as metrics: worked out from what is on
-// record, so that they outlive a restart and are the same of every replica.
+// turnovers are the figures of turnovers as metrics. The figures come from the records, so that
+// they outlive a restart and are equal at every replica.
 type turnovers struct {
 	db *store.DB
 
@@ -25,7 +25,7 @@ type turnovers struct {
 
 const (
 	figuresOf    = 7 * 24 * time.Hour
-	figuresEvery = time.Minute // they move slowly, and several may scrape
+	figuresEvery = time.Minute // the figures change slowly, and several clients may scrape
 )
 
 var (
@@ -35,15 +35,15 @@ var (
 	slowestDesc      = prometheus.NewDesc("hostler_turnover_slowest_seconds", "Node-seconds of the slowest tenth of turnovers of the last seven days, by the stage that each was at for longest and the class of what failed there.", []string{"stage", "class"}, nil)
 )
 
-// Describe is of prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (t *turnovers) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{stageSecondsDesc, lostDesc, openDesc, slowestDesc} {
 		out <- d
 	}
 }
 
-// Collect is of prometheus.Collector. A store that does not answer costs these
-// figures and not the scrape: hostler_store_up says so.
+// Collect implements prometheus.Collector. If the store does not answer, these figures are missing
+// but the scrape succeeds; hostler_store_up reports the failure.
 func (t *turnovers) Collect(out chan<- prometheus.Metric) {
 	f, err := t.figures()
 	if err != nil {

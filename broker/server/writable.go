@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	writeEvery = 15 * time.Second // between two probes of a store that is written
-	writeAgain = time.Second      // of one that is not
-	writeTime  = 5 * time.Second  // after which a probe that has not ended has failed
+	writeEvery = 15 * time.Second // between two probes while the store can be written
+	writeAgain = time.Second      // between two probes while it cannot
+	writeTime  = 5 * time.Second  // a probe that takes longer has failed
 )
 
-// writable knows whether the store takes writes, by a small one now and then: a store
-// whose disk is full, or that is read-only, answers each question all the same.
+// writable knows whether the store takes writes, from a small periodic write. A store with a full
+// disk, or a read-only store, still answers every query.
 type writable struct {
 	probe func(context.Context) error
 	often time.Duration // between two probes; zero: writeEvery
@@ -26,10 +26,10 @@ type writable struct {
 
 	mu      sync.Mutex
 	trouble error
-	ended   chan error // of a probe that has not ended in its time; nil: there is none
+	ended   chan error // of a probe that is overdue; nil: none
 }
 
-// Trouble is why the store could not be written when it was last tried; nil: it could.
+// Trouble is the error of the last write probe; nil: the write worked.
 func (w *writable) Trouble() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,8 +52,8 @@ func (w *writable) run(ctx context.Context) error {
 	return nil
 }
 
-// look probes once, and waits for its end no longer than writeTime. A probe that hangs is
-// waited for again the next time: there is one at most.
+// look probes once, and waits for the probe's end no longer than writeTime. The next call waits for
+// a hanging probe again: there is at most one.
 func (w *writable) look(ctx context.Context) {
 	if w.ended == nil {
 		ended := make(chan error, 1)

@@ -30,7 +30,7 @@ func releaseRow(a *app, r api.AgentRelease) []string {
 
 const signedKind = "signed"
 
-// standing is what keeps a release from nodes.
+// standing says why a release is withheld from nodes.
 func standing(r api.AgentRelease) string {
 	switch {
 	case !r.RevokedAt.IsZero():

@@ -20,7 +20,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// packed is what pack and sign print.
+// packed is the output of pack and sign.
 type packed struct {
 	Dir       string            `json:"dir"`
 	Digest    string            `json:"digest"`
@@ -83,7 +83,7 @@ commit, not that of the build. SOURCE_DATE_EPOCH is taken where it is not said.`
 	return c
 }
 
-// buildTime is part of the digest, so it is never the clock's.
+// buildTime is part of the digest, so it never comes from the clock.
 func (a *app) buildTime(said string) (time.Time, error) {
 	if said != "" {
 		at, err := time.Parse(time.RFC3339, said)
@@ -108,10 +108,10 @@ func readProgram(path string) ([]byte, error) {
 	return raw, nil
 }
 
-// askTime bounds how long a program may take to say what it is.
+// askTime bounds how long a program may take to describe itself.
 const askTime = 20 * time.Second
 
-// askProgram has a program say what it is.
+// askProgram runs a program to learn its description of itself.
 func askProgram(ctx context.Context, path string) (release.Self, error) {
 	var self release.Self
 	abs, err := filepath.Abs(path)
@@ -133,7 +133,7 @@ func askProgram(ctx context.Context, path string) (release.Self, error) {
 	return self, nil
 }
 
-// capped drops what is past its bound: what is cut off does not parse.
+// capped drops everything past its limit; truncated output does not parse.
 type capped struct {
 	w    io.Writer
 	left int
@@ -206,7 +206,7 @@ Ed25519. Nodes believe it once hostler trust add-release-key has told them.`,
 	return c
 }
 
-// keyPassword is the environment's, or is typed unseen.
+// keyPassword comes from the environment, or is typed unseen.
 func (a *app) keyPassword() ([]byte, error) {
 	if word := a.getenv("COSIGN_PASSWORD"); word != "" || !a.ask {
 		return []byte(word), nil

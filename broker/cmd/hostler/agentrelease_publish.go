@@ -101,8 +101,7 @@ func (a *app) publishPackage(c *cobra.Command, path string) error {
 	return a.showRelease(done)
 }
 
-// digestOf reads the whole file once, fills in its size, and leaves it at its
-// beginning.
+// digestOf reads the whole file once, fills in its size, and rewinds the file.
 func digestOf(f *os.File, r *api.AgentRelease) (string, error) {
 	sum := sha256.New()
 	n, err := io.Copy(sum, f)
@@ -119,7 +118,7 @@ func digestOf(f *os.File, r *api.AgentRelease) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// counted shows how much of a body was read.
+// counted reports how much of a body was read.
 type counted struct {
 	r           io.Reader
 	done, total int64

@@ -13,9 +13,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// publishSigned pushes a release or uploads it, and has the broker judge it. What it
-// reads of the directory is bound by the digest: only the broker says whether it is
-// signed.
+// publishSigned pushes or uploads a release, and submits it to the broker. The digest binds the
+// files that are read from the directory; only the broker decides whether the release is signed.
 func (a *app) publishSigned(ctx context.Context, dir, channel, registry string, plainHTTP bool) error {
 	if plainHTTP && registry == "" {
 		return usage("--plain-http goes with --registry")
@@ -81,8 +80,7 @@ func (a *app) publishSigned(ctx context.Context, dir, channel, registry string, 
 	return a.showRelease(done)
 }
 
-// isReference tells the name of a release in a registry from that of a file, which may
-// have any.
+// isReference tells the name of a release in a registry from a file name, which may have any form.
 func isReference(name string) bool {
 	if _, err := os.Stat(name); err == nil || strings.HasSuffix(name, ".deb") {
 		return false
@@ -90,7 +88,7 @@ func isReference(name string) bool {
 	return artifact.IsReference(name)
 }
 
-// publishReference has the broker judge a release that a registry has already.
+// publishReference submits a release that a registry already holds.
 func (a *app) publishReference(ctx context.Context, reference, channel string, plainHTTP bool) error {
 	p := a.progress()
 	defer p.done()
@@ -134,7 +132,7 @@ func unsigned(l *artifact.Layout, registry string) error {
 	return broker.Errorf(broker.Refused, "release_unsigned", "cannot publish %s: nobody has signed it (%s; then publish again)", l.Dir, how)
 }
 
-// unfit is of a directory that holds something else than a release.
+// unfit is the error for a directory that does not hold a release.
 func unfit(dir string, err error) error {
 	return broker.Errorf(broker.Invalid, string(taskcatalog.CodeOf(err, "artifact_unreadable")), "cannot use %s: %v", dir, err)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// app is what all commands share: the surroundings and the flags of the root.
+// app holds what all commands share: the surroundings and the flags of the root.
 type app struct {
 	surroundings
 	config, context  string
@@ -24,12 +24,12 @@ type app struct {
 	stopped          <-chan struct{} // a signal asked the command to end
 	tokenFile, token string
 
-	spoken     *spoken // nil: to no broker
-	helpless   error   // why --help had no command to describe
-	frozenSaid bool    // what is frozen is shown already, or is being shown
+	spoken     *spoken // nil: the command spoke to no broker
+	helpless   error   // why --help found no command to describe
+	frozenSaid bool    // the freezes are already shown, or are being shown
 }
 
-// connect makes a client of the chosen broker. It does not connect yet.
+// connect makes a client of the chosen broker. connect does not open a connection.
 func (a *app) connect() (*client.Client, error) {
 	file, path, err := a.clientFile()
 	if err != nil {
@@ -91,15 +91,15 @@ func (a *app) tokenIn(path string) (string, error) {
 	return abandonable(a, func() (string, error) { return clientfile.ReadToken(path, a.in) })
 }
 
-// note says something on stderr that is no result.
+// note writes a message to stderr, apart from the result.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
 		_, _ = fmt.Fprintln(a.err, taskcatalog.Clean(fmt.Sprintf(format, args...), 2000))
 	}
 }
 
-// show prints v: for people as page writes it, for programs as JSON or YAML.
-// With --quiet people get the names only, one a line.
+// show prints v: for people as page writes it, for programs as JSON or YAML. With --quiet people
+// get only the names, one a line.
 func (a *app) show(v any, names []string, page func(p *render.Page)) error {
 	a.sayFrozen()
 	var out bytes.Buffer
@@ -128,7 +128,7 @@ func (a *app) show(v any, names []string, page func(p *render.Page)) error {
 	return a.print(&out)
 }
 
-// print writes to stdout what is fit to be printed as it is.
+// print writes to stdout text that needs no escaping.
 func (a *app) print(r io.WriterTo) error {
 	if _, err := r.WriteTo(a.out); err != nil {
 		return broker.Errorf(broker.Internal, "output_failed", "cannot write the output: %v (what was asked was done)", err)
@@ -136,7 +136,7 @@ func (a *app) print(r io.WriterTo) error {
 	return nil
 }
 
-// within bounds a wait; 0 is as long as it takes.
+// within bounds a wait; 0 means no limit.
 func within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if timeout <= 0 {
 		return context.WithCancel(ctx)

@@ -16,7 +16,7 @@ func auditCommand(a *app) *cobra.Command {
 		auditListCommand(a), auditVerifyCommand(a), auditExportCommand(a))
 }
 
-// auditFlags adds what both list and export narrow by.
+// auditFlags adds the filters shared by list and export.
 func auditFlags(c *cobra.Command, f *client.AuditFilter, from, to *string) {
 	c.Flags().StringVar(&f.Node, "node", "", "only rows about this `NODE`")
 	c.Flags().StringVar(from, "from", "", "from this `TIME` on: 2006-01-02, 2006-01-02T15:04:05Z, or 24h for that long ago")

@@ -105,7 +105,7 @@ func baselinePage(a *app, p *render.Page, n api.Node, b api.Baseline) {
 	resultTable(p, "GPUs, and what they are set to", []string{"UUID", "SERIAL", "ADDRESS", "NAME", "MEMORY", "SETTINGS"}, gpus)
 }
 
-// settingsText says what a GPU is set to, as far as it is known.
+// settingsText describes the settings of a GPU, as far as they are known.
 func settingsText(s taskcatalog.GPUSettings) string {
 	raw, err := taskcatalog.Encode(s)
 	var fields map[string]json.RawMessage

@@ -85,7 +85,7 @@ falls short of its policy, or (without --archive) it is past valid_until.`,
 	return c
 }
 
-// trustOf reads the keys to believe from a file, or asks the broker.
+// trustOf reads the trusted keys from a file, or asks the broker.
 func (a *app) trustOf(ctx context.Context, path string) (*pki.TrustBundle, error) {
 	if path == "-" {
 		return nil, usage("cannot read the trust file from stdin (say its name)")
@@ -119,7 +119,7 @@ func (a *app) askedTrust(ctx context.Context) ([]byte, error) {
 	return taskcatalog.Encode(t)
 }
 
-// unbelievable is why nothing in a file can be believed.
+// unbelievable is the error for a file that fails verification.
 func unbelievable(err error) error {
 	var e *taskcatalog.Error
 	if errors.As(err, &e) {
@@ -128,8 +128,8 @@ func unbelievable(err error) error {
 	return err
 }
 
-// unwritten is a page or an output that cannot be written. The exit status is not 1:
-// that one says that nothing in the certificate can be believed.
+// unwritten is the error for a page or output that cannot be written. The exit status is not 1,
+// because 1 means that nothing in the certificate can be believed.
 func unwritten(err error) error {
 	return broker.Errorf(broker.Invalid, "output_failed", "the certificate is authentic, and the result is not written: %v", err)
 }
@@ -164,7 +164,7 @@ func certificatePage(p *render.Page, r *certificate.Report, trust *pki.TrustBund
 		"judged as of", render.Time(r.JudgedAsOf), "verified", render.Time(r.VerifiedAt))
 }
 
-// gradeHead is the column of grades: those of storage, by the standard that they follow.
+// gradeHead is the heading of the grade column, with the standard of the grades.
 const gradeHead = "GRADE (" + certificate.GradeStandard + ")"
 
 func cleanPage(p *render.Page, c *certificate.Clean) {
@@ -215,7 +215,7 @@ func cleanPage(p *render.Page, c *certificate.Clean) {
 	resultTable(p, "Evidence", []string{"TASK", "TYPE", "OUTCOME", "EVIDENCE", "DIGEST"}, tasks)
 }
 
-// found is whether a part was there, or whose word stands for it.
+// found says whether a part was there, or whether a person attests for it.
 func found(there, attested bool) string {
 	if attested {
 		return "attested"

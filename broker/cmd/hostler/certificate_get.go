@@ -84,7 +84,7 @@ yours. ID may be that of an attestation, too.`,
 	return c
 }
 
-// signedFile is a certificate, its receipt, or an attestation, as it was signed.
+// signedFile fetches a certificate, its receipt, or an attestation as the signed file.
 func signedFile(ctx context.Context, remote *client.Client, id string, receipt bool) (file, digest string, err error) {
 	switch {
 	case receipt:
@@ -107,7 +107,7 @@ func signedFile(ctx context.Context, remote *client.Client, id string, receipt b
 	return k.File, k.Digest, nil
 }
 
-// writePage writes the page of what verifies by the broker's own trust bundle.
+// writePage writes the page of a file that verifies against the broker's own trust bundle.
 func (a *app) writePage(ctx context.Context, path, file string) error {
 	trust, err := a.trustOf(ctx, "")
 	if err != nil {

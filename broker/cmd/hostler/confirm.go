@@ -18,8 +18,8 @@ func saidYes(c *cobra.Command) bool {
 	return yes
 }
 
-// confirm asks before something is destroyed. Where nobody can be asked it
-// refuses: a script says --yes.
+// confirm asks before something is destroyed. If nobody can be asked, confirm refuses: a script
+// must pass --yes.
 func (a *app) confirm(c *cobra.Command, format string, args ...any) error {
 	if saidYes(c) {
 		return nil
@@ -31,8 +31,8 @@ func (a *app) confirm(c *cobra.Command, format string, args ...any) error {
 	return a.askYes("%s", question)
 }
 
-// confirmWherePeopleAre asks before long or lasting work is begun that a script may
-// begin without --yes: it asks on a terminal only.
+// confirmWherePeopleAre asks before long or lasting work that a script may begin without --yes: the
+// question appears only on a terminal.
 func (a *app) confirmWherePeopleAre(c *cobra.Command, format string, args ...any) error {
 	if saidYes(c) || !a.ask {
 		return nil
@@ -54,12 +54,12 @@ func (a *app) askYes(format string, args ...any) error {
 	return broker.Errorf(broker.Refused, "not_confirmed", "nothing was changed: the answer was not yes")
 }
 
-// reasonFlag adds --reason; what it says is recorded in the audit log.
+// reasonFlag adds --reason, whose text is recorded in the audit log.
 func reasonFlag(c *cobra.Command, into *string) {
 	c.Flags().StringVar(into, "reason", "", "why, for the audit log")
 }
 
-// needReason refuses to go on without one.
+// needReason refuses an empty reason.
 func needReason(reason string) error {
 	if strings.TrimSpace(reason) == "" {
 		return broker.Errorf(broker.Invalid, "reason_missing", "cannot do this without a reason: it is recorded in the audit log (say --reason)")

@@ -18,11 +18,11 @@ import (
 
 var contextName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// contextDir holds one client file a context, NAME.yaml, its token, and the
-// name of the current one.
+// contextDir holds one client file per context, NAME.yaml, with its token, and the name of the
+// current context.
 func (a *app) contextDir() (string, error) {
 	base := a.getenv("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(base) { // the XDG specification says to ignore a relative one
+	if !filepath.IsAbs(base) { // the XDG specification says to ignore a relative path
 		home := a.getenv("HOME")
 		if home == "" {
 			return "", broker.Errorf(broker.Invalid, "config_not_found", "cannot find the configuration: neither XDG_CONFIG_HOME nor HOME is set (use --config)")
@@ -53,8 +53,8 @@ func (a *app) currentContext() string {
 	return ""
 }
 
-// clientFile reads the client file that the flags, the environment or the
-// current context name, and says which one it is.
+// clientFile reads the client file named by the flags, the environment or the current context, and
+// returns its path.
 func (a *app) clientFile() (*clientfile.File, string, error) {
 	if a.config != "" && a.context != "" {
 		return nil, "", usage("cannot use --config and --context together (leave one out)")
@@ -83,7 +83,7 @@ func (a *app) clientFile() (*clientfile.File, string, error) {
 	return file, path, err
 }
 
-// contextView is a context as it is printed; it never holds the token.
+// contextView is a context in printable form, without the token.
 type contextView struct {
 	Name      string `json:"name"`
 	Current   bool   `json:"current"`
@@ -115,7 +115,7 @@ func contextListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			files, _ := filepath.Glob(filepath.Join(dir, "*.yaml")) // sorted; a missing directory has none
+			files, _ := filepath.Glob(filepath.Join(dir, "*.yaml")) // sorted; a missing directory yields none
 			views, names, rows := []contextView{}, []string{}, [][]string{}
 			for _, path := range files {
 				name := strings.TrimSuffix(filepath.Base(path), ".yaml")
@@ -171,7 +171,7 @@ func contextShowCommand(a *app) *cobra.Command {
 			}
 			v := viewOf(strings.TrimSuffix(filepath.Base(path), ".yaml"), a.currentContext(), path, file)
 			if a.config != "" || a.context == "" && a.getenv("HOSTLER_CONFIG") != "" {
-				v.Name, v.Current = "", false // a file of its own is no context
+				v.Name, v.Current = "", false // a file outside the contexts has no context name
 			}
 			return a.show(v, []string{v.Broker}, func(p *render.Page) {
 				p.Fields("context", v.Name, "broker", v.Broker, "root", "sha256:"+v.CASHA256, "token file", v.TokenFile, "client file", v.File)

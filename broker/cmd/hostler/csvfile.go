@@ -12,13 +12,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// plainText is a file's content without the mark that says how it is encoded, which
-// Excel and editors on Windows put first.
+// plainText removes the byte order mark that Excel and editors on Windows put first.
 func plainText(raw []byte) []byte { return bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf")) }
 
-// csvRows reads CSV by its first line, which names the columns in any order: all
-// that are needed, and perhaps others that may be there. A spreadsheet writes empty rows
-// and columns as commas alone, and they say nothing.
+// csvRows reads CSV with a header line. The header names the columns in any order: all needed
+// columns, and possibly some of the others. Empty rows and columns, which a spreadsheet writes as
+// commas alone, are ignored.
 func csvRows(name, code string, raw []byte, needed, others []string) ([]map[string]string, error) {
 	bad := func(format string, args ...any) ([]map[string]string, error) {
 		return nil, broker.Errorf(broker.Invalid, code, "cannot use %s: "+format, append([]any{name}, args...)...)
@@ -75,7 +74,7 @@ func csvRows(name, code string, raw []byte, needed, others []string) ([]map[stri
 
 func blank(cells []string) bool { return strings.TrimSpace(strings.Join(cells, "")) == "" }
 
-// lineOf is where in the file the row that was read last begins.
+// lineOf is the line of the file at which the last row begins.
 func lineOf(r *csv.Reader) int {
 	line, _ := r.FieldPos(0)
 	return line

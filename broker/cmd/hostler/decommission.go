@@ -64,8 +64,8 @@ func decommissionPageOf(l *api.DecommissionList, err error) (runPage[api.Decommi
 	return runPage[api.Decommission]{l, l.Items, l.Batch}, nil
 }
 
-// decommissionActions are those of a run. What it did to a tenant's state is not
-// taken back by any.
+// decommissionActions are the actions on a run. No action takes back what the run did to a tenant's
+// state.
 var decommissionActions = []runAction{
 	{name: "retry", path: "retry", short: "try the stage again that failed, with all its attempts", on: stoppedRuns},
 	{name: "resume", path: "resume", short: "go on after what kept it was mended", on: stoppedRuns, overrides: true},
@@ -76,7 +76,7 @@ var decommissionActions = []runAction{
 	{name: "mark-manual", path: "mark-manual-intervention", short: "stop it until a person has looked", on: "pending,running,compensating"},
 }
 
-// decommissionSince is when what a run does now began.
+// decommissionSince is the start of what a run does now.
 func decommissionSince(d api.Decommission) time.Time {
 	switch {
 	case d.Ended:

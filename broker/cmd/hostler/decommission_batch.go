@@ -73,8 +73,7 @@ file, with a NODE a line; a line that begins with # is left out.`,
 	return c
 }
 
-// nodesOf reads which nodes are meant. A selector never means a file that happens to
-// be there.
+// nodesOf reads the named nodes. A selector never means a file, even if a file of that name exists.
 func (a *app) nodesOf(ctx context.Context, remote *client.Client, text string) (refs []string, err error) {
 	if !isFile(text) {
 		found, err := selectNodes(ctx, remote, text)
@@ -103,8 +102,8 @@ func isFile(text string) bool {
 		slices.ContainsFunc([]string{".txt", ".csv"}, func(s string) bool { return strings.HasSuffix(text, s) })
 }
 
-// askAll tells whose the nodes are, and has the person type how many: a selector may
-// mean more than they think. What would be refused is not asked for at all.
+// askAll shows the tenants of the nodes, and has the person type the number of nodes, because a
+// selector may match more than expected. A batch that would be refused is not asked about.
 func (a *app) askAll(ctx context.Context, remote *client.Client, b api.DecommissionBatch) (*api.DecommissionBatchPlan, error) {
 	plan, err := remote.PlanDecommissionBatch(ctx, b)
 	if err == nil {
@@ -139,7 +138,7 @@ func (a *app) askAll(ctx context.Context, remote *client.Client, b api.Decommiss
 	return plan, nil
 }
 
-// batchPage is whose nodes a batch is of.
+// batchPage shows the nodes of a batch and their tenants.
 func batchPage(a *app, p *render.Page, plan *api.DecommissionBatchPlan) {
 	stop := "never"
 	if plan.StopAfter > 0 {

@@ -80,9 +80,9 @@ func (a *app) begun(ctx context.Context, remote *client.Client, d *api.Decommiss
 	return decommissions.print(a, []api.Decommission{*d}, "it goes on by itself (hostler decommission watch "+d.DecommissionID+")")
 }
 
-// askWhich tells whose node it is, and has the person type its hostname: a slip on
-// the command line must not cost a tenant their work. What would be refused is not
-// asked for at all: who is on the node now may be gone a moment later.
+// askWhich shows the node's tenants, and has the person type the hostname: a slip on the command
+// line must not cost a tenant their work. A start that would be refused is not asked about, because
+// the tenant who is on the node now may be gone a moment later.
 func (a *app) askWhich(plan *api.DecommissionPlan) (id string, err error) {
 	if err := refusedBy(plan.Refused); err != nil {
 		return "", err
@@ -104,8 +104,8 @@ func (a *app) askWhich(plan *api.DecommissionPlan) (id string, err error) {
 	return plan.Node.ID, nil
 }
 
-// shown are the allocations that a person has seen before they said yes: with force,
-// no other one ends.
+// shown are the allocations that the person saw before saying yes. With force, no other allocation
+// ends.
 func shown(force bool, nodes ...api.NodeTenants) []string {
 	if !force {
 		return nil
@@ -147,7 +147,7 @@ func tenantsOf(p *render.Page, plan *api.DecommissionPlan) {
 	p.Fields(append(pairs, "takes about", render.Span(time.Duration(plan.ExpectedSeconds)*time.Second))...)
 }
 
-// certifiedSince says whether the node was clean after who was on it last.
+// certifiedSince says whether the node was certified after its last tenant.
 func certifiedSince(n api.NodeTenants) string {
 	if n.LastCertified {
 		return "; certified since"

@@ -34,8 +34,8 @@ is named and followed, and the exit status is its own.`,
 	return c
 }
 
-// watchDecommission follows a run and shows it where it stops; where a reimage is begun
-// in its place, that one. To stop watching stops nothing else.
+// watchDecommission follows a run and shows it when it stops. If a reimage replaces the run, the
+// command follows the reimage. An interrupt stops only the watching.
 func (a *app) watchDecommission(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
 	waiting, cancel := within(ctx, timeout)
 	defer cancel()
@@ -69,7 +69,7 @@ func (a *app) watchDecommission(ctx context.Context, remote *client.Client, id s
 	}
 }
 
-// asTree is a turnover as the tree of stages draws any run.
+// asTree is a turnover in the form that the stage tree draws.
 func asTree(d *api.DecommissionDetail) *api.OnboardingDetail {
 	return &api.OnboardingDetail{
 		Onboarding: api.Onboarding{

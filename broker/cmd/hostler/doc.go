@@ -1,5 +1,5 @@
-// Command hostler is the operator's command line: everything an operator does,
-// over the operator API.
+// Command hostler is the operator's command line: every task of an operator, over the operator API.
+// Its main type is app.
 //
 // # Manners
 //
@@ -18,6 +18,6 @@
 //
 // # Adding a command
 //
-// One function that returns it, in the file of its noun, with an Example; one
-// line in the list of its parent; go test -update, and read the golden's diff.
+// One function that returns it, in the file of its noun, with an Example; one line in the list of
+// its parent; go test -update, and read the golden's diff.
 package main

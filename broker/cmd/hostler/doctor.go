@@ -15,14 +15,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// finding is one line of what doctor saw.
+// finding is one line of doctor's report.
 type finding struct {
 	Check  string `json:"check"`
 	Result string `json:"result"` // ok, warn or fail
 	Detail string `json:"detail"`
 }
 
-// soon is how early doctor warns of something that runs out.
+// soon is how early doctor warns of an expiry.
 const soon = 14 * 24 * time.Hour
 
 func doctorCommand(a *app) *cobra.Command {
@@ -55,8 +55,7 @@ nothing. Exit status 1 if a check failed.`,
 	}
 }
 
-// examine walks the checks; the first that fails of those that the others
-// need ends the walk.
+// examine runs the checks in order. If a check fails on which the others depend, examine stops.
 func (a *app) examine(ctx context.Context) []finding {
 	var found []finding
 	say := func(check, result, format string, args ...any) {
@@ -94,7 +93,7 @@ func (a *app) examine(ctx context.Context) []finding {
 	}
 	a.examineStatus(status, say)
 	a.examineTerminals(ctx, status.Terminals, say)
-	if len(who.Sites) == 0 { // keys and tokens are of all sites
+	if len(who.Sites) == 0 { // keys and tokens belong to all sites
 		a.examineExpiry(ctx, remote, say)
 	}
 	if who.Role != string(broker.RoleViewer) {

@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
-// examineExpiry has a line for each thing that the broker runs on and that ends.
+// examineExpiry has a line for each thing with an end that the broker depends on.
 func (a *app) examineExpiry(ctx context.Context, remote *client.Client, say func(check, result, format string, args ...any)) {
 	ends, err := remote.Expiry(ctx)
 	if err != nil {
@@ -36,7 +36,7 @@ func (a *app) examineExpiry(ctx context.Context, remote *client.Client, say func
 	}
 }
 
-// shortened is as much of an id as tells two apart.
+// shortened is enough of an id to tell two ids apart.
 func shortened(id string) string {
 	const enough = 16
 	if len(id) > 2*enough {
@@ -45,11 +45,11 @@ func shortened(id string) string {
 	return id
 }
 
-// probePatience is how long a site may take; the command does not wait for all of them
-// as long as one takes to fail.
+// probePatience is the time limit for one site. The command does not wait for all of them as long
+// as one takes to fail.
 const probePatience = 20 * time.Second
 
-// examineSites looks whether each site's MAAS is there and takes the key.
+// examineSites checks whether each site's MAAS answers and accepts the key.
 func examineSites(ctx context.Context, remote *client.Client, say func(check, result, format string, args ...any)) {
 	sites, err := remote.Sites(ctx)
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/hostler/hostler/broker/api"
 )
 
-// relayWithin is how long the relay of terminals is waited for, over either protocol.
+// relayWithin is how long doctor waits for the relay of terminals, over either protocol.
 const relayWithin = 2 * time.Second
 
-// examineTerminals looks whether the relay answers where nodes are told that it is. They may
-// reach it where this machine does not: so what fails is a warning.
+// examineTerminals checks whether the relay answers at the address that nodes are told. Nodes may
+// reach the relay even if this machine does not, so a failure is only a warning.
 func (a *app) examineTerminals(ctx context.Context, t api.StatusTerminals, say func(check, result, format string, args ...any)) {
-	if t.Relay == "" { // the broker is older
+	if t.Relay == "" { // an older broker
 		return
 	}
 	var not []string
@@ -50,8 +50,8 @@ func answersTCP(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
-// answersQUIC asks for a version of QUIC that there is none of: a server answers which it
-// speaks (RFC 9000, 6.1), and nothing begins. Such a packet is one of 1,200 bytes.
+// answersQUIC asks for a version of QUIC that does not exist. A server answers with the versions
+// that it speaks (RFC 9000, 6.1), and no connection begins. Such a packet needs 1,200 bytes.
 func answersQUIC(ctx context.Context, address string) error {
 	ctx, done := context.WithTimeout(ctx, relayWithin)
 	defer done()
@@ -61,12 +61,12 @@ func answersQUIC(ctx context.Context, address string) error {
 	}
 	defer conn.Close()      //nolint:errcheck // nothing is on its way
 	ids := make([]byte, 16) // of both ends
-	_, _ = rand.Read(ids)   // it does not fail
+	_, _ = rand.Read(ids)   // never fails
 	packet := append([]byte{0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8}, ids[:8]...)
 	packet = append(append(packet, 8), ids[8:]...)
 	packet = append(packet, make([]byte, 1200-len(packet))...)
 	answer := make([]byte, 1500)
-	for lost := 0; ; lost++ { // it is sent again: a datagram may be lost
+	for lost := 0; ; lost++ { // repeated, because a datagram may be lost
 		if _, err := conn.Write(packet); err != nil {
 			return err
 		}

@@ -59,7 +59,7 @@ breaks it goes on after the last event. -o json prints one CloudEvent a line.`,
 	return c
 }
 
-// showEvent prints one as it comes.
+// showEvent prints one event on arrival.
 func (a *app) showEvent(e api.Event) error {
 	var out bytes.Buffer
 	switch {
@@ -86,7 +86,7 @@ func (a *app) showEvent(e api.Event) error {
 	return a.print(&out)
 }
 
-// eventWords are what a person reads first of an event's data.
+// eventWords are the fields of an event's data that a person reads first.
 var eventWords = []string{"hostname", "site", "from", "to", "status", "stage", "failure_class", "error_message", "recommended_next_action", "reason", "by"}
 
 func eventDetail(raw json.RawMessage) string {

@@ -19,15 +19,15 @@ const (
 	exitTimeout  = 5 // timed out waiting
 )
 
-// programEnded is the exit status of a program on a node, which becomes that of this one.
-// Its words were its own.
+// programEnded is the exit status of a program on a node, which becomes this program's status. The
+// program has printed its own messages.
 type programEnded int
 
 func (p programEnded) Error() string { return fmt.Sprintf("the program ended with status %d", int(p)) }
 
 var errInterrupted = broker.Errorf(broker.Internal, "interrupted", "stopped by a signal (what was asked of the broker goes on)")
 
-// codeWaitTimeout says that what was waited for did not come in time.
+// codeWaitTimeout is the code of a wait that timed out.
 const codeWaitTimeout = "wait_timeout"
 
 func timedOut(format string, args ...any) error {
@@ -39,7 +39,7 @@ func usage(format string, args ...any) error {
 	return broker.Errorf(broker.Invalid, "bad_usage", format, args...)
 }
 
-// exitOf is the one place where an error becomes an exit status.
+// exitOf is the only place that turns an error into an exit status.
 func exitOf(err error) int {
 	var e *broker.Error
 	if !errors.As(err, &e) {
@@ -59,7 +59,7 @@ func exitOf(err error) int {
 	return exitFailed
 }
 
-// end writes the error, if there is one, in one line, and gives the status.
+// end writes the error, if any, in one line, and returns the exit status.
 func (a *app) end(err error) int {
 	if err == nil {
 		return exitDone

@@ -14,8 +14,8 @@ import (
 	"github.com/hostler/hostler/broker/api/client"
 )
 
-// fields are the flags of a command that fill a document: only what was said on
-// the command line gets into it.
+// fields are the flags of a command that fill a document. Only flags given on the command line get
+// into the document.
 type fields struct {
 	c    *cobra.Command
 	take []func(client.Document) error
@@ -50,13 +50,13 @@ func (f *fields) number(flag, field, usage string) {
 func (f *fields) list(flag, field, usage string) {
 	v := f.c.Flags().StringArray(flag, nil, usage+" (may be repeated)")
 	f.put(flag, field, func() any {
-		return slices.DeleteFunc(slices.Clone(*v), func(s string) bool { return s == "" }) // an empty one empties the list
+		return slices.DeleteFunc(slices.Clone(*v), func(s string) bool { return s == "" }) // an empty string empties the list
 	})
 }
 
 func (f *fields) reason() { f.text("reason", "reason", "why, for the audit log") }
 
-// document is what was said.
+// document holds the given flags.
 func (f *fields) document() (client.Document, error) {
 	d := client.Document{}
 	for _, take := range f.take {
@@ -67,7 +67,7 @@ func (f *fields) document() (client.Document, error) {
 	return d, nil
 }
 
-// change is the document of a command that must say something.
+// change is the document of a command that must change something.
 func (f *fields) change() (client.Document, error) {
 	d, err := f.document()
 	if _, why := d["reason"]; err == nil && (len(d) == 0 || len(d) == 1 && why) {
@@ -80,7 +80,7 @@ func (f *fields) change() (client.Document, error) {
 type knob struct {
 	name, doc string
 	typ       reflect.Type
-	optional  bool // it may be left out, which is not the same as false or 0
+	optional  bool // may be omitted, which differs from false or 0
 }
 
 // knobsOf lists the fields of T in their order.
@@ -99,7 +99,7 @@ func knobsOf[T any]() []knob {
 	return out
 }
 
-// knobHelp is one line a knob.
+// knobHelp is one line per knob.
 func knobHelp(knobs []knob) string {
 	var b strings.Builder
 	for _, k := range knobs {
@@ -112,8 +112,8 @@ func knobHelp(knobs []knob) string {
 	return b.String()
 }
 
-// setKnobs puts NAME=VALUE pairs into a document; NAME.KEY=VALUE sets one of a
-// map, and NAME= takes back what is there.
+// setKnobs puts NAME=VALUE pairs into a document. NAME.KEY=VALUE sets one entry of a map, and NAME=
+// clears the present value.
 func setKnobs(d client.Document, knobs []knob, pairs []string) error {
 	for _, pair := range pairs {
 		name, value, ok := strings.Cut(pair, "=")

@@ -147,7 +147,7 @@ func holdTable(a *app, p *render.Page, holds []api.Hold) {
 	p.Table([]string{"SITE", "WHAT", "SINCE", "BY", "REASON"}, rows)
 }
 
-// siteCell is a site in a table; all of them are *.
+// siteCell is a site in a table; * means all sites.
 func siteCell(site string) string {
 	if site == "" {
 		return "*"
@@ -173,7 +173,7 @@ func underWay(u api.UnderWay) string {
 	return strings.Join(parts, " and ")
 }
 
-// sayFrozen puts a freeze on top of what is shown.
+// sayFrozen prints the freezes above the output.
 func (a *app) sayFrozen() {
 	if a.frozenSaid || a.spoken == nil || a.spoken.api == nil {
 		return

@@ -13,16 +13,16 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// spoken is the broker that a command spoke to, and the client file behind it.
+// spoken is the broker that a command spoke to, with its client file.
 type spoken struct {
 	api  *client.Client
 	path string
 }
 
-// learnRoots brings the client file to the broker's roots after a command that
-// found them changed: in a rotation the new root must be known before the old
-// one goes. Only a broker that has shown a pinned root is heard. What cannot be
-// learned costs the command nothing; the next one tries again.
+// learnRoots updates the client file to the broker's roots after a command that found them changed:
+// in a rotation the new root must be known before the old root goes. Only a broker that has shown a
+// pinned root is trusted. If the roots cannot be learned, the command still succeeds, and the next
+// command tries again.
 func (a *app) learnRoots(ctx context.Context) {
 	if a.spoken == nil || a.spoken.api == nil {
 		return
@@ -46,7 +46,7 @@ func (a *app) learnRoots(ctx context.Context) {
 	roots := merged(had, rootsOf(t))
 	file.CA = string(pki.MarshalCerts(roots...))
 	if dir := filepath.Dir(a.spoken.path); filepath.Dir(file.TokenFile) == dir {
-		file.TokenFile = filepath.Base(file.TokenFile) // as it was, where the two lie together
+		file.TokenFile = filepath.Base(file.TokenFile) // relative, as before, if the two files lie together
 	}
 	if err := file.Write(a.spoken.path); err != nil {
 		a.note("warning: the root certificates of %s have changed, and %s cannot be written: %v (log in again before the rotation is finished)", file.Broker, a.spoken.path, err)
@@ -72,8 +72,8 @@ func rootsOf(t *api.Trust) []*x509.Certificate {
 	return roots
 }
 
-// merged is the roots to pin: those in force alone, once one of them was pinned
-// before, and until then those that were as well.
+// merged returns the roots to pin: only the roots in force, once one of them is pinned already;
+// until then the pinned roots as well.
 func merged(had, now []*x509.Certificate) []*x509.Certificate {
 	known := func(c *x509.Certificate) bool { return slices.ContainsFunc(had, c.Equal) }
 	if slices.ContainsFunc(now, known) {

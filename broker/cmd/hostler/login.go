@@ -98,8 +98,8 @@ func brokerURL(address string) (*url.URL, error) {
 	return &url.URL{Scheme: "https", Host: net.JoinHostPort(u.Hostname(), port)}, nil
 }
 
-// remember writes the context: the token first, so that a client file never
-// names a token that is not there, and the choice last.
+// remember writes the context: the token first, so that a client file never names a missing token,
+// and the current context last.
 func remember(path, name string, file *clientfile.File, token string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -114,8 +114,8 @@ func remember(path, name string, file *clientfile.File, token string) error {
 	return clientfile.WritePrivate(filepath.Join(dir, "current"), []byte(name+"\n"))
 }
 
-// pinRoot finds the root certificate to pin. One that came over the network
-// is taken only if its fingerprint is the one given, or a person said so.
+// pinRoot finds the root certificate to pin. A certificate from the network is accepted only if its
+// fingerprint matches the given one, or a person confirms it.
 func (a *app) pinRoot(ctx context.Context, base *url.URL, pin, caFile string) (*x509.Certificate, error) {
 	if caFile != "" {
 		raw, err := a.readBounded(caFile)
@@ -155,9 +155,9 @@ func samePin(root *x509.Certificate, pin string) bool {
 	return subtle.ConstantTimeCompare([]byte(pki.Fingerprint(root)), []byte(pin)) == 1
 }
 
-// offeredRoot reads the last certificate of the chain that the broker sends.
-// Nothing else is said over this connection, and the certificate is not yet
-// trusted; the first real request proves the chain against it.
+// offeredRoot reads the last certificate of the chain that the broker sends. This connection
+// carries nothing else, and the certificate is not yet trusted; the first real request proves the
+// chain against it.
 func offeredRoot(ctx context.Context, base *url.URL) (*x509.Certificate, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -18,19 +18,19 @@ var (
 	commit  = "unknown"
 )
 
-// surroundings are what a run gets from the process around it.
+// surroundings are the parts of the process that a run uses.
 type surroundings struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
 	now      func() time.Time
-	ask      bool // in and err are a terminal: a question will be read
-	live     bool // err is a terminal: a line may be written over
+	ask      bool // in and err are a terminal: a person can answer a question
+	live     bool // err is a terminal: a line may be overwritten
 	color    bool // out is a terminal
 	width    func() int
 }
 
-// interrupts end a run in an orderly way: a terminal that is gone does as well.
+// interrupts end a run in an orderly way; SIGHUP stands for a closed terminal.
 var interrupts = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 
 func main() { os.Exit(runProcess()) }

@@ -13,9 +13,8 @@ import (
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
-// onNodes makes a command that works on a NODE, or with --nodes on as many as
-// the selector means. One node's failure does not keep the others from their
-// turn, and is the command's failure in the end.
+// onNodes makes a command that works on a NODE, or with --nodes on all nodes of a selector. If one
+// node fails, the other nodes still get their turn, and the command fails in the end.
 func onNodes(a *app, c *cobra.Command, run func(c *cobra.Command, remote *client.Client, nodes []api.Node) error) *cobra.Command {
 	var selector string
 	c.Flags().StringVar(&selector, "nodes", "", "work on many, `SELECTOR`: all, NODE,NODE or key=value,key=value")
@@ -68,7 +67,7 @@ func (a *app) each(nodes []api.Node, do func(n api.Node) error) error {
 	return first
 }
 
-// showAll prints one thing as itself, and several as a list.
+// showAll prints a single thing as itself, and several as a list.
 func showAll[T any](a *app, list []T, names []string, page func(*render.Page)) error {
 	if len(list) == 1 {
 		return a.show(list[0], names, page)
@@ -76,8 +75,8 @@ func showAll[T any](a *app, list []T, names []string, page func(*render.Page)) e
 	return a.show(list, names, page)
 }
 
-// followAll waits for several tasks, one after the other; together they have
-// the timeout. Each task is replaced by how it ended.
+// followAll waits for several tasks, one after the other, within one common timeout. Each task is
+// replaced by its final state.
 func (a *app) followAll(ctx context.Context, remote *client.Client, tasks []api.Task, timeout time.Duration) error {
 	ctx, cancel := within(ctx, timeout)
 	defer cancel()

@@ -12,12 +12,12 @@ import (
 	"github.com/hostler/hostler/broker/clientfile"
 )
 
-// maxDocument bounds a document that is read from a file, in bytes.
+// maxDocument bounds a document read from a file, in bytes.
 const maxDocument = 256 << 10
 
-// abandonable returns what read returns, or context.Canceled once a signal has
-// asked the command to end. A read of a terminal, or of a pipe that nobody
-// writes to, knows no context: it is left behind, and ends with the process.
+// abandonable returns the result of read, or context.Canceled once a signal has asked the command
+// to end. A read of a terminal, or of a pipe without a writer, cannot be cancelled: it is left
+// behind, and ends with the process.
 func abandonable[T any](a *app, read func() (T, error)) (T, error) {
 	type result struct {
 		v   T
@@ -37,11 +37,10 @@ func abandonable[T any](a *app, read func() (T, error)) (T, error) {
 	}
 }
 
-// readBounded reads a document from a file, or from stdin where path is "-".
+// readBounded reads a document from a file, or from stdin if path is "-".
 func (a *app) readBounded(path string) ([]byte, error) { return a.readUpTo(maxDocument, path) }
 
-// readUpTo is readBounded with a bound of its own, in bytes. A pipe is read as
-// well, as a shell's <(…) is one.
+// readUpTo is readBounded with its own limit in bytes. Pipes work as well, such as a shell's <(…).
 func (a *app) readUpTo(most int, path string) ([]byte, error) {
 	return abandonable(a, func() ([]byte, error) {
 		in := a.in
@@ -64,13 +63,12 @@ func (a *app) readUpTo(most int, path string) ([]byte, error) {
 	})
 }
 
-// readSecret reads what only its owner may read.
+// readSecret reads a file that only its owner may read.
 func (a *app) readSecret(path string) ([]byte, error) {
 	return abandonable(a, func() ([]byte, error) { return clientfile.ReadSecret(path, a.in) })
 }
 
-// answer reads one line that a person types. The end of the input is an empty
-// answer.
+// answer reads one line typed by a person. The end of the input counts as an empty answer.
 func (a *app) answer() (string, error) {
 	return abandonable(a, func() (string, error) {
 		line, err := bufio.NewReader(a.in).ReadString('\n')
@@ -81,8 +79,8 @@ func (a *app) answer() (string, error) {
 	})
 }
 
-// readUnseen reads a word from a terminal without showing it. A signal leaves
-// the terminal as it was before.
+// readUnseen reads a word from a terminal without echo. A signal leaves the terminal as it was
+// before.
 func readUnseen(a *app, terminal *os.File) ([]byte, error) {
 	before, err := term.GetState(int(terminal.Fd()))
 	if err != nil {

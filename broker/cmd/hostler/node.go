@@ -89,7 +89,7 @@ func statusNames() []string {
 	return names
 }
 
-// checkStatus keeps a misspelled status from listing nothing.
+// checkStatus refuses a misspelled status, which would list nothing.
 func checkStatus(s string) error {
 	for name := range strings.SplitSeq(s, ",") {
 		if name != "" && !slices.Contains(statusNames(), name) {
@@ -153,7 +153,7 @@ func (a *app) showNode(n *api.Node) error {
 	})
 }
 
-// moment is a time with how long ago it was.
+// moment is a time with its distance from now.
 func moment(a *app, t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -199,11 +199,11 @@ func nodeLabelCommand(a *app) *cobra.Command {
 	return c
 }
 
-// completionLimit is how long a shell waits for us.
+// completionLimit is how long completion may take.
 const completionLimit = 2 * time.Second
 
-// completeNode completes a NODE by hostname, or says nothing where the broker
-// cannot be asked at once.
+// completeNode completes a NODE by hostname, or offers nothing if the broker does not answer at
+// once.
 func (a *app) completeNode(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -12,7 +12,7 @@ import (
 // action is a change of a node's status that an operator may ask for.
 type action struct {
 	name, short, long, example string
-	// asks is what would be lost, where the action destroys something.
+	// asks names the loss, for an action that destroys something.
 	asks string
 	// waits says that the action starts a task.
 	waits bool
@@ -95,7 +95,7 @@ func nodeActionCommand(a *app, what action) *cobra.Command {
 			}
 			ref := args[0]
 			if what.asks != "" && !saidYes(c) {
-				// The person is asked about the node that was found, and that one is meant.
+				// The question names the node that was found, and the action applies to that node.
 				node, err := remote.Node(c.Context(), ref)
 				if err != nil {
 					return err

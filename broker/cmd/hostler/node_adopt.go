@@ -119,25 +119,24 @@ func (a *app) adopted(file string) ([]api.AdoptedMachine, error) {
 	return out, nil
 }
 
-// commandPatience is how long the install commands are waited for without --wait.
+// commandPatience is how long to wait for the install commands without --wait.
 const commandPatience = 2 * time.Minute
 
-// adoptions are runs whose install commands are printed as soon as they have a
-// node.
+// adoptions are runs whose install commands are printed as soon as they have a node.
 type adoptions struct {
 	*app
 	api        *client.Client
-	run, batch string // one of them
+	run, batch string // only one is set
 	ttl        int64
 	wait       bool
 	timeout    time.Duration
 
-	seen  map[string]bool // runs that need nothing more from here
+	seen  map[string]bool // runs that are finished here
 	boots []api.NodeBootstrap
 	many  int
 }
 
-// follow prints the install commands, and then waits for the end if it was asked to.
+// follow prints the install commands, and then waits for the end if asked to.
 func (w *adoptions) follow(ctx context.Context, ids []string) error {
 	if w.quiet && w.output == "table" {
 		if err := w.show(nil, ids, nil); err != nil || !w.wait {
@@ -193,7 +192,7 @@ func (w *adoptions) runs(ctx context.Context) ([]api.Onboarding, error) {
 	return []api.Onboarding{o.Onboarding}, nil
 }
 
-// full reports whether all that have not begun wait for a place in their batch.
+// full reports whether all runs that have not begun wait for a place in their batch.
 func full(runs []api.Onboarding) bool {
 	waits := false
 	for _, o := range runs {
@@ -213,7 +212,7 @@ func bound(o api.Onboarding) bool {
 
 func stopped(o api.Onboarding) bool { return o.Ended || strings.HasPrefix(o.Status, "failed_") }
 
-// give prints the install commands of runs that have come so far.
+// give prints the install commands of runs that have a node.
 func (w *adoptions) give(ctx context.Context, runs []api.Onboarding) error {
 	for _, o := range runs {
 		switch {
@@ -250,7 +249,7 @@ func (w *adoptions) showBoots() error {
 	return w.show(w.boots, nil, nil)
 }
 
-// end says how to go on, or waits for that.
+// end says how to continue, or waits for the end.
 func (w *adoptions) end(ctx context.Context) error {
 	if w.wait {
 		if w.batch != "" {

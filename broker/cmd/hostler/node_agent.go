@@ -58,7 +58,7 @@ func (a *app) showAgent(l *api.AgentLifecycle) error {
 	})
 }
 
-// skipped are the versions that a node takes by force only: 1.4.0 (crash_loop).
+// skipped lists the versions that a node takes only by force: 1.4.0 (crash_loop).
 func skipped(all []api.AgentSkipped) string {
 	words := make([]string, len(all))
 	for i, s := range all {
@@ -67,7 +67,7 @@ func skipped(all []api.AgentSkipped) string {
 	return strings.Join(words, ", ")
 }
 
-// deliveryLine is what came of the last delivery: confirmed, 42 s, 3 minutes ago.
+// deliveryLine is the result of the last delivery: confirmed, 42 s, 3 minutes ago.
 func deliveryLine(a *app, l api.AgentLifecycle) string {
 	if l.LastDeliveryResult == "" {
 		return ""

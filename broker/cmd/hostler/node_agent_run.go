@@ -38,8 +38,8 @@ var agentRuns = runs[api.AgentLifecycleRun]{
 	watch: (*app).watchAgentRun,
 }
 
-// agentActions are those of a run on an agent. What a node has taken is put back by the
-// node itself, or by another run.
+// agentActions are the actions on an agent run. A delivered version is put back by the node itself,
+// or by another run.
 var agentActions = []runAction{
 	{name: "retry", path: "retry", short: "try the stage again that failed, with all its attempts"},
 	{name: "resume", path: "resume", short: "go on after what kept it was mended"},
@@ -216,8 +216,7 @@ func agentWatchCommand(a *app) *cobra.Command {
 	return c
 }
 
-// watchAgentRun follows a run and shows it where it stops. To stop watching stops
-// nothing else.
+// watchAgentRun follows a run and shows it when it stops. An interrupt stops only the watching.
 func (a *app) watchAgentRun(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
 	waiting, cancel := within(ctx, timeout)
 	defer cancel()
@@ -245,7 +244,7 @@ func (a *app) watchAgentRun(ctx context.Context, remote *client.Client, id strin
 	}
 }
 
-// agentTree is a run as the tree of stages draws any.
+// agentTree is a run in the form that the stage tree draws.
 func agentTree(d *api.AgentLifecycleDetail) *api.OnboardingDetail {
 	return &api.OnboardingDetail{
 		Onboarding: api.Onboarding{
@@ -256,7 +255,7 @@ func agentTree(d *api.AgentLifecycleDetail) *api.OnboardingDetail {
 	}
 }
 
-// agentRunEnd is the error of a run that did not come to its end.
+// agentRunEnd is the error of a run that did not complete.
 func agentRunEnd(r api.AgentLifecycleRun) error {
 	switch r.Status {
 	case "completed", "reconciled":

@@ -100,13 +100,13 @@ well, it gets no connection, and who shows it is told of no more.`,
 				if err != nil {
 					return err
 				}
-				// A serial that the node does not have is refused by the broker.
+				// The broker refuses a serial that the node does not have.
 				if i := slices.IndexFunc(l.Items, func(c api.NodeCertificate) bool { return c.Serial == args[1] }); i >= 0 {
 					if err := a.confirm(c, "deny certificate %s of node %s (%s)? This cannot be taken back. %s", args[1], l.Hostname, l.NodeID, whatDenialMeans(l, l.Items[i])); err != nil {
 						return err
 					}
 				}
-				args[0] = l.NodeID // the node about which the person was asked
+				args[0] = l.NodeID // the node that the question named
 			}
 			l, err := remote.DenyNodeCertificate(c.Context(), args[0], args[1], reason)
 			if err != nil {
@@ -120,7 +120,7 @@ well, it gets no connection, and who shows it is told of no more.`,
 	return c
 }
 
-// mayBeInUse reports whether a node may come by a certificate: one that ran out can be renewed.
+// mayBeInUse reports whether a node may use a certificate: an expired certificate can be renewed.
 func mayBeInUse(c api.NodeCertificate) bool { return c.State == "valid" || c.State == "expired" }
 
 func notDenied(l *api.NodeCertificateList) (n int) {
@@ -132,7 +132,7 @@ func notDenied(l *api.NodeCertificateList) (n int) {
 	return n
 }
 
-// whatDenialMeans says what becomes of the node.
+// whatDenialMeans says what the denial does to the node.
 func whatDenialMeans(l *api.NodeCertificateList, c api.NodeCertificate) string {
 	n := notDenied(l)
 	switch {
@@ -144,7 +144,7 @@ func whatDenialMeans(l *api.NodeCertificateList, c api.NodeCertificate) string {
 	return "If it is the one that the node uses, the node is shut out and needs a new token. " + whichIsNotKnown(l, n)
 }
 
-// whichIsNotKnown says why nobody can tell, and what to do then.
+// whichIsNotKnown says why the certificate in use is unknown, and what to do.
 func whichIsNotKnown(l *api.NodeCertificateList, n int) string {
 	return fmt.Sprintf("%d certificates are valid or expired, and which of them the node itself uses is not known: whoever has the key can have renewed, also the newest. "+
 		"The safe way is another key, which denies all of them: run on the machine what hostler node token issue %s prints, "+

@@ -61,8 +61,8 @@ shown once, so keep the output private.`,
 	return c
 }
 
-// showBootstrap prints what the machine is given as it is, so that it can be
-// redirected, and everything else on stderr.
+// showBootstrap prints the machine's data unchanged, so that the output can be redirected, and
+// everything else on stderr.
 func (a *app) showBootstrap(b *api.NodeBootstrap, done string) error {
 	a.note("node %s (%s) is %s; its enrolment token lives until %s", b.Node.Hostname, b.Node.ID, done, render.Time(b.ExpiresAt))
 	if b.Warning != "" {

@@ -53,8 +53,7 @@ owner alone.`,
 	return c
 }
 
-// machineToken reads MAAS's own file, or only what is in it. The error repeats
-// nothing of it.
+// machineToken reads MAAS's own file, or only its content. The error repeats nothing of the secret.
 func machineToken(raw []byte) (taskcatalog.MAASMachineToken, error) {
 	type fields struct {
 		Endpoint    string `yaml:"endpoint"`

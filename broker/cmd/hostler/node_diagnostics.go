@@ -79,7 +79,7 @@ has had one collected by itself.`,
 	return c
 }
 
-// collect has a node collect its diagnostics, waits until it has, and names the task.
+// collect makes a node collect its diagnostics, waits for the end, and returns the task's id.
 func (a *app) collect(ctx context.Context, remote *client.Client, node string, since, timeout time.Duration) (task string, err error) {
 	if since < time.Minute || since > 7*24*time.Hour {
 		return "", usage("--since takes a minute to a week")
@@ -98,8 +98,8 @@ func (a *app) collect(ctx context.Context, remote *client.Client, node string, s
 	return t.ID, verdictOf(t)
 }
 
-// writeArchive writes what a task collected to a file for its owner alone, if it is what
-// its digest says.
+// writeArchive writes a task's archive to a file that only its owner can read, if the archive
+// matches its digest.
 func (a *app) writeArchive(ctx context.Context, remote *client.Client, task, path string) error {
 	k, err := remote.Archive(ctx, task)
 	if err != nil {
@@ -115,7 +115,7 @@ func (a *app) writeArchive(ctx context.Context, remote *client.Client, task, pat
 	return nil
 }
 
-// diagnosticsPage shows what an archive has and what it lacks.
+// diagnosticsPage shows the parts of an archive and the missing parts.
 func diagnosticsPage(p *render.Page, r taskcatalog.DiagnosticsResult) {
 	p.Title("Collected")
 	p.Fields("digest", r.Digest, "size", size(int64(r.Bytes)))

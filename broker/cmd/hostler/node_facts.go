@@ -57,7 +57,7 @@ func gpuTable(p *render.Page, gpus []taskcatalog.GPUFacts) {
 	p.Table([]string{"#", "UUID", "SERIAL", "NAME", "ARCHITECTURE", "MEMORY", "ADDRESS", "PARTITION"}, rows)
 }
 
-// bytesText leaves a figure that is missing out.
+// bytesText is empty for a missing figure.
 func bytesText(n *uint64) string {
 	if n == nil {
 		return ""

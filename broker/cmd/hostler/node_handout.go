@@ -7,8 +7,7 @@ import (
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
-// handoutWord says whether a node may be handed out; a broker that does not say is
-// of an earlier version.
+// handoutWord says whether a node may be handed out. An older broker does not say.
 func handoutWord(h *api.Handout) string {
 	switch {
 	case h == nil:
@@ -23,7 +22,7 @@ func handoutWord(h *api.Handout) string {
 	return "no, for " + strconv.Itoa(len(h.Reasons)) + " reasons"
 }
 
-// handoutPage is what keeps a node from being handed out, and what to do.
+// handoutPage lists the reasons against a handout, with the actions to take.
 func handoutPage(p *render.Page, h *api.Handout) {
 	if h == nil || h.MayBeHandedOut {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
-// maxTimeline bounds what one command asks for, in lines.
+// maxTimeline bounds the lines of one command.
 const maxTimeline = 10000
 
 func nodeTimelineCommand(a *app) *cobra.Command {
@@ -69,10 +69,10 @@ func timelinePage(a *app, p *render.Page, t *api.Timeline) {
 	p.Table([]string{"AT", "TOOK", "KIND", "WHAT", "STATUS", "OF", "BY", "CODE", "DETAIL"}, rows)
 }
 
-// going are the statuses of what has not ended.
+// going are the statuses of things that have not ended.
 var going = []string{"queued", "dispatched", "pending", "running", "compensating", "started", "open", "failed_retryable", "failed_manual_intervention"}
 
-// timelineTook is how long something took, or goes on by now. Most things take none.
+// timelineTook is how long an event took, or has taken so far. Most events have no duration.
 func timelineTook(a *app, e api.TimelineEvent) string {
 	switch {
 	case !e.EndedAt.IsZero():

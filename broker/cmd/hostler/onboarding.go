@@ -74,7 +74,7 @@ var onboardingActions = []runAction{
 	{name: "mark-manual", path: "mark-manual-intervention", short: "stop it until a person has looked", on: "pending,running,compensating"},
 }
 
-// since is when what a run does now began.
+// since is the start of what a run does now.
 func since(o api.Onboarding) time.Time {
 	switch {
 	case o.Ended:
@@ -85,7 +85,7 @@ func since(o api.Onboarding) time.Time {
 	return o.RequestedAt
 }
 
-// nextOf is what a person would want to know next.
+// nextOf is the next thing that a person wants to know.
 func nextOf(o api.Onboarding) string {
 	if o.RecommendedNextAction != "" {
 		return o.RecommendedNextAction
@@ -178,7 +178,7 @@ func orDash(s *string) string {
 	return *s
 }
 
-// stageTook is how long the last attempt of a stage took, or takes.
+// stageTook is how long the last attempt of a stage took, or has taken so far.
 func stageTook(s api.OnboardingStage, now time.Time) string {
 	switch {
 	case s.StartedAt.IsZero():

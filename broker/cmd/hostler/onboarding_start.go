@@ -206,7 +206,7 @@ func planPage(p *render.Page, plan *api.OnboardingPlan) {
 	}
 }
 
-// stagesPage is the table of what stages would do.
+// stagesPage is the table of planned stages.
 func stagesPage(p *render.Page, stages []api.PlannedStage) {
 	rows := [][]string{}
 	for _, s := range stages {

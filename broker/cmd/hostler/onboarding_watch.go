@@ -34,8 +34,7 @@ exit status is 0 only if the machine is an active node.`,
 	return c
 }
 
-// watchOnboarding follows a run and shows it where it stops. To stop watching
-// stops nothing else.
+// watchOnboarding follows a run and shows it when it stops. An interrupt stops only the watching.
 func (a *app) watchOnboarding(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
 	waiting, cancel := within(ctx, timeout)
 	defer cancel()
@@ -78,11 +77,11 @@ func endOf(o api.Onboarding) error {
 	return broker.Errorf(broker.Internal, code, "onboarding %s of %s stopped at %s: %s (%s)", o.OnboardingID, o.Hostname, o.CurrentStage, o.ErrorMessage, o.RecommendedNextAction)
 }
 
-// stageTree draws a run: on a terminal all of it, over and over at one place, else
-// a line for each change that matters.
+// stageTree draws a run: on a terminal all of it, redrawn in place; elsewhere a line for each
+// change that matters.
 type stageTree struct {
 	*progress
-	lines int // that are on the screen
+	lines int // lines on the screen
 }
 
 func (t *stageTree) draw(o *api.OnboardingDetail, now time.Time) {
@@ -93,7 +92,7 @@ func (t *stageTree) draw(o *api.OnboardingDetail, now time.Time) {
 	t.redraw(treeOf(o, now))
 }
 
-// redraw puts lines where those before were.
+// redraw replaces the lines of the previous drawing.
 func (t *stageTree) redraw(text []string) {
 	var out strings.Builder
 	if t.lines > 0 {
@@ -107,7 +106,7 @@ func (t *stageTree) redraw(text []string) {
 	_, _ = fmt.Fprint(t.w, out.String())
 }
 
-// clear takes a live tree away.
+// clear removes a live tree.
 func (t *stageTree) clear() {
 	if t.lines > 0 {
 		_, _ = fmt.Fprintf(t.w, "\x1b[%dA\r\x1b[J", t.lines)
@@ -141,7 +140,7 @@ func headOf(o *api.OnboardingDetail, now time.Time) string {
 
 var stageMarks = map[string]string{"pending": "·", "running": "▸", "succeeded": "✓", "skipped": "–", "failed": "✗", "compensated": "↩"}
 
-// treeOf is a run with its stages, a detour below the stage that it rescues.
+// treeOf is a run with its stages; a detour stands below the stage that it rescues.
 func treeOf(o *api.OnboardingDetail, now time.Time) []string {
 	lines := []string{headOf(o, now)}
 	for _, s := range o.Stages {

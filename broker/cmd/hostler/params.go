@@ -25,9 +25,8 @@ func (a *app) readParams(path string) (map[string]json.RawMessage, error) {
 	return params, nil
 }
 
-// setParams adds key=value pairs, converted as the schema says. A list takes
-// one element from each pair of its name, or a whole JSON list. The last of
-// two pairs stands elsewhere.
+// setParams adds key=value pairs, converted by the schema. A list takes one element from each pair
+// of its name, or a whole JSON list. For other types the last of several pairs wins.
 func (s *schema) setParams(params map[string]json.RawMessage, pairs []string) error {
 	lists := map[string][]json.RawMessage{}
 	for _, pair := range pairs {
@@ -71,8 +70,7 @@ func (s *schema) setParams(params map[string]json.RawMessage, pairs []string) er
 	return nil
 }
 
-// convert reads one value as the schema's type. The message does not repeat
-// the value.
+// convert reads one value as the schema's type. The message does not repeat the value.
 func (s *schema) convert(key, value string) (json.RawMessage, error) {
 	if len(s.Enum) > 0 && s.Type == "string" && !slices.ContainsFunc(s.Enum, func(e any) bool { return fmt.Sprint(e) == value }) {
 		return nil, broker.Errorf(broker.Invalid, "bad_params", "the param %s must be %s", key, s.limits())
@@ -109,8 +107,8 @@ func wrongType(key, want string) error {
 	return broker.Errorf(broker.Invalid, "bad_params", "the param %s must be %s", key, want)
 }
 
-// exampleFlags writes an example object as -p flags, or as --params where a
-// value is no plain one.
+// exampleFlags writes an example object as -p flags, or as --params if a value is not a plain
+// value.
 func exampleFlags(raw json.RawMessage) string {
 	var object map[string]any
 	d := json.NewDecoder(bytes.NewReader(raw))

@@ -9,13 +9,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// progress says on stderr how far something is: one line written over and
-// over on a terminal, else a line for each change that matters.
+// progress reports on stderr how far something is: one line, overwritten in place on a terminal;
+// elsewhere a line for each change that matters.
 type progress struct {
 	w     io.Writer
 	live  bool
 	width func() int
-	last  string // what was said last
+	last  string // the last mark
 	open  bool   // a live line is on the screen
 }
 
@@ -26,8 +26,8 @@ func (a *app) progress() *progress {
 	return &progress{w: a.err, live: a.live, width: a.width}
 }
 
-// say shows text, which may come from a node. mark is what has to differ for
-// a new line where the lines stay.
+// say shows text, which may come from a node. Where lines stay, a new line is written only if mark
+// has changed.
 func (p *progress) say(mark, text string) {
 	text = taskcatalog.Clean(text, 500)
 	if p.live {
@@ -41,7 +41,7 @@ func (p *progress) say(mark, text string) {
 	}
 }
 
-// done takes the live line away.
+// done removes the live line.
 func (p *progress) done() {
 	if p.open {
 		_, _ = fmt.Fprint(p.w, "\r\x1b[K")

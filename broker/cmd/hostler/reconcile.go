@@ -76,7 +76,7 @@ func reconcilePage(a *app, p *render.Page, r *api.ReconciliationRun, plan bool) 
 	}
 }
 
-// planWords says what would be done about a drift.
+// planWords describes the planned reaction to a drift.
 func planWords(a *app, d api.PlannedDrift) string {
 	switch {
 	case d.StoppedBy != "":
@@ -149,7 +149,7 @@ func driftPage(a *app, p *render.Page, all []api.Drift) {
 	p.Table([]string{"SEVERITY", "NODE", "SITE", "RULE", "MAAS", "NODE IS", "MODE", "DONE", "SINCE", "WHAT"}, rows)
 }
 
-// doneWords says what was done about a drift, or when something will be.
+// doneWords describes the reaction to a drift, or when it will come.
 func doneWords(a *app, d api.Drift) string {
 	switch {
 	case !d.Open:

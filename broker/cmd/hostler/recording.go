@@ -133,7 +133,7 @@ lost that never came to the broker, and in which block (with gaps).`,
 	}
 }
 
-// sessionID is what a file may be named by.
+// sessionID matches session ids that are safe as file names.
 var sessionID = regexp.MustCompile(`^ts-[a-z0-9]{1,40}$`)
 
 func recordingExportCommand(a *app) *cobra.Command {
@@ -169,7 +169,7 @@ out of it what acts on your terminal, and other players do not.`,
 	return c
 }
 
-// exportRecording writes a file that is there whole or not at all.
+// exportRecording writes the file whole or not at all.
 func exportRecording(ctx context.Context, remote *client.Client, id, path string, force bool) (n int64, err error) {
 	if _, err := os.Lstat(path); err == nil && !force {
 		return 0, exists(path)
@@ -191,7 +191,7 @@ func exportRecording(ctx context.Context, remote *client.Client, id, path string
 	}
 	if force {
 		err = os.Rename(f.Name(), path)
-	} else { // which fails where one has come meanwhile
+	} else { // fails if a file has appeared meanwhile
 		err = os.Link(f.Name(), path)
 	}
 	switch {

@@ -20,11 +20,11 @@ import (
 type player struct {
 	out  io.Writer
 	note func(format string, args ...any)
-	// screen: out is a terminal, of columns and rows, which is put right at the end.
+	// screen says that out is a terminal, of columns and rows, which is restored at the end.
 	screen        bool
 	columns, rows int
-	speed         float64       // 0: without waiting
-	idle          time.Duration // the longest wait, as recorded; 0: none is too long
+	speed         float64       // 0: without waits
+	idle          time.Duration // the longest wait, in recorded time; 0: no limit
 }
 
 func recordingPlayCommand(a *app) *cobra.Command {
@@ -43,7 +43,7 @@ would answer. Reading a recording is in the audit log.`,
 			if err != nil {
 				return err
 			}
-			// It is read at once, and played for as long as it lasts.
+			// The recording is downloaded at once, and then played in its own time.
 			f, err := os.CreateTemp("", "hostler-recording-*")
 			if err != nil {
 				return broker.Errorf(broker.Internal, "output_failed", "cannot keep the recording while it is played: %v", err)
@@ -68,10 +68,10 @@ would answer. Reading a recording is in the audit log.`,
 	return c
 }
 
-// maxCastLine is more than a line of a recording has.
+// maxCastLine is longer than any line of a recording.
 const maxCastLine = 256 << 10
 
-// play writes the output of a recording when its time has come.
+// play writes the output of a recording at the recorded times.
 func (p *player) play(ctx context.Context, cast io.Reader) error {
 	lines := bufio.NewScanner(cast)
 	lines.Buffer(make([]byte, 0, 64<<10), maxCastLine)
@@ -124,7 +124,7 @@ func (p *player) play(ctx context.Context, cast io.Reader) error {
 	return nil
 }
 
-// fits says what a terminal that is too small makes of it.
+// fits warns about a terminal that is too small.
 func (p *player) fits(columns, rows int) {
 	if columns > p.columns || rows > p.rows {
 		p.note("it was a terminal of %d by %d, and this one is %d by %d: what is drawn may be torn", columns, rows, p.columns, p.rows)

@@ -18,7 +18,7 @@ func resolverCommand(a *app) *cobra.Command {
 		resolverRollbackCommand(a), resolverExplainCommand(a))
 }
 
-// readProfiles reads and judges a set; every problem goes to stderr.
+// readProfiles reads and checks a set; every problem goes to stderr.
 func (a *app) readProfiles(names []string) (*profiles.Set, error) {
 	files, err := profiles.Read(names...)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
-// resultPages are the results that have a page of their own, by task type.
+// resultPages are the results with a page of their own, by task type.
 var resultPages = map[string]func(*render.Page, json.RawMessage) bool{
 	"node.gpu_scrub@1":       as(gpuScrubPage),
 	"node.disk_erase@1":      as(diskErasePage),
@@ -17,8 +17,8 @@ var resultPages = map[string]func(*render.Page, json.RawMessage) bool{
 	"node.diagnostics@1":     as(diagnosticsPage),
 }
 
-// as reads a result for its page. One that is not of its type, as an agent of
-// another version may send it, has none.
+// as decodes a result for its page. A result of another form, as an agent of another version may
+// send, has no page.
 func as[T any](page func(*render.Page, T)) func(*render.Page, json.RawMessage) bool {
 	return func(p *render.Page, raw json.RawMessage) bool {
 		var result *T
@@ -30,17 +30,17 @@ func as[T any](page func(*render.Page, T)) func(*render.Page, json.RawMessage) b
 	}
 }
 
-// taskResult shows what a task answered.
+// taskResult shows the result of a task.
 func taskResult(p *render.Page, id string, raw json.RawMessage) {
 	if page, ok := resultPages[id]; !ok || !page(p, raw) {
 		resultFields(p, raw)
 	}
 }
 
-// maxRows bounds a table of a result: a node says how long it is.
+// maxRows bounds a table of a result, because the node decides its length.
 const maxRows = 200
 
-// resultTable shows rows below a title, where there are any.
+// resultTable shows rows below a title, unless there are none.
 func resultTable(p *render.Page, title string, heads []string, rows [][]string) {
 	if len(rows) == 0 {
 		return
@@ -52,8 +52,8 @@ func resultTable(p *render.Page, title string, heads []string, rows [][]string) 
 	}
 }
 
-// resultFields shows a task's result: plain values as they are, and how many
-// things a list or an object holds (a baseline is not for reading here).
+// resultFields shows a task's result: plain values unchanged, and the number of elements of a list
+// or an object (a baseline is not for reading here).
 func resultFields(p *render.Page, raw json.RawMessage) {
 	var result map[string]json.RawMessage
 	if json.Unmarshal(raw, &result) != nil || len(result) == 0 {

@@ -5,8 +5,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// diskErasePage shows what was done to each disk, what that is worth, and what was
-// tried and not done.
+// diskErasePage shows what was done to each disk, the grade of the method, and the methods tried
+// without success.
 func diskErasePage(p *render.Page, r taskcatalog.DiskEraseResult) {
 	var disks, tried [][]string
 	for i := range r.Disks {

@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// gpuScrubPage shows what a GPU scrub did and proved. A figure that was not
-// measured is a dash and never 0.
+// gpuScrubPage shows what a GPU scrub did and proved. A figure that was not measured is a dash,
+// never 0.
 func gpuScrubPage(p *render.Page, r taskcatalog.GPUScrubResult) {
 	p.Title("GPU scrub")
 	p.Fields("verdict", string(r.Verdict), "overwrite", r.Assurance.Overwrite, "reset", r.Assurance.Reset)
@@ -81,8 +81,7 @@ func holderRow(name string, h taskcatalog.GPUHolder) []string {
 	return []string{name, strconv.Itoa(h.PID), strconv.FormatUint(uint64(h.UID), 10), process, h.Via, outcome}
 }
 
-// gpuName is what a GPU is called in tables: where it is, or the uuid of an
-// instance.
+// gpuName is the name of a GPU in tables: its PCI address, or the uuid of an instance.
 func gpuName(g taskcatalog.GPUScrubbed) string {
 	if g.PCIAddress == "" || g.Parent != "" {
 		return g.UUID
@@ -97,7 +96,7 @@ func number(n *uint64) string {
 	return strconv.FormatUint(*n, 10)
 }
 
-// percent never rounds up to what was not reached.
+// percent rounds down, so that it never shows a value that was not reached.
 func percent(v *float64) string {
 	if v == nil {
 		return ""

@@ -8,8 +8,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// resolverConfigPage shows which set is in force, and what is wrong with it on
-// that machine.
+// resolverConfigPage shows the set in force, and its problems on this machine.
 func resolverConfigPage(p *render.Page, r taskcatalog.ResolverConfigResult) {
 	kept := []string{}
 	for _, v := range r.Kept {
@@ -28,7 +27,7 @@ func resolverConfigPage(p *render.Page, r taskcatalog.ResolverConfigResult) {
 	resultTable(p, "Problems on this machine", []string{"AT", "CODE", "MESSAGE"}, rows)
 }
 
-// hwSyncPage shows what was written, and the sync that proves it.
+// hwSyncPage shows the written files and the sync that proves them.
 func hwSyncPage(p *render.Page, r taskcatalog.HWSyncReseedResult) {
 	proof := "none: no run of the service was seen to end"
 	if !r.SyncStartedAt.IsZero() && !r.SyncFinishedAt.IsZero() {

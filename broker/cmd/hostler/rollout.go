@@ -216,7 +216,7 @@ func nodesPage(p *render.Page, all []api.RolloutMember, whole bool) {
 	}
 }
 
-// rolloutActions are what an operator does to a rollout.
+// rolloutActions are an operator's actions on a rollout.
 var rolloutActions = []runAction{
 	{name: "pause", path: "pause", short: "begin nothing more; it stops when the nodes under way have ended"},
 	{name: "resume", path: "resume", short: "go on; what failed so far counts no more"},

@@ -33,7 +33,7 @@ status is 0 only if it was completed. To stop watching stops nothing else.`,
 	return c
 }
 
-// watchRollout follows a rollout and shows it where it stops.
+// watchRollout follows a rollout and shows it when it stops.
 func (a *app) watchRollout(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
 	waiting, cancel := within(ctx, timeout)
 	defer cancel()
@@ -67,7 +67,7 @@ func (a *app) watchRollout(ctx context.Context, remote *client.Client, id string
 	}
 }
 
-// rolloutEnd is the error of a rollout that did not come to its end.
+// rolloutEnd is the error of a rollout that did not complete.
 func rolloutEnd(r api.Rollout) error {
 	switch r.Status {
 	case "completed":
@@ -82,8 +82,8 @@ func rolloutEnd(r api.Rollout) error {
 	return broker.Errorf(broker.Internal, code, "rollout %s stopped at %s: %s (%s)", r.RolloutID, r.CurrentStage, r.ErrorMessage, r.RecommendedNextAction)
 }
 
-// drawWaves draws a rollout: on a terminal all waves, over and over at one place, else a
-// line for each change that matters.
+// drawWaves draws a rollout: on a terminal all waves, redrawn in place; elsewhere a line for each
+// change that matters.
 func (t *stageTree) drawWaves(r api.Rollout, now time.Time) {
 	head := fmt.Sprintf("%s  %s  %s  %s", render.Span(max(now.Sub(r.RequestedAt), 0)), r.Release, r.Status, r.CurrentStage)
 	if r.Waiting != "" {
@@ -107,7 +107,7 @@ func (t *stageTree) drawWaves(r api.Rollout, now time.Time) {
 	t.redraw(lines)
 }
 
-// barWidth is that of a wave's bar, in columns.
+// barWidth is the width of a wave's bar, in columns.
 const barWidth = 24
 
 // barOf is a wave as a bar: done, failed, skipped, under way, and waiting.

@@ -92,7 +92,7 @@ holds a token, NO_COLOR takes the colours away.`,
 	return root
 }
 
-// reflexes are the words of other programs, by the commands that do here what they do there.
+// reflexes are the words of other programs, by the equivalent command of this program.
 var reflexes = map[string][]string{
 	"node":   {"get", "describe"},
 	"task":   {"ps"},
@@ -103,7 +103,7 @@ var reflexes = map[string][]string{
 	"remove": {"delete", "rm"},
 }
 
-// suggestReflexes has a command suggested for the words of other programs.
+// suggestReflexes makes cobra suggest commands for the words of other programs.
 func suggestReflexes(c *cobra.Command) {
 	c.SuggestFor = reflexes[c.Name()]
 	for _, below := range c.Commands() {
@@ -111,7 +111,7 @@ func suggestReflexes(c *cobra.Command) {
 	}
 }
 
-// usageTemplate leaves out of every page but the first what all pages share.
+// usageTemplate omits from every page but the first the text that all pages share.
 const usageTemplate = `Usage:
   {{if and .HasAvailableSubCommands (eq .Use .Name)}}{{.CommandPath}} COMMAND{{else}}{{.UseLine}}{{end}}
 {{- if .HasExample}}
@@ -131,8 +131,8 @@ Flags:
 hostler help lists the flags that every command takes.{{end}}
 `
 
-// group is what a command with commands below it does by itself: nothing
-// without arguments but help, and a refusal of a word that it does not know.
+// group is the behaviour of a command that only has subcommands: without arguments help, and a
+// refusal of an unknown word.
 func group(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return c.Help()
@@ -144,13 +144,13 @@ func group(c *cobra.Command, args []string) error {
 	return usage("%s has no command %q (%ssee hostler help%s)", c.CommandPath(), args[0], more, strings.TrimPrefix(c.CommandPath(), "hostler"))
 }
 
-// unknownCommand refuses --help for a word that is no command: cobra shows the
-// help of the command above it and ends with 0.
+// unknownCommand refuses --help for a word that is not a command: cobra would show the help of the
+// parent command and exit with 0.
 func unknownCommand(c *cobra.Command, args []string) error {
 	if !c.HasAvailableSubCommands() || c.Name() == "help" {
 		return nil
 	}
-	words := c.Flags().Args() // those before --help
+	words := c.Flags().Args() // the words before --help
 	if i := slices.IndexFunc(args, func(s string) bool { return s == "--help" || s == "-h" }); len(words) == 0 && i >= 0 && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
 		words = args[i+1:]
 	}
@@ -160,7 +160,7 @@ func unknownCommand(c *cobra.Command, args []string) error {
 	return group(c, words)
 }
 
-// noun makes a command that only holds others.
+// noun makes a command that only holds other commands.
 func noun(name, short, example string, verbs ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use: name, Short: short, Example: example,
@@ -170,8 +170,8 @@ func noun(name, short, example string, verbs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// exactly asks for the named arguments, no more and no fewer. A name that
-// ends in … stands for one or more.
+// exactly requires the named arguments, no more and no fewer. A name that ends in … stands for one
+// or more.
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		many := len(names) > 0 && strings.HasSuffix(names[len(names)-1], "…")

@@ -14,12 +14,12 @@ import (
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
-// runs is how the commands of a noun look at its runs: what they are called, and what
-// the API does with them.
+// runs describes the runs of one noun to the shared commands: their names, and the calls of the
+// API.
 type runs[R any] struct {
 	noun  string // as in hostler NOUN list
-	thing string // what one run is called
-	short string // what runs of a batch did that did not end well
+	thing string // the word for one run
+	short string // the phrase for runs of a batch that failed
 	many  string // flags of an example with --all
 	heads []string
 	row   func(*app, R) []string // under heads
@@ -32,17 +32,18 @@ type runs[R any] struct {
 	watch func(a *app, ctx context.Context, remote *client.Client, id string, timeout time.Duration) error
 }
 
-// runPage is runs, and the batch if they are of one; answer is what -o json prints.
+// runPage is a page of runs, with the batch if the runs are of one batch. answer is the output of
+// -o json.
 type runPage[R any] struct {
 	answer any
 	runs   []R
 	batch  *api.BatchState
 }
 
-// runLook is what commands need of a run.
+// runLook holds the fields of a run that commands need.
 type runLook struct {
 	id, hostname, status, stage, class string
-	asked                              string // what was asked of it and comes after the step in flight
+	asked                              string // the requested action, due after the stage in flight
 }
 
 func (k runs[R]) rows(a *app, list []R) (ids []string, rows [][]string) {
@@ -52,7 +53,7 @@ func (k runs[R]) rows(a *app, list []R) (ids []string, rows [][]string) {
 	return ids, rows
 }
 
-// print shows runs, and says on stderr how it goes on.
+// print shows runs, and says on stderr how to continue.
 func (k runs[R]) print(a *app, list []R, note string) error {
 	ids, rows := k.rows(a, list)
 	err := showAll(a, list, ids, func(p *render.Page) { p.Table(k.heads, rows) })
@@ -95,7 +96,7 @@ func runWaitFlags(c *cobra.Command, wait *bool, timeout *time.Duration) {
 	timeoutFlag(c, timeout)
 }
 
-// countsOf is how many runs of a batch are in which status.
+// countsOf lists the number of a batch's runs by status.
 func countsOf(b *api.BatchState) string {
 	var words []string
 	for _, status := range runStatuses {

@@ -14,17 +14,17 @@ import (
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
-// runAction is what an operator may do to a run.
+// runAction is an operator's action on a run.
 type runAction struct {
 	name, path, short string
-	on                string // statuses that --all means
-	asks              string // what is asked before it; empty: nothing
-	overrides         bool   // it may go on without a stage
+	on                string // the statuses covered by --all
+	asks              string // the question before the action; empty: none
+	overrides         bool   // the action may continue without a stage
 }
 
 const stoppedRuns = "failed_retryable,failed_manual_intervention"
 
-// runAsk is how an action was asked for.
+// runAsk is one request for an action.
 type runAsk struct {
 	runAction
 	filter           client.RunFilter
@@ -33,10 +33,10 @@ type runAsk struct {
 	timeout          time.Duration
 }
 
-// ofBatch: it is for what failed of a batch, and the broker knows what that is.
+// ofBatch reports a retry of the failed runs of a batch; the broker knows these runs.
 func (q *runAsk) ofBatch() bool { return q.name == "retry" && q.filter.Batch != "" && !q.all }
 
-// many: no one run is named.
+// many reports that no single run is named.
 func (q *runAsk) many() bool { return q.all || q.ofBatch() }
 
 // wrong refuses flags that do not go together.
@@ -96,7 +96,7 @@ that --site, --class, --stage and --batch mean: they are listed, and you are ask
 	return c
 }
 
-// orderFor is for a run that still stands as it was shown.
+// orderFor makes an order that applies only while the run stands as it was shown.
 func (q *runAsk) orderFor(r runLook) api.RunOrder {
 	order := api.RunOrder{Reason: q.reason, Override: q.override}
 	if slices.Contains(strings.Split(stoppedRuns, ","), r.status) {
@@ -130,8 +130,8 @@ func (k runs[R]) actOnOne(a *app, c *cobra.Command, remote *client.Client, q run
 	return k.print(a, []R{now}, note)
 }
 
-// actOnAll lists what it is about to do, and asks. One run's refusal does not keep
-// the others from their turn.
+// actOnAll lists the runs, and asks before it acts. If one run refuses, the others still get their
+// turn.
 func (k runs[R]) actOnAll(a *app, c *cobra.Command, remote *client.Client, q runAsk) error {
 	if err := needReason(q.reason); err != nil {
 		return err

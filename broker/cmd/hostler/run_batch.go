@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
-// retriedBatch is what came of a batch's retry.
+// retriedBatch is the result of a batch's retry.
 type retriedBatch[R any] struct {
 	answer    any // as the API gave it
 	continued bool
@@ -22,10 +22,10 @@ type retriedBatch[R any] struct {
 	refused   []refusedRun
 }
 
-// refusedRun is one that was left as it is.
+// refusedRun is a run that the retry left as it is.
 type refusedRun struct{ id, code, detail string }
 
-// retryBatch is for the failed runs of a batch, and no others.
+// retryBatch retries the failed runs of a batch, and no others.
 func (k runs[R]) retryBatch(a *app, c *cobra.Command, remote *client.Client, q runAsk) error {
 	did, err := k.retry(c.Context(), remote, q.filter.Batch, q.reason)
 	if err != nil {
@@ -51,7 +51,7 @@ func (k runs[R]) retryBatch(a *app, c *cobra.Command, remote *client.Client, q r
 	return nil
 }
 
-// startedBatch shows a batch that was begun, or follows it.
+// startedBatch shows a new batch, or follows it.
 func (k runs[R]) startedBatch(a *app, ctx context.Context, remote *client.Client, answer any, id string, rows [][]string, wait bool, timeout time.Duration) error {
 	if wait {
 		return k.watchBatch(a, ctx, remote, id, timeout)
@@ -101,8 +101,8 @@ func (k runs[R]) watchBatch(a *app, ctx context.Context, remote *client.Client, 
 	}
 }
 
-// moving is how many runs of a batch go on by themselves. Of one that has stopped
-// those that have not begun do not.
+// moving is the number of a batch's runs that move by themselves. In a stopped batch the pending
+// runs do not.
 func moving(b *api.BatchState) int64 {
 	n := b.Counts["running"] + b.Counts["compensating"]
 	if b.StoppedAt.IsZero() {

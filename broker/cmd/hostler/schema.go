@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// schema is as much of a JSON Schema as is needed to read key=value params
-// and to show what a type takes. The broker is the judge of what it says.
+// schema is the part of a JSON Schema needed to read key=value params and to describe a type. The
+// broker makes the final check.
 type schema struct {
 	Type       string             `json:"type"`
 	Properties map[string]*schema `json:"properties"`
@@ -37,7 +37,7 @@ func parseSchema(raw json.RawMessage) (*schema, error) {
 	return s, nil
 }
 
-// names are the properties, the required ones first.
+// names lists the properties, the required ones first.
 func (s *schema) names() []string {
 	names := make([]string, 0, len(s.Properties))
 	for name := range s.Properties {
@@ -55,7 +55,7 @@ func (s *schema) names() []string {
 	return names
 }
 
-// table has a row for each property that is not left out.
+// table has a row for each property that is not in leaveOut.
 func (s *schema) table(leaveOut []string) [][]string {
 	rows := [][]string{}
 	for _, name := range s.names() {

@@ -8,8 +8,7 @@ import (
 	"github.com/hostler/hostler/broker/api/client"
 )
 
-// selectNodes finds the nodes that a SELECTOR means. To mean nothing is an
-// error.
+// selectNodes finds the nodes that match a SELECTOR. No match is an error.
 func selectNodes(ctx context.Context, remote *client.Client, text string) ([]api.Node, error) {
 	selector, err := broker.ParseSelector(text)
 	if err != nil {

@@ -51,7 +51,7 @@ func siteFields(a *app, c *cobra.Command) *fields {
 		list := []api.SiteScript{}
 		for _, s := range *scripts {
 			if s == "" {
-				continue // an empty one empties the list
+				continue // an empty string empties the list
 			}
 			name, version, ok := strings.Cut(s, "=")
 			if !ok {
@@ -168,7 +168,7 @@ func siteListCommand(a *app) *cobra.Command {
 	}
 }
 
-// siteState is a site's status, and what keeps it from work.
+// siteState is a site's status, with the holds that keep it from work.
 func siteState(s api.Site) string {
 	state := []string{s.Status}
 	for _, h := range s.Holds {

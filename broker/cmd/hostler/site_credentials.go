@@ -79,7 +79,7 @@ alone; - is stdin, for one of them.`,
 	return c
 }
 
-// readSecretLine reads a secret of one line; an empty path leaves it as it is.
+// readSecretLine reads a secret of one line; an empty path leaves into unchanged.
 func (a *app) readSecretLine(path string, into *string) error {
 	if path == "" {
 		return nil

@@ -157,7 +157,7 @@ func siteProfileShowCommand(a *app) *cobra.Command {
 	}
 }
 
-// showProfile lists the knobs under their names, so that what is read can be set.
+// showProfile lists the knobs under their names, so that each shown name can be set.
 func (a *app) showProfile(v *api.SiteProfile) error {
 	return a.show(v, []string{v.Name}, func(p *render.Page) {
 		p.Fields("profile", v.Name, "id", v.ID, "default", render.YesNo(v.Default), "status", v.Status, "description", v.Description,
@@ -176,7 +176,7 @@ func (a *app) showProfile(v *api.SiteProfile) error {
 			var value any
 			_ = json.Unmarshal(values[k.name], &value)
 			if k.typ.Kind() == reflect.Slice {
-				value = strings.Join(v.ReportOnly, ",") // the one list
+				value = strings.Join(v.ReportOnly, ",") // the only list
 			}
 			switch value {
 			case nil, "":

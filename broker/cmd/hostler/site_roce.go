@@ -57,7 +57,7 @@ const maxRoCEFile = 900 << 10 // bytes; the API takes a MiB
 
 var roceColumns = []string{"hostname", "interface", "ipv4_cidr"}
 
-// roceItems reads CSV by its first line, and JSON as the API has it.
+// roceItems reads CSV with a header line, or JSON in the form of the API.
 func roceItems(name string, raw []byte) ([]api.RoCEItem, error) {
 	if !strings.HasSuffix(strings.ToLower(name), ".csv") {
 		var put api.RoCEPut

@@ -72,7 +72,7 @@ func (a *app) terminalPolicySite(c *cobra.Command, into *string) {
 	_ = c.RegisterFlagCompletionFunc("site", a.completeSite)
 }
 
-// terminalRules reads a policy; what it leaves out is the default.
+// terminalRules reads a policy; omitted fields take the default.
 func terminalRules(raw []byte) (r api.TerminalPolicyRules, err error) {
 	defaults, err := taskcatalog.Encode(broker.DefaultTerminalPolicy())
 	if err == nil {

@@ -215,7 +215,7 @@ func (a *app) completeSKU(c *cobra.Command, args []string, _ string) ([]string, 
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
-// settingsOf is what is said of settings, by their names in the API.
+// settingsOf lists the given settings by their names in the API.
 func settingsOf(s taskcatalog.GPUSettings) map[string]string {
 	out := map[string]string{}
 	for name, value := range map[string]string{"partition": s.Partition, "memory_partition": s.MemoryPartition, "compute_mode": s.ComputeMode, "clocks": s.Clocks} {

@@ -30,7 +30,7 @@ needs nobody is left out.`,
 			if err != nil {
 				return err
 			}
-			a.frozenSaid = true // it stands on top of the page
+			a.frozenSaid = true // shown at the top of the page
 			return a.show(s, []string{s.Version}, func(p *render.Page) {
 				a.toLookAt(p, s)
 				howMuch(p, remote, s)
@@ -41,7 +41,7 @@ needs nobody is left out.`,
 	return c
 }
 
-// toLookAt are the sections that are there only when there is something in them.
+// toLookAt prints the sections about things that need attention; empty sections are omitted.
 func (a *app) toLookAt(p *render.Page, s *api.Status) {
 	section := func(list, title string, heads []string, rows [][]string) {
 		if len(rows) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
-// build is what this program is.
+// build describes this program.
 type build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"`

@@ -83,7 +83,7 @@ done again once. A task that a run asked for is recovered by the run.`,
 	return c
 }
 
-// showEnqueued shows a task that has just been asked for.
+// showEnqueued shows a task that was just enqueued.
 func (a *app) showEnqueued(t *api.Task) error {
 	if err := a.show(t, []string{t.ID}, func(p *render.Page) { p.Table(taskHeads, [][]string{taskRow(a, *t)}) }); err != nil {
 		return err

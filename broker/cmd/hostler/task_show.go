@@ -16,7 +16,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// taskView is a task with what the node signed about it.
+// taskView is a task with the node's signed report about it.
 type taskView struct {
 	api.Task
 	Report *api.Evidence `json:"report,omitempty"`
@@ -84,7 +84,7 @@ func (a *app) taskPage(p *render.Page, v taskView) {
 	}
 }
 
-// lateWord is what the node said of a task that had ended outcome_unknown.
+// lateWord describes the node's report on a task that had ended outcome_unknown.
 func lateWord(l *api.LateWord) string {
 	said, by := l.Outcome, "its result"
 	switch {
@@ -111,7 +111,7 @@ func nodeName(t api.Task) string {
 	return t.Hostname + " (" + t.NodeID + ")"
 }
 
-// reportTables shows what the node found and did.
+// reportTables shows the node's findings and actions.
 func reportTables(p *render.Page, r taskcatalog.Report) {
 	if len(r.Findings) > 0 {
 		p.Title("Findings")

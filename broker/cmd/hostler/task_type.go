@@ -12,7 +12,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// typeNames are the types that this program was built with, for completion.
+// typeNames are the types built into this program, for completion.
 func typeNames() []string {
 	names := []string{}
 	for _, t := range taskcatalog.All() {

@@ -43,7 +43,7 @@ but what programs need.`,
 			switch {
 			case len(args) == 0 && !command:
 				return group(c, args)
-			case command && c.ArgsLenAtDash() < 0: // nothing stood behind it
+			case command && c.ArgsLenAtDash() < 0: // no program follows the flag
 				return usage("--command takes a program, and its words")
 			case command && c.ArgsLenAtDash() != 1:
 				return usage("hostler terminal takes one NODE before --command")
@@ -62,8 +62,8 @@ but what programs need.`,
 	return c
 }
 
-// programsWords keeps the words after hostler terminal --command from being read as flags
-// of ours.
+// programsWords keeps the words after hostler terminal --command from being parsed as flags of
+// hostler.
 func programsWords(args []string) []string {
 	begin := slices.Index(args, "terminal")
 	if begin < 0 {
@@ -96,15 +96,15 @@ opened it may, or a platform_admin. Where it is attached, that side is left.`,
 	}
 }
 
-// What the node takes of the environment here, so that what it does not take does not
-// refuse the session.
+// The forms that the node accepts from the local environment. Other values are left out, so that
+// they do not make the node refuse the session.
 var (
 	termName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._-]{0,63}$`)
 	localeValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@:-]{0,63}$`)
 	localeNames = []string{"LANG", "LC_ADDRESS", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_MESSAGES", "LC_MONETARY", "LC_NAME", "LC_NUMERIC", "LC_PAPER", "LC_TELEPHONE", "LC_TIME"}
 )
 
-// environment is what the program on the node is to know of the terminal here.
+// environment is the part of the local environment that the program on the node gets.
 func (a *app) environment() (term string, locale map[string]string) {
 	if term = a.getenv("TERM"); !termName.MatchString(term) {
 		term = ""
@@ -118,7 +118,7 @@ func (a *app) environment() (term string, locale map[string]string) {
 	return term, locale
 }
 
-// ended says how a session came to its end: with the program's own exit status, or why not.
+// ended reports the end of a session: the program's own exit status, or the reason.
 func (a *app) ended(t *api.Terminal, e attach.End) error {
 	where := fmt.Sprintf("session %s on %s", t.ID, t.Hostname)
 	switch {
@@ -144,7 +144,7 @@ func (a *app) ended(t *api.Terminal, e attach.End) error {
 	return programEnded(*e.Status)
 }
 
-// failures are the codes of sessions that nobody wanted to end.
+// failures are the end codes of sessions that failed.
 var failures = []string{"terminal_gone", "terminal_node_gone", "terminal_node_never_came", "terminal_never_came", "terminal_node_ended", "recording_failed", "relay_lost"}
 
 func endKind(code string) broker.Kind {

@@ -32,7 +32,7 @@ func (a *app) openTerminal(ctx context.Context, s api.TerminalStart) error {
 	return a.attachTerminal(ctx, remote, k, true)
 }
 
-// terminalSize is that of the terminal here, or what there was before there were others.
+// terminalSize is the size of the local terminal, or the classic default size.
 func (a *app) terminalSize() api.TerminalTicketRequest {
 	for _, stream := range []any{a.out, a.in} {
 		if f := tty(stream, term.IsTerminal); f != nil {
@@ -44,10 +44,10 @@ func (a *app) terminalSize() api.TerminalTicketRequest {
 	return api.TerminalTicketRequest{Columns: 80, Rows: 24}
 }
 
-// maxSide is the most characters of a terminal, either way.
+// maxSide is the largest width or height of a terminal, in characters.
 const maxSide = 4096
 
-// attachTerminal is a session, from its ticket to its end; one that is new, or was there.
+// attachTerminal runs a session, new or existing, from its ticket to its end.
 func (a *app) attachTerminal(ctx context.Context, remote *client.Client, k *api.TerminalTicket, isNew bool) error {
 	t := &k.Terminal
 	keyboard, screen := tty(a.in, term.IsTerminal), tty(a.out, term.IsTerminal)
@@ -80,7 +80,7 @@ func (a *app) attachTerminal(ctx context.Context, remote *client.Client, k *api.
 			return err
 		},
 		Dial: func(ctx context.Context) (attach.Conn, error) {
-			if ticket == "" { // each is good for one connection
+			if ticket == "" { // each ticket is good for one connection
 				k, err := remote.TerminalTicket(ctx, t.ID, a.terminalSize())
 				if err != nil {
 					return nil, err
@@ -91,7 +91,7 @@ func (a *app) attachTerminal(ctx context.Context, remote *client.Client, k *api.
 			ticket = ""
 			conn, err := remote.AttachTerminal(ctx, t.ID, with)
 			if err != nil {
-				return nil, err // and not a nil that is no nil
+				return nil, err // an untyped nil
 			}
 			return conn, nil
 		},
@@ -120,8 +120,8 @@ func (a *app) greet(t *api.Terminal) {
 	a.note("session %s as %s on %s; %s; Enter, then ~? says the escapes", t.ID, t.Username, t.Hostname, recorded)
 }
 
-// rawKeyboard has every key come as it is, and gives what undoes that. What the terminal
-// has sent by itself and nobody has read goes to no shell.
+// rawKeyboard puts the terminal into raw mode, and returns the function that restores it. Pending
+// replies of the terminal are discarded, so that no shell reads them.
 func rawKeyboard(f *os.File) (restore func(), err error) {
 	before, err := term.MakeRaw(int(f.Fd()))
 	if err != nil {
@@ -133,7 +133,7 @@ func rawKeyboard(f *os.File) (restore func(), err error) {
 	}, nil
 }
 
-// howItEnded is for whoever was not there.
+// howItEnded asks the broker how a session ended, for a client that was disconnected.
 func howItEnded(ctx context.Context, remote *client.Client, id string) (attach.End, error) {
 	t, err := remote.Terminal(ctx, id)
 	if err != nil {
@@ -145,7 +145,7 @@ func howItEnded(ctx context.Context, remote *client.Client, id string) (attach.E
 	return attach.End{Code: t.EndCode, Text: t.EndCode, Status: t.ExitStatus}, nil
 }
 
-// closeTerminal ends a session; one that has ended is not in the way.
+// closeTerminal ends a session; a session that is over already is no error.
 func closeTerminal(ctx context.Context, remote *client.Client, id string) error {
 	_, err := remote.CloseTerminal(ctx, id, "ended by its operator")
 	if err != nil && broker.AsError(err).Code == "terminal_session_over" {

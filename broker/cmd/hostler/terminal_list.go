@@ -49,7 +49,7 @@ func terminalListCommand(a *app) *cobra.Command {
 	return c
 }
 
-// exitText is a program's exit status, where it is known.
+// exitText is a program's exit status, if known.
 func exitText(status *int) string {
 	if status == nil {
 		return ""

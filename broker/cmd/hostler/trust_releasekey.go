@@ -29,7 +29,7 @@ have not yet.`,
 			if err != nil {
 				return err
 			}
-			// Looked at here first, so that a private half never leaves this machine.
+			// The key is checked here first, so that a private key never leaves this machine.
 			pub, err := pki.ParsePublicKey(raw)
 			if err != nil {
 				return broker.Errorf(broker.Invalid, string(taskcatalog.CodeOf(err, pki.CodeMalformed)), "cannot use %s as a release key: %v", args[0], err)
