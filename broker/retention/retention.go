@@ -13,25 +13,26 @@ import (
 )
 
 const (
-	// Certificates is how long a node certificate stays on record after it ran out, where
-	// a later one is for the same key: longer than it may still renew (30 days).
+	// Certificates is how long a node certificate stays on record after its expiry, if a later
+	// certificate exists for the same key. It is longer than the certificate may still renew (30
+	// days).
 	Certificates = 45 * 24 * time.Hour
 
 	every = time.Hour
-	batch = 500 // rows in one transaction: others write, too
-	fewer = 50  // of rows of a hundred kilobytes
+	batch = 500 // rows in one transaction, because others write too
+	fewer = 50  // for rows of a hundred kilobytes
 )
 
-// Keeper removes what is old. The leader runs one.
+// Keeper deletes old rows. Only the leader runs a Keeper.
 type Keeper struct {
 	DB      *store.DB
 	History Policy // of tasks, runs, terminals, holds and baselines
 	Log     *zap.Logger
 }
 
-// Run removes what is old each hour, until ctx ends, and nothing in the first: a machine that
-// has just started may not have the time yet, and of brokers that are given another policy
-// one by one this may be the last to have it.
+// Run deletes old rows each hour until ctx ends, and nothing in the first hour. A machine that has
+// just started may not have the right time yet. And when brokers get a new policy one by one, this
+// broker may be the last.
 func (k *Keeper) Run(ctx context.Context) {
 	periodic.Work{Every: every, Turn: k.Drop, Log: k.Log, Cannot: "cannot drop what is old"}.Run(ctx)
 }
@@ -50,8 +51,8 @@ func (k *Keeper) certificates(ctx context.Context) error {
 	}
 }
 
-// history removes tasks, then the runs that have none left, then sessions of terminals, holds
-// that no run stands still in, and baselines that no node has.
+// history deletes tasks, then runs without any tasks left, then terminal sessions, holds that stop
+// no run, and baselines that no node has.
 func (k *Keeper) history(ctx context.Context) (errs error) {
 	keep := k.History.keep()
 	if keep == 0 {
@@ -63,13 +64,13 @@ func (k *Keeper) history(ctx context.Context) (errs error) {
 		for next != nil && ctx.Err() == nil {
 			var err error
 			next, err = drop(ctx, old, *next, batch)
-			errs = errors.Join(errs, err) // one page keeps none behind it
+			errs = errors.Join(errs, err) // a failed page does not keep the next pages
 		}
 	}
 	return errors.Join(errs, until(ctx, k.DB.DropHolds, old.Before, batch), until(ctx, k.DB.DropBaselines, old.Before, fewer))
 }
 
-// until drops so many at a time until there are no more.
+// until calls drop with a limit until there is nothing left.
 func until(ctx context.Context, drop func(context.Context, time.Time, int) (int64, error), before time.Time, limit int) error {
 	for ctx.Err() == nil {
 		n, err := drop(ctx, before, limit)

@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// askWithin is how long a connection may stay without asking for anything, its handshake
-// included.
+// askWithin is how long a connection may stay without a request, its handshake included.
 const askWithin = 10 * time.Second
 
 // conn is a connection in a room.
 type conn struct {
 	net.Conn
 	guest *Guest
-	late  *time.Timer // closes it, where nothing is asked
+	late  *time.Timer // closes the connection if no request comes
 }
 
-// Close is of net.Conn.
+// Close implements net.Conn.
 func (c *conn) Close() error {
 	c.late.Stop()
 	c.guest.Leave()
@@ -30,7 +29,7 @@ type listener struct {
 	room *Room
 }
 
-// Accept is of net.Listener.
+// Accept implements net.Listener.
 func (l listener) Accept() (net.Conn, error) {
 	for {
 		raw, err := l.Listener.Accept()
@@ -50,8 +49,8 @@ func (l listener) Accept() (net.Conn, error) {
 
 type connKey struct{}
 
-// Admit has a server take its connections by way of the room. It returns the listener that
-// the server is to serve.
+// Admit makes a server take its connections through the room, and returns the listener that the
+// server must serve.
 func (r *Room) Admit(server *http.Server, l net.Listener) net.Listener {
 	handler, context1 := server.Handler, server.ConnContext
 	server.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -77,7 +76,7 @@ func (r *Room) Admit(server *http.Server, l net.Listener) net.Listener {
 	return listener{l, r}
 }
 
-// below finds the connection that the room knows below TLS; nil: there is none.
+// below finds the room's connection below TLS; nil: none.
 func below(c net.Conn) *conn {
 	if over, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = over.NetConn()
@@ -91,8 +90,8 @@ func connOf(ctx context.Context) *conn {
 	return c
 }
 
-// Vouch says that whoever sent the request of ctx has proved to be a name: its connection is
-// no stranger's any more, and neither is the request.
+// Vouch says that the sender of the request of ctx has proved its name. From then on neither the
+// connection nor the request counts as a stranger's.
 func Vouch(ctx context.Context, name string) {
 	if c := connOf(ctx); c != nil {
 		c.guest.Vouch(name)

@@ -11,7 +11,7 @@ import (
 
 type visitKey struct{}
 
-// visit is a request of a stranger, or of one who may be one.
+// visit is a request of a stranger or of a possible stranger.
 type visit struct {
 	room    *Room
 	from    net.Addr
@@ -19,14 +19,13 @@ type visit struct {
 
 	mu    sync.Mutex
 	guest *Guest // nil: not counted
-	over  bool   // its sender was vouched for, or it is answered
+	over  bool   // the sender is vouched for, or the request is answered
 }
 
-// Requests has the requests of strangers be answered within the room. One that shows something
-// by which the handler will know its sender is not counted before: the handler calls Vouch
-// with the name, or Stay where what was shown is no good. Where it calls neither, as it has
-// refused the request for something else, its sender is a stranger. Serve bodies.InTime
-// inside.
+// Requests answers the requests of strangers within the room. A request that shows a credential is
+// not counted at first: the handler calls Vouch with the sender's name, or Stay if the credential
+// is invalid. If the handler calls neither, because it refused the request for another reason, the
+// sender counts as a stranger. Serve bodies.InTime inside.
 func (r *Room) Requests(next http.Handler, shows func(*http.Request) bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		v := &visit{room: r, control: http.NewResponseController(w)}
@@ -42,7 +41,8 @@ func (r *Room) Requests(next http.Handler, shows func(*http.Request) bool) http.
 		if req.ProtoMajor == 1 || v.vouched() {
 			return
 		}
-		// What the server would send after the handler, when nobody counts it.
+		// The server sends the buffered answer after the handler, when the request is no longer
+		// counted.
 		if v.enter() {
 			_ = v.control.Flush()
 		} else {
@@ -51,15 +51,15 @@ func (r *Room) Requests(next http.Handler, shows func(*http.Request) bool) http.
 	})
 }
 
-// Stay reports whether there is a place for the request of ctx, whose sender is a stranger
-// after all.
+// Stay reports whether there is a place for the request of ctx, whose sender turned out to be a
+// stranger.
 func Stay(ctx context.Context) bool {
 	v, ok := ctx.Value(visitKey{}).(*visit)
 	return !ok || v.enter()
 }
 
-// Refuse answers a request for which there is no place. It sends nothing that a client can
-// leave unread.
+// Refuse answers a request without a place. The answer has no body that a client could leave
+// unread.
 func Refuse(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "1")
 	w.Header().Set("Content-Length", "0")
@@ -79,7 +79,7 @@ func (v *visit) enter() bool {
 	return ok
 }
 
-// vouched says, of one whose handler has returned, that its sender is no stranger.
+// vouched says, after the handler has returned, whether the sender is vouched for.
 func (v *visit) vouched() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -92,7 +92,7 @@ func (v *visit) counted() bool {
 	return v.guest != nil
 }
 
-// cut breaks off the answer, which somebody may be leaving unread.
+// cut aborts the answer, which the client may be leaving unread.
 func (v *visit) cut() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -101,7 +101,7 @@ func (v *visit) cut() {
 	}
 }
 
-// end gives up the place. It may be called again.
+// end gives up the place. end may be called again.
 func (v *visit) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -13,7 +13,7 @@ type Limits struct {
 	Source int           // guests of one source
 	All    int           // guests of all sources together
 	Named  int           // guests of one name that was vouched for; 0: any number
-	Settle time.Duration // how long a guest is safe from newcomers whose source has no fewer guests
+	Settle time.Duration // how long a guest is safe from newcomers, except from a source with fewer guests
 }
 
 // Room counts guests; see the package.
@@ -28,12 +28,12 @@ type Room struct {
 	leaving   int                       // sent away, and not gone yet
 }
 
-// NewRoom makes an empty one. Rooms that share a Known know each other's sources.
+// NewRoom makes an empty room. Rooms that share a Known know each other's sources.
 func NewRoom(limits Limits, known *Known) *Room {
 	return &Room{limits: limits, known: known, strangers: map[netip.Prefix][]*Guest{}, named: map[string][]*Guest{}}
 }
 
-// Guest is one that was let in.
+// Guest is a connection or request that was let in.
 type Guest struct {
 	room   *Room
 	source netip.Prefix
@@ -45,9 +45,9 @@ type Guest struct {
 	gone   bool
 }
 
-// Enter lets a newcomer in, until Leave, where need be in place of another guest. evict ends
-// the newcomer when its place is needed; it must not block, and is called once at most. false:
-// there is no place.
+// Enter lets a newcomer in until Leave, if necessary in place of another guest. evict ends the
+// newcomer when its place is needed; evict must not block, and is called at most once. false: there
+// is no place.
 func (r *Room) Enter(from net.Addr, evict func()) (*Guest, bool) {
 	g := &Guest{room: r, source: sourceOf(from), since: time.Now(), evict: evict} // how long it is here: the machine's own clock
 	r.mu.Lock()
@@ -66,7 +66,7 @@ func (r *Room) Enter(from net.Addr, evict func()) (*Guest, bool) {
 	return g, ok
 }
 
-// placeFor says whether there is a place for a newcomer, and who has to give it up.
+// placeFor says whether there is a place for a newcomer, and which guest must give it up.
 func (r *Room) placeFor(g *Guest) (out *Guest, ok bool) {
 	names := r.known.at(g.source)
 	if r.leaving >= r.limits.All && names == 0 {
@@ -84,11 +84,11 @@ func (r *Room) placeFor(g *Guest) (out *Guest, ok bool) {
 	return out, out != nil
 }
 
-// settled is when those came that are settled as g comes.
+// settled is the latest arrival time of a guest that counts as settled when g arrives.
 func (r *Room) settled(g *Guest) time.Time { return g.since.Add(-r.limits.Settle) }
 
-// mostly is the guest that makes way in a full room: of the unknown source that has the most
-// or, for a known newcomer where all are known, of the known one.
+// mostly finds the guest that makes way in a full room: a guest of the unknown source with the most
+// guests or, for a known newcomer when all sources are known, of the known source with the most.
 func (r *Room) mostly(g *Guest, known bool) *Guest {
 	heaviest, unknown := r.heaviest(func(source netip.Prefix) bool { return r.known.at(source) == 0 }), true
 	if heaviest == nil && known {

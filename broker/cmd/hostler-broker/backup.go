@@ -78,7 +78,7 @@ func tellBackup(w io.Writer, file string, m backup.Manifest, digest string) erro
 	return err
 }
 
-// tellManifest says what is in a backup, and above all which keys.
+// tellManifest lists the content of a backup, above all its keys.
 func tellManifest(w io.Writer, m backup.Manifest) {
 	var database uint64
 	secrets := 0

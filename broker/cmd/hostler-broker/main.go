@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOf(e)
 }
 
-// exitOf is the one place where an error becomes an exit status.
+// exitOf is the only place that turns an error into an exit status.
 func exitOf(e *broker.Error) int {
 	if e == nil {
 		return 1
@@ -88,7 +88,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// onlyCommands refuses words that are no command.
+// onlyCommands refuses words that are not commands.
 func onlyCommands(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usage("%s has no command %q (see %s --help)", c.CommandPath(), args[0], c.CommandPath())

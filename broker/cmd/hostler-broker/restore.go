@@ -17,7 +17,7 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// restoring is what hostler-broker restore was asked to do.
+// restoring holds the arguments of hostler-broker restore.
 type restoring struct {
 	settings
 	identity, root, accept, key, reason string
@@ -80,7 +80,7 @@ as pg_restore. docs/how-to/backup.md has the whole of it.`,
 	return c
 }
 
-// ways counts what was asked for.
+// ways counts the requested actions.
 func (r *restoring) ways(args []string) int {
 	n := len(args)
 	for _, asked := range []bool{r.hold, r.list, r.release, r.accept != ""} {
@@ -91,7 +91,7 @@ func (r *restoring) ways(args []string) int {
 	return n
 }
 
-// onStore runs f on the database, beside a broker that may run.
+// onStore runs f on the database, possibly beside a running broker.
 func (r *restoring) onStore(ctx context.Context, f func(context.Context, *store.DB) error) error {
 	if err := errors.Join(backup.Unfinished(r.DataDir), r.mustHaveStore()); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (r *restoring) holds(ctx context.Context, w io.Writer) error {
 		return tellHeld(w, v, r.DataDir)
 	}
 	switch {
-	case strings.HasPrefix(r.DB, "sqlite:"): // whose lock is the data directory's
+	case strings.HasPrefix(r.DB, "sqlite:"): // a SQLite database has its lock in the data directory
 		return usage("hostler-broker restore --hold takes a SQLite by --data-dir alone, and not by --db")
 	case r.DB != "":
 		return r.onStore(ctx, hold)

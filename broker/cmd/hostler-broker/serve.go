@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/broker/server"
 )
 
-// now is the program's clock, storeNow that of its leases, and machineNow the one by which
-// the database's goes on; tests of the program put them ahead.
+// now is the program's clock, storeNow the clock of its leases, and machineNow the clock that
+// drives the database's time. Tests of the program set them ahead.
 var (
 	now        = time.Now
 	storeNow   func() time.Time
@@ -43,7 +43,7 @@ hostler --config reads. Prints one line "ready" once it answers.`,
 			defer func() { _ = log.Sync() }()
 			watchdog, err := daemon.SdWatchdogEnabled(false)
 			if err != nil {
-				watchdog = 0 // WATCHDOG_USEC is not ours, or not a number
+				watchdog = 0 // WATCHDOG_USEC is for another process, or not a number
 			}
 			b, err := server.New(c.Context(), server.Config{
 				DataDir: s.DataDir, Listen: s.Listen, AgentListen: s.AgentListen, Advertise: s.Advertise, RelayListen: s.RelayListen, RelayAdvertise: s.RelayAdvertise, Database: s.DB, Vault: vault, Events: s.Events, Archives: s.Diagnostics, History: s.History,
@@ -66,8 +66,8 @@ hostler --config reads. Prints one line "ready" once it answers.`,
 	return c
 }
 
-// newLog writes lines for people on a terminal, and JSON for what collects
-// logs. A broker that cannot log still serves.
+// newLog writes lines for people on a terminal, and JSON for log collectors. A broker that cannot
+// log still serves.
 func newLog(f *os.File) *zap.Logger {
 	config := zap.NewProductionEncoderConfig()
 	config.EncodeTime = zapcore.RFC3339NanoTimeEncoder

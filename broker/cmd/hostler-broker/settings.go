@@ -21,30 +21,30 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// settings are what --config holds; a flag wins over it.
+// settings are the content of --config; a flag overrides a setting.
 type settings struct {
 	DataDir     string `yaml:"data_dir"`
 	Listen      string `yaml:"listen"`
 	AgentListen string `yaml:"agent_listen"`
 	Advertise   string `yaml:"advertise"`
-	// RelayListen and RelayAdvertise are the relay's of this replica.
+	// RelayListen and RelayAdvertise belong to this replica's relay.
 	RelayListen    string `yaml:"relay_listen"`
 	RelayAdvertise string `yaml:"relay_advertise"`
 	DB             string `yaml:"db"`
 	// Secrets is file, vault, or vault://HOST[:PORT]/MOUNT[/PREFIX].
 	Secrets string              `yaml:"secrets"`
 	Vault   secrets.VaultConfig `yaml:"vault"`
-	// Events says for how long events are kept, and how many.
+	// Events limits the age and the number of events.
 	Events outbox.Policy `yaml:"events"`
-	// Diagnostics says for how long what nodes collected is kept.
+	// Diagnostics is how long collected diagnostics are kept.
 	Diagnostics taskqueue.ArchivePolicy `yaml:"diagnostics"`
-	// History says for how long tasks and runs are kept.
+	// History is how long tasks and runs are kept.
 	History retention.Policy `yaml:"history"`
 }
 
 const maxSettings = 64 << 10
 
-// where adds the flags that say which broker is meant.
+// where adds the flags that name the broker.
 func (s *settings) where(c *cobra.Command) {
 	c.Flags().StringVar(&s.DataDir, "data-dir", "", "directory of the broker's files")
 	c.Flags().StringVar(&s.DB, "db", "", "postgres://… in place of SQLite in the data directory (HOSTLER_DB keeps a password out of argv)")
@@ -91,9 +91,9 @@ func (s *settings) load(c *cobra.Command) error {
 	return nil
 }
 
-// keeper says which Vault keeps the secrets; nil: they are files. A vault: that
-// nothing asks for is refused, so that no secret ends up in a file by mistake.
-// Code: secrets_config_invalid.
+// keeper returns the Vault that keeps the secrets; nil: the secrets are files. A vault: section
+// that secrets: does not select is refused, so that no secret ends up in a file by mistake. Code:
+// secrets_config_invalid.
 func (s *settings) keeper() (*secrets.VaultConfig, error) {
 	vault := s.Vault
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// local is the actor of what is done on the broker's machine, without a token.
+// local is the actor of changes on the broker's machine, made without a token.
 var local = broker.Actor{Name: "hostler-broker", Role: broker.RolePlatformAdmin}
 
 func newToken() *cobra.Command {
@@ -29,7 +29,7 @@ func newToken() *cobra.Command {
 	return token
 }
 
-// withOperators runs f on the tokens of the broker that s names.
+// withOperators runs f on the tokens of the broker named by s.
 func withOperators(c *cobra.Command, s *settings, f func(context.Context, *operators.Directory) error) error {
 	if err := s.load(c); err != nil {
 		return err

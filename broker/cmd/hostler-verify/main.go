@@ -19,7 +19,7 @@ var (
 	commit  = "unknown"
 )
 
-// The exit statuses, which are those of hostler certificate verify.
+// The exit statuses, equal to those of hostler certificate verify.
 const (
 	exitHolds     = 0
 	exitUntrusted = 1 // nothing in the file can be believed
@@ -51,7 +51,7 @@ type options struct {
 	archive, version  bool
 }
 
-// flags are the program's flags, which usageText describes.
+// flags are the program's flags, described in usageText.
 func (o *options) flags() *flag.FlagSet {
 	f := flag.NewFlagSet("hostler-verify", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
@@ -62,7 +62,7 @@ func (o *options) flags() *flag.FlagSet {
 	return f
 }
 
-// parse reads the command line. Flags may stand after the file's name, too.
+// parse reads the command line. Flags may also follow the file's name.
 func parse(args []string) (o options, err error) {
 	f := o.flags()
 	var files []string
@@ -139,7 +139,7 @@ func run(args []string, out, problems io.Writer, now time.Time) int {
 	return exitRemarks
 }
 
-// read reads a file of at most so many bytes.
+// read reads a file of at most the given number of bytes.
 func read(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// tell writes what a person wants to know first: the verdict, who issued the document,
-// what each device came to, what speaks against it, and where its limits are. All of it
-// is on the page that --html writes. Verify has refused text with control characters.
+// tell writes the most important facts: the verdict, the issuer of the document, the result of each
+// device, the remarks, and the limits. The page of --html has everything. Verify has refused text
+// with control characters.
 func tell(out io.Writer, r *certificate.Report, trust *pki.TrustBundle) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
@@ -78,8 +78,8 @@ func tell(out io.Writer, r *certificate.Report, trust *pki.TrustBundle) error {
 	return w.Flush()
 }
 
-// limits are what a tenant may still have or know, and what the document does not speak
-// of. "Clean" is read wrongly without the two. A person's statement has neither.
+// limits are the exposures that a tenant may still have or know, and the subjects that the document
+// does not cover. Without both, "clean" would be misread. A person's statement has neither.
 func limits(r *certificate.Report) ([]certificate.Exposure, []certificate.NotCovered) {
 	switch {
 	case r.Clean != nil:

@@ -14,8 +14,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// tick is how often a live line is drawn anew while nothing happens, and how
-// long a broker that answers at once without news is left alone.
+// tick is how often an idle live line is redrawn, and the pause after an answer of the broker
+// without news.
 const tick = time.Second
 
 func waitFlags(c *cobra.Command, wait *bool, timeout *time.Duration) {
@@ -27,8 +27,8 @@ func timeoutFlag(c *cobra.Command, timeout *time.Duration) {
 	c.Flags().DurationVar(timeout, "timeout", 0, "wait no longer than this; exit status 5 then (0: until the end)")
 }
 
-// follow waits until the task has ended and shows its progress. To stop
-// waiting stops nothing else.
+// follow waits until the task has ended and shows its progress. An interrupt stops only the
+// waiting.
 func (a *app) follow(ctx context.Context, remote *client.Client, t *api.Task, timeout time.Duration) (*api.Task, error) {
 	begin := a.now()
 	p := a.progress()
@@ -82,14 +82,13 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// refusals are the codes by which a node refuses a task before it touches
-// anything.
+// refusals are the codes with which a node refuses a task before the node changes anything.
 var refusals = []taskcatalog.Code{
 	taskcatalog.CodeNotAllowed, taskcatalog.CodeCapabilityMissing, taskcatalog.CodeAllocationPresent, taskcatalog.CodeNodeDraining,
 }
 
-// verdictOf is the error of a task that ended otherwise than succeeded. What
-// a look at the node found is no failure of the look.
+// verdictOf is the error of a task that did not succeed. Findings of a check are not failures of
+// the check.
 func verdictOf(t *api.Task) error {
 	if t.Status == string(broker.TaskSucceeded) {
 		return nil

@@ -12,8 +12,8 @@ import (
 
 const maxBundle = 64 << 10
 
-// withBundles adds the bundles of a release to the signatures at its tag, as far as there
-// is room. A registry that knows nothing of referring keeps no one from the tag.
+// withBundles adds the bundles of a release to the signatures at its tag, as far as there is room.
+// A registry without support for referrers does not hide the signatures at the tag.
 func (r *Registry) withBundles(ctx context.Context, of ocispec.Descriptor, all []release.Signature) ([]release.Signature, error) {
 	bundles, err := r.bundles(ctx, of, max(release.MaxSignatures-len(all), 0))
 	if err != nil && len(all) == 0 {
@@ -22,9 +22,9 @@ func (r *Registry) withBundles(ctx context.Context, of ocispec.Descriptor, all [
 	return append(all, bundles...), nil
 }
 
-// bundles reads the signatures of a release that "cosign sign" writes from version 3 on:
-// each is the layer of a manifest that refers to the release. Which those are a registry
-// says itself, or a list at the tag sha256-DIGEST.
+// bundles reads the signatures of a release in the form of "cosign sign" from version 3 on: each is
+// the layer of a manifest that refers to the release. The registry's referrers API lists these
+// manifests, or a list at the tag sha256-DIGEST does.
 func (r *Registry) bundles(ctx context.Context, of ocispec.Descriptor, most int) ([]release.Signature, error) {
 	var out []release.Signature
 	err := r.repo.Referrers(ctx, of, release.MediaBundle, func(found []ocispec.Descriptor) error {

@@ -1,14 +1,14 @@
-// Package artifact keeps signed releases of the agent where OCI keeps things: in a
-// directory (an image layout) and in a registry. What a release is, package release
-// says; here is only where its bytes lie and how they are found again.
+// Package artifact stores signed releases of the agent in OCI form: in a directory (an image layout,
+// type Layout) and in a registry (type Registry). Package release defines the content of a release;
+// this package only defines where its bytes lie and how they are found.
 //
 //	VERSION            the release's manifest
-//	sha256-DIGEST.sig  its signatures, as cosign 2 writes them and as they are written
-//	                   here: an image, each layer a payload, each signature an
-//	                   annotation of it
+//	sha256-DIGEST.sig  its signatures in the form of cosign 2, for reading and writing:
+//	                   an image, each layer a payload, each signature an annotation
+//	                   of its layer
 //
-// In a registry are read besides those that cosign 3 writes: bundles, each an artifact
-// that refers to the release.
+// From a registry the package also reads the signatures of cosign 3: bundles, each an artifact that
+// refers to the release.
 //
-// A directory is made beside its place and renamed: it is there whole or not at all.
+// A directory is made beside its place and renamed, so that it exists whole or not at all.
 package artifact

@@ -11,9 +11,9 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// ParseKey reads a release key's private half: as "cosign generate-key-pair" writes
-// it, encrypted, or PKCS#8 in PEM. Its errors never quote the input. Codes:
-// key_unreadable, key_password_wrong.
+// ParseKey reads the private half of a release key: encrypted, as "cosign generate-key-pair" writes
+// a key, or PKCS#8 in PEM. The errors never quote the input. Codes: key_unreadable,
+// key_password_wrong.
 func ParseKey(raw []byte, password func() ([]byte, error)) (crypto.Signer, error) {
 	block, _ := pem.Decode(raw)
 	if block == nil {

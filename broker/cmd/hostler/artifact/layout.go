@@ -27,17 +27,17 @@ type Layout struct {
 	root  ocispec.Descriptor
 }
 
-// Digest is that of the release.
+// Digest is the digest of the release.
 func (l *Layout) Digest() string { return l.root.Digest.String() }
 
-// IsLayout reports whether a path is a directory as Write makes them.
+// IsLayout reports whether a path is a directory in the form that Write makes.
 func IsLayout(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, ocispec.ImageLayoutFile))
 	return err == nil
 }
 
-// Write makes a directory of a release. One that is there already and is a layout is
-// replaced; anything else is left alone.
+// Write makes a directory of a release. An existing layout is replaced; anything else is left
+// alone.
 func Write(ctx context.Context, dir string, a *release.Artifact, version string) (err error) {
 	if found, err := os.ReadDir(dir); err == nil && len(found) > 0 && !IsLayout(dir) {
 		return broker.Errorf(broker.Refused, "artifact_in_the_way", "cannot write %s: it holds something that is no OCI layout (name another directory)", dir)
@@ -87,7 +87,7 @@ func fill(ctx context.Context, dir string, a *release.Artifact, version string) 
 	return err
 }
 
-// Read opens a directory with one release. It says nothing of what is signed.
+// Read opens a directory with one release. Read does not check signatures.
 func Read(ctx context.Context, dir string) (*Layout, error) {
 	if !IsLayout(dir) {
 		return nil, broker.Errorf(broker.Invalid, "artifact_unreadable", "cannot read %s: it is no OCI layout (make one with hostler agent-release pack)", dir)
@@ -124,7 +124,7 @@ func Read(ctx context.Context, dir string) (*Layout, error) {
 	return l, nil
 }
 
-// Part reads one that the manifest names, whole.
+// Part reads one whole part named by the manifest.
 func (l *Layout) Part(ctx context.Context, p release.Part, most int64) ([]byte, error) {
 	raw, err := fetch(ctx, l.store, descriptor(p), most)
 	if err != nil {
@@ -133,7 +133,7 @@ func (l *Layout) Part(ctx context.Context, p release.Part, most int64) ([]byte, 
 	return raw, nil
 }
 
-// fetch reads what a descriptor names, up to a bound, and checks it.
+// fetch reads the content of a descriptor, up to a limit, and checks its digest.
 func fetch(ctx context.Context, from content.Fetcher, d ocispec.Descriptor, most int64) ([]byte, error) {
 	if d.Size < 0 || d.Size > most {
 		return nil, errors.New("a part of it is too large")

@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// Pulled is a release as a registry has it. It says nothing of who signed it.
+// Pulled is a release as a registry holds it. Its signatures are not verified.
 type Pulled struct {
 	Repository string // HOST[:PORT]/REPOSITORY
 	Digest     string
@@ -22,15 +22,15 @@ type Pulled struct {
 	Signatures []release.Signature
 }
 
-// IsReference reports whether a name is that of a release in a registry, by its digest or
-// a tag.
+// IsReference reports whether a name is a reference to a release in a registry, by digest or by
+// tag.
 func IsReference(name string) bool {
 	ref, err := registry.ParseReference(name)
 	return err == nil && ref.Reference != ""
 }
 
-// Pull reads a release that a registry has: all but its program, which has to be there.
-// A tag is looked up once, and all that follows is by digest. Codes: registry_invalid,
+// Pull reads a release from a registry: everything but its program, which must exist there. A tag
+// is resolved once, and everything else is read by digest. Codes: registry_invalid,
 // registry_failed, release_not_found, release_part_missing.
 func Pull(ctx context.Context, reference string, plainHTTP bool) (*Pulled, error) {
 	ref, err := registry.ParseReference(reference)
@@ -70,7 +70,7 @@ func Pull(ctx context.Context, reference string, plainHTTP bool) (*Pulled, error
 	return p, nil
 }
 
-// signatures are all that the registry has of a release, at its tag and as bundles.
+// signatures returns all signatures of a release in the registry, at its tag and as bundles.
 func (r *Registry) signatures(ctx context.Context, of ocispec.Descriptor) ([]release.Signature, error) {
 	all, err := signatures(ctx, r.repo, of.Digest.String())
 	if err != nil {

@@ -21,8 +21,8 @@ type Registry struct {
 	repo      *remote.Repository
 }
 
-// OpenRegistry names a repository, HOST[:PORT]/REPOSITORY, without asking it anything.
-// Who may push is what docker, oras or cosign login left on this machine.
+// OpenRegistry opens a repository, HOST[:PORT]/REPOSITORY, without sending any request. The
+// credentials for a push are the logins that docker, oras or cosign left on this machine.
 func OpenRegistry(reference string, plainHTTP bool) (*Registry, error) {
 	repo, err := remote.NewRepository(reference)
 	if err != nil || repo.Reference.Reference != "" {
@@ -37,9 +37,9 @@ func OpenRegistry(reference string, plainHTTP bool) (*Registry, error) {
 	return &Registry{reference: reference, repo: repo}, nil
 }
 
-// Push copies a release there, tagged with its version, and its signatures beside
-// those that are there. It returns all of them, bundles as far as there is room. What
-// is there already stays.
+// Push copies a release to the registry, tagged with its version, and adds its signatures to the
+// existing signatures. Push returns all signatures, with bundles as far as there is room. Nothing
+// in the registry is replaced.
 func (r *Registry) Push(ctx context.Context, l *Layout) ([]release.Signature, error) {
 	there, err := r.repo.Resolve(ctx, l.Version)
 	if err == nil && there.Digest != l.root.Digest {

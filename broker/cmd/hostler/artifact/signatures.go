@@ -24,10 +24,10 @@ const (
 	maxPayload           = 8 << 10
 )
 
-// signatureTag is where cosign keeps the signatures of a digest.
+// signatureTag is the tag under which cosign keeps the signatures of a digest.
 func signatureTag(of string) string { return strings.Replace(of, ":", "-", 1) + ".sig" }
 
-// signatures reads those of a digest, the newest last; none is no error.
+// signatures reads the signatures of a digest, the newest last. No signature is not an error.
 func signatures(ctx context.Context, from oras.ReadOnlyTarget, of string) ([]release.Signature, error) {
 	d, err := from.Resolve(ctx, signatureTag(of))
 	if errors.Is(err, errdef.ErrNotFound) {
@@ -48,7 +48,7 @@ func signatures(ctx context.Context, from oras.ReadOnlyTarget, of string) ([]rel
 	for _, l := range m.Layers {
 		sig, err := base64.StdEncoding.DecodeString(l.Annotations[release.AnnotationSignature])
 		if l.MediaType != release.MediaPayload || err != nil || len(sig) == 0 {
-			continue // another tool's
+			continue // a layer of another tool
 		}
 		payload, err := fetch(ctx, from, l, maxPayload)
 		if err != nil {
@@ -59,7 +59,7 @@ func signatures(ctx context.Context, from oras.ReadOnlyTarget, of string) ([]rel
 	return out[max(0, len(out)-release.MaxSignatures):], nil
 }
 
-// joined is a and what b has more.
+// joined is a, followed by the signatures that only b has.
 func joined(a, b []release.Signature) []release.Signature {
 	out := slices.Clone(a)
 	for _, s := range b {
@@ -72,7 +72,7 @@ func joined(a, b []release.Signature) []release.Signature {
 	return out[max(0, len(out)-release.MaxSignatures):]
 }
 
-// putSignatures writes signatures of a digest as cosign does.
+// putSignatures writes signatures of a digest in cosign's form.
 func putSignatures(ctx context.Context, to oras.Target, of string, all []release.Signature) error {
 	m := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest}
 	image := ocispec.Image{RootFS: ocispec.RootFS{Type: "layers"}}
@@ -100,7 +100,7 @@ func putSignatures(ctx context.Context, to oras.Target, of string, all []release
 	return err
 }
 
-// push writes a blob, or finds it there.
+// push writes a blob, unless the blob exists.
 func push(ctx context.Context, to content.Pusher, mediaType string, raw []byte) (ocispec.Descriptor, error) {
 	d, err := oras.PushBytes(ctx, to, mediaType, raw)
 	if errors.Is(err, errdef.ErrAlreadyExists) {
@@ -109,7 +109,7 @@ func push(ctx context.Context, to content.Pusher, mediaType string, raw []byte) 
 	return d, err
 }
 
-// Signatures are those that lie beside the release in its directory.
+// Signatures are the signatures beside the release in its directory.
 func (l *Layout) Signatures(ctx context.Context) ([]release.Signature, error) {
 	all, err := signatures(ctx, l.store, l.Digest())
 	if err != nil {
@@ -118,7 +118,7 @@ func (l *Layout) Signatures(ctx context.Context) ([]release.Signature, error) {
 	return all, nil
 }
 
-// AddSignature puts one more beside the release.
+// AddSignature adds a signature to the directory of the release.
 func (l *Layout) AddSignature(ctx context.Context, s release.Signature) error {
 	had, err := l.Signatures(ctx)
 	if err != nil {

@@ -1,29 +1,29 @@
-// Package attach is the operator's side of a terminal session: what is typed goes to the
-// node, what the node's program writes goes through package escape to the operator's
-// terminal, over a connection that may break and come back.
+// Package attach is the operator's side of a terminal session: typed bytes go to the node, and the
+// output of the node's program goes through package escape to the operator's terminal, over a
+// connection that may break and come back.
 //
 // # Model
 //
-// Run is one goroutine that owns all state: how far each direction has come (frame.Inflow,
-// frame.Outflow), what was typed and is not in a frame yet, and what came and is not written
-// yet. Beside it are a goroutine that reads what is typed, one that writes to the terminal,
-// and two a connection, which read and write frames. None waits for another: a terminal that
-// takes no output holds no key up, and a program that reads no input no escape, as long as
-// there is room for what is typed.
+// Run is one goroutine that owns all state: the position of each direction (frame.Inflow,
+// frame.Outflow), the typed bytes that are not in a frame yet, and the output that is not written
+// yet. Beside it are a goroutine that reads typed bytes, a goroutine that writes to the terminal, and
+// two goroutines per connection, which read and write frames. None waits for another: a terminal that
+// accepts no output delays no key, and a program that reads no input delays no escape, as long as
+// there is room for typed bytes.
 //
 // # Invariants
 //
-//   - What is typed reaches the node once and in its order, however often the connection
-//     breaks: what the node has not taken is kept, and sent again from where the Welcome
-//     says. Nothing that may have been typed into another session is ever sent.
-//   - An Ack says what was written, not what has come: of output there is never more here
-//     than the window. So a program that prints without end is held up at its terminal, on
-//     the node. Of much output one is sent for an eighth of the window, and for the rest with
-//     the next tick; the answer to a key is acknowledged at once.
-//   - Of what is typed there is never more here than the window of input and 64 KiB.
-//   - Ctrl-C is a byte as any other. It passes by output, and is not made a Signal: the
-//     program on the node decides what its terminal makes of it.
-//   - The terminal is put right at the end, whatever the end is (escape.Filter.Restore).
+//   - Typed bytes reach the node once and in order, however often the connection breaks. Bytes that
+//     the node has not taken are kept, and sent again from the position in the Welcome. Bytes that may
+//     have been typed into another session are never sent.
+//   - An Ack names the output that was written, not the output that arrived, so that unwritten output
+//     never exceeds the window. A program that prints without end is thus held up at its terminal, on
+//     the node. For bulk output an Ack is sent for each eighth of the window, and for the rest with the
+//     next tick; the answer to a key is acknowledged at once.
+//   - Unsent typed bytes never exceed the window of input and 64 KiB.
+//   - Ctrl-C is an ordinary byte. It overtakes output and is not turned into a Signal: the terminal of
+//     the program on the node decides its meaning.
+//   - The terminal is restored at the end, however the session ends (escape.Filter.Restore).
 //
 // # States
 //

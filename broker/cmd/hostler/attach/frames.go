@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// Codes of a connection that another has taken the place of, here or at another relay. To
-// come back by itself would be to take the session from each other for ever.
+// Codes of a connection that another connection has replaced, here or at another relay. A client
+// that came back by itself would start an endless contest for the session.
 const (
 	codeReplaced = "connection_replaced"
 	codeMoved    = "terminal_moved"
@@ -18,14 +18,14 @@ const (
 
 func codeOf(err error) taskcatalog.Code { return taskcatalog.CodeOf(err, "") }
 
-// protocol ends what cannot be gone on with: this program and the broker do not speak the
-// same, or somebody between them does not mean well.
+// protocol ends the session after a protocol error: this program and the broker speak different
+// versions, or an attacker stands between them.
 func (o *operator) protocol(err error) {
 	o.fail(broker.Errorf(broker.Internal, string(taskcatalog.CodeOf(err, frame.CodeInvalid)),
 		"cannot go on with session %s: the broker sent what does not fit: %v (compare hostler version with hostler status)", o.ID, err))
 }
 
-// take takes a frame of the relay's.
+// take handles a frame from the relay.
 func (o *operator) take(f frame.Frame) {
 	o.heard, o.link.pinged = time.Now(), false
 	if o.over() {
@@ -78,7 +78,7 @@ func (o *operator) takeJoined(f frame.Frame) error {
 	return unexpected(f)
 }
 
-// welcomed goes on where both sides were.
+// welcomed continues both directions from the positions of the Welcome.
 func (o *operator) welcomed(w frame.Welcome) error {
 	if o.link.welcome || w.Version != frame.Version {
 		return unexpected(w)
@@ -117,7 +117,7 @@ func (o *operator) welcomed(w frame.Welcome) error {
 	return nil
 }
 
-// begin is the first Welcome.
+// begin handles the first Welcome.
 func (o *operator) begin() error {
 	o.began, o.screen.raw = true, o.Keyboard
 	if err := o.Begin(); err != nil {
@@ -125,7 +125,7 @@ func (o *operator) begin() error {
 		o.closeSession()
 		return err
 	}
-	go o.read() // until the process ends: nothing ends a read of a terminal
+	go o.read() // runs until the process ends, because nothing ends a read of a terminal
 	return nil
 }
 
@@ -147,7 +147,7 @@ func (o *operator) read() {
 	}
 }
 
-// input is where typed bytes come from, while there is room for them.
+// input is the source of typed bytes, while there is room for them.
 func (o *operator) input() <-chan []byte {
 	if !o.began || o.eof || o.over() || o.leaving != 0 || len(o.typed) >= maxTyped {
 		return nil
@@ -155,7 +155,7 @@ func (o *operator) input() <-chan []byte {
 	return o.stdin
 }
 
-// keyed takes what was typed.
+// keyed handles typed bytes.
 func (o *operator) keyed(b []byte) {
 	if !o.Keyboard {
 		o.typed = append(o.typed, b...)
@@ -177,12 +177,12 @@ func (o *operator) keyed(b []byte) {
 
 func (o *operator) inputEnded() {
 	o.eof = true
-	if o.Keyboard { // its terminal is gone
+	if o.Keyboard { // the terminal is gone
 		o.leave('d')
 	}
 }
 
-// stands says where the node is, when that is news.
+// stands reports a change of the node's state.
 func (o *operator) stands(s frame.State) {
 	was := o.state
 	o.state = s
@@ -215,7 +215,7 @@ func (o *operator) bye(f frame.Bye) {
 	o.finish(e)
 }
 
-// next is what the relay is sent next; nil: nothing now.
+// next is the next frame for the relay; nil: none now.
 func (o *operator) next() frame.Frame {
 	if o.leaving == '.' {
 		return o.goodbye()
@@ -229,7 +229,7 @@ func (o *operator) next() frame.Frame {
 			return f
 		}
 	}
-	if o.leaving != 0 { // what was typed before goes before
+	if o.leaving != 0 { // earlier input is sent first
 		return o.goodbye()
 	}
 	return nil
@@ -243,21 +243,20 @@ func (o *operator) goodbye() frame.Frame {
 	return frame.Bye{Code: "operator_left", Text: "by its operator", Lasts: o.leaving == 'd'}
 }
 
-// allow is the Ack that the relay should have: what is written is taken.
+// allow is the Ack for the relay: written output counts as taken.
 func (o *operator) allow() frame.Ack {
 	written := o.in.Taken() - min(o.screen.unseen, o.in.Taken())
 	return o.in.Pass(written, written+window)
 }
 
-// worthTelling has what is written in the middle of much output be acknowledged together,
-// or with the next tick. What is told late is little of the window, so that a long way is as
-// well used.
+// worthTelling delays the Ack of bulk output until enough is written or until the next tick. The
+// delay costs only a small part of the window, so that a long path stays well used.
 func (o *operator) worthTelling(a frame.Ack) bool {
 	n := a.Taken - o.told.Taken
 	return o.told.Limit == 0 || n < few || n >= window/8 || o.link.late || o.exit != nil || o.in.Ended()
 }
 
-// due is what the flows of a session that is joined have to send.
+// due is the next frame of the two flows of a joined session.
 func (o *operator) due() frame.Frame {
 	if a := o.allow(); a != o.told && o.worthTelling(a) {
 		o.told, o.link.late = a, false

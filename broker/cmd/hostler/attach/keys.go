@@ -1,19 +1,19 @@
 package attach
 
-// escapeKey is typed as the first character of a line, and takes the next one.
+// escapeKey as the first character of a line introduces an escape.
 const escapeKey = '~'
 
-// Help says what the escapes are.
+// Help explains the escapes.
 const Help = "~. ends the session, ~d leaves it to go on by itself, ~~ types ~, ~? says this; each after Enter"
 
-// keys finds the escapes in what is typed. The zero value is for the middle of a line.
+// keys finds the escapes in typed bytes. The zero value stands in the middle of a line.
 type keys struct {
 	first bool // of a line
-	tilde bool // was typed there, and is not passed on yet
+	tilde bool // a ~ was typed there and is held back
 }
 
-// take gives what goes to the node, and the escape that comes after it (. d ?), with what
-// was typed after that; 0: there is none.
+// take returns the bytes for the node, then the escape that follows (. d ?; 0: none), and the bytes
+// typed after the escape.
 func (k *keys) take(b []byte) (input []byte, escape byte, rest []byte) {
 	for i, c := range b {
 		if k.tilde {

@@ -7,10 +7,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// Conn is a connection to the relay. Next and Send are each called by one goroutine; Close
-// by any, and ends both.
+// Conn is a connection to the relay. One goroutine calls Next, and one calls Send. Any goroutine
+// may call Close, which ends both.
 type Conn interface {
-	// Next waits for a frame, whose bytes are the caller's.
+	// Next waits for a frame. The caller owns the frame's bytes.
 	Next() (frame.Frame, error)
 	// Send returns when the frame is on its way.
 	Send(f frame.Frame) error
@@ -20,19 +20,19 @@ type Conn interface {
 // link reads and writes one connection.
 type link struct {
 	conn Conn
-	in   chan frame.Frame // closed when nothing more comes, and err says why
+	in   chan frame.Frame // closed when nothing more comes; err has the reason
 	out  chan frame.Frame
 	stop chan struct{}
 	once sync.Once
 	err  error
 
-	pending frame.Frame // what is sent next
+	pending frame.Frame // the frame to send next
 	first   []frame.Frame
 	welcome bool
 	since   time.Time // it is welcome
-	pinged  bool      // since something was heard
+	pinged  bool      // pinged since the last frame arrived
 	eofSent bool
-	late    bool // an Ack is due that was put off
+	late    bool // a delayed Ack is due
 }
 
 func newLink(group *sync.WaitGroup, conn Conn, first ...frame.Frame) *link {
@@ -63,7 +63,7 @@ func (l *link) write() {
 		select {
 		case f := <-l.out:
 			if l.conn.Send(f) != nil {
-				_ = l.conn.Close() // the reader comes to know it
+				_ = l.conn.Close() // the reader notices
 				return
 			}
 		case <-l.stop:
@@ -79,7 +79,7 @@ func (l *link) frames() <-chan frame.Frame {
 	return l.in
 }
 
-// offer is what a select sends: the next frame, or nothing at all.
+// offer returns the operands of a select: the next frame, or a nil channel.
 func (l *link) offer(next func() frame.Frame) (chan<- frame.Frame, frame.Frame) {
 	if l == nil {
 		return nil, nil

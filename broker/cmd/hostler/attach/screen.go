@@ -8,28 +8,28 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// mostPending bounds the notes of a session whose terminal takes nothing.
+// mostPending bounds the notes of a session whose terminal accepts nothing.
 const mostPending = 100
 
-// screen is the operator's terminal. What is written to it is worked out by the loop, and
-// written by a goroutine, one piece after the other.
+// screen is the operator's terminal. The loop prepares the output, and one goroutine writes it,
+// piece by piece.
 type screen struct {
 	out, err io.Writer
-	raw      bool // a line end has to say that it also returns
+	raw      bool // a line end needs a carriage return
 	filter   *escape.Filter
 
 	pending []piece
-	spare   []byte // of a piece that is written, for one that comes
-	unseen  uint64 // bytes of the node's among what is pending or being written
+	spare   []byte // buffer of a written piece, for reuse
+	unseen  uint64 // bytes from the node, pending or being written
 	busy    bool
 	to      chan piece
 	written chan wrote
 }
 
-// piece is output, or a line that is ours.
+// piece is output from the node, or a line of this program.
 type piece struct {
 	bytes []byte
-	of    uint64 // how many of the node's bytes it stands for
+	of    uint64 // the number of the node's bytes that it stands for
 	note  string
 }
 
@@ -66,9 +66,9 @@ func (s *screen) show(b []byte) {
 	s.spare = nil
 }
 
-// note says a line of our own.
+// note queues a line of this program.
 func (s *screen) note(format string, args ...any) {
-	if len(s.pending) > mostPending { // nobody reads them
+	if len(s.pending) > mostPending { // nobody reads the notes
 		return
 	}
 	text := taskcatalog.Clean(fmt.Sprintf(format, args...), 1000)
@@ -80,7 +80,7 @@ func (s *screen) note(format string, args ...any) {
 	s.pending = append(s.pending, piece{note: text})
 }
 
-// offer is what a select hands to run.
+// offer returns the operands of a select that hands a piece to run.
 func (s *screen) offer() (chan<- piece, piece) {
 	if s.busy || len(s.pending) == 0 {
 		return nil, piece{}
@@ -101,5 +101,5 @@ func (s *screen) wrote(w wrote) {
 	}
 }
 
-// idle: all is written.
+// idle reports that everything is written.
 func (s *screen) idle() bool { return !s.busy && len(s.pending) == 0 }

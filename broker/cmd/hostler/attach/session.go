@@ -14,57 +14,57 @@ import (
 )
 
 const (
-	window       = 256 << 10        // of output that is not written
+	window       = 256 << 10        // unwritten output
 	few          = 4 << 10          // bytes of output, such as the answer to a key
-	maxTyped     = 64 << 10         // that is not in a frame yet
-	tick         = time.Second / 10 // how often time is looked at
-	quiet        = 5 * time.Second  // after which the relay is asked whether it is there
-	silent       = 15 * time.Second // after which it is not
-	joinWithin   = 20 * time.Second // one try
-	firstWithin  = time.Minute      // all tries, where none has succeeded yet
-	steady       = 10 * time.Second // after which a connection is one that lasts
+	maxTyped     = 64 << 10         // typed bytes that are not in a frame yet
+	tick         = time.Second / 10 // how often timeouts are checked
+	quiet        = 5 * time.Second  // silence after which the relay is pinged
+	silent       = 15 * time.Second // silence after which the relay counts as gone
+	joinWithin   = 20 * time.Second // one attempt
+	firstWithin  = time.Minute      // all attempts before the first success
+	steady       = 10 * time.Second // a connection that lasts longer resets the backoff
 	leaveWithin  = 3 * time.Second
 	closeWithin  = 5 * time.Second
 	firstBackoff = 250 * time.Millisecond
 	mostBackoff  = 5 * time.Second
 )
 
-// Config is a session, and the surroundings of whoever has it.
+// Config describes a session and the client's surroundings.
 type Config struct {
 	ID       string
 	In       io.Reader
 	Out, Err io.Writer
-	// Keyboard: In is a terminal. So escapes are looked for, and its end is not that of the
-	// input but of whoever typed.
+	// Keyboard says that In is a terminal. Then escapes are recognised, and the end of In means
+	// that the operator is gone, not that the input ends.
 	Keyboard bool
-	Screen   bool // Out is a terminal, which is put right at the end
+	Screen   bool // Out is a terminal, which is restored at the end
 	Quiet    bool // no notes
-	// New: nobody was in the session before, so that all of its output is due.
+	// New says that nobody was in the session before, so that all of its output is due.
 	New     bool
 	Filter  escape.Policy
 	Size    func() frame.Resize
 	Resized <-chan os.Signal
-	Detach  time.Duration // how long the session waits for its operator; 0: for ever
-	// Begin is called when the node is there, before anything is read of In.
+	Detach  time.Duration // how long the session waits for its operator; 0: forever
+	// Begin is called when the node has joined, before anything is read from In.
 	Begin func() error
-	// Dial connects. What is Unavailable or TooMany is tried again, and
-	// what is Internal once a session has begun.
+	// Dial connects. Errors of kind Unavailable or TooMany are retried, and once a session has
+	// begun also Internal.
 	Dial func(ctx context.Context) (Conn, error)
-	// Look asks how a session that is over has ended, and Close ends it, where no connection
-	// says so.
+	// Look asks how a finished session ended, and Close ends the session; both are for use without
+	// a connection.
 	Look  func(ctx context.Context) (End, error)
 	Close func(ctx context.Context) error
 }
 
-// End is how the operator's side ended.
+// End describes how the operator's side ended.
 type End struct {
 	Code   string
-	Text   string // of the relay
-	Status *int   // of the program; nil: it has not ended, or nobody knows
-	Signal string // that ended it
-	// Asked: by an escape, or by an interruption. Left: the session goes on.
+	Text   string // from the relay
+	Status *int   // of the program; nil: not ended, or unknown
+	Signal string // the signal that ended the program
+	// Asked: by an escape or an interrupt. Left: the session goes on.
 	Asked, Left bool
-	Lost        uint64 // bytes of output that did not come here
+	Lost        uint64 // bytes of output that did not arrive here
 }
 
 // operator is Run's state.
@@ -82,14 +82,14 @@ type operator struct {
 	retryAt time.Time
 	tries   int
 	away    time.Time // since when there is no connection
-	began   bool      // there was a Welcome
+	began   bool      // a Welcome has arrived
 	heard   time.Time
 	state   frame.State
 
 	stdin  chan []byte
 	keys   keys
 	typed  []byte
-	eof    bool // nothing more is typed
+	eof    bool // the input has ended
 	in     *frame.Inflow
 	out    *frame.Outflow
 	sent   uint64 // on this link
@@ -108,15 +108,15 @@ type dialed struct {
 	err  error
 }
 
-// Run is a session, until it ends or its operator leaves it. An error says why there is
-// none, or none any more, that is known of.
+// Run runs a session until the session ends or its operator leaves. An error says why there is no
+// session, or why its state is no longer known.
 func Run(ctx context.Context, c Config) (End, error) {
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	o := &operator{
 		Config: &c, ctx: inner, screen: newScreen(&c), dialed: make(chan dialed, 1), stdin: make(chan []byte),
 		keys: keys{first: true}, away: time.Now(),
 	}
-	go o.screen.run() // which a terminal may hold up for ever
+	go o.screen.run() // a terminal may block this goroutine forever
 	defer func() {
 		cancel()
 		o.link.close()
@@ -177,7 +177,7 @@ func (o *operator) loop(interrupted <-chan struct{}) {
 	}
 }
 
-// shown: all that came is written, or there is no waiting for that.
+// shown reports that all output is written, or that the time for it is over.
 func (o *operator) shown() bool {
 	return o.screen.idle() || !o.leaveBy.IsZero() && time.Now().After(o.leaveBy)
 }
@@ -209,7 +209,7 @@ func (o *operator) note(format string, args ...any) {
 	}
 }
 
-// look is all that time does.
+// look handles everything that depends on time.
 func (o *operator) look(now time.Time) {
 	if o.link != nil {
 		o.link.late = true
@@ -238,7 +238,7 @@ func (o *operator) dial() {
 	})
 }
 
-// joined takes the outcome of a try.
+// joined handles the result of an attempt to connect.
 func (o *operator) joined(d dialed) {
 	o.dialing = false
 	switch {
@@ -256,7 +256,7 @@ func (o *operator) joined(d dialed) {
 	}
 }
 
-// refused tries again where that may help.
+// refused retries if a retry may help.
 func (o *operator) refused(err error) {
 	e := broker.AsError(err)
 	switch {
@@ -275,13 +275,13 @@ func (o *operator) refused(err error) {
 	}
 }
 
-// mayHelp reports whether what was refused may be taken later. A session that has begun is
-// not given up for a fault of a moment: a broker that fails now and then has others.
+// mayHelp reports whether a refused request may succeed later. A session that has begun survives a
+// temporary fault, because a broker that fails now and then may have working replicas.
 func (o *operator) mayHelp(e *broker.Error) bool {
 	return e.Kind == broker.Unavailable || e.Kind == broker.TooMany || e.Kind == broker.Internal && o.began || e.Code == "terminal_ticket_expired"
 }
 
-// patience is how long a connection is tried to be made; 0: for ever.
+// patience is how long to keep trying to connect; 0: forever.
 func (o *operator) patience() time.Duration {
 	if !o.began {
 		return firstWithin
@@ -295,8 +295,7 @@ func (o *operator) backoff() time.Duration {
 	return d - time.Duration(rand.Int64N(int64(d)/4))
 }
 
-// broke is the end of a connection that was none of the session. Where nothing more comes of
-// it, err says why.
+// broke handles a broken connection. An err with a code ends the session and gives the reason.
 func (o *operator) broke(err error) {
 	l := o.link
 	l.close()
@@ -316,8 +315,8 @@ func (o *operator) broke(err error) {
 
 var errBroke = broker.Errorf(broker.Unavailable, "connection_broken", "the connection breaks before the session is joined")
 
-// brokeOff is when a session was joined. The first try is at once, unless it was that already
-// and did not last.
+// brokeOff handles a break of a joined session. The first retry is immediate, unless the broken
+// connection was such a retry and did not last.
 func (o *operator) brokeOff(l *link) {
 	o.away, o.retryAt = time.Now(), time.Now()
 	if o.away.Sub(l.since) > steady {
@@ -334,9 +333,9 @@ func (o *operator) brokeOff(l *link) {
 	o.note("the connection broke: trying again, %s (what is typed is kept; ~. ends the session, ~d leaves it)", until)
 }
 
-// interrupted is by a signal. Whoever has a keyboard may come back; a program may not.
+// interrupted handles a signal. An operator with a keyboard may come back; a program may not.
 func (o *operator) interrupted() {
-	if o.over() { // and what came is being written
+	if o.over() { // the remaining output is being written
 		o.leaveBy = time.Now()
 	}
 	if o.Keyboard && o.began {
@@ -346,7 +345,7 @@ func (o *operator) interrupted() {
 	}
 }
 
-// leave ends the session, or this side of it.
+// leave ends the session (.) or only this side of it (d).
 func (o *operator) leave(how byte) {
 	if o.leaving != 0 || o.over() {
 		return
@@ -357,7 +356,7 @@ func (o *operator) leave(how byte) {
 	}
 }
 
-// left is when nothing more is to be waited for.
+// left finishes when there is nothing more to wait for.
 func (o *operator) left() {
 	if o.leaving == '.' {
 		o.closeSession()

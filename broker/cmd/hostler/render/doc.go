@@ -1,5 +1,5 @@
-// Package render writes what an operator reads: tables and pages for people,
-// JSON and YAML for programs.
+// Package render writes the output for operators: tables and pages for people, JSON and YAML for
+// programs. Its main type is Page.
 //
 // # Rules
 //

@@ -14,8 +14,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// encode writes lists as [] and takes whatever a node put into a result:
-// bytes that are no UTF-8 come out as U+FFFD.
+// encode writes lists as [] and accepts any content of a node's result: bytes that are not UTF-8
+// become U+FFFD.
 func encode(v any) ([]byte, error) {
 	return strict.Marshal(v, strict.Deterministic(true), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 }
@@ -93,7 +93,7 @@ func yamlNode(d *json.Decoder) (*yaml.Node, error) {
 		if len(n.Content) == 0 {
 			n.Style = yaml.FlowStyle
 		}
-		_, err := d.Token() // the closing one
+		_, err := d.Token() // the closing delimiter
 		return n, err
 	case string:
 		n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: t}
@@ -122,8 +122,8 @@ func hidden(r rune) bool {
 	return r == unicode.ReplacementChar || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co)
 }
 
-// escape replaces what hides in a document's strings. Outside strings neither
-// encoder writes such a rune, apart from line feeds.
+// escape replaces hidden runes in a document's strings. Outside strings neither encoder writes such
+// a rune, apart from line feeds.
 func escape(s string, as func(rune) string) string {
 	var b strings.Builder
 	for _, r := range s {

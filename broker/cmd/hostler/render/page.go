@@ -8,7 +8,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Page collects what a person will read.
+// Page collects text for a person.
 type Page struct {
 	buf   bytes.Buffer
 	color bool
@@ -53,8 +53,8 @@ func (p *Page) Fields(pairs ...string) {
 	}
 }
 
-// Table writes rows below a heading. All cells are untrusted. The last column
-// may be long; the others are bounded. Without rows it writes nothing.
+// Table writes rows below a heading. All cells are untrusted. The last column may be long; the
+// others are bounded. Without rows Table writes nothing.
 func (p *Page) Table(heads []string, rows [][]string) {
 	if len(rows) == 0 {
 		return
@@ -92,7 +92,7 @@ func (p *Page) row(cells []string, wide []int, style func(string) string) {
 	p.put(b.String())
 }
 
-// put writes a line that is clean already.
+// put writes a line that is already clean.
 func (p *Page) put(s string) { p.buf.WriteString(s + "\n") }
 
 const (
@@ -102,8 +102,8 @@ const (
 	yellow = "33"
 )
 
-// tones colours the words that a person looks for. A cell is coloured only
-// where it is nothing but such a word.
+// tones colours the words that a person looks for. A cell is coloured only if it consists of such a
+// word.
 var tones = map[string]string{
 	"active": green, "succeeded": green, "clean": green, "ok": green,
 	"offline": yellow, "draining": yellow, "enrolling": yellow, "dispatched": yellow, "inconclusive": yellow, "warn": yellow,

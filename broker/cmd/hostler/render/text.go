@@ -36,7 +36,7 @@ func columns(s string) int {
 // Cell makes untrusted text fit for a cell.
 func Cell(s string) string { return taskcatalog.Clean(s, MaxCell) }
 
-// Cut makes text fit a number of columns, with "…" for what is left out.
+// Cut shortens text to a number of columns, with "…" in place of the rest.
 func Cut(s string, most int) string {
 	if columns(s) <= most {
 		return s
