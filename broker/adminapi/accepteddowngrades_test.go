@@ -8,8 +8,8 @@ import (
 	"github.com/hostler/hostler/broker/certificate"
 )
 
-// What is accepted is what the certificate names and nobody has accepted: one disk, and
-// never what merely begins as its name does.
+// Only a downgrade that the certificate names and nobody has accepted can be accepted: exactly one
+// disk, never a disk whose name merely begins alike.
 func TestADowngradeIsFoundByTheNameOnTheCertificate(t *testing.T) {
 	all := []certificate.Downgrade{
 		{Device: "S5X0A11", Asked: certificate.MethodOverwrite, Did: certificate.MethodTrim},

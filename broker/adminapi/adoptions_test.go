@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// deployed puts the n-th machine into the rack as somebody deployed it.
+// deployed puts the n-th machine into the rack, already deployed by somebody.
 func (r *rack) deployed(n int, hostname string) string {
 	r.t.Helper()
 	return r.region.Arrange(maassim.Arranged{Hostname: hostname, Hardware: maassim.Box(n), Status: maassim.Deployed, Owner: "admin", Series: "ubuntu/noble", PowerOn: true})
@@ -24,7 +24,7 @@ func (r *rack) adopt(m api.AdoptedMachine) api.Onboarding {
 	return servertest.Must[api.Onboarding](r.t, r.Broker, http.MethodPost, "/adoptions", api.AdoptionStart{SiteID: "dc1", AdoptedMachine: m, Reason: "brownfield"})
 }
 
-// boxFacts are what the agent of the n-th machine reports.
+// boxFacts are the facts that the agent of the n-th machine reports.
 func boxFacts(n int) *taskcatalog.Facts {
 	f := servertest.H100s(8)
 	f.DisksListed = true
@@ -34,7 +34,7 @@ func boxFacts(n int) *taskcatalog.Facts {
 	return f
 }
 
-// wrote lists what was asked of MAAS beyond telling.
+// wrote lists the requests to MAAS that are not reads.
 func (r *rack) wrote() (out []string) {
 	for _, c := range r.region.Calls() {
 		if c.Method != http.MethodGet {
@@ -84,14 +84,14 @@ func TestADeployedMachineIsAdoptedAndMAASIsLeftAlone(t *testing.T) {
 	if seen := documented(t, r.Broker); seen["node.adoption.completed"] != 1 {
 		t.Errorf("told was %v", seen)
 	}
-	rows.Items = slices.DeleteFunc(rows.Items, func(e api.AuditEntry) bool { return e.Code != "" }) // what was refused
+	rows.Items = slices.DeleteFunc(rows.Items, func(e api.AuditEntry) bool { return e.Code != "" }) // without refusals
 	if len(rows.Items) != 1 || rows.Items[0].Reason != "brownfield" || rows.Items[0].Subject != "run/"+o.OnboardingID || !strings.Contains(string(rows.Items[0].After), "node.adoption") {
 		t.Errorf("the start is in the audit log as %+v", rows.Items)
 	}
 }
 
-// The install command is run where it was not meant to be: on a machine with other
-// disks, and on one with the right disks and other GPUs.
+// The install command is run on the wrong machine: a machine with other disks, and a machine with
+// the right disks and other GPUs.
 func TestAnAgentThatComesFromOtherHardwareIsQuarantined(t *testing.T) {
 	gpus := boxFacts(1)
 	gpus.GPUs = gpus.GPUs[1:]
@@ -131,7 +131,7 @@ func TestAnAgentThatComesFromOtherHardwareIsQuarantined(t *testing.T) {
 			if w := r.wrote(); len(w) > 0 {
 				t.Errorf("it asked MAAS for %v", w)
 			}
-			// From now on it is a person who keeps it out, and no run lets it in.
+			// From now on a person keeps the node out, and no run lets it in.
 			for _, reason := range []string{"it smells", "it smells all the same"} {
 				if got := act(t, r.Broker, "c01", "quarantine", api.NodeAction{Reason: reason}); got.Node.Status != "quarantined" || got.Node.StatusReason != "it smells" {
 					t.Errorf("it is %s: %s", got.Node.Status, got.Node.StatusReason)
@@ -175,8 +175,7 @@ func TestACancelledAdoptionGivesNoToken(t *testing.T) {
 	}
 }
 
-// A plan tells a broken machine from one of another user, and both from one that is not
-// there.
+// A plan distinguishes a broken machine, a machine of another user, and a missing machine.
 func TestAPlanNamesTheMachinesThatAreRefused(t *testing.T) {
 	r := newRack(t, `{}`)
 	arrange := func(n int, status maassim.Status, owner string) api.AdoptedMachine {

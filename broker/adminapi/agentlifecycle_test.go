@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// told is what a node says of a program that came out of a build.
+// told is a node's report about a program that came out of a build.
 var told = &taskcatalog.AgentBuild{Commit: "abc", SHA256: strings.Repeat("1", 64)}
 
 func (r *rack) agent(node string) api.AgentLifecycle {

@@ -26,7 +26,7 @@ func TestAnUploadedReleaseIsServedToMachines(t *testing.T) {
 	if left := servertest.Must[api.AgentReleaseList](t, b, http.MethodGet, "/agent-releases", nil); len(left.Items) != 0 {
 		t.Fatalf("a refused upload left %+v", left.Items)
 	}
-	for range 2 { // the second finds it there
+	for range 2 { // the second upload finds the package there
 		got := servertest.Must[api.AgentRelease](t, b, http.MethodPut, at, bytes.NewReader(content))
 		if got.Digest != "sha256:"+digest || got.Size != int64(len(content)) || got.Arch != "amd64" || got.UploadedBy != "admin" {
 			t.Fatalf("it is listed as %+v", got)

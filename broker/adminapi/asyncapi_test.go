@@ -28,8 +28,8 @@ import (
 
 const asyncAPI = "../../docs/reference/asyncapi.yaml"
 
-// eventSchemas are the schemas of the document, by the type of event: one each, or two by
-// their subject.
+// eventSchemas are the schemas of the document, by type of event: one each, or two that differ by
+// subject.
 func eventSchemas(t *testing.T) map[string][]*validator.Schema {
 	t.Helper()
 	raw, err := os.ReadFile(asyncAPI)
@@ -112,8 +112,7 @@ func TestEveryTypeOfEventIsInTheDocument(t *testing.T) {
 	}
 }
 
-// documented holds all that was told so far to the document, and says of what
-// types that was.
+// documented checks all events so far against the document, and counts them by type.
 func documented(t *testing.T, b *servertest.Broker) map[string]int {
 	t.Helper()
 	schemas, seen := eventSchemas(t), map[string]int{}
@@ -166,7 +165,7 @@ func TestWhatIsToldIsAsTheDocumentSays(t *testing.T) {
 	}
 }
 
-// What a node tells of its own accord fits the document as well.
+// Events that a node reports unasked fit the document as well.
 func TestWhatIsToldOfADeliveryIsAsTheDocumentSays(t *testing.T) {
 	r := newRack(t, `{}`)
 	g1 := r.NewNode(t, api.NodeCreate{Hostname: "g1", Site: "dc1"}).Settle(t)
@@ -181,7 +180,7 @@ func TestWhatIsToldOfADeliveryIsAsTheDocumentSays(t *testing.T) {
 	})
 }
 
-// What is told of a session has who did what in it, and nothing of what was typed or shown.
+// The events of a session say who did what, and nothing of the session's input or output.
 func TestWhatIsToldOfATerminalIsAsTheDocumentSays(t *testing.T) {
 	s := newTerminalSite(t)
 	k, operator, node := s.joined(s.operator, api.TerminalStart{Reason: "a look"})

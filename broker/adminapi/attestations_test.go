@@ -16,7 +16,7 @@ func TestAPersonsWordIsKeptAsOneAndRefusedWhereItIsNoGood(t *testing.T) {
 	boot := servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "h1", Site: "dc1"})
 	machine := servertest.H100s(2)
 	b.EnrollMachine(t, boot.Token, "h1", "", machine).Settle(t)
-	machine.GPUs = machine.GPUs[1:] // the first is gone
+	machine.GPUs = machine.GPUs[1:] // the first GPU is gone
 	again := servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes/h1/token", api.TokenRequest{Reason: "it answered no more"})
 	b.EnrollMachine(t, again.Token, "h1", "", machine)
 	const gone, there = "GPU-00000000", "GPU-00000001"

@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/broker/audit"
 )
 
-// A viewer may ask as often as it likes; the log is long.
+// A viewer may ask as often as they like, and the log is long.
 func TestTheAuditLogIsWalkedOnceAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		walks, goOn := 0, make(chan struct{})
@@ -40,7 +40,7 @@ func TestTheAuditLogIsWalkedOnceAtATime(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		leave() // whoever began it does not take it away from the others
+		leave() // the caller that began the walk does not end it for the others
 		if err := <-left; !errors.Is(err, context.Canceled) {
 			t.Errorf("whoever left waits for the walk: %v", err)
 		}

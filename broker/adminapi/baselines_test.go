@@ -31,7 +31,7 @@ func TestABaselineIsRetakenLookedAtAndAccepted(t *testing.T) {
 	}
 	n.Finish(t, d, signed, taskcatalog.OutcomeSucceeded, taskcatalog.ValidateCleanResult{BaselineDigest: digest, Baseline: &next}, taskcatalog.Report{})
 
-	// What a node says of itself later is looked at by a person first.
+	// A later baseline of the node needs a person's review first.
 	if got := servertest.Must[api.Baseline](t, b, http.MethodGet, "/nodes/h1/baseline", nil); got.Digest != first.Digest || got.AcceptedBy != "" {
 		t.Fatalf("the retake is in force unseen: %s", got.Digest)
 	}

@@ -23,8 +23,8 @@ func begun[T any](t *testing.T, a servertest.Answer) (out T) {
 	return out
 }
 
-// An answer that was lost is asked for again, also of a broker that was killed
-// and started meanwhile.
+// A client repeats a request after a lost answer, also towards a broker that was killed and
+// restarted meanwhile.
 func TestAStartThatIsAskedAgainUnderItsKeyIsTheSameRun(t *testing.T) {
 	r := newRack(t, `{}`)
 	start := api.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: api.OnboardingMachine{Hostname: "c01", IPMIIP: "10.0.0.1"}}
@@ -56,7 +56,7 @@ func TestAStartThatIsAskedAgainUnderItsKeyIsTheSameRun(t *testing.T) {
 		"another key":          {"k2", r.Token, "/onboardings", start, 409, "onboarding_running"},
 		"no key":               {"", r.Token, "/onboardings", start, 409, "onboarding_running"},
 		"a key of a page":      {fmt.Sprintf("%0129d", 1), r.Token, "/onboardings", start, 422, "invalid_request"},
-		"another, of k2 again": {"k2", r.Token, "/onboardings", start, 409, "onboarding_running"}, // what was refused has not taken its key
+		"another, of k2 again": {"k2", r.Token, "/onboardings", start, 409, "onboarding_running"}, // a refused request leaves no key
 	} {
 		if a := r.AskOnce(t, row.key, row.token, http.MethodPost, row.path, row.body); a.Status != row.status || a.Code() != row.code {
 			t.Errorf("%s: %d %s, want %d %s", what, a.Status, a.Body, row.status, row.code)
@@ -91,7 +91,7 @@ func TestAKeyIsForgottenAfterADay(t *testing.T) {
 	begun[api.Onboarding](t, r.AskOnce(t, "k1", r.Token, http.MethodPost, "/onboardings", start))
 }
 
-// The same request at the same moment begins one run, on whichever replica.
+// Equal requests at the same moment begin one run, at whichever replica.
 func TestRequestsUnderOneKeyAtOnceBeginOneRun(t *testing.T) {
 	r := newRack(t, `{}`)
 	start := api.OnboardingStart{SiteID: "dc1", SKUID: "h100.8gpu", OnboardingMachine: api.OnboardingMachine{Hostname: "c01", IPMIIP: "10.0.0.1"}}

@@ -10,19 +10,19 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// openTasks are those of a node.
+// openTasks are the open tasks of a node.
 func openTasks(t *testing.T, b *servertest.Broker, node string) []api.Task {
 	t.Helper()
 	return servertest.Must[api.TaskList](t, b, http.MethodGet, "/tasks?status=open&node="+node, nil).Items
 }
 
-// Short of retirement a node is offline, so that nobody gets it before its agent is
-// heard, and the agent is told to take the mark back: asked again, and once only.
+// Before retirement the node becomes offline, so that nobody gets the node before its agent is
+// heard. The agent is told to take the mark back. A repeated request starts no second task.
 func TestADrainIsCalledOff(t *testing.T) {
 	b := servertest.Start(t)
 	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
 	drain := act(t, b, "h1", "drain", api.NodeAction{}).Task
-	d, running := n.Next(t) // the agent is at it
+	d, running := n.Next(t) // the agent has the task
 	off := act(t, b, "h1", "activate", api.NodeAction{Reason: "not this one"})
 	if off.Node.Status != "offline" || off.Node.StatusReason != "not this one" || off.Task == nil || off.Task.ID == drain.ID {
 		t.Fatalf("it is %+v, with %+v", off.Node, off.Task)
@@ -30,16 +30,16 @@ func TestADrainIsCalledOff(t *testing.T) {
 	if k := servertest.Must[api.Task](t, b, http.MethodGet, "/tasks/"+drain.ID, nil); !k.CancelRequested {
 		t.Errorf("the drain is %s", k.Status)
 	}
-	// Its end moves the node: until it is known, nobody begins another.
+	// The old drain's end moves the node: until that end is known, nobody begins another drain.
 	refusedAction(t, b, b.Token, "h1", "drain", api.NodeAction{}, "task_ending")
-	// The watch brings a node that is heard into service at any moment.
+	// The watch may bring a heard node into service at any moment.
 	if got := show(t, b, "h1").Status; got != "offline" && got != "active" {
 		t.Errorf("it is %s", got)
 	}
 	if again := act(t, b, "h1", "activate", api.NodeAction{}); again.Task == nil || again.Task.ID != off.Task.ID {
 		t.Errorf("asked again: %s, %+v", again.Node.Status, again.Task)
 	}
-	// What the agent comes to with the drain does not retire the node any more.
+	// The agent's late success of the drain no longer retires the node.
 	n.Finish(t, d, running, taskcatalog.OutcomeSucceeded, taskcatalog.DrainResult{Drained: true}, taskcatalog.Report{})
 	if got := show(t, b, "h1").Status; got == "retired" || got == "draining" {
 		t.Errorf("it is %s", got)
@@ -57,7 +57,7 @@ func TestADrainIsCalledOff(t *testing.T) {
 // A node that nobody ever looked at would come into service by its heartbeats.
 func TestTheDrainOfANodeThatWasNeverLetInIsNotCalledOff(t *testing.T) {
 	b := servertest.Start(t)
-	b.NewNode(t, api.NodeCreate{Hostname: "h1"}) // its baseline is not taken
+	b.NewNode(t, api.NodeCreate{Hostname: "h1"}) // the baseline is not taken
 	act(t, b, "h1", "quarantine", api.NodeAction{Reason: "what is it"})
 	refusedAction(t, b, b.Token, "h1", "activate", api.NodeAction{}, "not_enrolled")
 	act(t, b, "h1", "drain", api.NodeAction{})
@@ -67,7 +67,8 @@ func TestTheDrainOfANodeThatWasNeverLetInIsNotCalledOff(t *testing.T) {
 	}
 }
 
-// A turnover's drain is the turnover's: nobody calls it off, and to try changes nothing.
+// A turnover's drain belongs to the turnover: nobody can call the drain off, and an attempt changes
+// nothing.
 func TestTheDrainOfATurnoverIsNotCalledOff(t *testing.T) {
 	b := servertest.Start(t)
 	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
@@ -84,8 +85,8 @@ func TestTheDrainOfATurnoverIsNotCalledOff(t *testing.T) {
 	}
 }
 
-// A removal that no agent has begun is taken back at once; of one that an agent has, its
-// end decides, unless an admin says that it will not come.
+// A removal that no agent has begun is taken back at once. If an agent has the task, the task's end
+// decides, unless an admin forces the matter.
 func TestARemovalIsTakenBack(t *testing.T) {
 	b := servertest.Start(t)
 	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)

@@ -29,7 +29,7 @@ func (r *rack) still() *rack {
 	return r
 }
 
-// letIn puts a tenant on a node, as far as the broker knows.
+// letIn puts a tenant on a node, in the broker's records.
 func (r *rack) letIn(node, allocation, tenant string) {
 	r.t.Helper()
 	servertest.Must[api.Task](r.t, r.Broker, http.MethodPost, "/nodes/"+node+"/tasks", api.TaskCreate{
@@ -119,8 +119,8 @@ func TestABatchOfTurnoversIsWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// A plan says of which machine it is, whose that is and was, and what a start would be
-// answered with: it is refused by nothing that the plan does not tell.
+// A plan names the machine, its present and former tenants, and the refusal of a start. A start is
+// refused for no reason that the plan does not name.
 func TestAPlanTellsWhoseTheNodeIsAndHowItWouldBeRefused(t *testing.T) {
 	r := fleet(t)
 	boot := servertest.Must[api.NodeBootstrap](t, r.Broker, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "g1", Site: "dc1"})
@@ -147,7 +147,7 @@ func TestAPlanTellsWhoseTheNodeIsAndHowItWouldBeRefused(t *testing.T) {
 		if a := r.Ask(t, r.Token, http.MethodPost, ask.path, ask.plain); a.Code() != "allocation_live" || !strings.Contains(string(a.Body), "a-1 of tenant acme") {
 			t.Errorf("%s: %d %s", ask.path, a.Status, a.Body)
 		}
-		// Who said yes was shown somebody else, or nobody.
+		// The person who said yes was shown another allocation, or none.
 		if a := r.Ask(t, r.Token, http.MethodPost, ask.path, ask.another); a.Code() != "allocation_live" || !strings.Contains(string(a.Body), "a-1 of tenant acme") {
 			t.Errorf("%s, of another: %d %s", ask.path, a.Status, a.Body)
 		}
@@ -171,8 +171,8 @@ func TestAPlanTellsWhoseTheNodeIsAndHowItWouldBeRefused(t *testing.T) {
 	}
 }
 
-// A platform admin's word lets a node in, and a stopped turnover would undo it: the
-// refusal says what comes first.
+// A platform admin's override lets a node in, and a stopped turnover would undo that. The refusal
+// says what must be done first.
 func TestAStoppedTurnoverIsCancelledBeforeItsNodeIsLetIn(t *testing.T) {
 	r := fleet(t, "dc1/g1").still()
 	run := servertest.Must[api.Decommission](t, r.Broker, http.MethodPost, "/nodes/g1/decommission", batchOf().DecommissionStart).DecommissionID
@@ -201,8 +201,8 @@ func TestAStoppedTurnoverIsCancelledBeforeItsNodeIsLetIn(t *testing.T) {
 	}
 }
 
-// A downgrade is accepted by a platform admin, with a reason, and only as a certificate
-// of the run has it; whoever tried is on record.
+// Only a platform admin accepts a downgrade, with a reason, and only a downgrade on a certificate
+// of the run. Every attempt is audited.
 func TestADowngradeIsAcceptedOnlyAsACertificateHasIt(t *testing.T) {
 	r := fleet(t, "dc1/g1").still()
 	run := servertest.Must[api.Decommission](t, r.Broker, http.MethodPost, "/nodes/g1/decommission", batchOf().DecommissionStart).DecommissionID
@@ -229,7 +229,7 @@ func TestADowngradeIsAcceptedOnlyAsACertificateHasIt(t *testing.T) {
 	}
 }
 
-// Of a batch what failed is tried again, and nothing else; nobody else's is seen.
+// Only the failed runs of a batch are retried. A batch of another site is not visible.
 func TestWhatFailedOfABatchOfTurnoversIsTriedAgain(t *testing.T) {
 	r := fleet(t, "dc1/g1", "dc1/g2").still()
 	started := servertest.Must[api.DecommissionBatchStarted](t, r.Broker, http.MethodPost, "/decommissions/batch", batchOf("g1", "g2"))
@@ -249,7 +249,7 @@ func TestWhatFailedOfABatchOfTurnoversIsTriedAgain(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", path, a.Status, a.Body, code)
 		}
 	}
-	// A noun's runs and batches are not another's.
+	// The runs and batches of one noun are not visible to another noun.
 	if a := r.Ask(t, r.Token, http.MethodPost, "/onboardings/batch/"+started.BatchID+"/retry", `{}`); a.Code() != "batch_not_found" {
 		t.Errorf("as a batch of onboardings: %d %s", a.Status, a.Body)
 	}
@@ -258,7 +258,7 @@ func TestWhatFailedOfABatchOfTurnoversIsTriedAgain(t *testing.T) {
 	}
 }
 
-// An answer that was lost is asked for again, and nothing is begun twice.
+// A request repeated after a lost answer begins nothing twice.
 func TestATurnoverThatIsAskedAgainUnderItsKeyIsTheSame(t *testing.T) {
 	r := fleet(t, "dc1/g1", "dc1/g2", "dc1/g3", "dc1/g4").still()
 	one := batchOf().DecommissionStart
@@ -273,7 +273,7 @@ func TestATurnoverThatIsAskedAgainUnderItsKeyIsTheSame(t *testing.T) {
 	}
 	many := begun[api.DecommissionBatchStarted](t, r.AskOnce(t, "k3", r.Token, http.MethodPost, "/decommissions/batch", batchOf("g3", "g4")))
 	again := begun[api.DecommissionBatchStarted](t, r.AskOnce(t, "k3", r.Token, http.MethodPost, "/decommissions/batch", batchOf("g3", "g4")))
-	for _, of := range [][]api.DecommissionBatchRun{many.Decommissions, again.Decommissions} { // begun in one moment
+	for _, of := range [][]api.DecommissionBatchRun{many.Decommissions, again.Decommissions} { // begun in the same moment, so in any order
 		slices.SortFunc(of, func(x, y api.DecommissionBatchRun) int {
 			return strings.Compare(x.DecommissionID, y.DecommissionID)
 		})

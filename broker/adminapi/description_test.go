@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
-// described is what the tests look at of a description.
+// described is the part of a description that the tests look at.
 type described struct {
 	OpenAPI string
 	Paths   map[string]map[string]struct {
@@ -33,14 +33,14 @@ func describe(t *testing.T, b *servertest.Broker, document string) (spec describ
 	return spec, a.Body
 }
 
-// TestEveryRefusalIsDeclared sends each operation what it refuses before its handler, and
-// what is not there, and looks for the status among those that the description declares.
+// TestEveryRefusalIsDeclared sends each operation requests that are refused before the handler, and
+// names of missing things, and checks each status against the statuses declared in the description.
 func TestEveryRefusalIsDeclared(t *testing.T) {
 	b := servertest.Start(t)
 	spec, _ := describe(t, b, "/openapi.json")
 	large := `{"reason":"` + strings.Repeat("r", 2<<20) + `"}`
 	for _, r := range adminapi.Routes() {
-		b.Advance(5 * time.Second) // so that the token's rate is not what refuses
+		b.Advance(5 * time.Second) // so that the token's rate limit does not refuse the request
 		op := spec.Paths[api.Prefix+r.Path][strings.ToLower(r.Method)]
 		path, name := filled(r.Path, "n-none"), r.Method+" "+r.Path
 		answers := func(what string, want int, a servertest.Answer) {
@@ -59,7 +59,7 @@ func TestEveryRefusalIsDeclared(t *testing.T) {
 		}
 		only := path
 		if r.Path == "/events" {
-			only += "?follow=false" // else it does not end
+			only += "?follow=false" // else the stream does not end
 		}
 		answers("as it is", 0, b.Ask(t, b.Token, r.Method, only, body(r.Method)))
 		answers("that is not text", 400, b.Ask(t, b.Token, r.Method, path+"?site=%00", body(r.Method)))
@@ -77,7 +77,7 @@ func TestEveryRefusalIsDeclared(t *testing.T) {
 	}
 }
 
-// TestOpenAPI30SaysTheSameWithoutWhatIsNew is about generators that know no OpenAPI 3.1.
+// TestOpenAPI30SaysTheSameWithoutWhatIsNew is about generators that cannot read OpenAPI 3.1.
 func TestOpenAPI30SaysTheSameWithoutWhatIsNew(t *testing.T) {
 	b := servertest.Start(t)
 	now, _ := describe(t, b, "/openapi.json")
@@ -144,8 +144,8 @@ func TestOpenAPI30SaysTheSameWithoutWhatIsNew(t *testing.T) {
 	}
 }
 
-// TestAKnownPathTellsWhichMethodsItTakes walks both listeners with each method that a path
-// has not.
+// TestAKnownPathTellsWhichMethodsItTakes walks both listeners with each method that a path does not
+// take.
 func TestAKnownPathTellsWhichMethodsItTakes(t *testing.T) {
 	b := servertest.Start(t)
 	every := []string{"DELETE", "GET", "OPTIONS", "PATCH", "POST", "PROPFIND", "PUT"}
@@ -194,7 +194,8 @@ func TestAKnownPathTellsWhichMethodsItTakes(t *testing.T) {
 	}
 }
 
-// methodsOf are those of the routes that have a path: /onboardings/plan is an onboarding's too.
+// methodsOf are the methods of all routes that match a path: /onboardings/plan matches an
+// onboarding's path too.
 func methodsOf(path string) (methods []string) {
 	parts := strings.Split(path, "/")
 	for _, r := range adminapi.Routes() {

@@ -32,7 +32,7 @@ func all(t *testing.T, s *servertest.Stream) (events []api.Event) {
 	}
 }
 
-// kept reads what is kept, once n of them have their place.
+// kept reads the kept events, once n of them have their place.
 func kept(t *testing.T, b *servertest.Broker, n int) (events []api.Event) {
 	t.Helper()
 	servertest.Eventually(t, fmt.Sprintf("%d events", n), func() bool {

@@ -12,7 +12,7 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// stuck is a reader who takes nothing.
+// stuck is a reader that accepts nothing.
 type stuck struct {
 	http.ResponseWriter
 	until time.Time
@@ -42,13 +42,13 @@ func TestAReaderWhoTakesNothingIsCutOff(t *testing.T) {
 	})
 }
 
-// quick is a reader who takes all.
+// quick is a reader that accepts everything.
 type quick struct{ stuck }
 
 func (q *quick) Write(p []byte) (int, error) { return len(p), nil }
 func (q *quick) Flush()                      {}
 
-// Over HTTP/2 a deadline that passes ends a stream on which nobody writes.
+// Over HTTP/2 an expired deadline ends a stream even if nobody writes.
 func TestAQuietStreamHasNoDeadline(t *testing.T) {
 	w := &quick{}
 	s := eventStream{w: w, control: http.NewResponseController(w)}
@@ -57,8 +57,8 @@ func TestAQuietStreamHasNoDeadline(t *testing.T) {
 	}
 }
 
-// Who filters much is told how far the stream has come, so that what it passed
-// over need not be kept for it.
+// A reader with a narrow filter is told how far the stream has come, so that skipped events need
+// not be kept for that reader.
 func TestAStreamSaysHowFarItHasCome(t *testing.T) {
 	s := eventStream{told: 3}
 	for _, row := range []struct {

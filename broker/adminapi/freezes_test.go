@@ -78,7 +78,7 @@ func TestWhoMayFreezeAndWhoMayLetGo(t *testing.T) {
 	}
 }
 
-// What stands is told with every list, and of other sites nothing.
+// The freezes in force come with every list, and freezes of other sites do not.
 func TestAFreezeStandsOnTopOfEveryList(t *testing.T) {
 	b := servertest.Start(t)
 	for _, site := range []string{"dc1", "dc2"} {
@@ -120,8 +120,7 @@ func TestAFreezeStandsOnTopOfEveryList(t *testing.T) {
 	}
 }
 
-// Whatever answers with items has what stands beside them: so says the API's own
-// description.
+// Every answer with items has a field for the freezes in force, by the API's own description.
 func TestEveryListHasRoomForWhatStands(t *testing.T) {
 	b := servertest.Start(t)
 	var spec struct {
@@ -151,8 +150,8 @@ func TestEveryListHasRoomForWhatStands(t *testing.T) {
 	}
 }
 
-// TestAnUnfreezeWakesTheNodeThatWaits has a node poll through a freeze and a
-// restart: it gets the probe meanwhile, and the scrub at once afterwards.
+// TestAnUnfreezeWakesTheNodeThatWaits has a node poll through a freeze and a restart. The node gets
+// the probe meanwhile, and the scrub at once afterwards.
 func TestAnUnfreezeWakesTheNodeThatWaits(t *testing.T) {
 	b := servertest.Start(t)
 	n := b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)

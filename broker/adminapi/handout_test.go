@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What a node that is shown says of itself is what a tenant's user is refused by.
+// The handout of a shown node has the reason for which a tenant's user is refused.
 func TestANodeSaysWhetherItMayBeHandedOut(t *testing.T) {
 	b := servertest.Start(t)
 	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)

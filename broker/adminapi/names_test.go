@@ -29,7 +29,8 @@ func TestATokenOfOneSiteMakesNoNameOfAnotherAmbiguous(t *testing.T) {
 	if a := create(bound, "gpu-08", "dc2"); a.Status/100 != 2 {
 		t.Errorf("a name of their own: %d %s", a.Status, a.Body)
 	}
-	// Who sees all sites may have it twice, and the other site's token still finds its own.
+	// A token that sees all sites may use the name twice, and the other site's token still finds
+	// its own node.
 	if a := create(b.Token, "gpu-07", "dc2"); a.Status/100 != 2 {
 		t.Errorf("by who sees both: %d %s", a.Status, a.Body)
 	}

@@ -49,7 +49,7 @@ func TestANodesCertificatesAreListedByWhatTheyAreGoodFor(t *testing.T) {
 	if l := nodeCertificates(t, b, "h1"); states(l) != "superseded superseded valid!" {
 		t.Errorf("of a node that enrolled again: %+v", l)
 	}
-	again.Offered(t) // its first contact denies what is from before
+	again.Offered(t) // the first contact denies the earlier certificates
 	if l := nodeCertificates(t, b, "h1"); states(l) != "denied denied valid!" || l.Items[0].Reason != "node_reenrolled" {
 		t.Errorf("of a node that was heard: %+v", l)
 	}
@@ -86,7 +86,7 @@ func TestOneCertificateIsDeniedByAnAdminWithAReason(t *testing.T) {
 		t.Fatalf("refused denials left %s", got)
 	}
 
-	for range 2 { // again changes nothing
+	for range 2 { // a repeat changes nothing
 		l := servertest.Must[api.NodeCertificateList](t, b, http.MethodPost, path("h1", serial), api.ReasonBody{Reason: "stolen"})
 		if c := l.Items[0]; states(l) != "denied valid!" || c.Reason != "operator: stolen" || c.DeniedAt.IsZero() {
 			t.Errorf("answered %+v", l)
@@ -96,7 +96,7 @@ func TestOneCertificateIsDeniedByAnAdminWithAReason(t *testing.T) {
 		_, code, err := thief.Try(http.MethodPost, "/renew")
 		return err != nil || code == "certificate_denied"
 	})
-	n.Offered(t) // fails the test where the certificate that the node has now is refused
+	n.Offered(t) // fails the test if the node's present certificate is refused
 	if got := show(t, b, "h1"); got.Status != "active" {
 		t.Errorf("the node is %s", got.Status)
 	}
@@ -113,8 +113,8 @@ func TestOneCertificateIsDeniedByAnAdminWithAReason(t *testing.T) {
 	servertest.Eventually(t, "the event", func() bool { return documented(t, b)[store.CertificateDeniedEvent] == 1 })
 }
 
-// A serial that is not the node's is refused in the same words whether another node has it,
-// or none. That somebody tried is in the audit log.
+// A serial of another node and an unknown serial are refused in the same words. Each attempt is
+// audited.
 func TestAWrongSerialIsRefusedAlikeAndAudited(t *testing.T) {
 	b := servertest.Start(t)
 	n := b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
@@ -140,8 +140,8 @@ func TestAWrongSerialIsRefusedAlikeAndAudited(t *testing.T) {
 	}
 }
 
-// A node that was off for long comes back by renewing a certificate that ran out: denying
-// that one shuts it out as well.
+// A node that was off for long comes back by renewing an expired certificate; the denial of that
+// certificate shuts the node out as well.
 func TestAnExpiredCertificateMayBeTheNewest(t *testing.T) {
 	b := servertest.Start(t)
 	n := b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
@@ -155,8 +155,8 @@ func TestAnExpiredCertificateMayBeTheNewest(t *testing.T) {
 	}
 }
 
-// The broker lets certificates that it denied itself, as after a rotation, get as far as
-// their request. No operator's words are taken for one of those reasons.
+// The broker lets certificates that it denied itself, as after a rotation, get as far as their
+// request. An operator's text is never taken for one of these reasons.
 func TestTheWordsOfADenialOpenNothing(t *testing.T) {
 	for _, words := range []string{store.DenyRotated, store.DenyReleased, store.DenyKnown} {
 		b := servertest.Start(t)

@@ -89,8 +89,8 @@ func TestANodeIsDrainedActivatedAndRemoved(t *testing.T) {
 	}
 }
 
-// The node is active before it is told to take its mark back: where that is
-// lost, to ask again mends it.
+// The node is active before it is told to take its mark back. If that task is lost, a repeated
+// request replaces it.
 func TestActivateAgainTellsANodeThatIsStillDrained(t *testing.T) {
 	b := servertest.Start(t)
 	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
@@ -133,14 +133,14 @@ func TestForceAndOverrideNeedAnAdminAndAReason(t *testing.T) {
 	if got := act(t, b, "dead", "remove", api.NodeAction{Force: true, Reason: "burnt"}); got.Node.Status != "deleted" {
 		t.Fatalf("a forced remove gave %+v", got)
 	}
-	// What the machine still holds opens nothing.
+	// Credentials left on the machine open nothing.
 	servertest.Eventually(t, "its certificate to be denied", func() bool {
 		_, code := tryWait(n, t)
 		return code == "certificate_denied" || code == "node_deleted" || code == "connection"
 	})
 }
 
-// tryWait polls once; a connection that is refused is no failure of the test.
+// tryWait polls once; a refused connection does not fail the test.
 func tryWait(n *servertest.Node, t *testing.T) (status int, code string) {
 	status, code, err := n.Try(http.MethodGet, "/tasks/wait?lanes=concurrent")
 	if err != nil {

@@ -26,8 +26,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// rack is a broker with one site, whose region is simulated behind a loopback
-// listener and lives in the broker's time.
+// rack is a broker with one site, whose simulated region stands behind a loopback listener and uses
+// the broker's clock.
 type rack struct {
 	*servertest.Broker
 	t      *testing.T
@@ -36,7 +36,7 @@ type rack struct {
 	logged *logged
 }
 
-// boot starts a broker, in place of one that was stopped.
+// boot starts a broker, in place of a stopped broker.
 func (r *rack) boot(on ...func(*server.Config)) {
 	r.t.Helper()
 	logs := func(c *server.Config) {
@@ -49,7 +49,7 @@ func (r *rack) boot(on ...func(*server.Config)) {
 	r.Broker = r.Again(r.t, logs)
 }
 
-// logged is what the broker has written to its log.
+// logged is the broker's log.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -107,7 +107,7 @@ func (r *rack) show(id string) api.OnboardingDetail {
 	return servertest.Must[api.OnboardingDetail](r.t, r.Broker, http.MethodGet, "/onboardings/"+id, nil)
 }
 
-// until lets time pass until a run is as it is waited for.
+// until lets time pass until a run satisfies ok.
 func (r *rack) until(id, what string, ok func(api.OnboardingDetail) bool) api.OnboardingDetail {
 	r.t.Helper()
 	var last api.OnboardingDetail
@@ -121,7 +121,7 @@ func (r *rack) until(id, what string, ok func(api.OnboardingDetail) bool) api.On
 	return last
 }
 
-// whileWaiting is how much time shall pass for a run: it needs none to go on.
+// whileWaiting is how much time must pass for a run: none if the run waits for nothing.
 func whileWaiting(forWhat string) time.Duration {
 	if forWhat == "" {
 		return 0
@@ -129,8 +129,8 @@ func whileWaiting(forWhat string) time.Duration {
 	return 5 * time.Second
 }
 
-// rested waits until nodes are answered again: a broker whose clock has leapt has
-// not read its deny list for too long.
+// rested waits until nodes are answered again: after a leap of the clock the broker's deny list is
+// too old.
 func (r *rack) rested() {
 	r.t.Helper()
 	rested(r.t, r.Broker)
@@ -208,14 +208,14 @@ func TestAMachineIsOnboardedFromItsBMCToAnActiveNode(t *testing.T) {
 		t.Errorf("the same again: %d %s", a.Status, a.Body)
 	}
 	rows := servertest.Must[api.AuditList](t, r.Broker, http.MethodGet, "/audit?action=run.start", nil)
-	rows.Items = slices.DeleteFunc(rows.Items, func(e api.AuditEntry) bool { return e.Code != "" }) // what was refused
+	rows.Items = slices.DeleteFunc(rows.Items, func(e api.AuditEntry) bool { return e.Code != "" }) // without refusals
 	if len(rows.Items) != 1 || rows.Items[0].Reason != "new rack" || rows.Items[0].Subject != "run/"+o.OnboardingID {
 		t.Errorf("the start is in the audit log as %+v", rows.Items)
 	}
 }
 
-// tellsNone searches for secrets in what the broker answers of a run, in its log and
-// in every file that it keeps.
+// tellsNone searches for secrets in the broker's answers about a run, in its log and in all its
+// files.
 func (r *rack) tellsNone(run string, secrets map[string]string) {
 	r.t.Helper()
 	for _, path := range []string{"/onboardings/" + run, "/onboardings", "/audit?limit=1000", "/events?follow=false&after=0", "/nodes", "/tasks", "/status"} {

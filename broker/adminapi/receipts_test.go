@@ -13,8 +13,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// A tenant may ask for the receipt long after: with the statement key of then, it
-// verifies with what the broker publishes, and names nothing of the operator's.
+// A tenant may ask for the receipt long after the turnover. The receipt verifies with the published
+// keys, which include the statement key of that time, and names nothing that belongs to the
+// operator.
 func TestAReceiptOfAnOlderCertificateVerifies(t *testing.T) {
 	b := servertest.Start(t)
 	boot := servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "h1"})
@@ -28,7 +29,7 @@ func TestAReceiptOfAnOlderCertificateVerifies(t *testing.T) {
 	d, task = n.Next(t)
 	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.RevokeUserResult{}, taskcatalog.Report{})
 	var issued []api.CleanCertificate
-	if !b.LetPass(func() (bool, time.Duration) { // its agent is silent from now on
+	if !b.LetPass(func() (bool, time.Duration) { // the agent is silent from now on
 		issued = servertest.Must[api.CleanCertificateList](t, b, http.MethodGet, "/certificates", nil).Items
 		return len(issued) > 0, time.Minute
 	}) {

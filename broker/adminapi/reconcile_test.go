@@ -13,7 +13,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// reconciled is a broker with a site whose MAAS has machines of so many active nodes.
+// reconciled is a broker with a site whose MAAS has the machines of the given number of active
+// nodes.
 func reconciled(t *testing.T, many int, on ...func(*server.Config)) (b *servertest.Broker, region *maassim.Region, nodes []*servertest.Node, systemIDs []string) {
 	t.Helper()
 	b = servertest.Start(t, on...)
@@ -29,7 +30,7 @@ func reconciled(t *testing.T, many int, on ...func(*server.Config)) (b *serverte
 	return b, region, nodes, systemIDs
 }
 
-// look has the broker look at the site twice, so that the second confirms the first.
+// look makes the broker look at the site twice, so that the second look confirms the first.
 func look(t *testing.T, b *servertest.Broker) (r api.ReconciliationRun) {
 	t.Helper()
 	for range 2 {
@@ -52,7 +53,7 @@ func TestDriftIsFoundListedAndResolved(t *testing.T) {
 	if err := region.ByHand(maassim.ReadyByHand, ids[0]); err != nil {
 		t.Fatal(err)
 	}
-	b.Advance(2 * time.Second) // a list is good for a second
+	b.Advance(2 * time.Second) // a list is valid for a second
 	plan := servertest.Must[api.ReconciliationRun](t, b, http.MethodPost, "/reconciliation/run?site=dc1&plan=true", nil).Plan
 	if len(plan) != 1 || plan[0].NodeID != nodes[0].NodeID || plan[0].Rule != "released" || plan[0].Acts || plan[0].Mode != "observe" {
 		t.Errorf("planned: %+v", plan)
@@ -99,7 +100,7 @@ func TestDriftIsFoundListedAndResolved(t *testing.T) {
 		t.Errorf("the timeline has no drift: %+v", line.Items)
 	}
 
-	// Once the site wants it so, the node is put in quarantine.
+	// Once the site's policy says act, the node is quarantined.
 	servertest.Must[api.SiteReconcilePolicy](t, b, http.MethodPut, "/maas-sites/dc1/reconciliation", `{"modes":{"released":"act"},"reason":"tried for a week"}`)
 	look(t, b)
 	if n := servertest.Must[api.Node](t, b, http.MethodGet, "/nodes/a1", nil); n.Status != "quarantined" || !strings.HasPrefix(n.StatusReason, "released: ") {

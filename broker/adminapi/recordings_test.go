@@ -12,7 +12,8 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// A recording of which blocks go while it is read is broken off, and not ended.
+// If blocks of a recording disappear while it is read, the stream is aborted and does not end
+// normally.
 func TestARecordingThatIsNotWholeIsBrokenOff(t *testing.T) {
 	s := newTerminalSite(t)
 	k := s.open(s.operator, api.TerminalStart{})
@@ -27,7 +28,7 @@ func TestARecordingThatIsNotWholeIsBrokenOff(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// More than is on its way to who does not read it.
+	// More than fits on the way to a reader that does not read.
 	const blocks = 48
 	exec(`DELETE FROM recording_blocks WHERE session_id = $1`)
 	exec(`WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 47)

@@ -53,7 +53,7 @@ func TestARefusedStartIsInTheAuditLog(t *testing.T) {
 	}
 }
 
-// Whoever tries what needs a reason without one is in the log, and nothing changed.
+// A request without a required reason is audited, and changes nothing.
 func TestWhatIsRefusedForWantOfAReasonIsInTheAuditLog(t *testing.T) {
 	r := newRack(t, `{}`)
 	b := r.Broker
@@ -82,7 +82,7 @@ func TestWhatIsRefusedForWantOfAReasonIsInTheAuditLog(t *testing.T) {
 			t.Errorf("after %s %s: %+v", row.method, row.path, rows)
 		}
 	}
-	// Who goes on asking fills no log.
+	// Repeated requests do not fill the log.
 	had := len(audited(t, b, "reason_missing"))
 	ask := func() {
 		if a := b.Ask(t, b.Token, http.MethodDelete, "/maas-sites/dc1?reason=%20", nil); a.Code() != "reason_missing" {

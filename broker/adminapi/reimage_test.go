@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
-// decommissioned lets time pass until a turnover is as it is waited for.
+// decommissioned lets time pass until a turnover satisfies ok.
 func (r *rack) decommissioned(id, what string, ok func(api.DecommissionDetail) bool) api.DecommissionDetail {
 	r.t.Helper()
 	var last api.DecommissionDetail
@@ -30,8 +30,8 @@ func stoppedWith(code string) func(api.DecommissionDetail) bool {
 	}
 }
 
-// The whole way over a real broker: the old system is shut out and told of, the node
-// enrols by the token of its reimage and by no other, and keeps its id.
+// The whole path over a real broker: the old system is shut out and reported, and the node enrols
+// only by the token of its reimage and keeps its id.
 func TestAReimageIsEnrolledByItsOwnTokenAlone(t *testing.T) {
 	r := newRack(t, `{"require_hw_sync":false,"enable_phase2_roce":false,"drain_timeout_seconds":60}`)
 	o := r.start(r.box(1))

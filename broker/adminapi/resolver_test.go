@@ -88,8 +88,8 @@ func TestExplainSaysWhichRuleWinsAndWhy(t *testing.T) {
 	}
 }
 
-// Which programs run as root on a node is not an operator's to say, by no way; nor is
-// which agent it runs, past what is asked of an update.
+// An operator cannot decide by any route which programs run as root on a node. Nor can an operator
+// choose the agent, beyond the request for an update.
 func TestAnOperatorCannotChangeProgramsByATask(t *testing.T) {
 	b := servertest.Start(t)
 	b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)

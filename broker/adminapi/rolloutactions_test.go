@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/broker/rollout"
 )
 
-// An abort that has failed is gone on with, by whichever word, and people are told so.
+// A failed abort is continued by either action, and the next action says so.
 func TestAnAbortThatHasFailedIsGoneOnWith(t *testing.T) {
 	failed := chain.Record{ID: "r", Status: chain.FailedRetryable, Direction: chain.Undo, State: []byte(`{}`), Failure: &chain.Failure{Code: chain.CodeMarked}, NextAction: "x"}
 	moving, forward := failed, failed

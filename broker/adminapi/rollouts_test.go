@@ -188,7 +188,7 @@ func TestWhoMayRollOutWhat(t *testing.T) {
 	}
 }
 
-// An abort goes on to its end: it is not paused, and nothing leads forward from it.
+// An abort continues to its end: it cannot be paused, and nothing leads forward from it.
 func TestARolloutThatIsAborted(t *testing.T) {
 	r := newRack(t, `{}`)
 	r.releases("1.2.3")
@@ -211,7 +211,7 @@ func TestARolloutThatIsAborted(t *testing.T) {
 	}
 }
 
-// Who was left out is told to those who see the node's site.
+// Callers see the left-out nodes of their own sites only.
 func TestWhoWasLeftOutIsToldToWhoSeesThem(t *testing.T) {
 	r := newRack(t, `{}`)
 	r.releases("1.2.3")

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// filled puts something that could be there into a path's parameters.
+// filled puts plausible values into a path's parameters.
 func filled(path, node string) string {
 	return strings.NewReplacer("{node}", node, "{action}", "quarantine", "{task}", "t-none", "{type}", "node.drain",
 		"{name}", "nobody", "{digest}", strings.Repeat("0", 64),
@@ -56,8 +56,7 @@ func TestTheTableOfRoutesIsTheGolden(t *testing.T) {
 	}
 }
 
-// TestEveryRouteNeedsItsRole walks the table with each role and with every kind
-// of token that is none.
+// TestEveryRouteNeedsItsRole walks the table with each role and with every kind of invalid token.
 func TestEveryRouteNeedsItsRole(t *testing.T) {
 	b := servertest.Start(t)
 	secret := map[string]string{}
@@ -72,7 +71,7 @@ func TestEveryRouteNeedsItsRole(t *testing.T) {
 	for _, r := range adminapi.Routes() {
 		path := filled(r.Path, "n-none")
 		if r.Path == "/events" {
-			path += "?follow=false" // else it does not end
+			path += "?follow=false" // else the stream does not end
 		}
 		for role, token := range secret {
 			a := b.Ask(t, token, r.Method, path, body(r.Method))
@@ -91,7 +90,7 @@ func TestEveryRouteNeedsItsRole(t *testing.T) {
 			"expired token":   {expired, "token_expired"},
 			"revoked token":   {revoked, "token_revoked"},
 		} {
-			b.Advance(5 * time.Second) // so that the limit on guessing is not what refuses
+			b.Advance(5 * time.Second) // so that the limit on guessing does not refuse the request
 			if a := b.Ask(t, row.token, r.Method, path, body(r.Method)); a.Status != http.StatusUnauthorized || a.Code() != row.code {
 				t.Errorf("%s %s with %s: %d %s, want 401 %s", r.Method, r.Path, name, a.Status, a.Code(), row.code)
 			}

@@ -82,7 +82,7 @@ func TestASignedReleaseIsKeptAndServed(t *testing.T) {
 	}
 }
 
-// What a broker cannot verify with its trust bundle it does not keep, whoever asks.
+// A broker does not keep a release that its trust bundle cannot verify, whoever asks.
 func TestABrokerRefusesWhatItCannotVerify(t *testing.T) {
 	b := servertest.Start(t)
 	key, public := releaseKey(t)
@@ -106,7 +106,7 @@ func TestABrokerRefusesWhatItCannotVerify(t *testing.T) {
 		change(&p)
 		return p
 	}
-	// Signed, and yet its layer is not the program that its statement names.
+	// Signed, but the layer is not the program named in the statement.
 	mixed := publishing(other)
 	mixed.Manifest = bytes.Replace(other.Manifest, []byte(release.Digest(other.Layer)), []byte(release.Digest(good.Layer)), 1)
 	mixed.Manifest = bytes.Replace(mixed.Manifest, sizeText(other.Layer), sizeText(good.Layer), 1)
@@ -194,7 +194,7 @@ func TestWhatIsNoReleaseKeyIsRefused(t *testing.T) {
 
 func sizeText(part []byte) []byte { return []byte(`"size":` + strconv.Itoa(len(part))) }
 
-// What was revoked is named to no machine that is made after it.
+// New machines are never given a revoked package.
 func TestAMachineIsGivenNoPackageThatWasRevoked(t *testing.T) {
 	b := servertest.Start(t)
 	key, public := releaseKey(t)

@@ -76,8 +76,8 @@ func TestCredentialsAreTriedBeforeTheyAreKept(t *testing.T) {
 	}
 }
 
-// A new token counts from the next call on, and the address moves with a token
-// that was tried there.
+// A new token is used from the next call on, and the address moves together with a token that was
+// tried at the new address.
 func TestATokenIsRotatedWithoutARestart(t *testing.T) {
 	b := servertest.Start(t)
 	region, s := siteAt(t, b)

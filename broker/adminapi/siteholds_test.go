@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// A site that cannot be reached says so wherever it is listed, and so do numbers that
-// name no site.
+// A site that cannot be reached is marked wherever it is listed. So are the numbers without site
+// names.
 func TestASiteThatCannotBeReachedIsMarked(t *testing.T) {
 	r := newRack(t, `{"require_hw_sync":false}`)
 	other := strings.NewReplacer("dc1", "dc2", ":5240", ":5241").Replace(aSite)
@@ -55,7 +55,7 @@ func TestASiteThatCannotBeReachedIsMarked(t *testing.T) {
 	if a := r.Ask(t, bound, http.MethodGet, "/maas-sites", nil); strings.Contains(string(a.Body), "leak") || strings.Contains(string(a.Body), "unreachable") {
 		t.Errorf("a token of dc2 reads %s", a.Body)
 	}
-	// Afterwards nothing stands, and what has stopped is counted by why.
+	// Afterwards no hold stands, and stopped runs are counted by their reason.
 	servertest.Must[api.FreezeResult](t, r.Broker, http.MethodPost, "/unfreeze", api.FreezePut{Site: "dc1", Reason: "mended"})
 	r.region.Relent()
 	r.region.Inject(maassim.Fault{Kind: maassim.NoBootCard})

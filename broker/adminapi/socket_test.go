@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// sockets is a connection, with the broker's end of it as the relay has it.
+// sockets is a connection, with the broker's end of it in the form for the relay.
 func sockets(t *testing.T, pingEvery, pongWithin time.Duration, change ...func(*websocket.DialOptions)) (s *socket, peer *websocket.Conn) {
 	t.Helper()
 	made := make(chan *socket, 1)
@@ -51,7 +51,7 @@ func soonGone(t *testing.T, s *socket) {
 	}
 }
 
-// A side that is gone without a word answers no ping: a client that does not read is one.
+// A side that vanishes without notice answers no ping, like a client that does not read.
 func TestAnOperatorWhoIsGoneIsKnownToBe(t *testing.T) {
 	s, _ := sockets(t, 10*time.Millisecond, 50*time.Millisecond)
 	failed := make(chan error, 1)
@@ -68,13 +68,13 @@ func TestAnOperatorWhoIsGoneIsKnownToBe(t *testing.T) {
 	}
 }
 
-// Whatever comes is a sign of life: a Pong may stand behind much else.
+// Anything that arrives is a sign of life: a Pong may queue behind other data.
 func TestAnOperatorWhoSendsIsThereWithoutAPong(t *testing.T) {
 	pings := make(chan struct{}, 100)
 	s, peer := sockets(t, 10*time.Millisecond, time.Second, func(o *websocket.DialOptions) {
 		o.OnPingReceived = func(context.Context, []byte) bool { pings <- struct{}{}; return false }
 	})
-	go func() { _, _, _ = peer.Read(context.Background()) }() // or it sees no ping
+	go func() { _, _, _ = peer.Read(context.Background()) }() // otherwise the peer sees no ping
 	go func() {
 		for {
 			if _, err := s.Next(); err != nil {
@@ -84,7 +84,7 @@ func TestAnOperatorWhoSendsIsThereWithoutAPong(t *testing.T) {
 	}()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for seen := 0; seen < 3; { // two were given up
+	for seen := 0; seen < 3; { // two timed out
 		select {
 		case <-pings:
 			seen++
@@ -119,7 +119,7 @@ func TestASocketIsHeldToItsFrames(t *testing.T) {
 		}
 		_ = s.Close()
 	}
-	// The largest there is is taken, and its bytes are not the next one's.
+	// The largest frame is accepted, and its bytes are not shared with the next frame.
 	s, peer := sockets(t, time.Hour, time.Hour)
 	for _, text := range []string{"a", "b"} {
 		if err := peer.Write(t.Context(), websocket.MessageBinary, mustFrame(frame.Data{Bytes: []byte(strings.Repeat(text, frame.MaxData))})); err != nil {
@@ -143,7 +143,7 @@ func mustFrame(f frame.Frame) []byte {
 	return raw
 }
 
-// Close unblocks who waits for a frame, and who cannot get rid of one.
+// Close unblocks a reader that waits for a frame, and a writer that cannot send one.
 func TestASocketThatIsClosedHoldsNobody(t *testing.T) {
 	s, _ := sockets(t, time.Hour, time.Hour)
 	read, wrote := make(chan struct{}), make(chan struct{})

@@ -56,8 +56,8 @@ func TestTheStatusShowsWhatAPersonShouldLookAt(t *testing.T) {
 	at(bound, "", "node certificate h2 true")
 }
 
-// A guard that holds the status of nodes still does not hide that nobody hears them: who
-// is on call sees it, whoever follows events is told, and no tenant gets such a node.
+// Although a guard holds the status of nodes, silence remains visible: the person on call sees it,
+// followers of events are told, and no tenant gets such a node.
 func TestASilentSiteIsSeenWhereAPersonLooksAndItsNodesAreNotHandedOut(t *testing.T) {
 	b := servertest.Start(t)
 	for i := range 6 {
@@ -92,8 +92,8 @@ func TestASilentSiteIsSeenWhereAPersonLooksAndItsNodesAreNotHandedOut(t *testing
 	servertest.Eventually(t, "an event tells of it", func() bool { return documented(t, b)["site.silent"] > 0 })
 }
 
-// The database's machine has another time than the broker's: a node that was heard just
-// now was heard just now.
+// The database's machine has another clock than the broker's. A node that was heard just now still
+// counts as just heard.
 func TestANodeIsNotSilentForTheDatabasesClock(t *testing.T) {
 	for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
 		b := servertest.Start(t, func(c *server.Config) {
@@ -104,10 +104,10 @@ func TestANodeIsNotSilentForTheDatabasesClock(t *testing.T) {
 		n.Offered(t)
 		servertest.Eventually(t, "its poll is written", func() bool {
 			var at api.Node
-			a := b.Ask(t, b.Token, http.MethodGet, "/nodes/h1", nil) // refused now and then, as it is asked so often
+			a := b.Ask(t, b.Token, http.MethodGet, "/nodes/h1", nil) // refused now and then by the rate limit
 			return json.Unmarshal(a.Body, &at) == nil && a.Status == http.StatusOK && !at.LastAgentContactAt.Equal(first)
 		})
-		b.Advance(time.Minute) // the token's rate is a fresh one
+		b.Advance(time.Minute) // the token's rate limit has recovered
 		h := servertest.Must[api.Node](t, b, http.MethodGet, "/nodes/h1", nil).Handout
 		s := servertest.Must[api.Status](t, b, http.MethodGet, "/status", nil)
 		if h == nil || !h.MayBeHandedOut || len(s.Alerts) > 0 {

@@ -10,13 +10,13 @@ import (
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
-// A token of the role operator is stolen. What it opens is on the page
-// docs/explanation/security.md, and everything that was done with it bears its name.
+// A token of the role operator is stolen. docs/explanation/security.md describes what the token
+// opens, and every use of the token bears its name.
 func TestWhatAStolenOperatorTokenOpens(t *testing.T) {
 	b := servertest.Start(t)
 	b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
 	stolen := b.NewToken(t, api.TokenCreate{Name: "ann", Role: "operator"})
-	// In this order: the node gets its user while it is active.
+	// In this order, because the node gets its user while it is active.
 	for _, row := range []struct {
 		what, method, path string
 		body               any
@@ -72,8 +72,8 @@ func TestWhatAStolenOperatorTokenOpens(t *testing.T) {
 	}
 }
 
-// A platform admin's token may publish the agent that every new machine
-// installs and runs as root. Such a token is as good as root there.
+// A platform admin's token may publish the agent that every new machine installs and runs as root.
+// Such a token is equal to root on these machines.
 func TestAPlatformAdminDecidesWhatNewMachinesInstall(t *testing.T) {
 	b := servertest.Start(t)
 	stolen := b.NewToken(t, api.TokenCreate{Name: "eve", Role: "platform_admin"})

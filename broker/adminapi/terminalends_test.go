@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// soon is a second and what a busy machine adds to it.
+// soon is a second with a margin for a busy machine.
 const soon = 3 * time.Second
 
 // joined is a session with both of its sides.
@@ -23,7 +23,7 @@ func (s *terminalSite) joined(token string, in api.TerminalStart) (k api.Termina
 	s.Helper()
 	k = s.open(token, in)
 	operator = s.b.JoinTerminal(s, token, k)
-	operator.Send(s, frame.Ping{Nonce: 1}) // the relay has him before the node comes: what is told has one order
+	operator.Send(s, frame.Ping{Nonce: 1}) // the relay has the operator before the node comes, so that the order of the messages is fixed
 	servertest.Until[frame.Pong](s, operator)
 	node, _ = s.node.OpenTerminal(s)
 	servertest.Until[frame.Welcome](s, operator)
@@ -105,7 +105,7 @@ func TestASessionEndsWithinASecondOfWhatAllowedIt(t *testing.T) {
 			}
 			k, operator, node := s.joined(who, c.in)
 			node.Send(t, frame.Data{Bytes: []byte("words")})
-			servertest.Until[frame.Ack](t, node) // they are kept
+			servertest.Until[frame.Ack](t, node) // the bytes are stored
 			c.cause(s, k.Terminal.ID)
 			began := time.Now()
 			if bye := servertest.ByeOf(t, node); string(bye.Code) != c.code || bye.Lasts {
@@ -127,7 +127,7 @@ func TestASessionEndsWithinASecondOfWhatAllowedIt(t *testing.T) {
 	}
 }
 
-// A node's word ends a session of its own and no other's, whatever id it names.
+// A node's report ends only its own session, whatever id the report names.
 func TestANodeEndsNoOtherNodesSession(t *testing.T) {
 	s := newTerminalSite(t)
 	k, _, node := s.joined(s.operator, api.TerminalStart{})
@@ -151,8 +151,7 @@ func TestANodeEndsNoOtherNodesSession(t *testing.T) {
 	}
 }
 
-// A node that cannot open it says why, and the operator does not wait for what will not
-// come.
+// A node that cannot open the session says why, and the operator stops waiting.
 func TestASessionThatItsNodeCannotOpenIsOver(t *testing.T) {
 	s := newTerminalSite(t)
 	k := s.open(s.operator, api.TerminalStart{})
@@ -168,8 +167,8 @@ func TestASessionThatItsNodeCannotOpenIsOver(t *testing.T) {
 	}
 }
 
-// Whoever looks after nodes may look at one that is out of service, and a tenant's user may
-// not; when it changes again, he is out.
+// Operators may open a terminal on a node that is out of service, and a tenant's user may not. When
+// the node's status changes again, the operator's session ends.
 func TestANodeOutOfServiceIsForThoseWhoLookAfterIt(t *testing.T) {
 	s := newTerminalSite(t)
 	s.policy(map[string]any{"allow_root": true, "any_user": true})
@@ -192,8 +191,8 @@ func TestANodeOutOfServiceIsForThoseWhoLookAfterIt(t *testing.T) {
 	}
 }
 
-// A broker that stops lets go of its sessions: they can be joined again when it, or
-// another, is there.
+// A broker that stops releases its sessions: they can be joined again when this broker, or another,
+// is there.
 func TestASessionOutlastsItsBroker(t *testing.T) {
 	s := newTerminalSite(t)
 	k, operator, node := s.joined(s.operator, api.TerminalStart{})
@@ -207,7 +206,7 @@ func TestASessionOutlastsItsBroker(t *testing.T) {
 			t.Errorf("%s: %+v", name, bye)
 		}
 	}
-	s.b.Advance(5 * time.Second) // for as long a broker waits before it calls a session an orphan
+	s.b.Advance(5 * time.Second) // a broker waits this long before it calls a session an orphan
 	servertest.Eventually(t, "that it is detached", func() bool { return s.show(k.Terminal.ID).Status == "detached" })
 	again := answered[api.TerminalTicket](t, s.b.Ask(t, s.operator, http.MethodPost, "/terminals/"+k.Terminal.ID+"/tickets", api.TerminalTicketRequest{Columns: 80, Rows: 24}))
 	operator = s.b.JoinTerminal(t, s.operator, again)
@@ -231,8 +230,8 @@ func TestASessionOutlastsItsBroker(t *testing.T) {
 	}
 }
 
-// A session that nobody joins again after its relay has gone is over when its time without
-// an operator is.
+// A session that nobody joins again after its relay has gone ends when its time without an operator
+// is over.
 func TestASessionWithoutARelayIsReaped(t *testing.T) {
 	s := newTerminalSite(t)
 	k, _, node := s.joined(s.operator, api.TerminalStart{})
@@ -240,7 +239,7 @@ func TestASessionWithoutARelayIsReaped(t *testing.T) {
 	node.Send(t, frame.Data{Bytes: []byte("words")})
 	servertest.Until[frame.Ack](t, node)
 	s.b = s.b.Again(t)
-	s.b.Advance(5 * time.Second) // for as long a broker waits before it calls a session an orphan
+	s.b.Advance(5 * time.Second) // a broker waits this long before it calls a session an orphan
 	servertest.Eventually(t, "that it is detached", func() bool { return s.show(k.Terminal.ID).Status == "detached" })
 	s.b.Advance(3 * time.Minute)
 	if row := s.closed(never.Terminal.ID); row.EndCode != "terminal_never_came" {
@@ -277,7 +276,7 @@ func TestOperatorsEnqueueNoTerminalTasks(t *testing.T) {
 	if s.audited("request.refused", "task_by_broker") == 0 {
 		t.Error("it is not on record")
 	}
-	// Nor is one that ended done again.
+	// Nor is an ended session done again.
 	k := s.open(s.operator, api.TerminalStart{})
 	d, task := s.node.Next(t)
 	s.node.Finish(t, d, task, taskcatalog.OutcomeInterrupted, nil, taskcatalog.Report{})
@@ -286,7 +285,7 @@ func TestOperatorsEnqueueNoTerminalTasks(t *testing.T) {
 	}
 }
 
-// A token for a relay is a terminal.open task's alone, for a session that goes on.
+// Only a terminal.open task gets a token for a relay, and only for a session that goes on.
 func TestATokenIsMintedForASessionThatGoesOn(t *testing.T) {
 	s := newTerminalSite(t)
 	k := s.open(s.operator, api.TerminalStart{})
@@ -305,7 +304,7 @@ func TestATokenIsMintedForASessionThatGoesOn(t *testing.T) {
 	}
 }
 
-// A recording is of its site, and is kept as long as that wants.
+// A recording belongs to its site, and is kept as long as the site's policy says.
 func TestRecordingsOfOtherSitesAreNotRead(t *testing.T) {
 	s := newTerminalSite(t)
 	k := s.open(s.operator, api.TerminalStart{})

@@ -65,14 +65,14 @@ func (s *terminalSite) show(id string) api.Terminal {
 	return servertest.Must[api.Terminal](s, s.b, http.MethodGet, "/terminals/"+id, nil)
 }
 
-// closed waits for the end of a session, and says why it ended.
+// closed waits for the end of a session and returns the session.
 func (s *terminalSite) closed(id string) api.Terminal {
 	s.Helper()
 	servertest.Eventually(s, "the session's end", func() bool { return s.show(id).Status == "closed" })
 	return s.show(id)
 }
 
-// policy sets dc1's.
+// policy sets dc1's policy.
 func (s *terminalSite) policy(p map[string]any) {
 	s.Helper()
 	if p == nil {

@@ -101,8 +101,8 @@ func (r *Room) mostly(g *Guest, known bool) *Guest {
 	return first(heaviest, before)
 }
 
-// heaviest is what the source with the most guests has; of equal ones, that whose guests came
-// first.
+// heaviest returns the guests of the source with the most guests. Among equals the source whose
+// guests came first wins.
 func (r *Room) heaviest(among func(netip.Prefix) bool) (most []*Guest) {
 	for source, has := range r.strangers {
 		more := len(has) > len(most) || len(has) == len(most) && has[0].since.Before(most[0].since)
@@ -113,8 +113,8 @@ func (r *Room) heaviest(among func(netip.Prefix) bool) (most []*Guest) {
 	return most
 }
 
-// first is the guest that goes first of those that came before a time: the oldest that is
-// idle, or else the oldest. nil: all came later.
+// first is the guest to go first among the guests that came before a time: the oldest idle guest,
+// or else the oldest. nil: all came later.
 func first(of []*Guest, before time.Time) *Guest {
 	var busy *Guest
 	for _, g := range of {
@@ -131,7 +131,7 @@ func first(of []*Guest, before time.Time) *Guest {
 	return busy
 }
 
-// send takes a guest off the list that it is on.
+// send removes a guest from its list and counts the guest as leaving.
 func (r *Room) send(g *Guest) {
 	r.remove(g)
 	g.sent = true
@@ -158,7 +158,7 @@ func without(of []*Guest, g *Guest) []*Guest {
 	return slices.Delete(of, i, i+1)
 }
 
-// Leave gives the place up. It may be called again.
+// Leave gives up the place. Leave may be called again.
 func (g *Guest) Leave() {
 	r := g.room
 	r.mu.Lock()
@@ -180,15 +180,15 @@ func (g *Guest) Busy(is bool) {
 	g.busy = is
 }
 
-// Recognise says that the guest has proved its name, and stays a stranger for what it has not
-// done yet. Its source is known from now on, and it makes way after others.
+// Recognise says that the guest has proved its name, but still counts as a stranger until it acts.
+// Its source is known from now on, and the guest makes way after others.
 func (g *Guest) Recognise(name string) {
 	g.room.known.heard(name, g.source)
 	g.Busy(true)
 }
 
-// Vouch says that the guest has proved its name. Where that name has too many guests, one of
-// the others makes way.
+// Vouch says that the guest has proved its name. If the name has too many guests, another guest of
+// the name makes way.
 func (g *Guest) Vouch(name string) {
 	r := g.room
 	r.known.heard(name, g.source)

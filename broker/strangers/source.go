@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// SourceOf is what an address counts as: an IPv4 address itself, and an IPv6 address its /64.
-// What is no IP address counts as one source.
+// SourceOf is the source of an address: an IPv4 address itself, or the /64 of an IPv6 address. All
+// addresses that are not IP addresses count as one source.
 func SourceOf(addr netip.Addr) netip.Prefix {
 	addr = addr.Unmap().WithZone("")
 	bits := 32
@@ -22,7 +22,7 @@ func SourceOf(addr netip.Addr) netip.Prefix {
 	return source
 }
 
-// SourceOfRequest is where a request comes from.
+// SourceOfRequest is the source of a request.
 func SourceOfRequest(r *http.Request) netip.Prefix { return parse(r.RemoteAddr) }
 
 // sourceOf is the source of a connection's other end.
@@ -41,16 +41,16 @@ func parse(text string) netip.Prefix {
 	return SourceOf(at.Addr())
 }
 
-// Known are the sources of names that were vouched for, each with the one it had last. Rooms
-// may share one: a node's address is known to the relay by the node's polls. Its size is
-// bounded by the number of names, which only the broker gives.
+// Known holds the last source of each name that was vouched for. Rooms may share a Known: a node's
+// polls make its address known to the relay. The number of names bounds its size, and only the
+// broker gives names.
 type Known struct {
 	mu    sync.Mutex
 	of    map[string]netip.Prefix
 	names map[netip.Prefix]int
 }
 
-// NewKnown makes one that knows no source.
+// NewKnown makes an empty Known.
 func NewKnown() *Known {
 	return &Known{of: map[string]netip.Prefix{}, names: map[netip.Prefix]int{}}
 }
@@ -71,7 +71,7 @@ func (k *Known) heard(name string, source netip.Prefix) {
 	k.names[source]++
 }
 
-// at is how many names are known at a source.
+// at is the number of names known at a source.
 func (k *Known) at(source netip.Prefix) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
