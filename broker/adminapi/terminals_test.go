@@ -81,7 +81,7 @@ func (s *terminalSite) policy(p map[string]any) {
 	servertest.Must[api.TerminalPolicy](s, s.b, http.MethodPut, "/terminal-policy", map[string]any{"site": "dc1", "policy": p})
 }
 
-// audited counts rows.
+// audited counts audit rows.
 func (s *terminalSite) audited(action, code string) (n int) {
 	s.Helper()
 	rows := servertest.Must[api.AuditList](s, s.b, http.MethodGet, "/audit?limit=1000&action="+action, nil)
@@ -110,7 +110,7 @@ func TestATerminalFromItsStartToItsRecording(t *testing.T) {
 		continue
 	}
 	node.Send(t, frame.Ack{Limit: 1 << 16})
-	for servertest.Until[frame.Ack](t, operator).Limit != 1<<16 { // he may type now
+	for servertest.Until[frame.Ack](t, operator).Limit != 1<<16 { // the operator may type now
 		continue
 	}
 	operator.Send(t, frame.Data{Bytes: []byte("typed\n")})
@@ -243,7 +243,7 @@ func TestWhoMayOpenATerminal(t *testing.T) {
 	}
 }
 
-// A tenant who was given root is root.
+// A tenant with root has the rights of root.
 func TestATenantWithRootIsRoot(t *testing.T) {
 	s := newTerminalSite(t)
 	servertest.Must[api.Task](t, s.b, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: "allocation.provision_user", Params: json.RawMessage(
@@ -301,7 +301,7 @@ func TestATicketIsOneOperatorsForOneSessionOnce(t *testing.T) {
 	if a := s.b.Ask(t, s.operator, http.MethodGet, "/terminals/"+id+"/attach", nil); a.Code() != "websocket_required" {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
-	// None of this has cost him his way in.
+	// None of these refusals has used up the ticket.
 	f, code := s.b.DialTerminal(t, s.operator, id, k.Ticket, from(s.b.OperatorURL()))
 	if code != "" {
 		t.Fatal(code)
@@ -322,7 +322,7 @@ func TestATicketIsOneOperatorsForOneSessionOnce(t *testing.T) {
 	if s.audited("request.refused", "origin_forbidden") == 0 {
 		t.Error("origin_forbidden is not on record")
 	}
-	// Another is for who opened it, and for admins.
+	// Only the operator that opened the session, and admins, get another ticket.
 	ask := func(token string) servertest.Answer {
 		return s.b.Ask(t, token, http.MethodPost, "/terminals/"+id+"/tickets", api.TerminalTicketRequest{Columns: 80, Rows: 24})
 	}
@@ -346,7 +346,7 @@ func TestATicketIsOneOperatorsForOneSessionOnce(t *testing.T) {
 	}
 }
 
-// What an operator's side may not do costs it its connection, and nobody else's.
+// A protocol violation of an operator's side ends its own connection, and nobody else's.
 func TestASocketThatBreaksTheProtocol(t *testing.T) {
 	s := newTerminalSite(t)
 	k := s.open(s.operator, api.TerminalStart{})

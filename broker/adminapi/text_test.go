@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
-// notText are the bytes that PostgreSQL keeps in no text, as a URL carries them.
+// notText are byte sequences that PostgreSQL cannot store as text, escaped for a URL.
 var notText = []string{"%00", "a%00b", "%ff", "%C3%28", "%ED%A0%80"}
 
 // inPath puts a value into each parameter of a path in turn; other fills the rest.
@@ -101,8 +101,8 @@ func TestWhatIsNotTextIsRefusedOnEveryRoute(t *testing.T) {
 	}
 }
 
-// TestANULInABodyIsRefused is about every operator route that takes JSON: one text of a body
-// that would else be taken has a NUL.
+// TestANULInABodyIsRefused is about every operator route that takes JSON: one text of an otherwise
+// valid body contains a NUL.
 func TestANULInABodyIsRefused(t *testing.T) {
 	b := servertest.Start(t, over(t, "postgres")...)
 	takes := takeJSON(t, b)
@@ -110,7 +110,7 @@ func TestANULInABodyIsRefused(t *testing.T) {
 		t.Errorf("only %d routes take JSON", len(takes))
 	}
 	for _, r := range adminapi.Routes() {
-		b.Advance(time.Second) // so that the token's rate is not what refuses
+		b.Advance(time.Second) // so that the token's rate limit does not refuse the request
 		if !takes[r.Method+" "+r.Path] {
 			continue
 		}
@@ -123,7 +123,7 @@ func TestANULInABodyIsRefused(t *testing.T) {
 	}
 }
 
-// takeJSON are the routes that have a body of JSON, as the description says.
+// takeJSON are the routes with a JSON body, by the description.
 func takeJSON(t *testing.T, b *servertest.Broker) map[string]bool {
 	t.Helper()
 	var spec struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What a turnover costs is on the node's line while it goes on.
+// A running turnover's cost is already on the node's timeline.
 func TestATimelineSaysWhatATurnoverCosts(t *testing.T) {
 	b := servertest.Start(t)
 	boot := servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "h1"})

@@ -18,8 +18,8 @@ func TestARevokedTokenEndsTheRequestThatWaits(t *testing.T) {
 
 	answer := make(chan servertest.Answer, 1)
 	go func() { answer <- b.Ask(t, secret, http.MethodGet, "/tasks/"+task.ID+"?wait=50", nil) }()
-	// A request that is let in is being waited on: the token's next one shows
-	// that the first has come in.
+	// The first request must be waiting: a successful second request shows that the first has
+	// arrived.
 	servertest.Eventually(t, "the token is in use", func() bool {
 		return b.Ask(t, secret, http.MethodGet, "/whoami", nil).Status == http.StatusOK
 	})
@@ -59,7 +59,7 @@ func TestATokenIsShownOnceAndKeptAsAHash(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", name, a.Status, a.Body, row.code)
 		}
 	}
-	// A name stays taken after its end, as it names rows of the audit log.
+	// A name stays taken after its token ends, because it names rows of the audit log.
 	servertest.Must[api.Token](t, b, http.MethodPost, "/tokens/ann/revoke", api.ReasonBody{})
 	if a := b.Ask(t, b.Token, http.MethodPost, "/tokens", api.TokenCreate{Name: "ann", Role: "viewer"}); a.Code() != "token_name_taken" {
 		t.Errorf("the name was given again: %d %s", a.Status, a.Body)
@@ -96,8 +96,7 @@ func TestATokenThatAsksTooOftenIsSlowedDownAlone(t *testing.T) {
 	}
 }
 
-// Whoever has a token that was revoked, or that may do little, may not fill the
-// audit log with it.
+// A holder of a revoked or weak token must not be able to fill the audit log.
 func TestEqualRefusalsOfATokenAreOneRowAMinute(t *testing.T) {
 	b := servertest.Start(t)
 	eve := b.NewToken(t, api.TokenCreate{Name: "eve", Role: "viewer"})

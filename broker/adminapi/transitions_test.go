@@ -18,7 +18,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// transition is a step of a node's status and who made it.
+// transition is a change of a node's status and the owner of the change.
 type transition struct {
 	from, to broker.NodeStatus
 	by       broker.Owner
@@ -36,7 +36,7 @@ func steps(lines string) (out []transition) {
 	return out
 }
 
-// Every pair of the table is walked by somebody, and nobody walks one that it lacks.
+// The walks cover every pair of the table, and no other pair.
 func TestTheWalksAreThoseOfTheTable(t *testing.T) {
 	var walked, table []transition
 	for _, w := range walks {
@@ -63,8 +63,8 @@ func TestTheWalksAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// Each walk leads a node through a whole broker, as operators, agents, MAAS and time
-// do, and what is recorded is what the walk says: status, owner and event, in order.
+// Each walk leads a node through a whole broker, by the actions of operators, agents, MAAS and
+// time. The records show exactly the walk: status, owner and event, in order.
 func TestEveryTransitionIsMadeByItsOwner(t *testing.T) {
 	for _, engine := range storetest.Engines {
 		for _, w := range walks {
@@ -80,7 +80,7 @@ func TestEveryTransitionIsMadeByItsOwner(t *testing.T) {
 	}
 }
 
-// over is what makes a broker use a database of its own; one of PostgreSQL gets its keys
+// over makes a broker use a database of its own; with PostgreSQL the broker gets its keys
 // beforehand.
 func over(t *testing.T, engine string) []func(*server.Config) {
 	t.Helper()
@@ -98,8 +98,8 @@ func over(t *testing.T, engine string) []func(*server.Config) {
 	return []func(*server.Config){func(c *server.Config) { c.DataDir, c.Database, c.StoreNow = path, url, c.Now }}
 }
 
-// recorded holds what the audit log and the events tell of a node to what was to become
-// of it. An agent that is heard may have brought it back since.
+// recorded compares the audit log and the events of a node with the expected changes. A heard agent
+// may have brought the node back since.
 func recorded(t *testing.T, b *servertest.Broker, node string, want []transition) {
 	t.Helper()
 	type side struct {

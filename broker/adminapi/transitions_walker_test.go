@@ -18,7 +18,7 @@ type walker struct {
 	run string // of the last turnover
 }
 
-// act has an operator do one thing after another.
+// act has an operator take one action after another.
 func (w *walker) act(actions ...string) {
 	w.t.Helper()
 	for _, a := range actions {
@@ -26,7 +26,7 @@ func (w *walker) act(actions ...string) {
 	}
 }
 
-// until lets time pass until the node has a status; pass is how much at a time.
+// until lets time pass, in steps of pass, until the node has a status.
 func (w *walker) until(status string, pass time.Duration) {
 	w.t.Helper()
 	last := ""
@@ -44,8 +44,8 @@ func (w *walker) comesTo(status string) {
 	w.until(status, whileWaiting("its run"))
 }
 
-// isHeard has the agent make a request. The broker knows who asks before it looks at
-// what is asked, and this is answered at once.
+// isHeard has the agent make a request. The broker identifies the agent before it checks the
+// request, and answers this request at once.
 func (w *walker) isHeard() {
 	w.t.Helper()
 	rested(w.t, w.Broker)
@@ -54,7 +54,7 @@ func (w *walker) isHeard() {
 	}
 }
 
-// goesOffline has an operator call off the drain of a node that is not heard any more.
+// goesOffline has an operator call off the drain of a node that is no longer heard.
 func (w *walker) goesOffline() {
 	w.t.Helper()
 	w.act("drain")
@@ -88,7 +88,7 @@ func (w *walker) begins(mode string) {
 	}).DecommissionID
 }
 
-// cleans starts a cleanup of the node's storage, and waits until its agent was asked.
+// cleans starts a cleanup of the node's storage, and waits until the agent has the task.
 func (w *walker) cleans() {
 	w.t.Helper()
 	w.run = servertest.Must[api.Decommission](w.t, w.Broker, http.MethodPost, "/nodes/"+w.NodeID+"/storage-cleanup", api.StorageCleanupStart{Scope: "local", Reason: "r"}).DecommissionID
@@ -121,7 +121,7 @@ func (w *walker) cancels() {
 	}
 }
 
-// stops waits until the run waits for a person.
+// stops waits until the run needs a person.
 func (w *walker) stops(pass time.Duration) {
 	w.t.Helper()
 	if !w.LetPass(func() (bool, time.Duration) {
@@ -132,8 +132,8 @@ func (w *walker) stops(pass time.Duration) {
 	}
 }
 
-// isCleaned has the agent carry out a soft reset, up to a last look that comes to a
-// verdict, and what a clean one leads to.
+// isCleaned has the agent carry out a soft reset, up to a final check with verdict v, and the work
+// that follows a clean verdict.
 func (w *walker) isCleaned(v taskcatalog.Verdict) {
 	w.t.Helper()
 	w.drains()
@@ -164,7 +164,7 @@ func (w *walker) looksAt(v taskcatalog.Verdict) {
 	}
 }
 
-// turnOf lets the run come to a stage.
+// turnOf lets time pass until the run reaches a stage.
 func (w *walker) turnOf(stage string) {
 	w.t.Helper()
 	if !w.LetPass(func() (bool, time.Duration) {

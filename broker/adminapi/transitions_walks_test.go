@@ -16,15 +16,15 @@ import (
 type walk struct {
 	name, makes string
 	leads       way
-	// long: what a run waits for, or the way itself, takes so long that a test moves the
-	// clock that runs go by. On PostgreSQL that is the server's, which no test moves.
+	// long says that the run's waits, or the walk itself, take so long that a test moves the clock
+	// of the runs. On PostgreSQL runs use the server's clock, which no test can move.
 	long bool
 }
 
-// way leads a node through a broker that runs on something.
+// way leads a node through a broker with the given options.
 type way = func(t *testing.T, on ...func(*server.Config)) (b *servertest.Broker, nodeID string)
 
-// arrives is how every node comes.
+// arrives is the beginning of every node's walk.
 const arrives = `
 	bootstrap_issued enrolling onboarding
 	enrolling active onboarding`
@@ -107,7 +107,7 @@ var walks = []walk{
 		w.act("quarantine", "drain", "activate", "drain")
 		act(w.t, w.Broker, w.NodeID, "retire", api.NodeAction{Force: true, Reason: "r"})
 		w.act("remove", "retire", "remove")
-		w.ends("node.drain", taskcatalog.OutcomeSucceeded, taskcatalog.DrainResult{Drained: true}) // that of then
+		w.ends("node.drain", taskcatalog.OutcomeSucceeded, taskcatalog.DrainResult{Drained: true}) // the earlier drain task
 		w.ends("node.uninstall", taskcatalog.OutcomeFailed, nil)
 		w.act("remove")
 		w.ends("node.uninstall", taskcatalog.OutcomeSucceeded, taskcatalog.UninstallResult{Removes: []string{}})
@@ -175,7 +175,7 @@ var walks = []walk{
 		removing deleted turnover`, plain(func(w *walker) {
 		w.begins("full_decommission")
 		w.stops(time.Minute)
-		w.Advance(taskcatalog.ClassMutating.StartWindow()) // the drain that it was asked for is off
+		w.Advance(taskcatalog.ClassMutating.StartWindow()) // the earlier drain request has expired
 		w.orders("retry")
 		w.until("removing", 0)
 		refusedAction(w.t, w.Broker, w.Token, w.NodeID, "retire", api.NodeAction{}, "node_in_run") // the removal is the run's
@@ -214,7 +214,7 @@ var walks = []walk{
 
 func stopped(o api.OnboardingDetail) bool { return o.Status == "failed_manual_intervention" }
 
-// plain is the way of a node that MAAS knows nothing of, from when it is active.
+// plain is the way of an active node without a machine in MAAS.
 func plain(leads func(*walker)) way {
 	return func(t *testing.T, on ...func(*server.Config)) (*servertest.Broker, string) {
 		b := servertest.Start(t, on...)
@@ -225,8 +225,7 @@ func plain(leads func(*walker)) way {
 	}
 }
 
-// inMAAS is the way of a node whose machine nobody has released, and that is Ready all
-// the same.
+// inMAAS is the way of a node whose machine is Ready although nobody has released it.
 func inMAAS(first func(*walker)) way {
 	return func(t *testing.T, on ...func(*server.Config)) (*servertest.Broker, string) {
 		b, region, nodes, ids := reconciled(t, 1, on...)
@@ -235,14 +234,13 @@ func inMAAS(first func(*walker)) way {
 		if err := region.ByHand(maassim.ReadyByHand, ids[0]); err != nil {
 			t.Fatal(err)
 		}
-		b.Advance(2 * time.Second) // a list is good for a second
+		b.Advance(2 * time.Second) // a list is valid for a second
 		look(t, b)
 		return b, nodes[0].NodeID
 	}
 }
 
-// onboarded is the way of a node whose run begins anew from the ground, when its machine
-// is there.
+// onboarded is the way of a node whose run restarts clean once its machine exists.
 func onboarded(first func(*rack, api.OnboardingDetail)) way {
 	return func(t *testing.T, on ...func(*server.Config)) (*servertest.Broker, string) {
 		r := newRack(t, `{"require_hw_sync":false,"enable_phase2_roce":false}`, on...)

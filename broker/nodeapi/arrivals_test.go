@@ -14,8 +14,8 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// A broker that was started again takes so many nodes at a time that it does not know, and
-// tells the others when to come; those that it knows it answers meanwhile.
+// A restarted broker looks up a limited number of unknown nodes at a time, and tells the others
+// when to come. It answers known nodes meanwhile.
 func TestNodesThatComeAtOnceArePutOff(t *testing.T) {
 	b := newBroker(t)
 	known, other := b.idles(1), b.idles(2)
@@ -52,8 +52,8 @@ func TestNodesThatComeAtOnceArePutOff(t *testing.T) {
 	other.idlePoll()
 }
 
-// The more are put off, the longer the time over which they are told to come, and at no time
-// do many more come than can be looked up; who is put off when they are over comes soon.
+// The more nodes are deferred, the longer the time over which they come, and at no time do many
+// more come than can be looked up. After the herd, a deferred node comes soon.
 func TestAHerdIsSpread(t *testing.T) {
 	for _, herd := range []int{1000, 10000, 60000} {
 		t.Run(strconv.Itoa(herd), func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestAHerdIsSpread(t *testing.T) {
 	}
 }
 
-// asks is a request of the node, on a connection that has been seen, as the handler has it.
+// asks is a request of the node on an identified connection, in the form for the handler.
 func (n *testNode) asks(ctx context.Context) *call {
 	peer := &pki.Peer{NodeIdentity: pki.NodeIdentity{NodeID: n.id, Epoch: n.epoch}, Serial: pki.Serial(n.cert.Leaf), Cert: n.cert.Leaf}
 	ctx = context.WithValue(ctx, connectionKey{}, &connection{peer: peer, roots: n.b.trust.Roots()})
@@ -91,8 +91,8 @@ func (n *testNode) asks(ctx context.Context) *call {
 	return &call{w: httptest.NewRecorder(), r: r}
 }
 
-// What a task needs is not put off with the polls: it waits for a place while its request
-// lasts. A task would fail for it, or its lease run out.
+// A request about a task is not deferred like a poll: it waits for a place while its request lasts.
+// Otherwise the task would fail or its lease would run out.
 func TestWhatATaskNeedsWaitsForItsPlace(t *testing.T) {
 	b := newBroker(t)
 	n := b.idles(1)
@@ -127,7 +127,7 @@ func TestWhatATaskNeedsWaitsForItsPlace(t *testing.T) {
 	}
 }
 
-// One node takes one place, however often it comes at once and with whatever certificates.
+// One node takes one place, however many requests come at once and with whatever certificates.
 func TestANodeTakesOnePlace(t *testing.T) {
 	s := newArrivals()
 	end := must(s.turn(t.Context(), "n-one"))(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// baselines is the tasks that a node was given for its baseline, oldest first.
+// baselines are the node's tasks that take a baseline, oldest first.
 func (n *testNode) baselines() []broker.Task {
 	n.b.t.Helper()
 	tasks, _, err := n.b.db.ListTasks(n.b.t.Context(), store.TaskFilter{NodeID: n.id, Type: "node.validate_clean"})
@@ -22,7 +22,7 @@ func (n *testNode) baselines() []broker.Task {
 	return tasks
 }
 
-// looks has the broker read the node's record again.
+// looks makes the broker read the node's record again.
 func (n *testNode) looks() {
 	n.b.t.Helper()
 	must(n.b.introduce(n.b.t.Context(), &pki.Peer{
@@ -30,15 +30,15 @@ func (n *testNode) looks() {
 	}, true))(n.b.t)
 }
 
-// interrupts ends the baseline task that the node has, as an agent does that was
-// killed in the middle of it.
+// interrupts ends the node's baseline task, like an agent that was killed in the middle of the
+// task.
 func (n *testNode) interrupts() {
 	n.b.t.Helper()
 	d, _ := n.fetch("node.validate_clean")
 	n.post(n.path("/tasks/"+d.TaskID+"/result"), wire.ResultRequest{Attempt: d.Attempt, Outcome: taskcatalog.OutcomeInterrupted}).into(new(wire.ResultReply))
 }
 
-// A reboot in the first minute must not keep a node out for ever.
+// A reboot in the first minute must not keep a node out forever.
 func TestABaselineThatWasInterruptedIsTakenAgain(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()

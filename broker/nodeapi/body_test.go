@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// deadlines notes until when the rest of a request may be read.
+// deadlines records the read deadline of a request.
 type deadlines struct {
 	*httptest.ResponseRecorder
 	read time.Time
@@ -19,8 +19,8 @@ func (d *deadlines) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// The server reads what is left of a body before it answers, also where no
-// handler looked at it: a refused request, a poll, a package.
+// The server reads the rest of a body before it answers, even if no handler looked at the body: for
+// a refused request, a poll, a package.
 func TestNoRouteWaitsForABodyWithoutEnd(t *testing.T) {
 	b := newBroker(t)
 	handler := b.Handler()

@@ -70,15 +70,14 @@ func newBrokerOn(t testing.TB, db *store.DB, clock *storetest.Clock) *testBroker
 	return &testBroker{API: api, t: t, db: db, queue: queue, trust: authority, clock: clock, addr: listener.Addr().String(), stop: stop}
 }
 
-// advance moves the clock; the deny list is read again, as it is every two
-// seconds.
+// advance moves the clock and reads the deny list again, as the broker does every two seconds.
 func (b *testBroker) advance(d time.Duration) {
 	b.t.Helper()
 	b.clock.Advance(d)
 	must0(b.t, b.readDenyList(context.Background()))
 }
 
-// vault answers any task with a secret, but not with that of a machine.
+// vault answers any task with a secret, except for the secret of a machine.
 type vault struct{}
 
 func (vault) Mint(_ context.Context, _ broker.Task, credentialType, _ string) (broker.Minted, error) {
@@ -93,7 +92,7 @@ type testNode struct {
 	b      *testBroker
 	id     string
 	key    crypto.Signer
-	cert   *tls.Certificate // what it shows; nil: nothing
+	cert   *tls.Certificate // the certificate in use; nil: none
 	epoch  int64
 	bundle *pki.TrustBundle
 	client *http.Client
@@ -113,7 +112,7 @@ func (b *testBroker) create(n store.NewNode) (id, token string) {
 	return n.ID, secret.Reveal()
 }
 
-// machine is one that has a key and no certificate.
+// machine is a machine with a key and no certificate.
 func (b *testBroker) machine() *testNode {
 	b.t.Helper()
 	return b.machineWith(must(pki.GenerateKey(pki.Ed25519))(b.t))
@@ -125,8 +124,8 @@ func (b *testBroker) machineWith(key crypto.Signer) *testNode {
 	return n
 }
 
-// connect gives the node a fresh connection that shows cert. A node that has a
-// bundle knows the broker by that, another one by the fingerprint of its root.
+// connect gives the node a fresh connection with cert. A node with a bundle verifies the broker by
+// the bundle, another node by the fingerprint of the root.
 func (n *testNode) connect(cert *tls.Certificate) {
 	n.cert = cert
 	config := pki.PinnedConfig(n.b.trust.RootSHA256(), "127.0.0.1", n.b.clock.Now)
@@ -152,7 +151,7 @@ func (b *testBroker) member() *testNode {
 	return n
 }
 
-// enroll trades a token for a certificate and shows that from now on.
+// enroll trades a token for a certificate and uses the certificate from now on.
 func (n *testNode) enroll(token string) {
 	n.b.t.Helper()
 	var reply wire.EnrollReply
@@ -167,7 +166,7 @@ func (n *testNode) take(reply wire.EnrollReply) {
 	n.adopt(reply.Certificate)
 }
 
-// adopt shows a new certificate from now on.
+// adopt uses a new certificate from now on.
 func (n *testNode) adopt(chain string) {
 	n.b.t.Helper()
 	certs := must(pki.ParseCerts([]byte(chain)))(n.b.t)
@@ -191,7 +190,7 @@ func (n *testNode) renewRequest() wire.RenewRequest {
 
 func (n *testNode) path(rest string) string { return "/internal/v1/nodes/" + n.id + rest }
 
-// answer is what a node was told.
+// answer is the broker's answer to a node.
 type answer struct {
 	t      testing.TB
 	status int
@@ -230,7 +229,7 @@ func (n *testNode) do(ctx context.Context, method, path string, body io.Reader) 
 	return &answer{t: n.b.t, status: resp.StatusCode, header: resp.Header, body: raw, closed: resp.Close, err: err}
 }
 
-// into reads a success.
+// into expects a success and decodes it.
 func (a *answer) into(v any) {
 	a.t.Helper()
 	if a.err != nil || a.status != http.StatusOK {
@@ -241,7 +240,7 @@ func (a *answer) into(v any) {
 	}
 }
 
-// nothing wants a success without a body.
+// nothing expects a success without a body.
 func (a *answer) nothing() {
 	a.t.Helper()
 	if a.err != nil || a.status != http.StatusNoContent {
@@ -249,7 +248,7 @@ func (a *answer) nothing() {
 	}
 }
 
-// refused wants a problem with this code, and a row of it in the audit log.
+// refused expects a problem with this code, and its row in the audit log.
 func (a *answer) refused(b *testBroker, status int, code string) {
 	a.t.Helper()
 	var p wire.Problem
@@ -268,8 +267,8 @@ func (a *answer) refused(b *testBroker, status int, code string) {
 	b.audited(code)
 }
 
-// shutOut wants a connection that the broker ends in the handshake, audited
-// with this code. In TLS 1.3 the client learns of it with its first reading.
+// shutOut expects a connection that the broker ends in the handshake, audited with this code. In
+// TLS 1.3 the client notices with its first read.
 func (a *answer) shutOut(b *testBroker, code string) {
 	a.t.Helper()
 	var alert tls.AlertError
@@ -280,7 +279,7 @@ func (a *answer) shutOut(b *testBroker, code string) {
 	b.audited(code)
 }
 
-// audited wants a refusal with this code in the audit log.
+// audited expects a refusal with this code in the audit log.
 func (b *testBroker) audited(code string) broker.AuditEntry {
 	b.t.Helper()
 	rows := must(b.db.ListAudit(context.Background(), store.AuditFilter{Code: code, Newest: true, Limit: 1}))(b.t)
@@ -290,8 +289,7 @@ func (b *testBroker) audited(code string) broker.AuditEntry {
 	return rows[0].AuditEntry
 }
 
-// eventually polls a condition, as a test of something that runs beside it has
-// to.
+// eventually polls a condition, for tests of concurrent work.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.After(10 * time.Second)

@@ -22,7 +22,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// wantSet has the shipped set wanted on every node.
+// wantSet assigns the shipped set to every node.
 func (b *testBroker) wantSet() (digest string) {
 	b.t.Helper()
 	set, problems := profiles.Parse(profiles.Shipped()...)
@@ -42,14 +42,14 @@ func (b *testBroker) want() {
 	must0(b.t, err)
 }
 
-// look is what the leader does every two seconds.
+// look is the leader's work of every two seconds.
 func (b *testBroker) look() {
 	b.t.Helper()
 	w := &resolver.Watch{DB: b.db, Queue: b.queue, Now: b.clock.Now, Log: zap.NewNop()}
 	must0(b.t, w.Look(context.Background()))
 }
 
-// given is the tasks with a set that a node was given, oldest first.
+// given are the node's tasks with a set, oldest first.
 func (b *testBroker) given(id string) []broker.Task {
 	b.t.Helper()
 	tasks, _, err := b.db.ListTasks(context.Background(), store.TaskFilter{NodeID: id, Type: "node.resolver_config"})
@@ -58,7 +58,7 @@ func (b *testBroker) given(id string) []broker.Task {
 	return tasks
 }
 
-// joins enrols and returns what the answer carried.
+// joins enrols and returns the task that the answer carried.
 func (n *testNode) joins(token string) *wire.CarriedTask {
 	n.b.t.Helper()
 	var reply wire.EnrollReply
@@ -67,7 +67,7 @@ func (n *testNode) joins(token string) *wire.CarriedTask {
 	return reply.ResolverConfig
 }
 
-// opens verifies what an answer carried, as a node does.
+// opens verifies a carried task, as a node does.
 func (n *testNode) opens(c *wire.CarriedTask) *taskcatalog.Task {
 	n.b.t.Helper()
 	if c == nil {
@@ -82,7 +82,7 @@ func (n *testNode) opens(c *wire.CarriedTask) *taskcatalog.Task {
 	return task
 }
 
-// token is another one for a node that is there.
+// tokenFor is a further token for an existing node.
 func (b *testBroker) tokenFor(id string) string {
 	b.t.Helper()
 	secret := must(pki.NewEnrollToken(rand.Reader))(b.t)
@@ -103,7 +103,7 @@ func TestTheAnswerCarriesTheSetThatTheNodeShallHave(t *testing.T) {
 			t.Errorf("it carries %s %s, %d bytes (%v)", p.Version, p.Digest, len(p.Profiles), err)
 		}
 
-		// A Watch makes no second, and a lost answer is the same again.
+		// A Watch makes no second task, and the answer repeated after a loss is the same.
 		b.look()
 		b.advance(30 * time.Minute)
 		n.connect(nil)
@@ -116,7 +116,7 @@ func TestTheAnswerCarriesTheSetThatTheNodeShallHave(t *testing.T) {
 			t.Fatalf("it was given %+v, want the one that is queued", got)
 		}
 
-		// To carry a task is not to deliver it: only after that its result counts.
+		// Carrying a task is not delivery: its result counts only after delivery.
 		early := n.succeed(wire.Delivery{TaskID: lost.TaskID, Envelope: lost.Envelope}, task, `{"version":"v1","digest":"`+digest+`","changed":true}`)
 		n.post(n.path("/tasks/"+lost.TaskID+"/result"), early).refused(b, http.StatusConflict, "attempt_unknown")
 		d, _ := n.fetch("node.resolver_config")
@@ -143,7 +143,7 @@ func TestWhereNoSetIsWantedTheAnswerCarriesNone(t *testing.T) {
 		}
 		var reply wire.EnrollReply
 		a.into(&reply)
-		// Wanted since: the lost answer carries it.
+		// The set is assigned now: the repeated answer carries it.
 		b.wantSet()
 		n.connect(nil)
 		if n.opens(n.joins(token)); len(b.given(id)) != 1 {
@@ -152,8 +152,8 @@ func TestWhereNoSetIsWantedTheAnswerCarriesNone(t *testing.T) {
 	})
 }
 
-// A machine that repeats its enrolment a day later is not given what it would only
-// refuse; the set comes by a poll.
+// A machine that repeats its enrolment a day later does not get a task that has expired; the set
+// comes with a poll.
 func TestWhatCannotStartAnyMoreIsNotCarried(t *testing.T) {
 	b := newBroker(t)
 	b.wantSet()
@@ -175,7 +175,7 @@ func TestWhatCannotStartAnyMoreIsNotCarried(t *testing.T) {
 	}
 }
 
-// An agent that cannot take a set enrols all the same.
+// An agent that cannot take a set still enrols.
 func TestANodeThatDoesNotKnowTheTaskEnrolsWithoutIt(t *testing.T) {
 	b := newBroker(t)
 	b.wantSet()
@@ -190,12 +190,12 @@ func TestANodeThatDoesNotKnowTheTaskEnrolsWithoutIt(t *testing.T) {
 	}
 }
 
-// What a Watch made first is what the answer carries.
+// The answer carries the task that a Watch made first.
 func TestTheAnswerCarriesTheTaskThatAWatchHasMade(t *testing.T) {
 	b := newBroker(t)
 	id, token := b.create(store.NewNode{})
 	n := b.machine()
-	n.post(enrollPath, n.enrollRequest(token)).into(new(wire.EnrollReply)) // lost
+	n.post(enrollPath, n.enrollRequest(token)).into(new(wire.EnrollReply)) // the answer is lost
 	b.wantSet()
 	b.look()
 	made := b.given(id)
@@ -204,7 +204,7 @@ func TestTheAnswerCarriesTheTaskThatAWatchHasMade(t *testing.T) {
 	}
 }
 
-// A refusal before the delivery is written down with its reason, and ends nothing.
+// A refusal before the delivery is audited with its reason, and ends nothing.
 func TestARefusalOfACarriedTaskIsAuditedAndTheTaskStaysQueued(t *testing.T) {
 	b := newBroker(t)
 	b.wantSet()
@@ -225,8 +225,8 @@ func TestARefusalOfACarriedTaskIsAuditedAndTheTaskStaysQueued(t *testing.T) {
 	}
 }
 
-// Each enrolment has a task of its own: that of the epoch before is for a node that
-// is no more.
+// Each enrolment has a task of its own: the task of the previous epoch is for a node that no longer
+// exists.
 func TestANewEnrolmentCarriesATaskOfItsOwnEpoch(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		b := newBrokerOn(t, db, clock)
@@ -249,8 +249,8 @@ func TestANewEnrolmentCarriesATaskOfItsOwnEpoch(t *testing.T) {
 	})
 }
 
-// A node that was in service gets with its answer what it took before. What it has
-// never taken comes in its wave, as a bad set must stop at the first node.
+// An answer gives a node that was in service the set that it took before. A set that it has never
+// taken comes in its wave, because a bad set must stop at the first node.
 func TestANodeInServiceThatEnrolsAnewIsCarriedWhatItTookBefore(t *testing.T) {
 	b := newBroker(t)
 	digest := b.wantSet()
@@ -276,7 +276,7 @@ func TestANodeInServiceThatEnrolsAnewIsCarriedWhatItTookBefore(t *testing.T) {
 	if c := again.joins(b.tokenFor(id)); again.opens(c).TaskID == b.given(id)[0].ID || len(b.given(id)) != 2 {
 		t.Errorf("it carries %+v of %d tasks", c, len(b.given(id)))
 	}
-	b.want() // anew: nobody has taken it by this want
+	b.want() // a new assignment: no node has taken the set by it
 	third := b.machine()
 	if c := third.joins(b.tokenFor(id)); c != nil {
 		t.Errorf("out of its wave it carries %+v", c)

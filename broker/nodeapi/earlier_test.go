@@ -13,9 +13,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// What agents of earlier releases read of an answer. They refuse what they do not
-// know, so these are frozen: a member that is added to an answer goes only to those
-// that asked for it.
+// The fields that agents of earlier releases read of an answer. These agents refuse unknown fields,
+// so the structs are frozen: a new member goes only to agents that asked for it.
 type (
 	earlierEnrolled struct {
 		NodeID      string    `json:"node_id"`
@@ -41,8 +40,8 @@ type (
 	}
 )
 
-// TestAgentsOfEarlierReleasesAreServed sends what they send, byte for byte but for what
-// is random, and reads the answers as they do.
+// TestAgentsOfEarlierReleasesAreServed sends the requests of earlier agents, byte for byte except
+// for random values, and reads the answers as these agents do.
 func TestAgentsOfEarlierReleasesAreServed(t *testing.T) {
 	const types = `["node.heartbeat_check@1","node.validate_clean@1"]`
 	for name, release := range map[string]struct{ facts, digest string }{
@@ -62,7 +61,8 @@ func TestAgentsOfEarlierReleasesAreServed(t *testing.T) {
 				token, csr, types, release.facts, b.clock.Now().UTC().Format(time.RFC3339Nano))).into(&joined)
 			n.take(wire.EnrollReply{NodeID: joined.NodeID, NodeEpoch: joined.NodeEpoch, Certificate: joined.Certificate, TrustBundle: joined.TrustBundle})
 
-			// The digest of its report is made as it was then: it is not asked for it again.
+			// The report's digest is computed as at that time, so that the broker does not ask for
+			// the report again.
 			sum := sha256.Sum256([]byte(release.digest))
 			n.header.Set(wire.HeaderAgentVersion, "0.9.0")
 			n.header.Set(wire.HeaderTrustVersion, "1")

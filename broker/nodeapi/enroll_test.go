@@ -128,7 +128,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		{"a token of a kilobyte", with(func(r *wire.EnrollRequest) { r.Token = strings.Repeat("t", 1024) }), 400, "malformed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b.advance(store.StrangersEvery) // each gets a row of its own
+			b.advance(store.StrangersEvery) // so that each refusal gets a row of its own
 			n.post(enrollPath, []byte(tt.body)).refused(b, tt.status, tt.code)
 			if row := b.audited(tt.code); !row.At.Equal(b.clock.Now()) {
 				t.Errorf("the last row is of %v: this one was not audited", row.At)
@@ -136,7 +136,7 @@ func TestBodiesThatAreRefused(t *testing.T) {
 		})
 	}
 	b.advance(-b.clock.Now().Sub(must(b.db.Node(t.Context(), nodeOf(t, b)))(t).CreatedAt))
-	n.enroll(token) // and none of them has used the token
+	n.enroll(token) // no refusal has used the token
 }
 
 func nodeOf(t *testing.T, b *testBroker) string {

@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// A finding of ten megabytes is not read to its end, and one that fits a body
-// and not a finding is not believed. Neither ends the task.
+// A finding of ten megabytes is not read to its end. A finding that fits a body but exceeds the
+// limit of a finding is not accepted. Neither ends the task.
 func TestAFindingOfTenMegabytesIsRefused(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()

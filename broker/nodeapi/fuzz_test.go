@@ -14,8 +14,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// Whatever a node sends, it is answered, and never with an error of ours: a
-// body is taken or refused with a code.
+// Every request of a node is answered, and never with an internal error: a body is accepted or
+// refused with a code.
 func FuzzBodies(f *testing.F) {
 	b := newBroker(f)
 	n := b.member()

@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// idlePoll is answered at once, as nothing is open for the node.
+// idlePoll is answered at once, because there is no work for the node.
 func (n *testNode) idlePoll() { n.get(n.path("/tasks/wait?lanes=exclusive,concurrent")).nothing() }
 
 // idles makes a node that is in service and polls.
@@ -26,7 +26,7 @@ func (b *testBroker) idles(i int) *testNode {
 	n.fetch("node.validate_clean")
 	for _, k := range n.baselines() {
 		must(b.queue.Cancel(b.t.Context(), admin, k.ID, ""))(b.t)
-		n.get(n.path("/tasks/wait?lanes=")).into(new(wire.WaitReply)) // it is told to stop
+		n.get(n.path("/tasks/wait?lanes=")).into(new(wire.WaitReply)) // the node is told to stop
 		n.post(n.path("/tasks/"+k.ID+"/result"), wire.ResultRequest{Attempt: 1, Outcome: "canceled", Code: "canceled"}).into(new(wire.ResultReply))
 	}
 	must(b.db.Transition(b.t.Context(), admin, n.id, store.Change{To: broker.Active, By: broker.OwnerOnboarding}))(b.t)
@@ -34,8 +34,8 @@ func (b *testBroker) idles(i int) *testNode {
 	return n
 }
 
-// A node that is there and has nothing to do costs its broker no statement: its polls are
-// answered from memory. The few that are made meanwhile are the broker's own.
+// A node without work costs its broker no statement: its polls are answered from memory. The few
+// statements meanwhile are the broker's own.
 func TestAnIdlePollCostsNoStatement(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		b := newBrokerOn(t, db, clock)
@@ -53,7 +53,7 @@ func TestAnIdlePollCostsNoStatement(t *testing.T) {
 		if asked := db.Statements() - before; asked > own {
 			t.Errorf("%d idle polls: %d statements", each*len(nodes), asked)
 		}
-		// Their records are read again together, and are good for another minute.
+		// The records are read again together, and are valid for another minute.
 		for range 4 {
 			b.clock.Advance(rereadEvery)
 			must0(t, b.readDenyList(t.Context()))
@@ -71,8 +71,7 @@ func TestAnIdlePollCostsNoStatement(t *testing.T) {
 	})
 }
 
-// What was changed elsewhere is seen when the records are read again: another broker may
-// have done it.
+// A change made by another broker is seen when the records are read again.
 func TestAReadingOfAllRecordsLetsNoEarlierEnrolmentIn(t *testing.T) {
 	b := newBroker(t)
 	n := b.idles(1)
@@ -83,7 +82,7 @@ func TestAReadingOfAllRecordsLetsNoEarlierEnrolmentIn(t *testing.T) {
 	n.get(n.path("/tasks/wait?lanes=")).refused(b, 403, "epoch_superseded")
 }
 
-// What the database does not answer is given up, and done again.
+// A query that the database does not answer is cancelled and repeated.
 func TestWhatIsDoneNowAndThenDoesNotHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

@@ -27,8 +27,7 @@ func (n *testNode) try(method, pattern, id string) *answer {
 	return n.post(path, []byte("{}"))
 }
 
-// The routes that need a certificate are all but two. Each is tried with each
-// certificate that is no good for it.
+// All routes but two need a certificate. Each is tried with each kind of invalid certificate.
 func TestEachRouteRefusesEachBadCertificate(t *testing.T) {
 	b := newBroker(t)
 	n, other := b.member(), b.member()
@@ -67,7 +66,7 @@ func TestEachRouteRefusesEachBadCertificate(t *testing.T) {
 func TestAnExpiredCertificateIsRefusedOnAConnectionThatIsStillOpen(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()
-	n.post(n.path("/tasks/t-1/progress"), wire.ProgressRequest{}) // the connection is there now
+	n.post(n.path("/tasks/t-1/progress"), wire.ProgressRequest{}) // the connection exists now
 	b.advance(DefaultCertLife + time.Second)
 	n.get(n.path("/tasks/wait?lanes=")).refused(b, 403, "certificate_expired")
 }
@@ -91,7 +90,7 @@ func TestAServerCertificateIsNoNodes(t *testing.T) {
 func TestADeniedCertificateIsRefusedAtOnce(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()
-	n.post(n.path("/renew"), n.renewRequest()).into(new(wire.RenewReply)) // the connection is there now
+	n.post(n.path("/renew"), n.renewRequest()).into(new(wire.RenewReply)) // the connection exists now
 	must0(t, b.db.Deny(t.Context(), admin, pki.Serial(n.cert.Leaf), "stolen"))
 	eventually(t, "the deny list knows", func() bool { return b.deny.denied(pki.Serial(n.cert.Leaf)) })
 	n.post(n.path("/renew"), n.renewRequest()).refused(b, 403, "certificate_denied")
@@ -103,9 +102,8 @@ func TestADeniedCertificateIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-// resuming gives the node a connection after another, each of which resumes the session of
-// the one before where the broker lets it. ask makes a request and returns the status of
-// the answer.
+// resuming gives the node one connection after another. Each resumes the session of the connection
+// before, if the broker allows it. ask makes a request and returns the status of the answer.
 func (n *testNode) resuming(b *testBroker) (next func() (resumed bool, ask func(method, path string) (string, error))) {
 	cache := tls.NewLRUClientSessionCache(1)
 	return func() (bool, func(string, string) (string, error)) {
@@ -127,7 +125,7 @@ func (n *testNode) resuming(b *testBroker) (next func() (resumed bool, ask func(
 	}
 }
 
-// good makes a request that gets as far as its query.
+// good is a request that gets as far as its query.
 const good = "/tasks/wait?lanes=nothing"
 
 // A resumed session skips VerifyPeerCertificate; VerifyConnection sees it.
@@ -153,8 +151,8 @@ func TestAResumedSessionOfADeniedCertificateIsRefused(t *testing.T) {
 	b.audited("certificate_denied")
 }
 
-// A session that lives longer than its certificate gives nothing that the certificate
-// would not: it is begun anew, and then good for a renewal alone.
+// A session that outlives its certificate gives no more than the certificate: a new session begins,
+// good only for a renewal.
 func TestASessionOfAnExpiredCertificateIsNotResumed(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()
@@ -172,9 +170,8 @@ func TestASessionOfAnExpiredCertificateIsNotResumed(t *testing.T) {
 	}
 }
 
-// The keys of sessions are of one process: what another broker on the same keys and the
-// same database wrote down, as before a restart, is nothing here, and costs a whole
-// handshake, no more.
+// The keys of sessions belong to one process. A session of another broker with the same keys and
+// the same database, as before a restart, is worthless here and only costs a whole handshake.
 func TestASessionOfAnotherBrokerIsBegunAnew(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()
@@ -186,7 +183,7 @@ func TestASessionOfAnotherBrokerIsBegunAnew(t *testing.T) {
 	server, listener := other.Server(), must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go func() { _ = server.ServeTLS(listener, "", "") }()
 	t.Cleanup(func() { _ = server.Close() })
-	b.addr = listener.Addr().String() // the session is of the name, which is the same
+	b.addr = listener.Addr().String() // the session belongs to the name, which is the same
 	resumed, ask := next()
 	if got, err := ask("GET", good); resumed || got != "HTTP/1.1 422" {
 		t.Errorf("resumed %v, %q (%v)", resumed, got, err)
@@ -215,8 +212,8 @@ func TestAnOldCertificateIsRefusedAfterReEnrolment(t *testing.T) {
 	})
 }
 
-// Neither a deny list that is two seconds old nor a record that is a minute old
-// lets an earlier enrolment in again.
+// Neither a deny list that is two seconds old nor a record that is a minute old lets an earlier
+// enrolment in again.
 func TestAnEarlierEpochIsRefusedBeforeTheDenyListIsRead(t *testing.T) {
 	b := newBroker(t)
 	old := b.member()
@@ -253,7 +250,7 @@ func TestARemovedNodeIsRefused(t *testing.T) {
 func TestABrokerThatCannotReadTheDenyListAnswersNobody(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()
-	b.stop() // nobody reads it any more
+	b.stop() // nobody reads the deny list any more
 	b.clock.Advance(denyListGrace)
 	n.get(n.path("/tasks/wait?lanes=nothing")).refused(b, 422, "bad_lanes")
 	b.clock.Advance(time.Second)
@@ -277,8 +274,8 @@ func TestWhatIsNoRouteIsNone(t *testing.T) {
 	}
 }
 
-// A certificate that ran out may renew for a while, so it stays denied for that
-// while; then nothing is open to it, denied or not.
+// An expired certificate may renew for a while, so it stays denied for that time. Afterwards the
+// certificate opens nothing, denied or not.
 func TestADeniedCertificateNeverRenews(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()

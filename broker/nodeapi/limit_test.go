@@ -13,13 +13,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// rows is the audit rows with a code, oldest first.
+// rows are the audit rows with a code, oldest first.
 func (b *testBroker) rows(code string) []store.SealedEntry {
 	b.t.Helper()
 	return must(b.db.ListAudit(b.t.Context(), store.AuditFilter{Code: code, Limit: 1000}))(b.t)
 }
 
-// Whoever has root on a node may ask for what it likes, and name what it likes.
+// A process with root on a node may send any request with any names.
 func TestANodeDoesNotFillTheAuditLog(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()

@@ -12,7 +12,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// A lot is empty soon after it was told to be, whatever those in it wait for.
+// A lot is empty soon after clear begins, whatever its connections wait for.
 func TestALotIsClearedInTime(t *testing.T) {
 	for name, wait := range map[string]func(l *lot, c net.Conn){
 		"a node that reads no answer":      func(_ *lot, c net.Conn) { _, _ = c.Write([]byte("answer")) },
@@ -57,7 +57,7 @@ func TestAPollThatLooksInADatabaseThatHangsEndsWithTheBroker(t *testing.T) {
 	must(held.Exec("LOCK TABLE tasks IN ACCESS EXCLUSIVE MODE"))(t)
 	b.polls.mu.Lock()
 	for p := range b.polls.waiting {
-		p.end(nil) // it looks
+		p.end(nil) // the poll looks for work
 	}
 	b.polls.mu.Unlock()
 	eventually(t, "the look hangs", func() bool {

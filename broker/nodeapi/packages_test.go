@@ -29,7 +29,7 @@ func TestAPackageIsServedByItsDigestToAnyone(t *testing.T) {
 		if whole.status != 200 || !bytes.Equal(whole.body, content) {
 			t.Fatalf("status %d, %d bytes (%v)", whole.status, len(whole.body), whole.err)
 		}
-		// What was cut off goes on where it stopped.
+		// An interrupted download resumes where it stopped.
 		n.header.Set("Range", "bytes=1048570-")
 		n.header.Set("If-Range", whole.header.Get("ETag"))
 		rest := n.get(path)

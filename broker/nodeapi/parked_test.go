@@ -57,14 +57,14 @@ func (l *line) read(status int) *http.Response {
 	return answer
 }
 
-// quiet makes a node for which nothing is open.
+// quiet makes a node without open work.
 func (b *testBroker) quiet() *testNode {
 	b.t.Helper()
 	return b.idles(1)
 }
 
-// A connection carries one poll after another, and what comes between them, as if each had
-// been answered by its handler.
+// A connection carries one poll after another, with other requests between them, as if a handler
+// had answered each.
 func TestAConnectionGoesOnAfterAPollThatWaited(t *testing.T) {
 	b := newBroker(t)
 	n := b.quiet()
@@ -80,11 +80,11 @@ func TestAConnectionGoesOnAfterAPollThatWaited(t *testing.T) {
 		l.write(fmt.Sprintf("GET %s HTTP/1.1\r\nHost: broker\r\n\r\n", n.path("/tasks/wait?lanes=nothing")))
 		l.read(422)
 		must(b.queue.Cancel(t.Context(), admin, k.ID, "done"))(t)
-		n.get(n.path("/tasks/wait?lanes=")) // it is told to stop
+		n.get(n.path("/tasks/wait?lanes=")) // the node is told to stop
 	}
 }
 
-// A task for a node that has left is not leased to nobody.
+// A task is not leased to a node that has left.
 func TestAPollThatIsParkedEndsWhenItsNodeLeaves(t *testing.T) {
 	b := newBroker(t)
 	n := b.quiet()
@@ -110,9 +110,8 @@ func TestAPollThatIsParkedEndsWithItsCertificate(t *testing.T) {
 	b.audited("certificate_denied")
 }
 
-// A poll that waits gets no task that a new one would not get: not while nobody can tell
-// whether its certificate is denied, and not after that has run out; not even where time
-// passed while it looked.
+// A waiting poll gets no task that a new poll would not get: none while the deny list is unknown,
+// and none after the certificate's expiry, even if the time passed during the look.
 func TestAPollThatIsParkedGetsNothingThatANewOneWouldNot(t *testing.T) {
 	for code, test := range map[string]struct {
 		later time.Duration
@@ -132,7 +131,7 @@ func TestAPollThatIsParkedGetsNothingThatANewOneWouldNot(t *testing.T) {
 					return clock.Now()
 				}), clock)
 				n := b.quiet()
-				there := must(New(t.Context(), b.c))(t) // it does not read the list again by itself
+				there := must(New(t.Context(), b.c))(t) // does not read the list again by itself
 				if test.known {
 					there.deny.replace(nil, time.Time{}, clock.Now().Add(test.later))
 				}
@@ -151,8 +150,8 @@ func TestAPollThatIsParkedGetsNothingThatANewOneWouldNot(t *testing.T) {
 	}
 }
 
-// A poll that panics, as of a record that no code expects, costs its node no poll of the few
-// that it may have.
+// A poll that panics, for example over a corrupt record, does not use up one of the node's few
+// polls.
 func TestAPollThatPanicsIsOver(t *testing.T) {
 	over := func(t *testing.T, b *testBroker, c *call) {
 		t.Helper()
@@ -199,7 +198,7 @@ func TestAPollThatPanicsIsOver(t *testing.T) {
 	})
 }
 
-// Whoever wants no other request on its connection finds that ended after its poll too.
+// A client that wants its connection closed finds it closed after its poll too.
 func TestAPollThatIsTheLastEndsItsConnection(t *testing.T) {
 	for _, head := range []string{"HTTP/1.1\r\nConnection: close", "HTTP/1.0", "HTTP/1.0\r\nConnection: keep-alive"} {
 		t.Run(head, func(t *testing.T) {
@@ -216,8 +215,8 @@ func TestAPollThatIsTheLastEndsItsConnection(t *testing.T) {
 	}
 }
 
-// A poll with a body is not parked: what comes after its head would be a request of its own,
-// which whoever stands before the broker has not seen as one.
+// A poll with a body is not parked: the bytes after its head would count as a request of their own,
+// which a proxy before the broker has not seen as a request.
 func TestAPollWithABodyIsRefused(t *testing.T) {
 	for _, body := range []string{"Content-Length: 200", "Transfer-Encoding: chunked"} {
 		t.Run(body, func(t *testing.T) {
@@ -233,11 +232,10 @@ func TestAPollWithABodyIsRefused(t *testing.T) {
 	}
 }
 
-// A connection that cannot be taken from its server is an error, and not an answer that
-// nobody gave.
+// A connection that cannot be taken from its server is an error, not a missing answer.
 func TestAPollThatCannotWaitIsAnError(t *testing.T) {
 	b := newBroker(t)
-	c := b.quiet().asks(t.Context()) // its writer is none of a server's
+	c := b.quiet().asks(t.Context()) // the writer does not belong to a server
 	must(b.identify(c, polling))(t)
 	b.contacts.beginPoll(c.node)
 	if value, err := b.hold(c, nil, false); value != nil || err == nil {
@@ -245,8 +243,8 @@ func TestAPollThatCannotWaitIsAnError(t *testing.T) {
 	}
 }
 
-// Requests that do not wait for their answers are not what an agent sends: the connection
-// ends, and nobody's place is kept.
+// Agents never send a request before the answer to the last one. Such a connection ends, and its
+// place is freed.
 func TestARequestBeforeTheAnswerEndsTheConnection(t *testing.T) {
 	b := newBroker(t)
 	n := b.quiet()
@@ -270,11 +268,11 @@ func TestAPollThatIsParkedIsAnsweredWhenTheBrokerStops(t *testing.T) {
 	}
 }
 
-// Of polls that come at once not all end at once: else ten thousand nodes come again
-// together for ever.
+// Polls that come at once do not all end at once; otherwise ten thousand nodes would come together
+// forever.
 func TestPollsThatComeTogetherPart(t *testing.T) {
 	a := &API{lot: newLot()}
-	a.lot.closed = true // nothing is to wait
+	a.lot.closed = true // nothing must wait
 	ends := map[time.Duration]bool{}
 	for range 500 {
 		p := &parked{a: a}

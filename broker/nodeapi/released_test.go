@@ -10,12 +10,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// The system that was on a machine before it was given back gets nothing, and that it
-// lives is written down; however often it asks, the node itself is heard.
+// The system that was on a machine before the machine was given back gets nothing, and each sign of
+// life is recorded. However often it asks, the node itself is heard.
 func TestThePreviousSystemIsRefusedAndToldOf(t *testing.T) {
 	b := newBroker(t)
 	old := b.member()
-	old.post(old.path("/tasks/t-1/progress"), wire.ProgressRequest{}) // it is heard
+	old.post(old.path("/tasks/t-1/progress"), wire.ProgressRequest{}) // the node is heard
 	must(b.db.Transition(t.Context(), admin, old.id, store.Change{To: broker.Active, By: broker.OwnerOnboarding}))(t)
 	u := store.Turnover{NodeID: old.id, RunID: "r-1", Reason: "patches"}
 	must(b.db.BeginTurnover(t.Context(), admin, u, "a-1"))(t)
@@ -38,7 +38,8 @@ func TestThePreviousSystemIsRefusedAndToldOf(t *testing.T) {
 	}
 	fresh.post(fresh.path("/tasks/t-1/progress"), wire.ProgressRequest{}).refused(b, 422, "bad_progress") // and not too_many_requests
 
-	// A person has found that it is a copy: it is refused as before, and told of no more.
+	// A person has found that the old system is a copy: it is still refused, but no longer
+	// reported.
 	must(b.db.ResolveDrift(t.Context(), admin, old.id, "a copy"))(t)
 	eventually(t, "the deny list knows", func() bool {
 		reason, _ := b.deny.reason(pki.Serial(old.cert.Leaf))

@@ -26,7 +26,7 @@ func TestARenewalIsForTheKeyThatIsThere(t *testing.T) {
 	if got := n.cert.Leaf.NotAfter; !got.Equal(b.clock.Now().Add(DefaultCertLife)) || pki.Serial(before) == pki.Serial(n.cert.Leaf) {
 		t.Errorf("valid until %v", got)
 	}
-	n.get(n.path("/tasks/wait?lanes=nothing")).refused(b, 422, "bad_lanes") // the new one is good
+	n.get(n.path("/tasks/wait?lanes=nothing")).refused(b, 422, "bad_lanes") // the new certificate is valid
 	rec := must(b.db.Node(t.Context(), n.id))(t)
 	if !rec.CertNotAfter.Equal(n.cert.Leaf.NotAfter) {
 		t.Errorf("on record until %v", rec.CertNotAfter)
@@ -49,7 +49,7 @@ func TestARenewalThatClaimsAVersionThatCannotBeIsRefused(t *testing.T) {
 	}
 }
 
-// What a driver says of a size is no reason to keep the node from renewing.
+// A strange size from a driver must not keep the node from renewing.
 func TestASizeThatCannotBeIsUnknown(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()
@@ -166,8 +166,8 @@ func TestALateRenewalHasItsLimits(t *testing.T) {
 	})
 }
 
-// A node enrols at a broker whose clock is ahead, and renews at another: what it signs then is
-// still of its identity.
+// A node enrols at a broker whose clock is ahead, and renews at another broker. Evidence signed
+// afterwards still belongs to the node's identity.
 func TestARenewalIsDatedNoEarlierThanWhatItRenews(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()
@@ -179,5 +179,5 @@ func TestARenewalIsDatedNoEarlierThanWhatItRenews(t *testing.T) {
 	if got := n.cert.Leaf.NotBefore; got.Before(enrolled) {
 		t.Errorf("it is dated %v before the first", enrolled.Sub(got))
 	}
-	n.get(n.path("/tasks/wait?lanes=nothing")).refused(b, 422, "bad_lanes") // it is good at once
+	n.get(n.path("/tasks/wait?lanes=nothing")).refused(b, 422, "bad_lanes") // valid at once
 }

@@ -13,17 +13,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// restore has the broker's database be one that came out of a backup just now.
+// restore marks the broker's database as just restored from a backup.
 func (b *testBroker) restore() store.Voided {
 	b.t.Helper()
 	v, err := b.db.MarkRestored(b.t.Context(), admin, b.clock.Now().Add(-time.Hour), "a backup")
 	must0(b.t, err)
-	b.advance(time.Minute) // and a broker that serves sees it with the deny list
+	b.advance(time.Minute) // a serving broker sees the restore with the deny list
 	return v
 }
 
-// lost is an identity that the broker has issued after the backup: nothing of it is on
-// record.
+// lost is an identity that the broker issued after the backup, so that nothing of it is on record.
 func (b *testBroker) lost(id string, epoch int64, bundle *pki.TrustBundle) *testNode {
 	b.t.Helper()
 	n := b.machine()
@@ -35,13 +34,13 @@ func (b *testBroker) lost(id string, epoch int64, bundle *pki.TrustBundle) *test
 	return n
 }
 
-// says is MAAS's word on a node's machine.
+// says records MAAS's statement about a node's machine.
 func (b *testBroker) says(n *testNode, word string) {
 	b.t.Helper()
 	must0(b.t, b.db.SaveMachineWords(b.t.Context(), []store.MachineWord{{NodeID: n.id, Word: word, Is: "as the test says"}}))
 }
 
-// asked is the key that has asked last for a node, as a list shows it.
+// asked is the key that asked last for a node, in the form of the list.
 func (b *testBroker) asked(n *testNode) string {
 	b.t.Helper()
 	for _, r := range must(b.db.RestoredNodes(b.t.Context()))(b.t) {
@@ -108,8 +107,8 @@ func TestACertificateFromBeforeTheRestoreDoesNothingButAsk(t *testing.T) {
 	})
 }
 
-// What a node runs counts, and nothing puts it back; that it is not what the backup has is
-// listed.
+// The node keeps the agent that it runs, and nothing puts an older one back. A difference from the
+// backup is listed.
 func TestAnAgentThatWasUpdatedSinceTheBackupIsListed(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		b := newBrokerOn(t, db, clock)
@@ -216,7 +215,7 @@ func TestANodeThatEnrolledAgainAfterTheBackupBringsItsEpoch(t *testing.T) {
 			t.Errorf("the node is %s at epoch %d", rec.Status, rec.Epoch)
 		}
 		b.differs("node/"+n.id, "enrolled_again")
-		b.advance(0) // what it replaced is on the deny list now
+		b.advance(0) // the replaced certificate is on the deny list now
 		n.connect(n.cert)
 		n.post(n.path("/renew"), n.renewRequest()).shutOut(b, "certificate_denied")
 	})
@@ -265,7 +264,7 @@ func TestAnOperatorSpeaksForANode(t *testing.T) {
 	n.renews()
 	n.polls()
 
-	// The hold is over: MAAS's word lets nobody in any more.
+	// The hold is over: MAAS's statement lets nobody in any more.
 	b.says(other, store.MachineSame)
 	other.post(other.path("/renew"), other.renewRequest()).refused(b, 403, "restored_not_accepted")
 	b.accepts(other, "it was off")
@@ -287,7 +286,7 @@ func TestWhatWasAcceptedIsAKeyAndNotANode(t *testing.T) {
 	n.polls()
 	lost.post(lost.path("/renew"), lost.renewRequest()).refused(b, 403, "restored_not_accepted")
 
-	// A person who was wrong may say so.
+	// A person may correct a wrong decision.
 	b.accepts(n, "no, it is the other one")
 	b.advance(0)
 	n.connect(n.cert)
@@ -312,7 +311,8 @@ func TestTokensFromBeforeTheRestoreEnrolNobody(t *testing.T) {
 		b.machine().post(enrollPath, b.machine().enrollRequest(unused)).refused(b, 409, "token_used")
 		half.post(enrollPath, half.enrollRequest(lostAnswer)).refused(b, 409, "token_used")
 
-		// A new token is the operator's word of now, and what it brings is beyond all that was seen.
+		// A new token is the operator's present decision, and its enrolment is newer than
+		// everything seen so far.
 		lost.post(lost.path("/renew"), lost.renewRequest())
 		_, token := b.reissue(n.id)
 		anew := b.machine()
@@ -343,8 +343,8 @@ func TestNoTaskComesWithAnEnrolmentWhileTheDatabaseIsHeld(t *testing.T) {
 	}
 }
 
-// In the backup a node has been given a certificate for another key, and was not heard
-// with it yet. Which of the two it goes by now, it shows.
+// In the backup a node has a certificate for another key, but was not heard with it yet. The node's
+// next request shows which of the two keys it uses.
 func TestARotationThatTheBackupCutInTwoIsDecidedByWhoAsks(t *testing.T) {
 	for name, taken := range map[string]bool{"the node took the new key": true, "it never did": false} {
 		t.Run(name, func(t *testing.T) {
@@ -369,12 +369,12 @@ func TestARotationThatTheBackupCutInTwoIsDecidedByWhoAsks(t *testing.T) {
 	}
 }
 
-// What an operator has ended since the restore does not live again in a certificate that
-// nobody has on record.
+// What an operator ended after the restore does not come back through a certificate without a
+// record.
 func TestWhatWasEndedSinceTheRestoreStaysEnded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end    func(b *testBroker, n *testNode)
-		before bool // and never let in until then, but accepted
+		before bool // before: never let in until then, but accepted
 	}{
 		"every certificate is denied": {func(b *testBroker, n *testNode) { must0(b.t, b.db.DenyNode(b.t.Context(), admin, n.id, "stolen")) }, false},
 		"its machine is given back": {func(b *testBroker, n *testNode) {
@@ -404,7 +404,7 @@ func TestWhatWasEndedSinceTheRestoreStaysEnded(t *testing.T) {
 					n.renews()
 				}
 				tt.end(b, n)
-				b.says(n, store.MachineSame) // MAAS has not heard of it
+				b.says(n, store.MachineSame) // MAAS has not heard of the denial
 				b.advance(time.Minute)
 				another := b.lost(n.id, 1, n.bundle)
 				for _, released := range []bool{false, true} {
@@ -423,7 +423,7 @@ func TestWhatWasEndedSinceTheRestoreStaysEnded(t *testing.T) {
 	}
 }
 
-// The older ones of the same key, on record or not, were not denied themselves.
+// The older certificates of the same key, on record or not, were not denied themselves.
 func TestADeniedKeyIsDeniedInEveryCertificateFromBefore(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()
@@ -461,7 +461,7 @@ func TestAReplacedKeyDoesNotComeBackByALostCertificate(t *testing.T) {
 	next.polls()
 }
 
-// Once the node was heard with its new certificate, no answer of ours was lost.
+// Once the node was heard with its new certificate, no answer was lost.
 func TestWhatIsFromBeforeRenewsNoMoreOnceTheNodeIsHeard(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()
@@ -474,7 +474,7 @@ func TestWhatIsFromBeforeRenewsNoMoreOnceTheNodeIsHeard(t *testing.T) {
 	again.renews() // the answer was lost
 	again.polls()
 	b.flushContacts(t.Context())
-	for range 2 { // asking does not make it good
+	for range 2 { // repeated requests do not help
 		b.advance(time.Minute)
 		old.post(old.path("/renew"), old.renewRequest()).refused(b, 403, "restored_not_accepted")
 	}
@@ -482,7 +482,7 @@ func TestWhatIsFromBeforeRenewsNoMoreOnceTheNodeIsHeard(t *testing.T) {
 	again.polls()
 }
 
-// A newer certificate of the lost hour that nobody speaks for takes nothing from the node.
+// A newer certificate of the lost hour that nobody confirms takes nothing from the node.
 func TestWhoIsNotLetInPutsNobodyOut(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()
@@ -501,7 +501,8 @@ func TestWhoIsNotLetInPutsNobodyOut(t *testing.T) {
 	n.polls()
 }
 
-// A hold may come while a replica serves: it does not lead, and nobody else does just then.
+// A hold may come while a replica serves: this replica does not lead, and no other does at that
+// moment.
 func TestABrokerThatServesSeesTheRestore(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()
@@ -520,7 +521,7 @@ func TestABrokerThatServesSeesTheRestore(t *testing.T) {
 	}
 }
 
-// Between a look at the list and the word that accepts, another may ask.
+// Between a look at the list and the acceptance, another key may ask.
 func TestWhoIsAcceptedIsWhoWasSeen(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()

@@ -25,11 +25,11 @@ type rotation struct {
 	next     crypto.Signer // the new key
 }
 
-// rotating gives an active node the task, and has it fetched.
+// rotating gives an active node the task, and lets the node fetch it.
 func (b *testBroker) rotating() *rotation {
 	b.t.Helper()
 	n := b.member()
-	n.post(n.path("/tasks/t-1/progress"), wire.ProgressRequest{}) // it is heard
+	n.post(n.path("/tasks/t-1/progress"), wire.ProgressRequest{}) // the node is heard
 	must(b.db.Transition(b.t.Context(), admin, n.id, store.Change{To: broker.Active, By: broker.OwnerOnboarding}))(b.t)
 	b.advance(time.Minute)
 	return b.rotate(n)
@@ -52,7 +52,7 @@ func (r *rotation) request() wire.RenewRequest {
 // ask sends the request with the certificate in force.
 func (r *rotation) ask() *answer { return r.post(r.path("/renew"), r.request()) }
 
-// successor is the node with its new key, once it was given a certificate.
+// successor is the node with its new key and certificate.
 func (r *rotation) successor() *testNode {
 	r.b.t.Helper()
 	var reply wire.RenewReply
@@ -88,7 +88,7 @@ func (b *testBroker) node(n *testNode) broker.Node {
 	return must(b.db.Node(b.t.Context(), n.id))(b.t)
 }
 
-// conflicts counts the events that tell of two holders.
+// conflicts counts the events about two holders.
 func (b *testBroker) conflicts(n *testNode) int {
 	b.t.Helper()
 	for placed := int64(1); placed > 0; {
@@ -111,7 +111,7 @@ func TestANodeTakesANewKeyAndTheOldOneIsDeniedAtItsFirstRequest(t *testing.T) {
 		}
 		r.post(r.path("/tasks/"+r.task.TaskID+"/progress"), wire.ProgressRequest{
 			Attempt: r.delivery.Attempt, TotalSteps: 1, StepStatus: "running", StepStartedAt: clock.Now(),
-		}).into(new(wire.ProgressReply)) // the old certificate is good until then
+		}).into(new(wire.ProgressReply)) // the old certificate is valid until then
 
 		began := time.Now()
 		r.heard(next)
@@ -143,7 +143,7 @@ func TestANodeTakesANewKeyAndTheOldOneIsDeniedAtItsFirstRequest(t *testing.T) {
 		key := must(db.CertKey(t.Context(), pki.Serial(next.cert.Leaf)))(t)
 		must(pki.VerifyEvidence(must(db.Task(t.Context(), r.task.TaskID))(t).Evidence, key))(t)
 
-		// Renewals go on with the new key, and so does the next rotation.
+		// Renewals continue with the new key, and so does the next rotation.
 		b.advance(16 * time.Hour)
 		var renewed wire.RenewReply
 		next.post(next.path("/renew"), next.renewRequest()).into(&renewed)
@@ -172,13 +172,13 @@ func TestALostAnswerToARotationIsGivenAgain(t *testing.T) {
 		next := r.as(second)
 		next.post(next.path("/tasks/"+r.task.TaskID+"/progress"), wire.ProgressRequest{StepStatus: "running"})
 		eventually(t, "the old certificate is denied", func() bool { return b.deny.denied(pki.Serial(r.cert.Leaf)) })
-		// With the new certificate the same request is one for the key it has.
+		// With the new certificate the same request is a request for the present key.
 		next.post(next.path("/renew"), r.request()).refused(b, 409, "rotation_over")
 	})
 }
 
-// Each is an attempt to get a certificate for another key that is not what the
-// broker has asked for. None changes anything.
+// Each row tries to get a certificate for another key that the broker has not asked for. No row
+// changes anything.
 func TestAKeyIsTakenForARunningRotationAlone(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -282,7 +282,7 @@ func TestAKeyIsTakenForARunningRotationAlone(t *testing.T) {
 	}
 }
 
-// fails ends the task as the node with its old key.
+// fails ends the task as failed, as the node with its old key.
 func (r *rotation) fails() {
 	r.b.t.Helper()
 	r.post(r.path("/tasks/"+r.task.TaskID+"/result"), wire.ResultRequest{
@@ -290,8 +290,8 @@ func (r *rotation) fails() {
 	}).into(new(wire.ResultReply))
 }
 
-// A node whose task ended otherwise never shows the new certificate. Whoever does has
-// it from elsewhere, and it opens nothing.
+// A node whose task ended otherwise never uses the new certificate. Any other user of the
+// certificate has stolen it, and the certificate opens nothing.
 func TestARotationThatItsTaskDidNotEndIsVoid(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		b := newBrokerOn(t, db, clock)
@@ -302,7 +302,7 @@ func TestARotationThatItsTaskDidNotEndIsVoid(t *testing.T) {
 		next.connect(next.cert)
 		next.get(next.path("/tasks/wait?lanes=nothing")).shutOut(b, "certificate_denied")
 		r.ask().refused(b, 409, "rotation_over")
-		// The old one goes on as if nothing had been.
+		// The old certificate works as before.
 		b.advance(time.Second)
 		r.post(r.path("/renew"), r.renewRequest()).into(new(wire.RenewReply))
 		if got := b.node(r.testNode); got.Status != broker.Active {
@@ -311,8 +311,8 @@ func TestARotationThatItsTaskDidNotEndIsVoid(t *testing.T) {
 	})
 }
 
-// The denial of the replicas that have not read it yet: no certificate of a rotation
-// that is over gets in by its first request.
+// Replicas that have not read the denial yet: no certificate of a finished rotation gets in by its
+// first request.
 func TestAVoidRotationGetsNoFirstContact(t *testing.T) {
 	b := newBroker(t)
 	r := b.rotating()
@@ -337,8 +337,8 @@ func TestWhoSaysThatItRotatedShowsTheNewKey(t *testing.T) {
 	other.post(other.path("/tasks/"+other.task.TaskID+"/result"), other.succeed(other.delivery, other.task, other.says(other.testNode))).refused(b, 409, "rotation_not_made")
 }
 
-// Another broker knows of the denial two seconds later. What the old key signs counts
-// for nothing at once.
+// Another broker learns of the denial two seconds later, but signatures by the old key are
+// worthless at once.
 func TestEvidenceByAnEarlierKeyIsRefused(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		b := newBrokerOn(t, db, clock)
@@ -352,7 +352,7 @@ func TestEvidenceByAnEarlierKeyIsRefused(t *testing.T) {
 			t.Fatal("the deny list knows already: the test shows nothing")
 		}
 		r.post(r.path("/tasks/"+k.ID+"/result"), r.succeed(d, task, heartbeat)).refused(b, 409, "evidence_key_too_old")
-		// Signed again by the new key it is the node's word.
+		// Signed again by the new key, the result counts.
 		next.post(next.path("/tasks/"+k.ID+"/result"), next.succeed(d, task, heartbeat)).into(new(wire.ResultReply))
 	})
 }
@@ -424,15 +424,15 @@ func TestARenewalWithTheOldKeyIsAConflict(t *testing.T) {
 				if b.conflicts(r.testNode) != 1 {
 					t.Errorf("%d events", b.conflicts(r.testNode))
 				}
-				// The node with its new key is reached all the same.
+				// The node with its new key is still reached.
 				next.get(next.path("/tasks/wait?lanes=nothing")).refused(b, 422, "bad_lanes")
 			})
 		})
 	}
 }
 
-// A key that a rotation replaced is still answered. Once an operator has denied its
-// certificate it is not: there is no connection, and no renewal to tell of.
+// A key that a rotation replaced is still answered. Once an operator has denied its certificate,
+// there is no connection and no renewal to report.
 func TestAReplacedCertificateThatAnOperatorDeniesIsShutOut(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		b := newBrokerOn(t, db, clock)
@@ -453,8 +453,7 @@ func TestAReplacedCertificateThatAnOperatorDeniesIsShutOut(t *testing.T) {
 	})
 }
 
-// Whoever kept a copy of a key that is denied by now must not be able to keep the
-// machine out of service.
+// A holder of a copy of a denied key must not be able to keep the machine out of service.
 func TestAKeyThatIsOverQuarantinesOnce(t *testing.T) {
 	b := newBroker(t)
 	r := b.rotating()
@@ -469,7 +468,7 @@ func TestAKeyThatIsOverQuarantinesOnce(t *testing.T) {
 	if got := b.node(r.testNode); got.Status != broker.Active || b.conflicts(r.testNode) != 1 {
 		t.Errorf("the node is %s (%s), %d events", got.Status, got.StatusReason, b.conflicts(r.testNode))
 	}
-	for i := range 2 * renewBurst { // and is slowed down as everyone is
+	for i := range 2 * renewBurst { // and is slowed down like every caller
 		if r.post(r.path("/renew"), r.renewRequest()).status == http.StatusTooManyRequests {
 			return
 		} else if i == 2*renewBurst-1 {
@@ -503,7 +502,7 @@ func TestTwoAgentsOfOneIdentityAreToldApart(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 				b := newBrokerOn(t, db, clock)
-				r := b.rotating() // has a task, so that polls end
+				r := b.rotating() // the open task makes polls end
 				for i, who := range tt.polls {
 					k := b.enqueue(r.testNode, "node.heartbeat_check", "")
 					if who == late {
@@ -515,7 +514,7 @@ func TestTwoAgentsOfOneIdentityAreToldApart(t *testing.T) {
 					copied.header = http.Header{}
 					if who == watcher {
 						copied.header.Set(wire.HeaderPrefer, wire.PreferNoWait)
-						if a := copied.get(copied.path("/tasks/wait?lanes=")); a.status/100 != 2 { // what is to stop it may be told
+						if a := copied.get(copied.path("/tasks/wait?lanes=")); a.status/100 != 2 { // the task that stops the watcher may be handed out
 							t.Fatalf("the watcher is answered %d %s", a.status, a.body)
 						}
 						must(b.queue.Cancel(t.Context(), admin, k.ID, "done"))(t)
@@ -546,7 +545,7 @@ func TestTwoAgentsOfOneIdentityAreToldApart(t *testing.T) {
 	}
 }
 
-// Two brokers on one database see what each has seen.
+// Two brokers on one database see each other's observations.
 func TestAgentsAreToldApartAcrossBrokers(t *testing.T) {
 	t.Run("each record read by itself", func(t *testing.T) { toldApartAcrossBrokers(t, func(*API) {}) })
 	t.Run("all records read together", func(t *testing.T) {
@@ -579,14 +578,14 @@ func toldApartAcrossBrokers(t *testing.T, reread func(*API)) {
 	if got.Status != broker.Quarantined || !strings.Contains(got.StatusReason, "192.0.2.1") || !strings.Contains(got.StatusReason, "192.0.2.2") {
 		t.Errorf("the node is %s (%s)", got.Status, got.StatusReason)
 	}
-	for i := range 10 { // it lasts: told of once an hour
+	for i := range 10 { // a lasting conflict is reported once an hour
 		poll(there, 2)
 		poll(b.API, 1)
 		if b.conflicts(r.testNode) != 1 && i < 10 {
 			t.Fatalf("%d events in %d minutes", b.conflicts(r.testNode), 2*i)
 		}
 	}
-	// Whoever puts the node back into service while both run sees it go again.
+	// If the node is put back into service while both agents run, it is quarantined again.
 	must(b.db.Transition(t.Context(), admin, r.id, store.Change{To: broker.Active, By: broker.OwnerOverride}))(t)
 	poll(there, 2)
 	if got := b.node(r.testNode); got.Status != broker.Quarantined {

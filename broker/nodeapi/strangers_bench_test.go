@@ -17,7 +17,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// sending counts what a connection sends.
+// sending counts the bytes that a connection sends.
 type sending struct {
 	net.Conn
 	sent *atomic.Int64
@@ -29,9 +29,9 @@ func (c sending) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// BenchmarkStrangersAtTheDoor has strangers ask without end from 200 networks, each over a
-// connection of its own, and tells what they sent, which rows they left, and how long a
-// node's own request takes beside them and without them.
+// BenchmarkStrangersAtTheDoor has strangers ask without end from 200 networks, each over its own
+// connection. It reports the bytes sent, the rows left, and the time of a node's own request with
+// and without them.
 func BenchmarkStrangersAtTheDoor(b *testing.B) {
 	s := newBroker(b)
 	n := s.member()

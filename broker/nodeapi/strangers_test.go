@@ -24,8 +24,8 @@ func (b *testBroker) auditRows() int {
 	return len(must(b.db.ListAudit(b.t.Context(), store.AuditFilter{Limit: 100000}))(b.t))
 }
 
-// TestNobodyFillsTheAuditLogFromManyAddresses asks every route without a certificate, and
-// shows certificates of a CA of their own, from thousands of networks.
+// TestNobodyFillsTheAuditLogFromManyAddresses asks every route without a certificate, and presents
+// certificates of a foreign CA, from thousands of networks.
 func TestNobodyFillsTheAuditLogFromManyAddresses(t *testing.T) {
 	b := newBroker(t)
 	handler, had := b.Handler(), b.auditRows()
@@ -39,7 +39,7 @@ func TestNobodyFillsTheAuditLogFromManyAddresses(t *testing.T) {
 			req.RemoteAddr = address(i)
 			handler.ServeHTTP(httptest.NewRecorder(), req)
 		}
-		if i%10 == 0 { // of nodes that are none, by a CA that is none of ours
+		if i%10 == 0 { // for nodes that do not exist, by a foreign CA
 			from := must(net.ResolveTCPAddr("tcp", address(i)))(t)
 			if b.verifyConnection(tls.ConnectionState{PeerCertificates: theirs}, from) == nil {
 				t.Fatal("a certificate of somebody's own is taken")
@@ -62,7 +62,7 @@ func TestNobodyFillsTheAuditLogFromManyAddresses(t *testing.T) {
 	}
 }
 
-// Whoever has a node's key has any address.
+// A holder of a node's key can use any address.
 func TestARefusedNodeIsARowAMinuteWhereverItAsksFrom(t *testing.T) {
 	b := newBroker(t)
 	n := b.member()

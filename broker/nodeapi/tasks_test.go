@@ -69,7 +69,7 @@ func TestATaskFromEnqueueToItsResult(t *testing.T) {
 		n := b.member()
 		poll := n.waits(t.Context(), "")
 		k := b.enqueue(n, "node.heartbeat_check", "")
-		poll2 := n.waits(t.Context(), "concurrent") // the lanes of the first have no room for it
+		poll2 := n.waits(t.Context(), "concurrent") // the lanes of the first poll have no room for it
 		(<-poll2).into(new(wire.WaitReply))
 		b.advance(wire.LeaseTime + time.Second)
 		must(b.queue.Sweep(t.Context()))(t)
@@ -107,7 +107,7 @@ func TestANewNodeIsAskedForItsBaselineOnce(t *testing.T) {
 	if rec := must(b.db.Task(t.Context(), d.TaskID))(t); rec.EnqueuedBy != "system" {
 		t.Errorf("enqueued by %s", rec.EnqueuedBy)
 	}
-	b.advance(recheckEvery) // its record is read again
+	b.advance(recheckEvery) // the record is read again
 	n.waits(t.Context(), "")
 	tasks, _, err := b.db.ListTasks(t.Context(), store.TaskFilter{NodeID: n.id})
 	must0(t, err)
@@ -158,7 +158,7 @@ func TestAStoppingBrokerLetsItsPollsGo(t *testing.T) {
 	poll := n.waits(t.Context(), "")
 	b.stop()
 	(<-poll).nothing()
-	n.get(n.path("/tasks/wait?lanes=")).nothing() // and takes no new ones
+	n.get(n.path("/tasks/wait?lanes=")).nothing() // the node takes no new tasks
 }
 
 func TestANodeMayNotWaitInManyPlaces(t *testing.T) {
@@ -228,7 +228,7 @@ func TestANodeThatChangedIsAskedForItsReport(t *testing.T) {
 	if !reply.Report {
 		t.Error("not asked")
 	}
-	poll := n.waits(t.Context(), "") // asked once a minute, not in a circle
+	poll := n.waits(t.Context(), "") // asked once a minute, not in a loop
 	select {
 	case a := <-poll:
 		t.Errorf("answered again: %d %s", a.status, a.body)
@@ -240,7 +240,7 @@ func TestANodeThatChangedIsAskedForItsReport(t *testing.T) {
 	n.post(n.path("/renew"), r).into(&renewed)
 	n.adopt(renewed.Certificate)
 	b.advance(askEvery)
-	n.waits(t.Context(), "") // and no more once it has answered
+	n.waits(t.Context(), "") // not asked again after an answer
 }
 
 func TestAPollThatPrefersNotToWaitIsAnsweredAtOnce(t *testing.T) {
@@ -333,8 +333,8 @@ func TestASecretIsGivenOncePerAttemptToWhoHoldsTheLease(t *testing.T) {
 	})
 }
 
-// The whole of a rotation passes while the node is away. It comes back with a
-// certificate that ran out and a bundle that is old, and follows by itself.
+// A whole rotation passes while the node is away. The node comes back with an expired certificate
+// and an old bundle, and catches up by itself.
 func TestAwayThroughAWholeKeyRotation(t *testing.T) {
 	for _, use := range []pki.KeyUse{pki.UseTask, pki.UseTrust, pki.UseStatement, pki.UseRoot} {
 		t.Run(string(use), func(t *testing.T) {
@@ -361,10 +361,10 @@ func TestAwayThroughAWholeKeyRotation(t *testing.T) {
 			away.bundle = must(away.bundle.Accept([]byte(params.Bundle), b.clock.Now()))(t)
 			away.post(away.path("/tasks/"+d.TaskID+"/result"), away.succeed(d, task, `{"version":2,"changed":true}`)).into(new(wire.ResultReply))
 
-			must(b.queue.Sweep(t.Context()))(t) // ends what it never answered
+			must(b.queue.Sweep(t.Context()))(t) // ends the unanswered tasks
 			must0(t, b.trust.Finish(t.Context(), admin, nil, "done"))
 			away.connect(away.cert)
-			away.fetch("node.trust_update") // of the bundle without the old key
+			away.fetch("node.trust_update") // the bundle without the old key
 			b.enqueue(away, "node.heartbeat_check", "")
 			away.fetch("node.heartbeat_check")
 		})
