@@ -15,7 +15,7 @@ import (
 
 var _ chain.Store = (*DB)(nil)
 
-// HintRun says that a run may have become due. ID is empty.
+// HintRun announces that a run may have become due. ID is empty.
 const HintRun HintKind = "run"
 
 const runColumns = `id, kind, list, site, batch, subject, correlation_id, status, stage, direction, attempt, progress, state, entered_at, due_at, version,
@@ -40,7 +40,7 @@ func scanRun(row interface{ Scan(...any) error }) (chain.Record, error) {
 	return r, err
 }
 
-// run reads one, perhaps locked.
+// run reads one run; lock is the row lock's SQL, or empty.
 func run(ctx context.Context, r runner, id, lock string) (chain.Record, error) {
 	out, err := scanRun(r.QueryRowContext(ctx, `SELECT `+runColumns+` FROM chain_runs WHERE id = $1`+lock, id))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -82,12 +82,12 @@ func (db *DB) Insert(ctx context.Context, runs []chain.NewRun, batch *chain.Batc
 			return &chain.Locked{Taken: taken}
 		}
 		t.hint(HintRun, "")
-		t.now = t.clock() // what this waited for is behind it
+		t.now = t.clock() // time spent waiting for locks has passed
 		return t.requested(ctx, runs, batch)
 	})
 }
 
-// requested writes when runs that have all their locks were requested, and who did.
+// requested writes the time and the requester of runs that hold all their locks.
 func (t *tx) requested(ctx context.Context, runs []chain.NewRun, batch *chain.Batch) error {
 	if batch != nil {
 		batch.RequestedAt = t.now
@@ -112,8 +112,7 @@ func (t *tx) requested(ctx context.Context, runs []chain.NewRun, batch *chain.Ba
 	return nil
 }
 
-// verdict is write for what may be refused in the words of chains, which come
-// back as they are.
+// verdict is write for transactions that chains may refuse; it returns chain's refusals unchanged.
 func (db *DB) verdict(ctx context.Context, fn func(ctx context.Context, t *tx) error) error {
 	var no error
 	err := db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -146,8 +145,8 @@ func (t *tx) insertRun(ctx context.Context, r chain.NewRun) error {
 	return err
 }
 
-// takeLocks takes locks for a run and says which of them others have. It takes
-// them in one order, so that two that want the same ones do not wait in a circle.
+// takeLocks takes locks for a run and returns the locks that other runs hold. It takes locks in
+// sorted order, so that two runs that want the same locks do not deadlock.
 func (t *tx) takeLocks(ctx context.Context, runID string, names []string) (taken []chain.Taken, err error) {
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		n, err := changed(t.ExecContext(ctx, `INSERT INTO chain_locks (name, run_id, taken_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING`, name, runID, micros(t.now)))
@@ -171,8 +170,8 @@ func (t *tx) takeLocks(ctx context.Context, runID string, names []string) (taken
 	return taken, nil
 }
 
-// hadBy notes that a run has a node, or its agent, where a lock is that: the lock goes
-// when the run ends.
+// hadBy records that a run has had a node, if the lock is a node's or an agent's: the lock itself
+// is deleted when the run ends.
 func (t *tx) hadBy(ctx context.Context, lock, runID string) error {
 	kind, nodeID, _ := strings.Cut(lock, "/")
 	if kind != "node" && kind != "agent" {
@@ -195,7 +194,7 @@ func (db *DB) Run(ctx context.Context, id string) (chain.Record, error) {
 	return all[0], nil
 }
 
-// heldBy says of runs which hold they wait for.
+// heldBy sets in each run the holds that the run waits for.
 func (db *DB) heldBy(ctx context.Context, runs []chain.Record) ([]chain.Record, error) {
 	standing, err := collect(ctx, db.reader(), scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 ORDER BY id`)
 	for i := range runs {
@@ -209,7 +208,7 @@ func (db *DB) Runs(ctx context.Context, f chain.Filter) ([]chain.Record, error) 
 	return db.runs(ctx, f, where{})
 }
 
-// RunsOfNode are Runs of those that have had a node, found without reading the others.
+// RunsOfNode is Runs restricted to runs that have had the node; it does not read other runs.
 func (db *DB) RunsOfNode(ctx context.Context, nodeID string, f chain.Filter) ([]chain.Record, error) {
 	var w where
 	w.add("id IN (SELECT run_id FROM node_runs WHERE node_id = ?)", nodeID)
@@ -221,7 +220,7 @@ func (db *DB) runs(ctx context.Context, f chain.Filter, w where) ([]chain.Record
 	w.equal("site", f.Site)
 	w.equal("batch", f.Batch)
 	if f.Batch != "" {
-		w.add("batch <> ''") // as the index has it
+		w.add("batch <> ''") // as the index requires
 	}
 	w.equal("stage", f.Stage)
 	w.equal("failure_class", string(f.Class))
@@ -245,15 +244,15 @@ func (db *DB) Events(ctx context.Context, runID string) ([]chain.Event, error) {
 	return collect(ctx, db.reader(), scanEvent, `SELECT `+eventColumns+` FROM chain_events WHERE run_id = $1 ORDER BY id`, runID)
 }
 
-// RecentEvents returns the last events of a run, and before them of each stage the
-// last start and the last end: a run that is retried for long has thousands, and
-// whoever watches it asks again and again.
+// RecentEvents returns the last events of a run, and of each stage the last start and the last end.
+// A run that is retried for long has thousands of events, and a watching client asks again and
+// again.
 func (db *DB) RecentEvents(ctx context.Context, runID string, last int) ([]chain.Event, error) {
 	return collect(ctx, db.reader(), scanEvent, recentEvents, runID, last)
 }
 
-// recentEvents goes from stage to stage, and to the end of each: what lies between is
-// not read.
+// recentEvents jumps from stage to stage, and to the end of each stage; events in between are not
+// read.
 const recentEvents = `WITH RECURSIVE stages (stage) AS (
 		SELECT MIN(stage) FROM chain_events WHERE run_id = $1
 		UNION ALL SELECT (SELECT MIN(e.stage) FROM chain_events e WHERE e.run_id = $1 AND e.stage > s.stage) FROM stages s WHERE s.stage IS NOT NULL
@@ -270,14 +269,14 @@ func scanEvent(row interface{ Scan(...any) error }) (e chain.Event, err error) {
 	return e, err
 }
 
-// openRuns are those that have not ended, as the index chain_runs_open has it. A query that
-// names fewer of these statuses names this as well where it is to be read by that.
+// openRuns selects runs that have not ended, as the index chain_runs_open requires. A query for a
+// subset of these statuses adds openRuns too, to use that index.
 const openRuns = `status IN ('pending', 'running', 'compensating', 'failed_retryable', 'failed_manual_intervention')`
 
 // NextDue implements chain.Store.
 func (db *DB) NextDue(ctx context.Context) (time.Time, error) {
 	var next sql.NullInt64
-	// Of those that wait in a batch, and none has in hand, thousands may be due already.
+	// Runs that wait in a batch, claimed by no broker, may be due already by the thousands.
 	err := db.reader().QueryRowContext(ctx, `SELECT MIN(due) FROM (
 			SELECT MIN(CASE WHEN lease_until > due_at THEN lease_until ELSE due_at END) AS due FROM chain_runs WHERE `+freely+` AND (due_at > $1 OR lease_until > $1)
 			UNION ALL SELECT MIN(due_at) FROM chain_runs WHERE batch <> '' AND status = 'pending' AND due_at > $1

@@ -40,8 +40,8 @@ func (db *DB) Batch(ctx context.Context, id string) (chain.Batch, error) {
 	return batch(ctx, db.reader(), id, "")
 }
 
-// BatchCounts counts the runs of a batch by status. It reads an index, and no run:
-// whoever watches a batch asks once a second.
+// BatchCounts counts the runs of a batch by status. It reads an index and no run, because clients
+// that watch a batch ask once a second.
 func (db *DB) BatchCounts(ctx context.Context, id string) (map[string]int64, error) {
 	counts := map[string]int64{}
 	_, err := collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (status string, err error) {
@@ -71,14 +71,14 @@ func (db *DB) ContinueBatch(ctx context.Context, o chain.Order) error {
 	})
 }
 
-// countResult tells a batch what a run of it came to.
+// countResult counts the result of a run in its batch.
 func (t *tx) countResult(ctx context.Context, r chain.Record, result chain.Result) error {
 	b, err := batch(ctx, t, r.Batch, "")
 	if err != nil {
 		return err
 	}
 	if !result.Failed && b.InARow == 0 {
-		return nil // nothing to write, and nobody to wait for
+		return nil // nothing to write, so no need to wait for the batch's row
 	}
 	if b, err = batch(ctx, t, r.Batch, t.forUpdate()); err != nil {
 		return err

@@ -10,28 +10,28 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// claimable is what a claim asks of a run, beside its kind. $1 is now.
+// claimable is the condition for claiming a run, besides its kind. $1 is now.
 const claimable = `due_at <= $1 AND lease_until <= $1
 	AND site NOT IN (SELECT site FROM chain_holds WHERE until_at = 0 AND (kind = 'freeze' OR probe_at > $1))
 	AND NOT EXISTS (SELECT 1 FROM chain_holds WHERE until_at = 0 AND site = '')
 	AND (held OR site NOT IN (SELECT site FROM chain_runs WHERE held AND status IN ('pending', 'running', 'compensating')))`
 
-// Runs that move, and those that no batch holds back, go before those that wait
-// for a place in one.
+// Runs that are moving, and runs without a batch, are claimed before runs that wait for a place in
+// a batch.
 const (
-	freely = `(status IN ('running', 'compensating') OR status = 'pending' AND batch = '')` // as the index has it
-	// withRoom are the batches of which a run waits that may begin, whose site has a place for
-	// it, and is not held.
+	freely = `(status IN ('running', 'compensating') OR status = 'pending' AND batch = '')` // as the index requires
+	// withRoom selects batches with a waiting run that may begin, whose site has a free place and
+	// no hold.
 	withRoom = `SELECT id FROM chain_batches b WHERE EXISTS (SELECT 1 FROM chain_runs w WHERE w.batch <> '' AND w.batch = b.id AND w.status = 'pending' AND (b.stopped_at = 0 OR w.started_at > 0))
 		AND NOT EXISTS (SELECT 1 FROM chain_holds h WHERE h.until_at = 0 AND h.site IN ('', b.site) AND h.kind <> 'unreachable')
 		AND parallel > (SELECT COUNT(*) FROM chain_runs m WHERE m.batch <> '' AND m.site = b.site AND m.status IN ('running', 'compensating'))`
-	// inBatch goes through what waits by when it is due, as the index chain_runs_next has
-	// it: the first is nearly always the one. By their batches thousands would be sorted.
+	// inBatch reads waiting runs in the order of their due time, as the index chain_runs_next
+	// requires: the first run nearly always qualifies. By batch, thousands of runs would be sorted.
 	inBatch = `batch <> '' AND status = 'pending' AND (started_at > 0 OR batch NOT IN (SELECT id FROM chain_batches WHERE stopped_at > 0))
 		AND batch || '' IN (` + withRoom + `)`
 )
 
-// errAgain ends a transaction that lost a race for what is not the run's row.
+// errAgain ends a transaction that lost a race for a row other than the run's.
 var errAgain = errors.New("claim again")
 
 const claimTries = 20
@@ -52,7 +52,7 @@ func (db *DB) Claim(ctx context.Context, c chain.Claim) (*chain.Record, error) {
 }
 
 func (db *DB) claimAmong(ctx context.Context, c chain.Claim, among string) (claimed *chain.Record, err error) {
-	// Looking costs no turn to write.
+	// Reading first saves a turn to write.
 	query, args := claimQuery(c, among, db.Now())
 	var id string
 	if err := db.reader().QueryRowContext(ctx, query, args...).Scan(&id); errors.Is(err, sql.ErrNoRows) {
@@ -69,7 +69,7 @@ func (db *DB) claimAmong(ctx context.Context, c chain.Claim, among string) (clai
 			return claimed, err
 		}
 	}
-	return nil, nil // others are at it
+	return nil, nil // other brokers are claiming
 }
 
 func claimQuery(c chain.Claim, among string, now time.Time) (string, []any) {
@@ -94,7 +94,7 @@ func (t *tx) claim(ctx context.Context, c chain.Claim, among string) (*chain.Rec
 	case err != nil:
 		return nil, err
 	}
-	r, err := run(ctx, t, id, "") // apart: states are long, and are not to be sorted
+	r, err := run(ctx, t, id, "") // a separate query: states are long and should not be sorted
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (t *tx) claim(ctx context.Context, c chain.Claim, among string) (*chain.Rec
 	if err != nil {
 		return nil, err
 	}
-	t.now = t.clock() // places and freezes may have been waited for
+	t.now = t.clock() // taking the place and passing the freeze may have taken time
 	begun := r.Begin(c.Owner, c.Lease, t.now)
 	if err := t.writeRun(ctx, begun.Record); err != nil {
 		return nil, err
@@ -119,8 +119,8 @@ func (t *tx) claim(ctx context.Context, c chain.Claim, among string) (*chain.Rec
 	return &begun.Record, nil
 }
 
-// takePlace makes sure that a site has a place for one more of a batch, in a
-// statement that sees what others have committed meanwhile.
+// takePlace makes sure that the site has a place for another run of a batch, in a statement that
+// sees what other transactions have committed meanwhile.
 func (t *tx) takePlace(ctx context.Context, r chain.Record) error {
 	if lock := t.forUpdate(); lock != "" { // in one order, as two claims may be of two batches
 		if _, err := t.ExecContext(ctx, `SELECT id FROM chain_batches WHERE site = $1 AND id IN (SELECT batch FROM chain_runs
@@ -142,8 +142,8 @@ func (t *tx) takePlace(ctx context.Context, r chain.Record) error {
 	return nil
 }
 
-// takeProbe sees once more what holds the site: between the choice of the run and
-// now a hold may have been placed, or another may have taken the probe.
+// takeProbe checks the site's holds again: since the run was chosen, a hold may have been placed,
+// or another claim may have taken the probe.
 func (t *tx) takeProbe(ctx context.Context, site string) (probe bool, err error) {
 	if err := t.passFreezes(ctx); err != nil {
 		return false, err

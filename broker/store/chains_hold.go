@@ -38,7 +38,7 @@ func (t *tx) placeHold(ctx context.Context, actor chain.Actor, h chain.SiteHold)
 	n, err := changed(t.ExecContext(ctx, `INSERT INTO chain_holds (site, kind, reason, placed_by, since, probe_at) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT DO NOTHING`, h.Site, string(h.Kind), h.Reason, h.By, micros(t.now), micros(t.now.Add(chain.ProbeEvery))))
 	if err != nil || n == 0 {
-		return err // it stands already, and was told of
+		return err // the hold exists already and was announced
 	}
 	if err := t.send(ctx, told{Message: h.Placed(), Site: cmp.Or(h.Site, AllSites), CorrelationID: correlationOf(ctx)}); err != nil {
 		return err
@@ -51,11 +51,11 @@ func (db *DB) LiftHold(ctx context.Context, actor chain.Actor, site string, kind
 	return db.write(ctx, func(ctx context.Context, t *tx) error { return t.liftHold(ctx, actor, site, kind, anybody, reason) })
 }
 
-// anybody is who placed a hold where it does not matter.
+// anybody matches holds whoever placed them.
 const anybody = "*"
 
-// liftHold ends the holds that somebody placed, and spreads the runs that waited
-// for them. Each hold that was told of is told of once more.
+// liftHold ends the holds placed by the given actor, and spreads the due times of the runs that
+// waited for them. Each lifted hold is announced again.
 func (t *tx) liftHold(ctx context.Context, actor chain.Actor, site string, kind chain.HoldKind, by, reason string) error {
 	lifted, err := collect(ctx, t, scanHold, `UPDATE chain_holds SET until_at = $1 WHERE site = $2 AND kind = $3 AND until_at = 0 AND ($4 = '*' OR placed_by = $4) RETURNING `+holdColumns,
 		micros(t.now), site, string(kind), by)

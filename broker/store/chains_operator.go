@@ -35,7 +35,7 @@ func (db *DB) Act(ctx context.Context, o chain.Order, decide func(time.Time, cha
 	return out, err
 }
 
-// runPlace is where a run is, for the audit log.
+// runPlace describes the position of a run, for the audit log.
 func runPlace(r chain.Record) []byte {
 	class := chain.Class("")
 	if r.Failure != nil {

@@ -29,7 +29,7 @@ func (t *tx) save(ctx context.Context, c chain.Change) error {
 	if taken != nil {
 		return &chain.Locked{Taken: taken}
 	}
-	t.now = t.clock() // row and locks are ours: what this waited for is behind it
+	t.now = t.clock() // the row and the locks are taken; time spent waiting has passed
 	c.Record.Version++
 	c.Record.Owner, c.Record.LeaseTill = "", time.Time{}
 	if c.Record = c.Record.Stamped(t.now); asked == c.Honoured {
@@ -78,8 +78,8 @@ func (t *tx) save(ctx context.Context, c chain.Change) error {
 	return nil
 }
 
-// fence takes the row of a run that is still as it was claimed, and returns what was
-// asked meanwhile.
+// fence locks the row of a run that is unchanged since its claim, and returns the request made by
+// an operator meanwhile.
 func (t *tx) fence(ctx context.Context, was chain.Record) (asked chain.Ask, by string, err error) {
 	err = t.QueryRowContext(ctx, `SELECT asked, asked_by FROM chain_runs WHERE id = $1 AND version = $2 AND lease_owner = $3`+t.forUpdate(), was.ID, was.Version, was.Owner).Scan(&asked, &by)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -88,8 +88,8 @@ func (t *tx) fence(ctx context.Context, was chain.Record) (asked chain.Ask, by s
 	return asked, by, err
 }
 
-// writeRun writes all of a row that the transaction has, but its state, which may be long,
-// and who asked for what.
+// writeRun writes all columns of a row locked by the transaction, except the state, which may be
+// long, and the author of a request.
 func (t *tx) writeRun(ctx context.Context, r chain.Record) error {
 	f := chain.Failure{}
 	if r.Failure != nil {
@@ -110,8 +110,7 @@ func (t *tx) writeState(ctx context.Context, r chain.Record) error {
 	return err
 }
 
-// tellOf writes the events and messages of a change, and lets go of the locks of
-// a run that has ended.
+// tellOf writes the events and messages of a change, and releases the locks of an ended run.
 func (t *tx) tellOf(ctx context.Context, c chain.Change) error {
 	r := c.Record
 	for _, e := range c.Events {
@@ -131,13 +130,13 @@ func (t *tx) tellOf(ctx context.Context, c chain.Change) error {
 		}
 	}
 	if r.Owner == "" && (!r.DueAt.After(t.now) || !r.Status.Moving()) {
-		t.hint(HintRun, "") // it is due, or its place in a batch is free
+		t.hint(HintRun, "") // the run is due, or its place in a batch is free
 	}
 	return nil
 }
 
-// applyToRun applies an effect of a step, in the transaction of its save. What
-// the tables refuse fails the step; adding a kind of effect is adding a case.
+// applyToRun applies an effect of a stage, in the transaction of the save. An effect that the
+// tables refuse fails the stage. A new kind of effect needs a new case.
 func (t *tx) applyToRun(ctx context.Context, r chain.Record, effect any) error {
 	var err error
 	switch e := effect.(type) {

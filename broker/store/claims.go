@@ -12,12 +12,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// UnknownGrace is how long after its latest start, or after its last sign of
-// life if that came later, a task that was delivered may stay without a result
-// before the broker says outcome_unknown.
+// UnknownGrace is how long a delivered task may stay without a result before the broker ends the
+// task with outcome_unknown. The time runs from the latest permitted start, or from the last sign
+// of life if later.
 const UnknownGrace = 10 * time.Minute
 
-// openTask is what decides about delivery.
+// openTask is the data needed to decide about delivery.
 type openTask struct {
 	ID                   string
 	Epoch                int64
@@ -35,7 +35,7 @@ func scanOpen(row interface{ Scan(...any) error }) (openTask, error) {
 	return o, err
 }
 
-// unknownAt is when silence about a delivered task becomes its outcome.
+// unknownAt is when a silent delivered task ends with outcome_unknown.
 func (o openTask) unknownAt() time.Time {
 	last := o.NotAfter
 	if o.AliveUntil.After(last) {
@@ -44,8 +44,8 @@ func (o openTask) unknownAt() time.Time {
 	return last.Add(UnknownGrace)
 }
 
-// deliverable: not asked to stop, and either still to be started in time, or
-// delivered before, in which case the node may only be asked what came of it.
+// deliverable reports whether the task is not canceled, and either may still start in time, or was
+// delivered before. In the second case the node may only be asked for the task's outcome.
 func (o openTask) deliverable(epoch int64, now time.Time) bool {
 	if o.Status != broker.TaskQueued || o.Epoch != epoch || o.Cancel {
 		return false
@@ -56,16 +56,15 @@ func (o openTask) deliverable(epoch int64, now time.Time) bool {
 	return now.Before(o.unknownAt())
 }
 
-// ClaimTasks leases tasks to the node in the order in which they were made,
-// attempt+1: of the exclusive lane one, and only while none is dispatched. What
-// may destroy a tenant's data stays where it is while the site is frozen, and all
-// but probes while a restored database is held. The
-// tasks have what a delivery needs. cancel names tasks that the node may have
-// and is to stop. Codes: node_not_found, epoch_superseded.
+// ClaimTasks leases tasks to the node in creation order and increments their attempt. From the
+// exclusive lane it leases one task, and only while none is dispatched. Tasks that may destroy a
+// tenant's data stay queued while the site is frozen; while a restored database is held, all tasks
+// but probes stay queued. The returned tasks have all fields of a delivery. cancel lists delivered
+// tasks that the node must stop. Codes: node_not_found, epoch_superseded.
 func (db *DB) ClaimTasks(ctx context.Context, nodeID string, epoch int64, lanes []taskcatalog.Lane, limit int) (tasks []broker.Task, cancel []string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		tasks, cancel = nil, nil
-		// The lock makes claims of one node wait for each other, on any replica.
+		// The lock serializes claims of one node, on any replica.
 		var has int64
 		var site string
 		var restored bool
@@ -99,21 +98,21 @@ func (db *DB) ClaimTasks(ctx context.Context, nodeID string, epoch int64, lanes 
 	return tasks, cancel, err
 }
 
-// NothingOpen reports whether there is nothing that ClaimTasks could do or
-// refuse: the node is at this epoch and no task of it is open. It only reads,
-// where ClaimTasks takes the node's row and its turn to write.
+// NothingOpen reports whether ClaimTasks would do and refuse nothing: the node is at this epoch and
+// has no open task. NothingOpen only reads, whereas ClaimTasks locks the node's row and takes a
+// turn to write.
 func (db *DB) NothingOpen(ctx context.Context, nodeID string, epoch int64) (bool, error) {
 	var has, open int64
 	err := db.reader().QueryRowContext(ctx, `SELECT epoch, (SELECT COUNT(*) FROM tasks WHERE node_id = nodes.id AND status IN ('queued', 'dispatched'))
 		FROM nodes WHERE id = $1`, nodeID).Scan(&has, &open)
 	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil // for ClaimTasks to say
+		return false, nil // ClaimTasks returns the error
 	}
 	return err == nil && has == epoch && open == 0, err
 }
 
-// NodesToTell are all for which there is a task to fetch, perhaps once a lane is free, or to
-// stop. One that only works on what it has is none of them.
+// NodesToTell returns the nodes with a task to fetch, perhaps once a lane is free, or a task to
+// stop. Nodes that only work on dispatched tasks are not included.
 func (db *DB) NodesToTell(ctx context.Context) ([]string, error) {
 	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (id string, err error) {
 		err = row.Scan(&id)
@@ -126,8 +125,8 @@ func (t *tx) openTasks(ctx context.Context, nodeID string) ([]openTask, error) {
 		WHERE node_id = $1 AND status IN ('queued', 'dispatched') ORDER BY id`, nodeID)
 }
 
-// choose picks what is delivered now. What is held is not, not even once more: the
-// node may never have seen it.
+// choose picks the tasks to deliver now. Tasks of a held class are not delivered, not even again:
+// the node may never have seen them.
 func choose(open []openTask, epoch int64, lanes []taskcatalog.Lane, limit int, held []taskcatalog.Class, now time.Time) []openTask {
 	taken := busy(open)
 	var chosen []openTask
@@ -161,7 +160,7 @@ func (t *tx) lease(ctx context.Context, o openTask, nodeID string) (broker.Task,
 	return k, err
 }
 
-// toStop lists what was delivered, is to be canceled, and has not ended.
+// toStop lists delivered tasks that are to be canceled and have not ended.
 func toStop(open []openTask) []string {
 	var ids []string
 	for _, o := range open {
@@ -172,9 +171,9 @@ func toStop(open []openTask) []string {
 	return ids
 }
 
-// RecordProgress renews the lease of a task and says what the node is to stop.
-// A task whose lease had run out, but which was not delivered again, is the
-// node's once more. Codes: task_not_found, task_ended, attempt_superseded.
+// RecordProgress renews the lease of a task and returns the tasks that the node must stop. A task
+// whose lease ran out, but which was not delivered again, is leased to the node again. Codes:
+// task_not_found, task_ended, attempt_superseded.
 func (db *DB) RecordProgress(ctx context.Context, nodeID, taskID string, attempt int, p broker.Progress) (leaseUntil time.Time, cancel []string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		leaseUntil = t.now.Add(wire.LeaseTime)
@@ -201,8 +200,8 @@ func (t *tx) renew(ctx context.Context, from broker.TaskStatus, nodeID, taskID s
 		WHERE id = $4 AND node_id = $5 AND attempt = $6 AND status = $7`, lease, lease, text(p), taskID, nodeID, attempt, string(from)))
 }
 
-// takeUp gives a task whose lease ran out back to the node that has it, or says
-// why not. It is decided like a claim: the exclusive lane holds one.
+// takeUp returns a task whose lease ran out to the node that runs the task, or refuses. The rules
+// are those of a claim: the exclusive lane holds one task.
 func (t *tx) takeUp(ctx context.Context, nodeID, taskID string, attempt int, p broker.Progress) error {
 	if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
 		return err

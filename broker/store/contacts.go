@@ -11,13 +11,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// FirstContact is for an authenticated request of an epoch, and does its work
-// at the first: the token is spent, certificates of earlier epochs are denied,
-// and what was open for them fails with node_reenrolled. first reports whether
-// this call was it. Codes: node_not_found, epoch_superseded.
+// FirstContact handles an authenticated request of an epoch, and does its work at the first such
+// request: the token is spent, certificates of earlier epochs are denied, and their open tasks fail
+// with node_reenrolled. first reports whether this call was the first. Codes: node_not_found,
+// epoch_superseded.
 //
-// That it was not the first is only read: after a broker's start each node comes, and none
-// for the first time.
+// Later calls only read: after a broker's start every node calls, and hardly any for the first
+// time.
 func (db *DB) FirstContact(ctx context.Context, nodeID string, epoch int64, serial string) (first bool, err error) {
 	var has, contacted int64
 	if err := db.reader().QueryRowContext(ctx, `SELECT epoch, contacted_epoch FROM nodes WHERE id = $1`, nodeID).Scan(&has, &contacted); err == nil && has == epoch && contacted >= epoch {
@@ -53,8 +53,8 @@ func (db *DB) FirstContact(ctx context.Context, nodeID string, epoch int64, seri
 	return first && err == nil, err
 }
 
-// TouchNodes writes when nodes were last heard: the batch of heartbeats. It
-// never changes a status and never goes back in time.
+// TouchNodes writes the times at which nodes were last heard: a batch of heartbeats. It never
+// changes a status and never goes back in time.
 func (db *DB) TouchNodes(ctx context.Context, heard map[string]time.Time) error {
 	if len(heard) == 0 {
 		return nil
@@ -76,8 +76,8 @@ func (db *DB) TouchNodes(ctx context.Context, heard map[string]time.Time) error 
 	})
 }
 
-// HeardSince counts the active nodes of each site that were heard at a time or after it, and
-// returns the others that are active or offline: what they are, and when they were heard last.
+// HeardSince counts the active nodes of each site heard at or after since, and returns the other
+// active or offline nodes with site, status, turnover owed and last contact.
 func (db *DB) HeardSince(ctx context.Context, since time.Time) (heard map[string]int, others []broker.Node, err error) {
 	heard = map[string]int{}
 	_, err = collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (n broker.Node, err error) {
@@ -95,10 +95,10 @@ func (db *DB) HeardSince(ctx context.Context, since time.Time) (heard map[string
 	return heard, others, err
 }
 
-// touchBatch is how many nodes' contacts one statement writes.
+// touchBatch is how many nodes' contacts a statement writes.
 const touchBatch = 500
 
-// SaveReport records what a node says of itself; audited if it has changed.
+// SaveReport records a node's report on itself; a change is audited.
 func (db *DB) SaveReport(ctx context.Context, nodeID string, r NodeReport) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, nodeID, t.forUpdate())
@@ -130,8 +130,8 @@ func (t *tx) saveReport(ctx context.Context, n *broker.Node, r NodeReport) error
 	if err := t.rewant(ctx, n); err != nil {
 		return err
 	}
-	// A report may say that a node has another set than it confirmed. That it has
-	// the one it shall have, only a task that ended well says.
+	// A report may show that a node has another profile set than confirmed. Only a succeeded
+	// node.resolver_config task proves that the node has its assigned profile set.
 	if digest := r.Capabilities[taskcatalog.CapabilityResolverDigest]; digest != n.ResolverDigest && digest != n.ResolverWanted {
 		if err := t.confirmResolver(ctx, n, digest); err != nil {
 			return err
@@ -140,9 +140,9 @@ func (t *tx) saveReport(ctx context.Context, n *broker.Node, r NodeReport) error
 	return t.audit(ctx, e)
 }
 
-// ConfirmTrust records the bundle version that a node has in force. It never
-// goes back within one enrolment. A version that was never issued changes
-// nothing and is audited (trust_version_unknown).
+// ConfirmTrust records the bundle version that a node has in force. The version never goes back
+// within an enrolment. A version that was never issued changes nothing and is audited
+// (trust_version_unknown).
 func (db *DB) ConfirmTrust(ctx context.Context, nodeID string, version int64) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, nodeID, t.forUpdate())
@@ -157,7 +157,7 @@ func (t *tx) confirmTrust(ctx context.Context, n *broker.Node, version int64) er
 	if version <= n.TrustVersion {
 		return nil
 	}
-	// A node cannot have what was never issued.
+	// A node cannot have a bundle that was never issued.
 	var known int64
 	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM trust_bundles WHERE version = $1`, version).Scan(&known); err != nil {
 		return err
@@ -175,13 +175,13 @@ func (t *tx) confirmTrust(ctx context.Context, n *broker.Node, version int64) er
 	return t.audit(ctx, e)
 }
 
-// Heard is which version an agent said last that it is, and when it was heard.
+// Heard is the version that an agent last reported, and the time of its last contact.
 type Heard struct {
 	Version string
 	At      time.Time
 }
 
-// Heard is what was heard of nodes; one that is gone is not in it.
+// Heard returns the last contact of nodes; deleted nodes are left out.
 func (db *DB) Heard(ctx context.Context, nodeIDs []string) (map[string]Heard, error) {
 	out := make(map[string]Heard, len(nodeIDs))
 	for ids := range slices.Chunk(nodeIDs, 500) {
@@ -201,19 +201,18 @@ func (db *DB) Heard(ctx context.Context, nodeIDs []string) (map[string]Heard, er
 	return out, nil
 }
 
-// Record is what a broker goes by that a node is in contact with.
+// Record is a broker's working data about a node in contact.
 type Record struct {
 	Epoch        int64
 	Status       broker.NodeStatus
 	TrustVersion int64
 	ReportDigest string
-	// Instance is the running agent that polled last, with this epoch; Polled: there was one.
+	// Instance is the running agent that polled last in this epoch; Polled: an agent has polled.
 	Instance string
 	Polled   bool
 }
 
-// Records are those of nodes, of a few hundred with one question; one that is gone is not
-// in it.
+// Records returns the records of nodes, up to 500 per query; unknown ids are left out.
 func (db *DB) Records(ctx context.Context, nodeIDs []string) (map[string]Record, error) {
 	out := make(map[string]Record, len(nodeIDs))
 	for ids := range slices.Chunk(nodeIDs, 500) {

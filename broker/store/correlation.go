@@ -4,16 +4,16 @@ import "context"
 
 type correlationKey struct{}
 
-// WithCorrelation names the request in every audit row that is written with
-// the context and names none itself.
+// WithCorrelation sets the correlation id of every audit row that is written with the context and
+// has no correlation id of its own.
 func WithCorrelation(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, correlationKey{}, id)
 }
 
 type reasonKey struct{}
 
-// WithReason gives every audit row that is written with the context, and that
-// says none itself, the reason that an operator gave.
+// WithReason sets the operator's reason in every audit row that is written with the context and has
+// no reason of its own.
 func WithReason(ctx context.Context, reason string) context.Context {
 	return context.WithValue(ctx, reasonKey{}, reason)
 }

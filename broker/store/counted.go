@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// counted is a runner whose statements are counted.
+// counted is a runner that counts its statements.
 type counted struct {
 	runner
 	n *atomic.Int64
@@ -27,9 +27,9 @@ func (c counted) QueryRowContext(ctx context.Context, query string, args ...any)
 	return c.runner.QueryRowContext(ctx, query, args...)
 }
 
-// reader is the engine's, counted.
+// reader returns the engine's reader, counted.
 func (db *DB) reader() runner { return counted{db.engine.reader(), &db.statements} }
 
-// Statements is how many statements the database was given so far, besides those that
-// begin and end transactions.
+// Statements returns the number of statements that the database was given so far, without the
+// statements that begin and end transactions.
 func (db *DB) Statements() int64 { return db.statements.Load() }

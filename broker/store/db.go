@@ -13,24 +13,24 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// Options say which database and whose clock.
+// Options name the database and the clock.
 type Options struct {
 	URL string // sqlite:/path/hostler.db or postgres://…
-	// Now is the clock. Nil is the database's: on PostgreSQL the server's, so
-	// that the leases of all replicas run by one clock.
+	// Now is the clock. Nil selects the database's clock: on PostgreSQL the server's, so that the
+	// leases of all replicas run by one clock.
 	Now func() time.Time
-	// Machine is this machine's clock, by which the server's goes on from one look at it to
-	// the next; nil: time.Now. Only its monotonic reading counts.
+	// Machine is the local clock, used to measure the time since the server's clock was last read;
+	// nil: time.Now. Only its monotonic reading counts.
 	Machine func() time.Time
 	Log     *zap.Logger // nil: none
 	// Exclusive refuses a second broker on the same SQLite file.
 	Exclusive bool
-	// Serves is said by a broker: no database is held while one has it open.
+	// Serves marks a broker: the database cannot be held while a broker has the database open.
 	Serves bool
 }
 
-// DB is the store. Its exported methods own their transaction and write the
-// audit row inside it.
+// DB is the store. Exported methods own their transaction and write the audit row inside the
+// transaction.
 type DB struct {
 	engine
 	now    func() time.Time
@@ -43,40 +43,39 @@ type DB struct {
 	strangers  strangers
 }
 
-// engine is what differs between the two databases. SQL text does not: it
-// differs only by what dialect says.
+// engine is the part that differs between the two databases. SQL text differs only by dialect.
 type engine interface {
 	dialect
-	// write runs fn in one transaction and returns once that is durable. fn may
-	// run more than once, and only its last run counts.
+	// write runs fn in one transaction and returns once the transaction is durable. fn may run more
+	// than once; only the last run counts.
 	write(ctx context.Context, fn func(ctx context.Context, t *tx) error) ([]Hint, error)
 	reader() runner
-	room() error // nil: there is room for more on the disk, as far as this process can see it
+	room() error // nil: the disk has room for more, as far as this process can see
 	tell(hints []Hint)
 	lead(ctx context.Context, f func(ctx context.Context)) error
 	leadHolder(ctx context.Context) (LeadHolder, error)
 	close() error
 }
 
-// runner runs statements: a pool that prepares them, or a transaction.
+// runner runs statements: a pool of prepared statements, or a transaction.
 type runner interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// tx is one transaction, with the time at which it happens.
+// tx is one transaction, with its time.
 type tx struct {
 	runner
 	dialect
 	now   time.Time
-	clock func() time.Time // what time it is by now
-	hints []Hint           // given after the commit
+	clock func() time.Time // the current time
+	hints []Hint           // sent after the commit
 }
 
 func (t *tx) hint(kind HintKind, id string) { t.hints = append(t.hints, Hint{kind, id}) }
 
-// Open opens or makes the database and brings its schema up to date. Codes:
+// Open opens or creates the database and migrates the schema to the current version. Codes:
 // schema_too_new, data_dir_in_use, store_unavailable, bad_store_url.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Log == nil {
@@ -101,27 +100,27 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	return db, nil
 }
 
-// Close ends the store's own work and closes the database. What has been
-// acknowledged is durable whether or not Close runs.
+// Close stops the store's background work and closes the database. Acknowledged writes are durable
+// even without Close.
 func (db *DB) Close() error {
 	err := db.close()
 	db.hints.close()
 	return err
 }
 
-// Ping asks the database for an answer.
+// Ping runs a trivial query.
 func (db *DB) Ping(ctx context.Context) error {
 	var one int
 	return db.reader().QueryRowContext(ctx, `SELECT 1`).Scan(&one)
 }
 
-// Now is the store's clock, in UTC and whole microseconds.
+// Now returns the store's time, in UTC and whole microseconds.
 func (db *DB) Now() time.Time { return db.now().UTC().Truncate(time.Microsecond) }
 
-// Engine is sqlite or postgres.
+// Engine returns sqlite or postgres.
 func (db *DB) Engine() string { return db.name() }
 
-// refusal is an error whose audit row outlives the transaction that it ends.
+// refusal is an error whose audit row survives the rollback of the refused transaction.
 type refusal struct {
 	err   error
 	entry broker.AuditEntry
@@ -129,8 +128,8 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.err.Error() }
 
-// write runs fn in a transaction of its own. A refusal undoes what fn did and
-// is audited in a transaction after it, see AuditRefusal.
+// write runs fn in its own transaction. A refusal rolls fn back and is then audited in a second
+// transaction, see AuditRefusal.
 func (db *DB) write(ctx context.Context, fn func(ctx context.Context, t *tx) error) error {
 	hints, err := db.engine.write(ctx, func(ctx context.Context, t *tx) error {
 		t.runner = counted{t.runner, &db.statements}
@@ -150,7 +149,7 @@ func (db *DB) write(ctx context.Context, fn func(ctx context.Context, t *tx) err
 	return nil
 }
 
-// refuse ends a transaction with err and an audit row that says so.
+// refuse rolls the transaction back with err and audits the refusal in entry e.
 func refuse(err *broker.Error, e broker.AuditEntry) error {
 	e.Code, e.Reason = err.Code, err.Message
 	return &refusal{err: err, entry: e}

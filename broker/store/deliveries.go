@@ -15,18 +15,19 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Delivery is how an agent comes to a node, or came.
+// Delivery is the delivery of an agent to a node, running or ended.
 type Delivery struct {
 	NodeID        string
 	CorrelationID string
-	At            time.Time // when it began
+	At            time.Time // its start
 	Result        string    // running, or the outcome
 	Reason        string    // code
 	Seconds       int64
 }
 
-// Deliver notes how a delivery goes. One that began before the last one changes nothing, and
-// that the broker does not know how one ended takes nothing back of what its node has said.
+// Deliver records the state of a delivery. A delivery that began before the recorded delivery
+// changes nothing. A delivery whose outcome the broker does not know does not overwrite an outcome
+// that the node reported for the same correlation id.
 func (db *DB) Deliver(ctx context.Context, d Delivery) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		a, err := t.ownAgent(ctx, d.NodeID)
@@ -37,10 +38,10 @@ func (db *DB) Deliver(ctx context.Context, d Delivery) error {
 	})
 }
 
-// outcomes are what a node says of an update.
+// outcomes are the results of an update that a node reports.
 var outcomes = []string{string(taskcatalog.UpdateConfirmed), string(taskcatalog.UpdateRolledBack), string(taskcatalog.UpdateRefused)}
 
-// unknown reports whether a task ended by this code without a word of its node.
+// unknown reports whether the code means that a task ended without a report of its node.
 func unknown(c taskcatalog.Code) bool {
 	return c == taskcatalog.CodeOutcomeUnknown || c == taskcatalog.CodeNodeReenrolled
 }
@@ -51,9 +52,9 @@ func (t *tx) deliver(ctx context.Context, d Delivery) error {
 	return err
 }
 
-// hearDelivery takes in what a node says of its last update, once: it may be one that a
-// person has done there, one of a task of its own, or one of a run that had given it up.
-// Of any other a run tells, from the task's own result.
+// hearDelivery records a node's report of its last update, once. The update may be an operator's on
+// the node itself, a task without a run, or a task that its run had given up. Every other update is
+// reported by its run, from the task's own result.
 func (t *tx) hearDelivery(ctx context.Context, a broker.Agent, d *taskcatalog.AgentDelivery) error {
 	if d == nil {
 		return nil
@@ -63,13 +64,13 @@ func (t *tx) hearDelivery(ctx context.Context, a broker.Agent, d *taskcatalog.Ag
 	case err != nil:
 		return err
 	case k != nil && k.Type != "node.self_update":
-		return nil // of a task that was none it has nothing to tell
+		return nil // the named task was no update, so there is nothing to report
 	}
 	of := d.ID
 	if k != nil && k.run != nil {
 		of = k.run.ID
 	}
-	// A version that was confirmed may be put back after that, and then the node alone knows.
+	// A confirmed version may be rolled back later, and then only the node knows.
 	reverted := a.Result == string(taskcatalog.UpdateConfirmed) && d.Outcome == taskcatalog.UpdateRolledBack && a.CorrelationID == of && (k == nil || k.Status == broker.TaskSucceeded)
 	if !reverted && (d.ID == a.DeliveryID || k != nil && k.run != nil && !k.givenUp()) {
 		return nil
@@ -83,7 +84,7 @@ func (t *tx) hearDelivery(ctx context.Context, a broker.Agent, d *taskcatalog.Ag
 	}
 	if k != nil && k.run != nil {
 		if heard.CorrelationID = k.run.ID; heard.CorrelationID == a.CorrelationID {
-			heard.At = a.AttemptAt // it is that one's end
+			heard.At = a.AttemptAt // this is the end of the recorded delivery
 		}
 	}
 	if reverted && (k == nil || k.run == nil) {
@@ -101,36 +102,35 @@ func (t *tx) hearDelivery(ctx context.Context, a broker.Agent, d *taskcatalog.Ag
 		}
 	}
 	if a.ReportedAt.IsZero() {
-		return nil // it was done before there was a node
+		return nil // the update was done before the node existed
 	}
 	return t.tellDelivery(ctx, a.NodeID, d, k)
 }
 
-// updateTask is a task of which a node says that it was an update, and the run that it is
-// of; nil: none.
+// updateTask is a task that a node reports as an update, and the task's run; run nil: no run.
 type updateTask struct {
 	broker.Task
 	run *chain.Record
 }
 
-// givenUp reports whether the broker has ended the task without a word of the node.
+// givenUp reports whether the broker ended the task without a report of the node.
 func (k *updateTask) givenUp() bool { return unknown(k.Code) }
 
-// replaced reports whether the run of a task has asked its node for another update since.
+// replaced reports whether the task's run has since asked the node for another update.
 func (t *tx) replaced(ctx context.Context, k *updateTask) (yes bool, err error) {
 	err = t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM tasks WHERE node_id = $1 AND correlation_id = $2 AND type = $3 AND issued_at > $4)`,
 		k.NodeID, k.CorrelationID, k.Type, micros(k.IssuedAt)).Scan(&yes)
 	return yes, err
 }
 
-// wentBack reports whether a task asked for the version before.
+// wentBack reports whether the task asked for the previous version.
 func (k *updateTask) wentBack() bool {
 	var p taskcatalog.SelfUpdateParams
 	return json.Unmarshal(k.Params, &p) == nil && p.Phase == taskcatalog.PhaseRollback
 }
 
-// updateOf is the task of a delivery; nil: there is none of that node, so that a person
-// did it there.
+// updateOf returns the task of a delivery; nil: the node has no such task, so a person updated the
+// node by hand.
 func (t *tx) updateOf(ctx context.Context, nodeID, id string) (*updateTask, error) {
 	k, err := task(ctx, t, id, "")
 	switch {
@@ -151,8 +151,8 @@ func (t *tx) updateOf(ctx context.Context, nodeID, id string) (*updateTask, erro
 	return out, nil
 }
 
-// tellDelivery tells of a delivery that no run tells of, and puts it into the history of
-// the run that had given it up, or had ended before it was taken back.
+// tellDelivery announces a delivery that no run announces, and writes it into the history of the
+// run that had given the delivery up, or that had ended before the update was rolled back.
 func (t *tx) tellDelivery(ctx context.Context, nodeID string, d *taskcatalog.AgentDelivery, k *updateTask) error {
 	n, err := node(ctx, t, nodeID, "")
 	if err != nil {
@@ -172,7 +172,7 @@ func (t *tx) tellDelivery(ctx context.Context, nodeID string, d *taskcatalog.Age
 		types = []string{broker.AgentUpgraded}
 		if k == nil && strings.HasPrefix(d.ID, taskcatalog.ByHand) || k != nil && k.wentBack() {
 			types = []string{broker.AgentRolledBack}
-			data["from"], data["to"], data["outcome"] = d.To, d.From, "taken_back" // from is what runs again
+			data["from"], data["to"], data["outcome"] = d.To, d.From, "taken_back" // the version in from runs again
 		}
 	case taskcatalog.UpdateRolledBack:
 		types = []string{broker.AgentUpgradeFailed, broker.AgentRolledBack}

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// dialect is all that differs in the SQL of the two engines.
+// dialect holds all differences in SQL between the two engines.
 type dialect interface {
 	name() string
-	identity() string // the column type of an id that counts up
+	identity() string // the column type of an ascending id
 	// Row locks, weakest first. SQLite has one writer and needs none.
-	forKeyShare() string // what it refers to must stay
-	forUpdate() string   // nobody else decides about this row meanwhile
+	forKeyShare() string // the referenced row must stay
+	forUpdate() string   // no other transaction may decide about this row meanwhile
 	skipLocked() string
-	// A lock with a number, $1, that many share or one has alone, until the
-	// transaction ends. Whoever waits for it comes in turn, so that those who share
-	// it cannot keep one out for ever, as they could with a row.
+	// A numbered lock ($1), shared by many or held alone, until the transaction ends. Waiters are
+	// served in turn, so that shared holders cannot keep an exclusive waiter out for ever, as they
+	// could with a row lock.
 	gateShared() string
 	gateAlone() string
 }
@@ -44,7 +44,7 @@ func (postgresDialect) skipLocked() string  { return " SKIP LOCKED" }
 func (postgresDialect) gateShared() string  { return "SELECT pg_advisory_xact_lock_shared($1)" }
 func (postgresDialect) gateAlone() string   { return "SELECT pg_advisory_xact_lock($1)" }
 
-// micros is how a time is stored: whole microseconds since 1970, 0 for none.
+// micros is the stored form of a time: whole microseconds since 1970, 0 for the zero time.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -52,7 +52,7 @@ func micros(t time.Time) int64 {
 	return t.UnixMicro()
 }
 
-// at reads what micros wrote.
+// at scans a column written by micros.
 func at(t *time.Time) sql.Scanner { return (*timeColumn)(t) }
 
 type timeColumn time.Time
@@ -69,7 +69,7 @@ func (c *timeColumn) Scan(v any) error {
 	return nil
 }
 
-// text is v as JSON.
+// text returns v as JSON.
 func text(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -78,7 +78,7 @@ func text(v any) string {
 	return string(raw)
 }
 
-// doc reads JSON into what v points to; an empty column leaves it as it is.
+// doc scans JSON into the value that v points to; an empty column leaves the value unchanged.
 func doc(v any) sql.Scanner { return &docColumn{v} }
 
 type docColumn struct{ into any }
@@ -99,7 +99,7 @@ func (c *docColumn) Scan(v any) error {
 	return json.Unmarshal(raw, c.into)
 }
 
-// rawDoc is JSON as it was given; nil for an empty column.
+// rawDoc scans JSON unchanged; nil for an empty column.
 func rawDoc(v *json.RawMessage) sql.Scanner { return (*rawColumn)(v) }
 
 type rawColumn json.RawMessage

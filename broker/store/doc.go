@@ -1,40 +1,40 @@
-// Package store is SQL and nothing but SQL: what the broker knows, on SQLite or
-// PostgreSQL, from one schema and one text.
+// Package store keeps the broker's state in SQLite or PostgreSQL. Both engines share one schema and
+// one SQL text. The main type is DB; Open returns a DB. The package holds SQL only: decisions are
+// made by its callers.
 //
 // # Model
 //
-// A noun has a file: nodes, tokens, enrollments, certificates, denials,
-// contacts, tasks (with claims, results and sweeps), audit and seals, operators,
-// trust, baselines, packages, mints, terminals, recordings, policy, chains (runs, their claims and saves,
-// batches and holds, as chain.Store says), restores (what a database that came out of a backup lets in). An exported method owns its
-// transaction and writes its audit row inside it; an unexported one takes the
-// transaction it is in. What is refused inside a transaction undoes it, and
-// leaves an audit row behind where the refusal is worth one.
+// Each noun has a file: nodes, tokens, enrollments, certificates, denials, contacts, tasks (with
+// claims, results and sweeps), audit and seals, operators, trust, baselines, packages, mints,
+// terminals, recordings, policy, chains (runs, their claims and saves, batches and holds, as
+// chain.Store specifies), restores (limits on a database that was restored from a backup). An
+// exported method owns its transaction and writes its audit row inside the transaction. An
+// unexported method takes the caller's transaction. A refusal inside a transaction rolls the
+// transaction back, and leaves an audit row where the refusal is worth a row.
 //
 // # Two engines
 //
-// The statements are the same, with $1 placeholders; dialect.go is all that
-// differs in them. Times are microseconds in UTC, so that both compare them
-// alike; JSON is text; nothing is NULL.
+// Both engines run the same statements, with $1 placeholders; dialect.go holds all differences in
+// SQL. Times are microseconds in UTC, so that both engines compare times alike. JSON is text. No
+// column is NULL.
 //
-// On SQLite one goroutine writes (writer.go). Commits are in groups: closures
-// that arrive while the disk is busy share the next transaction, each in a
-// savepoint, and nobody is answered before that transaction is durable. Reads
-// go to a pool beside it. On PostgreSQL every write is a transaction of its own,
-// retried where the server asks for it, so closures may run more than once.
-// Rows are locked in one order, the node's before its tasks'.
+// On SQLite one goroutine writes (writer.go). Commits are grouped: closures that arrive while the
+// disk is busy share the next transaction, each closure in its own savepoint. No caller is answered
+// before that transaction is durable. Reads use a separate pool. On PostgreSQL each write is its
+// own transaction and is retried where the server asks for a retry, so closures may run more than
+// once. Rows are locked in one order: a node's row before the rows of its tasks.
 //
 // # Several brokers
 //
-// On PostgreSQL any number of brokers are one: claims lock the node's row,
-// sweeps skip what another sweeps, leases run by the server's clock. Hints wake
-// whoever waits, on every replica; they may be lost, and what counts is in the
-// tables. Lead gives periodic work to one of them, over the connection that
-// holds the lock, so that work without the lock cannot be written.
+// On PostgreSQL any number of brokers act as a single broker: claims lock the node's row, sweeps
+// skip rows that another sweep has locked, leases run by the server's clock. Hints wake waiting
+// callers on every replica. Hints may be lost; the tables alone count. Lead gives periodic work to
+// one replica, over the connection that holds the leader's lock, so that a replica without the lock
+// cannot write that work.
 //
 // # What a crash leaves
 //
-// What was acknowledged is there; what was not is there whole or not at all. A
-// package is there once its last row is. The schema moves a step at a time,
-// each in a transaction; a newer one is refused and left alone.
+// Acknowledged writes are durable. A write that was not acknowledged is present as a whole or not
+// at all. A package is present once its last row is. The schema migrates one version at a time,
+// each in a transaction. A schema newer than this broker is refused and left unchanged.
 package store

@@ -12,24 +12,24 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// MAASState is what the reconciler knows of a node's machine in MAAS, and of the
-// last drift between the two.
+// MAASState is the reconciler's knowledge of a node's machine in MAAS, and of the last drift
+// between node and machine.
 type MAASState struct {
 	NodeID, SiteID, SystemID string
-	Status, Power            string // as MAAS calls them
+	Status, Power            string // in MAAS's terms
 	IPs                      []string
 	Host                     string    // the node's address
 	Marked                   bool      // the machine was seen with the node's mark
 	ReconciledAt             time.Time // when this record last changed
 
-	Drift          bool // one is open
+	Drift          bool // a drift is open
 	Rule, Severity string
 	Details        json.RawMessage
 	FirstSeen      time.Time
 	ActedAt        time.Time // the last time; zero: never
-	Acts           int64     // how often
-	Work           string    // the task or run that was started last
-	QuarantinedAt  time.Time // when a drift last kept the node from use, whatever became of it; zero: never
+	Acts           int64     // number of actions
+	Work           string    // the last started task or run
+	QuarantinedAt  time.Time // when a drift last kept the node from use, whatever happened since; zero: never
 	ResolvedAt     time.Time
 	ResolvedBy     string // an operator, or system
 	Resolution     string
@@ -53,12 +53,12 @@ func maasState(ctx context.Context, r runner, nodeID string) (s MAASState, had b
 	return s, err == nil, err
 }
 
-// MAASState reads what is known of a node's machine; false: nothing yet.
+// MAASState reads the state of a node's machine; false: none yet.
 func (db *DB) MAASState(ctx context.Context, nodeID string) (MAASState, bool, error) {
 	return maasState(ctx, db.reader(), nodeID)
 }
 
-// put writes the whole record.
+// putState writes the whole record.
 func (t *tx) putState(ctx context.Context, s MAASState) error {
 	if s.IPs == nil {
 		s.IPs = []string{}
@@ -76,8 +76,8 @@ func (t *tx) putState(ctx context.Context, s MAASState) error {
 	return err
 }
 
-// SaveSeen writes down what MAAS told of machines: their status, power, addresses
-// and mark, and the nodes' own address. What is known of drift stays as it is.
+// SaveSeen stores MAAS's data about machines: status, power, addresses and mark, and the nodes' own
+// address. Recorded drift stays unchanged.
 func (db *DB) SaveSeen(ctx context.Context, seen []MAASState) error {
 	for part := range slices.Chunk(seen, seenAtOnce) {
 		err := db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -103,13 +103,13 @@ func (db *DB) SaveSeen(ctx context.Context, seen []MAASState) error {
 	return nil
 }
 
-// seenAtOnce bounds what one transaction writes, since others wait for it.
+// seenAtOnce bounds the writes of a transaction, since other transactions wait.
 const seenAtOnce = 200
 
-// Drift is one that was found, and what is done about it in the same transaction.
+// Drift is a found drift, with the action to take in the same transaction.
 type Drift struct {
-	Node  broker.Node // as it was judged: one that has moved since is left alone
-	Seen  MAASState   // what MAAS told of its machine
+	Node  broker.Node // as judged: a node that has changed since is left alone
+	Seen  MAASState   // MAAS's data about the machine
 	Rule  string
 	Level string // of the alert: critical, warn, info
 	Text  string // of the alert
@@ -117,17 +117,17 @@ type Drift struct {
 	Severity  string
 	Details   json.RawMessage
 	FirstSeen time.Time
-	Again     bool // it counts on from when it was open last: what was done then was done
-	// Quarantine keeps the node from use. Address is the node's new one: with that
-	// the drift is over. Both empty: nothing is done.
+	Again     bool // the counters continue from the last time that the drift was open
+	// Quarantine keeps the node from use. Address is the node's new address, which ends the drift.
+	// Neither: no action.
 	Quarantine bool
 	Address    string
 }
 
-// RecordDrift writes a drift down, tells of it once, and does what is to be done.
-// A node that is not as it was judged, is in the hands of a run, owes a turnover or
-// is deleted is left alone, and so is everything at a frozen site where something
-// was to be done: then recorded is false, and nothing was written.
+// RecordDrift records a drift, announces it once, and takes the action. A node is left alone if it
+// changed since it was judged, is in the hands of a run, owes a turnover, or is deleted. If an
+// action was due, so is every node at a frozen site. recorded is then false, and nothing was
+// written.
 func (db *DB) RecordDrift(ctx context.Context, actor broker.Actor, d Drift) (recorded bool, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		recorded = false
@@ -183,7 +183,7 @@ func (db *DB) RecordDrift(ctx context.Context, actor broker.Actor, d Drift) (rec
 	return recorded, err
 }
 
-// keptFromDrift reports whether a node is not to be touched just now.
+// keptFromDrift reports whether a node must not be touched just now.
 func (t *tx) keptFromDrift(ctx context.Context, n, judged broker.Node, acts bool) (bool, error) {
 	if n.Status != judged.Status || n.Epoch != judged.Epoch || n.MAASSystemID != judged.MAASSystemID || n.Site != judged.Site || n.TurnoverOwed {
 		return true, nil
@@ -220,13 +220,13 @@ func (t *tx) tellDrift(ctx context.Context, actor broker.Actor, n broker.Node, s
 	return t.audit(ctx, e)
 }
 
-// endDrift closes a record that is written afterwards.
+// endDrift closes the drift in s; the caller writes s afterwards.
 func (t *tx) endDrift(ctx context.Context, actor broker.Actor, n broker.Node, s *MAASState, why string) error {
 	s.Drift, s.ResolvedAt, s.ResolvedBy, s.Resolution = false, t.now, actor.Name, why
 	return t.tellDrift(ctx, actor, n, *s, "node.drift.resolved", "", why)
 }
 
-// NoteDriftWork writes down that a task or run was started for an open drift.
+// NoteDriftWork records that a task or run was started for an open drift.
 func (db *DB) NoteDriftWork(ctx context.Context, nodeID, rule, work string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		_, err := t.ExecContext(ctx, `UPDATE node_maas_state SET acted_at = $1, acts = acts + 1, work = $2, last_reconciled_at = $1
@@ -235,7 +235,7 @@ func (db *DB) NoteDriftWork(ctx context.Context, nodeID, rule, work string) erro
 	})
 }
 
-// HealDrift closes a drift that is no more. It is no error if there is none.
+// HealDrift closes a drift that no longer exists. A missing drift is no error.
 func (db *DB) HealDrift(ctx context.Context, actor broker.Actor, nodeID, rule, why string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, nodeID, t.forUpdate())
@@ -253,8 +253,8 @@ func (db *DB) HealDrift(ctx context.Context, actor broker.Actor, nodeID, rule, w
 	})
 }
 
-// ForgetResolution has a drift that a person has resolved count anew when it comes
-// back: it had gone meanwhile.
+// ForgetResolution deletes the resolution of a drift that has gone, so that the drift counts anew
+// when it comes back.
 func (db *DB) ForgetResolution(ctx context.Context, nodeID string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		_, err := t.ExecContext(ctx, `UPDATE node_maas_state SET drift_rule = '' WHERE node_id = $1 AND NOT drift_detected`, nodeID)
@@ -262,8 +262,8 @@ func (db *DB) ForgetResolution(ctx context.Context, nodeID string) error {
 	})
 }
 
-// ResolveDrift closes a node's open drift on a person's word. Codes:
-// node_not_found, drift_not_found.
+// ResolveDrift closes a node's open drift on a person's decision. Codes: node_not_found,
+// drift_not_found.
 func (db *DB) ResolveDrift(ctx context.Context, actor broker.Actor, nodeID, reason string) (s MAASState, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, nodeID, t.forUpdate())

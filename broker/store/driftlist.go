@@ -16,19 +16,19 @@ type DriftedNode struct {
 	NodeStatus     broker.NodeStatus
 }
 
-// DriftFilter selects drifts; what is empty selects nothing away.
+// DriftFilter selects drifts; an empty field adds no condition.
 type DriftFilter struct {
 	Sites    []string // nil: all
 	Rule     string
 	Severity string
 	NodeID   string
-	Resolved bool      // those that were resolved instead of the open ones
-	Since    time.Time // of those, resolved since then
-	After    string    // cursor: the node of the last row of the page before
+	Resolved bool      // resolved drifts instead of open drifts
+	Since    time.Time // with Resolved: resolved after this time
+	After    string    // cursor: the node of the previous page's last row
 	Limit    int       // 0: 1000
 }
 
-// Drifts returns a page in the order of nodes, and the cursor of the next page.
+// Drifts returns a page ordered by node, and the cursor of the next page.
 func (db *DB) Drifts(ctx context.Context, f DriftFilter) (page []DriftedNode, next string, err error) {
 	w := where{terms: []string{"n.status <> 'deleted'"}}
 	if f.Resolved {
@@ -58,12 +58,12 @@ func (db *DB) Drifts(ctx context.Context, f DriftFilter) (page []DriftedNode, ne
 	return page, next, err
 }
 
-// ReconcileView is what the reconciler reads of a site before it looks at MAAS.
+// ReconcileView is the reconciler's view of a site before the reconciler reads MAAS.
 type ReconcileView struct {
 	Nodes  []broker.Node // not deleted, bound to a machine
 	States map[string]MAASState
-	InRun  map[string]string // nodes that a run has, and which
-	Live   map[string]bool   // nodes that a tenant is on
+	InRun  map[string]string // node to run, for nodes that a run has
+	Live   map[string]bool   // nodes with a tenant
 	Gone   []MAASState       // with an open drift, whose node is deleted or bound to no machine
 	Frozen bool
 }
@@ -114,8 +114,8 @@ func (db *DB) ReconcileView(ctx context.Context, site string) (v ReconcileView, 
 	return v, err
 }
 
-// BoundNodes are how many nodes of each site are bound to a machine, and how many of
-// them have an open drift.
+// BoundNodes counts the nodes of each site that are bound to a machine, and among them the nodes
+// with an open drift.
 func (db *DB) BoundNodes(ctx context.Context) (bound, drifted map[string]int, err error) {
 	if bound, err = count[string](ctx, db.reader(), `SELECT site, COUNT(*) FROM nodes WHERE maas_system_id <> '' AND status <> 'deleted' GROUP BY site`); err != nil {
 		return nil, nil, err

@@ -10,17 +10,17 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// NodeReport is what a node says of itself with enrolment and renewal.
+// NodeReport is a node's report on itself, sent with enrolment and renewal.
 type NodeReport struct {
 	AgentVersion string
 	TaskTypes    []string
 	Capabilities map[string]string
 	Facts        *taskcatalog.Facts      // nil: the node did not look
-	Agent        *taskcatalog.AgentBuild // nil: an agent from before it told
+	Agent        *taskcatalog.AgentBuild // nil: an older agent that does not report its build
 	Digest       string                  // of all but the version
 }
 
-// IssuedCert is a certificate as it was answered.
+// IssuedCert is an issued certificate, as returned to the node.
 type IssuedCert struct {
 	Serial              string // lower-case hex
 	PEM                 string // leaf, then the chain up to the root
@@ -28,16 +28,16 @@ type IssuedCert struct {
 	NotBefore, NotAfter time.Time
 }
 
-// EnrollInput is one enrol request.
+// EnrollInput is an enrol request.
 type EnrollInput struct {
 	TokenHash       string // hex SHA-256 of the token
 	PublicKeyDigest string
 	MAASSystemID    string // as the node reports it
 	Report          NodeReport
-	TrustVersion    int64  // of the bundle that the answer carries
+	TrustVersion    int64  // of the bundle in the answer
 	Remote          string // address, for the audit log
-	// Issue makes the certificate once all checks have passed. It runs inside
-	// the transaction and may run again, so it must not use the store.
+	// Issue creates the certificate once all checks have passed. Issue runs inside the transaction
+	// and may run again, so it must not use the store.
 	Issue func(n broker.Node, epoch int64) (IssuedCert, error)
 }
 
@@ -45,17 +45,16 @@ type EnrollInput struct {
 type Enrolled struct {
 	Node   broker.Node
 	Cert   IssuedCert
-	Repeat bool // the answer given before, given again
+	Repeat bool // an earlier answer, repeated
 }
 
-// Enroll trades a one-time token for a node's first certificate of a new
-// epoch. The same token with the same key gets the same certificate again
-// until the node has been heard with it: an answer may be lost. What an
-// earlier enrolment left open ends with FirstContact, not here. A key is one
-// enrolment's: an agent makes another for each token, so one that was certified before
-// is a copy, or a system of before that came by a new token. Codes, all
-// audited, equal ones once a minute: token_unknown, token_used, token_expired, maas_system_mismatch,
-// enrol_key_known, node_deleted.
+// Enroll exchanges a one-time token for a node's first certificate of a new epoch. The same token
+// with the same key gets the same certificate again until the node first uses the certificate,
+// because an answer may be lost. Open tasks of an earlier enrolment end at FirstContact, not here.
+// A key belongs to a single enrolment: an agent makes a new key for each token, so a key that was
+// certified before is a copy, or belongs to a former system that got a new token. Codes, all
+// audited, equal ones once a minute: token_unknown, token_used, token_expired,
+// maas_system_mismatch, enrol_key_known, node_deleted.
 func (db *DB) Enroll(ctx context.Context, in EnrollInput) (out Enrolled, err error) {
 	var was former
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -71,8 +70,8 @@ func (db *DB) Enroll(ctx context.Context, in EnrollInput) (out Enrolled, err err
 	return out, err
 }
 
-// former is a certificate from before a node's machine was given back, for a key that
-// wants to enrol now.
+// former is a certificate from before a node's machine was given back, for a key that tries to
+// enrol now.
 type former struct{ nodeID, serial string }
 
 func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, was former, err error) {
@@ -87,7 +86,8 @@ func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, was form
 	if err != nil {
 		return out, was, err
 	}
-	// The node's row is locked now; read the token as whoever came before left it.
+	// The node's row is locked now; read the token again, as the previous holder may have changed
+	// it.
 	if token, err = scanToken(t.QueryRowContext(ctx, `SELECT `+tokenColumns+` FROM enroll_tokens WHERE hash = $1`, in.TokenHash)); err != nil {
 		return out, was, err
 	}
@@ -120,7 +120,7 @@ func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, was form
 	return out, was, err
 }
 
-// certified finds the newest certificate for a key; without a serial there is none.
+// certified finds the newest certificate for a key; an empty serial means none.
 func (t *tx) certified(ctx context.Context, keyDigest string) (c Certificate, err error) {
 	err = t.QueryRowContext(ctx, `SELECT node_id, epoch, serial, deny_reason FROM certificates WHERE key_digest = $1 ORDER BY not_before DESC, serial LIMIT 1`, keyDigest).
 		Scan(&c.NodeID, &c.Epoch, &c.Serial, &c.DenyReason)
@@ -174,7 +174,7 @@ func (t *tx) admit(ctx context.Context, in EnrollInput, n broker.Node, token enr
 	if err := t.saveBuild(ctx, n.ID, in.Report.Agent); err != nil {
 		return out, err
 	}
-	// What an earlier enrolment had in force says nothing of this one.
+	// The resolver state of an earlier enrolment does not apply to this enrolment.
 	if err := t.confirmResolver(ctx, &n, ""); err != nil {
 		return out, err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// saveFacts keeps what a node reported of its hardware. A node that did not look
-// changes nothing.
+// saveFacts stores a node's report on its hardware. nil, from a node that did not look, changes
+// nothing.
 func (t *tx) saveFacts(ctx context.Context, nodeID string, f *taskcatalog.Facts) error {
 	if f == nil {
 		return nil
@@ -24,8 +24,8 @@ func (t *tx) saveFacts(ctx context.Context, nodeID string, f *taskcatalog.Facts)
 	return t.compareDevices(ctx, nodeID, f)
 }
 
-// Facts are those that a node reported last, and when it first said so. Code
-// facts_unknown where it never did.
+// Facts returns a node's last reported facts, and the time of that report. Code facts_unknown if
+// the node never reported any.
 func (db *DB) Facts(ctx context.Context, nodeID string) (f taskcatalog.Facts, reportedAt time.Time, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT facts, reported_at FROM node_facts WHERE node_id = $1`, nodeID).Scan(doc(&f), at(&reportedAt))
 	if errors.Is(err, sql.ErrNoRows) {

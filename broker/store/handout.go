@@ -12,7 +12,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Handout gathers what decides whether a node may be handed to a tenant.
+// Handout collects the data that decides whether a node may be handed to a tenant.
 func (db *DB) Handout(ctx context.Context, n broker.Node) (broker.Handout, error) {
 	return handout(ctx, db.reader(), n, db.Now())
 }
@@ -47,7 +47,7 @@ func handout(ctx context.Context, r runner, n broker.Node, now time.Time) (h bro
 	return h, err
 }
 
-// lastCertificate is the newest of a node; nil: it has none.
+// lastCertificate returns the newest certificate of a node; nil: none.
 func lastCertificate(ctx context.Context, r runner, nodeID string) (*broker.LastCertificate, error) {
 	var c broker.LastCertificate
 	err := r.QueryRowContext(ctx, `SELECT id, meets_policy, shortfalls, issued_at, valid_until FROM clean_certificates

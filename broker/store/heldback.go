@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// HeldBack is work that a guard has stopped, and that goes on only by a person's word.
+// HeldBack is work that a guard has stopped, and that continues only on a person's decision.
 type HeldBack struct {
 	What string // HeldBatch, HeldProfiles
 	Kind string // of the batch's runs
-	Name string // id of the batch; selector of the nodes that are meant
+	Name string // id of the batch, or selector of the affected nodes
 	Why  string
-	Left int // runs, or nodes, that it keeps waiting
-	// Since is when the guard stopped it.
+	Left int // waiting runs, or nodes
+	// Since is when the guard stopped the work.
 	Since time.Time
 }
 
-// What is held back. That of reconciliation is with the last look at its site.
+// Kinds of held back work. Held reconciliation is stored with the last look at its site.
 const (
 	HeldBatch          = "batches"
 	HeldProfiles       = "resolver_profiles"
 	HeldReconciliation = "reconciliation"
 )
 
-// HeldBack lists what guards have stopped at sites (nil: all) and what waits for it, the
-// oldest first. Resolver profiles are of all sites, and are not listed for some of them.
+// HeldBack lists the work stopped by guards at sites (nil: all), with the count of waiting runs or
+// nodes, oldest first. Resolver profiles belong to all sites, so a list for some sites omits them.
 func (db *DB) HeldBack(ctx context.Context, sites []string) ([]HeldBack, error) {
 	w := where{terms: []string{"stopped_at > 0"}}
 	in(&w, "site", sites)

@@ -11,11 +11,11 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// conflictCode is what two holders of one identity are called everywhere.
+// conflictCode is the name, in all places, of two holders of one identity.
 const conflictCode = "identity_conflict"
 
-// conflictOwners are who quarantines a node of which there are two, by where it is
-// when that is seen. A node in any other status is only told of: it serves nobody.
+// conflictOwners maps a node's status to the owner that quarantines the node on a conflict. In any
+// other status the node serves nobody, so the conflict is only announced.
 var conflictOwners = map[broker.NodeStatus]broker.Owner{
 	broker.Active:   broker.OwnerReconciler,
 	broker.Offline:  broker.OwnerReconciler,
@@ -23,10 +23,9 @@ var conflictOwners = map[broker.NodeStatus]broker.Owner{
 	broker.Retired:  broker.OwnerTurnover,
 }
 
-// identityConflict quarantines a node that two have the identity of, and tells of
-// it. No certificate is denied by it: which of the two is the node nobody knows
-// here, and one who has the key must not be able to take the machine from its
-// operator. See the package's documentation of nodeapi.
+// identityConflict quarantines a node whose identity has two holders, and announces the conflict.
+// No certificate is denied: the broker does not know which holder is the node, and a thief of the
+// key must not be able to take the machine from its operator. See nodeapi's package documentation.
 func (t *tx) identityConflict(ctx context.Context, n broker.Node, why string, remotes ...string) error {
 	by, moves := conflictOwners[n.Status]
 	before := n.Status
@@ -53,10 +52,10 @@ func (t *tx) identityConflict(ctx context.Context, n broker.Node, why string, re
 	return t.audit(ctx, e)
 }
 
-// secondHolder is what follows when somebody acts with an identity that a rotation
-// replaces, and has not the new key. While the rotation is under way, that is told
-// whenever the node could be handed out; of one that is over only once, or whoever
-// kept a copy of an old key could quarantine the node for ever.
+// secondHolder handles a request with an identity that a rotation replaces, without the new key.
+// While the rotation is under way, the conflict is announced whenever the node could be handed out.
+// After the rotation it is announced only once; otherwise a copy of an old key could quarantine the
+// node for ever.
 func (t *tx) secondHolder(ctx context.Context, n broker.Node, r Rotation, remote, what string) (*broker.Error, error) {
 	why := fmt.Sprintf("%s, from %s; the new key was certified for %s (task %s)", what, remote, r.Remote, r.TaskID)
 	answer := broker.Errorf(broker.Forbidden, conflictCode, "cannot renew the certificate of node %s: %s", n.ID, why)
@@ -70,9 +69,8 @@ func (t *tx) secondHolder(ctx context.Context, n broker.Node, r Rotation, remote
 	return nil, refuse(answer, entry(nodeActor(n.ID), "node.renew", n.ID))
 }
 
-// OldKeyRenews is for a renewal with a certificate that a rotation has replaced:
-// the node does not have that key any more. The error is the answer: code
-// identity_conflict, audited.
+// OldKeyRenews handles a renewal with a certificate that a rotation has replaced: the node no
+// longer has that key. The error is the answer: code identity_conflict, audited.
 func (db *DB) OldKeyRenews(ctx context.Context, nodeID, serial, remote string) error {
 	var answer *broker.Error
 	err := db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -94,19 +92,19 @@ func (t *tx) rotatedAway(ctx context.Context, n broker.Node, serial, remote stri
 	if err != nil {
 		return nil, err
 	}
-	if !ok { // the certificate is denied for a rotation, so there is one
+	if !ok { // the certificate was denied by a rotation, so a rotation exists
 		return nil, fmt.Errorf("node %s has no rotation that replaced certificate %s", n.ID, serial)
 	}
 	return t.secondHolder(ctx, n, r, remote, "certificate "+serial+", which a rotation has replaced, renews")
 }
 
-// Poll is a node's poll, as far as it tells running agents apart.
+// Poll is a node's poll, with the fields that distinguish running agents.
 type Poll struct {
 	NodeID   string
 	Epoch    int64
-	Instance string // empty: the agent has none
+	Instance string // empty: the agent has no instance id
 	Remote   string
-	Came     time.Time // when the request came in: it may have waited since
+	Came     time.Time // arrival of the request, which may have waited since
 }
 
 // instance is a running agent that has polled.
@@ -116,24 +114,22 @@ type instance struct {
 }
 
 const (
-	// maxEarlier is how many agents are remembered that another took the place of.
+	// maxEarlier is how many replaced agents are remembered.
 	maxEarlier = 8
-	// lateFor is how long a poll of an agent that has ended may be on its way, and
-	// how far the clocks of two brokers may differ, before it counts as one that
-	// came after its successor's.
+	// lateFor is how long a poll of an ended agent may be on its way, and how far the clocks of two
+	// brokers may differ, before the poll counts as later than its successor's.
 	lateFor = 10 * time.Second
-	// tellConflictEvery is how often a conflict is told of that lasts, and where a
-	// turnover goes by it.
+	// tellConflictEvery is how often a lasting conflict is announced; tellConflictOwed applies
+	// while the node owes a turnover.
 	tellConflictEvery = time.Hour
 	tellConflictOwed  = time.Minute
 )
 
-// Polled notes which running agent polls as a node. One that another took the
-// place of and that polls again shows that both run: conflict, and what follows
-// from one is done. One that merely was late changes nothing: judged is false, and
-// the next poll is to be looked at again. An agent without an id takes the place of
-// one that has one, and shows nothing by coming back: there may be many. What is the
-// same as before is only read.
+// Polled records which running agent polls as a node. If a replaced agent polls again, both agents
+// run: conflict is true, and the conflict is handled. A poll that merely was late changes nothing:
+// judged is false, and the next poll must be examined again. An agent without an instance id
+// replaces an agent with an id, but its return proves nothing: there may be many such agents. An
+// unchanged poller costs only a read.
 func (db *DB) Polled(ctx context.Context, p Poll) (judged, conflict bool, err error) {
 	has, known, err := instances(ctx, db.reader(), p.NodeID)
 	switch {
@@ -178,7 +174,7 @@ func (db *DB) Polled(ctx context.Context, p Poll) (judged, conflict bool, err er
 		if n.TurnoverOwed {
 			every = tellConflictOwed
 		}
-		// One of an earlier key says nothing of this one.
+		// A conflict over an earlier key does not count for this key.
 		tell := conflict && (moves || t.now.Sub(has.toldAt) >= every || has.toldAt.Before(n.IdentitySince))
 		if tell {
 			has.toldAt = t.now
@@ -191,7 +187,7 @@ func (db *DB) Polled(ctx context.Context, p Poll) (judged, conflict bool, err er
 	return judged, conflict && err == nil, err
 }
 
-// polling is who polls as a node, and who did before.
+// polling is the agent that polls as a node, and its predecessors.
 type polling struct {
 	instance
 	epoch         int64
@@ -211,8 +207,8 @@ func (p polling) without(id string) []instance {
 	return rest
 }
 
-// IdentityConflict is when two were seen last that have the present identity of a
-// node, or one with what its last rotation has replaced; zero: not since it has that.
+// IdentityConflict returns when the node's present identity, or an identity replaced by its last
+// rotation, was last seen with two holders; zero: not since the node has its present identity.
 func (db *DB) IdentityConflict(ctx context.Context, nodeID string) (time.Time, error) {
 	return identityConflictAt(ctx, db.reader(), nodeID)
 }

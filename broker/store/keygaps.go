@@ -8,19 +8,19 @@ import (
 
 // Replica is one process of a broker.
 type Replica struct {
-	ID   string // no other process has it
+	ID   string // unique to the process
 	Name string // of its machine, for people
 }
 
-// KeyGap is what a replica lacks of the keys of the trust bundle in force.
+// KeyGap lists the keys of the trust bundle in force that a replica lacks.
 type KeyGap struct {
 	Replica Replica
 	Lacks   []string // use and id of each key
 	SeenAt  time.Time
 }
 
-// TellKeyGap notes what a replica lacks, and forgets it where that is nothing. What others
-// have not told for a day is forgotten with it.
+// TellKeyGap stores the keys that a replica lacks; an empty list deletes the entry. Entries that
+// were not renewed for a day are deleted too.
 func (db *DB) TellKeyGap(ctx context.Context, r Replica, lacks []string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		if _, err := t.ExecContext(ctx, `DELETE FROM key_gaps WHERE replica = $1 OR seen_at < $2`, r.ID, micros(t.now.Add(-24*time.Hour))); err != nil || len(lacks) == 0 {
@@ -35,7 +35,7 @@ func (db *DB) TellKeyGap(ctx context.Context, r Replica, lacks []string) error {
 	})
 }
 
-// KeyGaps are those that were told after a time, by the name of the replica's machine.
+// KeyGaps returns gaps reported after the given time, ordered by the name of the replica's machine.
 func (db *DB) KeyGaps(ctx context.Context, after time.Time) ([]KeyGap, error) {
 	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (g KeyGap, err error) {
 		var lacks json.RawMessage

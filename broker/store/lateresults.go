@@ -8,13 +8,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// ProbeWithin is for how long after a task ended outcome_unknown its node is asked by the
-// broker itself what became of it. The time is bounded so that nobody asks for ever.
+// ProbeWithin is how long after a task's end by outcome_unknown the broker asks the node for the
+// outcome. The bound ends the asking.
 const ProbeWithin = time.Hour
 
-// noteLate keeps what a node says of a task that ended outcome_unknown beside that end.
-// The node's own result is kept before anything that a probe found, and the first of each
-// stands. Of any other task, epoch or attempt nothing is kept.
+// noteLate stores a node's late word about a task that ended with outcome_unknown, beside that end.
+// The node's own result takes precedence over a probe's finding, and the first of each kind stands.
+// Nothing is stored about a task of another node or epoch, or with another end.
 func (t *tx) noteLate(ctx context.Context, nodeID, taskID string, epoch int64, w broker.LateWord) error {
 	k, err := task(ctx, t, taskID, t.forUpdate())
 	switch {
@@ -29,7 +29,7 @@ func (t *tx) noteLate(ctx context.Context, nodeID, taskID string, epoch int64, w
 	if _, err := t.ExecContext(ctx, `UPDATE tasks SET late = $1 WHERE id = $2`, text(w), taskID); err != nil {
 		return err
 	}
-	if k.Type == "node.self_update" { // which version that left there, its report says: see hearDelivery
+	if k.Type == "node.self_update" { // the node's report tells which version runs now: see hearDelivery
 		if err := t.askReport(ctx, nodeID); err != nil {
 			return err
 		}
@@ -40,8 +40,8 @@ func (t *tx) noteLate(ctx context.Context, nodeID, taskID string, epoch int64, w
 	})
 }
 
-// NoteLateResult keeps a result that came after its task had ended outcome_unknown, if the
-// attempt it is of was made.
+// NoteLateResult stores a result that came after its task had ended with outcome_unknown, if the
+// result's attempt was made.
 func (db *DB) NoteLateResult(ctx context.Context, r Result) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		k, err := task(ctx, t, r.TaskID, t.forUpdate())
@@ -52,10 +52,10 @@ func (db *DB) NoteLateResult(ctx context.Context, r Result) error {
 	})
 }
 
-// Unheard are the tasks that ended outcome_unknown within ProbeWithin, may have changed
-// something, and whose nodes were heard since and have not said a word of them, nor were
-// asked: at most limit, in their order, of those that ended after one of an earlier call
-// (its zero: from the first on). The indexes tasks_unheard and tasks_idempotency are for this.
+// Unheard returns tasks that ended with outcome_unknown within ProbeWithin and may have changed
+// something, whose nodes were heard since but neither reported the outcome nor were probed for it.
+// At most limit tasks, ordered by end, that ended after the task after (zero: from the first on).
+// The indexes tasks_unheard and tasks_idempotency serve this query.
 func (db *DB) Unheard(ctx context.Context, after broker.Task, limit int) ([]broker.Task, error) {
 	return collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks
 		WHERE code = 'outcome_unknown' AND late = '' AND ended_at > $1 AND class <> $2

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// leadSilence is after how long without a word the connection that leads is one that
-// nobody has: a leader says something every two seconds.
+// leadSilence is how long the leader's connection may be idle before its process counts as gone. A
+// leader runs a statement every two seconds.
 const leadSilence = time.Minute
 
-// LeadHolder is the connection that holds the lock of the leading broker.
+// LeadHolder is the connection that holds the leader's lock.
 type LeadHolder struct {
 	PID    int64  // of the database server's process
-	From   string // its other end's address; empty: a socket on the server's machine
+	From   string // the address of the client; empty: a socket on the server's machine
 	Silent time.Duration
 }
 
-// Orphaned reports whether nobody alive holds the lock. No broker leads then: nothing
-// is swept, sealed or begun until the connection is ended.
+// Orphaned reports whether a dead process holds the lock. No broker leads then: nothing is swept,
+// sealed or begun until the connection is ended.
 func (h LeadHolder) Orphaned() bool { return h.PID != 0 && h.Silent > leadSilence }
 
-// LeadHolder returns who holds the lock; nobody: one with PID 0, as on SQLite, where
-// the process itself leads.
+// LeadHolder returns the holder of the leader's lock. PID 0 means no holder; SQLite always returns
+// PID 0, because the process itself leads.
 func (db *DB) LeadHolder(ctx context.Context) (LeadHolder, error) { return db.leadHolder(ctx) }
 
 func (e *sqliteEngine) leadHolder(context.Context) (LeadHolder, error) { return LeadHolder{}, nil }

@@ -14,12 +14,12 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// lostRetry is when to ask again of a broker that has lost its database.
+// lostRetry is the RetryAfter of a broker that has lost its database.
 const lostRetry = 2 * time.Second
 
-// ErrorOf returns the Error inside err. Beyond broker.AsError it knows what a PostgreSQL
-// that went away, or will not write just now, says: store_unavailable. Nothing has to be
-// started anew: the next statement makes a new connection.
+// ErrorOf returns the Error inside err. Beyond broker.AsError it maps the errors of a PostgreSQL
+// server that is gone, or refuses writes just now, to store_unavailable. No restart is needed: the
+// next statement makes a new connection.
 func ErrorOf(err error) *broker.Error {
 	var known *broker.Error
 	if errors.As(err, &known) || !lost(err) {
@@ -31,8 +31,8 @@ func ErrorOf(err error) *broker.Error {
 	}
 }
 
-// lost reports whether an error is the database's absence. Whoever else speaks over a
-// network here gives his errors codes of their own.
+// lost reports whether an error means that the database is absent. Other network clients of the
+// broker give their errors codes of their own.
 func lost(err error) bool {
 	var pe *pgconn.PgError
 	if errors.As(err, &pe) {
@@ -40,7 +40,7 @@ func lost(err error) bool {
 		case strings.HasPrefix(pe.Code, "08"), // connection exceptions
 			strings.HasPrefix(pe.Code, "57P"), // the server stops, starts, or ended this connection
 			pe.Code == "53300",                // too many connections
-			pe.Code == "25006":                // it takes no writes: it was, or became, a standby
+			pe.Code == "25006":                // no writes: the server was, or became, a standby
 			return true
 		}
 		return false

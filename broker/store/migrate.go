@@ -18,8 +18,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate brings the schema up to date, each step in one transaction. A schema
-// that a newer broker made is refused and left alone.
+// migrate brings the schema to the current version, each step in its own transaction. A schema of a
+// newer broker is refused and left unchanged.
 func migrate(ctx context.Context, db *sql.DB, d dialect) error {
 	steps, err := migrationSteps(d)
 	if err != nil {
@@ -55,7 +55,7 @@ func migrate(ctx context.Context, db *sql.DB, d dialect) error {
 	return nil
 }
 
-// migrationSteps reads the files; NNNN_name.sql is version NNNN.
+// migrationSteps reads the migration files; NNNN_name.sql is version NNNN.
 func migrationSteps(d dialect) ([]*goose.Migration, error) {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {

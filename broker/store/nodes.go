@@ -12,27 +12,27 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// NewNode is a node record to be. TokenHash and TokenExpires are its first
-// enrol token; an empty hash makes none.
+// NewNode is a node record to create. TokenHash and TokenExpires are its first enrol token; an
+// empty hash creates no token.
 type NewNode struct {
 	ID, Hostname, Site, SKU string
 	Bootstrap               string // cloud-init | command
 	MAASSystemID            string
-	MadeByRun               string // empty: a person's
+	MadeByRun               string // empty: a person made the node
 	Labels                  map[string]string
-	Disks                   []broker.Device // as MAAS's commissioning found them; nil: it is not known
+	Disks                   []broker.Device // found by MAAS's commissioning; nil: not known
 	TokenHash               string
 	TokenExpires            time.Time
 }
 
-// NodeFilter selects nodes; what is empty selects nothing away.
+// NodeFilter selects nodes; an empty field adds no condition.
 type NodeFilter struct {
 	Sites    []string // nil: all
 	Statuses []broker.NodeStatus
 	Hostname string
 	Labels   map[string]string
-	Deleted  bool   // deleted nodes too, where Statuses does not say
-	After    string // cursor: the id of the last node of the page before
+	Deleted  bool   // deleted nodes too, if Statuses is empty
+	After    string // cursor: the id of the last node of the previous page
 	Limit    int    // 0: all
 }
 
@@ -54,7 +54,7 @@ func nodeNotFound(ref string) *broker.Error {
 	return broker.Errorf(broker.NotFound, "node_not_found", "there is no node %q (see hostler node list)", ref)
 }
 
-// node reads one, with a lock clause of the dialect.
+// node reads one node, with a lock clause of the dialect.
 func node(ctx context.Context, r runner, id, lock string) (broker.Node, error) {
 	n, err := scanNode(r.QueryRowContext(ctx, `SELECT `+nodeColumns+` FROM nodes WHERE id = $1`+lock, id))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -63,8 +63,8 @@ func node(ctx context.Context, r runner, id, lock string) (broker.Node, error) {
 	return n, err
 }
 
-// CreateNode makes the record of a machine, bootstrap_issued, with its enrol
-// token. Codes: hostname_taken.
+// CreateNode creates a machine's record, status bootstrap_issued, with its enrol token. Codes:
+// hostname_taken.
 func (db *DB) CreateNode(ctx context.Context, actor broker.Actor, n NewNode) (made broker.Node, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		made, err = t.createNode(ctx, actor, n)
@@ -108,14 +108,14 @@ func (t *tx) createNode(ctx context.Context, actor broker.Actor, n NewNode) (mad
 	return made, t.audit(ctx, e)
 }
 
-// Node reads one by its id. Codes: node_not_found.
+// Node reads a node by its id. Codes: node_not_found.
 func (db *DB) Node(ctx context.Context, id string) (broker.Node, error) {
 	return node(ctx, db.reader(), id, "")
 }
 
-// FindNode resolves what a person wrote: an id, a unique id prefix, a hostname,
-// or site/hostname, among the nodes of sites (nil: all). A deleted node answers
-// only to its whole id. Codes: node_not_found, ambiguous_node.
+// FindNode resolves a person's reference: an id, a unique id prefix, a hostname, or site/hostname,
+// among the nodes of sites (nil: all). A deleted node is found by its whole id only. Codes:
+// node_not_found, ambiguous_node.
 func (db *DB) FindNode(ctx context.Context, ref string, sites []string) (broker.Node, error) {
 	var w where
 	site, hostname, qualified := strings.Cut(ref, "/")
@@ -125,7 +125,7 @@ func (db *DB) FindNode(ctx context.Context, ref string, sites []string) (broker.
 	case qualified:
 		w.add("site = ? AND hostname = ? AND status <> 'deleted'", site, hostname)
 	default:
-		// A range and not LIKE: the reference is no pattern.
+		// A range instead of LIKE: the reference is not a pattern.
 		w.add("(id = ? OR status <> 'deleted' AND hostname = ? OR status <> 'deleted' AND id >= ? AND id < ?)", ref, ref, ref, ref+"\x7f")
 	}
 	in(&w, "site", sites)
@@ -156,8 +156,8 @@ func (db *DB) FindNode(ctx context.Context, ref string, sites []string) (broker.
 
 const maxCandidates = 10
 
-// NameTaken reports whether a node of other sites than these is found by what a person
-// writes: its hostname, or the beginning of its id.
+// NameTaken reports whether the reference matches the hostname, or the beginning of the id, of a
+// node outside the given sites.
 func (db *DB) NameTaken(ctx context.Context, ref string, sites []string) (taken bool, err error) {
 	var w where
 	w.add("status <> 'deleted' AND (hostname = ? OR id >= ? AND id < ?)", ref, ref, ref+"\x7f")
@@ -168,8 +168,7 @@ func (db *DB) NameTaken(ctx context.Context, ref string, sites []string) (taken 
 	return taken, err
 }
 
-// ListNodes returns a page in the order of ids, and the cursor of the next page
-// ("" at the end).
+// ListNodes returns a page ordered by id, and the cursor of the next page ("" at the end).
 func (db *DB) ListNodes(ctx context.Context, f NodeFilter) (page []broker.Node, next string, err error) {
 	var w where
 	in(&w, "site", f.Sites)
@@ -211,12 +210,12 @@ func hasLabels(n broker.Node, want map[string]string) bool {
 	return true
 }
 
-// CountNodes counts by status.
+// CountNodes counts nodes by status.
 func (db *DB) CountNodes(ctx context.Context) (map[broker.NodeStatus]int, error) {
 	return count[broker.NodeStatus](ctx, db.reader(), `SELECT status, COUNT(*) FROM nodes GROUP BY status`)
 }
 
-// SetLabels merges labels into the node's; an empty value removes one.
+// SetLabels merges labels into the node's labels; an empty value removes a label.
 func (db *DB) SetLabels(ctx context.Context, actor broker.Actor, nodeID string, labels map[string]string) (n broker.Node, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		if n, err = node(ctx, t, nodeID, t.forUpdate()); err != nil {
@@ -248,22 +247,22 @@ func (db *DB) SetLabels(ctx context.Context, actor broker.Actor, nodeID string, 
 	return n, err
 }
 
-// TrustStragglers lists the nodes that must confirm a bundle version and have
-// not: enrolled, not deleted, and below it.
+// TrustStragglers lists the enrolled nodes, not deleted, that have not confirmed a bundle of at
+// least this version.
 func (db *DB) TrustStragglers(ctx context.Context, version int64) ([]broker.Node, error) {
 	return collect(ctx, db.reader(), scanNode, `SELECT `+nodeColumns+` FROM nodes
 		WHERE status <> 'deleted' AND epoch > 0 AND trust_version < $1 ORDER BY id`, version)
 }
 
-// TrustRefusal is why a node did not take the trust bundle when it was last sent
-// one: the code and message of that task.
+// TrustRefusal is a node's last failure to take the trust bundle: code and message of the failed
+// task.
 type TrustRefusal struct {
 	NodeID, Code, Message string
 	At                    time.Time
 }
 
-// TrustRefusals lists the nodes below a bundle version whose last
-// node.trust_update failed. A node that never took its task is not among them.
+// TrustRefusals lists the nodes below a bundle version whose last node.trust_update failed. A node
+// that never received the task is not listed.
 func (db *DB) TrustRefusals(ctx context.Context, version int64) ([]TrustRefusal, error) {
 	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (r TrustRefusal, err error) {
 		return r, row.Scan(&r.NodeID, &r.Code, &r.Message, at(&r.At))
@@ -272,7 +271,7 @@ func (db *DB) TrustRefusals(ctx context.Context, version int64) ([]TrustRefusal,
 		WHERE n.status <> 'deleted' AND n.epoch > 0 AND n.trust_version < $1 AND t.status = 'failed' ORDER BY n.id`, version)
 }
 
-// sortedKeys is for statements that must lock rows in one order.
+// sortedKeys serves statements that must lock rows in one order.
 func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {

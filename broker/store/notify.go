@@ -9,11 +9,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// Hints cross replicas by NOTIFY. They are sent after the commit, many in one
-// statement and on their own: a NOTIFY inside a transaction takes a lock that
-// makes all commits of the database wait for each other. What a crash in
-// between loses, the receivers' slow polls find; so nobody waits for the disk
-// either.
+// Hints reach other replicas by NOTIFY. They are sent after the commit, many in one statement and
+// in their own transaction: a NOTIFY inside a transaction takes a lock that makes all commits of
+// the database wait for each other. A crash in between loses hints; the receivers' slow polls find
+// the work anyway. Therefore NOTIFY does not wait for the disk either.
 const (
 	notifyChannel = "hostler_hints"
 	notifyMax     = 7000 // bytes of a payload; PostgreSQL takes fewer than 8000
@@ -27,7 +26,7 @@ func (e *postgresEngine) tell(hints []Hint) {
 	}
 }
 
-// send batches what has gathered while the statement before was on its way.
+// send batches the hints that gathered while the previous statement was running.
 func (e *postgresEngine) send(ctx context.Context) {
 	for {
 		var payloads []string
@@ -45,7 +44,7 @@ func (e *postgresEngine) send(ctx context.Context) {
 	}
 }
 
-// payloads packs first and what waits behind it, each hint once.
+// payloads packs first and the hints queued behind first, each hint once.
 func (e *postgresEngine) payloads(first []Hint) []string {
 	seen := map[Hint]bool{}
 	var out []string
@@ -77,7 +76,7 @@ func (e *postgresEngine) payloads(first []Hint) []string {
 	}
 }
 
-// listen hears on a connection, and on another once that is lost.
+// listen receives notifications, and reconnects when the connection is lost.
 func (e *postgresEngine) listen(ctx context.Context, conn *pgx.Conn) {
 	for {
 		err := e.hear(ctx, conn)
@@ -91,17 +90,18 @@ func (e *postgresEngine) listen(ctx context.Context, conn *pgx.Conn) {
 				return
 			}
 		}
-		e.db.hints.give([]Hint{{Kind: HintMissed}}) // this connection listens already
+		e.db.hints.give([]Hint{{Kind: HintMissed}}) // the new connection listens already
 	}
 }
 
-// listening opens the connection that listens. That of a broker shows that it serves.
+// listening opens the connection that listens. On a broker that serves, the connection also holds a
+// lock that shows that the broker serves.
 func (e *postgresEngine) listening(ctx context.Context) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, e.config)
 	if err != nil {
 		return nil, err
 	}
-	if _, err = conn.Exec(ctx, missedSoon); err == nil && e.db.serves { // a hold that is being placed is waited for
+	if _, err = conn.Exec(ctx, missedSoon); err == nil && e.db.serves { // waits for a hold that is being placed
 		_, err = conn.Exec(ctx, `SELECT pg_advisory_lock_shared($1)`, int64(serveLock))
 	}
 	if err == nil {
@@ -125,7 +125,7 @@ func (e *postgresEngine) hear(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// parseHints reads a payload, unless it is this process's own.
+// parseHints reads a payload; it returns nil for a payload of this process.
 func parseHints(payload, origin string) []Hint {
 	lines := strings.Split(payload, "\n")
 	if lines[0] == origin {

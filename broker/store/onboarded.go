@@ -10,8 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// madeBy reads the node that a run made and that is not deleted; false: there is
-// none.
+// madeBy reads the undeleted node that a run made; false: no such node.
 func madeBy(ctx context.Context, r runner, runID, lock string) (broker.Node, bool, error) {
 	n, err := scanNode(r.QueryRowContext(ctx, `SELECT `+nodeColumns+` FROM nodes WHERE made_by_run = $1 AND made_by_run <> '' AND status <> 'deleted'`+lock, runID))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -20,9 +19,9 @@ func madeBy(ctx context.Context, r runner, runID, lock string) (broker.Node, boo
 	return n, err == nil, err
 }
 
-// OnboardNode finds the node that a run made, or makes it, enrolling and without a
-// token, and binds it to n's machine. n.MadeByRun names the run; the ID is that
-// of a new node. Code: hostname_taken.
+// OnboardNode finds or creates the node of a run, enrolling and without a token, and binds the node
+// to n's machine. n.MadeByRun names the run; n.ID is used only for a new node. Code:
+// hostname_taken.
 func (db *DB) OnboardNode(ctx context.Context, actor broker.Actor, n NewNode) (made broker.Node, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		var had bool
@@ -57,8 +56,7 @@ func (t *tx) bind(ctx context.Context, actor broker.Actor, n *broker.Node, syste
 	return t.audit(ctx, e)
 }
 
-// MadeByRun names the run that made a node; empty: a person did. Code:
-// node_not_found.
+// MadeByRun returns the run that made a node; empty: a person made the node. Code: node_not_found.
 func (db *DB) MadeByRun(ctx context.Context, nodeID string) (runID string, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT made_by_run FROM nodes WHERE id = $1`, nodeID).Scan(&runID)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -67,8 +65,8 @@ func (db *DB) MadeByRun(ctx context.Context, nodeID string) (runID string, err e
 	return runID, err
 }
 
-// BoundNode names the node, not deleted, that is a machine of a site's MAAS, unless
-// this run made it; empty: there is none.
+// BoundNode returns the undeleted node of a machine in a site's MAAS, unless this run made the
+// node; empty: no such node.
 func (db *DB) BoundNode(ctx context.Context, site, systemID, runID string) (id string, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT id FROM nodes WHERE site = $1 AND maas_system_id = $2 AND maas_system_id <> '' AND status <> 'deleted' AND made_by_run <> $3 ORDER BY id LIMIT 1`,
 		site, systemID, runID).Scan(&id)
@@ -78,7 +76,7 @@ func (db *DB) BoundNode(ctx context.Context, site, systemID, runID string) (id s
 	return id, err
 }
 
-// BoundBeside is BoundNode for a run over a node that exists: it names another one.
+// BoundBeside is BoundNode for a run over an existing node: it returns another node.
 func (db *DB) BoundBeside(ctx context.Context, site, systemID, nodeID string) (id string, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT id FROM nodes WHERE site = $1 AND maas_system_id = $2 AND maas_system_id <> '' AND status <> 'deleted' AND id <> $3 ORDER BY id LIMIT 1`,
 		site, systemID, nodeID).Scan(&id)
@@ -88,12 +86,12 @@ func (db *DB) BoundBeside(ctx context.Context, site, systemID, nodeID string) (i
 	return id, err
 }
 
-// Hardware says why a node's machine is not the one that it shall be, by what its
-// agent has reported (known: it has) and its parts; empty: it is.
+// Hardware returns why a node's machine differs from the expected machine, from the facts reported
+// by its agent (known: the agent has reported) and its parts; empty: no difference.
 type Hardware func(n broker.Node, f taskcatalog.Facts, known bool, parts []broker.Device) (unlike, lacks string)
 
-// Activate makes an enrolled node active that a run has kept waiting, if nothing is
-// missing; else lacks says what is. Codes: node_not_found, hardware_mismatch.
+// Activate makes an enrolled node active that a run has kept waiting, if nothing is missing;
+// otherwise lacks names the missing part. Codes: node_not_found, hardware_mismatch.
 func (db *DB) Activate(ctx context.Context, actor broker.Actor, nodeID, reason string, judge Hardware) (active bool, lacks string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		active, lacks = false, ""
@@ -126,7 +124,7 @@ func (db *DB) Activate(ctx context.Context, actor broker.Actor, nodeID, reason s
 		}
 		_, err = t.transition(ctx, actor, nodeID, Change{To: broker.Active, By: broker.OwnerOnboarding, Reason: reason})
 		if r, ok := errors.AsType[*refusal](err); ok {
-			lacks = r.Error() // asked again and again: no matter for the audit log
+			lacks = r.Error() // repeated on every try, so not audited
 			return nil
 		}
 		active = err == nil
@@ -151,9 +149,8 @@ func (t *tx) judge(ctx context.Context, n broker.Node, judge Hardware) (unlike, 
 	return unlike, lacks, nil
 }
 
-// RemoveOnboarded deletes the node that a run made, and makes its token void, if it
-// never enrolled and nobody has put it elsewhere. kept names one that stays. That
-// there is none is no error.
+// RemoveOnboarded deletes the node that a run made, and voids its token, if the node never enrolled
+// and nobody has changed its status. kept names a node that stays. A missing node is no error.
 func (db *DB) RemoveOnboarded(ctx context.Context, actor broker.Actor, runID, reason string) (kept string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		kept = ""
@@ -171,10 +168,10 @@ func (db *DB) RemoveOnboarded(ctx context.Context, actor broker.Actor, runID, re
 	return kept, err
 }
 
-// RenewOnboarded has the node that a run made enrol anew, as its machine begins from
-// the ground: one that the broker's own checks have quarantined before it was ever let
-// in is enrolling again. Whom a person keeps out, and what was once in use, stays: why
-// says so. That there is none is no error.
+// RenewOnboarded makes the node of a run enrol anew, as its machine starts from scratch: a node
+// that the broker's own checks quarantined before it was ever let in becomes enrolling again. A
+// node that a person keeps out, or that was in use, stays: why gives the reason. A missing node is
+// no error.
 func (db *DB) RenewOnboarded(ctx context.Context, actor broker.Actor, runID, reason string) (why string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		why = ""
@@ -197,16 +194,16 @@ func (db *DB) RenewOnboarded(ctx context.Context, actor broker.Actor, runID, rea
 	return why, err
 }
 
-// Tokens are a node's enrol tokens: how many it ever had, and the one that its
-// machine may still use.
+// Tokens describes a node's enrol tokens: the number ever issued, and the token that its machine
+// may still use.
 type Tokens struct {
 	Issued    int
 	OpenHash  string // empty: none
 	ExpiresAt time.Time
 }
 
-// EnrollTokens reads what is known of a node's tokens. One that was used is not
-// open, even if its answer may have to be given again.
+// EnrollTokens reads a node's tokens. A used token is not open, even if its answer may have to be
+// repeated.
 func (db *DB) EnrollTokens(ctx context.Context, nodeID string) (out Tokens, err error) {
 	all, err := collect(ctx, db.reader(), scanToken, `SELECT `+tokenColumns+` FROM enroll_tokens WHERE node_id = $1`, nodeID)
 	out.Issued = len(all)
@@ -218,9 +215,8 @@ func (db *DB) EnrollTokens(ctx context.Context, nodeID string) (out Tokens, err 
 	return out, err
 }
 
-// Fits says whether an enrolled node has all that one which takes tenants must have,
-// and changes nothing; else lacks says what it has not. Codes: node_not_found,
-// hardware_mismatch.
+// Fits reports whether an enrolled node has everything that a node for tenants needs, and changes
+// nothing; otherwise lacks names the missing part. Codes: node_not_found, hardware_mismatch.
 func (db *DB) Fits(ctx context.Context, nodeID string, judge Hardware) (fits bool, lacks string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, nodeID, "")

@@ -11,15 +11,13 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// probePatience is how long a notification may take that shows that connections are
-// sessions.
+// probePatience is how long the test notification of keepsSessions may take.
 const probePatience = 5 * time.Second
 
-// keepsSessions refuses a pooler in transaction mode. Behind one, each transaction of
-// a connection may be on another of the server's: a notification never reaches the
-// connection that listens, and an advisory lock stays with a session that nobody has.
-// What the server says of itself does not tell, so a notification is sent and waited
-// for. Code: store_pooled.
+// keepsSessions refuses a pooler in transaction mode. Behind such a pooler each transaction may use
+// another server connection: a notification never reaches the listening connection, and an advisory
+// lock stays with a session that no client has. The server's settings do not reveal the pooler, so
+// keepsSessions sends a notification and waits for it. Code: store_pooled.
 func (e *postgresEngine) keepsSessions(ctx context.Context) error {
 	unreached := func(err error) error {
 		return broker.Errorf(broker.Unavailable, "store_unavailable", "cannot reach PostgreSQL at %s:%d: %v", e.config.Host, e.config.Port, err)

@@ -21,8 +21,8 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// postgresEngine is a pool, and beside it one connection that listens
-// (notify.go) and, in one replica, one that leads (advisory.go).
+// postgresEngine is a pool, plus one connection that listens (notify.go) and, on the leading
+// replica, one connection that holds the leader's lock (advisory.go).
 type postgresEngine struct {
 	postgresDialect
 	db     *DB
@@ -30,25 +30,25 @@ type postgresEngine struct {
 	pool   *sql.DB
 	origin string // of this process's notifications
 	outbox chan []Hint
-	slots  chan struct{} // one for each writing transaction: first come, first served, which sql.DB is not
+	slots  chan struct{} // one slot for each writing transaction, in arrival order; sql.DB does not keep arrival order
 
 	machine func() time.Time // this machine's clock
 	clock   atomic.Pointer[reading]
 
-	orphanTold time.Time // when it was last said that nobody holds the leader's lock; lead's own
+	orphanTold time.Time // when the log last reported a leader's lock that no live process holds; used by lead only
 
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 }
 
 const (
-	writeConns = 8 // transactions at a time; more make PostgreSQL slower, not faster
+	writeConns = 8 // concurrent transactions; more make PostgreSQL slower, not faster
 	readConns  = 8
 	maxRetries = 20
 )
 
-// A server whose machine or network is gone answers nothing, not even that: what was sent
-// must be acknowledged in time, and a connection with nothing to say is asked.
+// A server whose machine or network is gone sends no answer, not even an error. Sent data must
+// therefore be acknowledged in time, and an idle connection is probed (TCP keepalive).
 const (
 	connectPatience = 5 * time.Second
 	ackPatience     = 10 * time.Second
@@ -70,7 +70,7 @@ var dialer = &net.Dialer{
 func openPostgres(ctx context.Context, db *DB, url string, machine func() time.Time) (_ engine, err error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
-		// The error of the parser may hold the password.
+		// The parser's error may contain the password.
 		return nil, broker.Errorf(broker.Invalid, "bad_store_url", "cannot open store: the postgres URL cannot be read")
 	}
 	config.DialFunc = dialer.DialContext
@@ -119,8 +119,8 @@ func openPostgres(ctx context.Context, db *DB, url string, machine func() time.T
 
 func (e *postgresEngine) reader() runner { return e.pool }
 
-// write retries what PostgreSQL asks to retry: serialization failures,
-// deadlocks, and inserts that lost a race to an equal one.
+// write retries transactions that PostgreSQL asks to retry: serialization failures, deadlocks, and
+// inserts that lost a race to an equal insert.
 func (e *postgresEngine) write(ctx context.Context, fn func(context.Context, *tx) error) ([]Hint, error) {
 	for try := 0; ; try++ {
 		hints, err := e.once(ctx, fn)

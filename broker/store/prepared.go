@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// prepared is a pool that prepares each text once and keeps it. The texts of
-// this package are constants or built from few parts, so they are few.
+// prepared is a pool that prepares each statement text once and keeps the statement. This package's
+// texts are constants or built from few parts, so there are few statements.
 type prepared struct {
 	db    *sql.DB
 	stmts sync.Map // text → *sql.Stmt
@@ -47,7 +47,7 @@ func (p *prepared) QueryContext(ctx context.Context, query string, args ...any) 
 func (p *prepared) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	s, err := p.stmt(ctx, query)
 	if err != nil {
-		return p.db.QueryRowContext(ctx, query, args...) // for its error
+		return p.db.QueryRowContext(ctx, query, args...) // returns the error of the query
 	}
 	return s.QueryRowContext(ctx, args...)
 }

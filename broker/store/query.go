@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// where gathers conditions; ? becomes the next placeholder.
+// where collects conditions; ? becomes the next placeholder.
 type where struct {
 	terms []string
 	args  []any
@@ -27,7 +27,7 @@ func (w *where) equal(column, value string) {
 	}
 }
 
-// in adds column IN (…); no values at all select nothing away.
+// in adds column IN (…); an empty list adds no condition.
 func in[S ~string](w *where, column string, values []S) {
 	if len(values) == 0 {
 		return
@@ -69,7 +69,7 @@ func collect[T any](ctx context.Context, r runner, scan func(interface{ Scan(...
 	return out, rows.Err()
 }
 
-// changed counts the rows that a statement changed.
+// changed returns the number of rows that a statement changed.
 func changed(res sql.Result, err error) (int64, error) {
 	if err != nil {
 		return 0, err
@@ -77,7 +77,7 @@ func changed(res sql.Result, err error) (int64, error) {
 	return res.RowsAffected()
 }
 
-// count reads two columns: a word and a number.
+// count reads two columns, a word and a number, into a map.
 func count[K ~string](ctx context.Context, r runner, query string, args ...any) (map[K]int, error) {
 	rows, err := r.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// ReconcilePolicy is a site's, or nil where none is set.
+// ReconcilePolicy returns a site's policy, or nil if none is set.
 func (db *DB) ReconcilePolicy(ctx context.Context, site string) (json.RawMessage, error) {
 	return reconcilePolicy(ctx, db.reader(), site)
 }
@@ -25,10 +25,10 @@ func reconcilePolicy(ctx context.Context, r runner, site string) (policy json.Ra
 	return policy, err
 }
 
-// ChangeReconcilePolicy changes a site's by what change makes of it; nil is none.
+// ChangeReconcilePolicy replaces a site's policy by the result of change; nil means no policy.
 func (db *DB) ChangeReconcilePolicy(ctx context.Context, actor broker.Actor, site, reason string, change func(json.RawMessage) (json.RawMessage, error)) (after json.RawMessage, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		// Another's change is waited for; a site that is not there has none.
+		// The row makes concurrent changes wait; a site without a policy gets an empty row.
 		if _, err := t.ExecContext(ctx, `INSERT INTO reconcile_policies (site, policy, updated_at) VALUES ($1, '', $2) ON CONFLICT (site) DO NOTHING`, site, micros(t.now)); err != nil {
 			return err
 		}
@@ -52,28 +52,28 @@ type ReconcileLook struct {
 	Site                            string
 	RequestedAt, LookedAt, Complete time.Time // zero: never
 
-	Machines  int64 // that MAAS has
-	Unmanaged int64 // of them, those that are no node's
-	Nodes     int64 // that are bound to a machine
+	Machines  int64 // in MAAS
+	Unmanaged int64 // of them, machines without a node
+	Nodes     int64 // bound to a machine
 	Skipped   int64 // of them, in the hands of a run or owing a turnover
-	Unknown   int64 // of them, those that could not be judged
+	Unknown   int64 // of them, not possible to judge
 
-	Trouble string // why it is not complete; empty: it is
-	Failed  int64  // looks in a row that were not complete
+	Trouble string // why the look is incomplete; empty: it is complete
+	Failed  int64  // incomplete looks in a row
 	Stops   []ReconcileStop
 
-	KeyAt      time.Time // when MAAS last said whether it takes the site's key; zero: never
-	KeyRefused bool      // it did not, then
+	KeyAt      time.Time // when MAAS last accepted or refused the site's key; zero: never
+	KeyRefused bool      // MAAS refused the key at KeyAt
 }
 
-// ReconcileStop is why nothing, or nothing of one kind, is done at a site.
+// ReconcileStop is why nothing, or nothing of a kind, is done at a site.
 type ReconcileStop struct {
 	Code  string    `json:"code"`
 	Text  string    `json:"text"`
 	Since time.Time `json:"since"`
 }
 
-// kept is the part of a look that is read as one.
+// kept is the JSON column of a look.
 type kept struct {
 	Machines  int64           `json:"machines"`
 	Unmanaged int64           `json:"unmanaged"`
@@ -97,14 +97,14 @@ func scanLook(row interface{ Scan(...any) error }) (l ReconcileLook, err error) 
 
 const lookColumns = `site, requested_at, looked_at, complete_at, look`
 
-// ReconcileLooks are the last looks at sites (nil: all).
+// ReconcileLooks returns the last looks at sites (nil: all).
 func (db *DB) ReconcileLooks(ctx context.Context, sites []string) ([]ReconcileLook, error) {
 	var w where
 	in(&w, "site", sites)
 	return collect(ctx, db.reader(), scanLook, `SELECT `+lookColumns+` FROM reconcile_looks`+w.String()+` ORDER BY site`, w.args...)
 }
 
-// RequestLook asks for a look at a site, and returns when that was.
+// RequestLook requests a look at a site, and returns the time of the request.
 func (db *DB) RequestLook(ctx context.Context, actor broker.Actor, site string) (asked time.Time, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		asked = t.now
@@ -117,8 +117,7 @@ func (db *DB) RequestLook(ctx context.Context, actor broker.Actor, site string) 
 	return asked, err
 }
 
-// SaveLook writes a look down. What it stops for is told once, and once more when
-// it is over.
+// SaveLook stores a look. A stop is announced once, and again when the stop is over.
 func (db *DB) SaveLook(ctx context.Context, actor broker.Actor, l ReconcileLook) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		before, err := collect(ctx, t, scanLook, `SELECT `+lookColumns+` FROM reconcile_looks WHERE site = $1`+t.forUpdate(), l.Site)

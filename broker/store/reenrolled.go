@@ -6,11 +6,11 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// forgetEnrolment takes from a node that has never been let in what an earlier
-// enrolment said: its machine may have been deployed anew, or be another one. What a
-// run judges is then what the enrolment that it lets in has said. What a person
-// accepted stays. A node that was ever let in is never enrolling again, and keeps its
-// baseline whatever enrols: it is what its next turnover is compared with.
+// forgetEnrolment deletes the reports of an earlier enrolment from a node that was never let in:
+// its machine may have been deployed anew, or be another machine. A run then judges only the
+// reports of the enrolment that it lets in. Values accepted by a person stay. A node that was ever
+// let in never enrols again, and keeps its baseline whatever enrols: the next turnover compares
+// with that baseline.
 func (t *tx) forgetEnrolment(ctx context.Context, n *broker.Node) error {
 	if n.Status != broker.Enrolling || n.Epoch == 0 {
 		return nil

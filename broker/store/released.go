@@ -11,23 +11,23 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// DenyReleased is why the certificates of a node are denied whose machine was given
-// back to MAAS.
+// DenyReleased is the deny reason of a node's certificates after its machine was given back to
+// MAAS.
 const DenyReleased = "machine_released"
 
-// DenyKnown is why those are denied of which a person has said that they are known of:
-// whoever shows one is refused, and that is all.
+// DenyKnown is the deny reason of released certificates that a person has acknowledged: a request
+// with such a certificate is refused, without an alert.
 const DenyKnown = "machine_released_known"
 
-// RulePreviousSystem is the drift of a node whose former system is heard of again.
+// RulePreviousSystem is the drift of a node whose former system is heard again.
 const RulePreviousSystem = "previous_os_alive"
 
-// shownEvery is how often it is written down that a system of before is alive.
+// shownEvery is the minimum interval between two records that a former system is alive.
 const shownEvery = time.Minute
 
-// CutOff takes from a node what it could act by, because its machine is about to be
-// given back: its certificates are denied, its open token is void, and what was asked
-// of it fails with node_released. It changes nothing more when it is asked again.
+// CutOff withdraws a node's means to act, because its machine is about to be given back: its
+// certificates are denied, its open token becomes void, and its open tasks fail with node_released.
+// A repeated call changes nothing more.
 func (db *DB) CutOff(ctx context.Context, actor broker.Actor, u Turnover) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, u.NodeID, t.forUpdate())
@@ -58,8 +58,8 @@ func (db *DB) CutOff(ctx context.Context, actor broker.Actor, u Turnover) error 
 	})
 }
 
-// Wiped notes that MAAS has a node's machine back: its users are gone with it, and
-// whoever shows a certificate from before is a system that should be no more.
+// Wiped records that MAAS has a node's machine back: the machine's users are gone. A system that
+// shows an earlier certificate from then on should no longer exist.
 func (db *DB) Wiped(ctx context.Context, actor broker.Actor, u Turnover) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, u.NodeID, t.forUpdate())
@@ -79,8 +79,7 @@ func (db *DB) Wiped(ctx context.Context, actor broker.Actor, u Turnover) error {
 	})
 }
 
-// Release is when a node's machine was given back last, and when its former system
-// was heard of since.
+// Release is the last return of a node's machine, and the last contact of its former system since.
 type Release struct {
 	RunID          string
 	WipedAt        time.Time
@@ -88,7 +87,7 @@ type Release struct {
 	Serial, Remote string
 }
 
-// LastRelease reads it; false: its machine was never given back.
+// LastRelease reads the last release; false: the machine was never given back.
 func (db *DB) LastRelease(ctx context.Context, nodeID string) (Release, bool, error) {
 	return lastRelease(ctx, db.reader(), nodeID)
 }
@@ -102,10 +101,10 @@ func lastRelease(ctx context.Context, r runner, nodeID string) (rel Release, had
 	return rel, err == nil, err
 }
 
-// PreviousSystem is for a request with a certificate from before a node's machine was
-// given back. Before MAAS had it, the system was still running; after that it is one
-// that should be no more: that is a drift, told of once and written down at most once
-// a minute, and keeps the node from use. A run that has the node stops by it.
+// PreviousSystem handles a request with a certificate from before a node's machine was given back.
+// Before MAAS had the machine, the system was still running. Afterwards the system should no longer
+// exist: a drift is announced once, is recorded at most once a minute, and keeps the node from use.
+// A run that has the node stops because of the drift.
 func (db *DB) PreviousSystem(ctx context.Context, nodeID, serial, remote string) error {
 	rel, had, err := db.LastRelease(ctx, nodeID)
 	if err != nil || !had || rel.WipedAt.IsZero() || db.Now().Sub(rel.ShownAt) < shownEvery {
@@ -127,10 +126,10 @@ func (db *DB) PreviousSystem(ctx context.Context, nodeID, serial, remote string)
 	})
 }
 
-// known takes a person's word for what became of the keys by which a node's former
-// system was heard of: what is shown of them from now on is told of no more. Whoever
-// kept a key, and knocks with it for as long as its certificate would have lasted, must
-// not be able to hold the machine. Other keys of that system still are told of.
+// known records a person's acknowledgement of the keys with which a node's former system was heard:
+// later requests with these keys raise no alert. Otherwise anybody with a copy of a key could hold
+// the machine for as long as the certificate would have lasted. Other keys of the former system
+// still raise an alert.
 func (t *tx) known(ctx context.Context, nodeID string, s MAASState) error {
 	var d struct {
 		Serial string `json:"serial"`
@@ -152,7 +151,7 @@ func (t *tx) known(ctx context.Context, nodeID string, s MAASState) error {
 	return err
 }
 
-// haunted writes the drift down, and keeps a node from use that tenants could be on.
+// haunted records the drift, and quarantines a node that tenants could be on.
 func (t *tx) haunted(ctx context.Context, n broker.Node, rel Release, serial, remote string) error {
 	system := broker.Actor{Name: "system"}
 	text := fmt.Sprintf("the previous OS is still alive: certificate %s, from before MAAS had the machine back (run %s), was shown from %s", serial, rel.RunID, remote)

@@ -12,24 +12,24 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What MAAS says of the machine of a node in a restored database.
+// MAAS's statement about the machine of a node in a restored database.
 const (
 	MachineSame  = "same"  // deployed, and marked for this node by a run that had ended in the backup
-	MachineNewer = "newer" // deployed, and marked for this node by a run that had not, or that it does not know
-	MachineOther = "other" // anything else: nothing there speaks for the node
+	MachineNewer = "newer" // deployed, and marked for this node by a run that had not ended in the backup, or is not in it
+	MachineOther = "other" // anything else: MAAS does not vouch for the node
 )
 
-// RestoredNode is a node since the last restore.
+// RestoredNode is a node's state since the last restore.
 type RestoredNode struct {
 	NodeID     string
-	Known      bool  // the backup has it
+	Known      bool  // in the backup
 	Epoch      int64 // in the backup
 	AskedEpoch int64 // the newest identity that has asked to renew
 	AskedSince time.Time
 	AskedKey   string
 	AskedAt    time.Time
 	AskedFrom  string
-	Machine    string // MachineSame …; empty: MAAS was not heard of it, or it is in none
+	Machine    string // MachineSame …; empty: MAAS has said nothing, or has no such machine
 	MachineAt  time.Time
 	MachineIs  string
 	AcceptedBy string
@@ -38,7 +38,7 @@ type RestoredNode struct {
 	LetInKey   string
 	EnrolledAt time.Time
 	ComparedAt time.Time
-	ShutAt     time.Time // since when nothing from before the restore renews, unless an operator accepts it
+	ShutAt     time.Time // since then no certificate from before the restore renews, unless an operator accepts it
 }
 
 const restoredNodeColumns = `node_id, known, epoch, asked_epoch, asked_since, asked_key, asked_at, asked_from, machine, machine_at, machine_is, accepted_by, accepted_key, let_in_at, let_in_key, enrolled_at, compared_at, shut_at`
@@ -49,7 +49,7 @@ func scanRestoredNode(row interface{ Scan(...any) error }) (r RestoredNode, err 
 	return r, err
 }
 
-// RestoredNodes are those of the backup, and others that have asked to renew since.
+// RestoredNodes returns the nodes of the backup, and other nodes that have asked to renew since.
 func (db *DB) RestoredNodes(ctx context.Context) ([]RestoredNode, error) {
 	return collect(ctx, db.reader(), scanRestoredNode, `SELECT `+restoredNodeColumns+` FROM restored_nodes ORDER BY node_id`)
 }
@@ -59,12 +59,12 @@ func (r RestoredNode) In() bool {
 	return !r.EnrolledAt.IsZero() || !r.LetInAt.IsZero() && r.ShutAt.IsZero()
 }
 
-// Contested reports whether another key has asked since than the one that was let in.
+// Contested reports whether a key other than the key let in has asked since.
 func (r RestoredNode) Contested() bool {
 	return r.EnrolledAt.IsZero() && !r.LetInAt.IsZero() && r.AskedKey != r.LetInKey
 }
 
-// State is how far the node is, in a word or two.
+// State names the node's progress in a word or two.
 func (r RestoredNode) State() string {
 	switch {
 	case !r.EnrolledAt.IsZero():
@@ -87,17 +87,17 @@ func (r RestoredNode) State() string {
 	return "undecided"
 }
 
-// keyPrefix is how much of a key's digest says which one is meant.
+// keyPrefix is the number of hex digits of a key's digest that identify the key.
 const keyPrefix = 16
 
-// Asked is the beginning of the digest of the key that has asked last; empty: none has.
+// Asked returns the beginning of the digest of the key that asked last; empty: no key has asked.
 func (r RestoredNode) Asked() string {
 	digest := strings.TrimPrefix(r.AskedKey, "sha256:")
 	return digest[:min(keyPrefix, len(digest))]
 }
 
-// AcceptRestored is an operator's word that who has asked last for a node, with the key
-// whose digest begins so, is that node. Codes: restored_not_asked, restored_other_key,
+// AcceptRestored records an operator's decision that the identity that asked last for a node, with
+// a key whose digest begins with key, is that node. Codes: restored_not_asked, restored_other_key,
 // restored_enrolled.
 func (db *DB) AcceptRestored(ctx context.Context, actor broker.Actor, nodeID, key, reason string) (r RestoredNode, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -130,8 +130,7 @@ func (db *DB) AcceptRestored(ctx context.Context, actor broker.Actor, nodeID, ke
 	return r, err
 }
 
-// putOut takes back what an identity was given that an operator has another take the
-// place of.
+// putOut withdraws everything given to an identity that an operator replaces by another identity.
 func (t *tx) putOut(ctx context.Context, was *RestoredNode, key string) error {
 	if err := t.denyWhere(ctx, "restored_superseded", `node_id = $3 AND key_digest <> $4`, was.NodeID, key); err != nil {
 		return err
@@ -141,7 +140,7 @@ func (t *tx) putOut(ctx context.Context, was *RestoredNode, key string) error {
 	return err
 }
 
-// SaveCompared keeps that a node's ledger was compared, and what was found.
+// SaveCompared records that a node's ledger was compared, and the differences found.
 func (db *DB) SaveCompared(ctx context.Context, nodeID string, found []Difference) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		for _, d := range found {
@@ -154,12 +153,12 @@ func (db *DB) SaveCompared(ctx context.Context, nodeID string, found []Differenc
 	})
 }
 
-// MachineWord is MAAS's word on the machine of a node.
+// MachineWord is MAAS's statement about the machine of a node.
 type MachineWord struct {
 	NodeID, Word, Is string
 }
 
-// SaveMachineWords keeps what MAAS says of nodes. What it has said already is not written.
+// SaveMachineWords stores MAAS's statements about nodes. Unchanged statements are not written.
 func (db *DB) SaveMachineWords(ctx context.Context, words []MachineWord) error {
 	kept, err := db.RestoredNodes(ctx)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// FromBefore reports whether a certificate is none that was issued since the last
-// restore: it is marked, or not on record. Ask where there was a restore.
+// FromBefore reports whether a certificate is from before the last restore: marked, or not on
+// record. Call FromBefore only if the database was restored.
 func (db *DB) FromBefore(ctx context.Context, serial string) (bool, error) {
 	var restored bool
 	err := db.reader().QueryRowContext(ctx, `SELECT restored FROM certificates WHERE serial = $1`, serial).Scan(&restored)
@@ -21,24 +21,22 @@ func (db *DB) FromBefore(ctx context.Context, serial string) (bool, error) {
 	return restored, err
 }
 
-// RestoredRenewal is a renewal that is asked for with a certificate from before the
-// restore.
+// RestoredRenewal is a renewal request with a certificate from before the restore.
 type RestoredRenewal struct {
 	Renewal
-	Since time.Time // from when the certificate that it shows is
-	Said  int64     // the trust bundle that the node says it has
+	Since time.Time // when the presented certificate became valid
+	Said  int64     // the trust bundle version that the node reports
 }
 
-// RenewRestored judges who asks to renew with a certificate from before the restore,
-// and keeps a new one for who is let in. Such a certificate says that our CA has issued
-// it and nothing more: whether it was denied since the backup, nobody here knows. So
-// somebody else has to speak for it: MAAS, while the database is held, or an operator.
-// Of several identities of a node the newest by epoch, and then by issue, is the node's;
-// one that a newer one was seen of is refused, and what it had got is denied. Codes:
-// restored_undecided, restored_unknown_node, restored_not_accepted, epoch_superseded,
-// certificate_denied, node_deleted.
+// RenewRestored judges a renewal request with a certificate from before the restore, and stores the
+// new certificate if the node is let in. The old certificate proves only that our CA has issued it:
+// the broker cannot know whether it was denied since the backup. Therefore MAAS, while the database
+// is held, or an operator must vouch for the identity. Of several identities of a node, the newest
+// by epoch and then by issue is the node's. An identity older than a seen one is refused, and the
+// certificates already issued to it are denied. Codes: restored_undecided, restored_unknown_node,
+// restored_not_accepted, epoch_superseded, certificate_denied, node_deleted.
 func (db *DB) RenewRestored(ctx context.Context, r RestoredRenewal) (n broker.Node, err error) {
-	var answer error // a refusal that leaves something behind
+	var answer error // a refusal whose writes are kept
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		answer = nil
 		n, answer, err = t.renewRestored(ctx, r)
@@ -109,7 +107,7 @@ func (t *tx) renewRestored(ctx context.Context, r RestoredRenewal) (n broker.Nod
 	return n, nil, t.audit(ctx, e)
 }
 
-// judge says whether somebody speaks for this identity.
+// judge decides whether MAAS or an operator vouches for this identity; nil: let in.
 func judge(was RestoredNode, r RestoredRenewal, held bool) error {
 	const accept = "see hostler-broker restore --list; if it is the node: hostler-broker restore --accept %s --key KEY"
 	switch {
@@ -120,7 +118,7 @@ func judge(was RestoredNode, r RestoredRenewal, held bool) error {
 	case was.AcceptedBy != "":
 		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: %s has accepted another key as the node's ("+accept+")", r.OldSerial, r.NodeID, was.AcceptedBy, r.NodeID)
 	case was.letIn(r):
-		return nil // the answer was lost
+		return nil // the earlier answer was lost
 	case !held:
 		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: it is from before the restore, and the hold has been released ("+accept+")", r.OldSerial, r.NodeID, r.NodeID)
 	case was.Machine == MachineNewer && r.Epoch > was.Epoch, was.Machine == MachineSame && r.Epoch >= was.Epoch:
@@ -133,14 +131,14 @@ func judge(was RestoredNode, r RestoredRenewal, held bool) error {
 	return broker.Errorf(broker.Unavailable, "restored_undecided", "cannot renew for node %s yet: the database was restored from a backup, and nobody has said yet that this is the node ("+accept+")", r.NodeID, r.NodeID)
 }
 
-// newer reports whether an identity takes the place of the one that has asked before.
+// newer reports whether an identity replaces the identity that asked before.
 func newer(r RestoredRenewal, was RestoredNode) bool {
 	return r.Epoch > was.AskedEpoch || r.Epoch == was.AskedEpoch && r.Since.After(was.AskedSince)
 }
 
-// mayRenewRestored is what is on record against it, from the backup and from since. A
-// certificate of the lost hour cannot be denied itself: what was done to one of its key
-// and enrolment was done to it.
+// mayRenewRestored checks the records against an identity, from the backup and from since. A
+// certificate issued after the backup is not on record, so it cannot be denied itself: a denial of
+// another certificate with the same key and enrolment counts.
 func (t *tx) mayRenewRestored(ctx context.Context, n broker.Node, r RestoredRenewal) (answer, err error) {
 	var denied bool
 	if err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM certificates WHERE node_id = $1 AND denied_at > 0 AND (serial = $2 OR key_digest = $3 AND epoch >= $4))`,
@@ -158,7 +156,7 @@ func (t *tx) mayRenewRestored(ctx context.Context, n broker.Node, r RestoredRene
 	return nil, nil
 }
 
-// askedBy notes the newest identity that has asked.
+// askedBy records the newest identity that has asked.
 func (t *tx) askedBy(ctx context.Context, was RestoredNode, r RestoredRenewal) error {
 	epoch, since := max(was.AskedEpoch, r.Epoch), was.AskedSince
 	if was.AskedKey != r.PublicKeyDigest || r.Since.After(since) {
@@ -170,19 +168,19 @@ func (t *tx) askedBy(ctx context.Context, was RestoredNode, r RestoredRenewal) e
 	return err
 }
 
-// accepts reports whether it is the identity that an operator has spoken for: then no
-// other takes its place but by an operator.
+// accepts reports whether an operator has accepted this identity. Only an operator can replace an
+// accepted identity.
 func (r RestoredNode) accepts(asked RestoredRenewal) bool {
 	return r.AcceptedBy != "" && r.AcceptKey == asked.PublicKeyDigest
 }
 
-// letIn reports whether it has the key that was let in: an answer may have been lost.
+// letIn reports whether the request has the key that was let in: an answer may have been lost.
 func (r RestoredNode) letIn(asked RestoredRenewal) bool {
 	return !r.LetInAt.IsZero() && r.LetInKey == asked.PublicKeyDigest
 }
 
-// shutRestored has what an operator or a run has ended since a restore stay ended:
-// certificates of the lost hour are not on record, and nobody can deny them.
+// shutRestored keeps a node shut that an operator or a run has ended since the restore:
+// certificates issued after the backup are not on record, so they cannot be denied one by one.
 func (t *tx) shutRestored(ctx context.Context, nodeID string) error {
 	_, err := t.ExecContext(ctx, `UPDATE restored_nodes SET shut_at = $1, accepted_by = '', accepted_key = '' WHERE node_id = $2`, micros(t.now), nodeID)
 	return err
@@ -192,9 +190,9 @@ func (t *tx) twoIdentities(ctx context.Context, was RestoredNode, r RestoredRene
 	return t.noteDifference(ctx, Difference{Subject: "node/" + was.NodeID, Code: "two_identities", Text: fmt.Sprintf("two identities have asked to renew: one of epoch %d from %s, and one of epoch %d from %s (if the machine may have been copied, give it a new identity)", was.AskedEpoch, was.AskedFrom, r.Epoch, r.Remote)})
 }
 
-// readmit makes an identity the node's: its epoch counts, all that came before it is
-// denied, and a node that enrolled again since the backup serves nobody before a person
-// has looked, since what was done to it is not on record.
+// readmit makes an identity the node's: its epoch counts, and all earlier certificates are denied.
+// A node that enrolled again since the backup serves nobody before a person has looked, since its
+// history is not on record.
 func (t *tx) readmit(ctx context.Context, n broker.Node, old RestoredNode, r RestoredRenewal) (broker.Node, error) {
 	if err := t.denyWhere(ctx, "restored_superseded", `node_id = $3 AND (epoch < $4 OR key_digest <> $5)`, n.ID, r.Epoch, r.PublicKeyDigest); err != nil {
 		return n, err
@@ -213,7 +211,7 @@ func (t *tx) readmit(ctx context.Context, n broker.Node, old RestoredNode, r Res
 		r.Epoch, micros(r.Cert.NotAfter), micros(since), micros(t.now), n.ID); err != nil {
 		return n, err
 	}
-	if !old.letIn(r) { // once more is no other time: what was heard in between counts
+	if !old.letIn(r) { // a repeated answer keeps the time: contacts in between count
 		if _, err := t.ExecContext(ctx, `UPDATE nodes SET last_contact_at = $1 WHERE id = $2`, micros(t.now), n.ID); err != nil {
 			return n, err
 		}
@@ -240,8 +238,8 @@ func (t *tx) readmit(ctx context.Context, n broker.Node, old RestoredNode, r Res
 	return n, t.confirmTrust(ctx, &n, r.TrustVersion)
 }
 
-// agentUpdated notes that a node runs another agent than in the backup. Nothing puts back
-// what it runs: what it says counts.
+// agentUpdated notes that a node runs another agent than in the backup. The broker does not put the
+// old agent back: the node's report counts.
 func (t *tx) agentUpdated(ctx context.Context, n broker.Node, is string) error {
 	if is == n.AgentVersion {
 		return nil
@@ -263,7 +261,7 @@ func (t *tx) keyKnown(ctx context.Context, nodeID, key string) (bool, error) {
 	return known > 0, err
 }
 
-// caughtUp is what follows from an epoch that the backup does not have.
+// caughtUp applies the effects of an epoch that the backup does not have.
 func (t *tx) caughtUp(ctx context.Context, n *broker.Node) error {
 	if err := t.failOpen(ctx, nodeActor(n.ID), n.ID, n.Epoch, "node_reenrolled"); err != nil {
 		return err
@@ -284,12 +282,12 @@ func (t *tx) caughtUp(ctx context.Context, n *broker.Node) error {
 	return nil
 }
 
-// nextEpoch is beyond what a restored database has seen of the node, too, and beyond what
-// it can have given out before it was restored.
+// nextEpoch returns an epoch above all epochs that the database has seen of the node, and above all
+// epochs that may have been given out before the restore.
 func (t *tx) nextEpoch(ctx context.Context, n broker.Node) (int64, error) {
 	var seen int64
 	err := t.QueryRowContext(ctx, `SELECT asked_epoch FROM restored_nodes WHERE node_id = $1`, n.ID).Scan(&seen)
-	if errors.Is(err, sql.ErrNoRows) { // made since, or there was no restore
+	if errors.Is(err, sql.ErrNoRows) { // the node was made since, or there was no restore
 		return n.Epoch + 1, nil
 	}
 	if err != nil {

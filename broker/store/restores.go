@@ -13,18 +13,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Restore is one time that this database came out of a backup.
+// Restore is a restore of this database from a backup.
 type Restore struct {
 	RestoredAt time.Time
-	TakenAt    time.Time // when the backup was; zero: not known
-	Source     string    // which backup
-	TrustFloor int64     // the least version of the next trust bundle
-	ReleasedAt time.Time // zero: it is held
+	TakenAt    time.Time // the time of the backup; zero: not known
+	Source     string    // names the backup
+	TrustFloor int64     // the minimum version of the next trust bundle
+	ReleasedAt time.Time // zero: still held
 	ReleasedBy string
 	Reason     string // of the release
 }
 
-// Held reports whether nothing that changes anything is handed out yet.
+// Held reports whether the database is held: no changing task or run is handed out yet.
 func (r Restore) Held() bool { return !r.RestoredAt.IsZero() && r.ReleasedAt.IsZero() }
 
 const restoreColumns = `restored_at, taken_at, source, trust_floor, released_at, released_by, reason`
@@ -34,7 +34,7 @@ func scanRestore(row interface{ Scan(...any) error }) (r Restore, err error) {
 	return r, err
 }
 
-// LastRestore is the latest; zero: this database never came out of a backup.
+// LastRestore returns the latest restore; zero: the database was never restored.
 func (db *DB) LastRestore(ctx context.Context) (Restore, error) {
 	return lastRestore(ctx, db.reader())
 }
@@ -47,25 +47,25 @@ func lastRestore(ctx context.Context, r runner) (Restore, error) {
 	return found, err
 }
 
-// Numbers that nodes and readers of events have seen go on from the time of the restore:
-// from seconds for trust bundles and enrolments, and from milliseconds for events. None
-// given out before it is as high, neither since the backup nor after an earlier restore of
-// the same one. The leaps are the least, where this machine's clock is behind.
+// Numbers seen by nodes and by readers of events continue from the time of the restore: in seconds
+// for trust bundles and enrolments, in milliseconds for events. All earlier numbers are lower, both
+// those given out since the backup and those given out after an earlier restore of the same backup.
+// The leaps are the minimum increase, in case this machine's clock is behind.
 const (
 	trustLeap = 1_000
 	eventLeap = 500_000
 )
 
-// Voided counts what a restore has taken its force from.
+// Voided counts the records that a restore has invalidated.
 type Voided struct {
 	Nodes, EnrolTokens, OperatorTokens, Tasks, Runs int
 }
 
-// MarkRestored says, before any broker has opened it, that this database came out
-// of a backup, and holds it. From then on until ReleaseRestore no chain steps and
-// nothing but probes is handed out. What may have ended since the backup is over: enrol
-// tokens, operators' tokens, tasks; runs are stopped for a person. Certificates from
-// before are good for asking to renew (RenewRestored), also after the release.
+// MarkRestored marks the database as restored from a backup, before any broker has opened it, and
+// holds it. Until ReleaseRestore no chain advances, and only probes are handed out. Everything that
+// may have ended since the backup is ended: enrol tokens, operators' tokens and tasks; runs are
+// stopped for a person. Certificates from before the restore may only ask for renewal
+// (RenewRestored), also after the release.
 func (db *DB) MarkRestored(ctx context.Context, actor broker.Actor, takenAt time.Time, source string) (v Voided, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		if err := t.nobodyServes(ctx); err != nil {
@@ -85,13 +85,13 @@ func (db *DB) MarkRestored(ctx context.Context, actor broker.Actor, takenAt time
 	return v, err
 }
 
-// serveLock is shared by the brokers that serve from a PostgreSQL, as long as they live,
-// and is had alone by who holds it.
+// serveLock is shared by all brokers that serve from a PostgreSQL, as long as they live. A
+// transaction that holds the database takes serveLock alone.
 const serveLock = leadLock + 3
 
-// nobodyServes refuses where a broker runs on a PostgreSQL, and has one that starts wait: one
-// of an earlier release shows that it leads, and no more. On SQLite the data directory's lock
-// says it.
+// nobodyServes refuses while a broker runs on the PostgreSQL, and makes a starting broker wait.
+// Brokers of an earlier release take only the leader's lock, so both locks are checked. On SQLite
+// the lock of the data directory serves this purpose.
 func (t *tx) nobodyServes(ctx context.Context) error {
 	if t.name() != "postgres" {
 		return nil
@@ -134,7 +134,7 @@ func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.
 		{nil, `UPDATE certificates SET restored = TRUE WHERE NOT restored`, nil},
 		{&v.EnrolTokens, `UPDATE enroll_tokens SET void_at = $1 WHERE consumed_at = 0 AND void_at = 0`, []any{now}},
 		{&v.OperatorTokens, `UPDATE operator_tokens SET revoked_at = $1 WHERE revoked_at = 0`, []any{now}},
-		// Which key the node has by now, its certificates say. Neither is denied for it here.
+		// A node's certificates tell its present key. No key of a rotation is denied here.
 		{nil, `UPDATE rotations SET void_at = $1 WHERE used_at = 0 AND void_at = 0`, []any{now}},
 		{nil, `DELETE FROM terminal_tickets`, nil},
 		{nil, `UPDATE terminal_sessions SET token_hash = '', next_token_hash = '' WHERE status <> 'closed'`, nil},
@@ -157,8 +157,8 @@ func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.
 	return v, t.send(ctx, told{Message: h.Placed(), Site: AllSites})
 }
 
-// forsakeTasks ends what was open in the backup: the node may have carried it out, and
-// an operator may have taken it back. What the node still says of it is kept beside.
+// forsakeTasks ends the tasks that were open in the backup: the node may have run the task since,
+// or an operator may have canceled it. A node's later word about the task is kept beside the task.
 func (t *tx) forsakeTasks(ctx context.Context, actor broker.Actor) (int, error) {
 	open, err := collect(ctx, t, scanTask, `SELECT `+taskColumns+` FROM tasks WHERE status IN ('queued', 'dispatched') ORDER BY id`)
 	for _, k := range open {
@@ -172,9 +172,9 @@ func (t *tx) forsakeTasks(ctx context.Context, actor broker.Actor) (int, error) 
 	return len(open), err
 }
 
-// stopRuns stops what had not ended in the backup, each at the stage at which it was then.
-// One that had stopped is stopped for this too: what it stopped for may be over, and
-// nothing acts on that by itself.
+// stopRuns stops the runs that had not ended in the backup, each at its stage in the backup. Runs
+// that were stopped already get this reason too: their old reason may be over, and no broker acts
+// on the old reason by itself.
 func (t *tx) stopRuns(ctx context.Context) (int, error) {
 	ids, err := collect(ctx, t, scanText, `SELECT id FROM chain_runs WHERE `+openRuns+` ORDER BY id`)
 	for _, id := range ids {
@@ -197,8 +197,8 @@ func (t *tx) stopRuns(ctx context.Context) (int, error) {
 	return len(ids), err
 }
 
-// ReleaseRestore ends the hold. Nodes that have not been let in stay out. Codes:
-// not_restored, restore_released.
+// ReleaseRestore ends the hold. Nodes that have not been let in stay out. Codes: not_restored,
+// restore_released.
 func (db *DB) ReleaseRestore(ctx context.Context, actor broker.Actor, reason string) (r Restore, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		if err := t.shutOut(ctx); err != nil {
@@ -235,8 +235,8 @@ func (db *DB) ReleaseRestore(ctx context.Context, actor broker.Actor, reason str
 	return r, err
 }
 
-// NotCompared names what nobody has looked at since the last restore, one a line: sites
-// whose machines were not read, and nodes that are let in and whose ledgers were not.
+// NotCompared names the sites and nodes not compared since the last restore, as one text each:
+// sites whose machines were not read, and nodes that were let in but whose ledgers were not read.
 func (db *DB) NotCompared(ctx context.Context) ([]string, error) {
 	return collect(ctx, db.reader(), scanText, `SELECT 'site ' || n.site FROM restored_nodes r JOIN nodes n ON n.id = r.node_id WHERE r.known AND r.machine = '' AND n.maas_system_id <> '' AND n.status <> 'deleted'
 		UNION SELECT 'site ' || substr(subject, 6) FROM restored_differences WHERE code = 'maas_unread'
@@ -244,7 +244,7 @@ func (db *DB) NotCompared(ctx context.Context) ([]string, error) {
 		ORDER BY 1 DESC`)
 }
 
-// SiteCompared forgets that the machines of a site could not be read.
+// SiteCompared deletes the note that a site's machines could not be read.
 func (db *DB) SiteCompared(ctx context.Context, site string) error {
 	listed, err := db.Differences(ctx)
 	if err != nil || !slices.ContainsFunc(listed, func(d Difference) bool { return d.Subject == "site/"+site && d.Code == "maas_unread" }) {
@@ -256,7 +256,7 @@ func (db *DB) SiteCompared(ctx context.Context, site string) error {
 	})
 }
 
-// Difference is one thing in which a restored database is not what is so.
+// Difference is a difference between a restored database and the real state.
 type Difference struct {
 	Subject string // node/ID, run/ID, task/ID, machine/SITE/ID
 	Code    string
@@ -264,14 +264,14 @@ type Difference struct {
 	FoundAt time.Time
 }
 
-// Differences lists what was found since the last restore, by subject.
+// Differences lists the differences found since the last restore, by subject.
 func (db *DB) Differences(ctx context.Context) ([]Difference, error) {
 	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (d Difference, err error) {
 		return d, row.Scan(&d.Subject, &d.Code, &d.Text, at(&d.FoundAt))
 	}, `SELECT subject, code, text, found_at FROM restored_differences ORDER BY subject, code`)
 }
 
-// NoteDifferences writes down what was found; the same once more changes nothing.
+// NoteDifferences stores the found differences; known differences stay unchanged.
 func (db *DB) NoteDifferences(ctx context.Context, found []Difference) error {
 	listed, err := db.Differences(ctx)
 	if err != nil {

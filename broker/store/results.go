@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Result is how a node says a task ended, its text cleaned and its evidence
-// verified by the caller.
+// Result is the end of a task as the node reports it. The caller has cleaned its text and verified
+// its evidence.
 type Result struct {
 	NodeID   string
 	Epoch    int64
@@ -24,18 +24,17 @@ type Result struct {
 	Result   json.RawMessage
 	Evidence []byte
 	Verdict  taskcatalog.Verdict
-	Archive  []byte // what it collected, kept beside the task; nil: nothing
+	Archive  []byte // the files that the task collected, stored beside the task; nil: none
 }
 
-// RecordResult ends a task and applies what follows from it, in one
-// transaction. The first result stands: a later one changes nothing and gives
-// back what is recorded, with repeat. Any attempt that was delivered may
-// report, as a node runs a task at most once. Codes: task_not_found (or another
-// node's), epoch_superseded, attempt_unknown.
+// RecordResult ends a task and applies its effects, in one transaction. The first result stands: a
+// later result changes nothing, and RecordResult returns the recorded task with repeat. Any
+// delivered attempt may report, as a node runs a task at most once. Codes: task_not_found (also for
+// another node's task), epoch_superseded, attempt_unknown.
 func (db *DB) RecordResult(ctx context.Context, r Result, effects []broker.Effect) (k broker.Task, repeat bool, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		repeat = false
-		// The node's row first, as everywhere, so that no two wait for each other.
+		// Lock the node's row first, as everywhere, to avoid deadlocks.
 		if len(effects) > 0 {
 			if _, err := node(ctx, t, r.NodeID, t.forUpdate()); err != nil {
 				return err
@@ -83,7 +82,7 @@ func (db *DB) RecordResult(ctx context.Context, r Result, effects []broker.Effec
 	return k, repeat, err
 }
 
-// bytesOf: the column is never NULL.
+// bytesOf replaces nil, because the column is never NULL.
 func bytesOf(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -91,8 +90,8 @@ func bytesOf(b []byte) []byte {
 	return b
 }
 
-// auditEnd names the evidence by its digest: the row is sealed, so evidence that
-// is exchanged later, certificate and all, no longer fits it.
+// auditEnd records the digest of the evidence. The audit row is sealed, so evidence that is
+// exchanged later, certificate included, no longer matches.
 func (t *tx) auditEnd(ctx context.Context, actor broker.Actor, k broker.Task) error {
 	evidence := ""
 	if len(k.Evidence) > 0 {
@@ -104,9 +103,9 @@ func (t *tx) auditEnd(ctx context.Context, actor broker.Actor, k broker.Task) er
 	})
 }
 
-// ownerOf is who moves a node by a task's result. What a removal's task says is the
-// turnover's that asked for it, where that has the node: it would be refused as a
-// person's, who may not delete a node in the hands of a run.
+// ownerOf returns the owner of a status change by a task's result. If a turnover holds the node and
+// asked for the removal, the owner is the turnover. As a person's change the removal would be
+// refused: a person may not delete a node that a run holds.
 func (t *tx) ownerOf(ctx context.Context, k broker.Task, by broker.Owner) (broker.Owner, error) {
 	if by != broker.OwnerRemoval {
 		return by, nil
@@ -118,8 +117,8 @@ func (t *tx) ownerOf(ctx context.Context, k broker.Task, by broker.Owner) (broke
 	return by, err
 }
 
-// apply does what follows from a result. What the state of the node no longer
-// allows is audited, and the result stands.
+// apply applies an effect of a result. An effect that the node's state no longer allows is audited,
+// and the result stands.
 func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) error {
 	actor := nodeActor(k.NodeID)
 	switch e := effect.(type) {
@@ -136,7 +135,7 @@ func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) err
 		}
 		return err
 	case broker.SetReason:
-		// The end of the task, audited with it, is what tells of this.
+		// The audited end of the task covers this change.
 		_, err := t.ExecContext(ctx, `UPDATE nodes SET status_reason = $1, updated_at = $2 WHERE id = $3 AND status = $4`,
 			e.Reason, micros(t.now), k.NodeID, string(e.Status))
 		return err
@@ -147,9 +146,9 @@ func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) err
 		}
 		switch {
 		case n.Epoch != k.NodeEpoch:
-			return nil // of a system that is gone: who enrolled since is asked for its own
+			return nil // the baseline is of an earlier enrolment; the new enrolment has its own
 		case n.BaselineDigest != "" && n.Status != broker.Enrolling:
-			return nil // taken again: a person looks at it and accepts it
+			return nil // a second baseline: a person reviews and accepts it
 		}
 		return t.saveBaseline(ctx, actor, k.NodeID, e.Digest, e.Baseline, "task "+k.ID)
 	case broker.EndAllocation:
@@ -169,7 +168,7 @@ func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) err
 	case broker.NoteLate:
 		err := t.noteLate(ctx, k.NodeID, e.TaskID, k.NodeEpoch, e.Word)
 		if broker.AsError(err).Kind == broker.NotFound {
-			return nil // whoever asked named a task that there is none of
+			return nil // the request named a task that does not exist
 		}
 		return err
 	case broker.VoidRotation:

@@ -8,20 +8,20 @@ import (
 
 const clockEvery = time.Minute
 
-// reading is what the server's clock showed at a moment of this machine's.
+// reading is the server's time at one moment of the local clock.
 type reading struct {
 	server time.Time
-	at     time.Time // with the monotonic reading, by which what has passed since is measured
+	at     time.Time // with the monotonic reading, which measures the time since
 }
 
-// now is the server's time. The machine's clock only says what has passed since it was
-// read, and by its monotonic reading: setting the machine's time of day changes nothing.
+// now returns the server's time: the last reading plus the time passed since on the local monotonic
+// clock. Setting the local time of day changes nothing.
 func (e *postgresEngine) now() time.Time {
 	r := e.clock.Load()
 	return r.server.Add(e.machine().Sub(r.at))
 }
 
-// readClock asks the server for its time, which is that of the middle of the round trip.
+// readClock asks the server for its time and assigns the answer to the middle of the round trip.
 func (e *postgresEngine) readClock(ctx context.Context) error {
 	var server int64
 	before := e.machine()
@@ -39,7 +39,7 @@ func (e *postgresEngine) keepClock(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			_ = e.readClock(ctx) // the reading it has stays good; a lost database shows elsewhere
+			_ = e.readClock(ctx) // the old reading stays good; a lost database shows elsewhere
 		case <-ctx.Done():
 			return
 		}

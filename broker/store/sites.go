@@ -25,7 +25,7 @@ func scanSite(row interface{ Scan(...any) error }) (s broker.Site, err error) {
 	return s, err
 }
 
-// site reads one by its id or name, with a lock clause of the dialect.
+// site reads a site by its id or name, with a lock clause of the dialect.
 func site(ctx context.Context, r runner, ref, lock string) (broker.Site, error) {
 	s, err := scanSite(r.QueryRowContext(ctx, `SELECT `+siteColumns+` FROM maas_sites WHERE id = $1 OR name = $1`+lock, ref))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -34,20 +34,20 @@ func site(ctx context.Context, r runner, ref, lock string) (broker.Site, error) 
 	return s, err
 }
 
-// Site finds one by its id or name. Code: site_not_found.
+// Site finds a site by its id or name. Code: site_not_found.
 func (db *DB) Site(ctx context.Context, ref string) (broker.Site, error) {
 	return site(ctx, db.reader(), ref, "")
 }
 
-// Sites lists those of the names (nil: all), by name.
+// Sites lists the named sites (nil: all), ordered by name.
 func (db *DB) Sites(ctx context.Context, names []string) ([]broker.Site, error) {
 	var w where
 	in(&w, "name", names)
 	return collect(ctx, db.reader(), scanSite, `SELECT `+siteColumns+` FROM maas_sites`+w.String()+` ORDER BY name`, w.args...)
 }
 
-// CreateSite makes a site and its default profile. Codes: site_invalid,
-// profile_invalid, site_exists, site_region_taken.
+// CreateSite creates a site and its default profile. Codes: site_invalid, profile_invalid,
+// site_exists, site_region_taken.
 func (db *DB) CreateSite(ctx context.Context, actor broker.Actor, s broker.Site, p broker.Profile) (made broker.Site, err error) {
 	if err := errors.Join(s.Check(), p.Check()); err != nil {
 		return made, err
@@ -84,10 +84,10 @@ func (db *DB) CreateSite(ctx context.Context, actor broker.Actor, s broker.Site,
 	return made, err
 }
 
-// UpdateSite changes a site as change says. Its name, paths and credentials stay
-// what they are, and so do its address and ca_cert while a token is kept for it:
-// that goes nowhere else than where it was checked. Codes: site_not_found, site_invalid,
-// site_address_bound, site_region_taken, profile_not_found.
+// UpdateSite applies change to a site. Name, secret paths and credentials cannot change. Address
+// and ca_cert cannot change either while the site has a token: the token is sent only to the
+// address at which it was checked. Codes: site_not_found, site_invalid, site_address_bound,
+// site_region_taken, profile_not_found.
 func (db *DB) UpdateSite(ctx context.Context, actor broker.Actor, ref, reason string, change func(*broker.Site) error) (s broker.Site, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		before, err := site(ctx, t, ref, t.forUpdate())
@@ -122,20 +122,19 @@ func (db *DB) UpdateSite(ctx context.Context, actor broker.Actor, ref, reason st
 	return s, err
 }
 
-// Credentials says which of a site's secrets are about to be written, and at
-// which address the token was checked.
+// Credentials names the site's secrets that are about to be written, and the address at which the
+// token was checked.
 type Credentials struct {
 	APIToken, Power, DeployPassword bool
 	APIBaseURL, CACert              string // with APIToken
-	DeploySSHPublicKey              string // with DeploySSHKeyPath, for a site that has none; empty: as it is
+	DeploySSHPublicKey              string // with DeploySSHKeyPath, for a site without a deploy key; empty: unchanged
 	DeploySSHKeyPath                string
 }
 
-// SetSiteCredentials records what is about to be written to the secrets. The
-// record comes first: what a crash leaves between the two is a site whose token
-// is not the one it claims, which is refused when it is used. A deploy key that the
-// site has stays: the answer says which that is. Codes: site_not_found,
-// site_region_taken.
+// SetSiteCredentials records the secrets that are about to be written. The record precedes the
+// secrets: a crash in between leaves a site whose token differs from the recorded token, and such a
+// token is refused on use. An existing deploy key stays; the returned site names the key. Codes:
+// site_not_found, site_region_taken.
 func (db *DB) SetSiteCredentials(ctx context.Context, actor broker.Actor, id, reason string, c Credentials) (s broker.Site, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		before, err := site(ctx, t, id, t.forUpdate())
@@ -159,16 +158,16 @@ func (db *DB) SetSiteCredentials(ctx context.Context, actor broker.Actor, id, re
 	return s, err
 }
 
-// sitesGate is what whoever gives a site its region has alone, until it commits.
+// sitesGate is the lock that a transaction holds alone, until its commit, to assign a region.
 const sitesGate = leadLock + 2
 
-// inUse says of a site that it may ask its region: it is active, or has runs that
-// have not ended, which may be resumed.
+// inUse selects sites that may ask their region: active sites, and sites with unended runs, which
+// may be resumed.
 const inUse = `(status = 'active' OR EXISTS (SELECT 1 FROM chain_runs r WHERE r.site = maas_sites.name AND r.` + openRuns + `))`
 
-// regionFree refuses a site that is in use and whose region is that of another
-// which is. Locks of machines, hostnames and BMCs are by site, so that two sites of
-// one region would not see each other's. Code: site_region_taken.
+// regionFree refuses a site in use whose region belongs to another site in use. Locks of machines,
+// hostnames and BMCs are per site, so two sites of one region would not see each other's locks.
+// Code: site_region_taken.
 func (t *tx) regionFree(ctx context.Context, s broker.Site) error {
 	if err := t.lock(ctx, t.gateAlone(), sitesGate); err != nil {
 		return err
@@ -208,8 +207,7 @@ func (t *tx) saveSite(ctx context.Context, actor broker.Actor, action, reason st
 	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: action, Subject: "site/" + s.Name, Reason: reason, Before: siteAudit(before), After: siteAudit(*s)})
 }
 
-// siteAudit is a site as the audit log keeps it: all of it, as it holds no
-// secret.
+// siteAudit is a site for the audit log: all fields, as none is a secret.
 func siteAudit(s broker.Site) json.RawMessage {
 	when := func(t time.Time) string {
 		if t.IsZero() {

@@ -8,15 +8,15 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// Snapshot writes the SQLite database at from, as it is at one moment, to a file that
-// does not exist yet. It may run beside the broker that has the database: writers go
-// on. The schema stays as it is. Codes: disk_full, store_unavailable.
+// Snapshot writes the state of the SQLite database at path from, at one moment, to the new file to.
+// Snapshot may run beside a running broker: writers go on. The schema is unchanged. Codes:
+// disk_full, store_unavailable.
 func Snapshot(ctx context.Context, from, to string) (err error) {
 	defer func() { err = sqliteError(err, from) }()
 	if _, err := os.Stat(from); err != nil {
 		return err
 	}
-	// SQLite would make it with the umask's mode.
+	// SQLite would create the file with the umask's mode.
 	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -33,8 +33,8 @@ func Snapshot(ctx context.Context, from, to string) (err error) {
 	return err
 }
 
-// CheckFile reads the schema's version of a SQLite database that nobody has open, and
-// has SQLite look whether it is whole. Code: store_unavailable.
+// CheckFile reads the schema version of a SQLite database that no process has open, and runs
+// SQLite's integrity check. Code: store_unavailable.
 func CheckFile(ctx context.Context, path string) (schema int64, err error) {
 	db, err := sql.Open("sqlite", sqliteDSN(path))
 	if err != nil {

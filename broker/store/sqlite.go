@@ -17,7 +17,7 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// sqliteEngine is a file with one writer (writer.go) and a pool of readers.
+// sqliteEngine is a file with a single writer (writer.go) and a pool of readers.
 type sqliteEngine struct {
 	sqliteDialect
 	db      *DB
@@ -48,7 +48,7 @@ func openSQLite(ctx context.Context, db *DB, path string, exclusive bool) (_ eng
 			return nil, err
 		}
 	}
-	// The mode is taken over by the files that SQLite puts beside it.
+	// SQLite gives its side files (WAL, shared memory) the mode of the database file.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func openSQLite(ctx context.Context, db *DB, path string, exclusive bool) (_ eng
 	if err != nil {
 		return nil, err
 	}
-	write.SetMaxOpenConns(1) // so that BEGIN and COMMIT are the same connection's
+	write.SetMaxOpenConns(1) // BEGIN and COMMIT must use the same connection
 	e.commits = newWriter(write, db)
 	if err := migrate(ctx, write, e); err != nil {
 		return nil, err
@@ -94,9 +94,9 @@ func (e *sqliteEngine) write(ctx context.Context, fn func(context.Context, *tx) 
 	return hints, sqliteError(err, e.path)
 }
 
-func (e *sqliteEngine) tell([]Hint) {} // there is no other replica
+func (e *sqliteEngine) tell([]Hint) {} // SQLite has no other replica
 
-// lead: the one process that has the file leads.
+// lead runs f at once: the single process that has the file leads.
 func (e *sqliteEngine) lead(ctx context.Context, f func(context.Context)) error {
 	f(ctx)
 	<-ctx.Done()
@@ -117,7 +117,7 @@ func (e *sqliteEngine) close() error {
 	return errors.Join(errs...)
 }
 
-// lockFile takes a lock that ends with the process, however that ends.
+// lockFile takes a lock that the kernel releases when the process ends in any way.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -130,7 +130,7 @@ func lockFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// sqliteError gives what an operator can mend a code.
+// sqliteError gives a code to errors that an operator can fix.
 func sqliteError(err error, path string) error {
 	var own *broker.Error
 	var r *refusal

@@ -14,20 +14,20 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// Refusals of strangers, who have no good token and no good certificate, are in the audit
-// log as one row of each kind in StrangersEvery. A kind that was not refused for that long
-// has its first refusal written at once, as it was. Those that follow are counted by the
-// network they come from, and summarised:
+// Refusals of strangers, callers without a good token or certificate, get one audit row of each
+// kind per StrangersEvery. If a kind was not refused for that long, its next refusal is written at
+// once, unchanged. The following refusals are counted by the caller's network, and summarised:
 //
 //	refused at the door  →  counts in memory  →  stranger_refusals  →  one audit row
 //	                        FlushStrangers       SummariseStrangers
 //
-// A crash loses what was counted since the last flush. Action and code are the broker's own
-// words, so kinds are few; networks are not, and beyond maxSources of a kind they are one.
+// A crash loses the counts since the last flush. Action and code are the broker's own words, so
+// there are few kinds. Networks may be many: beyond maxSources networks, a kind counts the rest as
+// elsewhere.
 const (
 	StrangersEvery = 10 * time.Minute
 	maxSources     = 64
-	toldSources    = 8  // that the text of a summary names
+	toldSources    = 8  // sources named in the text of a summary
 	elsewhere      = "" // the source that stands for all others
 )
 
@@ -52,14 +52,14 @@ func (c tally) and(more tally) tally {
 	return c
 }
 
-// strangers is what was counted and is not in the database yet. Its zero value is ready.
+// strangers holds counts that are not in the database yet. Its zero value is ready.
 type strangers struct {
 	mu      sync.Mutex
 	lastOf  map[strangerKind]time.Time
 	counted map[strangerKind]map[string]tally
 }
 
-// first reports whether a refusal is to be written as it is, and counts it otherwise.
+// first reports whether a refusal must be written unchanged; other refusals are counted.
 func (s *strangers) first(k strangerKind, source string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,8 +108,9 @@ func (s *strangers) giveBack(counted map[strangerKind]map[string]tally) {
 	}
 }
 
-// NetworkOf is the network that an address counts as: whoever has an IPv6 address has the
-// 2^64 of its network. What is no address is of none (empty).
+// NetworkOf returns the network that an address counts as: an IPv6 /64, because the holder of an
+// IPv6 address controls its whole /64, or an IPv4 /24. For text that is not an address it returns
+// "".
 func NetworkOf(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil {
@@ -123,9 +124,9 @@ func NetworkOf(address string) string {
 	return netip.PrefixFrom(a, bits).Masked().String()
 }
 
-// AuditStranger writes the refusal of somebody without a good token or certificate, or
-// counts it. Remote is the caller's address. What e says of its subject is the caller's word,
-// and is in no summary.
+// AuditStranger writes or counts the refusal of a caller without a good token or certificate.
+// remote is the caller's address. The subject in e is the caller's own claim, and appears in no
+// summary.
 func (db *DB) AuditStranger(ctx context.Context, e broker.AuditEntry, remote string) error {
 	if !db.strangers.first(strangerKind{e.Action, e.Code}, NetworkOf(remote), db.Now()) {
 		return nil
@@ -133,8 +134,7 @@ func (db *DB) AuditStranger(ctx context.Context, e broker.AuditEntry, remote str
 	return db.Audit(ctx, e)
 }
 
-// FlushStrangers moves what was counted into the database. Where nothing was, it asks
-// nothing.
+// FlushStrangers moves the counts into the database. Without counts it runs no query.
 func (db *DB) FlushStrangers(ctx context.Context) error {
 	counted := db.strangers.take()
 	if len(counted) == 0 {
@@ -159,7 +159,7 @@ func (t *tx) addStrangers(ctx context.Context, k strangerKind, of map[string]tal
 	if err != nil {
 		return err
 	}
-	// The places go to those that were refused most.
+	// The most refused sources get the places.
 	most := slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b].refusals, of[a].refusals), cmp.Compare(a, b)) })
 	for _, source := range most {
 		c := of[source]
@@ -192,8 +192,8 @@ func scanStranger(row interface{ Scan(...any) error }) (r strangerRow, err error
 	return r, err
 }
 
-// SummariseStrangers writes an audit row of each kind whose first refusal was counted
-// StrangersEvery ago, and forgets what it has told. The leader calls it.
+// SummariseStrangers writes an audit row for each kind whose first refusal was counted
+// StrangersEvery ago, and deletes the summarised counts. The leader calls it.
 func (db *DB) SummariseStrangers(ctx context.Context) error {
 	const due = `SELECT action, code FROM stranger_refusals GROUP BY action, code HAVING MIN(first_at) <= $1`
 	before := micros(db.Now().Add(-StrangersEvery))
@@ -225,7 +225,7 @@ func (db *DB) SummariseStrangers(ctx context.Context) error {
 	})
 }
 
-// summaryOf is the audit row of refusals of one kind, most of a source first.
+// summaryOf is the audit row of refusals of one kind, ordered by count, highest first.
 func summaryOf(rows []strangerRow) broker.AuditEntry {
 	k := rows[0].strangerKind
 	var all, others tally

@@ -11,18 +11,18 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// TaskFilter selects tasks; what is empty selects nothing away.
+// TaskFilter selects tasks; an empty field adds no condition.
 type TaskFilter struct {
 	NodeID        string
 	Sites         []string // nil: all
 	Statuses      []broker.TaskStatus
 	Type          string
 	CorrelationID string
-	After         string // cursor, as ListTasks gave it
+	After         string // cursor returned by ListTasks
 	Limit         int    // 0: 100
 }
 
-// What every reading of a task has; the end and the envelope come apart.
+// taskColumns are the columns of every read of a task; result and envelope are read separately.
 const taskColumns = `id, node_id, node_epoch, type, version, class, lane, params, envelope_digest, key_id, nonce, status, attempt,
 	retry_of, idempotency_key, correlation_id, traceparent, enqueued_by, issued_at, not_after, dispatched_at, lease_until,
 	cancel_requested, ended_at, outcome, code, message, verdict, progress, late`
@@ -45,7 +45,7 @@ func taskNotFound(id string) *broker.Error {
 	return broker.Errorf(broker.NotFound, "task_not_found", "there is no task %q (see hostler task list)", id)
 }
 
-// task reads one without envelope, result and evidence.
+// task reads one task without envelope, result and evidence.
 func task(ctx context.Context, r runner, id, lock string) (broker.Task, error) {
 	k, err := scanTask(r.QueryRowContext(ctx, `SELECT `+taskColumns+` FROM tasks WHERE id = $1`+lock, id))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -54,7 +54,7 @@ func task(ctx context.Context, r runner, id, lock string) (broker.Task, error) {
 	return k, err
 }
 
-// Task reads one whole. Codes: task_not_found.
+// Task reads one task with envelope, result and evidence. Codes: task_not_found.
 func (db *DB) Task(ctx context.Context, id string) (broker.Task, error) {
 	var k broker.Task
 	row := db.reader().QueryRowContext(ctx, `SELECT `+taskColumns+`, result, evidence, envelope FROM tasks
@@ -66,13 +66,13 @@ func (db *DB) Task(ctx context.Context, id string) (broker.Task, error) {
 	return k, err
 }
 
-// Asked is what the broker keeps of a task beside its envelope: enough to
-// judge a result. It reads no more than that. Codes: task_not_found.
+// Asked returns a task without envelope, result and evidence: enough to judge a result. Codes:
+// task_not_found.
 func (db *DB) Asked(ctx context.Context, id string) (broker.Task, error) {
 	return task(ctx, db.reader(), id, "")
 }
 
-// TaskByKey finds the task that a node was given under an idempotency key.
+// TaskByKey finds the task of a node with an idempotency key.
 func (db *DB) TaskByKey(ctx context.Context, nodeID, idempotencyKey string) (broker.Task, bool, error) {
 	return taskByKey(ctx, db.reader(), nodeID, idempotencyKey)
 }
@@ -88,11 +88,10 @@ func taskByKey(ctx context.Context, r runner, nodeID, key string) (broker.Task, 
 	return k, err == nil, err
 }
 
-// InsertTask queues a signed task. An idempotency key that the node knows gives
-// back the task that has it, with repeat, if it asks for the same. Task ids
-// must sort by the time at which they were made. Codes: node_not_found,
-// idempotency_conflict, node_changed (the node enrolled again meanwhile, or was
-// deleted), and of what lets a tenant in those of broker.Handout.
+// InsertTask queues a signed task. If the node has a task with the same idempotency key and the
+// same request, InsertTask returns that task with repeat. Task ids must sort by creation time.
+// Codes: node_not_found, idempotency_conflict, node_changed (the node enrolled again meanwhile, or
+// was deleted), and for a task that lets a tenant in the codes of broker.Handout.
 func (db *DB) InsertTask(ctx context.Context, actor broker.Actor, k broker.Task) (got broker.Task, repeat bool, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		if got, repeat, err = taskByKey(ctx, t, k.NodeID, k.IdempotencyKey); err != nil {
@@ -163,20 +162,20 @@ func sameJSON(a, b json.RawMessage) bool {
 	return text(x) == text(y) // map keys are sorted
 }
 
-// ListTasks returns a page, newest first, without envelopes, evidence and
-// results, and the cursor of the next ("" at the end).
+// ListTasks returns a page, newest first, without envelopes, evidence and results, and the cursor
+// of the next page ("" at the end).
 func (db *DB) ListTasks(ctx context.Context, f TaskFilter) (page []broker.Task, next string, err error) {
 	var w where
 	w.equal("node_id", f.NodeID)
 	w.equal("type", f.Type)
 	if w.equal("correlation_id", f.CorrelationID); f.CorrelationID != "" {
-		w.add("correlation_id <> ''") // as the index has it
+		w.add("correlation_id <> ''") // as the index requires
 	}
 	in(&w, "status", f.Statuses)
 	order := "id"
 	if len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, broker.TaskStatus.Ended) {
 		w.add(openTasks)
-		order = "id || ''" // else SQLite goes through all that ever were, as they are in that order
+		order = "id || ''" // else SQLite reads all tasks, in the order of their id
 	}
 	if f.After != "" {
 		w.add("id < ?", f.After)
@@ -191,16 +190,16 @@ func (db *DB) ListTasks(ctx context.Context, f TaskFilter) (page []broker.Task, 
 	return page, next, err
 }
 
-// OpenTasksByKey counts the open tasks that each task key has signed: a key
-// leaves the bundle only when it has none.
+// OpenTasksByKey counts the open tasks that each task key has signed: a key may leave the bundle
+// only when its count is zero.
 func (db *DB) OpenTasksByKey(ctx context.Context) (map[string]int, error) {
 	return count[string](ctx, db.reader(), `SELECT key_id, COUNT(*) FROM tasks WHERE `+openTasks+` GROUP BY key_id`)
 }
 
-// openTasks are those that have not ended, as the index tasks_open has it.
+// openTasks selects tasks that have not ended, as the index tasks_open requires.
 const openTasks = `status IN ('queued', 'dispatched')`
 
-// atSites asks for tasks of nodes at sites; none at all select nothing away.
+// atSites restricts tasks to nodes at sites; an empty list adds no condition.
 func atSites(w *where, sites []string) {
 	if len(sites) == 0 {
 		return
@@ -210,8 +209,7 @@ func atSites(w *where, sites []string) {
 	w.terms, w.args = append(w.terms, "node_id IN (SELECT id FROM nodes"+nodes.String()+")"), nodes.args
 }
 
-// CountOpenTasks counts those that are queued and those that are dispatched, at sites (nil:
-// all).
+// CountOpenTasks counts queued and dispatched tasks at sites (nil: all).
 func (db *DB) CountOpenTasks(ctx context.Context, sites []string) (map[broker.TaskStatus]int, error) {
 	w := where{terms: []string{openTasks}}
 	atSites(&w, sites)

@@ -16,45 +16,45 @@ import (
 // The kinds of moments.
 const (
 	MomentState       = "state"       // the node moved from one status to another
-	MomentTask        = "task"        // until it ended
-	MomentRun         = "run"         // until it ended
-	MomentStage       = "stage"       // one attempt at it, until that ended
+	MomentTask        = "task"        // until its end
+	MomentRun         = "run"         // until its end
+	MomentStage       = "stage"       // one attempt, until its end
 	MomentDrift       = "drift"       // detected, resolved
-	MomentCertificate = "certificate" // issued, or a person's word for a part
+	MomentCertificate = "certificate" // issued, or a person's statement for a part
 	MomentOutage      = "outage"      // out of use because of a turnover, until in use again
-	MomentAudit       = "audit"       // whatever else was done to it, or to its runs
+	MomentAudit       = "audit"       // any other action on the node, or on its runs
 )
 
-// Moment is something that happened to a node, or began to.
+// Moment is an event or the beginning of a period in a node's history.
 type Moment struct {
-	At, Until     time.Time // Until is zero of what has no length, or goes on
+	At, Until     time.Time // Until is zero for an event, and for a period that goes on
 	Kind          string
 	What          string // an action, a task's type, a run's kind, a stage
 	Status        string // of a task, a run, an attempt
 	Actor         string
 	TaskID, RunID string
 	Code, Detail  string
-	Before, After json.RawMessage // of what an audit row tells; After of a stage are its details
+	Before, After json.RawMessage // from the audit row; After of a stage holds the stage's details
 
-	rank int // among those of the same time
+	rank int // order among moments of the same time
 	id   string
 }
 
-// Window is a part of a timeline. Without Since it is the newest; with it what
-// happened from then on, the oldest first.
+// Window is a part of a timeline. Without Since: the newest moments. With Since: moments from Since
+// on, the oldest first.
 type Window struct {
 	Since time.Time
-	Skip  int // so many at Since itself were told before
+	Skip  int // number of moments at exactly Since that earlier pages returned
 	Limit int
 }
 
-// maxSkip bounds what a page passes over of one time.
+// maxSkip bounds how many moments of one time a page may skip.
 const maxSkip = 10000
 
-// Cursor names a window as text, for whoever asks for the next page.
+// Cursor encodes a window as text, for the request of the next page.
 func (w Window) Cursor() string { return fmt.Sprintf("%d.%d", w.Since.UnixMicro(), w.Skip) }
 
-// WindowAt reads a cursor. Code: cursor_invalid.
+// WindowAt decodes a cursor. Code: cursor_invalid.
 func WindowAt(cursor string) (w Window, err error) {
 	since, skip, _ := strings.Cut(cursor, ".")
 	micros, err := strconv.ParseInt(since, 10, 64)
@@ -68,8 +68,8 @@ func WindowAt(cursor string) (w Window, err error) {
 	return w, nil
 }
 
-// timelineSources are what a timeline is put together from: each the node $1 from
-// the time $2 on, in columns that mean the same.
+// timelineSources are the queries of a timeline: each selects rows of node $1 from time $2 on, in
+// columns of the same meaning.
 var timelineSources = []struct{ kind, from string }{
 	{MomentAudit, `SELECT at, id, 0, action, '', actor, '', CASE WHEN subject = 'node/' || $1 THEN '' ELSE substr(subject, 5) END, code, reason, before, after FROM audit_logs
 		WHERE subject IN (SELECT 'node/' || $1 UNION ALL SELECT 'run/' || run_id FROM node_runs WHERE node_id = $1) AND action <> 'run.start' AND at >= $2`},
@@ -84,8 +84,8 @@ var timelineSources = []struct{ kind, from string }{
 	{MomentTask, `SELECT issued_at, id, ended_at, type, status, enqueued_by, id, '', code, message, '', '' FROM tasks WHERE node_id = $1 AND issued_at >= $2`},
 }
 
-// Timeline puts all that happened to a node on one line, oldest first. next is where
-// it goes on; nil: it has come to its end. earlier: what came before was left out.
+// Timeline merges all moments of a node, oldest first. next is the window of the next page; nil:
+// the end is reached. earlier: older moments were left out.
 func (db *DB) Timeline(ctx context.Context, nodeID string, w Window) (page []Moment, next *Window, earlier bool, err error) {
 	order := " DESC"
 	if !w.Since.IsZero() {
@@ -117,7 +117,7 @@ func (db *DB) Timeline(ctx context.Context, nodeID string, w Window) (page []Mom
 	return page, next, false, nil
 }
 
-// after is the window behind a page.
+// after returns the window behind a page.
 func (w Window) after(page []Moment) *Window {
 	next := Window{Since: page[len(page)-1].At, Limit: w.Limit}
 	for _, m := range page {
@@ -131,7 +131,7 @@ func (w Window) after(page []Moment) *Window {
 	return &next
 }
 
-// told gives an audit row the kind of what it tells of.
+// told sets the kind of an audit row by its action.
 func (m Moment) told() Moment {
 	switch {
 	case m.Kind != MomentAudit:

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// ProbeWrite reports why the database cannot be written; nil: it can. A database that is
-// read-only, or whose disk is full, still answers what is only read.
+// ProbeWrite reports why the database cannot be written; nil: the database can be written. A
+// database that is read-only, or whose disk is full, still answers reads.
 func (db *DB) ProbeWrite(ctx context.Context) error {
 	if err := db.room(); err != nil {
 		return err
@@ -17,11 +17,11 @@ func (db *DB) ProbeWrite(ctx context.Context) error {
 	})
 }
 
-// probeRoom is how much of the disk must be free: a row that is written again finds its
-// room in the log that is there, and the next transaction does not.
+// probeRoom is how much of the disk must be free. Rewriting a row may still fit into the existing
+// log when the next transaction does not, so the row alone proves nothing.
 const probeRoom = 64 << 10
 
-// room reports that nothing more can be kept beside the database file.
+// room reports that the disk has no room for more beside the database file.
 func (e *sqliteEngine) room() error {
 	name := e.path + ".room"
 	err := os.WriteFile(name, make([]byte, probeRoom), 0o600)
@@ -31,4 +31,4 @@ func (e *sqliteEngine) room() error {
 	return sqliteError(err, e.path)
 }
 
-func (e *postgresEngine) room() error { return nil } // its disk is another machine's: the row tells
+func (e *postgresEngine) room() error { return nil } // the server's disk is on another machine: the probe row shows a full disk

@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// writer commits in groups. A commit with synchronous=FULL waits for the disk;
-// meanwhile closures queue up, and the next transaction takes them all, each
-// inside a savepoint of its own. Nobody is answered before the commit that
-// holds his changes is durable.
+// writer commits in groups. A commit with synchronous=FULL waits for the disk. Closures queue up
+// meanwhile, and the next transaction takes them all, each inside its own savepoint. No caller is
+// answered before the commit of its changes is durable.
 type writer struct {
 	db    *DB
 	pool  *sql.DB // one connection
@@ -32,8 +31,8 @@ type job struct {
 	done  chan error
 }
 
-// How much one transaction takes. The time bounds what the first in it waits
-// for those behind.
+// Limits of one transaction. maxGroupTime bounds how long the first closure waits for the closures
+// behind it.
 const (
 	maxGroup     = 256
 	maxGroupTime = 10 * time.Millisecond
@@ -48,8 +47,8 @@ func newWriter(pool *sql.DB, db *DB) *writer {
 	}
 }
 
-// do hands fn to the writer and waits until it is durable. A caller that goes
-// away before its turn is left out; after that it is done all the same.
+// do hands fn to the writer and waits until fn's changes are durable. If the caller's context ends
+// before fn's turn, fn is skipped; after its turn began, fn is completed all the same.
 func (w *writer) do(ctx context.Context, fn func(context.Context, *tx) error) ([]Hint, error) {
 	j := &job{ctx: ctx, fn: fn, done: make(chan error, 1)}
 	select {
@@ -89,7 +88,7 @@ func (w *writer) run() {
 	}
 }
 
-// group runs first and whatever else is waiting, or comes while it runs.
+// group runs first and every job that waits already or arrives while the group runs.
 func (w *writer) group(first *job) {
 	ctx := context.Background() // a caller that leaves must not interrupt the others
 	_, err := w.stmts.ExecContext(ctx, `BEGIN IMMEDIATE`)
@@ -112,7 +111,7 @@ func (w *writer) group(first *job) {
 		_, err = w.stmts.ExecContext(ctx, `COMMIT`)
 	}
 	if err != nil {
-		// Nothing of this group is durable; SQLite may have undone it already.
+		// Nothing of this group is durable; SQLite may have rolled back already.
 		_, _ = w.stmts.ExecContext(ctx, `ROLLBACK`)
 	}
 	for i, j := range group {
@@ -135,8 +134,8 @@ func (w *writer) more(have int, start time.Time) *job {
 	}
 }
 
-// one runs a closure in a savepoint. broken says that the transaction around
-// it is no more.
+// one runs a closure in a savepoint. broken means that the surrounding transaction is no longer
+// usable.
 func (w *writer) one(j *job) (result, broken error) {
 	if err := j.ctx.Err(); err != nil {
 		return err, nil
@@ -159,7 +158,7 @@ func (w *writer) one(j *job) (result, broken error) {
 	return result, nil
 }
 
-// call keeps one caller's panic from ending everybody's writer.
+// call turns a caller's panic into an error, so that the shared writer survives.
 func call(ctx context.Context, fn func(context.Context, *tx) error, t *tx) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
