@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// AcceptedDowngrade is an operator's word that a disk will do to which less was done than
-// was asked for, in one turnover.
+// AcceptedDowngrade is an operator's decision, in one turnover, to accept a disk on which a weaker
+// erase was done than asked.
 type AcceptedDowngrade struct {
 	RunID, NodeID, CertificateID string
 	Device, Asked, Did           string
@@ -28,8 +28,8 @@ func scanAccepted(row interface{ Scan(...any) error }) (a AcceptedDowngrade, err
 	return a, err
 }
 
-// AcceptDowngrade keeps an operator's word, audited, for a run that has not ended. The
-// first word stands, and is given back. Code: run_ended.
+// AcceptDowngrade stores an operator's decision, audited, for a run that has not ended. The first
+// decision stands, and is returned. Code: run_ended.
 func (db *DB) AcceptDowngrade(ctx context.Context, actor broker.Actor, a AcceptedDowngrade) (kept AcceptedDowngrade, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		var status string
@@ -56,7 +56,7 @@ func (db *DB) AcceptDowngrade(ctx context.Context, actor broker.Actor, a Accepte
 	return kept, err
 }
 
-// AcceptedDowngrades are those of a run, the first first.
+// AcceptedDowngrades returns a run's accepted downgrades, oldest first.
 func (db *DB) AcceptedDowngrades(ctx context.Context, runID string) ([]AcceptedDowngrade, error) {
 	return collect(ctx, db.reader(), scanAccepted, `SELECT `+acceptedColumns+` FROM accepted_downgrades WHERE run_id = $1 ORDER BY accepted_at, device, did`, runID)
 }

@@ -20,9 +20,9 @@ type leader struct {
 	conn *sql.Conn
 }
 
-// missedSoon has the server notice in twenty seconds that the other end of a connection is
-// gone without a word, as a machine that loses its power is. Until it does, the connection
-// keeps its lock: nobody else leads, which is two hours by what is usual.
+// missedSoon makes the server notice within twenty seconds that the other end of a connection has
+// vanished silently, such as a machine that lost its power. Until then the connection keeps its
+// lock and no other broker leads; the usual default is two hours.
 const missedSoon = `SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3`
 
 type leaderKey struct{}
@@ -47,7 +47,7 @@ func (e *postgresEngine) lead(ctx context.Context, f func(context.Context)) erro
 	}
 }
 
-// leadOnce runs f if nobody else leads, until the connection is lost.
+// leadOnce runs f if no other broker leads, until the connection is lost.
 func (e *postgresEngine) leadOnce(ctx context.Context, f func(context.Context)) error {
 	conn, err := e.pool.Conn(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func (e *postgresEngine) leadOnce(ctx context.Context, f func(context.Context)) 
 	return err
 }
 
-// lookAtLead tells of a lock that nobody alive holds, once a minute.
+// lookAtLead logs a lock that no live process holds, once a minute.
 func (e *postgresEngine) lookAtLead(ctx context.Context) error {
 	h, err := e.leadHolder(ctx)
 	if err != nil || !h.Orphaned() || e.machine().Sub(e.orphanTold) < leadSilence {
@@ -102,7 +102,7 @@ func (l *leader) watch(ctx context.Context) error {
 			return nil
 		}
 		if !l.mu.TryLock() {
-			continue // its own work will notice
+			continue // the transaction in progress will notice
 		}
 		ping, cancel := context.WithTimeout(ctx, leadEvery)
 		err := l.conn.PingContext(ping)

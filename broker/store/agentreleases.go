@@ -11,17 +11,17 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// AgentRelease is a signed release of the agent, as it was verified.
+// AgentRelease is a signed and verified release of the agent.
 type AgentRelease struct {
 	Version    string
 	Digest     string // sha256:… of the manifest
 	Channel    string
-	Reference  string // HOST[:PORT]/REPOSITORY of a registry; empty: this broker has the parts
-	PlainHTTP  bool   // that registry speaks no TLS
+	Reference  string // HOST[:PORT]/REPOSITORY of a registry; empty: this broker stores the parts
+	PlainHTTP  bool   // the registry speaks no TLS
 	Manifest   []byte
 	Statement  []byte
 	Signatures []release.Signature
-	KeyID      string // of the release key by which it was verified
+	KeyID      string // of the release key that verified the release
 
 	StatementPart string // sha256:…
 	LayerPart     string
@@ -29,10 +29,10 @@ type AgentRelease struct {
 
 	PublishedBy, RevokedBy string
 	RevokedReason          string
-	PublishedAt, RevokedAt time.Time // RevokedAt is zero: it is not revoked
+	PublishedAt, RevokedAt time.Time // RevokedAt is zero unless revoked
 }
 
-// Revoked reports whether no node shall be given the release any more.
+// Revoked reports whether the release must not be given to nodes any more.
 func (r *AgentRelease) Revoked() bool { return !r.RevokedAt.IsZero() }
 
 const agentReleaseColumns = `version, digest, channel, reference, plain_http, manifest, statement, signatures, key_id, statement_part, layer_part, layer_size,
@@ -44,9 +44,9 @@ func scanAgentRelease(row interface{ Scan(...any) error }) (r AgentRelease, err 
 	return r, err
 }
 
-// PublishRelease keeps a release that the caller has verified, audited. The same once
-// more changes where it is, its channel and its signatures, and nothing else. Codes:
-// release_version_taken, release_revoked, release_part_missing.
+// PublishRelease stores a release that the caller has verified, audited. Publishing the same
+// release again changes only its location, channel and signatures. Codes: release_version_taken,
+// release_revoked, release_part_missing.
 func (db *DB) PublishRelease(ctx context.Context, actor broker.Actor, r AgentRelease) (kept AgentRelease, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		if r.Reference == "" {
@@ -100,8 +100,8 @@ func (t *tx) hasParts(ctx context.Context, r AgentRelease) error {
 	return nil
 }
 
-// sweepParts takes away parts that no release came to name, and keeps the one that was
-// just uploaded for as long again.
+// sweepParts deletes old parts that no release names, and keeps the part just uploaded for another
+// uploadLife.
 func (t *tx) sweepParts(ctx context.Context, digest string) error {
 	if _, err := t.ExecContext(ctx, `UPDATE packages SET published_at = $2 WHERE digest = $1 AND part`, digest, micros(t.now)); err != nil {
 		return err
@@ -124,13 +124,13 @@ func agentRelease(ctx context.Context, r runner, version, lock string) (AgentRel
 	return found, err
 }
 
-// AgentReleases lists all, newest first; those of one channel where it is named.
+// AgentReleases lists the releases of a channel (empty: all), newest first.
 func (db *DB) AgentReleases(ctx context.Context, channel string) ([]AgentRelease, error) {
 	return collect(ctx, db.reader(), scanAgentRelease, `SELECT `+agentReleaseColumns+` FROM agent_releases WHERE $1 = '' OR channel = $1 ORDER BY published_at DESC, version`, channel)
 }
 
-// RevokeRelease has no node be given a release any more, audited. The first word
-// stands, and is given back. Code: agent_release_unknown.
+// RevokeRelease stops a release from being given to nodes, audited. The first revocation stands,
+// and is returned. Code: agent_release_unknown.
 func (db *DB) RevokeRelease(ctx context.Context, actor broker.Actor, version, reason string) (kept AgentRelease, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := changed(t.ExecContext(ctx, `UPDATE agent_releases SET revoked_by = $2, revoked_reason = $3, revoked_at = $4 WHERE version = $1 AND revoked_at = 0`,
@@ -146,14 +146,14 @@ func (db *DB) RevokeRelease(ctx context.Context, actor broker.Actor, version, re
 	return kept, err
 }
 
-// ReleaseFloor is the lowest version that a node is given without asking for a rollback.
+// ReleaseFloor is the lowest version that a node gets without a request for a rollback.
 type ReleaseFloor struct {
-	Version    string // empty: none was set
+	Version    string // empty: no floor is set
 	By, Reason string
 	At         time.Time
 }
 
-// ReleaseFloor reads it.
+// ReleaseFloor reads the floor.
 func (db *DB) ReleaseFloor(ctx context.Context) (ReleaseFloor, error) {
 	return releaseFloor(ctx, db.reader())
 }
@@ -166,7 +166,7 @@ func releaseFloor(ctx context.Context, r runner) (f ReleaseFloor, err error) {
 	return f, err
 }
 
-// SetReleaseFloor changes it, audited with what it was before.
+// SetReleaseFloor sets the floor, audited with the previous floor.
 func (db *DB) SetReleaseFloor(ctx context.Context, actor broker.Actor, version, reason string) (set ReleaseFloor, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		before, err := releaseFloor(ctx, t)

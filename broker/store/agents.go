@@ -17,7 +17,7 @@ func scanAgent(row interface{ Scan(...any) error }) (a broker.Agent, err error) 
 	return a, err
 }
 
-// Agent is what is wanted of a node's agent, and what is known of it.
+// Agent returns the wanted and the known state of a node's agent.
 func (db *DB) Agent(ctx context.Context, nodeID string) (broker.Agent, error) {
 	return agent(ctx, db.reader(), nodeID, "")
 }
@@ -30,7 +30,7 @@ func agent(ctx context.Context, r runner, nodeID, lock string) (broker.Agent, er
 	return a, err
 }
 
-// Agents are those of all nodes that anything is known of, by node.
+// Agents returns the recorded agents of all nodes, by node.
 func (db *DB) Agents(ctx context.Context) (map[string]broker.Agent, error) {
 	all, err := collect(ctx, db.reader(), scanAgent, `SELECT `+agentColumns+` FROM node_agents`)
 	out := make(map[string]broker.Agent, len(all))
@@ -40,7 +40,7 @@ func (db *DB) Agents(ctx context.Context) (map[string]broker.Agent, error) {
 	return out, err
 }
 
-// WantAgent says what a node's agent shall be, and how it is to come there. Code:
+// WantAgent sets the wanted channel, version and delivery mode of a node's agent. Code:
 // node_not_found.
 func (db *DB) WantAgent(ctx context.Context, actor broker.Actor, nodeID string, channel broker.AgentChannel, pinned string, mode broker.DeliveryMode, reason string) (a broker.Agent, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -65,7 +65,7 @@ func (db *DB) WantAgent(ctx context.Context, actor broker.Actor, nodeID string, 
 	return a, err
 }
 
-// ownAgent is a node's row, made where there is none, and locked.
+// ownAgent returns a node's agent row, created if missing, and locked.
 func (t *tx) ownAgent(ctx context.Context, nodeID string) (broker.Agent, error) {
 	if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
 		return broker.Agent{}, err
@@ -77,11 +77,10 @@ func (t *tx) ownAgent(ctx context.Context, nodeID string) (broker.Agent, error) 
 	return agent(ctx, t, nodeID, t.forUpdate())
 }
 
-// saveBuild keeps which program a node says that it runs, and what became of the last
-// update.
+// saveBuild stores the program that a node reports to run, and the outcome of its last update.
 func (t *tx) saveBuild(ctx context.Context, nodeID string, b *taskcatalog.AgentBuild) error {
 	if b == nil {
-		b = new(taskcatalog.AgentBuild) // an agent from before it told: what was known is of another
+		b = new(taskcatalog.AgentBuild) // an older agent that does not report its build: the stored build is of another agent
 	}
 	a, err := t.ownAgent(ctx, nodeID)
 	if err != nil {
@@ -93,8 +92,8 @@ func (t *tx) saveBuild(ctx context.Context, nodeID string, b *taskcatalog.AgentB
 	return t.hearDelivery(ctx, a, b.Delivery)
 }
 
-// AskReport forgets what a node reported, so that it is asked for it: it answers by a
-// renewal of its certificate.
+// AskReport deletes the digest of a node's report, so that the broker asks the node for a report.
+// The node answers with a renewal of its certificate.
 func (db *DB) AskReport(ctx context.Context, nodeID string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error { return t.askReport(ctx, nodeID) })
 }
@@ -104,7 +103,7 @@ func (t *tx) askReport(ctx context.Context, nodeID string) error {
 	return err
 }
 
-// RenewedAt is when a node was given a certificate last; zero: never.
+// RenewedAt returns when a node last got a certificate; zero: never.
 func (db *DB) RenewedAt(ctx context.Context, nodeID string) (renewed time.Time, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT COALESCE(MAX(issued_at), 0) FROM certificates WHERE node_id = $1`, nodeID).Scan(at(&renewed))
 	return renewed, err

@@ -13,8 +13,8 @@ const provisionUser = "allocation.provision_user"
 
 const allocationColumns = `allocation_id, node_id, username, tenant, had_root, since, ended_at, forced_by`
 
-// An allocation whose user was asked for by one task alone, which its node never took,
-// or refused, never was.
+// allocationWas excludes allocations that never existed: a single task asked for the user, and the
+// node never took that task or refused it.
 const allocationWas = ` NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = allocations.task_id
 	AND (status IN ('expired', 'canceled') AND attempt = 0 OR status = 'failed' AND outcome = 'refused'))`
 
@@ -23,14 +23,14 @@ func scanAllocation(row interface{ Scan(...any) error }) (a broker.Allocation, e
 	return a, err
 }
 
-// Allocations are those since a node was last handed out clean, the live ones first,
-// then the newest.
+// Allocations returns the allocations since a node was last handed out clean, live allocations
+// first, then the newest.
 func (db *DB) Allocations(ctx context.Context, nodeID string) ([]broker.Allocation, error) {
 	return allocations(ctx, db.reader(), nodeID, `certified_by = ''`)
 }
 
-// SettledAllocations are Allocations of which none comes from a transaction that is
-// still open: a task that lets somebody in holds the node's row until it is queued.
+// SettledAllocations is Allocations without allocations of open transactions: a task that lets a
+// tenant in holds the node's row until the task is queued.
 func (db *DB) SettledAllocations(ctx context.Context, nodeID string) (all []broker.Allocation, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
@@ -42,8 +42,8 @@ func (db *DB) SettledAllocations(ctx context.Context, nodeID string) (all []brok
 	return all, err
 }
 
-// LastAllocation is who has left a node last; nil: nobody was on it. certified: the
-// node was handed out clean since.
+// LastAllocation returns the allocation that ended last on a node; nil: none. certified: the node
+// was handed out clean since.
 func (db *DB) LastAllocation(ctx context.Context, nodeID string) (last *broker.Allocation, certified bool, err error) {
 	var by string
 	all, err := collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (broker.Allocation, error) {
@@ -56,7 +56,7 @@ func (db *DB) LastAllocation(ctx context.Context, nodeID string) (last *broker.A
 	return &all[0], by != "", nil
 }
 
-// also scans one column more than is asked for.
+// also scans an additional column.
 type also struct {
 	row  interface{ Scan(...any) error }
 	last any
@@ -69,9 +69,9 @@ func allocations(ctx context.Context, r runner, nodeID, which string) ([]broker.
 		ORDER BY CASE WHEN ended_at = 0 THEN 0 ELSE 1 END, since DESC, allocation_id`, nodeID)
 }
 
-// handTo refuses a user for a node that may not be handed out to it, and notes whom the
-// task lets in, in the transaction that queues it: the row of the node is locked, so
-// nobody takes it out of service at the same moment.
+// handTo refuses a user for a node that may not be handed out, and records the allocation, in the
+// transaction that queues the task. The row of the node is locked, so the node cannot be taken out
+// of service at the same moment.
 func (t *tx) handTo(ctx context.Context, k broker.Task) error {
 	var p taskcatalog.ProvisionUserParams
 	if err := json.Unmarshal(k.Params, &p); err != nil {
@@ -91,10 +91,10 @@ func (t *tx) handTo(ctx context.Context, k broker.Task) error {
 	return t.allocate(ctx, k, p)
 }
 
-// allocate notes whom a task lets in before anybody knows that the user is there. One
-// that was there, or may have been, and was not certified since stays on record whatever
-// becomes of the task that asks for it again: it hangs on no task then. Only what is
-// certified, or never was, goes by the new one alone.
+// allocate records an allocation before the user is known to exist. An existing allocation, if the
+// user was or may have been on the node and no certificate followed, stays on record whatever
+// happens to the new task: its task_id becomes empty. Only a certified allocation, or an allocation
+// that never existed, depends on the new task alone.
 func (t *tx) allocate(ctx context.Context, k broker.Task, p taskcatalog.ProvisionUserParams) error {
 	const anew = `(allocations.certified_by <> '' OR NOT` + allocationWas + `)`
 	_, err := t.ExecContext(ctx, `INSERT INTO allocations (node_id, allocation_id, username, tenant, had_root, task_id, since) VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -108,14 +108,14 @@ func (t *tx) allocate(ctx context.Context, k broker.Task, p taskcatalog.Provisio
 	return err
 }
 
-// endAllocation notes that a node has no user of an allocation any more.
+// endAllocation records that a node no longer has the user of an allocation.
 func (t *tx) endAllocation(ctx context.Context, nodeID, allocationID string) error {
 	_, err := t.ExecContext(ctx, `UPDATE allocations SET ended_at = $1 WHERE node_id = $2 AND allocation_id = $3 AND ended_at = 0`, micros(t.now), nodeID, allocationID)
 	return err
 }
 
-// NodesInUse are the nodes with a live allocation. One that is noted in a transaction
-// that is still open is not among them: who begins something asks SettledAllocations.
+// NodesInUse returns the nodes with a live allocation. Allocations of open transactions are
+// missing: before an action on a node, call SettledAllocations.
 func (db *DB) NodesInUse(ctx context.Context) (map[string]bool, error) {
 	ids, err := collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (id string, err error) { return id, row.Scan(&id) },
 		`SELECT DISTINCT node_id FROM allocations WHERE certified_by = '' AND ended_at = 0 AND`+allocationWas)

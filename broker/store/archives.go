@@ -10,19 +10,19 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// Archive is what a task collected beside its result.
+// Archive is a file that a task collected beside its result.
 type Archive struct {
 	TaskID, NodeID string
-	CorrelationID  string // of the task: the run that asked for it, where one did
+	CorrelationID  string // of the task: the id of the run that asked for the task, if any
 	EnqueuedBy     string
 	Digest         string // sha256:… of Data
 	Bytes          int64
 	At             time.Time
-	Data           []byte // only of one that is read whole
+	Data           []byte // set by DB.Archive only
 }
 
-// archivesOfNode is how many are kept of one node: a node that fails again and again
-// must not fill the store.
+// archivesOfNode is how many archives are kept per node: a node that fails again and again must not
+// fill the store.
 const archivesOfNode = 20
 
 const archiveColumns = `a.task_id, a.node_id, t.correlation_id, t.enqueued_by, a.digest, a.bytes, a.at`
@@ -31,7 +31,7 @@ func archiveFields(a *Archive) []any {
 	return []any{&a.TaskID, &a.NodeID, &a.CorrelationID, &a.EnqueuedBy, &a.Digest, &a.Bytes, at(&a.At)}
 }
 
-// putArchive keeps one with the end of its task, and of those of its node the newest.
+// putArchive stores an archive at the end of its task, and deletes the node's oldest archives.
 func (t *tx) putArchive(ctx context.Context, taskID, nodeID string, data []byte) error {
 	if _, err := t.ExecContext(ctx, `INSERT INTO task_archives (task_id, node_id, digest, bytes, at, data) VALUES ($1, $2, $3, $4, $5, $6)`,
 		taskID, nodeID, pki.Digest(data), len(data), micros(t.now), data); err != nil {
@@ -42,8 +42,8 @@ func (t *tx) putArchive(ctx context.Context, taskID, nodeID string, data []byte)
 	return err
 }
 
-// Archive reads the archive of a task whole, and only as it came: what does not fit its
-// digest is refused. Codes: archive_not_found, archive_untrusted.
+// Archive reads the archive of a task, with data. Data that does not match its digest is refused.
+// Codes: archive_not_found, archive_untrusted.
 func (db *DB) Archive(ctx context.Context, taskID string) (a Archive, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT `+archiveColumns+`, a.data FROM task_archives a JOIN tasks t ON t.id = a.task_id WHERE a.task_id = $1`, taskID).
 		Scan(append(archiveFields(&a), &a.Data)...)
@@ -56,7 +56,7 @@ func (db *DB) Archive(ctx context.Context, taskID string) (a Archive, err error)
 	return a, err
 }
 
-// Archives lists those of a node, the newest first, without what is in them.
+// Archives lists a node's archives, newest first, without data.
 func (db *DB) Archives(ctx context.Context, nodeID string) ([]Archive, error) {
 	scan := func(row interface{ Scan(...any) error }) (a Archive, err error) {
 		return a, row.Scan(archiveFields(&a)...)
@@ -65,7 +65,7 @@ func (db *DB) Archives(ctx context.Context, nodeID string) ([]Archive, error) {
 		WHERE a.node_id = $1 ORDER BY a.at DESC, a.task_id DESC`, nodeID)
 }
 
-// DropArchives removes those from before, and says how many.
+// DropArchives deletes archives older than before, and returns their number.
 func (db *DB) DropArchives(ctx context.Context, before time.Time) (dropped int64, err error) {
 	var due bool
 	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM task_archives WHERE at < $1)`, micros(before)).Scan(&due); err != nil || !due {

@@ -14,15 +14,15 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Attestation is a person's word for a part of a node, on record.
+// Attestation is a person's recorded statement about a part of a node.
 type Attestation struct {
 	ID, NodeID, Site string
 	Kind             broker.DeviceKind // of the part
 	DeviceID         string            // of the part
-	Statement        json.RawMessage   // what was signed
+	Statement        json.RawMessage   // the signed content
 	Digest           string            // sha256:… of the file
 	IssuedAt         time.Time
-	File             []byte // as it was signed
+	File             []byte // the signed file
 }
 
 const attestationColumns = `id, node_id, site, kind, device_id, statement, digest, issued_at, file`
@@ -32,10 +32,9 @@ func scanAttestation(row interface{ Scan(...any) error }) (a Attestation, err er
 	return a, err
 }
 
-// Attestable is the part of a node that a person may give their word for: one that
-// shall be there, and is not. id is that of such a word. Codes: node_deleted,
-// device_unknown, device_ambiguous, device_present, device_attested,
-// device_not_expected.
+// Attestable returns the part of a node that a person may attest: an expected part that is missing.
+// id is the id for such an attestation. Codes: node_deleted, device_unknown, device_ambiguous,
+// device_present, device_attested, device_not_expected.
 func (db *DB) Attestable(ctx context.Context, n broker.Node, name string) (d broker.Device, id string, err error) {
 	return attestable(ctx, db.reader(), n, name)
 }
@@ -79,9 +78,9 @@ func attestable(ctx context.Context, r runner, n broker.Node, name string) (d br
 	return d, "att-" + hex.EncodeToString(sum[:10]), nil
 }
 
-// KeepAttestation keeps a person's word for a part that is still attestable under its
-// id, and takes the part out of what the node shall have. said is for the audit log
-// and the record of the part. Codes: as Attestable.
+// KeepAttestation stores a person's statement about a part that is still attestable under the same
+// id, and removes the part from the node's expected parts. said is for the audit log and the part's
+// record. Codes: as Attestable.
 func (db *DB) KeepAttestation(ctx context.Context, actor broker.Actor, a Attestation, said, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, a.NodeID, t.forUpdate())
@@ -118,7 +117,7 @@ func (db *DB) KeepAttestation(ctx context.Context, actor broker.Actor, a Attesta
 	})
 }
 
-// Attestation reads one. Code: certificate_not_found.
+// Attestation reads an attestation. Code: certificate_not_found.
 func (db *DB) Attestation(ctx context.Context, id string) (Attestation, error) {
 	a, err := scanAttestation(db.reader().QueryRowContext(ctx, `SELECT `+attestationColumns+` FROM attestations WHERE id = $1`, id))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -127,8 +126,8 @@ func (db *DB) Attestation(ctx context.Context, id string) (Attestation, error) {
 	return a, err
 }
 
-// Attestations are those of a node since it was last handed out clean, the oldest
-// first: they belong on its next certificate.
+// Attestations returns a node's attestations since it was last handed out clean, oldest first: the
+// attestations for its next certificate.
 func (db *DB) Attestations(ctx context.Context, nodeID string) ([]Attestation, error) {
 	return collect(ctx, db.reader(), scanAttestation, `SELECT `+attestationColumns+` FROM attestations WHERE node_id = $1 AND certified_by = '' ORDER BY issued_at, id`, nodeID)
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// AuditFilter selects audit rows; what is empty selects nothing away.
+// AuditFilter selects audit rows; an empty field adds no condition.
 type AuditFilter struct {
 	Actor, Action, Subject, Code string
 	CorrelationID                string
 	From, To                     time.Time // To is exclusive
-	After                        int64     // id of the last row of the page before
+	After                        int64     // id of the previous page's last row
 	Limit                        int       // 0: 100
 	Newest                       bool      // newest first; After then means before
 }
@@ -36,7 +36,7 @@ func scanAudit(row interface{ Scan(...any) error }) (SealedEntry, error) {
 	return e, err
 }
 
-// audit writes a row in the transaction that it describes.
+// audit writes an audit row in the transaction of the audited change.
 func (t *tx) audit(ctx context.Context, e broker.AuditEntry) error {
 	_, err := t.ExecContext(ctx, `INSERT INTO audit_logs (at, actor, action, subject, reason, before, after, correlation_id, code)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
@@ -45,13 +45,13 @@ func (t *tx) audit(ctx context.Context, e broker.AuditEntry) error {
 	return err
 }
 
-// Audit writes a row of its own, for what has no transaction to be in: a
-// refusal at the door.
+// Audit writes an audit row in its own transaction, for an event without a transaction, such as a
+// refused login.
 func (db *DB) Audit(ctx context.Context, e broker.AuditEntry) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error { return t.audit(ctx, e) })
 }
 
-// ListAudit returns a page; the id of its last row is the cursor of the next.
+// ListAudit returns a page; the id of the last row is the cursor of the next page.
 func (db *DB) ListAudit(ctx context.Context, f AuditFilter) ([]SealedEntry, error) {
 	var w where
 	w.equal("actor", f.Actor)
@@ -79,12 +79,12 @@ func (db *DB) ListAudit(ctx context.Context, f AuditFilter) ([]SealedEntry, erro
 	return collect(ctx, db.reader(), scanAudit, query, w.args...)
 }
 
-// entry begins an audit row about a node.
+// entry returns a new audit row about a node.
 func entry(actor broker.Actor, action, nodeID string) broker.AuditEntry {
 	return broker.AuditEntry{Actor: actor.Name, Action: action, Subject: "node/" + nodeID}
 }
 
-// Actors that are no operators are named by what they are.
+// Prefixes of actors that are not operators.
 const (
 	nodePrefix   = "node:"
 	remotePrefix = "remote:"
@@ -92,7 +92,7 @@ const (
 
 func nodeActor(nodeID string) broker.Actor { return broker.Actor{Name: nodePrefix + nodeID} }
 
-// small is a JSON object of a few plain fields for before and after.
+// small returns a JSON object of a few plain fields, for before and after.
 func small(pairs ...any) json.RawMessage {
 	m := make(map[string]any, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {

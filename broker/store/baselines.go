@@ -9,21 +9,20 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// SaveBaseline keeps a baseline by its digest and makes it the node's.
+// SaveBaseline stores a baseline by its digest and makes it the node's baseline.
 func (db *DB) SaveBaseline(ctx context.Context, actor broker.Actor, nodeID, digest string, baseline []byte, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		return t.saveBaseline(ctx, actor, nodeID, digest, baseline, reason)
 	})
 }
 
-// AcceptedBaseline is a person's word that a node is as it shall be.
+// AcceptedBaseline is a person's decision to accept a node's baseline.
 type AcceptedBaseline struct {
 	Digest, By, Reason string
 	At                 time.Time
 }
 
-// AcceptBaseline is SaveBaseline by a person, whose word is kept for the certificates
-// of the node.
+// AcceptBaseline is SaveBaseline by a person; the decision is kept for the node's certificates.
 func (db *DB) AcceptBaseline(ctx context.Context, actor broker.Actor, nodeID, digest string, baseline []byte, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, nodeID, t.forUpdate())
@@ -38,7 +37,7 @@ func (db *DB) AcceptBaseline(ctx context.Context, actor broker.Actor, nodeID, di
 	})
 }
 
-// AcceptedBaselines are those of a node, the first first.
+// AcceptedBaselines returns a node's accepted baselines, oldest first.
 func (db *DB) AcceptedBaselines(ctx context.Context, nodeID string) ([]AcceptedBaseline, error) {
 	scan := func(row interface{ Scan(...any) error }) (a AcceptedBaseline, err error) {
 		err = row.Scan(&a.Digest, &a.By, &a.Reason, at(&a.At))
@@ -53,7 +52,7 @@ func (t *tx) saveBaseline(ctx context.Context, actor broker.Actor, nodeID, diges
 		return err
 	}
 	if _, err := t.ExecContext(ctx, `INSERT INTO baselines (digest, baseline, created_at) VALUES ($1, $2, $3)
-		ON CONFLICT (digest) DO UPDATE SET created_at = excluded.created_at`, // or who drops what is old might not see that it is a node's again
+		ON CONFLICT (digest) DO UPDATE SET created_at = excluded.created_at`, // otherwise DropBaselines might not see that a node uses the baseline again
 		digest, string(baseline), micros(t.now)); err != nil {
 		return err
 	}
@@ -65,9 +64,9 @@ func (t *tx) saveBaseline(ctx context.Context, actor broker.Actor, nodeID, diges
 	return t.audit(ctx, e)
 }
 
-// DropBaselines removes, of the baselines that were taken before a moment, those that no node
-// has any more: nothing reads them again, and the tasks that cleaned by one have it as it was
-// signed. It removes at most limit, and says how many.
+// DropBaselines deletes baselines taken before a time that no node has any more: no code reads
+// these baselines again, and the tasks that cleaned by them contain the signed copy. It deletes at
+// most limit baselines, and returns their number.
 func (db *DB) DropBaselines(ctx context.Context, before time.Time, limit int) (dropped int64, err error) {
 	const old = `created_at < $1 AND digest NOT IN (SELECT baseline_digest FROM nodes)`
 	digests, err := collect(ctx, db.reader(), scanText, `SELECT digest FROM baselines WHERE `+old+` ORDER BY created_at LIMIT $2`, micros(before), limit)
@@ -88,7 +87,7 @@ func (db *DB) DropBaselines(ctx context.Context, before time.Time, limit int) (d
 	return dropped, err
 }
 
-// Baseline reads one by its digest. Codes: baseline_not_found.
+// Baseline reads a baseline by its digest. Codes: baseline_not_found.
 func (db *DB) Baseline(ctx context.Context, digest string) ([]byte, error) {
 	var raw string
 	err := db.reader().QueryRowContext(ctx, `SELECT baseline FROM baselines WHERE digest = $1`, digest).Scan(&raw)

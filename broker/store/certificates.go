@@ -45,7 +45,7 @@ func (t *tx) issuedCert(ctx context.Context, serial string) (IssuedCert, error) 
 	return c, err
 }
 
-// Renewal is a certificate for a node that has one.
+// Renewal is a new certificate for a node that already has a certificate.
 type Renewal struct {
 	NodeID          string
 	Epoch           int64
@@ -53,17 +53,17 @@ type Renewal struct {
 	PublicKeyDigest string
 	Cert            IssuedCert
 	Report          NodeReport
-	TrustVersion    int64 // what the node says it has in force
-	Late            bool  // the old one had run out: audited as late_renewal
+	TrustVersion    int64 // the trust bundle version that the node reports to have in force
+	Late            bool  // the old certificate had expired: audited as late_renewal
 	Remote          string
 }
 
-// RecordRenewal keeps a new certificate and what the node reported with the
-// request. While a rotation's certificate waits to be heard, nobody who has its
-// key renews another: identity_conflict, and the node is quarantined. Codes,
-// audited: certificate_denied, epoch_superseded, node_deleted, identity_conflict.
+// RecordRenewal stores a new certificate and the node's report sent with the request. While a
+// rotation's certificate waits for its first use, a renewal of another certificate with its key is
+// refused with identity_conflict, and the node is quarantined. Codes, audited: certificate_denied,
+// epoch_superseded, node_deleted, identity_conflict.
 func (db *DB) RecordRenewal(ctx context.Context, r Renewal) (n broker.Node, err error) {
-	var answer *broker.Error // a refusal that leaves something behind
+	var answer *broker.Error // a refusal whose writes are kept
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		answer = nil
 		if n, err = node(ctx, t, r.NodeID, t.forUpdate()); err != nil {
@@ -104,7 +104,7 @@ func (db *DB) RecordRenewal(ctx context.Context, r Renewal) (n broker.Node, err 
 	return n, err
 }
 
-// mayRenew refuses who may not have another certificate for what they show.
+// mayRenew refuses a renewal that the old certificate does not allow.
 func (t *tx) mayRenew(ctx context.Context, n broker.Node, r Renewal, e broker.AuditEntry) error {
 	old, err := scanCert(t.QueryRowContext(ctx, `SELECT `+certColumns+` FROM certificates WHERE serial = $1`, r.OldSerial))
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -125,7 +125,7 @@ func superseded(n broker.Node, epoch int64) *broker.Error {
 	return broker.Errorf(broker.Forbidden, "epoch_superseded", "node %s has enrolled again: epoch %d is over, it is at %d", n.ID, epoch, n.Epoch)
 }
 
-// Certificate reads one by its serial. Codes: certificate_not_found.
+// Certificate reads a certificate by its serial. Codes: certificate_not_found.
 func (db *DB) Certificate(ctx context.Context, serial string) (Certificate, error) {
 	c, err := scanCert(db.reader().QueryRowContext(ctx, `SELECT `+certColumns+` FROM certificates WHERE serial = $1`, serial))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -134,25 +134,25 @@ func (db *DB) Certificate(ctx context.Context, serial string) (Certificate, erro
 	return c, err
 }
 
-// Certificates lists a node's, oldest first.
+// Certificates lists a node's certificates, oldest first.
 func (db *DB) Certificates(ctx context.Context, nodeID string) ([]Certificate, error) {
 	return collect(ctx, db.reader(), scanCert, `SELECT `+certColumns+` FROM certificates WHERE node_id = $1 ORDER BY issued_at, serial`, nodeID)
 }
 
-// IssuedCerts are those of one enrolment of a node that were issued by a moment, as
-// they were answered, newest first.
+// IssuedCerts returns the certificates of a node's enrolment issued up to a time, as the node
+// received them, newest first.
 func (db *DB) IssuedCerts(ctx context.Context, nodeID string, epoch int64, by time.Time) ([]IssuedCert, error) {
 	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (c IssuedCert, err error) {
 		return c, row.Scan(&c.Serial, &c.PEM, &c.PublicKey, at(&c.NotBefore), at(&c.NotAfter))
 	}, `SELECT serial, pem, public_key, not_before, not_after FROM certificates WHERE node_id = $1 AND epoch = $2 AND issued_at <= $3 ORDER BY issued_at DESC, serial`, nodeID, epoch, micros(by))
 }
 
-// DropCertificates removes, of those that ran out before a moment, the ones whose key a
-// later certificate of the same enrolment certifies: what was signed with the key can
-// still be verified, who has the key is still known, and the newest of each stays for ever.
-// It removes at most limit, and says how many.
+// DropCertificates deletes certificates that expired before a time, if a later certificate of the
+// same enrolment certifies the same key. Signatures by the key can still be verified, the owner of
+// the key is still known, and the newest certificate of each key stays for ever. It deletes at most
+// limit certificates, and returns their number.
 func (db *DB) DropCertificates(ctx context.Context, before time.Time, limit int) (dropped int64, err error) {
-	// Looked for outside the transaction: what has run out does not come back.
+	// Selected outside the transaction: an expired certificate stays expired.
 	serials, err := collect(ctx, db.reader(), scanText, `SELECT serial FROM certificates c WHERE not_after < $1 AND EXISTS
 		(SELECT 1 FROM certificates n WHERE n.key_digest = c.key_digest AND n.node_id = c.node_id AND n.epoch = c.epoch AND n.not_after > c.not_after)
 		ORDER BY not_after LIMIT $2`, micros(before), limit)
@@ -173,7 +173,7 @@ func (db *DB) DropCertificates(ctx context.Context, before time.Time, limit int)
 	return dropped, err
 }
 
-// CertKey returns the public key that a certificate on record certifies.
+// CertKey returns the public key of a certificate on record.
 func (db *DB) CertKey(ctx context.Context, serial string) (crypto.PublicKey, error) {
 	c, err := db.Certificate(ctx, serial)
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 type CleanCertificate struct {
 	ID, RunID, NodeID, Site, Mode string
 	NodeEpoch                     int64
-	AllocationID                  string // empty: it is about none
+	AllocationID                  string // empty: no allocation
 	MeetsPolicy                   bool
 	Shortfalls                    []string // codes
 	Digest                        string   // sha256:… of the file
 	IssuedAt, ValidUntil          time.Time
-	File                          []byte // as it was signed
+	File                          []byte // the signed file
 }
 
 const cleanColumns = `id, run_id, node_id, site, mode, node_epoch, allocation_id, meets_policy, shortfalls, digest, issued_at, valid_until`
@@ -28,8 +28,8 @@ func cleanFields(c *CleanCertificate) []any {
 	return []any{&c.ID, &c.RunID, &c.NodeID, &c.Site, &c.Mode, &c.NodeEpoch, &c.AllocationID, &c.MeetsPolicy, doc(&c.Shortfalls), &c.Digest, at(&c.IssuedAt), at(&c.ValidUntil)}
 }
 
-// KeepCleanCertificate keeps a certificate under its id, audited. One that is there
-// stays as it is and is given back.
+// KeepCleanCertificate stores a certificate under its id, audited. A stored certificate with that
+// id stays unchanged and is returned.
 func (db *DB) KeepCleanCertificate(ctx context.Context, actor broker.Actor, c CleanCertificate) (kept CleanCertificate, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		had, err := cleanCertificate(ctx, t, c.ID)
@@ -52,7 +52,7 @@ func (db *DB) KeepCleanCertificate(ctx context.Context, actor broker.Actor, c Cl
 	return kept, err
 }
 
-// CleanCertificate reads one whole. Code: certificate_not_found.
+// CleanCertificate reads a certificate with its file. Code: certificate_not_found.
 func (db *DB) CleanCertificate(ctx context.Context, id string) (CleanCertificate, error) {
 	return cleanCertificate(ctx, db.reader(), id)
 }
@@ -65,16 +65,16 @@ func cleanCertificate(ctx context.Context, r runner, id string) (c CleanCertific
 	return c, err
 }
 
-// CleanFilter selects certificates; what is empty selects nothing away.
+// CleanFilter selects certificates; an empty field adds no condition.
 type CleanFilter struct {
 	NodeID string
 	Sites  []string // nil: all
-	After  string   // cursor: the id of the last of the page before
+	After  string   // cursor: the id of the previous page's last certificate
 	Limit  int      // 0: 100
 }
 
-// CleanCertificates returns a page without the files, newest first, and the cursor of
-// the next ("" at the end).
+// CleanCertificates returns a page without the files, newest first, and the cursor of the next page
+// ("" at the end).
 func (db *DB) CleanCertificates(ctx context.Context, f CleanFilter) (page []CleanCertificate, next string, err error) {
 	var w where
 	w.equal("node_id", f.NodeID)

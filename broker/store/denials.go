@@ -9,26 +9,25 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// CertificateDeniedEvent says that one certificate of a node was denied.
+// CertificateDeniedEvent announces that a certificate of a node was denied.
 const CertificateDeniedEvent = "node.certificate.denied"
 
-// DenyOperator begins the reason of a denial for which an operator asked. The prefix keeps
-// an operator's words apart from the reasons that open a way, such as DenyRotated.
+// DenyOperator is the prefix of a denial's reason that an operator gave. The prefix keeps
+// operators' words apart from reasons with a meaning for the broker, such as DenyRotated.
 const DenyOperator = "operator: "
 
-// DeniedButAnswered reports whether a certificate that is denied for a reason still gets a
-// connection, so that its requests are refused one by one. One that a rotation has replaced
-// does: the refusal tells the node what to do, and a renewal with it that another has the
-// key. So does one from before the machine was given back: that its system lives is to be
-// told of, and it is answered the same when a person knows that.
+// DeniedButAnswered reports whether a certificate denied for a reason still gets a connection, so
+// that its requests are refused one by one. A certificate replaced by a rotation does: the refusal
+// tells the node what to do, and a renewal with it shows that another holder has the key. A
+// certificate from before the machine was given back does too: that its system lives must be
+// announced, and the answer stays the same after a person has acknowledged the system.
 func DeniedButAnswered(reason string) bool {
 	return reason == DenyRotated || reason == DenyReleased || reason == DenyKnown
 }
 
-// Deny puts a certificate on the deny list. A certificate that is on the list already stays
-// there for the reason that it has, and nothing is audited. An operator's denial takes the
-// place of a reason for which the certificate would still be answered.
-// Codes: certificate_not_found.
+// Deny puts a certificate on the deny list. A certificate already on the list keeps its reason, and
+// nothing is audited. Exception: an operator's denial replaces a reason for which the certificate
+// would still be answered. Codes: certificate_not_found.
 func (db *DB) Deny(ctx context.Context, actor broker.Actor, serial, reason string) error {
 	c, err := db.Certificate(ctx, serial)
 	if err != nil {
@@ -89,7 +88,7 @@ func (db *DB) DenyNode(ctx context.Context, actor broker.Actor, nodeID, reason s
 	})
 }
 
-// denyWhere denies what is not denied yet; the condition's own argument is $3.
+// denyWhere denies certificates not yet denied; the condition's own arguments begin at $3.
 func (t *tx) denyWhere(ctx context.Context, reason, condition string, args ...any) error {
 	serials, err := collect(ctx, t, scanText, `UPDATE certificates SET denied_at = $1, deny_reason = $2
 		WHERE denied_at = 0 AND `+condition+` RETURNING serial`, append([]any{micros(t.now), reason}, args...)...)
@@ -104,13 +103,12 @@ func scanText(row interface{ Scan(...any) error }) (s string, err error) {
 	return s, err
 }
 
-// denyList is read every two seconds. The sum keeps it off the index of when certificates
-// end, which leads to all that are in force; few of those are denied.
+// denyList is read every two seconds. The sum keeps the query off the index of expiry times, which
+// covers all certificates in force; few of them are denied.
 const denyList = `SELECT serial, deny_reason FROM certificates WHERE denied_at > 0 AND not_after + 0 >= $1`
 
-// DenyList is the denied certificates that run out after a time, by serial with
-// the reason. What is good for nothing any more needs no denial, and every broker
-// reads the list every two seconds.
+// DenyList returns the denied certificates that expire after a time, by serial, with the reason. An
+// expired certificate needs no denial, and every broker reads the list every two seconds.
 func (db *DB) DenyList(ctx context.Context, after time.Time) (map[string]string, error) {
 	rows, err := db.reader().QueryContext(ctx, denyList, micros(after))
 	if err != nil {

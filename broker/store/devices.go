@@ -23,12 +23,12 @@ func devices(ctx context.Context, r runner, nodeID string) ([]broker.Device, err
 	return collect(ctx, r, scanDevice, `SELECT `+deviceColumns+` FROM node_devices WHERE node_id = $1 ORDER BY kind, place, id`, nodeID)
 }
 
-// Devices are the parts of a node's machine that are on record.
+// Devices returns the recorded parts of a node's machine.
 func (db *DB) Devices(ctx context.Context, nodeID string) ([]broker.Device, error) {
 	return devices(ctx, db.reader(), nodeID)
 }
 
-// putDevices makes a node's record what it has become, and says so in the audit log.
+// putDevices replaces a node's recorded parts, and audits the change.
 func (t *tx) putDevices(ctx context.Context, actor broker.Actor, nodeID, reason string, before, after []broker.Device) error {
 	if slices.Equal(before, after) {
 		return nil
@@ -50,8 +50,7 @@ func (t *tx) putDevices(ctx context.Context, actor broker.Actor, nodeID, reason 
 	return t.audit(ctx, e)
 }
 
-// stands lists parts by how they stand, and the disks that an erase leaves out, for the
-// audit log.
+// stands lists parts by state, and the disks that an erase leaves out, for the audit log.
 func stands(all []broker.Device) []byte {
 	by := map[string][]string{}
 	for _, d := range all {
@@ -66,8 +65,7 @@ func stands(all []broker.Device) []byte {
 	return []byte(text(by))
 }
 
-// expectDisks records the disks that MAAS's commissioning found, until the node's own
-// agent has come.
+// expectDisks records the disks found by MAAS's commissioning, until the node's own agent has come.
 func (t *tx) expectDisks(ctx context.Context, actor broker.Actor, n broker.Node, disks []broker.Device) error {
 	if n.Epoch > 0 || disks == nil {
 		return nil
@@ -93,7 +91,7 @@ func (t *tx) expectDisks(ctx context.Context, actor broker.Actor, n broker.Node,
 	return t.putDevices(ctx, actor, n.ID, "as MAAS has commissioned it", before, after)
 }
 
-// compareDevices compares what a node has reported with what it shall have.
+// compareDevices compares a node's reported parts with its expected parts.
 func (t *tx) compareDevices(ctx context.Context, nodeID string, f *taskcatalog.Facts) error {
 	before, err := devices(ctx, t, nodeID)
 	if err != nil {
@@ -107,7 +105,7 @@ func (t *tx) compareDevices(ctx context.Context, nodeID string, f *taskcatalog.F
 		if err != nil {
 			return err
 		}
-		return t.takeDevices(ctx, nodeActor(nodeID), nodeID) // it was let in before it said anything
+		return t.takeDevices(ctx, nodeActor(nodeID), nodeID) // the node was let in before its first report
 	}
 	looked := []broker.DeviceKind{}
 	if f.DisksListed && (taken || slices.ContainsFunc(before, func(d broker.Device) bool { return d.Kind == broker.DeviceDisk })) {
@@ -126,8 +124,8 @@ func (t *tx) devicesTaken(ctx context.Context, nodeID string) (bool, error) {
 	return since > 0, err
 }
 
-// takeDevices makes what a node has reported what it shall have, once, when it is
-// let in: its GPUs, and its disks where MAAS told of none.
+// takeDevices makes a node's reported parts its expected parts, once, when the node is let in: its
+// GPUs, and its disks if MAAS listed none.
 func (t *tx) takeDevices(ctx context.Context, actor broker.Actor, nodeID string) error {
 	taken, err := t.devicesTaken(ctx, nodeID)
 	if err != nil || taken {
@@ -153,7 +151,7 @@ func (t *tx) takeDevices(ctx context.Context, actor broker.Actor, nodeID string)
 	if err != nil {
 		return err
 	}
-	if !handed { // else whoever is on it may have a hand in what it says
+	if !handed { // otherwise a tenant may have influenced the report
 		after = broker.RecordDisks(after, f)
 	}
 	if _, err := t.ExecContext(ctx, `UPDATE nodes SET devices_taken_at = $1 WHERE id = $2`, micros(t.now), nodeID); err != nil {
@@ -168,9 +166,9 @@ func (t *tx) everHanded(ctx context.Context, nodeID string) (handed bool, err er
 	return handed, err
 }
 
-// RecordDisks takes what a fresh system said of its disks for what they shall be: which
-// of them it runs from, and how each is reached. Facts from before since are not the
-// fresh system's, and change nothing.
+// RecordDisks makes a fresh system's report on its disks the expected state: the disks that the
+// system runs from, and how each disk is attached. Facts from before since are not the fresh
+// system's, and change nothing.
 func (db *DB) RecordDisks(ctx context.Context, actor broker.Actor, nodeID string, since time.Time, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
@@ -193,7 +191,7 @@ func (db *DB) RecordDisks(ctx context.Context, actor broker.Actor, nodeID string
 	})
 }
 
-// facts are those that a node reported last; false: it never did.
+// facts returns the facts that a node reported last; false: none.
 func facts(ctx context.Context, r runner, nodeID string) (f taskcatalog.Facts, known bool, err error) {
 	err = r.QueryRowContext(ctx, `SELECT facts FROM node_facts WHERE node_id = $1`, nodeID).Scan(doc(&f))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -202,8 +200,8 @@ func facts(ctx context.Context, r runner, nodeID string) (f taskcatalog.Facts, k
 	return f, err == nil, err
 }
 
-// named are the parts of an identity, or else of a serial: GPUs of one board may have
-// the same.
+// named returns the indexes of parts with this identity, or otherwise with this serial: GPUs of one
+// board may share a serial.
 func named(all []broker.Device, name string) (at []int) {
 	for _, key := range []func(broker.Device) string{func(d broker.Device) string { return d.ID }, func(d broker.Device) string { return d.Serial }} {
 		for i, d := range all {
@@ -218,11 +216,11 @@ func named(all []broker.Device, name string) (at []int) {
 	return at
 }
 
-// AcceptDevices accepts that a part is gone, or that another is there: each is named
-// by its identity or serial, and must be missing or unexpected, or be a disk that stands
-// otherwise on record than the node says. system: the named are disks that the system
-// runs from, which no erase names. All are accepted, or none. Codes: node_not_found, node_deleted, device_unknown, device_ambiguous,
-// device_not_wrong.
+// AcceptDevices accepts that a part is gone, or that another part is there. Each part is named by
+// its identity or serial, and must be missing or unexpected, or be a disk whose record differs from
+// the node's report. system: the named parts are disks that the system runs from, and no erase
+// names them. Either all are accepted, or none. Codes: node_not_found, node_deleted,
+// device_unknown, device_ambiguous, device_not_wrong.
 func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID string, names []string, system bool, reason string) (after []broker.Device, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, nodeID, t.forUpdate())
@@ -270,15 +268,15 @@ func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID stri
 	return after, err
 }
 
-// NodeDevices counts what is wrong with the parts of a node.
+// NodeDevices counts the missing and the unexpected parts of a node.
 type NodeDevices struct {
 	NodeID, Hostname, Site string
 	Missing, Unexpected    int64
 	Since                  time.Time // of the first
 }
 
-// WrongDevices lists up to limit nodes at sites (nil: all) with parts that are
-// missing or unexpected, the one that has been so for longest first.
+// WrongDevices lists up to limit nodes at sites (nil: all) with missing or unexpected parts, the
+// longest affected first.
 func (db *DB) WrongDevices(ctx context.Context, sites []string, limit int) ([]NodeDevices, error) {
 	w := where{terms: []string{"d.state IN ('missing', 'unexpected')", "n.status <> 'deleted'"}}
 	in(&w, "n.site", sites)

@@ -7,16 +7,16 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// Unfollowed lists the runs of a kind at a site that somebody had cancelled for a
-// reason, and in whose place no run is: its id would be theirs with the mark.
+// Unfollowed lists the runs of a kind at a site that somebody had cancelled for a reason and that
+// have no follower: a follower's id is the cancelled run's id plus the mark.
 func (db *DB) Unfollowed(ctx context.Context, site, kind, by, reason, mark string) ([]chain.Record, error) {
 	return collect(ctx, db.reader(), scanRun, `SELECT `+runColumns+` FROM chain_runs r
 		WHERE site = $1 AND status = 'cancelled' AND kind = $2 AND asked_by = $3 AND asked_reason = $4
 			AND NOT EXISTS (SELECT 1 FROM chain_runs f WHERE f.id = r.id || $5) ORDER BY id`, site, kind, by, reason, mark)
 }
 
-// GivenUp counts the runs of a kind at a site that somebody had cancelled for a reason
-// and that ended after a moment, or are yet to, or whose followers are: see Unfollowed.
+// GivenUp counts the runs of a kind at a site that somebody had cancelled for a reason, and that
+// ended after the given time, have not ended, or have an unended follower: see Unfollowed.
 func (db *DB) GivenUp(ctx context.Context, site, kind, by, reason, mark string, after time.Time) (n int, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM chain_runs r
 		WHERE site = $1 AND kind = $2 AND asked_by = $3 AND asked_reason = $4 AND (completed_at = 0 OR completed_at > $5

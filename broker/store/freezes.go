@@ -10,15 +10,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// freezeGate is what whoever hands out something that a freeze forbids passes
-// with others, and whoever freezes has alone, until either commits: once a freeze
-// has been answered, nothing that it forbids commits any more. Then the table
-// says it.
+// freezeGate is a lock. Transactions that hand out work forbidden by a freeze share it; a
+// transaction that freezes holds it alone; both until commit. Once a freeze has been answered, no
+// forbidden transaction commits any more. From then on the table shows the freeze.
 const freezeGate = leadLock + 1
 
 func (t *tx) passFreezes(ctx context.Context) error { return t.lock(ctx, t.gateShared(), freezeGate) }
 
-// shutOut waits for those who are passing. What time it is has to be asked anew.
+// shutOut waits for the shared holders of freezeGate, then reads the clock again.
 func (t *tx) shutOut(ctx context.Context) error {
 	err := t.lock(ctx, t.gateAlone(), freezeGate)
 	t.now = t.clock()
@@ -33,11 +32,10 @@ func (t *tx) lock(ctx context.Context, statement string, gate int64) error {
 	return err
 }
 
-// Freeze stops a site, or all of them where site is empty: no stage begins, and
-// no destructive task is handed out. Freezes stack: each operator's stands, with
-// its reason, until it is lifted itself. standing are all of them, the oldest
-// first; placed says whether this one is new, since the same words of the same
-// operator are the same freeze. Codes: site_not_found.
+// Freeze stops a site, or all sites if site is empty: no stage begins, and no destructive task is
+// handed out. Freezes stack: each operator's freeze stands, with its reason, until it is itself
+// lifted. standing lists all standing freezes, oldest first. placed reports whether this freeze is
+// new: the same words of the same operator are the same freeze. Codes: site_not_found.
 func (db *DB) Freeze(ctx context.Context, actor broker.Actor, site, reason string) (h chain.SiteHold, standing []chain.SiteHold, placed bool, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		if err := t.siteKnown(ctx, site); err != nil {
@@ -62,11 +60,10 @@ func (db *DB) Freeze(ctx context.Context, actor broker.Actor, site, reason strin
 	return h, standing, placed, err
 }
 
-// Unfreeze lifts the actor's own freezes of a site, or those of all sites, and
-// wakes the nodes that have something to fetch. What others placed stands, since
-// only who pressed the button knows what it is waiting for; a platform admin
-// lifts theirs too, by force. lifted and standing are what was lifted, and what
-// stands after it. Codes: site_not_found, freeze_of_another.
+// Unfreeze lifts the actor's own freezes of a site, or of all sites, and wakes the nodes that have
+// a task to fetch. Other operators' freezes stand, since only their authors know the purpose; a
+// platform admin lifts them too, with force. lifted and standing are the lifted freezes and the
+// freezes that remain. Codes: site_not_found, freeze_of_another.
 func (db *DB) Unfreeze(ctx context.Context, actor broker.Actor, site, reason string, force bool) (lifted, standing []chain.SiteHold, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		lifted, standing = nil, nil
@@ -109,7 +106,7 @@ func wording(h chain.SiteHold) string {
 	return "site " + h.Site
 }
 
-// placers says who placed freezes, and why.
+// placers lists the author and the reason of each freeze.
 func placers(holds []chain.SiteHold) string {
 	said := make([]string, len(holds))
 	for i, h := range holds {
@@ -118,8 +115,8 @@ func placers(holds []chain.SiteHold) string {
 	return strings.Join(said, "; ")
 }
 
-// siteKnown keeps a misspelled site from being frozen in place of the one that
-// was meant.
+// siteKnown refuses a misspelled site, which would otherwise be frozen in place of the intended
+// site.
 func (t *tx) siteKnown(ctx context.Context, site string) error {
 	if site == "" {
 		return nil
@@ -132,13 +129,13 @@ func (t *tx) siteKnown(ctx context.Context, site string) error {
 	return err
 }
 
-// freezesOf are the freezes that stand of exactly this site, the oldest first.
+// freezesOf returns the standing freezes of exactly this site, oldest first.
 func (t *tx) freezesOf(ctx context.Context, site string) ([]chain.SiteHold, error) {
 	return collect(ctx, t, scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND kind = 'freeze' AND site = $1 ORDER BY id`, site)
 }
 
-// StandingHolds lists what stands now at these sites (nil: all), and at all
-// sites; the oldest first.
+// StandingHolds lists the holds standing now at these sites (nil: every site), and those of all
+// sites; oldest first.
 func (db *DB) StandingHolds(ctx context.Context, sites []string) ([]chain.SiteHold, error) {
 	w := where{terms: []string{"until_at = 0"}}
 	if sites != nil {
@@ -147,8 +144,8 @@ func (db *DB) StandingHolds(ctx context.Context, sites []string) ([]chain.SiteHo
 	return collect(ctx, db.reader(), scanHold, `SELECT `+holdColumns+` FROM chain_holds`+w.String()+` ORDER BY id`, w.args...)
 }
 
-// UnderWay counts what a freeze of these sites (nil: all) lets finish:
-// destructive tasks that a node has, and runs with a step in flight.
+// UnderWay counts the work that a freeze of these sites (nil: all) lets finish: destructive tasks
+// that a node has, and runs with a stage in flight.
 func (db *DB) UnderWay(ctx context.Context, sites []string) (tasks, runs int64, err error) {
 	w := where{terms: []string{"status IN ('queued', 'dispatched')", "status = 'dispatched'", "class = 'destructive'"}}
 	if sites != nil {
@@ -168,11 +165,11 @@ func (db *DB) UnderWay(ctx context.Context, sites []string) (tasks, runs int64, 
 	return tasks, runs, err
 }
 
-// heldClasses are the classes of tasks that stay where they are, at the node's site:
-// in a freeze what may destroy a tenant's data, in a restored database that was not
-// released yet all that changes anything. While this transaction lasts the answer
-// stays true: a freeze waits for it. Where the database is not held, only what a freeze
-// stops is asked for: nobody holds it while a broker serves.
+// heldClasses returns the classes of tasks that stay queued at the node's site: in a freeze,
+// destructive tasks; in a restored database before its release, all changing tasks. The answer
+// stays true for the duration of this transaction, because a freeze waits for the transaction.
+// Without a restore's hold, only destructive tasks need the check: no database is held while a
+// broker serves.
 func (t *tx) heldClasses(ctx context.Context, site string, restored bool, open []openTask) (held []taskcatalog.Class, err error) {
 	if !slices.ContainsFunc(open, func(o openTask) bool {
 		return o.Status == broker.TaskQueued && (o.Class == taskcatalog.ClassDestructive || restored && o.Class == taskcatalog.ClassMutating)
@@ -192,7 +189,7 @@ func (t *tx) heldClasses(ctx context.Context, site string, restored bool, open [
 	return []taskcatalog.Class{taskcatalog.ClassDestructive}, nil
 }
 
-// frozenAt is the freeze at a node's site at a moment; nil: there was none.
+// frozenAt returns the freeze of a node's site at a time; nil: none.
 func (t *tx) frozenAt(ctx context.Context, nodeID string, moment int64) (*chain.SiteHold, error) {
 	holds, err := collect(ctx, t, scanHold, `SELECT `+holdColumns+` FROM chain_holds
 		WHERE kind = 'freeze' AND since <= $1 AND (until_at = 0 OR until_at > $1) AND (site = '' OR site = (SELECT site FROM nodes WHERE id = $2)) ORDER BY id LIMIT 1`, moment, nodeID)
@@ -202,7 +199,7 @@ func (t *tx) frozenAt(ctx context.Context, nodeID string, moment int64) (*chain.
 	return &holds[0], nil
 }
 
-// wakeFrozen wakes the nodes that were left waiting for a task that a hold kept.
+// wakeFrozen wakes the nodes with tasks that a hold kept queued.
 func (t *tx) wakeFrozen(ctx context.Context, site string) error {
 	ids, err := collect(ctx, t, func(row interface{ Scan(...any) error }) (id string, err error) { return id, row.Scan(&id) },
 		`SELECT DISTINCT node_id FROM tasks WHERE status IN ('queued', 'dispatched') AND status = 'queued' AND class <> 'probe'

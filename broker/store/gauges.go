@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// Gauges are numbers to watch: they name no site, no node and no run.
+// Gauges are numbers for monitoring, without names of sites, nodes and runs.
 type Gauges struct {
-	Restored                    bool // the database is a restored one that was not released yet
+	Restored                    bool // the database is restored and not released yet
 	FrozenAll                   bool // a freeze of all sites stands
 	FrozenSites                 int  // sites with a freeze of their own
 	Unreachable                 int  // sites whose MAAS or secrets do not answer
 	Runs                        []RunCount
-	Unplaced                    int            // events that were written and have no place in the feed yet
-	Lag                         time.Duration  // how long the oldest of them has waited; 0: there is none
+	Unplaced                    int            // events without a place in the feed yet
+	Lag                         time.Duration  // the age of the oldest unplaced event; 0: none
 	SilentActive, SilentOffline int            // nodes of these statuses that are not heard
-	SilentSites                 int            // sites of which no node is heard
-	Held                        map[string]int // what guards have stopped until a person looks: batches, resolver_profiles; reconciliation, by site
-	KeysRefused                 int            // active sites whose MAAS did not take their key when it was last asked
-	KeysAsked                   time.Time      // of their keys, when the one was judged that was judged the longest ago; zero: there is none
+	SilentSites                 int            // sites without any heard node
+	Held                        map[string]int // work stopped by guards until a person looks: batches, resolver_profiles; reconciliation, by site
+	KeysRefused                 int            // active sites whose MAAS refused their key at the last check
+	KeysAsked                   time.Time      // the oldest check of an active site's key; zero: no key
 }
 
-// RunCount is how many runs of a kind have a status, and a failure class if they have
-// stopped. Those that have ended do not count.
+// RunCount is the number of runs by kind, status, and failure class if stopped. Ended runs do not
+// count.
 type RunCount struct {
 	Kind, Status, Class string
 	Runs                int
 }
 
-// Gauges reads them.
+// Gauges reads all gauges.
 func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
 	r := db.reader()
 	var frozenAll, restored int
@@ -77,9 +77,10 @@ func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
 	return g, err
 }
 
-// maasKeys says of the keys of active sites how many are refused, and when the one was judged
-// that was judged the longest ago. A key is kept only if MAAS takes it: that counts, until the
-// site is looked at. stopped is at how many of them reconciliation has stopped something.
+// maasKeys returns, for active sites, the number of refused keys and the time of the oldest check
+// of a key. A key is stored only if MAAS accepts it: the time of storing counts as a check until
+// the site is looked at. stopped is the number of sites at which reconciliation has stopped
+// something.
 func (db *DB) maasKeys(ctx context.Context) (refused, stopped int, asked time.Time, err error) {
 	_, err = collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (k kept, err error) {
 		var set time.Time

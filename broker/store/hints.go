@@ -5,39 +5,39 @@ import (
 	"sync"
 )
 
-// HintKind says what a hint is about.
+// HintKind is the subject of a hint.
 type HintKind string
 
-// The kinds.
+// The kinds of hints.
 const (
-	HintTask   HintKind = "task"   // ID is a node: it has a task to fetch
-	HintCancel HintKind = "cancel" // ID is a node: it has a task to stop
+	HintTask   HintKind = "task"   // ID is a node with a task to fetch
+	HintCancel HintKind = "cancel" // ID is a node with a task to stop
 	HintEnded  HintKind = "ended"  // ID is a task that has ended
 	HintDeny   HintKind = "deny"   // ID is a certificate's serial
 	HintToken  HintKind = "token"  // ID is the name of an operator token that was revoked
 	HintTrust  HintKind = "trust"  // ID is a bundle version
 
-	// HintMissed says that hints of other replicas may have been missed, of any kind:
-	// for a while no connection listened. ID is empty.
+	// HintMissed announces that hints of other replicas, of any kind, may have been missed: for a
+	// while no connection listened. ID is empty.
 	HintMissed HintKind = "missed"
 )
 
-// Is reports whether a hint says to look at what hints of a kind are about.
+// Is reports whether the hint concerns a kind.
 func (h Hint) Is(kind HintKind) bool { return h.Kind == kind || h.Kind == HintMissed }
 
-// Hint tells whoever waits that there may be something to look at. Hints may
-// be lost and may come twice; what counts is in the tables.
+// Hint tells waiting callers that there may be something to look at. Hints may be lost and may come
+// twice; only the tables count.
 type Hint struct {
 	Kind HintKind
 	ID   string
 }
 
-// Hint tells every replica, once whatever it is about has committed. The
-// store's own methods give theirs themselves.
+// Hint sends a hint to every replica. Call it after the commit. The store's own methods send their
+// hints themselves.
 func (db *DB) Hint(h Hint) { db.publish([]Hint{h}) }
 
-// Hints subscribes until ctx ends, when the channel closes. A reader that falls
-// behind loses hints; it never holds up those who give them.
+// Hints subscribes until ctx ends; then the channel closes. A reader that falls behind loses hints
+// and never delays the senders.
 func (db *DB) Hints(ctx context.Context) <-chan Hint { return db.hints.subscribe(ctx) }
 
 func (db *DB) publish(hints []Hint) {
@@ -48,7 +48,7 @@ func (db *DB) publish(hints []Hint) {
 	db.tell(hints)
 }
 
-// hub hands hints to the subscribers in this process.
+// hub distributes hints to the subscribers in this process.
 type hub struct {
 	mu     sync.Mutex
 	subs   map[chan Hint]struct{}

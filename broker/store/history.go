@@ -9,77 +9,79 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// History says what of tasks and runs is old. What is old goes, unless something that
-// stays is shown from it, or is of it: see its rules.
+// History defines which tasks and runs are old. Old rows are deleted, unless a row that stays is
+// shown from them or refers to them: see the rules.
 type History struct {
 	Before time.Time // ended before
-	// Mark is at the end of the id of a run that is in the place of another, of which the
-	// rest is the id.
+	// Mark is the suffix of the id of a run that follows another run; the rest of the id is the
+	// other run's id.
 	Mark string
 }
 
-// LastKept are so many tasks of a type of a node, and runs of a kind of it, that stay
-// however old they are: what a node is shown by, and what it may still tell of.
+// LastKept is the number of tasks of each type, and of runs of each kind, that every node keeps
+// regardless of age: a node's status is shown from them, and the node may still report on them.
 const LastKept = 5
 
-// HistoryPage is how far a look has come: the end and the id of the last that it saw.
+// HistoryPage is a cursor: the end and the id of the last row seen.
 type HistoryPage struct {
 	EndedAt int64
 	ID      string
 }
 
-// oldRun is what a run must be to go, but for its tasks, which go before it.
+// oldRun is the condition for deleting a run, apart from its tasks, which are deleted first.
 func (h History) oldRun(r string) string {
 	return ruled("r", r, fmt.Sprintf(`{r}.status IN ('completed', 'cancelled', 'reconciled') AND {r}.completed_at > 0 AND {r}.completed_at < %d`, micros(h.Before)),
-		// The last of their kind of a node.
+		// Not among the last of its kind on a node.
 		fmt.Sprintf(`NOT EXISTS (SELECT 1 FROM node_runs had WHERE had.run_id = {r}.id AND (SELECT newer.run_id FROM node_runs newer JOIN chain_runs other ON other.id = newer.run_id
 			WHERE newer.node_id = had.node_id AND other.kind = {r}.kind AND (newer.since > had.since OR newer.since = had.since AND newer.run_id > had.run_id) LIMIT 1 OFFSET %d) IS NULL)`, LastKept-1),
-		// That made a node, released it, delivered its agent, mends its drift.
+		// Did not make a node, release it, deliver its agent, or repair its drift.
 		`{r}.id NOT IN (SELECT made_by_run FROM nodes)`, `{r}.id NOT IN (SELECT run_id FROM releases)`,
 		`{r}.id NOT IN (SELECT correlation_id FROM node_agents)`, `{r}.id NOT IN (SELECT delivery_id FROM node_agents)`, `{r}.id NOT IN (SELECT work FROM node_maas_state)`,
-		// That ended an allocation which no certificate is behind yet; of a node's last certificate.
+		// Did not end an allocation that is not certified yet; not the run of a node's last
+		// certificate.
 		`{r}.id NOT IN (SELECT forced_by FROM allocations WHERE certified_by = '')`,
 		`{r}.id NOT IN (SELECT run_id FROM clean_certificates c WHERE NOT EXISTS (SELECT 1 FROM clean_certificates n WHERE n.node_id = c.node_id AND n.issued_at > c.issued_at))`,
-		// Of a rollout, a batch or a run that stays. One in the place of another tells the
-		// broker that it need not begin it.
+		// Does not belong to a rollout, batch or run that stays. The existence of a follower tells
+		// the broker not to begin the follower again.
 		`NOT EXISTS (SELECT 1 FROM chain_runs p WHERE p.id = {r}.correlation_id AND p.id <> {r}.id)`,
 		`NOT EXISTS (SELECT 1 FROM chain_runs b WHERE b.batch = {r}.batch AND b.batch <> '' AND b.status IN ('pending', 'running', 'compensating', 'failed_retryable', 'failed_manual_intervention'))`,
 		fmt.Sprintf(`NOT EXISTS (SELECT 1 FROM chain_runs p WHERE p.id = CASE WHEN {r}.id LIKE '%%%s' THEN substr({r}.id, 1, length({r}.id) - %d) ELSE '' END)`, h.Mark, len(h.Mark)))
 }
 
-// ownTask is what a task must be to go, whatever becomes of its run.
+// ownTask is the condition for deleting a task, regardless of its run.
 func (h History) ownTask(t string) string {
 	return ruled("t", t, fmt.Sprintf(`{t}.status NOT IN ('queued', 'dispatched') AND {t}.ended_at > 0 AND {t}.ended_at < %d`, micros(h.Before)),
-		// The last of its type that the node had: facts and drains are shown by it, and a
-		// node tells of its last update for as long as it runs.
+		// Not among the last of its type on the node: facts and drains are shown from these tasks,
+		// and a node reports its last update for as long as it runs.
 		fmt.Sprintf(`(SELECT n.id FROM tasks n WHERE n.node_id = {t}.node_id AND n.type = {t}.type AND n.attempt > 0 AND n.id > {t}.id LIMIT 1 OFFSET %d) IS NOT NULL`, LastKept-1),
-		// That another one tries again, and those by which tries are counted.
+		// Not retried by another task, and not needed to count tries.
 		`NOT EXISTS (SELECT 1 FROM tasks a WHERE a.retry_of = {t}.id AND a.retry_of <> '')`,
 		`NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = {t}.node_id AND n.status = 'enrolling')`,
 		`NOT EXISTS (SELECT 1 FROM resolver_wants w WHERE {t}.type = 'node.resolver_config' AND
 			substr({t}.idempotency_key, 1, length('resolver-' || CAST(w.wanted_at AS TEXT) || '-')) = 'resolver-' || CAST(w.wanted_at AS TEXT) || '-')`,
-		// That an allocation is of which is not over, or which never was because of it.
+		// Not the task of an allocation that is uncertified, or that never existed because of the
+		// task.
 		`NOT EXISTS (SELECT 1 FROM allocations a WHERE a.node_id = {t}.node_id AND a.task_id = {t}.id AND (a.certified_by = '' OR {t}.status <> 'succeeded'))`,
-		// That is at work for something.
+		// Not in use for an archive, a rotation, a terminal session, an agent or a drift.
 		`NOT EXISTS (SELECT 1 FROM task_archives a WHERE a.task_id = {t}.id)`,
 		`NOT EXISTS (SELECT 1 FROM rotations open WHERE open.task_id = {t}.id AND open.used_at = 0 AND open.void_at = 0)`,
 		`{t}.id NOT IN (SELECT open_task FROM terminal_sessions WHERE status <> 'closed' OR NOT node_told)`,
 		`{t}.id NOT IN (SELECT correlation_id FROM node_agents)`, `{t}.id NOT IN (SELECT delivery_id FROM node_agents)`, `{t}.id NOT IN (SELECT work FROM node_maas_state)`)
 }
 
-// oldTask is what a task must be to go. What a run has asked for goes as one.
+// oldTask is the condition for deleting a task. The tasks of a run are deleted together.
 func (h History) oldTask(t string) string {
 	return h.ownTask(t) + ruled("t", t, ` AND NOT EXISTS (SELECT 1 FROM chain_runs r WHERE r.id = {t}.correlation_id AND
 		(NOT (`+h.oldRun("r")+`) OR EXISTS (SELECT 1 FROM tasks s WHERE s.correlation_id = r.id AND s.correlation_id <> '' AND NOT (`+h.ownTask("s")+`))))`)
 }
 
-// ruled joins terms over a table of that name.
+// ruled joins terms and replaces the variable by the table's name.
 func ruled(variable, table string, terms ...string) string {
 	return strings.ReplaceAll(strings.Join(terms, "\n\t\tAND "), "{"+variable+"}", table)
 }
 
-// DropTasks removes, of the next so many tasks that are old, those that nothing needs,
-// audited. It goes on behind a page, and returns the next; nil: there is none.
+// DropTasks examines the next limit old tasks after a page, and deletes the tasks that nothing
+// needs, audited. It returns the next page; nil: the end.
 func (db *DB) DropTasks(ctx context.Context, h History, after HistoryPage, limit int) (next *HistoryPage, err error) {
 	return db.dropOld(ctx, dropped{
 		table: "tasks", ended: "ended_at", rule: h.oldTask("o"), action: "task.dropped",
@@ -87,8 +89,8 @@ func (db *DB) DropTasks(ctx context.Context, h History, after HistoryPage, limit
 	}, h.Before, after, limit)
 }
 
-// DropRuns is DropTasks for runs, with all that they have written and their batches. A
-// run stays as long as a task of it does.
+// DropRuns is DropTasks for runs, with all rows that they have written and their batches. A run
+// stays as long as any of its tasks.
 func (db *DB) DropRuns(ctx context.Context, h History, after HistoryPage, limit int) (next *HistoryPage, err error) {
 	return db.dropOld(ctx, dropped{
 		table: "chain_runs", ended: "completed_at", rule: h.oldRun("o") + ` AND NOT EXISTS (SELECT 1 FROM tasks k WHERE k.correlation_id = o.id AND k.correlation_id <> '')`, action: "run.dropped",
@@ -100,19 +102,19 @@ func (db *DB) DropRuns(ctx context.Context, h History, after HistoryPage, limit 
 	}, h.Before, after, limit)
 }
 
-// dropped is a table of which what is old goes.
+// dropped describes a table whose old rows are deleted.
 type dropped struct {
 	table, ended string
-	rule         string   // of a row o that goes
-	with         []string // what goes with the row $1, it being the last
+	rule         string   // the condition for deleting row o
+	with         []string // the statements that delete row $1 and its dependents, the row last
 	action       string   // in the audit log
 }
 
 func (db *DB) dropOld(ctx context.Context, d dropped, before time.Time, after HistoryPage, limit int) (next *HistoryPage, err error) {
 	var ids []string
 	seen := 0
-	// Looked for outside the transaction: those that stay are read again each time, and
-	// are many more.
+	// Selected outside the transaction: the rows that stay are read again each time, and are many
+	// more.
 	if _, err = collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (p HistoryPage, err error) {
 		goes := false
 		if err = row.Scan(&p.ID, &p.EndedAt, &goes); goes {

@@ -10,18 +10,17 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// ofPeople are who moves nodes on a person's word.
+// ofPeople reports whether the owner acts on a person's decision.
 func ofPeople(by broker.Owner) bool {
 	return by == broker.OwnerOperator || by == broker.OwnerOverride || by == broker.OwnerRemoval
 }
 
-// inPeoplesHands refuses what a person may not do to a node just now. A node in
-// the hands of a run is that run's to move while the run moves, because what is
-// taken back from its machine rests on what the node is; and its record stays until
-// the run has ended, because the machine comes back by it. To quarantine it is a
-// person's at any time. Nobody lets in a node whose agent has never come, and only
-// an override one without a baseline, or one whose machine its run would not let in.
-// Nobody lets in the node of a turnover that has stopped: first it is cancelled.
+// inPeoplesHands refuses actions on a node that a person may not take just now. While a run that
+// has the node moves, only the run changes the node's status, because undoing the changes to the
+// machine depends on that status. The node's record stays until the run has ended, because the undo
+// needs the record. A person may quarantine a node at any time. A node whose agent has never come
+// cannot be let in; a node without a baseline, or with a machine that its run would refuse, only by
+// an override. The node of a stopped turnover cannot be let in before the turnover is cancelled.
 // Codes: node_in_run, not_enrolled, hardware_mismatch, hardware_unknown.
 func (t *tx) inPeoplesHands(ctx context.Context, n broker.Node, c Change) error {
 	if !ofPeople(c.By) || c.To == broker.Quarantined {
@@ -36,15 +35,15 @@ func (t *tx) inPeoplesHands(ctx context.Context, n broker.Node, c Change) error 
 	return t.fitToLetIn(ctx, n, c)
 }
 
-// WasLetIn reports whether a node was ever fit to be in service: its baseline is taken,
-// and what a run has made was taken with its parts.
+// WasLetIn reports whether a node was ever fit for service: its baseline is taken, and, if a run
+// made the node, its parts are recorded.
 func (db *DB) WasLetIn(ctx context.Context, nodeID string) (was bool, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT epoch > 0 AND baseline_digest <> '' AND (made_by_run = '' OR devices_taken_at > 0) FROM nodes WHERE id = $1`, nodeID).Scan(&was)
 	return was, err
 }
 
-// fitToLetIn has a person who lets in the node of a run for the first time ask what
-// the run asks: from then on its parts are those that it shall have.
+// fitToLetIn applies the run's own hardware check when a person lets in the node of a run for the
+// first time: from then on the reported parts are the expected parts.
 func (t *tx) fitToLetIn(ctx context.Context, n broker.Node, c Change) error {
 	if c.To != broker.Active || c.By != broker.OwnerOperator || c.Hardware == nil {
 		return nil
@@ -66,8 +65,8 @@ func (t *tx) fitToLetIn(ctx context.Context, n broker.Node, c Change) error {
 	return nil
 }
 
-// NodeInRun refuses what must not become of a node because a run has it: see
-// inPeoplesHands. Callers who do more than a transition ask before they begin.
+// NodeInRun refuses a status that a node must not get because a run has the node: see
+// inPeoplesHands. Callers with more work than a transition call NodeInRun first.
 func (db *DB) NodeInRun(ctx context.Context, n broker.Node, to broker.NodeStatus) error {
 	return nodeInRun(ctx, db.reader(), n, to, "")
 }
@@ -85,13 +84,14 @@ func nodeInRun(ctx context.Context, r runner, n broker.Node, to broker.NodeStatu
 	case to == broker.Deleted || to == broker.Removing:
 		return broker.Errorf(broker.Refused, "node_in_run", "cannot make node %s %s: run %s has it, and is %s (cancel the run: it takes back what it made)", n.ID, to, id, status)
 	case to == broker.Active && broker.RunKindOf(kind).TurnsOver:
-		// The run would keep every tenant out, and its cancel quarantine the node again.
+		// The run would keep every tenant out, and its cancellation would quarantine the node
+		// again.
 		return broker.Errorf(broker.Refused, "node_in_run", "cannot make node %s active: turnover %s has it, and is %s (resume it: hostler decommission resume %s; or cancel it first: hostler decommission cancel %s --reason R, then hostler node activate %s --override --reason R)", n.ID, id, status, id, id, n.ID)
 	}
 	return nil
 }
 
-// RunOfNode names the live run that has a node, and its kind; empty: none.
+// RunOfNode returns the live run that has a node, and its kind; empty: none.
 func (db *DB) RunOfNode(ctx context.Context, nodeID string) (id, kind string, err error) {
 	return runOfNode(ctx, db.reader(), nodeID)
 }
@@ -104,7 +104,7 @@ func runOfNode(ctx context.Context, r runner, nodeID string) (id, kind string, e
 	return id, kind, err
 }
 
-// NodeOfRun is the node that a live run has; empty: none.
+// NodeOfRun returns the node that a live run has; empty: none.
 func (db *DB) NodeOfRun(ctx context.Context, runID string) (nodeID string, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT name FROM chain_locks WHERE run_id = $1 AND name LIKE 'node/%'`, runID).Scan(&nodeID)
 	if errors.Is(err, sql.ErrNoRows) {

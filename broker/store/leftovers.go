@@ -7,14 +7,13 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// Leftover is a node whose secrets could not be removed when it left.
+// Leftover is a node whose secrets could not be removed when the node left.
 type Leftover struct {
 	NodeID, Hostname, Site string
 	Since                  time.Time
 }
 
-// NoteSecretsLeft writes down that a node's secrets wait to be removed, or that they
-// are gone.
+// NoteSecretsLeft records that a node's secrets wait for removal, or that they are removed.
 func (db *DB) NoteSecretsLeft(ctx context.Context, actor broker.Actor, nodeID string, left bool) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		since, only := micros(t.now), `secrets_left_at = 0`
@@ -31,7 +30,7 @@ func (db *DB) NoteSecretsLeft(ctx context.Context, actor broker.Actor, nodeID st
 	})
 }
 
-// SecretsLeft lists them, the oldest first. sites nil: everywhere.
+// SecretsLeft lists the leftovers, oldest first. sites nil: all.
 func (db *DB) SecretsLeft(ctx context.Context, sites []string) ([]Leftover, error) {
 	var w where
 	w.add("secrets_left_at > 0")

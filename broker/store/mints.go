@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What a task may cost those who make secrets. Waiting as it is told, a node asks for
-// longer than its patience lasts.
+// Limits on a task's requests for secrets. A node that waits as told can ask for longer than its
+// own patience lasts.
 const (
 	maxMintTries = 16
 	maxMintPause = time.Minute
@@ -24,22 +24,21 @@ type Mint struct {
 	TaskID  string
 	Attempt int
 	Type    string
-	// Request is the node's own name of it, by which one whose answer was lost is known
-	// again; empty: it has none.
+	// Request is the node's own id of the request, so that a repeated request after a lost answer
+	// is recognised; empty: no id.
 	Request string
 }
 
-// repeats reports whether a secret of this type is given again to the request that had it:
-// one that is used up by its use, or that opens more than reading what the node is told to
-// fetch, is given once.
+// repeats reports whether a secret of this type may be given again to the same request. A secret
+// that is consumed by its use, or that permits more than reading the named content, is given once.
 func (m Mint) repeats() bool {
 	return m.Request != "" && m.Type == taskcatalog.CredentialOCIPull
 }
 
-// BeginMint says whether RecordMint would, so that nothing is made that would not be
-// given, and counts: a task asks a few times, and waits twice as long each time, whatever
-// comes of it. What is refused is audited. Codes: task_not_found, lease_lost,
-// already_minted, mint_too_soon, mint_tries_spent.
+// BeginMint reports whether RecordMint would succeed, so that no secret is made in vain, and counts
+// the try. A task gets a limited number of tries, and the wait doubles with each try, whatever the
+// result. Refusals are audited. Codes: task_not_found, lease_lost, already_minted, mint_too_soon,
+// mint_tries_spent.
 func (db *DB) BeginMint(ctx context.Context, m Mint) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		e, err := t.mayMint(ctx, m)
@@ -53,8 +52,8 @@ func (db *DB) BeginMint(ctx context.Context, m Mint) error {
 	})
 }
 
-// had reports whether this very request was answered before, and may be again. It refuses
-// where another one had the secret, or this one had what is given once.
+// had reports whether this same request was answered before, and may be answered again. had refuses
+// if another request got the secret, or if the secret is given only once.
 func (t *tx) had(ctx context.Context, e broker.AuditEntry, m Mint) (again bool, err error) {
 	var by string
 	err = t.QueryRowContext(ctx, `SELECT request_id FROM mints WHERE task_id = $1 AND attempt = $2 AND credential_type = $3`, m.TaskID, m.Attempt, m.Type).Scan(&by)
@@ -69,7 +68,7 @@ func (t *tx) had(ctx context.Context, e broker.AuditEntry, m Mint) (again bool, 
 	return false, refuse(broker.Errorf(broker.Refused, "already_minted", "cannot mint %s for task %s: attempt %d has had it", m.Type, m.TaskID, m.Attempt), e)
 }
 
-// countMint lets a task ask once more, if it may. e is the row of the mint.
+// countMint counts another try of a task, or refuses. e is the audit row of the mint.
 func (t *tx) countMint(ctx context.Context, e broker.AuditEntry, taskID string) error {
 	var tries int
 	var next time.Time
@@ -90,10 +89,10 @@ func (t *tx) countMint(ctx context.Context, e broker.AuditEntry, taskID string) 
 	return err
 }
 
-// RecordMint says that a secret may be handed to a node: to one request of a task, attempt
-// and type, while the node holds the lease on that task. It is audited either
-// way, with what the secret opens and without the value, which the store never sees.
-// Codes: task_not_found, lease_lost, already_minted.
+// RecordMint records that a secret is handed to a node: to a single request for each task, attempt
+// and type, while the node holds the task's lease. Success and refusal are audited, with the scope
+// of the secret but without its value; the store never sees the value. Codes: task_not_found,
+// lease_lost, already_minted.
 func (db *DB) RecordMint(ctx context.Context, m Mint, opens string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		e, err := t.mayMint(ctx, m)
@@ -118,7 +117,7 @@ func (db *DB) RecordMint(ctx context.Context, m Mint, opens string) error {
 	})
 }
 
-// mayMint judges by the task's lease, and returns the row that the mint leaves.
+// mayMint checks the task's lease, and returns the audit row of the mint.
 func (t *tx) mayMint(ctx context.Context, m Mint) (e broker.AuditEntry, err error) {
 	k, err := task(ctx, t, m.TaskID, t.forUpdate())
 	if err != nil {

@@ -7,9 +7,10 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// oldTerminal is what a session must be to go: closed long ago, known as over by its node,
-// and with no block of a recording. One whose recording had an end and was not dropped by
-// its site's policy stays, with its blocks or without: somebody has to see that they are gone.
+// oldTerminal is the condition for deleting a session: closed long ago, known as over by its node,
+// and without blocks of a recording. A session whose recording had an end and was not dropped by
+// its site's policy stays, with or without blocks: a person must be able to see that the blocks are
+// gone.
 func (h History) oldTerminal(s string) string {
 	return ruled("s", s, `{s}.status = 'closed' AND {s}.node_told AND ({s}.dropped_at > 0 OR {s}.recorded_at = 0)`,
 		`NOT EXISTS (SELECT 1 FROM recording_blocks b WHERE b.session_id = {s}.id)`)
@@ -23,9 +24,9 @@ func (db *DB) DropTerminals(ctx context.Context, h History, after HistoryPage, l
 	}, h.Before, after, limit)
 }
 
-// DropHolds removes, of the holds of sites that were lifted before a moment, those in whose
-// time no run was that has not ended: the clocks of its stages stood still in them. It removes
-// at most limit, audited, and says how many.
+// DropHolds deletes holds lifted before a time, unless an unended run existed during the hold: the
+// clocks of that run's stages stood still meanwhile. It deletes at most limit holds, audited, and
+// returns their number.
 func (db *DB) DropHolds(ctx context.Context, before time.Time, limit int) (dropped int64, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		dropped, err = changed(t.ExecContext(ctx, `DELETE FROM chain_holds WHERE id IN (SELECT h.id FROM chain_holds h WHERE h.until_at > 0 AND h.until_at < $1

@@ -11,8 +11,8 @@ type StoppedRun struct {
 	UpdatedAt                                         time.Time
 }
 
-// StoppedRuns lists up to limit runs at sites (nil: all) that will not go on by
-// themselves, those that have waited for longest first.
+// StoppedRuns lists up to limit runs at sites (nil: all) that do not continue by themselves, the
+// longest waiting first.
 func (db *DB) StoppedRuns(ctx context.Context, sites []string, limit int) ([]StoppedRun, error) {
 	w := where{terms: []string{openRuns, "status IN ('failed_retryable', 'failed_manual_intervention')"}}
 	in(&w, "site", sites)
@@ -22,15 +22,14 @@ func (db *DB) StoppedRuns(ctx context.Context, sites []string, limit int) ([]Sto
 	}, `SELECT id, kind, site, subject, stage, failure_class, next_action, updated_at FROM chain_runs`+w.String()+` ORDER BY updated_at, id`+w.limit(limit), w.args...)
 }
 
-// OpenToken is an enrol token that nobody has used.
+// OpenToken is an unused enrol token.
 type OpenToken struct {
 	NodeID, Hostname, Site string
 	ExpiresAt              time.Time
 }
 
-// TokensExpiring lists up to limit unused enrol tokens of nodes at sites (nil:
-// all) that expire before a moment, expired ones too: until a node has another,
-// it cannot come in.
+// TokensExpiring lists up to limit unused enrol tokens of nodes at sites (nil: all) that expire
+// before a time, including expired tokens: a node with an expired token needs a new token to enrol.
 func (db *DB) TokensExpiring(ctx context.Context, sites []string, before time.Time, limit int) ([]OpenToken, error) {
 	w := where{terms: []string{"k.used_at = 0", "k.void_at = 0", "n.status = 'bootstrap_issued'"}}
 	w.add("k.expires_at < ?", micros(before))

@@ -16,8 +16,8 @@ func scanOperator(row interface{ Scan(...any) error }) (broker.OperatorToken, er
 	return o, err
 }
 
-// CreateOperatorToken keeps a token by its hash. A name is an audit actor and
-// is never given twice. Codes: token_name_taken.
+// CreateOperatorToken stores a token by its hash. The name is an audit actor and is never reused.
+// Codes: token_name_taken.
 func (db *DB) CreateOperatorToken(ctx context.Context, actor broker.Actor, o broker.OperatorToken, hash string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		var taken int
@@ -38,8 +38,7 @@ func (db *DB) CreateOperatorToken(ctx context.Context, actor broker.Actor, o bro
 	})
 }
 
-// OperatorByHash finds a token. Whether it has expired or was revoked is for
-// the caller to judge. Codes: token_unknown.
+// OperatorByHash finds a token. The caller checks expiry and revocation. Codes: token_unknown.
 func (db *DB) OperatorByHash(ctx context.Context, hash string) (broker.OperatorToken, error) {
 	o, err := scanOperator(db.reader().QueryRowContext(ctx, `SELECT `+operatorColumns+` FROM operator_tokens WHERE hash = $1`, hash))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -48,13 +47,12 @@ func (db *DB) OperatorByHash(ctx context.Context, hash string) (broker.OperatorT
 	return o, err
 }
 
-// OperatorTokens lists all, revoked and expired ones too.
+// OperatorTokens lists all tokens, including revoked and expired tokens.
 func (db *DB) OperatorTokens(ctx context.Context) ([]broker.OperatorToken, error) {
 	return collect(ctx, db.reader(), scanOperator, `SELECT `+operatorColumns+` FROM operator_tokens ORDER BY name`)
 }
 
-// RevokeOperatorToken ends a token. Doing so again changes nothing. Codes:
-// token_not_found.
+// RevokeOperatorToken revokes a token. A repeated call changes nothing. Codes: token_not_found.
 func (db *DB) RevokeOperatorToken(ctx context.Context, actor broker.Actor, name, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		o, err := scanOperator(t.QueryRowContext(ctx, `SELECT `+operatorColumns+` FROM operator_tokens WHERE name = $1`+t.forUpdate(), name))

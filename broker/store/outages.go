@@ -8,8 +8,8 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// markOutage notes, in the transaction that moves a node, that it is out of use
-// because of a turnover from now on, or no longer.
+// markOutage records the begin or the end of a node's outage because of a turnover, in the
+// transaction that moves the node.
 func (t *tx) markOutage(ctx context.Context, was, is broker.Node) error {
 	switch {
 	case is.Outside() && !was.Outside():
@@ -24,8 +24,7 @@ func (t *tx) markOutage(ctx context.Context, was, is broker.Node) error {
 	return nil
 }
 
-// Outages are up to limit that went on between two times at sites (nil: all), the
-// last ones.
+// Outages returns the latest outages between two times at sites (nil: all), up to limit.
 func (db *DB) Outages(ctx context.Context, sites []string, from, to time.Time, limit int) ([]broker.Outage, error) {
 	var w where
 	w.add("(ended_at = 0 OR ended_at > ?)", micros(from))
@@ -37,26 +36,26 @@ func (db *DB) Outages(ctx context.Context, sites []string, from, to time.Time, l
 	}, `SELECT node_id, site, gpus, began_at, ended_at FROM turnover_outages`+w.String()+` ORDER BY began_at DESC, id DESC`+w.limit(limit), w.args...)
 }
 
-// StageTime is how long runs of a kind were at a stage.
+// StageTime is the time that runs of a kind spent in a stage.
 type StageTime struct {
 	Kind, Stage            string
 	Runs, Attempts, Failed int64
 	Total, Longest         time.Duration // of the attempts
 }
 
-// StageTimes sums up the attempts that ended between two times, in runs whose kind
-// begins with a prefix, at sites (nil: all). Runs that ended before are not read: where joins
-// are crossed SQLite goes by their order.
+// StageTimes sums up the attempts that ended between two times, in runs whose kind begins with
+// prefix, at sites (nil: all). Runs that ended earlier are not read: with CROSS JOIN SQLite keeps
+// the written join order.
 func (db *DB) StageTimes(ctx context.Context, prefix string, sites []string, from, to time.Time) ([]StageTime, error) {
 	var w where
 	w.add("e.run_id = r.id AND e.status = 'started' AND e.direction = 'forward'")
 	w.add("o.run_id = e.run_id AND o.stage = e.stage AND o.direction = e.direction AND o.attempt = e.attempt AND o.status <> 'started'")
 	w.add("(r.completed_at = 0 OR r.completed_at >= ?)", micros(from))
 	w.add("r.kind >= ?", prefix)
-	w.add("r.kind < ?", prefix+"~") // behind all that begin with it: kinds are plain words
+	w.add("r.kind < ?", prefix+"~") // after all kinds with the prefix: kinds are plain words
 	w.add("o.at >= ?", micros(from))
 	w.add("o.at < ?", micros(to))
-	in(&w, "r.site || ''", sites) // not by the index of sites, which has all runs that ever were
+	in(&w, "r.site || ''", sites) // avoids the index of sites, which covers all runs that ever existed
 	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (s StageTime, err error) {
 		var total, longest int64
 		err = row.Scan(&s.Kind, &s.Stage, &s.Runs, &s.Attempts, &s.Failed, &total, &longest)
@@ -67,8 +66,8 @@ func (db *DB) StageTimes(ctx context.Context, prefix string, sites []string, fro
 		w.String()+` GROUP BY r.kind, e.stage ORDER BY r.kind, MIN(e.id)`, w.args...)
 }
 
-// NodeEvents are up to limit events of the runs of a node whose kind begins with a
-// prefix, between two times, in their order.
+// NodeEvents returns up to limit events, in order, of a node's runs whose kind begins with prefix,
+// between two times.
 func (db *DB) NodeEvents(ctx context.Context, nodeID, prefix string, from, to time.Time, limit int) ([]chain.Event, error) {
 	return collect(ctx, db.reader(), scanEvent, `SELECT `+eventColumns+` FROM chain_events
 		WHERE run_id IN (SELECT id FROM chain_runs WHERE id IN (SELECT run_id FROM node_runs WHERE node_id = $1) AND kind >= $2 AND kind < $3)

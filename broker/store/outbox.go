@@ -12,17 +12,17 @@ import (
 
 // The hints about events. ID is empty.
 const (
-	HintOutbox HintKind = "outbox" // one was written, and has no place yet
-	HintEvents HintKind = "events" // some have got theirs
+	HintOutbox HintKind = "outbox" // an event was written, and has no place yet
+	HintEvents HintKind = "events" // events got their place
 )
 
-// AllSites is the site of an event that is of all of them.
+// AllSites is the site of an event that concerns all sites.
 const AllSites = "*"
 
-// OutboxEvent is one that can be read.
+// OutboxEvent is an event with a place, which readers can get.
 type OutboxEvent struct {
 	Position      int64
-	At            time.Time // when it was written, at the end of its transaction
+	At            time.Time // when the event was written, at the end of its transaction
 	Type          string
 	Source        string
 	Subject       string
@@ -31,16 +31,16 @@ type OutboxEvent struct {
 	CorrelationID string
 }
 
-// OutboxFilter selects events; what is empty selects nothing away.
+// OutboxFilter selects events; an empty field adds no condition.
 type OutboxFilter struct {
 	After   int64
 	Types   []string
 	Subject string
-	Sites   []string // nil: all; else these, and what is of all sites
+	Sites   []string // nil: all; else these sites, and events of all sites
 	Limit   int      // 0: 100
 }
 
-// told is an event to be.
+// told is an event to write.
 type told struct {
 	chain.Message
 	Source        string // empty: the broker's
@@ -48,8 +48,8 @@ type told struct {
 	CorrelationID string
 }
 
-// send puts an event into the outbox, in the transaction of what it tells of.
-// Its time is the time now: what the transaction waited for is behind it.
+// send puts an event into the outbox, in the transaction of the change that the event announces.
+// Its time is the clock's present time, after all waits of the transaction.
 func (t *tx) send(ctx context.Context, m told) error {
 	if m.Source == "" {
 		m.Source = "hostler/broker"
@@ -60,8 +60,7 @@ func (t *tx) send(ctx context.Context, m told) error {
 	return err
 }
 
-// tellStatus says that a node's status has changed, or, where before is empty,
-// that there is one.
+// tellStatus announces a changed node status, or, if before is empty, a new node.
 func (t *tx) tellStatus(ctx context.Context, n broker.Node, before broker.NodeStatus, by, correlationID string) error {
 	return t.send(ctx, told{
 		Site: n.Site, CorrelationID: correlationID,
@@ -72,9 +71,9 @@ func (t *tx) tellStatus(ctx context.Context, n broker.Node, before broker.NodeSt
 	})
 }
 
-// PlaceEvents gives up to limit committed events their place, in the order in
-// which they were written; one that commits late comes at the end. It returns
-// how many. Where there are none it only reads.
+// PlaceEvents gives up to limit committed events their place, in the order of writing; an event
+// that commits late comes at the end. It returns the number placed. Without unplaced events it only
+// reads.
 func (db *DB) PlaceEvents(ctx context.Context, limit int) (placed int64, err error) {
 	var waiting bool
 	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM outbox WHERE position = 0)`).Scan(&waiting); err != nil || !waiting {
@@ -99,8 +98,8 @@ func (db *DB) PlaceEvents(ctx context.Context, limit int) (placed int64, err err
 	return placed, err
 }
 
-// OutboxEnds returns the position of the newest event and that of the newest
-// which is no longer kept; 0: there is none.
+// OutboxEnds returns the position of the newest event, and the position of the newest event that is
+// no longer kept; 0: none.
 func (db *DB) OutboxEnds(ctx context.Context) (newest, forgotten int64, err error) {
 	return outboxEnds(ctx, db.reader())
 }
@@ -110,16 +109,16 @@ func outboxEnds(ctx context.Context, r runner) (newest, forgotten int64, err err
 	return newest, forgotten, err
 }
 
-// lostEvent reports whether an event of this position was given out after the backup
-// that the database was restored from, or could have been.
+// lostEvent reports whether an event of this position was, or could have been, given out after the
+// backup from which the database was restored.
 func (db *DB) lostEvent(ctx context.Context, position int64) (lost bool, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM restores WHERE events_upto < $1 AND events_from > $1)`, position).Scan(&lost)
 	return lost, err
 }
 
-// Outbox returns a page of events in their order, and the position up to which
-// it has looked, which may be past the last that the filter let through. What
-// would leave a gap is refused. Codes: events_forgotten, event_unknown.
+// Outbox returns a page of events in order, and the last examined position, which may be past the
+// last event that matches the filter. A page that would have a gap is refused. Codes:
+// events_forgotten, event_unknown.
 func (db *DB) Outbox(ctx context.Context, f OutboxFilter) (page []OutboxEvent, upTo int64, err error) {
 	newest, _, err := db.OutboxEnds(ctx)
 	switch {
@@ -139,7 +138,7 @@ func (db *DB) Outbox(ctx context.Context, f OutboxFilter) (page []OutboxEvent, u
 		f.Limit = 100
 	}
 	var w where
-	w.add("position > 0") // as the indexes have it
+	w.add("position > 0") // as the indexes require
 	w.add("position > ?", f.After)
 	w.add("position <= ?", newest)
 	in(&w, "type", f.Types)
@@ -151,7 +150,7 @@ func (db *DB) Outbox(ctx context.Context, f OutboxFilter) (page []OutboxEvent, u
 	if err != nil {
 		return nil, f.After, err
 	}
-	// After the page: what it lacks because it was swept meanwhile is noticed.
+	// Read after the page, to notice events that were deleted meanwhile.
 	_, forgotten, err := db.OutboxEnds(ctx)
 	switch {
 	case err != nil:
@@ -169,9 +168,8 @@ func scanOutbox(row interface{ Scan(...any) error }) (e OutboxEvent, err error) 
 	return e, err
 }
 
-// ForgetEvents deletes events, oldest first and at most limit: those written
-// before a moment, and those behind which more than most stand. It returns how
-// many.
+// ForgetEvents deletes events, oldest first and at most limit: events written before a time, and
+// events with more than most newer events. It returns the number deleted.
 func (db *DB) ForgetEvents(ctx context.Context, before time.Time, most int64, limit int64) (gone int64, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		var newest, forgotten int64
@@ -186,7 +184,7 @@ func (db *DB) ForgetEvents(ctx context.Context, before time.Time, most int64, li
 			gone = 0
 			return nil
 		}
-		forgotten = max(forgotten, first.Int64-1) // positions that a restore has left out count for nothing
+		forgotten = max(forgotten, first.Int64-1) // positions skipped by a restore do not count
 		until := newest
 		if err := t.QueryRowContext(ctx, `SELECT MIN(position) FROM outbox WHERE position > 0 AND position > $1 AND position <= $2 AND at >= $3`,
 			forgotten, forgotten+limit, micros(before)).Scan(&kept); err != nil {
@@ -212,16 +210,16 @@ func (db *DB) ForgetEvents(ctx context.Context, before time.Time, most int64, li
 	return gone, err
 }
 
-// gap are positions that a restore has left out: those after upTo, until from.
+// gap is a range of positions skipped by a restore: after upTo, until from.
 type gap struct{ upTo, from int64 }
 
-// gaps are the newest first.
+// gaps returns the gaps, newest first.
 func (t *tx) gaps(ctx context.Context) ([]gap, error) {
 	return collect(ctx, t, func(row interface{ Scan(...any) error }) (g gap, err error) { return g, row.Scan(&g.upTo, &g.from) },
 		`SELECT events_upto, events_from FROM restores ORDER BY id DESC`)
 }
 
-// behind is the position after which most events are.
+// behind returns the position with exactly most newer events.
 func behind(gaps []gap, newest, most int64) int64 {
 	at := newest - most
 	for _, g := range gaps {
@@ -232,7 +230,8 @@ func behind(gaps []gap, newest, most int64) int64 {
 	return at
 }
 
-// outside is the position of the last event up to one: no reader goes on from within a gap.
+// outside returns position, or the last event before a gap that contains position: no reader may
+// continue from within a gap.
 func outside(gaps []gap, position int64) int64 {
 	for _, g := range gaps {
 		if g.upTo < position && position <= g.from {

@@ -17,8 +17,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// Package is an agent release kept in the store, in blocks, so that every
-// replica serves it.
+// Package is an agent release stored in blocks, so that every replica serves it.
 type Package struct {
 	Digest      string // sha256:…
 	Name        string // file name
@@ -29,8 +28,8 @@ type Package struct {
 	Part        bool // of a signed release: see AgentRelease
 }
 
-// OfVersion reports whether a version of the agent is that of the package, which may
-// end in a revision of its own and writes - as ~.
+// OfVersion reports whether the package contains this version of the agent. The package's version
+// may end in a revision of its own and writes - as ~.
 func (p Package) OfVersion(agent string) bool {
 	of := func(version string) bool { return version == agent || strings.Replace(version, "~", "-", 1) == agent }
 	i := strings.LastIndexByte(p.Version, '-')
@@ -39,8 +38,8 @@ func (p Package) OfVersion(agent string) bool {
 
 const (
 	blockSize = 1 << 20
-	// uploadLife is after how long the blocks of an upload that did not end
-	// are taken for left behind, and parts that no release came to name.
+	// uploadLife is the age after which blocks of an unfinished upload, and parts that no release
+	// names, are deleted.
 	uploadLife = 24 * time.Hour
 )
 
@@ -52,9 +51,9 @@ func scanPackage(row interface{ Scan(...any) error }) (Package, error) {
 	return p, err
 }
 
-// PutPackage reads r to its end into the store. The package is there when all
-// of it is. Where p.Digest is set, anything else is refused; what is there
-// already stays. Codes: digest_mismatch, package_empty.
+// PutPackage reads r to its end into the store. The package exists only when complete. If p.Digest
+// is set, other content is refused. An existing package stays. Codes: digest_mismatch,
+// package_empty.
 func (db *DB) PutPackage(ctx context.Context, actor broker.Actor, p Package, r io.Reader) (Package, error) {
 	upload := rand.Text()
 	digest, size, err := db.putBlocks(ctx, upload, r)
@@ -78,13 +77,13 @@ func (db *DB) PutPackage(ctx context.Context, actor broker.Actor, p Package, r i
 		if err := t.sweepParts(ctx, digest); err != nil {
 			return err
 		}
-		// Blocks of uploads that never ended, and of this one if it was there.
+		// Blocks of uploads that never ended, and of this upload if the package existed.
 		if _, err := t.ExecContext(ctx, `DELETE FROM package_blocks WHERE upload NOT IN (SELECT upload FROM packages) AND (upload = $1 OR at < $2)`,
 			upload, micros(t.now.Add(-uploadLife))); err != nil || n == 0 {
 			return err
 		}
 		if p.Part {
-			return nil // the release that names it is audited
+			return nil // the release that names the part is audited
 		}
 		return t.audit(ctx, broker.AuditEntry{
 			Actor: actor.Name, Action: "release.publish", Subject: "package/" + digest, After: small("name", p.Name, "version", p.Version, "size", size),
@@ -135,8 +134,7 @@ func (db *DB) pkg(ctx context.Context, digest string) (Package, error) {
 	return p, err
 }
 
-// OpenPackage opens one for reading, block by block, with ctx. Codes:
-// package_not_found.
+// OpenPackage opens a package for reading, block by block, with ctx. Codes: package_not_found.
 func (db *DB) OpenPackage(ctx context.Context, digest string) (Package, io.ReadSeeker, error) {
 	p, err := db.pkg(ctx, digest)
 	if err != nil {
@@ -149,14 +147,14 @@ func (db *DB) OpenPackage(ctx context.Context, digest string) (Package, io.ReadS
 	return p, io.NewSectionReader(&blockReader{ctx: ctx, r: db.reader(), upload: upload, n: -1}, 0, p.Size), nil
 }
 
-// Packages lists all that are no parts of releases, newest first.
+// Packages lists all packages that are not parts of releases, newest first.
 func (db *DB) Packages(ctx context.Context) ([]Package, error) {
 	return collect(ctx, db.reader(), scanPackage, `SELECT `+packageColumns+` FROM packages WHERE NOT part ORDER BY published_at DESC, digest`)
 }
 
-// NewestPackage is the package that a new machine of an architecture gets: the one that
-// was published last of those whose version nobody revoked and that is not below the
-// floor; nil: there is none. withheld is how many newer ones were passed over.
+// NewestPackage returns the package for a new machine of an architecture: the last published
+// package whose version is neither revoked nor below the floor; nil: none. withheld is the number
+// of newer packages passed over.
 func (db *DB) NewestPackage(ctx context.Context, arch string) (p *Package, withheld int, err error) {
 	all, err := db.Packages(ctx)
 	if err != nil {
@@ -182,8 +180,8 @@ func (db *DB) NewestPackage(ctx context.Context, arch string) (p *Package, withh
 	return nil, withheld, nil
 }
 
-// below reports whether a package is of a version below the floor. One whose version
-// cannot be compared is.
+// below reports whether the package's version is below the floor. A version that cannot be compared
+// counts as below.
 func (p Package) below(floor string) bool {
 	if floor == "" {
 		return false
@@ -195,11 +193,11 @@ func (p Package) below(floor string) bool {
 	return !release.ValidVersion(version) || release.Compare(version, floor) < 0
 }
 
-// readSize is how much of a block a reader holds. Anybody may have a package read, and leave it
-// unread.
+// readSize is how much of a block a reader holds. Any caller may open a package and leave it
+// unread, so a reader must stay small.
 const readSize = 64 << 10
 
-// blockReader holds a piece of one block at a time. It is for one goroutine.
+// blockReader holds a piece of a block at a time. It is for a single goroutine.
 type blockReader struct {
 	ctx    context.Context
 	r      runner
@@ -222,6 +220,6 @@ func (b *blockReader) ReadAt(p []byte, off int64) (int, error) {
 	if at >= int64(len(b.piece)) {
 		return 0, io.EOF
 	}
-	// Short where a piece ends: the reader above asks again.
+	// Short at the end of a piece: the caller reads again.
 	return copy(p, b.piece[at:]), nil
 }

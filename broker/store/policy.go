@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// CleanPolicy is a site's, or nil where none is set.
+// CleanPolicy returns a site's policy, or nil if none is set.
 func (db *DB) CleanPolicy(ctx context.Context, site string) (json.RawMessage, error) {
 	return cleanPolicy(ctx, db.reader(), site)
 }
@@ -22,7 +22,7 @@ func cleanPolicy(ctx context.Context, r runner, site string) (policy json.RawMes
 	return policy, err
 }
 
-// SetCleanPolicy replaces a site's.
+// SetCleanPolicy replaces a site's policy.
 func (db *DB) SetCleanPolicy(ctx context.Context, actor broker.Actor, site string, policy json.RawMessage, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		before, err := cleanPolicy(ctx, t, site)
