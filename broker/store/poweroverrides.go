@@ -17,13 +17,13 @@ func scanOverride(row interface{ Scan(...any) error }) (o broker.PowerOverride, 
 	return o, err
 }
 
-// PowerOverrides lists a site's, the strongest selectors first.
+// PowerOverrides lists a site's overrides, the strongest selectors first.
 func (db *DB) PowerOverrides(ctx context.Context, siteID string) ([]broker.PowerOverride, error) {
 	return collect(ctx, db.reader(), scanOverride, `SELECT `+overrideColumns+` FROM maas_power_credential_overrides WHERE site_id = $1
 		ORDER BY CASE selector_type WHEN 'pxe_mac' THEN 0 WHEN 'ipmi_ip' THEN 1 ELSE 2 END, selector_value`, siteID)
 }
 
-// PowerOverride finds one of a site. Code: power_override_not_found.
+// PowerOverride finds an override of a site. Code: power_override_not_found.
 func (db *DB) PowerOverride(ctx context.Context, siteID, id string) (broker.PowerOverride, error) {
 	return override(ctx, db.reader(), siteID, id, "")
 }
@@ -36,9 +36,9 @@ func override(ctx context.Context, r runner, siteID, id, lock string) (broker.Po
 	return o, err
 }
 
-// PutPowerOverride keeps an override, or makes the one that is there active
-// again: its credentials are about to be written to the path that it has.
-// Codes: site_not_found, power_override_invalid.
+// PutPowerOverride stores an override, or makes the existing override with this selector active
+// again: the caller is about to write its credentials to the stored path. Codes: site_not_found,
+// power_override_invalid.
 func (db *DB) PutPowerOverride(ctx context.Context, actor broker.Actor, o broker.PowerOverride, reason string) (kept broker.PowerOverride, err error) {
 	if o.SelectorValue, err = broker.SelectorValue(o.SelectorType, o.SelectorValue); err != nil {
 		return kept, err
@@ -60,8 +60,8 @@ func (db *DB) PutPowerOverride(ctx context.Context, actor broker.Actor, o broker
 	return kept, err
 }
 
-// SetPowerOverrideStatus makes an override count, or not. Codes:
-// site_not_found, power_override_not_found.
+// SetPowerOverrideStatus enables or disables an override. Codes: site_not_found,
+// power_override_not_found.
 func (db *DB) SetPowerOverrideStatus(ctx context.Context, actor broker.Actor, siteID, id string, status broker.SiteStatus, reason string) (o broker.PowerOverride, err error) {
 	err = db.changeOverride(ctx, siteID, id, func(ctx context.Context, t *tx, s broker.Site, before broker.PowerOverride) error {
 		o = before
@@ -74,8 +74,8 @@ func (db *DB) SetPowerOverrideStatus(ctx context.Context, actor broker.Actor, si
 	return o, err
 }
 
-// RemovePowerOverride forgets one; its secret is for the caller to delete.
-// Codes: site_not_found, power_override_not_found.
+// RemovePowerOverride deletes an override; the caller deletes its secret. Codes: site_not_found,
+// power_override_not_found.
 func (db *DB) RemovePowerOverride(ctx context.Context, actor broker.Actor, siteID, id, reason string) (o broker.PowerOverride, err error) {
 	err = db.changeOverride(ctx, siteID, id, func(ctx context.Context, t *tx, s broker.Site, before broker.PowerOverride) error {
 		o = before
@@ -87,8 +87,8 @@ func (db *DB) RemovePowerOverride(ctx context.Context, actor broker.Actor, siteI
 	return o, err
 }
 
-// UsePowerOverride finds the override that holds for a machine, and records that
-// it was asked for. False: the site's default credentials hold.
+// UsePowerOverride finds the override that applies to a machine, and records its use. False: the
+// site's default credentials apply.
 func (db *DB) UsePowerOverride(ctx context.Context, siteID, pxeMAC, ipmiIP, hostname string) (broker.PowerOverride, bool, error) {
 	all, err := db.PowerOverrides(ctx, siteID)
 	if err != nil {

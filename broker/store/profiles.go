@@ -13,18 +13,18 @@ import (
 
 const profileColumns = `id, site_id, name, description, status, policy, created_at, updated_at`
 
-// scanProfile reads a policy over the default one: a knob that came later has
-// its default in rows that are older.
+// scanProfile reads a policy over the default policy: in an older row, a setting introduced later
+// has its default.
 func scanProfile(row interface{ Scan(...any) error }) (p broker.Profile, err error) {
 	p.Policy = broker.DefaultPolicy()
 	p.Policy.StageRetries = nil
-	p.Policy.AcceptMAASErase = false // a row that does not say it is from when that was the default
+	p.Policy.AcceptMAASErase = false // a row without the setting dates from when false was the default
 	err = row.Scan(&p.ID, &p.SiteID, &p.Name, &p.Description, &p.Status, doc(&p.Policy), at(&p.CreatedAt), at(&p.UpdatedAt))
 	return p, err
 }
 
-// profile reads one of a site by its id or name, with a lock clause of the
-// dialect; "" is the site's default one.
+// profile reads a profile of a site by its id or name, with a lock clause of the dialect; "" is the
+// site's default profile.
 func profile(ctx context.Context, r runner, siteID, ref, lock string) (broker.Profile, error) {
 	if ref == "" {
 		if err := r.QueryRowContext(ctx, `SELECT default_profile_id FROM maas_sites WHERE id = $1`, siteID).Scan(&ref); err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -38,19 +38,18 @@ func profile(ctx context.Context, r runner, siteID, ref, lock string) (broker.Pr
 	return p, err
 }
 
-// Profile finds one of a site by its id or name; "" is the default one. Code:
+// Profile finds a profile of a site by its id or name; "" is the default profile. Code:
 // profile_not_found.
 func (db *DB) Profile(ctx context.Context, siteID, ref string) (broker.Profile, error) {
 	return profile(ctx, db.reader(), siteID, ref, "")
 }
 
-// Profiles lists a site's, by name.
+// Profiles lists a site's profiles, ordered by name.
 func (db *DB) Profiles(ctx context.Context, siteID string) ([]broker.Profile, error) {
 	return collect(ctx, db.reader(), scanProfile, `SELECT `+profileColumns+` FROM maas_site_profiles WHERE site_id = $1 ORDER BY name`, siteID)
 }
 
-// CreateProfile adds one to its site. Codes: site_not_found, profile_invalid,
-// profile_exists.
+// CreateProfile adds a profile to its site. Codes: site_not_found, profile_invalid, profile_exists.
 func (db *DB) CreateProfile(ctx context.Context, actor broker.Actor, p broker.Profile) (made broker.Profile, err error) {
 	if err := p.Check(); err != nil {
 		return made, err
@@ -82,9 +81,8 @@ func (t *tx) insertProfile(ctx context.Context, actor broker.Actor, s broker.Sit
 	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "site.profile.create", Subject: "site/" + s.Name, After: profileAudit(p)})
 }
 
-// UpdateProfile changes one as change says; its name stays. Runs that have begun
-// go on with what they copied. Codes: site_not_found, profile_not_found,
-// profile_invalid, profile_is_default.
+// UpdateProfile applies change to a profile; the name cannot change. Runs that have begun continue
+// with their copy. Codes: site_not_found, profile_not_found, profile_invalid, profile_is_default.
 func (db *DB) UpdateProfile(ctx context.Context, actor broker.Actor, siteID, ref, reason string, change func(*broker.Profile) error) (p broker.Profile, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		s, err := site(ctx, t, siteID, t.forUpdate()) // its default profile must stay active
@@ -97,7 +95,7 @@ func (db *DB) UpdateProfile(ctx context.Context, actor broker.Actor, siteID, ref
 		}
 		p = before
 		p.Policy.StageRetries = maps.Clone(before.Policy.StageRetries)
-		maps.DeleteFunc(p.Policy.StageRetries, func(stage string, _ int) bool { return !slices.Contains(broker.RetriedStages(), stage) }) // an older broker kept what had no effect
+		maps.DeleteFunc(p.Policy.StageRetries, func(stage string, _ int) bool { return !slices.Contains(broker.RetriedStages(), stage) }) // an older broker stored retries without effect
 		if err := change(&p); err != nil {
 			return err
 		}

@@ -25,22 +25,22 @@ func scanBlock(row interface{ Scan(...any) error }) (b recording.Block, err erro
 	return b, err
 }
 
-// keeper keeps the recordings of one relay's sessions.
+// keeper keeps the recordings of the sessions of a single relay.
 type keeper struct {
 	db      *DB
 	replica string
 }
 
-// RecordingKeeper is for the relay at an address: it keeps blocks of the sessions that this
-// relay has, and of no other.
+// RecordingKeeper returns the keeper for the relay at an address: it stores blocks only of sessions
+// held by this relay.
 func (db *DB) RecordingKeeper(replica string) recording.Keeper { return keeper{db, replica} }
 
-// Keep implements recording.Keeper. Codes: terminal_session_not_found,
-// terminal_session_elsewhere, recording_conflict, for a block that is not the next one:
-// another has gone on with the recording, or it has ended.
+// Keep implements recording.Keeper. Codes: terminal_session_not_found, terminal_session_elsewhere,
+// recording_conflict (the block is not the next block: another relay has continued the recording,
+// or the recording has ended).
 func (k keeper) Keep(ctx context.Context, b recording.Block) error {
 	return k.db.write(ctx, func(ctx context.Context, t *tx) error {
-		// The session's row has one writer at a time go on after the last block.
+		// The lock on the session's row serializes writers of the recording.
 		s, err := terminal(ctx, t, b.SessionID, t.forUpdate())
 		if err != nil {
 			return err
@@ -50,7 +50,7 @@ func (k keeper) Keep(ctx context.Context, b recording.Block) error {
 		case err != nil:
 			return err
 		case b.Seq == last.Seq && b.Hash == last.Hash:
-			return nil // its answer was lost
+			return nil // the earlier answer was lost
 		case s.Replica != k.replica:
 			return terminalElsewhere(s)
 		case b.Seq != last.Seq+1 || b.Prev != last.Hash || last.Last:
@@ -62,7 +62,7 @@ func (k keeper) Keep(ctx context.Context, b recording.Block) error {
 	})
 }
 
-// LastBlock is the one that a recording goes on after; its Seq is -1 where there is none.
+// LastBlock returns the last block of a recording; Seq is -1 if the recording has no block.
 func (db *DB) LastBlock(ctx context.Context, sessionID string) (recording.Block, error) {
 	return lastBlock(ctx, db.reader(), sessionID)
 }
@@ -71,7 +71,7 @@ func lastBlock(ctx context.Context, r runner, sessionID string) (recording.Block
 	return blockAtEnd(ctx, r, blockColumns, sessionID)
 }
 
-// head is lastBlock without its lines, which may be many.
+// head is lastBlock without the lines, which may be many.
 func head(ctx context.Context, r runner, sessionID string) (recording.Block, error) {
 	return blockAtEnd(ctx, r, strings.Replace(blockColumns, "lines", "NULL", 1), sessionID)
 }
@@ -84,11 +84,11 @@ func blockAtEnd(ctx context.Context, r runner, columns, sessionID string) (recor
 	return b, err
 }
 
-// blocksAtOnce bounds what of a recording is in memory, and how long a statement is open.
+// blocksAtOnce bounds the blocks held in memory, and how long a statement is open.
 const blocksAtOnce = 16
 
-// Blocks are those of a recording, in their order, one after another. Codes:
-// recording_broken, where one is not there.
+// Blocks iterates over a recording's blocks in order. Codes: recording_broken, if a block is
+// missing.
 func (db *DB) Blocks(ctx context.Context, sessionID string) iter.Seq2[recording.Block, error] {
 	return func(yield func(recording.Block, error) bool) {
 		next := int64(0)
@@ -103,7 +103,7 @@ func (db *DB) Blocks(ctx context.Context, sessionID string) iter.Seq2[recording.
 	}
 }
 
-// blocks are those that there are.
+// blocks iterates over the existing blocks.
 func (db *DB) blocks(ctx context.Context, sessionID string) iter.Seq2[recording.Block, error] {
 	return func(yield func(recording.Block, error) bool) {
 		for after := int64(-1); ; {
@@ -125,9 +125,8 @@ func (db *DB) blocks(ctx context.Context, sessionID string) iter.Seq2[recording.
 	}
 }
 
-// CloseRecording writes the head of a recording into the audit log, once, for the relay that
-// has its session. Codes: terminal_session_not_found, terminal_session_elsewhere,
-// recording_head_wrong.
+// CloseRecording writes the head of a recording into the audit log, once, for the relay that holds
+// the session. Codes: terminal_session_not_found, terminal_session_elsewhere, recording_head_wrong.
 func (db *DB) CloseRecording(ctx context.Context, actor broker.Actor, replica string, h recording.Head) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		s, err := terminal(ctx, t, h.SessionID, t.forUpdate())
@@ -154,27 +153,28 @@ func (db *DB) CloseRecording(ctx context.Context, actor broker.Actor, replica st
 	})
 }
 
-// Recording is a session with what there is of its recording.
+// Recording is a session with the state of its recording.
 type Recording struct {
 	broker.TerminalSession
 	Blocks     int64
 	Bytes      uint64 // of output
 	Lost       uint64
-	RecordedAt time.Time // when its end was told to the audit log; zero: not yet
-	DroppedAt  time.Time // zero: it was not
+	RecordedAt time.Time // when its end was written to the audit log; zero: not yet
+	DroppedAt  time.Time // zero: not dropped
 }
 
-// RecordingFilter selects recordings; what is empty selects nothing away.
+// RecordingFilter selects recordings; an empty field adds no condition.
 type RecordingFilter struct {
 	NodeID   string
 	Sites    []string
 	OpenedBy string
-	From, To time.Time // when the session was made; To is exclusive
-	After    string    // id of the last one of the page before
+	From, To time.Time // creation of the session; To is exclusive
+	After    string    // id of the previous page's last recording
 	Limit    int       // 0: 100
 }
 
-// Recordings is a page, newest first; the id of its last one is the cursor of the next.
+// Recordings returns a page, newest first; the id of the last recording is the cursor of the next
+// page.
 func (db *DB) Recordings(ctx context.Context, f RecordingFilter) ([]Recording, error) {
 	var w where
 	w.equal("node_id", f.NodeID)
@@ -200,13 +200,13 @@ func (db *DB) Recordings(ctx context.Context, f RecordingFilter) ([]Recording, e
 		ORDER BY s.created_at DESC, s.id DESC`, w.args...)
 }
 
-// dropAtOnce bounds one transaction.
+// dropAtOnce bounds the recordings of one transaction.
 const dropAtOnce = 20
 
-// DropRecordings forgets the recordings of sessions that were closed before the time of
-// their site, each audited, and says which: a few at a time, so call it until there are
-// none. A site without a time keeps its own. What the audit log was told of them stays, and
-// what it was not told the end of is never dropped.
+// DropRecordings deletes the recordings of sessions that were closed before their site's time, each
+// audited, and returns their ids. It deletes a few at a time: call it until it returns none. A site
+// without a time keeps its recordings. The audit log's rows about the recordings stay. A recording
+// whose end the audit log does not have is never dropped.
 func (db *DB) DropRecordings(ctx context.Context, actor broker.Actor, before map[string]time.Time) (dropped []string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		dropped = nil
@@ -245,7 +245,7 @@ func (t *tx) dropRecording(ctx context.Context, actor broker.Actor, id string) e
 	return t.audit(ctx, e)
 }
 
-// RecordingDropped is when a session's recording was forgotten; zero: it was not. Codes:
+// RecordingDropped returns when a session's recording was dropped; zero: not dropped. Codes:
 // terminal_session_not_found.
 func (db *DB) RecordingDropped(ctx context.Context, id string) (dropped time.Time, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT dropped_at FROM terminal_sessions WHERE id = $1`, id).Scan(at(&dropped))

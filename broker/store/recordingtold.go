@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/broker/recording"
 )
 
-// What the audit log is told of recordings.
+// The actions in the audit log about recordings.
 const (
 	endAction    = "recording.end"
 	dropAction   = "recording.drop"
@@ -20,8 +20,8 @@ const (
 	moveAction   = "terminal.move"
 )
 
-// toldActions are those that say something of a recording: a session has many more rows, of
-// tickets and of those who read it.
+// toldActions are the actions whose rows describe a recording. A session has many more rows, about
+// tickets and readers.
 var toldActions = []string{
 	endAction, dropAction, anchorAction, cutAction, moveAction, statusAction(broker.TerminalOpening), statusAction(broker.TerminalOpen),
 	statusAction(broker.TerminalDetached), statusAction(broker.TerminalClosing), statusAction(broker.TerminalClosed),
@@ -32,9 +32,9 @@ func statusAction(s broker.TerminalStatus) string { return "terminal." + string(
 // toldAtOnce bounds a page of the audit log.
 const toldAtOnce = 500
 
-// recordingTold is what the audit log has of a recording, and how many of its heads were
-// told before what was found gone last. Not what the session's row says: whoever can delete
-// blocks can write there.
+// recordingTold returns the audit log's statements about a recording, and how many of its heads
+// were logged before the last cut was found. The session's row does not count: whoever can delete
+// blocks can write to that row.
 func (db *DB) recordingTold(ctx context.Context, sessionID string) (told recording.Told, before int, err error) {
 	for after := int64(0); ; {
 		var w where
@@ -60,12 +60,12 @@ func (db *DB) recordingTold(ctx context.Context, sessionID string) (told recordi
 	}
 }
 
-// hear takes what a row says. Of ends and drops the first counts: there is no other.
+// hear adds an audit row to told. Of ends and of drops the first counts.
 func hear(told *recording.Told, row SealedEntry) (err error) {
 	switch {
 	case row.Action == dropAction && told.Dropped.IsZero():
 		told.Dropped = row.At
-	case len(row.After) == 0: // what was refused
+	case len(row.After) == 0: // a refusal
 	case row.Action == endAction && told.End == nil:
 		told.End = new(recording.Head)
 		err = json.Unmarshal(row.After, told.End)
@@ -84,9 +84,8 @@ func hear(told *recording.Told, row SealedEntry) (err error) {
 	return err
 }
 
-// VerifyRecording reads all of a recording and holds it to the audit log, also one that was
-// dropped: of that the log has how it ended, and that it was dropped. Codes:
-// terminal_session_not_found.
+// VerifyRecording reads all of a recording and compares it with the audit log. A dropped recording
+// can be verified too: the log has its end and its drop. Codes: terminal_session_not_found.
 func (db *DB) VerifyRecording(ctx context.Context, sessionID string) (r recording.Report, end *recording.Head, err error) {
 	if _, err := db.TerminalSession(ctx, sessionID); err != nil {
 		return r, nil, err
@@ -94,8 +93,8 @@ func (db *DB) VerifyRecording(ctx context.Context, sessionID string) (r recordin
 	return db.verify(ctx, sessionID, db.blocks(ctx, sessionID))
 }
 
-// verify reads blocks as often as it takes to know what was told of just these: the end of a
-// recording, of its session, and that it was dropped may each come once while they are read.
+// verify repeats until the audit log did not change while the blocks were read: the end of the
+// recording, the end of its session, and its drop may each be logged once meanwhile.
 func (db *DB) verify(ctx context.Context, sessionID string, blocks iter.Seq2[recording.Block, error]) (r recording.Report, end *recording.Head, err error) {
 	told, _, err := db.recordingTold(ctx, sessionID)
 	for err == nil {
@@ -111,9 +110,10 @@ func (db *DB) verify(ctx context.Context, sessionID string, blocks iter.Seq2[rec
 	return r, told.End, err
 }
 
-// AnchorRecording writes into the audit log how far a recording is, for the relay that has
-// its session and knows what it has kept; or for one that had it (an empty replica), and knows
-// what that was. Codes: terminal_session_not_found, terminal_session_elsewhere.
+// AnchorRecording writes the present head of a recording into the audit log. The caller is the
+// relay that holds the session and knows its own blocks, or, with an empty replica, a relay that
+// held the session and knows the head of that time. Codes: terminal_session_not_found,
+// terminal_session_elsewhere.
 func (db *DB) AnchorRecording(ctx context.Context, actor broker.Actor, replica string, h recording.Head) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		s, err := terminal(ctx, t, h.SessionID, t.forUpdate())
@@ -129,8 +129,8 @@ func (db *DB) AnchorRecording(ctx context.Context, actor broker.Actor, replica s
 	})
 }
 
-// RecordingCut is what is gone of a recording that is to go on, of what the audit log was
-// told since something was found gone last; nil: nothing.
+// RecordingCut returns the part missing from a recording that is about to continue, compared with
+// the heads in the audit log since the last cut; nil: nothing is missing.
 func (db *DB) RecordingCut(ctx context.Context, sessionID string) (*recording.Cut, error) {
 	told, before, err := db.recordingTold(ctx, sessionID)
 	if err != nil {
@@ -157,8 +157,8 @@ func (db *DB) RecordingCut(ctx context.Context, sessionID string) (*recording.Cu
 	return &cut, err
 }
 
-// NoteRecordingCut writes into the audit log what was found gone, and says so to whoever
-// listens: from then on it is not found again by who goes on, and still missed by who verifies.
+// NoteRecordingCut writes a found cut into the audit log, and announces it. From then on
+// RecordingCut does not return the cut again; VerifyRecording still reports it.
 func (db *DB) NoteRecordingCut(ctx context.Context, actor broker.Actor, c recording.Cut) error {
 	e := terminalEntry(actor, cutAction, broker.TerminalSession{ID: c.Told.SessionID})
 	e.Code, e.Reason, e.After = "recording_cut", fmt.Sprintf("%d blocks were kept, and %d of them are there", c.Told.Blocks, c.Left.Blocks), json.RawMessage(text(c))

@@ -8,16 +8,16 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// nobody is the subject of an enrolment with a token that is not known.
+// nobody is the subject of an enrolment with an unknown token.
 const nobody = "node/unknown"
 
-// refusedKind is what makes two refusals equal.
+// refusedKind is the key of equal refusals.
 type refusedKind struct{ actor, action, code, subject string }
 
-// AuditRefusal writes a refusal to the audit log. A node chooses what it asks for, and
-// whoever enrols with a token that was known where they come from: their refusals are told
-// apart by what they cannot choose, and equal ones are written once a minute with their
-// number. Who shows no token of ours is a stranger, see AuditStranger.
+// AuditRefusal writes a refusal to the audit log. A node chooses the subject of its requests, and a
+// client with a known token chooses its address. Their refusals are therefore grouped by fields
+// that they cannot choose, and equal refusals are written once a minute with their number. A client
+// without a known token is a stranger, see AuditStranger.
 func (db *DB) AuditRefusal(ctx context.Context, e broker.AuditEntry) error {
 	k := refusedKind{e.Actor, e.Action, e.Code, e.Subject}
 	remote, enrols := strings.CutPrefix(e.Actor, remotePrefix)

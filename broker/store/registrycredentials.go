@@ -17,12 +17,12 @@ func scanRegistry(row interface{ Scan(...any) error }) (c broker.RegistryCredent
 	return c, err
 }
 
-// RegistryCredentials lists those on record, by registry.
+// RegistryCredentials lists the stored records, ordered by registry.
 func (db *DB) RegistryCredentials(ctx context.Context) ([]broker.RegistryCredential, error) {
 	return collect(ctx, db.reader(), scanRegistry, `SELECT `+registryColumns+` FROM registry_credentials ORDER BY registry`)
 }
 
-// RegistryCredential finds that of a registry. Code: registry_credential_not_found.
+// RegistryCredential finds the record of a registry. Code: registry_credential_not_found.
 func (db *DB) RegistryCredential(ctx context.Context, registry string) (broker.RegistryCredential, error) {
 	return registryCredential(ctx, db.reader(), registry, "")
 }
@@ -35,8 +35,8 @@ func registryCredential(ctx context.Context, r runner, registry, lock string) (b
 	return c, err
 }
 
-// PutRegistryCredential keeps the record of an account, audited, in place of the one
-// before; the account is for the caller to keep at its path.
+// PutRegistryCredential stores the record of an account, audited, replacing the previous record;
+// the caller stores the account itself at the record's path.
 func (db *DB) PutRegistryCredential(ctx context.Context, actor broker.Actor, c broker.RegistryCredential) (kept broker.RegistryCredential, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		e := broker.AuditEntry{Actor: actor.Name, Action: "registry_credential.set", Subject: "registry/" + c.Registry, Reason: c.Reason}
@@ -59,8 +59,8 @@ func (db *DB) PutRegistryCredential(ctx context.Context, actor broker.Actor, c b
 	return kept, err
 }
 
-// RemoveRegistryCredential forgets one, audited; the account is for the caller to delete.
-// Code: registry_credential_not_found.
+// RemoveRegistryCredential deletes a record, audited; the caller deletes the account. Code:
+// registry_credential_not_found.
 func (db *DB) RemoveRegistryCredential(ctx context.Context, actor broker.Actor, registry, reason string) (had broker.RegistryCredential, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		if had, err = registryCredential(ctx, t, registry, t.forUpdate()); err != nil {

@@ -9,27 +9,26 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// RequestKey is what a client says so that a request that is made twice begins
-// one thing: a key of its own choice, which is bound to the operator and to what
-// was asked for.
+// RequestKey is a client's idempotency key: a key of the client's choice, bound to the operator and
+// to the request, so that a repeated request begins its work only once.
 type RequestKey struct {
 	Actor  string // name of the token
-	Key    string // empty: none was said
+	Key    string // empty: no key
 	Digest string // of the request
 }
 
-// keepRequestKeys is how long a key is known.
+// keepRequestKeys is how long a key is remembered.
 const keepRequestKeys = 24 * time.Hour
 
-// BegunBefore refuses to begin under a key again what was begun under it.
+// BegunBefore refuses a request whose key has begun a run or a batch already.
 type BegunBefore struct{ ID string }
 
 func (*BegunBefore) Error() string { return "this was begun before, under the same idempotency key" }
 
 type requestKey struct{}
 
-// WithRequestKey keeps a key in the transaction that inserts runs with the
-// context: either both are there, or neither.
+// WithRequestKey makes the transaction that inserts runs with the context store the key too: both
+// are stored, or neither.
 func WithRequestKey(ctx context.Context, k RequestKey) context.Context {
 	if k.Key == "" {
 		return ctx
@@ -37,8 +36,7 @@ func WithRequestKey(ctx context.Context, k RequestKey) context.Context {
 	return context.WithValue(ctx, requestKey{}, k)
 }
 
-// Begun is the id of what was begun under a key, "" where nothing was. Code:
-// idempotency_conflict.
+// Begun returns the id of the run or batch begun under a key, or "". Code: idempotency_conflict.
 func (db *DB) Begun(ctx context.Context, k RequestKey) (string, error) {
 	if k.Key == "" {
 		return "", nil
@@ -58,8 +56,8 @@ func begun(ctx context.Context, r runner, k RequestKey, now time.Time) (id strin
 	return id, err
 }
 
-// takeRequestKey keeps the context's key, if it has one, and forgets old ones.
-// begins is the id of the run or of the batch.
+// takeRequestKey stores the context's key, if any, and deletes old keys. begins is the id of the
+// run or of the batch.
 func (t *tx) takeRequestKey(ctx context.Context, begins string) error {
 	k, said := ctx.Value(requestKey{}).(RequestKey)
 	if !said {

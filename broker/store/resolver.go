@@ -11,10 +11,10 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// ProfilesStoppedEvent says that a set of resolver profiles goes to no further node.
+// ProfilesStoppedEvent announces that a set of resolver profiles goes to no further node.
 const ProfilesStoppedEvent = "resolver.profiles.stopped"
 
-// ResolverSet is a set of resolver profiles, under an operator's name for it.
+// ResolverSet is a set of resolver profiles, with a version named by an operator.
 type ResolverSet struct {
 	Digest   string
 	Version  string
@@ -23,20 +23,20 @@ type ResolverSet struct {
 	PushedAt time.Time
 }
 
-// ResolverWant says which nodes shall have which set.
+// ResolverWant assigns a set to the nodes of a selector.
 type ResolverWant struct {
-	ID         int64 // grows with each
+	ID         int64 // ascending
 	Selector   string
 	Digest     string
 	Version    string
 	WantedBy   string
 	WantedAt   time.Time
-	StoppedAt  time.Time // zero: it goes on
+	StoppedAt  time.Time // zero: not stopped
 	StopReason string
 }
 
-// PushResolverSet keeps a set. The same again changes nothing. Code:
-// resolver_version_taken, where the version names other content.
+// PushResolverSet stores a set. An identical set changes nothing. Code: resolver_version_taken, if
+// the version has other content.
 func (db *DB) PushResolverSet(ctx context.Context, actor broker.Actor, s ResolverSet) (had bool, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		had = false
@@ -69,7 +69,7 @@ func scanResolverSet(row interface{ Scan(...any) error }) (s ResolverSet, err er
 	return s, err
 }
 
-// resolverSet finds one by version or digest.
+// resolverSet finds a set by version or digest.
 func resolverSet(ctx context.Context, r runner, ref string) (ResolverSet, error) {
 	s, err := scanResolverSet(r.QueryRowContext(ctx, `SELECT `+resolverSetColumns+` FROM resolver_sets WHERE version = $1 OR digest = $1`, ref))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -78,27 +78,26 @@ func resolverSet(ctx context.Context, r runner, ref string) (ResolverSet, error)
 	return s, err
 }
 
-// ResolverSet finds one by version or digest. Code: resolver_version_unknown.
+// ResolverSet finds a set by version or digest. Code: resolver_version_unknown.
 func (db *DB) ResolverSet(ctx context.Context, ref string) (ResolverSet, error) {
 	return resolverSet(ctx, db.reader(), ref)
 }
 
-// ResolverSets lists them, newest first, without their content.
+// ResolverSets lists the sets, newest first, without their content.
 func (db *DB) ResolverSets(ctx context.Context) ([]ResolverSet, error) {
 	return collect(ctx, db.reader(), scanResolverSet, `SELECT digest, version, '' AS profiles, pushed_by, pushed_at FROM resolver_sets ORDER BY pushed_at DESC, version`)
 }
 
-// WantResolver says that the nodes which the selector means shall have a set,
-// from now on and whoever comes to be meant. It takes the place of an earlier
-// want of the same selector, and goes before all earlier ones. nodes is how many
-// are meant now. Code: resolver_version_unknown.
+// WantResolver assigns a set to the nodes of a selector, including nodes that match later. The want
+// replaces an earlier want of the same selector, and takes precedence over all earlier wants. nodes
+// is the number of nodes that match now. Code: resolver_version_unknown.
 func (db *DB) WantResolver(ctx context.Context, actor broker.Actor, selector broker.Selector, ref, reason string) (w ResolverWant, nodes int, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		set, err := resolverSet(ctx, t, ref)
 		if err != nil {
 			return err
 		}
-		// One row, so that wants come one after the other, whoever says them.
+		// A single row serializes wants of all operators.
 		var id int64
 		if err := t.QueryRowContext(ctx, `UPDATE resolver_clock SET last = CASE WHEN last < $1 THEN $1 ELSE last + 1 END WHERE id = 1 RETURNING last`, micros(t.now)).Scan(&id); err != nil {
 			return err
@@ -131,8 +130,8 @@ func (db *DB) WantResolver(ctx context.Context, actor broker.Actor, selector bro
 	return w, nodes, err
 }
 
-// StopResolverWant keeps a want from reaching further nodes. One that was
-// replaced meanwhile, or stopped, stays as it is.
+// StopResolverWant keeps a want from reaching further nodes. A want that was replaced or stopped
+// meanwhile stays unchanged.
 func (db *DB) StopResolverWant(ctx context.Context, actor broker.Actor, w ResolverWant, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := changed(t.ExecContext(ctx, `UPDATE resolver_wants SET stopped_at = $1, stop_reason = $2 WHERE wanted_at = $3 AND stopped_at = 0`, micros(t.now), reason, w.ID))
@@ -148,7 +147,7 @@ func (db *DB) StopResolverWant(ctx context.Context, actor broker.Actor, w Resolv
 	})
 }
 
-// ResolverWants lists them, the one that goes before all others first.
+// ResolverWants lists the wants, highest precedence first.
 func (db *DB) ResolverWants(ctx context.Context) ([]ResolverWant, error) {
 	return resolverWants(ctx, db.reader())
 }
@@ -162,16 +161,14 @@ func resolverWants(ctx context.Context, r runner) ([]ResolverWant, error) {
 		FROM resolver_wants w JOIN resolver_sets s ON s.digest = w.digest ORDER BY wanted_at DESC`)
 }
 
-// CountResolver counts the nodes that shall have a set by a want, and those of
-// them that confirmed it.
+// CountResolver counts the nodes with a want, and among them the nodes that confirmed the set.
 func (db *DB) CountResolver(ctx context.Context, want int64) (nodes, confirmed int, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(*), COUNT(CASE WHEN resolver_digest = resolver_wanted THEN 1 END)
 		FROM nodes WHERE resolver_want = $1 AND status <> 'deleted'`, want).Scan(&nodes, &confirmed)
 	return nodes, confirmed, err
 }
 
-// rewant works out anew what a node shall have: what it is, or is called, has
-// changed.
+// rewant recomputes the wanted set of a node after a change of the node or its names.
 func (t *tx) rewant(ctx context.Context, n *broker.Node) error {
 	wants, err := resolverWants(ctx, t)
 	if err != nil {
@@ -197,11 +194,11 @@ func (t *tx) want(ctx context.Context, n *broker.Node, digest string, want int64
 	if _, err := t.ExecContext(ctx, `UPDATE nodes SET resolver_wanted = $1, resolver_want = $2, updated_at = $3 WHERE id = $4`, digest, want, micros(t.now), n.ID); err != nil {
 		return err
 	}
-	return t.letIn(ctx, *n, "") // it may have waited for another set
+	return t.letIn(ctx, *n, "") // the node may have waited for another set
 }
 
-// confirmResolver records what a node has in force. It is the node's word, and
-// the set it names need not be one of ours.
+// confirmResolver records the set in force on a node. The node itself reports the set, so the
+// digest may be unknown to the broker.
 func (t *tx) confirmResolver(ctx context.Context, n *broker.Node, digest string) error {
 	if n.ResolverDigest == digest {
 		return nil
@@ -219,8 +216,8 @@ func (t *tx) confirmResolver(ctx context.Context, n *broker.Node, digest string)
 	return t.audit(ctx, e)
 }
 
-// letIn makes an enrolling node active once nothing is missing. One that is in the
-// hands of a run is let in by that run, when the machine is, too.
+// letIn makes an enrolling node active once nothing is missing. A node in the hands of a run is let
+// in by that run, when the machine is ready too.
 func (t *tx) letIn(ctx context.Context, n broker.Node, correlationID string) error {
 	if n.Status != broker.Enrolling || n.BaselineDigest == "" {
 		return nil
@@ -234,13 +231,12 @@ func (t *tx) letIn(ctx context.Context, n broker.Node, correlationID string) err
 	if !errors.As(err, &r) {
 		return err
 	}
-	// The transition waits; what it waits for is its reason, not a refusal.
+	// The transition waits for the reason in the status; a refusal is not audited.
 	_, err = t.ExecContext(ctx, `UPDATE nodes SET status_reason = $1, updated_at = $2 WHERE id = $3 AND status = 'enrolling'`, r.Error(), micros(t.now), n.ID)
 	return err
 }
 
-// ResolverTasks lists the tasks that were made for a want, by node, the latest
-// of each last.
+// ResolverTasks lists the tasks made for a want, by node, each node's latest task last.
 func (db *DB) ResolverTasks(ctx context.Context, want int64) (map[string][]broker.Task, error) {
 	from, to := resolverKeys(want)
 	all, err := collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks
@@ -255,8 +251,7 @@ func (db *DB) ResolverTasks(ctx context.Context, want int64) (map[string][]broke
 	return byNode, nil
 }
 
-// NodeResolverTasks lists the tasks of one node that were made for a want, the
-// latest last.
+// NodeResolverTasks lists a node's tasks made for a want, latest last.
 func (db *DB) NodeResolverTasks(ctx context.Context, nodeID string, want int64) ([]broker.Task, error) {
 	from, to := resolverKeys(want)
 	return collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks

@@ -17,8 +17,8 @@ func scanRoCE(row interface{ Scan(...any) error }) (r broker.RoCEAssignment, err
 	return r, err
 }
 
-// RoCEAssignments lists a site's, or those of one host of it, by host and
-// interface.
+// RoCEAssignments lists the assignments of a site, or of a single host (empty: all), ordered by
+// host and interface.
 func (db *DB) RoCEAssignments(ctx context.Context, siteID, hostname string) ([]broker.RoCEAssignment, error) {
 	var w where
 	w.add("site_id = ?", siteID)
@@ -26,9 +26,8 @@ func (db *DB) RoCEAssignments(ctx context.Context, siteID, hostname string) ([]b
 	return collect(ctx, db.reader(), scanRoCE, `SELECT `+roceColumns+` FROM maas_roce_assignments`+w.String()+` ORDER BY hostname, interface`, w.args...)
 }
 
-// PutRoCE keeps all of a list or nothing of it: an interface that has an address
-// gets the one of the list. Codes: site_not_found, roce_invalid,
-// roce_address_taken.
+// PutRoCE stores all assignments of a list or none. An interface that has an address gets the
+// address from the list. Codes: site_not_found, roce_invalid, roce_address_taken.
 func (db *DB) PutRoCE(ctx context.Context, actor broker.Actor, siteID string, items []broker.RoCEAssignment, reason string) (created, updated int, err error) {
 	if err := broker.CheckRoCE(items); err != nil {
 		return 0, 0, err
@@ -96,7 +95,7 @@ func (t *tx) roceTwice(ctx context.Context, s broker.Site) error {
 	return broker.Errorf(broker.Refused, "roce_address_taken", "cannot keep RoCE assignments: %s would be the address of %s (delete one first)", address, strings.Join(names, " and "))
 }
 
-// RemoveRoCE forgets one. Codes: site_not_found, roce_not_found.
+// RemoveRoCE deletes an assignment. Codes: site_not_found, roce_not_found.
 func (db *DB) RemoveRoCE(ctx context.Context, actor broker.Actor, siteID, id, reason string) (r broker.RoCEAssignment, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		s, err := site(ctx, t, siteID, t.forUpdate())

@@ -9,15 +9,15 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// RolloutMembers are the members of a rollout, by their places. None: they are in the
-// state of its run.
+// RolloutMembers returns the members of a rollout, ordered by place. An empty result means that the
+// members are in the state of the rollout's run.
 func (db *DB) RolloutMembers(ctx context.Context, runID string) ([]broker.RolloutMember, error) {
 	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (m broker.RolloutMember, err error) {
 		return m, row.Scan(&m.Place, rawDoc(&m.Member))
 	}, `SELECT place, member FROM rollout_members WHERE run_id = $1 ORDER BY place`, runID)
 }
 
-// membersBatch is how many members one statement writes.
+// membersBatch is how many members a statement writes.
 const membersBatch = 500
 
 func (t *tx) saveMembers(ctx context.Context, runID string, all broker.SaveMembers) error {

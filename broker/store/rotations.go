@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// Why a certificate was denied that a rotation has replaced, and one that no
-// rotation will put into force.
+// DenyRotated is the deny reason of a certificate that a rotation has replaced; denyVoid is the
+// reason of a certificate whose rotation will never come into force.
 const (
 	DenyRotated  = "identity_rotated"
 	denyVoid     = "rotation_void"
@@ -19,15 +19,15 @@ const (
 	rotateAction = "node.rotate_identity"
 )
 
-// Rotation is what a node.rotate_identity came to.
+// Rotation is the outcome of a node.rotate_identity task.
 type Rotation struct {
 	TaskID, NodeID    string
 	Epoch             int64
 	KeyDigest, Serial string // of the new key and its certificate
-	Remote            string // address that asked for it
+	Remote            string // address of the request
 	IssuedAt          time.Time
-	UsedAt            time.Time // zero: the node was not heard with it yet
-	VoidAt            time.Time // zero: it may come into force, or has
+	UsedAt            time.Time // zero: the node has not used the certificate yet
+	VoidAt            time.Time // zero: the rotation may come into force, or has
 	ConflictAt        time.Time
 }
 
@@ -38,7 +38,7 @@ func scanRotation(row interface{ Scan(...any) error }) (r Rotation, err error) {
 	return r, err
 }
 
-// rotationWhere reads one; ok is false where there is none.
+// rotationWhere reads a rotation; ok is false if there is none.
 func rotationWhere(ctx context.Context, r runner, condition string, args ...any) (got Rotation, ok bool, err error) {
 	got, err = scanRotation(r.QueryRowContext(ctx, `SELECT `+rotationColumns+` FROM rotations WHERE `+condition, args...))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -47,25 +47,24 @@ func rotationWhere(ctx context.Context, r runner, condition string, args ...any)
 	return got, err == nil, err
 }
 
-// Rotation reads what a task came to; ok is false where it came to nothing.
+// Rotation reads a task's rotation; ok is false if the task has none.
 func (db *DB) Rotation(ctx context.Context, taskID string) (r Rotation, ok bool, err error) {
 	return rotationWhere(ctx, db.reader(), `task_id = $1`, taskID)
 }
 
-// open is the rotation whose certificate is made and was not heard yet.
+// openRotation reads the rotation whose certificate is issued and not used yet.
 func (t *tx) openRotation(ctx context.Context, nodeID string, epoch int64) (Rotation, bool, error) {
 	return rotationWhere(ctx, t, `node_id = $1 AND epoch = $2 AND used_at = 0 AND void_at = 0`, nodeID, epoch)
 }
 
-// Rotate takes a new key for a node, which its task of that type asks for while
-// the node holds that task's lease, and returns the certificate: r's, or the one
-// that the same task has had for the same key, until the node is heard with it.
-// It changes nothing about the certificates that are there; RotationUsed does.
-// Codes, audited: task_not_found, not_a_rotation, epoch_superseded, lease_lost,
-// rotation_over, rotation_same_key, rotation_key_known, rotation_too_soon,
-// identity_conflict, certificate_denied, node_deleted.
+// Rotate issues a certificate for a node's new key, on the request of the node's rotation task
+// while the node holds the task's lease. It returns r's certificate, or the certificate already
+// issued to the same task for the same key, until the node uses that certificate. Existing
+// certificates stay unchanged until RotationUsed. Codes, audited: task_not_found, not_a_rotation,
+// epoch_superseded, lease_lost, rotation_over, rotation_same_key, rotation_key_known,
+// rotation_too_soon, identity_conflict, certificate_denied, node_deleted.
 func (db *DB) Rotate(ctx context.Context, taskID string, r Renewal) (cert IssuedCert, err error) {
-	var answer *broker.Error // a refusal that leaves something behind
+	var answer *broker.Error // a refusal whose writes are kept
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		cert, answer, err = t.rotate(ctx, taskID, r)
 		return err
@@ -111,7 +110,7 @@ func (t *tx) rotate(ctx context.Context, taskID string, r Renewal) (cert IssuedC
 		answer, err = t.secondHolder(ctx, n, had, r.Remote, "it asks with task "+k.ID+" for another key than it has had a certificate for")
 		return cert, answer, err
 	case again && k.Status.Ended():
-		// The node has no other way to learn that this key will never do.
+		// The node has no other way to learn that this key will never come into force.
 		if err := t.voidRotation(ctx, had); err != nil {
 			return cert, nil, err
 		}
@@ -129,7 +128,7 @@ func (t *tx) rotate(ctx context.Context, taskID string, r Renewal) (cert IssuedC
 	return t.newKey(ctx, n, k, r, e, no)
 }
 
-// newKey keeps a certificate for a key that no node has had before.
+// newKey stores a certificate for a key that no node has had before.
 func (t *tx) newKey(ctx context.Context, n broker.Node, k broker.Task, r Renewal, e broker.AuditEntry, no func(broker.Kind, string, string, ...any) (IssuedCert, *broker.Error, error)) (cert IssuedCert, answer *broker.Error, err error) {
 	var present string
 	if err := t.QueryRowContext(ctx, `SELECT key_digest FROM certificates WHERE serial = $1`, r.OldSerial).Scan(&present); err != nil {
@@ -149,15 +148,15 @@ func (t *tx) newKey(ctx context.Context, n broker.Node, k broker.Task, r Renewal
 	case known:
 		return no(broker.Refused, "rotation_key_known", "the request is for a key that was certified before")
 	case micros(r.Cert.NotBefore) <= latest:
-		// Certificates begin at whole seconds: one for the old key that begins with
-		// the new one's would pass for one from after the rotation.
+		// Certificates begin at whole seconds: a certificate for the old key that begins in the
+		// same second as the new key's would look like a certificate issued after the rotation.
 		return no(broker.TooMany, "rotation_too_soon", "it was given one for the old key within this second (ask again)")
 	}
 	earlier, ok, err := t.openRotation(ctx, n.ID, n.Epoch)
 	if err != nil {
 		return cert, nil, err
 	}
-	if ok { // of a task that ended without the node's word
+	if ok { // of a task that ended without a report of the node
 		if err := t.voidRotation(ctx, earlier); err != nil {
 			return cert, nil, err
 		}
@@ -177,11 +176,10 @@ func (t *tx) newKey(ctx context.Context, n broker.Node, k broker.Task, r Renewal
 	return r.Cert, nil, t.audit(ctx, e)
 }
 
-// RotationUsed is for the first request with a certificate here, and does its work
-// where a rotation made that certificate and nobody was heard with it yet: from
-// then on it is the node's, and every other of the node's is denied. used reports
-// whether this call was it. Codes: node_not_found, epoch_superseded,
-// certificate_denied.
+// RotationUsed handles the first request with a certificate on this broker. If a rotation issued
+// the certificate and the certificate was never used before, it becomes the node's, and all other
+// certificates of the node are denied. used reports whether this call did so. Codes:
+// node_not_found, epoch_superseded, certificate_denied.
 func (db *DB) RotationUsed(ctx context.Context, nodeID string, epoch int64, serial string) (used bool, err error) {
 	if r, ok, err := rotationWhere(ctx, db.reader(), `serial = $1`, serial); err != nil || !ok || !r.UsedAt.IsZero() {
 		return false, err
@@ -225,11 +223,11 @@ func (db *DB) RotationUsed(ctx context.Context, nodeID string, epoch int64, seri
 	return used && err == nil, err
 }
 
-// identitySince is when a key was certified. Every certificate for an earlier key
-// is from before that, and every one for this key from then or later.
+// identitySince returns when a key was certified. Every certificate for an earlier key begins
+// before that time, and every certificate for this key then or later.
 func identitySince(first IssuedCert) time.Time { return first.NotBefore.Add(pki.Backdate).UTC() }
 
-// voidRotation sees to it that a certificate which the node does not use never is.
+// voidRotation makes sure that an unused certificate is never used.
 func (t *tx) voidRotation(ctx context.Context, r Rotation) error {
 	n, err := changed(t.ExecContext(ctx, `UPDATE rotations SET void_at = $1 WHERE task_id = $2 AND used_at = 0 AND void_at = 0`, micros(t.now), r.TaskID))
 	if err != nil || n == 0 {

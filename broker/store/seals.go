@@ -20,11 +20,10 @@ type AuditHead struct {
 	Envelope []byte // in-toto statement by the statement key
 }
 
-// SealAudit gives up to limit rows, in the order in which they were written,
-// their place in the chain; seal says what the seal of a row after another is.
-// It returns how many it sealed and where the chain ends now. Rows that commit
-// late on PostgreSQL, with a lower id than a sealed one, come at the end. Where
-// there are none it only reads.
+// SealAudit gives up to limit rows, in the order of writing, their place in the chain; seal
+// computes the seal of a row from the tip before. It returns the number sealed and the new tip.
+// Rows that commit late on PostgreSQL, with a lower id than a sealed row, come at the end. Without
+// unsealed rows it only reads.
 func (db *DB) SealAudit(ctx context.Context, limit int, seal func(before AuditTip, e broker.AuditEntry) string) (sealed int, tip AuditTip, err error) {
 	var waiting bool
 	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM audit_logs WHERE position = 0)`).Scan(&waiting); err != nil {
@@ -56,13 +55,13 @@ func (db *DB) SealAudit(ctx context.Context, limit int, seal func(before AuditTi
 	return sealed, tip, err
 }
 
-// AuditTip reads where the chain ends.
+// AuditTip reads the end of the chain.
 func (db *DB) AuditTip(ctx context.Context) (tip AuditTip, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT position, seal FROM audit_tip WHERE one = 1`).Scan(&tip.Position, &tip.Seal)
 	return tip, err
 }
 
-// UnsealedAudit counts the rows that have no place in the chain yet.
+// UnsealedAudit counts the rows without a place in the chain.
 func (db *DB) UnsealedAudit(ctx context.Context) (n int64, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM audit_logs WHERE position = 0`).Scan(&n)
 	return n, err
@@ -70,8 +69,8 @@ func (db *DB) UnsealedAudit(ctx context.Context) (n int64, err error) {
 
 const walkPage = 500
 
-// WalkAudit calls f with every sealed row in the order of the chain, from a
-// position on, holding few at a time. f's error ends it.
+// WalkAudit calls f with every sealed row from a position on, in the order of the chain, with few
+// rows in memory. An error of f ends the walk and is returned.
 func (db *DB) WalkAudit(ctx context.Context, from int64, f func(SealedEntry) error) error {
 	for {
 		page, err := collect(ctx, db.reader(), scanAudit, `SELECT `+auditColumns+` FROM audit_logs
@@ -91,7 +90,7 @@ func (db *DB) WalkAudit(ctx context.Context, from int64, f func(SealedEntry) err
 	}
 }
 
-// SaveAuditHead keeps a signed head.
+// SaveAuditHead stores a signed head.
 func (db *DB) SaveAuditHead(ctx context.Context, h AuditHead) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		_, err := t.ExecContext(ctx, `INSERT INTO audit_heads (position, seal, at, envelope) VALUES ($1, $2, $3, $4) ON CONFLICT (position) DO NOTHING`,
@@ -111,7 +110,7 @@ func (db *DB) AuditHeads(ctx context.Context) ([]AuditHead, error) {
 	return collect(ctx, db.reader(), scanHead, `SELECT position, seal, at, envelope FROM audit_heads ORDER BY position`)
 }
 
-// LastAuditHead is the newest; its position is 0 where there is none.
+// LastAuditHead returns the newest head; position 0: none.
 func (db *DB) LastAuditHead(ctx context.Context) (AuditHead, error) {
 	heads, err := collect(ctx, db.reader(), scanHead, `SELECT position, seal, at, envelope FROM audit_heads ORDER BY position DESC LIMIT 1`)
 	if err != nil || len(heads) == 0 {

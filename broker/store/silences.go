@@ -17,17 +17,17 @@ const (
 	HeardEvent  = "site.heard"
 )
 
-// Silence is that of a site, or of all of them, and is told of until it has passed.
+// Silence is the silence of a site, or of all sites, announced when it begins and when it ends.
 type Silence struct {
 	Site  string // empty: all
 	Code  string // site_silent, polls_stopped
 	Text  string
-	Since time.Time // when it was first told of
+	Since time.Time // when the silence was first announced
 }
 
 func (s Silence) is(other Silence) bool { return s.Site == other.Site && s.Code == other.Code }
 
-// Silences are those that stand.
+// Silences returns the standing silences.
 func (db *DB) Silences(ctx context.Context) ([]Silence, error) { return silences(ctx, db.reader(), "") }
 
 func silences(ctx context.Context, r runner, lock string) ([]Silence, error) {
@@ -36,9 +36,9 @@ func silences(ctx context.Context, r runner, lock string) ([]Silence, error) {
 	}, `SELECT site, code, text, since FROM silences ORDER BY site, code`+lock)
 }
 
-// SaveSilences makes those that stand the ones that are given. Each is told of once, as
-// an event and in the audit log, and once more when it has passed. began are those that
-// did not stand before. Where nothing changes it only reads.
+// SaveSilences replaces the standing silences. The begin and the end of each silence are announced
+// once, as an event and in the audit log. began lists the silences that did not stand before.
+// Without a change it only reads.
 func (db *DB) SaveSilences(ctx context.Context, actor broker.Actor, now []Silence) (began []Silence, err error) {
 	stood, err := db.Silences(ctx)
 	if err != nil || len(stood) == len(now) && !slices.ContainsFunc(now, func(s Silence) bool { return !slices.ContainsFunc(stood, s.is) }) {
@@ -88,19 +88,19 @@ func (t *tx) tellSilence(ctx context.Context, actor broker.Actor, event, action 
 	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: action, Subject: subject, Code: s.Code, Reason: s.Text})
 }
 
-// SiteContact is how the nodes of a site that are active or offline are heard.
+// SiteContact summarises contact with the active and offline nodes of a site.
 type SiteContact struct {
 	Site        string
 	Nodes       int
-	Active      int       // of them, those that are not heard and are active all the same
-	Offline     int       // of them, those that are not heard and are offline
+	Active      int       // of them, not heard but still active
+	Offline     int       // of them, not heard and offline
 	LastContact time.Time // of any of them; zero: none was ever heard
 }
 
 // Silent reports whether no node of the site is heard.
 func (c SiteContact) Silent() bool { return c.Active+c.Offline == c.Nodes }
 
-// Contacts says of each site that has such nodes (nil: all sites) which are silent now.
+// Contacts returns the contact of each site (nil: all sites) that has active or offline nodes.
 func (db *DB) Contacts(ctx context.Context, sites []string) ([]SiteContact, error) {
 	var w where
 	w.add(`status IN ('active', 'offline')`)

@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// skuRow is a SKU as its column keeps it.
+// skuRow is the JSON form of a SKU in its column.
 type skuRow struct {
 	Description    string                  `json:"description"`
 	GPUVendor      string                  `json:"gpu_vendor"`
@@ -47,17 +47,17 @@ func sku(ctx context.Context, r runner, id, lock string) (broker.SKU, error) {
 	return s, err
 }
 
-// SKU finds one by its id. Code: sku_not_found.
+// SKU finds a SKU by its id. Code: sku_not_found.
 func (db *DB) SKU(ctx context.Context, id string) (broker.SKU, error) {
 	return sku(ctx, db.reader(), id, "")
 }
 
-// SKUs lists them, by id.
+// SKUs lists the SKUs, ordered by id.
 func (db *DB) SKUs(ctx context.Context) ([]broker.SKU, error) {
 	return collect(ctx, db.reader(), scanSKU, `SELECT id, sku, created_at, updated_at FROM skus ORDER BY id`)
 }
 
-// CreateSKU keeps a new one. Codes: sku_invalid, sku_exists.
+// CreateSKU stores a new SKU. Codes: sku_invalid, sku_exists.
 func (db *DB) CreateSKU(ctx context.Context, actor broker.Actor, s broker.SKU) (made broker.SKU, err error) {
 	if err := s.Check(); err != nil {
 		return made, err
@@ -78,8 +78,7 @@ func (db *DB) CreateSKU(ctx context.Context, actor broker.Actor, s broker.SKU) (
 	return made, err
 }
 
-// UpdateSKU changes one as change says; its id stays. Codes: sku_not_found,
-// sku_invalid.
+// UpdateSKU applies change to a SKU; the id cannot change. Codes: sku_not_found, sku_invalid.
 func (db *DB) UpdateSKU(ctx context.Context, actor broker.Actor, id, reason string, change func(*broker.SKU) error) (s broker.SKU, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		before, err := sku(ctx, t, id, t.forUpdate())

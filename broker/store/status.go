@@ -8,29 +8,29 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// Change is one step of a node's status.
+// Change is a change of a node's status.
 type Change struct {
-	From broker.NodeStatus // empty: from wherever it is; else a node elsewhere is left alone
+	From broker.NodeStatus // empty: any status; else a node in another status is left alone
 	To   broker.NodeStatus
 	By   broker.Owner
-	// Owners says who moves it from where, in place of By; a node elsewhere is left
-	// alone. Nil: By does, from wherever From says.
+	// Owners maps the present status to the owner of the change, and replaces By; a node in any
+	// other status is left alone. Nil: By applies, with From.
 	Owners        map[broker.NodeStatus]broker.Owner
 	Reason        string
 	CorrelationID string
-	// OweTurnover and ClearTurnover change the mark in the same transaction, the
-	// latter before the transition is judged.
+	// OweTurnover and ClearTurnover change the owed mark in the same transaction; ClearTurnover
+	// applies before the transition is judged.
 	OweTurnover, ClearTurnover bool
-	// Hardware is what an operator who makes a node active asks of one that a run
-	// made and that was never let in. nil: nothing.
+	// Hardware is the check that applies when an operator makes a node active that a run made and
+	// that was never let in. nil: no check.
 	Hardware Hardware
 }
 
-// Transition moves a node, if broker.Transition lets it. A node that is
-// already there stays, without an error; one that the checks have quarantined is
-// then a person's who quarantines it, with their reason. A refusal is audited. Codes:
-// node_not_found, transition_refused, turnover_owed, and of what a person asks
-// node_in_run, not_enrolled, hardware_mismatch, hardware_unknown.
+// Transition changes a node's status, if broker.Transition permits the change. A node that already
+// has the status keeps it, without an error. If the broker's checks had quarantined the node and a
+// person quarantines it too, the quarantine becomes the person's, with the person's reason. A
+// refusal is audited. Codes: node_not_found, transition_refused, turnover_owed, and for a person's
+// change node_in_run, not_enrolled, hardware_mismatch, hardware_unknown.
 func (db *DB) Transition(ctx context.Context, actor broker.Actor, nodeID string, c Change) (n broker.Node, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err = t.transition(ctx, actor, nodeID, c)
@@ -58,7 +58,7 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 	e.CorrelationID = c.CorrelationID
 	e.Before = small("status", n.Status, "turnover_owed", n.TurnoverOwed)
 	next := n
-	// The override is a platform admin's word that the turnover is not needed.
+	// The override is a platform admin's statement that the turnover is not needed.
 	next.TurnoverOwed = (n.TurnoverOwed || c.OweTurnover) && !c.ClearTurnover && c.By != broker.OwnerOverride
 	if n.Status != c.To {
 		judged := n
@@ -74,7 +74,7 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 		}
 		next.Status, next.StatusReason = c.To, c.Reason
 	}
-	// A person's word stands above that of the checks that were there before.
+	// A person's decision takes precedence over an earlier decision of the checks.
 	takenOver := false
 	if c.To == broker.Quarantined && (n.Status != broker.Quarantined || ofPeople(c.By)) {
 		rows, err := changed(t.ExecContext(ctx, `UPDATE nodes SET kept_out_by = $1 WHERE id = $2 AND kept_out_by <> $1`, string(c.By), nodeID))
@@ -125,7 +125,7 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 	return next, t.audit(ctx, e)
 }
 
-// passed notes that somebody answers for using a node as it is: see
+// passed records that a person takes responsibility for using a node in its present state: see
 // broker.Handout.OverrideAt.
 func (t *tx) passed(ctx context.Context, n broker.Node, c Change) (bool, error) {
 	if c.By != broker.OwnerOverride || c.To != broker.Active {
@@ -135,7 +135,7 @@ func (t *tx) passed(ctx context.Context, n broker.Node, c Change) (bool, error) 
 	return err == nil, err
 }
 
-// closeNode takes from a deleted node what it could come back with.
+// closeNode withdraws a deleted node's means to come back: certificates, tokens, open tasks.
 func (t *tx) closeNode(ctx context.Context, actor broker.Actor, nodeID string) error {
 	if err := t.denyWhere(ctx, "node_deleted", `node_id = $3`, nodeID); err != nil {
 		return err

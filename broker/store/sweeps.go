@@ -7,9 +7,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// CancelTask stops a task: at once where it was never delivered, else by asking
-// the node, whose result then says how it ended. A task that has ended stays as
-// it is. Codes: task_not_found.
+// CancelTask cancels a task: at once if the task was never delivered; otherwise the node is asked
+// to stop, and the node's result tells how the task ended. An ended task stays unchanged. Codes:
+// task_not_found.
 func (db *DB) CancelTask(ctx context.Context, actor broker.Actor, taskID, reason string) (k broker.Task, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		if k, err = task(ctx, t, taskID, t.forUpdate()); err != nil {
@@ -37,7 +37,7 @@ func (db *DB) CancelTask(ctx context.Context, actor broker.Actor, taskID, reason
 	return k, err
 }
 
-// end is the broker's own word on how a task ended.
+// end ends a task by the broker's own decision.
 func (t *tx) end(ctx context.Context, k *broker.Task, status broker.TaskStatus, code taskcatalog.Code, message string) error {
 	k.Status, k.Code, k.Message, k.EndedAt = status, code, message, t.now
 	t.hint(HintEnded, k.ID)
@@ -46,7 +46,7 @@ func (t *tx) end(ctx context.Context, k *broker.Task, status broker.TaskStatus, 
 	return err
 }
 
-// failOpen ends a node's open tasks of epochs before one.
+// failOpen ends a node's open tasks of epochs below before.
 func (t *tx) failOpen(ctx context.Context, actor broker.Actor, nodeID string, before int64, code taskcatalog.Code) error {
 	open, err := collect(ctx, t, scanTask, `SELECT `+taskColumns+` FROM tasks
 		WHERE node_id = $1 AND status IN ('queued', 'dispatched') AND node_epoch < $2 ORDER BY id`+t.forUpdate(), nodeID, before)
@@ -64,7 +64,7 @@ func (t *tx) failOpen(ctx context.Context, actor broker.Actor, nodeID string, be
 	return nil
 }
 
-// Swept counts what SweepTasks moved.
+// Swept counts the tasks moved by SweepTasks.
 type Swept struct {
 	Requeued int // the lease ran out
 	Expired  int // never dispatched, and past not_after
@@ -73,10 +73,9 @@ type Swept struct {
 
 const sweepLimit = 200
 
-// SweepTasks moves what time moves: a lease that ran out leads back to queued;
-// what was never delivered expires after not_after; what was delivered never
-// does, but ends failed with outcome_unknown. It takes at most a few hundred at
-// a time; whoever calls it calls again while it moves any.
+// SweepTasks moves tasks whose time has come. A task whose lease ran out returns to queued. A task
+// never delivered expires after not_after. A delivered task never expires, but ends failed with
+// outcome_unknown. At most a few hundred tasks are moved at a time: repeat until no task is moved.
 func (db *DB) SweepTasks(ctx context.Context) (swept Swept, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		swept = Swept{}
@@ -124,8 +123,7 @@ func (t *tx) sweep(ctx context.Context, k broker.Task, silent int64, swept *Swep
 	return t.auditEnd(ctx, broker.Actor{Name: "system"}, k)
 }
 
-// expire ends a task that no node had in time, and says so where the node could
-// not have had it.
+// expire ends a task that no node fetched in time. If a freeze was the cause, the message says so.
 func (t *tx) expire(ctx context.Context, k *broker.Task) error {
 	why := "the node did not fetch it in time"
 	if k.Class == taskcatalog.ClassDestructive {

@@ -8,7 +8,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// AskTerminalEnd has the relay that holds a session end it; the first who asks counts.
+// AskTerminalEnd asks the relay that holds a session to end the session; the first request counts.
 // Codes: terminal_session_not_found.
 func (db *DB) AskTerminalEnd(ctx context.Context, actor broker.Actor, id, code, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -31,14 +31,13 @@ func (t *tx) askTerminalEnd(ctx context.Context, actor broker.Actor, s broker.Te
 	return t.audit(ctx, e)
 }
 
-// TerminalGone has a session end (terminal_gone) of which its node says that it has no process
-// any more, which was killed: how, as systemd says it. That is all that a node's word does.
-// Nothing ends that is over, of which it is known how its program ended, that no relay has
-// seen the node in, or that is of another enrolment of the node, which all have an end of their
-// own. A session of another node is not this one's to end. That is audited as refused, and as no
-// attack: a session's process may have outlived that this machine was another node, or the
-// broker's memory of it.
-// Codes: terminal_session_not_found, terminal_wrong_node.
+// TerminalGone ends a session (terminal_gone) whose node reports that the session's process was
+// killed: how is systemd's description. A node's report has no other effect. Sessions that end in
+// another way are left alone: sessions that are over, whose exit is known, whose node no relay has
+// seen, or of another enrolment of the node. A node cannot end another node's session. That attempt
+// is audited as refused, not as an attack: a session's process may have survived from a time when
+// the machine was another node, or longer than the broker's memory of the session. Codes:
+// terminal_session_not_found, terminal_wrong_node.
 func (db *DB) TerminalGone(ctx context.Context, nodeID string, epoch int64, id, how string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		e := broker.AuditEntry{Actor: nodeActor(nodeID).Name, Action: "terminal.refused", Subject: "terminal/" + taskcatalog.Clean(id, 60)}

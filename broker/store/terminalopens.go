@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// PrepareTerminal notes how a session is to be opened on its node, and in which status
-// that was.
+// PrepareTerminal stores how a session is to be opened on its node, and the node's status at that
+// time.
 func (db *DB) PrepareTerminal(ctx context.Context, id string, p taskcatalog.TerminalOpenParams, in broker.NodeStatus) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		_, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET params = $2, opened_in = $3 WHERE id = $1`, id, text(p), string(in))
@@ -19,8 +19,8 @@ func (db *DB) PrepareTerminal(ctx context.Context, id string, p taskcatalog.Term
 	})
 }
 
-// NextTerminalOpen is how a session is opened on its node, and the number of this opening,
-// from one on. Codes: terminal_session_not_found.
+// NextTerminalOpen returns how a session is opened on its node, and the number of this opening,
+// from 1. Codes: terminal_session_not_found.
 func (db *DB) NextTerminalOpen(ctx context.Context, id string) (p taskcatalog.TerminalOpenParams, n int64, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		p = taskcatalog.TerminalOpenParams{}
@@ -39,7 +39,7 @@ func (db *DB) NextTerminalOpen(ctx context.Context, id string) (p taskcatalog.Te
 	return p, n, err
 }
 
-// SentTerminalOpen notes the task that sends a session's node to its relay.
+// SentTerminalOpen records the task that sends a session's node to its relay.
 func (db *DB) SentTerminalOpen(ctx context.Context, id, taskID string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		_, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET open_task = $2 WHERE id = $1`, id, taskID)
@@ -47,18 +47,19 @@ func (db *DB) SentTerminalOpen(ctx context.Context, id, taskID string) error {
 	})
 }
 
-// UntoldAtOnce is how many sessions UntoldTerminals gives at most.
+// UntoldAtOnce is the maximum number of sessions that UntoldTerminals returns.
 const UntoldAtOnce = 64
 
-// UntoldTerminals are sessions that are over and whose nodes are not told of it yet, after an
-// id and in the order of ids: some of them, where there are many.
+// UntoldTerminals returns sessions that are over and whose nodes do not know so yet, after an id,
+// ordered by id, at most UntoldAtOnce.
 func (db *DB) UntoldTerminals(ctx context.Context, after string) ([]broker.TerminalSession, error) {
-	// SQLite makes a plan for each limit that it is given, which takes 15 times as long as the
-	// rest, four times a second.
+	// The limit is part of the text: as an argument it makes SQLite plan the query anew for each
+	// value, 15 times the cost of the rest, four times a second.
 	return collect(ctx, db.reader(), scanTerminal, fmt.Sprintf(`SELECT %s FROM terminal_sessions WHERE status = 'closed' AND NOT node_told AND id > $1 ORDER BY id LIMIT %d`, terminalColumns, UntoldAtOnce), after)
 }
 
-// ToldTerminal notes that a session's node is told that it is over, or cannot be.
+// ToldTerminal records that a session's node knows that the session is over, or that the node
+// cannot be told.
 func (db *DB) ToldTerminal(ctx context.Context, id string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		_, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET node_told = TRUE WHERE id = $1`, id)

@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// TerminalPolicy is a site's, or nil where none is set; and when it was.
+// TerminalPolicy returns a site's policy, or nil if none is set.
 func (db *DB) TerminalPolicy(ctx context.Context, site string) (policy json.RawMessage, err error) {
 	return terminalPolicy(ctx, db.reader(), site)
 }
@@ -23,7 +23,7 @@ func terminalPolicy(ctx context.Context, r runner, site string) (policy json.Raw
 	return policy, err
 }
 
-// SetTerminalPolicy replaces a site's.
+// SetTerminalPolicy replaces a site's policy.
 func (db *DB) SetTerminalPolicy(ctx context.Context, actor broker.Actor, site string, policy json.RawMessage, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		before, err := terminalPolicy(ctx, t, site)
@@ -38,14 +38,14 @@ func (db *DB) SetTerminalPolicy(ctx context.Context, actor broker.Actor, site st
 	})
 }
 
-// TerminalRelay is one process that speaks for the relay at an address.
+// TerminalRelay is a process that serves the relay at an address.
 type TerminalRelay struct {
 	Address  string
-	Instance string // that no other process has
+	Instance string // unique to the process
 }
 
-// BeatTerminalRelay notes that a relay lives: one process at a time has an address, until it
-// was not heard of for so long. Code: relay_address_taken.
+// BeatTerminalRelay records a relay's heartbeat. An address belongs to a single process at a time,
+// until that process was silent for dead. Code: relay_address_taken.
 func (db *DB) BeatTerminalRelay(ctx context.Context, r TerminalRelay, dead time.Duration) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := changed(t.ExecContext(ctx, `INSERT INTO terminal_relays (address, instance, seen_at) VALUES ($1, $2, $3)
@@ -58,8 +58,8 @@ func (db *DB) BeatTerminalRelay(ctx context.Context, r TerminalRelay, dead time.
 	})
 }
 
-// ForgetTerminalRelay notes that a relay has let go of its sessions, and forgets those that
-// have not been heard of for a day.
+// ForgetTerminalRelay records that a relay has released its sessions, and deletes relays not heard
+// for a day.
 func (db *DB) ForgetTerminalRelay(ctx context.Context, r TerminalRelay) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		_, err := t.ExecContext(ctx, `DELETE FROM terminal_relays WHERE address = $1 AND instance = $2 OR seen_at < $3`, r.Address, r.Instance, micros(t.now.Add(-24*time.Hour)))
@@ -67,7 +67,7 @@ func (db *DB) ForgetTerminalRelay(ctx context.Context, r TerminalRelay) error {
 	})
 }
 
-// TerminalSites are the sites with recordings.
+// TerminalSites returns the sites with recordings.
 func (db *DB) TerminalSites(ctx context.Context) ([]string, error) {
 	return collect(ctx, db.reader(), scanText, `SELECT DISTINCT site FROM terminal_sessions WHERE closed_at > 0 AND dropped_at = 0 ORDER BY site`)
 }

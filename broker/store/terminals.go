@@ -27,7 +27,7 @@ func scanTerminal(row interface{ Scan(...any) error }) (s broker.TerminalSession
 	return s, err
 }
 
-// TerminalSession finds one. Code: terminal_session_not_found.
+// TerminalSession finds a session. Code: terminal_session_not_found.
 func (db *DB) TerminalSession(ctx context.Context, id string) (broker.TerminalSession, error) {
 	return terminal(ctx, db.reader(), id, "")
 }
@@ -44,7 +44,7 @@ func terminalNotFound(id string) *broker.Error {
 	return broker.Errorf(broker.NotFound, "terminal_session_not_found", "there is no terminal session %q (see hostler terminal list)", taskcatalog.Clean(id, 60))
 }
 
-// CreateTerminalSession makes a session, opening, of a node as it is enrolled now. Codes:
+// CreateTerminalSession creates a session, opening, for the present enrolment of a node. Codes:
 // node_not_found, node_deleted, stale_epoch.
 func (db *DB) CreateTerminalSession(ctx context.Context, actor broker.Actor, s broker.TerminalSession) (made broker.TerminalSession, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -80,19 +80,19 @@ func terminalEntry(actor broker.Actor, action string, s broker.TerminalSession) 
 	return broker.AuditEntry{Actor: actor.Name, Action: action, Subject: "terminal/" + s.ID}
 }
 
-// TerminalMove is what a session comes to.
+// TerminalMove is a change of a session's status.
 type TerminalMove struct {
 	To         broker.TerminalStatus
-	Code       string // why it ends
+	Code       string // why the session ends
 	Reason     string
-	ExitStatus *int   // of its program, where that has ended
-	Replica    string // of the relay that moves it, which must have it still; empty: whoever
-	By         string // who ends it, where the relay has heard it of a side; empty: nobody
+	ExitStatus *int   // of its program, if ended
+	Replica    string // of the relay, which must still hold the session; empty: any
+	By         string // who ends the session, if the relay knows; empty: nobody
 }
 
-// MoveTerminalSession moves a session on; to where it is already is no change, but for an
-// exit status that was not known. Codes: terminal_session_not_found,
-// terminal_session_elsewhere, terminal_transition_refused.
+// MoveTerminalSession changes a session's status. The present status is no change, except for an
+// exit status that was not known. Codes: terminal_session_not_found, terminal_session_elsewhere,
+// terminal_transition_refused.
 func (db *DB) MoveTerminalSession(ctx context.Context, actor broker.Actor, id string, m TerminalMove) (moved broker.TerminalSession, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		had, err := terminal(ctx, t, id, t.forUpdate())
@@ -109,7 +109,7 @@ func (db *DB) MoveTerminalSession(ctx context.Context, actor broker.Actor, id st
 		if had.Status != m.To && !had.Status.MayBecome(m.To) {
 			return refuse(broker.Errorf(broker.Refused, "terminal_transition_refused", "cannot make terminal session %s %s: it is %s", id, m.To, had.Status), e)
 		}
-		// Whoever is over lets nobody in, and the first reason is the one that counts.
+		// A session that is over lets nobody in, and the first reason counts.
 		exit := int64(-1)
 		if m.ExitStatus != nil {
 			exit = int64(*m.ExitStatus)
@@ -141,8 +141,8 @@ func (db *DB) MoveTerminalSession(ctx context.Context, actor broker.Actor, id st
 	return moved, err
 }
 
-// SetTerminalReplica notes which relay has a session from now on, if only to close it. Codes:
-// terminal_session_not_found, terminal_session_over.
+// SetTerminalReplica records which relay holds a session from now on, if only to close the session.
+// Codes: terminal_session_not_found, terminal_session_over.
 func (db *DB) SetTerminalReplica(ctx context.Context, actor broker.Actor, id, replica string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		had, err := terminal(ctx, t, id, t.forUpdate())
@@ -169,7 +169,7 @@ func terminalOver(s broker.TerminalSession) *broker.Error {
 	return broker.Errorf(broker.Refused, "terminal_session_over", "terminal session %s is %s (open another)", s.ID, s.Status)
 }
 
-// terminalElsewhere is for a relay whose session another has taken: it lets go of it.
+// terminalElsewhere tells a relay that another relay has taken its session.
 func terminalElsewhere(s broker.TerminalSession) *broker.Error {
 	return broker.Errorf(broker.Unavailable, "terminal_session_elsewhere", "terminal session %s is at the relay %q now (come again)", s.ID, s.Replica)
 }

@@ -11,22 +11,21 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// TerminalTicket lets one operator into one session, once. The ticket itself is nowhere.
+// TerminalTicket lets one operator into one session, once. The ticket itself is not stored.
 type TerminalTicket struct {
 	Hash      string
 	SessionID string
-	Operator  string // name of the token that alone may show it
+	Operator  string // name of the only token that may show the ticket
 	Width     int    // of the operator's terminal, in characters
 	Height    int
 	Expires   time.Time
 }
 
-// ticketsKept is how long a ticket is known after its end, so that who shows it is told
-// what became of it.
+// ticketsKept is how long a ticket is remembered after its expiry, so that its refusal can name the
+// cause.
 const ticketsKept = time.Hour
 
-// AddTerminalTicket keeps a ticket. Codes: terminal_session_not_found,
-// terminal_session_over.
+// AddTerminalTicket stores a ticket. Codes: terminal_session_not_found, terminal_session_over.
 func (db *DB) AddTerminalTicket(ctx context.Context, actor broker.Actor, k TerminalTicket) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		s, err := terminal(ctx, t, k.SessionID, t.forUpdate())
@@ -49,11 +48,10 @@ func (db *DB) AddTerminalTicket(ctx context.Context, actor broker.Actor, k Termi
 	})
 }
 
-// UseTerminalTicket lets an operator in with the ticket of that hash, once, audits that and
-// says so.
-// What is refused is audited as an attack. Codes: terminal_ticket_unknown, terminal_ticket_wrong_operator,
-// terminal_ticket_wrong_session, terminal_ticket_used, terminal_ticket_expired,
-// terminal_session_over.
+// UseTerminalTicket lets an operator in with the ticket of that hash, once, audited and announced.
+// A refusal is audited as an attack. Codes: terminal_ticket_unknown,
+// terminal_ticket_wrong_operator, terminal_ticket_wrong_session, terminal_ticket_used,
+// terminal_ticket_expired, terminal_session_over.
 func (db *DB) UseTerminalTicket(ctx context.Context, actor broker.Actor, sessionID, hash string) (k TerminalTicket, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		e := broker.AuditEntry{Actor: actor.Name, Action: "terminal.attack", Subject: "terminal/" + taskcatalog.Clean(sessionID, 60)}

@@ -11,16 +11,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// TerminalToken is what is kept of a token that was minted for a task: its hash, until when
-// it is good, and the digest of the key whose holder alone may show it.
+// TerminalToken is the stored part of a token minted for a task: its hash, its expiry, and the
+// digest of the key whose holder alone may show it.
 type TerminalToken struct {
 	Hash      string
 	Expires   time.Time
 	KeyDigest string
 }
 
-// SetTerminalToken keeps a token that was minted, in place of one that was before. That of
-// the last Welcome stays good until this one is used. Codes: terminal_session_not_found,
+// SetTerminalToken stores a minted token, replacing the earlier minted token. The token of the last
+// Welcome stays valid until this token is used. Codes: terminal_session_not_found,
 // terminal_session_over.
 func (db *DB) SetTerminalToken(ctx context.Context, id string, k TerminalToken) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -42,8 +42,8 @@ func (db *DB) SetTerminalToken(ctx context.Context, id string, k TerminalToken) 
 	})
 }
 
-// TerminalCaller is the node that shows a token, as its certificate says, and the relay that
-// it shows it to.
+// TerminalCaller is the node that shows a token, according to its certificate, and the relay to
+// which the token is shown.
 type TerminalCaller struct {
 	NodeID    string
 	Epoch     int64
@@ -51,26 +51,26 @@ type TerminalCaller struct {
 	Replica   string
 }
 
-// terminalTokens are those of a session, by their hashes.
+// terminalTokens are the hashes of a session's tokens.
 type terminalTokens struct {
 	minted  string
 	expires time.Time
-	key     string // to show the minted one
-	next    string // that the last Welcome carried
-	used    string // that the last Welcome answered
+	key     string // required to show the minted token
+	next    string // carried by the last Welcome
+	used    string // answered by the last Welcome
 	spent   string // used before that
 	holder  string // the key that got the last Welcome
-	// superseded are those that were never used, and in whose place another came: the last few.
+	// superseded are the last few tokens that were replaced before their use.
 	superseded []supersededToken
 }
 
 type supersededToken struct {
 	Hash string `json:"hash"`
-	Key  string `json:"key"` // whose it was
+	Key  string `json:"key"` // the key of its holder
 }
 
-// mostSuperseded is of how many it is known: they are minted seconds apart, and forgotten by
-// whoever has them within half a minute, or with the connection that brings another.
+// mostSuperseded bounds the remembered superseded tokens. They are minted seconds apart; their
+// holder forgets them within half a minute, or with the connection that brings a new token.
 const mostSuperseded = 8
 
 func terminalTokensOf(ctx context.Context, t *tx, id string) (k terminalTokens, err error) {
@@ -87,7 +87,7 @@ func (k *terminalTokens) supersede(hash, key string) {
 	k.superseded = k.superseded[max(0, len(k.superseded)-mostSuperseded):]
 }
 
-// holderOf says whose a token was in whose place another came; empty: it is none of those.
+// holderOf returns the key of a superseded token's holder; empty: not a superseded token.
 func (k *terminalTokens) holderOf(hash string) string {
 	for _, s := range k.superseded {
 		if sameHash(s.Hash, hash) {
@@ -97,14 +97,14 @@ func (k *terminalTokens) holderOf(hash string) string {
 	return ""
 }
 
-// UseTerminalToken lets a node in with a token of which the hash is kept: one that was
-// minted, or that of its last Welcome, which is replaced by next. Was that Welcome lost, the
-// token that it answered is good again, for the same key, until its successor is used.
-// What is refused is audited as an attack, since a node of ours has no reason for it: but for a
-// token that was not used before another came in its place (terminal_token_superseded). Codes:
-// terminal_session_not_found, terminal_session_over, terminal_session_elsewhere,
-// terminal_wrong_node, terminal_wrong_epoch, terminal_wrong_key, terminal_token_used,
-// terminal_token_unknown, terminal_token_superseded, terminal_token_expired.
+// UseTerminalToken lets a node in with a token whose hash is stored: a minted token, or the token
+// of the node's last Welcome. next replaces that token. If the last Welcome was lost, the token
+// answered by it is valid again, for the same key, until its successor is used. A refusal is
+// audited as an attack, since a node of ours has no reason for it. Exception: a token superseded
+// before its use (terminal_token_superseded). Codes: terminal_session_not_found,
+// terminal_session_over, terminal_session_elsewhere, terminal_wrong_node, terminal_wrong_epoch,
+// terminal_wrong_key, terminal_token_used, terminal_token_unknown, terminal_token_superseded,
+// terminal_token_expired.
 func (db *DB) UseTerminalToken(ctx context.Context, id string, by TerminalCaller, hash, next string) (s broker.TerminalSession, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		e := broker.AuditEntry{Actor: nodeActor(by.NodeID).Name, Action: "terminal.attack", Subject: "terminal/" + taskcatalog.Clean(id, 60)}
@@ -129,7 +129,7 @@ func (db *DB) UseTerminalToken(ctx context.Context, id string, by TerminalCaller
 			}
 		}
 		may := sameHash(holder, by.KeyDigest)
-		if (following || superseded) && !may { // its key was replaced since
+		if (following || superseded) && !may { // the holder's key was replaced since
 			if may, err = t.replacedKey(ctx, by, holder); err != nil {
 				return err
 			}
@@ -142,10 +142,10 @@ func (db *DB) UseTerminalToken(ctx context.Context, id string, by TerminalCaller
 		case s.Status.Over():
 			return terminalOver(s) // a node that was not told is no attacker
 		case by.Replica != s.Replica:
-			return terminalElsewhere(s) // nor is one that knows of no other
+			return terminalElsewhere(s) // nor is a node that knows of no other relay
 		case sameHash(k.spent, hash), again && !may:
 			return no("terminal_token_used", "its token was used before")
-		case superseded && may: // whom nobody has told
+		case superseded && may: // the node was not told of the newer token
 			return broker.Errorf(broker.Unavailable, "terminal_token_superseded", "cannot join terminal session %s: another token has taken the place of this one (come with that)", id)
 		case !minted && !following && !again:
 			return no("terminal_token_unknown", "its token is another")
@@ -168,15 +168,15 @@ func (db *DB) UseTerminalToken(ctx context.Context, id string, by TerminalCaller
 	return s, err
 }
 
-// replacedKey reports whether the node's key was certified in this epoch after the one that
-// a token was given to, as a rotation or a renewal with a new key does.
+// replacedKey reports whether the node's key was certified in this epoch after the key of the
+// token's holder, as by a rotation or by a renewal with a new key.
 func (t *tx) replacedKey(ctx context.Context, by TerminalCaller, holder string) (is bool, err error) {
 	return is, t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM certificates WHERE node_id = $1 AND epoch = $2 AND key_digest = $3 AND denied_at = 0 AND issued_at >
 		COALESCE((SELECT MAX(issued_at) FROM certificates WHERE node_id = $1 AND epoch = $2 AND key_digest = $4), 0))`,
 		by.NodeID, by.Epoch, by.KeyDigest, holder).Scan(&is)
 }
 
-// sameHash compares in constant time; an empty one is nobody's.
+// sameHash compares in constant time; an empty stored hash matches nothing.
 func sameHash(kept, shown string) bool {
 	return kept != "" && subtle.ConstantTimeCompare([]byte(kept), []byte(shown)) == 1
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// What is told of terminal sessions.
+// The events of terminal sessions.
 const (
 	TerminalOpenedEvent   = "terminal.opened"
 	TerminalJoinedEvent   = "terminal.joined"
@@ -18,8 +18,7 @@ const (
 	RecordingBrokenEvent  = "terminal.recording_broken"
 )
 
-// tellTerminal says what became of a session. more has nothing that anybody typed, or that was
-// shown to him.
+// tellTerminal announces a change of a session. more must not contain terminal input or output.
 func (t *tx) tellTerminal(ctx context.Context, typ string, s broker.TerminalSession, more map[string]any) error {
 	data := map[string]any{
 		"session_id": s.ID, "node_id": s.NodeID, "site": s.Site, "allocation_id": s.AllocationID, "username": s.Username, "opened_by": s.OpenedBy,
@@ -28,8 +27,8 @@ func (t *tx) tellTerminal(ctx context.Context, typ string, s broker.TerminalSess
 	return t.send(ctx, told{Message: chain.Message{Type: typ, Subject: "terminal/" + s.ID, Data: data}, Site: s.Site, CorrelationID: s.ID})
 }
 
-// tellTerminalMove says where a session stands now, and at its end who ended it: whoever asked
-// for the end that it has, or else by.
+// tellTerminalMove announces a session's new status, and at its end who ended the session: the
+// requester of that end, or else by.
 func (t *tx) tellTerminalMove(ctx context.Context, s broker.TerminalSession, by string) error {
 	switch s.Status {
 	case broker.TerminalOpen:
@@ -53,8 +52,8 @@ func (t *tx) tellTerminalMove(ctx context.Context, s broker.TerminalSession, by 
 	return nil
 }
 
-// NoteRecordingBroken writes into the audit log that a recording cannot be ended as it is no
-// longer whole, and says so to whoever listens.
+// NoteRecordingBroken writes into the audit log that a recording cannot be ended because it is no
+// longer whole, and announces this.
 func (db *DB) NoteRecordingBroken(ctx context.Context, actor broker.Actor, sessionID, reason string) error {
 	e := terminalEntry(actor, brokenAction, broker.TerminalSession{ID: sessionID})
 	e.Code, e.Reason = "recording_broken", reason

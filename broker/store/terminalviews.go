@@ -10,21 +10,21 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// TerminalFilter selects sessions; what is empty selects nothing away.
+// TerminalFilter selects sessions; an empty field adds no condition.
 type TerminalFilter struct {
 	NodeID   string
 	Sites    []string
 	OpenedBy string
 	Statuses []broker.TerminalStatus
-	After    string // id of the last one of the page before
+	After    string // id of the previous page's last session
 	Limit    int
 }
 
-// Terminal is a session with what people see of it beside.
+// Terminal is a session with further data shown to people.
 type Terminal struct {
 	broker.TerminalSession
 	Hostname string
-	Policy   broker.TerminalPolicy // of its node's site, as it is now
+	Policy   broker.TerminalPolicy // of its node's site, at present
 	AskedBy  string                // who has asked for its end
 }
 
@@ -35,7 +35,7 @@ func scanTerminalView(row interface{ Scan(...any) error }) (v Terminal, err erro
 	if v.TerminalSession, err = scanTerminal(tail{row, []any{&v.Hostname, rawDoc(&policy), &v.AskedBy}}); err != nil {
 		return v, err
 	}
-	v.Policy, _ = broker.TerminalPolicyOf(policy) // one that cannot be read lets nothing through
+	v.Policy, _ = broker.TerminalPolicyOf(policy) // an unreadable policy permits nothing
 	return v, nil
 }
 
@@ -49,7 +49,8 @@ func (db *DB) Terminal(ctx context.Context, id string) (Terminal, error) {
 	return v, err
 }
 
-// Terminals is a page, newest first; the id of its last one is the cursor of the next.
+// Terminals returns a page, newest first; the id of the last session is the cursor of the next
+// page.
 func (db *DB) Terminals(ctx context.Context, f TerminalFilter) ([]Terminal, error) {
 	var w where
 	w.equal("s.node_id", f.NodeID)
@@ -63,19 +64,19 @@ func (db *DB) Terminals(ctx context.Context, f TerminalFilter) ([]Terminal, erro
 		JOIN nodes n ON n.id = s.node_id LEFT JOIN terminal_policies p ON p.site = n.site`+w.String()+` ORDER BY s.created_at DESC, s.id DESC`+w.limit(f.Limit), w.args...)
 }
 
-// TerminalFigures are about the sessions of sites; nil: of all.
+// TerminalFigures are counts of the sessions of sites (nil: all).
 type TerminalFigures struct {
-	Live int64 // that are not over
-	// Broken are the recordings of which a part was found gone, or that could not be ended, and
-	// whose sessions were over in the last brokenFor.
+	Live int64 // sessions that are not closed
+	// Broken counts recordings with a missing part, and recordings that could not be ended, whose
+	// sessions were closed within the last brokenFor.
 	Broken int64
 }
 
-// brokenFor is how long a recording is counted that is broken: nothing mends it.
+// brokenFor is how long a broken recording is counted: nothing repairs a recording.
 const brokenFor = 30 * 24 * time.Hour
 
-// TerminalFigures counts sessions. Which recordings are broken, the audit log says: whoever
-// broke one may have left no block of it.
+// TerminalFigures counts sessions. The audit log decides which recordings are broken: an attacker
+// may have left no block.
 func (db *DB) TerminalFigures(ctx context.Context, sites []string) (f TerminalFigures, err error) {
 	w := where{args: []any{cutAction, brokenAction, micros(db.Now().Add(-brokenFor))}}
 	in(&w, "s.site", sites)

@@ -13,29 +13,29 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// TerminalState is a session with what it is held to, as that is now.
+// TerminalState is a session with the present data that decides whether it may go on.
 type TerminalState struct {
 	Session broker.TerminalSession
 	Access  broker.TerminalAccess
-	// RelayHeard is when the relay that has the session last said that it lives; zero:
-	// it has let go of all its sessions, or never said.
+	// RelayHeard is the last heartbeat of the relay that holds the session; zero: the relay has
+	// released all its sessions, or was never heard.
 	RelayHeard time.Time
-	// RelayInstance is the process that said so.
+	// RelayInstance is the process of that heartbeat.
 	RelayInstance string
-	// EndCode and EndReason are of the end that somebody has asked for; empty: nobody.
+	// EndCode and EndReason are those of a requested end; empty: no request.
 	EndCode   string
 	EndReason string
 	Open      TerminalOpening
 }
 
-// TerminalOpening is what became of the last task that sends a session's node to its relay.
+// TerminalOpening is the state of the last task that sends a session's node to its relay.
 type TerminalOpening struct {
-	Began   bool              // the session's process has, so that it is not to be started again
-	Status  broker.TaskStatus // empty: none is sent yet
+	Began   bool              // the session's process has begun, and must not be started again
+	Status  broker.TaskStatus // empty: no task is sent yet
 	Outcome taskcatalog.Outcome
 	Code    taskcatalog.Code
 	Message string
-	At      time.Time // when it was sent
+	At      time.Time // when the task was sent
 }
 
 // sessionColumns are terminalColumns of s.
@@ -47,8 +47,8 @@ var sessionColumns = func() string {
 	return strings.Join(names, ", ")
 }()
 
-// accessRow is what decides about a session, beside its own: of a node n, the run k that
-// has it, the allocation a, the token o, and the policy p.
+// accessRow is further data that decides about a session: of a node n, the run k that has n, the
+// allocation a, the token o, and the policy p.
 type accessRow struct {
 	runStatus, username string
 	hadRoot             bool
@@ -71,18 +71,18 @@ func (r *accessRow) into(a *broker.TerminalAccess) []any {
 	}
 }
 
-// fill completes what names operator, node, user and allocation.
+// fill completes an access whose operator, node, user and allocation are set.
 func (r *accessRow) fill(a *broker.TerminalAccess) {
 	a.RunMoves = chain.Status(r.runStatus).Moving()
 	if r.username != "" {
 		a.Allocation = &broker.Allocation{ID: a.AllocationID, NodeID: a.NodeID, Username: r.username, HadRoot: r.hadRoot, EndedAt: r.ended}
 	}
-	var unreadable error // one site's, which ends that site's sessions and no others
+	var unreadable error // an unreadable policy ends the sessions of its own site only
 	a.Policy, unreadable = broker.TerminalPolicyOf(r.policy)
 	a.NoPolicy = unreadable != nil
 }
 
-// tail scans more columns than are asked for.
+// tail scans further columns.
 type tail struct {
 	row  interface{ Scan(...any) error }
 	more []any
@@ -90,11 +90,11 @@ type tail struct {
 
 func (t tail) Scan(into ...any) error { return t.row.Scan(append(into, t.more...)...) }
 
-// beganColumn says of a session s, whose last opening is the task t, whether its process has
-// begun: the node has been at a relay, or has said that it sent the process there.
+// beganColumn tells whether the process of session s, with last opening task t, has begun: the node
+// was at a relay, or has reported that it sent the process there.
 const beganColumn = `(s.began OR s.status <> 'opening' OR COALESCE(t.status, '') = 'succeeded')`
 
-// LiveTerminals are all sessions that are not closed.
+// LiveTerminals returns all sessions that are not closed.
 func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
 	all, err := collect(ctx, db.reader(), scanTerminalState, `SELECT `+sessionColumns+`, s.opened_in, s.end_asked_code, s.end_asked_reason, COALESCE(r.seen_at, 0), COALESCE(r.instance, ''),
 		`+beganColumn+`, COALESCE(t.status, ''), COALESCE(t.outcome, ''), COALESCE(t.code, ''), COALESCE(t.message, ''), COALESCE(t.issued_at, 0), `+accessColumns+`
@@ -128,8 +128,8 @@ func scanTerminalState(row interface{ Scan(...any) error }) (st TerminalState, e
 	return st, nil
 }
 
-// TerminalAccess is what decides whether an operator may be on a node as a user, of an
-// allocation or of none. Codes: node_not_found.
+// TerminalAccess returns the data that decides whether an operator may be on a node as a user, with
+// or without an allocation. Codes: node_not_found.
 func (db *DB) TerminalAccess(ctx context.Context, operator, nodeID, username, allocationID string) (a broker.TerminalAccess, err error) {
 	a = broker.TerminalAccess{NodeID: nodeID, Username: username, AllocationID: allocationID, Operator: broker.OperatorToken{Name: operator}}
 	r := accessRow{}
@@ -151,8 +151,8 @@ func (db *DB) TerminalAccess(ctx context.Context, operator, nodeID, username, al
 	return a, nil
 }
 
-// TerminalSessionAccess is a session, and what decides whether an operator may be in it.
-// Codes: terminal_session_not_found.
+// TerminalSessionAccess returns a session, and the data that decides whether an operator may join
+// it. Codes: terminal_session_not_found.
 func (db *DB) TerminalSessionAccess(ctx context.Context, operator, id string) (s broker.TerminalSession, a broker.TerminalAccess, err error) {
 	var openedIn broker.NodeStatus
 	s, err = scanTerminal(tail{db.reader().QueryRowContext(ctx, `SELECT `+terminalColumns+`, opened_in FROM terminal_sessions WHERE id = $1`, id), []any{&openedIn}})
@@ -167,7 +167,7 @@ func (db *DB) TerminalSessionAccess(ctx context.Context, operator, id string) (s
 	return s, a, err
 }
 
-// CountLiveTerminals is how many sessions of a node are not closed.
+// CountLiveTerminals returns how many sessions of a node are not closed.
 func (db *DB) CountLiveTerminals(ctx context.Context, nodeID string) (n int, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM terminal_sessions WHERE node_id = $1 AND status <> 'closed'`, nodeID).Scan(&n)
 	return n, err
@@ -176,7 +176,7 @@ func (db *DB) CountLiveTerminals(ctx context.Context, nodeID string) (n int, err
 // ofNode names an allocation.
 type ofNode struct{ nodeID, allocationID string }
 
-// revokes are the allocations whose users open tasks are to take away.
+// revokes returns the allocations whose users open tasks will remove.
 func revokes(ctx context.Context, r runner, which string, args ...any) (map[ofNode]bool, error) {
 	type row struct {
 		nodeID string

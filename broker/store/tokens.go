@@ -9,10 +9,10 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// MaxExtensions is how often the expiry of one enrol token may be moved.
+// MaxExtensions is how often the expiry of an enrol token may be moved.
 const MaxExtensions = 2
 
-// enrollToken is a token's row. The token itself is nowhere.
+// enrollToken is a token's row. The token itself is not stored.
 type enrollToken struct {
 	Hash, NodeID                          string
 	ExpiresAt, UsedAt, ConsumedAt, VoidAt time.Time
@@ -34,9 +34,9 @@ func (t *tx) addToken(ctx context.Context, nodeID, hash string, expires time.Tim
 	return err
 }
 
-// ExtendToken moves the expiry of the node's open token, at most MaxExtensions
-// times: a deployed node cannot learn another one. It never brings the expiry
-// forward. Codes: node_not_found, node_deleted, token_none, token_extended_twice.
+// ExtendToken moves the expiry of the node's open token, at most MaxExtensions times, because a
+// deployed node cannot learn a new token. The expiry never moves to an earlier time. Codes:
+// node_not_found, node_deleted, token_none, token_extended_twice.
 func (db *DB) ExtendToken(ctx context.Context, actor broker.Actor, nodeID string, expires time.Time, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, nodeID, t.forUpdate())
@@ -68,8 +68,8 @@ func (db *DB) ExtendToken(ctx context.Context, actor broker.Actor, nodeID string
 	})
 }
 
-// IssueToken gives a node a new enrol token; an open one is void from then on.
-// Codes: node_not_found, node_deleted.
+// IssueToken gives a node a new enrol token, and voids its open token. Codes: node_not_found,
+// node_deleted.
 func (db *DB) IssueToken(ctx context.Context, actor broker.Actor, nodeID, tokenHash string, expires time.Time, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, nodeID, t.forUpdate())
@@ -91,8 +91,7 @@ func (db *DB) IssueToken(ctx context.Context, actor broker.Actor, nodeID, tokenH
 	})
 }
 
-// VoidToken makes a node's open token void. That there is none is no error. Code:
-// node_not_found.
+// VoidToken voids a node's open token. A missing token is no error. Code: node_not_found.
 func (db *DB) VoidToken(ctx context.Context, actor broker.Actor, nodeID, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {

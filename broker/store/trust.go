@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// SaveBundle keeps a trust bundle's envelope. The same once more changes
-// nothing. Codes: trust_version_not_newer.
+// SaveBundle stores a trust bundle's envelope. An identical bundle changes nothing. Codes:
+// trust_version_not_newer.
 func (db *DB) SaveBundle(ctx context.Context, actor broker.Actor, version int64, envelope []byte, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		latest, has, err := latestBundle(ctx, t)
@@ -41,7 +41,7 @@ func (db *DB) Bundle(ctx context.Context, version int64) (envelope []byte, err e
 	return envelope, err
 }
 
-// LatestBundle is the one in force; version 0 where there is none yet.
+// LatestBundle returns the bundle in force; version 0: none yet.
 func (db *DB) LatestBundle(ctx context.Context) (version int64, envelope []byte, err error) {
 	return latestBundle(ctx, db.reader())
 }

@@ -10,27 +10,26 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// Turnover names a run that turns a node over, and why.
+// Turnover names a run that turns a node over, and its reason.
 type Turnover struct {
 	NodeID, RunID, Reason string
-	// From is where the node must still be when a turnover begins; empty: wherever one
-	// may begin.
+	// From is the status that the node must still have when a turnover begins; empty: any status
+	// from which a turnover may begin.
 	From broker.NodeStatus
-	// Lifts is what a person has the run let the node in in spite of.
+	// Lifts names the obstacles that a person has told the run to ignore when it lets the node in.
 	Lifts Lifts
 }
 
-// Lifts is what keeps a node out of use and that a person answers for.
+// Lifts is a set of obstacles to a node's use for which a person takes responsibility.
 type Lifts struct {
-	Person    bool      // that a person has put it in quarantine meanwhile
-	Conflicts time.Time // that two had its identity, until then
+	Person    bool      // a person has quarantined the node meanwhile
+	Conflicts time.Time // identity conflicts up to this time
 }
 
-// BeginTurnover takes a node out of service and owes it a turnover, if no allocation is
-// live on it but those that it ends, for billing: each is told of once as
-// allocation.force_released, and their users are then the run's to end. It changes
-// nothing more when it is asked again. Codes, audited: allocation_live, node_moved,
-// transition_refused.
+// BeginTurnover takes a node out of service and marks a turnover as owed, if no allocation is live
+// on the node except those in ends. Each of these ends for billing, announced once as
+// allocation.force_released; the run must then remove its user. A repeated call changes nothing
+// more. Codes, audited: allocation_live, node_moved, transition_refused.
 func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover, ends ...string) (forced []broker.Allocation, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		forced = nil
@@ -64,8 +63,8 @@ func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover,
 	return forced, err
 }
 
-// ForceRelease ends the allocations of a node that are live, for billing, as
-// BeginTurnover does; the node stays as it is. Code, audited: allocation_live.
+// ForceRelease ends a node's live allocations for billing, as BeginTurnover does; the node stays
+// unchanged. Code, audited: allocation_live.
 func (db *DB) ForceRelease(ctx context.Context, actor broker.Actor, u Turnover, ends ...string) (forced []broker.Allocation, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, u.NodeID, t.forUpdate())
@@ -88,8 +87,8 @@ func (db *DB) ForceRelease(ctx context.Context, actor broker.Actor, u Turnover, 
 	return forced, err
 }
 
-// forceRelease ends an allocation for its tenant. Its user is still there, and stays
-// live until the node says otherwise.
+// forceRelease ends an allocation for its tenant. Its user still exists and the allocation stays
+// live until the node reports otherwise.
 func (t *tx) forceRelease(ctx context.Context, actor broker.Actor, n broker.Node, u Turnover, a broker.Allocation) error {
 	first, err := changed(t.ExecContext(ctx, `UPDATE allocations SET forced_by = $1 WHERE node_id = $2 AND allocation_id = $3 AND forced_by = ''`, u.RunID, n.ID, a.ID))
 	if err != nil || first == 0 {
@@ -108,10 +107,9 @@ func (t *tx) forceRelease(ctx context.Context, actor broker.Actor, n broker.Node
 	})
 }
 
-// EndTurnover hands a node out again by the certificate of its run, and clears what
-// is owed. Codes: certificate_missing, certificate_falls_short, certificate_stale,
-// allocation_live, kept_out_by_conflict, kept_out_by_person, transition_refused,
-// resolver_config_unconfirmed.
+// EndTurnover hands a node out again, on the certificate of its run, and clears the owed mark.
+// Codes: certificate_missing, certificate_falls_short, certificate_stale, allocation_live,
+// kept_out_by_conflict, kept_out_by_person, transition_refused, resolver_config_unconfirmed.
 func (db *DB) EndTurnover(ctx context.Context, actor broker.Actor, u Turnover, certificateID string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, u.NodeID, t.forUpdate())
@@ -131,7 +129,7 @@ func (db *DB) EndTurnover(ctx context.Context, actor broker.Actor, u Turnover, c
 		case !meets || epoch != n.Epoch:
 			return refuse(broker.Errorf(broker.Refused, "certificate_falls_short", "cannot hand out node %s: certificate %s does not meet the policy, or is of an earlier enrolment", n.ID, certificateID), e)
 		case n.Status == broker.Active && !n.TurnoverOwed:
-			return nil // it was, and the answer was lost
+			return nil // already handed out; the answer was lost
 		case !t.now.Before(until):
 			return refuse(broker.Errorf(broker.Refused, "certificate_stale", "cannot hand out node %s: certificate %s was good until %s (rerun, and it is looked at again)", n.ID, certificateID, until.Format(time.RFC3339)), e)
 		}
@@ -160,9 +158,9 @@ func (db *DB) EndTurnover(ctx context.Context, actor broker.Actor, u Turnover, c
 	})
 }
 
-// keptOut refuses to let in a node that two have the present identity of, because one
-// of them may have signed what the certificate rests on, and one that a person has put
-// in quarantine: what the run has come to says nothing of why.
+// keptOut refuses to let in a node whose present identity has two holders, because either may have
+// signed the evidence of the certificate, and a node that a person has quarantined, because the
+// run's result does not answer the person's reason.
 func (t *tx) keptOut(ctx context.Context, n broker.Node, lifts Lifts) error {
 	seen, err := identityConflictAt(ctx, t, n.ID)
 	switch {

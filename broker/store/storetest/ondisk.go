@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// Size is how large a table is.
+// Size is the size of a table.
 type Size struct{ Rows, Bytes int64 }
 
-// OnDisk are the rows of each table of a SQLite database, and its bytes with its indexes.
+// OnDisk returns the size of each table of a SQLite database; Bytes includes the table's indexes.
 func OnDisk(t testing.TB, url string) map[string]Size {
 	t.Helper()
 	sizes, err := onDisk(url)

@@ -1,7 +1,7 @@
-// Package storetest gives tests a store on each engine: SQLite in a temporary
-// directory, and a real PostgreSQL that it starts for itself, once per test
-// process, with a database of its own for every test. A machine without
-// PostgreSQL fails the test and is told what to install; nothing is skipped.
+// Package storetest gives tests a store on each engine: SQLite in a temporary directory, and a real
+// PostgreSQL with a separate database for every test. The package starts the PostgreSQL server
+// itself, once per test process. Its main functions are Each and Open. On a machine without
+// PostgreSQL a test fails and names the package to install; no test is skipped.
 package storetest
 
 import (
@@ -26,13 +26,13 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// cluster is a PostgreSQL of this process.
+// cluster is a PostgreSQL server of this process.
 type cluster struct {
 	dir string
 	err error
 }
 
-// quick is how a server runs that keeps nothing over a crash of the machine.
+// quick are the flags of a server that keeps nothing over a crash of the machine.
 var quick = []string{"-F", "-c", "full_page_writes=off"}
 
 var (
@@ -51,8 +51,8 @@ func PostgresURL(t testing.TB) string {
 	return createDatabase(t, "template0")
 }
 
-// DurablePostgresURL is PostgresURL on a server of its own that waits for the
-// disk, as one in service does: for benchmarks.
+// DurablePostgresURL is PostgresURL on a separate server that waits for the disk, as a production
+// server does: for benchmarks.
 func DurablePostgresURL(t testing.TB) string {
 	t.Helper()
 	startDurable()
@@ -87,8 +87,8 @@ func (c *cluster) exec(statement string) error {
 	return err
 }
 
-// migrated is the database that tests get copies of: bringing the schema up
-// takes longer than copying it.
+// migrated is the database that tests get copies of: migrating the schema takes longer than copying
+// a database.
 const migrated = "migrated"
 
 func (c *cluster) makeTemplate() error {
@@ -107,9 +107,8 @@ func (c *cluster) url(database string) string {
 	return (&url.URL{Scheme: "postgres", Path: "/" + database, RawQuery: q.Encode()}).String()
 }
 
-// start makes a cluster in a temporary directory and starts a server that
-// listens on a socket there and nowhere else. Both go with this process
-// (reaper.go).
+// start creates a cluster in a temporary directory and starts a server that listens only on a
+// socket there. Server and directory are removed with this process (reaper.go).
 func (c *cluster) start(flags ...string) {
 	bin, err := binaries()
 	if err != nil {
@@ -208,7 +207,7 @@ func binaries() (string, error) {
 	return "", fmt.Errorf("there is no PostgreSQL on this machine: install the package postgresql (Debian: apt-get install postgresql)")
 }
 
-// unprivileged is whom the server runs as: initdb refuses root.
+// unprivileged returns the user of the server: initdb refuses root.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// A server must not outlive the test process that started it, however that
-// ends. The reaper is this test binary once more: it waits on a pipe that the
-// end of the test process closes, then stops the server and removes its
-// directory.
+// A server must not outlive the test process that started it, however the process ends. The reaper
+// is this test binary, started again: it waits on a pipe that the end of the test process closes,
+// then stops the server and removes its directory.
 const (
 	reapPID = "HOSTLER_STORETEST_REAP_PID"
 	reapDir = "HOSTLER_STORETEST_REAP_DIR"
@@ -37,7 +36,7 @@ func reap(pid int, dir string) error {
 	if err != nil {
 		return err
 	}
-	// Plain descriptors: the end that is held open is nobody's to close.
+	// Plain descriptors: the end held open must never be closed.
 	var ends [2]int
 	if err := syscall.Pipe2(ends[:], syscall.O_CLOEXEC); err != nil {
 		return err

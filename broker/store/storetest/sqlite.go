@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// template is the file that tests on SQLite get copies of: bringing the schema up, with a
-// commit for each of its steps, takes longer than most of them.
+// template is the file that tests on SQLite get copies of: migrating the schema, with a commit for
+// each step, takes longer than most tests.
 var template = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "hostler-sqlite-")
 	if err != nil {

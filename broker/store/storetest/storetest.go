@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// Engines are those that Each runs on.
+// Engines are the engines that Each runs on.
 var Engines = []string{"sqlite", "postgres"}
 
 // Each runs f as a subtest on a fresh store of each engine.
@@ -30,7 +30,7 @@ func Open(t testing.TB, engine string, now func() time.Time) *store.DB {
 	return Reopen(t, URL(t, engine), now)
 }
 
-// URL returns where a fresh store of an engine is, its schema up to date.
+// URL returns the URL of a fresh store of an engine, with the current schema.
 func URL(t testing.TB, engine string) string {
 	t.Helper()
 	if engine == "postgres" {
@@ -39,7 +39,7 @@ func URL(t testing.TB, engine string) string {
 	return "sqlite:" + sqliteFile(t)
 }
 
-// Reopen opens the store at a URL, once more or beside another.
+// Reopen opens the store at a URL, again or beside an open store.
 func Reopen(t testing.TB, url string, now func() time.Time) *store.DB {
 	t.Helper()
 	db, err := store.Open(context.Background(), store.Options{URL: url, Now: now})
@@ -50,8 +50,8 @@ func Reopen(t testing.TB, url string, now func() time.Time) *store.DB {
 	return db
 }
 
-// OweTurnover sets or clears the mark of a node that owes a turnover, and leaves its status
-// as it is. Outside of tests nothing but a turnover does so.
+// OweTurnover sets or clears a node's owed mark, and leaves its status unchanged. Outside of tests
+// only a turnover does so.
 func OweTurnover(t testing.TB, db *store.DB, nodeID string, owed bool) {
 	t.Helper()
 	n, err := db.Node(t.Context(), nodeID)
@@ -71,17 +71,17 @@ type Clock struct {
 	now time.Time
 }
 
-// NewClock makes a clock that stands at noon of a day in 2026.
+// NewClock returns a clock that stands at noon of a day in 2026.
 func NewClock() *Clock { return &Clock{now: time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)} }
 
-// Now is the time it shows.
+// Now returns the clock's time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-// Advance moves it.
+// Advance moves the clock forward.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
