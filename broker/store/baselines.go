@@ -52,7 +52,7 @@ func (t *tx) saveBaseline(ctx context.Context, actor broker.Actor, nodeID, diges
 		return err
 	}
 	if _, err := t.ExecContext(ctx, `INSERT INTO baselines (digest, baseline, created_at) VALUES ($1, $2, $3)
-		ON CONFLICT (digest) DO UPDATE SET created_at = excluded.created_at`, // otherwise DropBaselines might not see that a node uses the baseline again
+		ON CONFLICT (digest) DO UPDATE SET created_at = excluded.created_at`, // else DropBaselines may miss the new use
 		digest, string(baseline), micros(t.now)); err != nil {
 		return err
 	}
