@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// A word is of one run, kept once with who gave it first, and taken while that run may
-// still come to a certificate.
+// A decision belongs to a single run, is stored once with its first author, and is accepted only
+// while that run may still come to a certificate.
 func TestADowngradeIsAcceptedInARunThatHasNotEnded(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")

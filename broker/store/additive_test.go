@@ -19,9 +19,9 @@ var (
 	setColumn    = regexp.MustCompile(`(?i)^UPDATE \w+ SET (\w+) = [^,]+$`)
 )
 
-// A broker of the release before goes on on the schema of this one, while the brokers are
-// replaced one by one: a migration adds, and takes or renames nothing that it reads or
-// writes. What it writes without knowing a new column gets the column's default.
+// A broker of the previous release keeps running on the new schema while the brokers are replaced
+// one by one. A migration therefore only adds, and removes or renames nothing that the old broker
+// reads or writes. The old broker's rows get the default in each new column.
 func TestMigrationsOnlyAdd(t *testing.T) {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil || len(names) < 30 {
@@ -58,14 +58,14 @@ func TestWhatAMigrationMayNotDo(t *testing.T) {
 	}
 }
 
-// removing are the statements of a migration that do more than to add.
+// removing returns the statements of a migration that do more than add.
 func removing(script string) (bad []string) {
 	var kept strings.Builder
 	for line := range strings.Lines(script) {
 		text, _, _ := strings.Cut(line, "--")
 		kept.WriteString(text + "\n")
 	}
-	own := map[string]bool{} // tables and columns that it made itself
+	own := map[string]bool{} // tables and columns made by the migration itself
 	for s := range strings.SplitSeq(kept.String(), ";") {
 		s = strings.TrimSpace(s)
 		switch m := createdTable.FindStringSubmatch(s); {
@@ -82,7 +82,7 @@ func removing(script string) (bad []string) {
 	return bad
 }
 
-// ofOwn reports whether a statement is of a form, and of what the migration itself made.
+// ofOwn reports whether a statement matches a form and concerns a table or column of the migration.
 func ofOwn(form *regexp.Regexp, s string, own map[string]bool) bool {
 	m := form.FindStringSubmatch(s)
 	return m != nil && own[m[1]]

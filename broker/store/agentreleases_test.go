@@ -86,8 +86,8 @@ func TestTheFloorIsOne(t *testing.T) {
 	})
 }
 
-// What the broker itself serves of a release must be there when the release is, and is
-// no package of its own. What no release came to name goes.
+// The parts of a release served by the broker must exist when the release is published, and are no
+// packages. Parts that no release names are deleted.
 func TestPartsOfAReleaseAreKeptWithIt(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		put := func(content string) store.Package {
@@ -111,7 +111,7 @@ func TestPartsOfAReleaseAreKeptWithIt(t *testing.T) {
 
 		orphan := put("of no release")
 		clock.Advance(20 * time.Hour)
-		put("of no release") // asked for again: it stays for as long again
+		put("of no release") // uploaded again: kept for another uploadLife
 		clock.Advance(20 * time.Hour)
 		put("another")
 		_, _, err = db.OpenPackage(ctx, orphan.Digest)

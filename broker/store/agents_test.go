@@ -50,7 +50,7 @@ func TestWhatANodeSaysOfItsProgram(t *testing.T) {
 		if a.AttemptAt.After(clock.Now()) {
 			t.Errorf("a node's clock says when it was: %v", a.AttemptAt)
 		}
-		// The same word again is no other delivery.
+		// The same report again is no new delivery.
 		clock.Advance(time.Minute)
 		ok(t, db.Deliver(ctx, store.Delivery{NodeID: n.ID, CorrelationID: "r-1", At: clock.Now(), Result: "running"}))
 		ok(t, db.SaveReport(ctx, n.ID, report("1.4.0", &taskcatalog.AgentBuild{Commit: "abc", SHA256: "11", Delivery: &taskcatalog.AgentDelivery{
@@ -59,7 +59,7 @@ func TestWhatANodeSaysOfItsProgram(t *testing.T) {
 		if a := must(db.Agent(ctx, n.ID))(t); a.Result != "running" || a.CorrelationID != "r-1" {
 			t.Errorf("an old word took the place of a new one: %+v", a)
 		}
-		// An agent from before it told: nothing that was known is of that program.
+		// An older agent reports no build: the known build belongs to another program.
 		ok(t, db.SaveReport(ctx, n.ID, report("1.0.0", nil, "sha256:3")))
 		if a := must(db.Agent(ctx, n.ID))(t); a.Commit != "" || a.SHA256 != "" {
 			t.Errorf("an older agent has a build: %+v", a)
@@ -67,7 +67,7 @@ func TestWhatANodeSaysOfItsProgram(t *testing.T) {
 	})
 }
 
-// A node may put a version back that it has confirmed, and is believed.
+// A node may roll back a confirmed version, and its report is accepted.
 func TestAVersionThatIsPutBackAfterItWasConfirmedIsToldAsThat(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "h1")
@@ -109,7 +109,7 @@ func TestADeliveryThatBeganBeforeTheLastOneChangesNothing(t *testing.T) {
 func TestWhatIsWantedOfAnAgentIsAudited(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		n := member(t, db, "h1")
-		for range 2 { // the second says nothing new
+		for range 2 { // the second call changes nothing
 			a := must(db.WantAgent(ctx, admin, n.ID, broker.ChannelPinned, "1.2.0", broker.ByManualInstall, "a fault"))(t)
 			if a.Channel != broker.ChannelPinned || a.Pinned != "1.2.0" || a.Mode != broker.ByManualInstall {
 				t.Fatalf("wanted %+v", a)

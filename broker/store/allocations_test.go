@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// fates are how a task that asks for a user comes to nothing.
+// fates are the ways in which a task that creates a user comes to nothing.
 var fates = map[string]func(testing.TB, *store.DB, broker.Task){
 	"cancelled before it was delivered": func(t testing.TB, db *store.DB, k broker.Task) {
 		must(db.CancelTask(ctx, admin, k.ID, "no"))(t)
@@ -20,9 +20,9 @@ var fates = map[string]func(testing.TB, *store.DB, broker.Task){
 	},
 }
 
-// What a tenant left is not forgotten because the same user is asked for again in
-// vain, before or after the first has gone: nobody else gets the node, and that the
-// tenant had root stays on record.
+// A tenant's allocation is not forgotten when the same user is asked for again in vain, before or
+// after the tenant has left: nobody else gets the node, and the tenant's root access stays on
+// record.
 func TestAUserThatWasThereIsNotHiddenByOneThatNeverCame(t *testing.T) {
 	for name, fate := range fates {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestAUserThatWasThereIsNotHiddenByOneThatNeverCame(t *testing.T) {
 				kept("the tenant has left", 0)
 				clock.Advance(time.Minute)
 				fate(t, db, must(letsIn(db, n, "a-1", "acme", false))(t))
-				kept("it came back in vain", 1) // whether a user is there only a revoke says
+				kept("it came back in vain", 1) // only a revoke proves that the user is gone
 				leaves(t, db, n, "a-1")
 				kept("and is revoked again", 0)
 			})
@@ -52,8 +52,8 @@ func TestAUserThatWasThereIsNotHiddenByOneThatNeverCame(t *testing.T) {
 	}
 }
 
-// A user is there by whichever task made it: that another came to nothing, before or
-// after, takes nobody out of the record.
+// Any task may have created the user: another task's failure, before or after, does not remove the
+// allocation from the record.
 func TestAUserIsThereByWhicheverTaskMadeIt(t *testing.T) {
 	for name, fate := range fates {
 		t.Run(name, func(t *testing.T) {
@@ -83,8 +83,7 @@ func TestAUserIsThereByWhicheverTaskMadeIt(t *testing.T) {
 	}
 }
 
-// What a node was certified after is over: that it is asked for again in vain leaves
-// nothing.
+// A certified allocation is over: a second request that comes to nothing leaves no allocation.
 func TestACertifiedAllocationThatDoesNotComeBackLeavesNothing(t *testing.T) {
 	for name, fate := range fates {
 		t.Run(name, func(t *testing.T) {

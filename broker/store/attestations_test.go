@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// lacks is an active node that had these parts and reports others by now.
+// lacks is an active node that had these parts and now reports others.
 func lacks(t testing.TB, db *store.DB, hostname string) broker.Node {
 	t.Helper()
 	n := member(t, db, hostname)
@@ -60,7 +60,7 @@ func TestOnlyAPartThatShallBeThereAndIsNotIsAttested(t *testing.T) {
 	})
 }
 
-// Of many who attest the same part at once, one is heard.
+// Of many concurrent attestations of a part, one succeeds.
 func TestAPartIsAttestedOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		n := lacks(t, db, "gpu-1")
@@ -84,8 +84,8 @@ func TestAPartIsAttestedOnce(t *testing.T) {
 	})
 }
 
-// A word is on the next certificate, and no further: then it is over. A part that
-// comes back is unexpected, and when it goes again takes another word.
+// An attestation appears on the next certificate only. A part that comes back is unexpected; when
+// the part goes again, a new attestation is needed.
 func TestAWordIsForTheNextTurnover(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := lacks(t, db, "gpu-1")

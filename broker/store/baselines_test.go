@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// A person's word for a baseline is kept, once; what the broker puts in force itself is
-// nobody's word.
+// A person's acceptance of a baseline is stored once. A baseline set by the broker itself is
+// nobody's acceptance.
 func TestWhoAcceptedABaselineIsKept(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")
@@ -29,8 +29,7 @@ func TestWhoAcceptedABaselineIsKept(t *testing.T) {
 	})
 }
 
-// What was a node's baseline goes when it is old and no node has it; one that is a node's
-// stays, however old.
+// An old baseline that no node has is deleted. A node's present baseline stays, whatever its age.
 func TestABaselineThatNoNodeHasGoes(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		one, two := newMember(t, db, "one"), newMember(t, db, "two")

@@ -17,9 +17,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// BenchmarkTask is a task's whole way through the store: enqueue, claim,
-// result, each acknowledged only when it is durable. SQLite runs with
-// synchronous=FULL, PostgreSQL with fsync.
+// BenchmarkTask measures a task's path through the store: enqueue, claim, result, each acknowledged
+// only when durable. SQLite runs with synchronous=FULL, PostgreSQL with fsync.
 func BenchmarkTask(b *testing.B) {
 	for _, engine := range storetest.Engines {
 		for _, nodes := range []int{1, 10, 100} {
@@ -83,9 +82,8 @@ func benchmarkTask(b *testing.B, engine string, nodes int) {
 	runtime.KeepAlive(db)
 }
 
-// BenchmarkStage is one stage of a chain: the claim and the save of a step, each
-// acknowledged only when it is durable. Runs have four
-// stages and are of one batch.
+// BenchmarkStage measures a stage of a chain: claim and save, each acknowledged only when durable.
+// Runs have four stages and belong to a batch.
 func BenchmarkStage(b *testing.B) {
 	for _, engine := range storetest.Engines {
 		for _, workers := range []int{1, 8, 32} {

@@ -34,12 +34,12 @@ func TestOfEachKeyTheNewestCertificateIsKept(t *testing.T) {
 				key = "key-rotated"
 			}
 			serial := renewed(t, db, one.ID, fmt.Sprintf("aa%02d", day), key, clock.Now())
-			if day == 5 || day >= 8 { // the last of the first key; those that run out later
+			if day == 5 || day >= 8 { // the last of the first key; those that expire later
 				kept = append(kept, serial)
 			}
 		}
 		before := clock.Now().Add(-24*time.Hour + time.Minute)
-		for round, want := range []int64{4, 4, 0} { // of eleven, with the one of the enrolment
+		for round, want := range []int64{4, 4, 0} { // of eleven, with the enrolment's certificate
 			if got := must(db.DropCertificates(ctx, before, 4))(t); got != want {
 				t.Fatalf("round %d removed %d, want %d", round, got, want)
 			}
@@ -57,7 +57,7 @@ func TestOfEachKeyTheNewestCertificateIsKept(t *testing.T) {
 		if n := audited(t, db, "certificate.dropped", ""); n != 2 {
 			t.Errorf("%d rows in the audit log", n)
 		}
-		// Who was away since renews with what he has.
+		// A node that was away meanwhile renews with its old certificate.
 		renewed(t, db, two.ID, "bb01", "key-two", clock.Now())
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// Of ten thousand runs that wait in a batch the next is read from an index, and none is
-// sorted: each of them is claimed once, and each claim would read them all.
+// The next of ten thousand runs waiting in a batch is read from an index, without sorting: each run
+// is claimed once, and each claim would otherwise read all runs.
 func TestTheNextOfABatchIsReadByItsIndex(t *testing.T) {
 	url := storetest.URL(t, "sqlite")
 	storetest.Reopen(t, url, nil)

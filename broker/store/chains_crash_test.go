@@ -21,12 +21,12 @@ import (
 const (
 	crashRunsURL    = "HOSTLER_STORE_CRASH_RUNS_URL"
 	crashRunsDir    = "HOSTLER_STORE_CRASH_RUNS_DIR"
-	crashRunsOffset = "HOSTLER_STORE_CRASH_RUNS_OFFSET" // of the clock: so that a lease is over at once
+	crashRunsOffset = "HOSTLER_STORE_CRASH_RUNS_OFFSET" // of the clock, so that a lease ends at once
 	crashRuns       = 12
 )
 
-// crashChain makes a file in each stage, where there is none yet; each with a
-// name of its own, so that a second one shows.
+// crashChain creates a file in each stage, if the stage has none yet. Each file has a unique name,
+// so that a second file is noticed.
 func crashChain(dir string) chain.Chain[chaintest.ScriptState] {
 	c := chain.Chain[chaintest.ScriptState]{Kind: chaintest.ScriptKind}
 	for _, name := range []string{"a", "b", "c"} {
@@ -52,7 +52,7 @@ func crashChain(dir string) chain.Chain[chaintest.ScriptState] {
 	return c
 }
 
-// runUntilKilled is a broker that runs chains and says at each stage where it is.
+// runUntilKilled is a broker that runs chains and prints its position at each stage.
 func runUntilKilled(url string) {
 	offset, err := time.ParseDuration(os.Getenv(crashRunsOffset))
 	if err != nil {
@@ -69,8 +69,8 @@ func runUntilKilled(url string) {
 	e.Run(ctx)
 }
 
-// Brokers that run chains are killed, one after the other, wherever they are;
-// each run comes to its end, with one of each effect.
+// Brokers that run chains are killed, one after the other, at any point; each run comes to its end,
+// with exactly one of each effect.
 func TestRunsOutliveTheirBrokers(t *testing.T) {
 	for _, engine := range storetest.Engines {
 		t.Run(engine, func(t *testing.T) {
@@ -105,7 +105,7 @@ func killRunsAfter(t *testing.T, url, dir string, offset time.Duration, lines in
 		scan.Scan()
 	}
 	ok(t, cmd.Process.Kill())
-	for scan.Scan() { // what it said before it died
+	for scan.Scan() { // its output before the kill
 	}
 	if err := cmd.Wait(); err == nil {
 		t.Fatal("the broker ended by itself")

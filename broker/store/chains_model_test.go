@@ -14,8 +14,8 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// twins are the store in memory and one in SQL that are told the same. What
-// simulations find out on the one must hold on the other.
+// twins are the store in memory and a store in SQL, given the same calls. Results of simulations on
+// the store in memory must hold on the store in SQL.
 type twins struct {
 	*testing.T
 	*rand.Rand
@@ -65,7 +65,7 @@ func (w *twins) some(d time.Duration) time.Time {
 	return w.clock.Now().Add(time.Duration(w.IntN(int(d/time.Second))) * time.Second)
 }
 
-// both does something to each store and wants the same answer.
+// both calls f with each store and requires the same answer.
 func (w *twins) both(what string, f func(chain.Store) error) {
 	w.Helper()
 	a, b := f(w.memory), f(w.sql)

@@ -84,7 +84,7 @@ func TestRunsOfABatchAreCountedByStatus(t *testing.T) {
 	})
 }
 
-// The runs of a node are those that took its lock, ended ones too, in pages as any.
+// The runs of a node are the runs that took its lock, including ended runs, in pages as usual.
 func TestTheRunsOfANodeAreThoseThatHaveHadIt(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		n, other := member(t, db, "gpu-1"), member(t, db, "gpu-2")
@@ -118,8 +118,8 @@ func TestTheRunsOfANodeAreThoseThatHaveHadIt(t *testing.T) {
 	})
 }
 
-// However long a run has been retried, little of its history is read, and each stage
-// can still be told of.
+// Of a run that was retried for long, little history is read, and each stage still has its start
+// and its end.
 func TestALongHistoryIsReadFromItsEnd(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		ok(t, db.Insert(ctx, []chain.NewRun{{Record: chain.Record{
@@ -156,7 +156,7 @@ func TestALongHistoryIsReadFromItsEnd(t *testing.T) {
 	})
 }
 
-// Of a history of thousands, no more is read than is told.
+// Of a history of thousands of events, only the returned events are read.
 func TestAWatcherReadsNoWholeHistory(t *testing.T) {
 	l := late(t)
 	for _, id := range []string{"q", "r", "s", "t", "u", "v", "w", "x"} {

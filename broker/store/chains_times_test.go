@@ -12,8 +12,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// latecomer is a store on PostgreSQL that is to wait for somebody else's
-// transaction.
+// latecomer is a store on PostgreSQL whose transactions must wait for another transaction.
 type latecomer struct {
 	*testing.T
 	db    *store.DB
@@ -28,7 +27,7 @@ func late(t *testing.T) *latecomer {
 	return l
 }
 
-// run inserts a run that is due.
+// run returns a new run that is due.
 func (l *latecomer) run(id string, locks ...string) []chain.NewRun {
 	l.Helper()
 	return []chain.NewRun{{Locks: locks, Record: chain.Record{
@@ -45,8 +44,8 @@ func (l *latecomer) claim() *chain.Record {
 	return r
 }
 
-// behind has somebody do a thing, lets f wait for him for a minute, and has him
-// undo it.
+// behind runs statement in a blocking transaction, lets f wait behind the blocker for a minute, and
+// rolls the blocker back.
 func (l *latecomer) behind(statement string, f func() error) {
 	l.Helper()
 	blocker := must(l.raw.BeginTx(ctx, nil))(l.T)
@@ -59,7 +58,7 @@ func (l *latecomer) behind(statement string, f func() error) {
 	ok(l.T, <-done)
 }
 
-// same checks that a run, its last event and its last message carry one time.
+// same checks that a run, its last event and its last message have the same time.
 func (l *latecomer) same(id string, of func(chain.Record) time.Time) {
 	l.Helper()
 	now := l.db.Now()

@@ -18,7 +18,7 @@ import (
 
 const crashURL = "HOSTLER_STORE_CRASH_URL"
 
-// TestMain is the tests, or a writer that is to be killed.
+// TestMain runs the tests, or a writer that will be killed.
 func TestMain(m *testing.M) {
 	if url := os.Getenv(crashURL); url != "" {
 		writeUntilKilled(url)
@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writeUntilKilled enqueues from many sides at once and says on stdout what
-// the store has acknowledged.
+// writeUntilKilled enqueues tasks from eight goroutines and prints the acknowledged tasks on
+// stdout.
 func writeUntilKilled(url string) {
 	db, err := store.Open(ctx, store.Options{URL: url})
 	if err != nil {
@@ -60,8 +60,8 @@ func writeUntilKilled(url string) {
 	select {}
 }
 
-// Whatever was acknowledged is there after kill -9, whole, with its audit row;
-// and what is there is whole, acknowledged or not.
+// After kill -9 every acknowledged task is present with its audit row, and every task that is
+// present is whole, acknowledged or not.
 func TestNothingAcknowledgedIsLostToAKill(t *testing.T) {
 	for _, engine := range storetest.Engines {
 		t.Run(engine, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestNothingAcknowledgedIsLostToAKill(t *testing.T) {
 	}
 }
 
-// killAfter lets a writer run until it has acknowledged so many.
+// killAfter kills a writer after this number of acknowledgements.
 func killAfter(t *testing.T, url string, acknowledgements int) (ids []string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// The deny list is read every two seconds: by the index of those that are denied, and not by
-// one that leads to the certificates of all nodes.
+// The deny list is read every two seconds: by the index of denied certificates, not by an index of
+// the certificates of all nodes.
 func TestTheDenyListIsReadByItsOwnIndex(t *testing.T) {
 	url := storetest.URL(t, "sqlite")
 	storetest.Reopen(t, url, nil)
@@ -21,7 +21,7 @@ func TestTheDenyListIsReadByItsOwnIndex(t *testing.T) {
 	}
 }
 
-// planOf is how SQLite goes about a query.
+// planOf returns SQLite's plan of a query.
 func planOf(t *testing.T, raw *sql.DB, query string, args ...any) (plan string) {
 	t.Helper()
 	rows := must(raw.Query("EXPLAIN QUERY PLAN "+query, args...))(t)

@@ -56,7 +56,7 @@ func TestTheDevicesOfANodeAreThoseThatMAASAndItsFirstEnrolmentTold(t *testing.T)
 		in.Report = store.NodeReport{Digest: "1", Facts: parts("d1 d4", "g1 g2")}
 		must(db.Enroll(ctx, in))(t)
 		has("d1:found d3:missing d4:unexpected")
-		must(db.OnboardNode(ctx, admin, n))(t) // a run that goes on changes nothing of it
+		must(db.OnboardNode(ctx, admin, n))(t) // a run that continues changes nothing
 		has("d1:found d3:missing d4:unexpected")
 		_, _, err := db.Activate(ctx, admin, "n-1", "onboarded", func(_ broker.Node, f taskcatalog.Facts, known bool, parts []broker.Device) (string, string) {
 			if missing, _ := broker.WrongDevices(parts); !known || len(f.GPUs) != 2 || len(missing) != 1 {
@@ -89,7 +89,7 @@ func TestTheDevicesOfANodeAreThoseThatMAASAndItsFirstEnrolmentTold(t *testing.T)
 		if len(wrong) != 1 || wrong[0].NodeID != "n-1" || wrong[0].Missing != 1 || wrong[0].Unexpected != 1 || len(must(db.WrongDevices(ctx, []string{"dc2"}, 10))(t)) != 0 {
 			t.Errorf("wrong is %+v", wrong)
 		}
-		reports(nil)                                                                                                                                  // it did not look
+		reports(nil)                                                                                                                                  // the node did not look
 		reports(&taskcatalog.Facts{DisksListed: true, Disks: []taskcatalog.DiskFacts{{Serial: "d1"}, {Serial: "d3"}}, GPUs: parts("", "g1 g3").GPUs}) // names move
 		old := parts("", "g1 g3")
 		old.Disks, old.DisksListed = nil, false // an agent that does not look for disks
@@ -107,7 +107,7 @@ func TestTheDevicesOfANodeAreThoseThatMAASAndItsFirstEnrolmentTold(t *testing.T)
 		if len(must(db.WrongDevices(ctx, nil, 10))(t)) != 0 {
 			t.Error("what was accepted is still wrong")
 		}
-		reports(parts("d1 d3", "g1 g2 g3")) // the part that was removed is back
+		reports(parts("d1 d3", "g1 g2 g3")) // the removed part is back
 		if got := stand(must(db.Devices(ctx, "n-1"))(t)); !strings.Contains(got, "g2:unexpected") || !strings.Contains(got, "g3:found") {
 			t.Errorf("it has %s", got)
 		}
@@ -135,7 +135,7 @@ func TestANodeMadeByHandExpectsWhatItCameWith(t *testing.T) {
 	})
 }
 
-// Boards with two GPUs tell one serial for both.
+// Boards with two GPUs report the same serial for both GPUs.
 func TestOfTwoPartsOfOneSerialNoneIsAcceptedByIt(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := newMember(t, db, "h1")

@@ -12,7 +12,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// disksOn are facts of disks as "SERIAL bytes transport [system]", one after the other.
+// disksOn are facts of disks, each written as "SERIAL bytes transport [system]".
 func disksOn(all ...string) *taskcatalog.Facts {
 	f := &taskcatalog.Facts{DisksListed: true}
 	for i, line := range all {
@@ -31,8 +31,8 @@ func recorded(all []broker.Device) string {
 	return strings.Join(words, ", ")
 }
 
-// Which disks an erase leaves out is recorded when the node is let in, and no report of
-// the node changes it afterwards.
+// The disks that an erase leaves out are recorded when the node is let in, and no later report of
+// the node changes the record.
 func TestWhatADiskIsForIsRecordedBeforeAnyTenantAndNotByTheNodeLater(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		must(db.CreateNode(ctx, admin, store.NewNode{ID: "n-1", Hostname: "h1", Bootstrap: "command", TokenHash: "hash-n-1", TokenExpires: clock.Now().Add(time.Hour)}))(t)
@@ -51,7 +51,7 @@ func TestWhatADiskIsForIsRecordedBeforeAnyTenantAndNotByTheNodeLater(t *testing.
 		ok(t, db.SaveReport(ctx, "n-1", store.NodeReport{Digest: "2", Facts: disksOn("d1 90 tcp", "d2 10 virtio system", "d3 1 pcie system")}))
 		has(first)
 
-		// A fresh system is believed, of what it has said itself, and no size becomes less.
+		// A fresh system's own report is accepted, and no size becomes smaller.
 		ok(t, db.RecordDisks(ctx, admin, "n-1", clock.Now().Add(time.Second), "installed anew"))
 		has(first)
 		ok(t, db.RecordDisks(ctx, admin, "n-1", clock.Now().Add(-time.Hour), "installed anew"))
@@ -61,7 +61,7 @@ func TestWhatADiskIsForIsRecordedBeforeAnyTenantAndNotByTheNodeLater(t *testing.
 			t.Errorf("the audit log has %+v", rows)
 		}
 
-		// So is a person.
+		// A person's statement is accepted too.
 		must(db.AcceptDevices(ctx, admin, "n-1", []string{"d1"}, true, "it boots from there"))(t)
 		has("d1 90 tcp system, d2 200 virtio system, d3 300 pcie system")
 		_, err := db.AcceptDevices(ctx, admin, "n-1", []string{"d1"}, true, "again")
@@ -71,8 +71,8 @@ func TestWhatADiskIsForIsRecordedBeforeAnyTenantAndNotByTheNodeLater(t *testing.
 	})
 }
 
-// A node that says what it is made of only when a tenant is on it has no record: nothing
-// of it is left out of an erase.
+// A node whose first report comes with a tenant on the node has no record: an erase leaves no disk
+// out.
 func TestWhatANodeSaysFirstWithATenantOnItIsNoRecord(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")

@@ -20,7 +20,7 @@ func TestALostAnswerIsGivenAgainToTheSameKeyOnly(t *testing.T) {
 		if first.Repeat || first.Node.Epoch != 1 || first.Node.Status != broker.Enrolling {
 			t.Fatalf("first %+v", first)
 		}
-		clock.Advance(30 * time.Hour) // the token has run out by now, the answer was given before
+		clock.Advance(30 * time.Hour) // the token has expired; the answer was given before
 		again := enroll(t, db, "hash-one", "key-a")
 		if !again.Repeat || again.Cert.Serial != first.Cert.Serial || again.Cert.PEM != first.Cert.PEM || again.Node.Epoch != 1 {
 			t.Fatalf("again %+v", again)
@@ -37,9 +37,9 @@ func TestALostAnswerIsGivenAgainToTheSameKeyOnly(t *testing.T) {
 	})
 }
 
-// A key is one enrolment's. A new token with a key that was certified before is a copy,
-// or a system of before that came by the token: on the same node, on another, by an
-// earlier key that a rotation has replaced.
+// A key belongs to a single enrolment. A new token with a certified key comes from a copy, or from
+// a former system that got the token: on the same node, on another node, or by an earlier key that
+// a rotation has replaced.
 func TestAKeyEnrolsOnce(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := newMember(t, db, "one") // key-one
@@ -61,7 +61,7 @@ func TestAKeyEnrolsOnce(t *testing.T) {
 		if _, drifts, err := db.MAASState(ctx, n.ID); err != nil || drifts {
 			t.Errorf("a node whose machine was never given back has a drift (%v)", err)
 		}
-		// The token is as good as before, and the answer is given again until it was heard.
+		// The token stays valid, and the answer is repeated until the certificate is used.
 		for i := range 2 {
 			if e := enroll(t, db, "hash-again", "key-fresh"); e.Node.Epoch != 2 || e.Repeat != (i > 0) {
 				t.Errorf("epoch %d, repeat %v", e.Node.Epoch, e.Repeat)
@@ -70,8 +70,8 @@ func TestAKeyEnrolsOnce(t *testing.T) {
 	})
 }
 
-// The system of before reads the token of the reimage, or has it from its disk, and
-// shows its key and not its certificate: it is refused, and told of as what it is.
+// The former system reads the token of the reimage, or has the token on its disk, and shows its key
+// without its certificate: the enrolment is refused, and announced as the former system's.
 func TestTheSystemOfBeforeDoesNotEnrolByTheTokenOfAReimage(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")
@@ -138,7 +138,7 @@ func TestATokenIsExtendedTwiceAtMost(t *testing.T) {
 		ok(t, db.IssueToken(ctx, admin, n.ID, "hash-new", clock.Now().Add(time.Hour), "lost"))
 		refused(t, db.ExtendToken(ctx, admin, n.ID, clock.Now().Add(time.Minute), "shorter"), "token_not_longer")
 		_, err := db.Enroll(ctx, enrollment(db, "hash-one", "key"))
-		refused(t, err, "token_used") // the later one took its place
+		refused(t, err, "token_used") // a later token replaced the token
 		e := enroll(t, db, "hash-new", "key")
 		must(db.FirstContact(ctx, n.ID, 1, e.Cert.Serial))(t)
 		refused(t, db.ExtendToken(ctx, admin, n.ID, clock.Now().Add(9*time.Hour), ""), "token_none")
@@ -146,9 +146,8 @@ func TestATokenIsExtendedTwiceAtMost(t *testing.T) {
 	})
 }
 
-// What an attacker with the token of one enrolment can take from the machine
-// that is enrolled ends with the new one's first request, not before: an answer
-// may have been lost.
+// An attacker with the token of an enrolment can take over from the enrolled machine only with the
+// first request of the new enrolment, not before: an answer may have been lost.
 func TestANewEnrolmentEndsTheOldOneAtItsFirstRequest(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := newMember(t, db, "one")
@@ -232,15 +231,15 @@ func TestDenyingIsHintedAndListed(t *testing.T) {
 		if got := must(db.DenyList(ctx, time.Time{}))(t); got[serial] != "stolen" {
 			t.Errorf("a second denial changed the reason: %v", got)
 		}
-		if got := audited(t, db, "certificate.deny", ""); got != 2 { // that of the certificate, and that of the node
+		if got := audited(t, db, "certificate.deny", ""); got != 2 { // one for the certificate, one for the node
 			t.Errorf("%d rows tell of denials, want 2", got)
 		}
 		refused(t, db.Deny(ctx, admin, "0000", "x"), "certificate_not_found")
 	})
 }
 
-// Whoever shows a certificate that the broker denied by itself is still answered. An
-// operator's denial ends that, and is told of as any other; it is not replaced in its turn.
+// A client with a certificate that the broker itself denied is still answered. An operator's denial
+// ends that, and is audited like any other denial; no later denial replaces an operator's.
 func TestAnOperatorsDenialTakesThePlaceOfOneThatIsStillAnswered(t *testing.T) {
 	for reason, replaced := range map[string]bool{
 		store.DenyRotated: true, store.DenyReleased: true, store.DenyKnown: true,
@@ -345,7 +344,7 @@ func TestHeartbeatsWriteTimesAndNothingElse(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := newMember(t, db, "one")
 		heard := clock.Now().Add(time.Minute)
-		batch := map[string]time.Time{n.ID: heard} // of more nodes than one statement writes
+		batch := map[string]time.Time{n.ID: heard} // of more nodes than a single statement writes
 		for i := range 1200 {
 			batch[fmt.Sprintf("a-none-%d", i)] = heard
 		}

@@ -9,10 +9,10 @@ import (
 	"github.com/hostler/hostler/broker/recording"
 )
 
-// FreezeGate is the number of the lock that a freeze has alone.
+// FreezeGate is the number of the lock that a freeze holds alone.
 const FreezeGate = freezeGate
 
-// LeadLock is the number of the lock that who leads has.
+// LeadLock is the number of the leader's lock.
 const LeadLock = leadLock
 
 // OutboxTypes lists the types of the messages in the outbox, oldest first.
@@ -23,18 +23,18 @@ func OutboxTypes(ctx context.Context, db *DB) ([]string, error) {
 	}, `SELECT type FROM outbox ORDER BY id`)
 }
 
-// RecentEventsQuery is that of RecentEvents.
+// RecentEventsQuery is the query of RecentEvents.
 const RecentEventsQuery = recentEvents
 
-// VerifyBlocks is VerifyRecording of blocks that a test reads.
+// VerifyBlocks is VerifyRecording for blocks that a test supplies.
 func VerifyBlocks(ctx context.Context, db *DB, id string, blocks iter.Seq2[recording.Block, error]) (recording.Report, *recording.Head, error) {
 	return db.verify(ctx, id, blocks)
 }
 
-// DenyListQuery is that of DenyList.
+// DenyListQuery is the query of DenyList.
 const DenyListQuery = denyList
 
-// Exec is a statement of a test: what a database is like after years.
+// Exec runs a statement of a test, to make a database look as it does after years.
 func Exec(ctx context.Context, db *DB, statement string, args ...any) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		_, err := t.ExecContext(ctx, statement, args...)
@@ -42,19 +42,19 @@ func Exec(ctx context.Context, db *DB, statement string, args ...any) error {
 	})
 }
 
-// Left lists the ids that a table has, in their order.
+// Left lists the ids in a table, sorted.
 func Left(ctx context.Context, db *DB, table, id string) ([]string, error) {
 	return collect(ctx, db.reader(), scanText, `SELECT `+id+` FROM `+table+` ORDER BY `+id)
 }
 
-// WithRoomQuery and ClaimInBatchQuery are those of Claim, of what waits in a batch.
+// WithRoomQuery and ClaimInBatchQuery are the queries of Claim for runs that wait in a batch.
 const WithRoomQuery = withRoom
 
 func ClaimInBatchQuery(c chain.Claim, now time.Time) (string, []any) {
 	return claimQuery(c, inBatch, now)
 }
 
-// Texts are the statements that a database on SQLite was given so far.
+// Texts returns the texts of the statements that a SQLite database was given so far.
 func Texts(db *DB) (texts []string) {
 	e := db.engine.(*sqliteEngine)
 	for _, p := range []*prepared{e.read, e.commits.stmts} {
@@ -66,5 +66,5 @@ func Texts(db *DB) (texts []string) {
 	return texts
 }
 
-// ReadClock is what a store on PostgreSQL does once a minute.
+// ReadClock is a PostgreSQL store's reading of the server's clock, done once a minute.
 func ReadClock(ctx context.Context, db *DB) error { return db.engine.(*postgresEngine).readClock(ctx) }

@@ -80,7 +80,7 @@ func TestWhileASiteIsFrozenNothingDestructiveIsHandedOut(t *testing.T) {
 	}
 }
 
-// A node that never saw the first delivery would begin with the second.
+// A node that never saw the first delivery would begin with the second delivery.
 func TestWhileFrozenNothingDestructiveIsHandedOutOnceMore(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := memberAt(t, db, "one", "dc1")
@@ -141,7 +141,7 @@ func TestOnlyWhoFrozeOrAPlatformAdminUnfreezes(t *testing.T) {
 		freeze(t, db, "dc1")
 		_, _, err := db.Unfreeze(ctx, ole, "dc1", "I want to go home", false)
 		refused(t, err, "freeze_of_another")
-		_, _, err = db.Unfreeze(ctx, ole, "dc1", "I want to go home", true) // force is a platform admin's
+		_, _, err = db.Unfreeze(ctx, ole, "dc1", "I want to go home", true) // only a platform admin may force
 		refused(t, err, "freeze_of_another")
 		_, _, err = db.Unfreeze(ctx, admin, "dc1", "a slip of the finger", false)
 		refused(t, err, "freeze_of_another")
@@ -166,7 +166,7 @@ func TestOnlyWhoFrozeOrAPlatformAdminUnfreezes(t *testing.T) {
 	})
 }
 
-// Whoever pressed the button finds it pressed until they let go themselves.
+// An operator's freeze stands until the same operator lifts it.
 func TestFreezesOfOneSiteStack(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := memberAt(t, db, "one", "dc1")
@@ -269,7 +269,7 @@ func TestUnfreezingWakesTheNodesThatWait(t *testing.T) {
 	})
 }
 
-// waitFor polls a database until a query says true.
+// waitFor polls a database until a query returns true.
 func waitFor(t testing.TB, raw *sql.DB, what, query string) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -284,9 +284,8 @@ func waitFor(t testing.TB, raw *sql.DB, what, query string) {
 	t.Fatalf("waited in vain for %s", what)
 }
 
-// TestAFreezeWaitsForAClaimInFlight holds a claim up between its look at the
-// freezes and its commit: had the freeze answered meanwhile, the claim would
-// hand out a task of a frozen site.
+// TestAFreezeWaitsForAClaimInFlight stops a claim between its check of the freezes and its commit:
+// if the freeze were answered meanwhile, the claim would hand out a task of a frozen site.
 func TestAFreezeWaitsForAClaimInFlight(t *testing.T) {
 	url := storetest.URL(t, "postgres")
 	db := storetest.Reopen(t, url, nil)
@@ -324,8 +323,8 @@ func TestAFreezeWaitsForAClaimInFlight(t *testing.T) {
 	claim(t, db, n)
 }
 
-// TestAFreezeWaitsForAStageThatBegins does the same with a claim of a run, which
-// has looked at the freezes when it comes to its row.
+// TestAFreezeWaitsForAStageThatBegins does the same with a claim of a run, which has checked the
+// freezes before it comes to its row.
 func TestAFreezeWaitsForAStageThatBegins(t *testing.T) {
 	url := storetest.URL(t, "postgres")
 	db := storetest.Reopen(t, url, nil)
@@ -335,7 +334,7 @@ func TestAFreezeWaitsForAStageThatBegins(t *testing.T) {
 	raw := must(sql.Open("pgx", url))(t)
 	defer raw.Close() //nolint:errcheck // the test is over
 	blocker := must(raw.BeginTx(ctx, nil))(t)
-	must(blocker.Exec(`LOCK TABLE chain_events IN EXCLUSIVE MODE`))(t) // where the claim writes last
+	must(blocker.Exec(`LOCK TABLE chain_events IN EXCLUSIVE MODE`))(t) // the claim's last write
 	claimed, frozen := make(chan *chain.Record, 1), make(chan error, 1)
 	go func() {
 		r, err := db.Claim(ctx, chain.Claim{Owner: "me", Lease: time.Minute, Kinds: []string{"k"}})
@@ -360,8 +359,7 @@ func TestAFreezeWaitsForAStageThatBegins(t *testing.T) {
 	}
 }
 
-// TestOnceAFreezeHasAnsweredNothingIsHandedOut races claims of many nodes with a
-// freeze.
+// TestOnceAFreezeHasAnsweredNothingIsHandedOut races claims of many nodes with a freeze.
 func TestOnceAFreezeHasAnsweredNothingIsHandedOut(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		var nodes []broker.Node
@@ -417,7 +415,7 @@ func TestAFreezeHoldsStagesAsChainsDo(t *testing.T) {
 	})
 }
 
-// Whether something holds what is queued is asked where it could.
+// A claim queries the holds only if a queued task could be held.
 func TestAClaimOfWhatNothingHoldsAsksNoMore(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := memberAt(t, db, "one", "dc1")

@@ -15,8 +15,8 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// BenchmarkRenewal is what a renewal costs the store: time, and what stays on SQLite's
-// disk of it, table by table with their indexes. The chain on record is a real one.
+// BenchmarkRenewal measures the cost of a renewal: time, and the space left used on SQLite's disk,
+// by table with indexes. The chain on record is a real chain.
 func BenchmarkRenewal(b *testing.B) {
 	url := storetest.URL(b, "sqlite")
 	db := storetest.Reopen(b, url, nil)
@@ -50,7 +50,7 @@ func issued(b *testing.B, db *store.DB, n broker.Node) []*x509.Certificate {
 	ok(b, trust.Make(dir, trust.MakeOptions{Now: db.Now()}))
 	authority := must(trust.Open(ctx, trust.Options{Dir: dir, DB: db, Now: db.Now}))(b)
 	key := must(pki.GenerateKey(pki.Ed25519))(b)
-	id := pki.NodeIdentity{NodeID: pki.NewNodeID(rand.Reader), Epoch: n.Epoch} // the store takes any name, a certificate does not
+	id := pki.NodeIdentity{NodeID: pki.NewNodeID(rand.Reader), Epoch: n.Epoch} // the store accepts any name, a certificate does not
 	raw := must(pki.NewCSR(key))(b)
 	csr := must(pki.ParseCSR(raw))(b)
 	_, chain, err := authority.IssueNode(csr, id, db.Now(), 24*time.Hour)

@@ -28,8 +28,8 @@ func reasons(t testing.TB, db *store.DB, n broker.Node) (codes []string) {
 	return codes
 }
 
-// What an operator is shown is what refuses a tenant: no tenant gets what another
-// left, until it was turned over or a platform admin answers for it.
+// The reasons shown to an operator are the reasons that refuse a tenant: no tenant gets a node that
+// another tenant left, until the node was turned over or a platform admin takes responsibility.
 func TestNoTenantGetsANodeThatAnotherHad(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")

@@ -12,7 +12,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// Silence is counted by contact: what a guard does to statuses hides none of it.
+// Silence is counted by contact: statuses set by a guard hide no silence.
 func TestSilentNodesAreCountedWhateverTheirStatusIsHeldAt(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		near, far, off := memberAt(t, db, "near", "dc1"), memberAt(t, db, "far", "dc2"), memberAt(t, db, "off", "dc2")
@@ -50,7 +50,7 @@ func TestSilentNodesAreCountedWhateverTheirStatusIsHeldAt(t *testing.T) {
 	})
 }
 
-// What a guard has stopped is listed as long as something waits for it.
+// Work stopped by a guard is listed as long as something waits.
 func TestWhatAGuardHoldsBackIsListedUntilNothingWaits(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		memberAt(t, db, "one", "dc1")
@@ -61,7 +61,7 @@ func TestWhatAGuardHoldsBackIsListedUntilNothingWaits(t *testing.T) {
 			}
 			return all
 		}
-		batch := func(id string, runs int) { // one run of it fails, which stops it
+		batch := func(id string, runs int) { // one of its runs fails, which stops the batch
 			var all []chain.NewRun
 			for i := range runs {
 				all = append(all, chain.NewRun{Record: chain.Record{ID: fmt.Sprint(id, "-", i), Kind: "k", Site: "dc1", Batch: id, Status: chain.Pending, Stage: "a", Direction: chain.Forward, Attempt: 1, State: json.RawMessage(`{}`), DueAt: db.Now()}})
@@ -72,7 +72,7 @@ func TestWhatAGuardHoldsBackIsListedUntilNothingWaits(t *testing.T) {
 			ok(t, db.Save(ctx, chain.Change{Record: *r, Result: &chain.Result{Failed: true, Stage: "a", Class: "c"}}))
 		}
 		batch("b-1", 2)
-		batch("b-2", 1) // nothing waits for it
+		batch("b-2", 1) // nothing waits for b-2
 		push(t, db, "v1")
 		w, _, err := db.WantResolver(ctx, admin, selector(t, "all"), "v1", "")
 		ok(t, err)

@@ -15,8 +15,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// old is a node that has had, two years ago, tasks k-0 to k-6 of one type, and runs r-0 to
-// r-6 of one kind: of each the first two would go. Ids have the node's name in front.
+// old is a node that has had, two years ago, tasks k-0 to k-6 of a type, and runs r-0 to r-6 of a
+// kind: the first two of each are deletable. Ids begin with the node's name.
 type old struct {
 	*testing.T
 	db   *store.DB
@@ -34,14 +34,14 @@ func newOld(t *testing.T, db *store.DB, name string) *old {
 	return o
 }
 
-// exec is a statement in which {n} is the node, {} its name and {u} the time now.
+// exec runs a statement in which {n} is the node, {} its name and {u} the present time.
 func (o *old) exec(statement string) {
 	o.Helper()
 	now := fmt.Sprint(o.db.Now().UnixMicro())
 	ok(o.T, store.Exec(ctx, o.db, strings.NewReplacer("{n}", o.node.ID, "{}", o.name, "{u}", now).Replace(statement)))
 }
 
-// task is one that has succeeded.
+// task inserts a succeeded task.
 func (o *old) task(id string) {
 	o.Helper()
 	k := newTask(o.db, o.node, taskcatalog.LaneExclusive)
@@ -51,7 +51,7 @@ func (o *old) task(id string) {
 	o.exec(`UPDATE tasks SET status = 'succeeded', attempt = 1, ended_at = {u} WHERE id = '` + id + `'`)
 }
 
-// run is one of the node that has completed.
+// run inserts a completed run of the node.
 func (o *old) run(id string) {
 	o.Helper()
 	ok(o.T, o.db.Insert(ctx, []chain.NewRun{{Record: chain.Record{
@@ -65,7 +65,7 @@ func (o *old) run(id string) {
 	}))
 }
 
-// left are the ids of the node's name that are there, but for those that stay in any case.
+// left returns the ids with the node's name that exist, except those that always stay.
 func (o *old) left() string {
 	o.Helper()
 	var left []string
@@ -78,13 +78,13 @@ func (o *old) left() string {
 	return strings.Join(left, " ")
 }
 
-// aged is two years later, and what is old then.
+// aged advances the clock by two years, and returns the matching History.
 func aged(db *store.DB, clock *storetest.Clock) store.History {
 	clock.Advance(2 * 365 * 24 * time.Hour)
 	return store.History{Before: db.Now().Add(-400 * 24 * time.Hour), Mark: "-reimage"}
 }
 
-// drop removes what is old, page after page.
+// drop deletes old rows, page after page.
 func drop(t *testing.T, db *store.DB, h store.History, limit int) {
 	t.Helper()
 	for p := new(store.HistoryPage); p != nil; {
@@ -129,7 +129,7 @@ func TestWhatIsOldGoesWithAllThatIsOfIt(t *testing.T) {
 	})
 }
 
-// What is kept, and for what: each row makes one thing refer to the first task or run.
+// Kept tasks and runs: each row makes something refer to the first task or run.
 func TestWhatIsOldAndStays(t *testing.T) {
 	const session = `INSERT INTO terminal_sessions (id, node_id, node_epoch, site, allocation_id, username, opened_by, reason, max_seconds, idle_seconds, detach_seconds, record_input, replica, status, created_at, status_at, open_task, node_told)
 		VALUES ('{}s', '{n}', 1, '', '', 'u', 'ada', '', 1, 1, 1, FALSE, '', '%s', 0, 0, '{}k-0', %s)`
@@ -210,8 +210,8 @@ func TestWhatIsOldAndStays(t *testing.T) {
 	})
 }
 
-// A broker that dies between two pages leaves what the next one removes; each page is
-// audited by itself, and a page of which nothing goes is not.
+// A broker that dies between two pages leaves the rest to the next broker. Each page is audited by
+// itself; a page without deletions is not audited.
 func TestWhatIsOldGoesPageByPage(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		o := newOld(t, db, "x")

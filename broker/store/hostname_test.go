@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// Two brokers are asked at once: one makes the node, the others are told who
-// has the name.
+// Two brokers are asked at the same time: one call makes the node, the others learn the holder of
+// the name.
 func TestOfManyCreatesOfOneHostnameOneSucceeds(t *testing.T) {
 	a, b, _ := replicas(t)
 	const at = 6

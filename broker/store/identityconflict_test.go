@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// poll is an agent that polls as a node; it says whether that shows that there are two.
+// poll is a poll of an agent as a node; it reports whether the poll shows a conflict.
 func poll(t testing.TB, db *store.DB, clock *storetest.Clock, n broker.Node, instance string) bool {
 	t.Helper()
 	clock.Advance(time.Minute)
@@ -18,10 +18,10 @@ func poll(t testing.TB, db *store.DB, clock *storetest.Clock, n broker.Node, ins
 	return conflict
 }
 
-// A node of which there are two is not handed out by what one of them has signed: not
-// where the other asked for the new key too, not where both poll, and not though the
-// run that has the node had it in quarantine for something else. What was seen before
-// the identity was rotated is settled by that, and the rest by a person.
+// A node whose identity has two holders is not handed out on evidence signed by either holder: not
+// if the other holder asked for the new key too, not if both poll, and not if the run quarantined
+// the node for another reason. A rotation settles conflicts seen before it; a person settles the
+// rest.
 func TestNoTurnoverHandsOutANodeThatTwoHaveTheIdentityOf(t *testing.T) {
 	retire := func(t testing.TB, db *store.DB, n broker.Node) {
 		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Retired, By: broker.OwnerTurnover}))(t)

@@ -95,7 +95,8 @@ func (db *DB) UpdateProfile(ctx context.Context, actor broker.Actor, siteID, ref
 		}
 		p = before
 		p.Policy.StageRetries = maps.Clone(before.Policy.StageRetries)
-		maps.DeleteFunc(p.Policy.StageRetries, func(stage string, _ int) bool { return !slices.Contains(broker.RetriedStages(), stage) }) // of an older broker
+		// An older broker stored retries without effect.
+		maps.DeleteFunc(p.Policy.StageRetries, func(stage string, _ int) bool { return !slices.Contains(broker.RetriedStages(), stage) })
 		if err := change(&p); err != nil {
 			return err
 		}
