@@ -89,7 +89,7 @@ func TestTheDevicesOfANodeAreThoseThatMAASAndItsFirstEnrolmentTold(t *testing.T)
 		if len(wrong) != 1 || wrong[0].NodeID != "n-1" || wrong[0].Missing != 1 || wrong[0].Unexpected != 1 || len(must(db.WrongDevices(ctx, []string{"dc2"}, 10))(t)) != 0 {
 			t.Errorf("wrong is %+v", wrong)
 		}
-		reports(nil)                                                                                                                                  // the node did not look
+		reports(nil)                                                                                                                                  // it did not look
 		reports(&taskcatalog.Facts{DisksListed: true, Disks: []taskcatalog.DiskFacts{{Serial: "d1"}, {Serial: "d3"}}, GPUs: parts("", "g1 g3").GPUs}) // names move
 		old := parts("", "g1 g3")
 		old.Disks, old.DisksListed = nil, false // an agent that does not look for disks

@@ -38,7 +38,7 @@ func TestOperatorTokensAreKeptByHashAndRevokedAtOnce(t *testing.T) {
 		if got := must(db.OperatorTokens(ctx))(t); len(got) != 1 || !got[0].RevokedAt.Equal(clock.Now().Add(-time.Minute)) {
 			t.Fatalf("%+v", got)
 		}
-		refused(t, db.CreateOperatorToken(ctx, admin, o, "hash-3"), "token_name_taken") // an actor's name is never another's
+		refused(t, db.CreateOperatorToken(ctx, admin, o, "hash-3"), "token_name_taken") // an actor's name is never reused
 		refused(t, db.RevokeOperatorToken(ctx, admin, "eve", ""), "token_not_found")
 	})
 }
@@ -126,7 +126,7 @@ func TestAPackageThatIsNotWholeIsNotThere(t *testing.T) {
 	})
 }
 
-// Whoever makes secrets is asked by a task a few times, each after a longer while.
+// A task may ask for a secret a few times, with a longer wait each time.
 func TestATaskAsksForASecretAFewTimes(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := newMember(t, db, "one")
@@ -134,14 +134,14 @@ func TestATaskAsksForASecretAFewTimes(t *testing.T) {
 		begin := func(attempt int) error {
 			return db.BeginMint(ctx, store.Mint{NodeID: n.ID, Epoch: n.Epoch, TaskID: k.ID, Attempt: attempt, Type: "oci_pull"})
 		}
-		for range 20 { // nothing is counted of what would not be given
+		for range 20 { // a refused request is not counted
 			refused(t, begin(1), "lease_lost")
 		}
 		claim(t, db, n, k.ID)
 		for i := range 15 {
 			ok(t, begin(1))
 			pause := min(time.Second<<i, time.Minute)
-			for range 3 { // asking too soon is put off, and makes it no longer
+			for range 3 { // a request that is too soon is refused, and does not lengthen the wait
 				err := begin(1)
 				if got := broker.AsError(err); got.Code == "mint_too_soon" && got.RetryAfter == pause {
 					continue
@@ -184,7 +184,7 @@ func TestASecretIsMintedOnceWhileTheLeaseHolds(t *testing.T) {
 		refused(t, mint(eve, 1, "oci_pull"), "task_not_found")
 		refused(t, may(eve, 1), "task_not_found")
 		refused(t, mint(n, 2, "oci_pull"), "lease_lost")
-		ok(t, may(n, 1)) // that it may is no mint
+		ok(t, may(n, 1)) // permission alone is no mint
 		ok(t, mint(n, 1, "oci_pull"))
 		refused(t, mint(n, 1, "oci_pull"), "already_minted")
 		refused(t, may(n, 1), "already_minted")
@@ -281,8 +281,8 @@ func TestTasksAreListedNewestFirstInPages(t *testing.T) {
 	})
 }
 
-// A request whose answer was lost is answered again, where what it gets only reads what the
-// node is told to fetch. Whoever asks under another name, or none, is another.
+// A request whose answer was lost is answered again, if its secret only permits reading the content
+// that the node must fetch. A request under another id, or without an id, is another request.
 func TestARequestForASecretIsAnsweredAgainUnderItsName(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n, eve := newMember(t, db, "one"), newMember(t, db, "eve")
@@ -298,7 +298,7 @@ func TestARequestForASecretIsAnsweredAgainUnderItsName(t *testing.T) {
 					refused(t, err, code)
 				}
 			}
-			clock.Advance(2 * time.Second) // less than a lease, for all of them
+			clock.Advance(2 * time.Second) // in total less than a lease
 		}
 		both(m, "")
 		both(m, "")

@@ -29,7 +29,7 @@ func TestANodeIsFoundByWhatAPersonWrites(t *testing.T) {
 			{ID: "n-aaaa", Hostname: "gpu-1", Site: "dc1"},
 			{ID: "n-aabb", Hostname: "gpu-1", Site: "dc2"},
 			{ID: "n-cccc", Hostname: "gpu-2", Site: "dc1"},
-			{ID: "n-dddd", Hostname: "n-aaaa", Site: "dc3"}, // a hostname like another's id
+			{ID: "n-dddd", Hostname: "n-aaaa", Site: "dc3"}, // a hostname like another node's id
 			{ID: "n-eeee", Hostname: "old", Site: "dc1"},
 			{ID: "n-ffff", Hostname: "old2"},
 		} {

@@ -12,7 +12,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// Which sessions go, and which stay however old they are. All are closed but the live one.
+// Which sessions are deleted, and which stay at any age. All but the live session are closed.
 func TestOldTerminalSessionsGo(t *testing.T) {
 	rows := map[string]struct {
 		stays bool
@@ -21,7 +21,7 @@ func TestOldTerminalSessionsGo(t *testing.T) {
 		"ts-never":   {false, nil}, // nobody came, nothing was recorded
 		"ts-dropped": {false, []string{`UPDATE terminal_sessions SET recorded_at = 1, dropped_at = 2 WHERE id = '{}'`}},
 		"ts-ticket":  {false, []string{`INSERT INTO terminal_tickets (hash, session_id, operator, width, height, expires_at) VALUES ('h', '{}', 'ada', 80, 24, 0)`}},
-		"ts-kept":    {true, []string{`UPDATE terminal_sessions SET recorded_at = 1 WHERE id = '{}'`}}, // its blocks, or that they are gone
+		"ts-kept":    {true, []string{`UPDATE terminal_sessions SET recorded_at = 1 WHERE id = '{}'`}}, // its blocks, or the proof that they are gone
 		"ts-open":    {true, []string{`INSERT INTO recording_blocks (session_id, seq, at, upto, lost, last, lines, prev, hash) VALUES ('{}', 0, 0, 0, 0, FALSE, '', '', '')`}},
 		"ts-untold":  {true, []string{`UPDATE terminal_sessions SET node_told = FALSE WHERE id = '{}'`}},
 		"ts-since":   {true, []string{`UPDATE terminal_sessions SET closed_at = closed_at + 34560000000000 WHERE id = '{}'`}},
@@ -44,7 +44,7 @@ func TestOldTerminalSessionsGo(t *testing.T) {
 		slices.Sort(want)
 		h := aged(db, clock)
 		before := len(must(db.ListAudit(ctx, store.AuditFilter{Limit: 1000}))(t))
-		for range 2 { // the second time there is nothing left to go
+		for range 2 { // the second time nothing is left to delete
 			for p := new(store.HistoryPage); p != nil; {
 				p = must(db.DropTerminals(ctx, h, *p, 3))(t)
 			}
@@ -63,8 +63,8 @@ func TestOldTerminalSessionsGo(t *testing.T) {
 	})
 }
 
-// A hold that was lifted goes when it is old; one in whose time a run was that goes on stays,
-// as that run's stages do not count the time in it.
+// An old lifted hold is deleted. A hold stays if an unended run existed during the hold, because
+// the stages of that run do not count the hold's time.
 func TestOldHoldsGo(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		ada := chain.Actor{Name: "ada"}

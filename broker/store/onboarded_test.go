@@ -114,14 +114,14 @@ func TestANodeInTheHandsOfARunIsLetInByIt(t *testing.T) {
 	})
 }
 
-// A run that begins from the ground lets in again what the broker's own checks have
-// kept out before; what a person keeps out, or has ever been in use, it does not.
+// A run that starts from scratch readmits a node that the broker's own checks have quarantined. It
+// does not readmit a node that a person keeps out, or that was ever in use.
 func TestOnlyWhatTheBrokersOwnChecksKeepOutEnrolsAnew(t *testing.T) {
 	own := store.Change{To: broker.Quarantined, By: broker.OwnerOnboarding, Reason: "no baseline"}
 	persons := store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: "it smells"}
 	for _, test := range []struct {
 		name    string
-		let     bool // in, before it was quarantined
+		let     bool // let in, before the quarantine
 		changes []store.Change
 		renewed bool
 	}{
@@ -135,7 +135,7 @@ func TestOnlyWhatTheBrokersOwnChecksKeepOutEnrolsAnew(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 				must(db.OnboardNode(ctx, admin, onboarded("n-1", "r-1", "abc")))(t)
-				if !test.let { // a run has it, and no baseline lets it in
+				if !test.let { // a run has the node, and no baseline lets it in
 					ok(t, db.Insert(ctx, []chain.NewRun{{Record: chain.Record{ID: "r-1", Kind: "k", Site: "dc1", Status: chain.Pending, Direction: chain.Forward, State: []byte("{}")}, Locks: []string{"node/n-1"}}}, nil))
 				}
 				tells(t, db, comes(t, db, "n-1", "first", parts("d1", "g1")), "sha256:first")
@@ -158,7 +158,7 @@ func TestOnlyWhatTheBrokersOwnChecksKeepOutEnrolsAnew(t *testing.T) {
 				if !test.renewed {
 					return
 				}
-				// Nothing but a new enrolment, with a baseline of its own, is let in.
+				// Only a new enrolment, with its own baseline, is let in.
 				tells(t, db, comes(t, db, "n-1", "second", parts("d1", "g1")), "sha256:second")
 				if active, lacks, err := db.Activate(ctx, admin, "n-1", "onboarded", nil); !active || err != nil {
 					t.Fatalf("lacks %q, %v", lacks, err)
@@ -174,8 +174,8 @@ func TestOnlyWhatTheBrokersOwnChecksKeepOutEnrolsAnew(t *testing.T) {
 	}
 }
 
-// While a run moves, what it takes back rests on what its node is; and until it has
-// ended, its node's record is how its machine comes back.
+// While a run moves, its undo depends on its node's status; until the run has ended, the undo needs
+// the node's record.
 func TestWhatAPersonMayDoToANodeInTheHandsOfARun(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		must(db.OnboardNode(ctx, admin, onboarded("n-1", "r-1", "")))(t)
@@ -210,7 +210,7 @@ func TestWhatAPersonMayDoToANodeInTheHandsOfARun(t *testing.T) {
 			return chain.Change{Record: r}, nil
 		})
 		ok(t, err)
-		ok(t, move(broker.Active, broker.OwnerOperator)) // it has stopped: a person may let it in
+		ok(t, move(broker.Active, broker.OwnerOperator)) // the run has stopped: a person may let the node in
 		ok(t, move(broker.Draining, broker.OwnerOperator))
 		ok(t, move(broker.Retired, broker.OwnerDrain))
 		refused(t, move(broker.Removing, broker.OwnerRemoval), "node_in_run")

@@ -90,7 +90,7 @@ func TestASecondBrokerOnOneFileIsRefused(t *testing.T) {
 	ok(t, err)
 	_, err = store.Open(ctx, store.Options{URL: url, Exclusive: true})
 	refused(t, err, "data_dir_in_use")
-	ok(t, open(url)) // a command beside it
+	ok(t, open(url)) // a command beside the broker
 	ok(t, first.Close())
 	again, err := store.Open(ctx, store.Options{URL: url, Exclusive: true})
 	ok(t, err)
@@ -98,7 +98,7 @@ func TestASecondBrokerOnOneFileIsRefused(t *testing.T) {
 }
 
 func TestTheDatabaseIsForItsOwnerOnly(t *testing.T) {
-	url := "sqlite:" + filepath.Join(t.TempDir(), "hostler.db") // nobody has made it before
+	url := "sqlite:" + filepath.Join(t.TempDir(), "hostler.db") // the file does not exist yet
 	db := storetest.Reopen(t, url, nil)
 	newNode(t, db, "one")
 	files, err := filepath.Glob(strings.TrimPrefix(url, "sqlite:") + "*")

@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// A node is out from the transaction that owes it a turnover to the one that hands it
-// out again, whatever becomes of it in between.
+// A node's outage lasts from the transaction that marks the turnover as owed to the transaction
+// that hands the node out again, whatever happens in between.
 func TestAnOutageLastsFromTheDebtToTheNextTenant(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n, other := member(t, db, "gpu-1"), member(t, db, "gpu-2")

@@ -17,7 +17,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// placed are all events there are, with their places.
+// placed returns all events, with their places.
 func placed(t testing.TB, db *store.DB, f store.OutboxFilter) []store.OutboxEvent {
 	t.Helper()
 	for must(db.PlaceEvents(ctx, 2))(t) > 0 { //nolint:revive // until there is nothing left to place
@@ -63,8 +63,8 @@ func TestEachChangeOfANodesStatusIsAnEvent(t *testing.T) {
 	})
 }
 
-// TestALateCommitComesAtTheEnd has two transactions take their ids in one order
-// and commit in the other. A reader who went by ids would miss the first.
+// TestALateCommitComesAtTheEnd lets two transactions take ids in one order and commit in the other
+// order. A reader that followed ids would miss the first event.
 func TestALateCommitComesAtTheEnd(t *testing.T) {
 	url := storetest.URL(t, "postgres")
 	db := storetest.Reopen(t, url, nil)
@@ -85,7 +85,7 @@ func TestALateCommitComesAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestAReaderMissesNothing has two brokers write and place at once, while one
+// TestAReaderMissesNothing lets two brokers write and place events concurrently, while a client
 // reads.
 func TestAReaderMissesNothing(t *testing.T) {
 	a, b, _ := replicas(t)
@@ -206,7 +206,7 @@ func TestEventsAreForgottenOldestFirst(t *testing.T) {
 	})
 }
 
-// An event that is not placed yet is not forgotten, however old it is.
+// An event without a place is not deleted, whatever its age.
 func TestWhatNobodyCouldReadIsNotForgotten(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		newNode(t, db, "one")
@@ -218,8 +218,8 @@ func TestWhatNobodyCouldReadIsNotForgotten(t *testing.T) {
 	})
 }
 
-// TestAnEventSaysWhenItsTransactionWroteIt has a transition wait for a row lock:
-// the time of its event is after the wait, not before it.
+// TestAnEventSaysWhenItsTransactionWroteIt makes a transition wait for a row lock: the time of its
+// event is after the wait, not before.
 func TestAnEventSaysWhenItsTransactionWroteIt(t *testing.T) {
 	url := storetest.URL(t, "postgres")
 	db := storetest.Reopen(t, url, nil)
@@ -243,8 +243,8 @@ func TestAnEventSaysWhenItsTransactionWroteIt(t *testing.T) {
 	}
 }
 
-// A statement that makes a node or changes its status stands beside one that tells
-// of it.
+// Every statement that makes a node or changes a node's status has a call beside it that announces
+// the change.
 func TestEveryStatementThatChangesAStatusTells(t *testing.T) {
 	statement := regexp.MustCompile("(?s)`UPDATE nodes SET[^`]*?\\bstatus = [^`]*?WHERE|`INSERT INTO nodes \\(")
 	found := 0
@@ -287,7 +287,7 @@ func TestARunsEventsAreOfItsSite(t *testing.T) {
 	})
 }
 
-// The numbers that a restore leaves out are none of the events that are kept.
+// Positions skipped by a restore do not count as kept events.
 func TestWhatARestoreLeavesOutCountsForNothing(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		for i := range 4 {
@@ -307,7 +307,7 @@ func TestWhatARestoreLeavesOutCountsForNothing(t *testing.T) {
 				t.Errorf("of at most %d there are %d", most, len(got))
 			}
 		}
-		left(100, 6) // with that of the restore
+		left(100, 6) // including the event of the restore
 		left(3, 3)
 		left(1, 1)
 		left(0, 0)

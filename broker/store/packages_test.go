@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// A new machine is given no package that nobody is to have any more.
+// A new machine gets no withdrawn package.
 func TestTheNewestPackageIsOneThatMayBeGiven(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		newest := func(arch, version string, withheld int) {
@@ -44,13 +44,13 @@ func TestTheNewestPackageIsOneThatMayBeGiven(t *testing.T) {
 		newest("amd64", "", 4)
 		clock.Advance(time.Minute)
 		must(db.PutPackage(ctx, admin, store.Package{Name: "hostler-agent_x_amd64.deb", Version: "x"}, bytes.NewReader([]byte("x"))))(t)
-		newest("amd64", "", 5) // of which nobody can say that it is above the floor
+		newest("amd64", "", 5) // its version cannot be compared with the floor
 		must(db.PutPackage(ctx, admin, store.Package{Name: "hostler-agent_1.5.0-1_amd64.deb", Version: "1.5.0-1"}, bytes.NewReader([]byte("1.5.0"))))(t)
 		newest("amd64", "1.5.0-1", 0)
 	})
 }
 
-// Anybody may have a package read, and leave it unread.
+// Any caller may open a package and leave it unread.
 func TestAReaderOfAPackageHoldsAPieceOfIt(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		const readers = 64

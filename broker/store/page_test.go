@@ -14,8 +14,8 @@ var (
 	nameInPage   = regexp.MustCompile("`([a-z_]+)`")
 )
 
-// What becomes of a table's rows is decided when the table is made, and said: docs/reference/retention.md
-// has each in the first column of its first table.
+// The retention of a table's rows is decided and documented when the table is made: the first table
+// of docs/reference/retention.md lists every table in its first column.
 func TestThePageSaysOfEachTableHowLongItIsKept(t *testing.T) {
 	raw, err := os.ReadFile("../../docs/reference/retention.md")
 	if err != nil {
@@ -58,7 +58,7 @@ func TestATableThatThePageOnlyMentionsIsNotListed(t *testing.T) {
 	}
 }
 
-// tablesOn are the names in the first column of a page's first table.
+// tablesOn returns the names in the first column of a page's first table.
 func tablesOn(page string) (all []string) {
 	_, rows, _ := strings.Cut(page, "\n| --- ")
 	rows, _, _ = strings.Cut(rows, "\n\n")

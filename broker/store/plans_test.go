@@ -14,9 +14,9 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// Tasks, runs and what they write stay for more than a year. What is asked every few
-// seconds, at each scrape or at each step of a run must cost the same then: where it goes
-// through all of such a table, that is through an index of the few that are meant.
+// Tasks, runs and their rows stay for more than a year. A query that runs every few seconds, at
+// each scrape or at each stage of a run must not become slower meanwhile: a scan of such a table
+// must use an index of the few relevant rows.
 func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	url := storetest.URL(t, "sqlite")
 	db := storetest.Reopen(t, url, nil)
@@ -66,12 +66,12 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	raw := must(sql.Open("sqlite", strings.TrimPrefix(url, "sqlite:")))(t)
 	defer func() { _ = raw.Close() }()
 	scan := regexp.MustCompile(`^(?:SCAN (?:\d+ )?(\w+)|SEARCH (\w+))(?: USING (?:COVERING )?INDEX (\w+)(?: \((.*)\))?)?`)
-	small := []string{"CONSTANT", "nodes", "maas_sites", "restores", "b", "w"} // b: batches; w: resolver_wants, or events that are placed
+	small := []string{"CONSTANT", "nodes", "maas_sites", "restores", "b", "w"} // b: batches; w: resolver_wants, or placed events
 	few := []string{
 		"tasks_open", "chain_runs_open", "chain_runs_due", "chain_runs_held", "chain_holds_now", "outbox_waiting", "audit_logs_unsealed", "certificates_denied", "terminal_sessions_live",
 		"allocations_live",
 	}
-	many := []string{"tasks_node (node_id=?)", "chain_runs_list (site=?)"} // all that a node or a site ever had
+	many := []string{"tasks_node (node_id=?)", "chain_runs_list (site=?)"} // all rows that a node or a site ever had
 	placeholder := regexp.MustCompile(`\$\d+`)
 	asked := 0
 	for _, text := range store.Texts(db) {

@@ -101,8 +101,8 @@ func TestALeadThatNobodyAliveHoldsIsFound(t *testing.T) {
 	}
 }
 
-// A hint that another replica gives while nobody listens is lost: whoever waits is told
-// to look.
+// A hint that another replica sends while no connection listens is lost: waiting callers get
+// HintMissed.
 func TestWhoeverWaitsLooksOnceItListensAgain(t *testing.T) {
 	a, _, url := replicas(t)
 	hints := a.Hints(t.Context())

@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// record makes a whole recording of some lines.
+// record makes a complete recording of some lines.
 func record(t testing.TB, db *store.DB, id string, lines int) recording.Head {
 	t.Helper()
 	r := must(recording.Begin(ctx, db.RecordingKeeper("relay:1"), id, recording.Header{Width: 80, Height: 24}, db.Now))(t)
@@ -82,7 +82,7 @@ func TestABlockThatIsNotTheNextIsRefused(t *testing.T) {
 	})
 }
 
-// Of two that go on with one recording at the same moment, one does.
+// If several writers continue a recording at the same moment, only one succeeds.
 func TestOneOfTwoWritersGoesOn(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		newTerminal(t, db, "ts-1", newMember(t, db, "alpha"))
@@ -158,7 +158,7 @@ func TestOldRecordingsAreDropped(t *testing.T) {
 		n := newMember(t, db, "alpha")
 		for _, id := range []string{"ts-old", "ts-live", "ts-new", "ts-cut"} {
 			newTerminal(t, db, id, n)
-			if head := record(t, db, id, 1); id != "ts-cut" { // nobody was told its end
+			if head := record(t, db, id, 1); id != "ts-cut" { // its end was never logged
 				ok(t, db.CloseRecording(ctx, admin, "relay:1", head))
 			}
 		}
@@ -196,7 +196,7 @@ func TestOldRecordingsAreDropped(t *testing.T) {
 	})
 }
 
-// What stands in the session's row does not make deleted blocks dropped ones.
+// A changed session row does not make deleted blocks count as dropped.
 func TestWhatIsDeletedIsNotDropped(t *testing.T) {
 	url := storetest.URL(t, "postgres")
 	db := storetest.Reopen(t, url, storetest.NewClock().Now)
@@ -212,8 +212,8 @@ func TestWhatIsDeletedIsNotDropped(t *testing.T) {
 	}
 }
 
-// The tail of a recording that has no end yet cannot be cut off unseen: each move of its
-// session has in the audit log how far it was.
+// The tail of a recording without an end cannot be cut off unnoticed: each move of its session
+// writes the recording's head into the audit log.
 func TestATailThatIsCutOffIsFound(t *testing.T) {
 	url := storetest.URL(t, "postgres")
 	db := storetest.Reopen(t, url, storetest.NewClock().Now)
@@ -233,7 +233,7 @@ func TestATailThatIsCutOffIsFound(t *testing.T) {
 	}
 }
 
-// What a block costs is its own: not what the one before it has.
+// The cost of keeping a block does not depend on the block before.
 func TestABlockCostsNothingForTheOneBefore(t *testing.T) {
 	db := storetest.Open(t, "sqlite", storetest.NewClock().Now)
 	newTerminal(t, db, "ts-1", newMember(t, db, "alpha"))

@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// tables are for whoever can write to them.
+// tables returns a store and a function that changes its tables directly, as an attacker could.
 func tables(t *testing.T) (db *store.DB, raw func(query string)) {
 	t.Helper()
 	url := storetest.URL(t, "postgres")
@@ -28,7 +28,7 @@ func tables(t *testing.T) (db *store.DB, raw func(query string)) {
 	}
 }
 
-// What a session comes to while its recording is read makes it no other.
+// A session that ends while its recording is read does not change the verdict.
 func TestARecordingIsVerifiedWhileItsSessionEnds(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := newMember(t, db, "alpha")
@@ -53,7 +53,7 @@ func TestARecordingIsVerifiedWhileItsSessionEnds(t *testing.T) {
 	})
 }
 
-// However many rows a session has, each that says how far its recording was counts.
+// Every anchor of a recording counts, however many rows a session has.
 func TestEachAnchorOfARecordingCounts(t *testing.T) {
 	db, raw := tables(t)
 	newTerminal(t, db, "ts-1", newMember(t, db, "alpha"))
@@ -103,7 +103,7 @@ func TestEachAnchorOfARecordingCounts(t *testing.T) {
 	}
 }
 
-// A second end, of what was left, is not the one that counts.
+// A second end, of the remaining blocks, does not count.
 func TestTheFirstEndOfARecordingCounts(t *testing.T) {
 	db, raw := tables(t)
 	newTerminal(t, db, "ts-1", newMember(t, db, "alpha"))
@@ -118,7 +118,7 @@ func TestTheFirstEndOfARecordingCounts(t *testing.T) {
 	}
 }
 
-// Who reads a recording is told where a block is gone, and does not read over it.
+// A reader gets an error at a missing block, and does not read past the gap.
 func TestAHoleInARecordingIsNotReadOver(t *testing.T) {
 	for _, hole := range []int{0, 7, 16} {
 		db, raw := tables(t)

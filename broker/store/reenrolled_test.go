@@ -12,8 +12,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// comes enrols a node of machine abc with what it says of itself, and has it asked
-// for its baseline.
+// comes enrols a node of machine abc with the given facts, and returns its claimed baseline task.
 func comes(t *testing.T, db *store.DB, nodeID, token string, f *taskcatalog.Facts) broker.Task {
 	t.Helper()
 	ok(t, db.IssueToken(ctx, admin, nodeID, "hash-"+token, db.Now().Add(time.Hour), "run"))
@@ -35,8 +34,8 @@ func tells(t *testing.T, db *store.DB, k broker.Task, digest string) {
 	ok(t, err)
 }
 
-// A machine that is deployed anew is judged by what it says itself, and not by what
-// the system said that was wiped.
+// A machine that is deployed anew is judged by its own reports, not by the reports of the wiped
+// system.
 func TestANodeThatEnrolsAgainIsLetInByItsOwnBaseline(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := onboarded("n-1", "r-1", "abc")
@@ -77,7 +76,7 @@ func TestANodeThatEnrolsAgainIsLetInByItsOwnBaseline(t *testing.T) {
 		}
 
 		last := comes(t, db, "n-1", "third", parts("d1 d2", "g1"))
-		tells(t, db, late, "sha256:second") // what an earlier enrolment says comes too late
+		tells(t, db, late, "sha256:second") // the report of an earlier enrolment comes too late
 		if _, lacks := asks(); !strings.Contains(lacks, "baseline") {
 			t.Fatalf("with the baseline of an enrolment that is over it lacks %q", lacks)
 		}
@@ -92,8 +91,8 @@ func TestANodeThatEnrolsAgainIsLetInByItsOwnBaseline(t *testing.T) {
 	})
 }
 
-// What a tenant leaves on a machine must not become what it is compared with: a node
-// that was let in keeps its baseline, its facts and its parts.
+// A tenant's changes to a machine must not become the baseline: a node that was let in keeps its
+// baseline, its facts and its parts.
 func TestANodeThatWasLetInKeepsItsBaselineWhenItEnrolsAgain(t *testing.T) {
 	for _, status := range []broker.NodeStatus{broker.Active, broker.Quarantined} {
 		t.Run(string(status), func(t *testing.T) {
@@ -101,7 +100,7 @@ func TestANodeThatWasLetInKeepsItsBaselineWhenItEnrolsAgain(t *testing.T) {
 				n := onboarded("n-1", "r-1", "abc")
 				n.Disks = []broker.Device{{ID: "d1", Place: "nvme0n1"}}
 				must(db.OnboardNode(ctx, admin, n))(t)
-				tells(t, db, comes(t, db, "n-1", "first", parts("d1", "g1")), "sha256:first") // no run has it: it is let in
+				tells(t, db, comes(t, db, "n-1", "first", parts("d1", "g1")), "sha256:first") // no run has the node, so it is let in
 				if status == broker.Quarantined {
 					must(db.Transition(ctx, admin, "n-1", store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: "x"}))(t)
 				}

@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// A machine that is about to be given back takes nothing with it: its certificates
-// are denied, its token is void and what it was asked is over, once.
+// A machine that is about to be given back loses its means to act: its certificates are denied, its
+// token is void and its tasks have ended, once.
 func TestANodeIsCutOffBeforeItsMachineIsGivenBack(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")
@@ -44,13 +44,13 @@ func TestANodeIsCutOffBeforeItsMachineIsGivenBack(t *testing.T) {
 		if got := live(t, db, n.ID); len(got) != 0 {
 			t.Errorf("MAAS has the machine, and live are %v", got)
 		}
-		// The token of the run that goes on is not made void by a step that comes again.
+		// A repeated Wiped does not void the token of the run that continues.
 		ok(t, db.IssueToken(ctx, admin, n.ID, "next", clock.Now().Add(time.Hour), "for the first boot"))
 		ok(t, db.Wiped(ctx, admin, turn(n, "r-1")))
 		if tokens := must(db.EnrollTokens(ctx, n.ID))(t); tokens.OpenHash != "next" {
 			t.Errorf("the open token is %q", tokens.OpenHash)
 		}
-		for range 2 { // it is taken back
+		for range 2 { // the token is withdrawn
 			ok(t, db.VoidToken(ctx, admin, n.ID, "cancelled"))
 		}
 		if tokens := must(db.EnrollTokens(ctx, n.ID))(t); tokens.OpenHash != "" {
@@ -59,8 +59,8 @@ func TestANodeIsCutOffBeforeItsMachineIsGivenBack(t *testing.T) {
 	})
 }
 
-// A certificate from before is shown: while the machine is on its way that is its old
-// system shutting down, after that it is a drift, told of once, and nobody gets the node.
+// A certificate from before is shown. While the machine is on its way back, its old system is
+// shutting down. Later the contact is a drift, announced once, and nobody gets the node.
 func TestThePreviousSystemIsADrift(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")
@@ -98,7 +98,7 @@ func TestThePreviousSystemIsADrift(t *testing.T) {
 		if again := drift(); !again.FirstSeen.Equal(first.FirstSeen) {
 			t.Errorf("it was told of again at %v", again.FirstSeen)
 		}
-		// It is handed out, and the old system comes back.
+		// The node is handed out, and the old system comes back.
 		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Retired, By: broker.OwnerTurnover}))(t)
 		certified(t, db, n, "c-1", "r-1", true)
 		ok(t, db.EndTurnover(ctx, admin, turn(n, "r-1"), "c-1"))
@@ -112,9 +112,9 @@ func TestThePreviousSystemIsADrift(t *testing.T) {
 	})
 }
 
-// A person who has found that what is shown is no system, but a copy of its key, says
-// so once: that key, with all its certificates, is told of no more. Another key of the
-// system of before is, and whatever a person says of another drift changes nothing.
+// A person who has found that only a copy of a key is in use acknowledges the key once: that key,
+// with all its certificates, raises no more alerts. Another key of the former system still does,
+// and the resolution of another drift changes nothing.
 func TestAKnownCopyOfAFormerKeyHoldsNoMachine(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")

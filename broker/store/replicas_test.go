@@ -16,7 +16,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// replicas are two brokers on one PostgreSQL, and their database.
+// replicas are two brokers on the same PostgreSQL, and their database.
 func replicas(t *testing.T) (a, b *store.DB, url string) {
 	t.Helper()
 	url = storetest.URL(t, "postgres")
@@ -27,7 +27,7 @@ func TestAHintReachesTheOtherReplicaOnce(t *testing.T) {
 	a, b, _ := replicas(t)
 	here, there := a.Hints(t.Context()), b.Hints(t.Context())
 	deadline := time.After(20 * time.Second)
-	// Neither may listen yet: a hint may be lost, so it is given until it comes.
+	// Neither replica may listen yet, and a hint may be lost: repeat the hint until it arrives.
 	warm := func(from *store.DB, to <-chan store.Hint, id string) {
 		tick := time.NewTicker(50 * time.Millisecond)
 		defer tick.Stop()
@@ -154,8 +154,8 @@ func TestResultsFromTwoReplicasAreOneResult(t *testing.T) {
 	}
 }
 
-// The lock and the work end together: where the connection dies, so do the
-// writes of whoever led over it, and another takes over.
+// The lock and the work end together: when the connection dies, the leader's writes over it fail,
+// and another replica takes over.
 func TestOneReplicaLeadsAndAnotherTakesOver(t *testing.T) {
 	a, b, url := replicas(t)
 	run, stop := context.WithCancel(ctx)
@@ -166,7 +166,7 @@ func TestOneReplicaLeadsAndAnotherTakesOver(t *testing.T) {
 	}
 	terms := make(chan term, 8)
 	var leading atomic.Int64
-	var lost atomic.Bool // from then on the old leader may not know it yet
+	var lost atomic.Bool // from then on the old leader may not know yet
 	var work sync.WaitGroup
 	for name, db := range map[string]*store.DB{"a": a, "b": b} {
 		work.Go(func() {

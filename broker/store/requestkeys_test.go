@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// A key and what was begun under it are there together, or neither is.
+// A key and the run that it began are stored together, or neither is.
 func TestARequestKeyIsKeptWithWhatItBegan(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		key := store.RequestKey{Actor: "olga", Key: "k", Digest: "d"}

@@ -72,7 +72,7 @@ func TestTheNewestWantThatMeansANodeIsWhatItShallHave(t *testing.T) {
 		has(two.ID, v1)
 		must(db.SetLabels(ctx, admin, two.ID, map[string]string{"rack": "b"}))(t)
 		has(two.ID, v2)
-		want("all", "v1") // a later word for all goes before an earlier one for some
+		want("all", "v1") // a later want for all precedes an earlier want for some
 		has(two.ID, v1)
 		want(two.ID, "v2")
 		has(two.ID, v2)
@@ -125,7 +125,7 @@ func TestANodeIsActiveOnlyWithTheProfilesItShallHave(t *testing.T) {
 		taken(broker.ConfirmResolver{Digest: v1}, broker.LetIn{})
 		status(broker.Active)
 
-		// A set that comes later goes out in waves: who was let in stays.
+		// A later set goes out in waves: nodes that were let in stay in.
 		v2 := push(t, db, "v2")
 		if _, _, err := db.WantResolver(ctx, admin, selector(t, "all"), "v2", ""); err != nil {
 			t.Fatal(err)
@@ -140,12 +140,12 @@ func TestANodeIsActiveOnlyWithTheProfilesItShallHave(t *testing.T) {
 				t.Errorf("the node says it has %s: on record is %q, want %q", digest, got, want)
 			}
 		}
-		says("d1", v2, v1) // its word alone confirms nothing
+		says("d1", v2, v1) // a report alone confirms nothing
 		taken(broker.ConfirmResolver{Digest: v2}, broker.LetIn{})
 		if got := must(db.Node(ctx, n.ID))(t); got.ResolverDigest != v2 || got.ResolverBefore != v1 {
 			t.Errorf("it has %q and had %q", got.ResolverDigest, got.ResolverBefore)
 		}
-		says("d2", v1, v1) // and takes back what a task confirmed
+		says("d2", v1, v1) // and revokes a task's confirmation
 	})
 }
 
@@ -178,7 +178,7 @@ func TestAStoppedWantStaysStoppedUntilItIsWantedAgain(t *testing.T) {
 	})
 }
 
-// A set that a new node cannot take keeps it out only while it is wanted.
+// A set that a new node cannot take keeps the node out only while the set is wanted.
 func TestAWaitingNodeIsLetInOnceItHasWhatIsWantedNow(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		v1, v2 := push(t, db, "v1"), push(t, db, "v2")
@@ -212,7 +212,7 @@ func TestAWaitingNodeIsLetInOnceItHasWhatIsWantedNow(t *testing.T) {
 	})
 }
 
-// Wants that are said at once are one after the other, and the later one holds.
+// Concurrent wants are ordered, and the later want holds.
 func TestWantsSaidAtOnceAreInOneOrder(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		n := newMember(t, db, "h1")

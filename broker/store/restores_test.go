@@ -12,7 +12,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What the backup has open may have ended since: none of it goes on by itself.
+// Tasks and runs open in the backup may have ended since: none continues by itself.
 func TestNothingOfARestoredDatabaseGoesOnByItself(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := memberAt(t, db, "one", "dc1")
@@ -73,7 +73,7 @@ func TestNothingOfARestoredDatabaseGoesOnByItself(t *testing.T) {
 			t.Errorf("events go on at %d, and a reader may have seen one of that number", tip)
 		}
 		_, _, err = db.Outbox(ctx, store.OutboxFilter{After: before + 7})
-		refused(t, err, "event_unknown") // its reader saw what is lost
+		refused(t, err, "event_unknown") // its reader saw a lost event
 		_, _, err = db.Outbox(ctx, store.OutboxFilter{After: before})
 		ok(t, err)
 
@@ -135,8 +135,8 @@ func TestADatabaseThatWasNotRestoredIsNotReleased(t *testing.T) {
 	})
 }
 
-// A backup that was taken of a restored broker is restored: what was let in, or
-// released, before counts for nothing.
+// A backup of a restored broker is restored: nodes let in before, and the earlier release, do not
+// count.
 func TestASecondRestoreHoldsAgain(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := memberAt(t, db, "one", "dc1")

@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// What a step makes of members is there with the step, or not at all: not that of a step
-// whose run somebody else has claimed, nor that of one whose other effects are refused.
+// A stage's changes of members are stored with the stage's save, or not at all: not if another
+// broker has claimed the run, and not if another effect of the stage is refused.
 func TestMembersOfARolloutAreSavedWithTheirStep(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		for _, id := range []string{"r-1", "r-2"} {
@@ -37,7 +37,7 @@ func TestMembersOfARolloutAreSavedWithTheirStep(t *testing.T) {
 			}
 		}
 		var all broker.SaveMembers
-		for i := range 1203 { // more than one statement writes
+		for i := range 1203 { // more than a single statement writes
 			all = append(all, broker.RolloutMember{Place: i, Member: fmt.Appendf(nil, `{"id":"n-%d"}`, i)})
 		}
 		first, second := claim(), claim()

@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// rotating is an active node that holds the lease of its rotation, and the serial of
-// the certificate that it shows.
+// rotating is an active node that holds the lease of its rotation task, and the serial of its
+// present certificate.
 func rotating(t *testing.T, db *store.DB, clock *storetest.Clock, hostname string) (broker.Node, broker.Task, string) {
 	t.Helper()
 	n := newMember(t, db, hostname)
@@ -34,8 +34,8 @@ func asksFor(db *store.DB, n broker.Node, serial, key string) store.Renewal {
 	return store.Renewal{NodeID: n.ID, Epoch: n.Epoch, OldSerial: serial, PublicKeyDigest: key, Cert: cert, Report: in.Report, Remote: "192.0.2." + key}
 }
 
-// rotates gives a node that has none a task to rotate its identity, and asks for a key
-// with it.
+// rotates gives a node without a rotation task such a task, and asks for a certificate for a new
+// key.
 func rotates(t testing.TB, db *store.DB, clock *storetest.Clock, n broker.Node, key string) (taskID, serial string, cert store.IssuedCert) {
 	t.Helper()
 	k := newTask(db, n, taskcatalog.LaneExclusive)
@@ -68,8 +68,8 @@ func TestAnEnrolmentIsSinceItsCertificate(t *testing.T) {
 	})
 }
 
-// Two who have the old key ask at once. One of them is given a certificate, by
-// whatever broker, and the other is told.
+// Several holders of the old key ask at the same time. One gets a certificate, from any broker, and
+// the others are refused.
 func TestOfTwoKeysForOneTaskOneIsTaken(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n, k, serial := rotating(t, db, clock, "one")
@@ -136,8 +136,8 @@ func TestTheFirstRequestWithANewKeyCountsOnce(t *testing.T) {
 	})
 }
 
-// A task whose node fell silent is ended by the broker, not by the node: its rotation
-// is neither in force nor void until the node says which. Another may begin.
+// The task of a silent node is ended by the broker, not by the node: its rotation is neither in
+// force nor void until the node reports. Another rotation may begin.
 func TestASilentRotationGivesWayToTheNext(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n, first, serial := rotating(t, db, clock, "one")
@@ -165,8 +165,8 @@ func TestASilentRotationGivesWayToTheNext(t *testing.T) {
 	})
 }
 
-// Whoever asks for the certificate of a rotation whose task has ended meanwhile has
-// it void by that, and may then renew what it has.
+// A request for the certificate of a rotation whose task has ended voids the rotation; the node may
+// then renew its present certificate.
 func TestARotationWhoseTaskHasEndedIsVoidOnceTheNodeAsks(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n, k, serial := rotating(t, db, clock, "one")
@@ -188,8 +188,8 @@ func TestARotationWhoseTaskHasEndedIsVoidOnceTheNodeAsks(t *testing.T) {
 	})
 }
 
-// However many agents come and go, a node's row stays small, and what two of them at
-// once do is told once.
+// However many agents come and go, a node's row stays small, and a conflict of two agents is
+// announced once.
 func TestAgentsThatComeAndGoLeaveLittle(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := newMember(t, db, "one")
@@ -205,7 +205,7 @@ func TestAgentsThatComeAndGoLeaveLittle(t *testing.T) {
 		}
 		clock.Advance(time.Minute)
 		if _, conflict, err := db.Polled(ctx, poll(1)); err != nil || conflict {
-			t.Errorf("one that ran a hundred restarts ago is remembered: %v", err) // eight are
+			t.Errorf("one that ran a hundred restarts ago is remembered: %v", err) // only eight are
 		}
 		clock.Advance(time.Minute)
 		var wg sync.WaitGroup

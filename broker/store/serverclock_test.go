@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// The clock of these tests is only set where its time of day moves and nothing else does.
+// The clock of these tests changes its time of day only, as a real clock does when it is set.
 func TestAMachineOfATestIsSetAsARealOne(t *testing.T) {
 	var m storetest.Machine
 	for _, ahead := range []time.Duration{45 * time.Second, -45 * time.Second} {
@@ -28,8 +28,8 @@ func TestAMachineOfATestIsSetAsARealOne(t *testing.T) {
 	}
 }
 
-// Brokers whose machines do not agree on the time agree on leases: the first's is wrong, the
-// second's is right. A lease here is shorter than the clock is wrong.
+// Brokers whose machines disagree on the time agree on leases: the first machine's time is wrong,
+// the second's is right. The lease here is shorter than the error.
 func TestLeasesAreByTheServersClockWhateverTheMachines(t *testing.T) {
 	for _, wrong := range []time.Duration{45 * time.Second, -45 * time.Second} {
 		for name, from := range map[string]struct{ opened, measured, set time.Duration }{
@@ -56,8 +56,8 @@ func TestLeasesAreByTheServersClockWhateverTheMachines(t *testing.T) {
 	}
 }
 
-// By a machine on which 20 s pass whenever it is asked for the time, the answer of the server
-// took 20 s and is of their middle, and the next question comes 20 s later.
+// On this machine 20 s pass with each reading of the clock: the server's answer took 20 s and
+// belongs to the middle of the round trip, and the next reading comes 20 s later.
 func TestTimePassesAsTheMachineMeasuresIt(t *testing.T) {
 	url := storetest.URL(t, "postgres")
 	var asked atomic.Int64
@@ -72,7 +72,7 @@ func TestTimePassesAsTheMachineMeasuresIt(t *testing.T) {
 	isAheadOfServer(t, url, db, 30*time.Second)
 }
 
-// isServersTime checks that a store's time is that of its server.
+// isServersTime checks that a store's time is its server's.
 func isServersTime(t *testing.T, url string, db *store.DB) {
 	t.Helper()
 	isAheadOfServer(t, url, db, 0)
@@ -93,7 +93,7 @@ func isAheadOfServer(t *testing.T, url string, db *store.DB, ahead time.Duration
 	}
 }
 
-// leasesAreEqual has each of two brokers hold a run against the other until its lease is
+// leasesAreEqual checks that each broker holds a run against the other broker until its lease is
 // over, and no longer.
 func leasesAreEqual(t *testing.T, a, b *store.DB) {
 	t.Helper()
@@ -130,6 +130,6 @@ func leasesAreEqual(t *testing.T, a, b *store.DB) {
 		if claim(turn.other, "another") == nil {
 			t.Fatalf("%s holds a run whose lease is over", turn.name)
 		}
-		passes(2 * lease) // the other's
+		passes(2 * lease) // the other broker's
 	}
 }

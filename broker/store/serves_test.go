@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// A broker that serves and does not lead, as between the death of one that led and the
-// next, hands out what a hold would keep.
+// A broker that serves without leading, as between the death of a leader and the next leader, hands
+// out tasks that a hold would keep.
 func TestADatabaseThatABrokerServesFromIsNotHeld(t *testing.T) {
 	url := storetest.URL(t, "postgres")
 	serves := func() *store.DB {
@@ -19,7 +19,7 @@ func TestADatabaseThatABrokerServesFromIsNotHeld(t *testing.T) {
 		return must(store.Open(ctx, store.Options{URL: url, Serves: true}))(t)
 	}
 	a, b := serves(), serves()
-	tool := storetest.Reopen(t, url, nil) // which serves nobody
+	tool := storetest.Reopen(t, url, nil) // serves nobody
 	hold := func() error {
 		_, err := tool.MarkRestored(ctx, admin, time.Time{}, "a backup")
 		return err
@@ -28,7 +28,7 @@ func TestADatabaseThatABrokerServesFromIsNotHeld(t *testing.T) {
 	ok(t, a.Close())
 	refused(t, hold(), "broker_running")
 
-	// Its connection is lost, and it serves on.
+	// The broker's connection is lost, and the broker continues to serve.
 	raw := must(sql.Open("pgx", url))(t)
 	defer func() { _ = raw.Close() }()
 	var killed string
@@ -57,13 +57,13 @@ func TestADatabaseThatABrokerServesFromIsNotHeld(t *testing.T) {
 	refused(t, hold(), "broker_running")
 	ok(t, b.Close())
 
-	// One of an earlier release shows that it leads, and nothing else.
+	// A broker of an earlier release shows only that it leads.
 	former := must(raw.Conn(ctx))(t)
 	_ = must(former.ExecContext(ctx, `SELECT pg_advisory_lock($1)`, int64(store.LeadLock)))(t)
 	refused(t, hold(), "broker_running")
 	_ = must(former.ExecContext(ctx, `SELECT pg_advisory_unlock($1)`, int64(store.LeadLock)))(t)
 	ok(t, former.Close())
-	eventually("with nobody who serves it is not held", func() bool { return hold() == nil }) // the server lets go of a lock a moment later
+	eventually("with nobody who serves it is not held", func() bool { return hold() == nil }) // the server releases a lock a moment later
 	if e := must(tool.LastRestore(ctx))(t); !e.Held() {
 		t.Error("it is not held")
 	}

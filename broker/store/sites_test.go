@@ -106,7 +106,7 @@ func asJSON(v any) string {
 	return string(raw)
 }
 
-// The token goes nowhere else than to the address at which it was checked.
+// A site's token is sent only to the address at which it was checked.
 func TestASiteWithATokenStaysWhereItIs(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		s := newSite(t, db, "dc1")
@@ -206,7 +206,7 @@ func TestAChangedPolicyLeavesTheOneBeforeInTheAudit(t *testing.T) {
 			return nil
 		}))(t)
 		_, err := db.UpdateProfile(ctx, admin, s.ID, "default", "", func(p *broker.Profile) error { p.Policy.HardwareSyncInterval = "6h"; return nil })
-		wantCode(t, err, "profile_invalid") // the health timeout is too short for it
+		wantCode(t, err, "profile_invalid") // the health timeout is too short for this interval
 		p := must(db.Profile(ctx, s.ID, "default"))(t)
 		if p.Policy.StageRetries["deploy_via_maas"] != 4 || p.Policy.StageRetries["commission_node"] != 3 || p.Policy.CommissionTimeoutSeconds != 7200 {
 			t.Errorf("%s", asJSON(p.Policy))
@@ -242,7 +242,7 @@ func TestASKUIsKeptWhole(t *testing.T) {
 	})
 }
 
-// Two sites of one region would not see each other's locks.
+// Two sites of the same region would not see each other's locks.
 func TestARegionIsOneSitesAtATime(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		first, other := newSite(t, db, "dc1"), newSite(t, db, "dc3")
@@ -275,15 +275,16 @@ func TestARegionIsOneSitesAtATime(t *testing.T) {
 		run := chain.NewRun{Record: chain.Record{ID: "r-1", Kind: "k", Site: "dc1", Status: chain.FailedManual, Direction: chain.Forward, Stage: "s", Attempt: 1, State: []byte(`{}`)}}
 		ok(t, db.Insert(ctx, []chain.NewRun{run}, nil))
 		ok(t, become(first.ID, broker.SiteDisabled, first.APIBaseURL))
-		wantCode(t, become(second.ID, broker.SiteActive, first.APIBaseURL), "site_region_taken") // a run of dc1 has machines yet
-		// That run may be resumed: it does not take its site, disabled as it is, to where another is active.
+		wantCode(t, become(second.ID, broker.SiteActive, first.APIBaseURL), "site_region_taken") // a run of dc1 still has machines
+		// The run may be resumed: its disabled site must not move to a region where another site is
+		// active.
 		_, err = db.SetSiteCredentials(ctx, admin, first.ID, "test", store.Credentials{APIToken: true, APIBaseURL: other.APIBaseURL})
 		wantCode(t, err, "site_region_taken")
 		wantCode(t, become(first.ID, broker.SiteDisabled, other.APIBaseURL), "site_region_taken")
 		if got := must(db.Site(ctx, "dc1"))(t); got.APIBaseURL != first.APIBaseURL {
 			t.Errorf("dc1 is at %s", got.APIBaseURL)
 		}
-		ok(t, become(second.ID, broker.SiteDisabled, other.APIBaseURL)) // nothing of dc2 asks anything
+		ok(t, become(second.ID, broker.SiteDisabled, other.APIBaseURL)) // dc2 is not in use
 		ok(t, become(second.ID, broker.SiteDisabled, first.APIBaseURL))
 		_, err = db.Act(ctx, chain.Order{ID: "r-1", Actor: chain.Actor{Name: "ada"}, Action: chain.Cancel}, func(_ time.Time, r chain.Record) (chain.Change, error) {
 			r.Status = chain.Cancelled

@@ -152,7 +152,7 @@ func TestATaskGoesFromEnqueueToResult(t *testing.T) {
 	})
 }
 
-// A node that works on its task, and has no other, is not woken for it.
+// A node that works on its only task is not woken for that task.
 func TestANodeIsToldOfWhatItIsToFetchOrStop(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		n := newMember(t, db, "a")
@@ -180,8 +180,8 @@ func TestANodeIsToldOfWhatItIsToFetchOrStop(t *testing.T) {
 	})
 }
 
-// What a poll may rely on: where nothing is open, a claim would neither lease,
-// nor cancel, nor refuse anything.
+// A poll may rely on NothingOpen: with nothing open, a claim would neither lease, nor cancel, nor
+// refuse anything.
 func TestNothingIsOpenOnlyWhereAClaimWouldDoNothing(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		n := newMember(t, db, "a")

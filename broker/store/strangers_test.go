@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// refusedFrom is the refusal of somebody who tries to enrol without a token of ours.
+// refusedFrom records the refusal of an enrolment without a known token.
 func refusedFrom(t testing.TB, db *store.DB, code, remote string) {
 	t.Helper()
 	ok(t, db.AuditRefusal(ctx, broker.AuditEntry{Actor: "remote:" + remote, Action: "enroll.refused", Subject: "node/unknown", Code: code, Reason: "no"}))
@@ -25,15 +25,15 @@ func strangerRows(t testing.TB, db *store.DB, code string) []store.SealedEntry {
 func TestAFloodFromManyNetworksIsARowInTenMinutes(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		begun := clock.Now()
-		refusedFrom(t, db, "token_unknown", "192.0.2.1") // written as it is
+		refusedFrom(t, db, "token_unknown", "192.0.2.1") // written unchanged
 		for i := range 6000 {
 			clock.Advance(10 * time.Millisecond)
 			from := fmt.Sprintf("10.%d.%d.7", i/250, i%250) // 6,000 networks
 			switch {
 			case i%3 == 1:
-				from = fmt.Sprintf("2001:db8:0:7::%x", i) // one network
+				from = fmt.Sprintf("2001:db8:0:7::%x", i) // a single network
 			case i%6 == 2:
-				from = fmt.Sprintf("203.0.113.%d", i%200) // one network
+				from = fmt.Sprintf("203.0.113.%d", i%200) // a single network
 			}
 			refusedFrom(t, db, "token_unknown", from)
 			if i%500 == 0 {
@@ -58,7 +58,7 @@ func TestAFloodFromManyNetworksIsARowInTenMinutes(t *testing.T) {
 			t.Errorf("the summary is %q, with %d bytes", got[1].Reason, len(got[1].After))
 		}
 
-		// Nothing more comes, and nothing more is told.
+		// No more refusals, so no more rows.
 		clock.Advance(store.StrangersEvery)
 		ok(t, db.FlushStrangers(ctx))
 		ok(t, db.SummariseStrangers(ctx))
@@ -69,7 +69,7 @@ func TestAFloodFromManyNetworksIsARowInTenMinutes(t *testing.T) {
 	})
 }
 
-// What one broker has counted and written down, another tells.
+// Refusals counted and flushed by a broker are summarised by another broker.
 func TestWhatWasCountedOfStrangersOutlivesTheBroker(t *testing.T) {
 	for _, engine := range storetest.Engines {
 		t.Run(engine, func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestWhatWasCountedOfStrangersOutlivesTheBroker(t *testing.T) {
 	}
 }
 
-// A token that is known is a secret of somebody: who shows it once it is used is told of by
-// its node, wherever they come from.
+// A known token is somebody's secret: refusals after its use are grouped by its node, whatever the
+// caller's address.
 func TestAUsedTokenIsToldByItsNodeAndNotByWhereItIsShown(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		for _, node := range []string{"n-1", "n-2"} {

@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// end is what somebody has asked for of a session that is not closed.
+// end returns the requested end of a session that is not closed.
 func end(t testing.TB, db *store.DB, id string) (code, reason string) {
 	t.Helper()
 	for _, st := range must(db.LiveTerminals(ctx))(t) {
@@ -35,7 +35,7 @@ func TestANodeEndsItsOwnSessionThatWasKilled(t *testing.T) {
 		}
 		ok(t, db.AskTerminalEnd(ctx, admin, "ts-asked", "terminal_closed", "enough"))
 
-		// What is another's is not this node's to end, and neither is what never was.
+		// A node can end neither another node's session nor an unknown session.
 		refused(t, db.TerminalGone(ctx, other.ID, 1, "ts-open", "signal"), "terminal_wrong_node")
 		refused(t, db.TerminalGone(ctx, n.ID, 1, "ts-none\n", "signal"), "terminal_session_not_found")
 		for _, code := range []string{"terminal_wrong_node", "terminal_session_not_found"} {
@@ -43,7 +43,7 @@ func TestANodeEndsItsOwnSessionThatWasKilled(t *testing.T) {
 				t.Errorf("%d refusals with %s", got, code)
 			}
 		}
-		// Nor what has an end of its own.
+		// Nor can it end a session that ends in another way.
 		ok(t, db.TerminalGone(ctx, n.ID, 2, "ts-open", "signal"))
 		for id, want := range map[string]string{"ts-new": "", "ts-open": "", "ts-exited": "", "ts-closing": "", "ts-asked": "terminal_closed"} {
 			if id != "ts-open" {

@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// More than are given at once are all given, one after another.
+// More sessions than a page holds are all returned, page after page.
 func TestEachSessionWhoseNodeIsToBeToldGetsItsTurn(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		n := newMember(t, db, "alpha")

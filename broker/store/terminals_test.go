@@ -82,7 +82,7 @@ func TestATokenLetsOneNodeInOnce(t *testing.T) {
 		}
 		attack := func(code, id string, by store.TerminalCaller, hash string) {
 			t.Helper()
-			clock.Advance(2 * time.Minute) // so that the audit log does not fold it into the one before
+			clock.Advance(2 * time.Minute) // so that the audit log does not merge this refusal with the one before
 			had := audited(t, db, "terminal.attack", code)
 			_, err := db.UseTerminalToken(ctx, id, by, hash, "attacker")
 			refused(t, err, code)
@@ -109,7 +109,7 @@ func TestATokenLetsOneNodeInOnce(t *testing.T) {
 
 		ok(t, db.SetTerminalToken(ctx, "ts-1", minted("one")))
 		use("one", "lost")
-		attack("terminal_token_used", "ts-1", other, "one") // by anybody else
+		attack("terminal_token_used", "ts-1", other, "one") // by any other key
 		clock.Advance(time.Hour)
 		use("one", "two") // its Welcome was lost
 		attack("terminal_token_unknown", "ts-1", mine, "lost")
@@ -119,7 +119,7 @@ func TestATokenLetsOneNodeInOnce(t *testing.T) {
 		attack("terminal_token_used", "ts-1", mine, "one")
 		attack("terminal_token_used", "ts-1", other, "two")
 
-		// One that is minted takes nothing from the one in use before it is used itself.
+		// A minted token does not invalidate the token in use before the minted token is used.
 		ok(t, db.SetTerminalToken(ctx, "ts-1", minted("again")))
 		use("three", "four")
 		use("again", "five")
@@ -135,13 +135,13 @@ func TestATokenLetsOneNodeInOnce(t *testing.T) {
 				t.Errorf("%s is an attack in the audit log", hash)
 			}
 		}
-		superseded(mine, "four") // the Welcome of the one that took its place may have been lost
+		superseded(mine, "four") // the Welcome of the newer token may have been lost
 		attack("terminal_token_unknown", "ts-1", other, "four")
 		attack("terminal_wrong_node", "ts-1", store.TerminalCaller{NodeID: "n-other", Epoch: 1, KeyDigest: "key", Replica: "relay:1"}, "four")
 		attack("terminal_token_used", "ts-1", mine, "three")
 		use("again", "six")
 
-		// Two that were minted before the first of them was shown.
+		// Two tokens minted before the first was shown.
 		for _, hash := range []string{"first", "second"} {
 			ok(t, db.SetTerminalToken(ctx, "ts-1", minted(hash)))
 		}
@@ -152,7 +152,7 @@ func TestATokenLetsOneNodeInOnce(t *testing.T) {
 		use("third", "six")
 		superseded(mine, "first")
 		superseded(mine, "second")
-		for i := range 8 { // of those of long ago nobody knows
+		for i := range 8 { // only the last few are remembered
 			ok(t, db.SetTerminalToken(ctx, "ts-1", minted(strconv.Itoa(i))))
 		}
 		attack("terminal_token_unknown", "ts-1", mine, "first")
@@ -165,8 +165,8 @@ func TestATokenLetsOneNodeInOnce(t *testing.T) {
 	})
 }
 
-// A node whose key was replaced in its epoch goes on with the token of its last Welcome;
-// the key that it had before does not.
+// A node whose key was replaced in its epoch continues with the token of its last Welcome; the
+// node's former key cannot use the token.
 func TestATokenFollowsTheNodesKey(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := newMember(t, db, "alpha")
@@ -190,7 +190,7 @@ func TestATokenFollowsTheNodesKey(t *testing.T) {
 	})
 }
 
-// A relay whose session another has taken changes nothing of it, and is no attacker's.
+// A relay whose session another relay has taken changes nothing, and is not audited as an attack.
 func TestARelayThatIsStaleChangesNothing(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := newMember(t, db, "alpha")
@@ -218,7 +218,7 @@ func TestARelayThatIsStaleChangesNothing(t *testing.T) {
 	})
 }
 
-// An exit status that comes to be known where a session stands still is noted.
+// An exit status that becomes known without a change of status is recorded.
 func TestAnExitStatusIsNotedWhereASessionStands(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		newTerminal(t, db, "ts-1", newMember(t, db, "alpha"))
@@ -252,7 +252,7 @@ func TestTerminalsAreCounted(t *testing.T) {
 		}
 		rec := must(recording.Begin(ctx, db.RecordingKeeper("relay:1"), "ts-ended", recording.Header{Width: 80, Height: 24}, db.Now))(t)
 		ok(t, db.CloseRecording(ctx, admin, "relay:1", must(rec.End(ctx, "terminal_closed"))(t)))
-		// Of these no block is left; the second was cut more than once.
+		// No block of these recordings is left; ts-cut was cut more than once.
 		ok(t, db.NoteRecordingBroken(ctx, admin, "ts-broken", "test"))
 		for range 2 {
 			ok(t, db.NoteRecordingCut(ctx, admin, recording.Cut{Told: recording.Head{SessionID: "ts-cut", Blocks: 2}}))
@@ -266,7 +266,7 @@ func TestTerminalsAreCounted(t *testing.T) {
 		if f := must(db.TerminalFigures(ctx, []string{"elsewhere"}))(t); f != (store.TerminalFigures{}) {
 			t.Errorf("%+v of a site that has none", f)
 		}
-		clock.Advance(31 * 24 * time.Hour) // nothing mends it, and nobody is to be told for ever
+		clock.Advance(31 * 24 * time.Hour) // nothing repairs the recording, and the count must end
 		if f := must(db.TerminalFigures(ctx, nil))(t); f != (store.TerminalFigures{Live: 1}) {
 			t.Errorf("%+v after a month", f)
 		}

@@ -26,7 +26,7 @@ func hasRun(t testing.TB, db *store.DB, n broker.Node, id, kind string) {
 // ended is the end of the attempt that a claim begins.
 var ended = chain.Event{Stage: "scrub_gpu", Direction: chain.Forward, Attempt: 1, Status: chain.Succeeded}
 
-// step has the run that is due save what happened in a step.
+// step claims the due run and saves it with a status and events.
 func step(t testing.TB, db *store.DB, kind string, status chain.Status, events ...chain.Event) {
 	t.Helper()
 	r := must(db.Claim(ctx, chain.Claim{Owner: "me", Lease: time.Hour, Kinds: []string{kind}}))(t)
@@ -85,7 +85,7 @@ func TestATimelineHasAllThatHappenedToANodeInItsOrder(t *testing.T) {
 	})
 }
 
-// How long a turnover kept a node out of use, and how many GPUs that were, is on its line.
+// A node's timeline shows how long a turnover kept the node out of use, and how many GPUs.
 func TestATimelineHasWhatATurnoverCost(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")
@@ -115,8 +115,8 @@ func TestATimelineHasWhatATurnoverCost(t *testing.T) {
 	})
 }
 
-// Whatever the size of its pages, a line is told whole and once, though many things
-// happen at one time.
+// With any page size, a timeline is complete and without repetition, even if many things happen at
+// the same time.
 func TestATimelineIsTheSameInPagesOfAnySize(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")

@@ -9,7 +9,8 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// paths lead an enrolled node to each status, by owners whom no person's rules bind.
+// paths lead an enrolled node to each status, by owners that are not bound by the rules for
+// persons.
 var paths = map[broker.NodeStatus][]store.Change{
 	broker.Enrolling:   {},
 	broker.Active:      {{To: broker.Active, By: broker.OwnerOnboarding}},
@@ -21,8 +22,8 @@ var paths = map[broker.NodeStatus][]store.Change{
 	broker.Deleted:     {{To: broker.Deleted, By: broker.OwnerUndo}},
 }
 
-// Whatever the table does not allow is refused in the store, whoever asks: the node stays
-// as it is, nothing is told, and the refusal is on record.
+// A transition missing from the table is refused by the store, for every owner: the node stays
+// unchanged, nothing is announced, and the refusal is audited.
 func TestEveryPairThatTheTableLacksIsRefused(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		for i, from := range broker.NodeStatuses {

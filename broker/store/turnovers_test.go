@@ -31,7 +31,7 @@ func letsIn(db *store.DB, n broker.Node, allocation, tenant string, root bool) (
 	return k, err
 }
 
-// ends has a node say how a task ended.
+// ends records a node's result of a task.
 func ends(t testing.TB, db *store.DB, k broker.Task, r store.Result, effects ...broker.Effect) {
 	t.Helper()
 	_, _, err := db.ClaimTasks(ctx, k.NodeID, k.NodeEpoch, lanes, 10)
@@ -57,7 +57,7 @@ func turn(n broker.Node, run string) store.Turnover {
 	return store.Turnover{NodeID: n.ID, RunID: run, Reason: "the tenant left"}
 }
 
-// certified keeps a certificate of a run.
+// certified stores a certificate of a run.
 func certified(t testing.TB, db *store.DB, n broker.Node, id, run string, meets bool) {
 	t.Helper()
 	must(db.KeepCleanCertificate(ctx, admin, store.CleanCertificate{
@@ -65,8 +65,8 @@ func certified(t testing.TB, db *store.DB, n broker.Node, id, run string, meets 
 	}))(t)
 }
 
-// A user may be there from the moment in which it was asked for, until it is known to
-// be gone or never to have been.
+// An allocation is live from the request for its user until the user is known to be gone, or known
+// never to have existed.
 func TestAnAllocationIsLiveFromItsFirstWordToItsLast(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")
@@ -106,12 +106,12 @@ func TestAnAllocationIsLiveFromItsFirstWordToItsLast(t *testing.T) {
 	})
 }
 
-// What is ended for billing is told once, and the node stays in service.
+// A release forced for billing is announced once, and the node stays in service.
 func TestAForcedReleaseLeavesTheNodeAsItIs(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")
 		ends(t, db, must(letsIn(db, n, "a-1", "acme", false))(t), done)
-		for range 2 { // it was done, and the answer was lost
+		for range 2 { // done, but the answer was lost
 			if forced := must(db.ForceRelease(ctx, admin, turn(n, "r-1"), "a-1"))(t); len(forced) != 1 || forced[0].Tenant != "acme" {
 				t.Fatalf("%+v", forced)
 			}
@@ -139,14 +139,14 @@ func TestANodeIsHandedOutOnlyByItsRunsCertificate(t *testing.T) {
 		if audited(t, db, "turnover.begin", "allocation_live") != 1 || must(db.Node(ctx, n.ID))(t).Status != broker.Active {
 			t.Error("the refusal is not audited, or the node was moved")
 		}
-		_, err = db.BeginTurnover(ctx, admin, turn(n, "r-1"), "a-0") // who was asked to end is another
+		_, err = db.BeginTurnover(ctx, admin, turn(n, "r-1"), "a-0") // another allocation was named
 		refused(t, err, "allocation_live")
 		_, err = db.ForceRelease(ctx, admin, turn(n, "r-1"), "a-0")
 		refused(t, err, "allocation_live")
 		if live := must(db.Allocations(ctx, n.ID))(t); len(live) != 1 || live[0].ForcedBy != "" || must(db.Node(ctx, n.ID))(t).Status != broker.Active {
 			t.Errorf("who was not meant was ended: %+v", live)
 		}
-		for range 2 { // it was done, and the answer was lost
+		for range 2 { // done, but the answer was lost
 			if forced := must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), "a-1"))(t); len(forced) != 1 || forced[0].Tenant != "acme" {
 				t.Fatalf("%+v", forced)
 			}
@@ -175,7 +175,7 @@ func TestANodeIsHandedOutOnlyByItsRunsCertificate(t *testing.T) {
 		certified(t, db, old, "c-old", "r-1", true)
 		refused(t, end("r-1", "c-old"), "certificate_falls_short")
 		certified(t, db, n, "c-1", "r-1", true)
-		refused(t, end("r-1", "c-1"), "allocation_live") // forced, and its user is still there
+		refused(t, end("r-1", "c-1"), "allocation_live") // forced, and its user still exists
 		revoke, _, err := db.InsertTask(ctx, admin, newTask(db, n, taskcatalog.LaneExclusive))
 		ok(t, err)
 		ends(t, db, revoke, done, broker.EndAllocation{AllocationID: "a-1"})
@@ -204,15 +204,14 @@ func TestANodeIsHandedOutOnlyByItsRunsCertificate(t *testing.T) {
 		if page, next, err = db.CleanCertificates(ctx, store.CleanFilter{NodeID: n.ID, After: next}); err != nil || len(page) != 1 || next != "" {
 			t.Fatalf("%d more certificates, %q, %v", len(page), next, err)
 		}
-		// One that is kept stays as it is.
+		// A stored certificate stays unchanged.
 		if kept := must(db.KeepCleanCertificate(ctx, admin, store.CleanCertificate{ID: "c-short", MeetsPolicy: true, Digest: "sha256:else"}))(t); kept.MeetsPolicy {
 			t.Error("a certificate was written over")
 		}
 	})
 }
 
-// A user that is asked for in the moment in which a turnover begins is either seen by
-// it, or refused.
+// A user requested at the moment when a turnover begins is either seen by the turnover, or refused.
 func TestNobodyIsLetInWhileATurnoverBegins(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		for i := range 20 {
@@ -229,8 +228,8 @@ func TestNobodyIsLetInWhileATurnoverBegins(t *testing.T) {
 	})
 }
 
-// A user whose task is about to be queued when a run takes a node that stays in service
-// is seen by that run, or is refused.
+// A user whose task is about to be queued when a run takes a node in service is seen by that run,
+// or is refused.
 func TestAUserWhoIsBeingLetInIsSeenByARunThatTakesTheNode(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		for i := range 20 {
@@ -253,7 +252,7 @@ func TestAUserWhoIsBeingLetInIsSeenByARunThatTakesTheNode(t *testing.T) {
 	})
 }
 
-// While a run has a node that stays in service, nobody is let in.
+// While a run has a node in service, nobody is let in.
 func TestNobodyIsLetInToANodeThatARunHas(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		n := member(t, db, "gpu-1")
@@ -263,8 +262,8 @@ func TestNobodyIsLetInToANodeThatARunHas(t *testing.T) {
 	})
 }
 
-// What a person has put in quarantine while a run had the node, the run does not let
-// in, unless a person has it do so.
+// A node that a person quarantined while a run had it is not let in by the run, unless a person
+// tells the run to.
 func TestAPersonsQuarantineOutlivesATurnover(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		n := member(t, db, "gpu-1")
@@ -288,7 +287,7 @@ func TestAPersonsQuarantineOutlivesATurnover(t *testing.T) {
 	})
 }
 
-// A run that was judged by where the node was takes it from there alone.
+// A run that was judged by a node's status takes the node from that status only.
 func TestATurnoverThatWasJudgedByAStatusTakesTheNodeFromThereAlone(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		n := member(t, db, "gpu-1")
@@ -301,7 +300,7 @@ func TestATurnoverThatWasJudgedByAStatusTakesTheNodeFromThereAlone(t *testing.T)
 		}
 		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Draining, By: broker.OwnerOperator}))(t)
 		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Retired, By: broker.OwnerDrain}))(t)
-		for range 2 { // it was done, and the answer was lost
+		for range 2 { // done, but the answer was lost
 			must(db.BeginTurnover(ctx, admin, u))(t)
 		}
 		if got := must(db.Node(ctx, n.ID))(t); got.Status != broker.Retired || !got.TurnoverOwed {
@@ -310,8 +309,7 @@ func TestATurnoverThatWasJudgedByAStatusTakesTheNodeFromThereAlone(t *testing.T)
 	})
 }
 
-// A certificate that has become stale hands out nothing: what became of the node since
-// nobody knows.
+// A stale certificate hands out nothing: the node may have changed since.
 func TestAStaleCertificateHandsOutNothing(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")
@@ -327,12 +325,12 @@ func TestAStaleCertificateHandsOutNothing(t *testing.T) {
 		clock.Advance(time.Hour - time.Microsecond)
 		ok(t, db.EndTurnover(ctx, admin, turn(n, "r-1"), "c-2"))
 		clock.Advance(time.Hour)
-		ok(t, db.EndTurnover(ctx, admin, turn(n, "r-1"), "c-2")) // it was, and the answer was lost
+		ok(t, db.EndTurnover(ctx, admin, turn(n, "r-1"), "c-2")) // done, but the answer was lost
 	})
 }
 
-// Who quarantines a node is found where it is in that moment, and one that is not theirs
-// to move is left alone.
+// The owner of a quarantine depends on the node's status at that moment; a node in any other status
+// is left alone.
 func TestWhoMovesANodeIsFoundWhereItIs(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		n := member(t, db, "gpu-1")
@@ -352,8 +350,8 @@ func TestWhoMovesANodeIsFoundWhereItIs(t *testing.T) {
 	})
 }
 
-// The agent's word that it has removed itself deletes its node, where the turnover that
-// asked for it has the node: no other word does.
+// The agent's report of its own removal deletes its node if the turnover that asked for the removal
+// has the node. No other report does.
 func TestTheWordThatATurnoverAskedForDeletesItsNode(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		n := member(t, db, "gpu-1")

@@ -37,7 +37,7 @@ func (db *DB) put(name string, then error) error {
 	})
 }
 
-// things counts what was put.
+// things counts the rows that were put.
 func (db *DB) things(t *testing.T) (n int) {
 	t.Helper()
 	if err := db.reader().QueryRowContext(t.Context(), `SELECT COUNT(*) FROM things`).Scan(&n); err != nil {
@@ -97,8 +97,8 @@ func TestACallerWhoHasLeftIsLeftOut(t *testing.T) {
 	}
 }
 
-// A full disk refuses what does not fit, keeps what was acknowledged, and is
-// written to again once there is room.
+// A full disk refuses writes that do not fit, keeps acknowledged writes, and accepts writes again
+// once there is room.
 func TestAFullDiskIsSaidAndLosesNothing(t *testing.T) {
 	db := openTest(t)
 	raw := db.engine.(*sqliteEngine).commits.pool
