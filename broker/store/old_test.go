@@ -21,7 +21,7 @@ func TestOldTerminalSessionsGo(t *testing.T) {
 		"ts-never":   {false, nil}, // nobody came, nothing was recorded
 		"ts-dropped": {false, []string{`UPDATE terminal_sessions SET recorded_at = 1, dropped_at = 2 WHERE id = '{}'`}},
 		"ts-ticket":  {false, []string{`INSERT INTO terminal_tickets (hash, session_id, operator, width, height, expires_at) VALUES ('h', '{}', 'ada', 80, 24, 0)`}},
-		"ts-kept":    {true, []string{`UPDATE terminal_sessions SET recorded_at = 1 WHERE id = '{}'`}}, // its blocks, or the proof that they are gone
+		"ts-kept":    {true, []string{`UPDATE terminal_sessions SET recorded_at = 1 WHERE id = '{}'`}}, // the recording was not dropped
 		"ts-open":    {true, []string{`INSERT INTO recording_blocks (session_id, seq, at, upto, lost, last, lines, prev, hash) VALUES ('{}', 0, 0, 0, 0, FALSE, '', '', '')`}},
 		"ts-untold":  {true, []string{`UPDATE terminal_sessions SET node_told = FALSE WHERE id = '{}'`}},
 		"ts-since":   {true, []string{`UPDATE terminal_sessions SET closed_at = closed_at + 34560000000000 WHERE id = '{}'`}},

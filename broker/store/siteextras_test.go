@@ -75,7 +75,7 @@ func TestRoCEAssignmentsAreKeptWholeOrNotAtAll(t *testing.T) {
 		}
 		wants(3, 0, "c07u31 enp28s0np0 172.30.9.61/31", "c07u31 enp29s0np0 172.29.1.219/31", "c07u32 enp28s0np0 172.30.9.63/31")
 		wants(0, 0, "c07u31 enp28s0np0 172.30.9.61/31")
-		wants(1, 1, "C07U31 enp28s0np0 172.30.9.65/31", "c07u33 enp28s0np0 172.30.9.61/31") // one interface gives up an address, the other takes it
+		wants(1, 1, "C07U31 enp28s0np0 172.30.9.65/31", "c07u33 enp28s0np0 172.30.9.61/31") // the second takes the first's address
 
 		_, _, err := put(s, "c07u40 enp28s0np0 172.30.9.70/31", "c07u41 enp28s0np0 172.30.9.63/31")
 		wantCode(t, err, "roce_address_taken")
