@@ -59,8 +59,8 @@ type Renewal struct {
 }
 
 // RecordRenewal stores a new certificate and the node's report sent with the request. While a
-// rotation's certificate waits for its first use, a renewal of another certificate with its key is
-// refused with identity_conflict, and the node is quarantined. Codes, audited: certificate_denied,
+// rotation's certificate waits for its first use, every renewal is refused with identity_conflict,
+// and the node is quarantined: see secondHolder. Codes, audited: certificate_denied,
 // epoch_superseded, node_deleted, identity_conflict.
 func (db *DB) RecordRenewal(ctx context.Context, r Renewal) (n broker.Node, err error) {
 	var answer *broker.Error // a refusal whose writes are kept

@@ -124,10 +124,10 @@ type Drift struct {
 	Address    string
 }
 
-// RecordDrift records a drift, announces it once, and takes the action. A node is left alone if it
-// changed since it was judged, is in the hands of a run, owes a turnover, or is deleted. If an
-// action was due, so is every node at a frozen site. recorded is then false, and nothing was
-// written.
+// RecordDrift records a drift, announces the drift once, and takes the action. A node is left alone
+// if it changed since it was judged, is in the hands of a run, owes a turnover, or is deleted. At a
+// frozen site a node with an action due is left alone too. For a node left alone recorded is false,
+// and nothing was written.
 func (db *DB) RecordDrift(ctx context.Context, actor broker.Actor, d Drift) (recorded bool, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		recorded = false

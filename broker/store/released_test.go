@@ -10,7 +10,7 @@ import (
 )
 
 // A machine that is about to be given back loses its means to act: its certificates are denied, its
-// token is void and its tasks have ended, once.
+// token is void and its tasks have ended. Repeated calls change nothing.
 func TestANodeIsCutOffBeforeItsMachineIsGivenBack(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")

@@ -87,7 +87,7 @@ func (db *DB) CreateSite(ctx context.Context, actor broker.Actor, s broker.Site,
 // UpdateSite applies change to a site. Name, secret paths and credentials cannot change. Address
 // and ca_cert cannot change either while the site has a token: the token is sent only to the
 // address at which it was checked. Codes: site_not_found, site_invalid, site_address_bound,
-// site_region_taken, profile_not_found.
+// site_region_taken, profile_not_found, profile_disabled.
 func (db *DB) UpdateSite(ctx context.Context, actor broker.Actor, ref, reason string, change func(*broker.Site) error) (s broker.Site, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		before, err := site(ctx, t, ref, t.forUpdate())

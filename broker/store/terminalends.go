@@ -32,12 +32,12 @@ func (t *tx) askTerminalEnd(ctx context.Context, actor broker.Actor, s broker.Te
 }
 
 // TerminalGone ends a session (terminal_gone) whose node reports that the session's process was
-// killed: how is systemd's description. A node's report has no other effect. Sessions that end in
-// another way are left alone: sessions that are over, whose exit is known, whose node no relay has
-// seen, or of another enrolment of the node. A node cannot end another node's session. That attempt
-// is audited as refused, not as an attack: a session's process may have survived from a time when
-// the machine was another node, or longer than the broker's memory of the session. Codes:
-// terminal_session_not_found, terminal_wrong_node.
+// killed; how is systemd's description. A node's report has no other effect. Four kinds of session
+// end in other ways and are left alone: closing or closed sessions, sessions with a known exit
+// status, sessions whose node no relay has seen yet, and sessions of another enrolment of the node.
+// A node cannot end another node's session. The attempt is audited as refused, not as an attack:
+// the session's process may survive from a time when the machine was another node, or longer than
+// the broker's memory of the session. Codes: terminal_session_not_found, terminal_wrong_node.
 func (db *DB) TerminalGone(ctx context.Context, nodeID string, epoch int64, id, how string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		e := broker.AuditEntry{Actor: nodeActor(nodeID).Name, Action: "terminal.refused", Subject: "terminal/" + taskcatalog.Clean(id, 60)}

@@ -45,7 +45,7 @@ type TerminalRelay struct {
 }
 
 // BeatTerminalRelay records a relay's heartbeat. An address belongs to a single process at a time,
-// until that process was silent for dead. Code: relay_address_taken.
+// until that process has been silent for the duration dead. Code: relay_address_taken.
 func (db *DB) BeatTerminalRelay(ctx context.Context, r TerminalRelay, dead time.Duration) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := changed(t.ExecContext(ctx, `INSERT INTO terminal_relays (address, instance, seen_at) VALUES ($1, $2, $3)
