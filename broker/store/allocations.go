@@ -91,10 +91,10 @@ func (t *tx) handTo(ctx context.Context, k broker.Task) error {
 	return t.allocate(ctx, k, p)
 }
 
-// allocate records an allocation before the user is known to exist. An existing allocation, if the
-// user was or may have been on the node and no certificate followed, stays on record whatever
-// happens to the new task: its task_id becomes empty. Only a certified allocation, or an allocation
-// that never existed, depends on the new task alone.
+// allocate records an allocation before the user is known to exist. An existing allocation stays on
+// record whatever happens to the new task, if the user was or may have been on the node and no
+// certificate followed: the allocation's task_id becomes empty. Only a certified allocation, or an
+// allocation that never existed, depends on the new task alone.
 func (t *tx) allocate(ctx context.Context, k broker.Task, p taskcatalog.ProvisionUserParams) error {
 	const anew = `(allocations.certified_by <> '' OR NOT` + allocationWas + `)`
 	_, err := t.ExecContext(ctx, `INSERT INTO allocations (node_id, allocation_id, username, tenant, had_root, task_id, since) VALUES ($1, $2, $3, $4, $5, $6, $7)

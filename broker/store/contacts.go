@@ -12,12 +12,11 @@ import (
 )
 
 // FirstContact handles an authenticated request of an epoch, and does its work at the first such
-// request: the token is spent, certificates of earlier epochs are denied, and their open tasks fail
-// with node_reenrolled. first reports whether this call was the first. Codes: node_not_found,
-// epoch_superseded.
+// request: the token is spent, certificates of earlier epochs are denied, and open tasks of earlier
+// epochs fail with node_reenrolled. first reports whether this call was the first. Codes:
+// node_not_found, epoch_superseded.
 //
-// Later calls only read: after a broker's start every node calls, and hardly any for the first
-// time.
+// Later calls only read: after a broker's start every node calls, and none for the first time.
 func (db *DB) FirstContact(ctx context.Context, nodeID string, epoch int64, serial string) (first bool, err error) {
 	var has, contacted int64
 	if err := db.reader().QueryRowContext(ctx, `SELECT epoch, contacted_epoch FROM nodes WHERE id = $1`, nodeID).Scan(&has, &contacted); err == nil && has == epoch && contacted >= epoch {

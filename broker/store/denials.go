@@ -18,9 +18,10 @@ const DenyOperator = "operator: "
 
 // DeniedButAnswered reports whether a certificate denied for a reason still gets a connection, so
 // that its requests are refused one by one. A certificate replaced by a rotation does: the refusal
-// tells the node what to do, and a renewal with it shows that another holder has the key. A
-// certificate from before the machine was given back does too: that its system lives must be
-// announced, and the answer stays the same after a person has acknowledged the system.
+// tells the node what to do, and a renewal with the old certificate shows that another holder has
+// the key. A certificate from before the machine was given back does too: the broker must announce
+// that the former system lives, and the answer stays the same after a person has acknowledged the
+// system.
 func DeniedButAnswered(reason string) bool {
 	return reason == DenyRotated || reason == DenyReleased || reason == DenyKnown
 }

@@ -218,8 +218,8 @@ func named(all []broker.Device, name string) (at []int) {
 
 // AcceptDevices accepts that a part is gone, or that another part is there. Each part is named by
 // its identity or serial, and must be missing or unexpected, or be a disk whose record differs from
-// the node's report. system: the named parts are disks that the system runs from, and no erase
-// names them. Either all are accepted, or none. Codes: node_not_found, node_deleted,
+// the node's report. system: the named parts are disks that the system runs from; an erase leaves
+// these disks out. Either all are accepted, or none. Codes: node_not_found, node_deleted,
 // device_unknown, device_ambiguous, device_not_wrong.
 func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID string, names []string, system bool, reason string) (after []broker.Device, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {

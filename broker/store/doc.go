@@ -1,6 +1,6 @@
 // Package store keeps the broker's state in SQLite or PostgreSQL. Both engines share one schema and
-// one SQL text. The main type is DB; Open returns a DB. The package holds SQL only: decisions are
-// made by its callers.
+// one SQL text. The main type is DB; Open returns a DB. The package holds SQL and nothing else: it
+// talks to no node, no MAAS and no secret store.
 //
 // # Model
 //
@@ -28,7 +28,7 @@
 //
 // On PostgreSQL any number of brokers act as a single broker: claims lock the node's row, sweeps
 // skip rows that another sweep has locked, leases run by the server's clock. Hints wake waiting
-// callers on every replica. Hints may be lost; the tables alone count. Lead gives periodic work to
+// callers on every replica. Hints may be lost; only the tables count. Lead gives periodic work to
 // one replica, over the connection that holds the leader's lock, so that a replica without the lock
 // cannot write that work.
 //

@@ -53,9 +53,9 @@ func (db *DB) NoteLateResult(ctx context.Context, r Result) error {
 }
 
 // Unheard returns tasks that ended with outcome_unknown within ProbeWithin and may have changed
-// something, whose nodes were heard since but neither reported the outcome nor were probed for it.
-// At most limit tasks, ordered by end, that ended after the task after (zero: from the first on).
-// The indexes tasks_unheard and tasks_idempotency serve this query.
+// something, whose nodes were heard since but neither reported the outcome nor were probed. It
+// returns at most limit tasks, ordered by end, that ended after the task after (zero: from the
+// first task on). The indexes tasks_unheard and tasks_idempotency serve this query.
 func (db *DB) Unheard(ctx context.Context, after broker.Task, limit int) ([]broker.Task, error) {
 	return collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks
 		WHERE code = 'outcome_unknown' AND late = '' AND ended_at > $1 AND class <> $2

@@ -204,9 +204,9 @@ func (db *DB) Recordings(ctx context.Context, f RecordingFilter) ([]Recording, e
 const dropAtOnce = 20
 
 // DropRecordings deletes the recordings of sessions that were closed before their site's time, each
-// audited, and returns their ids. It deletes a few at a time: call it until it returns none. A site
-// without a time keeps its recordings. The audit log's rows about the recordings stay. A recording
-// whose end the audit log does not have is never dropped.
+// audited, and returns the sessions' ids. A call deletes a few recordings: repeat until no id is
+// returned. A site without a time keeps its recordings. The audit log's rows about the recordings
+// stay. A recording whose end the audit log does not have is never dropped.
 func (db *DB) DropRecordings(ctx context.Context, actor broker.Actor, before map[string]time.Time) (dropped []string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		dropped = nil

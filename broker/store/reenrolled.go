@@ -9,8 +9,8 @@ import (
 // forgetEnrolment deletes the reports of an earlier enrolment from a node that was never let in:
 // its machine may have been deployed anew, or be another machine. A run then judges only the
 // reports of the enrolment that it lets in. Values accepted by a person stay. A node that was ever
-// let in never enrols again, and keeps its baseline whatever enrols: the next turnover compares
-// with that baseline.
+// let in never has status enrolling again, and keeps its baseline whatever enrols: the next
+// turnover compares with that baseline.
 func (t *tx) forgetEnrolment(ctx context.Context, n *broker.Node) error {
 	if n.Status != broker.Enrolling || n.Epoch == 0 {
 		return nil

@@ -96,9 +96,9 @@ func (r RestoredNode) Asked() string {
 	return digest[:min(keyPrefix, len(digest))]
 }
 
-// AcceptRestored records an operator's decision that the identity that asked last for a node, with
-// a key whose digest begins with key, is that node. Codes: restored_not_asked, restored_other_key,
-// restored_enrolled.
+// AcceptRestored records an operator's decision to accept the identity that asked last as the node.
+// key is the beginning of the digest of the identity's key. Codes: restored_not_asked,
+// restored_other_key, restored_enrolled.
 func (db *DB) AcceptRestored(ctx context.Context, actor broker.Actor, nodeID, key, reason string) (r RestoredNode, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		r, err = scanRestoredNode(t.QueryRowContext(ctx, `SELECT `+restoredNodeColumns+` FROM restored_nodes WHERE node_id = $1`+t.forUpdate(), nodeID))

@@ -30,11 +30,11 @@ type RestoredRenewal struct {
 
 // RenewRestored judges a renewal request with a certificate from before the restore, and stores the
 // new certificate if the node is let in. The old certificate proves only that our CA has issued it:
-// the broker cannot know whether it was denied since the backup. Therefore MAAS, while the database
-// is held, or an operator must vouch for the identity. Of several identities of a node, the newest
-// by epoch and then by issue is the node's. An identity older than a seen one is refused, and the
-// certificates already issued to it are denied. Codes: restored_undecided, restored_unknown_node,
-// restored_not_accepted, epoch_superseded, certificate_denied, node_deleted.
+// the broker cannot know whether the certificate was denied since the backup. Therefore MAAS, while
+// the database is held, or an operator must vouch for the identity. Of several identities of a
+// node, the newest by epoch and then by issue is the node's. An older identity is refused, and the
+// certificates already issued to the older identity are denied. Codes: restored_undecided,
+// restored_unknown_node, restored_not_accepted, epoch_superseded, certificate_denied, node_deleted.
 func (db *DB) RenewRestored(ctx context.Context, r RestoredRenewal) (n broker.Node, err error) {
 	var answer error // a refusal whose writes are kept
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {

@@ -48,9 +48,9 @@ func lastRestore(ctx context.Context, r runner) (Restore, error) {
 }
 
 // Numbers seen by nodes and by readers of events continue from the time of the restore: in seconds
-// for trust bundles and enrolments, in milliseconds for events. All earlier numbers are lower, both
-// those given out since the backup and those given out after an earlier restore of the same backup.
-// The leaps are the minimum increase, in case this machine's clock is behind.
+// for trust bundles and enrolments, in milliseconds for events. All numbers given out earlier are
+// lower, both since the backup and after an earlier restore of the same backup. The leaps are the
+// minimum increase, in case this machine's clock is behind.
 const (
 	trustLeap = 1_000
 	eventLeap = 500_000
