@@ -8,39 +8,39 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// AgentChannel is where a node's agent is from.
+// AgentChannel is the release channel that a node's agent follows.
 type AgentChannel string
 
-// The channels. A node of candidate gets what is newest of both, since what was
-// accepted is no worse than a candidate.
+// The channels. A node on candidate gets the newest release of stable and candidate, since an
+// accepted release is no worse than a candidate.
 const (
 	ChannelStable    AgentChannel = "stable"
 	ChannelCandidate AgentChannel = "candidate"
-	ChannelPinned    AgentChannel = "pinned" // one version, until somebody says otherwise
+	ChannelPinned    AgentChannel = "pinned" // one version, until an operator changes the pin
 )
 
-// AgentChannels are all of them: of nodes, and of releases, where pinned is for the nodes
-// that are pinned to that very version.
+// AgentChannels lists all channels, of nodes and of releases. A pinned release goes only to the
+// nodes pinned to exactly that version.
 var AgentChannels = []AgentChannel{ChannelStable, ChannelCandidate, ChannelPinned}
 
-// DeliveryMode is how an agent comes to a node.
+// DeliveryMode is how an agent is delivered to a node.
 type DeliveryMode string
 
 // The modes.
 const (
-	ByReimage       DeliveryMode = "reimage"        // a fresh system, by MAAS
-	ByManualInstall DeliveryMode = "manual_install" // a person puts it there, and the broker sees to it that it came
-	ByRebootstrap   DeliveryMode = "rebootstrap"    // the agent that is there does it
+	ByReimage       DeliveryMode = "reimage"        // MAAS installs a fresh system
+	ByManualInstall DeliveryMode = "manual_install" // a person installs the agent; the broker waits for its report
+	ByRebootstrap   DeliveryMode = "rebootstrap"    // the running agent replaces itself
 )
 
-// DeliveryModes are all of them.
+// DeliveryModes lists all modes.
 var DeliveryModes = []DeliveryMode{ByReimage, ByManualInstall, ByRebootstrap}
 
-// DeliveryScenario is what a delivery is for.
+// DeliveryScenario is the purpose of a delivery.
 type DeliveryScenario string
 
-// The scenarios. config_repair is apart from drift_reconcile so that a node whose agent
-// is right is not given another one for a stale configuration.
+// The scenarios. config_repair is separate from drift_reconcile, so that a node with the right
+// agent and a stale configuration does not get another agent.
 const (
 	BootstrapInstall  DeliveryScenario = "bootstrap_install"
 	InPlaceUpgrade    DeliveryScenario = "in_place_upgrade"
@@ -50,23 +50,23 @@ const (
 	DriftReconcile    DeliveryScenario = "drift_reconcile"
 )
 
-// DeliveryScenarios are all of them.
+// DeliveryScenarios lists all scenarios.
 var DeliveryScenarios = []DeliveryScenario{BootstrapInstall, InPlaceUpgrade, RepairReinstall, CertificateRepair, ConfigRepair, DriftReconcile}
 
-// SafetyPolicy is when a node's agent may be worked on.
+// SafetyPolicy is when a run may work on a node's agent.
 type SafetyPolicy string
 
 // The policies.
 const (
-	OnlyIdle   SafetyPolicy = "idle"        // nobody is on it; else it is refused
-	AfterDrain SafetyPolicy = "after_drain" // nobody is let in any more, and those who are on it are waited for
-	Forced     SafetyPolicy = "forced"      // whoever is on it
+	OnlyIdle   SafetyPolicy = "idle"        // no tenant is on the node; otherwise the run is refused
+	AfterDrain SafetyPolicy = "after_drain" // no new tenant is let in, and the run waits until the present tenants have left
+	Forced     SafetyPolicy = "forced"      // whoever is on the node
 )
 
-// SafetyPolicies are all of them.
+// SafetyPolicies lists all policies.
 var SafetyPolicies = []SafetyPolicy{OnlyIdle, AfterDrain, Forced}
 
-// AgentDrift is how a node's agent stands to what is wanted of it.
+// AgentDrift compares a node's agent with the wanted agent.
 type AgentDrift string
 
 // The drift states.
@@ -75,48 +75,48 @@ const (
 	AgentVersionDrift  AgentDrift = "version_drift"
 	AgentConfigDrift   AgentDrift = "config_drift"
 	AgentCertificate   AgentDrift = "certificate_only_repair_needed"
-	AgentUnknown       AgentDrift = "unknown" // nobody knows which program it is
+	AgentUnknown       AgentDrift = "unknown" // the build of the running agent is unknown
 	certificateTooSoon            = 6 * time.Hour
 )
 
-// Drifted reports whether something is to be done: of an unknown build as well.
+// Drifted reports whether the agent needs work. An unknown build counts as drift.
 func (d AgentDrift) Drifted() bool { return d != AgentInSync }
 
-// The events of a delivery itself, with subject node/ID, where no run has events of it.
+// The events of a delivery itself, with subject node/ID, for deliveries without a run's events.
 const (
 	AgentUpgraded      = AgentKinds + ".completed"
 	AgentUpgradeFailed = AgentKinds + ".failed"
-	AgentRolledBack    = "agent.rollback.completed" // by a run, too
+	AgentRolledBack    = "agent.rollback.completed" // also written by a run
 )
 
-// Agent is what is wanted of a node's agent, and what is known of it.
+// Agent holds the wanted state and the known state of a node's agent.
 type Agent struct {
 	NodeID  string
 	Channel AgentChannel
-	Pinned  string       // version, of channel pinned
-	Mode    DeliveryMode // how it is to be delivered
+	Pinned  string       // version, for channel pinned
+	Mode    DeliveryMode // how the agent is to be delivered
 
-	// Which program it is, as it says; empty: an agent from before that was told.
+	// The running program, as the agent reports it; empty: the agent is too old to report it.
 	Commit, SHA256 string
 	ReportedAt     time.Time
-	Previous       string // version that a rollback goes back to
+	Previous       string // version for a rollback
 	Pins           []taskcatalog.AgentPin
 
-	// The last delivery. Result is running until its run has ended.
+	// The last delivery. Result is running until the delivery's run has ended.
 	AttemptAt     time.Time
 	Result        string
 	Reason        string
 	Seconds       int64
 	CorrelationID string
-	DeliveryID    string // the last that the node itself told of
+	DeliveryID    string // the last delivery that the node itself reported
 }
 
-// NewAgent is that of a node of which nothing was said.
+// NewAgent returns the defaults for a node without agent settings.
 func NewAgent(nodeID string) Agent {
 	return Agent{NodeID: nodeID, Channel: ChannelStable, Mode: ByRebootstrap}
 }
 
-// AgentRelease is one that was published, as far as drift is judged by it.
+// AgentRelease is a published release, with the fields that drift is judged by.
 type AgentRelease struct {
 	Version string
 	Channel AgentChannel
@@ -125,17 +125,17 @@ type AgentRelease struct {
 	Revoked bool
 }
 
-// Standing is what an agent's drift is judged to be, and why.
+// Standing is the judged drift of an agent, with reasons.
 type Standing struct {
 	Drift   AgentDrift
-	Desired string   // version; empty: nobody wants one
-	Why     []string // for people; none: it is in sync
+	Desired string   // version; empty: no version is wanted
+	Why     []string // for people; empty: the agent is in sync
 }
 
-// AgentStanding judges a node's agent. want is the release that the node shall have;
-// nil: none is published, or the pinned one is not. trust is the version of the trust
-// bundle in force. What keeps the agent from being worked on at all comes first: an
-// agent whose certificate is over cannot be told to take a version.
+// AgentStanding judges the drift of a node's agent. want is the release that the node shall run;
+// nil: no release is published, or the pinned release is not. trust is the version of the trust
+// bundle in force. A fault that prevents all work on the agent is judged first: an agent with an
+// expired certificate cannot receive a version.
 func AgentStanding(n Node, a Agent, want *AgentRelease, trust int64, now time.Time) Standing {
 	s := Standing{Drift: AgentInSync}
 	if want != nil {
@@ -174,7 +174,7 @@ func AgentStanding(n Node, a Agent, want *AgentRelease, trust int64, now time.Ti
 	return s
 }
 
-// UnknownBuild reports whether a version and a commit do not tell which program runs.
+// UnknownBuild reports whether a version and a commit leave the running program unidentified.
 func UnknownBuild(version, commit string) bool {
 	return version == "" || version == "dev" || strings.HasSuffix(version, "-dev") || commit == "" || commit == "unknown" || strings.HasSuffix(commit, "-dirty")
 }

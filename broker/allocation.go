@@ -9,24 +9,24 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Allocation is a tenant's hold on a node as the broker knows it: the user that was
-// provisioned for it. It is live from the moment in which its user was asked for,
-// because nobody knows sooner that there is none, until its user is known to be gone.
+// Allocation is a tenant's hold on a node as the broker knows it: the user provisioned for the
+// tenant. An allocation is live from the moment the user is requested, because nobody can rule
+// out the user from then on, until the user is known to be gone.
 type Allocation struct {
 	ID       string
 	NodeID   string
 	Username string
-	Tenant   string // empty: nobody said
-	HadRoot  bool   // its user was given root, at some time
+	Tenant   string // empty: not given
+	HadRoot  bool   // the user was given root at some time
 	Since    time.Time
-	EndedAt  time.Time // zero: it is live
-	ForcedBy string    // the run that ended it for the tenant; empty: none did
+	EndedAt  time.Time // zero: live
+	ForcedBy string    // the run that ended the allocation for the tenant; empty: none
 }
 
-// Live reports whether its user may be on the node.
+// Live reports whether the allocation's user may be on the node.
 func (a Allocation) Live() bool { return a.EndedAt.IsZero() }
 
-// Named is the allocation as people are told of it.
+// Named describes the allocation for people.
 func (a Allocation) Named() string {
 	if a.Tenant == "" {
 		return fmt.Sprintf("%s (user %s)", a.ID, a.Username)
@@ -34,9 +34,9 @@ func (a Allocation) Named() string {
 	return fmt.Sprintf("%s of tenant %s (user %s)", a.ID, taskcatalog.Clean(a.Tenant, 100), a.Username)
 }
 
-// AllocationsLive refuses to turn over a node that somebody pays for, but for the
-// allocations that it ends: a tenant who has come since is not meant. Code:
-// allocation_live.
+// AllocationsLive refuses to turn over a node with live allocations, except the allocations in
+// ends, which the turnover itself ends. An allocation made since is not in ends, so it still
+// refuses. Code: allocation_live.
 func AllocationsLive(n Node, live []Allocation, ends ...string) error {
 	var names []string
 	for _, a := range live {

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// AuditEntry is one row of the audit log, written in the transaction that it
-// describes.
+// AuditEntry is one row of the audit log, written in the same transaction as the action.
 type AuditEntry struct {
 	ID            int64
 	At            time.Time

@@ -11,49 +11,47 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// DeviceKind is what a part of a machine is.
+// DeviceKind is the kind of a part of a machine.
 type DeviceKind string
 
-// The parts that are known by their serials: those that keep what a tenant wrote.
+// The kinds of parts that are tracked by serial, because they keep tenant data.
 const (
 	DeviceDisk DeviceKind = "disk"
 	DeviceGPU  DeviceKind = "gpu"
 )
 
-// DeviceState is how a part stands between what the machine shall have and what its
-// agent reports.
+// DeviceState compares a part on record with the report of the node's agent.
 type DeviceState string
 
 // The states.
 const (
-	DeviceExpected   DeviceState = "expected"   // it shall be there; nobody has looked
-	DeviceFound      DeviceState = "found"      // it shall be there, and is
-	DeviceMissing    DeviceState = "missing"    // it shall be there, and is not reported
-	DeviceUnexpected DeviceState = "unexpected" // it is reported, and nobody said that it shall be there
-	DeviceRemoved    DeviceState = "removed"    // it was there; an operator accepted that it is not
+	DeviceExpected   DeviceState = "expected"   // on record; not yet looked for
+	DeviceFound      DeviceState = "found"      // on record and reported
+	DeviceMissing    DeviceState = "missing"    // on record but not reported
+	DeviceUnexpected DeviceState = "unexpected" // reported but not on record
+	DeviceRemoved    DeviceState = "removed"    // was on record; an operator accepted its removal
 )
 
-// Device is a part of a node's machine. One that was removed is kept on record: what
-// a tenant wrote on it has left with it.
+// Device is a part of a node's machine. A removed part stays on record, because tenant data left
+// the site with the part.
 type Device struct {
 	Kind   DeviceKind
-	ID     string // by which it is known again: a disk's serial, a GPU's UUID
-	Serial string // where it has one beside the ID
+	ID     string // the identity to recognise the part by: a disk's serial, a GPU's UUID
+	Serial string // if the part has one beside the ID
 	Model  string
-	Place  string // a disk's name, a GPU's PCI address: not by what it is known
-	Size   int64  // bytes, as first taken; 0: not told
+	Place  string // a disk's name, a GPU's PCI address; not an identity
+	Size   int64  // bytes, as first recorded; 0: unknown
 	State  DeviceState
-	Source string    // who first told of it: maas, agent
+	Source string    // first source of the record: maas, agent
 	Since  time.Time // of the state
-	Reason string    // why an operator accepted it
-	// Of a disk, as it was recorded: what it was for, and how it was reached.
+	Reason string    // why an operator accepted the part
+	// Of a disk, as recorded: its use, and its transport.
 	Role      DiskRole
 	Transport string
 	alias     string // another name that sysfs has for a disk
 }
 
-// ReportedDevices are the parts that a node's facts tell of, GPUs without an identity
-// left out.
+// ReportedDevices returns the parts in a node's facts. GPUs without an identity are left out.
 func ReportedDevices(f taskcatalog.Facts) (out []Device) {
 	for i, d := range reportedDisks(f.Disks) {
 		if firstPath(f.Disks, i) == i {
@@ -72,9 +70,8 @@ func ReportedDevices(f taskcatalog.Facts) (out []Device) {
 	return out
 }
 
-// Paired finds for each part on record the one among the reported that it is, each once;
-// -1: none. One that goes by the very same identity comes before one that goes by
-// another of its names.
+// Paired finds for each part on record its index among the reported parts, each used once; -1:
+// none. A match by the same identity goes before a match by another name of the part.
 func Paired(known, reported []Device) []int {
 	at, left := make([]int, len(known)), make([]bool, len(reported))
 	for i := range at {
@@ -92,8 +89,8 @@ func Paired(known, reported []Device) []int {
 	return at
 }
 
-// is reports whether what an agent reported is this part. MAAS knows some disks by
-// their worldwide name, which the kernel writes with the kind of it in front.
+// is reports whether a reported part is this part. MAAS knows some disks by their worldwide name;
+// the kernel writes the same name with a prefix for the kind of name.
 func (d Device) is(reported Device) bool {
 	if d.Kind != reported.Kind {
 		return false
@@ -101,19 +98,19 @@ func (d Device) is(reported Device) bool {
 	_, wwn, _ := strings.Cut(reported.alias, ".")
 	id := strings.TrimPrefix(strings.ToLower(d.ID), "0x")
 	if d.Kind == DeviceDisk && strings.EqualFold(d.ID, reported.Serial) {
-		return true // it had its drive's serial for itself when it was recorded
+		return true // the disk was recorded when no other disk shared the drive's serial
 	}
 	return strings.EqualFold(d.ID, reported.ID) || reported.alias != "" && (strings.EqualFold(d.ID, reported.alias) || wwn != "" && id == strings.ToLower(wwn))
 }
 
-// In reports whether facts tell of the part.
+// In reports whether the facts include the part.
 func (d Device) In(f taskcatalog.Facts) bool {
 	return slices.ContainsFunc(ReportedDevices(f), d.is)
 }
 
-// Compared is what becomes of the parts on record when an agent has reported those
-// of the kinds that it looked for. A part that nobody expected is forgotten when it
-// is gone again.
+// Compared returns the parts on record after an agent's report. looked lists the kinds that the
+// agent looked for; parts of other kinds stay unchanged. An unexpected part that is gone again is
+// dropped.
 func Compared(known, reported []Device, looked []DeviceKind, now time.Time) []Device {
 	out := make([]Device, 0, len(known))
 	left := slices.Clone(reported)
@@ -131,7 +128,7 @@ func Compared(known, reported []Device, looked []DeviceKind, now time.Time) []De
 			out = append(out, d)
 		case at < 0 && d.State == DeviceUnexpected:
 		case d.State == DeviceRemoved:
-			gone = append(gone, d) // what is there may be a part that is not removed
+			gone = append(gone, d) // matched last: a reported part may belong to a part that was not removed
 		case at < 0:
 			put(d, DeviceMissing)
 		default:
@@ -147,7 +144,7 @@ func Compared(known, reported []Device, looked []DeviceKind, now time.Time) []De
 	for _, d := range gone {
 		if at := slices.IndexFunc(left, d.is); at >= 0 {
 			left = slices.Delete(left, at, at+1)
-			put(d, DeviceUnexpected) // it is back
+			put(d, DeviceUnexpected) // the part is back
 		} else {
 			out = append(out, d)
 		}
@@ -161,8 +158,8 @@ func Compared(known, reported []Device, looked []DeviceKind, now time.Time) []De
 	return out
 }
 
-// WrongDevices are those that a person has to look at: what a turnover may not call
-// clean, and what keeps an adopted machine from becoming a node.
+// WrongDevices returns the parts that a person must look at. A turnover may not call such a
+// machine clean, and an adopted machine with such parts does not become a node.
 func WrongDevices(all []Device) (missing, unexpected []Device) {
 	for _, d := range all {
 		switch d.State {
@@ -175,8 +172,8 @@ func WrongDevices(all []Device) (missing, unexpected []Device) {
 	return missing, unexpected
 }
 
-// Unlike says why GPUs are not those of the SKU; empty: they are. Memory is told
-// with what the vendor keeps for itself taken off, so a twentieth is no difference.
+// Unlike says how the GPUs differ from the SKU; empty: no difference. Reported memory excludes
+// the part that the vendor reserves, so a difference of up to a twentieth is allowed.
 func (s SKU) Unlike(gpus []taskcatalog.GPUFacts) string {
 	if len(gpus) != s.GPUCount {
 		return fmt.Sprintf("it has %d GPUs, and a %s has %d", len(gpus), s.ID, s.GPUCount)
@@ -198,8 +195,8 @@ func (s SKU) Unlike(gpus []taskcatalog.GPUFacts) string {
 	return ""
 }
 
-// names reports whether the words of the SKU's model stand in a vendor's name of a GPU,
-// whole and in the same order: H200 is no GH200, A10 no A100, and L40 no L40S.
+// names reports whether the words of the SKU's model appear in the vendor's name of a GPU, whole
+// and in order: H200 does not match GH200, A10 not A100, L40 not L40S.
 func (s SKU) names(gpu string) bool {
 	model, all := words(s.GPUModel), words(gpu)
 	for i := range len(all) - len(model) + 1 {
@@ -210,7 +207,7 @@ func (s SKU) names(gpu string) bool {
 	return s.GPUModel == ""
 }
 
-// words are the runs of letters and digits, in lower case.
+// words returns the runs of letters and digits, in lower case.
 func words(text string) []string {
 	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }

@@ -51,8 +51,7 @@ func TestCompared(t *testing.T) {
 	}
 }
 
-// MAAS may know a disk by its worldwide name, and the kernel writes that in its own
-// way.
+// MAAS may know a disk by its worldwide name; the kernel writes the name differently.
 func TestADiskIsKnownAgainByItsWorldwideName(t *testing.T) {
 	f := taskcatalog.Facts{Disks: []taskcatalog.DiskFacts{{Name: "sda", Serial: "Z1W0", WWID: "naa.5000c500a1b2c3d4"}}}
 	for id, want := range map[string]DeviceState{
@@ -66,8 +65,8 @@ func TestADiskIsKnownAgainByItsWorldwideName(t *testing.T) {
 	}
 }
 
-// Each disk that is told of is a part, and the same one with each report: a namespace has
-// its drive's serial, and a disk may have no name at all. Two paths are one disk.
+// Each reported disk is a part, and the same part in each report. A namespace has its drive's
+// serial, and a disk may have no name at all. Two paths are one disk.
 func TestNoDiskThatIsToldOfIsLeftOut(t *testing.T) {
 	disk := func(name, serial, wwid string) taskcatalog.DiskFacts {
 		return taskcatalog.DiskFacts{Name: name, Serial: serial, WWID: wwid}
@@ -108,7 +107,7 @@ func TestNoDiskThatIsToldOfIsLeftOut(t *testing.T) {
 	}
 }
 
-// A part goes by its very identity first: a drive's serial is the other one's.
+// A match by the exact identity goes first: here the drive's serial is the other part's identity.
 func TestPartsArePairedByTheirIdentityFirst(t *testing.T) {
 	known := []Device{{Kind: DeviceDisk, ID: "X"}, {Kind: DeviceDisk, ID: "eui.1"}, {Kind: DeviceDisk, ID: "Z"}}
 	reported := ReportedDevices(taskcatalog.Facts{Disks: []taskcatalog.DiskFacts{{Name: "nvme0n1", Serial: "X", WWID: "eui.1"}, {Name: "nvme0n2", Serial: "X", WWID: "eui.2"}}})

@@ -9,52 +9,50 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// DiskRole is what a disk was for when it was recorded: when the node was first let in,
-// when a fresh system was installed on it, or by an operator's word.
+// DiskRole is the use of a disk when it was recorded: when the node was first let in, when a
+// fresh system was installed on the disk, or when an operator accepted the disk.
 type DiskRole string
 
 // The roles.
 const (
-	RoleUnrecorded DiskRole = "" // a node from before roles were kept, or let in before it said anything
+	RoleUnrecorded DiskRole = "" // the node is older than roles, or was let in before its first report
 	RoleSystem     DiskRole = "system"
 	RoleData       DiskRole = "data"
 )
 
-// DiskUse is what a turnover takes a disk for.
+// DiskUse is how a turnover treats a disk.
 type DiskUse string
 
-// The uses. Everything that is not the one or the other by its record is data: it is
-// named to be erased, and an agent that finds that it cannot be refuses the whole.
+// The uses. A disk is data unless its record says otherwise. A data disk is named for erasure,
+// and an agent that cannot erase a named disk refuses the whole task.
 const (
 	DiskData    DiskUse = "data"
-	DiskSystem  DiskUse = "system"  // the system runs from it: on record, and by what the node says
-	DiskNetwork DiskUse = "network" // likewise not the machine's own
+	DiskSystem  DiskUse = "system"  // the system runs from the disk, by the record and by the node's report
+	DiskNetwork DiskUse = "network" // not the machine's own disk, by the record and by the node's report
 )
 
-// JudgedDisk is a disk that a node reports, held to the record.
+// JudgedDisk is a reported disk compared with the record.
 type JudgedDisk struct {
 	taskcatalog.DiskFacts
-	ID       string // of the record; empty: there is none
+	ID       string // of the record; empty: no record
 	Use      DiskUse
-	Recorded int64 // bytes; 0: the record has none, or several disks go by it
-	// Code and Why say what the node tells otherwise than the record.
+	Recorded int64 // bytes; 0: the record has no size, or several disks share the record
+	// Code and Why say how the report differs from the record.
 	Code taskcatalog.Code
 	Why  string
 }
 
-// networked are the transports of disks that are somebody else's: a network's, or a
-// hypervisor's.
+// networked lists the transports of disks outside the machine: a network's or a hypervisor's.
 var networked = []string{"tcp", "rdma", "fc", "nvme over fabrics", "iscsi", "fibre channel", "virtio"}
 
-// Networked reports whether a disk that is reached so is not the machine's own. One whose
-// transport is not known is not: it may be a volume of disks of the machine's.
+// Networked reports whether a disk with this transport is not the machine's own. An unknown
+// transport counts as the machine's own: such a disk may be a volume on the machine's disks.
 func Networked(transport string) bool { return slices.Contains(networked, transport) }
 
-// JudgeDisks holds the disks that a node reports to those on record. What a node says of
-// itself exempts none of its disks from an erase: whoever had root on it could make it
-// say so.
+// JudgeDisks compares a node's reported disks with the record. A node's report alone exempts no
+// disk from an erase, because a tenant with root could have falsified the report.
 func JudgeDisks(known []Device, f taskcatalog.Facts) []JudgedDisk {
-	at := recordsOf(known, f) // in known; -1: none
+	at := recordsOf(known, f) // index in known; -1: no record
 	bytes, count := map[int]int64{}, map[int]int{}
 	for i, d := range f.Disks {
 		bytes[at[i]] += d.SizeBytes
@@ -71,8 +69,8 @@ func JudgeDisks(known []Device, f taskcatalog.Facts) []JudgedDisk {
 	return out
 }
 
-// recordsOf is where the record of each disk is: by its own name, before that of another
-// which it gives as one more.
+// recordsOf returns the index of each disk's record. A match by the disk's own name goes before a
+// match by its alias.
 func recordsOf(known []Device, f taskcatalog.Facts) []int {
 	out := make([]int, 0, len(f.Disks))
 	for _, d := range reportedDisks(f.Disks) {
@@ -86,8 +84,8 @@ func recordsOf(known []Device, f taskcatalog.Facts) []int {
 	return out
 }
 
-// judge holds what a node says of a disk to the record; alone: no other disk of the node
-// goes by it; all are the bytes of those that do.
+// judge compares a reported disk with its record. alone: no other disk of the node shares the
+// record. all is the total of bytes of the disks that share the record.
 func (d Device) judge(has taskcatalog.DiskFacts, alone bool, all int64) JudgedDisk {
 	out := JudgedDisk{DiskFacts: has, ID: d.ID, Use: DiskData}
 	if alone {
@@ -119,8 +117,8 @@ func sizes(is, was int64) string {
 	return fmt.Sprintf("it has %d bytes and had %d when it was recorded: what is past its end is not erased (HPA, DCO, or a namespace made smaller)", is, was)
 }
 
-// firstPath is the first of the disks that the one at i is another path to: itself, for
-// all but multipath.
+// firstPath returns the index of the first path to the disk at i. For a disk without multipath,
+// the result is i.
 func firstPath(all []taskcatalog.DiskFacts, i int) int {
 	d := all[i]
 	at := slices.IndexFunc(all[:i], func(o taskcatalog.DiskFacts) bool {
@@ -132,9 +130,9 @@ func firstPath(all []taskcatalog.DiskFacts, i int) int {
 	return at
 }
 
-// reportedDisks are the disks that a node tells of, as parts. Each is known by its serial
-// where it alone has that, as the namespaces of an NVMe drive all have the drive's; else
-// by its worldwide name; else by the kernel's name, so that none is left out.
+// reportedDisks returns the disks that a node reports, as parts. A disk's ID is its serial where
+// the serial is unique; the namespaces of an NVMe drive share the drive's serial. Otherwise the
+// ID is the worldwide name, and last the kernel's name, so that no disk is left out.
 func reportedDisks(all []taskcatalog.DiskFacts) []Device {
 	out := make([]Device, len(all))
 	for i, d := range all {
@@ -160,7 +158,7 @@ func reportedDisks(all []taskcatalog.DiskFacts) []Device {
 	return out
 }
 
-// disksOf are the disks of which the one at is the record.
+// disksOf returns the reported disks whose record is the one at index at.
 func disksOf(known []Device, at int, f taskcatalog.Facts) (fit []taskcatalog.DiskFacts) {
 	for i, record := range recordsOf(known, f) {
 		if record == at && firstPath(f.Disks, i) == i {
@@ -170,9 +168,8 @@ func disksOf(known []Device, at int, f taskcatalog.Facts) (fit []taskcatalog.Dis
 	return fit
 }
 
-// record takes what a node says of a disk, and of how it is reached, for what it shall
-// be. A size is only raised: the first that was seen is what a tenant could have written
-// to.
+// record stores a node's report of the disk and its transport as the expected state. A size is
+// only raised: a tenant could have written to the whole of the first recorded size.
 func (d *Device) record(fit []taskcatalog.DiskFacts) {
 	if d.Kind != DeviceDisk || len(fit) == 0 {
 		return
@@ -191,16 +188,15 @@ func (d *Device) record(fit []taskcatalog.DiskFacts) {
 	d.Size = max(d.Size, size)
 }
 
-// AcceptDisk takes a person's word for a disk on record: that it is as large and reached
-// as the node says, and, if system, that the system runs from it. It reports whether that
-// is another record than there was.
+// AcceptDisk records a disk on an operator's decision: size and transport as the node reports
+// them and, with system, the role of a system disk. It reports whether the record changed.
 func AcceptDisk(known []Device, at int, f taskcatalog.Facts, system bool) bool {
 	d, was := &known[at], known[at]
 	d.Size = 0
 	d.record(disksOf(known, at, f))
 	d.Size = cmp.Or(d.Size, was.Size)
 	switch {
-	case d.Role == RoleUnrecorded: // no disk, or one that the node does not tell of
+	case d.Role == RoleUnrecorded: // no disk on record, or the node does not report the disk
 	case system || was.Role == RoleSystem && was.State != DeviceUnexpected:
 		d.Role = RoleSystem
 	default:
@@ -209,8 +205,8 @@ func AcceptDisk(known []Device, at int, f taskcatalog.Facts, system bool) bool {
 	return *d != was
 }
 
-// RecordDisks takes what a node says of its disks for what they shall be, of those that
-// belong to it. It is for facts from before a tenant could have had a hand in them.
+// RecordDisks stores a node's report of its own disks as the expected state. Callers pass only
+// facts from before a tenant could have falsified them.
 func RecordDisks(known []Device, f taskcatalog.Facts) []Device {
 	out := slices.Clone(known)
 	for i := range out {

@@ -8,8 +8,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What a node says of itself exempts none of its disks: whoever had root on it made it say
-// so.
+// A node's report alone exempts no disk: a tenant with root could have falsified the report.
 func TestADiskIsLeftOutOfAnEraseByTheRecordAlone(t *testing.T) {
 	system := Device{Kind: DeviceDisk, ID: "D", Size: 100, State: DeviceFound, Role: RoleSystem, Transport: "pcie"}
 	data := Device{Kind: DeviceDisk, ID: "D", Size: 100, State: DeviceFound, Role: RoleData, Transport: "sata"}
@@ -62,7 +61,7 @@ func TestADiskIsLeftOutOfAnEraseByTheRecordAlone(t *testing.T) {
 	}
 }
 
-// What is recorded is what was there first: a size is never lowered by a node's word.
+// The first recorded size counts: a node's report never lowers a recorded size.
 func TestARecordOfDisksIsThatOfAFreshSystem(t *testing.T) {
 	f := taskcatalog.Facts{Disks: []taskcatalog.DiskFacts{
 		{Serial: "A", SizeBytes: 90, Transport: "pcie", System: true},
@@ -82,8 +81,8 @@ func TestARecordOfDisksIsThatOfAFreshSystem(t *testing.T) {
 	}
 }
 
-// A person's word is for what the node says of size and bus; which disks the system runs
-// from is said in so many words.
+// An operator accepts the node's report of size and transport; the role of a system disk needs
+// the explicit system argument.
 func TestAPersonsWordForADiskIsItsRecord(t *testing.T) {
 	f := taskcatalog.Facts{Disks: []taskcatalog.DiskFacts{{Serial: "D", SizeBytes: 50, Transport: "pcie", System: true}}}
 	base := Device{Kind: DeviceDisk, ID: "D", Size: 100, State: DeviceFound}

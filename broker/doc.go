@@ -1,10 +1,12 @@
-// Package broker holds the words of the broker's domain: nodes and their
-// status, tasks, operators and their roles, the audit log, and the errors that
-// carry a code. It imports none of its children; they all import it.
+// Package broker holds the vocabulary of the broker's domain: nodes and their status, sites,
+// tasks, operators and their roles, the audit log, and errors with a code. The central types are
+// Node, Task, Site and Error. The package imports none of its children; the children import this
+// package. It keeps nothing and calls nothing outside the process: package store keeps, the
+// children act.
 //
 // # Three state machines
 //
-// A node's status, a run's status and MAAS's machine status are three types.
-// Node status changes only through Transition, which knows the whole table
-// and who owns each line of it.
+// A node's status, a run's status and MAAS's machine status are three types. Node status changes
+// only through Transition, which holds the whole table and the owner of each line
+// (docs/reference/states.md has the drawing).
 package broker

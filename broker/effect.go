@@ -1,52 +1,52 @@
 package broker
 
-// Effect is what an accepted result changes at the broker. Effects are plain
-// data: they are worked out before the transaction that records the result and
-// applied inside it, so that a result and what follows from it never part.
+// Effect is a change that an accepted result makes at the broker. Effects are plain data. They
+// are computed before the transaction that records the result and are applied inside that
+// transaction, so that a result and its effects are stored together or not at all.
 type Effect interface{ effect() }
 
-// SetStatus moves the node. A node that has left From by then stays where it
-// is; a transition that the table refuses is audited, and the result stands.
+// SetStatus moves the node. If the node has already left From, its status stays. A transition
+// that the table refuses is audited, and the result stands.
 type SetStatus struct {
 	From, To NodeStatus
 	By       Owner
 	Reason   string
 }
 
-// SetReason says why a node is still in a status. A node that has left it by
-// then keeps the reason it has.
+// SetReason says why a node is still in Status. If the node has already left Status, its reason
+// stays.
 type SetReason struct {
 	Status NodeStatus
 	Reason string
 }
 
-// SaveBaseline keeps a baseline under its digest and makes it the node's, unless
-// the node is past its enrolment and has one: then an operator accepts it first.
+// SaveBaseline stores a baseline under its digest and makes it the node's baseline. A node that
+// is past its enrolment and already has a baseline keeps the old one until an operator accepts
+// the new one.
 type SaveBaseline struct {
 	Digest   string // sha256:… of Baseline
 	Baseline []byte // JSON
 }
 
-// ConfirmTrust records the version of the trust bundle that the node has in
-// force. It never goes back within one enrolment.
+// ConfirmTrust records the version of the trust bundle in force on the node. The recorded version
+// never goes back within one enrolment.
 type ConfirmTrust struct{ Version int64 }
 
-// ConfirmResolver records the resolver profiles that the node has in force, by
-// digest.
+// ConfirmResolver records the digest of the resolver profiles in force on the node.
 type ConfirmResolver struct{ Digest string }
 
-// LetIn makes an enrolling node active, if it has all that an active node must
-// have: a baseline, and the resolver profiles it shall have.
+// LetIn makes an enrolling node active if the node has a baseline and its assigned resolver
+// profiles.
 type LetIn struct{}
 
-// EndAllocation notes that the node has no user of an allocation any more.
+// EndAllocation records the removal of an allocation's user from the node.
 type EndAllocation struct{ AllocationID string }
 
-// VoidRotation is for a rotation that its task did not come to the end of: the
-// certificate that it was given never comes into force, if it is not by now.
+// VoidRotation ends a rotation whose task did not finish. The certificate issued for the rotation
+// never comes into force, unless it is in force already.
 type VoidRotation struct{}
 
-// NoteLate keeps what a probe found of a task that ended outcome_unknown.
+// NoteLate stores a probe's finding about a task that ended outcome_unknown.
 type NoteLate struct {
 	TaskID string
 	Word   LateWord

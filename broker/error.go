@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Kind is the class of an error: it decides the HTTP status and the CLI's
-// exit code, in one place each.
+// Kind is the class of an error. It determines the HTTP status and the CLI's exit code, each in a
+// single place.
 type Kind int
 
 // The kinds.
@@ -16,18 +16,18 @@ const (
 	Invalid                  // 422, exit 2: bad input
 	NotFound                 // 404, exit 4
 	Refused                  // 409, exit 3: by policy or state
-	Unauthorized             // 401, exit 3: who are you?
-	Forbidden                // 403, exit 3: not you
+	Unauthorized             // no valid token
+	Forbidden                // the token's role or site is insufficient
 	TooMany                  // 429, exit 1
 	Unavailable              // 503, exit 1
 )
 
-// Error is a failure that an operator or a node is told of.
+// Error is a failure that is reported to an operator or a node.
 type Error struct {
 	Kind    Kind
 	Code    string // stable, snake_case
-	Message string // what, to what, and what to do
-	// RetryAfter is when to ask again at the soonest; zero: nobody said.
+	Message string // the problem, the thing concerned, and the next action
+	// RetryAfter is the earliest time to ask again, from now; zero: unspecified.
 	RetryAfter time.Duration
 }
 
@@ -38,8 +38,8 @@ func Errorf(kind Kind, code, format string, args ...any) *Error {
 	return &Error{Kind: kind, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// AsError returns the Error inside err. What is not one is internal: its text
-// may hold what outsiders must not read, so only the code is given.
+// AsError returns the Error inside err. Any other error becomes internal: its text may hold
+// confidential details, so the returned Error carries the code only.
 func AsError(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {

@@ -1,7 +1,6 @@
 package broker
 
-// FailureClass says what kind of failure stopped, or set back, a run
-// (architecture, chapter 6).
+// FailureClass is the kind of failure that stopped or delayed a run (architecture, chapter 6).
 type FailureClass string
 
 // The classes of onboarding.
@@ -31,42 +30,41 @@ const (
 	EraseDowngraded      FailureClass = "erase_downgraded"
 	DiskEraseUnsupported FailureClass = "disk_erase_unsupported"
 
-	// Of these three the architecture has no word: nobody answers, something of a
-	// tenant is still there, and all was done and is not enough.
+	// The architecture does not define these three: the agent does not answer, tenant data is
+	// still on the node, or all work was done and does not meet the policy.
 	AgentSilent  FailureClass = "agent_silent"
 	ResidueFound FailureClass = "residue_found"
 	PolicyNotMet FailureClass = "policy_not_met"
 )
 
-// AgentUpdateFailed is of a node whose agent did not become, or does not do, what was
-// asked for: it was put back, refused, or is not as well as it was.
+// AgentUpdateFailed is the class of an agent run that did not reach its goal: the new agent was
+// rolled back, was refused, or reports worse health than the old agent.
 const AgentUpdateFailed FailureClass = "agent_update_failed"
 
-// RolloutPaused is of a rollout that has stopped itself: too many nodes failed, or its
-// release is not one to give any more.
+// RolloutPaused is the class of a rollout that stopped itself: too many nodes failed, or the
+// release may no longer be delivered.
 const RolloutPaused FailureClass = "rollout_paused"
 
-// Diagnosed reports whether the node's diagnostics are collected where a run fails of
-// it: what tells why is on the node, and may be gone by the time a person looks.
+// Diagnosed reports whether diagnostics of the node are collected when a run fails with this
+// class. The cause is visible only on the node, and may be gone before a person looks.
 func (c FailureClass) Diagnosed() bool {
 	return c == GPUHardwareFault || c == AgentEnrollmentFailure
 }
 
-// FailureHandling is what a class leads to.
+// FailureHandling says how a class of failures is handled.
 type FailureHandling struct {
 	Class  FailureClass
-	Retry  bool   // by itself, as often as the stage's policy says
+	Retry  bool   // automatically, within the stage's policy
 	Rescue bool   // then by the stage's rescue, if it has one
 	Person bool   // then failed_manual_intervention; else failed_retryable
-	Mend   string // what a person is to look at or to put right
-	Then   string // and to have the run do, in the words of the command line; empty: nothing
+	Mend   string // what a person must check or repair
+	Then   string // the following action on the run, in the words of the command line; empty: none
 }
 
-// NextAction is what the operator is told to do.
+// NextAction is the advice to the operator.
 func (h FailureHandling) NextAction() string { return h.next(h.Then) }
 
-// UndoAction is that when taking back has failed: all that such a run can be told
-// is to try again.
+// UndoAction is the advice after a failed undo: such a run can only be retried.
 func (h FailureHandling) UndoAction() string { return h.next("retry") }
 
 func (h FailureHandling) next(then string) string {
@@ -76,7 +74,7 @@ func (h FailureHandling) next(then string) string {
 	return h.Mend + ", then " + then
 }
 
-// FailureHandlings is the one table of classes.
+// FailureHandlings is the table of all classes.
 var FailureHandlings = []FailureHandling{
 	{InputConfigError, false, false, false, "correct the input or the site's settings", "rerun; or cancel and start anew"},
 	{SiteCapabilityMissing, false, false, false, "give the site what is missing (hostler site probe SITE)", "resume"},

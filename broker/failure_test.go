@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What a failure leads to is a contract with operators and their runbooks.
+// The handling of a failure is a contract with operators and their runbooks.
 func TestFailureClassesLeadWhereTheTableSays(t *testing.T) {
 	var b strings.Builder
 	seen := map[FailureClass]bool{}

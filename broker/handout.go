@@ -8,22 +8,21 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Handout is what is known of whether a node may be handed to a tenant. It is
-// gathered in one place and judged in one (Reasons): what an operator is shown is
-// what refuses a tenant's user.
+// Handout holds the facts that decide whether a node may be handed to a tenant. Reasons is the
+// only judge, so the reasons shown to an operator are the reasons that refuse a tenant's user.
 type Handout struct {
 	Node    Node
-	Now     time.Time // when it was gathered: a node that is silent by then is not handed out
-	Freezes []string  // that stand for its site, as people are told of them
-	RunID   string    // of the run that has it; empty: none
-	Run     string    // status of that run
+	Now     time.Time // when the facts were gathered; a node that is silent at Now is not handed out
+	Freezes []string  // freezes in force at the node's site, as shown to people
+	RunID   string    // of the run that holds the node; empty: none
+	Run     string    // status of the run
 	RunKind string
-	// Allocations are those since it was last handed out clean.
+	// Allocations are the allocations since the node was last handed out clean.
 	Allocations []Allocation
-	// OverrideAt is when a platform admin last said that the node may be used all
-	// the same; zero: never. What ended, or fell short, before that is let pass.
+	// OverrideAt is the last time a platform admin permitted use of the node regardless; zero:
+	// never. Allocations that ended, and certificates issued, before OverrideAt do not count.
 	OverrideAt  time.Time
-	Certificate *LastCertificate // nil: no turnover has come to one
+	Certificate *LastCertificate // nil: no turnover has issued a certificate
 	Devices     []Device
 }
 
@@ -36,14 +35,14 @@ type LastCertificate struct {
 	ValidUntil  time.Time
 }
 
-// Reason is one of those why a node may not be handed out.
+// Reason is one reason against handing out a node.
 type Reason struct {
 	Code    string
 	Message string
-	Next    string // what to do about it
+	Next    string // the next action
 }
 
-// mends say what makes a node active that is not.
+// mends says for each status how the node becomes active.
 var mends = map[NodeStatus]string{
 	BootstrapIssued: "boot the machine with what it was given, or issue another token (hostler node token issue NODE)",
 	Enrolling:       "wait until its checks have ended, or see why they do not (hostler node timeline NODE)",
@@ -55,23 +54,24 @@ var mends = map[NodeStatus]string{
 	Deleted:         "nothing: it is deleted, and its id is never used again",
 }
 
-// Reasons are all that speak against handing the node to a tenant; none: it may be.
-// An allocation that is named is what the node is asked for: what is its own, or its
-// tenant's, does not stand in its way. To say nothing of a tenant is to be another.
-// Codes: node_status, node_silent, turnover_owed, node_in_run, frozen, allocation_live,
-// turnover_missing, certificate_falls_short, device_missing, device_unexpected.
+// Reasons returns all reasons against handing the node to a tenant; none: the node may be handed
+// out. allocation is the allocation that the caller asks for. Allocations of the same id or
+// tenant do not count as reasons; an empty tenant never equals another tenant. If the allocation
+// is already live on the node, only the reasons of service count. Codes: node_status,
+// node_silent, turnover_owed, node_in_run, frozen, allocation_live, turnover_missing,
+// certificate_falls_short, device_missing, device_unexpected.
 func (h Handout) Reasons(allocation, tenant string) []Reason {
 	all := h.service()
 	for _, a := range h.Allocations {
 		if a.Live() && a.ID == allocation && a.of(allocation, tenant) {
-			return all // it was handed out, to this one
+			return all // the node was already handed out to this allocation
 		}
 	}
 	all = append(all, h.others(allocation, tenant)...)
 	return append(all, h.machine()...)
 }
 
-// service is whether the node takes anybody at all.
+// service returns the reasons why the node takes no tenant at all.
 func (h Handout) service() (all []Reason) {
 	n := h.Node
 	add := h.adder(&all)
@@ -82,7 +82,7 @@ func (h Handout) service() (all []Reason) {
 			because = " (" + taskcatalog.Clean(n.StatusReason, 200) + ")"
 		}
 		add("node_status", mends[n.Status], "it is %s%s", n.Status, because)
-	case n.Silent(h.Now): // its status is held still, or nobody has looked yet
+	case n.Silent(h.Now): // its status is held, or nobody has looked yet
 		since := "was never heard"
 		if !n.LastAgentContactAt.IsZero() {
 			since = "was last heard " + n.LastAgentContactAt.UTC().Format(time.RFC3339)
@@ -95,7 +95,7 @@ func (h Handout) service() (all []Reason) {
 	}
 	if h.RunID != "" {
 		next := "wait until the run ends"
-		if strings.HasPrefix(h.Run, "failed_") { // it waits for a person
+		if strings.HasPrefix(h.Run, "failed_") { // the run waits for a person
 			next = "resume the run, or cancel it (" + RunKindOf(h.RunKind).Command("show "+h.RunID) + ")"
 		}
 		add("node_in_run", next, "run %s has it, and is %s", h.RunID, h.Run)
@@ -106,7 +106,7 @@ func (h Handout) service() (all []Reason) {
 	return all
 }
 
-// others is whose the node is, or was since it was last clean.
+// others returns the reasons from other allocations on the node since it was last clean.
 func (h Handout) others(allocation, tenant string) (all []Reason) {
 	add := h.adder(&all)
 	for _, a := range h.Allocations {
@@ -121,8 +121,8 @@ func (h Handout) others(allocation, tenant string) (all []Reason) {
 	return all
 }
 
-// of reports whether an allocation is that one, or that tenant's. An id that names
-// another tenant than it did is another's.
+// of reports whether a has the given id or belongs to the given tenant. If both tenants are known
+// and differ, the same id does not count.
 func (a Allocation) of(allocation, tenant string) bool {
 	if tenant == "" || a.Tenant == "" {
 		return a.ID == allocation
@@ -130,7 +130,7 @@ func (a Allocation) of(allocation, tenant string) bool {
 	return a.Tenant == tenant
 }
 
-// machine is what is known to be wrong with what would be handed out.
+// machine returns the known faults of the machine that would be handed out.
 func (h Handout) machine() (all []Reason) {
 	add := h.adder(&all)
 	if c := h.Certificate; c != nil && !c.MeetsPolicy && !c.IssuedAt.Before(h.OverrideAt) {
@@ -153,8 +153,7 @@ func (h Handout) adder(to *[]Reason) func(code, next, format string, args ...any
 	}
 }
 
-// LetIn refuses a user of an allocation, with the first of the reasons. Its codes are
-// those of Reasons.
+// LetIn refuses a user of an allocation, with the first reason. Codes: see Reasons.
 func (h Handout) LetIn(allocation, tenant string) error {
 	all := h.Reasons(allocation, tenant)
 	if len(all) == 0 {

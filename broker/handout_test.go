@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// handedOut is a node that a tenant had, that was turned over, and is ready for the
-// next one.
+// handedOut is a node that a tenant had, that was turned over, and that is ready for the next
+// tenant.
 func handedOut() Handout {
 	at := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	return Handout{
@@ -77,7 +77,7 @@ func TestANodeIsHandedOutUnlessSomethingSpeaksAgainstIt(t *testing.T) {
 	}
 }
 
-// To wait for a run that has stopped is to wait for ever.
+// Waiting for a stopped run would never end.
 func TestWhatToDoAboutAStoppedRunIsNotToWait(t *testing.T) {
 	for status, want := range map[string]string{
 		"running": "wait until the run ends", "failed_manual_intervention": "resume the run, or cancel it (hostler decommission show r-1)",
@@ -90,8 +90,7 @@ func TestWhatToDoAboutAStoppedRunIsNotToWait(t *testing.T) {
 	}
 }
 
-// A tenant's own things do not stand in its way, and nobody is anybody's tenant by
-// saying nothing.
+// A tenant's own allocations do not refuse the tenant, and an empty tenant equals no tenant.
 func TestOnlyWhatIsAnothersKeepsATenantOut(t *testing.T) {
 	at := handedOut().Certificate.IssuedAt
 	h := handedOut()
@@ -125,7 +124,7 @@ func TestOnlyWhatIsAnothersKeepsATenantOut(t *testing.T) {
 	}
 }
 
-// A part that breaks under a tenant is no reason to keep that tenant out.
+// A part that breaks during a tenancy is no reason to keep the same tenant out.
 func TestWhoIsInGetsMoreWhateverBecomesOfTheMachine(t *testing.T) {
 	h := handedOut()
 	h.Allocations = []Allocation{{ID: "a-1", Tenant: "acme"}}
@@ -139,7 +138,7 @@ func TestWhoIsInGetsMoreWhateverBecomesOfTheMachine(t *testing.T) {
 	}
 }
 
-// What makes a node active again is said of every status.
+// Every status but active has advice on how the node becomes active.
 func TestEveryStatusSaysWhatToDo(t *testing.T) {
 	for _, s := range NodeStatuses {
 		if s != Active && mends[s] == "" || s == Active && mends[s] != "" {

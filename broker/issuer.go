@@ -8,8 +8,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Issuer is who issues the certificates of a site's machines, for the people outside
-// who read them. A site without an issuer has none of the three.
+// Issuer names the issuer of certificates for a site's machines, for readers outside. A site
+// without an issuer has none of the three fields.
 type Issuer struct {
 	Organisation string
 	Contact      string // a person, a mail address or a telephone number
@@ -18,7 +18,7 @@ type Issuer struct {
 
 const maxIssuerText = 200 // bytes
 
-// fault is why this is no issuer; empty: it is one, or none at all.
+// fault says why the issuer is invalid; empty: the issuer is valid, or absent.
 func (i Issuer) fault() string {
 	if i == (Issuer{}) {
 		return ""
@@ -37,7 +37,7 @@ func (i Issuer) fault() string {
 	if i.TrustURL == "" {
 		return ""
 	}
-	// The address is never repeated: somebody may have put a password into it.
+	// The address is never repeated in an error: it may contain a password.
 	u, err := url.Parse(i.TrustURL)
 	text := i.TrustURL == taskcatalog.Clean(i.TrustURL, maxURL) && i.TrustURL == strings.TrimSpace(i.TrustURL)
 	if err != nil || !text || u.Scheme != "https" || u.Hostname() == "" || u.User != nil {

@@ -6,5 +6,5 @@ import "time"
 type Minted struct {
 	Secret  string
 	Expires time.Time
-	Opens   string // what it is good for, for the audit log; empty: what its type says
+	Opens   string // what the secret gives access to, for the audit log; empty: as the secret's type says
 }

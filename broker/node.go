@@ -19,7 +19,7 @@ const (
 	Deleted         NodeStatus = "deleted"
 )
 
-// NodeStatuses lists them in the order of a node's life.
+// NodeStatuses lists all statuses in the order of a node's life.
 var NodeStatuses = []NodeStatus{
 	BootstrapIssued, Enrolling, Active, Offline, Quarantined, Draining, Retired, Removing, Deleted,
 }
@@ -43,10 +43,10 @@ type Node struct {
 	AgentVersion string
 	ReportDigest string // of task types, capabilities and facts
 
-	// Resolver profiles, by digest: those that the node shall have (empty: none),
-	// those it has in force, and those it had before.
+	// Resolver profiles, by digest: assigned to the node (empty: none), in force on the node, and
+	// in force before that.
 	ResolverWanted, ResolverDigest, ResolverBefore string
-	ResolverWant                                   int64 // which want ResolverWanted comes from
+	ResolverWant                                   int64 // the want that ResolverWanted comes from
 
 	TrustVersion       int64 // of the bundle that the node confirmed
 	BaselineDigest     string
@@ -58,9 +58,9 @@ type Node struct {
 	UpdatedAt          time.Time
 }
 
-// SilentAfter is how long a node may go unheard before it counts as silent. A silent node
-// is handed to nobody, even where its status is held still (see package presence).
+// SilentAfter is the longest time without contact before a node counts as silent. A silent node
+// is handed to no tenant, even while its status is held (see package presence).
 const SilentAfter = 3 * time.Minute
 
-// Silent reports whether the node was not heard for longer than SilentAfter.
+// Silent reports whether the broker has not heard the node for longer than SilentAfter.
 func (n Node) Silent(now time.Time) bool { return now.Sub(n.LastAgentContactAt) > SilentAfter }

@@ -5,24 +5,23 @@ import (
 	"time"
 )
 
-// Role is what a bearer token may do.
+// Role is the role of a bearer token.
 type Role string
 
-// The roles, each able to do what the next one can.
+// The roles. Each role includes the roles below.
 const (
 	RolePlatformAdmin Role = "platform_admin" // sites, credentials, trust, releases, overrides, tokens
 	RoleOperator      Role = "operator"       // runs tasks and chains
 	RoleViewer        Role = "viewer"         // reads
 )
 
-// Covers reports whether role r may do what needs role need.
+// Covers reports whether role r includes role need.
 func (r Role) Covers(need Role) bool {
 	rank := map[Role]int{RoleViewer: 1, RoleOperator: 2, RolePlatformAdmin: 3}
 	return rank[r] > 0 && rank[r] >= rank[need]
 }
 
-// OperatorToken is one person's or machine's way in. The secret itself is
-// known only to its bearer.
+// OperatorToken is the token of one person or machine. Only the bearer knows the secret itself.
 type OperatorToken struct {
 	Name      string // the audit actor
 	Role      Role
@@ -32,16 +31,16 @@ type OperatorToken struct {
 	RevokedAt time.Time
 }
 
-// MaySee reports whether the token reaches a site.
+// MaySee reports whether the token covers a site.
 func (t OperatorToken) MaySee(site string) bool {
 	return len(t.Sites) == 0 || slices.Contains(t.Sites, site)
 }
 
-// Actor is who an audit row names.
+// Actor is the actor in an audit row.
 type Actor struct {
 	Name string // a token's name, "node:<id>", "system"
 	Role Role
 }
 
-// System is the broker itself, where no person and no node acts.
+// System is the broker itself, for actions of no person and no node.
 var System = Actor{Name: "system"}

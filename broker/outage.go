@@ -2,15 +2,15 @@ package broker
 
 import "time"
 
-// Outage is a time in which a node was out of use because it was owed a turnover.
+// Outage is a time in which a node was out of use because a turnover was owed.
 type Outage struct {
 	NodeID, Site string
-	GPUs         int64 // that the node shall have
+	GPUs         int64 // GPUs that the node shall have
 	BeganAt      time.Time
-	EndedAt      time.Time // zero: it goes on
+	EndedAt      time.Time // zero: not ended
 }
 
-// Lost is how much of the time between two moments it took.
+// Lost is the duration of the outage between two moments.
 func (o Outage) Lost(from, to time.Time) time.Duration {
 	end := o.EndedAt
 	if end.IsZero() || end.After(to) {

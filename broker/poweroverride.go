@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// PowerSelector is what a power credential override is found by.
+// PowerSelector is the property of a machine that selects a power credential override.
 type PowerSelector string
 
 // The selectors, the strongest first.
@@ -17,27 +17,27 @@ const (
 	ByHostname PowerSelector = "hostname"
 )
 
-// PowerOverride gives one machine other power credentials than its site's. They
-// are a secret; the record holds their path.
+// PowerOverride gives one machine other power credentials than its site's. The credentials are a
+// secret; the record holds their path.
 type PowerOverride struct {
 	ID, SiteID           string
 	SelectorType         PowerSelector
-	SelectorValue        string // in its one form
+	SelectorValue        string // in canonical form
 	VaultPath            string
 	Status               SiteStatus
 	LastUsedAt           time.Time // zero: never
 	CreatedAt, UpdatedAt time.Time
 }
 
-// PowerOverridePath is where an override's credentials are.
+// PowerOverridePath is the path of an override's credentials.
 func PowerOverridePath(siteID, id string) string {
 	return "maas-sites/" + siteID + "/power/overrides/" + id
 }
 
-// unusedAfter is how long an override may lie there before it is warned of.
+// unusedAfter is how long an override may be unused before a warning.
 const unusedAfter = 90 * 24 * time.Hour
 
-// Unused reports whether nothing has asked for the override in a long time.
+// Unused reports whether no run has used the override for longer than unusedAfter.
 func (o PowerOverride) Unused(now time.Time) bool {
 	last := o.CreatedAt
 	if o.LastUsedAt.After(last) {
@@ -46,8 +46,8 @@ func (o PowerOverride) Unused(now time.Time) bool {
 	return now.Sub(last) > unusedAfter
 }
 
-// SelectorValue brings a value into the one form in which it is kept and
-// compared. Code: power_override_invalid.
+// SelectorValue returns the canonical form of a value, in which values are kept and compared.
+// Code: power_override_invalid.
 func SelectorValue(by PowerSelector, value string) (string, error) {
 	bad := func(want string) (string, error) {
 		return "", Errorf(Invalid, "power_override_invalid", "cannot select by %s %q: it is no %s", by, said(value), want)
@@ -75,8 +75,8 @@ func SelectorValue(by PowerSelector, value string) (string, error) {
 	return "", Errorf(Invalid, "power_override_invalid", "cannot select by %q (pxe_mac, ipmi_ip or hostname)", said(string(by)))
 }
 
-// ParseIP reads an IP address that may have blanks around it, and one of IPv6 in the
-// brackets in which URLs and BMCs have it.
+// ParseIP reads an IP address. Surrounding blanks are allowed, and so are the brackets that URLs
+// and BMCs put around an IPv6 address.
 func ParseIP(text string) (netip.Addr, error) {
 	text = strings.TrimSpace(text)
 	if inner, ok := strings.CutPrefix(text, "["); ok {
@@ -87,16 +87,15 @@ func ParseIP(text string) (netip.Addr, error) {
 	return netip.ParseAddr(text)
 }
 
-// CanonicalHostname is a hostname in lower case and without the dot that ends a name of
-// DNS, if it is one.
+// CanonicalHostname returns a hostname in lower case and without the final dot of a DNS name, and
+// whether the name is a valid hostname.
 func CanonicalHostname(name string) (string, bool) {
 	name = strings.TrimSuffix(strings.ToLower(strings.TrimSpace(name)), ".")
 	return name, len(name) <= 253 && hostnameForm.MatchString(name)
 }
 
-// SelectPowerOverride finds the active override that goes before all others for
-// a machine: by pxe_mac, ipmi_ip, hostname, in this order. What is empty selects
-// nothing; false: the site's default holds.
+// SelectPowerOverride finds the active override for a machine, first by pxe_mac, then by ipmi_ip,
+// then by hostname. An empty value selects nothing. false: the site's default credentials apply.
 func SelectPowerOverride(all []PowerOverride, pxeMAC, ipmiIP, hostname string) (PowerOverride, bool) {
 	for _, s := range []struct {
 		by    PowerSelector

@@ -10,11 +10,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// DefaultProfile is the name of the profile that is made with a site.
+// DefaultProfile is the name of the profile that is created with a site.
 const DefaultProfile = "default"
 
-// Profile is a bundle of policy of a site. A run copies the
-// policy when it starts.
+// Profile is a named set of policies at a site. A run copies the policy when it starts.
 type Profile struct {
 	ID, SiteID  string
 	Name        string
@@ -25,8 +24,8 @@ type Profile struct {
 	UpdatedAt   time.Time
 }
 
-// Policy is what a profile says of onboarding, reimage and decommission. The
-// first five override the site's where they are set.
+// Policy holds the settings of a profile for onboarding, reimage and decommission. The first five
+// override the site's settings where they are set.
 type Policy struct {
 	DistroSeries string `json:"distro_series"`
 	Architecture string `json:"architecture"`
@@ -43,19 +42,18 @@ type Policy struct {
 	MaxDeployRetryAttempts               int    `json:"max_deploy_retry_attempts"`
 	AutoClaimSingleNewMachine            bool   `json:"auto_claim_single_new_machine"`
 	BatchMaxParallel                     int    `json:"batch_max_parallel"`
-	// BatchStopAfterFailures in a row, at the same stage and of the same class,
-	// keep a batch from starting further nodes.
+	// BatchStopAfterFailures is how many failures in a row, at the same stage and of the same
+	// class, keep a batch from starting further nodes.
 	BatchStopAfterFailures    int    `json:"batch_stop_after_failures"`
 	SiteBootstrapBundleRef    string `json:"site_bootstrap_bundle_ref"`
 	EnrollmentTokenTTLSeconds int    `json:"enrollment_token_ttl_seconds"`
 
-	// InitializeExtraDisks consents to the destruction of what is on all disks
-	// but the root's; with OverwriteKnownSignatures also of a disk that holds
-	// something known.
+	// InitializeExtraDisks consents to the destruction of all data on all disks but the root
+	// disk. With OverwriteKnownSignatures, the consent includes disks with a known signature.
 	InitializeExtraDisks     bool `json:"initialize_extra_disks"`
 	OverwriteKnownSignatures bool `json:"overwrite_known_signatures"`
-	// DiscoveryPowerCycle lets discovery switch a machine by MAAS's own power
-	// control; without it that is left to an operator.
+	// DiscoveryPowerCycle lets discovery switch a machine through MAAS's power control; without
+	// DiscoveryPowerCycle, an operator switches the machine.
 	DiscoveryPowerCycle bool `json:"discovery_power_cycle"`
 
 	DiscoveryTimeoutSeconds          int `json:"discovery_timeout_seconds"`
@@ -65,11 +63,11 @@ type Policy struct {
 	HardwareSyncHealthTimeoutSeconds int `json:"hardware_sync_health_timeout_seconds"`
 	AgentEnrollmentTimeoutSeconds    int `json:"agent_enrollment_timeout_seconds"`
 
-	// StageRetries is how often a stage is tried again by itself.
+	// StageRetries is how often each stage is retried automatically.
 	StageRetries        map[string]int `json:"stage_retries"`
-	RetryBackoffSeconds int            `json:"retry_backoff_seconds"` // before the first retry; it doubles
+	RetryBackoffSeconds int            `json:"retry_backoff_seconds"` // before the first retry; doubles each time
 
-	// What is asked of the time between two tenants: see TurnoverPolicy.
+	// The requirements on the time between two tenants: see TurnoverPolicy.
 	TurnoverEnvironment     string `json:"turnover_environment"`
 	RootRequiresReimage     bool   `json:"root_requires_reimage"`
 	DiskGrade               string `json:"disk_grade"`
@@ -79,7 +77,7 @@ type Policy struct {
 	GPUAllowUnverified      bool   `json:"gpu_allow_unverified"`
 	GPURequireReset         bool   `json:"gpu_require_reset"`
 	ReimageWhenSilent       bool   `json:"reimage_when_silent,omitempty"`
-	SilentReimagesAtOnce    int    `json:"silent_reimages_at_once,omitempty"` // 0, of a profile from before: the default
+	SilentReimagesAtOnce    int    `json:"silent_reimages_at_once,omitempty"` // 0, of an older profile: the default
 	DrainTimeoutSeconds     int    `json:"drain_timeout_seconds"`
 	DrainGraceSeconds       int    `json:"drain_grace_seconds"`
 	CertificateValidSeconds int    `json:"certificate_valid_seconds"`
@@ -89,8 +87,8 @@ type Policy struct {
 	ReportOnly []string `json:"report_only,omitempty"`
 }
 
-// DefaultPolicy is what a new profile says. The timeouts are longer than MAAS's
-// own bounds, so that MAAS is the first to say what went wrong.
+// DefaultPolicy is the policy of a new profile. The timeouts are longer than MAAS's own timeouts,
+// so that MAAS is the first to report the cause.
 func DefaultPolicy() Policy {
 	return Policy{
 		StrictPXEPreflight: true, EnablePhase2RoCE: true, RequireHWSync: true, HardwareSyncInterval: "15m",
@@ -116,7 +114,7 @@ func NewProfile(id, siteID, name string) Profile {
 
 var bundleForm = regexp.MustCompile(`^https?://[^\s@?#]{1,400}@sha256:[0-9a-f]{64}$`)
 
-// Check refuses what is no profile. Code: profile_invalid.
+// Check refuses an invalid profile. Code: profile_invalid.
 func (p *Profile) Check() error {
 	bad := func(format string, args ...any) error {
 		return Errorf(Invalid, "profile_invalid", "cannot keep profile %s: "+format, append([]any{said(p.Name)}, args...)...)
@@ -199,7 +197,7 @@ func (q *Policy) figures() []figure {
 
 var systemdMinutes = strings.NewReplacer("minutes", "m", "minute", "m", "min", "m", "hours", "h", "hour", "h", "hr", "h", "seconds", "s", "second", "s", "sec", "s", " ", "")
 
-// SyncInterval reads an interval as systemd writes one: 15m, 1h, "1h 30min".
+// SyncInterval reads an interval in systemd's notation: 15m, 1h, "1h 30min".
 func SyncInterval(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(systemdMinutes.Replace(text))
 	if err != nil || d < time.Minute || d > 24*time.Hour || d%time.Second != 0 || taskcatalog.Clean(text, 32) != text {
@@ -208,8 +206,8 @@ func SyncInterval(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// PolicyOf is what holds for a run at the site: the profile's policy, and the
-// site's own where that leaves something out.
+// PolicyOf returns the policy for a run at the site: the profile's policy, completed with the
+// site's settings where the profile sets none.
 func (s Site) PolicyOf(p Profile) Policy {
 	q := p.Policy
 	q.StageRetries = maps.Clone(q.StageRetries)

@@ -11,15 +11,15 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// RegistryCredential is on record for an account at an OCI registry: the broker has
-// tokens made with it that may pull one repository. The account itself is a secret.
+// RegistryCredential is the record of an account at an OCI registry. The broker uses the account
+// to request tokens, each of which may pull one repository. The account itself is a secret.
 type RegistryCredential struct {
-	Registry  string // as RegistryName has it
+	Registry  string // in the form of RegistryName
 	Username  string
-	PlainHTTP bool   // the registry speaks no TLS: whoever listens has the password
+	PlainHTTP bool   // the registry speaks no TLS: anybody who listens gets the password
 	VaultPath string // of the account
-	// Generation is another one each time that an account is set, and is with the record
-	// and with the account: where they differ somebody was cut off between the two.
+	// Generation changes each time an account is set, and is stored with the record and with the
+	// account. Different values mean an interruption between the two writes.
 	Generation string
 
 	SetBy, Reason string
@@ -28,11 +28,11 @@ type RegistryCredential struct {
 
 var registryForm = regexp.MustCompile(`^(?:[a-z0-9](?:[a-z0-9.-]{0,253}[a-z0-9])?|\[[0-9a-f:]{2,39}\])(?::[0-9]{1,5})?$`)
 
-// dockerHub is what clients call a registry that answers at other names.
+// dockerHub is the clients' name for a registry with other host names.
 const dockerHub = "docker.io"
 
-// RegistryName is the one name that a registry's credential is kept by: in lower case,
-// without the port that goes without saying.
+// RegistryName is the canonical name under which a registry's credential is kept: in lower case,
+// and without the default port.
 func RegistryName(name string, plainHTTP bool) string {
 	port := ":443"
 	if plainHTTP {
@@ -45,20 +45,20 @@ func RegistryName(name string, plainHTTP bool) string {
 	return name
 }
 
-// RegistryOf splits HOST[:PORT]/REPOSITORY. The registry is as credentials are kept by.
+// RegistryOf splits HOST[:PORT]/REPOSITORY. The registry is in the form of RegistryName.
 func RegistryOf(reference string, plainHTTP bool) (registry, repository string) {
 	registry, repository, _ = strings.Cut(reference, "/")
 	return RegistryName(registry, plainHTTP), repository
 }
 
-// RegistryCredentialPath is where an account is kept: a registry's name may hold what a
-// path may not.
+// RegistryCredentialPath is the path of a registry's account. A digest stands for the name,
+// because a registry's name may contain characters that a path may not.
 func RegistryCredentialPath(registry string) string {
 	sum := sha256.Sum256([]byte(registry))
 	return "registries/" + hex.EncodeToString(sum[:16]) + "/account"
 }
 
-// Base is where the registry answers: https://HOST[:PORT].
+// Base is the registry's address: https://HOST[:PORT], or http for PlainHTTP.
 func (c RegistryCredential) Base() string {
 	scheme, host := "https://", c.Registry
 	if c.PlainHTTP {
@@ -70,7 +70,7 @@ func (c RegistryCredential) Base() string {
 	return scheme + host
 }
 
-// Check refuses what is no account of a registry. Code: registry_credential_invalid.
+// Check refuses an invalid registry account. Code: registry_credential_invalid.
 func (c RegistryCredential) Check(password string) error {
 	refuse := func(why string) error {
 		return Errorf(Invalid, "registry_credential_invalid", "cannot keep a credential of registry %s: %s", taskcatalog.Clean(c.Registry, 300), why)

@@ -10,7 +10,7 @@ func TestARegistryHasOneName(t *testing.T) {
 	}{
 		{"Registry.Example", false, "registry.example"},
 		{"registry.example:443", false, "registry.example"},
-		{"registry.example:443", true, "registry.example:443"}, // another one than at port 80
+		{"registry.example:443", true, "registry.example:443"}, // another registry than at port 80
 		{"registry.example:80", true, "registry.example"},
 		{"registry.example:80", false, "registry.example:80"},
 		{"registry.example:5443", false, "registry.example:5443"},

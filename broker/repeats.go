@@ -6,13 +6,12 @@ import (
 )
 
 const (
-	repeatsEvery = time.Minute // equal things are written once in this time
-	maxRepeats   = 4096        // kinds kept apart; more are counted as one
+	repeatsEvery = time.Minute // equal entries are written once in this time
+	maxRepeats   = 4096        // kinds counted separately; further kinds are counted as one
 )
 
-// Repeats keeps whoever does one thing over and over from filling a log: K says
-// what makes two of them equal. It is safe for concurrent use, and its zero
-// value is ready.
+// Repeats limits repeated entries in a log. Two entries with equal K count as the same. Repeats
+// is safe for concurrent use, and the zero value is ready.
 type Repeats[K comparable] struct {
 	mu   sync.Mutex
 	seen map[K]*repeat
@@ -20,11 +19,11 @@ type Repeats[K comparable] struct {
 
 type repeat struct {
 	writtenAt time.Time
-	more      int // since then
+	more      int // suppressed since then
 }
 
-// Due reports whether k is to be written now, and how many equal ones were not.
-// In a flood of kinds, new ones count as flood.
+// Due reports whether k is to be written now, and how many equal entries were suppressed. Above
+// maxRepeats kinds, a new kind counts as flood.
 func (s *Repeats[K]) Due(k, flood K, now time.Time) (more int, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

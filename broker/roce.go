@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// RoCEAssignment is the address of one interface of a host at a site. The
-// assignment exists before its node does.
+// RoCEAssignment is the address of one interface of a host at a site. The assignment exists
+// before the node does.
 type RoCEAssignment struct {
 	ID, SiteID           string
 	Hostname             string
 	Interface            string
-	IPv4CIDR             string // the address, and how long its prefix is
+	IPv4CIDR             string // the address with its prefix length
 	CreatedAt, UpdatedAt time.Time
 }
 
-// MaxRoCEItems bounds how many are kept at once.
+// MaxRoCEItems bounds how many assignments are stored at once.
 const MaxRoCEItems = 4096
 
-// CheckRoCE refuses a list that cannot be kept whole, and brings each entry into
-// its one form. Code: roce_invalid.
+// CheckRoCE refuses a list with an invalid entry, and brings each entry into its canonical form.
+// Code: roce_invalid.
 func CheckRoCE(items []RoCEAssignment) error {
 	if len(items) == 0 || len(items) > MaxRoCEItems {
 		return Errorf(Invalid, "roce_invalid", "cannot keep %d RoCE assignments: 1 to %d are allowed at once", len(items), MaxRoCEItems)

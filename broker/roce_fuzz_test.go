@@ -7,8 +7,8 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// FuzzRoCE brings an assignment into its one form, or refuses it: what was taken once
-// is taken again as it is.
+// FuzzRoCE checks that an assignment is refused or brought into a canonical form, and that the
+// canonical form is accepted unchanged.
 func FuzzRoCE(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"C01.", "enp28s0np0", "172.30.9.61/31"},

@@ -5,25 +5,24 @@ import (
 	"strings"
 )
 
-// RunKind is a kind of run, as the broker's words know it: what a run of it is called to
-// people, and which rules hold while it is under way. The stages are its feature's.
+// RunKind is a kind of run: its name for people, and the rules that hold while such a run is
+// under way. The stages belong to the feature's own package.
 //
 // A new kind is a new row of RunKinds.
 type RunKind struct {
-	// Name is the kind of its runs, or what the kinds of its runs begin with before a
-	// slash: node.decommission is that of node.decommission/reimage.
+	// Name is the kind of the runs, or the common part of their kinds before a slash:
+	// node.decommission covers node.decommission/reimage.
 	Name string
-	// Noun is the command that lists, shows and acts on its runs: "hostler NOUN show ID".
-	// Empty: this release does not know the kind.
+	// Noun is the command for the kind's runs: "hostler NOUN show ID". Empty: this release does
+	// not know the kind.
 	Noun string
-	// TurnsOver: such a run turns its node over. While it has the node, nothing but its
-	// own end leads to active.
+	// TurnsOver: such a run turns its node over. While the run holds the node, only the run's own
+	// end leads to active.
 	TurnsOver bool
-	// TerminalsStay: an operator's terminal on the node goes on while such a run moves.
+	// TerminalsStay: an operator's terminal on the node stays open while such a run moves.
 	TerminalsStay bool
-	// Retried are the stages that the kind brings and that a policy's stage_retries may
-	// name. A stage that it borrows, as a reimage does from onboarding, stands in the row
-	// of its own kind.
+	// Retried lists the kind's own stages that a policy's stage_retries may name. A borrowed
+	// stage, such as a reimage's from onboarding, is listed in the row of its own kind.
 	Retried []string
 }
 
@@ -52,8 +51,8 @@ var RunKinds = []RunKind{
 	{Name: RolloutKind, Noun: "rollout"},
 }
 
-// RunKindOf is the row of a run's kind. A kind without a row is one of another release of
-// the broker: it gets a row in which no exception holds.
+// RunKindOf returns the row of a run's kind. A kind without a row belongs to another release of
+// the broker and gets a row without exceptions.
 func RunKindOf(kind string) RunKind {
 	for _, k := range RunKinds {
 		if kind == k.Name || strings.HasPrefix(kind, k.Name+"/") {
@@ -63,8 +62,8 @@ func RunKindOf(kind string) RunKind {
 	return RunKind{Name: kind}
 }
 
-// Command is what a person runs for a run or a batch of the kind, such as "show r-1". This
-// release has no command for a kind that it does not know.
+// Command is the command line for a run or a batch of the kind, such as "show r-1". This release
+// has no command for an unknown kind.
 func (k RunKind) Command(rest string) string {
 	if k.Noun == "" {
 		return "with the release of hostler that knows runs of kind " + k.Name
@@ -72,7 +71,7 @@ func (k RunKind) Command(rest string) string {
 	return "hostler " + k.Noun + " " + rest
 }
 
-// RetriedStages are the stages of all kinds that stage_retries may name, sorted.
+// RetriedStages lists the stages of all kinds that stage_retries may name, sorted.
 func RetriedStages() []string {
 	var all []string
 	for _, k := range RunKinds {

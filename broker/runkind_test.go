@@ -17,7 +17,7 @@ func TestAKindOfRunIsFoundByItsNameOrWhatBeginsIt(t *testing.T) {
 		"agent.rollout":              {"rollout", false, false},
 		"node.decommissioned/x":      {"", false, false},
 		"agent.rollouts":             {"", false, false},
-		"a.kind.of.a.later.release/": {"", false, false}, // no exception holds for it
+		"a.kind.of.a.later.release/": {"", false, false}, // no exception holds for the kind
 		"":                           {"", false, false},
 	} {
 		if k := RunKindOf(kind); k.Noun != want.noun || k.TurnsOver != want.turnsOver || k.TerminalsStay != want.terminalsStay {

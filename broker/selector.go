@@ -7,8 +7,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Selector means a set of nodes: all, a list of references, or key=value terms
-// that must all hold. Deleted nodes are never meant.
+// Selector selects a set of nodes: all, a list of references, or key=value terms that must all
+// hold. Deleted nodes are never selected.
 type Selector struct {
 	refs  []string
 	terms [][2]string
@@ -42,11 +42,12 @@ func ParseSelector(text string) (Selector, error) {
 	return s, nil
 }
 
-// Refs are the references of a list, as they were written: ids, prefixes of
-// ids, hostnames. Nil: the selector does not name nodes.
+// Refs returns the references of a list as written: ids, prefixes of ids, hostnames. Nil: the
+// selector does not list nodes.
 func (s Selector) Refs() []string { return s.refs }
 
-// String is the selector as ParseSelector reads it; equal ones are written alike.
+// String is the selector in the form that ParseSelector reads; equal selectors give equal
+// strings.
 func (s Selector) String() string {
 	words := slices.Clone(s.refs)
 	for _, t := range s.terms {
@@ -59,10 +60,10 @@ func (s Selector) String() string {
 	return strings.Join(slices.Compact(words), ",")
 }
 
-// Matches reports whether a node is meant. Of references only whole ids match: a
-// caller resolves the others first. A term's key is site, status, sku or
-// hostname, a label, or a fact that the node reported. Of the node's own word only
-// facts count: it must not make up a label that it does not have.
+// Matches reports whether the selector selects a node. A reference matches only a whole id; a
+// caller resolves other references first. A term's key is site, status, sku or hostname, a label,
+// or a fact that the node reported. Reported values count for fact keys only, so that a node
+// cannot invent a label.
 func (s Selector) Matches(n Node) bool {
 	if n.Status == Deleted {
 		return false
@@ -78,7 +79,7 @@ func (s Selector) Matches(n Node) bool {
 	return true
 }
 
-// Trait is what a term of a selector is compared with: see Matches.
+// Trait is the value that a selector's term is compared with: see Matches.
 func Trait(n Node, key string) (value string, ok bool) {
 	own := map[string]string{"site": n.Site, "status": string(n.Status), "sku": n.SKU, "hostname": n.Hostname}
 	if value, ok = own[key]; ok {

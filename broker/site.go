@@ -15,18 +15,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// SiteStatus says whether new work may begin at a site, or by a profile.
+// SiteStatus says whether new work may begin at a site or with a profile.
 type SiteStatus string
 
-// The statuses. At a disabled site what runs goes on; nothing new begins.
+// The statuses. At a disabled site, runs continue; nothing new begins.
 const (
 	SiteActive   SiteStatus = "active"
 	SiteDisabled SiteStatus = "disabled"
 )
 
-// Site is one MAAS region controller. A node's site is the site's Name, which
-// therefore never changes. Secrets are elsewhere: the record
-// holds their paths and when each was set.
+// Site is one MAAS region controller. A node refers to its site by Name, so Name never changes.
+// Secrets are stored elsewhere: the record holds the path of each secret and when the secret was
+// set.
 type Site struct {
 	ID         string
 	Name       string
@@ -46,30 +46,30 @@ type Site struct {
 
 	DeployUser         string
 	DeploySSHIface     string
-	DeploySSHPublicKey string // made with the first credentials; its other half is a secret
+	DeploySSHPublicKey string // created with the first credentials; the private key is a secret
 
-	Issuer Issuer // of the certificates of its machines
+	Issuer Issuer // of the certificates of the site's machines
 
-	// CommissioningScripts are what the site's owner keeps in MAAS and runs
-	// depend on; their content is not ours.
+	// CommissioningScripts are scripts in MAAS that the site's owner maintains and that runs
+	// depend on; Hostler does not maintain their content.
 	CommissioningScripts []ScriptVersion
 
 	DefaultProfileID string
-	DefaultProfile   string // its name, as the store reads it
+	DefaultProfile   string // the profile's name, as the store reads it
 
 	APITokenPath, PowerPath, DeployPasswordPath, DeploySSHKeyPath string    // *_vault_path
 	APITokenSetAt, PowerSetAt, DeployPasswordSetAt                time.Time // zero: never
 	CreatedAt, UpdatedAt                                          time.Time
 }
 
-// ScriptVersion is a script in MAAS that must be there as it was recorded: by
-// the number or the comment of its newest revision.
+// ScriptVersion identifies a script in MAAS that must exist in the recorded version: by the
+// number or the comment of its newest revision.
 type ScriptVersion struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 }
 
-// NewSite is a site with the defaults of everything that has one.
+// NewSite is a site with all defaults.
 func NewSite(id string) Site {
 	at := "maas-sites/" + id + "/"
 	return Site{
@@ -82,7 +82,7 @@ func NewSite(id string) Site {
 }
 
 var (
-	// SiteNameForm is what a site may be called.
+	// SiteNameForm is the form of a site's name.
 	SiteNameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
 	idForm       = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
@@ -103,8 +103,8 @@ const (
 	maxVLAN       = 4094
 )
 
-// Check refuses what is no site, and brings the address into its one form.
-// Code: site_invalid.
+// Check refuses an invalid site, and brings the address into its canonical form. Code:
+// site_invalid.
 func (s *Site) Check() error {
 	bad := func(format string, args ...any) error {
 		return Errorf(Invalid, "site_invalid", "cannot keep site %s: "+format, append([]any{said(s.Name)}, args...)...)
@@ -159,9 +159,9 @@ func (s *Site) Check() error {
 	return nil
 }
 
-// Region is what two addresses of one region have in common: host, port and path,
-// however they are written. Two names of one host, or two ports of it, are not seen
-// to be one region.
+// Region is the canonical host, port and path of the site's address, equal for different
+// spellings of one address. Two names of one host, or two ports of a host, count as different
+// regions.
 func (s Site) Region() string {
 	u, err := url.Parse(s.APIBaseURL)
 	if err != nil {
@@ -181,8 +181,8 @@ func (s Site) Region() string {
 	return net.JoinHostPort(host, port) + path.Clean("/"+u.Path)
 }
 
-// baseURL is the one way to write an address, or why it is none. It never
-// repeats what was given: somebody may have put a password into it.
+// baseURL returns the canonical form of an address, or the reason why the address is invalid. The
+// reason never repeats the address, which may contain a password.
 func baseURL(raw string) (base, why string) {
 	u, err := url.Parse(raw)
 	switch {
@@ -223,5 +223,5 @@ func checkCACert(text string) (why string) {
 	return ""
 }
 
-// said is text from outside, fit to be repeated in an error.
+// said is text from outside, cleaned for an error message.
 func said(s string) string { return taskcatalog.Clean(s, 100) }

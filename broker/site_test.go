@@ -131,8 +131,8 @@ func TestAPolicyThatCannotWorkIsRefused(t *testing.T) {
 	}
 }
 
-// The limit is the default where a profile is from before there was one, and no part of
-// a policy that never reimages by itself: that keeps its version.
+// An older profile without a limit gets the default. A policy that never reimages silent nodes
+// has no limit, so that its version does not change.
 func TestOnlySoManySilentNodesAreReimaged(t *testing.T) {
 	p := NewProfile("id", "site", "p")
 	for _, test := range []struct {

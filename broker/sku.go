@@ -7,21 +7,21 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// SKU is what a machine of a kind is made of, and how it shall be set. A machine
-// that does not match its SKU is hardware_mismatch.
+// SKU is the composition of one kind of machine, with its wanted settings. A machine that does
+// not match its SKU is hardware_mismatch.
 type SKU struct {
 	ID             string // mi300x.192g.8gpu
 	Description    string
 	GPUVendor      string // nvidia, amd; empty: no GPUs
-	GPUModel       string // whole words of the name that the vendor's library gives; empty: any
+	GPUModel       string // whole words of the GPU name that the vendor's library gives; empty: any
 	GPUCount       int
 	GPUMemoryBytes uint64 // of each
 	NICs           []string
 	BootDisk       BootDiskRule
-	GPUSettings    taskcatalog.GPUSettings // wanted; what is left out may be anything
+	GPUSettings    taskcatalog.GPUSettings // wanted settings; an omitted setting may have any value
 	ScrubFloor     ScrubFloor
-	// DPUDisks says that a DPU may show such machines their disks: what an erase does
-	// to one reaches as far as the DPU lets it.
+	// DPUDisks says that a DPU may present the disks to such machines: an erase then reaches only
+	// as far as the DPU permits.
 	DPUDisks  bool
 	CreatedAt time.Time
 	UpdatedAt time.Time
@@ -29,14 +29,13 @@ type SKU struct {
 
 // BootDiskRule says which disk a machine boots from.
 type BootDiskRule struct {
-	// Pattern is a regular expression over a disk's model, name and id_path, in
-	// any case.
+	// Pattern is a case-insensitive regular expression over a disk's model, name and id_path.
 	Pattern string `json:"pattern"`
-	// Pick decides between several that match; empty: none, they are a mismatch.
+	// Pick decides between several matching disks; empty: several matches are a mismatch.
 	Pick BootDiskPick `json:"pick"`
 }
 
-// BootDiskPick is one way to decide between disks.
+// BootDiskPick is a way to decide between disks.
 type BootDiskPick string
 
 // The ways.
@@ -47,22 +46,22 @@ const (
 	PickFirst    BootDiskPick = "first" // by MAAS's id
 )
 
-// BootDiskPattern is the one of a new SKU: a BOSS card, or an M.2 disk.
+// BootDiskPattern is the default pattern of a new SKU: a BOSS card, or an M.2 disk.
 const BootDiskPattern = `boss|boot optimized|m\.2`
 
-// ScrubFloor is the least that a scrub of such a machine must reach, whatever a
-// site's policy says.
+// ScrubFloor is the minimum that a scrub of such a machine must reach, whatever a site's policy
+// says.
 type ScrubFloor struct {
 	MinCoveragePercent float64 `json:"min_coverage_percent"` // 0: the vendor's default
 	RequireReset       bool    `json:"require_reset"`
 }
 
-// NewSKU is a SKU with the defaults of everything that has one.
+// NewSKU is a SKU with all defaults.
 func NewSKU() SKU {
 	return SKU{NICs: []string{}, BootDisk: BootDiskRule{Pattern: BootDiskPattern}}
 }
 
-// SKUForm is what a SKU may be called.
+// SKUForm is the form of a SKU's id.
 var SKUForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 const (
@@ -72,7 +71,7 @@ const (
 	maxGPUSize = 4 << 40 // bytes
 )
 
-// Check refuses what is no SKU. Code: sku_invalid.
+// Check refuses an invalid SKU. Code: sku_invalid.
 func (s *SKU) Check() error {
 	bad := func(format string, args ...any) error {
 		return Errorf(Invalid, "sku_invalid", "cannot keep SKU %s: "+format, append([]any{said(s.ID)}, args...)...)

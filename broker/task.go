@@ -8,11 +8,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// TaskStatus is where a task stands at the broker.
+// TaskStatus is the status of a task at the broker.
 type TaskStatus string
 
-// The statuses: queued → dispatched → one of the four ends. A lease that runs
-// out leads back to queued.
+// The statuses: queued → dispatched → one of the four ends. An expired lease leads back to
+// queued.
 const (
 	TaskQueued     TaskStatus = "queued"
 	TaskDispatched TaskStatus = "dispatched"
@@ -34,10 +34,10 @@ type Task struct {
 	Version        int
 	Class          taskcatalog.Class
 	Lane           taskcatalog.Lane
-	Params         json.RawMessage // as the operator sent them, without what the broker filled in
-	Envelope       []byte          // what was signed and is delivered, byte for byte
+	Params         json.RawMessage // as the operator sent them, without values that the broker filled in
+	Envelope       []byte          // the signed bytes, delivered unchanged
 	EnvelopeDigest string
-	KeyID          string // task key that signed it
+	KeyID          string // task key of the signature
 	Nonce          string
 	Status         TaskStatus
 	Attempt        int // counts deliveries
@@ -61,26 +61,25 @@ type Task struct {
 	Result   json.RawMessage
 	Evidence []byte // accepted envelope by the node key
 	Verdict  taskcatalog.Verdict
-	Late     *LateWord // of one that ended outcome_unknown; nil: nothing was heard
+	Late     *LateWord // of a task that ended outcome_unknown; nil: nothing was heard
 }
 
-// LateWord is what a node said of a task after the broker had given up waiting for its
-// end. It changes nothing about that end: whoever asked for the task was told of it.
+// LateWord is a node's report on a task after the broker gave up waiting for the task's end. The
+// report does not change the end, because the requester was already told.
 type LateWord struct {
 	At      time.Time           `json:"at"`
-	Outcome taskcatalog.Outcome `json:"outcome,omitempty"` // empty: the node does not know one
+	Outcome taskcatalog.Outcome `json:"outcome,omitempty"` // empty: the node does not know the outcome
 	Code    taskcatalog.Code    `json:"code,omitempty"`
 	Message string              `json:"message,omitempty"`
-	Running bool                `json:"running,omitempty"` // it was at it still
-	Probe   bool                `json:"probe,omitempty"`   // a probe found so; else it is the node's own result
+	Running bool                `json:"running,omitempty"` // the task was still running
+	Probe   bool                `json:"probe,omitempty"`   // from a probe; otherwise the node's own result
 }
 
-// ProbeKey begins the idempotency key of the one probe that the broker makes by itself of
-// a task that ended outcome_unknown. Its id follows.
+// ProbeKey is the prefix of the idempotency key of the single probe that the broker makes
+// automatically for a task that ended outcome_unknown. The task's id follows.
 const ProbeKey = "probe-unknown/"
 
-// Progress is the last report of a running task. Its field names are those of
-// wire.ProgressRequest.
+// Progress is the last report of a running task. The field names match wire.ProgressRequest.
 type Progress struct {
 	CurrentStepIndex int       `json:"current_step_index"`
 	TotalSteps       int       `json:"total_steps"`
@@ -92,6 +91,5 @@ type Progress struct {
 	At               time.Time `json:"at"`
 }
 
-// ResolverKey is the idempotency key of a task that was made for a want of
-// resolver profiles.
+// ResolverKey is the idempotency key of a task for a wanted set of resolver profiles.
 func ResolverKey(want int64, try string) string { return fmt.Sprintf("resolver-%d-%s", want, try) }

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// TerminalStatus is where a terminal session stands.
+// TerminalStatus is the status of a terminal session.
 type TerminalStatus string
 
-// The statuses: opening → open ⇄ detached → closing → closed. Every one of them but the
-// last may lead to closing, and to closed.
+// The statuses: opening → open ⇄ detached → closing → closed. Every status but closed may lead to
+// closed, and every status before closing to closing.
 const (
-	TerminalOpening  TerminalStatus = "opening"  // the node has not come yet
-	TerminalOpen     TerminalStatus = "open"     // node and operator are there
-	TerminalDetached TerminalStatus = "detached" // one of them is gone, and may come back
-	TerminalClosing  TerminalStatus = "closing"  // its recording is being ended
+	TerminalOpening  TerminalStatus = "opening"  // the node has not connected yet
+	TerminalOpen     TerminalStatus = "open"     // node and operator are connected
+	TerminalDetached TerminalStatus = "detached" // node or operator is gone and may come back
+	TerminalClosing  TerminalStatus = "closing"  // the recording is being closed
 	TerminalClosed   TerminalStatus = "closed"
 )
 
@@ -25,31 +25,31 @@ var terminalMoves = map[TerminalStatus][]TerminalStatus{
 	TerminalClosing:  {TerminalClosed},
 }
 
-// MayBecome reports whether a session may go from one status to another.
+// MayBecome reports whether a session may change from one status to another.
 func (s TerminalStatus) MayBecome(to TerminalStatus) bool {
 	return slices.Contains(terminalMoves[s], to)
 }
 
-// Over reports whether nobody is let into the session any more.
+// Over reports whether nobody is admitted to the session any more.
 func (s TerminalStatus) Over() bool { return s == TerminalClosing || s == TerminalClosed }
 
 // TerminalSession is one session of one operator on one node.
 type TerminalSession struct {
 	ID           string // ts-…
 	NodeID       string
-	NodeEpoch    int64  // a node that enrolled anew is not let in
-	Site         string // the node's when the session was made
-	AllocationID string // empty: for none
+	NodeEpoch    int64  // a node that has enrolled again is not admitted
+	Site         string // the node's site when the session was created
+	AllocationID string // empty: no allocation
 	Username     string // on the node
 	OpenedBy     string
 	Reason       string
 	Limits       TerminalLimits
 	RecordInput  bool
-	Replica      string // address of the relay that has it
+	Replica      string // address of the relay that has the session
 
 	Status     TerminalStatus
 	EndCode    string
-	ExitStatus *int // of the program; nil: it has not ended, or nobody knows
+	ExitStatus *int // of the program; nil: not ended, or unknown
 	CreatedAt  time.Time
 	StatusAt   time.Time
 	ClosedAt   time.Time
@@ -57,7 +57,7 @@ type TerminalSession struct {
 
 // TerminalLimits end a session. Zero is no limit.
 type TerminalLimits struct {
-	Max    time.Duration // since it was made
+	Max    time.Duration // since the session was created
 	Idle   time.Duration // without a key pressed
-	Detach time.Duration // without its operator, or without its node
+	Detach time.Duration // without the operator, or without the node
 }

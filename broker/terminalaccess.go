@@ -6,44 +6,44 @@ import (
 	"time"
 )
 
-// TerminalAccess is all that decides whether an operator may be on a node in a terminal.
-// It is gathered in one place and judged in one (Refusal), when a session is opened and as
-// long as it lasts: whatever would not let it begin ends it.
+// TerminalAccess holds all facts that decide whether an operator may use a terminal on a node.
+// Refusal is the only judge, when a session is opened and for as long as the session lasts: any
+// fact that would refuse a new session also ends an open session.
 type TerminalAccess struct {
 	Operator OperatorToken // as it is now
 	Policy   TerminalPolicy
-	// NoPolicy: what is kept of the site's cannot be read, so that nobody may.
+	// NoPolicy: the site's stored policy cannot be read, so that nobody is admitted.
 	NoPolicy bool
 
 	NodeID     string
 	Site       string
 	NodeStatus NodeStatus
 	NodeEpoch  int64
-	RunID      string // of the run that has the node; empty: none
+	RunID      string // of the run that holds the node; empty: none
 	RunKind    string
-	RunMoves   bool // it is at work; false: it has stopped, and waits for a person
+	RunMoves   bool // the run is at work; false: the run has stopped and waits for a person
 
 	Username     string
-	AllocationID string      // whose user is meant; empty: none's
-	Allocation   *Allocation // that one, as the broker knows it; nil: not of this node
-	Revoking     bool        // its user's end is asked for
+	AllocationID string      // the allocation of the user; empty: none
+	Allocation   *Allocation // as the broker knows the allocation; nil: not on this node
+	Revoking     bool        // the removal of the user is requested
 
-	// Of a session that there is; zero of one that is to be.
+	// Of an existing session; zero for a new session.
 	Epoch    int64
 	OpenedIn NodeStatus
 }
 
-// root is the account that is refused unless role and site both let it in.
+// root is the account that needs the permission of both role and site.
 const root = "root"
 
-// AsRoot reports whether the operator may be let in as root, or as an account of its group.
+// AsRoot reports whether the operator may be admitted as root, or as an account in root's group.
 func (a TerminalAccess) AsRoot() bool {
 	return a.Policy.AllowRoot && a.Operator.Role.Covers(a.Policy.RootRole)
 }
 
-// Refusal says why the operator may not be on the node in a terminal; nil: he may. Codes:
-// terminal_policy_unreadable, token_revoked, token_expired, site_forbidden, role_insufficient, stale_epoch, node_…
-// with a status, node_in_run, terminal_root_refused, terminal_user_refused,
+// Refusal says why the operator may not use a terminal on the node; nil: permitted. Codes:
+// terminal_policy_unreadable, token_revoked, token_expired, site_forbidden, role_insufficient,
+// stale_epoch, node_… with a status, node_in_run, terminal_root_refused, terminal_user_refused,
 // allocation_ended, allocation_revoking.
 func (a TerminalAccess) Refusal(now time.Time) *Error {
 	for _, judge := range []func(time.Time) *Error{a.operator, a.node, a.user} {
@@ -77,9 +77,9 @@ func (a TerminalAccess) operator(now time.Time) *Error {
 	return nil
 }
 
-// node lets people onto a node in service, and those who look after it onto one that is
-// kept out of service while nothing works on it: what they do there is not to be mixed
-// with what a run proves.
+// node admits operators to a node in service. Caretakers are also admitted to a node that is kept
+// out of service while no run works on it: an operator's actions must not mix with the evidence
+// of a run.
 func (a TerminalAccess) node(time.Time) *Error {
 	if a.Epoch != 0 && a.Epoch != a.NodeEpoch {
 		return a.no(Refused, "stale_epoch", "it has enrolled anew since the session began")
@@ -89,7 +89,7 @@ func (a TerminalAccess) node(time.Time) *Error {
 	}
 	began, is := a.OpenedIn, a.NodeStatus
 	switch {
-	case began == "" && is == Active, began == Active && (is == Active || is == Offline): // silence is for the relay to judge
+	case began == "" && is == Active, began == Active && (is == Active || is == Offline): // the relay judges silence
 		return nil
 	case a.lookedAfter() && (began == "" || began == is):
 		return nil
@@ -101,8 +101,8 @@ func (a TerminalAccess) node(time.Time) *Error {
 	return a.no(Refused, "node_"+string(is), "it is %s (%s)", is, hint)
 }
 
-// lookedAfter reports whether the node is out of service and may be looked at by those who
-// look after it: quarantined, or where a run has stopped for a person.
+// lookedAfter reports whether the node is out of service and open to caretakers: quarantined, or
+// held by a run that has stopped for a person.
 func (a TerminalAccess) lookedAfter() bool {
 	if a.AllocationID != "" || !a.caretaker() {
 		return false
@@ -113,7 +113,7 @@ func (a TerminalAccess) lookedAfter() bool {
 	return a.RunID != "" && !a.RunMoves && slices.Contains([]NodeStatus{Enrolling, Draining, Retired}, a.NodeStatus)
 }
 
-// caretaker reports whether the operator may be on the site's nodes as somebody who is no
+// caretaker reports whether the operator may be on the site's nodes under an account of no
 // tenant.
 func (a TerminalAccess) caretaker() bool {
 	return a.Operator.Role.Covers(RolePlatformAdmin) && (a.Policy.AnyUser || a.Username == root && a.AsRoot())

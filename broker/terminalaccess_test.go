@@ -7,7 +7,7 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// TestWhoMayBeInATerminal walks who may be where: the code of the refusal, or none.
+// TestWhoMayBeInATerminal lists for each situation the code of the refusal, or none.
 func TestWhoMayBeInATerminal(t *testing.T) {
 	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	open := broker.DefaultTerminalPolicy()

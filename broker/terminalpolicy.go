@@ -7,13 +7,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// TerminalPolicy is what a site lets its operators do on its nodes: who may open a
-// session as whom, for how long, and what of it is kept.
+// TerminalPolicy is a site's policy for terminals: who may open a session under which account,
+// for how long, and which parts are recorded.
 type TerminalPolicy struct {
 	OpenRole           Role   `json:"open_role"`
 	AllowRoot          bool   `json:"allow_root"` // for RootRole
 	RootRole           Role   `json:"root_role"`
-	AnyUser            bool   `json:"any_user"` // for platform_admin: also an account that is no live allocation's
+	AnyUser            bool   `json:"any_user"` // for platform_admin: also an account without a live allocation
 	MaxSeconds         int64  `json:"max_seconds"`
 	IdleSeconds        int64  `json:"idle_seconds"`
 	DetachSeconds      int64  `json:"detach_seconds"`
@@ -24,10 +24,11 @@ type TerminalPolicy struct {
 	AllowClipboard     bool   `json:"allow_clipboard"`
 }
 
-// RecordingFailureEnds is the one thing that becomes of a session that cannot be recorded.
+// RecordingFailureEnds is the only supported action for a session that cannot be recorded: the
+// session ends.
 const RecordingFailureEnds = "end"
 
-// DefaultTerminalPolicy holds where a site has set none.
+// DefaultTerminalPolicy applies where a site has set no policy.
 func DefaultTerminalPolicy() TerminalPolicy {
 	return TerminalPolicy{
 		OpenRole: RoleOperator, RootRole: RolePlatformAdmin,
@@ -36,8 +37,9 @@ func DefaultTerminalPolicy() TerminalPolicy {
 	}
 }
 
-// TerminalPolicyOf reads what is kept of a site's; nothing is the default, and rules that
-// this broker does not know are another's. Code: terminal_policy_unreadable.
+// TerminalPolicyOf reads a site's stored policy. Empty input gives the default. An invalid policy
+// is refused; a newer broker may have written rules that this broker does not know. Code:
+// terminal_policy_unreadable.
 func TerminalPolicyOf(raw []byte) (TerminalPolicy, error) {
 	p := DefaultTerminalPolicy()
 	if len(raw) == 0 {
@@ -53,13 +55,13 @@ func TerminalPolicyOf(raw []byte) (TerminalPolicy, error) {
 	return p, nil
 }
 
-// Limits are those of a session under the policy.
+// Limits returns the limits of a session under the policy.
 func (p TerminalPolicy) Limits() TerminalLimits {
 	seconds := func(n int64) time.Duration { return time.Duration(n) * time.Second }
 	return TerminalLimits{Max: seconds(p.MaxSeconds), Idle: seconds(p.IdleSeconds), Detach: seconds(p.DetachSeconds)}
 }
 
-// Check refuses what no site may want. Code: terminal_policy_invalid.
+// Check refuses an invalid policy. Code: terminal_policy_invalid.
 func (p TerminalPolicy) Check() error {
 	bad := func(format string, args ...any) error {
 		e := Errorf(Invalid, "terminal_policy_invalid", format, args...)

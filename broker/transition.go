@@ -1,42 +1,42 @@
 package broker
 
-// Owner names who may make a transition (docs/reference/states.md has the drawing).
+// Owner names the part of the system that makes a transition (docs/reference/states.md has the
+// drawing).
 type Owner string
 
 // The owners.
 const (
-	OwnerOnboarding Owner = "onboarding"        // enrolment and the checks behind it
+	OwnerOnboarding Owner = "onboarding"        // enrolment and the checks after it
 	OwnerHeartbeat  Owner = "heartbeat"         // an agent heard, or silent for too long
-	OwnerReconciler Owner = "reconciler"        // what is seen disagrees
+	OwnerReconciler Owner = "reconciler"        // the observed state disagrees with the record
 	OwnerOperator   Owner = "operator"          // an operator's own action
-	OwnerDrain      Owner = "drain"             // what a drain came to
-	OwnerRemoval    Owner = "removal"           // a removal, and what node.uninstall came to
+	OwnerDrain      Owner = "drain"             // the result of a drain
+	OwnerRemoval    Owner = "removal"           // a removal, and the result of node.uninstall
 	OwnerTurnover   Owner = "turnover"          // a decommission run
 	OwnerOverride   Owner = "operator_override" // platform_admin, with a reason, past an owed turnover
-	OwnerUndo       Owner = "onboarding_undo"   // undo of render_cloud_init: what the broker's own checks kept out enrols anew
+	OwnerUndo       Owner = "onboarding_undo"   // undo of render_cloud_init: a node kept out by the broker enrols again
 )
 
-// Owners are all of them.
+// Owners lists all owners.
 var Owners = []Owner{
 	OwnerOnboarding, OwnerHeartbeat, OwnerReconciler, OwnerOperator,
 	OwnerDrain, OwnerRemoval, OwnerTurnover, OwnerOverride, OwnerUndo,
 }
 
-// awaitsResolver reports whether the node shall have other resolver profiles
-// than it has in force. Heartbeats bring a node back all the same: it was let in
-// with those it has.
+// awaitsResolver reports whether the node's assigned resolver profiles differ from the profiles
+// in force. Heartbeats may still make such a node active: the node was let in with the profiles
+// in force.
 func (n Node) awaitsResolver() bool {
 	return n.ResolverWanted != "" && n.ResolverWanted != n.ResolverDigest
 }
 
 type edge struct{ from, to NodeStatus }
 
-// transitions is the whole table: each pair with those whose code makes it, and no
-// other (broker/adminapi walks every one). Every pair that is not here is refused.
-// What silence says of a node is the heartbeats' alone, and a quarantine is never
-// taken back by what the reconciler sees: it does not know what was done to the
-// machine in between. A run makes its node and has it enrolling in one transaction,
-// so an undo meets none that only has a token.
+// transitions is the whole table: each pair of statuses with the owners whose code makes the
+// transition (broker/adminapi walks every pair). Every pair outside the table is refused. Only
+// heartbeats react to silence. The reconciler never ends a quarantine, because it does not know
+// what was done to the machine meanwhile. A run creates its node and moves the node to enrolling
+// in one transaction, so an undo never meets a node in bootstrap_issued.
 var transitions = map[edge][]Owner{
 	{BootstrapIssued, Enrolling}: {OwnerOnboarding},
 	{BootstrapIssued, Deleted}:   {OwnerRemoval},
@@ -62,10 +62,9 @@ var transitions = map[edge][]Owner{
 	{Removing, Deleted}:          {OwnerRemoval, OwnerTurnover},
 }
 
-// Transition says whether a node may go from its status to another by this
-// owner. It is the only place that knows the table. A refusal is
-// transition_refused or turnover_owed. To stay where it is is no transition:
-// callers look first.
+// Transition says whether the owner may move a node from its status to another. It is the only
+// user of the table. Codes: transition_refused, turnover_owed, resolver_config_unconfirmed.
+// Staying in the same status is no transition: callers look first.
 func Transition(n Node, to NodeStatus, by Owner) error {
 	owners, ok := transitions[edge{n.Status, to}]
 	if !ok {

@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// whole renders every pair of statuses with who may make it, owed or not.
+// whole renders every pair of statuses with its owners, with and without an owed turnover.
 func whole() string {
 	var b strings.Builder
 	for _, from := range NodeStatuses {
@@ -40,7 +40,7 @@ func whole() string {
 	return b.String()
 }
 
-// The page for people has the table as it is in the code.
+// The documentation page shows the same table as the code.
 func TestThePageHasTheTransitions(t *testing.T) {
 	const page, begin, end = "../docs/reference/states.md", "<!-- transitions -->\n", "<!-- /transitions -->\n"
 	raw, err := os.ReadFile(page)
@@ -92,8 +92,8 @@ func TestTheWholeTransitionTableIsAsAgreed(t *testing.T) {
 	}
 }
 
-// A node walked at random through every action that succeeds keeps the
-// promises that do not depend on the way it came.
+// A node on a random walk through every successful action keeps the promises that do not depend
+// on its path.
 func TestNoWalkBreaksTheNodeStateMachine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := Node{ID: "n-1", Status: BootstrapIssued}

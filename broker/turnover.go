@@ -9,58 +9,56 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// TurnoverPolicy is what a profile asks of the time between two tenants. A run copies
-// the policy when it starts, and the certificate states the policy.
+// TurnoverPolicy is a profile's requirements on the time between two tenants. A run copies the
+// policy when it starts, and the certificate states the policy.
 type TurnoverPolicy struct {
-	// Environment is the least from which a node may have been looked at: tenant_os
-	// or fresh_os.
+	// Environment is the weakest environment from which the node may be inspected: tenant_os or
+	// fresh_os.
 	Environment string `json:"environment"`
 	// RootRequiresReimage asks for fresh_os after a tenant who had root.
 	RootRequiresReimage bool `json:"root_requires_reimage"`
-	// DiskGrade is the least that must have been done to each disk, in the words of
-	// NIST SP 800-88: none, clear, purge.
+	// DiskGrade is the minimum sanitisation of each disk, in the words of NIST SP 800-88: none,
+	// clear, purge.
 	DiskGrade string `json:"disk_grade"`
-	// AcceptSystemDisk lets pass what a turnover can do to the disk that the system
-	// runs from, which nobody erases under it: files are deleted and blocks trimmed,
-	// or MAAS does what it was asked for. It stands on the certificate as a downgrade.
+	// AcceptSystemDisk accepts the treatment of the disk that the system runs from, which cannot
+	// be erased under a running system: files are deleted and blocks trimmed, or MAAS does as
+	// asked. The certificate states a downgrade.
 	AcceptSystemDisk bool `json:"accept_system_disk"`
-	// AcceptMAASErase takes MAAS's word that it erased a machine's disks (erase
-	// secure), which nobody has read again. It stands on the certificate likewise. That
-	// MAAS could not, and released the machine as it was, neither of them lets pass:
-	// see AcceptEraseDowngrade.
+	// AcceptMAASErase accepts MAAS's statement that it erased a machine's disks (erase secure)
+	// without a read-back of the disks. The certificate states a downgrade. Neither setting
+	// accepts a machine that MAAS released without an erase: see AcceptEraseDowngrade.
 	AcceptMAASErase bool `json:"accept_maas_erase,omitempty"`
-	// AcceptNetworkDisks lets pass that nothing was done to disks that are on record as
-	// not the machine's own. It stands on the certificate likewise.
+	// AcceptNetworkDisks accepts that disks on record as not the machine's own are left
+	// untouched. The certificate states a downgrade.
 	AcceptNetworkDisks bool `json:"accept_network_disks,omitempty"`
 	GPUAllowUnverified bool `json:"gpu_allow_unverified"`
 	GPURequireReset    bool `json:"gpu_require_reset"`
 
-	// ReimageWhenSilent has a soft reset whose node does not answer the drain given up
-	// for a reimage, where MAAS has the node's machine.
+	// ReimageWhenSilent turns a soft reset into a reimage if the node does not answer the drain
+	// and MAAS manages the machine.
 	ReimageWhenSilent bool `json:"reimage_when_silent,omitempty"`
-	// SilentReimagesAtOnce is how many such reimages there may be at the site within an
-	// hour: see TooManySilent.
+	// SilentReimagesAtOnce is the limit of such reimages at the site within an hour: see
+	// TooManySilent.
 	SilentReimagesAtOnce int `json:"silent_reimages_at_once,omitempty"`
 
-	DrainTimeoutSeconds     int `json:"drain_timeout_seconds"` // an agent that has not answered by then does not answer
+	DrainTimeoutSeconds     int `json:"drain_timeout_seconds"` // an agent without an answer by then counts as silent
 	DrainGraceSeconds       int `json:"drain_grace_seconds"`   // between SIGTERM and SIGKILL
 	CertificateValidSeconds int `json:"certificate_valid_seconds"`
 
-	// AcceptEraseDowngrade lets a disk pass to which less was done than was asked for or
-	// than it can, if that has at least this grade and was verified: clear or purge. Of
-	// none it lets all pass, a machine that MAAS released without the erase that it could
-	// not make as well. never, and empty, let none pass.
+	// AcceptEraseDowngrade accepts a disk that was treated to a lower grade than requested or
+	// than the disk supports, if the treatment was verified and has at least this grade: clear or
+	// purge. none accepts every downgrade, also a machine that MAAS released without the erase.
+	// never, and empty, accept no downgrade.
 	AcceptEraseDowngrade string `json:"accept_erase_downgrade,omitempty"`
 
-	// ReportOnly are the checks of what lies below the operating system that are told
-	// and do not keep a node from use. None by default: a version that changed while a
-	// tenant had the machine is what an implant looks like, and what could not be
-	// looked at is not clean.
+	// ReportOnly lists the checks below the operating system that are reported without keeping a
+	// node from use. The default is empty: a version that changed during a tenancy may be an
+	// implant, and a component that could not be inspected does not count as clean.
 	ReportOnly []string `json:"report_only,omitempty"`
 }
 
-// Turnover is the part of a profile's policy that turnovers go by. A profile from
-// before there were turnovers has the defaults.
+// Turnover returns the part of a profile's policy for turnovers. A profile older than turnovers
+// gets the defaults.
 func (p Policy) Turnover() TurnoverPolicy {
 	if p.TurnoverEnvironment == "" {
 		p = DefaultPolicy()
@@ -81,11 +79,11 @@ func (p Policy) silentReimages() int {
 	return cmp.Or(p.SilentReimagesAtOnce, DefaultPolicy().SilentReimagesAtOnce)
 }
 
-// TooManySilent reports whether so many nodes whose agents are silent at once are more
-// likely something else's fault, a switch's, than the nodes'.
+// TooManySilent reports whether the number of simultaneously silent nodes points to a common
+// cause, such as a switch, rather than to the nodes.
 func (t TurnoverPolicy) TooManySilent(nodes int) bool { return nodes > t.SilentReimagesAtOnce }
 
-// wrong says what is wrong with it; empty: nothing.
+// wrong says why the policy is invalid; empty: the policy is valid.
 func (t TurnoverPolicy) wrong() string {
 	switch {
 	case !slices.Contains([]string{"tenant_os", "fresh_os"}, t.Environment):
