@@ -5,27 +5,26 @@ import (
 	"time"
 )
 
-// Action is what an operator does to a run.
+// Action is an operator's action on a run.
 type Action string
 
-// The actions. Each is idempotent: asked for again while what it asked for is
-// under way, it changes nothing.
+// The actions. Each is idempotent: an action that is already under way changes nothing.
 const (
-	RetryStage   Action = "retry_stage"                       // the stage in hand again, attempts and clock from zero
-	Resume       Action = "resume"                            // the same, but out of a rescue to the stage it rescues
-	Rerun        Action = "rerun"                             // from the first stage; Done adopts what is there
-	RestartClean Action = "restart_clean"                     // take everything back, past the pivot, then from the first stage
-	Cancel       Action = "cancel"                            // take back, up to the pivot
+	RetryStage   Action = "retry_stage"                       // the current stage again, attempts and clock from zero
+	Resume       Action = "resume"                            // the same, but out of a rescue to the rescued stage
+	Rerun        Action = "rerun"                             // from the first stage; Done adopts existing results
+	RestartClean Action = "restart_clean"                     // undo everything, past the pivot, then from the first stage
+	Cancel       Action = "cancel"                            // undo, up to the pivot
 	Adopt        Action = "adopt_observed_state"              // as resume; ends reconciled
 	MarkManual   Action = "mark_manual_intervention_required" // stop until a person has looked
 )
 
-// Actions are all of them.
+// Actions lists all actions.
 var Actions = []Action{RetryStage, Resume, Rerun, RestartClean, Cancel, Adopt, MarkManual}
 
-// Act does an operator's action on a run. Refusals are *Refused, with the codes
-// run_not_found, run_ended, run_moving, run_compensating, stage_unknown,
-// kind_unknown, list_unknown, action_unknown.
+// Act applies an operator's action to a run. Refusals are *Refused, with the codes run_not_found,
+// run_ended, run_moving, run_moved, run_compensating, stage_unknown, stage_not_in_hand,
+// stage_not_waivable, kind_unknown, list_unknown, action_unknown.
 func (e *Engine) Act(ctx context.Context, o Order) (Record, error) {
 	return e.store.Act(ctx, o, func(now time.Time, r Record) (Change, error) {
 		l := e.lineOf(r)
@@ -54,7 +53,7 @@ func (m *move) act(o Order) error {
 	if o.OnlyStopped && !r.Status.Stopped() {
 		return refused("run_moving", "cannot %s run %s: it is %s", o.Action, r.ID, r.Status)
 	}
-	// Only of a run that is stopped: repeating an order that was carried out does nothing.
+	// Checked for stopped runs only: repeating an order that was carried out does nothing.
 	if o.Seen != nil && !r.Status.Moving() && r.Failure != nil && *o.Seen != (Seen{r.Stage, r.Failure.Class}) {
 		return refused("run_moved", "cannot %s run %s: it stands at %s with %s by now, and not at %s with %s (look at it again)", o.Action, r.ID, r.Stage, r.Failure.Class, o.Seen.Stage, o.Seen.Class)
 	}
@@ -73,7 +72,7 @@ func (m *move) act(o Order) error {
 	return refused("action_unknown", "there is no action %q on runs", o.Action)
 }
 
-// retryStage goes for both directions: a failed undo is retried like any stage.
+// retryStage applies in both directions: a failed undo is retried like any stage.
 func (m *move) retryStage(o Order) error {
 	r := &m.Record
 	if r.Status.Moving() {
@@ -87,7 +86,7 @@ func (m *move) retryStage(o Order) error {
 	return nil
 }
 
-// goOn is for runs that go forward.
+// goOn applies to runs in the forward direction.
 func (m *move) goOn(o Order) error {
 	r := &m.Record
 	if r.Direction == Undo {
@@ -123,8 +122,8 @@ func (m *move) goOn(o Order) error {
 	return nil
 }
 
-// without goes on past a stage whose goal does not hold, and says so wherever the run
-// is told of.
+// without continues past a stage whose goal does not hold. An event and Progress.Waived record
+// the waiver.
 func (m *move) without(s *stage, o Order) error {
 	r := &m.Record
 	switch {
@@ -134,7 +133,7 @@ func (m *move) without(s *stage, o Order) error {
 		return refused("stage_not_waivable", "cannot have run %s go on without %s: what comes after it rests on it", r.ID, s.name)
 	}
 	r.Status = Pending
-	r.attempt() // the one that failed has its event
+	r.attempt() // the failed attempt has its event
 	m.succeeded(s, Skipped, "not made, by the word of "+o.Actor.Name+": "+o.Reason, nil)
 	r.Progress.Waived = append(r.Progress.Waived, Waiver{s.name, o.Actor.Name, bounded(o.Reason, maxReason), m.now})
 	return nil
@@ -168,7 +167,7 @@ func (m *move) restart(o Order) error {
 	return m.turn()
 }
 
-// cancel turns the run, or leaves that to the engine where a step is in flight.
+// cancel turns the run to undo, or leaves the turn to the engine while a step is in flight.
 func (m *move) cancel(o Order) error {
 	r := &m.Record
 	switch {
@@ -182,7 +181,7 @@ func (m *move) cancel(o Order) error {
 	return m.cancelled()
 }
 
-// cancelled turns a run of which no step is in flight.
+// cancelled turns a run to undo. No step is in flight.
 func (m *move) cancelled() error {
 	r := &m.Record
 	restart := r.Progress.Restart
@@ -195,7 +194,7 @@ func (m *move) cancelled() error {
 		m.end(Cancelled) // restart_clean got no further
 		return nil
 	case r.Direction == Undo && r.Status.Moving():
-		return nil // it goes on taking back, and then ends
+		return nil // the run continues its undo and then ends
 	case r.Direction == Undo && restart:
 		return m.retryStage(Order{Action: Cancel})
 	case r.Direction == Undo:
@@ -222,13 +221,13 @@ func (m *move) mark(o Order) error {
 	}
 	m.marked(r.AskedCause)
 	r.Failure.Code, r.NextAction = o.Says.Code, o.Says.Next
-	if m.was == FailedManual { // it is told of again, since it says something else
+	if m.was == FailedManual { // the new advice is announced again
 		m.Messages = append(m.Messages, r.tell(words[FailedManual]))
 	}
 	return nil
 }
 
-// marks stops a run because an operator says so, or has its stages do so.
+// marks stops a run on an operator's order, or has the run's own stages stop the run.
 func (m *move) marks(why string) {
 	r := &m.Record
 	s, known := m.line.named[r.Stage]
@@ -237,7 +236,7 @@ func (m *move) marks(why string) {
 		return
 	}
 	state, err := m.line.marking(r.State, why)
-	if err != nil { // another version's: it cannot go on here in any case
+	if err != nil { // the state is of another version: the run cannot go on here in any case
 		m.marked(why)
 		return
 	}
@@ -247,7 +246,7 @@ func (m *move) marks(why string) {
 	}
 }
 
-// nothing is what is done for an action that is under way already.
+// nothing is the result of an action that is already under way.
 func (m *move) nothing() error {
 	m.Nothing = true
 	return nil

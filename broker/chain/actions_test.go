@@ -16,11 +16,11 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// The runs that an operator may meet: a chain of a, b(x>a), a pivot c, and d.
+// The runs that an operator may meet, of a chain of a, b(x>a), a pivot c, and d.
 var met = []struct {
 	name, says string
 	acts       []chain.Action
-	steps      int // after the actions; -1: until it stops
+	steps      int // after the actions; -1: until the run stops
 	fly        bool
 }{
 	{name: "pending, never begun"},
@@ -41,8 +41,8 @@ var met = []struct {
 	{name: "reconciled", says: "b: mismatch", acts: []chain.Action{chain.Adopt}, steps: -1},
 }
 
-// What each action does to each of them is a contract: with operators, and with
-// the commands and pages that offer actions.
+// The result of each action on each run is a contract: with operators, and with the commands and
+// pages that offer actions.
 func TestActionsDoWhatTheTableSays(t *testing.T) {
 	var b strings.Builder
 	for _, m := range met {
@@ -103,8 +103,7 @@ func told(before, after chain.Record, err error) string {
 	return fmt.Sprintf("%s, %s, at %s", after.Status, after.Direction, after.Stage)
 }
 
-// A rescue knows what it is to rescue, all the way; the stage that it leads to
-// begins afresh.
+// Each rescue stage sees the rescued failure. The stage after the rescue begins afresh.
 func TestARescueKnowsWhatFailed(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a"})
 	var seen []string
@@ -132,8 +131,8 @@ func TestARescueKnowsWhatFailed(t *testing.T) {
 	}
 }
 
-// A run that was decided about at one stage and has stopped at another since is
-// left alone; said twice, an order that was carried out does nothing more.
+// An order names the seen stage and class; a run that has stopped elsewhere since is left alone.
+// A repeated order does nothing more.
 func TestAnOrderIsForTheRunAsItWasSeen(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a b", Says: "b: mismatch"})
 	s.start("r")
@@ -158,8 +157,7 @@ func TestAnOrderIsForTheRunAsItWasSeen(t *testing.T) {
 	}
 }
 
-// What was decided about a run that had stopped is not done to one that somebody has
-// set in motion meanwhile.
+// An order for a stopped run leaves the run alone if somebody has set it in motion meanwhile.
 func TestAnOrderForAStoppedRunLeavesOneThatMovesAlone(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a b! c", Says: "b: mismatch"})
 	s.start("r")

@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// Batch is runs that were asked for together.
+// Batch is a set of runs that were requested together.
 type Batch struct {
 	ID, Kind, Site string
-	Parallel       int // runs of batches that move at a time at the site, at least 1
-	StopAfter      int // failures in a row at one stage and class; 0: never stop
+	Parallel       int // moving batch runs allowed at the site, at least 1
+	StopAfter      int // failures in a row at the same stage and class; 0: never stop
 
 	LastStage  string // of the last failure
 	LastClass  Class
 	InARow     int
-	StoppedAt  time.Time // zero: it goes on
+	StoppedAt  time.Time // zero: not stopped
 	StopReason string
 
 	RequestedBy string
 	RequestedAt time.Time
 }
 
-// Result is what a run of a batch came to.
+// Result is the outcome of a batch's run.
 type Result struct {
 	Failed bool
 	Stage  string
 	Class  Class
 }
 
-// After is the batch once a run of it came to r. stopped says that this is what
-// stops it.
+// After returns the batch after the outcome r of one of its runs. stopped reports that r stops
+// the batch.
 func (b Batch) After(r Result, now time.Time) (after Batch, stopped bool) {
 	switch {
 	case !r.Failed:
@@ -48,14 +48,14 @@ func (b Batch) After(r Result, now time.Time) (after Batch, stopped bool) {
 	return b, true
 }
 
-// Stopped is the message that says so.
+// Stopped is the message about a stopped batch.
 func (b Batch) Stopped() Message {
 	return Message{Type: prefix(b.Kind) + ".batch_stopped", Subject: "batch/" + b.ID, Data: map[string]any{
 		"batch_id": b.ID, "site": b.Site, "stage": b.LastStage, "failure_class": b.LastClass, "reason": b.StopReason,
 	}}
 }
 
-// Continued is the batch once an operator lets it go on.
+// Continued is the batch after an operator lets it continue.
 func (b Batch) Continued() Batch {
 	b.LastStage, b.LastClass, b.InARow, b.StoppedAt, b.StopReason = "", "", 0, time.Time{}, ""
 	return b

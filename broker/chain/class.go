@@ -1,31 +1,31 @@
 package chain
 
-// Class says what kind of failure it was. The classes are the user's, see
-// Classes; two are the engine's own.
+// Class is the kind of a failure. Users define their classes in Classes; two classes are the
+// engine's own.
 type Class string
 
-// The classes that the engine gives by itself.
+// The engine's own classes.
 const (
-	UpstreamTransient Class = "upstream_transient" // what nobody classified
-	StateAmbiguity    Class = "state_ambiguity"    // what a person must look at
+	UpstreamTransient Class = "upstream_transient" // an unclassified error
+	StateAmbiguity    Class = "state_ambiguity"    // a person must look
 )
 
-// CodeMarked is the code of a failure that is none: an operator stopped the run.
+// CodeMarked is the code of an operator's stop, which is no real failure.
 const CodeMarked = "marked_by_operator"
 
-// CodeRestored is the code of a run that was stopped since its database was restored.
+// CodeRestored is the code of a run that was stopped because its database was restored.
 const CodeRestored = "restored_from_backup"
 
-// Handling is what a class of failures leads to.
+// Handling says how a class of failures is handled.
 type Handling struct {
 	Retry      bool   // within the stage's policy
 	Rescue     bool   // by the stage's rescue, if it has one
-	Ends       Status // failed_retryable or failed_manual_intervention, when nothing of that helped
-	NextAction string // what the operator is told to do
-	UndoAction string // and what where taking back failed, which only a retry goes on with
+	Ends       Status // failed_retryable or failed_manual_intervention, after retry and rescue
+	NextAction string // advice to the operator
+	UndoAction string // advice after a failed undo, which can only be retried
 }
 
-// Classes is the table. A class that is not in it stops the run for a person.
+// Classes is the table. A class outside the table stops the run for a person.
 type Classes map[Class]Handling
 
 func (c Classes) of(class Class) Handling {

@@ -13,14 +13,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// Options of an engine; what is zero has the value said here.
+// Options of an engine; a zero value means the default given here.
 type Options struct {
-	Owner   string        // of its leases, unique among the brokers of a store; empty: random
+	Owner   string        // of the leases, unique among the brokers of a store; empty: random
 	Workers int           // steps at a time: 8
 	Lease   time.Duration // 60 s; renewed while a step runs
-	Most    time.Duration // that one call of a stage may last: 5 min
-	Poll    time.Duration // between two looks at the store when nothing wakes it: 1 s
-	Grace   time.Duration // for steps in flight when it is stopped: 20 s
+	Most    time.Duration // maximum duration of one call of a stage: 5 min
+	Poll    time.Duration // between two looks at the store when nothing wakes the engine: 1 s
+	Grace   time.Duration // for steps in flight when the engine is stopped: 20 s
 	NewID   func(now time.Time) string
 	Log     *zap.Logger
 }
@@ -28,18 +28,18 @@ type Options struct {
 // margin is how long before its lease a step ends.
 const margin = 10 * time.Second
 
-// Engine runs the runs of a store. Any number of engines may share one.
+// Engine executes the runs of a store. Any number of engines may share a store.
 type Engine struct {
 	store   Store
 	classes Classes
-	lines   map[string]*line // by kind: the list that new runs take
-	lists   map[string]*line // by list, those of releases before among them
+	lines   map[string]*line // by kind: the list for new runs
+	lists   map[string]*line // by list, with the lists of earlier releases
 	kinds   []string
 	known   []string // of lists
 	Options
 }
 
-// New makes an engine for these chains. An error is a chain that cannot be run.
+// New makes an engine for these chains. An error means that a chain cannot be run.
 func New(store Store, classes Classes, o Options, chains ...Kind) (*Engine, error) {
 	e := &Engine{store: store, classes: classes, lines: map[string]*line{}, lists: map[string]*line{}, Options: o}
 	e.Owner = either(o.Owner, strings.ToLower(rand.Text()))
@@ -81,8 +81,8 @@ func New(store Store, classes Classes, o Options, chains ...Kind) (*Engine, erro
 	return e, nil
 }
 
-// lineOf is the list that a run goes by; nil: this broker knows it not. A run from
-// before lists were kept goes by the one in force.
+// lineOf is the list that a run follows; nil: this broker does not know the list. A run older
+// than list names follows the list in force.
 func (e *Engine) lineOf(r Record) *line {
 	if r.List == "" {
 		return e.lines[r.Kind]
@@ -103,20 +103,21 @@ func newID(now time.Time) string {
 	return fmt.Sprintf("r-%011x%s", now.UnixMilli(), strings.ToLower(rand.Text()[:10]))
 }
 
-// Start is a run to start.
+// Start is a request for a new run.
 type Start struct {
 	ID          string // empty: a new one
-	Kind, Site  string // Site is required: holds and batches are a site's
+	Kind, Site  string // Site is required: holds and batches belong to a site
 	Subject     string // for lists
 	State       any    // of the chain's type
 	Locks       []string
 	RequestedBy string
 
 	CorrelationID string
-	Role, Reason  string // of whoever asked, for the audit log
+	Role, Reason  string // of the requester, for the audit log
 }
 
-// Start starts one run. *Locked names the runs that have its locks.
+// Start starts one run. *Locked names the runs that hold its locks. Codes of *Refused:
+// kind_unknown, site_missing, run_exists.
 func (e *Engine) Start(ctx context.Context, s Start) (Record, error) {
 	all, err := e.insert(ctx, []Start{s}, nil)
 	if err != nil {
@@ -169,14 +170,14 @@ func (e *Engine) insert(ctx context.Context, starts []Start, b *Batch) ([]Record
 	return records, nil
 }
 
-// ContinueBatch lets a batch that stopped begin runs again. Its failed runs are
-// retried one by one, with Act.
+// ContinueBatch lets a stopped batch begin runs again. Its failed runs are retried separately,
+// with Act.
 func (e *Engine) ContinueBatch(ctx context.Context, o Order) error {
 	return e.store.ContinueBatch(ctx, o)
 }
 
-// Run steps until ctx ends, and then until the steps in flight have ended, or
-// Grace is over and they are cut off.
+// Run executes steps until ctx ends. Run then waits until the steps in flight have ended; after
+// Grace they are cut off.
 func (e *Engine) Run(ctx context.Context) {
 	steps, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
@@ -198,7 +199,7 @@ func (e *Engine) Run(ctx context.Context) {
 	}
 }
 
-// work steps while there is something to do, and waits where there is not.
+// work executes steps while runs are due, and waits otherwise.
 func (e *Engine) work(ctx, steps context.Context) {
 	wake := e.store.Wake(ctx)
 	for ctx.Err() == nil {

@@ -89,7 +89,7 @@ func TestAStartIsRefusedWhole(t *testing.T) {
 	}
 }
 
-// What a step asks of the store is refused with all of it, and fails the attempt.
+// A refused request refuses the whole step, and fails the attempt.
 func TestARefusedSaveFailsTheAttempt(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -146,7 +146,7 @@ func TestARefusedSaveFailsTheAttempt(t *testing.T) {
 	}
 }
 
-// A lock that a stage takes is its run's until that ends.
+// A lock that a stage takes belongs to its run until the run ends.
 func TestALockTakenOnTheWayHoldsOthersOff(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a"})
 	c := chain.Chain[chaintest.ScriptState]{Kind: chaintest.ScriptKind, Stages: []chain.Stage[chaintest.ScriptState]{
@@ -178,7 +178,7 @@ func TestALockTakenOnTheWayHoldsOthersOff(t *testing.T) {
 	}
 }
 
-// Whatever a machine or a service says, a row stays readable and small.
+// Whatever a machine or a service returns, a row stays readable and small.
 func TestWhatIsKeptOfAFailureIsBounded(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a"})
 	long := strings.Repeat("é\x1b[31m\x00\xff", 5000)
@@ -216,8 +216,7 @@ func TestWhatIsKeptOfAFailureIsBounded(t *testing.T) {
 	check("its details", string(events[1].Details), 8000)
 }
 
-// Whatever a chain's own functions do, no broker goes down with them, and the run
-// says why it stands.
+// A panic in any function of a chain stops no broker, and the run says why it stopped.
 func TestNoFunctionOfAChainTakesTheBrokerDown(t *testing.T) {
 	type run = *chain.Run[chaintest.ScriptState]
 	for _, test := range []struct {
@@ -251,8 +250,7 @@ func TestNoFunctionOfAChainTakesTheBrokerDown(t *testing.T) {
 	}
 }
 
-// unsaved is a store that the first saves do not reach, nor the broker what comes
-// after them.
+// unsaved is a store that loses the first saves.
 type unsaved struct {
 	chain.Store
 	left int
@@ -266,7 +264,7 @@ func (u *unsaved) Save(ctx context.Context, c chain.Change) error {
 	return chaintest.ErrKilled
 }
 
-// A stage that ends the broker each time is not called for ever.
+// A stage that kills the broker each time is not called for ever.
 func TestAStageWhoseEndIsNeverHeardOfStopsForAPerson(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a b"})
 	store := &unsaved{s.store, 6}
@@ -285,7 +283,7 @@ func TestAStageWhoseEndIsNeverHeardOfStopsForAPerson(t *testing.T) {
 	}
 }
 
-// The failed runs of a batch are retried, and no others; what stopped it goes on.
+// Only the failed runs of a batch are retried; the stopped batch continues.
 func TestABatchIsRetriedByItsFailedRuns(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a", Says: "a: ok mismatch mismatch"})
 	var starts []chain.Start

@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/broker/chain/chaintest"
 )
 
-// failed runs a chain whose only stage does this, with somebody who is told.
+// failed runs a chain with the single stage do, and with Failing.
 func failed(t *testing.T, do func(context.Context, *chain.Run[int]) error, failing func(context.Context, *chain.Run[int], chain.Failure) map[string]any) chain.Record {
 	t.Helper()
 	clock := chaintest.NewClock()
@@ -100,7 +100,7 @@ func TestAFailureIsRecordedWhateverBecomesOfWhoIsToldOfIt(t *testing.T) {
 				if took := time.Since(begin); took > chain.FailingTime+time.Second {
 					t.Errorf("recorded after %s", took)
 				}
-				time.Sleep(2 * time.Hour) // in fake time, until nobody is left
+				time.Sleep(2 * time.Hour) // in fake time, longer than the limit
 			})
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/broker/chain/chaintest"
 )
 
-// of is a scripted chain with a list of its own, and those it had before.
+// of is a scripted chain with the given list and former lists.
 func of(list string, former ...string) chain.Chain[chaintest.ScriptState] {
 	c := (&chaintest.Script{List: list}).Chain()
 	for _, f := range former {
@@ -19,7 +19,7 @@ func of(list string, former ...string) chain.Chain[chaintest.ScriptState] {
 	return c
 }
 
-// step has an engine do one step, and says whether there was one for it.
+// step executes one step of an engine, and reports whether a run was due.
 func (s *setting) step(e *chain.Engine) bool {
 	s.t.Helper()
 	worked, err := e.Step(ctx)
@@ -33,7 +33,7 @@ func TestARunKeepsTheListThatItBeganWith(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a b d"})
 	s.start("r")
 	s.step(s.engine)
-	// The next release has another stage, and none of d any more.
+	// The next release has another stage, and no d any more.
 	s.engine = newEngine(t, s.store, "next", of("a b c", "a b d"))
 	s.start("later")
 	s.settle()
@@ -75,7 +75,7 @@ func TestReplicasOfTwoReleasesLeaveEachOthersRuns(t *testing.T) {
 		t.Fatalf("the older replica has touched what it does not know: %+v", got)
 	}
 	s.step(newer)
-	if s.step(older) { // in the middle of it neither
+	if s.step(older) { // nor during the run
 		t.Fatalf("the older replica goes on with %+v", s.run("new"))
 	}
 	_, err := older.Act(ctx, chain.Order{ID: "new", Actor: ada, Action: chain.Cancel})
@@ -116,13 +116,13 @@ func TestOneListTwiceIsNoChain(t *testing.T) {
 	}
 }
 
-// wider is the state of the next release, with something that this one cannot read.
+// wider is the state of the next release, with a field that this release cannot read.
 type wider struct {
 	Trail []string `json:"trail"`
 	Mood  string   `json:"mood,omitempty"`
 }
 
-// ofWider is a chain of the same list over it.
+// ofWider is a chain over wider with the same list.
 func ofWider(form int, stages ...string) chain.Chain[wider] {
 	c := chain.Chain[wider]{Kind: chaintest.ScriptKind, Form: form}
 	for _, name := range stages {
@@ -134,8 +134,8 @@ func ofWider(form int, stages ...string) chain.Chain[wider] {
 	return c
 }
 
-// A run whose state a newer release has written is left to it, like one of a list that is
-// not known: whoever cannot read it does not stop it.
+// A run whose state a newer release has written is left to brokers of that release, like a run of
+// an unknown list.
 func TestReplicasOfTwoReleasesLeaveEachOthersStates(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a b c"})
 	older := s.engine
@@ -143,7 +143,7 @@ func TestReplicasOfTwoReleasesLeaveEachOthersStates(t *testing.T) {
 	s.start("old")
 	list := s.run("old").List
 	s.step(older)
-	s.step(newer) // it goes on with it, and writes what the older one cannot read
+	s.step(newer) // the newer engine continues the run, and writes a state that the older cannot read
 	if got := s.run("old"); got.List == list || !strings.Contains(string(got.State), "mood") {
 		t.Fatalf("the newer one leaves it as %+v", got)
 	}
@@ -166,8 +166,7 @@ func TestReplicasOfTwoReleasesLeaveEachOthersStates(t *testing.T) {
 	}
 }
 
-// Nobody is there who could read it: then it is stopped for a person, by the list that it
-// has, and not by one that the broker made of it.
+// If no broker can read the state, the run is stopped for a person and keeps its own list.
 func TestAStateThatNobodyKnowsKeepsItsListWhenItIsStopped(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a b"})
 	older := s.engine

@@ -11,8 +11,8 @@ type HoldKind string
 // The kinds.
 const (
 	Freeze      HoldKind = "freeze"      // an operator's stop button
-	Unreachable HoldKind = "unreachable" // a stage said Hold
-	Restored    HoldKind = "restored"    // the database is a restored one, and was not released yet
+	Unreachable HoldKind = "unreachable" // a stage returned Hold
+	Restored    HoldKind = "restored"    // the database was restored and is not released yet
 )
 
 // SiteHold keeps stages from beginning at a site.
@@ -22,19 +22,17 @@ type SiteHold struct {
 	Reason string
 	By     string // an operator, or system
 	Since  time.Time
-	Until  time.Time // zero: it stands
+	Until  time.Time // zero: still in force
 }
 
 const (
 	// ProbeEvery is how often one run tries an unreachable site.
 	ProbeEvery = 30 * time.Second
-	// SpreadOver is the time within which all runs of a site have gone on after a
-	// hold was lifted.
+	// SpreadOver is the time within which all runs of a site continue after a hold was lifted.
 	SpreadOver = time.Minute
 )
 
-// Stood is how much of the time between two moments lies in holds, each moment
-// counted once.
+// Stood is how much of the time between two moments lies in holds, each moment counted once.
 func Stood(holds []SiteHold, from, to time.Time) time.Duration {
 	holds = slices.SortedFunc(slices.Values(holds), func(a, b SiteHold) int { return a.Since.Compare(b.Since) })
 	var stood time.Duration
@@ -55,11 +53,10 @@ func Stood(holds []SiteHold, from, to time.Time) time.Duration {
 	return stood
 }
 
-// Action is the audit's word for placing a hold: site.freeze, site.unreachable,
-// site.restored.
+// Action is the audit action for placing a hold: site.freeze, site.unreachable, site.restored.
 func (k HoldKind) Action() string { return "site." + string(k) }
 
-// Lifting is the audit's word for lifting it.
+// Lifting is the audit action for lifting a hold.
 func (k HoldKind) Lifting() string {
 	switch k {
 	case Freeze:
@@ -70,7 +67,7 @@ func (k HoldKind) Lifting() string {
 	return "site.reachable"
 }
 
-// About is the audit's subject: site/dc1, or site/* for all.
+// About is the audit subject: site/dc1, or site/* for all.
 func (h SiteHold) About() string {
 	if h.Site == "" {
 		return "site/*"
@@ -78,10 +75,11 @@ func (h SiteHold) About() string {
 	return "site/" + h.Site
 }
 
-// Placed is the one message that a hold begins with.
+// Placed is the message for a new hold.
 func (h SiteHold) Placed() Message { return h.message(h.Kind.Action()) }
 
-// Lifted is the one it ends with: others of its kind may stand at its site.
+// Lifted is the message for a lifted hold. standing counts the holds of the same kind still in
+// force at the site.
 func (h SiteHold) Lifted(standing int) Message {
 	m, data := h.message(h.Kind.Lifting()), h.data()
 	data["still_standing"] = standing
@@ -97,8 +95,8 @@ func (h SiteHold) data() map[string]any {
 	return map[string]any{"site": h.Site, "kind": h.Kind, "reason": h.Reason, "by": h.By, "since": h.Since}
 }
 
-// HeldBy is a moving run with the hold that it waits for, the longest standing
-// of them, as why it waits.
+// HeldBy adds to a moving run the longest-standing hold that the run waits for, as the reason for
+// waiting.
 func (r Record) HeldBy(holds []SiteHold) Record {
 	if !r.Status.Moving() {
 		return r

@@ -44,8 +44,8 @@ func TestStoodCountsEachMomentOnce(t *testing.T) {
 	}
 }
 
-// A region is away for four hours in the middle of forty runs: all end by
-// themselves, no attempt is spent, no limit passes, and one alert is raised.
+// A region is away for four hours in the middle of forty runs: all runs end without help, no
+// attempt is spent, no limit passes, and one alert is raised.
 func TestARegionThatIsAwayFailsNoRun(t *testing.T) {
 	away := false
 	script := &chaintest.Script{List: "a"}
@@ -115,7 +115,7 @@ func TestARegionThatIsAwayFailsNoRun(t *testing.T) {
 	}
 }
 
-// Once a site is back its runs do not all go on at one moment.
+// The runs of a returned site do not all continue at the same moment.
 func TestRunsGoOnSpreadOut(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a"})
 	if err := s.store.PlaceHold(ctx, ada, chain.SiteHold{Kind: chain.Freeze}); err != nil {
@@ -145,8 +145,7 @@ func TestRunsGoOnSpreadOut(t *testing.T) {
 	}
 }
 
-// Clocks of stages stand still in a hold, whichever it is and however it ends,
-// and go on afterwards.
+// Clocks of stages stand still in a hold of any kind, and go on afterwards.
 func TestAStagesClockStandsStillInAHold(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a", Says: "a: again again again again again again", Limit: chain.Limit{After: 2 * time.Minute, Class: "power"}})
 	s.start("r")
@@ -169,13 +168,13 @@ func TestAStagesClockStandsStillInAHold(t *testing.T) {
 			t.Fatalf("it is %s, want %s", got, want)
 		}
 	}
-	// Two hours and two minutes have passed, of which two count.
+	// Two hours and two minutes have passed; two minutes count.
 	if got := s.story("r"); got != "a:failed" {
 		t.Errorf("at the limit: %q", got)
 	}
 }
 
-// A clock of a stage's own stands still with its site, as that of its limit does.
+// A stage's own clock stands still with its site, like the clock of its limit.
 func TestSinceLeavesOutWhatTheSiteStoodStill(t *testing.T) {
 	script := &chaintest.Script{List: "a"}
 	s := newSetting(t, script)
@@ -217,8 +216,8 @@ func TestSinceLeavesOutWhatTheSiteStoodStill(t *testing.T) {
 	}
 }
 
-// A run whose stages ask their site nothing still finds out that it answers again:
-// the chain's Probe goes before its stage. Where that says no, the stage is not called.
+// Even if no stage makes a call to the site, the chain's Probe finds out that the site is back.
+// Probe runs before the stage; if Probe fails, the stage is not called.
 func TestAProbeAsksTheSiteForAStageThatDoesNot(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a"})
 	away, asked, worked := true, 0, 0

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// trust is a step's time. Its context ends margin before the lease does,
-// counted from before the claim was sent, by this machine's clock: a broker that
-// was paused, or cannot reach the store, stops before another may begin.
+// trust is the time in which a step may rely on its lease. The context ends margin before the
+// lease, counted from before the claim was sent, by this machine's clock. A broker that was
+// paused, or cannot reach the store, therefore stops before another broker may begin.
 type trust struct {
 	context.Context
 	cut   context.CancelCauseFunc
@@ -33,7 +33,7 @@ func (t *trust) start() *time.Timer {
 // lost reports whether the lease can no longer be relied on.
 func (t *trust) lost() bool { return errors.Is(context.Cause(t), ErrLost) }
 
-// keep renews the lease until ctx, which is of the call, ends.
+// keep renews the lease until ctx, the context of the call, ends.
 func (t *trust) keep(ctx context.Context, renew func(context.Context) error, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -43,7 +43,7 @@ func (t *trust) keep(ctx context.Context, renew func(context.Context) error, eve
 			return
 		case <-tick.C:
 		}
-		fresh := t.start() // from before the renewal is sent
+		fresh := t.start() // counted from before the renewal is sent
 		switch err := renew(ctx); {
 		case err == nil:
 			t.mu.Lock()
@@ -54,7 +54,7 @@ func (t *trust) keep(ctx context.Context, renew func(context.Context) error, eve
 			t.cut(ErrLost)
 			fresh.Stop()
 		default:
-			fresh.Stop() // the store is away: what is left of the lease counts
+			fresh.Stop() // the store is away: the rest of the lease counts
 		}
 	}
 }

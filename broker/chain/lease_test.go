@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/broker/chain/chaintest"
 )
 
-// inABubble runs a script in fake time; its engine and store use that time.
+// inABubble runs a script in fake time; its engine and store use fake time.
 func inABubble(t *testing.T, script *chaintest.Script, f func(t *testing.T, s *setting)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -99,8 +99,8 @@ type unrenewed struct {
 
 func (u *unrenewed) Renew(context.Context, *chain.Record, time.Duration) error { return u.err }
 
-// A process that was paused wakes up behind its lease: its context is over before
-// it does anything, and its save changes nothing.
+// A process that was paused wakes up after its lease: its context is over before it does
+// anything, and its save changes nothing.
 func TestAPausedStepDoesNoHarm(t *testing.T) {
 	clock := chaintest.NewClock()
 	script := &chaintest.Script{List: "a b"}
@@ -174,8 +174,8 @@ func TestAStopLetsStepsInFlightEnd(t *testing.T) {
 	}
 }
 
-// An operator who acts on a run when the lease of its dead broker is over, and before
-// another has claimed it, does not take away what is known of its last step.
+// An operator's action between the expiry of a dead broker's lease and the next claim keeps the
+// record of the lost step.
 func TestAnActionKeepsWordOfTheStepThatWasLost(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a b"})
 	var told []time.Time
@@ -206,7 +206,7 @@ func TestAnActionKeepsWordOfTheStepThatWasLost(t *testing.T) {
 	}
 }
 
-// A run that takes hours, with nothing between its steps but the row.
+// A run that takes hours keeps nothing between its steps but the row.
 func TestARunIsWokenWhenItIsDue(t *testing.T) {
 	script := &chaintest.Script{List: "a b", Says: "a: again again again; b: again"}
 	inABubble(t, script, func(t *testing.T, s *setting) {

@@ -82,7 +82,7 @@ func TestAnOperatorsRetryStartsTheClockAnew(t *testing.T) {
 	}
 }
 
-// Without a limit nothing would end attempts without number.
+// Without a limit, unlimited attempts would never end.
 func TestUnlimitedAttemptsNeedALimit(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a", Says: "a: transient transient transient", Retry: chain.Retry{Attempts: chain.Unlimited}})
 	s.start("r")
@@ -111,8 +111,8 @@ func TestBackoffDoublesUpToItsMost(t *testing.T) {
 	}
 }
 
-// Each attempt has its own key, over retries, passes and directions; each call of
-// one attempt has the same.
+// Each attempt has its own key, over retries, passes and directions; all calls of one attempt
+// share a key.
 func TestAKeyIsOneAttempts(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a b", Says: "a: again error again ok; b: mismatch mismatch"})
 	s.start("r")
@@ -153,8 +153,8 @@ func TestWaitAsksAgainUntilItHolds(t *testing.T) {
 	}
 }
 
-// A stage that could not look, up to its limit, has failed of what kept it from
-// looking; a rescue has failed of what it was to get over.
+// A stage that could not look until its limit fails with the class of the obstacle. A rescue
+// fails with the class of its limit.
 func TestWhatKeepsAStageFromLookingIsWhatItFailsOf(t *testing.T) {
 	blind := func(context.Context, *chain.Run[chaintest.ScriptState]) error {
 		return chain.AgainFor("power", 30*time.Second, "no answer")
@@ -186,8 +186,7 @@ func TestWhatKeepsAStageFromLookingIsWhatItFailsOf(t *testing.T) {
 	}
 }
 
-// Whatever a rescue fails of, what it was to get over is still there: that is for a
-// person.
+// After a failed rescue the original failure is still there: the run stops for a person.
 func TestARescueThatFailsIsForAPerson(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a b(x>a)", Says: "b: deploy; x: transient transient transient", Retry: chain.Retry{Attempts: 2}})
 	s.start("r")

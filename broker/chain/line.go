@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Kind is a Chain of whatever state, ready to be run. Only Chain is one.
+// Kind is a Chain of any state type, ready to run. Only Chain implements Kind.
 type Kind interface {
 	compile() (*line, error)
 	former() ([]*line, error)
@@ -18,33 +18,32 @@ type Kind interface {
 // line is a chain without its type parameter.
 type line struct {
 	kind  string
-	list  string   // names the list, with the newest form of the state: what its runs bear
-	lists []string // the same of each form, list being the last
+	list  string   // name of the list with the newest form of the state, stored in its runs
+	lists []string // the name for each form; the last is list
 	main  []*stage
 	named map[string]*stage
-	// open decodes the state into a Run; it is what the functions of the stages
-	// are called with.
+	// open decodes the state into a Run, the argument of the stages' functions.
 	open func(r *Record, out *output) (*call, error)
-	// encode checks that a first state is of the chain's type.
+	// encode checks that an initial state is of the chain's type.
 	encode func(state any) (json.RawMessage, error)
 	probe  func(context.Context, *call) error // nil: none
-	// failing is nil where nobody is told.
+	// failing is nil for a chain without Failing.
 	failing func(context.Context, *call, Failure) map[string]any
 	// marking is nil where a mark stops a run at once.
 	marking func(state json.RawMessage, why string) (json.RawMessage, error)
 }
 
-// call is a Run[S] and what can be asked of it without knowing S.
+// call is a Run[S], with access that needs no knowledge of S.
 type call struct {
 	run   any
 	state func() (json.RawMessage, error)
 }
 
-// stage is a Stage without its type parameter, and with its place.
+// stage is a Stage without its type parameter, with its place.
 type stage struct {
 	name           string
-	at             int      // its place in the main line; of a rescue stage, that of the stage it rescues
-	rescues        *stage   // nil: it is of the main line
+	at             int      // place in the main line; of a rescue stage, the place of the rescued stage
+	rescues        *stage   // nil: a stage of the main line
 	nth            int      // in the rescue
 	rescue         []*stage // of a stage of the main line
 	then           string
@@ -115,14 +114,14 @@ func (c Chain[S]) compile() (*line, error) {
 	return l, nil
 }
 
-// whole reads a state: one that is not read whole would be saved short.
+// whole decodes a state strictly: a partly decoded state would lose fields at the next save.
 func whole(raw json.RawMessage, state any) error {
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.DisallowUnknownFields()
 	return d.Decode(state)
 }
 
-// former compiles the lists that the chain had before.
+// former compiles the lists of Chain.Former.
 func (c Chain[S]) former() (lines []*line, err error) {
 	for _, stages := range c.Former {
 		c.Stages = stages
@@ -135,13 +134,13 @@ func (c Chain[S]) former() (lines []*line, err error) {
 	return lines, nil
 }
 
-// digest is of all that a run keeps of its list: the kind, the form of its state, and the
-// stages by name and place. What a stage does may change between two releases; it looks
-// before it acts.
+// digest covers everything that a run keeps of its list: the kind, the form of the state, and the
+// stages by name and place. A stage's behaviour may change between two releases, because stages
+// look before they act.
 func (l *line) digest(form int) string {
 	h := sha256.New()
 	_, _ = fmt.Fprintln(h, l.kind)
-	if form > 0 { // else it is from before there were forms
+	if form > 0 { // form 0 is from before forms existed
 		_, _ = fmt.Fprintln(h, "form", form)
 	}
 	for _, s := range l.all() {
@@ -206,7 +205,7 @@ func (l *line) check() error {
 	return nil
 }
 
-// all lists the stages, each rescue behind what it rescues.
+// all lists the stages, each rescue after the rescued stage.
 func (l *line) all() []*stage {
 	var all []*stage
 	for _, s := range l.main {
@@ -215,7 +214,7 @@ func (l *line) all() []*stage {
 	return all
 }
 
-// before is the stage to take back after s has been; nil: none is left.
+// before is the stage to take back after s; nil: none is left.
 func (l *line) before(s *stage) *stage {
 	switch {
 	case s.nth > 0:

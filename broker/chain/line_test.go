@@ -58,7 +58,7 @@ func TestAnEngineRefusesWhatItCannotRun(t *testing.T) {
 	}
 }
 
-// A plan calls nothing and says what a person must know before.
+// A plan calls no stage and tells a person everything needed beforehand.
 func TestAPlanIsTheListWithWhatEachStageTouches(t *testing.T) {
 	type state = chaintest.ScriptState
 	about := func(touches, destructive string, expected time.Duration) func(state) chain.About {

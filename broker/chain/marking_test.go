@@ -10,13 +10,13 @@ import (
 	"github.com/hostler/hostler/broker/chain/chaintest"
 )
 
-// fishing is a run that has nets out, and takes them in before it stops.
+// fishing is the state of a run that must take its nets in before it stops.
 type fishing struct {
 	Nets int    `json:"nets"`
-	Home string `json:"home,omitempty"` // why it is called home
+	Home string `json:"home,omitempty"` // why the run is called home
 }
 
-// fisher runs a chain that is marked by its state.
+// fisher runs a chain with Marking.
 func fisher(t *testing.T, during func()) (*chain.Engine, *chaintest.Memory, *chaintest.Clock) {
 	t.Helper()
 	clock := chaintest.NewClock()
@@ -57,8 +57,8 @@ func marked(t *testing.T, e *chain.Engine) error {
 	return err
 }
 
-// A mark is in the run's state, and its stages stop it when they have put away what is
-// out: also where a step was in flight when it came.
+// A mark is stored in the run's state. The stages stop the run after putting everything away,
+// also if the mark came during a step.
 func TestAMarkThatTheStagesCarryOut(t *testing.T) {
 	for name, inFlight := range map[string]bool{"between two steps": false, "in a step": true} {
 		t.Run(name, func(t *testing.T) {
@@ -95,8 +95,8 @@ func TestAMarkThatTheStagesCarryOut(t *testing.T) {
 	}
 }
 
-// A run that is taking back has no stage that could stop it: the mark is refused, and
-// what was asked for before stays.
+// A run in undo has no stage that could stop it: the mark is refused, and the earlier request
+// stays.
 func TestARunThatTakesBackIsNotMarked(t *testing.T) {
 	var e *chain.Engine
 	e, store, clock := fisher(t, func() {

@@ -14,9 +14,8 @@ import (
 	"github.com/hostler/hostler/broker/chain/chaintest"
 )
 
-// model is a store with brokers that die, operators that act at any moment, and
-// an outside in which stages make things. It knows nothing of how the engine
-// works, only what must hold.
+// model is a store with brokers that die, operators that act at any moment, and an outside in
+// which stages make things. The model knows no engine internals, only the invariants.
 type model struct {
 	t      *rapid.T
 	clock  *chaintest.Clock
@@ -25,11 +24,11 @@ type model struct {
 	chain  chain.Chain[chaintest.ScriptState]
 	engine *chain.Engine
 
-	there   map[string]bool // run/stage: the thing is there
+	there   map[string]bool // run/stage: the thing exists
 	busy    map[string]bool // run: a step is going on
 	directs map[string]chain.Direction
-	passed  map[string]bool // run: it is past the pivot
-	beyond  map[string]bool // run: restart_clean has begun to take back what is before the pivot
+	passed  map[string]bool // run: past the pivot
+	beyond  map[string]bool // run: restart_clean has begun to undo stages before the pivot
 	calm    bool            // no more faults
 	deaths  int
 }
@@ -68,7 +67,7 @@ func (m *model) newBroker() {
 	m.engine = e
 }
 
-// stage makes a thing or takes it away, and says anything before or after.
+// stage makes a thing or takes it away, and fails at random before or after.
 func (m *model) stage(name string) chain.Stage[chaintest.ScriptState] {
 	type run = *chain.Run[chaintest.ScriptState]
 	return chain.Stage[chaintest.ScriptState]{
@@ -140,8 +139,8 @@ func (m *model) fate(int) chaintest.Fate {
 	return fate
 }
 
-// saved: nobody had the run meanwhile, so nothing an operator asked for may have
-// lost the step; and only restart_clean turns a run forward again.
+// saved checks two rules: no operator's request loses a step in flight, and only restart_clean
+// turns a run forward again.
 func (m *model) saved(c chain.Change, err error) {
 	if errors.Is(err, chain.ErrLost) {
 		m.t.Fatalf("a step in flight of %s was lost", c.Record.ID)
@@ -156,7 +155,7 @@ func (m *model) saved(c chain.Change, err error) {
 	}
 }
 
-// Step lets a broker do one step; it may die in it.
+// Step lets a broker do one step; the broker may die in it.
 func (m *model) Step(*rapid.T) {
 	_, err := m.engine.Step(ctx)
 	switch {
@@ -167,7 +166,7 @@ func (m *model) Step(*rapid.T) {
 	}
 }
 
-// Wait lets time pass, until something is due or for longer.
+// Wait lets time pass, until a run is due or longer.
 func (m *model) Wait(t *rapid.T) {
 	next, err := m.store.NextDue(ctx)
 	if err != nil {
@@ -199,7 +198,7 @@ func (m *model) Act(t *rapid.T) {
 	}
 }
 
-// Freeze presses the stop button, or lets go of it.
+// Freeze places or lifts a freeze.
 func (m *model) Freeze(t *rapid.T) {
 	site := rapid.SampledFrom([]string{"", "dc1", "dc2"}).Draw(t, "site")
 	var err error
@@ -221,7 +220,7 @@ func (m *model) read(id string) chain.Record {
 	return r
 }
 
-// Check is what holds at every moment.
+// Check holds the invariants at every moment.
 func (m *model) Check(t *rapid.T) {
 	for i := range modelRuns {
 		m.truthful(t, m.read(fmt.Sprint("r", i)))
@@ -239,7 +238,7 @@ func (m *model) truthful(t *rapid.T, r chain.Record) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	passed := false // since the last time all was taken back
+	passed := false // since the last complete undo
 	for _, e := range events {
 		switch {
 		case e.Stage == "c" && (e.Status == chain.Succeeded || e.Status == chain.Skipped):
@@ -277,8 +276,7 @@ func (m *model) truthful(t *rapid.T, r chain.Record) {
 	}
 }
 
-// settle has all faults end, the operator let go of everything, and help until
-// each run has ended.
+// settle ends all faults, lifts all freezes, and has the operator help until each run has ended.
 func (m *model) settle() {
 	m.calm = true
 	for _, site := range []string{"", "dc1", "dc2"} {

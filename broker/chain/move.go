@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// Begin is what a claim makes of a run: leased, running, and with the attempt's
-// event started if this is its first call. Stores call it; all other changes
-// come to them ready.
+// Begin is a run after a claim: leased, running, and with the attempt's event started if this is
+// the attempt's first call. Stores call Begin; stores get all other changes ready-made.
 func (r Record) Begin(owner string, lease time.Duration, now time.Time) Change {
 	c := Change{Record: r.Forsaken(now)}
 	b := &c.Record
 	b.Version++
 	if r.Owner != "" {
-		b.Progress.Lost++ // its lease ran out
+		b.Progress.Lost++ // the previous lease expired
 	}
 	b.Owner, b.LeaseTill, b.UpdatedAt = owner, now.Add(lease), now
 	if b.Status == Pending {
@@ -28,7 +27,7 @@ func (r Record) Begin(owner string, lease time.Duration, now time.Time) Change {
 		c.Messages = append(c.Messages, b.tell("started"))
 	}
 	if r.Asked != AskNothing {
-		return c // that is done first, and no stage is called
+		return c // the request is done first, and no stage is called
 	}
 	if b.EnteredAt.IsZero() {
 		b.EnteredAt = now
@@ -44,13 +43,13 @@ func (r *Record) event(status EventStatus, message string, details json.RawMessa
 	return Event{Stage: r.Stage, Direction: r.Direction, Attempt: r.Attempt, Status: status, Message: bounded(message, maxMessage), Details: details}
 }
 
-// words are the messages about a run that follow from its status.
+// words maps statuses to the messages about a run.
 var words = map[Status]string{
 	Completed: "completed", FailedRetryable: "failed", FailedManual: "manual_intervention_required",
 	Cancelled: "cancelled", Compensating: "compensating", Reconciled: "reconciled",
 }
 
-// Types are those of the messages about runs and batches of a kind.
+// Types lists the message types for runs and batches of a kind.
 func Types(kind string) []string {
 	types := []string{prefix(kind) + ".started", Batch{Kind: kind}.Stopped().Type}
 	for _, word := range words {
@@ -60,7 +59,7 @@ func Types(kind string) []string {
 	return types
 }
 
-// prefix is that of the messages about runs of a kind.
+// prefix is the message prefix for runs of a kind.
 func prefix(kind string) string {
 	before, _, _ := strings.Cut(kind, "/")
 	return before
@@ -75,8 +74,8 @@ func (r *Record) tell(word string) Message {
 	return Message{Type: prefix(r.Kind) + "." + word, Subject: "run/" + r.ID, Data: data}
 }
 
-// move works out what becomes of a run. It knows the list and the table, and
-// touches nothing but the change it builds.
+// move computes the next row of a run. It knows the list and the table of classes, and changes
+// nothing but its own Change.
 type move struct {
 	Change
 	line    *line
@@ -90,13 +89,13 @@ func newMove(l *line, classes Classes, now time.Time, r Record) *move {
 	if r.Progress.Tries == nil {
 		r.Progress.Tries = map[string]int{}
 	}
-	if slices.Contains(l.lists, r.List) { // else the run is only stopped by it
+	if slices.Contains(l.lists, r.List) { // otherwise the run is only stopped, under its own list
 		r.List = l.list
 	}
 	return &move{Change: Change{Record: r}, line: l, classes: classes, now: now, was: r.Status}
 }
 
-// change is the result, with the message that follows from a new status.
+// change is the result, with the message for a new status.
 func (m *move) change() Change {
 	if word, ok := words[m.Record.Status]; ok && m.Record.Status != m.was {
 		m.Messages = append(m.Messages, m.Record.tell(word))
@@ -118,7 +117,7 @@ func (m *move) enter(s *stage, d Direction) {
 	m.attempt(m.now)
 }
 
-// attempt makes the next call one of a new attempt.
+// attempt makes the next call the first of a new attempt.
 func (m *move) attempt(due time.Time) {
 	r := &m.Record
 	r.attempt()
@@ -164,7 +163,7 @@ func (m *move) failed(s *stage, f Failure, retry Retry, late bool) {
 	m.record(Failed, f.Message, detail(map[string]any{"failure_class": f.Class, "error_code": f.Code, "details": f.Details}))
 	r.Failure = &f
 	if r.Progress.Accepts == accepted(r.Stage, f.Code) {
-		r.Progress.Accepts = "" // it has come again since
+		r.Progress.Accepts = "" // the failure has recurred since it was accepted
 	}
 	r.Progress.Spent++
 	h := m.classes.of(f.Class)
@@ -173,13 +172,13 @@ func (m *move) failed(s *stage, f Failure, retry Retry, late bool) {
 	case h.Retry && !late && (retry.Attempts == Unlimited || r.Progress.Spent < retry.Attempts):
 		m.attempt(m.now.Add(retry.Backoff(r.Progress.Spent)))
 	case forward && s.opt:
-		r.Failure = nil // it stays in the history
+		r.Failure = nil // the failure stays in the history
 		m.onward(s)
 	case forward && h.Rescue && len(s.rescue) > 0:
 		m.enter(s.rescue[0], Forward)
 	default:
 		if s.rescues != nil {
-			h.Ends = FailedManual // what it was to get over is still there
+			h.Ends = FailedManual // the rescued failure is still there
 		}
 		m.stop(h)
 	}
@@ -197,13 +196,13 @@ func (m *move) stop(h Handling) {
 	}
 }
 
-// Restored stops a run whose cursor came out of a backup: what its stages have done
-// since, and whether it is over, nobody here knows. Stores call it.
+// Restored stops a run whose cursor comes from a backup: the work of its stages since the backup,
+// and a possible end, are unknown. Stores call Restored.
 func (r Record) Restored(now time.Time) Change {
 	c := Change{Record: r.Forsaken(now)}
 	b := &c.Record
 	f := Failure{Class: StateAmbiguity, Code: CodeRestored, Message: "the database was restored from a backup, and what this run did since is not in it"}
-	if b.Progress.Begun && !b.Status.Stopped() { // the attempt of one that stopped has ended
+	if b.Progress.Begun && !b.Status.Stopped() { // a stopped run's attempt has ended
 		c.Events = append(c.Events, b.event(Failed, f.Message, nil))
 	}
 	b.Failure, b.Status, b.Asked, b.AskedBy, b.AskedCause, b.Waiting, b.Held = &f, FailedManual, AskNothing, "", "", "", false
@@ -212,7 +211,7 @@ func (r Record) Restored(now time.Time) Change {
 	return c
 }
 
-// unknown stops a run that this version cannot go on with.
+// unknown stops a run that this version cannot continue.
 func (m *move) unknown(code, format string, args ...any) {
 	f := Failure{Class: StateAmbiguity, Code: code, Message: bounded(fmt.Sprintf(format, args...), maxMessage)}
 	m.record(Failed, f.Message, nil)
@@ -220,7 +219,7 @@ func (m *move) unknown(code, format string, args ...any) {
 	m.stop(Handling{Ends: FailedManual, NextAction: m.classes.of(StateAmbiguity).NextAction})
 }
 
-// marked stops a run because an operator says so.
+// marked stops a run on an operator's order.
 func (m *move) marked(why string) {
 	f := Failure{Class: StateAmbiguity}
 	if m.Record.Failure != nil {
@@ -231,10 +230,10 @@ func (m *move) marked(why string) {
 	h := m.classes.of(f.Class)
 	h.Ends = FailedManual
 	m.stop(h)
-	m.Result = nil // no failure of the batch's kind
+	m.Result = nil // not a failure for the batch's count
 }
 
-// turn begins to take back, at the furthest stage that was reached.
+// turn begins the undo at the furthest stage reached.
 func (m *move) turn() error {
 	r := &m.Record
 	from, ok := m.line.named[r.Stage]
@@ -254,8 +253,8 @@ func (m *move) turn() error {
 	return nil
 }
 
-// beforePivot reports whether undo stands where only a restart leads, and has not
-// begun to take back anything there.
+// beforePivot reports whether undo stands at a stage before the pivot, where only a restart
+// leads, and has not begun to take anything back there.
 func (m *move) beforePivot() bool {
 	far, known := m.line.reached(&m.Record)
 	s, ok := m.line.named[m.Record.Stage]
@@ -279,8 +278,7 @@ func (m *move) compensated(s *stage, message string, details json.RawMessage) {
 	m.back(s)
 }
 
-// back goes to the next stage that can be taken back, up to a pivot that has
-// been passed.
+// back goes to the next stage with an Undo, up to a pivot that has been passed.
 func (m *move) back(s *stage) {
 	r := &m.Record
 	for p := m.line.before(s); p != nil; p = m.line.before(p) {

@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/broker/chain/chaintest"
 )
 
-// Where the advice of a class would lead astray, the stage or its limit gives
-// another; and lists that people know as one are told of under one name.
+// A stage or its limit may replace the class's advice; kinds with a common prefix share their
+// message prefix.
 func TestAStageMayKnowBetterWhatToDoNext(t *testing.T) {
 	for name, test := range map[string]struct {
 		stage chain.Stage[int]
@@ -55,8 +55,8 @@ func TestAStageMayKnowBetterWhatToDoNext(t *testing.T) {
 	}
 }
 
-// What a stopped run says can be changed to what is known by now, once, and whoever is
-// told of such runs is told again. A run that goes on keeps its own word.
+// A mark may replace the code and the advice of a stopped run, once; a new message announces the
+// change. A moving run stays unchanged.
 func TestAMarkMayHaveAStoppedRunSaySomethingElse(t *testing.T) {
 	for ends, said := range map[chain.Status]int{chain.FailedManual: 2, chain.FailedRetryable: 1} {
 		clock := chaintest.NewClock()

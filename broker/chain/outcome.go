@@ -11,24 +11,24 @@ import (
 	"unicode/utf8"
 )
 
-// again, hold and Failure are all that a step can say beside nil.
+// again, hold and Failure are the only typed results of a step beside nil.
 type again struct {
 	after  time.Duration
 	reason string
-	class  Class // of what keeps it waiting; empty: that it is not so yet
+	class  Class // class of the failure behind the wait; empty: no failure
 }
 
 func (a *again) Error() string { return "not yet: " + a.reason }
 
-// Again says that it is not so yet: call the stage again in d. It is no failure
-// and costs no attempt. reason is for people: "machine is Deploying".
+// Again says that the goal does not hold yet: the stage is called again after d. Again is no
+// failure and costs no attempt. reason is for people: "machine is Deploying".
 func Again(d time.Duration, reason string, args ...any) error {
 	return &again{max(d, 0), bounded(fmt.Sprintf(reason, args...), maxReason), ""}
 }
 
-// AgainFor is Again where a failure keeps the stage from seeing how it stands: if
-// that is still so at the stage's limit, it is what the stage has failed of. A
-// rescue has failed to get over what it was entered for, all the same.
+// AgainFor is Again for a stage that a failure keeps from looking. If the failure lasts until the
+// stage's limit, the stage fails with class. A rescue stage still fails with the class of its
+// limit.
 func AgainFor[C ~string](class C, d time.Duration, reason string, args ...any) error {
 	return &again{max(d, 0), bounded(fmt.Sprintf(reason, args...), maxReason), Class(class)}
 }
@@ -37,8 +37,8 @@ type hold struct{ reason string }
 
 func (h *hold) Error() string { return "the site cannot be reached: " + h.reason }
 
-// Hold says that the whole site cannot be reached. No run of the site begins a
-// stage until one gets through again.
+// Hold says that the whole site cannot be reached. No run of the site begins a stage until a run
+// gets through again.
 func Hold(reason string, args ...any) error {
 	return &hold{bounded(fmt.Sprintf(reason, args...), maxReason)}
 }
@@ -47,13 +47,13 @@ func Hold(reason string, args ...any) error {
 type Failure struct {
 	Class   Class
 	Code    string          // stable, snake_case; empty: the class
-	Message string          // what, to what, and what to do
+	Message string          // the problem, the thing concerned, and the next action
 	Details json.RawMessage // an object for people, or nil
-	next    string          // what to do, where the class's own advice would lead astray
+	next    string          // next action, where the class's advice would mislead
 	err     error
 }
 
-// Fail says that the attempt failed, and what kind of failure it was.
+// Fail says that the attempt failed, with the class of the failure.
 func Fail[C ~string](class C, format string, args ...any) *Failure {
 	err := fmt.Errorf(format, args...)
 	return &Failure{Class: Class(class), Message: err.Error(), err: errors.Unwrap(err)}
@@ -61,23 +61,23 @@ func Fail[C ~string](class C, format string, args ...any) *Failure {
 
 func (f *Failure) Error() string { return f.Message }
 
-// Unwrap is what %w wrapped.
+// Unwrap is the error wrapped with %w.
 func (f *Failure) Unwrap() error { return f.err }
 
-// With gives the failure a code of its own, and details that become JSON, or nil.
+// With sets a code and details. details become JSON; nil: none.
 func (f *Failure) With(code string, details any) *Failure {
 	f.Code, f.Details = code, detail(details)
 	return f
 }
 
-// Next tells the operator what to do, in place of what the table of classes says.
+// Next replaces the advice of the table of classes.
 func (f *Failure) Next(format string, args ...any) *Failure {
 	f.next = bounded(fmt.Sprintf(format, args...), maxReason)
 	return f
 }
 
-// add puts more into the details. Those that are no object, or would have no room, stay
-// as they are.
+// add merges more into the details. Details that are no object, or would grow too long, stay
+// unchanged.
 func (f *Failure) add(more map[string]any) {
 	if len(more) == 0 {
 		return
@@ -92,12 +92,12 @@ func (f *Failure) add(more map[string]any) {
 	}
 }
 
-// failure makes one of any error. What nobody classified is transient.
+// failure makes a Failure of any error. An unclassified error is transient.
 func failure(err error) Failure {
 	f := Failure{Class: UpstreamTransient, Message: err.Error()}
 	if own, ok := errors.AsType[*Failure](err); ok {
 		f = *own
-		f.Message = err.Error() // with what was said around it
+		f.Message = err.Error() // with the text wrapped around the failure
 	}
 	if f.Class == "" {
 		f.Class = UpstreamTransient
@@ -109,15 +109,15 @@ func failure(err error) Failure {
 	return f
 }
 
-// What a row and an event keep, in bytes. Much of it comes from machines and
-// services that may say anything.
+// Limits of stored text, in bytes. Much of the text comes from machines and services, and may
+// contain anything.
 const (
 	maxReason  = 500
 	maxMessage = 2000
 	maxDetails = 8000
 )
 
-// bounded is valid UTF-8 without control characters, and not too long.
+// bounded is s as valid UTF-8 without control characters, cut to the limit.
 func bounded(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
@@ -139,7 +139,7 @@ func bounded(s string, most int) string {
 	return s[:end] + cut
 }
 
-// detail is v as JSON, or what stands for it where there is too much of it.
+// detail is v as JSON, or a placeholder if v is too long.
 func detail(v any) json.RawMessage {
 	if v == nil {
 		return nil

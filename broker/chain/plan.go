@@ -3,14 +3,14 @@ package chain
 // Planned is a line of a plan.
 type Planned struct {
 	Stage    string
-	Rescues  string // the stage whose detour this is; empty: it is on the main line
+	Rescues  string // the rescued stage; empty: on the main line
 	Optional bool
-	Pivot    bool // after it, a cancel takes nothing of what is before it back
+	Pivot    bool // after the pivot, a cancel undoes nothing before the pivot
 	About
 }
 
-// Plan lists what a run from this state would do, in order, each detour behind
-// the stage it rescues. Nothing is called but About.
+// Plan lists the stages of a run with this state, in order, each detour after the rescued stage.
+// Only About is called.
 func Plan[S any](c Chain[S], state S) ([]Planned, error) {
 	l, err := c.compile()
 	if err != nil {

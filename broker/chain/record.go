@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Status is how a run stands (docs/reference/states.md has the drawing).
+// Status is the status of a run (docs/reference/states.md has the drawing).
 type Status string
 
 // The statuses.
@@ -22,16 +22,16 @@ const (
 	Reconciled      Status = "reconciled"
 )
 
-// Moving reports whether the engine will claim the run by itself.
+// Moving reports whether the engine will claim the run without an operator.
 func (s Status) Moving() bool { return s == Pending || s == Running || s == Compensating }
 
 // Stopped reports whether the run waits for an operator's action.
 func (s Status) Stopped() bool { return s == FailedRetryable || s == FailedManual }
 
-// Ended reports whether the run is over; then it has no locks.
+// Ended reports whether the run is over; an ended run has no locks.
 func (s Status) Ended() bool { return s == Completed || s == Cancelled || s == Reconciled }
 
-// Direction is which way a run goes, whatever its status.
+// Direction is a run's direction, whatever its status.
 type Direction string
 
 // The directions.
@@ -40,7 +40,7 @@ const (
 	Undo    Direction = "undo"
 )
 
-// Ask is what an operator asked for while a step was in flight.
+// Ask is an operator's request during a step in flight.
 type Ask string
 
 // The asks.
@@ -54,30 +54,30 @@ const (
 type Record struct {
 	ID, Kind, Site, Batch, Subject, CorrelationID string
 
-	// List names the list of stages that the run began with, and goes on by; empty: it
-	// began before that was kept.
+	// List names the list of stages that the run follows; empty: the run is older than list
+	// names.
 	List string
 
 	Status    Status
-	Stage     string // the cursor; where the run ended, for one that has
+	Stage     string // the cursor; of an ended run, the last stage
 	Direction Direction
 	Attempt   int // at the cursor
 	Progress  Progress
 	State     json.RawMessage
 
-	EnteredAt time.Time // when the cursor's stage began; zero: not yet
+	EnteredAt time.Time // when the current stage began; zero: not yet
 	DueAt     time.Time
 	Version   int64
 	Owner     string // of the lease
 	LeaseTill time.Time
 
-	Held      bool      // its own last step could not reach the site
-	Waiting   string    // why it is not going on just now
-	HeldSince time.Time // of the hold it waits for; worked out when it is read
-	Probe     bool      // its site is unreachable, and this claim is to find out whether it still is; not stored
+	Held      bool      // the run's own last step could not reach the site
+	Waiting   string    // the reason for waiting
+	HeldSince time.Time // of the hold that the run waits for; computed on read
+	Probe     bool      // the site is unreachable, and this claim tests the site; not stored
 
 	Asked               Ask
-	AskedBy, AskedCause string // who asked last for a cancel or a mark, and why
+	AskedBy, AskedCause string // last requester of a cancel or a mark, with the reason
 
 	Failure    *Failure // of the last attempt, until its stage succeeds
 	NextAction string
@@ -86,22 +86,23 @@ type Record struct {
 	RequestedAt, StartedAt, CompletedAt, UpdatedAt time.Time
 }
 
-// Progress is how far a run has come beyond its cursor.
+// Progress is the progress of a run beyond its cursor.
 type Progress struct {
 	Begun   bool           `json:"begun,omitempty"`   // the attempt has its event started
 	Touched bool           `json:"touched,omitempty"` // the stage was called since the cursor came to it
-	Lost    int            `json:"lost,omitempty"`    // times it was claimed in this attempt and not saved
+	Lost    int            `json:"lost,omitempty"`    // times the attempt was claimed and not saved
 	Spent   int            `json:"spent,omitempty"`   // failed attempts that the policy counts
 	Reached string         `json:"reached,omitempty"` // the furthest stage of the main line
 	Tries   map[string]int `json:"tries,omitempty"`   // attempts by stage, and stage/undo
-	Restart bool           `json:"restart,omitempty"` // when undone, forward again
+	Restart bool           `json:"restart,omitempty"` // after the undo, forward again
 	Adopted bool           `json:"adopted,omitempty"` // ends reconciled
-	Accepts string         `json:"accepts,omitempty"` // stage/code of what an operator has just accepted
-	Waived  []Waiver       `json:"waived,omitempty"`  // what operators had the run go on without
-	LostAt  time.Time      `json:"lost_at,omitzero"`  // until when a step may have been at work whose end was never saved, the last of them
+	Accepts string         `json:"accepts,omitempty"` // stage/code of the failure that an operator has just accepted
+	Waived  []Waiver       `json:"waived,omitempty"`  // stages that operators waived
+	LostAt  time.Time      `json:"lost_at,omitzero"`  // latest end of the lease of a step whose end was never saved
 }
 
-// Waiver is a stage that an operator had a run go on without: its goal does not hold.
+// Waiver records a stage that an operator let a run continue without: the stage's goal does not
+// hold.
 type Waiver struct {
 	Stage  string    `json:"stage"`
 	By     string    `json:"by"`
@@ -112,20 +113,18 @@ type Waiver struct {
 // InFlight reports whether a step may be running.
 func (r *Record) InFlight(now time.Time) bool { return r.Owner != "" && now.Before(r.LeaseTill) }
 
-// Stamped is a run as it is written now: its times are those of the row, and not of
-// whoever worked out what to write. Stores call it when they have all that a
-// transaction waits for.
+// Stamped sets the times of a run at the moment of writing, rather than of computing the change.
+// Stores call Stamped when they hold everything that the transaction waits for.
 func (r Record) Stamped(now time.Time) Record {
 	r.UpdatedAt = now
 	if r.Status.Ended() {
-		r.CompletedAt = now // nothing becomes of it any more, so it is this that ends it
+		r.CompletedAt = now // an ended run is never written again, so this write ends it
 	}
 	return r
 }
 
-// Forsaken is a run with word of the step that was in flight, if its lease is over:
-// what it did is not known, and neither when, but for that. The next lease would
-// write over it.
+// Forsaken records in Progress.LostAt the end of an expired lease: the step's work is unknown,
+// and this is its latest time. The next lease would overwrite LeaseTill.
 func (r Record) Forsaken(now time.Time) Record {
 	if r.Owner != "" && !r.InFlight(now) {
 		r.Progress.LostAt = r.LeaseTill
@@ -133,9 +132,8 @@ func (r Record) Forsaken(now time.Time) Record {
 	return r
 }
 
-// Urged is a run of which something was asked while the step was in flight that
-// made it what it is: it goes on at once, so that the engine can do it. Stores
-// call it.
+// Urged makes a run due at once, for a request that arrived during the step that is saved now:
+// the engine then carries out the request. Stores call Urged.
 func (r Record) Urged(now time.Time) Record {
 	r.DueAt = now
 	if !r.Status.Stopped() {
@@ -146,13 +144,12 @@ func (r Record) Urged(now time.Time) Record {
 		r.Status = Compensating
 	}
 	r.Progress.Tries = maps.Clone(r.Progress.Tries)
-	r.attempt() // the one before has ended
+	r.attempt() // the previous attempt has ended
 	return r
 }
 
-// TooLate is the event of a run that ended with the step during which something
-// was asked of it. Stores call it, and forget what was asked; false: it ended as
-// was asked.
+// TooLate is the event for a request that arrived during the step that ended the run. Stores
+// write the event and clear the request; false: the run ended as requested.
 func (r Record) TooLate(asked Ask, by string) (Event, bool) {
 	return Event{
 		Direction: r.Direction, Status: Skipped,
@@ -160,7 +157,7 @@ func (r Record) TooLate(asked Ask, by string) (Event, bool) {
 	}, asked != AskCancel || r.Status != Cancelled
 }
 
-// attempt makes the next call one of a new attempt.
+// attempt makes the next call the first of a new attempt.
 func (r *Record) attempt() {
 	key := r.Stage
 	if r.Direction == Undo {
@@ -170,10 +167,10 @@ func (r *Record) attempt() {
 	r.Attempt, r.Progress.Begun, r.Progress.Lost = r.Progress.Tries[key], false, 0
 }
 
-// EventStatus is what an event says of an attempt.
+// EventStatus is the status of an attempt in an event.
 type EventStatus string
 
-// What events say.
+// The event statuses.
 const (
 	Started     EventStatus = "started"
 	Succeeded   EventStatus = "succeeded"
@@ -184,7 +181,7 @@ const (
 
 // Event is a line of a run's history.
 type Event struct {
-	ID        int64 // in the order in which they were written
+	ID        int64 // in the order of writing
 	RunID     string
 	At        time.Time
 	Stage     string

@@ -7,35 +7,34 @@ import (
 	"time"
 )
 
-// Run is what a stage sees of its run. State is saved with the step, whatever
-// the step returns; so are the effects, messages and locks that it asked for,
-// in the same transaction. What is saved never comes twice, but a step whose save
-// was lost is called again.
+// Run is a stage's view of its run. State is saved with the step, whatever the step returns.
+// Effects, messages and locks that the step asked for are saved in the same transaction. Saved
+// work is never repeated, but a step whose save was lost is called again.
 type Run[S any] struct {
 	ID, Site, Batch, Subject, CorrelationID string
 
 	Stage       string
-	Attempt     int  // of this stage in this run, from 1; undo counts apart
-	Spent       int  // of its retries, since the run came to it
+	Attempt     int  // of this stage in this run, from 1; undo counts separately
+	Spent       int  // used retries since the run came to the stage
 	Undoing     bool // the call is an Undo
-	Restarting  bool // when all is taken back, the run goes forward again (restart_clean)
-	Adopted     bool // an operator accepted what is there (adopt_observed_state)
+	Restarting  bool // after the undo, the run goes forward again (restart_clean)
+	Adopted     bool // an operator accepted the present state (adopt_observed_state)
 	RequestedBy string
 	RequestedAt time.Time
 	EnteredAt   time.Time // when this stage was entered
 	Now         time.Time // when this step was claimed, by the store's clock
 
-	// LostAt is until when a step of this run may have been at work last of which
-	// nothing was saved, because its broker died or was cut off: what it asked others
-	// to do may still be under way. By the store's clock; zero: there was none.
+	// LostAt is the latest time at which an unsaved step of this run may have been at work,
+	// because its broker died or was cut off. Work that such a step requested may still be under
+	// way. By the store's clock; zero: no step was lost.
 	LostAt time.Time
 
-	// Waived are the stages that operators had the run go on without. One that the run
-	// has gone through since, from the ground, is not among them any more.
+	// Waived lists the stages that operators let the run continue without. A stage that has
+	// succeeded since is no longer listed.
 	Waived []Waiver
 
-	// Failure is that of the attempt before, or in a rescue that of the stage it
-	// rescues. Nil where there is none.
+	// Failure is the failure of the previous attempt; in a rescue, of the rescued stage. Nil:
+	// none.
 	Failure *Failure
 
 	State S
@@ -46,7 +45,7 @@ type Run[S any] struct {
 	clock   func() time.Time
 }
 
-// output is what a step asked for.
+// output holds the requests of a step.
 type output struct {
 	since    func(context.Context, time.Time) (time.Duration, error) // of the engine
 	clock    func() time.Time                                        // of the store
@@ -60,8 +59,8 @@ type output struct {
 	details  json.RawMessage
 }
 
-// Key is the idempotency key of this attempt: run/stage/attempt. It is the same
-// for each call of one attempt, and for no other attempt ever.
+// Key is the idempotency key of this attempt: run/stage/attempt. The key is the same for each
+// call of one attempt, and for no other attempt ever.
 func (r *Run[S]) Key() string {
 	if r.Undoing {
 		return fmt.Sprintf("%s/%s/undo/%d", r.ID, r.Stage, r.Attempt)
@@ -69,57 +68,55 @@ func (r *Run[S]) Key() string {
 	return fmt.Sprintf("%s/%s/%d", r.ID, r.Stage, r.Attempt)
 }
 
-// Accepts reports whether what an operator has accepted last (adopt_observed_state) is
-// a failure of this stage with that code, and nobody has had the run go on otherwise
-// since. Adopted stays for all that comes; this does not.
+// Accepts reports whether an operator's last action accepted (adopt_observed_state) a failure of
+// this stage with the given code. Adopted holds for the rest of the run; Accepts ends with the
+// next action.
 func (r *Run[S]) Accepts(code string) bool {
 	return r.Adopted && r.accepts == accepted(r.Stage, code)
 }
 
 func accepted(stage, code string) string { return stage + "/" + code }
 
-// Since is how long ago that was, less what the site stood still meanwhile: what a
-// stage waited for in a freeze or an outage could not come. A clock of a stage's own
-// is read by it, as the engine reads that of its limit.
+// Since is the time since t, less the holds of the site in that time: awaited results could not
+// arrive during a freeze or an outage. A stage's own clock uses Since, as the engine does for
+// limits.
 func (r *Run[S]) Since(ctx context.Context, t time.Time) (time.Duration, error) {
 	return r.since(ctx, t)
 }
 
-// Clock is what time it is by now, by the store's clock, as Now and LostAt are. What a
-// step keeps of times it takes from here: the next one may be another broker's.
+// Clock is the present time by the store's clock, as for Now and LostAt. A step stores only times
+// of this clock: another broker may run the next step.
 func (r *Run[S]) Clock() time.Time { return r.clock() }
 
-// Apply adds effects: plain data that the store knows how to apply. One that is
-// refused fails the attempt, and nothing of the step is applied.
+// Apply adds effects: plain data that the store knows how to apply. A refused effect fails the
+// attempt, and nothing of the step is applied.
 func (r *Run[S]) Apply(effects ...any) { r.out.effects = append(r.out.effects, effects...) }
 
-// Reached says that the run's site has answered. While the site counts as
-// unreachable that ends it; a step that asked the site nothing, and was not held
-// itself, proves nothing.
+// Reached says that the run's site has answered, which lifts an unreachable hold. A step that
+// made no call to the site, and was not held itself, proves nothing.
 func (r *Run[S]) Reached() { r.out.reached = true }
 
-// Anew says that the stage does its work from the ground, because what the run had
-// come to by it is no more. What an earlier pass reached behind it does not count
-// then: a pivot that it passed is not passed any more.
+// Anew says that the stage repeats its work from scratch, because its earlier result no longer
+// exists. Later stages of an earlier pass then no longer count as reached: a passed pivot is not
+// passed any more.
 func (r *Run[S]) Anew() { r.out.anew = true }
 
 // Publish adds a message to the outbox.
 func (r *Run[S]) Publish(m Message) { r.out.messages = append(r.out.messages, m) }
 
-// Lock takes a lock with the save of this step. If a live run has it, the
-// attempt fails with code locked. One that this run has already is no matter.
+// Lock takes a lock with the save of this step. If another live run holds the lock, the attempt
+// fails with code locked. A lock already held by this run is allowed.
 func (r *Run[S]) Lock(name string) { r.out.locks = append(r.out.locks, name) }
 
-// AlreadySo says that what a Do found makes its work needless: with nil it is
-// recorded as skipped, like a stage whose Done says so. Why, the details and the
-// message say.
+// AlreadySo says that Do found its work already done: with a nil result the stage is recorded as
+// skipped, as if Done held. The details and the message give the reason.
 func (r *Run[S]) AlreadySo(details any, format string, args ...any) {
 	r.out.skipped = true
 	r.Note(details, format, args...)
 }
 
-// Note is the message of the event that this step writes, with details that
-// become JSON, or nil. Again writes no event.
+// Note sets the message of the event that this step writes. details become JSON; nil: none. Again
+// writes no event.
 func (r *Run[S]) Note(details any, format string, args ...any) {
 	r.out.note, r.out.details = fmt.Sprintf(format, args...), detail(details)
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Step claims one due run, calls one function of one stage, and saves what came
-// of it. worked is false when nothing was due. An error means that nothing was
-// saved: the run is claimed again when its lease is over.
+// Step claims one due run, calls one function of one stage, and saves the outcome. worked is
+// false when no run was due. An error means that nothing was saved: the run is claimed again
+// after its lease.
 func (e *Engine) Step(ctx context.Context) (worked bool, err error) {
 	t := newTrust(ctx, e.Lease)
 	defer t.end()
@@ -25,8 +25,8 @@ func (e *Engine) Step(ctx context.Context) (worked bool, err error) {
 	return true, nil
 }
 
-// mostLost is how often an attempt may be begun and not saved: a stage that ends
-// the broker must not do so for ever.
+// mostLost is how often an attempt may begin without a save: a stage that kills the broker must
+// not do so for ever.
 const mostLost = 5
 
 // step is one call, from the claim to the save.
@@ -41,7 +41,7 @@ type step struct {
 }
 
 func (s *step) run() (err error) {
-	// What panics outside of a call would do so again, in every broker.
+	// A panic outside a stage's call would recur in every broker.
 	defer func() {
 		if p := recover(); p != nil {
 			s.was.Progress.LostAt = s.store.Now()
@@ -49,7 +49,7 @@ func (s *step) run() (err error) {
 		}
 	}()
 	if s.line == nil {
-		s.line = s.lines[s.was.Kind] // only to stop by
+		s.line = s.lines[s.was.Kind] // used only to stop the run
 		return s.save(s.unknown("list_unknown", "this broker knows no list %s of %s, which the run began with (start a broker that knows it, and go on or cancel there)", s.was.List, s.was.Kind))
 	}
 	if s.was.Asked != AskNothing {
@@ -68,14 +68,13 @@ func (s *step) run() (err error) {
 	}
 	status, said := s.called()
 	if f, ok := said.(*Failure); ok && f == nil {
-		said = nil // what looks like a failure and is none
+		said = nil // a typed nil is no failure
 	}
 	switch {
 	case s.trust.lost():
 		return ErrLost
 	case said != nil && s.trust.Err() != nil:
-		// Cut off by a stop: nothing is known of it, and the attempt goes on
-		// with whoever claims the run next.
+		// Cut off by a stop: the outcome is unknown, and the attempt continues at the next claim.
 		s.was.Progress.LostAt = s.store.Now()
 		return s.save(Change{Record: s.was})
 	}
@@ -85,7 +84,7 @@ func (s *step) run() (err error) {
 	}
 	err = s.save(c)
 	if refusal := refusalOf(err); refusal != nil {
-		s.out = output{} // refused with all that the step asked for
+		s.out = output{} // refused with everything that the step asked for
 		if c, err = s.outcome("", refusal); err == nil {
 			err = s.save(c)
 		}
@@ -93,7 +92,7 @@ func (s *step) run() (err error) {
 	return err
 }
 
-// save may still be made when the step's own time is over: the fence decides.
+// save may still run when the step's own time is over: the fence decides.
 func (s *step) save(c Change) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.trust.Context), margin)
 	defer cancel()
@@ -103,7 +102,7 @@ func (s *step) save(c Change) error {
 
 func (s *step) move() *move { return newMove(s.line, s.classes, s.store.Now(), s.was) }
 
-// honour does what an operator asked for while the step before was in flight.
+// honour carries out an operator's request from the time of the previous step.
 func (s *step) honour() Change {
 	m := s.move()
 	m.Honoured = s.was.Asked
@@ -121,7 +120,7 @@ func (s *step) unknown(code, format string, args ...any) Change {
 	return m.change()
 }
 
-// called calls the stage, renewing the lease meanwhile.
+// called calls the stage and renews the lease meanwhile.
 func (s *step) called() (status EventStatus, said error) {
 	renewed := make(chan struct{})
 	ctx, cancel := context.WithTimeout(s.trust, s.Most)
@@ -144,7 +143,7 @@ func (s *step) called() (status EventStatus, said error) {
 	}
 	if s.was.Direction == Undo {
 		if s.stage.takeBack == nil {
-			return Compensated, nil // it had an Undo when the cursor was put here
+			return Compensated, nil // the stage had an Undo when the cursor was put here
 		}
 		return Compensated, s.stage.takeBack(ctx, s.call)
 	}
@@ -159,7 +158,7 @@ func (s *step) called() (status EventStatus, said error) {
 	return Skipped, nil
 }
 
-// outcome is what becomes of the run after what the stage said.
+// outcome is the change that follows from the stage's result.
 func (s *step) outcome(status EventStatus, said error) (Change, error) {
 	m := s.move()
 	state, err := s.call.state()
@@ -192,7 +191,7 @@ func (s *step) outcome(status EventStatus, said error) (Change, error) {
 	return m.change(), nil
 }
 
-// notYet is Again, or a failure, before or at the stage's limit.
+// notYet handles Again, or a failure, before or at the stage's limit.
 func (s *step) notYet(m *move, said error, limit Limit, deadline time.Time) {
 	late := !deadline.IsZero() && !m.now.Before(deadline)
 	over := Failure{Class: either(limit.Class, UpstreamTransient), Code: either(limit.Code, "timed_out"), next: limit.Next}
@@ -221,8 +220,8 @@ func (s *step) notYet(m *move, said error, limit Limit, deadline time.Time) {
 	}
 }
 
-// told is a failure with what its chain's Failing has to add. Neither an error nor a
-// panic nor silence there is a reason to record less.
+// told is a failure with the additions of the chain's Failing. An error, a panic or a timeout of
+// Failing never prevents the record.
 func (s *step) told(f Failure) (_ Failure) {
 	if s.line.failing == nil || s.was.Direction == Undo {
 		return f
@@ -248,8 +247,7 @@ func (s *step) told(f Failure) (_ Failure) {
 	return f
 }
 
-// deadline is when the stage's time is over; zero: never. Times in which its site
-// was held do not count.
+// deadline is the end of the stage's time; zero: never. Times of holds at its site do not count.
 func (s *step) deadline(now time.Time, limit Limit) (time.Time, error) {
 	if limit.After == 0 {
 		return time.Time{}, nil
@@ -264,13 +262,13 @@ func (s *step) deadline(now time.Time, limit Limit) (time.Time, error) {
 	return deadline.Add(Stood(holds, s.was.EnteredAt, now)), err
 }
 
-// since is Run.Since.
+// since implements Run.Since.
 func (s *step) since(ctx context.Context, t time.Time) (time.Duration, error) {
 	holds, err := s.store.Holds(ctx, s.was.Site, t)
 	return s.was.UpdatedAt.Sub(t) - Stood(holds, t, s.was.UpdatedAt), err
 }
 
-// earlier is a, or b where b is set and before it.
+// earlier is a, or b if b is set and before a.
 func earlier(a, b time.Time) time.Time {
 	if !b.IsZero() && b.Before(a) {
 		return b
@@ -278,8 +276,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// refusalOf is the failure that a refused save stands for; nil: it was not
-// refused.
+// refusalOf is the failure for a refused save; nil: the save was not refused.
 func refusalOf(err error) error {
 	if l, ok := errors.AsType[*Locked](err); ok {
 		return Fail(StateAmbiguity, "cannot take a lock: %w", l).With("locked", nil)

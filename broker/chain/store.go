@@ -8,81 +8,79 @@ import (
 	"time"
 )
 
-// Store keeps runs. It knows rows, not stages: what becomes of a row is worked
-// out by this package and handed over as a Change, and stamped (Record.Stamped) when
-// it is written. Two stores exist, SQL and
-// memory, and chaintest holds both to one suite.
+// Store keeps runs. It knows rows, not stages: this package computes each row and passes a
+// Change, which the store stamps (Record.Stamped) when writing. Two stores exist, SQL and memory;
+// the suite of chaintest covers both.
 type Store interface {
-	// Now is the clock by which runs are due and leases end.
+	// Now is the clock for due times and leases.
 	Now() time.Time
 
-	// Insert adds runs, audited, with their locks and perhaps the batch they belong to:
-	// all of them or, with *Locked or *Refused (run_exists, batch_exists), none. It
-	// writes into them and into the batch when they were requested.
+	// Insert adds runs, audited, with their locks and an optional batch: all of them or, with
+	// *Locked or *Refused (run_exists, batch_exists), none. Insert sets the time of the request
+	// in the runs and the batch.
 	Insert(ctx context.Context, runs []NewRun, batch *Batch) error
 
-	// Claim leases the run that has been due for longest, of these kinds and lists (see
-	// Claim), where
-	// no hold, lease or batch says no; those that wait for a place in a batch come
-	// last. Nil: there is none. It saves what Begin makes of the row.
+	// Claim leases the longest-due run of these kinds and lists (see Claim) without an obstacle
+	// by a hold, a lease or a batch. Runs that wait for a place in a batch come last. Nil: no
+	// run. The row is saved as Begin returns it.
 	Claim(ctx context.Context, c Claim) (*Record, error)
-	// Renew prolongs the lease of a claimed run. ErrLost: it is another's.
+	// Renew prolongs the lease of a claimed run. ErrLost: another claim holds the lease.
 	Renew(ctx context.Context, r *Record, lease time.Duration) error
-	// Save writes what a claimed run has become and gives its lease back. What was
-	// asked meanwhile stays, and urges the run (Record.Urged).
-	// ErrLost, *Locked and *EffectRefused change nothing.
+	// Save writes the new row of a claimed run and releases the lease. A request from meanwhile
+	// stays, and urges the run (Record.Urged). ErrLost, *Locked and *EffectRefused change
+	// nothing.
 	Save(ctx context.Context, c Change) error
 
-	// Act writes what decide makes of a run, audited with the order. decide may
-	// be called more than once. What it refuses is audited, too.
+	// Act writes decide's result, audited with the order. decide may be called more than once. A
+	// refusal is audited, too.
 	Act(ctx context.Context, o Order, decide func(now time.Time, r Record) (Change, error)) (Record, error)
-	// ContinueBatch lets a batch that stopped begin runs again, audited.
+	// ContinueBatch lets a stopped batch begin runs again, audited.
 	ContinueBatch(ctx context.Context, o Order) error
 
-	PlaceHold(ctx context.Context, actor Actor, h SiteHold) error // freezes stack; one that stands already stays as it is
+	PlaceHold(ctx context.Context, actor Actor, h SiteHold) error // freezes stack; an existing hold stays unchanged
 	LiftHold(ctx context.Context, actor Actor, site string, kind HoldKind, reason string) error
-	// Holds lists those of a site, and of all sites, that stand or ended after a
-	// moment. Site * means those of every site.
+	// Holds lists the holds of a site, and of all sites, that are in force or ended after a
+	// moment. Site * means the holds of every site.
 	Holds(ctx context.Context, site string, endedAfter time.Time) ([]SiteHold, error)
 
 	Run(ctx context.Context, id string) (Record, error)      // *Refused, run_not_found
 	Batch(ctx context.Context, id string) (Batch, error)     // *Refused, batch_not_found
 	Runs(ctx context.Context, f Filter) ([]Record, error)    // by id
-	Events(ctx context.Context, run string) ([]Event, error) // as they were written
+	Events(ctx context.Context, run string) ([]Event, error) // in the order of writing
 
-	// NextDue is the next moment after now at which a run may become due; zero:
-	// none will by itself.
+	// NextDue is the next moment after now at which a run may become due; zero: none without an
+	// action.
 	NextDue(ctx context.Context) (time.Time, error)
-	// Wake gives a word whenever a run may have become due, until ctx ends.
+	// Wake signals whenever a run may have become due, until ctx ends.
 	Wake(ctx context.Context) <-chan struct{}
 }
 
 // NewRun is a run to insert.
 type NewRun struct {
 	Record
-	Role, Reason string // of whoever asked, for the audit log
+	Role, Reason string // of the requester, for the audit log
 	Locks        []string
 	Spread       int // 0 to 999
 }
 
-// Claim says who asks for a run.
+// Claim describes the claimer.
 type Claim struct {
 	Owner string
 	Lease time.Duration
 	Kinds []string
-	// Lists are those of stages that the engine knows; nil: of all. A run of another
-	// one is left to who knows it, and claimed only after Strange, so that it does not
-	// wait for nobody in silence.
+	// Lists are the lists of stages that the engine knows; nil: all. A run of an unknown list is
+	// left to brokers that know the list. After Strange any engine may claim such a run, so that
+	// the run does not wait unnoticed.
 	Lists []string
 }
 
-// Strange is how long a run that moves has been due and untouched before an engine
-// that does not know its list claims it, which stops it for a person: brokers of two
-// releases run side by side for less.
+// Strange is how long a moving run must be due and untouched before an engine without its list
+// claims the run and stops it for a person. Brokers of two releases run side by side for a
+// shorter time.
 const Strange = 10 * time.Minute
 
-// Change is what one transaction makes of a run. Record is the row as it shall
-// be, with the version and owner it was read with.
+// Change is the result of one transaction on a run. Record is the new row, with the version and
+// owner of the row that was read.
 type Change struct {
 	Record   Record
 	Events   []Event // without ID, RunID and At
@@ -90,25 +88,25 @@ type Change struct {
 	Effects  []any
 	Locks    []string
 
-	Nothing     bool   // the row stays as it is
-	SameState   bool   // the state is as it was claimed, and need not be written
-	Beside      bool   // a step is in flight: only what is asked is written
-	Honoured    Ask    // this ask has been done
-	Unreachable string // why the site cannot be reached; empty: nothing is said of it
-	Reached     bool   // the site that was unreachable is not
+	Nothing     bool   // the row stays unchanged
+	SameState   bool   // the state is unchanged since the claim and need not be written
+	Beside      bool   // a step is in flight: only the request is written
+	Honoured    Ask    // this request has been carried out
+	Unreachable string // why the site cannot be reached; empty: no statement
+	Reached     bool   // the unreachable site answers again
 	Result      *Result
 }
 
-// Filter selects runs; what is empty selects nothing away.
+// Filter selects runs; an empty field matches all.
 type Filter struct {
 	Kind, Site, Batch, Stage string
 	Class                    Class
 	Statuses                 []Status
-	After                    string // id of the last run of the page before
+	After                    string // id of the last run of the previous page
 	Limit                    int    // 0: 100
 }
 
-// Actor is who asks for something.
+// Actor is a requester.
 type Actor struct{ Name, Role string }
 
 // Order is an operator's action on a run or a batch.
@@ -117,33 +115,33 @@ type Order struct {
 	Actor  Actor
 	Action Action
 	Reason string
-	Seen   *Seen // nil: it is for the run however it stands
-	// OnlyStopped refuses a run that moves (run_moving): somebody else had it go on.
+	Seen   *Seen // nil: the order holds for any state of the run
+	// OnlyStopped refuses a moving run (run_moving): somebody else has set the run in motion.
 	OnlyStopped bool
-	// Says has a MarkManual of a run that is stopped already change what it says: goes
-	// with OnlyStopped. Nil: a run that waits for a person stays as it is.
+	// Says lets MarkManual replace the code and the advice of an already stopped run; used with
+	// OnlyStopped. Nil: a run that waits for a person stays unchanged.
 	Says *Says
-	// Without is the stage that a Resume goes on without, which must be the one in
-	// hand, and waivable; empty: none.
+	// Without is the stage that a Resume leaves out: the current stage, and waivable; empty:
+	// none.
 	Without string
 }
 
-// Says is what a marked run says: its failure's code, and what a person is told to do.
+// Says is the content of a marked run: the failure's code, and the advice to a person.
 type Says struct{ Code, Next string }
 
-// Seen is how a stopped run stood when an operator decided about it.
+// Seen is the state of a stopped run at the time of an operator's decision.
 type Seen struct {
 	Stage string
-	Class Class // of its failure
+	Class Class // of the failure
 }
 
-// ErrLost says that the run was claimed or moved by somebody else meanwhile.
+// ErrLost says that another broker or an operator has claimed or moved the run meanwhile.
 var ErrLost = errors.New("the run was claimed again meanwhile")
 
-// Locked says which locks live runs have.
+// Locked lists locks that live runs hold.
 type Locked struct{ Taken []Taken }
 
-// Taken is a lock and the run that has it.
+// Taken is a lock and the run that holds the lock.
 type Taken struct{ Lock, Run string }
 
 func (l *Locked) Error() string {
@@ -159,10 +157,10 @@ type EffectRefused struct{ Err error }
 
 func (e *EffectRefused) Error() string { return e.Err.Error() }
 
-// Unwrap is why.
+// Unwrap is the reason.
 func (e *EffectRefused) Unwrap() error { return e.Err }
 
-// Refused is an action that makes no sense now, or a thing that is not there.
+// Refused is an action that the present state does not allow, or a missing object.
 type Refused struct{ Code, Message string }
 
 func (r *Refused) Error() string { return r.Message }
@@ -171,12 +169,12 @@ func refused(code, format string, args ...any) *Refused {
 	return &Refused{code, fmt.Sprintf(format, args...)}
 }
 
-// Exists is the refusal of an ID that is taken: the same was asked for before.
+// Exists is the refusal of an ID that is already used.
 func Exists(noun, id string) *Refused {
 	return refused(noun+"_exists", "there is a %s %s already", noun, id)
 }
 
-// NotFound is the refusal of a run or batch that is not there.
+// NotFound is the refusal of a missing run or batch.
 func NotFound(noun, id string) *Refused {
 	return refused(noun+"_not_found", "there is no %s %s", noun, id)
 }

@@ -15,7 +15,7 @@ var (
 	ada = chain.Actor{Name: "ada", Role: "operator"}
 )
 
-// setting is a store in memory, an engine and a script that it runs.
+// setting is a store in memory, an engine, and the script that the engine runs.
 type setting struct {
 	t      *testing.T
 	clock  *chaintest.Clock
@@ -81,8 +81,8 @@ func (s *setting) story(id string) string {
 	return chaintest.Story(events)
 }
 
-// Behaviour in one line each. acts are an operator's: "b cancel" while stage b
-// is being called, "- resume" when the run has stopped.
+// One line for each behaviour. acts are an operator's: "b cancel" while stage b is being called,
+// "- resume" when the run has stopped.
 var stories = []struct {
 	name, list, says, acts string
 	story                  string
@@ -153,8 +153,8 @@ func TestStories(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			acts := strings.Fields(test.acts)
 			s := newSetting(t, &chaintest.Script{List: test.list, Says: test.says})
-			// act does the next action if it is for this moment; ! says that it
-			// is to be refused. Each is asked for twice, to no other effect.
+			// act does the next action if its moment has come; ! says that the action is to be
+			// refused. Each action is sent twice, without further effect.
 			act := func(moment string) bool {
 				if len(acts) == 0 || acts[0] != moment {
 					return false

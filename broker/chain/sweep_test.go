@@ -13,15 +13,15 @@ import (
 	"github.com/hostler/hostler/broker/chain/chaintest"
 )
 
-// outside is what stages change: things that are there or not, and requests
-// under idempotency keys. It counts what was done to it.
+// outside is the world that stages change: things that exist or not, and requests under
+// idempotency keys. It counts the changes.
 type outside struct {
 	there    map[string]bool
 	requests map[string]bool
 	done     map[string]int
 }
 
-// thing is a stage that makes a thing, if it is not there, and takes it away.
+// thing is a stage that makes a missing thing, and whose undo takes the thing away.
 func (o *outside) thing(name string) chain.Stage[chaintest.ScriptState] {
 	type run = *chain.Run[chaintest.ScriptState]
 	return chain.Stage[chaintest.ScriptState]{
@@ -44,7 +44,7 @@ func (o *outside) thing(name string) chain.Stage[chaintest.ScriptState] {
 	}
 }
 
-// request is a stage that asks for something under its key, and waits for it.
+// request is a stage that makes a request under its key, and waits for the result.
 func (o *outside) request(name string) chain.Stage[chaintest.ScriptState] {
 	return chain.Stage[chaintest.ScriptState]{
 		Name: name,
@@ -64,9 +64,8 @@ func newOutside() (*outside, chain.Chain[chaintest.ScriptState]) {
 	return o, chain.Chain[chaintest.ScriptState]{Kind: chaintest.ScriptKind, Stages: []chain.Stage[chaintest.ScriptState]{o.thing("a"), o.request("b"), o.thing("c")}}
 }
 
-// Every call of the store is lost in turn, on its way there and on its way back,
-// and the broker with it. Each time the run comes to its end, with one of each
-// effect.
+// Every call of the store is lost in turn, on the way there and on the way back, together with
+// the broker. Each time the run comes to its end, with each effect once.
 func TestEachSaveMayBeLost(t *testing.T) {
 	for _, fate := range []chaintest.Fate{chaintest.Lost, chaintest.Mute} {
 		for n := 0; ; n++ {
@@ -102,7 +101,7 @@ func TestAnyTwoSavesMayBeLost(t *testing.T) {
 	}
 }
 
-// sweep runs a chain forward, and then, as the operator wants, back.
+// sweep runs a chain forward, and then back on the operator's order.
 func sweep(t *testing.T, when string, fate func(int) chaintest.Fate) (calls int) {
 	t.Helper()
 	clock := chaintest.NewClock()
@@ -159,8 +158,8 @@ func sweep(t *testing.T, when string, fate func(int) chaintest.Fate) (calls int)
 	if r.Status != chain.Cancelled || !maps.Equal(o.done, want) {
 		t.Errorf("%s: ends %s with %v", when, r.Status, o.done)
 	}
-	// What was made just before the save was lost is found, and skipped; its
-	// effects were lost with that save. What was saved is saved once.
+	// A thing made just before a lost save is found, and its stage skipped; the effects were lost
+	// with the save. A saved effect is saved once.
 	seen := map[string]int{}
 	for _, e := range memory.Effects() {
 		seen[e.(string)]++

@@ -2,9 +2,8 @@ package chain
 
 import "context"
 
-// Within makes a stage over S of one over T, where part says which part of an S is
-// the T. So chains share the piece of their way that they have in common: a reimage
-// is the end of an onboarding within a turnover.
+// Within makes a stage over S from a stage over T; part returns the T inside an S. Chains share
+// common stages this way: a reimage uses the end of an onboarding within a turnover.
 func Within[S, T any](s Stage[T], part func(*S) *T) Stage[S] {
 	out := Stage[S]{Name: s.Name, Pivot: s.Pivot, Optional: s.Optional, Waivable: s.Waivable, Then: s.Then}
 	if s.Done != nil {
@@ -30,7 +29,7 @@ func Within[S, T any](s Stage[T], part func(*S) *T) Stage[S] {
 	return out
 }
 
-// Part is a function over T, such as a chain's probe, as one over S.
+// Part makes a function over S from a function over T, such as a chain's probe.
 func Part[S, T any](do func(context.Context, *Run[T]) error, part func(*S) *T) func(context.Context, *Run[S]) error {
 	return doWithin(do, part)
 }
@@ -46,8 +45,8 @@ func doWithin[S, T any](do func(context.Context, *Run[T]) error, part func(*S) *
 	}
 }
 
-// within is the run as a stage over T sees it. back puts its state where it came
-// from, also of a stage that panics: what it has done is not forgotten by that.
+// within is the run as a stage over T sees it. back copies the inner state back, also after a
+// panic, so that the stage's changes are kept.
 func within[S, T any](r *Run[S], part func(*S) *T) (inner *Run[T], back func()) {
 	inner = &Run[T]{
 		ID: r.ID, Site: r.Site, Batch: r.Batch, Subject: r.Subject, CorrelationID: r.CorrelationID,

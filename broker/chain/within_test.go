@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/broker/chain/chaintest"
 )
 
-// engineRoom is the state of a chain that others have a part of.
+// engineRoom is a state that other chains include as a part.
 type engineRoom struct {
 	Steam int `json:"steam"`
 	Limit int `json:"limit"`
@@ -25,8 +25,8 @@ type ship struct {
 
 func roomOf(s *ship) *engineRoom { return &s.Room }
 
-// A stage within another chain does all that it does in its own: it looks, works,
-// notes, locks, fails, is rescued and is taken back.
+// A stage within another chain keeps all its behaviour: it looks, works, notes, locks, fails, is
+// rescued and is taken back.
 func TestAStageWithinAnotherChainIsTheSameStage(t *testing.T) {
 	heat := chain.Stage[engineRoom]{
 		Name:  "heat",
@@ -112,7 +112,7 @@ func TestAStageWithinAnotherChainIsTheSameStage(t *testing.T) {
 	}
 }
 
-// What a stage has done to its part is kept when it panics.
+// A stage's changes to its part are kept when it panics.
 func TestAStageWithinAnotherChainKeepsItsStateInAPanic(t *testing.T) {
 	s := chain.Within(chain.Stage[engineRoom]{Name: "burst", Do: func(_ context.Context, r *chain.Run[engineRoom]) error {
 		r.State.Steam = 99
@@ -132,14 +132,14 @@ func TestAStageWithinAnotherChainKeepsItsStateInAPanic(t *testing.T) {
 	}
 }
 
-// It knows of its run whatever the run itself knows: what is not told to it, such as
-// that a step was lost, it takes for not so.
+// An inner run has every field of the outer run: a missing field, such as a lost step, would read
+// as false.
 func TestAStageWithinAnotherChainKnowsAllOfItsRun(t *testing.T) {
 	outer := &chain.Run[ship]{State: ship{Room: engineRoom{Steam: 1}}}
 	v := reflect.ValueOf(outer).Elem()
 	for i := range v.NumField() {
 		if v.Type().Field(i).Name == "State" {
-			break // what comes behind it is the engine's
+			break // the fields behind State are the engine's
 		}
 		switch f := v.Field(i); f.Interface().(type) {
 		case string:

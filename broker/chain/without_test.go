@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/broker/chain/chaintest"
 )
 
-// An operator has a run go on without a stage that lets that be done, and with no
-// other; the stages behind know of it.
+// An operator lets a run continue past a waivable stage, and past no other stage; later stages
+// see the waiver.
 func TestAnOperatorHasARunGoOnWithoutAStage(t *testing.T) {
 	clock := chaintest.NewClock()
 	store := chaintest.NewMemory(clock.Now)

@@ -1,4 +1,4 @@
-// Package chaintest helps to test chains: a store in memory that is
-// deterministic and whose clock the test moves, one that loses what it is told
-// to, and the suite that holds every chain.Store to the same behaviour.
+// Package chaintest helps to test chains: a deterministic store in memory with a clock that the
+// test moves (Memory), a store that loses chosen calls (Lossy), chains from one-line scripts
+// (Script), and the suite for every chain.Store (Suite).
 package chaintest

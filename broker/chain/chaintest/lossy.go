@@ -9,34 +9,34 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// ErrKilled is what a Lossy store says where a broker would have died.
+// ErrKilled is the error of a Lossy store where a broker would have died.
 var ErrKilled = errors.New("killed")
 
-// Fate is what becomes of a call.
+// Fate is the fate of a call.
 type Fate int
 
 // The fates.
 const (
 	Done Fate = iota
-	Lost      // it never reached the store
-	Mute      // it was done, and the answer never came
+	Lost      // the call never reached the store
+	Mute      // the call was executed, and the answer was lost
 )
 
-// Lossy is a store as a broker sees it that dies, or loses its connection, at
-// calls of the test's choice: those that claim, renew and save.
+// Lossy is a store whose broker dies, or loses its connection, at calls of the test's choice.
+// Claim, Renew and Save are affected.
 type Lossy struct {
 	chain.Store
 	Fate func(call int) Fate // calls count from 0
 	// Claimed is called with each run whose step is about to begin.
 	Claimed func(r chain.Record)
-	// Saved is called with each save that the store was given and what it said.
+	// Saved is called with each save that reached the store, and its result.
 	Saved func(c chain.Change, err error)
 
 	mu    sync.Mutex
 	calls int
 }
 
-// Calls is how many calls there have been.
+// Calls is the number of calls so far.
 func (l *Lossy) Calls() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

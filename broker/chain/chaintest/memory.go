@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// Memory is a chain.Store in memory. Runs are claimed by due time and then by
-// id, so what an engine does with it depends on nothing but the calls.
+// Memory is a chain.Store in memory. Runs are claimed by due time and then by id, so an engine's
+// behaviour depends on nothing but the calls.
 type Memory struct {
 	// Apply applies an effect; an error refuses it. Nil: Effects gathers them.
 	Apply func(effect any) error
@@ -50,7 +50,7 @@ type Audited struct {
 
 var _ chain.Store = (*Memory)(nil)
 
-// NewMemory makes an empty store that runs by a clock.
+// NewMemory makes an empty store with the given clock.
 func NewMemory(now func() time.Time) *Memory {
 	return &Memory{
 		now: now, runs: map[string]*row{}, locks: map[string]string{}, batches: map[string]*chain.Batch{}, wakers: map[chan struct{}]struct{}{},
@@ -67,14 +67,14 @@ func (s *Memory) Outbox() []chain.Message {
 	return slices.Clone(s.outbox)
 }
 
-// Effects lists what was applied where Apply is nil.
+// Effects lists the applied effects where Apply is nil.
 func (s *Memory) Effects() []any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.effects)
 }
 
-// Audit lists what was audited, oldest first.
+// Audit lists the audit entries, oldest first.
 func (s *Memory) Audit() []Audited {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *Memory) Claim(_ context.Context, c chain.Claim) (*chain.Record, error) 
 	return nil, nil
 }
 
-// meant reports whether a claim means a run by its list.
+// meant reports whether a claim includes a run, by its list.
 func meant(c chain.Claim, r chain.Record, now time.Time) bool {
 	if c.Lists == nil || r.List == "" || slices.Contains(c.Lists, r.List) {
 		return true
@@ -155,7 +155,7 @@ func meant(c chain.Claim, r chain.Record, now time.Time) bool {
 	return r.Status != chain.Pending && !r.DueAt.After(before) && !r.UpdatedAt.After(before)
 }
 
-// due lists the runs that may be claimed for all that is in their rows.
+// due lists the runs that may be claimed by the content of their rows.
 func (s *Memory) due(now time.Time, c chain.Claim) []*row {
 	var due []*row
 	for _, r := range s.runs {
@@ -173,7 +173,7 @@ func (s *Memory) due(now time.Time, c chain.Claim) []*row {
 	return due
 }
 
-// heldAt says whether no stage may begin at a site, or only one to probe it.
+// heldAt says whether no stage may begin at a site, or only a probe.
 func (s *Memory) heldAt(site string, now time.Time) (probe *hold, held bool) {
 	for _, h := range s.holds {
 		if !h.Until.IsZero() || h.Site != "" && h.Site != site {
@@ -187,8 +187,8 @@ func (s *Memory) heldAt(site string, now time.Time) (probe *hold, held bool) {
 	return probe, false
 }
 
-// heldRun reports whether a run of the site could not reach it itself: those
-// probe first.
+// heldRun reports whether a run of the site could not reach the site itself: such runs probe
+// first.
 func (s *Memory) heldRun(site string) bool {
 	for _, r := range s.runs {
 		if r.Site == site && r.Held && r.Status.Moving() {
@@ -198,7 +198,7 @@ func (s *Memory) heldRun(site string) bool {
 	return false
 }
 
-// place reports whether a batch lets the run begin: its limit is the site's.
+// place reports whether a batch lets the run begin: the limit counts the whole site.
 func (s *Memory) place(r *row) bool {
 	b := s.batches[r.Batch]
 	if b == nil || r.Status != chain.Pending {
@@ -294,7 +294,7 @@ func (s *Memory) write(r *row, c chain.Change, now time.Time) {
 		e.ID, e.RunID, e.At = s.written, r.ID, now
 		for _, had := range r.events {
 			if had.Stage == e.Stage && had.Direction == e.Direction && had.Attempt == e.Attempt && (had.Status == chain.Started) == (e.Status == chain.Started) {
-				panic("an attempt has its event twice: " + e.Stage) // what the unique keys of SQL refuse
+				panic("an attempt has its event twice: " + e.Stage) // SQL's unique keys refuse the same
 			}
 		}
 		r.events = append(r.events, e)

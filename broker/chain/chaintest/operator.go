@@ -70,7 +70,7 @@ func (s *Memory) standing(site string, kind chain.HoldKind) (all []*hold) {
 	return all
 }
 
-// placeHold stacks freezes of several, and one's with several reasons.
+// placeHold stacks freezes of different operators, and freezes with different reasons.
 func (s *Memory) placeHold(actor chain.Actor, h chain.SiteHold, now time.Time) {
 	for _, before := range s.standing(h.Site, h.Kind) {
 		if h.Kind != chain.Freeze || before.By == actor.Name && before.Reason == h.Reason {
@@ -139,7 +139,7 @@ func (s *Memory) Run(_ context.Context, id string) (chain.Record, error) {
 	return s.seen(r), nil
 }
 
-// seen is a run as it is read: what holds its site is why it waits.
+// seen is a run as it is read: a hold of its site is the reason for waiting.
 func (s *Memory) seen(r *row) chain.Record {
 	var standing []chain.SiteHold
 	for _, h := range s.holds {

@@ -11,27 +11,26 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// Script is a chain whose stages say what a test tells them to. It is given as
-// two lines:
+// Script is a chain whose stages behave as a test scripts them, in two lines:
 //
 //	list  "a b c! d?"        stages in order; ! a pivot, ? optional, - without Undo;
-//	      "a b(x y>a) c"     in brackets what rescues a stage, and where that goes on
+//	      "a b(x y>a) c"     in brackets the rescue of a stage, and where the rescue goes on
 //	says  "b: again fail ok; b/undo: fail"
 //
-// A stage says one word at each call, and ok when there are no more:
+// A stage uses up one word at each call, and says ok when no word is left:
 //
-//	ok     it is done now         done   Done holds, Do is not called
-//	again  not yet                hold   the site cannot be reached
-//	error  an unclassified error  panic  a panic
-//	anew   it is done once more, and what was reached behind it is no more
+//	ok     the stage succeeds now  done   Done holds, Do is not called
+//	again  not yet                 hold   the site cannot be reached
+//	error  an unclassified error   panic  a panic
+//	anew   the stage repeats its work, and later stages no longer count as reached
 //	any other word is the class of a failure
 type Script struct {
 	List, Says string
 
-	// Retry and Limit are those of every stage.
+	// Retry and Limit apply to every stage.
 	Retry chain.Retry
 	Limit chain.Limit
-	// During is called inside a stage, before it says anything. Undo is "b/undo".
+	// During is called inside a stage, before the stage returns. Undo is "b/undo".
 	During func(ctx context.Context, stage string)
 
 	mu    sync.Mutex
@@ -45,8 +44,8 @@ type ScriptState struct {
 	Trail []string `json:"trail"`
 }
 
-// ScriptClasses is a small table: transient is retried, power is retried and then
-// a person's, mismatch is a person's, deploy may be rescued, input just stops.
+// ScriptClasses is a small table: transient is retried; power is retried and then left to a
+// person; mismatch is left to a person; deploy may be rescued; input only stops.
 var ScriptClasses = chain.Classes{
 	chain.UpstreamTransient: {Retry: true, Rescue: true, Ends: chain.FailedRetryable, NextAction: "retry"},
 	chain.StateAmbiguity:    {Ends: chain.FailedManual, NextAction: "look"},
@@ -150,15 +149,15 @@ func (s *Script) Calls() []string {
 	return append([]string(nil), s.calls...)
 }
 
-// Keys lists the idempotency keys that a stage was called with.
+// Keys lists the idempotency keys of a stage's calls.
 func (s *Script) Keys(stage string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.keys[stage]...)
 }
 
-// Story is a run's history without the starts, one word for each attempt:
-// "a:succeeded b:failed b:succeeded".
+// Story is a run's history without the starts, one word for each attempt: "a:succeeded b:failed
+// b:succeeded".
 func Story(events []chain.Event) string {
 	var words []string
 	for _, e := range events {
@@ -174,8 +173,8 @@ func Story(events []chain.Event) string {
 	return strings.Join(words, " ")
 }
 
-// Settle steps until nothing is due any more, however long that takes by the
-// clock. It gives up after a thousand steps.
+// Settle executes steps and moves the clock until no run is due any more. It gives up after a
+// thousand steps.
 func Settle(ctx context.Context, e *chain.Engine, store chain.Store, clock *Clock) error {
 	for range 1000 {
 		worked, err := e.Step(ctx)

@@ -12,9 +12,8 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// Several runs engines side by side, one on each store, all of one database, and
-// checks that they do each thing once and none of it at the same time. The
-// clocks are real.
+// Several runs engines side by side, one for each store, all of one database. It checks that each
+// stage is done once, and that no two steps of a run overlap. The clocks are real.
 func Several(t *testing.T, runs int, stores ...chain.Store) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -78,7 +77,7 @@ func Several(t *testing.T, runs int, stores ...chain.Store) {
 	}
 }
 
-// once sees whether things are done twice, or at the same time.
+// once detects work that is done twice, or at the same time.
 type once struct {
 	mu    sync.Mutex
 	busy  map[string]bool

@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// Backend is a store under test, with what the suite must see of it.
+// Backend is a store under test, with the access that the suite needs.
 type Backend struct {
 	chain.Store
 	Advance func(time.Duration) // moves its clock
@@ -23,7 +23,7 @@ type Backend struct {
 	Applied func() []string // names of the effects
 }
 
-// Suite holds a store to what chain.Store says. open makes an empty one.
+// Suite tests a store against the contract of chain.Store. open makes an empty store.
 func Suite(t *testing.T, open func(t *testing.T) *Backend) {
 	for _, test := range []struct {
 		name string
@@ -62,7 +62,7 @@ func Suite(t *testing.T, open func(t *testing.T) *Backend) {
 	}
 }
 
-// subject is a store and the words to test it in.
+// subject is a store with the suite's helpers.
 type subject struct {
 	*Backend
 	*testing.T
@@ -90,7 +90,7 @@ func newRun(id string, due time.Time) chain.NewRun {
 	}}
 }
 
-// claim expects to get a run; none is "".
+// claim expects to get a run; "" means none.
 func (s *subject) claim(id string) *chain.Record {
 	s.Helper()
 	r, err := s.Claim(s.ctx, chain.Claim{Owner: "me", Lease: time.Minute, Kinds: []string{ScriptKind}})
@@ -104,7 +104,7 @@ func (s *subject) claim(id string) *chain.Record {
 	return r
 }
 
-// put saves a claimed run as it is, due after d.
+// put saves a claimed run unchanged, due after d.
 func (s *subject) put(r *chain.Record, d time.Duration) {
 	s.Helper()
 	r.DueAt = s.Store.Now().Add(d)
@@ -118,7 +118,7 @@ func (s *subject) read(id string) chain.Record {
 	return r
 }
 
-// Run is the store's; the test's is not used.
+// Run is the store's method; the test's method is not used.
 func (s *subject) Run(ctx context.Context, id string) (chain.Record, error) {
 	return s.Store.Run(ctx, id)
 }
@@ -152,7 +152,7 @@ func wholeRows(s *subject) {
 	}
 }
 
-// stamps gives the store what was worked out a minute before, each time.
+// stamps gives the store changes that were computed a minute before.
 func stamps(s *subject) {
 	runs, b := []chain.NewRun{newRun("r", s.Store.Now())}, &chain.Batch{ID: "b1", Parallel: 1}
 	s.Advance(time.Minute)
@@ -242,8 +242,8 @@ func renewals(s *subject) {
 	}
 }
 
-// Whoever takes over a lease that ran out, an engine or an operator, leaves word of
-// when the step may have been at work last; that stays.
+// A claim or an action after an expired lease records the latest time at which the lost step may
+// have been at work; the record stays.
 func lostSteps(s *subject) {
 	s.insert("r")
 	r := s.claim("r")
@@ -258,7 +258,7 @@ func lostSteps(s *subject) {
 	s.told("r", r.Progress.LostAt, lost)
 	s.put(r, 0)
 	r = s.claim("r")
-	s.told("r", r.Progress.LostAt, lost) // of this one it is known
+	s.told("r", r.Progress.LostAt, lost) // the end of this step is known
 	lost = r.LeaseTill
 	s.Advance(2 * time.Minute)
 	_, err := s.Act(s.ctx, chain.Order{ID: "r", Actor: chain.Actor{Name: "ada"}, Action: chain.Cancel}, func(now time.Time, r chain.Record) (chain.Change, error) {
@@ -294,7 +294,7 @@ func oldVersions(s *subject) {
 	s.nothingOf("r")
 }
 
-// nothingOf checks that a save which was refused left nothing behind.
+// nothingOf checks that a refused save left nothing behind.
 func (s *subject) nothingOf(id string) {
 	s.Helper()
 	events, err := s.Events(s.ctx, id)
@@ -332,7 +332,7 @@ func wholeSaves(s *subject) {
 		s.Fatalf("an effect that nothing applies: %v", err)
 	}
 	s.same("effects", s.Applied(), []string{"one", "two"})
-	s.put(other, 0) // it is still the claim that may save
+	s.put(other, 0) // the claim may still save
 }
 
 func uniqueEvents(s *subject) {
@@ -340,7 +340,7 @@ func uniqueEvents(s *subject) {
 	r := s.claim("r")
 	end := chain.Event{Stage: "a", Direction: chain.Forward, Attempt: 1, Status: chain.Failed}
 	s.ok(s.Save(s.ctx, chain.Change{Record: *r, Events: []chain.Event{end}}))
-	s.claim("r") // not begun anew
+	s.claim("r") // the claim does not begin the attempt again
 	events, err := s.Events(s.ctx, "r")
 	s.ok(err)
 	if len(events) != 2 {

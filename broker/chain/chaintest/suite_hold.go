@@ -17,7 +17,7 @@ func freezes(s *subject) {
 	s.ok(s.PlaceHold(s.ctx, ada, freeze))
 	s.Advance(time.Second)
 	s.ok(s.PlaceHold(s.ctx, ada, chain.SiteHold{Site: "dc1", Kind: chain.Freeze, Reason: "again"}))
-	s.ok(s.PlaceHold(s.ctx, ada, freeze)) // the same words are the same freeze
+	s.ok(s.PlaceHold(s.ctx, ada, freeze)) // same operator and reason: the same freeze
 	s.put(s.claim("r2"), time.Hour)
 	s.claim("")
 	r := s.read("r1")
@@ -36,7 +36,7 @@ func freezesOfAll(s *subject) {
 	s.insert("r1")
 	r := s.claim("r1")
 	s.ok(s.PlaceHold(s.ctx, ada, chain.SiteHold{Kind: chain.Freeze, Reason: "storm"}))
-	s.put(r, 0) // a step in flight ends as it would have
+	s.put(r, 0) // a step in flight ends normally
 	s.insert("r2")
 	s.claim("")
 	s.ok(s.LiftHold(s.ctx, ada, "", chain.Freeze, "over"))
@@ -81,10 +81,10 @@ func probes(s *subject) {
 	}
 	r0, r1 := s.claim("r0"), s.claim("r1")
 	hold(r1)
-	s.put(r0, 0) // it needed nothing of the site
+	s.put(r0, 0) // the step made no call to the site
 	s.claim("")
 	s.Advance(chain.ProbeEvery)
-	r := s.claim("r1") // of those that could not reach it themselves
+	r := s.claim("r1") // first a run that could not reach the site itself
 	if !r.Probe {
 		s.Fatal("the claim does not say that it is a probe")
 	}

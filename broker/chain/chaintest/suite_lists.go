@@ -6,9 +6,8 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// knownLists: an engine gets the runs of the lists that it knows, and those of before
-// lists were kept; another's only when nobody has touched it for long, and never one
-// that has not begun.
+// knownLists: an engine gets the runs of its known lists, and runs older than list names. A run
+// of another list is claimed only after a long time untouched, and never before it has begun.
 func knownLists(s *subject) {
 	insert := func(id, list string) {
 		r := newRun(id, s.Store.Now())
@@ -40,7 +39,7 @@ func knownLists(s *subject) {
 	s.Advance(chain.Strange - time.Second)
 	claim("", "older")
 	s.Advance(time.Second)
-	claim("r-1", "older") // nobody who knows it was there
+	claim("r-1", "older") // no broker that knows the list was there
 	claim("", "older")    // r-2 has not begun, and waits
 	claim("r-2", "newer")
 }

@@ -10,7 +10,7 @@ import (
 
 var ada = chain.Actor{Name: "ada", Role: "operator"}
 
-// change has an operator change a run in a way of the test's own.
+// change has an operator change a run as the test says.
 func (s *subject) change(id string, how func(c *chain.Change) error) (chain.Record, error) {
 	return s.Act(s.ctx, chain.Order{ID: id, Actor: ada, Action: "test", Reason: "because"}, func(_ time.Time, r chain.Record) (chain.Change, error) {
 		c := chain.Change{Record: r}
@@ -32,7 +32,7 @@ func asks(s *subject) {
 	if got := s.read("r"); got.Version != r.Version || got.Owner != "me" || got.Asked != chain.AskCancel || got.Stage != "a" {
 		s.Fatalf("asked %+v", got)
 	}
-	// The step that was in flight fails for a person; the ask goes before that.
+	// The step in flight fails for a person; the request goes first.
 	r.Status, r.DueAt = chain.FailedManual, s.Store.Now().Add(time.Hour)
 	s.ok(s.Save(s.ctx, chain.Change{Record: *r}))
 	if got := s.read("r"); got.Status != chain.Running || !got.DueAt.Equal(s.Store.Now()) {
@@ -47,7 +47,7 @@ func asks(s *subject) {
 	if got := s.read("r"); got.Asked != chain.AskNothing || got.AskedBy != "ada" || got.DueAt.Equal(s.Store.Now()) {
 		s.Fatalf("honoured %+v", got)
 	}
-	// Where no step is in flight an action moves the run, past whoever had it.
+	// Without a step in flight, an action moves the run, whatever its last owner.
 	got, err := s.change("r", func(c *chain.Change) error {
 		c.Record.Stage, c.Record.Asked = "b", chain.AskNothing
 		return nil
@@ -190,7 +190,7 @@ func batchPlaces(s *subject) {
 	s.same("the batch", got, b)
 	r0, r1 := s.claim("r0"), s.claim("r1")
 	s.claim("")
-	s.put(r0, time.Hour) // it waits, and keeps its place
+	s.put(r0, time.Hour) // the run waits, and keeps its place
 	s.claim("")
 	r1.Status = chain.FailedManual
 	s.put(r1, 0)
@@ -199,15 +199,15 @@ func batchPlaces(s *subject) {
 	s.put(r2, time.Second)
 	s.insert("alone")
 	s.Advance(time.Second)
-	s.claim("alone") // the batch's last may have been due for longer, but waits for a place
+	s.claim("alone") // the batch's last run may have been due for longer, but waits for a place
 	r2 = s.claim("r2")
 	r2.Status = chain.Completed
 	s.put(r2, 0)
 	s.claim("r3")
 }
 
-// The limit is the site's: two batches there do not move twice as many, and one
-// elsewhere is no matter.
+// The limit counts the whole site: two batches do not move twice as many runs; a batch elsewhere
+// does not count.
 func batchesShareASite(s *subject) {
 	now := s.Store.Now()
 	for _, b := range []chain.Batch{{ID: "a", Site: "dc1", Parallel: 2}, {ID: "b", Site: "dc1", Parallel: 2}, {ID: "c", Site: "dc2", Parallel: 1}} {
@@ -257,7 +257,7 @@ func batchStops(s *subject) {
 	if b.StoppedAt.IsZero() || b.StopReason == "" || b.InARow != 2 {
 		s.Fatalf("batch %+v", b)
 	}
-	// One that had begun, and was retried by hand, is no new run.
+	// A run that had begun, and was retried by hand, is no new run.
 	_, err = s.change("r5", func(c *chain.Change) error {
 		c.Record.Status, c.Record.DueAt = chain.Pending, s.Store.Now()
 		return nil
