@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// compared is a turnover whose last look has this row of the agent.
+// compared is a turnover whose last inspection has this row of the agent.
 func (w *world) compared(where certificate.Environment, row taskcatalog.Check, found ...taskcatalog.Finding) *certificate.Clean {
 	w.t.Helper()
 	c := w.clean(gpu("GPU-1", "1650001"))
@@ -36,7 +36,7 @@ func TestTheAgentsRowCountsInAFreshSystemAndAFindingAnywhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		clean *certificate.Clean
 		codes []taskcatalog.Code
-		told  bool // that the row is worth nothing there
+		told  bool // the row is worth nothing there
 	}{
 		"fresh, made":      {w.compared(certificate.FreshOS, made), nil, false},
 		"fresh, not made":  {w.compared(certificate.FreshOS, not), []taskcatalog.Code{certificate.CodeNotValidated, certificate.CodeCheckNotMade}, false},

@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Attestation is a person's statement for a part that no longer runs. No machine
-// has signed anything in it, and it says so wherever it is shown.
+// Attestation is a person's statement about a part that no longer runs. No machine has signed any
+// of its content, and every display of an attestation says so.
 type Attestation struct {
 	ID          string       `json:"certificate_id"`
 	StatementOf string       `json:"statement_of"` // person
@@ -19,12 +19,12 @@ type Attestation struct {
 	Device      AttestedPart `json:"device"`
 	Method      Method       `json:"method"` // destroyed or removed
 	Witness     string       `json:"witness"`
-	By          string       `json:"by"` // the operator who recorded it
+	By          string       `json:"by"` // the operator who recorded the statement
 	Reason      string       `json:"reason,omitempty"`
 	IssuedAt    time.Time    `json:"issued_at"`
 }
 
-// AttestedNode is the machine that the part was in.
+// AttestedNode is the machine that contained the part.
 type AttestedNode struct {
 	ID       string `json:"node_id"`
 	Hostname string `json:"hostname"`
@@ -35,18 +35,18 @@ type AttestedNode struct {
 type AttestedPart struct {
 	Kind   string `json:"kind"`
 	Serial string `json:"serial"`
-	UUID   string `json:"uuid,omitempty"` // of a GPU: those of one board may share a serial
+	UUID   string `json:"uuid,omitempty"` // of a GPU: several GPUs of one board may share a serial
 	Model  string `json:"model,omitempty"`
 }
 
-// Attested is an attestation as a certificate carries it, beside the device that it is
-// about. The digest is that of the attestation's own file.
+// Attested is an attestation inside a certificate, beside the device concerned. Digest is the
+// digest of the attestation's own file.
 type Attested struct {
 	Digest    string      `json:"digest"`
 	Statement Attestation `json:"statement"`
 }
 
-// About reports whether it is about a device.
+// About reports whether the attestation concerns a device.
 func (a *Attested) About(d *Device) bool {
 	part := a.Statement.Device
 	if part.Kind != d.Kind {
@@ -58,8 +58,8 @@ func (a *Attested) About(d *Device) bool {
 	return part.Serial != "" && (part.Serial == d.Serial || d.Serial == "" && part.Serial == d.UUID)
 }
 
-// attested asks that what persons say is whole, about this node, and about a device
-// that is not there; and that each device that is said to be gone has its word.
+// attested requires that each attestation is complete and concerns this node and a missing
+// device, and that each device with an attested method has its attestation in the certificate.
 func (c *Clean) attested() error {
 	wrong := func(format string, args ...any) error {
 		return refuse(CodeAttestationWrong, "cannot believe certificate: "+format, args...)
@@ -90,8 +90,8 @@ func (c *Clean) attested() error {
 	return nil
 }
 
-// Attest puts a person's word in the place of a device that was not found, or adds the
-// device where nothing else tells of it. What was found is left as it was found.
+// Attest records a person's statement for a device that was not found, or adds a row for a device
+// without one. A found device stays unchanged.
 func (c *Clean) Attest(a Attested) {
 	at := slices.IndexFunc(c.Devices, func(d Device) bool { return a.About(&d) })
 	if at < 0 {
@@ -111,7 +111,7 @@ func (c *Clean) Attest(a Attested) {
 // statementOfPerson marks an attestation.
 const statementOfPerson = "person"
 
-// Attest signs a person's statement and returns the file.
+// Attest signs a person's statement and returns the file. Codes: see Verify.
 func Attest(a *Attestation, signer pki.Signer) ([]byte, error) {
 	a.StatementOf = statementOfPerson
 	return sign(a, signer)

@@ -19,7 +19,7 @@ func (w *world) word() certificate.Attested {
 	return certificate.Attested{Digest: pki.Digest(file), Statement: *a}
 }
 
-// attested is a clean machine of which one disk is gone, by a person's word.
+// attested is a clean machine with one missing disk, attested by a person.
 func (w *world) attested() *certificate.Clean {
 	c := w.clean(gpu("GPU-1", "1650001"))
 	c.Attest(w.word())
@@ -66,8 +66,8 @@ func TestAPartThatIsGoneIsAttestedAndNotMissing(t *testing.T) {
 	}
 }
 
-// A person's word never stands against what a machine has signed, and stands for
-// nothing but what it says.
+// A person's statement never overrides a machine's signature, and covers only the part that it
+// names.
 func TestAWordIsForOnePartOfOneNode(t *testing.T) {
 	w := newWorld(t)
 	there := w.clean(gpu("GPU-1", "1650001"))

@@ -8,8 +8,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// BenchmarkVerify is what it takes to believe the certificate of a machine with
-// eight GPUs, proofs and all.
+// BenchmarkVerify measures verification of the certificate of a machine with eight GPUs, with all
+// proofs.
 func BenchmarkVerify(b *testing.B) {
 	w := newWorld(b)
 	file := w.issue(w.clean(eight()...))
@@ -22,7 +22,7 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// BenchmarkIssue is the broker's part, with what it has to check before it signs.
+// BenchmarkIssue measures the broker's part, with all checks before the signature.
 func BenchmarkIssue(b *testing.B) {
 	w := newWorld(b)
 	c := w.clean(eight()...)

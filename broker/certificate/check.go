@@ -24,8 +24,8 @@ var (
 	kinds      = []string{KindGPU, KindDisk, KindNIC}
 )
 
-// check refuses a certificate that is incomplete, contradicts itself, or says
-// more than its proofs.
+// check refuses a certificate that is incomplete, contradicts itself, or claims more than its
+// proofs.
 func (c *Clean) check() error {
 	for _, check := range []func() error{c.whole, c.bounded, c.timely, c.parts, c.attested, c.admits} {
 		if err := check(); err != nil {
@@ -50,7 +50,7 @@ func (c *Clean) check() error {
 	return nil
 }
 
-// whole asks for what every certificate has.
+// whole requires the fields of every certificate.
 func (c *Clean) whole() error {
 	lacks := func(what string) error {
 		return refuse(CodeIncomplete, "cannot use certificate: it has no valid %s", what)
@@ -77,13 +77,13 @@ func (c *Clean) whole() error {
 	return nil
 }
 
-// valid reports whether all of a policy is there, and lets nothing pass that no policy may.
+// valid reports whether the policy is complete and lets nothing pass beyond the platform checks.
 func (p *Policy) valid() bool {
 	return environments[p.Environment] > 0 && p.DiskGrade.Valid() && p.Version != "" && onlyPlatform(p.ReportOnly)
 }
 
-// onlyPlatform asks that these are checks of what lies below the operating system,
-// in the order of their names and each once: no policy may let residue pass.
+// onlyPlatform requires checks below the operating system, sorted by name and without duplicates:
+// no policy may let residue pass.
 func onlyPlatform(checks []string) bool {
 	for i, check := range checks {
 		if !slices.Contains(taskcatalog.PlatformChecks(), check) || i > 0 && checks[i-1] >= check {
@@ -121,8 +121,8 @@ func (c *Clean) bounded() error {
 	return nil
 }
 
-// timely asks that things come one after the other: the key, the turnover, the
-// last look, the certificate, its end; and the tenant's end before the certificate.
+// timely requires the order of times: the key, the turnover, the last look, the certificate, its
+// end; and the tenant's end before the certificate.
 func (c *Clean) timely() error {
 	if c.Node.IdentitySince.IsZero() || c.Run.StartedAt.IsZero() ||
 		c.FinishedAt.Before(c.Run.StartedAt) || c.FinishedAt.Before(c.Node.IdentitySince) ||
@@ -132,7 +132,7 @@ func (c *Clean) timely() error {
 	return nil
 }
 
-// parts asks that each device and each task is there once and told apart.
+// parts requires each device and each task to be listed once, with an identity of its own.
 func (c *Clean) parts() error {
 	seen := map[string]bool{}
 	once := func(kind, id string) bool {
@@ -162,7 +162,7 @@ func (c *Clean) parts() error {
 	return nil
 }
 
-// admits asks for what every certificate must own up to.
+// admits requires the admissions that every certificate must make.
 func (c *Clean) admits() error {
 	for _, n := range NeverCovered {
 		if !slices.Contains(c.NotCovered, n) {

@@ -2,8 +2,8 @@ package certificate
 
 import "github.com/hostler/hostler/taskcatalog"
 
-// Device is one part of the machine: what was expected, what was there, what was
-// done to it and how far that went.
+// Device is one part of the machine: whether it was expected and found, the treatment, and its
+// coverage.
 type Device struct {
 	Kind   string `json:"kind"` // gpu, disk, nic
 	Serial string `json:"serial,omitempty"`
@@ -11,41 +11,40 @@ type Device struct {
 	Parent string `json:"parent,omitempty"` // the GPU's uuid, of an instance
 	Model  string `json:"model,omitempty"`
 
-	Expected bool `json:"expected"` // it is in the node's baseline
+	Expected bool `json:"expected"` // listed in the node's baseline
 	Found    bool `json:"found"`
 
 	Method       Method      `json:"method"`
 	Verification string      `json:"verification"`    // verified, unverified, none
 	Reset        string      `json:"reset,omitempty"` // of a GPU: proven, unproven, refused, unsupported, not_tried
 	CoveredBytes *uint64     `json:"covered_bytes,omitzero"`
-	OfBytes      *uint64     `json:"of_bytes,omitzero"` // all but what the driver reserves
+	OfBytes      *uint64     `json:"of_bytes,omitzero"` // all but the driver's reserve
 	Exclusions   []Exclusion `json:"exclusions"`
 
-	// Verdict of a disk is whether the method ran to its end; what that is worth is
-	// the method's grade.
+	// Verdict of a disk is whether the method ran to its end; the method's grade is its value.
 	Verdict taskcatalog.Verdict `json:"verdict"`
 	Code    taskcatalog.Code    `json:"code,omitempty"`
 	Message string              `json:"message,omitempty"`
-	TaskID  string              `json:"task_id,omitempty"` // whose proof says so
-	// Attestation is the digest of a person's statement about a part that is not
-	// there to be looked at.
+	TaskID  string              `json:"task_id,omitempty"` // the task whose proof supports the row
+	// Attestation is the digest of a person's statement about a part that cannot be inspected any
+	// more.
 	Attestation string `json:"attestation,omitempty"`
 }
 
-// The kinds of devices. A NIC holds nothing of a tenant: it must be there, no more.
+// The kinds of devices. A NIC holds no tenant data: only its presence is checked.
 const (
 	KindGPU  = "gpu"
 	KindDisk = "disk"
 	KindNIC  = "nic"
 )
 
-// Exclusion is what was left out of a device.
+// Exclusion is capacity of a device that was left out.
 type Exclusion struct {
 	Reason string `json:"reason"`
 	Bytes  uint64 `json:"bytes"`
 }
 
-// Name is the serial of a device, or the uuid of one that has none.
+// Name is the serial of a device, or the uuid of a device without a serial.
 func (d *Device) Name() string {
 	if d.Serial != "" {
 		return d.Serial
@@ -53,10 +52,10 @@ func (d *Device) Name() string {
 	return d.UUID
 }
 
-// Method is what was done, never what was asked for.
+// Method is the method applied, never the method requested.
 type Method = taskcatalog.EraseMethod
 
-// The methods: the list is the one that erase tasks are written in.
+// The methods, from the list of the erase tasks.
 const (
 	MethodNone              = taskcatalog.MethodNone
 	MethodOverwrite         = taskcatalog.MethodOverwrite
@@ -76,10 +75,10 @@ const (
 	MethodDestroyed         = taskcatalog.MethodDestroyed
 )
 
-// Grade is what a method is worth.
+// Grade is the value of a method.
 type Grade = taskcatalog.EraseGrade
 
-// The grades, from the least to the most.
+// The grades, from the lowest to the highest.
 const (
 	GradeNone    = taskcatalog.GradeNone
 	GradeClear   = taskcatalog.GradeClear

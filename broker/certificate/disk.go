@@ -8,9 +8,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Disks returns the rows that an erase leads to: one for each disk in its result.
-// The caller says which were expected, adds those that are not among them, and
-// may lower a verdict and never raise one.
+// Disks returns the rows of an erase: a row for each disk in the result. The caller marks
+// expected disks, adds expected disks outside the result, and may lower a verdict but never raise
+// one.
 func Disks(taskID string, r taskcatalog.DiskEraseResult) []Device {
 	rows := make([]Device, 0, len(r.Disks))
 	for _, d := range r.Disks {
@@ -24,8 +24,8 @@ func Disks(taskID string, r taskcatalog.DiskEraseResult) []Device {
 	return rows
 }
 
-// DiskDowngrades are the disks of a result on which less was done than they can,
-// for a person or a policy to accept.
+// DiskDowngrades returns the disks of a result that were treated below their ability, for a
+// person or a policy to accept.
 func DiskDowngrades(r taskcatalog.DiskEraseResult) []Downgrade {
 	var all []Downgrade
 	for i := range r.Disks {
@@ -38,8 +38,7 @@ func DiskDowngrades(r taskcatalog.DiskEraseResult) []Downgrade {
 	return all
 }
 
-// downgraded refuses a certificate that keeps a downgrade to itself which the node
-// has signed.
+// downgraded refuses a certificate that hides a downgrade signed by the node.
 func (c *Clean) downgraded(p proven) error {
 	if p.task.Type != "node.disk_erase" || p.task.Proof.Result == "" {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// A downgrade is what was done for want of better, and not what is weak by itself.
+// A downgrade is a method below the disk's ability; a method that is weak by itself is none.
 func TestADiskIsDowngradedWhereItCouldDoBetter(t *testing.T) {
 	for _, c := range []struct {
 		asked, did certificate.Method
@@ -34,7 +34,7 @@ func TestADiskIsDowngradedWhereItCouldDoBetter(t *testing.T) {
 	}
 }
 
-// A disk that has only a world-wide name is called by it.
+// A disk with only a world-wide name is known by that name.
 func TestTheRowsOfAnErase(t *testing.T) {
 	d := purged()
 	d.Serial, d.Verdict, d.Code, d.Method = "", taskcatalog.VerdictNotClean, taskcatalog.CodeDiskWrite, certificate.MethodNone

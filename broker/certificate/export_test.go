@@ -2,7 +2,7 @@ package certificate
 
 import "github.com/hostler/hostler/pki"
 
-// Forge signs a certificate as it is: what a broker could do that does not check.
+// Forge signs a certificate unchecked, as a faulty broker could.
 func Forge(c *Clean, signer pki.Signer) ([]byte, error) {
 	tidy(c)
 	payload, err := encode(c)
@@ -12,10 +12,10 @@ func Forge(c *Clean, signer pki.Signer) ([]byte, error) {
 	return pki.SignStatement(payload, signer)
 }
 
-// Always are the checks that every certificate tells of.
+// Always are the checks that every certificate mentions.
 var Always = always
 
-// Complete is what Issue does before it checks and signs.
+// Complete is Issue's step before the check and the signature.
 var Complete = (*Clean).complete
 
 // ValidIssuer is the rule for an issuer.

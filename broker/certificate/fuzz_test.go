@@ -12,7 +12,7 @@ import (
 
 var issued = []string{"clean.json", "short.json", "receipt.json", "short-receipt.json", "attestation.json"}
 
-// Whatever arrives, only what was issued is believed, to the byte.
+// Of any input, only issued files are believed, to the byte.
 func FuzzVerify(f *testing.F) {
 	w := newWorld(f)
 	known := map[string]bool{}
@@ -32,8 +32,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// Whatever the statement key may have signed, what is believed is written again as
-// it was, has the verdict that follows from it, and makes a page.
+// Of any signed payload, a believed statement is canonical, has the verdict that follows from its
+// content, and makes a page.
 func FuzzPayload(f *testing.F) {
 	w := newWorld(f)
 	for _, name := range issued {
@@ -42,7 +42,7 @@ func FuzzPayload(f *testing.F) {
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		file, err := pki.SignStatement(payload, w.statement)
 		if err != nil {
-			return // larger than any
+			return // larger than any certificate
 		}
 		r, err := certificate.Verify(file, w.trust, w.now)
 		if err != nil {
@@ -66,7 +66,7 @@ func FuzzPayload(f *testing.F) {
 	})
 }
 
-// Whatever a trust file holds, a key that is read from it is one of its own use.
+// Of any trust file, each key that is read has a use of its own.
 func FuzzTrustFile(f *testing.F) {
 	w := newWorld(f)
 	file := readFile(f, "clean.json")

@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What was issued once means the same for ever: these files are in the
-// repository, and each version verifies them and comes to the same pages.
+// Issued certificates keep their meaning for ever: these files are in the repository, and each
+// version verifies them and renders the same pages.
 func TestWhatWasIssuedStaysWhatItIs(t *testing.T) {
 	w := newWorld(t)
 	golden(t, "trust.json", w.trustFile())
@@ -26,7 +26,7 @@ func TestWhatWasIssuedStaysWhatItIs(t *testing.T) {
 	files["issuer"] = w.issue(issued)
 	for name, of := range map[string][]byte{"attested-receipt": files["attested"], "receipt": full, "short-receipt": short, "issuer-receipt": files["issuer"]} {
 		receipt := must(certificate.ReceiptOf(w.verify(of), w.now))(t)
-		if name != "issuer-receipt" { // the others are from before a receipt had its policy
+		if name != "issuer-receipt" { // the others are older than a receipt's policy
 			receipt.Policy = nil
 		}
 		files[name] = must(certificate.IssueReceipt(receipt, w.statement))(t)
@@ -42,8 +42,8 @@ func TestWhatWasIssuedStaysWhatItIs(t *testing.T) {
 	}
 }
 
-// Certificates say more of what is not covered than they did; one from before says what it
-// said, and holds.
+// Newer certificates list more parts as not covered; an older certificate keeps its list, and
+// holds.
 func TestACertificateFromBeforeStillHolds(t *testing.T) {
 	w := newWorld(t)
 	c := w.clean(gpu("GPU-1", "1650001"))
@@ -82,8 +82,7 @@ func (w *world) attestation() *certificate.Attestation {
 	}
 }
 
-// Pages need nothing else and do nothing: whoever opens one asks nobody and runs
-// nothing, whatever a node has reported.
+// A page is self-contained: it loads nothing and runs nothing, whatever a node has reported.
 func TestAPageIsOneDocumentWithoutScript(t *testing.T) {
 	w := newWorld(t)
 	page := must(certificate.Page(w.verify(w.issue(w.fallen()))))(t)

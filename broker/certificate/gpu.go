@@ -6,9 +6,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// GPUs returns the rows that a GPU scrub leads to, with what the node signed beside
-// its result: one for each unit in the result, and one for each GPU of the baseline
-// that is not among them. The caller may lower a verdict and never raise one.
+// GPUs returns the rows of a GPU scrub: a row for each unit in the result, and for each GPU of
+// the baseline without a unit in the result. report is the summary that the node signed with the
+// result. The caller may lower a verdict but never raise one.
 func GPUs(taskID string, expected []taskcatalog.BaselineGPU, r taskcatalog.GPUScrubResult, report taskcatalog.Report) []Device {
 	rows := measured(taskID, r, report)
 	for i := range rows {
@@ -28,9 +28,9 @@ func GPUs(taskID string, expected []taskcatalog.BaselineGPU, r taskcatalog.GPUSc
 	return rows
 }
 
-// measured are the rows of the units in a result, as far as the result knows. None is
-// better than its own figures, and none is clean where the node has signed that the
-// whole is less than the worst of them, or has findings that none of them explains.
+// measured returns the rows of the units in a result. No row is better than its own figures. No
+// row is clean if the node signed a verdict for the whole below the worst unit, or findings that
+// no unit explains.
 func measured(taskID string, r taskcatalog.GPUScrubResult, report taskcatalog.Report) []Device {
 	rows := make([]Device, 0, len(r.GPUs))
 	worst := taskcatalog.VerdictClean

@@ -8,17 +8,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Issue completes a certificate, signs it with the statement key, and returns the
-// file. It refuses what Verify would refuse, with the same codes, so that
-// evidence of another node is found out by who issues. Whether the node may be
-// handed out is in c.Verdict afterwards: a turnover that fell short gets its
-// certificate, too.
+// Issue completes a certificate, signs it with the statement key, and returns the file. Issue
+// refuses whatever Verify would refuse, with the same codes, so that the issuer already detects
+// evidence of another node. c.Verdict then says whether the node may be handed out: an
+// insufficient turnover gets its certificate, too.
 func Issue(c *Clean, signer pki.Signer) ([]byte, error) {
 	c.complete()
 	return sign(c, signer)
 }
 
-// complete fills in what follows from the rest.
+// complete fills in the derived fields.
 func (c *Clean) complete() {
 	never := NeverCovered
 	if slices.ContainsFunc(c.Devices, func(d Device) bool { return d.Kind == KindDisk }) {
@@ -47,7 +46,7 @@ func (c *Clean) complete() {
 func (c *Clean) kind() string        { return PredicateClean }
 func (c *Clean) issuedAt() time.Time { return c.IssuedAt }
 
-// about is the machine: the name of the node, and the devices it was made of.
+// about is the machine: the name of the node, and its devices.
 func (c *Clean) about() (name, sum string, err error) {
 	devices, err := taskcatalog.Encode(c.Devices)
 	if err != nil {

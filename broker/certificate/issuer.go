@@ -7,8 +7,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Issuer is the organisation that answers for a certificate, as the site's settings
-// name it. Nothing in it is proven but that the statement key signed it.
+// Issuer is the organisation responsible for a certificate, from the site's settings. Only the
+// signature of the statement key vouches for the content.
 type Issuer struct {
 	Organisation string `json:"organisation"`
 	Contact      string `json:"contact,omitempty"`
@@ -21,7 +21,7 @@ const (
 	maxTrustURL   = 500
 )
 
-// valid reports whether an issuer is one. None is.
+// valid reports whether the issuer is well-formed. A nil issuer is valid.
 func (i *Issuer) valid() bool {
 	if i == nil {
 		return true
@@ -38,7 +38,7 @@ func (i *Issuer) valid() bool {
 	return i.Organisation != "" && (i.TrustURL == "" || err == nil && u.Scheme == "https" && u.Hostname() != "" && u.User == nil)
 }
 
-// Issuer is who issued the document; nil: it names nobody.
+// Issuer is the issuer of the document; nil: not named.
 func (r *Report) Issuer() *Issuer {
 	switch {
 	case r.Clean != nil:

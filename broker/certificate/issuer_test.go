@@ -12,8 +12,8 @@ func example() *certificate.Issuer {
 	return &certificate.Issuer{Organisation: "Example Compute", Contact: "trust@example.com", TrustURL: "https://example.com/hostler/trust.json"}
 }
 
-// The issuer is signed into the certificate, and from there into its receipt; both pages
-// name it.
+// The issuer is signed into the certificate, and copied into its receipt; both pages name the
+// issuer.
 func TestTheIssuerIsSignedAndShown(t *testing.T) {
 	w := newWorld(t)
 	c := w.clean(gpu("GPU-1", "1650001"))
@@ -36,8 +36,8 @@ func TestTheIssuerIsSignedAndShown(t *testing.T) {
 	}
 }
 
-// Whoever reads an issuer may follow its address: what is no plain https address, or no
-// name, is neither issued nor believed.
+// A reader may follow an issuer's address: an address without https, or an issuer without a name,
+// is neither issued nor believed.
 func TestAnIssuerThatIsNoneIsRefused(t *testing.T) {
 	w := newWorld(t)
 	for name, change := range map[string]func(*certificate.Issuer){
@@ -65,8 +65,8 @@ func TestAnIssuerThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
-// Issue writes a character that is no text as its escape, and Verify refuses a file that
-// has one as not canonical. The rule itself does not rest on either.
+// Issue escapes control characters, and Verify refuses a file with a raw control character as not
+// canonical. The issuer's own rule depends on neither.
 func TestAnIssuerHasNoCharactersThatAreNoText(t *testing.T) {
 	if !certificate.ValidIssuer(example()) {
 		t.Fatal("the example is none")

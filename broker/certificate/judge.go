@@ -7,37 +7,35 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Policy is what the site asked for when the run started.
+// Policy is the site's policy at the start of the run.
 type Policy struct {
 	Version     string      `json:"version"`     // a number, or a digest
-	Environment Environment `json:"environment"` // the least that will do
+	Environment Environment `json:"environment"` // the minimum
 	// RootNeedsFreshOS asks for fresh_os after a tenant had root.
 	RootNeedsFreshOS bool  `json:"root_requires_reimage"`
-	DiskGrade        Grade `json:"disk_grade"` // the least that will do
-	// GPUUnverified lets a GPU pass whose overwrite could not be verified.
+	DiskGrade        Grade `json:"disk_grade"` // the minimum
+	// GPUUnverified accepts a GPU without verification of its overwrite.
 	GPUUnverified bool `json:"gpu_allow_unverified"`
 	GPUReset      bool `json:"gpu_require_reset"`
-	// ReportOnly are checks of what lies below the operating system that are told and
-	// not counted.
+	// ReportOnly are checks below the operating system that are reported and not counted.
 	ReportOnly []string `json:"report_only,omitempty"`
 }
 
-// Verdict is what the policy says of the rest.
+// Verdict is the result of the policy applied to the other fields.
 type Verdict struct {
 	MeetsPolicy bool     `json:"meets_policy"`
 	Shortfalls  []Remark `json:"shortfalls"`
 }
 
-// Remark is something to be known of an authentic certificate.
+// Remark is a fact that a reader of an authentic certificate must know.
 type Remark struct {
 	Code    taskcatalog.Code `json:"code"`
 	Subject string           `json:"subject,omitempty"` // a device, a check, a stage
 	Message string           `json:"message"`
 }
 
-// Judge holds what was found to the policy. It is the one place that decides: a
-// broker that hands a node out, and whoever verifies the certificate, come to the
-// same.
+// Judge compares the findings with the policy. Judge is the only decision: a broker that hands
+// out a node, and a verifier of the certificate, get the same result.
 func Judge(c *Clean) Verdict {
 	j := judge{c: c, found: []Remark{}}
 	j.environment()
@@ -79,7 +77,7 @@ func (j *judge) device(d *Device) {
 	name := d.Name()
 	switch {
 	case !d.Found && d.Attestation != "":
-		return // a person answers for it
+		return // a person answers for the device
 	case !d.Found:
 		j.short(CodeDeviceMissing, name, "%s %s is expected and was not found", d.Kind, name)
 		return
@@ -90,7 +88,7 @@ func (j *judge) device(d *Device) {
 		return
 	}
 	if d.Kind == KindDisk && d.Method == MethodNone && d.Verdict != taskcatalog.VerdictNotClean {
-		j.graded(d) // nobody says that anything was done to it
+		j.graded(d) // no treatment is claimed for the disk
 		return
 	}
 	if d.Verdict != taskcatalog.VerdictClean {
@@ -116,12 +114,12 @@ func (j *judge) device(d *Device) {
 	}
 }
 
-// counts reports whether a method is worth anything by itself.
+// counts reports whether a method has a grade of its own.
 func counts(m Method) bool { return GradeNone.Below(m.Grade()) }
 
-// verified reports whether a disk was read after its erase and nothing was left. A
-// drive that has sanitized itself keeps a log of how that ended, which the agent asks
-// for; of any other erase nothing but the reading shows that it took place.
+// verified reports whether a disk was read after its erase and nothing was left. A drive that
+// sanitizes itself keeps a log of the outcome, and the agent reads the log. For any other erase,
+// only the reading shows that the erase took place.
 func verified(d *Device) bool {
 	switch d.Method {
 	case MethodNVMeSanitizeBlock, MethodNVMeSanitizeCrypt, MethodNVMeSanitizeWrite:
@@ -130,27 +128,27 @@ func verified(d *Device) bool {
 	return d.Verification == taskcatalog.OverwriteVerified
 }
 
-// byMAAS reports whether MAAS did it, of which the broker has MAAS's word and nothing
-// that a node has signed: it counts where somebody has accepted it.
+// byMAAS reports whether MAAS applied the method. The broker then has MAAS's statement and no
+// signature of a node, so the method counts only after an acceptance.
 func byMAAS(m Method) bool {
 	return m == MethodMAASSecureErase || m == MethodMAASQuickErase || m == MethodMkfs
 }
 
-// graded holds what was done to a disk to the grade that is asked for.
+// graded compares a disk's treatment with the required grade.
 func (j *judge) graded(d *Device) {
 	if d.Method.Grade().Below(j.c.Policy.DiskGrade) && !j.accepted(d) {
 		j.short(d.own(CodeBelowPolicy), d.Name(), "%s on disk %s has the grade %s and the policy asks for %s%s", d.Method, d.Name(), d.Method.Grade(), j.c.Policy.DiskGrade, d.because())
 	}
 }
 
-// told are what the broker says of a disk by its record: a shortfall that comes of it is
-// told by its code.
+// told lists the codes for a difference between a disk and its record: a shortfall from such a
+// difference has the same code.
 var told = []taskcatalog.Code{
 	taskcatalog.CodeDiskSmaller, taskcatalog.CodeDiskNotSystem, taskcatalog.CodeDiskRoleUnrecorded,
 	taskcatalog.CodeDiskTransportDiffers, taskcatalog.CodeDiskNotLocal, taskcatalog.CodeDiskNoSize,
 }
 
-// own is the device's own code where it has one that tells more than code.
+// own is the device's own code if it is more specific than code.
 func (d *Device) own(code taskcatalog.Code) taskcatalog.Code {
 	if d.Kind == KindDisk && slices.Contains(told, d.Code) {
 		return d.Code
@@ -165,14 +163,14 @@ func (d *Device) because() string {
 	return ": " + d.Message
 }
 
-// proven reports whether a task of that type succeeded, by what the node has signed.
+// proven reports whether a task of the type succeeded, by the node's signature.
 func (j *judge) proven(taskID, typ string) bool {
 	return slices.ContainsFunc(j.c.Tasks, func(t Task) bool {
 		return t.ID == taskID && t.Type == typ && t.Proof != nil && t.Outcome == taskcatalog.OutcomeSucceeded
 	})
 }
 
-// provenBy is the type of task that can prove what was done to a device.
+// provenBy is the type of task that can prove a device's treatment.
 func (d *Device) provenBy() string {
 	switch {
 	case d.Kind == KindGPU:
@@ -183,7 +181,7 @@ func (d *Device) provenBy() string {
 	return "node.disk_erase"
 }
 
-// accepted reports whether somebody has let what was done to a disk pass.
+// accepted reports whether a downgrade of the disk was accepted.
 func (j *judge) accepted(d *Device) bool {
 	return slices.ContainsFunc(j.c.Downgrades, func(g Downgrade) bool {
 		return (g.Device == d.Serial || g.Device == d.UUID) && g.Did == d.Method && g.AcceptedBy != ""
@@ -215,6 +213,6 @@ func (j *judge) validation() {
 	}
 }
 
-// neverOverridden are the stages that prove. One may go on without a drain or a
-// cleanup, and never without looking.
+// neverOverridden lists the stages that prove the result. A run may skip a drain or a cleanup,
+// but never an inspection.
 var neverOverridden = []string{"scrub_gpu", "validate_clean_node", "issue_clean_certificate"}

@@ -8,12 +8,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// One thing that is wrong is one shortfall, with its code and what it is about.
+// Each fault gives one shortfall, with its code and its subject.
 func TestEachLackIsToldByItsCode(t *testing.T) {
 	w := newWorld(t)
 	for name, row := range map[string]struct {
 		change  func(c *certificate.Clean)
-		code    taskcatalog.Code // none: it meets the policy all the same
+		code    taskcatalog.Code // none: meets the policy all the same
 		subject string
 	}{
 		"nothing":             {func(*certificate.Clean) {}, "", ""},
@@ -148,9 +148,8 @@ func TestAMethodThatIsNotKnownHasNoGrade(t *testing.T) {
 	}
 }
 
-// The rows of a scrub: a GPU of the baseline that the result leaves out is
-// missing, one that is not of the baseline is unexpected, an instance belongs to
-// its GPU.
+// The rows of a scrub: a baseline GPU outside the result is missing, a GPU outside the baseline
+// is unexpected, and an instance belongs to its GPU.
 func TestGPUsAreExpectedAgainstFound(t *testing.T) {
 	slice := gpu("MIG-1", "")
 	slice.Parent = "GPU-1"

@@ -28,8 +28,8 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	},
 }).ParseFS(pageFiles, "pages/*.html"))
 
-// Page writes a verified statement for people: one HTML document that needs
-// nothing else, has no script, and prints.
+// Page writes a verified statement for people: one self-contained HTML document, printable and
+// without scripts.
 func Page(r *Report) ([]byte, error) {
 	file := "clean.html"
 	switch {
@@ -45,8 +45,7 @@ func Page(r *Report) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Covered writes how much of a device was covered, in percent that never round up
-// to what was not reached.
+// Covered writes the covered share of a device in percent, rounded down.
 func Covered(covered, of *uint64) string {
 	switch {
 	case covered == nil:
@@ -56,7 +55,7 @@ func Covered(covered, of *uint64) string {
 	}
 	high, low := bits.Mul64(*covered, 10000)
 	if high >= *of {
-		return humanize.IBytes(*covered) // more than the quotient can hold: no percent makes sense
+		return humanize.IBytes(*covered) // more than the quotient can hold: no percentage makes sense
 	}
 	hundredths, _ := bits.Div64(high, low, *of)
 	return fmt.Sprintf("%d.%02d%% of %s", hundredths/100, hundredths%100, humanize.IBytes(*of))

@@ -19,8 +19,8 @@ type proven struct {
 	evidence *taskcatalog.Evidence
 }
 
-// proofs checks every proof against the node, the epoch, the key, the task, the
-// result and the time of this turnover.
+// proofs checks every proof against the node, the epoch, the key, the task, the result and the
+// time of this turnover.
 func (c *Clean) proofs() ([]proven, error) {
 	var all []proven
 	for i := range c.Tasks {
@@ -89,11 +89,11 @@ func resultDigest(result string) string {
 	return pki.Digest([]byte(result))
 }
 
-// rows are the devices that a result leads to, by the type of its task. A type
-// that is not here proves that a device's task ran, and no figures.
+// rows maps a task type to the devices in its result. A type outside the table proves only that a
+// device's task ran, and no figures.
 var rows = map[string]func(taskID string, result []byte, report taskcatalog.Report) ([]Device, error){
 	"node.gpu_scrub": func(taskID string, result []byte, report taskcatalog.Report) ([]Device, error) {
-		var r taskcatalog.GPUScrubResult // a later agent's result may have more in it
+		var r taskcatalog.GPUScrubResult // a later agent's result may have more fields
 		if err := json.Unmarshal(result, &r); err != nil {
 			return nil, err
 		}
@@ -108,8 +108,8 @@ var rows = map[string]func(taskID string, result []byte, report taskcatalog.Repo
 	},
 }
 
-// contradicted refuses devices that are other, or better, than the node has
-// signed, and those that the node has signed and the certificate leaves out.
+// contradicted refuses devices that differ from the node's signed result, or are better, and
+// signed devices that the certificate leaves out.
 func (c *Clean) contradicted(p proven) error {
 	derive := rows[p.task.Type]
 	if derive == nil {
@@ -138,20 +138,20 @@ func (c *Clean) contradicted(p proven) error {
 	return c.downgraded(p)
 }
 
-// restsOn reports whether d says no more than s, which the node has signed. What
-// the broker adds is whether it was expected, and a lower verdict with its reason.
+// restsOn reports whether d claims no more than the signed row s. The broker may set Expected,
+// and may lower the verdict with a reason.
 func (d *Device) restsOn(s *Device) bool {
 	same := *d
 	same.Expected, same.Code, same.Message, same.Verdict = s.Expected, s.Code, s.Message, s.Verdict
 	return reflect.DeepEqual(same, *s) && !d.Verdict.Better(s.Verdict)
 }
 
-// validated holds the validation to what the node has signed.
+// validated compares the validation with the node's signed report.
 func (c *Clean) validated(all []proven) error {
 	v := &c.Validation
 	at := slices.IndexFunc(all, func(p proven) bool { return p.task.ID == v.TaskID })
 	if at < 0 {
-		return nil // Judge says that it is not proven
+		return nil // Judge reports the missing proof
 	}
 	if p := all[at]; p.task.Type != "node.validate_clean" {
 		return refuse(CodeEvidenceWrongTask, "cannot believe certificate: task %s, which it calls its validation, is a %s", v.TaskID, p.task.Type)
@@ -197,17 +197,16 @@ func (c *Clean) validated(all []proven) error {
 	return nil
 }
 
-// always are the checks that every certificate of this version tells of: those that
-// were there when it was written down. A later look knows more of them.
+// always lists the checks that every certificate of this version mentions: the checks of the
+// first release. Later agents make further checks.
 var always = []string{
 	"users", "processes", "jobs", "ipc", "files", "homes", "temporary", "scratch", "containers", "dumps", "swap", "hugepages", "block_devices",
 	"namespaces", "mounts", "listeners", "authorized_keys", "login_files", "cron", "units", "packages", "programs", "setuid", "config", "preload",
 	"pam", "sudoers", "ssh_server", "udev", "modprobe", "modules", "bpf", "firewall", "kernel_hooks", "boot", "cloud_init", "inventory", "gpu",
 }
 
-// speaksOfItself reports whether the last look had the agent's row, made or not, and
-// was one from inside the system that the tenant used. A proof that does not hold says
-// nothing.
+// speaksOfItself reports whether the last inspection included the agent's check, made or not,
+// from inside the tenant's system. An invalid proof counts as no.
 func (c *Clean) speaksOfItself() bool {
 	if c.Environment == TenantOS && tellsOfAgent(c.Validation.ChecksNotMade) {
 		return true
@@ -220,7 +219,7 @@ func (c *Clean) speaksOfItself() bool {
 	return err == nil && tellsOfAgent(ev.Checks)
 }
 
-// tellsOfAgent: agents from before this row leave it out.
+// tellsOfAgent reports whether the checks include the agent's. Older agents leave it out.
 func tellsOfAgent(checks []taskcatalog.Check) bool {
 	return slices.ContainsFunc(checks, func(check taskcatalog.Check) bool { return check.Name == taskcatalog.CheckAgent })
 }

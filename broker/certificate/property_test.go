@@ -1,7 +1,6 @@
 //go:build !race
 
-// One goroutine changes bytes some ten thousand times: the race detector would
-// only make it slow.
+// One goroutine changes bytes some ten thousand times: the race detector would only make it slow.
 
 package certificate_test
 
@@ -16,7 +15,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Whichever byte is another, nothing of the file is believed.
+// If any byte is changed, nothing of the file is believed.
 func TestEveryByteOfACertificateCounts(t *testing.T) {
 	w := newWorld(t)
 	silent := w.clean() // its agent never answered: nothing is proven
@@ -49,7 +48,7 @@ func TestAnyByteOfAnyCertificateCounts(t *testing.T) {
 	}
 }
 
-// Nor is what was cut, stretched or put together from two certificates.
+// A file that was cut, extended or combined from two certificates is not believed either.
 func TestPartsOfCertificatesAreNone(t *testing.T) {
 	w := newWorld(t)
 	random := rand.New(rand.NewPCG(4, 5))
@@ -73,8 +72,8 @@ func TestPartsOfCertificatesAreNone(t *testing.T) {
 	}
 }
 
-// change returns another byte: half of the time one that base64 knows, so that
-// what it stands in can still be read.
+// change returns another byte: half of the time from base64's alphabet, so that its surroundings
+// can still be decoded.
 func change(random *rand.Rand, was byte) byte {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 	for {
@@ -101,7 +100,7 @@ func unbelieved(t *testing.T, trust *pki.TrustBundle, file []byte, at int, is by
 	}
 }
 
-// any is one of many certificates: other parts, texts, lacks.
+// any is one of many certificates with different parts, texts and faults.
 func (w *world) any(random *rand.Rand, n int) *certificate.Clean {
 	var gpus []taskcatalog.GPUScrubbed
 	for i := range random.IntN(9) {

@@ -9,11 +9,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Receipt is the tenant's version of a certificate: what was done to the devices
-// that held the tenant's data. Of the operator's names it has the issuer's alone: no
-// node, host, site, run, task, person, path or message, only codes. The devices are named as
-// the tenant could read them. Who doubts it asks for the certificate, which it
-// names by digest.
+// Receipt is the tenant's version of a certificate: the treatment of the devices that held the
+// tenant's data. The issuer is the only name of the operator in a receipt: no node, host, site,
+// run, task, person, path or message, only codes. Devices have the names that the tenant could
+// read. A tenant in doubt asks for the certificate, named by digest.
 type Receipt struct {
 	CertificateDigest string          `json:"certificate_digest"` // of the file
 	Issuer            *Issuer         `json:"issuer,omitempty"`   // the certificate's
@@ -21,7 +20,7 @@ type Receipt struct {
 	Tenant            string          `json:"tenant,omitempty"`
 	ReleasedAt        time.Time       `json:"released_at,omitzero"`
 	Environment       Environment     `json:"environment"`
-	Policy            *Policy         `json:"policy,omitempty"` // what the operator asked for; receipts from before this have none
+	Policy            *Policy         `json:"policy,omitempty"` // the operator's requirements; absent in older receipts
 	Devices           []ReceiptDevice `json:"devices"`
 	Downgrades        []ReceiptLess   `json:"downgrades"`
 	Exposures         []Exposure      `json:"exposures"`
@@ -46,11 +45,11 @@ type ReceiptDevice struct {
 	CoveredBytes *uint64             `json:"covered_bytes,omitzero"`
 	OfBytes      *uint64             `json:"of_bytes,omitzero"`
 	Verdict      taskcatalog.Verdict `json:"verdict"`
-	// Attested: that it is gone is a person's word. The certificate has whose.
+	// Attested: a person states the absence of the device. The certificate names the person.
 	Attested bool `json:"attested,omitzero"`
 }
 
-// ReceiptLess is a downgrade: less was done than was asked for.
+// ReceiptLess is a downgrade: a weaker method than requested.
 type ReceiptLess struct {
 	Device   string `json:"device"`
 	Asked    Method `json:"asked"`
@@ -58,8 +57,8 @@ type ReceiptLess struct {
 	Accepted bool   `json:"accepted"`
 }
 
-// ReceiptOf makes the receipt of a verified certificate, at a time of its own: the
-// statement key in force may be another by then.
+// ReceiptOf makes the receipt of a verified certificate, issued at now: another statement key may
+// be in force by then. Code: certificate_incomplete.
 func ReceiptOf(r *Report, now time.Time) (*Receipt, error) {
 	c := r.Clean
 	if c == nil || c.Allocation == nil {
@@ -125,7 +124,7 @@ func meaning(code taskcatalog.Code) string {
 	return cmp.Or(meanings[code], "the certificate says what it is")
 }
 
-// meanings are the sentences of codes for who must not read more.
+// meanings are the sentences for codes, for readers who must not see more.
 var meanings = map[taskcatalog.Code]string{
 	CodeNoDevices:         "it is not known what the machine is made of",
 	CodeDeviceMissing:     "a device that was expected was not found",

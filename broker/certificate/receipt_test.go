@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// exposures are the codes of all that the package declares, read from its source: one
-// that is added is found here.
+// exposures are the codes of all exposures that the package declares, read from its source, so
+// that a new code is found here.
 func exposures(t *testing.T) (codes []taskcatalog.Code) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "clean.go", nil, 0)
@@ -35,8 +35,8 @@ func exposures(t *testing.T) (codes []taskcatalog.Code) {
 	return codes
 }
 
-// A tenant reads what they are still exposed to, and not that a paper they have not got
-// says it; and never the operator's own words.
+// A tenant reads each exposure in a sentence of its own, without reference to the certificate,
+// and never in the operator's words.
 func TestATenantIsToldOfEachExposure(t *testing.T) {
 	const others = "the certificate says what it is"
 	all := append(exposures(t), "not_known_here")

@@ -8,8 +8,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// A receipt is read by the tenant: it speaks to them, says what "meets the policy" means
-// and by whom, and how they check it without us.
+// A receipt addresses the tenant: it explains "meets the policy", names the issuer, and tells how
+// to check the receipt independently.
 func TestAReceiptSpeaksToTheTenant(t *testing.T) {
 	w := newWorld(t)
 	page := func(issuer *certificate.Issuer) string {
@@ -36,7 +36,7 @@ func TestAReceiptSpeaksToTheTenant(t *testing.T) {
 	}
 }
 
-// A receipt carries its certificate's policy. One from before that has none, and holds.
+// A receipt carries its certificate's policy. An older receipt has none, and holds.
 func TestAReceiptCarriesThePolicy(t *testing.T) {
 	w := newWorld(t)
 	c := w.clean(gpu("GPU-1", "1650001"))

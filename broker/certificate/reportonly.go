@@ -7,20 +7,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// reportsOnly reports whether the policy has a check told and not counted.
+// reportsOnly reports whether the policy only reports a check.
 func (c *Clean) reportsOnly(check string) bool { return slices.Contains(c.Policy.ReportOnly, check) }
 
-// needless reports whether it costs nothing that a check was not made: the policy has
-// it only told, or to have made it would be worth nothing, either. An agent that finds
-// itself as it was published says nothing in the system that a tenant used; that it
-// finds itself changed counts there, too.
+// needless reports whether a missing check is harmless: the policy only reports the check, or a
+// good result would prove nothing. An unchanged agent proves nothing in a tenant's system; a
+// changed agent counts there, too.
 func (c *Clean) needless(check string) bool {
 	return c.reportsOnly(check) || check == taskcatalog.CheckAgent && environments[c.Environment] < environments[FreshOS]
 }
 
-// Passes reports whether the validation comes to clean but for checks that the policy
-// has only told, or that are needless. A verdict that those checks do not explain
-// stands as it is.
+// Passes reports whether the validation is clean apart from checks that the policy only reports,
+// and from needless checks. A verdict that such checks do not explain stands.
 func (c *Clean) Passes() bool {
 	v, explained := &c.Validation, taskcatalog.VerdictClean
 	for _, check := range v.ChecksNotMade {
@@ -38,8 +36,8 @@ func (c *Clean) Passes() bool {
 	return c.FindingsOmitted == 0 && v.Verdict == explained
 }
 
-// letPass are what the certificate must own up to: for each check that the policy has
-// only told, what was found or not looked at.
+// letPass returns the exposures for checks that the policy only reports: for each check its
+// findings, or the missing inspection.
 func (c *Clean) letPass() []Exposure {
 	var all []Exposure
 	for _, check := range c.Policy.ReportOnly {

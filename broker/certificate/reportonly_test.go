@@ -16,8 +16,8 @@ var (
 	noBMC    = taskcatalog.Check{Name: taskcatalog.CheckBMCLAN, Made: true, NotApplicable: true, Reason: "the machine has no BMC"}
 )
 
-// differing is a turnover after which a version differs and the BMC could not be asked,
-// under a policy that has these checks only told.
+// differing is a turnover with a changed version and an unanswered BMC check, under a policy that
+// only reports these checks.
 func (w *world) differing(told ...string) *certificate.Clean {
 	w.t.Helper()
 	c := w.clean(gpu("GPU-1", "1650001"))
@@ -39,7 +39,7 @@ func TestWhatThePolicyHasOnlyToldPassesAndIsTold(t *testing.T) {
 	for name, row := range map[string]struct {
 		told   []string
 		change func(c *certificate.Clean)
-		codes  []taskcatalog.Code // none: it meets the policy
+		codes  []taskcatalog.Code // none: meets the policy
 	}{
 		"both":     {[]string{"bmc_users", "firmware_versions"}, nil, nil},
 		"neither":  {nil, nil, []taskcatalog.Code{certificate.CodeNotValidated, certificate.CodeCheckNotMade, certificate.CodeFinding}},
@@ -93,7 +93,7 @@ func TestWhatThePolicyHasOnlyToldPassesAndIsTold(t *testing.T) {
 	}
 }
 
-// A broker cannot make more of its policy, or less of what was seen.
+// A broker cannot report a milder policy, or fewer findings.
 func TestACertificateThatHidesWhatItLetsPassIsRefused(t *testing.T) {
 	w := newWorld(t)
 	both := []string{"bmc_users", "firmware_versions"}

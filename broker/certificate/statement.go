@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// The kinds of statements. The statement key signs audit heads as well: what tells
-// them apart is under the signature.
+// The kinds of statements. The statement key signs audit heads as well: the kind is covered by
+// the signature.
 const (
 	PredicateClean       = "https://hostler.dev/clean-certificate/v1"
 	PredicateReceipt     = "https://hostler.dev/clean-receipt/v1"
@@ -39,13 +39,13 @@ type digest struct {
 	SHA256 string `json:"sha256"`
 }
 
-// predicate is what one of the kinds states.
+// predicate is the content of a statement of one kind.
 type predicate interface {
 	kind() string
 	// about names the subject and returns its digest.
 	about() (name string, sha256Hex string, err error)
 	issuedAt() time.Time
-	// check refuses what contradicts itself.
+	// check refuses a contradictory statement.
 	check() error
 }
 
@@ -77,7 +77,7 @@ func encode[P predicate](p P) ([]byte, error) {
 	return payload, nil
 }
 
-// open reads an authentic payload that is exactly what sign would write.
+// open reads an authentic payload and refuses any form but the output of sign.
 func open[P predicate](payload []byte) (P, error) {
 	var s statement[P]
 	if err := taskcatalog.DecodeStrict(payload, &s); err != nil {
@@ -97,7 +97,7 @@ func open[P predicate](payload []byte) (P, error) {
 	return s.Predicate, nil
 }
 
-// kindOf tells which statement an authentic payload is.
+// kindOf is the kind of an authentic payload.
 func kindOf(payload []byte) (string, error) {
 	var head struct {
 		Type          string `json:"_type"`

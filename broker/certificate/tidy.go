@@ -7,8 +7,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// tidy gives all that v points to its one form: text clean and bounded, times in
-// UTC and to the microsecond, no list nil. What a node has signed stays as it is.
+// tidy brings everything that v points to into canonical form: text clean and bounded, times in
+// UTC with microseconds, no nil list. Content signed by a node stays unchanged.
 func tidy(v any) { tidyValue(reflect.ValueOf(v)) }
 
 var (

@@ -12,10 +12,10 @@ import (
 // maxTrustFile bounds a trust file, in bytes.
 const maxTrustFile = 1 << 20
 
-// ReadTrust reads what "hostler trust show -o json" prints: version, issued_at and
-// keys, and whatever else there is beside them. It believes the file. So the file
-// must come another way than the certificate: from the operator's own page, or
-// kept from before. Codes: too_large, malformed, trust_key_two_uses.
+// ReadTrust reads the output of "hostler trust show -o json": version, issued_at and keys; other
+// fields are ignored. ReadTrust trusts the file, so the file must not come with the certificate:
+// it comes from the operator's own page, or was kept from before. Codes: too_large, malformed,
+// trust_key_two_uses.
 func ReadTrust(raw []byte) (*pki.TrustBundle, error) {
 	if len(raw) > maxTrustFile {
 		return nil, refuse(pki.CodeTooLarge, "cannot read trust file: %d bytes, at most %d", len(raw), maxTrustFile)
@@ -29,7 +29,7 @@ func ReadTrust(raw []byte) (*pki.TrustBundle, error) {
 		return nil, refuse(pki.CodeMalformed, "cannot read trust file: it is not what hostler trust show -o json prints")
 	}
 	bundle := &pki.TrustBundle{Version: file.Version, IssuedAt: file.IssuedAt, Keys: file.Keys}
-	if _, err := pki.EncodeBundle(bundle); err != nil { // which checks it
+	if _, err := pki.EncodeBundle(bundle); err != nil { // EncodeBundle checks the bundle
 		return nil, err
 	}
 	return bundle, nil

@@ -7,29 +7,28 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Report is an authentic statement and what is to be known of it. One of Clean,
-// Receipt and Attestation is set.
+// Report is an authentic statement with remarks. Exactly one of Clean, Receipt and Attestation is
+// set.
 type Report struct {
 	Kind        string       `json:"kind"`   // a predicate type
 	Digest      string       `json:"digest"` // sha256:… of the file
 	KeyID       string       `json:"key_id"` // of the statement key
 	IssuedAt    time.Time    `json:"issued_at"`
-	JudgedAsOf  time.Time    `json:"judged_as_of"` // the time that decides whether it is stale
+	JudgedAsOf  time.Time    `json:"judged_as_of"` // the time that decides whether the statement is stale
 	VerifiedAt  time.Time    `json:"verified_at"`  // when the check was made
-	Remarks     []Remark     `json:"remarks"`      // empty: nothing speaks against it
+	Remarks     []Remark     `json:"remarks"`      // empty: no objection
 	Clean       *Clean       `json:"certificate,omitempty"`
 	Receipt     *Receipt     `json:"receipt,omitempty"`
 	Attestation *Attestation `json:"attestation,omitempty"`
 }
 
-// Holds reports whether nothing speaks against what is stated.
+// Holds reports whether the statement has no remark against it.
 func (r *Report) Holds() bool { return len(r.Remarks) == 0 }
 
-// Backdated reports whether the file was judged as of another time than that of the
-// check.
+// Backdated reports whether the file was judged as of another time than the time of the check.
 func (r *Report) Backdated() bool { return !r.JudgedAsOf.Equal(r.VerifiedAt) }
 
-// VerifyAsOf is Verify as of another time than now: what it would have said then.
+// VerifyAsOf is Verify as of another time than now: the result that Verify would have given then.
 func VerifyAsOf(file []byte, trust *pki.TrustBundle, asOf, now time.Time) (*Report, error) {
 	r, err := Verify(file, trust, asOf)
 	if err == nil {
@@ -57,9 +56,9 @@ func (r *Report) Sentence() string {
 	return "not clean: falls short of the policy"
 }
 
-// Verify says whether a file is what a statement key of trust signed, in its one
-// form, with proofs that hold, and what is to be known of it at a time. An error
-// means that nothing in the file can be believed; its code says why.
+// Verify checks that a statement key of trust signed the file, in canonical form, with proofs
+// that hold, and adds the remarks as of now. An error means that nothing in the file can be
+// believed; its code says why.
 func Verify(file []byte, trust *pki.TrustBundle, now time.Time) (*Report, error) {
 	env, err := pki.ParseStatement(file)
 	if err != nil {
@@ -87,7 +86,7 @@ func Verify(file []byte, trust *pki.TrustBundle, now time.Time) (*Report, error)
 	return r, nil
 }
 
-// read takes an authentic payload apart.
+// read decodes an authentic payload.
 func (r *Report) read(payload []byte) (predicate, error) {
 	kind, err := kindOf(payload)
 	if err != nil {
@@ -107,7 +106,7 @@ func (r *Report) read(payload []byte) (predicate, error) {
 	return nil, refuse(CodeWrongStatement, "cannot read certificate: it is a statement of another kind, %q", taskcatalog.Clean(kind, 200))
 }
 
-// remark collects what speaks against an authentic statement.
+// remark collects the objections to an authentic statement.
 func (r *Report) remark(now time.Time) {
 	switch {
 	case r.Clean != nil:
@@ -120,7 +119,7 @@ func (r *Report) remark(now time.Time) {
 	}
 }
 
-// validUntil is when the document has become stale; zero: never.
+// validUntil is when the document becomes stale; zero: never.
 func (r *Report) validUntil() time.Time {
 	switch {
 	case r.Clean != nil:

@@ -17,8 +17,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Each row is a certificate that the statement key did sign, and that contradicts
-// what the node has signed, or itself. Who issues is told, and who verifies.
+// Each row is a certificate with a valid signature that contradicts the node's signatures, or
+// itself. Both the issuer and the verifier refuse it.
 func TestACertificateSaysNoMoreThanItsProofs(t *testing.T) {
 	w := newWorld(t)
 	hour := func(n int) time.Time { return w.now.Add(time.Duration(n) * time.Hour) }
@@ -221,7 +221,7 @@ func TestACertificateSaysNoMoreThanItsProofs(t *testing.T) {
 	}
 }
 
-// What Issue adds by itself cannot be left out by who signs without it.
+// Issue's own additions cannot be left out by another signer.
 func TestACertificateOwnsUpToWhatItIsNot(t *testing.T) {
 	w := newWorld(t)
 	for name, row := range map[string]struct {
@@ -244,7 +244,7 @@ func TestACertificateOwnsUpToWhatItIsNot(t *testing.T) {
 	}
 }
 
-// What was signed has one form, too: the same words written otherwise are refused.
+// A payload has one canonical form: the same content in another form is refused.
 func TestAPayloadHasOneForm(t *testing.T) {
 	w := newWorld(t)
 	payload := payloadOf(t, w.issue(w.clean(gpu("GPU-1", "1"))))
@@ -283,7 +283,8 @@ func TestAPayloadHasOneForm(t *testing.T) {
 	}
 }
 
-// The statement key signs audit heads as well. Neither is ever taken for the other.
+// The statement key signs audit heads as well. A certificate never passes as an audit head, nor
+// the reverse.
 func TestACertificateIsNoAuditHeadAndAHeadIsNone(t *testing.T) {
 	w := newWorld(t)
 	head := must(audit.SignHead(store.AuditTip{Position: 7, Seal: strings.Repeat("0", 64)}, w.now, w.statement))(t)
@@ -314,7 +315,7 @@ func TestWhoMaySignACertificate(t *testing.T) {
 		_, err := certificate.Verify(row.file, w.trust, row.at)
 		wantCode(t, name, err, row.code)
 	}
-	// A key that is retired since still speaks for the time when it was in force.
+	// A retired key still counts for the time when it was in force.
 	for i := range w.trust.Keys {
 		w.trust.Keys[i].NotAfter = w.now
 	}
@@ -328,7 +329,7 @@ func TestWhoMaySignACertificate(t *testing.T) {
 	wantCode(t, "a key retired before", err, pki.CodeKeyNotInForce)
 }
 
-// A certificate that was right is told to be stale, and stays authentic.
+// A stale certificate gets a remark, and stays authentic.
 func TestAStaleCertificateIsTold(t *testing.T) {
 	w := newWorld(t)
 	c := w.clean(gpu("GPU-1", "1"))
@@ -363,7 +364,7 @@ func TestAnAttestationIsAPersonsWordAndTakesAWitness(t *testing.T) {
 	}
 }
 
-// Whatever a node calls its parts, it is cleaned when it goes in, and holds.
+// Names of parts from a node are cleaned on the way in, and the certificate holds.
 func TestTextIsCleanedWhenItGoesIn(t *testing.T) {
 	w := newWorld(t)
 	c := w.clean(gpu("GPU-1\x1b[2J", "1\u202e"))
@@ -423,7 +424,7 @@ func TestATrustFileIsReadWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// payloadOf is what was signed.
+// payloadOf is the signed payload.
 func payloadOf(t testing.TB, file []byte) string {
 	t.Helper()
 	var env struct{ Payload string }

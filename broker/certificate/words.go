@@ -8,13 +8,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// GradeStandard names the standard whose words the grades of disks are. Revision 1
-// lists methods for each type of media, and the table of methods follows that list.
-// Revision 2 keeps the words and leaves the methods to IEEE 2883.
+// GradeStandard names the standard that defines the grades of disks. Revision 1 lists methods for
+// each type of media, and the table of methods follows that list. Revision 2 keeps the grades and
+// leaves the methods to IEEE 2883.
 const GradeStandard = "NIST SP 800-88 Rev. 1"
 
-// Title is the heading of a document: the kind and the verdict. A document that
-// fell short is never headed as a clean one.
+// Title is the heading of a document: the kind and the verdict. An insufficient document never
+// has the heading of a clean document.
 func (r *Report) Title() string {
 	switch {
 	case r.Attestation != nil:
@@ -35,14 +35,14 @@ func (r *Report) verdictWord() string {
 	return "not clean"
 }
 
-// CleanWhenIssued reports whether the age of the document is all that speaks against it.
-// An archived certificate is read in that state: the statement about its day stands.
+// CleanWhenIssued reports whether age is the only objection to the document. An archived
+// certificate is read in this state: the statement about its day stands.
 func (r *Report) CleanWhenIssued() bool {
 	return len(r.Remarks) == 1 && r.Remarks[0].Code == CodeStale
 }
 
-// Outcome is the verdict in words for people. A device that was there and to which
-// nothing was done is never shown as clean.
+// Outcome is the verdict in words for people. A present device without treatment is never shown
+// as clean.
 func (d *Device) Outcome() string {
 	return outcome(d.Attestation != "", d.Found, d.Method, d.Verdict)
 }
@@ -60,11 +60,11 @@ func outcome(attested, found bool, m Method, v taskcatalog.Verdict) string {
 	return plain(string(v))
 }
 
-// StorageGrade is the grade of what was done to a disk. The standard grades storage
-// media, and GPUs and NICs are none: they have no grade.
+// StorageGrade is the grade of a disk's treatment. The standard grades storage media; GPUs and
+// NICs have no grade.
 func (d *Device) StorageGrade() string { return storageGrade(d.Kind, d.Method.Grade()) }
 
-// StorageGrade is the grade of what was done to a disk, as of a certificate's device.
+// StorageGrade is the grade of a disk's treatment, as of a certificate's device.
 func (d *ReceiptDevice) StorageGrade() string { return storageGrade(d.Kind, d.Grade) }
 
 func storageGrade(kind string, g Grade) string {
@@ -82,8 +82,8 @@ func (d *ReceiptDevice) LeftOut() uint64 {
 	return *d.OfBytes - min(*d.OfBytes, *d.CoveredBytes)
 }
 
-// ProofWord says whether a task can be checked by the file alone. A task that proves
-// nothing of the verdict has no evidence in the file, whether or not the node signed any.
+// ProofWord says whether a task can be checked by the file alone. A task without influence on the
+// verdict has no evidence in the file, whether or not the node signed any.
 func (t *Task) ProofWord() string {
 	if t.Proof != nil {
 		return "signed by the node, verified"
@@ -91,7 +91,7 @@ func (t *Task) ProofWord() string {
 	return "not in this file"
 }
 
-// Words for people of what a GPU scrub or an erase has left out.
+// Words for people about the parts left out by a GPU scrub or an erase.
 var leftOut = map[string]string{
 	"reserved_by_driver": "reserved by the driver, not counted in the percentage",
 	"not_free":           "in use by the driver's own contexts, the scrub's among them",
@@ -99,10 +99,10 @@ var leftOut = map[string]string{
 	"not_asked_for":      "not asked for",
 }
 
-// Words is the reason for people. What is not known is shown as it was signed.
+// Words is the reason for people. An unknown reason is shown as signed.
 func (e Exclusion) Words() string { return cmp.Or(leftOut[e.Reason], plain(e.Reason)) }
 
-// Words says for people from where a machine was examined.
+// Words says for people where a machine was examined from.
 func (e Environment) Words() string {
 	switch e {
 	case TenantOS:
@@ -115,7 +115,7 @@ func (e Environment) Words() string {
 	return string(e)
 }
 
-// ExaminedFrom says to the tenant from where the machine was examined.
+// ExaminedFrom tells the tenant where the machine was examined from.
 func (r *Receipt) ExaminedFrom() string { return r.Environment.toTenant() }
 
 func (e Environment) toTenant() string {
@@ -128,10 +128,10 @@ func (e Environment) toTenant() string {
 	return e.Words()
 }
 
-// Words says for people what the policy asks for.
+// Words tells people the policy's requirements.
 func (p *Policy) Words() string { return p.words(Environment.Words) }
 
-// ToTenant says to the tenant what the operator's policy asks for.
+// ToTenant tells the tenant the operator's requirements.
 func (p *Policy) ToTenant() string { return p.words(Environment.toTenant) }
 
 func (p *Policy) words(environment func(Environment) string) string {
@@ -157,11 +157,11 @@ func (p *Policy) words(environment func(Environment) string) string {
 	return text
 }
 
-// copied is the policy for a receipt, which is tidied on its own.
+// copied is a copy of the policy for a receipt, which is tidied separately.
 func (p Policy) copied() *Policy {
 	p.ReportOnly = slices.Clone(p.ReportOnly)
 	return &p
 }
 
-// plain turns a name of the wire into words.
+// plain turns a wire name into words.
 func plain(s string) string { return strings.ReplaceAll(s, "_", " ") }

@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// The heading and the print header of a page say the verdict: no page of a machine that
-// fell short is headed as clean, and age alone is not shown as a fault.
+// The heading and the print header of a page state the verdict: no page of an insufficient
+// turnover is headed as clean, and age alone is not shown as a fault.
 func TestTheHeadingSaysTheVerdict(t *testing.T) {
 	w := newWorld(t)
 	clean, short := w.issue(w.clean(gpu("GPU-1", "1650001"))), w.issue(w.fallen())
@@ -66,8 +66,8 @@ func TestWhatWasNotCleanedIsNotShownAsClean(t *testing.T) {
 	}
 }
 
-// SP 800-88 is about storage: nothing else has a grade of it on a page, though the table
-// of methods has one for each method.
+// SP 800-88 covers storage: no other device shows a grade on a page, though the table of methods
+// has a grade for each method.
 func TestOnlyStorageIsGraded(t *testing.T) {
 	for kind, want := range map[string]string{certificate.KindDisk: "clear", certificate.KindGPU: "", certificate.KindNIC: ""} {
 		d := certificate.Device{Kind: kind, Method: certificate.MethodOverwrite}
@@ -78,7 +78,7 @@ func TestOnlyStorageIsGraded(t *testing.T) {
 	}
 }
 
-// What a scrub leaves out is told in words, and what is not known as it was signed.
+// An exclusion of a scrub is told in words; an unknown reason is shown as signed.
 func TestWhatIsLeftOutIsToldInWords(t *testing.T) {
 	for reason, want := range map[string]string{
 		"reserved_by_driver": "reserved by the driver", "not_free": "driver's own contexts", "not_allocatable": "cannot be allocated",
@@ -90,7 +90,7 @@ func TestWhatIsLeftOutIsToldInWords(t *testing.T) {
 	}
 }
 
-// Words of the wire stay off the pages.
+// Wire names stay off the pages.
 func TestPagesHaveNoWordsOfOurOwn(t *testing.T) {
 	w := newWorld(t)
 	page := string(must(certificate.Page(w.verify(w.issue(w.fallen()))))(t))

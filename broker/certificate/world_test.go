@@ -20,9 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write the goldens anew")
 
-// world is a broker's keys and a machine with them. All of it follows from names,
-// so that what is issued in it is the same each time. Its keys are public: they
-// must never be trusted.
+// world is a broker's keys and a machine with them. Everything derives from names, so that each
+// issue gives the same bytes. The keys are public: they must never be trusted.
 type world struct {
 	t         testing.TB
 	now       time.Time
@@ -53,7 +52,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// trustFile is what "trust show -o json" prints, as far as a verifier reads it.
+// trustFile is the output of "trust show -o json", as far as a verifier reads it.
 func (w *world) trustFile() []byte {
 	w.t.Helper()
 	raw := must(json.MarshalIndent(map[string]any{
@@ -62,7 +61,7 @@ func (w *world) trustFile() []byte {
 	return append(raw, '\n')
 }
 
-// enrolled is the certificate of a node whose key has a name.
+// enrolled is the certificate of a node with a named key.
 func (w *world) enrolled(id pki.NodeIdentity, keyName string, at time.Time) *x509.Certificate {
 	w.t.Helper()
 	csr := must(pki.ParseCSR(must(pki.NewCSR(key(keyName)))(w.t)))(w.t)
@@ -139,7 +138,7 @@ func expected(rows []certificate.Device) []certificate.Device {
 	return rows
 }
 
-// looked are the checks of a whole look: all were made, but for how these ended.
+// looked are the checks of a whole inspection: all were made, except the given.
 func looked(but ...taskcatalog.Check) []taskcatalog.Check {
 	all := but
 	for _, name := range certificate.Always {
@@ -150,7 +149,7 @@ func looked(but ...taskcatalog.Check) []taskcatalog.Check {
 	return all
 }
 
-// clean is a reimaged machine of one disk and these GPUs, on which nothing is wrong.
+// clean is a reimaged machine with one disk and these GPUs, without any fault.
 func (w *world) clean(gpus ...taskcatalog.GPUScrubbed) *certificate.Clean {
 	w.t.Helper()
 	at := func(minutes int) time.Time { return w.now.Add(time.Duration(minutes) * time.Minute) }
@@ -189,7 +188,7 @@ func (w *world) clean(gpus ...taskcatalog.GPUScrubbed) *certificate.Clean {
 	return c
 }
 
-// fallen is a soft reset that fell short in every way that a certificate tells.
+// fallen is a soft reset with every shortfall that a certificate can state.
 func (w *world) fallen() *certificate.Clean {
 	w.t.Helper()
 	residue := gpu("GPU-2", "1650002")
@@ -242,7 +241,7 @@ func key(name string) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(seed[:])
 }
 
-// counter is where serial numbers come from.
+// counter is the source of serial numbers.
 type counter struct{ n byte }
 
 func (c *counter) Read(b []byte) (int, error) {
@@ -264,7 +263,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// golden compares what leaves the process with a file.
+// golden compares the output with a file.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
