@@ -7,9 +7,9 @@ import (
 	"github.com/hostler/hostler/broker/certificate"
 )
 
-// accepted takes over what an operator has said of downgrades in this run: of that
-// disk, for what was asked and done when they said so. Whatever is done to it instead is
-// for them to see again.
+// accepted adds the downgrades that an operator accepted in this run. An acceptance covers one
+// disk, one requested method and one applied method. After another treatment the operator must
+// decide again.
 func (c *Chains) accepted(ctx context.Context, r *run, out *certificate.Clean) error {
 	all, err := c.Nodes.Accepted(ctx, r.ID)
 	if err != nil {

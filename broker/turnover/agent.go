@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// taskLimit is how long a stage may take in all its attempts: its task's own time
-// twice, and what a silent node is waited for.
+// taskLimit is the limit of a stage over all attempts: twice the deadline of its task, and the
+// time allowed for a silent node.
 func taskLimit(taskType string) func(Turnover) chain.Limit {
 	return func(s Turnover) chain.Limit {
 		after := time.Duration(s.Policy.DrainTimeoutSeconds) * time.Second
@@ -23,8 +23,8 @@ func taskLimit(taskType string) func(Turnover) chain.Limit {
 	}
 }
 
-// ask has the node do a task for a stage, once an attempt, and waits until it has
-// ended. A task that failed is a failure of class.
+// ask has the node do a task for a stage, once an attempt, and waits for its end. A failed task
+// is a failure of class.
 func (c *Chains) ask(ctx context.Context, r *run, class chain.Class, t asking.Task, whom string) (broker.Task, error) {
 	t.Key, t.NodeID, t.RunID = r.Key(), r.State.NodeID, r.ID
 	if whom != "" {
@@ -38,8 +38,8 @@ func (c *Chains) ask(ctx context.Context, r *run, class chain.Class, t asking.Ta
 	return k, asking.Judge(k, class)
 }
 
-// rotate gives the node a new key. What was signed before is no proof of what comes:
-// what counts is since when the broker holds the node to its present key.
+// rotate gives the node a new key. Earlier signatures prove nothing about later work: only the
+// time since which the broker accepts the present key counts.
 func (c *Chains) rotate(ctx context.Context, r *run) error {
 	if slices.ContainsFunc(r.Waived, func(w chain.Waiver) bool { return w.Stage == "drain_node" }) {
 		if err := c.retireDraining(ctx, r, "gone on without a drain"); err != nil {
@@ -61,7 +61,7 @@ func (c *Chains) rotate(ctx context.Context, r *run) error {
 	return nil
 }
 
-// cleanStorage empties what a tenant could have written to.
+// cleanStorage deletes everything from storage that a tenant could have written to.
 func (c *Chains) cleanStorage(ctx context.Context, r *run) error {
 	k, err := c.ask(ctx, r, residue, asking.Task{Type: "node.storage_cleanup", Params: taskcatalog.StorageCleanupParams{Scope: r.State.StorageCleanup}}, "")
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// certify states what was done and how far it went, and holds it to the policy. One
-// that falls short is kept as well, and keeps the node from use.
+// certify makes the certificate and compares it with the policy. An insufficient certificate is
+// kept as well, and keeps the node from use.
 func (c *Chains) certify(ctx context.Context, r *run) error {
 	s := &r.State
 	clean, err := c.statement(ctx, r)
@@ -29,7 +29,7 @@ func (c *Chains) certify(ctx context.Context, r *run) error {
 	verdict, err := c.Nodes.Certify(ctx, clean)
 	switch {
 	case err != nil && taskcatalog.CodeOf(err, "") == "":
-		return asking.Records(err) // the broker's own trouble, and not what the node said
+		return asking.Records(err) // a fault of the broker, not a statement of the node
 	case taskcatalog.CodeOf(err, "") == pki.CodeTooLarge:
 		return chain.Fail(inputError, "the turnover of node %s has more to it than a certificate holds: %w", s.NodeID, err).With(string(pki.CodeTooLarge), nil)
 	case err != nil:
@@ -84,10 +84,10 @@ func more(n int) string {
 	return fmt.Sprintf(" (and %d more: hostler certificate get)", n)
 }
 
-// reimage is how a node comes to a fresh system.
+// reimage is the advice for a node that needs a fresh system.
 const reimage = "reimage the node (hostler decommission start NODE --mode reimage --reason R)"
 
-// hints are what to do about what a certificate lacks, the first that applies.
+// hints are the advice for shortfalls; the first match applies.
 var hints = []struct {
 	code  taskcatalog.Code
 	class chain.Class
@@ -107,12 +107,12 @@ var hints = []struct {
 	{certificate.CodeDowngrade, chain.Class(broker.EraseDowngraded), "erase the disks once more, all of them and to the end (--erase secure), replace the disk, or have the site's policy accept it (accept_erase_downgrade); then cancel this run and start another; or accept the one disk as it is (hostler decommission accept-downgrade RUN --device SERIAL --reason R), then retry"},
 }
 
-// counted are the stages whose tasks prove what a certificate states: all that comes
-// after the identity was rotated. What a stage asks for something else proves nothing.
+// counted are the stages whose tasks prove the certificate's content: all stages after the
+// rotation of the identity. Tasks that a stage requests for another purpose prove nothing.
 var counted = []string{"cleanup_storage", "erase_local_disks", "scrub_gpu", "validate_clean_node"}
 
-// statement puts the certificate together. Its id is that of the attempt, so that the
-// same attempt, asked again, finds the one that it made.
+// statement assembles the certificate. Its id derives from the attempt, so that a repeated call
+// of the attempt finds the existing certificate.
 func (c *Chains) statement(ctx context.Context, r *run) (*certificate.Clean, error) {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
@@ -156,8 +156,8 @@ func (c *Chains) statement(ctx context.Context, r *run) (*certificate.Clean, err
 	return out, c.accepted(ctx, r, out)
 }
 
-// environment is in which system the node was looked at: a fresh one only if this run
-// had MAAS take the machine back and deploy it anew, and the node enrolled after that.
+// environment is the system from which the node was inspected. It is a fresh system only if this
+// run had MAAS take the machine back and deploy it anew, and the node enrolled after that.
 func environment(s *Turnover, n broker.Node) certificate.Environment {
 	if s.Mode == Reimage && !s.WipedAt.IsZero() && s.Machine.DeployedAt.After(s.WipedAt) && n.Epoch > s.Machine.Epoch {
 		return certificate.FreshOS
@@ -174,11 +174,12 @@ func policyOf(p broker.TurnoverPolicy) certificate.Policy {
 	}
 }
 
-// mostUsers is how many of the tasks that ended a user a certificate lists.
+// mostUsers is how many user removals a certificate lists.
 const mostUsers = 32
 
-// tasks adds what was signed, and what follows from it: nothing, of a task that has no
-// result. What ended a user proves nothing, and of many users not all of it is listed.
+// tasks adds the signed tasks, with the rows that follow from their results; a task without a
+// result adds no rows. A user's removal proves nothing, and of many removals only some are
+// listed.
 func (c *Chains) tasks(ctx context.Context, s *Turnover, out *certificate.Clean, parts Parts) error {
 	users := 0
 	for _, d := range s.Tasks {
@@ -229,9 +230,9 @@ func (c *Chains) tasks(ctx context.Context, s *Turnover, out *certificate.Clean,
 	return nil
 }
 
-// before reports that what was done at a time proves nothing: of a node that has a fresh
-// system, before it had that; of one that leaves, while its tenant may still have been on
-// it, whose user nothing but MAAS has ended.
+// before reports whether work at a time proves nothing. For a reimage, this is work before the
+// fresh system. For a removal, this is work while the tenant may still have been on the node, if
+// only MAAS ended the tenant's user.
 func (s *Turnover) before(out *certificate.Clean, at time.Time) bool {
 	switch s.Mode {
 	case Reimage:
@@ -242,7 +243,7 @@ func (s *Turnover) before(out *certificate.Clean, at time.Time) bool {
 	return false
 }
 
-// signed is what the node signed of a task.
+// signed is the evidence that the node signed for a task.
 func signed(taskID string, p *certificate.Proof) (*taskcatalog.Evidence, error) {
 	cert, err := x509.ParseCertificate(p.Certificate)
 	if err == nil {
@@ -254,7 +255,7 @@ func signed(taskID string, p *certificate.Proof) (*taskcatalog.Evidence, error) 
 	return nil, chain.Fail(untrusted, "the evidence of task %s does not hold: %w", taskID, err).With("evidence_wrong_key", nil)
 }
 
-// validated takes over what the node signed of the last look at all of it.
+// validated adds the signed results of the last inspection of the whole machine.
 func validated(out *certificate.Clean, taskID string, p *certificate.Proof) error {
 	ev, err := signed(taskID, p)
 	if err != nil {
@@ -273,7 +274,7 @@ func validated(out *certificate.Clean, taskID string, p *certificate.Proof) erro
 			v.ChecksNotMade = append(v.ChecksNotMade, check)
 		}
 	}
-	for _, name := range untold { // an agent that does not know it has not looked
+	for _, name := range untold { // an agent that does not know the check has not looked
 		v.ChecksNotMade = append(v.ChecksNotMade, taskcatalog.Check{Name: name, Reason: "the node's agent does not tell of it (update the agent)"})
 		if v.Verdict == taskcatalog.VerdictClean {
 			v.Verdict = taskcatalog.VerdictInconclusive

@@ -13,17 +13,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// nextSmaller is what to do about a disk that has become smaller.
+// nextSmaller is the advice for a disk that has become smaller.
 func nextSmaller(nodeID string) string {
 	return "give the disk its size again (hdparm -N, hdparm --dco-restore, nvme create-ns) or replace it; or accept it as it is (hostler node device accept " + nodeID + " SERIAL --reason R)"
 }
 
-// nextNoSize is what to do about a disk that the kernel gives no size.
+// nextNoSize is the advice for a disk without a size in the kernel.
 const nextNoSize = "format the disk with sectors of 512 or 4096 bytes and without metadata (sg_format, nvme format), so that it can be erased, or take it out"
 
-// disks says of each disk that a task has erased whether it was expected, and adds a row
-// for every other: what was done to it, and no more than that. Files were deleted on the
-// one that the system runs from; nothing was done to the others.
+// disks marks each erased disk as expected or not, and adds a row for every other disk with its
+// true treatment: file deletion for the system's disk, none for the others.
 func disks(s *Turnover, out *certificate.Clean, parts Parts) {
 	erased := len(out.Devices)
 	taken := make([]bool, erased)
@@ -79,8 +78,8 @@ func disks(s *Turnover, out *certificate.Clean, parts Parts) {
 	}
 }
 
-// judged is the disk as the node reports it, held to the record. Of several that go by one
-// record, what speaks against one speaks against all.
+// judged is the disk's report compared with the record. If several disks share a record, a fault
+// of one disk counts for all of them.
 func (d disk) judged(all []broker.JudgedDisk) (is broker.JudgedDisk) {
 	for _, has := range all {
 		mine := d.seen != nil && has.Name == d.seen.Name
@@ -94,7 +93,7 @@ func (d disk) judged(all []broker.JudgedDisk) (is broker.JudgedDisk) {
 	return is
 }
 
-// lower puts on a row what the node tells otherwise than the record.
+// lower notes on a row the difference between the node's report and the record.
 func lower(row *certificate.Device, is broker.JudgedDisk) {
 	if is.Code == "" {
 		return
@@ -105,8 +104,7 @@ func lower(row *certificate.Device, is broker.JudgedDisk) {
 	}
 }
 
-// acceptLess lets downgrades pass that nobody has accepted, as far as the policy says so
-// of downgrades themselves.
+// acceptLess accepts open downgrades as far as the policy's accept_erase_downgrade allows.
 func acceptLess(least string, out *certificate.Clean) {
 	if least == "" || least == "never" {
 		return
@@ -122,7 +120,7 @@ func acceptLess(least string, out *certificate.Clean) {
 	}
 }
 
-// cleaned is the task that has deleted the tenant's files, if it did.
+// cleaned is the task that deleted the tenant's files; empty: none succeeded.
 func (s *Turnover) cleaned(out *certificate.Clean) (taskID string) {
 	did, asked := s.of("cleanup_storage")
 	if asked && slices.ContainsFunc(out.Tasks, func(t certificate.Task) bool { return t.ID == did.ID && t.Outcome == taskcatalog.OutcomeSucceeded }) {
@@ -131,16 +129,15 @@ func (s *Turnover) cleaned(out *certificate.Clean) (taskID string) {
 	return ""
 }
 
-// madeByMAAS is what MAAS's words for an erase come to.
+// madeByMAAS maps MAAS's words for an erase to methods.
 var madeByMAAS = map[string]certificate.Method{
 	maas.EraseQuick: certificate.MethodMAASQuickErase, maas.EraseSecure: certificate.MethodMAASSecureErase, maas.EraseOverwrite: certificate.MethodMAASSecureErase,
 }
 
-// byMAAS is what MAAS did to a disk when it took the machine back, and why that is less
-// than an overwrite which somebody has read again. MAAS says of the machine as a whole
-// that it was done, and of no disk how. What was asked of MAAS and not done stands on
-// each disk, and what a site accepts of disks that were treated as it wanted is no word
-// about that.
+// byMAAS is MAAS's treatment of a disk at the release of the machine, and the reason why the
+// treatment is less than a verified overwrite. MAAS reports on the machine as a whole, and not on
+// single disks. An erase that MAAS was asked for and did not make is a downgrade of each disk; a
+// site's acceptance of disks treated as asked does not cover this case.
 func (s *Turnover) byMAAS(system bool) (did certificate.Method, down certificate.Downgrade) {
 	rc := s.Machine.Reclaim
 	method := func(erase string) certificate.Method { return cmp.Or(madeByMAAS[erase], certificate.MethodNone) }
@@ -165,7 +162,7 @@ func (s *Turnover) byMAAS(system bool) (did certificate.Method, down certificate
 	return did, down
 }
 
-// erased adds the disks that a task erased, as it was done.
+// erased adds the disks of an erase task, with their actual treatment.
 func erased(out *certificate.Clean, taskID string, p *certificate.Proof) error {
 	var result taskcatalog.DiskEraseResult
 	if err := json.Unmarshal([]byte(p.Result), &result); err != nil {

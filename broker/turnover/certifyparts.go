@@ -9,15 +9,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// disk is one of the machine's, as it is on record; one that is not is as it was
-// reported, and nobody expects it.
+// disk is a disk of the machine as recorded. A disk without a record is as reported, and
+// unexpected.
 type disk struct {
 	broker.Device
-	seen *taskcatalog.DiskFacts // as last reported; nil: it was not
+	seen *taskcatalog.DiskFacts // as last reported; nil: not reported
 }
 
-// disks are all that the machine has or shall have: none that is on record, and none
-// that its agent has reported, is left out.
+// disks are all recorded and all reported disks of the machine; none is left out.
 func (p Parts) disks() (out []disk) {
 	known := ofKind(p.Devices, broker.DeviceDisk)
 	reported := ofKind(broker.ReportedDevices(p.Facts), broker.DeviceDisk)
@@ -54,7 +53,7 @@ func ofKind(all []broker.Device, kind broker.DeviceKind) (out []broker.Device) {
 	return out
 }
 
-// attested reports whether a person answers for a part.
+// attested reports whether a person has attested a part's absence.
 func (p Parts) attested(d broker.Device) bool {
 	return slices.ContainsFunc(p.Attested, func(a certificate.Attested) bool {
 		part := a.Statement.Device
@@ -62,8 +61,8 @@ func (p Parts) attested(d broker.Device) bool {
 	})
 }
 
-// isRow reports whether a row of an erase is of the disk. A serial is that of a drive,
-// which may have several namespaces: where both have a worldwide name, that decides.
+// isRow reports whether a row of an erase belongs to the disk. A serial names a drive, which may
+// have several namespaces: if both have a worldwide name, the worldwide name decides.
 func (d disk) isRow(row certificate.Device) bool {
 	switch {
 	case row.Kind != certificate.KindDisk:
@@ -76,8 +75,7 @@ func (d disk) isRow(row certificate.Device) bool {
 	return d.seen != nil && d.seen.Serial != "" && strings.EqualFold(d.seen.Serial, row.Serial)
 }
 
-// gpus adds a row for each GPU that the machine shall have, by its baseline or its
-// record, and of which no scrub has told.
+// gpus adds a row for each expected GPU, by baseline or record, that no scrub has reported.
 func gpus(out *certificate.Clean, parts Parts) {
 	add := func(uuid, serial, model string, expected, found bool) {
 		if slices.ContainsFunc(out.Devices, func(d certificate.Device) bool {
@@ -106,8 +104,8 @@ func gpus(out *certificate.Clean, parts Parts) {
 // inventory is the check that looks for the parts of the baseline.
 const inventory = "inventory"
 
-// nics adds a row for each network card of the baseline, if the validation has looked for
-// them and there was room for all that it found.
+// nics adds a row for each network card of the baseline, if the validation looked for them and
+// listed all its findings.
 func nics(out *certificate.Clean, parts Parts) {
 	v := &out.Validation
 	unseen := func(check taskcatalog.Check) bool { return check.Name == inventory }
@@ -120,7 +118,7 @@ func nics(out *certificate.Clean, parts Parts) {
 		})
 		out.Devices = append(out.Devices, certificate.Device{
 			Kind: certificate.KindNIC, UUID: mac, Expected: true, Found: !gone, Method: certificate.MethodNone,
-			Verification: taskcatalog.OverwriteNone, Verdict: taskcatalog.VerdictClean, // it holds nothing of a tenant's
+			Verification: taskcatalog.OverwriteNone, Verdict: taskcatalog.VerdictClean, // a NIC holds no tenant data
 		})
 	}
 }

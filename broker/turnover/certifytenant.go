@@ -16,8 +16,9 @@ import (
 // mostEarlier is how many allocations before the last a certificate names.
 const mostEarlier = 100
 
-// tenant says who was on the node since it was last handed out clean: the last one, with
-// whether any had root, those before, and the parts that have left since the first came.
+// tenant adds the allocations since the node was last handed out clean: the last allocation, with
+// whether any tenant had root, the earlier ones, and the parts that left since the first tenant
+// came.
 func (c *Chains) tenant(ctx context.Context, s *Turnover, out *certificate.Clean, parts Parts) error {
 	all, err := c.Nodes.Allocations(ctx, s.NodeID)
 	if err != nil {
@@ -26,7 +27,7 @@ func (c *Chains) tenant(ctx context.Context, s *Turnover, out *certificate.Clean
 	root := false
 	for i, a := range all {
 		if a.Live() && s.Mode == FullDecommission {
-			a.EndedAt = s.TakenAt // it was ended by force; its user goes with the system
+			a.EndedAt = s.TakenAt // ended by force; the user goes with the system
 		}
 		if a.Live() {
 			return chain.Fail(ambiguity, "allocation %s is on node %s again, or was never ended", a.Named(), s.NodeID).With("allocation_live", nil)
@@ -60,8 +61,8 @@ func (c *Chains) tenant(ctx context.Context, s *Turnover, out *certificate.Clean
 	return nil
 }
 
-// acceptedBaselines tells of each time when a person said, since a tenant came, that the
-// node is as it shall be: what the tenant left may be part of that.
+// acceptedBaselines adds an exposure for each baseline that a person accepted since a tenant
+// came: the baseline may include changes by the tenant.
 func acceptedBaselines(out *certificate.Clean, parts Parts, since time.Time) {
 	for _, a := range parts.Baselines {
 		if a.At.After(since) {

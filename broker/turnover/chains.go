@@ -15,11 +15,10 @@ type (
 	stage = chain.Stage[Turnover]
 )
 
-// Chains are what the lists of this package are made of. One of it serves a whole
-// broker.
+// Chains builds the lists of this package. One value serves a whole broker.
 type Chains struct {
 	Nodes Nodes
-	MAAS  *onboarding.Lifecycle // whose nodes are those that stay
+	MAAS  *onboarding.Lifecycle // for nodes that stay
 }
 
 // All are the lists of all modes.
@@ -27,7 +26,7 @@ func (c *Chains) All() []chain.Kind {
 	return []chain.Kind{c.SoftReset(), c.Reimage(), c.FullDecommission(), c.StorageCleanup()}
 }
 
-// Of is the list of a mode; false: there is none.
+// Of is the list of a mode; false: unknown mode.
 func (c *Chains) Of(m Mode) (chain.Chain[Turnover], bool) {
 	switch m {
 	case SoftReset:
@@ -42,7 +41,7 @@ func (c *Chains) Of(m Mode) (chain.Chain[Turnover], bool) {
 	return chain.Chain[Turnover]{}, false
 }
 
-// SoftReset cleans a node where it stands.
+// SoftReset cleans a node without a new system.
 func (c *Chains) SoftReset() chain.Chain[Turnover] {
 	stages := []stage{
 		{Name: "disable_node", Do: c.disable, Undo: c.keepFromUse, Retry: retries("disable_node"), Limit: within(records), About: aboutDisable},
@@ -62,10 +61,10 @@ func (c *Chains) SoftReset() chain.Chain[Turnover] {
 	return chain.Chain[Turnover]{Kind: SoftReset.Kind(), Failing: c.diagnose, Stages: stages}
 }
 
-// StorageCleanup empties a node's storage between two uses. It neither
-// takes the node out of service nor hands it out: while it runs no user is
-// provisioned. What it finds unclean, or begins and does not come to look at, because it
-// fails or is cancelled, is quarantined.
+// StorageCleanup empties a node's storage between two uses. The node stays in service and is not
+// handed out by this run: while the run works, no user is provisioned. The node is quarantined if
+// it is found unclean, or if the run begins work and then fails or is cancelled before the
+// inspection.
 func (c *Chains) StorageCleanup() chain.Chain[Turnover] {
 	return chain.Chain[Turnover]{Kind: StorageCleanup.Kind(), Stages: []stage{
 		{Name: "cleanup_storage", Do: c.orQuarantined(c.cleanVacant, "node.storage_cleanup"), Undo: c.keepUnlooked, Retry: retries("cleanup_storage"), Limit: keptWithin("node.storage_cleanup"), About: aboutCleanup},
@@ -73,13 +72,13 @@ func (c *Chains) StorageCleanup() chain.Chain[Turnover] {
 	}}
 }
 
-// How long a stage may take that waits for nobody.
+// records is the limit of a stage that waits for no node.
 const records = 15 * time.Minute
 
-// soon is how often a task is looked at.
+// soon is how often a task is polled.
 const soon = 2 * time.Second
 
-// usualRetries are those of a stage that the policy does not name.
+// usualRetries is the number of retries for a stage that the policy does not name.
 const usualRetries = 2
 
 func retries(stage string) func(Turnover) chain.Retry {
@@ -96,7 +95,7 @@ func within(d time.Duration) func(Turnover) chain.Limit {
 	return func(Turnover) chain.Limit { return chain.Limit{After: d} }
 }
 
-// The classes of failures that stages of this package know.
+// The failure classes of this package's stages.
 const (
 	inputError = chain.Class(broker.InputConfigError)
 	transient  = chain.UpstreamTransient
@@ -144,7 +143,7 @@ func aboutErase(s Turnover) chain.About {
 	return chain.About{Touches: "the node: each disk but those that the system runs from", Destructive: "all that is on these disks", Expected: 10 * time.Minute}
 }
 
-// nothingToClean reports that no storage was asked to be cleaned.
+// nothingToClean reports that no storage cleanup was requested.
 func (c *Chains) nothingToClean(_ context.Context, r *run) (bool, error) {
 	return r.State.StorageCleanup == CleanNone, nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// noGPUs reports that nobody expects a GPU in the machine, and that it has none.
+// noGPUs reports that the machine has no GPU, by the record and by its report.
 func (c *Chains) noGPUs(ctx context.Context, r *run) (bool, error) {
 	p, err := c.parts(ctx, r)
 	return err == nil && !p.NoFacts && !p.hasGPUs(), err
@@ -25,8 +25,8 @@ func (p Parts) hasGPUs() bool {
 	return len(p.GPUs) > 0 || len(p.Facts.GPUs) > 0 || expected
 }
 
-// parts are what the machine is made of. A run whose node stays stops where nobody has
-// ever said that: what is not known cannot be found clean.
+// parts are the parts of the machine. If the node never reported facts, a run whose node stays
+// stops here: unknown parts cannot be found clean.
 func (c *Chains) parts(ctx context.Context, r *run) (Parts, error) {
 	p, err := c.Nodes.Parts(ctx, r.State.NodeID)
 	switch {
@@ -43,14 +43,13 @@ func factsUnknown(r *run) *chain.Failure {
 		Next("start the agent of node %s anew, which then tells of its hardware, then retry", r.State.NodeID)
 }
 
-// scrubClasses are the codes of a GPU that is not clean which are classes of their
-// own.
+// scrubClasses are the codes of an unclean GPU that are failure classes, too.
 var scrubClasses = []taskcatalog.Code{
 	taskcatalog.CodeGPUHardwareFault, taskcatalog.CodeGPUHolderPresent, taskcatalog.CodeDriverScrubDisabled,
 	taskcatalog.CodeGPUResetRefused, taskcatalog.CodeGPUResetUnproven,
 }
 
-// scrub overwrites the GPUs. One that is not clean keeps the node from use.
+// scrub overwrites the GPUs. An unclean GPU keeps the node from use.
 func (c *Chains) scrub(ctx context.Context, r *run) error {
 	k, err := c.ask(ctx, r, incomplete, asking.Task{Type: "node.gpu_scrub", Params: taskcatalog.GPUScrubParams{}}, "")
 	if err != nil {
@@ -83,7 +82,7 @@ func (c *Chains) scrub(ctx context.Context, r *run) error {
 	return c.unclean(ctx, r, class, k, "%d of %d GPUs are clean; %s", clean, len(result.GPUs), wrong)
 }
 
-// scrubLeaving is scrub of a node that goes, if there is anything to hold it to.
+// scrubLeaving is scrub for a node that is removed, if its expected GPUs are known.
 func (c *Chains) scrubLeaving(ctx context.Context, r *run) error {
 	p, err := c.parts(ctx, r)
 	switch {
@@ -95,7 +94,7 @@ func (c *Chains) scrubLeaving(ctx context.Context, r *run) error {
 	return c.scrub(ctx, r)
 }
 
-// validate looks at the whole machine.
+// validate inspects the whole machine.
 func (c *Chains) validate(ctx context.Context, r *run) error {
 	k, err := c.ask(ctx, r, residue, asking.Task{Type: "node.validate_clean", Params: taskcatalog.ValidateCleanParams{}}, "")
 	if err != nil {
@@ -121,17 +120,17 @@ func (c *Chains) validate(ctx context.Context, r *run) error {
 	return c.unclean(ctx, r, residue, k, "the node is %s: %d findings, %d checks not made", k.Verdict, result.Findings, result.ChecksNotMade)
 }
 
-// validateFresh looks at a system that MAAS has installed anew. That has keys and names
-// of its own, of which the node's baseline knows nothing: the system is asked how it is,
-// and that becomes the baseline if nothing else differs from the one before. Only then
-// the node is held to it, here and in the turnovers to come.
+// validateFresh inspects a system that MAAS has just installed. Such a system has new keys and
+// names, unknown to the node's baseline. So a task takes a new baseline first, which replaces the
+// old baseline if nothing else differs. Then the node is compared with the new baseline, here and
+// in later turnovers.
 func (c *Chains) validateFresh(ctx context.Context, r *run) error {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	switch {
 	case err != nil:
 		return asking.Records(err)
 	case environment(&r.State, n) != certificate.FreshOS:
-		return c.validate(ctx, r) // nobody knows who was on it before
+		return c.validate(ctx, r) // it is unknown who was on the node before
 	}
 	k, err := c.ask(ctx, r, residue, asking.Task{Type: "node.validate_clean", Params: taskcatalog.ValidateCleanParams{TakeBaseline: true}}, forBaseline)
 	if err != nil {
@@ -151,7 +150,7 @@ func (c *Chains) validateFresh(ctx context.Context, r *run) error {
 	return c.validate(ctx, r)
 }
 
-// forBaseline is what the task of a stage is for that takes a baseline: it judges nothing.
+// forBaseline marks the task that takes a baseline in validateFresh: the task judges nothing.
 const forBaseline = "baseline"
 
 func andMore(n int) string {
@@ -161,9 +160,9 @@ func andMore(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-// onlyTold reports whether what keeps a validation from clean is all in checks that
-// the policy has only told, or that do not count in the system that was looked at. The
-// node's signed report decides, as it does for the certificate.
+// onlyTold reports whether a validation fails only in checks that the policy only reports, or
+// that do not count in the inspected system. The node's signed report decides, as for the
+// certificate.
 func (c *Chains) onlyTold(ctx context.Context, r *run, k broker.Task) (bool, error) {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	if err != nil {
@@ -183,12 +182,12 @@ func (c *Chains) onlyTold(ctx context.Context, r *run, k broker.Task) (bool, err
 	return seen.Validation.Verdict == k.Verdict && seen.Passes(), nil
 }
 
-// unclean keeps a node from use that was looked at and is not clean. The task is not
-// asked for again under this attempt's key: another attempt looks anew.
+// unclean keeps a node from use that was inspected and is not clean. The task is not requested
+// again under this attempt's key: the next attempt inspects again.
 func (c *Chains) unclean(ctx context.Context, r *run, class chain.Class, k broker.Task, format string, args ...any) error {
 	f := chain.Fail(class, format+" (hostler task show %s)", append(args, k.ID)...).With(string(class), asking.Details(k))
 	if r.State.Mode == FullDecommission {
-		return f // nobody gets the node, and it is on its way
+		return f // nobody gets the node, which is on its way out
 	}
 	if err := c.Nodes.Quarantine(ctx, r.State.NodeID, f.Message); err != nil {
 		return asking.Records(err)
@@ -196,7 +195,7 @@ func (c *Chains) unclean(ctx context.Context, r *run, class chain.Class, k broke
 	return f
 }
 
-// unmarshal reads the result of a task that the queue has judged to be of its type.
+// unmarshal reads the result of a task; the queue has checked its type.
 func unmarshal(k broker.Task, result any) error {
 	if err := json.Unmarshal(k.Result, result); err != nil {
 		return chain.Fail(untrusted, "the result of task %s cannot be read", k.ID).With("bad_result", nil)

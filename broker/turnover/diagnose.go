@@ -9,9 +9,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// diagnose has the agent collect its diagnostics where a run fails of a broken GPU, or
-// where a machine that was deployed anew fails to enrol and its new agent has come all
-// the same. The task is the agent's own affair from there: the run waits for nothing.
+// diagnose has the agent collect its diagnostics if a run fails because of a broken GPU, or
+// because a redeployed machine does not enrol although its new agent has come. The run does not
+// wait for the task.
 func (c *Chains) diagnose(ctx context.Context, r *run, f chain.Failure) map[string]any {
 	class := broker.FailureClass(f.Class)
 	if !class.Diagnosed() {

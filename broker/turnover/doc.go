@@ -1,54 +1,52 @@
-// Package turnover is what becomes of a node between two tenants: four lists of
-// stages, and what they need of the broker.
+// Package turnover holds the runs between two tenants of a node: four lists of stages (Chains),
+// their state (Turnover), and the port to the broker's records (Nodes). Package records
+// implements the port. The package writes no table itself and lets no node into service without a
+// certificate.
 //
 // # Model
 //
-// A run of a turnover has a mode. soft_reset cleans the node where it stands and
-// proves it; reimage has MAAS put a fresh system on its machine, and looks at it from
-// there; full_decommission takes the node out of the fleet; storage_cleanup only
-// empties its storage and looks. Each stage that
-// works on the machine is one typed task of its agent, asked for once an attempt and
-// waited for; what the agent signed of it goes into the clean certificate at the end.
+// A run of a turnover has a mode. soft_reset cleans the node in its present system and proves the
+// result. reimage has MAAS install a fresh system, and inspects the machine from there.
+// full_decommission takes the node out of the fleet. storage_cleanup only empties the node's
+// storage and inspects it. Each stage on the machine is one typed task of its agent, requested
+// once an attempt and waited for. The agent's signed evidence goes into the clean certificate at
+// the end.
 //
-// # Who may be let in
+// # When a tenant may be let in
 //
-// The first stage takes the node out of service and owes it a turnover, in one
-// transaction with a look at who is on it: a live allocation stops that, unless the
-// run was told to end it by force. From then on nothing leads to active but the last
-// stage, which needs the certificate of this run, kept and met by the site's policy.
-// Between the two the node is draining, retired or quarantined. A stage that finds
-// the machine not clean quarantines it, so that everybody sees why; that stage may be
-// tried again when it was mended.
+// The first stage takes the node out of service and owes it a turnover. The same transaction
+// checks for live allocations: a live allocation refuses the turnover, unless the run was told to
+// end that allocation by force. From then on only the last stage leads to active. The last stage
+// needs this run's certificate, stored and meeting the site's policy. Until then the node is
+// draining, retired or quarantined. A stage that finds the machine not clean quarantines the
+// node, so that everybody sees the reason; the stage may be retried after a repair.
 //
 // # The machine in MAAS
 //
-// What MAAS does is not this package's: the lists have the stages of package onboarding in
-// them, over Turnover.Machine. A reimage has those of an onboarding, the same values.
-// What is added here is the order of things: a node is cut off before its machine is
-// asked for, its allocations are over when MAAS has it, and from then on whoever shows
-// a certificate from before stops the run. The node stays retired until enable_node;
-// that it was looked at in a fresh system is the broker's own finding, by what this run
-// had MAAS do and by the enrolment that came after.
+// The work in MAAS belongs to package onboarding: the lists include its stages, over
+// Turnover.Machine. A reimage uses an onboarding's stages, the same values. This package adds the
+// order: a node is cut off before its machine is released, its allocations are over when MAAS has
+// the machine, and from then on a certificate of the former system stops the run. The node stays
+// retired until enable_node. The broker itself establishes that the inspection ran in a fresh
+// system: by this run's work in MAAS, and by the enrolment after it.
 //
-// A fresh system is held to the node's baseline but for what each installation makes
-// for itself; if that is all, it has the baseline of its own from then on
-// (Nodes.Reinstalled), and everything else is a person's to accept.
+// A fresh system is compared with the node's baseline, except for the values that each
+// installation makes for itself. If nothing else differs, the system's own baseline replaces the
+// old baseline (Nodes.Reinstalled). A person must accept any other difference.
 //
-// What the former system does not do any more is recorded as not made (bestEffort).
+// Work that the former system no longer does is recorded as not made (bestEffort).
 //
-// # Taking back
+// # Undo
 //
-// A turnover ends what a tenant had, and nothing brings that back. So there is one
-// thing to take back, and it is not the tenant's state: a cancelled run leaves the
-// node quarantined, still owed a turnover. Another run, or a platform admin's
-// override, brings it on. A run that never had the node, because a tenant is on it,
-// leaves it as it is, and one that was removing a node leaves it retired.
+// A turnover deletes a tenant's state for good. So undo restores nothing of the tenant: a
+// cancelled run leaves the node quarantined, with a turnover still owed. Another run, or a
+// platform admin's override, continues. A run that never took the node, because a tenant is on
+// it, leaves the node unchanged, and a run cancelled during a removal leaves the node retired.
 //
 // # What counts as evidence
 //
-// The identity is rotated right after the drain, and only what was signed by a key
-// that was certified after that is proof, as long as nobody else was seen to have that
-// key, or to use the one before it (alone). Earlier tasks stand on the certificate by
-// their digests. A task that ended badly is no proof of anything, and one that ended
-// longer ago than a certificate is good for proves nothing of today (lately).
+// The identity is rotated right after the drain. Proof is only a signature by a key certified
+// after the rotation, and only if nobody else was seen with that key or used the previous key
+// (alone). Earlier tasks are on the certificate by digest only. A failed task is no proof, and a
+// task older than a certificate's validity proves nothing about today (lately).
 package turnover

@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// nothingToErase reports that no erase was asked for, or that the node has no disk but
-// those that are on record as the system's, or as not its own.
+// nothingToErase reports that no erase was requested, or that all disks of the node are on record
+// as the system's or as not its own.
 func (c *Chains) nothingToErase(ctx context.Context, r *run) (bool, error) {
 	if r.State.Erase == EraseNone {
 		return true, nil
@@ -27,9 +27,9 @@ func (c *Chains) nothingToErase(ctx context.Context, r *run) (bool, error) {
 	return len(erasable(all)) == 0 && !slices.ContainsFunc(all, stops), nil
 }
 
-// erasable names the disks that are to be erased, as the node has reported them: the
-// agent refuses the whole task if one of them is another by then, or one that it may not
-// erase. The record alone leaves out any, and that a disk cannot be erased at all.
+// erasable names the disks to erase, as the node has reported them. The agent refuses the whole
+// task if a named disk has changed or may not be erased. Only the record, or a disk's lack of a
+// size, leaves a disk out.
 func erasable(all []broker.JudgedDisk) (names []taskcatalog.DiskName) {
 	for _, d := range all {
 		if d.Use == broker.DiskData && d.Code != taskcatalog.CodeDiskNoSize {
@@ -39,7 +39,7 @@ func erasable(all []broker.JudgedDisk) (names []taskcatalog.DiskName) {
 	return names
 }
 
-// eraseDisks erases each disk that is not left out by the record.
+// eraseDisks erases each disk that the record does not leave out.
 func (c *Chains) eraseDisks(ctx context.Context, r *run) error {
 	p, err := c.parts(ctx, r)
 	switch {
@@ -70,8 +70,8 @@ func (c *Chains) eraseDisks(ctx context.Context, r *run) error {
 	return nil
 }
 
-// unreached stops before an erase that would not reach all of a disk, or nothing of it. A
-// node that nobody gets again is erased as far as that goes, and its certificate says so.
+// unreached stops before an erase that would miss a part of a disk, or a whole disk. A node that
+// is being removed is erased as far as possible, and its certificate states the limits.
 func (c *Chains) unreached(ctx context.Context, r *run, all []broker.JudgedDisk) error {
 	if r.State.Mode == FullDecommission {
 		return nil

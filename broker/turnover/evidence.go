@@ -11,12 +11,12 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// conflictCode is what two holders of one identity are called everywhere.
+// conflictCode is the code for two holders of one identity, used everywhere.
 const conflictCode = "identity_conflict"
 
-// alone stops a stage for a person where two act with the identity that the node has by
-// now: either may have signed what the run goes by, and one of them may be its tenant.
-// Another key settles that. Or a person answers for it, for what was seen by then.
+// alone stops a stage for a person if two parties act with the node's present identity. Either
+// may have signed the run's evidence, and one may be the tenant. A new key resolves the conflict,
+// or an operator accepts the conflicts seen so far.
 func (c *Chains) alone(s stage) stage {
 	do := s.Do
 	s.Do = func(ctx context.Context, r *run) error {
@@ -42,9 +42,9 @@ func (c *Chains) alone(s stage) stage {
 	return s
 }
 
-// exposures are what a tenant may know and still use. That a machine which was deployed
-// anew has another token of MAAS's is not taken from the order of things, but from both
-// tokens: where one of them was never seen, that is said.
+// exposures are the secrets that a tenant may know and still use. A redeployed machine counts as
+// having another MAAS token only if both tokens were seen and differ; if one was never seen, the
+// exposure stays.
 func exposures(s *Turnover, n broker.Node, env certificate.Environment) []certificate.Exposure {
 	why := "the machine's own MAAS token is that of before: it can only be changed by another deployment"
 	switch rc := s.Machine.Reclaim; {
@@ -59,8 +59,8 @@ func exposures(s *Turnover, n broker.Node, env certificate.Environment) []certif
 	return []certificate.Exposure{{Code: certificate.ExposureMAASToken, Message: why}}
 }
 
-// lately holds a certificate back for which the node was looked at so long ago that it
-// would be stale: what has become of the machine since nobody knows.
+// lately refuses a certificate for an inspection so old that the certificate would already be
+// stale: the machine's state since then is unknown.
 func (c *Chains) lately(do func(context.Context, *run) error) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		looked, did := r.State.of("validate_clean_node")

@@ -10,21 +10,20 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// NoRun stands for the stage of time in which a node was owed a turnover and no run
-// was at work on it.
+// NoRun stands for the stage of time during which a turnover was owed and no run was at work.
 const NoRun = "no_run"
 
-// SiteFigures is what turnovers cost a site in a time.
+// SiteFigures is the cost of turnovers at a site during a time.
 type SiteFigures struct {
 	Site         string
-	Turnovers    int           // that went on in it
-	Open         int           // that still do
+	Turnovers    int           // with time inside
+	Open         int           // not ended
 	NodeLost     time.Duration // nodes out of use
 	GPULost      time.Duration // their GPUs
-	Median, Most time.Duration // of a whole turnover, by now
+	Median, Most time.Duration // of a whole turnover, so far
 }
 
-// BySite sums up outages between two times, the site first that lost most.
+// BySite sums up outages between two times, by site, the largest loss first.
 func BySite(all []broker.Outage, from, to time.Time) []SiteFigures {
 	sites, took := map[string]*SiteFigures{}, map[string][]time.Duration{}
 	for _, o := range all {
@@ -55,7 +54,7 @@ func BySite(all []broker.Outage, from, to time.Time) []SiteFigures {
 	return out
 }
 
-// Slowest is the tenth of outages that lasted longest by a time, at least one of any.
+// Slowest is the tenth of outages that lasted longest up to a time; at least one if there is any.
 func Slowest(all []broker.Outage, to time.Time) []broker.Outage {
 	sorted := slices.Clone(all)
 	slices.SortStableFunc(sorted, func(a, b broker.Outage) int {
@@ -64,15 +63,15 @@ func Slowest(all []broker.Outage, to time.Time) []broker.Outage {
 	return sorted[:(len(sorted)+9)/10]
 }
 
-// Cause is what an outage was spent on most.
+// Cause is the stage that took most of an outage.
 type Cause struct {
 	Stage string // or NoRun
-	Class string // of the last failure at it; empty: there was none
+	Class string // of the stage's last failure; empty: none
 	Took  time.Duration
 }
 
-// CauseOf finds it among the events of the node's turnovers in that time. A stage has
-// the time until the next event of any: what it waited for after it failed is its own.
+// CauseOf finds the cause among the events of the node's turnovers during the outage. A stage
+// owns the time until the next event, including the wait after its failure.
 func CauseOf(o broker.Outage, events []chain.Event, to time.Time) Cause {
 	spent, class := map[string]time.Duration{}, map[string]string{}
 	stage, since := NoRun, o.BeganAt
@@ -92,10 +91,10 @@ func CauseOf(o broker.Outage, events []chain.Event, to time.Time) Cause {
 			var why struct {
 				Class string `json:"failure_class"`
 			}
-			_ = json.Unmarshal(e.Details, &why) // without details it has no class
+			_ = json.Unmarshal(e.Details, &why) // without details, no class
 			class[stage] = why.Class
 		case chain.Compensated:
-			stage = NoRun // it was taken back, and whoever comes next begins anew
+			stage = NoRun // the run was taken back, and the next run begins anew
 		}
 	}
 	if !o.EndedAt.IsZero() {

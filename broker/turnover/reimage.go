@@ -12,10 +12,9 @@ import (
 	"github.com/hostler/hostler/broker/onboarding"
 )
 
-// Reimage gives a node a fresh system on the same machine. The node
-// keeps its id, and stays retired until its certificate lets it in. What its former
-// system says is cleaned as far as it answers; what counts is looked at where the
-// tenant never was.
+// Reimage gives a node a fresh system on the same machine. The node keeps its id, and stays
+// retired until its certificate lets it in. The former system is cleaned as far as its agent
+// answers; the inspection that counts runs in the fresh system, where the tenant never was.
 func (c *Chains) Reimage() chain.Chain[Turnover] {
 	stages := []stage{
 		{Name: "disable_node", Do: c.disable, Undo: c.keepFromUse, Retry: retries("disable_node"), Limit: within(records), About: aboutDisable},
@@ -38,11 +37,11 @@ func (c *Chains) Reimage() chain.Chain[Turnover] {
 	return chain.Chain[Turnover]{Kind: Reimage.Kind(), Probe: c.probe, Failing: c.diagnose, Stages: stages}
 }
 
-// machineOf is the part of a turnover that is MAAS's to do.
+// machineOf is the part of a turnover that package onboarding works on.
 func machineOf(s *Turnover) *onboarding.Onboarding { return &s.Machine }
 
-// onMachine makes a stage of one on the machine in MAAS. A node that has none goes on
-// without.
+// onMachine makes a stage of a stage on the machine in MAAS. Without a machine in MAAS, the stage
+// is skipped.
 func (c *Chains) onMachine(s chain.Stage[onboarding.Onboarding]) stage {
 	out := chain.Within(s, machineOf)
 	done := out.Done
@@ -59,7 +58,7 @@ func (c *Chains) onMachine(s chain.Stage[onboarding.Onboarding]) stage {
 	return out
 }
 
-// probe asks the site of a node's machine; a node without one waits for none.
+// probe asks the site of a node's machine; a node without a machine in MAAS waits for no site.
 func (c *Chains) probe(ctx context.Context, r *run) error {
 	if r.State.Machine.SiteID == "" {
 		return nil
@@ -67,11 +66,10 @@ func (c *Chains) probe(ctx context.Context, r *run) error {
 	return chain.Part(c.MAAS.Probe, machineOf)(ctx, r)
 }
 
-// bestEffort does what the node's former system may be too broken to do, or too much
-// its tenant's: what cannot be made is recorded as not made, and the run goes on,
-// because MAAS ends that system whatever it says. An agent that was silent once is
-// asked for nothing more; one that has taken a task is not silent while it may work on
-// it, and is not cut off in the middle of an erase.
+// bestEffort runs a stage on the node's former system, which may be broken or under the tenant's
+// control. Work that fails is recorded as not made, and the run goes on, because MAAS ends that
+// system in any case. An agent that was silent once gets no further task. An agent that has
+// accepted a task counts as working while the task may run, and is not cut off during an erase.
 func (c *Chains) bestEffort(do, instead func(context.Context, *run) error) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		s := &r.State
@@ -105,19 +103,19 @@ func (c *Chains) bestEffort(do, instead func(context.Context, *run) error) func(
 	}
 }
 
-// undrained takes a node out of service whose agent has not drained it.
+// undrained takes a node out of service whose agent did not drain it.
 func (c *Chains) undrained(ctx context.Context, r *run) error {
 	return c.retireDraining(ctx, r, "it was not drained: its machine is given back")
 }
 
-// retireDraining retires a node that is still to be drained. One that somebody keeps
-// out is not in use either, and stays where it is.
+// retireDraining retires a node in status draining. A node that a person keeps out of use stays
+// unchanged.
 func (c *Chains) retireDraining(ctx context.Context, r *run, reason string) error {
 	return c.retireFrom(ctx, r, broker.Draining, reason)
 }
 
-// retireFrom retires a node that is in a status, and leaves one alone that is not, or
-// is not any more when it comes to it.
+// retireFrom retires a node in the given status. A node in another status, also by the time of
+// the transaction, stays unchanged.
 func (c *Chains) retireFrom(ctx context.Context, r *run, from broker.NodeStatus, reason string) error {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	if err != nil || n.Status != from {
@@ -133,10 +131,9 @@ func (c *Chains) retireFrom(ctx context.Context, r *run, from broker.NodeStatus,
 	return asking.Records(refused)
 }
 
-// release gives the machine back to MAAS. Before that is asked for, the node's
-// certificates are denied and what it was asked is closed; when MAAS has the machine,
-// nobody is on it any more. A machine that this run has deployed since is not given
-// back again, and what runs there is not cut off.
+// release gives the machine back to MAAS. Before the request, the node's certificates are denied
+// and its open tasks are closed. When MAAS has the machine, no user is on it any more. A machine
+// that this run has already deployed is not given back again, and its system is not cut off.
 func (c *Chains) release() stage {
 	out := c.onMachine(c.MAAS.ReleaseMachine())
 	released := chain.Within(c.MAAS.ReleaseMachine(), machineOf).Done
@@ -159,7 +156,7 @@ func (c *Chains) release() stage {
 		if err != nil {
 			return asking.Records(err)
 		}
-		s.Machine.Epoch = n.Epoch // whoever enrolled before, for this run too, is not its agent
+		s.Machine.Epoch = n.Epoch // an earlier enrolment, for this run too, is not the new agent's
 		if is {
 			r.AlreadySo(nil, "machine %s is MAAS's again already", s.Machine.SystemID)
 			if did := s.Machine.Reclaim.Did; (did == "" || did == maas.EraseNone) && s.Erase != EraseNone {
@@ -177,9 +174,9 @@ func (c *Chains) release() stage {
 	return out
 }
 
-// cutOffFirst has the taking back of a deployment do what release does: its agent may
-// have come, and is a system of before when MAAS has the machine again. The token that
-// it was deployed with is void.
+// cutOffFirst makes the undo of a deployment cut off the node, as release does: the agent of the
+// undone deployment may have come, and becomes a former system when MAAS has the machine again.
+// The token of the deployment is void.
 func (c *Chains) cutOffFirst(s stage) stage {
 	if s.Name != "deploy_via_maas" {
 		return s
@@ -197,8 +194,8 @@ func (c *Chains) cutOffFirst(s stage) stage {
 	return s
 }
 
-// haunted stops a stage for a person where the system of before is heard of after
-// MAAS had its machine back. What a person has seen counts no more.
+// haunted stops a stage for a person if the former system is heard after MAAS had its machine
+// back. Contacts that a person has already seen do not count.
 func (c *Chains) haunted(s stage) stage {
 	do := s.Do
 	s.Do = func(ctx context.Context, r *run) error {

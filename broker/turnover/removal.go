@@ -13,11 +13,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// FullDecommission takes a node out of the fleet. Its id never comes
-// back. What can be cleaned is cleaned while its agent answers. Disks that are to be
-// erased are, or a person says that the node may leave as it is. The certificate is made
-// when MAAS has the machine back, so that it says what MAAS did; it keeps nothing from
-// going, as nobody is handed the node.
+// FullDecommission takes a node out of the fleet. Its id is never used again. The node is cleaned
+// while its agent answers. Requested erases must succeed, or a person lets the run continue
+// without them. The certificate is made when MAAS has the machine back, so that it includes
+// MAAS's erase. An insufficient certificate does not stop the removal, since no tenant gets the
+// node.
 func (c *Chains) FullDecommission() chain.Chain[Turnover] {
 	certify := stage{Name: "issue_clean_certificate", Do: c.certifyLeaving, Retry: retries("issue_clean_certificate"), Limit: within(records), About: aboutCertify}
 	before := []stage{
@@ -41,8 +41,8 @@ func (c *Chains) FullDecommission() chain.Chain[Turnover] {
 	}
 }
 
-// eraseLeaving erases the disks as far as MAAS does not erase them when it has the
-// machine back. Where nothing else does, they must be erased before the node leaves.
+// eraseLeaving erases the disks. If MAAS gets the machine back, a failure is only recorded.
+// Otherwise the erase must succeed before the node leaves.
 func (c *Chains) eraseLeaving(ctx context.Context, r *run) error {
 	if r.State.Machine.SiteID == "" {
 		return c.eraseDisks(ctx, r)
@@ -50,7 +50,7 @@ func (c *Chains) eraseLeaving(ctx context.Context, r *run) error {
 	return c.bestEffort(c.eraseDisks, nil)(ctx, r)
 }
 
-// eraseLimit is none where the stage is left at its time by itself.
+// eraseLimit is no limit where bestEffort ends the stage in time.
 func eraseLimit(s Turnover) chain.Limit {
 	if s.Machine.SiteID != "" {
 		return chain.Limit{}
@@ -66,7 +66,7 @@ func (c *Chains) nobodyLive(ctx context.Context, r *run) (bool, error) {
 	return err == nil && len(live) == 0, err
 }
 
-// revoke ends the users whose allocations the first stage has ended for billing.
+// revoke removes the users whose allocations the first stage ended for billing.
 func (c *Chains) revoke(ctx context.Context, r *run) error {
 	live, err := c.live(ctx, r)
 	if err != nil {
@@ -79,8 +79,8 @@ func (c *Chains) revoke(ctx context.Context, r *run) error {
 	return nil
 }
 
-// endUsers ends the users as far as MAAS ends them with the machine's system anyway.
-// Where nothing else does, they must be gone before the node is let go.
+// endUsers removes the users. If MAAS gets the machine back, a failure is only recorded.
+// Otherwise the users must be gone before the node leaves.
 func (c *Chains) endUsers(ctx context.Context, r *run) error {
 	if r.State.Machine.SiteID == "" {
 		return c.revoke(ctx, r)
@@ -88,7 +88,7 @@ func (c *Chains) endUsers(ctx context.Context, r *run) error {
 	return c.bestEffort(c.revoke, nil)(ctx, r)
 }
 
-// usersLimit is none where the stage is left at its time by itself.
+// usersLimit is no limit where bestEffort ends the stage in time.
 func usersLimit(s Turnover) chain.Limit {
 	if s.Machine.SiteID != "" {
 		return chain.Limit{}
@@ -99,8 +99,8 @@ func usersLimit(s Turnover) chain.Limit {
 	}
 }
 
-// certifyLeaving states what was done to a node that nobody gets. Where that falls
-// short, it says so, and the node goes all the same.
+// certifyLeaving makes the certificate of a node that no tenant gets. An insufficient certificate
+// states its shortfalls, and the removal goes on.
 func (c *Chains) certifyLeaving(ctx context.Context, r *run) error {
 	s := &r.State
 	without := func(err error) error {
@@ -127,8 +127,8 @@ func (c *Chains) certifyLeaving(ctx context.Context, r *run) error {
 	return nil
 }
 
-// leftWith is why a node is deleted, with what it left with: the record of a node that is
-// gone is kept, and the event that says so is the last of it.
+// leftWith is the reason of the deletion, with the certificate. The record of a deleted node is
+// kept, and this event is its last.
 func (s *Turnover) leftWith() string {
 	switch {
 	case s.Issued == "":
@@ -144,8 +144,8 @@ func (c *Chains) isRetired(ctx context.Context, r *run) (bool, error) {
 	return err == nil && (n.Status == broker.Retired || n.Status == broker.Removing || n.Status == broker.Deleted), asking.Records(err)
 }
 
-// retire takes a node out of service for good. One that was found unclean on the way is
-// quarantined, and goes all the same: from there it is drained once more.
+// retire takes a node out of service for good. A node that was found unclean on the way is
+// quarantined, and is drained once more from there.
 func (c *Chains) retire(ctx context.Context, r *run) error {
 	s := &r.State
 	if _, err := c.Nodes.Disable(ctx, s.NodeID, r.ID, s.Reason, "", s.Ends); err != nil {
@@ -154,8 +154,8 @@ func (c *Chains) retire(ctx context.Context, r *run) error {
 	return asking.Records(c.Nodes.Retire(ctx, s.NodeID, r.ID, s.Reason))
 }
 
-// isRemoved reports that the node is deleted already, and by which of the two: this run
-// has come so far before, and could not write it down.
+// isRemoved reports that the node is already deleted, by this run or by its agent: an earlier
+// step of this run may have come so far without a save.
 func (c *Chains) isRemoved(ctx context.Context, r *run) (bool, error) {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
@@ -170,8 +170,8 @@ func (c *Chains) isRemoved(ctx context.Context, r *run) (bool, error) {
 	return true, nil
 }
 
-// remove deletes the node. Where MAAS has its machine back the agent is gone with the
-// system, and is not waited for; where there is no MAAS, it must have removed itself.
+// remove deletes the node. If MAAS has its machine back, the agent is gone with the system, and
+// the run does not wait for it; without MAAS, the agent must have removed itself.
 func (c *Chains) remove(ctx context.Context, r *run) error {
 	s := &r.State
 	if err := c.Nodes.Remove(ctx, s.NodeID, r.ID, s.Reason); err != nil {
@@ -195,9 +195,9 @@ func (c *Chains) remove(ctx context.Context, r *run) error {
 	return nil
 }
 
-// orRetired has a removal that fails, or that does not end in its time, leave the node
-// retired: its identity is kept for another try. Where the agent's own word has deleted
-// the node meanwhile, nothing has failed.
+// orRetired leaves the node retired if its removal fails or misses its limit: the identity is
+// kept for another try. If the agent's own result has deleted the node meanwhile, the removal
+// counts as done.
 func (c *Chains) orRetired(remove func(context.Context, *run) error) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		err := remove(ctx, r)
@@ -230,8 +230,8 @@ func (c *Chains) staysRetired(ctx context.Context, r *run) error {
 	return c.retireFrom(ctx, r, broker.Removing, "it was not removed")
 }
 
-// forgetSecrets removes what is kept for the node. What cannot be is left to a person,
-// and told of until then.
+// forgetSecrets removes the secrets kept for the node. Secrets that cannot be removed are left to
+// a person, and are reported until then.
 func (c *Chains) forgetSecrets(ctx context.Context, r *run) error {
 	s := &r.State
 	err := c.Nodes.ForgetSecrets(ctx, s.NodeID)

@@ -14,9 +14,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// disable takes the node out of service and owes it a turnover. A run that begins anew
-// after it was stopped in the middle of a removal takes that back first; what is removed
-// by then stays so.
+// disable takes the node out of service and owes it a turnover. A run that begins again after a
+// stop during a removal takes the removal back first; parts already removed stay removed.
 func (c *Chains) disable(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
@@ -37,7 +36,7 @@ func (c *Chains) disable(ctx context.Context, r *run) error {
 	}
 	from := s.From
 	if s.Was != "" {
-		from = "" // the run has it, and a stage may have moved it since
+		from = "" // the run has the node, and a stage may have moved it since
 	}
 	forced, err := c.Nodes.Disable(ctx, s.NodeID, r.ID, s.Reason, from, s.Ends)
 	if err != nil {
@@ -53,15 +52,15 @@ func (c *Chains) disable(ctx context.Context, r *run) error {
 	return nil
 }
 
-// keepFromUse is all that is taken back: what a tenant had is gone, or may be. A node
-// that the run never had, because a tenant is on it, stays as it is.
+// keepFromUse is the only undo: the tenant's state is gone, or may be. A node that the run never
+// took, because a tenant is on it, stays unchanged.
 func (c *Chains) keepFromUse(ctx context.Context, r *run) error {
 	if r.State.Was == "" {
 		n, err := c.Nodes.Node(ctx, r.State.NodeID)
 		if err != nil {
 			return asking.Records(err)
 		}
-		if !n.TurnoverOwed { // else it was taken, and the save was lost
+		if !n.TurnoverOwed { // otherwise the node was taken, and the save was lost
 			r.Note(nil, "node %s was never taken out of service, and stays %s", n.ID, n.Status)
 			return nil
 		}
@@ -72,8 +71,8 @@ func (c *Chains) keepFromUse(ctx context.Context, r *run) error {
 	return asking.Records(c.Nodes.Quarantine(ctx, r.State.NodeID, CancelledReason(r.ID)))
 }
 
-// keepUnlooked is keepFromUse of a node that was in service all the time: it goes where
-// nobody gets it if anything was begun on it, because nobody has looked since.
+// keepUnlooked is keepFromUse for a node that was in service all the time: the node is
+// quarantined if any work was begun, because no inspection has followed.
 func (c *Chains) keepUnlooked(ctx context.Context, r *run) error {
 	asked, err := c.Nodes.Withdraw(ctx, r.State.NodeID, r.ID, CancelledReason(r.ID))
 	switch {
@@ -86,9 +85,8 @@ func (c *Chains) keepUnlooked(ctx context.Context, r *run) error {
 	return asking.Records(c.Nodes.Quarantine(ctx, r.State.NodeID, CancelledReason(r.ID)))
 }
 
-// orQuarantined has work on a node that is in service keep it from use where that fails
-// for good, or does not end in its time: something was begun on it, and nobody has looked
-// since. What is still to be done of it is not done any more.
+// orQuarantined quarantines a node in service if the work on it fails for good, or misses its
+// limit: work was begun, and no inspection has followed. Open tasks of the run are withdrawn.
 func (c *Chains) orQuarantined(do func(context.Context, *run) error, taskType string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		err := do(ctx, r)
@@ -110,7 +108,7 @@ func (c *Chains) orQuarantined(do func(context.Context, *run) error, taskType st
 		case err != nil:
 			return asking.Records(err)
 		case len(asked) == 0:
-			return f // nothing was begun, and the node stays as it is
+			return f // nothing was begun, and the node stays unchanged
 		}
 		if err := c.Nodes.Quarantine(ctx, r.State.NodeID, f.Message); err != nil {
 			return asking.Records(err)
@@ -119,13 +117,13 @@ func (c *Chains) orQuarantined(do func(context.Context, *run) error, taskType st
 	}
 }
 
-// triedAgain reports whether a stage that has failed is tried again by itself.
+// triedAgain reports whether a failed stage is retried automatically.
 func triedAgain(r *run, f *chain.Failure) bool {
 	again := slices.ContainsFunc(broker.FailureHandlings, func(h broker.FailureHandling) bool { return chain.Class(h.Class) == f.Class && h.Retry })
 	return again && r.Spent+1 < retries(r.Stage)(r.State).Attempts
 }
 
-// keptWithin is the limit of such work: it leaves time to keep the node from use.
+// keptWithin is the limit of such work, with time left to quarantine the node.
 func keptWithin(taskType string) func(Turnover) chain.Limit {
 	return func(s Turnover) chain.Limit {
 		l := taskLimit(taskType)(s)
@@ -134,7 +132,7 @@ func keptWithin(taskType string) func(Turnover) chain.Limit {
 	}
 }
 
-// drainLimit is how long an agent is waited for before it counts as silent.
+// drainLimit is how long the run waits for an agent before the agent counts as silent.
 func drainLimit(s Turnover) chain.Limit {
 	return chain.Limit{
 		After: time.Duration(s.Policy.DrainTimeoutSeconds) * time.Second, Class: silent, Code: "agent_silent",
@@ -142,8 +140,8 @@ func drainLimit(s Turnover) chain.Limit {
 	}
 }
 
-// drain ends the users of the node and what they run, and then has the node itself
-// say that nobody is on it.
+// drain ends the users of the node and their processes, and then has the node itself confirm that
+// nobody is on it.
 func (c *Chains) drain(ctx context.Context, r *run) error {
 	s := &r.State
 	live, err := c.live(ctx, r)
@@ -169,15 +167,14 @@ func (c *Chains) drain(ctx context.Context, r *run) error {
 		return asking.Records(err)
 	}
 	if n.Status == broker.Draining {
-		return chain.Again(soon, "the node is drained, and still %s", n.Status) // the result's effect is its own transaction's
+		return chain.Again(soon, "the node is drained, and still %s", n.Status) // the effect has its own transaction
 	}
 	r.Note(map[string]any{"task_id": k.ID, "users": len(live), "sessions": result.SessionsEnded, "processes": result.ProcessesStopped}, "nobody is on the node")
 	return nil
 }
 
-// enable hands the node out again: by its agent first, which refuses users while it
-// holds the mark of the drain, and then by the broker, which asks for this run's
-// certificate.
+// enable hands the node out again: first by its agent, which refuses users while it has the drain
+// mark, and then by the broker, which requires this run's certificate.
 func (c *Chains) enable(ctx context.Context, r *run) error {
 	s := &r.State
 	if _, err := c.ask(ctx, r, transient, asking.Task{Type: "node.drain", Params: taskcatalog.DrainParams{Resume: true}}, ""); err != nil {

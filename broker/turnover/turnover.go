@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Mode is which turnover a run is.
+// Mode is the mode of a turnover.
 type Mode string
 
 // The modes.
@@ -20,19 +20,19 @@ const (
 	StorageCleanup   Mode = "storage_cleanup"
 )
 
-// Modes are all of them.
+// Modes lists all modes.
 var Modes = []Mode{SoftReset, Reimage, FullDecommission, StorageCleanup}
 
-// KindPrefix is that of the kinds of all turnovers, and of what is told of them.
+// KindPrefix is the prefix of all turnovers' kinds and messages.
 const KindPrefix = broker.TurnoverKinds
 
 // Kind is the kind of a mode's runs.
 func (m Mode) Kind() string { return KindPrefix + "/" + string(m) }
 
-// NoSite stands for the site of a run whose node has none. It is the name of no site.
+// NoSite stands for the site of a run whose node has none. No site has this name.
 const NoSite = "-"
 
-// The words for what is cleaned of storage.
+// The scopes of a storage cleanup.
 const (
 	CleanNone  = "none"
 	CleanLocal = "local"
@@ -40,12 +40,12 @@ const (
 	CleanAll   = "all"
 )
 
-// EraseNone leaves disks as they are, but for their files.
+// EraseNone leaves disks unerased; only files are deleted.
 const EraseNone = "none"
 
 // Turnover is the state of a run.
 type Turnover struct {
-	// What was asked for. Policy is a copy: a change of it is for later runs.
+	// The request. Policy is a copy: later changes of the policy apply to later runs.
 	NodeID         string                `json:"node_id"`
 	Hostname       string                `json:"hostname"`
 	Site           string                `json:"site,omitempty"` // a name; empty: none
@@ -56,32 +56,31 @@ type Turnover struct {
 	Erase          string                `json:"erase"`           // none, quick, secure
 	ForceRelease   bool                  `json:"force_release,omitempty"`
 	Ends           []string              `json:"ends,omitempty"` // as of the request
-	From           broker.NodeStatus     `json:"from,omitempty"` // where the node must be when it is taken; empty: anywhere
+	From           broker.NodeStatus     `json:"from,omitempty"` // required status of the node when taken; empty: any
 	RequestedBy    string                `json:"requested_by"`
 	Profile        string                `json:"profile,omitempty"` // id, of a node of a site
-	Follows        string                `json:"follows,omitempty"` // the run in whose place this one is
+	Follows        string                `json:"follows,omitempty"` // the run that this run replaces
 	Retries        map[string]int        `json:"stage_retries,omitempty"`
 	Backoff        int                   `json:"retry_backoff_seconds"`
 	Policy         broker.TurnoverPolicy `json:"policy"`
 
-	// Machine is what MAAS does with the node's machine; of a node without one it
-	// stays empty.
+	// Machine is the state of the work in MAAS; empty for a node without a machine in MAAS.
 	Machine onboarding.Onboarding `json:"machine,omitzero"`
 
-	// What was found and done.
-	Was           broker.NodeStatus `json:"was,omitempty"`           // of the node, when the run took it
-	TakenAt       time.Time         `json:"taken_at,omitzero"`       // when that was
+	// Findings and progress.
+	Was           broker.NodeStatus `json:"was,omitempty"`           // the node's status when the run took it
+	TakenAt       time.Time         `json:"taken_at,omitzero"`       // when the run took the node
 	WipedAt       time.Time         `json:"wiped_at,omitzero"`       // when MAAS had the machine back
-	Silent        bool              `json:"silent,omitempty"`        // its former agent did not answer, and is asked nothing more
-	SecretsLeft   bool              `json:"secrets_left,omitempty"`  // those of a node that is gone, which a person is to remove
-	HeardAt       time.Time         `json:"heard_at,omitzero"`       // when the system of before was heard of last, and a person was told
-	ConflictAt    time.Time         `json:"conflict_at,omitzero"`    // when two had the node's identity, and the run was stopped by that
-	ConflictTaken time.Time         `json:"conflict_taken,omitzero"` // until when a person answers for it that there were
-	Tasks         []Done            `json:"tasks,omitempty"`         // the last of each stage, in their order
+	Silent        bool              `json:"silent,omitempty"`        // the former agent did not answer; no further task
+	SecretsLeft   bool              `json:"secrets_left,omitempty"`  // secrets of a deleted node, for a person to remove
+	HeardAt       time.Time         `json:"heard_at,omitzero"`       // last contact of the former system that was reported
+	ConflictAt    time.Time         `json:"conflict_at,omitzero"`    // conflict of the node's identity that stopped the run
+	ConflictTaken time.Time         `json:"conflict_taken,omitzero"` // until when a person has accepted conflicts
+	Tasks         []Done            `json:"tasks,omitempty"`         // the last of each stage, in order
 	Warnings      []string          `json:"warnings,omitempty"`      // for people
 	Findings      int               `json:"findings,omitempty"`      // of the last validation
-	MeetsPolicy   bool              `json:"meets_policy,omitempty"`  // the certificate does
-	Shortfalls    []string          `json:"shortfalls,omitempty"`    // codes, where it falls short
+	MeetsPolicy   bool              `json:"meets_policy,omitempty"`  // of the certificate
+	Shortfalls    []string          `json:"shortfalls,omitempty"`    // codes, if insufficient
 	Issued        string            `json:"certificate_id,omitempty"`
 }
 
@@ -90,28 +89,28 @@ type Done struct {
 	Stage string `json:"stage"`
 	ID    string `json:"task_id"`
 	Type  string `json:"type"`
-	// For is what it was done for, where a stage has several: a user, for example.
+	// For distinguishes several tasks of a stage, by user for example.
 	For string `json:"for,omitempty"`
 }
 
-// Request is what an operator asks for.
+// Request is an operator's request for a turnover.
 type Request struct {
 	Mode           Mode
 	StorageCleanup string // empty: local
-	Erase          string // of the disks that the system does not run from; empty: none
+	Erase          string // of the disks other than the system's; empty: none
 	ForceRelease   bool
-	Ends           []string // with ForceRelease, the allocations that it was asked of: no other one is ended
+	Ends           []string // with ForceRelease, the allocations to end; no other is ended
 	RemoveRecord   bool     // full_decommission: MAAS shall forget the machine at the end
 	Reason         string
 	RequestedBy    string
-	Follows        string            // a run that its node's silence has ended; empty: none
-	From           broker.NodeStatus // where the node must still be when it is taken; empty: anywhere
+	Follows        string            // the soft reset ended by its node's silence; empty: none
+	From           broker.NodeStatus // status that the node must still have when it is taken; empty: any
 }
 
-// Place is where a node stands, and what a turnover goes by there.
+// Place is the node's site with the settings for a turnover.
 type Place struct {
 	Policy broker.Policy
-	// Site, Profile and SKU are those of a machine of MAAS.
+	// Site, Profile and SKU are set for a machine of MAAS.
 	Site    broker.Site
 	Profile broker.Profile
 	SKU     broker.SKU
@@ -119,8 +118,8 @@ type Place struct {
 	Adopted bool
 }
 
-// New is the first state of a run, and the locks that it must have. Codes:
-// turnover_invalid, node_status, reason_missing, and those of onboarding.NewReclaim.
+// New is the first state of a run, with its required locks. Codes: turnover_invalid, node_status,
+// reason_missing, and the codes of onboarding.NewReclaim.
 func New(n broker.Node, at Place, req Request) (Turnover, []string, error) {
 	bad := func(code, format string, args ...any) (Turnover, []string, error) {
 		return Turnover{}, nil, broker.Errorf(broker.Invalid, code, "cannot turn over node "+n.ID+": "+format, args...)
@@ -170,7 +169,7 @@ func New(n broker.Node, at Place, req Request) (Turnover, []string, error) {
 	return s, append(locks, more...), err
 }
 
-// from are the statuses of a node that a mode may begin with.
+// from are the node statuses that a mode may begin with.
 var from = map[Mode][]broker.NodeStatus{
 	SoftReset:        {broker.Active, broker.Offline, broker.Quarantined, broker.Draining, broker.Retired},
 	Reimage:          {broker.Active, broker.Offline, broker.Quarantined, broker.Draining, broker.Retired},
@@ -191,13 +190,13 @@ func listed(statuses []broker.NodeStatus) (out string) {
 	return out
 }
 
-// done notes a task that has ended, in place of the stage's last one.
+// done notes a task that has ended, in place of the stage's previous task.
 func (s *Turnover) done(d Done) {
 	s.Tasks = slices.DeleteFunc(s.Tasks, func(o Done) bool { return o.Stage == d.Stage && o.For == d.For })
 	s.Tasks = append(s.Tasks, d)
 }
 
-// of finds the last task of a stage; false: it has had none.
+// of finds the last task of a stage; false: none.
 func (s *Turnover) of(stage string) (Done, bool) {
 	at := slices.IndexFunc(s.Tasks, func(d Done) bool { return d.Stage == stage && d.For == "" })
 	if at < 0 {

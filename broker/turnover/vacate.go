@@ -8,7 +8,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// cleanVacant is cleanStorage of a node that stays in service, once nobody is on it.
+// cleanVacant is cleanStorage for a node that stays in service, after its users have gone.
 func (c *Chains) cleanVacant(ctx context.Context, r *run) error {
 	if _, asked := r.State.of(r.Stage); !asked {
 		if err := c.vacate(ctx, r); err != nil {
@@ -18,8 +18,8 @@ func (c *Chains) cleanVacant(ctx context.Context, r *run) error {
 	return c.cleanStorage(ctx, r)
 }
 
-// vacate ends whoever is on the node, for billing and then on the node itself, where
-// that was asked for; else a node that somebody is on is left alone.
+// vacate ends the node's allocations, for billing and then on the node itself, if the request
+// forces this; otherwise a node with users is left alone.
 func (c *Chains) vacate(ctx context.Context, r *run) error {
 	s := &r.State
 	live, err := c.live(ctx, r)
@@ -36,7 +36,7 @@ func (c *Chains) vacate(ctx context.Context, r *run) error {
 	return c.endUsersOf(ctx, r, live)
 }
 
-// endUsersOf has the node end the users of allocations, one after another.
+// endUsersOf has the node remove the users of allocations, one after another.
 func (c *Chains) endUsersOf(ctx context.Context, r *run, live []broker.Allocation) error {
 	for _, a := range live {
 		_, err := c.ask(ctx, r, residue, asking.Task{Type: "allocation.revoke_user", Params: taskcatalog.RevokeUserParams{

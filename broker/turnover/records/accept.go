@@ -6,7 +6,7 @@ import (
 	"github.com/hostler/hostler/broker/certificate"
 )
 
-// Accepted implements turnover.Nodes. Who accepted it is named so that nobody's name is
+// Accepted implements turnover.Nodes. The prefix "operator" keeps an operator's name from being
 // taken for the policy.
 func (n *Nodes) Accepted(ctx context.Context, runID string) (out []certificate.Downgrade, err error) {
 	all, err := n.DB.AcceptedDowngrades(ctx, runID)

@@ -11,18 +11,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Word is what a person says of a part that no longer runs.
+// Word is a person's statement about a part that no longer runs.
 type Word struct {
-	Device  string // its identity or serial
+	Device  string // identity or serial
 	Method  string // destroyed or removed
-	Witness string // who saw it: another than who records it
+	Witness string // the eyewitness, other than the recorder
 	Reason  string
 }
 
 const maxWitness = 200 // bytes
 
-// Attest signs and keeps a person's word. It is on the node's next certificate, marked
-// as one. Codes: attestation_invalid, witness_invalid, and those of
+// Attest signs and stores a person's statement. The node's next certificate includes the
+// statement, marked as a person's. Codes: attestation_invalid, witness_invalid, and the codes of
 // store.Attestable.
 func (n *Nodes) Attest(ctx context.Context, actor broker.Actor, node broker.Node, w Word) (store.Attestation, error) {
 	bad := func(code, format string, args ...any) (store.Attestation, error) {
@@ -67,7 +67,7 @@ func (n *Nodes) Attest(ctx context.Context, actor broker.Actor, node broker.Node
 	return kept, n.DB.KeepAttestation(ctx, actor, kept, string(method)+", says "+a.Witness+" ("+id+")", w.Reason)
 }
 
-// attested are the words that belong on a node's next certificate.
+// attested are the statements for a node's next certificate.
 func (n *Nodes) attested(ctx context.Context, nodeID string) (out []certificate.Attested, err error) {
 	all, err := n.DB.Attestations(ctx, nodeID)
 	for _, a := range all {

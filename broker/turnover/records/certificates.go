@@ -11,9 +11,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Proof implements turnover.Nodes. The certificate beside the evidence is the newest
-// of the node's by the time the task ended whose key has signed it: renewals keep the
-// key.
+// Proof implements turnover.Nodes. The certificate beside the evidence is the node's newest
+// certificate, at the task's end, with the key of the signature: renewals keep the key.
 func (n *Nodes) Proof(ctx context.Context, taskID string) (turnover.Proof, error) {
 	k, err := n.DB.Task(ctx, taskID)
 	if err != nil {
@@ -32,8 +31,8 @@ func (n *Nodes) Proof(ctx context.Context, taskID string) (turnover.Proof, error
 	return out, nil
 }
 
-// signedBy is the node certificate whose key signed the evidence of a task, as DER;
-// nil: none on record.
+// signedBy is the node certificate whose key signed the evidence of a task, as DER; nil: none on
+// record.
 func (n *Nodes) signedBy(ctx context.Context, k broker.Task) ([]byte, error) {
 	all, err := n.DB.IssuedCerts(ctx, k.NodeID, k.NodeEpoch, k.EndedAt)
 	if err != nil {
@@ -90,8 +89,7 @@ func (n *Nodes) Certify(ctx context.Context, c *certificate.Clean) (certificate.
 	return judged(kept), nil // another broker was faster
 }
 
-// issuer is whom the settings of a site name as the issuer; nil: nobody, or there is no
-// such site.
+// issuer is the issuer in the settings of a site; nil: none, or no such site.
 func (n *Nodes) issuer(ctx context.Context, site string) (*certificate.Issuer, error) {
 	if site == "" {
 		return nil, nil

@@ -11,14 +11,14 @@ import (
 	"github.com/hostler/hostler/broker/turnover"
 )
 
-// Figures are what turnovers cost between two times, from what is on record.
+// Figures is the cost of turnovers between two times, from the records.
 type Figures struct {
 	From, To time.Time
 	Sites    []turnover.SiteFigures
 	Stages   []store.StageTime
-	Slowest  []SlowCause // what the slowest tenth was spent on most
-	Slow     int         // how many that are
-	// Truncated: there were more turnovers than are read, and these are of the last.
+	Slowest  []SlowCause // main causes of the slowest tenth
+	Slow     int         // number of turnovers in that tenth
+	// Truncated: there were more turnovers than the limit; the figures cover the last of them.
 	Truncated bool
 }
 
@@ -29,14 +29,14 @@ type SlowCause struct {
 	Took         time.Duration // at that stage
 }
 
-// What is read at most for one answer, however long the time.
+// Limits for one answer, however long the time.
 const (
 	maxOutages = 10000
 	maxEvents  = 2000 // of one turnover
 	maxSlow    = 200  // turnovers whose cause is looked for
 )
 
-// FiguresOf reads them at sites (nil: all).
+// FiguresOf reads the figures of sites (nil: all).
 func FiguresOf(ctx context.Context, db *store.DB, sites []string, from, to time.Time) (f Figures, err error) {
 	f.From, f.To = from, to
 	all, err := db.Outages(ctx, sites, from, to, maxOutages)

@@ -10,13 +10,13 @@ import (
 	"github.com/hostler/hostler/broker/turnover"
 )
 
-// Handover is what comes in the place of a soft reset whose node is silent.
+// Handover is the replacement of a soft reset whose node is silent.
 type Handover struct {
-	Due bool   // a reimage is to begin, unless too many would
-	Run string // it has; empty: not yet, or there is none
+	Due bool   // a reimage is to begin, unless there would be too many
+	Run string // the reimage; empty: not begun, or none
 }
 
-// Handover says whether a run's node is reimaged in its place: see Silence.
+// Handover says whether a reimage replaces a run: see Silence.
 func (s *Starts) Handover(ctx context.Context, r chain.Record) (h Handover, err error) {
 	state, due := turnover.Silenced(r)
 	switch {
@@ -35,19 +35,19 @@ func (s *Starts) Handover(ctx context.Context, r chain.Record) (h Handover, err 
 			return h, err
 		}
 		n, err := s.DB.Node(ctx, state.NodeID)
-		if err != nil || !turnover.LeftBy(r.ID, n) { // somebody has the node
+		if err != nil || !turnover.LeftBy(r.ID, n) { // somebody has moved the node
 			return h, err
 		}
 	}
 	h.Due, err = s.replaceable(ctx, r.ID, state)
-	if err != nil && broker.AsError(err).Kind != broker.Internal { // as things are it cannot begin
+	if err != nil && broker.AsError(err).Kind != broker.Internal { // a reimage cannot begin in this state
 		err = nil
 	}
 	return h, err
 }
 
-// replaceable reports whether MAAS has the machine of a run's node, and a reimage could
-// begin in the run's place.
+// replaceable reports whether MAAS has the machine of a run's node, and a reimage could begin in
+// the run's place.
 func (s *Starts) replaceable(ctx context.Context, run string, state turnover.Turnover) (bool, error) {
 	n, err := s.DB.Node(ctx, state.NodeID)
 	if err != nil || n.MAASSystemID == "" {

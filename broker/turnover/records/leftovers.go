@@ -13,12 +13,11 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// tidyEvery is how often it is tried again to remove what was left of nodes that are
-// gone.
+// tidyEvery is the interval between attempts to remove secrets of deleted nodes.
 const tidyEvery = 5 * time.Minute
 
-// Leftovers removes the secrets of nodes that are gone, where that failed at the time.
-// Until then they stand in hostler status. Run it in the process that leads.
+// Leftovers removes the secrets of deleted nodes whose removal failed earlier. Until then hostler
+// status lists them. Run it in the leading process.
 type Leftovers struct {
 	DB      *store.DB
 	Secrets secrets.Keeper
@@ -38,7 +37,7 @@ func (l *Leftovers) tidy(ctx context.Context) error {
 	return err
 }
 
-// forget removes what is kept for a node, and keeps in mind where it could not.
+// forget removes the secrets of a node, and records a failure for Leftovers.
 func forget(ctx context.Context, db *store.DB, k secrets.Keeper, nodeID string) error {
 	failed := secrets.ForgetNode(ctx, k, nodeID)
 	return errors.Join(failed, db.NoteSecretsLeft(ctx, broker.System, nodeID, failed != nil))

@@ -51,15 +51,15 @@ func (n *Nodes) Allocations(ctx context.Context, nodeID string) ([]broker.Alloca
 	return n.DB.SettledAllocations(ctx, nodeID)
 }
 
-// quarantiners are the statuses from which a turnover quarantines a node: one that is
+// quarantiners are the statuses from which a turnover quarantines a node: a node that is being
 // removed, or was never let in, is out of use already.
 var quarantiners = map[broker.NodeStatus]broker.Owner{
 	broker.Active: broker.OwnerTurnover, broker.Offline: broker.OwnerTurnover, broker.Draining: broker.OwnerTurnover,
 	broker.Retired: broker.OwnerTurnover, broker.Quarantined: broker.OwnerTurnover,
 }
 
-// Quarantine implements turnover.Nodes. Where the node is, the transaction says: its
-// agent may move it at the same moment.
+// Quarantine implements turnover.Nodes. The transaction reads the node's status, because its
+// agent may move the node at the same moment.
 func (n *Nodes) Quarantine(ctx context.Context, nodeID, reason string) error {
 	_, err := n.DB.Transition(ctx, broker.System, nodeID, store.Change{Owners: quarantiners, To: broker.Quarantined, OweTurnover: true, Reason: taskcatalog.Clean(reason, 500)})
 	return err

@@ -9,15 +9,15 @@ import (
 	onboardingrecords "github.com/hostler/hostler/broker/onboarding/records"
 )
 
-// Redeployed is onboarding.Nodes for runs that deploy the machine of a node anew which they
-// have taken out of service: it keeps its id, and stays retired until its certificate
-// lets it in. Nothing here makes a node, deletes one, or lets one in.
+// Redeployed is onboarding.Nodes for runs that redeploy the machine of an existing node, which
+// they have taken out of service: the node keeps its id, and stays retired until its certificate
+// lets it in. Redeployed never makes, deletes or lets in a node.
 type Redeployed struct{ *onboardingrecords.Nodes }
 
 var _ onboarding.Nodes = Redeployed{}
 
-// Prepare implements onboarding.Nodes: the node is there. It must still be in the hands of
-// a turnover, whatever was done to it since that began.
+// Prepare implements onboarding.Nodes: the node exists. The node must still be retired with a
+// turnover owed, whatever has happened since the turnover began.
 func (r Redeployed) Prepare(ctx context.Context, made onboarding.NewNode) (string, error) {
 	n, err := r.DB.Node(ctx, made.NodeID)
 	if err != nil {
@@ -26,8 +26,7 @@ func (r Redeployed) Prepare(ctx context.Context, made onboarding.NewNode) (strin
 	return n.ID, outOfService(n)
 }
 
-// outOfService refuses to go on with a node that somebody has taken out of the run's
-// hands.
+// outOfService refuses to continue with a node that somebody has moved meanwhile.
 func outOfService(n broker.Node) error {
 	if n.Status == broker.Retired && n.TurnoverOwed {
 		return nil
@@ -44,8 +43,8 @@ func (r Redeployed) Bound(ctx context.Context, site, systemID, runID string) (st
 	return r.DB.BoundBeside(ctx, site, systemID, own)
 }
 
-// Activate implements onboarding.Nodes: the node has what a node must have, and that is
-// all that is asked here.
+// Activate implements onboarding.Nodes: it only reports whether the node meets the conditions of
+// an active node, and activates nothing.
 func (r Redeployed) Activate(ctx context.Context, nodeID string) (bool, string, error) {
 	n, err := r.DB.Node(ctx, nodeID)
 	if err != nil {
@@ -61,8 +60,7 @@ func (r Redeployed) Activate(ctx context.Context, nodeID string) (bool, string, 
 	return r.DB.Fits(ctx, nodeID, judge)
 }
 
-// Remove implements onboarding.Nodes: the node stays, whatever is taken back, and its token is
-// good for nothing any more.
+// Remove implements onboarding.Nodes: the node stays, and its token becomes void.
 func (r Redeployed) Remove(ctx context.Context, runID, reason string) (string, error) {
 	id, err := r.DB.NodeOfRun(ctx, runID)
 	if err != nil || id == "" {
@@ -71,19 +69,19 @@ func (r Redeployed) Remove(ctx context.Context, runID, reason string) (string, e
 	return id, r.DB.VoidToken(ctx, broker.System, id, reason)
 }
 
-// Renew implements onboarding.Nodes: the run begins with taking the node out of service, and
-// that is all that it needs.
+// Renew implements onboarding.Nodes: the run has already taken the node out of service, so
+// nothing is left to do.
 func (r Redeployed) Renew(context.Context, string, string) (string, error) { return "", nil }
 
-// Quarantine implements onboarding.Nodes: a run that is cancelled when the machine is deployed
-// leaves that alone and goes back no further, so that it is here that the node is kept
-// from use, and owed another turnover.
+// Quarantine implements onboarding.Nodes. A run that is cancelled after the deployment leaves the
+// deployment and goes back no further, so this method keeps the node from use and owes another
+// turnover.
 func (r Redeployed) Quarantine(ctx context.Context, nodeID, reason string) error {
 	return (&Nodes{DB: r.DB}).Quarantine(ctx, nodeID, reason)
 }
 
-// InUse implements onboarding.Nodes: the run has the node, and it is in use only where
-// somebody has let it in past the run, or a tenant's user is there.
+// InUse implements onboarding.Nodes: the run has the node, so the node is in use only if somebody
+// has let it in past the run, or a tenant's user is there.
 func (r Redeployed) InUse(ctx context.Context, nodeID, _ string) (string, error) {
 	n, err := r.DB.Node(ctx, nodeID)
 	if err != nil {

@@ -14,15 +14,14 @@ import (
 	"github.com/hostler/hostler/broker/turnover"
 )
 
-// silenceEvery is how often runs are looked for that their nodes' silence has stopped.
+// silenceEvery is how often Silence looks for runs stopped by their nodes' silence.
 const silenceEvery = 15 * time.Second
 
-// Silence has nodes reimaged whose agents did not answer the drain of a soft reset,
-// where the policy of that run says so: the run is cancelled, and a reimage begun in its
-// place. Where too many would be reimaged at once, each is left to a person instead.
-// What was done is found again by what is on record, so that it does not matter when
-// whoever leads dies in between: a run that was cancelled for this has its follower's id
-// to look for, and that id is begun once. Run it in the process that leads.
+// Silence reimages nodes whose agents did not answer the drain of a soft reset, if the run's
+// policy asks for it: the run is cancelled, and a reimage begins in its place. If too many nodes
+// would be reimaged at once, each run is left to a person. The state is read from the records, so
+// a leader may die at any point: a run cancelled for this reason has its follower's id, and that
+// id begins only once. Run it in the leading process.
 type Silence struct {
 	Starts *Starts
 	Log    *zap.Logger
@@ -33,7 +32,7 @@ func (s *Silence) Run(ctx context.Context) {
 	periodic.Work{Every: silenceEvery, Turn: s.look, Log: s.Log, Cannot: "cannot have silent nodes reimaged"}.Run(ctx)
 }
 
-// look takes the one step or the other of each run that is due for it.
+// look takes the next action for each due run.
 func (s *Silence) look(ctx context.Context) error {
 	sites, err := s.Starts.DB.Sites(ctx, nil)
 	for _, site := range sites {
@@ -45,7 +44,7 @@ func (s *Silence) look(ctx context.Context) error {
 func (s *Silence) at(ctx context.Context, site string) error {
 	db := s.Starts.DB
 	holds, err := db.StandingHolds(ctx, []string{site})
-	if err != nil || len(holds) > 0 { // a freeze, or a site that cannot be reached
+	if err != nil || len(holds) > 0 { // a freeze, or an unreachable site
 		return err
 	}
 	kind := turnover.SoftReset.Kind()
@@ -59,7 +58,7 @@ func (s *Silence) at(ctx context.Context, site string) error {
 		return err
 	}
 	for _, r := range given {
-		// Before a restore: the reimage may be lost with what came of it.
+		// Before a restore: the reimage may be lost with its results.
 		if r.CompletedAt.After(last.RestoredAt) {
 			err = errors.Join(err, s.follow(ctx, r))
 		}
@@ -67,13 +66,11 @@ func (s *Silence) at(ctx context.Context, site string) error {
 	return err
 }
 
-// atOnce is how long a reimage counts as one of those that happen at once, and longer
-// for as long as it has not ended.
+// atOnce is how long a reimage counts as simultaneous; a reimage without an end counts longer.
 const atOnce = time.Hour
 
-// begin gives up the runs that are due for it, or leaves all of them to a person
-// where they would be too many. Those of a look are counted together, and with those
-// from before.
+// begin gives up the due runs, or leaves all of them to a person if there would be too many
+// reimages. The count includes the runs of this look and the earlier reimages.
 func (s *Silence) begin(ctx context.Context, site string, stopped []chain.Record) (err error) {
 	var due []silent
 	for _, r := range stopped {
@@ -102,13 +99,13 @@ func (s *Silence) begin(ctx context.Context, site string, stopped []chain.Record
 	return err
 }
 
-// silent is a run that its node's silence has stopped, and the policy that it has.
+// silent is a run stopped by its node's silence, with its policy.
 type silent struct {
 	chain.Record
 	policy broker.TurnoverPolicy
 }
 
-// due reads a run in whose place a reimage shall be and can be; false: it is none.
+// due reads a run that a reimage shall and can replace; false: another run.
 func (s *Silence) due(ctx context.Context, r chain.Record) (d silent, is bool, err error) {
 	state, is := turnover.Silenced(r)
 	if !is {
@@ -118,28 +115,27 @@ func (s *Silence) due(ctx context.Context, r chain.Record) (d silent, is bool, e
 	return silent{r, state.Policy}, is, err
 }
 
-// giveUp cancels a run in whose place a reimage is to be.
+// giveUp cancels a run that a reimage is to replace.
 func (s *Silence) giveUp(ctx context.Context, r chain.Record) error {
 	return s.stopped(ctx, r, chain.Order{Action: chain.Cancel, Reason: turnover.GivenUp})
 }
 
-// holdBack leaves a run to a person, for good: it is no longer one that silence alone
-// has stopped.
+// holdBack leaves a run to a person, for good: its failure code is no longer that of silence.
 func (s *Silence) holdBack(ctx context.Context, d silent, many int) error {
 	reason, says := turnover.HeldBack(d.Site, many, d.policy.SilentReimagesAtOnce)
 	s.Log.Warn("a silent node is not reimaged: too many would be at once", zap.String("run", d.ID), zap.String("site", d.Site), zap.Int("nodes", many), zap.Int("most", d.policy.SilentReimagesAtOnce))
 	return s.stopped(ctx, d.Record, chain.Order{Action: chain.MarkManual, Reason: reason, Says: &says})
 }
 
-// stopped orders something of a run as it was seen.
+// stopped sends an order for a run as it was seen.
 func (s *Silence) stopped(ctx context.Context, r chain.Record, o chain.Order) error {
 	o.ID, o.Actor, o.Seen, o.OnlyStopped = r.ID, chain.Actor{Name: broker.System.Name}, &chain.Seen{Stage: r.Stage, Class: r.Failure.Class}, true
 	_, err := s.Starts.Runs.Act(ctx, o)
-	return unlessRefused(err) // somebody was faster, and that stands
+	return unlessRefused(err) // somebody was faster, and their action stands
 }
 
-// follow begins the reimage in place of a run that has ended. A node that somebody has
-// moved since is theirs.
+// follow begins the reimage in place of a cancelled run. A node that has moved since is left
+// alone.
 func (s *Silence) follow(ctx context.Context, r chain.Record) error {
 	var state turnover.Turnover
 	if err := json.Unmarshal(r.State, &state); err != nil {
@@ -157,7 +153,7 @@ func (s *Silence) follow(ctx context.Context, r chain.Record) error {
 	if _, taken := errors.AsType[*chain.Locked](err); taken {
 		return nil // another run has the node
 	}
-	return unlessRefused(err) // it is there
+	return unlessRefused(err) // the reimage exists
 }
 
 func unlessRefused(err error) error {

@@ -19,12 +19,12 @@ type Starts struct {
 	Runs *chain.Engine
 }
 
-// By is who has a turnover begin.
+// By is the requester of a turnover.
 type By struct{ Name, Role, CorrelationID string }
 
-// Place is where a node stands, with the policy of a profile of its site; empty: the
-// site's default. A node without a MAAS site has the default policy. Codes:
-// site_not_found, profile_not_found, sku_not_found.
+// Place is the node's site with the policy of a profile of its site; empty: the site's default. A
+// node without a MAAS site has the default policy. Codes: site_not_found, profile_not_found,
+// sku_not_found.
 func (s *Starts) Place(ctx context.Context, n broker.Node, profile string) (at turnover.Place, err error) {
 	at.Policy = broker.DefaultPolicy()
 	if n.Site == "" && profile == "" {
@@ -53,8 +53,8 @@ func (s *Starts) Place(ctx context.Context, n broker.Node, profile string) (at t
 	return at, err
 }
 
-// adopted reports whether a run has bound the node to a machine that somebody else had
-// deployed. That a person wrote a machine's id on its record makes it nobody's.
+// adopted reports whether an adoption run bound the node to a machine that somebody else had
+// deployed. A machine's id written on the record by a person does not count as an adoption.
 func (s *Starts) adopted(ctx context.Context, n broker.Node) (bool, error) {
 	id, err := s.DB.MadeByRun(ctx, n.ID)
 	if err != nil || id == "" {
@@ -64,7 +64,7 @@ func (s *Starts) adopted(ctx context.Context, n broker.Node) (bool, error) {
 	return r.Kind == onboarding.AdoptionKind, err
 }
 
-// Of is the start of a run of which all is known.
+// Of is the start of a run, with all facts known.
 func Of(n broker.Node, t turnover.Turnover, locks []string, by By) chain.Start {
 	return chain.Start{
 		Kind: t.Mode.Kind(), Site: cmp.Or(t.Site, turnover.NoSite), Subject: n.Hostname, State: t, Locks: locks,
@@ -72,10 +72,10 @@ func Of(n broker.Node, t turnover.Turnover, locks []string, by By) chain.Start {
 	}
 }
 
-// Start implements reconcile.Decommissioner: the node leaves the fleet, and its
-// machine is given back. Nobody is made to leave for that: the run takes the node only
-// where it was judged, and with nobody on it, which its first stage asks once more in
-// the transaction that takes it. Codes: node_moved, allocation_live.
+// Start implements reconcile.Decommissioner: the node leaves the fleet, and its machine is given
+// back. No tenant is ended for that: the run takes the node only in the judged state and without
+// users. The first stage checks both again in the transaction that takes the node. Codes:
+// node_moved, allocation_live.
 func (s *Starts) Start(ctx context.Context, judged broker.Node, id, reason string) (runID string, err error) {
 	n, err := s.DB.Node(ctx, judged.ID)
 	switch {
@@ -105,7 +105,7 @@ func (s *Starts) Start(ctx context.Context, judged broker.Node, id, reason strin
 	return id, unlessExists(err)
 }
 
-// unlessExists passes over that a run was begun before, and the answer lost.
+// unlessExists ignores the refusal of a run that was begun before with a lost answer.
 func unlessExists(err error) error {
 	if no, refused := errors.AsType[*chain.Refused](err); refused && no.Code == "run_exists" {
 		return nil

@@ -18,14 +18,14 @@ import (
 // takes is how long an agent needs for a task.
 const takes = 5 * time.Second
 
-// onlyIn are the types that the queue takes for some nodes alone.
+// onlyIn maps task types to the only node statuses in which the queue accepts them.
 var onlyIn = map[string][]broker.NodeStatus{
 	"node.uninstall":  {broker.Removing, broker.Enrolling},
 	"node.disk_erase": {broker.Draining, broker.Retired, broker.Quarantined},
 }
 
-// Ask implements asking.Tasks: a task is queued at once, and has ended when it is
-// asked for again some seconds later.
+// Ask implements asking.Tasks: a task is queued at once, and has ended when it is asked for some
+// seconds later.
 func (b *Book) Ask(_ context.Context, t asking.Task) (broker.Task, error) {
 	leave, err := b.enter("Ask")
 	if err != nil {
@@ -87,7 +87,7 @@ func (b *Book) Withdraw(_ context.Context, nodeID, runID, _ string) (all []broke
 	return all, nil
 }
 
-// Asked reports whether a run has asked a node for a task, ever.
+// Asked reports whether a run has ever asked a node for a task.
 func (b *Book) Asked(nodeID, runID string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -99,7 +99,7 @@ func (b *Book) Asked(nodeID, runID string) bool {
 	return false
 }
 
-// carryOut is the agent.
+// carryOut plays the agent.
 func (b *Book) carryOut(m *Machine, k *broker.Task) {
 	ev := taskcatalog.Evidence{
 		TaskID: k.ID, TaskDigest: k.EnvelopeDigest, NodeID: m.ID, NodeEpoch: m.Epoch, BootID: "b", Nonce: "bm9uY2U",
@@ -121,7 +121,7 @@ func (b *Book) carryOut(m *Machine, k *broker.Task) {
 		ev.ResultDigest = pki.Digest(k.Result)
 	}
 	k.Outcome, k.Verdict = ev.Outcome, ev.Verdict
-	if k.Type == "node.validate_clean" { // the queue goes by the checks
+	if k.Type == "node.validate_clean" { // the queue judges by the checks
 		judged := ev.Report
 		judged.Judge()
 		k.Verdict = judged.Verdict
@@ -133,7 +133,7 @@ func (b *Book) carryOut(m *Machine, k *broker.Task) {
 	k.Evidence = signed
 }
 
-// result is what a task that succeeded does to the machine and says of it.
+// result applies a successful task to the machine and returns its result.
 func (b *Book) result(m *Machine, k *broker.Task, ev *taskcatalog.Evidence) any {
 	switch k.Type {
 	case "allocation.revoke_user":
@@ -245,8 +245,8 @@ func (b *Book) Reinstalled(_ context.Context, nodeID, _, _ string) ([]string, er
 	return b.nodes[nodeID].Unlike, nil
 }
 
-// runsFrom reports whether an erase names a disk that the system runs from: the agent
-// refuses the whole of it.
+// runsFrom reports whether an erase names the system's disk: the agent then refuses the whole
+// task.
 func (m *Machine) runsFrom(k *broker.Task) bool {
 	var p taskcatalog.DiskEraseParams
 	if k.Type != "node.disk_erase" || json.Unmarshal(k.Params, &p) != nil {
@@ -257,7 +257,7 @@ func (m *Machine) runsFrom(k *broker.Task) bool {
 	})
 }
 
-// erased is the best that a drive can, of each disk.
+// erased is the best result that the drives can give, for each disk.
 func (b *Book) erased(m *Machine, k *broker.Task) taskcatalog.DiskEraseResult {
 	var p taskcatalog.DiskEraseParams
 	_ = json.Unmarshal(k.Params, &p)

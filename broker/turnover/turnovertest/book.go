@@ -22,8 +22,7 @@ import (
 // Book is turnover.Nodes in memory.
 type Book struct {
 	Now func() time.Time
-	// Broken, if set, is asked before each method, by its name: an error is its
-	// answer.
+	// Broken, if set, is called before each method, with its name; an error is returned.
 	Broken func(method string) error
 
 	t  testing.TB
@@ -36,12 +35,12 @@ type Book struct {
 	owed    map[string]certificate.Verdict
 	of      map[string]string // certificate → run
 	epoch   map[string]int64  // of the node, by certificate
-	issued  []string          // certificates, in their order
+	issued  []string          // certificates, in order
 	tasks   map[string]*broker.Task
 	made    int
 	tokens  int // enrol tokens so far
-	// InRun says which live run has a node; nil, or empty: none. No user is let in while
-	// one has it.
+	// InRun returns the live run that has a node; nil, or empty: none. No user is let in while a
+	// run has the node.
 	InRun func(nodeID string) (runID string)
 	// Forced are the allocations that were ended by force, in order.
 	Forced []string
@@ -49,48 +48,47 @@ type Book struct {
 	Cancelled int
 }
 
-// Machine is a node and what its agent would find.
+// Machine is a node with the state that its agent would find.
 type Machine struct {
 	broker.Node
 	Parts turnover.Parts
 	Users []broker.Allocation
-	// Silent: its agent answers nothing.
+	// Silent: the agent does not answer.
 	Silent bool
-	// Fails names the types of tasks that its agent fails, with their codes.
+	// Fails names the task types that the agent fails, with their codes.
 	Fails map[string]taskcatalog.Code
-	// Works names the types of tasks that its agent works on for longer than usual.
+	// Works names the task types that take the agent longer than usual.
 	Works map[string]time.Duration
-	// Cancels are the types of tasks of which a person cancels the next one, how often.
+	// Cancels counts by task type how many of the next tasks a person cancels.
 	Cancels map[string]int
-	// Faulty are GPUs, by UUID, that are not clean, and why.
+	// Faulty are unclean GPUs, by UUID, with their codes.
 	Faulty map[string]taskcatalog.Code
-	// Better is a method that its disks say they have, and refuse; empty: they do what
-	// they say.
+	// Better is a method that the disks claim to have, and refuse; empty: they do as they claim.
 	Better taskcatalog.EraseMethod
-	// Unlike is how its fresh system differs from the one that it had at first.
+	// Unlike lists the differences of the fresh system from the first system.
 	Unlike []string
 	// Residue are the findings of a validation.
 	Residue []taskcatalog.Finding
-	// Short is by how many bytes less than a disk has its erase is of.
+	// Short is how many bytes an erase misses of a disk.
 	Short uint64
-	// NotMade are the checks that its agent cannot make. Unknown are those that it has
-	// never heard of: it signs without them what it then comes to.
+	// NotMade are the checks that the agent cannot make. Unknown are checks that the agent does
+	// not know: its signed result leaves them out.
 	NotMade, Unknown []string
 
-	// ByPerson: a person has put it in quarantine.
+	// ByPerson: a person has quarantined the node.
 	ByPerson bool
-	// ConflictAt is when two were seen last that had its identity.
+	// ConflictAt is the last time two parties had the node's identity.
 	ConflictAt time.Time
 
 	key   crypto.Signer
 	keys  []issued
-	drain bool // it holds the mark of a drain
+	drain bool // the drain mark
 	token string
-	// What became of it when its machine was given back.
-	cut     bool      // its former system is shut out
-	by      string    // the run that did that last
-	wiped   bool      // and MAAS has had the machine back since
-	shownAt time.Time // a certificate of that system was shown
+	// State after the machine was given back.
+	cut     bool      // the former system is shut out
+	by      string    // the last run that shut it out
+	wiped   bool      // MAAS has had the machine back since
+	shownAt time.Time // a certificate of the former system was shown
 	forgot  bool
 }
 
@@ -127,8 +125,7 @@ func (b *Book) enter(method string) (leave func(), err error) {
 	return b.mu.Unlock, nil
 }
 
-// Add puts an active node into the book, with a disk that its system is on and so
-// many GPUs.
+// Add adds an active node with a system disk and the given number of GPUs.
 func (b *Book) Add(id string, gpus int) *Machine {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -167,7 +164,7 @@ func (b *Book) certify(m *Machine) {
 	m.keys = append(m.keys, issued{cert.Raw, cert.PublicKey, b.Now()})
 }
 
-// LetIn provisions a user, if the node takes any.
+// LetIn provisions a user, if the node accepts users.
 func (b *Book) LetIn(id, allocation, tenant string, root bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,7 +176,7 @@ func (b *Book) LetIn(id, allocation, tenant string, root bool) bool {
 	return true
 }
 
-// Machine is a copy of a node as it stands.
+// Machine is a copy of a node's present state.
 func (b *Book) Machine(id string) Machine {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -193,14 +190,14 @@ func (b *Book) Change(id string, f func(*Machine)) {
 	f(b.nodes[id])
 }
 
-// Verify reads a certificate as anybody would who has the trust file.
+// Verify reads a certificate as any holder of the trust file would.
 func (b *Book) Verify(id string) (*certificate.Report, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return certificate.Verify(b.files[id], b.ca.Bundle, b.Now())
 }
 
-// Certificates are the ids of those that were issued, in their order.
+// Certificates are the ids of the issued certificates, in order.
 func (b *Book) Certificates() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -220,7 +217,7 @@ func (b *Book) Tasks(nodeID, taskType string) (out []broker.Task) {
 	return out
 }
 
-// Task is a task by its id; empty: there is none.
+// Task is a task by its id; empty: none.
 func (b *Book) Task(id string) broker.Task {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -293,7 +290,7 @@ func (b *Book) ForceRelease(_ context.Context, id, runID, _ string, ends []strin
 	return live, nil
 }
 
-// force notes who was ended for billing, once for each run.
+// force notes the allocations ended for billing, once for each run.
 func (b *Book) force(runID string, live []broker.Allocation) {
 	for _, m := range b.nodes {
 		for i := range m.Users {
@@ -330,7 +327,7 @@ func (b *Book) Quarantine(_ context.Context, id, reason string) error {
 	switch m.Status {
 	case broker.Active, broker.Offline, broker.Draining, broker.Retired, broker.Quarantined:
 	default:
-		return nil // it is out of use already
+		return nil // the node is out of use already
 	}
 	if err := m.move(broker.Quarantined, reason); err != nil {
 		return err
@@ -351,7 +348,7 @@ func (b *Book) Enable(_ context.Context, id, runID, certificateID string, lifts 
 		return broker.Errorf(broker.Refused, "certificate_falls_short", "certificate %q does not let node %s in", certificateID, id)
 	}
 	if m.Status == broker.Active && !m.TurnoverOwed {
-		return nil // it was, and the answer was lost
+		return nil // the node was enabled, and the answer was lost
 	}
 	if err := broker.AllocationsLive(m.Node, m.live()); err != nil {
 		return err
@@ -372,7 +369,7 @@ func (b *Book) Enable(_ context.Context, id, runID, certificateID string, lifts 
 	return nil
 }
 
-// conflict is when two were seen last that have the node's present identity.
+// conflict is the last time two parties had the node's present identity.
 func (m *Machine) conflict() time.Time {
 	if m.ConflictAt.Before(m.IdentitySince) {
 		return time.Time{}
@@ -380,8 +377,8 @@ func (m *Machine) conflict() time.Time {
 	return m.ConflictAt
 }
 
-// Conflict has two be seen that have a node's identity: that keeps the node from use.
-// A node that is shut out altogether has none.
+// Conflict lets two parties be seen with a node's identity, which keeps the node from use. A node
+// that is shut out altogether has no conflict.
 func (b *Book) Conflict(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -417,7 +414,7 @@ func (m Machine) live() (out []broker.Allocation) {
 	return out
 }
 
-// Live are the allocations that are live on it, as a request to end them names them.
+// Live are the ids of the live allocations, as a request to end them names them.
 func (m Machine) Live() (ids []string) {
 	for _, a := range m.live() {
 		ids = append(ids, a.ID)

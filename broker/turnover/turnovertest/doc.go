@@ -1,4 +1,4 @@
-// Package turnovertest is a broker's records and the machines of its nodes, in memory:
-// what the stories and the simulation of turnovers run against. Keys, evidence and
-// certificates are real; only the store and the agents are not.
+// Package turnovertest holds a broker's records and the machines of its nodes, in memory (Book),
+// for the stories and the simulation of turnovers. Keys, evidence and certificates are real;
+// store and agents are simulated.
 package turnovertest

@@ -22,7 +22,7 @@ func (b *Book) Retire(_ context.Context, id, _, reason string) error {
 	return b.nodes[id].move(broker.Retired, reason)
 }
 
-// CutOff implements turnover.Nodes: no agent of before does or says anything more.
+// CutOff implements turnover.Nodes: agents of the former system do and report nothing more.
 func (b *Book) CutOff(_ context.Context, id, runID, _ string) error {
 	leave, err := b.enter("CutOff")
 	if err != nil {
@@ -38,7 +38,7 @@ func (b *Book) CutOff(_ context.Context, id, runID, _ string) error {
 	return nil
 }
 
-// close ends what a node was asked and has not done.
+// close ends the node's open tasks.
 func (b *Book) close(m *Machine, code taskcatalog.Code) {
 	for _, k := range b.tasks {
 		if k.NodeID == m.ID && !k.Status.Ended() {
@@ -80,8 +80,8 @@ func (b *Book) PreviousSystem(_ context.Context, id, runID string) (time.Time, s
 	return b.nodes[id].shownAt, "10.0.0.9", nil
 }
 
-// Haunt has the system of before show its certificate: that keeps a node from use
-// which tenants could be on.
+// Haunt lets the former system show its certificate, which keeps a node from use that tenants
+// could be on.
 func (b *Book) Haunt(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,7 +144,7 @@ func (b *Book) Forgotten(id string) bool {
 
 const tokenLine = "# enrol token "
 
-// Boot lets the agent enrol that finds this user-data on its machine.
+// Boot lets the agent enrol whose machine has this user-data.
 func (b *Book) Boot(userData []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,7 +159,7 @@ func (b *Book) Boot(userData []byte) {
 	}
 }
 
-// Redeployed is onboarding.Nodes over the book, for runs that deploy a node's machine anew.
+// Redeployed is onboarding.Nodes over the book, for runs that redeploy a node's machine.
 type Redeployed struct{ *Book }
 
 var _ onboarding.Nodes = Redeployed{}
@@ -215,7 +215,7 @@ func (r Redeployed) Activate(_ context.Context, id string) (bool, string, error)
 // ExtendToken implements onboarding.Nodes.
 func (r Redeployed) ExtendToken(context.Context, string, time.Time, string) error { return nil }
 
-// Remove implements onboarding.Nodes: what was issued for the node is void.
+// Remove implements onboarding.Nodes: the node's token becomes void.
 func (r Redeployed) Remove(_ context.Context, runID, _ string) (string, error) {
 	leave, err := r.enter("Remove")
 	if err != nil {
