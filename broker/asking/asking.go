@@ -22,29 +22,29 @@ type Task struct {
 
 // Tasks gives nodes the tasks of runs.
 type Tasks interface {
-	// Ask gives the node a task, once for each key, and says how it stands.
+	// Ask gives the node a task, once for each key, and returns its present state.
 	Ask(ctx context.Context, t Task) (broker.Task, error)
-	// Withdraw cancels the tasks that the run has asked the node for and that have not
-	// ended. The answer is all tasks that the run ever asked the node for, as they stand
-	// now: a task that an agent has begun is the agent's to end.
+	// Withdraw cancels the run's open tasks on the node. The answer is all tasks that the run
+	// ever asked the node for, in their present state: a task that an agent has begun ends only
+	// by the agent.
 	Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error)
 }
 
 const (
 	// soon is when a task that has not ended is looked at again.
 	soon = 2 * time.Second
-	// afterOutage is when records that could not be read are read again.
+	// afterOutage is when unreadable records are read again.
 	afterOutage = 10 * time.Second
 )
 
-// The classes of failures that hang on no stage.
+// Failure classes of no particular stage.
 const (
 	silent    = chain.Class(broker.AgentSilent)
 	ambiguity = chain.StateAmbiguity
 )
 
-// Await asks for a task and waits until it has ended, however it ended. Until then the
-// error is that of a stage that is to be called again.
+// Await asks for a task and waits until it has ended, with any outcome. Until then the error
+// tells the engine to call the stage again.
 func Await(ctx context.Context, tasks Tasks, t Task) (broker.Task, error) {
 	k, err := tasks.Ask(ctx, t)
 	switch {
@@ -58,20 +58,20 @@ func Await(ctx context.Context, tasks Tasks, t Task) (broker.Task, error) {
 	return k, nil
 }
 
-// working is the wait for a task that its agent has.
+// working is the wait for a task that its agent has taken.
 type working struct{ wait error }
 
 func (w *working) Error() string { return w.wait.Error() }
 func (w *working) Unwrap() error { return w.wait }
 
-// Working reports whether an error of Await is the wait for a task that its agent has
-// taken: that wait ends by the task's own deadline, and the agent is not silent.
+// Working reports whether an error of Await is the wait for a task that its agent has taken. Such
+// a wait ends by the task's own deadline, and the agent is not silent.
 func Working(err error) bool {
 	_, works := errors.AsType[*working](err)
 	return works
 }
 
-// step tells how far a task has come.
+// step is the present step of a task.
 func step(k broker.Task) string {
 	if k.Progress == nil || k.Progress.CurrentStepName == "" {
 		return ""
@@ -79,8 +79,8 @@ func step(k broker.Task) string {
 	return ": " + taskcatalog.Clean(k.Progress.CurrentStepName, 64)
 }
 
-// Judge is the failure of a task that has ended, or nil if it succeeded. A task that its
-// agent says has failed is a failure of class.
+// Judge is the failure of an ended task, or nil if the task succeeded. A failure reported by the
+// agent has the given class.
 func Judge(k broker.Task, class chain.Class) error {
 	switch {
 	case k.Status == broker.TaskSucceeded:
@@ -95,13 +95,13 @@ func Judge(k broker.Task, class chain.Class) error {
 		With(code, Details(k))
 }
 
-// Details are the details of a failure that a task is the cause of.
+// Details are the details of a failure caused by a task.
 func Details(k broker.Task) map[string]any {
 	return map[string]any{"task_id": k.ID, "type": k.Type, "status": k.Status, "outcome": k.Outcome, "code": k.Code}
 }
 
-// Records is the end of a step that the broker's own records failed: an outage is waited
-// out, and a refusal is a failure of what the run was given.
+// Records turns an error of the broker's own records into the end of a step: the stage waits out
+// an outage, and a refusal fails the run.
 func Records(err error) error {
 	switch e := broker.AsError(err); {
 	case err == nil:

@@ -1,11 +1,10 @@
-// Package asking is a task of a node as a stage of a run: it is asked for once an attempt,
-// waited for, and judged when it has ended.
+// Package asking makes a task of a node a stage of a run: the stage requests the task once an
+// attempt, waits for its end, and judges the outcome.
 //
-// Await and Judge are the whole of it. Tasks is what a run needs of the task queue
-// (taskqueue.Queue is one). A task that the agent refused, or failed, is a failure of the
-// class that the stage names; one of which the agent never said how it ended is the
-// agent's silence; one that the node's new enrolment ended is an ambiguity. Unknown is
-// never success.
+// Await and Judge are the whole package. Tasks is the port to the task queue (taskqueue.Queue
+// implements it). A refused or failed task is a failure of the stage's class. A task whose end
+// the agent never reported counts as the agent's silence. A task ended by a new enrolment of the
+// node is an ambiguity. An unknown outcome is never success.
 //
-// The package knows neither what a task does nor which run asks for it.
+// The package knows neither the work of a task nor the run that asks for it.
 package asking

@@ -15,10 +15,10 @@ type (
 	stage = chain.Stage[Rollout]
 )
 
-// Chains are what the list of this package is made of. One of it serves a whole broker.
+// Chains builds the list of this package. One value serves a whole broker.
 type Chains struct{ Nodes Nodes }
 
-// Rollout is the list.
+// Rollout is the list of stages.
 func (c *Chains) Rollout() chain.Chain[Rollout] {
 	return chain.Chain[Rollout]{Kind: Kind, Form: 2, Marking: pause, Stages: []stage{
 		{Name: checkRelease, Do: c.open(c.check), Undo: c.open(c.stop), Retry: again, About: about("nothing: the release is to be there")},
@@ -29,16 +29,16 @@ func (c *Chains) Rollout() chain.Chain[Rollout] {
 	}}
 }
 
-// The stages that the others know.
+// Stage names that other files use.
 const (
 	checkRelease = "check_release"
 	complete     = "complete_rollout"
 )
 
-// How often a rollout looks.
+// Intervals between two looks of a rollout.
 const (
 	soon   = 2 * time.Second  // while runs move
-	seldom = 15 * time.Second // while there is nothing but tenants, or time, to wait for
+	seldom = 15 * time.Second // while the rollout only waits for tenants or for time
 )
 
 func again(Rollout) chain.Retry { return chain.Retry{Attempts: 5, First: 5 * time.Second} }
@@ -47,17 +47,17 @@ func about(touches string) func(Rollout) chain.About {
 	return func(s Rollout) chain.About { return chain.About{Touches: touches, Expected: s.Plan.soak()} }
 }
 
-// The classes of failures that stages of this package know.
+// The failure classes of this package's stages.
 const (
 	inputError = chain.Class(broker.InputConfigError)
 	transient  = chain.UpstreamTransient
 	paused     = chain.Class(broker.RolloutPaused)
 )
 
-// CodePaused is that of a rollout that stopped because nodes failed.
+// CodePaused is the code of a rollout that stopped because nodes failed.
 const CodePaused = "rollout_paused"
 
-// ours is what becomes of a step that the broker's own records failed.
+// ours turns an error of the broker's own records into the end of a step.
 func ours(err error) error {
 	switch e := broker.AsError(err); {
 	case err == nil:
@@ -70,14 +70,14 @@ func ours(err error) error {
 	return err
 }
 
-// refuses reports whether an error is a verdict, which another try would not change.
+// refuses reports whether an error is a refusal, so that a retry would change nothing.
 func refuses(e *broker.Error) bool {
 	return e.Kind == broker.Invalid || e.Kind == broker.NotFound || e.Kind == broker.Refused || e.Kind == broker.Forbidden
 }
 
-// pause has a rollout begin nothing more, withdraw what has not begun, and stop when
-// those under way have ended. It takes nothing back. At is forgotten, since the call that
-// follows is by no resume.
+// pause stops a rollout on an operator's mark: nothing more begins, runs that have not begun are
+// withdrawn, and the rollout stops when the runs under way have ended. Nothing is taken back. At
+// is cleared, because the next call is not the result of a resume.
 func pause(s *Rollout, why string) {
 	if s.Halt == nil || s.OnFailure == Rollback {
 		s.halt(chain.CodeMarked, "it was paused: "+why)
@@ -85,8 +85,8 @@ func pause(s *Rollout, why string) {
 	s.At = ""
 }
 
-// check looks at the release before anything is begun. When an operator has it run again,
-// those that failed or were skipped are to be tried again.
+// check looks at the release before anything begins. After an operator's rerun, failed and
+// skipped members wait for another try.
 func (c *Chains) check(ctx context.Context, r *run) error {
 	s := &r.State
 	if s.called(r) {
@@ -103,7 +103,7 @@ func (c *Chains) check(ctx context.Context, r *run) error {
 	return nil
 }
 
-// tryAgain has those wait once more that have not come to the release.
+// tryAgain makes members wait again that did not reach the release.
 func (s *Rollout) tryAgain() {
 	s.Wave, s.SoakFrom = 0, time.Time{}
 	for i := range s.Members {
@@ -126,7 +126,7 @@ func (c *Chains) soakCanary(ctx context.Context, r *run) error {
 	return c.soak(ctx, r)
 }
 
-// rollWaves goes from wave to wave, and through the soak behind each.
+// rollWaves goes from wave to wave, each followed by its soak.
 func (c *Chains) rollWaves(ctx context.Context, r *run) error {
 	s := &r.State
 	s.Wave = max(s.Wave, 1)
@@ -146,8 +146,8 @@ func (c *Chains) rollWaves(ctx context.Context, r *run) error {
 	}
 }
 
-// complete waits for those that were passed over because somebody is on them, and watches
-// them as a wave is watched.
+// complete waits for members that were passed over because of a tenant, and watches them like a
+// wave.
 func (c *Chains) complete(ctx context.Context, r *run) error {
 	s := &r.State
 	if s.SoakFrom.IsZero() {
@@ -166,9 +166,9 @@ func (c *Chains) complete(ctx context.Context, r *run) error {
 	return nil
 }
 
-// called notes that a stage is called, and acknowledges what has failed when an operator
-// has had it go on: at the first call of an attempt that no failure has led to, of the
-// stage where it stood, or of the first.
+// called notes a call of a stage, and acknowledges the failures if an operator has continued the
+// rollout. goesOn is true at the first call of an attempt without a preceding failure, of the
+// stage where the rollout stood, or of the first stage.
 func (s *Rollout) called(r *run) (goesOn bool) {
 	at := place(r.Stage, r.Attempt)
 	before, _, _ := strings.Cut(s.At, "/")

@@ -1,55 +1,57 @@
-// Package rollout gives a release of the agent to many nodes, a few at a time: canaries
-// first, then wave after wave, each looked at for a while before the next.
+// Package rollout delivers a release of the agent to many nodes, a few at a time: canaries first,
+// then wave after wave, each watched for a while before the next. The main types are Rollout (the
+// state), Chains (the stages) and Nodes (the port to the broker's records, which package records
+// implements). The package works on no node itself: runs of package agentlifecycle do.
 //
 // # Model
 //
-// A rollout is one run of a chain. Its members are frozen when it is asked for: which
-// nodes, in which wave, and which were left out and why. All that becomes of a member is
-// a run of package agentlifecycle on that one node, whose id follows from the rollout's. That it
-// is to begin is saved first, and then it is begun: a run that no save tells of is found by
-// its id, by whatever the rollout does next. The rollout only begins those, looks at them
-// and counts; what is true of a node is what its run and the node itself say.
+// A rollout is one run of a chain. Its members are fixed at the request: the nodes with their
+// waves, and the excluded nodes with the reasons. All work on a member is a run of package
+// agentlifecycle on that node, whose id derives from the rollout's id. The decision to begin a
+// run is saved before the run begins. If the rollout loses the save after that, it finds the run
+// by its id in a later step. A rollout only begins runs, reads them and counts; the state of a
+// node comes from its run and from the node itself.
 //
-//	waiting      nothing has begun on it
-//	running      its run is under way, or about to begin; parked: it waits for who is on
+//	waiting      nothing has begun on the node
+//	running      its run is under way, or about to begin; parked: the run waits for a tenant of
 //	             the node
 //	failing      its run stopped or was cancelled, and is being put away
-//	taking_back  the node is given the release before, since it runs this one and is unwell
+//	taking_back  the node gets the previous release, because it runs this release and is unwell
 //	done         its run has completed: the four verifications of package agentlifecycle hold
-//	skipped      nothing was done to it, and why
-//	failed, rolled_back, taken_back   it failed: as it is, put back by the node's own
-//	             watcher, given the release before by this rollout
+//	skipped      nothing was done to the node; the reason is noted
+//	failed, rolled_back, taken_back   the node failed: unchanged, put back by the node's own
+//	             watcher, or given the previous release by this rollout
 //
-// # Concurrency, and who is on a node
+// # Concurrency and tenants
 //
-// At most Concurrency runs move at a time. By policy after_drain a run that waits for a
-// tenant keeps new ones out, and counts apart: at most as many again are parked like
-// that, so that a wave does not close all of its nodes at once. Parked members, and busy
-// ones that find no place, do not hold the wave up once it has a node that is done: they
-// go on when their tenant has left, and the rollout ends when the last of them has. One
-// that is not free within a day is skipped (not_drained).
+// At most Concurrency runs move at a time. Under policy after_drain a run that waits for a tenant
+// keeps new tenants out, and counts separately: at most Concurrency further runs are parked, so
+// that a wave does not close all of its nodes at once. Parked members, and busy members without a
+// place, do not delay a wave that has a done member. They continue when their tenant has left,
+// and the rollout ends after the last of them. A member that is not free within a day is skipped
+// (not_drained).
 //
-// A canary that is skipped or parked proves nothing, and the next member takes its place.
+// A skipped or parked canary proves nothing, and the next member takes its place.
 //
 // # Failure
 //
-// A member that fails counts. At MaxFailures of them, and at the first among the canaries,
-// the rollout begins nothing more, withdraws what has done nothing yet, lets those under way
-// end, takes back what it gave to others if OnFailure says so, and stops for a person
-// (rollout_paused). When the release is revoked, falls below the floor or is not what it
-// was, it stops likewise, and takes nothing back. During a soak the nodes that are done are
-// looked at again: one that is silent by its last contact, runs something else or has lost
-// a device has failed. Of one that runs something else the node's word says whether its own
-// watcher has put that back. What others do to a node is passed over, or waited for: see judge.
+// A failed member counts. At MaxFailures failures, and at the first failure of a canary, the
+// rollout begins nothing more, withdraws runs that have done nothing yet, lets the runs under way
+// end, takes back delivered releases if OnFailure says so, and stops for a person
+// (rollout_paused). A rollout also stops, without taking back, when its release is revoked, falls
+// below the floor or has changed. During a soak the done nodes are inspected again: a node that
+// is silent by its last contact, runs another program or has lost a device has failed. If a node
+// runs another program, its own report says whether its watcher put that program back. Changes by
+// other parties are ignored, or waited for: see judge.
 //
-// What failed is taken back at once, whatever OnFailure says, if the node runs the release
-// and its agent answers. Where it cannot be, the member is failed and Back says why.
+// A failed member is taken back at once, whatever OnFailure says, if the node runs the release
+// and its agent answers. Otherwise the member is failed, and Back gives the reason.
 //
-// # An operator's word
+// # An operator's actions
 //
-// Resume goes on where it was: the failures so far are acknowledged and count no more. Rerun
-// also gives those another try that failed or were skipped. A pause is in the state, and
-// stops the rollout like a failure that takes nothing back. Cancel begins nothing more,
-// waits for those under way, and leaves the release where it is; going back is a rollout of
-// the version before.
+// Resume continues at the same place: the failures so far are acknowledged and count no more.
+// Rerun also gives failed and skipped members another try. A pause is stored in the state, and
+// stops the rollout like a failure without taking back. Cancel begins nothing more, waits for the
+// runs under way, and leaves the release in place; the way back is a rollout of the previous
+// version.
 package rollout

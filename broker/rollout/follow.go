@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// follow brings a member to what has become of its run. begun is false of one that was to
-// be given the release and of whose run nothing is there: nothing was begun.
+// follow updates a member from its run. begun is false for a member whose decided run does not
+// exist: nothing was begun.
 func (c *Chains) follow(ctx context.Context, r *run, m *Member) (begun bool, err error) {
 	rec, u, err := c.runOf(ctx, m.Current(r.ID))
 	switch none := err != nil && broker.AsError(err).Code == "run_not_found"; {
@@ -46,8 +46,8 @@ func (c *Chains) runOf(ctx context.Context, id string) (rec chain.Record, u agen
 	return rec, u, nil
 }
 
-// parked reports whether a run waits for who is on its node. One that a freeze holds, and
-// one that has not been looked at yet, is not parked: it would go on with all others.
+// parked reports whether a run waits for a tenant of its node. A run held by a freeze, or not yet
+// looked at, is not parked: it would continue together with all others.
 func parked(rec chain.Record, u agentlifecycle.Upgrade) bool {
 	return unbegun(rec, u) && u.Safety == broker.AfterDrain && rec.Waiting != "" && rec.HeldSince.IsZero()
 }
@@ -74,10 +74,10 @@ func (c *Chains) followUpdate(ctx context.Context, r *run, m *Member, rec chain.
 		m.Result, m.Unfit, r.State.Unsoaked = Done, u.Unfit, true
 		return nil
 	case restored(rec):
-		m.Result = Failing // no failure of the node's
+		m.Result = Failing // not a failure of the node
 		m.because(reasonOf(rec))
 	case withdrawn(rec):
-		m.Result = Failing // until it is known whether the node had taken something
+		m.Result = Failing // until it is known whether the node had taken a task
 	case rec.Status == chain.Cancelled:
 		m.fails("run_cancelled", "run "+rec.ID+" was cancelled by "+rec.AskedBy)
 	case rec.Status.Stopped():
@@ -90,13 +90,13 @@ func (c *Chains) followUpdate(ctx context.Context, r *run, m *Member, rec chain.
 		m.Counts = NoFailure // nothing was done to the node
 	}
 	if rec.Status.Stopped() {
-		return nil // it is cancelled when it is on record why: by then it is like one that was withdrawn
+		return nil // cancelled after the reason is saved: then it is treated as withdrawn
 	}
 	return c.followFailing(ctx, r, m, rec, u)
 }
 
-// restored reports whether a run was stopped since the database is a restored one: how it
-// went on is not on record. It is as true once somebody has cancelled it.
+// restored reports whether a run was stopped because the database was restored: its further
+// course is unknown. The answer stays true after a cancel.
 func restored(rec chain.Record) bool {
 	return (rec.Status.Stopped() || rec.Status == chain.Cancelled) && rec.Failure != nil && rec.Failure.Code == chain.CodeRestored
 }
@@ -106,7 +106,7 @@ func (m *Member) fails(code, why string) {
 	m.because(code, why)
 }
 
-// reasonOf is why a run stopped: of an update, the node's own word where it has one.
+// reasonOf is why a run stopped: for an update, the node's own reason if there is one.
 func reasonOf(rec chain.Record) (code, why string) {
 	f := rec.Failure
 	if f == nil {
@@ -122,7 +122,7 @@ func seconds(rec chain.Record) int64 {
 	return int64(cmp.Or(rec.CompletedAt, rec.UpdatedAt).Sub(rec.StartedAt).Seconds() + 0.5)
 }
 
-// followFailing puts the run away that has failed, and settles what the node is then.
+// followFailing puts a failed run away, and then settles the state of its node.
 func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain.Record, u agentlifecycle.Upgrade) error {
 	switch {
 	case rec.Status.Stopped() && rec.Direction == chain.Undo:
@@ -134,14 +134,14 @@ func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain
 		return nil
 	}
 	if restored(rec) {
-		m.waits() // what the node runs by now decides what it is given, and nothing is taken back
+		m.waits() // the running version decides the next step, and nothing is taken back
 		return nil
 	}
 	if u.BegunAt.IsZero() {
 		m.untouched(r.State.Safety, rec)
 		return nil
 	}
-	if m.Code == codeRolledBack { // the node's word, which its report may lag behind
+	if m.Code == codeRolledBack { // the node's result, which its report may lag behind
 		m.ends(RolledBack, "")
 		return nil
 	}
@@ -163,7 +163,7 @@ func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain
 	case err != nil:
 		return err
 	case asked && !silent:
-		return nil // what the agent is at ends first
+		return nil // the agent's present task ends first
 	case seen.Version != r.State.Release.Version && m.Code != "" && m.putBack(r.ID, seen):
 		m.ends(RolledBack, "")
 	case seen.Version != r.State.Release.Version && m.Code == "":
@@ -178,12 +178,12 @@ func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain
 	return nil
 }
 
-// codeRolledBack is of a node that has put the version before back itself, as its run says or
-// the node says later.
+// codeRolledBack is the code of a node that restored its previous version itself, by its run's
+// result or by a later report.
 const codeRolledBack = "rolled_back"
 
-// putBack says so of a member that runs something else, where the node's own word is that
-// it has put back what its run gave it: such a run may have completed before.
+// putBack notes this code for a member that runs another version, if the node itself reports that
+// it undid the run's delivery: such a run may have completed before.
 func (m *Member) putBack(rollout string, seen Seen) bool {
 	if seen.PutBack == "" || seen.Delivered != m.RunID(rollout) {
 		return false
@@ -192,7 +192,7 @@ func (m *Member) putBack(rollout string, seen Seen) bool {
 	return true
 }
 
-// untouched is what a member is whose run ended before it did anything.
+// untouched settles a member whose run ended before any work.
 func (m *Member) untouched(p broker.SafetyPolicy, rec chain.Record) {
 	if m.Code == "" && withdrawn(rec) || m.Code == "allocation_live" && p == broker.AfterDrain {
 		m.waits()
@@ -201,7 +201,7 @@ func (m *Member) untouched(p broker.SafetyPolicy, rec chain.Record) {
 	m.skip(m.Code, m.Why)
 }
 
-// waits has a member wait for another run.
+// waits makes a member wait for another run.
 func (m *Member) waits() {
 	m.Result, m.Try, m.Parked, m.Seconds, m.Code, m.Why = Waiting, m.Try+1, false, 0, "", ""
 }
@@ -210,10 +210,10 @@ func (m *Member) ends(as Result, back string) {
 	m.Result, m.Back, m.Parked = as, back, false
 }
 
-// beginBack begins the run that gives a node what it had before, when it is on record that
-// it shall: a node that has it back already would look like one that never took the
-// release. Nobody is made to leave for it who would not have been for the release. Another
-// run that has the node is waited for, unless it waits for a person itself.
+// beginBack begins the run that restores a node's previous version, after the decision is saved:
+// otherwise a node that has already gone back would look like a node that never took the release.
+// The run ends no tenants that the rollout's own policy would not have ended. If another run has
+// the node, beginBack waits, unless that run waits for a person.
 func (c *Chains) beginBack(ctx context.Context, r *run, m *Member) error {
 	s := &r.State
 	switch {
@@ -226,7 +226,7 @@ func (c *Chains) beginBack(ctx context.Context, r *run, m *Member) error {
 	}
 	now, err := c.Nodes.Candidate(ctx, m.NodeID)
 	if err == nil && now.Node.AgentVersion != s.Release.Version {
-		m.stays("runs_other") // somebody gave it that, and shall not find it gone
+		m.stays("runs_other") // somebody installed another version, which must stay
 		return nil
 	}
 	if err == nil {
@@ -255,7 +255,8 @@ func (s *Rollout) safetyBack() broker.SafetyPolicy {
 	return broker.AfterDrain
 }
 
-// itsRunMoves reports whether the run that has a node goes on by itself, or has ended since.
+// itsRunMoves reports whether the run that has a node continues without a person, or has ended
+// meanwhile.
 func (c *Chains) itsRunMoves(ctx context.Context, nodeID string) (bool, error) {
 	all, err := c.Nodes.Look(ctx, []string{nodeID})
 	seen, there := all[nodeID]
@@ -266,10 +267,10 @@ func (c *Chains) itsRunMoves(ctx context.Context, nodeID string) (bool, error) {
 	return !rec.Status.Stopped(), err
 }
 
-// stays is a member that keeps the release, since it cannot be taken back.
+// stays settles a member that keeps the release, because it cannot be taken back.
 func (m *Member) stays(why string) {
 	if m.Code == codeTakenBack {
-		m.ends(Done, why) // it is well
+		m.ends(Done, why) // the node is well
 		return
 	}
 	m.ends(Failed, why)

@@ -7,11 +7,11 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// codeTakenBack is of a member that was well, and is taken back because others were not.
+// codeTakenBack is the code of a healthy member that is taken back because other members failed.
 const codeTakenBack = "rollout_rolled_back"
 
-// halting withdraws those that have not begun, lets those under way end, takes back what
-// is to be taken back, and then stops for a person.
+// halting withdraws runs that have not begun, lets runs under way end, takes back the members
+// that are to be taken back, and then stops for a person.
 func (c *Chains) halting(ctx context.Context, r *run) error {
 	s := &r.State
 	if err := c.withdraw(ctx, r, s.Halt.Message); err != nil {
@@ -37,8 +37,9 @@ func (c *Chains) halting(ctx context.Context, r *run) error {
 		Next("read why (hostler rollout status %s), then hostler rollout resume %s; or hostler rollout abort %s --reason R", r.ID, r.ID, r.ID)
 }
 
-// toEnd is how many members a rollout that stops waits for: those that move, and those that
-// were withdrawn and have not ended yet. What is parked to be taken back goes on by itself.
+// toEnd is how many members a stopping rollout waits for: moving members, and withdrawn members
+// that have not ended yet. A member parked before its way back does not count: its run continues
+// without the rollout.
 func (s *Rollout) toEnd() (n int) {
 	for _, m := range s.Members {
 		if m.Result == Running || m.Result.Moving() && !m.Parked {
@@ -48,8 +49,8 @@ func (s *Rollout) toEnd() (n int) {
 	return n
 }
 
-// withdraw cancels the runs that have done nothing to their node yet; in an undo also those
-// that would take back.
+// withdraw cancels the runs that have done nothing to their nodes yet; in an undo, also the runs
+// that take back.
 func (c *Chains) withdraw(ctx context.Context, r *run, why string) error {
 	s := &r.State
 	for i := range s.Members {
@@ -59,7 +60,7 @@ func (c *Chains) withdraw(ctx context.Context, r *run, why string) error {
 		}
 		rec, u, err := c.runOf(ctx, m.Current(r.ID))
 		if err != nil && broker.AsError(err).Code == "run_not_found" {
-			continue // it waits for another run to be begun
+			continue // the member waits for a run that was never begun
 		}
 		if err == nil && unbegun(rec, u) {
 			err = c.Nodes.Cancel(ctx, rec.ID, "rollout "+r.ID+": "+why)
@@ -71,8 +72,8 @@ func (c *Chains) withdraw(ctx context.Context, r *run, why string) error {
 	return nil
 }
 
-// takeAllBack puts on record that what is done is taken back, as many at a time as there is
-// room for. left are those that are to be waited for.
+// takeAllBack notes done members as taken back, as many at a time as there is room for. left
+// counts the members that must be waited for.
 func (s *Rollout) takeAllBack(busy map[string]bool) (picked, left int) {
 	moving, parked := s.underWay()
 	for i := range s.Members {
@@ -98,8 +99,8 @@ func (s *Rollout) takeAllBack(busy map[string]bool) (picked, left int) {
 	return picked, left
 }
 
-// stop is the undo of a rollout: nothing more is begun, those under way end, and the
-// release stays where it is.
+// stop is the undo of a rollout: nothing more begins, runs under way end, and the release stays
+// in place.
 func (c *Chains) stop(ctx context.Context, r *run) error {
 	s := &r.State
 	s.hears(r.Now)

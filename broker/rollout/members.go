@@ -9,16 +9,16 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// open has a stage work on the members, which are rows of their own, and gives those that
-// it changed to the save of its step: also where it fails or panics, since the state is
-// saved then, too.
+// open gives a stage the members, which are separate rows, and adds the changed members to the
+// save of its step. This also happens after a failure or a panic, since the state is saved then,
+// too.
 //
-// A rollout begins with its members in the state of its run, and the first step moves them;
-// that of a rollout which a broker before this one has begun is the next one. From then on
-// the state is of form 2: an engine that does not know it neither steps the run nor acts on
-// it, and a leader of the release before, to which the state would look like that of a
-// rollout to nobody, leaves it alone while the brokers are replaced one by one. What it
-// shows of such a rollout meanwhile is without its nodes.
+// A new rollout has its members in the state of its run, and the first step moves them into rows;
+// a rollout begun by an earlier broker moves them at its next step. From then on the state is of
+// form 2: an engine that does not know form 2 neither steps the run nor acts on it. A leader of
+// the previous release, which would read a rollout without members, therefore leaves the run
+// alone while the brokers are replaced one by one. Meanwhile such a leader shows the rollout
+// without its nodes.
 func (c *Chains) open(work func(context.Context, *run) error) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		was, err := c.take(ctx, r)
@@ -34,7 +34,7 @@ func (c *Chains) open(work func(context.Context, *run) error) func(context.Conte
 	}
 }
 
-// take gives the state its members, and returns them as they are in rows; nil: in none.
+// take gives the state its members, and returns them as stored in rows; nil: not in rows yet.
 func (c *Chains) take(ctx context.Context, r *run) (rows []broker.RolloutMember, err error) {
 	s := &r.State
 	if s.Carried != nil {
@@ -53,8 +53,8 @@ func (c *Chains) take(ctx context.Context, r *run) (rows []broker.RolloutMember,
 	return rows, nil
 }
 
-// whole reads a member as an engine reads a state: one that is not read whole would be
-// saved short.
+// whole decodes a member strictly, as an engine decodes a state: a partly decoded member would
+// lose fields at the next save.
 func whole(raw []byte, m *Member) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -71,12 +71,12 @@ func (s *Rollout) read(rows []broker.RolloutMember, decode func([]byte, *Member)
 	return nil
 }
 
-// since are the members that are not what they were.
+// since are the members that differ from their rows.
 func (s *Rollout) since(was []broker.RolloutMember) (changed broker.SaveMembers) {
 	for i, m := range s.Members {
 		raw, err := json.Marshal(m)
 		if err != nil {
-			panic(err) // it has texts and numbers only
+			panic(err) // only texts and numbers
 		}
 		if i >= len(was) || !bytes.Equal(raw, was[i].Member) {
 			changed = append(changed, broker.RolloutMember{Place: i, Member: raw})
@@ -85,8 +85,8 @@ func (s *Rollout) since(was []broker.RolloutMember) (changed broker.SaveMembers)
 	return changed
 }
 
-// Load reads a rollout for who looks at it, as far as this version knows it. members reads
-// its rows.
+// Load reads a rollout for display, as far as this version knows its fields. members reads its
+// rows.
 func Load(ctx context.Context, members func(ctx context.Context, rollout string) ([]broker.RolloutMember, error), r chain.Record) (Rollout, error) {
 	s := Parse(r.State)
 	if s.Carried != nil {
@@ -97,6 +97,6 @@ func Load(ctx context.Context, members func(ctx context.Context, rollout string)
 	if err != nil {
 		return s, err
 	}
-	_ = s.read(rows, func(raw []byte, m *Member) error { _ = json.Unmarshal(raw, m); return nil }) // another version's: what is known of it is told
+	_ = s.read(rows, func(raw []byte, m *Member) error { _ = json.Unmarshal(raw, m); return nil }) // of another version: the known fields are shown
 	return s, nil
 }

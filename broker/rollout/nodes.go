@@ -8,47 +8,44 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// Nodes are the broker's own records of nodes, releases and runs, as far as a rollout
-// needs them. A method may be called again with the same arguments and then changes
-// nothing more. An error of kind Unavailable is waited out.
+// Nodes is the port to the broker's records of nodes, releases and runs. A method may be called
+// again with the same arguments and then changes nothing more. A stage waits out an error of kind
+// Unavailable.
 type Nodes interface {
 	// Members are the rows of a rollout's members, by their places.
 	Members(ctx context.Context, rollout string) ([]broker.RolloutMember, error)
 	// Release reads a release that nodes may be given. Codes: agent_release_unknown,
 	// release_revoked, release_below_floor.
 	Release(ctx context.Context, version string, allowRollback bool) (Release, error)
-	// Busy are the nodes that somebody is on.
+	// Busy are the nodes with tenants.
 	Busy(ctx context.Context) (map[string]bool, error)
-	// Candidate is a node as it is by now; of who is on it, and of rollouts, nothing is
-	// said. Code: node_not_found.
+	// Candidate is a node's present state, without Busy and Rollout. Code: node_not_found.
 	Candidate(ctx context.Context, nodeID string) (Candidate, error)
-	// Begin starts the run of a node under its id, once. Codes: those of the start of an agent's run,
-	// node_in_run, agent_unreachable.
+	// Begin starts the run of a node under its id, once. Codes: those of the start of an agent's
+	// run, node_in_run, agent_unreachable.
 	Begin(ctx context.Context, o Order) error
 	// Run is a run that was begun. Code: run_not_found.
 	Run(ctx context.Context, id string) (chain.Record, error)
-	// Cancel asks for the end of a run; one that has ended, or is taking back, stays as
-	// it is.
+	// Cancel requests the end of a run; a run that has ended, or is in undo, stays unchanged.
 	Cancel(ctx context.Context, id, reason string) error
-	// Heard is what the agents of nodes said last, in one look at all of them; one that is
-	// gone is not in it.
+	// Heard are the last reports of nodes' agents, in one query for all; a deleted node is
+	// missing.
 	Heard(ctx context.Context, nodeIDs []string) (map[string]Heard, error)
-	// PollsStopped reports whether nobody at all is heard any more, which is more likely
-	// the broker's doing, or the network's, than that of agents.
+	// PollsStopped reports whether no agent at all is heard any more: the cause is then more
+	// likely the broker or the network than the agents.
 	PollsStopped(ctx context.Context) (bool, error)
-	// Look is all that nodes are just now, at the cost of a look at each; one that is gone
-	// is not in it.
+	// Look is the full present state of nodes, with a query for each; a deleted node is missing.
 	Look(ctx context.Context, nodeIDs []string) (map[string]Seen, error)
-	// Asked reports whether a run has asked the node for something that has not ended.
+	// Asked reports whether a run has an open task on the node.
 	Asked(ctx context.Context, nodeID, runID string) (bool, error)
 }
 
-// Release is the one that is rolled out.
+// Release is the release that is rolled out.
 type Release struct {
 	Version string              `json:"version"`
 	Digest  string              `json:"digest"`
 	Channel broker.AgentChannel `json:"channel"`
-	// What a node reports that runs it.
+	// Values that a node with the release reports.
 	Commit string `json:"commit,omitempty"`
 	SHA256 string `json:"sha256,omitempty"`
 }
@@ -65,22 +62,22 @@ type Order struct {
 	RequestedBy   string
 }
 
-// Heard is what an agent said last.
+// Heard is an agent's last report.
 type Heard struct {
 	Version string
 	At      time.Time // its last authenticated contact
 }
 
-// Seen is what a node is just now.
+// Seen is the present state of a node.
 type Seen struct {
 	Heard
-	Delivered string   // the last delivery of an agent to it: a run, or an update of its own; empty: none is known
-	PutBack   string   // why the node has put back the version before that delivery; a code; empty: it has not
-	Unfit     []string // why it could not be handed out, but for runs and tenants; codes
-	InRun     string   // the run that has it; empty: none
-	Busy      bool     // a tenant is on it
-	Aside     bool     // it is not in service, or is owed a turnover: no word on its agent
+	Delivered string   // the last delivery: a run, or the node's own update; empty: none known
+	PutBack   string   // why the node undid that delivery; a code; empty: it did not
+	Unfit     []string // why it could not be handed out, apart from runs and tenants; codes
+	InRun     string   // the run that has the node; empty: none
+	Busy      bool     // a tenant is on the node
+	Aside     bool     // out of service or owed a turnover: proves nothing about its agent
 }
 
-// Actor is who cancels what a rollout has begun: no token is called that.
+// Actor is the actor for a rollout's cancels: no token has this name.
 var Actor = chain.Actor{Name: "system:rollout"}

@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// lookAt brings the state to what has become of the release and of the runs, sees whether
-// that stops the rollout, and begins the runs that are on record to be begun.
+// lookAt updates the state from the release and the runs, decides whether the rollout must stop,
+// and begins the runs that are decided.
 func (c *Chains) lookAt(ctx context.Context, r *run) error {
 	s := &r.State
 	s.called(r)
@@ -63,8 +63,7 @@ func (s *Rollout) halt(code, why string) {
 	s.Halt = &Halt{Code: code, Message: taskcatalog.Clean(why, 500)}
 }
 
-// roll has runs begin on the members up to a wave, until none of that wave is to be waited
-// for any more.
+// roll begins runs on the members up to a wave, until no member of the wave must be waited for.
 func (c *Chains) roll(ctx context.Context, r *run, wave int) error {
 	s := &r.State
 	if err := c.lookAt(ctx, r); err != nil {
@@ -90,8 +89,8 @@ func (c *Chains) roll(ctx context.Context, r *run, wave int) error {
 	return nil
 }
 
-// pick puts on record which members are to be begun, as many as there is room for. They are
-// begun when that is saved: a run of which nothing is on record would be nobody's.
+// pick decides which members begin, as many as there is room for. Their runs begin after the
+// save, so that no run exists without a record.
 func (s *Rollout) pick(wave int, busy map[string]bool) (picked int) {
 	moving, parked := s.underWay()
 	for i := range s.Members {
@@ -110,8 +109,8 @@ func (s *Rollout) pick(wave int, busy map[string]bool) (picked int) {
 	return picked
 }
 
-// begin begins a member's run, unless the rollout is to stop by now, or the node is not
-// one to have the release any more.
+// begin begins a member's run, unless the rollout must stop by now, or the release is no longer
+// for the node.
 func (c *Chains) begin(ctx context.Context, r *run, m *Member) error {
 	s := &r.State
 	if s.Halt != nil {
@@ -150,7 +149,7 @@ func (s *Rollout) reason(rollout string) string {
 	return taskcatalog.Clean(text, 500)
 }
 
-// underWay counts the runs that move, and those that are parked.
+// underWay counts the moving runs, and the parked runs.
 func (s *Rollout) underWay() (moving, parked int) {
 	for _, m := range s.Members {
 		switch {
@@ -163,13 +162,13 @@ func (s *Rollout) underWay() (moving, parked int) {
 	return moving, parked
 }
 
-// waitsFor reports whether a run on the member's node would wait for who is on it.
+// waitsFor reports whether a run on the member's node would wait for a tenant.
 func (s *Rollout) waitsFor(m *Member, busy map[string]bool) bool {
 	return s.Safety == broker.AfterDrain && busy[m.NodeID]
 }
 
-// settled reports whether a wave is done with, but for those that wait for tenants: they
-// hold it up only for as long as it has proven nothing.
+// settled reports whether a wave is finished, apart from members that wait for tenants: they
+// delay the wave only while no member is done.
 func (s *Rollout) settled(wave int, busy map[string]bool) bool {
 	proven, open := false, false
 	for i := range s.Members {
@@ -187,8 +186,8 @@ func (s *Rollout) settled(wave int, busy map[string]bool) bool {
 	return proven || !open
 }
 
-// replace has the next members be canaries in place of those that prove nothing: they were
-// skipped, somebody is on them, or they failed and an operator has had it go on.
+// replace turns the next members into canaries in place of canaries that prove nothing: skipped
+// canaries, canaries with a tenant, and failed canaries after an operator's resume.
 func (s *Rollout) replace(busy map[string]bool) (replaced bool) {
 	lacks := s.Plan.Canary
 	for i := range s.Members {
@@ -212,7 +211,7 @@ func (m *Member) skip(code, why string) {
 	m.because(code, why)
 }
 
-// because keeps why a member is as it is. Much of it comes from a node.
+// because notes the reason for a member's state. Much of the text comes from a node.
 func (m *Member) because(code, why string) {
 	m.Code, m.Why = taskcatalog.Clean(code, 64), taskcatalog.Clean(why, 300)
 }

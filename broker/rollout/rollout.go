@@ -11,22 +11,22 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// Kind is that of the runs of this package.
+// Kind is the kind of this package's runs.
 const Kind = broker.RolloutKind
 
 // NoSite stands for the site of a rollout to nodes of several sites, or of none.
 const NoSite = "-"
 
-// OnFailure is what is done, beside stopping, when too many nodes have failed.
+// OnFailure is the action beside stopping when too many nodes have failed.
 type OnFailure string
 
 // The choices.
 const (
-	Pause    OnFailure = "pause"    // the nodes that are done keep the release
-	Rollback OnFailure = "rollback" // they are given what they had before
+	Pause    OnFailure = "pause"    // done nodes keep the release
+	Rollback OnFailure = "rollback" // done nodes get their previous version
 )
 
-// Result is what has become of a member. See the package's text.
+// Result is the state of a member: see the package documentation.
 type Result string
 
 // The results.
@@ -42,44 +42,45 @@ const (
 	TakenBack  Result = "taken_back"
 )
 
-// Results are all of them, as people are shown them.
+// Results lists all results, in the order of display.
 var Results = []Result{Waiting, Running, Failing, TakingBack, Done, Skipped, Failed, RolledBack, TakenBack}
 
 // Moving reports whether a run on the member's node is under way.
 func (r Result) Moving() bool { return r == Running || r == Failing || r == TakingBack }
 
-// Plan is how a rollout goes from wave to wave.
+// Plan is the course of a rollout from wave to wave.
 type Plan struct {
 	Canary      int    `json:"canary"`
 	Waves       []int  `json:"waves,omitempty"`   // shares of all members up to and with that wave, in percent
 	WaveBy      string `json:"wave_by,omitempty"` // or: one wave for each value of a label or fact
 	Concurrency int    `json:"concurrency"`
 	SoakSeconds int64  `json:"soak_seconds"`
-	MaxFailures int    `json:"max_failures"` // so many stop it
+	MaxFailures int    `json:"max_failures"` // this number stops the rollout
 }
 
 func (p Plan) soak() time.Duration { return time.Duration(p.SoakSeconds) * time.Second }
 
-// Wave is a part of the members that is rolled as one.
+// Wave is a group of members that is rolled together.
 type Wave struct {
 	Name string `json:"name"`
 }
 
-// Member is a node of a rollout. The names are short because there are thousands of them.
+// Member is a node of a rollout. The JSON names are short because a rollout has thousands of
+// members.
 type Member struct {
 	NodeID   string   `json:"id"`
 	Hostname string   `json:"h"`
 	Wave     int      `json:"w"`
-	From     string   `json:"f,omitempty"` // the version that it ran before
+	From     string   `json:"f,omitempty"` // the version before
 	Result   Result   `json:"r"`
 	Code     string   `json:"c,omitempty"` // why it was skipped or has failed
 	Why      string   `json:"y,omitempty"` // the same, for people
 	Back     string   `json:"b,omitempty"` // why it could not be taken back; code
-	Seconds  int64    `json:"s,omitempty"` // that its run took
-	Try      int      `json:"t,omitempty"` // runs that were withdrawn before it
-	Again    bool     `json:"a,omitempty"` // an operator has given it another try
-	Parked   bool     `json:"p,omitempty"` // its run waits for who is on the node
-	Soak     Soak     `json:"k,omitempty"` // of one that is done
+	Seconds  int64    `json:"s,omitempty"` // duration of its run
+	Try      int      `json:"t,omitempty"` // earlier runs that were withdrawn
+	Again    bool     `json:"a,omitempty"` // an operator gave it another try
+	Parked   bool     `json:"p,omitempty"` // its run waits for a tenant of the node
+	Soak     Soak     `json:"k,omitempty"` // of a done member
 	Counts   Count    `json:"n,omitempty"`
 	Unfit    []string `json:"u,omitempty"` // why it could not be handed out before; codes
 }
@@ -91,10 +92,10 @@ type Count int
 const (
 	NoFailure Count = iota
 	Counted
-	Acknowledged // an operator had the rollout go on since
+	Acknowledged // an operator has continued the rollout since
 )
 
-// Soak is how far a member that is done has been watched.
+// Soak is how far a done member has been watched.
 type Soak int
 
 // The soaks.
@@ -104,7 +105,7 @@ const (
 	Soaked
 )
 
-// RunID is the run that gives a member the release; BackID the one that takes it back.
+// RunID is the run that gives a member the release; see BackID for the way back.
 func (m *Member) RunID(rollout string) string {
 	id := rollout + "-" + m.NodeID
 	if m.Try > 0 {
@@ -116,8 +117,7 @@ func (m *Member) RunID(rollout string) string {
 // BackID is the run that takes a member back.
 func (m *Member) BackID(rollout string) string { return m.RunID(rollout) + "-back" }
 
-// Current is the run on a member's node that is under way, or was last; empty: none was
-// begun.
+// Current is the present or last run on a member's node; empty: none was begun.
 func (m *Member) Current(rollout string) string {
 	switch m.Result {
 	case Waiting:
@@ -132,11 +132,11 @@ func (m *Member) Current(rollout string) string {
 	return m.RunID(rollout)
 }
 
-// LeftOut are nodes that the selector means and the rollout does not.
+// LeftOut are nodes that match the selector and are not members.
 type LeftOut struct {
 	Code  string   `json:"code"`
 	Why   string   `json:"why"`
-	Site  string   `json:"site,omitempty"` // that they are of
+	Site  string   `json:"site,omitempty"` // their site
 	Count int      `json:"count"`
 	Nodes []string `json:"nodes"` // hostnames of the first of them
 }
@@ -164,21 +164,21 @@ type Rollout struct {
 	Carried []Member  `json:"members,omitempty"` // until the first step has made those rows
 	LeftOut []LeftOut `json:"left_out,omitempty"`
 
-	Wave     int       `json:"wave"`               // that is rolled, or soaks
+	Wave     int       `json:"wave"`               // the present wave
 	Unsoaked bool      `json:"unsoaked,omitempty"` // a node is done and was not watched yet
-	SoakFrom time.Time `json:"soak_from,omitzero"` // zero: it does not soak
+	SoakFrom time.Time `json:"soak_from,omitzero"` // zero: no soak
 	Halt     *Halt     `json:"halt,omitempty"`
-	At       string    `json:"at,omitempty"` // stage and attempt of the last call; empty: that shall not count
+	At       string    `json:"at,omitempty"` // stage and attempt of the last call; empty: the last call does not count
 
-	LookedAt    time.Time `json:"looked_at,omitzero"`    // when the rollout was at work last
-	HearsFrom   time.Time `json:"hears_from,omitzero"`   // since when the broker could have heard
-	InspectedAt time.Time `json:"inspected_at,omitzero"` // when those that are done were looked at
-	somebody    bool      // in this step: it was seen that somebody is heard
+	LookedAt    time.Time `json:"looked_at,omitzero"`    // when the rollout was last at work
+	HearsFrom   time.Time `json:"hears_from,omitzero"`   // since when the broker could have heard nodes
+	InspectedAt time.Time `json:"inspected_at,omitzero"` // when done members were last inspected
+	somebody    bool      // in this step: some agent is heard
 }
 
-// Parse reads the state of a run, as far as this version knows it, and without its members.
+// Parse reads the state of a run, as far as this version knows its fields, without members.
 func Parse(raw json.RawMessage) (s Rollout) {
-	_ = json.Unmarshal(raw, &s) // another version's: what every run has is still told
+	_ = json.Unmarshal(raw, &s) // of another version: the common fields are still read
 	return s
 }
 
@@ -193,7 +193,7 @@ func (s *Rollout) Count(wave int) map[Result]int {
 	return out
 }
 
-// Failures are those that count.
+// Failures counts the failures that count.
 func (s *Rollout) Failures() (n int) {
 	for _, m := range s.Members {
 		if m.Counts == Counted {
@@ -203,15 +203,15 @@ func (s *Rollout) Failures() (n int) {
 	return n
 }
 
-// Stopping reports whether a rollout that moves begins nothing more, and is to stop when
-// those under way have ended. One that an operator has had go on since is not.
+// Stopping reports whether a moving rollout begins nothing more, and will stop when the runs
+// under way have ended. A rollout that an operator has continued since is not stopping.
 func (s *Rollout) Stopping(r chain.Record) bool {
 	return s.Halt != nil && r.Status.Moving() && r.Direction == chain.Forward && (s.At == "" || s.At == place(r.Stage, r.Attempt))
 }
 
 func place(stage string, attempt int) string { return stage + "/" + strconv.Itoa(attempt) }
 
-// tooMany says that too many members have failed; empty: not so many.
+// tooMany says that too many members have failed; empty: not too many.
 func (s *Rollout) tooMany() string {
 	canaries := slices.ContainsFunc(s.Members, func(m Member) bool { return m.Counts == Counted && m.Wave == 0 && s.Plan.Canary > 0 })
 	switch n := s.Failures(); {
@@ -230,7 +230,7 @@ func nodes(n int) string {
 	return strconv.Itoa(n) + " nodes"
 }
 
-// acknowledge forgets what stopped the rollout: an operator has had it go on.
+// acknowledge clears the reason for the stop: an operator has continued the rollout.
 func (s *Rollout) acknowledge() {
 	s.Halt = nil
 	for i := range s.Members {

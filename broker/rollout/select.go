@@ -11,16 +11,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// Candidate is a node with what is known of it when a rollout is asked for.
+// Candidate is a node with its facts at the request of a rollout.
 type Candidate struct {
 	Node    broker.Node
 	Agent   broker.Agent
 	Region  string // of its site
-	Busy    bool   // somebody is on it
-	Rollout string // the live rollout of which it is a member that has not ended; empty: none
+	Busy    bool   // a tenant is on the node
+	Rollout string // the live rollout with this node as an unfinished member; empty: none
 }
 
-// Request is what an operator asks for.
+// Request is an operator's request for a rollout.
 type Request struct {
 	Release       Release
 	Selector      string
@@ -33,7 +33,7 @@ type Request struct {
 	RequestedBy   string
 }
 
-// New is the first state of a rollout to the candidates that its release is for. Codes:
+// New is the first state of a rollout to the candidates that match its release. Codes:
 // rollout_invalid, reason_missing, rollout_empty.
 func New(req Request, all []Candidate) (Rollout, error) {
 	s := Rollout{
@@ -105,8 +105,8 @@ func (s *Rollout) leaves(c Candidate) (code, why string) {
 	return "", ""
 }
 
-// movedOn says why a member is given nothing when its turn comes: what would have left it
-// out when the rollout was asked for has come since. Whom the selector named, it means.
+// movedOn says why a member gets nothing when its turn comes: a reason for exclusion has arisen
+// since the request. A node that the selector lists by name stays selected.
 func (s *Rollout) movedOn(c Candidate) (code, why string) {
 	if code, why = s.leaves(c); code != "" {
 		return code, why
@@ -117,7 +117,7 @@ func (s *Rollout) movedOn(c Candidate) (code, why string) {
 	return "", ""
 }
 
-// Excluded are those that were left out, a line for each reason, of some sites (nil: all).
+// Excluded are the excluded nodes, a line for each reason, of some sites (nil: all).
 func (s *Rollout) Excluded(sites []string) (all []LeftOut) {
 	for _, l := range s.LeftOut {
 		if sites != nil && !slices.Contains(sites, l.Site) {
@@ -135,7 +135,7 @@ func (s *Rollout) Excluded(sites []string) (all []LeftOut) {
 	return all
 }
 
-// MostNamed are so many nodes by name of those that were left out for one reason.
+// MostNamed is how many nodes are listed by name for one reason.
 const MostNamed = 20
 
 func (s *Rollout) leave(c Candidate, code, why string) {
@@ -161,8 +161,7 @@ func (s *Rollout) leftOut() string {
 	return " (" + strings.Join(words, "; ") + ")"
 }
 
-// divide puts the members into waves: as canaries those that nobody is on, then by
-// hostname.
+// divide puts the members into waves: canaries are members without tenants, in order of hostname.
 func (s *Rollout) divide(in []Candidate) {
 	slices.SortFunc(in, func(a, b Candidate) int {
 		return cmp.Or(strings.Compare(a.Node.Hostname, b.Node.Hostname), strings.Compare(a.Node.ID, b.Node.ID))
@@ -199,7 +198,7 @@ func (s *Rollout) byShare(in []Candidate, wave []int, taken int) {
 	}
 }
 
-// byValue makes a wave of each value, in the order of the values; nodes without one come
+// byValue makes a wave of each value, in the order of the values; nodes without a value come
 // last.
 func (s *Rollout) byValue(in []Candidate, wave []int) {
 	values := map[string]bool{}

@@ -9,9 +9,8 @@ import (
 	"github.com/hostler/hostler/broker/presence"
 )
 
-// soak watches the nodes that are done, for as long as the plan says since the wave was
-// rolled, and for as long as one of them is not heard. A wave that gave the release to
-// nobody has nothing to be watched.
+// soak watches the done nodes for the planned time since the wave was rolled, and longer while
+// one of them is not heard. A wave without a done node has no soak.
 func (c *Chains) soak(ctx context.Context, r *run) error {
 	s := &r.State
 	if err := c.lookAt(ctx, r); err != nil {
@@ -64,12 +63,11 @@ func (s *Rollout) soaked(from, to Soak) {
 	}
 }
 
-// away is how long a rollout may not have been at work and the broker still counts as one
-// that hears.
+// away is how long a rollout may not have been at work while the broker still counts as hearing.
 const away = time.Minute
 
-// hears notes that the broker is there, and since when: silence counts from then on. It is
-// noted now and then, since a state that stays as it is costs nothing to save.
+// hears notes that the broker is at work, and since when: silence counts from then on. The note
+// is written only now and then, because an unchanged state is not saved.
 func (s *Rollout) hears(now time.Time) {
 	since := now.Sub(s.LookedAt)
 	if since > away {
@@ -80,9 +78,9 @@ func (s *Rollout) hears(now time.Time) {
 	}
 }
 
-// silent reports whether an agent has not been heard for as long as makes a node offline,
-// and could have been. It is by the contact and not by the node's status, since a node is
-// not said to be offline where many of its site fall silent at once.
+// silent reports whether an agent has not been heard for the time that makes a node offline,
+// while the broker could have heard it. The last contact counts, not the node's status, because a
+// node is not marked offline when many nodes of its site fall silent at once.
 func (c *Chains) silent(ctx context.Context, r *run, heard time.Time) (bool, error) {
 	s := &r.State
 	if heard.Before(s.HearsFrom) {
@@ -101,9 +99,9 @@ func (c *Chains) silent(ctx context.Context, r *run, heard time.Time) (bool, err
 	return !stopped, nil
 }
 
-// inspect fails those that are done and whose agent is not well any more, and names one of
-// those that soak and are not heard. All are looked at for what was heard of them; as they
-// are, only those that this gives cause to, and at the end of a soak those that soak.
+// inspect fails done members whose agent is not well any more, and names a soaking member that is
+// not heard. The last reports of all done members are read. The full state is read only for
+// members with a suspicious report, and at the end of a soak for all soaking members.
 func (c *Chains) inspect(ctx context.Context, r *run, atEnd bool) (unheard string, err error) {
 	s := &r.State
 	if !atEnd && r.Now.Sub(s.InspectedAt) < seldom {
@@ -149,12 +147,12 @@ func (c *Chains) inspect(ctx context.Context, r *run, atEnd bool) (unheard strin
 
 func (s *Rollout) overdue(now time.Time, h Heard) bool { return now.Sub(h.At) > presence.Overdue }
 
-// ofAgents are what keeps a node from being handed out and may be its agent's doing.
+// ofAgents are the obstacles to a handout that an agent may have caused.
 var ofAgents = []string{"device_missing", "device_unexpected"}
 
-// judge fails a member that is done where its agent is not well: not where others have the
-// node in hand. A run, a person who has taken it out of service, and who gave it another
-// version since explain what it is like; a tenant may reboot it, which is waited for.
+// judge fails a done member whose agent is not well, unless another party explains the state: a
+// run on the node, a person who has taken the node out of service, or a later delivery of another
+// version. A tenant may reboot the node; judge waits for its return.
 func (c *Chains) judge(ctx context.Context, r *run, m *Member, seen Seen, atEnd bool) (unheard bool, err error) {
 	s := &r.State
 	theirs := seen.Delivered != "" && seen.Delivered != m.RunID(r.ID) && seen.Delivered != m.BackID(r.ID)
@@ -177,6 +175,6 @@ func (c *Chains) judge(ctx context.Context, r *run, m *Member, seen Seen, atEnd 
 	if at >= 0 && !seen.Busy {
 		m.fails(seen.Unfit[at], "it could not be handed out by now")
 	}
-	// A soak that is shorter than silence takes to show has not one word of it.
+	// A soak shorter than the time until silence shows may have no report at all.
 	return atEnd && s.Plan.SoakSeconds > 0 && seen.At.Before(s.SoakFrom), nil
 }

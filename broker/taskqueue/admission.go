@@ -8,17 +8,17 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// onlyIn says which statuses of a node admit a type. A type that is not here
-// is admitted by every enrolled node that is not deleted. Where a tenant is let in
-// is not said here: the store asks broker.Handout, with the node's row locked.
+// onlyIn maps a type to the node statuses that admit it. Every enrolled node that is not deleted
+// admits any other type. Whether a tenant may be let in is checked elsewhere: the store asks
+// broker.Handout, with the node's row locked.
 var onlyIn = map[string][]broker.NodeStatus{
-	// Whoever uninstalls has said so first: the node is being removed.
+	// The node is already being removed when it is uninstalled.
 	"node.uninstall": {broker.Removing, broker.Enrolling},
-	// Nobody's disks are erased under him: the node is out of service first.
+	// A node is out of service before its disks are erased under a tenant.
 	"node.disk_erase": {broker.Draining, broker.Retired, broker.Quarantined},
 }
 
-// capabilityWeka is what a node reports that can clean a weka file system.
+// capabilityWeka is the reported capability of a node that can clean a weka file system.
 const capabilityWeka = "weka"
 
 // admit says whether a node may be given a task of this type with these params.
@@ -42,8 +42,7 @@ func admit(n broker.Node, typ taskcatalog.Type, params any) error {
 	return nil
 }
 
-// needed is what a node must be able to do: what the type asks for, and what
-// these params ask for.
+// needed lists the capabilities that the type and these params require.
 func needed(typ taskcatalog.Type, params any) []string {
 	caps := slices.Clone(typ.Capabilities)
 	if p, ok := params.(*taskcatalog.StorageCleanupParams); ok && p.Scope != "local" {
@@ -60,8 +59,8 @@ func words(statuses []broker.NodeStatus) string {
 	return strings.Join(names, " or ")
 }
 
-// Admits refuses what Enqueue would not take for this node as it is, before more is done
-// for it: see admit.
+// Admits refuses a type that Enqueue would refuse for the node's present state, so that a caller
+// can check early: see admit.
 func Admits(n broker.Node, name string) error {
 	typ, err := taskcatalog.Latest(name)
 	if err != nil {

@@ -17,23 +17,22 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Bounds of what a task carries of published packages, as its schema says.
+// Bounds of the packages in a task, as in its schema.
 const (
 	maxAgentPackages = 32
 	maxAgentFiles    = 64
 )
 
-// contents are what packages put on a machine, by their digests, worked out once: a
-// package never changes. One that cannot be read has none.
+// contents caches the installed files of packages, by digest: a package never changes. An
+// unreadable package has no files.
 type contents struct {
 	mu sync.Mutex
 	of map[string][]taskcatalog.BaselineFile
 }
 
-// agentPackages are the published packages of the agent's version that a node has
-// said it runs, the newest first. The version is the node's word: a tenant who names
-// an older one that was published is told apart by nobody here, and in a fresh system
-// the agent that was just installed says it.
+// agentPackages are the published packages of the version that a node reports, the newest first.
+// The version is the node's own report: a tenant who names an older published version is not
+// detected here. In a fresh system, the newly installed agent reports the version.
 func (q *Queue) agentPackages(ctx context.Context, n broker.Node) ([]taskcatalog.AgentPackage, error) {
 	all, err := q.c.DB.Packages(ctx)
 	if err != nil {
@@ -54,8 +53,8 @@ func (q *Queue) agentPackages(ctx context.Context, n broker.Node) ([]taskcatalog
 			out = withUpdated(out, taskcatalog.AgentPackage{Digest: p.Digest, Files: files}, slots)
 			continue
 		}
-		// Debian writes 1.0.0~rc1 for 1.0.0-rc1, and adds a revision. Which version it
-		// is, its files say.
+		// Debian writes 1.0.0~rc1 for 1.0.0-rc1, and adds a revision. The files identify the
+		// exact version.
 		if n.AgentVersion == "" || !strings.HasPrefix(strings.Replace(p.Version, "~", "-", 1), n.AgentVersion) {
 			continue
 		}
@@ -68,7 +67,7 @@ func (q *Queue) agentPackages(ctx context.Context, n broker.Node) ([]taskcatalog
 		}
 	}
 	if len(out) > maxAgentPackages {
-		// With some of them left out, a node that has one of these would be told off.
+		// A partial list would give a finding on a node that has a package left out.
 		q.c.Log.Warn("an agent cannot be compared with what was published: its version was published too often (give builds versions of their own)",
 			zap.String("node", n.ID), zap.String("version", taskcatalog.Clean(n.AgentVersion, 64)), zap.Int("packages", len(out)))
 		return nil, nil
@@ -76,7 +75,7 @@ func (q *Queue) agentPackages(ctx context.Context, n broker.Node) ([]taskcatalog
 	return out, nil
 }
 
-// filesOf reads a package; no files: it cannot be read, or has too many to be carried.
+// filesOf reads a package; no files: the package is unreadable, or has too many files for a task.
 func (q *Queue) filesOf(ctx context.Context, digest string) ([]taskcatalog.BaselineFile, error) {
 	q.packages.mu.Lock()
 	defer q.packages.mu.Unlock()

@@ -12,13 +12,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// maxAgentSlots is how many rows of those a task carries, as its schema says: of many
-// versions the newest.
+// maxAgentSlots is the schema's limit of rows in a task: of many versions, the newest.
 const maxAgentSlots = 256
 
-// slots are the programs of signed releases, where the one that a node runs is among
-// them: its agent updates itself, and keeps others beside it. They are taken from what
-// was signed, never from a column: whoever owns the database owns those.
+// slots are the programs of signed releases, if the node's own program is among them: such an
+// agent updates itself, and keeps other versions beside it. The rows come from the signed
+// statements, never from database columns, which an owner of the database could change.
 func (q *Queue) slots(ctx context.Context, n broker.Node, program string) ([]taskcatalog.BaselineFile, error) {
 	if q.c.ReleaseKeys == nil || !slices.Contains(n.TaskTypes, sinceSlots) {
 		return nil, nil
@@ -46,12 +45,12 @@ func (q *Queue) slots(ctx context.Context, n broker.Node, program string) ([]tas
 	return out[:min(len(out), maxAgentSlots)], nil
 }
 
-// programMode is that of every program of the agent: dpkg's and an update's.
+// programMode is the mode of every program of the agent: dpkg's and an update's.
 const programMode = 0o755
 
-// withUpdated adds a package as it looks on a node that updated itself from it, to the
-// version whose program is the first of the slots. Packages that differ in nothing but
-// their version are one: what each brought of its own may be there or not.
+// withUpdated adds a package as it looks on a node that updated itself from it, to the version of
+// the first slot. Packages that differ only in version give one entry, whose Slots list their own
+// files: each of these may be present or not.
 func withUpdated(all []taskcatalog.AgentPackage, p taskcatalog.AgentPackage, slots []taskcatalog.BaselineFile) []taskcatalog.AgentPackage {
 	program := slots[0]
 	var own []taskcatalog.BaselineFile
@@ -67,7 +66,7 @@ func withUpdated(all []taskcatalog.AgentPackage, p taskcatalog.AgentPackage, slo
 		}
 	}
 	if len(next.Files) == 0 || len(next.Files) >= maxAgentFiles {
-		return all // it cannot be read, or has too many to be carried
+		return all // unreadable, or too many files for a task
 	}
 	next.Files = append(next.Files, program)
 	i := slices.IndexFunc(all, func(had taskcatalog.AgentPackage) bool { return slices.Equal(had.Files, next.Files) })
@@ -84,5 +83,5 @@ func withUpdated(all []taskcatalog.AgentPackage, p taskcatalog.AgentPackage, slo
 	return all
 }
 
-// packagedLink is the package's own word on which version it brought.
+// packagedLink is the package's link to the version that it brought.
 const packagedLink = taskcatalog.AgentFolder + "/packaged"

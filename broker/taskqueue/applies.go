@@ -10,9 +10,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// applies refuses a validation that calls a check not applicable of which the node's
-// baseline has settings, or nothing at all: a node that has lost its BMC has lost it,
-// which is a finding.
+// applies refuses a validation that calls a check not applicable although the node's baseline has
+// settings for the check, or is missing: a lost BMC, for example, is a finding.
 func (q *Queue) applies(ctx context.Context, k broker.Task, p Peer, r wire.ResultRequest) error {
 	var asked taskcatalog.ValidateCleanParams
 	if err := json.Unmarshal(k.Params, &asked); err != nil || asked.TakeBaseline {

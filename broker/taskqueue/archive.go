@@ -11,15 +11,15 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// ArchivePolicy says for how long what tasks collected is kept.
+// ArchivePolicy says how long collected diagnostics are kept.
 type ArchivePolicy struct {
 	For time.Duration `yaml:"keep_for"` // zero: DefaultKeepArchives
 }
 
-// DefaultKeepArchives is for how long it is if nobody says.
+// DefaultKeepArchives is the default of ArchivePolicy.For.
 const DefaultKeepArchives = 30 * 24 * time.Hour
 
-// Check refuses a policy by which an archive would be gone before anyone reads it. Code:
+// Check refuses a policy that deletes an archive before anybody can read it. Code:
 // config_invalid.
 func (p ArchivePolicy) Check() error {
 	if p.For != 0 && p.For < time.Hour {
@@ -28,9 +28,9 @@ func (p ArchivePolicy) Check() error {
 	return nil
 }
 
-// archiveOf is the archive of a result, if it is the one that the result names: the
-// node's signature covers the result, and by its digest the archive. Nothing here looks
-// inside it. Code: bad_archive.
+// archiveOf is the archive of a result, if its digest is the digest in the result: the node's
+// signature covers the result, and so the archive. The content is not inspected. Code:
+// bad_archive.
 func archiveOf(k broker.Task, decoded any, r wire.ResultRequest) ([]byte, error) {
 	bad := func(why string) ([]byte, error) {
 		return nil, broker.Errorf(broker.Invalid, "bad_archive", "cannot take the result of task %s: %s", k.ID, why)
@@ -51,7 +51,7 @@ func archiveOf(k broker.Task, decoded any, r wire.ResultRequest) ([]byte, error)
 	return r.Archive, nil
 }
 
-// dropArchives removes what was kept for long enough.
+// dropArchives removes archives older than the policy.
 func (q *Queue) dropArchives(ctx context.Context) error {
 	keep := cmp.Or(q.c.Archives.For, DefaultKeepArchives)
 	_, err := q.c.DB.DropArchives(ctx, q.c.DB.Now().Add(-keep))

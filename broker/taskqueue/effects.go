@@ -9,12 +9,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// effectsOf is what follows at the broker from how a task ended. result is a
-// pointer to the type's result, or nil.
+// effectsOf are the broker's effects of an ended task. result is a pointer to the type's result,
+// or nil.
 func effectsOf(k broker.Task, r store.Result, result any) ([]broker.Effect, error) {
 	done := r.Status == broker.TaskSucceeded
-	// After a crash nobody knows how far it came: the status stays for whoever
-	// takes the task up again.
+	// After a crash the progress is unknown: the status stays until somebody resumes the task.
 	gaveUp := !done && r.Outcome != taskcatalog.OutcomeInterrupted
 	switch k.Type {
 	case "node.drain":
@@ -72,16 +71,15 @@ func drained(k broker.Task, r store.Result, result any) ([]broker.Effect, error)
 		return []broker.Effect{broker.SetStatus{From: broker.Draining, To: broker.Retired, By: broker.OwnerDrain, Reason: "drained"}}, nil
 	}
 	if k.CancelRequested && r.Outcome == taskcatalog.OutcomeCanceled {
-		// A person called it off: the node is back as soon as it is heard.
+		// A person called the drain off: the node is back as soon as it is heard.
 		return []broker.Effect{broker.SetStatus{From: broker.Draining, To: broker.Offline, By: broker.OwnerDrain, Reason: "the drain was canceled (task " + k.ID + ")"}}, nil
 	}
-	// From offline the next heartbeat would let tenants in again: whoever wanted
-	// the node out decides how it goes on.
+	// From offline the next heartbeat would let tenants in again, so an operator decides how to
+	// continue.
 	return []broker.Effect{broker.SetReason{Status: broker.Draining, Reason: "the drain did not finish (task " + k.ID + "): resume it, or retire the node with --force"}}, nil
 }
 
-// baselineTaken keeps the baseline that the task asked for. The first one lets
-// a node in.
+// baselineTaken stores the baseline that the task asked for. The first baseline lets a node in.
 func baselineTaken(k broker.Task, v *taskcatalog.ValidateCleanResult) ([]broker.Effect, error) {
 	var asked taskcatalog.ValidateCleanParams
 	if err := json.Unmarshal(k.Params, &asked); err != nil || !asked.TakeBaseline {

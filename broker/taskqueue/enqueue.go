@@ -26,19 +26,18 @@ type Request struct {
 	TraceParent    string
 }
 
-const maxKey = 200 // bytes of what callers name a request by
+const maxKey = 200 // bytes of an idempotency key
 
 // bySystem is the broker itself, as an actor.
 const bySystem = "system"
 
-// Enqueue checks, completes, signs and queues a task. repeat reports that the
-// idempotency key had done so before. A refusal is audited where a person asked:
-// what the broker asks for itself follows a node's polls, and a node must not be
-// able to fill the log. Codes: node_not_found, node_deleted,
-// node_not_enrolled, unknown_type, unknown_version, bad_params,
-// broker_filled_params, task_type_unsupported, capability_missing,
-// node_status, idempotency_conflict, node_changed, bad_request, and of what lets a
-// tenant in those of broker.Handout.
+// Enqueue checks, completes, signs and queues a task. repeat reports that an earlier request with
+// the same idempotency key did so. Refusals of a person's request are audited. The broker's own
+// requests follow a node's polls, and a node must not be able to fill the log. Codes:
+// node_not_found, node_deleted, node_not_enrolled, unknown_type, unknown_version, bad_params,
+// broker_filled_params, task_type_unsupported, capability_missing, node_status,
+// idempotency_conflict, node_changed, bad_request, and for a task that lets a tenant in the codes
+// of broker.Handout.
 func (q *Queue) Enqueue(ctx context.Context, actor broker.Actor, r Request) (broker.Task, bool, error) {
 	k, repeat, err := q.enqueue(ctx, actor, r)
 	if err == nil {
@@ -81,7 +80,7 @@ func (q *Queue) enqueue(ctx context.Context, actor broker.Actor, r Request) (bro
 	return q.c.DB.InsertTask(ctx, actor, k)
 }
 
-// read judges a request by itself: type, params, and what names it.
+// read judges a request by itself: type, params, and its names.
 func (q *Queue) read(r *Request) (taskcatalog.Type, any, error) {
 	lookup := func() (taskcatalog.Type, error) { return taskcatalog.Lookup(r.Type, r.Version) }
 	if r.Version == 0 {
@@ -116,7 +115,7 @@ func (q *Queue) read(r *Request) (taskcatalog.Type, any, error) {
 func filled(typ taskcatalog.Type, raw json.RawMessage) string {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, &members) != nil {
-		return "" // DecodeParams says what it is instead
+		return "" // DecodeParams reports the fault
 	}
 	for _, name := range typ.BrokerFills {
 		if _, ok := members[name]; ok {
@@ -126,8 +125,7 @@ func filled(typ taskcatalog.Type, raw json.RawMessage) string {
 	return ""
 }
 
-// repeat answers an idempotency key that the node knows, whatever the node's
-// state is by now.
+// repeat answers a known idempotency key, whatever the node's present state.
 func (q *Queue) repeat(ctx context.Context, typ taskcatalog.Type, r Request) (broker.Task, bool, error) {
 	if r.IdempotencyKey == "" {
 		return broker.Task{}, false, nil
@@ -165,8 +163,8 @@ func (q *Queue) sign(ctx context.Context, node broker.Node, typ taskcatalog.Type
 
 var lower32 = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
 
-// newTaskID makes an id that sorts by time: microseconds, each at most once in
-// this process, then 80 random bits.
+// newTaskID makes an id that sorts by time: microseconds, each at most once in this process, then
+// 80 random bits.
 func (q *Queue) newTaskID(micros int64) string {
 	q.mu.Lock()
 	q.lastID = max(q.lastID+1, micros)
@@ -196,7 +194,7 @@ func (q *Queue) fillRandom(b []byte) {
 	}
 }
 
-// asInvalid makes the catalog's refusals of a request the caller's fault.
+// asInvalid turns the catalog's refusals into errors of the caller.
 func asInvalid(err error) error {
 	code := taskcatalog.CodeOf(err, "")
 	if code == "" {

@@ -12,12 +12,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// checkEvidence says what the evidence of a result is worth. A task that
-// succeeded has evidence; one that the node refused or could not end may have
-// none. The codes are those of pki.VerifyEvidence and evidence_missing,
-// evidence_wrong_task, evidence_wrong_digest, evidence_wrong_nonce,
-// evidence_wrong_node, evidence_wrong_epoch, evidence_wrong_outcome,
-// evidence_wrong_result, evidence_bounds, evidence_checks, evidence_verdict.
+// checkEvidence is the verdict of a result's evidence. A successful task needs evidence; a
+// refused or unfinished task may have none. Codes: those of pki.VerifyEvidence, and
+// evidence_missing, evidence_wrong_task, evidence_wrong_digest, evidence_wrong_nonce,
+// evidence_wrong_node, evidence_wrong_epoch, evidence_wrong_outcome, evidence_wrong_result,
+// evidence_bounds, evidence_checks, evidence_verdict.
 func checkEvidence(k broker.Task, p Peer, r wire.ResultRequest) (taskcatalog.Verdict, error) {
 	if r.Evidence == "" {
 		if r.Outcome == taskcatalog.OutcomeSucceeded {
@@ -51,8 +50,8 @@ func checkEvidence(k broker.Task, p Peer, r wire.ResultRequest) (taskcatalog.Ver
 	return verdictOf(k, r, ev.Report)
 }
 
-// bounded refuses a report with more or longer text than a node's report holds:
-// all of it is the node's word, and is kept and shown.
+// bounded refuses a report above the limits of number and length: all text comes from the node,
+// and is kept and shown.
 func bounded(k broker.Task, r taskcatalog.Report) error {
 	if len(r.Findings) > taskcatalog.MaxFindings || len(r.Dispositions) > taskcatalog.MaxDispositions || r.FindingsOmitted < 0 || r.DispositionsOmitted < 0 {
 		return notBelieved(k, "evidence_bounds", "it lists more than it may")
@@ -82,10 +81,10 @@ func notBelieved(k broker.Task, code, why string) *broker.Error {
 	return broker.Errorf(broker.Refused, code, "cannot take the evidence of task %s: %s", k.ID, taskcatalog.Clean(why, 300))
 }
 
-// ofThisIdentity refuses evidence by a key that the node had before its identity was
-// changed. The certificate of that key is denied, which another broker learns of
-// within two seconds; what is signed with it counts for nothing at once. A clean
-// certificate is held to the same rule by whoever verifies it.
+// ofThisIdentity refuses evidence by a key from before the node's identity was changed. The
+// certificate of such a key is denied, but another broker may learn of the denial up to two
+// seconds later; this check applies at once. A verifier of a clean certificate applies the same
+// rule.
 func (q *Queue) ofThisIdentity(ctx context.Context, k broker.Task, p Peer) error {
 	n, err := q.c.DB.Node(ctx, p.NodeID)
 	if err != nil {
@@ -98,8 +97,8 @@ func (q *Queue) ofThisIdentity(ctx context.Context, k broker.Task, p Peer) error
 	return nil
 }
 
-// rotated refuses a rotation that is none here: whoever says that it is done shows
-// the certificate that this task was given, and signs with its key.
+// rotated refuses a result of a rotation that the broker does not know: the node must show the
+// certificate issued for this task, and sign with its key.
 func (q *Queue) rotated(ctx context.Context, k broker.Task, p Peer, said *taskcatalog.RotateIdentityResult) error {
 	r, ok, err := q.c.DB.Rotation(ctx, k.ID)
 	if err != nil {

@@ -9,17 +9,17 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// An agent refuses a task with a param that it does not know, and tells of none but the
-// types that it knows. What came to a type later goes to those alone that report a type
-// that came with it, or after it.
+// An agent refuses a task with an unknown param, and reports only its known types. A param that
+// was added to a type later is sent only to agents that report a type of the same or a later
+// release.
 const (
 	sinceExpectedAgent = "node.rotate_identity@1"
 	sinceSlots         = "node.self_update@1"
 )
 
-// fill completes params with what the broker keeps: the node's baseline, its
-// site's policy, what the agent's package has, the trust bundle in force. The node keeps none of them, as a
-// tenant with root could have changed them there.
+// fill completes params with the broker's records: the node's baseline, its site's policy, the
+// files of the agent's package, the trust bundle in force. The node stores none of them, because
+// a tenant with root could change them there.
 func (q *Queue) fill(ctx context.Context, n broker.Node, typ taskcatalog.Type, params any, raw json.RawMessage) (json.RawMessage, error) {
 	var err error
 	switch p := params.(type) {
@@ -54,14 +54,14 @@ func (q *Queue) fill(ctx context.Context, n broker.Node, typ taskcatalog.Type, p
 	if err != nil {
 		return nil, err
 	}
-	// The node judges by the same schema: better refused here.
+	// The node applies the same schema: an early refusal is better.
 	if _, err := typ.DecodeParams(full); err != nil {
 		return nil, asInvalid(err)
 	}
 	return full, nil
 }
 
-// baseline is the node's, or nil before one was taken.
+// baseline is the node's baseline; nil: not taken yet.
 func (q *Queue) baseline(ctx context.Context, n broker.Node) (*taskcatalog.Baseline, error) {
 	if n.BaselineDigest == "" {
 		return nil, nil
@@ -83,11 +83,11 @@ func (q *Queue) policy(ctx context.Context, site string) (*taskcatalog.CleanPoli
 	return p, taskcatalog.DecodeStrict(raw, p)
 }
 
-// maxScratch is how many patterns a cleanup takes, as its schema says.
+// maxScratch is the schema's limit of patterns in a cleanup.
 const maxScratch = 64
 
-// scratch adds the patterns of the site's policy to those asked for: what a
-// validation judges by the policy a cleanup must have emptied.
+// scratch adds the patterns of the site's policy to the requested patterns: a cleanup must empty
+// everything that a validation judges by the policy.
 func (q *Queue) scratch(ctx context.Context, site string, asked []string) ([]string, error) {
 	policy, err := q.policy(ctx, site)
 	if err != nil || policy == nil {
@@ -102,7 +102,7 @@ func (q *Queue) scratch(ctx context.Context, site string, asked []string) ([]str
 	return all, nil
 }
 
-// gpus adds the GPUs of the node's baseline, and what its site asks of a scrub.
+// gpus adds the GPUs of the node's baseline, and the site's requirements for a scrub.
 func (q *Queue) gpus(ctx context.Context, n broker.Node, p *taskcatalog.GPUScrubParams) error {
 	base, err := q.baseline(ctx, n)
 	if err != nil {
@@ -119,7 +119,7 @@ func (q *Queue) gpus(ctx context.Context, n broker.Node, p *taskcatalog.GPUScrub
 	return err
 }
 
-// profiles adds the set that a version names. A rollback carries none.
+// profiles adds the set of the given version. A rollback carries none.
 func (q *Queue) profiles(ctx context.Context, p *taskcatalog.ResolverConfigParams) error {
 	if p.Action == "rollback" {
 		return nil

@@ -8,27 +8,25 @@ import (
 	"go.uber.org/zap"
 )
 
-// lookAgain is how often the queue looks which nodes have something open, although no
-// hint said so: hints may be lost.
+// lookAgain is the interval of the queue's own look for open tasks: hints may be lost.
 const lookAgain = 20 * time.Second
 
-// lookTimeout is how long that may take, and wakeTime over how long the polls that it finds
-// something for are woken.
+// lookTimeout is the time limit of a look. wakeTime is the time over which the polls with open
+// tasks are woken.
 const (
 	lookTimeout = 5 * time.Second
 	wakeTime    = 2 * time.Second
 )
 
-// idle are the nodes of which the database said that nothing is open for them, and of
-// which nothing was heard since: their polls need not ask it. What is wrong here for
-// lack of a hint is put right by the next look. While nobody follows the hints none
-// is known of.
+// idle are the nodes without open tasks, by the database, and without hints since: their polls
+// need no query. A lost hint is corrected by the next look. While no hints are followed, no node
+// counts as idle.
 type idle struct {
 	mu sync.Mutex
-	of map[string]*mark // by node; nil: nobody follows the hints
+	of map[string]*mark // by node; nil: hints are not followed
 }
 
-// mark is what is known of one node. It counts only while it is the one in idle.of.
+// mark is the knowledge about one node. A mark counts only while it is in idle.of.
 type mark struct{ epoch int64 }
 
 // at reports whether nothing is open for a node at this epoch.
@@ -39,8 +37,8 @@ func (i *idle) at(nodeID string, epoch int64) bool {
 	return m != nil && m.epoch == epoch
 }
 
-// asking is called before the database is asked, so that a hint that comes meanwhile is
-// not lost: call found on what it returns if nothing is open.
+// asking is called before a query, so that a hint during the query is not lost. The caller calls
+// found if the query finds nothing open.
 func (i *idle) asking(nodeID string) (found func(epoch int64)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -55,7 +53,7 @@ func (i *idle) asking(nodeID string) (found func(epoch int64)) {
 	}
 }
 
-// follow begins with nothing known, and ends so when the returned function is called.
+// follow starts with no idle nodes, and the returned function clears them again.
 func (i *idle) follow() (end func()) {
 	set := func(of map[string]*mark) {
 		i.mu.Lock()
@@ -66,14 +64,14 @@ func (i *idle) follow() (end func()) {
 	return func() { set(nil) }
 }
 
-// over is for a node that there is something for.
+// over marks a node as not idle.
 func (i *idle) over(nodeID string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	delete(i.of, nodeID)
 }
 
-// forget has nothing known: what was being asked meanwhile neither.
+// forget marks all nodes as not idle, also nodes with a query in progress.
 func (i *idle) forget() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -97,9 +95,9 @@ func (q *Queue) keepLooking(ctx context.Context) {
 	}
 }
 
-// lookForOpen wakes the polls of all nodes for which there is something: one question,
-// however many wait, and not all at once, as each then claims. Where there is no answer nothing is known any more, and polls ask
-// for themselves: what no hint told of would stay unseen.
+// lookForOpen wakes the polls of all nodes with open tasks: one query for all polls, spread over
+// wakeTime, because each poll then claims. If the query fails, all nodes count as not idle and
+// polls query for themselves, so that no task stays unseen.
 func (q *Queue) lookForOpen(ctx context.Context) {
 	asked, done := context.WithTimeout(ctx, lookTimeout)
 	defer done()

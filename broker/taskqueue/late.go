@@ -9,12 +9,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// probesAtOnce bounds how many tasks are asked about in one sweep.
+// probesAtOnce bounds how many tasks one sweep probes.
 const probesAtOnce = 100
 
-// late keeps what a node says of a task that the broker has given up: it was done, or
-// was not. What is not its own signed word, or cannot be read, is dropped, and the node is
-// told what is on record all the same, so that it can stop sending.
+// late stores a node's result for a task that the broker has given up. An unreadable or badly
+// signed result is dropped. The node still gets the recorded end as the answer, so that it can
+// stop sending.
 func (q *Queue) late(ctx context.Context, k broker.Task, p Peer, r wire.ResultRequest) error {
 	if k.Code != taskcatalog.CodeOutcomeUnknown || k.NodeEpoch != p.Epoch || k.Late != nil && !k.Late.Probe {
 		return nil
@@ -26,7 +26,7 @@ func (q *Queue) late(ctx context.Context, k broker.Task, p Peer, r wire.ResultRe
 	return q.c.DB.NoteLateResult(ctx, out)
 }
 
-// foundLate is what a probe found of the task that it was about.
+// foundLate is a probe's finding about its task.
 func foundLate(k broker.Task, v *taskcatalog.TaskProbeResult) ([]broker.Effect, error) {
 	var asked taskcatalog.TaskProbeParams
 	if err := json.Unmarshal(k.Params, &asked); err != nil {
@@ -45,11 +45,10 @@ func foundLate(k broker.Task, v *taskcatalog.TaskProbeResult) ([]broker.Effect, 
 	return []broker.Effect{broker.NoteLate{TaskID: asked.TaskID, Word: w}}, nil
 }
 
-// ProbeUnknown asks the nodes that are heard again what became of tasks that ended
-// outcome_unknown: each task once, and none for longer than store.ProbeWithin. The leader
-// calls it beside Sweep. A node that cannot be asked is not: a sweep goes on behind those
-// that the one before has tried, so that they keep nobody else from being asked, and begins
-// again behind the last.
+// ProbeUnknown asks the nodes that are heard again about their tasks that ended outcome_unknown:
+// each task once, and none for longer than store.ProbeWithin. The leader calls it beside Sweep. A
+// node that cannot be asked is skipped: each sweep continues behind the tasks of the previous
+// sweep, so that they delay no others, and starts over after the last.
 func (q *Queue) ProbeUnknown(ctx context.Context) error { return q.probeUnknown(ctx, probesAtOnce) }
 
 func (q *Queue) probeUnknown(ctx context.Context, atOnce int) error {

@@ -13,9 +13,8 @@ const (
 	maxSteps    = 10000
 )
 
-// Progress renews the lease, keeps what the node says, and answers with what
-// it is to stop. Codes: bad_progress, task_not_found, task_ended,
-// attempt_superseded.
+// Progress renews the lease, stores the node's progress, and answers with the tasks that the node
+// is to stop. Codes: bad_progress, task_not_found, task_ended, attempt_superseded.
 func (q *Queue) Progress(ctx context.Context, p Peer, taskID string, r wire.ProgressRequest) (wire.ProgressReply, error) {
 	switch r.StepStatus {
 	case "running", "succeeded", "failed":

@@ -20,34 +20,33 @@ type Signer interface {
 	SignTask(ctx context.Context, task taskcatalog.Task, nodeTrustVersion int64) (envelope []byte, keyID string, err error)
 }
 
-// Config joins a queue to what it needs.
+// Config joins a queue to its dependencies.
 type Config struct {
 	DB     *store.DB
 	Signer Signer
-	// ReleaseKeys are those in force, by which a signed release of the agent is known
-	// again; nil: none is.
+	// ReleaseKeys returns the keys in force that verify signed releases of the agent; nil: no
+	// release verifies.
 	ReleaseKeys func() release.Keys
 	Rand        io.Reader   // of task ids and nonces
 	Log         *zap.Logger // nil: none
-	// Archives says for how long what tasks collected is kept.
+	// Archives says how long collected diagnostics are kept.
 	Archives ArchivePolicy
-	// Stepped and Ended, where they are set, are told of each progress that was
-	// accepted and of each task that got its result. They must not block.
+	// Stepped and Ended, if set, are called for each accepted progress and for each task with a
+	// result. They must not block.
 	Stepped func(ctx context.Context, taskID string, p broker.Progress)
 	Ended   func(t broker.Task)
 }
 
-// Queue is the life of tasks at the broker. It holds nothing that a restart
-// would lose.
+// Queue is the life of tasks at the broker. Its memory holds nothing that a restart would lose.
 type Queue struct {
 	c        Config
 	waiters  waiters
 	idle     idle
 	packages contents
-	// toTell asks the database for which nodes there is something.
+	// toTell queries the nodes with open tasks.
 	toTell func(context.Context) ([]string, error)
 
-	probed broker.Task // the last of which ProbeUnknown has tried to ask; its own
+	probed broker.Task // the last task that ProbeUnknown tried; used by ProbeUnknown only
 
 	missed chan struct{} // hints may have been missed
 
@@ -56,7 +55,7 @@ type Queue struct {
 	told   map[string]time.Time // task → when its node was last told to stop it
 }
 
-// New makes a queue. Run must run beside it for waiting polls to be woken.
+// New makes a queue. Waiting polls are woken only while Run runs.
 func New(c Config) *Queue {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
@@ -64,7 +63,7 @@ func New(c Config) *Queue {
 	return &Queue{c: c, toTell: c.DB.NodesToTell, told: map[string]time.Time{}, missed: make(chan struct{}, 1), packages: contents{of: map[string][]taskcatalog.BaselineFile{}}}
 }
 
-// Run hands hints to waiting polls, and looks itself now and then, until ctx ends. No hint
+// Run hands hints to waiting polls, and looks itself now and then, until ctx ends. A hint never
 // waits for a look.
 func (q *Queue) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
@@ -95,23 +94,23 @@ func (q *Queue) heard(h store.Hint) {
 	}
 }
 
-// Peer is the node that asks, as its certificate says.
+// Peer is the asking node, by its certificate.
 type Peer struct {
 	NodeID string
 	Epoch  int64
 	Serial string
 	Key    crypto.PublicKey
-	// Certified is when its certificate was issued.
+	// Certified is when the certificate was issued.
 	Certified time.Time
 }
 
-// Cancel stops a task: at once where no node has had it, by asking the node
-// otherwise. A task that has ended stays as it is. Codes: task_not_found.
+// Cancel stops a task: at once if no node has had it, otherwise by asking the node. An ended task
+// stays unchanged. Code: task_not_found.
 func (q *Queue) Cancel(ctx context.Context, actor broker.Actor, taskID, reason string) (broker.Task, error) {
 	return q.c.DB.CancelTask(ctx, actor, taskID, reason)
 }
 
-// Sweep moves what time moves; the leader calls it every few seconds.
+// Sweep moves tasks whose time is over; the leader calls it every few seconds.
 func (q *Queue) Sweep(ctx context.Context) (store.Swept, error) {
 	var all store.Swept
 	for {

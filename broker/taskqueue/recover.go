@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// recoverWithin is for how long a task whose end nobody knows may be recovered: what
-	// the node says of an older one is no word on how it is now.
+	// recoverWithin is how long a task with an unknown end may be recovered: a node's report
+	// about an older task says nothing about the present.
 	recoverWithin = 24 * time.Hour
-	// probeGood is for how long a probe counts.
+	// probeGood is how long a probe counts.
 	probeGood = 15 * time.Minute
 )
 
@@ -25,7 +25,7 @@ var ambiguous = []taskcatalog.Code{taskcatalog.CodeInterrupted, taskcatalog.Code
 // probesOf is the correlation of a task's probes.
 func probesOf(taskID string) string { return "probe-of-" + taskID }
 
-// Probe asks the node of a task what it knows of it and what is there now. Codes:
+// Probe asks the node of a task for its knowledge of the task and for the present state. Codes:
 // task_not_found, task_not_delivered, node_changed, and those of Enqueue.
 func (q *Queue) Probe(ctx context.Context, actor broker.Actor, taskID string) (broker.Task, error) {
 	k, err := q.c.DB.Asked(ctx, taskID)
@@ -46,7 +46,7 @@ func (q *Queue) Probe(ctx context.Context, actor broker.Actor, taskID string) (b
 	return probe, err
 }
 
-// sameSystem refuses to ask a system about what the one before was given.
+// sameSystem refuses to ask a system about a task of the system before.
 func (q *Queue) sameSystem(ctx context.Context, k broker.Task, what string) error {
 	n, err := q.c.DB.Node(ctx, k.NodeID)
 	if err == nil && n.Epoch != k.NodeEpoch {
@@ -55,10 +55,10 @@ func (q *Queue) sameSystem(ctx context.Context, k broker.Task, what string) erro
 	return err
 }
 
-// Recover has a task done again whose end nobody knows, if a probe of these minutes shows
-// that it neither runs nor was done: once, whoever asks how often. A run's own task is
-// recovered by the run. Codes: task_not_found, task_not_ambiguous, task_too_old,
-// task_of_run, node_changed, probe_missing, task_running, task_done, and those of Enqueue.
+// Recover repeats a task with an unknown end, if a recent probe shows that the task neither runs
+// nor was done. A task is recovered once, however often somebody asks. A run recovers its own
+// tasks. Codes: task_not_found, task_not_ambiguous, task_too_old, task_of_run, node_changed,
+// probe_missing, task_running, task_done, and those of Enqueue.
 func (q *Queue) Recover(ctx context.Context, actor broker.Actor, taskID string) (broker.Task, error) {
 	k, err := q.c.DB.Asked(ctx, taskID)
 	if err != nil {
@@ -98,8 +98,8 @@ func (q *Queue) Recover(ctx context.Context, actor broker.Actor, taskID string) 
 	return again, err
 }
 
-// lastProbe is what the newest probe of a task found that ended after the task and not
-// long ago.
+// lastProbe is the finding of the newest probe of a task; the probe must be younger than the
+// task's end and than probeGood.
 func (q *Queue) lastProbe(ctx context.Context, k broker.Task) (found taskcatalog.TaskProbeResult, ok bool, err error) {
 	page, _, err := q.c.DB.ListTasks(ctx, store.TaskFilter{
 		NodeID: k.NodeID, Type: "node.task_probe", CorrelationID: probesOf(k.ID), Statuses: []broker.TaskStatus{broker.TaskSucceeded}, Limit: 1,
@@ -111,8 +111,7 @@ func (q *Queue) lastProbe(ctx context.Context, k broker.Task) (found taskcatalog
 	if err != nil {
 		return found, false, err
 	}
-	// Whoever may enqueue tasks chooses a correlation, too: what counts is which task was
-	// asked about.
+	// Anybody who may enqueue tasks may choose a correlation, too: the probed task id counts.
 	var asked taskcatalog.TaskProbeParams
 	if err := json.Unmarshal(probe.Params, &asked); err != nil || asked.TaskID != k.ID {
 		return found, false, err

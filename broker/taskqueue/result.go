@@ -10,11 +10,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// Result ends a task. The first result stands: a repeat gets the recorded one,
-// whatever it says. Refusals are audited, equal ones once a minute, as a node that
-// sends what cannot be believed is worth a look. Codes: task_not_found, epoch_superseded,
-// attempt_unknown, bad_outcome, bad_result, bad_archive, evidence_key_too_old,
-// rotation_not_made, and those of checkEvidence.
+// Result ends a task. The first result stands: a repeat gets the recorded result, whatever its
+// content. Refusals are audited, equal refusals once a minute, because a node with unbelievable
+// results needs attention. Codes: task_not_found, epoch_superseded, attempt_unknown, bad_outcome,
+// bad_result, bad_archive, evidence_key_too_old, rotation_not_made, and those of checkEvidence.
 func (q *Queue) Result(ctx context.Context, p Peer, taskID string, r wire.ResultRequest) (wire.ResultReply, error) {
 	reply, err := q.result(ctx, p, taskID, r)
 	if err == nil {
@@ -53,8 +52,8 @@ func (q *Queue) result(ctx context.Context, p Peer, taskID string, r wire.Result
 		return wire.ResultReply{}, err
 	}
 	if r.Attempt == 0 && k.Attempt == 0 && r.Outcome == taskcatalog.OutcomeRefused {
-		// What an answer carried is not delivered yet: the audit log keeps why the
-		// node does not want it, and its delivery is judged by itself.
+		// A carried task is not delivered yet: the audit log keeps the node's reason for the
+		// refusal, and the later delivery is judged by itself.
 		return wire.ResultReply{}, broker.Errorf(broker.Refused, "attempt_unknown", "task %s stays queued: node %s refused it as an answer carried it, before its delivery: %s: %s", k.ID, k.NodeID, out.Code, out.Message)
 	}
 	if scrub, ok := decoded.(*taskcatalog.GPUScrubResult); ok && out.Verdict == taskcatalog.VerdictClean {
@@ -87,11 +86,11 @@ func replyOf(k broker.Task, repeat bool) wire.ResultReply {
 	return wire.ResultReply{TaskID: k.ID, Status: string(k.Status), Outcome: k.Outcome, Code: k.Code, Repeat: repeat}
 }
 
-// codePattern is what a code looks like; what does not is no code.
+// codePattern is the form of a code.
 var codePattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// judge turns what a node sent into what the broker keeps. decoded is a pointer
-// to the result type of a task that succeeded.
+// judge turns a node's result into the stored result. decoded is a pointer to the result type of
+// a successful task.
 func judge(k broker.Task, p Peer, r wire.ResultRequest) (out store.Result, decoded any, err error) {
 	if !r.Outcome.Valid() {
 		return out, nil, broker.Errorf(broker.Invalid, "bad_outcome", "cannot take the result of task %s: %q is no outcome", k.ID, taskcatalog.Clean(string(r.Outcome), 64))

@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// scrubVerdict is the verdict of a GPU scrub: the node's, or that of the worst of
-// its GPUs where it says a better one. Only a scrub that succeeded comes to clean.
+// scrubVerdict is the verdict of a GPU scrub: the node's verdict, or the worst verdict of its
+// GPUs if worse. Only a successful scrub can be clean.
 func scrubVerdict(k broker.Task, r wire.ResultRequest, report taskcatalog.Report) (taskcatalog.Verdict, error) {
 	said := report.Verdict
 	if said == "" {
@@ -44,9 +44,9 @@ func scrubVerdict(k broker.Task, r wire.ResultRequest, report taskcatalog.Report
 	return worst, nil
 }
 
-// scrubbedAll holds a clean scrub to the baseline and the policy in force: it
-// names every GPU that is expected and none beside them, and each was overwritten,
-// and reset, as the site asks. A scrub of no GPU at all proves nothing.
+// scrubbedAll compares a clean scrub with the baseline and the policy in force: it names exactly
+// the expected GPUs, and each GPU was overwritten, and reset, as the site requires. A scrub of no
+// GPU proves nothing.
 func (q *Queue) scrubbedAll(ctx context.Context, k broker.Task, r *taskcatalog.GPUScrubResult) (taskcatalog.Verdict, error) {
 	n, err := q.c.DB.Node(ctx, k.NodeID)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// release adds where the parts of a release are, and what signed it: a version is all
-// that anybody else names. The floor goes along, because the node holds to it as well.
-// Codes: agent_release_unknown, release_revoked, release_below_floor.
+// release adds the sources and the signatures of a release; a caller names only the version. The
+// floor is added, because the node enforces it as well. Codes: agent_release_unknown,
+// release_revoked, release_below_floor.
 func (q *Queue) release(ctx context.Context, n broker.Node, p *taskcatalog.SelfUpdateParams) error {
 	floor, err := q.c.DB.ReleaseFloor(ctx)
 	if err != nil {
 		return err
 	}
-	p.Manifest, p.Source, p.Signatures, p.Floor = nil, nil, nil, floor.Version // nobody else's
+	p.Manifest, p.Source, p.Signatures, p.Floor = nil, nil, nil, floor.Version // only the broker sets these
 	switch {
 	case (p.AllowRollback || p.Force) && p.Reason == "":
 		return broker.Errorf(broker.Invalid, "reason_missing", "cannot update the agent of node %s: allow_rollback and force need a reason", n.ID)
@@ -32,7 +32,7 @@ func (q *Queue) release(ctx context.Context, n broker.Node, p *taskcatalog.SelfU
 	r, err := q.c.DB.AgentRelease(ctx, p.Version)
 	switch {
 	case p.Phase == taskcatalog.PhaseRollback && broker.AsError(err).Kind == broker.NotFound:
-		return nil // it may be what dpkg brought; that it has it, and the floor, the node sees to
+		return nil // perhaps dpkg's version; the node checks its presence, and the floor
 	case err != nil:
 		return err
 	case r.Revoked():
@@ -52,10 +52,9 @@ func (q *Queue) release(ctx context.Context, n broker.Node, p *taskcatalog.SelfU
 	return nil
 }
 
-// before names the version that a node has said is before its own, so that it is judged as
-// any other. Of one that has not said it, a rollback leads nobody knows where: it stays
-// without a version where nothing is revoked that it could lead to. Code:
-// rollback_version_missing.
+// before sets the previous version that a node has reported, so that a rollback is judged like
+// any other version. Without a report the target of a rollback is unknown: the version stays
+// empty if no revoked release could be the target. Code: rollback_version_missing.
 func (q *Queue) before(ctx context.Context, n broker.Node, p *taskcatalog.SelfUpdateParams) error {
 	a, err := q.c.DB.Agent(ctx, n.ID)
 	if err != nil {
@@ -72,8 +71,8 @@ func (q *Queue) before(ctx context.Context, n broker.Node, p *taskcatalog.SelfUp
 	return err
 }
 
-// source is the registry that has a release. Where the broker has an account there, the
-// node has a credential minted.
+// source is the registry of a release. If the broker has an account there, a credential is minted
+// for the node.
 func (q *Queue) source(ctx context.Context, r store.AgentRelease) (*taskcatalog.ReleaseSource, error) {
 	s := &taskcatalog.ReleaseSource{Repository: r.Reference, PlainHTTP: r.PlainHTTP}
 	host, _ := broker.RegistryOf(r.Reference, r.PlainHTTP)

@@ -30,8 +30,8 @@ func (q *Queue) Ask(ctx context.Context, t asking.Task) (broker.Task, error) {
 	return k, err
 }
 
-// MaxOfRun is more tasks than a run has of one node: one for each of its users, and those
-// of its stages, in all their attempts.
+// MaxOfRun is above the number of a run's tasks on one node: a task for each of its users, and
+// for each of its stages, in all attempts.
 const MaxOfRun = 10000
 
 // Withdraw implements asking.Tasks.

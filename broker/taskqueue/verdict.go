@@ -9,10 +9,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// verdictOf is the node's verdict, or a worse one where its own findings and
-// checks say so: a row of the table that it leaves out was not looked at. Only
-// a validation that compares comes to a verdict, and only one that succeeded
-// comes to clean.
+// verdictOf is the node's verdict, or a worse verdict if its own findings and checks say so: a
+// missing row of the table counts as not inspected. Only a comparing validation has a verdict,
+// and only a successful validation can be clean.
 func verdictOf(k broker.Task, r wire.ResultRequest, report taskcatalog.Report) (taskcatalog.Verdict, error) {
 	if k.Type == "node.gpu_scrub" {
 		return scrubVerdict(k, r, report)
@@ -44,8 +43,8 @@ func verdictOf(k broker.Task, r wire.ResultRequest, report taskcatalog.Report) (
 	return worst, nil
 }
 
-// rowsOf refuses checks that are no rows of the table, a row told twice, which may
-// say two things, and one that is said not to apply and always does.
+// rowsOf refuses checks outside the table, duplicate rows, which may contradict each other, and a
+// row marked as not applicable that always applies.
 func rowsOf(k broker.Task, checks []taskcatalog.Check) error {
 	untold := map[string]bool{}
 	for _, name := range taskcatalog.LookedAt() {
@@ -63,8 +62,8 @@ func rowsOf(k broker.Task, checks []taskcatalog.Check) error {
 	return nil
 }
 
-// sumsUp reports whether a task compares the node with its baseline, and
-// refuses a result that sums up another verdict than the evidence has.
+// sumsUp reports whether a task compares the node with its baseline, and refuses a result whose
+// verdict differs from the evidence.
 func sumsUp(k broker.Task, r wire.ResultRequest, said taskcatalog.Verdict) (compares bool, err error) {
 	if k.Type != "node.validate_clean" {
 		return false, nil

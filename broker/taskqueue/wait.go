@@ -10,16 +10,15 @@ import (
 )
 
 const (
-	// tellAgain is how long a node that was told to stop a task is left to do
-	// so before it is told again: an answer may have been lost, and a node that
-	// is busy stopping must not be answered in a circle.
+	// tellAgain is how long a node that was told to stop a task has before it is told again: an
+	// answer may have been lost, and a node that is busy stopping must not be answered in a loop.
 	tellAgain = 10 * time.Second
 	// maxDelivery is how many tasks one answer carries.
 	maxDelivery = 8
 )
 
-// Wait answers with tasks to run and to stop as soon as there are any, and with
-// an empty reply after hold. Codes: epoch_superseded, node_not_found.
+// Wait answers with tasks to run and to stop as soon as there are any, and with an empty reply
+// after hold. Codes: epoch_superseded, node_not_found.
 func (q *Queue) Wait(ctx context.Context, p Peer, lanes []taskcatalog.Lane, hold time.Duration) (wire.WaitReply, error) {
 	woken, leave := q.waiters.join("node/" + p.NodeID)
 	defer leave()
@@ -41,15 +40,14 @@ func (q *Queue) Wait(ctx context.Context, p Peer, lanes []taskcatalog.Lane, hold
 	}
 }
 
-// Watch calls wake whenever there may be something new for a node, until it is left: a poll
-// of its own making looks then. wake must not block.
+// Watch calls wake whenever there may be news for a node, until leave is called; the caller's own
+// poll then looks. wake must not block.
 func (q *Queue) Watch(nodeID string, wake func()) (leave func()) {
 	return q.waiters.watch("node/"+nodeID, wake)
 }
 
-// Look takes what there is for a node. One that was not told of anything asks
-// nothing where that is known to be nothing, and else reads first: most find
-// nothing, and to claim it would write.
+// Look takes the open tasks of a node. A poll without a hint makes no query for an idle node, and
+// otherwise reads first: most polls find nothing, and a claim would write.
 func (q *Queue) Look(ctx context.Context, p Peer, lanes []taskcatalog.Lane, told bool) (reply wire.WaitReply, err error) {
 	if !told {
 		if q.idle.at(p.NodeID, p.Epoch) {
@@ -75,7 +73,7 @@ func (q *Queue) Look(ctx context.Context, p Peer, lanes []taskcatalog.Lane, told
 	return reply, nil
 }
 
-// tell leaves out what the node was told a moment ago.
+// tell leaves out tasks that the node was told to stop a moment ago.
 func (q *Queue) tell(cancel []string) []string {
 	if len(cancel) == 0 {
 		return nil
@@ -98,7 +96,7 @@ func (q *Queue) tell(cancel []string) []string {
 	return fresh
 }
 
-// AwaitEnd returns the task once it has ended, or as it is after hold. Codes:
+// AwaitEnd returns the task once it has ended, or in its present state after hold. Code:
 // task_not_found.
 func (q *Queue) AwaitEnd(ctx context.Context, taskID string, hold time.Duration) (broker.Task, error) {
 	woken, leave := q.waiters.join("task/" + taskID)

@@ -5,28 +5,28 @@ import (
 	"sync"
 )
 
-// waiters are the polls that sleep, by what they wait for.
+// waiters are the sleeping polls, by key.
 type waiters struct {
 	mu sync.Mutex
 	by map[string]map[*waiter]struct{}
 }
 
-// waiter is one of them. What it does must not block.
+// waiter is a sleeping poll. wake must not block.
 type waiter struct{ wake func() }
 
-// join returns a channel that gets a word after every wake of key, and how to
-// leave. Join before looking, so that nothing falls in between.
+// join returns a channel that gets a signal after every wake of key, and the function to leave.
+// Join before looking, so that no wake is missed.
 func (w *waiters) join(key string) (<-chan struct{}, func()) {
 	c := make(chan struct{}, 1)
 	return c, w.watch(key, func() {
 		select {
 		case c <- struct{}{}:
-		default: // it has a word already
+		default: // a signal is pending already
 		}
 	})
 }
 
-// watch calls wake at every wake of key, until it is left.
+// watch calls wake at every wake of key, until leave is called.
 func (w *waiters) watch(key string, wake func()) (leave func()) {
 	one := &waiter{wake}
 	w.mu.Lock()
@@ -56,7 +56,7 @@ func (w *waiters) wake(key string) {
 	}
 }
 
-// wakeAll wakes every key that begins so.
+// wakeAll wakes every key with the prefix.
 func (w *waiters) wakeAll(prefix string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// Nodes is rollout.Nodes over the broker's own parts. A rollout works on agents by runs of
-// package agentlifecycle, so that it has all that those have.
+// Nodes is rollout.Nodes over the broker's own parts. It includes the port of package
+// agentlifecycle, whose runs do a rollout's work.
 type Nodes struct{ *agentrecords.Nodes }
 
 var _ rollout.Nodes = Nodes{}
@@ -44,7 +44,7 @@ func (n Nodes) Release(ctx context.Context, version string, allowRollback bool) 
 	return rollout.Release{Version: r.Version, Digest: r.Digest, Channel: broker.AgentChannel(r.Channel), Commit: r.Commit, SHA256: r.SHA256}, nil
 }
 
-// Candidates are the nodes that a selector means, of some sites (nil: all).
+// Candidates are the nodes that a selector selects, of some sites (nil: all).
 func (n Nodes) Candidates(ctx context.Context, s broker.Selector, sites []string) (out []rollout.Candidate, err error) {
 	all, _, err := n.DB.ListNodes(ctx, store.NodeFilter{Sites: sites})
 	if err != nil {
@@ -80,7 +80,7 @@ func (n Nodes) Candidates(ctx context.Context, s broker.Selector, sites []string
 	return out, nil
 }
 
-// members are the nodes that live rollouts have still to do with, and which does.
+// members maps the unfinished nodes of live rollouts to their rollout.
 func (n Nodes) members(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
 	f := chain.Filter{Kind: rollout.Kind, Statuses: []chain.Status{chain.Pending, chain.Running, chain.Compensating, chain.FailedRetryable, chain.FailedManual}}
@@ -116,8 +116,8 @@ func (n Nodes) Candidate(ctx context.Context, nodeID string) (c rollout.Candidat
 	return c, err
 }
 
-// Begin implements rollout.Nodes. A node whose agent cannot do it itself is no matter of a
-// rollout: nobody would wait there for a person.
+// Begin implements rollout.Nodes. A node whose agent cannot update itself is refused: no person
+// waits for such a node in a rollout.
 func (n Nodes) Begin(ctx context.Context, o rollout.Order) error {
 	if _, err := n.DB.Run(ctx, o.ID); err == nil {
 		return nil
@@ -152,7 +152,7 @@ func (n Nodes) Begin(ctx context.Context, o rollout.Order) error {
 	return err
 }
 
-// inRun names the run that has a node, and the rollout that it is of.
+// inRun names the run that has a node, with the rollout of that run.
 func (n Nodes) inRun(ctx context.Context, nodeID, run string) error {
 	of := ""
 	if r, err := n.DB.Run(ctx, run); err == nil && broker.RunKindOf(r.Kind).Name == broker.AgentKinds && r.CorrelationID != "" {
@@ -214,7 +214,7 @@ func (n Nodes) Look(ctx context.Context, nodeIDs []string) (map[string]rollout.S
 	return out, nil
 }
 
-// look is what one node is just now; nil: it is deleted.
+// look is the present state of one node; nil: it is deleted.
 func (n Nodes) look(ctx context.Context, nodeID string) (*rollout.Seen, error) {
 	node, err := n.DB.Node(ctx, nodeID)
 	if err != nil || node.Status == broker.Deleted {
