@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// ask has the node do a task for a stage, once an attempt, and waits until it has ended,
-// however it did.
+// ask has the node do a task for a stage, once an attempt, and waits for its end, whatever the
+// outcome.
 func (c *Chains) ask(ctx context.Context, r *run, typ string, params any) (broker.Task, error) {
 	k, err := asking.Await(ctx, c.Nodes, asking.Task{Key: r.Key(), NodeID: r.State.NodeID, Type: typ, Params: params, RunID: r.ID})
 	if err == nil && !slices.Contains(r.State.Tasks, k.ID) {
@@ -22,7 +22,7 @@ func (c *Chains) ask(ctx context.Context, r *run, typ string, params any) (broke
 	return k, err
 }
 
-// succeed is ask of a task that must succeed.
+// succeed is ask for a task that must succeed.
 func (c *Chains) succeed(ctx context.Context, r *run, typ string, params any) (broker.Task, error) {
 	k, err := c.ask(ctx, r, typ, params)
 	if err != nil {
@@ -31,8 +31,8 @@ func (c *Chains) succeed(ctx context.Context, r *run, typ string, params any) (b
 	return k, asking.Judge(k, updateFailed)
 }
 
-// update has the agent put the release beside itself and switch to it. What comes of
-// that the node says; a program that was put back is told of as such.
+// update has the agent install the release beside itself and switch to it. The node reports the
+// outcome; a program that was rolled back is announced as such.
 func (c *Chains) update(ctx context.Context, r *run) error {
 	s := &r.State
 	k, err := c.ask(ctx, r, "node.self_update", taskcatalog.SelfUpdateParams{
@@ -61,8 +61,8 @@ func (c *Chains) update(ctx context.Context, r *run) error {
 	return chain.Fail(updateFailed, "node %s did not take %s: %s: %s (hostler task show %s)", s.NodeID, s.Target.Version, told["reason"], taskcatalog.Clean(k.Message, 300), k.ID).With("update_"+string(taskcatalog.UpdateRefused), told)
 }
 
-// delivered puts on record what a node made of an update. known is false of a task whose
-// result does not say.
+// delivered records the outcome of an update on a node. known is false for a task without a
+// readable result.
 func (c *Chains) delivered(ctx context.Context, r *run, k broker.Task) (told map[string]any, known bool, err error) {
 	s := &r.State
 	var result taskcatalog.SelfUpdateResult
@@ -87,7 +87,7 @@ func (c *Chains) delivered(ctx context.Context, r *run, k broker.Task) (told map
 	return told, true, nil
 }
 
-// RolledBackEvent tells of a node that has put the version before back.
+// RolledBackEvent announces that a node restored its previous version.
 const RolledBackEvent = broker.AgentRolledBack
 
 // rotate gives the node a new key and certificate.
@@ -110,7 +110,7 @@ func (c *Chains) updateTrust(ctx context.Context, r *run) error {
 	return err
 }
 
-// profiled reports that the node has the resolver profiles that it shall have.
+// profiled reports that the node has its assigned resolver profiles.
 func (c *Chains) profiled(ctx context.Context, r *run) (bool, error) {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	if err == nil {

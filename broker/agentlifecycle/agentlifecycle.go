@@ -10,11 +10,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// KindPrefix is that of the kinds of all runs of this package, and of what is told of
-// them.
+// KindPrefix is the prefix of all kinds and messages of this package's runs.
 const KindPrefix = broker.AgentKinds
 
-// List is which stages a run goes through.
+// List names the stages that a run goes through.
 type List string
 
 // The lists.
@@ -26,7 +25,7 @@ const (
 	Reimage     List = "reimage"
 )
 
-// Lists are all of them.
+// Lists lists all lists.
 var Lists = []List{Update, Certificate, Config, Install, Reimage}
 
 // Kind is the kind of a list's runs.
@@ -43,7 +42,7 @@ type Target struct {
 	Digest  string `json:"digest,omitempty"` // of the release
 }
 
-// Package is what a person installs, where it is published.
+// Package is the published package that a person installs.
 type Package struct {
 	URL      string `json:"url"`
 	SHA256   string `json:"sha256"`
@@ -59,28 +58,28 @@ type Upgrade struct {
 	Mode          broker.DeliveryMode     `json:"mode"`
 	Scenario      broker.DeliveryScenario `json:"scenario"`
 	Safety        broker.SafetyPolicy     `json:"safety_policy"`
-	Target        *Target                 `json:"target,omitempty"` // nil: the program stays as it is
+	Target        *Target                 `json:"target,omitempty"` // nil: the program stays unchanged
 	AllowRollback bool                    `json:"allow_rollback,omitempty"`
 	Force         bool                    `json:"force,omitempty"` // also a version that failed on the node before
-	Ends          []string                `json:"ends,omitempty"`  // of a forced reimage: the allocations that were there when it was asked for
+	Ends          []string                `json:"ends,omitempty"`  // of a forced reimage: allocations live at the request
 	Reason        string                  `json:"reason,omitempty"`
 	RequestedBy   string                  `json:"requested_by"`
 	Package       *Package                `json:"package,omitempty"`
 	Because       string                  `json:"because,omitempty"` // why a person is needed
 
-	// What was found and done.
+	// Findings and progress.
 	Was         broker.NodeStatus `json:"was,omitempty"`
 	From        string            `json:"from_version,omitempty"`
-	Unfit       []string          `json:"unfit,omitempty"` // why it could not be handed out before; codes
+	Unfit       []string          `json:"unfit,omitempty"` // why the node could not be handed out before; codes
 	Epoch       int64             `json:"epoch,omitempty"`
 	BegunAt     time.Time         `json:"begun_at,omitzero"`
-	DeliveredAt time.Time         `json:"delivered_at,omitzero"` // when the agent was the new one, for all that is known
+	DeliveredAt time.Time         `json:"delivered_at,omitzero"` // when the new agent was in place, as far as known
 	ReportAsked bool              `json:"report_asked,omitempty"`
 	Tasks       []string          `json:"tasks,omitempty"`
-	Turnover    string            `json:"turnover,omitempty"` // of a reimage: the run that does it
+	Turnover    string            `json:"turnover,omitempty"` // of a reimage: the run of the turnover
 }
 
-// Request is what an operator asks for.
+// Request is an operator's request.
 type Request struct {
 	Mode          broker.DeliveryMode
 	Scenario      broker.DeliveryScenario
@@ -91,22 +90,22 @@ type Request struct {
 	RequestedBy   string
 }
 
-// Place is what is known of a node when a run is asked for.
+// Place holds the facts about a node at the request of a run.
 type Place struct {
 	Node     broker.Node
 	Standing broker.Standing
 	Live     []broker.Allocation
-	// Release is the one that was asked for, or that the node shall have; nil: there is
-	// none. Floor is the lowest version that may be put on the node.
+	// Release is the requested release, or the wanted release of the node; nil: none. Floor is
+	// the lowest version that may be installed on the node.
 	Release *Target
 	Floor   string
 	Package *Package
 	Now     time.Time
 }
 
-// New is the first state of a run, and the locks that it must have. Codes:
-// agent_lifecycle_invalid, node_status, agent_in_sync, release_missing,
-// release_below_floor, reason_missing, allocation_live.
+// New is the first state of a run, with its required locks. Codes: agent_lifecycle_invalid,
+// node_status, agent_in_sync, release_missing, release_below_floor, reason_missing,
+// allocation_live.
 func New(at Place, req Request) (Upgrade, []string, error) {
 	n := at.Node
 	none := func(kind broker.Kind, code, format string, args ...any) (Upgrade, []string, error) {
@@ -170,7 +169,7 @@ func scenarios() string {
 	return strings.Join(names, ", ")
 }
 
-// busy refuses a node that somebody is on, by name. Code: allocation_live.
+// busy refuses a node with live allocations, and names them. Code: allocation_live.
 func busy(n broker.Node, live []broker.Allocation) error {
 	if len(live) == 0 {
 		return nil
@@ -186,12 +185,12 @@ func named(live []broker.Allocation) string {
 	return strings.Join(names, ", ")
 }
 
-// silentAfter is how long an agent may not have been heard and still counts as one that
-// answers: a poll is held for less than a minute.
+// silentAfter is how long an agent may be unheard and still counts as answering: a poll is held
+// for less than a minute.
 const silentAfter = 3 * time.Minute
 
-// listOf is the list of a mode and a scenario, for a node as it stands. because says why
-// a person is needed where somebody asked for none.
+// listOf is the list for a mode and a scenario, in the node's present state. because says why a
+// person is needed for a mode that needs none.
 func listOf(at Place, mode broker.DeliveryMode, scenario broker.DeliveryScenario) (list List, because string) {
 	n := at.Node
 	switch mode {
@@ -228,7 +227,7 @@ func listOf(at Place, mode broker.DeliveryMode, scenario broker.DeliveryScenario
 	return Install, because
 }
 
-// needed are the types that a list cannot do without.
+// needed are the task types that a list requires.
 var needed = map[List]string{Update: "node.self_update@1", Certificate: "node.rotate_identity@1"}
 
 // needsRelease reports whether the run ends with a certain program on the node.

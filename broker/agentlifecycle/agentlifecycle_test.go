@@ -32,8 +32,7 @@ func TestAGoodUpdate(t *testing.T) {
 	}
 }
 
-// A release may be signed by a key that was added a moment ago: the node knows it before
-// it is given what it signed.
+// A release may be signed by a very new key: the node learns the key before it gets the release.
 func TestANodeKnowsTheReleaseKeysBeforeItsUpdate(t *testing.T) {
 	w := newWorld(t)
 	w.node.TrustVersion = 2
@@ -75,7 +74,7 @@ func TestAnUpdateThatWasPutBackIsToldOfAsSuch(t *testing.T) {
 	}
 }
 
-// What a task says of itself is not enough for a node to count as done.
+// A successful task is not enough for a node to count as done.
 func TestADoneTaskIsNotADoneNode(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -185,7 +184,7 @@ func TestSafetyPolicies(t *testing.T) {
 	})
 }
 
-// Each scenario has the narrowest list that will do.
+// Each scenario has the narrowest sufficient list.
 func TestWhichListARunGoesThrough(t *testing.T) {
 	stale := func(w *world) { w.node.TrustVersion = 2; w.becomes("1.4.0") }
 	for _, test := range []struct {
@@ -313,7 +312,7 @@ func TestAManualInstallIsLookedAtAsAnyOther(t *testing.T) {
 	if r.Stage != "wait_for_install" || !strings.Contains(r.Waiting, "https://broker/p") || !strings.Contains(r.Waiting, "22") {
 		t.Fatalf("%s waits for %q", r.Stage, r.Waiting)
 	}
-	w.renewed = w.clock.Now() // the old one renews: that is nobody's install
+	w.renewed = w.clock.Now() // the old agent renews: not an install
 	w.settle(time.Hour)
 	if r := w.run(); r.Stage != "wait_for_install" || !strings.Contains(r.Waiting, "reports 1.3.0") {
 		t.Fatalf("%s waits for %q", r.Stage, r.Waiting)
@@ -329,8 +328,8 @@ func TestAManualInstallIsLookedAtAsAnyOther(t *testing.T) {
 	}
 }
 
-// A person may take days, and a release may be revoked meanwhile: then nobody is told any
-// more to install it.
+// A person may take days, and a release may be revoked meanwhile: then the run no longer asks for
+// the install.
 func TestAnInstallOfWhatIsRevokedMeanwhileStops(t *testing.T) {
 	w := newWorld(t)
 	req := w.request(broker.InPlaceUpgrade)
@@ -397,13 +396,13 @@ func TestACancelTakesBackWhatNobodyHasBegun(t *testing.T) {
 	}
 }
 
-// An agent that has an update may switch whatever is asked of it since: until it has said
-// what it did, the run has the node.
+// An agent with an update may switch whatever it is asked later: the run keeps the node until the
+// agent has reported.
 func TestACancelWaitsForWhatTheNodeHasBegun(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		ends   func(w *world, k *broker.Task)
-		result string // that the read model has in the end; empty: it was told of no end
+		result string // recorded in the end; empty: no end was recorded
 		reason string
 		note   string
 		events []string // beside those of the run
@@ -465,7 +464,7 @@ func TestACancelWaitsForWhatTheNodeHasBegun(t *testing.T) {
 	}
 }
 
-// What was told while the run went forward is not told once more.
+// An announcement from the forward direction is not repeated.
 func TestACancelOfARunThatWasPutBackTellsNothingTwice(t *testing.T) {
 	w := newWorld(t)
 	w.does = func(k *broker.Task, _ any) {
@@ -489,7 +488,7 @@ func TestACancelOfARunThatWasPutBackTellsNothingTwice(t *testing.T) {
 	}
 }
 
-// A probe changes nothing: nobody need wait for the answer of an agent that is silent.
+// A probe changes nothing: the undo does not wait for a silent agent's answer.
 func TestACancelWaitsForNoProbe(t *testing.T) {
 	w := newWorld(t)
 	w.does = func(k *broker.Task, params any) {

@@ -12,8 +12,7 @@ type (
 	stage = chain.Stage[Upgrade]
 )
 
-// Chains are what the lists of this package are made of. One of it serves a whole
-// broker.
+// Chains builds the lists of this package. One value serves a whole broker.
 type Chains struct{ Nodes Nodes }
 
 // All are the lists.
@@ -26,7 +25,7 @@ func (c *Chains) All() (all []chain.Kind) {
 
 // Of is a list with its stages.
 func (c *Chains) Of(l List) chain.Chain[Upgrade] {
-	// What is taken back are tasks, all of them here, and waited for as long as the node may take.
+	// The undo withdraws all tasks of the run, and waits for the node as long as necessary.
 	safe := stage{Name: "check_safety", Do: c.safe, Undo: c.withdraw, Retry: again, Limit: drained, About: about("nothing: nobody is let in while the run has the node", time.Second)}
 	verify := []stage{
 		{Name: "verify_health", Do: c.verifyHealth, Retry: again, Limit: answered(taskTime), About: about("nothing: the agent is to answer", 5*time.Second)},
@@ -37,7 +36,7 @@ func (c *Chains) Of(l List) chain.Chain[Upgrade] {
 	trust := stage{Name: "update_trust", Done: c.trusts, Do: c.updateTrust, Retry: again, Limit: answered(taskTime), About: about("the node: the trust bundle in force", 5*time.Second)}
 	var stages []stage
 	switch l {
-	case Update: // a node that does not know the newest release key would refuse what it signed
+	case Update: // a node without the newest release key would refuse a release signed with it
 		stages = []stage{safe, trust, {Name: "update_agent", Do: c.update, Retry: once, Limit: answered(updateTime), About: about("the node: the release is fetched, verified, tested and switched to", time.Minute)}, version}
 	case Certificate:
 		stages = []stage{safe, {Name: "rotate_identity", Do: c.rotate, Retry: again, Limit: answered(taskTime), About: about("the node: a new key and certificate; the old one is denied", 10*time.Second)}}
@@ -59,26 +58,27 @@ func (c *Chains) Of(l List) chain.Chain[Upgrade] {
 	return chain.Chain[Upgrade]{Kind: l.Kind(), Stages: stages}
 }
 
-// How long stages may take.
+// Limits and intervals of stages.
 const (
 	soon        = 2 * time.Second
 	verifyTime  = 15 * time.Minute
 	taskTime    = 30 * time.Minute
-	updateTime  = 5 * time.Hour // the task's own deadline, and an hour in which it may begin
+	updateTime  = 5 * time.Hour // the task's own deadline, and an hour in which the task may begin
 	drainTime   = 24 * time.Hour
 	installTime = 7 * 24 * time.Hour
 )
 
 func again(Upgrade) chain.Retry { return chain.Retry{Attempts: 3, First: 5 * time.Second} }
 
-// once: what a node made of an update is the truth, and another try is a person's.
+// once is a single attempt: the node's outcome of an update stands, and only a person retries.
 func once(Upgrade) chain.Retry { return chain.Retry{Attempts: 1} }
 
 func within(d time.Duration) func(Upgrade) chain.Limit {
 	return func(Upgrade) chain.Limit { return chain.Limit{After: d, Class: updateFailed} }
 }
 
-// answered is the limit of a stage that waits for a task: until then its agent is silent.
+// answered is the limit of a stage that waits for a task; an agent without an answer by then
+// counts as silent.
 func answered(d time.Duration) func(Upgrade) chain.Limit {
 	return func(Upgrade) chain.Limit { return chain.Limit{After: d, Class: silent, Code: "agent_silent"} }
 }
@@ -91,7 +91,7 @@ func about(touches string, d time.Duration) func(Upgrade) chain.About {
 	return func(Upgrade) chain.About { return chain.About{Touches: touches, Expected: d} }
 }
 
-// The classes of failures that stages of this package know.
+// The failure classes of this package's stages.
 const (
 	inputError   = chain.Class(broker.InputConfigError)
 	transient    = chain.UpstreamTransient

@@ -9,9 +9,9 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// startReimage begins the turnover that gives the node a fresh system. Who is on the
-// node, that asks in the transaction in which it takes it: a run of this package that
-// had the node would be in its way.
+// startReimage begins the turnover that gives the node a fresh system. The turnover checks for
+// live allocations in the transaction that takes the node. This run must not hold the node's lock
+// meanwhile.
 func (c *Chains) startReimage(ctx context.Context, r *run) error {
 	s := &r.State
 	if s.Turnover == "" {
@@ -39,8 +39,8 @@ func (c *Chains) startReimage(ctx context.Context, r *run) error {
 	return nil
 }
 
-// waitForReimage follows the turnover. One that has stopped is mended there; one that
-// was cancelled is the end of this as well.
+// waitForReimage follows the turnover. A stopped turnover is repaired there; a cancelled turnover
+// ends this run as well.
 func (c *Chains) waitForReimage(ctx context.Context, r *run) error {
 	s := &r.State
 	t, err := c.Nodes.Turnover(ctx, s.Turnover)

@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// safe judges the run's safety policy, now that nobody else is let in, and notes what
-// the node was before anything is done to it.
+// safe applies the run's safety policy, now that no new tenant is let in, and notes the node's
+// state before any work.
 func (c *Chains) safe(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
@@ -44,7 +44,7 @@ func wordsOf(p broker.SafetyPolicy, live []broker.Allocation) string {
 	return "by " + string(p) + ", with allocation " + named(live) + " on it"
 }
 
-// begin notes what the node was, and that a delivery is under way.
+// begin notes the node's state, and that a delivery is under way.
 func (c *Chains) begin(ctx context.Context, r *run, n broker.Node) error {
 	s := &r.State
 	if s.BegunAt.IsZero() {
@@ -64,8 +64,8 @@ func (s *Upgrade) delivery(runID, result, reason string, seconds int64) Delivery
 	return Delivery{NodeID: s.NodeID, RunID: runID, Mode: s.Mode, At: s.BegunAt, Result: result, Reason: reason, Seconds: seconds}
 }
 
-// withdraw takes back what no agent has taken yet, and waits for what one has: the node
-// ends that itself, and until it has, nobody else may work on it.
+// withdraw withdraws tasks that no agent has taken yet, and waits for taken tasks: the node ends
+// those itself, and until then nobody else may work on the node.
 func (c *Chains) withdraw(ctx context.Context, r *run) error {
 	tasks, err := c.Nodes.Withdraw(ctx, r.State.NodeID, r.ID, "run "+r.ID+" was cancelled")
 	if err != nil {
@@ -84,8 +84,7 @@ func (c *Chains) withdraw(ctx context.Context, r *run) error {
 	return nil
 }
 
-// became puts on record what a node made of an update whose end the run had not heard when
-// it was cancelled.
+// became records the outcome of an update whose end the run had not heard when it was cancelled.
 func (c *Chains) became(ctx context.Context, r *run, k broker.Task) error {
 	s := &r.State
 	if k.Type != "node.self_update" || !k.Status.Ended() || k.Attempt == 0 || slices.Contains(s.Tasks, k.ID) {
@@ -103,7 +102,7 @@ func (c *Chains) became(ctx context.Context, r *run, k broker.Task) error {
 		r.Note(map[string]any{"task_id": k.ID, "code": k.Code}, "node %s did not say what it made of task %s: %s", s.NodeID, k.ID, k.Code)
 		err = asking.Records(c.Nodes.Tell(ctx, s.delivery(r.ID, "failed", string(k.Code), 0)))
 	}
-	if told["outcome"] == taskcatalog.UpdateConfirmed { // the run's own word is that it was cancelled
+	if told["outcome"] == taskcatalog.UpdateConfirmed { // the run's own event says that it was cancelled
 		r.Publish(chain.Message{Type: broker.AgentUpgraded, Subject: "node/" + s.NodeID, Data: told})
 	}
 	s.Tasks = append(s.Tasks, k.ID)

@@ -12,13 +12,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// anyVersion reports that no certain program was asked for.
+// anyVersion reports that no certain program was requested.
 func (c *Chains) anyVersion(_ context.Context, r *run) (bool, error) {
 	return r.State.Target == nil, nil
 }
 
-// verifyVersion waits until the node reports the release: its version, its commit and
-// the very program.
+// verifyVersion waits until the node reports the release: version, commit and program.
 func (c *Chains) verifyVersion(ctx context.Context, r *run) error {
 	is, seen, err := c.runs(ctx, &r.State)
 	switch {
@@ -34,7 +33,7 @@ func (c *Chains) verifyVersion(ctx context.Context, r *run) error {
 	return nil
 }
 
-// runs reports whether a node says that it runs the release.
+// runs reports whether a node reports that it runs the release.
 func (c *Chains) runs(ctx context.Context, s *Upgrade) (is bool, seen string, err error) {
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
@@ -53,7 +52,7 @@ func (c *Chains) runs(ctx context.Context, s *Upgrade) (is bool, seen string, er
 	return is, seen, nil
 }
 
-// verifyHealth has the agent answer a task, as the version that it is to be.
+// verifyHealth has the agent answer a task, in the wanted version.
 func (c *Chains) verifyHealth(ctx context.Context, r *run) error {
 	k, err := c.succeed(ctx, r, "node.heartbeat_check", taskcatalog.HeartbeatCheckParams{})
 	if err != nil {
@@ -69,8 +68,8 @@ func (c *Chains) verifyHealth(ctx context.Context, r *run) error {
 	return nil
 }
 
-// verifyRenewal has the node renew its certificate, which it does when it is asked what
-// it is. A node that did so by itself since need not again.
+// verifyRenewal has the node renew its certificate, as part of a requested report. A node that
+// has renewed by itself since the delivery need not renew again.
 func (c *Chains) verifyRenewal(ctx context.Context, r *run) error {
 	s := &r.State
 	renewed, err := c.Nodes.RenewedAt(ctx, s.NodeID)
@@ -90,8 +89,8 @@ func (c *Chains) verifyRenewal(ctx context.Context, r *run) error {
 	return chain.AgainFor(updateFailed, 5*time.Second, "node %s was asked to renew its certificate, and has not", s.NodeID)
 }
 
-// verifySchedulable waits until the node is where it was, and as fit for a tenant as it
-// was, and says that the delivery has come to its end.
+// verifySchedulable waits until the node has its former status and is as fit for a tenant as
+// before, and records the end of the delivery.
 func (c *Chains) verifySchedulable(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
@@ -116,11 +115,11 @@ func (c *Chains) verifySchedulable(ctx context.Context, r *run) error {
 	return nil
 }
 
-// waitForInstall waits until what a person does at the machine has come to something: the
-// release is reported, or the node has enrolled or renewed.
+// waitForInstall waits until a person's work at the machine shows a result: the node reports the
+// release, or has enrolled or renewed.
 func (c *Chains) waitForInstall(ctx context.Context, r *run) error {
 	s := &r.State
-	if s.Target != nil { // it may have been revoked while a person was waited for
+	if s.Target != nil { // the release may have been revoked during the wait
 		if err := c.Nodes.MayGive(ctx, s.Target.Version, s.AllowRollback); err != nil {
 			return asking.Records(err)
 		}
@@ -150,7 +149,7 @@ func (c *Chains) waitForInstall(ctx context.Context, r *run) error {
 	return nil
 }
 
-// Next is what a person is to do at the machine of an install.
+// Next tells a person what to do at the machine of an install.
 func (s *Upgrade) Next() string {
 	if s.List != Install {
 		return ""

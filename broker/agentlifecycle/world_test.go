@@ -43,7 +43,7 @@ type world struct {
 	turnover  *chain.Record
 	reimagedN int
 
-	// does is what the agent makes of a task; nil: it stays queued.
+	// does is the agent's work on a task; nil: the task stays queued.
 	does func(k *broker.Task, params any)
 }
 
@@ -74,7 +74,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// well is an agent that does what it is told.
+// well is an agent that carries out its tasks.
 func (w *world) well(k *broker.Task, params any) {
 	switch p := params.(type) {
 	case taskcatalog.SelfUpdateParams:
@@ -109,7 +109,7 @@ func (w *world) ended(k *broker.Task, result any) {
 	k.Status, k.Result, k.Outcome = broker.TaskSucceeded, raw, taskcatalog.OutcomeSucceeded
 }
 
-// place is what an operator's request would be judged by.
+// place holds the facts for an operator's request.
 func (w *world) place() agentlifecycle.Place {
 	want := &broker.AgentRelease{Version: release.Version, Commit: release.Commit, SHA256: release.SHA256}
 	t := release

@@ -97,6 +97,6 @@ func Load(ctx context.Context, members func(ctx context.Context, rollout string)
 	if err != nil {
 		return s, err
 	}
-	_ = s.read(rows, func(raw []byte, m *Member) error { _ = json.Unmarshal(raw, m); return nil }) // of another version: the known fields are shown
+	_ = s.read(rows, func(raw []byte, m *Member) error { _ = json.Unmarshal(raw, m); return nil }) // unknown fields are ignored
 	return s, nil
 }

@@ -24,7 +24,7 @@ type Nodes struct {
 	DB     *store.DB
 	Queue  *taskqueue.Queue
 	Trust  Truster
-	Starts *turnoverrecords.Starts // of the turnovers that reimage
+	Starts *turnoverrecords.Starts // of the turnovers for reimages
 }
 
 var _ agentlifecycle.Nodes = (*Nodes)(nil)
@@ -45,8 +45,8 @@ func (n *Nodes) Live(ctx context.Context, nodeID string) ([]broker.Allocation, e
 	return slices.DeleteFunc(all, func(a broker.Allocation) bool { return !a.Live() }), err
 }
 
-// ofRuns are the reasons that a run of its own makes, or that say who is on a node: what
-// the node is fit for does not hang on them.
+// ofRuns are the reasons caused by runs, freezes and tenants: they say nothing about the node's
+// fitness.
 var ofRuns = []string{"node_in_run", "allocation_live", "turnover_missing", "frozen"}
 
 // Unfit implements agentlifecycle.Nodes.
@@ -62,7 +62,7 @@ func (n *Nodes) Unfit(ctx context.Context, nodeID string) ([]broker.Reason, erro
 	return Unfit(h), nil
 }
 
-// Unfit is why a node could not be handed to anybody, but for runs and for who is on it.
+// Unfit are the reasons against handing out a node, apart from runs and tenants.
 func Unfit(h broker.Handout) []broker.Reason {
 	return slices.DeleteFunc(h.Reasons("", ""), func(r broker.Reason) bool { return slices.Contains(ofRuns, r.Code) })
 }
@@ -101,8 +101,8 @@ func (n *Nodes) RenewedAt(ctx context.Context, nodeID string) (time.Time, error)
 	return n.DB.RenewedAt(ctx, nodeID)
 }
 
-// Reimage implements agentlifecycle.Nodes. The turnover ends who is on the node only where the
-// run was forced.
+// Reimage implements agentlifecycle.Nodes. The turnover ends allocations only if the run was
+// forced.
 func (n *Nodes) Reimage(ctx context.Context, runID string, s agentlifecycle.Upgrade) (string, error) {
 	id := turnoverOf(runID)
 	if had, err := n.DB.Run(ctx, id); err == nil {
@@ -122,9 +122,9 @@ func (n *Nodes) Reimage(ctx context.Context, runID string, s agentlifecycle.Upgr
 
 func turnoverOf(runID string) string { return runID + "-reimage" }
 
-// reimage is the start of the turnover. What forbids it at any time is said before who
-// is on the node, because they may be waited for. Only those are made to leave who were
-// there when the run was asked for.
+// reimage is the start of the turnover. Permanent obstacles are reported before live allocations,
+// because the run may wait for allocations. A forced turnover ends only the allocations that were
+// live at the request.
 func (n *Nodes) reimage(ctx context.Context, s agentlifecycle.Upgrade) (start chain.Start, err error) {
 	node, err := n.DB.Node(ctx, s.NodeID)
 	if err != nil {

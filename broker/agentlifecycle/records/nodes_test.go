@@ -38,7 +38,7 @@ func (s signer) SignTask(_ context.Context, task taskcatalog.Task, _ int64) ([]b
 	return raw, s.Task.ID, err
 }
 
-// world is a broker's records, with one node in them.
+// world is a broker's records with one node.
 type world struct {
 	*testing.T
 	db    *store.DB
@@ -127,7 +127,7 @@ func (w *world) want(channel broker.AgentChannel, pinned string) {
 	w.ok(err)
 }
 
-// What is wanted is the highest version of the channel, not the one published last.
+// The wanted release is the highest version of the channel, not the last published.
 func TestWhatANodeShallHave(t *testing.T) {
 	each(t, func(w *world) {
 		if v, drift := w.desired(); v != "" || drift != broker.AgentInSync {
@@ -146,7 +146,7 @@ func TestWhatANodeShallHave(t *testing.T) {
 			{broker.ChannelStable, "", "1.10.0"},
 			{broker.ChannelCandidate, "", "1.11.0-rc.1"},
 			{broker.ChannelPinned, "1.9.0", "1.9.0"},
-			{broker.ChannelPinned, "7.7.7", "7.7.7"}, // of which nothing is published
+			{broker.ChannelPinned, "7.7.7", "7.7.7"}, // no such version is published
 		} {
 			w.want(row.channel, row.pinned)
 			if v, drift := w.desired(); v != row.want || drift != broker.AgentVersionDrift {

@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// machine is an active node that MAAS could deploy anew.
+// machine is an active node that MAAS could redeploy.
 func (w *world) machine() broker.Node {
 	w.Helper()
 	site := broker.NewSite("0000-dc1")
@@ -51,8 +51,8 @@ func (w *world) letIn(node, allocation, tenant string) {
 	w.ok(err)
 }
 
-// A forced reimage makes those leave who were there when it was asked for, and nobody
-// who came while it waited.
+// A forced reimage ends the allocations that were live at the request, and none that came during
+// the wait.
 func TestAForcedReimageEndsNobodyWhoCameLater(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.machine()
@@ -77,7 +77,7 @@ func TestAForcedReimageEndsNobodyWhoCameLater(t *testing.T) {
 	})
 }
 
-// By after_drain who is on the node is waited for.
+// Under after_drain the run waits for the tenants on the node.
 func TestAReimageWaitsForWhoIsThere(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.machine()

@@ -13,20 +13,20 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// Fleet is how agents stand to what is wanted of them: read once for many nodes.
+// Fleet compares agents with their wanted releases: read once for many nodes.
 type Fleet struct {
 	releases []Release
 	agents   map[string]broker.Agent
 	trust    int64
 }
 
-// Release is one with what it says of itself.
+// Release is a release with the values of its statement.
 type Release struct {
 	store.AgentRelease
 	Commit, SHA256 string
 }
 
-// Fleet reads it.
+// Fleet reads the fleet.
 func (n *Nodes) Fleet(ctx context.Context) (f Fleet, err error) {
 	if f.releases, err = n.releases(ctx); err != nil {
 		return f, err
@@ -46,13 +46,13 @@ func (n *Nodes) fleetOf(ctx context.Context, nodeID string) (f Fleet, err error)
 	return f, err
 }
 
-// releases are those that a node may be given, the highest version first.
+// releases are the releases that a node may get, the highest version first.
 func (n *Nodes) releases(ctx context.Context) (out []Release, err error) {
 	all, err := n.DB.AgentReleases(ctx, "")
 	for _, r := range all {
 		s, bad := release.ParseStatement(r.Statement)
 		if bad != nil || r.Revoked() {
-			continue // it was verified when it was published; another broker's form is passed over
+			continue // verified at publication; an unknown form is skipped
 		}
 		out = append(out, Release{r, s.Commit, s.Binary.SHA256})
 	}
@@ -60,7 +60,7 @@ func (n *Nodes) releases(ctx context.Context) (out []Release, err error) {
 	return out, err
 }
 
-// Of is what is known of a node's agent, and how it stands.
+// Of is the record of a node's agent, with its standing.
 func (f Fleet) Of(n broker.Node, db *store.DB) (broker.Agent, broker.Standing) {
 	a, known := f.agents[n.ID]
 	if !known {
@@ -69,7 +69,7 @@ func (f Fleet) Of(n broker.Node, db *store.DB) (broker.Agent, broker.Standing) {
 	return a, broker.AgentStanding(n, a, f.wanted(a).judged(), f.trust, db.Now())
 }
 
-// wanted is the release that a node shall have; nil: there is none.
+// wanted is the release that a node shall have; nil: none.
 func (f Fleet) wanted(a broker.Agent) *Release {
 	at := slices.IndexFunc(f.releases, func(r Release) bool {
 		switch a.Channel {
@@ -104,13 +104,13 @@ func (r *Release) target() *agentlifecycle.Target {
 // Order is a run that an operator asks for.
 type Order struct {
 	agentlifecycle.Request
-	Target        string // version; empty: the one that the node shall have
+	Target        string // version; empty: the wanted release
 	Role          string
 	CorrelationID string
 	PackageURL    func(digest string) string // where this broker serves a package
 }
 
-// Start is the start of a run. Nothing is begun by it. Codes: those of agentlifecycle.New, of a
+// Start prepares the start of a run and begins nothing. Codes: those of agentlifecycle.New, of a
 // turnover for a reimage, agent_release_unknown, release_revoked.
 func (n *Nodes) Start(ctx context.Context, node broker.Node, o Order) (s chain.Start, err error) {
 	f, err := n.fleetOf(ctx, node.ID)
@@ -155,8 +155,7 @@ func (n *Nodes) Start(ctx context.Context, node broker.Node, o Order) (s chain.S
 	}, nil
 }
 
-// Named is a release that somebody asks for. Codes: agent_release_unknown,
-// release_revoked.
+// Named is a requested release. Codes: agent_release_unknown, release_revoked.
 func (n *Nodes) Named(ctx context.Context, version string) (*Release, error) {
 	all, err := n.releases(ctx)
 	if err != nil {
@@ -197,7 +196,7 @@ func (n *Nodes) MayGive(ctx context.Context, version string, allowRollback bool)
 	return err
 }
 
-// packageOf is the package of a version, where one is published.
+// packageOf is the package of a version, if one is published.
 func (n *Nodes) packageOf(ctx context.Context, version string, url func(string) string) (*agentlifecycle.Package, error) {
 	all, err := n.DB.Packages(ctx)
 	for _, p := range all {
