@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// one answers with a task as it stands.
+// one answers with a fixed task.
 type one struct {
 	task  broker.Task
 	err   error
@@ -52,8 +52,7 @@ func TestATaskIsWaitedForUntilItHasEnded(t *testing.T) {
 	}
 }
 
-// A task of which nobody knows how it ended is never taken for one that succeeded, nor
-// for one that failed of its own.
+// A task with an unknown end never counts as a success, nor as a failure of its own.
 func TestHowATaskEndedIsJudged(t *testing.T) {
 	const class = chain.Class(broker.ResidueFound)
 	for _, c := range []struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/broker/rollout"
 )
 
-// What became of a node since the rollout was asked for counts when its turn comes.
+// Changes of a node since the request of a rollout count when its turn comes.
 func TestANodeIsLookedAtWhenItsTurnComes(t *testing.T) {
 	for code, as := range map[string]func(*rollout.Candidate){
 		"pinned_elsewhere": func(c *rollout.Candidate) { c.Agent.Channel, c.Agent.Pinned = broker.ChannelPinned, "1.2.0" },
@@ -47,8 +47,8 @@ func TestANodeIsLookedAtWhenItsTurnComes(t *testing.T) {
 	})
 }
 
-// Those that failed are tried again once for each word of an operator, and not whenever the
-// stage that does it is called.
+// Failed members are retried once for each order of an operator, and not at each call of the
+// stage.
 func TestAWordOfAnOperatorCountsOnce(t *testing.T) {
 	w := newWorld(t, 6)
 	two := []*machine{w.machines[id(2)], w.machines[id(3)]}
@@ -62,7 +62,7 @@ func TestAWordOfAnOperatorCountsOnce(t *testing.T) {
 		w.settle(time.Second)
 	}
 	for _, m := range two {
-		m.busy = true // who is on it when it is to be taken back
+		m.busy = true // a tenant comes before it is taken back
 	}
 	w.settle(time.Hour)
 	if m := w.member(3); m.Result != rollout.TakingBack || !m.Parked {

@@ -14,9 +14,9 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// BenchmarkRollout is one step of a rollout over the real store, of so many nodes and
-// twenty at a time. The nodes themselves cost nothing here. Beside the time it tells how
-// much a step writes of the state and of the members.
+// BenchmarkRollout is one step of a rollout over the real store, with the given number of nodes,
+// twenty at a time. The nodes themselves cost nothing here. Beside the time it reports how much a
+// step writes of the state and of the members.
 func BenchmarkRollout(b *testing.B) {
 	for _, n := range []int{200, 1000, 5000} {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) { benchmarkRollout(b, n) })
@@ -77,7 +77,7 @@ func benchmarkRollout(b *testing.B, n int) {
 	b.ReportMetric(float64(store.bytes)/1024/float64(b.N), "KiB/step")
 }
 
-// A rollout looks every two seconds while runs move. What has not changed is not written.
+// A rollout looks every two seconds while runs move. Unchanged state is not written.
 func TestALookThatSeesNothingNewWritesNoState(t *testing.T) {
 	w := newWorld(t, 6)
 	store := &written{Store: w.memory}
@@ -96,7 +96,7 @@ func TestALookThatSeesNothingNewWritesNoState(t *testing.T) {
 	w.is(chain.Completed, "", "done 6")
 }
 
-// written counts what is written of states.
+// written counts the written bytes of states.
 type written struct {
 	chain.Store
 	bytes, saves int
@@ -114,7 +114,7 @@ func (w *written) Save(ctx context.Context, c chain.Change) error {
 	return w.Store.Save(ctx, c)
 }
 
-// easy is a fleet on which each run takes half a minute to a minute and ends well.
+// easy is a fleet on which each run takes half a minute to a minute and succeeds.
 type easy struct {
 	rollout.Nodes
 	now     func() time.Time

@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/broker/rollout"
 )
 
-// A pause withdraws what waits for tenants, lets the others end and tends to them, and is
-// the rollout's own state: whatever save is lost, nothing begins after it.
+// A pause withdraws runs that wait for tenants, lets the others end and follows them. The pause
+// is stored in the rollout's state: whatever save is lost, nothing begins after it.
 func TestAPauseAndAnAbort(t *testing.T) {
 	for _, lost := range []int{-1, 0, 1, 2, 3, 4, 5} {
 		w := newWorld(t, 9)
@@ -65,8 +65,8 @@ func TestAPauseAndAnAbort(t *testing.T) {
 	}
 }
 
-// A pause before anything, or of one that stopped by itself, ends in a rollout that can be
-// resumed as well.
+// A pause before any work, or of a stopped rollout, ends in a rollout that can be resumed as
+// well.
 func TestAPauseAtOnce(t *testing.T) {
 	w := newWorld(t, 3)
 	w.start(request())
@@ -93,7 +93,7 @@ func TestARolloutThatIsAbortedIsNotPaused(t *testing.T) {
 	w.is(chain.Cancelled, "", "done 1, skipped 8")
 }
 
-// An abort that has failed goes on where it stopped.
+// A failed abort continues where it stopped.
 func TestAnAbortThatHasFailedGoesOn(t *testing.T) {
 	w := newWorld(t, 9)
 	w.start(request())
@@ -110,8 +110,8 @@ func TestAnAbortThatHasFailedGoesOn(t *testing.T) {
 	w.is(chain.Cancelled, "", "done 1, skipped 8")
 }
 
-// cut starts a rollout whose broker dies when it has begun a node of the first wave and has
-// saved nothing of it.
+// cut starts a rollout whose broker dies when it has begun a node of the first wave and has saved
+// nothing of it.
 func cut(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, 9)
@@ -120,7 +120,7 @@ func cut(t *testing.T) *world {
 	req.Safety = broker.AfterDrain
 	w.start(req)
 	for w.runs["r-n-001"] == nil {
-		w.store.Fate = func(int) chaintest.Fate { // the save of the step that begins it, and no other
+		w.store.Fate = func(int) chaintest.Fate { // only the save of the step that begins the run
 			if w.runs["r-n-001"] != nil {
 				return chaintest.Lost
 			}
@@ -143,8 +143,8 @@ func cut(t *testing.T) *world {
 	return w
 }
 
-// A run that was begun, of which no save tells, is the rollout's all the same: also where
-// the next that the rollout does is to stop.
+// A run whose start was not saved still belongs to the rollout, also if the rollout's next action
+// is to stop.
 func TestARunThatNoSaveTellsOfIsNobodysElse(t *testing.T) {
 	for name, stops := range map[string]func(*world){
 		"halted":  func(w *world) { w.release = broker.Errorf(broker.Refused, "release_revoked", "it was revoked") },
@@ -180,8 +180,8 @@ func TestARunThatNoSaveTellsOfIsNobodysElse(t *testing.T) {
 	}
 }
 
-// While all is taken back no more nodes are kept from tenants, and no more are worked on,
-// than on the way there; what another run has is waited for.
+// The way back is bounded like the way there: no more nodes are closed to tenants, and no more
+// are worked on, at a time. A node in another run is waited for.
 func TestTakingAllBackIsBounded(t *testing.T) {
 	w := newWorld(t, 20)
 	for i := 10; i < 20; i++ {
@@ -224,10 +224,10 @@ func TestTakingAllBackIsBounded(t *testing.T) {
 	}
 }
 
-// What cannot be taken back without a person, or shall not be any more, is said.
+// A member that cannot be taken back without a person, or shall not be any more, gets a reason.
 func TestWhatStaysThatWasToBeTakenBack(t *testing.T) {
 	for back, as := range map[string]func(*world){
-		"node_in_run": func(w *world) { // by one that waits for a person
+		"node_in_run": func(w *world) { // by a run that waits for a person
 			w.machines[id(0)].inRun = "r-other"
 			w.runs["r-other"] = &chain.Record{ID: "r-other", Kind: others, Status: chain.FailedManual}
 		},
@@ -255,7 +255,7 @@ func TestWhatStaysThatWasToBeTakenBack(t *testing.T) {
 	}
 }
 
-// An abort does not wait for those who are on nodes that were to be taken back.
+// An abort does not wait for tenants on nodes that were to be taken back.
 func TestAnAbortWhileAllIsTakenBack(t *testing.T) {
 	for back, as := range map[string]func(*world){
 		"run_cancelled": func(w *world) { w.machines[id(0)].busy = true },

@@ -26,8 +26,8 @@ func (w *world) former() *chain.Engine {
 	return e
 }
 
-// A rollout that the broker before has begun goes on with this one, whose next step moves
-// its members; all that it has come to stays.
+// A rollout begun by the previous broker continues with this broker, whose next step moves its
+// members; all progress stays.
 func TestAStateOfTheBrokerBefore(t *testing.T) {
 	w := newWorld(t, 6)
 	w.start(request())
@@ -40,7 +40,7 @@ func TestAStateOfTheBrokerBefore(t *testing.T) {
 	for _, unknown := range []string{"looked_at", "hears_from", "inspected_at"} {
 		delete(state, unknown)
 	}
-	had.Members[0].Soak = rollout.Unsoaked // it is not known there either
+	had.Members[0].Soak = rollout.Unsoaked // also unknown there
 	state["members"] = had.Members
 	if state["unsoaked"] != true || state["soak_from"] == nil {
 		t.Fatalf("it does not soak: %s", r.State)
@@ -69,8 +69,8 @@ func TestAStateOfTheBrokerBefore(t *testing.T) {
 	w.once()
 }
 
-// Brokers are replaced one by one: a leader of the release before steps a rollout no more
-// that a newer one has stepped, nor does it act on it, as it would find no members in it.
+// Brokers are replaced one by one: a leader of the previous release neither steps a rollout that
+// a newer leader has stepped nor acts on it, because it would find no members in the state.
 func TestABrokerBeforeLeavesAMovedRolloutAlone(t *testing.T) {
 	w := newWorld(t, 6)
 	older, newer := w.former(), w.engine
@@ -97,7 +97,7 @@ func TestABrokerBeforeLeavesAMovedRolloutAlone(t *testing.T) {
 	w.is(chain.Completed, "", "done 6")
 }
 
-// A step that one node moves on in writes that node, whatever the number of the others.
+// A step in which one node moves on writes only that node, whatever the number of the others.
 func TestAStepWritesTheMembersThatMovedOn(t *testing.T) {
 	w := newWorld(t, 500)
 	w.start(request())
@@ -117,8 +117,8 @@ func TestAStepWritesTheMembersThatMovedOn(t *testing.T) {
 	}
 }
 
-// Rows that are gone, or that a newer broker has written, are a person's matter: a rollout
-// goes on with all its members, or not at all.
+// Missing rows, or rows of a newer broker, are left to a person: a rollout continues with all its
+// members, or not at all.
 func TestMembersThatCannotBeRead(t *testing.T) {
 	for name, tt := range map[string]struct {
 		code string
@@ -141,7 +141,7 @@ func TestMembersThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A stage that panics has its state saved like any that fails, and its members with it.
+// After a panic of a stage, the state and the members are saved as after a failure.
 func TestMembersOfAStepThatPanics(t *testing.T) {
 	w := newWorld(t, 6)
 	w.start(request())
@@ -164,7 +164,7 @@ func TestMembersOfAStepThatPanics(t *testing.T) {
 	w.is(chain.Completed, "", "done 6")
 }
 
-// panicky is a world whose releases are not to be read.
+// panicky is a world whose releases cannot be read.
 type panicky struct {
 	*world
 	panics *bool

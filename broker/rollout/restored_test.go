@@ -8,14 +8,15 @@ import (
 	"github.com/hostler/hostler/broker/rollout"
 )
 
-// A broker that was restored does not know what became of the updates that were under way
-// in the backup: what a node runs by now stays, and in one that goes on who runs the release before is given it.
+// A restored broker does not know the outcome of updates that were under way in the backup: a
+// node's running version stays, and a resumed rollout gives the release to nodes with the
+// previous release.
 func TestAResumedRolloutOfARestoredBrokerTakesNothingBack(t *testing.T) {
 	for name, tt := range map[string]struct {
 		runs, counts string
 		result       rollout.Result
 		code         string
-		cancelled    bool   // in the place of going on
+		cancelled    bool   // in place of a resume
 		before       string // who has cancelled the node's run by then
 	}{
 		"it has the release": {newest.Version, "done 3, skipped 1", rollout.Skipped, "in_sync", false, ""},
@@ -46,7 +47,7 @@ func TestAResumedRolloutOfARestoredBrokerTakesNothingBack(t *testing.T) {
 			if r := w.runs[run.ID]; tt.before != "" {
 				r.Status, r.AskedBy, r.CompletedAt = chain.Cancelled, tt.before, w.clock.Now()
 			}
-			w.machines[id(0)].version = tt.runs // in the hour that is lost
+			w.machines[id(0)].version = tt.runs // in the lost hour
 			if tt.cancelled {
 				w.act(chain.Cancel)
 			}

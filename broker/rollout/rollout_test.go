@@ -55,8 +55,8 @@ func TestWavesByLabel(t *testing.T) {
 	w.is(chain.Completed, "", "done 6")
 }
 
-// What is broken is back on what it had, said as it is, and nothing more is begun until a
-// person says so.
+// A broken node has its previous version back and is reported truthfully, and nothing more begins
+// until a person says so.
 func TestTooManyFailuresStopIt(t *testing.T) {
 	w := newWorld(t, 20)
 	for i, makes := range map[int]string{3: "rolled_back", 5: unwell} {
@@ -94,7 +94,7 @@ func TestTooManyFailuresStopIt(t *testing.T) {
 	w.once()
 }
 
-// once holds that nobody was given the same twice.
+// once checks that no node was given the same twice.
 func (w *world) once() {
 	w.t.Helper()
 	seen := map[string]int{}
@@ -139,7 +139,7 @@ func TestOnFailureRollbackTakesAllBack(t *testing.T) {
 	}
 }
 
-// Who is well and cannot be taken back keeps the release, and is said to.
+// A healthy member that cannot be taken back keeps the release, with the reason.
 func TestWhatCannotBeTakenBackStays(t *testing.T) {
 	w := newWorld(t, 6)
 	w.machines[id(0)].version = ""
@@ -156,8 +156,8 @@ func TestWhatCannotBeTakenBackStays(t *testing.T) {
 	}
 }
 
-// Those that failed are tried again only when an operator asks for that, and are given
-// the release with force, which the nodes need that refused it before.
+// Failed members are retried only on an operator's order, and with force, because nodes that
+// refused the release before need it.
 func TestATryAgainIsAsked(t *testing.T) {
 	w := newWorld(t, 6)
 	w.machines[id(2)].makes, w.machines[id(3)].makes = "update_refused", "update_refused"
@@ -269,8 +269,8 @@ func TestWhoIsOnANode(t *testing.T) {
 	})
 }
 
-// Every call of the store is lost in turn, on its way there and on its way back, and the
-// broker with it: nobody is given anything twice, and all come to the same end.
+// Every call of the store is lost in turn, on the way there and on the way back, together with
+// the broker: no node gets anything twice, and all rollouts come to the same end.
 func TestEachSaveMayBeLost(t *testing.T) {
 	for _, fate := range []chaintest.Fate{chaintest.Lost, chaintest.Mute} {
 		for n := 0; ; n++ {
@@ -363,7 +363,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// A state of thousands of nodes is written at each step.
+// The state of a rollout to thousands of nodes is written at each step.
 func TestTheStateOfManyIsSmall(t *testing.T) {
 	w := newWorld(t, 2000)
 	w.start(request())

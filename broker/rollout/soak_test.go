@@ -37,7 +37,8 @@ func TestASoakLooksAgain(t *testing.T) {
 	}
 }
 
-// What its own watcher put back while it proved itself is told as that, whoever sees it.
+// A release that the node's own watcher put back while it proved itself is reported as rolled
+// back, whoever sees it.
 func TestWhatANodePutsBackItselfIsToldAsThat(t *testing.T) {
 	back := func(m *machine, run string) {
 		m.version, m.seen.PutBack, m.seen.Delivered = "1.3.0", "crash_loop", run
@@ -80,7 +81,7 @@ func TestWhatANodePutsBackItselfIsToldAsThat(t *testing.T) {
 	}
 }
 
-// What others do to a node is no failure of the release, and takes it back from nobody.
+// Changes by other parties are no failure of the release, and no node is taken back for them.
 func TestASoakIsNotForWhatOthersDo(t *testing.T) {
 	for name, as := range map[string]func(*machine){
 		"a run has it":               func(m *machine) { m.inRun, m.quiet = "r-other", true },
@@ -103,7 +104,7 @@ func TestASoakIsNotForWhatOthersDo(t *testing.T) {
 	}
 }
 
-// A tenant's reboot is waited for, and what follows it is judged as ever.
+// The soak waits for a tenant's reboot, and judges normally afterwards.
 func TestASoakWaitsForATenantsReboot(t *testing.T) {
 	w := newWorld(t, 4)
 	req := request()
@@ -121,8 +122,7 @@ func TestASoakWaitsForATenantsReboot(t *testing.T) {
 	w.is(chain.Completed, "", "done 4")
 }
 
-// A wave that falls silent once it is confirmed does not pass its soak, however short that
-// is.
+// A wave that falls silent once it is confirmed does not pass its soak, however short.
 func TestAWaveThatFallsSilent(t *testing.T) {
 	for _, seconds := range []int64{1, 60, 600} {
 		w := newWorld(t, 20)
@@ -140,7 +140,7 @@ func TestAWaveThatFallsSilent(t *testing.T) {
 	}
 }
 
-// One of a wave before is not waited for, and has failed when it is silent.
+// A silent node of an earlier wave does not delay the rollout, and has failed.
 func TestAWaveBeforeIsWatchedToo(t *testing.T) {
 	w := newWorld(t, 20)
 	req := request()
@@ -191,7 +191,7 @@ func TestSilenceThatIsTheBrokersOwn(t *testing.T) {
 	})
 }
 
-// Who was waited for to the end is watched like all others.
+// A member that was waited for to the end is watched like all others.
 func TestWhatWasWaitedForSoaks(t *testing.T) {
 	w := newWorld(t, 4)
 	w.machines[id(3)].busy = true
@@ -216,7 +216,7 @@ func TestWhatWasWaitedForSoaks(t *testing.T) {
 	w.is(chain.Completed, "", "done 3, failed 1") // two would have stopped it
 }
 
-// A soak of many costs one look at each, at its end.
+// A soak of many nodes costs one look at each, at its end.
 func TestASoakLooksAtEachOnce(t *testing.T) {
 	w := newWorld(t, 60)
 	req := request()

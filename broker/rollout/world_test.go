@@ -30,37 +30,37 @@ const took = 40 * time.Second
 // machine is a node and its agent.
 type machine struct {
 	version string
-	busy    bool // somebody is on it
+	busy    bool // a tenant is on it
 	inRun   string
 	quiet   bool // its agent is not heard
-	mute    bool // nor is it from when it runs the release
+	mute    bool // its agent falls silent when it runs the release
 	heard   time.Time
 	seen    rollout.Seen
-	node    func(*rollout.Candidate) // what has become of it since
-	// makes is what it makes of the release: "" well, or the code that its run stops with.
-	// One of unwell keeps the release; the others keep what they had.
+	node    func(*rollout.Candidate) // later changes of the node
+	// makes is the node's result with the release: "" well, or the code that its run stops with.
+	// With unwell the node keeps the release; otherwise it keeps its previous version.
 	makes string
-	no    *broker.Error // what a run on it is refused with
+	no    *broker.Error // the refusal of a run on the node
 }
 
-// others is the kind of a run that is no rollout's.
+// others is the kind of a run outside rollouts.
 const others = "others"
 
 const unwell = "version_not_running"
 
-// world is a fleet in memory, and the runs on its nodes.
+// world is a fleet in memory, with the runs on its nodes.
 type world struct {
 	t        testing.TB
 	clock    *chaintest.Clock
 	memory   *chaintest.Memory
 	store    *chaintest.Lossy
 	engine   *chain.Engine
-	members  []broker.RolloutMember // of the rollout, as they were saved
+	members  []broker.RolloutMember // of the rollout, as saved
 	machines map[string]*machine
 	runs     map[string]*chain.Record
 	starts   map[string]time.Time
-	given    []string // version/node, each time that a node was given one
-	most     int      // runs that moved at once
+	given    []string // version/node, for each delivery
+	most     int      // largest number of moving runs
 	release  *broker.Error
 	digest   string
 	unread   error // of each look at a run
@@ -210,8 +210,8 @@ func (w *world) rollout() (chain.Record, rollout.Rollout) {
 	return r, s
 }
 
-// is holds the rollout to a status, a failure's code and how many of its nodes came to
-// what: "done 5, failed 1".
+// is checks the rollout's status, the failure's code and the counts by result: "done 5, failed
+// 1".
 func (w *world) is(status chain.Status, code, counts string) {
 	w.t.Helper()
 	r, s := w.rollout()
@@ -294,7 +294,7 @@ func (w *world) Begin(_ context.Context, o rollout.Order) error {
 	return nil
 }
 
-// advance brings all runs to now.
+// advance brings all runs up to now.
 func (w *world) advance() {
 	now := w.clock.Now()
 	for _, id := range slices.Sorted(keysOf(w.runs)) {
@@ -363,7 +363,7 @@ func (w *world) Cancel(_ context.Context, id, reason string) error {
 	return nil
 }
 
-// hear has all be heard that are.
+// hear updates the contact of all agents that can be heard.
 func (w *world) hear() {
 	for _, m := range w.machines {
 		if !m.quiet && !w.deaf {

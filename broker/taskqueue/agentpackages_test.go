@@ -23,7 +23,7 @@ func (w *world) publish(version string, content []byte) string {
 	return p.Digest
 }
 
-// build is a package of the agent, in which the program is this.
+// build is a package of the agent with the given program.
 func build(t testing.TB, version, program string) []byte {
 	return debtest.Join(debtest.Parts(t, debtest.File(taskcatalog.AgentProgram(version), program), debtest.Link("/usr/lib/hostler-agent/packaged", "versions/"+version))...)
 }
@@ -45,7 +45,7 @@ func (w *world) expects(n node) (digests []string) {
 	return digests
 }
 
-// The nodes here say that they run version 1.0.
+// The nodes here report version 1.0.
 func TestAValidationCarriesThePublishedPackagesOfTheNodesVersion(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("one")
@@ -58,7 +58,7 @@ func TestAValidationCarriesThePublishedPackagesOfTheNodesVersion(t *testing.T) {
 		w.publish("1.0", []byte("no package"))
 		want := []string{w.publish("1.0", build(w.t, "1.0", "x")), w.publish("1.0-2", build(w.t, "1.0", "a revision of it"))}
 		slices.Sort(want)
-		for range 2 { // worked out, and remembered
+		for range 2 { // computed, and then cached
 			if got := w.expects(n); !slices.Equal(got, want) {
 				w.t.Errorf("it expects %q, want %q", got, want)
 			}
@@ -72,7 +72,7 @@ func TestAValidationCarriesThePublishedPackagesOfTheNodesVersion(t *testing.T) {
 	})
 }
 
-// Whoever can change the bytes in the database decides nothing.
+// Changed bytes in the database change no decision.
 func TestAPackageThatIsNotThatOfItsDigestIsRefused(t *testing.T) {
 	clock, url := storetest.NewClock(), storetest.URL(t, "sqlite")
 	w := newWorld(t, storetest.Reopen(t, url, clock.Now), clock)

@@ -19,8 +19,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release/releasetest"
 )
 
-// A node that updated itself has what its package brought, the program of a signed
-// release, and maybe those of others. What no release key in force signed is none.
+// A node that updated itself has the files of its package, the program of a signed release, and
+// maybe the programs of other releases. A release without a signature by a key in force does not
+// count.
 func TestANodeThatUpdatedItselfIsComparedWithReleases(t *testing.T) {
 	clock := storetest.NewClock()
 	w := newWorld(t, storetest.Open(t, "sqlite", clock.Now), clock)

@@ -19,7 +19,7 @@ func naming(archive []byte) string {
 	return fmt.Sprintf(`{"digest":%q,"bytes":%d,"parts":[]}`, pki.Digest(archive), len(archive))
 }
 
-// collected has a node report diagnostics with an archive, as change makes it.
+// collected has a node report diagnostics with an archive, as changed by the test.
 func (w *world) collected(n node, archive []byte, change func(*wire.ResultRequest)) (broker.Task, error) {
 	w.t.Helper()
 	k := w.enqueue(n, "node.diagnostics", `{}`)

@@ -15,8 +15,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release/releasetest"
 )
 
-// What agents of earlier releases read of a validation. They refuse what they do not
-// know, so these are frozen: what is added to its params goes only to those that know it.
+// The fields that earlier agents read of a validation. They refuse unknown fields, so these types
+// are frozen: a new param goes only to agents that know it.
 type (
 	firstValidation struct {
 		TakeBaseline bool            `json:"take_baseline,omitempty"`
@@ -38,8 +38,8 @@ type (
 	}
 )
 
-// An agent tells the types that it knows: one of before is sent what it reads, also where
-// the package of its very version is published.
+// An agent reports its known types: an older agent gets only fields that it reads, also if the
+// package of its own version is published.
 func TestAValidationIsAsTheAgentsReleaseKnowsIt(t *testing.T) {
 	each(t, func(w *world) {
 		key := pkitest.NewSigner(w.t)

@@ -53,7 +53,7 @@ func TestABaselineThatIsMissingEndsNothing(t *testing.T) {
 	})
 }
 
-// A validation that was not asked for a baseline changes none.
+// A validation without take_baseline changes no baseline.
 func TestABaselineNotAskedForIsNotTaken(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("one")
@@ -115,9 +115,8 @@ func TestWhatFollowsFromADrainAndAnUninstall(t *testing.T) {
 	})
 }
 
-// Who took a node out of service decides when it comes back: no end of the
-// drain but its success or a cancel leads anywhere, however often the node is
-// heard.
+// Whoever took a node out of service decides when it returns: of all ends of the drain only
+// success or a cancel moves the node, however often the node is heard.
 func TestAFailedDrainLeavesTheNodeOutOfService(t *testing.T) {
 	each(t, func(w *world) {
 		for outcome, why := range map[taskcatalog.Outcome]string{taskcatalog.OutcomeFailed: "did not finish", taskcatalog.OutcomeRefused: "did not finish", taskcatalog.OutcomeInterrupted: "did not finish", "unknown": ""} {
@@ -148,7 +147,7 @@ func TestAFailedDrainLeavesTheNodeOutOfService(t *testing.T) {
 				if got.Status != broker.Draining || !strings.Contains(got.StatusReason, why) || why != "" && !strings.Contains(got.StatusReason, k.ID) {
 					w.t.Fatalf("the node is %s because %q", got.Status, got.StatusReason)
 				}
-				// It goes on where a person says so.
+				// A person may continue the drain.
 				w.enqueue(n, "node.drain", "")
 				w.succeed(n, w.fetch(n)[0], `{"drained":true,"sessions_ended":0,"processes_stopped":0}`)
 				if got := w.status(n); got != broker.Retired {
@@ -207,7 +206,7 @@ func TestATrustUpdateConfirmsWhatTheNodeHas(t *testing.T) {
 		if got, _ := w.db.Node(ctx, n.Peer.NodeID); got.TrustVersion != 2 {
 			w.t.Fatalf("version %d", got.TrustVersion)
 		}
-		// A version that never was changes nothing.
+		// An unknown version changes nothing.
 		w.enqueue(n, "node.trust_update", "")
 		w.succeed(n, w.fetch(n)[0], `{"version":99,"changed":true}`)
 		if got, _ := w.db.Node(ctx, n.Peer.NodeID); got.TrustVersion != 2 {
@@ -243,7 +242,7 @@ func TestWhatAnEarlierEnrolmentLeftOpenEnds(t *testing.T) {
 		if err != nil || !r.Repeat || r.Status != "failed" {
 			w.t.Fatalf("%+v, %v", r, err)
 		}
-		// Nor does it report on a task of the new one.
+		// The old enrolment cannot report on a task of the new enrolment either.
 		fresh, _, err := w.queue.Enqueue(ctx, operator, taskqueue.Request{NodeID: n.Peer.NodeID, Type: "node.heartbeat_check"})
 		w.ok(err)
 		w.fetch(again)

@@ -8,8 +8,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// No text of a report may be longer than an honest node makes any, wherever it
-// stands.
+// No text of a report may exceed the length of an honest node's texts, in any field.
 func TestEveryTextOfAReportIsBounded(t *testing.T) {
 	fits := strings.Repeat("x", taskcatalog.MaxText)
 	long := fits + "x"

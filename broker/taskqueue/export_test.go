@@ -7,5 +7,5 @@ func (q *Queue) ProbeUnknownAtMost(ctx context.Context, atOnce int) error {
 	return q.probeUnknown(ctx, atOnce)
 }
 
-// AskWith has the queue ask another for which nodes there is something.
+// AskWith replaces the query for nodes with open tasks.
 func (q *Queue) AskWith(toTell func(context.Context) ([]string, error)) { q.toTell = toTell }

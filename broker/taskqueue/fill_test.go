@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What a validation judges by the site's policy, a cleanup empties.
+// A cleanup empties everything that a validation judges by the site's policy.
 func TestACleanupEmptiesTheScratchOfTheSitesPolicy(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("one")

@@ -12,7 +12,7 @@ import (
 
 const drainedResult = `{"drained":true,"sessions_ended":0,"processes_stopped":0}`
 
-// givenUp is a task that a node had and of which nothing was heard, as it was delivered.
+// givenUp is a delivered task without any report from its node, with its delivery.
 func (w *world) givenUp(n node) (broker.Task, wire.Delivery) {
 	w.t.Helper()
 	k := w.enqueue(n, "node.drain", `{"grace_seconds":7}`)
@@ -53,7 +53,7 @@ func TestWhatANodeSaysOfATaskThatWasGivenUpIsKeptBesideItsEnd(t *testing.T) {
 		_, err := w.queue.Recover(ctx, operator, k.ID)
 		w.refused(err, "task_done")
 
-		// The first word stands here as well.
+		// The first report stands here as well.
 		ev := w.evidence(n, d, taskcatalog.OutcomeInterrupted, "")
 		ev.Code = taskcatalog.CodeInterrupted
 		_, err = w.queue.Result(ctx, n.Peer, k.ID, w.answer(n, d, ev, ""))
@@ -82,7 +82,7 @@ func TestNobodyElseHasAWordOnATaskThatWasGivenUp(t *testing.T) {
 			{Attempt: d.Attempt, Outcome: taskcatalog.OutcomeSucceeded, Result: []byte(drainedResult)}, // unsigned
 		} {
 			_, err := w.queue.Result(ctx, n.Peer, k.ID, bad)
-			w.ok(err) // it can stop sending
+			w.ok(err) // the node can stop sending
 		}
 		if k = w.task(k.ID); k.Late != nil {
 			w.t.Errorf("what is kept is %+v", k.Late)
@@ -118,7 +118,7 @@ func TestANodeThatIsHeardAgainIsAskedOnceWhatBecameOfATask(t *testing.T) {
 	})
 }
 
-// What its own result says counts for more than what a probe found.
+// A node's own result goes before a probe's finding.
 func TestAResultThatComesLateReplacesWhatAProbeFound(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("one")
@@ -154,8 +154,7 @@ func TestWhatIsOldOrChangesNothingIsNotAskedAbout(t *testing.T) {
 	})
 }
 
-// Nodes that cannot be asked, as their agents know of no such task, keep nobody else from
-// being asked.
+// Nodes that cannot be asked, because their agents do not know the task, delay no other nodes.
 func TestThoseThatCannotBeAskedLeaveRoomForOthers(t *testing.T) {
 	each(t, func(w *world) {
 		var all []node
@@ -176,13 +175,13 @@ func TestThoseThatCannotBeAskedLeaveRoomForOthers(t *testing.T) {
 			w.heard(n)
 		}
 		first, last := all[0], all[3]
-		for range 2 { // two at a time: the refused ones are the oldest
+		for range 2 { // two at a time: the refused nodes are the oldest
 			w.ok(w.queue.ProbeUnknownAtMost(ctx, 2))
 		}
 		if got := w.fetch(last); len(got) != 1 || w.opened(got[0]).Type != "node.task_probe" {
 			w.t.Errorf("the node behind them is asked %+v", got)
 		}
-		// An agent that is updated is asked after all.
+		// An updated agent is asked after all.
 		w.ok(w.db.SaveReport(ctx, first.Peer.NodeID, store.NodeReport{AgentVersion: "1.0", TaskTypes: taskcatalog.IDs(), Digest: "d1"}))
 		for range 3 {
 			w.ok(w.queue.ProbeUnknownAtMost(ctx, 2))

@@ -85,7 +85,7 @@ func TestALeaseThatRunsOutLeadsBackToQueued(t *testing.T) {
 		if len(again) != 1 || again[0].Attempt != 2 || again[0].Envelope != d.Envelope {
 			w.t.Fatalf("delivered again %+v", again)
 		}
-		// The node ran it once, under its first attempt.
+		// The node ran the task once, under its first attempt.
 		if r := w.succeed(n, d, `{"drained":true,"sessions_ended":0,"processes_stopped":0}`); r.Status != "succeeded" {
 			w.t.Fatalf("answered %+v", r)
 		}
@@ -113,8 +113,8 @@ func TestProgressRenewsTheLease(t *testing.T) {
 	})
 }
 
-// Progress that comes late, but before another delivery, shows that the node
-// is at it: nothing is delivered twice for nothing.
+// Late progress before another delivery shows that the node is at work: nothing is delivered
+// again.
 func TestLateProgressTakesTheTaskUpAgain(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("one")
@@ -208,8 +208,7 @@ func TestATaskThatIsStillReportedOnIsNotUnknown(t *testing.T) {
 	})
 }
 
-// A node that fetches again and again and never reports does not keep a task
-// alive.
+// A node that fetches again and again and never reports does not keep a task alive.
 func TestFetchingIsNoSignOfLife(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("one")
@@ -272,7 +271,7 @@ func TestCancelAfterDeliveryAsksTheNode(t *testing.T) {
 	})
 }
 
-// What a node has done counts, not what was asked of it.
+// The node's completed work counts, not the request to cancel.
 func TestATaskThatSucceedsInSpiteOfACancelSucceeded(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("one")
@@ -285,8 +284,8 @@ func TestATaskThatSucceedsInSpiteOfACancelSucceeded(t *testing.T) {
 	})
 }
 
-// It may or may not have reached the node: nobody starts it now, and nobody
-// says that it did not run.
+// The task may have reached the node: nobody starts it now, and nobody claims that it did not
+// run.
 func TestACanceledTaskIsNotDeliveredAgain(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("one")

@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// modelTask is what the rules say about a task, in as few words as possible.
+// modelTask is the rules' view of a task, as short as possible.
 type modelTask struct {
 	id        string
 	exclusive bool
@@ -35,7 +35,7 @@ func (m *modelTask) unknownAt() time.Time {
 	return m.notAfter.Add(store.UnknownGrace)
 }
 
-// life is a node's tasks, the real ones and their models side by side.
+// life is a node's tasks, the real tasks and their models side by side.
 type life struct {
 	*world
 	n     node
@@ -154,8 +154,7 @@ func (l *life) TimePasses(t *rapid.T) {
 	}
 }
 
-// check holds the tables against the model, and both against what must never
-// be.
+// check compares the tables with the model, and both with the invariants.
 func (l *life) check(t *rapid.T) {
 	dispatched := 0
 	for _, m := range l.tasks {

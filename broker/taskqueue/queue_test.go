@@ -26,8 +26,7 @@ var (
 	lanes    = []taskcatalog.Lane{taskcatalog.LaneExclusive, taskcatalog.LaneConcurrent}
 )
 
-// world is a queue over a real store, with an authority that signs and nodes
-// that answer.
+// world is a queue over a real store, with an authority that signs and nodes that answer.
 type world struct {
 	t         testing.TB
 	db        *store.DB
@@ -85,7 +84,7 @@ func (w *world) refused(err error, code string) {
 	}
 }
 
-// node is an enrolled node, and the peer that it is to the broker.
+// node is an enrolled node, as a peer of the broker.
 type node struct {
 	taskqueue.Peer
 	pkitest.Node
@@ -146,7 +145,7 @@ func (w *world) enqueue(n node, typ, params string) broker.Task {
 	return k
 }
 
-// fetch polls once and returns what was delivered.
+// fetch polls once and returns the deliveries.
 func (w *world) fetch(n node) []wire.Delivery {
 	w.t.Helper()
 	r, err := w.queue.Wait(ctx, n.Peer, lanes, 0)
@@ -161,7 +160,7 @@ func (w *world) task(id string) broker.Task {
 	return k
 }
 
-// opened is a delivery as the node sees it once the signature holds.
+// opened is a delivery as the node sees it after checking the signature.
 func (w *world) opened(d wire.Delivery) *taskcatalog.Task {
 	w.t.Helper()
 	env, err := pki.ParseEnvelope([]byte(d.Envelope))
@@ -171,7 +170,7 @@ func (w *world) opened(d wire.Delivery) *taskcatalog.Task {
 	return task
 }
 
-// evidence is what an honest node signs about a delivery.
+// evidence is an honest node's evidence for a delivery.
 func (w *world) evidence(n node, d wire.Delivery, outcome taskcatalog.Outcome, result string) taskcatalog.Evidence {
 	w.t.Helper()
 	task := w.opened(d)
@@ -192,7 +191,7 @@ func (w *world) answer(n node, d wire.Delivery, ev taskcatalog.Evidence, result 
 	return wire.ResultRequest{Attempt: d.Attempt, Outcome: ev.Outcome, Code: ev.Code, Result: json.RawMessage(result), Evidence: string(raw)}
 }
 
-// succeed reports success, honestly.
+// succeed reports an honest success.
 func (w *world) succeed(n node, d wire.Delivery, result string) wire.ResultReply {
 	w.t.Helper()
 	r, err := w.queue.Result(ctx, n.Peer, d.TaskID, w.answer(n, d, w.evidence(n, d, taskcatalog.OutcomeSucceeded, result), result))
@@ -290,7 +289,7 @@ func TestEnqueueRefusesAndAudits(t *testing.T) {
 	})
 }
 
-// Disks are erased once nobody may use the node, and by name.
+// Disks are erased only after the node is out of use, and by name.
 func TestDisksAreErasedOnlyOfANodeOutOfService(t *testing.T) {
 	each(t, func(w *world) {
 		r := taskqueue.Request{Type: "node.disk_erase", Params: json.RawMessage(`{"mode":"secure","disks":[{"serial":"S","model":"M","size_bytes":1}]}`)}
@@ -325,7 +324,7 @@ func TestAnIdempotencyKeyMakesARepeatHarmless(t *testing.T) {
 		if repeat {
 			w.t.Fatal("the first was called a repeat")
 		}
-		// However it is written, and whatever the node has become by then.
+		// The params may be written differently, and the node may have another status by then.
 		w.move(n, broker.Quarantined, broker.OwnerOperator)
 		r.Params = json.RawMessage(` { "grace_seconds" : 5 } `)
 		again, repeat, err := w.queue.Enqueue(ctx, operator, r)
@@ -336,7 +335,7 @@ func TestAnIdempotencyKeyMakesARepeatHarmless(t *testing.T) {
 		r.Params = json.RawMessage(`{"grace_seconds":6}`)
 		_, _, err = w.queue.Enqueue(ctx, operator, r)
 		w.refused(err, "idempotency_conflict")
-		// Another node's keys are its own.
+		// Another node has its own keys.
 		other := w.active("two")
 		r.NodeID = other.Peer.NodeID
 		if k, repeat, err := w.queue.Enqueue(ctx, operator, r); err != nil || repeat || k.ID == first.ID {
@@ -389,7 +388,7 @@ func TestTaskIDsSortByTime(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("one")
 		last := ""
-		for range 50 { // the clock stands
+		for range 50 { // the clock stands still
 			k := w.enqueue(n, "node.heartbeat_check", "")
 			if k.ID <= last || strings.ToLower(k.ID) != k.ID {
 				w.t.Fatalf("%s after %s", k.ID, last)

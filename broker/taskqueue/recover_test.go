@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// interrupted is a task that its agent's end cut off.
+// interrupted is a task cut off by its agent's end.
 func (w *world) interrupted(n node) broker.Task {
 	w.t.Helper()
 	k := w.enqueue(n, "node.drain", `{"grace_seconds":7}`)
@@ -21,7 +21,7 @@ func (w *world) interrupted(n node) broker.Task {
 	return w.expect(k.ID, broker.TaskFailed, taskcatalog.CodeInterrupted)
 }
 
-// probed has the node say what it knows of a task.
+// probed has the node answer a probe of a task.
 func (w *world) probed(n node, k broker.Task, says string) {
 	w.t.Helper()
 	p, err := w.queue.Probe(ctx, operator, k.ID)
@@ -99,7 +99,7 @@ func TestAnOldProbeAndAnOldTaskDoNotCount(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("one")
 		k := w.interrupted(n)
-		// One that names another task, under this one's correlation.
+		// A probe that names another task, under this task's correlation.
 		other, _, err := w.queue.Enqueue(ctx, operator, taskqueue.Request{NodeID: n.Peer.NodeID, Type: "node.task_probe", Params: []byte(`{"task_id":"t-other"}`), CorrelationID: "probe-of-" + k.ID})
 		w.ok(err)
 		d := w.fetch(n)[0]

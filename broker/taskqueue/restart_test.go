@@ -12,9 +12,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// die puts another process in the broker's place: what it knew and had not
-// written is gone. (That what it acknowledged survives kill -9 is the store's
-// own test.)
+// die replaces the broker's process: all unsaved knowledge is gone. (A separate test of the store
+// shows that acknowledged writes survive kill -9.)
 func (w *world) die(url string) {
 	w.t.Helper()
 	w.ok(w.db.Close())
@@ -22,8 +21,8 @@ func (w *world) die(url string) {
 	w.queue = taskqueue.New(taskqueue.Config{DB: w.db, Signer: w, Rand: rand.Reader})
 }
 
-// The node runs the task once, as its ledger sees to, and sends its result until
-// it is answered. Wherever the broker dies, the task ends once, as what it was.
+// The node runs the task once, as its ledger ensures, and sends its result until it gets an
+// answer. Wherever the broker dies, the task ends once, with its true outcome.
 func TestABrokerThatDiesAtAnyBoundaryEndsTheTaskOnce(t *testing.T) {
 	for _, engine := range storetest.Engines {
 		for _, boundary := range []string{"after enqueue", "after delivery", "mid-run", "before the result", "after the result"} {
@@ -43,8 +42,8 @@ func TestABrokerThatDiesAtAnyBoundaryEndsTheTaskOnce(t *testing.T) {
 					t.Fatalf("delivered %+v", d)
 				}
 				at("after delivery")
-				// The lease runs out while the broker is away; the node is asked again
-				// and goes on with what it runs.
+				// The lease expires while the broker is away; the node gets the task again and
+				// continues its work.
 				clock.Advance(wire.LeaseTime + time.Second)
 				_, err := w.queue.Sweep(ctx)
 				w.ok(err)

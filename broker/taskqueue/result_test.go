@@ -14,12 +14,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// Each attack is by an enrolled node that has a task and signs with its own
-// key, unless it says otherwise. None may end the task.
+// Each attack is by an enrolled node that has a task and signs with its own key, unless the row
+// says otherwise. No attack may end the task.
 func TestEvidenceThatCannotBeBelievedIsRefused(t *testing.T) {
 	table := []struct {
 		name string
-		ev   func(ev *taskcatalog.Evidence) // what it signs
+		ev   func(ev *taskcatalog.Evidence) // the signed evidence
 		ask  func(w *world, r *wire.ResultRequest, ev taskcatalog.Evidence)
 		code string
 	}{
@@ -166,8 +166,7 @@ func TestOutcomesEndAsTheyShould(t *testing.T) {
 	})
 }
 
-// Whatever a node refused is on record with its own code, by the node's name,
-// and ends there.
+// A node's refusal is recorded with its own code, under the node's name, and ends the task.
 func TestEveryRefusalOfANodeIsAudited(t *testing.T) {
 	codes := []taskcatalog.Code{
 		taskcatalog.CodeTooLarge, taskcatalog.CodeMalformed, taskcatalog.CodeWrongPayloadType, taskcatalog.CodeUnknownKey, taskcatalog.CodeBadSignature,

@@ -33,7 +33,7 @@ func (w *world) gpuPolicy(policy string) {
 	w.ok(w.db.SetCleanPolicy(ctx, operator, "lab", json.RawMessage(`{"gpu":`+policy+`}`), "test"))
 }
 
-// cleanScrub is the result of a scrub of the expected GPUs that went well.
+// cleanScrub is the result of a successful scrub of the expected GPUs.
 func cleanScrub(change ...func(*taskcatalog.GPUScrubResult)) *taskcatalog.GPUScrubResult {
 	zero, all := uint64(0), uint64(80<<30)
 	well := taskcatalog.GPUAssurance{Overwrite: taskcatalog.OverwriteVerified, Reset: taskcatalog.ResetUnsupported}
@@ -50,7 +50,7 @@ func cleanScrub(change ...func(*taskcatalog.GPUScrubResult)) *taskcatalog.GPUScr
 	return r
 }
 
-// scrubbed enqueues a scrub, answers it, and returns how that was taken.
+// scrubbed enqueues a scrub, answers it, and returns the queue's verdict.
 func (w *world) scrubbed(n node, outcome taskcatalog.Outcome, res *taskcatalog.GPUScrubResult, report taskcatalog.Report) (broker.Task, error) {
 	w.t.Helper()
 	k := w.enqueue(n, "node.gpu_scrub", `{}`)
@@ -65,7 +65,7 @@ func (w *world) scrubbed(n node, outcome taskcatalog.Outcome, res *taskcatalog.G
 	ev.Report = report
 	_, err := w.queue.Result(ctx, n.Peer, k.ID, w.answer(n, d, ev, result))
 	got := w.task(k.ID)
-	if err != nil { // the lane is to be free for the next
+	if err != nil { // the lane must be free for the next
 		_, err := w.queue.Result(ctx, n.Peer, k.ID, w.answer(n, d, w.evidence(n, d, taskcatalog.OutcomeFailed, ""), ""))
 		w.ok(err)
 	}
@@ -132,7 +132,7 @@ func TestAScrubIsNeverBetterThanItsWorstGPU(t *testing.T) {
 	})
 }
 
-// A baseline that was taken while no library answered expects no GPU.
+// A baseline taken without an answering library expects no GPU.
 func TestAScrubOfNoGPUProvesNothing(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.gpuNode()
@@ -145,7 +145,7 @@ func TestAScrubOfNoGPUProvesNothing(t *testing.T) {
 	})
 }
 
-// Each is a lie. None ends the task.
+// Each row is a false report. None ends the task.
 func TestAScrubThatCannotBeBelievedIsRefused(t *testing.T) {
 	clean := taskcatalog.Report{Verdict: "clean"}
 	table := map[string]struct {

@@ -12,8 +12,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// An operator names a version, and nothing else of a release: where it is and what
-// signed it is the broker's.
+// An operator names only the version of a release: the broker adds the source and the signatures.
 func TestAnUpdateIsToldWhereItsReleaseIs(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("one")
@@ -61,8 +60,8 @@ func TestAnUpdateIsToldWhereItsReleaseIs(t *testing.T) {
 	})
 }
 
-// A rollback that names no version leads to the one that the node has said, and not to one
-// that nobody is given.
+// A rollback without a version leads to the version that the node has reported, and never to a
+// version that nobody may get.
 func TestARollbackLeadsToNothingThatWasRevoked(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("one")
@@ -87,14 +86,14 @@ func TestARollbackLeadsToNothingThatWasRevoked(t *testing.T) {
 		const blind = `{"phase":"rollback"}`
 		publish("1.2.0")
 		publish("1.3.0")
-		w.ok(roll(blind)) // nothing is revoked that it could lead to
+		w.ok(roll(blind)) // no revoked release could be the target
 		_, err := w.db.RevokeRelease(ctx, operator, "1.3.0", "eats disks")
 		w.ok(err)
 		w.refused(roll(blind), "rollback_version_missing")
 		says("1.3.0")
 		w.refused(roll(blind), "release_revoked")
 		w.refused(roll(`{"phase":"rollback","version":"1.3.0","allow_rollback":true,"force":true,"reason":"I insist"}`), "release_revoked")
-		says("1.0.0-dpkg.1") // which no signed release is
+		says("1.0.0-dpkg.1") // not a signed release
 		w.ok(roll(blind))
 		says("1.2.0")
 		_, err = w.db.SetReleaseFloor(ctx, operator, "1.3.0", "a hole")
@@ -111,8 +110,8 @@ func TestARollbackLeadsToNothingThatWasRevoked(t *testing.T) {
 	})
 }
 
-// Where the broker has an account at the registry of a release, the node has a token
-// minted; of another registry's it hears nothing.
+// If the broker has an account at a release's registry, a token is minted for the node; the node
+// learns nothing of other registries.
 func TestAnUpdateFromAPrivateRegistryIsToldToMint(t *testing.T) {
 	each(t, func(w *world) {
 		_, err := w.db.PutRegistryCredential(ctx, operator, broker.RegistryCredential{Registry: "registry:5000", Username: "pull"})

@@ -31,8 +31,8 @@ func TestATaskIsAskedForOnce(t *testing.T) {
 	})
 }
 
-// A run takes back what it asked for, and nothing of another run's. What had ended is told
-// of as it ended, and is not asked for again.
+// A run withdraws its own tasks, and none of another run's. Ended tasks are returned with their
+// end, and are not requested again.
 func TestARunWithdrawsItsOwnTasks(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("g1")
@@ -58,7 +58,8 @@ func TestARunWithdrawsItsOwnTasks(t *testing.T) {
 	})
 }
 
-// A withdrawal that cannot go on says so, and says nothing untrue of what it did not reach.
+// A withdrawal that cannot continue reports the failure, and reports nothing untrue about the
+// remaining tasks.
 func TestAWithdrawalThatFailsTellsHowTasksStand(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("g1")

@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// allMade are the checks of a node on which every row could be looked at.
+// allMade are the checks of a node on which every row could be inspected.
 func allMade() []taskcatalog.Check {
 	var all []taskcatalog.Check
 	for _, name := range taskcatalog.LookedAt() {
@@ -19,13 +19,13 @@ func allMade() []taskcatalog.Check {
 	return all
 }
 
-// summed is the result of a validation that came to a verdict.
+// summed is the result of a validation with a verdict.
 func summed(v taskcatalog.Verdict) string {
 	return fmt.Sprintf(`{"verdict":%q,"findings":0,"checks_made":0,"checks_not_made":0}`, v)
 }
 
-// A node may say less than its findings do; the broker goes by the findings,
-// and by the table: what was not looked at is never clean.
+// A node may report a milder verdict than its findings; the broker goes by the findings, and by
+// the table: an uninspected part is never clean.
 func TestAVerdictIsNeverBetterThanWhatIsBehindIt(t *testing.T) {
 	all := allMade()
 	notMade := slices.Clone(all)
@@ -72,7 +72,7 @@ func TestAVerdictIsNeverBetterThanWhatIsBehindIt(t *testing.T) {
 	})
 }
 
-// Each is a lie about what was looked at. None ends the task.
+// Each row is a false report about an inspection. None ends the task.
 func TestAVerdictThatCannotBeBelievedIsRefused(t *testing.T) {
 	all := allMade()
 	const look, take = "", `{"take_baseline":true}`
@@ -119,8 +119,8 @@ func TestAVerdictThatCannotBeBelievedIsRefused(t *testing.T) {
 	})
 }
 
-// What does not apply is told of what lies below the operating system alone, and not
-// where the baseline has settings of it: that is a part which is gone.
+// Only checks below the operating system may be not applicable, and only if the baseline has no
+// settings for them: otherwise a part is missing.
 func TestACheckDoesNotApplyByTheBaselineToo(t *testing.T) {
 	not := func(name string, made bool) []taskcatalog.Check {
 		all := allMade()

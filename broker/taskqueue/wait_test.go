@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// inBubble runs f with a queue on SQLite whose time jumps when all wait.
+// inBubble runs f with a queue on SQLite whose time jumps when all goroutines wait.
 func inBubble(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestACancelWakesTheWaitingNode(t *testing.T) {
 	})
 }
 
-// When the exclusive lane becomes free, what waits for it goes out at once.
+// When the exclusive lane becomes free, its waiting task goes out at once.
 func TestAResultWakesTheNodeForWhatIsNext(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		n := w.active("one")
@@ -117,7 +117,7 @@ func TestAPollEndsWithItsRequest(t *testing.T) {
 	})
 }
 
-// What another process puts into the database without a word.
+// Another process changes the database without a hint.
 func TestAHintThatWasLostCostsTwentySecondsAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		url := storetest.URL(t, "sqlite")
@@ -136,7 +136,7 @@ func TestAHintThatWasLostCostsTwentySecondsAtMost(t *testing.T) {
 	})
 }
 
-// After a time without a connection that listens, the queue looks at once.
+// After a time without a listening connection, the queue looks at once.
 func TestALookFollowsATimeInWhichNobodyListened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		url := storetest.URL(t, "sqlite")
@@ -156,8 +156,8 @@ func TestALookFollowsATimeInWhichNobodyListened(t *testing.T) {
 	})
 }
 
-// A database that does not answer the queue's own question keeps no hint waiting, and what
-// no hint told of reaches the node's next poll.
+// If the database does not answer the queue's own query, no hint waits, and tasks without a hint
+// reach the node at its next poll.
 func TestALookThatHangsKeepsNoTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		url := storetest.URL(t, "sqlite")
@@ -173,7 +173,7 @@ func TestALookThatHangsKeepsNoTask(t *testing.T) {
 		defer w.follow()()
 		got := w.wait(ctx, n, wire.MaxWait)
 		<-w.wait(ctx, quiet, 0)
-		time.Sleep(22 * time.Second) // it hangs since two
+		time.Sleep(22 * time.Second) // the query hangs since second two
 		k := w.enqueue(n, "node.heartbeat_check", "")
 		unhinted := other.enqueue(quiet, "node.heartbeat_check", "")
 		synctest.Wait()
@@ -192,7 +192,7 @@ func TestALookThatHangsKeepsNoTask(t *testing.T) {
 	})
 }
 
-// Those for which a look finds something are not woken all at once: each claims then.
+// The nodes that a look finds are not woken all at once, because each poll then claims.
 func TestALookWakesOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, storetest.Open(t, "sqlite", nil), nil)
@@ -216,8 +216,8 @@ func TestALookWakesOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// A node that comes again and again, with nothing open, is answered from memory; what it is
-// given reaches it all the same, from its next poll on.
+// A node that polls again and again, with nothing open, is answered from memory; a new task still
+// reaches the node from its next poll on.
 func TestAnIdlePollAsksTheDatabaseNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		n := w.active("one")
@@ -228,7 +228,7 @@ func TestAnIdlePollAsksTheDatabaseNothing(t *testing.T) {
 		for range cycles {
 			<-w.wait(ctx, n, wire.MaxWait)
 		}
-		// The queue's own looks do not follow the number of nodes.
+		// The number of the queue's own looks does not depend on the number of nodes.
 		if asked, looks := w.db.Statements()-before, int64(time.Since(begun)/(20*time.Second))+1; asked > looks {
 			t.Fatalf("%d idle polls: %d statements, of which %d are not the polls'", cycles, asked, looks)
 		}
@@ -240,7 +240,7 @@ func TestAnIdlePollAsksTheDatabaseNothing(t *testing.T) {
 	})
 }
 
-// An earlier enrolment of a node learns nothing from what is known of the present one.
+// An earlier enrolment of a node learns nothing from the knowledge about the present enrolment.
 func TestWhatIsKnownOfANodeIsOfItsEnrolment(t *testing.T) {
 	inBubble(t, func(t *testing.T, w *world) {
 		n := w.active("one")

@@ -9,13 +9,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// faulty has one GPU of a node that is not clean, and needs a person.
+// faulty makes one GPU of a node unclean, with a fault for a person.
 func faulty(m *turnovertest.Machine) {
 	m.Faulty = map[string]taskcatalog.Code{m.Parts.GPUs[0].UUID: taskcatalog.CodeGPUHardwareFault}
 }
 
-// A reimage that begins again with its first stage finds the system that it has
-// deployed, and leaves its agent in.
+// A reimage that is rerun from its first stage finds its deployed system, and does not cut off
+// the agent.
 func TestARerunDoesNotCutOffWhatItHasDeployed(t *testing.T) {
 	s := newSite(t)
 	s.place.Policy.AcceptMAASErase = true
@@ -32,8 +32,8 @@ func TestARerunDoesNotCutOffWhatItHasDeployed(t *testing.T) {
 	s.is(broker.Active, false)
 }
 
-// A deployment that is taken back may have an agent by then: it is cut off before MAAS
-// has the machine, and is a system of before from then on.
+// An undone deployment may already have an agent: the agent is cut off before MAAS has the
+// machine, and becomes a former system.
 func TestARestartCutsOffWhatItHasDeployed(t *testing.T) {
 	s := newSite(t)
 	s.place.Policy.AcceptMAASErase = true

@@ -12,9 +12,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What an agent says of itself counts in a fresh system: there it must have been
-// compared. In the tenant's it may be another agent, and says nothing by finding
-// nothing. That it finds itself changed counts anywhere.
+// An agent's report on itself counts in a fresh system, where the check is required. In the
+// tenant's system the agent may be another, and a clean report proves nothing. A report of a
+// change counts anywhere.
 func TestTheAgentMustHaveBeenComparedInAFreshSystem(t *testing.T) {
 	type machine = turnovertest.Machine
 	notMade := func(m *machine) { m.NotMade = []string{taskcatalog.CheckAgent} }

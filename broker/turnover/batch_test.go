@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/broker/turnover/turnovertest"
 )
 
-// What goes wrong on the first nodes of a batch in the same way is not done to the
-// others, and goes on where it stopped when it was mended.
+// A repeated failure on the first nodes of a batch stops the batch, and the batch continues after
+// the repair.
 func TestABatchOfTurnoversStopsAfterFailuresInARow(t *testing.T) {
 	w := newWorld(t)
 	w.policy.DrainTimeoutSeconds = 60

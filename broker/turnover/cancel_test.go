@@ -12,8 +12,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// A turnover that was refused because a tenant is on the node is cancelled without a
-// trace.
+// A turnover that was refused because of a tenant is cancelled without a trace.
 func TestACancelOfWhatNeverBeganLeavesTheNodeInService(t *testing.T) {
 	w := newWorld(t)
 	w.book.LetIn(node, "a-1", "acme", false)
@@ -27,8 +26,7 @@ func TestACancelOfWhatNeverBeganLeavesTheNodeInService(t *testing.T) {
 	w.stands(broker.Active, false)
 }
 
-// It had begun, and its broker died before it could write that down: the node is kept
-// from use.
+// The run had begun, and its broker died before the save: the node is kept from use.
 func TestACancelOfWhatBeganUnseenKeepsTheNodeFromUse(t *testing.T) {
 	w := newWorld(t)
 	r, err := w.start(turnover.Request{Mode: turnover.SoftReset})
@@ -52,7 +50,7 @@ func TestACancelOfWhatBeganUnseenKeepsTheNodeFromUse(t *testing.T) {
 	w.stands(broker.Quarantined, true)
 }
 
-// What a run has asked for is not carried out after the run was taken back.
+// Tasks of a run are not carried out after the run was cancelled.
 func TestACancelTakesBackWhatWasAsked(t *testing.T) {
 	w := newWorld(t)
 	w.book.Change(node, func(m *turnovertest.Machine) {
@@ -77,7 +75,7 @@ func TestACancelTakesBackWhatWasAsked(t *testing.T) {
 	w.stands(broker.Quarantined, true)
 }
 
-// A node whose storage was touched and which nobody came to look at is not in service.
+// A node whose storage was touched without an inspection afterwards is not in service.
 func TestAStorageCleanupThatWasNotLookedAtKeepsTheNodeFromUse(t *testing.T) {
 	cleanup := turnover.Request{Mode: turnover.StorageCleanup, StorageCleanup: "local"}
 	t.Run("its validation fails", func(t *testing.T) {
@@ -154,8 +152,8 @@ func TestAStorageCleanupThatWasNotLookedAtKeepsTheNodeFromUse(t *testing.T) {
 	})
 }
 
-// A task that a person cancels is not done, whatever the stage: its run stops, and the
-// node is not handed out.
+// A task that a person cancels is not done, in any stage: its run stops, and the node is not
+// handed out.
 func TestATaskThatIsCancelledIsNotDone(t *testing.T) {
 	for _, kind := range []string{"node.drain", "node.rotate_identity", "node.storage_cleanup", "node.gpu_scrub", "node.validate_clean"} {
 		t.Run(kind, func(t *testing.T) {

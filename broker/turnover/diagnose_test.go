@@ -23,7 +23,7 @@ func TestABrokenGPUHasTheNodesDiagnosticsCollected(t *testing.T) {
 	if got := string(r.Failure.Details); !strings.Contains(got, `"diagnostics_task":"`+asked[0].ID+`"`) || !strings.Contains(got, `"type":"node.gpu_scrub"`) {
 		t.Error("the failure says " + got)
 	}
-	// Another attempt that fails collects anew.
+	// Another failed attempt collects again.
 	if r = w.act(r.ID, chain.Resume); r.Status != chain.FailedManual {
 		t.Fatalf("%s at %s", r.Status, r.Stage)
 	}
@@ -44,7 +44,7 @@ func TestOtherFailuresCollectNothing(t *testing.T) {
 	}
 }
 
-// What cannot be collected is no reason to tell less, or later.
+// A failed collection neither shortens nor delays the report of a failure.
 func TestAFailureStandsThoughNothingCanBeCollected(t *testing.T) {
 	w := newWorld(t)
 	w.book.Change(node, faulty)

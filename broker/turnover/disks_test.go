@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// second adds a disk to the node: as it is on record, and as the node tells of it.
+// second adds a disk to the node, with its record and the node's report.
 func (w *world) second(record broker.Device, says taskcatalog.DiskFacts) {
 	record.Kind, record.ID = broker.DeviceDisk, "NVME-1"
 	says.Name, says.Serial, says.Model = "nvme0n1", "NVME-1", "X"
@@ -26,7 +26,7 @@ func (w *world) second(record broker.Device, says taskcatalog.DiskFacts) {
 	})
 }
 
-// named are the serials of the disks that the last erase names.
+// named are the serials of the disks in the last erase.
 func (w *world) named() (serials []string, p taskcatalog.DiskEraseParams) {
 	w.t.Helper()
 	asked := w.book.Tasks(node, "node.disk_erase")
@@ -42,7 +42,7 @@ func (w *world) named() (serials []string, p taskcatalog.DiskEraseParams) {
 	return serials, p
 }
 
-// row is what the run's certificate says of the second disk.
+// row is the second disk's row on the run's certificate.
 func (w *world) row(runID string) (certificate.Device, *certificate.Report) {
 	w.t.Helper()
 	report, err := w.book.Verify(w.state(runID).Issued)
@@ -58,8 +58,8 @@ func (w *world) row(runID string) (certificate.Device, *certificate.Report) {
 
 const terabyte = 1 << 40
 
-// The tenant had root and mounted a data disk where a system is, or the agent lies: the
-// policy's word for the system's disk is not for that one.
+// A tenant with root mounted a data disk as the system, or the agent lies: the policy for the
+// system's disk does not apply to this disk.
 func TestADataDiskIsNotClearedByBeingCalledTheSystems(t *testing.T) {
 	for name, test := range map[string]struct {
 		record broker.Device
@@ -111,7 +111,7 @@ func TestADataDiskIsNotClearedByBeingCalledTheSystems(t *testing.T) {
 	}
 }
 
-// Only what was erased counts, whatever the node says of the disk before and after.
+// Only the erased bytes count, whatever the node reports about the disk before and after.
 func TestAnEraseThatReachedLessThanTheRecordFallsShort(t *testing.T) {
 	w := newWorld(t)
 	w.second(broker.Device{Role: broker.RoleData, Size: terabyte}, taskcatalog.DiskFacts{SizeBytes: terabyte})
@@ -126,8 +126,8 @@ func TestAnEraseThatReachedLessThanTheRecordFallsShort(t *testing.T) {
 	w.stands(broker.Quarantined, true)
 }
 
-// A network's disk that was there when the node was let in stays out of the erase, and the
-// certificate says so; only a policy lets that pass.
+// A network disk that existed when the node was let in stays out of the erase, and the
+// certificate states so; only a policy accepts this.
 func TestADiskOfANetworkStaysOutOfTheEraseAndIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.policy.AcceptNetworkDisks = true
@@ -155,8 +155,8 @@ func TestADiskOfANetworkStaysOutOfTheEraseAndIsTold(t *testing.T) {
 	}
 }
 
-// A disk that nobody can read or write keeps no other from being erased where the node
-// leaves for good, and its certificate says that nothing was done to it.
+// An unreadable disk does not prevent the erase of the other disks of a leaving node; the
+// certificate states that nothing was done to the unreadable disk.
 func TestADiskWithoutASizeIsToldOfANodeThatLeaves(t *testing.T) {
 	for name, other := range map[string]bool{"beside another": true, "alone": false} {
 		t.Run(name, func(t *testing.T) {
@@ -184,8 +184,8 @@ func TestADiskWithoutASizeIsToldOfANodeThatLeaves(t *testing.T) {
 	}
 }
 
-// A disk that the node calls a network's and the record does not is named: the agent
-// refuses the whole, and nothing of it is left out in silence.
+// A disk that only the node reports as a network disk is named for the erase: the agent refuses
+// the whole task, and no disk is left out silently.
 func TestADiskThatIsCalledANetworksIsNamedAllTheSame(t *testing.T) {
 	w := newWorld(t)
 	w.second(broker.Device{Role: broker.RoleData, Transport: "pcie"}, taskcatalog.DiskFacts{Transport: "tcp", SizeBytes: 512})

@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// until lets a soft reset go on until it has begun a stage.
+// until runs a soft reset until a stage has begun.
 func (w *world) until(stage string) (id string) {
 	w.t.Helper()
 	r, err := w.start(reset)
@@ -36,7 +36,7 @@ func (w *world) until(stage string) (id string) {
 	return ""
 }
 
-// stopped says that a run was refused something.
+// stopped checks the failure of a stopped run.
 func (w *world) stopped(r chain.Record, stage, code string) {
 	w.t.Helper()
 	if !r.Status.Stopped() || r.Stage != stage || r.Failure == nil || r.Failure.Code != code {
@@ -49,9 +49,9 @@ func (w *world) conflict() {
 	w.book.Change(node, func(m *turnovertest.Machine) { m.ConflictAt = w.clock.Now() })
 }
 
-// From when the node has its new key on, two who act with it stop the run: no
-// certificate is made of what either of them signed, and none hands the node out. A
-// retry changes nothing about that. Another key settles it.
+// Once the node has its new key, two holders of the key stop the run: their signatures make no
+// certificate, and no certificate hands the node out. A retry changes nothing; another key
+// resolves the conflict.
 func TestTwoHoldersOfTheNewKeyStopASoftReset(t *testing.T) {
 	for _, stage := range []string{"cleanup_storage", "scrub_gpu", "validate_clean_node", "issue_clean_certificate", "enable_node"} {
 		t.Run(stage, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestTwoHoldersOfTheNewKeyStopASoftReset(t *testing.T) {
 	}
 }
 
-// A person answers for what was seen by then, and for no more.
+// An operator accepts the conflicts seen so far, and no later ones.
 func TestAnAdoptedConflictIsThatOneAlone(t *testing.T) {
 	w := newWorld(t)
 	id := w.until("scrub_gpu")
@@ -98,7 +98,7 @@ func TestAnAdoptedConflictIsThatOneAlone(t *testing.T) {
 	w.stands(broker.Active, false)
 }
 
-// A fresh system, too, may have lost its key by the time it is looked at.
+// A fresh system may also have lost its key by the time of the inspection.
 func TestTwoHoldersOfTheNewKeyStopAReimage(t *testing.T) {
 	s := newSite(t)
 	s.place.Policy.AcceptMAASErase = true
@@ -128,7 +128,7 @@ func TestTwoHoldersOfTheNewKeyStopAReimage(t *testing.T) {
 	s.is(broker.Active, false)
 }
 
-// What was seen before the node had its new key is settled by that.
+// The rotation resolves conflicts from before the new key.
 func TestAConflictFromBeforeTheRotationIsSettledByIt(t *testing.T) {
 	w := newWorld(t)
 	id := w.until("drain_node")
@@ -139,7 +139,7 @@ func TestAConflictFromBeforeTheRotationIsSettledByIt(t *testing.T) {
 	w.stands(broker.Active, false)
 }
 
-// An operator's word for one thing says nothing of what a person did about another.
+// An operator's acceptance of one obstacle does not lift another.
 func TestAnAdoptionLiftsNoQuarantineThatItWasNotGivenFor(t *testing.T) {
 	w := newWorld(t)
 	w.book.Change(node, func(m *turnovertest.Machine) {
@@ -160,8 +160,8 @@ func TestAnAdoptionLiftsNoQuarantineThatItWasNotGivenFor(t *testing.T) {
 	w.stands(broker.Active, false)
 }
 
-// A node that was looked at longer ago than a certificate is good for gets none by
-// that: nobody knows what became of it since.
+// A node whose inspection is older than a certificate's validity gets no certificate: its state
+// since then is unknown.
 func TestAnOldValidationMakesNoCertificate(t *testing.T) {
 	for name, age := range map[string]time.Duration{"a day": 24 * time.Hour, "eight days": 8 * 24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestAnOldValidationMakesNoCertificate(t *testing.T) {
 	}
 }
 
-// A removal makes nobody leave unless somebody says so.
+// A removal ends no allocation without an explicit request.
 func TestAFullDecommissionForcesNobodyUnasked(t *testing.T) {
 	w := newWorld(t)
 	w.book.LetIn(node, "a-1", "acme", false)
@@ -209,7 +209,7 @@ func TestAFullDecommissionForcesNobodyUnasked(t *testing.T) {
 	}
 }
 
-// One that was judged by where the node was leaves a node alone that is elsewhere.
+// A run for a node in one status leaves the node alone in another status.
 func TestARunThatWasJudgedByAStatusTakesTheNodeFromThereAlone(t *testing.T) {
 	w := newWorld(t)
 	r := w.begin(turnover.Request{Mode: turnover.FullDecommission, From: broker.Retired})
@@ -221,9 +221,8 @@ func TestARunThatWasJudgedByAStatusTakesTheNodeFromThereAlone(t *testing.T) {
 	w.stands(broker.Active, false)
 }
 
-// That the machine has another token at MAAS than its tenant knew is said only where
-// both were seen: MAAS had this machine back before the run, and nothing was known of
-// the token that it had.
+// A change of the machine's MAAS token is stated only if both tokens were seen. Here MAAS had the
+// machine back before the run, and its earlier token is unknown.
 func TestACertificateSaysWhereNobodySawAnotherToken(t *testing.T) {
 	s := newSite(t)
 	s.place.Policy.AcceptMAASErase = true

@@ -12,7 +12,7 @@ import (
 
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// outage is one that began so long after noon and lasted; 0: it goes on.
+// outage is an outage that began so long after noon and lasted so long; 0: not ended.
 func outage(site string, gpus int64, began, lasted time.Duration) broker.Outage {
 	o := broker.Outage{NodeID: "n", Site: site, GPUs: gpus, BeganAt: noon.Add(began)}
 	if lasted > 0 {
@@ -21,8 +21,7 @@ func outage(site string, gpus int64, began, lasted time.Duration) broker.Outage 
 	return o
 }
 
-// What is lost is told by the window that is asked for, and a turnover's length as a
-// whole.
+// The loss is counted within the requested window; the duration of a turnover counts as a whole.
 func TestASiteLosesItsGPUsForAsLongAsTheirNodeIsOut(t *testing.T) {
 	all := []broker.Outage{
 		outage("dc1", 8, -2*time.Hour, 3*time.Hour), // one of its hours is in the window

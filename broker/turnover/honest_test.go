@@ -16,7 +16,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// certified is the certificate of a run, as anybody reads it.
+// certified is the certificate of a run, as any reader sees it.
 func (w *world) certified(id string) *certificate.Clean {
 	w.t.Helper()
 	report, err := w.book.Verify(w.state(id).Issued)
@@ -26,7 +26,7 @@ func (w *world) certified(id string) *certificate.Clean {
 	return report.Clean
 }
 
-// short asks that a certificate falls short by a code, of a subject.
+// short requires that a certificate has a shortfall with a code and a subject.
 func short(t *testing.T, c *certificate.Clean, code taskcatalog.Code, subject string) {
 	t.Helper()
 	if c.Verdict.MeetsPolicy || !slices.ContainsFunc(c.Verdict.Shortfalls, func(r certificate.Remark) bool { return r.Code == code && r.Subject == subject }) {
@@ -49,8 +49,8 @@ func rowOf(t *testing.T, c *certificate.Clean, name string) certificate.Device {
 	return found[0]
 }
 
-// A site with the defaults hands a machine out again that MAAS erased by its drives' own
-// erase: told as MAAS's word, which the policy takes.
+// A site with the defaults hands out a machine that MAAS erased with its drives' own erase; the
+// certificate states MAAS's erase, and the policy accepts it.
 func TestANewSiteReimagesWithMAASsSecureErase(t *testing.T) {
 	s := newSite(t)
 	s.book.LetIn(s.id, "a-1", "acme", true)
@@ -69,8 +69,8 @@ func TestANewSiteReimagesWithMAASsSecureErase(t *testing.T) {
 	}
 }
 
-// MAAS could not erase the disks, and released the machine without: that stands on the
-// certificate of each disk, and no knob that is about something else lets it pass.
+// MAAS could not erase the disks, and released the machine without an erase: each disk's row
+// states so, and no unrelated setting accepts this.
 func TestAnEraseThatMAASCouldNotMakeLetsNoDiskPass(t *testing.T) {
 	for _, grade := range []string{"clear", "none"} {
 		t.Run(grade, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestAnEraseThatMAASCouldNotMakeLetsNoDiskPass(t *testing.T) {
 					t.Errorf("%+v", d)
 				}
 			}
-			// The next reimage erases them, and then the node is anybody's.
+			// The next reimage erases the disks, and the node becomes available.
 			if r = s.order(r.ID, chain.Cancel); r.Status != chain.Cancelled {
 				t.Fatalf("%s at %s", r.Status, r.Stage)
 			}
@@ -106,7 +106,8 @@ func TestAnEraseThatMAASCouldNotMakeLetsNoDiskPass(t *testing.T) {
 	}
 }
 
-// Only a word about downgrades lets one pass: as far as it goes, and told.
+// Only the setting for downgrades accepts a downgrade, within its grade, and the certificate
+// states it.
 func TestADowngradeIsAcceptedByAWordAboutDowngrades(t *testing.T) {
 	for least, passes := range map[string]bool{"never": false, "clear": false, "none": true} {
 		t.Run("MAAS could not erase, "+least, func(t *testing.T) {
@@ -141,8 +142,8 @@ func TestADowngradeIsAcceptedByAWordAboutDowngrades(t *testing.T) {
 	}
 }
 
-// A disk that the record does not know, without a name or with another's serial, is on
-// the certificate as one to which nothing was done.
+// A disk without a record, without a name or with another disk's serial, is on the certificate as
+// untreated.
 func TestNoDiskOfTheMachineIsLeftOut(t *testing.T) {
 	for name, test := range map[string]struct {
 		has  taskcatalog.DiskFacts
@@ -175,7 +176,7 @@ func TestNoDiskOfTheMachineIsLeftOut(t *testing.T) {
 	}
 }
 
-// Of two namespaces of a drive each is what was done to it.
+// Each of two namespaces of a drive has its own treatment.
 func TestEachNamespaceIsADiskOfItsOwn(t *testing.T) {
 	w := newWorld(t)
 	w.book.Change(node, func(m *turnovertest.Machine) {
@@ -211,9 +212,8 @@ func TestEachNamespaceIsADiskOfItsOwn(t *testing.T) {
 	}
 }
 
-// A scrub that could not be made keeps no node from leaving. An erase does where nothing
-// else erases the disks, until a person has it leave without. The certificate says what is
-// so of each part.
+// A failed scrub does not stop a removal. A failed erase does if nothing else erases the disks,
+// until a person skips the stage. The certificate states the truth about each part.
 func TestARemovalGoesOnWithoutTheResultOfATask(t *testing.T) {
 	for _, typ := range []string{"node.gpu_scrub", "node.disk_erase"} {
 		t.Run(typ, func(t *testing.T) {
@@ -254,12 +254,12 @@ func TestARemovalGoesOnWithoutTheResultOfATask(t *testing.T) {
 	}
 }
 
-// A GPU that is on record, and that no scrub has told of, is on the certificate.
+// A GPU on record without a scrub is on the certificate.
 func TestNoGPUOnRecordIsLeftOut(t *testing.T) {
 	uuid := "GPU-" + node + "-7"
 	w := newWorld(t)
 	w.book.Change(node, func(m *turnovertest.Machine) {
-		m.Parts.GPUs, m.Parts.Facts.GPUs = m.Parts.GPUs[:7], m.Parts.Facts.GPUs[:7] // its baseline was taken again without it
+		m.Parts.GPUs, m.Parts.Facts.GPUs = m.Parts.GPUs[:7], m.Parts.Facts.GPUs[:7] // the baseline was taken without it
 		m.Parts.Devices[8].State = broker.DeviceMissing
 	})
 	r := w.begin(reset)
@@ -286,7 +286,7 @@ func TestNoGPUOnRecordIsLeftOut(t *testing.T) {
 	}
 }
 
-// Files that nobody deleted are not said to be deleted.
+// A failed cleanup is not reported as a deletion of files.
 func TestACleanupThatFailedDeletesNoFiles(t *testing.T) {
 	w := newWorld(t)
 	w.policy.DiskGrade = "none"
@@ -306,7 +306,7 @@ func TestACleanupThatFailedDeletesNoFiles(t *testing.T) {
 	}
 }
 
-// However many users a node had, its turnover is certified.
+// A node with any number of users gets its certificate.
 func TestANodeOfManyUsersIsCertified(t *testing.T) {
 	w := newWorld(t)
 	for i := range 80 {
@@ -323,8 +323,7 @@ func TestANodeOfManyUsersIsCertified(t *testing.T) {
 	}
 }
 
-// The certificate says which allocation was ended by force, and names all that were on
-// the node.
+// The certificate names all allocations on the node, and says which were ended by force.
 func TestEachAllocationStandsOnTheCertificateAsItEnded(t *testing.T) {
 	w := newWorld(t)
 	w.book.LetIn(node, "a-1", "acme", false)
@@ -351,8 +350,8 @@ func TestEachAllocationStandsOnTheCertificateAsItEnded(t *testing.T) {
 	}
 }
 
-// A disk that has left while tenants were there is told of, though an operator has
-// accepted that.
+// A disk that left while tenants were there is reported, though an operator has accepted its
+// absence.
 func TestAPartThatWasAcceptedAsGoneIsToldOf(t *testing.T) {
 	w := newWorld(t)
 	gone := func(id string) {
@@ -380,8 +379,8 @@ func TestAPartThatWasAcceptedAsGoneIsToldOf(t *testing.T) {
 	}
 }
 
-// A baseline that a person has accepted after a tenant came may be what the tenant left:
-// it is told of, in the middle of the run as well.
+// A baseline that a person accepted after a tenant came may contain the tenant's changes: the
+// certificate reports the acceptance, also during the run.
 func TestABaselineThatWasAcceptedSinceIsToldOf(t *testing.T) {
 	w := newWorld(t)
 	accepted := func(reason string) {
@@ -410,8 +409,8 @@ func TestABaselineThatWasAcceptedSinceIsToldOf(t *testing.T) {
 	}
 }
 
-// Each network card of the baseline is on the certificate. A node that one is missing of
-// does not come so far.
+// Each network card of the baseline is on the certificate. A node with a missing card does not
+// come so far.
 func TestNetworkCardsAreExpectedAndFound(t *testing.T) {
 	w := newWorld(t)
 	w.book.Change(node, func(m *turnovertest.Machine) { m.Parts.NICs = []string{"0c:42:a1:00:00:02", "0c:42:a1:00:00:01"} })
@@ -435,7 +434,7 @@ func TestNetworkCardsAreExpectedAndFound(t *testing.T) {
 	w.stands(broker.Quarantined, true)
 }
 
-// without has a run go on without the stage at which it stopped.
+// without lets a run continue past the stage at which it stopped.
 func (w *world) without(r chain.Record) chain.Record {
 	w.t.Helper()
 	if _, err := w.engine.Act(ctx, chain.Order{ID: r.ID, Actor: ada, Action: chain.Resume, Without: r.Stage, Reason: "the drives are shredded"}); err != nil {

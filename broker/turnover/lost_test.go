@@ -12,8 +12,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// Neither chain does anything twice, nor ends otherwise, whichever claim or save is
-// lost.
+// Whichever claim or save is lost, neither chain repeats work, and the end is the same.
 func TestEachSaveOfAMachinesTurnoverMayBeLost(t *testing.T) {
 	for _, req := range []turnover.Request{reimage, leave} {
 		for _, fate := range []chaintest.Fate{chaintest.Lost, chaintest.Mute} {
@@ -50,8 +49,8 @@ func TestEachSaveOfAMachinesTurnoverMayBeLost(t *testing.T) {
 	}
 }
 
-// A broker that dies at any claim or save, before it was made or after, changes
-// nothing of how it ends, and asks for no task twice.
+// A broker that dies before or after any claim or save changes nothing about the end, and no task
+// is requested twice.
 func TestEachSaveOfATurnoverMayBeLost(t *testing.T) {
 	for _, fate := range []chaintest.Fate{chaintest.Lost, chaintest.Mute} {
 		for n := 0; ; n++ {
@@ -64,7 +63,7 @@ func TestEachSaveOfATurnoverMayBeLost(t *testing.T) {
 				return chaintest.Done
 			}
 			r := w.begin(reset)
-			r = w.settle(r.ID) // what a lost claim has kept from beginning
+			r = w.settle(r.ID) // for a run whose first claim was lost
 			if r.Status != chain.Completed {
 				t.Fatalf("fate %v at call %d: %s at %s: %+v", fate, n, r.Status, r.Stage, r.Failure)
 			}

@@ -16,14 +16,13 @@ import (
 
 var reimage = turnover.Request{Mode: turnover.Reimage, ForceRelease: true, Erase: "secure"}
 
-// reimages is the list of a reimage of which nothing is left out.
+// reimages is the complete list of a reimage.
 var reimages = strings.Fields(`disable_node drain_node cleanup_storage load_site_config release_maas_node configure_storage apply_roce_phase2 ensure_pxe_interface_auto
 	render_cloud_init deploy_via_maas wait_for_deployed ensure_hardware_sync_configured wait_for_hardware_sync_healthy wait_for_agent_enrollment
 	scrub_gpu validate_clean_node issue_clean_certificate enable_node`)
 
-// The node keeps its id, its machine was deployed anew, and its certificate says that
-// it was looked at where the tenant never was: that also lets in one whose tenant had
-// root.
+// The node keeps its id, its machine was redeployed, and its certificate states an inspection in
+// a fresh system: this is enough after a tenant with root.
 func TestAReimageHandsTheSameNodeOutWithAFreshSystem(t *testing.T) {
 	s := newSite(t)
 	s.place.Policy.AcceptMAASErase = true
@@ -68,12 +67,12 @@ func TestAReimageHandsTheSameNodeOutWithAFreshSystem(t *testing.T) {
 		}
 	}
 	if !slices.Equal(proofs, []string{"node.gpu_scrub", "node.validate_clean"}) || c.Tasks[len(c.Tasks)-2].Type != "node.validate_clean" {
-		t.Errorf("these tasks count: %v, of %+v", proofs, c.Tasks) // and not that by which the baseline was taken
+		t.Errorf("these tasks count: %v, of %+v", proofs, c.Tasks) // without the task that took the baseline
 	}
 }
 
-// A fresh system that is not the one of before is for a person: the image was changed,
-// or somebody has changed what it installs.
+// A fresh system that differs from the former is left to a person: the image, or its content, was
+// changed.
 func TestAFreshSystemThatIsAnotherIsKeptFromUse(t *testing.T) {
 	s := newSite(t)
 	s.place.Policy.AcceptMAASErase = true
@@ -84,20 +83,20 @@ func TestAFreshSystemThatIsAnotherIsKeptFromUse(t *testing.T) {
 		t.Errorf("%q, next %q", r.Failure.Message, r.NextAction)
 	}
 	s.is(broker.Quarantined, true)
-	s.book.Change(s.id, func(m *turnovertest.Machine) { m.Unlike = nil }) // a person has accepted it
+	s.book.Change(s.id, func(m *turnovertest.Machine) { m.Unlike = nil }) // a person has accepted the difference
 	if r = s.order(r.ID, chain.RetryStage); r.Status != chain.Completed {
 		t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
 	}
 	s.is(broker.Active, false)
 }
 
-// What MAAS did to the disks stands on the certificate as what it is, and is not
-// enough for another tenant where nobody has said so.
+// MAAS's erase is on the certificate with its true method, and is insufficient for another tenant
+// unless accepted.
 func TestAReimageDoesNotMakeMoreOfAnEraseThanItWas(t *testing.T) {
 	for erase, code := range map[string]string{"none": "method_below_policy", "quick": "method_below_policy", "secure": "method_unverified"} {
 		t.Run(erase, func(t *testing.T) {
 			s := newSite(t)
-			s.place.Policy.AcceptMAASErase = erase != "secure" // which is about no other
+			s.place.Policy.AcceptMAASErase = erase != "secure" // which applies to no other method
 			r := s.turnOver(turnover.Request{Mode: turnover.Reimage, Erase: erase})
 			s.failed(r, "issue_clean_certificate", "erase_downgraded", "policy_not_met")
 			s.is(broker.Quarantined, true)
@@ -108,7 +107,7 @@ func TestAReimageDoesNotMakeMoreOfAnEraseThanItWas(t *testing.T) {
 	}
 }
 
-// A node whose agent is gone, or was removed by its tenant, is reimaged without it.
+// A node whose agent is gone, or was removed by its tenant, is reimaged without the agent.
 func TestAReimageDoesNotNeedTheFormerSystem(t *testing.T) {
 	s := newSite(t)
 	s.place.Policy.AcceptMAASErase, s.place.Policy.DrainTimeoutSeconds = true, 60
@@ -128,8 +127,8 @@ func TestAReimageDoesNotNeedTheFormerSystem(t *testing.T) {
 	}
 }
 
-// The guest was booted from its old disk after the release: the run stops for a
-// person, and goes on when one has looked.
+// The machine was booted from its old disk after the release: the run stops for a person, and
+// continues after a person's action.
 func TestThePreviousSystemStopsTheRun(t *testing.T) {
 	s := newSite(t)
 	s.place.Policy.AcceptMAASErase = true
@@ -159,8 +158,8 @@ func TestThePreviousSystemStopsTheRun(t *testing.T) {
 	s.is(broker.Active, false)
 }
 
-// Wherever a reimage is cancelled, the node is never in use afterwards, and another
-// one brings it on.
+// Wherever a reimage is cancelled, the node is never in use afterwards, and another reimage
+// brings it back.
 func TestACancelledReimageLeavesTheNodeOutOfUse(t *testing.T) {
 	for _, at := range reimages {
 		s := newSite(t)
@@ -196,8 +195,8 @@ func TestACancelledReimageLeavesTheNodeOutOfUse(t *testing.T) {
 		back := s.machine().Status == maassim.Ready
 		r = s.turnOver(reimage)
 		if back {
-			// MAAS had the machine already, and erases none that is nobody's: what the run
-			// cannot say of its disks, the next one does.
+			// MAAS had the machine already, and erases no machine without an owner: the next
+			// reimage erases the disks.
 			s.failed(r, "issue_clean_certificate", "erase_downgraded", "policy_not_met")
 			if r = s.order(r.ID, chain.Cancel); r.Status != chain.Cancelled {
 				t.Fatalf("%s at %s", r.Status, r.Stage)

@@ -113,8 +113,7 @@ func newSite(t testing.TB) *site {
 	return s
 }
 
-// settle runs until nothing is due any more; boots is called for each machine that is
-// up.
+// settle runs until nothing is due any more; boots is called for each machine that is up.
 func (s *site) settle(id string, boots func(maassim.Machine)) chain.Record {
 	s.t.Helper()
 	for range 20000 {
@@ -171,7 +170,7 @@ func (s *site) goOn(id string) chain.Record {
 	return s.settle(id, func(m maassim.Machine) { s.book.Boot(m.UserData) })
 }
 
-// order does an operator's action, and settles the run.
+// order sends an operator's action, and settles the run.
 func (s *site) order(id string, a chain.Action) chain.Record {
 	s.t.Helper()
 	if _, err := s.engine.Act(ctx, chain.Order{ID: id, Actor: ada, Action: a, Reason: "because"}); err != nil {
@@ -180,7 +179,7 @@ func (s *site) order(id string, a chain.Action) chain.Record {
 	return s.goOn(id)
 }
 
-// machine is the node's, as MAAS has it.
+// machine is the node's machine, as MAAS has it.
 func (s *site) machine() maassim.Machine {
 	s.t.Helper()
 	for _, m := range s.region.Machines() {
@@ -191,7 +190,7 @@ func (s *site) machine() maassim.Machine {
 	return maassim.Machine{}
 }
 
-// is says how the node stands.
+// is checks the node's state.
 func (s *site) is(status broker.NodeStatus, owed bool) {
 	s.t.Helper()
 	if m := s.book.Machine(s.id); m.Status != status || m.TurnoverOwed != owed {

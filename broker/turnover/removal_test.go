@@ -18,7 +18,7 @@ import (
 
 var leave = turnover.Request{Mode: turnover.FullDecommission, ForceRelease: true, Erase: "secure", Reason: "hardware_removal"}
 
-// removals is the list of a full decommission of which nothing is left out.
+// removals is the complete list of a full decommission.
 var removals = strings.Fields(`disable_node force_release_allocations drain_node scrub_gpu erase_local_disks load_site_config release_maas_node
 	power_off_maas_node issue_clean_certificate retire_gpuaas_node remove_gpuaas_node_record cleanup_secrets remove_maas_record`)
 
@@ -39,7 +39,7 @@ func TestANodeLeavesTheFleetForGood(t *testing.T) {
 	for _, stage := range removals {
 		how := " succeeded"
 		if stage == "power_off_maas_node" || stage == "retire_gpuaas_node" || stage == "remove_gpuaas_node_record" {
-			how = " skipped" // MAAS switched it off; it was retired by its drain; its agent is gone with its system
+			how = " skipped" // MAAS switched the machine off; the drain retired the node; the agent is gone with its system
 		}
 		want = append(want, stage+how)
 	}
@@ -61,10 +61,9 @@ func TestANodeLeavesTheFleetForGood(t *testing.T) {
 	}
 }
 
-// MAAS failed to erase the disks that were to be erased: the node does not leave before a
-// person says so, whatever the site's policy lets a machine do that stays. Its certificate
-// is made when MAAS has the machine, and says what MAAS did; so does the record of the node
-// when it is gone.
+// MAAS failed to erase the disks: the node does not leave before a person says so, whatever the
+// policy allows for a machine that stays. The certificate is made when MAAS has the machine, and
+// states MAAS's result; so does the record of the deleted node.
 func TestANodeDoesNotLeaveWithDisksThatWereToBeErased(t *testing.T) {
 	for name, fails := range map[string]int{"MAAS erases": 0, "MAAS erases at the second try": 1, "MAAS never erases": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -110,8 +109,8 @@ func TestANodeDoesNotLeaveWithDisksThatWereToBeErased(t *testing.T) {
 	}
 }
 
-// An agent that works on an erase for longer than a silent one is waited for is not
-// silent: the machine is not taken from under it.
+// An agent that works on an erase for longer than the limit for silence is not silent: its
+// machine is not released meanwhile.
 func TestAnEraseThatTakesLongIsWaitedFor(t *testing.T) {
 	s := newSite(t)
 	s.place.Policy.DrainTimeoutSeconds = 60
@@ -129,8 +128,8 @@ func TestAnEraseThatTakesLongIsWaitedFor(t *testing.T) {
 	}
 }
 
-// What could not be cleaned, or whose agent is silent, leaves all the same, and its
-// certificate says how far it went.
+// An unclean node, or a node with a silent agent, leaves all the same, and its certificate states
+// the limits.
 func TestWhatCannotBeCleanedLeavesAllTheSame(t *testing.T) {
 	for name, change := range map[string]func(*turnovertest.Machine){
 		"a GPU that is not clean": func(m *turnovertest.Machine) {
@@ -159,14 +158,14 @@ func TestWhatCannotBeCleanedLeavesAllTheSame(t *testing.T) {
 	}
 }
 
-// Of a node that has never said what it is made of nobody knows what there is to clean:
-// one that goes goes uncleaned, which is told, and one that stays is not let in.
+// The parts of a node without any report are unknown: a leaving node leaves uncleaned, with a
+// statement; a staying node is not let in.
 func TestANodeThatHasNeverSaidWhatItIsMadeOf(t *testing.T) {
 	unsaid := func(m *turnovertest.Machine) { m.Parts = turnover.Parts{NoFacts: true} }
 	w := newWorld(t)
 	w.book.Change(node, unsaid)
 	r := w.begin(leave)
-	if r.Stage != "erase_local_disks" || r.Failure == nil || r.Failure.Code != "facts_unknown" { // nothing else erases its disks
+	if r.Stage != "erase_local_disks" || r.Failure == nil || r.Failure.Code != "facts_unknown" { // nothing else erases them
 		t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
 	}
 	r = w.without(r)
@@ -196,7 +195,7 @@ func TestANodeThatHasNeverSaidWhatItIsMadeOf(t *testing.T) {
 	}
 }
 
-// One whose GPUs are on record is asked to scrub them, whatever it has not said.
+// A node with GPUs on record is asked to scrub them, even without a report.
 func TestGPUsOnRecordAreScrubbedOfANodeThatGoes(t *testing.T) {
 	w := newWorld(t)
 	w.book.Change(node, func(m *turnovertest.Machine) { m.Parts.NoFacts, m.Parts.Facts = true, taskcatalog.Facts{} })
@@ -205,7 +204,7 @@ func TestGPUsOnRecordAreScrubbedOfANodeThatGoes(t *testing.T) {
 	}
 }
 
-// Without MAAS the agent must have removed itself: the node is not deleted before.
+// Without MAAS the agent must have removed itself before the node is deleted.
 func TestWithoutMAASTheAgentRemovesItself(t *testing.T) {
 	w := newWorld(t)
 	w.book.Change(node, func(m *turnovertest.Machine) {
@@ -232,7 +231,7 @@ func TestWithoutMAASTheAgentRemovesItself(t *testing.T) {
 	}
 }
 
-// Secrets that could not be removed are a person's to remove, and keep nothing else.
+// A person removes secrets that could not be removed; they delay nothing else.
 func TestSecretsThatStayAreToldOf(t *testing.T) {
 	s := newSite(t)
 	s.book.Broken = func(m string) error {
@@ -259,8 +258,8 @@ func TestANodeThatIsNotCleanCanLeave(t *testing.T) {
 	}
 }
 
-// Whatever keeps a node from being removed, it stays retired: an agent that does not
-// answer, a queue that takes no such task, a person who cancels.
+// If its removal fails for any reason, a node stays retired: a silent agent, a queue that refuses
+// the task, a person's cancel.
 func TestANodeThatIsNotRemovedStaysRetired(t *testing.T) {
 	refused := broker.Errorf(broker.Refused, "task_type_unsupported", "its agent knows no such task")
 	for name, hinder := range map[string]func(*world){
@@ -300,8 +299,8 @@ func TestANodeThatIsNotRemovedStaysRetired(t *testing.T) {
 	}
 }
 
-// The agent's own word that it is gone deletes its node: that the run could not say so
-// as well is no failure of the removal.
+// The agent's own result deletes its node: a later failure of the run's own deletion does not
+// matter.
 func TestANodeThatItsAgentHasDeletedIsRemoved(t *testing.T) {
 	w := newWorld(t)
 	w.book.Broken = func(method string) error {
@@ -316,8 +315,8 @@ func TestANodeThatItsAgentHasDeletedIsRemoved(t *testing.T) {
 	}
 }
 
-// A run that a person stopped in the middle of the removal, and has begin anew, takes
-// the removal back before it drains.
+// A run that a person stopped during the removal and then reran takes the removal back before the
+// drain.
 func TestARemovalThatWasStoppedBeginsAnew(t *testing.T) {
 	w := newWorld(t)
 	w.policy.DrainTimeoutSeconds = 60
@@ -350,7 +349,7 @@ func TestARemovalThatWasStoppedBeginsAnew(t *testing.T) {
 	}
 }
 
-// What was removed while the run was stopped stays so when it begins anew.
+// Parts removed while the run was stopped stay removed after a rerun.
 func TestARunOfANodeThatIsGoneBeginsAnewAndEnds(t *testing.T) {
 	w := newWorld(t)
 	w.policy.DrainTimeoutSeconds = 60

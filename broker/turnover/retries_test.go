@@ -10,8 +10,7 @@ import (
 	"github.com/hostler/hostler/broker/turnover"
 )
 
-// What a profile may name is what its number is asked of by any chain, and nothing
-// else.
+// A profile may name exactly the stages whose retries some chain reads.
 func TestStageRetriesMayNameTheStagesThatAreTriedAgain(t *testing.T) {
 	l := &onboarding.Lifecycle{}
 	seven := map[string]int{}

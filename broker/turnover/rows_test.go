@@ -147,7 +147,7 @@ var rows = []row{
 		fails: func(p *place) {
 			p.book.Broken = func(m string) error {
 				switch m {
-				case "Certify": // somebody's hand, after the drain
+				case "Certify": // somebody's change, after the drain
 					p.book.Change(p.node, func(m *turnovertest.Machine) { m.Status = broker.Draining })
 				case "Retire":
 					return errDead
@@ -186,7 +186,7 @@ func TestRowsOfTurnoversThatFail(t *testing.T) {
 	}
 }
 
-// An operator goes on without a drain, with a reason: it stands on the certificate.
+// An operator continues without a drain, with a reason: the certificate states the override.
 func TestRowDrainNodeAndTheOperatorGoesOnWithoutIt(t *testing.T) {
 	p := withoutMAAS(t)
 	p.book.Change(p.node, func(m *turnovertest.Machine) { m.Fails = map[string]taskcatalog.Code{"node.drain": "handler_failed"} })

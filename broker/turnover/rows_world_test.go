@@ -43,15 +43,15 @@ func withoutMAAS(t *testing.T) *place {
 	return &place{w, node, nil, w.begin, w.act, w.settle, func() maassim.Status { return 0 }}
 }
 
-// row is one failure of a turnover: what fails, how often that is tried, where it leads,
-// and how an operator brings it to its end.
+// row is one failure of a turnover: the fault, the number of attempts, the result, and the
+// operator's way to the end.
 type row struct {
 	name  string
 	at    func(*testing.T) *place
 	asks  turnover.Request
 	fails func(*place)
 
-	stops string // at this stage; empty: it completes, and says in a warning what is left
+	stops string // at this stage; empty: the run completes with a warning
 	tries int    // of that stage
 	ends  chain.Status
 	class broker.FailureClass
@@ -63,11 +63,11 @@ type row struct {
 
 	mends func(*place)
 	order chain.Action
-	after chain.Status // of the run, when that was done
+	after chain.Status // of the run, afterwards
 	last  broker.NodeStatus
 }
 
-// broken has the broker's own records fail a method until it is mended.
+// broken makes a method of the broker's records fail until it is repaired.
 func broken(method string, err error) func(*place) {
 	return func(p *place) {
 		p.book.Broken = func(m string) error {
@@ -81,7 +81,7 @@ func broken(method string, err error) func(*place) {
 
 func unbroken(p *place) { p.book.Broken = nil }
 
-// failing has the agent fail a type of tasks; tenanted, with a user there.
+// failing makes the agent fail a type of task, with a tenant on the node.
 func failing(taskType string) func(*place) {
 	return func(p *place) {
 		p.book.LetIn(p.node, "a-1", "acme", false)
@@ -103,7 +103,7 @@ func inject(kind maassim.Kind, op string, times int) func(*place) {
 
 func relent(p *place) { p.region.Relent() }
 
-// errDead is an error that nobody has classified: a row that cannot be written.
+// errDead is an unclassified error: a row that cannot be written.
 var errDead = errors.New("the disk is full")
 
 var (

@@ -22,7 +22,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// listener is a test that only hears what is said.
+// listener is a test that only records its errors.
 type listener struct {
 	testing.TB
 	heard  []string
@@ -42,18 +42,18 @@ func (l *listener) Errorf(format string, args ...any) {
 	l.heard = append(l.heard, fmt.Sprintf(format, args...))
 }
 
-// lies are records that say or do what is not so.
+// lies are records that report or do something untrue.
 type lies struct {
 	turnover.Nodes
 	book       *turnovertest.Book
-	enables    func(*turnovertest.Machine) // in place of what Enable asks for
-	quarantine func(*turnovertest.Machine) // in place of that
-	claims     func(c *certificate.Clean)  // what a certificate says beside the truth
-	meets      bool                        // every certificate does
-	sees       func(*broker.Node)          // in place of what a node is
-	done       bool                        // a task that was cancelled has ended well
-	single     bool                        // nobody has another's identity
-	anywhere   bool                        // a node is taken wherever it is
+	enables    func(*turnovertest.Machine) // in place of Enable's conditions
+	quarantine func(*turnovertest.Machine) // in place of Quarantine
+	claims     func(c *certificate.Clean)  // false claims of a certificate
+	meets      bool                        // every certificate meets the policy
+	sees       func(*broker.Node)          // in place of a node's true state
+	done       bool                        // a cancelled task has succeeded
+	single     bool                        // no identity conflict is seen
+	anywhere   bool                        // a node is taken in any status
 	deaf       bool                        // MAAS having the machine back is not noted
 	open       bool                        // nobody is cut off
 }
@@ -130,7 +130,7 @@ func (l *lies) Certify(ctx context.Context, c *certificate.Clean) (certificate.V
 	return v, err
 }
 
-// pausing has every node paused from the beginning, for a reconciler that is at work.
+// pausing pauses every node from the beginning, for a reconciler at work.
 func pausing(s *simulation) {
 	s.watching = true
 	for _, b := range s.boxes {
@@ -138,7 +138,7 @@ func pausing(s *simulation) {
 	}
 }
 
-// takingBack has somebody take all machines, again and again, for a reconciler that is at work.
+// takingBack has somebody take all machines, again and again, for a reconciler at work.
 func takingBack(s *simulation) {
 	s.watching = true
 	for i := range time.Duration(6) {
@@ -146,7 +146,7 @@ func takingBack(s *simulation) {
 	}
 }
 
-// vanished is a region that tells of none of its machines.
+// vanished is a region that lists none of its machines.
 type vanished struct{ s *simulation }
 
 func (v vanished) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -179,7 +179,7 @@ func drained(n *broker.Node) {
 
 func in(m *turnovertest.Machine) { m.Status, m.TurnoverOwed, m.Users = broker.Active, false, nil }
 
-// Each rule that is watched can be broken, and the simulation tells it.
+// Each watched rule can be broken, and the simulation detects the breach.
 func TestSimulationTellsWhatIsWrong(t *testing.T) {
 	fresh := func(c *certificate.Clean) { c.Environment = certificate.FreshOS }
 	for tells, with := range map[string]func(*simulation, *lies){

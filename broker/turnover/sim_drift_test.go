@@ -25,16 +25,16 @@ type drifts struct {
 	states map[string]store.MAASState
 	look   store.ReconcileLook
 
-	// What a broken one does.
-	blind  bool                    // it sees no run, nothing owed and no tenant, and lets everything be done
-	thawed bool                    // nor a freeze
-	lies   func(*reconcile.Policy) // of what the site wants
-	deaf   bool                    // what a person says is nobody's word
+	// Faults of a broken implementation.
+	blind  bool                    // sees no run, no owed turnover and no tenant, and permits everything
+	thawed bool                    // sees no freeze
+	lies   func(*reconcile.Policy) // about the site's policy
+	deaf   bool                    // a person's resolution is ignored
 }
 
 var errLost = errors.New("the connection to the database is lost")
 
-// lossy has a write fail, before it is done or after.
+// lossy makes a write fail, before or after its execution.
 func (d *drifts) lossy(write func() error) error {
 	fate := d.s.by.IntN(200)
 	if fate == 0 {
@@ -124,7 +124,7 @@ func (d *drifts) SaveSeen(_ context.Context, seen []store.MAASState) error {
 	})
 }
 
-// moved reports whether a node is not to be touched just now.
+// moved reports whether a node must not be touched at present.
 func (d *drifts) moved(judged broker.Node, acts bool) bool {
 	m := d.s.book.Machine(judged.ID)
 	switch {
@@ -211,7 +211,7 @@ func (d *drifts) ForgetResolution(_ context.Context, id string) error {
 	})
 }
 
-// resolve is an operator's word that a drift is seen to.
+// resolve is an operator's resolution of a drift.
 func (s *simulation) resolve(b *box) {
 	if d := s.drifts.states[b.id]; d.Drift {
 		by := "ada"
@@ -224,7 +224,7 @@ func (s *simulation) resolve(b *box) {
 	}
 }
 
-// agentsOf has agents told to look after their hardware sync.
+// agentsOf makes agents renew their hardware sync.
 type agentsOf struct{ s *simulation }
 
 func (a agentsOf) Reseed(_ context.Context, id, key string, _ time.Duration) (string, error) {
@@ -235,7 +235,7 @@ func (a agentsOf) Reseed(_ context.Context, id, key string, _ time.Duration) (st
 	return "t-reseed", nil
 }
 
-// leavingRuns begins the runs that a drift leads to, as turnover/records.Starts does.
+// leavingRuns begins the runs that follow from drift, as turnover/records.Starts does.
 type leavingRuns struct{ s *simulation }
 
 func (l leavingRuns) Start(_ context.Context, judged broker.Node, id, reason string) (string, error) {
@@ -265,7 +265,7 @@ func (l leavingRuns) Start(_ context.Context, judged broker.Node, id, reason str
 	return id, nil
 }
 
-// quarantine is what the reconciler does about a node in use.
+// quarantine is the reconciler's action on a node in use.
 func (s *simulation) quarantine(b *box, x store.Drift) (err error) {
 	s.mayAct(b, x.Rule)
 	s.changes(b, reconcile.Quarantine)

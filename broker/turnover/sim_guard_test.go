@@ -15,9 +15,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// RoundTrip watches every call on its way to the region: no machine is changed that was
-// not looked at in the same step, and none but that of the node which the run has
-// whose step this is.
+// RoundTrip watches every call to the region: a step changes only the machine of its run's own
+// node, and only after reading that machine in the same step.
 func (s *simulation) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.meanwhile()
 	part := strings.Split(strings.TrimPrefix(req.URL.Path, "/MAAS/api/2.0/"), "/")
@@ -40,7 +39,7 @@ func (s *simulation) RoundTrip(req *http.Request) (*http.Response, error) {
 		op = "delete"
 	}
 	if id == "" {
-		res, err := s.region.RoundTripper().RoundTrip(req) // it is about no machine that there is
+		res, err := s.region.RoundTripper().RoundTrip(req) // about no existing machine
 		s.answered(req, res, err)
 		return res, err
 	}
@@ -58,7 +57,7 @@ func (s *simulation) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// allowed is what must hold when a run changes a machine.
+// allowed holds the rules for a run's change of a machine.
 func (s *simulation) allowed(op string, b *box, r *begun) {
 	before, _ := s.region.Machine(b.systemID)
 	node, run := s.book.Machine(b.id), s.run(r.id)
@@ -101,7 +100,7 @@ func (s *simulation) allowed(op string, b *box, r *begun) {
 	}
 }
 
-// carry has the region do something about a machine, and notes what came of it.
+// carry lets the region change a machine, and notes the result.
 func (s *simulation) carry(req *http.Request, op string, b *box, r *begun) (*http.Response, error) {
 	before, _ := s.region.Machine(b.systemID)
 	history := s.region.History(b.systemID)
@@ -114,8 +113,8 @@ func (s *simulation) carry(req *http.Request, op string, b *box, r *begun) (*htt
 	return res, err
 }
 
-// redeployed sees that MAAS had the machine back since it was deployed last, by what
-// had happened to it before.
+// redeployed checks, by the machine's history, that MAAS had the machine back since its last
+// deployment.
 func (s *simulation) redeployed(b *box, r *begun, history []maassim.Change) {
 	deployed, freed := -1, -1
 	for i, c := range history {
@@ -154,7 +153,7 @@ func (s *simulation) form(req *http.Request) url.Values {
 	return again.PostForm
 }
 
-// answered notes what lets a run say that the whole site is away.
+// answered notes the answers that let a run call the whole site unreachable.
 func (s *simulation) answered(req *http.Request, res *http.Response, err error) {
 	identity := strings.HasSuffix(req.URL.Path, "/version/") || req.URL.Query().Get("op") == "whoami"
 	if identity && (err != nil || res.StatusCode != http.StatusOK || strings.HasPrefix(res.Header.Get("Content-Type"), "text/html")) || err == nil && res.StatusCode == http.StatusUnauthorized {

@@ -15,8 +15,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// people are tenants, who come and go, and operators, who do what they like at any
-// moment.
+// people are tenants, who come and go, and operators, who act at random at any moment.
 func (s *simulation) people() {
 	for _, b := range s.boxes {
 		if s.chance(70) {
@@ -65,7 +64,7 @@ func (s *simulation) people() {
 	}
 }
 
-// comes has a tenant provisioned, where nodes take any.
+// comes provisions a tenant, if the node accepts users.
 func (s *simulation) comes(b *box) {
 	s.tenants++
 	id, root := fmt.Sprintf("a-%d", s.tenants), s.chance(40)
@@ -107,7 +106,7 @@ func (s *simulation) request() turnover.Request {
 	return req
 }
 
-// start begins a run, if the node takes it; nil: it does not.
+// start begins a run, if the node takes it; nil: refused.
 func (s *simulation) start(b *box, req turnover.Request) *begun {
 	r, err := s.begin(fmt.Sprintf("r-%d", len(s.runs)+1), b, req)
 	if err != nil {
@@ -118,7 +117,7 @@ func (s *simulation) start(b *box, req turnover.Request) *begun {
 	return r
 }
 
-// begin is start of a run with that id. A node that another run has takes none.
+// begin is start with a given run id. A node held by another run is refused.
 func (s *simulation) begin(id string, b *box, req turnover.Request) (*begun, error) {
 	at := turnover.Place{Policy: s.site.PolicyOf(s.profile)}
 	if b.systemID != "" {
@@ -167,8 +166,8 @@ func (s *simulation) order(r *begun, a chain.Action, without string) {
 	}
 }
 
-// letIn is a platform admin's word that a node needs no turnover: not while a run has
-// it, one that has stopped too.
+// letIn is a platform admin's override of an owed turnover: refused while a run has the node,
+// even a stopped run.
 func (s *simulation) letIn(b *box) {
 	if s.live(b.id) != nil {
 		return
@@ -186,7 +185,7 @@ func (s *simulation) letIn(b *box) {
 // byWord notes that a person has put a node into service.
 func (s *simulation) byWord(b *box) { b.was, b.passed, b.conflictAt = broker.Active, true, time.Time{} }
 
-// takesBack is somebody who has MAAS take a machine that is in use.
+// takesBack is a person who has MAAS take a machine in use.
 func (s *simulation) takesBack() {
 	for _, b := range s.boxes {
 		if slices.Contains(inService, s.book.Machine(b.id).Status) && s.live(b.id) == nil {
@@ -209,7 +208,7 @@ func (s *simulation) pause(b *box) {
 	})
 }
 
-// goOn ends that.
+// goOn ends a pause.
 func (s *simulation) goOn(b *box) {
 	if s.live(b.id) != nil {
 		return
@@ -223,7 +222,7 @@ func (s *simulation) goOn(b *box) {
 	})
 }
 
-// keepOut is an operator who quarantines a node, which may be at any time.
+// keepOut is an operator who quarantines a node, at any time.
 func (s *simulation) keepOut(b *box) {
 	s.book.Change(b.id, func(m *turnovertest.Machine) {
 		if broker.Transition(m.Node, broker.Quarantined, broker.OwnerOperator) == nil {
@@ -233,7 +232,7 @@ func (s *simulation) keepOut(b *box) {
 	})
 }
 
-// hear moves a node that is in service by whether its agent is heard.
+// hear moves a node in service between active and offline, by contact with its agent.
 func (s *simulation) hear(b *box) {
 	s.book.Change(b.id, func(m *turnovertest.Machine) {
 		to := broker.Active

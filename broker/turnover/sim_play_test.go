@@ -19,8 +19,8 @@ import (
 
 var moving = chain.Filter{Statuses: []chain.Status{chain.Pending, chain.Running, chain.Compensating}}
 
-// play goes on until nothing happens any more, has troubles pass and people look
-// after what has stopped, and sees that every run has come to an end.
+// play runs until nothing happens any more, ends all troubles, lets people repair stopped runs,
+// and checks that every run has ended.
 func (s *simulation) play() {
 	s.due()
 	s.settle()
@@ -54,7 +54,7 @@ func (s *simulation) play() {
 	}
 }
 
-// calm has all troubles pass: what is broken is mended, and who was silent answers.
+// calm ends all troubles: faults are repaired, and silent agents answer.
 func (s *simulation) calm() {
 	s.say("all troubles pass")
 	s.region.Relent()
@@ -67,8 +67,7 @@ func (s *simulation) calm() {
 	}
 }
 
-// bringOn sees that a node, whatever became of it, can be brought on when nothing goes
-// wrong any more.
+// bringOn checks that any node can be brought back into use once all troubles are over.
 func (s *simulation) bringOn() {
 	for _, b := range s.boxes {
 		m, there := s.region.Machine(b.systemID)
@@ -85,9 +84,8 @@ func (s *simulation) bringOn() {
 	}
 }
 
-// reimages has a node come back, by a second reimage where MAAS had its machine back
-// already and has erased nothing for the first: a person has that one go on to its
-// certificate.
+// reimages brings a node back, with a second reimage if MAAS already had its machine and erased
+// nothing for the first: a person lets the first run continue to its certificate.
 func (s *simulation) reimages(b *box) {
 	for range 2 {
 		r := s.start(b, turnover.Request{Mode: turnover.Reimage, ForceRelease: true, Erase: "secure", Reason: "bring it on"})
@@ -115,7 +113,7 @@ func (s *simulation) reimages(b *box) {
 	s.wrong("node %s is not brought on by two reimages", b.id)
 }
 
-// removes has a node leave the fleet, for which it need not be clean.
+// removes has a node leave the fleet, clean or not.
 func (s *simulation) removes(b *box) {
 	if s.chance(50) {
 		s.dirty(b)
@@ -173,8 +171,7 @@ func (s *simulation) settle() {
 	s.wrong("it does not come to an end")
 }
 
-// due does what has been planned until now. A plan that lies ahead of everything else
-// is waited for.
+// due executes the plan up to now. If the plan is the only thing left, due waits for it.
 func (s *simulation) due() {
 	clear(s.seen)
 	s.unanswered = false
@@ -192,9 +189,8 @@ func (s *simulation) due() {
 	}
 }
 
-// meanwhile has the other broker make a step while a call of this one's is on its way,
-// which takes until something is due but never as long as this one's lease; and people
-// act.
+// meanwhile lets the other broker make a step, and people act, during a call of this broker. The
+// time until something is due passes, but never as much as this broker's lease.
 func (s *simulation) meanwhile() {
 	if s.second == nil || s.within || !s.chance(4) {
 		return
@@ -211,7 +207,7 @@ func (s *simulation) meanwhile() {
 	s.aside(&s.second)
 }
 
-// aside has people act and a broker make a step, in the middle of something else.
+// aside lets people act and a broker make a step, in the middle of something else.
 func (s *simulation) aside(by **chain.Engine) {
 	at, seen, unanswered, stepping, dies := s.steppedAt, s.seen, s.unanswered, s.stepping, s.dies
 	s.within, s.seen, s.dies = true, map[string]bool{}, false
@@ -230,7 +226,7 @@ func (s *simulation) aside(by **chain.Engine) {
 	s.within, s.steppedAt, s.seen, s.unanswered, s.stepping, s.dies = false, at, seen, unanswered, stepping, dies
 }
 
-// agents lets those enrol whose machine is up with what it was deployed with.
+// agents lets agents enrol whose machine is up with its deployed system.
 func (s *simulation) agents() {
 	now := s.clock.Now()
 	if s.away || now.Sub(s.heard) < 5*time.Second {
@@ -259,8 +255,8 @@ func (s *simulation) caretaker() {
 	}
 }
 
-// abortErases is a person who has an erase that will never end given up: no run does
-// that, as an erase may last for days.
+// abortErases is a person who aborts an endless erase: no run does so, because an erase may last
+// for days.
 func (s *simulation) abortErases() {
 	for _, b := range s.boxes {
 		m, _ := s.region.Machine(b.systemID)
@@ -276,7 +272,7 @@ func (s *simulation) abortErases() {
 	}
 }
 
-// call is one of an administrator of the region, past the broker.
+// call is an administrator's call to the region, past the broker.
 func (s *simulation) call(at string) {
 	req, err := http.NewRequest(http.MethodPost, maassim.URL+"/api/2.0/"+at, nil)
 	s.must(err)

@@ -38,14 +38,13 @@ const (
 	emptying part = "as it empties the storage of a node that stays in service"
 )
 
-// pairs are the allowed pairs of node status and run status (architecture, chapter 6).
-// A run that could not take its node, because a tenant is on it, has
-// stopped before it did anything, and the node is where it was. From a drain that failed
-// an operator may quarantine: until then the node is draining, and the run is the
-// operation that it belongs to. After the drain the node is retired, or quarantined by
-// what was found, by who acts with its identity, or by the cancel; where a person has the
-// run go on without its drain it is draining until it is given back or retired. What is
-// running may be where a step has led that was done and whose save was lost.
+// pairs are the allowed pairs of node status and run status (architecture, chapter 6). A run that
+// could not take its node, because of a tenant, has stopped before any work, and the node is
+// unchanged. After a failed drain an operator may quarantine the node: until then the node is
+// draining, and belongs to the run. After the drain the node is retired, or quarantined by a
+// finding, by an identity conflict, or by the cancel. If a person lets the run continue without
+// its drain, the node is draining until it is given back or retired. A running run may already
+// have the status of a step whose save was lost.
 var pairs = map[part]map[chain.Status][]broker.NodeStatus{
 	taking: {
 		chain.Pending: unmoved, chain.Running: unmoved, chain.Compensating: unmoved, chain.Cancelled: unmoved,
@@ -115,7 +114,7 @@ func (s *simulation) state(r *begun) turnover.Turnover {
 	return r.state
 }
 
-// saved watches every save: what a run says of itself is so.
+// saved checks every save: a run's own state must be true.
 func (s *simulation) saved(c chain.Change, err error) {
 	r := s.runOf(c.Record.ID)
 	if err != nil || r == nil {
@@ -131,7 +130,7 @@ func (s *simulation) saved(c chain.Change, err error) {
 	if r.frozen && now.Status == chain.FailedManual { // a person has stopped it where it was
 		may = pairs[at][chain.Running]
 	}
-	if at == emptying && now.Failure != nil && now.Failure.Code == "broken" { // its own records refuse to keep the node from use
+	if at == emptying && now.Failure != nil && now.Failure.Code == "broken" { // its records refuse a quarantine
 		may = pairs[at][chain.Running]
 	}
 	if at == cleaning && slices.ContainsFunc(now.Progress.Waived, func(w chain.Waiver) bool { return w.Stage == "drain_node" }) {
@@ -178,8 +177,8 @@ func (s *simulation) saved(c chain.Change, err error) {
 	}
 }
 
-// trulyDone holds a stage that is done to its last task, which has ended well, and to
-// the users whom it was to end: they are gone, whatever became of the tasks for it.
+// trulyDone checks a finished stage: its last task has succeeded, and the users that the stage
+// ends are gone, whatever the outcome of their tasks.
 func (s *simulation) trulyDone(r *begun, state turnover.Turnover, e chain.Event) {
 	for _, d := range state.Tasks {
 		if d.Stage != e.Stage || e.Direction != chain.Forward {
@@ -193,7 +192,7 @@ func (s *simulation) trulyDone(r *begun, state turnover.Turnover, e chain.Event)
 	}
 }
 
-// check watches what is so after every step and everything that somebody did.
+// check checks the state after every step and every person's action.
 func (s *simulation) check() {
 	s.newCertificates()
 	for _, b := range s.boxes {
@@ -241,8 +240,8 @@ func (s *simulation) check() {
 	}
 }
 
-// handedOut is a node that has come into service: by a certificate of the run whose
-// step this is, that holds for whoever verifies it, and that is true.
+// handedOut checks a node that has come into service: by a certificate of the run in the present
+// step, verifiable and true.
 func (s *simulation) handedOut(b *box, node turnovertest.Machine) {
 	b.passed = false
 	s.counts["nodes handed out"]++
@@ -286,7 +285,7 @@ func (s *simulation) handedOut(b *box, node turnovertest.Machine) {
 	s.truly(b, r, c)
 }
 
-// truly holds a certificate by which a node was handed out to what really was.
+// truly compares the certificate of a handed-out node with the simulated truth.
 func (s *simulation) truly(b *box, r *begun, c *certificate.Clean) {
 	made := s.book.Tasks(b.id, "node.validate_clean")
 	i := slices.IndexFunc(made, func(k broker.Task) bool { return k.ID == c.Validation.TaskID })
@@ -320,9 +319,8 @@ func (s *simulation) newCertificates() {
 	s.certified = len(all)
 }
 
-// freshly holds each certificate of a fresh system to the machine's own history: MAAS
-// had it back and deployed it anew after its last tenant came, and the node has a key
-// from after that.
+// freshly compares each certificate of a fresh system with the machine's history: MAAS had the
+// machine back and redeployed it after its last tenant came, and the node's key is newer.
 func (s *simulation) freshly(b *box, node turnovertest.Machine, c *certificate.Clean) {
 	s.counts["certificates of a fresh system"]++
 	var freed, deploying, deployed, ready, asked time.Time
@@ -337,7 +335,7 @@ func (s *simulation) freshly(b *box, node turnovertest.Machine, c *certificate.C
 		}
 	}
 	for _, a := range node.Users {
-		// A person may free a machine whose system goes on until it is deployed anew.
+		// A person may free a machine whose system goes on until the redeployment.
 		if a.Since.After(freed) && (a.Live() || a.EndedAt.After(deploying)) || a.EndedAt.After(deployed) {
 			s.wrong("certificate %s says fresh_os: allocation %s was on node %s from %s to %s, MAAS had it back at %s and deployed it from %s to %s",
 				c.ID, a.ID, b.id, a.Since.Format(time.TimeOnly), a.EndedAt.Format(time.TimeOnly), freed.Format(time.TimeOnly), deploying.Format(time.TimeOnly), deployed.Format(time.TimeOnly))

@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// places makes the site, and what a turnover goes by there.
+// places makes the site, with the settings for turnovers.
 func (s *simulation) places() {
 	s.site = broker.NewSite("site-1")
 	s.site.Name, s.site.APIBaseURL, s.site.PXEIface, s.site.NodePXEIface, s.site.PXEVLANVID = "dc1", maassim.URL, "ens19", "eno8303", 46
@@ -47,8 +47,8 @@ func (s *simulation) credentials(token string) {
 	}
 }
 
-// add puts a node and its machine there, as an onboarding has left them, or an
-// adoption; some are no machine of MAAS's.
+// add adds a node with its machine, after an onboarding or an adoption; some nodes have no
+// machine in MAAS.
 func (s *simulation) add(n int) {
 	b := &box{id: "n-" + strings.Repeat(string(rune('a'+n)), 16), hostname: fmt.Sprintf("c%02d", n), was: broker.Active}
 	if s.chance(90) {
@@ -79,7 +79,7 @@ func (s *simulation) add(n int) {
 	s.boxes = append(s.boxes, b)
 }
 
-// bystander is a machine that is nobody's business here.
+// bystander is a machine outside Hostler.
 func (s *simulation) bystander() {
 	a := maassim.Arranged{Hostname: "c90", Hardware: maassim.Box(90), Status: pick(s, maassim.Ready, maassim.Deployed, maassim.Broken), Series: "ubuntu/noble", PowerOn: true}
 	if a.Status == maassim.Deployed {

@@ -22,13 +22,12 @@ var (
 	simFirst = flag.Int64("sim.first", 0, "the first seed")
 )
 
-// TestSimulation plays turnovers of the nodes of a site where things go wrong:
-// tenants come and go, agents fall silent, machines are not clean, two have a node's
-// identity, tasks are cancelled, MAAS fails, people act behind our back, operators do
-// what they like, the reconciler looks and acts, and the broker dies at any save. Often
-// there are two brokers, and one steps while the other waits for an
-// answer. Time is the simulation's, and all that happens follows from the seed. What
-// must hold is watched at each call, at each save and after each step.
+// TestSimulation plays turnovers at a site full of faults: tenants come and go, agents fall
+// silent, machines are unclean, identities are copied, tasks are cancelled, MAAS fails, people
+// act unseen, operators act at random, the reconciler looks and acts, and the broker dies at any
+// save. Often there are two brokers, and one steps while the other waits for an answer. Time is
+// simulated, and everything follows from the seed. The rules are checked at each call, at each
+// save and after each step.
 func TestSimulation(t *testing.T) {
 	first, n := *simFirst, int64(*simSeeds)
 	switch {
@@ -60,7 +59,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// What a seed plays, it plays again.
+// The same seed plays the same story.
 func TestSimulationPlaysASeedTheSameAgain(t *testing.T) {
 	for seed := range uint64(5) {
 		a, b := playSeed(t, seed, nil).story(), playSeed(t, seed, nil).story()
@@ -70,7 +69,7 @@ func TestSimulationPlaysASeedTheSameAgain(t *testing.T) {
 	}
 }
 
-// playSeed plays one; with has it played otherwise than the seed would.
+// playSeed plays one seed; with changes the simulation.
 func playSeed(t testing.TB, seed uint64, with func(*simulation)) *simulation {
 	s := newSimulation(t, seed, with)
 	defer func() {
@@ -83,7 +82,7 @@ func playSeed(t testing.TB, seed uint64, with func(*simulation)) *simulation {
 	return s
 }
 
-// story is what became of all runs, and what people did.
+// story is the outcome of all runs, and the actions of people.
 func (s *simulation) story() string {
 	var b strings.Builder
 	for _, r := range s.runs {
@@ -101,7 +100,7 @@ func (s *simulation) story() string {
 	return b.String()
 }
 
-// reached is all that a simulation is to come to.
+// reached lists everything that the simulations must reach together.
 var reached = []string{
 	"runs completed", "runs cancelled", "runs stopped", "nodes handed out", "nodes gone", "certificates of a fresh system", "steps of one broker within another's",
 	"previous systems", "calls carried out late", "tenants let in", "tenants kept out", "nodes brought on at the end",
@@ -109,7 +108,7 @@ var reached = []string{
 	"identity conflicts", "conflicts settled by another key", "conflicts answered for", "tasks cancelled",
 }
 
-// tally counts what the seeds have come to.
+// tally counts the results of the seeds.
 type tally struct {
 	mu sync.Mutex
 	n  map[string]int
@@ -128,7 +127,7 @@ func (c *tally) missing() string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(reached), func(what string) bool { return c.n[what] > 0 }), ", ")
 }
 
-// count adds what a simulation has come to.
+// count adds the results of a simulation.
 func (s *simulation) count(c *tally) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,8 +145,7 @@ func (s *simulation) count(c *tally) {
 	}
 }
 
-// progress tells a person who waits how far a long simulation has come, until it is
-// stopped.
+// progress reports the progress of a long simulation, until it is stopped.
 func progress(played *atomic.Int64, of int64) (stop func()) {
 	begun, tick, ended := time.Now(), time.NewTicker(10*time.Second), make(chan struct{})
 	tell := func() {

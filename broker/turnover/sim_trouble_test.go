@@ -19,7 +19,7 @@ import (
 var operations = strings.Fields(`list read update query_power_state set_boot_disk set_storage_layout link_subnet subnets whoami allocate
 	set_workload_annotations deploy get_token events release release power_off power_off delete get_config set_config version`)
 
-// troubles draws what goes wrong.
+// troubles draws faults.
 func (s *simulation) troubles() {
 	for range s.by.IntN(6) {
 		f := maassim.Draw(s.by, operations...)
@@ -67,7 +67,7 @@ func (s *simulation) troubles() {
 	s.ofTheBroker()
 }
 
-// rekeyed is a node that has another key by now, which somebody may have as well.
+// rekeyed is a node with a new key, which somebody may copy as well.
 func (s *simulation) rekeyed(b *box) {
 	if !s.calmed && s.chance(8) {
 		s.later(s.until(time.Minute), func() { s.doubled(b) })
@@ -75,8 +75,8 @@ func (s *simulation) rekeyed(b *box) {
 	}
 }
 
-// doubled has two be seen that act with a node's identity: one renews with the
-// certificate that another has replaced, or both poll.
+// doubled lets two parties act with a node's identity: one renews with a replaced certificate, or
+// both poll.
 func (s *simulation) doubled(b *box) {
 	if s.book.Conflict(b.id) {
 		s.counts["identity conflicts"]++
@@ -85,7 +85,7 @@ func (s *simulation) doubled(b *box) {
 	}
 }
 
-// answers is a person who has the runs go on all the same that were stopped by that.
+// answers is a person who accepts the conflict of each run stopped by a conflict.
 func (s *simulation) answers() {
 	for _, r := range s.runs {
 		if now := s.run(r.id); now.Status.Stopped() && now.Failure != nil && now.Failure.Code == "identity_conflict" {
@@ -97,7 +97,7 @@ func (s *simulation) answers() {
 // ofNode are the types of tasks that runs ask a node for.
 var ofNode = strings.Fields(`node.drain node.rotate_identity node.storage_cleanup node.gpu_scrub node.validate_clean node.uninstall allocation.revoke_user node.disk_erase`)
 
-// byHand is what somebody does in MAAS behind everybody's back.
+// byHand is a person's action in MAAS, unknown to Hostler.
 func (s *simulation) byHand(b *box, kind maassim.Kind) {
 	if _, there := s.region.Machine(b.systemID); there {
 		s.say("somebody: machine %s %s", b.systemID, kind)
@@ -105,7 +105,7 @@ func (s *simulation) byHand(b *box, kind maassim.Kind) {
 	}
 }
 
-// haunt boots what was on a machine before MAAS had it back.
+// haunt boots the former system of a machine.
 func (s *simulation) haunt(b *box) {
 	before := s.book.Machine(b.id)
 	s.book.Haunt(b.id)
@@ -116,8 +116,8 @@ func (s *simulation) haunt(b *box) {
 	}
 }
 
-// ofAgents are the troubles of nodes: agents that fall silent, for a while or until
-// there is another system, tasks that fail, and GPUs and checks that are not clean.
+// ofAgents are the troubles of nodes: agents that fall silent, for a while or until another
+// system, failing tasks, and unclean GPUs and checks.
 func (s *simulation) ofAgents() {
 	for _, b := range s.boxes {
 		if s.chance(20) {
@@ -160,7 +160,7 @@ func (s *simulation) silence(b *box, silent bool) {
 	s.hear(b)
 }
 
-// dirty has a node not clean, in one of its GPUs or as a whole.
+// dirty makes a node unclean, in one of its GPUs or as a whole.
 func (s *simulation) dirty(b *box) {
 	gpu := s.chance(50)
 	s.say("%s is not clean, in a GPU: %v", b.id, gpu)
@@ -174,7 +174,7 @@ func (s *simulation) dirty(b *box) {
 	})
 }
 
-// mend is a person who repairs that.
+// mend is a person who repairs a node.
 func (s *simulation) mend(b *box) {
 	s.book.Change(b.id, func(m *turnovertest.Machine) { m.Faulty, m.Residue = nil, nil })
 	for i := range b.fault {
@@ -185,7 +185,7 @@ func (s *simulation) mend(b *box) {
 	}
 }
 
-// ofTheBroker is what one run cannot have of the broker's own records for a while.
+// ofTheBroker makes a method of the broker's records fail for a while.
 func (s *simulation) ofTheBroker() {
 	if !s.chance(30) {
 		return
@@ -202,12 +202,11 @@ func (s *simulation) ofTheBroker() {
 	}
 }
 
-// tardy are the operations that a region may carry out when nobody waits for them any
-// more.
+// tardy are the operations that a region may carry out when nobody waits for them any more.
 var tardy = []string{"allocate", "set_workload_annotations", "deploy", "release", "power_off", "delete"}
 
-// late has a change carried out when its broker has given up waiting, or has died; and
-// often somebody cancels the run meanwhile.
+// late carries out a change after its broker has given up waiting, or has died; often somebody
+// cancels the run meanwhile.
 func (s *simulation) late(req *http.Request, op string, b *box) (*http.Response, error) {
 	r := s.runOf(s.stepping)
 	raw, err := io.ReadAll(req.Body)

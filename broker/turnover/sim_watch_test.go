@@ -20,14 +20,14 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// looking is what the reconciler has come to see.
+// looking is the state of the reconciler's looks.
 type looking struct {
 	now    bool
 	began  time.Time
-	spell  string               // what is wrong with MAAS's list for a while
-	listed bool                 // the list of this look was read, and was whole
-	alone  map[string]time.Time // machines that this look has read by themselves, and when
-	whole  []time.Time          // looks since the last one that was not
+	spell  string               // a temporary fault of MAAS's list
+	listed bool                 // this look has read the whole list
+	alone  map[string]time.Time // machines that this look has read separately, and when
+	whole  []time.Time          // complete looks since the last incomplete look
 	acts   []acted
 }
 
@@ -37,8 +37,8 @@ type acted struct {
 	what reconcile.Action
 }
 
-// watches is the reconciler, of a site where every rule acts, and that looks as often
-// as it would. It is another broker's from time to time.
+// watches is the reconciler of a site where every rule acts, at its usual interval. The leading
+// broker changes from time to time.
 func (s *simulation) watches() {
 	p := &s.drifts.policy
 	p.Modes = map[string]reconcile.Mode{}
@@ -98,7 +98,7 @@ type watched struct{ s *simulation }
 
 var errAway = errors.New("no route to host")
 
-// RoundTrip is of a look: nothing is asked but to be read.
+// RoundTrip checks that a look only reads.
 func (w watched) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := w.s
 	if req.Method != http.MethodGet {
@@ -138,7 +138,7 @@ func (w watched) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// halved is a list that somebody on the way has cut.
+// halved is a list that was cut on the way.
 func (s *simulation) halved(req *http.Request, res *http.Response) (*http.Response, error) {
 	raw, err := io.ReadAll(res.Body)
 	var all []json.RawMessage
@@ -158,7 +158,7 @@ func answering(req *http.Request, status int, body string) *http.Response {
 	}
 }
 
-// aboutMachine is the machine that a call reads by itself.
+// aboutMachine is the machine that a call reads separately.
 func (s *simulation) aboutMachine(req *http.Request) string {
 	part := strings.Split(strings.Trim(strings.TrimPrefix(req.URL.Path, "/MAAS/api/2.0/"), "/"), "/")
 	if len(part) == 2 && part[0] == "machines" && req.URL.Query().Get("op") == "" {
@@ -171,9 +171,9 @@ func (s *simulation) box(id string) *box {
 	return s.boxes[slices.IndexFunc(s.boxes, func(b *box) bool { return b.id == id })]
 }
 
-// mayAct is what must hold whenever the reconciler does something about a node: nobody
-// else has it, and MAAS said so in a whole list just now and in another before, and of
-// the machine alone; and it is not as it should be.
+// mayAct holds the rules for a reconciler's action on a node: no run has the node; MAAS reported
+// the drift in a complete list just now and in an earlier list, and for the machine separately;
+// and the drift is real.
 func (s *simulation) mayAct(b *box, rule string) {
 	node, now := s.book.Machine(b.id), s.clock.Now()
 	confirm := time.Duration(s.drifts.policy.ConfirmSeconds) * time.Second
@@ -197,7 +197,7 @@ func (s *simulation) mayAct(b *box, rule string) {
 	}
 }
 
-// changes holds what the reconciler has changed within an hour to the policy's share.
+// changes compares the reconciler's changes within an hour with the policy's share.
 func (s *simulation) changes(b *box, what reconcile.Action) {
 	now := s.clock.Now()
 	s.look.acts = append(s.look.acts, acted{now, b.id, what})
@@ -220,7 +220,7 @@ func (s *simulation) changes(b *box, what reconcile.Action) {
 	}
 }
 
-// mayDecommission is what must hold when the reconciler has a node leave the fleet.
+// mayDecommission holds the rules for a removal by the reconciler.
 func (s *simulation) mayDecommission(b *box, node turnovertest.Machine) {
 	began := 0
 	for _, r := range s.runs {
@@ -245,7 +245,7 @@ func (s *simulation) mayDecommission(b *box, node turnovertest.Machine) {
 	}
 }
 
-// tookForDrift is what must hold when such a run takes its node.
+// tookForDrift holds the rules for the moment at which such a run takes its node.
 func (s *simulation) tookForDrift(r *begun, node turnovertest.Machine) {
 	if node.Status != broker.Retired || slices.ContainsFunc(node.Users, broker.Allocation.Live) {
 		s.wrong("run %s takes node %s for drift, which is %s, with %v on it", r.id, node.ID, node.Status, node.Users)

@@ -29,7 +29,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// simulation is a site with nodes, and chance in it.
+// simulation is a site with nodes, driven by chance.
 type simulation struct {
 	t         testing.TB
 	seed      uint64
@@ -42,57 +42,56 @@ type simulation struct {
 	profile   broker.Profile
 	sku       broker.SKU
 	book      *turnovertest.Book
-	nodes     turnover.Nodes // what the chains see of it
+	nodes     turnover.Nodes // the chains' view
 	store     *chaintest.Memory
 	lossy     *chaintest.Lossy
 	engine    *chain.Engine
-	second    *chain.Engine // of another broker at the same store; nil: there is one
+	second    *chain.Engine // of another broker at the same store; nil: a single broker
 	drifts    *drifts
-	through   http.RoundTripper // how the reconciler sees the region
+	through   http.RoundTripper // the reconciler's way to the region
 	leavers   reconcile.Decommissioner
 	watch     *reconcile.Watch
 	brokers   int
 	boxes     []*box
 	runs      []*begun
-	plan      []event // what happens when, the next one first
+	plan      []event // future events, the next first
 	happened  []string
 	counts    map[string]int
 	told      bool
-	certified int // certificates that were looked at
+	certified int // checked certificates
 
 	began      time.Time
 	look       looking
 	heard      time.Time       // when agents were last let in
-	unmended   bool            // nobody mends what is not clean
-	calmed     bool            // nothing goes wrong any more
-	away       bool            // agents of machines that were deployed stay away
+	unmended   bool            // unclean parts are not repaired
+	calmed     bool            // no more troubles
+	away       bool            // agents of deployed machines stay away
 	watching   bool            // the reconciler looks
 	tenants    int             // so far
-	bystanders map[string]bool // by system_id: nobody asked for it
+	bystanders map[string]bool // by system_id: outside Hostler
 
-	// Of the step that is made.
+	// State of the present step.
 	stepping   string          // the run
 	steppedAt  time.Time       // since when
-	seen       map[string]bool // machines that were looked at in it
-	within     bool            // another broker's step, within a call of this one's
-	dies       bool            // its broker does, before it saves
-	unanswered bool            // the region did not tell who it is, or refused the key
+	seen       map[string]bool // machines read in the step
+	within     bool            // another broker's step, within a call of this broker
+	dies       bool            // its broker dies before the save
+	unanswered bool            // the region did not identify itself, or refused the key
 }
 
 // box is a machine and its node.
 type box struct {
-	id, hostname, serial, systemID string // systemID empty: MAAS has no machine of it
+	id, hostname, serial, systemID string // systemID empty: no machine in MAAS
 	adopted                        bool
 
 	was    broker.NodeStatus // at the last look
 	epoch  int64             // then
 	passed bool              // a person has let it in past its turnover
-	since  time.Time         // it is what it was at the last look
+	since  time.Time         // start of the present status
 	stays  bool              // a person wants it to stay retired
-	// conflictAt is when two were seen last that have its identity, and nobody has
-	// settled that.
+	// conflictAt is the last identity conflict that nobody has resolved.
 	conflictAt time.Time
-	fault      []span // in which it was not clean, whatever anybody says
+	fault      []span // times in which it was unclean, whatever the reports say
 }
 
 // span is a time; to is zero while it lasts.
@@ -103,16 +102,16 @@ type begun struct {
 	id       string
 	box      *box
 	req      turnover.Request
-	owed     bool // its node was owed a turnover already
+	owed     bool // a turnover was owed before
 	taken    bool // it has the node out of service
 	handed   bool // it has handed the node out, and not taken it since
-	removed  bool // its node was deleted: what begins anew has nothing to do to it
-	drift    bool // the reconciler has begun it
+	removed  bool // its node was deleted: a rerun has nothing to do
+	drift    bool // begun by the reconciler
 	raw      json.RawMessage
-	state    turnover.Turnover // what that says
-	over     bool              // it was seen to have ended
-	frozen   bool              // a person has, in the middle of what it did
-	adopted  time.Time         // when a person last had it go on with what is so
+	state    turnover.Turnover // the decoded state
+	over     bool              // its end was seen
+	frozen   bool              // a person has frozen it in the middle of a step
+	adopted  time.Time         // last adoption of the present state by a person
 	passes   int               // operators' actions, each of which may lead to another deployment
 	deployed int               // deployments carried out
 }
@@ -178,15 +177,15 @@ func newSimulation(t testing.TB, seed uint64, with func(*simulation)) *simulatio
 
 func (s *simulation) chance(percent int) bool { return s.by.IntN(100) < percent }
 
-// pick is one of those.
+// pick draws an element.
 func pick[T any](s *simulation, of ...T) T { return of[s.by.IntN(len(of))] }
 
-// until is a time of no more than that.
+// until draws a duration up to a limit.
 func (s *simulation) until(most time.Duration) time.Duration {
 	return time.Duration(s.by.Int64N(int64(most/time.Second))) * time.Second
 }
 
-// unreached are machines whose SSH nobody answers.
+// unreached are machines without an SSH answer.
 type unreached struct{}
 
 var errUnreached = errors.New("connection refused")
@@ -199,7 +198,7 @@ func (unreached) Seed(context.Context, sshseed.Host, hwsync.Files) (netip.Addr, 
 	return netip.Addr{}, errUnreached
 }
 
-// broker is another one on the same store.
+// broker is another broker on the same store.
 func (s *simulation) broker() *chain.Engine {
 	s.t.Helper()
 	s.brokers++
@@ -257,7 +256,7 @@ func (s *simulation) later(d time.Duration, do func()) {
 	slices.SortStableFunc(s.plan, func(a, b event) int { return a.at.Compare(b.at) })
 }
 
-// say notes what happens, for who reads the story.
+// say notes an event for readers of the story.
 func (s *simulation) say(format string, args ...any) {
 	s.happened = append(s.happened, s.clock.Now().Format(time.TimeOnly)+" "+fmt.Sprintf(format, args...))
 }

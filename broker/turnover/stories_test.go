@@ -52,7 +52,7 @@ func TestASoftResetHandsACleanNodeOutWithACertificate(t *testing.T) {
 			proofs++
 		}
 	}
-	// revoke, drain and rotation stand there by their digests.
+	// revoke, drain and rotation are listed by their digests.
 	if len(c.Tasks) != 6 || proofs != 3 {
 		t.Errorf("%d tasks, %d proofs", len(c.Tasks), proofs)
 	}
@@ -65,7 +65,7 @@ func TestASoftResetHandsACleanNodeOutWithACertificate(t *testing.T) {
 	}
 }
 
-// A tenant pays for the node: nothing is changed, and the refusal names who it is.
+// A tenant pays for the node: nothing changes, and the refusal names the tenant.
 func TestATurnoverIsRefusedWhileATenantIsOnTheNode(t *testing.T) {
 	for _, mode := range []turnover.Mode{turnover.SoftReset, turnover.StorageCleanup} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -88,8 +88,8 @@ func TestATurnoverIsRefusedWhileATenantIsOnTheNode(t *testing.T) {
 	}
 }
 
-// One GPU lies: the node is out of use, nothing brings it in, and when the GPU was
-// mended the run goes on from there.
+// One GPU lies: the node is out of use, nothing brings it back, and after the GPU's repair the
+// run continues from there.
 func TestAGPUThatIsNotCleanKeepsTheNodeFromUse(t *testing.T) {
 	w := newWorld(t)
 	liar := "GPU-" + node + "-3"
@@ -115,7 +115,7 @@ func TestAGPUThatIsNotCleanKeepsTheNodeFromUse(t *testing.T) {
 	}
 }
 
-// Every way in which a soft reset falls short: the node is never active.
+// In every way in which a soft reset falls short, the node is never active.
 func TestWhatFallsShortIsNeverHandedOut(t *testing.T) {
 	for name, test := range map[string]struct {
 		prepare func(*world)
@@ -196,7 +196,7 @@ func TestWhatFallsShortIsNeverHandedOut(t *testing.T) {
 					t.Errorf("certificate %s: %+v, %v", s.Issued, report, err)
 				}
 			}
-			// Whatever an operator does to the run, it is not let in by that.
+			// No operator's action on the run lets the node in.
 			for _, a := range []chain.Action{chain.Resume, chain.Adopt, chain.RetryStage} {
 				w.act(r.ID, a)
 				w.stands(broker.Quarantined, true)
@@ -205,8 +205,8 @@ func TestWhatFallsShortIsNeverHandedOut(t *testing.T) {
 	}
 }
 
-// Below the operating system a difference, what could not be looked at, and what an
-// agent does not know keep a node from use, unless the policy has them only told.
+// A difference below the operating system, a failed inspection, or a check unknown to the agent
+// keeps a node from use, unless the policy only reports the check.
 func TestThePolicySaysWhatBelowTheSystemKeepsANodeFromUse(t *testing.T) {
 	all := taskcatalog.PlatformChecks()
 	version := func(m *turnovertest.Machine) {
@@ -278,7 +278,7 @@ func TestASilentAgentIsToldWithTheWayOut(t *testing.T) {
 	}
 }
 
-// Wherever a run is cancelled, its node stays out of use and owed a turnover.
+// Wherever a run is cancelled, its node stays out of use with a turnover owed.
 func TestACancelledTurnoverLeavesTheNodeOutOfUse(t *testing.T) {
 	steps := 0
 	for {
@@ -306,7 +306,7 @@ func TestACancelledTurnoverLeavesTheNodeOutOfUse(t *testing.T) {
 		if m := w.book.Machine(node); m.Status != broker.Quarantined || !m.TurnoverOwed {
 			t.Fatalf("cancelled after %d steps at %s: the node is %s", steps, stage, m.Status)
 		}
-		// Another run brings it on.
+		// Another run brings the node back.
 		if r = w.begin(reset); r.Status != chain.Completed {
 			t.Fatalf("the next run, after %d steps at %s: %s at %s: %+v", steps, stage, r.Status, r.Stage, r.Failure)
 		}
@@ -332,8 +332,8 @@ func TestAStorageCleanupLeavesTheNodeInService(t *testing.T) {
 	w.stands(broker.Quarantined, true)
 }
 
-// Who is on a node is ended for billing and on the node, before a byte is removed, and
-// the node stays in service.
+// Tenants are ended for billing and on the node before any byte is removed, and the node stays in
+// service.
 func TestAForcedStorageCleanupEndsWhoIsOnTheNode(t *testing.T) {
 	w := newWorld(t)
 	w.book.LetIn(node, "a-7", "acme", false)
@@ -354,9 +354,8 @@ func TestAForcedStorageCleanupEndsWhoIsOnTheNode(t *testing.T) {
 	}
 }
 
-// A downgrade that nobody accepts keeps the node out; the word of an operator for that
-// disk, and for what was done to it, lets it in by the next certificate of the run, which
-// says whose word that is.
+// An open downgrade keeps the node out. An operator's acceptance for the disk and its treatment
+// lets the node in with the run's next certificate, which names the operator.
 func TestAnOperatorAcceptsADowngradeByTheNameOfItsDisk(t *testing.T) {
 	w := newWorld(t)
 	w.policy.AcceptSystemDisk = false
@@ -390,7 +389,7 @@ func TestAnOperatorAcceptsADowngradeByTheNameOfItsDisk(t *testing.T) {
 	}
 }
 
-// What the broker's own records cannot do for a while is waited for.
+// A run waits out a temporary failure of the broker's own records.
 func TestATurnoverWaitsForTheBrokersOwnRecords(t *testing.T) {
 	for _, method := range []string{"Node", "Disable", "Allocations", "Ask", "Parts", "Proof", "Accepted", "Certify", "Enable"} {
 		t.Run(method, func(t *testing.T) {
@@ -411,8 +410,7 @@ func TestATurnoverWaitsForTheBrokersOwnRecords(t *testing.T) {
 	}
 }
 
-// A disk that the system does not run from meets the policy when it was erased, and
-// not when it was only trimmed.
+// A data disk meets the policy after an erase, and not after a mere trim.
 func TestDisksAreErasedWhereThatIsAskedFor(t *testing.T) {
 	second := func(w *world) {
 		w.book.Change(node, func(m *turnovertest.Machine) {
@@ -454,8 +452,8 @@ func TestDisksAreErasedWhereThatIsAskedFor(t *testing.T) {
 	}
 }
 
-// A disk that is gone keeps the node from use, until a person says what became of it:
-// then the certificate has that as the person's word.
+// A missing disk keeps the node from use, until a person states its fate: the certificate then
+// includes the statement.
 func TestAPartThatIsGoneTakesAPersonsWord(t *testing.T) {
 	w := newWorld(t)
 	w.book.Change(node, func(m *turnovertest.Machine) {

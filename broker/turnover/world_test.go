@@ -21,13 +21,13 @@ var (
 
 const node = "n-abcdefghijklmnop"
 
-// world is a broker with one node, in memory. Nothing in it waits: the clock is moved.
+// world is a broker with one node, in memory. Nothing waits: the test moves the clock.
 type world struct {
 	t      testing.TB
 	clock  *chaintest.Clock
 	book   *turnovertest.Book
 	store  *chaintest.Memory
-	lossy  *chaintest.Lossy // what the engine sees of store
+	lossy  *chaintest.Lossy // the engine's view of store
 	engine *chain.Engine
 	policy broker.Policy
 	runs   int
@@ -48,7 +48,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// classes are the broker's, as the engine takes them.
+// classes are the broker's classes, in the engine's form.
 func classes() chain.Classes {
 	out := chain.Classes{}
 	for _, h := range broker.FailureHandlings {
@@ -119,7 +119,7 @@ func (w *world) state(id string) (s turnover.Turnover) {
 	return s
 }
 
-// went lists how the stages of a run went.
+// went lists the outcomes of a run's stages.
 func (w *world) went(id string) (out []string) {
 	w.t.Helper()
 	events, err := w.store.Events(ctx, id)
@@ -134,7 +134,7 @@ func (w *world) went(id string) (out []string) {
 	return out
 }
 
-// stands says how the node stands.
+// stands checks the node's state.
 func (w *world) stands(status broker.NodeStatus, owed bool) {
 	w.t.Helper()
 	if m := w.book.Machine(node); m.Status != status || m.TurnoverOwed != owed {

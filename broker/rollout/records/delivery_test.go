@@ -32,7 +32,7 @@ func (f *fleet) heardNow() {
 	f.ok(f.db.TouchNodes(f.Context(), map[string]time.Time{f.all[0].NodeID: f.db.Now()}))
 }
 
-// step has the engine do all that is due.
+// step has the engine do all due steps.
 func (f *fleet) step() {
 	f.Helper()
 	for {
@@ -44,7 +44,7 @@ func (f *fleet) step() {
 	}
 }
 
-// update begins a run that updates the node, up to where its agent has the task.
+// update begins a run that updates the node, until its agent has the task.
 func (f *fleet) update(s *simulated) (chain.Record, wire.Delivery) {
 	f.Helper()
 	node, err := f.db.Node(f.Context(), s.NodeID)
@@ -69,7 +69,7 @@ func (f *fleet) fetch(s *simulated) wire.Delivery {
 	return reply.Tasks[0]
 }
 
-// silence is as long as it takes for the broker to give a task up.
+// silence is the time after which the broker gives a task up.
 func (f *fleet) silence() {
 	f.Helper()
 	f.clock.Advance(5 * time.Hour)
@@ -79,7 +79,7 @@ func (f *fleet) silence() {
 	f.step()
 }
 
-// says has the node report, with the update that ended last there.
+// says has the node report, with its last update.
 func (f *fleet) says(s *simulated, d taskcatalog.AgentDelivery) {
 	f.Helper()
 	s.renewals++
@@ -88,7 +88,7 @@ func (f *fleet) says(s *simulated, d taskcatalog.AgentDelivery) {
 	f.ok(f.db.SaveReport(f.Context(), s.NodeID, r))
 }
 
-// told are the events about a node's agent: its own, and those of runs.
+// told are the events about a node's agent, of the node and of runs.
 func (f *fleet) told() (of []string) {
 	f.Helper()
 	_, err := f.db.PlaceEvents(f.Context(), 1000)
@@ -183,8 +183,8 @@ func TestWhatBecameOfAnUpdateThatWasGivenUpIsTold(t *testing.T) {
 	}
 }
 
-// A version that was confirmed may be put back while its run still looks at the node, and
-// only the node knows. It is told of once, and does not stand in the way of what comes next.
+// A confirmed version may be put back while its run still looks at the node, and only the node
+// knows. The rollback is announced once, and does not obstruct the next delivery.
 func TestAVersionThatIsPutBackWhileItsRunLooksIsToldOnce(t *testing.T) {
 	eachOne(t, func(f *fleet, s *simulated) {
 		r, d := f.update(s)
@@ -215,7 +215,7 @@ func TestAVersionThatIsPutBackWhileItsRunLooksIsToldOnce(t *testing.T) {
 	})
 }
 
-// A node speaks of updates, and of nothing else that it was asked for.
+// A node reports deliveries of updates, and of no other task.
 func TestADeliveryOfAnotherTaskIsNone(t *testing.T) {
 	eachOne(t, func(f *fleet, s *simulated) {
 		k, _, err := f.nodes.Queue.Enqueue(f.Context(), ada, taskqueue.Request{NodeID: s.NodeID, Type: "node.drain"})
@@ -230,8 +230,8 @@ func TestADeliveryOfAnotherTaskIsNone(t *testing.T) {
 	})
 }
 
-// The node's report may have come before its task was given up: then the late word of the
-// task has the broker ask for it once more.
+// The node's report may have come before its task was given up: the task's late result then makes
+// the broker ask for another report.
 func TestALateWordOfAnUpdateHasTheNodeReport(t *testing.T) {
 	eachOne(t, func(f *fleet, s *simulated) {
 		_, d := f.update(s)
@@ -284,7 +284,8 @@ func TestADeliveryThatNoRunTellsOfIsToldOnce(t *testing.T) {
 	}
 }
 
-// A run tells of its own: what the node says of the same delivery is not told once more.
+// A run announces its own delivery: the node's report on the same delivery is not announced
+// again.
 func TestADeliveryOfARunIsToldByItAlone(t *testing.T) {
 	eachOne(t, func(f *fleet, s *simulated) {
 		r, d := f.update(s)
@@ -301,7 +302,7 @@ func TestADeliveryOfARunIsToldByItAlone(t *testing.T) {
 	})
 }
 
-// What a machine brings along from before it was a node is no event of today.
+// A delivery from before the enrolment is no event of today.
 func TestWhatWasDeliveredBeforeTheNodeEnrolledIsNotTold(t *testing.T) {
 	eachOne(t, func(f *fleet, s *simulated) {
 		_, err := f.db.CreateNode(f.Context(), ada, store.NewNode{ID: "n-2", Hostname: "g2", Bootstrap: "command", TokenHash: "h", TokenExpires: f.db.Now().Add(time.Hour)})
@@ -326,8 +327,8 @@ func TestWhatWasDeliveredBeforeTheNodeEnrolledIsNotTold(t *testing.T) {
 	})
 }
 
-// What a node says between the end of its task, which nobody heard of, and the run's next
-// step is not lost: what the run then does not know takes nothing of it back.
+// A node's report between the unheard end of its task and the run's next step is not lost: the
+// run's missing knowledge does not undo the report.
 func TestAWordThatComesBeforeTheRunsNextStepIsKept(t *testing.T) {
 	for _, cancelled := range []bool{false, true} {
 		eachOne(t, func(f *fleet, s *simulated) {
@@ -359,8 +360,8 @@ func TestAWordThatComesBeforeTheRunsNextStepIsKept(t *testing.T) {
 	}
 }
 
-// The word on a task that the run has asked for once more since is told, and is not what
-// became of the delivery: that is under way.
+// A report on a task that the run has since replaced is announced, but does not end the delivery,
+// which is under way.
 func TestAWordOnATaskThatTheRunHasReplacedEndsNothing(t *testing.T) {
 	eachOne(t, func(f *fleet, s *simulated) {
 		r, d := f.update(s)

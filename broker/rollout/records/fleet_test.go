@@ -53,22 +53,21 @@ const (
 // updateTakes is how long an agent of the fleet takes for an update.
 const updateTakes = 20 * time.Second
 
-// simulated is a node of a fleet: what its agent does, and the machine's own truth of
-// which program runs.
+// simulated is a node of a fleet: its agent's behaviour, and the program that really runs.
 type simulated struct {
 	taskqueue.Peer
 	pkitest.Node
 	runs     string
 	commit   string
-	makes    string // of the release: "" well, rolled_back, unwell, or mute: it is not heard when it was confirmed
+	makes    string // of the release: "" well, rolled_back, unwell, or mute: silent after confirmation
 	renewals int
 	work     *wire.Delivery // the update in hand
 	until    time.Time
-	given    map[string]int // versions, by how often it was given them
+	given    map[string]int // counts deliveries by version
 }
 
-// fleet is a broker's records and engine over the real store and the real task queue,
-// with many agents.
+// fleet is a broker's records and engine over the real store and the real task queue, with many
+// agents.
 type fleet struct {
 	*testing.T
 	db        *store.DB
@@ -77,7 +76,7 @@ type fleet struct {
 	authority *pkitest.Authority
 	engine    *chain.Engine
 	all       []*simulated
-	heard     time.Time       // when all of them were heard last
+	heard     time.Time       // when all agents were last heard
 	watch     *presence.Watch // nil: nobody marks nodes offline
 }
 
@@ -149,7 +148,7 @@ func classes() chain.Classes {
 	return out
 }
 
-// join enrols a node and has it in service.
+// join enrols a node and puts it into service.
 func (f *fleet) join(i int) *simulated {
 	f.Helper()
 	id, token := fmt.Sprintf("n-%03d", i), fmt.Sprintf("h-%03d", i)
@@ -192,10 +191,10 @@ func (s *simulated) report() store.NodeReport {
 	}
 }
 
-// become is the machine with another program.
+// become gives the machine another program.
 func (s *simulated) become(version string) { s.runs, s.commit = version, "c-1" }
 
-// renew is what an agent does when it is asked what it is, and when it has started.
+// renew is an agent's renewal, on request and after its start.
 func (f *fleet) renew(s *simulated) {
 	f.Helper()
 	s.renewals++
@@ -203,7 +202,7 @@ func (f *fleet) renew(s *simulated) {
 	f.ok(err)
 }
 
-// live is what the agents do at a moment.
+// live runs the agents at the present moment.
 func (f *fleet) live() {
 	f.Helper()
 	now := f.db.Now()
@@ -279,8 +278,8 @@ func (f *fleet) does(s *simulated, d wire.Delivery) {
 	}
 }
 
-// updated ends the update in hand: the node runs the version and says so, or has put the
-// one before back.
+// updated ends the update in hand: the node runs the version and reports it, or has restored the
+// previous version.
 func (f *fleet) updated(s *simulated) {
 	f.Helper()
 	d := *s.work
@@ -319,7 +318,7 @@ func (f *fleet) answer(s *simulated, d wire.Delivery, outcome taskcatalog.Outcom
 	f.ok(err)
 }
 
-// roll starts a rollout to all.
+// roll starts a rollout to all nodes.
 func (f *fleet) roll(change func(*rollout.Request)) string {
 	f.Helper()
 	id, err := f.tryRoll(change)
@@ -348,7 +347,7 @@ func (f *fleet) tryRoll(change func(*rollout.Request)) (string, error) {
 	return rec.ID, err
 }
 
-// settle has the broker and the agents go on until the rollout moves no more.
+// settle runs the broker and the agents until the rollout moves no more.
 func (f *fleet) settle(id string) (chain.Record, rollout.Rollout) {
 	f.Helper()
 	return f.until(id, func(r chain.Record) bool { return !r.Status.Moving() })
@@ -385,7 +384,7 @@ func (f *fleet) members(r chain.Record) []rollout.Member {
 	return s.Members
 }
 
-// truthful holds what a rollout says of its nodes against what they are.
+// truthful compares a rollout's statements about its nodes with the nodes.
 func (f *fleet) truthful(s rollout.Rollout) {
 	f.Helper()
 	for _, m := range s.Members {

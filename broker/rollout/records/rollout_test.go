@@ -15,16 +15,16 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// broken is every 33rd node: 6 of 200.
+// broken breaks every 33rd node: 6 of 200.
 func (f *fleet) broken() {
 	for i := 10; i < len(f.all); i += 33 {
 		f.all[i].makes = []string{"rolled_back", "unwell"}[i%2]
 	}
 }
 
-// A build that is broken on three nodes of a hundred pauses its rollout, and all of them
-// are back on what they had. On PostgreSQL alone, since SQLite waits for the disk at each of
-// thousands of saves; smaller fleets are on both.
+// A build that is broken on three nodes of a hundred pauses its rollout, and these nodes have
+// their previous version back. The test runs on PostgreSQL alone, since SQLite waits for the disk
+// at each of thousands of saves; smaller fleets run on both.
 func TestABuildThatIsBrokenOnAFew(t *testing.T) {
 	clock := storetest.NewClock()
 	f := newFleet(t, storetest.Open(t, "postgres", clock.Now), clock, 200)
@@ -58,7 +58,7 @@ func TestABuildThatIsTakenBackFromAll(t *testing.T) {
 	})
 }
 
-// Of two rollouts over the same nodes the second is told of the first.
+// Of two rollouts over the same nodes the second is refused with the name of the first.
 func TestTwoRolloutsOverOneNode(t *testing.T) {
 	eachFleet(t, 3, func(f *fleet) {
 		first := f.roll(func(*rollout.Request) {})

@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/broker/turnover"
 )
 
-// rack is a broker with so many nodes, of which no agent answers.
+// rack is a broker with the given number of nodes, without any agent's answer.
 func rack(t *testing.T, db *store.DB, clock *storetest.Clock, nodes int) (q *quiet, ids []string) {
 	t.Helper()
 	q = newQuiet(t, db, clock, "abc100", wants)
@@ -27,7 +27,7 @@ func rack(t *testing.T, db *store.DB, clock *storetest.Clock, nodes int) (q *qui
 	return q, ids
 }
 
-// fall has soft resets of nodes begin together, and stop.
+// fall begins soft resets of nodes together, and lets them stop.
 func (q *quiet) fall(nodes ...string) (runs []string) {
 	q.t.Helper()
 	for _, id := range nodes {
@@ -39,7 +39,7 @@ func (q *quiet) fall(nodes ...string) (runs []string) {
 	return runs
 }
 
-// held sees that a run is left to a person, and says why.
+// held checks that a run is left to a person, with the reason.
 func (q *quiet) held(id string, many int) {
 	q.t.Helper()
 	r, err := q.db.Run(q.ctx, id)
@@ -54,7 +54,7 @@ func (q *quiet) held(id string, many int) {
 	}
 }
 
-// alerts are the messages that say of a run that it was held back.
+// alerts counts the messages about a held-back run.
 func (q *quiet) alerts(run string) (n int) {
 	q.t.Helper()
 	_, err := q.db.PlaceEvents(q.ctx, 1000)
@@ -77,13 +77,13 @@ func (q *quiet) alerts(run string) (n int) {
 	return n
 }
 
-// A switch dies: no machine is installed anew for that, and each run says why.
+// A switch dies: no machine is reinstalled because of that, and each run gives the reason.
 func TestARackThatFallsSilentIsNotReimaged(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		q, ids := rack(t, db, clock, 5)
 		runs := q.fall(ids...)
 		q.look(3)
-		for range 2 { // another leads, and then the hour is over
+		for range 2 { // another leader, and then the hour is over
 			q.silence = &Silence{Starts: q.silence.Starts, Log: q.silence.Log}
 			q.look(2)
 			clock.Advance(2 * time.Hour)
@@ -97,7 +97,7 @@ func TestARackThatFallsSilentIsNotReimaged(t *testing.T) {
 		if all := q.reimages(); len(all) != 0 {
 			t.Errorf("%d machines are installed anew", len(all))
 		}
-		// It was one node after all: a person has it drained again, and it is silent.
+		// The fault was in one node after all: a person has it drained again, and it is silent.
 		q.act(runs[0], chain.RetryStage)
 		q.settle(runs[0])
 		q.look(1)
@@ -110,8 +110,8 @@ func TestARackThatFallsSilentIsNotReimaged(t *testing.T) {
 	})
 }
 
-// As many as the policy lets are reimaged within an hour, one after the other; what
-// has not ended counts for longer.
+// The policy's number of nodes is reimaged within an hour, one after the other; an unfinished
+// reimage counts for longer.
 func TestSilentNodesAreReimagedOnlySoManyWithinAnHour(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		q, ids := rack(t, db, clock, 6)
@@ -147,7 +147,7 @@ func TestSilentNodesAreReimagedOnlySoManyWithinAnHour(t *testing.T) {
 	})
 }
 
-// What would not be reimaged anyway is not counted.
+// A node that cannot be reimaged is not counted.
 func TestASilentNodeWithoutAMachineInMAASDoesNotCount(t *testing.T) {
 	clock := storetest.NewClock()
 	q, ids := rack(t, storetest.Open(t, "sqlite", clock.Now), clock, 3)
@@ -167,7 +167,7 @@ func TestASilentNodeWithoutAMachineInMAASDoesNotCount(t *testing.T) {
 	}
 }
 
-// Somebody may have the run go on between the look and the word: that stands.
+// Somebody may set the run in motion between the look and the order: the run then continues.
 func TestARunThatGoesOnIsNotHeldBack(t *testing.T) {
 	clock := storetest.NewClock()
 	q, _ := rack(t, storetest.Open(t, "sqlite", clock.Now), clock, 1)

@@ -18,7 +18,7 @@ type oneKey struct{ pki.Signer }
 
 func (k oneKey) StatementSigner(context.Context) (pki.Signer, error) { return k.Signer, nil }
 
-// A certificate is issued by whom the settings of its site name at that time.
+// A certificate names the issuer in the present settings of its site.
 func TestACertificateNamesTheIssuerOfItsSite(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		q := newQuiet(t, db, clock, "abc", func(*broker.Policy) {})

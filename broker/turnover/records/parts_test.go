@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// Whether a DPU may show a machine its disks is the SKU's to say: of a node without one,
-// or with one that is gone, nobody has said it.
+// Only the SKU says whether a DPU may present disks to a machine: without a SKU, or with a
+// deleted SKU, the answer is no.
 func TestTheSKUSaysWhetherADPUShowsDisks(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		ctx, ada := t.Context(), broker.Actor{Name: "ada"}

@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// A system that was installed anew becomes the node's baseline if nothing but its
-// installation differs; of all else nothing comes but that it is told.
+// A reinstalled system becomes the node's baseline if only installation values differ; other
+// differences are only reported.
 func TestAFreshSystemBecomesTheBaselineUnlessMoreDiffers(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		ctx, ada := t.Context(), broker.Actor{Name: "ada"}
@@ -90,7 +90,7 @@ func TestAFreshSystemBecomesTheBaselineUnlessMoreDiffers(t *testing.T) {
 		}
 		runsFrom("old")
 		same := taken(epoch, system("33333333333333333333333333333333"))
-		for range 2 { // a step that is made again changes nothing more
+		for range 2 { // a repeated step changes nothing more
 			if unlike, err := nodes.Reinstalled(ctx, n.ID, "r-1", same); err != nil || len(unlike) != 0 || inForce() == pki.Digest(first) {
 				t.Errorf("a system with a machine-id of its own: %q, %v, baseline %s", unlike, err, inForce())
 			}
@@ -106,7 +106,7 @@ func TestAFreshSystemBecomesTheBaselineUnlessMoreDiffers(t *testing.T) {
 	})
 }
 
-// boots are the facts of a machine of two disks whose system runs from one.
+// boots are the facts of a machine with two disks whose system runs from one of them.
 func boots(from string) *taskcatalog.Facts {
 	f := &taskcatalog.Facts{DisksListed: true}
 	for _, serial := range []string{"old", "new"} {

@@ -19,7 +19,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// mute is a broker whose nodes never answer, or fail what they are asked.
+// mute is a broker whose nodes never answer, or fail their tasks.
 type mute struct {
 	*Nodes
 	fails taskcatalog.Code // empty: silence
@@ -69,7 +69,7 @@ func newQuiet(t *testing.T, db *store.DB, clock *storetest.Clock, system string,
 	return q
 }
 
-// join brings in an active node.
+// join adds an active node.
 func (q *quiet) join(id, hostname, system string) {
 	q.t.Helper()
 	_, err := q.db.CreateNode(q.ctx, broker.System, store.NewNode{ID: id, Hostname: hostname, Site: "dc1", SKU: "h100", MAASSystemID: system, TokenHash: "h" + id, TokenExpires: q.db.Now().Add(time.Hour)})
@@ -95,7 +95,7 @@ func (q *quiet) ok(err error) {
 	}
 }
 
-// reset begins a soft reset, and lets it come to where it stops.
+// reset begins a soft reset, and runs it until it stops.
 func (q *quiet) reset() chain.Record {
 	q.t.Helper()
 	return q.settle(q.begins(q.node))
@@ -115,7 +115,7 @@ func (q *quiet) begins(node string) (run string) {
 	return r.ID
 }
 
-// settle lets the run go on until it stops or ends.
+// settle runs a run until it stops or ends.
 func (q *quiet) settle(id string) chain.Record {
 	q.t.Helper()
 	for range 1000 {
@@ -147,7 +147,7 @@ func (q *quiet) look(times int) {
 	}
 }
 
-// reimages are the runs that were begun in place of others.
+// reimages are the runs that replace others.
 func (q *quiet) reimages() []chain.Record {
 	q.t.Helper()
 	all, err := q.db.Runs(q.ctx, chain.Filter{Kind: turnover.Reimage.Kind()})
@@ -157,8 +157,7 @@ func (q *quiet) reimages() []chain.Record {
 
 func wants(p *broker.Policy) { p.ReimageWhenSilent = true }
 
-// Whoever leads may die after any step: what is on record says what comes next, and
-// nothing is begun twice.
+// A leader may die after any step: the records tell the next step, and nothing begins twice.
 func TestASilentNodeIsReimagedWhereThePolicySaysSo(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		q := newQuiet(t, db, clock, "abc123", wants)
@@ -170,7 +169,7 @@ func TestASilentNodeIsReimagedWhereThePolicySaysSo(t *testing.T) {
 		if r = q.settle(r.ID); r.Status != chain.Cancelled || r.AskedBy != "system" || len(q.reimages()) != 0 {
 			t.Fatalf("%s, asked by %s; %d reimages", r.Status, r.AskedBy, len(q.reimages()))
 		}
-		// Here the one that led has died. Another leads, and after it one more.
+		// Here the leader has died. Two more leaders follow.
 		for range 2 {
 			q.silence = &Silence{Starts: &Starts{DB: db, Runs: q.engine}, Log: zap.NewNop()}
 			q.look(2)
@@ -187,7 +186,7 @@ func TestASilentNodeIsReimagedWhereThePolicySaysSo(t *testing.T) {
 		if want := "run " + r.ID + " met a silent agent (reimage_when_silent): the tenant left"; s.Reason != want {
 			t.Errorf("reason %q", s.Reason)
 		}
-		// What a person cancels is not begun again.
+		// A cancel by a person stays: the reimage does not begin again.
 		q.act(all[0].ID, chain.Cancel)
 		q.settle(all[0].ID)
 		q.look(3)
@@ -197,8 +196,7 @@ func TestASilentNodeIsReimagedWhereThePolicySaysSo(t *testing.T) {
 	})
 }
 
-// Who watches a run is told whether a reimage comes in its place, at each step, and
-// which.
+// A watcher of a run learns at each step whether a reimage replaces it, and which.
 func TestARunTellsWhatComesInItsPlace(t *testing.T) {
 	tells := func(t *testing.T, q *quiet, run string, want Handover) {
 		t.Helper()
@@ -249,7 +247,7 @@ func TestARunTellsWhatComesInItsPlace(t *testing.T) {
 	}
 }
 
-// A run of somebody else's, a person's word, a freeze: each goes before the policy.
+// Another run, a person's order and a freeze go before the policy.
 func TestASilentNodeThatIsInOtherHandsIsLeftAlone(t *testing.T) {
 	db := func(t *testing.T) (*store.DB, *storetest.Clock) {
 		clock := storetest.NewClock()
@@ -356,8 +354,8 @@ func TestASilentNodeThatIsInOtherHandsIsLeftAlone(t *testing.T) {
 	})
 }
 
-// What a backup says of a silent node is not so any more: the run may have been retried
-// since, and a tenant be on the node.
+// A backup's statement about a silent node is out of date: the run may have been retried since,
+// and a tenant may be on the node.
 func TestSilenceInABackupHasNobodyReimaged(t *testing.T) {
 	for name, given := range map[string]bool{"stopped in the backup": false, "given up in the backup": true} {
 		t.Run(name, func(t *testing.T) {
@@ -395,7 +393,7 @@ func TestSilenceInABackupHasNobodyReimaged(t *testing.T) {
 				if given {
 					return
 				}
-				// A person who has looked may say that it is silent now.
+				// A person who has looked may confirm the silence.
 				q.act(r.ID, chain.RetryStage)
 				if r = q.settle(r.ID); r.Failure == nil || r.Failure.Code != "agent_silent" {
 					t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)

@@ -36,7 +36,7 @@ func (q *quiet) moves(by broker.Owner, to ...broker.NodeStatus) (n broker.Node) 
 	return n
 }
 
-// begun is a run that was begun for a node without a look at who is on it.
+// begun is a run that was begun without a check for tenants.
 func (q *quiet) begun(n broker.Node) string {
 	q.t.Helper()
 	at, err := q.silence.Starts.Place(q.ctx, n, "")
@@ -48,9 +48,9 @@ func (q *quiet) begun(n broker.Node) string {
 	return r.ID
 }
 
-// What the reconciler judged a minute ago is looked at again: a node that is in use by
-// now, or that a tenant is on although it is paused, is not taken out of the fleet, and
-// nobody is made to leave. An answer that was lost begins nothing twice.
+// The reconciler's judgement is checked again a minute later: a node in use by then, or a paused
+// node with a tenant, is not removed, and no allocation is ended. A lost answer begins nothing
+// twice.
 func TestTheReconcilerTakesNoNodeThatIsInUse(t *testing.T) {
 	pause := func(q *quiet) broker.Node {
 		q.moves(broker.OwnerOperator, broker.Draining)
@@ -101,8 +101,8 @@ func TestTheReconcilerTakesNoNodeThatIsInUse(t *testing.T) {
 	}
 }
 
-// It came into use, or a tenant came, between the start of the run and its first stage:
-// the run stops, and the node stays as it is.
+// The node came into use, or a tenant came, between the start of the run and its first stage: the
+// run stops, and the node stays unchanged.
 func TestADecommissionThatNobodyAskedForStopsAtANodeInUse(t *testing.T) {
 	for code, comes := range map[string]func(*quiet){
 		"node_moved":      func(q *quiet) { q.moves(broker.OwnerTurnover, broker.Active) },
@@ -112,7 +112,7 @@ func TestADecommissionThatNobodyAskedForStopsAtANodeInUse(t *testing.T) {
 			storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 				q := newQuiet(t, db, clock, "", func(*broker.Policy) {})
 				if code == "allocation_live" {
-					q.letIn() // and the run is begun by one who did not look
+					q.letIn() // and the run is begun without a check
 				}
 				q.moves(broker.OwnerOperator, broker.Draining)
 				judged := q.moves(broker.OwnerDrain, broker.Retired)
@@ -138,8 +138,7 @@ func TestADecommissionThatNobodyAskedForStopsAtANodeInUse(t *testing.T) {
 	}
 }
 
-// Its agent moves a node all the time: whoever finds it unclean at the same moment has it
-// in quarantine all the same.
+// An agent moves a node all the time: a quarantine at the same moment still takes effect.
 func TestAQuarantineIsNotLostToAHeartbeat(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		q := newQuiet(t, db, clock, "", func(*broker.Policy) {})
