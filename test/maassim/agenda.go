@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// agenda is what will happen by itself, by time and then by the order in which
-// it was written down. Nothing runs it but a look at the region at a later time.
+// agenda holds the region's future events, ordered by time and then by the order of scheduling. An
+// event runs only when a call enters the region at or after the event's time.
 type agenda []*appointment
 
 type appointment struct {
 	at       time.Time
 	order    int
-	machine  *machine // nil, or whose process it belongs to
-	process  int      // void once the machine is in another process
+	machine  *machine // the machine whose process the event belongs to; nil if none
+	process  int      // the event is void once the machine is in another process
 	happened func()
 }
 
@@ -28,10 +28,10 @@ func (a agenda) Less(i, j int) bool {
 
 func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
 
-// Push is heap.Interface's.
+// Push implements heap.Interface.
 func (a *agenda) Push(x any) { *a = append(*a, x.(*appointment)) }
 
-// Pop is heap.Interface's.
+// Pop implements heap.Interface.
 func (a *agenda) Pop() any {
 	old := *a
 	last := old[len(old)-1]
@@ -40,13 +40,13 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-// Tick lets everything happen that is due by now. Each call to the region does
-// so first; a test that only looks at machines does it by itself.
+// Tick runs every event due by now. Each call to the region runs the due events first; a test that
+// only reads machines calls Tick itself.
 func (r *Region) Tick() {
 	defer r.enter()()
 }
 
-// enter takes the region, with everything done that is due by now.
+// enter locks the region and runs every event due by now. The caller unlocks the region with leave.
 func (r *Region) enter() (leave func()) {
 	r.once.Do(r.begin)
 	r.mu.Lock()
@@ -63,8 +63,8 @@ func (r *Region) enter() (leave func()) {
 	return r.mu.Unlock
 }
 
-// Due is when something happens next by itself; ok is false when nothing will.
-// A simulation jumps its clock there.
+// Due returns the time of the next scheduled event; ok is false if none is scheduled. A simulation
+// jumps its clock to that time.
 func (r *Region) Due() (at time.Time, ok bool) {
 	defer r.enter()()
 	for len(r.agenda) > 0 {
@@ -77,13 +77,13 @@ func (r *Region) Due() (at time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// after has f happen later by d.
+// after schedules f at d from now.
 func (r *Region) after(d time.Duration, f func()) {
 	r.order++
 	heap.Push(&r.agenda, &appointment{at: r.moment.Add(d), order: r.order, happened: f})
 }
 
-// after has f happen later by d, unless the machine is in another process by then.
+// after schedules f at d from now. f does not run if the machine is in another process by then.
 func (m *machine) after(d time.Duration, f func()) {
 	m.region.order++
 	heap.Push(&m.region.agenda, &appointment{

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// allocate is the one exclusive claim. The simulator has no VM host, so without a
-// system_id it is the first machine that fits, and never a new one.
+// allocate claims a machine exclusively. The simulator has no VM host: without a system_id,
+// allocate takes the first machine that fits and never creates a machine.
 func (c *call) allocate() answer {
 	id, name := c.params.Get("system_id"), c.params.Get("name")
 	i := slices.IndexFunc(c.machines, func(m *machine) bool {
@@ -32,8 +32,7 @@ func (c *call) allocate() answer {
 	return ok(m.body())
 }
 
-// annotate sets and, with an empty value, removes annotations. They are the
-// owner's alone.
+// annotate sets annotations; an empty value removes an annotation. Only the owner may annotate.
 func (c *call) annotate() answer {
 	m := c.machine
 	if m.owner != c.user.name {

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// answer is what a call ends with.
+// answer is the response to a call.
 type answer struct {
 	code   int
 	ctype  string
@@ -20,7 +20,7 @@ const (
 	jsonType  = "application/json; charset=utf-8"
 )
 
-// ok is 200 with a JSON body.
+// ok is a 200 answer with a JSON body.
 func ok(body any) answer {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -29,7 +29,7 @@ func ok(body any) answer {
 	return answer{code: http.StatusOK, ctype: jsonType, body: raw}
 }
 
-// text is an answer in plain words.
+// text is a plain-text answer.
 func text(code int, format string, args ...any) answer {
 	return answer{code: code, ctype: textPlain, body: fmt.Appendf(nil, format, args...)}
 }
@@ -38,24 +38,24 @@ func conflict(format string, args ...any) answer {
 	return text(http.StatusConflict, format, args...)
 }
 
-// invalid is what a form's validation answers; field __all__ is the whole form's.
+// invalid is the answer of a failed form validation; field __all__ means the whole form.
 func invalid(field string, messages ...string) answer {
 	a := ok(map[string][]string{field: messages})
 	a.code, a.ctype = http.StatusBadRequest, "application/json"
 	return a
 }
 
-// forbidden has an empty body, as MAAS answers where permission is lacking.
+// forbidden is a 403 with an empty body, as MAAS answers when permission is lacking.
 func forbidden() answer { return text(http.StatusForbidden, "") }
 
-// retryAfter is a text with that header.
+// retryAfter is a text answer with the header Retry-After, in seconds.
 func retryAfter(code, seconds int, message string) answer {
 	a := text(code, "%s", message)
 	a.header = http.Header{"Retry-After": {fmt.Sprint(seconds)}}
 	return a
 }
 
-// refusedKey is the answer to a request that is signed badly.
+// refusedKey is the answer to a request with a bad signature.
 func refusedKey(why string) *answer {
 	return &answer{
 		code: http.StatusUnauthorized, ctype: textHTML, body: []byte("Authorization Error: " + why),
@@ -63,7 +63,7 @@ func refusedKey(why string) *answer {
 	}
 }
 
-// write sends the answer, dated by the clock that timestamps are held against.
+// write sends the answer. The Date header is read from the clock that checks request timestamps.
 func (a *answer) write(w http.ResponseWriter, r *Region) {
 	for name, values := range a.header {
 		w.Header()[name] = values
@@ -72,5 +72,5 @@ func (a *answer) write(w http.ResponseWriter, r *Region) {
 	w.Header().Set("Date", r.OAuthNow().UTC().Format(http.TimeFormat))
 	w.Header().Set("Vary", "Authorization, Cookie")
 	w.WriteHeader(a.code)
-	_, _ = w.Write(a.body) // whoever hung up has no use for it
+	_, _ = w.Write(a.body) // a client that hung up needs no body
 }

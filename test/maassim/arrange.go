@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// Arranged is a machine that MAAS has from the start, in any status, without the
-// calls that lead there. Fields left out are as after a commissioning. Nothing is
-// on its way: a machine arranged in Deploying stays in it.
+// Arranged is a machine that MAAS has from the start, in any status, without the calls that lead to
+// the status. Omitted fields have their values from after commissioning. Arrange schedules nothing:
+// a machine arranged in Deploying stays in Deploying.
 type Arranged struct {
 	SystemID, Hostname string
 	Hardware           Hardware
 	Status             Status
-	Previous           Status // where tests, rescue mode and the like go back to
+	Previous           Status // the status after tests, rescue mode and the like
 	Owner              string
 	Pool               string
 	Annotations        map[string]string
-	Series             string // what is installed, such as ubuntu/jammy
+	Series             string // the installed system, such as ubuntu/jammy
 	HWSync             bool
 	Token              bool
 	Locked             bool
-	Uncommissioned     bool // never was commissioned: a release ends in New
+	Uncommissioned     bool // the machine was never commissioned: a release ends in New
 	PowerOn            bool
-	PowerType          string // ipmi where empty; MAAS cannot switch one that is manual
+	PowerType          string // ipmi where empty; MAAS cannot switch the power of a manual machine
 }
 
 // Arrange puts a machine's hardware into the rack and the machine into MAAS. It

@@ -35,8 +35,8 @@ type numaBody struct {
 	HugepagesSet []any `json:"hugepages_set"`
 }
 
-// machineBody is a machine as the API tells it, in the words of 3.4.10 with what
-// later versions added at the end.
+// machineBody is a machine in the API's form. Field order follows 3.4.10; fields of later versions
+// stand at the end.
 type machineBody struct {
 	SystemID       string            `json:"system_id"`
 	Hostname       string            `json:"hostname"`
@@ -125,14 +125,14 @@ type machineBody struct {
 	CrashDump        *bool   `json:"enable_kernel_crash_dump,omitempty"` // 3.6
 }
 
-// hardwareFields are what hardware_info tells, Unknown until it was found out.
+// hardwareFields are the keys of hardware_info; each value is Unknown until discovered.
 var hardwareFields = []string{
 	"system_vendor", "system_product", "system_family", "system_version", "system_sku", "system_serial", "cpu_model",
 	"mainboard_vendor", "mainboard_product", "mainboard_serial", "mainboard_version", "mainboard_firmware_vendor",
 	"mainboard_firmware_date", "mainboard_firmware_version", "chassis_vendor", "chassis_type", "chassis_serial", "chassis_version",
 }
 
-// body is the machine as this version's API tells it.
+// body returns the machine in the form of this version's API.
 func (m *machine) body() machineBody {
 	r := m.region
 	none, disks := []any{}, m.disksOfBody()

@@ -1,9 +1,9 @@
 package maassim
 
-// markBroken takes a machine out of use. Only its owner can, whatever else they
-// may do. A machine that could be released is so first: it is switched off, and
-// where it was off already it is wholly given back. Up to 3.5 the owner is lost
-// whatever comes of that.
+// markBroken takes a machine out of use. Only the owner may do so, whatever permissions another
+// user has. A releasable machine is released first: MAAS switches the machine off, and a machine
+// that was off already is given back completely. Up to 3.5 the machine loses its owner even if the
+// call fails.
 func (c *call) markBroken() answer {
 	m := c.machine
 	if m.owner == "" || m.owner != c.user.name {
@@ -30,7 +30,7 @@ func (c *call) markBroken() answer {
 	return ok(m.body())
 }
 
-// markFixed makes a machine Ready again, or Deployed if that is what it was.
+// markFixed makes a machine Ready, or Deployed if the machine was Deployed before.
 func (c *call) markFixed() answer {
 	m := c.machine
 	if m.status != Broken {

@@ -2,8 +2,8 @@ package maassim
 
 import "fmt"
 
-// enlist is unknown hardware having booted from the network: it appears as a New
-// machine, and switches itself off.
+// enlist handles the network boot of unknown hardware: a New machine appears, and the hardware
+// switches itself off.
 func (r *Region) enlist(h *metal) {
 	if r.identity(h) != nil || h.NoPXE || r.noDHCP {
 		return
@@ -13,7 +13,7 @@ func (r *Region) enlist(h *metal) {
 	for name, values := range ipmiDefaults {
 		m.powerParams[name] = values
 	}
-	// Enlistment makes a user of MAAS's own on the BMC.
+	// Enlistment creates a MAAS user on the BMC.
 	user, password := fmt.Sprint(r.settings["maas_auto_ipmi_user"]), r.letters("abcdefghkmnpqrstwxyz23456789", 12)
 	h.users = append(h.users, user+":"+password)
 	m.powerParams["power_address"], m.powerParams["power_user"], m.powerParams["power_pass"] = []string{h.BMC.Address}, []string{user}, []string{password}
@@ -34,9 +34,9 @@ func (r *Region) enlist(h *metal) {
 	}
 }
 
-// BootPXE cycles the power of the hardware at a BMC address by its own BMC, past
-// MAAS, to have it boot from the network. Hardware that MAAS does not know is
-// enlisted by that. Unknown addresses are an error.
+// BootPXE power-cycles the hardware at a BMC address through the BMC, without MAAS, so that the
+// hardware boots from the network. Hardware that MAAS does not know is enlisted. An unknown address
+// is an error.
 func (r *Region) BootPXE(address string) error {
 	defer r.enter()()
 	h, found := r.metals[address]
@@ -52,8 +52,8 @@ func (r *Region) BootPXE(address string) error {
 	return nil
 }
 
-// ByHand has somebody do what the kind says with a machine, now. Kinds that are
-// no act of a person, and machines that there are none, are an error.
+// ByHand performs a person's action of the given kind on a machine, now. A kind that is no person's
+// action and an unknown machine are errors.
 func (r *Region) ByHand(kind Kind, systemID string) error {
 	defer r.enter()()
 	m := r.find(systemID)
@@ -71,7 +71,7 @@ func (r *Region) byHand(kind Kind, m *machine) error {
 		m.delete()
 	case TakenByHand:
 		m.begin()
-		clear(m.annotations) // it was released on the way
+		clear(m.annotations) // the machine was released first
 		m.setOwner(somebody)
 		if m.status == Ready {
 			m.enter(Allocated)
@@ -104,10 +104,10 @@ func (r *Region) byHand(kind Kind, m *machine) error {
 	return nil
 }
 
-// somebody is the user who acts by hand.
+// somebody is the user name of every action by hand.
 const somebody = "somebody"
 
-// strikeByHand has people act whom a fault has waiting for the operation.
+// strikeByHand schedules the action by hand of a fault that waits for the operation.
 func (r *Region) strikeByHand(op string, m *machine) {
 	if m == nil || m.gone {
 		return
@@ -118,7 +118,7 @@ func (r *Region) strikeByHand(op string, m *machine) {
 	}
 	r.after(f.After, func() {
 		if !m.gone {
-			_ = r.byHand(f.Kind, m) // strike gave a kind that a person does
+			_ = r.byHand(f.Kind, m) // strike returned a kind from byHand
 		}
 	})
 }

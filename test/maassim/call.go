@@ -7,27 +7,26 @@ import (
 	"time"
 )
 
-// Call is one request as the region saw it. Parameters that are secrets or the
-// user-data are left out.
+// Call is one request as the region received it. Secret parameters and the user-data are left out.
 type Call struct {
 	At            time.Time
 	Method, Path  string
-	Op            string // as the table of routes names it: list, read, deploy
-	User          string // empty where nobody could be made out
+	Op            string // the name in the table of routes: list, read, deploy
+	User          string // empty if no user was authenticated
 	Params        url.Values
-	SystemID      string // of the machine that it was about
+	SystemID      string // of the call's machine
 	Before, After Status
-	Code          int  // of the answer; 0 where it was lost on the way
-	Fault         Kind // that was struck, if any
+	Code          int  // of the answer; 0 if the answer was lost on the way
+	Fault         Kind // the fault that struck, if any
 }
 
-// Calls returns every call there was, oldest first.
+// Calls returns every call, oldest first.
 func (r *Region) Calls() []Call {
 	defer r.enter()()
 	return slices.Clone(r.calls)
 }
 
-// Count is how many calls of an operation there were, refused ones included.
+// Count returns the number of calls of an operation, refused calls included.
 func (r *Region) Count(op string) int {
 	defer r.enter()()
 	n := 0
@@ -39,18 +38,18 @@ func (r *Region) Count(op string) int {
 	return n
 }
 
-// call is a request while it is being answered, with the region taken.
+// call is a request while it is being answered. The region is locked.
 type call struct {
 	*Region
 	req     *http.Request
 	user    *user
 	params  url.Values
 	machine *machine // named by the path, else nil
-	subject *machine // whom the call is about, by the path or the parameters
+	subject *machine // the call's machine, named by the path or the parameters
 	before  Status
 }
 
-// about says which machine the call turned out to be about.
+// about records the machine that the call is about.
 func (c *call) about(m *machine) {
 	c.subject, c.before = m, m.status
 }
@@ -66,7 +65,7 @@ func flag(params url.Values, name string) bool {
 	return false
 }
 
-// record writes the call into the log.
+// record appends the call to the log.
 func (c *call) record(op string, a *answer, fault Kind) {
 	l := Call{
 		At: c.moment, Method: c.req.Method, Path: c.req.URL.Path, Op: op, Params: url.Values{}, Code: a.code, Fault: fault,
@@ -87,17 +86,17 @@ func (c *call) record(op string, a *answer, fault Kind) {
 	c.calls = append(c.calls, l)
 }
 
-// Change is one turn in a machine's history.
+// Change is one entry of a machine's history.
 type Change struct {
 	At               time.Time
-	SystemID, Serial string // Serial is empty where no hardware is behind the machine
+	SystemID, Serial string // Serial is empty if no hardware is behind the machine
 	What             string // status, owner, deploy, release, commission, erase, boot, pool, locked, token, deleted, ...
 	From, To         string
-	By               string // the user whose call it was, or who acted by hand; empty for MAAS itself
+	By               string // the user who called or acted by hand; empty for MAAS itself
 }
 
-// History returns what happened to a machine, by system_id or by the serial of
-// its hardware; to all machines for "".
+// History returns the history of a machine, given its system_id or the serial of its hardware. The
+// empty string selects all machines.
 func (r *Region) History(who string) []Change {
 	defer r.enter()()
 	var its []Change
@@ -109,7 +108,7 @@ func (r *Region) History(who string) []Change {
 	return its
 }
 
-// Happened counts the turns of a kind in a machine's history, such as deploy.
+// Happened counts the history entries of one kind, such as deploy.
 func (r *Region) Happened(who, what string) int {
 	n := 0
 	for _, c := range r.History(who) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// commission begins it for the caller. A power failure takes it back, but not the
-// owner.
+// commission begins a commissioning for the caller. If switching the power fails, the status is
+// reverted but the owner stays.
 func (c *call) commission() answer {
 	m := c.machine
 	if !m.status.in(New, FailedCommissioning, Ready, Broken) {
@@ -21,7 +21,7 @@ func (c *call) commission() answer {
 	return ok(m.body())
 }
 
-// commission takes the options of its own call, and of create.
+// commission reads the options of the commission call, or of create.
 func (m *machine) commission(by *user, options url.Values) *answer {
 	m.setOwner(by.name)
 	if refusal := m.start(by, Commissioning, "Commissioning"); refusal != nil {
@@ -49,8 +49,8 @@ func (m *machine) commission(by *user, options url.Values) *answer {
 	return nil
 }
 
-// commissioningFailed is what the machine tells by itself. Its owner and its token
-// end with that, unlike when nothing is heard of it any more.
+// commissioningFailed handles a failure that the machine itself reports. The machine then loses its
+// owner and its token; after a timeout it keeps both.
 func (m *machine) commissioningFailed() {
 	m.begin()
 	m.endRun(runFailed)
@@ -60,14 +60,14 @@ func (m *machine) commissioningFailed() {
 	m.setOwner("")
 }
 
-// timeOut is MAAS's own patience at its end.
+// timeOut fails the machine when MAAS's own timeout ends.
 func (m *machine) timeOut(to Status, after time.Duration) {
 	m.endRun(runTimeout)
 	m.fail(to, "Node operation '"+m.status.String()+"' timed out after "+minutes(after)+".")
 }
 
-// commissionedOnce is the end of scripts that passed: what they found is the
-// machine's from now on. Nothing is heard of one that was switched off meanwhile.
+// commissionedOnce ends a commissioning whose scripts passed and stores the discovered hardware. A
+// machine that was switched off meanwhile reports nothing and times out.
 func (m *machine) commissionedOnce() {
 	h := m.metal()
 	if h == nil || !h.on {
@@ -86,8 +86,8 @@ func (m *machine) commissionedOnce() {
 	m.rest(Ready, "Ready")
 }
 
-// rest puts the machine where it can be taken from, switched off unless somebody
-// wanted to log in there.
+// rest puts the machine into a resting status and switches it off, unless the commissioning asked
+// for SSH access.
 func (m *machine) rest(s Status, said ...string) {
 	m.begin()
 	if h := m.metal(); h != nil && m.switchable() && h.on && !m.staysOn {
@@ -97,7 +97,7 @@ func (m *machine) rest(s Status, said ...string) {
 	m.enter(s, said...)
 }
 
-// discover writes down what the hardware is.
+// discover stores the hardware's properties in the machine's record.
 func (m *machine) discover(h *metal) {
 	r := m.region
 	m.cpus, m.memory = h.CPUs, h.MemoryMiB
@@ -172,7 +172,7 @@ func findInterface(among []*iface, mac string) *iface {
 	return nil
 }
 
-// accept takes machines that were discovered into commissioning.
+// accept commissions discovered machines.
 func (c *call) accept() answer {
 	var chosen []*machine
 	var refused []string

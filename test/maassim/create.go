@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// powerTypes are those that the region has a driver for.
+// powerTypes are the power types with a driver in the region.
 var powerTypes = []string{"manual", "ipmi", "redfish", "virsh", "webhook"}
 
-// ipmiDefaults are the power parameters that a machine gets where none are given.
+// ipmiDefaults are the default IPMI power parameters of a machine.
 var ipmiDefaults = map[string][]string{
 	"power_driver": {"LAN_2_0"}, "power_boot_type": {"auto"}, "power_address": {""}, "power_user": {""}, "power_pass": {""}, "k_g": {""},
 	"cipher_suite_id": {"3"}, "privilege_level": {"OPERATOR"}, "workaround_flags": {"opensesspriv"}, "mac_address": {""},
 }
 
-// create adds a machine to MAAS and, unless told not to, commissions it. Trouble
-// with the commissioning is not told: the machine is New then.
+// create adds a machine to MAAS and commissions it unless told not to. The answer does not report a
+// failed commissioning: the machine is then New.
 func (c *call) create() answer {
 	if refusal := c.valid(nil); refusal != nil {
 		return *refusal
@@ -45,12 +45,12 @@ func (c *call) create() answer {
 		m.enter(Deployed)
 		m.render()
 	} else if commission := c.params.Get("commission"); commission == "" || c.flag("commission") {
-		_ = m.commission(c.user, c.params) // as MAAS does: nobody is told
+		_ = m.commission(c.user, c.params) // as in MAAS: the answer reports no failure
 	}
 	return ok(m.body())
 }
 
-// update changes what it is given of a machine, and leaves the rest.
+// update changes the given fields of a machine and leaves the rest.
 func (c *call) update() answer {
 	if refusal := c.valid(c.machine); refusal != nil {
 		return *refusal
@@ -60,8 +60,7 @@ func (c *call) update() answer {
 	return ok(c.machine.body())
 }
 
-// valid refuses what no machine can have; m is the one to be changed, nil for a
-// new one.
+// valid refuses values that no machine can have; m is the machine to change, nil for a new machine.
 func (c *call) valid(m *machine) *answer {
 	if hostname := c.params.Get("hostname"); hostname != "" {
 		if strings.ContainsAny(hostname, "_ /:") {
@@ -99,7 +98,7 @@ func (c *call) valid(m *machine) *answer {
 	return nil
 }
 
-// fill writes the parameters that are given into the machine.
+// fill writes the given parameters into the machine.
 func (c *call) fill(m *machine) {
 	for name, field := range map[string]*string{
 		"hostname": &m.hostname, "description": &m.description, "min_hwe_kernel": &m.minKernel,

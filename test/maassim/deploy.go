@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// deploy installs the machine for its owner; an administrator may do so with a
-// machine that another user allocated.
+// deploy installs the machine for its owner. An administrator may also deploy a machine that
+// another user allocated.
 func (c *call) deploy() answer {
 	m := c.machine
 	switch {
@@ -34,8 +34,7 @@ func (c *call) deploy() answer {
 	return c.start(m)
 }
 
-// deployable refuses what a deployment would not be begun with. Nothing is
-// changed by then.
+// deployable refuses a deployment that MAAS would not begin. deployable changes nothing.
 func (c *call) deployable(m *machine) *answer {
 	if given := c.params.Get("enable_hw_sync"); given != "" && given != "true" && given != "false" && given != "True" && given != "False" {
 		return ptr(text(http.StatusBadRequest, "Invalid enable_hw_sync: Value should be 'true' or 'false'"))
@@ -78,9 +77,9 @@ func (c *call) deployable(m *machine) *answer {
 	return nil
 }
 
-// start begins a deployment of an allocated machine. Up to 3.5 a power failure
-// ends the call and leaves the machine allocated; from 3.6 the call has ended well
-// by then, and the failure is written past the events.
+// start begins a deployment of an allocated machine. Up to 3.5 a power failure ends the call and
+// leaves the machine Allocated. From 3.6 the call succeeds all the same, and the machine fails
+// later without an event.
 func (c *call) start(m *machine) answer {
 	unseen := m.hit(DeployDiesUnseen)
 	c.asked(m, "User starting deployment")
@@ -103,7 +102,7 @@ func (c *call) start(m *machine) answer {
 	return ok(body)
 }
 
-// install is what happens by itself after the call.
+// install schedules the rest of the deployment after the call.
 func (m *machine) install(diesUnseen bool) {
 	t, h := m.timing(), m.metal()
 	if diesUnseen {
@@ -119,7 +118,7 @@ func (m *machine) install(diesUnseen bool) {
 	} else if !m.hit(TokenNever) {
 		m.after(t.Token, m.render)
 	}
-	// What the installer reports counts as a sync, so last_sync proves nothing by itself.
+	// The installer's reports count as a sync, so last_sync alone proves nothing.
 	m.after(t.Deploy/2, m.synced)
 	patience := t.NodeTimeout
 	if m.region.since("3.6") {
@@ -153,7 +152,7 @@ func (m *machine) install(diesUnseen bool) {
 	}
 }
 
-// render makes the machine's token, which the configuration carries.
+// render creates the machine's token, as rendering the configuration does.
 func (m *machine) render() {
 	if m.token == nil {
 		m.change("token", "", "")
@@ -161,7 +160,7 @@ func (m *machine) render() {
 	}
 }
 
-// deployed is the installed system asking for its user-data. It is not up by that.
+// deployed handles the installed system's request for its user-data. The host is not up yet.
 func (m *machine) deployed() {
 	m.begin()
 	m.claimAddresses()
@@ -178,7 +177,7 @@ func (m *machine) synced() {
 	}
 }
 
-// comeUp has the host come up and report its hardware from time to time.
+// comeUp schedules the host's start and its periodic hardware reports.
 func (m *machine) comeUp() {
 	if !m.hit(NeverUp) {
 		m.after(m.timing().PhoneHome, m.up)
@@ -237,7 +236,7 @@ func (c *call) curtinConfig() answer {
 	return text(http.StatusOK, "install: {log_file: /tmp/install.log}\nkernel: {package: linux-%s, mapping: {}}\n", or(m.kernel, "generic"))
 }
 
-// decoded reads user-data, which comes as base64 or as it is.
+// decoded reads user-data, given as base64 or as plain text.
 func decoded(given string) []byte {
 	if given == "" {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// disk is a physical block device as MAAS records it. A root partition is what a
-// storage layout puts on one of them.
+// disk is a physical block device in MAAS's record. A storage layout puts the root partition on one
+// disk.
 type disk struct {
 	Disk
 	id   int
@@ -67,7 +67,7 @@ type diskBody struct {
 	ResourceURI        string          `json:"resource_uri"`
 }
 
-// machineDiskBody is a disk within a machine's body, which tells more.
+// machineDiskBody is a disk within a machine's body, with more fields than diskBody.
 type machineDiskBody struct {
 	diskBody
 	FirmwareVersion *string `json:"firmware_version"`
@@ -75,8 +75,8 @@ type machineDiskBody struct {
 
 const mebibyte = 1 << 20
 
-// rootSize is what a flat layout leaves to the root partition, and usedSize what
-// is taken of the disk with it: partitions end at whole 4 MiB, the table takes 6.
+// rootSize is the size of the root partition of a flat layout, and usedSize the size of the disk's
+// used part, both in bytes: partitions end at whole 4 MiB, the partition table takes 6 MiB.
 func rootSize(disk int64) int64 { return (disk - 6*mebibyte) / (4 * mebibyte) * (4 * mebibyte) }
 func usedSize(disk int64) int64 { return rootSize(disk) + 6*mebibyte }
 
@@ -121,8 +121,8 @@ func (m *machine) addDisk(d Disk) *disk {
 	return nd
 }
 
-// boot is the disk that the machine boots from: the one that was set, else the
-// first that is large enough, nil if there is none.
+// boot returns the machine's boot disk: the disk that was set, else the first large enough disk,
+// else nil.
 func (m *machine) boot() *disk {
 	for _, d := range m.disks {
 		if d.id == m.bootDisk {
@@ -137,7 +137,7 @@ func (m *machine) boot() *disk {
 	return nil
 }
 
-// layOut puts the root file system where the layout wants it, nowhere for blank.
+// layOut puts the root file system on the disk; nil, for a blank layout, removes it.
 func (m *machine) layOut(on *disk) {
 	for _, d := range m.disks {
 		d.root = nil
@@ -153,7 +153,7 @@ func (m *machine) hasRoot() bool {
 
 func (c *call) listDisks() answer { return ok(c.machine.diskBodies()) }
 
-// disk is the one of that id, nil if the machine has none such.
+// disk returns the disk with the id, nil if the machine has no such disk.
 func (m *machine) disk(id string) *disk {
 	i := slices.IndexFunc(m.disks, func(d *disk) bool { return strconv.Itoa(d.id) == id })
 	if i < 0 {
@@ -183,8 +183,8 @@ func (c *call) setBootDisk() answer {
 	return text(http.StatusOK, "OK")
 }
 
-// setStorageLayout plays flat and blank; the other layouts put the root file
-// system where flat would.
+// setStorageLayout implements flat and blank; every other layout puts the root file system where
+// flat does.
 func (c *call) setStorageLayout() answer {
 	m, layout := c.machine, c.params.Get("storage_layout")
 	if m.status != Ready {

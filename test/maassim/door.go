@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// DoorPath is where a Door is found at a region that has one. MAAS has nothing there.
+// DoorPath is the path of a region's Door, if the region has one. MAAS serves nothing at that path.
 const DoorPath = "/sim/"
 
-// Door is the simulator's own, for whoever plays in the data centre and cannot call
-// Go: it looks at the rack, mends hardware, and makes trouble. Nobody is asked who
-// they are; a region has it only where whoever serves it adds it.
+// Door is the simulator's own API for a test that plays the data centre and cannot call Go: the
+// door lists the rack, mends hardware, and injects faults. The door has no authentication; a region
+// has a door only if its server adds one.
 //
 //	GET    /sim/hardware                      what stands in the rack
 //	POST   /sim/hardware/BMC/disks            puts a Disk in, as JSON
@@ -62,7 +62,7 @@ func (r *Region) Door() http.Handler {
 	return mux
 }
 
-// standing is a piece of hardware as the door shows it.
+// standing is a piece of hardware in the door's answer.
 type standing struct {
 	Serial, BMC string
 	On          bool
@@ -79,7 +79,7 @@ func (r *Region) stands() []standing {
 	return all
 }
 
-// without copies: what MAAS has found before stays as it was.
+// without returns a copy, so that the disks MAAS discovered earlier stay unchanged.
 func without(disks []Disk, name string) []Disk {
 	return slices.DeleteFunc(slices.Clone(disks), func(d Disk) bool { return d.Name == name })
 }

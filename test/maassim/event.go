@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// level is how grave an event is, as Python's logging counts.
+// level is an event's severity, numbered as in Python's logging.
 type level int
 
 const (
@@ -31,23 +31,23 @@ func (l level) String() string {
 	return "UNKNOWN"
 }
 
-// event is a row of the events feed. It goes with its machine.
+// event is a row of the events feed. Deleting a machine deletes its events.
 type event struct {
 	id                int
 	machine           *machine
 	level             level
 	at                time.Time
 	kind, description string
-	user              string // whose request it was, empty for MAAS itself
+	user              string // the user whose request it was, empty for MAAS itself
 }
 
-// event writes one down, unless trouble has it that it is lost, or that it commits
-// after others whose ids are higher.
+// event appends an event to the feed. A fault may drop the event, or commit it after events with
+// higher ids.
 func (r *Region) event(m *machine, l level, kind, description string) {
 	r.write(event{r.id("event"), m, l, r.moment, kind, description, ""})
 }
 
-// asked is the event of a user's request.
+// asked appends the event of a user's request.
 func (c *call) asked(m *machine, kind string) {
 	description := "(" + c.user.name + ")"
 	if comment := c.params.Get("comment"); comment != "" {
@@ -150,7 +150,7 @@ func (c *call) queryEvents() answer {
 	return ok(body)
 }
 
-// asksFor reports whether the filters of the query let the machine's events by.
+// asksFor reports whether the query's filters admit the machine's events.
 func (c *call) asksFor(m *machine) bool {
 	if ids := c.params["id"]; len(ids) > 0 && !slices.Contains(ids, m.systemID) {
 		return false
@@ -168,7 +168,7 @@ func (c *call) asksFor(m *machine) bool {
 	return len(pools) == 0 || slices.Contains(pools, c.poolNamed(m.pool).name)
 }
 
-// eventsURI is the query again, for what lies beyond the event of that id.
+// eventsURI returns the query's URI for the events before or after the given id.
 func (c *call) eventsURI(direction string, id int) string {
 	var kept []string
 	for _, name := range []string{"level", "limit", "id", "hostname", "mac_address", "pool", "agent_name"} {

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// Kind is a kind of trouble.
+// Kind is a kind of fault.
 type Kind string
 
-// Trouble with a call, before it is carried out: it changed nothing.
+// Faults of a call that strike before the call is carried out: nothing changes.
 const (
 	Unavailable Kind = "503 before the change"
 	RackBusy    Kind = "503 with Retry-After 10"
 	Conflicted  Kind = "409 with Retry-After 5"
 	Internal    Kind = "500 text"
 	ClockSkew   Kind = "401 by skew"
-	KeyRevoked  Kind = "key revoked" // for good: of the caller
+	KeyRevoked  Kind = "key revoked" // of the caller, permanently
 	ProxyPage   Kind = "200 with HTML from a proxy"
 	Unreachable Kind = "connection refused"
 )
 
-// SlowRegion is a call that is looked at only after After, and then done as ever.
+// SlowRegion delays a call by After; the call is then carried out as usual.
 const SlowRegion Kind = "slow answer"
 
-// Trouble with a call that was carried out all the same.
+// Faults of a call that was carried out all the same.
 const (
 	UnavailableAfter Kind = "503 after the change"
 	GatewayTimeout   Kind = "504 with the operation carried out"
@@ -33,44 +33,43 @@ const (
 	AnswerLost       Kind = "connection cut after the commit"
 )
 
-// Trouble with the machine. It strikes when the machine next gets to where it
-// can; Op is not looked at.
+// Faults of a machine. Such a fault strikes when the machine next reaches the point of failure; Op
+// is ignored.
 const (
-	PowerFails          Kind = "power fails"             // one switching of the power
-	CommissioningFails  Kind = "commissioning fails"     // a script does
-	CommissioningStalls Kind = "commissioning times out" // nothing is heard of the machine
+	PowerFails          Kind = "power fails"             // the next switching of the power
+	CommissioningFails  Kind = "commissioning fails"     // a script fails
+	CommissioningStalls Kind = "commissioning times out" // the machine reports nothing
 	TestingFails        Kind = "testing fails"
-	NoBootCard          Kind = "no BOSS disk"        // commissioning finds none
-	TwoBootCards        Kind = "two BOSS disks"      // and finds another
+	NoBootCard          Kind = "no BOSS disk"        // commissioning finds no boot disk
+	TwoBootCards        Kind = "two BOSS disks"      // commissioning finds a second boot disk
 	NoIDPath            Kind = "id_path empty"       // of each disk, at commissioning
 	NoInterfaces        Kind = "interface_set empty" // after commissioning
 	NoDisks             Kind = "boot_disk null"      // after commissioning
 	NoStatusMessage     Kind = "status_message null"
 	Ambiguous           Kind = "discovery ambiguity" // another New machine appears beside the one discovered
-	DeployFails         Kind = "deployment fails"    // the installer reports so
+	DeployFails         Kind = "deployment fails"    // the installer reports the failure
 	DatasourceFails     Kind = "datasource failure"  // installed, but the system never asks MAAS
 	DeployDiesUnseen    Kind = "deploy 200, then failed without events"
-	TokenLate           Kind = "token late" // After says how late
+	TokenLate           Kind = "token late" // After is the delay
 	TokenNever          Kind = "token never"
 	NeverUp             Kind = "Deployed, never phones home"
-	SyncStops           Kind = "last_sync stops" // After says when, counted from Deployed
+	SyncStops           Kind = "last_sync stops" // After is the time of the stop, counted from Deployed
 	ReleaseHangs        Kind = "release hangs, then fails"
 	EraseFails          Kind = "erase fails"
 	EraseHangs          Kind = "erase never ends"
-	EventsMissing       Kind = "events missing"      // the next one of the machine
-	EventsUnordered     Kind = "events out of order" // the next one commits late, by After
+	EventsMissing       Kind = "events missing"      // the machine's next event
+	EventsUnordered     Kind = "events out of order" // the machine's next event commits late, by After
 )
 
-// TokenKept is no trouble that was ever seen of a region, and no chance draws it: the
-// machine's own token outlives its owner.
+// TokenKept makes the machine's own token outlive its owner. No real region was seen to do that,
+// and Draw never draws it.
 const TokenKept Kind = "token kept"
 
-// PreseedFails is a deployment that MAAS refuses because it cannot render the machine's
-// configuration: of an image, and so drawn by no chance.
+// PreseedFails makes MAAS refuse a deployment because it cannot render the machine's configuration.
+// The cause is an image, so Draw never draws it.
 const PreseedFails Kind = "preseed not rendered"
 
-// What a person does behind everybody's back, right after the operation, or
-// later by After.
+// Actions of a person behind everybody's back, right after the operation, or later by After.
 const (
 	DeletedByHand    Kind = "deleted by hand"
 	TakenByHand      Kind = "owner changed by hand"
@@ -82,7 +81,7 @@ const (
 	PoweredOffByHand Kind = "powered off by hand"
 )
 
-// Faults are all kinds, for those who draw from them.
+// Faults are all kinds that Draw draws from.
 var Faults = slices.Concat(slow, onTheWayIn, onTheWayOut, ofMachines, byHand)
 
 var (
@@ -100,10 +99,10 @@ var (
 // Fault is trouble that waits for its moment.
 type Fault struct {
 	Kind    Kind
-	Op      string // the operation it strikes at, as in Call.Op; each where empty
-	Machine string // system_id, hostname, serial or BMC address; each where empty
-	Skip    int    // how many matches pass first
-	Times   int    // how often it strikes: once for 0, always below
+	Op      string // the operation to strike, as in Call.Op; any operation where empty
+	Machine string // system_id, hostname, serial or BMC address; any machine where empty
+	Skip    int    // number of matches that pass first
+	Times   int    // number of strikes: once for 0, always below 0
 	After   time.Duration
 }
 
@@ -112,7 +111,7 @@ type armed struct {
 	seen, struck int
 }
 
-// Inject adds faults. Of several that match, the one added first strikes.
+// Inject adds faults. If several faults match, the fault added first strikes.
 func (r *Region) Inject(faults ...Fault) {
 	defer r.enter()()
 	for _, f := range faults {
@@ -120,14 +119,14 @@ func (r *Region) Inject(faults ...Fault) {
 	}
 }
 
-// Relent takes back the faults of those kinds, all of them for none.
+// Relent removes the faults of the given kinds; without kinds it removes all faults.
 func (r *Region) Relent(kinds ...Kind) {
 	defer r.enter()()
 	r.faults = slices.DeleteFunc(r.faults, func(f *armed) bool { return len(kinds) == 0 || slices.Contains(kinds, f.Kind) })
 }
 
-// Draw is trouble of any kind, by chance alone: at one of the operations where it
-// is of a call or a person, after up to three that go well.
+// Draw returns a random fault that skips up to three matches. With ops, the fault strikes at a
+// random operation of ops, unless the fault is a machine's.
 func Draw(by *rand.Rand, ops ...string) Fault {
 	f := Fault{Kind: Faults[by.IntN(len(Faults))], Skip: by.IntN(4), Times: 1 + by.IntN(2), After: time.Duration(by.IntN(300)) * time.Second}
 	if len(ops) > 0 {
@@ -136,7 +135,7 @@ func Draw(by *rand.Rand, ops ...string) Fault {
 	return f
 }
 
-// strike finds the fault of one of the kinds whose turn has come, nil if none.
+// strike returns the first fault of the kinds that is due, nil if none.
 func (r *Region) strike(kinds []Kind, op string, m *machine) *armed {
 	for _, f := range r.faults {
 		spent := f.Times >= 0 && f.struck >= max(f.Times, 1)
@@ -152,7 +151,7 @@ func (r *Region) strike(kinds []Kind, op string, m *machine) *armed {
 	return nil
 }
 
-// means reports whether the fault is about the machine.
+// means reports whether the fault applies to the machine.
 func (f *Fault) means(m *machine) bool {
 	if f.Machine == "" {
 		return true
@@ -164,7 +163,7 @@ func (f *Fault) means(m *machine) bool {
 	return slices.Contains([]string{m.systemID, m.hostname, m.powerParam("power_address")}, f.Machine) || (h != nil && h.Serial == f.Machine)
 }
 
-// strikes reports whether trouble of that kind now meets the machine.
+// strikes reports whether a fault of the kind strikes the machine now, and returns the fault.
 func (m *machine) strikes(kind Kind) (Fault, bool) {
 	if f := m.region.strike([]Kind{kind}, "", m); f != nil {
 		return f.Fault, true
@@ -184,7 +183,7 @@ func (f *armed) kind() Kind {
 	return f.Kind
 }
 
-// slowness is how long the region takes its time before it looks at a call.
+// slowness returns the region's delay before it handles a call.
 func (r *Region) slowness(op string, req *http.Request) time.Duration {
 	defer r.enter()()
 	if f := r.strike(slow, op, r.find(req.PathValue("machine"))); f != nil {
@@ -195,7 +194,7 @@ func (r *Region) slowness(op string, req *http.Request) time.Duration {
 
 const noConnections = "Unable to connect to any rack controller; no connections available."
 
-// in is the answer of a call that gets no further than the door.
+// in returns the answer of a call that the fault stops before it is carried out.
 func (f *armed) in(c *call) (answer, bool) {
 	switch f.kind() {
 	case Unavailable:
@@ -222,7 +221,7 @@ func (f *armed) in(c *call) (answer, bool) {
 	return answer{}, false
 }
 
-// out is what becomes of the answer of a call that was carried out.
+// out returns the answer of a call that was carried out, as the fault alters it.
 func (f *armed) out(a answer) answer {
 	switch f.kind() {
 	case UnavailableAfter:

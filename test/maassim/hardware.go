@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Hardware is a machine of metal as it stands in the rack, whether MAAS knows of
-// it or not. It is found at its BMC's address.
+// Hardware is a physical machine in the rack, whether or not MAAS knows it. The address of its BMC
+// identifies it.
 type Hardware struct {
 	Serial, Vendor, Product string
 	Architecture            string // amd64/generic where empty
@@ -15,14 +15,14 @@ type Hardware struct {
 	Disks                   []Disk
 	BMC                     BMC
 	NoPXE                   bool    // never boots from the network
-	Guest                   Guest   // stands for it once it is installed; played where nil
+	Guest                   Guest   // stands in for the hardware once installed; simulated where nil
 	Timing                  *Timing // the region's where nil
 }
 
-// BMC is where and as whom a machine's power is switched.
+// BMC holds the address and the credentials that switch a machine's power.
 type BMC struct{ Address, User, Password string }
 
-// NIC is a network card. The first is the one that boots.
+// NIC is a network card. The first card is the boot card.
 type NIC struct {
 	Name, MAC string
 	Network   int // index into the region's networks
@@ -30,7 +30,7 @@ type NIC struct {
 	Unplugged bool
 }
 
-// Disk is a block device as the commissioning scripts find it.
+// Disk is a block device as the commissioning scripts find it. Size is in bytes.
 type Disk struct {
 	Name, Model, Serial, IDPath string
 	Size                        int64
@@ -41,8 +41,8 @@ func (d Disk) boss() bool { return d.Model == bossModel }
 
 const bossModel = "DELLBOSS VD"
 
-// Box is ordinary hardware, the n-th of its kind: two network cards, a boot card
-// and two data disks. Every value of it is its own, and follows from n alone.
+// Box returns ordinary hardware number n: two network cards, a boot card and two data disks. All
+// identifiers are unique to n and follow from n alone.
 func Box(n int) Hardware {
 	serial := fmt.Sprintf("BX%05d", n)
 	disk := func(name, model, kind string, i int, size int64) Disk {
@@ -64,22 +64,22 @@ func Box(n int) Hardware {
 	}
 }
 
-// metal is a piece of hardware with what is true of it now.
+// metal is a piece of hardware with its current state.
 type metal struct {
 	Hardware
 	on     bool
-	users  []string // those that MAAS made on the BMC, as user:password
-	hostUp bool     // an installed system runs and can be reached
+	users  []string // the users that MAAS made on the BMC, as user:password
+	hostUp bool     // an installed system runs and is reachable
 	boots  int
 }
 
-// admits reports whether the BMC lets in whoever gives these.
+// admits reports whether the BMC accepts the credentials.
 func (h *metal) admits(user, password string) bool {
 	return (user == h.BMC.User && password == h.BMC.Password) || slices.Contains(h.users, user+":"+password)
 }
 
-// switchTo switches the power, or cycles it. Whatever ran is gone; what runs next
-// came from the network.
+// switchTo switches the power, or cycles it if on is true and the power is on. The running system
+// stops; the hardware then boots from the network.
 func (h *metal) switchTo(on bool) {
 	if on {
 		h.boots++
@@ -90,8 +90,8 @@ func (h *metal) switchTo(on bool) {
 	}
 }
 
-// PlugIn puts hardware into the rack; MAAS does not know of it yet. Hardware that
-// stands at the same BMC address already is replaced, switched off.
+// PlugIn puts hardware into the rack; MAAS does not know it yet. The new hardware replaces hardware
+// at the same BMC address and is switched off.
 func (r *Region) PlugIn(hardware ...Hardware) {
 	defer r.enter()()
 	for _, h := range hardware {
@@ -99,8 +99,8 @@ func (r *Region) PlugIn(hardware ...Hardware) {
 	}
 }
 
-// Mend changes the hardware at a BMC address, as a person in the data centre
-// would; MAAS sees it at the next commissioning. Unknown addresses are an error.
+// Mend changes the hardware at a BMC address, as a person in the data centre would. MAAS sees the
+// change at the next commissioning. An unknown address is an error.
 func (r *Region) Mend(address string, change func(*Hardware)) error {
 	defer r.enter()()
 	h, ok := r.metals[address]
@@ -111,7 +111,7 @@ func (r *Region) Mend(address string, change func(*Hardware)) error {
 	return nil
 }
 
-// metal is what the machine's power parameters lead to, nil if to nothing.
+// metal returns the hardware behind the machine's power parameters, nil if there is none.
 func (m *machine) metal() *metal {
 	if h, ok := m.region.metals[m.powerParam("power_address")]; ok {
 		return h
@@ -127,15 +127,15 @@ func (m *machine) metal() *metal {
 	return nil
 }
 
-// has reports whether the hardware's network cards are this machine's.
+// has reports whether the machine has a network card of the hardware.
 func (m *machine) has(h *metal) bool {
 	return slices.ContainsFunc(m.interfaces, func(i *iface) bool {
 		return slices.ContainsFunc(h.NICs, func(n NIC) bool { return n.MAC == i.mac })
 	})
 }
 
-// identity is the machine as which the hardware boots from the network: the one
-// with its MAC addresses, else the one that has its BMC and no network card yet.
+// identity returns the machine that the hardware boots as: the machine with a MAC address of the
+// hardware, else the machine with its BMC address and no network card yet.
 func (r *Region) identity(h *metal) *machine {
 	for _, m := range r.machines {
 		if m.has(h) {

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// iface is a network card as MAAS records it.
+// iface is a network card in MAAS's record.
 type iface struct {
 	id        int
 	name, mac string
@@ -79,7 +79,7 @@ func (m *machine) interfaceBodies() []interfaceBody {
 	return all
 }
 
-// addInterface records a network card that is in that VLAN.
+// addInterface records a network card in the VLAN.
 func (m *machine) addInterface(name, mac string, v *vlan) *iface {
 	i := &iface{id: m.region.id("interface"), name: name, mac: mac, vlan: v, connected: true}
 	m.interfaces = append(m.interfaces, i)
@@ -88,7 +88,7 @@ func (m *machine) addInterface(name, mac string, v *vlan) *iface {
 
 func (c *call) listInterfaces() answer { return ok(c.machine.interfaceBodies()) }
 
-// iface is the one of the path, nil if the machine has none such.
+// iface returns the interface named by the path, nil if the machine has no such interface.
 func (c *call) iface() *iface {
 	i := slices.IndexFunc(c.machine.interfaces, func(i *iface) bool { return strconv.Itoa(i.id) == c.req.PathValue("id") })
 	if i < 0 {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// link is how an interface is configured in a subnet.
+// link is the configuration of an interface in a subnet.
 type link struct {
 	id      int
 	mode    string // auto, dhcp, static, link_up
@@ -22,8 +22,8 @@ func (m *machine) link(i *iface, mode string, s *subnet) *link {
 	return l
 }
 
-// claimAddresses gives each AUTO link its address, as a deployment does. One that
-// finds none left is given up.
+// claimAddresses gives each AUTO link an address, as a deployment does. A deployment whose subnet
+// has no free address fails.
 func (m *machine) claimAddresses() {
 	for _, i := range m.interfaces {
 		for _, l := range i.links {
@@ -38,7 +38,7 @@ func (m *machine) claimAddresses() {
 	}
 }
 
-// dropAddresses takes the addresses of AUTO links back.
+// dropAddresses releases the addresses of AUTO links.
 func (m *machine) dropAddresses() {
 	for _, i := range m.interfaces {
 		for _, l := range i.links {
@@ -56,7 +56,7 @@ func (l *link) dropAddress() {
 	}
 }
 
-// unlink removes the links that are meant, with their addresses.
+// unlink removes the links that meant selects, and releases their addresses.
 func (i *iface) unlink(meant func(*link) bool) (removed int) {
 	kept := len(i.links)
 	i.links = slices.DeleteFunc(i.links, func(l *link) bool {
@@ -83,7 +83,7 @@ func (m *machine) addresses() []string {
 	return all
 }
 
-// rewirable are the statuses in which links may be changed.
+// rewirable are the statuses that permit a change of links.
 var rewirable = []Status{New, Ready, Allocated, Broken, FailedTesting}
 
 func (c *call) rewire(what string, change func(*iface) *answer) answer {
@@ -131,7 +131,7 @@ func (c *call) linkSubnet() answer {
 		if c.flag("force") {
 			i.unlink(every)
 		} else {
-			// A card that is merely up gives that link up for a real one.
+			// A link_up link is removed for the new link.
 			i.unlink(func(l *link) bool { return l.mode == "link_up" })
 		}
 		switch {

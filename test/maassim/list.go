@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// filters are the parameters that narrow a list of machines, and what each of
-// them looks at; each has a not_ form as well.
+// filters are the parameters that narrow a list of machines, each with its test. Each parameter
+// also has a not_ form.
 var filters = map[string]func(m *machine, want string) bool{
 	"id":          func(m *machine, want string) bool { return m.systemID == want },
 	"hostname":    func(m *machine, want string) bool { return m.hostname == want },
@@ -24,9 +24,9 @@ var filters = map[string]func(m *machine, want string) bool{
 	"tags":        func(*machine, string) bool { return false },
 }
 
-// listMachines answers with every machine that the filters let by, whole, in the
-// order of their making. Filters that are not played are refused, so that nobody
-// takes an unfiltered list for a filtered one.
+// listMachines answers with the full body of every machine that the filters admit, in the order of
+// creation. An unknown filter is refused, so that no caller takes an unfiltered list for a filtered
+// list.
 func (c *call) listMachines() answer {
 	if refusal := c.knownFilters(); refusal != nil {
 		return *refusal
@@ -88,8 +88,7 @@ func (c *call) read() answer { return ok(c.machine.body()) }
 
 func (c *call) clearDefaultGateways() answer { return ok(c.machine.body()) }
 
-// delete takes the machine out of MAAS, and its events with it. The hardware goes
-// on as it was.
+// delete removes the machine and its events from MAAS. The hardware stays as it was.
 func (c *call) delete() answer {
 	c.machine.delete()
 	return answer{code: http.StatusNoContent, ctype: textPlain}

@@ -1,5 +1,5 @@
-// Command maassim runs a simulated MAAS region on the loopback interface, to play
-// with by a browser of APIs, the maas CLI, or a broker.
+// Command maassim runs a simulated MAAS region on the loopback interface, for use with an API
+// browser, the maas CLI, or a broker.
 package main
 
 import (
@@ -28,8 +28,8 @@ func main() {
 	}
 }
 
-// run serves a region until the context ends. What one needs to talk to it goes
-// to out, once it answers.
+// run serves a region until the context ends. Once the region answers, run prints to out what a
+// client needs.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("maassim", flag.ContinueOnError)
 	flags.SetOutput(out)
@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		<-ctx.Done()
-		_ = server.Close() // nothing of a call is worth waiting for
+		_ = server.Close() // no call needs a graceful shutdown
 	}()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -79,7 +79,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return nil
 }
 
-// loopback listens at an address that nobody else can reach.
+// loopback listens at an address that no other host can reach.
 func loopback(address string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
