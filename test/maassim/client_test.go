@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// clock is a time that tests move.
+// clock is a clock that tests move.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -34,7 +34,7 @@ func (c *clock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// start is a region of that version in a time of its own.
+// start returns a region of the version with a simulated clock, and a client.
 func start(t *testing.T, version string) (*maassim.Region, *clock, *client.Client) {
 	t.Helper()
 	time := newClock()
@@ -42,7 +42,7 @@ func start(t *testing.T, version string) (*maassim.Region, *clock, *client.Clien
 	return r, time, dial(t, r, r.APIKey())
 }
 
-var wallClock = time.Now // which the client signs by
+var wallClock = time.Now // the clock that the client signs with
 
 func dial(t *testing.T, r *maassim.Region, key string) *client.Client {
 	t.Helper()

@@ -12,7 +12,7 @@ type machine struct {
 	region  *Region
 	id      int
 	gone    bool // deleted
-	process int  // counts what was begun with it; appointments of an older one are void
+	process int  // the process counter; events scheduled by an older process are void
 
 	systemID, hostname, description, architecture, minKernel string
 
@@ -41,17 +41,17 @@ type machine struct {
 	interfaces       []*iface
 	disks            []*disk
 	bootDisk         int            // id, 0 if not set
-	testing, staysOn bool           // what the commissioning was told: to test, and to leave the machine on
-	results          map[string]int // the newest result of each kind
+	testing, staysOn bool           // options of the commissioning: run the tests, and leave the machine on
+	results          map[string]int // the newest result id of each kind
 
 	runs []*run
 
-	said          int    // id of the newest event that is not just for debugging
-	statusMessage string // that event
-	statusUnsaid  bool   // status_message is null whatever happened
+	said          int    // id of the newest event above the debug level
+	statusMessage string // text of the event
+	statusUnsaid  bool   // status_message stays null
 }
 
-// newMachine is a record without hardware data, in New.
+// newMachine adds a record in New without hardware data.
 func (r *Region) newMachine(hostname string) *machine {
 	m := &machine{
 		region: r, id: r.id("machine"), systemID: r.systemID(), hostname: hostname, architecture: "amd64/generic",
@@ -72,7 +72,7 @@ func (m *machine) powerParam(name string) string {
 	return ""
 }
 
-// timing is how fast things go with this machine's hardware.
+// timing returns the durations that apply to the machine's hardware.
 func (m *machine) timing() Timing {
 	if h := m.metal(); h != nil && h.Timing != nil {
 		return *h.Timing
@@ -80,11 +80,11 @@ func (m *machine) timing() Timing {
 	return m.region.Timing
 }
 
-// begin voids what was to happen with the machine by itself.
+// begin starts a new process: events that the old process scheduled are void.
 func (m *machine) begin() { m.process++ }
 
-// enter changes the status and tells the events feed and the history. What follows
-// it in the feed, if anything does, is for those who are not debugging.
+// enter changes the status and writes the change to the events feed and the history. Events of the
+// given kinds follow at level INFO.
 func (m *machine) enter(s Status, said ...string) {
 	if s == m.status {
 		return
@@ -104,9 +104,8 @@ func (m *machine) tellChange(to Status) {
 	m.region.event(m, debug, "Node changed status", change)
 }
 
-// start enters a status and switches the machine on for it. When that cannot be,
-// the status is taken back, and the answer is what the call ends with. What was on
-// its way in the old status goes on then.
+// start enters a status and switches the machine on for it. If the power fails, start reverts the
+// status and returns the answer of the call. Scheduled events of the old status then stay valid.
 func (m *machine) start(by *user, to Status, said ...string) *answer {
 	was, before := m.status, m.previous
 	m.enter(to, said...)
@@ -122,21 +121,21 @@ func (m *machine) start(by *user, to Status, said ...string) *answer {
 	return refusal
 }
 
-// revert takes a change of the status back, past all that follows on one.
+// revert restores a status without the side effects of entering it.
 func (m *machine) revert(to, previous Status) {
 	m.tellChange(to)
 	m.change("reverted", m.status.String(), to.String())
 	m.status, m.previous = to, previous
 }
 
-// enterUnseen changes the status past the hook that writes events.
+// enterUnseen changes the status without writing an event.
 func (m *machine) enterUnseen(s Status) {
 	if s == m.status {
 		return
 	}
 	m.change("status", m.status.String(), s.String())
 	if !m.status.in(Testing, RescueMode, EnteringRescueMode, FailedEnteringRescueMode, ExitingRescueMode, FailedExitingRescueMode) {
-		m.previous = m.status // where tests and rescue mode go back to
+		m.previous = m.status // the status after tests and rescue mode
 	}
 	m.status = s
 	if s.in(New, Ready) {
@@ -144,7 +143,7 @@ func (m *machine) enterUnseen(s Status) {
 	}
 }
 
-// setOwner changes the owner. The machine's token never outlives that.
+// setOwner changes the owner. The machine's token ends with its owner.
 func (m *machine) setOwner(name string) {
 	if name == m.owner {
 		return
@@ -156,21 +155,21 @@ func (m *machine) setOwner(name string) {
 	}
 }
 
-// forgetSystem drops what was known of the installed system, and what it was to be.
+// forgetSystem clears the fields of the installed system and of the requested deployment.
 func (m *machine) forgetSystem() {
 	m.osystem, m.series, m.kernel, m.agent, m.userData = "", "", "", "", nil
 	m.ephemeral = false
 	m.syncs, m.syncInterval, m.lastSync = false, 0, time.Time{}
 }
 
-// leave takes from the machine what its owner had of it.
+// leave clears the machine's addresses, annotations and owner.
 func (m *machine) leave() {
 	m.dropAddresses()
 	clear(m.annotations)
 	m.setOwner("")
 }
 
-// free gives the machine back to the pool.
+// free returns the machine to the pool.
 func (m *machine) free() {
 	m.begin()
 	m.forgetSystem()
@@ -182,7 +181,7 @@ func (m *machine) free() {
 	}
 }
 
-// fail is MAAS giving the machine up, with the reason in the feed.
+// fail puts the machine into a failed status, with the reason in the feed.
 func (m *machine) fail(to Status, reason string) {
 	m.begin()
 	m.errorDescription = reason
@@ -190,8 +189,8 @@ func (m *machine) fail(to Status, reason string) {
 	m.enter(to)
 }
 
-// Machine is a copy of what the region knows of a machine, and of the hardware
-// behind it that no API tells.
+// Machine is a copy of the region's record of a machine, with the state of its hardware, which no
+// API shows.
 type Machine struct {
 	SystemID, Hostname, Owner, Pool, PowerState string
 	Status                                      Status
@@ -199,19 +198,19 @@ type Machine struct {
 	Annotations                                 map[string]string
 	OSystem, Series                             string
 	UserData                                    []byte
-	Token                                       string // token key, empty where there is none
+	Token                                       string // token key, empty if the machine has no token
 	LastSync                                    time.Time
 	Interfaces                                  []string // MAC addresses
 	Addresses                                   []string // configured
 	BootDisk                                    string   // serial
 
-	Serial string // of the hardware at its BMC, empty where nothing stands there
+	Serial string // of the hardware at its BMC, empty if there is no hardware
 	On     bool   // the hardware has power
-	HostUp bool   // the installed system can be reached
+	HostUp bool   // the installed system is reachable
 	Boots  int    // how often the hardware was switched on or reset
 }
 
-// Machine returns the machine with that system_id.
+// Machine returns the machine with the system_id; false if there is none.
 func (r *Region) Machine(systemID string) (Machine, bool) {
 	defer r.enter()()
 	if m := r.find(systemID); m != nil {
@@ -220,7 +219,7 @@ func (r *Region) Machine(systemID string) (Machine, bool) {
 	return Machine{}, false
 }
 
-// Machines returns all of them, in the order of their making.
+// Machines returns all machines in the order of creation.
 func (r *Region) Machines() []Machine {
 	defer r.enter()()
 	var all []Machine

@@ -11,8 +11,8 @@ import (
 	"text/template"
 )
 
-// metadata is what machines ask of the region, by path; all but what every rack
-// controller hands out is under the machine's own token.
+// metadata is the table of the metadata service, by path. Every path except those with access
+// anyone requires the machine's own token.
 var metadata = map[string]operation{
 	"GET /MAAS/metadata/{version}/{$}":                      {"metadata", view, metadataIndex("meta-data/", "user-data", "vendor-data", "maas-scripts")},
 	"GET /MAAS/metadata/{version}/meta-data/{$}":            {"meta-data", view, metadataIndex("instance-id", "local-hostname", "public-keys", "vendor-data")},
@@ -30,9 +30,8 @@ var metadata = map[string]operation{
 	"GET /MAAS/nocloud/{machine}/vendor-data":               {"vendor-data", anyone, (*call).giveVendorData},
 }
 
-// serveMetadata answers a machine. Paths below nocloud are no MAAS's: a guest that
-// stands for the hardware takes there, without a token, what a machine that is
-// installed by MAAS asks for under its own.
+// serveMetadata answers a machine. MAAS has no paths below nocloud: a Guest reads its data there
+// without a token, where a machine installed by MAAS uses its own token.
 func (r *Region) serveMetadata(w http.ResponseWriter, req *http.Request, op operation) {
 	form, err := metadataForm(req)
 	if err != nil {
@@ -106,7 +105,7 @@ func (c *call) noCloudMetaData() answer {
 	return text(http.StatusOK, "instance-id: %s\nlocal-hostname: %s\n", c.machine.systemID, c.machine.hostname)
 }
 
-// giveUserData is what makes a machine Deployed: that the installed system asked.
+// giveUserData serves the user-data. The installed system's request makes a machine Deployed.
 func (c *call) giveUserData() answer {
 	m := c.machine
 	if m.status == Deploying {
@@ -123,8 +122,8 @@ var vendorDataText string
 
 var vendorData = template.Must(template.New("vendor-data").Parse(vendorDataText))
 
-// giveVendorData carries hardware sync if the deployment asked for it, with the
-// names of files and units that MAAS gives them.
+// giveVendorData includes hardware sync if the deployment asked for it, with MAAS's own names of
+// files and units.
 func (c *call) giveVendorData() answer {
 	m := c.machine
 	m.render()
@@ -146,8 +145,8 @@ func (c *call) giveRunScripts() answer {
 	return answer{code: http.StatusOK, ctype: "application/octet-stream", body: runScripts}
 }
 
-// signal is a machine telling how far it is. Any that stores results moves
-// last_sync while the machine syncs; OK from a Deployed one sets it free.
+// signal handles a machine's report of its progress. Every signal that is not ignored or refused
+// moves last_sync while the machine syncs. OK from a Deployed machine makes it Ready.
 func (c *call) signal() answer {
 	m, status := c.machine, c.params.Get("status")
 	if op := c.params.Get("op"); op != "signal" {
@@ -159,7 +158,7 @@ func (c *call) signal() answer {
 	case !slices.Contains([]string{"OK", "WORKING", "FAILED", "TESTING", "COMMISSIONING", "INSTALLING", "APPLYING_NETCONF", "TIMEDOUT"}, status):
 		return text(http.StatusBadRequest, "Unknown status: '%s'", status)
 	case m.status.in(Broken, FailedCommissioning, FailedDeployment, Ready, FailedEnteringRescueMode, FailedTesting, New):
-		return text(http.StatusOK, "OK") // and nothing comes of it
+		return text(http.StatusOK, "OK") // accepted without effect
 	case !m.status.in(Commissioning, Deploying, Deployed, DiskErasing, EnteringRescueMode, RescueMode, Testing):
 		return conflict("Machine status isn't valid (status is %s)", m.status)
 	case m.status == Deployed && status == "FAILED":
@@ -170,7 +169,7 @@ func (c *call) signal() answer {
 	return text(http.StatusOK, "OK")
 }
 
-// heed is what a signal does.
+// heed applies a signal to the machine.
 func (c *call) heed(m *machine, status string) {
 	switch at := m.status; {
 	case at == Deploying && status == "FAILED":
@@ -178,7 +177,7 @@ func (c *call) heed(m *machine, status string) {
 	case at == DiskErasing && status == "FAILED":
 		m.fail(FailedDiskErasing, "Failed to erase disks.")
 	case at == DiskErasing && status == "OK":
-		c.event(m, info, "Disks erased", "") // and its last report releases the machine
+		c.event(m, info, "Disks erased", "") // the machine's last report then releases it
 	case at == Commissioning && status == "FAILED":
 		m.commissioningFailed()
 	case at == Commissioning && (status == "OK" || status == "TESTING"):
@@ -203,9 +202,8 @@ func (c *call) heed(m *machine, status string) {
 	}
 }
 
-// report is cloud-init or curtin telling of a step of theirs. The end of a whole
-// part of theirs, badly or at last, is where an installation fails and a machine
-// whose disks are erased is released.
+// report handles a progress report of cloud-init or curtin. The end of a whole part, not of a step
+// within it, may fail an installation or release a machine whose disks are erased.
 func (c *call) report() answer {
 	m, name := c.machine, c.params.Get("name")
 	c.event(m, debug, "Node status event", "'"+or(c.params.Get("origin"), "cloudinit")+"' "+name+" "+c.params.Get("description"))

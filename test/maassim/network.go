@@ -7,14 +7,13 @@ import (
 	"strconv"
 )
 
-// Network is a subnet with the VLAN and the fabric that it lies in. Networks that
-// name the same fabric share it.
+// Network is a subnet with its VLAN and fabric. Networks that name the same fabric share it.
 type Network struct {
 	Fabric  string // fabric-0 where empty
 	VID     int
 	CIDR    string
 	Gateway string // none where empty
-	DHCP    bool   // as long as the region has not switched DHCP off altogether
+	DHCP    bool   // unless the region has switched DHCP off altogether
 }
 
 type fabric struct {
@@ -27,7 +26,7 @@ type vlan struct {
 	id, vid int
 	name    string
 	fabric  *fabric
-	of      []*Network // those that it was made for, none for a VLAN made later
+	of      []*Network // the networks that declared the VLAN; none for a VLAN made later
 }
 
 type subnet struct {
@@ -80,7 +79,7 @@ type fabricBody struct {
 	ResourceURI string     `json:"resource_uri"`
 }
 
-// addFabric makes a fabric with its untagged VLAN.
+// addFabric adds a fabric.
 func (r *Region) addFabric(name string) *fabric {
 	f := &fabric{id: r.id("fabric"), name: name}
 	if f.name == "" {
@@ -108,7 +107,7 @@ func (r *Region) addSubnet(v *vlan, prefix netip.Prefix, gateway string) *subnet
 	return s
 }
 
-// lay makes what the network says. The subnets are then in the order of Networks.
+// lay creates the network's fabric, VLAN and subnet. The subnets keep the order of Networks.
 func (r *Region) lay(n *Network) {
 	name := or(n.Fabric, "fabric-0")
 	f := r.fabric(name)
@@ -144,7 +143,7 @@ func (r *Region) serves(v *vlan) bool {
 	return !r.noDHCP && slices.ContainsFunc(v.of, func(n *Network) bool { return n.DHCP })
 }
 
-// servesAny reports whether DHCP is on anywhere.
+// servesAny reports whether any VLAN has DHCP.
 func (r *Region) servesAny() bool {
 	return slices.ContainsFunc(r.fabrics, func(f *fabric) bool { return slices.ContainsFunc(f.vlans, r.serves) })
 }
@@ -181,8 +180,8 @@ func (r *Region) fabricBody(f *fabric) fabricBody {
 
 func ptr[T any](v T) *T { return &v }
 
-// claim takes the lowest free address of the subnet: not its first, nor its
-// gateway. The zero Addr means that it is used up.
+// claim takes the lowest free address of the subnet, excluding its first address and its gateway.
+// The zero Addr means that no address is free.
 func (s *subnet) claim() netip.Addr {
 	for a := s.prefix.Addr().Next().Next(); s.prefix.Contains(a.Next()); a = a.Next() {
 		if !s.taken[a] && a.String() != s.gateway {
@@ -193,7 +192,7 @@ func (s *subnet) claim() netip.Addr {
 	return netip.Addr{}
 }
 
-// SetDHCP switches DHCP off on every VLAN, or gives it back where it was.
+// SetDHCP switches DHCP off on every VLAN, or restores it.
 func (r *Region) SetDHCP(on bool) {
 	defer r.enter()()
 	r.noDHCP = !on

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// user is somebody who may call the API. A machine's token belongs to none.
+// user is an account that may call the API. A machine's token belongs to no user.
 type user struct {
 	name      string
 	superuser bool
@@ -20,7 +20,7 @@ type user struct {
 	revoked   bool
 }
 
-// token is what a caller signs with.
+// token is a caller's OAuth credentials.
 type token struct{ consumer, key, secret string }
 
 func (r *Region) newToken() token {
@@ -36,19 +36,19 @@ func (r *Region) addUser(name string, superuser bool) *user {
 	return u
 }
 
-// APIKey is the key of the administrator whom each region has, named admin.
+// APIKey returns the key of the administrator, named admin, of every region.
 func (r *Region) APIKey() string {
 	defer r.enter()()
 	return r.users[0].token.apiKey()
 }
 
-// AddUser makes another user and returns their API key.
+// AddUser adds a user and returns the user's API key.
 func (r *Region) AddUser(name string, superuser bool) (apiKey string) {
 	defer r.enter()()
 	return r.addUser(name, superuser).token.apiKey()
 }
 
-// RevokeKeys makes the keys of a user worthless, as their deletion in the UI does.
+// RevokeKeys invalidates a user's keys, as deleting them in the UI does.
 func (r *Region) RevokeKeys(name string) {
 	defer r.enter()()
 	for _, u := range r.users {
@@ -56,7 +56,7 @@ func (r *Region) RevokeKeys(name string) {
 	}
 }
 
-// SetActive lets a user in or keeps them out, their keys being as they are.
+// SetActive activates or deactivates a user; the keys stay unchanged.
 func (r *Region) SetActive(name string, active bool) {
 	defer r.enter()()
 	for _, u := range r.users {
@@ -66,7 +66,7 @@ func (r *Region) SetActive(name string, active bool) {
 	}
 }
 
-// RenewKeys gives a user a fresh API key.
+// RenewKeys gives a user a new API key.
 func (r *Region) RenewKeys(name string) (apiKey string) {
 	defer r.enter()()
 	for _, u := range r.users {
@@ -78,11 +78,11 @@ func (r *Region) RenewKeys(name string) (apiKey string) {
 	return ""
 }
 
-// skewAllowed is how old a request's timestamp may be. One of the future passes.
+// skewAllowed is the maximum age of a request's timestamp. A timestamp in the future passes.
 const skewAllowed = 300 * time.Second
 
-// authenticate finds who signed a request: a user, or else a machine. Without a
-// readable Authorization header it is nobody, and no refusal.
+// authenticate returns the user or the machine that signed a request. A request without a readable
+// Authorization header yields neither a signer nor a refusal.
 func (r *Region) authenticate(req *http.Request) (*user, *machine, *answer) {
 	fields, ok := oauthFields(req.Header.Get("Authorization"))
 	if !ok {
@@ -133,8 +133,8 @@ func expired(given int64, now time.Time) *answer {
 		given, now.Unix(), int(skewAllowed.Seconds())))
 }
 
-// forgetNonces drops those that a timestamp is too old for anyway. It looks for them when
-// there are twice as many as it left, and not at each call.
+// forgetNonces drops nonces older than skewAllowed, whose timestamps would be refused anyway. It
+// scans only when the number of nonces has doubled since the last scan.
 func (r *Region) forgetNonces(now time.Time) {
 	if len(r.nonces) < max(1<<14, 2*r.noncesLeft) {
 		return
@@ -147,7 +147,7 @@ func (r *Region) forgetNonces(now time.Time) {
 	}
 }
 
-// oauthFields reads an OAuth Authorization header.
+// oauthFields parses an OAuth Authorization header.
 func oauthFields(header string) (map[string]string, bool) {
 	rest, ok := strings.CutPrefix(header, "OAuth ")
 	if !ok {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// power switches the hardware on or off through its BMC; on is a cycle when it is
-// on already. The answer is nil, or the 503 with which a call ends then.
+// power switches the hardware on or off through its BMC; on cycles the power if the hardware is on.
+// On failure power returns a 503 answer for the call, else nil.
 func (m *machine) power(on bool) *answer {
 	h, refusal := m.reach()
 	if refusal != nil {
@@ -25,7 +25,7 @@ func (m *machine) power(on bool) *answer {
 	return nil
 }
 
-// reach is the hardware if its BMC can be spoken to.
+// reach returns the hardware if its BMC is reachable and accepts the credentials, else a refusal.
 func (m *machine) reach() (*metal, *answer) {
 	h := m.metal()
 	switch {
@@ -39,11 +39,11 @@ func (m *machine) reach() (*metal, *answer) {
 	return h, nil
 }
 
-// switchable reports whether MAAS can switch the machine's power at all.
+// switchable reports whether MAAS can switch the machine's power.
 func (m *machine) switchable() bool { return m.powerType != "" && m.powerType != "manual" }
 
-// sawPower stores what the BMC says. That ends a release and an exit from rescue
-// mode, whoever switched.
+// sawPower stores the power state that the BMC reports. The report ends a release and an exit from
+// rescue mode, whatever switched the power.
 func (m *machine) sawPower() {
 	h := m.metal()
 	if h == nil {
@@ -130,7 +130,7 @@ func (c *call) allPowerParameters() answer {
 	return ok(all)
 }
 
-// powerBody is the power parameters as they are stored, the password in clear.
+// powerBody returns the stored power parameters, with the password in clear.
 func (m *machine) powerBody() map[string]any {
 	body := map[string]any{}
 	for name, values := range m.powerParams {

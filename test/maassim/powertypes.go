@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// describedPowerTypes is what a region of 3.4.10 said of its drivers.
+// describedPowerTypes is a 3.4.10 region's answer about its power drivers.
 //
 //go:embed powertypes.json
 var describedPowerTypes []byte

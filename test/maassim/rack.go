@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// rackID is the system_id of the one rack controller.
+// rackID is the system_id of the only rack controller.
 const rackID = "rack01"
 
-// SetRack connects or disconnects the rack controller: without it no BMC is
-// reached and no image is known.
+// SetRack connects or disconnects the rack controller. Without the rack controller no BMC is
+// reachable and no image is known.
 func (r *Region) SetRack(connected bool) {
 	defer r.enter()()
 	r.noRack = !connected
@@ -62,7 +62,7 @@ func (r *Region) rack() rackBody {
 	return b
 }
 
-// rackAddresses are one on each subnet where it serves: the first.
+// rackAddresses are the first address of each subnet with DHCP.
 func (r *Region) rackAddresses() []string {
 	all := []string{}
 	for _, s := range r.subnets {
@@ -84,15 +84,15 @@ func (c *call) readRack() answer {
 	return absent("RackController")
 }
 
-// Image is a boot image that the region has. A custom one is named as it is uploaded
-// and deployed, custom/golden; the region lists it as golden.
+// Image is a boot image of the region. The name of a custom image is custom/golden at upload and
+// deployment; the region lists the image as golden.
 type Image struct {
 	Name     string // ubuntu/jammy, custom/golden
-	Base     string // of a custom image: the image whose kernel installs it; told from 3.5 on
+	Base     string // of a custom image: the image whose kernel installs it; shown from 3.5 on
 	Unsynced bool   // not yet on the rack controller
 }
 
-// SetImages changes what images the region has.
+// SetImages replaces the region's images.
 func (r *Region) SetImages(images ...Image) {
 	defer r.enter()()
 	r.Images = images
@@ -102,7 +102,7 @@ func (i Image) uploaded() bool  { return i.osystem() == "custom" }
 func (i Image) osystem() string { os, _, _ := strings.Cut(i.Name, "/"); return os }
 func (i Image) series() string  { _, series, _ := strings.Cut(i.Name, "/"); return series }
 
-// image finds what a distro_series means, as deploy reads it.
+// image resolves a distro_series as deploy does.
 func (r *Region) image(series string) (Image, bool) {
 	if series == "" {
 		series = fmt.Sprintf("%v/%v", r.settings["default_osystem"], r.settings["default_distro_series"])
@@ -120,11 +120,11 @@ type imageBody struct {
 	Subarches    []string `json:"subarches"`
 }
 
-// listed is the name in lists. MAAS drops custom/ when an image is uploaded.
+// listed returns the image's name in lists. MAAS drops custom/ at upload.
 func (i Image) listed() string { return strings.TrimPrefix(i.Name, "custom/") }
 
-// listBootImages tells what the rack controller has. From 3.5 it tells of the
-// region's images instead, and always that all is well.
+// listBootImages answers with the rack controller's images. From 3.5 the answer contains the
+// region's images instead and always reports that the rack is connected and synced.
 func (c *call) listBootImages() answer {
 	if !c.isRack() {
 		return absent("RackController")
@@ -173,8 +173,8 @@ type bootResourceBody struct {
 	BaseImage    string  `json:"base_image,omitempty"` // of an upload, from 3.5 on
 }
 
-// listBootResources answers an entry for each kernel of an image that MAAS imported,
-// and one for an image that was uploaded: the imported first, then by name.
+// listBootResources answers with an entry for each kernel of an imported image, sorted by name, and
+// then an entry for each uploaded image.
 func (c *call) listBootResources() answer {
 	all := []bootResourceBody{}
 	add := func(i Image, kind, subarch string) *bootResourceBody {

@@ -9,45 +9,45 @@ import (
 	"time"
 )
 
-// Region is a MAAS region. Its exported fields are set before first use and then
-// left alone; what may change while it runs has a method. It is an http.Handler
-// and safe for concurrent use.
+// Region is a simulated MAAS region. Set its exported fields before first use and do not change
+// them afterwards; methods change what may change at run time. A Region is an http.Handler and safe
+// for concurrent use.
 type Region struct {
-	Version  string // 3.4, 3.5, 3.6 or all of it, such as 3.4.10; the newest of them where empty
-	Seed     uint64 // of every id, token and name that the region makes up
+	Version  string // 3.4, 3.5, 3.6 or a full version such as 3.4.10; 3.6.5 where empty
+	Seed     uint64 // of every generated id, token and name
 	Timing   Timing // Usual where zero
 	Networks []Network
 	Images   []Image
 	Scripts  []Script
 
-	// Now is the region's clock, and OAuthNow the one that timestamps of requests
-	// are held against. A client signs by the real clock, so a region that lives in
-	// another time needs both. time.Now, and Now, where nil.
+	// Now is the region's clock. OAuthNow is the clock that checks request timestamps. A client
+	// signs with the real clock, so a region with a simulated clock sets both. Nil means time.Now
+	// for Now, and Now for OAuthNow.
 	Now, OAuthNow func() time.Time
-	// Sleep is how a slow answer is waited for; by the real clock where nil. An
-	// error ends the call as a lost connection.
+	// Sleep waits before a slow answer; nil means the real clock. An error ends the call as a lost
+	// connection.
 	Sleep func(context.Context, time.Duration) error
 
 	once   sync.Once
 	mu     sync.Mutex
-	moment time.Time // of what is happening now; never goes back
+	moment time.Time // the time of the current action; never goes back
 	rand   *rand.Rand
 	routes *http.ServeMux
 
 	agenda   agenda
 	order    int
 	metals   map[string]*metal // by BMC address
-	machines []*machine        // by id, as lists are ordered
-	lastID   map[string]int    // of each kind of thing
+	machines []*machine        // in the order of their ids, as lists are
+	lastID   map[string]int    // the last id of each kind
 	users    []*user
 	nonces   map[string]time.Time
-	// noncesLeft is how many there were when those that are old were dropped last.
+	// noncesLeft is the number of nonces after the last scan for old nonces.
 	noncesLeft int
 	settings   map[string]any
 	fabrics    []*fabric
 	subnets    []*subnet
 	pools      []pool
-	// deployedImages is when each image was last installed.
+	// deployedImages maps an image to the time of its last installation.
 	deployedImages map[string]time.Time
 	events         []event
 	noRack         bool
@@ -56,10 +56,10 @@ type Region struct {
 	faults  []*armed
 	calls   []Call
 	changes []Change
-	caller  *user // whose call is carried out
+	caller  *user // the user whose call is carried out
 }
 
-// begin fills in what was left out and makes the region's first things.
+// begin sets defaults and creates the region's initial objects.
 func (r *Region) begin() {
 	if r.Now == nil {
 		r.Now = time.Now
@@ -98,7 +98,7 @@ func (r *Region) begin() {
 	r.addUser("admin", true)
 }
 
-// release is the full version for a short one.
+// release returns the full version for a short version.
 func release(version string) string {
 	switch version {
 	case "3.4":
@@ -111,16 +111,16 @@ func release(version string) string {
 	return version
 }
 
-// since reports whether the region is of that version or later, such as 3.5.
+// since reports whether the region has the given version, such as 3.5, or a later version.
 func (r *Region) since(version string) bool { return r.Version[:3] >= version }
 
-// id is the next one of that kind.
+// id returns the next id of the kind.
 func (r *Region) id(kind string) int {
 	r.lastID[kind]++
 	return r.lastID[kind]
 }
 
-// systemID is a fresh one: six lower-case letters and digits.
+// systemID returns an unused system_id: six lower-case letters and digits.
 func (r *Region) systemID() string {
 	for {
 		id := r.letters("abcdefghkmnpqrstwxy346789", 6)
@@ -147,7 +147,7 @@ func (r *Region) uuid() string {
 	return s[:8] + "-" + s[8:12] + "-4" + s[13:16] + "-a" + s[17:20] + "-" + s[20:]
 }
 
-// find is the machine with that system_id, nil if there is none.
+// find returns the machine with the system_id, nil if there is none.
 func (r *Region) find(systemID string) *machine {
 	for _, m := range r.machines {
 		if m.systemID == systemID {
@@ -157,8 +157,8 @@ func (r *Region) find(systemID string) *machine {
 	return nil
 }
 
-// stamp writes a time as this version's bodies have it: without a zone up to
-// 3.5, in UTC afterwards. It is null for the zero time.
+// stamp formats a time for this version's bodies: without a zone up to 3.5, in UTC afterwards. The
+// zero time is null.
 func (r *Region) stamp(t time.Time) *string {
 	if t.IsZero() {
 		return nil

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// releasable are the statuses from which a machine can be given back.
+// releasable are the statuses from which a machine can be released.
 var releasable = []Status{Reserved, Deployed, Broken, Deploying, Allocated, FailedDeployment, ReleasingFailed, FailedDiskErasing}
 
 func (c *call) release() answer {
 	m := c.machine
 	if m.status.in(Ready, Releasing) {
-		return ok(m.body()) // whatever was asked for
+		return ok(m.body()) // whatever the parameters are
 	}
 	if !m.status.in(releasable...) {
 		return conflict("Machine cannot be released in its current state ('%s').", m.status)
@@ -27,8 +27,8 @@ func (c *call) release() answer {
 	return ok(m.body())
 }
 
-// erasure is how the disks are erased: as the region's settings say where the call
-// does not. Empty: not at all.
+// erasure returns how the disks are erased: as the call's parameters say, else as the region's
+// settings say. The empty string means that the disks are not erased.
 func (c *call) erasure(erase bool) string {
 	said := func(name string) bool {
 		if c.params.Has(name) {
@@ -58,8 +58,8 @@ func (c *call) letGo(m *machine, erase string) *answer {
 	return m.release(c.user, erase)
 }
 
-// release gives the machine back. When its power cannot be switched off the status
-// is as before, but what was known of the installed system is lost.
+// release gives the machine back. If the power-off fails, the status is reverted, but the fields of
+// the installed system are lost.
 func (m *machine) release(by *user, erase string) *answer {
 	m.change("release", m.status.String(), "")
 	if erase != "" {
@@ -113,7 +113,7 @@ func (m *machine) erase(by *user, how string) *answer {
 	return nil
 }
 
-// erased releases the machine whose disks are erased by now.
+// erased releases a machine after its disks are erased.
 func (m *machine) erased() {
 	m.begin()
 	m.enter(Releasing, "Releasing")
@@ -125,7 +125,7 @@ func (m *machine) erased() {
 	}
 }
 
-// releaseMany gives several back, or none when one of them cannot be.
+// releaseMany releases several machines, or no machine if any machine cannot be released.
 func (c *call) releaseMany() answer {
 	var chosen []*machine
 	for _, id := range c.params["machines"] {
@@ -153,7 +153,7 @@ func (c *call) releaseMany() answer {
 	return ok(released)
 }
 
-// abort stops what is going on; the body still shows what it was.
+// abort stops the current process. The answer's body still shows the status before the abort.
 func (c *call) abort() answer {
 	m := c.machine
 	to := map[Status]Status{Commissioning: New, Deploying: Allocated, DiskErasing: FailedDiskErasing, Testing: m.previous}

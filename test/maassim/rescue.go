@@ -19,9 +19,9 @@ func (c *call) rescueMode() answer {
 	return ok(m.body())
 }
 
-// exitRescueMode goes back to the status before it; seeing the power as that
-// status has it is what ends it. Nothing is switched but for the three statuses
-// below: from the others the machine is found on some time later, which fails it.
+// exitRescueMode returns to the status before rescue mode. The exit ends when the BMC reports the
+// power state of that status. Only for Ready, Broken and Deployed does MAAS switch the power: from
+// any other status a later power poll finds the machine on, and the exit fails.
 func (c *call) exitRescueMode() answer {
 	m := c.machine
 	if !m.status.to(ExitingRescueMode) {
@@ -45,10 +45,10 @@ func (c *call) exitRescueMode() answer {
 	return ok(body)
 }
 
-// powerPoll is how often MAAS looks at a BMC by itself.
+// powerPoll is the interval of MAAS's own power polls.
 const powerPoll = 5 * time.Minute
 
-// rescued is the end of rescue mode. Only a deployed machine keeps an owner.
+// rescued ends rescue mode. Only a deployed machine keeps its owner.
 func (m *machine) rescued() {
 	m.begin()
 	m.enter(m.previous)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// access is who may do an operation.
+// access is the permission that an operation requires.
 type access int
 
 const (
@@ -19,15 +19,15 @@ const (
 
 // operation is a row of the tables below.
 type operation struct {
-	name string // as the log has it
+	name string // the name in the log
 	may  access
 	do   func(*call) answer
 }
 
-// resource is what a path serves, by method and op.
+// resource maps a method and op to the operation of a path.
 type resource map[string]operation
 
-// api is the whole of the REST API that is played, below /MAAS/api/2.0/.
+// api is the whole simulated REST API, below /MAAS/api/2.0/.
 var api = map[string]resource{
 	"version/": {"GET": {"version", anyone, (*call).version}},
 	"users/":   {"GET": {"users", view, (*call).listUsers}, "GET whoami": {"whoami", view, (*call).whoami}},
@@ -98,8 +98,8 @@ var api = map[string]resource{
 	"tags/":                     {"GET": {"tags", view, (*call).listTags}},
 }
 
-// anonymous are the collections that nobody in particular may ask something of,
-// though nothing that is played here.
+// anonymous are the collections that MAAS also serves without a signature; no such operation is
+// simulated.
 var anonymous = map[string]bool{"machines/": true}
 
 const apiRoot = "/MAAS/api/2.0/"

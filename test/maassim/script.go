@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Script is a commissioning or testing script. MAAS keeps each version that was
-// uploaded; the newest comes first and its number is the script's version.
+// Script is a commissioning or testing script. MAAS keeps each uploaded version, newest first; the
+// newest version's number is the script's version.
 type Script struct {
 	Name    string
 	Testing bool
@@ -25,7 +25,7 @@ var stockScripts = []Script{
 	{Name: "smartctl-validate", Testing: true, Default: true},
 }
 
-// SetScripts changes what scripts the region has.
+// SetScripts replaces the region's scripts.
 func (r *Region) SetScripts(scripts ...Script) {
 	defer r.enter()()
 	r.Scripts = scripts
@@ -101,8 +101,8 @@ func (c *call) readScript() answer {
 	return ok(c.scriptBody(n, c.Scripts[n]))
 }
 
-// listCommissioningScripts answers as the older path did: names alone, of those
-// that do not come with MAAS.
+// listCommissioningScripts answers in the form of the older path: only the names of scripts that do
+// not come with MAAS.
 func (c *call) listCommissioningScripts() answer {
 	names := []string{}
 	for _, s := range c.Scripts {
@@ -153,7 +153,7 @@ type run struct {
 	id     int
 	begun  time.Time
 	pinged time.Time // when its scripts last reported, zero if never
-	status int       // 1 while it runs
+	status int       // runGoesOn and so on
 }
 
 const (
@@ -166,7 +166,7 @@ const (
 
 var runNames = map[int]string{runGoesOn: "Running", runPassed: "Passed", runFailed: "Failed", runTimeout: "Timed out", runAborted: "Aborted"}
 
-// endRun closes the commissioning that is going on, if one is.
+// endRun closes the running commissioning, if there is one.
 func (m *machine) endRun(status int) {
 	if n := len(m.runs) - 1; n >= 0 && m.runs[n].status == runGoesOn {
 		m.runs[n].status = status
@@ -194,7 +194,7 @@ func (c *call) listResults() answer {
 				})
 			}
 		}
-		// Of a run that failed it is the last script that did.
+		// In a failed run, the last script failed and the others passed.
 		for n := range len(set.Results) - 1 {
 			if r.status == runFailed {
 				set.Results[n].Status, set.Results[n].StatusName = runPassed, runNames[runPassed]

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// ServeHTTP is the region's web API and its metadata service, on one port.
+// ServeHTTP serves the region's web API and its metadata service on one port.
 func (r *Region) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.once.Do(r.begin)
 	path, ofAPI := strings.CutPrefix(req.URL.Path, apiRoot)
@@ -22,7 +22,7 @@ func (r *Region) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.routes.ServeHTTP(w, req)
 }
 
-// params are the query's for what only reads, the body's otherwise.
+// params returns the query's parameters for GET and DELETE, else the body's parameters.
 func params(req *http.Request) (url.Values, error) {
 	if req.Method == http.MethodGet || req.Method == http.MethodDelete {
 		p := req.URL.Query()
@@ -38,8 +38,7 @@ func params(req *http.Request) (url.Values, error) {
 	return req.PostForm, err
 }
 
-// serve answers a call of the API: first what goes wrong on the way in, then the
-// call, then what goes wrong on the way out.
+// serve answers an API call: faults before the call, then the call, then faults of the answer.
 func (r *Region) serve(w http.ResponseWriter, req *http.Request, path string, res resource) {
 	p, err := params(req)
 	if err != nil {
@@ -87,7 +86,7 @@ func (r *Region) answer(req *http.Request, path string, res resource, op operati
 	return a
 }
 
-// carryOut does a call once it is known to be let through.
+// carryOut authenticates the caller, checks the permission and runs the call.
 func (c *call) carryOut(path string, res resource, op operation) answer {
 	name := c.req.URL.Query().Get("op")
 	u, m, refusal := c.authenticate(c.req)
@@ -125,7 +124,7 @@ func (c *call) carryOut(path string, res resource, op operation) answer {
 	return op.do(c)
 }
 
-// unserved answers a method or an op that the path does not know.
+// unserved answers an unknown method or op of a path.
 func (c *call) unserved(res resource, op string) answer {
 	if op != "" {
 		return unrecognised(c.req.Method, op)
@@ -151,8 +150,8 @@ func unrecognised(method, op string) answer {
 	return text(http.StatusBadRequest, "Unrecognised signature: method=%s op=%s", method, op)
 }
 
-// admits reports whether a user may do that with the machine, or with the region
-// where m is nil.
+// admits reports whether the user may perform the operation on the machine, or on the region if m
+// is nil.
 func (a access) admits(u *user, m *machine) bool {
 	switch a {
 	case anyone, view:

@@ -19,13 +19,13 @@ func (p pool) body() poolBody {
 
 var zone = poolBody{Name: "default", ID: 1, ResourceURI: "/MAAS/api/2.0/zones/default/"}
 
-// poolNamed is the pool with that id.
+// poolNamed returns the pool with the id.
 func (r *Region) poolNamed(id int) pool {
 	i := slices.IndexFunc(r.pools, func(p pool) bool { return p.id == id })
 	return r.pools[i]
 }
 
-// pool is the id of the pool with that name, made if there is none.
+// poolID returns the id of the pool with the name or id; with create, a missing pool is added.
 func (r *Region) poolID(name string, create bool) (int, bool) {
 	i := slices.IndexFunc(r.pools, func(p pool) bool { return p.name == name || strconv.Itoa(p.id) == name })
 	if i >= 0 {
@@ -58,7 +58,7 @@ func (c *call) createPool() answer {
 func (c *call) listZones() answer { return ok([]poolBody{zone}) }
 func (c *call) listTags() answer  { return ok([]any{}) }
 
-// stockSettings are those of a new region that anybody asked for so far.
+// stockSettings are the settings of a new region, limited to those that a test has needed so far.
 func stockSettings(patience time.Duration) map[string]any {
 	return map[string]any{
 		"hardware_sync_interval": "15m", "default_storage_layout": "flat", "enable_disk_erasing_on_release": false,
@@ -105,7 +105,7 @@ func (c *call) setConfig() answer {
 	return text(http.StatusOK, "OK")
 }
 
-// Set changes a setting of the region, as the settings page of the UI does.
+// Set changes a setting of the region, as the UI's settings page does.
 func (r *Region) Set(name string, value any) {
 	defer r.enter()()
 	r.settings[name] = value
@@ -144,7 +144,7 @@ func (c *call) listUsers() answer {
 	return ok(all)
 }
 
-// notification is a line at the top of the UI.
+// notification is a banner at the top of the UI.
 type notification struct {
 	Ident       string         `json:"ident"`
 	User        *string        `json:"user"`

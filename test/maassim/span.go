@@ -7,14 +7,14 @@ import (
 	"unicode"
 )
 
-// units are those of a systemd time span that a setting may have.
+// units are the units that a systemd time span in a setting may use.
 var units = map[string]time.Duration{
 	"s": time.Second, "sec": time.Second, "second": time.Second, "seconds": time.Second,
 	"m": time.Minute, "min": time.Minute, "minute": time.Minute, "minutes": time.Minute, "": time.Second,
 	"h": time.Hour, "hr": time.Hour, "hour": time.Hour, "hours": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour,
 }
 
-// span reads a systemd time span such as 15m or 1h 30m; 0 when it is none.
+// span parses a systemd time span such as 15m or 1h 30m; 0 if s is not a time span.
 func span(s string) time.Duration {
 	total := time.Duration(0)
 	for rest := strings.ReplaceAll(s, " ", ""); rest != ""; {

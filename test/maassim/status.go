@@ -2,10 +2,10 @@ package maassim
 
 import "slices"
 
-// Status is a machine's status as MAAS numbers it.
+// Status is a machine's status, numbered as in MAAS.
 type Status int
 
-// MAAS's own statuses, in its own order.
+// MAAS's statuses, in MAAS's order.
 const (
 	New Status = iota
 	Commissioning
@@ -32,8 +32,8 @@ const (
 	FailedTesting
 )
 
-// statuses is what MAAS knows of each status: the name in a machine's body, the
-// word that a list is filtered by, and where the model lets a machine go next.
+// statuses describes each status: the name in a machine's body, the word that filters a list, and
+// the next statuses that MAAS's model permits.
 var statuses = []struct {
 	name, filter string
 	next         []Status
@@ -63,7 +63,7 @@ var statuses = []struct {
 	FailedTesting:            {"Failed testing", "failed_testing", []Status{1, 8, 3, 17, 21, 4, 6}},
 }
 
-// String is the status_name of a machine's body.
+// String returns the status_name of a machine's body.
 func (s Status) String() string {
 	if s < 0 || int(s) >= len(statuses) {
 		return "Unknown"
@@ -71,11 +71,10 @@ func (s Status) String() string {
 	return statuses[s].name
 }
 
-// to reports whether the model lets a machine go from s to next. Staying is no
-// transition and is always let through.
+// to reports whether the model permits the transition from s to next. s to s is always permitted.
 func (s Status) to(next Status) bool {
 	return s == next || slices.Contains(statuses[s].next, next)
 }
 
-// in reports whether s is one of the given statuses.
+// in reports whether s is among the given statuses.
 func (s Status) in(any ...Status) bool { return slices.Contains(any, s) }

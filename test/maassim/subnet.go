@@ -28,7 +28,7 @@ func (c *call) readSubnet() answer {
 	return absent("Subnet")
 }
 
-// subnet is the one of that id, CIDR or name, nil if there is none.
+// subnet returns the subnet with the id, CIDR or name, nil if there is none.
 func (r *Region) subnet(specifier string) *subnet {
 	specifier = strings.TrimPrefix(strings.TrimPrefix(specifier, "cidr:"), "name:")
 	i := slices.IndexFunc(r.subnets, func(s *subnet) bool {
@@ -40,8 +40,8 @@ func (r *Region) subnet(specifier string) *subnet {
 	return r.subnets[i]
 }
 
-// createSubnet makes a subnet in the VLAN that is named by its id, or by fabric and
-// vid; in the default fabric's untagged one otherwise.
+// createSubnet adds a subnet to the VLAN named by its id, or by fabric and vid; the default is the
+// untagged VLAN of the default fabric.
 func (c *call) createSubnet() answer {
 	prefix, err := netip.ParsePrefix(c.params.Get("cidr"))
 	switch {

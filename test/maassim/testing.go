@@ -1,6 +1,6 @@
 package maassim
 
-// test runs the testing scripts on a machine in nearly every status.
+// test runs the testing scripts on a machine. Only a few statuses refuse it.
 func (c *call) test() answer {
 	m := c.machine
 	if m.status.in(Commissioning, Deploying, Releasing, DiskErasing, EnteringRescueMode, ExitingRescueMode, Testing) {
@@ -33,14 +33,14 @@ func (m *machine) toTesting() {
 	})
 }
 
-// mended are the statuses from which tests that pass lead to Ready.
+// mended are the statuses from which passed tests lead to Ready.
 var mended = []Status{
 	New, Commissioning, FailedDeployment, Missing, Retired, Broken, ReleasingFailed, FailedDiskErasing, FailedEnteringRescueMode,
 	FailedExitingRescueMode, FailedTesting,
 }
 
-// tested is the end of tests that passed. The machine is back where it was, unless
-// that was nothing to go back to.
+// tested ends tests that passed. The machine returns to its previous status, or to a resting status
+// if the previous status cannot be resumed.
 func (m *machine) tested() {
 	switch {
 	case m.previous == Deployed:

@@ -2,25 +2,25 @@ package maassim
 
 import "time"
 
-// Timing is how long each thing takes on the region's clock. A zero duration is
-// over when anything next happens at the region.
+// Timing is the duration of each process on the region's clock. A process of zero duration ends at
+// the next call to the region.
 type Timing struct {
 	Enlist     time.Duration // from PXE boot of an unknown machine to New
 	Commission time.Duration // to the end of the commissioning scripts
-	Test       time.Duration // the testing scripts, after commissioning and by themselves
-	Address    time.Duration // until a deployment has claimed its AUTO addresses
+	Test       time.Duration // the testing scripts, after commissioning or alone
+	Address    time.Duration // until a deployment claims its AUTO addresses
 	Token      time.Duration // until the deployment is first rendered and the machine's token exists
 	Deploy     time.Duration // until the installed system asks for its user-data
 	PhoneHome  time.Duration // from Deployed until the host is really up
-	PowerOff   time.Duration // until a machine that is released is seen off
+	PowerOff   time.Duration // until the BMC reports a released machine off
 	Erase      time.Duration
 	Rescue     time.Duration // into rescue mode
 
-	NodeTimeout    time.Duration // MAAS's own patience with a commissioning or a deployment
-	ReleaseTimeout time.Duration // and with a release
+	NodeTimeout    time.Duration // MAAS's own timeout of a commissioning or a deployment
+	ReleaseTimeout time.Duration // MAAS's own timeout of a release
 }
 
-// Usual is a region of ordinary speed; it is taken where none is given.
+// Usual is the timing of a region of ordinary speed and the default.
 var Usual = Timing{
 	Enlist: 3 * time.Minute, Commission: 6 * time.Minute, Test: time.Minute,
 	Address: 5 * time.Second, Token: 20 * time.Second, Deploy: 9 * time.Minute, PhoneHome: time.Minute,

@@ -8,17 +8,16 @@ import (
 	"net/http/httptest"
 )
 
-// URL is where a client finds the region that it reaches by RoundTripper. The
-// host is one that no resolver knows.
+// URL is the address of a region that a client reaches by RoundTripper. No resolver knows the host.
 const URL = "http://maas.invalid:5240/MAAS"
 
-// RoundTripper calls the region in process, with no network, goroutine or real
-// time in between. A connection that is cut is an error, as over the wire.
+// RoundTripper calls the region in process, without network, goroutine or real time. A cut
+// connection is an error, as over the wire.
 func (r *Region) RoundTripper() http.RoundTripper { return inProcess{r} }
 
 type inProcess struct{ region *Region }
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (t inProcess) RoundTrip(req *http.Request) (res *http.Response, err error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
