@@ -9,11 +9,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// amdGPUs are put into a node that has its baseline already, and accepted by an
-// operator. One of them lies.
+// amdGPUs puts AMD GPUs into a node that has a baseline; an operator accepts the new baseline. One
+// GPU has a fault.
 func amdGPUs(s *site) {
 	g := s.install("amd", 4, "hive 7", "memory 24M")
-	s.root("systemctl", "restart", "hostler-agent") // nobody puts in a GPU under a running one
+	s.root("systemctl", "restart", "hostler-agent") // nobody adds a GPU under a running agent
 	s.hostler("node", "baseline", "retake", node, "--wait")
 	s.hostler("node", "baseline", "accept", node, "--yes", "--reason", "four GPUs were put in")
 	err := s.Wait(s.ctx, "the GPUs among the node's facts", func() error {

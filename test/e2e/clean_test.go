@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// residue is what a tenant leaves and a cleanup removes: how it is planted by
-// whom, and the row of the table of checks that must find it.
+// residue lists a tenant's leftovers that a cleanup removes: the user who plants each, the shell
+// line, and the row of the table of checks that must find it.
 var residue = []struct{ check, subject, by, plant string }{
 	{"processes", "sleep", "alice", "setsid nohup sleep 86400 > /dev/null 2>&1 < /dev/null &"},
 	{"jobs", "/var/spool/cron/atjobs/", "alice", "echo true | at now + 1 day 2> /dev/null"},
@@ -27,8 +27,8 @@ var residue = []struct{ check, subject, by, plant string }{
 	{"homes", "", "alice", "echo canary-token > ~/canary; echo canary-token > ~/.bash_history; ln -s /etc ~/link"},
 }
 
-// One node: fresh, then with what a tenant leaves, and in the end with what cannot
-// be mended.
+// The node is checked three times: fresh, with a tenant's leftovers, and with changes that no
+// cleanup can mend.
 func TestANodeIsJudgedAndCleaned(t *testing.T) {
 	s := enrolled(t)
 	s.part("FreshItHasNoFindings", isClean)
@@ -74,7 +74,7 @@ func leftByATenant(s *site) {
 	s.must("allocation.revoke_user", map[string]any{"allocation_id": "a-1", "username": "alice"})
 	s.must("node.storage_cleanup", map[string]any{"scope": "local"})
 	isClean(s)
-	// Not the agent's word: the disk is searched for what was planted.
+	// The agent's result is not trusted: the test searches the disk for the planted text.
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm", "/home", "/var/spool", "/var/crash"} {
 		r, err := s.guest.Run(s.ctx, "grep", "-rl", "canary-token", dir)
 		if r.Exit != 1 { // 1: nothing was found
@@ -92,16 +92,16 @@ func leftByATenant(s *site) {
 	}
 }
 
-// has reports whether there is a finding of a row whose subject holds a text, in
-// which $ stands for its end, and, unless next is empty, with that next action.
+// has reports whether a row has a finding whose subject contains a text ($ marks the subject's
+// end). If next is not empty, the finding must have that next action.
 func has(findings []taskcatalog.Finding, check, subject, next string) bool {
 	return slices.ContainsFunc(findings, func(f taskcatalog.Finding) bool {
 		return f.Check == check && strings.Contains(f.Subject+"$", subject) && (next == "" || f.NextAction == next)
 	})
 }
 
-// implants are what somebody with root changes to come back to, and the row
-// that must find each. None is ever mended.
+// implants are changes that root makes to come back later, and the row that must find each. No
+// cleanup mends them.
 var implants = []struct{ check, subject, plant string }{
 	{"units", "implant.service", "printf '[Service]\\nExecStart=/bin/true\\n' > /etc/systemd/system/implant.service"},
 	{"cron", "/etc/cron.d/implant", "echo '* * * * * root true' > /etc/cron.d/implant"},
@@ -156,8 +156,8 @@ func implanted(s *site) {
 	}
 }
 
-// setUp is what somebody with root sets up on a machine to hide data or to
-// come back to, that a cleanup takes down, and the row that must find it.
+// setUp are things that root sets up to hide data or to come back later and that a cleanup removes,
+// with the row that must find each.
 var setUp = []struct{ check, subject, plant string }{
 	{"swap", "/var/tmp/swap", "dd if=/dev/zero of=/var/tmp/swap bs=1M count=8 status=none && chmod 600 /var/tmp/swap && mkswap -q /var/tmp/swap && swapon /var/tmp/swap"},
 	{"block_devices", "loop", "truncate --size 16M /var/tmp/disk && losetup --find /var/tmp/disk"},
@@ -169,8 +169,8 @@ var setUp = []struct{ check, subject, plant string }{
 	{"temporary", "/tmp/a", "mkdir -p /tmp/a/b && chattr +i /tmp/a/b"},
 }
 
-// A node that was started again is as clean as before: what a boot makes anew
-// is nobody's residue. In the end nothing of the agent is left.
+// A rebooted node has no findings: objects that a boot creates are no residue. In the end no file
+// of the agent is left.
 func TestANodeIsStartedAgainAndUninstalled(t *testing.T) {
 	s := enrolled(t)
 	s.part("StartedAgainItHasNoFindings", startedAgain)
@@ -185,7 +185,7 @@ func startedAgain(s *site) {
 	isClean(s)
 }
 
-// reboot starts the guest again, and returns once it answers.
+// reboot restarts the guest and returns once the guest answers.
 func (s *site) reboot() {
 	s.t.Helper()
 	before := s.root("cat", "/proc/sys/kernel/random/boot_id")

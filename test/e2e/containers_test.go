@@ -9,9 +9,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// containers are one of each engine, with the tenant's secret in a volume
-// or on their own disk, all deaf to SIGTERM. That of containerd has a cgroup of
-// no engine's name, and a shim that outlives its engine, as docker's have here.
+// containers are one container per engine, with the tenant's secret in a volume or on the
+// container's own disk. All ignore SIGTERM. containerd's container has a cgroup without an engine's
+// name, and a shim that outlives the engine, as docker's shims do here.
 var containers = []string{
 	"docker import --change 'CMD [\"/planted\", \"hold\", \"/data/secret\"]' /root/image.tar tenant",
 	"docker network create tenant",
@@ -20,8 +20,8 @@ var containers = []string{
 	"podman import --quiet /root/image.tar tenant && podman run --detach --name tenant --publish 9090:80 --volume vault:/data --env SECRET=canary-token tenant /planted hold /data/secret",
 }
 
-// ofContainers is what must be found of them, each with the cleanup as what
-// mends it: nobody should reimage a machine for a container.
+// ofContainers are the findings that the containers must cause. The next action of each is the
+// cleanup: no container requires a reimage.
 var ofContainers = []struct{ check, subject string }{
 	{"processes", "planted"},
 	{"listeners", "tcp/8080"},
@@ -43,8 +43,8 @@ var ofContainers = []struct{ check, subject string }{
 	{"mounts", "/var/lib/containers/storage/overlay/"},
 }
 
-// A node's engines run, and each had a container before, when its baseline is
-// taken: what they set up for themselves is the node's.
+// The baseline is taken while the engines run and after each engine ran a container: objects that
+// the engines create for themselves belong to the node.
 func TestContainersGoAndTheirEnginesComeBack(t *testing.T) {
 	s := newSite(t)
 	s.restore(installed)

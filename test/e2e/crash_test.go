@@ -32,7 +32,7 @@ func (s *site) started(id string) {
 	}
 }
 
-// One node with a tenant, and what goes wrong there, one after the other.
+// The trouble happens on one node with a tenant, in sequence.
 func TestInTroubleATaskEndsOnceInATrueState(t *testing.T) {
 	s := enrolled(t)
 	s.provision("a-1", "alice")
@@ -40,11 +40,10 @@ func TestInTroubleATaskEndsOnceInATrueState(t *testing.T) {
 	s.part("WithAFullDisk", full)
 }
 
-// Killed in the middle of a task, the agent comes back by itself and says that
-// the task was interrupted; killed in the middle of one, the broker comes back
-// and takes the result. Either way the task ends once.
+// An agent killed during a task restarts by itself and reports the task as interrupted. A broker
+// killed during a task restarts and accepts the result. In both cases the task ends exactly once.
 func killed(s *site) {
-	// A process that does not hear SIGTERM holds the drain up for its grace.
+	// A process that ignores SIGTERM delays the drain for its grace period.
 	s.as("alice", "setsid nohup sh -c 'trap \"\" TERM; while :; do sleep 1; done' > /dev/null 2>&1 < /dev/null &")
 
 	interrupted := s.enqueue("node.drain", map[string]any{"grace_seconds": 60})

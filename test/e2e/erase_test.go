@@ -19,16 +19,16 @@ import (
 
 const tenantsLine = "what the tenant wrote to this disk and must never be read again\n"
 
-// drive is a disk of the guest and the file on this machine that it is.
+// drive is a disk of the guest, backed by a file on the host.
 type drive struct {
 	id, serial string
 	file       string
-	name       taskcatalog.DiskName // as the guest's kernel has it
+	name       taskcatalog.DiskName // in the guest's kernel
 	kernel     string               // nvme0n1
 }
 
-// drives are a controller with one namespace, one with two, a SATA disk that is slow,
-// and one that appears twice, all full of what a tenant wrote.
+// drives are a controller with one namespace, a controller with two, a slow SATA disk, and a disk
+// that appears twice, all full of a tenant's data.
 func drives(t *testing.T) (map[string]*drive, []string) {
 	t.Helper()
 	all := map[string]*drive{}
@@ -52,7 +52,7 @@ func drives(t *testing.T) (map[string]*drive, []string) {
 	}
 }
 
-// look asks the guest's kernel what it calls the drives.
+// look reads the drives' names from the guest's kernel.
 func (s *site) look(all map[string]*drive) {
 	s.t.Helper()
 	for _, name := range strings.Fields(s.root("ls", "/sys/block")) {
@@ -87,8 +87,8 @@ func (d *drive) digest(t testing.TB) [32]byte {
 	return sha256.Sum256(raw)
 }
 
-// gone looks at the file from outside: nothing of the tenant is in it. Random says
-// that the whole of it was overwritten with what cannot be compressed.
+// gone checks the file from outside: no data of the tenant is left. Random also requires that the
+// whole file was overwritten with incompressible data.
 func (d *drive) gone(t testing.TB, random bool) {
 	t.Helper()
 	raw, err := os.ReadFile(d.file)
@@ -119,7 +119,7 @@ func (s *site) erased(t task) taskcatalog.DiskEraseResult {
 	return r
 }
 
-// sh runs a line of shell in the guest, and what undoes it when the part is over.
+// sh runs a shell line in the guest; undo runs at the end of the part.
 func (s *site) sh(line, undo string) {
 	s.t.Helper()
 	s.root("sh", "-c", line)
@@ -130,7 +130,7 @@ func (s *site) sh(line, undo string) {
 
 func TestDisksAreErasedAndTheWrongOnesAreLeftAlone(t *testing.T) {
 	s := newSiteOfItsOwn(t)
-	// From its boot: twice a case's time.
+	// The case boots its own guest, so it gets twice the time of a case.
 	ctx, cancel := context.WithTimeout(t.Context(), 2*caseTime)
 	defer cancel()
 	s.ctx = ctx
@@ -211,7 +211,7 @@ func TestDisksAreErasedAndTheWrongOnesAreLeftAlone(t *testing.T) {
 			for id, d := range all {
 				before[id] = d.digest(s.t)
 			}
-			// One that may be erased stands before it.
+			// An erasable disk stands before the wrong disk in the request.
 			got := s.do("node.disk_erase", s.erase("secure", sata.name, wrong))
 			if got.Status != "failed" || got.Code != string(c.code) {
 				s.t.Errorf("%+v ended %s: %s: %s, want %s", wrong, got.Status, got.Code, got.Message, c.code)
@@ -258,7 +258,7 @@ func TestDisksAreErasedAndTheWrongOnesAreLeftAlone(t *testing.T) {
 		sata.gone(s.t, true)
 	})
 	s.hostler("audit", "verify")
-	if record := os.Getenv("HOSTLER_RECORD"); record != "" { // what the programs print, for agent/erase/testdata
+	if record := os.Getenv("HOSTLER_RECORD"); record != "" { // saves the programs' output for agent/erase/testdata
 		for name, line := range map[string]string{
 			"id-ctrl.json": "nvme id-ctrl -o json /dev/nvme0", "id-ns.json": "nvme id-ns -o json -n 1 /dev/nvme0", "list-ns.json": "nvme list-ns --all -o json /dev/nvme0", "hdparm.txt": "hdparm -I /dev/" + sata.kernel,
 		} {
@@ -269,7 +269,7 @@ func TestDisksAreErasedAndTheWrongOnesAreLeftAlone(t *testing.T) {
 	}
 }
 
-// fabric makes a disk of the guest that the guest reaches over TCP.
+// fabric gives the guest a disk that it reaches over TCP.
 func (s *site) fabric() taskcatalog.DiskName {
 	s.t.Helper()
 	disk, err := lab.NetworkDisk(s.ctx, s.guest)

@@ -51,14 +51,14 @@ func (g *gpus) lines(more ...string) []byte {
 	return []byte("vendor " + g.vendor + "\n" + strings.Join(slices.Concat(g.config, more), "\n") + "\n")
 }
 
-// faults are from now on those of these lines, and no others.
+// faults replaces the configured faults with the given lines.
 func (g *gpus) faults(lines ...string) {
 	g.t.Helper()
 	g.put(fakeState+"/config", g.lines(lines...), 0o644)
 }
 
-// tokens is how often a token stands in the memory of each GPU. It reads the
-// memory itself and believes no library.
+// tokens counts a token in the memory of each GPU. It reads the memory itself and trusts no
+// library.
 func (g *gpus) tokens(token string) []int {
 	g.t.Helper()
 	counts := make([]int, g.count)

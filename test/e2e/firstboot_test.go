@@ -63,8 +63,7 @@ func impatient(t *testing.T, userData string) string {
 	return userData
 }
 
-// A machine's first boot meets all that goes wrong on first boots, one after
-// the other, and comes through by itself as each is mended.
+// A first boot meets every known trouble in sequence and continues by itself after each is mended.
 func TestAFirstBootTriesUntilItIsThrough(t *testing.T) {
 	s := newSiteOfItsOwn(t)
 	ctx := s.ctx
@@ -169,7 +168,7 @@ func TestAClockThatBreaksTLSIsNamedWithItsOffset(t *testing.T) {
 	}
 }
 
-// The pasted line works too, and its token is not in any process's arguments.
+// The pasted command enrols too, and its token is in no process's arguments.
 func TestThePastedLineEnrols(t *testing.T) {
 	s := newSite(t)
 	s.restore(booted)

@@ -24,8 +24,8 @@ import (
 	"github.com/hostler/hostler/test/qemu"
 )
 
-// siteBundle is an operator's script. It gives this guest what its hardware lacks:
-// disks with serials, one of which holds something, and an interface for RoCE.
+// siteBundle is an operator's script. It gives the guest the hardware it lacks: disks with serials,
+// one of them with data, and an interface for RoCE.
 const siteBundle = `#!/bin/sh
 set -e
 cat >/etc/udev/rules.d/99-shelf.rules <<'END'
@@ -68,8 +68,8 @@ func laidOut(t *testing.T, userData, path string) (text string) {
 	return text
 }
 
-// wholeBundle is what an onboarding deploys a machine with, but for its hardware
-// sync's other half: nobody plays MAAS here.
+// wholeBundle is the complete bundle of an onboarding, except for MAAS's half of hardware sync: no
+// MAAS runs here.
 func wholeBundle(t *testing.T, s *site) cloudinit.Input {
 	t.Helper()
 	var made struct {
@@ -113,7 +113,7 @@ func (s *site) layers() map[string]string {
 
 func TestAFirstBootCarriesOutItsLayersAndKeepsNoSecret(t *testing.T) {
 	s := newSiteOfItsOwn(t)
-	// A first boot from its beginning, with everything in it: twice a case's time.
+	// A first boot with every layer takes twice the time of a case.
 	ctx, cancel := context.WithTimeout(t.Context(), 2*caseTime)
 	defer cancel()
 	s.ctx = ctx
@@ -199,7 +199,8 @@ func cloudInitIsWatched(s *site) {
 	}); err != nil {
 		s.t.Fatal(err)
 	}
-	// The pair that stands for its interface does not outlast a boot, and is waited for.
+	// The pair that stands in for the RoCE interface does not survive a boot, and the layer would
+	// wait for it.
 	s.root("rm", "/etc/systemd/system/multi-user.target.wants/hostler-layer@roce.service")
 	s.reboot()
 	if err := s.Wait(s.ctx, "the boot's end", func() error {
@@ -224,8 +225,8 @@ func cloudInitIsWatched(s *site) {
 	}
 }
 
-// aPoolIsSpared: of a btrfs over two disks that is mounted, the second shows no mount
-// and no holder. Known signatures may be written over, so that nothing else spares it.
+// aPoolIsSpared tests a mounted btrfs over two disks: the second disk shows no mount and no holder.
+// Known signatures may be overwritten, so nothing but the pool protects the disk.
 func aPoolIsSpared(s *site) {
 	s.root("mkfs.btrfs", "-q", "-d", "single", "-m", "raid1", "/dev/vde", "/dev/vdf")
 	s.root("sh", "-c", "mkdir /pool && mount /dev/vde /pool && echo theirs > /pool/theirs && sync")
@@ -244,13 +245,13 @@ func aPoolIsSpared(s *site) {
 	if after := s.root("sha256sum", "/dev/vdf"); after != before {
 		s.t.Error("the disk was written to")
 	}
-	// It was the pool in use, and nothing else, that spared it.
+	// Without the mount the disk is taken: only the pool in use protected it.
 	s.root("umount", "/pool")
 	s.root("systemctl", "restart", "hostler-layer@disks.service")
 	s.root("mountpoint", "-q", "/share2")
 }
 
-// spellings are those of a text and of its base64, at each of its three offsets.
+// spellings returns the text and its base64 form at each of the three offsets.
 func spellings(text string) []string {
 	all := []string{text}
 	for skip := range 3 {
@@ -260,8 +261,8 @@ func spellings(text string) []string {
 	return all
 }
 
-// noSecretIsLeft searches every file of the guest as root, and then the blocks of
-// its disk, of which nobody promised anything: what they hold is told.
+// noSecretIsLeft searches every file of the guest as root, then the blocks of the disk. Hostler
+// promises nothing about the blocks: findings there are only logged.
 func (s *site) noSecretIsLeft(in cloudinit.Input) {
 	secrets := map[string]string{"the token": in.Token.Reveal(), "the password's hash": in.DeployUser.PasswordHash, "the password": "planted-deploy-password"}
 	search := func(secret string) string {

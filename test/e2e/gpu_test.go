@@ -16,16 +16,16 @@ const (
 	persistence = "nvidia-persistenced.service"
 )
 
-// daemon is the vendor's own, which holds the GPUs of many a machine.
+// daemon is the unit of the vendor's own daemon, which holds the GPUs on many machines.
 const daemon = "[Service]\nExecStart=/usr/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 
-// One turnover of a machine with eight GPUs: what a tenant left is there, is
-// scrubbed in spite of a crash and a GPU that lies, and is gone.
+// A turnover of a machine with eight GPUs: the tenant's leftovers are present, and the scrub
+// removes them in spite of a crash and a faulty GPU.
 func TestATenantsResidueOnEightNVIDIAGPUsIsScrubbed(t *testing.T) {
 	s := newSite(t)
 	s.config = "scratch: [/scratch*]\n"
 	s.restore(installed)
-	g := s.install("nvidia", 8, "fabric on", "persistence on") // the mode is switched on by hand too, and refuses a reset
+	g := s.install("nvidia", 8, "fabric on", "persistence on") // persistence mode is also switched on by hand, and blocks a reset
 	g.deviceFiles()
 	s.put("/usr/lib/systemd/system/"+persistence, []byte(daemon), 0o644) // as its package does
 	s.root("mkdir", "/scratch0")
@@ -50,7 +50,7 @@ func TestATenantsResidueOnEightNVIDIAGPUsIsScrubbed(t *testing.T) {
 	g.turnsOver()
 }
 
-// A scrub whose agent is killed leaves no daemon stopped.
+// A killed agent leaves no daemon stopped after a scrub.
 func (g *gpus) survivesAKill() {
 	g.t.Helper()
 	g.faults("fault.0 hang fill")
@@ -88,8 +88,8 @@ var planting = []struct{ by, line string }{
 	{"alice", "fakegpu-tenant 8388608 " + canary},
 }
 
-// turnsOver is a turnover as an operator would order it, and a search that
-// believes nobody.
+// turnsOver performs an operator's turnover, and searches for the leftovers without trusting any
+// result.
 func (g *gpus) turnsOver() {
 	g.t.Helper()
 	for _, p := range planting {
@@ -103,7 +103,7 @@ func (g *gpus) turnsOver() {
 	g.must("node.storage_cleanup", map[string]any{"scope": "local"})
 	scrubbed := g.must("node.gpu_scrub", map[string]any{})
 	res := g.scrubbed(scrubbed)
-	// Without persistence mode, which has to go off for a reset, counters and fabric are one source.
+	// Persistence mode is off for a reset, so counters and fabric are a single source.
 	if scrubbed.Verdict != "clean" || res.Assurance != (taskcatalog.GPUAssurance{Overwrite: taskcatalog.OverwriteVerified, Reset: taskcatalog.ResetUnproven}) {
 		g.t.Errorf("the scrub says %s, %+v", scrubbed.Verdict, res)
 	}
@@ -126,9 +126,8 @@ func (g *gpus) turnsOver() {
 	}
 }
 
-// measured are the words that a GPU had of a tenant's and those that are not as
-// they shall be, and how much of it was covered. Where a figure is missing none is
-// good.
+// measured returns the words of a tenant's data found on a GPU, the words that are wrong after the
+// scrub, and the percentage covered. A missing figure counts as a failure.
 func measured(u taskcatalog.GPUScrubbed) (had, has uint64, percent float64) {
 	if u.ResidueWords == nil || u.MismatchedWords == nil || u.RemainingWords == nil || u.ProbedNonZeroWords == nil || u.CoveragePercent == nil {
 		return 0, math.MaxUint64, 0

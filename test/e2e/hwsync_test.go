@@ -22,7 +22,7 @@ import (
 	"github.com/hostler/hostler/test/qemu"
 )
 
-// runScripts is what the rack hands out as maas-run-scripts.
+// runScripts is the maas-run-scripts program that the rack serves.
 //
 //go:embed rack/maas-run-scripts.py
 var runScripts []byte
@@ -33,11 +33,11 @@ const (
 	tokenSecret  = "oauth-token-secret-5d20e7"
 )
 
-// rack is what a MAAS rack controller is for hardware sync.
+// rack plays a MAAS rack controller for hardware sync.
 type rack struct {
 	mu       sync.Mutex
-	down     bool     // it has no program for anybody
-	refuses  bool     // it takes no token
+	down     bool     // the rack serves no program
+	refuses  bool     // the rack refuses every token
 	signaled []string // statuses
 }
 
@@ -62,7 +62,7 @@ func (r *rack) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// set changes what the rack answers from now on, and returns what was signaled.
+// set changes the rack's answers from now on and returns the signals so far.
 func (r *rack) set(down, refuses bool) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,8 +84,8 @@ func (r *rack) serve(t testing.TB) string {
 	return net.JoinHostPort(qemu.HostAddress, port)
 }
 
-// hardwareSync is reseeded on a machine that has none of it, with a rack that
-// answers, one that is down and one that takes no token.
+// hardwareSync seeds hardware sync again on a machine without it: with a working rack, a rack that
+// is down, and a rack that refuses the token.
 func hardwareSync(s *site) {
 	var r rack
 	token := s.Path("maas-machine-creds.yml")
@@ -131,7 +131,7 @@ func hardwareSync(s *site) {
 	s.tokenIsNowhereElse()
 }
 
-// tokenIsNowhereElse looks for the secret wherever it has no business.
+// tokenIsNowhereElse searches for the secret in every place that must not hold it.
 func (s *site) tokenIsNowhereElse() {
 	s.t.Helper()
 	r, err := s.guest.Run(s.ctx, "grep", "--recursive", "--files-with-matches", "--fixed-strings", tokenSecret,

@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/test/lab"
 )
 
-// iscsi makes a disk of the guest that the guest reaches over TCP, by SCSI: its kernel
-// is both ends. It is the guest's own until the part is over.
+// iscsi gives the guest a disk that it reaches over TCP by SCSI; the guest's kernel is both
+// initiator and target. The disk exists until the part ends.
 func (s *site) iscsi() taskcatalog.DiskName {
 	s.t.Helper()
 	const (

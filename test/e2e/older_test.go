@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// An agent of a release before enrols, does what it is asked for, and is told of as one
-// that a person has to bring up to date.
+// An agent of an earlier release enrols, runs tasks, and is reported as an agent that a person must
+// update.
 func TestTheAgentsOfTheTwoReleasesBeforeAreServed(t *testing.T) {
 	for _, o := range older {
 		t.Run(o.version, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestTheAgentsOfTheTwoReleasesBeforeAreServed(t *testing.T) {
 			s.must("node.drain", map[string]any{"grace_seconds": 1})
 			s.must("node.storage_cleanup", map[string]any{"scope": "local", "allocation_id": "a-1"})
 			s.must("allocation.revoke_user", map[string]any{"allocation_id": "a-1", "username": "alice"})
-			// Checks that it does not know are not made: nobody calls that clean.
+			// The old agent lacks some checks: the verdict is not clean.
 			got := s.must("node.validate_clean", map[string]any{})
 			if found := s.evidence(got.ID).Findings; got.Verdict != "inconclusive" || len(found) > 0 {
 				t.Errorf("it is %s: %+v", got.Verdict, found)

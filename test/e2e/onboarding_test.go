@@ -19,10 +19,9 @@ import (
 	"github.com/hostler/hostler/test/qemu"
 )
 
-// A machine of bare metal goes from its BMC to an active node: MAAS deploys it, it
-// takes its data from MAAS, syncs its hardware by MAAS's own units, and enrols. None
-// of the secrets on the way is told by the broker, and none that still opens
-// something is left on the machine.
+// A bare-metal machine goes from its BMC to an active node: MAAS deploys it, the machine takes its
+// data from MAAS, syncs its hardware with MAAS's own units, and enrols. The broker reveals no
+// secret used on the way, and no secret that still opens anything stays on the machine.
 func TestABareMachineIsOnboardedAndTellsNoSecret(t *testing.T) {
 	s := newSiteOfItsOwn(t)
 	rack := s.rack(func(box *maassim.Hardware) { box.BMC.Password = "planted-bmc-password-51e8" })
@@ -32,8 +31,9 @@ func TestABareMachineIsOnboardedAndTellsNoSecret(t *testing.T) {
 	deploy := s.Path("deploy.pw")
 	write(t, deploy, secrets["the deploy user's password"]+"\n")
 	s.siteOf(rack, "--deploy-password-file", deploy)
-	// A host that reports before anybody looked is believed when it reports again. One
-	// that has not by one and a half times this is seeded anew, from a rack that is none.
+	// A host that first reports before the broker looked is believed when it reports again. A host
+	// that has not reported again after one and a half intervals is seeded anew, from a rack that
+	// does not exist.
 	s.hostler("site", "profile", "update", "dc1", "default", "--set", "hardware_sync_interval=4m")
 	var run struct {
 		ID     string `json:"onboarding_id"`
@@ -92,7 +92,7 @@ func TestABareMachineIsOnboardedAndTellsNoSecret(t *testing.T) {
 	s.diskTells(secrets, machine.Token)
 }
 
-// rack is a simulated region with one machine in its rack, which is a guest.
+// rack is a simulated region with one machine in its rack. The machine is a guest.
 func (s *site) rack(change func(*maassim.Hardware), drives ...*lab.Drive) *lab.Rack {
 	s.t.Helper()
 	box := maassim.Box(1)
@@ -105,7 +105,7 @@ func (s *site) rack(change func(*maassim.Hardware), drives ...*lab.Drive) *lab.R
 	}
 	s.t.Cleanup(func() {
 		if g, err := rack.Metal.Guest(); s.t.Failed() {
-			s.t.Logf("bare metal: a system was installed: %v; its error: %v", g != nil, err) // one that did not boot has only this
+			s.t.Logf("bare metal: a system was installed: %v; its error: %v", g != nil, err) // for a system that did not boot this is the only trace
 			if g != nil {
 				s.t.Log(g.Examine(context.Background()))
 			}
@@ -115,8 +115,8 @@ func (s *site) rack(change func(*maassim.Hardware), drives ...*lab.Drive) *lab.R
 	return rack
 }
 
-// siteOf makes the rack's region a site that can onboard its machine. Flags are for
-// the site's credentials.
+// siteOf makes the rack's region a site that can onboard the machine. The flags set the site's
+// credentials.
 func (s *site) siteOf(rack *lab.Rack, flags ...string) {
 	s.t.Helper()
 	commands, err := rack.Site(s.Lab, "dc1")
@@ -138,7 +138,7 @@ func (a argvs) look(secrets map[string]string) {
 	for _, name := range names {
 		argv, err := os.ReadFile(name)
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		for what, secret := range secrets {
 			if bytes.Contains(argv, []byte(secret)) {
@@ -148,7 +148,7 @@ func (a argvs) look(secrets map[string]string) {
 	}
 }
 
-// brokerTellsNone searches what the broker keeps, logs and answers.
+// brokerTellsNone searches the broker's data, logs and answers for the secrets.
 func (s *site) brokerTellsNone(run string, secrets map[string]string) {
 	s.t.Helper()
 	answers := map[string]string{"the broker's log": s.BrokerLog()}
@@ -190,9 +190,8 @@ func (s *site) brokerTellsNone(run string, secrets map[string]string) {
 	}
 }
 
-// diskTells searches the machine's disk: its files as root, and all that was ever
-// written and not written over. No file may hold one of the secrets. The machine's own
-// token at MAAS is MAAS's to leave there.
+// diskTells searches the machine's disk: its files as root, and every block not overwritten since.
+// No file may hold a secret. MAAS may leave the machine's own MAAS token there.
 func (s *site) diskTells(secrets map[string]string, machineToken string) {
 	s.t.Helper()
 	s.root("sync")
@@ -201,7 +200,7 @@ func (s *site) diskTells(secrets map[string]string, machineToken string) {
 		s.t.Fatal(err)
 	}
 	find := func(secret string) []string {
-		// Exit 1 is that nothing was found, 2 that a file went away meanwhile.
+		// Exit 1 means that nothing was found, 2 that a file vanished meanwhile.
 		r, err := s.guest.Run(s.ctx, "grep", "-rlF", "-e", secret, "/etc", "/var", "/root", "/home", "/usr/local", "/opt", "/run", "/tmp", "/srv", "/boot")
 		if err != nil && r.Exit == 0 {
 			s.t.Fatal(err)

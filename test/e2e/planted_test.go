@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// planted builds the program that tests leave on a machine, and returns it.
+// planted builds the program that tests leave on a machine, and returns its bytes.
 func planted(t testing.TB) []byte {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "planted")
@@ -47,8 +47,8 @@ func tarOf(t *testing.T, name string, program []byte) []byte {
 	return archive.Bytes()
 }
 
-// module is a kernel module that no package brought: the guest's own module
-// dummy under another name, and without the signature that it had.
+// module is a kernel module that belongs to no package: the guest's own module dummy, renamed and
+// without its signature.
 func (s *site) module() []byte {
 	s.t.Helper()
 	file := s.root("modinfo", "-n", "dummy")
@@ -56,7 +56,7 @@ func (s *site) module() []byte {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	// The file ends with the signature, how long it is, and the marker.
+	// The file ends with the signature, its length, and the marker.
 	const marker = "~Module signature appended~\n"
 	if rest, signed := bytes.CutSuffix(module, []byte(marker)); signed {
 		const about = 12

@@ -12,11 +12,11 @@ import (
 
 func (s *site) bootID() string { return s.root("cat", "/proc/sys/kernel/random/boot_id") }
 
-// bootsAgain waits until the guest runs another boot than that one.
+// bootsAgain waits until the guest's boot id differs from before.
 func (s *site) bootsAgain(before string) {
 	s.t.Helper()
 	err := s.Wait(s.ctx, "the guest to boot again", func() error {
-		// Nobody ends a connection whose other end has lost its power.
+		// A connection to a guest that lost its power never ends by itself.
 		ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
 		defer cancel()
 		r, err := s.guest.Run(ctx, "cat", "/proc/sys/kernel/random/boot_id")
@@ -30,8 +30,8 @@ func (s *site) bootsAgain(before string) {
 	}
 }
 
-// What a scrub stopped runs again after the power was cut in the middle of it,
-// though no boot starts it: the ledger was on the disk before the daemon stopped.
+// After a power cut during a scrub, the daemon that the scrub stopped runs again although no boot
+// starts it: the ledger was on disk before the daemon stopped.
 func TestAPowerCutDuringAScrubLeavesNoDaemonStopped(t *testing.T) {
 	s := newSite(t)
 	s.restore(installed)
@@ -42,15 +42,15 @@ func TestAPowerCutDuringAScrubLeavesNoDaemonStopped(t *testing.T) {
 	s.enrol()
 	g.faults("fault.0 hang fill")
 	before := s.bootID()
-	s.root("sync") // all but what the scrub writes itself
+	s.root("sync") // writes out everything except the scrub's own data
 
 	cut := s.enqueue("node.gpu_scrub", map[string]any{})
 	g.reaches(cut.ID, "gpu.scrub.overwrite")
 	s.root("systemd-run", "--on-active=1s", "sh", "-c", "echo b > /proc/sysrq-trigger")
 	s.bootsAgain(before)
 	g.runsAgain(persistence)
-	// It may be delivered again, if its lease ran out before the guest had booted. A
-	// scrub that ran again would hang again, and not end.
+	// The task may be delivered again if its lease expired before the guest booted. A scrub that
+	// ran again would hang again and never end.
 	if got := s.end(cut.ID); got.Outcome != "interrupted" {
 		t.Errorf("the scrub during which the power was cut ended %+v", got)
 	}

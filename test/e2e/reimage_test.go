@@ -18,7 +18,7 @@ import (
 // reimageTime is for a case that boots a machine twice.
 const reimageTime = 2 * caseTime
 
-// turnover is what a case reads of a run.
+// turnover holds the fields of a run that a case reads.
 type turnover struct {
 	ID          string   `json:"decommission_id"`
 	Status      string   `json:"status"`
@@ -46,7 +46,7 @@ func (r turnover) how(stage string) string {
 	return ""
 }
 
-// member is what a case reads of a node.
+// member holds the fields of a node that a case reads.
 type member struct {
 	ID           string `json:"id"`
 	Status       string `json:"status"`
@@ -73,7 +73,7 @@ func (s *site) member(name string) (n member) {
 	return n
 }
 
-// drifts are the rules of the drifts that are open.
+// drifts returns the rules of the open drifts.
 func (s *site) drifts() (rules []string) {
 	s.t.Helper()
 	var open []struct {
@@ -86,7 +86,7 @@ func (s *site) drifts() (rules []string) {
 	return rules
 }
 
-// refusedAs knocks with a copied identity, which must be refused.
+// refusedAs connects with a copied identity; the broker must refuse it with the code.
 func (s *site) refusedAs(i *lab.Identity, code string) {
 	s.t.Helper()
 	if got, err := i.Knock(s.ctx, s.Lab); err != nil || got != code {
@@ -94,10 +94,10 @@ func (s *site) refusedAs(i *lab.Identity, code string) {
 	}
 }
 
-// A tenant with root removes the agent, and hides a copy of it that starts with the
-// next boot. The node is reimaged without the agent, under the same id; meanwhile the
-// old disk boots: its key opens nothing, and that it is shown stops the run for a
-// person. Then the node leaves the fleet, and never comes back.
+// A tenant with root removes the agent and hides a copy that starts at the next boot. The node is
+// reimaged without the agent, under the same id. Meanwhile the old disk boots: the broker refuses
+// the old key, and its use stops the run until a person decides. Then the node leaves the fleet for
+// good.
 func TestANodeIsReimagedAndRemoved(t *testing.T) {
 	s := newSiteOfItsOwn(t)
 	ctx, cancel := context.WithTimeout(t.Context(), reimageTime)
@@ -237,8 +237,8 @@ func TestANodeIsReimagedAndRemoved(t *testing.T) {
 	s.hostler("audit", "verify")
 }
 
-// hideAgent copies the agent and its identity to where nobody looks, to start with the
-// next boot, which asks the region for nothing.
+// hideAgent copies the agent and its identity to a hidden folder, from which the copy starts at the
+// next boot. That boot asks the region for nothing.
 func (s *site) hideAgent() {
 	s.t.Helper()
 	const unit = `[Unit]
@@ -257,8 +257,8 @@ WantedBy=multi-user.target
 	s.root("touch", "/etc/cloud/cloud-init.disabled")
 }
 
-// certified verifies a certificate with a file of keys alone, and holds it to what is
-// true of the machine.
+// certified verifies a certificate with only a file of keys, and compares it with the machine's
+// true state.
 func (s *site) certified(id string, n member) {
 	s.t.Helper()
 	file, trust := s.Path("certificate.json"), s.Path("trust.json")
@@ -284,5 +284,5 @@ func (s *site) certified(id string, n member) {
 	}
 }
 
-// compact takes the white space out of JSON in which no text has any that matters.
+// compact removes all white space from JSON; no text in it contains any that matters.
 func compact(text string) string { return strings.Join(strings.Fields(text), "") }

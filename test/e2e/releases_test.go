@@ -49,7 +49,7 @@ func (r *releases) build(version string, flags ...string) {
 	r.publish(version, program, err, flags...)
 }
 
-// fault publishes a release whose agent does something else than serve.
+// fault publishes a release whose agent misbehaves in the given way.
 func (r *releases) fault(version, does string) {
 	r.t.Helper()
 	program, err := r.made.StandIn(version, release.Arch, does)
@@ -66,8 +66,8 @@ func (r *releases) publish(version, program string, err error, flags ...string) 
 	}
 }
 
-// update has the node update itself, and returns what it says of it once nobody watches
-// the version any more.
+// update has the node update itself, and returns the task and its result after the confirmation
+// window is over.
 func (r *releases) update(version string, window time.Duration, meanwhile func()) (task, taskcatalog.SelfUpdateResult) {
 	r.t.Helper()
 	asked := r.enqueue("node.self_update", map[string]any{"phase": "update", "version": version, "confirm_window_seconds": int(window.Seconds())})

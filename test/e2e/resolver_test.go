@@ -16,7 +16,7 @@ import (
 
 const shipped = "../../resolver-profiles"
 
-// push gives the node a set and waits until it has confirmed it.
+// push gives the node a profile set and waits for the node's confirmation.
 func (s *site) push(version string, files ...string) {
 	s.t.Helper()
 	s.hostler(append([]string{"resolver", "push", "--nodes", "all", "--version", version}, files...)...)
@@ -42,7 +42,7 @@ func (s *site) resolver() (r api.NodeResolver) {
 	return r
 }
 
-// explains checks which rule wins for a step on the node, and what that runs.
+// explains checks the winning rule of a step on the node, and the rule's profile.
 func (s *site) explains(step, rule, profile string) {
 	s.t.Helper()
 	var e api.ResolverExplanation
@@ -55,7 +55,7 @@ func (s *site) explains(step, rule, profile string) {
 	}
 }
 
-// facts are what the broker knows of the node's hardware.
+// facts returns the broker's facts about the node's hardware.
 func (s *site) facts() taskcatalog.Facts {
 	s.t.Helper()
 	var f struct {
@@ -65,8 +65,7 @@ func (s *site) facts() taskcatalog.Facts {
 	return f.Facts
 }
 
-// TestABareNode is of a machine without a GPU, on which all is tried that needs
-// none.
+// TestABareNode runs every part that needs no GPU on a machine without a GPU.
 func TestABareNode(t *testing.T) {
 	s := newSite(t)
 	s.restore(installed)
@@ -141,7 +140,7 @@ func profilesOfABareNode(s *site) {
 	s.confirmed("v1")
 	s.explains("gpu.scrub.overwrite", "no-gpu", "builtin:none")
 
-	// What nobody may have is refused before it goes anywhere.
+	// The broker refuses a forbidden program before it sends the set anywhere.
 	write(s.t, set, strings.Replace(bareProfiles, "/usr/local/bin/site-check", "/bin/bash", 1))
 	if out, err := s.Hostler(s.ctx, "resolver", "push", set, "--nodes", "all", "--version", "v3"); err == nil || !strings.Contains(err.Error(), "bare.yaml:10") {
 		s.t.Errorf("a shell was taken for a program: %v %s", err, out)

@@ -24,19 +24,19 @@ const (
 	caseTime = 8 * time.Minute
 )
 
-// The moments that a case starts from.
+// The saved states that a case starts from.
 const (
-	booted    = "booted"    // the guest has never heard of Hostler
-	installed = "installed" // it has the agent's package, which has nothing to do yet
+	booted    = "booted"    // Hostler was never installed on the guest
+	installed = "installed" // the agent's package is installed and has nothing to do yet
 )
 
-// shared is what cases share: the image, and guests, which they take turns with.
+// shared holds the image and the guests that cases take turns with.
 var shared struct {
 	image *qemu.Image
 	pool  *qemu.Pool
 }
 
-// longest are the cases that take a shared guest for minutes.
+// longest are the cases that occupy a shared guest for minutes.
 var longest = []string{
 	"TestATenantsResidueOnEightNVIDIAGPUsIsScrubbed",
 	"TestANodeIsJudgedAndCleaned",
@@ -53,7 +53,7 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	flag.Parse()
-	// Cases wait for a turn of the pool's, which knows who goes first.
+	// Cases wait for a turn from the pool, which decides the order.
 	err := flag.Set("test.parallel", "64")
 	if err == nil {
 		shared.image, err = qemu.BuildImage(context.Background(), os.Stderr)
@@ -67,7 +67,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// prepare boots a guest and saves the moments that cases start from.
+// prepare boots a guest and saves the states that cases start from.
 func prepare(ctx context.Context) (*qemu.Guest, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
@@ -92,8 +92,7 @@ func settle(ctx context.Context, g *qemu.Guest, reached func(moment string) erro
 	for _, do := range []func() error{
 		func() error { return g.WaitCloudInit(ctx) },
 		func() error { return g.WaitBooted(ctx) },
-		// Nobody deployed this machine with Hostler's user-data: it is for its operator
-		// to turn cloud-init off.
+		// Nobody deployed this machine with Hostler's user-data: its operator turns cloud-init off.
 		func() error { _, err := g.Run(ctx, "touch", firstboot.Off); return err },
 		func() error { return reached(booted) },
 		func() error { return g.Put(ctx, "/root/agent.deb", deb, 0o600) },
@@ -108,20 +107,20 @@ func settle(ctx context.Context, g *qemu.Guest, reached func(moment string) erro
 	return nil
 }
 
-// site is what a case works with: a broker of its own and the guest.
+// site is a case's environment: a broker of its own and the guest.
 type site struct {
 	*lab.Lab
 	t     testing.TB
 	ctx   context.Context
 	guest *qemu.Guest
-	// asked are the tasks that the case has ordered, shared by its parts.
+	// asked are the ids of the case's tasks, shared by its parts.
 	asked *[]string
-	// config is more lines for the agent's config.
+	// config is additional lines of the agent's config.
 	config string
 }
 
-// newCase is a case whose turn it is, by one of the pool's ways to wait for that. Its
-// time begins then. There is no broker yet.
+// newCase waits for its turn with one of the pool's methods. The case's time begins with its turn.
+// The broker is not started yet.
 func newCase(t *testing.T, turn func(testing.TB)) *site {
 	t.Helper()
 	t.Parallel()
@@ -199,7 +198,7 @@ func (s *site) restore(moment string) {
 	})
 }
 
-// enrolled is a site whose node has enrolled and is active.
+// enrolled is a site with an enrolled, active node.
 func enrolled(t *testing.T) *site {
 	t.Helper()
 	s := newSite(t)
@@ -218,8 +217,7 @@ func (s *site) part(name string, do func(*site)) {
 	})
 }
 
-// enrol gives the guest, which has the package, its config and token, as an
-// operator would by hand.
+// enrol gives the guest, which has the package, its config and token, as an operator does by hand.
 func (s *site) enrol() {
 	s.t.Helper()
 	var made struct {
@@ -243,7 +241,7 @@ func (s *site) waitNode(status string) {
 	}
 }
 
-// hostler runs an operator's command that must succeed.
+// hostler runs an operator's command; the command must succeed.
 func (s *site) hostler(args ...string) string {
 	s.t.Helper()
 	out, err := s.Hostler(s.ctx, args...)
@@ -267,8 +265,7 @@ func (s *site) put(path string, content []byte, mode os.FileMode) {
 	}
 }
 
-// root runs a command as root in the guest, which must succeed, and returns
-// what it printed.
+// root runs a command as root in the guest and returns its output. The command must succeed.
 func (s *site) root(argv ...string) string {
 	s.t.Helper()
 	r, err := s.guest.Run(s.ctx, argv...)
@@ -278,7 +275,7 @@ func (s *site) root(argv ...string) string {
 	return strings.TrimSpace(r.Stdout)
 }
 
-// as runs a tenant's shell line in the guest: what people type is shell.
+// as runs a tenant's shell line in the guest.
 func (s *site) as(user, line string) string {
 	s.t.Helper()
 	return s.root("runuser", "-u", user, "--", "sh", "-c", line)

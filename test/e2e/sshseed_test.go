@@ -23,8 +23,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/hwsync"
 )
 
-// A machine without an agent is given its hardware sync over its own sshd, by a user
-// who is root only with sudo.
+// A machine without an agent gets its hardware sync over its own sshd. The user becomes root only
+// with sudo.
 func TestHardwareSyncIsSeededOverSSH(t *testing.T) {
 	s := newCase(t, shared.pool.Turn)
 	ctx := s.ctx
@@ -65,13 +65,13 @@ func TestHardwareSyncIsSeededOverSSH(t *testing.T) {
 		t.Errorf("the host key is %s, and was noted as %s", has, host.HostKey)
 	}
 
-	// It is another machine than the one that is meant, by what cloud-init has of it.
+	// cloud-init's instance id shows that this is not the intended machine.
 	if _, err := seeder.Seed(ctx, host, files); err == nil || broker.AsError(err).Code != sshseed.OtherMachine {
 		t.Errorf("to another machine: %v", err)
 	}
 	host.SystemID = s.root("cat", "/var/lib/cloud/data/instance-id")
 
-	// Not yet with sudo: what was uploaded is removed all the same.
+	// Without sudo the command fails, and the uploaded files are removed all the same.
 	if _, err := seeder.Seed(ctx, host, files); err == nil || broker.AsError(err).Code != sshseed.CommandFailed {
 		t.Errorf("without sudo: %v", err)
 	}
@@ -101,7 +101,7 @@ func TestHardwareSyncIsSeededOverSSH(t *testing.T) {
 	if left := s.root("find", home, "-name", ".hostler*"); left != "" {
 		t.Errorf("left: %s", left)
 	}
-	// sudo and systemd log what they run.
+	// sudo and systemd log the commands that they run.
 	if said := s.root("journalctl", "--no-pager", "--output", "cat"); strings.Contains(said, tokenSecret) || !strings.Contains(said, "/usr/bin/install") {
 		t.Errorf("the journal has the token, or not the command")
 	}

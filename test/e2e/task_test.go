@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// task is what a case reads of a task.
+// task holds the fields of a task that a case reads.
 type task struct {
 	ID       string          `json:"id"`
 	Type     string          `json:"type"`
@@ -33,13 +33,13 @@ func (s *site) enqueue(taskType string, params any) task {
 	return t
 }
 
-// do orders a task and waits for its end, whatever that is.
+// do orders a task and waits for its end, whatever the outcome.
 func (s *site) do(taskType string, params any) task {
 	s.t.Helper()
 	return s.end(s.enqueue(taskType, params).ID)
 }
 
-// must is do for a task that has to succeed.
+// must is do for a task that must succeed.
 func (s *site) must(taskType string, params any) task {
 	s.t.Helper()
 	t := s.do(taskType, params)
@@ -62,8 +62,8 @@ func (s *site) order(taskType string, params any) []string {
 	return []string{"task", "enqueue", node, taskType, "--params", file, "--yes"}
 }
 
-// end waits for a task's end. It is the broker that waits, unless it is away: whoever
-// asks again and again takes a tenth of a core from the guests.
+// end waits for a task's end. The broker does the waiting unless it is down: polling would take a
+// tenth of a core from the guests.
 func (s *site) end(id string) task {
 	s.t.Helper()
 	_, _ = s.Hostler(s.ctx, "task", "watch", id)

@@ -25,7 +25,7 @@ type terminal struct {
 
 var sessionName = regexp.MustCompile(`session (ts-[a-z0-9]+) as `)
 
-// shell opens a session, whose shell then has no prompt and a variable.
+// shell opens a session and gives its shell no prompt and a variable.
 func (s *site) shell(args ...string) *terminal {
 	s.t.Helper()
 	far, err := s.Terminal(append([]string{"terminal", node}, args...)...)
@@ -40,8 +40,8 @@ func (s *site) shell(args ...string) *terminal {
 	return t
 }
 
-// says types a line, and waits for what it prints: something else than the line has, as
-// that is shown too.
+// says types a line and waits for its output. The output must differ from the line, because the
+// terminal echoes the line.
 func (t *terminal) says(line, shows string) {
 	t.t.Helper()
 	if err := t.Does(t.ctx, line, shows); err != nil {
@@ -65,7 +65,7 @@ func (t *terminal) types(text string) {
 	}
 }
 
-// goesOn sees that the shell is the one that was there, and answers.
+// goesOn checks that the same shell still answers.
 func (t *terminal) goesOn(mark string) {
 	t.t.Helper()
 	t.says("echo "+mark+"-$HERE-$((6*7))", mark+"-kept-42")
@@ -79,7 +79,7 @@ func (t *terminal) ends(status int) {
 	}
 }
 
-// session is what the broker knows of one.
+// session holds the broker's fields of a session.
 type session struct {
 	Status     string    `json:"status"`
 	EndCode    string    `json:"end_code"`
@@ -87,8 +87,8 @@ type session struct {
 	ClosedAt   time.Time `json:"closed_at"`
 }
 
-// closed waits until the broker knows of a session's end, and nothing of it is left on the
-// node: neither unit nor process, neither cgroup nor terminal. Its recording is complete.
+// closed waits until the broker records the session's end and nothing of the session is left on the
+// node: no unit, process, cgroup or terminal. The recording is complete.
 func (t *terminal) closed() (is session) {
 	s := t.site
 	s.t.Helper()
@@ -108,7 +108,7 @@ func (t *terminal) closed() (is session) {
 	return is
 }
 
-// remains says what is left of a session on the node.
+// remains reports what is left of a session on the node.
 func (s *site) remains(id string) error {
 	unit := "hostler-terminal-" + id + ".service"
 	var left []string
@@ -118,7 +118,7 @@ func (s *site) remains(id string) error {
 		"folder":  {"find", "/run/hostler-terminal", "-name", id},
 		"process": {"pgrep", "-af", "hostler-agent[ ]session " + id + "$"},
 	} {
-		// To find nothing is a failure to pgrep, and a folder that is not there one to find.
+		// pgrep fails if it finds nothing, and find fails if a folder does not exist.
 		r, err := s.guest.Run(s.ctx, argv...)
 		if err != nil && r.Exit == 0 {
 			return err
@@ -143,8 +143,7 @@ func (s *site) terminals() int {
 	return n
 }
 
-// One node with a tenant, and the sessions on it, one after the other; at the end there is no
-// tenant any more.
+// The sessions run on one node with a tenant, in sequence; at the end the tenant is removed.
 func TestTerminalsOfANode(t *testing.T) {
 	s := enrolled(t)
 	s.provision("a-1", "alice")
@@ -179,7 +178,7 @@ func usersShell(s *site) {
 	t.shows("y\r\ny\r\ny\r\n")
 	t.types("\x03")
 	t.goesOn("interrupted")
-	// What the output would do to the operator's own terminal, it does not.
+	// The output's escape sequences do not reach the operator's terminal.
 	t.says(`printf '\033]0;owned\007\033]52;c;eA==\007%s\n' "drawn=$((6*7))"`, "drawn=42")
 	if text := t.Text(); strings.Contains(text, "\x1b]") {
 		s.t.Errorf("%q", text)
@@ -203,7 +202,7 @@ func aProgram(s *site) {
 	if exit, is := errors.AsType[*lab.ExitError](err); !is || exit.Code != 42 {
 		s.t.Errorf("%v", err)
 	}
-	// Its words are its own, whatever a shell would make of them.
+	// The command's arguments reach it unchanged, whatever a shell would make of them.
 	if out := s.hostler("terminal", node, "--command", "printf", "%s\\n", "$(reboot); `id`", "-o json"); out != "$(reboot); `id`\r\n-o json\r\n" {
 		s.t.Errorf("%q", out)
 	}
@@ -218,7 +217,7 @@ func aProgram(s *site) {
 	if want := []string{"HOME", "LOGNAME", "PATH", "SHELL", "USER"}; !slices.Equal(names, want) {
 		s.t.Errorf("its environment is %q, want %q", names, want)
 	}
-	// What stands on stdin has an end.
+	// The command's stdin ends.
 	out, err := s.HostlerAs(s.ctx, "", strings.NewReader("b\na\n"), "terminal", node, "--command", "sort")
 	if err != nil || !strings.HasSuffix(out, "a\r\nb\r\n") {
 		s.t.Errorf("%q, %v", out, err)
@@ -234,8 +233,7 @@ func nobodyIsRoot(s *site) {
 	}
 }
 
-// A session is no part of the agent: one that is restarted, and one that is killed, costs
-// it nothing.
+// A session does not depend on the agent: it survives a restarted and a killed agent.
 func theAgentMayGo(s *site) {
 	t := s.shell()
 	t.goesOn("before")
@@ -253,7 +251,7 @@ func theAgentMayGo(s *site) {
 	}
 }
 
-// A broker that is killed and comes back has the sessions go on, with all that was typed.
+// Sessions survive a killed broker, with everything typed meanwhile.
 func theBrokerMayGo(s *site) {
 	t := s.shell()
 	if err := s.KillBroker(); err != nil {
@@ -271,8 +269,8 @@ func theBrokerMayGo(s *site) {
 	t.closed()
 }
 
-// The process of a session that is killed takes all of the session with it, and the other
-// sides come to know by the node's word, and not by its silence, which ends it with the same code.
+// Killing a session's process ends the whole session. The node reports the end; the other sides do
+// not wait for its silence, which would give the same end code.
 func sessionsProcessKilled(s *site) {
 	t := s.shell()
 	t.says("setsid sleep 1000 & echo asleep=$((6*7))", "asleep=42")

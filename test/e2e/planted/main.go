@@ -1,5 +1,5 @@
-// Command planted is what the tests in guests leave on a machine: the program
-// of a container, and an eBPF program that stays in the kernel.
+// Command planted is the program that the tests leave in guests: the program of a container, and
+// the loader of an eBPF program that stays in the kernel.
 package main
 
 import (
@@ -44,14 +44,14 @@ func hold(file string) error {
 	if err := os.WriteFile(file, []byte(os.Getenv("SECRET")), 0o600); err != nil {
 		return err
 	}
-	fmt.Println(os.Getenv("SECRET"), "is in", file) // what an engine keeps as the container's log
+	fmt.Println(os.Getenv("SECRET"), "is in", file) // an engine stores this as the container's log
 	for range deaf {
 	}
 	return nil
 }
 
-// pin loads an eBPF program that lets every packet pass, and gives it a name
-// on the bpf file system, which keeps it loaded.
+// pin loads an eBPF program that passes every packet, and pins it on the bpf file system, so that
+// the program stays loaded.
 func pin(file string) error {
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: "implant", Type: ebpf.SocketFilter, License: "GPL",
