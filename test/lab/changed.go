@@ -12,13 +12,12 @@ import (
 	"strings"
 )
 
-// Change is a piece of a source file of this repository, which stands there once, and
-// what takes its place.
+// Change replaces Was by Is in a source file of this repository. Was must occur exactly once.
 type Change struct{ File, Was, Is string }
 
-// ChangeBroker has the broker be, from its next start on, one that somebody has changed:
-// it has the site's keys and its database, and does not do what ours does. Without a
-// change it is ours again.
+// ChangeBroker makes the next start of the broker use a modified program: it has the site's keys
+// and database, and behaves differently. Without changes the next start uses the unmodified
+// program.
 func (l *Lab) ChangeBroker(ctx context.Context, changes ...Change) error {
 	l.changed = ""
 	if len(changes) == 0 {

@@ -8,14 +8,14 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// Drive is an NVMe disk of a Metal, and the file on this machine that it is: what is
-// on it is read from outside, whatever any system says of it.
+// Drive is an NVMe disk of a Metal, backed by a file on this machine. The file shows the disk's
+// content independently of any system's report.
 type Drive struct {
 	Serial, File string
 	Size         int64
 }
 
-// NewDrive makes an empty one of so many bytes.
+// NewDrive makes an empty drive of size bytes.
 func NewDrive(file, serial string, size int64) (*Drive, error) {
 	d := &Drive{Serial: serial, File: file, Size: size}
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -39,10 +39,10 @@ func (d *Drive) disk(name string) maassim.Disk {
 	return maassim.Disk{Name: name, Model: "QEMU NVMe Ctrl", Serial: d.Serial, IDPath: "/dev/disk/by-id/nvme-" + d.Serial, Size: d.Size}
 }
 
-// ends is how much MAAS's quick erase wipes at both.
+// ends is the number of bytes that MAAS's quick erase wipes at each end.
 const ends = 2 << 20
 
-// erase is MAAS's, as a region was asked for it.
+// erase performs MAAS's erase of the given kind.
 func (d *Drive) erase(how string) error {
 	if how != "quick" {
 		if err := os.Truncate(d.File, 0); err != nil {

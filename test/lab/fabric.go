@@ -13,7 +13,7 @@ const fabricSerial = "NETDISK"
 
 const target = "/sys/kernel/config/nvmet"
 
-// NetworkDisk gives a guest a disk that it reaches over NVMe/TCP, from itself.
+// NetworkDisk gives a guest a disk that the guest exports to itself over NVMe/TCP.
 func NetworkDisk(ctx context.Context, g *qemu.Guest) (taskcatalog.DiskName, error) {
 	r, err := g.Run(ctx, "sh", "-c", strings.Join([]string{
 		"set -e", "modprobe nvmet-tcp", "modprobe nvme-tcp", "mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config",
@@ -31,7 +31,7 @@ func NetworkDisk(ctx context.Context, g *qemu.Guest) (taskcatalog.DiskName, erro
 	return DiskName(ctx, g, strings.TrimSpace(r.Stdout)), nil
 }
 
-// DiskName is what names a disk of a guest, as its kernel has it.
+// DiskName returns the identity of a guest's disk, as the guest's kernel reports it.
 func DiskName(ctx context.Context, g *qemu.Guest, kernel string) (n taskcatalog.DiskName) {
 	read := func(file string) string {
 		r, _ := g.Run(ctx, "cat", "/sys/block/"+kernel+"/"+file)
@@ -45,7 +45,7 @@ func DiskName(ctx context.Context, g *qemu.Guest, kernel string) (n taskcatalog.
 	return n
 }
 
-// NoNetworkDisk takes it away again.
+// NoNetworkDisk removes the disk of NetworkDisk.
 func NoNetworkDisk(ctx context.Context, g *qemu.Guest) error {
 	_, err := g.Run(ctx, "sh", "-c", strings.Join([]string{
 		"set -e", "nvme disconnect --nqn=erase", "rm " + target + "/ports/1/subsystems/erase", "rmdir " + target + "/ports/1",

@@ -19,22 +19,22 @@ import (
 	"time"
 )
 
-// Host is hardware that is installed in no time and needs no guest: its system is an
-// agent, as a process on this machine, that may look and do nothing else. It is a
-// maassim.Guest. It takes its data from the region, enrols with the token in there,
-// and reports its hardware as MAAS's vendor-data would have it do.
+// Host is hardware that installs at once and needs no guest: its system is an agent that runs as a
+// process on this machine with read-only permission. A Host is a maassim.Guest. It takes its data
+// from the region, enrols with the token in the data, and reports its hardware as MAAS's
+// vendor-data says.
 type Host struct {
 	lab    *Lab
 	region func() string
 
 	mu    sync.Mutex
-	stop  context.CancelFunc // of what runs
+	stop  context.CancelFunc // of the running agent
 	ended chan struct{}
 	err   error
 }
 
-// NewHost makes hardware that is switched off. Region gives the address of the region
-// that installs it. The caller must Close it.
+// NewHost makes hardware that is switched off. Region returns the address of the region that
+// installs the host. The caller must Close the host.
 func (l *Lab) NewHost(region func() string) *Host { return &Host{lab: l, region: region} }
 
 // Install implements maassim.Guest.
@@ -55,8 +55,8 @@ func (h *Host) Install(seed string) {
 	}()
 }
 
-// Switch implements maassim.Guest. What is switched off is not on again before it is
-// installed anew.
+// Switch implements maassim.Guest. A host that was switched off stays off until it is installed
+// anew.
 func (h *Host) Switch(on bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,7 +69,7 @@ func (h *Host) Switch(on bool) {
 // Erase implements maassim.Guest: there is no disk.
 func (h *Host) Erase(string) {}
 
-// Err is what kept the host from running.
+// Err returns the error that stopped the host.
 func (h *Host) Err() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -142,11 +142,12 @@ var (
 	calendar   = regexp.MustCompile(`OnCalendar=\*-\*-\* \*:00/(\d+):00`)
 )
 
-// booting is how long a machine takes from its user-data to its first hardware sync.
+// booting is the time from a machine's user-data to its first hardware sync.
 const booting = 20 * time.Second
 
-// reportHardware signals as MAAS's hardware sync does, once booted and then as often as
-// its timer says, if the vendor-data brings that. It ends with ctx, with no error.
+// reportHardware sends the signals of MAAS's hardware sync: once booted, and then at the interval
+// of the vendor-data's timer, if the vendor-data contains one. It ends with ctx and returns no
+// error then.
 func reportHardware(ctx context.Context, vendorData []byte) error {
 	c := map[string]string{}
 	for _, m := range credential.FindAllSubmatch(vendorData, -1) {
@@ -195,8 +196,7 @@ func signalWorking(ctx context.Context, c map[string]string) error {
 	return err
 }
 
-// runAgent enrols an agent that may look and nothing else, and has it run until ctx
-// ends.
+// runAgent enrols an agent with read-only permission and runs it until ctx ends.
 func (l *Lab) runAgent(ctx context.Context, systemID, token string) error {
 	var trust struct {
 		CASHA256 string `json:"ca_sha256"`

@@ -20,14 +20,14 @@ import (
 	"github.com/hostler/hostler/test/qemu"
 )
 
-// Identity is a copy of what a node's agent shows to the broker: its key and its
-// certificate. Whoever had root on the node may have taken one.
+// Identity is a copy of an agent's key and certificate for the broker. Anybody with root on the
+// node could have taken it.
 type Identity struct {
 	NodeID string
 	member *identity.Member
 }
 
-// TakeIdentity copies the agent's identity out of a guest, to dir.
+// TakeIdentity copies the agent's identity from a guest to dir.
 func TakeIdentity(ctx context.Context, g *qemu.Guest, dir string) (*Identity, error) {
 	const from = "/var/lib/hostler-agent"
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -64,8 +64,8 @@ func TakeIdentity(ctx context.Context, g *qemu.Guest, dir string) (*Identity, er
 	return &Identity{NodeID: m.NodeID, member: m}, nil
 }
 
-// Knock asks the broker for the node's tasks, as its agent does, from this machine, and
-// returns the code by which that is refused. That it is not is an error.
+// Knock asks the broker for the node's tasks, as the agent does, and returns the code of the
+// refusal. A request that is not refused is an error.
 func (i *Identity) Knock(ctx context.Context, l *Lab) (code string, err error) {
 	config := pki.PinnedConfig(i.member.CASHA256, "127.0.0.1", time.Now)
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &i.member.Cert, nil }

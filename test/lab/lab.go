@@ -22,19 +22,19 @@ import (
 
 // Lab is one site.
 type Lab struct {
-	bin string // where the programs are
+	bin string // folder of everything that the lab writes
 	dir string // everything that the lab writes
-	// GuestSeesHostAt is the address under which guests reach this machine.
+	// guestSeesHostAt is this machine's address for guests.
 	guestSeesHostAt string
 
 	mu        sync.Mutex
 	broker    *exec.Cmd
 	brokerEnd chan error
-	agentAddr string // kept over restarts, as nodes know it
+	agentAddr string // kept over restarts, because nodes know it
 	adminAddr string
 	relayAddr string // of terminals, kept over restarts too
 	log       *os.File
-	changed   string // the program of a broker that is not ours; empty: it is
+	changed   string // a modified broker's program; empty for the unmodified broker
 }
 
 // New makes a lab with the programs of bin. Nothing runs yet. The caller must
@@ -77,7 +77,7 @@ func (l *Lab) AdminAddress() string { return l.adminAddr }
 // RelayAddress is where the nodes' side of terminals comes in, on this machine.
 func (l *Lab) RelayAddress() string { return l.relayAddr }
 
-// BrokerLog is what the broker said so far.
+// BrokerLog returns the broker's output so far.
 func (l *Lab) BrokerLog() string {
 	text, err := os.ReadFile(l.log.Name())
 	if err != nil {
@@ -86,8 +86,8 @@ func (l *Lab) BrokerLog() string {
 	return string(text)
 }
 
-// StartBroker starts the broker and returns once it is ready. After a kill it
-// starts on the same addresses again.
+// StartBroker starts the broker and returns once it is ready. A restarted broker keeps its
+// addresses.
 func (l *Lab) StartBroker(ctx context.Context, flags ...string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,7 +127,7 @@ func (l *Lab) StartBroker(ctx context.Context, flags ...string) error {
 	}
 }
 
-// BrokerPID is the process of the broker that runs; 0: none does.
+// BrokerPID is the process id of the running broker, 0 if none runs.
 func (l *Lab) BrokerPID() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,25 +171,24 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("hostler %s: exit %d: %s", strings.Join(e.Args, " "), e.Code, strings.TrimSpace(e.Stderr))
 }
 
-// Hostler runs the operator's command line as the lab's administrator and
-// returns what it printed.
+// Hostler runs the operator's command line as the lab's administrator and returns the output.
 func (l *Lab) Hostler(ctx context.Context, args ...string) (string, error) {
 	return l.HostlerAs(ctx, "", nil, args...)
 }
 
-// HostlerAs is Hostler for the bearer of another token, with standard input.
+// HostlerAs is Hostler with another bearer token and with standard input.
 func (l *Lab) HostlerAs(ctx context.Context, token string, stdin io.Reader, args ...string) (string, error) {
 	return l.run(ctx, token, stdin, io.Discard, args...)
 }
 
-// HostlerLive is Hostler that copies what the program says meanwhile, its
-// progress, to w as it comes. A file is given to the program itself, which draws on
-// it where it is a terminal; an error then has none of what was said.
+// HostlerLive is Hostler that also copies the program's progress to w as it comes. If w is a file,
+// the program writes to it directly, and draws on it if the file is a terminal; an error then
+// contains none of the output.
 func (l *Lab) HostlerLive(ctx context.Context, w io.Writer, args ...string) (string, error) {
 	return l.run(ctx, "", nil, w, args...)
 }
 
-// HostlerOffline is Hostler for somebody who knows of no broker.
+// HostlerOffline is Hostler without a configured broker.
 func (l *Lab) HostlerOffline(ctx context.Context, args ...string) (string, error) {
 	return l.runWith(ctx, filepath.Join(l.dir, "none.yaml"), "", nil, io.Discard, args...)
 }
@@ -229,8 +228,8 @@ func (l *Lab) CreateToken(ctx context.Context, name, role string) (string, error
 	return strings.TrimSpace(string(out)), nil
 }
 
-// JSON runs a command with -o json and decodes what it printed. A command
-// that fails still prints what it knows, so out is filled then, too.
+// JSON runs a command with -o json and decodes its output. A failing command also prints what it
+// knows, so out is filled then, too.
 func (l *Lab) JSON(ctx context.Context, out any, args ...string) error {
 	text, err := l.Hostler(ctx, append(args, "-o", "json")...)
 	if jsonErr := json.Unmarshal([]byte(text), out); err == nil && jsonErr != nil {
@@ -241,7 +240,7 @@ func (l *Lab) JSON(ctx context.Context, out any, args ...string) error {
 
 // WaitNode waits until the node has the status.
 func (l *Lab) WaitNode(ctx context.Context, node, status string) error {
-	// To enrol takes most of a minute in a guest, which needs the core that asking takes.
+	// An enrolment takes most of a minute and needs the core that polling would take.
 	return l.wait(ctx, time.Second, fmt.Sprintf("node %s %s", node, status), func() error {
 		var n struct {
 			Status string `json:"status"`
@@ -256,8 +255,7 @@ func (l *Lab) WaitNode(ctx context.Context, node, status string) error {
 	})
 }
 
-// Wait polls a condition until it holds or ctx ends; then the error says what
-// the last look saw.
+// Wait polls a condition until it holds or ctx ends; the error then contains the last result.
 func (l *Lab) Wait(ctx context.Context, what string, look func() error) error {
 	return l.wait(ctx, 300*time.Millisecond, what, look)
 }
@@ -278,7 +276,7 @@ func (l *Lab) wait(ctx context.Context, every time.Duration, what string, look f
 	}
 }
 
-// Close ends the broker and removes all that the lab wrote.
+// Close ends the broker and removes the lab's directory.
 func (l *Lab) Close() error {
 	killed := l.KillBroker()
 	return errors.Join(killed, l.log.Close(), os.RemoveAll(l.dir))

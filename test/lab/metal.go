@@ -9,15 +9,14 @@ import (
 	"github.com/hostler/hostler/test/qemu"
 )
 
-// Metal is a piece of hardware that is a QEMU guest: what a simulated region
-// installs on it boots, and takes its data from the region. Its root disk is another
-// one for each system; its drives stay. It is a maassim.Guest.
-// Orders are carried out one after the other, behind the caller's back.
+// Metal is hardware played by a QEMU guest: the system that a simulated region installs boots and
+// takes its data from the region. Each system gets a new root disk; the drives stay. A Metal is a
+// maassim.Guest. Orders run one after the other, in the background.
 type Metal struct {
 	image  *qemu.Image
 	config qemu.Config
 	drives []*Drive
-	region func() string // its address as guests see it
+	region func() string // the region's address for guests
 
 	ctx    context.Context
 	end    context.CancelFunc
@@ -26,16 +25,16 @@ type Metal struct {
 
 	mu     sync.Mutex
 	guest  *qemu.Guest
-	keep   bool        // the root disk of what is on it
+	keep   bool        // keep the root disk of the current system
 	kept   *qemu.Guest // the system on a root disk that was kept, unplugged
 	failed error
 }
 
-// newMetal makes hardware of a guest with that configuration and those drives, switched
-// off and with nothing installed. Region gives the address at which guests find the
-// region; it is asked when the first system is installed. The caller must Close it.
+// newMetal makes hardware with the given configuration and drives, switched off and without a
+// system. Region returns the region's address for guests; it is called when the first system is
+// installed. The caller must Close the Metal.
 func newMetal(image *qemu.Image, config qemu.Config, region func() string, drives ...*Drive) (*Metal, error) {
-	operator, err := qemu.NewOperator() // the same whatever is installed, as MAAS's keys are
+	operator, err := qemu.NewOperator() // the same for every system, like MAAS's keys
 	if err != nil {
 		return nil, err
 	}
@@ -82,8 +81,8 @@ func (m *Metal) Install(seed string) {
 	}
 }
 
-// Erase implements maassim.Guest. The root disk needs none: the next system gets
-// another one.
+// Erase implements maassim.Guest. The root disk is not erased: the next system gets a new root
+// disk.
 func (m *Metal) Erase(how string) {
 	m.orders <- func(ctx context.Context) error {
 		if err := m.pull(ctx); err != nil {
@@ -112,8 +111,8 @@ func (m *Metal) Switch(on bool) {
 	}
 }
 
-// Guest is the machine as it was installed last, nil before there is one; the error
-// is what could not be done of what the region had asked for.
+// Guest returns the machine with its latest system, nil before the first installation. The error is
+// the order of the region that failed.
 func (m *Metal) Guest() (*qemu.Guest, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,16 +122,16 @@ func (m *Metal) Guest() (*qemu.Guest, error) {
 	return m.guest, nil
 }
 
-// KeepDisk has somebody take the root disk out before the region gets to it: the
-// system that is on the machine now is not lost with the next one.
+// KeepDisk takes the root disk out before the region erases it: the current system is not lost at
+// the next installation.
 func (m *Metal) KeepDisk() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.keep = true
 }
 
-// BootKept boots the system that was kept from its disk, in another chassis beside this
-// one. It runs until the Metal is closed.
+// BootKept boots the kept system from its disk, in another chassis beside this machine. The kept
+// system runs until the Metal is closed.
 func (m *Metal) BootKept(ctx context.Context) (*qemu.Guest, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,7 +141,7 @@ func (m *Metal) BootKept(ctx context.Context) (*qemu.Guest, error) {
 	return m.kept, m.kept.Replug(ctx)
 }
 
-// pull ends the guest, and its disks with it, but for one that is to be kept.
+// pull ends the guest and removes its disks, except a disk that is to be kept.
 func (m *Metal) pull(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,7 +157,7 @@ func (m *Metal) pull(ctx context.Context) error {
 	return g.Close()
 }
 
-// Close ends the guest, and the one that was kept.
+// Close ends the guest and the kept guest.
 func (m *Metal) Close() {
 	m.end()
 	<-m.ended

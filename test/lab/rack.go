@@ -10,21 +10,20 @@ import (
 	"github.com/hostler/hostler/test/qemu"
 )
 
-// Rack is a simulated region that has one machine, which is a guest and which nobody
-// knows yet: switched off, with its BMC.
+// Rack is a simulated region with one machine, played by a guest. The machine is switched off, and
+// MAAS does not know it yet.
 type Rack struct {
 	*Region
 	Metal *Metal
 	Box   maassim.Hardware
 }
 
-// NewRack serves a region with box in its rack, as a guest of that configuration. Its
-// disks are those of the guest: one that it boots from, and the drives. It commissions
-// and installs in seconds; what an installed system does takes its own time. The
-// caller must Close it.
+// NewRack serves a region with box in its rack, played by a guest with the given configuration. The
+// box's disks are the guest's: a boot disk and the drives. Commissioning and installation take
+// seconds; the installed system runs at its own speed. The caller must Close the Rack.
 func NewRack(image *qemu.Image, config qemu.Config, box maassim.Hardware, drives ...*Drive) (*Rack, error) {
 	sim := &maassim.Region{Version: "3.6", Seed: uint64(time.Now().UnixNano()), Timing: maassim.Usual.Faster(200)}
-	sim.Timing.NodeTimeout = 30 * time.Minute // its patience is MAAS's own
+	sim.Timing.NodeTimeout = 30 * time.Minute // MAAS's own timeout
 	region, err := ServeRegion(sim)
 	if err != nil {
 		return nil, err
@@ -44,8 +43,8 @@ func NewRack(image *qemu.Image, config qemu.Config, box maassim.Hardware, drives
 	return r, nil
 }
 
-// Site are the commands of an operator, of hostler, that make the region a site which
-// is ready for its machine. What they name as files is written beside the lab's own.
+// Site returns an operator's hostler commands that make the region a site ready for its machine.
+// Site writes the files that the commands name beside the lab's own.
 func (r *Rack) Site(l *Lab, name string) ([][]string, error) {
 	key, password := l.Path("maas.key"), l.Path("bmc.pw")
 	if err := errors.Join(os.WriteFile(key, []byte(r.APIKey()+"\n"), 0o600), os.WriteFile(password, []byte(r.Box.BMC.Password+"\n"), 0o600)); err != nil {

@@ -18,10 +18,10 @@ type Region struct {
 	stop   context.CancelFunc
 }
 
-// tick is how late a thing may be that the region does by itself.
+// tick is the maximum delay of the region's own actions.
 const tick = 100 * time.Millisecond
 
-// ServeRegion serves a region, with its door, until it is closed.
+// ServeRegion serves a region with its door until Close.
 func ServeRegion(r *maassim.Region) (*Region, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -52,11 +52,11 @@ func ServeRegion(r *maassim.Region) (*Region, error) {
 	return out, nil
 }
 
-// At is the region's address for who sees this machine under that name: 127.0.0.1,
-// or what guests call it.
+// At is the region's URL for a client that reaches this machine as host: 127.0.0.1, or the guests'
+// name for this machine.
 func (r *Region) At(host string) string { return "http://" + net.JoinHostPort(host, r.port) }
 
-// Close ends the region; what it knew is still there to be looked at.
+// Close ends the region; its state can still be read.
 func (r *Region) Close() error {
 	r.stop()
 	return r.server.Close()

@@ -26,7 +26,7 @@ type Releases struct {
 // builtAt is the time in each release's statement.
 const builtAt = "2026-11-01T12:00:00Z"
 
-// NewReleases makes a release key, and has the broker's trust bundle hold it.
+// NewReleases makes a release key and adds it to the broker's trust bundle.
 func (l *Lab) NewReleases(ctx context.Context) (*Releases, error) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -51,12 +51,12 @@ func (l *Lab) NewReleases(ctx context.Context) (*Releases, error) {
 	return r, err
 }
 
-// Build makes the agent of this tree as another version, and returns its file.
+// Build builds this tree's agent as another version, and returns the program's file.
 func (r *Releases) Build(ctx context.Context, version string) (program string, err error) {
 	return r.lab.buildAgent(ctx, "", version)
 }
 
-// BuildAgentOf makes the agent of an earlier commit of this repository.
+// BuildAgentOf builds the agent of an earlier commit of this repository.
 func (l *Lab) BuildAgentOf(ctx context.Context, commit, version string) (program string, err error) {
 	tree := l.Path("tree-" + commit)
 	if err := os.Mkdir(tree, 0o700); err != nil {
@@ -77,7 +77,7 @@ func (l *Lab) BuildAgentOf(ctx context.Context, commit, version string) (program
 	return l.buildAgent(ctx, tree, version)
 }
 
-// buildAgent builds the agent of a tree; empty: of this one.
+// buildAgent builds the agent of a tree; the empty string means this tree.
 func (l *Lab) buildAgent(ctx context.Context, tree, version string) (program string, err error) {
 	program = l.Path("agent-" + version)
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "netgo,osusergo", "-ldflags", "-s -w -X main.version="+version+" -X main.commit=0123456789ab", "-o", program, "github.com/hostler/hostler/agent/cmd/hostler-agent")
@@ -88,8 +88,8 @@ func (l *Lab) buildAgent(ctx context.Context, tree, version string) (program str
 	return program, nil
 }
 
-// standIn is a program that says of itself what an agent would, passes its own test,
-// and otherwise does what it is told.
+// standIn is a program that reports an agent's version, passes its self-test, and otherwise runs a
+// given shell line.
 const standIn = `#!/bin/sh
 case "$1" in
 version | self-test) echo '%s' ;;
@@ -97,8 +97,8 @@ run) %s ;;
 esac
 `
 
-// StandIn makes a program that stands in for a release with a fault: a line of shell is
-// what it does in place of serving. A release is any program that answers so.
+// StandIn makes a program that stands in for a faulty release: it runs a shell line instead of
+// serving. Any program with the right answers counts as a release.
 func (r *Releases) StandIn(version, arch, does string) (program string, err error) {
 	self, err := json.Marshal(release.Self{
 		Version: version, Commit: "0123456789ab", OS: release.OS, Arch: arch, StateSchema: release.State, Protocol: release.Protocol,
@@ -110,7 +110,7 @@ func (r *Releases) StandIn(version, arch, does string) (program string, err erro
 	return program, os.WriteFile(program, fmt.Appendf(nil, standIn, self, does), 0o755)
 }
 
-// Commands are what a vendor types to pack, sign and publish a program.
+// Commands returns a vendor's commands that pack, sign and publish a program.
 func (r *Releases) Commands(version, program string, flags ...string) [][]string {
 	dir := r.lab.Path("release-" + version + ".oci")
 	return [][]string{
@@ -120,8 +120,8 @@ func (r *Releases) Commands(version, program string, flags ...string) [][]string
 	}
 }
 
-// LeadTo has a port of a guest's loopback lead to the same port of this machine's, so
-// that both know what listens there by one name.
+// LeadTo forwards a port of a guest's loopback to the same port of this machine, so that both use
+// one address.
 func LeadTo(ctx context.Context, g *qemu.Guest, port string) error {
 	argv := []string{"systemd-run", "--unit=port-" + port, "--socket-property=ListenStream=127.0.0.1:" + port, "/usr/lib/systemd/systemd-socket-proxyd", qemu.HostAddress + ":" + port}
 	r, err := g.Run(ctx, argv...)

@@ -13,7 +13,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// Terminal is the operator's command line on a terminal of its own, as a person has it.
+// Terminal is the operator's command line on a terminal of its own.
 type Terminal struct {
 	lab    *Lab
 	cmd    *exec.Cmd
@@ -66,17 +66,17 @@ func (t *Terminal) Resize(columns, rows uint16) error {
 	return pty.Setsize(t.master, &pty.Winsize{Cols: columns, Rows: rows})
 }
 
-// Text is all that it has shown.
+// Text returns all output so far.
 func (t *Terminal) Text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return string(t.seen)
 }
 
-// Shows waits until it shows one of the texts after what was waited for before, and says
-// which.
+// Shows waits for one of the texts in the output after the previous match, and returns the text
+// found.
 func (t *Terminal) Shows(ctx context.Context, texts ...string) (which string, err error) {
-	var over error // and nothing more is to be waited for
+	var over error // the program has ended: no more output will come
 	err = t.lab.Wait(ctx, fmt.Sprintf("the terminal to show %q", texts), func() error {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -99,7 +99,7 @@ func (t *Terminal) Shows(ctx context.Context, texts ...string) (which string, er
 	return which, errors.Join(err, over)
 }
 
-// Does types a line, and waits until it shows a text.
+// Does types a line and waits for a text.
 func (t *Terminal) Does(ctx context.Context, line, shows string) error {
 	if err := t.Type(line + "\r"); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (t *Terminal) Does(ctx context.Context, line, shows string) error {
 	return err
 }
 
-// End waits until the program has ended, and gives its exit status.
+// End waits for the program's end and returns its exit status.
 func (t *Terminal) End(ctx context.Context) (int, error) {
 	select {
 	case <-t.ended:
@@ -118,7 +118,7 @@ func (t *Terminal) End(ctx context.Context) (int, error) {
 	}
 }
 
-// Close takes the terminal away, and ends what is still there.
+// Close kills the program and closes the terminal.
 func (t *Terminal) Close() {
 	_ = t.cmd.Process.Kill()
 	<-t.ended

@@ -15,13 +15,13 @@ import (
 type accelerator []string
 
 var (
-	// tcg is software emulation. The CPU model is the smallest that has what TLS
-	// wants of a CPU: what newer models add is slower to emulate than to do without.
+	// tcg is software emulation. The CPU model is the smallest with the features that TLS needs:
+	// newer models add instructions that are slow to emulate.
 	tcg = accelerator{"-accel", "tcg,thread=multi,tb-size=512", "-cpu", "Westmere,+rdrand"}
 	kvm = accelerator{"-accel", "kvm", "-cpu", "host"}
 )
 
-// probeLimit is ample for a kernel under KVM to come to its end without a disk.
+// probeLimit is ample for a kernel under KVM to panic without a disk.
 const probeLimit = 15 * time.Second
 
 var probed struct {
@@ -46,12 +46,12 @@ func (img *Image) probe(ctx context.Context) accelerator {
 	return probed.found
 }
 
-// boots starts the kernel with nothing to mount and waits for it to say so:
-// then it has had its CPU, its memory, its timers and its console.
+// boots starts the kernel with nothing to mount and waits for its panic message. By then the kernel
+// has used its CPU, memory, timers and console.
 func boots(ctx context.Context, accel accelerator, kernel string) bool {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
-	runtime.LockOSThread() // Pdeathsig is about the thread that forked
+	runtime.LockOSThread() // Pdeathsig refers to the thread that forked
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64", append([]string{
 		"-machine", "q35", "-smp", "2", "-m", "512", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",

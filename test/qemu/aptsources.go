@@ -40,7 +40,7 @@ func aptSources() ([]string, error) {
 	return lines, nil
 }
 
-// ofSuite tells Debian's suite and its pockets from other archives' suites.
+// ofSuite tells Debian's suite and its pockets from the suites of other archives.
 func ofSuite(s string) bool {
 	return slices.Contains([]string{suite, suite + "-updates", suite + "-security"}, s)
 }
@@ -91,8 +91,8 @@ func parseDeb822(text string) []string {
 	return lines
 }
 
-// aptOptions returns how this machine's apt reaches its mirror: its proxies,
-// its time-outs, and whether it checks a mirror's dates.
+// aptOptions returns this machine's apt settings for its mirror: proxies, time-outs, and whether
+// apt checks the mirror's dates.
 func aptOptions(ctx context.Context) ([]string, error) {
 	out, err := exec.CommandContext(ctx, "apt-config", "dump").Output()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// startedBy names the file of the guest that the test binary starts when it is
-// its own child.
+// startedBy names the variable with the file into which the test binary, run as its own child,
+// writes its guest's data.
 const startedBy = "HOSTLER_QEMU_TEST_CHILD"
 
 func TestAGuestEndsWithTheProcessThatStartedIt(t *testing.T) {
@@ -70,7 +70,7 @@ func TestAGuestEndsWithTheProcessThatStartedIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Nobody was left to remove its directory: the next guest's start does.
+	// No process was left to remove the directory: the start of the next guest removes it.
 	long := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(dir, long, long); err != nil {
 		t.Fatal(err)

@@ -3,29 +3,28 @@
 //
 // # Model
 //
-// An [Image] is a disk, a kernel and an initrd, built once from a recipe
-// (packages.txt, rootfs/, image.go) and kept by the recipe's digest. Nothing of
-// Hostler is in it: what a guest learns, it learns as a bare-metal machine does,
-// from a NoCloud seed. A [Guest] is one QEMU process over a copy-on-write layer
-// of that disk; it ends with the test, whatever the test does, and with the
-// process that started it, even if that is killed.
+// An [Image] is a disk, a kernel and an initrd, built once from a recipe (packages.txt, rootfs/,
+// image.go) and cached under the recipe's digest. The image contains nothing of Hostler: a guest
+// gets its data from a NoCloud seed, as a bare-metal machine does. A [Guest] is one QEMU process
+// over a copy-on-write layer of the image's disk. The guest ends with the test, whatever the test
+// does, and with the process that started it, even if that process is killed.
 //
 // # Snapshots
 //
-// Booting takes most of a minute under emulation, loading a snapshot a second.
-// So boot once, [Guest.SaveVM] before the first case, and start every case by
-// [Guest.LoadVM]. A loaded guest believes it is still the moment of the save,
-// so LoadVM sets its clock to the time that the test gives.
+// Booting takes most of a minute under emulation, loading a snapshot a second. So boot once, call
+// [Guest.SaveVM] before the first case, and start every case with [Guest.LoadVM]. A loaded guest's
+// clock still shows the moment of the save, so LoadVM sets the clock to the time that the test
+// gives.
 //
-// A [Guest.Twin] has a copy of all that a guest has saved and needs no boot of its
-// own. A [Pool] is a guest and its twins, for tests that run side by side: emulated,
-// a guest keeps about one core busy, so one at a time leaves the others idle.
+// A [Guest.Twin] has a copy of all snapshots of a guest and needs no boot of its own. A [Pool] is a
+// guest and its twins, for tests that run side by side. An emulated guest keeps about one core
+// busy, so a single guest would leave the other cores idle.
 //
 // # Power
 //
-// A guest whose [Config].Flushes is set may be killed with [Guest.Kill], from outside and
-// at any moment, and started [Guest.Again] from its disks: what it had flushed is there.
-// Without it a guest writes faster, and a kill may damage its disks.
+// A guest with [Config].Flushes set may be killed with [Guest.Kill] at any moment and started with
+// [Guest.Again] from its disks: all flushed data is there. Without Flushes a guest writes faster,
+// and a kill may damage its disks.
 //
 // # Rules
 //

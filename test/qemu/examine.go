@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// examineLimit is how long one look at a guest may take that may hang.
+// examineLimit is the time limit of one look at a guest that may hang.
 const examineLimit = 20 * time.Second
 
-// Examine says how a guest is, for a case that has failed on it: what its QEMU, its CPUs,
-// its console and its journal say. What does not answer is told as such: a guest that hangs
-// and a program that hangs in a guest look the same from a broker. What needs nothing of
-// the guest comes first.
+// Examine reports a guest's state for a failed case: the state of its QEMU, its CPUs, its console
+// and its journal. A look without an answer is reported as such: to a broker, a guest that hangs
+// and a program that hangs in a guest look the same. Looks that need nothing of the guest come
+// first.
 func (g *Guest) Examine(ctx context.Context) string {
 	var said strings.Builder
 	look := func(what string, ask func(context.Context) (string, error)) {
@@ -31,7 +31,7 @@ func (g *Guest) Examine(ctx context.Context) string {
 	run := func(argv ...string) func(context.Context) (string, error) {
 		return func(ctx context.Context) (string, error) {
 			r, err := g.Run(ctx, argv...)
-			if r.Exit != 0 { // the guest has answered: it is the command that failed
+			if r.Exit != 0 { // the guest has answered: the command failed
 				return fmt.Sprintf("%s\n%s\n%s ended with status %d", r.Stdout, r.Stderr, argv[0], r.Exit), nil
 			}
 			return r.Stdout, err

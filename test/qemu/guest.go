@@ -23,26 +23,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HostAddress is where a guest that may reach its host finds the host's loopback.
+// HostAddress is the address of the host's loopback for a guest with ReachHost.
 const HostAddress = "10.0.2.2"
 
-// Config is what one guest differs in from another.
+// Config is the configuration of one guest.
 type Config struct {
 	Name      string            // the host name; the default is "guest"
-	UserData  string            // cloud-init's user-data, whole
-	SeedURL   string            // where cloud-init takes all its data (nocloud-net), in place of UserData; ends in /
+	UserData  string            // cloud-init's whole user-data
+	SeedURL   string            // source of all of cloud-init's data (nocloud-net), in place of UserData; ends in /
 	MemoryMB  int               // the default is 1024
 	CPUs      int               // the default is 2
 	ReachHost bool              // the guest may open connections, to the host at HostAddress and beyond
-	Flushes   bool              // what the guest flushes is on its disks even if QEMU is killed: see Kill
+	Flushes   bool              // the guest's flushed data is on its disks even if QEMU is killed: see Kill
 	Disks     []int64           // sizes in bytes of empty disks beside the root disk, /dev/vdc and on
 	Cmdline   string            // added to the kernel's command line
 	FwCfg     map[string]string // QEMU fw_cfg entries, by name (opt/…)
 	Args      []string          // more of QEMU's own, for devices that no other field has; no snapshot is then to be had
 	Rootfs    string            // a tar on the host, unpacked at / before anything else of the first boot
-	TSC       bool              // the kernel's clock is the processor's, as on real machines; no snapshot is then to be had
-	Serial    string            // of the root disk, up to 20 characters; it has none by default
-	Operator  ssh.Signer        // whose key root accepts; by default one that is made for this guest alone
+	TSC       bool              // the kernel's clock is the processor's, as on real machines; SaveVM then fails
+	Serial    string            // of the root disk, up to 20 characters; none by default
+	Operator  ssh.Signer        // root accepts its key; by default the guest gets a new key of its own
 }
 
 // Guest is one running machine.
@@ -53,18 +53,18 @@ type Guest struct {
 	dir        string
 	lock       *os.File
 	keys       keys
-	drives     []string // names of the writable ones in dir; the root disk is the first
+	drives     []string // names of the writable drives in dir; the root disk is the first
 	monitor    *monitor
 	sshAddress string
-	alive      context.Context // ends with the QEMU process; its cause says how
-	pid        int             // of QEMU and its process group; 0 before it runs
+	alive      context.Context // ends with the QEMU process; the cause says how QEMU ended
+	pid        int             // of QEMU and its process group; 0 before QEMU runs
 
 	mu  sync.Mutex // guards ssh
 	ssh *ssh.Client
 }
 
-// Start boots a guest for a test and ends it with the test. What the guest said
-// on its console is logged if the test fails.
+// Start boots a guest for a test and ends it with the test. If the test fails, the guest's console
+// is logged.
 func Start(t testing.TB, img *Image, c Config) *Guest {
 	t.Helper()
 	g, err := Boot(t.Context(), img, c)
@@ -80,8 +80,8 @@ func Start(t testing.TB, img *Image, c Config) *Guest {
 	return g
 }
 
-// Boot starts a guest and returns as soon as QEMU runs it: wait for what you
-// need of it. The caller must Close it.
+// Boot starts a guest and returns as soon as QEMU runs: the caller waits for what it needs of the
+// guest. The caller must Close the guest.
 func Boot(ctx context.Context, img *Image, c Config) (*Guest, error) {
 	if c.Name == "" {
 		c.Name = "guest"
@@ -113,7 +113,7 @@ func (g *Guest) settle() (err error) {
 	return unix.Flock(int(g.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 }
 
-// furnish makes what a new guest boots from.
+// furnish creates the files that a new guest boots from.
 func (g *Guest) furnish(ctx context.Context) (err error) {
 	if g.keys, err = newKeys(g.config.Operator); err != nil {
 		return err
@@ -150,16 +150,16 @@ func (g *Guest) start(ctx context.Context, more ...string) error {
 	return g.forward(ctx)
 }
 
-// args is the machine. Every writable drive is qcow2, or savevm would refuse.
-// The seed comes second, so that it is /dev/vdb whatever other disks there are.
+// args returns QEMU's arguments. Every writable drive is qcow2, or savevm would refuse. The seed
+// comes second, so that it is /dev/vdb whatever other disks there are.
 func (g *Guest) args() []string {
 	img, c, restrict := g.image, g.config, "on"
 	if c.ReachHost {
 		restrict = "off"
 	}
-	// Not the TSC: QEMU never sets it back, so that after a loadvm the guest
-	// would see all the time pass that was spent since the snapshot. What it has
-	// instead is a device, and each look at the clock a system call.
+	// The clock is not the TSC: QEMU never sets the TSC back, so after a loadvm the guest would see
+	// all the time since the snapshot pass. acpi_pm is a device, and each read of the clock a
+	// system call.
 	clock := "clocksource=acpi_pm tsc=unstable"
 	if c.TSC {
 		clock = "clocksource=tsc tsc=reliable"
@@ -181,7 +181,7 @@ func (g *Guest) args() []string {
 		"-netdev", "user,id=net,restrict=" + restrict, "-device", "virtio-net-pci,netdev=net,romfile=",
 		"-device", "virtio-rng-pci",
 	}
-	// Unsafe keeps in QEMU's memory, until it ends by itself, where on a disk is what.
+	// Unsafe keeps the qcow2 file's metadata in QEMU's memory until QEMU ends by itself.
 	cache := "unsafe"
 	if c.Flushes {
 		cache = "writeback"
@@ -203,8 +203,8 @@ func (g *Guest) args() []string {
 	return append(args, c.Args...)
 }
 
-// spawn starts QEMU in a process group of its own, on a thread that stays until
-// QEMU ends: the kernel kills QEMU when that thread dies, by kill -9 too.
+// spawn starts QEMU in a process group of its own, on a thread that stays until QEMU ends. The
+// kernel kills QEMU when the thread dies, even by kill -9.
 func (g *Guest) spawn(args []string) error {
 	said, err := os.Create(g.path("qemu.log"))
 	if err != nil {
@@ -235,8 +235,8 @@ func (g *Guest) spawn(args []string) error {
 
 var forwardedPort = regexp.MustCompile(`TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)\s`)
 
-// forward lets QEMU choose a free port of the host's loopback for the guest's
-// sshd, and asks which one it is: nobody can take it in between.
+// forward lets QEMU choose a free port of the host's loopback for the guest's sshd, and asks QEMU
+// for the number. So no other process can take the port in between.
 func (g *Guest) forward(ctx context.Context) error {
 	said, err := g.monitor.human(ctx, "hostfwd_add net tcp:127.0.0.1:0-:22")
 	if err == nil && said != "" {
@@ -256,7 +256,7 @@ func (g *Guest) forward(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the guest, as pulling the plug would, and removes all it had.
+// Close ends the guest like a power cut and removes its directory.
 func (g *Guest) Close() error {
 	g.hangUp()
 	if g.pid != 0 && g.alive.Err() == nil {
@@ -276,15 +276,15 @@ func (g *Guest) Close() error {
 	return err
 }
 
-// What is in a guest's directory, beside its other drives.
+// Files in a guest's directory, besides its other drives.
 const (
 	dirPrefix  = "hostler-qemu-"
 	rootDrive  = "root.qcow2"
 	seedVolume = "seed.iso"
 )
 
-// sweep removes the directories of guests whose process was killed before it
-// could: nobody holds their lock. A young directory may not have one yet.
+// sweep removes the directories that killed processes left behind: their lock is free. A young
+// directory may not have a lock yet, and stays.
 func sweep() {
 	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"*"))
 	for _, dir := range dirs {
@@ -303,8 +303,8 @@ func sweep() {
 	}
 }
 
-// Disk is the file with all that the guest has written on its root disk and not
-// written over, as it was written but for its order.
+// Disk is the file with all data on the guest's root disk that was not overwritten. The data's
+// order in the file may differ.
 func (g *Guest) Disk() string { return g.path(rootDrive) }
 
 func (g *Guest) path(name string) string { return filepath.Join(g.dir, name) }

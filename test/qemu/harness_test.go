@@ -15,8 +15,8 @@ import (
 	"github.com/hostler/hostler/test/qemu"
 )
 
-// TestGuestBootsAndComesBackFromItsSnapshot is the harness from end to end, on
-// one guest, because booting is what takes the time.
+// TestGuestBootsAndComesBackFromItsSnapshot tests the harness end to end, on one guest, because
+// booting takes most of the time.
 func TestGuestBootsAndComesBackFromItsSnapshot(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -123,7 +123,7 @@ func TestGuestBootsAndComesBackFromItsSnapshot(t *testing.T) {
 	output(t, g, "mount", "--bind", "/usr/bin/false", "/usr/bin/journalctl")
 	tells(t, g, "a guest with a journalctl that fails", "journal: journalctl ended with status 1")
 	output(t, g, "umount", "/usr/bin/journalctl")
-	must(t, g.Tell(ctx, "stop")) // the connection stays, and nobody answers on it
+	must(t, g.Tell(ctx, "stop")) // the connection stays open without answers
 	began = time.Now()
 	tells(t, g, "a guest that is frozen", "QEMU: VM status: paused", "RIP=", "user data ran", "jobs: does not answer", "journal: does not answer")
 	lap("a look at a frozen guest")
@@ -133,8 +133,7 @@ func TestGuestBootsAndComesBackFromItsSnapshot(t *testing.T) {
 	tells(t, g, "a guest without power", "does not answer", "QEMU: VM status: paused")
 }
 
-// tells examines a guest, and looks for what must be told of it. A look that does not end
-// would take the whole test with it.
+// tells examines a guest and checks the report. A look that never ends would hang the whole test.
 func tells(t *testing.T, g *qemu.Guest, what string, wants ...string) {
 	t.Helper()
 	said := make(chan string, 1)

@@ -18,12 +18,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DiskSize is that of a guest's root disk, in bytes; the file is sparse.
+// DiskSize is the size of a guest's root disk, in bytes; the file is sparse.
 const DiskSize = 8 << 30
 
-// Image is what guests boot from. Nothing ever writes to it.
+// Image is the read-only base that guests boot from.
 type Image struct {
-	Digest string // of the recipe it was built from
+	Digest string // of the image's recipe
 	Disk   string // raw, one ext4 file system without a partition table
 	Kernel string
 	Initrd string
@@ -42,9 +42,9 @@ func CacheDir() (string, error) {
 	return filepath.Join(dir, "hostler"), nil
 }
 
-// BuildImage returns the guest image of the recipe, and builds it first where
-// there is none. It needs root, and says on log what it is about to do. Two
-// builds at once are one: the second waits for the first.
+// BuildImage returns the guest image of the recipe, and builds a missing image first. A build needs
+// root and announces itself on log. Of two concurrent builds the second waits for the first and
+// uses its image.
 func BuildImage(ctx context.Context, log io.Writer) (*Image, error) {
 	cache, err := CacheDir()
 	if err != nil {
@@ -88,7 +88,7 @@ func build(ctx context.Context, dir string, log io.Writer) error {
 	began := time.Now()
 	fmt.Fprintf(log, "building the guest image: %d Debian %s packages and what they need, "+
 		"about 1 GB of disk and 2 minutes, once; kept in %s\n", len(packages()), suite, dir)
-	// What a killed build left behind goes first: the lock says nobody is at it.
+	// The leftovers of a killed build are removed first: the lock shows that no build is running.
 	work := dir + ".partial"
 	if err := os.RemoveAll(work); err != nil {
 		return err
@@ -153,7 +153,7 @@ func makeDisk(ctx context.Context, tree, disk string) error {
 	return run(ctx, "mke2fs", "-q", "-F", "-t", "ext4", "-L", "root", "-d", tree, disk)
 }
 
-// boot copies the one file of the tree's /boot that matches pattern.
+// boot copies the only file of the tree's /boot that matches pattern.
 func boot(tree, pattern, to string) error {
 	names, err := fs.Glob(os.DirFS(filepath.Join(tree, "boot")), pattern)
 	if err != nil {
@@ -169,9 +169,9 @@ func boot(tree, pattern, to string) error {
 	return os.WriteFile(to, data, 0o644)
 }
 
-// run runs a tool to its end; what it said is in the error.
+// run runs a tool to its end; an error contains the tool's output.
 func run(ctx context.Context, name string, args ...string) error {
-	runtime.LockOSThread() // Pdeathsig is about the thread that forked
+	runtime.LockOSThread() // Pdeathsig refers to the thread that forked
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -186,7 +186,7 @@ func run(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// lock takes the lock file, waiting until ctx ends. It goes with the process.
+// lock takes the lock file, waiting until ctx ends. The lock ends with the process.
 func lock(ctx context.Context, path string) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

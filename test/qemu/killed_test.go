@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// What a guest has flushed is there when it starts again after it was killed, and what it
-// has not is lost: the power was really gone.
+// After a kill and a restart, flushed data is present and unflushed data is lost: the test really
+// cuts the power.
 func TestAGuestThatWasKilledHasWhatItFlushed(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()

@@ -13,14 +13,14 @@ import (
 // AtOnce is how many guests run at a time: emulated, each keeps about one core busy.
 func AtOnce() int { return min(2, runtime.GOMAXPROCS(0)) }
 
-// Pool has tests take turns, so that no more than AtOnce guests run at a time. Tests
-// whose turn it is have a guest of their own, or one of the pool's, which are alike:
-// one that was prepared, and its twins.
+// Pool has tests take turns, so that at most AtOnce guests run at a time. A test with a turn boots
+// its own guest, or uses a guest of the pool. The pool's guests are alike: a prepared guest and its
+// twins.
 type Pool struct {
 	longest []string
 	idle    chan *Guest
 	ready   chan struct{} // closed once the guests are prepared, or cannot be
-	err     error         // why they cannot; to be read when ready
+	err     error         // why preparing failed; read only after ready is closed
 	guests  []*Guest
 	stop    context.CancelFunc
 
@@ -29,16 +29,16 @@ type Pool struct {
 	waiting []waiting
 }
 
-// waiting is a test that has no turn yet.
+// waiting is a test without a turn yet.
 type waiting struct {
 	rank int
 	turn chan struct{}
 }
 
-// NewPool prepares a guest, and has all begin that needs none of the pool's meanwhile.
-// Prepare returns a guest that has saved what tests start from; one that it returns
-// with an error is closed too. Longest are the names of the tests that go first, so
-// that none of them is left to run alone. The caller must Close the pool.
+// NewPool prepares a guest; meanwhile tests that need no guest of the pool may begin. Prepare
+// returns a guest with the snapshots that tests start from; the pool closes a guest returned with
+// an error as well. Longest names the tests that go first, so that none of them runs alone at the
+// end. The caller must Close the pool.
 func NewPool(prepare func(context.Context) (*Guest, error), longest ...string) *Pool {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &Pool{longest: longest, idle: make(chan *Guest, AtOnce()), ready: make(chan struct{}), stop: stop, free: AtOnce()}
@@ -75,8 +75,8 @@ func (p *Pool) fill(ctx context.Context, prepare func(context.Context) (*Guest, 
 	return nil
 }
 
-// OwnTurn waits until the test may run a guest of its own, which it may until it ends.
-// How long that was is logged: the test's own time has the wait in it.
+// OwnTurn waits for a turn to run a guest of the test's own; the turn lasts until the test ends.
+// The turn's length is logged, because the test's own time includes the wait.
 func (p *Pool) OwnTurn(t testing.TB) {
 	t.Helper()
 	p.take(t.Name())
@@ -97,7 +97,7 @@ func (p *Pool) Turn(t testing.TB) {
 	p.OwnTurn(t)
 }
 
-// Guest gives a test, whose turn it is, a guest until it ends, put back to a moment.
+// Guest gives a test with a turn a guest until the test ends, restored to a snapshot.
 func (p *Pool) Guest(t testing.TB, ctx context.Context, moment string) *Guest {
 	t.Helper()
 	g := <-p.idle
@@ -113,7 +113,7 @@ func (p *Pool) Guest(t testing.TB, ctx context.Context, moment string) *Guest {
 	return g
 }
 
-// take waits for a turn; of those who wait, who is first among the longest goes first.
+// take waits for a turn. Among waiting tests, the test that stands first in longest goes first.
 func (p *Pool) take(name string) {
 	p.mu.Lock()
 	if p.free > 0 {

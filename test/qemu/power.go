@@ -19,11 +19,11 @@ func (g *Guest) SwitchOn(ctx context.Context) error {
 	return errors.Join(g.tell(ctx, "system_reset"), g.tell(ctx, "cont"))
 }
 
-// Unplug ends the guest in the middle of whatever runs, and frees all devices it had.
-// Its own disks stay, as they were written by then, until it is closed.
+// Unplug ends the guest at once and frees its devices. Its own disks stay, as written so far, until
+// the guest is closed.
 func (g *Guest) Unplug(ctx context.Context) error {
 	g.hangUp()
-	_ = g.monitor.execute(ctx, "quit", nil, nil) // it may be gone before it has answered
+	_ = g.monitor.execute(ctx, "quit", nil, nil) // QEMU may end before it answers
 	select {
 	case <-g.alive.Done():
 	case <-ctx.Done():
@@ -32,16 +32,15 @@ func (g *Guest) Unplug(ctx context.Context) error {
 	return g.monitor.conn.Close()
 }
 
-// Replug boots a guest that was unplugged from its own disks, in a chassis that has
-// none of the devices of Config.Args.
+// Replug boots an unplugged guest from its own disks, in a chassis without the devices of
+// Config.Args.
 func (g *Guest) Replug(ctx context.Context) error {
 	g.config.Args = nil
 	return g.start(ctx)
 }
 
-// Kill ends the guest's QEMU by SIGKILL, in the middle of whatever runs. With
-// Config.Flushes the guest's disks have all that it has flushed, and of the rest what
-// happened to be written.
+// Kill ends the guest's QEMU by SIGKILL. With Config.Flushes the guest's disks contain all flushed
+// data, and an arbitrary part of the rest.
 func (g *Guest) Kill() error {
 	err := syscall.Kill(-g.pid, syscall.SIGKILL)
 	<-g.alive.Done()
@@ -49,13 +48,13 @@ func (g *Guest) Kill() error {
 	return errors.Join(err, g.monitor.conn.Close())
 }
 
-// Again boots a guest that was killed from its own disks, as the same machine.
+// Again boots a killed guest from its own disks, as the same machine.
 func (g *Guest) Again(ctx context.Context) error { return g.start(ctx) }
 
-// Reboot has the guest go down as a user would, and returns once its firmware starts
-// again. It starts in a new QEMU: one that has translated the code of a whole system
-// searches what it has translated at each write over it, and a second kernel writes
-// over all that the first one was, which takes it as long as the boot.
+// Reboot reboots the guest as a user would, and returns once the firmware starts again. The guest
+// starts in a new QEMU: an old QEMU with the translated code of a whole system searches that code
+// at each write over it, and the second kernel overwrites all of the first. That would take as long
+// as the boot.
 func (g *Guest) Reboot(ctx context.Context) error {
 	if err := g.monitor.execute(ctx, "set-action", map[string]string{"reboot": "shutdown"}, nil); err != nil {
 		return err
@@ -71,7 +70,7 @@ func (g *Guest) Reboot(ctx context.Context) error {
 	return g.start(ctx)
 }
 
-// tell runs a command of QEMU's that says nothing when it is content.
+// tell runs a command of QEMU's monitor. Any output of the command is an error.
 func (g *Guest) tell(ctx context.Context, command string) error {
 	said, err := g.monitor.human(ctx, command)
 	if err == nil && said != "" {

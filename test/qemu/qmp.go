@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// monitor speaks QMP, QEMU's control protocol: one JSON object a line, one
-// answer a command, events in between.
+// monitor speaks QMP, QEMU's control protocol: one JSON object a line, one answer a command, events
+// in between.
 type monitor struct {
-	turn    chan struct{} // holds one while a command is under way
+	turn    chan struct{} // holds an element while a command runs
 	conn    net.Conn
 	answers *json.Decoder
 }
@@ -37,9 +37,9 @@ func dialMonitor(ctx context.Context, socket string) (*monitor, error) {
 	return m, nil
 }
 
-// execute runs a command and decodes what it returns into out, unless that is nil.
+// execute runs a command and decodes the result into out, unless out is nil.
 func (m *monitor) execute(ctx context.Context, command string, arguments, out any) error {
-	select { // a QEMU that hangs never ends the command before this one
+	select { // a QEMU that hangs never ends the previous command
 	case m.turn <- struct{}{}:
 		defer func() { <-m.turn }()
 	case <-ctx.Done():
@@ -79,15 +79,15 @@ func (m *monitor) execute(ctx context.Context, command string, arguments, out an
 	return nil
 }
 
-// human runs a command of the human monitor, which says nothing when it is content.
+// human runs a command of the human monitor and returns its output, empty on success.
 func (m *monitor) human(ctx context.Context, line string) (string, error) {
 	var said string
 	err := m.execute(ctx, "human-monitor-command", map[string]string{"command-line": line}, &said)
 	return strings.TrimSpace(said), err
 }
 
-// deadline runs io so that it ends with ctx. A connection cut short is no use
-// any more: the answer of one command must not be taken for another's.
+// deadline runs io so that it ends with ctx. An interrupted connection is closed, so that no
+// command reads the answer of another.
 func (m *monitor) deadline(ctx context.Context, io func() error) error {
 	stop := context.AfterFunc(ctx, func() { m.conn.SetDeadline(time.Unix(1, 0)) })
 	err := io()

@@ -24,15 +24,15 @@ var packageList string
 //go:embed all:rootfs
 var rootfs embed.FS
 
-// maskedUnits would wake up in the middle of a test, or cost seconds at boot.
+// maskedUnits would run during a test, or cost seconds at boot.
 var maskedUnits = []string{
 	"apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "fstrim.timer",
 	"e2scrub_all.timer", "e2scrub_reap.service", "getty@tty1.service",
 	"systemd-pstore.service", "cloud-init-hotplugd.socket",
 }
 
-// finalFiles replace what the packages left behind: the builder's resolver and
-// apt settings, and an identity that every guest must make for itself.
+// finalFiles replace files of the packages: the builder's resolver and apt settings, and the
+// identity that every guest must create for itself.
 var finalFiles = map[string]string{
 	"etc/fstab":                         "/dev/vda / ext4 errors=remount-ro 0 0\n",
 	"etc/hostname":                      "localhost\n",
@@ -47,9 +47,10 @@ var finalFiles = map[string]string{
 var finalRemovals = []string{
 	"etc/apt/sources.list.d/*", "etc/apt/apt.conf.d/99mmdebstrap", "etc/ssh/ssh_host_*",
 	"var/cache/apt/archives/*.deb", "var/log/*.log", "var/log/apt/*",
-	// What enables the container engines: a guest has none unless its test starts one.
+	// The links that enable the container engines: no engine runs in a guest unless a test starts
+	// it.
 	"etc/systemd/system/*.wants/docker.*", "etc/systemd/system/*.wants/containerd.service", "etc/systemd/system/*.wants/podman*",
-	// And the initiator's units: a test that has a disk on the network starts it.
+	// The links of the iSCSI initiator: a test with a network disk starts it.
 	"etc/systemd/system/*.wants/*iscsi*", "etc/iscsi/initiatorname.iscsi",
 }
 
@@ -63,8 +64,8 @@ func packages() []string {
 	return names
 }
 
-// recipeDigest names the image: another recipe is another image. Which versions
-// the packages had is not part of it; an image stays as it was built.
+// recipeDigest names the image: another recipe is another image. The packages' versions are not
+// part of the digest; a built image never changes.
 func recipeDigest() (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %s %q %q %q %q\n", formatVersion, suite, packages(), maskedUnits, finalFiles, finalRemovals)
@@ -79,7 +80,7 @@ func recipeDigest() (string, error) {
 	return hex.EncodeToString(h.Sum(nil))[:16], err
 }
 
-// layOut writes the files of rootfs below dir, owned by whoever runs it.
+// layOut writes the files of rootfs below dir, owned by the calling user.
 func layOut(dir string) error {
 	return fs.WalkDir(rootfs, "rootfs", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -97,8 +98,8 @@ func layOut(dir string) error {
 	})
 }
 
-// finish turns a tree of installed packages into one that any guest may boot.
-// It goes through os.Root: the tree's own links must not lead to this machine.
+// finish turns a tree of installed packages into an image tree for any guest. It works through
+// os.Root: links in the tree must not lead to this machine.
 func finish(tree string) error {
 	root, err := os.OpenRoot(tree)
 	if err != nil {

@@ -44,7 +44,7 @@ func newKeys(operator ssh.Signer) (keys, error) {
 	return keys{host: host, hostPEM: pem.EncodeToMemory(block), operator: operator}, err
 }
 
-// NewOperator makes the key of somebody who may log in as root.
+// NewOperator makes the key of an operator who may log in as root.
 func NewOperator() (ssh.Signer, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -61,8 +61,8 @@ func (k keys) hostLine() string {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k.host)))
 }
 
-// writeSeed makes the volume that is the guest's second disk: a NoCloud seed, or,
-// for a guest that takes its data from elsewhere, what the harness lays over it.
+// writeSeed makes the volume of the guest's second disk: a NoCloud seed, or the harness's overlay
+// for a guest that takes its data from SeedURL.
 func writeSeed(ctx context.Context, dir string, c Config, k keys) error {
 	seed := filepath.Join(dir, "seed")
 	if err := os.Mkdir(seed, 0o700); err != nil {
@@ -125,9 +125,8 @@ func noCloud(c Config, k keys) (map[string][]byte, error) {
 	}, nil
 }
 
-// overlaid are the files for a guest that is given its data by somebody else: they
-// hold none of cloud-init's. What the harness needs to get in is laid over the
-// guest's root, as an installer would have done.
+// overlaid returns the files for a guest with a SeedURL: no file of cloud-init. The files that the
+// harness needs for its access are laid over the guest's root, as an installer would do.
 func overlaid(_ Config, k keys) (map[string][]byte, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
@@ -152,10 +151,9 @@ func overlaid(_ Config, k keys) (map[string][]byte, error) {
 	return map[string][]byte{overlayTar: archive.Bytes()}, nil
 }
 
-// seededFrom is the part of the kernel's command line by which cloud-init looks for
-// its data at a URL, and does at the first boot what makes the harness welcome. What
-// it gets there is merged over that, so user-data with a bootcmd locks the harness
-// out.
+// seededFrom is the part of the kernel's command line that tells cloud-init the URL of its data and
+// sets up the harness's access at the first boot. cloud-init merges the data from the URL over
+// these settings, so user-data with a bootcmd locks the harness out.
 func seededFrom(url string, archives ...string) string {
 	wishes, _ := json.Marshal(map[string]any{ // text alone
 		"disable_root": false, "ssh_deletekeys": false, "ssh_genkeytypes": []string{"ed25519"},
@@ -164,11 +162,11 @@ func seededFrom(url string, archives ...string) string {
 	return "ds=nocloud-net;s=" + url + " cc:" + neturl.PathEscape(string(wishes)) + " end_cc"
 }
 
-// clockIsSet has the kernel say so: a guest's clock is the host's, and a machine that
-// an installer set up has a time server, which a guest does not.
+// clockIsSet marks the kernel's clock as synchronised. A guest's clock is the host's; a machine
+// that an installer set up has a time server, a guest has none.
 var clockIsSet = []string{"python3", "-c", `import ctypes as c,struct as s;c.CDLL(None).adjtimex(s.pack("iqqqqi164x",28,0,0,0,0,0))`}
 
-// unpacking is a bootcmd that lays archives of a volume over the root, once.
+// unpacking is a bootcmd that lays a volume's archives over the root, once.
 func unpacking(label string, archives ...string) [][]string {
 	once := func(name string, argv ...string) []string {
 		return append([]string{"cloud-init-per", "once", name}, argv...)

@@ -19,19 +19,19 @@ func (g *Guest) SaveVM(ctx context.Context, name string) error {
 	if g.config.TSC {
 		return fmt.Errorf("guest %s: cannot save as %q (its clock is the TSC, which no snapshot sets back)", g.name, name)
 	}
-	// A snapshot must not hold a session whose other end will be gone.
+	// A snapshot must not contain an open ssh session: its other end will be gone.
 	g.hangUp()
 	return g.tell(ctx, "savevm "+name)
 }
 
-// LoadVM puts the guest back to where SaveVM found it, sets its clock to now,
-// and returns once it runs commands. Connections into the guest are lost.
+// LoadVM restores the guest to the state of SaveVM, sets its clock to now, and returns once the
+// guest runs commands. Connections into the guest are lost.
 func (g *Guest) LoadVM(ctx context.Context, name string, now time.Time) error {
 	if !snapshotName.MatchString(name) {
 		return fmt.Errorf("guest %s: cannot load %q (no such snapshot)", g.name, name)
 	}
 	g.hangUp()
-	for _, command := range []string{"loadvm " + name, "cont"} { // a twin, or who is switched off, stands
+	for _, command := range []string{"loadvm " + name, "cont"} { // a twin or a switched-off guest is stopped
 		if err := g.tell(ctx, command); err != nil {
 			return err
 		}

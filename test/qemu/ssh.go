@@ -19,14 +19,14 @@ import (
 // forwarded port accepts before the guest does.
 const handshakeLimit = 5 * time.Second
 
-// Result is what a command in the guest said and how it ended.
+// Result is a command's output and exit status.
 type Result struct {
 	Stdout, Stderr string
 	Exit           int
 }
 
-// Run runs argv in the guest as root. A command that ends with another status
-// than 0 is an error too, beside its result.
+// Run runs argv in the guest as root. An exit status other than 0 is an error too, in addition to
+// the result.
 func (g *Guest) Run(ctx context.Context, argv ...string) (Result, error) {
 	return g.RunWith(ctx, nil, argv...)
 }
@@ -37,13 +37,13 @@ func (g *Guest) RunWith(ctx context.Context, stdin io.Reader, argv ...string) (R
 	if err != nil {
 		return Result{}, fmt.Errorf("guest %s: cannot run %s: %w", g.name, argv[0], err)
 	}
-	// Armed before anything is asked: a guest that is frozen does not answer that it opens
-	// a session, either, and ssh would wait for that without limit.
+	// The timer is armed before the first request: a frozen guest answers not even the request to
+	// open a session, and ssh would wait without limit.
 	stop := context.AfterFunc(ctx, func() { g.drop(client) })
 	defer stop()
 	session, err := client.NewSession()
 	if err != nil {
-		g.drop(client) // the guest went away under it: the next call dials anew
+		g.drop(client) // the guest ended meanwhile: the next call dials anew
 		if ctx.Err() != nil {
 			err = fmt.Errorf("it opens no session: %w", context.Cause(ctx))
 		}
@@ -66,10 +66,10 @@ func (g *Guest) RunWith(ctx context.Context, stdin io.Reader, argv ...string) (R
 	return result, nil
 }
 
-// put makes a file of its standard input: its directory, its mode, its name.
+// put writes its standard input to a file, with directory, mode and name as arguments.
 const put = `mkdir -p "$1" && install -m "$2" /dev/stdin "$3.partial" && mv -T "$3.partial" "$3"`
 
-// Put writes a file in the guest, whole or not at all, with its directories.
+// Put writes a file in the guest atomically and creates its directories.
 func (g *Guest) Put(ctx context.Context, name string, content []byte, mode os.FileMode) error {
 	_, err := g.RunWith(ctx, bytes.NewReader(content), "sh", "-c", put, "put", path.Dir(name), fmt.Sprintf("%04o", mode.Perm()), name)
 	return err
@@ -84,7 +84,7 @@ func (g *Guest) Dial(ctx context.Context, network, address string) (net.Conn, er
 	return client.DialContext(ctx, network, address)
 }
 
-// client returns the connection to the guest, and makes one where there is none.
+// client returns the connection to the guest, and dials if there is none.
 func (g *Guest) client(ctx context.Context) (*ssh.Client, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -112,7 +112,7 @@ func (g *Guest) client(ctx context.Context) (*ssh.Client, error) {
 	return g.ssh, nil
 }
 
-// hangUp ends the connection and every command on it.
+// hangUp ends the connection and all its commands.
 func (g *Guest) hangUp() {
 	g.mu.Lock()
 	client := g.ssh
@@ -122,7 +122,7 @@ func (g *Guest) hangUp() {
 	}
 }
 
-// drop ends one connection and every command on it, and none that was dialled since.
+// drop ends one connection with all its commands; a connection dialled since stays.
 func (g *Guest) drop(client *ssh.Client) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,8 +132,8 @@ func (g *Guest) drop(client *ssh.Client) {
 	client.Close()
 }
 
-// quote makes one line of argv that the guest's login shell takes apart again
-// into the same argv: ssh has no other way to pass it.
+// quote joins argv into one line that the guest's login shell splits into the same argv: ssh passes
+// only a line.
 func quote(argv []string) string {
 	quoted := make([]string, len(argv))
 	for i, arg := range argv {

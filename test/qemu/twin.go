@@ -6,9 +6,8 @@ import (
 	"fmt"
 )
 
-// Twin makes another guest of the same configuration and keys, with a copy of all
-// that this one has saved. It does not boot, and runs no sooner than LoadVM is called.
-// The caller must Close it.
+// Twin makes another guest with the same configuration and keys, and a copy of all snapshots. The
+// twin does not boot; it runs only after LoadVM. The caller must Close it.
 func (g *Guest) Twin(ctx context.Context) (*Guest, error) {
 	twin := &Guest{name: g.name, image: g.image, config: g.config, keys: g.keys, drives: g.drives}
 	err := twin.settle()
