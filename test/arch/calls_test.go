@@ -47,8 +47,8 @@ func TestNoShellIsStarted(t *testing.T) {
 		"sh": true, "bash": true, "dash": true, "zsh": true, "ksh": true, "busybox": true, "perl": true, "python3": true,
 		"/bin/sh": true, "/bin/bash": true, "/usr/bin/sh": true, "/usr/bin/bash": true, "/usr/bin/env": true, "-c": true,
 	}
-	// Where a shell's name is data: which completions there are, and what the
-	// accounts of a tenant and of the site's people log in with.
+	// These files use a shell's name as data: the completions that exist, and the login shells of
+	// the accounts of tenants and of the site's staff.
 	data := map[string]bool{
 		"../../broker/cmd/hostler/root.go": true, "../../agent/tasks/allocation_provision_user.go": true,
 		"../../broker/cloudinit/deployuser.go": true,

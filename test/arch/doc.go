@@ -1,3 +1,3 @@
-// Package arch holds the import rules of the repository as a test: who may
-// know whom. A rule that is broken names the import and the reason.
+// Package arch tests the repository's import rules: which package may import which. A failure names
+// the import and the reason. The package also tests rules about calls and pages of documentation.
 package arch

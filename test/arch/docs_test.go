@@ -12,7 +12,7 @@ import (
 
 var testNamed = regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)(?:/[A-Za-z0-9_]+)?`")
 
-// What a page names as a test is one.
+// Every test named on a page exists.
 func TestPagesNameTestsThatExist(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "git", "-C", "../..", "grep", "-hoE", "^func (Test|Fuzz)[A-Za-z0-9_]+", "--", "*_test.go").Output()
 	if err != nil {
@@ -50,7 +50,7 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 	}
 }
 
-// The security page promises; each promise names the test that holds it.
+// Each promise on the security page names a test that checks it.
 func TestTheSecurityPagePromisesNothingWithoutATest(t *testing.T) {
 	page, err := os.ReadFile("../../docs/explanation/security.md")
 	if err != nil {
@@ -66,7 +66,7 @@ func TestTheSecurityPagePromisesNothingWithoutATest(t *testing.T) {
 
 var link = regexp.MustCompile(`\]\(([^)#\s]+)(?:#[^)]*)?\)`)
 
-// What a page links to is there.
+// Every link of a page leads to an existing file.
 func TestLinksOfPagesLeadSomewhere(t *testing.T) {
 	pages := []string{"../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md", "../../CHANGELOG.md"}
 	err := filepath.WalkDir("../../docs", func(path string, _ fs.DirEntry, err error) error {

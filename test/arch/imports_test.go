@@ -51,7 +51,7 @@ func load(t *testing.T) []pkg {
 	return pkgs
 }
 
-// allowed says which of our packages each part may import.
+// allowed lists, per part, the repository's packages that the part may import.
 var allowed = []struct {
 	part string
 	may  []string
@@ -64,7 +64,8 @@ var allowed = []struct {
 	{"packaging", nil},
 }
 
-// only says which of our packages may import a dependency: one, or one on each side.
+// only lists, per dependency, the packages that may import it: a single package, or one on each
+// side.
 var only = []struct {
 	dependency string
 	owners     []string
@@ -107,7 +108,7 @@ func TestPartsImportOnlyWhatTheyMay(t *testing.T) {
 	}
 }
 
-// A terminal is separate from the execution of tasks: it could be a program of its own.
+// A terminal is separate from the execution of tasks: the terminal could be its own program.
 func TestATerminalKnowsNothingOfTasks(t *testing.T) {
 	for _, p := range load(t) {
 		from := ours(p.ImportPath)
@@ -115,7 +116,7 @@ func TestATerminalKnowsNothingOfTasks(t *testing.T) {
 			continue
 		}
 		may := []string{"agent/terminal", "agent/machine"}
-		if from == "agent/terminal/process" { // what a session's process shows the relay
+		if from == "agent/terminal/process" { // the data that a session's process shows the relay
 			may = append(may, "agent/identity", "pki")
 		}
 		for _, imp := range p.Imports {
@@ -126,9 +127,9 @@ func TestATerminalKnowsNothingOfTasks(t *testing.T) {
 	}
 }
 
-// features are the packages of what somebody starts. Each is lists of stages behind a
-// port of its own, so that a simulation of it needs no database. What joins the port to
-// the store and the task queue is the package records below it.
+// features are the packages of work that an operator starts. Each feature consists of lists of
+// stages behind a port of its own, so that a simulation of a feature needs no database. The package
+// records below the feature joins the port to the store and the task queue.
 var features = []string{"broker/maas", "broker/onboarding", "broker/turnover", "broker/agentlifecycle", "broker/rollout"}
 
 func TestFeaturesImportNoStore(t *testing.T) {
@@ -142,7 +143,7 @@ func TestFeaturesImportNoStore(t *testing.T) {
 	}
 }
 
-// What speaks to MAAS knows the domain's words and nothing of runs.
+// The MAAS client knows the domain's words and nothing of runs.
 func TestMAASIsSpokenToWithoutRuns(t *testing.T) {
 	for _, p := range load(t) {
 		if ours(p.ImportPath) != "broker/maas" {
@@ -215,7 +216,7 @@ func TestTheDomainImportsNoneOfItsChildren(t *testing.T) {
 	}
 }
 
-// The engine of chains knows neither nodes nor MAAS: what runs on it brings that.
+// The engine of chains knows neither nodes nor MAAS: the chains supply both.
 func TestTheChainEngineImportsNothingOfOurs(t *testing.T) {
 	for _, p := range load(t) {
 		if from := ours(p.ImportPath); !within(from, "broker/chain") {
@@ -229,8 +230,8 @@ func TestTheChainEngineImportsNothingOfOurs(t *testing.T) {
 	}
 }
 
-// Whoever verifies a certificate need not read the broker: what is checked is in
-// this package, and in those that both sides agree on.
+// A reader who verifies certificates need not read the broker: the whole check is in this package
+// and in the packages that both sides share.
 func TestCertificatesKnowNothingOfTheBroker(t *testing.T) {
 	for _, p := range load(t) {
 		if from := ours(p.ImportPath); !within(from, "broker/certificate") {

@@ -18,14 +18,12 @@ import (
 
 var connected = regexp.MustCompile(`"phase": ?"connected"`)
 
-// BenchmarkAgentProcess is the memory of the agent as it is built (make build),
-// enrolled with a broker and allowed to look and nothing else: while it waits for
-// its first task, and when it has answered a hundred heartbeat checks. peak is the
-// most that it ever had, anon what is not the program's file.
+// BenchmarkAgentProcess measures the memory of the built agent (make build), enrolled with a broker
+// and with read-only permission: while the agent waits for its first task, and after a hundred
+// heartbeat checks. peak is the maximum so far, anon the memory without the program's file.
 //
-// The baseline that the broker asks a new node for is canceled and the agent
-// started anew: what it costs to look through all files of a machine depends on
-// the machine.
+// The benchmark cancels the baseline task that the broker gives a new node, and restarts the agent:
+// the cost of scanning a machine's files depends on the machine.
 func BenchmarkAgentProcess(b *testing.B) {
 	ctx, cancel := context.WithTimeout(b.Context(), 3*time.Minute)
 	defer cancel()
@@ -78,7 +76,7 @@ func startAgent(b *testing.B, config string) (pid int, stop func()) {
 	}
 }
 
-// cancelBaseline stops the task that a new node is given.
+// cancelBaseline cancels the first task of a new node.
 func cancelBaseline(ctx context.Context, b *testing.B, l *lab.Lab) {
 	b.Helper()
 	wait := func(status string) (id string) {

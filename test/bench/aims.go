@@ -5,12 +5,12 @@ import (
 	"io"
 )
 
-// aim is a figure that the project looks at, and what it is to be.
+// aim is a figure that the project watches, with its target.
 type aim struct {
 	what                 string
 	pkg, benchmark, unit string
 	shown                string  // the unit, for people
-	atMost, atLeast      float64 // zero: there is none
+	atMost, atLeast      float64 // zero: no limit
 }
 
 const (
@@ -25,7 +25,7 @@ const (
 	terminals   = "TwoHundredTerminals"
 )
 
-// aims are all, in the order in which they are told.
+// aims are all aims, in the order of the report.
 var aims = []aim{
 	{what: "a connected agent of 10,000: resident memory", pkg: hallPkg, benchmark: tenThousand, unit: "rss-kB/agent", shown: "KB", atMost: 45},
 	{what: "10,000 idle agents: the broker's processor", pkg: hallPkg, benchmark: tenThousand, unit: "core-%", shown: "% of a core", atMost: 5},
@@ -48,7 +48,7 @@ var aims = []aim{
 	{what: "output of a program in a terminal", pkg: "test/link", benchmark: "OutputOfAProgram", unit: "MB/s", shown: "MB/s"},
 }
 
-// wanted is what a figure is to be.
+// wanted returns the figure's target.
 func (a aim) wanted() string {
 	switch {
 	case a.atMost > 0:
@@ -59,7 +59,7 @@ func (a aim) wanted() string {
 	return "-"
 }
 
-// judge says how a figure stands to its aim.
+// judge compares a figure with its target.
 func (a aim) judge(v float64) string {
 	switch {
 	case a.atMost > 0 && v > a.atMost, v < a.atLeast:

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A row whose benchmark has another name by now would say for ever that it was not run.
+// Without this test, a row whose benchmark was renamed would report forever that it did not run.
 func TestEachAimIsOfABenchmarkThatExists(t *testing.T) {
 	sources := map[string]string{}
 	source := func(pkg string) string {

@@ -13,10 +13,10 @@ import (
 // curve is a figure that is taken of a hundred, a thousand and ten thousand.
 type curve struct {
 	title     string
-	benchmark string // with how many there are, of hallPkg
+	benchmark string // with the count, of hallPkg
 	unit      string
 	shown     string // the unit, for people
-	of        string // what there are so many of
+	of        string // the counted things
 	aim       float64
 }
 
@@ -30,7 +30,7 @@ var (
 	}
 )
 
-// printGrowth prints the figures that are plotted, as a table for docs/explanation/performance.md.
+// printGrowth prints the plotted figures as a table for docs/explanation/performance.md.
 func (r *report) printGrowth(out io.Writer) error {
 	text := "\n| of |"
 	rule := "| --- |"
@@ -62,7 +62,7 @@ func grouped(n int) string {
 	return s
 }
 
-// A panel of the plot, in its own coordinates, and where its axes are.
+// The coordinates of a panel of the plot and of its axes.
 const (
 	width, height           = 420, 260
 	left, right, top, floor = 60, 400, 40, 205
@@ -94,8 +94,7 @@ var plotText string
 
 var plotTemplate = template.Must(template.New("plot").Parse(plotText))
 
-// plot draws the curves: what there is of each, and nothing between that nobody measured but
-// a line.
+// plot draws the curves: the measured points, joined by lines.
 func (r *report) plot() ([]byte, error) {
 	var all struct {
 		Width, Height int
@@ -148,7 +147,7 @@ func across(n int) float64 {
 	return left + margin + (math.Log10(float64(n))-first)/(last-first)*(right-left-2*margin)
 }
 
-// tick is a round number, of which some five reach v.
+// tick returns a round number such that about five ticks reach v.
 func tick(v float64) float64 {
 	if v <= 0 {
 		return 1

@@ -1,7 +1,7 @@
-// Command bench runs benchmarks of the repository, prints one table of all and a short one that
-// holds those that have an aim to it, and writes the same as bench.json, with how busy the
-// machine was before it began, and as a plot, bench.svg. Of a benchmark that fails it says so
-// at the end; the others are told all the same.
+// Command bench runs the repository's benchmarks. It prints a table of all figures and a short
+// table of the figures with an aim, and writes all figures as bench.json, with the machine's load
+// before the run, and as a plot, bench.svg. Failed benchmarks are listed at the end and do not hide
+// the others.
 package main
 
 import (
@@ -35,7 +35,8 @@ func run(which string, packages []string) error {
 		return err
 	}
 	rep := report{CPUs: runtime.NumCPU(), Go: runtime.Version(), Load: strings.Fields(string(average))[0]}
-	// Ten thousand nodes and as many onboardings are in one package, one after the other.
+	// The benchmarks with ten thousand nodes and onboardings are in a single package and run in
+	// sequence.
 	cmd := exec.Command("go", append([]string{"test", "-run", "^$", "-bench", which, "-benchmem", "-benchtime", "3s", "-p", "1", "-timeout", "150m"}, packages...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
@@ -46,7 +47,7 @@ func run(which string, packages []string) error {
 		return err
 	}
 	failed, read := rep.read(out)
-	_, _ = io.Copy(io.Discard, out) // so that it ends, where reading did
+	_, _ = io.Copy(io.Discard, out) // drains the pipe so that the command ends even if reading stopped early
 	ended := cmd.Wait()
 	if len(rep.Results) > 0 {
 		read = errors.Join(read, rep.write())
@@ -60,14 +61,14 @@ func run(which string, packages []string) error {
 	return read
 }
 
-// read takes in what `go test -bench` says, and returns what failed.
+// read parses the output of `go test -bench` and returns the failed benchmarks.
 func (r *report) read(out io.Reader) (failed []string, err error) {
 	pkg := ""
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		line := lines.Text()
-		if _, name, bad := strings.Cut(line, "--- FAIL: "); bad { // perhaps behind the name that was to get its figures
+		if _, name, bad := strings.Cut(line, "--- FAIL: "); bad { // may follow the benchmark's name on its line
 			failed = append(failed, strings.Fields(name)[0])
 			fmt.Fprintln(os.Stderr, line)
 			continue

@@ -12,13 +12,13 @@ import (
 	"text/tabwriter"
 )
 
-// module is what the paths of the repository's packages begin with.
+// module is the path prefix of the repository's packages.
 const module = "github.com/hostler/hostler/"
 
 // result is one line of `go test -bench` output.
 type result struct {
 	Package   string             `json:"package"`
-	Benchmark string             `json:"benchmark"` // without how many processors there are
+	Benchmark string             `json:"benchmark"` // without the number of processors
 	Runs      int64              `json:"runs"`
 	Metrics   map[string]float64 `json:"metrics"` // by unit: ns/op, B/op, tasks/s, p50-ms …
 }
@@ -55,7 +55,7 @@ func parse(line string, cpus int) (result, bool) {
 	return r, true
 }
 
-// figure is that of a benchmark, in a unit; false: it was not taken.
+// figure returns a benchmark's figure in a unit; false if the figure was not taken.
 func (r *report) figure(pkg, benchmark, unit string) (v float64, ok bool) {
 	i := slices.IndexFunc(r.Results, func(one result) bool { return one.Package == module+pkg && one.Benchmark == benchmark })
 	if i < 0 {
@@ -70,7 +70,7 @@ func (r *report) encode() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// where is the machine, and how busy it was.
+// where describes the machine and its load before the run.
 func (r *report) where() string {
 	return fmt.Sprintf("%s, %d CPUs, %s, load %s before", r.Machine, r.CPUs, r.Go, r.Load)
 }
@@ -101,7 +101,7 @@ func sortedUnits(m map[string]float64) []string {
 func duration(ns float64) string {
 	switch {
 	case ns == 0:
-		return "-" // it measures no time
+		return "-" // no time was measured
 	case ns >= 1e9:
 		return fmt.Sprintf("%.2f s", ns/1e9)
 	case ns >= 1e6:

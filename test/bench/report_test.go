@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// said is what go test says of packages of which one has failed, and one cannot be built.
+// said is the output of go test for packages with a failed benchmark and a failed build.
 const said = `goos: linux
 pkg: github.com/hostler/hostler/test/fleet/hall
 cpu: Intel(R) Xeon(R) <Processor> & more
@@ -56,7 +56,8 @@ func TestWhatFailsIsToldAndTheRestIsRead(t *testing.T) {
 	}
 }
 
-// What is at its aim meets it, what is beyond misses it, and nothing is said of what did not run.
+// A figure at its aim meets the aim, a figure beyond misses it, and a benchmark that did not run is
+// not judged.
 func TestFiguresAreHeldToTheirAims(t *testing.T) {
 	r, _ := read(t)
 	var out bytes.Buffer
@@ -105,7 +106,7 @@ type drawn struct {
 	text string
 }
 
-// panels reads the points out of a plot, which is XML to its end.
+// panels reads the points of a plot, and fails unless the plot is well-formed XML.
 func panels(t *testing.T, svg []byte) (out [][]drawn, text string) {
 	t.Helper()
 	for dec := xml.NewDecoder(bytes.NewReader(svg)); ; {
@@ -188,7 +189,7 @@ func TestThePlotHasThePointsGiven(t *testing.T) {
 	}
 }
 
-// Of what did not run there is no point, and it says so.
+// The plot has no point of a benchmark that did not run, and says so.
 func TestAPlotOfNothingHasNoPoints(t *testing.T) {
 	svg, err := new(report).plot()
 	if err != nil {

@@ -23,14 +23,14 @@ import (
 const (
 	nodes    = 500
 	machines = 60
-	// whole is a run that is long enough for each kind of fault to have its turn.
+	// whole is long enough for each kind of fault to strike.
 	whole = 10 * time.Minute
-	// healing is how long everything may take to come to an end once nothing is wrong any
-	// more: a task that was handed out and lost waits for its lease and its latest start.
+	// healing is the time limit for everything to end after the last fault: a task that was handed
+	// out and lost waits for its lease and its latest start.
 	healing = 15 * time.Minute
 )
 
-// TestFaults is minutes of faults (CHAOS_FOR, 10m), and what was kept of what was promised.
+// TestFaults runs faults for minutes (CHAOS_FOR, 10m) and then checks every promise.
 func TestFaults(t *testing.T) {
 	long, err := time.ParseDuration(orElse(os.Getenv("CHAOS_FOR"), "10m"))
 	must(t, err)
@@ -103,7 +103,7 @@ func (s *scene) settled(batch string, machines int) bool {
 	return err == nil && len(runs.Items) == machines && !slices.ContainsFunc(runs.Items, func(o api.Onboarding) bool { return !o.Ended && !strings.HasPrefix(o.Status, "failed") })
 }
 
-// judgeTasks holds what brokers say of tasks against what nodes and operators saw.
+// judgeTasks compares the brokers' tasks with the records of nodes and operators.
 func (s *scene) judgeTasks() {
 	t := s.t
 	all, err := s.api.Tasks(t.Context(), client.TaskFilter{})
@@ -163,7 +163,7 @@ func (s *scene) judgeTasks() {
 	t.Logf("held: %d tasks were accepted, and each ended once: %v; %d wrong", len(s.seen.accepted), ends, wrong)
 }
 
-// internals are the lines of the brokers' logs about errors that nobody has named.
+// internals returns the lines of the brokers' logs about errors without a name.
 func (s *scene) internals() (lines []string) {
 	for _, b := range s.brokers {
 		text, err := os.ReadFile(b.log.Name())
@@ -216,7 +216,7 @@ func (s *scene) judgeAudit() {
 	t.Logf("held: %d rows of the audit log, %d of them sealed, and the seals fit; %d wrong", n, verified.Rows, wrong)
 }
 
-// judgeOnboardings holds what is said of runs against what MAAS saw.
+// judgeOnboardings compares the brokers' runs with MAAS's records.
 func (s *scene) judgeOnboardings(batch string) {
 	t := s.t
 	runs, err := s.api.Onboardings(t.Context(), client.OnboardingFilter{RunFilter: client.RunFilter{Batch: batch}})

@@ -1,19 +1,18 @@
-// Package chaos has three brokers, their PostgreSQL and half a thousand nodes go through
-// minutes of faults, and judges afterwards whether what was promised was kept. `make chaos`
-// runs it.
+// Package chaos runs three brokers, their PostgreSQL and half a thousand nodes through minutes of
+// faults, and afterwards checks every promise. `make chaos` runs it.
 //
-// The world is made of network namespaces of the test's own, which end with it: one for each
-// broker, one for PostgreSQL, and the one in which the test itself runs with the nodes (package
-// fleet), operators, MAAS (package maassim), Vault and a TCP load balancer. Brokers are
-// killed, stopped, paused, cut off from the database, from everybody, given a wrong clock; the
-// database is killed and started again; connections break.
+// The world consists of network namespaces that end with the test: one per broker, one for
+// PostgreSQL, and the test's own namespace with the nodes (package fleet), operators, MAAS (package
+// maassim), Vault and a TCP load balancer. Brokers are killed, stopped, paused, cut off from the
+// database or from everybody, and given a wrong clock. The database is killed and restarted.
+// Connections break.
 //
-// What is judged is what nodes, operators and MAAS saw, held against what the brokers say:
+// The checks compare the records of nodes, operators and MAAS with the brokers' answers:
 //
-//   - each task that an operator was told is accepted is begun at most once by its node, has
-//     one end, and the one that its node was told;
-//   - of each the audit log has the row of its acceptance, and all seals fit;
-//   - each onboarding that is completed has deployed its machine once, and its agent serves.
+//   - each task whose acceptance an operator saw begins at most once at its node, and ends once, with
+//     the end that its node was told;
+//   - the audit log has a row of acceptance for each such task, and all seals fit;
+//   - each completed onboarding has deployed its machine once, and the machine's agent serves.
 //
-// Nothing here is in a program that is shipped; the tests bear the tag chaos.
+// No code here is in a shipped program; the tests bear the tag chaos.
 package chaos

@@ -12,11 +12,10 @@ import (
 	"time"
 )
 
-// fault is something that happens to one broker, or to what all need. It has healed when do
-// returns.
+// fault strikes one broker, or a shared part of the world. When do returns, the fault has healed.
 type fault struct {
 	name   string
-	shared bool // it strikes what all need: one at a time
+	shared bool // it strikes a shared part: only one such fault at a time
 	do     func(ctx context.Context, s *scene, b *replica, long time.Duration)
 }
 
@@ -31,7 +30,7 @@ var faults = []fault{
 		after(ctx, long/8)
 		b.boot()
 	}},
-	// Longer than a lease, at its longest.
+	// The longest pause exceeds a lease.
 	{"broker paused", false, func(ctx context.Context, s *scene, b *replica, long time.Duration) {
 		b.signal(syscall.SIGSTOP)
 		after(ctx, 2*long)
@@ -70,7 +69,7 @@ var faults = []fault{
 		s.pg.unplug(s.t, false)
 	}},
 	{"database takes no connections", true, func(ctx context.Context, s *scene, _ *replica, long time.Duration) {
-		s.pg.signal(syscall.SIGSTOP) // who is connected goes on
+		s.pg.signal(syscall.SIGSTOP) // established connections go on
 		after(ctx, long/2)
 		s.pg.signal(syscall.SIGCONT)
 	}},
@@ -94,8 +93,8 @@ const (
 	shortest = 2 * time.Second
 )
 
-// least is one of the faults that happened least. By chance alone one run in a hundred would
-// miss a kind that strikes brokers: often none of them is free.
+// least returns a fault that happened least often. Pure chance would miss a kind that strikes
+// brokers in about one run in a hundred, because often no broker is free.
 func least(happened map[string]int, shared bool) fault {
 	var least fault
 	for _, n := range rand.Perm(len(faults)) {
@@ -114,7 +113,7 @@ func (s *scene) trouble(ctx context.Context) map[string]int {
 	for _, b := range s.brokers {
 		free <- b
 	}
-	spare := <-free // who comes back takes its place
+	spare := <-free // a returning broker takes its place
 	var shared sync.Mutex
 	happened := map[string]int{}
 	for after(ctx, time.Second+rand.N(6*time.Second)) {

@@ -23,11 +23,11 @@ import (
 
 const operators = 4
 
-// seen is what happened, as those saw it who are no brokers.
+// seen holds the events as operators and nodes saw them.
 type seen struct {
 	mu       sync.Mutex
 	accepted map[string]string        // task by its id: the node
-	refused  map[string]int           // by what was said
+	refused  map[string]int           // by the refusal's text
 	events   map[string][]fleet.Event // by task
 }
 
@@ -41,7 +41,7 @@ func (s *seen) saw(e fleet.Event) {
 	s.events[e.TaskID] = append(s.events[e.TaskID], e)
 }
 
-// setUp makes a site, and nodes that are in service.
+// setUp makes a site with nodes in service.
 func (s *scene) setUp(nodes int, script fleet.Script) (ids []string) {
 	s.t.Helper()
 	b := servertest.Attach(s.t, filepath.Join(s.brokers[0].dir, "data"), "https://"+net.JoinHostPort(world, operatorPort), "https://"+net.JoinHostPort(world, agentPort), time.Now)
@@ -51,7 +51,7 @@ func (s *scene) setUp(nodes int, script fleet.Script) (ids []string) {
 	}
 	post(http.MethodPost, "/maas-sites", fmt.Sprintf(`{"name":"dc1","region_code":"eu-1","api_base_url":"http://%s:%s/MAAS","pxe_iface":"ens19","pxe_vlan_vid":46,"node_pxe_iface":"eno8303"}`, world, maasPort))
 	post(http.MethodPost, "/maas-sites/dc1/credentials", fmt.Sprintf(`{"maas_token":%q,"power_user":"root","power_password":"a-bmc"}`, s.region.APIKey()))
-	// The fleet's own site, which has no MAAS.
+	// The fleet's own site has no MAAS.
 	post(http.MethodPost, "/maas-sites", `{"name":"dc2","region_code":"eu-2","status":"disabled","api_base_url":"http://dc2.invalid/MAAS","pxe_iface":"ens19","pxe_vlan_vid":46,"node_pxe_iface":"eno8303"}`)
 	post(http.MethodPost, "/skus", `{"id":"h100.8gpu","nics":["eno8303","eno8403"],"gpu_vendor":"nvidia","gpu_model":"H100","gpu_count":8,"gpu_memory_bytes":85899345920}`)
 	post(http.MethodPatch, "/maas-sites/dc1/profiles/default", `{"require_hw_sync":false,"enable_phase2_roce":false,"batch_max_parallel":500}`)
@@ -70,8 +70,8 @@ func (s *scene) setUp(nodes int, script fleet.Script) (ids []string) {
 	return ids
 }
 
-// insist does something again while the brokers cannot, until it is done, ctx ends, or it is
-// refused for good.
+// insist repeats f while the brokers are unavailable, until f succeeds, ctx ends, or f is refused
+// for good.
 func (s *scene) insist(ctx context.Context, what string, f func() error) error {
 	for {
 		err := f()
@@ -87,8 +87,8 @@ func (s *scene) insist(ctx context.Context, what string, f func() error) error {
 	}
 }
 
-// operate enqueues tasks, each under a key of its own, until ctx ends. What an operator has
-// asked for he asks for again until he is answered.
+// operate enqueues tasks, each under its own idempotency key, until ctx ends. An operator repeats
+// each request until it is answered.
 func (s *scene) operate(ctx context.Context, nodes []string) {
 	var work sync.WaitGroup
 	for who := range operators {

@@ -20,8 +20,8 @@ import (
 // builtBroker names the broker of this source, and says that the namespace is this process's.
 const builtBroker = "HOSTLER_TEST_CHAOS_BROKER"
 
-// TestMain goes on in a network namespace of the test's own. What needs the network of the
-// machine, as Go does that fetches what is to be built, is done before.
+// TestMain re-executes the test in a network namespace of its own. Steps that need the machine's
+// network, such as Go's downloads for the build, run before.
 func TestMain(m *testing.M) {
 	fleet.Serve()
 	if os.Getenv(builtBroker) != "" {
@@ -102,7 +102,7 @@ func newMachine(t *testing.T, n int, name string) *machine {
 	return m
 }
 
-// start starts a process there. It ends with the test.
+// start starts a process in the machine's namespace. The process ends with the test.
 func (m *machine) start(cmd *exec.Cmd) error {
 	runtime.LockOSThread()
 	home, err := unix.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -121,7 +121,7 @@ func (m *machine) start(cmd *exec.Cmd) error {
 	return err
 }
 
-// cut takes the way to another away, or gives it back: what comes and goes is dropped.
+// cut blocks or restores the route to another machine; packets to a blocked machine are dropped.
 func (m *machine) cut(t *testing.T, other string, cut bool) {
 	verb := "del"
 	if cut {
@@ -130,7 +130,7 @@ func (m *machine) cut(t *testing.T, other string, cut bool) {
 	ip(t, fmt.Sprintf("-n %s route %s blackhole %s/32", m.name, verb, other))
 }
 
-// unplug takes the whole way away, or gives it back.
+// unplug takes the machine's whole link down, or brings it up.
 func (m *machine) unplug(t *testing.T, unplugged bool) {
 	state := "up"
 	if unplugged {

@@ -13,10 +13,9 @@ import (
 	"github.com/hostler/hostler/test/fleet"
 )
 
-// TestARollingUpgrade has three brokers of an earlier release replaced one by one, under 200
-// onboardings and operators at work: none of it fails, and the schema that the first new one
-// brings is one that the other two go on with. CHAOS_PREVIOUS names the earlier program
-// (make upgrade).
+// TestARollingUpgrade replaces three brokers of an earlier release one by one, under 200
+// onboardings and operators at work. Nothing fails, and the earlier brokers work with the schema of
+// the first new broker. CHAOS_PREVIOUS names the earlier program (make upgrade).
 func TestARollingUpgrade(t *testing.T) {
 	previous := os.Getenv("CHAOS_PREVIOUS")
 	if previous == "" {

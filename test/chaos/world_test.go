@@ -71,7 +71,7 @@ type scene struct {
 	die     context.CancelFunc
 }
 
-// newScene has brokers run that are a program, or, where that is empty, this one's.
+// newScene starts brokers of the given program; empty means this tree's program.
 func newScene(t *testing.T, program string) *scene {
 	t.Helper()
 	network(t)
@@ -96,8 +96,8 @@ func newScene(t *testing.T, program string) *scene {
 	return s
 }
 
-// serveVault serves the stand-in to the brokers' machines, and returns what their
-// configuration says of it.
+// serveVault serves the Vault stand-in to the brokers' machines, and returns the Vault part of
+// their configuration.
 func (s *scene) serveVault() string {
 	s.t.Helper()
 	v := secretstest.StartVault(s.t, false)
@@ -158,7 +158,7 @@ func (s *scene) newReplica(n int, program, vault string) *replica {
 
 func (b *replica) clock() string { return filepath.Join(b.dir, "clock") }
 
-// boot starts the broker, and returns when it answers.
+// boot starts the broker and returns when the broker answers.
 func (b *replica) boot() {
 	cmd := exec.Command(b.program, "serve", "--config", filepath.Join(b.dir, "broker.yaml"))
 	cmd.Env = append(os.Environ(), "HOSTLER_TEST_CLOCK="+b.clock(), "HOSTLER_TEST_OWN_CLOCK=1")
@@ -185,7 +185,7 @@ func (b *replica) boot() {
 				}
 			}
 			_, _ = io.Copy(io.Discard, out)
-			_ = cmd.Wait() // how it ended is in its log
+			_ = cmd.Wait() // the broker's log shows how it ended
 		}()
 		b.mu.Lock()
 		b.cmd, b.ended = cmd, ended
@@ -193,7 +193,7 @@ func (b *replica) boot() {
 		select {
 		case <-ready:
 			return
-		case <-ended: // without its database it does not start; systemd would start it again
+		case <-ended: // the broker does not start without its database; systemd would restart it
 			if time.Now().After(late) {
 				b.t.Errorf("%s does not start: see %s", b.name, b.log.Name())
 				return
@@ -203,7 +203,7 @@ func (b *replica) boot() {
 	}
 }
 
-// signal sends one to the process.
+// signal sends a signal to the process.
 func (b *replica) signal(sig syscall.Signal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -212,7 +212,7 @@ func (b *replica) signal(sig syscall.Signal) {
 	}
 }
 
-// end ends the process by a signal, and returns when it is gone.
+// end sends a signal and waits for the process to end.
 func (b *replica) end(sig syscall.Signal) {
 	b.signal(sig)
 	b.mu.Lock()
@@ -225,7 +225,7 @@ func (b *replica) end(sig syscall.Signal) {
 
 func (b *replica) kill() { b.end(syscall.SIGKILL) }
 
-// balance is a load balancer for TCP: it tries one after the other.
+// balance is a TCP load balancer that tries the brokers in turn.
 func balance(t *testing.T, brokers []*replica, port string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(world, port))
@@ -255,12 +255,12 @@ func balance(t *testing.T, brokers []*replica, port string) {
 	}()
 }
 
-// connect makes the operator's client, of what the first broker left.
+// connect makes the operator's client from the files of the first broker.
 func (s *scene) connect() {
 	s.t.Helper()
 	data := filepath.Join(s.brokers[0].dir, "data")
 	var token []byte
-	for _, b := range s.brokers { // whichever was first has made it
+	for _, b := range s.brokers { // the broker that started first has made it
 		if raw, err := os.ReadFile(filepath.Join(b.dir, "data", "admin.token")); err == nil {
 			token = raw
 		}
@@ -329,7 +329,7 @@ func (d *database) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// boot starts the server, and returns when it answers.
+// boot starts the server and returns when the server answers.
 func (d *database) boot() {
 	cmd := d.command("postgres", "-D", "data", "-k", d.dir, "-h", d.address, "-c", "max_connections=200", "-c", "shared_buffers=128MB")
 	log, err := os.OpenFile(filepath.Join(d.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -360,7 +360,7 @@ func (d *database) boot() {
 	}
 }
 
-// schema is the version that the brokers' migrations have brought the database to.
+// schema returns the version of the brokers' last migration of the database.
 func (d *database) schema() int64 {
 	d.t.Helper()
 	out, err := d.command("psql", "-h", d.dir, "-U", "hostler", "-d", "postgres", "-XAtc", "SELECT MAX(version_id) FROM goose_db_version").CombinedOutput()
@@ -371,19 +371,19 @@ func (d *database) schema() int64 {
 	return version
 }
 
-// signal sends one to the server, which is not its children.
+// signal sends a signal to the server process, not to its children.
 func (d *database) signal(sig syscall.Signal) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	_ = d.cmd.Process.Signal(sig)
 }
 
-// end ends the server as its death would: what it had not written is in its log.
+// end kills the server like a crash: data not yet written is only in the server's log.
 func (d *database) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.cmd != nil {
-		_ = d.cmd.Process.Signal(syscall.SIGQUIT) // its children go with it, and nothing is written
+		_ = d.cmd.Process.Signal(syscall.SIGQUIT) // ends the children too, and nothing is written
 		<-d.ended
 	}
 }

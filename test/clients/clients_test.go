@@ -15,14 +15,14 @@ import (
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
-// workshop is a copy of a client's folder, where it is made and run.
+// workshop is a copy of a client's folder, where the client is built and run.
 type workshop struct {
 	dir string
 	env []string
 }
 
-// openWorkshop starts a broker with a node and a site, and copies a client's folder beside
-// the broker's descriptions.
+// openWorkshop starts a broker with a node and a site, and copies a client's folder beside the
+// broker's API descriptions.
 func openWorkshop(t *testing.T, folder string) workshop {
 	t.Helper()
 	b := servertest.Start(t)
@@ -56,8 +56,8 @@ func (w workshop) write(t *testing.T, name string, content []byte) {
 	}
 }
 
-// run runs a tool, which must succeed. The broker's root is trusted by the client alone: a
-// tool may have to download what it needs.
+// run runs a tool; the tool must succeed. Only the client trusts the broker's root: a tool may have
+// to download files.
 func (w workshop) run(t *testing.T, argv ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
@@ -67,7 +67,7 @@ func (w workshop) run(t *testing.T, argv ...string) {
 	}
 }
 
-// asks runs a client, which must find what the broker has.
+// asks runs a client; the client must find the broker's data.
 func (w workshop) asks(t *testing.T, argv ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
@@ -93,8 +93,8 @@ func TestAGeneratedGoClientAsksABroker(t *testing.T) {
 	w.asks(t, "./client")
 }
 
-// TestAGeneratedTypeScriptClientAsksABroker makes a client of either description, with
-// openapi-typescript, which also validates them.
+// TestAGeneratedTypeScriptClientAsksABroker generates a client from either description with
+// openapi-typescript, which also validates the descriptions.
 func TestAGeneratedTypeScriptClientAsksABroker(t *testing.T) {
 	if _, err := exec.LookPath("npm"); err != nil {
 		t.Fatal("npm is not installed: run .ci/setup test")

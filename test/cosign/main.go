@@ -1,6 +1,6 @@
-// Command cosign is Sigstore's cosign, built from its module, for the test that needs
-// the real one. It is a module of its own, so that none of what cosign depends on can
-// become a dependency of Hostler.
+// Command cosign is Sigstore's cosign, built from its module for the test that needs the real
+// program. This folder is a module of its own, so that cosign's dependencies cannot become
+// dependencies of Hostler.
 package main
 
 import (

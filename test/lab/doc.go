@@ -1,8 +1,7 @@
-// Package lab is a whole small site for tests and demonstrations: the built
-// broker as a process of its own on this machine's loopback, the operator's
-// command line beside it, and room for guests that enrol with it.
+// Package lab is a whole small site for tests and demonstrations: the built broker as its own
+// process on this machine's loopback, the operator's command line, and room for guests that enrol.
 //
-// A lab lives in one temporary directory and leaves nothing behind. It knows
-// the programs only by their command lines, as a user would; what a thief does
-// with a node's key it does itself.
+// Lab is the main type. A lab lives in one temporary directory, and Close removes the directory.
+// The lab uses the programs only by their command lines, as a user would. The exception is
+// Identity: the lab itself plays a thief with a node's key.
 package lab

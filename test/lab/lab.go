@@ -22,8 +22,8 @@ import (
 
 // Lab is one site.
 type Lab struct {
-	bin string // folder of everything that the lab writes
-	dir string // everything that the lab writes
+	bin string // folder of the programs
+	dir string // folder of everything that the lab writes
 	// guestSeesHostAt is this machine's address for guests.
 	guestSeesHostAt string
 

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// startedBy names the variable with the file into which the test binary, run as its own child,
-// writes its guest's data.
+// startedBy names the variable that marks the test binary as its own child: the child starts the
+// guest.
 const startedBy = "HOSTLER_QEMU_TEST_CHILD"
 
 func TestAGuestEndsWithTheProcessThatStartedIt(t *testing.T) {

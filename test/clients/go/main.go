@@ -1,4 +1,5 @@
-// Command client asks a broker with the client that oapi-codegen makes of its description.
+// Command client queries a broker with the client that oapi-codegen generates from the broker's
+// description.
 package main
 
 import (

@@ -39,8 +39,8 @@ func (d *demo) attacks(ctx context.Context) error {
 	return nil
 }
 
-// changeQueuedTask stops the agent so that a task stays queued, swaps two
-// bytes of the signed envelope in the table, and lets the agent fetch it.
+// changeQueuedTask stops the agent so that a task stays queued, swaps two bytes of the signed
+// envelope in the table, and lets the agent fetch the envelope.
 func (d *demo) changeQueuedTask(ctx context.Context) (string, error) {
 	if _, err := d.InGuest(ctx, "systemctl", "stop", "hostler-agent"); err != nil {
 		return "", err

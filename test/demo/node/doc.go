@@ -1,6 +1,7 @@
-// Command node tells Hostler's main job as one story of under five minutes, on this
-// machine: a simulated MAAS region has a machine of bare metal, which is a QEMU guest.
-// From its BMC's address it becomes a node, while MAAS answers 503 to what it does and
-// does not do, and the broker is killed; it serves a tenant, and is cleaned for the next one. Everything in it is
-// real but MAAS, the GPUs and the tenant. It leaves nothing behind.
+// Command node shows Hostler's main job as a story of under five minutes, on this machine. A
+// simulated MAAS region has a bare-metal machine, played by a QEMU guest. From its BMC's address
+// the machine becomes a node, although MAAS answers 503 both to calls it carries out and to calls
+// it does not, and although the broker is killed. The node serves a tenant and is cleaned for the
+// next tenant. Everything except MAAS, the GPUs and the tenant is real. The demo leaves nothing
+// behind.
 package main

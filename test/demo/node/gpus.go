@@ -20,8 +20,8 @@ const (
 	fakeState  = "/var/lib/fakegpu"
 )
 
-// gpuRootfs is what the machine has from its first boot: libraries of the vendor's
-// ABI over eight GPUs whose memory keeps what was in it.
+// gpuRootfs is part of the machine from its first boot: libraries with the vendor's ABI over eight
+// GPUs whose memory keeps its content.
 func (d *demo) gpuRootfs() (string, error) {
 	name := d.Lab.Path("gpus.tar")
 	f, err := os.Create(name)
@@ -55,14 +55,14 @@ func (d *demo) vram(ctx context.Context) error {
 	return err
 }
 
-// mendGPU takes the fault away. What is in the GPU's memory stays.
+// mendGPU removes the fault. The content of the GPU's memory stays.
 func (d *demo) mendGPU(ctx context.Context) error {
 	_, err := d.InGuest(ctx, "sed", "-i", "/^fault/d", fakeState+"/config")
 	return err
 }
 
-// vramOf searches the memory of the GPUs itself, past the agent's word: the tenant's
-// secret is in that of these, and of no other.
+// vramOf searches the memory of the GPUs itself, independently of the agent: the tenant's secret
+// must be in exactly the given GPUs.
 func (d *demo) vramOf(ctx context.Context, numbers ...int) error {
 	found, err := d.Guest().Run(ctx, "grep", "-rl", vramCanary, fakeState, "--include=*.vram")
 	left := strings.Fields(found.Stdout)
@@ -77,7 +77,7 @@ func (d *demo) vramOf(ctx context.Context, numbers ...int) error {
 	return nil
 }
 
-// scrubbed shows the scrub of the turnover, and judges it.
+// scrubbed shows and checks the scrub of the turnover.
 func (d *demo) scrubbed(ctx context.Context) error {
 	t, err := d.LastTask(ctx, node, "node.gpu_scrub")
 	if err != nil {

@@ -30,7 +30,7 @@ func redirect(envelope []byte) ([]byte, error) {
 	return json.Marshal(env)
 }
 
-// trust is what the demo reads of hostler trust show.
+// trust holds the fields of hostler trust show that the demo reads.
 type trust struct {
 	CASHA256 string `json:"ca_sha256"`
 }
@@ -40,7 +40,7 @@ func (d *demo) trust(ctx context.Context) (trust, error) {
 	return t, d.Lab.JSON(ctx, &t, "trust", "show")
 }
 
-// refusal returns what a refused command said.
+// refusal returns the output of a refused command.
 func refusal(err error) (string, error) {
 	var exit *lab.ExitError
 	if errors.As(err, &exit) {

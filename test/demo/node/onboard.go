@@ -76,15 +76,15 @@ func (d *demo) onboard(ctx context.Context) error {
 	return nil
 }
 
-// onboarding is what the scenes read of one in JSON.
+// onboarding holds the fields of an onboarding that the scenes read.
 type onboarding struct {
 	Stage   string `json:"current_stage"`
 	Attempt int    `json:"current_attempt"`
 	Class   string `json:"failure_class"`
 }
 
-// trouble is what happens while the machine is being deployed: MAAS begins to deploy
-// it and says 503, and the broker is killed when it has to find out what came of that.
+// trouble strikes during the deployment: MAAS begins the deployment and answers 503, and the broker
+// is killed while it has to find out the result.
 func (d *demo) trouble(ctx context.Context) error {
 	d.Rack.Inject(maassim.Fault{Kind: maassim.UnavailableAfter, Op: "deploy"})
 	err := d.Lab.Wait(ctx, "the deployment", func() error {

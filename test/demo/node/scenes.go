@@ -34,8 +34,8 @@ func (d *demo) broker(ctx context.Context) error {
 // canary is in every file that the tenant leaves.
 const canary = "secret-canary"
 
-// residue is what a careless or hostile tenant leaves. Each has a check that
-// must find it, and a cleaner that must remove it.
+// residue lists a careless or hostile tenant's leftovers. For each there is a check that must find
+// it, and a cleaner that must remove it.
 var residue = []struct{ what, command string }{
 	{"files in /tmp, /var/tmp and /dev/shm", "echo " + canary + " > /tmp/model.bin; echo " + canary + " > /var/tmp/weights; echo " + canary + " > /dev/shm/cache"},
 	{"a process that outlives the session", "setsid nohup sleep 86400 > /dev/null 2>&1 < /dev/null &"},
@@ -88,8 +88,7 @@ func (d *demo) evidence(ctx context.Context) error {
 	return nil
 }
 
-// nothingLeft searches the machine itself, past the agent's word, for what the tenant
-// left.
+// nothingLeft searches the machine itself for the tenant's leftovers, independently of the agent.
 func (d *demo) nothingLeft(ctx context.Context) error {
 	found, err := d.Guest().Run(ctx, "grep", "-rlI", canary, "/tmp", "/var/tmp", "/dev/shm", "/home", "/var/spool", "/etc", "/root", "/opt", "/srv")
 	if found.Exit != 1 { // 1: grep found nothing

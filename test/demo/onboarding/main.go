@@ -60,7 +60,7 @@ func run(ctx context.Context, bin string) error {
 	return nil
 }
 
-// diagnosis is what a failed scene leaves for the reader.
+// diagnosis describes a failed scene for the reader.
 func (d *demo) diagnosis() string {
 	text := "broker:\n" + play.Tail(d.Lab.BrokerLog(), 15)
 	for name, h := range d.hosts {

@@ -35,7 +35,7 @@ type demo struct {
 	failed onboarding
 }
 
-// onboarding is what the scenes read of one in JSON.
+// onboarding holds the fields of an onboarding that the scenes read.
 type onboarding struct {
 	ID       string `json:"onboarding_id"`
 	Hostname string `json:"hostname"`
@@ -59,7 +59,7 @@ func (d *demo) close() {
 
 func hostname(n int) string { return fmt.Sprintf("c07u4%d", n) }
 
-// refused is for a command that must fail. What it said of that was shown.
+// refused checks that a command failed. Its output was shown already.
 func refused(err error) error {
 	if exit, is := errors.AsType[*lab.ExitError](err); !is || exit.Code < 1 {
 		return fmt.Errorf("it was not refused: %w", err)
@@ -237,7 +237,7 @@ func (d *demo) freeze(ctx context.Context) error {
 	if err != nil || i < 0 || all[i].Status != "pending" || !strings.HasPrefix(all[i].Waiting, "freeze: ") {
 		return fmt.Errorf("at a frozen site it is %+v: %w", all, err)
 	}
-	// Whoever looks at the screen sees it on top of everything.
+	// The freeze stands at the top of the status screen.
 	d.Say("The agents here look at the machine that runs this demo, not at the simulated ones: the disks that status tells of are therefore not the expected ones.")
 	d.Typed("hostler status")
 	text, err := d.Lab.Hostler(ctx, "status")

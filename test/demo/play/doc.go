@@ -1,5 +1,4 @@
-// Package play is the stage of the demos: a broker from nothing, the operator's
-// command line as it is typed, and, for those with a guest, a site with one machine
-// that becomes a node. A scene that fails ends the play, with what the broker, the
-// guest and its agent said last.
+// Package play prepares the demos: a broker from nothing, the operator's command line as typed,
+// and, for demos with a guest, a site with one machine that becomes a node. Play is its main type.
+// A scene that fails ends the play, with the last output of the broker, the guest and its agent.
 package play

@@ -45,7 +45,7 @@ func (p *Play) Package() (string, error) {
 	return debs[len(debs)-1], nil
 }
 
-// Site makes the rack's region a site, whose default profile has these knobs besides.
+// Site makes the rack's region a site and sets the given knobs in its default profile.
 func (p *Play) Site(ctx context.Context, site string, knobs ...string) error {
 	commands, err := p.Rack.Site(p.Lab, site)
 	if err != nil {
@@ -63,7 +63,7 @@ func (p *Play) Site(ctx context.Context, site string, knobs ...string) error {
 	return p.Hostler(ctx, 20, "site", "probe", site)
 }
 
-// Node is what the scenes read of a node's JSON.
+// Node holds the fields of a node's JSON that the scenes read.
 type Node struct {
 	ID           string `json:"id"`
 	Status       string `json:"status"`
@@ -83,7 +83,7 @@ func (p *Play) Node(ctx context.Context, name string) (n Node, err error) {
 	return n, p.Lab.JSON(ctx, &n, "node", "show", name)
 }
 
-// Task is what the scenes read of a task's JSON.
+// Task holds the fields of a task's JSON that the scenes read.
 type Task struct {
 	ID      string          `json:"id"`
 	Type    string          `json:"type"`
@@ -94,7 +94,7 @@ type Task struct {
 	Result  json.RawMessage `json:"result"`
 }
 
-// LastTask is the last task of a type that a node had.
+// LastTask returns a node's last task of a type.
 func (p *Play) LastTask(ctx context.Context, node, taskType string) (t Task, err error) {
 	var list []Task
 	if err := p.Lab.JSON(ctx, &list, "task", "list", "--node", node); err != nil {
@@ -149,16 +149,16 @@ func (p *Play) tenantArgs(node, allocation, tenant string, more map[string]any) 
 	return []string{"task", "enqueue", node, "allocation.provision_user", "--params", file, "--wait"}, os.WriteFile(file, text, 0o600)
 }
 
-// As runs a line of shell in the guest as a user, which is what people type.
+// As runs a shell line in the guest as a user, as a person would type it.
 func (p *Play) As(ctx context.Context, user, line string) error {
 	_, err := p.InGuest(ctx, "runuser", "-u", user, "--", "sh", "-c", line)
 	return err
 }
 
-// Deployed is how often MAAS has deployed the machine.
+// Deployed counts MAAS's deployments of the machine.
 func (p *Play) Deployed() int { return p.Rack.Happened(p.Rack.Box.Serial, "deploy") }
 
-// Token is the enrolment token that the machine was deployed with.
+// Token is the enrolment token of the machine's deployment.
 func (p *Play) Token(hostname string) (string, error) {
 	m, has := p.Rack.Of(hostname)
 	if token := lab.EnrollToken(m.UserData); has && token != "" {
@@ -167,8 +167,8 @@ func (p *Play) Token(hostname string) (string, error) {
 	return "", errors.New("what the machine was deployed with holds no enrolment token")
 }
 
-// ByHand boots a machine that nobody deployed, and has its operator install the agent there,
-// with these lines more in its config. The play's machine is then this one.
+// ByHand boots a machine that nobody deployed, and installs the agent there as an operator would,
+// with additional lines of config. The play then uses this machine.
 func (p *Play) ByHand(ctx context.Context, image *qemu.Image, node, config string) (err error) {
 	if p.Alone, err = qemu.Boot(ctx, image, qemu.Config{Name: node, ReachHost: true}); err != nil {
 		return err

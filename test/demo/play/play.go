@@ -34,8 +34,8 @@ type Scene struct {
 	Play  func(context.Context) error
 }
 
-// Main is the main function of a demo with a guest: prepare is not timed, and gives the
-// scenes and what may be done next, in pairs of a command and what it is good for.
+// Main is the main function of a demo with a guest. The untimed function prepare returns the scenes
+// and the suggested next steps, in pairs of a command and its purpose.
 func Main(name, about string, prepare func(*Play, *qemu.Image) (scenes []Scene, next []string)) {
 	bin := flag.String("bin", "bin", "where the programs are")
 	dist := flag.String("dist", "dist", "where the agent's package is")
@@ -84,8 +84,7 @@ func (p *Play) close() {
 	_ = p.Lab.Close()
 }
 
-// Guest is the machine that stands alone, or the one that MAAS has installed; nil before
-// that.
+// Guest is the machine booted by hand, or the machine that MAAS installed; nil before that.
 func (p *Play) Guest() *qemu.Guest {
 	if p.Rack == nil {
 		return p.Alone
@@ -106,7 +105,7 @@ func (p *Play) InGuest(ctx context.Context, argv ...string) (string, error) {
 	return strings.TrimSpace(r.Stdout), err
 }
 
-// Hostler types a command, runs it, and shows what it printed, at most limit lines.
+// Hostler types a command, runs it, and shows at most limit lines of its output.
 func (p *Play) Hostler(ctx context.Context, limit int, args ...string) error {
 	p.Typed(typed(args))
 	text, err := p.Lab.Hostler(ctx, args...)
@@ -114,7 +113,7 @@ func (p *Play) Hostler(ctx context.Context, limit int, args ...string) error {
 	return err
 }
 
-// Watched is Hostler for a command that goes on for a while: its progress is drawn.
+// Watched is Hostler for a long command: its progress is drawn.
 func (p *Play) Watched(ctx context.Context, limit int, args ...string) error {
 	p.Typed(typed(args))
 	w, done := p.Drawing(60)
@@ -143,10 +142,10 @@ func (p *Play) Refused(ctx context.Context, args []string, words ...string) erro
 	return nil
 }
 
-// refused is the exit status of what policy or state refuses.
+// refused is the exit status of a refusal by policy or state.
 const refused = 3
 
-// Stopped is nil where a command was told of a run that stopped for a person.
+// Stopped returns nil if the command reported a run that stopped for a person.
 func Stopped(err error) error {
 	if exit, is := errors.AsType[*lab.ExitError](err); !is || exit.Code != 1 {
 		return fmt.Errorf("it did not stop: %w", err)
@@ -165,7 +164,7 @@ func typed(args []string) string {
 	return "hostler " + strings.Join(words, " ")
 }
 
-// diagnosis is what a failed scene leaves for the reader.
+// diagnosis describes a failed scene for the reader.
 func (p *Play) diagnosis() string {
 	text := "broker:\n" + Tail(p.Lab.BrokerLog(), 15)
 	if g := p.Guest(); g != nil {

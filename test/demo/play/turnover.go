@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/test/lab"
 )
 
-// Turnover is what the scenes read of a run's JSON.
+// Turnover holds the fields of a run's JSON that the scenes read.
 type Turnover struct {
 	ID          string   `json:"decommission_id"`
 	Status      string   `json:"status"`
@@ -38,7 +38,7 @@ func (p *Play) LastTurnover(ctx context.Context, node string) (t Turnover, err e
 	return list.Items[0], nil
 }
 
-// Certificate is what the scenes read of a verified one.
+// Certificate holds the fields of a verified certificate that the scenes read.
 type Certificate struct {
 	Environment string `json:"environment"`
 	Node        struct {
@@ -57,8 +57,8 @@ type Certificate struct {
 	} `json:"verdict"`
 }
 
-// Verify gets a certificate and the trust file, and verifies the one by the other with
-// no broker: the command runs with a configuration that leads to none.
+// Verify gets a certificate and the trust file, and verifies the certificate offline: the command's
+// configuration leads to no broker.
 func (p *Play) Verify(ctx context.Context, id string) (c Certificate, file string, err error) {
 	file = p.Lab.Path(id + ".json")
 	trust, err := p.TrustFile(ctx)
@@ -88,8 +88,8 @@ func (p *Play) Verify(ctx context.Context, id string) (c Certificate, file strin
 	return *report.Clean, file, nil
 }
 
-// TrustFile writes what hostler trust show prints to a file, as whoever verifies has
-// got it before.
+// TrustFile writes the output of hostler trust show to a file, as a verifier has received it
+// earlier.
 func (p *Play) TrustFile(ctx context.Context) (string, error) {
 	file := p.Lab.Path("trust.json")
 	if _, err := os.Stat(file); err == nil {
@@ -103,7 +103,7 @@ func (p *Play) TrustFile(ctx context.Context) (string, error) {
 	return file, os.WriteFile(file, []byte(text), 0o600)
 }
 
-// Flip changes one bit in the middle of a certificate's file, and has it told.
+// Flip changes one bit in the middle of a certificate's file; the verification must fail.
 func (p *Play) Flip(ctx context.Context, file string) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {

@@ -62,7 +62,7 @@ func (d *demo) oldSystem(ctx context.Context) error {
 	return nil
 }
 
-// drifts lists what is open, and returns the rules.
+// drifts shows the open drifts and returns their rules.
 func (d *demo) drifts(ctx context.Context) (rules []string, err error) {
 	if err := d.Hostler(ctx, 6, "drift", "list"); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (d *demo) drifts(ctx context.Context) (rules []string, err error) {
 	return rules, err
 }
 
-// resolve says that the drift of the rule is dealt with, which must be the one there is.
+// resolve resolves the drift of the rule; no other drift may be open.
 func (d *demo) resolve(ctx context.Context, rule, reason string) error {
 	rules, err := d.drifts(ctx)
 	if err != nil || !slices.Equal(rules, []string{rule}) {

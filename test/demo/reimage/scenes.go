@@ -86,8 +86,7 @@ func (d *demo) tenant(ctx context.Context) error {
 	return d.Hostler(ctx, 40, "decommission", "plan", node, "--mode", "reimage", "--erase", "secure")
 }
 
-// soil fills the drive with what the tenant writes, and looks from outside that it is
-// there.
+// soil fills the drive with the tenant's data and checks the drive's file from outside.
 func (d *demo) soil(ctx context.Context) error {
 	if _, err := d.InGuest(ctx, "sh", "-c", "yes '"+canary+"' | dd of=/dev/nvme0n1 bs=1M iflag=fullblock oflag=direct status=none || true"); err != nil {
 		return err

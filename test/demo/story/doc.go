@@ -1,5 +1,4 @@
-// Package story is how the demos tell what they do: scenes with their time, each
-// command as it is typed with what it prints, and at the end what was seen, which
-// is what was checked. Nothing that it shows is made up: a command that fails ends
-// the story.
+// Package story prints the demos: scenes with their time, each command as typed with its output,
+// and at the end the list of checked results. Story is its main type. All output is real: a command
+// that fails ends the story.
 package story

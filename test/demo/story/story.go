@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Story is one that is being told.
+// Story is a demo's output so far.
 type Story struct {
 	out     *os.File
 	started time.Time
@@ -41,13 +41,13 @@ func (n *Story) Scene(title string) {
 	fmt.Fprintf(n.out, "\n%s  %d. %s\n", n.Elapsed(), n.scenes, title)
 }
 
-// Say tells what happens.
+// Say prints a line.
 func (n *Story) Say(format string, args ...any) {
 	fmt.Fprintf(n.out, "      %s\n", fmt.Sprintf(format, args...))
 }
 
-// Meanwhile tells what happens while a command runs, with the time. Where the command
-// draws over the terminal, it is told afterwards.
+// Meanwhile prints an event, with the time, while a command runs. If the command draws on the
+// terminal, the event is printed afterwards.
 func (n *Story) Meanwhile(format string, args ...any) {
 	line := fmt.Sprintf("    %s    ‖ %s\n", n.Elapsed(), fmt.Sprintf(format, args...))
 	n.mu.Lock()
@@ -64,7 +64,7 @@ func (n *Story) Typed(command string) {
 	fmt.Fprintf(n.out, "    $ %s\n", command)
 }
 
-// Printed shows a program's output, at most limit lines of it.
+// Printed shows at most limit lines of a program's output.
 func (n *Story) Printed(text string, limit int) {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for i, line := range lines {
@@ -79,8 +79,8 @@ func (n *Story) Printed(text string, limit int) {
 // Live shows lines as they come, at most limit of them, the first of each.
 func (n *Story) Live(limit int) io.Writer { return &liveLines{n: n, left: limit} }
 
-// Drawing is where a program may draw its progress: the terminal itself, if there is
-// one, else lines as they come. It ends with done.
+// Drawing is the target for a program's progress: the terminal itself, if there is one, else lines
+// as they come. Call done at the end.
 func (n *Story) Drawing(limit int) (w io.Writer, done func()) {
 	if !term.IsTerminal(int(n.out.Fd())) || os.Getenv("TERM") == "dumb" {
 		return n.Live(limit), func() {}
@@ -127,8 +127,8 @@ func (n *Story) Saw(format string, args ...any) {
 	n.seen = append(n.seen, fmt.Sprintf(format, args...))
 }
 
-// End lists what was seen, and what may be done next: pairs of a command and what it
-// is good for.
+// End lists the checked results and the suggested next steps, in pairs of a command and its
+// purpose.
 func (n *Story) End(next ...string) {
 	fmt.Fprintf(n.out, "\n%s  What was seen\n", n.Elapsed())
 	for _, s := range n.seen {

@@ -1,4 +1,4 @@
-// Command terminal tells of a shell on a machine that listens on nothing: it is opened
-// through the broker, outlasts its agent, ends with its program, and is played back. The
-// machine is a QEMU guest, systemd is its own. It leaves nothing behind.
+// Command terminal shows a shell on a machine without listening ports. The shell is opened through
+// the broker, survives a restart of the agent, ends with its program, and is played back. The
+// machine is a QEMU guest with its own systemd. The demo leaves nothing behind.
 package main

@@ -32,24 +32,24 @@ func (d *demo) node(ctx context.Context) error {
 	return d.Tenant(ctx, node, "a-1", "alice", nil)
 }
 
-// does types a line into the session, and waits for what it prints.
+// does types a line into the session and waits for its output.
 func (d *demo) does(ctx context.Context, line, shows string) error {
 	return d.session.Does(ctx, line, shows)
 }
 
-// show prints what the session has shown since.
+// show prints the session's output since the last call.
 func (d *demo) show() {
 	text := d.session.Text()
 	d.Printed(plain(text[d.shown:]), 40)
 	d.shown = len(text)
 }
 
-// plain is what a terminal writes without what draws.
+// plain removes a terminal's control sequences.
 func plain(text string) string {
 	return escapes.ReplaceAllString(strings.ReplaceAll(text, "\r\n", "\n"), "")
 }
 
-// escapes are what draws on a terminal and not in a story.
+// escapes matches control sequences that draw on a terminal.
 var escapes = regexp.MustCompile("\x1b(?:\\[[0-9;?]*[A-Za-z]|[()].|.)|[\r\x0f]")
 
 var sessionName = regexp.MustCompile(`session (ts-[a-z0-9]+) as alice`)

@@ -1,5 +1,5 @@
-// Command update tells what becomes of two releases of the agent: one that is good, and
-// is rolled out; and one that does not come up, and is put back by the node itself,
-// without a broker's word. The registry is Debian's docker-registry, the machine is a
-// QEMU guest, systemd is its own. It leaves nothing behind.
+// Command update shows two releases of the agent: a good release that is rolled out, and a release
+// that does not start and that the node itself rolls back, without the broker. The registry is
+// Debian's docker-registry, the machine is a QEMU guest with its own systemd. The demo leaves
+// nothing behind.
 package main

@@ -74,7 +74,7 @@ func (d *demo) release(ctx context.Context, version, program string) error {
 	return d.Hostler(ctx, 6, "agent-release", "list")
 }
 
-// rollout is what the scenes read of a rollout's JSON.
+// rollout holds the fields of a rollout's JSON that the scenes read.
 type rollout struct {
 	ID     string `json:"rollout_id"`
 	Status string `json:"status"`
@@ -95,7 +95,7 @@ func (d *demo) last(ctx context.Context) (r rollout, err error) {
 	return list.Items[0], nil
 }
 
-// update is what the node said of its last update.
+// update returns the node's result of its last update.
 func (d *demo) update(ctx context.Context) (res taskcatalog.SelfUpdateResult, err error) {
 	t, err := d.LastTask(ctx, node, "node.self_update")
 	if err != nil {
@@ -104,7 +104,7 @@ func (d *demo) update(ctx context.Context) (res taskcatalog.SelfUpdateResult, er
 	return res, json.Unmarshal(t.Result, &res)
 }
 
-// runs sees that the guest's kernel runs the agent of a version.
+// runs checks that the guest's kernel runs the version's agent.
 func (d *demo) runs(ctx context.Context, version string) error {
 	pid, err := d.InGuest(ctx, "systemctl", "show", "-P", "MainPID", "hostler-agent")
 	if err != nil {
@@ -132,7 +132,7 @@ func (d *demo) rollOut(ctx context.Context) error {
 	return d.Hostler(ctx, 20, "node", "agent-lifecycle", node)
 }
 
-// proved waits until a version is the one that the node goes back to.
+// proved waits until a version is the node's rollback target.
 func (d *demo) proved(ctx context.Context, version string) error {
 	return d.Lab.Wait(ctx, version+" to be known to work", func() error {
 		to, err := d.InGuest(ctx, "readlink", "/usr/lib/hostler-agent/good")
