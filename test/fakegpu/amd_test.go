@@ -27,7 +27,7 @@ func amdMachine(t *testing.T, config ...string) (m *Machine, run func(name strin
 	}
 }
 
-// What the shipped profiles run answers in JSON about each GPU.
+// amd-smi answers the shipped profiles' commands in JSON, for each GPU.
 func TestAMDSMIAnswersWhatProfilesAsk(t *testing.T) {
 	_, run := amdMachine(t)
 	for _, command := range []string{"static --driver", "metric --mem-usage --ecc", "xgmi --metric", "list"} {

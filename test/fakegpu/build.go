@@ -17,7 +17,7 @@ import (
 //go:embed *.c *.h
 var sources embed.FS
 
-// targets says what is built from what, besides vram.c.
+// targets lists the sources of each library and program, besides vram.c.
 var targets = []struct {
 	name    string
 	sources []string
@@ -37,13 +37,12 @@ var targets = []struct {
 	{"fakegpu-tenant-amd", []string{"tenant-amd.c"}, nil},
 }
 
-// flags hide what is not of the ABI: two of these libraries in one process must
-// not find each other's functions.
+// flags hide every symbol outside the ABI: two of these libraries in one process must not find each
+// other's functions.
 var flags = []string{"-std=gnu11", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-deprecated-declarations", "-Werror"}
 
-// Build builds the libraries and programs, or finds those that were built from the
-// same sources before, and returns the folder they are in. It needs gcc, and go to
-// find the header of go-nvml.
+// Build builds the libraries and programs, or finds an earlier build of the same sources, and
+// returns their folder. Build needs gcc, and needs go to find the header of go-nvml.
 var Build = sync.OnceValues(build)
 
 func build() (string, error) {
@@ -106,7 +105,7 @@ func compile(work, header string) error {
 	return nil
 }
 
-// headers is the folder of the nvml.h that go-nvml is made from.
+// headers returns the folder of go-nvml's nvml.h.
 func headers() (string, error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
 	if err != nil {

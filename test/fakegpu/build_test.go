@@ -9,7 +9,7 @@ import (
 
 const token = "SECRET-OF-A-TENANT"
 
-// run runs one of the machine's programs.
+// run runs a program of the machine.
 func (m *Machine) run(t *testing.T, name string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(m.Libs, name), args...)
@@ -19,8 +19,8 @@ func (m *Machine) run(t *testing.T, name string, args ...string) {
 	}
 }
 
-// left runs a tenant to its end, then something that opens the driver, and counts
-// what the tenant left.
+// left runs a tenant to its end, then a program that opens the driver, and counts the tenant's
+// leftovers.
 func left(t *testing.T, then []string, config ...string) int {
 	t.Helper()
 	m, err := New(t.TempDir(), append(config, "devices 1", "memory 4M")...)
@@ -58,7 +58,7 @@ func TestATrueResetClearsMemoryAndALyingOneDoesNot(t *testing.T) {
 	}
 }
 
-// What the shipped profiles run answers about each GPU.
+// nvidia-smi answers the shipped profiles' queries for each GPU.
 func TestNVIDIASMIAnswersWhatProfilesAsk(t *testing.T) {
 	m, err := New(t.TempDir(), "devices 2", "memory 4M")
 	if err != nil {

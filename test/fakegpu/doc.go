@@ -1,11 +1,10 @@
-// Package fakegpu is a machine with GPUs for tests: C libraries with the ABI of the
-// vendors' own, built with gcc, over GPUs whose memory is a file. What a process
-// leaves in that memory the next one finds. The agent that runs over them is
-// unmodified.
+// Package fakegpu is a machine with GPUs for tests: C libraries with the vendors' ABI, built with
+// gcc, over GPUs whose memory is a file. The next process finds the data that a process leaves in
+// that memory. The agent runs over the libraries unmodified. Machine is the main type.
 //
-// vram.h describes the machine, its config and the faults that all libraries know;
-// the top of each .c file those of its own. The .c files are no part of this Go
-// package: their build constraint says so.
+// vram.h describes the machine, its config and the faults common to all libraries; the top of each
+// .c file describes the faults of its own. The .c files are no part of this Go package: their build
+// constraint excludes them.
 //
 //	libnvidia-ml.so.1 libcuda.so.1 nvidia-smi     nvml.c cuda.c nvidia-smi.c
 //	libamd_smi.so libamdhip64.so libhiprtc.so     amdsmi.c hip.c hiprtc.c

@@ -18,7 +18,7 @@ type Machine struct {
 	logged int // bytes of the kernel's log that were read
 }
 
-// New makes a machine in an empty folder, with these lines as its config.
+// New makes a machine in an empty folder, with the given lines of config.
 func New(dir string, config ...string) (*Machine, error) {
 	libs, err := Build()
 	if err != nil {
@@ -28,14 +28,14 @@ func New(dir string, config ...string) (*Machine, error) {
 	return m, m.Configure(config...)
 }
 
-// Configure replaces the config: the faults of a GPU change, what is in its memory
-// and what it is set to stay.
+// Configure replaces the config: the GPUs' faults change, the content of their memory and their
+// settings stay.
 func (m *Machine) Configure(lines ...string) error {
 	return os.WriteFile(filepath.Join(m.Dir, "config"), []byte(strings.Join(lines, "\n")+"\n"), 0o644)
 }
 
-// Kmsg is what the kernel logged of the GPUs since the last call: nothing where
-// it never did.
+// Kmsg returns the kernel's log lines about the GPUs since the last call; nil if the kernel never
+// logged any.
 func (m *Machine) Kmsg() ([]string, error) {
 	raw, err := os.ReadFile(filepath.Join(m.Dir, "kmsg"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -46,16 +46,15 @@ func (m *Machine) Kmsg() ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(fresh), "\n"), "\n"), err
 }
 
-// Env is what a process needs to find the machine and its libraries. Under the
-// race detector a child would sleep for a second before it ends.
+// Env is the environment in which a process finds the machine and its libraries. GORACE avoids the
+// race detector's sleep of a second at a child's end.
 func (m *Machine) Env() []string {
 	return []string{"FAKEGPU_DIR=" + m.Dir, "LD_LIBRARY_PATH=" + m.Libs, "GORACE=atexit_sleep_ms=0"}
 }
 
 func (m *Machine) vram(gpu int) string { return filepath.Join(m.Dir, fmt.Sprintf("gpu%d.vram", gpu)) }
 
-// Plant writes into the memory of a GPU behind every library's back: what a tenant
-// left that no driver cleared.
+// Plant writes into a GPU's memory past every library, as a tenant's data that no driver cleared.
 func (m *Machine) Plant(gpu int, offset int64, data []byte) error {
 	f, err := os.OpenFile(m.vram(gpu), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {

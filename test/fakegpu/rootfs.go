@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// places is where a vendor's packages put what stands in for it.
+// places maps each file to its folder in the vendor's packages.
 var places = map[string]map[string]string{
 	"nvidia": {
 		"libnvidia-ml.so.1": "usr/lib/x86_64-linux-gnu", "libcuda.so.1": "usr/lib/x86_64-linux-gnu",
@@ -21,9 +21,8 @@ var places = map[string]map[string]string{
 	},
 }
 
-// Rootfs writes a tar to unpack at the root of a machine: it then has the
-// vendor's libraries and programs, and the GPUs that the config lines say. The
-// dynamic loader must be told (ldconfig).
+// Rootfs writes a tar to unpack at a machine's root. The machine then has the vendor's libraries
+// and programs, and the GPUs of the config lines. Run ldconfig afterwards.
 func Rootfs(w io.Writer, vendor string, config ...string) error {
 	libs, err := Build()
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// conn is a connection that its node knows of until it is closed.
+// conn is a connection that its node tracks until it is closed.
 type conn struct {
 	net.Conn
 	of *open
 }
 
-// open are the connections of one node. They have a lock of their own: a client closes some
-// while its node is locked.
+// open are the connections of one node. They have a lock of their own, because a client closes
+// connections while its node is locked.
 type open struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
@@ -48,7 +48,7 @@ func (n *node) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return c, nil
 }
 
-// cut breaks the node's connections, in the middle of whatever is on its way.
+// cut breaks the node's connections, even in the middle of a request.
 func (n *node) cut() {
 	n.open.mu.Lock()
 	conns := slices.Collect(maps.Keys(n.open.conns))

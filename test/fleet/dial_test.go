@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// With replicas a node's connections go to one after the other, whatever its broker is called.
+// With replicas, a node's connections go to the replicas in turn, whatever the broker's address is.
 func TestConnectionsGoToOneReplicaAfterTheOther(t *testing.T) {
 	var at []string
 	for range 3 {

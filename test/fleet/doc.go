@@ -1,14 +1,13 @@
-// Package fleet is thousands of nodes in one process, for benchmarks and for tests that
-// break things.
+// Package fleet is thousands of nodes in one process, for benchmarks and for tests that break
+// things. Fleet is the main type.
 //
-// They are nodes as the broker sees one: each has a key and an identity of its own and
-// enrols over the wire with a token of its own, speaks by the agent's own client (agent/uplink),
-// has what it is given judged by the agent's own checks (agent/inbox: signature, addressee,
-// validity, replay, catalog), and signs its evidence. There is no machine behind them: what
-// becomes of a task a Script says. On a broker of this machine each speaks from a loopback
-// address of its own, as the broker counts attempts by address.
+// To the broker they are nodes: each has its own key and identity, enrols over the wire with its
+// own token, uses the agent's own client (agent/uplink), checks its tasks with the agent's own
+// checks (agent/inbox: signature, addressee, validity, replay, catalog), and signs its evidence. No
+// machine stands behind a node: a Script decides each task's end. With a broker on this machine
+// each node uses its own loopback address, because the broker counts attempts by address.
 //
-// A process may hold so many descriptors, and a fleet's memory and processor time are not a
-// broker's: so a fleet is a process of its own (Start), which a program or a test binary
-// turns into where it calls Serve first.
+// A process has a limit of descriptors, and the memory and processor time of a fleet must not count
+// as a broker's. So a fleet is a process of its own (Start): a program or a test binary that calls
+// Serve first.
 package fleet

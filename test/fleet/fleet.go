@@ -16,44 +16,44 @@ import (
 // Site is where a fleet belongs.
 type Site struct {
 	Broker   string // https://host:port of the agents' listener
-	CASHA256 string // of the root that the first contact is pinned to
+	CASHA256 string // of the root to which the first contact is pinned
 	Script   Script
-	// Replicas are HOST:PORT of the agents' listeners of several brokers: a connection goes to
-	// one after the other, as a load balancer would have it. None: all go to Broker.
+	// Replicas are HOST:PORT of the agents' listeners of several brokers. Connections go to the
+	// replicas in turn, as through a load balancer. Empty: all connections go to Broker.
 	Replicas []string
 }
 
-// Counts are what happened so far, and how many nodes are in which state now.
+// Counts holds the totals so far, and the number of nodes now in each state.
 type Counts struct {
-	Nodes    int64 `json:"nodes"`    // that were told to join
-	Enrolled int64 `json:"enrolled"` // of them
-	Waiting  int64 `json:"waiting"`  // whose poll has reached the broker and waits there
+	Nodes    int64 `json:"nodes"`    // told to join
+	Enrolled int64 `json:"enrolled"` // nodes that have enrolled
+	Waiting  int64 `json:"waiting"`  // nodes whose poll waits at the broker
 
-	Polls      int64 `json:"polls"` // that were answered well
+	Polls      int64 `json:"polls"` // polls answered without an error
 	Handshakes int64 `json:"handshakes"`
 	Resumed    int64 `json:"resumed"` // of them
 	Renewals   int64 `json:"renewals"`
-	Held       int64 `json:"held"`   // requests that the broker put off, with a time to come again
-	Errors     int64 `json:"errors"` // requests that went wrong otherwise
+	Held       int64 `json:"held"`   // requests that the broker deferred with a time to retry
+	Errors     int64 `json:"errors"` // requests that failed otherwise
 
 	Accepted  int64 `json:"accepted"`  // tasks that passed every check
-	Refused   int64 `json:"refused"`   // that did not
-	Ended     int64 `json:"ended"`     // whose result the broker has
-	Repeated  int64 `json:"repeated"`  // results that it had already
-	Unwelcome int64 `json:"unwelcome"` // that it did not want
+	Refused   int64 `json:"refused"`   // tasks that failed a check
+	Ended     int64 `json:"ended"`     // tasks whose result the broker has
+	Repeated  int64 `json:"repeated"`  // results that the broker had already
+	Unwelcome int64 `json:"unwelcome"` // results that the broker refused
 }
 
-// tally counts. Its fields are those of Counts.
+// tally holds the counters behind Counts.
 type tally struct {
 	nodes, enrolled, waiting                           atomic.Int64
 	polls, handshakes, resumed, renewals, held, errors atomic.Int64
 	accepted, refused, ended, repeated, unwelcome      atomic.Int64
 }
 
-// Fleet is nodes that work.
+// Fleet is a set of working nodes.
 type Fleet struct {
 	Site
-	// Saw is told of what happens to tasks, from many goroutines; nil: nobody is.
+	// Saw receives the events of tasks, from many goroutines; may be nil.
 	Saw func(Event)
 
 	script atomic.Pointer[Script]
@@ -76,11 +76,10 @@ func New(s Site) *Fleet {
 	return f
 }
 
-// Play has the tasks that begin from now on be as another script says.
+// Play applies another script to all tasks that begin from now on.
 func (f *Fleet) Play(s Script) { f.script.Store(&s) }
 
-// Event is one thing that happened to a task at its node: what to compare a broker's word
-// with afterwards.
+// Event is one event of a task at its node, for a later comparison with the broker's answers.
 type Event struct {
 	At     time.Time `json:"at"`
 	NodeID string    `json:"node_id"`
@@ -88,21 +87,21 @@ type Event struct {
 	Type   string    `json:"type"`
 	What   What      `json:"what"`
 	Act    Act       `json:"act,omitempty"`
-	// Outcome is the recorded one, of a result that the broker has.
+	// Outcome is the recorded outcome of a result that the broker has.
 	Outcome string `json:"outcome,omitempty"`
 }
 
-// What happened.
+// What is the kind of an event.
 type What string
 
-// The things that happen.
+// The kinds of events.
 const (
-	Started  What = "started"  // at most once for a task
-	Reported What = "reported" // a result was sent and the broker answered with the recorded one
-	Lost     What = "lost"     // a result was sent and no answer came, or none that takes it
+	Started  What = "started"  // at most once per task
+	Reported What = "reported" // a result was sent, and the broker answered with the recorded result
+	Lost     What = "lost"     // a result was sent, and no answer came, or no answer that accepts the result
 )
 
-// Counts returns them.
+// Counts returns the fleet's counts.
 func (f *Fleet) Counts() Counts {
 	c := &f.counts
 	return Counts{
@@ -113,26 +112,26 @@ func (f *Fleet) Counts() Counts {
 	}
 }
 
-// Machine is what the agent of a machine that MAAS has deployed says of it when it enrols.
+// Machine is an agent's report, at enrolment, of a machine that MAAS has deployed.
 type Machine struct {
 	Hostname, SystemID string
 	Facts              *taskcatalog.Facts
 }
 
-// Joining is a token, and the machine that was deployed with it, if any.
+// Joining is a token with the machine deployed with it, if any.
 type Joining struct {
 	Token   string  `json:"token"`
 	Machine Machine `json:"machine"`
 }
 
-// Join has a node enrol with each token, and work until ctx ends. It returns at once.
+// Join enrols a node with each token; the nodes work until ctx ends. Join returns at once.
 func (f *Fleet) Join(ctx context.Context, tokens []string) {
 	for _, token := range tokens {
 		f.JoinMachine(ctx, token, Machine{})
 	}
 }
 
-// JoinMachine does so for one, on a machine.
+// JoinMachine is Join for one node on a machine.
 func (f *Fleet) JoinMachine(ctx context.Context, token string, of Machine) {
 	f.mu.Lock()
 	n := newNode(f, len(f.nodes)+1, token)
@@ -143,7 +142,7 @@ func (f *Fleet) JoinMachine(ctx context.Context, token string, of Machine) {
 	f.work.Go(func() { n.live(ctx) })
 }
 
-// Cut breaks every connection once, in the middle of whatever is on its way.
+// Cut breaks every connection once, even in the middle of a request.
 func (f *Fleet) Cut() {
 	f.mu.Lock()
 	nodes := slices.Clone(f.nodes)
@@ -153,17 +152,17 @@ func (f *Fleet) Cut() {
 	}
 }
 
-// Wait returns once every node has ended, which they do when their context has.
+// Wait returns once every node has ended. A node ends after its context.
 func (f *Fleet) Wait() { f.work.Wait() }
 
-// LastError is what went wrong last; nil: nothing did.
+// LastError is the last error; nil if there was none.
 func (f *Fleet) LastError() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.last
 }
 
-// wrong counts a request that went wrong.
+// wrong counts a failed or deferred request.
 func (f *Fleet) wrong(err error) {
 	if r, ok := uplink.RefusalOf(err); ok && r.RetryAfter > 0 {
 		f.counts.held.Add(1)

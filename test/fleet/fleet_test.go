@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hall is a broker and a fleet of it, in service.
+// hall is a broker and its fleet, in service.
 type hall struct {
 	t testing.TB
 	*servertest.Broker
@@ -109,8 +109,7 @@ func TestAFleetEnrolsServesAndIsInService(t *testing.T) {
 	}
 }
 
-// What the broker says of each task is what the script has the node make of it, and each was
-// begun once.
+// The broker's record of each task matches the script, and each task began once.
 func TestTasksEndAsTheScriptSays(t *testing.T) {
 	const n, each = 8, 6
 	script := Script{Fail: 0.2, Silent: 0.1, Crash: 0.2, Duplicate: 0.2}
@@ -136,8 +135,8 @@ func TestTasksEndAsTheScriptSays(t *testing.T) {
 	h.beganOnce(acts)
 }
 
-// beganOnce reads the fleet's own events: each task was started, and once. The broker may
-// know that a task has been fetched before the node writes that it has begun.
+// beganOnce checks the fleet's events: each task started exactly once. The broker may record the
+// fetch of a task before the node writes that the task began.
 func (h *hall) beganOnce(tasks map[string]Act) {
 	h.t.Helper()
 	var started map[string]int
@@ -178,7 +177,7 @@ func (h *hall) started() map[string]int {
 	return started
 }
 
-// Connections that break under requests cost no task its end, and start none twice.
+// Broken connections lose no task's end and start no task twice.
 func TestBrokenConnectionsCostNoTask(t *testing.T) {
 	const n, cuts = 8, 3
 	var ahead atomic.Int64
@@ -197,7 +196,7 @@ func TestBrokenConnectionsCostNoTask(t *testing.T) {
 		}
 		h.until("all are back, by connections of their own", func(c Counts) bool { return c.Handshakes >= had+n && c.Waiting == n })
 	}
-	ahead.Store(int64(wire.LeaseTime + time.Second)) // what an answer carried that was cut comes again
+	ahead.Store(int64(wire.LeaseTime + time.Second)) // tasks of an interrupted answer are delivered again
 	h.end(tasks, map[Act]string{Succeed: "succeeded"})
 	h.beganOnce(tasks)
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// handlers are what a node can do, by type: the result of a task that succeeds.
+// handlers map a task type to a function that returns the result of a successful task.
 var handlers map[string]func(*node, *inbox.Admitted) (any, error)
 
-// taskTypes and report are what each node says of itself.
+// taskTypes and report are each node's description of itself.
 var (
 	taskTypes []string
 	report    string
@@ -38,8 +38,8 @@ func heartbeat(*node, *inbox.Admitted) (any, error) {
 	return taskcatalog.HeartbeatCheckResult{AgentVersion: version, BootID: "boot", UptimeSeconds: 1, Now: time.Now().UTC(), RootFreeBytes: 1}, nil
 }
 
-// baseline is the answer that takes a node into service. It looks for nothing else: nobody
-// was let in.
+// baseline returns the result that takes a node into service. It reports no residue: the node never
+// had a tenant.
 func baseline(n *node, a *inbox.Admitted) (any, error) {
 	b := taskcatalog.Baseline{TakenAt: time.Now().UTC(), Processes: []string{"/usr/sbin/sshd"}}
 	b.Inventory.NICs = []string{fmt.Sprintf("0c:42:%02x:%02x:%02x:01", byte(n.index>>16), byte(n.index>>8), byte(n.index))}

@@ -25,7 +25,7 @@ const (
 
 var bothLanes = []taskcatalog.Lane{taskcatalog.LaneExclusive, taskcatalog.LaneConcurrent}
 
-// node is one of a fleet.
+// node is a node of a fleet.
 type node struct {
 	fleet *Fleet
 	index int
@@ -44,7 +44,7 @@ type node struct {
 	ledger  map[string]*entry // by task
 	crash   context.CancelFunc
 	renewAt time.Time
-	// instance is of the agent that runs.
+	// instance identifies the running agent.
 	instance string
 }
 
@@ -85,7 +85,7 @@ func (n *node) live(ctx context.Context) {
 	}
 }
 
-// join enrols the node, when it is its turn.
+// join enrols the node when its turn comes.
 func (n *node) join(ctx context.Context) bool {
 	select {
 	case n.fleet.boots <- struct{}{}:
@@ -112,7 +112,7 @@ func (n *node) churn(ctx context.Context, mean time.Duration, f func()) {
 	}
 }
 
-// start is one start of the node's agent: it returns when that crashes.
+// start runs the node's agent once: it returns when the agent crashes.
 func (n *node) start(ctx context.Context) error {
 	ctx, crash := context.WithCancel(ctx)
 	defer crash()
@@ -204,7 +204,7 @@ func (n *node) shookHands(state tls.ConnectionState, err error) {
 // enrol gets the node its first certificate, as the agent does.
 func (n *node) enrol(ctx context.Context) error {
 	var err error
-	if n.key == nil { // the same again, where an answer was lost
+	if n.key == nil { // a retry after a lost answer uses the same key
 		if n.key, err = pki.GenerateKey(pki.Ed25519); err != nil {
 			return err
 		}
@@ -284,7 +284,7 @@ func (n *node) connect() {
 	if n.client != nil {
 		n.client.Close()
 	}
-	// What it is made of is ours, and it opens no connection.
+	// New cannot fail: its inputs are our own, and it opens no connection.
 	n.client, _ = uplink.New(uplink.Options{
 		Broker: n.fleet.Broker, CASHA256: n.fleet.CASHA256, Cert: n.cert, Trust: n.trust, NodeID: n.id.NodeID, Version: version,
 		Report: func() string { return report }, Instance: n.instance, Now: time.Now, Dial: n.dial,

@@ -17,27 +17,27 @@ import (
 // processEnv turns a program into a fleet.
 const processEnv = "HOSTLER_TEST_FLEET"
 
-// tellEvery is how often a fleet says how it stands.
+// tellEvery is the interval of a fleet's reports.
 const tellEvery = 50 * time.Millisecond
 
-// order is a line that a fleet's process is told, and told one that it says.
+// order is a line of input of a fleet's process, and told a line of its output.
 type (
 	order struct {
-		Site *Site     `json:"site,omitempty"` // the first
+		Site *Site     `json:"site,omitempty"` // in the first order
 		Join []Joining `json:"join,omitempty"`
 		Cut  bool      `json:"cut,omitempty"`
 		Play *Script   `json:"play,omitempty"`
-		// Events is a file to write what happens to; with Site.
+		// Events is the file for the events of tasks; with Site.
 		Events string `json:"events,omitempty"`
 	}
 	told struct {
 		Counts Counts `json:"counts"`
-		Error  string `json:"error,omitempty"` // that came last
+		Error  string `json:"error,omitempty"` // the last error
 	}
 )
 
-// Serve makes this program a fleet if Start has started it, and does not return then. It is
-// the first that main, or TestMain, calls.
+// Serve turns this program into a fleet if Start started it, and then does not return. main or
+// TestMain calls Serve first.
 func Serve() {
 	if os.Getenv(processEnv) == "" {
 		return
@@ -49,7 +49,7 @@ func Serve() {
 	os.Exit(0)
 }
 
-// serve does as it is told until in ends.
+// serve carries out orders until in ends.
 func serve(in io.Reader, out io.Writer) error {
 	orders := json.NewDecoder(in)
 	var first order
@@ -121,20 +121,20 @@ func (f *Fleet) writeEvents(path string) (done func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// Process is a fleet in a process of its own, which ends with the one that started it.
+// Process is a fleet in a process of its own, which ends with the process that started it.
 type Process struct {
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	say   *json.Encoder
-	ended chan struct{} // closed when it says nothing more
+	ended chan struct{} // closed at the end of the output
 
 	mu   sync.Mutex
 	last told
-	next chan struct{} // closed when it says the next
+	next chan struct{} // closed at the next report
 }
 
-// Start starts this program again as a fleet (see Serve). What happens to tasks it appends
-// to the file events, unless that is empty.
+// Start starts this program again as a fleet (see Serve). Events of tasks are appended to the file
+// events, unless events is empty.
 func Start(s Site, events string) (*Process, error) {
 	p := &Process{cmd: exec.Command("/proc/self/exe"), ended: make(chan struct{}), next: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), processEnv+"=1")
@@ -182,24 +182,24 @@ func (p *Process) Join(tokens []string) error {
 	return p.JoinMachines(all)
 }
 
-// JoinMachines has nodes join by tokens that machines were deployed with.
+// JoinMachines has nodes join with the tokens of deployed machines.
 func (p *Process) JoinMachines(all []Joining) error { return p.say.Encode(order{Join: all}) }
 
-// Cut breaks every connection once, in the middle of whatever is on its way.
+// Cut breaks every connection once, even in the middle of a request.
 func (p *Process) Cut() error { return p.say.Encode(order{Cut: true}) }
 
-// Play has the tasks that begin from now on be as another script says.
+// Play applies another script to all tasks that begin from now on.
 func (p *Process) Play(s Script) error { return p.say.Encode(order{Play: &s}) }
 
-// Counts are as the fleet said last.
+// Counts returns the fleet's last report.
 func (p *Process) Counts() Counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.last.Counts
 }
 
-// Until returns when what the fleet says satisfies ok. The error says how it stood when ctx
-// ended, and what went wrong last.
+// Until returns when the fleet's report satisfies ok. The error contains the last counts before ctx
+// ended, and the fleet's last error.
 func (p *Process) Until(ctx context.Context, what string, ok func(Counts) bool) error {
 	for {
 		p.mu.Lock()

@@ -5,32 +5,32 @@ import (
 	"time"
 )
 
-// Act is what a node makes of a task.
+// Act is a node's treatment of a task.
 type Act string
 
 // The acts.
 const (
 	Succeed   Act = "succeed"
 	Fail      Act = "fail"
-	Silent    Act = "silent"    // nothing more is heard of it
-	Crash     Act = "crash"     // the agent dies at it, and its next start says so
+	Silent    Act = "silent"    // the node reports nothing more
+	Crash     Act = "crash"     // the agent dies during the task, and its next start reports the interruption
 	Duplicate Act = "duplicate" // the result comes twice
 )
 
-// Script says what a fleet's nodes do. The zero Script is a fleet in which nothing goes
-// wrong. The shares are of tasks, from 0 to 1, and those of one script add up to 1 at most;
-// what is left succeeds.
+// Script describes the behaviour of a fleet's nodes. The zero Script is a fleet without trouble.
+// Shares are fractions of tasks, from 0 to 1; the shares of a script add up to at most 1, and the
+// remaining tasks succeed.
 type Script struct {
 	Fail, Silent, Crash, Duplicate float64
-	// Takes is how long a task takes.
+	// Takes is the duration of a task.
 	Takes time.Duration
-	// Cut is the mean time after which a node's connections break, and Renew that after
-	// which it renews its certificate besides when it must; 0: never.
+	// Cut is the mean time between breaks of a node's connections, and Renew the mean time between
+	// renewals of its certificate besides the due renewals; 0: never.
 	Cut, Renew time.Duration
 }
 
-// Act is what becomes of a task. It depends on the task's id alone, so that whoever checks
-// afterwards knows it.
+// Act returns the treatment of a task. It depends only on the task's id, so a later check can
+// compute it again.
 func (s Script) Act(taskID string) Act {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(taskID))
@@ -47,7 +47,7 @@ func (s Script) Act(taskID string) Act {
 	return Succeed
 }
 
-// mixed spreads what differs in its last bits only, as the ids of tasks do.
+// mixed spreads values that differ only in their last bits, as hashes of task ids do.
 func mixed(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

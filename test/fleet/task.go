@@ -12,16 +12,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// codeScripted is why a task fails that is to fail.
+// codeScripted is the failure code of a task that the script fails.
 const codeScripted taskcatalog.Code = "scripted_failure"
 
-// entry is what a node remembers of a task, over crashes.
+// entry is a node's record of a task, kept over crashes.
 type entry struct {
 	admitted *inbox.Admitted
 	attempt  int
 	started  time.Time
-	result   *wire.ResultRequest // nil: it has not ended
-	told     bool                // the broker has it
+	result   *wire.ResultRequest // nil: the task has not ended
+	told     bool                // the broker has the result
 	silent   bool
 }
 
@@ -31,8 +31,7 @@ func (n *node) entry(taskID string) *entry {
 	return n.ledger[taskID]
 }
 
-// deliver takes one delivery: a task that is new is begun, one that is known is answered
-// for again.
+// deliver handles a delivery: a new task begins, a known task's result is sent again.
 func (n *node) deliver(ctx context.Context, d wire.Delivery) {
 	if e := n.entry(d.TaskID); e != nil && e.admitted.Digest == pki.Digest([]byte(d.Envelope)) {
 		n.mu.Lock()
@@ -67,10 +66,10 @@ func (n *node) deliver(ctx context.Context, d wire.Delivery) {
 	n.fleet.work.Go(func() { n.run(ctx, e, act, script.Takes) })
 }
 
-// remembered is how many tasks a node keeps besides those that are not over.
+// remembered is the number of ended tasks that a node keeps.
 const remembered = 64
 
-// forget drops what is over where there is much of it. The lock is held.
+// forget drops ended tasks if the ledger is large. The lock is held.
 func (n *node) forget() {
 	if len(n.ledger) < remembered {
 		return
@@ -112,7 +111,7 @@ func (n *node) run(ctx context.Context, e *entry, act Act, takes time.Duration) 
 	}
 }
 
-// work spends the time that a task takes, and renews its lease meanwhile.
+// work spends the task's duration and renews the task's lease meanwhile.
 func (n *node) work(ctx context.Context, e *entry, takes time.Duration) bool {
 	for left := takes; left > 0; left -= wire.ProgressTick {
 		if !sleep(ctx, min(left, wire.ProgressTick)) {
@@ -131,7 +130,7 @@ func (n *node) work(ctx context.Context, e *entry, takes time.Duration) bool {
 	return true
 }
 
-// end notes how a task ended, with evidence that the node's key signs.
+// end records a task's end, with evidence signed by the node's key.
 func (n *node) end(e *entry, outcome taskcatalog.Outcome, code taskcatalog.Code, result any) {
 	task, out := e.admitted.Task, wire.ResultRequest{Outcome: outcome, Code: code}
 	ev := taskcatalog.Evidence{
@@ -155,7 +154,7 @@ func (n *node) end(e *entry, outcome taskcatalog.Outcome, code taskcatalog.Code,
 	e.result = &out
 }
 
-// report sends a result until the broker has it, or does not want it.
+// report sends a result until the broker accepts or refuses it.
 func (n *node) report(ctx context.Context, e *entry) {
 	id := e.admitted.Task.TaskID
 	for pause := uplink.NewPause(); ctx.Err() == nil; {
@@ -194,8 +193,8 @@ func (n *node) report(ctx context.Context, e *entry) {
 	}
 }
 
-// recover says what became of the tasks that a crash cut off, and sends the results that
-// the broker does not have.
+// recover records the tasks that a crash interrupted, and sends the results that the broker does
+// not have.
 func (n *node) recover(ctx context.Context) {
 	n.mu.Lock()
 	var open []*entry

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// figures are what was measured.
+// figures are the measured values.
 type figures struct {
-	Machine string // how the guest is run: kvm, or qemu, which emulates
+	Machine string // the guest's accelerator: kvm, or qemu for emulation
 	SSH     string // version
-	Loss    string // what netem says of the two ends
+	Loss    string // netem's settings of the two ends
 	Keys    int
 	Clean   pair[echo] // on the link without netem
 	Bad     pair[echo]

@@ -29,8 +29,8 @@ func main() {
 	}
 }
 
-// How keys are typed: as fast as a person does, and in turns, so that what else the machine
-// does meets both.
+// Keys are typed at a person's pace, in turns, so that other load on the machine affects both
+// clients.
 const (
 	pace      = 150 * time.Millisecond
 	turn      = 50 // keys
@@ -101,7 +101,7 @@ func (s *site) typing(ctx context.Context, keys int) (p pair[echo], err error) {
 	return pair[echo]{echoOf(took[0]), echoOf(took[1])}, nil
 }
 
-// text is one that no compression makes much of, in lines.
+// text returns lines of incompressible text.
 func text(size int) []byte {
 	raw := make([]byte, size/4*3)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(raw) // never fails
@@ -118,7 +118,7 @@ func (s *site) bulk(ctx context.Context) (p pair[float64], err error) {
 	if err := os.WriteFile(file, lines, 0o644); err != nil {
 		return p, err
 	}
-	text := bytes.ReplaceAll(lines, []byte("\n"), []byte("\r\n")) // as a terminal has it
+	text := bytes.ReplaceAll(lines, []byte("\n"), []byte("\r\n")) // the line ends of a terminal
 	argv := s.clients("echo ready; exec cat " + file)
 	var rates [2][]float64
 	for range bulkRuns {

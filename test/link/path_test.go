@@ -22,10 +22,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// What a program writes, from its terminal on the node to the operator's: the session's
-// process, QUIC, the relay with the recording on disk, the WebSocket and the filter, all in
-// this process. How much of it comes in a second, and what a megabyte costs of a processor.
-// A profile of it tells the sides apart by their label (-cpuprofile, pprof -tagfocus).
+// BenchmarkOutputOfAProgram measures a program's output from its terminal on the node to the
+// operator's: the session's process, QUIC, the relay with the recording on disk, the WebSocket and
+// the filter, all in this process. It reports the output per second and the processor time per
+// megabyte. A profile distinguishes the sides by their label (-cpuprofile, pprof -tagfocus).
 func BenchmarkOutputOfAProgram(b *testing.B) {
 	const size = 16 << 20
 	lines := text(size)
@@ -33,7 +33,7 @@ func BenchmarkOutputOfAProgram(b *testing.B) {
 	if err := os.WriteFile(file, lines, 0o644); err != nil {
 		b.Fatal(err)
 	}
-	shown := len(lines) + bytes.Count(lines, []byte("\n")) // as a terminal has it
+	shown := len(lines) + bytes.Count(lines, []byte("\n")) // the line ends of a terminal
 	p := newPath(b)
 	var took, used time.Duration
 	for b.Loop() {
@@ -66,8 +66,8 @@ func newPath(t testing.TB) *path {
 	return p
 }
 
-// session has a program run in a terminal, as whoever runs the test, until it has ended and
-// all that it wrote is on a screen.
+// session runs a program in a terminal, as the user of the test, until the program has ended and
+// its whole output is on a screen.
 func (p *path) session(t testing.TB, screen *counter, command ...string) (status int) {
 	t.Helper()
 	ctx := t.Context()
@@ -109,7 +109,7 @@ func (p *path) session(t testing.TB, screen *counter, command ...string) (status
 		})
 	})
 	sides.Wait()
-	d, task := p.node.Next(t) // to close what is over
+	d, task := p.node.Next(t) // the task that closes the ended session
 	p.node.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.TerminalCloseResult{}, taskcatalog.Report{})
 	if err != nil || end.Status == nil {
 		t.Fatalf("the operator's side ended with %+v: %v", end, err)
@@ -117,15 +117,15 @@ func (p *path) session(t testing.TB, screen *counter, command ...string) (status
 	return *end.Status
 }
 
-// nothing is a keyboard on which nobody types.
+// nothing is a keyboard without input.
 type nothing struct{ context.Context }
 
 func (n nothing) Read([]byte) (int, error) { <-n.Done(); return 0, context.Cause(n) }
 
-// counter is a screen.
+// counter is a screen that counts bytes.
 type counter struct {
 	want, count int
-	first, last time.Time // when something came, and when all was there
+	first, last time.Time // time of the first byte, and time of the last expected byte
 }
 
 func (c *counter) Write(b []byte) (int, error) {
@@ -138,7 +138,7 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// processor is what this process has used of one.
+// processor returns the processor time of this process.
 func processor() time.Duration {
 	var r syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r) // never fails

@@ -13,12 +13,12 @@ import (
 	"github.com/hostler/hostler/test/lab"
 )
 
-// The two ends of the link, and who is at the node.
+// The two ends of the link, and the node's users.
 const (
 	brokerAddress = "10.77.0.1"
 	nodeAddress   = "10.77.0.2"
 	brokerEnd     = "broker0" // in the network namespace broker
-	nodeEnd       = "node0"   // in that of the system
+	nodeEnd       = "node0"   // in the system's network namespace
 	node          = "gpu-01"
 	tenant        = "alice"
 	agentConfig   = "/etc/hostler-agent"

@@ -14,8 +14,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// terminal is a client on a terminal of its own, which shows what a program at the other
-// end writes.
+// terminal is a client on a terminal of its own, which shows the output of a program at the other
+// end.
 type terminal struct {
 	cmd    *exec.Cmd
 	master *os.File
@@ -33,7 +33,7 @@ type arrival struct {
 	upTo int
 }
 
-// open starts a client. What it says of itself, on stderr, is not on the terminal.
+// open starts a client. The client's stderr is not on the terminal.
 func open(argv ...string) (*terminal, error) {
 	t := &terminal{cmd: exec.Command(argv[0], argv[1:]...), ended: make(chan struct{}), news: make(chan struct{})}
 	t.cmd.Stderr = os.Stderr
@@ -79,15 +79,15 @@ func (t *terminal) shows(ctx context.Context, bytes int) error {
 		select {
 		case <-news:
 		case <-t.ended:
-			over = true // what came last is to be looked at
+			over = true // the last output is still to be checked
 		case <-ctx.Done():
 			return fmt.Errorf("%s has shown %d of %d bytes: %w", t.cmd.Args[0], n, bytes, context.Cause(ctx))
 		}
 	}
 }
 
-// ready is what a program says first. Nothing is typed before: until then the client's own
-// terminal would echo it.
+// ready is the program's first output. Nothing is typed before: until then the client's own
+// terminal would echo the keys.
 const ready = "ready\r\n"
 
 func (t *terminal) begun(ctx context.Context) error {
@@ -100,8 +100,8 @@ func (t *terminal) begun(ctx context.Context) error {
 	return nil
 }
 
-// echoes types so many keys, at a pace that does not wait for what is seen, and gives how
-// long each took to be seen.
+// echoes types keys at a fixed pace, without waiting for the output, and returns the time until
+// each key was shown.
 func (t *terminal) echoes(ctx context.Context, keys int, pace time.Duration) ([]time.Duration, error) {
 	t.mu.Lock()
 	from := len(t.shown)
@@ -133,8 +133,8 @@ func (t *terminal) echoes(ctx context.Context, keys int, pace time.Duration) ([]
 	return took, nil
 }
 
-// rate is how many bytes came in a second, of a program that wrote this text as soon as it
-// was ready, and nothing else.
+// rate returns the bytes per second of a program that wrote exactly this text as soon as it was
+// ready.
 func (t *terminal) rate(ctx context.Context, text []byte) (float64, error) {
 	if err := t.shows(ctx, len(ready)+len(text)); err != nil {
 		return 0, err
@@ -146,12 +146,12 @@ func (t *terminal) rate(ctx context.Context, text []byte) (float64, error) {
 	}
 	first, last := t.came[0], t.came[len(t.came)-1]
 	for i := len(t.came) - 1; i > 0 && t.came[i-1].upTo == len(t.shown); i-- {
-		last = t.came[i-1] // the client's end is none of it
+		last = t.came[i-1] // excludes the client's end
 	}
 	return float64(len(t.shown)-first.upTo) / last.at.Sub(first.at).Seconds(), nil
 }
 
-// close ends the client, if its program has not.
+// close ends the client, if it still runs.
 func (t *terminal) close() {
 	select {
 	case <-t.ended:

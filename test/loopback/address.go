@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// lowest is the first port that is given; none of those below is anybody's to take.
+// lowest is the first port that Address returns; ports below it are reserved.
 const lowest = 10000
 
 var (
@@ -17,9 +17,9 @@ var (
 	next int
 )
 
-// Address is a HOST:PORT on loopback at which nobody listens, by TCP or UDP, and which this
-// process was not given before. It lies below the ports that the kernel picks from for
-// whoever asks for none, so that it stays free while its server is down.
+// Address returns a loopback HOST:PORT without a TCP or UDP listener that this process has not used
+// before. The port lies below the kernel's ephemeral ports, so that it stays free while its server
+// is down.
 func Address() (string, error) {
 	raw, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {

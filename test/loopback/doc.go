@@ -1,3 +1,3 @@
-// Package loopback gives addresses to servers that a test stops and starts again: none that
-// the kernel hands to another program meanwhile.
+// Package loopback gives addresses to servers that a test stops and starts again. The kernel hands
+// these addresses to no other program meanwhile.
 package loopback

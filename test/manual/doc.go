@@ -1,5 +1,4 @@
-// Package manual holds the pages for people against the commands that there are: each
-// command and each flag that README or a page under docs names exists, and the
-// reference of a program's commands is what the program says itself. A program's own
-// test hands its tree of commands over.
+// Package manual compares the documentation with the programs' commands: each command and each flag
+// named in README or a page under docs exists, and the reference of a program's commands matches
+// the program's own help. A program's own test passes its tree of commands.
 package manual

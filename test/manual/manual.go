@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// command is one command of a program, as the pages may name it.
+// command is a command of a program, in the form that pages name it.
 type command struct {
 	path     string // hostler node create
 	text     string // what it does
@@ -22,11 +22,11 @@ type command struct {
 	example  string
 	flagText string
 	flags    map[string]bool // long and short names, and whether the flag takes a value
-	hidden   bool            // it may be named, and is not in the reference
+	hidden   bool            // may be named, but is not in the reference
 	under    []command
 }
 
-// of is a command with all below it.
+// of returns a command with all its subcommands.
 func of(c *cobra.Command) command {
 	m := command{
 		path: c.CommandPath(), text: c.Long, usage: c.UseLine(), example: c.Example, hidden: c.Hidden,
@@ -75,7 +75,7 @@ func pages(root string) (map[string]string, error) {
 			}
 			return nil
 		}
-		if filepath.Ext(name) != ".md" || name == "CHANGELOG.md" { // which tells of what was, too
+		if filepath.Ext(name) != ".md" || name == "CHANGELOG.md" { // the changelog also names removed commands
 			return nil
 		}
 		text, err := os.ReadFile(path)
@@ -87,7 +87,7 @@ func pages(root string) (map[string]string, error) {
 
 var (
 	span    = regexp.MustCompile("`([^`]+)`")
-	aside   = regexp.MustCompile(`\s{3,}\S.*$|\s+#\s.*$`) // what a line says beside its command
+	aside   = regexp.MustCompile(`\s{3,}\S.*$|\s+#\s.*$`) // a line's remark beside its command
 	quoted  = regexp.MustCompile(`'[^']*'|"[^"]*"`)
 	within  = regexp.MustCompile(`\$\(([^()]*)\)`)
 	between = regexp.MustCompile(` \| | && | \|\| | & |; | > |\)|\x00`) // one command and the next
@@ -101,12 +101,12 @@ func mentions(page, program string) map[int][]string {
 	found := map[int][]string{}
 	take := func(n int, text string) {
 		for _, m := range within.FindAllStringSubmatch(text, -1) {
-			text += "\x00" + m[1] // a command whose output is an argument
+			text += "\x00" + m[1] // command substitution: its output is an argument
 		}
 		text = quoted.ReplaceAllString(within.ReplaceAllString(text, "X"), "X")
 		for _, part := range between.Split(text, -1) {
 			at := called.FindStringSubmatchIndex(part)
-			if at == nil || strings.Contains(part[:at[0]], "hostler") { // or the program is another one's argument
+			if at == nil || strings.Contains(part[:at[0]], "hostler") { // or the program is another program's argument
 				continue
 			}
 			found[n] = append(found[n], aside.ReplaceAllString(part[at[2]:], ""))
@@ -145,10 +145,10 @@ func mentions(page, program string) map[int][]string {
 	return found
 }
 
-// faults are what a command line names that the program does not have.
+// faults returns the names in a command line that the program does not have.
 func faults(root command, line string) []string {
 	words := strings.Fields(line)
-	if end := slices.Index(words, "--"); end >= 0 { // another program's words follow
+	if end := slices.Index(words, "--"); end >= 0 { // the rest belongs to another program
 		words = words[:end]
 	}
 	at, i := root, 0
@@ -191,8 +191,8 @@ func faults(root command, line string) []string {
 	return bad
 }
 
-// Check holds what the pages name of a program against its commands, and wants at
-// least so many mentions.
+// Check compares the pages' mentions of a program with its commands, and requires at least the
+// given number of mentions.
 func Check(t *testing.T, repository string, tree *cobra.Command, least int) {
 	t.Helper()
 	root := of(tree)

@@ -1,3 +1,3 @@
-// Package readme runs what README.md and docs/tutorial/walk.md tell a newcomer to
-// type, as it stands there, command by command. A page that is wrong fails the tests.
+// Package readme runs the commands of README.md and docs/tutorial/walk.md exactly as written. A
+// wrong page fails the tests.
 package readme

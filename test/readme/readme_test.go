@@ -41,7 +41,8 @@ func read(t *testing.T, page string) string {
 	return string(text)
 }
 
-// bash runs a script in the repository's root. What the script left running ends with it.
+// bash runs a script in the repository's root. Processes that the script leaves running end with
+// it.
 func bash(t *testing.T, within time.Duration, script string, flags ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -50,7 +51,7 @@ func bash(t *testing.T, within time.Duration, script string, flags ...string) (s
 	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir(), "NO_COLOR=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.WaitDelay = 5 * time.Second // a script that fails leaves programs behind that hold its output
+	cmd.WaitDelay = 5 * time.Second // a failing script leaves processes that hold its output
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	out, err := cmd.CombinedOutput()
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
@@ -76,7 +77,7 @@ func TestTheCommandsOfReadmeAndWalkWorkAsWritten(t *testing.T) {
 			t.Errorf("%q is not in what the commands print:\n%s", want, out)
 		}
 	}
-	// What would wait for a person after the walk.
+	// The walk must leave nothing that waits for a person.
 	_, last, _ := strings.Cut(out, "onboarding cancel")
 	for _, stuck := range []string{"rotation_open", "trust_refused", "failed_manual_intervention"} {
 		if strings.Contains(last, stuck) {
@@ -85,8 +86,8 @@ func TestTheCommandsOfReadmeAndWalkWorkAsWritten(t *testing.T) {
 	}
 }
 
-// shows reports whether a line of output is what a page shows of it. Dots stand for
-// what the page leaves out.
+// shows reports whether a line of output matches a page's line. Dots on the page stand for omitted
+// text.
 func shows(shown, line string) bool {
 	pieces := strings.Split(shown, "…")
 	if len(pieces) == 1 {
@@ -102,7 +103,7 @@ func shows(shown, line string) bool {
 	return true
 }
 
-// The certificate that README shows is the one that the program prints, line by line.
+// README's certificate matches the program's output line by line.
 func TestTheCertificateOfTheReadmeIsWhatTheProgramPrints(t *testing.T) {
 	page := read(t, frontPage)
 	_, command, _ := strings.Cut(page, "\nbin/hostler certificate verify ")
@@ -144,7 +145,7 @@ func TestTheWalkEndsWhereAPortIsTaken(t *testing.T) {
 	}
 }
 
-// A front page that nobody reads to its end says nothing.
+// The front page stays short enough to be read to its end.
 func TestTheReadmeIsShort(t *testing.T) {
 	if n := len(strings.Fields(read(t, frontPage))); n > 900 {
 		t.Errorf("README.md has %d words, and shall have no more than 900", n)

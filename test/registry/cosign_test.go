@@ -75,7 +75,7 @@ func (c *cosign) p256(name string) {
 	c.must("generate-key-pair", "--output-key-prefix", name)
 }
 
-// ed25519 makes one that cosign takes over.
+// ed25519 makes a key and has cosign import it.
 func (c *cosign) ed25519(name string) {
 	c.t.Helper()
 	_, k, err := ed25519.GenerateKey(nil)
@@ -145,7 +145,7 @@ func (c *cosign) packed(version string) (releasetest.Signed, *artifact.Layout) {
 	return releasetest.Signed{Artifact: a}, l
 }
 
-// push is hostler agent-release publish --registry, until it asks a broker.
+// push is hostler agent-release publish --registry, up to the call of a broker.
 func (c *cosign) push(repository string, l *artifact.Layout) []release.Signature {
 	c.t.Helper()
 	to, err := artifact.OpenRegistry(c.hub.Addr+"/"+repository, true)
@@ -159,7 +159,7 @@ func (c *cosign) push(repository string, l *artifact.Layout) []release.Signature
 	return found
 }
 
-// signed has cosign sign a release where it was pushed.
+// signed has cosign sign a release in the registry.
 func (c *cosign) signed(how []string, key, version string) (string, releasetest.Signed) {
 	c.t.Helper()
 	r, l := c.packed(version)
@@ -174,8 +174,8 @@ func (c *cosign) signed(how []string, key, version string) (string, releasetest.
 	return c.hub.Addr + "/" + repository, r
 }
 
-// What cosign signed where it lies is believed by the broker, and by the node, which
-// fetches it from there; what it signed by another key is not.
+// The broker accepts a release that cosign signed in the registry, and so does the node, which
+// fetches the release from there. Both refuse a signature by another key.
 func TestWhatCosignSignedIsBelieved(t *testing.T) {
 	c := newCosign(t)
 	c.p256("ours")
@@ -217,7 +217,7 @@ func TestWhatCosignSignedIsBelieved(t *testing.T) {
 	s.nowhere(password)
 }
 
-// What is signed here, with a key as cosign keeps it, cosign believes.
+// cosign accepts a signature made here with a key in cosign's format.
 func TestCosignBelievesWhatIsSignedHere(t *testing.T) {
 	c := newCosign(t)
 	c.p256("ours")
@@ -247,8 +247,8 @@ func TestCosignBelievesWhatIsSignedHere(t *testing.T) {
 	}
 }
 
-// Each row is what somebody who may push puts beside a release. Cosign and we say the
-// same of it, which is no but for the first.
+// Each row is something that a user with push permission puts beside a release. Cosign and Hostler
+// agree: both refuse every row but the first.
 func TestWhatWasAlteredNeitherBelieves(t *testing.T) {
 	c := newCosign(t)
 	c.p256("ours")

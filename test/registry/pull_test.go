@@ -49,7 +49,7 @@ type site struct {
 	node   *servertest.Node
 }
 
-// output is what a broker has logged so far.
+// output is a broker's log so far.
 type output struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -63,7 +63,7 @@ func (o *output) Write(p []byte) (int, error) {
 
 func (o *output) String() string { o.mu.Lock(); defer o.mu.Unlock(); return o.text.String() }
 
-// newSite takes what release keys are believed besides its own.
+// newSite takes the release keys to trust besides its own.
 func newSite(t *testing.T, keys ...crypto.PublicKey) *site {
 	t.Helper()
 	s := &site{t: t, log: new(output), tokens: &Tokens{Accounts: map[string]Account{
@@ -91,7 +91,7 @@ func newSite(t *testing.T, keys ...crypto.PublicKey) *site {
 	return s
 }
 
-// publish pushes a release as CI does, and has the broker keep it.
+// publish pushes a release as CI does, and adds the release to the broker.
 func (s *site) publish(repository, version string) releasetest.Signed {
 	s.t.Helper()
 	r := releasetest.Make(s.t, bytes.Repeat([]byte("agent "), 50_000), releasetest.Statement(version), s.key)
@@ -137,7 +137,7 @@ func described(mediaType string, raw []byte) ocispec.Descriptor {
 	return ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(raw), Size: int64(len(raw))}
 }
 
-// open is a repository as whoever has a credential sees it.
+// open returns a repository for a credential.
 func (s *site) open(repository string, c auth.Credential) *remote.Repository {
 	s.t.Helper()
 	repo, err := remote.NewRepository(s.hub.Addr + "/" + repository)
@@ -149,13 +149,13 @@ func (s *site) open(repository string, c auth.Credential) *remote.Repository {
 	return repo
 }
 
-// account keeps one of the registry's accounts, and returns the code of a refusal.
+// account stores a registry account at the broker, and returns the code of a refusal.
 func (s *site) account(at, user string) string {
 	s.t.Helper()
 	return s.broker.Ask(s.t, s.broker.Token, http.MethodPut, "/registry-credentials/"+at, api.RegistryCredentialPut{Username: user, Password: planted, PlainHTTP: true, Reason: "agents"}).Code()
 }
 
-// task is a fresh one of the node, delivered.
+// task orders a task of the node and returns it delivered.
 func (s *site) task(typ, params string) (wire.Delivery, *taskcatalog.Task) {
 	s.t.Helper()
 	servertest.Must[api.Task](s.t, s.broker, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: typ, Params: json.RawMessage(params)})
@@ -176,11 +176,11 @@ func (s *site) update(version string) (wire.Delivery, *taskcatalog.Task, taskcat
 	return d, task, *p.Source
 }
 
-// stage carries an update out as the agent does, and returns what was minted for it.
+// stage carries out an update as the agent does, and returns the token minted for it.
 func (s *site) stage(d wire.Delivery, task *taskcatalog.Task) (minted wire.MintReply) {
 	s.t.Helper()
 	dir, lib := s.t.TempDir(), s.t.TempDir()
-	if err := os.Mkdir(filepath.Join(lib, "versions"), 0o755); err != nil { // the package's
+	if err := os.Mkdir(filepath.Join(lib, "versions"), 0o755); err != nil { // the package's folder
 		s.t.Fatal(err)
 	}
 	store, err := selfupdate.OpenStore(lib, dir, time.Now)
@@ -223,7 +223,7 @@ func (s *site) end(d wire.Delivery, task *taskcatalog.Task) {
 	s.node.Finish(s.t, d, task, taskcatalog.OutcomeFailed, nil, taskcatalog.Report{})
 }
 
-// nowhere looks for what must not be there in all that the broker leaves and shows.
+// nowhere checks that the secrets are in none of the broker's files, logs and answers.
 func (s *site) nowhere(secrets ...string) {
 	s.t.Helper()
 	texts := map[string][]byte{"the log": []byte(s.log.String())}
@@ -248,9 +248,9 @@ func (s *site) nowhere(secrets ...string) {
 	}
 }
 
-// TestANodePullsFromAPrivateRegistryWithATokenOfItsTask goes the whole way: an account is
-// kept, an update asked for, and the agent's own client fetches the release with the
-// token that was made for that task, which opens nothing else.
+// TestANodePullsFromAPrivateRegistryWithATokenOfItsTask tests the whole path: an account is stored,
+// an update ordered, and the agent's own client fetches the release with the token minted for that
+// task. The token opens nothing else.
 func TestANodePullsFromAPrivateRegistryWithATokenOfItsTask(t *testing.T) {
 	s := newSite(t)
 	if code := s.account(s.hub.Addr, "pull"); code != "" {
@@ -285,7 +285,7 @@ func TestANodePullsFromAPrivateRegistryWithATokenOfItsTask(t *testing.T) {
 	if asked[len(asked)-1] != "repository:fleet/agent:pull" {
 		t.Errorf("asked for %q", asked)
 	}
-	// The token in other hands: it pushes nothing, and pulls nothing else.
+	// A stolen token pushes nothing and pulls nothing else.
 	with := auth.Credential{AccessToken: c.Token}
 	if err := s.open("fleet/agent", with).Blobs().Push(t.Context(), described("application/octet-stream", []byte("evil")), strings.NewReader("evil")); err == nil {
 		t.Error("it pushes")
@@ -365,7 +365,7 @@ func TestWhatARegistryMayNotGiveIsNotGiven(t *testing.T) {
 	if len(list.Items) != 1 || list.Items[0].Registry != s.hub.Addr || list.Items[0].Reason != "agents" || list.Items[0].SetBy != "admin" {
 		t.Errorf("kept are %+v", list.Items)
 	}
-	// What is not there is not there, whatever else is wrong with the request.
+	// A missing account is reported as missing, whatever else is wrong with the request.
 	for path, want := range map[string]string{"/registry-credentials/none.invalid": "registry_credential_not_found", "/registry-credentials/" + s.hub.Addr: "reason_missing"} {
 		if code := s.broker.Ask(t, s.broker.Token, http.MethodDelete, path, nil).Code(); code != want {
 			t.Errorf("DELETE %s: %s, want %s", path, code, want)
@@ -374,8 +374,8 @@ func TestWhatARegistryMayNotGiveIsNotGiven(t *testing.T) {
 	s.nowhere(append(s.tokens.Made(), planted)...)
 }
 
-// Whoever sets an account again may be cut off between its record and the account. What
-// is left then is not used as if it were one: it is set again.
+// Setting an account again may be interrupted between the record and the secret. The broker does
+// not use such a half-set account; the operator sets it again.
 func TestAnAccountThatIsHalfSetIsNotUsed(t *testing.T) {
 	s := newSite(t)
 	s.publish("fleet/agent", "1.2.3")
@@ -414,7 +414,7 @@ func TestAnAccountThatIsHalfSetIsNotUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	mint("registry_credential_unfinished")
-	if err := os.Remove(kept()); err != nil { // and where it was the first
+	if err := os.Remove(kept()); err != nil { // and for the first setting of an account
 		t.Fatal(err)
 	}
 	mint("registry_credential_missing")
@@ -422,7 +422,7 @@ func TestAnAccountThatIsHalfSetIsNotUsed(t *testing.T) {
 	mint("")
 }
 
-// A registry has one account, by whatever name it is called.
+// A registry has one account, whatever name is used for it.
 func TestARegistryIsKeptByOneName(t *testing.T) {
 	s := newSite(t)
 	s.publish("fleet/agent", "1.2.3")

@@ -1,6 +1,6 @@
-// Package registry runs a real OCI registry, Debian's docker-registry, on loopback:
-// for tests of releases and for demonstrations. It can be taken away and come back at
-// the same address with what it had.
+// Package registry runs a real OCI registry, Debian's docker-registry, on loopback, for tests of
+// releases and for demonstrations. Registry is the main type. A registry can be stopped and resumed
+// at the same address with its content.
 package registry
 
 import (
@@ -20,15 +20,15 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// Config is what a registry may differ in.
+// Config is the configuration of a registry.
 type Config struct {
-	User, Password string  // who may pull and push; empty: everybody
-	Tokens         *Tokens // in place of the two: what runs, and says who may what
+	User, Password string  // the account that may pull and push; empty: everybody may
+	Tokens         *Tokens // replaces User and Password: a token service that decides the permissions
 }
 
-// Registry is one that runs, or was stopped.
+// Registry is a running or stopped registry.
 type Registry struct {
-	Addr string // 127.0.0.1:PORT; it speaks no TLS
+	Addr string // 127.0.0.1:PORT, without TLS
 
 	dir   string
 	c     Config
@@ -36,7 +36,7 @@ type Registry struct {
 	ended chan struct{}
 }
 
-// Run starts a registry that keeps its content in a directory, which it makes.
+// Run starts a registry that keeps its content in a directory. Run creates the directory.
 func Run(dir string, c Config) (*Registry, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func Run(dir string, c Config) (*Registry, error) {
 	return r, r.Resume()
 }
 
-// Start runs one until the test ends.
+// Start runs a registry until the test ends.
 func Start(t testing.TB, c Config) *Registry {
 	t.Helper()
 	r, err := Run(t.TempDir(), c)
@@ -72,7 +72,7 @@ const tokens = `auth: {token: {realm: %q, service: %s, issuer: %s, rootcertbundl
 
 var listening = regexp.MustCompile(`listening on (127\.0\.0\.1:[0-9]+)`)
 
-// Resume starts it again, where it was.
+// Resume starts the registry again at the same address.
 func (r *Registry) Resume() error {
 	program, err := exec.LookPath("docker-registry")
 	if err != nil {
@@ -140,7 +140,7 @@ func (r *Registry) Resume() error {
 	}
 }
 
-// Stop ends it at once, as a power cut does. What it has stays.
+// Stop kills the registry, like a power cut. Its content stays.
 func (r *Registry) Stop() {
 	_ = r.cmd.Process.Kill()
 	<-r.ended

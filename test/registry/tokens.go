@@ -21,8 +21,8 @@ import (
 
 const service = "hostler-test"
 
-// Tokens is a token service as Distribution describes one: who logs in gets a JWT by
-// which the registry lets them in. It speaks no TLS.
+// Tokens is a token service as Distribution describes it: a login gets a JWT that the registry
+// accepts. The service speaks no TLS.
 type Tokens struct {
 	Accounts map[string]Account // by username
 
@@ -35,14 +35,14 @@ type Tokens struct {
 	made  []string
 }
 
-// Account is what somebody may do with every repository.
+// Account is a user's permission for every repository.
 type Account struct {
 	Password string
 	May      []string // pull, push, delete
-	Always   []string // granted though nobody asked, as a faulty service does
+	Always   []string // granted without a request, as by a faulty service
 }
 
-// grant is what a token opens.
+// grant is a token's permission.
 type grant struct {
 	Type    string   `json:"type"`
 	Name    string   `json:"name"`
@@ -69,25 +69,25 @@ func (s *Tokens) Close() { s.server.Close() }
 // URL is where tokens are made.
 func (s *Tokens) URL() string { return s.server.URL + "/token" }
 
-// Asked is each scope that was asked for.
+// Asked returns each requested scope.
 func (s *Tokens) Asked() []string { s.mu.Lock(); defer s.mu.Unlock(); return slices.Clone(s.asked) }
 
-// Made is each token that was given.
+// Made returns each issued token.
 func (s *Tokens) Made() []string { s.mu.Lock(); defer s.mu.Unlock(); return slices.Clone(s.made) }
 
 func (s *Tokens) certificate() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.chain})
 }
 
-// tokenLife is short, and longer than any test.
+// tokenLife is short, but longer than any test.
 const tokenLife = 5 * time.Minute
 
-// ServeHTTP makes a token for who logs in.
+// ServeHTTP issues a token for a login.
 func (s *Tokens) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	user, password, _ := r.BasicAuth()
 	account, known := s.Accounts[user]
 	if !known || account.Password != password {
-		http.Error(w, "no such login: "+user+":"+password, http.StatusUnauthorized) // some services do say such things
+		http.Error(w, "no such login: "+user+":"+password, http.StatusUnauthorized) // some real services answer like this
 		return
 	}
 	grants := []grant{}
@@ -108,7 +108,7 @@ func (s *Tokens) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"token": token, "expires_in": tokenLife.Seconds()})
 }
 
-// sign makes a JWT by ES256, with the certificate of the key in it.
+// sign makes an ES256 JWT that contains the key's certificate.
 func (s *Tokens) sign(user string, grants []grant) (string, error) {
 	now := time.Now()
 	header, err := json.Marshal(map[string]any{"typ": "JWT", "alg": "ES256", "x5c": []string{base64.StdEncoding.EncodeToString(s.chain)}})

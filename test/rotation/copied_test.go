@@ -49,7 +49,7 @@ func stolen(t *testing.T, b *servertest.Broker, certs []*x509.Certificate, key c
 	return string(p.Code)
 }
 
-// renewal asks for a certificate for the key that is there.
+// renewal requests a certificate for the existing key.
 func renewal(t *testing.T, i identity) wire.RenewRequest {
 	t.Helper()
 	key, err := pki.ParseKey(i.key)

@@ -1,4 +1,4 @@
-// Package rotation has a real agent change its key at a real broker: two processes,
-// mutual TLS, disks, and kill -9 at any moment. What each side does by itself is
-// tested beside it; here is that they mean the same.
+// Package rotation tests a real agent that changes its key at a real broker: two processes, mutual
+// TLS, disks, and kill -9 at any moment. Each side's own behaviour is tested beside its code; this
+// package tests that the two sides agree.
 package rotation

@@ -34,7 +34,8 @@ import (
 // until a lease runs out.
 var kills = flag.Int("kills", 2, "how often the agent is killed")
 
-// agentOf names the directory of the machine whose agent this process is.
+// agentOf names the variable with the directory of this process's machine, if the process is an
+// agent.
 const agentOf = "HOSTLER_TEST_ROTATION"
 
 func TestMain(m *testing.M) {
@@ -48,8 +49,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runAgent is hostler-agent on a machine that is a directory. What it must not do to
-// the machine that runs the tests it does not know how to do.
+// runAgent is hostler-agent on a machine that is a directory. It has no code for the tasks that
+// would change the machine that runs the tests.
 func runAgent(dir string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -103,7 +104,7 @@ func heartbeat(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
 	return &taskcatalog.HeartbeatCheckResult{AgentVersion: "test", Now: time.Now().UTC()}, taskcatalog.Report{}, nil
 }
 
-// rig is a broker, a machine, and the agent that runs there now.
+// rig is a broker, a machine, and the machine's running agent.
 type rig struct {
 	t      *testing.T
 	broker *servertest.Broker
@@ -196,7 +197,7 @@ func (r *rig) works() {
 	}
 }
 
-// identity is what an agent shows: the files of its state directory.
+// identity is an agent's identity: the files of its state directory.
 type identity struct {
 	Certificate string `json:"certificate"`
 	KeyFile     string `json:"key"`
@@ -236,7 +237,7 @@ func (r *rig) as(i identity, method, path string, body any) string {
 func TestARealAgentChangesItsKey(t *testing.T) {
 	r := newRig(t)
 	r.works()
-	before := r.identity() // somebody has copied it
+	before := r.identity() // a thief's copy
 	if code := r.as(before, http.MethodGet, "/tasks/wait?lanes=nothing", nil); code != "bad_lanes" {
 		t.Fatalf("the copy is no good before: %s", code)
 	}
@@ -274,7 +275,7 @@ func TestARealAgentChangesItsKey(t *testing.T) {
 		t.Errorf("key files %v", keys)
 	}
 	r.works()
-	// The copy renews: there are two who had that key.
+	// The copy renews: now two parties have used that key.
 	if code := r.as(before, http.MethodPost, "/renew", renewal(t, before)); code != "identity_conflict" {
 		t.Errorf("a renewal with the old key is answered %s", code)
 	}
@@ -308,7 +309,7 @@ func TestTwoRealAgentsOfOneIdentityAreSeen(t *testing.T) {
 	other := &rig{t: t, broker: r.broker, nodeID: r.nodeID, dir: clone}
 	other.start()
 	t.Cleanup(other.kill)
-	// Tasks end polls, so that both come back sooner than after fifty seconds each.
+	// Tasks end polls, so that both agents poll again sooner than after fifty seconds.
 	for deadline := time.Now().Add(90 * time.Second); ; {
 		if n := r.node(); n.Status == "quarantined" {
 			if !strings.Contains(n.StatusReason, "two agents poll") {
@@ -332,12 +333,12 @@ func TestKilledAtAnyMomentTheNodeKeepsOneIdentity(t *testing.T) {
 	for range *kills {
 		before := r.identity()
 		id := r.enqueue("node.rotate_identity").ID
-		// Within what a rotation takes, spread over it.
+		// The kill is spread over the duration of a rotation.
 		after, err := rand.Int(rand.Reader, big.NewInt(int64(80*time.Millisecond)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		<-time.After(time.Duration(after.Int64())) // the moment is what varies
+		<-time.After(time.Duration(after.Int64())) // the random moment of the kill
 		r.kill()
 		r.start()
 		k := r.ends(id)

@@ -1,6 +1,5 @@
-// Package suspended tells the time as a machine does that was suspended: the date
-// has moved on, and the monotonic clock, by which Go compares two readings of
-// time.Now, has not.
+// Package suspended simulates the clock of a machine that was suspended: the date has advanced, but
+// the monotonic clock, by which Go compares two readings of time.Now, has not.
 package suspended
 
 import (
@@ -17,7 +16,7 @@ type reading struct {
 	loc  *time.Location
 }
 
-// For returns now, a reading of time.Now, as it is after a suspension that took d.
+// For returns now, a reading of time.Now, as it is after a suspension of duration d.
 func For(t testing.TB, now time.Time, d time.Duration) time.Time {
 	t.Helper()
 	later := now.Add(d)

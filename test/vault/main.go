@@ -1,6 +1,6 @@
-// Command vault is HashiCorp Vault's own program, built from its module, for
-// the tests that need a real one. It is a module of its own, so that none of
-// what Vault depends on can become a dependency of Hostler.
+// Command vault is HashiCorp Vault's own program, built from its module for the tests that need a
+// real Vault. This folder is a module of its own, so that Vault's dependencies cannot become
+// dependencies of Hostler.
 package main
 
 import (

@@ -16,17 +16,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// BenchmarkConnectedAgents is what nodes cost a broker that wait and have nothing to do: the
-// broker as it is built (make build), on SQLite, and the nodes in another process.
+// BenchmarkConnectedAgents measures the cost of idle waiting nodes for the broker: the built broker
+// (make build) on SQLite, and the nodes in another process.
 //
-//   - restart-s: from the death of the broker, which is killed, until every node waits (one in two
-//     hundred may be between two polls) at the
-//     one that takes its place at once. Tasks are under way meanwhile, each of which must
-//     succeed.
-//   - rss-kB/agent: resident memory of that new process beyond what it has without nodes, as
-//     it lies there in the end, with whatever its collector has not collected. Not of a hundred.
-//   - core-%: its processor time while its nodes do nothing, over two polls of each, of one core.
-//   - statements/s: what its database was asked in them.
+//   - restart-s: time from the broker's kill until every node waits at the new broker, which starts
+//     at once. One node in two hundred may be between two polls. Tasks are under way meanwhile, and
+//     each must succeed.
+//   - rss-kB/agent: resident memory of the new process at the end, beyond its memory without nodes,
+//     including garbage not yet collected. Not reported for a hundred nodes.
+//   - core-%: processor time while the nodes are idle, over two polls of each, in percent of a core.
+//   - statements/s: the database's statements in that time.
 //
 // -short leaves out the ten thousand.
 func BenchmarkConnectedAgents(b *testing.B) {
@@ -58,21 +57,21 @@ func BenchmarkConnectedAgents(b *testing.B) {
 
 const (
 	settleFor = 30 * time.Second
-	// idleFor is two polls long: those that came at once after the restart come again at once.
+	// idleFor is two polls long: nodes that polled together after the restart poll together again.
 	idleFor = 100 * time.Second
 	tasks   = 40 // under way while the broker restarts
 )
 
 type idling struct {
-	Usage              // Processor: in the time that was measured
+	Usage              // Processor: in the measured time
 	statements float64 // a second
 }
 
-// idles measures the broker while nothing happens, once what came before is over.
+// idles measures the broker while nothing happens, after earlier work has ended.
 func (h *Hall) idles(ctx context.Context, b *testing.B, nodes int) idling {
 	b.Helper()
 	wait(ctx, b, settleFor)
-	h.allWait(ctx, b, nodes) // those that came at once after a restart may be coming again
+	h.allWait(ctx, b, nodes) // nodes that polled together after a restart may be polling again
 	before, asked := h.usage(b), h.statements(ctx, b)
 	wait(ctx, b, idleFor)
 	after := h.usage(b)
@@ -96,8 +95,8 @@ func (h *Hall) statements(ctx context.Context, b *testing.B) float64 {
 	return n
 }
 
-// restart kills the broker in the middle of tasks and starts it again, and returns how long
-// it took until all nodes wait again. Each task must succeed.
+// restart kills the broker during tasks, starts it again, and returns the time until all nodes wait
+// again. Each task must succeed.
 func (h *Hall) restart(ctx context.Context, b *testing.B, nodes int) time.Duration {
 	b.Helper()
 	had := h.Counts()
@@ -126,7 +125,7 @@ func (h *Hall) restart(ctx context.Context, b *testing.B, nodes int) time.Durati
 	return took
 }
 
-// allWait returns when the broker says that nearly all nodes wait at it.
+// allWait returns when the broker reports nearly all nodes as waiting.
 func (h *Hall) allWait(ctx context.Context, b *testing.B, nodes int) {
 	b.Helper()
 	must(b, h.Lab.Wait(ctx, "the broker has all polls", func() error {

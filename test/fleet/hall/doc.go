@@ -1,6 +1,6 @@
-// Package hall is a broker as it is built, a process of its own on loopback, and a fleet of
-// nodes of it in another: what a benchmark measures, and what `make fleet` shows.
+// Package hall is the built broker, a process of its own on loopback, and a fleet of its nodes in
+// another process, for benchmarks and `make fleet`. Hall is the main type.
 //
-// The records of the nodes are put into the store before the broker starts, as operators may
-// not ask often enough for ten thousand. All else goes over the wire.
+// The nodes' records are put into the store before the broker starts, because the rate limit of
+// operators is too low for ten thousand. Everything else goes over the wire.
 package hall

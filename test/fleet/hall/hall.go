@@ -29,16 +29,16 @@ type Hall struct {
 	*lab.Lab
 	*fleet.Process
 	Operator *client.Client
-	Nodes    []string // all for which there are records, in the order in which they join
+	Nodes    []string // all nodes with records, in their order of joining
 
 	tokens []string
 	joined int
 	http   *http.Client
 }
 
-// New starts a broker, with the programs of bin, that has records of so many nodes, and a
-// fleet that none has joined yet. The program that calls it is one that fleet.Serve can turn
-// into a fleet. What happens to tasks is written to the file events, unless that is empty.
+// New starts a broker, with the programs in bin, and records of the given number of nodes, and a
+// fleet without nodes yet. The calling program must call fleet.Serve first. Events of tasks are
+// written to the file events, unless events is empty.
 func New(ctx context.Context, bin string, nodes int, script fleet.Script, events string) (_ *Hall, err error) {
 	h := &Hall{}
 	if h.Lab, err = lab.New(bin, "127.0.0.1"); err != nil {
@@ -49,7 +49,7 @@ func New(ctx context.Context, bin string, nodes int, script fleet.Script, events
 			_ = h.Lab.Close()
 		}
 	}()
-	if err := h.StartBroker(ctx); err != nil { // it makes its keys
+	if err := h.StartBroker(ctx); err != nil { // the broker makes its keys
 		return nil, err
 	}
 	if err := h.StopBroker(); err != nil {
@@ -77,7 +77,7 @@ func (h *Hall) record(ctx context.Context, nodes int) error {
 	}
 	h.tokens, h.Nodes = make([]string, nodes), make([]string, nodes)
 	var group errgroup.Group
-	group.SetLimit(64) // what comes together is committed together
+	group.SetLimit(64) // concurrent writes are committed together
 	for i := range nodes {
 		group.Go(func() error {
 			token, err := pki.NewEnrollToken(rand.Reader)
@@ -95,7 +95,7 @@ func (h *Hall) record(ctx context.Context, nodes int) error {
 	return errors.Join(group.Wait(), db.Close())
 }
 
-// connect makes the operator's client, and returns what nodes pin.
+// connect makes the operator's client, and returns the hash that nodes pin.
 func (h *Hall) connect() (root string, err error) {
 	file, err := clientfile.Load(h.Path("broker/client.yaml"))
 	if err != nil {
@@ -118,9 +118,9 @@ func (h *Hall) connect() (root string, err error) {
 	return pki.Fingerprint(cert), nil
 }
 
-// Grow has nodes join until there are so many, and returns when all are in service and wait.
+// Grow has nodes join up to the given number, and returns when all are in service and wait.
 func (h *Hall) Grow(ctx context.Context, nodes int) error {
-	first := h.Counts().Ended + int64(nodes-h.joined) // what each is asked for when it comes
+	first := h.Counts().Ended + int64(nodes-h.joined) // the first task of each new node
 	if err := h.Join(h.tokens[h.joined:nodes]); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (h *Hall) Grow(ctx context.Context, nodes int) error {
 // two polls.
 func Nearly(nodes int64) int64 { return nodes - nodes/200 }
 
-// Metric is one of the broker's own, without labels.
+// Metric returns a metric of the broker without labels.
 func (h *Hall) Metric(ctx context.Context, name string) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+h.AdminAddress()+"/metrics", nil)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	_ "modernc.org/sqlite" // to read what the broker left
+	_ "modernc.org/sqlite" // reads the broker's database
 
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/api/client"
@@ -19,17 +19,16 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// BenchmarkOnboardings takes so many machines from their BMCs to active nodes, all ordered at
-// once: the broker as it is built (make build), on SQLite, in real time, against a region
-// in this process that takes no time for anything itself, over HTTP. The agents are
-// nodes of a fleet. All three share the processors.
+// BenchmarkOnboardings takes machines from their BMCs to active nodes, all ordered at once: the
+// built broker (make build) on SQLite, in real time, against a region in this process over HTTP
+// whose own actions take no time. The agents are nodes of a fleet. All three share the processors.
 //
-//   - onboardings/s, stages/s: ended, over the time from the first order to the last end.
-//   - p50-s, p99-s: of a run, from its order to its end. A batch has a thousand machines, of which
-//     500 move at a time, so that the later ones wait for the others.
+//   - onboardings/s, stages/s: completed, over the time from the first order to the last end.
+//   - p50-s, p99-s: time of a run from its order to its end. A batch has a thousand machines, of which
+//     500 run at a time, so that the later machines wait.
 //   - broker-ms/run: processor time of the broker's process.
-//   - rss-MB: its resident memory at the end.
-//   - db-kB/run: what the database has grown by.
+//   - rss-MB: the broker's resident memory at the end.
+//   - db-kB/run: growth of the database.
 //
 // -short leaves out the ten thousand.
 func BenchmarkOnboardings(b *testing.B) {
@@ -57,7 +56,7 @@ const (
 	parallel = 500
 )
 
-// onboard orders machines, has their agents come, and reports what it took.
+// onboard orders machines, starts their agents, and reports the figures.
 func (h *Hall) onboard(ctx context.Context, b *testing.B, region *lab.Region, n int) {
 	b.Helper()
 	had, before, begun := h.recorded(b), h.usage(b), time.Now()
@@ -90,7 +89,7 @@ func (h *Hall) onboard(ctx context.Context, b *testing.B, region *lab.Region, n 
 	b.ReportMetric(float64(now.bytes-had.bytes)/float64(n)/1000, "db-kB/run")
 }
 
-// site makes a site of a region that has no machine yet.
+// site makes a site of a region without machines.
 func (h *Hall) site(ctx context.Context, b *testing.B) *lab.Region {
 	b.Helper()
 	region, err := lab.ServeRegion(&maassim.Region{
@@ -128,7 +127,7 @@ func (h *Hall) order(ctx context.Context, b *testing.B, region *lab.Region, n in
 	}
 }
 
-// boot has the agents of machines come that have been deployed, until ctx ends.
+// boot starts the agents of deployed machines until ctx ends.
 func (h *Hall) boot(ctx context.Context, region *lab.Region) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -158,7 +157,7 @@ func (h *Hall) boot(ctx context.Context, region *lab.Region) error {
 	}
 }
 
-// database reads the broker's SQLite, beside it.
+// database opens the broker's SQLite database read-only, beside the broker.
 func (h *Hall) database(b *testing.B, read func(*sql.DB) error) {
 	b.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(h.DataDir(), "hostler.db")+"?mode=ro&_pragma=busy_timeout(5000)")

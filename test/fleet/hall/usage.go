@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Usage is what the broker's process has.
+// Usage is the resources of the broker's process.
 type Usage struct {
 	Resident  int64         // bytes of memory
 	Processor time.Duration // since it started
 }
 
-// ticksPerSecond is of the processor times in /proc, on every architecture of ours.
+// ticksPerSecond is the unit of processor times in /proc on every supported architecture.
 const ticksPerSecond = 100
 
-// Usage reads it.
+// Usage reads the usage from /proc.
 func (h *Hall) Usage() (u Usage, err error) {
 	proc := fmt.Sprintf("/proc/%d/", h.BrokerPID())
 	statm, err := os.ReadFile(proc + "statm")

@@ -1,5 +1,5 @@
-// Command fleet starts a broker on loopback, as it is built, and thousands of nodes of it,
-// and shows how they do until it is interrupted.
+// Command fleet starts the built broker on loopback and thousands of nodes, and shows their state
+// until it is interrupted.
 package main
 
 import (
