@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// A session outlasts what its node goes through: a new agent, a new address, and a network
-// that lets no UDP through.
+// A session survives changes of its node: a new agent, a new address, and a network that blocks
+// UDP.
 func TestATerminalLastsWhileItsNodeChanges(t *testing.T) {
 	s := enrolled(t)
 	s.provision("a-1", "alice")
@@ -63,7 +63,7 @@ func TestATerminalLastsWhileItsNodeChanges(t *testing.T) {
 		dev := strings.TrimSpace(s.root("sh", "-c", "ip -o -4 route get 10.0.2.2 | sed 's/.* dev \\([^ ]*\\) .*/\\1/'"))
 		s.root("tc", "qdisc", "add", "dev", dev, "clsact")
 		s.root("tc", "filter", "add", "dev", dev, "egress", "protocol", "ip", "u32", "match", "ip", "protocol", "17", "0xff", "match", "ip", "dport", relay, "0xffff", "action", "drop")
-		t.goesOn("cut") // what is typed waits until it goes another way
+		t.goesOn("cut") // the typed text waits for another path
 		if !strings.Contains(t.Text(), overTCP) {
 			s.t.Errorf("%q", t.Text())
 		}
@@ -83,8 +83,8 @@ func TestATerminalLastsWhileItsNodeChanges(t *testing.T) {
 
 const overTCP = "the node is connected over TCP, as UDP does not get through"
 
-// moving gives the node another address for a while: the one that it has now is also the
-// one by which a test gets in. What manages its network would put that back at once.
+// moving gives the node another address for a while. The current address is also the test's way in.
+// The network's manager would restore the current address at once, so it is stopped.
 const moving = `sleep 2; dev=$(ip -o -4 route get 10.0.2.2 | sed 's/.* dev \([^ ]*\) .*/\1/')
 systemctl stop systemd-networkd.socket systemd-networkd.service
 ip addr flush dev $dev scope global; ip addr add 10.0.2.77/24 dev $dev

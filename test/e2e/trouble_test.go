@@ -21,25 +21,25 @@ func (g *gpus) deviceFiles() {
 	g.root("sh", "-c", fmt.Sprintf("until [ -c /dev/nvidia%d ]; do sleep 0.1; done", g.count-1))
 }
 
-// The GPUs that something is wrong with during one scrub, and what that is.
+// The GPUs with trouble during one scrub.
 const (
-	deaf   = 1 // its holder does not hear SIGTERM
-	apart  = 2 // its holder is in a PID and a mount namespace of its own
-	asleep = 3 // its holder waits in the kernel, where SIGKILL does not end it
-	stuck  = 4 // the agent's own helper does
-	liar   = 5 // it keeps old data
+	deaf   = 1 // its holder ignores SIGTERM
+	apart  = 2 // its holder has a PID and a mount namespace of its own
+	asleep = 3 // its holder waits in the kernel, where SIGKILL has no effect
+	stuck  = 4 // the agent's own helper waits in the kernel
+	liar   = 5 // the GPU keeps old data
 )
 
-// told is what a scrub must say of such a GPU.
+// told is the expected result of a scrub of such a GPU.
 var told = map[int]struct {
 	verdict taskcatalog.Verdict
 	code    taskcatalog.Code
 	message string
-	holders []taskcatalog.GPUHolder // but for their numbers and users
+	holders []taskcatalog.GPUHolder // without their process numbers and users
 }{
 	deaf: {taskcatalog.VerdictClean, "", "", []taskcatalog.GPUHolder{{Name: "fakegpu-tenant", Via: "library", Outcome: "killed"}}},
-	// The library lists it by its number in its own namespace, which is somebody
-	// else's here: nobody is ended for that.
+	// The library lists the holder by the number in the holder's own namespace. Here that number
+	// belongs to another process, and no process is ended because of it.
 	apart: {taskcatalog.VerdictClean, "", "", []taskcatalog.GPUHolder{
 		{Via: "library", Outcome: "unseen"},
 		{Name: "fakegpu-tenant", Via: "open_device", Namespace: true, Outcome: "terminated"},
@@ -53,7 +53,7 @@ var told = map[int]struct {
 
 const frozen = fakeState + "/frozen"
 
-// holding is how those are started who hold a GPU, whose uuid takes the place of %s.
+// holding starts the holders of a GPU; the GPU's uuid replaces %s.
 var holding = []struct {
 	gpu      int
 	by, line string
@@ -61,7 +61,7 @@ var holding = []struct {
 	{deaf, "alice", "CUDA_VISIBLE_DEVICES=%s setsid nohup fakegpu-tenant 1048576 " + canary + " stay ignore-sigterm > /tmp/deaf 2>&1 < /dev/null & until grep -q ready /tmp/deaf; do sleep 0.1; done"},
 	{apart, "root", "CUDA_VISIBLE_DEVICES=%s setsid nohup unshare --pid --mount --fork --mount-proc sh -c 'fakegpu-tenant 1048576 " + canary +
 		" stay 3<> /dev/nvidia2 & wait' > /tmp/apart 2>&1 < /dev/null & until grep -q ready /tmp/apart; do sleep 0.1; done"},
-	// It opens a file, freezes the file system, and writes.
+	// The holder opens a file, freezes the file system, and writes.
 	{asleep, "root", "CUDA_VISIBLE_DEVICES=%s setsid nohup sh -c 'echo $$ > /tmp/asleep; exec 3<> /dev/nvidia3 > " + frozen + "/out; fsfreeze --freeze " + frozen +
 		"; exec fakegpu-tenant 1048576 " + canary + " stay' 2> /tmp/asleep.err < /dev/null & until grep -q percpu_rwsem_wait /proc/$(cat /tmp/asleep)/wchan; do sleep 0.1; done"},
 }
@@ -69,12 +69,12 @@ var holding = []struct {
 // atFrozen lists the processes that wait at the frozen file system.
 const atFrozen = "grep --no-messages --files-with-matches percpu_rwsem_wait /proc/[0-9]*/task/*/wchan | cut -d / -f 3"
 
-// noise is written into the pipes of a helper that waits there, as its library may:
-// what makes no sense ends it at once, its silence would be borne for minutes.
+// noise is written into the pipes of a helper that waits there, as its library may do. Invalid
+// output ends the helper at once; silence would be tolerated for minutes.
 const noise = "setsid nohup sh -c 'until p=$(pgrep -f \"gpu [h]elper\" | grep -xF \"$(" + atFrozen + ")\"); do sleep 0.5; done; for f in /proc/$p/fd/*; do test -p $f && echo noise > $f; done' > /tmp/noise 2>&1 < /dev/null &"
 
-// tellsTroubleApart scrubs GPUs that each have another trouble, or none. Who waits
-// in the kernel is woken afterwards, so that the next scrub finds nobody.
+// tellsTroubleApart scrubs GPUs that each have a different trouble, or none. The processes that
+// wait in the kernel are woken afterwards, so that the next scrub finds no holder.
 func (g *gpus) tellsTroubleApart() {
 	g.t.Helper()
 	g.as("alice", "fakegpu-tenant 4194304 "+canary)
@@ -88,7 +88,7 @@ func (g *gpus) tellsTroubleApart() {
 	agent := g.root("systemctl", "show", "-P", "MainPID", "hostler-agent")
 
 	id := g.enqueue("node.gpu_scrub", map[string]any{"allocation_id": "a-1"}).ID
-	g.seesProgress(id, g.count-1) // one is not begun: it is held
+	g.seesProgress(id, g.count-1) // the scrub of one GPU does not begin: the GPU has a holder
 	ended := g.end(id)
 	res := g.scrubbed(ended)
 	if ended.Status != "succeeded" || ended.Verdict != "not_clean" || res.Assurance.Overwrite != taskcatalog.OverwriteNone {
@@ -103,7 +103,7 @@ func (g *gpus) tellsTroubleApart() {
 		if u.Verdict != want.verdict || u.Code != want.code || !strings.Contains(u.Message, want.message) || (tokens[i] == 0) != (u.Verdict == taskcatalog.VerdictClean) {
 			g.t.Errorf("GPU %d is %s %s (%s), with %d tokens in its memory; want %+v", i, u.Verdict, u.Code, u.Message, tokens[i], want)
 		}
-		// The stuck helper has the library open, and with it every GPU.
+		// The stuck helper has the library open, and therefore every GPU.
 		if u.Verdict == taskcatalog.VerdictClean && u.Assurance.Reset != taskcatalog.ResetRefused {
 			g.t.Errorf("the reset of GPU %d is %s (%q)", i, u.Assurance.Reset, u.ResetWitnesses)
 		}

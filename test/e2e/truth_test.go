@@ -19,8 +19,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// holds checks what must be so after whatever became of an update: the agent works, the
-// broker knows which version it is, and each task was run once.
+// holds checks the invariants after any end of an update: the agent works, the broker knows its
+// version, and each task ran once.
 func (r *releases) holds(version string) {
 	r.t.Helper()
 	r.runs(version)
@@ -28,7 +28,7 @@ func (r *releases) holds(version string) {
 	r.ranOnce()
 }
 
-// runs checks which version the node runs, by its own word and by the kernel's.
+// runs checks the node's version, as the node and as the kernel report it.
 func (r *releases) runs(version string) {
 	r.t.Helper()
 	if exe := r.root("readlink", r.exe()); !strings.HasSuffix(exe, "/versions/"+version+"/hostler-agent") {
@@ -43,7 +43,7 @@ func (r *releases) exe() string {
 	return "/proc/" + r.root("systemctl", "show", "-P", "MainPID", "hostler-agent") + "/exe"
 }
 
-// known waits until the broker shows the version, and the program, that run.
+// known waits until the broker shows the running version and program.
 func (r *releases) known(version string) {
 	r.t.Helper()
 	sum := strings.Fields(r.root("sha256sum", r.exe()))[0]
@@ -68,10 +68,10 @@ func (r *releases) known(version string) {
 	}
 }
 
-// ran is the agent's line of a task that it begins. One that goes on with a task says so.
+// ran is the agent's log line at the beginning of a task. The line of a resumed task differs.
 var ran = regexp.MustCompile(`the task runs .*\btask=(\S+)`)
 
-// begins counts them.
+// begins counts the beginnings of each task.
 func begins(journal string) map[string]int {
 	n := map[string]int{}
 	for _, m := range ran.FindAllStringSubmatch(journal, -1) {
@@ -80,11 +80,10 @@ func begins(journal string) map[string]int {
 	return n
 }
 
-// ranOnce holds what the broker says of all tasks of the node against the node: its
-// ledger, and its journal, both as it is there and as this machine has seen it line by
-// line on the console: the one loses what was not flushed when the power went, the other
-// a line now and then. What was asked for is at the broker, has ended as the node says,
-// and was begun once; the node has begun nothing else.
+// ranOnce compares the broker's tasks of the node with the node: its ledger, its journal, and its
+// console. The journal loses lines not flushed before a power cut, the console an occasional line.
+// Every ordered task is at the broker, has ended as the node says, and began once; the node began
+// no other task.
 func (r *releases) ranOnce() {
 	r.t.Helper()
 	collected := r.must("node.diagnostics", map[string]any{})
@@ -113,7 +112,7 @@ func (r *releases) ranOnce() {
 		switch n := max(seen[t.ID], begun[t.ID]); {
 		case t.Status == "queued" || t.Status == "dispatched":
 			r.t.Errorf("task %s (%s) is %s: it was lost", t.ID, t.Type, t.Status)
-		case t.ID == collected.ID: // it ran while it looked
+		case t.ID == collected.ID: // this task ran while the archive was collected
 		case !has:
 			r.t.Errorf("task %s (%s) ended %s, and the node's ledger does not have it", t.ID, t.Type, t.Outcome)
 		case entry.State != string(ledger.Finished) || string(entry.Outcome) != t.Outcome:
@@ -135,7 +134,7 @@ func (r *releases) told() []task {
 	return all
 }
 
-// ledger is what the node remembers of its tasks, out of an archive that it collected.
+// ledger returns the node's record of its tasks from a collected archive.
 func (r *releases) ledger(collected string) map[string]tasks.Remembered {
 	r.t.Helper()
 	file := r.Path(collected + ".tar.gz")

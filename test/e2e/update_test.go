@@ -16,15 +16,14 @@ import (
 	"github.com/hostler/hostler/test/registry"
 )
 
-// older are the commits of the agents that the broker must still serve, the newest
-// first.
+// older are the commits of the agents that the broker must still serve, newest first.
 var older = []struct{ version, commit string }{
-	{"0.0.9", "7e31cb6140fa06fd3e809772d96390dc9b541339"}, // it cannot update itself
+	{"0.0.9", "7e31cb6140fa06fd3e809772d96390dc9b541339"}, // this agent cannot update itself
 	{"0.0.8", "2c1c7aa"},
 }
 
-// A node's way from the agent of the release before: it does what it is asked for, is
-// brought up to date by hand, updates itself, and puts back what does not work.
+// A node starts with the agent of the previous release: the node runs tasks, is updated by hand,
+// updates itself, and rolls back a version that does not work.
 func TestANodeGoesFromAnOlderAgentToNewerOnes(t *testing.T) {
 	s := newSite(t)
 	was := older[0]
@@ -46,7 +45,7 @@ func TestANodeGoesFromAnOlderAgentToNewerOnes(t *testing.T) {
 	})
 	s.root("ln", "-sfn", "versions/"+first, "/usr/lib/hostler-agent/current")
 	s.root("systemctl", "restart", "hostler-agent")
-	// An update is asked of nobody who has not said yet that it knows what that is.
+	// The broker orders an update only after the agent has reported that it knows the task.
 	err = s.Wait(s.ctx, "the broker to know of the newer agent", func() error {
 		if told := s.reported(); told != first {
 			return fmt.Errorf("it knows of %s", told)
@@ -86,7 +85,7 @@ func TestANodeGoesFromAnOlderAgentToNewerOnes(t *testing.T) {
 	})
 }
 
-// runFrom has the guest's agent, which does not run yet, be another program.
+// runFrom replaces the program of the guest's agent, which does not run yet.
 func (s *site) runFrom(version, program string) {
 	s.t.Helper()
 	raw, err := os.ReadFile(program)
@@ -99,7 +98,7 @@ func (s *site) runFrom(version, program string) {
 	s.root("ln", "-sfn", "versions/"+version, "/usr/lib/hostler-agent/current")
 }
 
-// says checks which version a node tells.
+// says checks the version that a node reports.
 func (s *site) says(version string) {
 	s.t.Helper()
 	if res := s.must("node.heartbeat_check", map[string]any{}); !strings.Contains(string(res.Result), version) {
@@ -107,7 +106,7 @@ func (s *site) says(version string) {
 	}
 }
 
-// reported is the version that the broker knows the node by.
+// reported is the node's version as the broker knows it.
 func (s *site) reported() string {
 	s.t.Helper()
 	var agent struct {
@@ -117,8 +116,8 @@ func (s *site) reported() string {
 	return agent.Version
 }
 
-// registry has the guest reach a registry of this machine's by the name that it has
-// here, and returns a repository of it.
+// registry lets the guest reach a registry of this machine by the same address, and returns a
+// repository of the registry.
 func (s *site) registry(addr string) string {
 	s.t.Helper()
 	_, port, err := net.SplitHostPort(addr)

@@ -15,9 +15,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// How long a node is without an agent that works when a new version crashes: from its
-// first end until the old one has told systemd that it is ready, both by the guest's
-// clock. The watcher's own word of it is printed beside.
+// BenchmarkFromACrashToTheOldVersion measures how long a node has no working agent after a new
+// version crashes: from the first crash until the old version reports ready to systemd, both by the
+// guest's clock. The watcher's own figure is printed beside it.
 func BenchmarkFromACrashToTheOldVersion(b *testing.B) {
 	shared.pool.Turn(b)
 	ctx, cancel := context.WithTimeout(b.Context(), 40*time.Minute)

@@ -16,9 +16,8 @@ import (
 	"github.com/hostler/hostler/test/qemu"
 )
 
-// The moments of an update at which the power goes, each as a shell in the guest sees it:
-// what it sees of a file need not be on the disk yet. V is the version that is being put
-// on the node.
+// The moments of an update at which the power is cut, each a shell condition in the guest. The
+// guest may see file content that is not on the disk yet. V is the new version.
 var cuts = []struct{ name, moment string }{
 	{"WhileItIsFetched", `[ -s $L/.unverified-V-*/layer.unverified ]`},
 	{"WhileItIsUnpacked", `[ -s $L/.unverified-V-*/hostler-agent.unverified ]`},
@@ -35,10 +34,10 @@ var cuts = []struct{ name, moment string }{
 	{backwards, `grep -q reverting $S/state.json`},
 }
 
-// backwards is the cut of an update to a version that ends at once.
+// backwards is the cut during an update to a version that ends at once.
 const backwards = "WhileItIsPutBack"
 
-// telling tells this machine of the moment, by the guest's second serial port.
+// telling reports the moment to this machine over the guest's second serial port.
 const telling = `L=/usr/lib/hostler-agent/versions S=/var/lib/hostler-agent/update
 exec 3> /dev/ttyS1
 until %s; do :; done 2> /dev/null
@@ -48,7 +47,7 @@ echo V >&3
 // bell is the other end of a guest's second serial port.
 type bell struct{ net.Listener }
 
-// bell makes one, before its guest is started.
+// bell makes a bell before its guest is started.
 func (s *site) bell() bell {
 	s.t.Helper()
 	l, err := net.Listen("unix", s.Path("bell"))
@@ -59,12 +58,12 @@ func (s *site) bell() bell {
 	return bell{l}
 }
 
-// args are QEMU's for it.
+// args are QEMU's arguments for the bell.
 func (b bell) args() []string {
 	return []string{"-chardev", "socket,id=bell,path=" + b.Addr().String(), "-serial", "chardev:bell"}
 }
 
-// answer has something done as soon as the guest, as it was started last, says a word.
+// answer calls do as soon as the most recently started guest sends the word.
 func (b bell) answer(word string, do func() error) (done <-chan error) {
 	out := make(chan error, 1)
 	go func() {
@@ -86,9 +85,9 @@ func (b bell) answer(word string, do func() error) (done <-chan error) {
 	return out
 }
 
-// Wherever in an update the machine dies, with all that was not flushed to its disk, the
-// node comes back with an agent that works; what the task says of it is what runs, and
-// what was asked for meanwhile is done once.
+// Whenever the power is cut during an update, with all unflushed data lost, the node comes back
+// with a working agent. The task's result matches the running version, and each task ordered
+// meanwhile runs once.
 func TestThePowerGoesAtAnyMomentOfAnUpdate(t *testing.T) {
 	s := newSiteOfItsOwn(t)
 	s.lasts(45 * time.Minute)

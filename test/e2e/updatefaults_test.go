@@ -13,12 +13,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// silentMost is by when a watcher that does not ask the broker would have put a version
-// back, in seconds that it has watched: a window of 30, 15 until it asks first, 150 for
-// which the broker answers it, and a minute.
+// silentMost is the time, in seconds of watching, by which a watcher that does not ask the broker
+// would have rolled back: a window of 30, 15 until its first question, 150 for which the broker
+// answers, and a minute.
 const silentMost = 30 + 15 + 150 + 60
 
-// What CI's own case (TestANodeGoesFromAnOlderAgentToNewerOnes) leaves out.
+// The cases that CI's own case (TestANodeGoesFromAnOlderAgentToNewerOnes) leaves out.
 func TestWhateverAnUpdateDoesWrongItIsPutBack(t *testing.T) {
 	s := enrolled(t)
 	s.lasts(40 * time.Minute)
@@ -37,8 +37,7 @@ func TestWhateverAnUpdateDoesWrongItIsPutBack(t *testing.T) {
 			code       taskcatalog.Code
 			within     float64
 		}{
-			// It says that it is ready, as whoever started it, and nothing more: systemd's
-			// watchdog ends it, twice.
+			// The program reports ready and then nothing more: systemd's watchdog ends it, twice.
 			{"ItHangs", "/usr/bin/systemd-notify --ready; exec sleep infinity", selfupdate.CodeCrashLoop, 30},
 			{"ItNeverNotifies", "exec sleep infinity", selfupdate.CodeNotReady, 150},
 			{"ItCannotReachTheBroker", "HTTPS_PROXY=http://127.0.0.1:9 exec /usr/lib/hostler-agent/versions/9.0.0/hostler-agent run", selfupdate.CodeNoContact, 240},

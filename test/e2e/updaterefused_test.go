@@ -22,16 +22,16 @@ import (
 	"github.com/hostler/hostler/test/registry"
 )
 
-// valve is the way to a registry. It lets so many bytes out of it, and then none, for
-// anybody, until it is opened.
+// valve is a proxy of a registry. It passes a number of bytes from the registry, and then none on
+// any connection until it is opened.
 type valve struct {
 	net.Listener
 	to     string
-	closes func() // once, when it closes
+	closes func() // called once, when the valve closes
 
 	mu      sync.Mutex
-	left    int64 // negative: it is open
-	refused int   // connections that came while it was closed
+	left    int64 // negative: the valve is open
+	refused int   // connections made while the valve was closed
 }
 
 func newValve(t *testing.T, to string) *valve {
@@ -54,7 +54,7 @@ func newValve(t *testing.T, to string) *valve {
 	return v
 }
 
-// closeAfter has it close after so many bytes more.
+// closeAfter closes the valve after the given number of further bytes.
 func (v *valve) closeAfter(bytes int64, closes func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -93,7 +93,7 @@ func (v *valve) serve(c net.Conn) {
 	_, _ = io.Copy(&metered{v, c}, up)
 }
 
-// metered is the side of a connection that counts.
+// metered is the counted side of a connection.
 type metered struct {
 	v *valve
 	net.Conn
@@ -121,7 +121,7 @@ func (m *metered) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// blob is the file of a registry that is a program's layer: its largest.
+// blob returns the registry's file of a program's layer: the largest file.
 func blob(t *testing.T, content string) string {
 	t.Helper()
 	largest, size := "", int64(0)
@@ -141,8 +141,8 @@ func blob(t *testing.T, content string) string {
 	return largest
 }
 
-// What is not right about a release, on its way or at the broker, is told by its name;
-// nothing of it runs, and the version before goes on.
+// A faulty release, on its way or at the broker, is refused with its error code. No part of it
+// runs, and the previous version continues.
 func TestAReleaseThatIsNotRightIsRefused(t *testing.T) {
 	s := enrolled(t)
 	s.lasts(40 * time.Minute)
@@ -205,7 +205,7 @@ func TestAReleaseThatIsNotRightIsRefused(t *testing.T) {
 			s.t.Errorf("it was published: %v %s", err, out)
 		}
 	})
-	// The database of a broker that is another's by now.
+	// An attacker has changed the broker's database.
 	s.part("AWrongSignature", func(s *site) {
 		r := r.of(s)
 		r.fault("9.4.0", "exit 1")
@@ -231,7 +231,7 @@ func TestAReleaseThatIsNotRightIsRefused(t *testing.T) {
 			s.t.Errorf("%v %s", err, out)
 		}
 	})
-	// A broker in other hands, which signs whatever it is asked for.
+	// An attacker controls the broker, which signs every request.
 	s.part("TheBrokerDoesNotLook", func(s *site) {
 		s.broker(
 			lab.Change{File: "broker/adminapi/signedreleases.go", Was: "Arch: release.Arch,", Is: "Arch: s.Arch,"},
@@ -310,7 +310,7 @@ func (s *site) cameInVain(v *valve) {
 	}
 }
 
-// broker has a broker with changes take the place of the one that runs.
+// broker replaces the running broker by a modified broker.
 func (s *site) broker(changes ...lab.Change) {
 	s.t.Helper()
 	if err := errors.Join(s.StopBroker(), s.ChangeBroker(s.ctx, changes...), s.StartBroker(s.ctx)); err != nil {

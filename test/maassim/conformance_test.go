@@ -30,7 +30,7 @@ type record struct {
 	PowerSettled  string          `json:"power_settled"`
 }
 
-// recorded are the statuses as the records spell them.
+// recorded maps the statuses as the records spell them.
 var recorded = map[string]maassim.Status{
 	"New": maassim.New, "Commissioning": maassim.Commissioning, "FailedCommissioning": maassim.FailedCommissioning, "Missing": maassim.Missing,
 	"Ready": maassim.Ready, "Reserved": maassim.Reserved, "Deployed": maassim.Deployed, "Retired": maassim.Retired, "Broken": maassim.Broken,
@@ -44,8 +44,8 @@ var recorded = map[string]maassim.Status{
 // ownerless are the statuses in which the recorded machine had no owner.
 var ownerless = map[string]bool{"New": true, "FailedCommissioning": true, "Missing": true, "Ready": true, "Retired": true, "Broken": true}
 
-// bench is a region like the one that the answers were recorded from: a machine is
-// off when the call that switched it is answered, and nothing else ever ends.
+// bench is a region like the recorded region: a machine is off when the call that switched it off
+// is answered, and no other process ever ends.
 func bench() (*maassim.Region, *clock) {
 	never := time.Hour
 	clock := newClock()
@@ -60,7 +60,7 @@ func bench() (*maassim.Region, *clock) {
 	return r, clock
 }
 
-// recordedBox is the hardware of the machine that the answers are about.
+// recordedBox is the hardware of the recorded machine.
 func recordedBox() maassim.Hardware {
 	return maassim.Hardware{
 		NICs:  []maassim.NIC{{Name: "eth0", MAC: "52:54:00:00:00:02"}},
@@ -122,13 +122,13 @@ func (rec record) replay(t *testing.T) {
 	}
 }
 
-// withoutRack are answers that say of themselves that they are so only because the
-// recorded region had no rack controller.
+// withoutRack reports whether the recorded answer was caused only by the recorded region's lack of
+// a rack controller.
 func (rec record) withoutRack() bool {
 	return strings.HasPrefix(string(rec.Body), `"<500 here only because the test bench had no rack controller`)
 }
 
-// ask does what the record is about.
+// ask performs the record's call.
 func (rec record) ask(t *testing.T, r *maassim.Region) (*http.Response, []byte) {
 	machine := "machines/" + recordedID + "/"
 	form := url.Values{}
@@ -157,8 +157,8 @@ func (rec record) ask(t *testing.T, r *maassim.Region) (*http.Response, []byte) 
 	return send(t, r, r.APIKey(), method, path+"?op="+op, form)
 }
 
-// compare holds a body against the record's, which names things that differ from
-// machine to machine in angle brackets.
+// compare compares a body with the record's body. Angle brackets in the record mark values that
+// differ between machines.
 func (rec record) compare(t *testing.T, body []byte) {
 	var want any
 	if err := json.Unmarshal(rec.Body, &want); err != nil {
@@ -198,8 +198,7 @@ func (rec record) compare(t *testing.T, body []byte) {
 	likeness(t, want, got)
 }
 
-// likeness compares values, with <18 chars> in a text standing for any so long
-// and <name> for any name.
+// likeness compares values. <18 chars> in a text matches any text of that length, <name> any name.
 func likeness(t *testing.T, want, got any) {
 	t.Helper()
 	text, is := want.(string)

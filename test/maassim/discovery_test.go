@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// Hardware that boots from the network unknown appears as New, and under any other
-// condition does not appear again.
+// Unknown hardware that boots from the network appears as New. Under any other condition no further
+// machine appears.
 func TestUnknownHardwareIsDiscovered(t *testing.T) {
 	r, clock, c := start(t, "3.6")
 	box, deaf := maassim.Box(1), maassim.Box(2)
@@ -71,8 +71,8 @@ func TestDiscoveryCanBeAmbiguous(t *testing.T) {
 	}
 }
 
-// A machine commissions only as the record that its hardware boots as, and only
-// where the BMC lets MAAS in.
+// Hardware is commissioned only under the record that it boots as, and only if the BMC accepts
+// MAAS's password.
 func TestARecordThatLeadsToTheWrongHardwareIsNotCommissioned(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -114,7 +114,7 @@ func TestARecordThatLeadsToTheWrongHardwareIsNotCommissioned(t *testing.T) {
 	}
 }
 
-// Commissioning at create is the default, which only an explicit false turns off.
+// Create commissions by default; only an explicit false turns the commissioning off.
 func TestCreateCommissionsUnlessToldNotTo(t *testing.T) {
 	r, _, c := start(t, "3.6")
 	for n, want := range map[int]struct {
@@ -132,7 +132,7 @@ func TestCreateCommissionsUnlessToldNotTo(t *testing.T) {
 	}
 }
 
-// What is mended in the rack is found by the next commissioning.
+// The next commissioning finds hardware that was mended in the rack.
 func TestMendedHardwareIsFoundByTheNextCommissioning(t *testing.T) {
 	r, clock, c := start(t, "3.6")
 	box := maassim.Box(1)

@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// atDoor asks at the door.
+// atDoor sends a request to the door.
 func atDoor(t *testing.T, r *maassim.Region, method, path, body string) (int, string) {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -33,7 +33,7 @@ func TestHardwareIsMendedFromOutside(t *testing.T) {
 		t.Errorf("the rack is %s", rack)
 	}
 	disk := `{"Name":"` + boss.Name + `","Model":"DELLBOSS VD","Serial":"` + boss.Serial + `","Size":480036519936}`
-	for range 2 { // put in twice, it is there once
+	for range 2 { // a disk put in twice is listed once
 		if code, text := atDoor(t, r, "POST", at+"/disks", disk); code != http.StatusNoContent {
 			t.Errorf("%d %s", code, text)
 		}

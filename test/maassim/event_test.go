@@ -37,7 +37,7 @@ func read(t *testing.T, r *maassim.Region, path string, into any) {
 	}
 }
 
-// The feed tells a deployment in the order and the words of the recorded one.
+// The feed describes a deployment in the order and the words of the recorded region.
 func TestTheFeedTellsADeployment(t *testing.T) {
 	r, clock, id := allocated(t, "3.4")
 	c := dial(t, r, r.APIKey())
@@ -61,7 +61,7 @@ func TestTheFeedTellsADeployment(t *testing.T) {
 	}
 }
 
-// Reading forward by after loses nothing, whatever the limit.
+// Paging forward with after loses no event, whatever the limit.
 func TestPagingForwardLosesNothing(t *testing.T) {
 	r, clock, c := start(t, "3.6")
 	enroll(t, r, clock, c, 1)
@@ -93,7 +93,7 @@ func TestPagingForwardLosesNothing(t *testing.T) {
 	}
 }
 
-// An event may commit after others with higher ids, and goes with its machine.
+// An event may commit after events with higher ids, and is deleted with its machine.
 func TestEventsCommitLateAndGoWithTheirMachine(t *testing.T) {
 	r, clock, id := allocated(t, "3.6")
 	c := dial(t, r, r.APIKey())

@@ -1,7 +1,6 @@
 package maassim
 
-// May reports whether MAAS's model lets a machine go from one status, by its name,
-// to another.
+// May reports whether MAAS's model permits the transition between two statuses, given by name.
 func May(from, to string) bool {
 	for s := range statuses {
 		for _, next := range statuses[s].next {

@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// allocated is a machine that is allocated to admin, in a region of that version.
+// allocated returns a region of the version with a machine allocated to admin.
 func allocated(t *testing.T, version string) (*maassim.Region, *clock, string) {
 	t.Helper()
 	r, clock, _ := start(t, version)
@@ -32,7 +32,7 @@ func status(t *testing.T, r *maassim.Region, id string) maassim.Status {
 	return m.Status
 }
 
-// Trouble with a call: what the caller sees, and whether it was carried out.
+// Faults of a call: the caller's view, and whether the call was carried out.
 func TestTroubleWithACall(t *testing.T) {
 	for _, tc := range []struct {
 		kind        maassim.Kind
@@ -40,7 +40,7 @@ func TestTroubleWithACall(t *testing.T) {
 		retryAfter  string
 		body        string
 		carriedOut  bool
-		connections bool // there is no answer at all
+		connections bool // the caller gets no answer
 	}{
 		{kind: maassim.Unavailable, code: 503, body: "rack controller"},
 		{kind: maassim.RackBusy, code: 503, retryAfter: "10", body: "rack controller"},
@@ -92,7 +92,7 @@ func TestTroubleWithACall(t *testing.T) {
 	}
 }
 
-// Trouble with a machine: where it ends when its time comes.
+// Faults of a machine: its status when the process has ended.
 func TestTroubleWithAMachine(t *testing.T) {
 	deploy := url.Values{"enable_hw_sync": {"true"}}
 	for _, tc := range []struct {
@@ -103,7 +103,7 @@ func TestTroubleWithAMachine(t *testing.T) {
 		form    url.Values
 		code    int
 		after   map[time.Duration]maassim.Status
-		event   string // that the feed then has, or with a dash in front has not
+		event   string // an event that the feed then has, or with a leading dash does not have
 	}{
 		{kind: maassim.PowerFails, version: "3.5", from: maassim.Allocated, op: "deploy", code: 503, after: map[time.Duration]maassim.Status{0: maassim.Allocated}, event: "Failed to power on node"},
 		{kind: maassim.PowerFails, version: "3.6", from: maassim.Allocated, op: "deploy", code: 200, after: map[time.Duration]maassim.Status{0: maassim.Deploying, time.Minute: maassim.FailedDeployment}, event: "-Marking node failed"},
@@ -239,7 +239,7 @@ func TestAHostThatNeverComesUpAndASyncThatStops(t *testing.T) {
 	}
 }
 
-// What people do behind our back happens after the call that it waits for.
+// An action by hand happens after the operation that it waits for.
 func TestPeopleAct(t *testing.T) {
 	first := ""
 	for kind, is := range map[maassim.Kind]func(maassim.Machine, bool) bool{
@@ -282,8 +282,7 @@ func TestPeopleAct(t *testing.T) {
 	}
 }
 
-// A slow region takes its time on the caller's clock, and a caller who gives up
-// finds nothing done.
+// A slow answer takes time on the caller's clock. A caller who gives up leaves nothing done.
 func TestASlowRegionTakesItsTime(t *testing.T) {
 	clock := newClock()
 	r := &maassim.Region{Now: clock.Now, OAuthNow: wallClock, Sleep: func(ctx context.Context, d time.Duration) error {
@@ -315,7 +314,7 @@ func TestASlowRegionTakesItsTime(t *testing.T) {
 	}
 }
 
-// A fault strikes where, when and as often as it says.
+// A fault strikes at its operation and machine, after its skips, as often as its Times.
 func TestAFaultStrikesAsOftenAsItSays(t *testing.T) {
 	r, _, _ := start(t, "3.6")
 	other := r.Arrange(maassim.Arranged{Hardware: maassim.Box(2), Status: maassim.Ready})
@@ -346,8 +345,8 @@ func TestEveryKindOfTroubleIsDrawn(t *testing.T) {
 	}
 }
 
-// A machine that is switched off while it is commissioned or installed is heard of
-// no more, and MAAS gives it up.
+// A machine switched off during a commissioning or an installation reports nothing more, and MAAS
+// times it out.
 func TestAMachineSwitchedOffMidwayIsGivenUp(t *testing.T) {
 	for _, tc := range []struct {
 		from, during, to maassim.Status

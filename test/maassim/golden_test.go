@@ -16,7 +16,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// sample is one whole answer of the recorded region.
+// sample is a whole answer of the recorded region.
 type sample struct {
 	Method      string          `json:"method"`
 	Path        string          `json:"path"`
@@ -26,8 +26,8 @@ type sample struct {
 	Body        json.RawMessage `json:"body"`
 }
 
-// Every recorded body has its like in the simulator: the same keys, and of each the
-// same JSON type, null included, and the same form of value, all the way down.
+// Every recorded body matches the simulator's body all the way down: the same keys, the same JSON
+// types, null included, and the same form of value.
 func TestEveryRecordedBodyHasItsShape(t *testing.T) {
 	var golden struct{ Samples map[string]sample }
 	load(t, "testdata/maas-golden-3.4.10.json", &golden)
@@ -57,7 +57,7 @@ func TestEveryRecordedBodyHasItsShape(t *testing.T) {
 	}
 }
 
-// What a list holds is what the thing is when it is read alone.
+// An element of a list has the same shape as the object read alone.
 func TestAListHoldsTheRecordedShape(t *testing.T) {
 	var golden struct{ Samples map[string]sample }
 	load(t, "testdata/maas-golden-3.4.10.json", &golden)
@@ -76,8 +76,8 @@ func TestAListHoldsTheRecordedShape(t *testing.T) {
 	}
 }
 
-// Each version lists an upload without the custom/ that it was uploaded with, and
-// tells from 3.5 on of which image it was made.
+// Every version lists an uploaded image without its prefix custom/. From 3.5 on the list names the
+// upload's base image.
 func TestAnUploadIsListedWithoutItsPrefix(t *testing.T) {
 	for version, base := range map[string]any{"3.4": nil, "3.5": "ubuntu/jammy", "3.6": "ubuntu/jammy", "3.7.3": "ubuntu/jammy"} {
 		r := &maassim.Region{Version: version, OAuthNow: wallClock, Images: []maassim.Image{{Name: "custom/golden", Base: "ubuntu/jammy"}, {Name: "ubuntu/jammy"}}}
@@ -94,7 +94,7 @@ func TestAnUploadIsListedWithoutItsPrefix(t *testing.T) {
 	}
 }
 
-// stage brings the region to where the sample was taken.
+// stage brings a region to the state of the sample.
 func stage(t *testing.T, name string) *maassim.Region {
 	r, clock := bench()
 	r.Timing.Commission, r.Timing.Address, r.Timing.Deploy = 2*time.Minute, time.Second, time.Minute
@@ -107,7 +107,7 @@ func stage(t *testing.T, name string) *maassim.Region {
 		}
 	}
 	r.Arrange(maassim.Arranged{SystemID: recordedID, Hostname: "m2", Hardware: recordedBox(), Status: maassim.Ready, Uncommissioned: true})
-	// That machine was commissioned and tested before, each time in vain.
+	// The recorded machine's earlier commissionings and tests were aborted.
 	r.SetDHCP(true)
 	for _, wait := range []time.Duration{0, r.Timing.Commission / 2} {
 		post("commission", nil)
@@ -147,7 +147,7 @@ func (s sample) ask(t *testing.T, r *maassim.Region) (*http.Response, []byte) {
 	return send(t, r, r.APIKey(), s.Method, path, form)
 }
 
-// alike compares shapes. In lists each of one side needs its like on the other.
+// alike compares shapes. In lists, each element of either side needs a match on the other side.
 func alike(t *testing.T, at string, want, got any) {
 	t.Helper()
 	if diff := difference(at, want, got); diff != "" {
@@ -197,9 +197,9 @@ func difference(at string, want, got any) string {
 
 var hexadecimal = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|([0-9a-f]{2}:){5}[0-9a-f]{2}`)
 
-// form is how a value is written: its separators, and letters or digits between them.
-// So custom/golden is not written as golden, nor a time with a zone as one without.
-// Nothing has a form that an empty string would differ from.
+// form is the form of a value: its separators, with letters and digits replaced. So the form of
+// custom/golden differs from golden's, and a time with a zone from a time without. An empty string
+// has the form of a value without a form.
 func form(value any) string {
 	text, is := value.(string)
 	if !is {

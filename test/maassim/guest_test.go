@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// stub is a guest that writes down what it was told, and boots nothing.
+// stub is a guest that records its orders and boots nothing.
 type stub struct{ told []string }
 
 func (s *stub) Install(seed string) { s.told = append(s.told, "install "+seed) }
@@ -21,7 +21,7 @@ func (s *stub) Switch(on bool) {
 	s.told = append(s.told, map[bool]string{true: "on", false: "off"}[on])
 }
 
-// since is what it was told after the first n.
+// since returns the orders after the first n.
 func (s *stub) since(n int) []string { return s.told[n:] }
 
 func TestAGuestBootsWhatIsInstalledAndNothingElse(t *testing.T) {
@@ -66,7 +66,7 @@ func TestAGuestBootsWhatIsInstalledAndNothingElse(t *testing.T) {
 	}
 }
 
-// A guest is installed and never asks: MAAS loses patience, as with a machine.
+// A guest that never asks for its user-data lets the deployment time out, as a machine does.
 func TestAGuestThatNeverAsksFailsItsDeployment(t *testing.T) {
 	r, clock, _ := start(t, "3.5")
 	var g stub

@@ -19,7 +19,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// ask is a machine asking the metadata service under its token; without one for "".
+// ask sends a machine's request to the metadata service, with the machine's token or, for "",
+// without.
 func ask(t *testing.T, r *maassim.Region, key, method, path string, form url.Values) (int, string) {
 	t.Helper()
 	req := httptest.NewRequest(method, "http://rack:5248/MAAS/"+path, strings.NewReader(form.Encode()))
@@ -33,7 +34,7 @@ func ask(t *testing.T, r *maassim.Region, key, method, path string, form url.Val
 
 const service = "metadata/2012-03-01/"
 
-// That the installed system asks for its user-data is what makes it Deployed.
+// The installed system's request for its user-data makes the machine Deployed.
 func TestAskingForUserDataMakesTheMachineDeployed(t *testing.T) {
 	r, clock, _ := start(t, "3.6")
 	box := maassim.Box(1)
@@ -86,7 +87,7 @@ func TestAGuestTakesItsDataWithoutAToken(t *testing.T) {
 	}
 }
 
-// What a signal does depends on the status; OK from a deployed host un-deploys it.
+// The effect of a signal depends on the status; OK from a Deployed machine makes it Ready.
 func TestSignals(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -140,7 +141,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// The vendor-data brings MAAS's own units, and what they run moves last_sync.
+// The vendor-data contains MAAS's own units, and running them moves last_sync.
 func TestVendorDataBringsHardwareSync(t *testing.T) {
 	wall := newClock()
 	wall.now = wallClock().Add(-time.Hour)
@@ -206,8 +207,8 @@ func TestVendorDataBringsHardwareSync(t *testing.T) {
 	}
 }
 
-// cloud-init tells its steps at the address that its token is for, and no other;
-// the end of a whole part is where an installation fails and an erasing ends.
+// cloud-init reports only at the address of its own machine's token. The end of a whole part may
+// fail an installation or end an erasure.
 func TestReportsAreOfTheMachineItself(t *testing.T) {
 	for _, tc := range []struct {
 		from   maassim.Status

@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// moves are calls that change machines, with what they need to get anywhere.
+// moves are calls that change machines, with their parameters.
 var moves = []struct {
 	op   string
 	form url.Values
@@ -40,8 +40,8 @@ var moves = []struct {
 	{"set_workload_annotations", url.Values{"run": {"r"}}},
 }
 
-// Whatever is called, goes wrong or is done by hand: a machine takes only the steps
-// that MAAS's model permits, and an owner, a token and an address end with their use.
+// Whatever calls, faults and actions by hand happen, a machine makes only the model's transitions,
+// and an owner, a token and an address end with their use.
 func TestMachinesTakeOnlyStepsOfTheModel(t *testing.T) {
 	for seed := range uint64(30) {
 		version := []string{"3.4", "3.5", "3.6"}[seed%3]
@@ -54,8 +54,8 @@ func wander(t *testing.T, version string, seed uint64) {
 	clock := newClock()
 	r := &maassim.Region{Version: version, Seed: seed, Now: clock.Now, OAuthNow: wallClock, Sleep: noWait}
 	key := r.APIKey()
-	// MAAS itself takes the owner away when rescue mode is over, and up to 3.5 when
-	// mark_broken fails at the power.
+	// MAAS itself removes the owner after rescue mode, and up to 3.5 when mark_broken fails to
+	// switch the power.
 	disowned := map[string]bool{}
 	for n := range 3 {
 		r.Arrange(maassim.Arranged{Hardware: maassim.Box(n), Status: []maassim.Status{maassim.New, maassim.Ready, maassim.Allocated}[n], Owner: []string{"", "", "admin"}[n]})
@@ -96,7 +96,7 @@ func wander(t *testing.T, version string, seed uint64) {
 	}
 }
 
-// past reports what MAAS itself writes past its model: tests that are aborted.
+// past reports a transition that MAAS itself makes outside its model: aborted tests.
 func past(c maassim.Change) bool { return c.From == "Testing" && c.To == "Failed commissioning" }
 
 func check(t *testing.T, disowned map[string]bool, m maassim.Machine) {
@@ -118,7 +118,7 @@ func check(t *testing.T, disowned map[string]bool, m maassim.Machine) {
 
 func noWait(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 
-// knock is a call of which nothing is expected but an answer, or a lost one.
+// knock sends a call and accepts any answer, or a lost answer.
 func knock(t *testing.T, r *maassim.Region, key, path string, form url.Values) (code int) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, maassim.URL+"/api/2.0/"+path, strings.NewReader(form.Encode()))

@@ -65,7 +65,7 @@ func TestOnlyAGoodSignatureIsLetIn(t *testing.T) {
 	}
 }
 
-// machineKey is the header that a machine signs with.
+// machineKey is the Authorization header of a machine.
 func machineKey(t *testing.T, r *maassim.Region, id, nonce string, now int64) string {
 	t.Helper()
 	return signature(tokenKey(t, r, id), now, nonce)

@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// What is done to a machine's power, and what a wrong password does to it.
+// The power calls change a machine's power, and fail with a wrong password.
 func TestPower(t *testing.T) {
 	r, clock, c := start(t, "3.6")
 	box, m := enroll(t, r, clock, c, 1)
@@ -69,8 +69,8 @@ func TestPower(t *testing.T) {
 	}
 }
 
-// A machine goes into rescue mode and out of it, tests, locks; and erases its
-// disks on the way back.
+// A machine enters and leaves rescue mode, is tested, locked and unlocked, and erases its disks at
+// its release.
 func TestRescueTestLockAndErase(t *testing.T) {
 	r, clock, c := start(t, "3.4")
 	id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(1), Status: maassim.Deployed, Owner: "admin", PowerOn: true})
@@ -115,7 +115,7 @@ func TestRescueTestLockAndErase(t *testing.T) {
 	}
 }
 
-// A machine that somebody wants to log in to after commissioning stays on.
+// A machine commissioned with enable_ssh stays on.
 func TestCommissioningLeavesTheMachineOnForSSH(t *testing.T) {
 	for _, ssh := range []bool{true, false} {
 		r, clock, c := start(t, "3.6")
@@ -130,7 +130,7 @@ func TestCommissioningLeavesTheMachineOnForSSH(t *testing.T) {
 	}
 }
 
-// Answers are dated by the region's wall clock, which tells how far off it is.
+// The Date header shows the region's wall clock, so a client can compute the clock's error.
 func TestAnswersAreDated(t *testing.T) {
 	off := newClock()
 	r := &maassim.Region{OAuthNow: off.Now}

@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// Links and layouts are changed while the machine is prepared, and an AUTO link
-// has its address from the deployment to the release.
+// Links and layouts may be changed while the machine is prepared. An AUTO link has its address from
+// the deployment to the release.
 func TestAMachineIsPrepared(t *testing.T) {
 	r, clock, c := start(t, "3.6")
 	_, m := enroll(t, r, clock, c, 1)
@@ -72,8 +72,8 @@ func TestAMachineIsPrepared(t *testing.T) {
 	}
 }
 
-// Networks are made for machines: a /31 of a card's VLAN, linked by an address that
-// is given; and a subnet that is used up ends a deployment.
+// Networks are created for machines: a /31 in a card's VLAN, linked by a given address. A
+// deployment fails if its subnet has no free address.
 func TestNetworksAreMade(t *testing.T) {
 	r, clock, c := start(t, "3.6")
 	_, m := enroll(t, r, clock, c, 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// What MAAS refuses, with its own words, and that nothing is changed by it.
+// MAAS's refusals, in its own words. A refused call changes nothing.
 func TestRefusals(t *testing.T) {
 	r, _, _ := start(t, "3.6")
 	box := maassim.Box(1)

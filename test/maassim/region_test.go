@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// Of several who want a machine at once exactly one gets it.
+// Of several concurrent claims of a machine exactly one succeeds.
 func TestAllocateIsAnExclusiveClaim(t *testing.T) {
 	r, _, _ := start(t, "3.6")
 	id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(1), Status: maassim.Ready})
@@ -67,7 +67,7 @@ func TestARegionFollowsFromItsSeed(t *testing.T) {
 	}
 }
 
-// Due tells when to look next, so that a simulation may jump there.
+// Due returns the time of the next event, so that a simulation may jump there.
 func TestDueTellsWhenSomethingHappens(t *testing.T) {
 	r, clock, id := allocated(t, "3.6")
 	if at, due := r.Due(); due {
@@ -122,7 +122,7 @@ func TestListsAreFiltered(t *testing.T) {
 	}
 }
 
-// Where the versions differ in what a client sees.
+// The differences between the versions that a client sees.
 func TestVersionsDiffer(t *testing.T) {
 	for version, want := range map[string]struct {
 		full, owner     string
@@ -177,8 +177,8 @@ func TestVersionsDiffer(t *testing.T) {
 	}
 }
 
-// A release that fails at the power leaves the machine deployed, with what was
-// known of its system lost.
+// A release whose power-off fails leaves the machine Deployed, but the fields of its system are
+// lost.
 func TestAReleaseThatFailsLosesTheSystemsFields(t *testing.T) {
 	r, _, c := start(t, "3.4")
 	id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(1), Status: maassim.Deployed, Owner: "admin", Series: "ubuntu/jammy", HWSync: true, PowerOn: true})

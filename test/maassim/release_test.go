@@ -7,8 +7,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// How disks are erased is as the call says, and where it does not as the region's
-// settings do.
+// The call's parameters decide how disks are erased, else the region's settings.
 func TestHowDisksAreErased(t *testing.T) {
 	for _, row := range []struct {
 		version, form, settings string
@@ -47,7 +46,7 @@ func TestHowDisksAreErased(t *testing.T) {
 	}
 }
 
-// The fault that keeps a token does what no region does, and nothing else.
+// TokenKept keeps the token at a release, as no real region does, and changes nothing else.
 func TestATokenThatIsKept(t *testing.T) {
 	for _, kept := range []bool{false, true} {
 		r := &maassim.Region{}

@@ -13,8 +13,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// send signs a request of the API by hand, for what no client does, and returns
-// its answer.
+// send signs an API request by hand, for calls that no client makes, and returns the answer.
 func send(t *testing.T, r *maassim.Region, key, method, path string, form url.Values) (*http.Response, []byte) {
 	t.Helper()
 	req := httptest.NewRequest(method, "/MAAS/api/2.0/"+path, nil)
@@ -48,7 +47,7 @@ func do(t *testing.T, r *maassim.Region, req *http.Request) (*http.Response, []b
 	return res, body
 }
 
-// signature is the header for an API key or a token of the same form.
+// signature is the Authorization header for an API key, or for a token of the same form.
 func signature(key string, stamp int64, nonce string) string {
 	part := strings.Split(key, ":")
 	return fmt.Sprintf(`OAuth realm="MAAS API", oauth_consumer_key="%s", oauth_token="%s", oauth_signature_method="PLAINTEXT", `+

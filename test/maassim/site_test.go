@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// What a look at a site asks for, by the real client.
+// The calls of a look at a site, made by the real client.
 func TestASiteIsLookedAt(t *testing.T) {
 	r := &maassim.Region{
 		Version: "3.4", OAuthNow: wallClock,
@@ -107,7 +107,7 @@ func TestASiteIsLookedAt(t *testing.T) {
 		t.Errorf("%+v", notifications)
 	}
 
-	// What is wrong with a site shows, though not in a later region's list of images.
+	// The answers show a site's faults, except in the list of images of a later region.
 	r.SetRack(false)
 	if read(t, r, "rackcontrollers/rack01/?op=list_boot_images", &images); images.Connected || images.Status != "unknown" {
 		t.Errorf("%+v", images)

@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// The log of calls may be printed: no secret that a call brought is in it.
+// The log of calls may be printed: it contains no secret of a call.
 func TestTheLogOfCallsHoldsNoSecret(t *testing.T) {
 	r, clock, c := start(t, "3.6")
 	box, m := enroll(t, r, clock, c, 1)
@@ -37,7 +37,7 @@ func TestTheLogOfCallsHoldsNoSecret(t *testing.T) {
 	}
 }
 
-// A workflow of 3.6 writes a deployment that died past the events feed.
+// In 3.6 a deployment may die without writing an event.
 func TestADeploymentThatDiesUnseenLeavesNoEvent(t *testing.T) {
 	for _, kind := range []maassim.Kind{maassim.DeployDiesUnseen, maassim.PowerFails} {
 		r, clock, id := allocated(t, "3.6")
@@ -61,7 +61,7 @@ func TestADeploymentThatDiesUnseenLeavesNoEvent(t *testing.T) {
 	}
 }
 
-// Each use of a machine has a token of its own, commissioning too.
+// Each use of a machine has its own token, including a commissioning.
 func TestEachUseHasItsOwnToken(t *testing.T) {
 	r, clock, c := start(t, "3.6")
 	box := maassim.Box(1)
@@ -99,8 +99,8 @@ func TestEachUseHasItsOwnToken(t *testing.T) {
 	}
 }
 
-// A commissioning that fails at the power leaves its owner on a machine that is
-// Ready, and nobody can allocate it then.
+// A commissioning whose power-on fails leaves its owner on a Ready machine, and nobody can allocate
+// the machine then.
 func TestAReadyMachineWithAnOwnerIsNotAvailable(t *testing.T) {
 	r, _, _ := start(t, "3.6")
 	id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(1), Status: maassim.Ready})
@@ -118,8 +118,8 @@ func TestAReadyMachineWithAnOwnerIsNotAvailable(t *testing.T) {
 	}
 }
 
-// Tests give a machine back to where and whose it was, unless that was nothing to
-// go back to: then it is Ready, and nobody's.
+// After tests a machine returns to its previous status and owner. If the previous status cannot be
+// resumed, the machine is Ready without an owner.
 func TestWhereTestsLead(t *testing.T) {
 	r, clock, _ := start(t, "3.6")
 	for n, tc := range []struct {
@@ -150,8 +150,8 @@ func TestWhereTestsLead(t *testing.T) {
 	}
 }
 
-// Only from three statuses does leaving rescue mode switch anything: the others end
-// in failure when MAAS next looks. And only a deployed machine keeps an owner.
+// Leaving rescue mode switches the power only for three statuses; for the others MAAS's next poll
+// fails the exit. Only a deployed machine keeps an owner.
 func TestWhereRescueModeLeads(t *testing.T) {
 	r, clock, c := start(t, "3.4")
 	for n, tc := range []struct {
@@ -182,8 +182,8 @@ func TestWhereRescueModeLeads(t *testing.T) {
 	}
 }
 
-// A machine that is marked broken while it is off is wholly given back; one that was
-// on keeps its annotations.
+// A machine that is off when it is marked broken is given back completely. A machine that was on
+// keeps its annotations.
 func TestWhatMarkBrokenTakes(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		for version, keeps := range map[string]bool{"3.5": false, "3.6": on} {
@@ -210,7 +210,7 @@ func TestWhatMarkBrokenTakes(t *testing.T) {
 	}
 }
 
-// last_sync is set before the machine is Deployed, also where it never gets there.
+// last_sync is set before the machine is Deployed, and also if the deployment fails.
 func TestTheInstallersReportsMoveLastSync(t *testing.T) {
 	r, clock, id := allocated(t, "3.4")
 	r.Inject(maassim.Fault{Kind: maassim.DeployFails})
@@ -221,8 +221,8 @@ func TestTheInstallersReportsMoveLastSync(t *testing.T) {
 	}
 }
 
-// A commissioning that fails at the power leaves no trace in where a machine goes
-// back to: this one was deployed before it was marked broken, and is so again.
+// A commissioning whose power-on fails does not change the previous status: this machine was
+// deployed before it was marked broken, and is deployed again after mark_fixed.
 func TestAPowerFailureLeavesWhereTheMachineGoesBackTo(t *testing.T) {
 	r, _, c := start(t, "3.4")
 	id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(1), Status: maassim.Deployed, Owner: "admin", PowerOn: true})
@@ -238,7 +238,7 @@ func TestAPowerFailureLeavesWhereTheMachineGoesBackTo(t *testing.T) {
 	}
 }
 
-// The feed tells to whom a machine was allocated.
+// The feed names the user to whom a machine was allocated.
 func TestTheFeedTellsWhoHasTheMachine(t *testing.T) {
 	r, _, c := start(t, "3.4")
 	id := r.Arrange(maassim.Arranged{Hardware: maassim.Box(1), Status: maassim.Ready})
@@ -251,7 +251,8 @@ func TestTheFeedTellsWhoHasTheMachine(t *testing.T) {
 	}
 }
 
-// An AUTO address ends when the machine is seen off, but for statuses that need it.
+// An AUTO address ends when the BMC reports the machine off, except in statuses that need the
+// address.
 func TestAnAddressEndsWithThePower(t *testing.T) {
 	for op, left := range map[string]int{"power_off": 0, "power_on": 1} {
 		r, clock, id := allocated(t, "3.4")
@@ -266,7 +267,7 @@ func TestAnAddressEndsWithThePower(t *testing.T) {
 	}
 }
 
-// Whoever takes a machine by hand releases it first: no mark of ours is left on it.
+// A machine taken by hand is released first: none of our annotations is left.
 func TestAMachineTakenByHandHasLostItsMarks(t *testing.T) {
 	r, _, _ := start(t, "3.6")
 	id := r.Arrange(maassim.Arranged{
@@ -280,11 +281,11 @@ func TestAMachineTakenByHandHasLostItsMarks(t *testing.T) {
 	}
 }
 
-// An event that commits late is not the newest, and no status message.
+// An event that commits late is not the newest event and does not become the status message.
 func TestALateEventIsNoStatusMessage(t *testing.T) {
 	r, clock, id := allocated(t, "3.4")
 	c := dial(t, r, r.APIKey())
-	// Of a release there are: the request, the change, Releasing; the third is late.
+	// A release writes the request, the change and Releasing; the third event is late.
 	r.Inject(maassim.Fault{Kind: maassim.EventsUnordered, Skip: 2, After: time.Hour})
 	send(t, r, r.APIKey(), http.MethodPost, "machines/"+id+"/?op=release", nil)
 	clock.pass(2 * time.Hour)

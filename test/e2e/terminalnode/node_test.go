@@ -30,7 +30,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// agentProgram is where the guest has it.
+// agentProgram is the agent's path in the guest.
 const agentProgram = "/opt/hostler-agent"
 
 func ok(t testing.TB, err error) {
@@ -98,7 +98,7 @@ func (n *node) open(t *testing.T, id, user string, at *terminaltest.Relay, comma
 	})
 }
 
-// run is what a program of the machine says.
+// run returns the output of a program of the machine.
 func run(t *testing.T, argv ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), argv[0], argv[1:]...).CombinedOutput()
@@ -150,7 +150,7 @@ func (n *node) clean(t *testing.T, id, tty string) {
 	}
 }
 
-// shell opens one and gives its terminal.
+// shell opens a session and returns its terminal.
 func (n *node) shell(t *testing.T, id string) (*terminaltest.Peer, string) {
 	t.Helper()
 	if res, err := n.open(t, id, "alice", n.relay); err != nil || *res != (taskcatalog.TerminalOpenResult{Unit: unit.Name(id)}) {
@@ -209,7 +209,7 @@ func TestASessionIsAUnitOfItsOwn(t *testing.T) {
 	if active, taken, _, err := n.Look(t.Context(), id, "t-"+id+n.other.Address); active != "active" || !taken || err != nil {
 		t.Errorf("it is %s, %t (%v)", active, taken, err)
 	}
-	// One that leaves the terminal's session, and hears neither of them.
+	// This process leaves the terminal's session and ignores both signals.
 	q.Type(t, "nohup setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 1; done' >/dev/null 2>&1 & echo gone-$((2+1))\n")
 	q.Until(t, "gone-3")
 	start := time.Now()
