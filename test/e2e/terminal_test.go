@@ -294,8 +294,8 @@ func sessionsProcessKilled(s *site) {
 	}
 }
 
-// within is how long after what ends it a session may be there, on two cores that emulate
-// a machine; the rule of a second is kept to where the broker is tested alone.
+// within is the time limit for a session's end, on two emulated cores. The tests of the broker alone
+// hold the limit of a second.
 const within = 3 * time.Second
 
 func itsUserIsRevoked(s *site) {

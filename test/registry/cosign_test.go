@@ -28,8 +28,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release/releasetest"
 )
 
-// cosign is Sigstore's own program, and a registry that it and we use. make test-cosign
-// builds the program that HOSTLER_COSIGN names.
+// cosign is Sigstore's own program and a registry for both sides. make test-cosign builds the
+// program named by HOSTLER_COSIGN.
 type cosign struct {
 	t       *testing.T
 	program string
