@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// shipped calls f with each Go file below the folders that ends up in a program.
+// shipped calls f with each Go file below the folders that becomes part of a program.
 func shipped(t *testing.T, f func(name string, file *ast.File), folders ...string) {
 	t.Helper()
 	files := 0
@@ -93,8 +93,7 @@ func TestTheAgentListensOnNothing(t *testing.T) {
 	}
 }
 
-// A node learns of vendors by a signed task alone: what is compiled into the
-// agent names none.
+// A node learns of vendors only by a signed task: the agent's own code names no vendor.
 func TestTheAgentCarriesNoVendorsProfiles(t *testing.T) {
 	shipped(t, func(name string, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {

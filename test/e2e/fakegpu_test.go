@@ -40,8 +40,8 @@ func (s *site) install(vendor string, count int, config ...string) *gpus {
 		s.t.Fatal(err)
 	}
 	s.root("ldconfig")
-	// Somebody opens each GPU once: then its memory is there, and a tenant's to
-	// open, as device nodes are.
+	// The vendor's tool opens each GPU once. Then the GPU's memory exists, and a tenant may open it
+	// like a device node.
 	s.root(map[string]string{"nvidia": "/usr/bin/nvidia-smi", "amd": "/opt/rocm/bin/amd-smi"}[vendor], map[string]string{"nvidia": "-L", "amd": "list"}[vendor])
 	s.root("sh", "-c", "chmod 0666 "+fakeState+"/gpu*")
 	return g
@@ -74,7 +74,7 @@ func (g *gpus) tokens(token string) []int {
 	return counts
 }
 
-// scrubbed is what a scrub said of each GPU, in the order of their addresses.
+// scrubbed returns the result of a scrub, with the GPUs in the order of their addresses.
 func (g *gpus) scrubbed(t task) taskcatalog.GPUScrubResult {
 	g.t.Helper()
 	var r taskcatalog.GPUScrubResult

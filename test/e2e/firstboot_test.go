@@ -18,8 +18,7 @@ import (
 	"github.com/hostler/hostler/test/qemu"
 )
 
-// mirror is a web server of the operator's that has the agent's package, or
-// something else, or nothing.
+// mirror is an operator's web server with the agent's package, other content, or none.
 type mirror struct{ content atomic.Pointer[[]byte] }
 
 func (m *mirror) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
@@ -44,8 +43,7 @@ func (m *mirror) serve(t testing.TB) (url string) {
 	return "http://" + net.JoinHostPort(qemu.HostAddress, port) + "/hostler-agent.deb"
 }
 
-// impatient sets the waits of a first boot to seconds; all else stays as it
-// was rendered.
+// impatient shortens the waits of a first boot to seconds; the rest stays as rendered.
 func impatient(t *testing.T, userData string) string {
 	t.Helper()
 	for was, is := range map[string]string{

@@ -189,8 +189,8 @@ func TestAFirstBootCarriesOutItsLayersAndKeepsNoSecret(t *testing.T) {
 	s.part("MAAS's hardware sync is not replaced", func(s *site) { s.mergesWithMAAS(userData) })
 }
 
-// cloudInitIsWatched has a tenant's change found in what cloud-init keeps, and no
-// other: a later boot changes nothing there.
+// cloudInitIsWatched checks that validate_clean finds a tenant's change in cloud-init's files, and
+// no other change: a later boot changes nothing there.
 func cloudInitIsWatched(s *site) {
 	s.root("test", "-s", firstboot.Off)
 	if err := s.Wait(s.ctx, "the node to have a baseline", func() error {

@@ -135,8 +135,7 @@ func measured(u taskcatalog.GPUScrubbed) (had, has uint64, percent float64) {
 	return *u.ResidueWords, *u.MismatchedWords + *u.RemainingWords + *u.ProbedNonZeroWords, *u.CoveragePercent
 }
 
-// search looks for the token in files, VRAM among them, wherever a tenant can put
-// it.
+// search searches every file that a tenant can write, including VRAM, for the token.
 func (g *gpus) search() []string {
 	g.t.Helper()
 	r, err := g.guest.Run(g.ctx, "sh", "-c", "grep --recursive --text --files-with-matches --fixed-strings "+canary+

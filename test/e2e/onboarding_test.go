@@ -130,7 +130,7 @@ func (s *site) siteOf(rack *lab.Rack, flags ...string) {
 	}
 }
 
-// argvs are secrets that were seen in the arguments of a process of this machine.
+// argvs are the secrets found in the arguments of processes of this machine.
 type argvs map[string]bool
 
 func (a argvs) look(secrets map[string]string) {

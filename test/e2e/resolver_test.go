@@ -140,7 +140,7 @@ func profilesOfABareNode(s *site) {
 	s.confirmed("v1")
 	s.explains("gpu.scrub.overwrite", "no-gpu", "builtin:none")
 
-	// The broker refuses a forbidden program before it sends the set anywhere.
+	// A forbidden program is refused before the set goes anywhere.
 	write(s.t, set, strings.Replace(bareProfiles, "/usr/local/bin/site-check", "/bin/bash", 1))
 	if out, err := s.Hostler(s.ctx, "resolver", "push", set, "--nodes", "all", "--version", "v3"); err == nil || !strings.Contains(err.Error(), "bare.yaml:10") {
 		s.t.Errorf("a shell was taken for a program: %v %s", err, out)

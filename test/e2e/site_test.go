@@ -78,8 +78,8 @@ func prepare(ctx context.Context) (*qemu.Guest, error) {
 	return g, settle(ctx, g, func(moment string) error { return g.SaveVM(ctx, moment) })
 }
 
-// settle puts the agent's package on a guest that has just been started, and tells the
-// moments on the way.
+// settle installs the agent's package on a freshly started guest, and calls reached at each state
+// that cases start from.
 func settle(ctx context.Context, g *qemu.Guest, reached func(moment string) error) error {
 	file, err := agentDeb()
 	if err != nil {

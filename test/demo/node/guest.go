@@ -11,8 +11,7 @@ import (
 	"github.com/hostler/hostler/test/lab"
 )
 
-// redirect swaps the task type in a signed envelope for another and leaves
-// the signature as it was.
+// redirect replaces the task type in a signed envelope and leaves the signature unchanged.
 func redirect(envelope []byte) ([]byte, error) {
 	var env map[string]any
 	if err := json.Unmarshal(envelope, &env); err != nil {

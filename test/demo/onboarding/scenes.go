@@ -21,17 +21,17 @@ const (
 	dc    = "dc1"
 	sku   = "xe9680.no-gpu"
 	rack  = 4 // machines in it
-	blank = 3 // of them, the one that has no disk to boot from
+	blank = 3 // the number of the machine without a boot disk
 	late  = rack + 1
-	taken = rack + 2 // the number of hardware that somebody else has deployed
-	db    = "db-01"  // and what that is called
+	taken = rack + 2 // the number of hardware that another user has deployed
+	db    = "db-01"  // its hostname
 )
 
 type demo struct {
 	*play.Play
 	region *lab.Region
 	hosts  map[string]*lab.Host // by BMC address
-	boss   maassim.Disk         // that was left out
+	boss   maassim.Disk         // the boot disk that was left out
 	failed onboarding
 }
 

@@ -107,8 +107,8 @@ func (p *Play) LastTask(ctx context.Context, node, taskType string) (t Task, err
 	return t, p.Lab.JSON(ctx, &t, "task", "show", list[at].ID)
 }
 
-// Tenant provisions a tenant's user, with a key that nobody has. More are parameters of
-// the task besides.
+// Tenant provisions a tenant's user, with a key that nobody has. More are additional parameters of
+// the task.
 func (p *Play) Tenant(ctx context.Context, node, allocation, tenant string, more map[string]any) error {
 	args, err := p.tenantArgs(node, allocation, tenant, more)
 	if err != nil {

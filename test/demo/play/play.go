@@ -123,8 +123,8 @@ func (p *Play) Watched(ctx context.Context, limit int, args ...string) error {
 	return err
 }
 
-// Refused is Hostler for a command that must be refused by policy or state, with all
-// of these words.
+// Refused is Hostler for a command that policy or state must refuse. The refusal must contain all
+// words.
 func (p *Play) Refused(ctx context.Context, args []string, words ...string) error {
 	p.Typed(typed(args))
 	_, err := p.Lab.Hostler(ctx, args...)

@@ -99,7 +99,7 @@ func (d *demo) erase(ctx context.Context) error {
 	return nil
 }
 
-// diskErase has the node erase the disks of these names, and returns how that ended.
+// diskErase has the node erase the named disks, and returns the ended task.
 func (d *demo) diskErase(ctx context.Context, name string, disks ...taskcatalog.DiskName) (t play.Task, err error) {
 	raw, err := json.Marshal(taskcatalog.DiskEraseParams{Mode: taskcatalog.EraseSecure, Disks: disks})
 	if err != nil {

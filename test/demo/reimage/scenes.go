@@ -26,7 +26,7 @@ type demo struct {
 	drive *lab.Drive
 	id    string        // of the node
 	first *lab.Identity // of the system that the tenant had root on
-	last  *lab.Identity // of the one that came after it
+	last  *lab.Identity // of the next system
 	boot  string        // the first system's boot id
 	run   play.Turnover
 }

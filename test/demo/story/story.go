@@ -18,7 +18,7 @@ type Story struct {
 	scenes  int
 	seen    []string
 
-	mu    sync.Mutex // guards what follows, and what is written meanwhile
+	mu    sync.Mutex // guards the fields below and concurrent output
 	drawn bool       // a program draws on the terminal
 	later []string
 }
@@ -26,7 +26,7 @@ type Story struct {
 // New begins a story.
 func New(out *os.File) *Story { return &Story{out: out, started: time.Now()} }
 
-// Restart sets the clock of the story to nothing: what came before is not timed.
+// Restart resets the clock of the story: earlier steps are not timed.
 func (n *Story) Restart() { n.started = time.Now() }
 
 // Elapsed is the time since the beginning.

@@ -19,7 +19,7 @@ type demo struct {
 	image   *qemu.Image
 	session *lab.Terminal
 	id      string
-	shown   int // of what the session shows, up to here
+	shown   int // bytes of the session shown so far
 }
 
 func (d *demo) node(ctx context.Context) error {

@@ -25,7 +25,7 @@ type demo struct {
 	image      *qemu.Image
 	releases   *lab.Releases
 	repository string
-	first      string // the version that the package brought
+	first      string // the package's version
 }
 
 func (d *demo) node(ctx context.Context) error {

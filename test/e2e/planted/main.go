@@ -1,5 +1,5 @@
-// Command planted is the program that the tests leave in guests: the program of a container, and
-// the loader of an eBPF program that stays in the kernel.
+// Command planted is left in guests by the tests: it is the program of a container, and loads an
+// eBPF program that stays in the kernel.
 package main
 
 import (
