@@ -67,8 +67,8 @@ func TestNoShellIsStarted(t *testing.T) {
 	}, "agent", "broker")
 }
 
-// Nodes listen on nothing: every connection is the agent's own. What is told to a session's
-// process comes over a socket of the file system, in a folder of root's alone.
+// Nodes listen on nothing: every connection is the agent's own. A session's
+// process gets its orders over a Unix socket in a folder that only root can access.
 func TestTheAgentListensOnNothing(t *testing.T) {
 	listening := map[string]bool{
 		"Listen": true, "ListenTCP": true, "ListenUDP": true, "ListenUnix": true, "ListenUnixgram": true, "ListenIP": true, "ListenPacket": true,

@@ -81,7 +81,7 @@ func TestContainersGoAndTheirEnginesComeBack(t *testing.T) {
 		t.Errorf("the verdict after the cleanup is %s: %+v %+v", clean.Verdict, ev.Findings, unmade(ev))
 		t.Logf("firewall rules before:\n%s\nand after:\n%s", rules, s.root("nft", "list", "ruleset"))
 	}
-	// Not the agent's word.
+	// The agent's result is not trusted.
 	for _, look := range []string{
 		"pgrep 'planted|containerd-shim|conmon'",
 		"grep --recursive --files-with-matches canary-token /var/lib /run",

@@ -36,7 +36,7 @@ type turnover struct {
 	} `json:"stages"`
 }
 
-// how is how a stage of the run ended.
+// how returns the end of a stage of the run.
 func (r turnover) how(stage string) string {
 	for _, s := range r.Stages {
 		if s.Stage == stage {

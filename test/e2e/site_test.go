@@ -186,7 +186,7 @@ func agentDeb() (string, error) {
 	return debs[len(debs)-1], nil
 }
 
-// restore gives the case a shared guest, put back to a moment.
+// restore gives the case a shared guest, restored to a saved state.
 func (s *site) restore(moment string) {
 	s.t.Helper()
 	s.guest = shared.pool.Guest(s.t, s.ctx, moment)

@@ -250,8 +250,8 @@ func TestAReleaseThatIsNotRightIsRefused(t *testing.T) {
 		refused(s, "9.0.0", "update_no_space")
 		s.root("rm", "/var/tmp/full")
 	})
-	// The registry is gone in the middle of the pull, and comes back: what had come is
-	// not fetched again.
+	// The registry goes down during the pull and comes back: the part already fetched is not
+	// fetched again.
 	s.part("TheRegistryIsGoneInTheMiddle", func(s *site) {
 		r := r.of(s)
 		v.closeAfter(int64(len(sound))*2/3, reg.Stop)

@@ -63,10 +63,10 @@ type Fleet struct {
 	mu     sync.Mutex
 	last   error
 	nodes  []*node
-	boots  chan struct{} // one for each node that may enrol now
+	boots  chan struct{} // an element for each node that is enrolling
 }
 
-// atOnce is how many nodes enrol at a time: a hall of machines does not boot in one instant.
+// atOnce limits the concurrent enrolments: the machines of a hall do not boot in the same instant.
 const atOnce = 64
 
 // New makes a fleet without nodes.

@@ -297,7 +297,7 @@ func (n *node) uplink() *uplink.Client {
 	return n.client
 }
 
-// sleep waits, and reports false where ctx has ended.
+// sleep waits for d, and reports false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

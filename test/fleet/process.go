@@ -104,8 +104,7 @@ func (f *Fleet) tell(ctx context.Context, out io.Writer) {
 	}
 }
 
-// writeEvents appends what happens to a file, a line each, until the returned function is
-// called.
+// writeEvents appends the events of tasks to a file, one event a line, until done is called.
 func (f *Fleet) writeEvents(path string) (done func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// lowest is the first port that Address returns; ports below it are reserved.
+// lowest is the first port that Address returns; Address returns no lower port.
 const lowest = 10000
 
 var (

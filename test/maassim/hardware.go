@@ -79,7 +79,7 @@ func (h *metal) admits(user, password string) bool {
 }
 
 // switchTo switches the power, or cycles it if on is true and the power is on. The running system
-// stops; the hardware then boots from the network.
+// stops. Hardware that is switched on boots from the network.
 func (h *metal) switchTo(on bool) {
 	if on {
 		h.boots++

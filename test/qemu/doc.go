@@ -28,12 +28,12 @@
 //
 // # Rules
 //
-//   - Software emulation is the default. KVM is used only after a kernel was
-//     seen to boot with it in this process: /dev/kvm may exist and not work.
+//   - Software emulation is the default. KVM is used only after this process has booted a kernel
+//     with KVM: /dev/kvm may exist and not work.
 //   - Every wait is a condition and a deadline; see wait.go.
-//   - A guest listens on nothing but a forwarded ssh port on the host's
-//     loopback. It reaches nothing, unless [Config].ReachHost lets it reach
-//     the host at [HostAddress], and through it what the host reaches.
-//   - The guest's ssh host key is made by the harness and given by the seed,
-//     so that the harness knows whom it talks to.
+//   - A guest listens only on a forwarded ssh port on the host's loopback. A guest reaches
+//     nothing, unless [Config].ReachHost is set: then it reaches the host at [HostAddress], and
+//     everything that the host reaches.
+//   - The harness makes the guest's ssh host key and passes it with the seed, so that the harness
+//     can authenticate the guest.
 package qemu

@@ -14,7 +14,7 @@ type Usage struct {
 	Processor time.Duration // since it started
 }
 
-// ticksPerSecond is the unit of processor times in /proc on every supported architecture.
+// ticksPerSecond converts the processor times in /proc, on every supported architecture.
 const ticksPerSecond = 100
 
 // Usage reads the usage from /proc.

@@ -36,7 +36,7 @@ func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-// What is printed is enough to talk to the region, until it is told to stop.
+// The printed lines are enough to call the region, until the command is stopped.
 func TestWhatIsPrintedIsEnoughToTalkToIt(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	read, write := io.Pipe()
