@@ -40,8 +40,8 @@ func shipped(t *testing.T, f func(name string, file *ast.File), folders ...strin
 	}
 }
 
-// A task's params are data: nothing that could run them as a program's text is
-// named in the agent or the broker.
+// A task's params are data: the agent and the broker name no program that could execute params as
+// code.
 func TestNoShellIsStarted(t *testing.T) {
 	shells := map[string]bool{
 		"sh": true, "bash": true, "dash": true, "zsh": true, "ksh": true, "busybox": true, "perl": true, "python3": true,

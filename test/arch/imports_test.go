@@ -17,7 +17,7 @@ type pkg struct {
 	Imports    []string
 }
 
-// ours is the import path below the module, or "" for somebody else's.
+// ours returns the import path below the module, or "" for a foreign package.
 func ours(path string) string {
 	if rest, ok := strings.CutPrefix(path, module+"/"); ok {
 		return rest
@@ -171,7 +171,7 @@ func TestTheStoreImportsNoFeature(t *testing.T) {
 	}
 }
 
-// A stranger's program, and a page in a browser, import the shapes of the API and nothing
+// A third party's program and a page in a browser import the shapes of the API and no other package
 // of the broker.
 func TestTheAPIsShapesImportNothingOfTheBroker(t *testing.T) {
 	for _, p := range load(t) {
@@ -186,8 +186,8 @@ func TestTheAPIsShapesImportNothingOfTheBroker(t *testing.T) {
 	}
 }
 
-// The operators' API is served by the server and asked over HTTP by all others; what
-// runs beside an operator opens no database.
+// The server serves the operators' API, and every other program calls the API over HTTP: an
+// operator's program opens no database.
 func TestOnlyTheServerImportsTheAPI(t *testing.T) {
 	for _, p := range load(t) {
 		from := ours(p.ImportPath)

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// curve is a figure that is taken of a hundred, a thousand and ten thousand.
+// curve is a figure measured for a hundred, a thousand and ten thousand.
 type curve struct {
 	title     string
 	benchmark string // with the count, of hallPkg
@@ -140,7 +140,7 @@ func (r *report) panel(c curve) panel {
 	return p
 }
 
-// across is where so many are, on a logarithmic axis.
+// across returns the position of a count on a logarithmic axis.
 func across(n int) float64 {
 	first, last := math.Log10(float64(sizes[0])), math.Log10(float64(sizes[len(sizes)-1]))
 	const margin = 25

@@ -151,8 +151,8 @@ func attributes(t *testing.T, e xml.StartElement) map[string]float64 {
 	return out
 }
 
-// Each figure is a point at its place: a decade is as wide as another, and twice as much is
-// twice as high.
+// Each figure is a point at its place: all decades are equally wide, and twice the value is twice
+// as high.
 func TestThePlotHasThePointsGiven(t *testing.T) {
 	r, _ := read(t)
 	for n, memory := range map[string]float64{"1000": 23} {

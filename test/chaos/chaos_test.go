@@ -63,7 +63,7 @@ func TestFaults(t *testing.T) {
 	s.judgeOnboardings(batch)
 }
 
-// inService returns when all nodes are.
+// inService returns when all nodes are in service.
 func (s *scene) inService(nodes int64) {
 	s.t.Helper()
 	begun := time.Now()
@@ -91,7 +91,7 @@ func (s *scene) until(what string, patience time.Duration, ok func() bool) {
 	}
 }
 
-// settled reports whether nothing is open any more; runs that failed wait for a person.
+// settled reports whether all runs have ended; a failed run waits for a person.
 func (s *scene) settled(batch string, machines int) bool {
 	for _, status := range []string{"queued", "dispatched"} {
 		open, err := s.api.Tasks(s.t.Context(), client.TaskFilter{Status: status, Limit: 1})
@@ -177,8 +177,8 @@ func (s *scene) internals() (lines []string) {
 	return lines
 }
 
-// judgeAudit looks whether each task's beginning and end is in the audit log, once, and
-// whether the seals fit.
+// judgeAudit checks that the audit log contains each task's beginning and end exactly once, and
+// that the seals fit.
 func (s *scene) judgeAudit() {
 	t := s.t
 	var verified *api.AuditVerification

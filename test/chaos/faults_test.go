@@ -62,7 +62,7 @@ var faults = []fault{
 		after(ctx, long/8)
 		s.pg.boot()
 	}},
-	// Nothing is refused and nothing comes back, as where a switch has died.
+	// Nothing is refused and nothing is answered, as after the failure of a switch.
 	{"database cut off from all", true, func(ctx context.Context, s *scene, _ *replica, long time.Duration) {
 		s.pg.unplug(s.t, true)
 		after(ctx, long/2)
@@ -105,8 +105,8 @@ func least(happened map[string]int, shared bool) fault {
 	return least
 }
 
-// trouble makes faults until ctx ends, and returns how often each happened once all have
-// healed. Of the brokers one is left alone at any time.
+// trouble injects faults until ctx ends, and returns the count of each after all have healed. One
+// broker is free of faults at any time.
 func (s *scene) trouble(ctx context.Context) map[string]int {
 	var work sync.WaitGroup
 	free := make(chan *replica, replicas)

@@ -115,8 +115,7 @@ func (s *scene) operate(ctx context.Context, nodes []string) {
 
 var enrolToken = regexp.MustCompile(`hsn_[A-Za-z0-9_-]{43}`)
 
-// onboard begins a batch of onboardings, and has the agents of machines come that were
-// deployed, until ctx ends.
+// onboard begins a batch of onboardings, and starts the agents of deployed machines until ctx ends.
 func (s *scene) onboard(ctx context.Context, machines int) (batch string) {
 	s.t.Helper()
 	order := api.OnboardingBatch{SiteID: "dc1", SKUID: "h100.8gpu", Reason: "chaos"}

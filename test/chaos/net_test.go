@@ -17,7 +17,8 @@ import (
 	"github.com/hostler/hostler/test/fleet"
 )
 
-// builtBroker names the broker of this source, and says that the namespace is this process's.
+// builtBroker names the variable with the broker built from this source; if set, this process is in
+// the test's namespace.
 const builtBroker = "HOSTLER_TEST_CHAOS_BROKER"
 
 // TestMain re-executes the test in a network namespace of its own. Steps that need the machine's
@@ -54,16 +55,17 @@ func inNamespace() error {
 	return cmd.Run()
 }
 
-// world is where everything but brokers and database is.
+// world is the address of everything but the brokers and the database.
 const world = "10.77.0.1"
 
-// machine is a network namespace with a way to the world, and through it to the others.
+// machine is a network namespace with a route to the world, and through the world to the other
+// machines.
 type machine struct {
 	name, address string
 	ns            int // descriptor
 }
 
-// ip runs iproute2's.
+// ip runs iproute2's ip.
 func ip(t *testing.T, args string) {
 	t.Helper()
 	if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
@@ -85,7 +87,7 @@ func network(t *testing.T) {
 	ip(t, "link set hub up")
 }
 
-// newMachine is the n-th.
+// newMachine makes the n-th machine.
 func newMachine(t *testing.T, n int, name string) *machine {
 	t.Helper()
 	m := &machine{name: name, address: fmt.Sprintf("10.77.0.%d", 10+n)}

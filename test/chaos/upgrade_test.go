@@ -62,7 +62,7 @@ func TestARollingUpgrade(t *testing.T) {
 	s.judgeOnboardings(batch)
 }
 
-// ended is how many onboardings of a batch have completed; -1 where nobody says.
+// ended returns how many onboardings of a batch have completed; -1 if no broker answers.
 func (s *scene) ended(batch string) int {
 	all, err := s.api.Onboardings(s.t.Context(), client.OnboardingFilter{RunFilter: client.RunFilter{Batch: batch}})
 	if err != nil || all.Batch == nil {

@@ -41,8 +41,8 @@ func amdGPUs(s *site) {
 		if clean := i != 2; (u.Verdict == "clean") != clean || (has == 0) != clean || (tokens[i] == 0) != clean {
 			s.t.Errorf("GPU %d is %s %s (%s), has %d wrong words and %d tokens", i, u.Verdict, u.Code, u.Message, has, tokens[i])
 		}
-		// No kernel driver is there to say so: counters alone are no proof, and the
-		// library writes into the kernel's log as any program may.
+		// No kernel driver confirms the reset: counters alone are no proof, and the library writes
+		// into the kernel's log as any program may.
 		if had == 0 || len(u.ResetGroup) != 4 || u.Assurance.Reset != taskcatalog.ResetUnproven {
 			s.t.Errorf("GPU %d had %d words of residue, its reset with %q is %s (%q)", i, had, u.ResetGroup, u.Assurance.Reset, u.ResetWitnesses)
 		}

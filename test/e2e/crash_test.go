@@ -67,8 +67,8 @@ func killed(s *site) {
 	s.hostler("audit", "verify")
 }
 
-// With no byte left on the root file system the node can still be drained,
-// cleaned and judged, and says how it is.
+// With no byte left on the root file system the node can still be drained, cleaned and checked, and
+// it reports its state.
 func full(s *site) {
 	s.root("sh", "-c", "fallocate --length $(( $(stat -f -c '%f * %S' /) )) /var/tmp/full || true; cat /dev/zero > /var/tmp/rest 2> /dev/null || true; chown alice /var/tmp/full /var/tmp/rest")
 	if r, err := s.guest.Run(s.ctx, "dd", "if=/dev/zero", "of=/var/lib/more", "bs=1M", "count=1"); err == nil || !strings.Contains(r.Stderr, "No space left") {

@@ -14,8 +14,8 @@ import (
 	"github.com/hostler/hostler/test/fakegpu"
 )
 
-// gpus are the guest's: the fake libraries and programs of a vendor where the
-// real ones would be, under an agent that knows of no fake.
+// gpus are the guest's GPUs: fake libraries and programs of a vendor in the place of the real ones,
+// under an unmodified agent.
 type gpus struct {
 	*site
 	vendor string
@@ -25,8 +25,8 @@ type gpus struct {
 
 const fakeState = "/var/lib/fakegpu"
 
-// install puts GPUs of 16 MiB into a guest that has not enrolled yet, with these
-// lines more in the machine's config.
+// install puts GPUs of 16 MiB into a guest that has not enrolled yet, with additional lines of the
+// machine's config.
 func (s *site) install(vendor string, count int, config ...string) *gpus {
 	s.t.Helper()
 	g := &gpus{site: s, vendor: vendor, count: count, config: append([]string{

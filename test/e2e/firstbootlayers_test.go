@@ -51,7 +51,7 @@ const (
 //go:embed merge.py
 var mergeProgram []byte
 
-// laidOut reads a file out of rendered user-data.
+// laidOut returns a file from rendered user-data.
 func laidOut(t *testing.T, userData, path string) (text string) {
 	t.Helper()
 	_, rest, ok := strings.Cut(userData, " "+path+"\n")
@@ -304,8 +304,7 @@ func (s *site) noSecretIsLeft(in cloudinit.Input) {
 	}
 }
 
-// mergesWithMAAS has cloud-init itself put our user-data and MAAS's vendor-data
-// together.
+// mergesWithMAAS has cloud-init itself merge our user-data with MAAS's vendor-data.
 func (s *site) mergesWithMAAS(userData string) {
 	text, err := os.ReadFile("../maassim/vendor-data.yaml")
 	if err != nil {

@@ -78,7 +78,7 @@ func (g *gpus) runsAgain(unit string) {
 	}
 }
 
-// planting is where a tenant leaves a token, by whom.
+// planting lists the places where a tenant leaves a token, with the user.
 var planting = []struct{ by, line string }{
 	{"alice", "echo " + canary + " > /dev/shm/x; echo " + canary + " > /var/tmp/x; echo " + canary + " >> ~/.bash_history"},
 	{"alice", "mkdir -p ~/.ssh && echo 'ssh-ed25519 AAAA " + canary + "' >> ~/.ssh/authorized_keys"},

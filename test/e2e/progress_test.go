@@ -49,8 +49,8 @@ func (g *gpus) reaches(id, step string) {
 	}
 }
 
-// seesProgress follows a scrub until it is past the overwrite: bytes of so many
-// GPUs, side by side, and more and more of them.
+// seesProgress follows a scrub until the overwrite is over: the progress shows bytes of several
+// GPUs at once, and the bytes grow.
 func (g *gpus) seesProgress(id string, count int) {
 	g.t.Helper()
 	percents := map[int]bool{}

@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// reimageTime is for a case that boots a machine twice.
+// reimageTime is the time limit of a case that boots a machine twice.
 const reimageTime = 2 * caseTime
 
 // turnover holds the fields of a run that a case reads.

@@ -17,11 +17,11 @@ import (
 type releases struct {
 	*site
 	made *lab.Releases
-	// unseen are the tasks of before the node's journal was seen.
+	// unseen are the tasks from before the node's journal was read.
 	unseen map[string]bool
 }
 
-// releases readies a node for updates.
+// releases prepares a node for updates.
 func (s *site) releases() *releases {
 	s.t.Helper()
 	made, err := s.NewReleases(s.ctx)
@@ -39,7 +39,7 @@ func (s *site) releases() *releases {
 	return r
 }
 
-// of are the same releases in another part of the case.
+// of returns the same releases for another part of the case.
 func (r *releases) of(s *site) *releases { return &releases{s, r.made, r.unseen} }
 
 // build publishes the agent of this tree as another version.

@@ -91,8 +91,8 @@ command_profiles:
     timeout_seconds: 10
 `
 
-// profilesOfABareNode are pushed, refused by the node itself, mended, and rolled
-// back.
+// profilesOfABareNode tests a profile set that is pushed, refused by the node itself, corrected,
+// and rolled back.
 func profilesOfABareNode(s *site) {
 	if r := s.resolver(); r.InForce != "v1" || !r.Confirmed {
 		s.t.Errorf("the node is active and has the profiles %+v", r)

@@ -14,8 +14,8 @@ import (
 	"github.com/hostler/hostler/test/qemu"
 )
 
-// The node's part of a terminal session under the real systemd: package terminalnode says
-// what is seen. No broker is asked.
+// The node's part of a terminal session under the real systemd: package terminalnode does the
+// checks. No broker takes part.
 func TestTerminalsAreUnits(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()

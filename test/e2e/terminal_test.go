@@ -170,10 +170,10 @@ func usersShell(s *site) {
 		s.t.Fatal(err)
 	}
 	t.says("until stty size | grep -x '50 132'; do :; done; echo resized=$((6*7))", "resized=42")
-	// Of the session's process there is nothing in the shell's environment, nor a descriptor.
+	// The shell inherits neither environment nor descriptors of the session's process.
 	t.says("echo leaks=$(env | grep -ciE 'hostler|token|invocation|notify|journal|listen_|runtime_dir')=", "leaks=0=")
 	t.says("ls -l /proc/$$/fd > fds; echo descriptors=$(grep -cvE '/dev/(pts/[0-9]+|tty)$|^total' fds)=", "descriptors=0=")
-	// Ctrl-C comes through while a program writes without end.
+	// Ctrl-C arrives while a program writes without end.
 	t.types("yes\r")
 	t.shows("y\r\ny\r\ny\r\n")
 	t.types("\x03")

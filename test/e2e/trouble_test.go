@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// nodes makes the GPUs' device files, as a driver does that is loaded at boot.
+// nodes creates the GPUs' device files, as a driver loaded at boot does.
 const nodes = "gpu-nodes.service"
 
 func (g *gpus) deviceFiles() {

@@ -146,7 +146,7 @@ func TestThePowerGoesAtAnyMomentOfAnUpdate(t *testing.T) {
 	s.hostler("audit", "verify")
 }
 
-// lasts gives a case the time of a row of updates.
+// lasts sets the case's time limit for a series of updates.
 func (s *site) lasts(d time.Duration) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), d)
 	s.t.Cleanup(cancel)

@@ -270,8 +270,7 @@ func TestAReleaseThatIsNotRightIsRefused(t *testing.T) {
 		}
 		r.holds("9.0.0")
 	})
-	// Somebody else fills the disk in the middle of a write: there was space when the pull
-	// began.
+	// Another process fills the disk during a write: there was space at the beginning of the pull.
 	s.part("TheDiskIsFullInTheMiddle", func(s *site) {
 		r := r.of(s)
 		r.build("9.1.0", "--registry", repository, "--plain-http")
@@ -296,7 +295,7 @@ func TestAReleaseThatIsNotRightIsRefused(t *testing.T) {
 	s.hostler("audit", "verify")
 }
 
-// cameInVain waits until a pull was cut, and has come again in vain.
+// cameInVain waits until a pull was interrupted and its retry has failed.
 func (s *site) cameInVain(v *valve) {
 	s.t.Helper()
 	err := s.Wait(s.ctx, "the node to ask in vain", func() error {

@@ -73,7 +73,7 @@ func build() (string, error) {
 	if err := compile(work, header); err != nil {
 		return "", err
 	}
-	// Whoever is first wins; the others find the same.
+	// The first process to finish wins; the others find an identical folder.
 	if err := os.Rename(filepath.Join(work, "out"), dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		if _, there := os.Stat(dir); there != nil {
 			return "", err

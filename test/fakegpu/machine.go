@@ -65,7 +65,7 @@ func (m *Machine) Plant(gpu int, offset int64, data []byte) error {
 	return err
 }
 
-// Count is how often token stands in the memory of a GPU.
+// Count counts a token in the memory of a GPU.
 func (m *Machine) Count(gpu int, token string) (int, error) {
 	raw, err := os.ReadFile(m.vram(gpu))
 	return bytes.Count(raw, []byte(token)), err

@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Site is where a fleet belongs.
+// Site is the broker and the script of a fleet.
 type Site struct {
 	Broker   string // https://host:port of the agents' listener
 	CASHA256 string // of the root to which the first contact is pinned

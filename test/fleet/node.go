@@ -105,7 +105,7 @@ func (n *node) join(ctx context.Context) bool {
 	}
 }
 
-// churn calls f again and again, at random times that are so long apart in the mean.
+// churn calls f repeatedly, at random times with the given mean interval.
 func (n *node) churn(ctx context.Context, mean time.Duration, f func()) {
 	for sleep(ctx, time.Duration(mathrand.ExpFloat64()*float64(mean))) {
 		f()
@@ -138,8 +138,8 @@ func (n *node) start(ctx context.Context) error {
 	return nil
 }
 
-// failed waits after a failure as long as the agent does, and reports whether there is
-// anything to go on for.
+// failed waits after a failure as long as the agent does, and reports whether the node should
+// continue.
 func (n *node) failed(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false
@@ -148,7 +148,7 @@ func (n *node) failed(ctx context.Context, err error) bool {
 	return sleep(ctx, n.pause.After(err))
 }
 
-// turn does the next thing.
+// turn does the node's next step.
 func (n *node) turn(ctx context.Context) error {
 	n.mu.Lock()
 	due := !time.Now().Before(n.renewAt)
@@ -233,7 +233,7 @@ func (n *node) enrol(ctx context.Context) error {
 	return n.adopt(reply.Certificate)
 }
 
-// adopt has the node go by a certificate, and plans when the next is due: at two thirds of
+// adopt makes a certificate the node's current certificate and plans its renewal: at two thirds of
 // its life, jittered, as the agent does.
 func (n *node) adopt(chain string) error {
 	certs, err := pki.ParseCerts([]byte(chain))

@@ -169,7 +169,7 @@ func (p *Process) listen(out io.Reader) {
 	}
 }
 
-// PID is the process's.
+// PID is the process id of the fleet.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Join has nodes join by tokens.

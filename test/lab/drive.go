@@ -24,7 +24,7 @@ func NewDrive(file, serial string, size int64) (*Drive, error) {
 	return d, os.Truncate(file, size)
 }
 
-// Count is how often text stands on the drive.
+// Count counts a text on the drive.
 func (d *Drive) Count(text string) (int, error) {
 	raw, err := os.ReadFile(d.File)
 	return bytes.Count(raw, []byte(text)), err

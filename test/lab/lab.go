@@ -62,10 +62,10 @@ func New(bin, guestSeesHostAt string) (*Lab, error) {
 	return l, nil
 }
 
-// DataDir is the broker's.
+// DataDir is the broker's data folder.
 func (l *Lab) DataDir() string { return filepath.Join(l.dir, "broker") }
 
-// Path is a place for a file of the caller's.
+// Path returns a path for a file of the caller's.
 func (l *Lab) Path(name string) string { return filepath.Join(l.dir, name) }
 
 // AgentAddress is where nodes on this machine reach the broker.
@@ -137,7 +137,7 @@ func (l *Lab) BrokerPID() int {
 	return l.broker.Process.Pid
 }
 
-// KillBroker ends the broker as a power cut would.
+// KillBroker kills the broker, like a power cut.
 func (l *Lab) KillBroker() error { return l.signalBroker(syscall.SIGKILL) }
 
 // StopBroker asks the broker to drain and waits for its end.

@@ -56,7 +56,7 @@ func (r *Rack) Site(l *Lab, name string) ([][]string, error) {
 	}, nil
 }
 
-// Of is the machine of a host name; false: MAAS has none.
+// Of returns the machine with a host name; false if MAAS has none.
 func (r *Rack) Of(hostname string) (maassim.Machine, bool) {
 	for _, m := range r.Machines() {
 		if m.Hostname == hostname {

@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// Region is a simulated MAAS region on this machine's loopback. What happens there
-// by itself happens in time, whether anybody looks or not.
+// Region is a simulated MAAS region on this machine's loopback. Its own actions happen on time,
+// even if no call comes.
 type Region struct {
 	*maassim.Region
 	port   string

@@ -75,7 +75,7 @@ func measure(ctx context.Context, keys int) (f *figures, err error) {
 	return f, netem(ctx, false)
 }
 
-// typing is how long keys take to be seen in a program that reads them.
+// typing measures the time until keys are shown by a program that reads them.
 func (s *site) typing(ctx context.Context, keys int) (p pair[echo], err error) {
 	argv := s.clients("echo ready; exec cat")
 	var terminals [2]*terminal
@@ -112,7 +112,7 @@ func text(size int) []byte {
 	return lines.Bytes()
 }
 
-// bulk is how much a program's output comes to in a second.
+// bulk measures a program's output per second.
 func (s *site) bulk(ctx context.Context) (p pair[float64], err error) {
 	lines, file := text(bulkSize), "/var/tmp/text"
 	if err := os.WriteFile(file, lines, 0o644); err != nil {

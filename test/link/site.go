@@ -94,7 +94,7 @@ func (s *site) tenant(ctx context.Context) error {
 	return err
 }
 
-// clients are the two ways to a terminal on the node, in which a line of shell is run.
+// clients are the two ways to a terminal on the node; each runs a shell line there.
 func (s *site) clients(line string) pair[[]string] {
 	return pair[[]string]{
 		SSH: []string{
@@ -108,7 +108,7 @@ func (s *site) clients(line string) pair[[]string] {
 	}
 }
 
-// netem has the link delay packets and lose some, at either end, or no more.
+// netem makes the link delay and lose packets at either end, or stops doing so.
 func netem(ctx context.Context, bad bool) error {
 	what := []string{"root"}
 	verb := "del"

@@ -27,7 +27,7 @@ type terminal struct {
 	news  chan struct{} // closed when something comes, and another is there then
 }
 
-// arrival is when all up to there had been shown.
+// arrival is the time when the output up to an offset had been shown.
 type arrival struct {
 	at   time.Time
 	upTo int
@@ -162,7 +162,7 @@ func (t *terminal) close() {
 	_ = t.master.Close()
 }
 
-// quantile is the least of the values that so many of them are at most; they are in order.
+// quantile returns the smallest value that the given share of the sorted values does not exceed.
 func quantile[T any](values []T, q float64) T {
 	return values[max(0, int(math.Ceil(q*float64(len(values))))-1)]
 }

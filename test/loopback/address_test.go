@@ -24,7 +24,7 @@ func TestAnAddressIsNobodys(t *testing.T) {
 		}
 		_ = l.Close()
 	}
-	// Whoever asks for any port gets another.
+	// A request for any free port gets another port.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -29,8 +29,8 @@ var probed struct {
 	found accelerator
 }
 
-// probe answers once per process. There is no other way to know: /dev/kvm can
-// be there, open, take a guest, and never run it.
+// probe runs once per process. Only a boot proves that KVM works: /dev/kvm may exist, open, accept
+// a guest, and never run it.
 func (img *Image) probe(ctx context.Context) accelerator {
 	probed.Do(func() {
 		probed.found = tcg

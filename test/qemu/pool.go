@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// AtOnce is how many guests run at a time: emulated, each keeps about one core busy.
+// AtOnce is the number of guests that run at a time: an emulated guest keeps about one core busy.
 func AtOnce() int { return min(2, runtime.GOMAXPROCS(0)) }
 
 // Pool has tests take turns, so that at most AtOnce guests run at a time. A test with a turn boots

@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// SwitchOff takes the power away, in the middle of whatever runs. The guest keeps
-// its disks, as they were written by then.
+// SwitchOff cuts the guest's power. The guest keeps its disks as written so far.
 func (g *Guest) SwitchOff(ctx context.Context) error {
 	g.hangUp()
 	return g.tell(ctx, "stop")

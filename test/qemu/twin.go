@@ -24,7 +24,7 @@ func (g *Guest) Twin(ctx context.Context) (*Guest, error) {
 	return twin, nil
 }
 
-// copyTo copies the drives. They are whole in their files while the guest stands.
+// copyTo copies the drives. The files are complete while the guest is stopped.
 func (g *Guest) copyTo(ctx context.Context, twin *Guest) error {
 	if err := g.tell(ctx, "stop"); err != nil {
 		return err

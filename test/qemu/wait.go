@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// pollEvery is how often a condition is looked at. Only how soon a wait notices
-// depends on it, never whether it does.
+// pollEvery is the interval of a polled condition. It decides only how soon a wait notices, never
+// whether.
 const pollEvery = 200 * time.Millisecond
 
 // poll looks until look returns nil, or ctx ends; then the error says what was

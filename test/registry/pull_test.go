@@ -110,7 +110,7 @@ func (s *site) publish(repository, version string) releasetest.Signed {
 	return r
 }
 
-// believe has the trust bundle hold a release key.
+// believe adds a release key to the trust bundle.
 func (s *site) believe(key crypto.PublicKey) {
 	s.t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(key)
@@ -217,7 +217,7 @@ func (s *site) stage(d wire.Delivery, task *taskcatalog.Task) (minted wire.MintR
 	return minted
 }
 
-// end lets the node have another task.
+// end reports a task's end, so that the node may have another task.
 func (s *site) end(d wire.Delivery, task *taskcatalog.Task) {
 	s.t.Helper()
 	s.node.Finish(s.t, d, task, taskcatalog.OutcomeFailed, nil, taskcatalog.Report{})
@@ -351,7 +351,8 @@ func TestWhatARegistryMayNotGiveIsNotGiven(t *testing.T) {
 	if _, code := s.node.Mint(t, d, "oci_pull"); code != "credential_refused" {
 		t.Errorf("a task of another type: %s", code)
 	}
-	// A registry that wants the account itself is told so at once, and nothing is kept.
+	// A registry that requires the account's own password is refused at once, and no account is
+	// kept.
 	basic := Start(t, Config{User: "pull", Password: planted})
 	for at, want := range map[string]string{basic.Addr: "registry_no_tokens", "127.0.0.1:1": "registry_unreachable", s.hub.Addr + "%2Ffleet": "registry_credential_invalid"} {
 		if code := s.account(at, "pull"); code != want {

@@ -151,7 +151,7 @@ func (r *rig) start() {
 	_ = log.Close()
 }
 
-// kill ends the agent as nothing else does: between any two instructions.
+// kill ends the agent between any two instructions.
 func (r *rig) kill() {
 	_ = r.child.Process.Kill()
 	_ = r.child.Wait()
@@ -186,7 +186,7 @@ func (r *rig) ends(id string) api.Task {
 	return k
 }
 
-// works says that the node takes a task now, is in service, and is nobody's twin.
+// works checks that the node runs a task now, is in service, and is not taken for two agents.
 func (r *rig) works() {
 	r.t.Helper()
 	if k := r.ends(r.enqueue("node.heartbeat_check").ID); k.Status != "succeeded" {
@@ -324,8 +324,8 @@ func TestTwoRealAgentsOfOneIdentityAreSeen(t *testing.T) {
 	}
 }
 
-// kill -9 at any moment, again and again: the node comes through with one key, and
-// is never taken for two.
+// After kill -9 at any moment, again and again, the node has one key and is never taken for two
+// agents.
 func TestKilledAtAnyMomentTheNodeKeepsOneIdentity(t *testing.T) {
 	r := newRig(t)
 	r.works()

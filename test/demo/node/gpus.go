@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/test/fakegpu"
 )
 
-// The machine's GPUs: the vendor's libraries are replaced at their outer edge,
-// and everything above them is what runs in the field.
+// The machine's GPUs: only the vendor's libraries are replaced, and everything above them is the
+// code that runs in the field.
 const (
 	gpus       = 8
 	gpuMemory  = "16M"
@@ -42,7 +42,7 @@ func (d *demo) vram(ctx context.Context) error {
 		return err
 	}
 	d.Saw("%d GPUs among the node's facts, and the rule that says how their memory is overwritten", gpus)
-	// A tenant's program may open GPUs: their files are everybody's, as /dev/nvidia0 is.
+	// A tenant's program may open GPUs: their files are open to everybody, as /dev/nvidia0 is.
 	if _, err := d.InGuest(ctx, "chmod", "-R", "a+rwX", fakeState); err != nil {
 		return err
 	}

@@ -155,7 +155,7 @@ func (d *demo) one(ctx context.Context, id string) (o onboarding, err error) {
 	return o, d.Lab.JSON(ctx, &o, "onboarding", "show", id)
 }
 
-// door asks at the simulator's own door, where the hardware is.
+// door sends a request to the simulator's own door, which changes the hardware.
 func (d *demo) door(ctx context.Context, path string, body any) error {
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -117,7 +117,7 @@ func (p *Play) Tenant(ctx context.Context, node, allocation, tenant string, more
 	return p.Hostler(ctx, 8, args...)
 }
 
-// TenantRefused is Tenant where the node may not be handed out.
+// TenantRefused is Tenant for a node that may not be handed out.
 func (p *Play) TenantRefused(ctx context.Context, node, allocation, tenant string, words ...string) error {
 	args, err := p.tenantArgs(node, allocation, tenant, nil)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/hostler/hostler/test/qemu"
 )
 
-// Play is a story with a lab. Rack is nil until there is a site with a machine, and
-// Alone where there is none of its own, without a site.
+// Play is a story with a lab. Rack is nil until there is a site with a machine; Alone is nil unless
+// a machine was booted by hand, without a site.
 type Play struct {
 	*story.Story
 	Lab   *lab.Lab
@@ -96,7 +96,7 @@ func (p *Play) Guest() *qemu.Guest {
 	return g
 }
 
-// InGuest runs a command as root in the guest, where only success will do.
+// InGuest runs a command as root in the guest; the command must succeed.
 func (p *Play) InGuest(ctx context.Context, argv ...string) (string, error) {
 	r, err := p.Guest().Run(ctx, argv...)
 	if err == nil && r.Exit != 0 {
@@ -178,7 +178,7 @@ func (p *Play) diagnosis() string {
 	return text
 }
 
-// Tail is the last lines of a text.
+// Tail returns the last lines of a text.
 func Tail(text string, lines int) string {
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")

@@ -24,7 +24,7 @@ type Turnover struct {
 	Warnings    []string `json:"warnings"`
 }
 
-// LastTurnover is the newest of a node.
+// LastTurnover returns a node's newest turnover.
 func (p *Play) LastTurnover(ctx context.Context, node string) (t Turnover, err error) {
 	var list struct {
 		Items []Turnover `json:"items"`

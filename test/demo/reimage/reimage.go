@@ -32,7 +32,7 @@ func (d *demo) reimage(ctx context.Context) error {
 	return nil
 }
 
-// oldSystem knocks with the copied identity as soon as MAAS has the machine back.
+// oldSystem connects with the copied identity as soon as MAAS has the machine back.
 func (d *demo) oldSystem(ctx context.Context) error {
 	err := d.Lab.Wait(ctx, "the deployment of a fresh system", func() error {
 		t, err := d.LastTurnover(ctx, node)

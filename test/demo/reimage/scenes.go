@@ -102,7 +102,7 @@ func (d *demo) soil(ctx context.Context) error {
 	return nil
 }
 
-// clean looks at the drive from outside.
+// clean checks the drive from outside.
 func (d *demo) clean() error {
 	n, err := d.drive.Count(canary[:20])
 	if err == nil && n > 0 {

@@ -76,7 +76,7 @@ func (n *Story) Printed(text string, limit int) {
 	}
 }
 
-// Live shows lines as they come, at most limit of them, the first of each.
+// Live shows lines as they come, at most the first limit lines.
 func (n *Story) Live(limit int) io.Writer { return &liveLines{n: n, left: limit} }
 
 // Drawing is the target for a program's progress: the terminal itself, if there is one, else lines

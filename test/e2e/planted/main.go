@@ -37,7 +37,7 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-// hold copies $SECRET to a file and runs on, deaf to SIGTERM.
+// hold copies $SECRET to a file and runs on, ignoring SIGTERM.
 func hold(file string) error {
 	deaf := make(chan os.Signal, 1)
 	signal.Notify(deaf, unix.SIGTERM)

@@ -129,7 +129,7 @@ func (n *node) loaded(t *testing.T, id string) bool {
 	return slices.ContainsFunc(all, func(s unit.State) bool { return s.Unit == unit.Name(id) })
 }
 
-// clean fails unless nothing of a session is left.
+// clean fails if anything of a session is left.
 func (n *node) clean(t *testing.T, id, tty string) {
 	t.Helper()
 	until(t, "the unit of "+id+" is gone", func() bool { return !n.loaded(t, id) })

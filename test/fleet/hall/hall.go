@@ -24,7 +24,7 @@ import (
 	"github.com/hostler/hostler/test/lab"
 )
 
-// Hall is the two processes.
+// Hall is the broker's process and the fleet's.
 type Hall struct {
 	*lab.Lab
 	*fleet.Process
@@ -131,8 +131,8 @@ func (h *Hall) Grow(ctx context.Context, nodes int) error {
 	})
 }
 
-// Nearly is how many of so many nodes wait when all are there: now and then one is between
-// two polls.
+// Nearly is the number of nodes that wait when all are there: now and then a node is between two
+// polls.
 func Nearly(nodes int64) int64 { return nodes - nodes/200 }
 
 // Metric returns a metric of the broker without labels.
@@ -154,7 +154,7 @@ func (h *Hall) Metric(ctx context.Context, name string) (float64, error) {
 	return 0, fmt.Errorf("the broker has no metric %s", name)
 }
 
-// Close ends both.
+// Close ends both processes.
 func (h *Hall) Close() error {
 	var ended error
 	if h.Process != nil {

@@ -49,8 +49,8 @@ func BenchmarkOnboardings(b *testing.B) {
 	}
 }
 
-// batch is how many machines an order may have, and parallel how many of them the site's
-// policy lets move at a time.
+// batch is the maximum of machines per order, and parallel the number of machines that the site's
+// policy lets run at a time.
 const (
 	batch    = 1000
 	parallel = 500
