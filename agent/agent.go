@@ -17,6 +17,7 @@ import (
 
 	"github.com/hostler/hostler/agent/command"
 	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/identity"
 	"github.com/hostler/hostler/agent/inbox"
 	"github.com/hostler/hostler/agent/ledger"
@@ -38,7 +39,7 @@ type Config struct {
 	Version   string
 	Hostname  string
 	Machine   *machine.Machine
-	Systemd   tasks.Systemd
+	Systemd   host.Systemd
 	// Terminals holds the node's terminal sessions. Nil: the node can hold no session.
 	Terminals *unit.Sessions
 	Now       func() time.Time
@@ -66,7 +67,7 @@ type Agent struct {
 	state   *identity.State
 	ledger  *ledger.Ledger
 	inbox   *inbox.Inbox
-	host    *tasks.Host
+	host    *host.Host
 	self    atomic.Pointer[self] // the node's report about itself
 	telling sync.Mutex           // serialises changes of self
 	bootID  string
@@ -130,7 +131,7 @@ func New(c Config) (*Agent, error) {
 	if err != nil {
 		return nil, errors.Join(err, a.ledger.Close(), a.state.Close())
 	}
-	a.host = &tasks.Host{
+	a.host = &host.Host{
 		Machine: c.Machine, Now: c.Now, Rand: c.Rand, Log: c.Log, Version: c.Version,
 		Accounts: a.ledger.Accounts(), Marks: a.ledger, Systemd: c.Systemd, Trust: a.acceptTrust, Rotate: a.rotateIdentity, Rotated: a.rotated,
 		Profiles: resolver.Open(filepath.Join(c.StateDir, "profiles")), Commands: runner, Facts: a.facts,

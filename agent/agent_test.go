@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -60,7 +61,7 @@ func TestKilledAtAnyBoundaryATaskEndsOnceInATrueState(t *testing.T) {
 					}
 				}
 				l.handle("node.drain@1", tasks.Handler{
-					Do: func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+					Do: func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 						runs.Add(1)
 						select {
 						case <-died:
@@ -74,7 +75,7 @@ func TestKilledAtAnyBoundaryATaskEndsOnceInATrueState(t *testing.T) {
 						}
 						return drain(ctx, r)
 					},
-					Probe: func(context.Context, *tasks.Host, *taskcatalog.Task) string { return "half drained" },
+					Probe: func(context.Context, *host.Host, *taskcatalog.Task) string { return "half drained" },
 				})
 				first = l.start(func(p *process) { first, p.at = p, dieAt })
 				q := l.broker.Enqueue(l.nodeID(first), "node.drain", `{}`)

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/inbox"
-	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/pki/pkitest"
 	"github.com/hostler/hostler/taskcatalog"
@@ -108,7 +108,7 @@ func TestEachAttackOnARunningAgentIsReportedAndRunsNothing(t *testing.T) {
 			inBubble(t, func(l *lab) {
 				var runs atomic.Int64
 				for id, result := range map[string]any{"node.drain@1": &taskcatalog.DrainResult{}, "node.storage_cleanup@1": &taskcatalog.StorageCleanupResult{}} {
-					l.handle(id, do(func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+					l.handle(id, do(func(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 						runs.Add(1)
 						return result, taskcatalog.Report{}, nil
 					}))
@@ -147,7 +147,7 @@ func TestEachAttackOnARunningAgentIsReportedAndRunsNothing(t *testing.T) {
 func TestAnEnvelopeOfTenMegabytesIsNotTaken(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		var runs atomic.Int64
-		l.handle("node.drain@1", do(func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.drain@1", do(func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 			runs.Add(1)
 			return drain(ctx, r)
 		}))

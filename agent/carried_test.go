@@ -15,12 +15,13 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/agent/agenttest"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/identity"
 	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/pki/pkitest"
-	"github.com/hostler/hostler/resolver-profiles"
+	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -41,7 +42,7 @@ func (l *lab) carries() (set *profiles.Set, runs *atomic.Int64) {
 	l.broker.Carries = fmt.Sprintf(`{"version":"v1","digest":%q,"profiles":%s}`, set.Digest(), raw)
 	runs = new(atomic.Int64)
 	handler, _ := tasks.Lookup("node.resolver_config", 1)
-	l.handle("node.resolver_config@1", tasks.Handler{Probe: handler.Probe, Do: func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+	l.handle("node.resolver_config@1", tasks.Handler{Probe: handler.Probe, Do: func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 		runs.Add(1)
 		if err := sleep(ctx, 3*progressTick); err != nil {
 			return nil, taskcatalog.Report{}, err
@@ -95,7 +96,7 @@ func TestACarriedTaskThatHangsDoesNotHoldUpTheNode(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		l.carries()
 		done := make(chan struct{})
-		l.handle("node.resolver_config@1", do(func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.resolver_config@1", do(func(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 			<-done
 			return nil, taskcatalog.Report{}, errors.New("it took too long")
 		}))

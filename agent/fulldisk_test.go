@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/ledger"
-	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -81,7 +81,7 @@ func TestWithoutAByteFreeTasksStillRunAndAreReported(t *testing.T) {
 			"node.drain@1": &taskcatalog.DrainResult{}, "node.storage_cleanup@1": &taskcatalog.StorageCleanupResult{},
 			"node.validate_clean@1": &taskcatalog.ValidateCleanResult{},
 		} {
-			l.handle(id, do(func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+			l.handle(id, do(func(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 				return result, taskcatalog.Report{}, nil
 			}))
 		}

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/hostler/hostler/agent/agenttest"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/identity"
 	"github.com/hostler/hostler/agent/inbox"
 	"github.com/hostler/hostler/agent/machine"
@@ -79,14 +80,14 @@ func newLab(t *testing.T) *lab {
 			return h, ok
 		},
 	}
-	l.handle("node.heartbeat_check@1", tasks.Handler{Do: func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+	l.handle("node.heartbeat_check@1", tasks.Handler{Do: func(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 		return &taskcatalog.HeartbeatCheckResult{AgentVersion: "1.2.3-test"}, taskcatalog.Report{}, nil
 	}})
 	l.handle("node.drain@1", tasks.Handler{Do: drain})
 	return l
 }
 
-func drain(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+func drain(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 	return &taskcatalog.DrainResult{Drained: true}, taskcatalog.Report{}, nil
 }
 

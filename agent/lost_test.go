@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/ledger"
 	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/taskcatalog"
@@ -48,7 +49,7 @@ func TestATaskThatALostLedgerKnewDoesNotRunTwice(t *testing.T) {
 				l.copyLedger(l.config.StateDir, before)
 
 				times := 0
-				l.handle("node.drain@1", tasks.Handler{Do: func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+				l.handle("node.drain@1", tasks.Handler{Do: func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 					times++
 					return drain(ctx, r)
 				}})

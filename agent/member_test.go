@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/agent/agenttest"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/identity"
 	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/agent/uplink"
@@ -232,7 +233,7 @@ func TestATokenThatExpiredAndWasExtendedEnrols(t *testing.T) {
 func TestADeniedNodeEnrolsAgainWithANewTokenAndANewKey(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		block := make(chan struct{})
-		l.handle("node.drain@1", tasks.Handler{Do: func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.drain@1", tasks.Handler{Do: func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 			<-block
 			return drain(ctx, r)
 		}})

@@ -9,13 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 // starter is a systemd that only starts units.
 type starter struct {
-	tasks.Systemd
+	host.Systemd
 	sync.Mutex
 	started []string
 	polls   func() int
@@ -78,7 +79,7 @@ func TestTheReportOfACrashNamesWhatAScrubStoppedForGood(t *testing.T) {
 		scrub, _ := tasks.Lookup("node.gpu_scrub", 1)
 		var first *process
 		died := make(chan struct{})
-		scrub.Do = func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+		scrub.Do = func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 			if err := errors.Join(r.Host.Stopped.PutStopped("dcgm.service"), r.Host.Stopped.PutUnnamed("tenant.service")); err != nil {
 				t.Error(err)
 			}

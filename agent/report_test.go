@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
@@ -54,7 +54,7 @@ func TestATaskThatChangesTheNodeIsFollowedByALook(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		uuid := "GPU-1"
 		l.config.Facts = func(context.Context) (taskcatalog.Facts, error) { return seen(uuid), nil }
-		l.handle("node.drain@1", do(func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.drain@1", do(func(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 			uuid = "GPU-2"
 			return &taskcatalog.DrainResult{Drained: true}, taskcatalog.Report{}, nil
 		}))
@@ -75,7 +75,7 @@ func TestNobodyAsksTheGPUsWhileATenantIsThere(t *testing.T) {
 		l.config.Facts = func(context.Context) (taskcatalog.Facts, error) { looks++; return seen("GPU-1"), nil }
 		p := l.start()
 		l.nodeID(p)
-		if err := p.ledger.Accounts().Put(tasks.Account{AllocationID: "a-1", Username: "u", UID: 2000, CreatedAt: time.Now()}); err != nil {
+		if err := p.ledger.Accounts().Put(host.Account{AllocationID: "a-1", Username: "u", UID: 2000, CreatedAt: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 		before := p.self.Load().digest
@@ -95,7 +95,7 @@ func TestNobodyAsksTheGPUsWhileATenantIsThere(t *testing.T) {
 func TestATaskMintsItsSecretFromTheBroker(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		l.broker.Secrets = map[string]string{"maas_machine_token": "machine-secret"}
-		l.handle("node.drain@1", do(func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.drain@1", do(func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 			if got, err := r.Mint(ctx, "maas_machine_token"); err != nil || string(got) != "machine-secret" {
 				t.Errorf("got %q, %v", got, err)
 			}

@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/tasks"
-	"github.com/hostler/hostler/resolver-profiles"
+	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -89,7 +90,7 @@ func TestTheDigestOfTheProfilesInForceIsReported(t *testing.T) {
 				if problems != nil {
 					t.Fatal(problems)
 				}
-				l.handle("node.resolver_config@1", tasks.Handler{Do: func(_ context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+				l.handle("node.resolver_config@1", tasks.Handler{Do: func(_ context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 					set.Version = "v1"
 					changed, err := r.Host.Profiles.Apply(set)
 					return &taskcatalog.ResolverConfigResult{Version: "v1", Digest: set.Digest(), Changed: changed}, taskcatalog.Report{}, err

@@ -11,10 +11,10 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/inbox"
 	"github.com/hostler/hostler/agent/ledger"
 	"github.com/hostler/hostler/agent/selfupdate"
-	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
@@ -187,7 +187,7 @@ func (a *Agent) do(ctx context.Context, r *run) (returned, bool) {
 		if r.resumed {
 			carryOut = handler.Resume
 		}
-		ret.result, ret.report, ret.err = carryOut(ctx, &tasks.Run{
+		ret.result, ret.report, ret.err = carryOut(ctx, &host.Run{
 			Task: r.task, Params: r.params, Host: a.host, Progress: r.set, Mint: a.mintFor(r), Began: r.started,
 		})
 	}()

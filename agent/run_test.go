@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/agent/agenttest"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/inbox"
 	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/taskcatalog"
@@ -20,12 +21,12 @@ import (
 )
 
 // do returns a handler whose Do is work.
-func do(work func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error)) tasks.Handler {
+func do(work func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error)) tasks.Handler {
 	return tasks.Handler{Do: work}
 }
 
 // untilStopped works until the context ends.
-func untilStopped(ctx context.Context, _ *tasks.Run) (any, taskcatalog.Report, error) {
+func untilStopped(ctx context.Context, _ *host.Run) (any, taskcatalog.Report, error) {
 	<-ctx.Done()
 	return nil, taskcatalog.Report{}, context.Cause(ctx)
 }
@@ -40,21 +41,21 @@ func wantResult(t *testing.T, r wire.ResultRequest, outcome taskcatalog.Outcome,
 func TestHowAHandlerEndsIsHowTheTaskEnds(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		work    func(context.Context, *tasks.Run) (any, taskcatalog.Report, error)
+		work    func(context.Context, *host.Run) (any, taskcatalog.Report, error)
 		outcome taskcatalog.Outcome
 		code    taskcatalog.Code
 		said    string
 	}{
 		{"done", drain, taskcatalog.OutcomeSucceeded, "", ""},
-		{"an error", func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+		{"an error", func(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 			return nil, taskcatalog.Report{}, errors.New("no such unit \x1b[2J")
 		}, taskcatalog.OutcomeFailed, taskcatalog.CodeHandlerFailed, `no such unit \x1b[2J`},
-		{"an error with a code", func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+		{"an error with a code", func(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 			return nil, taskcatalog.Report{}, taskcatalog.Errorf(taskcatalog.CodeNodeDraining, "drained")
 		}, taskcatalog.OutcomeFailed, taskcatalog.CodeNodeDraining, "drained"},
-		{"a panic", func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) { panic("secret") }, taskcatalog.OutcomeFailed, taskcatalog.CodeHandlerPanicked, "panicked"},
+		{"a panic", func(context.Context, *host.Run) (any, taskcatalog.Report, error) { panic("secret") }, taskcatalog.OutcomeFailed, taskcatalog.CodeHandlerPanicked, "panicked"},
 		{"past its deadline", untilStopped, taskcatalog.OutcomeFailed, taskcatalog.CodeDeadlineExceeded, "did not end within 10m0s"},
-		{"a result of another type", func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+		{"a result of another type", func(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 			return map[string]string{"shell": "root"}, taskcatalog.Report{}, nil
 		}, taskcatalog.OutcomeFailed, taskcatalog.CodeHandlerFailed, "does not fit the catalog"},
 	} {
@@ -89,7 +90,7 @@ func TestATaskHasTheTimeThatItsParamsTake(t *testing.T) {
 func TestACancelStopsWhatRunsAndWhatWaits(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		started := make(chan struct{}, 2)
-		l.handle("node.drain@1", do(func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.drain@1", do(func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 			started <- struct{}{}
 			return untilStopped(ctx, r)
 		}))
@@ -114,7 +115,7 @@ func TestACancelEndsTheWholeProcessGroup(t *testing.T) {
 	}
 	l := newLab(t)
 	pids := make(chan int, 1)
-	l.handle("node.drain@1", do(func(ctx context.Context, _ *tasks.Run) (any, taskcatalog.Report, error) {
+	l.handle("node.drain@1", do(func(ctx context.Context, _ *host.Run) (any, taskcatalog.Report, error) {
 		cmd := exec.CommandContext(ctx, sleeper, "600")
 		ownGroup(cmd)
 		if err := cmd.Start(); err != nil {
@@ -135,7 +136,7 @@ func TestACancelEndsTheWholeProcessGroup(t *testing.T) {
 
 func TestWorkThatWasDoneIsDoneThoughACancelCame(t *testing.T) {
 	inBubble(t, func(l *lab) {
-		l.handle("node.drain@1", do(func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.drain@1", do(func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 			<-ctx.Done()
 			return drain(ctx, r)
 		}))
@@ -151,7 +152,7 @@ func TestAHandlerThatDoesNotStopEndsTheAgentAndIsReportedAsInterrupted(t *testin
 	inBubble(t, func(l *lab) {
 		hang := make(chan struct{})
 		defer close(hang)
-		l.handle("node.drain@1", do(func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.drain@1", do(func(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 			<-hang
 			return nil, taskcatalog.Report{}, nil
 		}))
@@ -187,7 +188,7 @@ func TestOneExclusiveTaskAtATimeAndOthersBesideIt(t *testing.T) {
 		var mu sync.Mutex
 		now, most := map[string]int{}, map[string]int{}
 		count := func(lane string, work time.Duration, result any) tasks.Handler {
-			return do(func(ctx context.Context, _ *tasks.Run) (any, taskcatalog.Report, error) {
+			return do(func(ctx context.Context, _ *host.Run) (any, taskcatalog.Report, error) {
 				mu.Lock()
 				now[lane]++
 				most[lane] = max(most[lane], now[lane])
@@ -225,7 +226,7 @@ func TestOneExclusiveTaskAtATimeAndOthersBesideIt(t *testing.T) {
 
 func TestAnExclusiveTaskIsTakenAsSoonAsTheLaneIsFree(t *testing.T) {
 	inBubble(t, func(l *lab) {
-		l.handle("node.drain@1", do(func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.drain@1", do(func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 			time.Sleep(20 * time.Second)
 			return drain(ctx, r)
 		}))
@@ -243,7 +244,7 @@ func TestAnExclusiveTaskIsTakenAsSoonAsTheLaneIsFree(t *testing.T) {
 
 func TestALongTaskKeepsItsLease(t *testing.T) {
 	inBubble(t, func(l *lab) {
-		l.handle("node.drain@1", do(func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.drain@1", do(func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 			for i := range 4 {
 				r.Progress("step \x1b"+string(rune('a'+i)), i, 4, 150, "half")
 				time.Sleep(2 * time.Minute)
@@ -291,7 +292,7 @@ func TestAResultIsSentUntilTheBrokerHasIt(t *testing.T) {
 func TestAResultSurvivesABrokerAwayForThreeDays(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		release := make(chan struct{})
-		l.handle("node.drain@1", do(func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.drain@1", do(func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 			<-release
 			return drain(ctx, r)
 		}))
@@ -329,7 +330,7 @@ func TestABrokerThatRefusesAResultDoesNotKeepOthersBack(t *testing.T) {
 func TestALargeResultThatTheBrokerLostIsNotClaimedWithoutEvidence(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		var runs atomic.Int64
-		l.handle("node.drain@1", do(func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.drain@1", do(func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 			runs.Add(1)
 			result, report, err := drain(ctx, r)
 			for range 100 {
@@ -353,7 +354,7 @@ func TestALargeResultThatTheBrokerLostIsNotClaimedWithoutEvidence(t *testing.T) 
 func TestADeliveryOnceMoreGetsTheRecordedResult(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		var runs atomic.Int64
-		l.handle("node.drain@1", do(func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.drain@1", do(func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 			runs.Add(1)
 			return drain(ctx, r)
 		}))
@@ -373,7 +374,7 @@ func TestADeliveryOnceMoreGetsTheRecordedResult(t *testing.T) {
 func TestRefusalsAreReportedAndWideningAllowDoesNotReviveThem(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		var runs atomic.Int64
-		l.handle("node.drain@1", do(func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.drain@1", do(func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 			runs.Add(1)
 			return drain(ctx, r)
 		}))
@@ -402,7 +403,7 @@ func TestRefusalsAreReportedAndWideningAllowDoesNotReviveThem(t *testing.T) {
 func TestATaskThatWaitedTooLongForItsLaneDoesNotStart(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		var runs atomic.Int64
-		l.handle("node.heartbeat_check@1", do(func(ctx context.Context, _ *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.heartbeat_check@1", do(func(ctx context.Context, _ *host.Run) (any, taskcatalog.Report, error) {
 			if runs.Add(1) <= 4 {
 				time.Sleep(25 * time.Second)
 			}
@@ -428,7 +429,7 @@ func TestATaskThatWaitedTooLongForItsLaneDoesNotStart(t *testing.T) {
 func TestAResultTooLargeIsShortenedAndCounted(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		text := strings.Repeat("x", taskcatalog.MaxText)
-		l.handle("node.drain@1", do(func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.drain@1", do(func(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 			var report taskcatalog.Report
 			for range taskcatalog.MaxFindings {
 				report.Find(taskcatalog.Finding{Check: "files", Subject: text, Detail: text})
@@ -451,7 +452,7 @@ func TestAResultTooLargeIsShortenedAndCounted(t *testing.T) {
 
 func TestAResultThatCannotBeShortenedFails(t *testing.T) {
 	inBubble(t, func(l *lab) {
-		l.handle("node.drain@1", do(func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.drain@1", do(func(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 			return &taskcatalog.DrainResult{ProcessesLeft: []taskcatalog.StuckProcess{{Name: strings.Repeat("x", 2<<20)}}}, taskcatalog.Report{}, nil
 		}))
 		p := l.start()
@@ -468,10 +469,10 @@ func TestWhatComesAfterAResultWaitsForItsAcceptance(t *testing.T) {
 		inBubble(t, func(l *lab) {
 			var afters atomic.Int64
 			l.handle("node.uninstall@1", tasks.Handler{
-				Do: func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+				Do: func(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 					return &taskcatalog.UninstallResult{Removes: []string{"x"}}, taskcatalog.Report{}, nil
 				},
-				After: func(context.Context, *tasks.Host) error {
+				After: func(context.Context, *host.Host) error {
 					if afters.Add(1) == 1 && crash {
 						return errors.New("systemd does not answer")
 					}
@@ -515,13 +516,13 @@ func TestWhatComesAfterAResultWaitsForItsAcceptance(t *testing.T) {
 
 func TestAccountsOfAllocationsKeepDestructiveTasksOut(t *testing.T) {
 	inBubble(t, func(l *lab) {
-		l.handle("node.storage_cleanup@1", do(func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.storage_cleanup@1", do(func(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 			return &taskcatalog.StorageCleanupResult{}, taskcatalog.Report{}, nil
 		}))
-		l.handle("node.drain@1", do(func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.drain@1", do(func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 			uid, err := r.Host.Accounts.NextUID()
 			return &taskcatalog.DrainResult{Drained: true}, taskcatalog.Report{}, errors.Join(err, r.Host.Marks.SetDrained(true),
-				r.Host.Accounts.Put(tasks.Account{AllocationID: "a-1", Username: "alice", UID: uid}))
+				r.Host.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: uid}))
 		}))
 		p := l.start()
 		id := l.nodeID(p)
@@ -550,7 +551,7 @@ func TestTheLedgerForgetsWhatIsOver(t *testing.T) {
 
 func TestEvidenceNamesTheRun(t *testing.T) {
 	inBubble(t, func(l *lab) {
-		l.handle("node.drain@1", do(func(ctx context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.drain@1", do(func(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 			if p, ok := r.Params.(*taskcatalog.DrainParams); !ok || p.GraceSeconds != 7 {
 				t.Errorf("params: %+v", r.Params)
 			}
@@ -599,14 +600,14 @@ func TestTheTokenIsNowhereButInItsFile(t *testing.T) {
 func TestADestructiveTaskThatWaitedIsRefusedBesideANewTenant(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		var runs atomic.Int64
-		l.handle("node.storage_cleanup@1", do(func(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.storage_cleanup@1", do(func(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 			runs.Add(1)
 			return &taskcatalog.StorageCleanupResult{}, taskcatalog.Report{}, nil
 		}))
 		p := l.start(func(p *process) {
 			p.at = func(boundary, _ string) {
 				if boundary == "after accept" {
-					if err := p.ledger.Accounts().Put(tasks.Account{AllocationID: "a-1", Username: "alice", UID: 70000}); err != nil {
+					if err := p.ledger.Accounts().Put(host.Account{AllocationID: "a-1", Username: "alice", UID: 70000}); err != nil {
 						t.Error(err)
 					}
 				}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -23,7 +24,7 @@ func (l *lab) asked(p *process, taskID string) taskcatalog.TaskProbeResult {
 
 func TestANodeSaysWhatBecameOfATask(t *testing.T) {
 	inBubble(t, func(l *lab) {
-		probe := func(context.Context, *tasks.Host, *taskcatalog.Task) string { return "half of it is there" }
+		probe := func(context.Context, *host.Host, *taskcatalog.Task) string { return "half of it is there" }
 		l.handle("node.drain@1", tasks.Handler{Do: untilStopped, Probe: probe})
 		real, _ := tasks.Lookup("node.task_probe", 1)
 		l.handle("node.task_probe@1", real)

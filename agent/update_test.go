@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/hostler/hostler/agent/agenttest"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/selfupdate"
 	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/taskcatalog"
@@ -348,7 +349,7 @@ func TestAVersionOnTrialTakesNoTask(t *testing.T) {
 		id := u.begin()
 		var mu sync.Mutex
 		var tookBy []string
-		l.handle("node.heartbeat_check@1", do(func(_ context.Context, r *tasks.Run) (any, taskcatalog.Report, error) {
+		l.handle("node.heartbeat_check@1", do(func(_ context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 			st, err := u.open().Load()
 			mu.Lock()
 			defer mu.Unlock()

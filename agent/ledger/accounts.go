@@ -3,13 +3,13 @@ package ledger
 import (
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 var (
-	_ tasks.Accounts = Accounts{}
-	_ tasks.Marks    = (*Ledger)(nil)
+	_ host.Accounts = Accounts{}
+	_ host.Marks    = (*Ledger)(nil)
 )
 
 // CodeNoUIDLeft is the code of a node that has given every uid.
@@ -32,12 +32,12 @@ func (l *Ledger) Accounts() Accounts { return Accounts{l} }
 func (a Accounts) NextUID() (uid uint32, err error) {
 	err = a.ledger.update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(marksBucket)
-		uid = tasks.FirstUID - 1
+		uid = host.FirstUID - 1
 		if _, err := get(b, uidMark, &uid); err != nil {
 			return err
 		}
-		if uid++; uid > tasks.LastUID {
-			return taskcatalog.Errorf(CodeNoUIDLeft, "cannot give a uid: this node has given all from %d to %d (reimage it)", tasks.FirstUID, tasks.LastUID)
+		if uid++; uid > host.LastUID {
+			return taskcatalog.Errorf(CodeNoUIDLeft, "cannot give a uid: this node has given all from %d to %d (reimage it)", host.FirstUID, host.LastUID)
 		}
 		return put(b, uidMark, uid)
 	})
@@ -48,14 +48,14 @@ func (a Accounts) NextUID() (uid uint32, err error) {
 }
 
 // Put records the account of an allocation.
-func (a Accounts) Put(account tasks.Account) error {
+func (a Accounts) Put(account host.Account) error {
 	return a.ledger.update(func(tx *bolt.Tx) error {
 		return put(tx.Bucket(accountsBucket), account.AllocationID, account)
 	})
 }
 
 // ByAllocation finds the account of an allocation.
-func (a Accounts) ByAllocation(id string) (account tasks.Account, ok bool, err error) {
+func (a Accounts) ByAllocation(id string) (account host.Account, ok bool, err error) {
 	err = a.ledger.view(func(tx *bolt.Tx) (err error) {
 		ok, err = get(tx.Bucket(accountsBucket), id, &account)
 		return err
@@ -64,11 +64,11 @@ func (a Accounts) ByAllocation(id string) (account tasks.Account, ok bool, err e
 }
 
 // List returns every account, sorted by allocation.
-func (a Accounts) List() (all []tasks.Account, err error) {
+func (a Accounts) List() (all []host.Account, err error) {
 	err = a.ledger.view(func(tx *bolt.Tx) error {
 		b := tx.Bucket(accountsBucket)
 		return b.ForEach(func(k, _ []byte) error {
-			var account tasks.Account
+			var account host.Account
 			if _, err := get(b, string(k), &account); err != nil {
 				return err
 			}

@@ -9,7 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/hostler/hostler/agent/erase"
-	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -74,7 +74,7 @@ func decodable(tx *bolt.Tx) error {
 	}
 	accounts := tx.Bucket(accountsBucket)
 	err = accounts.ForEach(func(k, _ []byte) error {
-		_, err := get(accounts, string(k), new(tasks.Account))
+		_, err := get(accounts, string(k), new(host.Account))
 		return err
 	})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
@@ -99,7 +99,7 @@ func spoil(t *testing.T, do func(tx *bolt.Tx) error) string {
 	t.Helper()
 	dir := t.TempDir()
 	l := open(t, dir)
-	if err := errors.Join(l.Accept(task("t-1"), "sha256:a", 1, noon), l.Accounts().Put(tasks.Account{AllocationID: "a-1", UID: tasks.FirstUID}), l.update(do), l.Close()); err != nil {
+	if err := errors.Join(l.Accept(task("t-1"), "sha256:a", 1, noon), l.Accounts().Put(host.Account{AllocationID: "a-1", UID: host.FirstUID}), l.update(do), l.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return dir

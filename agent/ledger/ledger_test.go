@@ -12,7 +12,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -169,11 +169,11 @@ func TestAUIDIsNeverGivenTwice(t *testing.T) {
 		for range 5 {
 			uid, err := l.Accounts().NextUID()
 			do(t, err)
-			if given[uid] || uid < tasks.FirstUID || uid > tasks.LastUID {
+			if given[uid] || uid < host.FirstUID || uid > host.LastUID {
 				t.Fatalf("uid %d was given before or is out of range", uid)
 			}
 			given[uid] = true
-			do(t, l.Accounts().Put(tasks.Account{AllocationID: "a-1", UID: uid}), l.Accounts().Delete("a-1"))
+			do(t, l.Accounts().Put(host.Account{AllocationID: "a-1", UID: uid}), l.Accounts().Delete("a-1"))
 		}
 		do(t, l.Close())
 	}
@@ -181,8 +181,8 @@ func TestAUIDIsNeverGivenTwice(t *testing.T) {
 
 func TestTheLastUIDIsFollowedByARefusal(t *testing.T) {
 	l := open(t, t.TempDir())
-	do(t, l.update(func(tx *bolt.Tx) error { return put(tx.Bucket(marksBucket), uidMark, tasks.LastUID-1) }))
-	if uid, err := l.Accounts().NextUID(); err != nil || uid != tasks.LastUID {
+	do(t, l.update(func(tx *bolt.Tx) error { return put(tx.Bucket(marksBucket), uidMark, host.LastUID-1) }))
+	if uid, err := l.Accounts().NextUID(); err != nil || uid != host.LastUID {
 		t.Fatal(uid, err)
 	}
 	_, err := l.Accounts().NextUID()
@@ -192,7 +192,7 @@ func TestTheLastUIDIsFollowedByARefusal(t *testing.T) {
 func TestAccountsAndMarksSurvive(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
-	want := tasks.Account{AllocationID: "a-1", Username: "alice", UID: 70000, CreatedAt: noon}
+	want := host.Account{AllocationID: "a-1", Username: "alice", UID: 70000, CreatedAt: noon}
 	do(t, l.Accounts().Put(want), l.SetDrained(true), l.Close())
 	l = open(t, dir)
 	got, ok, err := l.Accounts().ByAllocation("a-1")

@@ -3,14 +3,14 @@ package ledger
 import (
 	"slices"
 
-	"github.com/hostler/hostler/agent/tasks"
+	"github.com/hostler/hostler/agent/host"
 )
 
-var _ tasks.Memory = (*Ledger)(nil)
+var _ host.Memory = (*Ledger)(nil)
 
 // Remembered are the tasks accepted last, the newest first, and how many more there
 // are. It leaves out what a task was asked with and what it answered.
-func (l *Ledger) Remembered(most int) (found []tasks.Remembered, more int, err error) {
+func (l *Ledger) Remembered(most int) (found []host.Remembered, more int, err error) {
 	all, err := l.list(tasksBucket, func(e *Entry) bool {
 		e.Task.Params, e.Result.Result, e.Result.Evidence, e.Result.Archive = nil, nil, "", nil // not to be held at once
 		return true
@@ -20,7 +20,7 @@ func (l *Ledger) Remembered(most int) (found []tasks.Remembered, more int, err e
 	}
 	slices.Reverse(all)
 	for _, e := range all[:min(most, len(all))] {
-		found = append(found, tasks.Remembered{
+		found = append(found, host.Remembered{
 			TaskID: e.Task.TaskID, Type: e.Task.Type, Version: e.Task.Version, Attempt: e.Attempt, State: string(e.State),
 			AcceptedAt: e.AcceptedAt, StartedAt: e.StartedAt, FinishedAt: e.FinishedAt,
 			Outcome: e.Result.Outcome, Code: e.Result.Code, Reported: e.Reported,

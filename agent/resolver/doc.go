@@ -11,7 +11,7 @@
 // # How a task uses a step
 //
 // By its kind alone, whichever task it is: resolver.Resolve with the set that is in
-// force (tasks.Host.Profiles), the node's facts and, say, gpu.runtime.check. What
+// force (host.Host.Profiles), the node's facts and, say, gpu.runtime.check. What
 // comes back is one of three: nothing to do here (Nothing), a builtin, which is the
 // task's own code under a name, or a command, which command.Runner.Step runs and
 // makes the records of. What a failure means is the task's to say. node.gpu_scrub

@@ -12,8 +12,8 @@ import (
 	"github.com/coreos/go-systemd/v22/dbus"
 	godbus "github.com/godbus/dbus/v5"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/selfupdate"
-	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -160,7 +160,7 @@ func (Bus) Files(ctx context.Context, unit string) (file string, additions []str
 // LastRun is how a service ran last in this boot: from leaving rest to coming back
 // to it. Its main program alone would not do: where a command before it fails, that
 // one has not run.
-func (Bus) LastRun(ctx context.Context, unit string) (run tasks.UnitRun, err error) {
+func (Bus) LastRun(ctx context.Context, unit string) (run host.UnitRun, err error) {
 	err = units(ctx, func(c *dbus.Conn) error {
 		p, err := c.GetAllPropertiesContext(ctx, unit)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -17,7 +18,7 @@ import (
 // provisionUser makes the account of an allocation. The record comes first,
 // then the account, then the keys: a crash in between is finished by the same
 // task again, with the same uid.
-func provisionUser(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+func provisionUser(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	p, h := r.Params.(*taskcatalog.ProvisionUserParams), r.Host
 	if err := mayProvision(h, p); err != nil {
@@ -43,30 +44,30 @@ func provisionUser(ctx context.Context, r *Run) (any, taskcatalog.Report, error)
 	if err := h.Accounts.Put(account); err != nil {
 		return nil, report, err
 	}
-	r.step("account", 1, 3)
+	r.Step("account", 1, 3)
 	created, err := makeAccount(ctx, h, account)
 	if err != nil {
 		return nil, report, err
 	}
-	r.step("keys", 2, 3)
+	r.Step("keys", 2, 3)
 	if err := writeKeys(h, account, keys); err != nil {
 		return nil, report, fmt.Errorf("cannot write the keys of %s: %w", p.Username, err)
 	}
-	r.step("rights", 3, 3)
+	r.Step("rights", 3, 3)
 	if p.Sudo {
 		if err := grantSudo(ctx, h, account); err != nil {
 			return nil, report, err
 		}
 	}
 	if len(p.Groups) > 0 {
-		if err := h.account(ctx, "usermod", "--append", "--groups", strings.Join(p.Groups, ","), p.Username); err != nil {
+		if err := h.AccountTool(ctx, "usermod", "--append", "--groups", strings.Join(p.Groups, ","), p.Username); err != nil {
 			return nil, report, err
 		}
 	}
 	return &taskcatalog.ProvisionUserResult{UID: account.UID, GID: account.GID, Home: account.Home, Created: created}, report, nil
 }
 
-func mayProvision(h *Host, p *taskcatalog.ProvisionUserParams) error {
+func mayProvision(h *host.Host, p *taskcatalog.ProvisionUserParams) error {
 	if h.Marks.Drained() {
 		return taskcatalog.Errorf(taskcatalog.CodeNodeDraining, "cannot provision %s: the node is drained (hostler node resume)", p.Username)
 	}
@@ -92,42 +93,42 @@ func mayProvision(h *Host, p *taskcatalog.ProvisionUserParams) error {
 
 // newAccount chooses a uid that was not given before and that no account, group or
 // process has, for a name and a home that nobody has.
-func newAccount(h *Host, p *taskcatalog.ProvisionUserParams) (Account, error) {
+func newAccount(h *host.Host, p *taskcatalog.ProvisionUserParams) (host.Account, error) {
 	users, err := h.Machine.Users()
 	if err != nil {
-		return Account{}, err
+		return host.Account{}, err
 	}
 	home := "/home/" + p.Username
 	for _, u := range users {
 		if u.Name == p.Username {
-			return Account{}, taskcatalog.Errorf("user_exists", "cannot provision %s: the node has a user of that name with uid %d that no allocation made", p.Username, u.UID)
+			return host.Account{}, taskcatalog.Errorf("user_exists", "cannot provision %s: the node has a user of that name with uid %d that no allocation made", p.Username, u.UID)
 		}
 	}
 	groups, err := h.Machine.Groups()
 	if err != nil {
-		return Account{}, err
+		return host.Account{}, err
 	}
 	if there, gid := groupNamed(groups, p.Username); there {
-		return Account{}, taskcatalog.Errorf("group_exists", "cannot provision %s: the node has a group of that name with gid %s (choose another name)", p.Username, gid)
+		return host.Account{}, taskcatalog.Errorf("group_exists", "cannot provision %s: the node has a group of that name with gid %s (choose another name)", p.Username, gid)
 	}
 	if _, err := h.Machine.Lstat(home); !errors.Is(err, fs.ErrNotExist) {
-		return Account{}, taskcatalog.Errorf("home_exists", "cannot provision %s: %s is there already (clean the node first)", p.Username, home)
+		return host.Account{}, taskcatalog.Errorf("home_exists", "cannot provision %s: %s is there already (clean the node first)", p.Username, home)
 	}
 	running, err := h.Machine.Processes()
 	if err != nil {
-		return Account{}, err
+		return host.Account{}, err
 	}
 	for {
 		uid, err := h.Accounts.NextUID()
 		if err != nil {
-			return Account{}, err
+			return host.Account{}, err
 		}
 		id := strconv.FormatUint(uint64(uid), 10)
 		taken := slices.ContainsFunc(users, func(u machine.User) bool { return u.UID == uid || u.GID == uid }) ||
 			slices.ContainsFunc(groups, func(g string) bool { return strings.Split(g, ":")[1] == id }) ||
 			slices.ContainsFunc(running, func(p machine.Process) bool { return p.Has(uid) })
 		if !taken {
-			return Account{
+			return host.Account{
 				AllocationID: p.AllocationID, Username: p.Username, UID: uid, GID: uid, Home: home,
 				CreatedAt: h.Now().UTC(),
 			}, nil
@@ -136,7 +137,7 @@ func newAccount(h *Host, p *taskcatalog.ProvisionUserParams) (Account, error) {
 }
 
 // makeAccount makes what is not there yet: group, user, home.
-func makeAccount(ctx context.Context, h *Host, a Account) (created bool, err error) {
+func makeAccount(ctx context.Context, h *host.Host, a host.Account) (created bool, err error) {
 	id := strconv.FormatUint(uint64(a.UID), 10)
 	user, there, err := h.Machine.UserNamed(a.Username)
 	if err != nil {
@@ -153,11 +154,11 @@ func makeAccount(ctx context.Context, h *Host, a Account) (created bool, err err
 		return false, nil
 	}
 	const groupExists = 9 // as groupadd says it
-	if err := h.account(ctx, "groupadd", "--gid", id, a.Username); err != nil && exitCode(err) != groupExists {
+	if err := h.AccountTool(ctx, "groupadd", "--gid", id, a.Username); err != nil && host.ExitCode(err) != groupExists {
 		return false, err
 	}
 	// Without a password in its arguments useradd locks the password.
-	err = h.account(ctx, "useradd", "--uid", id, "--gid", id, "--home-dir", a.Home, "--create-home",
+	err = h.AccountTool(ctx, "useradd", "--uid", id, "--gid", id, "--home-dir", a.Home, "--create-home",
 		"--no-log-init", "--comment", "allocation "+a.AllocationID,
 		"--shell", "/bin/bash", // allowed: the tenant's own login shell, which we never run
 		a.Username)
@@ -183,7 +184,7 @@ func authorizedKeys(keys []string) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-func writeKeys(h *Host, a Account, keys []byte) error {
+func writeKeys(h *host.Host, a host.Account, keys []byte) error {
 	dir := path.Join(a.Home, ".ssh")
 	if err := h.Machine.MakeDir(dir, 0o700, int(a.UID), int(a.GID)); err != nil {
 		return err
@@ -195,7 +196,7 @@ func sudoersFile(username string) string { return "/etc/sudoers.d/hostler-" + us
 
 // grantSudo writes a line that the catalog's pattern for user names keeps from
 // being anything else.
-func grantSudo(ctx context.Context, h *Host, a Account) error {
+func grantSudo(ctx context.Context, h *host.Host, a host.Account) error {
 	if _, err := h.Machine.Lstat("/etc/sudoers.d"); err != nil {
 		return taskcatalog.Errorf("sudo_missing", "cannot give %s root: /etc/sudoers.d is not there (install sudo on the node)", a.Username)
 	}
@@ -206,7 +207,7 @@ func grantSudo(ctx context.Context, h *Host, a Account) error {
 	if !h.Machine.Live() {
 		return nil
 	}
-	if err := h.program(ctx, "/usr/sbin/visudo", "--check", "--quiet", "--file="+file); err != nil {
+	if err := h.Program(ctx, "/usr/sbin/visudo", "--check", "--quiet", "--file="+file); err != nil {
 		_, removed := h.Machine.RemoveAll(ctx, file, machine.Tree{Remove: everything})
 		return errors.Join(err, removed)
 	}
@@ -214,7 +215,7 @@ func grantSudo(ctx context.Context, h *Host, a Account) error {
 }
 
 // probeUser says whether the account is there, after a crash.
-func probeUser(_ context.Context, h *Host, t *taskcatalog.Task) string {
+func probeUser(_ context.Context, h *host.Host, t *taskcatalog.Task) string {
 	var allocation, username string
 	row, err := taskcatalog.Lookup(t.Type, t.Version)
 	if err != nil {

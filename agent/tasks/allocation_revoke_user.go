@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -34,8 +35,8 @@ const defaultGrace = 10 * time.Second
 // account's record is dropped only when nothing of the user is left but what the
 // report has as found.
 type revocation struct {
-	*Run
-	account Account
+	*host.Run
+	account host.Account
 	ids     machine.UIDs
 	grace   time.Duration
 	result  taskcatalog.RevokeUserResult
@@ -67,7 +68,7 @@ var revokeSteps = []struct {
 
 // revokeUser ends an allocation's user. A crash in between leaves the record, and
 // the same task again goes on from there.
-func revokeUser(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+func revokeUser(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	p, h := r.Params.(*taskcatalog.RevokeUserParams), r.Host
 	account, known, err := h.Accounts.ByAllocation(p.AllocationID)
 	if err != nil {
@@ -88,7 +89,7 @@ func revokeUser(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 		v.failed = append(v.failed, err)
 	}
 	for i, s := range revokeSteps {
-		r.step(s.name, i+1, len(revokeSteps))
+		r.Step(s.name, i+1, len(revokeSteps))
 		if err := s.do(v, ctx); err != nil {
 			v.failed = append(v.failed, fmt.Errorf("%s: %w", s.name, err))
 		}
@@ -109,7 +110,7 @@ func oneLine(all []error) string {
 
 // notRecorded answers for an allocation that has no user here. A user of that
 // name that no allocation made is not ours to remove.
-func notRecorded(h *Host, p *taskcatalog.RevokeUserParams) (any, taskcatalog.Report, error) {
+func notRecorded(h *host.Host, p *taskcatalog.RevokeUserParams) (any, taskcatalog.Report, error) {
 	user, there, err := h.Machine.UserNamed(p.Username)
 	if err == nil && there {
 		err = taskcatalog.Errorf("user_not_provisioned", "cannot revoke %s: uid %d was not made for allocation %s", p.Username, user.UID, p.AllocationID)
@@ -160,7 +161,7 @@ func (v *revocation) lock(ctx context.Context) error {
 	if _, there, err := v.Host.Machine.UserNamed(v.account.Username); err != nil {
 		return err
 	} else if there {
-		locked = v.Host.account(ctx, "usermod", "--lock", "--expiredate", "1", v.account.Username)
+		locked = v.Host.AccountTool(ctx, "usermod", "--lock", "--expiredate", "1", v.account.Username)
 	}
 	for _, name := range []string{sudoersFile(v.account.Username), path.Join(v.account.Home, ".ssh/authorized_keys")} {
 		t, err := v.Host.Machine.RemoveAll(ctx, name, v.tree(everything))
@@ -175,7 +176,7 @@ func (v *revocation) lock(ctx context.Context) error {
 }
 
 func (v *revocation) sessions(ctx context.Context) error {
-	_, ended := v.Host.endTerminals(ctx, v.account.Username)
+	_, ended := v.Host.EndTerminals(ctx, v.account.Username)
 	return errors.Join(ended, v.Host.Systemd.LingerOff(ctx, v.account.UID), v.Host.Systemd.EndSessions(ctx, v.account.UID))
 }
 
@@ -336,7 +337,7 @@ func (v *revocation) remove(ctx context.Context) error {
 				Detail: "its uid is not " + strconv.FormatUint(uint64(v.account.UID), 10) + " any more: somebody with root changed it",
 			})
 		}
-		if err := v.Host.account(ctx, "userdel", "--force", v.account.Username); err != nil {
+		if err := v.Host.AccountTool(ctx, "userdel", "--force", v.account.Username); err != nil {
 			return err
 		}
 	}
@@ -349,7 +350,7 @@ func (v *revocation) remove(ctx context.Context) error {
 			Check: checkAccount, Subject: "group " + v.account.Username, NextAction: "reimage",
 			Detail: "its gid is not " + strconv.FormatUint(uint64(v.account.GID), 10) + ": it is not the one that was made for the user",
 		})
-	} else if err := v.Host.account(ctx, "groupdel", v.account.Username); err != nil && exitCode(err) != groupMissing {
+	} else if err := v.Host.AccountTool(ctx, "groupdel", v.account.Username); err != nil && host.ExitCode(err) != groupMissing {
 		return err
 	}
 	v.report.Dispose(taskcatalog.Disposition{Check: checkAccount, Path: v.account.Username, Action: taskcatalog.ActionRemoved})

@@ -121,7 +121,7 @@ func (c *cleanup) emptyMounted(ctx context.Context, root string) error {
 	if err != nil {
 		return err
 	}
-	strangers := c.known.foreign(mounts)
+	strangers := c.known.Foreign(mounts)
 	var all error
 	for _, inner := range machine.Inside(mounts, root) {
 		if inner.Local() && !slices.Contains(strangers, inner) {

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -237,7 +238,7 @@ func TestWhatRunsInAContainerIsToldFromWhatOnlySaysSo(t *testing.T) {
 		processOf(t, dir, p.pid, p.ppid, p.name, p.exe, p.cgroup)
 		want[p.pid] = p.is
 	}
-	c := &cleanup{Run: &Run{Host: h}, m: h.Machine}
+	c := &cleanup{Run: &host.Run{Host: h}, m: h.Machine}
 	inside, watching, err := c.inContainers()
 	ok(t, err)
 	all, err := h.Machine.Processes()
@@ -278,7 +279,7 @@ func TestWhatTheBaselineHasMountedInARootIsEmptied(t *testing.T) {
 	base := untouched()
 	base.Mounts = nil
 	for _, mt := range mounts {
-		base.Mounts = append(base.Mounts, mountName(mt))
+		base.Mounts = append(base.Mounts, host.MountName(mt))
 	}
 	put(t, "/", "var/lib/containers/storage/overlay/layer/diff/x", "")
 	put(t, "/", "var/lib/docker/volumes/v/_data/x", "")
@@ -287,7 +288,7 @@ func TestWhatTheBaselineHasMountedInARootIsEmptied(t *testing.T) {
 	ok(t, unix.Mount("/precious", "/var/lib/containers/storage", "", unix.MS_BIND, ""))
 
 	store := &memory{}
-	h := &Host{Machine: m, Now: time.Now, Log: zap.NewNop(), Accounts: store, Marks: store, Systemd: &quietSystemd{}}
+	h := &host.Host{Machine: m, Now: time.Now, Log: zap.NewNop(), Accounts: store, Marks: store, Systemd: &quietSystemd{}}
 	_, report, err := cleanUp(t, h, taskcatalog.StorageCleanupParams{Baseline: base})
 	if err != nil || !there("/", "precious/overlay/x") || there("/", "var/lib/containers/storage/overlay/layer") || there("/", "var/lib/docker/volumes/v") {
 		t.Errorf("%v\n%+v", err, report.Dispositions)
@@ -314,7 +315,7 @@ func TestThingsOfAContainerSayThatACleanupMendsThem(t *testing.T) {
 			t.Errorf("%s: %v", file, !is)
 		}
 	}
-	v := &validation{Run: &Run{Host: &Host{ContainerRoots: map[string]string{"/data/engine": ""}}}}
+	v := &validation{Run: &host.Run{Host: &host.Host{ContainerRoots: map[string]string{"/data/engine": ""}}}}
 	for point, is := range map[string]bool{
 		"/var/lib/docker/overlay2/x/merged":                         true,
 		"/run/containerd/io.containerd.runtime.v2.task/k8s.io/x/fs": true,
@@ -335,7 +336,7 @@ func TestTheContentsOfAMovedEngineAreFound(t *testing.T) {
 	for _, name := range []string{"data/docker/containers/c1/x", "data/docker/image/overlay2/imagedb/content/sha256/i1", "data/docker/volumes/v1/x", "data/containers/storage/overlay-containers/p1/x"} {
 		put(t, dir, name, "")
 	}
-	items, err := lookContainers(context.Background(), &validation{Run: &Run{Host: h}, m: h.Machine})
+	items, err := lookContainers(context.Background(), &validation{Run: &host.Run{Host: h}, m: h.Machine})
 	ok(t, err)
 	for _, want := range []string{"/data/docker/containers/c1", "/data/docker/image/overlay2/imagedb/content/sha256/i1", "/data/docker/volumes/v1", "/data/containers/storage/overlay-containers/p1"} {
 		if !slices.ContainsFunc(items, func(it item) bool { return it.finding.Subject == want }) {

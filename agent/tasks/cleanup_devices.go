@@ -16,7 +16,7 @@ func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 // swap wipes the swap areas that the baseline has, and takes any other out of
 // use. An area that a crash left out of use comes back with the next run.
 func (c *cleanup) swap(ctx context.Context) error {
-	if c.known.base == nil {
+	if c.known.Base == nil {
 		c.skip("swap", "/proc/swaps", "without a baseline nobody knows which swap is the node's")
 		return nil
 	}
@@ -28,7 +28,7 @@ func (c *cleanup) swap(ctx context.Context) error {
 	for _, a := range areas {
 		used[a.Path] = true
 	}
-	for _, name := range c.known.objects("swap") {
+	for _, name := range c.known.Objects("swap") {
 		if !used[name] {
 			areas = append(areas, machine.SwapArea{Path: name, Priority: -1})
 		}
@@ -40,7 +40,7 @@ func (c *cleanup) swap(ctx context.Context) error {
 				continue
 			}
 		}
-		if !c.known.object("swap/" + a.Path) {
+		if !c.known.Object("swap/" + a.Path) {
 			c.dispose("swap", a.Path, taskcatalog.ActionRemoved, machine.Tally{}, "taken out of use; its content stays, since the baseline does not have it")
 			continue
 		}
@@ -60,7 +60,7 @@ func (c *cleanup) swap(ctx context.Context) error {
 
 // namespaces takes the names off network namespaces that the baseline has not.
 func (c *cleanup) namespaces(context.Context) error {
-	if c.known.base == nil {
+	if c.known.Base == nil {
 		c.skip("namespaces", "/run/netns", "without a baseline nobody knows which are the node's")
 		return nil
 	}
@@ -85,7 +85,7 @@ func (c *cleanup) namespaces(context.Context) error {
 		}
 	}
 	for _, name := range names {
-		if c.known.object("netns/" + name) {
+		if c.known.Object("netns/" + name) {
 			continue
 		}
 		if err := c.m.RemoveNetNamespace(name); err != nil {
@@ -100,7 +100,7 @@ func (c *cleanup) namespaces(context.Context) error {
 // blockDevices takes away the devices that software set up and the baseline
 // has not, the upper before those they lie on.
 func (c *cleanup) blockDevices(ctx context.Context) error {
-	if c.known.base == nil {
+	if c.known.Base == nil {
 		c.skip("block_devices", "/sys/block", "without a baseline nobody knows which are the node's")
 		return nil
 	}
@@ -111,11 +111,11 @@ func (c *cleanup) blockDevices(ctx context.Context) error {
 			return err
 		}
 		i := slices.IndexFunc(devices, func(d machine.SetUpDevice) bool {
-			return !d.Held && !tried[d.Name+d.Object] && !c.known.object(d.Object)
+			return !d.Held && !tried[d.Name+d.Object] && !c.known.Object(d.Object)
 		})
 		if i < 0 {
 			for _, d := range devices {
-				if d.Held && !c.known.object(d.Object) && !tried[d.Name+d.Object] {
+				if d.Held && !c.known.Object(d.Object) && !tried[d.Name+d.Object] {
 					c.failed("block_devices", d.Object, errors.New("another device lies on it"))
 				}
 			}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -38,7 +39,7 @@ func (c *cleanup) temporary(ctx context.Context) error {
 		}))
 		for _, dir := range own {
 			all = errors.Join(all, c.empty(ctx, "temporary", dir, machine.Tree{Remove: func(e *machine.Entry) bool {
-				return !c.known.uid(e.Stat.Uid)
+				return !c.known.UID(e.Stat.Uid)
 			}}))
 			c.dispose("temporary", dir, taskcatalog.ActionKept, machine.Tally{}, "the system's own")
 		}
@@ -75,7 +76,7 @@ func ownDirectory(e *machine.Entry) bool {
 func (c *cleanup) ipc(ctx context.Context) error {
 	objects, err := c.m.SysVIPC()
 	for _, o := range objects {
-		if c.known.uid(o.UID) && c.known.uid(o.CUID) {
+		if c.known.UID(o.UID) && c.known.UID(o.CUID) {
 			continue
 		}
 		name := fmt.Sprintf("sysv/%s/%d", o.Kind, o.ID)
@@ -87,8 +88,8 @@ func (c *cleanup) ipc(ctx context.Context) error {
 	}
 	for _, top := range []string{"/dev/shm", "/dev/mqueue"} {
 		err = errors.Join(err, c.emptyAny(ctx, "ipc", top, machine.Tree{Remove: func(e *machine.Entry) bool {
-			service := e.Stat.Uid != 0 && e.Stat.Uid < 1000 && c.known.uid(e.Stat.Uid)
-			return !service && !(e.Depth() == 1 && c.known.object(e.Path()))
+			service := e.Stat.Uid != 0 && e.Stat.Uid < 1000 && c.known.UID(e.Stat.Uid)
+			return !service && !(e.Depth() == 1 && c.known.Object(e.Path()))
 		}}))
 	}
 	return err
@@ -119,7 +120,7 @@ func (c *cleanup) emptyAny(ctx context.Context, check, top string, t machine.Tre
 func (c *cleanup) butKnown(kind string) machine.Tree {
 	kept := func(e *machine.Entry) bool {
 		found := e.Depth() == 2 && path.Base(path.Dir(e.Path())) == "lost+found"
-		return (e.Depth() == 1 || found) && c.known.object(kind+e.Path())
+		return (e.Depth() == 1 || found) && c.known.Object(kind+e.Path())
 	}
 	return machine.Tree{
 		Remove: func(e *machine.Entry) bool { return !kept(e) && !lostAndFound(e) },
@@ -158,7 +159,7 @@ var histories = []string{
 // homes removes the directories in /home of nobody who was there before, and
 // the histories of those who were.
 func (c *cleanup) homes(ctx context.Context) error {
-	known := c.known.homes()
+	known := c.known.Homes()
 	var all error
 	for _, home := range known {
 		for _, name := range histories {
@@ -170,7 +171,7 @@ func (c *cleanup) homes(ctx context.Context) error {
 			all = errors.Join(all, err)
 		}
 	}
-	if c.known.base == nil {
+	if c.known.Base == nil {
 		c.skip("homes", "/home", "without a baseline nobody knows whose home is a tenant's")
 		return all
 	}
@@ -180,12 +181,12 @@ func (c *cleanup) homes(ctx context.Context) error {
 	}
 	for _, name := range names {
 		home := path.Join("/home", name)
-		account := slices.IndexFunc(c.accounts, func(a Account) bool { return path.Clean(a.Home) == home })
+		account := slices.IndexFunc(c.accounts, func(a host.Account) bool { return path.Clean(a.Home) == home })
 		holds := slices.ContainsFunc(known, func(k string) bool { return k == home || machine.Under(k, home) })
 		switch {
-		case holds || c.known.object("home/"+home):
+		case holds || c.known.Object("home/"+home):
 		case name == "lost+found":
-			all = errors.Join(all, c.empty(ctx, "homes", home, machine.Tree{Remove: func(e *machine.Entry) bool { return !c.known.object("home/" + e.Path()) }}))
+			all = errors.Join(all, c.empty(ctx, "homes", home, machine.Tree{Remove: func(e *machine.Entry) bool { return !c.known.Object("home/" + e.Path()) }}))
 		case account >= 0:
 			c.dispose("homes", home, taskcatalog.ActionKept, machine.Tally{}, "allocation "+c.accounts[account].AllocationID+" still has its user ("+taskcatalog.ActionRevokeUser+" removes both)")
 		default:
@@ -206,7 +207,7 @@ var (
 // kernel's own core pattern makes in a fixed directory.
 func (c *cleanup) dumps(ctx context.Context) error {
 	dirs := dumpDirs
-	if c.known.base != nil {
+	if c.known.Base != nil {
 		dirs = slices.Concat(dumpDirs, dumpDirsOfBaseline)
 	}
 	var all error
@@ -217,7 +218,7 @@ func (c *cleanup) dumps(ctx context.Context) error {
 	cores, err := coreDumps(c.m)
 	all = errors.Join(all, err)
 	for _, name := range cores {
-		if !c.known.object("dump/" + name) {
+		if !c.known.Object("dump/" + name) {
 			all = errors.Join(all, c.remove(ctx, "dumps", name))
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -122,22 +123,22 @@ func (u untilDone) Read(p []byte) (int, error) {
 	return u.r.Read(p)
 }
 
-// secrets are the values that the agent has on the disk and that are nobody else's
+// ownSecrets are the values that the agent has on the disk and that are nobody else's
 // business: its keys, and the credentials of the machine's hardware sync. What cannot be
 // read cannot have been logged by the agent either; its form tells it all the same.
-func (h *Host) secrets() []string {
+func ownSecrets(h *host.Host) []string {
 	var all []string
 	names, _ := h.Machine.Names(h.StateDir)
 	for _, name := range names {
 		if strings.HasSuffix(name, ".key") {
-			all = append(all, h.words(path.Join(h.StateDir, name))...)
+			all = append(all, words(h, path.Join(h.StateDir, name))...)
 		}
 	}
-	return append(all, h.words(hwSyncCredentials)...)
+	return append(all, words(h, hwSyncCredentials)...)
 }
 
 // words are those of a small file: lines of base64, values of YAML.
-func (h *Host) words(name string) []string {
+func words(h *host.Host, name string) []string {
 	raw, err := h.Machine.ReadFile(name, 64<<10)
 	if err != nil {
 		return nil

@@ -10,7 +10,7 @@
 //
 // # Rules
 //
-//   - Everything a handler touches is in Host; tests replace it.
+//   - A handler touches only its host.Host; tests replace parts of that.
 //   - A handler stops soon after its context ends and leaves what it did in
 //     the report. It continues past one path that fails and says so.
 //   - Programs are run by argv with a fixed environment, never by a shell.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -130,13 +131,13 @@ func TestACleanupTakesEveryStrangersFUSEOffBeforeItLooks(t *testing.T) {
 	h.Scratch = []string{"/scratch*/*"}
 	base := &taskcatalog.Baseline{}
 	for _, mt := range func() []machine.Mount { all, err := m.Mounts(); ok(t, err); return all }() {
-		base.Mounts = append(base.Mounts, mountName(mt))
+		base.Mounts = append(base.Mounts, host.MountName(mt))
 	}
 	for _, hung := range []string{"/scratch0", "/tmp/x", "/srv/elsewhere"} {
 		serve(t, hung, 0, "allow_other") // a tenant with sudo did
 	}
 	serve(t, "/var/tmp/dead", 0)()
-	c := &cleanup{Run: &Run{Host: h}, m: m, params: &taskcatalog.StorageCleanupParams{}, known: knownFrom(base)}
+	c := &cleanup{Run: &host.Run{Host: h}, m: m, params: &taskcatalog.StorageCleanupParams{}, known: host.Known{Base: base}}
 	soon(t, m, "scratch", func() error { _, err := c.matchScratch(func(string, error) {}); return err })
 	soon(t, m, "mounts", c.served)
 	soon(t, m, "temporary", func() error { return c.empty(t.Context(), "temporary", "/tmp", machine.Tree{Remove: everything}) })

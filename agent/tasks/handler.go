@@ -2,50 +2,28 @@ package tasks
 
 import (
 	"context"
-	"time"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
-
-// Run is one task being run on a host.
-type Run struct {
-	Task   *taskcatalog.Task
-	Params any // a pointer to the type's params
-	Host   *Host
-	// Progress says how far the run is: step index of total, percent of the
-	// step, a short message. It never blocks and may be nil.
-	Progress func(step string, index, total, percent int, message string)
-	// Mint asks the broker for a secret that this task may have, once per
-	// attempt. Whoever got it clears it when its purpose is served.
-	Mint func(ctx context.Context, credentialType string) ([]byte, error)
-	// Began is when the task started on this node.
-	Began time.Time
-}
-
-// step reports the start of a step.
-func (r *Run) step(name string, index, total int) {
-	if r.Progress != nil {
-		r.Progress(name, index, total, 0, "")
-	}
-}
 
 // Handler is how one task type is carried out.
 type Handler struct {
 	// Do carries the task out. An error is a *taskcatalog.Error with its own
 	// code, or any other, which is handler_failed. The report counts whether or
 	// not there is an error; result is nil or the type's result.
-	Do func(ctx context.Context, r *Run) (result any, report taskcatalog.Report, err error)
+	Do func(ctx context.Context, r *host.Run) (result any, report taskcatalog.Report, err error)
 	// Probe says in one line what is there now, after a crash in the middle of
 	// Do. Nil: there is nothing to say.
-	Probe func(ctx context.Context, h *Host, t *taskcatalog.Task) string
+	Probe func(ctx context.Context, h *host.Host, t *taskcatalog.Task) string
 	// Made returns what Do would have, if what is there after a crash shows that
 	// the task was done. Nil: nothing can show that.
-	Made func(h *Host, t *taskcatalog.Task) (result any, report taskcatalog.Report, made bool)
+	Made func(h *host.Host, t *taskcatalog.Task) (result any, report taskcatalog.Report, made bool)
 	// Resume goes on with a task that an earlier start of the agent began and that ends
 	// without it. Nil: such a task was interrupted.
-	Resume func(ctx context.Context, r *Run) (result any, report taskcatalog.Report, err error)
+	Resume func(ctx context.Context, r *host.Run) (result any, report taskcatalog.Report, err error)
 	// After runs once the broker has accepted the result. Nil for most.
-	After func(ctx context.Context, h *Host) error
+	After func(ctx context.Context, h *host.Host) error
 }
 
 // handlers is the index of the package: one line a type.

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 )
 
@@ -30,7 +31,7 @@ func TestAMountWithOtherOptionsIsFound(t *testing.T) {
 	if got := keys(t, newLook(h, base), lookMounts); !slices.Equal(got, want) {
 		t.Errorf("found %q, want %q", got, want)
 	}
-	if got := knownFrom(base).foreign([]machine.Mount{{Point: "/data", Type: "ext4", Root: "/", Access: "ro"}}); len(got) > 0 {
+	if got := (host.Known{Base: base}).Foreign([]machine.Mount{{Point: "/data", Type: "ext4", Root: "/", Access: "ro"}}); len(got) > 0 {
 		t.Errorf("a mount of the baseline with other options is to be detached: %+v", got)
 	}
 }
@@ -48,11 +49,11 @@ func TestAFileSystemThatWasMadeReadOnlyHidesNothing(t *testing.T) {
 	m, err := machine.Open("/")
 	ok(t, err)
 	store := &memory{}
-	h := &Host{Machine: m, Accounts: store, Marks: store}
+	h := &host.Host{Machine: m, Accounts: store, Marks: store}
 	if got := keys(t, newLook(h, nil), lookFiles); !slices.Contains(got, "files foreign//data/weights uid 20077") {
 		t.Errorf("found %q", got)
 	}
-	v := &revocation{Run: &Run{Host: h}, account: Account{AllocationID: "a-1", Username: "alice", UID: uid}, ids: machine.UIDs{Own: uid}}
+	v := &revocation{Run: &host.Run{Host: h}, account: host.Account{AllocationID: "a-1", Username: "alice", UID: uid}, ids: machine.UIDs{Own: uid}}
 	if err := v.files(t.Context()); err == nil || !strings.Contains(err.Error(), "/data: mounted read-only") {
 		t.Errorf("the revoke says %v", err)
 	}

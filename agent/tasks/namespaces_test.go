@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -24,7 +25,7 @@ func process(t *testing.T, dir string, pid int, uid uint32, exe, cgroup, netns s
 // A cleanup ends no process, so it is no help against what a process holds.
 func TestANamespaceThatAProcessHoldsGoesWithItsOwner(t *testing.T) {
 	h, dir := used(t)
-	ok(t, h.Accounts.Put(Account{AllocationID: "a-1", Username: "alice", UID: 20001}))
+	ok(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: 20001}))
 	process(t, dir, 70, 20001, "/usr/bin/sleep", "/user.slice/x.scope", "net:[70]")
 	process(t, dir, 71, 1000, "/usr/bin/sleep", "/user.slice/y.scope", "net:[71]")
 	items, err := lookNamespaces(t.Context(), newLook(h, &taskcatalog.Baseline{}))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/redact"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
@@ -22,7 +23,7 @@ type collected struct {
 
 // diagnosis collects one archive.
 type diagnosis struct {
-	*Host
+	*host.Host
 	since  time.Time
 	redact *redact.Redactor
 }
@@ -49,7 +50,7 @@ const partTime = 30 * time.Second
 
 // diagnostics collects what tells why a node does not do what it should. What cannot
 // be had is said, and the rest is collected all the same.
-func diagnostics(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+func diagnostics(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	since := journalTime
 	if s := r.Params.(*taskcatalog.DiagnosticsParams).SinceSeconds; s > 0 {
@@ -63,11 +64,11 @@ func diagnostics(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 	for _, a := range accounts {
 		users[a.Username] = fmt.Sprintf("[user %d]", a.UID)
 	}
-	d := &diagnosis{Host: r.Host, since: r.Host.Now().Add(-since), redact: redact.New(r.Host.secrets(), users)}
+	d := &diagnosis{Host: r.Host, since: r.Host.Now().Add(-since), redact: redact.New(ownSecrets(r.Host), users)}
 	res := &taskcatalog.DiagnosticsResult{}
 	files := map[string][]byte{}
 	for i, p := range diagnosticsParts {
-		r.step(p.name, i+1, len(diagnosticsParts))
+		r.Step(p.name, i+1, len(diagnosticsParts))
 		raw, part := d.part(ctx, p.name, p.most, p.collect)
 		if ctx.Err() != nil {
 			return nil, report, context.Cause(ctx)

@@ -21,6 +21,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hostler/hostler/agent/command"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -43,11 +44,11 @@ func sayJournal() int {
 
 // remembers is a ledger with these tasks and facts.
 type remembers struct {
-	tasks []Remembered
+	tasks []host.Remembered
 	facts *taskcatalog.Facts
 }
 
-func (r remembers) Remembered(most int) ([]Remembered, int, error) {
+func (r remembers) Remembered(most int) ([]host.Remembered, int, error) {
 	n := min(most, len(r.tasks))
 	return r.tasks[:n], len(r.tasks) - n, nil
 }
@@ -71,7 +72,7 @@ func entry(message any) string {
 }
 
 // journaling is a box with a journal and the rest of what is collected.
-func journaling(t *testing.T, journal string) (*Host, string) {
+func journaling(t *testing.T, journal string) (*host.Host, string) {
 	t.Helper()
 	h, dir := box(t)
 	self, err := os.Executable()
@@ -95,7 +96,7 @@ func journaling(t *testing.T, journal string) (*Host, string) {
 	h.Commands.Account = func(string) (*syscall.Credential, error) {
 		return &syscall.Credential{Uid: uint32(os.Getuid()), Gid: uint32(os.Getgid()), NoSetGroups: true}, nil
 	}
-	h.Memory = remembers{tasks: []Remembered{{TaskID: "t-1", Type: "node.gpu_scrub", State: "started"}}}
+	h.Memory = remembers{tasks: []host.Remembered{{TaskID: "t-1", Type: "node.gpu_scrub", State: "started"}}}
 	h.Facts = func(context.Context) (taskcatalog.Facts, error) {
 		return taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": "nvidia"}}, nil
 	}
@@ -103,13 +104,13 @@ func journaling(t *testing.T, journal string) (*Host, string) {
 }
 
 // diagnosed is what came of the task, with its archive unpacked.
-func diagnosed(t *testing.T, h *Host, params string) (*taskcatalog.DiagnosticsResult, map[string]string) {
+func diagnosed(t *testing.T, h *host.Host, params string) (*taskcatalog.DiagnosticsResult, map[string]string) {
 	t.Helper()
 	typ, err := taskcatalog.Latest("node.diagnostics")
 	ok(t, err)
 	p, err := typ.DecodeParams([]byte(params))
 	ok(t, err)
-	got, _, err := diagnostics(t.Context(), &Run{Params: p, Host: h})
+	got, _, err := diagnostics(t.Context(), &host.Run{Params: p, Host: h})
 	ok(t, err)
 	res := got.(*taskcatalog.DiagnosticsResult)
 	if res.Digest != pki.Digest(res.Archive) || res.Bytes != len(res.Archive) || res.Bytes > taskcatalog.MaxArchive {
@@ -205,7 +206,7 @@ func planted(t *testing.T, dir string) (lines, secrets []string) {
 func TestNoSecretIsInAnArchive(t *testing.T) {
 	h, dir := journaling(t, "")
 	lines, secrets := planted(t, dir)
-	ok(t, h.Accounts.Put(Account{AllocationID: "a-1", Username: "alice", UID: 20001}))
+	ok(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: 20001}))
 	var journal strings.Builder
 	for _, l := range lines {
 		journal.WriteString(entry(l))
@@ -221,7 +222,7 @@ func TestNoSecretIsInAnArchive(t *testing.T) {
 	ok(t, err)
 	put(t, dir, "var/lib/hostler-agent/update/state.json", string(state))
 	facts := taskcatalog.Facts{Libraries: []taskcatalog.LibraryFacts{{Name: "survey", Detail: strings.Join(lines, "; ")}}}
-	h.Memory = remembers{facts: &facts, tasks: []Remembered{{TaskID: "t-1", Code: taskcatalog.Code(lines[0])}}}
+	h.Memory = remembers{facts: &facts, tasks: []host.Remembered{{TaskID: "t-1", Code: taskcatalog.Code(lines[0])}}}
 	h.Facts = func(context.Context) (taskcatalog.Facts, error) {
 		t.Error("the GPUs were asked with a tenant on the node")
 		return facts, nil
@@ -287,9 +288,9 @@ func TestWhatCannotBeHadCostsItsPartAlone(t *testing.T) {
 	h.Facts = func(context.Context) (taskcatalog.Facts, error) {
 		return taskcatalog.Facts{}, errors.New("token=geheim")
 	}
-	many := make([]Remembered, 5000)
+	many := make([]host.Remembered, 5000)
 	for i := range many {
-		many[i] = Remembered{TaskID: fmt.Sprint("t-", i), Type: "node.drain"}
+		many[i] = host.Remembered{TaskID: fmt.Sprint("t-", i), Type: "node.drain"}
 	}
 	h.Memory = remembers{tasks: many}
 	res, files := diagnosed(t, h, `{}`)
@@ -317,7 +318,7 @@ func TestDiagnosticsThatAreCanceledEnd(t *testing.T) {
 	h, _ := journaling(t, entry("x"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	res, _, err := diagnostics(ctx, &Run{Params: &taskcatalog.DiagnosticsParams{}, Host: h})
+	res, _, err := diagnostics(ctx, &host.Run{Params: &taskcatalog.DiagnosticsParams{}, Host: h})
 	if res != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v", res, err)
 	}

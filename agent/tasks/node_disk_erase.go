@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/agent/erase"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 // diskErase carries out the rules of agent/erase on the disks of this machine.
-func diskErase(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+func diskErase(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	h := r.Host
 	e := &erase.Erase{
 		Machine: h.Machine, Devices: erase.Of(h.Machine), Commands: h.Commands, Params: r.Params.(*taskcatalog.DiskEraseParams),
@@ -24,7 +25,7 @@ func diskErase(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 }
 
 // probeDiskErase says what the drives themselves say after a crash.
-func probeDiskErase(ctx context.Context, h *Host, t *taskcatalog.Task) string {
+func probeDiskErase(ctx context.Context, h *host.Host, t *taskcatalog.Task) string {
 	typ, err := taskcatalog.Lookup(t.Type, t.Version)
 	if err != nil {
 		return err.Error()

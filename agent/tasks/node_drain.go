@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 // drain marks the node first, so that nobody new is let in, and then ends all terminal
 // sessions, whoever's they are, and the sessions and processes of those who are there.
 // Their accounts and files stay for the tasks that follow.
-func drain(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+func drain(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	p, h := r.Params.(*taskcatalog.DrainParams), r.Host
 	var report taskcatalog.Report
 	var res taskcatalog.DrainResult
@@ -27,16 +28,16 @@ func drain(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 	if err != nil {
 		return &res, report, err
 	}
-	r.step("terminals", 0, len(accounts))
+	r.Step("terminals", 0, len(accounts))
 	// One that does not end is told of once all others have been seen to.
-	ended, stuckTerminals := h.endTerminals(ctx, "")
+	ended, stuckTerminals := h.EndTerminals(ctx, "")
 	res.SessionsEnded += ended
 	grace := time.Duration(p.GraceSeconds) * time.Second
 	if grace == 0 {
 		grace = defaultGrace
 	}
 	for i, a := range accounts {
-		r.step("sessions of "+a.Username, i+1, len(accounts))
+		r.Step("sessions of "+a.Username, i+1, len(accounts))
 		open, err := h.Systemd.Sessions(ctx, a.UID)
 		if err != nil {
 			return &res, report, err
@@ -67,7 +68,7 @@ func drain(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 }
 
 // probeDrain says whether the mark is set, after a crash.
-func probeDrain(_ context.Context, h *Host, _ *taskcatalog.Task) string {
+func probeDrain(_ context.Context, h *host.Host, _ *taskcatalog.Task) string {
 	if h.Marks.Drained() {
 		return "the node is marked as drained"
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/scrub"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -15,7 +16,7 @@ import (
 var gpuVendors = []string{"nvidia", "amd"}
 
 // gpuScrub carries out the plan of agent/scrub with what is on this machine.
-func gpuScrub(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+func gpuScrub(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	h := r.Host
 	if h.GPU == nil {
 		return nil, taskcatalog.Report{}, taskcatalog.Errorf("gpu_helper_missing", "cannot scrub GPUs: this agent was started without its GPU helper")
@@ -42,7 +43,7 @@ func gpuScrub(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
 
 // probeGPUScrub says what a scrub that crashed had stopped. The agent starts it
 // again before it takes any task, but for services that nobody named.
-func probeGPUScrub(_ context.Context, h *Host, _ *taskcatalog.Task) string {
+func probeGPUScrub(_ context.Context, h *host.Host, _ *taskcatalog.Task) string {
 	units, err1 := h.Stopped.StoppedUnits()
 	unnamed, err2 := h.Stopped.UnnamedUnits()
 	off, err3 := h.Stopped.PersistentGPUs()

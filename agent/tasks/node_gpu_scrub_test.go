@@ -3,6 +3,8 @@ package tasks
 import (
 	"errors"
 	"testing"
+
+	"github.com/hostler/hostler/agent/host"
 )
 
 // leftStopped is what a scrub that crashed left in the ledger.
@@ -32,7 +34,7 @@ func TestAScrubThatCrashedTellsWhatItStopped(t *testing.T) {
 		"still stopped: a.service; held a GPU, were named by nobody and stay stopped: b.service" + again:               {named: []string{"a.service"}, unnamed: []string{"b.service"}},
 		"cannot read what was stopped: disk error":                                                                     {err: errors.New("disk error")},
 	} {
-		if got := probeGPUScrub(t.Context(), &Host{Stopped: left}, nil); got != want {
+		if got := probeGPUScrub(t.Context(), &host.Host{Stopped: left}, nil); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -3,10 +3,11 @@ package tasks
 import (
 	"context"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-func heartbeatCheck(_ context.Context, r *Run) (any, taskcatalog.Report, error) {
+func heartbeatCheck(_ context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	h := r.Host
 	res := &taskcatalog.HeartbeatCheckResult{

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/hwsync"
@@ -31,23 +32,16 @@ const (
 	kept    = "kept"
 )
 
-// UnitRun is how a service ran last.
-type UnitRun struct {
-	StartedAt, FinishedAt time.Time // zero: not in this boot
-	ExitStatus            int
-	Result                string // systemd's word: success, exit-code, timeout …
-}
-
 // hwSyncReseed writes the machine's credentials for MAAS, sees that service and
 // timer are there, and starts one sync to prove that they work. The agent itself
 // says nothing to MAAS: only MAAS's own scripts do, and never OK, TESTING or
 // FAILED.
-func hwSyncReseed(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+func hwSyncReseed(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	p, h := r.Params.(*taskcatalog.HWSyncReseedParams), r.Host
 	var report taskcatalog.Report
 	res := &taskcatalog.HWSyncReseedResult{}
 	begun := h.Now()
-	r.step("credentials", 1, 4)
+	r.Step("credentials", 1, 4)
 	secret, err := r.Mint(ctx, taskcatalog.CredentialMAASMachineToken)
 	if err != nil {
 		return nil, report, err
@@ -58,7 +52,7 @@ func hwSyncReseed(ctx context.Context, r *Run) (any, taskcatalog.Report, error) 
 		return nil, report, err
 	}
 	defer files.Clear()
-	r.step("service and timer", 2, 4)
+	r.Step("service and timer", 2, 4)
 	// Whoever put something over the units would be given the credentials next.
 	if err := notOverridden(h.Machine); err != nil {
 		return nil, report, err
@@ -86,9 +80,9 @@ func hwSyncReseed(ctx context.Context, r *Run) (any, taskcatalog.Report, error) 
 	if err := errors.Join(h.Systemd.Enable(ctx, hwSyncTimer), h.Systemd.Start(ctx, hwSyncTimer)); err != nil {
 		return res, report, err
 	}
-	r.step("sync", 3, 4)
+	r.Step("sync", 3, 4)
 	started := h.Systemd.Start(ctx, hwSyncService)
-	r.step("proof", 4, 4)
+	r.Step("proof", 4, 4)
 	if res.TimerActive, err = h.Systemd.Active(ctx, hwSyncTimer); err != nil {
 		return res, report, err
 	}
@@ -103,7 +97,7 @@ func hwSyncReseed(ctx context.Context, r *Run) (any, taskcatalog.Report, error) 
 // judgeSync takes a sync for proven only if the service ran to its good end
 // after the task had begun. That the job was done proves nothing by itself: one
 // that was under way already is joined.
-func judgeSync(res *taskcatalog.HWSyncReseedResult, run UnitRun, begun time.Time, started error) error {
+func judgeSync(res *taskcatalog.HWSyncReseedResult, run host.UnitRun, begun time.Time, started error) error {
 	switch {
 	case run.StartedAt.IsZero(), run.StartedAt.Before(begun.Truncate(time.Second)):
 		return taskcatalog.Errorf("hw_sync_unproven", "cannot prove a hardware sync: %s has not run since the task began (%s)", hwSyncService, cause(started))
@@ -184,7 +178,7 @@ func overridden(name string) error {
 // than the one that was installed, or with additions. It is asked itself, since it
 // alone knows all the places: service.d for every service, system.control, what
 // generators make. Code: hw_sync_overridden.
-func readAsInstalled(ctx context.Context, h *Host) error {
+func readAsInstalled(ctx context.Context, h *host.Host) error {
 	for _, unit := range []string{hwSyncService, hwSyncTimer} {
 		file, additions, err := h.Systemd.Files(ctx, unit)
 		if err != nil {
@@ -222,7 +216,7 @@ func isInstalled(m *machine.Machine, file, unit string) (bool, error) {
 }
 
 // probeHWSync says what is there, after a crash.
-func probeHWSync(ctx context.Context, h *Host, _ *taskcatalog.Task) string {
+func probeHWSync(ctx context.Context, h *host.Host, _ *taskcatalog.Task) string {
 	there, err := h.Machine.Has(hwSyncCredentials)
 	active, timerErr := h.Systemd.Active(ctx, hwSyncTimer)
 	if err := errors.Join(err, timerErr); err != nil {

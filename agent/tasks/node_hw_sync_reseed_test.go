@@ -11,13 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 const machineToken = `{"endpoint":"http://10.0.0.2:5248/MAAS/metadata/status/abc123","consumer_key":"CKEY","token_key":"TKEY","token_secret":"TSECRET"}`
 
 // reseed runs the task on a box where a sync ends as run says.
-func reseed(t *testing.T, h *Host, params, token string) (*taskcatalog.HWSyncReseedResult, error) {
+func reseed(t *testing.T, h *host.Host, params, token string) (*taskcatalog.HWSyncReseedResult, error) {
 	t.Helper()
 	typ, err := taskcatalog.Latest("node.hw_sync_reseed")
 	if err != nil {
@@ -28,7 +29,7 @@ func reseed(t *testing.T, h *Host, params, token string) (*taskcatalog.HWSyncRes
 		t.Fatal(err)
 	}
 	var given []byte
-	result, _, err := hwSyncReseed(t.Context(), &Run{Params: p, Host: h, Mint: func(_ context.Context, kind string) ([]byte, error) {
+	result, _, err := hwSyncReseed(t.Context(), &host.Run{Params: p, Host: h, Mint: func(_ context.Context, kind string) ([]byte, error) {
 		if kind != taskcatalog.CredentialMAASMachineToken {
 			t.Errorf("it asks for %s", kind)
 		}
@@ -45,15 +46,15 @@ func reseed(t *testing.T, h *Host, params, token string) (*taskcatalog.HWSyncRes
 }
 
 // syncing is a box whose service runs well when it is started.
-func syncing(t *testing.T) (*Host, string, *quietSystemd) {
+func syncing(t *testing.T) (*host.Host, string, *quietSystemd) {
 	h, dir := box(t)
 	if err := errors.Join(os.MkdirAll(filepath.Join(dir, hwSyncUnits), 0o755), os.MkdirAll(filepath.Join(dir, "etc"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	s := &quietSystemd{runs: map[string]UnitRun{}, on: map[string]bool{}}
+	s := &quietSystemd{runs: map[string]host.UnitRun{}, on: map[string]bool{}}
 	s.start = func(unit string) error {
 		s.on[unit] = unit == hwSyncTimer
-		s.runs[unit] = UnitRun{StartedAt: h.Now().Add(time.Second), FinishedAt: h.Now().Add(4 * time.Second), Result: "success"}
+		s.runs[unit] = host.UnitRun{StartedAt: h.Now().Add(time.Second), FinishedAt: h.Now().Add(4 * time.Second), Result: "success"}
 		return nil
 	}
 	h.Systemd = s
@@ -99,20 +100,20 @@ func TestAReseedWritesStartsAndProves(t *testing.T) {
 }
 
 func TestASyncThatIsNotProvenIsNoSuccess(t *testing.T) {
-	now := func(h *Host, after time.Duration) time.Time { return h.Now().Add(after) }
-	for code, c := range map[taskcatalog.Code]func(h *Host, s *quietSystemd, unit string) error{
-		"hw_sync_unproven": func(h *Host, s *quietSystemd, unit string) error {
+	now := func(h *host.Host, after time.Duration) time.Time { return h.Now().Add(after) }
+	for code, c := range map[taskcatalog.Code]func(h *host.Host, s *quietSystemd, unit string) error{
+		"hw_sync_unproven": func(h *host.Host, s *quietSystemd, unit string) error {
 			s.on[hwSyncTimer] = true
-			s.runs[unit] = UnitRun{StartedAt: now(h, -time.Minute), FinishedAt: now(h, -time.Minute), Result: "success"}
+			s.runs[unit] = host.UnitRun{StartedAt: now(h, -time.Minute), FinishedAt: now(h, -time.Minute), Result: "success"}
 			return nil
 		},
-		"hw_sync_failed": func(h *Host, s *quietSystemd, unit string) error {
+		"hw_sync_failed": func(h *host.Host, s *quietSystemd, unit string) error {
 			s.on[hwSyncTimer] = true
-			s.runs[unit] = UnitRun{StartedAt: now(h, time.Second), FinishedAt: now(h, time.Second), Result: "exit-code", ExitStatus: 4}
+			s.runs[unit] = host.UnitRun{StartedAt: now(h, time.Second), FinishedAt: now(h, time.Second), Result: "exit-code", ExitStatus: 4}
 			return errors.New("the job is failed")
 		},
-		"hw_sync_timer_inactive": func(h *Host, s *quietSystemd, unit string) error {
-			s.runs[unit] = UnitRun{StartedAt: now(h, time.Second), FinishedAt: now(h, time.Second), Result: "success"}
+		"hw_sync_timer_inactive": func(h *host.Host, s *quietSystemd, unit string) error {
+			s.runs[unit] = host.UnitRun{StartedAt: now(h, time.Second), FinishedAt: now(h, time.Second), Result: "success"}
 			return nil
 		},
 	} {

@@ -6,7 +6,8 @@ import (
 	"slices"
 
 	"github.com/hostler/hostler/agent/command"
-	"github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/agent/host"
+	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -24,7 +25,7 @@ const (
 // A program that is not there is told and no refusal, as a step that needs it
 // says so itself: a node without a driver must be able to say that. One that is
 // there and is not root's alone refuses the set.
-func resolverConfig(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+func resolverConfig(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	p, h := r.Params.(*taskcatalog.ResolverConfigParams), r.Host
 	var report taskcatalog.Report
 	set, problems, err := wanted(h, p)
@@ -46,7 +47,7 @@ func resolverConfig(ctx context.Context, r *Run) (any, taskcatalog.Report, error
 }
 
 // wanted is the set that the task asks for, valid by itself.
-func wanted(h *Host, p *taskcatalog.ResolverConfigParams) (*profiles.Set, []profiles.Problem, error) {
+func wanted(h *host.Host, p *taskcatalog.ResolverConfigParams) (*profiles.Set, []profiles.Problem, error) {
 	if p.Action == "rollback" {
 		set, err := h.Profiles.Find(p.Version)
 		return set, nil, err
@@ -66,7 +67,7 @@ func wanted(h *Host, p *taskcatalog.ResolverConfigParams) (*profiles.Set, []prof
 }
 
 // judgedHere judges the programs of the rule that wins on this machine.
-func judgedHere(ctx context.Context, h *Host, set *profiles.Set) ([]profiles.Problem, error) {
+func judgedHere(ctx context.Context, h *host.Host, set *profiles.Set) ([]profiles.Problem, error) {
 	facts, err := h.Facts(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("cannot judge profiles %s: %w", set.Version, err)
@@ -79,7 +80,7 @@ func judgedHere(ctx context.Context, h *Host, set *profiles.Set) ([]profiles.Pro
 }
 
 // probeResolver says what is in force, after a crash.
-func probeResolver(_ context.Context, h *Host, _ *taskcatalog.Task) string {
+func probeResolver(_ context.Context, h *host.Host, _ *taskcatalog.Task) string {
 	set := h.Profiles.InForce()
 	return fmt.Sprintf("profiles %s are in force, %s", set.Version, set.Digest())
 }

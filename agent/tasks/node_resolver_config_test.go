@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/agent/command"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/resolver"
-	"github.com/hostler/hostler/resolver-profiles"
+	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -38,7 +39,7 @@ func carry(t *testing.T, version string, set *profiles.Set) *taskcatalog.Resolve
 }
 
 // resolverBox is a machine with an NVIDIA GPU, and with the program tool.
-func resolverBox(t *testing.T) (*Host, string) {
+func resolverBox(t *testing.T) (*host.Host, string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make files that belong to root")
@@ -58,9 +59,9 @@ func resolverBox(t *testing.T) (*Host, string) {
 	return h, dir
 }
 
-func config(t *testing.T, h *Host, p *taskcatalog.ResolverConfigParams) (*taskcatalog.ResolverConfigResult, error) {
+func config(t *testing.T, h *host.Host, p *taskcatalog.ResolverConfigParams) (*taskcatalog.ResolverConfigResult, error) {
 	t.Helper()
-	res, _, err := resolverConfig(t.Context(), &Run{Task: &taskcatalog.Task{}, Params: p, Host: h})
+	res, _, err := resolverConfig(t.Context(), &host.Run{Task: &taskcatalog.Task{}, Params: p, Host: h})
 	return res.(*taskcatalog.ResolverConfigResult), err
 }
 
@@ -110,8 +111,8 @@ func TestProfilesAreRolledBack(t *testing.T) {
 // Each attack is a signed task all the same: the set decides.
 func TestProfilesThatAreRefusedChangeNothing(t *testing.T) {
 	good := func(t *testing.T) *taskcatalog.ResolverConfigParams { return carry(t, "v2", toolSet(t, "tool")) }
-	replace := func(old, new string) func(*testing.T, *Host, string) *taskcatalog.ResolverConfigParams {
-		return func(t *testing.T, _ *Host, _ string) *taskcatalog.ResolverConfigParams {
+	replace := func(old, new string) func(*testing.T, *host.Host, string) *taskcatalog.ResolverConfigParams {
+		return func(t *testing.T, _ *host.Host, _ string) *taskcatalog.ResolverConfigParams {
 			p := good(t)
 			if !strings.Contains(string(p.Profiles), old) {
 				t.Fatalf("no %s in %s", old, p.Profiles)
@@ -121,11 +122,11 @@ func TestProfilesThatAreRefusedChangeNothing(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		attack func(*testing.T, *Host, string) *taskcatalog.ResolverConfigParams
+		attack func(*testing.T, *host.Host, string) *taskcatalog.ResolverConfigParams
 		code   taskcatalog.Code
 		says   string
 	}{
-		"no set": {func(*testing.T, *Host, string) *taskcatalog.ResolverConfigParams {
+		"no set": {func(*testing.T, *host.Host, string) *taskcatalog.ResolverConfigParams {
 			return &taskcatalog.ResolverConfigParams{Version: "v2"}
 		}, taskcatalog.CodeBadParams, "carries none"},
 		"a shell":          {replace("/usr/bin/tool", "/bin/sh"), codeProfilesInvalid, "set.yaml:5: runs_other_programs"},
@@ -135,26 +136,26 @@ func TestProfilesThatAreRefusedChangeNothing(t *testing.T) {
 		"no fallback":      {replace(`"match":{},`, `"match":{"gpu.vendor":["amd"]},`), codeProfilesInvalid, "fallback_missing"},
 		"not a set at all": {replace(`"hardware_profiles"`, `"hardware"`), codeProfilesInvalid, "malformed"},
 		"too large":        {replace(`"overrides":{}`, `"overrides":{`+strings.Repeat(" ", profiles.MaxSize)+"}"), codeProfilesInvalid, "too_large"},
-		"a version that is taken": {func(t *testing.T, _ *Host, _ string) *taskcatalog.ResolverConfigParams {
+		"a version that is taken": {func(t *testing.T, _ *host.Host, _ string) *taskcatalog.ResolverConfigParams {
 			return carry(t, "v1", toolSet(t, "tool"))
 		}, resolver.CodeVersionTaken, "other content"},
-		"the version of the compiled-in set": {func(t *testing.T, _ *Host, _ string) *taskcatalog.ResolverConfigParams {
+		"the version of the compiled-in set": {func(t *testing.T, _ *host.Host, _ string) *taskcatalog.ResolverConfigParams {
 			return carry(t, "minimal", toolSet(t, "tool"))
 		}, resolver.CodeBadVersion, "no version"},
-		"a program that others may write": {func(t *testing.T, _ *Host, dir string) *taskcatalog.ResolverConfigParams {
+		"a program that others may write": {func(t *testing.T, _ *host.Host, dir string) *taskcatalog.ResolverConfigParams {
 			ok(t, os.Chmod(dir+"/usr/bin/tool", 0o777))
 			return good(t)
 		}, codeRefusedHere, "executable_insecure"},
-		"a program in a tenant's folder": {func(t *testing.T, _ *Host, dir string) *taskcatalog.ResolverConfigParams {
+		"a program in a tenant's folder": {func(t *testing.T, _ *host.Host, dir string) *taskcatalog.ResolverConfigParams {
 			ok(t, os.Chown(dir+"/usr/bin", 1000, 1000))
 			return good(t)
 		}, codeRefusedHere, "executable_insecure"},
-		"a link to a shell": {func(t *testing.T, _ *Host, dir string) *taskcatalog.ResolverConfigParams {
+		"a link to a shell": {func(t *testing.T, _ *host.Host, dir string) *taskcatalog.ResolverConfigParams {
 			ok(t, os.Rename(dir+"/usr/bin/tool", dir+"/usr/bin/dash"))
 			ok(t, os.Symlink("dash", dir+"/usr/bin/tool"))
 			return good(t)
 		}, codeRefusedHere, "executable_refused"},
-		"a machine that cannot be judged": {func(t *testing.T, h *Host, _ string) *taskcatalog.ResolverConfigParams {
+		"a machine that cannot be judged": {func(t *testing.T, h *host.Host, _ string) *taskcatalog.ResolverConfigParams {
 			h.Facts = func(context.Context) (taskcatalog.Facts, error) { return taskcatalog.Facts{}, errors.New("no sysfs") }
 			return good(t)
 		}, "", "no sysfs"},

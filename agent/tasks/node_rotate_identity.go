@@ -3,14 +3,15 @@ package tasks
 import (
 	"context"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 // rotateIdentity has who keeps the node's identity change its key. The evidence is
 // signed after it, so by the new key.
-func rotateIdentity(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+func rotateIdentity(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
-	r.step("rotate_identity", 0, 1)
+	r.Step("rotate_identity", 0, 1)
 	result, err := r.Host.Rotate(ctx, r.Task.TaskID)
 	if err != nil {
 		return nil, report, err
@@ -19,12 +20,12 @@ func rotateIdentity(ctx context.Context, r *Run) (any, taskcatalog.Report, error
 }
 
 // rotationMade is for a crash between the change and its result.
-func rotationMade(h *Host, t *taskcatalog.Task) (any, taskcatalog.Report, bool) {
+func rotationMade(h *host.Host, t *taskcatalog.Task) (any, taskcatalog.Report, bool) {
 	result, made := h.Rotated(t.TaskID)
 	return result, taskcatalog.Report{}, made
 }
 
 // probeRotation is asked where rotationMade has said no.
-func probeRotation(context.Context, *Host, *taskcatalog.Task) string {
+func probeRotation(context.Context, *host.Host, *taskcatalog.Task) string {
 	return "the node has the key that it had before"
 }

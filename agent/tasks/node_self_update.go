@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/selfupdate"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -12,17 +13,17 @@ const codeNoUpdates taskcatalog.Code = "not_packaged"
 
 // selfUpdate hands the task to who keeps the node's versions. It does not return while
 // the new version is tried: the watcher stops this agent.
-func selfUpdate(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+func selfUpdate(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	return byUpdater(ctx, r, (*selfupdate.Updater).Do)
 }
 
 // resumeSelfUpdate is what the next start of an agent does about it, whichever version
 // that is.
-func resumeSelfUpdate(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+func resumeSelfUpdate(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	return byUpdater(ctx, r, (*selfupdate.Updater).Await)
 }
 
-func byUpdater(ctx context.Context, r *Run, do func(*selfupdate.Updater, context.Context, selfupdate.Task) (*taskcatalog.SelfUpdateResult, error)) (any, taskcatalog.Report, error) {
+func byUpdater(ctx context.Context, r *host.Run, do func(*selfupdate.Updater, context.Context, selfupdate.Task) (*taskcatalog.SelfUpdateResult, error)) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	if r.Host.Update == nil {
 		return nil, report, taskcatalog.Errorf(codeNoUpdates, "cannot update the agent: it does not run from %s (install its package)", taskcatalog.AgentFolder)

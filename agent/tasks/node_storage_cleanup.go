@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -18,11 +19,11 @@ import (
 // fails, writes nothing of its own to a disk, so that a full one does not stop
 // it, and says of each path what became of it.
 type cleanup struct {
-	*Run
+	*host.Run
 	m        *machine.Machine
 	params   *taskcatalog.StorageCleanupParams
-	known    known
-	accounts []Account
+	known    host.Known
+	accounts []host.Account
 	scratch  []string // what the patterns match
 	result   taskcatalog.StorageCleanupResult
 	report   taskcatalog.Report
@@ -52,9 +53,9 @@ var cleanupSteps = []struct {
 // always kept back: ext4 lets nobody have its last 16 MiB.
 const rootFull = 32 << 20
 
-func storageCleanup(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+func storageCleanup(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	c := &cleanup{Run: r, m: r.Host.Machine, params: r.Params.(*taskcatalog.StorageCleanupParams)}
-	c.known = knownFrom(c.params.Baseline)
+	c.known = host.Known{Base: c.params.Baseline}
 	if c.params.Scope != "local" {
 		return nil, c.report, taskcatalog.Errorf(taskcatalog.CodeCapabilityMissing, "cannot clean scope %s: this node has no weka client that the agent knows (use scope local)", c.params.Scope)
 	}
@@ -78,7 +79,7 @@ func storageCleanup(ctx context.Context, r *Run) (any, taskcatalog.Report, error
 		c.result.RootWasFull = space.Free < rootFull
 	}
 	for i, s := range cleanupSteps {
-		r.step(s.check, i+1, len(cleanupSteps))
+		r.Step(s.check, i+1, len(cleanupSteps))
 		if err := s.do(c, ctx); err != nil && ctx.Err() == nil {
 			c.failed(s.check, "", err)
 		}
@@ -93,7 +94,7 @@ func storageCleanup(ctx context.Context, r *Run) (any, taskcatalog.Report, error
 }
 
 // probeCleanup says after a crash which services were left stopped.
-func probeCleanup(ctx context.Context, h *Host, _ *taskcatalog.Task) string {
+func probeCleanup(ctx context.Context, h *host.Host, _ *taskcatalog.Task) string {
 	var stopped []string
 	for _, unit := range containerUnits {
 		if active, err := h.Systemd.Active(ctx, unit); err == nil && !active && enabled(h.Machine, unit) {
@@ -195,7 +196,7 @@ func (c *cleanup) bare(top string) error {
 	switch {
 	case !ok:
 		return errors.New("on no mount that is known")
-	case slices.Contains(c.known.foreign(mounts), on):
+	case slices.Contains(c.known.Foreign(mounts), on):
 		return errors.New("the root file system is not the baseline's")
 	case !on.Local():
 		return fmt.Errorf("on a file system of type %s, which is not this machine's own", taskcatalog.Clean(on.Type, 32))
@@ -207,7 +208,7 @@ func (c *cleanup) bare(top string) error {
 // but for the root.
 func (c *cleanup) detach(choose func(all, strangers []machine.Mount) []machine.Mount) error {
 	return c.m.DetachAll(func(all []machine.Mount) []machine.Mount {
-		return slices.DeleteFunc(choose(all, c.known.foreign(all)), func(mt machine.Mount) bool { return mt.Point == "/" })
+		return slices.DeleteFunc(choose(all, c.known.Foreign(all)), func(mt machine.Mount) bool { return mt.Point == "/" })
 	}, func(mt machine.Mount) {
 		c.dispose("mounts", mt.Point, taskcatalog.ActionRemoved, machine.Tally{}, "a mount of type "+mt.Type+" that the baseline does not have was detached")
 	})
@@ -216,7 +217,7 @@ func (c *cleanup) detach(choose func(all, strangers []machine.Mount) []machine.M
 // served takes off every FUSE that the baseline does not have, wherever it is: it may
 // never answer, or be dead, and a cleanup looks at nothing before.
 func (c *cleanup) served() error {
-	if c.known.base == nil {
+	if c.known.Base == nil {
 		c.skip("mounts", "/", "without a baseline nobody knows which FUSE is the node's")
 		return nil
 	}

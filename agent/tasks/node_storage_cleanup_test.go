@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -21,7 +22,7 @@ import (
 const bootID = "0a1b2c3d-0000-4000-8000-00000000cafe"
 
 // used is a box with what a cleanup looks at beside what users need.
-func used(t *testing.T) (*Host, string) {
+func used(t *testing.T) (*host.Host, string) {
 	t.Helper()
 	h, dir := box(t)
 	put(t, dir, "proc/1/mountinfo", "22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw\n")
@@ -42,12 +43,12 @@ func untouched() *taskcatalog.Baseline {
 	}
 }
 
-func cleanUp(t *testing.T, h *Host, p taskcatalog.StorageCleanupParams) (*taskcatalog.StorageCleanupResult, taskcatalog.Report, error) {
+func cleanUp(t *testing.T, h *host.Host, p taskcatalog.StorageCleanupParams) (*taskcatalog.StorageCleanupResult, taskcatalog.Report, error) {
 	t.Helper()
 	if p.Scope == "" {
 		p.Scope = "local"
 	}
-	result, report, err := storageCleanup(t.Context(), &Run{Params: &p, Host: h})
+	result, report, err := storageCleanup(t.Context(), &host.Run{Params: &p, Host: h})
 	res, _ := result.(*taskcatalog.StorageCleanupResult)
 	return res, report, err
 }
@@ -146,7 +147,7 @@ func TestACleanupWithoutABaselineTouchesNoHome(t *testing.T) {
 func TestTheHomeOfALiveAllocationStays(t *testing.T) {
 	h, dir := used(t)
 	put(t, dir, "home/alice/x", "")
-	ok(t, h.Accounts.Put(Account{AllocationID: "a-1", Username: "alice", UID: 20001, Home: "/home/alice"}))
+	ok(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: 20001, Home: "/home/alice"}))
 	if _, _, err := cleanUp(t, h, taskcatalog.StorageCleanupParams{Baseline: untouched(), AllocationID: "a-1"}); err != nil || !there(dir, "home/alice/x") {
 		t.Errorf("%v", err)
 	}
@@ -275,7 +276,7 @@ func TestWhatATenantMountedIsDetachedAndNotEmptied(t *testing.T) {
 	ok(t, err)
 	base.Mounts = nil
 	for _, mt := range mounts {
-		base.Mounts = append(base.Mounts, mountName(mt))
+		base.Mounts = append(base.Mounts, host.MountName(mt))
 	}
 
 	// What a tenant with root mounts to have us empty the wrong place, or to
@@ -324,7 +325,7 @@ func TestWhatATenantMountedIsDetachedAndNotEmptied(t *testing.T) {
 	}
 
 	store := &memory{}
-	h := &Host{Machine: m, Now: time.Now, Log: zap.NewNop(), Accounts: store, Marks: store, Systemd: &quietSystemd{}}
+	h := &host.Host{Machine: m, Now: time.Now, Log: zap.NewNop(), Accounts: store, Marks: store, Systemd: &quietSystemd{}}
 	res, report, err := cleanUp(t, h, taskcatalog.StorageCleanupParams{Baseline: base, Scratch: []string{"/disk"}})
 	if err != nil {
 		t.Errorf("%+v, %v\n%+v", res, err, report.Dispositions)

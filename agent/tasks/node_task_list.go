@@ -3,12 +3,13 @@ package tasks
 import (
 	"context"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 // taskList says what the agent remembers of the tasks that it took: a broker whose
 // database was restored from a backup does not know the newest. Itself is among them.
-func taskList(_ context.Context, r *Run) (any, taskcatalog.Report, error) {
+func taskList(_ context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	remembered, more, err := r.Host.Memory.Remembered(taskcatalog.MaxTaskList)
 	if err != nil {
 		return nil, taskcatalog.Report{}, err

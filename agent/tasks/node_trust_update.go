@@ -3,12 +3,13 @@ package tasks
 import (
 	"context"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 // trustUpdate hands the bundle to who holds the one in force. That this task
 // was signed moves nothing: the bundle's own signature decides.
-func trustUpdate(_ context.Context, r *Run) (any, taskcatalog.Report, error) {
+func trustUpdate(_ context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	p := r.Params.(*taskcatalog.TrustUpdateParams)
 	if p.Bundle == "" {

@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -12,7 +13,7 @@ const agentPackage = "hostler-agent"
 
 // uninstall only says what will go. The agent goes once the broker has the
 // result: an agent that removed itself first could not tell.
-func uninstall(_ context.Context, r *Run) (any, taskcatalog.Report, error) {
+func uninstall(_ context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	h := r.Host
 	if _, err := h.Machine.Lstat("/var/lib/dpkg/info/" + agentPackage + ".list"); err != nil {
@@ -26,8 +27,8 @@ func uninstall(_ context.Context, r *Run) (any, taskcatalog.Report, error) {
 // removeAgent hands the removal to systemd: the package's own scripts stop the
 // agent and purge its identity and state, in a service that outlives it. Terminal
 // sessions end first: nobody would be left to end them. A stuck one keeps no agent.
-func removeAgent(ctx context.Context, h *Host) error {
-	if _, err := h.endTerminals(ctx, ""); err != nil {
+func removeAgent(ctx context.Context, h *host.Host) error {
+	if _, err := h.EndTerminals(ctx, ""); err != nil {
 		h.Log.Error("a terminal session could not be ended", zap.Error(err))
 	}
 	return h.Systemd.Run(ctx, "hostler-agent-uninstall.service", []string{"/usr/bin/dpkg", "--purge", agentPackage})

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/agent/platform"
 	"github.com/hostler/hostler/taskcatalog"
@@ -21,14 +22,14 @@ import (
 // items that the baseline does not have, as settling has it: what is of a known
 // owner must stay, and what is of an unknown one counts from any look.
 type validation struct {
-	*Run
+	*host.Run
 	m        *machine.Machine
 	kernel   kernelView
 	base     *taskcatalog.Baseline // nil: there is none, or it is being taken
 	taking   bool
 	policy   taskcatalog.CleanPolicy
 	expected []taskcatalog.AgentPackage
-	accounts []Account
+	accounts []host.Account
 	now      taskcatalog.Baseline
 	report   taskcatalog.Report
 	perRow   map[string]int
@@ -48,7 +49,7 @@ type validation struct {
 // kernelView is what no directory can stand for.
 type kernelView struct {
 	bpf      func() ([]machine.BPFProgram, error)
-	firewall func(context.Context, *Host) ([]string, error)
+	firewall func(context.Context, *host.Host) ([]string, error)
 	// cards is what the driver of a network card says of its firmware.
 	cards func(name string) (string, error)
 }
@@ -122,7 +123,7 @@ var validationChecks = []check{
 	{rows: []string{taskcatalog.CheckSRIOV}, look: lookPlatform(taskcatalog.CheckSRIOV)},
 }
 
-func validateClean(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+func validateClean(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	return runValidation(ctx, r, kernelView{bpf: machine.BPFPrograms, firewall: readFirewall, cards: platform.CardFirmware})
 }
 
@@ -133,7 +134,7 @@ const (
 	bootWait = 20 * time.Minute
 )
 
-func runValidation(ctx context.Context, r *Run, kernel kernelView) (any, taskcatalog.Report, error) {
+func runValidation(ctx context.Context, r *host.Run, kernel kernelView) (any, taskcatalog.Report, error) {
 	p := r.Params.(*taskcatalog.ValidateCleanParams)
 	v := &validation{Run: r, m: r.Host.Machine, kernel: kernel, taking: p.TakeBaseline, perRow: map[string]int{}, files: map[string][]taskcatalog.BaselineFile{}, baseKeys: map[*[]string]map[string]bool{}}
 	v.below = &platform.Platform{Machine: v.m, Commands: r.Host.Commands, CardFirmware: kernel.cards}
@@ -182,7 +183,7 @@ func runValidation(ctx context.Context, r *Run, kernel kernelView) (any, taskcat
 func (v *validation) looks(ctx context.Context) (found [][]item, failed []error, err error) {
 	all, last := make([]*settling, len(validationChecks)), len(validationChecks)+2
 	for i, c := range validationChecks {
-		v.step(c.rows[0], i+1, last)
+		v.Step(c.rows[0], i+1, last)
 		all[i] = &settling{v: v, check: c}
 		if all[i].look(ctx); ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
@@ -195,7 +196,7 @@ func (v *validation) looks(ctx context.Context) (found [][]item, failed []error,
 		if s.check.later == nil || s.err != nil {
 			continue
 		}
-		v.step(s.check.rows[0]+"_files", last-1, last)
+		v.Step(s.check.rows[0]+"_files", last-1, last)
 		items, err := s.check.later(ctx, v)
 		s.sure, s.err = append(s.sure, items...), err
 		if ctx.Err() != nil {
@@ -207,7 +208,7 @@ func (v *validation) looks(ctx context.Context) (found [][]item, failed []error,
 		if len(open) == 0 {
 			break
 		}
-		v.step("settle", last, last)
+		v.Step("settle", last, last)
 		select {
 		case <-settled.C:
 		case <-ctx.Done():
@@ -259,10 +260,10 @@ func (v *validation) booted(ctx context.Context) error {
 }
 
 // account finds the allocation whose user has uid.
-func (v *validation) account(uid uint32) (Account, bool) {
-	i := slices.IndexFunc(v.accounts, func(a Account) bool { return a.UID == uid })
+func (v *validation) account(uid uint32) (host.Account, bool) {
+	i := slices.IndexFunc(v.accounts, func(a host.Account) bool { return a.UID == uid })
 	if i < 0 {
-		return Account{}, false
+		return host.Account{}, false
 	}
 	return v.accounts[i], true
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/agent/gpu"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/test/fakegpu"
@@ -22,7 +23,7 @@ const gpuChild = "gpu-helper-of-the-test"
 
 // gpuBox is a box with two fake GPUs, behind the helper that the agent uses.
 type gpuBox struct {
-	*Host
+	*host.Host
 	*fakegpu.Machine
 	t      *testing.T
 	vendor string
@@ -262,7 +263,7 @@ func TestALookAtGPUsThatIsNoneIsNotMade(t *testing.T) {
 		why    string
 	}{
 		"a tenant is on the node": {func(b *gpuBox) {
-			ok(b.t, b.Accounts.Put(Account{AllocationID: "a-1", Username: "u", UID: 20001}))
+			ok(b.t, b.Accounts.Put(host.Account{AllocationID: "a-1", Username: "u", UID: 20001}))
 			b.GPU.Argv = []string{b.GPU.Argv[0], "-test.run=^$"} // who asks all the same fails otherwise
 		}, "allocation a-1 is on the node"},
 		"a library that crashes": {func(b *gpuBox) {

@@ -8,14 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os/exec"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -229,7 +227,7 @@ func lookFirewall(ctx context.Context, v *validation) ([]item, error) {
 
 // readFirewall asks the packet filters' own tools, and only where the kernel
 // has loaded the filter: where it has not, there are no rules.
-func readFirewall(ctx context.Context, h *Host) ([]string, error) {
+func readFirewall(ctx context.Context, h *host.Host) ([]string, error) {
 	if !h.Machine.Live() {
 		return nil, errors.New("cannot read firewall rules of a machine that does not run")
 	}
@@ -239,7 +237,7 @@ func readFirewall(ctx context.Context, h *Host) ([]string, error) {
 		return nil, err
 	}
 	if loaded {
-		raw, err := output(ctx, "/usr/sbin/nft", "--json", "--stateless", "list", "ruleset")
+		raw, err := host.Output(ctx, "/usr/sbin/nft", "--json", "--stateless", "list", "ruleset")
 		if err != nil {
 			return nil, err
 		}
@@ -265,46 +263,13 @@ func readFirewall(ctx context.Context, h *Host) ([]string, error) {
 		if len(bytes.TrimSpace(names)) == 0 {
 			continue
 		}
-		raw, err := output(ctx, family.tool)
+		raw, err := host.Output(ctx, family.tool)
 		if err != nil {
 			return nil, err
 		}
 		rules = append(rules, machine.NormalizeIPTables(string(raw))...)
 	}
 	return rules, nil
-}
-
-// output runs one of the system's own tools and returns what it printed.
-func output(ctx context.Context, argv ...string) ([]byte, error) {
-	const limit = 32 << 20
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env, cmd.Dir = programEnv, "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 5 * time.Second
-	out, said := &bounded{limit: limit}, &bounded{limit: 4096}
-	cmd.Stdout, cmd.Stderr = out, said
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", argv[0], err, taskcatalog.Clean(string(said.kept), 300))
-	}
-	if len(out.kept) > limit {
-		return nil, fmt.Errorf("%s printed more than %d bytes", argv[0], limit)
-	}
-	return out.kept, nil
-}
-
-// bounded keeps one byte more than its limit and takes the rest for written. It
-// is no bytes.Buffer, whose ReadFrom would be used instead of Write.
-type bounded struct {
-	kept  []byte
-	limit int
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	b.kept = append(b.kept, p[:min(len(p), max(0, b.limit+1-len(b.kept)))]...)
-	return len(p), nil
 }
 
 // lookKernelHooks compares what the kernel itself starts, and what it is.

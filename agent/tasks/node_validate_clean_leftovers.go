@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -123,7 +124,7 @@ func lookJobs(ctx context.Context, v *validation) ([]item, error) {
 		if v.taking {
 			break
 		}
-		if i := slices.IndexFunc(v.accounts, func(a Account) bool { return a.UID == f.UID || a.Username == path.Base(f.Path) }); i >= 0 {
+		if i := slices.IndexFunc(v.accounts, func(a host.Account) bool { return a.UID == f.UID || a.Username == path.Base(f.Path) }); i >= 0 {
 			items = append(items, v.owner(item{row: "jobs", key: f.Path}, v.accounts[i].UID, taskcatalog.ActionRevokeUser))
 		}
 	}
@@ -274,7 +275,7 @@ func (v *validation) private(ctx context.Context, own, whose string) ([]item, er
 	var all []item
 	for _, dir := range []string{own, path.Join(own, "tmp")} {
 		items, err := v.entries(ctx, "temporary", "", dir, taskcatalog.ActionReimage, func(e *machine.Entry) bool {
-			return dir == own && e.Name == "tmp" && e.IsDir() && e.Stat.Uid == 0 || e.Stat.Uid != 0 && e.Stat.Uid < 1000 && v.knows(e.Stat.Uid) || dynamicUser(e.Stat.Uid)
+			return dir == own && e.Name == "tmp" && e.IsDir() && e.Stat.Uid == 0 || e.Stat.Uid != 0 && e.Stat.Uid < 1000 && v.knows(e.Stat.Uid) || host.DynamicUser(e.Stat.Uid)
 		})
 		for i := range items { // the directory has another name after each boot
 			items[i].key = "temporary/private " + whose + strings.TrimPrefix(items[i].key, own)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -96,7 +97,7 @@ type owners struct {
 }
 
 func (o *owners) look(e *machine.Entry) {
-	if !o.v.knows(e.Stat.Uid) || dynamicUser(e.Stat.Uid) {
+	if !o.v.knows(e.Stat.Uid) || host.DynamicUser(e.Stat.Uid) {
 		o.foreign(e)
 	}
 	privileged, what := e.Privileged()
@@ -168,15 +169,13 @@ func (o *owners) lookAgain(ctx context.Context) (moved string, err error) {
 
 func changedMeanwhile(name string) string { return clean(name) + " changed while it was looked at" }
 
-func dynamicUser(uid uint32) bool { return uid >= dynamicUserMin && uid <= dynamicUserMax }
-
 // maxForeign bounds how much of a tenant's tree is noted by name.
 const maxForeign = 10_000
 
 // foreign notes a file of an unknown owner, or only its topmost directory.
 func (o *owners) foreign(e *machine.Entry) {
 	name, uid := e.Path(), e.Stat.Uid
-	if dynamicUser(uid) && slices.ContainsFunc([]string{"/var/lib/private/", "/var/cache/private/", "/var/log/private/", "/run/", "/tmp/systemd-private-", "/var/tmp/systemd-private-"}, func(p string) bool { return strings.HasPrefix(name, p) }) {
+	if host.DynamicUser(uid) && slices.ContainsFunc([]string{"/var/lib/private/", "/var/cache/private/", "/var/log/private/", "/run/", "/tmp/systemd-private-", "/var/tmp/systemd-private-"}, func(p string) bool { return strings.HasPrefix(name, p) }) {
 		return
 	}
 	above, below := o.within[path.Dir(name)]

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/agent/terminal/unit"
 	"github.com/hostler/hostler/taskcatalog"
@@ -243,16 +244,13 @@ func (v *validation) policyKnows(p running) bool {
 	return p.exe != "" && slices.ContainsFunc(v.policy.KnownProcesses, func(s string) bool { return s == p.exe || s == path.Base(p.exe) })
 }
 
-// Bounds of the uids that systemd gives to services for as long as they run.
-const dynamicUserMin, dynamicUserMax = 61184, 65519
-
 // knows reports whether a uid is the baseline's, or one that systemd lends.
 func (v *validation) knows(uid uint32) bool {
 	if _, ours := v.account(uid); ours {
 		return false
 	}
 	_, ok := v.users[uid]
-	return ok || uid >= dynamicUserMin && uid <= dynamicUserMax || uid == 65534
+	return ok || host.DynamicUser(uid) || uid == 65534
 }
 
 // unitKnown reports whether a unit's file comes from a package or stands in

@@ -11,14 +11,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 // newLook is a validation of a host against a baseline, nil while one is taken.
-func newLook(h *Host, base *taskcatalog.Baseline) *validation {
+func newLook(h *host.Host, base *taskcatalog.Baseline) *validation {
 	v := &validation{
-		Run: &Run{Host: h}, m: h.Machine, base: base, taking: base == nil,
+		Run: &host.Run{Host: h}, m: h.Machine, base: base, taking: base == nil,
 		users: map[uint32]string{0: "root", 1000: "ubuntu"}, homes: map[string]uint32{"/home/ubuntu": 1000},
 		owned: map[uint64]struct{}{}, files: map[string][]taskcatalog.BaselineFile{}, baseKeys: map[*[]string]map[string]bool{},
 	}
@@ -44,7 +45,7 @@ func keys(t *testing.T, v *validation, l look) []string {
 }
 
 // baseOf takes the baseline of what some looks see.
-func baseOf(t *testing.T, h *Host, looks ...look) *taskcatalog.Baseline {
+func baseOf(t *testing.T, h *host.Host, looks ...look) *taskcatalog.Baseline {
 	t.Helper()
 	v := newLook(h, nil)
 	b := &taskcatalog.Baseline{}
@@ -76,7 +77,7 @@ func TestABootLoaderOnAFileSystemOfItsOwnIsLookedAt(t *testing.T) {
 	put(t, "/", "boot/efi/EFI/debian/shimx64.efi", "shim")
 	m, err := machine.Open("/")
 	ok(t, err)
-	h := &Host{Machine: m, Accounts: &memory{}}
+	h := &host.Host{Machine: m, Accounts: &memory{}}
 	base := baseOf(t, h, lookBoot)
 	if got := keys(t, newLook(h, base), lookBoot); len(got) > 0 {
 		t.Fatalf("an untouched /boot has findings: %q", got)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -69,7 +70,7 @@ func lookUsers(_ context.Context, v *validation) ([]item, error) {
 // borrowed reports whether an account has the uid of root, of a tenant or of an account
 // of the baseline: what such a uid owns is not the account's.
 func (v *validation) borrowed(u taskcatalog.BaselineUser) bool {
-	return u.UID == 0 || tenantUID(u.UID) || v.base != nil && slices.ContainsFunc(v.base.Users, func(b taskcatalog.BaselineUser) bool { return b.UID == u.UID })
+	return u.UID == 0 || host.TenantUID(u.UID) || v.base != nil && slices.ContainsFunc(v.base.Users, func(b taskcatalog.BaselineUser) bool { return b.UID == u.UID })
 }
 
 // subordinate compares the uids and gids that accounts may hand on to their
@@ -95,7 +96,7 @@ func (v *validation) subordinate() ([]item, error) {
 				continue
 			}
 			it := item{row: "users", key: kind + "/" + line, finding: taskcatalog.Finding{Subject: kind + " of " + name, Detail: line}}
-			if i := slices.IndexFunc(v.accounts, func(a Account) bool { return a.Username == name }); i >= 0 {
+			if i := slices.IndexFunc(v.accounts, func(a host.Account) bool { return a.Username == name }); i >= 0 {
 				it = v.owner(it, v.accounts[i].UID, taskcatalog.ActionRevokeUser)
 			}
 			items = append(items, it)
@@ -145,7 +146,7 @@ func (v *validation) groups() []item {
 		}
 		name, rest, _ := strings.Cut(g, ":")
 		it := item{row: "users", key: "group " + name, differs: true, finding: taskcatalog.Finding{Detail: "gid and members differ from the baseline: " + rest}}
-		if i := slices.IndexFunc(v.accounts, func(a Account) bool {
+		if i := slices.IndexFunc(v.accounts, func(a host.Account) bool {
 			return a.Username == name || slices.Contains(strings.Split(rest, ","), a.Username)
 		}); i >= 0 {
 			it.tenant, it.finding.NextAction = true, taskcatalog.ActionRevokeUser

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 )
 
@@ -44,9 +45,9 @@ func TestWhatAUserMountedDoesNotKeepTheUserHere(t *testing.T) {
 	m, err := machine.Open("/")
 	ok(t, err)
 	store := &memory{}
-	h := &Host{Machine: m, Now: time.Now, Log: zap.NewNop(), Accounts: store, Marks: store, Systemd: &quietSystemd{}}
-	ok(t, store.Put(Account{AllocationID: "a-1", Username: "alice", UID: uid, GID: uid, Home: "/home/alice"}))
-	v := &revocation{Run: &Run{Host: h}, account: store.accounts[0], ids: machine.UIDs{Own: uid}}
+	h := &host.Host{Machine: m, Now: time.Now, Log: zap.NewNop(), Accounts: store, Marks: store, Systemd: &quietSystemd{}}
+	ok(t, store.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: uid, GID: uid, Home: "/home/alice"}))
+	v := &revocation{Run: &host.Run{Host: h}, account: store.accounts[0], ids: machine.UIDs{Own: uid}}
 	for name, do := range map[string]error{"mounts": v.mounts(t.Context()), "home": v.home(t.Context()), "files": v.files(t.Context())} {
 		if do != nil {
 			t.Errorf("%s: %v", name, do)

@@ -15,13 +15,14 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 // jailed is a host in a jail with a user whose account is gone already, so that no
 // account tool is asked.
-func jailed(t *testing.T, files map[string][]byte) *Host {
+func jailed(t *testing.T, files map[string][]byte) *host.Host {
 	t.Helper()
 	for name, raw := range files {
 		ok(t, os.MkdirAll(filepath.Dir(name), 0o755))
@@ -41,8 +42,8 @@ func jailed(t *testing.T, files map[string][]byte) *Host {
 	ok(t, err)
 	t.Cleanup(func() { m.Close() })
 	store := &memory{}
-	ok(t, store.Put(Account{AllocationID: "a-1", Username: "alice", UID: attackerUID, GID: attackerUID, Home: "/home/alice"}))
-	return &Host{Machine: m, Now: time.Now, Log: zap.NewNop(), Accounts: store, Marks: store, Systemd: &quietSystemd{}}
+	ok(t, store.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: attackerUID, GID: attackerUID, Home: "/home/alice"}))
+	return &host.Host{Machine: m, Now: time.Now, Log: zap.NewNop(), Accounts: store, Marks: store, Systemd: &quietSystemd{}}
 }
 
 // What outlives a revoke is at the next tenant's data. Each attacker is one kind of
@@ -89,7 +90,7 @@ func TestNothingThatATenantRunsOutlivesARevoke(t *testing.T) {
 		{name: "an at job", how: "sit", count: 1, while: "/var/spool/cron/atjobs/a00001"},
 		{name: "a manager that lingers", how: "sit", count: 1, while: "/var/lib/systemd/linger/alice"},
 	} {
-		ok(t, h.Accounts.Put(Account{AllocationID: "a-1", Username: "alice", UID: attackerUID, GID: attackerUID, Home: "/home/alice"}))
+		ok(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: attackerUID, GID: attackerUID, Home: "/home/alice"}))
 		if c.before != nil {
 			c.before()
 		}
@@ -130,7 +131,7 @@ func TestWhatComesBackAfterARevokeIsNoSuccess(t *testing.T) {
 		return
 	}
 	h := jailed(t, files)
-	_, _, err := revokeUser(t.Context(), &Run{
+	_, _, err := revokeUser(t.Context(), &host.Run{
 		Params: &taskcatalog.RevokeUserParams{AllocationID: "a-1", Username: "alice", GraceSeconds: 1}, Host: h,
 		Progress: func(step string, _, _, _ int, _ string) {
 			if step == "still_gone" {

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -13,27 +14,19 @@ import (
 const lookTime = 10 * time.Second
 
 // terminalClose ends a session and all that it started. One that is not there is closed.
-func terminalClose(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+func terminalClose(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	p, h := r.Params.(*taskcatalog.TerminalCloseParams), r.Host
 	if h.Terminals == nil { // there never was one
 		return &taskcatalog.TerminalCloseResult{}, report, nil
 	}
-	r.step("session", 1, 1)
+	r.Step("session", 1, 1)
 	existed, err := h.Terminals.Close(ctx, p.SessionID)
 	if err != nil {
 		return nil, report, err
 	}
 	h.Log.Info("the terminal session is closed", zap.String("session", p.SessionID), zap.String("task", r.Task.TaskID), zap.String("code", string(p.Code)), zap.Bool("existed", existed))
 	return &taskcatalog.TerminalCloseResult{Existed: existed}, report, nil
-}
-
-// endTerminals ends the sessions of a user, or of everybody for "".
-func (h *Host) endTerminals(ctx context.Context, user string) (int, error) {
-	if h.Terminals == nil {
-		return 0, nil
-	}
-	return h.Terminals.EndOf(ctx, user)
 }
 
 // terminalOf is the session that a task is about.

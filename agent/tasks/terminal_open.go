@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/terminal/unit"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -15,7 +16,7 @@ const codeNoTerminals taskcatalog.Code = "terminal_unavailable"
 
 // terminalOpen has a session's process run, and sends it to its relay. It is done when that
 // process has taken what it is to go on with.
-func terminalOpen(ctx context.Context, r *Run) (any, taskcatalog.Report, error) {
+func terminalOpen(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	p, h := r.Params.(*taskcatalog.TerminalOpenParams), r.Host
 	if h.Terminals == nil {
@@ -29,7 +30,7 @@ func terminalOpen(ctx context.Context, r *Run) (any, taskcatalog.Report, error) 
 	if err != nil {
 		return nil, report, err
 	}
-	r.step("session", 1, 1)
+	r.Step("session", 1, 1)
 	res, err := h.Terminals.Open(ctx, unit.Order{
 		TaskID: r.Task.TaskID, Params: p, Sudo: account.Sudo, Allowed: allowed,
 		Mint: func(ctx context.Context) ([]byte, error) {
@@ -49,7 +50,7 @@ func errNoTerminals() error {
 
 // mayOpen says why there may be no session: the node lets nobody in, or its user is not the
 // one of its allocation.
-func mayOpen(h *Host, p *taskcatalog.TerminalOpenParams) error {
+func mayOpen(h *host.Host, p *taskcatalog.TerminalOpenParams) error {
 	if h.Marks.Drained() {
 		return taskcatalog.Errorf(taskcatalog.CodeNodeDraining, "cannot open terminal session %s: the node is drained (hostler node resume)", p.SessionID)
 	}
@@ -70,7 +71,7 @@ func mayOpen(h *Host, p *taskcatalog.TerminalOpenParams) error {
 
 // terminalOpened shows, after a crash, that the session's process has taken what this task
 // handed over: then all of it was done.
-func terminalOpened(h *Host, t *taskcatalog.Task) (any, taskcatalog.Report, bool) {
+func terminalOpened(h *host.Host, t *taskcatalog.Task) (any, taskcatalog.Report, bool) {
 	var report taskcatalog.Report
 	id, err := terminalOf(t)
 	if err != nil || h.Terminals == nil {
@@ -86,7 +87,7 @@ func terminalOpened(h *Host, t *taskcatalog.Task) (any, taskcatalog.Report, bool
 }
 
 // probeTerminal says what there is of a session.
-func probeTerminal(ctx context.Context, h *Host, t *taskcatalog.Task) string {
+func probeTerminal(ctx context.Context, h *host.Host, t *taskcatalog.Task) string {
 	id, err := terminalOf(t)
 	if err != nil {
 		return err.Error()

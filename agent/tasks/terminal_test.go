@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/terminal/handover"
 	"github.com/hostler/hostler/agent/terminal/unit"
 	"github.com/hostler/hostler/taskcatalog"
@@ -25,7 +26,7 @@ type playedTerminals struct {
 	started func()
 }
 
-func terminals(h *Host) *playedTerminals {
+func terminals(h *host.Host) *playedTerminals {
 	p := &playedTerminals{units: map[string]unit.State{}, taken: map[string][]string{}, started: func() {}}
 	h.Terminals = &unit.Sessions{Systemd: p, Machine: h.Machine, Program: "/p", After: "/a", StateDir: h.StateDir, Ask: p.ask}
 	return p
@@ -71,13 +72,13 @@ func (p *playedTerminals) ask(_ context.Context, dir string, r handover.Request)
 
 const sessionID = "ts-7k2m4q6s"
 
-func opens(t *testing.T, h *Host, task string, change ...func(*taskcatalog.TerminalOpenParams)) (*taskcatalog.TerminalOpenResult, error) {
+func opens(t *testing.T, h *host.Host, task string, change ...func(*taskcatalog.TerminalOpenParams)) (*taskcatalog.TerminalOpenResult, error) {
 	t.Helper()
 	p := &taskcatalog.TerminalOpenParams{SessionID: sessionID, Relay: "one:1", Username: "alice", MaxSeconds: 60, DetachSeconds: 5}
 	for _, c := range change {
 		c(p)
 	}
-	res, _, err := terminalOpen(t.Context(), &Run{Params: p, Host: h, Task: &taskcatalog.Task{TaskID: task}, Mint: func(_ context.Context, kind string) ([]byte, error) {
+	res, _, err := terminalOpen(t.Context(), &host.Run{Params: p, Host: h, Task: &taskcatalog.Task{TaskID: task}, Mint: func(_ context.Context, kind string) ([]byte, error) {
 		if kind != taskcatalog.CredentialTerminalSession {
 			t.Errorf("%s is minted", kind)
 		}
@@ -89,9 +90,9 @@ func opens(t *testing.T, h *Host, task string, change ...func(*taskcatalog.Termi
 	return res.(*taskcatalog.TerminalOpenResult), err
 }
 
-func closes(t *testing.T, h *Host, id string) (*taskcatalog.TerminalCloseResult, error) {
+func closes(t *testing.T, h *host.Host, id string) (*taskcatalog.TerminalCloseResult, error) {
 	t.Helper()
-	res, _, err := terminalClose(t.Context(), &Run{Params: &taskcatalog.TerminalCloseParams{SessionID: id, Code: "node_draining"}, Host: h, Task: &taskcatalog.Task{TaskID: "t-c"}})
+	res, _, err := terminalClose(t.Context(), &host.Run{Params: &taskcatalog.TerminalCloseParams{SessionID: id, Code: "node_draining"}, Host: h, Task: &taskcatalog.Task{TaskID: "t-c"}})
 	if res == nil {
 		return nil, err
 	}
@@ -120,8 +121,8 @@ func TestATerminalHasTheSudoOfItsAllocationAlone(t *testing.T) {
 	for allocation, want := range map[string]bool{"a-1": true, "a-2": false, "": false} {
 		h, _ := box(t)
 		p := terminals(h)
-		ok(t, h.Accounts.Put(Account{AllocationID: "a-1", Username: "alice", Sudo: true}))
-		ok(t, h.Accounts.Put(Account{AllocationID: "a-2", Username: "bob"}))
+		ok(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", Sudo: true}))
+		ok(t, h.Accounts.Put(host.Account{AllocationID: "a-2", Username: "bob"}))
 		_, err := opens(t, h, "t-1", func(q *taskcatalog.TerminalOpenParams) {
 			q.AllocationID, q.Username = allocation, map[string]string{"a-2": "bob"}[allocation]
 			if q.Username == "" {
@@ -136,20 +137,22 @@ func TestATerminalHasTheSudoOfItsAllocationAlone(t *testing.T) {
 
 func TestATerminalThatMayNotBeIsNotOpened(t *testing.T) {
 	for name, c := range map[string]struct {
-		spoil func(*Host, *playedTerminals)
+		spoil func(*host.Host, *playedTerminals)
 		code  taskcatalog.Code
 	}{
-		"the node is drained":               {func(h *Host, _ *playedTerminals) { _ = h.Marks.SetDrained(true) }, taskcatalog.CodeNodeDraining},
-		"the allocation is not there":       {func(h *Host, _ *playedTerminals) { _ = h.Accounts.Delete("a-1") }, "allocation_unknown"},
-		"the allocation is somebody else's": {func(h *Host, _ *playedTerminals) { _ = h.Accounts.Put(Account{AllocationID: "a-1", Username: "bob"}) }, "allocation_mismatch"},
+		"the node is drained":         {func(h *host.Host, _ *playedTerminals) { _ = h.Marks.SetDrained(true) }, taskcatalog.CodeNodeDraining},
+		"the allocation is not there": {func(h *host.Host, _ *playedTerminals) { _ = h.Accounts.Delete("a-1") }, "allocation_unknown"},
+		"the allocation is somebody else's": {func(h *host.Host, _ *playedTerminals) {
+			_ = h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "bob"})
+		}, "allocation_mismatch"},
 		// What comes between the look and the start is not missed: a drain marks the node
 		// and then looks for sessions, and this looks for the mark when there is one.
-		"the node is drained meanwhile":        {func(h *Host, p *playedTerminals) { p.started = func() { _ = h.Marks.SetDrained(true) } }, taskcatalog.CodeNodeDraining},
-		"the allocation's user goes meanwhile": {func(h *Host, p *playedTerminals) { p.started = func() { _ = h.Accounts.Delete("a-1") } }, "allocation_unknown"},
+		"the node is drained meanwhile":        {func(h *host.Host, p *playedTerminals) { p.started = func() { _ = h.Marks.SetDrained(true) } }, taskcatalog.CodeNodeDraining},
+		"the allocation's user goes meanwhile": {func(h *host.Host, p *playedTerminals) { p.started = func() { _ = h.Accounts.Delete("a-1") } }, "allocation_unknown"},
 	} {
 		h, _ := box(t)
 		p := terminals(h)
-		ok(t, h.Accounts.Put(Account{AllocationID: "a-1", Username: "alice"}))
+		ok(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice"}))
 		c.spoil(h, p)
 		res, err := opens(t, h, "t-1", func(q *taskcatalog.TerminalOpenParams) { q.AllocationID = "a-1" })
 		if taskcatalog.CodeOf(err, "") != c.code || res != nil || len(p.units) != 0 || len(p.taken) != 0 {
@@ -215,10 +218,10 @@ func TestADrainEndsEverybodysTerminals_AndAResumeNone(t *testing.T) {
 		_, err := opens(t, h, "t-"+id, func(q *taskcatalog.TerminalOpenParams) { q.SessionID, q.Username = id, user })
 		ok(t, err)
 	}
-	if _, _, err := drain(t.Context(), &Run{Params: &taskcatalog.DrainParams{Resume: true}, Host: h}); err != nil || len(p.units) != 2 {
+	if _, _, err := drain(t.Context(), &host.Run{Params: &taskcatalog.DrainParams{Resume: true}, Host: h}); err != nil || len(p.units) != 2 {
 		t.Errorf("a resume leaves %v (%v)", p.units, err)
 	}
-	res, _, err := drain(t.Context(), &Run{Params: &taskcatalog.DrainParams{GraceSeconds: 1}, Host: h})
+	res, _, err := drain(t.Context(), &host.Run{Params: &taskcatalog.DrainParams{GraceSeconds: 1}, Host: h})
 	if err != nil || res.(*taskcatalog.DrainResult).SessionsEnded != 2 || len(p.units) != 0 {
 		t.Errorf("%+v (%v) leaves %v", res, err, p.units)
 	}
@@ -226,7 +229,7 @@ func TestADrainEndsEverybodysTerminals_AndAResumeNone(t *testing.T) {
 	_, err = opens(t, h, "t-3")
 	ok(t, err)
 	p.stuck = errors.New("it is stuck")
-	if res, _, err := drain(t.Context(), &Run{Params: &taskcatalog.DrainParams{GraceSeconds: 1}, Host: h}); !errors.Is(err, p.stuck) || !res.(*taskcatalog.DrainResult).Drained {
+	if res, _, err := drain(t.Context(), &host.Run{Params: &taskcatalog.DrainParams{GraceSeconds: 1}, Host: h}); !errors.Is(err, p.stuck) || !res.(*taskcatalog.DrainResult).Drained {
 		t.Errorf("where one does not end: %+v (%v)", res, err)
 	}
 }

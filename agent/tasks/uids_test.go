@@ -1,4 +1,4 @@
-package tasks_test
+package tasks
 
 import (
 	"context"
@@ -8,22 +8,22 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/ledger"
-	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 // lending is a node whose ledger is on disk, and every uid that it gave.
 type lending struct {
 	*testing.T
-	host  *tasks.Host
+	host  *host.Host
 	state string
 	open  *ledger.Ledger
 	given map[uint32]string
 }
 
 func newLending(t *testing.T) *lending {
-	h, _ := tasks.Box(t)
+	h, _ := box(t)
 	l := &lending{T: t, host: h, state: t.TempDir(), given: map[uint32]string{}}
 	l.restart()
 	t.Cleanup(func() { l.open.Close() })
@@ -50,8 +50,8 @@ func (l *lending) must(err error) {
 }
 
 func (l *lending) try(task string, params any) (any, error) {
-	h, _ := tasks.Lookup(task, 1)
-	result, _, err := h.Do(context.Background(), &tasks.Run{Params: params, Host: l.host})
+	h, _ := Lookup(task, 1)
+	result, _, err := h.Do(context.Background(), &host.Run{Params: params, Host: l.host})
 	return result, err
 }
 
@@ -73,7 +73,7 @@ func (l *lending) lend(allocation, user string) uint32 {
 	if before, twice := l.given[res.UID]; twice {
 		l.Errorf("uid %d of %s is given to %s", res.UID, before, allocation)
 	}
-	if res.UID < tasks.FirstUID || res.UID > tasks.LastUID || res.GID != res.UID {
+	if res.UID < host.FirstUID || res.UID > host.LastUID || res.GID != res.UID {
 		l.Errorf("%s has uid %d, gid %d", allocation, res.UID, res.GID)
 	}
 	l.given[res.UID] = allocation
@@ -120,11 +120,11 @@ func TestAnAllocationKeepsItsUIDOverARestart(t *testing.T) {
 }
 
 // crash is the record of accounts on an agent that dies at a write of it.
-type crash struct{ tasks.Accounts }
+type crash struct{ host.Accounts }
 
 var errCrash = errors.New("killed")
 
-func (crash) Put(tasks.Account) error { return errCrash }
+func (crash) Put(host.Account) error { return errCrash }
 
 func TestAUIDThatACrashTookIsNotGivenAgain(t *testing.T) {
 	l := newLending(t)
@@ -134,7 +134,7 @@ func TestAUIDThatACrashTookIsNotGivenAgain(t *testing.T) {
 	}
 	l.restart()
 	// The uid after FirstUID: the first may have been told to somebody.
-	if uid := l.lend("a-1", "alice"); uid != tasks.FirstUID+1 {
+	if uid := l.lend("a-1", "alice"); uid != host.FirstUID+1 {
 		t.Errorf("uid %d is given", uid)
 	}
 }
@@ -145,12 +145,12 @@ func TestAUIDThatTheNodeHasIsPassedOver(t *testing.T) {
 	name := filepath.Join(l.host.Machine.Dir(), "etc/passwd")
 	raw, err := os.ReadFile(name)
 	l.must(err)
-	l.must(os.WriteFile(name, fmt.Appendf(raw, "site:x:%d:100::/nonexistent:/bin/sh\nother:x:500:%d::/nonexistent:/bin/sh\n", tasks.FirstUID, tasks.FirstUID+1), 0o644))
+	l.must(os.WriteFile(name, fmt.Appendf(raw, "site:x:%d:100::/nonexistent:/bin/sh\nother:x:500:%d::/nonexistent:/bin/sh\n", host.FirstUID, host.FirstUID+1), 0o644))
 	name = filepath.Join(l.host.Machine.Dir(), "etc/group")
 	raw, err = os.ReadFile(name)
 	l.must(err)
-	l.must(os.WriteFile(name, fmt.Appendf(raw, "site:x:%d:\n", tasks.FirstUID+2), 0o644))
-	if uid := l.lend("a-1", "alice"); uid != tasks.FirstUID+3 {
+	l.must(os.WriteFile(name, fmt.Appendf(raw, "site:x:%d:\n", host.FirstUID+2), 0o644))
+	if uid := l.lend("a-1", "alice"); uid != host.FirstUID+3 {
 		t.Errorf("uid %d is given", uid)
 	}
 }

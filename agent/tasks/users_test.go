@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -19,13 +20,13 @@ import (
 // memory is Accounts and Marks without a disk.
 type memory struct {
 	next     uint32
-	accounts []Account
+	accounts []host.Account
 	drained  bool
 }
 
 func (m *memory) NextUID() (uint32, error) { m.next++; return m.next, nil }
 
-func (m *memory) Put(a Account) error {
+func (m *memory) Put(a host.Account) error {
 	if err := m.Delete(a.AllocationID); err != nil {
 		return err
 	}
@@ -33,19 +34,19 @@ func (m *memory) Put(a Account) error {
 	return nil
 }
 
-func (m *memory) ByAllocation(id string) (Account, bool, error) {
+func (m *memory) ByAllocation(id string) (host.Account, bool, error) {
 	for _, a := range m.accounts {
 		if a.AllocationID == id {
 			return a, true, nil
 		}
 	}
-	return Account{}, false, nil
+	return host.Account{}, false, nil
 }
 
-func (m *memory) List() ([]Account, error) { return slices.Clone(m.accounts), nil }
+func (m *memory) List() ([]host.Account, error) { return slices.Clone(m.accounts), nil }
 
 func (m *memory) Delete(id string) error {
-	m.accounts = slices.DeleteFunc(m.accounts, func(a Account) bool { return a.AllocationID == id })
+	m.accounts = slices.DeleteFunc(m.accounts, func(a host.Account) bool { return a.AllocationID == id })
 	return nil
 }
 
@@ -57,7 +58,7 @@ type quietSystemd struct {
 	asked []string
 	// start is what becomes of a started unit; nil: it runs.
 	start func(unit string) error
-	runs  map[string]UnitRun
+	runs  map[string]host.UnitRun
 	on    map[string]bool
 	main  map[string]int // main processes
 	// files are those of units, the one that it is taken from first; without any,
@@ -81,7 +82,7 @@ func (s *quietSystemd) MainPID(_ context.Context, unit string) (int, error) { re
 
 func (s *quietSystemd) Enable(_ context.Context, unit string) error { return s.ask("enable " + unit) }
 
-func (s *quietSystemd) LastRun(_ context.Context, unit string) (UnitRun, error) {
+func (s *quietSystemd) LastRun(_ context.Context, unit string) (host.UnitRun, error) {
 	return s.runs[unit], nil
 }
 
@@ -102,7 +103,7 @@ func (s *quietSystemd) Run(_ context.Context, unit string, argv []string) error 
 
 // box is a machine in a temporary directory, with accounts that shadow's tools
 // work on. It has no processes and one file system.
-func box(t *testing.T) (*Host, string) {
+func box(t *testing.T) (*host.Host, string) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -128,8 +129,8 @@ func box(t *testing.T) (*Host, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close() })
-	store := &memory{next: FirstUID - 1}
-	return &Host{
+	store := &memory{next: host.FirstUID - 1}
+	return &host.Host{
 		Machine: m, Now: func() time.Time { return time.Unix(1_790_000_000, 0) }, Log: zap.NewNop(), Version: "test",
 		Accounts: store, Marks: store, Systemd: &quietSystemd{},
 		StateDir: "/var/lib/hostler-agent", ConfigDir: "/etc/hostler-agent",
@@ -158,22 +159,22 @@ func read(t *testing.T, dir, name string) string {
 
 const aliceKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJxq alice"
 
-func provision(t *testing.T, h *Host, p taskcatalog.ProvisionUserParams) (*taskcatalog.ProvisionUserResult, error) {
+func provision(t *testing.T, h *host.Host, p taskcatalog.ProvisionUserParams) (*taskcatalog.ProvisionUserResult, error) {
 	t.Helper()
 	if p.SSHKeys == nil {
 		p.SSHKeys = []string{aliceKey}
 	}
-	result, _, err := provisionUser(t.Context(), &Run{Params: &p, Host: h})
+	result, _, err := provisionUser(t.Context(), &host.Run{Params: &p, Host: h})
 	if err != nil {
 		return nil, err
 	}
 	return result.(*taskcatalog.ProvisionUserResult), nil
 }
 
-func revoke(t *testing.T, h *Host, allocation, user string) (*taskcatalog.RevokeUserResult, taskcatalog.Report, error) {
+func revoke(t *testing.T, h *host.Host, allocation, user string) (*taskcatalog.RevokeUserResult, taskcatalog.Report, error) {
 	t.Helper()
 	p := taskcatalog.RevokeUserParams{AllocationID: allocation, Username: user, GraceSeconds: 1}
-	result, report, err := revokeUser(t.Context(), &Run{Params: &p, Host: h})
+	result, report, err := revokeUser(t.Context(), &host.Run{Params: &p, Host: h})
 	res, _ := result.(*taskcatalog.RevokeUserResult)
 	return res, report, err
 }
@@ -184,7 +185,7 @@ func TestAProvisionedUserHasKeysAndNoPassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.UID != FirstUID || !res.Created || res.Home != "/home/alice" {
+	if res.UID != host.FirstUID || !res.Created || res.Home != "/home/alice" {
 		t.Errorf("got %+v", res)
 	}
 	if passwd := read(t, dir, "etc/passwd"); !strings.Contains(passwd, "alice:x:70000:70000:allocation a-1:/home/alice:/bin/bash") {
@@ -208,7 +209,7 @@ func TestAProvisionedUserHasKeysAndNoPassword(t *testing.T) {
 func TestProvisioningIsFinishedAfterACrashWithTheSameUID(t *testing.T) {
 	h, _ := box(t)
 	// What a crash after the record and before the account leaves.
-	if err := h.Accounts.Put(Account{AllocationID: "a-1", Username: "alice", UID: 20077, GID: 20077, Home: "/home/alice"}); err != nil {
+	if err := h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: 20077, GID: 20077, Home: "/home/alice"}); err != nil {
 		t.Fatal(err)
 	}
 	res, err := provision(t, h, taskcatalog.ProvisionUserParams{AllocationID: "a-1", Username: "alice"})
@@ -233,7 +234,7 @@ func TestAHomeThatACrashKeptFromBeingIsMadeByTheNextProvisioning(t *testing.T) {
 // A group of the user's name that is not the user's is the node's.
 func TestARevokeLeavesAGroupThatItDidNotMake(t *testing.T) {
 	h, dir := box(t)
-	ok(t, h.Accounts.Put(Account{AllocationID: "a-1", Username: "render", UID: 20077, GID: 20077, Home: "/home/render"}))
+	ok(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "render", UID: 20077, GID: 20077, Home: "/home/render"}))
 	_, report, err := revoke(t, h, "a-1", "render")
 	if err != nil || len(report.Findings) != 1 {
 		t.Errorf("got %+v, %v", report.Findings, err)
@@ -246,19 +247,19 @@ func TestARevokeLeavesAGroupThatItDidNotMake(t *testing.T) {
 func TestAProvisioningThatMustNotBeIsRefusedAndChangesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		setUp func(h *Host, dir string)
+		setUp func(h *host.Host, dir string)
 		p     taskcatalog.ProvisionUserParams
 		code  taskcatalog.Code
 	}{
-		{name: "node is drained", setUp: func(h *Host, _ string) { h.Marks.SetDrained(true) }, code: taskcatalog.CodeNodeDraining},
+		{name: "node is drained", setUp: func(h *host.Host, _ string) { h.Marks.SetDrained(true) }, code: taskcatalog.CodeNodeDraining},
 		{name: "somebody else's account", p: taskcatalog.ProvisionUserParams{Username: "ubuntu"}, code: "user_exists"},
-		{name: "another allocation's user", setUp: func(h *Host, _ string) {
-			h.Accounts.Put(Account{AllocationID: "a-0", Username: "alice", UID: 20000})
+		{name: "another allocation's user", setUp: func(h *host.Host, _ string) {
+			h.Accounts.Put(host.Account{AllocationID: "a-0", Username: "alice", UID: 20000})
 		}, code: "user_exists"},
-		{name: "allocation has another user", setUp: func(h *Host, _ string) {
-			h.Accounts.Put(Account{AllocationID: "a-1", Username: "bob", UID: 20000})
+		{name: "allocation has another user", setUp: func(h *host.Host, _ string) {
+			h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "bob", UID: 20000})
 		}, code: "allocation_exists"},
-		{name: "home planted beforehand", setUp: func(_ *Host, dir string) {
+		{name: "home planted beforehand", setUp: func(_ *host.Host, dir string) {
 			os.Symlink("/etc", filepath.Join(dir, "home/alice"))
 		}, code: "home_exists"},
 		{name: "a group of the node's", p: taskcatalog.ProvisionUserParams{Username: "render"}, code: "group_exists"},
@@ -405,7 +406,7 @@ func TestADrainedNodeLetsNobodyInUntilItIsResumed(t *testing.T) {
 		resume  bool
 		drained bool
 	}{{false, true}, {true, false}} {
-		result, _, err := drain(t.Context(), &Run{Params: &taskcatalog.DrainParams{Resume: c.resume}, Host: h})
+		result, _, err := drain(t.Context(), &host.Run{Params: &taskcatalog.DrainParams{Resume: c.resume}, Host: h})
 		if err != nil || result.(*taskcatalog.DrainResult).Drained != c.drained || h.Marks.Drained() != c.drained {
 			t.Errorf("resume %v: %+v, %v", c.resume, result, err)
 		}
@@ -414,7 +415,7 @@ func TestADrainedNodeLetsNobodyInUntilItIsResumed(t *testing.T) {
 
 func TestUninstallIsForPackagesAndHappensAfterTheResult(t *testing.T) {
 	h, dir := box(t)
-	r := &Run{Params: &taskcatalog.UninstallParams{}, Host: h}
+	r := &host.Run{Params: &taskcatalog.UninstallParams{}, Host: h}
 	if _, _, err := uninstall(t.Context(), r); taskcatalog.CodeOf(err, "") != "not_packaged" {
 		t.Errorf("got %v", err)
 	}
@@ -442,7 +443,7 @@ func TestATrustUpdateIsTakenOrItsRefusalIsTheTasks(t *testing.T) {
 		return 7, true, nil
 	}
 	for bundle, code := range map[string]taskcatalog.Code{"good": "", "bad": "trust_key_unknown", "": taskcatalog.CodeBadParams} {
-		result, _, err := trustUpdate(t.Context(), &Run{Params: &taskcatalog.TrustUpdateParams{Bundle: bundle}, Host: h})
+		result, _, err := trustUpdate(t.Context(), &host.Run{Params: &taskcatalog.TrustUpdateParams{Bundle: bundle}, Host: h})
 		if taskcatalog.CodeOf(err, "") != code {
 			t.Errorf("%q: %v", bundle, err)
 		}

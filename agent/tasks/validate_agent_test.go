@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -235,7 +236,7 @@ func TestABaselineSaysNothingOfTheAgent(t *testing.T) {
 }
 
 // deafSystemd does not say what a unit is made of.
-type deafSystemd struct{ Systemd }
+type deafSystemd struct{ host.Systemd }
 
 func (deafSystemd) Files(context.Context, string) (string, []string, error) {
 	return "", nil, errors.New("the bus does not answer")

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -168,7 +169,7 @@ func TestThereIsNoBaselineOfAFirstBootThatDoesNotEnd(t *testing.T) {
 			on(w)
 			synctest.Test(t, func(t *testing.T) {
 				begun := time.Now()
-				res, _, err := runValidation(t.Context(), &Run{Params: &taskcatalog.ValidateCleanParams{TakeBaseline: true}, Host: w.h}, w.kernel)
+				res, _, err := runValidation(t.Context(), &host.Run{Params: &taskcatalog.ValidateCleanParams{TakeBaseline: true}, Host: w.h}, w.kernel)
 				if err == nil || !strings.Contains(err.Error(), "the first boot has not ended") {
 					t.Errorf("%+v, %v", res, err)
 				}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -44,7 +45,7 @@ func TestAProcessThatForksAndExitsAtOnceIsNeverClean(t *testing.T) {
 	signal.Ignore(unix.SIGCHLD) // so that each is reaped at once
 	m, err := machine.Open("/")
 	ok(t, err)
-	h := &Host{Machine: m, Accounts: &memory{}}
+	h := &host.Host{Machine: m, Accounts: &memory{}}
 	look := func() ([]item, error) {
 		s := &settling{v: newLook(h, &taskcatalog.Baseline{}), check: check{rows: []string{"processes"}, look: lookProcesses, settles: true}}
 		for !s.done {

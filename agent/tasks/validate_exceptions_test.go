@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -110,7 +111,7 @@ func TestARevokeTellsOfADirectoryThatHoldsAnothersEntry(t *testing.T) {
 	for _, name := range []string{"data/alice", "data/alice/own"} {
 		ok(t, os.Lchown(filepath.Join(dir, name), stranger, stranger))
 	}
-	v := &revocation{Run: &Run{Host: h}, account: Account{AllocationID: "a-1", Username: "alice", UID: stranger, Home: "/home/alice"}, ids: machine.UIDs{Own: stranger}}
+	v := &revocation{Run: &host.Run{Host: h}, account: host.Account{AllocationID: "a-1", Username: "alice", UID: stranger, Home: "/home/alice"}, ids: machine.UIDs{Own: stranger}}
 	_, err := h.Machine.Empty(t.Context(), "/data", v.tree(v.owned))
 	ok(t, err)
 	if there(dir, "data/alice/own") || !there(dir, "data/alice/of-root") {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -65,7 +66,7 @@ var broken = []struct {
 		w.kernel.bpf = func() ([]machine.BPFProgram, error) { return nil, errors.New("not permitted") }
 	}},
 	{"a firewall that cannot be asked", []string{"firewall"}, func(_ *testing.T, w *whole) {
-		w.kernel.firewall = func(context.Context, *Host) ([]string, error) { return nil, errors.New("exit status 1") }
+		w.kernel.firewall = func(context.Context, *host.Host) ([]string, error) { return nil, errors.New("exit status 1") }
 	}},
 }
 
@@ -157,7 +158,7 @@ func TestWithoutABaselineNothingIsClean(t *testing.T) {
 	if got.Verdict != taskcatalog.VerdictInconclusive || !slices.Equal(notMade(t, report), without) || len(report.Findings) > 0 {
 		t.Errorf("without a baseline: %+v, %q", got, told(report))
 	}
-	ok(t, w.h.Accounts.Put(Account{AllocationID: "a-1", Username: "alice", UID: 70000, GID: 70000, Home: "/home/alice"}))
+	ok(t, w.h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: 70000, GID: 70000, Home: "/home/alice"}))
 	put(t, w.dir, "tmp/weights", "alice's")
 	ok(t, os.Lchown(filepath.Join(w.dir, "tmp/weights"), 70000, 70000))
 	// An allocation's residue is one whatever the baseline says.

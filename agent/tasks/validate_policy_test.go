@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -80,7 +81,7 @@ func TestAPolicyThatKnowsAllOfItIsClean(t *testing.T) {
 // baseline is another now, no list of names accepts.
 func TestAPolicyAcceptsNoFilesOfATenant(t *testing.T) {
 	w := strange(t)
-	ok(t, w.h.Accounts.Put(Account{AllocationID: "a-1", Username: "alice", UID: 70000, GID: 70000, Home: "/home/alice"}))
+	ok(t, w.h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: 70000, GID: 70000, Home: "/home/alice"}))
 	w.process(t, 600, 70000, "exporter", "/opt/site/exporter", "/system.slice/site.service")
 	put(t, w.dir, "opt/x", "alice's")
 	ok(t, os.Lchown(filepath.Join(w.dir, "opt/x"), 70000, 70000))

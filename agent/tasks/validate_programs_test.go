@@ -18,6 +18,7 @@ import (
 	"github.com/hostler/hostler/agent/gpu"
 	"github.com/hostler/hostler/agent/gpu/amd"
 	"github.com/hostler/hostler/agent/gpu/nvidia"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -116,7 +117,9 @@ func TestAProgramThatFailsOrPrintsGarbageIsInconclusive(t *testing.T) {
 	ok(t, unix.Mknod("/dev/null", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
 	live := withoutKernelView(t)
 	w := newWhole(t)
-	w.kernel.firewall = func(ctx context.Context, _ *Host) ([]string, error) { return readFirewall(ctx, &Host{Machine: live}) }
+	w.kernel.firewall = func(ctx context.Context, _ *host.Host) ([]string, error) {
+		return readFirewall(ctx, &host.Host{Machine: live})
+	}
 	const rules = `{"nftables": [{"metainfo": {}}, {"table": {"family": "ip", "name": "filter", "handle": 1}}]}`
 	ok(t, os.WriteFile(nftSays, []byte("well\n"+rules), 0o644))
 	w.take(t)

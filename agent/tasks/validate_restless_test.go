@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -178,7 +179,7 @@ func TestAMomentsWorkOfTheSystemIsClean(t *testing.T) {
 func TestFirewallRulesThatChangeAreFound(t *testing.T) {
 	w := newWhole(t)
 	n := 0
-	w.kernel.firewall = func(context.Context, *Host) ([]string, error) {
+	w.kernel.firewall = func(context.Context, *host.Host) ([]string, error) {
 		n++
 		return []string{fmt.Sprint("rule ", n)}, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -19,14 +20,14 @@ func TestWhatAnEarlierTenantLeftIsFoundWhoeverHasItsUIDNow(t *testing.T) {
 	}{
 		{"nobody", func(*testing.T, *whole) {}},
 		{"an account that the site's policy allows", func(t *testing.T, w *whole) {
-			put(t, w.dir, "etc/passwd", read(t, w.dir, "etc/passwd")+"ops:x:"+strconv.Itoa(FirstUID)+":100::/nonexistent:/bin/sh\n")
+			put(t, w.dir, "etc/passwd", read(t, w.dir, "etc/passwd")+"ops:x:"+strconv.Itoa(host.FirstUID)+":100::/nonexistent:/bin/sh\n")
 			put(t, w.dir, "etc/shadow", read(t, w.dir, "etc/shadow")+"ops:*:1::::::\n")
 			w.policy = &taskcatalog.CleanPolicy{KnownUsers: []string{"ops"}}
 		}},
 		{"the next tenant", func(t *testing.T, w *whole) {
 			res, err := provision(t, w.h, taskcatalog.ProvisionUserParams{AllocationID: "a-2", Username: "bob"})
 			ok(t, err)
-			if res.UID != FirstUID {
+			if res.UID != host.FirstUID {
 				t.Fatalf("bob has uid %d", res.UID)
 			}
 		}},
@@ -35,10 +36,10 @@ func TestWhatAnEarlierTenantLeftIsFoundWhoeverHasItsUIDNow(t *testing.T) {
 			w := newWhole(t)
 			for _, name := range []string{"srv/weights", "opt/left/key", "dev/shm/mailbox"} {
 				put(t, w.dir, name, "x")
-				ok(t, os.Lchown(filepath.Join(w.dir, name), FirstUID, FirstUID))
+				ok(t, os.Lchown(filepath.Join(w.dir, name), host.FirstUID, host.FirstUID))
 			}
 			c.take(t, w)
-			w.process(t, 501, FirstUID, "miner", "/dev/shm/miner", "/system.slice/ssh.service")
+			w.process(t, 501, host.FirstUID, "miner", "/dev/shm/miner", "/system.slice/ssh.service")
 			got, report := w.judge(t)
 			for _, want := range []string{"files /srv/weights", "files /opt/left/key", "processes 501 miner"} {
 				if !slices.Contains(told(report), want) {
@@ -67,9 +68,9 @@ func TestAPolicyAllowsNoAccountWithAnothersUID(t *testing.T) {
 // A tenant never gets a uid under which something still runs.
 func TestAUIDOfARunningProcessIsNotGiven(t *testing.T) {
 	w := newWhole(t)
-	w.process(t, 501, FirstUID, "miner", "/dev/shm/miner", "/system.slice/ssh.service")
+	w.process(t, 501, host.FirstUID, "miner", "/dev/shm/miner", "/system.slice/ssh.service")
 	res, err := provision(t, w.h, taskcatalog.ProvisionUserParams{AllocationID: "a-2", Username: "bob"})
-	if ok(t, err); res.UID != FirstUID+1 {
+	if ok(t, err); res.UID != host.FirstUID+1 {
 		t.Errorf("bob has uid %d", res.UID)
 	}
 }

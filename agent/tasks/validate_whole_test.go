@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/agent/command"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -22,7 +23,7 @@ import (
 // whole is a machine on which every look of a validation can be made, and the
 // baseline of it.
 type whole struct {
-	h      *Host
+	h      *host.Host
 	dir    string
 	kernel kernelView
 	base   *taskcatalog.Baseline
@@ -46,7 +47,7 @@ func newWhole(t *testing.T) *whole {
 	h.Settle = time.Nanosecond
 	w := &whole{h: h, dir: dir, kernel: kernelView{
 		bpf:      func() ([]machine.BPFProgram, error) { return nil, nil },
-		firewall: func(context.Context, *Host) ([]string, error) { return nil, nil },
+		firewall: func(context.Context, *host.Host) ([]string, error) { return nil, nil },
 		cards:    func(string) (string, error) { return "14.32.1010", nil },
 	}}
 	commands, err := command.New(dir, time.Now)
@@ -105,7 +106,7 @@ var untouchedWhole []byte
 // take takes the baseline, which goes to the broker and comes back.
 func (w *whole) take(t *testing.T) (raw []byte) {
 	t.Helper()
-	res, _, err := runValidation(t.Context(), &Run{Params: &taskcatalog.ValidateCleanParams{TakeBaseline: true}, Host: w.h}, w.kernel)
+	res, _, err := runValidation(t.Context(), &host.Run{Params: &taskcatalog.ValidateCleanParams{TakeBaseline: true}, Host: w.h}, w.kernel)
 	ok(t, err)
 	raw, err = json.Marshal(res.(*taskcatalog.ValidateCleanResult).Baseline)
 	ok(t, err)
@@ -117,7 +118,7 @@ func (w *whole) take(t *testing.T) (raw []byte) {
 func (w *whole) judge(t *testing.T) (*taskcatalog.ValidateCleanResult, taskcatalog.Report) {
 	t.Helper()
 	p := &taskcatalog.ValidateCleanParams{Baseline: w.base, Policy: w.policy, ExpectedAgent: w.published}
-	res, report, err := runValidation(t.Context(), &Run{Params: p, Host: w.h}, w.kernel)
+	res, report, err := runValidation(t.Context(), &host.Run{Params: p, Host: w.h}, w.kernel)
 	ok(t, err)
 	return res.(*taskcatalog.ValidateCleanResult), report
 }

@@ -14,8 +14,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/ledger"
-	"github.com/hostler/hostler/agent/tasks"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -135,7 +135,7 @@ func (r *releases) told() []task {
 }
 
 // ledger returns the node's record of its tasks from a collected archive.
-func (r *releases) ledger(collected string) map[string]tasks.Remembered {
+func (r *releases) ledger(collected string) map[string]host.Remembered {
 	r.t.Helper()
 	file := r.Path(collected + ".tar.gz")
 	r.hostler("task", "archive", collected, "--out", file)
@@ -146,8 +146,8 @@ func (r *releases) ledger(collected string) map[string]tasks.Remembered {
 	defer func() { _ = f.Close() }()
 	raw, err := packed(f, taskcatalog.DiagnosticsLedger)
 	var kept struct {
-		Tasks   []tasks.Remembered `json:"tasks"`
-		Omitted int                `json:"tasks_omitted"`
+		Tasks   []host.Remembered `json:"tasks"`
+		Omitted int               `json:"tasks_omitted"`
 	}
 	if err == nil {
 		err = json.Unmarshal(raw, &kept)
@@ -155,7 +155,7 @@ func (r *releases) ledger(collected string) map[string]tasks.Remembered {
 	if err != nil || len(kept.Tasks) == 0 || kept.Omitted > 0 {
 		r.t.Fatalf("the node's ledger is told of in %d tasks, without %d: %v", len(kept.Tasks), kept.Omitted, err)
 	}
-	all := map[string]tasks.Remembered{}
+	all := map[string]host.Remembered{}
 	for _, t := range kept.Tasks {
 		all[t.TaskID] = t
 	}

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/agent"
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/inbox"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/agent/tasks"
@@ -94,13 +95,13 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func baseline(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+func baseline(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 	b := taskcatalog.Baseline{TakenAt: time.Now().UTC(), Processes: []string{"/usr/sbin/sshd"}}
 	digest, err := b.Digest()
 	return &taskcatalog.ValidateCleanResult{BaselineDigest: digest, Baseline: &b}, taskcatalog.Report{}, err
 }
 
-func heartbeat(context.Context, *tasks.Run) (any, taskcatalog.Report, error) {
+func heartbeat(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 	return &taskcatalog.HeartbeatCheckResult{AgentVersion: "test", Now: time.Now().UTC()}, taskcatalog.Report{}, nil
 }
 

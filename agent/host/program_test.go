@@ -1,6 +1,7 @@
-package tasks
+package host
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"strings"
@@ -10,18 +11,19 @@ import (
 // A tool that says without end what is wrong must not cost the agent its
 // memory.
 func TestWhatAProgramSaysIsBounded(t *testing.T) {
-	h, dir := box(t)
+	h, dir := &Host{}, t.TempDir()
 	big := dir + "/big"
-	ok(t, os.WriteFile(big, []byte("begins so\n"), 0o600))
-	ok(t, os.Truncate(big, 256<<20))
+	if err := errors.Join(os.WriteFile(big, []byte("begins so\n"), 0o600), os.Truncate(big, 256<<20)); err != nil {
+		t.Fatal(err)
+	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	err := h.program(t.Context(), "/bin/cat", big, big+".gone")
+	err := h.Program(t.Context(), "/bin/cat", big, big+".gone")
 	runtime.ReadMemStats(&after)
-	if exitCode(err) != 1 || !strings.Contains(err.Error(), "begins so") || len(err.Error()) > 2000 {
+	if ExitCode(err) != 1 || !strings.Contains(err.Error(), "begins so") || len(err.Error()) > 2000 {
 		t.Errorf("got %.300v", err)
 	}
-	if out, err := output(t.Context(), "/bin/cat", big); err == nil || !strings.Contains(err.Error(), "more than") {
+	if out, err := Output(t.Context(), "/bin/cat", big); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("got %d bytes of output, %v", len(out), err)
 	}
 	if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {

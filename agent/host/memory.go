@@ -1,0 +1,30 @@
+package host
+
+import (
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Remembered is one task of the ledger, without its parameters and evidence.
+type Remembered struct {
+	TaskID     string              `json:"task_id"`
+	Type       string              `json:"type"`
+	Version    int                 `json:"version"`
+	Attempt    int                 `json:"attempt"`
+	State      string              `json:"state"`
+	AcceptedAt time.Time           `json:"accepted_at"`
+	StartedAt  time.Time           `json:"started_at,omitzero"`
+	FinishedAt time.Time           `json:"finished_at,omitzero"`
+	Outcome    taskcatalog.Outcome `json:"outcome,omitempty"`
+	Code       taskcatalog.Code    `json:"code,omitempty"`
+	Reported   bool                `json:"reported"`
+}
+
+// Memory is the part of the agent's ledger that others may see.
+type Memory interface {
+	// Remembered lists the latest accepted tasks, newest first, and counts the rest.
+	Remembered(most int) (tasks []Remembered, more int, err error)
+	// Facts returns the facts gathered last; ok is false if there are none.
+	Facts() (f taskcatalog.Facts, ok bool, err error)
+}

@@ -1,0 +1,30 @@
+package host
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Run is one task that runs on a host.
+type Run struct {
+	Task   *taskcatalog.Task
+	Params any // a pointer to the type's params
+	Host   *Host
+	// Progress reports the step, its index (from 1) of total, the percent done of that
+	// step, and a short message. Progress never blocks and may be nil.
+	Progress func(step string, index, total, percent int, message string)
+	// Mint asks the broker for a secret that the task may have, once per attempt. The
+	// caller overwrites the secret after use.
+	Mint func(ctx context.Context, credentialType string) ([]byte, error)
+	// Began is when the task started on this node.
+	Began time.Time
+}
+
+// Step reports the start of a step.
+func (r *Run) Step(name string, index, total int) {
+	if r.Progress != nil {
+		r.Progress(name, index, total, 0, "")
+	}
+}

@@ -1,0 +1,41 @@
+package host
+
+import (
+	"context"
+	"time"
+)
+
+// Systemd is what handlers ask of systemd and logind, over D-Bus.
+type Systemd interface {
+	// Stop and Start return when systemd's job has ended. Stop succeeds for a unit that is
+	// not loaded.
+	Stop(ctx context.Context, unit string) error
+	Start(ctx context.Context, unit string) error
+	// Active reports whether the unit is active or activating.
+	Active(ctx context.Context, unit string) (bool, error)
+	// MainPID returns the main process of a service; 0: the service does not run.
+	MainPID(ctx context.Context, unit string) (int, error)
+	Reload(ctx context.Context) error
+	Enable(ctx context.Context, unit string) error
+	Disable(ctx context.Context, unit string) error
+	// Files returns the file that defines the unit, "" if there is none, and its drop-ins.
+	Files(ctx context.Context, unit string) (file string, additions []string, err error)
+	// LastRun returns the service's last run in this boot.
+	LastRun(ctx context.Context, unit string) (UnitRun, error)
+	// Run starts argv as a transient service and does not wait. The service outlives the
+	// agent's.
+	Run(ctx context.Context, unit string, argv []string) error
+	// Sessions counts a user's logind sessions.
+	Sessions(ctx context.Context, uid uint32) (int, error)
+	// EndSessions ends a user's sessions and the user's service manager.
+	EndSessions(ctx context.Context, uid uint32) error
+	// LingerOff turns lingering off for a user.
+	LingerOff(ctx context.Context, uid uint32) error
+}
+
+// UnitRun is the last run of a service.
+type UnitRun struct {
+	StartedAt, FinishedAt time.Time // zero: not in this boot
+	ExitStatus            int
+	Result                string // systemd's word: success, exit-code, timeout …
+}
