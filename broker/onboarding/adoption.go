@@ -12,18 +12,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// AdoptionKind is the kind of runs that bind a machine which is deployed already.
+// AdoptionKind is the kind of runs that bind an already deployed machine to a new node.
 const AdoptionKind = broker.AdoptionKind
 
-// AdoptionRequest is what an operator gives of a machine that is there.
+// AdoptionRequest is an operator's description of a deployed machine.
 type AdoptionRequest struct {
 	SystemID string
-	Hostname string // empty: as MAAS has it; else MAAS must have the same
+	Hostname string // empty: taken from MAAS; otherwise MAAS must have the same hostname
 }
 
-// NewAdoption is the first state of a run, and the locks that it must have. A SKU
-// without an id is none: the machine is compared with nothing. Codes:
-// adoption_invalid, site_disabled, profile_disabled.
+// NewAdoption returns the first state of a run and the locks that the run needs. A SKU without an
+// id counts as no SKU: the machine is then compared with nothing. Codes: adoption_invalid,
+// site_disabled, profile_disabled.
 func NewAdoption(site broker.Site, profile broker.Profile, sku broker.SKU, req AdoptionRequest) (Onboarding, []string, error) {
 	bad := func(format string, args ...any) (Onboarding, []string, error) {
 		return Onboarding{}, nil, broker.Errorf(broker.Invalid, "adoption_invalid", "cannot adopt: "+format, args...)
@@ -55,8 +55,8 @@ func NewAdoption(site broker.Site, profile broker.Profile, sku broker.SKU, req A
 	return s, locks, nil
 }
 
-// Adoption is the list, from a machine that is deployed to an active node. None of
-// its stages, and nothing that takes one back, calls what changes MAAS.
+// Adoption is the list of stages from a deployed machine to an active node. No stage, and no undo
+// of a stage, makes a call that changes MAAS.
 func (l *Lifecycle) Adoption() chain.Chain[Onboarding] {
 	return chain.Chain[Onboarding]{Kind: AdoptionKind, Probe: l.Probe, Failing: l.diagnose, Stages: append([]stage{l.LoadSite()}, l.judged([]stage{
 		{Name: "find_in_maas", Do: l.findDeployed, Retry: retries("find_in_maas"), Limit: within(records), About: aboutLook},
@@ -71,7 +71,7 @@ func adoptionLimit(s Onboarding) chain.Limit {
 	return chain.Limit{After: seconds(s.Policy.EnrollmentTokenTTLSeconds), Class: enrollmentFailure, Code: "failed_enrollment"}
 }
 
-// findDeployed looks at the machine that was named.
+// findDeployed reads the machine that the request names.
 func (l *Lifecycle) findDeployed(ctx context.Context, r *run) error {
 	at, err := l.at(ctx, r)
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Onboarding) unknown() *chain.Failure {
 	return chain.Fail(inputError, "MAAS of site %s has no machine %s (see its page in MAAS for the system_id)", s.Site, s.Adopts).With("machine_unknown", nil)
 }
 
-// sameName is the hostname as MAAS has it, which must be the one that was given.
+// sameName returns the machine's hostname in MAAS, which must equal the hostname of the request.
 func (at *place) sameName() (string, error) {
 	has, ok := broker.CanonicalHostname(at.Hostname)
 	switch given := at.state.Hostname; {
@@ -124,8 +124,8 @@ func (at *place) sameName() (string, error) {
 	return has, nil
 }
 
-// adoptable refuses a machine that is not deployed, or that a node has. A mark is
-// another broker's claim, unless it is of a node that this broker has let go.
+// adoptable refuses a machine that is not deployed or already belongs to a node. A mark is another
+// broker's claim, unless the mark names a deleted node of this broker.
 func (l *Lifecycle) adoptable(ctx context.Context, at *place) error {
 	switch user := at.state.MAASUser; {
 	case at.Status == maas.Broken:
@@ -155,8 +155,8 @@ func (l *Lifecycle) adoptable(ctx context.Context, at *place) error {
 	return l.unbound(ctx, at)
 }
 
-// letGo reports whether a mark is that of a node which is deleted, and of the run
-// that made it: half a mark of ours may be beside another broker's.
+// letGo reports whether a mark names a deleted node of this broker and the run that made this node.
+// Both must match: half of our mark may stand beside half of another broker's.
 func (l *Lifecycle) letGo(ctx context.Context, node, run string) (bool, error) {
 	n, err := l.Nodes.Node(ctx, node)
 	if err == nil && n.Status == broker.Deleted {
@@ -172,8 +172,8 @@ func (l *Lifecycle) letGo(ctx context.Context, node, run string) (bool, error) {
 	return false, nil
 }
 
-// compareWithSKU compares what MAAS found when it commissioned the machine, and
-// keeps the disks as those that it shall have.
+// compareWithSKU compares the result of MAAS's commissioning with the SKU, and keeps the disks as
+// the disks that the node must have.
 func (l *Lifecycle) compareWithSKU(ctx context.Context, r *run) error {
 	at, err := l.look(ctx, r)
 	if err != nil {
@@ -203,8 +203,8 @@ func (l *Lifecycle) compareWithSKU(ctx context.Context, r *run) error {
 	return nil
 }
 
-// bindNode makes the node. Its token comes with the install command, which an
-// operator asks for: no state has it.
+// bindNode makes the node. The enrol token comes with the install command, which an operator asks
+// for; no run's state holds the token.
 func (l *Lifecycle) bindNode(ctx context.Context, r *run) error {
 	s := &r.State
 	id, err := l.Nodes.Prepare(ctx, NewNode{
@@ -219,7 +219,8 @@ func (l *Lifecycle) bindNode(ctx context.Context, r *run) error {
 	return nil
 }
 
-// unbindNode takes the node back. One that has enrolled stays, out of use.
+// unbindNode removes the node. A node that has enrolled stays and is quarantined, except when the
+// run restarts.
 func (l *Lifecycle) unbindNode(ctx context.Context, r *run) error {
 	kept, err := l.Nodes.Remove(ctx, r.ID, "adoption was taken back")
 	switch {
@@ -235,8 +236,8 @@ func (l *Lifecycle) unbindNode(ctx context.Context, r *run) error {
 	return ours(l.Nodes.Quarantine(ctx, kept, "adoption was taken back after it had enrolled"))
 }
 
-// waitForAdopted waits until the agent has come, and lets the node in if its machine
-// is the one that was meant. Otherwise it is quarantined.
+// waitForAdopted waits for the agent and activates the node if the machine is the expected one.
+// Otherwise the node is quarantined.
 func (l *Lifecycle) waitForAdopted(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := l.Nodes.Node(ctx, s.NodeID)
@@ -244,7 +245,7 @@ func (l *Lifecycle) waitForAdopted(ctx context.Context, r *run) error {
 		return ours(err)
 	}
 	switch n.Status {
-	case broker.Active, broker.Offline: // by a person, after a mismatch
+	case broker.Active, broker.Offline: // activated by a person after a mismatch
 		return nil
 	case broker.Enrolling:
 	case broker.Quarantined:
@@ -261,7 +262,7 @@ func (l *Lifecycle) waitForAdopted(ctx context.Context, r *run) error {
 	if n.Epoch == 0 {
 		return chain.Again(soon, "node %s: its agent has not come (hostler node token issue %s prints the install command again)", n.ID, n.ID)
 	}
-	at, err := l.look(ctx, r) // who took the machine away meanwhile has it
+	at, err := l.look(ctx, r) // the machine may have been taken away meanwhile
 	if err != nil {
 		return err
 	}
@@ -271,7 +272,8 @@ func (l *Lifecycle) waitForAdopted(ctx context.Context, r *run) error {
 	active, lacks, err := l.Nodes.Activate(ctx, n.ID)
 	switch {
 	case err != nil && broker.AsError(err).Code == CodeHardwareMismatch:
-		// Saved first: whoever finds the node quarantined knows why.
+		// Saved before the quarantine, so that the reason is on record when the node is found
+		// quarantined.
 		s.Mismatch = broker.AsError(err).Message
 		return chain.Again(0, "%s", s.Mismatch)
 	case err != nil:
@@ -283,9 +285,9 @@ func (l *Lifecycle) waitForAdopted(ctx context.Context, r *run) error {
 	return nil
 }
 
-// quarantined says how a node stands that was quarantined, for its hardware or by a
-// person: a part may have been put back or accepted, or the command run anew where it
-// was meant to be. To let it in is a person's to do.
+// quarantined reports the state of a node that was quarantined for its hardware or by a person.
+// Meanwhile a part may have been put back or accepted, or the command may have been run on the
+// right machine. Only a person activates such a node.
 func (l *Lifecycle) quarantined(ctx context.Context, r *run, n broker.Node) error {
 	active, lacks, err := l.Nodes.Activate(ctx, n.ID)
 	switch {
@@ -296,13 +298,13 @@ func (l *Lifecycle) quarantined(ctx context.Context, r *run, n broker.Node) erro
 		return ours(err)
 	}
 	r.State.Mismatch = ""
-	if active { // by a person, meanwhile
+	if active { // a person activated the node meanwhile
 		return nil
 	}
 	return chain.Fail(enrollmentFailure, "node %s is quarantined (%s): %s", n.ID, n.StatusReason, lacks).With("failed_enrollment", nil)
 }
 
-// unlike is the failure of a node that is quarantined for its hardware.
+// unlike is the failure of a node quarantined for its hardware.
 func unlike(n broker.Node, why string) error {
 	return chain.Fail(mismatch, "%s; it is quarantined (hostler node device list %s; a disk that was replaced: hostler node device accept %s SERIAL --reason R; then hostler node activate %s, and resume)",
 		why, n.ID, n.ID, n.ID).With(CodeHardwareMismatch, nil)

@@ -10,16 +10,16 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 )
 
-// Refusal is why a run would refuse a machine.
+// Refusal is the reason for which a run would refuse a machine.
 type Refusal struct {
 	SystemID string
 	Code     string
 	Detail   string
 }
 
-// CheckAdoptions looks at machines in MAAS, and says which of them their adoption would
-// refuse. It changes nothing, and its answer binds nobody: a run looks again. Codes:
-// maas_unreached, and those of Sites.Region.
+// CheckAdoptions looks at machines in MAAS and lists the adoptions to be refused. Nothing is
+// changed, and the answer is not binding: a run looks again. Codes: maas_unreached, and the codes
+// of Sites.Region.
 func (l *Lifecycle) CheckAdoptions(ctx context.Context, site broker.Site, states []Onboarding) ([]Refusal, error) {
 	region, err := l.Regions.Region(ctx, site)
 	if err != nil {
@@ -53,8 +53,7 @@ func (l *Lifecycle) CheckAdoptions(ctx context.Context, site broker.Site, states
 	return out, nil
 }
 
-// refuses is the failure with which an adoption of one of the machines would end; nil:
-// none is seen.
+// refuses returns the failure of an adoption of one machine; nil: no failure is foreseen.
 func (l *Lifecycle) refuses(ctx context.Context, at *place, found maas.Listing) (*chain.Failure, error) {
 	id := at.state.Adopts
 	n := slices.IndexFunc(found.Machines, func(m maas.Machine) bool { return m.SystemID == id })

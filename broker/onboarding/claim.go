@@ -8,25 +8,25 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// agentName is under which a run allocates. MAAS never tells it, and so nobody
-// has it by accident.
+// agentName is the agent name under which a run allocates. MAAS never discloses an agent name, so
+// nobody else uses this name by accident.
 func agentName(runID string) string { return "hostler-" + runID }
 
-// marked reports whether the machine is this run's, beyond doubt: it has the run's
-// mark, and the owner who wrote it.
+// marked reports whether the machine is certainly this run's: the machine carries the run's mark,
+// and the owner is the user who wrote the mark.
 func (at *place) marked() bool {
 	c := at.state.Claim
 	return c != nil && c.on(at.Machine, at.run.ID)
 }
 
-// on reports whether a machine has a run's mark, and the owner who wrote it.
+// on reports whether a machine carries a run's mark and is owned by the user who wrote the mark.
 func (c Claim) on(m maas.Machine, runID string) bool {
 	return c.SystemID == m.SystemID && m.Owner == c.User && m.Owner != "" && m.Annotations[maas.MarkRun] == runID && m.Annotations[maas.MarkNode] == c.NodeID
 }
 
-// claimed reports whether the machine was allocated by this run, whose broker died
-// before it wrote the mark: the run meant to, the owner is the run's user, nobody
-// has marked it, and MAAS finds it under the run's agent name.
+// claimed reports whether this run allocated the machine and its broker died before writing the
+// mark: the saved intent names the machine, the owner is the run's user, there is no mark, and MAAS
+// finds the machine under the run's agent name.
 func (at *place) claimed(ctx context.Context) (bool, error) {
 	c := at.state.Claim
 	if c == nil || c.SystemID != at.SystemID || at.Status != maas.Allocated || at.Owner != c.User || at.Owner == "" {
@@ -42,20 +42,20 @@ func (at *place) claimed(ctx context.Context) (bool, error) {
 	return is, nil
 }
 
-// free reports whether the machine is nobody's.
+// free reports whether the machine has no owner and no mark.
 func (at *place) free() bool {
 	return at.Owner == "" && at.Annotations[maas.MarkRun] == "" && at.Annotations[maas.MarkNode] == ""
 }
 
-// leftover reports whether the owner is but what MAAS leaves behind when it could
-// not switch the power of a machine that our user commissioned, or where its tests
-// failed. Another commissioning, or test, takes it away.
+// leftover reports whether the owner is only a remnant: MAAS leaves our user as the owner when it
+// could not switch the power of a machine that our user commissioned, or when the machine's tests
+// failed. Another commissioning or test removes the owner.
 func (at *place) leftover() bool {
 	return (at.Status == maas.New || at.Status == maas.FailedCommissioning || at.Status == maas.FailedTesting || at.Status == maas.Ready) && at.Owner != "" && at.Owner == at.state.MAASUser &&
 		at.Annotations[maas.MarkRun] == "" && at.Annotations[maas.MarkNode] == ""
 }
 
-// foreign refuses a machine that is not this run's to touch.
+// foreign refuses a machine that this run must not touch.
 func (at *place) foreign(why string) *chain.Failure {
 	of := ""
 	if at.Owner != "" {
@@ -68,13 +68,13 @@ func (at *place) foreign(why string) *chain.Failure {
 		With("machine_not_ours", map[string]any{"system_id": at.SystemID, "maas_status": at.StatusName, "owner": at.Owner})
 }
 
-// locked refuses a machine that somebody has locked.
+// locked refuses a machine that somebody has locked in MAAS.
 func (at *place) locked() error {
 	return chain.Fail(ambiguity, "machine %s is locked in MAAS (unlock it there if it is the one that is meant)", at.called()).With("machine_locked", nil)
 }
 
-// take brings a machine that is Ready into this run's hands: one step for the
-// intent, one for allocate, one for the mark. true: it is marked.
+// take claims a Ready machine for this run in separate steps for the intent, allocate and the mark.
+// true: the machine is marked.
 func (l *Lifecycle) take(ctx context.Context, at *place) (bool, error) {
 	s := at.state
 	switch {
@@ -100,13 +100,13 @@ func (l *Lifecycle) take(ctx context.Context, at *place) (bool, error) {
 	return false, at.foreign("this run did not claim it")
 }
 
-// intend writes down, before anything is done, which machine the run will take.
+// intend saves, before anything is done, which machine the run will take.
 func (l *Lifecycle) intend(ctx context.Context, at *place) error {
 	user, err := at.region.WhoAmI(ctx)
 	if err != nil {
 		return at.unseen(ctx, err)
 	}
-	at.run.Anew() // one that an earlier pass deployed is not deployed any more
+	at.run.Anew() // a deployment of an earlier pass does not count any more
 	at.state.DeployedAt = zero
 	was := at.state.Claim
 	at.state.Claim = &Claim{SystemID: at.SystemID, NodeID: at.state.NodeID, User: user, At: at.run.Now}
@@ -133,7 +133,7 @@ func (at *place) annotate(ctx context.Context) error {
 	return chain.Again(next, "machine %s is marked", at.called())
 }
 
-// unbound refuses a machine that is another node's.
+// unbound refuses a machine that is bound to another node.
 func (l *Lifecycle) unbound(ctx context.Context, at *place) error {
 	node, err := l.Nodes.Bound(ctx, at.state.Site, at.SystemID, at.run.ID)
 	switch {
@@ -145,11 +145,10 @@ func (l *Lifecycle) unbound(ctx context.Context, at *place) error {
 	return nil
 }
 
-// giveBack releases a machine that is this run's, and waits until MAAS has it
-// back. One without the mark gets it first: a release that fails takes the agent's
-// name away, by which it is known, and leaves the mark. One that is not its own is
-// left as it is. No undo, rescue or restart_clean takes the machine from a node that
-// is in use.
+// giveBack releases this run's machine, and waits until MAAS has finished. A machine without the
+// mark is marked first: a failed release removes the agent name that proves the claim, and leaves
+// the mark. Another owner's machine is left unchanged. No undo, rescue or restart_clean takes the
+// machine from a node in use.
 func (l *Lifecycle) giveBack(ctx context.Context, at *place) error {
 	is := at.marked()
 	if !is {
@@ -165,7 +164,7 @@ func (l *Lifecycle) giveBack(ctx context.Context, at *place) error {
 	c := at.state.Claim
 	switch {
 	case !is && c != nil && c.Released && at.Status == maas.Releasing && at.Owner == c.User:
-		return chain.Again(lookAgain, "machine is %s", at.StatusName) // by this run, before it had its mark
+		return chain.Again(lookAgain, "machine is %s", at.StatusName) // released by this run before it had the mark
 	case !is:
 		return nil
 	case at.Locked:
@@ -190,9 +189,9 @@ func (l *Lifecycle) giveBack(ctx context.Context, at *place) error {
 		With("machine_not_releasable", nil)
 }
 
-// unused refuses to take the machine of a node that somebody may be working on, or
-// whose turnover is owed, whatever the mark says: where the node was let in past
-// this run, or the save of the run's last stage was lost, a tenant may be there.
+// unused refuses to take the machine of a node that somebody may be working on, or whose turnover
+// is owed, whatever the mark says. A tenant may be there if the node was activated outside this
+// run, or if the save of the run's last stage was lost.
 func (l *Lifecycle) unused(ctx context.Context, nodeID, runID string) error {
 	why, err := l.Nodes.InUse(ctx, nodeID, runID)
 	switch {

@@ -8,13 +8,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What a person is to mend, in Onboarding.Failed.
+// Values of Onboarding.Failed: what a person must repair.
 const (
 	failedCommissioning = "commissioning"
 	failedHardware      = "hardware"
 )
 
-// commission has MAAS find out what the machine is, if it does not know.
+// commission has MAAS commission a machine that MAAS has not commissioned yet.
 func (l *Lifecycle) commission(ctx context.Context, r *run) error {
 	at, err := l.look(ctx, r)
 	if err != nil {
@@ -36,16 +36,16 @@ func (l *Lifecycle) commission(ctx context.Context, r *run) error {
 	return at.onboardable(ctx)
 }
 
-// startCommissioning gives the machine its name and its BMC's login, one step,
-// and commissions it, another. That cycles its power: a machine that runs and
-// that this run has not switched on itself is left to a person, unless the policy
-// says otherwise. Nil: it was begun.
+// startCommissioning sets the machine's name and its BMC's login in one step, and commissions the
+// machine in another. Commissioning cycles the power: a running machine that this run has not
+// switched on itself is left to a person, unless the policy allows discovery_power_cycle. Nil: the
+// commissioning has begun.
 func (l *Lifecycle) startCommissioning(ctx context.Context, at *place) error {
 	s := at.state
 	if at.Locked {
 		return at.locked()
 	}
-	if at.Status != maas.Ready { // that one has what it needs
+	if at.Status != maas.Ready { // a Ready machine is configured already
 		if done, err := l.configured(ctx, at); err != nil || !done {
 			return err
 		}
@@ -55,9 +55,9 @@ func (l *Lifecycle) startCommissioning(ctx context.Context, at *place) error {
 			return err
 		}
 	}
-	s.Powered = true // from the moment that it is asked for
+	s.Powered = true // set before the request is sent
 	begin := at.region.Commission
-	if at.Status == maas.FailedTesting { // MAAS refuses to commission such a machine: what failed is tested again
+	if at.Status == maas.FailedTesting { // MAAS refuses to commission such a machine; the failed tests are run again
 		begin = at.region.Test
 	}
 	if err := begin(ctx, at.SystemID); err != nil {
@@ -70,7 +70,7 @@ func (l *Lifecycle) startCommissioning(ctx context.Context, at *place) error {
 // configured reports whether MAAS has the machine's name and its BMC's login.
 func (l *Lifecycle) configured(ctx context.Context, at *place) (bool, error) {
 	s := at.state
-	if s.Reclaim != nil { // by what it has it was released
+	if s.Reclaim != nil { // the release already worked with the machine's present settings
 		return true, nil
 	}
 	login, err := l.bmcLogin(ctx, at)
@@ -95,7 +95,7 @@ func (at *place) named() bool {
 	return len(c.matches) > 0 && c.matches[0] == "hostname"
 }
 
-// off makes sure that nothing runs on the machine.
+// off requires that the machine's power is off.
 func (at *place) off(ctx context.Context) error {
 	state, err := at.power(ctx)
 	switch {
@@ -109,7 +109,7 @@ func (at *place) off(ctx context.Context) error {
 	return chain.Fail(bmcFailure, "MAAS cannot tell whether machine %s at %s is on: its BMC says %q", at.SystemID, at.state.IPMIIP, state)
 }
 
-// waitForReady waits until MAAS knows the machine.
+// waitForReady waits until MAAS has commissioned the machine.
 func (l *Lifecycle) waitForReady(ctx context.Context, r *run) error {
 	at, err := l.glance(ctx, r)
 	if err != nil {
@@ -134,7 +134,7 @@ func (l *Lifecycle) waitForReady(ctx context.Context, r *run) error {
 		return nil
 	case maas.FailedCommissioning, maas.FailedTesting:
 		if s.Failed != "" {
-			s.Failed, s.Recommission = "", true // a person had a look, and says to go on
+			s.Failed, s.Recommission = "", true // a person has looked and resumed the run
 		}
 		if s.Recommission && (at.free() || at.leftover()) {
 			return l.lookOnceMore(ctx, at)
@@ -147,7 +147,7 @@ func (l *Lifecycle) waitForReady(ctx context.Context, r *run) error {
 	return at.foreign("it was to become Ready: somebody changed it meanwhile (rerun, if it is free again)")
 }
 
-// notCommissioned says why a machine did not pass.
+// notCommissioned returns the failure of a machine whose commissioning or tests failed.
 func (at *place) notCommissioned(ctx context.Context) error {
 	why := at.why(ctx)
 	at.state.Failed = failedCommissioning

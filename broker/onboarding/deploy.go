@@ -9,9 +9,9 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 )
 
-// renderCloudInit makes the node, and sees that what the machine is deployed with
-// can be rendered. The bundle itself is rendered again where it is used: it holds
-// the enrol token, and the run's state does not.
+// renderCloudInit makes the node and checks that the machine's bundle can be rendered. The bundle
+// is rendered again where it is used: the bundle holds the enrol token, and the run's state must
+// not.
 func (l *Lifecycle) renderCloudInit(ctx context.Context, r *run) error {
 	s := &r.State
 	id, err := l.Nodes.Prepare(ctx, NewNode{
@@ -23,7 +23,7 @@ func (l *Lifecycle) renderCloudInit(ctx context.Context, r *run) error {
 	if s.Reclaim != nil && id != s.NodeID {
 		return chain.Fail(ambiguity, "the machine of node %s would be deployed for node %s", s.NodeID, id).With("node_changed", nil)
 	}
-	if s.NodeID = id; s.Claim == nil { // else the machine carries what was rendered
+	if s.NodeID = id; s.Claim == nil { // after a claim the machine carries the bundle that was rendered before
 		b, err := l.bundle(ctx, r)
 		if err != nil {
 			return err
@@ -61,16 +61,15 @@ func (l *Lifecycle) bundle(ctx context.Context, r *run) (Bundle, error) {
 	return b, nil
 }
 
-// forgetNode takes the node back, and its token with it. One that has enrolled
-// stays, out of use; a run that starts over will need it, and has it enrol anew, unless
-// a person keeps it out.
+// forgetNode removes the node and its token. An enrolled node stays, out of use. A run that starts
+// over needs this node and has the node enrol anew, unless a person keeps the node out.
 func (l *Lifecycle) forgetNode(ctx context.Context, r *run) error {
 	kept, err := l.Nodes.Remove(ctx, r.ID, "the run was taken back")
 	if err != nil {
 		return ours(err)
 	}
 	switch {
-	case r.State.Reclaim != nil: // the node was there before this run, whose own list keeps it from use
+	case r.State.Reclaim != nil: // the node existed before this run, whose own list keeps the node from use
 		r.State.BundleDigest = ""
 		return nil
 	case kept != "" && r.Restarting:
@@ -94,8 +93,8 @@ func (l *Lifecycle) forgetNode(ctx context.Context, r *run) error {
 	return nil
 }
 
-// deployAccepted reports that MAAS is deploying the machine for this run, or has
-// ended doing so. Asking again would be refused or, worse, start over.
+// deployAccepted reports whether MAAS is deploying the machine for this run or has finished doing
+// so. A second request would be refused or, worse, start over.
 func (l *Lifecycle) deployAccepted(ctx context.Context, r *run) (bool, error) {
 	at, err := l.look(ctx, r)
 	if err != nil {
@@ -111,8 +110,8 @@ func (l *Lifecycle) deployAccepted(ctx context.Context, r *run) (bool, error) {
 	return false, nil
 }
 
-// deploy claims the machine and has it deployed: one change a step, and a look
-// before each.
+// deploy claims the machine and has MAAS deploy it, with a single change per step and a look before
+// each change.
 func (l *Lifecycle) deploy(ctx context.Context, r *run) error {
 	at, err := l.look(ctx, r)
 	if err != nil {
@@ -150,9 +149,9 @@ func (l *Lifecycle) deploy(ctx context.Context, r *run) error {
 	return nil
 }
 
-// wantInterval sets how often hosts of the region report their hardware: a machine
-// gets it when it is deployed, and keeps it. The setting is the whole region's, and
-// other deployments want others: so it is set in the step that deploys.
+// wantInterval sets how often hosts of the region report their hardware. A machine gets the
+// interval when it is deployed, and keeps it. The whole region shares the setting, and other
+// deployments want other values, so the deploying step sets the interval.
 func (at *place) wantInterval(ctx context.Context) error {
 	wants, err := broker.SyncInterval(at.state.Policy.HardwareSyncInterval)
 	if err != nil {
@@ -171,7 +170,7 @@ func (at *place) wantInterval(ctx context.Context) error {
 	return nil
 }
 
-// release gives the machine back to MAAS, if it is this run's.
+// release gives the machine back to MAAS, if the machine is this run's.
 func (l *Lifecycle) release(ctx context.Context, r *run) error {
 	s := &r.State
 	if s.SystemID == "" || s.Claim == nil {
@@ -203,8 +202,8 @@ func (l *Lifecycle) release(ctx context.Context, r *run) error {
 	return nil
 }
 
-// waitForDeployed waits until the installed system has asked MAAS for its
-// user-data. That it is up is not said by that.
+// waitForDeployed waits until the installed system has fetched its user-data from MAAS. The fetch
+// does not prove a working system.
 func (l *Lifecycle) waitForDeployed(ctx context.Context, r *run) error {
 	seen := r.State.Seen.ObservedAt
 	at, err := l.glance(ctx, r)

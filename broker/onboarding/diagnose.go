@@ -7,9 +7,9 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// diagnose has the agent collect its diagnostics where a run fails at enrolment and the
-// agent of this run's machine has come all the same. One that has not come cannot be
-// asked, and that of the system before is not the one.
+// diagnose has the agent collect its diagnostics where a run fails at enrolment although the agent
+// of this run's machine has enrolled. An agent that has not enrolled cannot be asked, and the agent
+// of the previously installed system does not count.
 func (l *Lifecycle) diagnose(ctx context.Context, r *run, f chain.Failure) map[string]any {
 	if !broker.FailureClass(f.Class).Diagnosed() || r.State.NodeID == "" {
 		return nil

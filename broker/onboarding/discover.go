@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// createOrFind leads from hostname and BMC to the one machine that they mean. All
-// keys that are given must mean the same one.
+// createOrFind finds the machine with the hostname and BMC address, or creates its record in MAAS.
+// All given keys must name the same machine.
 func (l *Lifecycle) createOrFind(ctx context.Context, r *run) error {
 	at, err := l.at(ctx, r)
 	if err != nil {
@@ -45,18 +45,18 @@ func (l *Lifecycle) createOrFind(ctx context.Context, r *run) error {
 	return l.adopt(ctx, at, *c)
 }
 
-// candidate is a machine that at least one key leads to.
+// candidate is a machine with at least one matching key, or a loose machine.
 type candidate struct {
 	maas.Machine
 	bmc     string   // address, as MAAS has it
-	matches []string // keys that lead to it
-	against []string // keys that speak against it, and why
-	loose   bool     // no key leads to it: it is a New machine of which MAAS knows no BMC
+	matches []string // keys that match the machine
+	against []string // keys that contradict the machine, and why
+	loose   bool     // no key matches: a New machine whose BMC is unknown to MAAS
 }
 
-// candidates are the machines that a key leads to, and those that could be meant
-// although none does. doubts are of machines that may have the BMC, for all that is
-// known: whoever gives it to another record could switch what somebody has.
+// candidates are the machines with a matching key, and the loose machines. doubts name machines
+// that may have the BMC, as far as is known: a second record with the same BMC could switch a
+// machine in use.
 func (at *place) candidates(ctx context.Context) (out []candidate, doubts []string, err error) {
 	all, bmcs, err := at.survey(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func (at *place) candidates(ctx context.Context) (out []candidate, doubts []stri
 		listed[m.SystemID] = true
 		bmc, known := bmcs[m.SystemID]
 		if c := at.weigh(m, bmc); len(c.matches) > 0 || c.loose {
-			if !known { // it is none of which MAAS has no address
+			if !known { // listed without an address means "no address"; not listed means that the machine came or went between the two reads
 				return nil, nil, chain.AgainFor(ambiguity, soon, "machine %s has just come, or gone", taskcatalog.Clean(m.SystemID, 32))
 			}
 			out = append(out, c)
@@ -94,11 +94,11 @@ func (at *place) candidates(ctx context.Context) (out []candidate, doubts []stri
 	return out, doubts, nil
 }
 
-// virtual are the drivers of machines that have no BMC, whatever their address is.
+// virtual are the drivers of machines that have no BMC, whatever address they have.
 var virtual = map[string]bool{"virsh": true, "lxd": true, "vmware": true, "proxmox": true, "nova": true}
 
-// doubtful refuses to give a BMC to a record that does not have it, where one of
-// another machine may be the same.
+// doubtful refuses to give a BMC to a record without it while another machine may have the same
+// BMC.
 func doubtful(s *Onboarding, doubts []string) error {
 	slices.Sort(doubts)
 	const most = 5
@@ -110,9 +110,8 @@ func doubtful(s *Onboarding, doubts []string) error {
 		With("bmc_unknown", map[string]any{"doubts": doubts[:min(len(doubts), 50)]})
 }
 
-// weigh compares a machine with each key. A machine that is New has no name of
-// anybody's choice, and may have neither BMC nor interfaces on record: that speaks
-// neither for nor against it.
+// weigh compares a machine with each key. A New machine has no name that a person chose, and may
+// have neither BMC nor interfaces on record; a missing value counts neither for nor against it.
 func (at *place) weigh(m maas.Machine, bmc string) candidate {
 	s, c := at.state, candidate{Machine: m, bmc: bmc}
 	switch {
@@ -147,7 +146,7 @@ func (at *place) choose(all []candidate) (*candidate, error) {
 	var strong, loose []candidate
 	for _, c := range all {
 		if c.loose && c.SystemID == at.state.SystemID {
-			return &c, nil // it was claimed before
+			return &c, nil // this run chose the machine before
 		}
 		if c.loose {
 			loose = append(loose, c)
@@ -181,9 +180,8 @@ func ambiguous(all []candidate, format string, args ...any) error {
 		With("machine_ambiguous", map[string]any{"candidates": details})
 }
 
-// adopt makes a machine that MAAS knows this run's to work on, unless it is
-// somebody's. It is read once more, alone, with its BMC's address; nothing of it is
-// changed.
+// adopt takes a known machine for this run, unless the machine is in use. The machine and the
+// address of its BMC are read once more; nothing is changed.
 func (l *Lifecycle) adopt(ctx context.Context, at *place, c candidate) error {
 	s := at.state
 	m, err := at.region.Machine(ctx, c.SystemID)
@@ -213,7 +211,7 @@ func (l *Lifecycle) adopt(ctx context.Context, at *place, c candidate) error {
 	return nil
 }
 
-// onboardable refuses a machine that somebody has, or works on.
+// onboardable refuses a machine that somebody owns or works on.
 func (at *place) onboardable(ctx context.Context) error {
 	if at.marked() {
 		return nil
@@ -238,7 +236,7 @@ func (at *place) onboardable(ctx context.Context) error {
 	return at.foreign("it is in use, or kept from it (release or mend it in MAAS if it is meant)")
 }
 
-// tell makes MAAS know a machine that it has no record of.
+// tell creates a MAAS record for a machine that MAAS does not know.
 func (l *Lifecycle) tell(ctx context.Context, at *place) error {
 	s := at.state
 	login, err := l.bmcLogin(ctx, at)

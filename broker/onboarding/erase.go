@@ -15,18 +15,18 @@ const (
 	unerased   = chain.Class(broker.DiskEraseUnsupported)
 )
 
-// mostErases is how often MAAS is let try to erase a machine's disks.
+// mostErases is how often MAAS may try to erase a machine's disks.
 const mostErases = 2
 
-// The region's settings of what a release does to disks.
+// The region's settings for the disks of released machines.
 const (
 	erasesAlways = "enable_disk_erasing_on_release"
 	erasesSecure = "disk_erase_with_secure_erase"
 	erasesQuick  = "disk_erase_with_quick_erase"
 )
 
-// asks is what a release now asks for: what the run was asked, until that has failed
-// and may be done without.
+// asks is the erase for the next release: the run's erase, until this erase has failed and the run
+// may go on without.
 func (rc *Reclaim) asks() string {
 	if rc.Downgrade != "" {
 		return maas.EraseNone
@@ -34,8 +34,8 @@ func (rc *Reclaim) asks() string {
 	return rc.Erase
 }
 
-// weight puts in order what can be done to disks. What MAAS calls secure is zeros where
-// a drive has no erase of its own.
+// weight ranks ways of erasing by strength. MAAS's secure erase writes zeros where a drive has no
+// erase of its own, and therefore ranks no higher than an overwrite.
 func weight(erase string) int {
 	switch erase {
 	case maas.EraseQuick:
@@ -46,8 +46,8 @@ func weight(erase string) int {
 	return 0
 }
 
-// willErase is what MAAS does to disks when it is asked for that: a region may erase
-// them whatever it is asked. Of two ways that it may take it is the weaker one.
+// willErase is how MAAS will erase the disks for a request: a region may erase them even when no
+// erase is requested. Where the region's settings allow two ways, the weaker one is returned.
 func (at *place) willErase(ctx context.Context, asks string) (string, error) {
 	if asks != maas.EraseNone {
 		return asks, nil
@@ -71,10 +71,10 @@ func (at *place) willErase(ctx context.Context, asks string) (string, error) {
 	return maas.EraseOverwrite, nil
 }
 
-// eraseFailed is what becomes of a run when MAAS could not erase the disks: it is
-// tried once more, and then done without, if that may be, and the region lets it. MAAS
-// releases a machine whose erase failed as it is: there is nothing to abort, and
-// nothing to mark as fixed.
+// eraseFailed handles a failed erase: the erase is tried once more. Then the machine is released
+// without an erase, if the profile or a person allows this and the region's settings permit it.
+// MAAS releases a machine as it is after a failed erase: there is nothing to abort, and nothing to
+// mark as fixed.
 func (at *place) eraseFailed(ctx context.Context) error {
 	s, rc := at.state, at.state.Reclaim
 	why := at.why(ctx)
@@ -87,7 +87,7 @@ func (at *place) eraseFailed(ctx context.Context) error {
 	always, err := at.willErase(ctx, maas.EraseNone)
 	switch {
 	case err != nil:
-		rc.Failed-- // it is not told yet
+		rc.Failed-- // the failure is not reported yet
 		return err
 	case always != maas.EraseNone:
 		return failed.Next("see why; the region erases whatever it is asked (%s). Erase or replace the disks, or change that setting, then resume", erasesAlways)
@@ -100,8 +100,8 @@ func (at *place) eraseFailed(ctx context.Context) error {
 	return chain.Again(next, "about to release machine %s with its disks as they are: %s", at.called(), rc.Downgrade)
 }
 
-// judgeErase says what MAAS did to the disks of a machine that is nobody's, by MAAS's
-// history and by what was seen, and whether that is what was asked for.
+// judgeErase decides, from MAAS's history and the run's observations, how MAAS erased the disks of
+// a machine without an owner, and whether the erase meets the request.
 func (at *place) judgeErase(ctx context.Context) error {
 	s, rc := at.state, at.state.Reclaim
 	erased, err := at.erased(ctx)
@@ -112,7 +112,7 @@ func (at *place) judgeErase(ctx context.Context) error {
 	switch {
 	case erased && weight(rc.Sends) > 0:
 		did = rc.Sends
-	case erased: // by somebody else's release: it is that at least
+	case erased: // somebody else's release erased them: count the weakest erase
 		did = maas.EraseQuick
 	}
 	if weight(did) < weight(rc.Erase) && rc.Downgrade == "" {
@@ -128,15 +128,15 @@ func (at *place) judgeErase(ctx context.Context) error {
 	return nil
 }
 
-// erased reports whether the disks were erased to the end since the machine was
-// deployed last. MAAS's history tells; where it has no word of that, as a region may
-// write past it, it counts that the machine was seen at it and came to its end.
+// erased reports whether an erase of the disks has completed since the last deployment. MAAS's
+// history decides. A region may write past the history; where the history says nothing, an erase
+// that the run itself saw counts as completed.
 func (at *place) erased(ctx context.Context) (bool, error) {
 	history, err := at.region.Events(ctx, at.SystemID)
 	if err != nil {
 		return false, at.unseen(ctx, err)
 	}
-	for _, e := range history { // the newest first
+	for _, e := range history { // newest first
 		if e.Type == "Deployed" || e.Type == "Deploying" {
 			break
 		}

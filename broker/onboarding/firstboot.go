@@ -10,12 +10,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// siteLayer is the one that is the site's own; the others are ours.
+// siteLayer is the layer of the site's own bootstrap; all other layers are Hostler's.
 const siteLayer = "site"
 
-// firstBoot tells how the layers of a node's first boot ended, as its agent reports
-// them. Waits names one that has not ended. A failure is told as the site's or as
-// ours; those of layers that other stages judge, or may go without, are warnings.
+// firstBoot reports how the layers of a node's first boot ended, as the agent reports them. waits
+// names a layer that has not ended. A failure says whether the layer is the site's or ours. A
+// failure of a layer that another stage judges, or that a run may go without, is a warning.
 func (s *Onboarding) firstBoot(n broker.Node) (waits string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(n.Capabilities)) {
 		layer, is := strings.CutPrefix(name, taskcatalog.FirstBoot)

@@ -12,19 +12,20 @@ import (
 
 var zero time.Time
 
-// noSyncWanted reports whether the profile does without hardware sync.
+// noSyncWanted reports whether the profile requires no hardware sync.
 func (l *Lifecycle) noSyncWanted(_ context.Context, r *run) (bool, error) {
 	return !r.State.Policy.RequireHWSync, nil
 }
 
-// noTokenWanted reports that, and that the run need not see whether the machine has
-// another token than before.
+// noTokenWanted reports whether the profile requires no hardware sync and the run need not compare
+// the machine's token with the former one.
 func (l *Lifecycle) noTokenWanted(_ context.Context, r *run) (bool, error) {
 	rc := r.State.Reclaim
 	return !r.State.Policy.RequireHWSync && (rc == nil || rc.Token == ""), nil
 }
 
-// stillDeployed looks at a machine that this run has deployed.
+// stillDeployed looks at this run's deployed machine, and refuses a machine that is deployed no
+// longer.
 func (l *Lifecycle) stillDeployed(ctx context.Context, r *run) (*place, error) {
 	at, err := l.glance(ctx, r)
 	if err != nil {
@@ -45,9 +46,8 @@ func (at *place) deployed() error {
 	return at.foreign("it was deployed for this run: whoever changed that can have it wiped")
 }
 
-// ensureSync sees that the machine has what its hardware sync needs: MAAS brings
-// that along with the deployment, and makes the machine's token when it renders
-// it.
+// ensureSync ensures that the machine has the files and the token of its hardware sync. MAAS
+// delivers them with the deployment, and makes the machine's token when it renders the deployment.
 func (l *Lifecycle) ensureSync(ctx context.Context, r *run) error {
 	at, err := l.stillDeployed(ctx, r)
 	if err != nil {
@@ -87,7 +87,7 @@ func (l *Lifecycle) ensureSync(ctx context.Context, r *run) error {
 	switch {
 	case n.Epoch <= r.State.Epoch:
 		return l.seedBySSH(ctx, at, token)
-	case !r.State.enrolled(n): // nobody's task runs there, nor does anybody log in
+	case !r.State.enrolled(n): // a node out of use gets no task and no SSH login
 		return r.State.outOfUse(n)
 	}
 	r.State.SSH.Trouble = ""
@@ -108,25 +108,25 @@ func reseedFailed(err error) error {
 	return chain.Fail(syncFailure, "cannot seed hardware sync anew: %w", err).With("failed_hw_sync_seed", nil)
 }
 
-// enrolled reports whether the agent has come that this run deployed.
+// enrolled reports whether the agent that this run deployed has enrolled.
 func (s *Onboarding) enrolled(n broker.Node) bool {
 	return n.Epoch > s.Epoch && (s.kept(n) || n.Status == broker.Enrolling || n.Status == broker.Active || n.Status == broker.Offline)
 }
 
-// kept reports whether the node is where it stays until another run lets it in.
+// kept reports whether the node keeps its present status until another run activates the node.
 func (s *Onboarding) kept(n broker.Node) bool { return s.Keeps != "" && n.Status == s.Keeps }
 
-// outOfUse is the failure of a run whose node somebody has put out of use.
+// outOfUse is the failure of a run whose node was put out of use.
 func (s *Onboarding) outOfUse(n broker.Node) error {
 	return chain.Fail(enrollmentFailure, "node %s is %s: %s (no run lets it in: hostler node activate %s; what the broker's own checks keep out, restart-clean deploys anew)", n.ID, n.Status, n.StatusReason, n.ID).With("failed_enrollment", nil)
 }
 
-// synced reports whether the host itself has reported its hardware (baseline).
+// synced reports whether the host itself has reported its hardware (see baseline).
 func (at *place) synced() bool { return at.LastSync.After(at.state.SyncBaseline) }
 
-// syncFresh reports whether the host has reported its hardware not too long ago.
-// Up to 3.5 MAAS writes times without their zone, which nobody can compare with a
-// clock of ours: that last_sync has moved while we looked must do.
+// syncFresh reports whether the host's latest hardware report is recent. MAAS 3.4 and 3.5 write
+// times without a time zone, so the times cannot be compared with our clock. For these versions the
+// caller's check that last_sync has moved must do.
 func (at *place) syncFresh() bool {
 	v := at.state.MAASVersion
 	if strings.HasPrefix(v, "3.4.") || strings.HasPrefix(v, "3.5.") {
@@ -135,8 +135,8 @@ func (at *place) syncFresh() bool {
 	return at.SyncHealthy(at.run.Now)
 }
 
-// early reports whether it is too early to worry that the host has not reported its
-// hardware: there was no time to, or no MAAS.
+// early reports whether a missing hardware report is still no cause for action: the interval has
+// not passed, or MAAS was not reachable for that long.
 func (at *place) early(ctx context.Context) (bool, error) {
 	since, err := at.run.Since(ctx, at.state.DeployedAt)
 	return since < at.interval()*3/2, err
@@ -150,9 +150,9 @@ func (at *place) interval() time.Duration {
 	return d
 }
 
-// waitForSync waits until the host has reported its hardware, and not too long
-// ago. Where it does not, its agent is told once an attempt to seed it anew; where
-// no agent has come, it is seeded over SSH.
+// waitForSync waits until the host has reported its hardware recently. Where the host does not, its
+// agent is asked once an attempt to seed hardware sync anew; without an agent, hardware sync is
+// seeded over SSH.
 func (l *Lifecycle) waitForSync(ctx context.Context, r *run) error {
 	at, err := l.stillDeployed(ctx, r)
 	if err != nil {
@@ -173,9 +173,9 @@ func (l *Lifecycle) waitForSync(ctx context.Context, r *run) error {
 	return chain.Again(settle, "machine %s does not report its hardware (last at %s)", at.called(), at.LastSync.Format(time.RFC3339))
 }
 
-// keepFromUse is what is left to take back of a machine that was deployed: it is
-// left alone, and the node is kept from use. A run that starts over needs it, if
-// nobody uses it.
+// keepFromUse undoes a finished deployment as far as a run may: the machine is left alone, and the
+// node is quarantined. A run that starts over needs the machine, and is refused while somebody may
+// be using the node.
 func (l *Lifecycle) keepFromUse(ctx context.Context, r *run) error {
 	switch {
 	case r.State.NodeID == "":
@@ -186,8 +186,8 @@ func (l *Lifecycle) keepFromUse(ctx context.Context, r *run) error {
 	return ours(l.Nodes.Quarantine(ctx, r.State.NodeID, "the run was cancelled after the machine was deployed"))
 }
 
-// waitForAgent waits until the agent has come, and lets the node in. A token that
-// its machine has not used by the end of an attempt is good for another one.
+// waitForAgent waits for the agent and activates the node. A token that the machine has not used by
+// the end of an attempt is extended for the next attempt.
 func (l *Lifecycle) waitForAgent(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := l.Nodes.Node(ctx, s.NodeID)
@@ -197,7 +197,7 @@ func (l *Lifecycle) waitForAgent(ctx context.Context, r *run) error {
 	waits := "its agent has not come"
 	switch {
 	case s.enrolled(n):
-		at, err := l.look(ctx, r) // who took the machine away meanwhile has it
+		at, err := l.look(ctx, r) // the machine may have been taken away meanwhile
 		if err != nil {
 			return err
 		}
@@ -244,8 +244,8 @@ func (l *Lifecycle) waitForAgent(ctx context.Context, r *run) error {
 	return chain.Again(lookAgain, "node %s: %s", n.ID, waits)
 }
 
-// extend lets the token be good for longer that the machine was deployed with. One
-// that cannot be is told as it is: late enrolment by it may still have been.
+// extend prolongs the token of the deployed machine. A token that cannot be extended becomes a
+// warning: a late enrolment may have used the token already.
 func (l *Lifecycle) extend(ctx context.Context, r *run) error {
 	until := r.Now.Add(seconds(r.State.Policy.EnrollmentTokenTTLSeconds))
 	err := l.Nodes.ExtendToken(ctx, r.State.NodeID, until, "onboarding waits for the machine once more")

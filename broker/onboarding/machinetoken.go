@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// MachineToken is a machine's own token as MAAS has it now; false: MAAS has not made
-// one, or the machine is not deployed, or no longer for that run.
+// MachineToken is a machine's own token as MAAS has it now. false: MAAS has not made a token, or
+// the machine is not deployed, or is no longer deployed for that run.
 func MachineToken(ctx context.Context, s *maas.Sites, site broker.Site, runID string, c Claim) (taskcatalog.MAASMachineToken, bool, error) {
 	region, err := s.Region(ctx, site)
 	if err != nil {
@@ -24,8 +24,8 @@ func MachineToken(ctx context.Context, s *maas.Sites, site broker.Site, runID st
 	return t.MAASMachineToken, has, err
 }
 
-// rotated refuses a machine that was deployed anew and has the token that it had
-// before: whoever had the machine then could have MAAS take it back.
+// rotated refuses a redeployed machine that still has its former token: the former tenant, who may
+// know the token, could have MAAS take the machine back.
 func (at *place) rotated(t maas.MachineToken) error {
 	rc := at.state.Reclaim
 	switch {

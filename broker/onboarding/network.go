@@ -17,8 +17,8 @@ func (l *Lifecycle) noRoCE(_ context.Context, r *run) (bool, error) {
 	return !r.State.Policy.EnablePhase2RoCE, nil
 }
 
-// applyRoCE gives the RoCE interfaces the addresses that were assigned to the
-// host, one change a step. What cannot be done is told, and the run goes on.
+// applyRoCE gives the RoCE interfaces their assigned addresses, with a single change per step. A
+// failure is a warning, and the run goes on.
 func (l *Lifecycle) applyRoCE(ctx context.Context, r *run) error {
 	s := &r.State
 	rows, err := l.Records.RoCEAssignments(ctx, s.SiteID, s.Hostname)
@@ -65,7 +65,7 @@ func (l *Lifecycle) applyRoCE(ctx context.Context, r *run) error {
 	return nil
 }
 
-// address gives one interface its address; nil: it has it.
+// address gives one interface its address; nil: the interface has it.
 func (at *place) address(ctx context.Context, i maas.Interface, row broker.RoCEAssignment, subnets []maas.Subnet) error {
 	p, err := netip.ParsePrefix(row.IPv4CIDR)
 	if err != nil {
@@ -85,7 +85,7 @@ func (at *place) address(ctx context.Context, i maas.Interface, row broker.RoCEA
 		return chain.Fail(mismatch, "interface %s is in no VLAN (is it plugged in?)", row.Interface).With("roce_interface_unplugged", nil)
 	default:
 		if err = at.region.CreateSubnet(ctx, cidr, i.VLAN.ID); maas.ClassOf(err) == maas.Invalid && err != nil {
-			// Another run may have made it since we looked.
+			// Another run may have made the subnet since we looked.
 			now, unread := at.region.Subnets(ctx)
 			if unread != nil {
 				return at.unseen(ctx, unread)
@@ -101,7 +101,7 @@ func (at *place) address(ctx context.Context, i maas.Interface, row broker.RoCEA
 	return chain.Again(next, "%s gets %s", row.Interface, row.IPv4CIDR)
 }
 
-// editable refuses a machine of which links cannot be changed any more.
+// editable refuses a machine whose links can no longer be changed.
 func (at *place) editable() error {
 	switch {
 	case at.marked():
@@ -114,8 +114,8 @@ func (at *place) editable() error {
 	return nil
 }
 
-// ensurePXE sees that the interface that the machine boots from gets an address by
-// itself when it is deployed.
+// ensurePXE ensures that the boot interface gets an address automatically when the machine is
+// deployed.
 func (l *Lifecycle) ensurePXE(ctx context.Context, r *run) error {
 	at, err := l.look(ctx, r)
 	if err != nil {
@@ -136,7 +136,7 @@ func (l *Lifecycle) ensurePXE(ctx context.Context, r *run) error {
 	return why
 }
 
-// linkPXE looks, and links where it must. why is what a person must do.
+// linkPXE looks at the boot interface and links it if necessary. why is a task for a person.
 func (at *place) linkPXE(ctx context.Context) (why *chain.Failure, err error) {
 	s := at.state
 	name, vid := s.Policy.NodePXEIface, *s.Policy.PXEVLANVID

@@ -8,70 +8,68 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Records are what the broker knows of its sites. *store.DB is one.
+// Records are the broker's records of its sites. *store.DB implements them.
 type Records interface {
 	Site(ctx context.Context, ref string) (broker.Site, error)
-	// UsePowerOverride finds the override that goes before the site's default for
-	// a machine, and notes that it was used; false: there is none.
+	// UsePowerOverride finds the override that precedes the site's default for a machine, and
+	// records its use; false: there is none.
 	UsePowerOverride(ctx context.Context, siteID, pxeMAC, ipmiIP, hostname string) (broker.PowerOverride, bool, error)
 	RoCEAssignments(ctx context.Context, siteID, hostname string) ([]broker.RoCEAssignment, error)
 }
 
-// Nodes are the broker's own records of nodes, as far as a chain changes them. A
-// method may be called again with the same arguments, because a save or an answer
-// was lost, and then changes nothing more. Errors of kind Unavailable hold the
-// site; Invalid ones are the input's fault.
+// Nodes are the broker's own records of nodes, as far as a chain changes them. A method may be
+// called again with the same arguments, because a save or an answer was lost, and then changes
+// nothing more. An error of kind Unavailable costs no attempt, and holds the site only if the
+// site's own record, token or MAAS fails too. An error of kind Invalid, NotFound or Refused means a
+// wrong input.
 type Nodes interface {
-	// Bound names the node, not deleted, whose machine that is; empty: none, or the
-	// one that this run made. Where it is a run over a node that exists, it may be that
-	// node, if no other is bound to the machine as well.
+	// Bound returns the bound node of the machine, if not deleted; empty: none, or the node that
+	// this run made. For a run over an existing node, Bound may return this node if no other is
+	// bound to the machine as well.
 	Bound(ctx context.Context, site, systemID, runID string) (nodeID string, err error)
-	// InUse says why the machine of a node is not to be taken back for that run: its
-	// node may be in use, or a turnover is owed that is not the run's own. Empty: it
-	// may; so it may for a node that there is not.
+	// InUse returns why the run must not take back the machine of a node: the node may be in use,
+	// or a turnover that is not the run's own is owed. Empty: the run may take it; the same holds
+	// for an unknown node.
 	InUse(ctx context.Context, nodeID, runID string) (why string, err error)
-	// MadeBy names the run that made a node; empty: a person did. Code:
-	// node_not_found.
+	// MadeBy returns the run that made a node; empty: a person made it. Code: node_not_found.
 	MadeBy(ctx context.Context, nodeID string) (runID string, err error)
-	// Prepare makes the node of a run and its enrol token, or finds the node that
-	// the run made before, or is over, and binds it to the machine. It is enrolling, and stays so
-	// when its agent enrols: Activate lets it in. Codes: sku_not_found,
+	// Prepare makes the node of a run and its enrol token, or finds the run's node (made before, or
+	// the existing node of the run), and binds the node to the machine. The node is enrolling, and
+	// stays so when its agent enrols; Activate ends this status. Codes: sku_not_found,
 	// hostname_taken.
 	Prepare(ctx context.Context, n NewNode) (nodeID string, err error)
-	// Bundle renders what a machine is deployed with: the same again, with the same
-	// token, until that token was used, is void or would expire too soon.
+	// Bundle renders the user-data of a machine. Repeated calls return the same bundle with the
+	// same token, until the token was used, is void or would expire too soon.
 	Bundle(ctx context.Context, nodeID string, b BundleFacts) (Bundle, error)
 	// Node reads a node. Code: node_not_found.
 	Node(ctx context.Context, nodeID string) (broker.Node, error)
-	// Activate makes an enrolled node active if it has all that an active node must
-	// have; else why says what it lacks. A node that another run will let in stays as it
-	// is (Onboarding.Keeps): true says then that it has all of that. Code:
+	// Activate activates an enrolled node if all conditions of an active node are met; otherwise
+	// why says what the node lacks. A node reserved for another run's activation (Onboarding.Keeps)
+	// stays unchanged; active is then true if the node meets the conditions. Code:
 	// CodeHardwareMismatch.
 	Activate(ctx context.Context, nodeID string) (active bool, why string, err error)
-	// ExtendToken lets the open token of a node that has not enrolled be good until
-	// then: a deployed machine cannot learn another. Codes: node_deleted, token_none,
-	// token_extended_twice.
+	// ExtendToken prolongs the open token of a node that has not enrolled: a deployed machine
+	// cannot learn another token. Codes: node_deleted, token_none, token_extended_twice.
 	ExtendToken(ctx context.Context, nodeID string, until time.Time, reason string) error
-	// Remove deletes the node that a run made, if it never enrolled, and consumes its
-	// token. kept names one that has enrolled, and stays. That there is none is no
-	// error. Of a run over a node that exists nothing goes but the token that was issued
-	// for it.
+	// Remove deletes a run's node that never enrolled, and consumes its token. kept names an
+	// enrolled node, which stays. A run without a node is no error. For a run over an existing
+	// node, Remove takes only the token issued for the run.
 	Remove(ctx context.Context, runID, reason string) (kept string, err error)
-	// Renew has the node that a run made enrol anew, if nothing but the broker's own
-	// checks keep it out; else why says who lets it in. That there is none is no error.
+	// Renew has a run's node enrol anew, if only the broker's own checks keep the node out;
+	// otherwise why names the person or run to let the node in. A run without a node is no error.
 	Renew(ctx context.Context, runID, reason string) (why string, err error)
-	// Quarantine keeps a node from use, if it is not so already.
+	// Quarantine quarantines a node, unless the node is out of use already.
 	Quarantine(ctx context.Context, nodeID, reason string) error
-	// Reseed has an enrolled node's agent do node.hw_sync_reseed, once for each key,
-	// with the machine's own token. False: it has not ended yet.
+	// Reseed has an enrolled node's agent run node.hw_sync_reseed with the machine's own token,
+	// once for each key. False: the task has not ended yet.
 	Reseed(ctx context.Context, key, nodeID string, token taskcatalog.MAASMachineToken, interval time.Duration) (done bool, err error)
-	// Diagnose has an enrolled node's agent do node.diagnostics for a run, once for each
-	// key, and waits for nothing.
+	// Diagnose has an enrolled node's agent run node.diagnostics for a run, once for each key, and
+	// does not wait for the result.
 	Diagnose(ctx context.Context, key, nodeID, runID string) (taskID string, err error)
 }
 
-// Occupied says why somebody may be working on a node, whatever its runs say of it;
-// empty: nobody is.
+// Occupied returns why somebody may be working on a node, whatever the node's runs say; empty:
+// nobody is.
 func Occupied(n broker.Node) string {
 	switch n.Status {
 	case broker.BootstrapIssued, broker.Enrolling, broker.Quarantined, broker.Retired, broker.Deleted:
@@ -83,22 +81,21 @@ func Occupied(n broker.Node) string {
 	return "the node is " + string(n.Status) + ", and may be in use"
 }
 
-// CodeHardwareMismatch refuses a node whose machine is not of its SKU, or not the
-// one that MAAS has commissioned.
+// CodeHardwareMismatch refuses a node whose machine does not match the SKU, or is not the machine
+// commissioned by MAAS.
 const CodeHardwareMismatch = "hardware_mismatch"
 
-// NewNode is what a run knows of the node that it makes.
+// NewNode describes the node that a run makes.
 type NewNode struct {
-	NodeID                     string // of one that exists; empty until the run has made it
+	NodeID                     string // of an existing node; empty until the run has made one
 	RunID, Site, Hostname, SKU string
 	MAASSystemID               string
-	Disks                      []Device // as MAAS's commissioning found them: what the node shall have
+	Disks                      []Device // as found by MAAS's commissioning: the disks that the node must have
 	RequestedBy                string
-	ByCommand                  bool // its machine runs, and is given the install command
+	ByCommand                  bool // a running machine, on which an operator runs the install command
 }
 
-// BundleFacts are what a first-boot bundle is rendered from, beside what the
-// broker knows itself.
+// BundleFacts are the facts from which a first-boot bundle is rendered, besides the broker's own.
 type BundleFacts struct {
 	RunID    string
 	SiteID   string
@@ -107,27 +104,27 @@ type BundleFacts struct {
 	RoCE     []broker.RoCEAssignment
 	BootDisk Device
 	Disks    []Device
-	Expires  time.Time // until then the enrol token must be good, at least
+	Expires  time.Time // the enrol token must be valid at least until then
 }
 
-// Bundle is user-data for MAAS. It holds the enrol token: nothing prints it, and no
+// Bundle is user-data for MAAS. The bundle holds the enrol token: nothing prints the token, and no
 // state keeps it.
 type Bundle struct {
 	UserData []byte
-	Digest   string   // sha256:…, of what is in it but the token
-	Epoch    int64    // how often the node has enrolled by now
+	Digest   string   // sha256:…, of the content without the token
+	Epoch    int64    // number of enrolments of the node so far
 	Warnings []string // for the run's record
 }
 
-// String keeps the token out of whatever is printed.
+// String keeps the token out of printed text.
 func (b Bundle) String() string { return "[bundle " + b.Digest + "]" }
 
 // GoString is String.
 func (b Bundle) GoString() string { return b.String() }
 
-// Device is a part of a machine that is known again by its serial.
+// Device is a part of a machine, recognised by the serial.
 type Device struct {
-	ID     int    `json:"id"` // MAAS's
+	ID     int    `json:"id"` // MAAS's id
 	Name   string `json:"name"`
 	Model  string `json:"model"`
 	Serial string `json:"serial"`

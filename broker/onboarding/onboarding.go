@@ -11,12 +11,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Kind is the kind of runs that bring a machine from bare metal to an
-// active node.
+// Kind is the kind of runs that bring a machine from bare metal to an active node.
 const Kind = broker.OnboardingKind
 
-// Lifecycle is what the chains of this package are made of. One of it serves a
-// whole broker.
+// Lifecycle holds the dependencies of this package's chains. One Lifecycle serves a whole broker.
 type Lifecycle struct {
 	Regions *maas.Sites
 	Records Records
@@ -24,11 +22,10 @@ type Lifecycle struct {
 	SSH     Seeder
 }
 
-// Onboarding is the state of a run. It refers to secrets, and holds none: neither
-// the token nor the bundle nor a password is ever in it.
+// Onboarding is the state of a run. The state refers to secrets and holds none: neither the token
+// nor the bundle nor a password is ever part of it.
 type Onboarding struct {
-	// What was asked for. Policy and SKU are copies: a change of them is for
-	// later runs.
+	// The request. Policy and SKU are copies: a later change of either applies to later runs only.
 	SiteID    string        `json:"site_id"`
 	Site      string        `json:"site"`
 	ProfileID string        `json:"profile_id"`
@@ -39,15 +36,15 @@ type Onboarding struct {
 	IPMIIP    string        `json:"ipmi_ip"`
 	PXEMAC    string        `json:"pxe_mac,omitempty"`
 	Adopts    string        `json:"adopts,omitempty"` // system_id of the deployed machine that an adoption is for
-	// Keeps is the status in which the node stays while its machine is deployed anew:
-	// another run has it. Empty: the node is enrolling, and is let in at the end.
+	// Keeps is the status in which the node stays while another run redeploys its machine. Empty:
+	// the node is enrolling, and this run activates the node at the end.
 	Keeps   broker.NodeStatus `json:"keeps,omitempty"`
-	Reclaim *Reclaim          `json:"reclaim,omitempty"` // of a run over a node that exists
+	Reclaim *Reclaim          `json:"reclaim,omitempty"` // for a run over an existing node
 
-	// What was found and done.
+	// Findings and actions of the run.
 	MAASVersion   string        `json:"maas_version,omitempty"`
-	MAASUser      string        `json:"maas_user,omitempty"`  // whose the token is
-	Created       bool          `json:"created,omitempty"`    // MAAS knows the machine from this run
+	MAASUser      string        `json:"maas_user,omitempty"`  // user of the site's token
+	Created       bool          `json:"created,omitempty"`    // this run created the machine's record in MAAS
 	PowerPath     string        `json:"power_path,omitempty"` // of the secret
 	PowerFrom     string        `json:"power_from,omitempty"` // default, or the selector of the override
 	SystemID      string        `json:"maas_system_id,omitempty"`
@@ -56,42 +53,42 @@ type Onboarding struct {
 	RoCEAddresses int           `json:"roce_addresses,omitempty"`
 	NodeID        string        `json:"node_id,omitempty"`
 	BundleDigest  string        `json:"bundle_digest,omitempty"`
-	Epoch         int64         `json:"epoch,omitempty"` // of the node, when its machine was deployed: it enrols with a later one
+	Epoch         int64         `json:"epoch,omitempty"` // of the node, when its machine was deployed: the agent enrols with a later epoch
 	Claim         *Claim        `json:"claim,omitempty"`
 	ErasedTill    time.Time     `json:"erased_till,omitzero"`     // when the machine was last seen erasing its disks
-	Erased        time.Duration `json:"erased,omitempty"`         // how long it has, nanoseconds: no limit counts that
-	Deploys       int           `json:"deploys,omitempty"`        // deployments that were asked for
-	DeployRetries int           `json:"deploy_retries,omitempty"` // of them, after a failure that a rescue got over
+	Erased        time.Duration `json:"erased,omitempty"`         // total time of erasing, nanoseconds; no limit counts it
+	Deploys       int           `json:"deploys,omitempty"`        // deployments requested
+	DeployRetries int           `json:"deploy_retries,omitempty"` // redeployments after a failure that a rescue recovered from
 	DeployFailure string        `json:"deploy_failure,omitempty"` // datasource_like, generic
 
-	DeployedAt   time.Time `json:"deployed_at,omitzero"`   // when it was first seen Deployed
-	SyncBaseline time.Time `json:"sync_baseline,omitzero"` // only a last_sync after it is the host's own
+	DeployedAt   time.Time `json:"deployed_at,omitzero"`   // when the machine was first seen Deployed
+	SyncBaseline time.Time `json:"sync_baseline,omitzero"` // only a later last_sync is the host's own
 	SSH          SSHSeed   `json:"ssh,omitzero"`
-	EnrollAsked  int       `json:"enroll_asked,omitempty"` // the attempt for which Enroll was set
-	EnrollSince  time.Time `json:"enroll_since,omitzero"`  // since when this attempt waits
-	Failed       string    `json:"failed,omitempty"`       // what a person is to mend before MAAS looks at the machine again
-	Recommission bool      `json:"recommission,omitempty"` // and that it shall do so now
+	EnrollAsked  int       `json:"enroll_asked,omitempty"` // the attempt for which EnrollSince was set
+	EnrollSince  time.Time `json:"enroll_since,omitzero"`  // start of the wait of this attempt
+	Failed       string    `json:"failed,omitempty"`       // what a person must repair before MAAS looks at the machine again
+	Recommission bool      `json:"recommission,omitempty"` // MAAS shall look at the machine again now
 	Powered      bool      `json:"powered,omitempty"`      // this run has had the machine's power switched
 	Owner        string    `json:"owner,omitempty"`        // of the machine in MAAS, when an adoption found it
-	Mismatch     string    `json:"mismatch,omitempty"`     // why the machine that an adoption's agent came from is another
+	Mismatch     string    `json:"mismatch,omitempty"`     // why the machine of an adoption's agent is not the expected one
 
-	// What MAAS said last, for people.
+	// MAAS's latest report, for people.
 	Seen     Observed `json:"seen"`
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Claim is a run's intent to take a machine, saved before anything is done to have
-// it, and what proves afterwards that it was this run.
+// Claim is a run's intent to take a machine. The claim is saved before the run takes the machine,
+// and later proves the taking by this run.
 type Claim struct {
 	SystemID string    `json:"system_id"`
 	NodeID   string    `json:"node_id"`
-	User     string    `json:"user"` // of MAAS, who allocates
+	User     string    `json:"user"` // MAAS user that allocates
 	At       time.Time `json:"at"`
-	Released bool      `json:"released,omitempty"` // MAAS was told to take it back
-	Unheard  time.Time `json:"unheard,omitzero"`   // when a change of the machine was last asked for, and no answer came
+	Released bool      `json:"released,omitempty"` // MAAS was asked to take the machine back
+	Unheard  time.Time `json:"unheard,omitzero"`   // time of the latest change request without an answer
 }
 
-// Observed is a machine as MAAS told of it.
+// Observed is a machine as MAAS reported it.
 type Observed struct {
 	Status     string    `json:"status,omitempty"` // status_name
 	Power      string    `json:"power,omitempty"`
@@ -101,15 +98,15 @@ type Observed struct {
 	ObservedAt time.Time `json:"observed_at,omitzero"`
 }
 
-// Request is what an operator gives of a machine.
+// Request is an operator's description of a machine.
 type Request struct {
 	Hostname string
 	IPMIIP   string
 	PXEMAC   string // optional
 }
 
-// New is the first state of a run, and the locks that it must have.
-// Codes: onboarding_invalid, site_disabled, profile_disabled.
+// New returns the first state of a run and the locks that the run needs. Codes: onboarding_invalid,
+// site_disabled, profile_disabled.
 func New(site broker.Site, profile broker.Profile, sku broker.SKU, req Request) (Onboarding, []string, error) {
 	bad := func(format string, args ...any) (Onboarding, []string, error) {
 		return Onboarding{}, nil, broker.Errorf(broker.Invalid, "onboarding_invalid", "cannot onboard: "+format, args...)
@@ -149,7 +146,7 @@ func New(site broker.Site, profile broker.Profile, sku broker.SKU, req Request) 
 
 type stage = chain.Stage[Onboarding]
 
-// Onboarding is the list, from the machine's BMC to an active node.
+// Onboarding is the list of stages from a machine's BMC to an active node.
 func (l *Lifecycle) Onboarding() chain.Chain[Onboarding] {
 	return chain.Chain[Onboarding]{Kind: Kind, Probe: l.Probe, Failing: l.diagnose, Stages: slices.Concat([]stage{l.LoadSite()}, l.judged([]stage{
 		{Name: "resolve_power_credentials", Do: l.resolvePower, Retry: retries("resolve_power_credentials"), Limit: within(records)},
@@ -159,13 +156,13 @@ func (l *Lifecycle) Onboarding() chain.Chain[Onboarding] {
 	}), l.Redeployment())}
 }
 
-// LoadSite is the stage with which every list begins that works at a site.
+// LoadSite is the first stage of every list that works at a site.
 func (l *Lifecycle) LoadSite() chain.Stage[Onboarding] {
 	return l.judged([]stage{{Name: "load_site_config", Do: l.loadSiteConfig, Retry: retries("load_site_config"), Limit: within(records)}})[0]
 }
 
-// Redeployment is the part of the list that leads from a machine that is Ready to a
-// node whose agent has come. All who deploy a machine do it by these.
+// Redeployment is the part of the list from a Ready machine to a node with an enrolled agent. All
+// runs that deploy a machine use these stages.
 func (l *Lifecycle) Redeployment() []chain.Stage[Onboarding] {
 	return l.judged([]stage{
 		{Name: "configure_storage", Do: l.configureStorage, Retry: retries("configure_storage"), Limit: commissionLimit, About: aboutStorage},

@@ -13,8 +13,7 @@ import (
 
 type run = chain.Run[Onboarding]
 
-// place is where a step works: its site as it is now, and its machine once that
-// has been looked at.
+// place is where a step works: the site as it is now, and the machine once the machine was read.
 type place struct {
 	maas.Machine
 	site   broker.Site
@@ -23,8 +22,7 @@ type place struct {
 	state  *Onboarding
 }
 
-// at finds the site. What is wrong with its credentials is wrong for all of its
-// runs, and holds them.
+// at finds the site. Faulty credentials of the site affect all of its runs, and hold them.
 func (l *Lifecycle) at(ctx context.Context, r *run) (*place, error) {
 	site, err := l.Records.Site(ctx, r.State.SiteID)
 	if err != nil {
@@ -37,8 +35,8 @@ func (l *Lifecycle) at(ctx context.Context, r *run) (*place, error) {
 	return &place{site: site, region: region, run: r, state: &r.State}, nil
 }
 
-// Probe asks the site, whatever the run's stage would ask it: the Probe of each list
-// that works at one.
+// Probe asks whether the site answers, whatever the run's stage needs. Every list for a site uses
+// Probe.
 func (l *Lifecycle) Probe(ctx context.Context, r *run) error {
 	at, err := l.at(ctx, r)
 	if err != nil {
@@ -50,8 +48,7 @@ func (l *Lifecycle) Probe(ctx context.Context, r *run) error {
 	return nil
 }
 
-// look reads the machine as it is now. Every change of it follows a look in the
-// same step.
+// look reads the machine as it is now. Every change of the machine follows a look in the same step.
 func (l *Lifecycle) look(ctx context.Context, r *run) (*place, error) {
 	at, err := l.at(ctx, r)
 	if err != nil {
@@ -69,11 +66,11 @@ func (at *place) look(ctx context.Context) error {
 	return nil
 }
 
-// listAge is how old what a waiting stage sees may be.
+// listAge is the maximum age of the list from which a waiting stage reads its machine.
 const listAge = 5 * time.Second
 
-// glance finds the machine among those that are read at once for all who wait. Who
-// finds it as it is hoped for looks again, alone.
+// glance finds the machine in a list read at once for all waiting runs. A caller that finds the
+// awaited status there looks again at the machine alone.
 func (l *Lifecycle) glance(ctx context.Context, r *run) (*place, error) {
 	at, err := l.at(ctx, r)
 	if err != nil {
@@ -90,8 +87,8 @@ func (l *Lifecycle) glance(ctx context.Context, r *run) (*place, error) {
 	return at, nil
 }
 
-// findInList is find, among the machines that are read at once for all who wait, where
-// that says that MAAS is still at it.
+// findInList is find, but reads the machine from the list for all waiting runs while this list
+// shows a release or an erase in progress.
 func (at *place) findInList(ctx context.Context) (gone bool, err error) {
 	if rc := at.state.Reclaim; !rc.AskedAt.IsZero() && rc.ReadyAt.IsZero() {
 		m, ok, err := at.region.Awaited(ctx, at.state.SystemID, listAge)
@@ -119,12 +116,12 @@ func (at *place) find(ctx context.Context) (gone bool, err error) {
 	return false, nil
 }
 
-// nobodys reports whether anybody may have the machine next.
+// nobodys reports whether the machine is available to anybody.
 func (at *place) nobodys() bool {
 	return (at.Status == maas.Ready || at.Status == maas.New) && at.free()
 }
 
-// see notes what people are told of the machine.
+// see records what people are shown of the machine.
 func (at *place) see(m maas.Machine) {
 	at.Machine = m
 	at.erasing()
@@ -147,7 +144,7 @@ func (at *place) erasing() {
 	}
 	if s.ErasedTill.IsZero() {
 		if rc := s.Reclaim; rc != nil && rc.asks() != maas.EraseNone {
-			s.ErasedTill = now // as it was asked for
+			s.ErasedTill = now // the run requested this erase: no warning
 			return
 		}
 		s.warn("MAAS erases the disks of machine " + at.called() + ", which is waited for however long it takes (see the region's enable_disk_erasing_on_release)")
@@ -157,7 +154,7 @@ func (at *place) erasing() {
 	s.ErasedTill = now
 }
 
-// called is the machine as people know it.
+// called returns the name by which people know the machine.
 func (at *place) called() string {
 	return taskcatalog.Clean(at.Hostname, 100) + " (" + at.SystemID + ")"
 }

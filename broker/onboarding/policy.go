@@ -8,16 +8,16 @@ import (
 	"github.com/hostler/hostler/broker/sshseed"
 )
 
-// How long a stage may take for which the policy has no number.
+// Time limits of stages for which the policy has no number.
 const (
 	records   = 15 * time.Minute // changes records of MAAS's or our own
 	switching = 30 * time.Minute // waits for a BMC and for MAAS's own patience
 )
 
-// usualRetries are those of a stage that the policy does not name.
+// usualRetries applies to stages that the policy does not name.
 const usualRetries = 3
 
-// retries is how often a stage is tried again by itself, by the policy.
+// retries returns how often a stage is retried automatically, by the policy.
 func retries(stage string) func(Onboarding) chain.Retry {
 	return func(s Onboarding) chain.Retry {
 		n, named := s.Policy.StageRetries[stage]
@@ -32,8 +32,8 @@ func within(d time.Duration) func(Onboarding) chain.Limit {
 	return func(Onboarding) chain.Limit { return chain.Limit{After: d} }
 }
 
-// releaseLimit leaves out the time in which MAAS erases the disks of a machine that
-// was given back: that has no bound, where a region erases on release.
+// releaseLimit excludes the time in which MAAS erases the disks of a released machine: this time
+// has no bound where a region erases on release.
 func releaseLimit(s Onboarding) chain.Limit { return chain.Limit{After: switching + s.Erased} }
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
@@ -50,7 +50,7 @@ func deployLimit(s Onboarding) chain.Limit {
 	return chain.Limit{After: seconds(s.Policy.DeployTimeoutSeconds), Class: deployFailure, Code: "failed_deploy_timeout"}
 }
 
-// classifyLimit is short: a failure that nobody can tell more of is a person's.
+// classifyLimit is short: a failure that cannot be classified soon is left to a person.
 func classifyLimit(Onboarding) chain.Limit {
 	return chain.Limit{After: 5 * time.Minute, Class: deployFailure, Code: "failed_deploy"}
 }
@@ -63,8 +63,8 @@ func healthLimit(s Onboarding) chain.Limit {
 	return syncLimit(s, s.Policy.HardwareSyncHealthTimeoutSeconds, "failed_hw_sync_health")
 }
 
-// syncLimit tells a machine that could not be reached from one that could, and still
-// does not report its hardware.
+// syncLimit distinguishes an unreachable machine from a reachable machine without a hardware
+// report.
 func syncLimit(s Onboarding, after int, code string) chain.Limit {
 	switch s.SSH.Trouble {
 	case "":
@@ -75,7 +75,7 @@ func syncLimit(s Onboarding, after int, code string) chain.Limit {
 	return chain.Limit{After: seconds(after), Class: connectivity, Code: "failed_ssh_seed"}
 }
 
-// enrollmentLimit is that of all attempts: each has the policy's time.
+// enrollmentLimit covers all attempts: each attempt has the policy's time.
 func enrollmentLimit(s Onboarding) chain.Limit {
 	attempts := retries("wait_for_agent_enrollment")(s).Attempts
 	return chain.Limit{After: time.Duration(attempts)*enrollmentTime(s) + 10*time.Minute, Class: enrollmentFailure, Code: "failed_enrollment"}
@@ -85,7 +85,7 @@ func enrollmentTime(s Onboarding) time.Duration {
 	return seconds(s.Policy.AgentEnrollmentTimeoutSeconds)
 }
 
-// What the stages tell of themselves in a plan.
+// Descriptions of the stages for a plan.
 
 func expected(d time.Duration) func(Onboarding) chain.About {
 	return func(Onboarding) chain.About { return chain.About{Expected: d} }
@@ -106,8 +106,7 @@ var (
 	aboutSync    = about("the node: MAAS's hardware sync, by its agent; over SSH where none has come and the machine does not report its hardware", "", time.Minute)
 )
 
-// aboutStorage says of a machine that is given back that it may have to be commissioned:
-// a plan does not ask MAAS.
+// aboutStorage warns that a released machine may have to be commissioned: a plan does not ask MAAS.
 func aboutStorage(s Onboarding) chain.About {
 	out := chain.About{Touches: "MAAS: boot disk and storage layout of the machine", Expected: time.Minute}
 	if rc := s.Reclaim; rc != nil && rc.Adopted {

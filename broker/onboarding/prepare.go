@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 )
 
-// loadSiteConfig sees whether the site can be worked at.
+// loadSiteConfig checks that runs can work at the site.
 func (l *Lifecycle) loadSiteConfig(ctx context.Context, r *run) error {
 	at, err := l.at(ctx, r)
 	if err != nil {
@@ -36,8 +36,8 @@ func (l *Lifecycle) loadSiteConfig(ctx context.Context, r *run) error {
 	return nil
 }
 
-// ready looks whether the site has what this run will need, before a machine is
-// touched. What cannot be looked at just now is found when it is needed.
+// ready checks, before a machine is touched, the site for everything this run will need. A check
+// that fails to get an answer now is left to the stage that needs the thing.
 func (at *place) ready(ctx context.Context) error {
 	var r maas.Report
 	r.Needs(ctx, at.region, at.site.CommissioningScripts, []broker.Policy{at.state.Policy})
@@ -54,8 +54,8 @@ func (at *place) ready(ctx context.Context) error {
 		With("site_not_ready", map[string]any{"lacks": lacks})
 }
 
-// resolvePower finds out whose the login of the BMC is, and that it can be read.
-// What is kept is where it is.
+// resolvePower finds the secret with the BMC's login and checks that the secret can be read. The
+// state keeps the secret's path only.
 func (l *Lifecycle) resolvePower(ctx context.Context, r *run) error {
 	at, err := l.at(ctx, r)
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// reason is why what MAAS last did with a machine failed, in MAAS's own words.
+// reason is why MAAS's latest action on a machine failed, in MAAS's own words.
 type reason struct {
-	events []string // the oldest first
+	events []string // oldest first
 	text   string
 }
 
 func (r reason) String() string { return r.text }
 
-// why reads it. The status and its message only repeat each other ("Failed
-// commissioning"): the reason is in the events just before, or from 3.5 on in
-// error_description. A deployment that fails from 3.6 on can write no event, and events
-// that cannot be read keep nobody from being told of the failure.
+// why reads the reason. The status and its message only repeat each other ("Failed commissioning"):
+// the reason is in the events just before, or from 3.5 on in error_description. A deployment that
+// fails from 3.6 on can write no event. Events that cannot be read do not suppress the report of
+// the failure.
 func (at *place) why(ctx context.Context) reason {
 	events, err := at.region.EventsOf(ctx, at.SystemID, "INFO")
 	out := reason{events: reasonsIn(events)}
@@ -43,15 +43,14 @@ func (at *place) why(ctx context.Context) reason {
 	return out
 }
 
-// begins are the events with which MAAS begins something with a machine: what is older
-// is of something else.
+// begins are the events with which MAAS begins an action on a machine: older events belong to
+// another action.
 var begins = []string{"Commissioning", "Testing", "Deploying", "Deployed", "Releasing", "Released", "Ready", "New", "Entering rescue mode"}
 
 const mostReasons = 5
 
-// reasonsIn finds the reasons among a machine's events, of which the newest comes
-// first. A script that did not pass is told of at level INFO; a level that is not known
-// counts as a reason.
+// reasonsIn finds the reasons among a machine's events, which come newest first. A failed script is
+// reported at level INFO; an event of an unknown level counts as a reason.
 func reasonsIn(events []maas.Event) (said []string) {
 	for _, e := range events {
 		if slices.Contains(begins, e.Type) || len(said) == mostReasons {
@@ -72,8 +71,8 @@ func reasonsIn(events []maas.Event) (said []string) {
 	return said
 }
 
-// refusals tell apart what MAAS refuses with the same code 400. It has no other word for
-// it than these. The first that fits counts; all else is something that the site lacks.
+// refusals distinguish MAAS's refusals with code 400, for which MAAS offers nothing but these
+// texts. The first matching row counts; any other refusal means that the site lacks something.
 var refusals = []struct {
 	says  string
 	class chain.Class
@@ -88,7 +87,7 @@ var refusals = []struct {
 	{"Node must be configured to use a network", mismatch, "network_not_deployable", "give an interface of the machine an address in MAAS, then resume; or restart-clean"},
 }
 
-// refused is what becomes of a step that MAAS will never take as it is.
+// refused is the failure of a step that MAAS will never accept as it is.
 func refused(err error) error {
 	detail := ""
 	if e, ok := errors.AsType[*maas.Error](err); ok {

@@ -10,35 +10,34 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Reclaim is what a run over a node that exists wants of the node's machine, and what
-// came of it.
+// Reclaim is the task of a run over an existing node's machine, and the results of the run.
 type Reclaim struct {
-	// What was asked for.
+	// The request.
 	Erase string `json:"erase"` // none, quick, secure
-	// Fallback is release_fallback_no_erase, as it was when the run began. It is of a machine
-	// that is deployed anew alone, whose certificate keeps it from the next tenant: nobody
-	// holds one that leaves.
+	// Fallback is release_fallback_no_erase, as it was when the run began. Fallback applies only to
+	// a redeployed machine, whose certificate keeps the next tenant away; nothing holds back a
+	// machine that leaves.
 	Fallback     bool `json:"fallback,omitempty"`
-	Redeploys    bool `json:"redeploys,omitempty"`     // the machine is deployed anew
-	Adopted      bool `json:"adopted,omitempty"`       // the node came by an adoption: its machine may have no mark
+	Redeploys    bool `json:"redeploys,omitempty"`     // the machine is redeployed
+	Adopted      bool `json:"adopted,omitempty"`       // an adoption made the node: its machine may have no mark
 	RemoveRecord bool `json:"remove_record,omitempty"` // MAAS shall forget the machine
 
-	// What was found and done.
-	User         string    `json:"user,omitempty"`          // of MAAS, whose the machine is; with AskedAt, the intent
-	AskedAt      time.Time `json:"asked_at,omitzero"`       // when the run decided to release it
-	Token        string    `json:"token,omitempty"`         // digest of the machine's own token before that
-	TokenDiffers bool      `json:"token_differs,omitempty"` // the machine has another one since
-	Sends        string    `json:"sends,omitempty"`         // what the release of the intent has MAAS do to the disks
+	// Findings and actions of the run.
+	User         string    `json:"user,omitempty"`          // MAAS user that owns the machine; with AskedAt, the intent
+	AskedAt      time.Time `json:"asked_at,omitzero"`       // when the run decided to release the machine
+	Token        string    `json:"token,omitempty"`         // digest of the machine's own token before the release
+	TokenDiffers bool      `json:"token_differs,omitempty"` // the machine has another token since
+	Sends        string    `json:"sends,omitempty"`         // what the release of the intent makes MAAS do to the disks
 	Attempt      int       `json:"attempt,omitempty"`       // in which a release was sent last
-	Erasing      bool      `json:"erasing,omitempty"`       // by that release the machine was seen erasing its disks
+	Erasing      bool      `json:"erasing,omitempty"`       // this release was seen erasing the disks
 	Failed       int       `json:"failed,omitempty"`        // erases that failed
-	Did          string    `json:"did,omitempty"`           // what MAAS did to the disks; empty: nobody knows yet
-	Downgrade    string    `json:"downgrade,omitempty"`     // why that is less than was asked for
-	ReadyAt      time.Time `json:"ready_at,omitzero"`       // when the machine was nobody's again
-	Unheard      time.Time `json:"unheard,omitzero"`        // when a change of it was last asked for, and no answer came
-	OffAttempt   int       `json:"off_attempt,omitempty"`   // in which its power was switched off last
+	Did          string    `json:"did,omitempty"`           // what MAAS did to the disks; empty: not known yet
+	Downgrade    string    `json:"downgrade,omitempty"`     // why less was done than was requested
+	ReadyAt      time.Time `json:"ready_at,omitzero"`       // when the machine had no owner again
+	Unheard      time.Time `json:"unheard,omitzero"`        // time of the latest change request without an answer
+	OffAttempt   int       `json:"off_attempt,omitempty"`   // in which the power was switched off last
 	Deletes      bool      `json:"deletes,omitempty"`       // MAAS was asked to forget the machine
-	Removed      bool      `json:"removed,omitempty"`       // MAAS has forgotten it
+	Removed      bool      `json:"removed,omitempty"`       // MAAS has forgotten the machine
 }
 
 // ReclaimRequest is a node whose machine is to be taken back.
@@ -47,23 +46,23 @@ type ReclaimRequest struct {
 	Hostname     string
 	MAASSystemID string
 	IPMIIP       string // empty: MAAS is asked
-	Epoch        int64  // of the node: how often it has enrolled by now
+	Epoch        int64  // of the node: number of enrolments so far
 	// Keeps is the status in which the node stays; empty: the run's stages move it.
 	Keeps broker.NodeStatus
-	// Adopted says that a run of adoption made the node, and nobody else: the machine
-	// then needs no mark, by which it is known that it was deployed for this node.
+	// Adopted says that a run of adoption made the node. The machine then needs no mark as proof of
+	// its deployment for this node.
 	Adopted bool
 	Erase   string // empty: none
-	// Redeploys says that the machine will be deployed anew.
+	// Redeploys says that the machine will be redeployed.
 	Redeploys bool
 	// RemoveRecord says that MAAS shall forget the machine at the end.
 	RemoveRecord bool
 }
 
-// NewReclaim is the first state of the MAAS side of a run over a node that exists,
-// and the locks that it must have. One that does not deploy the machine anew needs
-// neither profile nor SKU: their zero values will do, and Policy then falls back on
-// the site's own. Codes: reclaim_invalid, site_disabled, profile_disabled.
+// NewReclaim returns the first state of the MAAS side of a run over an existing node, and the locks
+// that the run needs. A run that does not redeploy the machine needs neither profile nor SKU: zero
+// values suffice, and Policy then falls back on the site's own. Codes: reclaim_invalid,
+// site_disabled, profile_disabled.
 func NewReclaim(site broker.Site, profile broker.Profile, sku broker.SKU, n ReclaimRequest) (Onboarding, []string, error) {
 	bad := func(format string, args ...any) (Onboarding, []string, error) {
 		return Onboarding{}, nil, broker.Errorf(broker.Invalid, "reclaim_invalid", "cannot take back the machine of node "+taskcatalog.Clean(n.NodeID, 64)+": "+format, args...)
@@ -111,13 +110,13 @@ func NewReclaim(site broker.Site, profile broker.Profile, sku broker.SKU, n Recl
 	return s, locks, nil
 }
 
-// ReleaseMachine is the stage that gives a node's machine back to MAAS, with its disks
-// erased if that was asked for.
+// ReleaseMachine is the stage that gives a node's machine back to MAAS, with erased disks if
+// requested.
 func (l *Lifecycle) ReleaseMachine() chain.Stage[Onboarding] {
 	return l.judged([]stage{{Name: "release_maas_node", Done: l.isReleased, Do: l.releaseMachine, Undo: l.letSettle, Retry: retries("release_maas_node"), Limit: reclaimLimit, About: aboutRelease}})[0]
 }
 
-// PowerOff is the stage that sees that the machine is off.
+// PowerOff is the stage that ensures that the machine is off.
 func (l *Lifecycle) PowerOff() chain.Stage[Onboarding] {
 	return l.judged([]stage{{Name: "power_off_maas_node", Done: l.isOff, Do: l.powerOff, Undo: l.letSettle, Retry: retries("power_off_maas_node"), Limit: offLimit, About: aboutOff}})[0]
 }
@@ -127,8 +126,8 @@ func (l *Lifecycle) RemoveRecord() chain.Stage[Onboarding] {
 	return l.judged([]stage{{Name: "remove_maas_record", Done: l.isForgotten, Do: l.forgetRecord, Undo: l.letSettle, Retry: retries("remove_maas_record"), Limit: within(records), Optional: true, About: aboutForget}})[0]
 }
 
-// reclaimLimit leaves out the time in which MAAS erases disks. That the machine does
-// not come to Ready is for a person.
+// reclaimLimit excludes the time in which MAAS erases disks. A machine that does not become Ready
+// is left to a person.
 func reclaimLimit(s Onboarding) chain.Limit {
 	return chain.Limit{After: switching + s.Erased, Class: bmcFailure, Code: "failed_release_timeout"}
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// isReleased reports that there is nothing to release: the machine is nobody's, or
-// this run has released it and deployed it anew since.
+// isReleased reports whether nothing is left to release: the machine has no owner, or this run has
+// released and redeployed it.
 func (l *Lifecycle) isReleased(ctx context.Context, r *run) (bool, error) {
 	rc := r.State.Reclaim
 	if !rc.AskedAt.IsZero() && rc.ReadyAt.IsZero() {
-		return false, nil // at work: what it waits for is no news of somebody else's
+		return false, nil // the release is in progress: releaseMachine waits and reports
 	}
 	at, err := l.at(ctx, r)
 	if err != nil {
@@ -33,10 +33,9 @@ func (l *Lifecycle) isReleased(ctx context.Context, r *run) (bool, error) {
 	return true, at.released(ctx)
 }
 
-// releaseMachine gives the node's machine back to MAAS: one step for the intent, one
-// for the mark of a machine that was adopted without one, one for the release, and
-// then it waits until the machine is nobody's. No step but a look decides what came of
-// the one before.
+// releaseMachine gives the node's machine back to MAAS in separate steps: the intent, the mark of a
+// machine adopted without a mark, and the release. Then the stage waits until the machine has no
+// owner. Only a look decides about the result of a former step.
 func (l *Lifecycle) releaseMachine(ctx context.Context, r *run) error {
 	at, err := l.at(ctx, r)
 	if err != nil {
@@ -96,11 +95,11 @@ func (l *Lifecycle) releaseMachine(ctx context.Context, r *run) error {
 	return chain.Again(soon, "machine %s is being released", at.called())
 }
 
-// ofNode refuses a machine that is not this node's to take back. It is by the node's
-// mark, whichever of this broker's runs wrote that, and by its owner, who is the user
-// of the site's token. An adoption leaves no mark: of a node that came by one the
-// machine may have none, or that of a node which this broker has let go, if it is
-// Deployed and still called as the node is. marked: it has the node's own.
+// ofNode refuses a machine that is not this node's to take back. The node's mark, written by any
+// run of this broker, and the owner, who must be the user of the site's token, prove that the
+// machine is the node's. An adoption leaves no mark: the machine of an adopted node may have no
+// mark, or the mark of a node that this broker has deleted, if the machine is Deployed and has the
+// node's hostname. marked: the machine has the node's own mark.
 func (l *Lifecycle) ofNode(ctx context.Context, at *place) (marked bool, err error) {
 	s, rc := at.state, at.state.Reclaim
 	user := rc.User
@@ -134,13 +133,13 @@ func (l *Lifecycle) ofNode(ctx context.Context, at *place) (marked bool, err err
 	return false, nil
 }
 
-// others is foreign, where the way on is that the machine's owner gives it back.
+// others is foreign with another next action: the machine's owner releases it.
 func (at *place) others(why string) error {
 	return at.foreign(why).Next("find out whose machine it is; if it is the one that is meant, its owner releases it in MAAS, then resume")
 }
 
-// recordGone is what becomes of a run whose machine somebody has deleted from MAAS. A
-// person may accept that of one that is not deployed anew.
+// recordGone handles a machine that somebody has deleted from MAAS. A person may accept the
+// deletion if the machine is not to be redeployed.
 func (at *place) recordGone() error {
 	s, rc := at.state, at.state.Reclaim
 	if rc.Redeploys || !at.run.Adopted {
@@ -158,9 +157,9 @@ func (at *place) recordGone() error {
 	return nil
 }
 
-// comesBack refuses to give back a machine that could not be deployed anew, before
-// anything of it is erased. One that MAAS never commissioned becomes New, not Ready, and
-// is commissioned before it is deployed: by its power, which MAAS must be able to switch.
+// comesBack refuses, before anything is erased, to give back a machine that could not be
+// redeployed. A machine never commissioned by MAAS becomes New, not Ready, and must be commissioned
+// before the redeployment; for this, MAAS must be able to switch the power.
 func (at *place) comesBack() error {
 	rc := at.state.Reclaim
 	switch {
@@ -175,12 +174,12 @@ func (at *place) comesBack() error {
 	return nil
 }
 
-// intendRelease writes down, before anything is done, that the run will release the
-// machine, as whose, and what MAAS will do to its disks. Until then its own token can
-// be read, by which it is known afterwards that it has another one.
+// intendRelease saves the intent to release the machine before anything is done: the owner, and the
+// effect on the disks. The machine's own token can be read only until the release; its digest
+// proves later that the machine has another token.
 func (at *place) intendRelease(ctx context.Context) error {
 	s, rc := at.state, at.state.Reclaim
-	if !rc.ReadyAt.IsZero() { // what came of an earlier release is no more
+	if !rc.ReadyAt.IsZero() { // the results of an earlier release do not count any more
 		rc.ReadyAt, rc.Did, rc.Downgrade, rc.Failed, rc.Attempt = zero, "", "", 0, 0
 	}
 	user, err := at.region.WhoAmI(ctx)
@@ -211,8 +210,8 @@ func (at *place) intendRelease(ctx context.Context) error {
 	return chain.Again(next, "about to release machine %s", at.called())
 }
 
-// released notes that the machine is nobody's, once nothing can happen to it any more
-// that this run has asked for: what MAAS carried out late would meet it deployed.
+// released records that the machine has no owner, once MAAS can no longer carry out a request of
+// this run late: a late request would hit the redeployed machine.
 func (at *place) released(ctx context.Context) error {
 	s, rc := at.state, at.state.Reclaim
 	if at.unsure() {
@@ -230,9 +229,8 @@ func (at *place) released(ctx context.Context) error {
 	return nil
 }
 
-// letSettle is all that is taken back of what a run did to a machine that was not its
-// own to keep: it does not end before nothing can happen to it any more that it asked
-// for. Another run might have the machine by then.
+// letSettle is the whole undo of the stages that take a machine back. The undo does not end while MAAS
+// may still carry out a request of this run. Another run might have the machine by then.
 func (l *Lifecycle) letSettle(_ context.Context, r *run) error {
 	if at := (&place{run: r, state: &r.State}); at.unsure() {
 		return chain.Again(settle, "MAAS may still carry out what no answer came of")
@@ -240,7 +238,7 @@ func (l *Lifecycle) letSettle(_ context.Context, r *run) error {
 	return nil
 }
 
-// said are MAAS's words about the machine's last failure.
+// said is MAAS's text about the machine's last failure.
 func (at *place) said() string {
 	if text := taskcatalog.Clean(at.ErrorDescription, 300); text != "" {
 		return text

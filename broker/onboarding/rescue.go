@@ -9,15 +9,15 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What a deployment failed of, in Onboarding.DeployFailure.
+// Values of Onboarding.DeployFailure: why a deployment failed.
 const (
 	datasourceLike = "datasource_like"
 	genericFailure = "generic"
 )
 
-// classifyDeployFailure decides whether the deployment is worth another try: the
-// image was installed, and then did not find its way to MAAS. All else, and what
-// cannot be told, is a person's.
+// classifyDeployFailure decides whether the deployment is worth another try: the image was
+// installed, and the installed system then did not reach MAAS. Any other failure, and an unclear
+// one, is left to a person.
 func (l *Lifecycle) classifyDeployFailure(ctx context.Context, r *run) error {
 	s := &r.State
 	at, err := l.look(ctx, r)
@@ -27,7 +27,7 @@ func (l *Lifecycle) classifyDeployFailure(ctx context.Context, r *run) error {
 	if !at.marked() {
 		return at.foreign("it was this run's, and is not any more")
 	}
-	if at.Status == maas.Deployed { // late, and all the same
+	if at.Status == maas.Deployed { // late, but deployed
 		s.DeployFailure = ""
 		return chain.Fail(deployFailure, "machine %s is Deployed after all (resume)", at.called()).With("deployed_late", nil)
 	}
@@ -59,8 +59,8 @@ func why(f *chain.Failure) string {
 	return f.Message
 }
 
-// judgeDeployment reads what MAAS wrote of the last deployment, the newest first.
-// MAAS has no other word for it than these.
+// judgeDeployment reads MAAS's events of the last deployment, newest first. MAAS gives no other
+// sign of the cause than these texts.
 func judgeDeployment(events []maas.Event) (class string, said []string) {
 	class = genericFailure
 	for _, e := range events {
@@ -83,8 +83,7 @@ func judgeDeployment(events []maas.Event) (class string, said []string) {
 	return class, said
 }
 
-// recoverForRedeploy brings the machine back to Ready, so that it can be deployed
-// once more.
+// recoverForRedeploy brings the machine back to Ready, so that it can be deployed once more.
 func (l *Lifecycle) recoverForRedeploy(ctx context.Context, r *run) error {
 	at, err := l.look(ctx, r)
 	if err != nil {

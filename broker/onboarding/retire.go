@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// isOff reports whether the machine is off already. What this run has switched off it
-// has not found so.
+// isOff reports whether the machine is off already. A machine that this run powered off does not
+// count as found off.
 func (l *Lifecycle) isOff(ctx context.Context, r *run) (bool, error) {
 	if r.State.Reclaim.OffAttempt > 0 {
 		return false, nil
@@ -30,9 +30,8 @@ func (l *Lifecycle) isOff(ctx context.Context, r *run) (bool, error) {
 	return true, nil
 }
 
-// powerOff has MAAS switch the machine off, and is done when the BMC says that it is.
-// The machine is nobody's by now and has no mark: this run has released it, and holds
-// its lock.
+// powerOff has MAAS switch the machine off, and is done when the BMC says that the machine is off.
+// The machine has no owner and no mark by now: this run has released it, and holds its lock.
 func (l *Lifecycle) powerOff(ctx context.Context, r *run) error {
 	at, err := l.at(ctx, r)
 	if err != nil {
@@ -71,8 +70,7 @@ func (l *Lifecycle) powerOff(ctx context.Context, r *run) error {
 	return chain.Again(soon, "machine %s is being switched off", at.called())
 }
 
-// unknownPower is what becomes of a run when nobody but a person can say whether the
-// machine is off.
+// unknownPower handles a machine whose power state only a person can determine.
 func (at *place) unknownPower(why string) error {
 	s := at.state
 	if at.run.Adopted {
@@ -84,8 +82,8 @@ func (at *place) unknownPower(why string) error {
 		Next("mend what keeps MAAS from its BMC, then resume; or see that the machine is off, then adopt")
 }
 
-// isForgotten reports that MAAS need not forget the machine: it shall not, or has no
-// record of it.
+// isForgotten reports whether MAAS need not forget the machine: the request does not ask for it, or
+// MAAS has no record of the machine.
 func (l *Lifecycle) isForgotten(ctx context.Context, r *run) (bool, error) {
 	s, rc := &r.State, r.State.Reclaim
 	if !rc.RemoveRecord {
@@ -104,8 +102,8 @@ func (l *Lifecycle) isForgotten(ctx context.Context, r *run) (bool, error) {
 	return gone, err
 }
 
-// forgetRecord has MAAS forget the machine. That it does not keeps nothing else from
-// its end: it is a person's to do then.
+// forgetRecord has MAAS forget the machine. If MAAS does not, the rest of the run still ends, and a
+// person must delete the record.
 func (l *Lifecycle) forgetRecord(ctx context.Context, r *run) error {
 	at, err := l.at(ctx, r)
 	if err != nil {
@@ -139,7 +137,7 @@ func (l *Lifecycle) forgetRecord(ctx context.Context, r *run) error {
 	return chain.Again(next, "MAAS forgets machine %s", at.called())
 }
 
-// power asks the BMC through MAAS, and tells its trouble from the region's.
+// power asks the BMC through MAAS, and distinguishes a fault of the BMC from a fault of the region.
 func (at *place) power(ctx context.Context) (string, error) {
 	state, err := at.region.PowerState(ctx, at.SystemID)
 	if err == nil {

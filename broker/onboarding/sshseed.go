@@ -13,26 +13,26 @@ import (
 	"github.com/hostler/hostler/taskcatalog/hwsync"
 )
 
-// Seeder reaches deployed machines over SSH. *sshseed.Seeder is one.
+// Seeder reaches deployed machines over SSH. *sshseed.Seeder implements it.
 type Seeder interface {
 	HostKey(ctx context.Context, h sshseed.Host) (key string, at netip.Addr, err error)
 	Seed(ctx context.Context, h sshseed.Host, files hwsync.Files) (at netip.Addr, err error)
 }
 
-// SSHSeed is what a run knows of its machine as a server of SSH. It is of one
-// deployment: another one makes other host keys.
+// SSHSeed is a run's knowledge of its machine as an SSH server. An SSHSeed applies to a single
+// deployment: another deployment makes other host keys.
 type SSHSeed struct {
-	HostKey  string    `json:"host_key,omitempty"` // as of the first use; no other is spoken to
+	HostKey  string    `json:"host_key,omitempty"` // recorded at the first use; the run talks to no other key
 	SeededAt time.Time `json:"seeded_at,omitzero"`
-	Trouble  string    `json:"trouble,omitempty"` // code of what went wrong last; empty: nothing
+	Trouble  string    `json:"trouble,omitempty"` // code of the latest fault; empty: none
 }
 
-// mostAddresses are tried, so that a step has an end.
+// mostAddresses limits how many addresses a step tries.
 const mostAddresses = 4
 
-// seedBySSH gives a machine what its hardware sync needs whose agent has not come.
-// Its host key is noted in one step and used in another, so that it is saved before
-// anything is sent. Once seeded, the machine has the time to show that it helped.
+// seedBySSH seeds hardware sync of a machine without an enrolled agent. The host key is recorded in
+// a step of its own, and so is saved before anything is sent. After the seed, the machine has one
+// and a half intervals to report its hardware.
 func (l *Lifecycle) seedBySSH(ctx context.Context, at *place, token maas.MachineToken) error {
 	s := at.state
 	if !s.SSH.SeededAt.IsZero() && at.run.Now.Sub(s.SSH.SeededAt) < at.interval()*3/2 {
@@ -75,8 +75,8 @@ func (l *Lifecycle) seedBySSH(ctx context.Context, at *place, token maas.Machine
 	return nil
 }
 
-// unseeded is what becomes of a step that SSH failed: it is tried again for as long
-// as the stage has time, but for a machine that may be another.
+// unseeded handles an SSH fault: the step is retried for as long as the stage has time, unless the
+// machine may be another one.
 func (at *place) unseeded(err error) error {
 	e := broker.AsError(err)
 	if e.Code == sshseed.HostKeyChanged {
@@ -84,7 +84,7 @@ func (at *place) unseeded(err error) error {
 			With(sshseed.HostKeyChanged, map[string]string{"system_id": at.SystemID, "noted": sshseed.Fingerprint(at.state.SSH.HostKey)})
 	}
 	if e.Code == sshseed.OtherMachine {
-		at.state.SSH = SSHSeed{} // its host key is not this machine's
+		at.state.SSH = SSHSeed{} // the recorded host key is not this machine's
 		return chain.Fail(ambiguity, "cannot seed hardware sync of machine %s: %s (find out which machine has that address, and what MAAS has wrong)", at.called(), e.Message).
 			With(sshseed.OtherMachine, map[string]string{"system_id": at.SystemID})
 	}
@@ -92,8 +92,8 @@ func (at *place) unseeded(err error) error {
 	return chain.Again(settle, "machine %s does not report its hardware, and its agent has not come: %s", at.called(), e.Message)
 }
 
-// reachedAt are the machine's addresses: those of the site's interface for SSH, and
-// then all, as MAAS tells them.
+// reachedAt returns the machine's addresses as MAAS reports them: the addresses of the site's
+// interface for SSH first, then all others.
 func (at *place) reachedAt() []netip.Addr {
 	out := maas.Unicast(at.Addresses(at.site.DeploySSHIface))
 	return out[:min(len(out), mostAddresses)]

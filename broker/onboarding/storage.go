@@ -13,9 +13,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// configureStorage compares the machine with its SKU and prepares the disk that it
-// boots from. MAAS lets that be done in Ready alone, before anybody has claimed
-// the machine.
+// configureStorage compares the machine with the SKU and prepares the boot disk. MAAS permits
+// storage changes in Ready alone, before the machine is claimed.
 func (l *Lifecycle) configureStorage(ctx context.Context, r *run) error {
 	at, err := l.look(ctx, r)
 	if err != nil {
@@ -24,10 +23,10 @@ func (l *Lifecycle) configureStorage(ctx context.Context, r *run) error {
 	s := &r.State
 	switch {
 	case at.marked():
-		return nil // it was done before the claim
+		return nil // done before the claim
 	case at.Status == maas.Commissioning, at.Status == maas.Testing:
 		return chain.Again(lookAgain, "machine is %s", at.StatusName)
-	case at.Status == maas.New && (at.free() || at.leftover()): // given back, and never commissioned: MAAS then does not know its disks
+	case at.Status == maas.New && (at.free() || at.leftover()): // released, and never commissioned: MAAS then does not know its disks
 		return l.lookOnceMore(ctx, at)
 	case at.leftover() && at.Status == maas.Ready, s.Recommission && (at.Status == maas.Ready || at.Status == maas.FailedCommissioning || at.Status == maas.FailedTesting) && (at.free() || at.leftover()):
 		return l.lookOnceMore(ctx, at)
@@ -43,7 +42,7 @@ func (l *Lifecycle) configureStorage(ctx context.Context, r *run) error {
 	}
 	boot, err := fits(s.SKU, at.Machine)
 	if err != nil {
-		if s.Failed != "" { // a person has mended it: MAAS sees that when it looks again
+		if s.Failed != "" { // a person has repaired the machine: MAAS notices when it commissions again
 			return l.lookOnceMore(ctx, at)
 		}
 		s.Failed = failedHardware
@@ -67,7 +66,7 @@ func (l *Lifecycle) configureStorage(ctx context.Context, r *run) error {
 	return nil
 }
 
-// lookOnceMore has MAAS commission the machine again, or test it where that failed.
+// lookOnceMore has MAAS commission the machine again, or test it again if its tests failed.
 func (l *Lifecycle) lookOnceMore(ctx context.Context, at *place) error {
 	at.state.Failed, at.state.Recommission = "", true
 	if err := l.startCommissioning(ctx, at); err != nil {
@@ -79,7 +78,7 @@ func (l *Lifecycle) lookOnceMore(ctx context.Context, at *place) error {
 	return chain.Again(lookAgain, "machine is commissioned once more")
 }
 
-// fits returns the disk that a machine of the SKU boots from, or why it is none.
+// fits returns the boot disk of a machine that matches the SKU, or why the machine does not match.
 func fits(sku broker.SKU, m maas.Machine) (Device, error) {
 	bad := func(code string, details any, format string, args ...any) (Device, error) {
 		return Device{}, chain.Fail(mismatch, "machine "+m.SystemID+" is no "+sku.ID+": "+format, args...).With(code, details)

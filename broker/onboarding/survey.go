@@ -11,11 +11,11 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 )
 
-// surveyed is a list of all machines, of which some were read once more.
+// surveyed is a list of all machines, some of which were read again.
 type surveyed struct {
 	maas.Snapshot
-	anew  maas.Listing    // read once more
-	asked map[string]bool // ids of which the list is not believed: they are in anew, or gone
+	anew  maas.Listing    // machines that were read again
+	asked map[string]bool // ids whose entry in the list is not trusted: they are in anew, or gone
 }
 
 func (s surveyed) machines() iter.Seq[maas.Machine] {
@@ -48,13 +48,13 @@ func (s surveyed) unread() iter.Seq[string] {
 	}
 }
 
-// survey reads what the region has, and the addresses of all BMCs. It does with an older
-// list, as a region of many machines works on one for long, and reads once more, by
-// themselves, all those of which more than the list could decide.
+// survey reads the region's machines and the addresses of all BMCs. An older list is accepted,
+// because a region of many machines needs long for a list. survey then reads again, apart from the
+// list, every machine for which an old entry is not enough to decide.
 func (at *place) survey(ctx context.Context) (surveyed, map[string]string, error) {
 	begun := at.region.Now()
 	all, err := at.region.Lately(ctx)
-	if err == nil && all.At.Before(begun) && slices.Contains(all.Unread, "") { // which cannot be asked for
+	if err == nil && all.At.Before(begun) && slices.Contains(all.Unread, "") { // an entry without an id cannot be read alone
 		all, err = at.region.Machines(ctx, 0)
 	}
 	if err != nil {
@@ -65,7 +65,7 @@ func (at *place) survey(ctx context.Context) (surveyed, map[string]string, error
 		return surveyed{Snapshot: all}, bmcs, err
 	}
 	asked := at.doubted(all, bmcs)
-	// The rest is a domain to MAAS, which knows capitals from small letters here.
+	// The rest of the name is a domain to MAAS. This query is case-sensitive in MAAS.
 	name, _, _ := strings.Cut(at.state.Hostname, ".")
 	keys := append(maas.ByID(slices.Sorted(maps.Keys(asked))), url.Values{"hostname": {name}})
 	if mac := at.state.PXEMAC; mac != "" {
@@ -81,10 +81,10 @@ func (at *place) survey(ctx context.Context) (surveyed, map[string]string, error
 	return surveyed{all, anew, asked}, bmcs, err
 }
 
-// doubted are the machines of which an older list is not believed: those to which a key
-// leads or led, those that may be claimed without one, those whose BMC may be the run's for
-// all that its address says (how it is switched may have changed, and those without an
-// address may have come since), and those that could not be read.
+// doubted returns the machines whose entry in an older list is not trusted. These are machines that
+// a key matches, machines that may be claimed without a key, machines whose BMC may be the run's
+// whatever their address says (their power settings may have changed, and machines without an
+// address may have been added since), and machines that could not be read.
 func (at *place) doubted(all maas.Snapshot, bmcs map[string]string) map[string]bool {
 	asked, listed := map[string]bool{}, map[string]bool{}
 	for _, m := range all.Machines {
@@ -92,7 +92,7 @@ func (at *place) doubted(all maas.Snapshot, bmcs map[string]string) map[string]b
 		listed[m.SystemID] = true
 		switch {
 		case len(at.weigh(m, bmc).matches) > 0,
-			bmc == "" && at.state.Policy.AutoClaimSingleNewMachine: // it may be New by now
+			bmc == "" && at.state.Policy.AutoClaimSingleNewMachine: // the machine may be New by now
 			asked[m.SystemID] = true
 		}
 	}

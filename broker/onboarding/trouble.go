@@ -12,7 +12,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// The classes that these stages fail with.
+// The failure classes of these stages.
 const (
 	inputError        = chain.Class(broker.InputConfigError)
 	capabilityMissing = chain.Class(broker.SiteCapabilityMissing)
@@ -27,17 +27,17 @@ const (
 	ambiguity         = chain.Class(broker.StateAmbiguity)
 )
 
-// How long until a stage looks again.
+// Delays until a stage looks again.
 const (
-	next      = time.Second // a region that says yes and does nothing is not asked in a loop
+	next      = time.Second // avoids a tight loop with a region that accepts a request and does nothing
 	soon      = 5 * time.Second
 	lookAgain = 15 * time.Second
-	settle    = 30 * time.Second // a call may still be carried out of which no answer came
-	late      = 3 * time.Minute  // and then it is not any more: MAAS tries a request again for 90 s, and one waits behind long lists
+	settle    = 30 * time.Second // MAAS may still carry out a call without an answer
+	late      = 3 * time.Minute  // then MAAS no longer carries it out: MAAS retries for 90 s, and a request may queue behind lists
 )
 
-// unseen is what becomes of a step that could not look: no attempt is spent on
-// that, and where nothing of the site answers, it is held.
+// unseen handles a step that could not look: no attempt is spent, and the site is held where no
+// part of the site answers.
 func (at *place) unseen(ctx context.Context, err error) error {
 	switch maas.ClassOf(err) {
 	case maas.NotFound:
@@ -54,7 +54,7 @@ func (at *place) unseen(ctx context.Context, err error) error {
 	return chain.Fail(transient, "%w", err)
 }
 
-// away asks whether it is the whole region that does not answer, or only this.
+// away finds out whether the whole region does not answer, or only this request.
 func (at *place) away(ctx context.Context, why error) error {
 	if _, err := at.region.Identify(ctx); err != nil {
 		return chain.Hold("%v", err)
@@ -63,8 +63,8 @@ func (at *place) away(ctx context.Context, why error) error {
 	return chain.AgainFor(transient, lookAgain, "%v", why)
 }
 
-// forbidden asks whether the key is an administrator's. Where it is, the machine
-// was locked just now: the next look tells.
+// forbidden finds out whether the key is an administrator's. If so, the machine was locked just
+// now, and the next look shows it.
 func (at *place) forbidden(ctx context.Context, why error) error {
 	id, err := at.region.Identify(ctx)
 	switch {
@@ -76,9 +76,8 @@ func (at *place) forbidden(ctx context.Context, why error) error {
 	return chain.Again(lookAgain, "%v", why)
 }
 
-// undone is what becomes of a step whose change of a record was not taken, or of
-// which nobody knows whether it was. It is never repeated from here: the stage
-// looks again, and decides by what it sees.
+// undone handles a step whose change was refused or has an unknown outcome. The change is never
+// repeated from here: the stage looks again, and decides by the machine's state.
 func (at *place) undone(ctx context.Context, err error) error {
 	at.unheard(err)
 	switch maas.ClassOf(err) {
@@ -92,8 +91,8 @@ func (at *place) undone(ctx context.Context, err error) error {
 	return at.unseen(ctx, err)
 }
 
-// unheard notes when nobody knows whether MAAS will still carry something out: by
-// the clock of all brokers, as another may be the one that waits.
+// unheard records when an outcome became unknown. The time is by the clock of all brokers, because
+// another broker may be the one to wait.
 func (at *place) unheard(err error) {
 	if maas.ClassOf(err) != maas.UnknownOutcome {
 		return
@@ -106,10 +105,9 @@ func (at *place) unheard(err error) {
 	}
 }
 
-// unsure reports whether MAAS may still carry out a change that was asked for: no
-// answer came of it, or the broker has died that asked, or was cut off. While that is
-// so nothing is taken back, neither is a machine let go that looks as if it were: what
-// came late would meet one that is nobody's by then, or somebody else's.
+// unsure reports whether MAAS may still carry out a requested change: no answer came, or the broker
+// that asked died or was cut off. Meanwhile nothing is undone, and no machine is let go that
+// appears free: the late change would hit a machine that is free by then, or somebody else's.
 func (at *place) unsure() bool {
 	last := at.run.LostAt
 	if c := at.state.Claim; c != nil && c.Unheard.After(last) {
@@ -125,15 +123,15 @@ func (at *place) stillUnsure() error {
 	return chain.Again(settle, "machine is %s; MAAS may still carry out what no answer came of", taskcatalog.Clean(at.StatusName, 64))
 }
 
-// unswitched is undone for what switches a machine's power: that MAAS could not is
-// a failure of the BMC's, and spends an attempt.
+// unswitched is undone for changes of a machine's power: MAAS's report of a failed switch is a
+// failure of the BMC, and spends an attempt.
 func (at *place) unswitched(ctx context.Context, err error) error {
 	var e *maas.Error
 	if !errors.As(err, &e) || e.Class != maas.UnknownOutcome && e.Class != maas.Unavailable {
 		return at.undone(ctx, err)
 	}
 	if e.Status == http.StatusServiceUnavailable && e.RetryAfter == 0 && e.Detail != "" {
-		// MAAS's own words. It has put the status back, or will tell otherwise.
+		// MAAS's own words. MAAS has restored the status, or the next look shows otherwise.
 		return at.failedOr(ctx, bmcFailure, err)
 	}
 	at.unheard(err)
@@ -141,14 +139,14 @@ func (at *place) unswitched(ctx context.Context, err error) error {
 	case e.Class == maas.Unavailable:
 		return at.away(ctx, err)
 	case e.Status == 0, e.Status == http.StatusBadGateway, e.Status == http.StatusGatewayTimeout:
-		// No word of MAAS's: it may be at it, and then nothing has failed.
+		// No answer of MAAS's own: MAAS may be at work, and then nothing has failed.
 		return chain.AgainFor(transient, settle, "%v: looking what came of it", err)
 	}
 	return at.failedOr(ctx, transient, err)
 }
 
-// failedOr is the failure of a change that MAAS says it could not make, if the
-// machine's status bears that out: what was carried out all the same has not failed.
+// failedOr is the failure of a change refused in MAAS's own words, if the machine's status confirms
+// the failure. A change that took effect nevertheless has not failed.
 func (at *place) failedOr(ctx context.Context, class chain.Class, err error) error {
 	before := at.Status
 	if unseen := at.look(ctx); unseen != nil {
@@ -168,8 +166,7 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// ours is what becomes of a step that the broker's own records, or the secrets,
-// failed.
+// ours handles a step that failed because of the broker's own records or the secrets.
 func ours(err error) error {
 	var e *broker.Error
 	if !errors.As(err, &e) {
@@ -186,16 +183,16 @@ func ours(err error) error {
 	return err
 }
 
-// withheld is what a step could not have of the broker's own: it may be the whole
-// site's trouble, or this run's.
+// withheld is a missing record or secret of the broker's own. The cause may affect the whole site,
+// or this run only.
 type withheld struct{ why *broker.Error }
 
 func (w *withheld) Error() string { return w.why.Message }
 
-// Unwrap is what was said.
+// Unwrap returns the cause.
 func (w *withheld) Unwrap() error { return w.why }
 
-// judged has all stages tell a site's trouble from a run's own.
+// judged makes all stages distinguish a site's fault from a run's own.
 func (l *Lifecycle) judged(stages []chain.Stage[Onboarding]) []chain.Stage[Onboarding] {
 	for i := range stages {
 		s := &stages[i]
@@ -218,8 +215,8 @@ func (l *Lifecycle) judging(do func(context.Context, *run) error) func(context.C
 	return func(ctx context.Context, r *run) error { return l.judge(ctx, r, do(ctx, r)) }
 }
 
-// judge holds the site only if what is the site's own cannot be had either: its
-// record, its token, and MAAS by it. All else is this run's.
+// judge holds the site only if the site's own record, token and MAAS cannot be had either. Any
+// other fault is this run's.
 func (l *Lifecycle) judge(ctx context.Context, r *run, err error) error {
 	why, ok := errors.AsType[*withheld](err)
 	if !ok {

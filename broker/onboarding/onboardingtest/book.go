@@ -18,14 +18,14 @@ import (
 // Book keeps sites and nodes in memory.
 type Book struct {
 	Now       func() time.Time
-	ID        string // of the only node; empty: they are numbered
+	ID        string // of the only node; empty: ids are numbered
 	Overrides []broker.PowerOverride
 	RoCE      []broker.RoCEAssignment
-	// Broken, if set, is asked before each method, by its name: an error is its
-	// answer.
+	// Broken, if set, is called before each method with the method's name; the method returns its
+	// error.
 	Broken func(method string) error
-	// Unlike says why a node's machine is not the one that was meant; nil, or empty:
-	// it is.
+	// Unlike returns why a node's machine is not the expected one; nil or an empty string: it
+	// matches.
 	Unlike func(nodeID string) string
 
 	mu      sync.Mutex
@@ -38,10 +38,10 @@ type entry struct {
 	broker.Node
 	run      string
 	turnover string // the run that has the node between two tenants; empty: none
-	token    string // empty: none that is open
+	token    string // empty: no open token
 	expires  time.Time
 	extended int
-	reseeds  map[string]int // by key: how often it was asked for
+	reseeds  map[string]int // by key: number of requests
 	own      bool           // quarantined, and not by a person
 	seeded   taskcatalog.MAASMachineToken
 	asked    map[string]string // diagnostics by key: the task
@@ -62,7 +62,7 @@ func (b *Book) enter(method string) (leave func(), err error) {
 	return b.mu.Unlock, nil
 }
 
-// id is that of the next node.
+// id returns the id of the next node.
 func (b *Book) id() string {
 	if b.ID != "" {
 		return b.ID
@@ -80,7 +80,7 @@ func (b *Book) PutSite(s broker.Site) {
 	b.sites[s.ID] = s
 }
 
-// All lists the nodes, in the order of their making.
+// All lists the nodes, oldest first.
 func (b *Book) All() []broker.Node {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,7 +91,7 @@ func (b *Book) All() []broker.Node {
 	return out
 }
 
-// Reseeds is how many keys a node's agent was asked to reseed under.
+// Reseeds returns under how many keys a node's agent was asked to reseed.
 func (b *Book) Reseeds(nodeID string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,7 +103,7 @@ func (b *Book) Reseeds(nodeID string) int {
 	return 0
 }
 
-// Seeded is the token that a node's agent was given last.
+// Seeded returns the token that a node's agent was given last.
 func (b *Book) Seeded(nodeID string) taskcatalog.MAASMachineToken {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,8 +117,7 @@ func (b *Book) Seeded(nodeID string) taskcatalog.MAASMachineToken {
 
 const tokenLine = "# enrol token "
 
-// Enroll lets the agent enrol that finds this user-data on its machine, if the
-// token in it is open.
+// Enroll enrols the agent of a machine with this user-data, if the token in the user-data is open.
 func (b *Book) Enroll(userData []byte) (enrolled bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,7 +134,7 @@ func (b *Book) Enroll(userData []byte) (enrolled bool) {
 	return false
 }
 
-// Reports sets what agents say of themselves, now and when they enrol.
+// Reports sets the capabilities that agents report, now and when they enrol.
 func (b *Book) Reports(capabilities map[string]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,7 +144,7 @@ func (b *Book) Reports(capabilities map[string]string) {
 	}
 }
 
-// Come lets the agent enrol that an operator has installed.
+// Come enrols the agent that an operator has installed.
 func (b *Book) Come(nodeID string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -163,8 +162,8 @@ func (b *Book) Put(nodeID string, status broker.NodeStatus) {
 	}
 }
 
-// Turn gives a node to a run that takes back its machine: it is retired, and a
-// turnover is owed.
+// Turn gives a node to a run that takes back its machine: the node is retired, and a turnover is
+// owed.
 func (b *Book) Turn(nodeID, runID string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -215,7 +214,7 @@ func (b *Book) RoCEAssignments(_ context.Context, siteID, hostname string) ([]br
 	return out, nil
 }
 
-// find is the first node that is what; nil: there is none.
+// find returns the first node that satisfies what; nil: no node does.
 func (b *Book) find(what func(*entry) bool) *entry {
 	i := slices.IndexFunc(b.nodes, what)
 	if i < 0 {
@@ -348,7 +347,7 @@ func (b *Book) Activate(_ context.Context, nodeID string) (bool, string, error) 
 	case e.Status == broker.Quarantined:
 		return false, "a person lets it in again", nil
 	case e.Status == broker.Retired && e.turnover != "":
-		return true, "", nil // the run that has it lets it in
+		return true, "", nil // the turnover's run activates the node
 	case e.Status != broker.Enrolling && e.Status != broker.Active:
 		return false, "", broker.Errorf(broker.Refused, "transition_refused", "cannot move node %s from %s to active", nodeID, e.Status)
 	}
@@ -435,14 +434,14 @@ func (b *Book) Quarantine(_ context.Context, nodeID, reason string) error {
 		if e.turnover != "" {
 			e.Status, e.StatusReason = broker.Quarantined, reason
 		}
-	case broker.Enrolling, broker.Active, broker.Offline: // others are out of use, or on their way
+	case broker.Enrolling, broker.Active, broker.Offline: // other statuses are out of use already, or on their way
 		e.own = e.Status == broker.Enrolling
 		e.Status, e.StatusReason = broker.Quarantined, reason
 	}
 	return nil
 }
 
-// Reseed implements onboarding.Nodes: the agent is done when it is asked a second time.
+// Reseed implements onboarding.Nodes: the task has ended at the second call.
 func (b *Book) Reseed(_ context.Context, key, nodeID string, token taskcatalog.MAASMachineToken, _ time.Duration) (bool, error) {
 	leave, err := b.enter("Reseed")
 	if err != nil {
@@ -464,8 +463,7 @@ func (b *Book) Reseed(_ context.Context, key, nodeID string, token taskcatalog.M
 	return e.reseeds[key] > 1, nil
 }
 
-// Diagnose implements onboarding.Nodes: the agent is asked, and whether it answers nobody
-// waits for.
+// Diagnose implements onboarding.Nodes: the task is recorded, and nobody waits for its result.
 func (b *Book) Diagnose(_ context.Context, key, nodeID, runID string) (string, error) {
 	leave, err := b.enter("Diagnose")
 	if err != nil {
@@ -485,7 +483,7 @@ func (b *Book) Diagnose(_ context.Context, key, nodeID, runID string) (string, e
 	return e.asked[key], nil
 }
 
-// Diagnosed are the keys under which a node's agent was asked for its diagnostics.
+// Diagnosed lists the keys under which a node's agent was asked for its diagnostics.
 func (b *Book) Diagnosed(nodeID string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package onboardingtest has the broker's own records in memory, for tests of the chains
-// that package onboarding makes: Book is both onboarding.Records and onboarding.Nodes, and lets
-// agents enrol from what their machines were deployed with.
+// Package onboardingtest keeps the broker's records in memory, for tests of the chains of package
+// onboarding. Book implements both onboarding.Records and onboarding.Nodes, and enrols agents from
+// the user-data with which their machines were deployed.
 package onboardingtest

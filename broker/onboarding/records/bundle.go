@@ -69,9 +69,8 @@ func (n *Nodes) Bundle(ctx context.Context, nodeID string, f onboarding.BundleFa
 	return out, nil
 }
 
-// extraDisks are those that may be made empty: known by a serial that no other
-// disk of the machine has, and not the one that boots. Spared says which are left
-// alone, and why.
+// extraDisks returns the disks to initialize: not the boot disk, and known by a serial unique in
+// the machine. spared names the disks left alone, and why.
 func extraDisks(f onboarding.BundleFacts) (disks []cloudinit.Disk, spared []string) {
 	if f.BootDisk.ID == 0 {
 		return nil, []string{"no extra disk is initialized: which one boots is not known"}
@@ -114,8 +113,8 @@ func interfaces(rows []broker.RoCEAssignment) ([]cloudinit.RoCE, error) {
 	return all, nil
 }
 
-// deployUser is the site's, with a hash of its password where it has one. The salt
-// is the node's own, and the same again for the same bundle.
+// deployUser returns the site's deploy user, with a hash of its password if there is one. The salt
+// is specific to the node and stays the same for the same bundle.
 func (n *Nodes) deployUser(ctx context.Context, nodeID, siteID string) (*cloudinit.DeployUser, error) {
 	if siteID == "" {
 		return nil, nil
@@ -125,7 +124,7 @@ func (n *Nodes) deployUser(ctx context.Context, nodeID, siteID string) (*cloudin
 		return nil, err
 	}
 	if site.DeploySSHPublicKey == "" {
-		return nil, nil // it has no credentials yet
+		return nil, nil // the site has no credentials yet
 	}
 	u := &cloudinit.DeployUser{Name: site.DeployUser, SSHKey: site.DeploySSHPublicKey}
 	if site.DeployPasswordSetAt.IsZero() {
@@ -146,7 +145,7 @@ func (n *Nodes) deployUser(ctx context.Context, nodeID, siteID string) (*cloudin
 	return u, err
 }
 
-// root is the certificate with the fingerprint that a machine pins.
+// root returns the certificate with the fingerprint that a machine pins.
 func (n *Nodes) root() (string, error) {
 	certs, err := pki.ParseCerts(n.Trust.RootsPEM())
 	if err != nil {

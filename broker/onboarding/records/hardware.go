@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// disksOf are the disks that MAAS knows by a serial.
+// disksOf returns the disks for which MAAS knows a serial.
 func disksOf(all []onboarding.Device) []broker.Device {
 	out := []broker.Device{}
 	for _, d := range all {
@@ -21,8 +21,7 @@ func disksOf(all []onboarding.Device) []broker.Device {
 	return out
 }
 
-// Hardware is what is asked of a node's machine before the node is let in. Code:
-// sku_not_found.
+// Hardware returns the check of a node's machine before the node is activated. Code: sku_not_found.
 func Hardware(ctx context.Context, db *store.DB, n broker.Node) (store.Hardware, error) {
 	if n.SKU == "" {
 		return judge(nil), nil
@@ -31,12 +30,11 @@ func Hardware(ctx context.Context, db *store.DB, n broker.Node) (store.Hardware,
 	return judge(&sku), err
 }
 
-// judge compares a machine with a SKU (nil: with none) and with what it shall have.
+// judge compares a machine with a SKU (nil: no SKU) and with the required devices of the node.
 //
-// A machine that was deployed for its node is the one that MAAS has commissioned: it
-// has its token from nowhere else, so a disk that is missing is shown and not
-// decided on. Where a person ran the install command, the disks alone say whether
-// that was on the machine that was meant.
+// A machine deployed for its node is the machine that MAAS has commissioned, because the enrol
+// token can come from nowhere else. A missing disk is therefore shown, and decides nothing. Where a
+// person ran the install command, only the disks prove a run on the intended machine.
 func judge(sku *broker.SKU) store.Hardware {
 	return func(n broker.Node, f taskcatalog.Facts, known bool, parts []broker.Device) (unlike, lacks string) {
 		byHand := n.Bootstrap == "command"
@@ -61,7 +59,7 @@ func judge(sku *broker.SKU) store.Hardware {
 	}
 }
 
-// why is what the vendors' libraries say where they list no GPU.
+// why returns the vendor library's message where the agent lists no GPU.
 func why(f taskcatalog.Facts) string {
 	if len(f.GPUs) > 0 {
 		return ""

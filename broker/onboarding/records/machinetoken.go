@@ -12,20 +12,20 @@ import (
 	"github.com/hostler/hostler/broker/turnover"
 )
 
-// maasPatience bounds what a node's request waits for MAAS.
+// maasPatience limits how long a node's request waits for MAAS.
 const maasPatience = 15 * time.Second
 
-// MachineTokens asks MAAS for the own tokens of nodes that are its machines.
+// MachineTokens asks MAAS for the own tokens of machines that are nodes.
 type MachineTokens struct {
 	DB    *store.DB
 	Sites *maas.Sites
 }
 
-// Of is the token of a node's machine, as JSON; false: its site's MAAS has none, is
-// not known, or cannot be asked just now. That a person wrote a machine's id on a
-// node's record is no proof: with another machine's token its node could undo that
-// one's deployment. So only a node whose machine was deployed for it, and is so still,
-// by MAAS's word and the mark of its run, has one here.
+// Of returns the token of a node's machine as JSON. false: the site's MAAS has no token, is not
+// known, or cannot be asked now. A machine id that a person wrote on a node's record is no proof:
+// with another machine's token the node could undo that other machine's deployment. So Of returns a token
+// only if MAAS and the mark of the node's run show that the machine was deployed for the node and
+// still is.
 func (m *MachineTokens) Of(ctx context.Context, task broker.Task) ([]byte, bool) {
 	node, err := m.DB.Node(ctx, task.NodeID)
 	if err != nil || node.Site == "" || node.MAASSystemID == "" {
@@ -52,7 +52,7 @@ func (m *MachineTokens) Of(ctx context.Context, task broker.Task) ([]byte, bool)
 	return secret, err == nil
 }
 
-// claim is that of the run which deployed a node's machine last: a reimage, or the
+// claim returns the claim of the run that deployed a node's machine last: a reimage, or the
 // onboarding that made the node; nil: there is none.
 func (m *MachineTokens) claim(ctx context.Context, nodeID string) (runID string, claim *onboarding.Claim, err error) {
 	if runID, err = m.DB.MadeByRun(ctx, nodeID); err != nil {

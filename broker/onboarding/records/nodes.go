@@ -15,20 +15,20 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Trust is what a machine must pin.
+// Trust provides the roots that a machine pins.
 type Trust interface {
 	RootsPEM() []byte
-	RootSHA256() string // hex, of the one that the broker presents
+	RootSHA256() string // hex, of the root that the broker presents
 }
 
-// Nodes is onboarding.Nodes over the broker's own parts.
+// Nodes implements onboarding.Nodes over the broker's own parts.
 type Nodes struct {
 	DB       *store.DB
 	Queue    *taskqueue.Queue
 	Secrets  secrets.Keeper
 	Trust    Trust
 	AgentURL string    // https://HOST:PORT where nodes reach the broker
-	Rand     io.Reader // of node ids
+	Rand     io.Reader // source of node ids
 }
 
 var _ onboarding.Nodes = (*Nodes)(nil)
@@ -95,7 +95,7 @@ func (n *Nodes) Activate(ctx context.Context, nodeID string) (bool, string, erro
 func (n *Nodes) ExtendToken(ctx context.Context, nodeID string, until time.Time, reason string) error {
 	err := n.DB.ExtendToken(ctx, broker.System, nodeID, until, reason)
 	if err != nil && broker.AsError(err).Code == "token_not_longer" {
-		return nil // it was extended before, and the answer was lost
+		return nil // extended by an earlier call whose answer was lost
 	}
 	return err
 }
@@ -116,14 +116,14 @@ func (n *Nodes) Renew(ctx context.Context, runID, reason string) (string, error)
 	return n.DB.RenewOnboarded(ctx, broker.System, runID, reason)
 }
 
-// quarantiners are who quarantines a node that an onboarding keeps from use, by where
-// it is: one that is on its way out is out of use already.
+// quarantiners maps a node's status to the owner of its transition to quarantined. Any other status
+// is out of use already.
 var quarantiners = map[broker.NodeStatus]broker.Owner{
 	broker.Enrolling: broker.OwnerOnboarding, broker.Active: broker.OwnerReconciler, broker.Offline: broker.OwnerReconciler,
 }
 
-// Quarantine implements onboarding.Nodes. Where the node is, the transaction says: its agent
-// may move it at the same moment.
+// Quarantine implements onboarding.Nodes. The transaction reads the node's status, because the
+// agent may move the node at the same moment.
 func (n *Nodes) Quarantine(ctx context.Context, nodeID, reason string) error {
 	_, err := n.DB.Transition(ctx, broker.System, nodeID, store.Change{Owners: quarantiners, To: broker.Quarantined, Reason: taskcatalog.Clean(reason, 500)})
 	return err

@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/hwsync"
 )
 
-// Reseed implements onboarding.Nodes. The machine's token goes where the node's task gets
-// it from when it runs: never into the task's params.
+// Reseed implements onboarding.Nodes. The machine's token goes to the node's secret, from which the
+// task fetches it when it runs, and never into the task's params.
 func (n *Nodes) Reseed(ctx context.Context, key, nodeID string, token taskcatalog.MAASMachineToken, interval time.Duration) (bool, error) {
 	if _, err := token.Rack(); err != nil {
 		return false, err

@@ -14,16 +14,16 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// keyPath is where the key is kept from which tokens are worked out.
+// keyPath is the path of the secret from which tokens are derived.
 const keyPath = "broker/enrol-token-key"
 
-// spare is how much longer a token is good for than it has to be: so long it is
-// rendered again and again, also for a machine that may have it already.
+// spare is how much longer than required a token is valid. During this time the same token is
+// rendered again, also for a machine that may have received it already.
 const spare = 15 * time.Minute
 
-// token is the one that the node's machine may use, good until expires at least: the
-// open one again, if it is ours and lasts that long, or the next. What was kept from
-// being deployed for long, by a freeze or an outage, has the next.
+// token returns the token for the node's machine, valid at least until expires: the open token, if
+// this package derived it and it lasts that long, or the next. After a long delay by a freeze or an
+// outage, the node gets the next token.
 func (n *Nodes) token(ctx context.Context, nodeID string, expires time.Time) (pki.EnrollToken, error) {
 	key, err := n.tokenKey(ctx)
 	if err != nil {
@@ -44,15 +44,15 @@ func (n *Nodes) token(ctx context.Context, nodeID string, expires time.Time) (pk
 	return next, n.DB.IssueToken(ctx, broker.System, nodeID, pki.HashToken(next.Reveal()), expires.Add(spare), "for the first-boot bundle")
 }
 
-// tokenOf works out the number-th token of a node.
+// tokenOf derives a node's token with the given number.
 func tokenOf(key []byte, nodeID string, number int) (pki.EnrollToken, error) {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("hostler enrol token\x00" + nodeID + "\x00" + strconv.Itoa(number)))
 	return pki.NewEnrollToken(bytes.NewReader(mac.Sum(nil)))
 }
 
-// tokenKey reads the key, and makes it where there is none: one, however many brokers
-// need it at once, since a token of another could never be worked out again.
+// tokenKey reads the key, and creates it where there is none. Concurrent brokers get one and the
+// same key: a token under another key could never be derived again.
 func (n *Nodes) tokenKey(ctx context.Context) ([]byte, error) {
 	made := make([]byte, sha256.Size)
 	_, _ = rand.Read(made) // never fails
