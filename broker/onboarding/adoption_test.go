@@ -14,7 +14,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// adopt begins a run for a machine that is there, as c01 unless a name is given.
+// adopt begins the adoption of a deployed machine, under the hostname of the request if one is
+// given.
 func (w *world) adopt(id, systemID, hostname string) string {
 	w.t.Helper()
 	state, locks, err := onboarding.NewAdoption(w.site, w.profile, w.sku, onboarding.AdoptionRequest{SystemID: systemID, Hostname: hostname})
@@ -27,12 +28,12 @@ func (w *world) adopt(id, systemID, hostname string) string {
 	return id
 }
 
-// deployed is box 1 as somebody deployed it.
+// deployed arranges box 1 as a machine that somebody has deployed.
 func deployed(w *world) string {
 	return w.region.Arrange(maassim.Arranged{SystemID: "abc123", Hostname: "c01", Hardware: w.box(1), Status: maassim.Deployed, Owner: "admin", Series: "ubuntu/noble", PowerOn: true})
 }
 
-// there is box 1 as a story wants it.
+// there arranges box 1 as deployed, after a story's changes.
 func there(change func(*maassim.Arranged)) func(*world) {
 	return func(w *world) {
 		a := maassim.Arranged{SystemID: "abc123", Hostname: "c01", Hardware: w.box(1), Status: maassim.Deployed, Owner: "admin", Series: "ubuntu/noble", PowerOn: true}
@@ -41,8 +42,7 @@ func there(change func(*maassim.Arranged)) func(*world) {
 	}
 }
 
-// untouched fails where anything was asked of MAAS but to tell, or the machine has
-// changed.
+// untouched fails if MAAS was asked to change anything, or if the machine has changed.
 func (w *world) untouched(history int) {
 	w.t.Helper()
 	if wrote := w.writes(); len(wrote) > 0 {
@@ -53,15 +53,15 @@ func (w *world) untouched(history int) {
 	}
 }
 
-// An adoption's tale: what is there, what is done meanwhile, and how it ends.
+// The stories of an adoption: the machine, what happens meanwhile, and the end.
 var adoptions = []struct {
 	name     string
 	there    func(w *world) // nil: deployed
 	hostname string
 	faults   []maassim.Fault
-	byHand   bool // a person is part of the tale: then the machine's history is theirs
-	// acts are done when the run rests: come, other (with other hardware), mend, activate,
-	// remove, ready, or an action.
+	byHand   bool // a person takes part: the changes in the machine's history are the person's
+	// acts happen when the run rests: come, other (with other hardware), mend, activate, remove,
+	// ready, or an action.
 	acts  string
 	ends  chain.Status
 	stage string
@@ -166,8 +166,7 @@ func TestAnAdoptionLooksAtMAASAndNeverChangesIt(t *testing.T) {
 	}
 }
 
-// play does what comes next in a tale, once the run waits for its agent or has
-// stopped.
+// play performs the next act of a story, once the run waits for its agent or has stopped.
 func (w *world) play(id string, acts []string) []string {
 	w.t.Helper()
 	r := w.run(id)
@@ -196,7 +195,7 @@ func (w *world) play(id string, acts []string) []string {
 	return acts[1:]
 }
 
-// Whichever save is lost, once or with the broker, the end is the same.
+// Whichever save is lost, with the broker or without, the end is the same.
 func TestAnAdoptionSurvivesTheLossOfAnySave(t *testing.T) {
 	for _, kind := range []chaintest.Fate{chaintest.Lost, chaintest.Mute} {
 		for _, other := range []bool{false, true} {
@@ -252,7 +251,7 @@ func TestAnAdoptionIsRefusedBeforeItBegins(t *testing.T) {
 	}
 }
 
-// Where MAAS knows no serial, no disk says that the agent is the machine's.
+// Where MAAS knows no serial, no disk can prove that the agent runs on the machine.
 func TestAnAdoptionThatNoDiskProvesIsWarnedOf(t *testing.T) {
 	for _, serial := range []bool{true, false} {
 		w := newWorld(t, "3.6")
@@ -273,8 +272,7 @@ func TestAnAdoptionThatNoDiskProvesIsWarnedOf(t *testing.T) {
 	}
 }
 
-// An onboarding and an adoption of one machine are in each other's way, whichever
-// comes first.
+// An onboarding and an adoption of one machine exclude each other, whichever begins first.
 func TestAMachineIsInTheHandsOfOneRun(t *testing.T) {
 	w := newWorld(t, "3.6")
 	deployed(w)
@@ -302,8 +300,8 @@ func TestAMachineIsInTheHandsOfOneRun(t *testing.T) {
 	}
 }
 
-// What an adoption would refuse is said before it begins, each with its own code, and a
-// look changes nothing. The run that begins all the same refuses it with the same code.
+// A refusal of an adoption is reported before the adoption begins, with a code for each cause, and
+// the look changes nothing. A run that begins nevertheless is refused with the same code.
 func TestAnAdoptionIsRefusedByTheSameCodesBeforeItBegins(t *testing.T) {
 	for name, row := range map[string]struct {
 		change   func(*maassim.Arranged)
@@ -348,7 +346,7 @@ func TestAnAdoptionIsRefusedByTheSameCodesBeforeItBegins(t *testing.T) {
 	}
 }
 
-// A plan that cannot look says so, and is no consent.
+// A check that cannot reach MAAS returns an error, and approves nothing.
 func TestAnAdoptionIsNotPlannedUnseen(t *testing.T) {
 	w := newWorld(t, "3.6")
 	deployed(w)

@@ -13,15 +13,15 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// A host that has reported its hardware when the run looks for the first time, after a
-// freeze, need not do so again: MAAS's history says when it became Deployed. Where that
-// tells nothing it must, for what MAAS itself writes then is no report.
+// A host that has reported its hardware before the run looks for the first time, after a freeze,
+// need not report again: MAAS's history tells when the machine became Deployed. Where the history
+// does not tell, the host must report again, because MAAS's own write of last_sync is no report.
 func TestAReportBeforeTheFirstLookCounts(t *testing.T) {
 	const interval = 5 * time.Minute
 	for _, version := range []string{"3.4", "3.6"} {
 		for _, test := range []struct {
 			name     string
-			frozen   time.Duration // from before it is Deployed until after
+			frozen   time.Duration // from before the machine is Deployed until after
 			stops    time.Duration // reports, after Deployed
 			history  string        // none, or of another zone or clock
 			believed bool

@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// Which machine is meant, and whether it may be touched.
+// All keys must name the same machine, and the machine must be free to be changed.
 func TestEveryKeyMustLeadToTheSameMachine(t *testing.T) {
 	const mac1, mac2 = "02:00:5e:00:01:01", "02:00:5e:00:02:01"
 	type there struct {
@@ -26,7 +26,7 @@ func TestEveryKeyMustLeadToTheSameMachine(t *testing.T) {
 		there []there
 		mac   string
 		claim bool   // auto_claim_single_new_machine
-		meant string // hostname; empty: refused; + is a new one
+		meant string // hostname; empty: refused; + is a new machine
 	}{
 		"nothing is known":                                  {nil, "", false, "+"},
 		"by all":                                            {[]there{{1, "c01", maassim.Ready}}, mac1, false, "c01"},
@@ -39,10 +39,10 @@ func TestEveryKeyMustLeadToTheSameMachine(t *testing.T) {
 		"the MAC is nobody's":                               {[]there{{1, "c01", maassim.Ready}}, "02:00:5e:99:99:99", false, ""},
 		"name and BMC swapped":                              {[]there{{1, "c02", maassim.Ready}, {2, "c01", maassim.Ready}}, "", false, ""},
 		"a New one stands about":                            {[]there{{2, "sly-owl", maassim.New}}, "", false, "+"},
-		"a New one stands about, and is claimed":            {[]there{{2, "sly-owl", maassim.New}}, "", true, "+"}, // its BMC says that it is another
+		"a New one stands about, and is claimed":            {[]there{{2, "sly-owl", maassim.New}}, "", true, "+"}, // by its BMC, another machine
 		"a MAC leads to a machine whose BMC is not the one": {[]there{{2, "sly-owl", maassim.New}}, mac2, false, ""},
 	} {
-		// play has those come that are in an old list, if there is one, and then the others.
+		// play arranges the machines of an old list, if there is one, and then the others.
 		play := func(t *testing.T, listed, others []there) {
 			w := newWorld(t, "3.6")
 			w.profile.Policy.AutoClaimSingleNewMachine = row.claim
@@ -84,8 +84,8 @@ func TestEveryKeyMustLeadToTheSameMachine(t *testing.T) {
 	}
 }
 
-// What comes while a run looks is weighed with the BMC that it has, and not as one of
-// which MAAS knows none.
+// A machine that appears during a look is weighed with its real BMC address, not as a machine with
+// an unknown BMC.
 func TestAMachineThatComesBetweenTwoLooksIsNotTakenForAnother(t *testing.T) {
 	for name, row := range map[string]struct {
 		box    int
@@ -121,8 +121,8 @@ func TestAMachineThatComesBetweenTwoLooksIsNotTakenForAnother(t *testing.T) {
 	}
 }
 
-// How a machine is switched may have changed since it was listed, and with it what the
-// address of its BMC says.
+// A machine's power type may have changed since the list, and with it the meaning of the BMC's
+// address.
 func TestAMachineThatIsSwitchedInAnotherWaySinceItWasListed(t *testing.T) {
 	for name, row := range map[string]struct{ was, is, code string }{
 		"it is virtual now":    {"redfish&power_parameters_power_address=bmc-2.example", "virsh&power_parameters_power_address=qemu%2Bssh://host.example/system", ""},
@@ -130,7 +130,7 @@ func TestAMachineThatIsSwitchedInAnotherWaySinceItWasListed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "3.6")
-			w.region.Arrange(maassim.Arranged{Hostname: hostname(9), Hardware: w.box(9), Status: maassim.Ready}) // which is found all the same
+			w.region.Arrange(maassim.Arranged{Hostname: hostname(9), Hardware: w.box(9), Status: maassim.Ready}) // found by the earlier run
 			id := w.region.Arrange(maassim.Arranged{Hostname: "prod-db", Hardware: w.box(2), Status: maassim.Ready})
 			switched := func(how string) {
 				w.call("PUT", "machines/"+id+"/", "power_parameters_power_user=root&power_parameters_power_pass=bmc-secret&power_parameters_skip_check=true&power_type="+how)
@@ -148,7 +148,7 @@ func TestAMachineThatIsSwitchedInAnotherWaySinceItWasListed(t *testing.T) {
 	}
 }
 
-// A hostname may be given with its domain, which MAAS keeps apart.
+// A hostname may be given with its domain; MAAS keeps the two apart.
 func TestAMachineThatCameSinceIsKnownByItsNameWithoutTheDomain(t *testing.T) {
 	w := newWorld(t, "3.6")
 	w.listed()
@@ -161,14 +161,14 @@ func TestAMachineThatCameSinceIsKnownByItsNameWithoutTheDomain(t *testing.T) {
 	}
 }
 
-// What an old list says of a machine that could be meant is not believed.
+// The entry of an old list is not trusted for a machine with a matching key.
 func TestAMachineThatWasChangedSinceItWasListedIsFoundAsItIs(t *testing.T) {
 	for name, row := range map[string]struct {
-		was, is string // hostnames; empty: it was deleted
+		was, is string // hostnames; empty: the machine was deleted
 		created bool
 	}{
 		"it was given its name":  {"sly-owl", "c01", false},
-		"it was given another's": {"c01", "sly-owl", false}, // it is New, and found by its BMC
+		"it was given another's": {"c01", "sly-owl", false}, // the machine is New, and found by its BMC
 		"it was deleted":         {"c01", "", true},
 		"nothing changed":        {"c01", "c01", false},
 	} {
@@ -190,9 +190,9 @@ func TestAMachineThatWasChangedSinceItWasListedIsFoundAsItIs(t *testing.T) {
 	}
 }
 
-// listed has the broker find a machine in a region that takes long to list those it has:
-// the list is made do with for a minute and more. Those that come now are not in it.
-// lists counts them.
+// listed has the broker find a machine in a region that takes long to list its machines, so that an
+// old list is accepted for more than a minute. Machines that appear later are not in the list.
+// lists counts the lists.
 func (w *world) listed() (lists *int) {
 	w.t.Helper()
 	lists = new(int)
@@ -212,8 +212,8 @@ func (w *world) listed() (lists *int) {
 	return lists
 }
 
-// A region of many machines is not asked for all of them by each run that begins. Yet a
-// run whose call was carried out, though its answer was lost, finds what it has made.
+// A run that begins does not ask a region of many machines for all of them. Yet a run whose create
+// call was carried out, though the answer was lost, finds the created machine.
 func TestAnOldListIsEnoughToTellOfAMachineOnce(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		w := newWorld(t, "3.6")
@@ -229,15 +229,15 @@ func TestAnOldListIsEnoughToTellOfAMachineOnce(t *testing.T) {
 	}
 }
 
-// A New machine of which MAAS knows no BMC may be anybody's: it is claimed if it is
-// the only one, and the profile says so.
+// A New machine with an unknown BMC may be anybody's: the machine is claimed if no other such
+// machine exists and the profile permits it.
 func TestASoleNewMachineIsClaimedByPolicyAlone(t *testing.T) {
 	for _, row := range []struct {
 		machines int
 		claim    bool
 		code     string // of a refusal
 		created  bool
-		aborts   bool // the first was being commissioned when it was listed
+		aborts   bool // the first machine was being commissioned when it was listed
 	}{{1, false, "", true, false}, {1, true, "", false, false}, {2, true, "machine_ambiguous", false, false}, {2, false, "", true, false}, {1, true, "", false, true}, {2, true, "machine_ambiguous", false, true}} {
 		t.Run(fmt.Sprintf("%d machines, %v", row.machines, row.claim), func(t *testing.T) {
 			w := newWorld(t, "3.6")
@@ -275,7 +275,7 @@ func TestASoleNewMachineIsClaimedByPolicyAlone(t *testing.T) {
 	}
 }
 
-// alien has the region write a field of a machine as this broker does not read it.
+// alien has the region write a field of a machine in a form that this broker cannot read.
 func (w *world) alien(hostname, field string) {
 	next := w.guarded()
 	w.guard = guardFunc(func(req *http.Request) (*http.Response, error) {
@@ -297,8 +297,8 @@ func (w *world) alien(hostname, field string) {
 	})
 }
 
-// What is somebody's, for all that this broker can tell, is given to no second
-// record: that would have its BMC switch it.
+// A BMC that may belong to somebody else's machine is given to no second record: the second record
+// would have MAAS switch the machine's power.
 func TestAMachineThatMayHaveTheBMCIsNotOverlooked(t *testing.T) {
 	deployed := func(w *world, n int) string {
 		return w.region.Arrange(maassim.Arranged{Hostname: "prod-db", Hardware: w.box(n), Status: maassim.Deployed, Owner: "bob", Series: "ubuntu/noble", PowerOn: true})
@@ -309,7 +309,7 @@ func TestAMachineThatMayHaveTheBMCIsNotOverlooked(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		there func(w *world)
-		code  string // empty: MAAS is told of the machine, and it is onboarded
+		code  string // empty: a record is created, and the machine is onboarded
 	}{
 		{"it cannot be read, and has that BMC", func(w *world) { deployed(w, 1); w.alien("prod-db", "memory") }, "machine_unreadable"},
 		{"it cannot be read, and has another BMC", func(w *world) { deployed(w, 2); w.alien("prod-db", "memory"); w.region.PlugIn(w.box(1)) }, ""},
@@ -354,12 +354,12 @@ func TestAMachineThatMayHaveTheBMCIsNotOverlooked(t *testing.T) {
 	}
 }
 
-// A machine that could not be read when it was listed, and is gone, is in nobody's way.
+// An unreadable machine of an old list, deleted since, obstructs nothing.
 func TestAMachineThatCouldNotBeReadAndIsGoneIsForgotten(t *testing.T) {
-	for field, most := range map[string]int{"memory": 1, "system_id": 2} { // what has no id cannot be asked for by itself
+	for field, most := range map[string]int{"memory": 1, "system_id": 2} { // a machine without an id cannot be read alone
 		w := newWorld(t, "3.6")
 		id := w.region.Arrange(maassim.Arranged{Hostname: "prod-db", Hardware: w.box(2), Status: maassim.Deployed, Owner: "bob"})
-		w.region.Arrange(maassim.Arranged{Hostname: hostname(9), Hardware: w.box(9), Status: maassim.Ready}) // which is found all the same
+		w.region.Arrange(maassim.Arranged{Hostname: hostname(9), Hardware: w.box(9), Status: maassim.Ready}) // found by the earlier run
 		w.alien("prod-db", field)
 		lists := w.listed()
 		w.try("DELETE", "machines/"+id+"/", "")

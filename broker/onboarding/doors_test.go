@@ -20,15 +20,15 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// doors are the SSH servers of the machines of a world. Who is seeded there reports
-// its hardware at once, by the token that it was given.
+// doors are the SSH servers of a world's machines. A machine seeded there reports its hardware at
+// once, with the given token.
 type doors struct {
 	*world
-	closed   bool                         // nobody gets in
+	closed   bool                         // no login succeeds
 	rekeyed  bool                         // every machine has another host key
-	unsynced bool                         // what was seeded does not help
-	fails    error                        // of each seed
-	check    func(id string, call string) // sees whom a call is about
+	unsynced bool                         // a seed has no effect
+	fails    error                        // the error of each seed
+	check    func(id string, call string) // observes the machine of each call
 	calls    []string                     // "key ADDRESS", "seed ADDRESS"
 }
 
@@ -70,7 +70,7 @@ func (d *doors) open(call string, h sshseed.Host) (maassim.Machine, netip.Addr, 
 	return maassim.Machine{}, netip.Addr{}, broker.Errorf(broker.Unavailable, sshseed.Unreachable, "cannot reach the machine: it has no way in")
 }
 
-// key is a machine's host key: another one after each deployment.
+// key is a machine's host key: another key after each deployment.
 func (d *doors) key(m maassim.Machine) string {
 	key := [32]byte{byte(d.region.Happened(m.SystemID, "deploy"))}
 	copy(key[1:], m.SystemID)
@@ -133,7 +133,7 @@ func (d *doors) Seed(_ context.Context, h sshseed.Host, files hwsync.Files) (net
 	return at, nil
 }
 
-// signal is a machine that stores its results.
+// signal acts as a machine that stores its results in MAAS.
 func (d *doors) signal(consumer, key, secret string) {
 	req, err := http.NewRequest(http.MethodPost, maassim.URL+"/metadata/2012-03-01/", strings.NewReader("op=signal&status=WORKING"))
 	if err != nil {

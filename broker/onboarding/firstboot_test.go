@@ -8,8 +8,8 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// A failed layer keeps the node from use, says whose it is, and is got over by
-// whoever mends it.
+// A failed layer keeps the node from use, and the failure names the layer's author. After a repair
+// the run goes on.
 func TestAFailedLayerOfTheFirstBootIsToldAsTheSitesOrOurs(t *testing.T) {
 	for _, c := range []struct{ layer, code string }{{"site", "failed_site_bootstrap"}, {"disks", "failed_first_boot"}} {
 		t.Run(c.layer, func(t *testing.T) {
@@ -55,8 +55,7 @@ func TestALayerThatHasNotEndedIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Hardware sync has stages of its own, and RoCE is not what a node stands or falls
-// with.
+// Hardware sync has stages of its own, and a node is usable without RoCE.
 func TestLayersThatOthersJudgeAreWarnings(t *testing.T) {
 	w := newWorld(t, "3.6")
 	w.region.PlugIn(w.box(1))

@@ -11,9 +11,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// Every claim and every save is lost in turn, on its way there and on its way
-// back, and the broker with it. Each time there is one machine, one deployment,
-// one node.
+// Every claim and every save is lost in turn, before the store and after it, together with the
+// broker. Each time there is one machine, one deployment, one node.
 func TestEachSaveOfAnOnboardingMayBeLost(t *testing.T) {
 	for _, fate := range []chaintest.Fate{chaintest.Lost, chaintest.Mute} {
 		for n := 0; ; n++ {
@@ -41,8 +40,8 @@ func TestEachSaveOfAnOnboardingMayBeLost(t *testing.T) {
 	}
 }
 
-// Every claim and every save is lost in turn, and the broker with it. Each time the
-// machine is released once and deployed once, for the same node.
+// Every claim and every save is lost in turn, together with the broker. Each time the machine is
+// released once and deployed once, for the same node.
 func TestEachSaveOfAReimageMayBeLost(t *testing.T) {
 	for _, fate := range []chaintest.Fate{chaintest.Lost, chaintest.Mute} {
 		for n := 0; ; n++ {

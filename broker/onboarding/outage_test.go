@@ -15,8 +15,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// heldFor is how long the site counted as unreachable, once for each outage that
-// people were told of.
+// heldFor returns how long the site counted as unreachable, once for each reported outage.
 func (w *world) heldFor(since time.Time) (times []time.Duration) {
 	w.t.Helper()
 	holds, err := w.store.Holds(ctx, "dc1", since)
@@ -31,7 +30,8 @@ func (w *world) heldFor(since time.Time) (times []time.Duration) {
 	return times
 }
 
-// A run that waits for its agent asks MAAS nothing: that it goes on proves nothing.
+// A run that waits for its agent does not ask MAAS, so progress of the run does not prove an answer
+// of MAAS.
 func TestOnlyAnAnswerOfTheRegionEndsAnOutage(t *testing.T) {
 	const outage = 10 * time.Minute
 	for _, meddle := range []struct {
@@ -88,8 +88,8 @@ func TestOnlyAnAnswerOfTheRegionEndsAnOutage(t *testing.T) {
 	}
 }
 
-// The region is gone for four hours while 40 machines are at all stages. All of
-// them become active nodes with nobody's help, by one deployment each.
+// The region is gone for four hours while 40 machines are at all stages. All of them become active
+// nodes without help, by one deployment each.
 func TestASiteThatIsGoneForHoursHoldsItsRunsAndFailsNone(t *testing.T) {
 	for name, trouble := range map[string]struct{ down, up func(w *world) }{
 		"the region": {
@@ -153,8 +153,8 @@ func TestASiteThatIsGoneForHoursHoldsItsRunsAndFailsNone(t *testing.T) {
 	}
 }
 
-// diesAtAllocate plugs in a machine, and has the broker die once between its
-// allocation and the save of that.
+// diesAtAllocate plugs in a machine, and has the broker die once between the machine's allocation
+// and the save of the allocation.
 func (w *world) diesAtAllocate() (maassim.Hardware, *bool) {
 	b, killed := w.box(1), new(bool)
 	w.region.PlugIn(b)
@@ -168,9 +168,8 @@ func (w *world) diesAtAllocate() (maassim.Hardware, *bool) {
 	return b, killed
 }
 
-// A broker dies right after allocate. What it took is known again by the intent
-// that it had saved, and by the agent name; and given back when the run is
-// cancelled instead.
+// A broker dies right after allocate. The allocated machine is recognised by the saved intent and
+// the agent name, and is given back if the run is cancelled instead.
 func TestACrashBetweenAllocateAndMarkLosesNoMachine(t *testing.T) {
 	for _, cancel := range []bool{false, true} {
 		t.Run(fmt.Sprint("cancelled ", cancel), func(t *testing.T) {
@@ -194,8 +193,8 @@ func TestACrashBetweenAllocateAndMarkLosesNoMachine(t *testing.T) {
 	}
 }
 
-// And MAAS could not end the first release of it, which takes the name away under which
-// the run had allocated it.
+// In addition, MAAS could not complete the first release, which removes the agent name under which
+// the run had allocated the machine.
 func TestAReleaseThatFailedIsTriedAgainWithoutTheMark(t *testing.T) {
 	w := newWorld(t, "3.4.10")
 	b, killed := w.diesAtAllocate()
@@ -211,8 +210,8 @@ func TestAReleaseThatFailedIsTriedAgainWithoutTheMark(t *testing.T) {
 	}
 }
 
-// The same, but somebody with the same key allocates the machine by hand, where
-// the run was about to: that is not the run's.
+// The same crash, but somebody with the same key allocates the machine by hand just before the run
+// does: this machine is not the run's.
 func TestAnIntentAloneProvesNothing(t *testing.T) {
 	w := newWorld(t, "3.6")
 	b := w.box(1)
@@ -237,7 +236,7 @@ func TestAnIntentAloneProvesNothing(t *testing.T) {
 	}
 }
 
-// No secret is in what a run leaves behind.
+// No trace of a run contains a secret.
 func TestARunKeepsNoSecret(t *testing.T) {
 	w := newWorld(t, "3.6")
 	b := w.box(1)
@@ -274,8 +273,7 @@ func TestARunKeepsNoSecret(t *testing.T) {
 	}
 }
 
-// However many runs wait, a region is asked for its list no more than once a
-// second.
+// However many runs wait, a region is asked for its list at most once a second.
 func TestManyRunsShareOneList(t *testing.T) {
 	w := newWorld(t, "3.6")
 	const n = 30
@@ -303,8 +301,8 @@ func TestManyRunsShareOneList(t *testing.T) {
 	}
 }
 
-// What one run cannot have of the broker's own is its own trouble: the site's other
-// runs go on, and nobody is told that the site is away.
+// A record of the broker's own that only a single run cannot have is this run's fault: the site's
+// other runs go on, and no outage of the site is reported.
 func TestOneRunsTroubleIsNotTheSites(t *testing.T) {
 	for _, method := range []string{"Reseed", "Bundle", "Activate", "Node"} {
 		t.Run(method, func(t *testing.T) {
@@ -337,8 +335,7 @@ func TestOneRunsTroubleIsNotTheSites(t *testing.T) {
 	}
 }
 
-// An attempt of wait_for_agent_enrollment has its time, and not that in which its
-// site stood still.
+// An attempt of wait_for_agent_enrollment has its full time, without the time of a hold.
 func TestTheClockOfAnEnrolmentStandsStillInAFreeze(t *testing.T) {
 	w := newWorld(t, "3.6")
 	w.profile.Policy.RequireHWSync = false
@@ -365,7 +362,7 @@ func TestTheClockOfAnEnrolmentStandsStillInAFreeze(t *testing.T) {
 				t.Fatal(err)
 			}
 		case !lifted.IsZero() && now.Sub(lifted) > 3*time.Minute:
-			w.silent = false // it comes 5 min into a stage that has 30
+			w.silent = false // the agent comes 5 min into a stage with a limit of 30 min
 		}
 	})
 	if r := w.run(id); r.Status != chain.Completed {
@@ -373,7 +370,7 @@ func TestTheClockOfAnEnrolmentStandsStillInAFreeze(t *testing.T) {
 	}
 }
 
-// Calls that fail for as long as a stage may last are no trouble of the machine's.
+// Calls that fail for as long as a stage may last are no fault of the machine.
 func TestCallsThatFailAreNoTroubleOfTheMachines(t *testing.T) {
 	for op, stage := range map[string]string{"list": "create_or_find_in_maas", "set_storage_layout": "configure_storage", "commission": "commission_node"} {
 		t.Run(op, func(t *testing.T) {

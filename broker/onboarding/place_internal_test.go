@@ -6,7 +6,7 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 )
 
-// A status of a MAAS to come fits no condition: nobody knows whose such a machine is.
+// A status of a future MAAS matches no condition: the owner of such a machine is unknown.
 func TestAMachineOfAnUnknownStatusIsSomebodys(t *testing.T) {
 	for status := maas.FailedTesting + 1; status < maas.FailedTesting+10; status++ {
 		if at := (&place{Machine: maas.Machine{SystemID: "abc123", Status: status}}); at.nobodys() {

@@ -7,8 +7,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// A failure says why, in MAAS's own words: a status and a message that repeat each other
-// say nothing.
+// A failure gives the reason in MAAS's own words: a status and a message that repeat each other are
+// no reason.
 func TestAFailureSaysWhyInTheWordsOfMAAS(t *testing.T) {
 	for _, version := range []string{"3.4", "3.6"} {
 		for kind, want := range map[maassim.Kind]string{
@@ -30,7 +30,7 @@ func TestAFailureSaysWhyInTheWordsOfMAAS(t *testing.T) {
 	}
 }
 
-// What is older than what failed is no reason for it.
+// An event older than the failed action is no reason for the failure.
 func TestAnOlderErrorIsNoReason(t *testing.T) {
 	w := newWorld(t, "3.4")
 	w.region.PlugIn(w.box(1))

@@ -15,8 +15,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// A region carries a release out when nobody waits for it any more, because no answer
-// came or the broker died: it never meets the machine that was deployed meanwhile.
+// A region carries a release out late, after no answer came or the broker died. The late release
+// never hits the redeployed machine.
 func TestAReleaseThatIsCarriedOutLateMeetsNoNewSystem(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		for _, carried := range []bool{false, true} { // at once as well
@@ -31,7 +31,7 @@ func TestAReleaseThatIsCarriedOutLateMeetsNoNewSystem(t *testing.T) {
 
 func releasedLate(t *testing.T, dies, carried bool, after time.Duration) {
 	w := newWorld(t, "3.6")
-	w.region.Timing = maassim.Usual.Faster(20) // it would be deployed anew in a minute
+	w.region.Timing = maassim.Usual.Faster(20) // the machine would be redeployed within a minute
 	w.profile.Policy.HardwareSyncInterval = "1m"
 	id := w.node1(nil)
 	var kept *http.Request
@@ -82,7 +82,7 @@ func releasedLate(t *testing.T, dies, carried bool, after time.Duration) {
 	}
 }
 
-// Two runs have no machine in common.
+// Two runs never have a machine in common.
 func TestTwoRunsDoNotTakeBackOneMachine(t *testing.T) {
 	w := newWorld(t, "3.6")
 	id := w.node1(nil)
@@ -101,7 +101,7 @@ func TestTwoRunsDoNotTakeBackOneMachine(t *testing.T) {
 	var late error
 	tried := false
 	w.settle(func() {
-		// The address of its BMC is locked as soon as it is known.
+		// The address of the BMC is locked as soon as it is known.
 		if w.turned("t1").IPMIIP != "" && !tried {
 			tried = true
 			_, late = w.engine.Start(ctx, chain.Start{ID: "r2", Kind: onboarding.Kind, Site: "dc1", State: state, Locks: locks})
@@ -117,8 +117,8 @@ func locked(err error) bool {
 	return errors.As(err, &l)
 }
 
-// Nor does a run end before MAAS can switch the machine off no more: somebody else may
-// have it by then.
+// A run does not end while MAAS may still switch the machine off: somebody else may have the
+// machine by then.
 func TestAMachineIsNotSwitchedOffWhenItsRunHasEnded(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		t.Run(fmt.Sprint("the broker dies: ", dies), func(t *testing.T) {
@@ -161,8 +161,8 @@ func TestAMachineIsNotSwitchedOffWhenItsRunHasEnded(t *testing.T) {
 	}
 }
 
-// A run that is cancelled while nobody knows whether MAAS will still release the
-// machine does not end before that is known: another may have the machine by then.
+// A run that is cancelled while MAAS may still release the machine does not end before the outcome
+// is known: another run may have the machine by then.
 func TestACancelWaitsForWhatMAASMayStillCarryOut(t *testing.T) {
 	for _, kind := range []string{"reimage", "removal"} {
 		w := newWorld(t, "3.6")

@@ -24,8 +24,8 @@ func adopted(erase string) func(*onboarding.ReclaimRequest) {
 	return func(q *onboarding.ReclaimRequest) { q.Adopted, q.Erase = true, erase }
 }
 
-// MAAS takes back a machine that was added as deployed as New, not as Ready: it is
-// commissioned before it is deployed anew, and that is said before it is given back.
+// A machine that was added to MAAS as deployed becomes New, not Ready, when it is released. It is
+// commissioned before it is redeployed, and a warning says so before the release.
 func TestAMachineThatWasNeverCommissionedIsCommissionedWhenItIsReimaged(t *testing.T) {
 	for _, version := range []string{"3.4", "3.6"} {
 		for _, erase := range []string{"none", "quick"} {
@@ -47,7 +47,7 @@ func TestAMachineThatWasNeverCommissionedIsCommissionedWhenItIsReimaged(t *testi
 	}
 }
 
-// A commissioning that fails then is told as one, and a resume repeats it.
+// A failure of this commissioning is reported as such, and a resume repeats the commissioning.
 func TestAFailedCommissioningOfAReimageIsResumed(t *testing.T) {
 	w := newWorld(t, "3.4")
 	w.region.Inject(maassim.Fault{Kind: maassim.CommissioningFails})
@@ -65,7 +65,7 @@ func TestAFailedCommissioningOfAReimageIsResumed(t *testing.T) {
 	}
 }
 
-// What could not be deployed anew is neither erased nor given back.
+// A machine that could not be redeployed is neither erased nor released.
 func TestAMachineThatCannotComeBackIsNotGivenBack(t *testing.T) {
 	w := newWorld(t, "3.4")
 	id := w.node1(neverCommissioned(func(a *maassim.Arranged) { a.PowerType = "manual" }))

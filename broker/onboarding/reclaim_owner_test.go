@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// What is not this node's, beyond doubt, is not touched, whoever asks for it, and the
-// person who is asked is told what to do.
+// A machine that is not certainly this node's is not touched, whoever asks for it, and the failure
+// names the operator's next action.
 func TestAMachineThatIsNotTheNodesIsLeftAlone(t *testing.T) {
 	mark := func(node, run string) map[string]string {
 		return map[string]string{"hostler-node": node, "hostler-run": run}
@@ -69,7 +69,7 @@ func TestAMachineThatIsNotTheNodesIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Locked, the machine waits for who locked it, and then is released.
+// The run stops at a locked machine, and releases the machine once it is unlocked.
 func TestALockedMachineIsReleasedWhenItIsUnlocked(t *testing.T) {
 	reclaim{
 		there: func(a *maassim.Arranged, _ *world) { a.Locked = true }, acts: "- unlock( - resume",
@@ -77,8 +77,8 @@ func TestALockedMachineIsReleasedWhenItIsUnlocked(t *testing.T) {
 	}.tell(t)
 }
 
-// An adopted machine has no mark, or that of a node which is deleted: it gets its
-// node's first, and is released in another step.
+// An adopted machine has no mark, or the mark of a deleted node: it gets its node's mark first, and
+// is released in another step.
 func TestAnAdoptedMachineIsMarkedBeforeItIsReleased(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		for _, op := range []string{"", "set_workload_annotations", "release"} {
@@ -114,7 +114,7 @@ func TestAnAdoptedMachineIsMarkedBeforeItIsReleased(t *testing.T) {
 	}
 }
 
-// A node whose machine may be in use, whoever says otherwise, keeps it.
+// A node whose machine may be in use keeps the machine, whatever a run's record says.
 func TestTheMachineOfANodeThatWasLetInIsNotReleased(t *testing.T) {
 	for _, status := range []broker.NodeStatus{broker.Active, broker.Offline, broker.Draining} {
 		w := newWorld(t, "3.6")

@@ -15,7 +15,7 @@ func erasing(how string) func(*onboarding.ReclaimRequest) {
 	return func(q *onboarding.ReclaimRequest) { q.Erase = how }
 }
 
-// did sees what the run says MAAS did to the disks, and that MAAS did so.
+// did checks the erase that the run records, and that MAAS did erase so.
 func did(how, downgrade string) func(*testing.T, *world, onboarding.Onboarding) {
 	return func(t *testing.T, w *world, s onboarding.Onboarding) {
 		t.Helper()
@@ -26,14 +26,14 @@ func did(how, downgrade string) func(*testing.T, *world, onboarding.Onboarding) 
 		if rc.Downgrade != "" && !strings.Contains(strings.Join(s.Warnings, "\n"), rc.Downgrade) {
 			t.Errorf("nobody is warned: %q", s.Warnings)
 		}
-		// What the region did last, and came to the end of.
+		// The latest erase that the region completed.
 		if last := w.erasedHow(); how != "none" && last != how && (how != "quick" || last != "secure, or quick") {
 			t.Errorf("MAAS erased %q, and the run says %q", last, how)
 		}
 	}
 }
 
-// released counts what MAAS did to the machine.
+// released checks how many releases MAAS carried out.
 func released(times int) func(*testing.T, *world, onboarding.Onboarding) {
 	return func(t *testing.T, w *world, _ onboarding.Onboarding) {
 		t.Helper()
@@ -60,8 +60,7 @@ func isReady(a *maassim.Arranged, _ *world) {
 	a.Status, a.Owner, a.Annotations, a.Series, a.Token, a.PowerOn = maassim.Ready, "", nil, "", false, false
 }
 
-// reclaimRows are the failures of the stages of a turnover that ask MAAS, and the roads
-// into and out of them.
+// reclaimRows are the failures of a turnover's MAAS stages, and the ways into and out of them.
 var reclaimRows = []reclaim{
 	{name: "ReleaseMaasNode: it goes well", story: "…", ends: chain.Completed, machine: maassim.Deployed, check: all(did("none", ""), released(1))},
 	{name: "ReleaseMaasNode: already so", there: isReady, story: "load_site_config:succeeded release_maas_node:skipped …configure_storage", ends: chain.Completed, machine: maassim.Deployed, check: all(did("none", ""), released(0))},
@@ -116,7 +115,7 @@ var reclaimRows = []reclaim{
 	}},
 	{name: "erase: no power to erase by", with: erasing("quick"), faults: faults(fault(maassim.PowerFails, "", -1)), story: "load_site_config:succeeded release_maas_node:failed release_maas_node:failed release_maas_node:failed release_maas_node:failed", ends: chain.FailedManual, class: broker.BMCPowerFailure, machine: maassim.Deployed},
 
-	// Removing it.
+	// Removing the machine.
 	{name: "PowerOffMaasNode: it is off", kind: "removal", story: "load_site_config:succeeded release_maas_node:succeeded power_off_maas_node:skipped remove_maas_record:skipped", ends: chain.Completed, machine: maassim.Ready, check: isOff},
 	{name: "PowerOffMaasNode: somebody switched it on", kind: "removal", acts: "@power_off_maas_node on(", story: "… remove_maas_record:skipped", ends: chain.Completed, machine: maassim.Ready, check: isOff},
 	{name: "PowerOffMaasNode: MAAS power-off fails once", kind: "removal", acts: "@power_off_maas_node stuck(1", story: "load_site_config:succeeded release_maas_node:succeeded power_off_maas_node:failed power_off_maas_node:succeeded remove_maas_record:skipped", ends: chain.Completed, machine: maassim.Ready, check: isOff},
@@ -153,7 +152,7 @@ func TestRowsOfTakingAMachineBack(t *testing.T) {
 
 func forget(q *onboarding.ReclaimRequest) { q.RemoveRecord = true }
 
-// isOff sees that the hardware is.
+// isOff checks that the hardware is off.
 func isOff(t *testing.T, w *world, _ onboarding.Onboarding) {
 	t.Helper()
 	if m := w.machine(maassim.Box(1).Serial); m.On {
@@ -161,7 +160,7 @@ func isOff(t *testing.T, w *world, _ onboarding.Onboarding) {
 	}
 }
 
-// warned sees that people are told of these things, and of nothing else.
+// warned checks that the run warns of exactly these things.
 func warned(of ...string) func(*testing.T, *world, onboarding.Onboarding) {
 	return func(t *testing.T, _ *world, s onboarding.Onboarding) {
 		t.Helper()

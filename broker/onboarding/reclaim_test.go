@@ -16,7 +16,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// The node stays who it is, and where it is, and its agent comes by this run's token.
+// The node keeps its id and its status, and its agent enrols by this run's token.
 func TestAReimageKeepsTheNode(t *testing.T) {
 	w := newWorld(t, "3.6")
 	b := w.box(1)
@@ -41,8 +41,8 @@ func TestAReimageKeepsTheNode(t *testing.T) {
 	}
 }
 
-// The machine's own token must be another one, also where the profile does without
-// hardware sync. Where it is not, nobody goes on.
+// The machine's own token must change, also where the profile requires no hardware sync. Where the
+// token is unchanged, the run stops.
 func TestAMachineThatKeepsItsTokenIsNotHandedOn(t *testing.T) {
 	for _, sync := range []bool{true, false} {
 		for _, kept := range []bool{true, false} {
@@ -68,7 +68,7 @@ func TestAMachineThatKeepsItsTokenIsNotHandedOn(t *testing.T) {
 	}
 }
 
-// Neither the machine's token nor any other secret is in what a run leaves behind.
+// No trace of a run contains the machine's token or any other secret.
 func TestARunThatTakesAMachineBackKeepsNoSecret(t *testing.T) {
 	w := newWorld(t, "3.6")
 	id := w.node1(nil)
@@ -108,7 +108,7 @@ func TestARunThatTakesAMachineBackKeepsNoSecret(t *testing.T) {
 	}
 }
 
-// What is so already is not done again, from the first stage or from the ground.
+// What is done already is not done again, by a rerun or by restart_clean.
 func TestAReimageThatBeginsAgain(t *testing.T) {
 	for _, c := range []struct {
 		action            chain.Action
@@ -139,8 +139,8 @@ func TestAReimageThatBeginsAgain(t *testing.T) {
 	}
 }
 
-// Cancelled when the machine is Ready, or claimed, or deploys: it is nobody's then,
-// and the node is still there.
+// Cancelled when the machine is Ready, claimed or deploying: the machine then has no owner, and the
+// node still exists.
 func TestAReimageThatIsCancelledBeforeItIsDeployed(t *testing.T) {
 	for _, stage := range []string{"configure_storage", "render_cloud_init", "deploy_via_maas", "wait_for_deployed"} {
 		t.Run(stage, func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestAReimageThatIsCancelledBeforeItIsDeployed(t *testing.T) {
 	}
 }
 
-// A site that could not deploy the machine again is told before it is released.
+// A site that could not redeploy the machine is refused before the machine is released.
 func TestAMachineIsNotReleasedWhereItCouldNotBeDeployed(t *testing.T) {
 	w := newWorld(t, "3.6")
 	id := w.node1(nil)
@@ -177,7 +177,7 @@ func TestAMachineIsNotReleasedWhereItCouldNotBeDeployed(t *testing.T) {
 	}
 	w.act("t1", chain.Cancel)
 	w.settle(nil)
-	if err := w.reclaims("t2", "removal", id, nil); err != nil { // which deploys nothing
+	if err := w.reclaims("t2", "removal", id, nil); err != nil { // a removal deploys nothing
 		t.Fatal(err)
 	}
 	w.book.Turn("n-0001", "t2")
@@ -187,7 +187,7 @@ func TestAMachineIsNotReleasedWhereItCouldNotBeDeployed(t *testing.T) {
 	}
 }
 
-// An erase takes as long as it takes.
+// An erase has no time limit.
 func TestTheEraseOfAReleaseIsWaitedForHoweverLongItTakes(t *testing.T) {
 	w := newWorld(t, "3.6")
 	w.region.Timing = maassim.Usual
@@ -201,7 +201,7 @@ func TestTheEraseOfAReleaseIsWaitedForHoweverLongItTakes(t *testing.T) {
 	}
 }
 
-// What cannot be a run is refused before it is one.
+// An invalid request is refused before a run exists.
 func TestWhatMayBeTakenBack(t *testing.T) {
 	w := newWorld(t, "3.6")
 	good := onboarding.ReclaimRequest{NodeID: "n-1", Hostname: "c01", MAASSystemID: "abc123", Redeploys: true}

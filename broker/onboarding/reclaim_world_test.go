@@ -14,8 +14,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// turnover is the state of a run over a node that exists, as other packages have it:
-// the MAAS side is a part of it.
+// turnover is the state of a run over an existing node, as other packages have it: the MAAS side is
+// a part of this state.
 type turnover struct {
 	Machine onboarding.Onboarding `json:"machine"`
 }
@@ -43,17 +43,17 @@ func reclaiming(l *onboarding.Lifecycle, kind string, stages ...chain.Stage[onbo
 	return chain.Chain[turnover]{Kind: kind, Probe: probe.Do, Stages: inside(stages...)}
 }
 
-// reclaim is a run over node n-0001, whose machine is box 1, told in one line.
+// reclaim is a run over node n-0001, whose machine is box 1, described in one line.
 type reclaim struct {
 	name    string
-	version string // 3.6
-	kind    string // reimage
+	version string // empty: 3.6
+	kind    string // empty: reimage
 	there   func(a *maassim.Arranged, w *world)
 	with    func(q *onboarding.ReclaimRequest)
 	strict  bool // no fallback to a release without erase
 	faults  []maassim.Fault
 	setup   func(w *world)
-	acts    string // "- resume" when it has stopped, "@stage cancel" when it comes to one, a word with ( is done to the world
+	acts    string // "- resume" when the run has stopped, "@stage cancel" when the run reaches a stage; a word with ( acts on the world
 	story   string
 	ends    chain.Status
 	class   broker.FailureClass
@@ -62,8 +62,8 @@ type reclaim struct {
 	check   func(t *testing.T, w *world, s onboarding.Onboarding)
 }
 
-// node puts node n-0001 there, retired, as the run t1 has it; and its machine, which
-// run r0 of onboarding deployed.
+// node1 arranges node n-0001, retired and held by run t1, and its machine, which run r0 of
+// onboarding deployed.
 func (w *world) node1(there func(*maassim.Arranged, *world)) string {
 	w.t.Helper()
 	a := maassim.Arranged{
@@ -159,7 +159,7 @@ func (c reclaim) tell(t *testing.T) {
 	}
 }
 
-// play goes to the end, with what people do meanwhile.
+// play runs to the end, with the acts of people meanwhile.
 func (c reclaim) play(w *world) {
 	acts := strings.Fields(c.acts)
 	serial := maassim.Box(1).Serial
@@ -176,14 +176,14 @@ func (c reclaim) play(w *world) {
 			w.region.Relent()
 		case "abort(", "release(", "unlock(", "mark_broken(":
 			w.call("POST", "machines/"+systemID+"/?op="+strings.TrimSuffix(what, "("), "")
-		case "stuck(1", "stuck(-1": // it runs, and its BMC does not act
+		case "stuck(1", "stuck(-1": // the machine runs, and its BMC does not act
 			_ = w.region.ByHand(maassim.PoweredOnByHand, systemID)
 			times, _ := strconv.Atoi(what[len("stuck("):])
 			w.region.Inject(fault(maassim.PowerFails, "", times))
-		case "undead(": // it runs, and whenever it was switched off somebody switches it on
+		case "undead(": // the machine runs, and somebody switches it on again after every power-off
 			_ = w.region.ByHand(maassim.PoweredOnByHand, systemID)
 			w.region.Inject(fault(maassim.PoweredOnByHand, "power_off", -1))
-		case "mute(": // nobody knows the BMC's login any more
+		case "mute(": // the BMC's login is lost
 			w.call("PUT", "machines/"+systemID+"/", "power_parameters_power_pass=lost&power_parameters_skip_check=true")
 		case "manual(":
 			w.call("PUT", "machines/"+systemID+"/", "power_type=manual")
@@ -215,7 +215,7 @@ func (c reclaim) play(w *world) {
 
 func hardware(w *world, what string) int { return w.region.Happened(maassim.Box(1).Serial, what) }
 
-// erasedHow is what MAAS did to the disks when it erased them last; empty: it never did.
+// erasedHow returns MAAS's latest way of erasing the disks; empty: MAAS never erased them.
 func (w *world) erasedHow() (how string) {
 	for _, c := range w.region.History(w.machine(maassim.Box(1).Serial).SystemID) {
 		if c.What == "erase" {

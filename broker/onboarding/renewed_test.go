@@ -9,9 +9,9 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// A run begun from the ground lets a node in that the broker's own checks had put out
-// of use, once its agent has come anew. Whom a person keeps out, it does not, and says
-// so before anything is deployed.
+// A run that starts over activates a node quarantined by the broker's own checks, once the agent
+// has enrolled anew. The run does not activate a node that a person keeps out, and says so before
+// anything is deployed.
 func TestWhoeverKeepsANodeOutLetsItInAgain(t *testing.T) {
 	for _, test := range []struct {
 		name string

@@ -64,7 +64,7 @@ func TestAPolicyThatChangesIsForLaterRuns(t *testing.T) {
 	}
 }
 
-// passing answers some calls itself, and lets the others by.
+// passing answers some calls itself, and passes the others on.
 type passing struct {
 	w      *world
 	answer func(*http.Request) (body string, is bool)
@@ -77,8 +77,8 @@ func (p passing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return p.w.region.RoundTripper().RoundTrip(req)
 }
 
-// The subnet of an address is made in the interface's VLAN where MAAS has none.
-// The simulated region makes no subnets, so the call is answered here.
+// The subnet of an address is created in the interface's VLAN where MAAS has none. The simulated
+// region creates no subnets, so the call is answered here.
 func TestASubnetIsMadeForARoCEAddress(t *testing.T) {
 	w := newWorld(t, "3.6")
 	b := w.box(1)
@@ -105,7 +105,7 @@ func TestASubnetIsMadeForARoCEAddress(t *testing.T) {
 	}
 }
 
-// What an operator sees of a run says what MAAS said last.
+// A run shows operators MAAS's latest report.
 func TestARunTellsWhatMAASSaidLast(t *testing.T) {
 	w := newWorld(t, "3.6")
 	w.region.PlugIn(w.box(1))

@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// rows are the failures of an onboarding's stages that no other story tells.
+// rows are the failures of an onboarding's stages that no other story covers.
 var rows = []story{
 	{name: "load_site_config: disabled, then cancelled", there: func(w *world) { w.region.PlugIn(w.box(1)); w.disable() }, acts: "- cancel", story: "load_site_config:failed", ends: chain.Cancelled, machine: noMachine},
 	{name: "resolve_power_credentials: an override whose secret is gone", there: func(w *world) {
@@ -43,7 +43,8 @@ var rows = []story{
 	}, acts: "- cancel", story: "… wait_for_agent_enrollment:failed wait_for_agent_enrollment:failed ensure_hardware_sync_configured:compensated", ends: chain.Cancelled, machine: maassim.Deployed, deploys: 1, node: broker.Quarantined},
 }
 
-// Every failure of a stage ends as its row says, and a cancel leaves what the row says.
+// Every failure of a stage ends as its row says, and a cancel leaves the machine and node of the
+// row.
 func TestRowsOfFailuresAndOfWhatACancelLeaves(t *testing.T) {
 	for _, s := range rows {
 		t.Run(s.name, func(t *testing.T) {
@@ -79,8 +80,8 @@ func TestEveryClassAndEveryStageHasAStory(t *testing.T) {
 	}
 }
 
-// A machine that a run has deployed, and that somebody released, is deployed once
-// more by a rerun. A cancel of that releases it, as the first time.
+// A machine that a run has deployed and somebody has released is deployed once more by a rerun. A
+// cancel then releases the machine, as it would the first time.
 func TestACancelOfASecondDeploymentReleasesIt(t *testing.T) {
 	w := newWorld(t, "3.6")
 	b := w.box(1)

@@ -30,11 +30,10 @@ var (
 	simFirst = flag.Int64("sim.first", 0, "the first seed")
 )
 
-// TestSimulation plays onboardings at a site where things go wrong: the region's
-// answers, its machines, people behind our back, operators, and the broker itself,
-// that dies at any save. Often there are two brokers, and one steps while the other
-// waits for an answer. Time is the simulation's, and all that happens follows
-// from the seed. What must hold is watched at each call and each save.
+// TestSimulation plays onboardings at a site with faults: in the region's answers and its machines,
+// by people who act by hand, by operators, and by the broker itself, which dies at any save. Often
+// there are two brokers, and one steps while the other waits for an answer. Time is simulated, and
+// everything follows from the seed. The invariants are checked at each call and each save.
 func TestSimulation(t *testing.T) {
 	first, n := *simFirst, int64(*simSeeds)
 	switch {
@@ -73,8 +72,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// progress tells a person who waits how far a long simulation has come, until it is
-// stopped.
+// progress prints how far a long simulation has come, until stop is called.
 func progress(played *atomic.Int64, of int64) (stop func()) {
 	begun, tick, ended := time.Now(), time.NewTicker(10*time.Second), make(chan struct{})
 	tell := func() {
@@ -99,7 +97,7 @@ func progress(played *atomic.Int64, of int64) (stop func()) {
 	}
 }
 
-// What a seed plays, it plays again.
+// A seed always plays the same.
 func TestASeedPlaysTheSameAgain(t *testing.T) {
 	for seed := range uint64(5) {
 		var told [2]string
@@ -118,8 +116,7 @@ func TestASeedPlaysTheSameAgain(t *testing.T) {
 	}
 }
 
-// TestSimulationOnEachEngine plays some of the seeds on the stores that brokers
-// have.
+// TestSimulationOnEachEngine plays some of the seeds on the stores that brokers use.
 func TestSimulationOnEachEngine(t *testing.T) {
 	n := min(int64(*simSeeds), 50)
 	if testing.Short() {
@@ -135,7 +132,7 @@ func TestSimulationOnEachEngine(t *testing.T) {
 	}
 }
 
-// playSeed plays one, on a store in memory where open is nil.
+// playSeed plays one seed, on a store in memory where open is nil.
 func playSeed(t *testing.T, seed uint64, open func(now func() time.Time) chain.Store, ended func(*simulation)) {
 	defer func() {
 		if t.Failed() {
@@ -163,30 +160,30 @@ func outcome(s chain.Status) int {
 	return 3
 }
 
-// simulation is a world with chance in it.
+// simulation is a world with random faults.
 type simulation struct {
 	*world
 	seed uint64
 	by   *rand.Rand
 	ids  []string
-	plan []event // what happens when, the next one first
+	plan []event // future events, the next one first
 
-	// What is watched.
+	// Watched state.
 	seen      map[string]bool   // machines that were looked at in this step
 	holder    map[string]string // system_id → run that allocated it last
-	bystander map[string]bool   // by system_id: nobody asked for it
+	bystander map[string]bool   // by system_id: machines that no run asked for
 	passes    map[string]int    // run → operator's actions, each of which may lead to another deployment
 	deployed  map[string]int    // run → deployments carried out
-	entered   int               // how often SSH asked a machine
+	entered   int               // number of SSH calls to machines
 
-	unanswered bool            // in this step the region did not tell who it is, or refused the key
-	second     *chain.Engine   // of another broker at the same store; nil: there is one
-	within     bool            // a call of the first one's: the second one steps
-	together   int             // how often it has
+	unanswered bool            // in this step the region did not identify itself, or refused the key
+	second     *chain.Engine   // of another broker at the same store; nil: there is one broker
+	within     bool            // the second broker steps during a call of the first
+	together   int             // number of such steps
 	stepping   string          // the run whose step this is
-	began      time.Time       // when it did
-	dies       bool            // its broker does, before it saves the step
-	letIn      map[string]bool // nodes that a person has let in past a run that had stopped
+	began      time.Time       // when the step began
+	dies       bool            // the broker dies before it saves the step
+	letIn      map[string]bool // nodes that a person has activated while their run had stopped
 }
 
 type event struct {
@@ -238,8 +235,7 @@ func (s *simulation) policy() {
 	q.AutoClaimSingleNewMachine, q.MaxDeployRetryAttempts = s.chance(10), s.by.IntN(3)
 }
 
-// machines puts hardware into racks: some for the runs, as MAAS may have it, and
-// some that is nobody's business here.
+// machines puts hardware into racks: some for the runs, as MAAS may know it, and some for no run.
 func (s *simulation) machines() {
 	for i := range 1 + s.by.IntN(3) {
 		n := 90 + i
@@ -297,7 +293,7 @@ func (s *simulation) later(d time.Duration, do func()) {
 var operations = strings.Fields(`list power_parameters read create update query_power_state commission set_boot_disk set_storage_layout link_subnet subnets
 	whoami allocate set_workload_annotations annotate deploy get_token events release get_config set_config version`)
 
-// troubles draws what goes wrong, and an outage of the whole site.
+// troubles draws faults, and an outage of the whole site.
 func (s *simulation) troubles() {
 	for range s.by.IntN(7) {
 		f := maassim.Draw(s.by, operations...)
@@ -321,7 +317,7 @@ func (s *simulation) troubles() {
 	}
 }
 
-// people are operators, who do what they like to runs at any moment.
+// people are operators who perform any action on any run at any moment.
 func (s *simulation) people() {
 	for range s.by.IntN(4) {
 		s.later(time.Duration(s.by.IntN(5400))*time.Second, func() {
@@ -349,7 +345,7 @@ func (s *simulation) caretaker() {
 	}
 }
 
-// order is an action that may make no sense.
+// order performs an action that may be refused.
 func (s *simulation) order(id string, a chain.Action) {
 	_, err := s.engine.Act(ctx, chain.Order{ID: id, Actor: ada, Action: a, Reason: "because"})
 	if no := (*chain.Refused)(nil); err != nil && !errors.As(err, &no) {
@@ -365,7 +361,7 @@ func (s *simulation) play() {
 	s.later(time.Hour, s.caretaker)
 	s.settle(s.turn)
 	for round := 0; round < 3 && !s.t.Failed(); round++ {
-		// Troubles pass, keys are renewed, and operators look after what has stopped.
+		// Faults end, keys are renewed, and operators act on stopped runs.
 		s.region.Relent()
 		s.region.SetDHCP(true)
 		s.credentials(s.region.RenewKeys("admin"))
@@ -385,8 +381,8 @@ func (s *simulation) play() {
 	s.left()
 }
 
-// due does what has been planned until now. A plan that lies ahead of everything
-// else is waited for.
+// due performs the planned events until now. If no run is left, it advances the clock to the next
+// event.
 func (s *simulation) due() {
 	clear(s.seen)
 	s.unanswered = false
@@ -416,8 +412,8 @@ func (s *simulation) wrong(format string, args ...any) {
 	s.t.Errorf("seed %d, %s: %s", s.seed, s.clock.Now().Format(time.TimeOnly), fmt.Sprintf(format, args...))
 }
 
-// RoundTrip watches every call on its way to the region: nothing is changed that
-// was not looked at in the same step, nor that is not the run's.
+// RoundTrip watches every call on its way to the region: a machine is changed only if it was looked
+// at in the same step and is the run's.
 func (s *simulation) RoundTrip(req *http.Request) (*http.Response, error) {
 	path, _ := strings.CutPrefix(req.URL.Path, "/MAAS/api/2.0/")
 	op := req.URL.Query().Get("op")
@@ -441,7 +437,7 @@ func (s *simulation) RoundTrip(req *http.Request) (*http.Response, error) {
 		id = form["system_id"]
 	}
 	if id == "" {
-		res, err := s.region.RoundTripper().RoundTrip(req) // it is about no machine that there is
+		res, err := s.region.RoundTripper().RoundTrip(req) // the call is about no existing machine
 		s.answered(req, res, err)
 		return res, err
 	}
@@ -469,7 +465,7 @@ func (s *simulation) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// carry has the region do something about a machine, and notes who has it by that.
+// carry passes a change of a machine to the region, and records the machine's new holder.
 func (s *simulation) carry(req *http.Request, op, id, run string) (*http.Response, error) {
 	before, _ := s.region.Machine(id)
 	res, err := s.region.RoundTripper().RoundTrip(req)
@@ -484,8 +480,8 @@ func (s *simulation) carry(req *http.Request, op, id, run string) (*http.Respons
 	return res, err
 }
 
-// enters watches whom SSH reaches: a machine that a run has deployed and looked at in
-// the same step, that does not report its hardware and whose agent has not come.
+// enters checks that SSH reaches only a machine with all of this: a run has deployed the machine
+// and looked at it in the same step, no hardware report comes, and no agent has enrolled.
 func (s *simulation) enters(id, call string) {
 	m, _ := s.region.Machine(id)
 	run := m.Annotations["hostler-run"]
@@ -502,7 +498,7 @@ func (s *simulation) enters(id, call string) {
 	s.entered++
 }
 
-// form reads a call's form, and puts it back.
+// form reads a call's form, and restores the body.
 func (s *simulation) form(req *http.Request) map[string]string {
 	again := req.Clone(ctx)
 	if req.GetBody != nil {
@@ -525,8 +521,7 @@ func (s *simulation) form(req *http.Request) map[string]string {
 	return out
 }
 
-// allowed are the pairs of run status and node status, those that a cancel leaves
-// included.
+// allowed are the permitted pairs of run status and node status, after a cancel as well.
 var allowed = map[chain.Status][]broker.NodeStatus{
 	chain.Pending:         {"", broker.Enrolling, broker.Deleted, broker.Quarantined},
 	chain.Running:         {"", broker.Enrolling, broker.Deleted, broker.Quarantined},
@@ -538,7 +533,7 @@ var allowed = map[chain.Status][]broker.NodeStatus{
 	chain.Cancelled:       {"", broker.Deleted, broker.Quarantined},
 }
 
-// saved watches every save: what a run says of itself is so.
+// saved watches every save: the run's record must match the world.
 func (s *simulation) saved(c chain.Change, err error) {
 	r := c.Record
 	if err != nil {
@@ -559,7 +554,7 @@ func (s *simulation) saved(c chain.Change, err error) {
 		s.wrong("run %s holds the site, which has answered: %s", r.ID, c.Unreachable)
 	}
 	past := s.letIn[node.ID] && node.Status == broker.Active && r.Status != chain.Cancelled
-	// The broker died between letting the node in and saying so, and MAAS is away.
+	// The broker died between activating the node and saving the activation, and MAAS is away.
 	past = past || node.Status == broker.Active && node.Epoch > state.Epoch && r.Status == chain.Running && r.Stage == "wait_for_agent_enrollment"
 	if !past && !slices.Contains(allowed[r.Status], node.Status) {
 		s.wrong("run %s is %s, and node %s is %q", r.ID, r.Status, node.ID, node.Status)
@@ -575,7 +570,7 @@ func (s *simulation) saved(c chain.Change, err error) {
 			s.wrong("run %s is %s, and its machine is %+v", r.ID, r.Status, m)
 		}
 	case chain.Cancelled:
-		// It was released; or its node is kept from use, on a machine that is deployed.
+		// The machine was released; or it is deployed and its node is quarantined.
 		if ours && m.Status != maassim.Ready && (node.Status != broker.Quarantined || m.Status != maassim.Deployed) {
 			s.wrong("run %s is cancelled, its node is %q and its machine %s: %+v", r.ID, node.Status, m.Status, m)
 		}
@@ -588,8 +583,8 @@ func (s *simulation) saved(c chain.Change, err error) {
 	}
 }
 
-// meddled reports whether somebody did something to the machine by hand just now,
-// when the run may have looked already.
+// meddled reports whether somebody changed the machine by hand within the last minute, when the run
+// may have looked already.
 func (s *simulation) meddled(systemID string) bool {
 	return slices.ContainsFunc(s.region.History(systemID), func(c maassim.Change) bool {
 		return c.By == "somebody" && s.clock.Now().Sub(c.At) < time.Minute

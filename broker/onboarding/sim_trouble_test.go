@@ -17,8 +17,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// someProfile is one of two that the site has, each as somebody may have set it: with
-// its usual retries, with none, or with three of each stage.
+// someProfile returns one of the site's two profiles with random settings: with the usual retries,
+// with none, or with three of each stage.
 func (s *simulation) someProfile() broker.Profile {
 	p := s.profile
 	p.Policy.HardwareSyncInterval = []string{"5m", "10m"}[s.by.IntN(2)]
@@ -39,8 +39,8 @@ func (s *simulation) someProfile() broker.Profile {
 	return p
 }
 
-// fabric gives RoCE addresses to some of the machines: of a subnet that has two, and of
-// none that MAAS knows.
+// fabric gives RoCE addresses to some of the machines: of a subnet with two addresses, and of a
+// subnet unknown to MAAS.
 func (s *simulation) fabric(hostname string) {
 	if s.chance(60) {
 		cidr := []string{"172.30.9.60/31", "172.30.9.61/31", "172.31.0.7/24"}[s.by.IntN(3)]
@@ -48,7 +48,7 @@ func (s *simulation) fabric(hostname string) {
 	}
 }
 
-// turn is what comes before each step, and which of two brokers makes it.
+// turn comes before each step, and chooses which of two brokers makes the step.
 func (s *simulation) turn() {
 	s.due()
 	if s.second != nil && s.chance(50) {
@@ -56,9 +56,8 @@ func (s *simulation) turn() {
 	}
 }
 
-// meanwhile has the other broker make a step while a call of this one's is on its way,
-// which takes until something is due but never as long as this one's lease; and people
-// act.
+// meanwhile has the other broker make a step while a call of this broker is on its way. The call
+// takes until a run is due, but never as long as this broker's lease; and people act.
 func (s *simulation) meanwhile() {
 	if s.second == nil || s.within || !s.chance(4) {
 		return
@@ -87,8 +86,8 @@ func (s *simulation) meanwhile() {
 	s.within, s.began, s.seen, s.unanswered, s.stepping, s.dies = false, began, seen, unanswered, stepping, dies
 }
 
-// ownTroubles are those that the site has no part in: what one run cannot have of the
-// broker's own, and a node that a person lets in past a run that has stopped.
+// ownTroubles are faults outside the site: a record of the broker's own withheld from a single run,
+// and a node activated by a person while its run has stopped.
 func (s *simulation) ownTroubles() {
 	if s.chance(30) {
 		method := []string{"Node", "Bundle", "Prepare", "Activate", "ExtendToken", "Reseed", "Quarantine", "Remove"}[s.by.IntN(8)]
@@ -118,7 +117,7 @@ func (s *simulation) ownTroubles() {
 	}
 }
 
-// nodeOf is the node of a run, as its state has it.
+// nodeOf returns the node of a run's state.
 func (s *simulation) nodeOf(r chain.Record) broker.Node {
 	for _, n := range s.book.All() {
 		if strings.Contains(string(r.State), `"node_id":"`+n.ID+`"`) {
@@ -135,7 +134,7 @@ func (s *simulation) inUse(nodeID string) bool {
 	})
 }
 
-// answered notes what lets a run say that the whole site is away.
+// answered records the answers after which a run may hold the whole site.
 func (s *simulation) answered(req *http.Request, res *http.Response, err error) {
 	identity := strings.HasSuffix(req.URL.Path, "/version/") || req.URL.Query().Get("op") == "whoami"
 	if identity && (err != nil || res.StatusCode != http.StatusOK || strings.HasPrefix(res.Header.Get("Content-Type"), "text/html")) || err == nil && res.StatusCode == http.StatusUnauthorized {
@@ -143,12 +142,11 @@ func (s *simulation) answered(req *http.Request, res *http.Response, err error) 
 	}
 }
 
-// tardy are the operations that a region may carry out when nobody waits for them any
-// more.
+// tardy are the operations that a region may carry out after the caller has given up.
 var tardy = []string{"allocate", "set_workload_annotations", "deploy", "release", "commission"}
 
-// late has a change carried out when its broker has given up waiting, or has died; and
-// often somebody cancels the run meanwhile.
+// late has a change carried out after its broker has given up waiting or has died; often somebody
+// cancels the run meanwhile.
 func (s *simulation) late(req *http.Request, op, id string) (*http.Response, error) {
 	run := s.stepping
 	kept := req.Clone(ctx)
@@ -166,15 +164,15 @@ func (s *simulation) late(req *http.Request, op, id string) (*http.Response, err
 		}
 		after, there := s.region.Machine(id)
 		if op == "deploy" && after.Status != before.Status && s.handled(id) {
-			// A person gave the machine back while the call was on its way, and MAAS takes it
-			// for one of its own. No broker can keep that off.
+			// A person released the machine while the call was on its way, and MAAS takes the call
+			// for the person's own. No broker can prevent that.
 			s.passes[run]++
 		}
 		if !there || after.Status == before.Status || s.handled(id) {
 			return
 		}
 		if op == "commission" {
-			return // nobody has the machine, or MAAS refuses: that is not waited for
+			return // the machine has no owner, or MAAS refuses: nobody waits for the commissioning
 		}
 		if r := s.run(run); r.Status.Ended() || op != "allocate" && before.Annotations["hostler-run"] != run && s.holder[id] != run {
 			s.wrong("%s of run %s, which is %s, makes machine %s of %q %s: it was %s of %q, marked for %q", op, run, r.Status, id, after.Owner, after.Status, before.Status, before.Owner, before.Annotations["hostler-run"])
@@ -183,12 +181,12 @@ func (s *simulation) late(req *http.Request, op, id string) (*http.Response, err
 	return nil, io.ErrUnexpectedEOF
 }
 
-// handled reports whether a person did something to a machine by hand.
+// handled reports whether a person changed a machine by hand.
 func (s *simulation) handled(systemID string) bool {
 	return slices.ContainsFunc(s.region.History(systemID), func(c maassim.Change) bool { return c.By == "somebody" })
 }
 
-// left sees that no run which has ended has left a machine that nobody has.
+// left checks that no ended run has left a machine Allocated.
 func (s *simulation) left() {
 	for _, m := range s.region.Machines() {
 		run := s.holder[m.SystemID]

@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// unsynced is a world with a machine that does not report its hardware once it is
-// deployed, and whose agent stays away.
+// unsynced is a world with a machine that does not report its hardware after its deployment, and
+// whose agent stays away.
 func unsynced(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, "3.6")
@@ -24,7 +24,7 @@ func unsynced(t *testing.T) *world {
 	return w
 }
 
-// failsWith settles, and checks how the run has stopped.
+// failsWith settles, and checks the run's failure.
 func (w *world) failsWith(id string, class broker.FailureClass, code string) chain.Record {
 	w.t.Helper()
 	w.settle(nil)
@@ -44,7 +44,7 @@ func TestAMachineWithoutAnAgentIsSeededOverSSH(t *testing.T) {
 			called, deployed = w.clock.Now(), stateOf(t, w.run(id)).DeployedAt
 		}
 	}
-	r := w.failsWith(id, broker.AgentEnrollmentFailure, "failed_enrollment") // the sync came
+	r := w.failsWith(id, broker.AgentEnrollmentFailure, "failed_enrollment") // the sync succeeded
 	at := "10.10.0.2"
 	if want := []string{"key " + at, "seed " + at}; !slices.Equal(w.doors.calls, want) {
 		t.Errorf("calls %q, want %q", w.doors.calls, want)
@@ -61,8 +61,8 @@ func TestAMachineWithoutAnAgentIsSeededOverSSH(t *testing.T) {
 	}
 }
 
-// A key that was noted is saved before anything is sent: who dies in between begins
-// with the same key.
+// A recorded key is saved before anything is sent: after a crash in between, the next broker uses
+// the same key.
 func TestTheHostKeyIsKeptBeforeAnythingIsSent(t *testing.T) {
 	w := unsynced(t)
 	id := w.start(1)
@@ -103,8 +103,8 @@ func TestAHostKeyThatChangesStopsForAPerson(t *testing.T) {
 	}
 }
 
-// All machines of a site let its deploy user in: what answers at a machine's address
-// may be another one, with a tenant on it.
+// All machines of a site admit its deploy user: another machine, with a tenant on it, may answer at
+// a machine's address.
 func TestAnotherMachineAtTheAddressStopsForAPerson(t *testing.T) {
 	w := unsynced(t)
 	w.doors.fails = broker.Errorf(broker.Refused, sshseed.OtherMachine, "another machine answers")
@@ -120,7 +120,7 @@ func TestAnotherMachineAtTheAddressStopsForAPerson(t *testing.T) {
 	}
 }
 
-// A person has put the node out of use after its agent had come.
+// A person has put the node out of use after its agent had enrolled.
 func TestNobodyLogsInToANodeThatIsOutOfUse(t *testing.T) {
 	w := unsynced(t)
 	w.silent = false
@@ -181,7 +181,7 @@ func TestAWayInThatIsMendedIsUsedOnResume(t *testing.T) {
 	w.failsWith(id, broker.AgentEnrollmentFailure, "failed_enrollment")
 }
 
-// Where there is an agent, nobody logs in.
+// Where there is an agent, SSH is not used.
 func TestSSHIsNotUsedWhereThereIsAnAgent(t *testing.T) {
 	w := unsynced(t)
 	w.silent = false
@@ -191,7 +191,7 @@ func TestSSHIsNotUsedWhereThereIsAnAgent(t *testing.T) {
 	}
 }
 
-// A machine that somebody took is not logged in to.
+// A machine that somebody took gets no SSH login.
 func TestSSHIsNotUsedOnAMachineThatIsNotTheRuns(t *testing.T) {
 	w := unsynced(t)
 	id := w.start(1)
@@ -205,7 +205,7 @@ func TestSSHIsNotUsedOnAMachineThatIsNotTheRuns(t *testing.T) {
 	}
 }
 
-// The site's interface for SSH goes before the others.
+// The addresses of the site's interface for SSH come before the others.
 func TestSSHGoesToTheSitesInterface(t *testing.T) {
 	w := unsynced(t)
 	b := w.box(1)
@@ -228,8 +228,8 @@ func (w *world) settleFor(id string) chain.Record {
 
 var _ onboarding.Seeder = (*sshseed.Seeder)(nil)
 
-// Where MAAS does not say which rack serves a machine, the region's own address is
-// taken, and the run tells so.
+// Where MAAS does not report which rack serves a machine, the region's own address is used, and the
+// run warns of it.
 func TestARackThatMAASDoesNotTellOfIsGuessed(t *testing.T) {
 	for told, want := range map[bool]string{true: "http://10.10.0.1:5248/MAAS/metadata/status/", false: "http://maas.invalid:5248/MAAS/metadata/status/"} {
 		w := unsynced(t)

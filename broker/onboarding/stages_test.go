@@ -19,7 +19,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// alone runs some stages of the list, by themselves, on a state.
+// alone runs only some stages of the list, on a given state and a new broker.
 func (w *world) alone(id string, state onboarding.Onboarding, only ...string) chain.Record {
 	w.t.Helper()
 	w.only = only
@@ -27,7 +27,7 @@ func (w *world) alone(id string, state onboarding.Onboarding, only ...string) ch
 	return w.enter(id, state)
 }
 
-// enter is alone without another broker.
+// enter is alone without a new broker.
 func (w *world) enter(id string, state onboarding.Onboarding) chain.Record {
 	w.t.Helper()
 	if _, err := w.engine.Start(ctx, chain.Start{ID: id, Kind: onboarding.Kind, Site: w.site.Name, State: state}); err != nil {
@@ -37,7 +37,7 @@ func (w *world) enter(id string, state onboarding.Onboarding) chain.Record {
 	return w.run(id)
 }
 
-// asked is the state of a run for box n, as it begins.
+// asked returns the first state of a run for box n.
 func (w *world) asked(n int) onboarding.Onboarding {
 	w.t.Helper()
 	s, _, err := onboarding.New(w.site, w.profile, w.sku, onboarding.Request{Hostname: hostname(n), IPMIIP: maassim.Box(n).BMC.Address})
@@ -57,7 +57,7 @@ func stateOf(t *testing.T, r chain.Record) onboarding.Onboarding {
 	return s
 }
 
-// writes counts the calls that change something.
+// writes lists the calls that change something.
 func (w *world) writes() (out []string) {
 	for _, c := range w.region.Calls() {
 		if c.Method != http.MethodGet {
@@ -67,8 +67,8 @@ func (w *world) writes() (out []string) {
 	return out
 }
 
-// Each stage, and all of them, may be entered again when what they lead to is so
-// already. Then they change nothing.
+// Each stage, and the whole list, may be entered again when its work is done already. It then
+// changes nothing.
 func TestAStageThatIsEnteredAgainChangesNothing(t *testing.T) {
 	w := newWorld(t, "3.6")
 	w.region.PlugIn(w.box(1))
@@ -82,7 +82,7 @@ func TestAStageThatIsEnteredAgainChangesNothing(t *testing.T) {
 			switch only {
 			case "":
 				names = nil
-			case "wait_for_deployed": // whose rescue leads back there
+			case "wait_for_deployed": // its rescue leads back to deploy_via_maas
 				names = append(names, "deploy_via_maas")
 			}
 			w.t = t
@@ -158,7 +158,7 @@ func TestPowerCredentialsAreResolvedInTheirOrder(t *testing.T) {
 	if got := from("none"); got != "default "+w.site.PowerPath {
 		t.Error(got)
 	}
-	for n, o := range all { // the stronger comes later
+	for n, o := range all { // the stronger override comes later
 		path := broker.PowerOverridePath(w.site.ID, fmt.Sprint(n))
 		p, _ := maas.NewPower("root", "other")
 		if err := maas.PutPower(ctx, w.secrets, path, p); err != nil {
@@ -176,8 +176,7 @@ func TestPowerCredentialsAreResolvedInTheirOrder(t *testing.T) {
 	}
 }
 
-// A machine that runs is somebody's until a person, or the profile, says that its
-// power may be switched.
+// A running machine counts as somebody's until a person or the profile permits switching its power.
 func TestAMachineThatRunsIsNotResetUnlessTheProfileSaysSo(t *testing.T) {
 	for _, cycle := range []bool{false, true} {
 		w := newWorld(t, "3.6")
@@ -284,7 +283,7 @@ func TestTheInterfaceThatBootsIsLinked(t *testing.T) {
 	}
 }
 
-// The names are stored, so that they and their order are fixed.
+// Stage names are stored, so the names and their order are fixed.
 func TestTheStagesAreThoseThatAreStored(t *testing.T) {
 	w := newWorld(t, "3.6")
 	plan, err := chain.Plan((&onboarding.Lifecycle{}).Onboarding(), w.asked(1))
@@ -317,7 +316,7 @@ func TestTheStagesAreThoseThatAreStored(t *testing.T) {
 	}
 }
 
-// An agent that is there is told to seed hardware sync, once an attempt.
+// An enrolled agent is asked to seed hardware sync, once an attempt.
 func TestAnAgentSeedsHardwareSyncAnew(t *testing.T) {
 	w := newWorld(t, "3.6")
 	w.region.PlugIn(w.box(1))
@@ -335,8 +334,7 @@ func TestAnAgentSeedsHardwareSyncAnew(t *testing.T) {
 	}
 }
 
-// A machine is the run's by its whole mark and the owner who wrote it, and by
-// nothing less.
+// A machine is the run's by its whole mark and the owner who wrote the mark, and by nothing less.
 func TestAForgedMarkIsNone(t *testing.T) {
 	for name, row := range map[string]struct {
 		owner, node, run string
@@ -376,7 +374,7 @@ func TestAForgedMarkIsNone(t *testing.T) {
 	}
 }
 
-// What was deployed and then cancelled is left alone, and kept from use.
+// A machine that was deployed before the cancel is left alone, and its node is quarantined.
 func TestWhatIsLeftOfACancelledNodeIsQuarantined(t *testing.T) {
 	w := newWorld(t, "3.6")
 	w.region.PlugIn(w.box(1))
@@ -391,8 +389,8 @@ func TestWhatIsLeftOfACancelledNodeIsQuarantined(t *testing.T) {
 	}
 }
 
-// A node was let in past its run: nothing that the run takes back touches its
-// machine, and a cancel leaves it alone.
+// A node was activated outside its run: no undo of the run touches the machine, and a cancel leaves
+// the machine alone.
 func TestTheMachineOfANodeInUseIsNotTakenBack(t *testing.T) {
 	for _, status := range []broker.NodeStatus{broker.Active, broker.Offline, broker.Draining} {
 		t.Run(string(status), func(t *testing.T) {
@@ -417,7 +415,7 @@ func TestTheMachineOfANodeInUseIsNotTakenBack(t *testing.T) {
 			w.settle(nil)
 			left := broker.Quarantined
 			if status == broker.Draining {
-				left = status // it is on its way out of use
+				left = status // the node is on its way out of use
 			}
 			if r, m := w.run(id), w.machine(b.Serial); r.Status != chain.Cancelled || m.Status != maassim.Deployed || w.node("c01").Status != left {
 				t.Errorf("cancelled it is %s, machine %v, node %s", r.Status, m.Status, w.node("c01").Status)
@@ -426,8 +424,7 @@ func TestTheMachineOfANodeInUseIsNotTakenBack(t *testing.T) {
 	}
 }
 
-// Runs that wait ask for the machines that are waited for, all of them at once, and not
-// for those of the whole region.
+// Waiting runs ask for their own machines, all in one call, and not for those of the whole region.
 func TestWhoWaitsAsksForWhatIsWaitedFor(t *testing.T) {
 	w := newWorld(t, "3.6")
 	for n := range 5 {
@@ -459,10 +456,10 @@ func TestWhoWaitsAsksForWhatIsWaitedFor(t *testing.T) {
 			t.Errorf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
 		}
 	}
-	if whole > 2 || together < 10 { // each searches once
+	if whole > 2 || together < 10 { // each run searches once
 		t.Errorf("%d lists of all, %d of the two that are waited for", whole, together)
 	}
-	// Nobody waits for those two any more.
+	// No run waits for the first two machines any more.
 	w.clock.Advance(2 * time.Minute)
 	together = 0
 	w.region.PlugIn(w.box(3))
@@ -473,7 +470,7 @@ func TestWhoWaitsAsksForWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
-// The setting is the region's, and each deployment wants its own.
+// The setting is the region's, and each deployment wants its own interval.
 func TestTwoSyncIntervalsOfOneRegion(t *testing.T) {
 	w := newWorld(t, "3.6")
 	for n := 1; n <= 2; n++ {
@@ -494,9 +491,9 @@ func TestTwoSyncIntervalsOfOneRegion(t *testing.T) {
 	}
 }
 
-// A region carries a change out when nobody waits for it any more, because no answer
-// came or the broker died, and the run was cancelled meanwhile: the machine is given
-// back all the same, and the run has not ended before that is so for good.
+// A region carries a change out late, after no answer came or the broker died, and the run was
+// cancelled meanwhile. The machine is released nevertheless, and the run does not end before that
+// is final.
 func TestWhatIsCarriedOutLateIsGivenBack(t *testing.T) {
 	for _, op := range []string{"allocate", "deploy", "release"} {
 		for _, dies := range []bool{false, true} {
@@ -509,8 +506,8 @@ func TestWhatIsCarriedOutLateIsGivenBack(t *testing.T) {
 	}
 }
 
-// How long that is waited for is by the store's clock, which all brokers have: that of
-// the one that asked may be wrong.
+// The wait for a late change is measured by the store's clock, which all brokers share: the clock
+// of the broker that asked may be wrong.
 func TestWhatIsCarriedOutLateIsGivenBackByABrokerWhoseClockIsBehind(t *testing.T) {
 	for _, op := range []string{"allocate", "deploy", "release"} {
 		t.Run(op, func(t *testing.T) { carriedOutLate(t, op, false, 150*time.Second, 4*time.Minute) })
@@ -565,7 +562,7 @@ func carriedOutLate(t *testing.T, op string, dies bool, after, behind time.Durat
 	}
 }
 
-// A region that erases disks on release takes as long as it takes.
+// An erase on release has no time limit.
 func TestAnEraseIsWaitedForHoweverLongItTakes(t *testing.T) {
 	w := newWorld(t, "3.6")
 	b := w.box(1)

@@ -11,17 +11,17 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// story is a run of machine c01, whose BMC is that of box 1, told in one line. In
-// its story … is the happy path up to the stage after it.
+// story is a run of machine c01, whose BMC is that of box 1, described in one line. In story, … is
+// the happy path up to the next named stage.
 type story struct {
 	name    string
-	version string // 3.6
+	version string // empty: 3.6
 	there   func(w *world)
 	faults  []maassim.Fault
 	policy  func(q *broker.Policy)
-	// acts are an operator's: "wait_for_ready cancel" when the run waits there, with
-	// @ when it has just come there, "- resume" when it has stopped; a word with ( is
-	// done to the world.
+	// acts are an operator's: "wait_for_ready cancel" when the run waits in this stage, with @ when
+	// it has just reached the stage, "- resume" when it has stopped; a word with ( acts on the
+	// world.
 	acts    string
 	story   string
 	ends    chain.Status
@@ -42,14 +42,14 @@ func fault(kind maassim.Kind, op string, more ...int) maassim.Fault {
 
 func faults(f ...maassim.Fault) []maassim.Fault { return f }
 
-// known is box 1 as MAAS has it already.
+// known arranges box 1 as a machine that MAAS knows already.
 func known(status maassim.Status, hostname, owner string) func(*world) {
 	return func(w *world) {
 		w.region.Arrange(maassim.Arranged{Hostname: hostname, Hardware: w.box(1), Status: status, Owner: owner, Series: "ubuntu/noble", Uncommissioned: status == maassim.New})
 	}
 }
 
-// other is another machine that MAAS has.
+// other arranges another machine that MAAS knows.
 func other(n int, status maassim.Status, hostname, owner string) func(*world) {
 	return func(w *world) {
 		w.region.PlugIn(w.box(1))
@@ -57,7 +57,7 @@ func other(n int, status maassim.Status, hostname, owner string) func(*world) {
 	}
 }
 
-// noRetry has a lost answer spend no attempt.
+// noRetry allows no retry, so a lost answer must not spend an attempt.
 func noRetry(q *broker.Policy) { q.StageRetries["deploy_via_maas"] = 0 }
 
 const noMachine = maassim.Status(-1)
@@ -114,7 +114,7 @@ var stories = []story{
 	{name: "deleted, and begun again", faults: faults(maassim.Fault{Kind: maassim.DeletedByHand, Op: "commission", After: time.Minute}), policy: func(q *broker.Policy) { q.DiscoveryPowerCycle = true }, acts: "- rerun", story: "… wait_for_ready:failed …", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
 	{name: "taken by somebody while it is prepared", faults: faults(fault(maassim.TakenByHand, "set_storage_layout")), story: "… ensure_pxe_interface_auto:failed", ends: chain.FailedManual, class: broker.StateAmbiguity, code: "machine_not_ours", machine: maassim.Allocated},
 
-	// Preparing it.
+	// Preparing the machine.
 	{name: "no BOSS disk", faults: faults(fault(maassim.NoBootCard, "", -1)), story: "… configure_storage:failed", ends: chain.FailedManual, class: broker.HardwareMismatch, code: "boot_disk_missing", machine: maassim.Ready},
 	{name: "no BOSS disk, mended and resumed", faults: faults(fault(maassim.NoBootCard, "", 1)), acts: "- resume", story: "… configure_storage:failed configure_storage:succeeded …apply_roce_phase2", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
 	{name: "no BOSS disk, resumed and not mended", faults: faults(fault(maassim.NoBootCard, "", -1)), acts: "- resume", story: "… configure_storage:failed configure_storage:failed", ends: chain.FailedManual, class: broker.HardwareMismatch, code: "boot_disk_missing", machine: maassim.Ready},
@@ -138,7 +138,7 @@ var stories = []story{
 		w.region.PlugIn(b)
 	}, story: "… ensure_pxe_interface_auto:failed", ends: chain.FailedManual, class: broker.HardwareMismatch, code: "pxe_interface_miswired", machine: maassim.Ready},
 
-	// Deploying it.
+	// Deploying the machine.
 	{name: "deploy: 503 before", faults: faults(fault(maassim.Unavailable, "deploy")), story: "… deploy_via_maas:failed deploy_via_maas:succeeded …wait_for_deployed", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
 	{name: "deploy: 503 after", policy: noRetry, faults: faults(fault(maassim.UnavailableAfter, "deploy")), story: "… deploy_via_maas:skipped …wait_for_deployed", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
 	{name: "deploy: 500 after", policy: noRetry, faults: faults(fault(maassim.InternalAfter, "deploy")), story: "… deploy_via_maas:skipped …wait_for_deployed", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
@@ -175,7 +175,7 @@ var stories = []story{
 	{name: "cancelled after it was deployed", acts: "wait_for_hardware_sync_healthy cancel", story: "… wait_for_hardware_sync_healthy ensure_hardware_sync_configured:compensated", ends: chain.Cancelled, machine: maassim.Deployed, deploys: 1, node: broker.Quarantined},
 	{name: "begun clean after it was deployed", faults: faults(fault(maassim.NeverUp, "")), acts: "- restart_clean", story: "… wait_for_hardware_sync_healthy:failed ensure_hardware_sync_configured:compensated deploy_via_maas:compensated render_cloud_init:compensated …", ends: chain.Completed, machine: maassim.Deployed, deploys: 2, node: broker.Active},
 
-	// Handing it over.
+	// Handover.
 	{name: "MAAS never makes the machine's token", faults: faults(fault(maassim.TokenNever, "")), story: "… ensure_hardware_sync_configured:failed", ends: chain.FailedManual, class: broker.HardwareSyncFailure, code: "failed_hw_sync_seed", machine: maassim.Deployed, deploys: 1, node: broker.Enrolling},
 	{name: "MAAS makes the machine's token late", faults: faults(fault(maassim.TokenNever, "")), acts: "ensure_hardware_sync_configured token(", story: "…", ends: chain.Completed, machine: maassim.Deployed, deploys: 1, node: broker.Active},
 	{name: "it never reports its hardware", faults: faults(fault(maassim.SyncStops, "")), story: "… wait_for_hardware_sync_healthy:failed", ends: chain.FailedManual, class: broker.HardwareSyncFailure, code: "failed_hw_sync_health", machine: maassim.Deployed, deploys: 1, node: broker.Enrolling},
@@ -234,7 +234,7 @@ func (s story) tell(t *testing.T) {
 			w.book.Enroll(m.UserData)
 			_ = w.region.ByHand(maassim.ReadyByHand, m.SystemID)
 		case "token(":
-			w.call("GET", "machines/"+w.machine(box.Serial).SystemID+"/?op=get_curtin_config", "") // that renders it
+			w.call("GET", "machines/"+w.machine(box.Serial).SystemID+"/?op=get_curtin_config", "") // this call renders the token
 		default:
 			w.act(id, chain.Action(what))
 		}
@@ -279,7 +279,7 @@ func (s story) tell(t *testing.T) {
 	}
 }
 
-// others counts what was done with each machine but one.
+// others counts the changes of each machine but one.
 func (w *world) others(but string) map[string]int {
 	out := map[string]int{}
 	for _, m := range w.region.Machines() {
@@ -290,8 +290,8 @@ func (w *world) others(but string) map[string]int {
 	return out
 }
 
-// want spells the story out. "… a" is the happy path up to a, "…b" that from b to
-// the end, and a stage without an outcome ends a path and is not told.
+// want expands the story. "… a" is the happy path up to a, "…b" the path from b to the end; a stage
+// without an outcome ends a path and is omitted.
 func (s story) want() string { return wantOf(stages, s.story) }
 
 func wantOf(list []string, story string) string {

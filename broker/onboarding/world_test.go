@@ -46,10 +46,8 @@ func (k kept) Put(_ context.Context, path string, v []byte) error {
 	return nil
 }
 
-// fixture is a site with a simulated region, over the wire.
-
-// world is a broker with one site, whose region is simulated in process. Nothing
-// in it waits: the clock is moved.
+// world is a broker with one site, whose region is simulated in process. Nothing in it waits: the
+// clock is moved.
 type world struct {
 	t       testing.TB
 	clock   *chaintest.Clock
@@ -60,7 +58,7 @@ type world struct {
 	profile broker.Profile
 	sku     broker.SKU
 	store   chain.Store
-	memory  *chaintest.Memory // what store is, unless a test has put another there
+	memory  *chaintest.Memory // the usual store, unless a test has replaced it
 	lossy   *chaintest.Lossy
 	engine  *chain.Engine
 	brokers int
@@ -68,10 +66,10 @@ type world struct {
 	// patience is how long settle goes on for, by the clock; 0: until the end.
 	patience time.Duration
 	silent   bool              // agents stay away
-	heard    time.Time         // when agents were last let in
+	heard    time.Time         // when agents last had a chance to enrol
 	guard    http.RoundTripper // before the region; nil: none
 	doors    *doors            // of the machines
-	behind   time.Duration     // by which the brokers' own clocks are behind the store's
+	behind   time.Duration     // how far the brokers' own clocks are behind the store's
 }
 
 // vault keeps secrets, and can be down.
@@ -87,12 +85,12 @@ func (v *vault) Get(ctx context.Context, path string) ([]byte, error) {
 	return v.kept.Get(ctx, path)
 }
 
-// RoundTrip leads to the region.
+// RoundTrip sends a request to the region.
 func (w *world) RoundTrip(req *http.Request) (*http.Response, error) {
 	return w.guarded().RoundTrip(req)
 }
 
-// guarded is the region behind what is before it now.
+// guarded returns the region behind the present guard.
 func (w *world) guarded() http.RoundTripper {
 	if w.guard != nil {
 		return w.guard
@@ -103,10 +101,10 @@ func (w *world) guarded() http.RoundTripper {
 // guardFunc is a guard in one function.
 type guardFunc func(*http.Request) (*http.Response, error)
 
-// RoundTrip calls it.
+// RoundTrip calls f.
 func (f guardFunc) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// twice reads a body that can be read once.
+// twice reads a body once and returns two copies.
 func twice(t testing.TB, body io.ReadCloser) (a, b io.ReadCloser) {
 	t.Helper()
 	raw, err := io.ReadAll(body)
@@ -116,7 +114,7 @@ func twice(t testing.TB, body io.ReadCloser) (a, b io.ReadCloser) {
 	return io.NopCloser(bytes.NewReader(raw)), io.NopCloser(bytes.NewReader(raw))
 }
 
-// classes are the broker's, as the engine takes them.
+// classes returns the broker's failure classes, as the engine takes them.
 func classes() chain.Classes {
 	out := chain.Classes{}
 	for _, h := range broker.FailureHandlings {
@@ -156,7 +154,7 @@ func newWorld(t testing.TB, version string) *world {
 // boot starts a broker, in place of one that died.
 func (w *world) boot() { w.engine = w.broker() }
 
-// broker is another one on the same store.
+// broker makes another broker on the same store.
 func (w *world) broker() *chain.Engine {
 	w.t.Helper()
 	w.brokers++
@@ -202,7 +200,7 @@ func (w *world) login(b maassim.BMC) {
 	}
 }
 
-// box is hardware of which all BMCs take the site's login.
+// box returns hardware whose BMC takes the site's login.
 func (w *world) box(n int) maassim.Hardware {
 	b := maassim.Box(n)
 	b.BMC.User, b.BMC.Password = "root", "bmc-secret"
@@ -231,7 +229,7 @@ func (w *world) onboard(id string, req onboarding.Request) string {
 	return id
 }
 
-// agents lets those enrol whose machine is up with what it was deployed with.
+// agents enrols the agents of running machines, by their user-data.
 func (w *world) agents() {
 	now := w.clock.Now()
 	if w.silent || now.Sub(w.heard) < 5*time.Second {
@@ -310,11 +308,10 @@ func (w *world) history(id string) []chain.Event {
 	return events
 }
 
-// story is what a run went through, beginning with the stage where it was no
-// longer the happy path.
+// story returns the history of a run from the stage where it left the happy path.
 func (w *world) story(id string) string { return chaintest.Story(w.history(id)) }
 
-// machine is the one of a serial, as MAAS has it.
+// machine returns the machine with a serial, as MAAS has it.
 func (w *world) machine(serial string) maassim.Machine {
 	w.t.Helper()
 	all := w.region.Machines()
@@ -325,7 +322,7 @@ func (w *world) machine(serial string) maassim.Machine {
 	return all[i]
 }
 
-// node is the last one of a hostname.
+// node returns the latest node with a hostname.
 func (w *world) node(hostname string) broker.Node {
 	var n broker.Node
 	for _, one := range w.book.All() {
@@ -336,11 +333,10 @@ func (w *world) node(hostname string) broker.Node {
 	return n
 }
 
-// happy is the story without a trouble, up to but not including a stage; all of
-// it for "".
+// happy is the story without a fault, up to but not including a stage; "": the whole list.
 func happy(upTo string) string { return happyOf(stages, upTo) }
 
-// happyOf is that of another list of stages.
+// happyOf is happy for another list of stages.
 func happyOf(list []string, upTo string) string {
 	var words []string
 	for _, s := range list {
@@ -364,7 +360,7 @@ func (w *world) call(method, at, form string) {
 	}
 }
 
-// try is call, whatever comes of it.
+// try is call without a check of the answer.
 func (w *world) try(method, at, form string) *http.Response {
 	w.t.Helper()
 	req, err := http.NewRequest(method, maassim.URL+"/api/2.0/"+at, strings.NewReader(form))
@@ -382,13 +378,13 @@ func (w *world) try(method, at, form string) *http.Response {
 	return res
 }
 
-// freshStore gives the world a store where no run has been.
+// freshStore gives the world a new, empty store.
 func (w *world) freshStore() {
 	w.memory = chaintest.NewMemory(w.clock.Now)
 	w.store, w.lossy.Store = w.memory, w.memory
 }
 
-// unlink takes all links of the first interface of a machine away, by hand.
+// unlink removes all links of the machine's interfaces, by hand.
 func (w *world) unlink(systemID string) {
 	w.t.Helper()
 	for id := 1; id < 20; id++ {

@@ -14,7 +14,7 @@ import (
 
 const siteID = "6c2b9a0e-3a40-4b7c-9c92-2f1f0b6a1d11"
 
-// site makes a site whose deploy user has a key and, if it is not empty, a password.
+// site makes a site whose deploy user has a key and, if password is not empty, a password.
 func (w *world) site(password string) broker.Site {
 	w.t.Helper()
 	s := broker.NewSite(siteID)
@@ -139,7 +139,7 @@ func TestTheDeployPasswordLeavesTheBrokerAsAHashOfTheNodesOwn(t *testing.T) {
 	}
 }
 
-// Neither what was revoked nor what is below the floor comes to a machine at its first boot.
+// A first boot installs neither a revoked release nor a release below the floor.
 func TestABundleHasNoPackageThatNobodyIsGiven(t *testing.T) {
 	for name, forbid := range map[string]func(w *world){
 		"revoked": func(w *world) {

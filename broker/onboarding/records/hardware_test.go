@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// adopted is a node, quarantined, whose install command was run on a machine with
-// these facts; MAAS knows its disks by these serials.
+// adopted makes a quarantined node whose install command ran on a machine with these facts; MAAS
+// knows the machine's disks by these serials.
 func (w *world) adopted(sku string, disks []string, f *taskcatalog.Facts) string {
 	w.t.Helper()
 	made := onboarding.NewNode{RunID: "r-1", Site: "dc1", Hostname: "c01", SKU: sku, MAASSystemID: "abc123", ByCommand: true}
@@ -45,8 +45,8 @@ func (w *world) letIn(node string, by broker.Owner) error {
 	return err
 }
 
-// Whoever is told that a machine is another one must not make it right by the word
-// that lets any node in.
+// An operator who is told that the machine is another one must not be able to override this by
+// activating the node.
 func TestAnOperatorLetsInNoMachineThatItsRunWouldNot(t *testing.T) {
 	facts := func(disks ...string) *taskcatalog.Facts {
 		f := &taskcatalog.Facts{DisksListed: true}
@@ -62,7 +62,7 @@ func TestAnOperatorLetsInNoMachineThatItsRunWouldNot(t *testing.T) {
 		disks []string
 		facts *taskcatalog.Facts
 		code  string
-		why   string // and what to do
+		why   string // and the next action
 	}{
 		"another machine's disks":   {disks: []string{"d1", "d2"}, facts: facts("x1", "x2"), code: "hardware_mismatch", why: "was the command run on another machine? (hostler node device list"},
 		"one disk was replaced":     {disks: []string{"d1", "d2"}, facts: facts("d1", "x2"), code: "hardware_mismatch", why: " SERIAL --reason R"},
@@ -109,7 +109,7 @@ func TestAMachineWhosePartWasAcceptedIsLetIn(t *testing.T) {
 	if err := w.letIn(node, broker.OwnerOperator); err != nil {
 		t.Fatal(err)
 	}
-	// Once it is in, its parts are watched and no longer decided on.
+	// After the activation, the node's parts are watched and no longer decide.
 	if _, err := w.DB.Transition(ctx, broker.System, node, store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: "x"}); err != nil {
 		t.Fatal(err)
 	}

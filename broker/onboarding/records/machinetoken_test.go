@@ -107,7 +107,7 @@ func TestOnlyANodeThatARunDeployedGetsItsMachinesToken(t *testing.T) {
 		t.Errorf("when MAAS is back it gets %q", secret)
 	}
 	w.clock.Advance(time.Minute)
-	// A reimage deployed the machine anew: its mark counts, and the onboarding's no more.
+	// A reimage redeployed the machine: the reimage's mark counts, and the onboarding's no longer.
 	if err := w.DB.CutOff(ctx, broker.System, store.Turnover{NodeID: bound, RunID: "r-8", Reason: "patches"}); err != nil {
 		t.Fatal(err)
 	}

@@ -62,8 +62,8 @@ func newWorld(t *testing.T) *world {
 	}}
 }
 
-// Two brokers that share a Vault, and need the key for the first time, work out the
-// same tokens from then on.
+// Brokers that share a Vault and need the key for the first time at the same moment derive the same
+// tokens from then on.
 func TestReplicasThatMakeTheTokenKeyAtOnceHaveOne(t *testing.T) {
 	for range 20 {
 		vault := secretstest.StartVault(t, false)
@@ -139,7 +139,7 @@ func TestABundleIsTheSameUntilItsTokenIsSpent(t *testing.T) {
 		t.Error("two nodes have one token")
 	}
 
-	w.clock.Advance(61 * time.Minute) // it has expired
+	w.clock.Advance(61 * time.Minute) // the token has expired
 	late, next := w.bundle(node)
 	if next == token || late.Digest != first.Digest {
 		t.Errorf("after it expired the token is %v the same, the digest %s then %s", next == token, first.Digest, late.Digest)
@@ -265,8 +265,8 @@ func TestNobodyLetsInANodeWhoseAgentHasNeverCome(t *testing.T) {
 	}
 }
 
-// What a machine is deployed with is good for the policy's time from then on, however
-// long ago it was rendered for the first time.
+// The bundle's token is valid for the policy's time from the deployment on, however long ago it was
+// rendered for the first time.
 func TestATokenOutlivesTheDeploymentThatItIsUsedFor(t *testing.T) {
 	w := newWorld(t)
 	node := w.prepare("r-1")
@@ -285,8 +285,7 @@ func TestATokenOutlivesTheDeploymentThatItIsUsedFor(t *testing.T) {
 	}
 }
 
-// Whose machine a run may take back: that of a node which nobody uses, and of which
-// no turnover is owed.
+// A run may take back the machine of a node that is not in use and has no owed turnover.
 func TestTheMachineOfANodeInUseIsNotTakenBack(t *testing.T) {
 	w := newWorld(t)
 	node := w.prepare("r-1")
