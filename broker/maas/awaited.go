@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Awaited finds a machine among those that are waited for, as they were at most maxAge
-// ago: of all machines of a region they are few. false: nobody had waited for that one yet.
+// Awaited finds a machine in a list, at most maxAge old, of only those machines for which runs
+// wait: few of a region's machines. false: the list does not have the machine, or not yet.
 func (r *Region) Awaited(ctx context.Context, id string, maxAge time.Duration) (Machine, bool, error) {
 	if err := checkID("list machines", id); err != nil {
 		return Machine{}, false, err
@@ -22,13 +22,13 @@ func (r *Region) Awaited(ctx context.Context, id string, maxAge time.Duration) (
 	return m, ok, err
 }
 
-// waits are the ids of machines that somebody waits for, and when they were asked for last.
+// waits holds the ids of awaited machines, each with the time of its latest request.
 type waits struct {
 	mu sync.Mutex
 	at map[string]time.Time
 }
 
-// waitsFor is how long a machine is read along after it was asked for.
+// waitsFor is how long a machine stays in the list after its latest request.
 const waitsFor = time.Minute
 
 func (w *waits) add(id string, now time.Time) {
@@ -37,7 +37,7 @@ func (w *waits) add(id string, now time.Time) {
 	w.at[id] = now
 }
 
-// last are those that were asked for lately, in their order.
+// last returns the ids that were requested within waitsFor, sorted.
 func (w *waits) last(now time.Time) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -19,18 +19,18 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// Options say which region, and by which key.
+// Options name a region and the key for it.
 type Options struct {
 	BaseURL string // http(s)://HOST:5240/MAAS
 	Key     Key
 	CACert  string           // PEM; empty: the system's roots
-	Now     func() time.Time // signs, and judges how old a list is
+	Now     func() time.Time // for signatures and the age of lists
 	Rand    io.Reader        // nil: crypto/rand
-	// Transport is how the region is reached; nil: over the network.
+	// Transport is the way to the region; nil: the network.
 	Transport http.RoundTripper
 }
 
-// Region is one MAAS region as one key sees it. It is safe for concurrent use.
+// Region is one MAAS region, as seen with one key. It is safe for concurrent use.
 type Region struct {
 	base      string
 	api       *url.URL
@@ -38,10 +38,10 @@ type Region struct {
 	Now       func() time.Time
 	rand      io.Reader
 	transport http.RoundTripper
-	patient   http.RoundTripper // for calls that wait for a BMC: they hold up no others
+	patient   http.RoundTripper // for calls that wait for a BMC, so that they delay no others
 	roster    *roster[Listing]
 	bmcRoster *roster[map[string]string]
-	// waitRoster has the machines that are waited for.
+	// waitRoster lists the machines that runs wait for.
 	waitRoster *roster[Listing]
 	waits      *waits
 }
@@ -71,11 +71,12 @@ func Open(o Options) (*Region, error) {
 	return r, nil
 }
 
-// mostConnections at once, of each of the two kinds: a region serves 16 requests.
+// mostConnections limits concurrent connections of each of the two kinds: a region serves 16
+// requests.
 const mostConnections = 8
 
-// network reaches regions over TLS or without, past no proxy: on http the token
-// would be read there.
+// network reaches regions over TLS or without, and never through a proxy: on http a proxy could
+// read the token.
 func network(caCert string) (*http.Transport, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if caCert != "" {
@@ -93,8 +94,8 @@ func network(caCert string) (*http.Transport, error) {
 	}, nil
 }
 
-// kind is a class of calls: how long one may take, how much it may answer, and
-// whether it waits for a BMC.
+// kind is a class of calls: the time limit, the maximum size of an answer, and whether the call
+// waits for a BMC.
 type kind struct {
 	limit time.Duration
 	bytes int64
@@ -105,10 +106,10 @@ var (
 	looks    = kind{30 * time.Second, 4 << 20, false}  // reads one thing
 	lists    = kind{2 * time.Minute, 256 << 20, false} // reads machines, each about 9 kB
 	changes  = kind{60 * time.Second, 4 << 20, false}  // changes records
-	switches = kind{6 * time.Minute, 4 << 20, true}    // waits for a BMC before it answers
+	switches = kind{6 * time.Minute, 4 << 20, true}    // waits for a BMC before the answer
 )
 
-// noKey is what libraries get for a key: the RoundTripper signs.
+// noKey is the key that libraries get: the RoundTripper signs.
 const noKey = "none:none:none"
 
 // call runs one operation of gomaasclient.
@@ -117,7 +118,7 @@ func call[T any](ctx context.Context, r *Region, op string, k kind, f func(*clie
 	return out, err
 }
 
-// answered is call, with the answer as it came.
+// answered is call, and also returns the raw answer.
 func answered[T any](ctx context.Context, r *Region, op string, k kind, f func(*client.Client) (T, error)) (T, *answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.limit)
 	defer cancel()
@@ -130,8 +131,7 @@ func answered[T any](ctx context.Context, r *Region, op string, k kind, f func(*
 	return out, &b.last, b.judge(op, err)
 }
 
-// raw makes a call that gomaasclient has no method for, or whose answer its types
-// have no room for.
+// raw makes a call for which gomaasclient has no method, or whose answer does not fit its types.
 func (r *Region) raw(ctx context.Context, op string, k kind, method, at, verb string, params url.Values) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.limit)
 	defer cancel()
@@ -162,7 +162,7 @@ func (r *Region) raw(ctx context.Context, op string, k kind, method, at, verb st
 	return b.last.body, nil
 }
 
-// notMAAS is an answer that cannot be read.
+// notMAAS is the error of an answer that cannot be read.
 func notMAAS(op string, changes bool) error {
 	e := &Error{Class: Unavailable, Op: op, Status: http.StatusOK, Detail: "the answer is not MAAS's (is there a proxy in between?)"}
 	if changes {
@@ -181,7 +181,7 @@ func (r *Region) nonce() (string, error) {
 
 var SystemIDForm = regexp.MustCompile(`^[a-z0-9]{6}$`)
 
-// checkID refuses what is no id of a machine: it becomes part of a path.
+// checkID refuses an invalid machine id: the id becomes part of a path.
 func checkID(op, id string) error {
 	if !SystemIDForm.MatchString(id) {
 		return &Error{Class: Invalid, Op: op, Detail: "that is no system id of MAAS"}

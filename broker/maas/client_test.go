@@ -36,8 +36,7 @@ func testKey(t testing.TB) Key {
 	return k
 }
 
-// answering is a region that answers everything in one way, and a count of what
-// it was asked.
+// answering is a region that gives every request the same answer, and counts the requests.
 func answering(t *testing.T, status int, header map[string]string, body string) (*Region, *int) {
 	t.Helper()
 	asked := new(int)
@@ -75,8 +74,8 @@ func release(ctx context.Context, r *Region) error {
 	return err
 }
 
-// Every answer has one class, whether it came of something that reads or that
-// changes; and however often a library would like to, it is asked once.
+// Every answer has one class, whether the call reads or changes; and whatever the library would
+// like to do, there is one request.
 func TestEveryAnswerHasItsClass(t *testing.T) {
 	expired := "Authorization Error: 'Expired timestamp: given 1700000000 and now 1700000400 and has a greater difference than threshold 300'"
 	for name, row := range map[string]struct {
@@ -151,9 +150,8 @@ func TestBothClocksAreNamed(t *testing.T) {
 	}
 }
 
-// MAAS has been seen to quote the secret in a 401, and may quote a password in a
-// 400; what stands in front of it may tell the whole request, also where an error
-// has no room for all of it.
+// MAAS has been seen to quote the secret in a 401, and may quote a password in a 400. A proxy in
+// front of MAAS may quote the whole request, also where the error has no room for all of it.
 func TestNoSecretComesBackInAnError(t *testing.T) {
 	const password = "hunter2&hunter 2"
 	for _, words := range []string{
@@ -200,7 +198,7 @@ func TestNoSecretComesBackInAnError(t *testing.T) {
 func TestASecretIsHiddenHoweverItIsQuotedAndCut(t *testing.T) {
 	const pass = `battery "staple" & <horse> correct/100%`
 	escaped := []string{pass, url.QueryEscape(pass), html.EscapeString(pass), strings.ReplaceAll(pass, `"`, `\"`)}
-	long := strings.Repeat(planted, 300) // of which 8 KiB come back
+	long := strings.Repeat(planted, 300) // 8 KiB of it come back
 	said := []string{"starts with " + long[:6000]}
 	for _, form := range escaped {
 		for pad := maxDetail - len(form) - 2; pad <= maxDetail; pad += 3 {
@@ -224,7 +222,7 @@ func TestThePathOfAMachineCannotLeadElsewhere(t *testing.T) {
 		if _, err := r.Machine(t.Context(), id); ClassOf(err) != Invalid {
 			t.Errorf("%q: %v", id, err)
 		}
-		// What reaches the RoundTripper past that check is stopped there.
+		// A path that passes this check is stopped in the RoundTripper.
 		_, err := call(t.Context(), r, "read", looks, func(c *client.Client) (*entity.Machine, error) { return c.Machine.Get(id + "/../../../../x") })
 		if err == nil {
 			t.Errorf("%q was asked for", id)
@@ -251,13 +249,13 @@ func TestACallEndsInItsTime(t *testing.T) {
 	if err := release(ctx, r); ClassOf(err) != UnknownOutcome || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("change: %v", err)
 	}
-	if err := release(ctx, r); ClassOf(err) != Timeout { // it was over before it began: nothing was sent
+	if err := release(ctx, r); ClassOf(err) != Timeout { // the context ended before the call: nothing was sent
 		t.Errorf("late change: %v", err)
 	}
 }
 
-// MAAS answers what switches power after the BMC has: that takes minutes, and
-// nobody else's look may wait for it.
+// MAAS answers a call that switches power only after the BMC has answered. This takes minutes, and
+// no other look may wait for it.
 func TestMachinesThatAreSwitchedHoldUpNoLook(t *testing.T) {
 	stuck, began := make(chan struct{}), make(chan struct{}, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -338,7 +336,7 @@ type memory map[string][]byte
 
 func (m memory) Get(_ context.Context, path string) ([]byte, error) {
 	if v, ok := m[path]; ok {
-		return append([]byte(nil), v...), nil // the reader may wipe it
+		return append([]byte(nil), v...), nil // the reader may wipe the value
 	}
 	return nil, broker.Errorf(broker.NotFound, "secret_not_found", "no")
 }

@@ -11,28 +11,27 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Keeper keeps secrets by their paths.
+// Keeper stores secrets by their paths.
 type Keeper interface {
 	Get(ctx context.Context, path string) ([]byte, error)
 	Put(ctx context.Context, path string, value []byte) error
 }
 
-// apiToken is a site's token as it is kept: with the address where it was checked
-// and whose word was taken for that, so that no change of a record sends it
-// anywhere else.
+// apiToken is a site's token as it is stored: with the address at which it was checked and the
+// digest of the CA certificate, so that no change of the site's record sends the token elsewhere.
 type apiToken struct {
 	Token        string `json:"token"`
 	APIBaseURL   string `json:"api_base_url"`
 	CACertSHA256 string `json:"ca_cert_sha256,omitempty"` // hex; empty where somebody else wrote the secret
 }
 
-// PutToken keeps a site's API key for the address at which it was checked.
+// PutToken stores a site's API key for the address at which it was checked.
 func PutToken(ctx context.Context, keeper Keeper, s broker.Site, k Key) error {
 	return put(ctx, keeper, s.APITokenPath, apiToken{k.text(), s.APIBaseURL, digest(s.CACert)})
 }
 
-// Token reads a site's API key. Codes: site_credentials_missing,
-// site_credentials_moved, and those of the keeper.
+// Token reads a site's API key. Codes: site_credentials_missing, site_credentials_moved, and the
+// keeper's.
 func Token(ctx context.Context, keeper Keeper, s broker.Site) (Key, error) {
 	t, err := read[apiToken](ctx, keeper, s, s.APITokenPath, "MAAS token")
 	if err != nil {
@@ -44,7 +43,7 @@ func Token(ctx context.Context, keeper Keeper, s broker.Site) (Key, error) {
 	return ParseKey(t.Token)
 }
 
-// Power is how a BMC is logged in to. Nothing prints it.
+// Power is the login of a BMC. Nothing prints it.
 type Power struct{ login *power }
 
 type power struct {
@@ -52,8 +51,7 @@ type power struct {
 	Pass string `json:"pass"`
 }
 
-// NewPower checks what is given as the login of BMCs. Code:
-// power_credentials_invalid.
+// NewPower checks a login for BMCs. Code: power_credentials_invalid.
 func NewPower(user, pass string) (Power, error) {
 	for name, text := range map[string]string{"user": user, "password": pass} {
 		if text == "" || len(text) > 256 || !utf8.ValidString(text) || taskcatalog.Clean(text, 2048) != text {
@@ -63,22 +61,22 @@ func NewPower(user, pass string) (Power, error) {
 	return Power{&power{user, pass}}, nil
 }
 
-// Reveal is what MAAS is told.
+// Reveal returns user and password, for MAAS.
 func (p Power) Reveal() (user, pass string) { return p.login.User, p.login.Pass }
 
-// String keeps it out of whatever is printed.
+// String keeps the login out of printed text.
 func (p Power) String() string { return "[power credentials]" }
 
 // GoString is String.
 func (p Power) GoString() string { return p.String() }
 
-// PutPower keeps power credentials: a site's, or an override's.
+// PutPower stores power credentials of a site or of an override.
 func PutPower(ctx context.Context, keeper Keeper, path string, p Power) error {
 	return put(ctx, keeper, path, p.login)
 }
 
-// PowerAt reads power credentials of a site: its own, or an override's. Codes:
-// site_credentials_missing, power_credentials_invalid, and those of the keeper.
+// PowerAt reads power credentials of a site or of an override. Codes: site_credentials_missing,
+// power_credentials_invalid, and the keeper's.
 func PowerAt(ctx context.Context, keeper Keeper, s broker.Site, path string) (Power, error) {
 	v, err := read[power](ctx, keeper, s, path, "power credentials")
 	if err != nil {
@@ -91,13 +89,13 @@ type deployPassword struct {
 	Password string `json:"password"`
 }
 
-// PutDeployPassword keeps the password of a site's deploy user.
+// PutDeployPassword stores the password of a site's deploy user.
 func PutDeployPassword(ctx context.Context, keeper Keeper, s broker.Site, password string) error {
 	return put(ctx, keeper, s.DeployPasswordPath, deployPassword{password})
 }
 
-// DeployPassword reads it; "" where the deploy user has none. Codes:
-// site_credentials_missing, and those of the keeper.
+// DeployPassword reads the password; "" where the deploy user has none. Codes:
+// site_credentials_missing, and the keeper's.
 func DeployPassword(ctx context.Context, keeper Keeper, s broker.Site) (string, error) {
 	v, err := read[deployPassword](ctx, keeper, s, s.DeployPasswordPath, "deploy password")
 	if err != nil && broker.AsError(err).Code == "site_credentials_missing" && s.DeployPasswordSetAt.IsZero() {
@@ -120,7 +118,7 @@ func put(ctx context.Context, keeper Keeper, path string, v any) error {
 	return keeper.Put(ctx, path, raw)
 }
 
-// read decodes a secret. What is wrong with it is never repeated.
+// read decodes a secret. An error never repeats any of the secret's content.
 func read[T any](ctx context.Context, keeper Keeper, s broker.Site, path, what string) (v T, err error) {
 	raw, err := keeper.Get(ctx, path)
 	switch {

@@ -1,30 +1,28 @@
-// Package maas speaks to MAAS regions, and is the only package that does. Sites
-// is what others begin with: it knows a Region for each site, with the token as
-// it is when it is used.
+// Package maas speaks to MAAS regions, and no other package does. Sites is its main type and the
+// entry point: Sites provides a Region for each site, with the site's current token.
 //
 // # The client is tamed
 //
-// gomaasclient has no context, no time-out, retries POSTs by itself and follows
-// redirects. Each operation here therefore makes a client of its own (that is no
-// I/O) over a RoundTripper that carries the operation:
+// gomaasclient has no context and no time-out, retries POSTs by itself and follows redirects. Each
+// operation of this package therefore makes a client of its own (without I/O) over a RoundTripper
+// that carries the operation:
 //
-//   - its context, and a deadline by the class of the call: MAAS answers what
-//     switches power only after the BMC has;
-//   - the signature: the key is given to no library, whose errors quote it;
-//   - Retry-After goes no further than the error: whoever asks decides on a retry;
+//   - its context, and a deadline by the class of the call: MAAS answers a call that switches power
+//     only after the BMC has answered;
+//   - the signature: no library gets the key, because their errors quote it;
+//   - Retry-After ends in the error: the caller decides on a retry;
 //   - no redirect is followed, answers are bounded, and no path leaves the API;
-//   - the body of a 401 is dropped where it is read: it can hold the secret.
+//   - the body of a 401 is dropped where it is read, because it can hold the secret.
 //
 // # Errors
 //
-// An Error has one class of a closed set. unknown_outcome is the one to mind: a
-// call that changes something was sent, and what came of it is not known. Read
-// the machine before anything else; never send it again.
+// An Error has one class of a closed set. The class unknown_outcome needs care: a change was sent,
+// and its result is not known. Read the machine before anything else; never send the change again.
 //
 // # Reading machines
 //
-// A list of machines is read once for all who ask (Region.Machines), no more than
-// once a second, however many there are. Runs that wait ask for the machines that are
-// waited for and no others (Region.Awaited). A run that searches takes an older list where
-// the region works on one for long (Region.Lately). Decide on a machine by reading it alone, right before.
+// A list of machines is read once for all callers (Region.Machines), at most once a second. Waiting
+// runs ask only for the machines that runs wait for (Region.Awaited). A run that searches accepts
+// an older list where a list takes the region long (Region.Lately). Before a decision on a machine,
+// read the machine alone.
 package maas

@@ -21,17 +21,17 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Class is what a failure means for who asked.
+// Class is what a failure means for the caller.
 type Class string
 
 // The classes: a closed set.
 const (
 	NotFound       Class = "not_found"
-	RefusedState   Class = "refused_state"   // 409: not in the status that it is in
+	RefusedState   Class = "refused_state"   // 409: refused in the machine's present status
 	ConflictRetry  Class = "conflict_retry"  // 409 with Retry-After: nothing was changed, try again
-	Invalid        Class = "invalid"         // 400, 405: it will never be taken like this
-	Unauthorized   Class = "unauthorized"    // the key is not, or no longer, good
-	Forbidden      Class = "forbidden"       // the key may not; or the machine is locked
+	Invalid        Class = "invalid"         // 400, 405: MAAS will never accept this call
+	Unauthorized   Class = "unauthorized"    // the key is not, or no longer, valid
+	Forbidden      Class = "forbidden"       // the key lacks the right; or the machine is locked
 	ClockSkew      Class = "clock_skew"      // the clocks of broker and MAAS differ too much
 	Unavailable    Class = "unavailable"     // nothing was changed: MAAS was not reached, or could not
 	Timeout        Class = "timeout"         // of a call that reads
@@ -41,10 +41,10 @@ const (
 // Error is a call that failed.
 type Error struct {
 	Class      Class
-	Op         string        // what was asked, such as deploy
+	Op         string        // the operation, such as deploy
 	Status     int           // HTTP; 0: there was no answer
 	Detail     string        // MAAS's words: bounded, clean, without secrets
-	RetryAfter time.Duration // as MAAS said; 0: it did not
+	RetryAfter time.Duration // by MAAS's answer; 0: none given
 	err        error
 }
 
@@ -59,11 +59,11 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap is what ended the call, if that was the context.
+// Unwrap returns the context's error, if the context ended the call.
 func (e *Error) Unwrap() error { return e.err }
 
-// ClassOf is the class of an error of this package, and Unavailable of any other
-// that came out of a call.
+// ClassOf returns the class of an error of this package, and Unavailable for any other error of a
+// call.
 func ClassOf(err error) Class {
 	var e *Error
 	if errors.As(err, &e) {
@@ -74,7 +74,7 @@ func ClassOf(err error) Class {
 
 const maxDetail = 500 // bytes of MAAS's words
 
-// judge makes an Error of what came of a call, whatever the library made of it.
+// judge makes an Error from the answer to a call, whatever the library made of the answer.
 func (b *bound) judge(op string, err error) error {
 	a := &b.last
 	e := &Error{Op: op, Status: a.status, RetryAfter: a.retryAfter}
@@ -82,13 +82,13 @@ func (b *bound) judge(op string, err error) error {
 		if a.changes && a.sent && (class == Unavailable || class == Timeout) {
 			class = UnknownOutcome
 		}
-		e.Class, e.Detail = class, taskcatalog.Clean(b.hide(detail), maxDetail) // hidden first: half a secret would not be known again
+		e.Class, e.Detail = class, taskcatalog.Clean(b.hide(detail), maxDetail) // hidden before the cut: half a secret would not be recognised
 		return e
 	}
 	switch {
 	case a.status/100 == 2 && err == nil && a.err == nil && !a.html():
 		return nil
-	case a.method == "" && err != nil: // it never came to a call
+	case a.method == "" && err != nil: // no request was made
 		return fail(Invalid, "the client cannot make the call")
 	case a.err != nil && b.ctx.Err() != nil:
 		e.err = b.ctx.Err()
@@ -150,7 +150,7 @@ func whyUnreached(err error) string {
 	return err.Error()
 }
 
-// neverSent reports a failure before a byte of the request was out.
+// neverSent reports a failure before the first byte of the request was sent.
 func neverSent(err error) bool {
 	var op *net.OpError
 	var verify *tls.CertificateVerificationError
@@ -158,7 +158,7 @@ func neverSent(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &verify) || errors.As(err, &record)
 }
 
-// words are MAAS's: text as it is, the messages of a form field by field.
+// words returns MAAS's own words: text as it is, the messages of a form field by field.
 func words(a *answer) string {
 	if a.html() {
 		return ""
@@ -185,8 +185,8 @@ func words(a *answer) string {
 	return strings.Join(parts, "; ")
 }
 
-// html reports a page, which is somebody else's than MAAS's API. Its type alone
-// says nothing: it is also what a server puts on text that has none.
+// html reports whether the answer is a page, which MAAS's API never sends. The content type alone
+// does not decide: servers also put it on text without a type.
 func (a *answer) html() bool {
 	kind, _, _ := mime.ParseMediaType(a.contentType)
 	return kind == "text/html" && bytes.HasPrefix(bytes.TrimSpace(a.body), []byte("<"))
@@ -194,7 +194,7 @@ func (a *answer) html() bool {
 
 var expiredForm = regexp.MustCompile(`given (\d{1,12}) and now (\d{1,12})`)
 
-// skewOf finds MAAS's complaint about a clock and names both.
+// skewOf finds MAAS's complaint about a clock and returns both times.
 func skewOf(body []byte) string {
 	m := expiredForm.FindSubmatch(body)
 	if m == nil {

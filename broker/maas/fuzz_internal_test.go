@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzMachine reads what MAAS, or whoever answers for it, says of a machine.
+// FuzzMachine reads arbitrary descriptions of a machine.
 func FuzzMachine(f *testing.F) {
 	golden, err := os.ReadFile("../../test/maassim/testdata/maas-golden-3.4.10.json")
 	if err == nil {
@@ -49,8 +49,7 @@ func FuzzMachine(f *testing.F) {
 	})
 }
 
-// FuzzJudge makes an error of any answer: its text is short, plain, and without the
-// key.
+// FuzzJudge makes an error from any answer: the error's text is short, plain, and without the key.
 func FuzzJudge(f *testing.F) {
 	for _, seed := range []struct {
 		status      int

@@ -13,16 +13,16 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// Key is an API key of MAAS. Nothing prints it, wherever it stands: package fmt
-// asks no method of what is inside something else, and shows a pointer's address.
+// Key is an API key of MAAS. No print shows it, even as a part of another value: package fmt calls
+// no method of a nested value, and shows a pointer's address.
 type Key struct{ parts *keyParts }
 
 type keyParts struct{ consumer, token, secret string }
 
 var keyForm = regexp.MustCompile(`^[A-Za-z0-9]{1,64}:[A-Za-z0-9]{1,64}:[A-Za-z0-9]{1,128}$`)
 
-// ParseKey reads consumer_key:token_key:token_secret. The error repeats nothing
-// of it. Code: maas_token_invalid.
+// ParseKey reads consumer_key:token_key:token_secret. The error repeats no part of the text. Code:
+// maas_token_invalid.
 func ParseKey(text string) (Key, error) {
 	text = strings.TrimSpace(text)
 	if !keyForm.MatchString(text) {
@@ -39,17 +39,17 @@ func (k Key) equal(other Key) bool { return *k.parts == *other.parts }
 
 const hidden = "[MAAS key]"
 
-// Format keeps the key out of whatever is printed.
+// Format keeps the key out of printed text.
 func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, hidden) }
 
-// MarshalJSON keeps it out of JSON.
+// MarshalJSON keeps the key out of JSON.
 func (k Key) MarshalJSON() ([]byte, error) { return json.Marshal(hidden) }
 
-// MarshalText keeps it out of everything else.
+// MarshalText keeps the key out of every other encoding.
 func (k Key) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
-// sign is OAuth 1.0a PLAINTEXT as MAAS takes it: the secret of the consumer is
-// empty. A nonce is used once.
+// sign is OAuth 1.0a PLAINTEXT as MAAS accepts it: the consumer's secret is empty. A nonce is used
+// once.
 func (k Key) sign(now time.Time, nonce string) string {
 	pairs := []string{`OAuth realm="MAAS API"`}
 	for _, p := range [][2]string{

@@ -18,10 +18,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// These look, and change nothing. What the library's types have no room for, or
-// would break on, is read here.
+// These functions read, and change nothing. They also read fields that the library's types lack or
+// fail on.
 
-// ask decodes what a GET answers.
+// ask decodes the answer to a GET.
 func ask[T any](ctx context.Context, r *Region, op string, k kind, at, verb string, params url.Values) (v T, err error) {
 	raw, err := r.raw(ctx, op, k, http.MethodGet, at, verb, params)
 	if err != nil {
@@ -41,8 +41,8 @@ func askOf[T any](ctx context.Context, r *Region, op string, k kind, resource, i
 	return ask[T](ctx, r, op, k, resource+"/"+id+rest, verb, params)
 }
 
-// bmcs are the addresses of all BMCs by system_id. MAAS sends the passwords along,
-// in clear; they go no further than this.
+// bmcs returns the addresses of all BMCs by system_id. MAAS sends the passwords along in clear;
+// they go no further than this function.
 func (r *Region) bmcs(ctx context.Context) (map[string]string, error) {
 	type params struct {
 		Address any `json:"power_address"`
@@ -59,8 +59,8 @@ func (r *Region) bmcs(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// BMCAddress is the one form of an address as power drivers are given it: alone, in
-// brackets, with a port, or as a URL. What is none of that is compared as it is.
+// BMCAddress returns the canonical form of an address as power drivers are given it: alone, in
+// brackets, with a port, or as a URL. Any other text is returned as it is.
 func BMCAddress(text string) string {
 	text = strings.TrimSpace(text)
 	host := text
@@ -75,21 +75,21 @@ func BMCAddress(text string) string {
 	return text
 }
 
-// Comparable reports whether that is the address of a BMC, which is another's or the
-// same. A name is neither.
+// Comparable reports whether bmc is an IP address, and so certainly the same as another BMC's
+// address or different. A name is neither.
 func Comparable(bmc string) bool {
 	_, err := netip.ParseAddr(bmc)
 	return err == nil
 }
 
-// PowerLogin is how MAAS logs in to a machine's BMC.
+// PowerLogin is MAAS's login to a machine's BMC.
 type PowerLogin struct {
 	At   any `json:"power_address"`
 	User any `json:"power_user"`
 	Pass any `json:"power_pass"`
 }
 
-// String keeps it out of whatever is printed.
+// String keeps the login out of printed text.
 func (PowerLogin) String() string { return "[power parameters]" }
 
 func (p PowerLogin) Address() string {
@@ -97,7 +97,7 @@ func (p PowerLogin) Address() string {
 	return BMCAddress(text)
 }
 
-// Is reports whether MAAS has this login for that address.
+// Is reports whether MAAS has this login for this address.
 func (p PowerLogin) Is(address string, want Power) bool {
 	user, pass := want.Reveal()
 	return p.Address() == address && p.User == user && p.Pass == pass
@@ -116,17 +116,17 @@ func (r *Region) PowerState(ctx context.Context, id string) (string, error) {
 	return taskcatalog.Clean(s.State, 16), err
 }
 
-// OwnToken is a machine's own token as MAAS gives it.
+// OwnToken is a machine's own token as MAAS returns it.
 type OwnToken struct {
 	Key      string `json:"token_key"`
 	Secret   string `json:"token_secret"`
 	Consumer string `json:"consumer_key"`
 }
 
-// String keeps it out of whatever is printed.
+// String keeps the token out of printed text.
 func (OwnToken) String() string { return "[machine token]" }
 
-// OwnToken reads it; false: MAAS has made none.
+// OwnToken reads the machine's token; false: MAAS has made none.
 func (r *Region) OwnToken(ctx context.Context, id string) (OwnToken, bool, error) {
 	t, err := askOf[*OwnToken](ctx, r, "read the machine's token", looks, "machines", id, "", "get_token", nil)
 	if err != nil || t == nil || t.Key == "" {
@@ -135,13 +135,13 @@ func (r *Region) OwnToken(ctx context.Context, id string) (OwnToken, bool, error
 	return *t, true, nil
 }
 
-// MachineToken is a machine's own token, and whether MAAS said where it is good for.
+// MachineToken is a machine's own token, and whether MAAS said where the token is valid.
 type MachineToken struct {
 	taskcatalog.MAASMachineToken
 	Told bool
 }
 
-// Token is the machine's own; false: MAAS has not made one yet.
+// Token returns the machine's own token; false: MAAS has not made one yet.
 func (r *Region) Token(ctx context.Context, m Machine) (MachineToken, bool, error) {
 	t, has, err := r.OwnToken(ctx, m.SystemID)
 	if err != nil || !has {
@@ -155,8 +155,8 @@ func (r *Region) Token(ctx context.Context, m Machine) (MachineToken, bool, erro
 	return MachineToken{taskcatalog.MAASMachineToken{Endpoint: endpoint.String(), ConsumerKey: t.Consumer, TokenKey: t.Key, TokenSecret: t.Secret}, told}, true, nil
 }
 
-// UnderAgent reports whether a machine was allocated or deployed under that agent
-// name. MAAS filters by it, and never tells it.
+// UnderAgent reports whether a machine was allocated or deployed under this agent name. MAAS
+// filters by the agent name, and never discloses it.
 func (r *Region) UnderAgent(ctx context.Context, id, agent string) (bool, error) {
 	const op = "find the machine by agent name"
 	if err := checkID(op, id); err != nil {
@@ -178,7 +178,7 @@ func (r *Region) Subnets(ctx context.Context) ([]Subnet, error) {
 	return ask[[]Subnet](ctx, r, "list subnets", looks, "subnets", "", nil)
 }
 
-// SyncInterval is the region's setting; zero: it cannot be read.
+// SyncInterval returns the region's setting; zero: the setting cannot be read.
 func (r *Region) SyncInterval(ctx context.Context) (time.Duration, error) {
 	text, err := ask[string](ctx, r, "read "+SyncSetting, looks, "maas", "get_config", url.Values{"name": {SyncSetting}})
 	if err != nil {
@@ -197,13 +197,14 @@ type Event struct {
 	Created     Time   `json:"created"`
 }
 
-// Events are a machine's newest, the newest first.
+// Events returns a machine's latest events, newest first.
 func (r *Region) Events(ctx context.Context, id string) ([]Event, error) {
 	return r.EventsOf(ctx, id, "DEBUG")
 }
 
-// EventsOf are those of at least that level. A commissioning alone can write hundreds of
-// lines of DEBUG, so what is of a higher level is asked for by that.
+// EventsOf returns the events of at least this level. A commissioning alone can write hundreds of
+// lines of DEBUG, so ask by level
+// for events of higher levels only.
 func (r *Region) EventsOf(ctx context.Context, id, level string) ([]Event, error) {
 	const op = "read events"
 	type page struct {
@@ -216,8 +217,8 @@ func (r *Region) EventsOf(ctx context.Context, id, level string) ([]Event, error
 	return p.Events, err
 }
 
-// NeverBooted reports whether the last commissioning ended because MAAS heard
-// nothing, and not because a script failed.
+// NeverBooted reports whether the last commissioning ended because MAAS heard nothing from the
+// machine, and not because a script failed.
 func (r *Region) NeverBooted(ctx context.Context, id string) (bool, error) {
 	const timedOut = 4
 	type result struct {
@@ -235,14 +236,14 @@ func (r *Region) NeverBooted(ctx context.Context, id string) (bool, error) {
 	return last.Status == timedOut || last.ID < 0, err
 }
 
-// Flag is one of the region's settings that is on or off.
+// Flag reads a setting of the region that is on or off.
 func (r *Region) Flag(ctx context.Context, name string) (bool, error) {
 	return ask[bool](ctx, r, "read "+name, looks, "maas", "get_config", url.Values{"name": {name}})
 }
 
-// Digest tells a machine's token from another one, and tells nothing of it: its secret
-// is 32 characters that MAAS drew at random, which nobody finds by trying, and MAAS
-// takes the secret itself and no digest. So it may be where the token may not.
+// Digest distinguishes a machine's token from another one without disclosing the token: the secret
+// is 32 characters that MAAS drew at random, so nobody finds it by trying, and MAAS accepts the
+// secret itself and no digest. The digest may therefore be stored where the token must not be.
 func (t OwnToken) Digest(systemID string) string {
 	h := sha256.New()
 	for _, part := range []string{"hostler machine token", systemID, t.Consumer, t.Key, t.Secret} {

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// Status is a machine's status by its number. Names change; numbers do not. One that is
-// none of those below fits no condition.
+// Status is a machine's status by its number. Names change; numbers do not. A number that is not
+// listed below matches no condition.
 type Status int
 
-// unsaid is the status of a machine of which MAAS says none: zero would be New.
+// unsaid is the status of a machine for which MAAS reports none: zero would be New.
 const unsaid Status = -1
 
 // The statuses.
@@ -45,8 +45,8 @@ const (
 	FailedTesting
 )
 
-// Machine is a machine as MAAS describes it: what decisions rest on. Other fields
-// are passed over, and so is what gomaasclient's type has no room for.
+// Machine is a machine as MAAS describes it, with the fields on which decisions rest. All other
+// fields are ignored, and so are fields that gomaasclient's type lacks.
 type Machine struct {
 	SystemID         string            `json:"system_id"`
 	Hostname         string            `json:"hostname"`
@@ -85,17 +85,17 @@ type Machine struct {
 // scriptStatus is how a set of MAAS's scripts ended.
 type scriptStatus int
 
-// ScriptsPassed is the one status that is good: any other, and any that is not known, is
-// of a machine that MAAS does not take for commissioned.
+// ScriptsPassed is the only good status: with any other or unknown status, MAAS does not treat the
+// machine as commissioned.
 const ScriptsPassed scriptStatus = 2
 
-// Named is a thing of which the name counts.
+// Named is a thing with an id and a name.
 type Named struct {
 	ID   int    `json:"id"`
 	Name string `json:"name"`
 }
 
-// Interface is one of a machine's.
+// Interface is a network interface of a machine.
 type Interface struct {
 	ID      int    `json:"id"`
 	Name    string `json:"name"`
@@ -114,7 +114,7 @@ type Link struct {
 	Subnet    *Subnet `json:"subnet"`
 }
 
-// Subnet is one of the region's.
+// Subnet is a subnet of the region.
 type Subnet struct {
 	ID   int    `json:"id"`
 	Name string `json:"name"`
@@ -122,7 +122,7 @@ type Subnet struct {
 	VLAN *VLAN  `json:"vlan"`
 }
 
-// VLAN is one of the region's.
+// VLAN is a VLAN of the region.
 type VLAN struct {
 	ID            int             `json:"id"`
 	VID           int             `json:"vid"`
@@ -131,7 +131,7 @@ type VLAN struct {
 	FabricID      int             `json:"fabric_id"`
 	DHCPOn        bool            `json:"dhcp_on"`
 	ExternalDHCP  string          `json:"external_dhcp"`
-	PrimaryRack   string          `json:"primary_rack"` // system_id; empty: none serves it
+	PrimaryRack   string          `json:"primary_rack"` // system_id; empty: no rack serves the VLAN
 	SecondaryRack string          `json:"secondary_rack"`
 	RelayVLAN     json.RawMessage `json:"relay_vlan"` // an object, a number or null
 }
@@ -148,15 +148,14 @@ type Disk struct {
 	Tags   []string `json:"tags"`
 }
 
-// ofEvents is how MAAS writes the time of an event, in the zone that its bare times are
-// in.
+// ofEvents is the layout of an event's time, in the same zone as MAAS's times without a zone.
 const ofEvents = "Mon, 02 Jan. 2006 15:04:05"
 
-// Time is a moment as MAAS writes it: up to 3.5 without a zone, which is read as
-// UTC; zero for null and for what cannot be read.
+// Time is a moment as MAAS writes it. Up to 3.5 MAAS writes no zone, and the time is read as UTC.
+// Zero stands for null and for an unreadable time.
 type Time struct{ time.Time }
 
-// UnmarshalJSON never fails: a time that cannot be read is none.
+// UnmarshalJSON never fails: an unreadable time becomes zero.
 func (t *Time) UnmarshalJSON(raw []byte) error {
 	t.Time = time.Time{}
 	text := strings.Trim(string(raw), `"`)
@@ -169,7 +168,7 @@ func (t *Time) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// SyncHealthy reports what MAAS's own pages would: REST does not tell.
+// SyncHealthy reports the health that MAAS's own pages show: the REST API does not report it.
 func (m Machine) SyncHealthy(now time.Time) bool {
 	late := time.Duration(m.SyncInterval) * time.Second * 3 / 2
 	return m.EnableHWSync && !m.LastSync.IsZero() && m.SyncInterval > 0 && !now.After(m.LastSync.Add(late))
@@ -192,25 +191,25 @@ func (r *Region) Machine(ctx context.Context, id string) (Machine, error) {
 	return m, nil
 }
 
-// machineOf reads a machine; false: that is none.
+// machineOf reads a machine; false: raw is no machine.
 func machineOf(raw []byte) (Machine, bool) {
 	m := Machine{Status: unsaid}
 	return m, json.Unmarshal(raw, &m) == nil && SystemIDForm.MatchString(m.SystemID) && m.Status != unsaid
 }
 
-// Listing is all machines, and the ids of those that this client cannot read.
+// Listing is all machines, and the ids of machines that this client cannot read.
 type Listing struct {
 	Machines []Machine
-	Unread   []string // empty: not even its id
+	Unread   []string // empty: not even the id
 }
 
-// list reads all machines. One that cannot be read does not hide the others, and is
-// not forgotten either.
+// list reads all machines. A machine that cannot be read does not hide the others, and is not
+// forgotten either.
 func (r *Region) list(ctx context.Context) (Listing, error) {
 	return r.listOf(ctx, url.Values{})
 }
 
-// ByID are the filters of machines by their ids, some at a time: a filter is part of a URL.
+// ByID returns filters of machines by their ids, in parts: a filter is part of a URL.
 func ByID(ids []string) (filters []url.Values) {
 	const some = 100
 	for part := range slices.Chunk(ids, some) {
@@ -219,7 +218,7 @@ func ByID(ids []string) (filters []url.Values) {
 	return filters
 }
 
-// Those reads the machines that any of the filters lets by.
+// Those reads the machines that match any of the filters.
 func (r *Region) Those(ctx context.Context, filters ...url.Values) (out Listing, err error) {
 	had := map[string]bool{}
 	for _, filter := range filters {

@@ -12,16 +12,16 @@ import (
 	"github.com/canonical/gomaasclient/entity"
 )
 
-// These change a machine. Whoever calls one has looked at the machine right
-// before. What MAAS answers beyond yes is not used: the next look tells.
+// These functions change a machine. The caller has looked at the machine right before. Nothing of
+// MAAS's answer beyond success is used: the next look shows the result.
 
-// NewMachine is a machine that MAAS is told of by its BMC.
+// NewMachine describes a machine, with its BMC, for a new record in MAAS.
 type NewMachine struct {
 	Hostname, Architecture, Address, MAC string
 	Power                                Power
 }
 
-// Create makes a record without commissioning the machine: nothing is switched.
+// Create makes a record without commissioning the machine: no power is switched.
 func (r *Region) Create(ctx context.Context, n NewMachine) (systemID string, err error) {
 	no := false
 	params := &entity.MachineCreateParams{Hostname: n.Hostname, Architecture: n.Architecture, PowerType: ipmi, Commission: &no}
@@ -51,8 +51,8 @@ func powerParams(address string, p Power) map[string]interface{} {
 	return params
 }
 
-// Configure gives a machine its name and the login of its BMC. One that MAAS
-// switches by another driver than ipmi keeps driver and address.
+// Configure sets a machine's name and the login of its BMC. A machine with another power driver
+// than ipmi keeps driver and address.
 func (r *Region) Configure(ctx context.Context, m Machine, hostname, address string, p Power) error {
 	params := &entity.MachineUpdateParams{Hostname: hostname}
 	if SwitchedBy(m.PowerType) {
@@ -66,10 +66,10 @@ func (r *Region) Configure(ctx context.Context, m Machine, hostname, address str
 	})
 }
 
-// SwitchedBy reports whether MAAS can switch a machine's power that way.
+// SwitchedBy reports whether MAAS can switch power with this power type.
 func SwitchedBy(powerType string) bool { return powerType != "" && powerType != "manual" }
 
-// change is call for what changes one machine.
+// change is call for changes of one machine.
 func change[T any](ctx context.Context, r *Region, op, id string, k kind, f func(*client.Client) (T, error)) error {
 	if err := checkID(op, id); err != nil {
 		return err
@@ -78,9 +78,8 @@ func change[T any](ctx context.Context, r *Region, op, id string, k kind, f func
 	return err
 }
 
-// Commission switches the machine on, or off and on, to find out what it is. The
-// BMC is left as it is, and the machine stays on afterwards no longer than MAAS
-// needs it.
+// Commission switches the machine on, or off and on, and inspects it. The BMC's settings are left
+// unchanged, and the machine stays on afterwards no longer than MAAS needs it.
 func (r *Region) Commission(ctx context.Context, id string) error {
 	return change(ctx, r, "commission", id, switches, func(c *client.Client) (*entity.Machine, error) {
 		return c.Machine.Commission(id, &entity.MachineCommissionParams{EnableSSH: true, SkipBMCConfig: true})
@@ -97,8 +96,8 @@ func (r *Region) Test(ctx context.Context, id string) error {
 	return err
 }
 
-// Allocate is the one call that takes a machine from everybody else. owner is who
-// has it now: the user of the key.
+// Allocate is the only call that takes a machine exclusively. owner is the new owner: the user of
+// the key.
 func (r *Region) Allocate(ctx context.Context, id, agent, comment string) (owner string, err error) {
 	err = change(ctx, r, "allocate", id, changes, func(c *client.Client) (*entity.Machine, error) {
 		m, err := c.Machines.Allocate(&entity.MachineAllocateParams{SystemID: id, AgentName: agent, Comment: comment})
@@ -110,7 +109,7 @@ func (r *Region) Allocate(ctx context.Context, id, agent, comment string) (owner
 	return owner, err
 }
 
-// Annotate writes a machine's mark. Only its owner may.
+// Annotate writes a machine's mark. Only the owner may.
 func (r *Region) Annotate(ctx context.Context, id string, mark map[string]string) error {
 	return change(ctx, r, "annotate", id, changes, func(c *client.Client) (*entity.Machine, error) {
 		return c.Machine.SetWorkloadAnnotations(id, mark)
@@ -147,7 +146,7 @@ func (r *Region) SetBootDisk(ctx context.Context, id string, disk int) error {
 	})
 }
 
-// LinkTo gives an interface an address of a subnet: any, or this one.
+// LinkTo gives an interface an address of a subnet: any address, or the given one.
 func (r *Region) LinkTo(ctx context.Context, id string, iface, subnet int, address string) error {
 	params := &entity.NetworkInterfaceLinkParams{Mode: "AUTO", Subnet: subnet, Force: true}
 	if address != "" {
@@ -165,7 +164,7 @@ func (r *Region) CreateSubnet(ctx context.Context, cidr string, vlan int) error 
 	return err
 }
 
-// SetSyncInterval is the whole region's.
+// SetSyncInterval changes the setting of the whole region.
 func (r *Region) SetSyncInterval(ctx context.Context, interval string) error {
 	_, err := call(ctx, r, "set "+SyncSetting, changes, func(c *client.Client) (struct{}, error) {
 		return struct{}{}, c.MAASServer.Post(SyncSetting, interval)
@@ -175,19 +174,19 @@ func (r *Region) SetSyncInterval(ctx context.Context, interval string) error {
 
 const SyncSetting = "hardware_sync_interval"
 
-// What MAAS is asked to do to the disks of a machine that it takes back, and what it
-// did. Quick is no overwrite: MAAS wipes the first and the last 2 MiB of each disk.
+// What MAAS is asked to do, or did, to the disks of a released machine. Quick is no overwrite: MAAS
+// wipes the first and the last 2 MiB of each disk.
 const (
 	EraseNone      = "none"
 	EraseQuick     = "quick"
-	EraseSecure    = "secure"    // the drive's own erase where it has one, else zeros from end to end
-	EraseOverwrite = "overwrite" // zeros from end to end: by a region's own setting, never asked for
+	EraseSecure    = "secure"    // the drive's own erase where there is one, else zeros from end to end
+	EraseOverwrite = "overwrite" // zeros from end to end: by a region's own setting, never requested
 )
 
-// ReleaseErasing gives a machine back, and has its disks erased. All three words are
-// sent: up to 3.4 none counts without the first, and what is left out is as the
-// region's settings say. Of a machine that is Ready or Releasing by now MAAS erases
-// nothing, and does not say so.
+// ReleaseErasing gives a machine back, and has its disks erased. All three parameters are sent: up
+// to 3.4 the other two count only with the first, and an omitted parameter follows the region's
+// settings. MAAS erases nothing of a machine that is Ready or Releasing already, and does not
+// report that.
 func (r *Region) ReleaseErasing(ctx context.Context, id, erase, comment string) error {
 	const op = "release"
 	if erase == EraseNone {
@@ -202,7 +201,7 @@ func (r *Region) ReleaseErasing(ctx context.Context, id, erase, comment string) 
 	return err
 }
 
-// PowerOffNow switches the machine off, whatever runs there.
+// PowerOffNow switches the machine off, whatever runs on it.
 func (r *Region) PowerOffNow(ctx context.Context, id, comment string) error {
 	const op = "power off"
 	if err := checkID(op, id); err != nil {
@@ -212,12 +211,12 @@ func (r *Region) PowerOffNow(ctx context.Context, id, comment string) error {
 	return err
 }
 
-// Forget deletes MAAS's record of a machine, which does nothing to the machine.
+// Forget deletes MAAS's record of a machine and does nothing to the machine itself.
 func (r *Region) Forget(ctx context.Context, id string) error {
 	return change(ctx, r, "delete machine", id, changes, func(c *client.Client) (struct{}, error) { return struct{}{}, c.Machine.Delete(id) })
 }
 
-// SetFlatLayout puts one root file system on the boot disk, which is set before.
+// SetFlatLayout puts one root file system on the boot disk, which must be set before.
 func (r *Region) SetFlatLayout(ctx context.Context, id string) error {
 	const op = "set storage layout"
 	if err := checkID(op, id); err != nil {

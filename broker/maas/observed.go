@@ -2,14 +2,14 @@ package maas
 
 import "github.com/hostler/hostler/taskcatalog"
 
-// The mark of a machine, in its workload annotations. Only the owner may write
-// them, and MAAS takes them away when it gives the machine back.
+// The mark of a machine, in its workload annotations. Only the owner may write them, and MAAS
+// removes them when it takes the machine back.
 const (
 	MarkNode = "hostler-node"
 	MarkRun  = "hostler-run"
 )
 
-// Addresses are the machine's own as MAAS tells them, those of the named interface
+// Addresses returns the machine's own addresses as MAAS reports them, those of the named interface
 // first.
 func (m Machine) Addresses(iface string) []string {
 	var first []string
@@ -27,13 +27,13 @@ func (m Machine) Addresses(iface string) []string {
 	return out
 }
 
-// MarkedFor names the node that the machine is marked for; empty: none.
+// MarkedFor returns the node that the machine is marked for; empty: none.
 func (m Machine) MarkedFor() string { return taskcatalog.Clean(m.Annotations[MarkNode], 64) }
 
-// MarkedBy is the run that marked the machine; empty: none.
+// MarkedBy returns the run that marked the machine; empty: none.
 func (m Machine) MarkedBy() string { return taskcatalog.Clean(m.Annotations[MarkRun], 64) }
 
-// Interval is how often the machine shall report its hardware; zero: it need not.
+// Interval returns how often the machine must report its hardware, in seconds; zero: never.
 func (m Machine) Interval() (seconds int) {
 	if m.EnableHWSync {
 		return m.SyncInterval

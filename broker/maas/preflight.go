@@ -9,10 +9,10 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// Verdict is what a check found.
+// Verdict is the result of a check.
 type Verdict string
 
-// The verdicts. A run begins at a site where something is only warned of.
+// The verdicts. A run begins at a site with warnings only.
 const (
 	OK   Verdict = "ok"
 	Warn Verdict = "warn"
@@ -27,13 +27,13 @@ type Check struct {
 	NextStep string // empty where nothing is to be done
 }
 
-// Report is what a site needs and has.
+// Report is the result of all checks of a site.
 type Report struct {
 	Version string // of MAAS; empty: not reached
 	Checks  []Check
 }
 
-// Failed lists the checks that keep work from beginning.
+// Failed lists the checks that prevent work at the site.
 func (r Report) Failed() []Check {
 	var out []Check
 	for _, c := range r.Checks {
@@ -51,9 +51,9 @@ func (r *Report) add(name string, v Verdict, next, format string, args ...any) {
 	r.Checks = append(r.Checks, Check{Name: name, Verdict: v, Detail: fmt.Sprintf(format, args...), NextStep: next})
 }
 
-// Preflight looks at a site before work begins there by one of the profiles: at
-// its record, and at what MAAS has. It changes nothing. Where MAAS or the secrets
-// cannot be reached, that is the last line.
+// Preflight checks a site before work begins there by one of the profiles: its record, and the
+// state of MAAS. It changes nothing. Where MAAS or the secrets cannot be reached, the failed check
+// is the last line.
 func (s *Sites) Preflight(ctx context.Context, site broker.Site, profiles []broker.Profile, overrides []broker.PowerOverride) Report {
 	var r Report
 	r.record(site, profiles, overrides, s.Now())
@@ -71,7 +71,7 @@ func (s *Sites) Preflight(ctx context.Context, site broker.Site, profiles []brok
 	return r
 }
 
-// whatOf is what an error says without what to do: the next step says that.
+// whatOf returns an error's text without its next action, which NextStep gives.
 func whatOf(err error) string {
 	text := broker.AsError(err).Message
 	if i := strings.LastIndex(text, " ("); i > 0 && strings.HasSuffix(text, ")") {
@@ -80,7 +80,7 @@ func whatOf(err error) string {
 	return text
 }
 
-// record looks at what we know ourselves.
+// record checks the broker's own records.
 func (r *Report) record(site broker.Site, profiles []broker.Profile, overrides []broker.PowerOverride, now time.Time) {
 	if site.Status == broker.SiteActive {
 		r.add("site", OK, "", "%s is active", site.Name)

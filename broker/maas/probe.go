@@ -14,19 +14,19 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Identity is who a key belongs to, and which MAAS took it.
+// Identity is a key's user and the version of MAAS that accepted the key.
 type Identity struct {
 	Version string
 	User    string
 	Admin   bool
-	// Offset is how far MAAS's clock is ahead of ours, to the second; false: it
-	// does not tell.
+	// Offset is how far MAAS's clock is ahead of ours, to the second. HasDate is false if MAAS does
+	// not tell the time.
 	Offset  time.Duration
 	HasDate bool
 }
 
-// Identify asks a region which version it is and whose the key is. Anybody may
-// ask for the version: only the second answer says that the key is good.
+// Identify asks a region for its version and for the key's user. Anybody may ask for the version:
+// only the second answer proves that the key is valid.
 func (r *Region) Identify(ctx context.Context) (Identity, error) {
 	var id Identity
 	v, a, err := answered(ctx, r, "read version", looks, func(c *client.Client) (*entity.Version, error) { return c.Version.Get() })
@@ -59,14 +59,14 @@ const (
 	badOffset   = 30 * time.Second
 )
 
-// probe looks at what MAAS has.
+// probe checks the state of MAAS.
 func (r *Report) probe(ctx context.Context, region *Region, site broker.Site, profiles []broker.Profile) {
 	id, err := region.Identify(ctx)
 	keyFailed := func() {
 		r.add("api_key", Fail, "hostler site credentials "+site.Name+" --maas-token-file FILE", "%v", err)
 	}
 	if id.Version == "" && (ClassOf(err) == Unauthorized || ClassOf(err) == ClockSkew) {
-		keyFailed() // MAAS was there to say so
+		keyFailed() // MAAS answered, so it is reached
 		return
 	}
 	if id.Version == "" {
@@ -97,8 +97,8 @@ func (r *Report) probe(ctx context.Context, region *Region, site broker.Site, pr
 	r.syncInterval(ctx, region, policies)
 }
 
-// Needs looks at what policies need of a region to bring a machine up. A check that
-// could not be made fails, too, but has no next step.
+// Needs checks what policies need of a region to bring a machine up. A check that could not be made
+// fails too, but has no next step.
 func (r *Report) Needs(ctx context.Context, region *Region, scripts []broker.ScriptVersion, policies []broker.Policy) {
 	r.images(ctx, region, policies)
 	racks := r.racks(ctx, region)
@@ -120,7 +120,7 @@ func (r *Report) clock(id Identity) {
 	}
 }
 
-// scripts compares what the site's owner keeps in MAAS with what was recorded.
+// scripts compares the site owner's scripts in MAAS with the recorded versions.
 func (r *Report) scripts(ctx context.Context, region *Region, wanted []broker.ScriptVersion) {
 	const name = "commissioning_scripts"
 	if len(wanted) == 0 {

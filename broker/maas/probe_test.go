@@ -104,7 +104,7 @@ func TestASiteThatHasAllItNeedsFailsNothing(t *testing.T) {
 		}
 		for _, c := range r.Checks {
 			want := maas.OK
-			if c.Name == "address" || c.Name == "boot_image" && version == "3.4" { // it is http; and 3.4 lists no image's base
+			if c.Name == "address" || c.Name == "boot_image" && version == "3.4" { // the address is http; and 3.4 lists no image's base
 				want = maas.Warn
 			}
 			if c.Verdict != want {
@@ -160,7 +160,7 @@ func TestWhatASiteLacksIsNamed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			version := "3.6"
 			if name == "image not synced" {
-				version = "3.4" // later regions say that racks are synced whatever they have
+				version = "3.4" // later regions report all racks as synced
 			}
 			f := newFixture(t, version)
 			row.change(t, f)
@@ -195,8 +195,8 @@ func TestAnOverrideThatNobodyUsesIsWarnedOf(t *testing.T) {
 	}
 }
 
-// However many chains wait on a site, its machines are listed once, and no more
-// than once a second; a failure is everybody's, too.
+// However many chains wait on a site, its machines are listed once, and at most once a second; a
+// failure is shared too.
 func TestMachinesAreListedOnceForAll(t *testing.T) {
 	f := newFixture(t, "3.6")
 	var mu sync.Mutex
@@ -204,7 +204,7 @@ func TestMachinesAreListedOnceForAll(t *testing.T) {
 	f.sites.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
 	pass := func(d time.Duration) { mu.Lock(); defer mu.Unlock(); now = now.Add(d) }
 	f.region.PlugIn(maassim.Box(1))
-	// A list that is being read is everybody's.
+	// A list that is being read is shared.
 	gate, arrived := make(chan struct{}), make(chan struct{}, 100)
 	f.sites.Transport = func(broker.Site) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -221,7 +221,7 @@ func TestMachinesAreListedOnceForAll(t *testing.T) {
 	gone := make(chan error, 1)
 	go func() { _, err := region.Machines(first, time.Minute); gone <- err }()
 	<-arrived
-	leave() // who asked first goes away, and the others still get it
+	leave() // the first caller goes away, and the others still get the list
 	if err := <-gone; maas.ClassOf(err) != maas.Timeout {
 		t.Errorf("who left: %v", err)
 	}
@@ -268,8 +268,8 @@ func TestMachinesAreListedOnceForAll(t *testing.T) {
 	ask(0, 4)
 }
 
-// Who can do with an older list leaves a region in peace that takes long for one; who
-// cannot, gets a new one.
+// A caller that accepts an older list spares a region that takes long for a list; any other caller
+// gets a new list.
 func TestARegionThatTakesLongIsAskedSeldom(t *testing.T) {
 	for _, row := range []struct{ takes, rests time.Duration }{{0, time.Second}, {10 * time.Second, 50 * time.Second}, {time.Hour, 2 * time.Minute}} {
 		f := newFixture(t, "3.6")
@@ -300,7 +300,7 @@ func TestARegionThatTakesLongIsAskedSeldom(t *testing.T) {
 		if _, err := region.Machines(t.Context(), 0); err != nil || f.region.Count("list") != 2 && row.takes == 0 || f.region.Count("list") != 3 && row.takes > 0 {
 			t.Errorf("a list takes %v: %d, %v", row.takes, f.region.Count("list"), err)
 		}
-		// A failure that takes long is everybody's for a second, all the same.
+		// A failure that takes long is shared for a second nevertheless.
 		now = now.Add(time.Hour)
 		f.region.Inject(maassim.Fault{Kind: maassim.Unavailable, Op: "list", Times: -1})
 		before := f.region.Count("list")
@@ -347,8 +347,7 @@ func TestAMachineIsReadAsEveryVersionWritesIt(t *testing.T) {
 	}
 }
 
-// An image is found by the name that MAAS lists it under, whichever way the profile
-// names it.
+// An image is found by the name under which MAAS lists it, whichever way the profile names it.
 func TestAnUploadedImageIsFoundUnderItsListedName(t *testing.T) {
 	for _, version := range []string{"3.4", "3.5", "3.6", "3.7.3"} {
 		for _, series := range []string{"custom/golden", "gpuaas-noble", "custom/gpuaas-noble"} {

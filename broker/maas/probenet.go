@@ -14,8 +14,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// images looks for what the policies deploy, and for what a custom image needs
-// beside itself: MAAS takes the kernel that installs it from its base.
+// images looks for the images of the policies, and for the base of a custom image: MAAS takes the
+// kernel of the installation from the base.
 func (r *Report) images(ctx context.Context, region *Region, policies []broker.Policy) {
 	const name, next = "boot_image", "import or upload it in MAAS"
 	all, err := call(ctx, region, "list boot images", looks, func(c *client.Client) ([]entity.BootResource, error) {
@@ -63,7 +63,7 @@ func (r *Report) images(ctx context.Context, region *Region, policies []broker.P
 	}
 }
 
-// imageName is a distro_series as boot resources are called.
+// imageName returns a distro_series in the form of a boot resource's name.
 func imageName(series string) string {
 	if image := Image(series); strings.Contains(image, "/") {
 		return image
@@ -76,7 +76,7 @@ func machineArch(architecture string) string {
 	return arch
 }
 
-// racks looks whether MAAS can reach BMCs and serve images at all.
+// racks checks whether MAAS can reach BMCs and serve images at all.
 func (r *Report) racks(ctx context.Context, region *Region) []entity.RackController {
 	const name = "rack_controllers"
 	all, err := call(ctx, region, "list rack controllers", looks, func(c *client.Client) ([]entity.RackController, error) {
@@ -112,7 +112,7 @@ func (r *Report) racks(ctx context.Context, region *Region) []entity.RackControl
 	return all
 }
 
-// imagesOf is how far a rack controller has the images; "" where it does not say.
+// imagesOf returns the state of a rack controller's images; "": the rack controller does not say.
 func (r *Region) imagesOf(ctx context.Context, rack string) string {
 	if checkID("list images of a rack", rack) != nil {
 		return ""
@@ -127,8 +127,8 @@ func (r *Region) imagesOf(ctx context.Context, rack string) string {
 	return taskcatalog.Clean(body.Status, 32)
 }
 
-// pxe looks whether machines get an address where they boot: at the interface of
-// the MAAS server if its rack tells, by the VLAN's number otherwise.
+// pxe checks whether machines get an address where they boot: at the interface of the MAAS server
+// if its rack reports it, by the VLAN's number otherwise.
 func (r *Report) pxe(ctx context.Context, region *Region, racks []entity.RackController, policies []broker.Policy) {
 	type place struct {
 		iface string

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// metadataPort is where rack controllers pass machines' questions on to the region.
+// metadataPort is the port at which rack controllers forward machines' requests to the region.
 const metadataPort = 5248
 
 // rack is a rack controller, as far as machines must reach it.
@@ -17,10 +17,10 @@ type rack struct {
 	IPAddresses []string `json:"ip_addresses"`
 }
 
-// rackOf is host and port where a machine reaches MAAS: the rack controller that
-// serves the VLAN where it boots, by an address on one of the machine's own subnets
-// if it has one. False: MAAS does not say, and it is the region's own address, which
-// is right where rack and region are one.
+// rackOf returns host and port at which a machine reaches MAAS: the rack controller that serves the
+// VLAN where the machine boots, by an address on one of the machine's own subnets if there is one.
+// told is false if MAAS does not say; at is then the region's own address, which is right where
+// rack and region are one host.
 func (r *Region) rackOf(ctx context.Context, m Machine) (at string, told bool, err error) {
 	guess := net.JoinHostPort(r.api.Hostname(), strconv.Itoa(metadataPort))
 	if m.BootInterface == nil || m.BootInterface.VLAN == nil {
@@ -47,7 +47,7 @@ func (r *Region) rackOf(ctx context.Context, m Machine) (at string, told bool, e
 	return guess, false, nil
 }
 
-// subnetsOf are the machine's own, those of the interface that boots first.
+// subnetsOf returns the machine's own subnets, those of the boot interface first.
 func subnetsOf(m Machine) []netip.Prefix {
 	var out []netip.Prefix
 	for _, i := range append([]Interface{*m.BootInterface}, m.Interfaces...) {
@@ -62,8 +62,8 @@ func subnetsOf(m Machine) []netip.Prefix {
 	return out
 }
 
-// nearest is the address that is on the first of the subnets which has any, or else
-// the first of all; the zero Addr: there is none.
+// nearest returns an address on the first subnet that has any, or else the first address; the zero
+// Addr: there is none.
 func nearest(addresses []string, near []netip.Prefix) netip.Addr {
 	reached := Unicast(addresses)
 	for _, p := range near {
@@ -79,7 +79,7 @@ func nearest(addresses []string, near []netip.Prefix) netip.Addr {
 	return reached[0]
 }
 
-// Unicast are the addresses that another machine can be reached at, each once.
+// Unicast returns the addresses at which another machine can be reached, each once.
 func Unicast(addresses []string) []netip.Addr {
 	var out []netip.Addr
 	for _, text := range addresses {

@@ -8,27 +8,26 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// LeastAge is how old a list may always be: no region is asked for its machines
-// more than once in that time.
+// LeastAge is an age that a list may always have: a region is asked for its machines at most once
+// in this time.
 const LeastAge = time.Second
 
-// A region works on the list of many machines for long, and on little else then. So who
-// can do with an older one leaves it in peace for this many times as long as the last
-// list took, and at most until that is mostSpared old.
+// A region of many machines takes long for a list, and does little else meanwhile. A caller that
+// accepts an older list spares the region for spared times the duration of the last list, until the
+// list is mostSpared old at most.
 const (
 	spared     = 4
 	mostSpared = 2 * time.Minute
 )
 
-// Snapshot is all machines of a region at one moment. It is shared: nobody
-// changes it.
+// Snapshot is all machines of a region at one moment. It is shared: nobody changes it.
 type Snapshot struct {
-	At       time.Time // when the list was asked for
+	At       time.Time // when the list was requested
 	Machines []Machine
-	Unread   []string // ids of machines that are there and cannot be read; empty: not even that
+	Unread   []string // ids of machines that exist and cannot be read; empty: not even the id
 }
 
-// Find returns the machine of an id.
+// Find returns the machine with an id.
 func (s Snapshot) Find(systemID string) (Machine, bool) {
 	for _, m := range s.Machines {
 		if m.SystemID == systemID {
@@ -38,38 +37,37 @@ func (s Snapshot) Find(systemID string) (Machine, bool) {
 	return Machine{}, false
 }
 
-// roster reads a list once for all who ask.
+// roster reads a list once for all concurrent callers.
 type roster[T any] struct {
 	now    func() time.Time
 	flight singleflight.Group
 
 	mu   sync.Mutex
 	last listed[T]
-	took time.Duration // the last that came
+	took time.Duration // duration of the last successful list
 	err  error         // of the last try
 }
 
-// listed is a list, and when it was asked for.
+// listed is a list, and when it was requested.
 type listed[T any] struct {
 	at   time.Time
 	list T
 }
 
-// Machines lists the region's machines as they were at most maxAge ago (a second
-// at least), or as they are read already for somebody else. A failure, too, is
-// everybody's for a second.
+// Machines lists the region's machines as they were at most maxAge ago (at least a second), or
+// shares a list that is being read already. A failure, too, is shared for a second.
 func (r *Region) Machines(ctx context.Context, maxAge time.Duration) (Snapshot, error) {
 	l, err := r.roster.read(ctx, "list machines", maxAge, r.list)
 	return Snapshot{At: l.at, Machines: l.list.Machines, Unread: l.list.Unread}, err
 }
 
-// Lately is Machines for who reads once more, alone, whatever anything rests on: the
-// list is as old as the region needs where it takes it long.
+// Lately is Machines for a caller that reads every decisive machine again, alone. The list may be
+// older where a list takes the region long.
 func (r *Region) Lately(ctx context.Context) (Snapshot, error) {
 	return r.Machines(ctx, r.roster.rest())
 }
 
-// Addresses are those of the BMCs by system_id, read as Machines is.
+// Addresses returns the addresses of the BMCs by system_id, with the ages of Machines.
 func (r *Region) Addresses(ctx context.Context, maxAge time.Duration) (map[string]string, error) {
 	l, err := r.bmcRoster.read(ctx, "list power parameters", maxAge, r.bmcs)
 	return l.list, err
@@ -79,7 +77,7 @@ func (r *roster[T]) read(ctx context.Context, op string, maxAge time.Duration, l
 	if l, err, ok := r.fresh(max(maxAge, LeastAge)); ok {
 		return l, err
 	}
-	// Who asked first may go away: the list goes on for those behind.
+	// The first caller may go away: the list goes on for the others.
 	read := r.flight.DoChan("", func() (any, error) {
 		if l, err, ok := r.fresh(LeastAge); ok {
 			return l, err
@@ -120,7 +118,7 @@ func (r *roster[T]) keep(l listed[T], took time.Duration, err error) (listed[T],
 	return l, err
 }
 
-// rest is how old a list may be for the region to have its rest from them.
+// rest is how old a list may be so that the region is spared.
 func (r *roster[T]) rest() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// bound is one operation on its way through libraries that know no context: it
-// carries the deadline in, and what came of it out.
+// bound is one operation on its way through libraries without a context: it carries the deadline
+// in, and the answer out.
 type bound struct {
 	region *Region
 	ctx    context.Context //nolint:containedctx // that is what it is for
@@ -24,11 +24,11 @@ type bound struct {
 	secret []string // of the request, to be kept out of errors
 }
 
-// answer is what came of a request.
+// answer is the result of a request.
 type answer struct {
 	method      string
-	changes     bool // it is no GET
-	sent        bool // it may have reached MAAS
+	changes     bool // not a GET
+	sent        bool // the request may have reached MAAS
 	status      int
 	contentType string
 	body        []byte
@@ -68,7 +68,7 @@ func (b *bound) RoundTrip(given *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	req := given.Clone(b.ctx)
-	// A connection that idled may be gone: what changes something gets its own.
+	// An idle connection may be dead: a change gets a connection of its own.
 	req.Close = a.changes
 	req.Header.Set("Authorization", b.region.key.sign(b.region.Now(), nonce))
 	if err := b.remember(req); err != nil {
@@ -107,8 +107,8 @@ func (b *bound) RoundTrip(given *http.Request) (*http.Response, error) {
 	if a.status == http.StatusUnauthorized {
 		a.skew, a.body = skewOf(a.body), nil
 	}
-	// Neither Retry-After nor Location gets through: nobody but us retries, and
-	// nobody follows.
+	// Neither Retry-After nor Location gets through: only this package's callers retry, and no
+	// redirect is followed.
 	out := &http.Response{
 		Status: res.Status, StatusCode: res.StatusCode, Proto: res.Proto, ProtoMajor: res.ProtoMajor, ProtoMinor: res.ProtoMinor,
 		Header: http.Header{"Content-Type": {a.contentType}}, Body: io.NopCloser(bytes.NewReader(a.body)), ContentLength: int64(len(a.body)), Request: given,
@@ -116,7 +116,7 @@ func (b *bound) RoundTrip(given *http.Request) (*http.Response, error) {
 	return out, nil
 }
 
-// remember keeps what of a form must not come back in an error.
+// remember keeps the values of a form that must not come back in an error.
 func (b *bound) remember(req *http.Request) error {
 	if req.Body == nil || !strings.HasPrefix(req.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {
 		return nil
@@ -140,12 +140,12 @@ func (b *bound) remember(req *http.Request) error {
 
 const (
 	omitted   = "[…]"
-	beginning = 32 // bytes of a long secret that are enough to be it
+	beginning = 32 // bytes of a long secret by which it is recognised
 )
 
-// hide takes secrets out of MAAS's words: each part of the key, and what the form
-// held, as it is and as it was sent or may be quoted. An answer may hold a part of a
-// long one, whose beginning takes all with it that comes after.
+// hide removes secrets from MAAS's words: each part of the key, and the form's secret values, in
+// plain, escaped and quoted spelling. An answer may hold a part of a long secret: the secret's
+// beginning then removes the rest of the text.
 func (b *bound) hide(text string) string {
 	key := b.region.key.parts
 	for _, s := range append([]string{key.secret, key.token, key.consumer}, b.secret...) {
@@ -165,7 +165,7 @@ func (b *bound) hide(text string) string {
 	return text
 }
 
-// holds reports whether a URL is one of this region's API.
+// holds reports whether a URL belongs to this region's API.
 func (r *Region) holds(u *url.URL) bool {
 	return u.Scheme == r.api.Scheme && u.Host == r.api.Host && u.User == nil &&
 		strings.HasPrefix(u.Path, r.api.Path) && path.Clean(u.Path)+"/" == u.Path && u.RawPath == ""

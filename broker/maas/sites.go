@@ -9,13 +9,12 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// Sites knows the region of each site. One of it serves a whole broker, so that
-// a site's machines are listed once for all. It is safe for concurrent use.
+// Sites provides the region of each site. One Sites serves a whole broker, so that a site's
+// machines are listed once for all callers. It is safe for concurrent use.
 type Sites struct {
 	Secrets Keeper
 	Now     func() time.Time
-	// Transport is how a site is reached; nil: over the network. Tests put a
-	// simulated region here.
+	// Transport is the way to a site; nil: the network. Tests put a simulated region here.
 	Transport func(broker.Site) http.RoundTripper
 
 	mu      sync.Mutex
@@ -27,8 +26,8 @@ type known struct {
 	address, caCert string
 }
 
-// Region is a site's, with its token as it is now: a new one counts from the next
-// call on. Codes: those of Token, site_invalid.
+// Region returns a site's region with the current token: a new token counts from the next call on.
+// Codes: Token's, and site_invalid.
 func (s *Sites) Region(ctx context.Context, site broker.Site) (*Region, error) {
 	key, err := Token(ctx, s.Secrets, site)
 	if err != nil {
@@ -57,7 +56,7 @@ func (s *Sites) Region(ctx context.Context, site broker.Site) (*Region, error) {
 	return region, nil
 }
 
-// Open makes the region of a site with a key that is not kept, to try it.
+// Open makes the region of a site with a key that is not stored, to try the key.
 func (s *Sites) Open(site broker.Site, key Key) (*Region, error) {
 	o := Options{BaseURL: site.APIBaseURL, Key: key, CACert: site.CACert, Now: s.Now}
 	if s.Transport != nil {

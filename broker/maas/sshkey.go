@@ -18,10 +18,10 @@ type deployKey struct {
 	PrivateKey string `json:"private_key"` // PEM
 }
 
-// NewDeployKey makes the SSH key of a site's deploy user. Its public half is put
-// into s as authorized_keys has it, and so is where its private half, which is for
-// PutDeployKey, shall be: a place of this key's own, so that of two that are made at
-// once neither is lost before the record says which of them stands.
+// NewDeployKey makes the SSH key of a site's deploy user. It stores the public half in s in
+// authorized_keys form, and sets the secret's path for the private half, which is for PutDeployKey.
+// The path is specific to this key: of two keys that are made at once, neither is lost before the
+// site's record decides between them.
 func NewDeployKey(rand io.Reader, s *broker.Site) (private []byte, err error) {
 	pub, key, err := ed25519.GenerateKey(rand)
 	if err != nil {
@@ -40,13 +40,13 @@ func NewDeployKey(rand io.Reader, s *broker.Site) (private []byte, err error) {
 	return pem.EncodeToMemory(block), nil
 }
 
-// PutDeployKey keeps the private half.
+// PutDeployKey stores the private half.
 func PutDeployKey(ctx context.Context, keeper Keeper, s broker.Site, private []byte) error {
 	return put(ctx, keeper, s.DeploySSHKeyPath, deployKey{string(private)})
 }
 
-// DeployKey reads it. Codes: site_credentials_missing, secret_unreadable, and
-// those of the keeper.
+// DeployKey reads the private half. Codes: site_credentials_missing, secret_unreadable, and the
+// keeper's.
 func DeployKey(ctx context.Context, keeper Keeper, s broker.Site) (ssh.Signer, error) {
 	v, err := read[deployKey](ctx, keeper, s, s.DeploySSHKeyPath, "deploy user's SSH key")
 	if err != nil {

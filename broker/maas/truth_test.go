@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// An error that says nothing was changed, and one that says something was, are
-// both true, whatever trouble the call met; and no call is made twice.
+// An error's class tells the truth about whether the change was made, whatever fault the call met;
+// and no call is made twice.
 func TestWhatAnErrorSaysOfAChangeIsTrue(t *testing.T) {
 	unknown := 0
 	for _, kind := range maassim.Faults {
