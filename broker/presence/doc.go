@@ -1,27 +1,23 @@
-// Package presence moves nodes between active and offline by what is heard of
-// them, and nothing else: no other status changes by silence.
+// Package presence moves nodes between active and offline by their agents' contacts, and does
+// nothing else: silence changes no other status.
 //
 // # The rules of silence
 //
-//   - A node that was heard within the threshold is active, one that was not is
-//     offline.
-//   - Silence counts only while this system could have heard. It begins anew
-//     after a start of the watch, after a database that could not be read, and
-//     after a full stop of polls, which takes two active nodes: of one alone
-//     nobody can say whether it or the way to it is gone.
-//   - When more than a share of a site would fall silent, and at least a few
-//     nodes, it is more likely that something between is broken: nothing
-//     changes there.
-//   - The silence of a whole site, of so many nodes at once, or of everybody is told of
-//     once, and once more when it has passed, whether statuses change or not. The
-//     record outlives whoever leads.
-//   - While a turnover is owed nothing leads to active.
+//   - A node whose agent was heard within the threshold is active; otherwise it is offline.
+//   - Silence counts only while this broker could have heard agents. The count starts again after a
+//     start of the watch, after a failed read of the database, and after a full stop of polls. A
+//     full stop takes at least two active nodes: with a single node, a fault of the node and a
+//     fault of the network look the same.
+//   - When more than a share of a site's nodes would fall silent, and at least a few nodes, the
+//     cause is more likely between the site and the broker: no status changes at the site.
+//   - The silence of a whole site, of so many nodes at once, or of all nodes is reported once, and
+//     once more when it has ended, whether statuses change or not. The record outlives the leader.
+//   - While a turnover is owed, no transition leads to active.
 //
-// A node that is there is heard once in the time that a poll is held, so those
-// that are overdue by then count towards the share, although they are not past
-// the threshold yet: a site that goes dark is seen as one event, not as a few
-// nodes every ten seconds.
+// A reachable node is heard at least once in the time for which a poll is held. Nodes that are
+// overdue by then count towards the share before they pass the threshold: a site that goes dark is
+// seen as one event, not as a few nodes every ten seconds.
 //
-// Judge is a pure function of what was observed; Watch reads, judges and
-// writes. One broker watches, the one that leads.
+// Judge is a pure function of the observations; Watch, the main type, reads, judges and writes.
+// Only the leading broker runs a Watch.
 package presence

@@ -10,24 +10,23 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// Policy says how silence is judged.
+// Policy sets how silence is judged.
 type Policy struct {
-	Silence time.Duration // without a word for longer, a node is offline
-	Share   float64       // of a site's nodes; more than that at once changes nothing
-	AtLeast int           // nodes, for the share to matter
-	AllOf   int           // active nodes, for their silence to be a full stop of polls
+	Silence time.Duration // a node without a contact for longer is offline
+	Share   float64       // of a site's nodes; more at once changes nothing
+	AtLeast int           // minimum of nodes for the share to matter
+	AllOf   int           // minimum of active nodes for a full stop of polls
 }
 
-// DefaultPolicy is what applies where a site says nothing else.
+// DefaultPolicy applies where a site sets nothing else.
 var DefaultPolicy = Policy{Silence: broker.SilentAfter, Share: 0.10, AtLeast: 5, AllOf: 2}
 
-// Overdue is when a node that is there has been heard: a poll is held for
-// MaxWait, the next one follows within a back-off, and contacts are written in
-// batches.
+// Overdue is the time within which a reachable node is heard: a poll is held for MaxWait, the next
+// poll follows within a back-off, and contacts are written in batches.
 const Overdue = wire.MaxWait + 25*time.Second
 
-// Fleet is what is judged: nodes, and how many more of each site are active and were heard
-// within Overdue. Of those, nearly all, nothing else matters.
+// Fleet is the input of Judge: nodes, and for each site the number of further nodes that are active
+// and were heard within Overdue. Of these, nearly all nodes, only the number matters.
 type Fleet struct {
 	Heard map[string]int
 	Nodes []broker.Node
@@ -46,18 +45,17 @@ const (
 	PollsStopped = "polls_stopped"
 )
 
-// Alert is silence of many nodes: of a whole site, or of so many at once that it is more
-// likely ours than theirs.
+// Alert is the silence of many nodes: of a whole site, or of so many nodes at once that the cause
+// is more likely the broker's or the network's than the nodes'.
 type Alert struct {
 	Code string
 	Site string // empty: all
 	Text string
 }
 
-// Stopped reports whether polls have stopped altogether: nodes are expected and
-// none was heard for so long that each should have been. It takes fewer nodes
-// than a share does: that one of two falls silent happens, that both do at once
-// is more likely what is between.
+// Stopped reports whether polls have stopped altogether: there are active nodes, and none was heard
+// within Overdue. Fewer nodes suffice than for a share: a single silent node of two is common, but
+// when both fall silent at once, the cause is more likely between them and the broker.
 func Stopped(now time.Time, f Fleet, p Policy) (Alert, bool) {
 	expected := 0
 	if len(f.Heard) > 0 {
@@ -76,8 +74,8 @@ func Stopped(now time.Time, f Fleet, p Policy) (Alert, bool) {
 		expected >= p.AllOf
 }
 
-// Judge says which nodes change and which sites are left alone. hearing is
-// since when this system could have heard.
+// Judge returns the nodes that change and the alerts of sites. hearing is the time since which this
+// broker could have heard agents.
 func Judge(now, hearing time.Time, f Fleet, p Policy) (changes []Change, alerts []Alert) {
 	type site struct {
 		total   int

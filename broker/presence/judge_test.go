@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// site makes n nodes of a site that were last heard some time before noon.
+// site makes n nodes of a site whose last contact was the given time before noon.
 func site(name string, n int, status broker.NodeStatus, silent time.Duration) []broker.Node {
 	var out []broker.Node
 	for i := range n {
@@ -23,7 +23,7 @@ func site(name string, n int, status broker.NodeStatus, silent time.Duration) []
 	return out
 }
 
-// counted is the fleet of these nodes in which those that were heard are a number.
+// counted makes the fleet of these nodes, with heard nodes as numbers only.
 func counted(nodes []broker.Node) Fleet {
 	f := Fleet{Heard: map[string]int{}}
 	for _, n := range nodes {
@@ -133,8 +133,8 @@ func TestPollsHaveStoppedWhenNobodyIsHeard(t *testing.T) {
 	}
 }
 
-// Whatever is observed: only active and offline change, only into each other,
-// each node once, and never more of a site at once than the share.
+// Whatever is observed: only active and offline change, only into each other, each node once, and
+// never more of a site at once than the share.
 func TestSilenceMovesOnlyActiveAndOffline(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) broker.Node {

@@ -13,11 +13,11 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// Every is how often a Watch looks that is told nothing else.
+// Every is the default period of a Watch.
 const Every = 10 * time.Second
 
-// Watch looks at all nodes every few seconds and moves them by the rules. Run
-// one in the process that leads.
+// Watch looks at all nodes every few seconds and moves them by the rules. Run one Watch in the
+// leading process.
 type Watch struct {
 	DB     *store.DB
 	Policy Policy        // zero: DefaultPolicy
@@ -33,13 +33,13 @@ func (w *Watch) Run(ctx context.Context) {
 	periodic.Work{Every: cmp.Or(w.Period, Every), AtOnce: true, Turn: w.Look, Log: w.Log, Cannot: "cannot watch for silent nodes"}.Run(ctx)
 }
 
-// ReadFleet is the fleet as it is on record now.
+// ReadFleet reads the fleet from the store.
 func ReadFleet(ctx context.Context, db *store.DB, now time.Time) (f Fleet, err error) {
 	f.Heard, f.Nodes, err = db.HeardSince(ctx, now.Add(-Overdue))
 	return f, err
 }
 
-// Look reads the nodes once and moves those that the rules move.
+// Look reads the nodes once and moves them by the rules.
 func (w *Watch) Look(ctx context.Context) error {
 	if w.Policy == (Policy{}) {
 		w.Policy = DefaultPolicy
@@ -47,7 +47,7 @@ func (w *Watch) Look(ctx context.Context) error {
 	now := w.Now()
 	fleet, err := ReadFleet(ctx, w.DB, now)
 	if err != nil {
-		w.hearing = time.Time{} // nothing that was said meanwhile was written down
+		w.hearing = time.Time{} // contacts meanwhile were not recorded
 		return err
 	}
 	alert, stopped := Stopped(now, fleet, w.Policy)
@@ -67,9 +67,9 @@ func (w *Watch) Look(ctx context.Context) error {
 	return w.raise(ctx, alerts, now.Sub(w.hearing) > w.Policy.Silence)
 }
 
-// raise tells of each alert once, and again only after it has passed. judged says whether
-// this system has heard for long enough to find a node silent: if not, the silence of a
-// site has not passed because it was not found.
+// raise reports each alert once, and again only after it has ended. judged is true if this broker
+// has heard agents for long enough to find a node silent. If not, a recorded silence of a site that
+// is not found now counts as ongoing.
 func (w *Watch) raise(ctx context.Context, alerts []Alert, judged bool) error {
 	var stand []store.Silence
 	for _, a := range alerts {

@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// fleet is nodes of one site that are heard when the test says so.
+// fleet is the nodes of one site, with contacts as the test decides.
 type fleet struct {
 	t     *testing.T
 	db    *store.DB
@@ -49,7 +49,7 @@ func (f *fleet) ok(err error) {
 	}
 }
 
-// pass lets time go by, with a word every ten seconds from those who are there.
+// pass advances the clock, with a contact of the nodes in there every ten seconds.
 func (f *fleet) pass(d time.Duration, there ...string) {
 	f.t.Helper()
 	for end := f.clock.Now().Add(d); f.clock.Now().Before(end); {
@@ -111,7 +111,7 @@ func TestADarkSiteIsOneAlertAndNoChange(t *testing.T) {
 	if got := f.alerts("site_silent"); got != 1 {
 		t.Errorf("%d alerts, want 1", got)
 	}
-	f.pass(time.Minute, f.ids...) // it has passed
+	f.pass(time.Minute, f.ids...) // the silence has ended
 	f.pass(time.Hour, f.ids[15:]...)
 	if got := f.alerts("site_silent"); got != 2 {
 		t.Errorf("%d alerts after a second time, want 2", got)
@@ -127,7 +127,7 @@ func TestAFullStopOfPollsIsOneAlertAndNoChange(t *testing.T) {
 			if got, said := f.offline(), f.alerts("polls_stopped"); got != 0 || said != 1 {
 				t.Errorf("%d offline and %d alerts, want none and one", got, said)
 			}
-			// Polls come again; those that do not come have the whole threshold.
+			// Polls come again; nodes that stay silent have the whole threshold.
 			f.pass(DefaultPolicy.Silence, f.ids[:n-1]...)
 			if got := f.offline(); got != 0 {
 				t.Errorf("%d offline before the threshold began anew", got)
@@ -140,10 +140,10 @@ func TestAFullStopOfPollsIsOneAlertAndNoChange(t *testing.T) {
 	}
 }
 
-// TestASiteThatFallsSilentIsToldOfOnceAndOnceMoreWhenItIsHeard: as events, whatever its
-// size, and whichever broker leads meanwhile.
+// TestASiteThatFallsSilentIsToldOfOnceAndOnceMoreWhenItIsHeard: as events, for a site of any size,
+// and whichever broker leads meanwhile.
 func TestASiteThatFallsSilentIsToldOfOnceAndOnceMoreWhenItIsHeard(t *testing.T) {
-	for n, site := range map[int]string{1: "dc1", 6: ""} { // of six, polls have stopped at all
+	for n, site := range map[int]string{1: "dc1", 6: ""} { // with six nodes, polls have stopped altogether
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			clock := storetest.NewClock()
 			f := newFleet(t, storetest.Open(t, "sqlite", clock.Now), clock, n)
@@ -170,7 +170,7 @@ func TestASiteThatFallsSilentIsToldOfOnceAndOnceMoreWhenItIsHeard(t *testing.T) 
 	}
 }
 
-// told are the events of silence.
+// told returns the events of silence.
 func (f *fleet) told() string {
 	f.t.Helper()
 	_, err := f.db.PlaceEvents(f.t.Context(), 1000)
