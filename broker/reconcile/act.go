@@ -13,14 +13,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// stepKind says what is to be done about a node.
+// stepKind is what to do about a node.
 type stepKind string
 
 const (
-	record stepKind = "record" // write a drift down, and act if that is wanted
-	act    stepKind = "act"    // of one that is written down already
-	heal   stepKind = "heal"   // it is no more
-	forget stepKind = "forget" // what a person has resolved has gone
+	record stepKind = "record" // record a drift, and act if the policy wants it
+	act    stepKind = "act"    // act on a recorded drift
+	heal   stepKind = "heal"   // the drift is gone
+	forget stepKind = "forget" // a drift that a person has resolved is gone
 )
 
 type step struct {
@@ -28,7 +28,7 @@ type step struct {
 	j    *judged
 }
 
-// pending reports whether an open drift is still to be acted upon.
+// pending reports whether an open drift still needs an action.
 func (s *survey) pending(j *judged) bool {
 	if j.finding.Mode != Act || s.view.Frozen || j.finding.Kept {
 		return false
@@ -40,14 +40,14 @@ func (s *survey) pending(j *judged) bool {
 		return true
 	case Reseed:
 		return j.was.Rule != j.finding.ID || j.was.Acts == 0 || !s.at.Before(j.was.ActedAt.Add(backoff(j.was.Acts)))
-	case Decommission: // once: a run that was cancelled stays cancelled; and of nobody's node
+	case Decommission: // once: a cancelled run stays cancelled; and never while a tenant is on the node
 		return !j.node.Live && j.node.Open == j.finding.ID && j.was.Acts == 0 && !s.at.Before(j.was.FirstSeen.Add(s.policy.Grace()))
 	}
 	return false
 }
 
-// again reports whether a drift that led to a reseed comes back within a day: the
-// back-off goes on then.
+// again reports whether a drift that led to a reseed comes back within a day: the back-off then
+// continues.
 func (j *judged) again(now time.Time) bool {
 	return j.finding.Action == Reseed && j.was.Rule == j.finding.ID && now.Sub(j.was.ActedAt) < 24*time.Hour
 }
@@ -60,12 +60,12 @@ func backoff(acts int64) time.Duration {
 	return time.Hour << (acts - 1)
 }
 
-// next says what this observation leads to; false: nothing.
+// next returns the step that follows from this observation; false: none.
 func (s *survey) next(j *judged) (step, bool) {
 	switch {
 	case j.unknown || j.node.Held():
 		return step{}, false
-	case j.node.Open == store.RulePreviousSystem: // MAAS cannot tell that it is gone: a person does
+	case j.node.Open == store.RulePreviousSystem: // MAAS cannot tell whether this drift is gone: a person resolves it
 		return step{}, false
 	case j.found && j.finding.Kept:
 		return step{}, false
@@ -83,7 +83,7 @@ func (s *survey) next(j *judged) (step, bool) {
 	return step{}, false
 }
 
-// confirmed are the steps that two observations in a row lead to, far enough apart.
+// confirmed returns the steps that two consecutive observations agree on, far enough apart.
 func (w *Watch) confirmed(s *survey, mem *memory) (out []step) {
 	standing := map[string]candidate{}
 	for _, j := range s.judged {
@@ -105,7 +105,8 @@ func (w *Watch) confirmed(s *survey, mem *memory) (out []step) {
 	return out
 }
 
-// do takes a step. What is not so after all is left for the next look.
+// do takes a step. A drift that the machine's own record does not confirm is left for the next
+// look.
 func (w *Watch) do(ctx context.Context, s *survey, mem *memory, st step, running *int) error {
 	j := st.j
 	switch st.kind {
@@ -119,7 +120,7 @@ func (w *Watch) do(ctx context.Context, s *survey, mem *memory, st step, running
 	}
 	switch j.finding.Action {
 	case Reseed, Decommission:
-		// A decommission asks once more when it begins; nobody else does for a reseed.
+		// A decommission run checks the node again when it begins; nothing else does for a reseed.
 		if st.kind == record || j.finding.Action == Reseed {
 			if recorded, err := w.record(ctx, s, mem, j, false); err != nil || !recorded {
 				return err
@@ -169,7 +170,7 @@ func (w *Watch) record(ctx context.Context, s *survey, mem *memory, j *judged, a
 	return true, nil
 }
 
-// start has somebody else work on a drift that is written down.
+// start has an agent or a run work on a recorded drift.
 func (w *Watch) start(ctx context.Context, s *survey, j *judged, running *int) (err error) {
 	var work string
 	switch {
@@ -179,7 +180,7 @@ func (w *Watch) start(ctx context.Context, s *survey, j *judged, running *int) (
 			first = j.machine.At
 		}
 		work, err = w.Reseed.Reseed(ctx, j.node.ID, fmt.Sprintf("drift-hw-sync-%d-%d", first.Unix(), j.was.Acts), j.interval)
-		if err != nil && broker.AsError(err).Kind == broker.Refused { // it cannot now: the back-off counts from here all the same
+		if err != nil && broker.AsError(err).Kind == broker.Refused { // refused for now: the back-off counts from here nevertheless
 			work, err = taskcatalog.Clean(err.Error(), 300), nil
 		}
 	case j.finding.Action == Decommission && *running < s.policy.DecommissionsAtOnce:
@@ -194,13 +195,13 @@ func (w *Watch) start(ctx context.Context, s *survey, j *judged, running *int) (
 	return w.DB.NoteDriftWork(ctx, j.node.ID, j.finding.ID, work)
 }
 
-// decommission is the id of the run that a drift leads to: the same, whoever begins it
-// and however often, so that it is begun once and is known for what it is.
+// decommission is the id of the run for a drift. The id is always the same, so the run is begun
+// once, whichever broker begins it and however often, and a later look recognises it.
 func (j *judged) decommission() string {
 	return fmt.Sprintf("drift-%s-%d", j.node.ID, j.was.FirstSeen.Unix())
 }
 
-// Details is what a drift's record says beside its rule.
+// Details is what a drift's record holds besides the rule.
 type Details struct {
 	MAASStatus string            `json:"maas_status"`
 	Expected   string            `json:"expected"`
@@ -209,7 +210,7 @@ type Details struct {
 	IPs        []string          `json:"ip_addresses,omitempty"`
 	Host       string            `json:"host,omitempty"`    // the node's address
 	Address    string            `json:"address,omitempty"` // the machine's
-	Mark       string            `json:"mark,omitempty"`    // which node the machine is marked for
+	Mark       string            `json:"mark,omitempty"`    // the node of the machine's mark
 	HeardAt    time.Time         `json:"agent_heard_at,omitzero"`
 }
 
@@ -224,7 +225,7 @@ func details(j *judged) json.RawMessage {
 		Host: j.node.Host, Address: m.Address, Mark: m.Mark, HeardAt: j.node.LastAgentContactAt,
 	})
 	if err != nil {
-		return nil // it has nothing that JSON does not
+		return nil // Details holds only what JSON can encode
 	}
 	return raw
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// BenchmarkReconcile5000 is one look at a site of 5,000 machines and 5,000 nodes of
-// which nothing has changed: MAAS's list is read and taken apart, and every machine
-// judged. What MAAS itself takes for its answer is not in it.
+// BenchmarkReconcile5000 is one look at a site of 5,000 machines and 5,000 nodes without changes:
+// MAAS's list is read and decoded, and every machine judged. MAAS's own time for its answer is not
+// included.
 func BenchmarkReconcile5000(b *testing.B) {
 	for _, engine := range storetest.Engines {
 		b.Run(engine, func(b *testing.B) {
@@ -40,8 +40,8 @@ func BenchmarkReconcile5000(b *testing.B) {
 	}
 }
 
-// bigFleet binds nodes to machines that MAAS lists, each a copy of one of the
-// simulator's with its own id, name and address.
+// bigFleet binds nodes to machines that MAAS lists, each a copy of a machine of the simulator with
+// another id, name and address.
 func bigFleet(b *testing.B, w *world, many int) {
 	b.Helper()
 	id := w.region.Arrange(maassim.Arranged{Hostname: "pattern", Hardware: maassim.Box(1), Status: maassim.Deployed, Owner: "admin", Series: "ubuntu/noble", PowerOn: true, HWSync: true})

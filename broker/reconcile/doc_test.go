@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/broker/reconcile"
 )
 
-// The page for people has the table as it is in the code.
+// The page for operators shows the table of the code.
 func TestThePageHasTheRules(t *testing.T) {
 	const page, begin, end = "../../docs/how-to/reconcile.md", "<!-- rules -->\n", "<!-- /rules -->\n"
 	raw, err := os.ReadFile(page)

@@ -13,8 +13,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// What somebody does to the machine of a node in use, and what
-// becomes of the node where every rule acts.
+// Changes of the machine of a node in use, and the node's status after each where every rule acts.
 func TestTheScenarios(t *testing.T) {
 	for _, row := range []struct {
 		name   string
@@ -121,7 +120,7 @@ func TestObserveTellsAndActsOnNothing(t *testing.T) {
 		if got, said := w.now(n.ID).StatusReason, w.alerts("node.drift.detected", "released"); !strings.HasPrefix(got, "released:") || said != 1 {
 			t.Errorf("the reason is %q after %d alerts", got, said)
 		}
-		// MAAS and node agree again: the record ends, and the quarantine does not.
+		// MAAS and node agree again: the drift ends, and the quarantine does not.
 		w.admin2deployed(id)
 		w.twice()
 		w.is(n.ID, broker.Quarantined, "")
@@ -136,7 +135,7 @@ func TestObserveTellsAndActsOnNothing(t *testing.T) {
 	})
 }
 
-// admin2deployed deploys a machine that is Ready and marks it as it was.
+// admin2deployed deploys a Ready machine and marks it as before.
 func (w *world) admin2deployed(systemID string) {
 	w.t.Helper()
 	w.call("machines", "allocate", url.Values{"system_id": {systemID}})
@@ -166,7 +165,7 @@ func TestTheTransitionIsTheReconcilersAndNoAllocationIsReleased(t *testing.T) {
 	}
 }
 
-// A person lets the node in again while its machine is still not what it should be.
+// A person activates the node while its machine still has the same drift.
 func TestANodeLetInWithTheSameDriftIsQuarantinedAgain(t *testing.T) {
 	w := onSQLite(t)
 	w.acting()
@@ -206,7 +205,7 @@ func TestAnOperatorResolvesAndTheSameDriftComesBack(t *testing.T) {
 	})
 }
 
-// What a run, a turnover or a freeze has in hand is left alone, whatever MAAS says.
+// A node held by a run, a turnover or a freeze is left alone, whatever MAAS reports.
 func TestARunInProgressIsLeftAlone(t *testing.T) {
 	for name, hold := range map[string]func(w *world, id string) (release func()){
 		"a run": func(w *world, id string) func() {
@@ -244,7 +243,7 @@ func TestARunInProgressIsLeftAlone(t *testing.T) {
 	}
 }
 
-// An open drift of a node that a run takes stays as it is until the run has ended.
+// An open drift of a node that a run takes stays unchanged until the run has ended.
 func TestARunNeitherEndsNorRepeatsADrift(t *testing.T) {
 	w := onSQLite(t)
 	w.acting()

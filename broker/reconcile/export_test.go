@@ -2,7 +2,7 @@ package reconcile
 
 import "context"
 
-// Due is one glance at all sites, and the end of the looks that it begins.
+// Due checks all sites once, and waits for the looks that the check begins.
 func Due(ctx context.Context, w *Watch) error {
 	err := w.due(ctx)
 	w.work.Wait()

@@ -10,28 +10,28 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Machine is what was observed of a node's machine.
+// Machine is the observation of a node's machine.
 type Machine struct {
-	At         time.Time // when it was asked for
+	At         time.Time // when MAAS was asked
 	Absent     bool      // MAAS has no such machine
 	Status     maas.Status
 	StatusName string // cleaned
 	Power      string // on, off, unknown, error
 	IPs        []string
-	Address    string // of them, where the node is reached; empty: it has none
-	Mark       string // which node it is marked for; empty: none
-	SyncLate   bool   // it has not reported its hardware for one and a half intervals
+	Address    string // one of IPs, at which the node is reached; empty: there is none
+	Mark       string // the node that the machine is marked for; empty: none
+	SyncLate   bool   // no hardware report for one and a half intervals
 }
 
-// Node is what the broker knows.
+// Node is the broker's knowledge of a node.
 type Node struct {
 	broker.Node
-	InRun  bool   // a run has it
-	Live   bool   // a tenant is on it
-	Host   string // its address; empty: not known yet
-	Marked bool   // its machine was seen with its mark
-	Open   string // rule of its open drift
-	Kept   string // rule of a drift that a person has resolved, and that has not gone since
+	InRun  bool   // a run has the node
+	Live   bool   // a tenant is on the node
+	Host   string // the node's address; empty: not known yet
+	Marked bool   // the machine was seen with its mark
+	Open   string // rule of the node's open drift
+	Kept   string // rule of a drift that a person has resolved, and that has lasted since
 }
 
 // Held reports whether a node is observed and never acted on.
@@ -41,14 +41,14 @@ func (n Node) silent(now time.Time) bool {
 	return now.Sub(n.LastAgentContactAt) > presence.DefaultPolicy.Silence
 }
 
-// Finding is a rule that holds.
+// Finding is a rule that matches.
 type Finding struct {
 	Rule
 	Mode Mode
-	Kept bool // a person has said that it shall stay so: nothing is written or done
+	Kept bool // a person has decided to keep the drift: nothing is written or done
 }
 
-// Says is the alert, with what MAAS said.
+// Says returns the alert's text, with MAAS's status.
 func (f Finding) Says(m Machine) string {
 	if m.Absent {
 		return f.Text
@@ -56,8 +56,8 @@ func (f Finding) Says(m Machine) string {
 	return f.Text + " (MAAS: " + m.StatusName + ")"
 }
 
-// Judge says which rule holds for a node and its machine; false: none. An open
-// drift that has led to quarantine stays one for as long as MAAS says the same.
+// Judge returns the rule that matches a node and its machine; false: none. An open drift that has
+// led to quarantine stays open for as long as MAAS's report is the same.
 func Judge(m Machine, n Node, p Policy) (Finding, bool) {
 	if n.Held() {
 		return Finding{}, false
@@ -72,7 +72,7 @@ func Judge(m Machine, n Node, p Policy) (Finding, bool) {
 	return Finding{}, false
 }
 
-// meets reports whether a rule is about nodes like this one.
+// meets reports whether a rule applies to nodes in this status.
 func (r Rule) meets(n Node) bool {
 	if slices.Contains(r.Nodes, n.Status) {
 		return true
@@ -81,7 +81,7 @@ func (r Rule) meets(n Node) bool {
 	return has && n.Status == broker.Quarantined && r.Action == Quarantine && open.Action == Quarantine
 }
 
-// machineOf is what a machine's record says, for the node's site.
+// machineOf makes an observation of MAAS's record of a machine, for the node's site.
 func machineOf(m maas.Machine, at time.Time, site broker.Site) Machine {
 	out := Machine{
 		At: at, Status: m.Status, StatusName: taskcatalog.Clean(m.StatusName, 64), Power: taskcatalog.Clean(m.PowerState, 16),

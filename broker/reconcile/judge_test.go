@@ -21,7 +21,7 @@ var (
 	noon   = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// sound is a machine as it should be for a node.
+// sound is a machine that agrees with its node.
 func sound() reconcile.Machine {
 	return reconcile.Machine{At: noon, Status: maas.Deployed, StatusName: "Deployed", Power: "on", IPs: []string{"10.10.0.7"}, Address: "10.10.0.7", Mark: "n-1"}
 }
@@ -41,8 +41,7 @@ func everything() reconcile.Policy {
 	return p
 }
 
-// Each row of the table is met by this, and by nothing that differs from a sound
-// pair in less.
+// Each row of the table matches this change of a sound pair, and no smaller change.
 func TestEveryRowOfTheTable(t *testing.T) {
 	in := func(s maas.Status) func(*reconcile.Machine, *reconcile.Node) {
 		return func(m *reconcile.Machine, _ *reconcile.Node) {
@@ -115,7 +114,7 @@ func TestEveryRowOfTheTable(t *testing.T) {
 func withRun(n reconcile.Node) reconcile.Node { n.InRun = true; return n }
 func owing(n reconcile.Node) reconcile.Node   { n.TurnoverOwed = true; return n }
 
-// Whatever MAAS says of the machine of whatever node: the whole table, to be read.
+// The golden file shows the whole table: each status of MAAS with each status of a node.
 func TestTheWholeTableIsAsAgreed(t *testing.T) {
 	const golden = "testdata/rules.golden"
 	var b strings.Builder
@@ -158,8 +157,8 @@ func TestEveryStatusOfMAASMeansSomethingForANodeInUse(t *testing.T) {
 	}
 }
 
-// The reconciler makes one transition, it owns that one from wherever its rules make
-// it, and the table lets it make no other of those that lead to quarantine.
+// The reconciler makes one transition: to quarantined, from each status of its rules. The table of
+// transitions allows it no other.
 func TestQuarantineIsTheReconcilersToMake(t *testing.T) {
 	from := map[broker.NodeStatus]bool{}
 	for _, r := range reconcile.Rules {
@@ -227,8 +226,8 @@ func TestABadPolicyIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever is observed, a rule that is off is not found, a held node is not judged,
-// and what is found is about nodes in that status.
+// Whatever is observed, a rule that is off is not found, a held node is not judged, and a finding
+// is about nodes in that status.
 func TestJudgeIsTotal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := reconcile.Machine{

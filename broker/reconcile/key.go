@@ -9,12 +9,11 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// keyPatience bounds what is waited for a MAAS that is asked for nothing but the key.
+// keyPatience limits the wait for a MAAS that is asked for nothing but the key.
 const keyPatience = 45 * time.Second
 
-// askKey asks whether MAAS takes the key of a site where there is nothing to compare: who
-// onboards the first nodes shall not be the one who finds out. A key that was set just now
-// was tried then.
+// askKey asks whether MAAS accepts the key of a site without nodes to compare, so that a refused
+// key is found before the first onboarding. A key that was just set was tried then.
 func (w *Watch) askKey(ctx context.Context, site broker.Site) error {
 	began := w.DB.Now()
 	if began.Before(site.APITokenSetAt.Add(Every)) {
@@ -27,7 +26,7 @@ func (w *Watch) askKey(ctx context.Context, site broker.Site) error {
 		_, err = region.Identify(asking)
 	}
 	if err != nil && !refused(err) {
-		return ctx.Err() // nobody knows, and the last word counts
+		return ctx.Err() // the answer is unknown, and the last answer counts
 	}
 	last, failed := w.DB.ReconcileLooks(ctx, []string{site.Name})
 	if failed != nil {
@@ -41,7 +40,7 @@ func (w *Watch) askKey(ctx context.Context, site broker.Site) error {
 	return w.DB.SaveLook(ctx, broker.System, l)
 }
 
-// refused reports whether it is the key that MAAS did not take.
+// refused reports whether MAAS refused the key.
 func refused(err error) bool {
 	class := maas.ClassOf(err)
 	return class == maas.Unauthorized || class == maas.Forbidden

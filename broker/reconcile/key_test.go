@@ -12,14 +12,14 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// round is a glance of a Watch that runs, at the moment at which the site is due.
+// round is a check of a running Watch at the moment at which the site is due.
 func (w *world) round() {
 	w.t.Helper()
 	w.clock.Advance(reconcile.Every)
 	w.ok(reconcile.Due(w.t.Context(), w.watch))
 }
 
-// keys is what the metrics say: how many keys are refused, and how long ago the last word was.
+// keys checks the metrics: how many keys are refused, and how old the last answer is.
 func (w *world) keys(refused int, ago time.Duration) {
 	w.t.Helper()
 	g, err := w.db.Gauges(w.t.Context())
@@ -29,8 +29,8 @@ func (w *world) keys(refused int, ago time.Duration) {
 	}
 }
 
-// Whether MAAS takes a site's key is known within minutes, at a site with nodes and at one
-// without; and where it is another key, at once.
+// A key that MAAS refuses is known within minutes, at a site with nodes and at a site without;
+// after a change of the key, at once.
 func TestAKeyThatMAASRefusesIsKnown(t *testing.T) {
 	for name, nodes := range map[string]int{"with a node": 1, "without": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -46,13 +46,13 @@ func TestAKeyThatMAASRefusesIsKnown(t *testing.T) {
 				for range nodes {
 					w.machine(true, broker.Active)
 				}
-				w.keys(0, 0) // it was tried
+				w.keys(0, 0) // the key was tried
 				w.round()
 				w.keys(0, 0)
 				w.region.RevokeKeys("admin")
 				w.round()
 				w.keys(1, 0)
-				// A MAAS that is away says nothing of the key: the last word counts.
+				// A MAAS that is away says nothing about the key: the last answer counts.
 				away := func(*http.Request) (*http.Response, error) { return nil, errAway }
 				w.guard = away
 				w.round()
@@ -61,7 +61,7 @@ func TestAKeyThatMAASRefusesIsKnown(t *testing.T) {
 				key, err := maas.ParseKey(w.region.RenewKeys("admin"))
 				w.ok(err)
 				w.ok(maas.PutToken(t.Context(), w.regions.Secrets, w.site, key))
-				w.ready() // as an operator gives it one, which is tried before
+				w.ready() // as an operator sets a key, which is tried first
 				w.keys(0, 0)
 				w.round()
 				w.keys(0, 0)
@@ -76,8 +76,8 @@ func TestAKeyThatMAASRefusesIsKnown(t *testing.T) {
 	}
 }
 
-// A key that was set just now was tried, and MAAS is not asked again; nor is it more often
-// than the site is looked at.
+// A key that was just set was tried, and MAAS is not asked again; nor is MAAS asked more often than
+// the site is looked at.
 func TestAKeyIsAskedForOnceInFiveMinutes(t *testing.T) {
 	w := onSQLite(t)
 	w.ready()
@@ -92,13 +92,13 @@ func TestAKeyIsAskedForOnceInFiveMinutes(t *testing.T) {
 		}
 	}
 	glance(reconcile.Every-time.Second, 0)
-	glance(time.Second, 0) // the site was glanced at a second ago
+	glance(time.Second, 0) // the site was checked a second ago
 	glance(reconcile.Every, 2)
 	glance(reconcile.Every-time.Second, 2)
 	glance(time.Second, 4)
 }
 
-// What stops reconciliation at a site is a metric too, until it has passed.
+// A stop of reconciliation at a site is a metric too, until the stop has ended.
 func TestASiteWhereReconciliationHasStoppedIsCounted(t *testing.T) {
 	w := onSQLite(t)
 	w.ready()

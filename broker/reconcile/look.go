@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// look is one round at a site. Where no node is bound to a machine there is nothing
-// to compare, and MAAS is asked only whether it takes the key, unless somebody wants more.
+// look is one round at a site. Without a node that is bound to a machine there is nothing to
+// compare: MAAS is asked only whether it accepts the key, unless a full look was requested.
 func (w *Watch) look(ctx context.Context, site broker.Site, mem *memory, asked bool) error {
 	began := w.DB.Now()
 	mem.next = w.Now().Add(Every)
@@ -32,7 +32,7 @@ func (w *Watch) look(ctx context.Context, site broker.Site, mem *memory, asked b
 		return err
 	}
 	for _, c := range mem.candidates {
-		if c.at.Equal(s.at) { // the next look can confirm it
+		if c.at.Equal(s.at) { // the next look can confirm the candidate
 			mem.next = w.Now().Add(s.policy.confirm())
 		}
 	}
@@ -40,7 +40,7 @@ func (w *Watch) look(ctx context.Context, site broker.Site, mem *memory, asked b
 	return w.DB.SaveLook(ctx, broker.System, s.look)
 }
 
-// unread is a look at a site that could not be read whole: nothing of it counts.
+// unread handles a look at a site that could not be read whole: nothing of the look counts.
 func (w *Watch) unread(ctx context.Context, s *survey, mem *memory, began time.Time, why error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -68,10 +68,10 @@ func (w *Watch) unread(ctx context.Context, s *survey, mem *memory, began time.T
 	return w.DB.SaveLook(ctx, broker.System, l)
 }
 
-// unreadCode is that of a site whose machines cannot be read.
+// unreadCode is the code of a site whose machines cannot be read.
 const unreadCode = "maas_unread"
 
-// settle writes down what has changed, and does what is to be done.
+// settle writes what has changed, and takes the confirmed steps.
 func (w *Watch) settle(ctx context.Context, s *survey, mem *memory) error {
 	for _, gone := range s.view.Gone {
 		if err := w.DB.HealDrift(ctx, broker.System, gone.NodeID, gone.Rule, "the node has no machine any more"); err != nil {
@@ -108,7 +108,7 @@ func (w *Watch) settle(ctx context.Context, s *survey, mem *memory) error {
 	return nil
 }
 
-// stops says which actions would change too much at once.
+// stops returns the actions that would change too much at once.
 func (s *survey) stops() map[Action]string {
 	by, first := map[Action]int{}, map[Action][]string{}
 	nodes := 0
@@ -132,12 +132,12 @@ func (s *survey) stops() map[Action]string {
 	return out
 }
 
-// atOnce is how long a change counts as one of those that happen at once.
+// atOnce is how long a change counts towards a mass change.
 const atOnce = time.Hour
 
-// changed are the ways in which a node would change now, or has within that time: its
-// drift is open since then, or something was done about it, whoever has ended it
-// meanwhile. That it was quarantined counts whatever it is now.
+// changed returns the ways in which a node would change now, or has changed within atOnce: its
+// drift was opened or acted on in this time, even if the drift has ended meanwhile. A quarantine
+// counts whatever the node's status is now.
 func (s *survey) changed(j *judged) (ways []Action) {
 	if j.found && !j.finding.Kept && s.changes(j) {
 		ways = append(ways, j.finding.Action)
@@ -151,7 +151,7 @@ func (s *survey) changed(j *judged) (ways []Action) {
 	return ways
 }
 
-// changes reports whether a finding is new, or is yet to be acted upon.
+// changes reports whether a finding is new, or still needs an action.
 func (s *survey) changes(j *judged) bool {
 	return j.node.Open != j.finding.ID || s.pending(j)
 }
@@ -163,7 +163,7 @@ func (s *survey) stop(action Action, text string) {
 	}
 }
 
-// running counts the decommissions that were started here and have not ended.
+// running counts the unfinished decommissions that this package started.
 func (s *survey) running() (n int) {
 	for _, j := range s.judged {
 		if s.view.InRun[j.node.ID] == j.decommission() {

@@ -16,7 +16,7 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// fleet makes n marked machines with active nodes, and every rule act.
+// fleet makes n marked machines with active nodes, and sets every rule to act.
 func fleet(t testing.TB, n int) (w *world, nodes []broker.Node, systemIDs []string) {
 	t.Helper()
 	w = onSQLite(t)
@@ -39,7 +39,7 @@ func (w *world) hear(nodes []broker.Node) {
 	w.heard(ids...)
 }
 
-// same checks that every node is as it was, with no drift.
+// same checks that every node is unchanged, without drift.
 func (w *world) same(nodes []broker.Node) {
 	w.t.Helper()
 	for _, n := range nodes {
@@ -53,7 +53,7 @@ func answering(status int, body string) func(*http.Request) (*http.Response, err
 	}
 }
 
-// lists changes what MAAS answers when it is asked for its machines.
+// lists changes MAAS's answer to a request for its machines.
 func (w *world) lists(change func([]json.RawMessage) []json.RawMessage) {
 	w.guard = func(req *http.Request) (*http.Response, error) {
 		if !strings.HasSuffix(req.URL.Path, "/machines/") || req.URL.RawQuery != "" {
@@ -73,8 +73,7 @@ func (w *world) lists(change func([]json.RawMessage) []json.RawMessage) {
 	}
 }
 
-// Whatever becomes of MAAS's answer, nothing happens to any node: MAAS away, an
-// error, an empty list, half a list, no list.
+// A bad answer of MAAS changes no node: MAAS away, an error, an empty list, half a list, no list.
 func TestAMAASThatCannotBeReadChangesNothing(t *testing.T) {
 	for name, guard := range map[string]func(*http.Request) (*http.Response, error){
 		"away":         func(*http.Request) (*http.Response, error) { return nil, errAway },
@@ -153,7 +152,7 @@ func TestHalfAListChangesNothing(t *testing.T) {
 	}
 }
 
-// A machine that MAAS tells of in a way that nobody can read is not absent.
+// A machine that MAAS lists in an unreadable form is not absent.
 func TestAMachineThatCannotBeReadIsNotAbsent(t *testing.T) {
 	w, nodes, ids := fleet(t, 3)
 	for name, form := range map[string]string{"with its id": `{"system_id":%q,"status":"odd"}`, "without": `{"status":[%q]}`} {
@@ -175,7 +174,7 @@ func TestAMachineThatCannotBeReadIsNotAbsent(t *testing.T) {
 	}
 }
 
-// Only a 404 of the machine itself proves that it is absent.
+// Only a 404 of the machine itself proves that the machine is absent.
 func TestAbsenceIsProvenByTheMachineAlone(t *testing.T) {
 	for name, row := range map[string]struct {
 		alone func(*http.Request) (*http.Response, error)
@@ -226,7 +225,7 @@ func TestAMassChangeStopsWithOneAlert(t *testing.T) {
 	if len(looks[0].Stops) != 1 || !strings.Contains(looks[0].Stops[0].Text, "6 of 20") {
 		t.Errorf("%+v", looks[0].Stops)
 	}
-	// Who knows that it is meant says so.
+	// An operator who intends the change raises the limit.
 	w.policy(func(p *reconcile.Policy) { p.MaxSharePercent = 50 })
 	w.hear(nodes)
 	w.twice()
@@ -239,7 +238,7 @@ func TestAMassChangeStopsWithOneAlert(t *testing.T) {
 	}
 }
 
-// A fleet that goes a few nodes at a time is a mass change as well.
+// A fleet that changes a few nodes at a time is a mass change too.
 func TestAMassChangeInSmallStepsStops(t *testing.T) {
 	w, nodes, ids := fleet(t, 20)
 	for i, id := range ids[:10] {
@@ -266,15 +265,14 @@ func TestAMassChangeInSmallStepsStops(t *testing.T) {
 	}
 }
 
-// Nor do those count less of which a person makes something on the way: within the hour as
-// many have changed.
+// Nodes that a person handles meanwhile count as well: as many have changed within the hour.
 func TestAMassChangeThatPeopleSeeToOnTheWayStops(t *testing.T) {
 	for name, seeTo := range map[string]func(*world, string){
 		"resolved": func(w *world, id string) {
 			_, err := w.db.ResolveDrift(w.t.Context(), ada, id, "seen to")
 			w.ok(err)
 		},
-		"retired": func(w *world, id string) { // out of use, what MAAS says of its machine is another drift
+		"retired": func(w *world, id string) { // once the node is out of use, MAAS's report is another drift
 			w.move(id, broker.Draining, broker.OwnerOperator)
 			w.move(id, broker.Retired, broker.OwnerDrain)
 			w.twice()
@@ -300,7 +298,7 @@ func TestAMassChangeThatPeopleSeeToOnTheWayStops(t *testing.T) {
 	}
 }
 
-// A machine that passes through a status is not judged by it.
+// A machine that only passes through a status is not judged by it.
 func TestAMachineInTransitionIsPassedOver(t *testing.T) {
 	w, nodes, ids := fleet(t, 2)
 	for range 5 {
@@ -320,7 +318,7 @@ func TestAMachineInTransitionIsPassedOver(t *testing.T) {
 	}
 }
 
-// Two observations count only if they are far enough apart, and the same.
+// Two observations count only if they are far enough apart, and agree.
 func TestTwoLooksAtOnceAreOneObservation(t *testing.T) {
 	w, nodes, ids := fleet(t, 2)
 	w.ok(w.region.ByHand(maassim.ReadyByHand, ids[0]))
@@ -334,7 +332,7 @@ func TestTwoLooksAtOnceAreOneObservation(t *testing.T) {
 	w.is(nodes[0].ID, broker.Quarantined, "released")
 }
 
-// A broker that begins to lead has seen nothing yet.
+// A broker that begins to lead has observed nothing yet.
 func TestAnotherLeaderBeginsAnew(t *testing.T) {
 	w, nodes, ids := fleet(t, 2)
 	w.ok(w.region.ByHand(maassim.ReadyByHand, ids[0]))
@@ -349,7 +347,7 @@ func TestAnotherLeaderBeginsAnew(t *testing.T) {
 	w.is(nodes[0].ID, broker.Quarantined, "released")
 }
 
-// The node's status changes between two observations: the first counts for nothing.
+// The node's status changes between two observations: the first does not count.
 func TestANodeThatHasMovedIsLookedAtAnew(t *testing.T) {
 	w, nodes, ids := fleet(t, 2)
 	w.ok(w.region.ByHand(maassim.ReadyByHand, ids[0]))
@@ -364,7 +362,7 @@ func TestANodeThatHasMovedIsLookedAtAnew(t *testing.T) {
 	w.is(nodes[0].ID, broker.Quarantined, "released")
 }
 
-// In the transaction that acts the node is still as it was judged.
+// In the acting transaction the node is still as it was judged.
 func TestWhatMovedMeanwhileIsNotActedOn(t *testing.T) {
 	w, nodes, ids := fleet(t, 1)
 	d := store.Drift{Node: nodes[0], Seen: store.MAASState{SystemID: ids[0]}, Rule: "released", Text: "test", Severity: "critical", FirstSeen: w.clock.Now(), Quarantine: true}

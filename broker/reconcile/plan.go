@@ -10,21 +10,20 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// Planned is what a look now would lead to at a node, if the next one said the
-// same.
+// Planned is what a look now would lead to at a node, if the next look agreed.
 type Planned struct {
 	Finding
 	NodeID, Hostname string
 	NodeStatus       broker.NodeStatus
 	MAASStatus       string
 	Says             string
-	Acts             bool      // something would be done
+	Acts             bool      // an action would be taken
 	After            time.Time // not before; zero: at once
-	StoppedBy        string    // why nothing would be, all the same; empty: nothing
+	StoppedBy        string    // why the action would be withheld nevertheless; empty: it would not
 }
 
-// Plan looks at a site, and changes nothing. What takes time to see, a machine that
-// does not report its hardware, is not in it.
+// Plan looks at a site, and changes nothing. A machine that does not report its hardware is not
+// part of a plan, because finding it takes time.
 func (w *Watch) Plan(ctx context.Context, site broker.Site) (plan []Planned, look store.ReconcileLook, err error) {
 	s, err := w.begin(ctx, site)
 	if err != nil {
@@ -38,7 +37,7 @@ func (w *Watch) Plan(ctx context.Context, site broker.Site) (plan []Planned, loo
 		if !j.found || j.finding.Kept {
 			continue
 		}
-		if j.machine.Absent && stopped[j.finding.Action] == "" { // a list proves nothing of what it lacks
+		if j.machine.Absent && stopped[j.finding.Action] == "" { // absence from a list proves nothing
 			if so, err := s.alone(ctx, j, nil, w.Now); err != nil || !so {
 				continue
 			}

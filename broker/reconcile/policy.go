@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Policy is what a site wants done about drift. Zero values are the defaults.
+// Policy is a site's policy for drift. Zero values are the defaults.
 type Policy struct {
 	Modes               map[string]Mode `json:"modes,omitempty"` // by rule
 	MaxSharePercent     int             `json:"max_share_percent,omitempty"`
@@ -20,10 +20,10 @@ type Policy struct {
 	DecommissionsAtOnce int             `json:"decommissions_at_once,omitempty"`
 }
 
-// DefaultPolicy is what applies where a site says nothing else.
+// DefaultPolicy applies where a site sets nothing else.
 var DefaultPolicy = Policy{MaxSharePercent: 10, AtLeast: 5, ConfirmSeconds: 30, RetiredGraceSeconds: 24 * 3600, DecommissionsAtOnce: 1}
 
-// PolicyOf reads a site's policy as it is kept; nil is none.
+// PolicyOf reads a site's stored policy; nil is the default policy.
 func PolicyOf(raw json.RawMessage) (p Policy, err error) {
 	if len(raw) > 0 {
 		err = taskcatalog.DecodeStrict(raw, &p)
@@ -45,7 +45,7 @@ func (p Policy) filled() Policy {
 	return p
 }
 
-// Mode is that of a rule.
+// Mode returns the mode of a rule.
 func (p Policy) Mode(rule string) Mode {
 	if m, ok := p.Modes[rule]; ok {
 		return m
@@ -54,18 +54,18 @@ func (p Policy) Mode(rule string) Mode {
 	return r.Default
 }
 
-// TooMany reports whether so many changes at once, of so many nodes, are more likely
-// something else's fault than the nodes'.
+// TooMany reports whether so many changes at once, of so many nodes, more likely have a cause
+// outside the nodes.
 func (p Policy) TooMany(changes, nodes int) bool {
 	return changes >= p.AtLeast && changes*100 > p.MaxSharePercent*nodes
 }
 
 func (p Policy) confirm() time.Duration { return time.Duration(p.ConfirmSeconds) * time.Second }
 
-// Grace is how long a node is left retired with its machine deployed.
+// Grace is how long a node may stay retired with its machine deployed.
 func (p Policy) Grace() time.Duration { return time.Duration(p.RetiredGraceSeconds) * time.Second }
 
-// Check refuses a policy that is none. Code: reconcile_policy_invalid.
+// Check refuses an invalid policy. Code: reconcile_policy_invalid.
 func (p Policy) Check() error {
 	bad := func(format string, args ...any) error {
 		return broker.Errorf(broker.Invalid, "reconcile_policy_invalid", "cannot keep the policy: "+format, args...)

@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/hwsync"
 )
 
-// Agents is a Reseeder over the task queue. The machine's token goes to the node
-// when its task runs, as with every such task.
+// Agents is a Reseeder over the task queue. The machine's token goes to the node when its task
+// runs, as with every such task.
 type Agents struct{ Queue *taskqueue.Queue }
 
 // Reseed implements Reseeder.

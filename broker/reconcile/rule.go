@@ -7,7 +7,7 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 )
 
-// Severity says how bad a drift is.
+// Severity is how bad a drift is.
 type Severity string
 
 // The severities, worst first.
@@ -26,22 +26,22 @@ const (
 	AlertCritical Level = "critical"
 	AlertWarn     Level = "warn"
 	AlertInfo     Level = "info"
-	AlertDebug    Level = "debug" // counted, and nobody is told
+	AlertDebug    Level = "debug" // counted, and reported to nobody
 )
 
-// Action is what is done about a drift in mode act.
+// Action is the response to a drift in mode act.
 type Action string
 
 // The actions.
 const (
 	Tell         Action = "tell"         // nothing but the alert
-	Quarantine   Action = "quarantine"   // the node; its allocations stay as they are
-	Readdress    Action = "readdress"    // the node has the address that MAAS tells
-	Reseed       Action = "reseed"       // the node's agent does node.hw_sync_reseed
+	Quarantine   Action = "quarantine"   // the node is quarantined; its allocations stay as they are
+	Readdress    Action = "readdress"    // the node gets the address that MAAS reports
+	Reseed       Action = "reseed"       // the node's agent runs node.hw_sync_reseed
 	Decommission Action = "decommission" // a run gives the machine back
 )
 
-// Mode is what a site wants of a rule.
+// Mode is a site's setting for a rule.
 type Mode string
 
 // The modes.
@@ -51,21 +51,21 @@ const (
 	Off     Mode = "off"
 )
 
-// Modes are all of them.
+// Modes lists all modes.
 var Modes = []Mode{Observe, Act, Off}
 
 // Rule is a row of the table.
 type Rule struct {
 	ID       string
 	MAAS     string              // the machine, in words
-	Nodes    []broker.NodeStatus // the node; empty: there is none
+	Nodes    []broker.NodeStatus // statuses of the node; empty: there is no node
 	Severity Severity
 	Action   Action
 	Alert    Level
 	Text     string // of the alert
-	Expected string // what MAAS should say
+	Expected string // the expected state in MAAS
 	Default  Mode
-	Kept     bool // a person's resolution stands for as long as the drift would
+	Kept     bool // a person's resolution lasts as long as the drift
 
 	holds func(Machine, Node) bool
 }
@@ -75,8 +75,8 @@ var (
 	idle  = []broker.NodeStatus{broker.Draining, broker.Retired}
 )
 
-// What MAAS's statuses are for a node that should be Deployed. Each is in one of
-// these lists.
+// MAAS's statuses, grouped by their meaning for a node that should be Deployed. Each status is in
+// one of these lists.
 var (
 	givenBack  = []maas.Status{maas.New, maas.Ready, maas.Reserved, maas.Retired, maas.Releasing, maas.DiskErasing}
 	takenAnew  = []maas.Status{maas.Allocated, maas.Deploying}
@@ -91,13 +91,13 @@ func is(statuses ...[]maas.Status) func(Machine, Node) bool {
 	return func(m Machine, _ Node) bool { return !m.Absent && slices.Contains(of, m.Status) }
 }
 
-// and is of a machine that is Deployed, and more.
+// and matches a machine that is Deployed and also satisfies more.
 func and(more func(Machine, Node) bool) func(Machine, Node) bool {
 	at := is(deployed)
 	return func(m Machine, n Node) bool { return at(m, n) && more(m, n) }
 }
 
-// Rules is the table. The first row that holds counts.
+// Rules is the table. The first matching row counts.
 var Rules = []Rule{
 	{
 		ID: "absent", MAAS: "absent", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical, Default: Observe,
@@ -142,7 +142,7 @@ var Rules = []Rule{
 	{
 		ID: "agent_silent", MAAS: "Deployed", Nodes: inUse, Severity: Medium, Action: Tell, Alert: AlertWarn, Default: Observe,
 		Text: "MAAS says that the machine runs, and its agent is not heard", Expected: "Deployed",
-		holds: and(func(m Machine, n Node) bool { // an active one, too: where many fall silent at once, none is marked offline
+		holds: and(func(m Machine, n Node) bool { // an active node too: in a mass silence none is marked offline
 			return n.Status == broker.Offline || n.silent(m.At)
 		}),
 	},
@@ -175,8 +175,8 @@ var Rules = []Rule{
 	},
 }
 
-// Unmanaged is the rule of machines that are no node's: they are counted, and
-// nothing is ever done about one.
+// Unmanaged is the rule of machines that belong to no node: they are counted, and nothing is ever
+// done about them.
 const Unmanaged = "unmanaged"
 
 // RuleOf finds a row.

@@ -23,10 +23,9 @@ var (
 	simSeed  = flag.Int64("sim.seed", -1, "play this seed alone")
 )
 
-// TestSimulation plays a site where MAAS, people behind our back, operators, runs
-// and nodes do things at random between the reconciler's looks. Everything follows
-// from the seed. After each look it is checked that whatever the reconciler changed
-// it had to, and that it may.
+// TestSimulation plays a site where MAAS, people who act by hand, operators, runs and nodes act at
+// random between the reconciler's looks. Everything follows from the seed. After each look the test
+// checks that the reconciler made every necessary change and no other.
 func TestSimulation(t *testing.T) {
 	first, n := int64(0), int64(*simSeeds)
 	if *simSeed >= 0 {
@@ -61,13 +60,13 @@ type simulation struct {
 	strangers   map[string]maassim.Machine
 	ends        map[string]func() // runs under way
 	frozen      bool
-	garbled     bool // MAAS's list is not what it is
+	garbled     bool // MAAS's list is wrong
 	quarantined int
 }
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
 	s := &simulation{world: onSQLite(t), rand: rand.New(rand.NewPCG(seed, 1)), ids: map[string]string{}, ends: map[string]func(){}, strangers: map[string]maassim.Machine{}}
-	s.blind = true // whether it can be read is this test's to know
+	s.blind = true // the test itself knows whether MAAS can be read
 	s.acting()
 	s.modes(reconcile.Act, "retired_deployed")
 	for range 6 + s.rand.IntN(10) {
@@ -82,7 +81,7 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 	return s
 }
 
-// happen is one thing that somebody does, and time that passes.
+// happen performs one random act, and advances the clock.
 func (s *simulation) happen() {
 	id := s.nodes[s.rand.IntN(len(s.nodes))]
 	node, systemID := s.now(id), s.ids[id]
@@ -177,7 +176,7 @@ func (s *simulation) happen() {
 	}
 }
 
-// check looks once, and holds what came of it against what is true.
+// check looks once, and compares the result with the true state.
 func (s *simulation) check() {
 	s.t.Helper()
 	before := map[string]broker.Node{}

@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// survey is a site at one moment: its nodes, and MAAS's list of machines, which may
-// have been read for somebody else a second before.
+// survey is a site at one moment: its nodes, and MAAS's list of machines. The list may be a second
+// old, read for another caller.
 type survey struct {
 	site   broker.Site
 	policy Policy
@@ -26,15 +26,15 @@ type survey struct {
 // judged is a node with its machine.
 type judged struct {
 	node     Node
-	was      store.MAASState // what is on record
+	was      store.MAASState // the record
 	machine  Machine
-	interval time.Duration // of its hardware sync
-	unknown  bool          // MAAS told of the machine, and not what it is
+	interval time.Duration // of the machine's hardware sync
+	unknown  bool          // MAAS listed the machine in a form that cannot be read
 	finding  Finding
 	found    bool
 }
 
-// begin reads what the broker knows of a site.
+// begin reads the broker's records of a site.
 func (w *Watch) begin(ctx context.Context, site broker.Site) (*survey, error) {
 	raw, err := w.DB.ReconcilePolicy(ctx, site.Name)
 	if err != nil {
@@ -48,7 +48,7 @@ func (w *Watch) begin(ctx context.Context, site broker.Site) (*survey, error) {
 	return &survey{site: site, policy: policy, view: view, look: store.ReconcileLook{Site: site.Name, Nodes: int64(len(view.Nodes))}}, err
 }
 
-// read reads what MAAS knows, and judges. An error says why it cannot be read whole.
+// read reads MAAS's machines, and judges. An error says why they cannot be read whole.
 func (s *survey) read(ctx context.Context, regions *maas.Sites, syncs *syncs) (err error) {
 	if s.region, err = regions.Region(ctx, s.site); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (j *judged) observe(m maas.Machine, at time.Time, site broker.Site, syncs *
 
 func nodeOf(n broker.Node, s store.MAASState, inRun bool) Node {
 	out := Node{Node: n, InRun: inRun}
-	if s.SystemID == n.MAASSystemID { // what was known of another machine counts for nothing
+	if s.SystemID == n.MAASSystemID { // records of another machine do not count
 		out.Host, out.Marked = s.Host, s.Marked
 	}
 	switch {
@@ -125,14 +125,14 @@ func nodeOf(n broker.Node, s store.MAASState, inRun bool) Node {
 	return out
 }
 
-// seen is what the record shall say of the machine.
+// seen returns the new record of the machine.
 func (j *judged) seen(site broker.Site) store.MAASState {
 	m := j.machine
 	s := store.MAASState{
 		NodeID: j.node.ID, SiteID: site.ID, SystemID: j.node.MAASSystemID, Status: m.StatusName, Power: m.Power, IPs: m.IPs, Host: j.node.Host,
 		Marked: j.node.Marked || m.Mark == j.node.ID,
 	}
-	// What a run makes of its machine is meant to be so.
+	// A change by a run is intended.
 	if m.Address != "" && (s.Host == "" || j.node.InRun && m.Status == maas.Deployed && !slices.Contains(m.IPs, s.Host)) {
 		s.Host = m.Address
 	}
@@ -142,15 +142,14 @@ func (j *judged) seen(site broker.Site) store.MAASState {
 	return s
 }
 
-// changed reports whether the record says something else of the machine.
+// changed reports whether the new record differs from the stored one.
 func (j *judged) changed(site broker.Site) bool {
 	now, was := j.seen(site), j.was
 	return was.NodeID == "" || was.SiteID != now.SiteID || was.SystemID != now.SystemID || was.Status != now.Status || was.Power != now.Power ||
 		was.Marked != now.Marked || was.Host != now.Host || !slices.Equal(was.IPs, now.IPs)
 }
 
-// alone looks at a node's machine by itself, and judges anew. ok: it is what the
-// list said.
+// alone reads a node's machine alone, and judges again. ok: the result is the list's.
 func (s *survey) alone(ctx context.Context, j *judged, syncs *syncs, now func() time.Time) (ok bool, err error) {
 	at := now()
 	m, err := s.region.Machine(ctx, j.node.MAASSystemID)

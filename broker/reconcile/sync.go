@@ -6,19 +6,19 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 )
 
-// syncs remembers since when each machine's last_sync has been what it is. Nil
-// remembers nothing, and nothing is late.
+// syncs remembers since when each machine's last_sync has been unchanged. A nil syncs remembers
+// nothing, and no machine is late.
 type syncs struct {
 	since map[string]synced // by system_id
 }
 
 type synced struct {
 	last time.Time // as MAAS wrote it
-	at   time.Time // when it was first seen to be that
+	at   time.Time // when this value was first seen
 }
 
-// late reports whether a machine has not reported its hardware for one and a half
-// intervals while we looked.
+// late reports whether a machine has not reported its hardware for one and a half intervals of
+// observation.
 func (s *syncs) late(m maas.Machine, at time.Time) bool {
 	interval := time.Duration(m.Interval()) * time.Second
 	if s == nil {
@@ -39,7 +39,7 @@ func (s *syncs) late(m maas.Machine, at time.Time) bool {
 	return at.Sub(had.at) > interval*3/2
 }
 
-// forget drops machines that are no node's any more.
+// forget drops machines that belong to no node any more.
 func (s *syncs) forget(bound map[string]bool) {
 	if s == nil {
 		return
@@ -51,5 +51,5 @@ func (s *syncs) forget(bound map[string]bool) {
 	}
 }
 
-// anew begins again: while MAAS could not be read, nothing could be seen to move.
+// anew forgets everything: while MAAS could not be read, no change could be seen.
 func (s *syncs) anew() { s.since = nil }

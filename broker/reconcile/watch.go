@@ -16,28 +16,28 @@ import (
 )
 
 const (
-	// Every is how often a site is looked at.
+	// Every is the time between two looks at a site.
 	Every = 5 * time.Minute
-	// glance is how often a Watch sees whether a site is due, or asked for, unless it is told.
+	// glance is the default time between two checks whether a site is due or was requested.
 	glance = 2 * time.Second
-	// alertAfter is how many looks in a row may fail before anybody is told.
+	// alertAfter is how many looks in a row must fail before an alert is raised.
 	alertAfter = 2
 )
 
-// Reseeder has a node's agent do node.hw_sync_reseed, once for each key.
+// Reseeder has a node's agent run node.hw_sync_reseed, once for each key.
 type Reseeder interface {
 	Reseed(ctx context.Context, nodeID, key string, interval time.Duration) (taskID string, err error)
 }
 
-// Decommissioner starts the run that takes a retired node out of the fleet and gives
-// its machine back, once for each id. It is refused for a node that is not as it was
-// judged any more, that a tenant is on, or that a run has already.
+// Decommissioner starts the run that takes a retired node out of the fleet and gives its machine
+// back, once for each id. Start refuses a node that is no longer as it was judged, that a tenant is
+// on, or that a run has already.
 type Decommissioner interface {
 	Start(ctx context.Context, judged broker.Node, id, reason string) (runID string, err error)
 }
 
-// Records are the broker's own, as far as they are read and written here. A store.DB
-// has them: what its methods of these names promise is what is gone by.
+// Records are the broker's own records, as far as this package reads and writes them. *store.DB
+// implements them; this package relies on the promises of its methods of these names.
 type Records interface {
 	Now() time.Time
 	Sites(ctx context.Context, names []string) ([]broker.Site, error)
@@ -54,15 +54,15 @@ type Records interface {
 
 var _ Records = (*store.DB)(nil)
 
-// Watch looks at every site from time to time. Run one in the process that leads.
+// Watch looks at every site from time to time. Run one Watch in the leading process.
 type Watch struct {
 	DB      Records
 	Regions *maas.Sites
 	Now     func() time.Time
-	Glance  time.Duration // how often it sees whether a site is due, or asked for; zero: 2 s
+	Glance  time.Duration // time between two checks whether a site is due or was requested; zero: 2 s
 	Log     *zap.Logger
 
-	Reseed       Reseeder // nil: no node is told to
+	Reseed       Reseeder // nil: no node is asked to reseed
 	Decommission Decommissioner
 
 	mu    sync.Mutex
@@ -70,7 +70,7 @@ type Watch struct {
 	work  sync.WaitGroup
 }
 
-// memory is what is remembered of a site between two looks.
+// memory is the state of a site between two looks.
 type memory struct {
 	busy       sync.Mutex // one look at a time
 	next       time.Time
@@ -78,7 +78,7 @@ type memory struct {
 	syncs      syncs
 }
 
-// candidate is what a first observation says is to be written or done.
+// candidate is the step that a first observation leads to.
 type candidate struct {
 	what string
 	at   time.Time
@@ -107,8 +107,8 @@ func (w *Watch) Run(ctx context.Context) {
 	}.Run(ctx)
 }
 
-// due begins a look at each site whose time has come, or that somebody asked for. A
-// site that answers slowly holds up no other.
+// due begins a look at each site that is due or was requested. A site that answers slowly delays no
+// other.
 func (w *Watch) due(ctx context.Context) error {
 	sites, err := w.DB.Sites(ctx, nil)
 	if err != nil {

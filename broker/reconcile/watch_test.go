@@ -26,7 +26,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Fatalf("waited in vain for: %s", what)
 }
 
-// ready lets a Watch that runs find the site.
+// ready lets a running Watch find the site.
 func (w *world) ready() {
 	w.t.Helper()
 	_, err := w.db.SetSiteCredentials(w.t.Context(), ada, w.site.ID, "test", store.Credentials{APIToken: true, APIBaseURL: w.site.APIBaseURL})
@@ -43,8 +43,8 @@ func (w *world) lookedAt(site string) store.ReconcileLook {
 	return looks[0]
 }
 
-// On one broker of several the sites are looked at, when their time has come and
-// when somebody asks, and one that does not answer holds up no other.
+// One broker of several looks at the sites, when they are due and when a look is requested, and a
+// site that does not answer delays no other.
 func TestASiteThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		w := newWorld(t, db, clock)

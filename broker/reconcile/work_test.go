@@ -61,7 +61,7 @@ func TestAChangedAddressIsTheNodes(t *testing.T) {
 	}
 }
 
-// Hardware sync that stops is reseeded once, and again only after a while.
+// Hardware sync that stops is reseeded once, and again only after the back-off.
 func TestStaleHardwareSyncIsReseededWithBackOff(t *testing.T) {
 	w := onSQLite(t)
 	w.modes(reconcile.Act, "hw_sync_stale")
@@ -96,7 +96,7 @@ func TestStaleHardwareSyncIsReseededWithBackOff(t *testing.T) {
 	}
 }
 
-// A run that takes the node between the look at MAAS and the reseed has it.
+// A run that takes the node between the look at MAAS and the reseed keeps the node.
 func TestANodeThatARunTakesMeanwhileIsNotReseeded(t *testing.T) {
 	w := onSQLite(t)
 	w.modes(reconcile.Act, "hw_sync_stale")
@@ -127,7 +127,7 @@ func TestANodeThatARunTakesMeanwhileIsNotReseeded(t *testing.T) {
 	}
 }
 
-// What a run makes of its machine is meant to be so: the address follows.
+// A run's change of its machine is intended: the recorded address follows.
 func TestARunsNewAddressIsNoDrift(t *testing.T) {
 	w := onSQLite(t)
 	n, id := w.machine(false, broker.Active)
@@ -175,7 +175,7 @@ func TestBackOffOutlivesARecovery(t *testing.T) {
 	}
 }
 
-// While MAAS could not be read nothing could be seen to move.
+// While MAAS could not be read, no change of last_sync could be seen.
 func TestAnOutageMakesNoHardwareSyncStale(t *testing.T) {
 	w, nodes, _ := fleet(t, 3)
 	w.guard, w.blind = func(*http.Request) (*http.Response, error) { return nil, errAway }, true
@@ -219,7 +219,7 @@ func TestTwentyNodesRetiredForAPauseStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// When it is on: after the grace, so many at once, with a brake, once each.
+// With the rule on: after the grace, a limited number at once, within the share, once each.
 func TestRetiredNodesAreDecommissionedOneAfterTheOther(t *testing.T) {
 	w := onSQLite(t)
 	w.modes(reconcile.Act, "retired_deployed")
@@ -271,7 +271,7 @@ func TestRetiredNodesAreDecommissionedOneAfterTheOther(t *testing.T) {
 	if len(w.runs.started) != 1 {
 		t.Fatalf("%v started beside one that runs", w.runs.started)
 	}
-	end() // somebody cancels it
+	end() // somebody cancels the run
 	w.twice()
 	w.twice()
 	if len(w.runs.started) != 2 || w.runs.started[0] == w.runs.started[1] {
@@ -285,7 +285,7 @@ func TestRetiredNodesAreDecommissionedOneAfterTheOther(t *testing.T) {
 		t.Errorf("%v started; %s was to stay, and none comes twice", w.runs.started, kept.ID)
 	}
 	w.is(kept.ID, broker.Retired, "")
-	// It was used meanwhile: the word of that time no longer counts.
+	// The node was used meanwhile: the earlier resolution no longer counts.
 	w.move(kept.ID, broker.Active, broker.OwnerTurnover)
 	w.heard(kept.ID)
 	w.twice()
@@ -313,9 +313,8 @@ func TestADecommissionThatCannotStartIsTriedAgain(t *testing.T) {
 	}
 }
 
-// The broker dies between the start of a run and its note: the run is known for what it
-// is, another is not begun beside it, and it is not begun again when somebody has
-// cancelled it.
+// The broker dies between the start of a run and its note: the run is recognised by its id, no
+// second run is begun beside it, and it is not begun again after a cancel.
 func TestADecommissionWhoseAnswerWasLostIsNotBegunTwice(t *testing.T) {
 	w := onSQLite(t)
 	w.modes(reconcile.Act, "retired_deployed")
@@ -348,8 +347,8 @@ func TestADecommissionWhoseAnswerWasLostIsNotBegunTwice(t *testing.T) {
 	}
 }
 
-// A pause ends sessions and not users: a node that a tenant is on is told of, and no run
-// is begun for it until the tenant is gone.
+// A pause ends sessions, and keeps users: a node with a tenant is reported, and no run is begun for
+// it until the tenant is gone.
 func TestANodeThatATenantIsOnIsNotDecommissioned(t *testing.T) {
 	w := onSQLite(t)
 	w.modes(reconcile.Act, "retired_deployed")
@@ -395,7 +394,7 @@ func TestMachinesOfNobodyAreCountedAndLeftAlone(t *testing.T) {
 	w.same(nodes)
 }
 
-// A round in which nothing has changed writes the site's row and nothing else.
+// A round without changes writes the site's row and nothing else.
 func TestNothingIsWrittenOfWhatDidNotChange(t *testing.T) {
 	w, nodes, ids := fleet(t, 10)
 	before := map[string]store.MAASState{}

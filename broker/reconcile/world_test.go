@@ -27,7 +27,7 @@ import (
 
 var ada = broker.Actor{Name: "ada", Role: broker.RoleOperator}
 
-// world is a site with a simulated region, and the broker's records of it.
+// world is a site with a simulated region, and the broker's records of the site.
 type world struct {
 	t       testing.TB
 	db      *store.DB
@@ -39,7 +39,7 @@ type world struct {
 	agents  *agents
 	runs    *runs
 	guard   func(*http.Request) (*http.Response, error) // nil result: on to the region
-	blind   bool                                        // MAAS cannot be read, and that is meant
+	blind   bool                                        // MAAS cannot be read, as intended
 	nonce   int
 	count   int
 }
@@ -55,7 +55,7 @@ func (k kept) Get(_ context.Context, path string) ([]byte, error) {
 }
 
 func (k kept) Put(_ context.Context, path string, v []byte) error {
-	k[path] = slices.Clone(v) // the caller wipes it
+	k[path] = slices.Clone(v) // the caller wipes the value
 	return nil
 }
 
@@ -74,7 +74,7 @@ type runs struct {
 	started []string // nodes
 	ids     []string
 	fails   error
-	lost    error // it is begun, and whoever asked for it is gone
+	lost    error // the run is begun, and the caller is gone
 }
 
 func (r *runs) Start(_ context.Context, n broker.Node, id, _ string) (string, error) {
@@ -109,7 +109,7 @@ func newWorld(t testing.TB, db *store.DB, clock *storetest.Clock) *world {
 	return w
 }
 
-// boot is a broker that begins to lead.
+// boot makes a broker that begins to lead.
 func (w *world) boot() {
 	w.watch = &reconcile.Watch{DB: w.db, Regions: w.regions, Now: w.clock.Now, Log: zap.NewNop(), Reseed: w.agents, Decommission: w.runs}
 }
@@ -120,7 +120,7 @@ func onSQLite(t testing.TB) *world {
 	return newWorld(t, storetest.Open(t, "sqlite", clock.Now), clock)
 }
 
-// RoundTrip leads to the region.
+// RoundTrip sends a request to the region.
 func (w *world) RoundTrip(req *http.Request) (*http.Response, error) {
 	if op := req.URL.Query().Get("op"); req.Method != http.MethodGet || op != "" && op != "whoami" {
 		w.t.Errorf("the reconciler asks MAAS for more than to be read: %s %s", req.Method, req.URL)
@@ -140,7 +140,7 @@ func (w *world) ok(err error) {
 	}
 }
 
-// machine puts a deployed machine into MAAS, and the node that it is into the store.
+// machine arranges a deployed machine in MAAS, and its node in the store.
 func (w *world) machine(marked bool, status broker.NodeStatus) (node broker.Node, systemID string) {
 	w.t.Helper()
 	w.count++
@@ -153,7 +153,7 @@ func (w *world) machine(marked bool, status broker.NodeStatus) (node broker.Node
 	return w.node(id, systemID, status), systemID
 }
 
-// node puts a node into the store that is bound to a machine.
+// node stores a node that is bound to a machine.
 func (w *world) node(id, systemID string, status broker.NodeStatus) broker.Node {
 	w.t.Helper()
 	hash := "hash-" + id
@@ -210,7 +210,7 @@ func (w *world) modes(mode reconcile.Mode, rules ...string) {
 	})
 }
 
-// acting sets every rule to act but the one about retired nodes.
+// acting sets every rule to act but the rule about retired nodes.
 func (w *world) acting() {
 	w.t.Helper()
 	for _, r := range reconcile.Rules {
@@ -239,7 +239,7 @@ func (w *world) policy(change func(*reconcile.Policy)) {
 	w.ok(err)
 }
 
-// heard lets the agents of nodes be heard now.
+// heard records a contact of the nodes' agents now.
 func (w *world) heard(ids ...string) {
 	w.t.Helper()
 	at := map[string]time.Time{}
@@ -258,7 +258,7 @@ func (w *world) look() {
 	}
 }
 
-// twice looks, and once more when an observation can confirm the first.
+// twice looks, and once more when a second observation can confirm the first.
 func (w *world) twice() {
 	w.t.Helper()
 	w.clock.Advance(2 * time.Second)
@@ -280,7 +280,7 @@ func (w *world) is(id string, status broker.NodeStatus, rule string) {
 	}
 }
 
-// admin makes a call of MAAS as somebody beside the broker.
+// admin makes a call of MAAS as a person beside the broker.
 func (w *world) admin(systemID, op string, params url.Values) {
 	w.t.Helper()
 	w.call("machines/"+systemID, op, params)
@@ -303,8 +303,7 @@ func (w *world) call(at, op string, params url.Values) {
 	}
 }
 
-// redeploys releases a machine and deploys it again, as somebody would at MAAS's
-// own command line.
+// redeploys releases a machine and deploys it again, as somebody would at MAAS's own command line.
 func (w *world) redeploys(systemID string, until time.Duration) {
 	w.t.Helper()
 	w.admin(systemID, "release", nil)
@@ -314,7 +313,7 @@ func (w *world) redeploys(systemID string, until time.Duration) {
 	w.clock.Advance(until)
 }
 
-// run starts a run that has a node until it is ended.
+// run starts a run that has a node until end is called.
 func (w *world) run(nodeID, id string) (end func()) {
 	w.t.Helper()
 	ended := false
