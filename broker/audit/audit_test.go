@@ -24,8 +24,7 @@ import (
 
 var ctx = context.Background()
 
-// book is an audit log with its sealer, and a way to its tables that no broker
-// would take.
+// book is an audit log with its sealer, and a direct way to its tables that no broker would take.
 type book struct {
 	db        *store.DB
 	raw       *sql.DB
@@ -165,7 +164,7 @@ func positions(t *testing.T, b *book) []int64 {
 	return at
 }
 
-// Each attack is by someone who may write to every table and has no key.
+// Each attack is by somebody who may write to every table and has no key.
 func TestWhoeverChangesTheLogIsSeen(t *testing.T) {
 	const columns = `at, actor, action, subject, reason, before, after, correlation_id, code`
 	for _, attack := range []struct {
@@ -216,7 +215,7 @@ func TestWhoeverChangesTheLogIsSeen(t *testing.T) {
 	}
 }
 
-// Whoever can write every table can compute seals too, but sign nothing.
+// An attacker who can write every table can compute seals too, but sign nothing.
 func TestAChainRebuiltWithoutTheKeyIsSeen(t *testing.T) {
 	each(t, func(t *testing.T, b *book) {
 		b.write(t, 20)
@@ -233,8 +232,7 @@ func TestAChainRebuiltWithoutTheKeyIsSeen(t *testing.T) {
 	})
 }
 
-// Without the heads a rebuilt chain holds: so those that are always there are
-// asked for.
+// Without heads a rebuilt chain is valid, so Verify requires the heads that always exist.
 func TestAChainRebuiltWithoutItsHeadsIsSeen(t *testing.T) {
 	each(t, func(t *testing.T, b *book) {
 		b.write(t, 1001)

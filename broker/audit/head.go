@@ -12,8 +12,7 @@ import (
 // predicateHead is the in-toto predicate type of a head.
 const predicateHead = "https://hostler.dev/audit-head/v1"
 
-// statement is a head as it is signed: an in-toto v1 statement whose subject
-// is the seal.
+// statement is the signed form of a head: an in-toto v1 statement whose subject is the seal.
 type statement struct {
 	Type          string    `json:"_type"`
 	Subject       []subject `json:"subject"`
@@ -47,8 +46,8 @@ func SignHead(tip store.AuditTip, at time.Time, signer pki.Signer) (store.AuditH
 	return store.AuditHead{AuditTip: tip, At: at, Envelope: envelope}, err
 }
 
-// VerifyHead returns the head that a statement key of the bundle has signed.
-// Codes: those of TrustBundle.VerifyStatement, and malformed.
+// VerifyHead returns the head that a statement key of the bundle has signed. Codes: those of
+// TrustBundle.VerifyStatement, and malformed.
 func VerifyHead(envelope []byte, bundle *pki.TrustBundle) (Head, error) {
 	env, err := pki.ParseEnvelope(envelope)
 	if err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// HeadFiles keeps signed heads in files of a directory, apart from the database that they
-// speak of and from the broker's log: one file a month, 2026-11.ndjson, one head a line.
+// HeadFiles stores signed heads in files of a directory, apart from the database and from the
+// broker's log: one file a month, 2026-11.ndjson, one head a line.
 type HeadFiles struct{ Dir string }
 
-// headLine is a head as it stands in a file.
+// headLine is a line of a file.
 type headLine struct {
 	Position int64           `json:"position"` // of the last row that the head covers
 	Seal     string          `json:"seal"`
@@ -22,7 +22,7 @@ type headLine struct {
 	Envelope json.RawMessage `json:"envelope"` // in-toto statement by the statement key
 }
 
-// Append adds a head, and returns once it is on the disk.
+// Append adds a head, and returns once the head is on the disk.
 func (f HeadFiles) Append(h store.AuditHead) error {
 	line, err := json.Marshal(headLine{h.Position, h.Seal, h.At.UTC(), h.Envelope})
 	if err != nil {

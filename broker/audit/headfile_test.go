@@ -56,7 +56,7 @@ func TestSignedHeadsAreInAFileOfTheirOwn(t *testing.T) {
 	})
 }
 
-// A full disk is no reason to seal nothing.
+// A full disk does not stop sealing.
 func TestSealingGoesOnWhereAHeadCannotBeKept(t *testing.T) {
 	each(t, func(t *testing.T, b *book) {
 		b.sealer.Keep = func(store.AuditHead) error { return errors.New("no space left on device") }

@@ -9,9 +9,8 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// Seal is the seal of a row after the tip: hex SHA-256 over the seal before,
-// the position, and every field, each with its length before it, so that no two
-// rows can be read as the same bytes.
+// Seal returns the seal of a row after the tip: hex SHA-256 over the former seal, the position, and
+// every field. A length precedes each field, so that no two rows have the same bytes.
 func Seal(before store.AuditTip, e broker.AuditEntry) string {
 	h := sha256.New()
 	number := func(n int64) {

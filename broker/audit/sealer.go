@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	sealEvery  = 100 * time.Millisecond // often, so that there is little to do at a time: others wait for it
+	sealEvery  = 100 * time.Millisecond // short: each turn has little to do, and other transactions wait for the turn
 	sealBatch  = 128                    // rows in one transaction
 	headEvery  = time.Minute
 	headEachOf = 1000 // rows
@@ -21,21 +21,20 @@ const (
 // Sealer seals rows and signs heads. The leader runs it.
 type Sealer struct {
 	DB *store.DB
-	// Signer gives the statement key in force.
+	// Signer returns the present statement key.
 	Signer func(ctx context.Context) (pki.Signer, error)
-	// Keep puts a signed head where neither the database nor the log is; nil: nowhere.
+	// Keep stores a signed head outside the database and the log; nil: nothing is stored.
 	Keep func(store.AuditHead) error
-	Log  *zap.Logger // heads go to it
+	Log  *zap.Logger // receives the heads
 }
 
-// Run seals within a second and signs a head each minute in which there was
-// anything, and at every 1,000 rows, until ctx ends. What fails is tried again
-// at the next turn; the rows wait.
+// Run seals within a second until ctx ends. A head is signed each minute with sealed rows,
+// and at every 1,000 rows. A failed turn is retried at the next turn; the rows wait.
 func (s *Sealer) Run(ctx context.Context) {
 	periodic.Work{Every: sealEvery, AtOnce: true, Turn: s.Turn, Log: s.Log, Cannot: "cannot seal the audit log", Grave: true}.Run(ctx)
 }
 
-// Turn seals what there is and signs the heads that are due.
+// Turn seals the unsealed rows and signs the due heads.
 func (s *Sealer) Turn(ctx context.Context) error {
 	last, err := s.DB.LastAuditHead(ctx)
 	if err != nil {
@@ -48,8 +47,8 @@ func (s *Sealer) Turn(ctx context.Context) error {
 			return err
 		}
 		if tip.Position > last.Position && tip.Position%headEachOf == 0 {
-			// Sealed so far, and then came a crash, or the key did not answer: what
-			// Verify asks for is signed before the chain goes on.
+			// The rows were sealed, and then the broker crashed or the key did not answer. The head
+			// that Verify requires is signed before the chain goes on.
 			if last, err = s.head(ctx, tip); err != nil {
 				return err
 			}

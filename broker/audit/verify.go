@@ -10,22 +10,22 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// What can be wrong with the chain.
+// The codes of faults of the chain.
 const (
-	SealBroken   = "seal_broken"   // the row is not what was sealed, or not where
+	SealBroken   = "seal_broken"   // the row is not the sealed row, or not in its place
 	SealMissing  = "seal_missing"  // there is no row at that position
 	HeadBroken   = "head_broken"   // a head that no statement key signed
 	HeadMismatch = "head_mismatch" // a signed head names another seal: the chain was rebuilt
-	HeadMissing  = "head_missing"  // no head at a row that always has one: it was taken out
+	HeadMissing  = "head_missing"  // a row that always has a head has none: the head was removed
 )
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
-	Sealed   int64  // rows whose seal holds, up to the first fault
+	Sealed   int64  // rows with a valid seal, up to the first fault
 	Unsealed int64  // rows not sealed yet
-	Heads    int    // signed heads that hold
-	LastHead *Head  // newest head that holds
-	Fault    *Fault // nil: all holds
+	Heads    int    // valid signed heads
+	LastHead *Head  // newest valid head
+	Fault    *Fault // nil: no fault
 }
 
 // Head is a signed tip of the chain.
@@ -33,23 +33,23 @@ type Head struct {
 	Position int64
 	Seal     string
 	At       time.Time
-	KeyID    string // of the statement key that signed it
+	KeyID    string // of the statement key that signed the head
 }
 
 // Fault is the first broken or missing seal.
 type Fault struct {
 	Position int64
-	ID       int64 // of the audit row; 0 where it is missing
+	ID       int64 // of the audit row; 0 where the row is missing
 	Code     string
 	Message  string
 }
 
-// Verify walks the chain from its start to where it ended when Verify began.
-// bundle knows the statement keys, retired ones too. A fault is in the report;
-// an error means that it could not be looked at.
+// Verify walks the chain from its start to its end at the time of the call. bundle knows the
+// statement keys, retired keys too. A fault is in the report; an error means that the chain could
+// not be read.
 func Verify(ctx context.Context, db *store.DB, bundle *pki.TrustBundle) (Report, error) {
 	var r Report
-	// The tip before the rest: what is sealed meanwhile is not looked at.
+	// The tip is read first: rows that are sealed meanwhile are not verified.
 	tip, err := db.AuditTip(ctx)
 	if err != nil {
 		return r, err
@@ -63,7 +63,7 @@ func Verify(ctx context.Context, db *store.DB, bundle *pki.TrustBundle) (Report,
 	}
 	v := verifier{report: &r, bundle: bundle, recorded: tip, end: tip.Position, heads: heads}
 	for _, h := range heads {
-		v.end = max(v.end, h.Position) // a tip set back does not hide what was signed
+		v.end = max(v.end, h.Position) // a tip that was set back does not hide signed rows
 	}
 	if err := db.WalkAudit(ctx, 1, v.row); err != nil && !errors.Is(err, errEnd) {
 		return r, err
@@ -74,17 +74,17 @@ func Verify(ctx context.Context, db *store.DB, bundle *pki.TrustBundle) (Report,
 	return r, nil
 }
 
-// errEnd ends the walk: at a fault, or where there is nothing more to look at.
+// errEnd ends the walk: at a fault, or at the last row to verify.
 var errEnd = errors.New("end of the walk")
 
 type verifier struct {
 	report   *Report
 	bundle   *pki.TrustBundle
-	recorded store.AuditTip    // where the chain ends, as the database says
-	end      int64             // where it must at least reach
+	recorded store.AuditTip    // the end of the chain by the database
+	end      int64             // the minimum end of the chain
 	heads    []store.AuditHead // still to come
-	tip      store.AuditTip    // as far as it holds
-	signed   int64             // position of the newest head that holds
+	tip      store.AuditTip    // the end of the valid part
+	signed   int64             // position of the newest valid head
 }
 
 func (v *verifier) row(e store.SealedEntry) error {
