@@ -49,7 +49,7 @@ func refused(t testing.TB, err error, code string) {
 	}
 }
 
-// plant is a broker's data directory, and who its backups are for.
+// plant is a broker's data directory, and the recipient of its backups.
 type plant struct {
 	dir, identity, recipient string
 	db                       *store.DB
@@ -174,7 +174,7 @@ func TestABackupSaysWhichKeysAreInIt(t *testing.T) {
 	if want := []string{"issuing", "root", "statement", "task", "trust"}; !slices.Equal(uses, want) {
 		t.Errorf("keys %v", uses)
 	}
-	ok(t, os.Remove(filepath.Join(p.dir, "keys", m.Keys[0].File))) // taken away to be offline
+	ok(t, os.Remove(filepath.Join(p.dir, "keys", m.Keys[0].File))) // taken offline
 	m, _, err = Write(t.Context(), WriteOptions{DataDir: p.dir, File: filepath.Join(t.TempDir(), "b"), Recipients: []string{p.recipient}, Now: noon})
 	ok(t, err)
 	if m.Keys[0].File != "" || m.Keys[0].URI == "" {
@@ -206,7 +206,7 @@ func TestABackupThatIsThereIsNotReplaced(t *testing.T) {
 	}
 }
 
-// part is one file of an archive that somebody makes.
+// part is one file of a forged archive.
 type part struct {
 	name    string
 	content string
@@ -229,8 +229,8 @@ func (p *plant) parts(t testing.TB, file string) (all []part) {
 	}
 }
 
-// seal makes a backup of parts, as whoever has the recipient can. The manifest lists
-// what is there, unless the parts have one.
+// seal makes a backup from parts, as anybody with the recipient can. The manifest lists the parts,
+// unless the parts include a manifest.
 func (p *plant) seal(t testing.TB, parts []part, after string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "forged.age")
@@ -256,7 +256,7 @@ func (p *plant) seal(t testing.TB, parts []part, after string) string {
 	return file
 }
 
-// manifest is a good one, changed.
+// manifest is a valid manifest, changed.
 func manifest(t testing.TB, good []part, change func(m *Manifest)) []part {
 	t.Helper()
 	var m Manifest
@@ -336,8 +336,7 @@ func TestABackupThatIsNotWhatItSaysIsRefused(t *testing.T) {
 	}
 }
 
-// Whoever makes a backup for the recipient has the root's certificate, which is public,
-// and not its key.
+// A forger with the recipient has the root's certificate, which is public, and not its key.
 func TestKeysThatAreNotTheRootsAreRefused(t *testing.T) {
 	p, forger := newPlant(t), newPlant(t)
 	good := p.parts(t, p.write(t))

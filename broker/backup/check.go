@@ -17,13 +17,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// check looks at what was unpacked as far as that goes without changing it.
+// check verifies the unpacked files as far as possible without changing them.
 func check(ctx context.Context, stage string, m *Manifest, o RestoreOptions) error {
 	keys, roots, err := trust.Inventory(filepath.Join(stage, keysDir))
 	if err != nil {
 		return err
 	}
-	m.Keys, m.Roots = keys, roots // what they are, whatever the manifest says
+	m.Keys, m.Roots = keys, roots // as found, whatever the manifest says
 	if want := fingerprint(o.RootSHA256); want != "" && !slices.Contains(roots, want) {
 		return broker.Errorf(broker.Refused, "backup_other_ca", "cannot restore: the backup is of a broker whose root is %s, and not %s", strings.Join(roots, ", "), taskcatalog.Clean(want, 80))
 	}
@@ -40,10 +40,11 @@ func check(ctx context.Context, stage string, m *Manifest, o RestoreOptions) err
 	return files.Close()
 }
 
-// fingerprint is one as people write it, as programs do.
+// fingerprint converts a fingerprint as people write it to the form of programs.
 func fingerprint(s string) string { return strings.ToLower(strings.ReplaceAll(s, ":", "")) }
 
-// hold brings the database's schema up to date, checks the keys with it, and holds it.
+// hold migrates the database's schema, checks the keys against the database, and holds the
+// database.
 func hold(ctx context.Context, stage string, m Manifest, source string, o RestoreOptions) (v store.Voided, err error) {
 	db, err := store.Open(ctx, store.Options{URL: "sqlite:" + filepath.Join(stage, databaseName), Now: func() time.Time { return o.Now }})
 	if err != nil {
@@ -67,8 +68,8 @@ func hold(ctx context.Context, stage string, m Manifest, source string, o Restor
 	return db.MarkRestored(ctx, o.Actor, m.TakenAt, source)
 }
 
-// certifies proves that the keys are those of a CA by having them certify something: a
-// name in a file proves nothing.
+// certifies proves that the keys are a CA's by issuing a certificate with them: a name in a file
+// proves nothing.
 func certifies(authority *trust.Authority, roots []string, now time.Time) error {
 	key, err := pki.GenerateKey(pki.Ed25519)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	copyPrefix  = ".backup-"         // of a directory beside the database where files are copied
-	sealPrefix  = ".hostler-backup-" // of a file beside FILE until it is whole
-	tempPrefix  = ".new-"            // of a file that keys and secrets are written to before its name is theirs
+	copyPrefix  = ".backup-"         // of a directory for copies, beside the database
+	sealPrefix  = ".hostler-backup-" // of a file beside FILE until the backup is complete
+	tempPrefix  = ".new-"            // of an unfinished file of keys or secrets, before it is renamed
 	copyTries   = 100
-	staleBackup = 24 * time.Hour // a file beside FILE that was not written to for longer was left behind
+	staleBackup = 24 * time.Hour // an unfinished file beside FILE without a write for longer was left behind
 )
 
-// newCopy makes a directory for the files of one backup, in plain text, of mode 0700. It is
-// locked while its process lives, however that ends; done removes it.
+// newCopy makes a directory of mode 0700 for the files of one backup, in plain text. The directory
+// is locked while its process lives, however the process ends; done removes the directory.
 func newCopy(dataDir string) (dir string, done func(), err error) {
 	for range copyTries {
 		if dir, err = os.MkdirTemp(dataDir, copyPrefix); err != nil {
@@ -30,12 +30,12 @@ func newCopy(dataDir string) (dir string, done func(), err error) {
 			return "", nil, errors.Join(err, os.Remove(dir))
 		case ours:
 			return dir, func() { _ = os.RemoveAll(dir); _ = lock.Close() }, nil
-		} // another backup took it for one that was left behind
+		} // another backup removed the directory as left behind
 	}
 	return "", nil, errors.New("other backups take its directory away")
 }
 
-// lockDir takes the lock of a directory that is still there when it has it.
+// lockDir locks a directory, if the directory still exists when the lock is taken.
 func lockDir(dir string) (lock *os.File, ours bool, err error) {
 	if lock, err = os.Open(dir); err != nil {
 		return nil, false, err
@@ -53,8 +53,7 @@ func lockDir(dir string) (lock *os.File, ours bool, err error) {
 	return nil, false, err
 }
 
-// sweepCopies removes what backups that were killed have left: copies that no process has
-// locked.
+// sweepCopies removes the copies of killed backups: copies that no process has locked.
 func sweepCopies(dataDir string) {
 	for _, dir := range beginningWith(dataDir, copyPrefix) {
 		if lock, ours, err := lockDir(dir); err == nil && ours {
@@ -64,8 +63,8 @@ func sweepCopies(dataDir string) {
 	}
 }
 
-// sweepSealed removes unfinished files beside FILE. They are encrypted, and may lie on a
-// share where another machine's locks are not seen: they go by their age.
+// sweepSealed removes unfinished files beside FILE. These files are encrypted, and may lie on a
+// share where another machine's locks are not visible, so their age decides.
 func sweepSealed(beside string) {
 	for _, name := range beginningWith(beside, sealPrefix) {
 		if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > staleBackup {

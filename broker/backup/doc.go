@@ -1,42 +1,44 @@
-// Package backup writes what a broker on SQLite is into one encrypted file, and makes a
-// data directory of it again. What a restored broker may do is package restore's.
+// Package backup writes the whole state of a broker on SQLite into one encrypted file (Write), and
+// makes a data directory from such a file (Restore). Package restore says what a restored broker
+// may do.
 //
 // # The file
 //
-// age, to the recipients that the operator named, around a tar archive:
+// The file is encrypted with age, to the recipients that the operator named, and holds a tar
+// archive:
 //
-//	manifest.json    versions, when, whose CA, which keys, and of each file below size and SHA-256
+//	manifest.json    versions, time, CA, keys, and for each file below size and SHA-256
 //	hostler.db       the database at one moment
 //	keys/…           the key ring and the private parts that are kept beside it
 //	secrets/…        the secrets that are kept in files, and the identity they are encrypted to
 //
-// The broker goes on while it is written. Keys are copied before the database and looked
-// at again after it: where a rotation fell between, all is copied once more. A secret that
-// is removed meanwhile is left out, and one that is set later than the database was read
-// is in: a row never names a secret that was not there yet.
+// The broker goes on during the backup. Keys are copied before the database and compared after it:
+// if a rotation fell between, both are copied once more. A secret that is removed meanwhile is left
+// out, and a secret that is set after the read of the database is included: a row never names a
+// secret that did not exist yet.
 //
-// Nothing is held in memory: the files are copied beside the data directory's own, hashed
-// there, and streamed. The result is written beside its place, synced, and renamed
-// there, so that FILE is whole or not there. The copies are locked while their process
-// lives, and the next backup removes those that nobody has locked.
+// No file is held in memory: the files are copied beside the data directory's own, hashed there,
+// and streamed. The result is written beside FILE, synced, and renamed, so that FILE is complete or
+// does not exist. The copies are locked while their process lives, and the next backup removes
+// copies without a lock.
 //
-// age says that a file has not been changed since somebody encrypted it, and not who that
-// was: whoever has the recipient can make one. What it cannot make is keys that the nodes
-// believe. So a restore signs with the keys that came out, checks that against the root
-// that came out, and compares the root with the fingerprint that the operator gives.
+// age proves that a file has not been changed since its encryption, and does not prove who
+// encrypted it: anybody with the recipient can make such a file. Nobody else can make keys that the
+// nodes trust. So a restore signs with the restored keys, checks the signature against the restored
+// root, and compares the root with the fingerprint that the operator gives.
 //
 // # Restoring
 //
-// Into a data directory that is empty, under the lock that a broker takes:
+// A restore writes into an empty data directory, under the lock that a broker takes:
 //
 //	restore.unfinished is made     from here on no broker starts on the directory
 //	.restoring/ is filled          each name, size and digest as the manifest says, nothing else
-//	it is checked                  the database whole and not of a newer schema, keys and root
+//	the files are checked          the database whole and not of a newer schema, keys and root
 //	the database is held           one transaction; store.MarkRestored
 //	keys, secrets, hostler.db      renamed into place, the database last
 //	restore.unfinished is removed
 //
-// Killed between any two lines, it leaves a directory that a broker refuses
-// (restore_unfinished) and a restore begins anew in; and a database that comes to its
-// place is held already, whatever happens to the mark.
+// A restore that is killed between any two lines leaves a directory that a broker refuses
+// (restore_unfinished), and in which a restore starts over. A database that reaches its place is
+// held already, whatever happens to the mark.
 package backup

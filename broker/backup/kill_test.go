@@ -17,7 +17,7 @@ import (
 
 const killAt = "HOSTLER_TEST_KILL_AT"
 
-// TestMain is a restore or a backup that ends at its nth step, where a test asks for one.
+// TestMain is a restore or a backup that ends at its nth step, where a test asks for that.
 func TestMain(m *testing.M) {
 	at, err := strconv.Atoi(os.Getenv(killAt))
 	if err != nil {
@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// A restore that is killed, wherever that is, leaves a directory that no broker starts
-// on, or one whose database is held; and the next restore goes through.
+// A restore that is killed at any step leaves a directory that no broker starts on, or a directory
+// with a held database; and the next restore succeeds.
 func TestARestoreThatIsKilledLeavesNothingThatCouldServe(t *testing.T) {
 	p := newPlant(t)
 	file := p.write(t)
@@ -89,8 +89,8 @@ func TestARestoreThatIsKilledLeavesNothingThatCouldServe(t *testing.T) {
 	}
 }
 
-// A copy is the database in plain text: the next backup removes it, however soon that is,
-// and not the one of a backup that is under way.
+// A copy is the database in plain text: the next backup removes it, however soon it runs, and does
+// not remove the copy of a running backup.
 func TestWhatABackupThatIsKilledLeavesIsRemovedByTheNext(t *testing.T) {
 	p := newPlant(t)
 	before := names(t, p.dir)

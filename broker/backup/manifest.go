@@ -20,7 +20,7 @@ const (
 	secretsDir   = "secrets"
 )
 
-// Bounds of what is read before it is known to be good.
+// Limits for data that is not verified yet.
 const (
 	format      = 1
 	maxManifest = 64 << 20
@@ -36,15 +36,15 @@ type File struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Manifest says what a backup is, and what is in it.
+// Manifest describes a backup and lists its files.
 type Manifest struct {
 	Format  int              `json:"format"`
-	Version string           `json:"version"` // of the program that wrote it
+	Version string           `json:"version"` // of the program that wrote the backup
 	Schema  int64            `json:"schema"`
 	TakenAt time.Time        `json:"taken_at"`
 	Roots   []string         `json:"ca_sha256"` // fingerprints, newest first
 	Keys    []trust.KeyPlace `json:"keys"`
-	Secrets bool             `json:"secrets"` // some are kept in files, and are in it
+	Secrets bool             `json:"secrets"` // the backup includes secrets that are kept in files
 	Files   []File           `json:"files"`
 }
 
@@ -74,8 +74,8 @@ func readManifest(raw []byte) (m Manifest, err error) {
 	return m, nil
 }
 
-// check refuses a name that is not one of a backup's. Each leads to one file beneath the
-// directory that it is unpacked in.
+// check refuses a name that does not belong in a backup. Each name leads to one file beneath the
+// directory into which the backup is unpacked.
 func (f File) check() error {
 	name := taskcatalog.Clean(f.Path, 200)
 	parts := strings.Split(f.Path, "/")

@@ -22,14 +22,13 @@ import (
 )
 
 const (
-	// LockName is the file by which a process has a data directory to itself.
+	// LockName is the file by which a process locks a data directory for itself.
 	LockName  = "broker.lock"
 	markName  = "restore.unfinished"
 	stageName = ".restoring"
 )
 
-// Unfinished refuses a data directory in which a restore was begun and not ended. Code:
-// restore_unfinished.
+// Unfinished refuses a data directory with an unfinished restore. Code: restore_unfinished.
 func Unfinished(dataDir string) error {
 	if _, err := os.Lstat(filepath.Join(dataDir, markName)); err == nil {
 		return broker.Errorf(broker.Refused, "restore_unfinished", "cannot use data directory %s: a restore into it was begun and not ended (run hostler-broker restore again)", dataDir)
@@ -37,10 +36,10 @@ func Unfinished(dataDir string) error {
 	return nil
 }
 
-// RestoreOptions say what is restored where.
+// RestoreOptions set the backup to restore and the place.
 type RestoreOptions struct {
 	File     string
-	DataDir  string // which the caller has locked
+	DataDir  string // locked by the caller
 	Identity string // file with age identities
 	// RootSHA256 is the fingerprint of the CA that nodes pin; empty: any.
 	RootSHA256 string
@@ -48,13 +47,13 @@ type RestoreOptions struct {
 	Actor      broker.Actor
 }
 
-// step is told before each change of the data directory, and of what a backup has written.
-// Tests end the process there.
+// step is called before each change of the data directory, and after each part of a backup. Tests
+// end the process there.
 var step = func(string) {}
 
-// Restore makes a data directory of a backup, with a database that is held. Codes:
-// data_dir_not_empty, backup_damaged, backup_too_new, backup_other_ca, schema_too_new,
-// key_mismatch, and those of secrets.Unseal.
+// Restore makes a data directory from a backup, with a held database. Codes: data_dir_not_empty,
+// backup_damaged, backup_too_new, backup_other_ca, schema_too_new, key_mismatch, and those of
+// secrets.Unseal.
 func Restore(ctx context.Context, o RestoreOptions) (m Manifest, v store.Voided, err error) {
 	in, err := os.Open(o.File)
 	if err != nil {
@@ -70,7 +69,7 @@ func Restore(ctx context.Context, o RestoreOptions) (m Manifest, v store.Voided,
 		return m, v, err
 	}
 	stage := filepath.Join(o.DataDir, stageName)
-	undo := func(err error) error { // nothing of it is left, and the directory is as it was
+	undo := func(err error) error { // removes every trace of the restore
 		if left := errors.Join(clearOut(o.DataDir), os.Remove(filepath.Join(o.DataDir, markName))); left != nil {
 			return errors.Join(err, left)
 		}
@@ -95,8 +94,8 @@ func Restore(ctx context.Context, o RestoreOptions) (m Manifest, v store.Voided,
 	return m, v, nil
 }
 
-// begin marks a directory that is empty, or that a restore has marked before: then what
-// is in it is of that one.
+// begin marks a directory that is empty, or that an earlier restore has marked: the files in a
+// marked directory belong to the earlier restore.
 func begin(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -127,7 +126,7 @@ func begin(dir string) error {
 	return nil
 }
 
-// clearOut removes what a restore has put into the directory.
+// clearOut removes the files of a restore from the directory.
 func clearOut(dir string) error {
 	for _, name := range []string{databaseName, databaseName + "-wal", databaseName + "-shm", secretsDir, keysDir, stageName} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
@@ -137,8 +136,8 @@ func clearOut(dir string) error {
 	return syncDir(dir)
 }
 
-// unpack writes the archive's files into an empty directory: those of the manifest, in
-// its order, each of the size and the digest that it says, and nothing after them.
+// unpack writes the archive's files into an empty directory: exactly the files of the manifest, in
+// the manifest's order, with its sizes and digests, and nothing after them.
 func unpack(r io.Reader, dir string) (m Manifest, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -176,7 +175,8 @@ func unpack(r io.Reader, dir string) (m Manifest, err error) {
 	if _, err := t.Next(); !errors.Is(err, io.EOF) {
 		return m, damaged("there is more in it than its manifest says")
 	}
-	// The end of the archive is not that of the file, which says that it is whole.
+	// The end of the archive is not the end of the file, and only the end of the file proves that
+	// it is whole.
 	for rest := make([]byte, 4096); ; {
 		n, err := r.Read(rest)
 		if slices.ContainsFunc(rest[:n], func(b byte) bool { return b != 0 }) {
@@ -230,7 +230,7 @@ func put(root *os.Root, f File, r io.Reader) error {
 	return nil
 }
 
-// source tells an error of the archive from one of the disk.
+// source distinguishes an error of the archive from an error of the disk.
 type source struct {
 	r   io.Reader
 	err error
@@ -244,7 +244,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// install puts what is ready in its place, the database last.
+// install renames the prepared files into place, the database last.
 func install(dir, stage string) error {
 	if err := syncTree(stage); err != nil {
 		return err
@@ -270,7 +270,7 @@ func install(dir, stage string) error {
 	return syncDir(dir)
 }
 
-// syncTree makes the names beneath a directory durable; its files are.
+// syncTree makes the names beneath a directory durable; the files are durable already.
 func syncTree(dir string) error {
 	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {

@@ -12,10 +12,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// numbers are what a broker gives out that others compare with what they had.
+// numbers are the counters that others compare with earlier values.
 type numbers struct{ bundle, epoch, event int64 }
 
-// serves has a restored broker give out the first number of each, and more of them.
+// serves has a restored broker give out the first number of each, and more numbers.
 func (p *plant) serves(t *testing.T, file string, restored time.Time, key string) (first, last numbers) {
 	t.Helper()
 	ctx, now := t.Context(), func() time.Time { return restored.Add(time.Minute) }
@@ -51,8 +51,8 @@ func (p *plant) serves(t *testing.T, file string, restored time.Time, key string
 	return first, last
 }
 
-// Nodes and readers of events remember what the first broker that came out of a backup
-// told them: the second one of the same backup tells them nothing by the same number.
+// Nodes and readers of events remember the numbers of the first broker that was restored from a
+// backup: a second broker from the same backup gives out none of these numbers.
 func TestABackupThatIsRestoredTwiceGivesNoNumberTwice(t *testing.T) {
 	p := newPlant(t)
 	file := p.write(t)

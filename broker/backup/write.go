@@ -28,18 +28,18 @@ import (
 
 const keyTries = 5
 
-// WriteOptions say what is written where.
+// WriteOptions set the data directory and the file of a backup.
 type WriteOptions struct {
 	DataDir    string
 	File       string
-	Force      bool // FILE may be there
+	Force      bool // FILE may exist
 	Recipients []string
 	Version    string
 	Now        time.Time
 }
 
-// Write writes a backup of the broker in a data directory, beside which it may run.
-// digest is the file's. Codes: backup_exists, backup_unwritable, backup_keys_changed,
+// Write writes a backup of the broker in a data directory; the broker may run meanwhile. digest is
+// the SHA-256 of the file, in hex. Codes: backup_exists, backup_unwritable, backup_keys_changed,
 // recipient_invalid, restore_unfinished, keys_missing, store_unavailable, disk_full.
 func Write(ctx context.Context, o WriteOptions) (m Manifest, digest string, err error) {
 	if err := Unfinished(o.DataDir); err != nil {
@@ -48,7 +48,7 @@ func Write(ctx context.Context, o WriteOptions) (m Manifest, digest string, err 
 	if _, err := os.Lstat(o.File); err == nil && !o.Force {
 		return m, "", exists(o.File)
 	}
-	sweepCopies(o.DataDir) // before there is another one, as large as the database
+	sweepCopies(o.DataDir) // before another copy, as large as the database, is made
 	sweepSealed(filepath.Dir(o.File))
 	copied, done, err := newCopy(o.DataDir)
 	if err != nil {
@@ -63,7 +63,7 @@ func Write(ctx context.Context, o WriteOptions) (m Manifest, digest string, err 
 	return m, digest, err
 }
 
-// collect copies what a backup holds to a directory, and says what it is.
+// collect copies the files of a backup to a directory, and returns the manifest.
 func collect(ctx context.Context, o WriteOptions, to string) (m Manifest, err error) {
 	m = Manifest{Format: format, Version: o.Version, TakenAt: o.Now.UTC().Truncate(time.Second)}
 	if m.Keys, m.Roots, err = snapshot(ctx, o.DataDir, to); err != nil {
@@ -83,7 +83,7 @@ func collect(ctx context.Context, o WriteOptions, to string) (m Manifest, err er
 	return m, err
 }
 
-// snapshot copies keys and database so that they fit.
+// snapshot copies keys and database so that they match.
 func snapshot(ctx context.Context, dataDir, to string) ([]trust.KeyPlace, []string, error) {
 	keys, ring := filepath.Join(dataDir, keysDir), filepath.Join(dataDir, keysDir, "keyring.json")
 	for range keyTries {
@@ -114,8 +114,8 @@ func snapshot(ctx context.Context, dataDir, to string) ([]trust.KeyPlace, []stri
 	return nil, nil, broker.Errorf(broker.Unavailable, "backup_keys_changed", "cannot back up %s: its keys change all the while (try again when the rotation is through)", dataDir)
 }
 
-// copyTree copies the regular files beneath a directory. One that goes away meanwhile is
-// left out, and so is one whose name is not its own yet.
+// copyTree copies the regular files beneath a directory. A file that disappears meanwhile is left
+// out, and so is an unfinished file with a temporary name.
 func copyTree(from, to string) error {
 	root, err := os.OpenRoot(from)
 	if err != nil {
@@ -150,7 +150,7 @@ func copyTree(from, to string) error {
 	})
 }
 
-// list names the files of a copy, the database first.
+// list lists the files of a copy, the database first.
 func list(dir string) (files []File, err error) {
 	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -182,13 +182,13 @@ func hashFile(name string) (int64, string, error) {
 	return n, hex.EncodeToString(h.Sum(nil)), err
 }
 
-// write writes the encrypted archive beside its place, and puts it there.
+// write writes the encrypted archive beside FILE, and renames it.
 func (o WriteOptions) write(m Manifest, from string) (digest string, err error) {
 	out, err := os.CreateTemp(filepath.Dir(o.File), sealPrefix) // mode 0600
 	if err != nil {
 		return "", unwritable(o.File, err)
 	}
-	defer func() { _ = os.Remove(out.Name()) }() // gone already where it was renamed
+	defer func() { _ = os.Remove(out.Name()) }() // no effect after the rename
 	sum := sha256.New()
 	sealed, err := secrets.Seal(io.MultiWriter(out, sum), o.Recipients)
 	if err == nil {
@@ -204,7 +204,7 @@ func (o WriteOptions) write(m Manifest, from string) (digest string, err error) 
 		return "", unwritable(o.File, err)
 	}
 	place := os.Rename
-	if !o.Force { // a rename would take the place of one that came meanwhile
+	if !o.Force { // a plain rename would replace a file that appeared meanwhile
 		place = renameNew
 	}
 	step("sealed")
@@ -220,8 +220,8 @@ func (o WriteOptions) write(m Manifest, from string) (digest string, err error) 
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// renameNew renames where nothing is. Some file systems have no such rename (NFS), and
-// others no links (FAT).
+// renameNew renames only if the new name does not exist. Some file systems have no such rename
+// (NFS), and others no links (FAT).
 func renameNew(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
