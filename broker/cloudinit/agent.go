@@ -23,7 +23,7 @@ const (
 	defaultClockWait = 30 * time.Second
 )
 
-// agentConfig is what the agent reads in its config file.
+// agentConfig is the agent's config file.
 type agentConfig struct {
 	Broker       string `yaml:"broker"`
 	CASHA256     string `yaml:"ca_sha256"`
@@ -37,7 +37,7 @@ type unitData struct {
 	MAASSystemID string
 	ClockSeconds int
 	Fetches      []string
-	LockUser     string // whose password ends with the enrolment
+	LockUser     string // the enrolment ends this user's password
 }
 
 // agentLayer makes the machine a node: it installs the agent and enrols.
@@ -77,7 +77,7 @@ func (in *Input) agentLayer(d *data) error {
 		}
 	}
 	for i := 1; i < len(about.Fetches); i++ {
-		// One after the other: a later source is not asked for what an earlier one had.
+		// In sequence: a later source is not asked for a package that an earlier source had.
 		d.file("0644", unitDir+about.Fetches[i]+".d/order.conf", "[Unit]\nAfter="+about.Fetches[i-1]+"\n")
 	}
 	d.wanted("multi-user.target", clockUnit, clockUnit)
@@ -94,7 +94,7 @@ func (d *data) unit(name string, about unitData) error {
 	return nil
 }
 
-// source is where a package may be fetched, and how curl trusts it.
+// source is a place from which a package may be fetched, and how curl trusts it.
 type source struct{ url, tls string }
 
 func (in *Input) sources() []source {

@@ -12,15 +12,16 @@ const (
 	unitDir      = "/etc/systemd/system/"
 )
 
-// data is the part that holds all values: files and links to lay out, and units to
-// start, one line each, and a file's content as lines behind a bar. It says that it
-// is a script of /bin/true because cloud-init keeps scripts, and runs them.
+// data is the part that holds all values: files and links to lay out, and units to start, one line
+// each, and a file's content as lines behind a bar. It begins as a script of /bin/true, because
+// cloud-init keeps and runs scripts.
 type data struct {
 	text  strings.Builder
 	start []string
 }
 
-// newData begins the part. Its id is another for each token, and tells nothing of it.
+// newData begins the part. The part's id differs for each token, and discloses nothing of the
+// token.
 func newData(in *Input) *data {
 	d := new(data)
 	fmt.Fprintf(&d.text, "#!/bin/true\nbundle %d %s\n", Version, in.id())
@@ -38,14 +39,13 @@ func (d *data) file(mode, path, content string) {
 	}
 }
 
-// wanted has a unit, which may be an instance of a file's, started now and at each
-// boot.
+// wanted has a unit, which may be an instance of a template file, started now and at each boot.
 func (d *data) wanted(target, unit, file string) {
 	fmt.Fprintf(&d.text, "link %s%s.wants/%s %s%s\n", unitDir, target, unit, unitDir, file)
 	d.start = append(d.start, unit)
 }
 
-// end closes the part, so that one which was cut off is known.
+// end closes the part, so that a truncated part is recognised.
 func (d *data) end(in *Input) string {
 	for _, unit := range d.start {
 		d.text.WriteString("start " + unit + "\n")

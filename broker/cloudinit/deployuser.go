@@ -12,10 +12,10 @@ import (
 type DeployUser struct {
 	Name         string
 	SSHKey       string // a line of authorized_keys
-	PasswordHash string // of HashPassword; empty: the password is locked
+	PasswordHash string // made by HashPassword; empty: the password is locked
 }
 
-// The salt of a password's hash begins with a mark, by which the agent finds it in
+// The salt of a password's hash begins with a mark, by which the agent finds the hash in
 // cloud-init's files.
 const (
 	hashRounds = 100_000
@@ -23,7 +23,7 @@ const (
 	hashPrefix = "$6$rounds=100000$" + saltMark
 	hashLength = 86 // of SHA-512 in crypt's base64
 
-	// SaltLength is that of what stands behind the mark.
+	// SaltLength is the length of the salt after the mark.
 	SaltLength = 8
 )
 
@@ -34,8 +34,8 @@ var (
 	saltForm    = regexp.MustCompile(`^[./A-Za-z0-9]{8}$`)
 )
 
-// HashPassword is crypt's SHA-512 of a password, with a salt of 8 characters of
-// crypt's base64 behind the mark.
+// HashPassword returns crypt's SHA-512 of a password, with a salt of 8 characters of crypt's base64
+// after the mark.
 func HashPassword(password, salt string) (string, error) {
 	if !saltForm.MatchString(salt) {
 		return "", fmt.Errorf("cannot hash a password: the salt is not 8 characters of ./A-Za-z0-9")
@@ -61,9 +61,8 @@ type account struct {
 	AuthorizedKeys []string `yaml:"ssh_authorized_keys"`
 }
 
-// cloudConfig is the part that cloud-init's own modules carry out. It must never
-// have write_files or runcmd: MAAS's vendor-data has both, and user-data that has
-// either replaces it whole.
+// cloudConfig returns the part for cloud-init's own modules. It must never have write_files or
+// runcmd: MAAS's vendor-data has both, and user-data with either replaces it whole.
 func (u *DeployUser) cloudConfig() (string, error) {
 	text, err := yaml.Marshal(struct {
 		Users []any `yaml:"users"`

@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// fetchFrom runs the commands of the rendered fetch unit one after the other, as
-// systemd does, with a temporary directory for /etc/hostler-bootstrap and for
-// the state directory. It returns the latter.
+// fetchFrom runs the commands of the rendered fetch unit one after the other, as systemd does, with
+// temporary directories for /etc/hostler-bootstrap and for the state directory. It returns the
+// state directory.
 func fetchFrom(t *testing.T, url, digest string) (state string, err error) {
 	t.Helper()
 	in := input(t)
@@ -98,8 +98,8 @@ func TestAPackageThatIsNotThereYetIsFetchedOnceItIs(t *testing.T) {
 	}
 }
 
-// A mirror, or whoever sits on the way to it, serves something else. Nothing
-// under the name that is installed is left.
+// A mirror, or an attacker on the way to it, serves something else. No file remains under the name
+// of the installed package.
 func TestAPackageWithAnotherDigestIsNeverInstalled(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("an implant"))
@@ -112,7 +112,7 @@ func TestAPackageWithAnotherDigestIsNeverInstalled(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(state, "agent.deb")); !os.IsNotExist(err) {
 		t.Errorf("agent.deb is there (%v)", err)
 	}
-	// And the installing unit looks once more, before dpkg.
+	// The installing unit checks once more, before dpkg.
 	main := rendered(t, input(t))[unitDir+mainUnit].Content
 	check, install := strings.Index(main, "/usr/bin/sha256sum --check --strict "+bootstrapDir+"agent.deb.sha256"), strings.Index(main, "/usr/bin/dpkg ")
 	if check < 0 || install < check {

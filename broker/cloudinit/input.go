@@ -12,7 +12,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Input is what a machine must know.
+// Input is the data for a machine's first boot.
 type Input struct {
 	BrokerURL    string // of the agents' listener: https://HOST[:PORT]
 	CASHA256     string // hex SHA-256 of the root's DER
@@ -20,12 +20,12 @@ type Input struct {
 	Token        pki.EnrollToken
 	MAASSystemID string
 	Package      *Package      // nil: the machine has the agent already
-	ClockWait    time.Duration // bound of the wait for the clock; 0: 30 s
+	ClockWait    time.Duration // limit of the wait for the clock; 0: 30 s
 
 	SiteBundle          string // of the site's own: URL@sha256:DIGEST; empty: none
-	HardwareSync        bool   // look whether MAAS's hardware sync arrived
-	Disks               []Disk // to make file systems on: what is on them is lost
-	OverwriteSignatures bool   // also where something known is on them
+	HardwareSync        bool   // check whether MAAS's hardware sync arrived
+	Disks               []Disk // to make file systems on: their content is lost
+	OverwriteSignatures bool   // also on disks with known signatures
 	RoCE                []RoCE
 	DeployUser          *DeployUser // nil: none
 }
@@ -33,7 +33,7 @@ type Input struct {
 // Package is the agent package.
 type Package struct {
 	SHA256  string   // hex
-	Mirrors []string // http or https URLs to try where the broker does not have it or cannot be reached
+	Mirrors []string // http or https URLs to try where the broker lacks the package or cannot be reached
 }
 
 var (
@@ -45,7 +45,7 @@ var (
 	systemIDForm = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9_-]{0,63})?$`)
 )
 
-// SerialForm is a disk's serial by which the machine can find it.
+// SerialForm is the form of a serial by which the machine can find a disk.
 var SerialForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}$`)
 
 const (
@@ -54,8 +54,8 @@ const (
 	maxRoCE    = 64
 )
 
-// check refuses what could break out of its place in a file. Code:
-// bootstrap_invalid. No error repeats the token.
+// check refuses values that could break out of their place in a file. Code: bootstrap_invalid. No
+// error repeats the token.
 func (in *Input) check() error {
 	host, https := strings.CutPrefix(in.BrokerURL, "https://")
 	switch sum, err := hex.DecodeString(in.CASHA256); {
@@ -86,7 +86,7 @@ func (in *Input) check() error {
 
 const bundleMark = "@sha256:"
 
-// checkLayers refuses what the scripts of the layers must not read.
+// checkLayers refuses values that the scripts of the layers must not read.
 func (in *Input) checkLayers() error {
 	if url, digest, ok := strings.Cut(in.SiteBundle, bundleMark); in.SiteBundle != "" && (!ok || !digestForm.MatchString(digest) || CheckMirrors([]string{url}) != nil) {
 		return invalid("the site's bundle %q is not a plain http or https URL with @sha256:DIGEST", in.SiteBundle)
@@ -110,8 +110,8 @@ func (in *Input) checkLayers() error {
 	return in.DeployUser.check()
 }
 
-// CheckMirrors refuses package URLs that cannot stand in a unit's environment
-// file. Code: bootstrap_invalid.
+// CheckMirrors refuses package URLs that cannot be part of a unit's environment file. Code:
+// bootstrap_invalid.
 func CheckMirrors(urls []string) error {
 	if len(urls) > maxMirrors {
 		return invalid("%d package URLs are given, at most %d", len(urls), maxMirrors)

@@ -13,12 +13,12 @@ var scripts embed.FS
 func script(name string) string {
 	text, err := scripts.ReadFile("scripts/" + name + ".sh")
 	if err != nil {
-		panic(err) // it is compiled in
+		panic(err) // the script is compiled in
 	}
 	return string(text)
 }
 
-// The layers, by the names under which the machine keeps how they ended.
+// The layers, by the names under which the machine records their results.
 const (
 	LayerSite         = "site"
 	LayerAgent        = "agent"
@@ -30,7 +30,7 @@ const (
 
 const layerUnit = "hostler-layer@.service"
 
-// Disk is one to make a file system on, and how it is known.
+// Disk is a disk to make a file system on, identified by its serial.
 type Disk struct {
 	Serial string
 	Size   int64 // bytes
@@ -42,8 +42,8 @@ type RoCE struct {
 	Address   netip.Prefix
 }
 
-// layers puts all but the agent's and the deploy user's into the data part, and
-// returns the names of all that there are, in their order.
+// layers puts all layers but the agent's and the deploy user's into the data part, and returns the
+// names of all layers in their order.
 func (in *Input) layers(d *data) ([]string, error) {
 	var names []string
 	run := func(name, target, values, order string) {
@@ -64,15 +64,15 @@ func (in *Input) layers(d *data) ([]string, error) {
 	}
 	names = append(names, LayerAgent)
 	if in.HardwareSync {
-		// cloud-init does what MAAS's vendor-data says in its last stage, which comes
-		// after multi-user.target: what waits for it cannot be wanted by that.
+		// cloud-init carries out MAAS's vendor-data in its last stage, after multi-user.target: a
+		// unit that waits for this stage cannot be wanted by multi-user.target.
 		run(LayerHardwareSync, "cloud-init.target", "", "After=cloud-final.service\n")
 	}
 	if len(in.Disks) > 0 {
 		var list, mounts strings.Builder
 		for i, disk := range in.Disks {
 			fmt.Fprintf(&list, "%d %s %d\n", i+1, disk.Serial, disk.Size)
-			// One that an earlier boot made is in fstab, and not to be met half-mounted.
+			// A share that an earlier boot made is in fstab, and may be half-mounted otherwise.
 			fmt.Fprintf(&mounts, " share%d.mount", i+1)
 		}
 		if in.OverwriteSignatures {
@@ -85,7 +85,7 @@ func (in *Input) layers(d *data) ([]string, error) {
 		for i, r := range in.RoCE {
 			fmt.Fprintf(&list, "%d %s %s %s %s\n", firstTable+i, r.Interface, r.Address.Addr(), r.Address.Masked(), peer(r.Address))
 		}
-		// networkd forgets rules that are not its own when it starts again.
+		// networkd removes foreign rules when it restarts.
 		run(LayerRoCE, "multi-user.target", list.String(), "After=systemd-networkd.service\nPartOf=systemd-networkd.service\n")
 	}
 	if in.DeployUser != nil {
@@ -98,12 +98,11 @@ func (in *Input) layers(d *data) ([]string, error) {
 	return names, d.unit(layerUnit, unitData{})
 }
 
-// firstTable is the number of the first interface's routing table, and its rule's
-// priority.
+// firstTable is the number of the first interface's routing table, and the priority of its rule.
 const firstTable = 1000
 
-// peer is the other end of a link with two addresses, which routes; "-": nobody
-// can tell who does.
+// peer returns the other end of a link with two addresses, which is the router; "-": the router is
+// not known.
 func peer(p netip.Prefix) string {
 	if p.Bits() != 31 {
 		return "-"

@@ -7,7 +7,7 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// Version is that of the layers and of how they are laid out.
+// Version is the version of the layers and of their layout.
 const Version = 1
 
 // The parts, by the names under which cloud-init keeps them.
@@ -19,8 +19,8 @@ const (
 	boundary = "==hostler-first-boot=="
 )
 
-// Render returns user-data, whole, that makes a machine a node. It holds the
-// token. Code: bootstrap_invalid.
+// Render returns complete user-data that makes a machine a node. It holds the token. Code:
+// bootstrap_invalid.
 func Render(in Input) (string, error) {
 	if err := in.check(); err != nil {
 		return "", err
@@ -47,8 +47,8 @@ func Render(in Input) (string, error) {
 	return m.end(), nil
 }
 
-// Bare is the input with another's secrets in place of its own: what is rendered
-// from it may be shown and compared.
+// Bare returns the input with placeholders instead of its secrets: text rendered from it may be
+// shown and compared.
 func (in Input) Bare() Input {
 	in.Token = pki.EnrollToken("hsn_" + strings.Repeat("0", 43))
 	if u := in.DeployUser; u != nil && u.PasswordHash != "" {
@@ -59,8 +59,8 @@ func (in Input) Bare() Input {
 	return in
 }
 
-// message is a MIME multipart as cloud-init takes it. Every part is plain text: so
-// the agent finds a secret wherever cloud-init keeps a part.
+// message is a MIME multipart as cloud-init accepts it. Every part is plain text, so that the agent
+// finds a secret wherever cloud-init keeps a part.
 type message struct{ text strings.Builder }
 
 func (m *message) part(ctype, name, content string) {

@@ -135,7 +135,7 @@ func parts(t *testing.T, userData string) map[string]string {
 	}
 }
 
-// rendered is what the data part lays out, by path.
+// rendered returns the files of the data part, by path.
 func rendered(t *testing.T, in Input) map[string]file {
 	t.Helper()
 	text, err := Render(in)
@@ -158,8 +158,7 @@ func rendered(t *testing.T, in Input) map[string]file {
 	return files
 }
 
-// MAAS's vendor-data has write_files and runcmd, and user-data that has either
-// replaces them.
+// MAAS's vendor-data has write_files and runcmd, and user-data with either replaces them.
 func TestTheCloudConfigPartNamesUsersAndNothingElse(t *testing.T) {
 	text, err := Render(whole(t))
 	if err != nil {
@@ -267,8 +266,8 @@ func TestSystemdTakesTheUnits(t *testing.T) {
 	}
 }
 
-// The main unit stays wanted at every boot, and what it wants starts whether its own
-// conditions hold or not: each unit has to know by itself that the first boot is over.
+// The main unit stays wanted at every boot, and its wanted units start whether its own conditions
+// hold or not: each unit must detect by itself that the first boot is over.
 func TestAfterTheFirstBootNoUnitOfTheAgentsRunsAgain(t *testing.T) {
 	ran := 0
 	for path, f := range rendered(t, whole(t)) {
@@ -286,9 +285,9 @@ func TestAfterTheFirstBootNoUnitOfTheAgentsRunsAgain(t *testing.T) {
 	}
 }
 
-// A cut between any two commands leaves a boot that goes on, or one that has ended:
-// after done nothing is left that only this unit does, and done is on the disk
-// before the token goes, without which it could not be tried again.
+// A cut between any two commands leaves a boot that goes on, or a boot that has ended. After done,
+// no work is left that only this unit does. done is on the disk before the token is removed,
+// because without the token the enrolment could not be retried.
 func TestTheUnitNotesItsEndAfterAllThatMustBeDone(t *testing.T) {
 	_, after, ok := strings.Cut(rendered(t, whole(t))[unitDir+mainUnit].Content, "systemctl enable --now hostler-agent.service\n")
 	if !ok {

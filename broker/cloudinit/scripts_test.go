@@ -14,8 +14,7 @@ import (
 	"testing"
 )
 
-// host is a machine in a temporary directory, with programs that only write down
-// how they were called.
+// host is a machine in a temporary directory, with programs that only record their calls.
 type host struct {
 	t    *testing.T
 	root string
@@ -34,7 +33,7 @@ func newHost(t *testing.T) *host {
 	return h
 }
 
-// program puts a script in the place of a program of the machine's.
+// program replaces a program of the machine with a script.
 func (h *host) program(name, does string) {
 	h.write("bin/"+name, "#!/bin/sh\necho "+name+" \"$*\" >>'"+h.root+"/calls'\n"+does+"\n", 0o755)
 }
@@ -60,14 +59,14 @@ func (h *host) read(name string) string {
 
 var ofTheMachine = regexp.MustCompile(`(^|[^A-Za-z0-9._/-])/(etc|var|sys|share|dev/console|usr/sbin)`)
 
-// here brings all of a text's paths below the host's root: these scripts must
-// never reach the machine that the tests run on.
+// here moves all paths of a text below the host's root: these scripts must never reach the machine
+// that the tests run on.
 func (h *host) here(text string) string {
 	text = ofTheMachine.ReplaceAllString(text, "${1}"+h.root+"/${2}")
 	return strings.ReplaceAll(text, "PATH="+h.root+"/usr/sbin", "PATH="+h.root+"/bin")
 }
 
-// cloudInit does what it does with our parts at a boot.
+// cloudInit does with our parts what cloud-init does at a boot.
 func (h *host) cloudInit(userData string) (string, error) {
 	h.t.Helper()
 	all := parts(h.t, userData)
@@ -82,7 +81,7 @@ func (h *host) boot(all map[string]string) (string, error) {
 	return string(out), err
 }
 
-// files are all below /etc, by path, with their modes.
+// files returns all files below /etc, by path, with their modes.
 func (h *host) files() map[string]file {
 	all := map[string]file{}
 	etc := filepath.Join(h.root, "etc")
@@ -134,8 +133,8 @@ func TestWhatIsRenderedIsWhatIsLaidOut(t *testing.T) {
 	}
 }
 
-// A reset between the two leaves a token that is used up: without it the enrolment
-// could not be tried again, so it goes after the enrolment was noted.
+// The token is removed after the enrolment was recorded, because without the token the enrolment
+// could not be retried. A reset between the two leaves a used token.
 func TestAUsedTokenThatWasLeftGoesAtTheNextBoot(t *testing.T) {
 	const token, next = "etc/hostler-agent/enroll.token", "hsn_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB\n"
 	h, text := newHost(t), mustRender(t, whole(t))
@@ -177,7 +176,7 @@ func TestALaterBootLaysNothingOutAgain(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(h.root, "var/lib/hostler-bootstrap/done")); err != nil {
 		t.Error("a second boot begins anew")
 	}
-	in := whole(t) // a token that is another makes it another first boot
+	in := whole(t) // another token makes another first boot
 	in.Token = "hsn_BBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBBB"
 	if out, err := h.cloudInit(mustRender(t, in)); err != nil || !strings.Contains(h.read("etc/hostler-agent/enroll.token"), "hsn_BBB") {
 		t.Errorf("%v: %s", err, out)
@@ -187,7 +186,7 @@ func TestALaterBootLaysNothingOutAgain(t *testing.T) {
 	}
 }
 
-// Wherever a boot is cut short, the next one ends as if it had not been.
+// Wherever a boot is cut short, the result of the next boot is complete.
 func TestALayOutThatWasKilledIsWholeAfterTheNextBoot(t *testing.T) {
 	text := mustRender(t, whole(t))
 	clean := newHost(t)
@@ -200,7 +199,7 @@ func TestALayOutThatWasKilledIsWholeAfterTheNextBoot(t *testing.T) {
 			h := newHost(t)
 			h.program(victim, fmt.Sprintf(`[ "$(grep -c '^%s ' '%s/calls')" -ne %d ] || kill -9 $PPID; PATH=/usr/bin:/bin; exec %s "$@"`, victim, h.root, nth, map[bool]string{true: "true", false: victim}[victim == "systemctl" || victim == "sync"]))
 			if _, err := h.cloudInit(text); err == nil {
-				break // it is not called that often
+				break // the program is not called that often
 			}
 			if err := os.Remove(filepath.Join(h.root, "bin", victim)); err != nil {
 				t.Fatal(err)
@@ -286,7 +285,7 @@ func TestTheSitesBundleRunsOnceAndOnlyWithItsDigest(t *testing.T) {
 	if record, out := h.layer("site"); record != "failed\nthe site's bundle ended with status 3\n" {
 		t.Fatalf("%q: %s", record, out)
 	}
-	server.Close() // what was fetched is not fetched again
+	server.Close() // a fetched bundle is not fetched again
 	h.write(state+"exit", "0\n", 0o644)
 	for range 2 {
 		if record, out := h.layer("site"); record != "done\n\n" {
@@ -316,7 +315,7 @@ func TestALayerThatWasEndedFromOutsideSaysByWhat(t *testing.T) {
 	}
 }
 
-// A tenant with root may have put links where a layer writes as root at the next boot.
+// A tenant with root may have planted links where a layer writes as root at the next boot.
 func TestALayerWritesThroughNoLinkThatWasPlanted(t *testing.T) {
 	const state = "var/lib/hostler-bootstrap/"
 	for _, planted := range []string{"layers/hw-sync", "layers/hw-sync.new", "layers/hw-sync.said"} {
@@ -325,7 +324,7 @@ func TestALayerWritesThroughNoLinkThatWasPlanted(t *testing.T) {
 		h.write(state+"layers/site", "done\n", 0o644)
 		to := "victim/file"
 		if planted == "layers/hw-sync" {
-			to = "victim" // into which a move would go
+			to = "victim" // a move would go into this directory
 		}
 		if err := os.Symlink(filepath.Join(h.root, to), filepath.Join(h.root, state, planted)); err != nil {
 			t.Fatal(err)
@@ -398,8 +397,8 @@ func TestEachRoCEInterfaceHasATableOfItsOwn(t *testing.T) {
 	}
 }
 
-// rack gives the host disks: NAME TYPE SERIAL. What a disk holds is a UUID in
-// on/NAME, and where it is mounted is a line in mounts/PLACE.
+// rack gives the host disks: NAME TYPE SERIAL. A disk's content is a UUID in on/NAME, and its mount
+// is a line in mounts/PLACE.
 func (h *host) rack(lines string, holds map[string]string) {
 	for _, dir := range []string{"on", "mounts"} {
 		if err := os.MkdirAll(filepath.Join(h.root, dir), 0o755); err != nil {
@@ -431,7 +430,7 @@ const (
 	foreign  = "6f0c5bd6-5c2f-4c5f-8d0a-0d1a0f2f7a11"
 )
 
-// touched is what was called that changes a disk.
+// touched matches the calls that change a disk.
 var touched = regexp.MustCompile(`(?m)^(wipefs .*--all|mkfs|mount ).*`)
 
 func TestDisksThatAreNotAsExpectedAreAllSpared(t *testing.T) {
@@ -485,7 +484,7 @@ func lsblkWith(column, answer string) string {
 	return "case \"$*\" in *SERIAL*) cat <<'END'\n" + twoDisks + "END\n;; *" + column + "*) " + answer + ";; *TYPE*) echo disk;; esac"
 }
 
-// made is on which disks file systems were made, as which share.
+// made returns the disks on which file systems were made, each with its share.
 func (h *host) made() []string {
 	var made []string
 	for line := range strings.Lines(h.read("calls")) {
@@ -527,7 +526,7 @@ func TestDisksAreMadeOnceAndOverwrittenOnlyWhenTold(t *testing.T) {
 	}
 }
 
-// What was true of all disks need not be so any more when it is one's turn.
+// A check of all disks may be outdated when a disk's turn comes.
 func TestADiskIsLookedAtAgainBeforeItIsTouched(t *testing.T) {
 	for name, change := range map[string]struct{ does, says string }{
 		"held since":         {"mkdir -p sys/class/block/nvme1n1/holders/dm-0", "is mounted or held"},
@@ -550,8 +549,8 @@ func TestADiskIsLookedAtAgainBeforeItIsTouched(t *testing.T) {
 	}
 }
 
-// Wherever the layer is cut short, it goes on; and a file system that was whole,
-// and may hold what others wrote since, is not made again.
+// Wherever the layer is cut short, it continues. A complete file system, which may hold files by
+// now, is not made again.
 func TestADiskThatWasBegunIsGoneOnWith(t *testing.T) {
 	for name, c := range map[string]struct {
 		victim, does string
@@ -573,7 +572,7 @@ func TestADiskThatWasBegunIsGoneOnWith(t *testing.T) {
 				t.Fatalf("%s: it was not killed: %q: %s", name, record, out)
 			}
 			h.write("bin/"+c.victim, whole, 0o755)
-			if reboot { // mounts what stands in fstab
+			if reboot { // mounts the entries of fstab
 				for _, share := range []string{"1", "2"} {
 					mounts := ""
 					if strings.Contains(h.read("etc/fstab"), "/share"+share+" ") {
@@ -596,7 +595,7 @@ func TestADiskThatWasBegunIsGoneOnWith(t *testing.T) {
 	}
 }
 
-// A mark says what we began with, and nothing of what came to the disk after.
+// A mark records only our start on a disk, and nothing of later changes of the disk.
 func TestWhatIsNotOursOnADiskThatWasBegunIsSpared(t *testing.T) {
 	for name, c := range map[string]struct{ fstab, mounts, says string }{
 		"begun":                  {"", "", "holds something known"},
