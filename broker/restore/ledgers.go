@@ -12,19 +12,19 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Asker has nodes do tasks: a taskqueue.Queue.
+// Asker enqueues tasks for nodes. taskqueue.Queue implements it.
 type Asker interface {
 	Enqueue(ctx context.Context, actor broker.Actor, r taskqueue.Request) (k broker.Task, repeat bool, err error)
 }
 
 var _ Asker = (*taskqueue.Queue)(nil)
 
-// askedFor is how many tries a node has to tell of its ledger: each is a task that
-// expires after minutes.
+// askedFor is how many tries a node has to report its ledger: each try is a task that expires after
+// minutes.
 const askedFor = 3
 
-// ledgers asks each node that is let in which tasks it has taken, and compares. What fails
-// for one is tried again, and holds up no other.
+// ledgers asks each node let in for its accepted tasks, and compares them. A failure for
+// one node is retried, and delays no other node.
 func (w *Watch) ledgers(ctx context.Context, last store.Restore) error {
 	nodes, err := w.DB.RestoredNodes(ctx)
 	if err != nil {
@@ -46,8 +46,8 @@ func (w *Watch) ledgers(ctx context.Context, last store.Restore) error {
 	return failed
 }
 
-// ledger is what one node's memory differs in; done says that there is an answer, or
-// that there will be none.
+// ledger returns the differences between one node's ledger and the database; done is true when
+// there is an answer, or when there will be none.
 func (w *Watch) ledger(ctx context.Context, n store.RestoredNode, last store.Restore) (found []store.Difference, done bool, err error) {
 	why := ""
 	for try := range askedFor {
@@ -65,7 +65,7 @@ func (w *Watch) ledger(ctx context.Context, n store.RestoredNode, last store.Res
 			if e := broker.AsError(err); e.Kind == broker.Internal || e.Kind == broker.Unavailable {
 				return nil, false, err
 			}
-			why = err.Error() // an agent from before it could tell, for one
+			why = err.Error() // for example an agent too old for this task
 		case !k.Status.Ended():
 			return nil, false, nil
 		case k.Status == broker.TaskSucceeded:
@@ -78,7 +78,7 @@ func (w *Watch) ledger(ctx context.Context, n store.RestoredNode, last store.Res
 	return []store.Difference{{Subject: "node/" + n.NodeID, Code: "ledger_unread", Text: "which tasks it has carried out since the backup is not known: " + why}}, true, nil
 }
 
-// compare holds what a node remembers against what is on record.
+// compare compares a node's ledger with the records.
 func (w *Watch) compare(ctx context.Context, nodeID, taskID string) ([]store.Difference, error) {
 	answer, err := w.DB.Task(ctx, taskID)
 	if err != nil {
@@ -113,7 +113,7 @@ func (w *Watch) compare(ctx context.Context, nodeID, taskID string) ([]store.Dif
 	return found, nil
 }
 
-// became is how far the node says that it came.
+// became returns the node's report of a task's progress or outcome.
 func became(m taskcatalog.TaskMemory) string {
 	if m.Outcome == "" {
 		return m.State

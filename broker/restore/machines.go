@@ -15,8 +15,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// machines reads what MAAS has at each site. A site that cannot be read says nothing of
-// its nodes, and they wait.
+// machines reads MAAS's machines at each site. A site that cannot be read proves nothing about its
+// nodes, and they wait.
 func (w *Watch) machines(ctx context.Context, at time.Time) error {
 	sites, err := w.DB.Sites(ctx, nil)
 	if err != nil {
@@ -53,13 +53,13 @@ func (w *Watch) site(ctx context.Context, site broker.Site, at time.Time) error 
 	return c.compare(ctx, view)
 }
 
-// comparison is one site's machines against its nodes.
+// comparison compares one site's machines with its nodes.
 type comparison struct {
 	db    *store.DB
 	site  string
 	at    time.Time // of the restore
 	list  maas.Snapshot
-	ended map[string]bool // runs that were looked up, and whether they had ended in the backup
+	ended map[string]bool // by run id: whether the run had ended in the backup
 
 	words []store.MachineWord
 	found []store.Difference
@@ -71,7 +71,7 @@ func (c *comparison) compare(ctx context.Context, view store.ReconcileView) erro
 		machines[m.SystemID] = m
 	}
 	known := map[string]bool{}
-	var unread error // of one node: of the others there is something to say
+	var unread error // errors of single nodes: the other nodes are still compared
 	for _, n := range view.Nodes {
 		known[n.ID] = true
 		m, there := machines[n.MAASSystemID]
@@ -96,7 +96,7 @@ func (c *comparison) compare(ctx context.Context, view store.ReconcileView) erro
 	return c.db.SiteCompared(ctx, c.site)
 }
 
-// judge says what MAAS's word on one node's machine is worth.
+// judge decides what MAAS's report of one node's machine proves.
 func (c *comparison) judge(ctx context.Context, n broker.Node, m maas.Machine, there bool, inRun string) error {
 	is := "MAAS has no machine " + n.MAASSystemID
 	if there {
@@ -135,7 +135,7 @@ func deployed(s broker.NodeStatus) bool {
 	return false
 }
 
-// hadEnded reports whether the backup knows the run, and that it was through.
+// hadEnded reports whether the backup knows the run as ended.
 func (c *comparison) hadEnded(ctx context.Context, id string) (bool, error) {
 	if ended, looked := c.ended[id]; looked {
 		return ended, nil
@@ -144,7 +144,7 @@ func (c *comparison) hadEnded(ctx context.Context, id string) (bool, error) {
 	if no, ok := errors.AsType[*chain.Refused](err); err != nil && (!ok || no.Code != "run_not_found") {
 		return false, err
 	}
-	// One that an operator has ended since the restore had not ended in the backup.
+	// A run that an operator has ended since the restore had not ended in the backup.
 	c.ended[id] = err == nil && r.Status.Ended() && !r.CompletedAt.After(c.at)
 	return c.ended[id], nil
 }
@@ -153,7 +153,7 @@ func (c *comparison) differ(subject, code, form string, args ...any) {
 	c.found = append(c.found, store.Difference{Subject: subject, Code: code, Text: fmt.Sprintf(form, args...)})
 }
 
-// called is a machine as MAAS tells of it.
+// called describes a machine as MAAS reports it.
 func called(m maas.Machine) string {
 	text := fmt.Sprintf("machine %s (%s) is %s", taskcatalog.Clean(m.SystemID, 32), taskcatalog.Clean(m.Hostname, 64), taskcatalog.Clean(m.StatusName, 64))
 	if m.Owner != "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// MAAS's word is worth what the run was, in the backup, that marked the machine.
+// MAAS's report counts by the state, in the backup, of the run that marked the machine.
 func TestAMarkCountsByTheRunThatPutItThere(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		ctx := t.Context()

@@ -13,25 +13,26 @@ import (
 )
 
 const (
-	// Every is how often a Watch looks whether nodes have answered, and whether it is over.
+	// Every is how often a Watch checks whether nodes have answered, and whether the database is
+	// released.
 	Every = 5 * time.Second
-	// machinesEvery is how often it reads each site's machines: all of them each time.
+	// machinesEvery is how often a Watch reads all machines of each site.
 	machinesEvery = time.Minute
 )
 
-// Watch compares a restored database with what is so, until it is released. Run one in
-// the process that leads.
+// Watch compares a restored database with machines and nodes, until the database is released. Run
+// one Watch in the leading process.
 type Watch struct {
 	DB      *store.DB
 	Regions *maas.Sites
 	Ask     Asker
 	Log     *zap.Logger
 
-	read time.Time // when it has begun to read the machines
+	read time.Time // start of the latest read of the machines
 }
 
-// Run looks until the database is released, or ctx ends. Where it was never restored, or
-// is released, there is nothing to do.
+// Run looks until the database is released, or ctx ends. For a database that was never restored, or
+// is released, Run does nothing.
 func (w *Watch) Run(ctx context.Context) {
 	periodic.Work{Every: Every, AtOnce: true, Turn: w.turn, Log: w.Log, Cannot: "cannot compare the restored database"}.Run(ctx)
 }

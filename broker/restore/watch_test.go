@@ -36,7 +36,7 @@ func (k kept) Put(_ context.Context, path string, v []byte) error {
 	return nil
 }
 
-// world is a held database, and what a Watch reads.
+// world is a held database, and the data that a Watch reads.
 type world struct {
 	t       *testing.T
 	db      *store.DB
@@ -56,7 +56,7 @@ func (w *world) ok(err error) {
 	}
 }
 
-// RoundTrip leads to the region.
+// RoundTrip sends a request to the region.
 func (w *world) RoundTrip(req *http.Request) (*http.Response, error) {
 	w.reads++
 	if w.down {
@@ -101,7 +101,7 @@ func newWorld(t *testing.T, db *store.DB, clock *storetest.Clock, nodes int) *wo
 	return w
 }
 
-// node is a node on a machine that is marked for it.
+// node arranges a node on a machine that is marked for the node.
 func (w *world) node(id string, box int) {
 	w.t.Helper()
 	systemID := w.region.Arrange(maassim.Arranged{
@@ -141,7 +141,7 @@ func (w *world) look() error {
 	return w.watch.Look(w.t.Context(), last)
 }
 
-// missing is what keeps it from being released.
+// missing returns what prevents the release of the database.
 func (w *world) missing() string {
 	w.t.Helper()
 	all, err := w.db.NotCompared(w.t.Context())
@@ -149,7 +149,7 @@ func (w *world) missing() string {
 	return fmt.Sprint(all)
 }
 
-// All machines of a site are a long answer, and what they say has been written already.
+// A list of all machines is long, and an unchanged report is on record already.
 func TestMachinesAreReadOnceAMinuteAndWrittenWhereTheyDiffer(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		w := newWorld(t, db, clock, 3)
