@@ -14,18 +14,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog/hwsync"
 )
 
-// A line is what the deploy user's login shell is given. These two are all there
-// are, and both are constants: their parts are the names of files that MAAS chose.
+// line is a command line for the deploy user's login shell. There are only these two, and both are
+// constants: their parts are the names of files that MAAS chose.
 type line string
 
 const (
-	// install makes root's files of those that were uploaded. A file is made with
-	// mode 0600 before it is filled.
+	// install makes root's files from the uploaded ones. A file is made with mode 0600 before it is
+	// filled.
 	install line = sudo + "/usr/bin/install -d -o root -g root -m 0755 " + hwsync.Folder +
 		and + sudo + "/usr/bin/install -o root -g root -m 0700 -t " + hwsync.Folder + " " + folder + "/" + hwsync.Credentials +
 		and + sudo + "/usr/bin/install -o root -g root -m 0644 -t " + hwsync.Units + " " + folder + "/" + hwsync.Service + " " + folder + "/" + hwsync.Timer
 
-	// start has the timer run, now and after each boot, and one sync at once.
+	// start enables the timer, now and after each boot, and starts one sync at once.
 	start line = sudo + "/usr/bin/systemctl daemon-reload" +
 		and + sudo + "/usr/bin/systemctl enable --now " + hwsync.Timer +
 		and + sudo + "/usr/bin/systemctl start --no-block " + hwsync.Service
@@ -34,8 +34,8 @@ const (
 	and  = " && "
 )
 
-// run has the machine run a line, which ended where the machine says with which status:
-// only then is there a connection to say more on. Its output is for people.
+// run has the machine run a line. ended is true when the machine reports the line's exit status:
+// only then is the connection still usable. The line's output is for people.
 func (m *machine) run(ctx context.Context, l line) (ended bool, err error) {
 	said := &output{conn: m.conn}
 	err = within(ctx, m.conn, commands, func() error {
@@ -64,16 +64,16 @@ func (m *machine) run(ctx context.Context, l line) (ended bool, err error) {
 }
 
 const (
-	kept = 1 << 10  // bytes of what a command says
-	most = 64 << 10 // that it may say at all
+	kept = 1 << 10  // bytes of a command's output that are kept
+	most = 64 << 10 // limit of a command's output, bytes
 )
 
-// output keeps the beginning of what a command says, and hangs up on one that does
-// not end.
+// output keeps the beginning of a command's output, and closes the connection if the output exceeds
+// the limit.
 type output struct {
 	conn net.Conn
 
-	mu   sync.Mutex // both streams are written to it
+	mu   sync.Mutex // both streams write to the output
 	text []byte
 	seen int
 }
@@ -103,7 +103,7 @@ func (o *output) String() string {
 	return string(o.text)
 }
 
-// codeOf tells a machine that went away, or was too slow, from one that refused.
+// codeOf distinguishes an absent or slow machine from a machine that refused.
 func codeOf(err error, refused string) string {
 	missing := (*ssh.ExitMissingError)(nil)
 	if errors.As(err, &missing) || errors.As(err, new(*net.OpError)) {

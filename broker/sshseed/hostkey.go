@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// What is spoken. It is a list of ours, so that no release of the library adds to
-// it; every sshd that is still looked after knows some of each.
+// The allowed algorithms. The list is fixed here, and no release of the library can add to it;
+// every sshd that is still maintained knows some of each.
 var (
 	exchanges = []string{ssh.KeyExchangeMLKEM768X25519, ssh.KeyExchangeCurve25519, ssh.KeyExchangeECDHP256, ssh.KeyExchangeECDHP384}
 	ciphers   = []string{ssh.CipherAES128GCM, ssh.CipherAES256GCM, ssh.CipherChaCha20Poly1305, ssh.CipherAES128CTR, ssh.CipherAES256CTR}
@@ -35,7 +35,7 @@ var (
 	errWeak = errors.New("its host key is an RSA key of less than 2048 bits, or more than 16384")
 )
 
-// firstUse notes the host key that a machine proves to have, and goes no further.
+// firstUse records the host key that a machine proves to have, and ends the handshake there.
 type firstUse struct{ key string }
 
 func (f *firstUse) config() *ssh.ClientConfig {
@@ -50,14 +50,14 @@ func (f *firstUse) config() *ssh.ClientConfig {
 	})
 }
 
-// keyChanged is a host key that is not the one that was noted.
+// keyChanged is the error of a host key other than the recorded key.
 type keyChanged struct{ noted, shown string }
 
 func (e *keyChanged) Error() string {
 	return fmt.Sprintf("it had %s, and has %s", e.noted, e.shown)
 }
 
-// pin takes the noted host key and no other, and logs in by the deploy user's key.
+// pin accepts only the recorded host key, and logs in with the deploy user's key.
 func pin(h Host) (*ssh.ClientConfig, error) {
 	noted, _, _, rest, err := ssh.ParseAuthorizedKey([]byte(h.HostKey))
 	if err != nil || len(bytes.TrimSpace(rest)) > 0 {
@@ -77,7 +77,7 @@ func pin(h Host) (*ssh.ClientConfig, error) {
 	return c, nil
 }
 
-// Fingerprint is a noted host key as people compare it.
+// Fingerprint returns a recorded host key in the form that people compare.
 func Fingerprint(hostKey string) string {
 	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(hostKey))
 	if err != nil {
@@ -86,8 +86,8 @@ func Fingerprint(hostKey string) string {
 	return ssh.FingerprintSHA256(key)
 }
 
-// loginRefused reports whether the machine heard who wants to log in, and said no.
-// The library has a text for that and no type.
+// loginRefused reports whether the machine received the login and refused it. The library has a
+// text for this case and no type.
 func loginRefused(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "unable to authenticate")
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// instanceID is where cloud-init keeps what MAAS calls the machine: it is the
-// instance-id of MAAS's metadata.
+// instanceID is the file in which cloud-init keeps MAAS's id of the machine, as the instance-id of
+// MAAS's metadata.
 const instanceID = "/var/lib/cloud/data/instance-id"
 
 const longestID = 64 // bytes
 
-// is looks whether the machine is the one that is meant.
+// is checks that the machine has the expected id.
 func (m *machine) is(ctx context.Context, file, systemID string) error {
 	var found []byte
 	err := m.files(ctx, func(c *sftp.Client) error {
@@ -40,7 +40,7 @@ func (m *machine) is(ctx context.Context, file, systemID string) error {
 	return nil
 }
 
-// words are the longer ones of a text: of the credentials, each secret is one.
+// words returns the longer words of a text: each secret of the credentials is such a word.
 func words(text []byte) []string {
 	var long []string
 	for _, w := range strings.Fields(string(text)) {
@@ -51,7 +51,7 @@ func words(text []byte) []string {
 	return long
 }
 
-// hide takes secrets out of what a machine says.
+// hide removes secrets from a machine's output.
 func (m *machine) hide(said string) string {
 	for _, s := range m.secrets {
 		said = strings.ReplaceAll(said, s, "[…]")

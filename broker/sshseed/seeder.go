@@ -15,12 +15,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog/hwsync"
 )
 
-// The codes of what goes wrong.
+// The codes of errors.
 const (
 	Unreachable    = "ssh_unreachable"   // nothing answers, or hangs up, or is too slow
 	HostKeyChanged = "host_key_changed"  // another machine answers, or the same with another key
-	Refused        = "ssh_refused"       // the login, or all algorithms that are allowed
-	OtherMachine   = "ssh_other_machine" // it answers at an address of the machine, lets the deploy user in, and is another
+	Refused        = "ssh_refused"       // the login, or all allowed algorithms
+	OtherMachine   = "ssh_other_machine" // another machine answers at an address of the machine, and admits the deploy user
 	UploadFailed   = "ssh_upload_failed"
 	CommandFailed  = "ssh_command_failed"
 )
@@ -28,35 +28,35 @@ const (
 // Port is sshd's.
 const Port = 22
 
-// How long each step may take.
+// The time limits of the steps.
 const (
 	dialing  = 10 * time.Second
 	shaking  = 20 * time.Second
 	sending  = 30 * time.Second
 	commands = 60 * time.Second
-	closing  = time.Second // more, for what is done on a connection that was closed
+	closing  = time.Second // additional time for work on a closed connection
 )
 
 // Seeder reaches machines.
 type Seeder struct {
 	// Dial opens a TCP connection. Tests lead it to a server of theirs.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// InstanceID is the file in which a machine has MAAS's id of it; empty:
-	// cloud-init's. Tests give it one of theirs.
+	// InstanceID is the file with MAAS's id on the machine; empty: cloud-init's. Tests set a file
+	// of theirs.
 	InstanceID string
 }
 
-// Host is a machine, and who logs in to it.
+// Host is a machine, and the login to it.
 type Host struct {
-	Addresses []netip.Addr // the first that answers is it
+	Addresses []netip.Addr // tried in order; the first that answers is used
 	User      string
 	Key       ssh.Signer // the deploy user's
 	HostKey   string     // as authorized_keys has it
 	SystemID  string     // MAAS's id of the machine
 }
 
-// HostKey is the machine's host key, as authorized_keys has it, and the address that
-// it answers at. Nobody logs in. Codes: Unreachable, Refused.
+// HostKey returns the machine's host key, as authorized_keys has it, and the address at which the
+// machine answers. Nobody logs in. Codes: Unreachable, Refused.
 func (s *Seeder) HostKey(ctx context.Context, h Host) (key string, at netip.Addr, err error) {
 	conn, at, err := s.dial(ctx, h.Addresses)
 	if err != nil {
@@ -74,10 +74,10 @@ func (s *Seeder) HostKey(ctx context.Context, h Host) (key string, at netip.Addr
 	return first.key, at, nil
 }
 
-// Seed installs the files and starts hardware sync. It may be called again after
-// any failure: what was left of it is removed first. All machines of a site let its
-// deploy user in, and an address may be another's by now: one that is not the machine
-// by its own word gets nothing. Codes: all of this package.
+// Seed installs the files and starts hardware sync. It may be called again after any failure:
+// remains of an earlier call are removed first. All machines of a site admit its deploy user, and
+// an address may belong to another machine by now: a machine with another id gets nothing. Codes:
+// all of this package.
 func (s *Seeder) Seed(ctx context.Context, h Host, files hwsync.Files) (at netip.Addr, err error) {
 	pinned, err := pin(h)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Seeder) Seed(ctx context.Context, h Host, files hwsync.Files) (at netip
 		return at, err
 	}
 	ended, err := m.run(ctx, install)
-	// What was installed is of no more use there, whatever became of it.
+	// The upload has no further use, whether the installation succeeded or failed.
 	if ended {
 		m.forget(ctx)
 	}
@@ -118,12 +118,12 @@ func (s *Seeder) Seed(ctx context.Context, h Host, files hwsync.Files) (at netip
 	return at, err
 }
 
-// machine is one that has been logged in to.
+// machine is a machine after the login.
 type machine struct {
 	conn   net.Conn
 	client *ssh.Client
 	at     netip.Addr
-	// secrets are not told, should the machine tell them back.
+	// secrets are hidden, should the machine repeat them.
 	secrets []string
 }
 
@@ -145,9 +145,9 @@ func (s *Seeder) dial(ctx context.Context, addresses []netip.Addr) (net.Conn, ne
 	return nil, at, failed(Unreachable, at, "cannot reach the machine", last)
 }
 
-// within does what is done on a connection, which is closed when it takes too long:
-// neither library takes a context. It is waited for a moment longer and not for ever, as
-// crypto/ssh does that opens a channel on a connection that has just ended.
+// within runs do on a connection, and closes the connection at the limit: neither library takes a
+// context. Then within waits a moment longer for do, but not forever: crypto/ssh waits forever when it
+// opens a channel on a connection that has just ended.
 func within(ctx context.Context, conn net.Conn, limit time.Duration, do func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -166,8 +166,8 @@ func within(ctx context.Context, conn net.Conn, limit time.Duration, do func() e
 	}
 }
 
-// shook tells what became of a handshake. A machine that no longer has a key of the
-// kind that was noted has another key.
+// shook returns the error of a failed handshake. A machine without a key of the recorded kind
+// counts as changed.
 func shook(at netip.Addr, err error, pinned bool) error {
 	changed, negotiation := (*keyChanged)(nil), (*ssh.AlgorithmNegotiationError)(nil)
 	switch {
@@ -186,7 +186,7 @@ func shook(at netip.Addr, err error, pinned bool) error {
 	return failed(Unreachable, at, "the machine hangs up", err)
 }
 
-// failed is an error of this package. What the machine said is cleaned and cut.
+// failed makes an error of this package. The machine's text is cleaned and cut.
 func failed(code string, at netip.Addr, what string, why error) error {
 	kind := broker.Refused
 	if code == Unreachable {

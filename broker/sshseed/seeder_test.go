@@ -19,7 +19,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/hwsync"
 )
 
-// lines are all command lines that there are, written out.
+// lines are the only command lines, written out.
 var lines = []string{
 	"/usr/bin/sudo -n /usr/bin/install -d -o root -g root -m 0755 /etc/maas" +
 		" && /usr/bin/sudo -n /usr/bin/install -o root -g root -m 0700 -t /etc/maas .hostler-hw-sync/maas-machine-creds.yml" +
@@ -40,7 +40,7 @@ func files(t *testing.T) hwsync.Files {
 	return f
 }
 
-// noted is a host whose key was asked for, as a run does before it seeds.
+// noted returns a host with its host key, as a run has it before the seed.
 func noted(t *testing.T, s *sshseed.Seeder, h sshseed.Host) sshseed.Host {
 	t.Helper()
 	key, _, err := s.HostKey(t.Context(), h)
@@ -92,7 +92,7 @@ func TestASeedInstallsFilesAndStartsTheTimer(t *testing.T) {
 	})
 }
 
-// Before its key is noted a machine learns nothing, not even who asks.
+// Before its key is recorded a machine learns nothing, not even the name of the login.
 func TestAskingForTheHostKeyLogsNobodyIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, h, s := newSSHD(t)
@@ -137,8 +137,8 @@ func TestNoSeedWithoutANotedHostKey(t *testing.T) {
 	}
 }
 
-// Whatever a machine does, the broker is told in time what it was, sends no password
-// and keeps no connection.
+// Whatever a machine does, the broker gets a matching error in time, sends no password and keeps no
+// connection.
 func TestAMachineThatMisbehaves(t *testing.T) {
 	flood := func(_ string, c ssh.Channel) int {
 		for {
@@ -151,7 +151,7 @@ func TestAMachineThatMisbehaves(t *testing.T) {
 		with  func(*sshd)
 		code  string
 		says  string
-		lines int // that were run by then
+		lines int // that had run by then
 		most  time.Duration
 	}{
 		"takes only passwords":     {func(d *sshd) { d.password = true }, sshseed.Refused, "deploy user", 0, 0},
@@ -191,7 +191,7 @@ func TestAMachineThatMisbehaves(t *testing.T) {
 				begun := time.Now()
 				_, err := s.Seed(t.Context(), h, files(t))
 				took := time.Since(begun)
-				d.watch.Wait() // it keeps no connection, nor does the machine
+				d.watch.Wait() // neither side keeps a connection
 				if code(err) != row.code || err != nil && (!strings.Contains(err.Error(), row.says) || strings.Contains(err.Error(), secret)) {
 					t.Errorf("%v, want %s: %s", err, row.code, row.says)
 				}
@@ -222,7 +222,7 @@ func says(status int, text string) func(string, ssh.Channel) int {
 	}
 }
 
-// openBack has the machine ask for what a client may offer.
+// openBack has the machine request channels that a client may offer.
 func openBack(d *sshd) func(*ssh.ServerConn) {
 	return func(c *ssh.ServerConn) {
 		for _, kind := range []string{"auth-agent@openssh.com", "forwarded-tcpip", "x11", "session"} {
@@ -233,7 +233,7 @@ func openBack(d *sshd) func(*ssh.ServerConn) {
 	}
 }
 
-// plant puts something where the upload goes.
+// plant puts something in the place of the upload.
 func plant(d *sshd, what string) {
 	folder, precious := filepath.Join(d.home, ".hostler-hw-sync"), filepath.Join(d.home, "precious")
 	must := func(err error) {
@@ -261,7 +261,7 @@ func plant(d *sshd, what string) {
 	}
 }
 
-// A link that appears in the very moment is followed by nobody.
+// A link that appears during the upload is not followed.
 func TestALinkThatIsPlantedMeanwhileIsNotFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, h, s := newSSHD(t)

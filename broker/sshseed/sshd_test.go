@@ -27,28 +27,28 @@ import (
 
 const secret = "planted-token-secret"
 
-// sshd is a machine's SSH server, with a home of the deploy user in a folder of the
-// test. What a test changes is how it behaves.
+// sshd is a machine's SSH server, with a home of the deploy user in a folder of the test. Its
+// fields set how it behaves.
 type sshd struct {
 	t    *testing.T
 	home string
-	id   string // the file that says which machine it is
+	id   string // the file with the machine's id
 	host ssh.Signer
 	user ssh.PublicKey // who may log in; nil: nobody
 
-	password  bool                          // it takes a password, and a key from nobody
+	password  bool                          // accepts a password, and no key
 	algos     func(*ssh.Config)             // nil: the library's
-	silent    string                        // where it no longer answers: shake, sftp, exec
-	hangUp    string                        // where it goes away: the same
-	run       func(string, ssh.Channel) int // how a command line ends; nil: well
-	beside    func(*ssh.ServerConn)         // what it does besides, once somebody is in
-	unreached map[netip.Addr]bool           // addresses where nothing is
-	between   func()                        // what it does between any two messages of SFTP
+	silent    string                        // where it stops answering: shake, sftp, exec
+	hangUp    string                        // where it hangs up: the same
+	run       func(string, ssh.Channel) int // the result of a command line; nil: success
+	beside    func(*ssh.ServerConn)         // runs after the login
+	unreached map[netip.Addr]bool           // addresses without a server
+	between   func()                        // runs between any two messages of SFTP
 
 	mu       sync.Mutex
-	lines    []string // that it was asked to run
-	asked    []string // requests on channels, but those lines
-	methods  []string // by which somebody wanted to log in
+	lines    []string // command lines it received
+	asked    []string // requests on channels, except these lines
+	methods  []string // attempted login methods
 	loggedIn int
 	dialed   []string
 	watch    sync.WaitGroup
@@ -63,7 +63,7 @@ func newSSHD(t *testing.T) (*sshd, sshseed.Host, *sshseed.Seeder) {
 	return d, sshseed.Host{Addresses: []netip.Addr{netip.MustParseAddr("10.10.0.9")}, User: "hpcadmin", Key: key, SystemID: "abc123"}, &sshseed.Seeder{Dial: d.dial, InstanceID: d.id}
 }
 
-// says is the machine's word on which it is.
+// says sets the machine's id.
 func (d *sshd) says(id string) {
 	d.t.Helper()
 	if err := os.WriteFile(d.id, []byte(id), 0o644); err != nil {
@@ -208,8 +208,7 @@ func (d *sshd) session(server *ssh.ServerConn, channel ssh.Channel, requests <-c
 	}
 }
 
-// watched looks, between any two messages of SFTP, whether somebody else could read
-// the secret.
+// watched checks, between any two messages of SFTP, whether another user could read the secret.
 type watched struct {
 	ssh.Channel
 	d *sshd
@@ -247,8 +246,7 @@ func (d *sshd) secretIsPrivate() {
 	}
 }
 
-// pipe is one end of a connection in memory that holds what was not yet read, as
-// the network does.
+// pipe is one end of a connection in memory that buffers unread data, as the network does.
 type pipe struct {
 	in, out *queue
 	at      netip.AddrPort

@@ -19,14 +19,14 @@ var names = []string{hwsync.Credentials, hwsync.Service, hwsync.Timer}
 
 var errPlanted = errors.New("somebody has put something else there (remove " + folder + " in the deploy user's home)")
 
-// upload puts the files into a folder that is new, and that nobody else may enter
-// before the first file is in it.
+// upload puts the files into a new folder, which nobody else may enter before the first file is in
+// it.
 func (m *machine) upload(ctx context.Context, files hwsync.Files) error {
 	err := m.files(ctx, func(c *sftp.Client) error {
 		if err := remove(c); err != nil {
 			return err
 		}
-		// Whatever is there now was put there just now: Mkdir is for what is not.
+		// An existing folder was put there just now: Mkdir fails on it.
 		if err := c.Mkdir(folder); err != nil {
 			return err
 		}
@@ -52,8 +52,8 @@ func (m *machine) upload(ctx context.Context, files hwsync.Files) error {
 	return nil
 }
 
-// write makes a file that is not there yet, so that no link is followed, and fills
-// it when only its owner can read it.
+// write makes a new file, so that no link is followed, and fills the file when only its owner can
+// read it.
 func write(c *sftp.Client, name string, content []byte) (err error) {
 	f, err := c.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
@@ -70,8 +70,7 @@ func write(c *sftp.Client, name string, content []byte) (err error) {
 	return err
 }
 
-// remove takes away what an earlier upload left: our names and no others, and
-// through no link.
+// remove removes the remains of an earlier upload: our names and no others, and through no link.
 func remove(c *sftp.Client) error {
 	st, err := c.Lstat(folder)
 	switch {
@@ -93,11 +92,11 @@ func remove(c *sftp.Client) error {
 	return nil
 }
 
-// forget removes the upload. Where that fails it is left to the next one: root and
-// the deploy user, who is root when he likes, are all who can read it.
+// forget removes the upload. A failure is left to the next upload: only root and the deploy user,
+// who can become root, can read the files.
 func (m *machine) forget(ctx context.Context) { _ = m.files(ctx, remove) }
 
-// files has SFTP spoken, for no longer than a step may take.
+// files runs do with an SFTP client, within the time limit of a step.
 func (m *machine) files(ctx context.Context, do func(*sftp.Client) error) error {
 	return within(ctx, m.conn, sending, func() error {
 		c, err := sftp.NewClient(m.client)
