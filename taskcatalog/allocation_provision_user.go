@@ -9,23 +9,22 @@ var allocationProvisionUser = define[ProvisionUserParams, ProvisionUserResult](T
 	Example: `{"allocation_id":"a-1","username":"alice","ssh_keys":["ssh-ed25519 AAAA… alice"]}`,
 })
 
-// ProvisionUserParams describes the account. The node chooses a uid that it
-// has never given before.
+// ProvisionUserParams describes the account. The node chooses a uid that no account has had before.
 type ProvisionUserParams struct {
 	AllocationID string   `json:"allocation_id" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
 	Username     string   `json:"username" jsonschema:"pattern=^[a-z_][a-z0-9_-]{0\\,30}$"`
 	SSHKeys      []string `json:"ssh_keys" jsonschema:"minItems=1,maxItems=64"`
-	Sudo         bool     `json:"sudo,omitempty"` // root for the tenant: the next turnover asks for a fresh OS
+	Sudo         bool     `json:"sudo,omitempty"` // root for the tenant: the next turnover requires a fresh OS
 	Groups       []string `json:"groups,omitempty" jsonschema:"maxItems=16"`
-	// Tenant is whose it is, for the broker to tell in refusals and receipts. The node
-	// does nothing with it.
+	// Tenant names the owner of the allocation in refusals and receipts of the broker. The node
+	// ignores Tenant.
 	Tenant string `json:"tenant,omitempty" jsonschema:"maxLength=100"`
 }
 
-// ProvisionUserResult is the account as it is.
+// ProvisionUserResult describes the account after the task.
 type ProvisionUserResult struct {
 	UID     uint32 `json:"uid"`
 	GID     uint32 `json:"gid"`
 	Home    string `json:"home"`
-	Created bool   `json:"created"` // false: it was already so
+	Created bool   `json:"created"` // false: the account already existed as requested
 }

@@ -9,15 +9,14 @@ var allocationRevokeUser = define[RevokeUserParams, RevokeUserResult](Type{
 	Example: `{"allocation_id":"a-1","username":"alice"}`,
 })
 
-// RevokeUserParams names the account and the allocation it belongs to.
+// RevokeUserParams names the account and its allocation.
 type RevokeUserParams struct {
 	AllocationID string `json:"allocation_id" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
 	Username     string `json:"username" jsonschema:"pattern=^[a-z_][a-z0-9_-]{0\\,30}$"`
 	GraceSeconds int    `json:"grace_seconds,omitempty" jsonschema:"minimum=0,maximum=300"`
 }
 
-// RevokeUserResult counts what was removed; each thing has a disposition in
-// the evidence.
+// RevokeUserResult counts the removed things. Each thing has a disposition in the evidence.
 type RevokeUserResult struct {
 	UID              uint32         `json:"uid"`
 	Existed          bool           `json:"existed"`

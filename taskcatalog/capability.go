@@ -5,22 +5,21 @@ import (
 	"strings"
 )
 
-// Capabilities that a node reports beside the taxonomy of its facts.
+// Capabilities that a node reports in addition to the capability taxonomy.
 const (
-	// CapabilityResolverDigest is the digest of the resolver profiles that the node
-	// has in force.
+	// CapabilityResolverDigest is the digest of the resolver profiles in force on the node.
 	CapabilityResolverDigest = "resolver.digest"
 
-	// FirstBoot begins the names that tell how the layers of a first boot ended:
-	// FirstBootDone, FirstBootWaiting, or FirstBootFailed and why.
+	// FirstBoot is the prefix of the names that report the results of first-boot layers. The values
+	// are FirstBootDone, FirstBootWaiting, and FirstBootFailed followed by the reason.
 	FirstBoot        = "first_boot."
 	FirstBootDone    = "done"
 	FirstBootWaiting = "waiting"
 	FirstBootFailed  = "failed: "
 )
 
-// FactKey reports whether a name is of the capability taxonomy:
-// what a node is made of, and so may be selected by.
+// FactKey reports whether name belongs to the capability taxonomy. Such names describe the hardware
+// and software of a node, and selectors may use them.
 func FactKey(name string) bool {
 	family, rest, ok := strings.Cut(name, ".")
 	return ok && rest != "" && slices.Contains([]string{"gpu", "compute", "fabric", "container", "os"}, family)

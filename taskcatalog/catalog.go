@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Class says what a task may do to a node. It decides how long the task may
-// still start and which local `allow` setting lets it in.
+// Class says what a task may do to a node. The class determines the start window of the task and
+// the local `allow` setting that admits the task.
 type Class string
 
 // The classes, from harmless to not.
@@ -19,8 +19,8 @@ const (
 	ClassDestructive Class = "destructive" // may destroy a tenant's data
 )
 
-// StartWindow is the time between signing and the latest start of a task of
-// this class: the task's not_after is issued_at plus this.
+// StartWindow is the time between signing and the latest start of a task of this class: the task's
+// not_after is issued_at plus the start window.
 func (c Class) StartWindow() time.Duration {
 	switch c {
 	case ClassProbe:
@@ -41,8 +41,8 @@ const (
 	LaneConcurrent Lane = "concurrent"
 )
 
-// ClockSkew is how far a node's clock may be from the broker's, either way,
-// before a task's validity is judged to be violated.
+// ClockSkew is the tolerated difference between a node's clock and the broker's, in either
+// direction. A greater difference counts as a violation of the task's validity.
 const ClockSkew = 120 * time.Second
 
 // Type is one row of the catalog.
@@ -54,17 +54,18 @@ type Type struct {
 	Lane         Lane
 	Deadline     time.Duration // from start on the node to its result, at most
 	Capabilities []string      // all must be reported by the node
-	// BrokerFills names the params that the broker fills in when it enqueues
-	// the task. An operator who sends one is refused.
+	// BrokerFills names the params that the broker fills in when it enqueues the task. An operator
+	// who sends one of these params is refused.
 	BrokerFills []string
-	// ByBroker says which command asks for the task: the broker enqueues it by itself, as
-	// part of more than a task, and refuses it to operators. Empty: they may enqueue it.
+	// ByBroker names the command that leads to this task. Only the broker enqueues such a task, as
+	// part of a larger operation; an operator who enqueues the task directly is refused. Empty:
+	// operators may enqueue the task.
 	ByBroker string
 	// Example is a set of params an operator could send.
 	Example string
 
 	params, result reflect.Type
-	// limit is what a task with these params may take; nil: the Deadline.
+	// limit returns the time that a task with these params may take; nil: the Deadline.
 	limit func(params any) time.Duration
 }
 

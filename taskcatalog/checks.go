@@ -1,29 +1,29 @@
 package taskcatalog
 
-// Treatment says what the system does about one kind of residue.
+// Treatment says what Hostler does about one kind of residue.
 type Treatment string
 
 // The treatments.
 const (
 	Cleaned     Treatment = "cleaned"       // removed by CleanedBy, then verified
-	FoundOnly   Treatment = "found"         // reported; no task is for it. Its findings say what helps: reimage, if nothing less
+	FoundOnly   Treatment = "found"         // reported only; no task removes it. Its findings name the remedy: reimage, if nothing less
 	NotLookedAt Treatment = "not_looked_at" // outside what software on the node can see
 )
 
-// What mends a finding: the values of Finding.NextAction.
+// Remedies for a finding: the values of Finding.NextAction.
 const (
 	ActionRevokeUser     = "allocation.revoke_user"
 	ActionStorageCleanup = "node.storage_cleanup"
 	ActionGPUScrub       = "node.gpu_scrub"
 	ActionReimage        = "reimage"
 	ActionAcceptBaseline = "accept_baseline"
-	// ActionByHand is for what no task writes: a person puts it back in the BMC or the
-	// firmware, or accepts it with a new baseline.
+	// ActionByHand is for residue that no task can restore. A person restores the state in the BMC
+	// or the firmware, or accepts the state with a new baseline.
 	ActionByHand = "by_hand"
 )
 
-// CheckRow is one line of the table that says what is cleaned, what is only
-// found, and what is not looked at.
+// CheckRow is one line of the table of checks. The table says what is cleaned, what is only found,
+// and what is not looked at.
 type CheckRow struct {
 	Name      string    `json:"name"`
 	Covers    string    `json:"covers"`
@@ -31,19 +31,19 @@ type CheckRow struct {
 	CleanedBy string    `json:"cleaned_by,omitempty"` // a task type
 }
 
-// CheckAgent is the row of the agent's own program and unit. An agent that a tenant's
-// root put in its place says of itself what it likes, so that to have found nothing is
-// worth something in a fresh system alone; a finding is one anywhere.
+// CheckAgent is the row of the agent's own program and unit. A tenant with root can replace the
+// agent, and a replaced agent reports anything it likes. Therefore a clean result counts only in a
+// fresh system; a finding counts everywhere.
 const CheckAgent = "agent"
 
-// CheckGPU is the row of what GPUs are set to, who holds them, and how they are.
+// CheckGPU is the row of the settings, the holders and the health of GPUs.
 const CheckGPU = "gpu"
 
 // Checks returns the table.
 func Checks() []CheckRow { return append([]CheckRow(nil), checks...) }
 
-// LookedAt returns the names of the rows that node.validate_clean reports on,
-// each once: all but those that no software on the node can see.
+// LookedAt returns the names of the rows that node.validate_clean reports on, each once. Rows that
+// no software on the node can see are left out.
 func LookedAt() []string {
 	var names []string
 	for _, c := range checks {
@@ -54,9 +54,8 @@ func LookedAt() []string {
 	return names
 }
 
-// checks is the table. Names are wire names. What a cleaned row's task cannot
-// remove, because root of the node and no allocation's user left it, is found
-// and says reimage.
+// checks is the table. Names are wire names. The task of a cleaned row removes only what a user of
+// an allocation left. Residue that root of the node left is a finding with the remedy reimage.
 var checks = []CheckRow{
 	{"users", "accounts, groups and their members, logins and passwords in /etc/passwd, group, shadow; an allocation's user is cleaned, another is found", Cleaned, ActionRevokeUser},
 	{"processes", "processes by owner and executable; those of an allocation's user are cleaned, others found", Cleaned, ActionRevokeUser},

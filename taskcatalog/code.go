@@ -8,7 +8,7 @@ import (
 // Code is a stable machine-readable reason. Codes are wire names.
 type Code string
 
-// Why a node refuses a task, in the order in which it checks.
+// Reasons why a node refuses a task, in the order of the node's checks.
 const (
 	CodeTooLarge           Code = "too_large"
 	CodeMalformed          Code = "malformed"
@@ -31,7 +31,7 @@ const (
 	CodeBrokerFilledParams Code = "broker_filled_params"
 )
 
-// Why a task that ran did not succeed, or what the broker made of it.
+// Reasons why a started task did not succeed, including reasons that only the broker records.
 const (
 	CodeDeadlineExceeded Code = "deadline_exceeded"
 	CodeCanceled         Code = "canceled"
@@ -50,8 +50,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// Errorf makes an Error. The message follows the house style: what could not
-// be done, to what, and what to try.
+// Errorf returns an Error. The message follows the house style: what could not be done, to what,
+// and what to try.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }

@@ -2,7 +2,7 @@ package taskcatalog
 
 import "slices"
 
-// EraseMethod is what was done to a disk, never what was asked for. The names are
+// EraseMethod is the method that erased a disk, never merely the requested method. The names are
 // those of evidence and of certificates.
 type EraseMethod string
 
@@ -22,15 +22,15 @@ const (
 	MethodNVMeSanitizeBlock EraseMethod = "nvme_sanitize_block_erase"
 	MethodNVMeSanitizeCrypt EraseMethod = "nvme_sanitize_crypto_erase"
 	MethodNVMeSanitizeWrite EraseMethod = "nvme_sanitize_overwrite"
-	MethodRemoved           EraseMethod = "removed"   // a person's word
-	MethodDestroyed         EraseMethod = "destroyed" // a person's word
+	MethodRemoved           EraseMethod = "removed"   // as a person stated
+	MethodDestroyed         EraseMethod = "destroyed" // as a person stated
 )
 
-// EraseGrade is what a method is worth, in the words of NIST SP 800-88: clear
-// keeps data from whoever uses the device as a device, purge from a laboratory.
+// EraseGrade is the strength of a method in the terms of NIST SP 800-88. Clear protects data from
+// reads through the device's interface; purge protects data from a laboratory.
 type EraseGrade string
 
-// The grades, from the least to the most.
+// The grades, from the weakest to the strongest.
 const (
 	GradeNone    EraseGrade = "none"
 	GradeClear   EraseGrade = "clear"
@@ -40,9 +40,9 @@ const (
 
 var eraseGrades = []EraseGrade{GradeNone, GradeClear, GradePurge, GradeDestroy}
 
-// eraseWorth is the table of methods: the grade, and the rank among what an erase
-// task can do. What leaves blocks behind that can be read again has no grade:
-// deletion, trim, a new file system, MAAS's quick erase.
+// eraseWorth is the table of methods: the grade, and the rank among the methods of an erase task.
+// Methods that leave readable blocks behind have grade none: deletion, trim, a new file system,
+// MAAS's quick erase.
 var eraseWorth = map[EraseMethod]struct {
 	grade EraseGrade
 	rank  int
@@ -53,8 +53,8 @@ var eraseWorth = map[EraseMethod]struct {
 	MethodTrim:              {GradeNone, 1},
 	MethodMkfs:              {GradeNone, 1},
 	MethodMAASQuickErase:    {GradeNone, 1},
-	MethodMAASSecureErase:   {GradeClear, 2}, // the drive's own erase, or zeros over all of it
-	MethodOverwrite:         {GradeClear, 2}, // what the drive has set aside stays
+	MethodMAASSecureErase:   {GradeClear, 2}, // the drive's own erase, or zeros over the whole drive
+	MethodOverwrite:         {GradeClear, 2}, // blocks that the drive has set aside remain
 	MethodATASecureErase:    {GradeClear, 3},
 	MethodNVMeFormatErase:   {GradeClear, 3},
 	MethodNVMeFormatCrypto:  {GradePurge, 4},
@@ -65,7 +65,7 @@ var eraseWorth = map[EraseMethod]struct {
 	MethodDestroyed:         {GradeDestroy, 6},
 }
 
-// Grade returns what the method is worth; none where it is not known.
+// Grade returns the grade of the method, and GradeNone for an unknown method.
 func (m EraseMethod) Grade() EraseGrade {
 	if w, ok := eraseWorth[m]; ok {
 		return w.grade
@@ -73,11 +73,10 @@ func (m EraseMethod) Grade() EraseGrade {
 	return GradeNone
 }
 
-// Weaker reports whether the method leaves more behind than another.
+// Weaker reports whether the method leaves more behind than the method than.
 func (m EraseMethod) Weaker(than EraseMethod) bool { return eraseWorth[m].rank < eraseWorth[than].rank }
 
-// Below reports whether the grade is less than another. What is no grade is below
-// every other.
+// Below reports whether the grade is lower than least. An invalid grade is below every grade.
 func (g EraseGrade) Below(least EraseGrade) bool {
 	return slices.Index(eraseGrades, g) < slices.Index(eraseGrades, least)
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Verdict is what a node's own look at itself came to. What could not be
-// checked is never clean.
+// Verdict is the result of a node's examination of itself. An examination that is incomplete never
+// gives clean.
 type Verdict string
 
 // The verdicts.
@@ -16,19 +16,18 @@ const (
 	VerdictInconclusive Verdict = "inconclusive"
 )
 
-// verdicts are from the worst to the best.
+// verdicts are ordered from the worst to the best.
 var verdicts = []Verdict{VerdictNotClean, VerdictInconclusive, VerdictClean}
 
-// Valid reports whether it is one of the verdicts.
+// Valid reports whether v is a known verdict.
 func (v Verdict) Valid() bool { return slices.Contains(verdicts, v) }
 
-// Better reports whether v says more for the node than other does. What is no verdict
-// says nothing, and is as little as the worst.
+// Better reports whether v is a better verdict than other. An invalid verdict ranks with the worst.
 func (v Verdict) Better(other Verdict) bool {
 	return slices.Index(verdicts, v) > max(slices.Index(verdicts, other), 0)
 }
 
-// Lesser is the one of two verdicts that says less for the node.
+// Lesser returns the worse of two verdicts.
 func Lesser(a, b Verdict) Verdict {
 	if a.Better(b) {
 		return b
@@ -36,16 +35,16 @@ func Lesser(a, b Verdict) Verdict {
 	return a
 }
 
-// Bounds of one piece of evidence. What exceeds them is counted, not listed.
+// Bounds of one piece of evidence. Findings and dispositions beyond the bounds are counted, not
+// listed.
 const (
 	MaxFindings     = 500
 	MaxDispositions = 1000
 	MaxText         = 1024 // bytes of any one reported string
 )
 
-// Evidence is what the node key signs about one run of one task: architecture
-// chapter 4. It names paths, uids, counts and digests, never a tenant's file
-// contents, argv or environment.
+// Evidence is what the node key signs about one run of one task: architecture chapter 4. Evidence
+// names paths, uids, counts and digests, never a tenant's file contents, argv or environment.
 type Evidence struct {
 	TaskID       string    `json:"task_id"`
 	TaskDigest   string    `json:"task_digest"` // sha256:… of the task envelope's bytes
@@ -62,7 +61,7 @@ type Evidence struct {
 	Report
 }
 
-// Report is the part of the evidence that a handler fills.
+// Report is the part of the evidence that a task handler fills.
 type Report struct {
 	Verdict             Verdict       `json:"verdict,omitempty"`
 	Findings            []Finding     `json:"findings,omitempty"`
@@ -79,12 +78,12 @@ type Finding struct {
 	Detail  string  `json:"detail,omitempty"`
 	UID     *uint32 `json:"uid,omitempty"`
 	Count   int64   `json:"count,omitempty"`
-	// NextAction is what mends it: "node.storage_cleanup",
-	// "allocation.revoke_user", "reimage", "accept_baseline", "by_hand".
+	// NextAction names the remedy: "node.storage_cleanup", "allocation.revoke_user", "reimage",
+	// "accept_baseline", "by_hand".
 	NextAction string `json:"next_action,omitempty"`
 }
 
-// What was done with a path or an object.
+// Actions on a path or an object.
 const (
 	ActionRemoved = "removed"
 	ActionEmptied = "emptied"
@@ -103,17 +102,17 @@ type Disposition struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Check says whether one row of the table of checks could be made.
+// Check says whether one row of the table of checks was examined.
 type Check struct {
 	Name   string `json:"name"`
 	Made   bool   `json:"made"`
-	Reason string `json:"reason,omitempty"` // why it could not be made, or does not apply
-	// NotApplicable: the look was made, and the machine has nothing of the kind, nor
-	// had the baseline.
+	Reason string `json:"reason,omitempty"` // why the row was not examined, or does not apply
+	// NotApplicable: the row was examined, and neither the machine nor the baseline has anything of
+	// the kind.
 	NotApplicable bool `json:"not_applicable,omitzero"`
 }
 
-// Find adds a finding within the bounds and with its text cleaned.
+// Find adds a finding within the bounds, with cleaned text.
 func (r *Report) Find(f Finding) {
 	if len(r.Findings) >= MaxFindings {
 		r.FindingsOmitted++
@@ -123,7 +122,7 @@ func (r *Report) Find(f Finding) {
 	r.Findings = append(r.Findings, f)
 }
 
-// Dispose adds a disposition within the bounds and with its text cleaned.
+// Dispose adds a disposition within the bounds, with cleaned text.
 func (r *Report) Dispose(d Disposition) {
 	if len(r.Dispositions) >= MaxDispositions {
 		r.DispositionsOmitted++
@@ -133,9 +132,8 @@ func (r *Report) Dispose(d Disposition) {
 	r.Dispositions = append(r.Dispositions, d)
 }
 
-// Judge sets the verdict from the findings and the checks: anything found is
-// not_clean; otherwise any row that was not checked, or is not there at all, is
-// inconclusive.
+// Judge sets the verdict from the findings and the checks. Any finding gives not_clean. Without
+// findings, a row that was not examined or is missing gives inconclusive.
 func (r *Report) Judge() {
 	open := map[string]bool{}
 	for _, name := range LookedAt() {

@@ -5,46 +5,45 @@ import (
 	"slices"
 )
 
-// Facts are what a node says its hardware and the software under it are: what
-// resolver profiles match on, and what an operator reads before a turnover. A
-// machine without a GPU, a GPU without a driver, a driver without a library are
-// ordinary facts. What could not be read is missing, never zero.
+// Facts describe a node's hardware and the software under it. Resolver profiles match on facts, and
+// operators read them before a turnover. A machine without a GPU, a GPU without a driver, and a
+// driver without a library are ordinary facts. A value that could not be read is missing, never
+// zero.
 //
-// They hold only what stays as it is between two boots: the node reports them
-// when they change.
+// Facts hold only values that stay the same between two boots. The node reports facts when they
+// change.
 type Facts struct {
-	// Keys are the capability taxonomy, such as gpu.vendor: all that a profile's
-	// match may name.
+	// Keys are the capability taxonomy, such as gpu.vendor: all keys that a profile's match may
+	// name.
 	Keys      map[string]string `json:"keys"`
 	PCI       []PCIDevice       `json:"pci,omitempty"`
 	Drivers   []DriverFacts     `json:"drivers,omitempty"`
 	Libraries []LibraryFacts    `json:"libraries,omitempty"`
 	GPUs      []GPUFacts        `json:"gpus,omitempty"`
-	// Disks are those of the machine's own, in the order of their names. DisksListed
-	// tells a machine without one from an agent that does not look for them.
+	// Disks are the machine's own disks, ordered by name. DisksListed distinguishes a machine
+	// without disks from an agent that does not list disks.
 	Disks       []DiskFacts `json:"disks,omitempty"`
 	DisksListed bool        `json:"disks_listed,omitempty"`
-	// ChassisSerial is what the vendor calls the whole machine by, as its firmware has it.
+	// ChassisSerial is the vendor's serial number of the whole machine, as its firmware reports it.
 	ChassisSerial string `json:"chassis_serial,omitempty"`
 }
 
-// DiskFacts is a disk, as the kernel tells of it.
+// DiskFacts is a disk as the kernel describes it.
 type DiskFacts struct {
 	Name      string `json:"name"` // nvme0n1
 	Model     string `json:"model,omitempty"`
 	Serial    string `json:"serial,omitempty"`
 	WWID      string `json:"wwid,omitempty"` // eui.36344630529042690025384500000001
 	SizeBytes int64  `json:"size_bytes,omitempty"`
-	// Transport is how it is reached: pcie, sata, sas, mmc, or what it is instead, such
-	// as tcp, iscsi or virtio.
+	// Transport is the disk's connection: pcie, sata, sas, mmc, or another kind, such as tcp, iscsi
+	// or virtio.
 	Transport string `json:"transport,omitempty"`
-	System    bool   `json:"system,omitempty"` // the running system is on it: its root, /usr, /boot or EFI
-	// Problem says why nobody can read or write the disk. It has no size then.
+	System    bool   `json:"system,omitempty"` // the running system is on this disk: root, /usr, /boot or EFI
+	// Problem says why the disk cannot be read or written. Such a disk has no size.
 	Problem string `json:"problem,omitempty"`
 }
 
-// DiskNoSize is the problem of a disk that its firmware, and not the kernel, knows the
-// size of.
+// DiskNoSize is the problem of a disk with a size that only the firmware knows, not the kernel.
 const DiskNoSize = "the kernel gives it no size (520-byte sectors, or metadata)"
 
 // PCIDevice is a display controller, processing accelerator, network or NVMe
@@ -66,17 +65,17 @@ type DriverFacts struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
-// LibraryFacts is a vendor library as the gpu helper found it.
+// LibraryFacts is a vendor library as the GPU helper found it.
 type LibraryFacts struct {
 	Name    string `json:"name"` // libnvidia-ml.so.1
 	Version string `json:"version,omitempty"`
-	// Problem is empty, library_missing, library_mismatched, driver_missing or
-	// another code that says why it tells nothing.
+	// Problem is empty, library_missing, library_mismatched, driver_missing, or another code that
+	// says why the library returns no facts.
 	Problem Code   `json:"problem,omitempty"`
 	Detail  string `json:"detail,omitempty"`
 }
 
-// GPUFacts is one GPU as its vendor's library sees it.
+// GPUFacts is one GPU as the vendor's library reports it.
 type GPUFacts struct {
 	Vendor       string `json:"vendor"` // nvidia, amd
 	Index        int    `json:"index"`  // in the order of PCI addresses
@@ -85,19 +84,18 @@ type GPUFacts struct {
 	PCIAddress   string `json:"pci_address"` // 0000:3b:00.0
 	Name         string `json:"name,omitempty"`
 	Architecture string `json:"architecture,omitempty"` // hopper, gfx942
-	// MemoryBytes is all memory of the GPU; ReservedBytes what the driver keeps.
+	// MemoryBytes is the total memory of the GPU; ReservedBytes is the driver's share of it.
 	MemoryBytes   *uint64 `json:"memory_bytes,omitempty"`
 	ReservedBytes *uint64 `json:"reserved_bytes,omitempty"`
-	// Partition is the mode in force: mig_disabled, mig_enabled, or the vendor's
-	// name for it (SPX, CPX). PartitionPending is the mode after the next reset,
-	// where it differs.
+	// Partition is the mode in force: mig_disabled, mig_enabled, or the vendor's name of the mode
+	// (SPX, CPX). PartitionPending is the mode after the next reset, if different.
 	Partition        string        `json:"partition,omitempty"`
 	PartitionPending string        `json:"partition_pending,omitempty"`
 	Instances        []GPUInstance `json:"instances,omitempty"`
 }
 
-// GPUInstance is a MIG instance or a partition: the unit of a scrub where it
-// exists.
+// GPUInstance is a MIG instance or a partition. An instance is the unit of a scrub where instances
+// exist.
 type GPUInstance struct {
 	UUID        string  `json:"uuid"`
 	Profile     string  `json:"profile,omitempty"`
@@ -106,14 +104,14 @@ type GPUInstance struct {
 
 // Bounds of a node's facts.
 const (
-	maxFactDevices    = 512 // PCI functions, GPUs and instances of one, each
+	maxFactDevices    = 512 // PCI functions, GPUs, and instances of one GPU, each
 	maxFactParameters = 256 // of one driver
 	maxFactText       = 200 // bytes of one value
 	maxFactBytes      = 1 << 56
 )
 
-// Bound cuts lists that are too long, cleans every text, and makes a size that cannot be
-// unknown, in place.
+// Bound cuts lists that are too long, cleans every text, and marks an impossible size as unknown,
+// in place.
 func (f *Facts) Bound() {
 	f.Keys = boundPairs(f.Keys)
 	clean(&f.ChassisSerial)
@@ -150,8 +148,8 @@ func (f *Facts) Bound() {
 	}
 }
 
-// believable makes a size that no device has one that nobody knows: a driver that is
-// wrong about it keeps no node from renewing.
+// believable marks sizes that no device has as unknown. A driver that reports a wrong size must not
+// keep its node from renewing.
 func believable(sizes ...**uint64) {
 	for _, s := range sizes {
 		if *s != nil && **s > maxFactBytes {

@@ -2,13 +2,13 @@ package taskcatalog
 
 import "fmt"
 
-// GPUSettings are what a tenant with root may have changed on a GPU. What is empty
-// or nil is unknown where it was read, and left alone where it is applied.
+// GPUSettings are the settings of a GPU that a tenant with root can change. An empty or nil setting
+// means unknown when the settings are read, and unchanged when they are applied.
 type GPUSettings struct {
 	Partition       string  `json:"partition,omitempty"`        // mig_enabled, mig_disabled; SPX, DPX, CPX …
 	MemoryPartition string  `json:"memory_partition,omitempty"` // NPS1, NPS4 …
 	ComputeMode     string  `json:"compute_mode,omitempty"`     // default, prohibited, exclusive_process
-	Clocks          string  `json:"clocks,omitempty"`           // default, or set where somebody set them
+	Clocks          string  `json:"clocks,omitempty"`           // default, or set if changed by somebody
 	PowerLimitMW    *uint64 `json:"power_limit_mw,omitempty"`   // milliwatts
 	ECC             *bool   `json:"ecc,omitempty"`
 	Persistence     *bool   `json:"persistence,omitempty"`
@@ -16,19 +16,19 @@ type GPUSettings struct {
 	Isolation *bool `json:"isolation,omitempty"`
 }
 
-// GPUDeviation is a setting that is not as it was wanted.
+// GPUDeviation is a setting that differs from the wanted value.
 type GPUDeviation struct {
 	Setting string `json:"setting"` // the JSON name in GPUSettings
 	Want    string `json:"want"`
 	Have    string `json:"have"`
-	// NeedsReset says that the setting is accepted and takes force at the next
-	// reset of the GPU.
+	// NeedsReset says that the GPU accepted the setting, and that the setting takes effect at the
+	// next reset of the GPU.
 	NeedsReset bool   `json:"needs_reset,omitempty"`
 	Code       Code   `json:"code,omitempty"`
 	Message    string `json:"message,omitempty"`
 }
 
-// GPUHealth is what decides whether a GPU may be given to the next tenant.
+// GPUHealth decides whether a GPU may be given to the next tenant.
 type GPUHealth struct {
 	ECCUncorrected *uint64 `json:"ecc_uncorrected,omitempty"` // since the last reset
 	ECCCorrected   *uint64 `json:"ecc_corrected,omitempty"`   // since the last reset
@@ -38,17 +38,16 @@ type GPUHealth struct {
 	RemapFailed    *bool   `json:"remap_failed,omitempty"`
 	BadPages       *uint64 `json:"bad_pages,omitempty"`
 	LinkErrors     *uint64 `json:"link_errors,omitempty"` // NVLink or XGMI, uncorrected
-	// Recovery is what the library advises: none, gpu_reset, node_reboot,
-	// drain_p2p, drain_and_reset, recover_imex_domain; unknown_N for what the agent
-	// has no word for, and unreadable.
+	// Recovery is the library's advice: none, gpu_reset, node_reboot, drain_p2p, drain_and_reset,
+	// recover_imex_domain; unknown_N for a value that the agent does not know; unreadable.
 	Recovery string `json:"recovery,omitempty"`
-	// Fabric is not_supported, not_started, in_progress, completed or failed;
-	// "unhealthy: " with the conditions that are wrong; unknown_N for what the agent
-	// has no word for, and unreadable.
+	// Fabric is not_supported, not_started, in_progress, completed or failed; "unhealthy: "
+	// followed by the faulty conditions; unknown_N for a value that the agent does not know;
+	// unreadable.
 	Fabric string `json:"fabric,omitempty"`
 }
 
-// BaselineGPU is a GPU as it was before any tenant, and is wanted again.
+// BaselineGPU is a GPU as it was before any tenant, and as a turnover restores it.
 type BaselineGPU struct {
 	Vendor      string  `json:"vendor"`
 	UUID        string  `json:"uuid"`
@@ -56,15 +55,14 @@ type BaselineGPU struct {
 	PCIAddress  string  `json:"pci_address,omitempty"`
 	Name        string  `json:"name,omitempty"`
 	MemoryBytes *uint64 `json:"memory_bytes,omitempty"`
-	// ReservedBytes is what the driver kept for itself, in the mode of Settings; nil
-	// where it does not say, and in a baseline of an older agent.
+	// ReservedBytes is the memory that the driver reserved in the mode of Settings. ReservedBytes
+	// is nil where the driver does not report it, and in a baseline of an older agent.
 	ReservedBytes *uint64     `json:"reserved_bytes,omitempty"`
 	Settings      GPUSettings `json:"settings"`
 	Instances     []string    `json:"instances,omitempty"` // uuids of MIG instances or partitions
 }
 
-// Differences are the settings that are known on both sides and are not as they
-// are wanted, by their JSON names.
+// Differences returns the settings that are known on both sides and differ, by their JSON names.
 func (want GPUSettings) Differences(have GPUSettings) []GPUDeviation {
 	var all []GPUDeviation
 	differ := func(name, want, have string) {

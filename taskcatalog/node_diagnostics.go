@@ -9,28 +9,28 @@ var nodeDiagnostics = define[DiagnosticsParams, DiagnosticsResult](Type{
 	Example: `{"since_seconds": 3600}`,
 })
 
-// MaxArchive is how large an archive may be, in bytes: it rides with the task's
-// result, in base64, and a request has 1 MiB.
+// MaxArchive is the greatest size of an archive, in bytes. The archive travels in base64 with the
+// task's result, and the limit of a request is 1 MiB.
 const MaxArchive = 512 << 10
 
-// Parts of an archive of diagnostics, in their order. Each is a file of its name.
+// Parts of a diagnostics archive, in their order. The name of a part is its file name.
 const (
 	DiagnosticsJournal = "journal.txt" // of the agent's units, newest first
 	DiagnosticsKernel  = "kernel.txt"  // what the kernel logged about GPUs and their bus
 	DiagnosticsFacts   = "facts.json"
-	DiagnosticsSlots   = "slots.json"  // versions of the agent on the disk, and its updates
-	DiagnosticsLedger  = "ledger.json" // how far tasks came; neither params nor results
+	DiagnosticsSlots   = "slots.json"  // versions of the agent on the disk, and updates of the agent
+	DiagnosticsLedger  = "ledger.json" // progress of tasks; neither params nor results
 )
 
-// DiagnosticsParams says how far the journal is read back.
+// DiagnosticsParams limits how far back the journal is read.
 type DiagnosticsParams struct {
-	// SinceSeconds is how old a line of the journal may be; 0: a day.
+	// SinceSeconds is the greatest age of a journal line; 0: a day.
 	SinceSeconds int `json:"since_seconds,omitempty" jsonschema:"minimum=60,maximum=604800"`
 }
 
-// DiagnosticsResult says what was collected. The archive itself, a gzipped tar, is
-// beside the result in the report to the broker, and Digest is of its bytes: what the
-// node signs holds it.
+// DiagnosticsResult says what was collected. The archive, a gzipped tar, travels beside the result
+// in the report to the broker. Digest is the digest of the archive's bytes, so the node's signature
+// covers the archive.
 type DiagnosticsResult struct {
 	Digest  string            `json:"digest" jsonschema:"maxLength=71"`
 	Bytes   int               `json:"bytes"`
@@ -38,11 +38,11 @@ type DiagnosticsResult struct {
 	Archive []byte            `json:"-"`
 }
 
-// DiagnosticsPart is one file of the archive, or why it is not there.
+// DiagnosticsPart is one file of the archive, or the reason why the file is missing.
 type DiagnosticsPart struct {
 	Name     string `json:"name"`
 	Bytes    int    `json:"bytes"`
-	Redacted int    `json:"redacted"`          // places where something was taken out
-	Cut      bool   `json:"cut,omitzero"`      // there was more than fits
-	Missing  string `json:"missing,omitempty"` // why it could not be had, or not all of it
+	Redacted int    `json:"redacted"`          // number of removed passages
+	Cut      bool   `json:"cut,omitzero"`      // the part was longer than the limit
+	Missing  string `json:"missing,omitempty"` // why the part is missing or incomplete
 }

@@ -13,18 +13,19 @@ var nodeDiskErase = define[DiskEraseParams, DiskEraseResult](Type{
 	limit:   func(params any) time.Duration { return params.(*DiskEraseParams).limit() },
 })
 
-// What an erase may take: so long in any case, and for the disks that are erased one
-// after the other a second for each so many bytes, which a slow hard disk writes once
-// and reads once in that time.
+// Time limits of an erase: eraseBase in any case, plus one second per eraseRate bytes of the disks
+// that are erased one after the other. A slow hard disk writes and reads eraseRate bytes once in a
+// second.
 const (
 	eraseBase = 24 * time.Hour
 	eraseRate = 50_000_000
 )
 
-// limit is of the longest row of disks: the namespaces of a controller share its
-// serial, and those that are named without one may be anybody's.
+// limit is computed from the longest row of disks that are erased one after the other. The
+// namespaces of a controller share its serial, and disks without a serial may belong to any
+// controller.
 func (p *DiskEraseParams) limit() time.Duration {
-	const most = 1 << 50 // bytes of a disk that count
+	const most = 1 << 50 // greatest counted size of a disk, in bytes
 	rows := map[string]int64{}
 	longest := int64(0)
 	for _, d := range p.Disks {
@@ -37,23 +38,23 @@ func (p *DiskEraseParams) limit() time.Duration {
 
 // The modes of an erase.
 const (
-	EraseQuick  = "quick"  // discard: says nothing about what can be read again
-	EraseSecure = "secure" // by the best method that the disk has
+	EraseQuick  = "quick"  // discard: gives no assurance about readable remains
+	EraseSecure = "secure" // by the best method of the disk
 )
 
-// DiskEraseParams names the disks. What is given of one must all be as the
-// machine has it, or no disk is touched.
+// DiskEraseParams names the disks. All given properties of a disk must match the machine; otherwise
+// the task touches no disk.
 type DiskEraseParams struct {
 	Disks        []DiskName `json:"disks" jsonschema:"minItems=1,maxItems=128"`
 	Mode         string     `json:"mode" jsonschema:"enum=quick,enum=secure"`
 	AllocationID string     `json:"allocation_id,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
-	// DPUEmulatedOK says that disks of this machine may be ones that a DPU shows
-	// it: what is erased then is what lies behind the DPU, as far as that goes.
+	// DPUEmulatedOK permits disks that a DPU may emulate. The task then erases the storage behind
+	// the DPU, as far as the DPU passes the erase on.
 	DPUEmulatedOK bool `json:"dpu_emulated_ok,omitempty"`
 }
 
-// DiskName tells one disk from every other. At least one of serial, WWN and NGUID
-// is given. WWN and NGUID may have their prefix (eui., naa.) and dashes or not.
+// DiskName identifies one disk. At least one of serial, WWN and NGUID is given. WWN and NGUID may
+// have a prefix (eui., naa.) and dashes.
 type DiskName struct {
 	Serial    string `json:"serial,omitempty" jsonschema:"maxLength=128"`
 	WWN       string `json:"wwn,omitempty" jsonschema:"maxLength=128"`
@@ -67,7 +68,7 @@ type DiskEraseResult struct {
 	Disks []ErasedDisk `json:"disks"`
 }
 
-// ErasedDisk is what was done to one disk.
+// ErasedDisk reports the erase of one disk.
 type ErasedDisk struct {
 	Name      string `json:"name,omitempty"` // nvme0n1, in this boot
 	Serial    string `json:"serial,omitempty"`
@@ -75,33 +76,31 @@ type ErasedDisk struct {
 	NGUID     string `json:"nguid,omitempty"`
 	Model     string `json:"model,omitempty"`
 	SizeBytes int64  `json:"size_bytes"`
-	// Asked is the best method that the disk says it has; Method is the one that
-	// ran to its end, none where none did.
+	// Asked is the best method that the disk offers. Method is the completed method, or none.
 	Asked  EraseMethod `json:"asked"`
 	Method EraseMethod `json:"method"`
-	// Verification is verified where the content was read after the erase: whole
-	// after an overwrite, at the places that were planted before any other method.
+	// Verification is verified if the content was read after the erase: the whole disk after an
+	// overwrite, the places of planted patterns after any other method.
 	Verification  string `json:"verification" jsonschema:"enum=verified,enum=unverified,enum=none"`
 	CoveredBytes  uint64 `json:"covered_bytes"`
 	OfBytes       uint64 `json:"of_bytes"`
 	ReadBackBytes uint64 `json:"read_back_bytes,omitempty"`
-	// Verdict is whether the method ran to its end; what that is worth is the
-	// method's grade.
+	// Verdict says whether the method ran to its end. The method's grade says what the method is
+	// worth.
 	Verdict  Verdict        `json:"verdict"`
 	Code     Code           `json:"code,omitempty"`
 	Message  string         `json:"message,omitempty"`
 	Attempts []EraseAttempt `json:"attempts,omitempty" jsonschema:"maxItems=16"`
 }
 
-// EraseAttempt is a method that was tried and is not the one that was done, and
-// why not.
+// EraseAttempt is a method that was tried and not completed, with the reason.
 type EraseAttempt struct {
 	Method  EraseMethod `json:"method"`
 	Code    Code        `json:"code"`
 	Message string      `json:"message,omitempty"`
 }
 
-// Downgraded reports whether less was done than the disk could, and why.
+// Downgraded reports whether a weaker method was used than the disk offers, and why.
 func (d *ErasedDisk) Downgraded() (reason string, yes bool) {
 	if !d.Method.Weaker(d.Asked) {
 		return "", false
@@ -112,45 +111,45 @@ func (d *ErasedDisk) Downgraded() (reason string, yes bool) {
 	return d.Message, true
 }
 
-// Why no disk of a task is touched.
+// Reasons why a task touches no disk.
 const (
 	CodeDiskNotFound         Code = "disk_not_found"
-	CodeDiskDiffers          Code = "disk_differs" // some of what names it is another's
+	CodeDiskDiffers          Code = "disk_differs" // some of the given properties belong to another disk
 	CodeDiskAmbiguous        Code = "disk_ambiguous"
 	CodeDiskListedTwice      Code = "disk_listed_twice"
 	CodeDiskNotLocal         Code = "disk_not_local"
 	CodeDiskDPUEmulated      Code = "disk_dpu_emulated"
 	CodeDiskReadOnly         Code = "disk_read_only"
-	CodeDiskNoSize           Code = "disk_no_size" // nobody can read or write it as it is formatted
+	CodeDiskNoSize           Code = "disk_no_size" // unreadable and unwritable in the current format
 	CodeDiskBacksSystem      Code = "disk_backs_system"
 	CodeDiskMounted          Code = "disk_mounted"
 	CodeDiskSwap             Code = "disk_swap"
 	CodeDiskMultipath        Code = "disk_multipath"
 	CodeDiskArrayMember      Code = "disk_array_member"
 	CodeDiskHeld             Code = "disk_held"   // device-mapper, LVM, dm-crypt, bcache
-	CodeDiskInUse            Code = "disk_in_use" // the kernel says so, and not what by
+	CodeDiskInUse            Code = "disk_in_use" // the kernel reports a user of the disk without naming it
 	CodeDiskControllerShared Code = "disk_controller_shared"
-	CodeDiskUnreadable       Code = "disk_unreadable" // what must be known of it cannot be read
+	CodeDiskUnreadable       Code = "disk_unreadable" // required properties of the disk cannot be read
 )
 
-// Where a node tells otherwise of a disk than the record of when it was let in: its word
-// exempts no disk from an erase.
+// Contradictions between a node's report on a disk and the record made when the node was admitted.
+// A node's report alone exempts no disk from an erase.
 const (
-	CodeDiskNotSystem        Code = "disk_not_system"        // it says system, and the record does not
-	CodeDiskRoleUnrecorded   Code = "disk_role_unrecorded"   // it says system, and there is no record
-	CodeDiskTransportDiffers Code = "disk_transport_differs" // it says network, and the record does not, or there is none
-	CodeDiskSmaller          Code = "disk_smaller"           // than it was
+	CodeDiskNotSystem        Code = "disk_not_system"        // reported as system, recorded as not system
+	CodeDiskRoleUnrecorded   Code = "disk_role_unrecorded"   // reported as system, and no record exists
+	CodeDiskTransportDiffers Code = "disk_transport_differs" // reported as network; the record differs or is missing
+	CodeDiskSmaller          Code = "disk_smaller"           // smaller than recorded
 )
 
-// Why a disk of a task is not erased, or not by the method that was asked for.
+// Reasons why a disk of a task is not erased, or not by the requested method.
 const (
-	CodeDiskNotErased   Code = "disk_not_erased" // of the task: at least one of its disks
+	CodeDiskNotErased   Code = "disk_not_erased" // result of the task: at least one disk is not erased
 	CodeDiskChanged     Code = "disk_changed"    // between the check and the erase
 	CodeEraseUnfit      Code = "disk_erase_unsupported"
 	CodeEraseRefused    Code = "erase_refused"
 	CodeEraseFailed     Code = "erase_failed"
-	CodeEraseUnfinished Code = "erase_unfinished" // it may go on inside the drive
-	CodeEraseResidue    Code = "erase_residue"    // what was planted before is still there
+	CodeEraseUnfinished Code = "erase_unfinished" // the erase may continue inside the drive
+	CodeEraseResidue    Code = "erase_residue"    // patterns planted before the erase are still readable
 	CodeEraseUnverified Code = "erase_unverified"
 	CodeATAFrozen       Code = "ata_frozen"
 	CodeATAPassword     Code = "ata_password_set"

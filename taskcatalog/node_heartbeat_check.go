@@ -9,10 +9,10 @@ var nodeHeartbeatCheck = define[HeartbeatCheckParams, HeartbeatCheckResult](Type
 	Example: `{}`,
 })
 
-// HeartbeatCheckParams asks for nothing.
+// HeartbeatCheckParams has no fields.
 type HeartbeatCheckParams struct{}
 
-// HeartbeatCheckResult is how the node sees itself.
+// HeartbeatCheckResult is the node's state as the agent sees it.
 type HeartbeatCheckResult struct {
 	AgentVersion  string    `json:"agent_version"`
 	BootID        string    `json:"boot_id"`

@@ -13,11 +13,12 @@ var nodeHWSyncReseed = define[HWSyncReseedParams, HWSyncReseedResult](Type{
 	Example: `{"interval_minutes": 15}`,
 })
 
-// CredentialMAASMachineToken is what a reseed mints: a MAASMachineToken as JSON.
+// CredentialMAASMachineToken is the type of credential that a reseed mints: a MAASMachineToken as
+// JSON.
 const CredentialMAASMachineToken = "maas_machine_token"
 
-// MAASMachineToken is a machine's own OAuth token for MAAS's metadata service.
-// It is a secret: it is minted for one task and never in its params.
+// MAASMachineToken is a machine's own OAuth token for MAAS's metadata service. The token is a
+// secret: it is minted for one task and never part of the params.
 type MAASMachineToken struct {
 	Endpoint    string `json:"endpoint"` // http://RACK:5248/MAAS/metadata/status/SYSTEM_ID
 	ConsumerKey string `json:"consumer_key"`
@@ -31,11 +32,11 @@ var (
 	statusPath = regexp.MustCompile(`^/MAAS/metadata/status/[A-Za-z0-9]{1,64}$`)
 )
 
-// CodeMAASTokenInvalid is the code of a token that is none.
+// CodeMAASTokenInvalid is the code for an invalid MAASMachineToken.
 const CodeMAASTokenInvalid Code = "maas_machine_token_invalid"
 
-// Rack checks a token, and returns where MAAS's rack is: scheme and host. No error
-// holds a part of the token. Code: maas_machine_token_invalid.
+// Rack checks the token and returns the scheme and host of MAAS's rack controller. No error
+// contains a part of the token. Code: maas_machine_token_invalid.
 func (t MAASMachineToken) Rack() (*url.URL, error) {
 	u, err := url.Parse(t.Endpoint)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || !rackHost.MatchString(u.Host) ||
@@ -50,23 +51,22 @@ func (t MAASMachineToken) Rack() (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
 
-// HWSyncReseedParams says how hardware sync is installed where it must be.
+// HWSyncReseedParams configures the installation of hardware sync.
 type HWSyncReseedParams struct {
 	// IntervalMinutes is the time between two syncs. Zero means 15, MAAS's own
 	// default.
 	IntervalMinutes int `json:"interval_minutes,omitempty" jsonschema:"enum=0,enum=5,enum=10,enum=15,enum=20,enum=30,enum=60"`
-	// Reinstall writes service and timer anew where they are there already.
+	// Reinstall rewrites an existing service and timer.
 	Reinstall bool `json:"reinstall,omitempty"`
 }
 
-// HWSyncReseedResult is what was written, and the sync that proves it.
+// HWSyncReseedResult reports the written files and the sync run that proves them.
 type HWSyncReseedResult struct {
 	Credentials string `json:"credentials"` // written or kept
 	Service     string `json:"service"`     // written or kept
 	Timer       string `json:"timer"`       // written or kept
 	TimerActive bool   `json:"timer_active"`
-	// SyncStartedAt and SyncFinishedAt are of the run of the service that this
-	// task started.
+	// SyncStartedAt and SyncFinishedAt belong to the run of the service that this task started.
 	SyncStartedAt  time.Time `json:"sync_started_at,omitzero"`
 	SyncFinishedAt time.Time `json:"sync_finished_at,omitzero"`
 	ExitStatus     int       `json:"exit_status"`

@@ -14,28 +14,27 @@ var nodeResolverConfig = define[ResolverConfigParams, ResolverConfigResult](Type
 	Example:     `{"version":"2026-11-21"}`,
 })
 
-// ResolverConfigParams says which set.
+// ResolverConfigParams names the profile set.
 type ResolverConfigParams struct {
-	// Action is apply, where it is left out, or rollback: to the version, or to
-	// the one before where there is no version. A rollback carries no profiles: the
-	// node has kept them.
+	// Action is apply, the default, or rollback. A rollback goes to Version, or to the previous
+	// version if Version is empty. A rollback carries no profiles: the node has kept them.
 	Action   string          `json:"action,omitempty" jsonschema:"enum=apply,enum=rollback"`
 	Version  string          `json:"version,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9._-]{0\\,63}$"`
 	Digest   string          `json:"digest,omitempty" jsonschema:"pattern=^sha256:[0-9a-f]{64}$"`
 	Profiles json.RawMessage `json:"profiles,omitempty"` // the set's canonical JSON
 }
 
-// ResolverConfigResult is what is in force now.
+// ResolverConfigResult reports the profile set in force after the task.
 type ResolverConfigResult struct {
 	Version  string           `json:"version"`
 	Digest   string           `json:"digest"`
 	Changed  bool             `json:"changed"`
 	Kept     []ProfileVersion `json:"kept,omitempty"`
-	Problems []ProfileProblem `json:"problems,omitempty"` // why it was refused on this machine
+	Problems []ProfileProblem `json:"problems,omitempty"` // why the set was refused on this machine
 }
 
-// ProfileProblem is one thing that is wrong with a set of resolver profiles, in
-// itself or on this machine.
+// ProfileProblem is one fault of a set of resolver profiles, either in the set itself or on this
+// machine.
 type ProfileProblem struct {
 	File    string `json:"file,omitempty"`
 	Line    int    `json:"line,omitempty"`
@@ -43,7 +42,7 @@ type ProfileProblem struct {
 	Message string `json:"message"`
 }
 
-// String is the problem as compilers write theirs: file:line: code: message.
+// String formats the problem as compilers do: file:line: code: message.
 func (p ProfileProblem) String() string {
 	switch {
 	case p.File == "":
@@ -54,7 +53,7 @@ func (p ProfileProblem) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", p.File, p.Line, p.Code, p.Message)
 }
 
-// ProfileVersion is one version of the resolver profiles that a node keeps.
+// ProfileVersion is one version of the resolver profiles on a node.
 type ProfileVersion struct {
 	Version string `json:"version"`
 	Digest  string `json:"digest"` // sha256:… of the set's canonical JSON

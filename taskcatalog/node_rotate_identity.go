@@ -9,12 +9,12 @@ var nodeRotateIdentity = define[RotateIdentityParams, RotateIdentityResult](Type
 	Example: `{}`,
 })
 
-// RotateIdentityParams asks for nothing: the node makes the key, and the task's
-// id is what it asks for the certificate with.
+// RotateIdentityParams has no fields. The node generates the key and requests the certificate with
+// the task's id.
 type RotateIdentityParams struct{}
 
-// RotateIdentityResult names the certificate that the node shows from now on. Its
-// evidence is signed by the new key.
+// RotateIdentityResult names the certificate that the node uses from now on. The new key signs the
+// evidence.
 type RotateIdentityResult struct {
 	Serial    string    `json:"serial" jsonschema:"maxLength=64"`
 	KeySHA256 string    `json:"key_sha256" jsonschema:"maxLength=64"` // hex, of the public key's SPKI DER

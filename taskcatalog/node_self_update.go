@@ -17,48 +17,49 @@ var nodeSelfUpdate = define[SelfUpdateParams, SelfUpdateResult](Type{
 const (
 	PhaseUpdate   = "update"   // stage, then activate
 	PhaseStage    = "stage"    // fetch, verify, test; the running version stays
-	PhaseActivate = "activate" // switch to what was staged
-	PhaseRollback = "rollback" // switch to a version that the node has kept
+	PhaseActivate = "activate" // switch to the staged version
+	PhaseRollback = "rollback" // switch to a version kept on the node
 )
 
-// UpdateOutcome is what came of an update.
+// UpdateOutcome is the outcome of an update.
 type UpdateOutcome string
 
 // The outcomes.
 const (
 	UpdateStaged     UpdateOutcome = "staged"
-	UpdateConfirmed  UpdateOutcome = "confirmed"   // the version asked for runs, and has spoken to the broker
-	UpdateRolledBack UpdateOutcome = "rolled_back" // it was tried, and the version before it runs again
+	UpdateConfirmed  UpdateOutcome = "confirmed"   // the requested version runs and has reached the broker
+	UpdateRolledBack UpdateOutcome = "rolled_back" // the requested version was tried, and the previous version runs again
 	UpdateRefused    UpdateOutcome = "refused"     // nothing was switched
 )
 
-// CredentialOCIPull is what an update from a private registry mints: an
+// CredentialOCIPull is the type of credential that an update from a private registry mints: an
 // OCIPullCredential as JSON.
 const CredentialOCIPull = "oci_pull"
 
-// OCIPullCredential may pull one release, for a short time. It is a secret: minted
-// for one task and never in its params. No node is given an account.
+// OCIPullCredential permits the pull of one release for a short time. The credential is a secret:
+// it is minted for one task and never part of the params. No node gets an account at the registry.
 type OCIPullCredential struct {
 	Token string `json:"token"` // bearer token
 }
 
-// SelfUpdateParams says which version, where its parts are, and what must hold.
+// SelfUpdateParams names the version, the source of its parts, and the conditions.
 type SelfUpdateParams struct {
-	Phase   string `json:"phase" jsonschema:"enum=update,enum=stage,enum=activate,enum=rollback"`
-	Version string `json:"version,omitempty" jsonschema:"maxLength=64,pattern=^[0-9][0-9A-Za-z.-]*$"` // a rollback without one: the version before
-	// Manifest names the release; every other part is named in it.
+	Phase string `json:"phase" jsonschema:"enum=update,enum=stage,enum=activate,enum=rollback"`
+	// Version is empty in a rollback to the previous version.
+	Version string `json:"version,omitempty" jsonschema:"maxLength=64,pattern=^[0-9][0-9A-Za-z.-]*$"`
+	// Manifest names the release; the manifest names every other part.
 	Manifest   *ReleaseManifest   `json:"manifest,omitempty"`
-	Source     *ReleaseSource     `json:"source,omitempty"` // none: the broker's package endpoint
+	Source     *ReleaseSource     `json:"source,omitempty"` // nil: the broker's package endpoint
 	Signatures []ReleaseSignature `json:"signatures,omitempty" jsonschema:"maxItems=8"`
-	// Floor is the lowest version that may be put on the node.
+	// Floor is the lowest permitted version.
 	Floor string `json:"floor,omitempty" jsonschema:"maxLength=64"`
-	// AllowRollback lets a version in that is below the floor, and Force one that
-	// failed on this node before. Both want a reason.
+	// AllowRollback permits a version below the floor. Force permits a version that failed on this
+	// node before. Both require a Reason.
 	AllowRollback bool   `json:"allow_rollback,omitzero"`
 	Force         bool   `json:"force,omitzero"`
 	Reason        string `json:"reason,omitempty" jsonschema:"maxLength=300"`
-	// ConfirmWindowSeconds is how long the new version has to reach the broker. Zero
-	// means 300.
+	// ConfirmWindowSeconds is the time in which the new version must reach the broker. Zero means
+	// 300.
 	ConfirmWindowSeconds int `json:"confirm_window_seconds,omitempty" jsonschema:"minimum=0,maximum=3600"`
 }
 
@@ -68,86 +69,86 @@ type ReleaseManifest struct {
 	Size   int64  `json:"size" jsonschema:"minimum=1,maximum=16384"`
 }
 
-// ReleaseSource is where the parts of a release are.
+// ReleaseSource is the registry that holds the parts of a release.
 type ReleaseSource struct {
 	Repository string `json:"repository" jsonschema:"maxLength=300,pattern=^[A-Za-z0-9.:-]+/[a-z0-9][a-z0-9._/-]*$"` // host[:port]/name
 	PlainHTTP  bool   `json:"plain_http,omitzero"`
-	// Credential is the type of credential to mint; empty: anybody may pull.
+	// Credential is the type of credential to mint; empty: the repository is public.
 	Credential string `json:"credential,omitempty" jsonschema:"enum=oci_pull"`
 }
 
-// ReleaseSignature is a signature that cosign made of a release: see package release.
+// ReleaseSignature is a cosign signature of a release: see package release.
 type ReleaseSignature struct {
 	Payload   []byte `json:"payload" jsonschema:"maxLength=5464"`
 	Signature []byte `json:"signature" jsonschema:"maxLength=344"`
 }
 
-// SelfUpdateResult is what came of an update, as it was when the result was made: by
-// the new version once it was confirmed, or by the one before it.
+// SelfUpdateResult reports an update. The result is made by the new version after its confirmation,
+// or by the previous version.
 type SelfUpdateResult struct {
 	Phase       string        `json:"phase"`
 	FromVersion string        `json:"from_version"`
 	ToVersion   string        `json:"to_version"`
 	Outcome     UpdateOutcome `json:"outcome"`
-	Reason      Code          `json:"reason,omitempty"` // why it was rolled back or refused
+	Reason      Code          `json:"reason,omitempty"` // why the update was rolled back or refused
 	Slots       []UpdateSlot  `json:"slots"`
-	// Seconds is from the beginning of the task; SwitchSeconds as in AgentDelivery.
+	// Seconds counts from the start of the task; for SwitchSeconds see AgentDelivery.
 	Seconds       float64 `json:"seconds"`
 	SwitchSeconds float64 `json:"switch_seconds,omitempty"`
 	BytesFetched  int64   `json:"bytes_fetched,omitempty"` // by this task
 	Already       bool    `json:"already,omitzero"`        // there was nothing to do
 }
 
-// UpdateSlot is one version on a node.
+// UpdateSlot is one installed version of the agent on a node.
 type UpdateSlot struct {
 	Name     string `json:"name"` // of its folder
 	Version  string `json:"version"`
 	SHA256   string `json:"sha256"` // hex, of the program
 	Current  bool   `json:"current,omitzero"`
-	Good     bool   `json:"good,omitzero"`     // what the watcher goes back to
-	Previous bool   `json:"previous,omitzero"` // what a rollback goes back to
-	Pinned   bool   `json:"pinned,omitzero"`   // it failed here, and is skipped
+	Good     bool   `json:"good,omitzero"`     // the watcher's fallback
+	Previous bool   `json:"previous,omitzero"` // the target of a rollback without a version
+	Pinned   bool   `json:"pinned,omitzero"`   // the version failed here and is skipped
 }
 
-// AgentBuild is which program a node runs, and how it came there. It goes with a
-// node's report.
+// AgentBuild says which program a node runs, and how the program got there. AgentBuild is part of
+// the node's report.
 type AgentBuild struct {
 	Commit   string         `json:"commit"`
-	SHA256   string         `json:"sha256"` // hex, of the running program; empty: it could not be read
+	SHA256   string         `json:"sha256"` // hex, of the running program; empty: the program could not be read
 	Delivery *AgentDelivery `json:"delivery,omitempty"`
-	Previous string         `json:"previous,omitempty"` // version that a rollback without one goes back to
+	Previous string         `json:"previous,omitempty"` // the target of a rollback without a version
 	Pins     []AgentPin     `json:"pins,omitempty"`
 }
 
-// AgentPin is a version that a node skips, since it failed there or a person said so.
+// AgentPin is a version that a node skips, because the version failed there or a person pinned it.
 type AgentPin struct {
 	Version string `json:"version"`
 	Reason  Code   `json:"reason"`
 }
 
-// MaxAgentPins is how many a node tells of, and a broker keeps: of more the last.
+// MaxAgentPins is the number of pins that a node reports and a broker keeps: the last ones.
 const MaxAgentPins = 32
 
-// ByHand begins the id of a delivery that a person made on the node.
+// ByHand is the id prefix of a delivery that a person made on the node.
 const ByHand = "by-hand-"
 
-// AgentDelivery is the last update of a node that came to an end.
+// AgentDelivery is the last completed update of a node.
 type AgentDelivery struct {
-	ID      string        `json:"id"` // of the task; ByHand and when; or unknown- and when, where that was lost
+	ID      string        `json:"id"` // the task's id; ByHand and the time; or unknown- and the time, if the id was lost
 	From    string        `json:"from"`
 	To      string        `json:"to"`
 	Outcome UpdateOutcome `json:"outcome"`
 	Reason  Code          `json:"reason,omitempty"`
 	Message string        `json:"message,omitempty"`
 	At      time.Time     `json:"at"`
-	// SwitchSeconds is from the stop of the one version until the other was confirmed, or,
-	// where it was put back, from when it first failed until the one before was ready.
+	// SwitchSeconds counts from the stop of the old version to the confirmation of the new version.
+	// After a rollback it counts from the first failure of the new version until the old version
+	// was ready.
 	SwitchSeconds float64 `json:"switch_seconds,omitempty"`
 }
 
-// Bound makes what a node says of its program fit to store and to show. A delivery that
-// came to nothing that there is was none: what else the broker says of one, it says
-// itself.
+// Bound cuts a node's report on its program to a size and form fit to store and to show. A delivery
+// with an unknown outcome is dropped; the broker knows about other deliveries itself.
 func (b *AgentBuild) Bound() {
 	if d := b.Delivery; d != nil && !slices.Contains([]UpdateOutcome{UpdateStaged, UpdateConfirmed, UpdateRolledBack, UpdateRefused}, d.Outcome) {
 		b.Delivery = nil

@@ -10,17 +10,19 @@ var nodeStorageCleanup = define[StorageCleanupParams, StorageCleanupResult](Type
 	Example:     `{"scope":"local"}`,
 })
 
-// StorageCleanupParams says how far the cleanup goes.
+// StorageCleanupParams sets the extent of the cleanup.
 type StorageCleanupParams struct {
-	// Scope is local, weka or all. weka and all need the capability weka.
-	Scope        string    `json:"scope" jsonschema:"enum=local,enum=weka,enum=all"`
-	AllocationID string    `json:"allocation_id,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
-	Scratch      []string  `json:"scratch,omitempty" jsonschema:"maxItems=64"` // absolute path patterns such as /share*; the broker adds those of the site's policy
-	NoTrim       bool      `json:"no_trim,omitempty"`
-	Baseline     *Baseline `json:"baseline,omitempty"`
+	// Scope is local, weka or all. weka and all require the capability weka.
+	Scope        string `json:"scope" jsonschema:"enum=local,enum=weka,enum=all"`
+	AllocationID string `json:"allocation_id,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
+	// Scratch are absolute path patterns such as /share*. The broker adds the patterns of the site's
+	// policy.
+	Scratch  []string  `json:"scratch,omitempty" jsonschema:"maxItems=64"`
+	NoTrim   bool      `json:"no_trim,omitempty"`
+	Baseline *Baseline `json:"baseline,omitempty"`
 }
 
-// StorageCleanupResult sums up the dispositions in the evidence.
+// StorageCleanupResult summarises the dispositions in the evidence.
 type StorageCleanupResult struct {
 	FilesRemoved int64 `json:"files_removed"`
 	BytesRemoved int64 `json:"bytes_removed"`

@@ -12,14 +12,14 @@ var nodeTaskList = define[TaskListParams, TaskListResult](Type{
 // TaskListParams is empty.
 type TaskListParams struct{}
 
-// MaxTaskList is how many tasks a node tells of at once.
+// MaxTaskList is the greatest number of tasks in one result.
 const MaxTaskList = 500
 
-// TaskListResult is what the node's ledger has. What was settled a day ago the node has
-// forgotten.
+// TaskListResult lists the tasks in the node's ledger. The ledger forgets a task one day after the
+// task is settled.
 type TaskListResult struct {
 	Tasks []TaskMemory `json:"tasks"`
-	More  int          `json:"more"` // older ones, which are not told
+	More  int          `json:"more"` // number of older tasks left out
 }
 
 // TaskMemory is one task as the node remembers it.

@@ -9,13 +9,13 @@ var nodeTaskProbe = define[TaskProbeParams, TaskProbeResult](Type{
 	Example: `{"task_id": "t-0000o3v8k1c2me0b5qk7s1n4r9d2"}`,
 })
 
-// TaskProbeParams names the task that is asked about.
+// TaskProbeParams names the task to look up.
 type TaskProbeParams struct {
 	TaskID string `json:"task_id" jsonschema:"pattern=^t-[0-9a-z-]{1\\,80}$"`
 }
 
-// TaskProbeResult is what the node's ledger has of the task, and what its type's own look
-// finds now. What was settled a day ago the node has forgotten.
+// TaskProbeResult reports the ledger's entry of a task, and what the task type's own look finds
+// now. The ledger forgets a task one day after the task is settled.
 type TaskProbeResult struct {
 	Known      bool      `json:"known"`
 	State      string    `json:"state,omitempty"` // accepted, started, finished
@@ -24,6 +24,6 @@ type TaskProbeResult struct {
 	FinishedAt time.Time `json:"finished_at,omitzero"`
 	Outcome    Outcome   `json:"outcome,omitempty"`
 	Code       Code      `json:"code,omitempty"`
-	Reported   bool      `json:"reported"`        // the broker has taken its result, or never will
-	Found      string    `json:"found,omitempty"` // in a line, where the type can look
+	Reported   bool      `json:"reported"`        // the broker has accepted the result, or never will
+	Found      string    `json:"found,omitempty"` // one line, if the task type can look
 }

@@ -10,13 +10,13 @@ var nodeTrustUpdate = define[TrustUpdateParams, TrustUpdateResult](Type{
 	Example:     `{}`,
 })
 
-// TrustUpdateParams carries the bundle's envelope. The task's own signature
-// moves no trust: the bundle is taken only if the trust key in force signed it.
+// TrustUpdateParams carries the bundle's envelope. The task's own signature establishes no trust:
+// the node accepts the bundle only if the trust key in force signed the bundle.
 type TrustUpdateParams struct {
 	Bundle string `json:"bundle,omitempty" jsonschema:"maxLength=262144"` // the DSSE envelope as JSON text
 }
 
-// TrustUpdateResult says which bundle is in force now.
+// TrustUpdateResult reports the bundle in force after the task.
 type TrustUpdateResult struct {
 	Version int64 `json:"version"`
 	Changed bool  `json:"changed"`

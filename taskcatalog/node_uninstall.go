@@ -9,12 +9,12 @@ var nodeUninstall = define[UninstallParams, UninstallResult](Type{
 	Example: `{}`,
 })
 
-// UninstallParams names the allocation that may still be there.
+// UninstallParams names the allocation that may still exist.
 type UninstallParams struct {
 	AllocationID string `json:"allocation_id,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
 }
 
-// UninstallResult lists what is removed once this result has been accepted.
+// UninstallResult lists what the agent removes once the broker has accepted this result.
 type UninstallResult struct {
 	Removes []string `json:"removes"`
 }

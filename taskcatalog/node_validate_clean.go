@@ -10,31 +10,31 @@ var nodeValidateClean = define[ValidateCleanParams, ValidateCleanResult](Type{
 	Example:     `{}`,
 })
 
-// ValidateCleanParams carries what the node is compared with. The node keeps
-// no baseline of its own: a tenant with root could have changed it.
+// ValidateCleanParams carries the baseline to compare with. The node keeps no baseline of its own:
+// a tenant with root could have changed it.
 type ValidateCleanParams struct {
-	// TakeBaseline answers with what is there now instead of judging it.
+	// TakeBaseline returns the current state as a baseline, without judging the state.
 	TakeBaseline bool         `json:"take_baseline,omitempty"`
 	Baseline     *Baseline    `json:"baseline,omitempty"`
 	Policy       *CleanPolicy `json:"policy,omitempty"`
-	// ExpectedAgent are the published packages of the version that the node says it
-	// runs, one of which it must have as it is. None: nobody knows what is expected.
+	// ExpectedAgent are the published packages of the version that the node reports. The node must
+	// match one of the packages exactly. Empty: the expected packages are unknown.
 	ExpectedAgent []AgentPackage `json:"expected_agent,omitempty" jsonschema:"maxItems=32"`
 }
 
-// CleanPolicy lists what a site knows and accepts beside the baseline.
+// CleanPolicy lists what a site accepts in addition to the baseline.
 type CleanPolicy struct {
 	KnownUsers     []string `json:"known_users,omitempty" jsonschema:"maxItems=256"`
 	KnownUnits     []string `json:"known_units,omitempty" jsonschema:"maxItems=256"`
 	KnownPorts     []string `json:"known_ports,omitempty" jsonschema:"maxItems=256"` // tcp/22
 	KnownProcesses []string `json:"known_processes,omitempty" jsonschema:"maxItems=256"`
 	Scratch        []string `json:"scratch,omitempty" jsonschema:"maxItems=64"`
-	// GPU is what the site asks of a GPU scrub.
+	// GPU is the site's policy for GPU scrubs.
 	GPU *GPUScrubPolicy `json:"gpu,omitempty"`
 }
 
-// ValidateCleanResult sums up the report in the evidence. Baseline is set
-// where the task asked to take one.
+// ValidateCleanResult summarises the report in the evidence. Baseline is set if the task took a
+// baseline.
 type ValidateCleanResult struct {
 	Verdict        Verdict   `json:"verdict,omitempty"`
 	Findings       int       `json:"findings"`

@@ -2,9 +2,9 @@ package taskcatalog
 
 import "slices"
 
-// The rows of the table of checks for what lies below the operating system. They
-// compare settings, not files, and only they may be named by a site's policy as rows
-// that are told and do not keep a node from use.
+// Rows of the table of checks for the state below the operating system. These rows compare
+// settings, not files. A site's policy may declare only these rows as reported without keeping a
+// node from use.
 const (
 	CheckBMCUsers    = "bmc_users"
 	CheckBMCLAN      = "bmc_lan"
@@ -14,31 +14,31 @@ const (
 	CheckSRIOV       = "sriov"
 )
 
-// PlatformChecks returns the names of those rows.
+// PlatformChecks returns the names of the platform rows.
 func PlatformChecks() []string {
 	return []string{CheckBMCUsers, CheckBMCLAN, CheckBMCFirmware, CheckEFI, CheckFirmware, CheckSRIOV}
 }
 
-// MaxPlatformSettings is how many settings one row holds; a machine that shows more
-// is not read.
+// MaxPlatformSettings is the greatest number of settings in one row. A machine that shows more
+// settings is not read.
 const MaxPlatformSettings = 1000
 
-// PlatformRow is what one of those rows was when the baseline was taken. A row that
-// is not in a baseline was not looked at, by an agent that did not know it.
+// PlatformRow is the state of one platform row when the baseline was taken. A row that is missing
+// in a baseline was not examined, because the agent did not know the row.
 type PlatformRow struct {
 	Check string `json:"check"`
-	// Absent says why there was nothing to read; empty: there was.
+	// Absent says why there was nothing to read; empty: the row was read.
 	Absent   string            `json:"absent,omitempty"`
 	Settings []PlatformSetting `json:"settings,omitempty"` // by name, each once
 }
 
-// PlatformSetting is one thing that is set, or one version.
+// PlatformSetting is one setting or one version.
 type PlatformSetting struct {
 	Name  string `json:"name"` // channel 1 user 2 privilege
 	Value string `json:"value,omitempty"`
 }
 
-// PlatformRow finds a row of the baseline; nil: it has none of that name.
+// PlatformRow returns the row of the baseline with the name check, or nil.
 func (b *Baseline) PlatformRow(check string) *PlatformRow {
 	i := slices.IndexFunc(b.Platform, func(r PlatformRow) bool { return r.Check == check })
 	if i < 0 {

@@ -14,18 +14,17 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// Schema is a JSON Schema (2020-12) made from a Go type, compiled once.
+// Schema is a JSON Schema (2020-12) generated from a Go type and compiled once.
 type Schema struct {
 	text     json.RawMessage
 	compiled *validator.Schema
 }
 
-// Text is the schema as JSON.
+// Text returns the schema as JSON.
 func (s *Schema) Text() json.RawMessage { return s.text }
 
-// Check judges a document that DecodeStrict has accepted. The error names the
-// place and the rule, never the value: params may hold what should not be
-// repeated in a log.
+// Check validates a document that DecodeStrict has accepted. The error names the place and the
+// rule, never the value: params may hold values that must not appear in a log.
 func (s *Schema) Check(raw []byte) error {
 	doc, err := validator.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
@@ -61,7 +60,7 @@ func schemaOf(t reflect.Type) *Schema {
 	}
 	s, err := makeSchema(t)
 	if err != nil {
-		// The types are compiled in; the golden test makes every one of them.
+		// The types are compiled in; the golden test makes every schema.
 		panic(fmt.Sprintf("schema of %v: %v", t, err))
 	}
 	got, _ := schemas.LoadOrStore(t, s)

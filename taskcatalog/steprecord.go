@@ -1,6 +1,6 @@
 package taskcatalog
 
-// StepStatus is how one attempt of a step ended.
+// StepStatus says how one attempt of a step ended.
 type StepStatus string
 
 // The statuses of a step. Skipped: there was nothing to do on this hardware.

@@ -11,7 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxDepth is how deep JSON from outside may nest.
+// MaxDepth is the greatest nesting depth of JSON from outside.
 const MaxDepth = 64
 
 // DecodeStrict decodes one JSON value into v. Unknown, duplicate and
@@ -28,9 +28,9 @@ func DecodeStrict(raw []byte, v any) error {
 	return nil
 }
 
-// DecodeLoose decodes one JSON value that another version of the same program has
-// written, and reads over the keys that it does not know. It is for a program's own
-// files: what others send is decoded strictly.
+// DecodeLoose decodes one JSON value that another version of the same program has written, and
+// ignores unknown keys. DecodeLoose is for a program's own files; input from others is decoded
+// strictly.
 func DecodeLoose(raw []byte, v any) error {
 	if err := json.Unmarshal(raw, v); err != nil {
 		return Errorf(CodeMalformed, "%s", Clean(plainJSONError(err), 300))
@@ -38,15 +38,15 @@ func DecodeLoose(raw []byte, v any) error {
 	return nil
 }
 
-// Encode writes v as JSON with sorted map keys and empty lists as [], so that
-// what one side encodes the other side's schema takes.
+// Encode writes v as JSON with sorted map keys and empty lists as [], so that the output satisfies
+// the other side's schema.
 func Encode(v any) ([]byte, error) {
 	return json.Marshal(v, json.Deterministic(true))
 }
 
-// checkTokens reads the tokens once before anything is decoded, so that depth
-// costs neither stack nor memory. A NUL is refused because PostgreSQL cannot keep
-// one in a text, and no name or text of ours has one.
+// checkTokens reads all tokens before anything is decoded, so that deep nesting costs neither stack
+// nor memory. A NUL is refused because PostgreSQL cannot store a NUL in a text, and no name or text
+// of Hostler contains one.
 func checkTokens(raw []byte) error {
 	d := jsontext.NewDecoder(bytes.NewReader(raw))
 	for {
@@ -64,8 +64,8 @@ func checkTokens(raw []byte) error {
 	}
 }
 
-// plainJSONError says where in the document it went wrong without naming Go
-// types, which mean nothing to whoever sent it.
+// plainJSONError describes the place and the fault without Go types. The sender of the document
+// does not know Go types.
 func plainJSONError(err error) string {
 	var sem *json.SemanticError
 	if errors.As(err, &sem) {

@@ -54,8 +54,7 @@ func TestDecodeStrictRefusesWhatIsAmbiguous(t *testing.T) {
 	}
 }
 
-// What is taken is taken as every other reader of JSON would: there is no
-// second meaning.
+// FuzzDecodeStrict checks that every accepted document means the same to other JSON readers.
 func FuzzDecodeStrict(f *testing.F) {
 	for _, c := range All() {
 		f.Add([]byte(c.Example))

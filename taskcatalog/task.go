@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Task is the payload that the task key signs. It is signed when the task is
-// enqueued, so a row changed later is refused by the node.
+// Task is the payload that the task key signs. The broker signs a task when the task is enqueued,
+// so that the node refuses a row that was changed later.
 type Task struct {
 	TaskID        string          `json:"task_id"`
 	NodeID        string          `json:"node_id"`
@@ -21,7 +21,7 @@ type Task struct {
 	TraceParent   string          `json:"traceparent,omitempty"` // W3C trace context of the enqueueing request
 }
 
-// Outcome is how a task ended on the node.
+// Outcome says how a task ended on the node.
 type Outcome string
 
 // The outcomes a node may report.
@@ -33,7 +33,7 @@ const (
 	OutcomeCanceled    Outcome = "canceled"
 )
 
-// Valid reports whether o is one of the outcomes.
+// Valid reports whether o is a known outcome.
 func (o Outcome) Valid() bool {
 	switch o {
 	case OutcomeSucceeded, OutcomeFailed, OutcomeRefused, OutcomeInterrupted, OutcomeCanceled:

@@ -10,13 +10,13 @@ var terminalClose = define[TerminalCloseParams, TerminalCloseResult](Type{
 	Example:  `{"session_id":"ts-7k2m4q6s","code":"node_draining"}`,
 })
 
-// TerminalCloseParams name a session, and why it ends.
+// TerminalCloseParams name a session and the reason of its end.
 type TerminalCloseParams struct {
 	SessionID string `json:"session_id" jsonschema:"pattern=^ts-[a-z0-9]{8\\,40}$"`
 	Code      Code   `json:"code" jsonschema:"pattern=^[a-z][a-z0-9_]{0\\,63}$"`
 }
 
-// TerminalCloseResult says what there was.
+// TerminalCloseResult says whether the session existed.
 type TerminalCloseResult struct {
-	Existed bool `json:"existed"` // false: nothing of it was left
+	Existed bool `json:"existed"` // false: nothing of the session was left
 }

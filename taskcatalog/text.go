@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Clean makes text from outside fit to store and to show: valid UTF-8, at
-// most max bytes, every control, format and line-separating character
-// replaced by its escape (\x1b, \u{202e}). What is cut off ends in "…".
+// Clean makes text from outside fit to store and to show: valid UTF-8 of at most max bytes, with
+// every control, format and line-separating character replaced by its escape (\x1b, \u{202e}).
+// Shortened text ends in "…".
 func Clean(s string, max int) string {
 	var b strings.Builder
 	room := 0 // how much of b leaves room for "…"
