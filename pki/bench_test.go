@@ -25,7 +25,7 @@ func BenchmarkSign(b *testing.B) {
 	}
 }
 
-// BenchmarkVerify is a task's way into a node: parse, verify, decode.
+// BenchmarkVerify measures how a node receives a task: parse, verify, decode.
 func BenchmarkVerify(b *testing.B) {
 	for _, kind := range []string{pki.Ed25519, pki.P256} {
 		b.Run(kind, func(b *testing.B) {

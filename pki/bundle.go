@@ -11,16 +11,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// TrustBundle is what a node believes: which keys count, for what, from when to
-// when. It says so of its own trust key too, and that key alone changes it.
+// TrustBundle lists the keys that a node trusts, with the use and validity of each key. The bundle
+// includes the trust key itself. Only a trust key in force can replace the bundle.
 type TrustBundle struct {
 	Version  int64       `json:"version"` // a counter, from 1
 	IssuedAt time.Time   `json:"issued_at"`
 	Keys     []BundleKey `json:"keys"`
 }
 
-// SignBundle returns the envelope of a bundle, signed by each of the trust keys:
-// in a rotation the one in force and the next.
+// SignBundle returns the envelope of a bundle, signed by each of the trust keys. During a rotation
+// the trust key in force and the next trust key both sign.
 func SignBundle(b TrustBundle, trust ...Signer) ([]byte, error) {
 	payload, err := EncodeBundle(&b)
 	if err != nil {
@@ -29,8 +29,8 @@ func SignBundle(b TrustBundle, trust ...Signer) ([]byte, error) {
 	return Sign(PayloadTrustBundle, payload, trust...)
 }
 
-// EncodeBundle returns a bundle without signatures: what is signed, what a node
-// keeps of a bundle it has accepted, and what "trust show -o json" prints.
+// EncodeBundle returns a bundle without signatures. The encoding is the payload of SignBundle, the
+// form in which a node stores an accepted bundle, and the output of "trust show -o json".
 func EncodeBundle(b *TrustBundle) ([]byte, error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -42,8 +42,8 @@ func EncodeBundle(b *TrustBundle) ([]byte, error) {
 	return raw, nil
 }
 
-// DecodeBundle reads what EncodeBundle wrote. It checks form, not origin: raw
-// must come from where only the owner of the trust writes.
+// DecodeBundle reads the output of EncodeBundle. DecodeBundle checks form, not origin: raw must
+// come from a place that only the owner of the trust can write.
 func DecodeBundle(raw []byte) (*TrustBundle, error) {
 	if len(raw) > MaxEnvelope {
 		return nil, refuse(CodeTooLarge, "cannot read trust bundle: %d bytes, at most %d", len(raw), MaxEnvelope)
@@ -58,10 +58,10 @@ func DecodeBundle(raw []byte) (*TrustBundle, error) {
 	return b, nil
 }
 
-// FirstBundle takes the bundle that comes with the enrolment answer. It is
-// believed because the TLS channel it came over was pinned, and this is the one
-// place that reads a payload before its signature; still it must be signed by a
-// trust key that it names, and each use must have a key in force.
+// FirstBundle accepts the bundle of the enrolment answer. The bundle is trusted because the TLS
+// channel was pinned. FirstBundle is the only function that reads a payload before its signature
+// holds. The bundle must still be signed by a trust key that the bundle names, and each required
+// use must have a key in force.
 func FirstBundle(raw []byte, now time.Time) (*TrustBundle, error) {
 	env, err := ParseEnvelope(raw)
 	if err != nil {
@@ -83,18 +83,18 @@ func FirstBundle(raw []byte, now time.Time) (*TrustBundle, error) {
 	return b, nil
 }
 
-// Accept returns the bundle that takes the place of b: signed by a trust key of b
-// in force, of a higher version, with a key in force for each use, and with all
-// statement keys of b, as what they once signed must stay verifiable. The bundle
-// that b already is, is accepted as b. On an error b stays. Codes beside those of
-// envelopes: trust_key_unknown, key_not_in_force, trust_version_not_newer,
-// trust_use_without_key, trust_statement_key_dropped, trust_key_two_uses.
+// Accept returns the bundle that replaces b. The new bundle must be signed by a trust key of b in
+// force, have a higher version, have a key in force for each use, and keep all statement keys of b,
+// because old statements must stay verifiable. A repeated delivery of b is accepted and returns b.
+// On an error b stays in force. Codes in addition to those of envelopes: trust_key_unknown,
+// key_not_in_force, trust_version_not_newer, trust_use_without_key, trust_statement_key_dropped,
+// trust_key_two_uses.
 func (b *TrustBundle) Accept(raw []byte, now time.Time) (*TrustBundle, error) {
 	env, err := ParseEnvelope(raw)
 	if err != nil {
 		return nil, err
 	}
-	// Delivered once more, a bundle may be signed by a key that it retired.
+	// A bundle delivered again may be signed by a key that the bundle itself retired.
 	if own, err := EncodeBundle(b); err == nil && env.payloadType == PayloadTrustBundle && bytes.Equal(own, env.payload) {
 		return b, nil
 	}
@@ -108,8 +108,8 @@ func (b *TrustBundle) Accept(raw []byte, now time.Time) (*TrustBundle, error) {
 	if next.Version <= b.Version {
 		return nil, refuse(CodeTrustVersionNotNewer, "cannot take trust bundle: version %d is not above version %d, which is in force", next.Version, b.Version)
 	}
-	// A use that some sites lack, as releases, may stay without a key, and may not lose
-	// its last one: what has run out by itself holds up no other change.
+	// An optional use, such as release, may stay without a key but may not lose its last key in
+	// force. A key that has expired blocks no other change.
 	uses := slices.Clone(requiredUses)
 	for _, k := range b.Keys {
 		if k.InForce(now) {
@@ -125,14 +125,15 @@ func (b *TrustBundle) Accept(raw []byte, now time.Time) (*TrustBundle, error) {
 	return next, nil
 }
 
-// Key returns a key that is in force for a use. For a statement, ask for the time
-// at which it was made.
+// Key returns a key that is in force for a use at a time. For a statement, pass the time at which
+// the statement was made.
 func (b *TrustBundle) Key(use KeyUse, id string, at time.Time) (crypto.PublicKey, bool) {
 	pub, err := b.lookup(use, at)(id)
 	return pub, err == nil
 }
 
-// ReleaseKeys are the release keys in force, by id: what a release is verified with.
+// ReleaseKeys returns the release keys in force, by id. Package release verifies releases with
+// them.
 func (b *TrustBundle) ReleaseKeys(at time.Time) release.Keys {
 	keys := release.Keys{}
 	for _, k := range b.Keys {
@@ -143,9 +144,9 @@ func (b *TrustBundle) ReleaseKeys(at time.Time) release.Keys {
 	return keys
 }
 
-// VerifyTask returns the task in an envelope once the signature of a task key in
-// force holds. Codes: wrong_payload_type, unknown_key, key_not_in_force,
-// bad_signature; malformed for a payload that is no task.
+// VerifyTask returns the task in an envelope once the signature of a task key in force holds.
+// Codes: wrong_payload_type, unknown_key, key_not_in_force, bad_signature; malformed for a payload
+// that is not a task.
 func (b *TrustBundle) VerifyTask(env *Envelope, now time.Time) (*taskcatalog.Task, error) {
 	payload, _, err := env.verify(PayloadTask, b.lookup(UseTask, now))
 	if err != nil {
@@ -158,10 +159,9 @@ func (b *TrustBundle) VerifyTask(env *Envelope, now time.Time) (*taskcatalog.Tas
 	return task, nil
 }
 
-// VerifyStatement returns the payload of an in-toto statement, and the id of the
-// key that signed it, once the signature of a statement key holds that was in
-// force when the statement was made. madeAt reads that time from the payload,
-// which is authentic when it is called.
+// VerifyStatement returns the payload of an in-toto statement and the id of its signing key. The
+// signature must hold, and the statement key must have been in force when the statement was made.
+// madeAt reads that time from the payload; the payload is authentic when madeAt is called.
 func (b *TrustBundle) VerifyStatement(env *Envelope, madeAt func(payload []byte) (time.Time, error)) (payload []byte, keyID string, err error) {
 	payload, id, err := env.verify(PayloadInToto, func(id string) (crypto.PublicKey, error) {
 		if k := b.find(UseStatement, id); k != nil {

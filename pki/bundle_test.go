@@ -81,7 +81,7 @@ func TestFirstBundleIsRefused(t *testing.T) {
 		})
 	}
 	_, err := pki.FirstBundle(next(t, a, without(pki.UseRelease)), a.Now)
-	wantCode(t, err, "") // a release key is needed only once there is one
+	wantCode(t, err, "") // a release key is required only after the first release key
 }
 
 func TestBundleIsReplacedByItsOwnTrustKeyOnly(t *testing.T) {
@@ -188,8 +188,9 @@ func TestBundleIsReplacedByItsOwnTrustKeyOnly(t *testing.T) {
 	}
 }
 
-// The whole walk of a trust key: beside the old one, then alone, and the retired one
-// no longer counts. A node asleep in between needs each step, signed by a key it knows.
+// Every step of the replacement of a trust key: the new key beside the old key, then alone, and the
+// retired key no longer counts. A sleeping node needs each step, signed by a key that the node
+// knows.
 func TestTrustKeyIsRotated(t *testing.T) {
 	a := pkitest.New(t)
 	newTrust := pkitest.NewSigner(t)
@@ -228,7 +229,7 @@ func TestTrustKeyIsRotated(t *testing.T) {
 	wantCode(t, err, pki.CodeTrustKeyUnknown)
 }
 
-// What a node keeps survives a restart in any year, without the envelope's keys.
+// The bundle stored on a node can be read after a restart in any year, without the envelope's keys.
 func TestBundleComesBackFromDisk(t *testing.T) {
 	a := pkitest.New(t)
 	kept := must[[]byte](t)(pki.EncodeBundle(a.Bundle))
@@ -253,7 +254,7 @@ func TestBundleComesBackFromDisk(t *testing.T) {
 	}
 }
 
-// A key counts from not_before to not_after, give or take the skew of two clocks.
+// A key counts from not_before to not_after, plus or minus the clock skew.
 func TestKeyIsInForceWithinItsValidity(t *testing.T) {
 	a := pkitest.New(t)
 	k := a.Bundle.Keys[0]
@@ -286,8 +287,8 @@ func TestRootsAreThoseInForce(t *testing.T) {
 	}
 }
 
-// A clean certificate of last year stays verifiable after its key was retired; one
-// that claims to be made after that is not.
+// A clean certificate of last year stays verifiable after its key was retired. A certificate with a
+// later date than the retirement does not verify.
 func TestStatementIsHeldAgainstItsOwnTime(t *testing.T) {
 	a := pkitest.New(t)
 	raw := func(kind string, s pki.Signer) *pki.Envelope {
@@ -324,7 +325,7 @@ func TestStatementIsHeldAgainstItsOwnTime(t *testing.T) {
 	}
 }
 
-// A root made anew for the same key is another certificate and the same use.
+// A new root certificate for the same key is another certificate with the same use.
 func TestRootMayBeRenewedWithItsKey(t *testing.T) {
 	a := pkitest.New(t)
 	renewed := must[*x509.Certificate](t)(pki.NewRoot(rand.Reader, a.RootCA.Signer, "test root", a.Now, 2*pkitest.Life))

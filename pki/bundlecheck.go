@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// check refuses a bundle that contradicts itself. It does not ask what is in
-// force: a bundle read back years later is still well formed.
+// check refuses a bundle that contradicts itself. check does not ask which keys are in force: a
+// bundle read back years later is still well formed.
 func (b *TrustBundle) check() error {
 	if b.Version < 1 || b.IssuedAt.IsZero() {
 		return refuse(CodeMalformed, "cannot use trust bundle: it has no version or no date")

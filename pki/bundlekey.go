@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// KeyUse is what a key in a trust bundle is for. One use per key.
+// KeyUse is the purpose of a key in a trust bundle. Each key has one use.
 type KeyUse string
 
 // The uses, spelled as in the bundle.
@@ -21,16 +21,16 @@ const (
 	UseRoot      KeyUse = "root" // a root certificate of the CA
 )
 
-// requiredUses must have a key in force in every bundle. A release key is needed only
-// where the bundle before has one in force: see Accept.
+// requiredUses must have a key in force in every bundle. A release key is required only if the
+// previous bundle has a release key in force: see Accept.
 var requiredUses = []KeyUse{UseTask, UseTrust, UseStatement, UseRoot}
 
 const maxBundleKeys = 128
 
-// BundleKey is one key and the time in which its signatures count.
+// BundleKey is one key with the time in which its signatures count.
 type BundleKey struct {
 	Use         KeyUse    `json:"use"`
-	ID          string    `json:"id"`                    // KeyID; of a root its Fingerprint
+	ID          string    `json:"id"`                    // KeyID; for a root its Fingerprint
 	PublicKey   []byte    `json:"public_key,omitempty"`  // SPKI DER
 	Certificate []byte    `json:"certificate,omitempty"` // DER, of a root only
 	NotBefore   time.Time `json:"not_before"`
@@ -60,8 +60,8 @@ func (k *BundleKey) InForce(at time.Time) bool {
 	return !at.Before(k.NotBefore.Add(-taskcatalog.ClockSkew)) && !at.After(k.NotAfter.Add(taskcatalog.ClockSkew))
 }
 
-// public returns the key of an entry whose parts agree: the id is made from the
-// key, and a root is a certificate.
+// public returns the key of an entry with consistent parts: the id is derived from the key, and a
+// root entry has a certificate.
 func (k *BundleKey) public() (crypto.PublicKey, error) {
 	switch k.Use {
 	case UseRoot:

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// Backdate is how far in the past a certificate begins to be valid, so that a
-// node whose clock is a little behind can use it at once.
+// Backdate is the time by which certificates are valid before their issue, so that a node with a
+// slow clock can use a certificate at once.
 const Backdate = 10 * time.Minute
 
-// CA is an authority that signs certificates: a root, which signs issuing
-// certificates, or an issuing CA, which signs those of nodes and brokers.
+// CA is an authority that signs certificates: a root signs issuing certificates, and an issuing CA
+// signs the certificates of nodes and brokers.
 type CA struct {
 	Cert   *x509.Certificate
 	Chain  []*x509.Certificate // Cert first, the root last
@@ -24,9 +24,9 @@ type CA struct {
 	Rand   io.Reader // of serial numbers; nil is crypto/rand
 }
 
-// NewCA puts an authority together from its chain, its own certificate first and
-// the root last, and its key. CodeKeyMismatch if the key is another's;
-// CodeCertificateInvalid if one certificate of the chain did not sign the one before it.
+// NewCA builds an authority from its chain, its own certificate first and the root last, and its
+// key. CodeKeyMismatch: the key does not belong to the certificate. CodeCertificateInvalid: a
+// certificate of the chain did not sign the previous one.
 func NewCA(chain []*x509.Certificate, signer crypto.Signer) (*CA, error) {
 	if len(chain) == 0 {
 		return nil, refuse(CodeCertificateRequired, "cannot open CA: there is no certificate")
@@ -57,8 +57,8 @@ func NewRoot(rand io.Reader, key crypto.Signer, name string, now time.Time, life
 	return sign(rand, template, template, key.Public(), key)
 }
 
-// NewIssuing returns the certificate of an issuing CA: it may sign leaves for
-// clients and servers, and no further authority.
+// NewIssuing returns the certificate of an issuing CA. An issuing CA may sign client and server
+// leaves, and no further authority.
 func NewIssuing(rand io.Reader, root *CA, pub crypto.PublicKey, name string, now time.Time, life time.Duration) (*x509.Certificate, error) {
 	notAfter, err := root.lifeEnd(now, life)
 	if err != nil {
@@ -79,9 +79,9 @@ func NewIssuing(rand io.Reader, root *CA, pub crypto.PublicKey, name string, now
 	}, root.Cert, pub, root.Signer)
 }
 
-// IssueNode returns a node's certificate: clientAuth only, named by id, valid
-// from ten minutes ago for life and never longer than the CA itself. Of the
-// request only the key is used, after the proof that the sender holds it.
+// IssueNode returns a node's certificate: clientAuth only, named by id, valid from ten minutes ago
+// for life, and never longer than the CA itself. IssueNode verifies that the sender of the request
+// holds the key, and uses nothing else of the request.
 func (ca *CA) IssueNode(csr *x509.CertificateRequest, id NodeIdentity, now time.Time, life time.Duration) (*x509.Certificate, error) {
 	if err := checkCSR(csr); err != nil {
 		return nil, err
@@ -113,7 +113,7 @@ func (ca *CA) IssueServer(pub crypto.PublicKey, dnsNames []string, ips []net.IP,
 	})
 }
 
-// issue signs a leaf from what its kind decides.
+// issue signs a leaf; the template leaf holds the fields that depend on the kind.
 func (ca *CA) issue(pub crypto.PublicKey, now time.Time, life time.Duration, leaf *x509.Certificate) (*x509.Certificate, error) {
 	notAfter, err := ca.lifeEnd(now, life)
 	if err != nil {
@@ -132,8 +132,8 @@ func (ca *CA) issue(pub crypto.PublicKey, now time.Time, life time.Duration, lea
 	return sign(random, leaf, ca.Cert, pub, ca.Signer)
 }
 
-// lifeEnd returns when a certificate ends that is signed now: after life, but not
-// after its issuer, past whose end no chain would hold.
+// lifeEnd returns the end of a certificate signed now: after life, but not after the end of the
+// issuer. No chain would verify after the issuer's end.
 func (ca *CA) lifeEnd(now time.Time, life time.Duration) (time.Time, error) {
 	if now.Before(ca.Cert.NotBefore) || !now.Before(ca.Cert.NotAfter) {
 		return time.Time{}, refuse(CodeIssuerNotInForce, "cannot sign certificate: CA %s is valid from %s to %s and the clock says %s (rotate the CA or set the clock)",

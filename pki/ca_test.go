@@ -82,7 +82,7 @@ func TestCertificateNeverOutlivesItsIssuer(t *testing.T) {
 	}
 }
 
-// An issuing CA signs leaves: an authority below it is worth nothing.
+// An issuing CA signs leaves: an authority below an issuing CA is rejected.
 func TestIssuingCAMakesNoFurtherCA(t *testing.T) {
 	a := pkitest.New(t)
 	key := keyOf(t, pki.Ed25519)

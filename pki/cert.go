@@ -20,8 +20,7 @@ func MarshalCerts(certs ...*x509.Certificate) []byte {
 	return out.Bytes()
 }
 
-// ParseCerts reads what MarshalCerts wrote: one to eight certificates and
-// nothing beside them.
+// ParseCerts reads the output of MarshalCerts: one to eight certificates and nothing else.
 func ParseCerts(raw []byte) ([]*x509.Certificate, error) {
 	if len(raw) > maxPEM {
 		return nil, refuse(CodeTooLarge, "cannot read certificates: %d bytes, at most %d", len(raw), maxPEM)
@@ -51,8 +50,8 @@ func ParseCerts(raw []byte) ([]*x509.Certificate, error) {
 	return certs, nil
 }
 
-// Fingerprint returns the hex SHA-256 of a certificate's DER: what --ca-sha256
-// takes of the root.
+// Fingerprint returns the hex SHA-256 of a certificate's DER. --ca-sha256 takes the fingerprint of
+// the root.
 func Fingerprint(cert *x509.Certificate) string {
 	sum := sha256.Sum256(cert.Raw)
 	return hex.EncodeToString(sum[:])

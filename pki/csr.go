@@ -7,8 +7,8 @@ import (
 	"encoding/pem"
 )
 
-// NewCSR returns a certificate request, in PEM, that proves possession of key
-// and asks for nothing: a node does not choose its own name.
+// NewCSR returns a certificate request in PEM that proves possession of key and requests no name: a
+// node does not choose its own name.
 func NewCSR(key crypto.Signer) ([]byte, error) {
 	if err := checkPublic(key.Public()); err != nil {
 		return nil, err
@@ -20,9 +20,8 @@ func NewCSR(key crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
 }
 
-// ParseCSR reads a certificate request and checks that its sender holds the key.
-// What the request asks for beside a certificate for that key is never granted,
-// see CA.IssueNode.
+// ParseCSR reads a certificate request and checks that its sender holds the key. Other requests,
+// such as names, are never granted: see CA.IssueNode.
 func ParseCSR(raw []byte) (*x509.CertificateRequest, error) {
 	der, err := onePEM(raw, "CERTIFICATE REQUEST")
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 
 const enrollTokenPrefix = "hsn_"
 
-// EnrollToken lets one machine enrol as one node, once. It is a secret: however
-// it is printed, logged or encoded, it does not show itself. Only its hash is
-// kept at rest.
+// EnrollToken lets one machine enrol as one node, once. The token is a secret: printing, logging
+// and encoding redact it. Only the hash of the token is stored.
 type EnrollToken string
 
 const redacted = "[enroll token]"
@@ -27,7 +26,7 @@ func NewEnrollToken(rand io.Reader) (EnrollToken, error) {
 	return EnrollToken(enrollTokenPrefix + base64.RawURLEncoding.EncodeToString(b)), nil
 }
 
-// Reveal returns the token itself, for the one place that hands it over.
+// Reveal returns the token itself, for the one caller that delivers it.
 func (t EnrollToken) Reveal() string { return string(t) }
 
 func (EnrollToken) String() string { return redacted }
@@ -39,15 +38,15 @@ func (EnrollToken) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, redact
 // shows keys as they are.
 func (EnrollToken) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// HashToken returns what is kept of a token at rest: its hex SHA-256. A token
-// holds 256 random bits, so that a slow hash would add nothing.
+// HashToken returns the stored form of a token: its hex SHA-256. A token has 256 random bits, so a
+// slow hash would add nothing.
 func HashToken(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return hex.EncodeToString(sum[:])
 }
 
-// TokenMatches reports, in constant time, whether presented is the token of
-// which hash was kept. An empty hash matches nothing.
+// TokenMatches reports, in constant time, whether hash is the hash of the presented token. An empty
+// hash matches nothing.
 func TokenMatches(hash, presented string) bool {
 	return subtle.ConstantTimeCompare([]byte(hash), []byte(HashToken(presented))) == 1
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// The payload types. The signature covers the type, so that a document signed as
-// one thing is never taken for another.
+// The payload types. The signature covers the type, so that a signed document is never accepted as
+// another type.
 const (
 	PayloadTask        = "application/vnd.hostler.task+json"
 	PayloadTrustBundle = "application/vnd.hostler.trust-bundle+json"
@@ -32,7 +32,7 @@ const (
 	maxKeyID      = 64
 )
 
-// Signer is a private key under the name by which verifiers look for it.
+// Signer is a private key with the id under which verifiers look it up.
 type Signer struct {
 	ID  string
 	Key crypto.Signer
@@ -76,13 +76,12 @@ func signEnvelope(payloadType string, payload []byte, parse func([]byte) (*Envel
 	return raw, nil
 }
 
-// Envelope is a signed document that is not verified yet; its payload comes out
-// of Verify and from nowhere else.
+// Envelope is a signed document before verification. Only Verify returns the payload.
 type Envelope struct {
 	payloadType string
 	payload     []byte
 	signatures  []signature
-	oneForm     bool // a statement's: its signature, too, may have one form only
+	oneForm     bool // for a statement: only the canonical form of the signature is accepted
 }
 
 type signature struct {
@@ -90,8 +89,8 @@ type signature struct {
 	sig   []byte
 }
 
-// ParseEnvelope takes an envelope apart without believing any of it. Codes:
-// too_large (before anything is parsed), malformed.
+// ParseEnvelope parses an envelope without trusting any part of it. Codes: too_large (before
+// anything is parsed), malformed.
 func ParseEnvelope(raw []byte) (*Envelope, error) { return parseEnvelope(raw, MaxEnvelope) }
 
 func parseEnvelope(raw []byte, most int) (*Envelope, error) {
@@ -122,9 +121,9 @@ func parseEnvelope(raw []byte, most int) (*Envelope, error) {
 	return env, nil
 }
 
-// Verify returns the payload and the id of the key whose signature holds. One
-// good signature is enough: the others may be by keys not known here, as in a
-// rotation. Codes: wrong_payload_type, unknown_key, bad_signature.
+// Verify returns the payload and the id of the key whose signature holds. One valid signature
+// suffices: during a rotation the other keys may be unknown here. Codes: wrong_payload_type,
+// unknown_key, bad_signature.
 func (e *Envelope) Verify(wantType string, keys func(id string) (crypto.PublicKey, bool)) (payload []byte, keyID string, err error) {
 	return e.verify(wantType, func(id string) (crypto.PublicKey, error) {
 		if pub, ok := keys(id); ok {
@@ -134,12 +133,12 @@ func (e *Envelope) Verify(wantType string, keys func(id string) (crypto.PublicKe
 	})
 }
 
-// verify is Verify with a lookup that says why it gives no key.
+// verify is Verify with a lookup that returns the reason for a missing key.
 func (e *Envelope) verify(wantType string, lookup func(id string) (crypto.PublicKey, error)) ([]byte, string, error) {
 	if e.payloadType != wantType {
 		return nil, "", refuse(CodeWrongPayloadType, "cannot verify envelope: it is a %s, not a %s", quote(e.payloadType), wantType)
 	}
-	var refusal error // the one that says most: a key that is only unknown says least
+	var refusal error // the most specific refusal; unknown_key is the least specific
 	pae := dsse.PAE(e.payloadType, e.payload)
 	for _, s := range e.signatures {
 		pub, err := lookup(s.keyID)
@@ -159,8 +158,8 @@ func (e *Envelope) verify(wantType string, lookup func(id string) (crypto.Public
 	return nil, "", refusal
 }
 
-// Digest returns "sha256:" and the hex SHA-256 of raw, as evidence names the
-// task envelope it is about.
+// Digest returns "sha256:" and the hex SHA-256 of raw. Evidence names its task envelope in this
+// form.
 func Digest(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return "sha256:" + hex.EncodeToString(sum[:])
@@ -200,8 +199,8 @@ func verifyBytes(pub crypto.PublicKey, message, sig []byte) bool {
 	return false
 }
 
-// canonicalBase64 decodes s if it is what encoding the result gives again. Go's
-// decoder skips line breaks, and the last bits too unless it is strict.
+// canonicalBase64 decodes s and reports whether encoding the result gives s again. Go's decoder
+// skips line breaks, and outside strict mode also ignores the last bits.
 func canonicalBase64(s string) ([]byte, bool) {
 	b, err := base64.StdEncoding.DecodeString(s)
 	return b, err == nil && base64.StdEncoding.EncodeToString(b) == s

@@ -59,7 +59,7 @@ func signTask(t testing.TB, task taskcatalog.Task, signers ...pki.Signer) []byte
 	return must[[]byte](t)(pki.Sign(pki.PayloadTask, must[[]byte](t)(taskcatalog.Encode(task)), signers...))
 }
 
-// readTask is the way of a task into a node: parse, then verify, then decode.
+// readTask follows the path of a task into a node: parse, verify, decode.
 func readTask(b *pki.TrustBundle, raw []byte, now time.Time) (*taskcatalog.Task, error) {
 	env, err := pki.ParseEnvelope(raw)
 	if err != nil {
@@ -179,8 +179,8 @@ func loosen(t *testing.T, s string) string {
 	return body[:len(body)-1] + string(alphabet[last|1]) + s[len(body):]
 }
 
-// In a rotation a document carries the signatures of the old and the new key, and
-// whoever knows either takes it.
+// In a rotation a document carries the signatures of the old and the new key, and a verifier that
+// knows either key accepts the document.
 func TestSeveralSignaturesServeARotation(t *testing.T) {
 	a := pkitest.New(t)
 	next, foreign := pkitest.NewSigner(t), pkitest.NewSigner(t)

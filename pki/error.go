@@ -6,25 +6,24 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Error is a refusal: a stable code for programs and a sentence for people.
-// Neither holds a secret; what came from outside is quoted and bounded. Read the
-// code with taskcatalog.CodeOf.
+// Error is a refusal: a stable code for programs and a sentence for people. Neither contains a
+// secret; text from outside is quoted and bounded. Read the code with taskcatalog.CodeOf.
 type Error = taskcatalog.Error
 
 // The codes of refusals. They go onto the wire and into the audit log.
 const (
-	CodeMalformed        = taskcatalog.CodeMalformed        // not in its one accepted form
+	CodeMalformed        = taskcatalog.CodeMalformed        // not in the accepted form
 	CodeTooLarge         = taskcatalog.CodeTooLarge         // refused before it was parsed
-	CodeWrongPayloadType = taskcatalog.CodeWrongPayloadType // signed as something else than was expected
+	CodeWrongPayloadType = taskcatalog.CodeWrongPayloadType // signed as another type than expected
 	CodeUnknownKey       = taskcatalog.CodeUnknownKey       // no signature by a key known for this use
-	CodeBadSignature     = taskcatalog.CodeBadSignature     // a known key, and the signature does not hold
+	CodeBadSignature     = taskcatalog.CodeBadSignature     // a signature by a known key does not hold
 
-	CodeNotCanonical  taskcatalog.Code = "not_canonical"          // not the one form in which it was written
+	CodeNotCanonical  taskcatalog.Code = "not_canonical"          // not in the canonical form
 	CodeKeyNotInForce taskcatalog.Code = "key_not_in_force"       // signed by a known key outside its validity
 	CodeKeyType       taskcatalog.Code = "key_type_unsupported"   // neither Ed25519 nor P-256
 	CodeKeyScheme     taskcatalog.Code = "key_scheme_unsupported" // no opener for the URI's scheme
 	CodeKeyUnreadable taskcatalog.Code = "key_unreadable"
-	CodeKeyMismatch   taskcatalog.Code = "key_mismatch" // a key where it does not belong
+	CodeKeyMismatch   taskcatalog.Code = "key_mismatch" // a key in a place of another key
 
 	CodeNodeIdentity             taskcatalog.Code = "node_identity_invalid"
 	CodeServerNameMissing        taskcatalog.Code = "server_name_missing"

@@ -6,7 +6,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// SignEvidence returns the envelope of what a node found, signed by its key.
+// SignEvidence returns the envelope of a node's evidence, signed by the node's key.
 func SignEvidence(ev taskcatalog.Evidence, key crypto.Signer) ([]byte, error) {
 	payload, err := taskcatalog.Encode(ev)
 	if err != nil {
@@ -19,10 +19,10 @@ func SignEvidence(ev taskcatalog.Evidence, key crypto.Signer) ([]byte, error) {
 	return Sign(PayloadEvidence, payload, signer)
 }
 
-// VerifyEvidence returns what the holder of nodeKey signed. Whether it is about
-// the right task, nonce, node and epoch, and whether that key may speak for this
-// turnover, is for the caller, who sent the task. All text in it is the node's
-// word, and untrusted. Codes: those of ParseEnvelope and Envelope.Verify.
+// VerifyEvidence returns the evidence that the holder of nodeKey signed. The caller, who sent the
+// task, must check the task, nonce, node and epoch, and that the key may speak for this turnover.
+// All text in the evidence is the node's claim and untrusted. Codes: those of ParseEnvelope and
+// Envelope.Verify.
 func VerifyEvidence(raw []byte, nodeKey crypto.PublicKey) (*taskcatalog.Evidence, error) {
 	env, err := ParseEnvelope(raw)
 	if err != nil {
@@ -43,10 +43,9 @@ func VerifyEvidence(raw []byte, nodeKey crypto.PublicKey) (*taskcatalog.Evidence
 	return ev, nil
 }
 
-// ResignEvidence returns an envelope with the payload of another, signed by key. It
-// is for a node that has another key than when it signed: it looks at no signature,
-// and what it is given must be the caller's own. Codes: those of ParseEnvelope,
-// wrong_payload_type.
+// ResignEvidence returns an envelope with the payload of raw, signed by key. A node uses
+// ResignEvidence after a change of its key. ResignEvidence verifies no signature: raw must be the
+// caller's own evidence. Codes: those of ParseEnvelope, wrong_payload_type.
 func ResignEvidence(raw []byte, key crypto.Signer) ([]byte, error) {
 	env, err := ParseEnvelope(raw)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// Whatever arrives, only what the key signed comes out.
+// Whatever arrives, only signed payloads are returned.
 func FuzzEnvelope(f *testing.F) {
 	v := makeVectors(f)
 	v.refusals(f) // their envelopes are among the seeds, and some signatures hold
@@ -37,8 +37,8 @@ func FuzzEnvelope(f *testing.F) {
 	})
 }
 
-// Whatever arrives, trust goes from version 1 to the version 2 that the trust key
-// signed, or stays; and a bundle that is read is written the same.
+// Whatever arrives, trust goes from version 1 to the version 2 that the trust key signed, or stays.
+// A parsed bundle is encoded to the same bytes.
 func FuzzTrustBundle(f *testing.F) {
 	v := makeVectors(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -57,7 +57,7 @@ func FuzzTrustBundle(f *testing.F) {
 	})
 }
 
-// Whatever is asked for, a node gets a certificate for its own name or none.
+// Whatever a request asks for, a node gets a certificate for its own name or none.
 func FuzzCSR(f *testing.F) {
 	v := makeVectors(f)
 	ca := must[*pki.CA](f)(pki.NewCA([]*x509.Certificate{v.issuing, v.root}, v.keys["issuing"].Key))

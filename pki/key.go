@@ -48,7 +48,7 @@ func MarshalKey(key crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// ParseKey reads what MarshalKey wrote. Its errors never quote the input.
+// ParseKey reads the output of MarshalKey. Its errors never quote the input.
 func ParseKey(raw []byte) (crypto.Signer, error) {
 	der, err := onePEM(raw, "PRIVATE KEY")
 	if err != nil {
@@ -86,8 +86,8 @@ func PublicKeyDigest(pub crypto.PublicKey) (string, error) {
 	return Digest(der), nil
 }
 
-// KeyID returns the name a key goes by in envelopes and bundles: the first 16
-// hex digits of the SHA-256 of its SPKI DER. It finds a key; it proves nothing.
+// KeyID returns the name of a key in envelopes and bundles: the first 16 hex digits of the SHA-256
+// of its SPKI DER. A KeyID serves to look up a key and proves nothing.
 func KeyID(pub crypto.PublicKey) (string, error) {
 	der, err := marshalPublic(pub)
 	if err != nil {
@@ -145,8 +145,8 @@ func samePublic(a, b crypto.PublicKey) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// onePEM returns the body of a document that is one PEM block of this type and
-// nothing else. What stands around a block, pem.Decode skips without a word.
+// onePEM returns the body of a document with exactly one PEM block of this type and nothing else.
+// pem.Decode alone silently skips text around a block.
 func onePEM(raw []byte, kind string) ([]byte, error) {
 	if len(raw) > maxPEM {
 		return nil, refuse(CodeTooLarge, "cannot read %s: %d bytes, at most %d", kind, len(raw), maxPEM)

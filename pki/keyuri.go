@@ -16,15 +16,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// openers is where a private key may be kept, by URI scheme. A key in an HSM or
-// a cloud KMS is one more line here, and configuration everywhere else.
+// openers maps a URI scheme to the place of a private key. An HSM or a cloud KMS needs one more
+// line here, and configuration everywhere else.
 var openers = map[string]func(*url.URL) (crypto.Signer, error){
 	"file": openKeyFile,
 }
 
-// OpenSigner opens the private key that a URI names, for example
-// file:/etc/hostler-broker/task.key. The URI is never repeated whole in an
-// error: in some schemes (pkcs11:) it holds a PIN.
+// OpenSigner opens the private key that a URI names, for example file:/etc/hostler-broker/task.key.
+// No error contains the whole URI: in some schemes (pkcs11:) the URI holds a PIN.
 func OpenSigner(uri string) (crypto.Signer, error) {
 	u, err := url.Parse(uri)
 	if err != nil || u.Scheme == "" {
@@ -45,7 +44,7 @@ func openKeyFile(u *url.URL) (crypto.Signer, error) {
 	if u.Host != "" || u.RawQuery != "" || u.Fragment != "" || !filepath.IsAbs(u.Path) {
 		return nil, refuse(CodeMalformed, "cannot open key file: write file: and an absolute path")
 	}
-	// Not blocking: opening a pipe must not wait for whoever writes to it.
+	// Non-blocking: opening a pipe must not wait for its writer.
 	f, err := os.OpenFile(u.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		var path *fs.PathError

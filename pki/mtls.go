@@ -15,15 +15,15 @@ type Peer struct {
 	NodeIdentity
 	Cert    *x509.Certificate
 	Serial  string
-	Expired bool // past its end: good for a late renewal and for nothing else
+	Expired bool // the certificate has expired: accepted for a late renewal only
 }
 
-// ServerConfig returns the TLS of a broker's listener: TLS 1.3 only, asking for a
-// client certificate. Whether the peer will do is decided by verify alone, which
-// sees every connection, resumed ones too (those skip VerifyPeerCertificate). A
-// peer without a certificate has none in the state: enrolment and packages need
-// none. clientRoots only tells clients which certificate to choose. It panics
-// without verify, as such a server would let in everyone.
+// ServerConfig returns the TLS configuration of a broker's listener: TLS 1.3 only, with a request
+// for a client certificate. Only verify decides whether the peer is accepted. verify sees every
+// connection, including resumed connections, which skip VerifyPeerCertificate. The state of a peer
+// without a certificate has none: enrolment and packages need no certificate. clientRoots only
+// tells clients which certificate to choose. ServerConfig panics if verify is nil, because such a
+// server would admit everyone.
 func ServerConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), clientRoots *x509.CertPool, verify func(tls.ConnectionState) error) *tls.Config {
 	if verify == nil {
 		panic("pki: ServerConfig without a check of the peer")
@@ -37,11 +37,10 @@ func ServerConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), clie
 	}
 }
 
-// VerifyNodePeer returns the node that a connection belongs to. A certificate that
-// ran out comes back with Expired set, and it is for the caller to let it renew
-// and nothing else. Codes: certificate_required, certificate_unknown_authority,
-// certificate_wrong_usage, certificate_not_yet_valid, certificate_invalid,
-// node_identity_invalid, certificate_denied.
+// VerifyNodePeer returns the node that a connection belongs to. An expired certificate is returned
+// with Expired set; the caller must permit such a node to renew and nothing else. Codes:
+// certificate_required, certificate_unknown_authority, certificate_wrong_usage,
+// certificate_not_yet_valid, certificate_invalid, node_identity_invalid, certificate_denied.
 func VerifyNodePeer(cs tls.ConnectionState, roots *x509.CertPool, now time.Time, deny func(serial string) bool) (*Peer, error) {
 	if len(cs.PeerCertificates) == 0 {
 		return nil, refuse(CodeCertificateRequired, "cannot accept connection: it came without a client certificate")
@@ -49,7 +48,7 @@ func VerifyNodePeer(cs tls.ConnectionState, roots *x509.CertPool, now time.Time,
 	cert := cs.PeerCertificates[0]
 	at := now
 	if now.After(cert.NotAfter) {
-		at = cert.NotAfter // was the chain good while it lasted?
+		at = cert.NotAfter // was the chain valid before the leaf expired?
 	}
 	if err := verifyLeaf(cs.PeerCertificates, roots, x509.ExtKeyUsageClientAuth, "", at); err != nil {
 		return nil, err
@@ -65,20 +64,21 @@ func VerifyNodePeer(cs tls.ConnectionState, roots *x509.CertPool, now time.Time,
 	return peer, nil
 }
 
-// ClientConfig returns the TLS of a node, or of an operator where cert is nil:
-// TLS 1.3 only, the broker's chain up to roots and its name checked at now.
+// ClientConfig returns the TLS configuration of a node, or of an operator if cert is nil: TLS 1.3
+// only, with the broker's chain up to roots and the broker's name checked at now.
 func ClientConfig(roots *x509.CertPool, cert *tls.Certificate, now func() time.Time) *tls.Config {
 	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, Time: now}
 	if cert != nil {
-		// Sent whatever roots the server names: in a rotation it may not name ours.
+		// The certificate is sent whatever roots the server names: in a rotation the server may not
+		// name ours.
 		sent := withoutRoot(cert)
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return sent, nil }
 	}
 	return config
 }
 
-// withoutRoot leaves the root out of a chain: a broker believes its own, and
-// would keep the copy of every node for as long as that is connected.
+// withoutRoot removes the root from a chain. A broker has its own root, and would hold every
+// connected node's copy in memory.
 func withoutRoot(cert *tls.Certificate) *tls.Certificate {
 	last := len(cert.Certificate) - 1
 	if last < 1 {
@@ -93,9 +93,9 @@ func withoutRoot(cert *tls.Certificate) *tls.Certificate {
 	return &sent
 }
 
-// PinnedConfig returns the TLS of the first contact, when all that is known of
-// the broker is the hex SHA-256 of its root: the chain must hold a CA certificate
-// with that fingerprint, and name, dates and use are checked against it as always.
+// PinnedConfig returns the TLS configuration of the first contact, when only the hex SHA-256 of the
+// broker's root is known. The chain must contain a CA certificate with that fingerprint; name,
+// dates and usage are verified against that CA as usual.
 func PinnedConfig(caSHA256, serverName string, now func() time.Time) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
@@ -118,8 +118,7 @@ func PinnedConfig(caSHA256, serverName string, now func() time.Time) *tls.Config
 	}
 }
 
-// verifyLeaf checks a chain that a peer sent, leaf first, and that the leaf is for
-// this use alone.
+// verifyLeaf verifies a peer's chain, leaf first, and that the leaf has this use alone.
 func verifyLeaf(chain []*x509.Certificate, roots *x509.CertPool, use x509.ExtKeyUsage, name string, at time.Time) error {
 	leaf := chain[0]
 	if len(chain) > maxChain {
@@ -142,14 +141,14 @@ func verifyLeaf(chain []*x509.Certificate, roots *x509.CertPool, use x509.ExtKey
 	if err != nil {
 		return chainRefusal(leaf, err)
 	}
-	// Verify is content with a leaf that may do more, or anything.
+	// Verify accepts a leaf with additional usages, or with any usage.
 	if leaf.IsCA || !slices.Equal(leaf.ExtKeyUsage, []x509.ExtKeyUsage{use}) || len(leaf.UnknownExtKeyUsage) != 0 {
 		return refuse(CodeCertificateWrongUsage, "cannot accept certificate %s: it is for more than the one use", Serial(leaf))
 	}
 	return checkPublic(leaf.PublicKey)
 }
 
-// chainRefusal gives the reasons of x509 their codes.
+// chainRefusal maps the reasons of x509 to codes.
 func chainRefusal(leaf *x509.Certificate, err error) *Error {
 	code := CodeCertificateInvalid
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {

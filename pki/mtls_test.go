@@ -31,8 +31,8 @@ func TestNodePeerIsKnown(t *testing.T) {
 	}
 }
 
-// A certificate that ran out is told apart, not refused: it may still renew. That
-// holds past the end of the issuing CA too, and for none that would be refused.
+// An expired certificate is reported as expired, not refused: the node may still renew. This holds
+// past the end of the issuing CA as well, and not for certificates with another fault.
 func TestExpiredNodePeerIsMarked(t *testing.T) {
 	a := pkitest.New(t)
 	node := a.NewNode(t)
@@ -122,8 +122,8 @@ func TestNodePeerIsRefused(t *testing.T) {
 	}
 }
 
-// shake runs one connection: the handshake, then one byte from the server, so that
-// the client learns whether it was let in. It returns what each side says.
+// shake runs one connection: the handshake, then one byte from the server, so that the client
+// learns the server's decision. shake returns the errors of both sides.
 func shake(t *testing.T, server, client *tls.Config) (serverErr, clientErr error) {
 	t.Helper()
 	listener := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
@@ -149,7 +149,7 @@ func serve(cert tls.Certificate) func(*tls.ClientHelloInfo) (*tls.Certificate, e
 	return func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert, nil }
 }
 
-// broker returns a listener's TLS that takes nodes, and those without a certificate.
+// broker returns the TLS of a listener that admits nodes and clients without a certificate.
 func broker(a *pkitest.Authority, cert tls.Certificate, deny func(string) bool) *tls.Config {
 	return pki.ServerConfig(serve(cert), a.Roots(), func(cs tls.ConnectionState) error {
 		if len(cs.PeerCertificates) == 0 {
@@ -215,7 +215,7 @@ func TestBrokerRefusesANode(t *testing.T) {
 	})
 }
 
-// A resumed session skips VerifyPeerCertificate; the denied must not slip through.
+// A resumed session skips VerifyPeerCertificate; a denied node must still be refused.
 func TestResumedSessionOfADeniedNodeIsRefused(t *testing.T) {
 	a := pkitest.New(t)
 	cert := a.NewNode(t).Cert
@@ -272,11 +272,11 @@ func TestFirstContactRefusesABroker(t *testing.T) {
 	a, other := pkitest.New(t), pkitest.New(t)
 	node := a.NewNode(t)
 	at := func(d time.Duration) func() time.Time { return func() time.Time { return a.Now.Add(d) } }
-	// What a stolen node key would need: a node's usage with the broker's name.
+	// A stolen node key would need a node's usage with the broker's name.
 	forged := keyOf(t, pki.Ed25519)
 	leaf := forgeFor(t, a, forged.Public(), x509.Certificate{DNSNames: []string{"localhost"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	named := tls.Certificate{Certificate: [][]byte{leaf.Raw, a.Issuing.Cert.Raw, a.Root().Raw}, PrivateKey: forged}
-	// A chain that carries the pinned root and does not lead to it.
+	// A chain that contains the pinned root and does not lead to the root.
 	decoy := other.Server
 	decoy.Certificate = append([][]byte{decoy.Certificate[0], other.Issuing.Cert.Raw}, a.Root().Raw)
 
@@ -286,7 +286,7 @@ func TestFirstContactRefusesABroker(t *testing.T) {
 		name     string
 		now      func() time.Time
 		pinned   taskcatalog.Code
-		ordinary bool // the ordinary client must refuse it too
+		ordinary bool // the ordinary client must refuse the certificate too
 	}{
 		"another root":             {other.Server, a.Pin(), "localhost", at(0), pki.CodePinMismatch, true},
 		"the pinned root as decoy": {decoy, a.Pin(), "localhost", at(0), pki.CodeCertificateUnknownCA, true},

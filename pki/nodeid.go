@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// A node id is "n-" and 80 random bits: 16 characters that survive host names,
-// paths, shells and being read aloud.
+// A node id is "n-" and 80 random bits in 16 characters. The alphabet is safe in host names, paths
+// and shells, and when read aloud.
 const (
 	nodeIDPrefix   = "n-"
 	nodeIDAlphabet = "abcdefghijklmnopqrstuvwxyz234567"
 	nodeIDLength   = len(nodeIDPrefix) + 16
 )
 
-// NodeIdentity is what a node certificate says about its holder.
+// NodeIdentity is the identity in a node certificate.
 type NodeIdentity struct {
 	NodeID string
 	Epoch  int64 // counts the node's enrolments, from 1
@@ -36,7 +36,7 @@ func NewNodeID(rand io.Reader) string {
 	return nodeIDPrefix + base32.NewEncoding(nodeIDAlphabet).EncodeToString(b)
 }
 
-// ValidNodeID reports whether id has the one form that NewNodeID makes.
+// ValidNodeID reports whether id has the form of NewNodeID.
 func ValidNodeID(id string) bool {
 	if len(id) != nodeIDLength || !strings.HasPrefix(id, nodeIDPrefix) {
 		return false
@@ -54,10 +54,9 @@ func NodeURI(id string, epoch int64) *url.URL {
 	}
 }
 
-// NodeIdentityOf returns whom a node certificate names. The subject alternative
-// name must be exactly one URI in canonical form and nothing beside it, down to
-// the byte: a name that two readers could read differently is refused with
-// CodeNodeIdentity. It says nothing about who issued the certificate.
+// NodeIdentityOf returns the node that a certificate names. The subject alternative name must be
+// exactly one URI in canonical form, byte for byte, and nothing else: a name that two readers could
+// read differently is refused with CodeNodeIdentity. NodeIdentityOf does not check the issuer.
 func NodeIdentityOf(cert *x509.Certificate) (NodeIdentity, error) {
 	if len(cert.URIs) != 1 {
 		return NodeIdentity{}, refuse(CodeNodeIdentity, "certificate %s is no node certificate: it names %d URIs, not one", Serial(cert), len(cert.URIs))
@@ -73,8 +72,8 @@ func NodeIdentityOf(cert *x509.Certificate) (NodeIdentity, error) {
 
 var oidSubjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
 
-// alternativeName returns the DER of the subject alternative name. The parsed
-// fields are not enough: they leave out kinds of names that x509 does not know.
+// alternativeName returns the DER of the subject alternative name. The parsed fields are not
+// enough: x509 leaves out the kinds of names that x509 does not know.
 func alternativeName(cert *x509.Certificate) []byte {
 	for _, ext := range cert.Extensions {
 		if ext.Id.Equal(oidSubjectAltName) {

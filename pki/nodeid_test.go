@@ -46,11 +46,11 @@ func TestNodeIdentityComesBackFromTheCertificate(t *testing.T) {
 	}
 }
 
-// A name that is not byte for byte the canonical one is refused, whoever signed it.
+// A name that differs from the canonical name in any byte is refused, whoever signed it.
 func TestNodeNameInAnotherFormIsRefused(t *testing.T) {
 	const good = "hostler://node/n-abcdefghijklmnop?epoch=7"
 	parse := func(s string) *url.URL { return must[*url.URL](t)(url.Parse(s)) }
-	// raw writes names as they are; a url.URL would already have tidied them.
+	// raw writes names unchanged; a url.URL would already have normalised them.
 	raw := func(names ...asn1.RawValue) x509.Certificate {
 		san := pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Value: must[[]byte](t)(asn1.Marshal(names))}
 		return x509.Certificate{ExtraExtensions: []pkix.Extension{san}}
@@ -92,7 +92,7 @@ func TestNodeNameInAnotherFormIsRefused(t *testing.T) {
 	}
 	a := pkitest.New(t)
 	_, err := pki.NodeIdentityOf(forge(t, a, raw(uri(good))))
-	wantCode(t, err, "") // what follows differs from a good name in one thing each
+	wantCode(t, err, "") // each name below differs from a good name in one detail
 	for name, template := range attacks {
 		t.Run(name, func(t *testing.T) {
 			_, err := pki.NodeIdentityOf(forge(t, a, template))
@@ -101,7 +101,7 @@ func TestNodeNameInAnotherFormIsRefused(t *testing.T) {
 	}
 }
 
-// forge has the issuing CA sign what IssueNode and IssueServer never would.
+// forge has the issuing CA sign certificates that IssueNode and IssueServer never issue.
 func forge(t testing.TB, a *pkitest.Authority, template x509.Certificate) *x509.Certificate {
 	t.Helper()
 	return forgeFor(t, a, keyOf(t, pki.Ed25519).Public(), template)

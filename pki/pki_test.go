@@ -39,7 +39,7 @@ func must[T any](t testing.TB) func(T, error) T {
 	}
 }
 
-// zeroes is a source of no randomness; counter is one that never repeats.
+// zeroes is a source without randomness; counter never repeats.
 type zeroes struct{}
 
 func (zeroes) Read(p []byte) (int, error) { clear(p); return len(p), nil }

@@ -14,21 +14,20 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// MaxStatement bounds a statement's envelope, in bytes. It carries the evidence of
-// a whole turnover, each piece of which fits into a request.
+// MaxStatement bounds a statement's envelope, in bytes. A statement carries the evidence of a whole
+// turnover, and each piece of evidence fits into a request.
 const MaxStatement = 16 << 20
 
-// SignStatement returns the envelope of an in-toto statement in the one form that
-// ParseStatement takes.
+// SignStatement returns the envelope of an in-toto statement in the form that ParseStatement
+// accepts.
 func SignStatement(payload []byte, signer Signer) ([]byte, error) {
 	return signEnvelope(PayloadInToto, payload, ParseStatement, signer)
 }
 
-// ParseStatement is ParseEnvelope for what is kept as a file and handed on: it has
-// one signature and exactly one form. Whatever was changed about the bytes, be it
-// white space or the order of keys, is refused, so that the digest of the file
-// names what was signed. Codes: too_large (before anything is parsed), malformed,
-// not_canonical.
+// ParseStatement is ParseEnvelope for statements, which are stored as files and handed on. A
+// statement has one signature and exactly one byte form. Any change, even of white space or of the
+// order of keys, is refused, so that the digest of the file names the signed content. Codes:
+// too_large (before anything is parsed), malformed, not_canonical.
 func ParseStatement(raw []byte) (*Envelope, error) {
 	env, err := parseEnvelope(raw, MaxStatement)
 	if err != nil {
@@ -57,9 +56,9 @@ func (e *Envelope) encode() ([]byte, error) {
 // ecdsaSignature is the DER of an ECDSA signature.
 type ecdsaSignature struct{ R, S *big.Int }
 
-// lowerHalf returns the signature with the smaller of the two values that S may
-// have. Of each ECDSA signature anybody can make another that holds as well; the
-// one with the smaller S counts where there must be one form only.
+// lowerHalf returns the signature with the smaller of the two valid values of S. Anybody can
+// convert an ECDSA signature into a second valid signature. Where only one form is allowed, the
+// signature with the smaller S counts.
 func lowerHalf(sig []byte) ([]byte, error) {
 	var s ecdsaSignature
 	if rest, err := asn1.Unmarshal(sig, &s); err != nil || len(rest) > 0 || s.S == nil {
@@ -72,8 +71,8 @@ func lowerHalf(sig []byte) ([]byte, error) {
 	return asn1.Marshal(s)
 }
 
-// onlyForm reports whether nobody without the key can write sig in another way.
-// Ed25519 has one form by itself.
+// onlyForm reports whether sig is in its canonical form. An Ed25519 signature has one form by
+// itself.
 func onlyForm(pub crypto.PublicKey, sig []byte) bool {
 	if _, ok := pub.(*ecdsa.PublicKey); !ok {
 		return true

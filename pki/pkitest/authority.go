@@ -1,7 +1,6 @@
-// Package pkitest makes whole throw-away authorities for tests: a root with its
-// issuing CA, a broker's certificate for loopback, one signer per use, and the
-// first trust bundle over all of them. Nothing in it is a stand-in: it is package
-// pki with keys that nobody keeps.
+// Package pkitest makes complete throw-away authorities for tests: a root with its issuing CA, a
+// broker's certificate for loopback, one signer per use, and the first trust bundle. The
+// authorities are real: package pki with throw-away keys.
 package pkitest
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// Authority is everything a broker holds. Change what a test is about.
+// Authority holds everything that a broker holds. Tests change fields as needed.
 type Authority struct {
 	Now       time.Time // when everything was made
 	RootCA    *pki.CA
@@ -39,7 +38,7 @@ type Node struct {
 // Signer returns the node's key.
 func (n Node) Signer() crypto.Signer { return n.Cert.PrivateKey.(crypto.Signer) }
 
-// Life is how long what New makes is valid, node certificates apart.
+// Life is the validity of everything that New makes, except node certificates.
 const Life = 365 * 24 * time.Hour
 
 // New makes an authority at the present time.
@@ -79,7 +78,7 @@ func (a *Authority) Roots() *x509.CertPool {
 	return pool
 }
 
-// Pin returns what --ca-sha256 takes.
+// Pin returns the value for --ca-sha256.
 func (a *Authority) Pin() string { return pki.Fingerprint(a.Root()) }
 
 // BundleKey returns the entry of a signer, in force from Backdate before Now.
