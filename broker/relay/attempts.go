@@ -11,8 +11,9 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// How often a node may try to join its sessions: all of them come at once after a relay
-// began anew. How many of these tries are looked at at once, and how often one may be refused.
+// Limits of a node's tries to join sessions: the rate of all tries (after a relay's restart all
+// sessions reconnect at once), the number of tries processed at once, and the rate of refused
+// tries.
 const (
 	tryRate     = rate.Limit(20)
 	tryBurst    = 256
@@ -23,18 +24,18 @@ const (
 	codeTries = "joins_too_many"
 )
 
-// attempts bounds what nodes cost the store by trying to join. It has an entry for each node
-// that ever tried, of which there are no more than have certificates.
+// attempts bounds the load that nodes put on the store by trying to join. attempts has an entry for
+// each node that ever tried; the number of entries is bounded by the number of certificates.
 type attempts struct {
 	mu sync.Mutex
 	of map[string]*tries
 }
 
-// tries are those of a node. Only what was refused is charged for that, as many that are good
-// come at once; and no more are looked at at a time than may be refused in excess.
+// tries are the limits of one node. Only refused tries are charged to refused, because many good
+// tries come at once. The number processed at once never exceeds the permitted excess of refusals.
 type tries struct {
 	all, refused *rate.Limiter
-	looking      chan struct{} // has one for each that is looked at
+	looking      chan struct{} // has an element for each try in progress
 }
 
 func (a *attempts) node(id string) *tries {
@@ -51,9 +52,9 @@ func (a *attempts) node(id string) *tries {
 	return t
 }
 
-// tried has a node's try be looked at when it is its turn, unless it made too many. One whose
-// turn does not come in time may come again, and so may one after too many were refused;
-// only the latter is an attack.
+// tried runs look for a node's try when its turn comes. A node with too many tries, or whose turn
+// does not come in time, may come again. So may a node with too many refused tries; only the latter
+// is an attack.
 func (r *Relay) tried(ctx context.Context, peer *pki.Peer, sessionID string, look func() error) error {
 	again := broker.Errorf(broker.Unavailable, codeTries, "node %s tries to join too often (come again)", peer.NodeID)
 	t := r.attempts.node(peer.NodeID)
@@ -72,7 +73,7 @@ func (r *Relay) tried(ctx context.Context, peer *pki.Peer, sessionID string, loo
 	}
 	err := look()
 	if err != nil && broker.AsError(err).Kind == broker.Forbidden {
-		t.refused.ReserveN(r.c.Now(), 1) // also where there is none left: then the next waits the longer
+		t.refused.ReserveN(r.c.Now(), 1) // also if none is left: the next try then waits longer
 	}
 	return err
 }

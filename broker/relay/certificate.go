@@ -9,14 +9,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// denial is what the store says of a certificate that is denied.
+// denial is the store's answer about a denied certificate.
 type denial struct {
 	serial  string
-	rotated bool // only since the node has another key
+	rotated bool // denied only because the node has another key
 	err     error
 }
 
-// lookAtCertificate asks about that of the node, if it is denied.
+// lookAtCertificate asks the store about the node's certificate, if the certificate is denied.
 func (s *session) lookAtCertificate(now time.Time) {
 	serial := s.peer.Serial
 	if s.node == nil || !s.relay.c.Denied(serial) {
@@ -32,13 +32,13 @@ func (s *session) lookAtCertificate(now time.Time) {
 	}
 }
 
-// judged takes what became of a certificate that is denied: a node that has another key now
-// comes again with that one, and any other is not to be here. A store that does not say is
-// asked again with the next tick, for a while.
+// judged handles the store's answer about a denied certificate. A node with a rotated key
+// reconnects with the new certificate; any other node's session ends. If the store does not answer,
+// the question is repeated with the next tick, for a while.
 func (s *session) judged(d denial) {
 	s.asking = false
 	switch {
-	case s.node == nil || d.serial != s.peer.Serial || !s.relay.c.Denied(d.serial): // it has come again
+	case s.node == nil || d.serial != s.peer.Serial || !s.relay.c.Denied(d.serial): // the node has reconnected
 	case d.err != nil && s.relay.c.Now().Before(s.deniedSince.Add(denyWithin)):
 		s.relay.c.Log.Warn("cannot look at a certificate that is denied", zap.String("session", s.row.ID), zap.Error(d.err))
 	case d.rotated:

@@ -1,104 +1,101 @@
-// Package relay joins the two sides of each terminal session, the process on the node and
-// the operator, records what the terminal writes, and ends the session when it must not go
-// on.
+// Package relay connects the two sides of each terminal session: the process on the node and the
+// operator. A Relay records the terminal's output and ends sessions that must not continue. Package
+// relay does not authorise operators; callers of Attach do.
 //
 // # Model
 //
-// A session is one goroutine that owns all of its state (session.go). Each side is a link:
-// goroutines that read frames and write them (link.go). Both sides are the same Side to it:
-// a QUIC stream or a TLS connection from the node (wire.go, listener.go), and whatever
-// stands for the operator. Two sides that are joined never wait for each other: what a side
-// shall be sent next is worked out when it can take it, so nothing queues up.
+// A session is one goroutine that owns all state of the session (session.go). Each side is a link:
+// goroutines that read and write frames (link.go). The session treats both sides alike, as a Side:
+// a QUIC stream or a TLS connection from the node (wire.go, listener.go), and the operator's
+// connection. The two sides never wait for each other: the next frame for a side is computed when
+// the side can take a frame, so nothing queues up.
 //
 // Output is taken from the node, given to the recorder, and only when that has kept it is
-// it shown to the operator and acknowledged to the node (output.go, tape.go). Input goes to
-// the node at once or, where it is recorded, when that is kept, so that a relay that ends in
-// any way has forwarded nothing that no recording has; the operator's acknowledgement of it is the node's own. Over QUIC small
-// frames of either direction come early as well, by datagrams (frame.Repeat): what of them
-// is out of its turn or was here before is dropped.
+// the output shown to the operator and acknowledged to the node (output.go, tape.go). Input goes to
+// the node at once, or, if input is recorded, once the recording has kept it. Therefore a relay that
+// ends in any way has forwarded nothing that is missing in a recording. The acknowledgement of input
+// to the operator is the node's own. Over QUIC small frames of either direction are also sent early
+// as datagrams (frame.Repeat); early bytes that are out of order or already received are dropped.
 //
 // # States
 //
-//	opening   the session is made; its node has not come
-//	open      both sides are there
-//	detached  one is gone: the operator, who gets the last of the screen when he is back, or
-//	          the node, which comes with the token of its last Welcome
-//	closing   nobody is let in any more; the recording is being ended
-//	closed    its end is in the audit log, and so is that of its recording
+//	opening   the session exists; its node has not connected
+//	open      both sides are connected
+//	detached  one side is gone: the operator, who gets the last of the screen on return, or
+//	          the node, which returns with the token of its last Welcome
+//	closing   no side is admitted any more; the recording is being ended
+//	closed    the end of the session and of its recording is in the audit log
 //
-// A program that has ended is no state of its own: its node is let go of once all that it
-// wrote is kept, and the session is open or detached until the operator has seen the last of
-// the screen and the exit status, for the detach time at most. At another relay he gets the
-// exit status.
+// An exited program is not a separate state. The node is released once all output of the program is
+// kept. The session stays open or detached until the operator has seen the last of the screen and
+// the exit status, for at most the detach time. At another relay the operator gets the exit status.
 //
-// A relay that stops, or finds that another has the session, lets go of it without closing
-// it: both sides are told to come again. A session that no relay has is ended by any
-// (Relay.Reap), also one that stays closing as its recording could not be ended.
+// A relay that stops, or finds that another relay has the session, releases the session without
+// closing it: both sides are told to reconnect. Any relay ends a session that no relay holds
+// (Relay.Reap), including a session that stays closing because its recording could not be ended.
 //
 // # Invariants
 //
-//   - Nothing is shown or acknowledged that is not kept. A recording that cannot be kept
+//   - Output that is not kept is neither shown nor acknowledged. A recording that cannot be kept
 //     ends its session (recording_failed).
-//   - The audit log knows how far a recording is, at each move of its session and every two
-//     minutes while it grows, also by a relay that lets go of it. Whoever goes on with one, or
-//     ends it, has it say what is gone.
-//   - A session is changed by the relay alone that its row names: each write to the store
-//     requires it, and a relay of which that is not true any more lets go.
-//   - Nobody fills memory: of output there is never more than the window (256 KiB, and up to
-//     1 MiB for who takes that much within a quarter of a second) beyond what the operator
-//     has taken or, where he is gone, beyond what is kept, and the last screenful. Before the
-//     first one has been welcome it is held from its beginning, and the node held up, but at
-//     a relay that goes on with the session of another;
-//     of input no more than its window that the node has not taken, nor, where it is
-//     recorded, that is not kept. The node may send up to that, and what it sends beyond
-//     ends the session (frame_beyond_limit).
-//   - No side costs a processor: small frames are read at a pace, and frames that bring
-//     nothing new are counted (frame_flood).
-//   - Bytes that came are copied once, where they are read: the operator's frames and what is
-//     recorded are parts of the same, which nobody changes. Of much output the node is told
-//     together, 32 KiB or more, and of the rest with the next tick.
-//   - A token lets in one connection, of one session's node, in one epoch. One that was
-//     minted is good for half a minute and for one key. The one of a Welcome lasts as long
-//     as the session, and is for the key that got it, or one that was certified for the
-//     node in the same epoch since. The store compares hashes, and replaces them in the same
-//     transaction. As a Welcome may be lost, the token that it answered is good again, for
-//     the same key, until its successor is used; then it is an attack (terminal_token_used).
-//     One that was never used when another took its place is refused, and is no attack by whose
-//     it is (terminal_token_superseded): nobody may have told him. He is told that it is not
-//     known (terminal_token_unknown, which lasts), as each version of a session waits after that.
-//     A token that is minted takes nothing from the one in use before it is used itself.
-//   - A node that breaks the protocol ends its session, and is in the audit log. An operator
-//     who does loses his connection, and the session waits for him. One whose place another
-//     takes is told not to come back (connection_replaced, which does not last): the session
-//     goes on without him.
-//   - The node is told the size of the terminal with each connection of its own and of an
-//     operator, whose screen has nothing on it yet, and the operator where the node is with
-//     each Welcome and change (frame.State).
-//   - Input ends once. What an operator types who joins after that is acknowledged and is for
-//     nobody, neither the node nor the recording; who goes on after his own end loses his
-//     connection (frame_after_end).
-//   - A side that says nothing for DeadAfter, and does not answer a Ping, is let go of, over
-//     either protocol. A relay that began anew resets the QUIC connections of the one before
-//     (Config.ResetKey).
-//   - An address is counted only once it is shown to be somebody's: by a TCP handshake or a
-//     QUIC Retry. Connections that have not joined a session are bounded, of each address, or
-//     IPv6 /64, and of all. Where there are too many, the oldest of the address with the most
-//     ends, and nodes whose address is known come before strangers (package strangers). Those
-//     that have joined are bounded of each node (sources.go).
-//   - A node that shows what is refused is not looked at any more for a while, before the
-//     store is asked: it fills nobody's time (attempts.go), nor the audit log, which has
-//     the first of a kind and counts the others. Only what was refused counts: of many tries
-//     at once a few are looked at, and the others wait for their turn, or come again.
-//   - The times in a recording are those at which bytes came. The rest of a character is
-//     waited for 50 ms.
-//   - Time is an input: limits go by Config.Now, looked at every Config.Tick. Only what is
-//     about a connection, and not the session, goes by the system's clock.
-//   - A session that is taken from another relay is read after that one can change nothing of
-//     it any more.
-//   - A certificate on the deny list is refused, and within a tick of Config.Denied saying
-//     so ends the session that it holds; or only the connection, where it is denied since
-//     the node's key was rotated: the node comes again with the new one. A store that does
-//     not say which is asked again for ten seconds, and then the session ends.
-//   - A certificate from before the database was restored from a backup does not get through
-//     the handshake: its node renews it first, where it may.
+//   - The audit log records the length of a recording at each move of its session, every two
+//     minutes while the recording grows, and when a relay releases the session. A relay that
+//     continues or ends a recording records the missing part.
+//   - Only the relay that the session's row names changes the session. Each write to the store
+//     requires this, and a relay that is no longer named releases the session.
+//   - No side fills memory. Held output is at most the window (256 KiB, up to 1 MiB for an operator
+//     who takes that much within a quarter of a second) beyond what the operator has taken, or,
+//     without an operator, beyond what is kept, plus the last screenful. Until the first operator
+//     has been welcomed, output is held from its beginning and the node is held up, except at a
+//     relay that continues another relay's session. Held input is at most the input window that the
+//     node has not taken, or, if input is recorded, that is not kept. A node that sends beyond its
+//     limit ends the session (frame_beyond_limit).
+//   - No side uses up a processor: small frames are read at a limited rate, and frames without news
+//     are counted (frame_flood).
+//   - Received bytes are copied once, where they are read. The operator's frames and the recorded
+//     bytes share the same memory, which is never changed. The node gets acknowledgements of much
+//     output in batches of 32 KiB or more, and of the rest with the next tick.
+//   - A token admits one connection, of one session's node, in one epoch. A minted token is valid
+//     for half a minute and for one key. The token of a Welcome lasts as long as the session, for
+//     the key that received it or a key certified later for the node in the same epoch. The store
+//     compares hashes, and replaces them in the same transaction. Because a Welcome may be lost,
+//     the token that it answered stays valid for the same key until the successor token is used.
+//     After that its use is an attack (terminal_token_used). A token that was replaced before its
+//     first use is refused and does not count as an attack by its owner
+//     (terminal_token_superseded), because the owner may not have been told. The node sees
+//     terminal_token_unknown with Lasts, because every version of a session's process waits after
+//     that code. A minted token invalidates the token in use only when the minted token is used.
+//   - A node that breaks the protocol ends its session, and the audit log records it. An operator
+//     who breaks the protocol loses the connection, and the session waits. An operator who is
+//     replaced by another is told not to return (connection_replaced, without Lasts); the session
+//     continues.
+//   - The node is told the size of the terminal with each new connection of the node and of an
+//     operator, because a new operator's screen is empty. The operator is told the node's state
+//     with each Welcome and each change (frame.State).
+//   - Input ends once. Input from an operator who joins after the end of input is acknowledged and
+//     dropped: neither the node nor the recording gets it. An operator who sends after ending his
+//     own input loses the connection (frame_after_end).
+//   - A side that is silent for DeadAfter and does not answer a Ping is disconnected, over either
+//     protocol. A restarted relay resets the QUIC connections of its predecessor (Config.ResetKey).
+//   - An address is counted only after a TCP handshake or a QUIC Retry has proved it. Connections
+//     that have not joined a session are bounded per address, or IPv6 /64, and in total. Above the
+//     bound, the oldest connection of the address with the most connections is closed, and nodes
+//     with a known address take precedence over strangers (package strangers). Joined connections
+//     are bounded per node (sources.go).
+//   - A node with too many refused tries is ignored for a while, before the store is asked. So such
+//     a node uses up neither the relay's time (attempts.go) nor the audit log, which has the first
+//     refusal of a kind and counts the others. Only refusals count: of many simultaneous tries a
+//     few are processed, and the others wait for their turn or come again.
+//   - The times in a recording are the times at which bytes arrived. An incomplete character waits
+//     50 ms for its rest.
+//   - Time is an input: limits use Config.Now, checked every Config.Tick. Only limits of a
+//     connection, not of the session, use the system's clock.
+//   - A session taken over from another relay is read only after that relay can no longer change
+//     it.
+//   - A certificate on the deny list is refused. Within a tick of Config.Denied reporting it, the
+//     session of a denied certificate ends. If the certificate is denied because the node's key was
+//     rotated, only the connection ends: the node reconnects with the new certificate. If the store
+//     does not answer, the relay asks again for ten seconds; then the session ends.
+//   - A certificate from before a restore of the database is refused in the handshake. The node
+//     first renews the certificate, if renewal is permitted.
 package relay

@@ -14,18 +14,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// ending is why a session is over.
+// ending is the reason for the end of a session.
 type ending struct {
 	code   string
 	reason string
-	by     string // who ended it; empty: the relay
+	by     string // the user who ended it; empty: the relay
 	status *int32
-	lasts  bool // it goes on elsewhere: this relay lets go of it
-	attack bool // by the node: it is for the audit log
-	cut    bool // its process is gone, and of what that wrote last some may be on its way yet
+	lasts  bool // the session continues elsewhere: this relay releases it
+	attack bool // an attack by the node, for the audit log
+	cut    bool // the process is gone, and its last output may still be in transit
 }
 
-// finish ends the session when the loop comes round; the first reason is the one that counts.
+// finish ends the session at the next turn of the loop; the first reason counts.
 func (s *session) finish(code, reason string) {
 	if s.end == nil {
 		s.end = &ending{code: code, reason: reason}
@@ -35,9 +35,9 @@ func (s *session) finish(code, reason string) {
 	}
 }
 
-// afterExit lets go of the node whose program has ended, once all that it wrote is kept, and
-// ends the session once the operator has seen it. One who is away may come back for it, and
-// so may one who takes nothing of it: he is let go of, and not his session.
+// afterExit releases the node of an exited program once all output is kept, and ends the session
+// once the operator has seen the output. A detached operator may come back for the rest. An
+// operator who stops reading is disconnected; the session stays.
 func (s *session) afterExit() {
 	if s.exit == nil || s.end != nil || s.tape.busy() || s.tape.partial {
 		return
@@ -62,8 +62,8 @@ func (s *session) afterExit() {
 	}
 }
 
-// askedToEnd ends the session, at once but for one whose process is gone on the node: word of
-// that may overtake what it wrote last.
+// askedToEnd ends the session. The end is immediate unless the process on the node is gone: the
+// notice of a gone process may overtake its last output.
 func (s *session) askedToEnd(code, reason string) {
 	switch {
 	case code != codeGone:
@@ -73,8 +73,8 @@ func (s *session) askedToEnd(code, reason string) {
 	}
 }
 
-// afterGone ends the session of such a process once all has come that was on its way, or
-// nothing says that it has.
+// afterGone ends the session of a gone process once all output in transit has arrived, or the wait
+// for it has timed out.
 func (s *session) afterGone() {
 	if s.goneBy.IsZero() || s.end != nil {
 		return
@@ -85,8 +85,8 @@ func (s *session) afterGone() {
 	}
 }
 
-// close ends the recording and says so in the store, and tells both sides: once it is sure
-// that the session is still this relay's to end, or that nobody can say.
+// close ends the recording, records the end in the store, and tells both sides. First it makes sure
+// that this relay still owns the session, or that the store cannot answer.
 func (s *session) close(ctx context.Context) {
 	s.tape.stop()
 	end := store.TerminalMove{To: broker.TerminalClosing, Code: s.end.code, Reason: s.end.reason, By: s.end.by, Replica: s.relay.c.Address}

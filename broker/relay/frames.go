@@ -11,11 +11,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// Codes of what ends a connection.
+// Codes of the end of a connection.
 const (
 	codeExited                      = "terminal_exited"
 	codeGone                        = "terminal_gone"
-	codeElsewhere                   = "terminal_session_elsewhere" // of the store, too
+	codeElsewhere                   = "terminal_session_elsewhere" // also a code of the store
 	codeLost       taskcatalog.Code = "connection_lost"
 	codeReplaced   taskcatalog.Code = "connection_replaced"
 	codeOutputLost taskcatalog.Code = "output_lost"
@@ -29,11 +29,11 @@ func unexpected(f frame.Frame) error {
 	return taskcatalog.Errorf(codeUnexpected, "a frame of kind %d came, which has no place there", f.Kind())
 }
 
-// fromNode takes a frame of the node's. An error ends the session.
+// fromNode handles a frame from the node. An error ends the session.
 func (s *session) fromNode(f frame.Frame) error {
 	s.node.heard = time.Now()
 	if s.exit != nil && f.Kind() != frame.KindBye {
-		return unexpected(f) // whoever has ended has nothing more to say
+		return unexpected(f) // a node has nothing more to say after Exit
 	}
 	switch f := f.(type) {
 	case frame.Data:
@@ -78,11 +78,12 @@ func (s *session) fromNode(f frame.Frame) error {
 	return nil
 }
 
-// earlyFromNode takes bytes that came by a datagram. What is out of its turn comes again.
+// earlyFromNode handles bytes of a datagram. Bytes that are out of order come again over the
+// stream.
 func (s *session) earlyFromNode(f frame.Data) error {
 	s.node.heard = time.Now()
 	if s.exit != nil {
-		return nil // it was on its way for longer than the end was
+		return nil // the datagram was slower than the Exit
 	}
 	if err := s.wroteOutput(f); taskcatalog.CodeOf(err, "") != frame.CodeGap {
 		return err
@@ -102,8 +103,8 @@ func (s *session) wroteOutput(f frame.Data) error {
 	return s.idle(s.nodeIdle, len(fresh) > 0)
 }
 
-// idle counts frames that bring nothing new: there are some wherever a connection breaks or
-// bytes are repeated early, and never many.
+// idle counts frames without news. A few such frames are normal wherever a connection breaks or
+// bytes are repeated early; many are a flood.
 func (s *session) idle(of *rate.Limiter, brings bool) error {
 	if brings || of.AllowN(s.relay.c.Now(), 1) {
 		return nil
@@ -111,7 +112,7 @@ func (s *session) idle(of *rate.Limiter, brings bool) error {
 	return taskcatalog.Errorf(codeFlood, "frames that bring nothing are sent without end")
 }
 
-// fromOperator takes a frame of the operator's. An error ends his connection.
+// fromOperator handles a frame from the operator. An error ends the operator's connection.
 func (s *session) fromOperator(f frame.Frame) error {
 	s.operator.heard = time.Now()
 	switch f := f.(type) {
@@ -170,7 +171,8 @@ func (s *session) fromOperator(f frame.Frame) error {
 	return nil
 }
 
-// typed takes input. What is allowed is what the node allows, so there is room for it.
+// typed handles input. The operator's limit is derived from the node's limit, so there is room for
+// the input.
 func (s *session) typed(f frame.Data) error {
 	if s.opIn == nil {
 		return taskcatalog.Errorf(frame.CodeBeyondLimit, "bytes were sent before any were allowed")
@@ -183,7 +185,7 @@ func (s *session) typed(f frame.Data) error {
 		return s.idle(s.opIdle, false)
 	}
 	s.lastInput = s.relay.c.Now()
-	if s.inputEOF { // the program's input has ended; who attaches later may watch, and what he types is for nobody
+	if s.inputEOF { // the program's input has ended: later operators may watch, and their input is dropped
 		return nil
 	}
 	s.inputEOF = s.opIn.Ended()
@@ -197,8 +199,7 @@ func (s *session) typed(f frame.Data) error {
 	return nil
 }
 
-// forward has the node be sent what was typed and is kept now: what no recording has, no
-// program was told.
+// forward sends kept input to the node. Input that no recording has never reaches the program.
 func (s *session) forward(kept int) {
 	for rest := s.held[:kept]; len(rest) > 0 && s.toNode.Room() > 0; { // of one frame at a time
 		rest = rest[len(s.toNode.Add(rest).Bytes):]
@@ -206,7 +207,7 @@ func (s *session) forward(kept int) {
 	s.held = s.held[kept:]
 }
 
-// nextForNode is what the node is sent next; nil: nothing now.
+// nextForNode returns the next frame for the node; nil: nothing now.
 func (s *session) nextForNode() frame.Frame {
 	if f := s.node.begin(); f != nil {
 		return f
@@ -236,9 +237,9 @@ func (s *session) nextForNode() frame.Frame {
 	return nil
 }
 
-// allowInput is the Ack that the operator should have: what the node has taken, and what
-// it allows, within bounds: of what it has not taken, and of what is to be recorded and is
-// not kept. What comes after the end is taken as soon as the node has all before it.
+// allowInput returns the Ack for the operator: what the node has taken and what the node allows.
+// The bound counts input that the node has not taken, and recorded input that is not kept. Input
+// after the end of input counts as taken as soon as the node has all input before the end.
 func (s *session) allowInput() frame.Ack {
 	if s.inputEOF {
 		taken := s.toNode.From()
@@ -251,7 +252,7 @@ func (s *session) allowInput() frame.Ack {
 	return s.opIn.Pass(s.toNode.From(), min(s.toNode.Limit(), s.toNode.From()+inputWindow, kept+inputWindow))
 }
 
-// nextForOperator is what the operator is sent next; nil: nothing now.
+// nextForOperator returns the next frame for the operator; nil: nothing now.
 func (s *session) nextForOperator() frame.Frame {
 	if f := s.operator.begin(); f != nil {
 		return f

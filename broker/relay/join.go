@@ -13,10 +13,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// Attach has an operator's side take a session, in place of the one that has it. That he may
-// was asked before, and by is his name: whoever holds sessions to it asks again (Operator,
-// Detach); his Hello says what he has already. He is sent a Welcome once the node
-// is there. Side is closed by the relay from then on, also where it is refused. Codes:
+// Attach connects an operator's side to a session and replaces the present operator. The caller
+// must have authorised the operator named by, and is responsible for checking again later
+// (Operator, Detach). The Hello says what the operator already has. The operator gets a Welcome
+// once the node is connected. The relay closes side, also if Attach fails. Codes:
 // terminal_session_not_here, terminal_session_over.
 func (r *Relay) Attach(id, by string, h frame.Hello, side Side) error {
 	s, err := r.session(id)
@@ -34,28 +34,30 @@ func over(id string) *broker.Error {
 }
 
 func (s *session) joinOperator(by string, h frame.Hello, side Side) {
-	// It goes on, but not for him: two who each came back would take it from one another.
+	// The Bye does not last: two operators who both reconnect would take the session from one
+	// another.
 	s.dropOperator(frame.Bye{Code: codeReplaced, Text: "another side has taken the session"})
 	seen := s.seen()
 	s.operator, s.by = newLink(&s.group, side), by
-	s.show()                      // before he is let on
-	s.lastInput = s.relay.c.Now() // somebody is there
+	s.show()                      // before the new operator is let on
+	s.lastInput = s.relay.c.Now() // an operator is present
 	s.progress = s.lastInput
-	// He goes on where he was, or gets the last of the screen; the first one gets all there is.
+	// The operator continues at his last position or gets the last of the screen; the first
+	// operator gets everything.
 	start := max(s.out.from, seen-min(seen, screenful))
 	if h.Taken > 0 && h.Taken >= s.out.from && h.Taken <= s.out.kept {
 		start = h.Taken
 	}
 	s.sent, s.taken, s.limit = start, start, start
 	s.window = newWindow(s.progress, start)
-	if s.opIn == nil && s.exit != nil { // its program ended at another relay: what he typed is for nobody
+	if s.opIn == nil && s.exit != nil { // the program ended at another relay: input is dropped
 		s.opIn = frame.NewInflow(h.Sent)
 	}
-	if s.opIn != nil { // an end was that of another side's input
+	if s.opIn != nil { // the end of input belonged to the previous side
 		s.opIn = frame.NewInflow(s.opIn.Taken())
 	}
 	s.eofShown, s.exitShown, s.toldOp = false, false, frame.Ack{}
-	s.sizeTold = false // his screen has nothing on it: the program is to draw it, also where the size is the one before
+	s.sizeTold = false // the operator's screen is empty: the program must redraw it even if the size is unchanged
 	if s.in != nil {
 		s.welcomeOperator()
 	}
@@ -67,9 +69,9 @@ func (s *session) welcomeOperator() {
 	s.operator.greet(frame.Welcome{Version: frame.Version, Taken: s.opIn.Taken(), Limit: max(s.toldOp.Limit, s.opIn.Taken()), From: s.taken})
 }
 
-// admit lets a node in that has said Hello, if its token says so. Codes: those of
-// store.UseTerminalToken, terminal_session_not_here, terminal_session_elsewhere,
-// version_unknown, joins_too_many, connections_too_many.
+// admit admits a node that has sent a Hello, if its token is valid. Codes: those of
+// store.UseTerminalToken, terminal_session_not_here, terminal_session_elsewhere, version_unknown,
+// joins_too_many, connections_too_many.
 func (r *Relay) admit(ctx context.Context, peer *pki.Peer, h frame.Hello, w *wire) error {
 	if h.Version != frame.Version {
 		return broker.Errorf(broker.Invalid, "version_unknown", "version %d of the protocol is not spoken here", h.Version)
@@ -83,7 +85,7 @@ func (r *Relay) join(ctx context.Context, peer *pki.Peer, h frame.Hello, w *wire
 		return r.elsewhere(ctx, peer, h.SessionID, err)
 	}
 	leave, ok := r.sources.join(peer.NodeID)
-	if !ok { // before its token is used: it is good later
+	if !ok { // before the token is used: the token stays valid
 		return broker.Errorf(broker.Unavailable, codeTooMany, "node %s has too many connections (come again)", peer.NodeID)
 	}
 	w.leave = leave
@@ -106,9 +108,8 @@ func (r *Relay) join(ctx context.Context, peer *pki.Peer, h frame.Hello, w *wire
 	return nil
 }
 
-// elsewhere says of a session that is not here whether it goes on without this relay, as
-// after a restart: the node whose it is may come again until its own patience ends, and
-// hears no more of any other.
+// elsewhere reports whether a session that is not here still exists, as after a restart of the
+// relay. The session's own node may come again until its patience ends. Other nodes learn nothing.
 func (r *Relay) elsewhere(ctx context.Context, peer *pki.Peer, id string, notHere error) error {
 	row, err := r.c.DB.TerminalSession(ctx, id)
 	switch {
@@ -120,29 +121,30 @@ func (r *Relay) elsewhere(ctx context.Context, peer *pki.Peer, id string, notHer
 	return notHere
 }
 
-// joinNode takes the node's connection, in place of the one before. What cannot go on ends
-// the session; a node that has said already how its program ended has nothing to add, and
-// may forget what it wrote once that is kept.
+// joinNode attaches the node's connection and replaces the previous connection. A connection that
+// cannot continue the session ends it. A node that already reported the exit of its program has
+// nothing to add, and may forget its output once the output is kept.
 func (s *session) joinNode(peer pki.Peer, h frame.Hello, token string, w *wire) {
 	if s.exit != nil {
 		status := s.exit.Status
 		newLink(&s.group, w).end(frame.Bye{Code: codeExited, Text: "its program has ended", Lasts: s.tape.busy() || s.tape.partial, Status: &status})
 		return
 	}
-	// One that lasts: it may be that the node heard nothing of this one, and its token is used.
+	// The Bye lasts: the node may have heard nothing of this connection, and its token is used.
 	s.dropNode(frame.Bye{Code: codeReplaced, Text: "the node has connected again", Lasts: true})
 	s.node, s.peer, s.transport, s.sizeTold = newLink(&s.group, w), peer, w.transport, false
 	first := s.in == nil
 	if first {
 		s.in, s.toNode = frame.NewInflow(s.out.end()), frame.NewOutflow(0)
-		if s.resumed { // another relay knows what was typed
+		if s.resumed { // another relay knows the input
 			s.toNode = frame.NewOutflow(h.Taken)
 		}
 		s.opIn = frame.NewInflow(s.toNode.Sent())
 	}
 	if err := s.goOn(h, first); err != nil {
 		s.nodeBroke(err)
-		// What another relay took of a node that lost power may be more than it has.
+		// Another relay may have taken more from the node than the node still has after a power
+		// loss.
 		s.end.attack = s.end.attack && !(first && s.resumed && taskcatalog.CodeOf(err, "") == frame.CodeLost)
 		return
 	}
@@ -155,8 +157,8 @@ func (s *session) joinNode(peer pki.Peer, h frame.Hello, token string, w *wire) 
 	}
 }
 
-// goOn holds what the node says it has to what the relay has. Codes: ack_unsent,
-// frame_lost, frame_beyond_limit.
+// goOn compares the node's positions with the relay's. Codes: ack_unsent, frame_lost,
+// frame_beyond_limit.
 func (s *session) goOn(h frame.Hello, first bool) error {
 	if _, err := s.toNode.Again(h.Taken); err != nil {
 		return err
@@ -169,13 +171,13 @@ func (s *session) goOn(h frame.Hello, first bool) error {
 	switch {
 	case h.Sent < taken || h.From > h.Sent || h.Sent > 1<<62:
 		return taskcatalog.Errorf(frame.CodeLost, "the node has bytes %d to %d, and %d were taken of it", h.From, h.Sent, taken)
-	case !first && h.Sent > s.told.Limit: // nor can it be said to be lost
+	case !first && h.Sent > s.told.Limit: // nor can the bytes count as lost
 		return taskcatalog.Errorf(frame.CodeBeyondLimit, "the node says it has sent %d bytes, and %d were allowed", h.Sent, s.told.Limit)
 	case h.From > taken:
 		s.in = frame.NewInflow(h.From)
 		s.out.reset(h.From)
 		s.tape.add(note{at: s.relay.c.Now(), kind: recording.Marker, gap: h.From - taken})
-		// What he is sent next would not follow on what he has: he comes again.
+		// The operator's output would have a gap: he reconnects.
 		s.dropOperator(frame.Bye{Code: codeOutputLost, Text: fmt.Sprintf("%d bytes of output are lost", h.From-taken), Lasts: true})
 	}
 	return nil

@@ -10,32 +10,32 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// Side is one end of a session: frames from it and to it. Next and Send are each called by
-// one goroutine; Close by any, and ends both. Whoever is there answers a Ping.
+// Side is one end of a session: a source and a sink of frames. One goroutine calls Next and one
+// calls Send. Any goroutine may call Close, which ends both. A Side answers a Ping.
 type Side interface {
-	// Next waits for a frame, whose bytes are the caller's. An error with a code is that of
-	// one frame; once nothing more comes, as after Close, there is one without.
+	// Next waits for a frame; the caller owns the frame's bytes. An error with a code concerns one
+	// frame. An error without a code means that no more frames come, as after Close.
 	Next() (frame.Frame, error)
-	// Send returns when the frame is on its way. After a Bye nothing is sent.
+	// Send returns when the frame is on its way. Nothing is sent after a Bye.
 	Send(f frame.Frame) error
 	Close() error
 }
 
-// byeTime is how long a side has to take its Bye and go.
+// byeTime is the time that a side has to receive its Bye and close.
 const byeTime = time.Second
 
-// What is read of a side in a second, of frames that cost more than they bring.
+// Limits per second on frames from a side that cost more than they bring.
 const (
 	smallRate  = rate.Limit(10_000)
 	smallBurst = 10_000
 	small      = 1 << 10 // bytes
 )
 
-// link reads and writes one side. Its fields are the session's, but for the channels.
+// link reads and writes one side. The session owns its fields, except the channels.
 type link struct {
 	side    Side
-	node    *wire            // of a node's side, where it has datagrams
-	in      chan frame.Frame // closed when nothing more comes, and err says why
+	node    *wire            // the node's wire, if it has datagrams
+	in      chan frame.Frame // closed when nothing more comes; err then says why
 	early   chan frame.Data  // by datagrams; never closed
 	out     chan frame.Frame
 	outSoon chan []byte // for datagrams
@@ -45,13 +45,13 @@ type link struct {
 
 	first   []frame.Frame // sent before all else
 	pong    *frame.Pong
-	state   frame.State // that it was told last
-	pending frame.Frame // what is sent next
-	soon    []byte      // and what as a datagram
+	state   frame.State // last state sent
+	pending frame.Frame // next frame to send
+	soon    []byte      // next datagram to send
 	repeat  frame.Repeat
-	welcome bool      // it was sent its Welcome, and so is asked whether it is there
-	heard   time.Time // something of it
-	asked   time.Time // last
+	welcome bool      // the Welcome was sent, so the side is pinged
+	heard   time.Time // time of the last frame from the side
+	asked   time.Time // time of the last Ping
 	ended   bool
 }
 
@@ -91,8 +91,8 @@ func (l *link) read() {
 	}
 }
 
-// wait holds up a side that sends more small frames than anybody has to, so that no side
-// costs much: those of a program that writes byte by byte are no fault of its node.
+// wait slows down a side that sends more small frames than necessary, so that no side costs much.
+// Small frames of a program that writes byte by byte are no fault of its node.
 func (l *link) wait(pace *rate.Limiter, f frame.Frame) {
 	if d, ok := f.(frame.Data); ok && len(d.Bytes) >= small {
 		return
@@ -105,8 +105,8 @@ func (l *link) wait(pace *rate.Limiter, f frame.Frame) {
 	}
 }
 
-// drain reads what nobody wants any more, until the side has gone: a Bye is not to be
-// overtaken by the end of its connection.
+// drain reads and discards frames until the side has closed, so that the end of the connection does
+// not overtake the Bye.
 func drain(side Side) {
 	for {
 		if _, err := side.Next(); err != nil && taskcatalog.CodeOf(err, "") == "" {
@@ -125,7 +125,7 @@ func (l *link) readEarly() {
 			}
 			return
 		}
-		if f == nil { // it costs its node as much as a small one
+		if f == nil { // an empty datagram costs its node as much as a small frame
 			l.wait(pace, nil)
 			continue
 		}
@@ -138,7 +138,7 @@ func (l *link) readEarly() {
 	}
 }
 
-// writeEarly sends datagrams. What is lost of them comes over the stream.
+// writeEarly sends datagrams. Lost datagrams are covered by the stream.
 func (l *link) writeEarly() {
 	for {
 		select {
@@ -156,20 +156,20 @@ func (l *link) write(gone <-chan struct{}) {
 		select {
 		case f := <-l.out:
 			if l.side.Send(f) != nil {
-				_ = l.side.Close() // the reader comes to know it, and the session from it
+				_ = l.side.Close() // the reader sees the close, and tells the session
 				<-l.stop
 				return
 			}
 		case <-l.stop:
 			if l.side.Send(l.bye) == nil {
-				<-gone // in byeTime at the latest
+				<-gone // within byeTime
 			}
 			return
 		}
 	}
 }
 
-// offer is what the session's select sends: the next frame, or nothing at all.
+// offer returns the operands of the session's send case: the next frame, or nil.
 func (l *link) offer(next func() frame.Frame) (chan<- frame.Frame, frame.Frame) {
 	if l == nil {
 		return nil, nil
@@ -183,8 +183,7 @@ func (l *link) offer(next func() frame.Frame) (chan<- frame.Frame, frame.Frame) 
 	return l.out, l.pending
 }
 
-// offerEarly is what the session's select sends as a datagram; else when to ask again, if
-// ever.
+// offerEarly returns the operands of the send case for datagrams, or the time to ask again, if any.
 func (l *link) offerEarly(of *frame.Outflow) (chan<- []byte, []byte, time.Time) {
 	if l == nil || l.node == nil || of == nil || of.Sent() == of.From() {
 		return nil, nil, time.Time{}
@@ -194,7 +193,7 @@ func (l *link) offerEarly(of *frame.Outflow) (chan<- []byte, []byte, time.Time) 
 		if len(part.Bytes) == 0 {
 			return nil, nil, later
 		}
-		l.soon, _ = frame.Append(nil, part) // as long as it is, it is one
+		l.soon, _ = frame.Append(nil, part) // the frame always fits
 	}
 	return l.outSoon, l.soon, time.Time{}
 }
@@ -213,7 +212,7 @@ func (l *link) earlyFrames() <-chan frame.Data {
 	return l.early
 }
 
-// begin is what a link is sent before all that its session has for it.
+// begin returns the frames that precede all others of the session.
 func (l *link) begin() frame.Frame {
 	if len(l.first) > 0 {
 		f := l.first[0]
@@ -228,14 +227,14 @@ func (l *link) begin() frame.Frame {
 	return nil
 }
 
-// greet has a side be sent its Welcome before all else.
+// greet queues the Welcome before all other frames.
 func (l *link) greet(w frame.Welcome) {
 	now := time.Now()
 	l.first, l.welcome, l.heard, l.asked = append(l.first, w), true, now, now
 }
 
-// dead reports whether nothing was heard of a side for so long that was greeted, asking it in
-// time whether it is there.
+// dead reports whether a greeted side has been silent for after. dead sends a Ping in time to find
+// out.
 func (l *link) dead(after time.Duration) bool {
 	if l == nil || !l.welcome {
 		return false
@@ -247,7 +246,7 @@ func (l *link) dead(after time.Duration) bool {
 	return now.Sub(l.heard) >= after
 }
 
-// end says goodbye and closes, in byeTime also a side that does not listen.
+// end says goodbye and closes, within byeTime even if the side does not read.
 func (l *link) end(bye frame.Bye) {
 	if l == nil || l.ended {
 		return

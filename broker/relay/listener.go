@@ -22,19 +22,19 @@ import (
 const (
 	// ALPN is the protocol's name in the handshake.
 	ALPN = "hostler-terminal/1"
-	// acceptPause is how long nobody is let in after that has failed.
+	// acceptPause is the pause after a failed accept.
 	acceptPause = 100 * time.Millisecond
 
-	// deadAfter is when QUIC gives up a node that sends nothing at all.
+	// deadAfter is the QUIC idle timeout of a silent node.
 	deadAfter = 10 * time.Second
 
-	codeSuperseded                  = "terminal_token_superseded" // of the store
+	codeSuperseded                  = "terminal_token_superseded" // also a code of the store
 	codeUnknown    taskcatalog.Code = "terminal_token_unknown"
 	codeStreams    taskcatalog.Code = "streams_too_many"
 	codeHello      taskcatalog.Code = "hello_missing"
 )
 
-// Listen takes an address for both protocols; port 0 is any port that both have free.
+// Listen opens an address for both protocols; port 0 is any port that is free for both.
 func Listen(addr string) (net.Listener, net.PacketConn, error) {
 	for try := 0; ; try++ {
 		tcp, err := net.Listen("tcp", addr)
@@ -52,8 +52,8 @@ func Listen(addr string) (net.Listener, net.PacketConn, error) {
 	}
 }
 
-// Serve lets nodes in until ctx ends, on QUIC and, where UDP is blocked, on TLS. It closes
-// both listeners, and returns when no connection is left that has not joined a session.
+// Serve admits nodes until ctx ends, over QUIC and, where UDP is blocked, over TLS. Serve closes
+// both listeners, and returns when every remaining connection has joined a session.
 func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -62,16 +62,16 @@ func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn)
 	transport := &quic.Transport{
 		Conn:              udp,
 		StatelessResetKey: r.resetKey(),
-		// Whoever is not known to be at the address that he comes from is counted for nobody.
-		// So each connection begins with a Retry, and not only under load.
+		// An unproved source address is counted for nobody. Therefore each connection begins with a
+		// Retry, not only under load.
 		VerifySourceAddress: func(net.Addr) bool { return true },
 		ConnContext:         r.begin,
 	}
 	listener, err := transport.ListenEarly(config, &quic.Config{
-		HandshakeIdleTimeout: r.c.HelloWithin / 2, // twice that in all
+		HandshakeIdleTimeout: r.c.HelloWithin / 2, // doubled by QUIC for the whole handshake
 		MaxIdleTimeout:       deadAfter, KeepAlivePeriod: deadAfter / 3,
 		EnableDatagrams:    true,
-		MaxIncomingStreams: 2, MaxIncomingUniStreams: -1, // the second one is what gives a flood away
+		MaxIncomingStreams: 2, MaxIncomingUniStreams: -1, // the second stream gives a flood away
 		InitialStreamReceiveWindow: 128 << 10, MaxStreamReceiveWindow: outputMost,
 		InitialConnectionReceiveWindow: 256 << 10, MaxConnectionReceiveWindow: 2 * outputMost,
 	})
@@ -97,7 +97,7 @@ func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn)
 			case errors.Is(err, net.ErrClosed):
 				failed <- err
 				return
-			case err != nil: // such as no descriptor left: those who are there stay
+			case err != nil: // such as no free descriptor: present connections stay
 				r.c.Log.Warn("no connection can be taken just now", zap.Error(err))
 				select {
 				case <-time.After(acceptPause):
@@ -115,7 +115,7 @@ func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn)
 	}
 	stop()
 	_ = tcp.Close()
-	r.Stop() // while its connections can still be told
+	r.Stop() // while the connections can still be told
 	_ = listener.Close()
 	group.Wait()
 	_ = transport.Close()
@@ -127,8 +127,9 @@ const codeTooMany = "connections_too_many"
 
 var tooMany = taskcatalog.Errorf(codeTooMany, "too many connections come from this address")
 
-// peer is the node of a connection: its certificate is of ours, in force and not denied.
-// One from before a restore counts as run out: whether it was denied since, nobody knows.
+// peer returns the node of a connection. The node's certificate must be issued by this CA, in force
+// and not denied. A certificate from before a restore counts as expired: a later denial may be
+// lost.
 func (r *Relay) peer(ctx context.Context, cs tls.ConnectionState) (*pki.Peer, error) {
 	now := r.c.Now()
 	peer, err := pki.VerifyNodePeer(cs, r.c.Roots(), now, r.c.Denied)
@@ -165,8 +166,8 @@ func (r *Relay) serveQUIC(ctx context.Context, conn *quic.Conn, group *sync.Wait
 		_ = conn.CloseWithError(1, codeTooMany)
 		return
 	}
-	select { // QUIC gives it up in time
-	case <-conn.HandshakeComplete(): // only then the node's certificate is looked at
+	select { // QUIC times out
+	case <-conn.HandshakeComplete(): // only then is the node's certificate verified
 	case <-conn.Context().Done():
 		return
 	case <-ctx.Done():
@@ -209,7 +210,8 @@ func (r *Relay) serveTLS(ctx context.Context, raw net.Conn, config *tls.Config) 
 	r.hello(waiting, conn.ConnectionState(), w)
 }
 
-// hello reads what a connection begins with, and has it join its session or go.
+// hello reads the first frame of a connection, and lets the connection join its session or refuses
+// it.
 func (r *Relay) hello(ctx context.Context, cs tls.ConnectionState, w *wire) {
 	peer, err := r.peer(ctx, cs)
 	if err == nil {
@@ -217,7 +219,7 @@ func (r *Relay) hello(ctx context.Context, cs tls.ConnectionState, w *wire) {
 		err = r.greet(ctx, peer, w)
 	}
 	if err == nil {
-		return // the session has it
+		return // the session owns the connection
 	}
 	if peer != nil {
 		r.c.Log.Warn("a node is refused", zap.String("node", peer.NodeID), zap.Error(err))
@@ -229,15 +231,15 @@ func (r *Relay) hello(ctx context.Context, cs tls.ConnectionState, w *wire) {
 	_ = w.Close()
 }
 
-// refusal is the Bye to whoever is not let in. He may come again where it was not for him,
-// where he was only slow, or has a certificate to renew: a node that may not ends its
+// refusal returns the Bye to a refused side. Lasts is set if the fault was not the side's, if the
+// side was only slow, or if it has a certificate to renew: a node that may not return ends its
 // terminal.
 func refusal(err error) frame.Bye {
 	if code := taskcatalog.CodeOf(err, ""); code != "" {
 		return frame.Bye{Code: code, Text: taskcatalog.Clean(err.Error(), maxText), Lasts: code == codeHello || code == pki.CodeCertificateExpired}
 	}
 	e := broker.AsError(err)
-	if e.Code == codeSuperseded { // to a session's process of the release before, any other code than this says nothing of its token
+	if e.Code == codeSuperseded { // to a session's process of the previous release, only terminal_token_unknown says nothing about its token
 		return frame.Bye{Code: codeUnknown, Text: taskcatalog.Clean(e.Message, maxText), Lasts: true}
 	}
 	return frame.Bye{Code: taskcatalog.Code(e.Code), Text: taskcatalog.Clean(e.Message, maxText), Lasts: e.Kind == broker.Internal || e.Kind == broker.Unavailable}

@@ -9,23 +9,23 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Open takes a session: one that was made, or one that another relay had, with whose
-// recording it goes on. The header has the size of the operator's terminal as it is now.
-// Codes: terminal_session_not_found, terminal_session_over, terminal_session_here,
-// relay_stopping, and those of the recording.
+// Open takes a session, either a new one or another relay's. In the second case Open continues the
+// recording. The header has the present size of the operator's terminal. Codes:
+// terminal_session_not_found, terminal_session_over, terminal_session_here, relay_stopping, and
+// those of the recording.
 func (r *Relay) Open(ctx context.Context, id string, h recording.Header) error {
 	leave, err := r.enter(id)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	if _, err := r.open(ctx, id); err != nil { // before it is taken from a relay that is closing it
+	if _, err := r.open(ctx, id); err != nil { // before the session is taken from a relay that is closing it
 		return err
 	}
 	if err := r.c.DB.SetTerminalReplica(ctx, broker.System, id, r.c.Address); err != nil {
 		return err
 	}
-	row, err := r.open(ctx, id) // as the relay before has left it, which changes nothing any more
+	row, err := r.open(ctx, id) // as the previous relay left it; that relay can change nothing any more
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (r *Relay) Open(ctx context.Context, id string, h recording.Header) error {
 	return nil
 }
 
-// open reads a session that is not over.
+// open reads a session and refuses one that is over.
 func (r *Relay) open(ctx context.Context, id string) (broker.TerminalSession, error) {
 	row, err := r.c.DB.TerminalSession(ctx, id)
 	if err == nil && row.Status.Over() {
@@ -58,7 +58,7 @@ func (r *Relay) open(ctx context.Context, id string) (broker.TerminalSession, er
 	return row, err
 }
 
-// enter has a session be opened or ended by one caller at a time, until leave is called.
+// enter allows one caller at a time to open or end a session, until leave is called.
 func (r *Relay) enter(id string) (leave func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,14 +80,14 @@ func stopping(id string) *broker.Error {
 	return broker.Errorf(broker.Unavailable, "relay_stopping", "cannot open terminal session %s: the relay stops (try again)", id)
 }
 
-// begun is what a session of this relay begins with.
+// begun is the initial state of a session at this relay.
 type begun struct {
-	at            uint64 // up to where its output is recorded
-	resumed       bool   // by another relay
+	at            uint64 // position up to which output is recorded
+	resumed       bool   // taken over from another relay
 	columns, rows uint16
 }
 
-// recorder begins a recording, or goes on with one.
+// recorder begins or continues a recording.
 func (r *Relay) recorder(ctx context.Context, id string, h recording.Header) (*recording.Recorder, begun, error) {
 	from := begun{columns: characters(h.Width), rows: characters(h.Height)}
 	last, err := r.c.DB.LastBlock(ctx, id)
@@ -110,8 +110,8 @@ func (r *Relay) recorder(ctx context.Context, id string, h recording.Header) (*r
 	return rec, from, err
 }
 
-// noteCut has a recording say what is gone of it, and then the audit log; nil: nothing. It
-// returns up to which byte of output the recording goes.
+// noteCut records the missing part in the recording and then in the audit log; a nil cut means
+// nothing is missing. noteCut returns the output position at which the recording ends.
 func (r *Relay) noteCut(ctx context.Context, rec *recording.Recorder, cut *recording.Cut) (uint64, error) {
 	if cut == nil {
 		return rec.Head().Bytes, nil
@@ -124,7 +124,7 @@ func (r *Relay) noteCut(ctx context.Context, rec *recording.Recorder, cut *recor
 	return at, err
 }
 
-// characters are those of a terminal, either way; 0: it is not known.
+// characters checks a dimension of a terminal, in characters; 0: unknown.
 func characters(n int) uint16 {
 	if n < 1 || n > maxSide {
 		return 0
@@ -142,11 +142,10 @@ func (r *Relay) resume(ctx context.Context, last recording.Block) (*recording.Re
 	return nil, broker.Errorf(broker.Refused, "recording_broken", "cannot go on with the recording of session %s: it has no beginning", last.SessionID)
 }
 
-// Reap ends a session that no relay has any more, as after the death of the one that had
-// it, and its recording, which says what of it is gone. It may be asked for again until it
-// succeeds; a recording that is broken is left without an end, which is audited
-// (recording.broken). Codes: terminal_session_not_found, terminal_session_here, relay_stopping, and
-// those of the recording.
+// Reap ends a session that no relay holds any more, as after the death of its relay, and ends its
+// recording with a note of the missing part. Callers may repeat Reap until it succeeds. A broken
+// recording stays without an end, which is audited (recording.broken). Codes:
+// terminal_session_not_found, terminal_session_here, relay_stopping, and those of the recording.
 func (r *Relay) Reap(ctx context.Context, id, code, reason string) error {
 	leave, err := r.enter(id)
 	if err != nil {
@@ -169,7 +168,7 @@ func (r *Relay) Reap(ctx context.Context, id, code, reason string) error {
 		if broker.AsError(err).Code != "recording_broken" {
 			return err
 		}
-		// No try will end it: the session is over all the same, and its recording has no end.
+		// No retry will succeed: the session ends anyway, and its recording has no end.
 		if err := db.NoteRecordingBroken(ctx, broker.System, id, taskcatalog.Clean(err.Error(), maxText)); err != nil {
 			return err
 		}
@@ -179,14 +178,14 @@ func (r *Relay) Reap(ctx context.Context, id, code, reason string) error {
 	return err
 }
 
-// endRecord ends the recording that another relay has begun.
+// endRecord ends a recording that another relay began.
 func (r *Relay) endRecord(ctx context.Context, id, code string) error {
 	last, err := r.c.DB.LastBlock(ctx, id)
 	if err != nil {
 		return err
 	}
 	cut, err := r.c.DB.RecordingCut(ctx, id)
-	if cut != nil && (last.Last || last.Seq < 0) { // it cannot say so itself
+	if cut != nil && (last.Last || last.Seq < 0) { // the recording itself cannot record the cut
 		err = r.c.DB.NoteRecordingCut(ctx, broker.System, *cut)
 	}
 	if err != nil || last.Seq < 0 {

@@ -7,28 +7,29 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// Bounds of what a session has in memory.
+// Bounds of a session's memory.
 const (
-	outputWindow = 256 << 10 // of output that the operator has not taken
-	outputMost   = 1 << 20   // where he takes as much at once
-	screenful    = 64 << 10  // of output for an operator who comes back
-	inputWindow  = 64 << 10  // of input that the node has not taken
-	few          = 4 << 10   // of output, such as the answer to a key
+	outputWindow = 256 << 10 // output that the operator has not taken
+	outputMost   = 1 << 20   // for an operator who takes as much at once
+	screenful    = 64 << 10  // output for an operator who comes back
+	inputWindow  = 64 << 10  // input that the node has not taken
+	few          = 4 << 10   // a little output, such as the answer to a key
 )
 
-// output is the end of what a terminal has written: what is kept, and then what is not
-// kept yet. Nothing of the second may leave it. Its bytes never change, so that whoever was
-// given some has them for as long as he likes.
+// output is the last part of a terminal's output: first the kept bytes, then the bytes that are not
+// kept yet. Bytes that are not kept must not leave output. The bytes never change, so callers may
+// hold them as long as they like.
 type output struct {
 	held [][]byte // none of them empty
 	size int      // of all of them
 	from uint64   // of the first byte held
-	kept uint64   // up to where the recording has it
+	kept uint64   // up to here the recording has it
 }
 
 func (o *output) end() uint64 { return o.from + uint64(o.size) }
 
-// add takes bytes over, which nobody changes any more. What fits into one frame is together.
+// add takes ownership of bytes, which must not change afterwards. Bytes that fit into one frame are
+// joined.
 func (o *output) add(b []byte) {
 	o.size += len(b)
 	if last := len(o.held) - 1; last >= 0 && len(o.held[last])+len(b) <= frame.MaxData {
@@ -38,10 +39,10 @@ func (o *output) add(b []byte) {
 	o.held = append(o.held, b[:len(b):len(b)])
 }
 
-// reset goes on after bytes that nobody has.
+// reset continues after a gap.
 func (o *output) reset(at uint64) { o.held, o.size, o.from = nil, 0, at }
 
-// shown is some of what may be shown after a byte, up to a limit, for one frame; nil: nothing.
+// shown returns kept bytes after a position, up to a limit, for one frame; nil: nothing.
 func (o *output) shown(after, limit uint64) []byte {
 	to := min(o.kept, limit)
 	if after < o.from || to <= after {
@@ -54,10 +55,10 @@ func (o *output) shown(after, limit uint64) []byte {
 		}
 		at += uint64(len(b))
 	}
-	return nil // never: what is kept was added
+	return nil // unreachable: kept bytes were added
 }
 
-// forget lets go of what an operator has taken who has it up to taken, but for a screenful.
+// forget drops output that the operator has taken, except the last screenful.
 func (o *output) forget(taken uint64) {
 	if o.kept < screenful {
 		return
@@ -70,21 +71,21 @@ func (o *output) forget(taken uint64) {
 	o.held = slices.Delete(o.held, 0, n)
 }
 
-// paceTime is how soon an operator takes a window of output who may have a larger one: so
-// that what is on its way after an interrupt takes him no longer than about that.
+// paceTime is the time within which an operator must take a window of output to get a larger
+// window. After an interrupt, the output in transit then takes about paceTime at most.
 const paceTime = 250 * time.Millisecond
 
-// window is how much more an operator may be sent than he has taken. A larger one is for who
-// is quick: keeping takes its time, and what is not kept is not shown.
+// window is the amount of output that an operator may be sent beyond what he has taken. Fast
+// operators get a larger window: keeping takes time, and only kept output is shown.
 type window struct {
 	size  uint64
 	since time.Time
-	taken uint64 // by then
+	taken uint64 // at since
 }
 
 func newWindow(now time.Time, taken uint64) window { return window{outputWindow, now, taken} }
 
-// took notes up to where the operator has taken output.
+// took notes the position up to which the operator has taken output.
 func (w *window) took(now time.Time, taken uint64) {
 	bytes, late := taken-w.taken, now.Sub(w.since) > paceTime
 	switch {

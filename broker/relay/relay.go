@@ -56,32 +56,32 @@ type Config struct {
 	FromBefore func(ctx context.Context, serial string) (bool, error)
 	Now        func() time.Time
 	Address    string // where nodes reach this relay
-	// Tick is how often limits and the deny list are looked at; 0: four times a second.
+	// Tick is the interval of checks of limits and of the deny list; 0: a quarter of a second.
 	Tick time.Duration
-	// HelloWithin is how long a node has for the handshake, and again for its Hello; 0: 5 s.
+	// HelloWithin bounds the handshake, and then the wait for the Hello; 0: 5 s.
 	HelloWithin time.Duration
 	// PerSource bounds the connections of one address, or one IPv6 /64, that have not joined a
 	// session; 0: 32.
 	PerSource int
-	// PerNode bounds the connections of one node that have; 0: 256.
+	// PerNode bounds the joined connections of one node; 0: 256.
 	PerNode int
 	// Unfinished bounds the connections that have not joined a session, of all addresses
 	// together; 0: 1024.
 	Unfinished int
-	// Known are the addresses of nodes, for which there is room when strangers fill the rest;
-	// nil: those that the relay itself has heard.
+	// Known are the addresses of nodes. Nodes at these addresses get room even when strangers fill
+	// the rest; nil: the addresses that the relay itself has seen.
 	Known *strangers.Known
-	// DeadAfter is how long a side may say nothing, which is asked in time; 0: 10 s.
+	// DeadAfter is the greatest silence of a side, which gets a Ping in time; 0: 10 s.
 	DeadAfter time.Duration
-	// GoneWithin is how long what a process wrote last is waited for, that is gone; 0: 1 s.
+	// GoneWithin bounds the wait for the last output of a process that is gone; 0: 1 s.
 	GoneWithin time.Duration
-	// ResetKey lets a relay that began anew tell the nodes of the one before that their
-	// connections are gone: a secret that is the same after a start. nil: made at random.
+	// ResetKey lets a restarted relay tell the nodes of its predecessor that their connections are
+	// gone. It is a secret that stays the same over restarts; nil: random.
 	ResetKey []byte
 	Log      *zap.Logger // nil: none
 }
 
-// Relay has the sessions whose operators are at this replica.
+// Relay holds the sessions of the operators at this replica.
 type Relay struct {
 	c        Config
 	sources  sources
@@ -89,11 +89,11 @@ type Relay struct {
 
 	mu       sync.Mutex
 	sessions map[string]*session
-	opening  map[string]bool // and not in sessions yet
+	opening  map[string]bool // not yet in sessions
 	stopped  bool
 	running  sync.WaitGroup
 	stop     context.CancelFunc
-	ctx      context.Context // of the sessions: they outlast what opened them
+	ctx      context.Context // of the sessions, which outlast their Open call
 }
 
 // New makes a relay without sessions.
@@ -140,8 +140,7 @@ func New(c Config) *Relay {
 	return r
 }
 
-// State says where the node of a session is, and over what it is connected. Codes:
-// terminal_session_not_here.
+// State returns the state of a session's node and its transport. Codes: terminal_session_not_here.
 func (r *Relay) State(id string) (frame.State, error) {
 	s, err := r.session(id)
 	if err != nil {
@@ -150,7 +149,7 @@ func (r *Relay) State(id string) (frame.State, error) {
 	return s.shown.Load().state, nil
 }
 
-// Away says since when a session's node is not here that is to be; zero: it is here, or its
+// Away returns the time since when the session's node is missing. Zero: the node is here, its
 // program has ended, or another relay has the session.
 func (r *Relay) Away(id string) (since time.Time) {
 	if s, err := r.session(id); err == nil {
@@ -159,7 +158,7 @@ func (r *Relay) Away(id string) (since time.Time) {
 	return since
 }
 
-// Operator is who is in a session here; empty: nobody.
+// Operator returns the name of the operator in a session here; empty: nobody.
 func (r *Relay) Operator(id string) (name string) {
 	if s, err := r.session(id); err == nil {
 		name = s.shown.Load().by
@@ -167,8 +166,8 @@ func (r *Relay) Operator(id string) (name string) {
 	return name
 }
 
-// Detach has an operator leave a session who may be in it no more; it goes on without him.
-// Codes: terminal_session_not_here.
+// Detach disconnects an operator who may no longer be in the session; the session continues. Codes:
+// terminal_session_not_here.
 func (r *Relay) Detach(id, by, code, reason string) error {
 	s, err := r.session(id)
 	if err != nil {
@@ -188,20 +187,21 @@ func (r *Relay) denial(serial string) denial {
 	defer done()
 	c, err := r.c.DB.Certificate(ctx, serial)
 	if broker.AsError(err).Kind == broker.NotFound {
-		err = nil // it is an answer
+		err = nil // not found is an answer
 	}
 	return denial{serial: serial, rotated: c.DenyReason == store.DenyRotated, err: err}
 }
 
-// Mint makes the token that lets a session's node in, once and within half a minute, with
-// the key of that digest. Only its hash is kept. Codes: terminal_session_not_found,
+// Mint makes a token that admits the session's node once, within half a minute, with the key of
+// that digest. Only the hash of the token is stored. Codes: terminal_session_not_found,
 // terminal_session_over.
 func (r *Relay) Mint(ctx context.Context, id, keyDigest string) (string, error) {
 	token := rand.Text()
 	return token, r.c.DB.SetTerminalToken(ctx, id, store.TerminalToken{Hash: pki.HashToken(token), Expires: r.c.DB.Now().Add(tokenLife), KeyDigest: keyDigest})
 }
 
-// Close ends a session, and waits until its record is closed. Codes: terminal_session_not_here.
+// Close ends a session, and waits until the session is recorded as closed. Codes:
+// terminal_session_not_here.
 func (r *Relay) Close(ctx context.Context, id, code, reason string) error {
 	s, err := r.session(id)
 	if err != nil {
@@ -216,16 +216,15 @@ func (r *Relay) Close(ctx context.Context, id, code, reason string) error {
 	}
 }
 
-// Sessions are those that this relay has, in no order.
+// Sessions returns the ids of the sessions of this relay, in no order.
 func (r *Relay) Sessions() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Keys(r.sessions))
 }
 
-// Release lets go of a session that another relay has taken, without closing it. Whoever
-// does not ask for it has the relay find out with the next thing it does. Codes:
-// terminal_session_not_here.
+// Release releases a session that another relay has taken, without closing the session. Without a
+// call of Release, the relay finds out at its next write. Codes: terminal_session_not_here.
 func (r *Relay) Release(id string) error {
 	s, err := r.session(id)
 	if err == nil && !s.do(s.moved) {
@@ -247,7 +246,7 @@ func notHere(id string) *broker.Error {
 	return broker.Errorf(broker.NotFound, "terminal_session_not_here", "this relay has no terminal session %q", taskcatalog.Clean(id, 60))
 }
 
-// Stop lets go of all sessions, which others may go on with, and returns when nothing of
+// Stop releases all sessions, so that other relays can continue them, and returns when nothing of
 // them is left.
 func (r *Relay) Stop() {
 	r.mu.Lock()
@@ -257,7 +256,7 @@ func (r *Relay) Stop() {
 	r.running.Wait()
 }
 
-// attack writes into the audit log what a node did that none of ours does.
+// attack records a node's protocol violation in the audit log; no node of ours does that.
 func (r *Relay) attack(nodeID, sessionID, code, what string) {
 	ctx, done := context.WithTimeout(context.WithoutCancel(r.ctx), closeWithin)
 	defer done()

@@ -16,79 +16,79 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// session is one that this relay has. All but the channels and the group is owned by run.
+// session is one session of this relay. run owns all fields, except the channels and the group.
 type session struct {
 	relay *Relay
 	row   broker.TerminalSession
 	calls chan func()
 	over  chan struct{}
-	ended chan struct{}  // closed before over: nothing is called any more
-	group sync.WaitGroup // of its links and what it writes to the store
+	ended chan struct{}  // closed before over: calls are no longer accepted
+	group sync.WaitGroup // of its links and of its writes to the store
 
 	node, operator *link
 	by             string   // name of the operator
 	peer           pki.Peer // at the other end of node
 	transport      string   // of node
 	denied         chan denial
-	asking         bool      // the store, of a certificate that is denied
-	deniedSince    time.Time // that of node; zero: it is not
+	asking         bool      // the store is being asked about a denied certificate
+	deniedSince    time.Time // since when the certificate of node is denied; zero: it is not denied
 	resumed        bool      // another relay had it
-	watched        bool      // an operator was welcome
+	watched        bool      // an operator has been welcomed
 	nodeGone       time.Time
 	operatorGone   time.Time
-	shown          atomic.Pointer[standing] // what others may know of it
+	shown          atomic.Pointer[standing] // published state for other goroutines
 	lastInput      time.Time
 
 	// Output: from the node, to the recording, to the operator.
 	in        *frame.Inflow // nil: the node has not come yet
 	out       output
 	told      frame.Ack // to the node
-	late      bool      // it is to be told what it was not at once
+	late      bool      // told must be sent with the next tick
 	sent      uint64    // to the operator
-	taken     uint64    // by him
-	limit     uint64    // given by him
-	window    window    // given to the node for him
+	taken     uint64    // by the operator
+	limit     uint64    // given by the operator
+	window    window    // given to the node on the operator's behalf
 	nodeEOF   bool
 	eofShown  bool
 	exit      *frame.Exit // how the program ended
 	exitAt    time.Time
 	exitShown bool
-	progress  time.Time // the operator took something, or came
+	progress  time.Time // when the operator last took something, or came
 
 	// Input: from the operator, to the node.
 	opIn        *frame.Inflow
 	toNode      *frame.Outflow
-	held        []byte // what comes after that, and is to be kept before
+	held        []byte // input beyond toNode that must be kept first
 	nodeSent    uint64
 	toldOp      frame.Ack
 	inputEOF    bool
 	eofSent     bool
-	size        frame.Resize // the last one known; zero: none
+	size        frame.Resize // last known size; zero: unknown
 	sizeTold    bool         // to this connection of the node
 	signals     []frame.Signal
 	again       *time.Timer // for the next early repeat
 	resizes     *rate.Limiter
 	nodeControl *rate.Limiter
 	opControl   *rate.Limiter
-	moves       *rate.Limiter // of where it stands, that are told
+	moves       *rate.Limiter // limits status changes
 	nodeIdle    *rate.Limiter // frames that bring nothing new
 	opIdle      *rate.Limiter
 
 	tape tape
 	end  *ending
 
-	goneBy  time.Time // its process on the node is gone: when it ends at the latest; zero: it is not
+	goneBy  time.Time // deadline of the end after the process on the node is gone; zero: not gone
 	goneWhy string
 }
 
-// standing is where a session's node is.
+// standing is the published state of a session's sides.
 type standing struct {
 	state frame.State
-	by    string    // the operator who is there; empty: nobody
-	gone  time.Time // since when it is away, and is to be here; zero: it is here, or need not be
+	by    string    // the connected operator; empty: nobody
+	gone  time.Time // since when the node is missing; zero: it is here, or not needed
 }
 
-// show lets others see it, who do not wait for the session.
+// show publishes the standing to readers that do not wait for the session.
 func (s *session) show() {
 	now := standing{state: s.state()}
 	if s.node == nil && s.exit == nil {
@@ -122,7 +122,7 @@ func newSession(r *Relay, row broker.TerminalSession, rec *recording.Recorder, f
 			s.tape.add(note{at: now, kind: recording.Resize, size: size})
 		}
 	}
-	if row.ExitStatus != nil { // the relay before was told, and nobody has what was written last
+	if row.ExitStatus != nil { // the previous relay got the exit; the last output is lost to this relay
 		s.exit, s.exitAt = &frame.Exit{Status: int32(*row.ExitStatus)}, now
 		s.in, s.toNode = frame.NewInflow(from.at), frame.NewOutflow(0)
 	}
@@ -130,7 +130,7 @@ func newSession(r *Relay, row broker.TerminalSession, rec *recording.Recorder, f
 	return s
 }
 
-// do has run call f; false: the session is over, or ends.
+// do runs f in the session's goroutine; false: the session is over or ending.
 func (s *session) do(f func()) bool {
 	done := make(chan struct{})
 	select {
@@ -142,7 +142,8 @@ func (s *session) do(f func()) bool {
 	}
 }
 
-// run is the session until it is over and everything that it began has ended.
+// run is the session's loop. run returns once the session is over and everything that it started
+// has ended.
 func (s *session) run(ctx context.Context) {
 	defer close(s.over)
 	tick := time.NewTicker(s.relay.c.Tick)
@@ -203,8 +204,7 @@ func (s *session) run(ctx context.Context) {
 	s.close(context.WithoutCancel(ctx))
 }
 
-// look ends the session when its time is over, or its node is not to be here any more, and
-// lets go of a side that is dead.
+// look ends the session when a time limit is reached or the node stays away, and drops a dead side.
 func (s *session) look(now time.Time) {
 	l := s.row.Limits
 	after := func(limit time.Duration, since time.Time) bool { return limit > 0 && !now.Before(since.Add(limit)) }
@@ -213,7 +213,7 @@ func (s *session) look(now time.Time) {
 		s.finish("terminal_time_over", "it lasted as long as a session may")
 	case after(l.Idle, s.lastInput):
 		s.finish("terminal_idle", "no key was pressed for too long")
-	case s.exit != nil: // afterExit knows when it is over
+	case s.exit != nil: // afterExit decides the end
 	case s.operator == nil && after(l.Detach, s.operatorGone):
 		s.finish("terminal_detached", "its operator did not come back")
 	case s.node == nil && s.in == nil && after(openWithin, s.nodeGone):
@@ -222,7 +222,7 @@ func (s *session) look(now time.Time) {
 		s.finish("terminal_node_gone", "the node did not come back")
 	}
 	s.lookAtCertificate(now)
-	if s.exit == nil && s.node.dead(s.relay.c.DeadAfter) { // whoever has ended answers no more
+	if s.exit == nil && s.node.dead(s.relay.c.DeadAfter) { // an exited node does not answer Pings
 		s.dropNode(broken)
 	}
 	if s.operator.dead(s.relay.c.DeadAfter) {
@@ -231,7 +231,7 @@ func (s *session) look(now time.Time) {
 	s.tape.waits, s.late = false, true
 }
 
-// status is where the session stands as its sides are.
+// status derives the session's status from its sides.
 func (s *session) status() broker.TerminalStatus {
 	switch {
 	case s.node != nil && s.operator != nil:
@@ -242,7 +242,7 @@ func (s *session) status() broker.TerminalStatus {
 	return broker.TerminalDetached
 }
 
-// state is what the operator is told of the node.
+// state returns the node's state for the operator.
 func (s *session) state() frame.State {
 	if s.node == nil {
 		return frame.State{Node: frame.NodeAway}
@@ -250,8 +250,8 @@ func (s *session) state() frame.State {
 	return frame.State{Node: frame.NodeHere, Transport: s.transport}
 }
 
-// seen is up to where output is held for nobody: for the first operator, who may come after
-// the node, it is from its beginning.
+// seen returns the position before which output need not be held for an operator. Until the first
+// operator has come, that is the beginning of the output.
 func (s *session) seen() uint64 {
 	switch {
 	case s.operator != nil:
@@ -262,14 +262,14 @@ func (s *session) seen() uint64 {
 	return s.out.kept
 }
 
-// allow is the Ack that the node should have. After a gap it was told of more than is kept:
-// nobody has that.
+// allow returns the Ack for the node. After a gap the node was told a higher position than is kept:
+// nobody has the lost bytes.
 func (s *session) allow() frame.Ack {
 	return s.in.Pass(max(s.out.kept, s.told.Taken), s.seen()+s.window.size)
 }
 
-// worthTelling has the node be told of much output together, or with the next tick. What it
-// is told late is little of its window, so that a long way is as well used.
+// worthTelling batches Acks of much output, or leaves them to the next tick. The delayed part is
+// small against the window, so a long path is still used well.
 func (s *session) worthTelling(a frame.Ack) bool {
 	kept, more := a.Taken-s.told.Taken, a.Limit-s.told.Limit
 	return kept < few && more < few || max(kept, more) >= outputWindow/8 || s.late || s.nodeEOF
@@ -281,10 +281,10 @@ func (s *session) nodeBroke(err error) {
 	s.end.attack = true
 }
 
-// broken is the Bye to a side that most likely does not hear it.
+// broken is the Bye to a side that most likely cannot receive it.
 var broken = frame.Bye{Code: codeLost, Text: "the connection broke", Lasts: true}
 
-// nodeLeft notes that the node's connection has ended, which it may replace.
+// nodeLeft notes the end of the node's connection; the node may reconnect.
 func (s *session) nodeLeft() {
 	if taskcatalog.CodeOf(s.node.err, "") != "" {
 		s.nodeBroke(s.node.err)
@@ -293,10 +293,10 @@ func (s *session) nodeLeft() {
 	s.dropNode(broken)
 }
 
-// operatorLeft notes that the operator's connection has ended, or has to.
+// operatorLeft notes that the operator's connection has ended or must end.
 func (s *session) operatorLeft(err error) {
 	if err == nil {
-		err = s.operator.err // it has ended by itself
+		err = s.operator.err // the connection ended by itself
 	}
 	bye := broken
 	if code := taskcatalog.CodeOf(err, ""); code != "" {

@@ -9,19 +9,19 @@ import (
 	"github.com/hostler/hostler/broker/strangers"
 )
 
-// sources counts connections: those that have not joined a session by where they come from,
-// in a room for strangers; those that have by their node. So whoever only shares an address
-// with a node uses up little of what that one may have, and nothing of any other's.
+// sources counts connections: those that have not joined a session by source address, in a room for
+// strangers, and joined connections by node. A stranger at a node's address therefore uses up
+// little of the node's share, and nothing of any other node's.
 type sources struct {
 	begin  *strangers.Room
-	ofNode int // that have joined, or are about to
+	ofNode int // bound on joined or joining connections
 
 	mu  sync.Mutex
 	has map[string]int
 }
 
-// join counts one of a node, until leave is called, which may be again. false: there are too
-// many.
+// join counts a connection of a node until leave is called; leave may be called again. false: there
+// are too many.
 func (s *sources) join(nodeID string) (leave func(), ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,17 +38,17 @@ func (s *sources) join(nodeID string) (leave func(), ok bool) {
 	}), true
 }
 
-// beginner is a QUIC connection that has not joined. It is counted before QUIC has made it.
+// beginner is a QUIC connection that has not joined. It is counted before QUIC has created it.
 type beginner struct {
 	guest *strangers.Guest
-	end   context.CancelFunc // of the handshake, where there is no connection yet
+	end   context.CancelFunc // ends the handshake while there is no connection yet
 
 	mu   sync.Mutex
 	conn *quic.Conn
 	out  bool
 }
 
-// begin counts a connection until ctx, which is its own, ends.
+// begin counts a connection until ctx, the connection's own context, ends.
 func (r *Relay) begin(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
 	b := new(beginner)
 	own, end := context.WithCancel(ctx)
@@ -65,8 +65,8 @@ func (r *Relay) begin(ctx context.Context, info *quic.ClientInfo) (context.Conte
 
 type beginnerKey struct{}
 
-// evict closes the connection. One that is not made yet is left to QUIC, which ends its
-// handshake within Config.HelloWithin.
+// evict closes the connection. If the connection does not exist yet, QUIC ends its handshake within
+// Config.HelloWithin.
 func (b *beginner) evict() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,7 +78,7 @@ func (b *beginner) evict() {
 	_ = b.conn.CloseWithError(1, codeTooMany)
 }
 
-// made says that there is a connection now; false: it has been sent away.
+// made notes that the connection exists; false: it was evicted.
 func (b *beginner) made(conn *quic.Conn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

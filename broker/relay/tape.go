@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// tape is what a session writes to the store: what is for its recording, and where it
-// stands. One goroutine at a time does it; what comes meanwhile is written together.
+// tape is what a session writes to the store: the recording and the session's status. One goroutine
+// at a time writes; events that arrive meanwhile are written together.
 type tape struct {
 	rec     *recording.Recorder
 	notes   []note
@@ -22,46 +22,47 @@ type tape struct {
 	running bool
 	cancel  context.CancelFunc
 	unkept  bool // the last try failed
-	waits   bool // for a tick, before the next one
+	waits   bool // for a tick, before the next try
 	since   time.Time
-	input   int         // bytes of it that are to be kept and are not
-	partial bool        // the beginning of a character waits for the rest
-	output  time.Time   // when some came last
-	quiet   *time.Timer // to look after it
+	input   int         // bytes of input that must be kept and are not
+	partial bool        // an incomplete character waits for its rest
+	output  time.Time   // when output came last
+	quiet   *time.Timer // runs settle after quietFor
 
-	anchored time.Time // when the audit log was told last how far the recording is
-	ahead    bool      // it is further by now
+	anchored time.Time // when the audit log was last told the recording's length
+	ahead    bool      // the recording is longer by now
 }
 
-// anchorEvery is how often the audit log is told how far a recording is that grows, so that
-// no more than that can be cut off unseen while its session stays where it is.
+// anchorEvery is the interval at which the audit log is told the length of a growing recording.
+// While the session's status stays the same, no longer part can be cut off unnoticed.
 const anchorEvery = 2 * time.Minute
 
-// quietFor is how long the rest of a character is waited for.
+// quietFor is the wait for the rest of a character.
 const quietFor = 50 * time.Millisecond
 
-// written is what came of it.
+// written is the result of a write.
 type written struct {
 	kept     uint64
 	err      error
-	input    int                     // bytes of it that are kept, where err is nil
-	partial  bool                    // the beginning of a character is not kept yet
-	row      *broker.TerminalSession // where it stands now, if that has changed
-	anchored time.Time               // as of when the audit log was told how far the recording is; zero: it was not
+	input    int                     // bytes of input that are kept, if err is nil
+	partial  bool                    // an incomplete character is not kept yet
+	row      *broker.TerminalSession // the new status, if changed
+	anchored time.Time               // when the audit log was told the recording's length; zero: it was not told
 	statusNo error
 }
 
 // note is an event for the recording.
 type note struct {
 	at    time.Time
-	kind  recording.EventKind // empty: what waits for the rest of a character is settled
+	kind  recording.EventKind // empty: an incomplete character is kept as it is
 	bytes []byte              // of output or input
 	size  frame.Resize
-	gap   uint64 // bytes of output that are lost
+	gap   uint64 // lost bytes of output
 }
 
-// add notes an event, whose bytes nobody changes any more. What comes byte by byte at one time is one, as are sizes that nobody
-// sees: a recording has no use for each, and nobody is to fill memory with them.
+// add notes an event; its bytes must not change afterwards. Bytes that arrive at the same time are
+// joined into one event, and so are sizes without output between them: a recording needs no
+// separate events, and no side may fill memory with them.
 func (t *tape) add(n note) {
 	if n.kind == recording.Output {
 		t.output = n.at
@@ -77,11 +78,11 @@ func (t *tape) add(n note) {
 			return
 		}
 	}
-	n.bytes = n.bytes[:len(n.bytes):len(n.bytes)] // others have them too
+	n.bytes = n.bytes[:len(n.bytes):len(n.bytes)] // others hold these bytes too
 	t.notes = append(t.notes, n)
 }
 
-// sameTime is how far apart bytes may come that are one event.
+// sameTime is the greatest distance of bytes that form one event.
 const sameTime = 10 * time.Millisecond
 
 func (n note) record(r *recording.Recorder) {
@@ -99,18 +100,18 @@ func (n note) record(r *recording.Recorder) {
 	}
 }
 
-// settle has the beginning of a character be kept that nothing completes.
+// settle keeps an incomplete character as it is.
 func (s *session) settle() {
 	s.tape.add(note{at: s.relay.c.Now()})
 }
 
-// busy reports whether there is something that is not kept.
+// busy reports whether anything is not kept.
 func (t *tape) busy() bool { return t.running || t.unkept || len(t.notes) > 0 }
 
-// write begins to write what there is.
+// write starts to write the pending events.
 func (s *session) write(ctx context.Context) {
 	t, to := &s.tape, store.TerminalMove{To: s.status(), Replica: s.relay.c.Address}
-	if s.exit != nil { // for another relay that may go on with it
+	if s.exit != nil { // for another relay that may continue the session
 		status := int(s.exit.Status)
 		to.ExitStatus = &status
 	}
@@ -161,7 +162,7 @@ func (s *session) write(ctx context.Context) {
 	})
 }
 
-// wrote takes what came of writing.
+// wrote handles the result of a write.
 func (s *session) wrote(w written) {
 	t := &s.tape
 	t.running, t.unkept = false, w.err != nil
@@ -205,14 +206,14 @@ func (s *session) wrote(w written) {
 	}
 }
 
-// moved lets go of a session that another relay has taken.
+// moved releases a session that another relay has taken.
 func (s *session) moved() {
 	if s.end == nil {
 		s.end = &ending{code: "terminal_moved", reason: "another relay goes on with it", lasts: true}
 	}
 }
 
-// stop ends what is being written, and gives the recorder what was not.
+// stop ends a running write, and gives the unwritten events to the recorder.
 func (t *tape) stop() {
 	if t.running {
 		t.cancel()
@@ -224,8 +225,9 @@ func (t *tape) stop() {
 	t.notes, t.running = nil, false
 }
 
-// leaveRecord tells the audit log how far a recording is that goes on at another relay, if it
-// has not been told: what is cut off it meanwhile, or was before, is missed then.
+// leaveRecord tells the audit log the length of a recording that continues at another relay, unless
+// the audit log already knows. A part that was cut off before or is cut off meanwhile is then
+// noticed.
 func (s *session) leaveRecord(ctx context.Context) {
 	t := &s.tape
 	if !t.ahead {
@@ -236,8 +238,8 @@ func (s *session) leaveRecord(ctx context.Context) {
 	}
 }
 
-// closeRecord ends the recording, and then the session. One whose recording cannot be ended
-// stays closing, for whoever reaps it.
+// closeRecord ends the recording and then the session. If the recording cannot be ended, the
+// session stays closing until Reap.
 func (s *session) closeRecord(ctx context.Context, end store.TerminalMove) error {
 	db := s.relay.c.DB
 	why := s.end.code

@@ -15,27 +15,27 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// writeWithin is how long a node may leave unread what it allowed to be sent.
+// writeWithin is the time in which a node must read bytes that it allowed.
 const writeWithin = 10 * time.Second
 
-// stream is what a QUIC stream and a TLS connection have in common.
+// stream is the common interface of a QUIC stream and a TLS connection.
 type stream interface {
 	io.ReadWriter
 	SetReadDeadline(t time.Time) error
 	SetWriteDeadline(t time.Time) error
 }
 
-// wire is the node's side of a session, on a stream.
+// wire is the node's side of a session, over a stream.
 type wire struct {
 	stream
 	reader    *frame.Reader
 	transport string           // as a frame.State names it
 	quic      *quic.Conn       // with datagrams; nil: there are none
-	guest     *strangers.Guest // until it has joined
-	leave     func()           // and its node that it is gone; nil: it has not joined
+	guest     *strangers.Guest // until the connection has joined
+	leave     func()           // uncounts the node's connection; nil: it has not joined
 	closing   func() error
 	closed    func() error
-	why       atomic.Pointer[error] // it ended, where that is not what the stream says
+	why       atomic.Pointer[error] // the reason of the end, if the stream does not show it
 }
 
 func overTLS(conn *tls.Conn, guest *strangers.Guest) *wire {
@@ -62,7 +62,7 @@ func (w *wire) Next() (frame.Frame, error) {
 		}
 	}
 	if data, ok := f.(frame.Data); ok {
-		data.Bytes = bytes.Clone(data.Bytes) // the reader's, until the next
+		data.Bytes = bytes.Clone(data.Bytes) // the reader reuses the bytes
 		return data, nil
 	}
 	return f, err
@@ -100,11 +100,11 @@ func (w *wire) fail(conn *quic.Conn, err error) {
 	_ = conn.CloseWithError(1, string(taskcatalog.CodeOf(err, "")))
 }
 
-// early waits for the next datagram: bytes that are on their way over the stream as well;
-// nil, for one that is no frame, as a datagram that was cut. An error with a code is that of
-// a frame which is no such thing.
+// early waits for the next datagram: bytes that the stream carries as well. A nil result stands for
+// a datagram without a valid frame, such as a truncated one. An error with a code is that of a
+// frame of the wrong kind.
 func (w *wire) early() (*frame.Data, error) {
-	raw, err := w.quic.ReceiveDatagram(context.Background()) // the connection's end is its end
+	raw, err := w.quic.ReceiveDatagram(context.Background()) // ends with the connection
 	if err != nil {
 		return nil, err
 	}
