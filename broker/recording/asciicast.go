@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Header is the first line of a file of asciicast v2.
+// Header is the first line of an asciicast v2 file.
 type Header struct {
 	Width     int               `json:"width"`
 	Height    int               `json:"height"`
@@ -27,7 +27,7 @@ type Header struct {
 // EventKind is the code of an event.
 type EventKind string
 
-// The events of asciicast v2 that there are in a recording.
+// The asciicast v2 events of a recording.
 const (
 	Output EventKind = "o"
 	Input  EventKind = "i"
@@ -42,17 +42,17 @@ type Event struct {
 	Text  string
 }
 
-// maxLine bounds a line in bytes: output of frame.MaxData, each byte escaped.
+// maxLine bounds a line in bytes: a frame of frame.MaxData bytes, each byte escaped.
 const maxLine = 128 << 10
 
-// maxSide is of a terminal, in characters.
+// maxSide bounds a terminal's columns and rows.
 const maxSide = 4096
 
 func invalid(format string, args ...any) error {
 	return broker.Errorf(broker.Invalid, "asciicast_invalid", "not a line of asciicast v2: "+format, args...)
 }
 
-// line is a header as it is written.
+// line returns the encoded header.
 func (h Header) line() []byte {
 	type v2 struct {
 		Version int `json:"version"`
@@ -61,12 +61,12 @@ func (h Header) line() []byte {
 	return encode(v2{2, h})
 }
 
-// appendEvent adds an event as it is written: the time in seconds, with six places. What of
-// the text is no UTF-8 is U+FFFD.
+// appendEvent appends an encoded event: the time in seconds with six decimals. Invalid UTF-8 in the
+// text becomes U+FFFD.
 func appendEvent[T []byte | string](to []byte, after time.Duration, k EventKind, text T) []byte {
 	to = strconv.AppendFloat(append(to, '['), after.Seconds(), 'f', 6, 64)
 	to = append(append(append(to, `,"`...), k...), `",`...)
-	to, _ = jsontext.AppendQuote(to, text) // its only error is that of bytes that are no UTF-8
+	to, _ = jsontext.AppendQuote(to, text) // the only error is invalid UTF-8
 	return append(to, ']', '\n')
 }
 
@@ -80,8 +80,8 @@ func encode(v any) []byte {
 	return out.Bytes()
 }
 
-// ParseHeader reads the first line of a file. Keys that it does not know are passed over,
-// as the format has it. Codes: asciicast_invalid.
+// ParseHeader reads the first line of a file. Unknown keys are ignored, as the format demands.
+// Codes: asciicast_invalid.
 func ParseHeader(line []byte) (Header, error) {
 	var h struct {
 		Version int `json:"version"`
@@ -96,7 +96,7 @@ func ParseHeader(line []byte) (Header, error) {
 	return h.Header, nil
 }
 
-// ParseEvent reads any other line. Codes: asciicast_invalid.
+// ParseEvent reads any line after the first. Codes: asciicast_invalid.
 func ParseEvent(line []byte) (Event, error) {
 	var parts []json.RawMessage
 	if err := whole(line, &parts); err != nil {
@@ -126,7 +126,7 @@ func ParseEvent(line []byte) (Event, error) {
 	return e, nil
 }
 
-// Size is what a Resize says. Codes: asciicast_invalid.
+// Size returns the size in a Resize event. Codes: asciicast_invalid.
 func (e Event) Size() (columns, rows int, err error) {
 	if n, err := fmt.Sscanf(e.Text, "%dx%d", &columns, &rows); n != 2 || err != nil || e.Text != fmt.Sprintf("%dx%d", columns, rows) ||
 		columns < 1 || columns > maxSide || rows < 1 || rows > maxSide {
@@ -135,7 +135,7 @@ func (e Event) Size() (columns, rows int, err error) {
 	return columns, rows, nil
 }
 
-// whole decodes a line that is one value and nothing else.
+// whole decodes a line with exactly one value.
 func whole(line []byte, into any) error {
 	if len(line) > maxLine {
 		return invalid("%d bytes", len(line))

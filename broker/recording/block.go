@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// Block is a piece of a recording as it is kept.
+// Block is a stored piece of a recording.
 type Block struct {
 	SessionID string
 	Seq       int64 // 0 is the first
 	At        time.Time
-	To        uint64 // bytes of the session's output that are in it and those before
-	Lost      uint64 // of these, bytes that nobody has
+	To        uint64 // bytes of the session's output in this block and the blocks before
+	Lost      uint64 // lost bytes among these
 	Last      bool
 	Lines     []byte // of asciicast v2, each with its line end
-	Prev      string // hash of the block before; empty for the first
+	Prev      string // hash of the previous block; empty for the first
 	Hash      string
 }
 
-// Keeper keeps blocks. When Keep returns nil the block is safe, whatever happens next. The
-// same block may be kept again; another in its place is refused.
+// Keeper stores blocks. When Keep returns nil, the block is durable. Keeping the same block again
+// is permitted; a different block in its place is refused.
 type Keeper interface {
 	Keep(ctx context.Context, b Block) error
 }
 
-// hash is over all that a block says, each part with its length, so that none can be read
-// as the end of another.
+// hash covers all fields of a block, each with its length, so that no field can be read as the end
+// of another.
 func (b Block) hash() string {
 	h := sha256.New()
 	part := func(p []byte) {

@@ -1,31 +1,33 @@
-// Package recording is the record of terminal sessions, which cannot be lost without
-// anybody seeing it.
+// Package recording records terminal sessions, so that a lost or changed part of a record is
+// noticed. The main types are Recorder, Block and Report. Package recording does not store blocks;
+// a Keeper does.
 //
 // # Model
 //
-// A recording is a chain of blocks. A block holds lines of asciicast v2, says up to which
-// byte of the session's output it goes, and has a hash over all that it says and over the
-// hash of the block before. The last one says that it is the last, and the audit log, which
-// is sealed, gets how many there are and the hash of that one; and the same from time to time
-// before. So a block that was changed, taken out, put in or cut off is found, and Verify says
-// where: also when the recording has gone on since, which says what was gone (Cut).
+// A recording is a chain of blocks. A block holds lines of asciicast v2, the position in the
+// session's output up to which it goes, and a hash over all its fields and the hash of the previous
+// block. The last block is marked as last. The audit log, which is sealed, records the number of
+// blocks and the hash of the last block at the end, and also from time to time before. Therefore a
+// block that was changed, removed, inserted or cut off is found, and Verify reports the place. A
+// recording that continues after a loss records the missing part itself (Cut), and Verify reports
+// it too.
 //
-// A Recorder keeps what the terminal has written before the operator is shown it, and
-// before the node is told that it may forget it. Between these two nothing is ever only in
-// the relay's memory: after a crash the session goes on with the byte after the last block,
-// wherever that happens (Resume), and that it was cut is an event of the recording. Output
-// that is gone all the same is an event as well (Gap), with how many bytes it was.
+// A Recorder keeps the terminal's output before the operator sees the output and before the node is
+// told to forget it. So output is never only in the relay's memory: after a crash the session
+// continues, at any relay, with the byte after the last block (Resume), and an event of the
+// recording notes the interruption. If output is lost anyway, an event notes the number of lost
+// bytes (Gap).
 //
 // # Format
 //
-// The lines of all blocks one after another are a file of asciicast v2 as players read it.
-// Its events are text: bytes that are no UTF-8 are U+FFFD in it, and a character whose
-// bytes have not all come is kept with the next ones, and shown with them, unless whoever
-// records settles that none come. Times are those at which bytes came, and never go back.
-// What is not output of the terminal is a marker ("m") that begins with "hostler: ".
+// The concatenated lines of all blocks are an asciicast v2 file that players can read. Events are
+// text: invalid UTF-8 becomes U+FFFD. An incomplete character is kept and shown together with its
+// missing bytes, unless the caller settles that no more bytes come (Settle). Times are arrival
+// times of bytes, and never decrease. Everything except terminal input and output is a marker ("m")
+// that begins with "hostler: ".
 //
 // # Retention
 //
-// A recording is dropped as a whole, only after its end is in the audit log, and that it was
-// is there too: Verify tells it from blocks that are gone.
+// A recording is dropped as a whole, and only after its end is in the audit log. The audit log also
+// records the drop, so Verify distinguishes a dropped recording from missing blocks.
 package recording

@@ -12,23 +12,23 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Recorder writes one session's recording. It is not for several goroutines at once.
+// Recorder writes one session's recording. A Recorder is not safe for concurrent use.
 type Recorder struct {
 	keep  Keeper
 	now   func() time.Time
 	began time.Time
 
-	last    Block         // the one that was kept last
-	lines   []byte        // of the next one
+	last    Block         // the last kept block
+	lines   []byte        // of the next block
 	to      uint64        // bytes of output so far
-	lost    uint64        // of these, those that nobody has
+	lost    uint64        // lost bytes among these
 	after   time.Duration // of the last event
-	partial []byte        // of a character that is not all there
-	failed  Block         // that Keep did not take: the next try is the same
+	partial []byte        // bytes of an incomplete character
+	failed  Block         // a block that Keep did not accept: the next try keeps the same block
 	ended   bool
 }
 
-// Head is how far a recording is, as the audit log is told.
+// Head is the length of a recording, as recorded in the audit log.
 type Head struct {
 	SessionID string
 	Blocks    int64
@@ -36,7 +36,7 @@ type Head struct {
 	Hash      string // of the last block
 }
 
-// HeadOf is that of a recording with this last block.
+// HeadOf returns the Head of a recording with this last block.
 func HeadOf(last Block) Head {
 	return Head{SessionID: last.SessionID, Blocks: last.Seq + 1, Bytes: last.To, Hash: last.Hash}
 }
@@ -50,8 +50,8 @@ func Begin(ctx context.Context, keep Keeper, sessionID string, h Header, now fun
 	return r, err
 }
 
-// Resume goes on with a recording after its last block, and has it say that it was cut.
-// Codes: recording_ended, recording_broken.
+// Resume continues a recording after its last block and records the interruption. Codes:
+// recording_ended, recording_broken.
 func Resume(ctx context.Context, keep Keeper, last Block, began time.Time, now func() time.Time) (*Recorder, error) {
 	switch {
 	case last.Last:
@@ -76,17 +76,17 @@ func (r *Recorder) Output(at time.Time, b []byte) {
 	event(r, at, Output, b[:n])
 }
 
-// Waits reports whether the beginning of a character is held back for the rest of it.
+// Waits reports whether an incomplete character is held back for its rest.
 func (r *Recorder) Waits() bool { return len(r.partial) > 0 }
 
-// Settle adds the beginning of a character as it is, which nothing is to complete any more.
+// Settle adds an incomplete character as it is; no more bytes will complete it.
 func (r *Recorder) Settle(at time.Time) {
 	b := r.partial
 	r.partial = nil
 	event(r, at, Output, b)
 }
 
-// tail is how many bytes at the end of b are the beginning of a character.
+// tail returns the length of an incomplete character at the end of b.
 func tail(b []byte) int {
 	for n := 1; n <= min(len(b), utf8.UTFMax-1); n++ {
 		if c := b[len(b)-n]; utf8.RuneStart(c) {
@@ -99,7 +99,7 @@ func tail(b []byte) int {
 	return 0
 }
 
-// Input adds what the operator has typed, where policy says so.
+// Input adds the operator's input, for sessions with recorded input.
 func (r *Recorder) Input(at time.Time, b []byte) { event(r, at, Input, b) }
 
 // Resize adds a change of the terminal's size.
@@ -107,30 +107,30 @@ func (r *Recorder) Resize(at time.Time, columns, rows uint16) {
 	event(r, at, Resize, fmt.Sprintf("%dx%d", columns, rows))
 }
 
-// Gap says that bytes of output are lost, and why. They count as recorded: nobody has
-// them any more.
+// Gap records the loss of output bytes and the reason. Lost bytes count as recorded, because nobody
+// has them any more.
 func (r *Recorder) Gap(at time.Time, bytes uint64, why string) {
 	r.Settle(at)
 	r.to, r.lost = r.to+bytes, r.lost+bytes
 	r.mark(at, fmt.Sprintf("%d bytes of output are lost: %s", bytes, why))
 }
 
-// Cut says that blocks are gone which the audit log was told of: that of them which went
-// furthest. The output in them counts as lost, as nobody has it any more.
+// Cut records that blocks known to the audit log are gone; told is the longest known Head. The
+// output in these blocks counts as lost.
 func (r *Recorder) Cut(told Head) {
 	gone := max(told.Bytes, r.to) - r.to
 	r.to, r.lost = r.to+gone, r.lost+gone
 	r.mark(r.now(), fmt.Sprintf("blocks that were kept are gone: the audit log was told of %d blocks, up to %s; with them %d bytes of output are lost", told.Blocks, told.Hash, gone))
 }
 
-// Head is how far the recording is kept.
+// Head returns the length of the kept recording.
 func (r *Recorder) Head() Head { return HeadOf(r.last) }
 
 func (r *Recorder) mark(at time.Time, text string) {
 	event(r, at, Marker, "hostler: "+taskcatalog.Clean(text, 500))
 }
 
-// event adds a line. A file's times never go back, whatever a clock does.
+// event adds a line. Times in a file never decrease, whatever the clock does.
 func event[T []byte | string](r *Recorder, at time.Time, k EventKind, text T) {
 	if len(text) == 0 && k != Marker {
 		return
@@ -139,13 +139,12 @@ func event[T []byte | string](r *Recorder, at time.Time, k EventKind, text T) {
 	r.lines = appendEvent(r.lines, r.after, k, text)
 }
 
-// Expect makes room for so many bytes of output and input, so that none of what was added is
-// copied for the next.
+// Expect reserves room for so many bytes of output and input, so that adding them copies nothing.
 func (r *Recorder) Expect(bytes int) { r.lines = slices.Grow(r.lines, bytes+bytes/16) }
 
-// Flush keeps what was added, and says up to which byte of output the recording goes: so
-// far the operator may be shown it, and the node may forget it. What could not be kept is
-// tried again by the next Flush, as it was. Codes: those of the Keeper.
+// Flush keeps the added events and returns the output position up to which the recording goes. Up
+// to there the operator may see the output and the node may forget it. After a failure the next
+// Flush tries to keep the same block. Codes: those of the Keeper.
 func (r *Recorder) Flush(ctx context.Context) (uint64, error) {
 	if r.failed.Hash != "" {
 		if err := r.put(ctx, r.failed); err != nil {
@@ -178,8 +177,8 @@ func (r *Recorder) put(ctx context.Context, b Block) error {
 	return nil
 }
 
-// End writes the last block, which says why the session is over. It may be asked for
-// again until it is kept. Codes: those of the Keeper.
+// End writes the last block with the reason for the session's end. Callers may repeat End until the
+// block is kept. Codes: those of the Keeper.
 func (r *Recorder) End(ctx context.Context, why string) (Head, error) {
 	if _, err := r.Flush(ctx); err != nil {
 		return Head{}, err

@@ -9,45 +9,45 @@ import (
 	"time"
 )
 
-// Report is what a look at all blocks of a recording has found.
+// Report is the result of verifying all blocks of a recording.
 type Report struct {
 	SessionID string    `json:"session_id"`
-	Complete  bool      `json:"complete"` // all that the terminal wrote is there, as it was written
-	Intact    bool      `json:"intact"`   // what is there is as it was written, whether or not it has an end
-	Ended     bool      `json:"ended"`    // it has the end that the audit log was told
-	Blocks    int64     `json:"blocks"`   // that were read, up to the first that does not fit
-	Bytes     uint64    `json:"bytes"`    // of output in these
+	Complete  bool      `json:"complete"` // all output of the terminal is present and unchanged
+	Intact    bool      `json:"intact"`   // the present blocks are unchanged, with or without an end
+	Ended     bool      `json:"ended"`    // the end is the end known to the audit log
+	Blocks    int64     `json:"blocks"`   // number of blocks read, up to the first invalid block
+	Bytes     uint64    `json:"bytes"`    // of output in these blocks
 	Until     time.Time `json:"until,omitzero"`
-	Lost      uint64    `json:"lost"`                // of these, bytes that nobody has: the recording says where
-	DroppedAt time.Time `json:"dropped_at,omitzero"` // it is kept no more, as the audit log says
-	What      string    `json:"what"`                // what is wrong, and after which block
+	Lost      uint64    `json:"lost"`                // lost bytes among these: the recording says where
+	DroppedAt time.Time `json:"dropped_at,omitzero"` // when the recording was dropped, by the audit log
+	What      string    `json:"what"`                // the fault, and the block before it
 }
 
-// Told is what the audit log, which is sealed, has of a recording.
+// Told is what the sealed audit log knows about a recording.
 type Told struct {
-	Heads   []Head    // how far it was, in the order in which that was told
-	Cuts    []Cut     // what was found gone
-	End     *Head     // nil: none, since the session has not ended or was cut
-	Closed  bool      // its session is over, and nobody will tell an end any more
-	Dropped time.Time // when it was forgotten, as it was old; zero: it was not
+	Heads   []Head    // recorded lengths, in the order of their entries
+	Cuts    []Cut     // recorded losses
+	End     *Head     // nil: the session has not ended or was cut
+	Closed  bool      // the session is over, and no end will be recorded any more
+	Dropped time.Time // when the recording was dropped for its age; zero: it was not
 }
 
-// Cut is that blocks were gone when a recording was to go on.
+// Cut records that blocks were missing when a recording was to continue.
 type Cut struct {
-	Told Head // of what is not there, what went furthest
-	Left Head // what was there
+	Told Head // the longest known Head of the missing blocks
+	Left Head // the Head of the present blocks
 }
 
-// Verify holds a recording's blocks, in their order, to their hashes, and to all that the
-// audit log was told of them. Of one that was dropped, as the audit log says, there are none
-// any more: only there is that no loss. An error is only that the blocks cannot be read.
+// Verify checks a recording's blocks, in their order, against their hashes and against the audit
+// log. A recording that the audit log reports as dropped has no blocks, and this counts as no loss.
+// An error means only that the blocks could not be read.
 func Verify(sessionID string, blocks iter.Seq2[Block, error], told Told) (Report, error) {
 	r := Report{SessionID: sessionID, Intact: true, DroppedAt: told.Dropped}
 	broken := func(format string, args ...any) (Report, error) {
 		r.Intact, r.What = false, fmt.Sprintf(format, args...)
 		return r, nil
 	}
-	heads := slices.DeleteFunc(slices.Clone(told.Heads), func(h Head) bool { return h.Blocks < 1 }) // those are of no block
+	heads := slices.DeleteFunc(slices.Clone(told.Heads), func(h Head) bool { return h.Blocks < 1 }) // entries without blocks
 	slices.SortStableFunc(heads, func(a, b Head) int { return cmp.Compare(a.Blocks, b.Blocks) })
 	last := Block{Seq: -1}
 	var gaps []string
@@ -95,8 +95,8 @@ func Verify(sessionID string, blocks iter.Seq2[Block, error], told Told) (Report
 	return r, nil
 }
 
-// gone says from where on blocks were gone that went as far as told; empty: nobody has
-// gone on without them.
+// gone says where blocks up to told went missing; empty: the recording did not continue without
+// them.
 func (t Told) gone(told Head) string {
 	for _, c := range t.Cuts {
 		switch {
@@ -110,10 +110,10 @@ func (t Told) gone(told Head) string {
 	return ""
 }
 
-// manyGaps is how many gaps are named.
+// manyGaps is the number of gaps listed.
 const manyGaps = 5
 
-// lost says where bytes are missing that nobody has; empty: nowhere.
+// lost says where bytes are missing; empty: nowhere.
 func lost(bytes uint64, blocks []string) string {
 	if bytes == 0 {
 		return ""
@@ -125,7 +125,7 @@ func lost(bytes uint64, blocks []string) string {
 	return fmt.Sprintf("; %d bytes of output are lost, in block %s%s", bytes, strings.Join(blocks, ", "), more)
 }
 
-// follows says why b is not the block after last; empty: it is.
+// follows says why b is not the block after last; empty: b follows last.
 func follows(sessionID string, last, b Block) string {
 	switch {
 	case b.SessionID != sessionID:

@@ -25,26 +25,26 @@ import (
 const (
 	ticketLife = 30 * time.Second
 	tokenLife  = 30 * time.Second
-	// maxOfNode is how many sessions a node has at once.
+	// maxOfNode bounds the simultaneous sessions of a node.
 	maxOfNode = 64
 )
 
-// Config joins a desk to what it needs.
+// Config holds the dependencies of a Desk.
 type Config struct {
 	DB      *store.DB
 	Queue   *taskqueue.Queue
 	Relay   *relay.Relay
 	Address string // where nodes reach that relay
-	// Instance is what this broker has and no other, after a start as before: so it may
-	// have its address again at once. Empty: made at random.
+	// Instance identifies this broker and no other, and stays the same over restarts, so that a
+	// restarted broker can reuse its address at once. Empty: random.
 	Instance string
 	Now      func() time.Time
-	// Tick is how often sessions are held to what may end them; 0: four times a second.
+	// Tick is the interval at which sessions are checked; 0: a quarter of a second.
 	Tick time.Duration
 	Log  *zap.Logger // nil: none
 }
 
-// Desk is where operators ask for sessions, at one replica.
+// Desk is one replica's entry point for operators' sessions.
 type Desk struct {
 	c     Config
 	me    store.TerminalRelay
@@ -55,7 +55,7 @@ type Desk struct {
 	beatAt  time.Time
 }
 
-// New makes a desk. Run must run beside it.
+// New makes a Desk. The caller must start Run.
 func New(c Config) *Desk {
 	if c.Tick == 0 {
 		c.Tick = time.Second / 4
@@ -66,17 +66,17 @@ func New(c Config) *Desk {
 	return &Desk{c: c, me: store.TerminalRelay{Address: c.Address, Instance: cmp.Or(c.Instance, rand.Text())}, began: c.DB.Now(), watch: watch{busy: map[string]bool{}}}
 }
 
-// Address is where nodes reach this replica's relay.
+// Address returns the address at which nodes reach this replica's relay.
 func (d *Desk) Address() string { return d.c.Address }
 
-// Size is that of the operator's terminal, in characters.
+// Size is the size of the operator's terminal, in characters.
 type Size struct{ Columns, Rows int }
 
 // Request asks for a session.
 type Request struct {
 	NodeID       string
 	Username     string // empty: the user of the one live allocation
-	AllocationID string // empty: the one with that user
+	AllocationID string // empty: the live allocation with that user
 	Command      []string
 	Term         string
 	Locale       map[string]string
@@ -84,16 +84,16 @@ type Request struct {
 	Reason       string
 }
 
-// Ticket lets its operator in, once.
+// Ticket admits its operator once.
 type Ticket struct {
 	Secret  string
 	Expires time.Time
 }
 
-// Open makes a session, has the relay hold it, and sends the node the task. A refusal is
-// audited. Codes: those of broker.TerminalAccess, node_not_found, terminal_user_missing,
-// terminal_user_refused, terminal_command_refused, terminal_env_refused,
-// terminal_too_many, relay_address_taken, task_type_unsupported, and those of the relay and the queue.
+// Open creates a session, gives it to the relay, and sends the node the task. A refusal is audited.
+// Codes: those of broker.TerminalAccess, node_not_found, terminal_user_missing,
+// terminal_user_refused, terminal_command_refused, terminal_env_refused, terminal_too_many,
+// relay_address_taken, task_type_unsupported, and those of the relay and the queue.
 func (d *Desk) Open(ctx context.Context, by broker.OperatorToken, r Request) (id string, k Ticket, err error) {
 	actor := broker.Actor{Name: by.Name, Role: by.Role}
 	a, node, params, err := d.judge(ctx, by, r)
@@ -121,7 +121,7 @@ func (d *Desk) Open(ctx context.Context, by broker.OperatorToken, r Request) (id
 	return id, k, err
 }
 
-// judge says as whom a session is opened, and how; or why not.
+// judge decides whether a session may be opened, as which user and how.
 func (d *Desk) judge(ctx context.Context, by broker.OperatorToken, r Request) (a broker.TerminalAccess, n broker.Node, p taskcatalog.TerminalOpenParams, err error) {
 	if n, err = d.c.DB.Node(ctx, r.NodeID); err != nil {
 		return a, n, p, err
@@ -151,7 +151,7 @@ func (d *Desk) judge(ctx context.Context, by broker.OperatorToken, r Request) (a
 	return a, n, p, err
 }
 
-// user is as whom a session is opened: the user of a live allocation, or another.
+// user returns the user of a session: the user of a live allocation, or another user.
 func (d *Desk) user(ctx context.Context, nodeID string, r Request) (username, allocationID string, err error) {
 	all, err := d.c.DB.Allocations(ctx, nodeID)
 	if err != nil {
@@ -164,7 +164,7 @@ func (d *Desk) user(ctx context.Context, nodeID string, r Request) (username, al
 		}
 	}
 	switch {
-	case len(fits) == 1, len(fits) > 1 && r.Username != "": // more than one: all of that user
+	case len(fits) == 1, len(fits) > 1 && r.Username != "": // more than one: all have that user
 		return fits[0].Username, fits[0].ID, nil
 	case r.AllocationID != "":
 		return "", "", broker.Errorf(broker.Refused, "terminal_user_refused", "cannot open a terminal on node %s: it has no live allocation %s with that user (hostler node show %s)", nodeID, taskcatalog.Clean(r.AllocationID, 64), nodeID)
@@ -174,7 +174,7 @@ func (d *Desk) user(ctx context.Context, nodeID string, r Request) (username, al
 	return "", "", broker.Errorf(broker.Invalid, "terminal_user_missing", "cannot open a terminal on node %s: it has %d live allocations, so say as whom (--user)", nodeID, len(fits))
 }
 
-// begin has the relay hold a session that was made, and sends the node there.
+// begin stores the task of a new session and takes the session.
 func (d *Desk) begin(ctx context.Context, actor broker.Actor, s broker.TerminalSession, p taskcatalog.TerminalOpenParams, in broker.NodeStatus, size Size) error {
 	if err := d.c.DB.PrepareTerminal(ctx, s.ID, p, in); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (d *Desk) begin(ctx context.Context, actor broker.Actor, s broker.TerminalS
 	return d.take(ctx, actor, s, size)
 }
 
-// take has this replica's relay hold a session, and sends the node there.
+// take gives a session to this replica's relay and sends the node there.
 func (d *Desk) take(ctx context.Context, actor broker.Actor, s broker.TerminalSession, size Size) error {
 	if err := d.beat(ctx, true); err != nil {
 		return err
@@ -230,9 +230,8 @@ func (d *Desk) abandon(id string, why error) {
 	}
 }
 
-// Ticket makes a way into a session that there is: for who opened it, or a platform admin.
-// Codes: those of broker.TerminalAccess, terminal_session_not_found, terminal_session_over,
-// terminal_not_yours.
+// Ticket makes a ticket for an existing session, for its owner or a platform admin. Codes: those of
+// broker.TerminalAccess, terminal_session_not_found, terminal_session_over, terminal_not_yours.
 func (d *Desk) Ticket(ctx context.Context, by broker.OperatorToken, id string, size Size) (k Ticket, err error) {
 	if _, err := d.mayJoin(ctx, by, id); err != nil {
 		return k, err
@@ -240,7 +239,7 @@ func (d *Desk) Ticket(ctx context.Context, by broker.OperatorToken, id string, s
 	return d.ticket(ctx, broker.Actor{Name: by.Name, Role: by.Role}, id, size)
 }
 
-// mayJoin finds a session that an operator may be in. A refusal is audited.
+// mayJoin returns a session that the operator may join. A refusal is audited.
 func (d *Desk) mayJoin(ctx context.Context, by broker.OperatorToken, id string) (broker.TerminalSession, error) {
 	s, no, err := d.mayBeIn(ctx, by.Name, id)
 	if err == nil && no != nil {
@@ -249,7 +248,7 @@ func (d *Desk) mayJoin(ctx context.Context, by broker.OperatorToken, id string) 
 	return s, err
 }
 
-// mayBeIn says why an operator may not be in a session, as his token is now; nil: he may.
+// mayBeIn says why the operator, with his present token, may not be in a session; nil: he may.
 func (d *Desk) mayBeIn(ctx context.Context, operator, id string) (s broker.TerminalSession, no *broker.Error, err error) {
 	s, a, err := d.c.DB.TerminalSessionAccess(ctx, operator, id)
 	if err != nil {
@@ -268,8 +267,8 @@ func (d *Desk) ticket(ctx context.Context, actor broker.Actor, id string, size S
 	})
 }
 
-// Join lets an operator in who shows a ticket: this replica's relay has the session when
-// it returns. Codes: those of Ticket, of store.UseTerminalTicket and of the relay.
+// Join admits an operator with a ticket. When Join returns, this replica's relay has the session.
+// Codes: those of Ticket, of store.UseTerminalTicket and of the relay.
 func (d *Desk) Join(ctx context.Context, by broker.OperatorToken, id, ticket string) error {
 	actor := broker.Actor{Name: by.Name, Role: by.Role}
 	k, err := d.c.DB.UseTerminalTicket(ctx, actor, id, pki.HashToken(ticket))
@@ -280,35 +279,34 @@ func (d *Desk) Join(ctx context.Context, by broker.OperatorToken, id, ticket str
 	if err != nil || d.has(id) && s.Replica == d.c.Address {
 		return err
 	}
-	_ = d.c.Relay.Release(id) // where it was taken from here, and comes back
+	_ = d.c.Relay.Release(id) // in case it was taken from here and comes back
 	err = d.take(ctx, actor, s, Size{k.Width, k.Height})
 	if broker.AsError(err).Code == "terminal_session_here" {
-		return nil // two came at once
+		return nil // two operators joined at once
 	}
 	return err
 }
 
-// Close ends a session, wherever it is: at once where this replica has it. Codes:
+// Close ends a session at any replica, and at once if this replica has it. Codes:
 // terminal_session_not_found.
 func (d *Desk) Close(ctx context.Context, by broker.OperatorToken, id, reason string) error {
 	if err := d.c.DB.AskTerminalEnd(ctx, broker.Actor{Name: by.Name, Role: by.Role}, id, CodeClosed, reason); err != nil {
 		return err
 	}
 	if !d.has(id) {
-		return nil // the watch of the replica that has it sees it
+		return nil // the watch of the replica with the session ends it
 	}
 	return d.close(ctx, id, CodeClosed, reason)
 }
 
-// CodeClosed is why a session ends that somebody has closed.
+// CodeClosed is the code of a session that a user closed.
 const CodeClosed = "terminal_closed"
 
 // has reports whether this replica's relay has a session.
 func (d *Desk) has(id string) bool { return slices.Contains(d.c.Relay.Sessions(), id) }
 
-// Mint makes the token with which the session of a terminal.open task joins its relay,
-// bound to the key of who asks. Codes: credential_refused, and those of
-// store.SetTerminalToken.
+// Mint makes the token with which the session of a terminal.open task joins its relay, bound to the
+// caller's key. Codes: credential_refused, and those of store.SetTerminalToken.
 func (d *Desk) Mint(ctx context.Context, task broker.Task, keyDigest string) (m broker.Minted, err error) {
 	var p taskcatalog.TerminalOpenParams
 	if err := taskcatalog.DecodeStrict(task.Params, &p); err != nil {
@@ -325,7 +323,7 @@ func (d *Desk) Mint(ctx context.Context, task broker.Task, keyDigest string) (m 
 	return m, d.c.DB.SetTerminalToken(ctx, s.ID, store.TerminalToken{Hash: pki.HashToken(m.Secret), Expires: m.Expires, KeyDigest: keyDigest})
 }
 
-// refused audits what an operator is refused.
+// refused audits an operator's refusal and returns it unchanged.
 func (d *Desk) refused(ctx context.Context, by broker.OperatorToken, subject string, err error) error {
 	var e *broker.Error
 	if !errors.As(err, &e) || e.Kind == broker.Internal || e.Kind == broker.Unavailable {
@@ -339,9 +337,9 @@ func (d *Desk) refused(ctx context.Context, by broker.OperatorToken, subject str
 
 var lower32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// newID names a session.
+// newID returns a new session id.
 func newID() string {
 	var b [10]byte
-	_, _ = rand.Read(b[:]) // it does not fail
+	_, _ = rand.Read(b[:]) // never fails
 	return "ts-" + lower32.EncodeToString(b[:])
 }

@@ -1,35 +1,35 @@
-// Package terminals lets operators open, join and end terminal sessions, and ends those
-// that must not go on. The relay joins the sides and records; this says who may.
+// Package terminals lets operators open, join and end terminal sessions, and ends sessions that
+// must not continue. Its main type is Desk. The relay connects the sides and records; package
+// terminals decides who may use a session.
 //
 // # Model
 //
-// Whether somebody may be on a node in a terminal is judged in one place
-// (broker.TerminalAccess): before a session is made, before it is joined, and, by the
-// watch, four times a second as long as it lasts. So what would not let a session begin
-// ends it within a second: the node is drained, quarantined or in a run's hands, its
-// allocation's user is taken away, the operator's token is revoked or expires, the site's
-// policy changes.
+// One function decides whether an operator may be on a node in a terminal (broker.TerminalAccess).
+// It is asked before a session is created, before an operator joins, and four times a second by the
+// watch for every live session. So a condition that would prevent a session ends a running session
+// within a second: the node is drained, quarantined or in a run, the allocation's user is removed,
+// the operator's token is revoked or expires, the site's policy changes.
 //
-// Who has joined another's session is held to his own right to it: without that he leaves,
-// and the session goes on.
+// An operator who has joined another operator's session needs his own right to be there. Without
+// that right he is disconnected, and the session continues.
 //
-// A session is at the relay of one replica, and its row says at which. A ticket is good at
-// any replica: where it is shown, the relay takes the session, and a task sends the node's
-// side there. The relay that had it lets go.
+// A session is at the relay of one replica, named by its row. A ticket is valid at every replica:
+// the relay of the replica that gets the ticket takes the session, and a task sends the node's side
+// there. The previous relay releases the session.
 //
 // # A node that is away
 //
-// Whether the node takes a session is seen by the task that sends it to the relay. Was that
-// refused, the session ends with the reason. A node that is away for ten seconds is sent
-// there again, and again as long as the session waits for it: so a session outlasts a token
-// that was lost. Once the session's process has begun, such a task says so, and none is
-// started for it again: where it was killed, the node says so, and the session ends.
+// The outcome of the task that sends the node to the relay shows whether the node accepts a
+// session. If the node refuses the task, the session ends with the reason. A node that is away for
+// ten seconds is sent to the relay again, and again as long as the session waits. So a session
+// survives a lost token. Once the session's process has started, such a task says so, and no second
+// process is started. If the process was killed, the node reports this, and the session ends.
 //
 // # A relay that dies
 //
-// Relays that have sessions say every few seconds that they live. A session whose relay
-// does not any more, or that its relay does not know, as after a restart, is an orphan.
-// It is detached at once and lasts as long as one without its operator: until then it can
-// be joined again, at any replica. Then, or as soon as it must not go on, any replica ends
-// it: the node is told by a task, since no relay is there to tell it.
+// Relays with sessions report every few seconds that they are alive. A session is an orphan if its
+// relay stops reporting, or if its relay does not know it, as after a restart. An orphan is
+// detached at once and lasts as long as a session without its operator: until then any replica can
+// take it over by a join. After that, or when the session must not continue, any replica ends it.
+// The node is then told by a task, because no relay is there to tell it.
 package terminals

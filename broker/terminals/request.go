@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What an operator may say of whom and how. The node holds it to the same.
+// Forms of the values that an operator may send. The node checks the same forms.
 var (
 	userName    = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
 	termName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._-]{0,63}$`)
@@ -22,12 +22,12 @@ var (
 
 const (
 	maxWord    = 4 << 10
-	maxWords   = 32 << 10 // bytes of all of them
+	maxWords   = 32 << 10 // bytes of all words
 	maxLocales = 16
 )
 
-// params are how a session is opened, as far as the operator says it. Codes:
-// terminal_user_refused, terminal_env_refused, terminal_command_refused.
+// params returns the operator's part of the task's params. Codes: terminal_user_refused,
+// terminal_env_refused, terminal_command_refused.
 func (r Request) params() (p taskcatalog.TerminalOpenParams, err error) {
 	refuse := func(code, format, what string) (taskcatalog.TerminalOpenParams, error) {
 		return taskcatalog.TerminalOpenParams{}, broker.Errorf(broker.Invalid, code, "cannot open a terminal: "+format, taskcatalog.Clean(what, 100))
@@ -55,8 +55,8 @@ func (r Request) params() (p taskcatalog.TerminalOpenParams, err error) {
 	return taskcatalog.TerminalOpenParams{AllocationID: r.AllocationID, Username: r.Username, Command: r.Command, Term: r.Term, Locale: r.Locale}, nil
 }
 
-// limits are those of a session. Nobody types where a command runs that only writes: how long
-// it may last, all in all, ends it.
+// limits returns the limits of a session. A session with a command has no idle limit, because a
+// command may run without input; the limit on the session's total time still ends it.
 func (r Request) limits(p broker.TerminalPolicy) broker.TerminalLimits {
 	l := p.Limits()
 	if len(r.Command) > 0 {
@@ -65,8 +65,7 @@ func (r Request) limits(p broker.TerminalPolicy) broker.TerminalLimits {
 	return l
 }
 
-// isFile reports whether a program is named by a plain name, or by a path that leads
-// nowhere but where it says.
+// isFile reports whether a program is named by a plain name, or by a path without detours.
 func isFile(name string) bool {
 	if len(name) > 255 || !fileName.MatchString(name) || strings.HasPrefix(name, "-") {
 		return false

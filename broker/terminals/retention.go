@@ -11,21 +11,21 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// keepEvery is how often recordings are looked through for those that are too old.
+// keepEvery is the interval of searches for old recordings.
 const keepEvery = time.Hour
 
-// Retention drops the recordings that are older than their sites keep them.
+// Retention drops recordings that exceed their site's retention period.
 type Retention struct {
 	DB  *store.DB
 	Log *zap.Logger
 }
 
-// Run drops what is old, until ctx ends; the leader runs it.
+// Run drops old recordings until ctx ends; the leader runs it.
 func (r *Retention) Run(ctx context.Context) {
 	periodic.Work{Every: keepEvery, AtOnce: true, Turn: r.Drop, Log: r.Log, Cannot: "cannot drop old recordings"}.Run(ctx)
 }
 
-// Drop drops what is old by now.
+// Drop drops the recordings that are old now.
 func (r *Retention) Drop(ctx context.Context) error {
 	sites, err := r.DB.TerminalSites(ctx)
 	if err != nil {
@@ -38,7 +38,7 @@ func (r *Retention) Drop(ctx context.Context) error {
 			return err
 		}
 		p, err := broker.TerminalPolicyOf(raw)
-		if err != nil { // what may be dropped is not known
+		if err != nil { // the site's retention is unknown
 			r.Log.Warn("cannot drop old recordings of a site", zap.String("site", site), zap.Error(err))
 			continue
 		}

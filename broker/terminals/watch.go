@@ -20,26 +20,26 @@ import (
 
 const (
 	beatEvery = 3 * time.Second
-	// relayDead is how long a relay is not heard of that does not live any more.
+	// relayDead is the silence after which a relay counts as dead.
 	relayDead = 12 * time.Second
-	// neverCame is how long a session waits for its node where no relay waits for it.
+	// neverCame is the time that a session without a relay waits for its node.
 	neverCame = 2 * time.Minute
 	endWithin = 15 * time.Second
-	// nodeAway is how long a node may be away before it is sent to its relay once more, and
-	// again: it comes by itself if it can, where only its connection broke.
+	// nodeAway is the absence after which a node is sent to its relay again. If only the connection
+	// broke, the node comes back by itself before that.
 	nodeAway = 10 * time.Second
 )
 
-// watch is what a desk is at work on.
+// watch is the state of a Desk's Run.
 type watch struct {
 	mu    sync.Mutex
 	busy  map[string]bool // sessions
 	group sync.WaitGroup
 
-	untold string // id of the session looked at last whose node is to be told; of look alone
+	untold string // id of the last session whose node was to be told; used by look alone
 }
 
-// Run holds the sessions to what may end them, until ctx ends.
+// Run checks all sessions until ctx ends.
 func (d *Desk) Run(ctx context.Context) error {
 	tick := time.NewTicker(d.c.Tick)
 	defer tick.Stop()
@@ -55,16 +55,16 @@ func (d *Desk) Run(ctx context.Context) error {
 		if err != nil && !failing && ctx.Err() == nil {
 			d.c.Log.Warn("cannot look at terminal sessions", zap.Error(err))
 		}
-		failing = err != nil // it is said once
+		failing = err != nil // so that a failure is logged once
 	}
 }
 
-// Leave says that this replica's relay has let go of its sessions.
+// Leave reports that this replica's relay has released its sessions.
 func (d *Desk) Leave(ctx context.Context) error {
 	return d.c.DB.ForgetTerminalRelay(ctx, d.me)
 }
 
-// beat says that the relay lives, where it has sessions or is about to.
+// beat reports that the relay is alive, if it has sessions or is about to.
 func (d *Desk) beat(ctx context.Context, needed bool) error {
 	d.beating.Lock()
 	defer d.beating.Unlock()
@@ -80,11 +80,11 @@ func (d *Desk) beat(ctx context.Context, needed bool) error {
 }
 
 func (d *Desk) look(ctx context.Context) error {
-	silent := d.beat(ctx, false) // what is here is held to all the same
+	silent := d.beat(ctx, false) // sessions here are checked even if beat fails
 	d.watch.mu.Lock()
-	busy := maps.Clone(d.watch.busy) // of these, what is read now may be old when it is done
+	busy := maps.Clone(d.watch.busy) // rows of busy sessions may be stale
 	d.watch.mu.Unlock()
-	here := d.c.Relay.Sessions() // before the rows: what is taken meanwhile is not let go of
+	here := d.c.Relay.Sessions() // before the rows, so that a session taken meanwhile is not released
 	all, err := d.c.DB.LiveTerminals(ctx)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (d *Desk) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Those that cannot be told keep nobody from his turn.
+	// Nodes that cannot be told must not block the others.
 	if d.watch.untold = ""; len(untold) == store.UntoldAtOnce {
 		d.watch.untold = untold[len(untold)-1].ID
 	}
@@ -111,7 +111,7 @@ func (d *Desk) look(ctx context.Context) error {
 	return silent
 }
 
-// hold ends one session if it must not go on, where that is this replica's to do.
+// hold ends a session that must not continue, if this replica is responsible.
 func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now time.Time) {
 	s := st.Session
 	ours := s.Replica == d.c.Address
@@ -120,7 +120,7 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 		d.beside(s.ID, "let go of a terminal session", func(ctx context.Context) error { return d.release(ctx, s.ID) })
 		return
 	case !has && !(ours && st.RelayInstance == d.me.Instance) && now.Sub(st.RelayHeard) < relayDead:
-		return // its own replica's
+		return // its own replica is responsible
 	}
 	orphan := !has
 	code, reason := st.EndCode, st.EndReason
@@ -149,11 +149,11 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 	}
 }
 
-// settled reports whether this replica has been there for long enough to tell an orphan
-// from a session that is being made.
+// settled reports whether this replica has run long enough to distinguish an orphan from a session
+// that is being created.
 func (d *Desk) settled(now time.Time) bool { return now.Sub(d.began) >= beatEvery }
 
-// orphaned says why a session ends that no relay has; empty: it does not yet.
+// orphaned says why a session without a relay ends; empty: it does not end yet.
 func (d *Desk) orphaned(s broker.TerminalSession, now time.Time) (code, reason string) {
 	since := now.Sub(s.StatusAt)
 	switch {
@@ -165,16 +165,16 @@ func (d *Desk) orphaned(s broker.TerminalSession, now time.Time) (code, reason s
 	return "", ""
 }
 
-// release lets go of a session that another relay has, if it still does.
+// release releases a session that another relay has, if it still does.
 func (d *Desk) release(ctx context.Context, id string) error {
 	s, err := d.c.DB.TerminalSession(ctx, id)
 	if err == nil && s.Replica != d.c.Address {
-		_ = d.c.Relay.Release(id) // it may have found out
+		_ = d.c.Relay.Release(id) // the relay may have noticed already
 	}
 	return err
 }
 
-// guest has an operator leave a session of another whom nothing lets be there any more.
+// guest disconnects an operator from another operator's session if he may no longer be there.
 func (d *Desk) guest(ctx context.Context, id, by string) {
 	_, no, err := d.mayBeIn(ctx, by, id)
 	switch {
@@ -185,12 +185,12 @@ func (d *Desk) guest(ctx context.Context, id, by string) {
 	}
 }
 
-// missing says what becomes of a session that this relay has and its node is not at: it
-// ends with a code, where the node says that it has none, or the node is sent here again.
+// missing decides what happens to a session of this relay without its node. The session ends with a
+// code if the node reports that it has no such session. Otherwise the node may be sent here again.
 func (d *Desk) missing(st store.TerminalState, now time.Time) (code, reason string, again bool) {
 	since, o := d.c.Relay.Away(st.Session.ID), st.Open
 	switch {
-	case since.IsZero() || !o.Status.Ended() || o.Status == "": // it is here, or on its way
+	case since.IsZero() || !o.Status.Ended() || o.Status == "": // the node is here, or on its way
 		return "", "", false
 	case o.Status == broker.TaskFailed && o.Outcome != taskcatalog.OutcomeInterrupted && (!o.Began || o.Code == "terminal_gone" || o.Code == "terminal_ending"):
 		return cmp.Or(string(o.Code), "terminal_start_failed"), "the node could not open it: " + o.Message, false
@@ -209,12 +209,12 @@ func (d *Desk) again(ctx context.Context, s broker.TerminalSession) error {
 	return d.send(ctx, broker.System, s, p, n)
 }
 
-// end ends a session beside the watch: it may take seconds.
+// end ends a session outside the watch's loop, because ending may take seconds.
 func (d *Desk) end(s broker.TerminalSession, code, reason string) {
 	d.beside(s.ID, "end a terminal session", func(ctx context.Context) error { return d.close(ctx, s.ID, code, reason) })
 }
 
-// beside does what a session needs beside the watch, one thing at a time.
+// beside runs work for a session outside the watch's loop, one piece at a time.
 func (d *Desk) beside(id, what string, do func(ctx context.Context) error) {
 	d.watch.mu.Lock()
 	defer d.watch.mu.Unlock()
@@ -234,8 +234,8 @@ func (d *Desk) beside(id, what string, do func(ctx context.Context) error) {
 	})
 }
 
-// close ends a session that is at this replica's relay, or at none. Its node is told by
-// whichever watch sees that it is over, also where the relay ended it by itself.
+// close ends a session at this replica's relay, or without a relay. The watch of any replica
+// notices the end and tells the node, also if the relay ended the session by itself.
 func (d *Desk) close(ctx context.Context, id, code, reason string) error {
 	err := d.c.Relay.Close(ctx, id, code, reason)
 	if broker.AsError(err).Code == "terminal_session_not_here" {
@@ -244,8 +244,8 @@ func (d *Desk) close(ctx context.Context, id, code, reason string) error {
 	return err
 }
 
-// tellNode has the node end what it has of a session, once. A node that cannot be told any
-// more has nothing of it that lasts: its process ends by itself when no relay takes it.
+// tellNode tells the node, once, to end what it has of a session. A node that can no longer be told
+// keeps nothing: its process ends by itself when no relay accepts it.
 func (d *Desk) tellNode(ctx context.Context, s broker.TerminalSession) error {
 	raw, err := taskcatalog.Encode(taskcatalog.TerminalCloseParams{SessionID: s.ID, Code: taskcatalog.Code(s.EndCode)})
 	if err != nil {
@@ -267,7 +267,7 @@ func (d *Desk) tellNode(ctx context.Context, s broker.TerminalSession) error {
 	return d.c.DB.ToldTerminal(ctx, s.ID)
 }
 
-// withdraw takes back what would still send a node to a relay for a session that is over.
+// withdraw cancels tasks that would still send a node to a relay for a session that is over.
 func (d *Desk) withdraw(ctx context.Context, s broker.TerminalSession) error {
 	open, _, err := d.c.DB.ListTasks(ctx, store.TaskFilter{
 		NodeID: s.NodeID, Type: "terminal.open", CorrelationID: s.ID, Statuses: []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched},
