@@ -17,20 +17,20 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// rereadEvery is how often the newest bundle is looked up where no hint came.
+// rereadEvery is the interval of reading the newest bundle without a hint.
 const rereadEvery = 5 * time.Second
 
-// Options join an Authority to what it needs.
+// Options are the dependencies of an Authority.
 type Options struct {
 	Dir       string // of the key ring
 	DB        *store.DB
 	Now       func() time.Time
-	Advertise []string    // host names and addresses of the server certificate, beside loopback
-	Changed   func()      // called after another bundle came into force, maybe twice; may be nil
+	Advertise []string    // host names and addresses of the server certificate, in addition to loopback
+	Changed   func()      // called after another bundle came into force, possibly twice; may be nil
 	Log       *zap.Logger // nil: none
 }
 
-// Authority is the keys of a broker and the trust bundle in force.
+// Authority holds the keys of a broker and the trust bundle in force.
 type Authority struct {
 	o    Options
 	ring *keyring
@@ -38,24 +38,23 @@ type Authority struct {
 	current atomic.Pointer[inForce]
 
 	mu      sync.Mutex
-	earlier map[int64]*pki.TrustBundle // by version, as nodes may still have them
+	earlier map[int64]*pki.TrustBundle // by version; nodes may still have these bundles
 	server  serverCertificate
 
 	replica store.Replica
 	gap     sync.Mutex
-	lacked  []string // of the bundle in force, as other replicas were told
+	lacked  []string // missing keys of the bundle in force, as reported to other replicas
 }
 
-// inForce is the newest bundle.
+// inForce is the bundle in force.
 type inForce struct {
 	raw    []byte
 	bundle *pki.TrustBundle
 	roots  *x509.CertPool
 }
 
-// Open opens the keys of a broker and checks that they are those of its
-// database. The first time it puts the first bundle there. Codes: keys_missing,
-// keys_unreadable, key_unreadable, key_mismatch.
+// Open opens the keys of a broker and checks that they match the broker's database. The first Open
+// stores the first bundle. Codes: keys_missing, keys_unreadable, key_unreadable, key_mismatch.
 func Open(ctx context.Context, o Options) (*Authority, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
@@ -71,8 +70,7 @@ func Open(ctx context.Context, o Options) (*Authority, error) {
 	}
 	if version == 0 {
 		err := o.DB.SaveBundle(ctx, broker.Actor{Name: "system"}, 1, []byte(ring.doc.FirstBundle), "first start")
-		// Another replica may have been faster; whether its keys are ours is
-		// judged below.
+		// Another replica may have stored its bundle first; the check below compares the keys.
 		if err != nil && broker.AsError(err).Code != "trust_version_not_newer" {
 			return nil, err
 		}
@@ -89,8 +87,8 @@ func Open(ctx context.Context, o Options) (*Authority, error) {
 	return a, a.openSigners()
 }
 
-// openSigners opens every key that daily work needs: all but the root's, which
-// may be offline, and the trust key's, which may live elsewhere.
+// openSigners opens every key for daily work: all except the root's key, which may be offline, and
+// the trust key, which may be stored elsewhere.
 func (a *Authority) openSigners() error {
 	for _, use := range []pki.KeyUse{UseIssuing, pki.UseTask, pki.UseStatement} {
 		for _, k := range a.ring.keys(use) {
@@ -103,8 +101,7 @@ func (a *Authority) openSigners() error {
 	return err
 }
 
-// Run follows the bundle in the store until ctx ends: another replica may
-// rotate.
+// Run follows the bundle in the store until ctx ends, because another replica may rotate keys.
 func (a *Authority) Run(ctx context.Context) error {
 	hints := a.o.DB.Hints(ctx)
 	tick := time.NewTicker(rereadEvery)
@@ -128,9 +125,8 @@ func (a *Authority) Run(ctx context.Context) error {
 	}
 }
 
-// Refresh reads the newest bundle. One that no trust key of this ring has
-// signed is never taken: whoever may write to the database decides nothing
-// about trust.
+// Refresh reads the newest bundle. A bundle without the signature of a trust key of this ring is
+// never accepted: write access to the database gives no control over trust.
 func (a *Authority) Refresh(ctx context.Context) error {
 	version, raw, err := a.o.DB.LatestBundle(ctx)
 	if err != nil {
@@ -142,7 +138,7 @@ func (a *Authority) Refresh(ctx context.Context) error {
 	}
 	b, err := a.verified(raw)
 	if err != nil && now != nil {
-		// A rotation of the trust key adds to the ring before the bundle.
+		// A rotation of the trust key changes the ring before the bundle.
 		if err := a.ring.load(); err != nil {
 			return err
 		}
@@ -164,12 +160,12 @@ func (a *Authority) Refresh(ctx context.Context) error {
 		defer a.o.Changed()
 	}
 	if now == nil {
-		return nil // whoever opens it judges what it lacks
+		return nil // Open judges the missing keys
 	}
 	return a.complete(ctx)
 }
 
-// verified returns the bundle in an envelope that a trust key of the ring signed.
+// verified returns the bundle in an envelope signed by a trust key of the ring.
 func (a *Authority) verified(raw []byte) (*pki.TrustBundle, error) {
 	env, err := pki.ParseEnvelope(raw)
 	if err != nil {
@@ -189,20 +185,19 @@ func (a *Authority) verified(raw []byte) (*pki.TrustBundle, error) {
 	return pki.DecodeBundle(payload)
 }
 
-// Version is that of the bundle in force.
+// Version returns the version of the bundle in force.
 func (a *Authority) Version() int64 { return a.current.Load().bundle.Version }
 
-// Bundle returns the bundle in force and its envelope. Neither may be changed.
+// Bundle returns the bundle in force and its envelope. Callers must not change either.
 func (a *Authority) Bundle() (*pki.TrustBundle, []byte) {
 	c := a.current.Load()
 	return c.bundle, c.raw
 }
 
-// Roots are the roots under which node certificates are accepted. The pool is
-// another one after each change.
+// Roots returns the roots under which node certificates are accepted. Each change gives a new pool.
 func (a *Authority) Roots() *x509.CertPool { return a.current.Load().roots }
 
-// bundleOf returns the bundle of a version that a node has confirmed.
+// bundleOf returns the bundle version that a node has confirmed.
 func (a *Authority) bundleOf(ctx context.Context, version int64) (*pki.TrustBundle, error) {
 	if c := a.current.Load().bundle; version == c.Version {
 		return c, nil
@@ -217,8 +212,8 @@ func (a *Authority) bundleOf(ctx context.Context, version int64) (*pki.TrustBund
 	if err != nil {
 		return nil, err
 	}
-	// Its own signature is enough: only keys that this ring holds and the bundle
-	// in force names are ever used.
+	// The bundle's own signature suffices: only keys that are in this ring and in the bundle in
+	// force are ever used.
 	if b, err = pki.FirstBundle(raw, a.o.Now()); err != nil {
 		return nil, err
 	}
@@ -228,8 +223,8 @@ func (a *Authority) bundleOf(ctx context.Context, version int64) (*pki.TrustBund
 	return b, nil
 }
 
-// live returns the keys of a use whose signatures count from now on, oldest
-// first. It grants no skew: a statement key is retired to the second.
+// live returns the keys of a use that have not expired, oldest first. live allows no clock skew: a
+// statement key is retired to the second.
 func live(b *pki.TrustBundle, use pki.KeyUse, now time.Time) []pki.BundleKey {
 	return slices.DeleteFunc(slices.Clone(b.Keys), func(k pki.BundleKey) bool {
 		return k.Use != use || !now.Before(k.NotAfter)

@@ -12,28 +12,28 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// serverLife is how long a server certificate lasts. A new one is made in
-// process at two thirds of it.
+// serverLife is the validity of a server certificate. The broker makes a new certificate after two
+// thirds of it.
 const serverLife = 7 * 24 * time.Hour
 
-// serverCertificate is the one being presented.
+// serverCertificate is the presented certificate.
 type serverCertificate struct {
 	cert   *tls.Certificate
 	issuer string // fingerprint of the issuing CA
 }
 
-// due reports whether a new certificate is to be made: at two thirds of the life of
-// the present one, or when it is not valid yet. Its own dates decide, against the
-// date: the monotonic clock stands still while a machine is suspended.
+// due reports whether a new certificate is needed: after two thirds of the life of the present
+// certificate, or if it is not valid yet. The comparison uses the wall clock: the monotonic clock
+// stands still while a machine is suspended.
 func (s serverCertificate) due(now time.Time) bool {
 	from, life := s.cert.Leaf.NotBefore, s.cert.Leaf.NotAfter.Sub(s.cert.Leaf.NotBefore)
 	now = now.Round(0)
 	return now.Before(from) || !now.Before(from.Add(life*2/3))
 }
 
-// IssueNode issues a node certificate from the newest issuing CA and returns
-// it with its chain up to the root. Codes: those of pki.CA.IssueNode;
-// key_mismatch where this replica lacks the newest.
+// IssueNode issues a node certificate from the newest issuing CA and returns the certificate with
+// its chain up to the root. Codes: those of pki.CA.IssueNode; key_mismatch if this replica lacks
+// the newest CA's key.
 func (a *Authority) IssueNode(csr *x509.CertificateRequest, id pki.NodeIdentity, now time.Time, life time.Duration) (leaf *x509.Certificate, chain []*x509.Certificate, err error) {
 	k, err := a.issuing(newest)
 	if err != nil {
@@ -50,20 +50,20 @@ func (a *Authority) IssueNode(csr *x509.CertificateRequest, id pki.NodeIdentity,
 	return leaf, append([]*x509.Certificate{leaf}, ca.Chain...), nil
 }
 
-// ByNewestCA reports whether the newest issuing CA signed a node's
-// certificate. One that it did not is to be renewed.
+// ByNewestCA reports whether the newest issuing CA signed a node's certificate. Other certificates
+// should be renewed.
 func (a *Authority) ByNewestCA(cert *x509.Certificate) bool {
 	k, err := a.issuing(newest)
 	if err != nil {
-		return true // nothing better is to be had here
+		return true // this replica cannot issue a better certificate
 	}
 	chain, err := k.certs()
 	return err != nil || bytes.Equal(cert.RawIssuer, chain[0].RawSubject)
 }
 
-// ServerCertificate is for tls.Config.GetCertificate: it returns the broker's
-// certificate for the advertised and the loopback names, with its chain up to
-// the root, and makes a new one in time.
+// ServerCertificate implements tls.Config.GetCertificate. It returns the broker's certificate for
+// the advertised and the loopback names, with its chain up to the root, and makes a new certificate
+// in time.
 func (a *Authority) ServerCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	now := a.o.Now()
 	k, err := a.presented()
@@ -111,13 +111,12 @@ func (a *Authority) issueServer(k ringKey, now time.Time) (*tls.Certificate, err
 	return out, nil
 }
 
-// RootSHA256 is what --ca-sha256 takes: the fingerprint of the root that the
-// broker's chain leads to.
+// RootSHA256 returns the fingerprint of the root of the broker's chain: the value for --ca-sha256.
 func (a *Authority) RootSHA256() string {
 	return a.presentedRoot().ID
 }
 
-// RootsPEM returns the roots in force: what an operator's client trusts.
+// RootsPEM returns the roots in force, for operators' clients.
 func (a *Authority) RootsPEM() []byte {
 	var out []byte
 	for _, k := range live(a.current.Load().bundle, pki.UseRoot, a.o.Now()) {
@@ -128,7 +127,7 @@ func (a *Authority) RootsPEM() []byte {
 	return out
 }
 
-// RootIDs are the fingerprints of the roots in force, oldest first.
+// RootIDs returns the fingerprints of the roots in force, oldest first.
 func (a *Authority) RootIDs() []string {
 	var ids []string
 	for _, k := range live(a.current.Load().bundle, pki.UseRoot, a.o.Now()) {
@@ -137,8 +136,8 @@ func (a *Authority) RootIDs() []string {
 	return ids
 }
 
-// presentedRoot is the oldest root in force: in a rotation the one that every
-// node knows.
+// presentedRoot returns the oldest root in force. During a rotation every node knows the oldest
+// root.
 func (a *Authority) presentedRoot() pki.BundleKey {
 	roots := live(a.current.Load().bundle, pki.UseRoot, a.o.Now())
 	if len(roots) == 0 {

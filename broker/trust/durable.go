@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// writeDurable puts data at path so that after a crash there is either the old
-// file or the whole new one. Nobody but the owner may read it.
+// writeDurable writes data to path so that after a crash the old file or the complete new file
+// exists. Only the owner may read the file.
 func writeDurable(path string, data []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
 	if err != nil {

@@ -6,18 +6,19 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// Expiry is the end of one key or certificate.
+// Expiry is the end of validity of one key or certificate.
 type Expiry struct {
 	Use pki.KeyUse // root, issuing, server, and the uses of signing keys
 	ID  string
 	At  time.Time
 }
 
-// UseServer stands for the certificate that the broker shows to whoever connects.
+// UseServer is the use of the certificate that the broker presents to clients.
 const UseServer pki.KeyUse = "server"
 
-// Expiries are the ends of all that is in the trust bundle in force, of the issuing CA and
-// of the certificate being shown. What cannot be had now is left out: its use says why.
+// Expiries returns the ends of all keys in the trust bundle in force, of the issuing CA, and of the
+// presented certificate. An end that cannot be determined now is left out; using the key reports
+// why.
 func (a *Authority) Expiries() []Expiry {
 	var all []Expiry
 	bundle, _ := a.Bundle()

@@ -15,8 +15,8 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// gapLife is how long it counts what a replica has told: one that is gone does not start
-// again without the keys.
+// gapLife is the time for which a replica's report of missing keys counts. A replica that has gone
+// does not start again without the keys.
 const gapLife = 6 * rereadEvery
 
 func thisReplica() store.Replica {
@@ -27,9 +27,9 @@ func thisReplica() store.Replica {
 	return store.Replica{ID: rand.Text(), Name: name}
 }
 
-// complete reads the ring again while it lacks keys of the bundle in force, which an
-// operator copies here, and tells the other replicas of it until it has them. One that lacks
-// none takes out what the bundle retired.
+// complete reads the ring again while keys of the bundle in force are missing, until an operator
+// has copied them here, and reports the missing keys to the other replicas. A replica without
+// missing keys removes the keys that the bundle retired.
 func (a *Authority) complete(ctx context.Context) error {
 	a.gap.Lock()
 	defer a.gap.Unlock()
@@ -53,13 +53,13 @@ func (a *Authority) complete(ctx context.Context) error {
 	return nil
 }
 
-// Gaps are the replicas that lack keys of the bundle in force, by name. Whoever has just
-// begun a rotation sees none yet: each tells as soon as it has heard.
+// Gaps returns the replicas that lack keys of the bundle in force, by name. Just after the start of
+// a rotation Gaps is empty: each replica reports once it has noticed the new bundle.
 func (a *Authority) Gaps(ctx context.Context) ([]store.KeyGap, error) {
 	return a.o.DB.KeyGaps(ctx, a.o.DB.Now().Add(-gapLife))
 }
 
-// checkGaps refuses while a replica lacks the keys that it is to go on with.
+// checkGaps refuses while a replica lacks keys that it will need.
 func (a *Authority) checkGaps(ctx context.Context) error {
 	gaps, err := a.Gaps(ctx)
 	if err != nil || len(gaps) == 0 {
@@ -72,9 +72,9 @@ func (a *Authority) checkGaps(ctx context.Context) error {
 	return broker.Errorf(broker.Refused, "replica_lacks_keys", "cannot finish the rotation: %s (copy the directory keys of a broker that has them there; they are read within %s)", strings.Join(each, ", "), rereadEvery)
 }
 
-// sweep takes keys out of the ring that the bundle retired: when this replica or another
-// has finished a rotation, and after a crash between the two. A key newer than those of the
-// bundle stays: it is of a rotation that was interrupted.
+// sweep removes keys from the ring that the bundle retired, after a rotation finished by this
+// replica or another, and after a crash in between. A key newer than the bundle's keys stays: it
+// belongs to an interrupted rotation.
 func (a *Authority) sweep() error {
 	for _, use := range rotatable {
 		keys := live(a.current.Load().bundle, use, a.o.Now())
@@ -92,8 +92,8 @@ func (a *Authority) sweep() error {
 	return nil
 }
 
-// missing names the keys of the bundle in force that are not in the ring. A
-// release key is never kept on a broker.
+// missing names the keys of the bundle in force that are missing in the ring. Release keys are
+// never on a broker.
 func (a *Authority) missing() []string {
 	var names []string
 	for _, use := range rotatable {

@@ -9,16 +9,16 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// KeyPlace is where the private part of one of a broker's keys is.
+// KeyPlace is the place of the private part of one of a broker's keys.
 type KeyPlace struct {
 	Use  pki.KeyUse `json:"use"`
 	ID   string     `json:"id"`
-	File string     `json:"file,omitempty"` // beside the ring; empty: elsewhere
-	URI  string     `json:"uri,omitempty"`  // of one that is elsewhere, or was taken away
+	File string     `json:"file,omitempty"` // in the ring's directory; empty: elsewhere
+	URI  string     `json:"uri,omitempty"`  // of a key that is elsewhere or was removed
 }
 
-// Inventory lists the keys of the ring in dir, and the fingerprints of its roots, newest
-// first. It opens none of them. Codes: keys_missing, keys_unreadable.
+// Inventory lists the keys of the ring in dir and the fingerprints of its roots, newest first,
+// without opening a key. Codes: keys_missing, keys_unreadable.
 func Inventory(dir string) (keys []KeyPlace, roots []string, err error) {
 	r, err := openKeyring(dir)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// UseIssuing stands for the CA that signs nodes' certificates, below the root. It is the one
-// use that a bundle does not know: nodes believe roots.
+// UseIssuing is the use of the CA that signs nodes' certificates, below the root. Only this use
+// never appears in a bundle: nodes trust roots.
 const UseIssuing pki.KeyUse = "issuing"
 
 const (
@@ -31,14 +31,14 @@ const (
 // ringKey is one key of a broker.
 type ringKey struct {
 	Use       pki.KeyUse `json:"use"`
-	ID        string     `json:"id"`  // KeyID; of a root and an issuing CA the certificate's fingerprint
-	URI       string     `json:"uri"` // of the private part; a relative file: is beside the ring
+	ID        string     `json:"id"`  // KeyID; for a root and an issuing CA the certificate's fingerprint
+	URI       string     `json:"uri"` // of the private part; a relative file: is in the ring's directory
 	Public    string     `json:"public_key,omitempty"`
-	Chain     string     `json:"chain,omitempty"` // PEM: of a root itself, of an issuing CA up to the root
+	Chain     string     `json:"chain,omitempty"` // PEM: for a root the root itself, for an issuing CA the chain up to the root
 	NotBefore time.Time  `json:"not_before"`
 	NotAfter  time.Time  `json:"not_after"`
 
-	parsed []*x509.Certificate // Chain, once it is in the ring: each poll asks for it
+	parsed []*x509.Certificate // parsed Chain: every poll uses it
 }
 
 // ringDocument is the content of keyring.json.
@@ -47,7 +47,7 @@ type ringDocument struct {
 	FirstBundle string    `json:"first_bundle"`
 }
 
-// keyring is the ring of one broker, with the keys it has opened.
+// keyring is the ring of one broker, with its opened keys.
 type keyring struct {
 	dir string
 
@@ -61,7 +61,7 @@ func openKeyring(dir string) (*keyring, error) {
 	return r, r.load()
 }
 
-// load reads the ring again: another replica's operator may have added a key.
+// load reads the ring again: the operator of another replica may have added a key.
 func (r *keyring) load() error {
 	path := filepath.Join(r.dir, ringFile)
 	raw, err := os.ReadFile(path)
@@ -87,7 +87,7 @@ func (r *keyring) load() error {
 	return nil
 }
 
-// parse reads the chains of keys. What cannot be read certs says when it is asked.
+// parse parses the chains of keys. certs reports an unreadable chain when the chain is used.
 func parse(keys []ringKey) {
 	for i, k := range keys {
 		if k.Chain != "" {
@@ -96,7 +96,7 @@ func parse(keys []ringKey) {
 	}
 }
 
-// add writes a key's entry into the ring. Its private part is in place before.
+// add writes keys' entries into the ring. The private parts must already be in place.
 func (r *keyring) add(keys ...ringKey) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,8 +110,8 @@ func (r *keyring) add(keys ...ringKey) error {
 	return nil
 }
 
-// retire takes a key, or a root with its issuing CA, out of the ring, and then
-// its private part away.
+// retire removes a key, or a root with its issuing CA, from the ring, and then removes the private
+// part.
 func (r *keyring) retire(use pki.KeyUse, id string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -196,8 +196,8 @@ func (r *keyring) signer(k ringKey) (pki.Signer, error) {
 	return pki.Signer{ID: k.ID, Key: key}, nil
 }
 
-// absolute resolves the URI of a file beside the ring, so that a data
-// directory may be moved.
+// absolute resolves the URI of a file in the ring's directory, so that a data directory may be
+// moved.
 func (r *keyring) absolute(uri string) string {
 	if name, ok := strings.CutPrefix(uri, "file:"); ok && !strings.HasPrefix(name, "/") {
 		if dir, err := filepath.Abs(r.dir); err == nil {
@@ -207,7 +207,7 @@ func (r *keyring) absolute(uri string) string {
 	return uri
 }
 
-// ca returns an issuing CA that is able to sign.
+// ca returns an issuing CA that can sign.
 func (r *keyring) ca(k ringKey) (*pki.CA, error) {
 	chain, err := k.certs()
 	if err != nil {
@@ -220,7 +220,7 @@ func (r *keyring) ca(k ringKey) (*pki.CA, error) {
 	return pki.NewCA(chain, s.Key)
 }
 
-// certs returns the chain of a root or an issuing CA, its own first.
+// certs returns the chain of a root or an issuing CA, its own certificate first.
 func (k ringKey) certs() ([]*x509.Certificate, error) {
 	if k.parsed != nil {
 		return k.parsed, nil
@@ -228,7 +228,7 @@ func (k ringKey) certs() ([]*x509.Certificate, error) {
 	return pki.ParseCerts([]byte(k.Chain))
 }
 
-// public returns the public key, which is known without opening the private.
+// public returns the public key without opening the private key.
 func (k ringKey) public() (crypto.PublicKey, error) {
 	if k.Chain != "" {
 		chain, err := k.certs()
@@ -244,7 +244,7 @@ func (k ringKey) public() (crypto.PublicKey, error) {
 	return x509.ParsePKIXPublicKey(block.Bytes)
 }
 
-// bundleKey returns the entry that a bundle has of the key.
+// bundleKey returns the key's entry for a bundle.
 func (k ringKey) bundleKey() (pki.BundleKey, error) {
 	if k.Use == pki.UseRoot {
 		chain, err := k.certs()

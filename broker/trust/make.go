@@ -17,29 +17,29 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// How long keys and authorities last where nobody rotates them.
+// Validity of keys and authorities without rotation.
 const (
 	rootLife = 20 * 365 * 24 * time.Hour
 	keyLife  = 10 * 365 * 24 * time.Hour
 )
 
-// MakeOptions is what a new key ring may differ in.
+// MakeOptions are the options of a new key ring.
 type MakeOptions struct {
 	Now time.Time
-	// TrustKeyURI names a trust key that exists and lives elsewhere. Empty: one
-	// is made beside the others.
+	// TrustKeyURI names an existing trust key stored elsewhere. Empty: a trust key is generated
+	// with the others.
 	TrustKeyURI string
 }
 
-// Exists reports whether a key ring is in dir.
+// Exists reports whether dir has a key ring.
 func Exists(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, ringFile))
 	return err == nil
 }
 
-// Make makes a broker's keys in dir, which must not exist or be empty: root and issuing
-// CA, task, trust and statement key, and the first trust bundle. It makes all
-// of them or nothing. Codes: keys_exist, keys_unwritable.
+// Make creates a broker's keys in dir, which must be missing or empty: root and issuing CA, task,
+// trust and statement key, and the first trust bundle. Make creates all of them or nothing. Codes:
+// keys_exist, keys_unwritable.
 func Make(dir string, opts MakeOptions) (err error) {
 	if found, err := os.ReadDir(dir); len(found) > 0 {
 		return broker.Errorf(broker.Refused, "keys_exist", "cannot make keys: %s holds some (nodes believe those; rotate with hostler trust rotate)", dir)
@@ -47,7 +47,7 @@ func Make(dir string, opts MakeOptions) (err error) {
 		return broker.Errorf(broker.Invalid, "keys_unwritable", "cannot make keys: %v", err)
 	}
 	parent, pattern := filepath.Dir(dir), "."+filepath.Base(dir)+"-new-*"
-	// What an interrupted attempt left was never used by anyone.
+	// Keys of an interrupted attempt were never used.
 	stale, _ := filepath.Glob(filepath.Join(parent, pattern))
 	for _, old := range stale {
 		_ = os.RemoveAll(old)
@@ -70,7 +70,7 @@ func Make(dir string, opts MakeOptions) (err error) {
 	return syncDir(parent)
 }
 
-// fill writes a whole key ring into an empty directory.
+// fill writes a complete key ring into an empty directory.
 func fill(dir string, opts MakeOptions) error {
 	r := &keyring{dir: dir, opened: map[string]crypto.Signer{}}
 	authority, err := r.newAuthority(opts.Now)
@@ -113,7 +113,7 @@ func fill(dir string, opts MakeOptions) error {
 	return r.add()
 }
 
-// newKey makes a signing key, or takes the one at uri, and returns its entry.
+// newKey generates a signing key, or opens the key at uri, and returns its entry.
 func (r *keyring) newKey(use pki.KeyUse, uri string, now time.Time) (ringKey, error) {
 	key, err := r.generate(pki.Ed25519, uri)
 	if err != nil {
@@ -138,8 +138,8 @@ func (r *keyring) newKey(use pki.KeyUse, uri string, now time.Time) (ringKey, er
 	return k, err
 }
 
-// newAuthority makes a root and an issuing CA under it. Their keys are P-256,
-// which every TLS client can verify, browsers too.
+// newAuthority makes a root and an issuing CA below the root. The keys are P-256: every TLS client,
+// including browsers, can verify P-256.
 func (r *keyring) newAuthority(now time.Time) ([]ringKey, error) {
 	rootKey, err := r.generate(pki.P256, "")
 	if err != nil {
@@ -153,8 +153,8 @@ func (r *keyring) newAuthority(now time.Time) ([]ringKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The names differ between authorities, so that chains of one are not
-	// mistaken for those of the other while both are in use.
+	// Each authority gets a different name, so that chains of two authorities are not confused
+	// while both are in use.
 	rootCert, err := pki.NewRoot(rand.Reader, rootKey, "Hostler root "+id, now, rootLife)
 	if err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func (r *keyring) newAuthority(now time.Time) ([]ringKey, error) {
 	return out, nil
 }
 
-// generate makes a key, or opens the one at uri.
+// generate generates a key, or opens the key at uri.
 func (r *keyring) generate(kind, uri string) (crypto.Signer, error) {
 	if uri == "" {
 		return pki.GenerateKey(kind)
@@ -198,7 +198,7 @@ func (r *keyring) generate(kind, uri string) (crypto.Signer, error) {
 	return key, nil
 }
 
-// save writes a private key beside the ring and returns its URI.
+// save writes a private key into the ring's directory and returns its URI.
 func (r *keyring) save(use pki.KeyUse, id string, key crypto.Signer) (string, error) {
 	raw, err := pki.MarshalKey(key)
 	if err != nil {

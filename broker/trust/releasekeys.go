@@ -12,9 +12,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// AddReleaseKey has nodes believe releases of the agent that a key signed, and returns
-// its id. One that is in force already stays as it is. Codes: rotation_open,
-// trust_key_two_uses, key_type_unsupported.
+// AddReleaseKey makes nodes accept agent releases signed by a key, and returns the key's id. A key
+// that is already in force stays unchanged. Codes: rotation_open, trust_key_two_uses,
+// key_type_unsupported.
 func (a *Authority) AddReleaseKey(ctx context.Context, actor broker.Actor, pub crypto.PublicKey, reason string) (string, error) {
 	if err := a.Refresh(ctx); err != nil {
 		return "", err
@@ -31,14 +31,14 @@ func (a *Authority) AddReleaseKey(ctx context.Context, actor broker.Actor, pub c
 	if err != nil {
 		return "", err
 	}
-	// One that ran out may come again, for another while.
+	// An expired key may be added again with a new validity.
 	next.Keys = append(without(next.Keys, entry.ID), entry)
 	return entry.ID, a.change(ctx, actor, next, "add release key "+entry.ID, reason)
 }
 
-// RetireReleaseKey has nodes believe a release key no more. The last one in force
-// stays: a node would not take a bundle without. Codes: release_key_unknown,
-// release_key_last, rotation_open.
+// RetireReleaseKey makes nodes reject a release key. The last release key in force stays: a node
+// would not accept a bundle without a release key. Codes: release_key_unknown, release_key_last,
+// rotation_open.
 func (a *Authority) RetireReleaseKey(ctx context.Context, actor broker.Actor, id, reason string) error {
 	if err := a.Refresh(ctx); err != nil {
 		return err
@@ -58,13 +58,13 @@ func (a *Authority) RetireReleaseKey(ctx context.Context, actor broker.Actor, id
 	return a.change(ctx, actor, next, "retire release key "+id, reason)
 }
 
-// ReleaseKeys are those in force, by id.
+// ReleaseKeys returns the release keys in force, by id.
 func (a *Authority) ReleaseKeys() release.Keys {
 	return a.current.Load().bundle.ReleaseKeys(a.o.Now())
 }
 
-// change puts a bundle in force that replaces none of the broker's own keys. While one
-// is replaced, the bundle that nodes must confirm, and since when, is of the rotation.
+// change puts a bundle in force that replaces none of the broker's own keys. During a rotation
+// change is refused, because the bundle to confirm and its date belong to the rotation.
 func (a *Authority) change(ctx context.Context, actor broker.Actor, next pki.TrustBundle, what, reason string) error {
 	if r, open := a.Rotation(); open {
 		return broker.Errorf(broker.Refused, "rotation_open", "cannot %s: the rotation of the %s key is not finished (finish it with hostler trust rotate --finish)", what, r.Use)
@@ -75,7 +75,7 @@ func (a *Authority) change(ctx context.Context, actor broker.Actor, next pki.Tru
 	return nil
 }
 
-// refused tells what of a key does not fit a bundle as the refusal that it is.
+// refused converts a pki error about an unsuitable key into the broker's refusal.
 func refused(what string, err error) error {
 	switch code := taskcatalog.CodeOf(err, ""); code {
 	case pki.CodeTrustKeyTwoUses, pki.CodeKeyType, pki.CodeMalformed, pki.CodeTooLarge, pki.CodeTrustUseWithoutKey:

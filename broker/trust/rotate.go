@@ -12,10 +12,10 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// rotatable are the uses whose keys a broker makes, and so may replace.
+// rotatable are the uses with keys that a broker generates and can replace.
 var rotatable = []pki.KeyUse{pki.UseTask, pki.UseTrust, pki.UseStatement, pki.UseRoot}
 
-// Rotation is the replacement of a key on its way.
+// Rotation is an unfinished replacement of a key.
 type Rotation struct {
 	Use       pki.KeyUse // root: root and issuing CA
 	OldID     string
@@ -24,7 +24,7 @@ type Rotation struct {
 	StartedAt time.Time
 }
 
-// Rotation returns the one that is not finished. There is one at a time.
+// Rotation returns the unfinished rotation, if any. There is at most one at a time.
 func (a *Authority) Rotation() (Rotation, bool) {
 	b := a.current.Load().bundle
 	for _, use := range rotatable {
@@ -38,9 +38,8 @@ func (a *Authority) Rotation() (Rotation, bool) {
 	return Rotation{}, false
 }
 
-// Rotate begins to replace the key of a use by a new one. Codes:
-// key_use_unknown, rotation_open, keys_unwritable, and key_unreadable where the
-// trust key cannot be had.
+// Rotate begins to replace the key of a use with a new key. Codes: key_use_unknown, rotation_open,
+// keys_unwritable; key_unreadable if the trust key cannot be opened.
 func (a *Authority) Rotate(ctx context.Context, actor broker.Actor, use pki.KeyUse, reason string) (Rotation, error) {
 	if !slices.Contains(rotatable, use) {
 		return Rotation{}, broker.Errorf(broker.Invalid, "key_use_unknown", "cannot rotate %.40q: name task, trust, statement or root", use)
@@ -71,8 +70,8 @@ func (a *Authority) Rotate(ctx context.Context, actor broker.Actor, use pki.KeyU
 	return r, nil
 }
 
-// prepare returns the key that will join: the one that an interrupted rotation
-// left in the ring, or a new one.
+// prepare returns the joining key: the key that an interrupted rotation left in the ring, or a new
+// key.
 func (a *Authority) prepare(use pki.KeyUse) (ringKey, error) {
 	keys := live(a.current.Load().bundle, use, a.o.Now())
 	if k := a.ring.keys(use)[0]; k.ID != keys[len(keys)-1].ID {
@@ -92,10 +91,9 @@ func (a *Authority) prepare(use pki.KeyUse) (ringKey, error) {
 	return k, a.ring.add(k)
 }
 
-// Finish ends the rotation: the old key leaves the bundle and every broker.
-// leaveBehind names nodes that have not confirmed and will need a new
-// enrolment. Codes: rotation_none, replica_lacks_keys, nodes_not_confirmed,
-// key_in_use, node_not_found.
+// Finish ends the rotation: the old key leaves the bundle and every broker. leaveBehind names nodes
+// that have not confirmed; these nodes will need a new enrolment. Codes: rotation_none,
+// replica_lacks_keys, nodes_not_confirmed, key_in_use, node_not_found.
 func (a *Authority) Finish(ctx context.Context, actor broker.Actor, leaveBehind []string, reason string) error {
 	if err := a.Refresh(ctx); err != nil {
 		return err
@@ -139,7 +137,7 @@ func (a *Authority) Finish(ctx context.Context, actor broker.Actor, leaveBehind 
 	return a.publish(ctx, actor, next, why)
 }
 
-// checkConfirmed refuses unless every straggler is named.
+// checkConfirmed refuses unless leaveBehind names every straggler.
 func (a *Authority) checkConfirmed(ctx context.Context, leaveBehind []string) error {
 	stragglers, err := a.Stragglers(ctx)
 	if err != nil {
@@ -161,15 +159,14 @@ func (a *Authority) checkConfirmed(ctx context.Context, leaveBehind []string) er
 	}
 	for _, id := range leaveBehind {
 		if _, err := a.o.DB.Node(ctx, id); err != nil {
-			return err // a name that is no node's is a slip
+			return err // an id without a node is a typing error
 		}
 	}
 	return nil
 }
 
-// Stragglers are the nodes that have not confirmed the bundle in force, and in
-// a rotation of the root those too that would not find their way in without
-// the old one.
+// Stragglers returns the nodes that have not confirmed the bundle in force. In a rotation of the
+// root, they include the nodes that could not connect without the old root.
 func (a *Authority) Stragglers(ctx context.Context) ([]broker.Node, error) {
 	out, err := a.o.DB.TrustStragglers(ctx, a.Version())
 	if err != nil {
@@ -198,9 +195,9 @@ func (a *Authority) Stragglers(ctx context.Context) ([]broker.Node, error) {
 	return out, nil
 }
 
-// holdsNewCertificate reports whether a node got a certificate since the
-// rotation began: all of those are by the new CA. A node that has not enrolled
-// has none, and its user-data pins the old root.
+// holdsNewCertificate reports whether a node got a certificate since the rotation began; all such
+// certificates are by the new CA. A node that has not enrolled has no certificate, and its
+// user-data pins the old root.
 func (a *Authority) holdsNewCertificate(ctx context.Context, n broker.Node, since time.Time) (bool, error) {
 	certs, err := a.o.DB.Certificates(ctx, n.ID)
 	if err != nil {
@@ -214,16 +211,16 @@ func (a *Authority) holdsNewCertificate(ctx context.Context, n broker.Node, sinc
 	return false, nil
 }
 
-// next returns a copy of the bundle in force to be changed. In a restored database its
-// version is one that none can have had which was issued since the backup.
+// next returns a copy of the bundle in force, to be changed. After a restore of the database, the
+// copy's version is higher than any version issued since the backup.
 func (a *Authority) next(ctx context.Context) (pki.TrustBundle, error) {
 	restore, err := a.o.DB.LastRestore(ctx)
 	b := a.current.Load().bundle
 	return pki.TrustBundle{Version: max(b.Version+1, restore.TrustFloor), IssuedAt: a.o.Now().UTC(), Keys: slices.Clone(b.Keys)}, err
 }
 
-// publish signs a bundle with each trust key of the one before it and of its
-// own, makes sure that a node would take it, and puts it in force.
+// publish signs a bundle with each trust key of the previous bundle and of its own, verifies that a
+// node would accept the bundle, and puts it in force.
 func (a *Authority) publish(ctx context.Context, actor broker.Actor, next pki.TrustBundle, reason string) error {
 	before := a.current.Load().bundle
 	var signers []pki.Signer
@@ -257,7 +254,7 @@ func (a *Authority) publish(ctx context.Context, actor broker.Actor, next pki.Tr
 		return err
 	}
 	if a.o.Changed != nil {
-		a.o.Changed() // Run may have been faster, and not be through with it
+		a.o.Changed() // Run may have noticed first and not have finished with the bundle
 	}
 	return nil
 }

@@ -9,18 +9,17 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// SignTask signs a task with the newest task key that its node has confirmed,
-// and returns the envelope and the key's id. Codes: node_left_behind where a
-// rotation was finished without the node, key_mismatch where this replica lacks
-// the key.
+// SignTask signs a task with the newest task key that the task's node has confirmed, and returns
+// the envelope and the key's id. Codes: node_left_behind if a rotation was finished without the
+// node, key_mismatch if this replica lacks the key.
 func (a *Authority) SignTask(ctx context.Context, task taskcatalog.Task, nodeTrustVersion int64) (envelope []byte, keyID string, err error) {
 	candidates := live(a.current.Load().bundle, pki.UseTask, a.o.Now())
 	slices.Reverse(candidates) // newest first
 	switch {
 	case nodeTrustVersion == 0:
-		// Not heard yet: the oldest is the one that every bundle it may have names.
+		// The node has confirmed no bundle: every bundle that it may have names the oldest key.
 		candidates = candidates[len(candidates)-1:]
-	case nodeTrustVersion <= a.Version(): // above: this database is older than what the node has seen
+	case nodeTrustVersion <= a.Version(): // above: this database is older than the node's bundle
 		confirmed, err := a.bundleOf(ctx, nodeTrustVersion)
 		if err != nil {
 			return nil, "", err
@@ -33,7 +32,7 @@ func (a *Authority) SignTask(ctx context.Context, task taskcatalog.Task, nodeTru
 	for _, c := range candidates {
 		k, ok := a.ring.find(pki.UseTask, c.ID)
 		if !ok {
-			continue // another replica's, for now
+			continue // only another replica has this key now
 		}
 		signer, err := a.ring.signer(k)
 		if err != nil {
