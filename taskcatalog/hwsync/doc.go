@@ -1,8 +1,8 @@
-// Package hwsync renders what a machine needs so that it reports its hardware to
-// MAAS: the machine's credentials, a service and a timer, under the names and with
-// the content that MAAS gives them. The agent writes them where it is; before it
-// has come the broker does, over SSH. Both write the same.
+// Package hwsync renders the files with which a machine reports its hardware to MAAS: the machine's
+// credentials, a service and a timer. Names and contents are those that MAAS itself uses. The agent
+// writes the files on its node; before an agent is installed, the broker writes the same files over
+// SSH. The main function is Render. The package writes nothing itself.
 //
-// Credentials hold the machine's own token: whoever has it can undo the machine's
-// deployment. They are for root alone.
+// The credentials contain the machine's own token. Anybody with the token can undo the machine's
+// deployment, so only root may read it.
 package hwsync

@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Where MAAS has its files on a machine, and what they are called.
+// Paths of MAAS's files on a machine.
 const (
 	Folder      = "/etc/maas"
 	Credentials = "maas-machine-creds.yml"
@@ -23,23 +23,23 @@ type Files struct {
 	Credentials []byte // a secret
 	Service     []byte
 	Timer       []byte
-	Rack        string // scheme and host, where the program is
+	Rack        string // scheme and host, for downloads
 }
 
-// String keeps the credentials out of whatever is printed.
+// String redacts the credentials in all printed forms.
 func (f Files) String() string { return "[hardware sync by " + f.Rack + "]" }
 
 // GoString is String.
 func (f Files) GoString() string { return f.String() }
 
-// Clear forgets the credentials.
+// Clear overwrites the credentials.
 func (f Files) Clear() { clear(f.Credentials) }
 
 // DefaultMinutes is MAAS's own interval.
 const DefaultMinutes = 15
 
-// Render makes the files for a sync every so many minutes; 0: DefaultMinutes. Code
-// maas_machine_token_invalid; no error holds a part of the token.
+// Render returns the files for a sync every so many minutes; 0: DefaultMinutes. Code
+// maas_machine_token_invalid; no error contains a part of the token.
 func Render(token taskcatalog.MAASMachineToken, minutes int) (f Files, err error) {
 	rack, err := token.Rack()
 	if err != nil {
@@ -55,8 +55,7 @@ func Render(token taskcatalog.MAASMachineToken, minutes int) (f Files, err error
 	if err != nil {
 		return f, taskcatalog.Errorf(taskcatalog.CodeMAASTokenInvalid, "cannot write the machine's MAAS token as YAML")
 	}
-	// The rack hands out the program that its own version wants, as MAAS's own
-	// service does.
+	// The rack serves the program of its own version, as for MAAS's own service.
 	f.Service = fmt.Appendf(nil, `[Unit]
 Description=MAAS hardware sync
 Documentation=https://maas.io
@@ -73,7 +72,7 @@ ExecStart=/usr/bin/maas-run-scripts report-results --config %s/%s
 	if minutes < 60 {
 		every = fmt.Sprintf("*-*-* *:00/%d:00", minutes)
 	}
-	// A fleet that was deployed at once does not call at once.
+	// The random delay keeps machines that were deployed together from calling together.
 	f.Timer = fmt.Appendf(nil, `[Unit]
 Description=MAAS hardware sync every %d minutes
 
@@ -88,8 +87,8 @@ WantedBy=timers.target
 	return f, nil
 }
 
-// Minutes is the longest period that the timer can have and that MAAS does not call
-// late where it expects a sync every interval.
+// Minutes returns the longest period of the timer that MAAS does not report as late, given that
+// MAAS expects a sync every interval.
 func Minutes(interval time.Duration) int {
 	best := 5
 	for _, m := range []int{10, 15, 20, 30, 60} {

@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Names of what cosign makes from version 3 on: a Sigstore bundle with an envelope
-// (DSSE), in which a statement (in-toto) names the manifest's digest.
+// Names in signatures since cosign 3: a Sigstore bundle with an envelope (DSSE) around a statement
+// (in-toto) that names the manifest's digest.
 const (
 	MediaBundle   = "application/vnd.dev.sigstore.bundle.v0.3+json"
 	statementType = "application/vnd.in-toto+json"
@@ -31,9 +31,9 @@ type attested struct {
 	Predicate     map[string]any `json:"predicate"`
 }
 
-// FromBundle takes the signature of a release out of a bundle. Its payload is what an
-// envelope has signed: type and statement, with their lengths. ok is false for a bundle
-// of anything else, such as an attestation; nothing of it is verified here.
+// FromBundle extracts the signature of a release from a bundle. The payload is the signed content
+// of the envelope: type and statement, with their lengths. ok is false for any other bundle, such
+// as an attestation. FromBundle verifies nothing.
 func FromBundle(raw []byte) (s Signature, ok bool) {
 	var b struct {
 		Envelope struct {
@@ -52,9 +52,9 @@ func FromBundle(raw []byte) (s Signature, ok bool) {
 	return s, err == nil
 }
 
-// attestedDigest returns which digest it is that an envelope's statement says was
-// signed. The same key signs other statements of a release ("cosign attest"), none of
-// which says so.
+// attestedDigest returns the digest that an envelope's statement declares as signed. The same key
+// also signs other statements of a release ("cosign attest"); those have another predicate type and
+// are refused.
 func attestedDigest(signed []byte) (string, error) {
 	_, body, _ := bytes.Cut(signed, []byte(" "+statementType+" "))
 	_, body, _ = bytes.Cut(body, []byte(" "))
@@ -71,7 +71,7 @@ func attestedDigest(signed []byte) (string, error) {
 	return "sha256:" + s.Subject[0].Digest["sha256"], nil
 }
 
-// signedDigest returns which digest a payload of either kind names.
+// signedDigest returns the digest in a payload of either kind.
 func signedDigest(signed []byte) (string, error) {
 	if strings.HasPrefix(string(signed), envelopeStart) {
 		return attestedDigest(signed)

@@ -23,14 +23,14 @@ const (
 	MaxLayer    = MaxBinary
 )
 
-// Part is what a manifest says of the statement or the layer: an OCI descriptor.
+// Part is an OCI descriptor of the statement or the layer.
 type Part struct {
 	MediaType string `json:"mediaType"`
 	Digest    string `json:"digest"` // sha256:…
 	Size      int64  `json:"size"`
 }
 
-// manifest is spelled in the order of the OCI image specification.
+// manifest has its fields in the order of the OCI image specification.
 type manifest struct {
 	SchemaVersion int    `json:"schemaVersion"`
 	MediaType     string `json:"mediaType"`
@@ -39,12 +39,12 @@ type manifest struct {
 	Layers        []Part `json:"layers"`
 }
 
-// Manifest names the parts of a release. One that Open returned is signed.
+// Manifest names the parts of a release. A Manifest from Open is signed.
 type Manifest struct {
-	Digest    string // of the manifest, and so of the release
+	Digest    string // of the manifest, and therefore of the release
 	Statement Part
 	Layer     Part
-	KeyID     string // of the release key whose signature held
+	KeyID     string // the release key with the valid signature
 }
 
 // Digest returns the digest of bytes as OCI writes it.
@@ -63,11 +63,11 @@ func encodeManifest(statement, layer Part) ([]byte, error) {
 	return taskcatalog.Encode(manifest{2, MediaManifest, MediaArtifact, statement, []Part{layer}})
 }
 
-// ReadManifest reads a manifest as its publisher does, who has packed it: nothing here
-// says that it is signed. Code: release_manifest_invalid.
+// ReadManifest reads a manifest for its publisher. ReadManifest does not check signatures. Code:
+// release_manifest_invalid.
 func ReadManifest(raw []byte) (*Manifest, error) { return parseManifest(raw) }
 
-// parseManifest reads what encodeManifest wrote, and nothing else.
+// parseManifest reads the output of encodeManifest, and nothing else.
 func parseManifest(raw []byte) (*Manifest, error) {
 	if len(raw) > MaxManifest {
 		return nil, badManifest("it has %d bytes, at most %d", len(raw), MaxManifest)

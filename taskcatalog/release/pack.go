@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// Artifact is a release as it is stored: each part by the digest that names it.
+// Artifact is a release as stored: each part is stored under its digest.
 type Artifact struct {
 	Digest    string // of the manifest
 	Manifest  []byte
@@ -17,8 +17,8 @@ type Artifact struct {
 	Layer     []byte
 }
 
-// Pack makes a release of a program. Schema and Binary of the statement are filled in.
-// The same program, statement and Go release give the same digest.
+// Pack makes a release of a program, and fills in Schema and Binary of the statement. The same
+// program, statement and Go release give the same digest.
 func Pack(program []byte, s Statement) (*Artifact, error) {
 	sum := sha256.Sum256(program)
 	s.Schema, s.Binary = Schema, Binary{SHA256: hex.EncodeToString(sum[:]), Size: int64(len(program))}
@@ -46,10 +46,9 @@ func Pack(program []byte, s Statement) (*Artifact, error) {
 	return &Artifact{Digest: Digest(raw), Manifest: raw, Statement: statement, Layer: layer.Bytes()}, nil
 }
 
-// Unpack writes the program of a release to w. What it wrote counts only if it
-// returns nil: then the layer was the one that the manifest names, to its last byte,
-// and the program the one that the statement names. It never writes more than the
-// statement's size. Codes: release_digest_mismatch, release_binary_mismatch.
+// Unpack writes the program of a release to w. The written bytes count only if Unpack returns nil:
+// then the whole layer matches the manifest, and the program matches the statement. Unpack never
+// writes more than the statement's size. Codes: release_digest_mismatch, release_binary_mismatch.
 func (m *Manifest) Unpack(w io.Writer, layer io.Reader, s *Statement) error {
 	packed, program := sha256.New(), sha256.New()
 	from := &counting{r: io.TeeReader(io.LimitReader(layer, m.Layer.Size+1), packed)}
@@ -58,7 +57,7 @@ func (m *Manifest) Unpack(w io.Writer, layer io.Reader, s *Statement) error {
 	if errors.As(unpackErr, &failed) {
 		return failed.err
 	}
-	// To the end, whatever gzip made of it: the digest decides what is said.
+	// Read to the end even if gzip failed: a digest mismatch takes precedence.
 	if _, err := io.Copy(io.Discard, from); err != nil {
 		return err
 	}

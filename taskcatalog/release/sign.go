@@ -10,8 +10,8 @@ import (
 	"fmt"
 )
 
-// Sign signs a release as "cosign sign --key" does. The repository is where it will be
-// found, for people; empty: nowhere yet.
+// Sign signs a release as "cosign sign --key" does. The repository is the future location of the
+// release, for people; empty: none yet.
 func Sign(digest, repository string, key crypto.Signer) (Signature, error) {
 	body, err := Payload(digest, repository)
 	if err != nil {

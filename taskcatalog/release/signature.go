@@ -17,16 +17,16 @@ const (
 	payloadType         = "cosign container image signature"
 )
 
-// Bounds of what comes beside a release.
+// Bounds of the signatures of a release.
 const (
 	MaxSignatures = 8
 	maxPayload    = 4 << 10
 	maxSignature  = 256
 )
 
-// Signature is one that cosign made: of the payload, which names a manifest. Two kinds
-// of payload are signed, which no payload is both of: "simple signing", and since
-// version 3 an envelope (see FromBundle).
+// Signature is a cosign signature of a payload that names a manifest. There are two kinds of
+// payload: "simple signing", and since cosign 3 an envelope (see FromBundle). No payload is of both
+// kinds.
 type Signature struct {
 	Payload   []byte `json:"payload" jsonschema:"maxLength=5464"`
 	Signature []byte `json:"signature" jsonschema:"maxLength=344"`
@@ -49,8 +49,8 @@ type payload struct {
 	Optional map[string]any `json:"optional"`
 }
 
-// Payload returns what is signed for a release: its digest, and the repository it is
-// meant for, which nobody relies on.
+// Payload returns the signed payload of a release: its digest, and its intended repository. Nothing
+// relies on the repository.
 func Payload(digest, repository string) ([]byte, error) {
 	var p payload
 	p.Critical.Identity.Reference = repository
@@ -59,8 +59,8 @@ func Payload(digest, repository string) ([]byte, error) {
 	return taskcatalog.Encode(p)
 }
 
-// signer returns the id of a key by which one of the signatures is, of a payload that
-// names the digest. A payload is read once its signature holds.
+// signer returns the id of a key that signed a payload with the digest. A payload is read only
+// after its signature holds.
 func signer(signatures []Signature, keys Keys, digest string) (string, error) {
 	if len(keys) == 0 {
 		return "", badSignature("there is no release key in force in the trust bundle (hostler trust add-release-key FILE)")
@@ -99,7 +99,7 @@ func (s Signature) by(keys Keys) string {
 				return id
 			}
 		case ed25519.PublicKey:
-			// cosign 3 signs a hash (Ed25519ph); before it, and here, it is the payload.
+			// cosign 3 signs a hash (Ed25519ph); earlier versions and Sign sign the payload.
 			hash := sha512.Sum512(s.Payload)
 			if ed25519.Verify(k, s.Payload, s.Signature) || ed25519.VerifyWithOptions(k, hash[:], s.Signature, &ed25519.Options{Hash: crypto.SHA512}) == nil {
 				return id

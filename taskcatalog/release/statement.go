@@ -12,18 +12,18 @@ import (
 // Schema is the form of a statement.
 const Schema = "hostler.agent-release/v1"
 
-// The one platform that releases are made for.
+// The only platform of releases.
 const (
 	OS   = "linux"
 	Arch = "amd64"
 )
 
-// What the agent of this tree is: which protocol it speaks, and which forms of its
-// own state (ledger, configuration) it reads and writes. A change that an older agent
-// cannot read raises Writes; the newer agent goes on reading the older forms.
+// Protocol is the protocol version of this tree's agent. A change of the agent's own state (ledger,
+// configuration) that an older agent cannot read raises State.Writes; the newer agent continues to
+// read the older forms.
 const Protocol = 1
 
-// State is that of the agent of this tree.
+// State is the state schema of this tree's agent.
 var State = StateSchema{ReadsMin: 1, ReadsMax: 1, Writes: 1}
 
 // MaxStatement and MaxBinary bound a statement and a program, in bytes.
@@ -32,7 +32,7 @@ const (
 	MaxBinary    = 256 << 20
 )
 
-// Statement is what a release says of itself.
+// Statement describes a release.
 type Statement struct {
 	Schema      string      `json:"schema"`
 	Version     string      `json:"version"` // semver, without v and without build metadata
@@ -45,8 +45,8 @@ type Statement struct {
 	BuiltAt     time.Time   `json:"built_at"` // whole seconds, UTC
 }
 
-// Self is what a program says of itself (hostler-agent version -o json): a release is
-// packed from it, so that its statement says what the program does.
+// Self is a program's description of itself (hostler-agent version -o json). A release is packed
+// from Self, so that the statement describes the program truthfully.
 type Self struct {
 	Version     string      `json:"version"`
 	Commit      string      `json:"commit"`
@@ -56,7 +56,7 @@ type Self struct {
 	Protocol    int         `json:"protocol"`
 }
 
-// Statement is that of a release of the program, but for the program itself.
+// Statement returns the statement of a release of the program, without Binary.
 func (s Self) Statement(builtAt time.Time) Statement {
 	return Statement{
 		Schema: Schema, Version: s.Version, Commit: s.Commit, OS: s.OS, Arch: s.Arch,
@@ -70,8 +70,8 @@ type Binary struct {
 	Size   int64  `json:"size"`
 }
 
-// StateSchema is which forms of the agent's state a program reads, and which one it
-// leaves behind.
+// StateSchema names the forms of the agent's state that a program reads, and the form that it
+// writes.
 type StateSchema struct {
 	ReadsMin int `json:"reads_min"`
 	ReadsMax int `json:"reads_max"`
@@ -83,7 +83,7 @@ func (s StateSchema) Reads(form int) bool { return s.ReadsMin <= form && form <=
 
 var commitForm = regexp.MustCompile(`^[0-9a-z][0-9a-z-]{0,63}$`)
 
-// Encode returns the one form of a statement. Code: release_statement_invalid.
+// Encode returns the canonical form of a statement. Code: release_statement_invalid.
 func (s *Statement) Encode() ([]byte, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -91,8 +91,8 @@ func (s *Statement) Encode() ([]byte, error) {
 	return taskcatalog.Encode(s)
 }
 
-// ParseStatement reads what Encode wrote, and nothing else. It proves nothing of where
-// the bytes are from. Code: release_statement_invalid.
+// ParseStatement reads the output of Encode, and nothing else. ParseStatement does not prove the
+// origin of the bytes. Code: release_statement_invalid.
 func ParseStatement(raw []byte) (*Statement, error) {
 	if len(raw) > MaxStatement {
 		return nil, badStatement("it has %d bytes, at most %d", len(raw), MaxStatement)

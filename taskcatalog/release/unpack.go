@@ -7,9 +7,9 @@ import (
 	"io"
 )
 
-// unpack writes at most most bytes of one gzip stream, and refuses what follows it.
+// unpack writes at most most bytes of one gzip stream, and refuses trailing data.
 func unpack(w io.Writer, r io.Reader, most int64) (int64, error) {
-	b := bufio.NewReader(r) // so that gzip takes no byte past its end
+	b := bufio.NewReader(r) // so that gzip reads nothing past its end
 	z, err := gzip.NewReader(b)
 	if err != nil {
 		return 0, err
@@ -31,12 +31,12 @@ func unpack(w io.Writer, r io.Reader, most int64) (int64, error) {
 	return n, nil
 }
 
-// writeError is the fault of where a program is written to, not of the program.
+// writeError is a fault of the destination, not of the program.
 type writeError struct{ err error }
 
 func (e *writeError) Error() string { return e.err.Error() }
 
-// guarded tells faults of writing from those of reading.
+// guarded marks write errors, to distinguish them from read errors.
 type guarded struct{ w io.Writer }
 
 func (g guarded) Write(p []byte) (int, error) {

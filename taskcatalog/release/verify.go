@@ -1,8 +1,8 @@
 package release
 
-// Open returns the manifest of the release with a digest, once the bytes have that
-// digest and a release key in force has signed it. Codes: release_digest_mismatch,
-// release_signature_invalid, release_manifest_invalid.
+// Open returns the manifest of a release. The bytes must have the digest, and a release key in
+// force must have signed it. Codes: release_digest_mismatch, release_signature_invalid,
+// release_manifest_invalid.
 func Open(raw []byte, signatures []Signature, keys Keys, digest string) (*Manifest, error) {
 	if len(raw) > MaxManifest {
 		return nil, badManifest("it has %d bytes, at most %d", len(raw), MaxManifest)
@@ -22,8 +22,8 @@ func Open(raw []byte, signatures []Signature, keys Keys, digest string) (*Manife
 	return m, nil
 }
 
-// ReadStatement returns the statement of the release, once the bytes are those that
-// the manifest names. Codes: release_digest_mismatch, release_statement_invalid.
+// ReadStatement returns the statement of the release if the bytes match the manifest. Codes:
+// release_digest_mismatch, release_statement_invalid.
 func (m *Manifest) ReadStatement(raw []byte) (*Statement, error) {
 	if got := Digest(raw); got != m.Statement.Digest || int64(len(raw)) != m.Statement.Size {
 		return nil, refuse(CodeDigestMismatch, "cannot use the release's statement: its digest is %s, and the manifest names %s", got, m.Statement.Digest)
@@ -31,7 +31,7 @@ func (m *Manifest) ReadStatement(raw []byte) (*Statement, error) {
 	return ParseStatement(raw)
 }
 
-// Verify is Open and ReadStatement for whoever has both.
+// Verify combines Open and ReadStatement.
 func Verify(manifest, statement []byte, signatures []Signature, keys Keys, digest string) (*Manifest, *Statement, error) {
 	m, err := Open(manifest, signatures, keys, digest)
 	if err != nil {
@@ -41,18 +41,18 @@ func Verify(manifest, statement []byte, signatures []Signature, keys Keys, diges
 	return m, s, err
 }
 
-// Demand is what a release must be to be put on a node.
+// Demand lists the requirements on a release for a node.
 type Demand struct {
-	Version  string // that was asked for
+	Version  string // the requested version
 	OS, Arch string
-	Floor    string // the lowest version that may be; empty: any
-	State    int    // form of the agent's state that is there; 0: none
-	Protocol int    // the highest that the broker speaks; 0: not asked
+	Floor    string // the lowest permitted version; empty: any
+	State    int    // form of the agent's present state; 0: none
+	Protocol int    // the highest protocol that the broker speaks; 0: not checked
 }
 
-// Meets returns why a release cannot be put on a node; nil: it can. Codes:
-// release_version_wrong, release_arch_wrong, release_below_floor,
-// release_state_unreadable, release_protocol_wrong.
+// Meets returns the reason why a release cannot be installed on a node; nil: it can. Codes:
+// release_version_wrong, release_arch_wrong, release_below_floor, release_state_unreadable,
+// release_protocol_wrong.
 func (s *Statement) Meets(d Demand) error {
 	switch {
 	case s.Version != d.Version:

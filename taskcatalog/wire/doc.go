@@ -1,3 +1,4 @@
-// Package wire is the agent API's requests and replies: architecture chapter
-// 4. Both sides use these types and nothing else; bodies are read by Decode.
+// Package wire defines the requests and replies of the agent API: architecture chapter 4. The
+// broker and the agent use only these types; Decode reads all bodies. The package does no network
+// I/O.
 package wire

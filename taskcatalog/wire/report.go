@@ -8,16 +8,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// ReportDigest is the value of HeaderReport: "sha256:" and the hex SHA-256 of
-// what a node says it can do and is made of, and of the program that it runs. The
-// order of the types does not matter.
+// ReportDigest returns the value of HeaderReport: "sha256:" and the hex SHA-256 of a node's task
+// types, capabilities, facts and program. The order of the types does not matter.
 func ReportDigest(taskTypes []string, capabilities map[string]string, facts *taskcatalog.Facts, agent *taskcatalog.AgentBuild) string {
 	types := slices.Sorted(slices.Values(taskTypes))
 	if capabilities == nil {
 		capabilities = map[string]string{}
 	}
-	// Only strings and numbers: there is nothing in it that could not be encoded.
-	// Bytes that are no UTF-8 could not have been sent.
+	// Strings and numbers can always be encoded, and invalid UTF-8 could not have been sent.
 	raw, err := taskcatalog.Encode(struct {
 		TaskTypes    []string                `json:"task_types"`
 		Capabilities map[string]string       `json:"capabilities"`

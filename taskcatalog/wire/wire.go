@@ -15,7 +15,7 @@ const (
 	MaxBody      = 1 << 20          // bytes of any request body
 	MaxWait      = 50 * time.Second // how long tasks/wait holds a request
 	LeaseTime    = 60 * time.Second // of a dispatched task; progress renews it
-	ProgressTick = 15 * time.Second // progress is sent at least this often
+	ProgressTick = 15 * time.Second // greatest interval between progress reports
 )
 
 // Decode reads at most MaxBody bytes from r and decodes them strictly. Codes:
@@ -31,7 +31,7 @@ func Decode(r io.Reader, v any) error {
 	return taskcatalog.DecodeStrict(raw, v)
 }
 
-// Problem is the body of every answer that is not a success (RFC 9457).
+// Problem is the body of every error answer (RFC 9457).
 type Problem struct {
 	Type   string           `json:"type,omitempty"`
 	Title  string           `json:"title"`
@@ -47,7 +47,7 @@ type EnrollRequest struct {
 	AgentVersion string            `json:"agent_version"`
 	TaskTypes    []string          `json:"task_types"`   // name@version
 	Capabilities map[string]string `json:"capabilities"` // keys of the capability taxonomy
-	// Facts are the rest of what the node is made of, where it could look.
+	// Facts describe the node's hardware, as far as the node could read them.
 	Facts        *taskcatalog.Facts      `json:"facts,omitempty"`
 	Agent        *taskcatalog.AgentBuild `json:"agent,omitempty"`
 	Hostname     string                  `json:"hostname"`
@@ -55,81 +55,78 @@ type EnrollRequest struct {
 	MAASSystemID string                  `json:"maas_system_id,omitempty"`
 }
 
-// EnrollReply makes the node a member.
+// EnrollReply completes the enrolment of a node.
 type EnrollReply struct {
 	NodeID      string    `json:"node_id"`
 	NodeEpoch   int64     `json:"node_epoch"`
 	Certificate string    `json:"certificate"`  // PEM: leaf, then the chain up to the root
 	TrustBundle string    `json:"trust_bundle"` // DSSE envelope as JSON text
 	Now         time.Time `json:"now"`
-	// ResolverConfig is the task with the resolver profiles that the node shall
-	// have; nil where nobody wants any for it.
+	// ResolverConfig is the task with the node's resolver profiles; nil if the node has no profile
+	// set assigned.
 	ResolverConfig *CarriedTask `json:"resolver_config,omitempty"`
 }
 
-// CarriedTask is a task that an answer brings along. That is no delivery: it has
-// no attempt and no lease, and the broker takes its result once it has delivered
-// the task as any other.
+// CarriedTask is a task inside another answer. Carrying is not a delivery: there is no attempt and
+// no lease, and the broker accepts the result only after an ordinary delivery of the task.
 type CarriedTask struct {
 	TaskID   string `json:"task_id"`
-	Envelope string `json:"envelope"` // DSSE envelope as JSON text: exactly the bytes that were signed
+	Envelope string `json:"envelope"` // DSSE envelope as JSON text: exactly the signed bytes
 }
 
-// RenewRequest asks for a new certificate for the node's present key, or for
-// a new key within a rotation.
+// RenewRequest asks for a new certificate for the node's present key, or for a new key within a
+// rotation.
 type RenewRequest struct {
 	CSR          string             `json:"csr"`
 	AgentVersion string             `json:"agent_version"`
 	TaskTypes    []string           `json:"task_types"`
 	Capabilities map[string]string  `json:"capabilities"`
 	Facts        *taskcatalog.Facts `json:"facts,omitempty"`
-	// Agent is the program that runs, with what became of the last update; nil: an
-	// agent from before it told.
+	// Agent describes the running program and the result of the last update; nil: the agent is too
+	// old to report it.
 	Agent        *taskcatalog.AgentBuild `json:"agent,omitempty"`
 	TrustVersion int64                   `json:"trust_version"` // of the bundle in force on the node
-	// RotationTask is the node.rotate_identity that a new key is asked for with;
-	// empty: the request is for the key that is there.
+	// RotationTask is the id of the node.rotate_identity task for a new key; empty: the request is
+	// for the present key.
 	RotationTask string `json:"rotation_task,omitempty"`
 }
 
 // RenewReply carries the new certificate.
 type RenewReply struct {
 	Certificate string    `json:"certificate"`
-	Late        bool      `json:"late"` // the old one had run out
+	Late        bool      `json:"late"` // the old certificate had expired
 	Now         time.Time `json:"now"`
 }
 
-// Headers that a node sends with every authenticated request, so that a
-// change reaches the broker with the next poll.
+// Headers of every authenticated request of a node, so that a change reaches the broker with the
+// next poll.
 const (
 	HeaderAgentVersion = "Hostler-Agent-Version"
 	HeaderTrustVersion = "Hostler-Trust-Version"
-	HeaderReport       = "Hostler-Report" // digest of all that a report says
+	HeaderReport       = "Hostler-Report" // digest of the whole report
 )
 
-// TerminalGone says that the process of a terminal session did not end by itself, and is
-// gone.
+// TerminalGone reports that the process of a terminal session is gone and did not end by itself.
 type TerminalGone struct {
-	How string `json:"how"` // as systemd says it: signal, core-dump, oom-kill …
+	How string `json:"how"` // in systemd's words: signal, core-dump, oom-kill …
 }
 
-// HeaderInstance is what an agent's polls have beside them: a random id of the
-// running process, by which two that hold one identity are told apart. An agent
-// from before it sends none.
+// HeaderInstance carries a random id of the running agent process in each poll. The id
+// distinguishes two processes with the same identity. Older agents do not send the header.
 const HeaderInstance = "Hostler-Instance"
 
-// HeaderRequest is what a request for a secret has beside it: an id, of the form of an
-// instance's, that stays the same while it is repeated because no answer came.
+// HeaderRequest carries an id in each request for a secret, in the form of an instance id. Repeats
+// of an unanswered request carry the same id.
 const HeaderRequest = "Idempotency-Key"
 
-// HeaderPrefer and PreferNoWait have a poll answered at once (RFC 7240): an agent on
-// trial asks so, to learn whether it is heard. A broker from before it holds the poll.
+// HeaderPrefer and PreferNoWait ask for an immediate answer to a poll (RFC 7240). An agent on trial
+// uses them to learn whether the broker hears it. An older broker holds the poll.
 const (
 	HeaderPrefer = "Prefer"
 	PreferNoWait = "wait=0"
 )
 
-// instanceBytes is how much chance is in an instance id.
+// instanceBytes is the number of random bytes in an instance id.
 const instanceBytes = 16
 
 // NewInstance returns an instance id.
@@ -141,8 +138,7 @@ func NewInstance(random io.Reader) (string, error) {
 	return hex.EncodeToString(raw), nil
 }
 
-// ValidInstance reports whether s has the one form of an instance id: 32
-// lower-case hexadecimal digits.
+// ValidInstance reports whether s has the form of an instance id: 32 lower-case hexadecimal digits.
 func ValidInstance(s string) bool {
 	if len(s) != 2*instanceBytes {
 		return false
@@ -155,12 +151,12 @@ func ValidInstance(s string) bool {
 	return true
 }
 
-// WaitReply is what tasks/wait answers with 200. Nothing to say is 204.
+// WaitReply is the 200 answer of tasks/wait. An empty answer is 204.
 type WaitReply struct {
 	Tasks  []Delivery `json:"tasks,omitempty"`
 	Cancel []string   `json:"cancel,omitempty"` // task ids
-	// Report asks the node to send its task types, capabilities and facts again,
-	// by a renewal: the digest it names is not the one the broker has.
+	// Report asks the node to send its task types, capabilities and facts again, in a renewal: the
+	// broker has another digest than the node.
 	Report bool `json:"report,omitempty"`
 }
 
@@ -169,11 +165,11 @@ type Delivery struct {
 	TaskID     string    `json:"task_id"`
 	Attempt    int       `json:"attempt"`
 	LeaseUntil time.Time `json:"lease_until"`
-	Envelope   string    `json:"envelope"` // DSSE envelope as JSON text: exactly the bytes that were signed
+	Envelope   string    `json:"envelope"` // DSSE envelope as JSON text: exactly the signed bytes
 }
 
-// ProgressRequest renews the lease and says how far the task is. Field names
-// are stable: operators' programs read them.
+// ProgressRequest renews the lease and reports the progress of a task. Field names are stable:
+// operators' programs read them.
 type ProgressRequest struct {
 	Attempt          int       `json:"attempt"`
 	CurrentStepIndex int       `json:"current_step_index"`
@@ -185,13 +181,13 @@ type ProgressRequest struct {
 	Message          string    `json:"message,omitempty"`
 }
 
-// ProgressReply carries the new lease and what to stop.
+// ProgressReply carries the new lease and the tasks to cancel.
 type ProgressReply struct {
 	LeaseUntil time.Time `json:"lease_until"`
 	Cancel     []string  `json:"cancel,omitempty"`
 }
 
-// ResultRequest ends a task. The first result stands.
+// ResultRequest reports the end of a task. The first result stands.
 type ResultRequest struct {
 	Attempt  int                 `json:"attempt"`
 	Outcome  taskcatalog.Outcome `json:"outcome"`
@@ -199,11 +195,11 @@ type ResultRequest struct {
 	Message  string              `json:"message,omitempty"`
 	Result   json.RawMessage     `json:"result,omitempty"`
 	Evidence string              `json:"evidence,omitempty"` // DSSE envelope as JSON text
-	// Archive is what a result names by its digest, of the types that have one; base64.
+	// Archive is the archive named by the result's digest, for task types with an archive; base64.
 	Archive []byte `json:"archive,omitempty"`
 }
 
-// ResultReply is the recorded result: the one sent, or the earlier one.
+// ResultReply is the recorded result: the new result, or an earlier one.
 type ResultReply struct {
 	TaskID  string              `json:"task_id"`
 	Status  string              `json:"status"`
@@ -212,14 +208,14 @@ type ResultReply struct {
 	Repeat  bool                `json:"repeat"`
 }
 
-// MintRequest asks for a secret that the task's type may have.
+// MintRequest asks for a secret that the task's type permits.
 type MintRequest struct {
 	Attempt        int    `json:"attempt"`
 	CredentialType string `json:"credential_type"`
 }
 
-// MintReply carries the secret. It is never stored by the node unless writing
-// it is the task's purpose.
+// MintReply carries the secret. The node never stores the secret unless writing the secret is the
+// task's purpose.
 type MintReply struct {
 	CredentialType string    `json:"credential_type"`
 	Secret         string    `json:"secret"`

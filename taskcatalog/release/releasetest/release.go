@@ -1,5 +1,4 @@
-// Package releasetest makes signed releases of the agent for tests, true ones and ones
-// that lie.
+// Package releasetest makes signed releases of the agent for tests, genuine ones and forged ones.
 package releasetest
 
 import (
@@ -23,8 +22,7 @@ type Signed struct {
 	Signatures []release.Signature
 }
 
-// Statement is what a release of a version says: all of it true but for the program,
-// which Pack fills in.
+// Statement returns a true statement of a version, without the program; Pack fills in the program.
 func Statement(version string) release.Statement {
 	return release.Statement{
 		Version: version, Commit: "0123456789ab", OS: release.OS, Arch: release.Arch,
@@ -52,7 +50,7 @@ func Sign(t testing.TB, digest string, key crypto.Signer) release.Signature {
 	return s
 }
 
-// Bundle signs a digest by a P-256 key as "cosign sign" does from version 3 on.
+// Bundle signs a digest with a P-256 key as "cosign sign" does since version 3.
 func Bundle(t testing.TB, digest string, key crypto.Signer) []byte {
 	t.Helper()
 	const kind = "application/vnd.in-toto+json"

@@ -2,37 +2,35 @@ package frame
 
 import "github.com/hostler/hostler/taskcatalog"
 
-// Inflow takes one direction's bytes, each once and in their order. The zero value is at
-// the beginning.
+// Inflow accepts one direction's bytes, each once and in order. The zero value is at the beginning.
 type Inflow struct {
 	taken uint64
 	limit uint64
-	end   uint64 // where the direction ends, plus one; 0: not known yet
+	end   uint64 // end of the direction, plus one; 0: unknown
 }
 
-// NewInflow goes on after taken bytes.
+// NewInflow returns an Inflow that continues after taken bytes.
 func NewInflow(taken uint64) *Inflow { return &Inflow{taken: taken, limit: taken} }
 
-// Allow lets the other side send up to window bytes more than have been taken, and gives
-// the Ack that tells it so. A limit that was given is never taken back.
+// Allow lets the other side send up to window bytes beyond the taken bytes, and returns the Ack for
+// the other side. A granted limit is never withdrawn.
 func (in *Inflow) Allow(window uint64) Ack {
 	in.limit = max(in.limit, in.taken+window)
 	return Ack{Taken: in.taken, Limit: in.limit}
 }
 
-// Pass is Allow for a relay: it acknowledges what it has kept, which may be less than it
-// has taken, and allows what its own other side has room for.
+// Pass is Allow for a relay. The Ack acknowledges only kept bytes, possibly fewer than the taken
+// bytes, and allows bytes up to the limit of the relay's other side.
 func (in *Inflow) Pass(kept, limit uint64) Ack {
 	in.limit = max(in.limit, limit)
 	return Ack{Taken: min(kept, in.taken), Limit: in.limit}
 }
 
-// Taken is how many bytes were.
+// Taken returns the number of taken bytes.
 func (in *Inflow) Taken() uint64 { return in.taken }
 
-// Take gives what of a frame is new: nothing, if all was taken before. A frame that leaves
-// bytes out is refused, as is one beyond what was allowed, or beyond the end. Codes:
-// frame_gap, frame_beyond_limit, frame_after_end.
+// Take returns the new bytes of a frame; nil if all were taken before. A frame after a gap, beyond
+// the limit, or beyond the end is refused. Codes: frame_gap, frame_beyond_limit, frame_after_end.
 func (in *Inflow) Take(f Data) ([]byte, error) {
 	to := f.Offset + uint64(len(f.Bytes))
 	switch {
@@ -50,8 +48,8 @@ func (in *Inflow) Take(f Data) ([]byte, error) {
 	return fresh, nil
 }
 
-// End notes where the direction ends; done reports that all of it was taken. Codes:
-// frame_after_end, for an end before what was taken or beside the one that was told.
+// End notes the end of the direction; done reports whether all bytes were taken. Codes:
+// frame_after_end, for an end before taken bytes or an end that differs from an earlier one.
 func (in *Inflow) End(f EOF) (done bool, err error) {
 	if f.Offset < in.taken || in.end != 0 && f.Offset != in.end-1 {
 		return false, taskcatalog.Errorf(CodeAfterEnd, "an end at %d, and %d bytes were taken", f.Offset, in.taken)
@@ -60,10 +58,10 @@ func (in *Inflow) End(f EOF) (done bool, err error) {
 	return f.Offset == in.taken, nil
 }
 
-// Ended reports that the direction has ended, and all of it was taken.
+// Ended reports whether the direction has ended and all its bytes were taken.
 func (in *Inflow) Ended() bool { return in.end != 0 && in.taken == in.end-1 }
 
-// Codes of what does not fit into a flow.
+// Codes of flow violations.
 const (
 	CodeGap         taskcatalog.Code = "frame_gap"
 	CodeBeyondLimit taskcatalog.Code = "frame_beyond_limit"
@@ -72,29 +70,29 @@ const (
 	CodeLost        taskcatalog.Code = "frame_lost"
 )
 
-// Outflow keeps one direction's bytes until the other side has taken them. What it keeps
-// is bounded by what the other side allows. The zero value is at the beginning, with
-// nothing allowed.
+// Outflow keeps one direction's bytes until the other side has taken them. The other side's limit
+// bounds the kept bytes. The zero value is at the beginning, with nothing allowed.
 type Outflow struct {
 	kept  []byte
-	from  uint64 // of the first byte that is kept
+	from  uint64 // position of the first kept byte
 	limit uint64
 }
 
-// NewOutflow goes on after sent bytes, all of which the other side has taken.
+// NewOutflow returns an Outflow that continues after sent bytes, all of them taken by the other
+// side.
 func NewOutflow(sent uint64) *Outflow { return &Outflow{from: sent, limit: sent} }
 
-// Room is how many bytes may be added now.
+// Room returns how many bytes may be added now.
 func (out *Outflow) Room() int { return int(min(max(out.limit, out.end())-out.end(), MaxData)) }
 
-// Anew has the other side allow this much and no more, as on a new connection: another
-// relay does not know what the one before has allowed.
+// Anew replaces the limit, as for a new connection: another relay does not know the limit that the
+// previous relay granted.
 func (out *Outflow) Anew(limit uint64) { out.limit = limit }
 
-// Limit is up to where the other side allows bytes.
+// Limit returns the position up to which the other side allows bytes.
 func (out *Outflow) Limit() uint64 { return out.limit }
 
-// From and Sent are where the bytes begin and end that can be sent again.
+// From returns the position of the first byte that can be sent again.
 func (out *Outflow) From() uint64 { return out.from }
 
 // Sent is how many bytes were added.
@@ -102,7 +100,7 @@ func (out *Outflow) Sent() uint64 { return out.end() }
 
 func (out *Outflow) end() uint64 { return out.from + uint64(len(out.kept)) }
 
-// Add takes up to Room bytes and gives them as a frame to be sent.
+// Add accepts up to Room bytes and returns them as a frame to send.
 func (out *Outflow) Add(b []byte) Data {
 	b = b[:min(len(b), out.Room())]
 	f := Data{Offset: out.end(), Bytes: b}
@@ -110,8 +108,8 @@ func (out *Outflow) Add(b []byte) Data {
 	return f
 }
 
-// Acked forgets what was taken, and allows more. Codes: ack_unsent, for bytes that were
-// never sent.
+// Acked forgets taken bytes and raises the limit. Codes: ack_unsent, for bytes that were never
+// sent.
 func (out *Outflow) Acked(a Ack) error {
 	if a.Taken > out.end() {
 		return taskcatalog.Errorf(CodeAckUnsent, "%d bytes are acknowledged, and %d were sent", a.Taken, out.end())
@@ -125,10 +123,9 @@ func (out *Outflow) Acked(a Ack) error {
 	return nil
 }
 
-// Part gives the frame that goes on after the first at bytes, which has none where all of
-// it was given, or no more of it is allowed. Its bytes are good until the next Add or Acked.
-// Codes: frame_lost, for a place that was acknowledged; ack_unsent, for one beyond what was
-// added.
+// Part returns the frame with the bytes after position at. The frame is empty if no bytes
+// follow at or no more are allowed. Its bytes are valid until the next Add or Acked. Codes: frame_lost,
+// for an acknowledged position; ack_unsent, for a position beyond the added bytes.
 func (out *Outflow) Part(at uint64) (Data, error) {
 	switch {
 	case at < out.from:
@@ -140,8 +137,7 @@ func (out *Outflow) Part(at uint64) (Data, error) {
 	return Data{Offset: at, Bytes: part[:min(uint64(len(part)), MaxData, max(out.limit, at)-at)]}, nil
 }
 
-// Again gives the frames that bring the other side on from what it has. Codes: those of
-// Part.
+// Again returns the frames with all bytes after position has. Codes: those of Part.
 func (out *Outflow) Again(has uint64) ([]Data, error) {
 	var frames []Data
 	for {

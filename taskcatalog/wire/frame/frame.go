@@ -13,7 +13,7 @@ import (
 // Kind is the first byte of a frame.
 type Kind byte
 
-// The kinds. A number is never used for anything else again.
+// The kinds. A number is never reused.
 const (
 	KindHello   Kind = 1
 	KindWelcome Kind = 2
@@ -38,41 +38,41 @@ const (
 	offset    = 8
 )
 
-// Largest is the longest frame there is, in bytes.
+// Largest is the greatest length of a frame, in bytes.
 const Largest = header + offset + MaxData
 
-// Frame is one of the types of this package.
+// Frame is implemented by the frame types of this package.
 type Frame interface {
 	Kind() Kind
 	payload(to []byte) []byte
 }
 
-// Data is part of a direction's bytes, at their place in it.
+// Data carries bytes of a direction with their offset.
 type Data struct {
 	Offset uint64
 	Bytes  []byte // one to MaxData
 }
 
-// Ack says up to where the bytes of the other direction were taken for good, and up to
-// where they may be sent. Neither ever goes back.
+// Ack says up to where the bytes of the other direction were taken for good (Taken), and up to
+// where they may be sent (Limit). Neither position ever decreases.
 type Ack struct{ Taken, Limit uint64 }
 
-// EOF ends a direction; the other goes on.
+// EOF ends a direction; the other direction continues.
 type EOF struct{ Offset uint64 }
 
 // Resize is the size of the operator's terminal, in characters.
 type Resize struct{ Columns, Rows uint16 }
 
-// Signal has the foreground processes of the terminal get a signal.
+// Signal sends a signal to the foreground processes of the terminal.
 type Signal struct{ Name string } // without SIG: HUP, INT, QUIT, TERM, KILL, USR1, USR2, CONT, TSTP
 
-// Exit is how the program in the terminal ended. After it comes nothing but a Bye.
+// Exit says how the program in the terminal ended. Only a Bye follows an Exit.
 type Exit struct {
-	Status int32  // 0 to 255; 128 and more where a signal ended it
-	Signal string // which one; empty: none did
+	Status int32  // 0 to 255; 128 and more after a signal
+	Signal string // the signal; empty: none
 }
 
-// Ping asks whether the other side is there, which answers with a Pong of the same nonce.
+// Ping asks whether the other side is there. The other side answers with a Pong of the same nonce.
 type Ping struct{ Nonce uint64 }
 
 // Pong answers a Ping.
@@ -105,8 +105,8 @@ func (f Exit) payload(to []byte) []byte {
 func (f Ping) payload(to []byte) []byte { return be.AppendUint64(to, f.Nonce) }
 func (f Pong) payload(to []byte) []byte { return be.AppendUint64(to, f.Nonce) }
 
-// Append adds the frame as it travels. Codes: frame_invalid, for one that the other side
-// would refuse.
+// Append appends the encoded frame. Codes: frame_invalid, for a frame that the other side would
+// refuse.
 func Append(to []byte, f Frame) ([]byte, error) {
 	at := len(to)
 	to = f.payload(append(to, byte(f.Kind()), 0, 0, 0, 0))
@@ -118,8 +118,8 @@ func Append(to []byte, f Frame) ([]byte, error) {
 	return to, nil
 }
 
-// Parse reads one frame that is all of raw, as a datagram or a WebSocket message is. The
-// frame's bytes are raw's. Codes: frame_invalid.
+// Parse reads one frame that fills raw, as in a datagram or a WebSocket message. The frame shares
+// raw's memory. Codes: frame_invalid.
 func Parse(raw []byte) (Frame, error) {
 	if len(raw) < header || uint64(be.Uint32(raw[1:])) != uint64(len(raw)-header) {
 		return nil, invalid("%d bytes are no frame", len(raw))
@@ -127,17 +127,17 @@ func Parse(raw []byte) (Frame, error) {
 	return parse(Kind(raw[0]), raw[header:])
 }
 
-// Reader reads frames from a stream. It holds no more than one.
+// Reader reads frames from a stream and buffers at most one frame.
 type Reader struct {
 	from io.Reader
 	buf  []byte
 }
 
-// NewReader is for one stream.
+// NewReader returns a Reader of one stream.
 func NewReader(from io.Reader) *Reader { return &Reader{from: from} }
 
-// Next reads a frame, whose bytes are good until the next call. A stream that ends between
-// two frames gives io.EOF, one that ends within a frame io.ErrUnexpectedEOF. Codes:
+// Next reads a frame. The frame's bytes are valid until the next call. A stream that ends between
+// two frames gives io.EOF; a stream that ends within a frame gives io.ErrUnexpectedEOF. Codes:
 // frame_invalid.
 func (r *Reader) Next() (Frame, error) {
 	var head [header]byte
@@ -161,7 +161,7 @@ func (r *Reader) Next() (Frame, error) {
 	return parse(kind, r.buf)
 }
 
-// bounds are the least and the most bytes that the payload of a kind has.
+// bounds returns the least and greatest payload length of a kind.
 func bounds(k Kind) (least, most int, known bool) {
 	switch k {
 	case KindHello, KindWelcome, KindBye, KindState:
@@ -240,15 +240,15 @@ func parse(k Kind, b []byte) (Frame, error) {
 }
 
 const (
-	// maxOffset leaves room to add to an offset without a thought of overflow.
+	// maxOffset leaves room for additions without overflow.
 	maxOffset = 1 << 62
 	maxSide   = 4096 // characters of a terminal, either way
 )
 
-// signals are those that an operator may send.
+// signals are the permitted signals of an operator.
 var signals = map[string]bool{"HUP": true, "INT": true, "QUIT": true, "TERM": true, "KILL": true, "USR1": true, "USR2": true, "CONT": true, "TSTP": true}
 
-// upper reports whether a signal is named by capitals, digits and signs, or not at all.
+// upper reports whether a signal's name is empty or consists of capitals, digits and signs.
 func upper(s string) bool {
 	for _, c := range []byte(s) {
 		if (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '+' && c != '-' {
@@ -269,7 +269,7 @@ func parseJSON[T Frame](b []byte) (Frame, error) {
 	return f, nil
 }
 
-// CodeInvalid is that of bytes that are no frame of this protocol.
+// CodeInvalid is the code for bytes that are not a frame of this protocol.
 const CodeInvalid taskcatalog.Code = "frame_invalid"
 
 func invalid(format string, args ...any) error {

@@ -2,27 +2,26 @@ package frame
 
 import "time"
 
-// Bounds of the early repeat: what is longer than a keystroke, or the answer to one, is as
-// well served by the stream, and a link that bears nothing is not helped by more of it.
+// Bounds of early repeats. Longer data than a keystroke or its answer is served equally well by the
+// stream, and more datagrams do not help a link that delivers nothing.
 const (
-	repeatMax    = 1000 // bytes, in all, that are not acknowledged; one datagram
+	repeatMax    = 1000 // total unacknowledged bytes; one datagram
 	repeatTimes  = 5
-	repeatPause  = 10 * time.Millisecond // at the least, between any two
+	repeatPause  = 10 * time.Millisecond // least pause between any two
 	repeatPerRTT = 4
 )
 
-// Repeat is when a direction's bytes that are not acknowledged go out as a datagram, beside
-// the stream: at once when there is something new, and again at growing pauses. The zero
-// value is for a new connection.
+// Repeat schedules datagrams with a direction's unacknowledged bytes, in addition to the stream: at
+// once for new bytes, and again at growing pauses. The zero value is for a new connection.
 type Repeat struct {
-	upTo  uint64 // of the bytes that were sent so
-	times int    // since there was something new
+	upTo  uint64 // position of the last repeated byte
+	times int    // repeats since there were new bytes
 	pause time.Duration
 	last  time.Time
 }
 
-// Next gives what to send now, or else when to look again: zero, if not before something
-// changes. The frame's bytes are good until the Outflow's next Add or Acked.
+// Next returns the Data to send now, or the time of the next call; the zero time means not before a
+// change. The frame's bytes are valid until the Outflow's next Add or Acked.
 func (r *Repeat) Next(now time.Time, out *Outflow, rtt time.Duration) (Data, time.Time) {
 	missing := min(out.Sent(), max(out.Limit(), out.From())) - out.From()
 	if missing == 0 || missing > repeatMax {
