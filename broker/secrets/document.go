@@ -5,14 +5,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// plainField holds a value in Vault that is no JSON object.
+// plainField is the field in Vault for a value that is not a document.
 const plainField = "value"
 
 type fields = map[string]jsontext.Value
 
-// document reads a value that is a JSON object with members, each of them text.
-// Anything else is plain text, an object with a number or one that names a
-// member twice too: Vault would not give back the same.
+// document parses a value as a JSON object with text members only. Every other value is plain text,
+// including an object with a number or with a duplicate member, because Vault would not return the
+// same value.
 func document(value []byte) (fields, bool) {
 	if jsontext.Value(value).Kind() != '{' {
 		return nil, false
@@ -29,13 +29,13 @@ func document(value []byte) (fields, bool) {
 	return doc, true
 }
 
-// isPlain reports that fields stand for plain text.
+// isPlain reports whether fields stand for plain text.
 func isPlain(doc fields) bool {
 	return len(doc) == 1 && doc[plainField].Kind() == '"'
 }
 
-// toFields is what Vault holds for a value: the members of a document as fields
-// of the same names, or the text in the field "value".
+// toFields returns the Vault fields of a value: the members of a document under the same names, or
+// the text in the field "value".
 func toFields(value []byte) (fields, error) {
 	if doc, ok := document(value); ok {
 		return doc, nil
@@ -44,8 +44,7 @@ func toFields(value []byte) (fields, error) {
 	return fields{plainField: text}, err
 }
 
-// fromFields is the value that fields stand for, whoever wrote them. Members are
-// in the order of their names.
+// fromFields returns the value of fields, whoever wrote them. Members are ordered by name.
 func fromFields(doc fields) ([]byte, error) {
 	if isPlain(doc) {
 		var text string

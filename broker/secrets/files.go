@@ -22,8 +22,8 @@ const (
 	tempPrefix = ".new-"
 )
 
-// Files keeps secrets in files. It is safe for concurrent use by one process;
-// the broker's lock on its data directory keeps a second one out.
+// Files stores secrets in files. Files is safe for concurrent use by one process; the broker's lock
+// on its data directory keeps other processes out.
 type Files struct {
 	root *os.Root
 	id   *age.HybridIdentity
@@ -31,9 +31,8 @@ type Files struct {
 	sync func(root *os.Root, dir string) error // makes the names in a directory durable
 }
 
-// Open opens the secrets in dir, which must exist, and clears away what a
-// crash left half written. Codes: secret_unreadable, secrets_key_open,
-// secrets_key_invalid, secrets_key_missing.
+// Open opens the secrets in dir, which must exist, and removes half-written files of a crash.
+// Codes: secret_unreadable, secrets_key_open, secrets_key_invalid, secrets_key_missing.
 func Open(dir string) (*Files, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -49,7 +48,7 @@ func Open(dir string) (*Files, error) {
 	return &Files{root: root, id: id, sync: syncDir}, nil
 }
 
-// Close lets go of the directory.
+// Close closes the directory.
 func (f *Files) Close() error { return f.root.Close() }
 
 // Put implements Keeper. Codes: secret_path_invalid, secret_value_invalid,
@@ -70,8 +69,8 @@ func (f *Files) Ensure(ctx context.Context, name string, value []byte) ([]byte, 
 	return f.Get(ctx, name)
 }
 
-// put writes a secret, which comes to its place in one of two ways: a rename puts it
-// into that of another, a link does not (fs.ErrExist).
+// put writes a secret. place moves the temporary file to its name: a rename replaces an existing
+// secret, a link does not (fs.ErrExist).
 func (f *Files) put(name string, value []byte, place func(root *os.Root, temp, name string) error) error {
 	if err := checkPath(name); err != nil {
 		return err
@@ -109,8 +108,8 @@ func (f *Files) put(name string, value []byte, place func(root *os.Root, temp, n
 	return err
 }
 
-// syncAbove makes a file's name durable, and those of the directories that it is in:
-// whoever made one may have been killed before he did.
+// syncAbove makes a file's name durable, and the names of its parent directories: the process that
+// created a parent may have been killed before it synced the parent.
 func (f *Files) syncAbove(name string) error {
 	for dir := path.Dir(name); ; dir = path.Dir(dir) {
 		if err := f.sync(f.root, dir); err != nil || dir == "." {
@@ -167,15 +166,15 @@ func (f *Files) Delete(_ context.Context, name string) error {
 	return f.sync(f.root, path.Dir(name))
 }
 
-// writeWhole puts content at name beneath root: beside it, synced, placed there. The
-// name is not durable yet.
+// writeWhole writes content to name beneath root: to a synced temporary file, then placed at name.
+// The name is not durable yet.
 func writeWhole(root *os.Root, name string, content []byte, place func(root *os.Root, temp, name string) error) (err error) {
 	temp := path.Join(path.Dir(name), tempPrefix+rand.Text())
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = root.Remove(temp) }() // it is still there unless it was renamed
+	defer func() { _ = root.Remove(temp) }() // absent after a rename
 	if _, err := f.Write(content); err != nil {
 		return errors.Join(err, f.Close())
 	}
@@ -214,7 +213,7 @@ func damaged(name string) error {
 	return broker.Errorf(broker.Refused, "secret_unreadable", "cannot read secret %s: its file is damaged, of another key, or was moved there (set it again)", name)
 }
 
-// plain leaves the path out of a file error: the name is said already.
+// plain removes the path from a file error: the message already names the secret.
 func plain(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {

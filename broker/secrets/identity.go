@@ -14,9 +14,9 @@ import (
 
 const identityFile = "identity.key"
 
-// openIdentity reads the key that all secrets are encrypted to, or makes it
-// where there is none yet. A directory that holds secrets and no key is
-// refused: a new key would hide that the old one is lost.
+// openIdentity reads the key that all secrets are encrypted to, or creates the key if there is
+// none. A directory with secrets and without a key is refused: a new key would hide the loss of the
+// old key.
 func openIdentity(root *os.Root) (*age.HybridIdentity, error) {
 	f, err := root.Open(identityFile)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,21 +11,21 @@ import (
 // maxValue bounds a secret, in bytes.
 const maxValue = 64 << 10
 
-// Keeper keeps secrets by their paths. It is safe for concurrent use.
+// Keeper stores secrets by path. A Keeper is safe for concurrent use.
 type Keeper interface {
-	// Get reads the secret at path as it is now. Codes: secret_path_invalid,
-	// secret_not_found, secret_unreadable, and those of Unreachable.
+	// Get reads the present secret at path. Codes: secret_path_invalid, secret_not_found,
+	// secret_unreadable, and those of Unreachable.
 	Get(ctx context.Context, path string) ([]byte, error)
-	// Put sets the secret at path: the old value or the new one is read, never
-	// a mixture. Where it fails, either may be in force; it may be called again.
-	// Codes: secret_path_invalid, secret_value_invalid, and those of Unreachable.
+	// Put sets the secret at path. Readers get the old value or the new value, never a mixture.
+	// After a failure either may be in force, and Put may be repeated. Codes: secret_path_invalid,
+	// secret_value_invalid, and those of Unreachable.
 	Put(ctx context.Context, path string, value []byte) error
-	// Ensure returns the secret at path, and sets it to value where there is none. Of
-	// any number who do so at once one is heard, and all are given what he set. Codes:
-	// those of Get and Put.
+	// Ensure returns the secret at path, and first sets it to value if there is none. Of concurrent
+	// callers one succeeds in setting the value, and all get that value. Codes: those of Get and
+	// Put.
 	Ensure(ctx context.Context, path string, value []byte) ([]byte, error)
-	// Delete removes the secret at path and all that it ever was. That there is
-	// none is no error. Codes: secret_path_invalid, and those of Unreachable.
+	// Delete removes the secret at path and all earlier values. A missing secret is no error.
+	// Codes: secret_path_invalid, and those of Unreachable.
 	Delete(ctx context.Context, path string) error
 }
 
@@ -34,12 +34,11 @@ var (
 	_ Keeper = (*Vault)(nil)
 )
 
-// Unreachable reports that a keeper could not answer, for a reason that has
-// nothing to do with the secret asked for and that time or an operator mends:
-// Vault is down, sealed, slow, takes the broker's login no more or denies it
-// the path; the disk fails. Whoever waits should hold, and spend no attempt.
-// Codes: secrets_unavailable, secrets_login_failed, secret_forbidden, and
-// secret_unreadable and secret_unwritable where they are of kind Unavailable.
+// Unreachable reports whether err means that the keeper could not answer, for a reason unrelated to
+// the secret. Time or an operator removes the reason: Vault is down, sealed or slow, refuses the
+// broker's login, or denies the path; the disk fails. Waiting callers should hold, and count no
+// attempt. Codes: secrets_unavailable, secrets_login_failed, secret_forbidden, and
+// secret_unreadable and secret_unwritable of kind Unavailable.
 func Unreachable(err error) bool {
 	var e *broker.Error
 	if !errors.As(err, &e) || e.Kind != broker.Unavailable {
@@ -52,8 +51,8 @@ func Unreachable(err error) bool {
 	return false
 }
 
-// checkValue refuses what not every keeper could give back. The value itself
-// stays out of the error.
+// checkValue refuses a value that some keeper could not give back. The error does not contain the
+// value.
 func checkValue(path string, value []byte) error {
 	refuse := func(why string) error {
 		return broker.Errorf(broker.Invalid, "secret_value_invalid", "cannot keep secret %s: %s", path, why)

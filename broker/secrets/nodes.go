@@ -2,15 +2,16 @@ package secrets
 
 import "context"
 
-// nodeToken is where a node's own MAAS token is, until its site knows it.
+// nodeToken is the path of a node's own MAAS token, until the node's site is known to hold the
+// token.
 func nodeToken(nodeID string) string { return "nodes/" + nodeID + "/maas-machine-token" }
 
-// PutNodeToken keeps the token that node.hw_sync_reseed gives its node.
+// PutNodeToken stores the token that node.hw_sync_reseed delivers to its node.
 func PutNodeToken(ctx context.Context, k Keeper, nodeID string, token []byte) error {
 	return k.Put(ctx, nodeToken(nodeID), token)
 }
 
-// ForgetNode removes what is kept for a node.
+// ForgetNode removes the secrets of a node.
 func ForgetNode(ctx context.Context, k Keeper, nodeID string) error {
 	return k.Delete(ctx, nodeToken(nodeID))
 }

@@ -15,8 +15,8 @@ import (
 // maxIdentities bounds a file of identities, or of recipients.
 const maxIdentities = 1 << 20
 
-// Seal encrypts what is written to the result, which must be closed, to each of the
-// recipients: age's own, age1… or age1pq…, of one kind. Code: recipient_invalid.
+// Seal returns a writer that encrypts to each of the recipients and must be closed. The recipients
+// are age's own, age1… or age1pq…, all of one kind. Code: recipient_invalid.
 func Seal(w io.Writer, recipients []string) (io.WriteCloser, error) {
 	parsed, err := age.ParseRecipients(strings.NewReader(strings.Join(recipients, "\n")))
 	if err != nil {
@@ -29,9 +29,9 @@ func Seal(w io.Writer, recipients []string) (io.WriteCloser, error) {
 	return sealed, nil
 }
 
-// Unseal decrypts what Seal has written, with the identities in a file that only its
-// owner may read. What the result reads is authentic up to there; that it is whole,
-// its end says. Codes: identity_open, identity_invalid, identity_other, sealed_damaged.
+// Unseal decrypts the output of Seal with the identities in a file that only its owner may read.
+// Data read so far is authentic; completeness is proved only at the end of the input. Codes:
+// identity_open, identity_invalid, identity_other, sealed_damaged.
 func Unseal(r io.Reader, identityFile string) (io.Reader, error) {
 	ids, err := identities(identityFile)
 	if err != nil {

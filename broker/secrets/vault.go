@@ -18,8 +18,8 @@ import (
 // callTime bounds one request to Vault.
 const callTime = 10 * time.Second
 
-// Vault keeps secrets in a KV engine, version 2, of HashiCorp Vault. It holds
-// no secret: each use is a request.
+// Vault stores secrets in a KV engine, version 2, of HashiCorp Vault. Vault caches no secret: each
+// use is a request.
 type Vault struct {
 	mount  string
 	prefix string // ends in a slash, or is empty
@@ -28,8 +28,8 @@ type Vault struct {
 	now    func() time.Time
 }
 
-// OpenVault prepares the use of a Vault. It asks Vault nothing: a broker starts
-// while Vault is away. Code: secrets_config_invalid.
+// OpenVault prepares the use of a Vault without a request: a broker can start while Vault is down.
+// Code: secrets_config_invalid.
 func OpenVault(c VaultConfig, now func() time.Time) (*Vault, error) {
 	base, err := c.check()
 	if err != nil {
@@ -68,7 +68,7 @@ func rootsIn(file string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// Close lets go of idle connections.
+// Close closes idle connections.
 func (v *Vault) Close() error { v.wire.client.CloseIdleConnections(); return nil }
 
 type version struct {
@@ -102,14 +102,14 @@ func (v *Vault) Get(ctx context.Context, path string) ([]byte, error) {
 	return value, nil
 }
 
-// Put implements Keeper. The entry is told first to keep one version, so that
-// Vault destroys the one before when it takes the new one.
+// Put implements Keeper. Put first sets the entry to keep one version, so that Vault destroys the
+// previous version when it accepts the new one.
 func (v *Vault) Put(ctx context.Context, path string, value []byte) error {
 	return v.put(ctx, path, value, nil)
 }
 
-// Ensure implements Keeper. Vault takes the value only where there is no version:
-// one that was deleted by hand is one, and whether it comes back is for a person to say.
+// Ensure implements Keeper. Vault accepts the value only if the entry has no version. A version
+// deleted by hand counts as a version; a person must decide whether to restore it.
 func (v *Vault) Ensure(ctx context.Context, path string, value []byte) ([]byte, error) {
 	there, err := v.Get(ctx, path)
 	if broker.AsError(err).Code != "secret_not_found" {
@@ -120,7 +120,7 @@ func (v *Vault) Ensure(ctx context.Context, path string, value []byte) ([]byte, 
 	if unset != nil && broker.AsError(unset).Code != "secret_unwritable" {
 		return nil, unset
 	}
-	// Ours, or that of whoever was faster.
+	// The value is ours, or that of a faster writer.
 	there, err = v.Get(ctx, path)
 	switch {
 	case unset != nil && broker.AsError(err).Code == "secret_not_found":
@@ -131,7 +131,7 @@ func (v *Vault) Ensure(ctx context.Context, path string, value []byte) ([]byte, 
 	return there, err
 }
 
-// put writes a value, if the entry's version is the one that is given.
+// put writes a value; with cas, only if the entry's version is *cas.
 func (v *Vault) put(ctx context.Context, path string, value []byte, cas *int) error {
 	if err := checkPath(path); err != nil {
 		return err
@@ -163,7 +163,7 @@ func (v *Vault) put(ctx context.Context, path string, value []byte, cas *int) er
 	return nil
 }
 
-// Delete implements Keeper: the entry goes, and every version of it.
+// Delete implements Keeper. Delete removes the entry with every version.
 func (v *Vault) Delete(ctx context.Context, path string) error {
 	if err := checkPath(path); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (v *Vault) Delete(ctx context.Context, path string) error {
 func (v *Vault) data(path string) string     { return v.mount + "/data/" + v.prefix + path }
 func (v *Vault) metadata(path string) string { return v.mount + "/metadata/" + v.prefix + path }
 
-// call makes one request with a token, and once more where the token had ended.
+// call makes one request with a token, and repeats the request once if the token had ended.
 func (v *Vault) call(ctx context.Context, verb, path string, r request, into any) error {
 	for {
 		token, err := v.login.token(ctx)
@@ -194,7 +194,7 @@ func (v *Vault) call(ctx context.Context, verb, path string, r request, into any
 	}
 }
 
-// cannot says what a failed request means to whoever asked for the secret.
+// cannot explains a failed request to the caller.
 func (v *Vault) cannot(ctx context.Context, verb, path string, err error) error {
 	unavailable := func(code, format string, args ...any) error {
 		args = append([]any{verb, path, v.wire.base.Host}, args...)
@@ -206,7 +206,7 @@ func (v *Vault) cannot(ctx context.Context, verb, path string, err error) error 
 	case err == nil:
 		return nil
 	case errors.Is(ctx.Err(), context.Canceled):
-		return ctx.Err() // whoever asked has gone; this says nothing about Vault
+		return ctx.Err() // the caller has gone; this says nothing about Vault
 	case errors.As(err, &refused):
 		return unavailable("secrets_login_failed", "%s", refused.why)
 	case !errors.As(err, &answer):
@@ -228,7 +228,7 @@ func (v *Vault) cannot(ctx context.Context, verb, path string, err error) error 
 	return unavailable("secrets_unavailable", "%s", answer.meaning())
 }
 
-// needs are the capabilities that the broker's policy must grant.
+// needs names the capabilities that the broker's policy must grant.
 func (v *Vault) needs(verb, path string) string {
 	switch verb {
 	case "read":
@@ -251,8 +251,7 @@ func misfit(path string) error {
 	return broker.Errorf(broker.Invalid, "secret_value_invalid", "cannot keep secret %s: it cannot be written as JSON", path)
 }
 
-// plainCause says why there was no answer, without anything that was sent or
-// received.
+// plainCause says why there was no answer, without anything that was sent or received.
 func plainCause(err error) string {
 	var cert *tls.CertificateVerificationError
 	var dial *net.OpError

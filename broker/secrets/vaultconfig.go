@@ -10,19 +10,19 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// VaultConfig says which Vault keeps the secrets, and how the broker logs in.
-// It holds names of files, never what is in them.
+// VaultConfig names the Vault that stores the secrets, and the broker's login. VaultConfig holds
+// names of files, never their contents.
 type VaultConfig struct {
 	Address   string   `yaml:"address"`    // https://HOST[:PORT]; http:// on this machine only
 	Mount     string   `yaml:"mount"`      // of a KV engine, version 2
 	Prefix    string   `yaml:"prefix"`     // below the mount; empty: at its root
 	CAFile    string   `yaml:"ca_file"`    // PEM; empty: the machine's own roots
 	Namespace string   `yaml:"namespace"`  // of Vault Enterprise; empty: none
-	TokenFile string   `yaml:"token_file"` // this, or AppRole
+	TokenFile string   `yaml:"token_file"` // either TokenFile or AppRole
 	AppRole   *AppRole `yaml:"approle"`
 }
 
-// AppRole is a login for machines: who, and the proof.
+// AppRole is a login for machines: an identity and its proof.
 type AppRole struct {
 	Mount        string `yaml:"mount"` // of the auth method; empty: approle
 	RoleIDFile   string `yaml:"role_id_file"`
@@ -37,7 +37,7 @@ func (c *VaultConfig) Locate(location string) error {
 	rest, found := strings.CutPrefix(location, vaultScheme)
 	host, path, _ := strings.Cut(rest, "/")
 	mount, prefix, _ := strings.Cut(path, "/")
-	// What stands before an @ is a secret in argv. It is not repeated.
+	// Text before an @ is a secret in argv and must not be repeated.
 	if strings.Contains(host, "@") {
 		return misconfigured("leave the login out of the location (use vault.token_file or vault.approle in the config file)")
 	}
@@ -48,14 +48,14 @@ func (c *VaultConfig) Locate(location string) error {
 	return nil
 }
 
-// placeForm is how mounts, prefixes and namespaces may be written: nothing in
-// them means anything to a URL or a header.
+// placeForm is the form of mounts, prefixes and namespaces: without characters that are special in
+// a URL or a header.
 var placeForm = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*){0,7}$`)
 
-// check refuses what no login can come of, and returns the address.
+// check refuses an unusable configuration and returns the address.
 func (c *VaultConfig) check() (*url.URL, error) {
 	u, err := url.Parse(c.Address)
-	// The address is not repeated: a password may stand in it.
+	// The address is not repeated: it may contain a password.
 	if err != nil || u.User != nil || u.Host == "" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" ||
 		u.Scheme != "https" && u.Scheme != "http" {
 		return nil, misconfigured("the address is not of the form https://HOST:PORT")

@@ -9,21 +9,20 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// longestNotice is how long before its end a login is worth a look at most.
+// longestNotice bounds Login.Soon.
 const longestNotice = 7 * 24 * time.Hour
 
-// Login is how long a keeper will take the broker's login.
+// Login says how long a keeper will accept the broker's login.
 type Login struct {
-	Ends time.Time // zero: never, or the broker sees to it itself
-	// Soon is how long before its end somebody should have put another in its place:
-	// a fifth of its life, so that a token of an hour that something renews is no news.
+	Ends time.Time // zero: never, or the broker renews the login itself
+	// Soon is the time before Ends at which somebody should have replaced the login: a fifth of its
+	// life, so that an hourly renewed token causes no warning.
 	Soon time.Duration
 }
 
-// Login asks Vault when the broker's login ends. An AppRole gives the broker a
-// new token whenever it needs one, so that only whether it can log in is told; its
-// secret id has an end that Vault tells nobody who may use it. Codes:
-// secrets_login_failed, secrets_unavailable.
+// Login asks Vault when the broker's login ends. For an AppRole, which gives the broker new tokens
+// as needed, Login only checks that the broker can log in. The secret id of an AppRole has an end
+// that Vault does not show to its user. Codes: secrets_login_failed, secrets_unavailable.
 func (v *Vault) Login(ctx context.Context) (Login, error) {
 	token, err := v.login.token(ctx)
 	if err != nil {
@@ -34,7 +33,7 @@ func (v *Vault) Login(ctx context.Context) (Login, error) {
 	}
 	var got struct {
 		Data struct {
-			TTL      int64 `json:"ttl"`          // seconds; 0: it has no end
+			TTL      int64 `json:"ttl"`          // seconds; 0: no end
 			Lifetime int64 `json:"creation_ttl"` // seconds
 		} `json:"data"`
 	}
@@ -55,7 +54,7 @@ func (v *Vault) Login(ctx context.Context) (Login, error) {
 	}, nil
 }
 
-// noLogin says why, and nothing that was sent or received.
+// noLogin returns the reason, without anything that was sent or received.
 func (v *Vault) noLogin(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()

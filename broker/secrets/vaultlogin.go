@@ -14,31 +14,31 @@ import (
 	"github.com/hostler/hostler/broker/internal/regular"
 )
 
-// login gives the tokens that requests carry.
+// login provides the tokens of requests.
 type login interface {
-	// token returns one that should be good now.
+	// token returns a token that should be valid now.
 	token(ctx context.Context) (string, error)
-	// renew reports that another token may be tried, now that this was denied.
+	// renew reports whether another token may be tried after the token denied was refused.
 	renew(denied string) bool
 }
 
-// loginRefused says why there is no token. It holds nothing of a login.
+// loginRefused is the reason why there is no token. It contains no part of a login.
 type loginRefused struct{ why string }
 
 func (e *loginRefused) Error() string { return e.why }
 
-// tokenFile is a file with a token, which something else keeps fresh: Vault
-// Agent, or a person. It is read at each use.
+// tokenFile is a file with a token that another program, such as Vault Agent, or a person keeps
+// fresh. The file is read at each use.
 type tokenFile string
 
 func (f tokenFile) token(context.Context) (string, error) { return credential(string(f)) }
 func (tokenFile) renew(string) bool                       { return false }
 
 const (
-	// maxCredential bounds a file of a login, in bytes.
+	// maxCredential bounds a login's file, in bytes.
 	maxCredential = 8 << 10
-	// leastLife is how long a token is kept though a request was denied. A path
-	// that no token may use would otherwise cost a login with each request.
+	// leastLife is the time for which a token is kept although a request was denied. Otherwise a
+	// path that no token may use would cost a login with each request.
 	leastLife = time.Minute
 )
 
@@ -72,8 +72,8 @@ func credential(file string) (string, error) {
 	return word, nil
 }
 
-// appRoleLogin logs in when a token is needed and there is none, or its time is
-// nearly up. Those who need one at the same time share a login.
+// appRoleLogin logs in when a token is needed and there is none, or the token's life is nearly
+// over. Concurrent callers share a login.
 type appRoleLogin struct {
 	role  AppRole
 	wire  *wire
@@ -83,7 +83,7 @@ type appRoleLogin struct {
 	mu   sync.Mutex
 	have string
 	from time.Time
-	ends time.Time // zero: it has no end
+	ends time.Time // zero: no end
 }
 
 func newAppRoleLogin(r AppRole, w *wire, now func() time.Time) *appRoleLogin {
@@ -97,9 +97,9 @@ func (l *appRoleLogin) token(ctx context.Context) (string, error) {
 	if have := l.held(); have != "" {
 		return have, nil
 	}
-	// One caller's end does not end the login of the others.
+	// The end of one caller's context does not end the shared login.
 	done := l.group.DoChan("", func() (any, error) {
-		// A login may have ended after this caller looked and before it asked.
+		// Another login may have finished between this caller's check and its request.
 		if have := l.held(); have != "" {
 			return have, nil
 		}
@@ -114,7 +114,7 @@ func (l *appRoleLogin) token(ctx context.Context) (string, error) {
 	}
 }
 
-// held returns the token of the last login, or nothing if its time is nearly up.
+// held returns the token of the last login, or "" if its life is nearly over.
 func (l *appRoleLogin) held() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,10 +148,10 @@ func (l *appRoleLogin) login(ctx context.Context) (string, error) {
 	var got struct {
 		Auth struct {
 			ClientToken   string `json:"client_token"`
-			LeaseDuration int64  `json:"lease_duration"` // seconds; 0: it has no end
+			LeaseDuration int64  `json:"lease_duration"` // seconds; 0: no end
 		} `json:"auth"`
 	}
-	from := l.now().Round(0) // Vault counts by the date
+	from := l.now().Round(0) // Vault counts by the wall clock
 	body := map[string]string{"role_id": roleID, "secret_id": secretID}
 	err = l.wire.send(ctx, "", request{http.MethodPost, "auth/" + l.role.Mount + "/login", body}, &got)
 	switch {
@@ -166,7 +166,7 @@ func (l *appRoleLogin) login(ctx context.Context) (string, error) {
 	defer l.mu.Unlock()
 	l.have, l.from, l.ends = got.Auth.ClientToken, from, time.Time{}
 	if life := min(got.Auth.LeaseDuration, 10*365*24*3600); life > 0 {
-		// The last tenth is left for requests under way.
+		// The last tenth is reserve for running requests.
 		l.ends = from.Add(time.Duration(life) * time.Second * 9 / 10)
 	}
 	return l.have, nil

@@ -17,8 +17,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxAnswer bounds an answer, in bytes: a secret of maxValue with every byte
-// escaped, and what Vault puts around it.
+// maxAnswer bounds an answer, in bytes: a secret of maxValue with every byte escaped, and Vault's
+// envelope around it.
 const maxAnswer = 6*maxValue + 64<<10
 
 var (
@@ -26,9 +26,8 @@ var (
 	errNotVault = errors.New("its answer is not one of Vault's")
 )
 
-// wire speaks to one Vault. It repeats nothing, follows no redirect (the token
-// would go with it), takes no settings from the environment, and bounds every
-// answer and its time.
+// wire sends requests to one Vault. wire retries nothing, follows no redirect (which would receive
+// the token), takes no settings from the environment, and bounds every answer and its time.
 type wire struct {
 	base      *url.URL
 	namespace string
@@ -49,24 +48,24 @@ func newWire(base *url.URL, namespace string, tlsConfig *tls.Config) *wire {
 	}
 }
 
-// request is what goes to a path below /v1/. The path is made of names that
-// were checked: nothing in it needs escaping.
+// request is a request to a path below /v1/. The path consists of checked names and needs no
+// escaping.
 type request struct {
 	method, path string
 	body         any // nil: none
 }
 
-// status is an answer that is no success.
+// status is an error answer.
 type status struct {
 	code    int
-	sealed  bool // it says that it is sealed
-	noMount bool // it says that nothing is mounted at the path
+	sealed  bool // Vault reports that it is sealed
+	noMount bool // Vault reports that nothing is mounted at the path
 }
 
 func (s *status) Error() string { return fmt.Sprintf("Vault answers with status %d", s.code) }
 
-// meaning says what an operator can do about it. What Vault wrote is not
-// repeated: it may quote what it was sent.
+// meaning says what an operator can do about the answer. Vault's text is not repeated: it may quote
+// the request.
 func (s *status) meaning() string {
 	switch {
 	case s.sealed:
@@ -84,7 +83,7 @@ func isStatus(err error, code int) bool {
 	return errors.As(err, &s) && s.code == code
 }
 
-// send makes one request and reads its answer into into, unless that is nil.
+// send makes one request and decodes its answer into into, unless into is nil.
 func (w *wire) send(ctx context.Context, token string, r request, into any) error {
 	var body io.Reader
 	if r.body != nil {
@@ -100,7 +99,7 @@ func (w *wire) send(ctx context.Context, token string, r request, into any) erro
 	if err != nil {
 		return err
 	}
-	req.Header.Set("X-Vault-Request", "true") // asked for by a Vault Agent in between
+	req.Header.Set("X-Vault-Request", "true") // required by a Vault Agent in between
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -138,8 +137,8 @@ func decode(raw []byte, into any) error {
 	return nil
 }
 
-// refusal reads an answer that is no success. Only Vault may say that there is
-// no such secret: a proxy's page for a path it does not know says nothing.
+// refusal interprets an error answer. Only an answer of Vault itself may mean that there is no such
+// secret: a proxy's error page for an unknown path says nothing about the secret.
 func refusal(code int, raw []byte) error {
 	var said struct {
 		Errors []string       `json:"errors"`

@@ -1,7 +1,7 @@
-// Package secretstest holds what every secrets.Keeper must do (Run), and a
-// stand-in for HashiCorp Vault that speaks the part of its HTTP API that the
-// broker uses (Vault), with faults to set.
+// Package secretstest tests the rules of every secrets.Keeper (Run), and provides a fake HashiCorp
+// Vault with configurable faults (Vault). The fake implements the part of Vault's HTTP API that the
+// broker uses.
 //
-// The stand-in answers as Vault 1.21 does: the tests of package secrets that
-// use it run against a real one too (make test-vault).
+// The fake answers as Vault 1.21 does: the tests of package secrets that use the fake also run
+// against a real Vault (make test-vault).
 package secretstest

@@ -23,8 +23,7 @@ func WantCode(t testing.TB, err error, code string) {
 	}
 }
 
-// Run checks that a keeper keeps the promises of secrets.Keeper. The keeper
-// must be empty.
+// Run checks the promises of secrets.Keeper on k, which must be empty.
 func Run(t *testing.T, k secrets.Keeper) {
 	t.Run("ASecretIsReadAsItIsNow", func(t *testing.T) { readAsItIsNow(t, k) })
 	t.Run("ValuesComeBack", func(t *testing.T) { valuesComeBack(t, k) })
@@ -100,7 +99,7 @@ func valuesComeBack(t *testing.T, k secrets.Keeper) {
 		put(t, k, "values/"+name, value)
 		want(t, k, "values/"+name, value)
 	}
-	// The layout of a document may change, what it says may not.
+	// The layout of a document may change, its content may not.
 	for name, value := range map[string]string{
 		"api-token": `{"token":"consumer:token:secret"}`,
 		"power":     ` { "user" : "root", "pass": "p<&>\u0000\"" } `,

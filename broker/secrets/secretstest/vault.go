@@ -13,26 +13,26 @@ import (
 	"testing"
 )
 
-// What the stand-in holds when it starts.
+// The initial content of the fake.
 const (
 	Mount    = "kv"      // a KV engine, version 2
 	OldMount = "old"     // a KV engine, version 1
-	Prefix   = "hostler" // what tokens of the role may use below Mount
+	Prefix   = "hostler" // tokens of the role may use paths below Prefix
 	RoleID   = "role-of-the-broker"
 	Root     = "root-token" // may do everything
 )
 
-// Faults are what goes wrong with each request until they are set again.
+// Faults apply to each request until the next Set.
 type Faults struct {
-	Status int             // answer with it, and do nothing
+	Status int             // answer with this status, and do nothing
 	Header http.Header     // of that answer
 	Body   string          // of that answer
-	Lose   bool            // do it, and close the connection without an answer
-	Hang   <-chan struct{} // wait for it first
-	Life   int             // seconds that a token lives from now on; 0: for ever
+	Lose   bool            // execute the request, and close the connection without an answer
+	Hang   <-chan struct{} // wait for this channel first
+	Life   int             // life of new tokens in seconds; 0: for ever
 }
 
-// Vault is a stand-in that listens.
+// Vault is a running fake Vault.
 type Vault struct {
 	*httptest.Server
 
@@ -49,15 +49,14 @@ type Vault struct {
 	seen     []string
 }
 
-// entry is a secret with its versions, the last one being the one in force.
+// entry is a secret with its versions; the last version is in force.
 type entry struct {
 	max, created int
 	cas          bool
-	versions     map[int]any // nil: deleted, and could come back
+	versions     map[int]any // nil: deleted, and can be restored
 }
 
-// StartVault runs a stand-in until the test ends. With tls, clients need the
-// server's certificate.
+// StartVault runs a fake until the test ends. With tls, clients need the server's certificate.
 func StartVault(t testing.TB, tls bool) *Vault {
 	t.Helper()
 	v := &Vault{ended: make(chan struct{}), secretID: rand.Text(), tokens: map[string]bool{}, entries: map[string]*entry{}, old: map[string]any{}}
@@ -70,16 +69,16 @@ func StartVault(t testing.TB, tls bool) *Vault {
 	return v
 }
 
-// Set makes faults be what goes wrong from now on.
+// Set sets the faults of later requests.
 func (v *Vault) Set(f Faults) { v.mu.Lock(); defer v.mu.Unlock(); v.faults = f }
 
-// Logins is how often the role logged in.
+// Logins returns how often the role logged in.
 func (v *Vault) Logins() int { v.mu.Lock(); defer v.mu.Unlock(); return v.logins }
 
-// Requests are the methods and paths asked for so far.
+// Requests returns the methods and paths requested so far.
 func (v *Vault) Requests() []string { v.mu.Lock(); defer v.mu.Unlock(); return slices.Clone(v.seen) }
 
-// NewSecretID gives the role another secret id; the ones before are taken no more.
+// NewSecretID gives the role another secret id; earlier secret ids are no longer accepted.
 func (v *Vault) NewSecretID() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -142,7 +141,7 @@ func (v *Vault) answer(r *http.Request) (int, any) {
 		CAS      bool   `json:"cas_required"`
 		Data     any    `json:"data"` // Vault, too, rounds numbers
 		Options  struct {
-			CAS *int `json:"cas"` // the version that must be there; 0: none
+			CAS *int `json:"cas"` // the version that must exist; 0: none
 		} `json:"options"`
 	}
 	_ = json.NewDecoder(r.Body).Decode(&body)
@@ -159,7 +158,7 @@ func (v *Vault) answer(r *http.Request) (int, any) {
 	kind, name, _ := strings.Cut(rest, "/")
 	token := r.Header.Get("X-Vault-Token")
 	if path == "auth/token/lookup-self" && (token == Root || v.tokens[token]) {
-		life := v.faults.Life // the stand-in's tokens do not grow old
+		life := v.faults.Life // the fake's tokens do not age
 		return 200, object{"data": object{"ttl": life, "creation_ttl": life}}
 	}
 	if token != Root && (!v.tokens[token] || mount != OldMount && !strings.HasPrefix(name, Prefix+"/")) {
@@ -250,7 +249,7 @@ func (v *Vault) entry(name string) *entry {
 	return v.entries[name]
 }
 
-// versionOne is an engine without versions: it keeps what it is sent.
+// versionOne is an engine without versions: it stores the request's data.
 func (v *Vault) versionOne(method, name string, data any) (int, any) {
 	switch value, found := v.old[name]; {
 	case method != http.MethodGet:

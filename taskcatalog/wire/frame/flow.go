@@ -123,9 +123,9 @@ func (out *Outflow) Acked(a Ack) error {
 	return nil
 }
 
-// Part returns the frame with the bytes after position at. The frame is empty if no bytes
-// follow at or no more are allowed. Its bytes are valid until the next Add or Acked. Codes: frame_lost,
-// for an acknowledged position; ack_unsent, for a position beyond the added bytes.
+// Part returns the frame with the bytes after position at. The frame is empty if no bytes follow at
+// or no more are allowed. Its bytes are valid until the next Add or Acked. Codes: frame_lost, for
+// an acknowledged position; ack_unsent, for a position beyond the added bytes.
 func (out *Outflow) Part(at uint64) (Data, error) {
 	switch {
 	case at < out.from:
