@@ -22,7 +22,7 @@ func (c *Chains) ask(ctx context.Context, r *run, typ string, params any) (broke
 	return k, err
 }
 
-// succeed is ask for a task that must succeed.
+// succeed is ask for a task whose failure fails the stage.
 func (c *Chains) succeed(ctx context.Context, r *run, typ string, params any) (broker.Task, error) {
 	k, err := c.ask(ctx, r, typ, params)
 	if err != nil {

@@ -33,7 +33,7 @@ func (c *Chains) verifyVersion(ctx context.Context, r *run) error {
 	return nil
 }
 
-// runs reports whether a node reports that it runs the release.
+// runs reports whether the node's own report names the release: version, commit and program.
 func (c *Chains) runs(ctx context.Context, s *Upgrade) (is bool, seen string, err error) {
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {

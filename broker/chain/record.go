@@ -98,7 +98,7 @@ type Progress struct {
 	Adopted bool           `json:"adopted,omitempty"` // ends reconciled
 	Accepts string         `json:"accepts,omitempty"` // stage/code of the failure that an operator has just accepted
 	Waived  []Waiver       `json:"waived,omitempty"`  // stages that operators waived
-	LostAt  time.Time      `json:"lost_at,omitzero"`  // latest end of the lease of a step whose end was never saved
+	LostAt  time.Time      `json:"lost_at,omitzero"`  // latest time at which an unsaved step may have been at work
 }
 
 // Waiver records a stage that an operator let a run continue without: the stage's goal does not

@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// follow updates a member from its run. begun is false for a member whose decided run does not
-// exist: nothing was begun.
+// follow updates a member from its run. begun is false if the rollout had decided on the run, but
+// the run was never started.
 func (c *Chains) follow(ctx context.Context, r *run, m *Member) (begun bool, err error) {
 	rec, u, err := c.runOf(ctx, m.Current(r.ID))
 	switch none := err != nil && broker.AsError(err).Code == "run_not_found"; {
@@ -192,7 +192,7 @@ func (m *Member) putBack(rollout string, seen Seen) bool {
 	return true
 }
 
-// untouched settles a member whose run ended before any work.
+// untouched settles a member whose run ended before it did any work.
 func (m *Member) untouched(p broker.SafetyPolicy, rec chain.Record) {
 	if m.Code == "" && withdrawn(rec) || m.Code == "allocation_live" && p == broker.AfterDrain {
 		m.waits()

@@ -18,8 +18,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// certify makes the certificate and compares it with the policy. An insufficient certificate is
-// kept as well, and keeps the node from use.
+// certify makes the certificate and judges it by the policy. An insufficient certificate is
+// stored as well, and keeps the node from use.
 func (c *Chains) certify(ctx context.Context, r *run) error {
 	s := &r.State
 	clean, err := c.statement(ctx, r)

@@ -82,7 +82,8 @@ func (c *Chains) scrub(ctx context.Context, r *run) error {
 	return c.unclean(ctx, r, class, k, "%d of %d GPUs are clean; %s", clean, len(result.GPUs), wrong)
 }
 
-// scrubLeaving is scrub for a node that is removed, if its expected GPUs are known.
+// scrubLeaving is scrub for a node that is removed. It is skipped if the node never reported
+// facts and has no GPU on record.
 func (c *Chains) scrubLeaving(ctx context.Context, r *run) error {
 	p, err := c.parts(ctx, r)
 	switch {

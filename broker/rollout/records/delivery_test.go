@@ -18,7 +18,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// one is a fleet of one node, which does what a test has it do.
+// eachOne runs f on both stores, with a fleet of a single node.
 func eachOne(t *testing.T, f func(f *fleet, s *simulated)) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		fleet := newFleet(t, db, clock, 1)

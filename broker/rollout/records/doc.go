@@ -1,3 +1,4 @@
-// Package records joins the chain of package rollout to the broker's own parts: nodes, releases
-// and the runs that give a node its release. It decides nothing about a rollout.
+// Package records joins the chain of package rollout to the broker's own parts: nodes, releases,
+// and the runs that deliver a release to a node. Nodes implements rollout.Nodes. The package
+// decides nothing about a rollout.
 package records

@@ -79,7 +79,7 @@ func TestTwoRolloutsOverOneNode(t *testing.T) {
 	})
 }
 
-// A run that waits for a tenant is withdrawn, and known as such.
+// A run that waits for a tenant is withdrawn, and recorded as withdrawn.
 func TestATenantOnANodeOfARollout(t *testing.T) {
 	eachFleet(t, 4, func(f *fleet) {
 		f.letIn("n-001", "a-1", "acme")
@@ -140,7 +140,7 @@ func TestWhichReleaseMayBeRolledOut(t *testing.T) {
 	})
 }
 
-// What runs while a release is revoked ends, and nothing more begins.
+// Runs under way at a revocation end, and nothing more begins.
 func TestARevokedReleaseIsGivenToNobodyMore(t *testing.T) {
 	eachFleet(t, 12, func(f *fleet) {
 		id := f.roll(func(r *rollout.Request) { r.Plan.Concurrency = 2 })
@@ -158,8 +158,8 @@ func TestARevokedReleaseIsGivenToNobodyMore(t *testing.T) {
 	})
 }
 
-// A wave that falls silent at once, of which the broker marks no node offline, since so many
-// are more likely the network's: it does not pass its soak, and the rollout stops.
+// A whole wave falls silent at once. The broker marks no node offline, because the network is the
+// more likely cause; the wave still does not pass its soak, and the rollout stops.
 func TestAWaveThatFallsSilentWhenItWasConfirmed(t *testing.T) {
 	eachFleet(t, 20, func(f *fleet) {
 		for i := 2; i < 10; i++ {
@@ -179,7 +179,7 @@ func TestAWaveThatFallsSilentWhenItWasConfirmed(t *testing.T) {
 	})
 }
 
-// What is seen of a node says whose doing it is.
+// The look at a node shows who caused its state.
 func TestWhoseDoingIsSeen(t *testing.T) {
 	eachFleet(t, 5, func(f *fleet) {
 		f.letIn("n-001", "a-1", "acme")
