@@ -18,7 +18,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// A certificate may renew for a while after it ran out: as long it is on record.
+// A certificate stays on record as long as it may renew after its expiry.
 func TestNothingGoesThatMayStillRenew(t *testing.T) {
 	if retention.Certificates <= nodeapi.DefaultRenewGrace {
 		t.Errorf("certificates are kept for %v and may renew for %v", retention.Certificates, nodeapi.DefaultRenewGrace)
@@ -38,7 +38,7 @@ func TestAnEmptyStoreIsLeftAlone(t *testing.T) {
 	})
 }
 
-// closedTerminal makes a session that is over, and whose node knows that.
+// closedTerminal makes a finished session whose node knows the end.
 func closedTerminal(ctx context.Context, db *store.DB, n broker.Node) error {
 	_, err := db.CreateTerminalSession(ctx, broker.Actor{Name: "ada"}, broker.TerminalSession{ID: "ts-1", NodeID: n.ID, NodeEpoch: n.Epoch, Username: "u", Reason: "a look"})
 	if err == nil {
@@ -47,8 +47,8 @@ func closedTerminal(ctx context.Context, db *store.DB, n broker.Node) error {
 	return errors.Join(err, db.ToldTerminal(ctx, "ts-1"))
 }
 
-// By the policy's time, and by nothing else, tasks, runs, terminals, holds and baselines are old;
-// 0 keeps them for ever.
+// Only the policy's time decides when tasks, runs, terminals, holds and baselines are old; 0 keeps
+// them forever.
 func TestTasksAndRunsAreKeptForAsLongAsThePolicySays(t *testing.T) {
 	const day = 24 * time.Hour
 	forEver, least := time.Duration(0), retention.LeastFor
@@ -120,7 +120,7 @@ func TestTasksAndRunsAreKeptForAsLongAsThePolicySays(t *testing.T) {
 			run(fmt.Sprint("r-", i))
 			clock.Advance(100 * day)
 		}
-		is(retention.Policy{}, "r-0 r-1 r-2 r-3") // the first ended 400 days ago, and not before
+		is(retention.Policy{}, "r-0 r-1 r-2 r-3") // the first run ended 400 days ago, and not earlier
 		clock.Advance(time.Second)
 		if is(retention.Policy{For: &forEver}, "r-0 r-1 r-2 r-3"); !had() || !others() {
 			t.Error("what is to be kept for ever is gone")

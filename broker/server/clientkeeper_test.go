@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// Whoever uses client.yaml must know the new root before the old one goes, and
-// must not believe the old one for ever.
+// A user of client.yaml must know the new root before the old root goes, and must not trust the old
+// root forever.
 func TestARotationOfTheRootIsInTheClientFileWhenItIsAnswered(t *testing.T) {
 	b := servertest.Start(t)
 	path := filepath.Join(b.Dir, "client.yaml")

@@ -40,8 +40,8 @@ func database(t *testing.T, b *servertest.Broker) func(statement string, args ..
 
 const heartbeat = `{"agent_version":"1.0","boot_id":"b","uptime_seconds":1,"now":"2026-07-01T12:00:00Z","root_free_bytes":1,"drained":false}`
 
-// What is signed is signed: rows beside the envelope decide nothing, and the
-// envelope cannot be changed.
+// The signature decides: rows beside the envelope change nothing, and the envelope cannot be
+// changed.
 func TestWhoeverChangesATaskInTheDatabaseChangesNothingOnTheNode(t *testing.T) {
 	b := servertest.Start(t)
 	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
@@ -71,9 +71,8 @@ func TestWhoeverChangesATaskInTheDatabaseChangesNothingOnTheNode(t *testing.T) {
 	}
 }
 
-// Evidence that was changed or exchanged is not shown as the node's. With the
-// certificate's row exchanged too it is; the sealed row of the task's end then
-// names another digest.
+// Changed or exchanged evidence is not shown as the node's. If the certificate's row is exchanged
+// too, the evidence is shown; but the sealed row of the task's end then names another digest.
 func TestEvidenceExchangedInTheDatabaseDoesNotFitTheAuditLog(t *testing.T) {
 	b := servertest.Start(t)
 	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
@@ -116,9 +115,8 @@ func TestEvidenceExchangedInTheDatabaseDoesNotFitTheAuditLog(t *testing.T) {
 	t.Error("no row tells of the task's end")
 }
 
-// Who may write to the database is an operator: they give themselves a token,
-// and take a certificate off the deny list. docs/explanation/security.md says so, and what
-// to do about it.
+// Write access to the database equals an operator: such a person can create a token, and take a
+// certificate off the deny list. docs/explanation/security.md says so, with the countermeasures.
 func TestWhoMayWriteToTheDatabaseIsAnOperator(t *testing.T) {
 	b := servertest.Start(t)
 	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
@@ -143,8 +141,7 @@ func TestWhoMayWriteToTheDatabaseIsAnOperator(t *testing.T) {
 	servertest.Eventually(t, "the removed node to be let in again", func() bool { return poll() == http.StatusUnprocessableEntity })
 }
 
-// Whoever reads the database, or a backup of it, finds nothing to log in, enrol
-// or sign with.
+// A reader of the database, or of its backup, finds nothing to log in, enrol or sign with.
 func TestTheDatabaseHoldsNoSecret(t *testing.T) {
 	b := servertest.Start(t)
 	operator := b.NewToken(t, api.TokenCreate{Name: "ann", Role: "operator"})

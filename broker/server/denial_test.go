@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// A certificate that is denied at one replica is worth nothing at another one within two
-// seconds, and the node goes on with the certificate that it has renewed.
+// A certificate denied at one replica is refused at another within two seconds, and the node
+// continues with its renewed certificate.
 func TestADeniedCertificateEndsAtEveryReplica(t *testing.T) {
 	const bound = 2 * time.Second
 	a, b := replicas(t, storetest.PostgresURL(t))

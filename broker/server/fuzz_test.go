@@ -12,9 +12,8 @@ import (
 	"github.com/hostler/hostler/broker/server/servertest"
 )
 
-// Whatever an administrator sends as a body, it is taken or refused with a
-// code, and never answered with an error of ours. The routes are those that
-// the API says of itself.
+// Any body from an administrator is accepted or refused with a code, and never answered with an
+// internal error. The routes come from the API's own description.
 func FuzzOperatorBodies(f *testing.F) {
 	b := servertest.Start(f)
 	b.NewNode(f, api.NodeCreate{Hostname: "h1"}).Settle(f)

@@ -20,7 +20,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// way is the way to a PostgreSQL, which may be cut.
+// way is the path to a PostgreSQL, which a test can cut.
 type way struct {
 	net.Listener
 	to string // socket of the server
@@ -76,7 +76,7 @@ func (w *way) keep(conns ...net.Conn) bool {
 	return !w.cut
 }
 
-// set cuts the way, or opens it again.
+// set cuts the path, or opens it again.
 func (w *way) set(cut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -88,9 +88,9 @@ func (w *way) set(cut bool) {
 	}
 }
 
-// TestALostDatabaseIsARefusalAndNoRestart cuts a broker's way to PostgreSQL. Operators and
-// nodes are told so, with when to come again, and polls that wait go on waiting; nothing
-// needs a restart when it is back, and systemd is not told otherwise meanwhile.
+// TestALostDatabaseIsARefusalAndNoRestart cuts a broker's path to PostgreSQL. Operators and nodes
+// get an error with the time to come again, and waiting polls keep waiting. Afterwards nothing
+// needs a restart, and systemd is not told otherwise meanwhile.
 func TestALostDatabaseIsARefusalAndNoRestart(t *testing.T) {
 	at, err := url.Parse(storetest.PostgresURL(t))
 	if err != nil {
@@ -133,7 +133,7 @@ func TestALostDatabaseIsARefusalAndNoRestart(t *testing.T) {
 
 	w.set(true)
 	lost := turns.Load()
-	for range 2 { // on the connections that broke, and on those that cannot be made
+	for range 2 { // on the broken connections, and on connections that cannot be made
 		for _, path := range []string{"/nodes", "/tasks/" + before.ID, "/status"} {
 			a := b.Ask(t, b.Token, http.MethodGet, path, nil)
 			if a.Status != http.StatusServiceUnavailable || a.Code() != "store_unavailable" || a.Header.Get("Retry-After") == "" {

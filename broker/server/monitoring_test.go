@@ -40,8 +40,8 @@ type dashboard struct {
 	}
 }
 
-// TestWhatIsWatchedExists holds the alerts and the dashboard that are shipped to the
-// metrics that a broker has: names, labels, and the values of labels that are ours.
+// TestWhatIsWatchedExists checks the shipped alerts and the dashboard against the metrics of a
+// broker: names, labels, and the values of our own labels.
 func TestWhatIsWatchedExists(t *testing.T) {
 	has := metricsOf(t)
 	used := map[string]bool{}
@@ -73,8 +73,8 @@ func TestWhatIsWatchedExists(t *testing.T) {
 	}
 }
 
-// TestASilentSiteAndWhatAGuardHoldsBackRaiseAlerts has Prometheus's own program judge the
-// alerts that are shipped by series of metrics, whose cases stand in the file.
+// TestASilentSiteAndWhatAGuardHoldsBackRaiseAlerts has Prometheus's own program test the shipped
+// alerts with the series in the file.
 func TestASilentSiteAndWhatAGuardHoldsBackRaiseAlerts(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -96,7 +96,7 @@ func metricsOf(t *testing.T) map[string][]string {
 	told := make(chan *prometheus.Desc)
 	go func() { defer close(told); s.metrics.registry.Describe(told) }()
 	form := regexp.MustCompile(`fqName: "([^"]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
-	has := map[string][]string{"up": {"job", "instance"}} // Prometheus's own of each that it scrapes
+	has := map[string][]string{"up": {"job", "instance"}} // Prometheus adds these to each target
 	for desc := range told {
 		m := form.FindStringSubmatch(desc.String())
 		if m == nil {
@@ -114,7 +114,7 @@ func metricsOf(t *testing.T) map[string][]string {
 	return has
 }
 
-// expressions are those of the rules and of the dashboard, by where they stand.
+// expressions are the expressions of the rules and of the dashboard, by location.
 func expressions(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -185,7 +185,7 @@ func mentions(expr string) (all []mention) {
 	return all
 }
 
-// checkValue holds the value of a label to those that there are.
+// checkValue checks the value of a label against the possible values.
 func checkValue(t *testing.T, where, metric, label, value string) {
 	t.Helper()
 	statuses := map[string][]string{

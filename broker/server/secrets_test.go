@@ -38,8 +38,8 @@ func (l *logged) logger() *zap.Logger {
 	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(l), zapcore.DebugLevel))
 }
 
-// A broker with a Vault writes and reads secrets there; neither its directory,
-// nor its log, nor an answer of its API holds one, also where Vault fails.
+// A broker with a Vault writes and reads secrets there. Neither its directory, nor its log, nor an
+// answer of its API holds a secret, even if Vault fails.
 func TestABrokerWithAVaultHoldsNoSecretItself(t *testing.T) {
 	vault := secretstest.StartVault(t, false)
 	dir := t.TempDir()
@@ -120,8 +120,7 @@ func TestABrokerWithAVaultHoldsNoSecretItself(t *testing.T) {
 	}
 }
 
-// A broker starts while its Vault is sealed, says so in its log, and serves
-// what needs no secret.
+// A broker starts while its Vault is sealed, logs that, and serves everything that needs no secret.
 func TestABrokerStartsWhileItsVaultIsSealed(t *testing.T) {
 	vault := secretstest.StartVault(t, false)
 	vault.Set(secretstest.Faults{Status: 503, Body: `{"errors":["Vault is sealed"]}`})

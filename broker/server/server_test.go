@@ -173,7 +173,7 @@ func TestANewerSchemaIsRefusedAndLeftAlone(t *testing.T) {
 	refused(t, server.Config{DataDir: b.Dir}, "schema_too_new")
 }
 
-// newer writes a migration into the database that no broker here has.
+// newer writes an unknown migration into the database.
 func newer(t *testing.T, path string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+path)
@@ -186,8 +186,8 @@ func newer(t *testing.T, path string) {
 	}
 }
 
-// TestACrashBeforeTheAdminTokenCountedIsMended stands where the first start was
-// killed after it wrote the file and before the store knew the token.
+// TestACrashBeforeTheAdminTokenCountedIsMended begins where the first start was killed: after the
+// file was written and before the store knew the token.
 func TestACrashBeforeTheAdminTokenCountedIsMended(t *testing.T) {
 	dir := t.TempDir()
 	const secret = "hso_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
@@ -354,7 +354,7 @@ func TestReplicasShareADatabaseAndKeys(t *testing.T) {
 	refused(t, server.Config{DataDir: three, Database: url}, "key_mismatch")
 }
 
-// What is refused at the door is told by a broker that runs, and its heads are in files.
+// A running broker reports refused strangers, and keeps its audit heads in files.
 func TestARunningBrokerTellsOfStrangersAndKeepsItsHeads(t *testing.T) {
 	b := servertest.Start(t)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: b.Roots, MinVersion: tls.VersionTLS13}}}

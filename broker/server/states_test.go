@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/states.golden anew")
 
-// What is added to a state, a broker of the release before cannot read: the form of the
-// state tells it to leave the run alone.
+// A broker of the previous release cannot read a new field of a state: the state's form number
+// tells that broker to leave the run alone.
 func TestAStateOfAnotherShapeIsOfAnotherForm(t *testing.T) {
 	const file = "testdata/states.golden"
 	was := map[string][2]string{}
@@ -53,8 +53,8 @@ func TestAStateOfAnotherShapeIsOfAnotherForm(t *testing.T) {
 	}
 }
 
-// What people are told of a run, and which rules hold while it is under way, stands in a
-// row of its kind.
+// The texts about a run for people, and the rules that hold while the run is under way, stand in
+// the row of its kind.
 func TestEachKindOfRunHasARow(t *testing.T) {
 	used := map[string]bool{}
 	for _, k := range kinds(new(onboarding.Lifecycle), new(turnover.Chains), new(agentrecords.Nodes)) {
@@ -72,8 +72,8 @@ func TestEachKindOfRunHasARow(t *testing.T) {
 	}
 }
 
-// shapeOf is what JSON of a type may hold: names and types, in their order. A type that
-// moves to another package keeps its shape.
+// shapeOf is the JSON shape of a type: names and types, in order. A type that moves to another
+// package keeps its shape.
 func shapeOf(t reflect.Type, seen map[reflect.Type]bool) string {
 	if t.Implements(reflect.TypeFor[json.Marshaler]()) || seen[t] {
 		return t.Name()

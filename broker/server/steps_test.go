@@ -17,8 +17,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// TestATraceRunsFromTheRequestToTheStepOnTheNode reads what the broker sends to
-// a collector.
+// TestATraceRunsFromTheRequestToTheStepOnTheNode reads the spans that the broker sends to a
+// collector.
 func TestATraceRunsFromTheRequestToTheStepOnTheNode(t *testing.T) {
 	var mu sync.Mutex
 	got := map[string]*otlp.Span{}

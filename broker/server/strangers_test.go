@@ -33,17 +33,17 @@ type stranger struct {
 	stream uint32
 
 	mu    sync.Mutex
-	heard map[uint32]byte // of each stream
+	heard map[uint32]byte // the state of each stream
 }
 
-// What a stranger has heard of a stream.
+// The states of a stream, as the stranger sees it.
 const (
 	headCame = iota + 1 // of an answer
 	allCame
 	resetCame
 )
 
-// meter counts what is sent.
+// meter counts the bytes sent.
 type meter struct {
 	net.Conn
 	sent *atomic.Int64
@@ -75,7 +75,7 @@ func from(b *servertest.Broker, host, url string, sent *atomic.Int64) (*stranger
 	return s, nil
 }
 
-// unread begins HTTP/2 with a window of nothing: no byte of any answer can be sent.
+// unread begins HTTP/2 with an empty window: no byte of any answer can be sent.
 func (s *stranger) unread() {
 	s.heard = map[uint32]byte{}
 	_, _ = io.WriteString(s, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00")
@@ -91,7 +91,7 @@ func (s *stranger) unread() {
 			}
 			s.mu.Lock()
 			switch id := binary.BigEndian.Uint32(head[5:]); {
-			case head[3] == 1 && head[4]&1 != 0: // HEADERS that are all
+			case head[3] == 1 && head[4]&1 != 0: // HEADERS that end the answer
 				s.heard[id] = allCame
 			case head[3] == 1:
 				s.heard[id] = headCame
@@ -103,13 +103,13 @@ func (s *stranger) unread() {
 	}()
 }
 
-// get asks for a path so many times at once.
+// get asks for a path the given number of times at once.
 func (s *stranger) get(path string, times int) { s.ask(path, "", times) }
 
 // showing is a header that looks like a token, for get.
 const showing = "\x0f\x08\x08Bearer x"
 
-// ask asks for a path with an encoded header so many times at once.
+// ask asks for a path with an encoded header, the given number of times at once.
 func (s *stranger) ask(path, header string, times int) {
 	var all []byte
 	for range times {
@@ -121,8 +121,7 @@ func (s *stranger) ask(path, header string, times int) {
 	_, _ = s.Write(all)
 }
 
-// seen counts the streams of which the broker holds an answer, and all of which something was
-// heard.
+// seen counts the streams whose answer the broker holds, and all streams with any news.
 func (s *stranger) seen() (held, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +133,8 @@ func (s *stranger) seen() (held, all int) {
 	return held, len(s.heard)
 }
 
-// Whoever leaves answers unread holds so many, and keeps nobody else from being answered: neither
-// who comes from another address, nor who has a token and comes from the same.
+// A client that leaves answers unread holds a limited number, and keeps nobody else from being
+// answered: neither clients from another address, nor a client with a token from the same address.
 func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 	b := servertest.Start(t)
 	sent := new(atomic.Int64)
@@ -189,7 +188,7 @@ func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 	}
 }
 
-// askFrom asks for a path without a token, over HTTP/1.1; 0: it is not answered.
+// askFrom asks for a path without a token, over HTTP/1.1; 0: no answer.
 func askFrom(b *servertest.Broker, host, path string) int {
 	config := pki.ClientConfig(b.Roots, nil, b.Now)
 	config.ServerName = "127.0.0.1"
@@ -204,7 +203,7 @@ func askFrom(b *servertest.Broker, host, path string) int {
 	return res.StatusCode
 }
 
-// open counts those whose connection the broker has not closed.
+// open counts the strangers whose connection the broker has not closed.
 func open(all []*stranger) (n int) {
 	for _, s := range all {
 		_ = s.SetReadDeadline(time.Now().Add(time.Millisecond))
@@ -216,8 +215,8 @@ func open(all []*stranger) (n int) {
 	return n
 }
 
-// Of the connections that one address opens and leaves idle so many stay, and of all addresses
-// together; the next who comes finds a place.
+// Only a limited number of idle connections stays, per address and in total; the next client finds
+// a place.
 func TestIdleConnectionsOfStrangersAreBounded(t *testing.T) {
 	b := servertest.Start(t)
 	for _, row := range []struct {
@@ -243,8 +242,8 @@ func TestIdleConnectionsOfStrangersAreBounded(t *testing.T) {
 	}
 }
 
-// The node's own address may be full of strangers, as behind NAT: nodes that are there stay, and
-// one that comes gets in.
+// The node's own address may be full of strangers, as behind NAT: connected nodes stay, and a new
+// node gets in.
 func TestANodeBesideStrangersOfItsAddressIsNotShutOut(t *testing.T) {
 	b := servertest.Start(t)
 	node := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
@@ -280,7 +279,7 @@ func TestANodeBesideStrangersOfItsAddressIsNotShutOut(t *testing.T) {
 	}
 }
 
-// Whoever speaks HTTP/2 badly fills the log no more than whoever fails in the handshake.
+// Bad HTTP/2 fills the log no more than failed handshakes.
 func TestBadHTTP2OfAKindIsOneLine(t *testing.T) {
 	core, logged := observer.New(zap.InfoLevel)
 	b := servertest.Start(t, func(c *server.Config) { c.Log = zap.New(core) })
@@ -309,7 +308,7 @@ func TestBadHTTP2OfAKindIsOneLine(t *testing.T) {
 	}
 }
 
-// What strangers ask for makes no series.
+// Requests of strangers create no series.
 func TestStrangersMakeNoSeries(t *testing.T) {
 	b := servertest.Start(t)
 	series := func() int {
@@ -340,10 +339,10 @@ func TestStrangersMakeNoSeries(t *testing.T) {
 	}
 }
 
-// What strangers hold who read nothing: 25 connections of one address that ask a hundred times
-// each and read no answer, and 6,000 that ask for nothing, of 24. Beside it how long an operator
-// takes who has a token, from another address. held-MiB is of the broker and of the strangers,
-// which are one process.
+// BenchmarkStrangersWhoReadNothing measures the cost of strangers that read nothing: 25 connections
+// of one address that ask a hundred times each and read no answer, and 6,000 idle connections from
+// 24 addresses. Beside it stands the time of an operator with a token, from another address.
+// held-MiB covers the broker and the strangers, which are one process.
 func BenchmarkStrangersWhoReadNothing(b *testing.B) {
 	type crowd struct {
 		name string

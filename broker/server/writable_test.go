@@ -19,8 +19,8 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// inNamespace runs the calling test again in a child that has a mount namespace of its
-// own, and returns false there. Nothing it mounts is seen outside.
+// inNamespace runs the calling test again in a child with a mount namespace of its own, and returns
+// false there. The child's mounts are not visible outside.
 func inNamespace(t *testing.T) (parent bool) {
 	t.Helper()
 	const mark = "HOSTLER_TEST_NAMESPACE"
@@ -58,7 +58,7 @@ func onADisk(t *testing.T) (b *servertest.Broker, disk string) {
 	return servertest.Start(t, func(c *server.Config) { c.DataDir = filepath.Join(disk, "broker") }), disk
 }
 
-// writes holds what a broker says of its store to whether it can be written.
+// writes checks that the broker reports whether its store can be written.
 func writes(t *testing.T, b *servertest.Broker, can bool) {
 	t.Helper()
 	ready, up := "store not writable\n", "hostler_store_up 0"
@@ -105,8 +105,8 @@ func TestAFullDiskIsNotReady(t *testing.T) {
 	writes(t, b, true)
 }
 
-// Files that are open for writing keep a file system from becoming read-only here, so
-// another one that is comes over the data directory.
+// Open files keep a file system from becoming read-only here, so another read-only file system is
+// mounted over the data directory.
 func TestAReadOnlyDataDirectoryIsNotReady(t *testing.T) {
 	if inNamespace(t) {
 		return
@@ -123,7 +123,7 @@ func TestAReadOnlyDataDirectoryIsNotReady(t *testing.T) {
 	writes(t, b, true)
 }
 
-// PostgreSQL takes no writes after a failover to a standby, or where somebody says so.
+// PostgreSQL takes no writes after a failover to a standby, or when an administrator says so.
 func TestAReadOnlyDatabaseIsNotReady(t *testing.T) {
 	url := storetest.PostgresURL(t)
 	b := servertest.Start(t, func(c *server.Config) {

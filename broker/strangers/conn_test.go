@@ -62,7 +62,7 @@ func TestAConnectionThatAsksForNothingIsClosed(t *testing.T) {
 	})
 }
 
-// One guest at a time is in this room; the other is idle, and makes way.
+// This room holds one guest at a time; the other guest is idle, and makes way.
 func TestARequestThatIsCutMakesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := make(pipes)

@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// at is an address as connections have it.
+// at is an address in the form of connections.
 func at(host string) net.Addr {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(host), 4000))
 }
 
-// hall is a room of which a test knows who is in it.
+// hall is a room with named guests.
 type hall struct {
 	*Room
 	t   testing.TB
-	out map[string]bool // by the name that the test gave
+	out map[string]bool // by the test's name of the guest
 }
 
 func newHall(t testing.TB, l Limits) *hall {
 	return &hall{Room: NewRoom(l, NewKnown()), t: t, out: map[string]bool{}}
 }
 
-// enter has one in that must get in, a nanosecond after the one before.
+// enter lets in a guest that must get in, a nanosecond after the guest before.
 func (h *hall) enter(name, host string) *Guest {
 	h.t.Helper()
 	time.Sleep(time.Nanosecond) // of the bubble
@@ -45,7 +45,7 @@ func (h *hall) refuses(host string) {
 	}
 }
 
-// gone says who had to go.
+// gone checks which guests had to go.
 func (h *hall) gone(names ...string) {
 	h.t.Helper()
 	if len(h.out) != len(names) {
@@ -80,7 +80,7 @@ func TestASourceIsAnAddressOrAWholeNetworkOfIPv6(t *testing.T) {
 	}
 }
 
-// Whoever has a whole /64 to himself is one source.
+// The owner of a whole /64 is one source.
 func TestANetworkOfIPv6HasTheShareOfOneAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHall(t, Limits{Source: 2, All: 100, Settle: time.Second})
@@ -101,12 +101,12 @@ func TestASourceGivesUpItsOwnOldestGuest(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		h.enter("c", "192.0.2.1")
 		h.gone("idle")
-		h.enter("d", "192.0.2.1") // c is too young, and busy is all that is left
+		h.enter("d", "192.0.2.1") // c is too young, and only busy is left
 		h.gone("idle", "busy")
 	})
 }
 
-// A flood from some sources costs those alone, however fast it comes.
+// A flood from some sources costs only these sources, however fast the flood is.
 func TestTheSourceWithTheMostGuestsMakesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHall(t, Limits{Source: 4, All: 8, Settle: time.Second})
@@ -115,9 +115,9 @@ func TestTheSourceWithTheMostGuestsMakesWay(t *testing.T) {
 			h.enter(fmt.Sprint(n), fmt.Sprintf("192.0.2.%d", 1+n%2))
 		}
 		h.enter("late", "192.0.2.8")
-		h.gone("0") // of the one with four
+		h.gone("0") // of the source with four guests
 		for range 20 {
-			h.refuses("192.0.2.2") // has not fewer than any other, and all are young
+			h.refuses("192.0.2.2") // has no fewer guests than the others, and all are young
 		}
 		h.gone("0")
 	})
@@ -142,7 +142,8 @@ func TestAKnownSourceGetsInBeforeStrangers(t *testing.T) {
 	})
 }
 
-// Many nodes behind one address may be there at once, and one of them by itself may not.
+// Many nodes behind one address may be there at once, but a single node may not take as many
+// places.
 func TestWhoIsVouchedForIsCountedByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHall(t, Limits{Source: 1, All: 2, Named: 2, Settle: time.Second})
@@ -156,7 +157,7 @@ func TestWhoIsVouchedForIsCountedByName(t *testing.T) {
 	})
 }
 
-// Guests that were sent away and do not go count too.
+// Guests that were sent away and have not gone yet count too.
 func TestWhoIsSentAwayCountsUntilHeIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := NewRoom(Limits{Source: 1, All: 3, Settle: time.Second}, NewKnown())

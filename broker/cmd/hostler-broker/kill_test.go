@@ -16,12 +16,11 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// TestABrokerKilledInAnyCallDeploysOnce kills the process with SIGKILL at each
-// call to MAAS that an onboarding makes, in each of its stages: when the call has
-// come, before anything is done, and for one that changes something also when it
-// is done and not yet answered. Each time the broker starts anew on what is on
-// the disk, a lease later. One machine after the other is onboarded until there is
-// no call left at which it was not killed.
+// TestABrokerKilledInAnyCallDeploysOnce kills the process with SIGKILL at each call to MAAS of an
+// onboarding, in each of its stages: when the call arrives, before anything is done, and for a call
+// that changes something also after the change and before the answer. Each time the broker starts
+// again from its disk, a lease later. The test onboards one machine after the other until no call
+// is left at which the broker was not killed.
 func TestABrokerKilledInAnyCallDeploysOnce(t *testing.T) {
 	t.Parallel()
 	g := &gallows{fatal: map[string]bool{}, down: make(chan string, 1)}
@@ -33,7 +32,7 @@ func TestABrokerKilledInAnyCallDeploysOnce(t *testing.T) {
 		}
 		killed := g.onboard(n)
 		if kills += killed; killed == 0 {
-			break // and this one shows that it goes well without
+			break // and this machine shows a run without a kill
 		}
 	}
 	if len(g.stages) < 10 || !g.fatal["deploy_via_maas POST machines deploy, done"] || !g.fatal["create_or_find_in_maas POST machines, done"] || !g.fatal["deploy_via_maas POST machines allocate, done"] {
@@ -41,7 +40,7 @@ func TestABrokerKilledInAnyCallDeploysOnce(t *testing.T) {
 	}
 	t.Logf("killed %d times, in %d stages", kills, len(g.stages))
 
-	// And between two stages, where the site is frozen meanwhile.
+	// And between two stages, while the site is frozen.
 	g.frozen = true
 	before := len(g.rested)
 	killed := g.onboard(len(p.region.Machines()) + 1)
@@ -51,23 +50,22 @@ func TestABrokerKilledInAnyCallDeploysOnce(t *testing.T) {
 	t.Logf("killed %d times between two stages", killed)
 }
 
-// mostKills is how often in one stage a broker may die and the run still go on by
-// itself, less one.
+// mostKills is one less than the number of deaths in one stage that a run survives by itself.
 const mostKills = 4
 
 // gallows stand between a broker and its region.
 type gallows struct {
 	p     *process
-	mu    sync.Mutex // held while somebody else needs the broker to live
-	run   string     // the one that is watched; empty: nobody is killed
+	mu    sync.Mutex // held while the broker must stay alive
+	run   string     // the watched run; empty: nobody is killed
 	fatal map[string]bool
-	// stages are those in which it was killed, for all runs and for this one.
+	// stages are the stages in which the broker was killed, for all runs and for this run.
 	stages, here map[string]int
 	down         chan string
 
-	frozen  bool     // the site is frozen in each stage, so that it is killed behind it
-	inStage string   // it is frozen in; empty: it is not
-	rested  []string // the stages before which it was killed
+	frozen  bool     // the site is frozen in each stage, so that the broker is killed after the stage
+	inStage string   // the stage of the freeze; empty: no freeze
+	rested  []string // the stages before which the broker was killed
 }
 
 func (g *gallows) door(p *process, next http.Handler) http.Handler {
@@ -91,14 +89,14 @@ func (g *gallows) door(p *process, next http.Handler) http.Handler {
 	})
 }
 
-// strike kills the broker that made a call, if it has not been killed there yet.
+// strike kills the broker that made a call, unless the broker was killed at this call before.
 func (g *gallows) strike(r *http.Request, when string) {
 	if g.run == "" || r.Context().Err() != nil {
 		return
 	}
 	var o api.Onboarding
 	if err := g.p.peek("/onboardings/"+g.run, &o); err != nil {
-		panic(http.ErrAbortHandler) // of a broker that is gone
+		panic(http.ErrAbortHandler) // the broker is gone
 	}
 	if g.frozen {
 		g.freeze(o.CurrentStage)
@@ -116,7 +114,7 @@ func (g *gallows) strike(r *http.Request, when string) {
 	panic(http.ErrAbortHandler)
 }
 
-// freeze keeps the run from its next stage while the one that makes a call goes on.
+// freeze keeps the run from its next stage, while the present stage continues.
 func (g *gallows) freeze(stage string) {
 	if g.inStage == "" {
 		g.p.mustPost("/freeze", api.FreezePut{Site: "dc1", Reason: "between two stages"})
@@ -124,8 +122,7 @@ func (g *gallows) freeze(stage string) {
 	}
 }
 
-// rest kills the broker once the stage that was frozen has ended, and lets the run
-// go on.
+// rest kills the broker once the frozen stage has ended, and lets the run go on.
 func (g *gallows) rest(run string) (at string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -143,12 +140,12 @@ func (g *gallows) rest(run string) (at string) {
 		g.p.boot()
 	}
 	g.p.mustPost("/unfreeze", api.FreezePut{Site: "dc1", Reason: "go on"})
-	g.p.Advance(61 * time.Second) // runs go on spread
+	g.p.Advance(61 * time.Second) // runs resume spread over a minute
 	g.inStage = ""
 	return at
 }
 
-// operation is what a call does, whichever machine it is about.
+// operation names a call without its machine.
 func operation(r *http.Request) string {
 	path, _ := strings.CutPrefix(r.URL.Path, "/MAAS/api/2.0/")
 	part := strings.Split(strings.Trim(path, "/"), "/")
@@ -166,8 +163,7 @@ func operation(r *http.Request) string {
 	return strings.Join(words, " ")
 }
 
-// onboard takes the n-th machine from its BMC to an active node, and returns how
-// often the broker was killed meanwhile.
+// onboard takes the n-th machine from its BMC to an active node, and returns the number of kills.
 func (g *gallows) onboard(n int) (killed int) {
 	p, t := g.p, g.p.t
 	t.Helper()
@@ -186,7 +182,7 @@ func (g *gallows) onboard(n int) (killed int) {
 		select {
 		case at := <-g.down:
 			deaths = append(deaths, at)
-			p.Advance(61 * time.Second) // its leases are over
+			p.Advance(61 * time.Second) // the leases are over
 			p.boot()
 		default:
 		}
@@ -200,7 +196,7 @@ func (g *gallows) onboard(n int) (killed int) {
 			t.Fatalf("run %d is %s at %s: %s %s; killed at %v", n, o.Status, o.CurrentStage, o.ErrorCode, o.ErrorMessage, deaths)
 		}
 		if o.CurrentStage == "wait_for_agent_enrollment" && !enrolled {
-			g.mu.Lock() // the broker lives until the agent has what it wants
+			g.mu.Lock() // the broker stays alive until the agent has its answer
 			select {
 			case at := <-g.down:
 				g.down <- at
@@ -221,7 +217,7 @@ func (g *gallows) onboard(n int) (killed int) {
 	return len(deaths)
 }
 
-// judge holds a run that has ended to what must be so, wherever it was killed.
+// judge checks everything that must hold of an ended run, wherever the broker was killed.
 func (g *gallows) judge(n int, hostname string, o api.OnboardingDetail, deaths []string) {
 	p, t := g.p, g.p.t
 	t.Helper()
@@ -240,7 +236,7 @@ func (g *gallows) judge(n int, hostname string, o api.OnboardingDetail, deaths [
 	if i := slices.IndexFunc(nodes.Items, func(one api.Node) bool { return one.Hostname == hostname }); len(nodes.Items) != n || i < 0 || nodes.Items[i].Status != "active" {
 		bad("the nodes are %+v", nodes.Items)
 	}
-	// Each stage of the main line was begun once, and ended once, one after the other.
+	// Each stage of the main line began once and ended once, one after the other.
 	var line []string
 	for _, s := range o.Stages {
 		if s.Rescues == "" {
@@ -257,8 +253,8 @@ func (g *gallows) judge(n int, hostname string, o api.OnboardingDetail, deaths [
 	if len(o.Events) != 2*len(line) {
 		bad("its history is %v", told)
 	}
-	// And so says the stream of events, which the broker that leads writes behind the
-	// run; with two brokers that may be the one that was just killed.
+	// The stream of events agrees. The leading broker writes the stream after the run; with two
+	// brokers the leader may be the broker that was just killed.
 	about := map[string]int{}
 	for late := time.Now().Add(time.Minute); about["completed"] == 0 && time.Now().Before(late); <-time.After(20 * time.Millisecond) {
 		raw := p.Ask(t, p.Token, http.MethodGet, "/events?follow=false&after=0", nil)

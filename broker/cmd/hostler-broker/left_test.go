@@ -17,15 +17,15 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// leaving is how many machines are onboarded and turned over: enough for the pages of a
-// table to be more than it has begun.
+// leaving is the number of machines that are onboarded and turned over: enough for a table to have
+// more full pages than begun pages.
 const leaving = 40
 
-// BenchmarkWhatIsLeft is what an onboarding and a whole turnover leave in the broker's
-// tables: the program on SQLite, a simulated region, and machines with eight GPUs and
-// three disks. The turnover is a reimage of a node with one tenant, that ends with a clean
-// certificate which meets the policy. By table, with their indexes; what is there of a node already
-// and is written anew leaves nothing. It takes no time that is worth a figure.
+// BenchmarkWhatIsLeft measures the rows that an onboarding and a whole turnover leave in the
+// broker's tables: the program on SQLite, a simulated region, and machines with eight GPUs and
+// three disks. The turnover is a reimage of a node with one tenant, and ends with a clean
+// certificate that meets the policy. The result is by table, with indexes; rows that are only
+// rewritten leave nothing. The time is not measured.
 func BenchmarkWhatIsLeft(b *testing.B) {
 	p := newProcess(b, `{"require_hw_sync":false,"enable_phase2_roce":false,"accept_maas_erase":true}`, func(_ *process, next http.Handler) http.Handler { return next })
 	db := "sqlite:" + p.data() + "/hostler.db"
@@ -60,21 +60,21 @@ func BenchmarkWhatIsLeft(b *testing.B) {
 	}
 }
 
-// leaver takes machines into service and out of it.
+// leaver takes machines into service and out of service.
 type leaver struct {
 	*process
 	machines []*leavingMachine
-	baseline int // how long one is
+	baseline int // the length of a baseline
 }
 
 type leavingMachine struct {
 	api.OnboardingMachine
 	system string // MAAS's id
 	facts  *taskcatalog.Facts
-	node   *servertest.Node // of the system that runs
+	node   *servertest.Node // of the running system
 }
 
-// comes begins to onboard the n-th machine.
+// comes begins the onboarding of the n-th machine.
 func (l *leaver) comes(n int) (look func() standing) {
 	l.t.Helper()
 	m := &leavingMachine{OnboardingMachine: l.box(n), facts: factsOf(maassim.Box(n))}
@@ -99,7 +99,7 @@ func (l *leaver) boots(m *leavingMachine) {
 	m.node = l.EnrollMachine(l.t, string(enrolToken.Find(deployed.UserData)), m.Hostname, m.system, m.facts)
 }
 
-// turnedOver begins a reimage of one.
+// turnedOver begins a reimage of a machine.
 func (l *leaver) turnedOver(m *leavingMachine) (look func() standing) {
 	l.t.Helper()
 	former := m.node
@@ -116,11 +116,11 @@ func (l *leaver) turnedOver(m *leavingMachine) (look func() standing) {
 	}
 }
 
-// rereads is a while in which a broker of a test has read its deny list again: with the clock
-// further ahead than it may be old nobody is answered.
+// rereads is a time in which a test's broker reads its deny list again. If the clock moves further
+// ahead than the list may be old, nobody is answered.
 const rereads = 250 * time.Millisecond
 
-// standing is how a run stands.
+// standing is the state of a run.
 type standing struct{ run, status, stage, waits, no string }
 
 // all begins runs, and lets time pass while all wait, until they have completed.
@@ -147,7 +147,7 @@ func (l *leaver) all(n int, begin func(n int) (look func() standing)) {
 	}
 }
 
-// works carries out what there is for a node.
+// works carries out the open tasks of a node.
 func (l *leaver) works(m *leavingMachine) {
 	l.t.Helper()
 	for _, d := range m.node.Offered(l.t) {
@@ -168,7 +168,7 @@ func (l *leaver) ends(m *leavingMachine, d wire.Delivery, task *taskcatalog.Task
 	m.node.Finish(l.t, d, task, taskcatalog.OutcomeSucceeded, result, report)
 }
 
-// carryOut is what a task comes to on a machine that is as it should be.
+// carryOut is the result of a task on a machine in good order.
 func (m *leavingMachine) carryOut(t testing.TB, now time.Time, task *taskcatalog.Task) (result any, report taskcatalog.Report) {
 	t.Helper()
 	switch task.Type {
@@ -195,15 +195,15 @@ func (m *leavingMachine) carryOut(t testing.TB, now time.Time, task *taskcatalog
 	return nil, report
 }
 
-// Of a system an agent lists each package, and each file below /etc that no package has
-// brought: these are about as many as a Debian server has.
+// An agent lists each package of a system, and each file below /etc that no package owns. These are
+// about as many as on a Debian server.
 const (
 	packages = 740
 	ownFiles = 150
 )
 
-// baseline is what there is on the machine's system. It is kept by itself, in the result of
-// the task that took it, and in the envelopes of a cleanup and of a validation.
+// baseline is the baseline of the machine's system. The broker stores a baseline by itself, in the
+// result of the task that took it, and in the envelopes of a cleanup and of a validation.
 func (m *leavingMachine) baseline(t testing.TB, now time.Time) taskcatalog.ValidateCleanResult {
 	t.Helper()
 	out := taskcatalog.Baseline{TakenAt: now.UTC(), Processes: []string{"/usr/sbin/sshd"}}
@@ -225,7 +225,7 @@ func (m *leavingMachine) baseline(t testing.TB, now time.Time) taskcatalog.Valid
 	return taskcatalog.ValidateCleanResult{BaselineDigest: digest, Baseline: &out}
 }
 
-// scrubbed is the result of a machine whose GPUs are clean.
+// scrubbed is the result for a machine whose GPUs are clean.
 func (m *leavingMachine) scrubbed() taskcatalog.GPUScrubResult {
 	var covered, none uint64 = 79 << 30, 0
 	all := taskcatalog.GPUAssurance{Overwrite: taskcatalog.OverwriteVerified, Reset: taskcatalog.ResetProven}
@@ -239,7 +239,7 @@ func (m *leavingMachine) scrubbed() taskcatalog.GPUScrubResult {
 	return out
 }
 
-// factsOf are what an agent says of hardware that has eight GPUs.
+// factsOf are the facts that an agent reports for hardware with eight GPUs.
 func factsOf(h maassim.Hardware) *taskcatalog.Facts {
 	f := servertest.H100s(8)
 	f.ChassisSerial, f.DisksListed = h.Serial, true

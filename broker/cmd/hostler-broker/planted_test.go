@@ -24,15 +24,14 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// TestNoSecretOfASiteIsAnywhere lets onboardings go well and badly with secrets that
-// are known here, and then looks for them wherever the broker leaves anything: all
-// rows of its database, the bytes of each of its files, its log, its arguments and
-// environment, its metrics and events, and what every GET of its API answers. MAAS
-// is away, refuses the key, tells back what it was sent, and cannot switch power;
-// and callers send secrets where none belong.
+// TestNoSecretOfASiteIsAnywhere runs onboardings that succeed and fail with known secrets, and then
+// searches for the secrets wherever the broker leaves data: all rows of its database, the bytes of
+// each of its files, its log, its arguments and environment, its metrics and events, and every GET
+// of its API. MAAS is away, refuses the key, echoes its input, and cannot switch power; and callers
+// send secrets in wrong fields.
 func TestNoSecretOfASiteIsAnywhere(t *testing.T) {
 	t.Parallel()
-	var echoes atomic.Int32 // calls that are answered with what they said
+	var echoes atomic.Int32 // calls answered with an echo of their input
 	p := newProcess(t, `{"require_hw_sync":true,"hardware_sync_interval":"5m","retry_backoff_seconds":1}`, func(_ *process, next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method != http.MethodGet && echoes.Add(-1) >= 0 {
@@ -53,7 +52,7 @@ func TestNoSecretOfASiteIsAnywhere(t *testing.T) {
 
 	s.registry()
 
-	// What is refused is told nowhere, either.
+	// Refused input is not repeated anywhere, either.
 	s.plant("what was refused", "planted-refused")
 	for _, body := range []string{
 		`{"maas_token":"planted-refused:planted-refused:planted-refused"}`, `{"maas_token":"planted-refused"}`, `{"maas_tokn":"planted-refused"}`,
@@ -64,8 +63,8 @@ func TestNoSecretOfASiteIsAnywhere(t *testing.T) {
 	}
 	s.send(http.MethodPatch, "/maas-sites/dc1", `{"api_base_url":"http://planted-refused:planted-refused@10.0.0.1/MAAS"}`, 0)
 
-	// c001 goes well in the end, c002 has the wrong login of its BMC, c003 fails to
-	// find its datasource once.
+	// c001 succeeds in the end, c002 has the wrong login of its BMC, c003 fails to find its
+	// datasource once.
 	for n := 1; n <= 3; n++ {
 		m := p.box(n)
 		s.hostnames = append(s.hostnames, m.Hostname)
@@ -120,17 +119,17 @@ func TestNoSecretOfASiteIsAnywhere(t *testing.T) {
 		}
 		s.look(name+" of the process", text)
 	}
-	p.kill() // so that what was written last is still in the write-ahead log
+	p.kill() // so that the last writes are still in the write-ahead log
 	s.kept()
 	s.files()
 	s.rows()
 	s.judge()
 }
 
-// search is for what was planted.
+// search looks for the planted secrets.
 type search struct {
 	p         *process
-	planted   map[string]string // secret → what it is
+	planted   map[string]string // secret → its description
 	keys      []string          // API keys
 	runs      []string
 	hostnames []string
@@ -146,7 +145,7 @@ func (s *search) plant(what, secret string) {
 	s.planted[secret] = what
 }
 
-// key plants an API key of MAAS: its parts, as that is how it is used.
+// key plants an API key of MAAS in parts, because the broker uses the parts.
 func (s *search) key(key string) {
 	s.keys = append(s.keys, key)
 	for i, part := range strings.Split(key, ":") {
@@ -154,8 +153,8 @@ func (s *search) key(key string) {
 	}
 }
 
-// registry has an account kept at a registry whose token service tells back what it was
-// sent, where that is no login.
+// registry stores an account at a registry whose token service echoes any input that is not a
+// login.
 func (s *search) registry() {
 	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, password, _ := r.BasicAuth()
@@ -184,7 +183,7 @@ func (s *search) registry() {
 	}
 }
 
-// send makes a request whose answer is looked at later. status 0: it is refused.
+// send makes a request whose answer is searched later. status 0: refused.
 func (s *search) send(method, path string, body any, status int) {
 	s.p.t.Helper()
 	a := s.p.Ask(s.p.t, s.p.Token, method, path, body)
@@ -205,8 +204,8 @@ func (s *search) show() (all []api.OnboardingDetail) {
 	return all
 }
 
-// until lets time pass and agents come until the runs are as they are waited for.
-// All that is shown of them on the way is looked at, too.
+// until lets time pass and agents enrol until the runs satisfy ok. All intermediate views of the
+// runs are searched, too.
 func (s *search) until(what string, ok func([]api.OnboardingDetail) bool) {
 	p, up := s.p, map[string]bool{}
 	p.t.Helper()
@@ -237,7 +236,7 @@ func (s *search) until(what string, ok func([]api.OnboardingDetail) bool) {
 	}
 }
 
-// walk looks at what every GET of the API answers, for everything that there is.
+// walk searches the answers of every GET of the API, for every existing object.
 func (s *search) walk() {
 	p, t := s.p, s.p.t
 	t.Helper()
@@ -284,7 +283,7 @@ func (s *search) walk() {
 	}
 }
 
-// filled is a path with each of the values that its variables may have.
+// filled is a path with each possible value of its variables.
 func filled(t testing.TB, path string, of map[string][]string) []string {
 	t.Helper()
 	before, rest, has := strings.Cut(path, "{")
@@ -302,7 +301,7 @@ func filled(t testing.TB, path string, of map[string][]string) []string {
 	return out
 }
 
-// kept plants what the broker itself has made and keeps as a secret.
+// kept plants the secrets that the broker itself made and stores.
 func (s *search) kept() {
 	t, dir := s.p.t, filepath.Join(s.p.Dir, "secrets")
 	keeper, err := secrets.Open(dir)
@@ -325,7 +324,7 @@ func (s *search) kept() {
 		case json.Unmarshal(value, &doc) != nil:
 			s.plant("secret "+name, string(value))
 		case doc["private_key"] != nil:
-			// A line of it is enough to be told from all else.
+			// One line of the key is distinctive enough.
 			lines := strings.Split(strings.TrimSpace(doc["private_key"].(string)), "\n")
 			for _, line := range lines[1 : len(lines)-1] {
 				if !strings.HasPrefix(line, "b3BlbnNzaC1rZXk") && len(line) > 40 { // the first says that it is a key, and which
@@ -343,7 +342,7 @@ func (s *search) kept() {
 	}
 }
 
-// files looks at the bytes of all that the broker keeps, and at its log.
+// files searches the bytes of all the broker's files, and its log.
 func (s *search) files() {
 	seen := map[string]bool{}
 	err := filepath.WalkDir(s.p.dir, func(path string, e fs.DirEntry, err error) error {
@@ -362,7 +361,7 @@ func (s *search) files() {
 	}
 }
 
-// rows looks at every column of every table.
+// rows searches every column of every table.
 func (s *search) rows() {
 	t := s.p.t
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(s.p.Dir, "hostler.db"))
@@ -411,8 +410,8 @@ func (s *search) rows() {
 	}
 }
 
-// judge searches what was looked at for each secret, as it is and as it may be
-// spelled, and for what must be there, so that it is known to have looked.
+// judge searches the collected data for each secret, in plain and encoded form, and for known
+// contents, which prove that the search has looked.
 func (s *search) judge() {
 	t := s.p.t
 	found := map[string]bool{}
@@ -438,7 +437,7 @@ func (s *search) judge() {
 	t.Logf("%d secrets were searched for in %d texts", len(s.planted), len(s.texts))
 }
 
-// speaksOf is what must be found in a place.
+// speaksOf is a text that must be found in a place.
 func (s *search) speaksOf(where string) string {
 	switch where {
 	case "table chain_events", "GET /audit", "GET /events":

@@ -28,16 +28,15 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// clockFile names a file that says how far the program's clock is ahead. Leases go by the
-// same, unless ownClock says that this is the machine's time of day, which somebody has set:
-// leases go by the database's clock, and the store is to reckon with such a machine.
+// clockFile names a file with the offset of the program's clock. Leases use the same clock, unless
+// ownClock declares this clock to be a machine's time of day that somebody has set: then leases use
+// the database's clock, and the store must cope with such a machine.
 const (
 	clockFile = "HOSTLER_TEST_CLOCK"
 	ownClock  = "HOSTLER_TEST_OWN_CLOCK"
 )
 
-// followClock has the program's clock be that of a test, which may put it ahead
-// at any time.
+// followClock makes the program use a test's clock, which the test may set ahead at any time.
 func followClock() {
 	path := os.Getenv(clockFile)
 	if path == "" {
@@ -67,9 +66,8 @@ func followClock() {
 	storeNow = now
 }
 
-// process is the broker as a process of its own, on SQLite unless its arguments say
-// otherwise, with one site whose region is simulated behind a loopback listener. The
-// test owns their clock.
+// process is the broker as a process of its own, on SQLite unless its arguments say otherwise, with
+// one site whose simulated region stands behind a loopback listener. The test owns their clock.
 type process struct {
 	*servertest.Broker
 	t      testing.TB
@@ -77,8 +75,8 @@ type process struct {
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when cmd has
 	ahead  *atomic.Int64
-	clock  string   // the file that says so
-	args   []string // beside those that each has
+	clock  string   // the file with the offset
+	args   []string // beside the common arguments
 	listen [3]string
 	region *maassim.Region
 	maas   *httptest.Server
@@ -86,8 +84,8 @@ type process struct {
 	client *http.Client
 }
 
-// newProcess starts a broker with a site dc1, whose region answers through door.
-// Preparations are made before it starts.
+// newProcess starts a broker with a site dc1, whose region answers through door. The preparations
+// run before the start.
 func newProcess(t testing.TB, policy string, door func(p *process, next http.Handler) http.Handler, prepare ...func(p *process)) *process {
 	t.Helper()
 	p := &process{t: t, dir: t.TempDir(), ahead: new(atomic.Int64), bmc: maassim.BMC{User: "root", Password: "planted-bmc-password"}}
@@ -118,7 +116,7 @@ func newProcess(t testing.TB, policy string, door func(p *process, next http.Han
 // Now is the clock of broker and region.
 func (p *process) Now() time.Time { return time.Now().Add(time.Duration(p.ahead.Load())) }
 
-// Advance puts it ahead.
+// Advance sets the clock ahead.
 func (p *process) Advance(d time.Duration) {
 	p.t.Helper()
 	err := os.WriteFile(p.clock+".new", strconv.AppendInt(nil, p.ahead.Add(int64(d)), 10), 0o600)
@@ -132,7 +130,7 @@ func (p *process) Advance(d time.Duration) {
 
 var readyLine = regexp.MustCompile(`^ready operators=(https://\S+) agents=(https://\S+) relay=\S+$`)
 
-// boot starts the program, at the addresses that it had before if it was there.
+// boot starts the program, at its previous addresses if it ran before.
 func (p *process) boot() {
 	p.t.Helper()
 	for i := range p.listen {
@@ -171,7 +169,7 @@ func (p *process) boot() {
 				ready <- m[1:]
 			}
 		}
-		_ = cmd.Wait() // how it ended is in the log
+		_ = cmd.Wait() // the log says how it ended
 		close(ended)
 	}()
 	select {
@@ -213,7 +211,7 @@ func (p *process) kill() {
 	}
 }
 
-// peek is a GET of a broker that may be gone.
+// peek is a GET to a broker that may be gone.
 func (p *process) peek(path string, into any) error {
 	req, err := http.NewRequest(http.MethodGet, p.OperatorURL()+api.Prefix+path, nil)
 	if err != nil {
@@ -231,7 +229,7 @@ func (p *process) peek(path string, into any) error {
 	return json.NewDecoder(res.Body).Decode(into)
 }
 
-// mustPost is a POST that succeeds, in any goroutine.
+// mustPost is a POST that must succeed, from any goroutine.
 func (p *process) mustPost(path string, body any) {
 	raw, err := json.Marshal(body)
 	if err == nil {
@@ -253,15 +251,14 @@ func (p *process) mustPost(path string, body any) {
 	}
 }
 
-// sleeps reports whether a run waits for time to pass, and not for its broker, which may
-// be slow: that one's clock is not to run away from it.
+// sleeps reports whether a run waits for time to pass. A run that waits for a slow broker does not
+// count, because the clock must not run away from the broker.
 func (p *process) sleeps(run string) bool {
 	_, owner, due := p.row(run)
 	return owner == "" && due.After(p.Now())
 }
 
-// row is where a run is, who works on it just now, and when it is due, as the disk has
-// it.
+// row is the run's stage, its present owner, and its due time, as stored on disk.
 func (p *process) row(run string) (stage, owner string, due time.Time) {
 	var micros int64
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(p.Dir, "hostler.db")+"?mode=ro&_pragma=busy_timeout(5000)")
@@ -285,7 +282,7 @@ func (p *process) box(n int) api.OnboardingMachine {
 
 var enrolToken = regexp.MustCompile(`hsn_[A-Za-z0-9_-]{43}`)
 
-// enrol is what the agent of a deployed machine does at its first boot.
+// enrol does what the agent of a deployed machine does at its first boot.
 func (p *process) enrol(hostname, systemID string) {
 	p.t.Helper()
 	p.rested()
@@ -307,7 +304,7 @@ func (p *process) rested() {
 	})
 }
 
-// bring enrols the agent of a machine with the token that it was deployed with.
+// bring enrols the agent of a machine with the token from its deployment.
 func (p *process) bring(hostname, systemID string) {
 	p.t.Helper()
 	m, _ := p.region.Machine(systemID)

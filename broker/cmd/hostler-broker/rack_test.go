@@ -20,11 +20,10 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// TestFiveHundredOnboardingsAtOnce takes a hall of machines from their BMCs to
-// active nodes by one batch of which all may move at once: the broker as a process
-// of its own on SQLite, in real time, against a region that takes no time for
-// anything itself. However many runs wait, the region is asked for its machines no
-// more than once a second, and the broker's memory does not follow their number.
+// TestFiveHundredOnboardingsAtOnce takes 500 machines from their BMCs to active nodes in one batch,
+// all in parallel: the broker as a process of its own on SQLite, in real time, against a region
+// that answers without delay. However many runs wait, the broker asks the region for its machines
+// no more than once a second, and the broker's memory does not grow with the number of runs.
 func TestFiveHundredOnboardingsAtOnce(t *testing.T) {
 	const n = 500
 	var longest atomic.Int64 // answer to a list
@@ -57,7 +56,7 @@ func TestFiveHundredOnboardingsAtOnce(t *testing.T) {
 	lists, waited, asked := map[string][]time.Time{}, 0, 0
 	for _, c := range p.region.Calls() {
 		switch ids := c.Params["id"]; {
-		case c.Params.Get("agent_name") != "": // whether a claim is a run's own
+		case c.Params.Get("agent_name") != "": // whether a claim belongs to the run itself
 		case c.Op == "list" && len(ids) > 0:
 			waited++
 			asked += len(ids)
@@ -65,13 +64,14 @@ func TestFiveHundredOnboardingsAtOnce(t *testing.T) {
 			lists[c.Op] = append(lists[c.Op], c.At)
 		}
 	}
-	// Those that are waited for are read together, every five seconds at most.
+	// Machines that runs wait for are read together, every five seconds at most.
 	if rounds := int(took/(5*time.Second)) + 2; waited > rounds*(n/100+1) || asked > rounds*n || asked < n {
 		t.Errorf("%d machines that are waited for were read by %d calls in %v", asked, waited, took)
 	}
 	for op, at := range lists {
 		for i := range at {
-			// A list may come late by as much as the one before it took; not on and on.
+			// A list may be late by as much as the list before it took, but the delay does not add
+			// up.
 			const window = 5
 			if i >= window+1 && at[i].Sub(at[i-window-1]) < window*time.Second {
 				t.Errorf("%s was asked for %d times within %v", op, window+2, at[i].Sub(at[i-window-1]))
@@ -82,10 +82,9 @@ func TestFiveHundredOnboardingsAtOnce(t *testing.T) {
 		}
 	}
 	t.Logf("%d onboardings in %v: %d lists of machines, the longest of %d kB; memory %d MB at rest, %d MB at most", n, took.Round(time.Second), len(lists["list"]), longest.Load()>>10, rest>>20, most>>20)
-	// What a list costs is its text, and some five times that once it is read; two may
-	// be in hand, and the collector lets as much again lie about. The rest is for
-	// what the store and 500 connections of nodes keep. A list for each run, or for
-	// each of the steps that go on at once, has no room in it.
+	// A list costs its text, and about five times as much once parsed; two lists may be in memory,
+	// and as much again may await the collector. The rest is for the store and 500 connections of
+	// nodes. A list for each run, or for each parallel step, would not fit.
 	if room := 24*longest.Load() + 64<<20; most-rest > room {
 		t.Errorf("500 onboardings took %d MB of memory, and %d are accounted for", (most-rest)>>20, room>>20)
 	}
@@ -96,7 +95,7 @@ func TestFiveHundredOnboardingsAtOnce(t *testing.T) {
 	}
 }
 
-// counted counts what is answered.
+// counted counts the bytes of an answer.
 type counted struct {
 	http.ResponseWriter
 	n int64
@@ -108,8 +107,7 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// bringUp lets the agents of machines enrol that have been deployed, as fast as one
-// address may, until all is done.
+// bringUp lets the agents of deployed machines enrol, as fast as one address may, until done.
 func (p *process) bringUp(n int, done func() bool) {
 	p.t.Helper()
 	pace := rate.NewLimiter(18, 150)
@@ -137,7 +135,7 @@ func (p *process) bringUp(n int, done func() bool) {
 	}
 }
 
-// memory is what the program's process holds now, or has held at most, in bytes.
+// memory is the present or the peak memory of the program's process, in bytes.
 func (p *process) memory(which string) int64 {
 	p.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))

@@ -20,10 +20,10 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// TestAReplicaTakesOverTheRunOfOneThatIsKilled has two brokers share a PostgreSQL and
-// a Vault. In each stage that calls MAAS the one that makes the call is killed with
-// SIGKILL, while the other lives. The other goes on a lease later, ends the stage,
-// and then the dead one comes back to its place.
+// TestAReplicaTakesOverTheRunOfOneThatIsKilled has two brokers share a PostgreSQL and a Vault. In
+// each stage with a call to MAAS the calling broker is killed with SIGKILL, while the other lives.
+// The other broker continues a lease later and ends the stage; then the dead broker is started
+// again.
 func TestAReplicaTakesOverTheRunOfOneThatIsKilled(t *testing.T) {
 	t.Parallel()
 	d := &duel{gallows: gallows{fatal: map[string]bool{}}, down: make(chan death, 1)}
@@ -48,26 +48,25 @@ func TestAReplicaTakesOverTheRunOfOneThatIsKilled(t *testing.T) {
 	t.Logf("killed %d times: %d and %d", len(killed), d.deaths[a], d.deaths[b])
 }
 
-// after are the stages in which a broker is killed behind a change, and not at its
-// first call.
+// after are the stages in which a broker is killed after a change, and not at its first call.
 var after = map[string]string{
 	"create_or_find_in_maas": "POST machines, done",
 	"deploy_via_maas":        "POST machines deploy, done",
 }
 
-// death is a broker that was killed, and where its run was.
+// death is a killed broker, with the stage of its run.
 type death struct {
 	*process
 	at, stage string
 }
 
-// duel is two brokers, one run, and who makes its calls.
+// duel is two brokers with one run, whose caller is killed.
 type duel struct {
 	gallows
 	both   [2]*process
 	down   chan death
 	deaths map[*process]int
-	alone  bool // one of them is dead
+	alone  bool // one broker is dead
 }
 
 func (d *duel) door(p *process, next http.Handler) http.Handler {
@@ -87,7 +86,7 @@ func (d *duel) door(p *process, next http.Handler) http.Handler {
 	})
 }
 
-// strike kills the broker that makes a call, if it is time for that.
+// strike kills the broker that makes a call, if a kill is due.
 func (d *duel) strike(r *http.Request, when string) {
 	if d.run == "" || r.Context().Err() != nil {
 		return
@@ -95,7 +94,7 @@ func (d *duel) strike(r *http.Request, when string) {
 	who := d.caller(r.RemoteAddr)
 	var o api.Onboarding
 	if who == nil || who.peek("/onboardings/"+d.run, &o) != nil {
-		panic(http.ErrAbortHandler) // of a broker that is gone
+		panic(http.ErrAbortHandler) // the broker is gone
 	}
 	call := operation(r) + when
 	at := o.CurrentStage + " " + call
@@ -110,8 +109,8 @@ func (d *duel) strike(r *http.Request, when string) {
 	panic(http.ErrAbortHandler)
 }
 
-// onboard takes a machine from its BMC to an active node, and returns where a broker
-// was killed meanwhile.
+// onboard takes a machine from its BMC to an active node, and returns the stages in which a broker
+// was killed.
 func (d *duel) onboard() (killed []string) {
 	a, t := d.both[0], d.p.t
 	t.Helper()
@@ -131,7 +130,7 @@ func (d *duel) onboard() (killed []string) {
 			select {
 			case dead = <-d.down:
 				killed = append(killed, dead.at)
-				a.Advance(61 * time.Second) // its lease is over
+				a.Advance(61 * time.Second) // the lease is over
 			default:
 			}
 		}
@@ -166,7 +165,7 @@ func (d *duel) onboard() (killed []string) {
 	return killed
 }
 
-// shares has a process keep its records in a database, and its secrets in a Vault.
+// shares makes a process use a common database for its records and a Vault for its secrets.
 func (p *process) shares(database string, vault *secretstest.Vault) {
 	p.t.Helper()
 	token, config := filepath.Join(p.dir, "vault.token"), filepath.Join(p.dir, "broker.yaml")
@@ -181,7 +180,7 @@ func (p *process) shares(database string, vault *secretstest.Vault) {
 	p.args = []string{"--config", config}
 }
 
-// replica starts another process on what this one shares, with the same keys.
+// replica starts another process with the same database, Vault and keys.
 func (p *process) replica() *process {
 	p.t.Helper()
 	other := &process{t: p.t, dir: p.t.TempDir(), ahead: p.ahead, clock: p.clock, args: p.args, region: p.region, bmc: p.bmc}
@@ -200,7 +199,7 @@ func (p *process) replica() *process {
 	return other
 }
 
-// caller is whose socket a call came from; nil: he is gone.
+// caller is the process behind the socket of a call; nil: gone.
 func (d *duel) caller(remote string) *process {
 	_, port, _ := net.SplitHostPort(remote)
 	n, _ := strconv.Atoi(port)

@@ -38,7 +38,7 @@ func newYard(t *testing.T) *yard {
 	return y
 }
 
-// command runs the program beside the broker, in its time.
+// command runs the program beside the broker, with the same clock.
 func (y *yard) command(args ...string) string {
 	y.t.Helper()
 	c := exec.Command("hostler-broker", args...)
@@ -64,13 +64,13 @@ func (y *yard) pass(what string, ok func() (there bool, last string)) {
 	y.t.Fatalf("waited in vain for %s: %s", what, last)
 }
 
-// machine is one that was brought up, and its agent.
+// machine is a machine that was brought up, with its agent.
 type machine struct {
 	run, hostname, system string
 	*servertest.Node
 }
 
-// deploys brings machines up, all at once, as far as they go without their agents.
+// deploys brings machines up in parallel, as far as possible without their agents.
 func (y *yard) deploys(from, to int) (all []*machine) {
 	y.t.Helper()
 	for n := from; n <= to; n++ {
@@ -95,14 +95,14 @@ func (y *yard) onboarding(id string) api.OnboardingDetail {
 	return servertest.Must[api.OnboardingDetail](y.t, y.Broker, http.MethodGet, "/onboardings/"+id, nil)
 }
 
-// arrives is the agent of a machine that was deployed, at its first boot.
+// arrives is the first boot of a deployed machine's agent.
 func (y *yard) arrives(m *machine) *servertest.Node {
 	y.t.Helper()
 	is, _ := y.region.Machine(m.system)
 	return y.EnrollMachine(y.t, string(enrolToken.Find(is.UserData)), m.hostname, m.system)
 }
 
-// comeUp has the agents of machines arrive, and waits until their nodes are active.
+// comeUp lets the agents of machines enrol, and waits until their nodes are active.
 func (y *yard) comeUp(all ...*machine) {
 	y.t.Helper()
 	y.settle()
@@ -127,7 +127,7 @@ func (y *yard) begins(mode string, all []*machine) (runs []string) {
 	return runs
 }
 
-// turns waits until that has come to a stage, or to its end.
+// turns waits until runs reach a stage, or their end.
 func (y *yard) turns(runs []string, stage string) {
 	y.t.Helper()
 	for _, id := range runs {
@@ -138,13 +138,12 @@ func (y *yard) turns(runs []string, stage string) {
 	}
 }
 
-// settle waits until nodes are answered: a clock that has leapt makes the deny list look
-// old.
+// settle waits until nodes are answered: after a leap of the clock the deny list is too old.
 func (y *yard) settle() {
 	y.t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: pki.PinnedConfig(y.RootSHA256(), "127.0.0.1", y.Now)}}
 	defer client.CloseIdleConnections()
-	in := 0 // a row: the program sees a new clock a moment later
+	in := 0 // in a row: the program sees a new clock a moment later
 	servertest.Eventually(y.t, "nodes to be answered", func() bool {
 		res, err := client.Post(y.AgentURL()+"/internal/v1/nodes/enroll", "application/json", strings.NewReader("{}"))
 		if err != nil {
@@ -158,7 +157,7 @@ func (y *yard) settle() {
 	})
 }
 
-// awaitMAAS waits until the broker has compared what it has with MAAS.
+// awaitMAAS waits until the broker has compared its records with MAAS.
 func (y *yard) awaitMAAS() {
 	y.t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(y.data(), "hostler.db")+"?mode=ro&_pragma=busy_timeout(5000)")
@@ -173,9 +172,9 @@ func (y *yard) awaitMAAS() {
 	})
 }
 
-// An hour after the backup there were ten enrolments, five reimages and two retirements,
-// and one onboarding went on. The broker of the backup deploys nothing, releases nothing,
-// and lets nobody back in.
+// In the hour after the backup there were ten enrolments, five reimages and two retirements, and
+// one onboarding was under way. The broker of the backup deploys nothing, releases nothing, and
+// lets nobody back in.
 func TestAnHourOldBackupDeploysNothingAndLetsNobodyBackIn(t *testing.T) {
 	y := newYard(t)
 	all := y.deploys(1, 9)
@@ -199,7 +198,7 @@ func TestAnHourOldBackupDeploysNothingAndLetsNobodyBackIn(t *testing.T) {
 	fresh := map[*machine]*servertest.Node{}
 	for _, m := range reimaged {
 		fresh[m] = y.arrives(m)
-		fresh[m].Offered(t) // it is heard, and the system before it denied
+		fresh[m].Offered(t) // the node is heard, and the previous system is denied
 	}
 	var made []*servertest.Node
 	for i := range 10 {
@@ -258,7 +257,7 @@ func TestAnHourOldBackupDeploysNothingAndLetsNobodyBackIn(t *testing.T) {
 		renews("a node that was made after the backup", n, "restored_unknown_node")
 	}
 
-	// What a node has carried out since the backup, it remembers.
+	// A node remembers the tasks that it carried out after the backup.
 	d, task := stays.Next(t)
 	if task.Type != "node.task_list" {
 		t.Fatalf("a node that is let in is asked for a %s", task.Type)

@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// A PostgreSQL is dumped and restored with its own tools, as docs/how-to/backup.md says, and
-// marked as restored before a broker may open it.
+// A PostgreSQL is dumped and restored with its own tools, as docs/how-to/backup.md says, and marked
+// as restored before a broker may open the database.
 func TestAPostgreSQLThatWasDumpedAndRestoredIsHeld(t *testing.T) {
 	url, other := storetest.PostgresURL(t), storetest.PostgresURL(t)
 	p := newProcess(t, `{"require_hw_sync":false}`, func(_ *process, next http.Handler) http.Handler { return next }, func(p *process) {

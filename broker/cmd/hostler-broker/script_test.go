@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts tells how the program behaves, as a process: its output, its exit
-// status, what it leaves behind.
+// TestScripts checks the program's behaviour as a process: its output, its exit status, and its
+// files.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           filepath.Join("testdata", "script"),
@@ -46,7 +46,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// ready waits until the broker with a data directory answers that it is ready.
+// ready waits until the broker of a data directory reports ready.
 func ready(ts *testscript.TestScript, _ bool, args []string) {
 	file := filepath.Join(ts.MkAbs(args[0]), "client.yaml")
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -73,7 +73,7 @@ func ready(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Fatalf("the broker in %s was never ready", args[0])
 }
 
-// terminate sends SIGTERM to the broker that has a data directory: term DIR.
+// terminate sends SIGTERM to the broker of a data directory: term DIR.
 func terminate(ts *testscript.TestScript, _ bool, args []string) {
 	pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(filepath.Join(args[0], "broker.lock"))))
 	ts.Check(err)
@@ -85,7 +85,7 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	err := ts.Exec(args[1], args[2:]...)
 	got := "0"
 	if err != nil {
-		// ts.Exec keeps the process state to itself; the text ends in the status.
+		// ts.Exec hides the process state, but its text ends in the status.
 		got = strings.TrimPrefix(err.Error(), "exit status ")
 	}
 	if got != args[0] {

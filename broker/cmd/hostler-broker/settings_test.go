@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Whatever a config file holds, it is read whole or refused with its code.
+// Any config file is read whole or refused with a code.
 func FuzzSettings(f *testing.F) {
 	for _, seed := range []string{
 		"", "data_dir: /var/lib/hostler\nlisten: 127.0.0.1:0\n", "data_dir: [1]\n", "secrets: vault\nvault: {address: \"https://v:8200\", mount: kv, approle: {role_id_file: a}}\n", "vault: {approle: 1}\n", "vault: {nope: 1}\n", "nope: 1\n", "data_dir: a\ndata_dir: b\n", "&a [*a]", "\xff", "--- 1\n--- 2\n", "{", "data_dir: \"\\x1b[31m\"\n",
@@ -33,7 +33,7 @@ func FuzzSettings(f *testing.F) {
 	})
 }
 
-// Nothing said is not the same as 0, which keeps for ever.
+// A missing value differs from 0, which keeps history forever.
 func TestForHowLongHistoryIsKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "broker.yaml")
 	for text, want := range map[string]string{"data_dir: a\n": "default", "history: {keep_for: 0s}\n": "0s", "history: {keep_for: 2160h}\n": "2160h0m0s"} {

@@ -17,7 +17,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// resident is how much memory of a process there is, in KiB.
+// resident is the resident memory of a process, in KiB.
 func resident(t testing.TB, pid int) int {
 	t.Helper()
 	raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
@@ -32,10 +32,10 @@ func resident(t testing.TB, pid int) int {
 	return n
 }
 
-// What 200 sessions at once cost a broker's process, from its API to its relay, and how long
-// an echo takes while each types ten keys a second, kept before it is shown. The sides of
-// the nodes are in this process, over TLS. There are as many nodes and operators as
-// it takes for none to ask more often, on a quick machine, than the API lets one.
+// BenchmarkTwoHundredTerminals measures the cost of 200 parallel sessions for a broker's process,
+// from its API to its relay, and the time of an echo while each session types ten keys a second;
+// every echo is stored before it is shown. The nodes' sides are in this process, over TLS. There
+// are enough nodes and operators for none to exceed the API's rate limit on a quick machine.
 func BenchmarkTwoHundredTerminals(b *testing.B) {
 	const nodes, each, keys = 10, 20, 30
 	for b.Loop() {
@@ -72,7 +72,7 @@ func BenchmarkTwoHundredTerminals(b *testing.B) {
 		var took []time.Duration
 		for i, s := range all {
 			group.Go(func() {
-				<-time.After(time.Duration(i) * time.Millisecond / 2) // not all at once
+				<-time.After(time.Duration(i) * time.Millisecond / 2) // spread over time
 				mine := s.types(keys)
 				mu.Lock()
 				defer mu.Unlock()
@@ -94,7 +94,7 @@ func BenchmarkTwoHundredTerminals(b *testing.B) {
 	}
 }
 
-// typist is a session: somebody who types, and a program that says it again.
+// typist is a session: a person who types, and a program that echoes.
 type typist struct {
 	testing.TB
 	operator, node *servertest.Frames
@@ -116,7 +116,7 @@ func (s *typist) program() {
 	}
 }
 
-// screen is what the operator sees, until its end.
+// screen is the operator's view, until its end.
 func (s *typist) screen() {
 	defer close(s.shown)
 	s.operator.Send(s, frame.Ack{Limit: 1 << 20})
@@ -133,7 +133,7 @@ func (s *typist) screen() {
 	}
 }
 
-// types sends so many keys, and says how long each took to be shown.
+// types sends the given number of keys, and returns how long each took to be shown.
 func (s *typist) types(keys int) (took []time.Duration) {
 	key := time.NewTicker(100 * time.Millisecond)
 	defer key.Stop()
@@ -142,7 +142,7 @@ func (s *typist) types(keys int) (took []time.Duration) {
 		began := time.Now()
 		s.operator.Send(s, frame.Data{Offset: uint64(at), Bytes: []byte{'a' + byte(at)}})
 		got, there := <-s.shown
-		if !there { // it has said why
+		if !there { // the reason is reported already
 			return took
 		}
 		if got.Offset != uint64(at) || len(got.Bytes) != 1 || got.Bytes[0] != 'a'+byte(at) {

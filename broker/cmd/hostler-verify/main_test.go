@@ -75,7 +75,7 @@ func TestAFileIsCheckedAgainstATrustFileAlone(t *testing.T) {
 	}
 }
 
-// A full disk says nothing about the file: status 1 would say that it cannot be believed.
+// A full disk says nothing about the file: status 1 would mean that the file cannot be believed.
 func TestAnOutputThatCannotBeWrittenIsNoVerdict(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -104,8 +104,8 @@ func TestThePageIsTheOneOfTheCertificate(t *testing.T) {
 	}
 }
 
-// Whoever is handed the program need not believe that it stays off the network: nothing
-// in it can speak HTTP or knows a broker.
+// A user of the program can check that it stays off the network: no package in the program can
+// speak HTTP or knows a broker.
 func TestNothingInItSpeaksToABroker(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
 	if err != nil {

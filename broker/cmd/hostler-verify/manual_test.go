@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/test/manual"
 )
 
-// The program has one command without words below it, and no cobra: the test makes
-// cobra's command of the flags that the program itself reads.
+// The program has one command without subcommands, and does not use cobra: the test makes a cobra
+// command from the program's own flags.
 func TestThePagesNameOnlyFlagsThatThereAre(t *testing.T) {
 	var o options
 	c := &cobra.Command{Use: "hostler-verify"}
