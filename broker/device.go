@@ -32,8 +32,8 @@ const (
 	DeviceRemoved    DeviceState = "removed"    // was on record; an operator accepted its removal
 )
 
-// Device is a part of a node's machine. A removed part stays on record, because tenant data left
-// the site with the part.
+// Device is a part of a node's machine. A removed part stays on record, because a tenant's data
+// left with the part.
 type Device struct {
 	Kind   DeviceKind
 	ID     string // the identity to recognise the part by: a disk's serial, a GPU's UUID

@@ -1,8 +1,7 @@
 // Package broker holds the vocabulary of the broker's domain: nodes and their status, sites,
 // tasks, operators and their roles, the audit log, and errors with a code. The central types are
 // Node, Task, Site and Error. The package imports none of its children; the children import this
-// package. It keeps nothing and calls nothing outside the process: package store keeps, the
-// children act.
+// package. It stores nothing and calls nothing outside the process: the children do.
 //
 // # Three state machines
 //

@@ -16,8 +16,8 @@ const (
 	Invalid                  // 422, exit 2: bad input
 	NotFound                 // 404, exit 4
 	Refused                  // 409, exit 3: by policy or state
-	Unauthorized             // no valid token
-	Forbidden                // the token's role or site is insufficient
+	Unauthorized             // the caller is not authenticated
+	Forbidden                // the caller is known and not permitted
 	TooMany                  // 429, exit 1
 	Unavailable              // 503, exit 1
 )

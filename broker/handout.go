@@ -55,9 +55,9 @@ var mends = map[NodeStatus]string{
 }
 
 // Reasons returns all reasons against handing the node to a tenant; none: the node may be handed
-// out. allocation is the allocation that the caller asks for. Allocations of the same id or
-// tenant do not count as reasons; an empty tenant never equals another tenant. If the allocation
-// is already live on the node, only the reasons of service count. Codes: node_status,
+// out. allocation is the allocation that the caller asks for. An allocation of the same tenant is
+// no reason against it; if either tenant is unknown, the ids are compared instead. If the
+// allocation is already live on the node, only the reasons of service count. Codes: node_status,
 // node_silent, turnover_owed, node_in_run, frozen, allocation_live, turnover_missing,
 // certificate_falls_short, device_missing, device_unexpected.
 func (h Handout) Reasons(allocation, tenant string) []Reason {

@@ -111,7 +111,7 @@ func (c *Clean) Attest(a Attested) {
 // statementOfPerson marks an attestation.
 const statementOfPerson = "person"
 
-// Attest signs a person's statement and returns the file. Codes: see Verify.
+// Attest signs a person's statement and returns the file. Code: certificate_incomplete.
 func Attest(a *Attestation, signer pki.Signer) ([]byte, error) {
 	a.StatementOf = statementOfPerson
 	return sign(a, signer)

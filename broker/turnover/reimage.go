@@ -40,8 +40,8 @@ func (c *Chains) Reimage() chain.Chain[Turnover] {
 // machineOf is the part of a turnover that package onboarding works on.
 func machineOf(s *Turnover) *onboarding.Onboarding { return &s.Machine }
 
-// onMachine makes a stage of a stage on the machine in MAAS. Without a machine in MAAS, the stage
-// is skipped.
+// onMachine wraps a stage of package onboarding as a stage of a turnover. For a node without a
+// machine in MAAS, the stage is skipped.
 func (c *Chains) onMachine(s chain.Stage[onboarding.Onboarding]) stage {
 	out := chain.Within(s, machineOf)
 	done := out.Done
