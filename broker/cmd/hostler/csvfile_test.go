@@ -37,8 +37,7 @@ func TestAFileOfASpreadsheetIsReadAsItsOwnerSeesIt(t *testing.T) {
 	}
 }
 
-// FuzzCSV reads a file that somebody made: each row has a cell for each column, and
-// nothing else.
+// FuzzCSV reads a file made by a person: each row has a cell for each column, and nothing else.
 func FuzzCSV(f *testing.F) {
 	for _, seed := range []string{
 		"hostname,interface,ipv4_cidr\nc01,enp28s0np0,172.30.9.61/31\n", "\xef\xbb\xbfHostname , INTERFACE,ipv4_cidr\n# later\n c01, x , \n",

@@ -24,7 +24,7 @@ func TestDoctorAsksTheRelayThatNodesAreTold(t *testing.T) {
 	}
 }
 
-// A port that is open on one protocol alone, and what speaks another there, is told of.
+// Doctor reports a port that is open for one protocol only, and a port with another service.
 func TestDoctorSaysWhatOfTheRelayDoesNotAnswer(t *testing.T) {
 	free, echo := bothProtocols(t)
 	go func() {
@@ -56,7 +56,7 @@ func TestDoctorSaysWhatOfTheRelayDoesNotAnswer(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := examine(api.StatusTerminals{}); got != "" { // a broker from before it says
+	if got := examine(api.StatusTerminals{}); got != "" { // an older broker does not name its relay
 		t.Errorf("%q", got)
 	}
 }

@@ -21,11 +21,11 @@ import (
 
 const testToken = "hso_test"
 
-// brokenOff ends an answer that breaks off there.
+// brokenOff aborts an answer at its place.
 const brokenOff = "it breaks off\n"
 
-// fakeBroker speaks the operator API over real TLS. A script says what it
-// answers, so that it can say what no honest broker with honest nodes would.
+// fakeBroker speaks the operator API over real TLS. A script sets its answers, so that it can give
+// answers that no honest broker with honest nodes would give.
 type fakeBroker struct {
 	*httptest.Server
 	authority *pkitest.Authority
@@ -33,7 +33,7 @@ type fakeBroker struct {
 	mu      sync.Mutex
 	answers map[string]*canned // by method and path below api.Prefix
 	got     []request
-	frozen  string           // what every answer to a GET says is frozen
+	frozen  string           // the frozen sites named in every answer to a GET
 	attach  http.HandlerFunc // of terminals
 }
 
@@ -83,7 +83,7 @@ func typeResource(t taskcatalog.Type) api.TaskType {
 	}
 }
 
-// answer says what a request gets; several bodies one after the other.
+// answer sets the answer to a request; several bodies are used one after the other.
 func (b *fakeBroker) answer(line string, status int, bodies ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,7 +96,7 @@ func (b *fakeBroker) requests() []request {
 	return append([]request(nil), b.got...)
 }
 
-// writeClient writes the client file and the token that a broker would.
+// writeClient writes the client file and the token, as a broker would.
 func (b *fakeBroker) writeClient(dir string) error {
 	if err := clientfile.WritePrivate(filepath.Join(dir, "token"), []byte(testToken+"\n")); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (b *fakeBroker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// querySuffix is the query without what pages of a list need.
+// querySuffix is the query without the parameters of paging.
 func querySuffix(r *http.Request) string {
 	q := r.URL.Query()
 	q.Del("limit")

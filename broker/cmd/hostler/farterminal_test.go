@@ -21,7 +21,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// farTerminal is a relay with a program behind it, which a test plays line by line.
+// farTerminal is a relay with a program behind it, which a test controls line by line.
 type farTerminal struct {
 	*testing.T
 	*fakeBroker
@@ -31,13 +31,13 @@ type farTerminal struct {
 	conn    *websocket.Conn
 	in      *frame.Inflow
 	out     *frame.Outflow
-	heard   []byte // all that was typed
-	ended   bool   // nothing more is
+	heard   []byte // all typed bytes
+	ended   bool   // the input has ended
 	size    frame.Resize
 	byes    []frame.Bye
 	hellos  []frame.Hello
-	refuse  int // so many connections
-	lost    int // bytes of output that the relay has no more
+	refuse  int // the number of connections to refuse
+	lost    int // bytes of output that the relay has lost
 	asked   []*http.Request
 }
 
@@ -137,7 +137,7 @@ func (f *farTerminal) send(frames ...frame.Frame) {
 	}
 }
 
-// until waits for something that the operator's side has done.
+// until waits for an action of the operator's side.
 func (f *farTerminal) until(what string, is func() bool) {
 	f.Helper()
 	timer := time.AfterFunc(20*time.Second, func() {
@@ -162,7 +162,7 @@ func (f *farTerminal) hears(text string) {
 	f.until("it hears "+text, func() bool { return strings.Contains(string(f.heard), text) })
 }
 
-// writes is what the program writes, once it may.
+// writes sends output of the program, once the window allows it.
 func (f *farTerminal) writes(text string) {
 	f.Helper()
 	f.until("it may write", func() bool { return f.out.Room() >= len(text) })
@@ -177,24 +177,24 @@ func (f *farTerminal) exits(status int32) {
 	f.send(frame.Exit{Status: status}, frame.Bye{Code: "terminal_exited", Text: "its program ended", Status: &status})
 }
 
-// breaks has the connection end without a word.
+// breaks ends the connection without notice.
 func (f *farTerminal) breaks() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_ = f.conn.CloseNow()
 }
 
-// near is the program on a terminal of its own.
+// near is the hostler program on a terminal of its own.
 type near struct {
 	*testing.T
 	cmd    *exec.Cmd
 	master *os.File
-	mu     sync.Mutex // held: nothing of the terminal is read
+	mu     sync.Mutex // held: the terminal is not read
 	seen   bytes.Buffer
-	all    chan struct{} // closed when all that the program wrote has been read
+	all    chan struct{} // closed when all output of the program has been read
 }
 
-// program is a run of ours with a client file.
+// program is a run of hostler with a client file.
 func program(t *testing.T, config string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("hostler", args...)
@@ -269,7 +269,7 @@ func (n *near) eventually(what string, is func() bool) {
 	}
 }
 
-// echoes reports whether the terminal is one for lines, as a shell wants it.
+// echoes reports whether the terminal is in line mode, as a shell needs it.
 func (n *near) echoes() bool {
 	t, err := unix.IoctlGetTermios(int(n.master.Fd()), unix.TCGETS)
 	return err == nil && t.Lflag&unix.ECHO != 0 && t.Lflag&unix.ICANON != 0
@@ -278,7 +278,7 @@ func (n *near) echoes() bool {
 func (n *near) ends(status int) {
 	n.Helper()
 	_ = n.cmd.Wait()
-	<-n.all // the terminal of a program that has ended reads as its end
+	<-n.all // the terminal of an ended program reads as its end
 	if got := n.cmd.ProcessState.ExitCode(); got != status {
 		n.Errorf("exit status %d, want %d: %q", got, status, n.shown())
 	}

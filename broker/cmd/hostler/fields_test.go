@@ -8,8 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// What an update was once told, another can take back: an empty value is no value that
-// cannot be read.
+// An empty value clears a field that an earlier update has set; it is not a parse error.
 func TestAnEmptyFlagTakesBackWhatWasSaid(t *testing.T) {
 	for args, want := range map[string]string{
 		"sku --gpu-memory=":                 `{"gpu_memory_bytes":0}`,

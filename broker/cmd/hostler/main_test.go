@@ -17,19 +17,18 @@ import (
 
 var update = flag.Bool("update", false, "write the goldens anew")
 
-// testNow is when all scripts happen.
+// testNow is the time at which all scripts run.
 var testNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// atOnce has the race detector not wait for a second as each command ends.
+// atOnce keeps the race detector from waiting for a second at the end of each command.
 const atOnce = "atexit_sleep_ms=0"
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"hostler": hostlerAtTestNow})
 }
 
-// hostlerAtTestNow is the program with a fixed clock, or with the real one
-// where CLOCK is real. TERMINAL=1 makes it take its streams for a terminal of
-// 60 columns.
+// hostlerAtTestNow is the program with a fixed clock, or with the real clock if CLOCK is real.
+// TERMINAL=1 makes the program treat its streams as a terminal of 60 columns.
 func hostlerAtTestNow() {
 	terminal := os.Getenv("TERMINAL") != ""
 	now := func() time.Time { return testNow }
@@ -46,8 +45,8 @@ func hostlerAtTestNow() {
 	}))
 }
 
-// TestScripts tells what the program does, command by command. Each script
-// has a broker of its own, and says what that broker answers.
+// TestScripts checks the program's behaviour, command by command. Each script has a broker of its
+// own, and sets that broker's answers.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           filepath.Join("testdata", "script"),
@@ -90,8 +89,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// sent METHOD PATH [TEXT] checks that the broker got such a request, with
-// TEXT in its body. Negated: that it got none.
+// sent METHOD PATH [TEXT] checks that the broker got such a request, with TEXT in its body.
+// Negated: that there was no such request.
 func sent(ts *testscript.TestScript, neg bool, args []string) {
 	b := ts.Value("broker").(*fakeBroker)
 	want := strings.Join(args[:2], " ")
@@ -106,8 +105,8 @@ func sent(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// answer METHOD PATH [STATUS] FILE … lets the broker answer a request with a
-// file's JSON; of several files one after the other, the last for ever.
+// answer METHOD PATH [STATUS] FILE … makes the broker answer a request with a file's JSON. Several
+// files are used one after the other, the last one forever.
 func answer(ts *testscript.TestScript, _ bool, args []string) {
 	b := ts.Value("broker").(*fakeBroker)
 	status, files := http.StatusOK, args[2:]
@@ -121,7 +120,7 @@ func answer(ts *testscript.TestScript, _ bool, args []string) {
 	b.answer(args[0]+" "+args[1], status, bodies...)
 }
 
-// frozen SITES lets the broker say in its answers that they are.
+// frozen SITES makes the broker's answers name these sites as frozen.
 func frozen(ts *testscript.TestScript, _ bool, args []string) {
 	b := ts.Value("broker").(*fakeBroker)
 	b.mu.Lock()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// notice tells when something is written, such as a question.
+// notice signals a write, such as a question.
 type notice struct {
 	written chan struct{}
 	bytes.Buffer
@@ -26,8 +26,8 @@ func (n *notice) Write(p []byte) (int, error) {
 	return n.Buffer.Write(p)
 }
 
-// endsBySignal runs a command, cancels it once began is closed, and checks that
-// it ends as an interrupted one.
+// endsBySignal runs a command, cancels it once began is closed, and checks that the command ends as
+// interrupted.
 func endsBySignal(t *testing.T, s surroundings, began <-chan struct{}, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -22,8 +22,8 @@ import (
 	"github.com/hostler/hostler/test/maassim"
 )
 
-// scriptNode is a node as a tenant with root would have it: it keeps to the
-// protocol, and reports what the test wants seen.
+// scriptNode is a node under the control of a tenant with root: it keeps to the protocol, and
+// reports anything the test wants.
 type scriptNode struct {
 	broker *server.Server
 	key    crypto.Signer
@@ -32,8 +32,8 @@ type scriptNode struct {
 	http   *http.Client
 }
 
-// enroll FILE makes a node of what hostler node create -o json printed, and
-// lets it answer tasks until the script ends.
+// enroll FILE makes a node from the output of hostler node create -o json, and lets the node answer
+// tasks until the script ends.
 func enroll(ts *testscript.TestScript, _ bool, args []string) {
 	var b api.NodeBootstrap
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &b))
@@ -74,7 +74,7 @@ func httpsClient(c *tls.Config) *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: c}}
 }
 
-// post sends one request; an answer that is no success is an error.
+// post sends one request; an unsuccessful answer is an error.
 func (n *scriptNode) post(ctx context.Context, path string, body, out any) (int, error) {
 	method, content := http.MethodGet, io.Reader(nil)
 	if body != nil {
@@ -106,8 +106,7 @@ func (n *scriptNode) post(ctx context.Context, path string, body, out any) (int,
 	return res.StatusCode, json.Unmarshal(answer, out)
 }
 
-// serve answers tasks until the script ends. A drain it holds until it is
-// canceled.
+// serve answers tasks until the script ends. It holds a drain until the drain is canceled.
 func (n *scriptNode) serve(ctx context.Context, ts *testscript.TestScript) {
 	held := map[string]wire.Delivery{}
 	for ctx.Err() == nil {
@@ -144,7 +143,7 @@ func (n *scriptNode) serve(ctx context.Context, ts *testscript.TestScript) {
 	}
 }
 
-// taskOf reads a task. Whether the broker signed it is another test's matter.
+// taskOf reads a task. Another test checks the broker's signature.
 func taskOf(d wire.Delivery) (*taskcatalog.Task, error) {
 	var env struct {
 		Payload []byte `json:"payload"`

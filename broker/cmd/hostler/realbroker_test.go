@@ -22,8 +22,8 @@ import (
 	"github.com/hostler/hostler/test/registry"
 )
 
-// TestScriptsAgainstARealBroker runs the commands against a whole broker on
-// SQLite, with what its first start wrote and nothing else.
+// TestScriptsAgainstARealBroker runs the commands against a whole broker on SQLite, with only the
+// files of its first start.
 func TestScriptsAgainstARealBroker(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           filepath.Join("testdata", "real"),
@@ -68,8 +68,8 @@ func TestScriptsAgainstARealBroker(t *testing.T) {
 	})
 }
 
-// startRegistry runs an OCI registry, whose address is $REGISTRY. registry USER PASSWORD
-// is one with a token service, where that account may pull.
+// startRegistry runs an OCI registry at $REGISTRY. registry USER PASSWORD runs a registry with a
+// token service, where that account may pull.
 func startRegistry(ts *testscript.TestScript, _ bool, args []string) {
 	c := registry.Config{}
 	if len(args) == 2 {
@@ -101,8 +101,8 @@ func keypair(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// comes PATTERN COMMAND … runs a command again and again until it prints the
-// pattern, for up to ten seconds.
+// comes PATTERN COMMAND … repeats a command until its output has the pattern, for up to ten
+// seconds.
 func comes(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: comes PATTERN COMMAND …")

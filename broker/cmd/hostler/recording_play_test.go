@@ -12,7 +12,7 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// clocked notes when each piece was written.
+// clocked records the time of each write.
 type clocked struct {
 	began  time.Time
 	pieces []string

@@ -30,7 +30,7 @@ func TestANodeDoesNotFloodTheTerminal(t *testing.T) {
 	}
 }
 
-// Rounded up, a coverage below what policy asks would look as if it were enough.
+// Rounded up, a coverage below the policy's minimum would look sufficient.
 func TestAShareIsNeverRoundedUp(t *testing.T) {
 	for share, want := range map[float64]string{97.999: "97.99%", 98: "98.00%", 98.02: "98.02%", 99.99999: "99.99%", 100: "100.00%", 0: "0.00%"} {
 		if got := percent(&share); got != want {
@@ -39,7 +39,7 @@ func TestAShareIsNeverRoundedUp(t *testing.T) {
 	}
 }
 
-// A weaker method is never shown as if it had been asked for.
+// A weaker method is never shown as the requested method.
 func TestADowngradeOfADiskIsShown(t *testing.T) {
 	raw, err := taskcatalog.Encode(taskcatalog.DiskEraseResult{Disks: []taskcatalog.ErasedDisk{{
 		Name: "nvme0n1", Serial: "S6", Asked: taskcatalog.MethodNVMeSanitizeBlock, Method: taskcatalog.MethodOverwrite, Verification: "verified", Verdict: "clean",

@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// realSite is a whole broker, and a node whose side of a terminal is played by hand.
+// realSite is a whole broker, with a node whose side of a terminal the test controls.
 type realSite struct {
 	*testing.T
 	*servertest.Broker
@@ -76,8 +76,8 @@ func TestATerminalThroughARealBroker(t *testing.T) {
 	}
 }
 
-// A program that writes without end, and a terminal that takes nothing: what is on its way
-// is bounded, and Ctrl-C goes by it.
+// A program writes without end, and the terminal accepts nothing: the output on its way is bounded,
+// and Ctrl-C overtakes it.
 func TestAFloodHoldsNoInterruptUp(t *testing.T) {
 	s := newRealSite(t)
 	n := onTerminal(t, s.command("terminal", "gpu-07"))
@@ -148,7 +148,7 @@ func TestASessionThatWasLeftIsTakenUpAgain(t *testing.T) {
 	n.types("~d")
 	n.ends(0)
 	n = onTerminal(t, s.command("terminal", "attach", p.SessionID))
-	n.shows("$ ") // the last of its screen
+	n.shows("$ ") // the end of its screen
 	n.types("~.")
 	n.ends(0)
 	if bye := servertest.ByeOf(t, node); bye.Code != "terminal_operator_ended" {
@@ -156,7 +156,8 @@ func TestASessionThatWasLeftIsTakenUpAgain(t *testing.T) {
 	}
 }
 
-// Whoever attaches takes a session from who has it, and is told apart from one that ended.
+// A client that attaches takes the session from the attached client, whose message differs from the
+// message of an ended session.
 func TestASessionThatIsTakenByAnotherOfOnesOwnIsSaidToGoOn(t *testing.T) {
 	s := newRealSite(t)
 	first := onTerminal(t, s.command("terminal", "gpu-07"))
@@ -171,8 +172,8 @@ func TestASessionThatIsTakenByAnotherOfOnesOwnIsSaidToGoOn(t *testing.T) {
 	second.ends(0)
 }
 
-// A pipe that nobody reads any more would end another process at once, and so would a
-// terminal that is gone; this one puts the keyboard right before.
+// A pipe without a reader, or a lost terminal, would end another process at once. This process
+// restores the keyboard first.
 func TestTheKeyboardIsPutRightWhateverEndsTheSession(t *testing.T) {
 	begin := func(args ...string) (n *near, node *servertest.Frames, reader *os.File) {
 		reader, writer, err := os.Pipe()
@@ -205,7 +206,7 @@ func TestTheKeyboardIsPutRightWhateverEndsTheSession(t *testing.T) {
 	n.shows("which goes on for up to")
 }
 
-// An operator whose program is killed says nothing any more: the session knows, and waits.
+// After an operator's program is killed, the session notices and waits.
 func TestAnOperatorWhoIsKilledFindsTheSessionAgain(t *testing.T) {
 	s := newRealSite(t)
 	n := onTerminal(t, s.command("terminal", "gpu-07"))

@@ -56,7 +56,7 @@ func TestATerminalUnderARealOne(t *testing.T) {
 	}
 }
 
-// A break, and a broker that is away for a while: nothing typed is lost or comes twice.
+// Across a break, with the broker away for a while, no typed byte is lost or comes twice.
 func TestATerminalOverABreak(t *testing.T) {
 	f := newFarTerminal(t, nil)
 	n := f.onTerminal("terminal", "gpu-07")
@@ -111,8 +111,8 @@ func TestATerminalIsLeftAndAttachedAgain(t *testing.T) {
 	n.shows(`error: node_quarantined: session ts-7k2m4q6s on gpu-07 has ended: the node is quarantined\x1b]0;x\x07`)
 }
 
-// A program of which no terminal is the other end: its input has an end, its words are
-// its own, and so is its exit status.
+// A program without a local terminal: its input has an end, and its output and its exit status are
+// passed on.
 func TestAProgramWithoutATerminalHere(t *testing.T) {
 	f := newFarTerminal(t, nil)
 	cmd := f.command("terminal", "gpu-07", "--command", "sort", "-r", "--", "-o json", "--command")
@@ -133,7 +133,7 @@ func TestAProgramWithoutATerminalHere(t *testing.T) {
 	}
 }
 
-// What is interrupted while nobody may come back to it is ended.
+// An interrupt ends a session to which nobody can come back.
 func TestAnInterruptEndsWhatHasNoTerminal(t *testing.T) {
 	f := newFarTerminal(t, nil)
 	cmd := f.command("terminal", "gpu-07", "--command", "sleep", "100")
@@ -155,7 +155,8 @@ func TestAnInterruptEndsWhatHasNoTerminal(t *testing.T) {
 	}
 }
 
-// A relay that does not keep to the protocol, by its code; and one that speaks no protocol.
+// A relay that violates the protocol is reported with a code, and so is a server that speaks
+// another protocol.
 func TestABrokerThatDoesNotKeepToTheProtocol(t *testing.T) {
 	for name, c := range map[string]struct {
 		message []byte
@@ -192,7 +193,7 @@ func TestABrokerThatDoesNotKeepToTheProtocol(t *testing.T) {
 	}
 }
 
-// The title passes where the site's policy says so, and the clipboard never to a file.
+// The title passes if the site's policy allows it, and the clipboard never passes to a file.
 func TestTheSitesPolicyDecidesWhatPasses(t *testing.T) {
 	f := newFarTerminal(t, func(t *api.Terminal) { t.Filter = api.TerminalFilter{Title: true, Clipboard: true} })
 	n := f.onTerminal("terminal", "gpu-07")
@@ -212,8 +213,8 @@ func TestTheSitesPolicyDecidesWhatPasses(t *testing.T) {
 	}
 }
 
-// What a file was to get and did not is no success, whatever the program says of itself. Of
-// a session that was there before, nobody has missed what came before.
+// If output for a file is lost, the exit status is not a success, whatever the program's own
+// status. For a session that existed before, earlier output does not count as lost.
 func TestOutputThatIsMissingInAFileIsSaid(t *testing.T) {
 	run := func(f *farTerminal, args ...string) (out string, status int) {
 		cmd := f.command(args...)

@@ -127,8 +127,8 @@ func TestADirectoryThatWasChangedIsNotRead(t *testing.T) {
 	refused(t, err, "artifact_unreadable")
 }
 
-// The whole way by a registry: pushed, signed beside it by another's tool, and pushed
-// again; what is there stays, and another release does not take its name.
+// The whole way over a registry: a release is pushed, signed there by another tool, and pushed
+// again. Existing signatures stay, and another release cannot take the name.
 func TestAReleaseGoesToARegistry(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	hub := registry.Start(t, registry.Config{})
@@ -179,8 +179,8 @@ func TestAReleaseGoesToARegistry(t *testing.T) {
 	}
 }
 
-// What cosign signs from version 3 on refers to the release; it is found beside what is
-// at the tag, as far as there is room, and what refers to it and is no signature is not.
+// Signatures of cosign 3 refer to the release. They are found beside the signatures at the tag, as
+// far as there is room. Other artifacts that refer to the release are ignored.
 func TestASignatureThatRefersToTheReleaseIsFound(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	hub := registry.Start(t, registry.Config{})
@@ -230,7 +230,7 @@ func TestASignatureThatRefersToTheReleaseIsFound(t *testing.T) {
 	}
 }
 
-// refer has a bundle refer to a release, as cosign does.
+// refer makes a bundle refer to a release, as cosign does.
 func refer(t *testing.T, name string, a *release.Artifact, bundle []byte) {
 	t.Helper()
 	repo, err := remote.NewRepository(name)
@@ -271,7 +271,7 @@ func TestWhatIsNoRepositoryIsRefused(t *testing.T) {
 	}
 }
 
-// A key is read as cosign keeps it, and its errors tell nothing of it.
+// A key is read in cosign's form, and the errors reveal nothing of the key.
 func TestAReleaseKeyIsReadAsCosignKeepsIt(t *testing.T) {
 	k := key(t)
 	der, err := x509.MarshalPKCS8PrivateKey(k)

@@ -17,8 +17,8 @@ import (
 	"github.com/hostler/hostler/test/registry"
 )
 
-// What CI has pushed and signed is read from the registry by its digest, with the login of
-// whoever reads it.
+// A release that CI pushed and signed is read from the registry by its digest, with the reader's
+// login.
 func TestAReleaseIsReadFromARegistryByItsDigest(t *testing.T) {
 	logins := t.TempDir()
 	t.Setenv("DOCKER_CONFIG", logins)
@@ -57,7 +57,7 @@ func TestAReleaseIsReadFromARegistryByItsDigest(t *testing.T) {
 	refused(t, err, "registry_failed")
 }
 
-// A registry that has less than it says, or something else, is not believed.
+// A registry with less content than its descriptors claim, or with other content, is not trusted.
 func TestARegistryThatHasItNotIsNotBelieved(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	hub := registry.Start(t, registry.Config{})

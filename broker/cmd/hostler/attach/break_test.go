@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// Over a break nothing typed is lost, and nothing comes twice, in either direction.
+// Across a break no typed byte is lost, and no byte comes twice, in either direction.
 func TestABreakLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, nil)
@@ -35,8 +35,8 @@ func TestABreakLosesNothing(t *testing.T) {
 		if h.Taken != 4 || h.From != 2 || h.Sent != 6 && h.Sent != 9 {
 			t.Errorf("%+v", h)
 		}
-		// The relay has four of the bytes, and shows the last of the screen again. It is another
-		// one, and allows less than the one before until it has heard the node.
+		// The relay has four of the bytes, and repeats the end of the screen. It is another relay,
+		// and allows less than the previous relay until it has heard the node.
 		c.send(frame.Welcome{Version: frame.Version, Taken: 4, Limit: 5, From: 2}, frame.Data{Offset: 2, Bytes: []byte("e two")})
 		if got := c.data(); got != "e" {
 			t.Errorf("%q", got)
@@ -80,7 +80,7 @@ func TestASilentConnectionIsBroken(t *testing.T) {
 		p := until(c, func(frame.Ping) bool { return true })
 		c.send(frame.Pong(p))
 		began := time.Now()
-		until(c, func(frame.Ping) bool { return true }) // and this one is not answered
+		until(c, func(frame.Ping) bool { return true }) // and this ping is not answered
 		<-c.gone
 		if took := time.Since(began); took < silent-quiet || took > silent+time.Second {
 			t.Errorf("it is broken after %s", took)
@@ -97,7 +97,8 @@ func TestASilentConnectionIsBroken(t *testing.T) {
 	})
 }
 
-// What helps is tried again, for as long as the session waits; what does not is said at once.
+// Errors that may pass are retried for as long as the session waits; other errors are reported at
+// once.
 func TestTryingAgainHasAnEnd(t *testing.T) {
 	away := broker.Errorf(broker.Unavailable, "broker_unreachable", "no broker")
 	failed := broker.Errorf(broker.Internal, "internal", "the store is locked")
@@ -126,7 +127,7 @@ func TestTryingAgainHasAnEnd(t *testing.T) {
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // it ended meanwhile
+	synctest.Test(t, func(t *testing.T) { // the session ended meanwhile
 		s := start(t, func(s *side) { s.looked = End{Code: "node_quarantined"} })
 		conn := s.join()
 		s.refuse <- broker.Errorf(broker.Refused, "terminal_session_over", "over")
@@ -136,14 +137,14 @@ func TestTryingAgainHasAnEnd(t *testing.T) {
 			t.Errorf("%+v, %v", e, s.err)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // nothing is lost where it has not begun
+	synctest.Test(t, func(t *testing.T) { // nothing is lost before the session has begun
 		s := start(t, func(s *side) { s.refuse <- failed })
 		s.over()
 		if s.err != error(failed) {
 			t.Errorf("%v", s.err)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // it never began
+	synctest.Test(t, func(t *testing.T) { // the session never began
 		s := start(t, nil)
 		began := time.Now()
 		s.over()
@@ -166,7 +167,7 @@ func TestASessionThatIsTakenElsewhereIsLeft(t *testing.T) {
 			})
 		}
 	}
-	synctest.Test(t, func(t *testing.T) { // and comes back with what another has typed
+	synctest.Test(t, func(t *testing.T) { // and comes back after another client has typed
 		s := start(t, nil)
 		c := s.join()
 		s.keyed("ab")
@@ -188,8 +189,8 @@ func TestASessionThatIsTakenElsewhereIsLeft(t *testing.T) {
 	})
 }
 
-// A broker that lets in and breaks off, again and again, is not asked without a pause; and
-// what never comes to a Welcome has an end.
+// A broker that accepts and breaks off, again and again, is retried with pauses; connections that
+// never get a Welcome are given up in the end.
 func TestAConnectionThatBreaksAgainAndAgainIsGivenTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		welcome bool

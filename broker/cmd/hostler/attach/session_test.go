@@ -38,8 +38,8 @@ func TestASession(t *testing.T) {
 	})
 }
 
-// The answer to a key is acknowledged at once, and of much output a good part together; what
-// is left of it with the next tick.
+// The answer to a key is acknowledged at once. Bulk output is acknowledged in large parts, and the
+// rest with the next tick.
 func TestMuchOutputIsAcknowledgedTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, nil)
@@ -81,7 +81,7 @@ func TestMuchOutputIsAcknowledgedTogether(t *testing.T) {
 	})
 }
 
-// A terminal that takes nothing has the relay stop, and holds no key up; the escapes work.
+// A terminal that accepts nothing makes the relay stop, and delays no key; the escapes work.
 func TestAStoppedTerminalFillsNoMemoryAndHoldsNoKeyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := make(chan struct{})
@@ -121,8 +121,8 @@ func TestAStoppedTerminalFillsNoMemoryAndHoldsNoKeyUp(t *testing.T) {
 	})
 }
 
-// What is typed and not taken is bounded; a program that takes nothing of it does not keep
-// the escapes from being seen.
+// Typed bytes that the node has not taken are bounded. A program that reads nothing does not hide
+// the escapes.
 func TestAProgramThatReadsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := start(t, nil)
@@ -141,7 +141,7 @@ func TestAProgramThatReadsNothing(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) { // and no keyboard is read on and on
+	synctest.Test(t, func(t *testing.T) { // and a keyboard is not read without end
 		s := start(t, func(s *side) { s.Keyboard = false })
 		c, _ := s.accept()
 		c.send(frame.Welcome{Version: frame.Version, Limit: 10})
@@ -250,7 +250,7 @@ func TestWhereTheNodeIsIsTold(t *testing.T) {
 	})
 }
 
-// A relay that does not keep to the protocol is not listened to any further.
+// After a protocol error the relay is ignored.
 func TestWhatDoesNotFitEndsIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		frames []frame.Frame

@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// broker side of a test: what it is dialled with, and how it answers.
+// side is the broker's side of a test: its answers to dials, and its connections.
 type side struct {
 	*testing.T
 	Config
@@ -32,7 +32,7 @@ type side struct {
 	stop     context.CancelFunc
 }
 
-// screenOf is a terminal, which may stop to take anything.
+// screenOf is a terminal that may stop accepting output.
 type screenOf struct {
 	mu   sync.Mutex
 	buf  bytes.Buffer
@@ -59,7 +59,7 @@ func (s *screenOf) String() string {
 	return s.buf.String()
 }
 
-// conn is a connection by hand.
+// conn is a connection controlled by the test.
 type conn struct {
 	*testing.T
 	to, from chan frame.Frame
@@ -101,7 +101,7 @@ func (c *conn) send(frames ...frame.Frame) {
 	}
 }
 
-// next is the next frame but for sizes, acknowledgements and signs of life.
+// next is the next frame, except for sizes, acknowledgements and signs of life.
 func (c *conn) next() frame.Frame {
 	c.Helper()
 	for {
@@ -129,7 +129,7 @@ func (c *conn) data() string {
 	return string(f.Bytes)
 }
 
-// until reads up to a frame of a type that will do.
+// until reads up to a frame of a type that satisfies will.
 func until[F frame.Frame](c *conn, will func(F) bool) F {
 	c.Helper()
 	for {
@@ -181,7 +181,7 @@ func start(t *testing.T, with func(*side)) *side {
 	return s
 }
 
-// accept takes a connection, and its Hello.
+// accept takes a connection with its Hello.
 func (s *side) accept() (*conn, frame.Hello) {
 	s.Helper()
 	select {
@@ -197,7 +197,7 @@ func (s *side) accept() (*conn, frame.Hello) {
 	return nil, frame.Hello{}
 }
 
-// join accepts and says Welcome.
+// join accepts a connection and sends Welcome.
 func (s *side) join() *conn {
 	s.Helper()
 	c, _ := s.accept()

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// hostile is what a tenant with root could make a node report.
+// hostile are texts that a tenant with root could make a node report.
 var hostile = map[string]string{
 	"escape sequence": "sshd\x1b[2J\x1b[31mroot\x1b]0;owned\x07",
 	"bidi":            "abc\u202Egnp.exe\u2066x\u2069",
