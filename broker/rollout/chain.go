@@ -29,7 +29,7 @@ func (c *Chains) Rollout() chain.Chain[Rollout] {
 	}}
 }
 
-// Stage names that other files use.
+// Stage names for other files.
 const (
 	checkRelease = "check_release"
 	complete     = "complete_rollout"
@@ -54,7 +54,7 @@ const (
 	paused     = chain.Class(broker.RolloutPaused)
 )
 
-// CodePaused is the code of a rollout that stopped because nodes failed.
+// CodePaused is the code of a rollout stopped by failed nodes.
 const CodePaused = "rollout_paused"
 
 // ours turns an error of the broker's own records into the end of a step.

@@ -28,7 +28,7 @@
 // keeps new tenants out, and counts separately: at most Concurrency further runs are parked, so
 // that a wave does not close all of its nodes at once. Parked members, and busy members without a
 // place, do not delay a wave that has a done member. They continue when their tenant has left,
-// and the rollout ends after the last of them. A member that is not free within a day is skipped
+// and the rollout ends after the last of them. A member without a free node after a day is skipped
 // (not_drained).
 //
 // A skipped or parked canary proves nothing, and the next member takes its place.

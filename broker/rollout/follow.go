@@ -141,7 +141,7 @@ func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain
 		m.untouched(r.State.Safety, rec)
 		return nil
 	}
-	if m.Code == codeRolledBack { // the node's result, which its report may lag behind
+	if m.Code == codeRolledBack { // the node's result; the node's report may lag behind
 		m.ends(RolledBack, "")
 		return nil
 	}
@@ -267,7 +267,7 @@ func (c *Chains) itsRunMoves(ctx context.Context, nodeID string) (bool, error) {
 	return !rec.Status.Stopped(), err
 }
 
-// stays settles a member that keeps the release, because it cannot be taken back.
+// stays settles a member that keeps the release, because no way back exists.
 func (m *Member) stays(why string) {
 	if m.Code == codeTakenBack {
 		m.ends(Done, why) // the node is well

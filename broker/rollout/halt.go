@@ -10,7 +10,7 @@ import (
 // codeTakenBack is the code of a healthy member that is taken back because other members failed.
 const codeTakenBack = "rollout_rolled_back"
 
-// halting withdraws runs that have not begun, lets runs under way end, takes back the members
+// halting withdraws unbegun runs, lets runs under way end, takes back the members
 // that are to be taken back, and then stops for a person.
 func (c *Chains) halting(ctx context.Context, r *run) error {
 	s := &r.State

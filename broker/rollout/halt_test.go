@@ -115,7 +115,7 @@ func TestAnAbortThatHasFailedGoesOn(t *testing.T) {
 func cut(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, 9)
-	w.machines[id(1)].busy = true // its run would begin whenever its tenant leaves
+	w.machines[id(1)].busy = true // the run would begin whenever the tenant leaves
 	req := request()
 	req.Safety = broker.AfterDrain
 	w.start(req)

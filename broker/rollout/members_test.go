@@ -97,7 +97,7 @@ func TestABrokerBeforeLeavesAMovedRolloutAlone(t *testing.T) {
 	w.is(chain.Completed, "", "done 6")
 }
 
-// A step in which one node moves on writes only that node, whatever the number of the others.
+// A step with progress of a single node writes only that node, however many members there are.
 func TestAStepWritesTheMembersThatMovedOn(t *testing.T) {
 	w := newWorld(t, 500)
 	w.start(request())

@@ -14,7 +14,7 @@ import (
 type Nodes interface {
 	// Members are the rows of a rollout's members, by their places.
 	Members(ctx context.Context, rollout string) ([]broker.RolloutMember, error)
-	// Release reads a release that nodes may be given. Codes: agent_release_unknown,
+	// Release reads a release that nodes may get. Codes: agent_release_unknown,
 	// release_revoked, release_below_floor.
 	Release(ctx context.Context, version string, allowRollback bool) (Release, error)
 	// Busy are the nodes with tenants.
@@ -24,9 +24,9 @@ type Nodes interface {
 	// Begin starts the run of a node under its id, once. Codes: those of the start of an agent's
 	// run, node_in_run, agent_unreachable.
 	Begin(ctx context.Context, o Order) error
-	// Run is a run that was begun. Code: run_not_found.
+	// Run is a begun run. Code: run_not_found.
 	Run(ctx context.Context, id string) (chain.Record, error)
-	// Cancel requests the end of a run; a run that has ended, or is in undo, stays unchanged.
+	// Cancel requests the end of a run; an ended run, or a run in undo, stays unchanged.
 	Cancel(ctx context.Context, id, reason string) error
 	// Heard are the last reports of nodes' agents, in one query for all; a deleted node is
 	// missing.
@@ -40,7 +40,7 @@ type Nodes interface {
 	Asked(ctx context.Context, nodeID, runID string) (bool, error)
 }
 
-// Release is the release that is rolled out.
+// Release is the release of a rollout.
 type Release struct {
 	Version string              `json:"version"`
 	Digest  string              `json:"digest"`

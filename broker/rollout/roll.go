@@ -10,7 +10,7 @@ import (
 )
 
 // lookAt updates the state from the release and the runs, decides whether the rollout must stop,
-// and begins the runs that are decided.
+// and begins the decided runs.
 func (c *Chains) lookAt(ctx context.Context, r *run) error {
 	s := &r.State
 	s.called(r)

@@ -33,12 +33,12 @@ type machine struct {
 	busy    bool // a tenant is on it
 	inRun   string
 	quiet   bool // its agent is not heard
-	mute    bool // its agent falls silent when it runs the release
+	mute    bool // the agent falls silent with the release
 	heard   time.Time
 	seen    rollout.Seen
 	node    func(*rollout.Candidate) // later changes of the node
-	// makes is the node's result with the release: "" well, or the code that its run stops with.
-	// With unwell the node keeps the release; otherwise it keeps its previous version.
+	// makes is the node's result with the release: "" well, or the code of a stopped run.
+	// With unwell the node keeps the release; otherwise the node keeps the previous version.
 	makes string
 	no    *broker.Error // the refusal of a run on the node
 }

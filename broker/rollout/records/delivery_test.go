@@ -252,7 +252,7 @@ func TestALateWordOfAnUpdateHasTheNodeReport(t *testing.T) {
 func TestADeliveryThatNoRunTellsOfIsToldOnce(t *testing.T) {
 	for _, test := range []struct {
 		name    string
-		phase   string // of a task of its own; empty: a person did it on the node
+		phase   string // of the node's own task; empty: a person's work on the node
 		outcome taskcatalog.UpdateOutcome
 		events  []string
 	}{

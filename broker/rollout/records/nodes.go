@@ -214,7 +214,7 @@ func (n Nodes) Look(ctx context.Context, nodeIDs []string) (map[string]rollout.S
 	return out, nil
 }
 
-// look is the present state of one node; nil: it is deleted.
+// look is the present state of a node; nil: the node is deleted.
 func (n Nodes) look(ctx context.Context, nodeID string) (*rollout.Seen, error) {
 	node, err := n.DB.Node(ctx, nodeID)
 	if err != nil || node.Status == broker.Deleted {
