@@ -9,13 +9,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// validate asks whether the driver is whole: without a profile for that nothing is
-// begun.
+// validate runs the driver check of the profiles. Without a profile for the check the scrub does
+// not begin.
 func (s *Scrub) validate(ctx context.Context) error {
 	return s.ask(ctx, profiles.StepDriverValidate, "driver_invalid", "the driver is not whole")
 }
 
-// ask runs a step that has no builtin: the vendor's own tool says whether it is so.
+// ask runs a step without a builtin: the vendor's own tool gives the answer.
 func (s *Scrub) ask(ctx context.Context, step string, code taskcatalog.Code, wrong string) error {
 	for _, vendor := range s.Vendors {
 		mine := slices.DeleteFunc(s.live(), func(u *unit) bool { return u.device.Vendor != vendor })
@@ -24,7 +24,7 @@ func (s *Scrub) ask(ctx context.Context, step string, code taskcatalog.Code, wro
 		}
 		r, err := s.resolve(step, mine)
 		if optional := step != profiles.StepDriverValidate; optional && taskcatalog.CodeOf(err, "") == profiles.CodeProfileMissing {
-			continue // the profiles do not name it, which the record says
+			continue // the profiles do not name the step; the record says so
 		}
 		if err != nil {
 			return err
@@ -50,15 +50,15 @@ func (s *Scrub) ask(ctx context.Context, step string, code taskcatalog.Code, wro
 	return nil
 }
 
-// Why no container engine was asked, and what came of one that was.
+// Why the container check was skipped, and the code of a failed check.
 const (
 	codeNoEngine         taskcatalog.Code = "no_container_engine"
 	codeContainersBroken taskcatalog.Code = "gpu_container_runtime_broken"
 )
 
-// containers asks the vendor's toolkit whether it can hand the GPUs to containers,
-// where an engine is a fact of the node. One without the toolkit gives no container a
-// GPU, so that there is nothing to be broken: that is recorded, and no finding.
+// containers asks the vendor's toolkit whether it can give the GPUs to containers, if the node's
+// facts name a container engine. An engine without the toolkit gives no container a GPU, so nothing
+// can be broken: the missing toolkit is recorded, and is no finding.
 func (s *Scrub) containers(ctx context.Context) error {
 	if engine := s.Facts.Keys["container.runtime"]; engine != "" && engine != "none" {
 		return s.ask(ctx, profiles.StepContainerRuntime, codeContainersBroken, "containers cannot be given the GPUs as they are")

@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// withToolkit is the set in which containers are given GPUs by the vendor's program,
-// as in the profiles that are shipped.
+// withToolkit is the set in which the vendor's program gives GPUs to containers, as in the shipped
+// profiles.
 func withToolkit(t *testing.T, vendor string) *profiles.Set {
 	t.Helper()
 	program, args := "/usr/bin/nvidia-ctk", "[cdi, generate, --format=json]"
@@ -28,7 +28,7 @@ func withToolkit(t *testing.T, vendor string) *profiles.Set {
 	return s
 }
 
-// A toolkit that cannot hand the GPUs out is a finding of its own, and no residue.
+// A toolkit that cannot give out the GPUs is a finding of its own, and no residue.
 func TestContainersThatCannotBeGivenGPUsAreAFinding(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -73,7 +73,7 @@ func TestContainersThatCannotBeGivenGPUsAreAFinding(t *testing.T) {
 	}
 }
 
-// With two vendors the first one's missing check says nothing of the other's.
+// With two vendors, the missing check of the first does not skip the check of the second.
 func TestAnOptionalCheckThatOneVendorHasNotIsAskedOfTheOther(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")

@@ -8,7 +8,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// without is the set in which a step says that there is nothing to do.
+// without is the set in which a step has nothing to do.
 func without(t *testing.T, vendor, step string) *profiles.Set {
 	t.Helper()
 	text := text(vendor)
@@ -21,10 +21,9 @@ func without(t *testing.T, vendor, step string) *profiles.Set {
 	return s
 }
 
-// A tenant's process has a token in the memory of a GPU, holds it and does not
-// hear SIGTERM; another token lies where nobody holds it. Whatever single step of
-// the scrub is left out: where a search of the memory finds a token, the GPU is
-// not clean.
+// A tenant's process has a token in the memory of a GPU, holds the GPU and ignores SIGTERM; another
+// token lies in memory without a holder. For every single step left out: if a search of the memory
+// finds a token, the GPU is not clean.
 func TestAStepThatIsLeftOutIsSeen(t *testing.T) {
 	t.Parallel()
 	for step, left := range map[string]bool{
@@ -35,7 +34,7 @@ func TestAStepThatIsLeftOutIsSeen(t *testing.T) {
 			t.Run(vendor+" "+step, func(t *testing.T) {
 				t.Parallel()
 				l := newLab(t, vendor)
-				l.Params.Reset = "never" // it would clear what the overwrite leaves
+				l.Params.Reset = "never" // a reset would clear memory left by the overwrite
 				l.faults("scrub_on_free off")
 				l.plant(1, 20<<20)
 				if vendor == "nvidia" {
@@ -58,8 +57,7 @@ func TestAStepThatIsLeftOutIsSeen(t *testing.T) {
 	}
 }
 
-// Whoever takes a GPU while it is scrubbed holds it at the end, and was not
-// looked at.
+// A process that takes a GPU during the scrub holds it at the end, and its memory was not checked.
 func TestAHolderThatComesDuringTheScrubIsSeen(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")

@@ -17,10 +17,10 @@ const (
 	nvidiaProc   = "/proc/driver/nvidia"
 )
 
-// ClearingOff says whether options of the kernel module keep the driver from
-// clearing what is freed: a tenant with root can set them for good. It reads the
-// driver's own files whole, and not the node's facts: those are cut to a length
-// that a tenant can exceed. An error means that a loaded driver did not say.
+// ClearingOff returns why the driver does not clear freed memory: a tenant with root can set such
+// options of the kernel module permanently. ClearingOff reads the driver's own files in full, not
+// the node's facts: the facts are cut to a length that a tenant can exceed. An error means that a
+// loaded driver's options could not be read.
 func ClearingOff(m *machine.Machine, vendor string) (why string, err error) {
 	if vendor != "nvidia" {
 		return "", nil
@@ -44,8 +44,8 @@ func ClearingOff(m *machine.Machine, vendor string) (why string, err error) {
 	return "", nil
 }
 
-// nvidiaOptions are the files with all options that the driver was given: those of
-// the module, what the driver made of them, and those of single GPUs.
+// nvidiaOptions returns the files with all options given to the driver: the module's parameters,
+// the driver's own view of them, and the options of single GPUs.
 func nvidiaOptions(m *machine.Machine) ([]string, error) {
 	files := []string{nvidiaProc + "/params", nvidiaProc + "/registry"}
 	parameters, err1 := m.Names(nvidiaModule + "/parameters")
@@ -54,7 +54,7 @@ func nvidiaOptions(m *machine.Machine) ([]string, error) {
 	}
 	gpus, err2 := m.Names(nvidiaProc + "/gpus")
 	for _, gpu := range gpus {
-		// Not every version of the driver has one for each GPU.
+		// Some versions of the driver have no such file per GPU.
 		name := path.Join(nvidiaProc, "gpus", gpu, "registry")
 		has, err := m.Has(name)
 		if err != nil {
@@ -70,8 +70,8 @@ func nvidiaOptions(m *machine.Machine) ([]string, error) {
 
 var scrubKey = regexp.MustCompile(`(?i)RM(?:DisableScrubOnFree|DisableFastScrubber)(?:[=:]([^;,"]*))?`)
 
-// scrubDisabled finds a key that disables clearing with any value but zero. The
-// driver takes white space out before it reads, so that it may stand anywhere.
+// scrubDisabled finds a key that disables clearing with any value but zero. The driver removes
+// white space before it parses, so white space may stand anywhere.
 func scrubDisabled(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {

@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// lay makes a machine of a few files; one that begins with -> is a link.
+// lay makes a machine of a few files; a text that begins with -> is a link.
 func lay(t *testing.T, files map[string]string) *machine.Machine {
 	t.Helper()
 	dir := t.TempDir()
@@ -36,7 +36,7 @@ func lay(t *testing.T, files map[string]string) *machine.Machine {
 
 const dwords = "sys/module/nvidia/parameters/NVreg_RegistryDwords"
 
-// loaded are the files of a driver without options, with others beside them.
+// loaded is a machine with the files of a driver without options, except for the given file.
 func loaded(t *testing.T, name, text string) *machine.Machine {
 	files := map[string]string{dwords: "\n", "proc/driver/nvidia/params": "RegistryDwords: \"\"\nMobile: 1\n", "proc/driver/nvidia/registry": "Binary: \"\"\n"}
 	files[name] = text
@@ -49,7 +49,7 @@ func TestADriverThatDoesNotClearIsFoundWhereverItWasTold(t *testing.T) {
 		"RMDisableScrubOnFree=1": true, "a=b;RMDisableScrubOnFree=0x1": true, "rmdisablefastscrubber=1": true,
 		"RMDisableScrubOnFree=-1": true, "RM Disable ScrubOnFree = 01": true, "RMDisableScrubOnFree": true, "RMDisableScrubOnFree=0;RMDisableScrubOnFree=1": true,
 		"RMDisableScrubOnFree=0": false, "RMDisableScrubOnFree=0x0;a=1": false, "": false,
-		// More than the node's facts hold of one value.
+		// Longer than the node's facts keep of a value.
 		strings.Repeat("pad=0;", 1000) + "RMDisableScrubOnFree=1": true,
 	} {
 		for name, text := range map[string]string{

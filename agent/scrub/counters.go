@@ -9,14 +9,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// counter is one figure of a GPU's health that only grows while nothing resets it.
+// counter is a figure of a GPU's health that only grows until a reset sets it back.
 type counter struct {
-	met   string // what the GPU did where it grew
+	met   string // the message if the counter grew
 	fault bool   // the GPU is broken then; otherwise nobody can tell
 	of    func(gpu.Health) *uint64
-	// volatile ones start again with a reset.
+	// volatile counters start again with a reset.
 	volatile bool
-	// cleared ones, of this vendor, are set back by whoever reads them.
+	// cleared names the vendor whose driver sets the counter back at each reading.
 	cleared string
 }
 
@@ -28,12 +28,11 @@ var counters = []counter{
 	{met: "its links met errors", volatile: true, cleared: "amd", of: func(h gpu.Health) *uint64 { return h.LinkErrors }},
 }
 
-// grew compares each reading with the one before it. NVIDIA's volatile counters
-// are at zero after a reset, so that any that is not has grown since; AMD's driver
-// may keep its own over a reset.
+// grew compares each reading with the previous reading. NVIDIA's volatile counters are zero after a
+// reset, so a non-zero value has grown since; AMD's driver may keep its counters over a reset.
 func (c counter) grew(u *unit) bool {
 	var was *uint64
-	at := 0 // the number of the reading in which was stood
+	at := 0 // index of the reading was
 	for i, look := range u.looks {
 		is := c.of(look)
 		if is == nil {
@@ -54,7 +53,7 @@ func (c counter) grew(u *unit) bool {
 	return false
 }
 
-// forgotten are the figures that the first reading has and the last has not.
+// forgotten returns the figures present in the first reading and missing in the last.
 func forgotten(looks []gpu.Health) []string {
 	if len(looks) == 0 {
 		return nil
@@ -62,11 +61,11 @@ func forgotten(looks []gpu.Health) []string {
 	return missing(looks[0], looks[len(looks)-1])
 }
 
-// Unreadable are the settings that the baseline has and that cannot be read now.
+// Unreadable returns the settings present in the baseline that cannot be read now.
 func Unreadable(was, is taskcatalog.GPUSettings) []string { return missing(was, is) }
 
-// missing are the JSON names of the fields that one value has and another has not:
-// what is unknown is left out of JSON.
+// missing returns the JSON names of the fields that was has and is lacks. Unknown fields are
+// omitted from the JSON.
 func missing[T any](was, is T) []string {
 	var names []string
 	has := fields(is)
@@ -81,7 +80,7 @@ func missing[T any](was, is T) []string {
 func fields(v any) map[string]json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // of plain numbers and texts there is none
+		panic(err) // plain numbers and texts always encode
 	}
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &all); err != nil {

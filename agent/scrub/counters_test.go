@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// figures are readings of one counter; -1 is one that could not be read.
+// figures are readings of a single counter; -1 is unreadable.
 func figures(set func(*gpu.Health, *uint64), all ...int) []gpu.Health {
 	looks := make([]gpu.Health, len(all))
 	for i, n := range all {
@@ -35,17 +35,17 @@ func TestACounterIsComparedPieceByPiece(t *testing.T) {
 	}{
 		{"nvidia", volatile, []int{5, 5, 0, 0}, 2, ""},
 		{"nvidia", volatile, []int{5, 6, 0, 0}, 2, taskcatalog.CodeGPUHardwareFault}, // before the reset
-		{"nvidia", volatile, []int{5, 5, 0, 3}, 2, taskcatalog.CodeGPUHardwareFault}, // after it, and lower than at first
-		{"nvidia", volatile, []int{5, 5, 4, 4}, 2, taskcatalog.CodeGPUHardwareFault}, // right after it
+		{"nvidia", volatile, []int{5, 5, 0, 3}, 2, taskcatalog.CodeGPUHardwareFault}, // after the reset, and lower than at first
+		{"nvidia", volatile, []int{5, 5, 4, 4}, 2, taskcatalog.CodeGPUHardwareFault}, // right after the reset
 		{"nvidia", volatile, []int{5, 5, 5, 5}, 0, ""},
 		{"nvidia", volatile, []int{5, -1, 0, 0}, 2, ""},
-		{"amd", volatile, []int{5, 5, 5, 5}, 2, ""}, // its driver keeps it
+		{"amd", volatile, []int{5, 5, 5, 5}, 2, ""}, // the driver keeps the counter
 		{"amd", volatile, []int{5, 5, 5, 6}, 2, taskcatalog.CodeGPUHardwareFault},
 		{"nvidia", total, []int{5, 5, 6, 6}, 2, taskcatalog.CodeGPUHardwareFault},
 		{"nvidia", links, []int{7, 7, 0, 0}, 2, ""},
 		{"nvidia", links, []int{7, 8, 0, 0}, 2, taskcatalog.CodeGPUHardwareFault},
 		{"amd", links, []int{2, 0, 0, 0}, 0, ""},
-		{"amd", links, []int{2, 0, 1, 0}, 0, taskcatalog.CodeGPUHardwareFault}, // a reading clears it
+		{"amd", links, []int{2, 0, 1, 0}, 0, taskcatalog.CodeGPUHardwareFault}, // a reading clears the counter
 		{"amd", links, []int{2, 2, 0, 0}, 0, taskcatalog.CodeGPUHardwareFault}, // as many as before, and new ones
 		{"nvidia", total, []int{5, 5, 5, -1}, 0, taskcatalog.CodeGPUHardwareFault},
 		{"nvidia", total, []int{-1, 5, 5, 5}, 0, ""},

@@ -11,29 +11,29 @@ import (
 
 const migOn = "mig_enabled"
 
-// redivides says whether a GPU is in another mode than its baseline has it in, of
-// MIG or of AMD's partitions, and the reset of this scrub will change that.
+// redivides reports whether a GPU's MIG or partition mode differs from its baseline, and the reset
+// of this scrub will change the mode back.
 func (s *Scrub) redivides(g taskcatalog.GPUFacts, want *taskcatalog.BaselineGPU) bool {
 	mode := want.Settings.Partition
 	return mode != "" && g.Partition != "" && mode != g.Partition && s.Params.Reset != "never" && s.enforces(g)
 }
 
-// enforces says whether a GPU can be reset here, and settings are the agent's to put
-// back, not the site's.
+// enforces reports whether a GPU can be reset here, and whether the agent restores its settings,
+// not the site.
 func (s *Scrub) enforces(g taskcatalog.GPUFacts) bool {
 	reset, err1 := s.resolved(profiles.StepReset, g.Vendor, g.Architecture)
 	restore, err2 := s.resolved(profiles.StepRestore, g.Vendor, g.Architecture)
 	return err1 == nil && err2 == nil && !reset.Nothing() && !restore.Nothing() && restore.Builtin != ""
 }
 
-// blind is a GPU in MIG mode without an instance: nobody gets at its memory before
-// the mode is off.
+// blind reports whether a unit is a GPU in MIG mode without an instance: its memory is inaccessible
+// until the mode is off.
 func (u *unit) blind() bool {
 	return u.divided && u.out.Parent == "" && u.facts.Partition == migOn
 }
 
-// beforeReset are the settings that a reset may put in force. Persistence has the driver
-// hold the GPU, which keeps it from being reset: restore switches it on.
+// beforeReset returns the settings that a reset may put in force. Persistence is left out: with it
+// the driver holds the GPU, which blocks the reset. The restore step switches it on.
 func beforeReset(want taskcatalog.GPUSettings) taskcatalog.GPUSettings {
 	if want.Persistence != nil && *want.Persistence {
 		want.Persistence = nil
@@ -41,9 +41,9 @@ func beforeReset(want taskcatalog.GPUSettings) taskcatalog.GPUSettings {
 	return want
 }
 
-// owe sets what the reset puts in force, of GPUs that will be reset: what is not as
-// wanted now, and what would not be after it. What this does not do is looked at,
-// and told, once all is restored.
+// owe sets the settings that the coming reset puts in force, for GPUs whose present or pending
+// settings differ from the baseline. Settings that do not take are detected and reported after the
+// restore.
 func (s *Scrub) owe(ctx context.Context, going []*unit) error {
 	for _, vendor := range s.Vendors {
 		units := slices.DeleteFunc(slices.Clone(going), func(u *unit) bool {
@@ -72,9 +72,8 @@ func (s *Scrub) owe(ctx context.Context, going []*unit) error {
 	return context.Cause(ctx)
 }
 
-// again overwrites the whole of each GPU that the reset brought back to its mode,
-// and verifies it: of its memory a part may have been in no instance, and another
-// in the reserve of the old mode.
+// again overwrites and verifies the whole of each GPU that the reset brought back to its mode. A
+// part of its memory may have been in no instance, and another part in the reserve of the old mode.
 func (s *Scrub) again(ctx context.Context) error {
 	var fresh []*unit
 	for _, vendor := range s.Vendors {
@@ -108,20 +107,20 @@ func (s *Scrub) again(ctx context.Context) error {
 	return s.verifyThese(ctx, slices.DeleteFunc(fresh, func(u *unit) bool { return u.done }))
 }
 
-// asBefore says whether a GPU is in its mode, and somebody can get at its memory: a
-// reset leaves no instance of MIG.
+// asBefore reports whether a GPU is in its baseline's mode and its memory is accessible: a reset
+// leaves no MIG instance.
 func asBefore(want *taskcatalog.BaselineGPU, g taskcatalog.GPUFacts) bool {
 	return g.Partition == want.Settings.Partition && (g.Partition != migOn || len(g.Instances) > 0)
 }
 
-// redivided takes the units that a GPU has now in place of those that it had.
+// redivided replaces a GPU's old units by its present units.
 func (s *Scrub) redivided(old []*unit, g taskcatalog.GPUFacts, now gpu.State) []*unit {
 	fresh := s.unitsOf(g, old[0].want)
 	for n, u := range fresh {
 		u.follows(old)
 		u.before.Nodes, u.before.Domain = now.Nodes, now.Domain
 		if n > 0 {
-			u.residue = 0 // it was somewhere in the GPU, and is counted once
+			u.residue = 0 // the residue was somewhere in the GPU, and is counted once
 		}
 	}
 	at := slices.Index(s.units, old[0])
@@ -130,8 +129,8 @@ func (s *Scrub) redivided(old []*unit, g taskcatalog.GPUFacts, now gpu.State) []
 	return fresh
 }
 
-// stillDivided leaves units what they were, and returns those whose memory nobody
-// could get at yet: that nobody can is theirs to say.
+// stillDivided keeps the old units, and returns those whose memory is still inaccessible, so that
+// their own overwrite reports the failure.
 func stillDivided(units []*unit) []*unit {
 	var blind []*unit
 	for _, u := range units {
@@ -146,8 +145,8 @@ func stillDivided(units []*unit) []*unit {
 	return blind
 }
 
-// follows takes over what is known of a GPU from the units that it was divided
-// into: what was wrong with one of them is wrong with it.
+// follows takes over the state of a GPU from its former units: a fault of a unit is a fault of the
+// GPU.
 func (u *unit) follows(old []*unit) {
 	was := old[0]
 	u.before, u.looks, u.restart, u.refused = was.before, was.looks, was.restart, was.refused

@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// install gives the machine one of the vendor's programs.
+// install gives the machine a program of the vendor.
 func (l *lab) install(program string) {
 	l.t.Helper()
 	root := l.t.TempDir()
@@ -31,7 +31,7 @@ func (l *lab) install(program string) {
 	l.t.Cleanup(func() { _ = l.Commands.Close() })
 }
 
-// withReset gives a machine of NVIDIA's the program that resets GPUs.
+// withReset gives an NVIDIA machine the program that resets GPUs.
 func (l *lab) withReset() {
 	l.t.Helper()
 	l.install("nvidia-smi")
@@ -54,8 +54,8 @@ func (l *lab) withReset() {
 	l.Profiles = set
 }
 
-// divided is a machine whose GPU 1 a tenant divided: into two instances of NVIDIA's,
-// or two partitions of AMD's.
+// divided is a machine whose GPU 1 was divided by a tenant: into two MIG instances or two AMD
+// partitions.
 func divided(t *testing.T, vendor string, config ...string) *lab {
 	t.Helper()
 	how := map[string]string{"nvidia": "fault.1 mig_on", "amd": "instances.1 2"}[vendor]
@@ -68,7 +68,7 @@ func divided(t *testing.T, vendor string, config ...string) *lab {
 	return l
 }
 
-// attempts are how often a step was done.
+// attempts returns the attempts of a step.
 func attempts(res *taskcatalog.GPUScrubResult, step string) []taskcatalog.StepStatus {
 	var all []taskcatalog.StepStatus
 	for _, r := range res.Steps {
@@ -91,7 +91,7 @@ func TestAGPUThatATenantDividedIsBroughtBackAndOverwrittenWhole(t *testing.T) {
 			l := divided(t, vendor)
 			l.plant(1, 5<<20)  // in the first instance
 			l.plant(1, 60<<20) // in the second
-			l.plant(1, 1<<20)  // in the driver's reserve, which only a reset clears
+			l.plant(1, 1<<20)  // in the driver's reserve, cleared only by a reset
 			res := l.good()
 			g := l.want(res, 1, taskcatalog.VerdictClean, "")
 			if g.Parent != "" || *g.CoveragePercent < 90 || *g.TotalBytes != 64<<20 || g.Assurance.Overwrite != taskcatalog.OverwriteVerified || *g.ProbedBytes < *g.CoveredBytes/100*nearly {
@@ -122,8 +122,7 @@ func TestAGPUThatATenantDividedIsBroughtBackAndOverwrittenWhole(t *testing.T) {
 	}
 }
 
-// What was wrong with an instance is wrong with the GPU, whatever the second
-// overwrite says.
+// A fault of an instance is a fault of the GPU, whatever the second overwrite finds.
 func TestWhatWasWrongWithAnInstanceStaysWithItsGPU(t *testing.T) {
 	t.Parallel()
 	l := divided(t, "nvidia")
@@ -139,7 +138,7 @@ func TestWhatWasWrongWithAnInstanceStaysWithItsGPU(t *testing.T) {
 	}
 }
 
-// Without an instance nobody gets at the memory of a GPU in MIG mode.
+// Without an instance the memory of a GPU in MIG mode is inaccessible.
 func TestAGPUInMIGModeWithoutAnInstanceIsOverwrittenAfterItsReset(t *testing.T) {
 	t.Parallel()
 	l := divided(t, "nvidia", "instances.1 0")
@@ -149,8 +148,8 @@ func TestAGPUInMIGModeWithoutAnInstanceIsOverwrittenAfterItsReset(t *testing.T) 
 	}
 }
 
-// The second overwrite waits for the fabric, which the reset took the GPU out of, and
-// one that does not come back is no clean GPU.
+// The second overwrite waits for the fabric, because the reset took the GPU out of it. A GPU that
+// does not come back is not clean.
 func TestTheSecondOverwriteWaitsForTheFabric(t *testing.T) {
 	t.Parallel()
 	for polls, code := range map[string]taskcatalog.Code{"3": "", "never": gpu.CodeFabricNotReady} {
@@ -169,7 +168,7 @@ func TestTheSecondOverwriteWaitsForTheFabric(t *testing.T) {
 	}
 }
 
-// A mode that the next reset brings is taken back before there is one.
+// A pending mode change is undone before a reset applies it.
 func TestAModeThatWaitsForAResetIsTakenBack(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia", "fault.1 mig_pending")
@@ -184,8 +183,8 @@ func TestAModeThatWaitsForAResetIsTakenBack(t *testing.T) {
 	}
 }
 
-// Where there is no reset, or it does not bring the mode back, nothing is clean that
-// was overwritten in parts only.
+// If there is no reset, or the reset does not bring the mode back, a GPU overwritten only in parts
+// is not clean.
 func TestAGPUThatStaysDividedIsNotClean(t *testing.T) {
 	t.Parallel()
 	fault := func(name string) func(*lab) {
@@ -193,7 +192,7 @@ func TestAGPUThatStaysDividedIsNotClean(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change func(*lab)
-		kept   bool // its instances are left alone
+		kept   bool // the instances are left alone
 		code   taskcatalog.Code
 	}{
 		"the task leaves the reset out": {func(l *lab) { l.Params.Reset = "never" }, true, codeGPUChanged},
@@ -228,8 +227,8 @@ func TestAGPUThatStaysDividedIsNotClean(t *testing.T) {
 	}
 }
 
-// A reset leaves no instance of MIG, and nobody knows where the baseline's were: what
-// was overwritten counts, and that they are missing is told.
+// A reset leaves no MIG instance, and nobody knows the places of the baseline's instances: the
+// overwrite counts, and the missing instances are reported.
 func TestInstancesOfTheBaselineThatATenantTookAwayAreAFinding(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia", "instances.1 0")

@@ -18,7 +18,7 @@ const (
 	killTime     = 10 * time.Second
 )
 
-// mayEnd are the holders that can be made to go.
+// mayEnd returns the holders that the scrub may end.
 func mayEnd(holders []*holder) []*holder {
 	var all []*holder
 	for _, h := range holders {
@@ -29,8 +29,8 @@ func mayEnd(holders []*holder) []*holder {
 	return all
 }
 
-// end asks the holders to go, and then makes them. Services are stopped: one that
-// is killed comes back at once.
+// end asks the holders to exit, and then kills them. Services are stopped instead: systemd would
+// restart a killed service at once.
 func (s *Scrub) end(ctx context.Context, holders []*holder) error {
 	left := mayEnd(holders)
 	var services []string
@@ -82,14 +82,13 @@ func (s *Scrub) end(ctx context.Context, holders []*holder) error {
 	return nil
 }
 
-// stopOthers stops services that held a GPU. One that nobody named may be the
-// tenant's, so it is not started again, and a person is told: by this scrub or, where
-// a crash ends it, by whoever reports that. All are in the ledger before the first is
-// stopped.
+// stopOthers stops services that held a GPU. An unnamed service may be the tenant's, so it is not
+// started again but reported: by this scrub or, after a crash, by the report of the interrupted
+// task. All services are in the ledger before the first is stopped.
 func (s *Scrub) stopOthers(ctx context.Context, names []string) error {
 	slices.Sort(names)
 	names = slices.Compact(names)
-	named, err := s.Stopped.StoppedUnits() // and came back meanwhile
+	named, err := s.Stopped.StoppedUnits() // named, and running again meanwhile
 	if err != nil {
 		return err
 	}
@@ -109,7 +108,7 @@ func (s *Scrub) stopOthers(ctx context.Context, names []string) error {
 	return nil
 }
 
-// unnamed are the services that stay stopped.
+// unnamed returns the services that stay stopped.
 func (s *Scrub) unnamed() []taskcatalog.GPUInterrupted {
 	names, err := s.Stopped.UnnamedUnits()
 	if err != nil {
@@ -124,15 +123,15 @@ func (s *Scrub) unnamed() []taskcatalog.GPUInterrupted {
 	return all
 }
 
-// MainPIDs tells the main process of a service.
+// MainPIDs finds the main process of a service.
 type MainPIDs interface {
-	// MainPID is 0 where the service does not run.
+	// MainPID is 0 if the service does not run.
 	MainPID(ctx context.Context, unit string) (int, error)
 }
 
-// ServiceOf is the service of the system whose main process this is; "" where it is
-// none. That a process is in a service's cgroup says nothing: root may move it. A
-// transient one is gone once it is stopped, and is no more than its processes.
+// ServiceOf returns the system service whose main process is pid; "" if there is none. Membership
+// in a service's cgroup proves nothing, because root may move a process. A transient service does
+// not count: it vanishes when stopped, and consists only of its processes.
 func ServiceOf(ctx context.Context, m *machine.Machine, systemd MainPIDs, pid int) (string, error) {
 	cgroup, err := m.Cgroup(pid)
 	unit := path.Base(cgroup)

@@ -8,24 +8,24 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// meaning is what a line of the kernel's log says of a GPU, from the least.
+// meaning is the severity of a kernel log line for a GPU, in ascending order.
 type meaning int
 
 const (
 	harmless meaning = iota
-	unclear          // nobody can tell from the line whether the GPU is whole
+	unclear          // the line does not tell whether the GPU is healthy
 	broken
 )
 
-// family is a kind of lines that a driver writes about faults of its devices. A line
-// of a family without a row in faults is unclear.
+// family is a kind of log line in which a driver reports faults of its devices. A line of a family
+// without a matching row in faults is unclear.
 type family struct {
 	name, vendor string
-	// is finds the lines of the family.
+	// is matches the lines of the family.
 	is *regexp.Regexp
-	// form takes a line apart, into the groups at (a PCI address), number and text.
+	// form splits a line into the groups at (a PCI address), number and text.
 	form *regexp.Regexp
-	// all says that its lines are about every GPU of the vendor.
+	// all: the lines concern every GPU of the vendor.
 	all bool
 }
 
@@ -36,13 +36,13 @@ const (
 	ras  = "amdgpu"
 )
 
-// families are in their order: a line is of the first that it fits.
+// families are in order of precedence: a line belongs to the first family it matches.
 var families = []family{
 	{
 		name: xid, vendor: "nvidia", is: regexp.MustCompile(`NVRM: Xid\b`),
 		form: regexp.MustCompile(`NVRM: Xid \((?:PCI:)?(?P<at>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+)(?: [^)]*)?\): (?P<number>[0-9]+)\b(?P<text>.*)`),
 	},
-	// The address in it is the switch's, and every GPU is behind every switch.
+	// The address is the NVSwitch's, and every GPU is behind every switch.
 	{
 		name: sxid, vendor: "nvidia", is: regexp.MustCompile(`\bSXid\b`), all: true,
 		form: regexp.MustCompile(`SXid \([^)]*\): (?P<number>[0-9]+), (?P<text>.*)`),
@@ -59,10 +59,10 @@ var families = []family{
 	},
 }
 
-// fault is what lines of a family mean, by their number or their text.
+// fault is the meaning of a family's lines, by number or text.
 type fault struct {
 	family string
-	// numbers are those of the row: "48 62 144-150"; every one where there is none.
+	// numbers are the numbers of the row, such as "48 62 144-150"; empty: every number.
 	numbers string
 	text    *regexp.Regexp // nil: any
 	means   meaning
@@ -71,20 +71,19 @@ type fault struct {
 
 func says(text string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + text) }
 
-// faults is the one table of lines that are understood. The first row that fits a line
-// says what it means.
+// faults is the table of known lines. The first row that matches a line gives its meaning.
 //
-// Xid: NVIDIA's Xid catalog (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html)
-// and, for numbers that only older drivers log, nverror.h of open-gpu-kernel-modules.
-// What the catalog answers with a reset or a reboot is broken, and so is every fault
-// of memory; what it answers with IGNORE or RESTART_APP is harmless. What it leaves to
-// support or to a person, and every number it calls unused, is in no row, and unclear.
+// Xid: NVIDIA's Xid catalog (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html) and, for
+// numbers logged only by older drivers, nverror.h of open-gpu-kernel-modules. Numbers for which the
+// catalog recommends a reset or a reboot are broken, and so is every memory fault; numbers with
+// IGNORE or RESTART_APP are harmless. Numbers that the catalog leaves to support or to a person, or
+// calls unused, have no row, and are unclear.
 //
-// SXid: NVIDIA's Fabric Manager user guide, tables of non-fatal and fatal errors. The
-// severity lines follow each error (nvswitch, common_nvswitch.h).
+// SXid: NVIDIA's Fabric Manager user guide, tables of non-fatal and fatal errors. The severity
+// lines follow each error (nvswitch, common_nvswitch.h).
 //
-// amdgpu: drivers/gpu/drm/amd of Linux, amdgpu_ras.c, amdgpu_job.c, amdgpu_device.c,
-// amdgpu_aca.c, 5.15 to 6.17.
+// amdgpu: drivers/gpu/drm/amd of Linux, amdgpu_ras.c, amdgpu_job.c, amdgpu_device.c, amdgpu_aca.c,
+// 5.15 to 6.17.
 var faults = []fault{
 	{xid, "48 171 172", nil, broken, "an uncorrectable memory error"},
 	{xid, "64 157", nil, broken, "memory that is faulty and cannot be retired"},
@@ -122,7 +121,7 @@ var faults = []fault{
 	{ras, "", says(`lost from bus|fatal error during GPU init|device wedged, needs recovery`), broken, "the GPU is lost to its driver"},
 }
 
-// covers says whether a number is among those of a row.
+// covers reports whether a row applies to a number.
 func (f fault) covers(number string) bool {
 	if f.numbers == "" {
 		return true
@@ -142,15 +141,15 @@ func (f fault) covers(number string) bool {
 	return false
 }
 
-// told is what a line says.
+// told is the meaning of a line.
 type told struct {
 	of    family
 	means meaning
-	at    string // the PCI address that it names
+	at    string // the PCI address in the line
 	text  string // in words, with the line
 }
 
-// understand reads a line of the kernel's log; ok is false for one of no family.
+// understand parses a line of the kernel's log; ok is false if the line belongs to no family.
 func understand(line string) (t told, ok bool) {
 	for _, f := range families {
 		if !f.is.MatchString(line) {
@@ -185,15 +184,15 @@ func understand(line string) (t told, ok bool) {
 // mostOfALine is how much of a line is quoted, in bytes.
 const mostOfALine = 300
 
-// resetFollows is how many lines after one that names no GPU amdgpu says which GPU it
-// begins to reset for it.
+// resetFollows is within how many lines after a line without a device amdgpu logs the reset of the
+// affected GPU.
 const resetFollows = 4
 
 var resetBegins = regexp.MustCompile(`amdgpu ([0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+): .*GPU reset begin`)
 
-// judgeLog looks for what the kernel said of this GPU since the scrub began. A line
-// that names no GPU leaves every GPU of the vendor in doubt, and condemns the one that
-// amdgpu resets for it.
+// judgeLog judges the lines that the kernel logged about this GPU since the scrub began. A line
+// without a device makes every GPU of the vendor doubtful, and condemns the GPU that amdgpu then
+// resets.
 func judgeLog(u *unit, lines []string) {
 	worst := told{}
 	for i, line := range lines {
@@ -216,7 +215,7 @@ func judgeLog(u *unit, lines []string) {
 	}
 }
 
-// resetSoon says whether the driver begins to reset the GPU in the next lines.
+// resetSoon reports whether the driver begins to reset the GPU in the next lines.
 func resetSoon(lines []string, address string) bool {
 	for _, line := range lines[:min(resetFollows, len(lines))] {
 		if m := resetBegins.FindStringSubmatch(line); m != nil && sameFunction(m[1], address) {

@@ -8,7 +8,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// logged judges what a kernel's log makes of a GPU of a node with several.
+// logged judges a kernel log for a GPU of a node with several GPUs.
 func logged(vendor, address string, lines ...string) taskcatalog.GPUScrubbed {
 	u := &unit{}
 	u.device.Vendor, u.facts.PCIAddress, u.out.Verdict = vendor, address, taskcatalog.VerdictClean
@@ -22,8 +22,8 @@ const (
 	fine = taskcatalog.VerdictClean
 )
 
-// The forms are those that people report in public; see agent/scrub/faults.go for
-// what each is known from.
+// The lines have the forms of public bug reports; agent/scrub/faults.go names the source of each
+// meaning.
 func TestEachLineOfTheKernelsLogMeansWhatItsDriverSays(t *testing.T) {
 	t.Parallel()
 	const nvidia, amd = "0000:01:00.0", "0000:0a:00.0"
@@ -89,7 +89,7 @@ func TestEachLineOfTheKernelsLogMeansWhatItsDriverSays(t *testing.T) {
 		{"amd", "amdgpu 0000:0a:00.0: amdgpu: {1}hardware errors of a new kind", open},
 		{"amd", "amdgpu 0000:0a:00.0: amdgpu: RAS controller interrupt triggered by NBIF error", open},
 		{"amd", "amdgpu 0000:0a:00.0: amdgpu: device lost from bus!", bad},
-		// A reset that went well, as ours does.
+		// A successful reset, such as the scrub's own.
 		{"amd", "amdgpu 0000:0a:00.0: amdgpu: GPU reset begin!;amdgpu 0000:0a:00.0: amdgpu: GPU mode1 reset;amdgpu 0000:0a:00.0: amdgpu: GPU reset succeeded, trying to resume;amdgpu 0000:0a:00.0: amdgpu: RAS: optional ras ta ucode is not available;amdgpu 0000:0a:00.0: amdgpu: GPU reset(1) succeeded!;amdgpu 0000:0a:00.0: [drm] device wedged, but recovered through reset", fine},
 	} {
 		address := map[string]string{"nvidia": nvidia, "amd": amd}[c.vendor]
@@ -111,7 +111,7 @@ func TestALineThatIsNotUnderstoodIsQuotedCleanAndShort(t *testing.T) {
 	}
 }
 
-// The worst of all lines is told, whatever came before it.
+// The worst of all lines is reported, whatever came before it.
 func TestTheWorstLineIsTheOneThatIsTold(t *testing.T) {
 	t.Parallel()
 	got := logged("nvidia", "0000:01:00.0", "NVRM: Xid (PCI:0000:01:00): 999, new", "NVRM: Xid (PCI:0000:01:00): 79, gone", "NVRM: Xid (PCI:0000:01:00): 45, gone")
@@ -120,7 +120,7 @@ func TestTheWorstLineIsTheOneThatIsTold(t *testing.T) {
 	}
 }
 
-// No Xid is in two rows of numbers alone: the first would hide the second.
+// No Xid is in two rows without text: the first row would hide the second.
 func TestEachNumberHasOneMeaning(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"48", "63", "64", "74", "79", "92", "94", "95", "119", "120", "140"} {

@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// health compares how the GPUs are with how they were, and reads what the driver
-// and the kernel say.
+// health compares the GPUs' state with their state before the scrub, and reads the driver's and the
+// kernel's messages.
 func (s *Scrub) health(ctx context.Context) error {
 	lines, logErr := []string(nil), errors.New("nobody opened it")
 	if s.KernelLog != nil {
@@ -52,7 +52,7 @@ func (s *Scrub) health(ctx context.Context) error {
 		})
 }
 
-// judgeClearing looks whether the driver clears what is freed.
+// judgeClearing checks that the driver clears freed memory.
 func (s *Scrub) judgeClearing(u *unit) {
 	switch why, err := s.Clearing(s.Machine, u.device.Vendor); {
 	case err != nil:
@@ -62,8 +62,8 @@ func (s *Scrub) judgeClearing(u *unit) {
 	}
 }
 
-// judgeSettings compares what is in force at the end, and what the next reset
-// brings, with the baseline: whoever put the settings back.
+// judgeSettings compares the settings in force at the end, and the settings after the next reset,
+// with the baseline, whoever restored them.
 func judgeSettings(u *unit, is gpu.State) {
 	if u.want == nil {
 		return

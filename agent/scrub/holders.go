@@ -14,21 +14,21 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// computing are the libraries that a program maps to compute on a vendor's GPUs.
+// computing names the libraries that a program maps to compute on a vendor's GPUs.
 var computing = map[string][]string{"nvidia": {"libcuda.so"}, "amd": {"libamdhip64.so", "libhsa-runtime64.so"}}
 
-// kfdProcesses has a folder for each process at AMD's compute driver, by its number
-// in the first PID namespace.
+// kfdProcesses has a folder for each process that uses AMD's compute driver, named by its number in
+// the first PID namespace.
 const kfdProcesses = "/sys/class/kfd/kfd/proc"
 
-// holder is a process at one or more GPUs.
+// holder is a process that holds one or more GPUs.
 type holder struct {
 	process machine.Process
-	gpus    map[string]bool // uuids; nil: any of the vendor's
-	listed  bool            // by the library, as one that computes
-	own     bool            // ours, or the first of all
+	gpus    map[string]bool // uuids; nil: any GPU of the vendor
+	listed  bool            // listed by the library as a computing process
+	own     bool            // the agent's, or process 1
 	exempt  bool
-	unsure  string // why nobody can tell whether it is at a GPU
+	unsure  string // why nobody can tell whether the process holds a GPU
 	out     taskcatalog.GPUHolder
 }
 
@@ -38,7 +38,7 @@ func (h *holder) same(o *holder) bool {
 	return h.process.PID == o.process.PID && h.process.Start == o.process.Start
 }
 
-// at notes a GPU; "" is any of the vendor's.
+// at adds a GPU; "" is any GPU of the vendor.
 func (h *holder) at(uuid string) {
 	if uuid == "" {
 		h.gpus = nil
@@ -47,9 +47,9 @@ func (h *holder) at(uuid string) {
 	}
 }
 
-// holders finds who is at the units' GPUs, all of one vendor: by the device files
-// that are open, in every PID namespace below ours, by the compute driver, and by
-// the library's own lists.
+// holders finds the processes that hold the units' GPUs, all of the same vendor: by open device
+// files in every PID namespace below the agent's, by the compute driver, and by the library's own
+// lists.
 func (s *Scrub) holders(ctx context.Context, units []*unit) ([]*holder, error) {
 	vendor, byPID := units[0].device.Vendor, map[int]*holder{}
 	owners := map[string][]string{}
@@ -60,8 +60,8 @@ func (s *Scrub) holders(ctx context.Context, units []*unit) ([]*holder, error) {
 			}
 		}
 	}
-	// Whoever has a GPU's own file open is known by that, and be it one that is worth
-	// no more work; who has a file of all, may be at any of them.
+	// A process with a GPU's own device file open holds this GPU, even if the GPU is no longer
+	// worth work. A process with a shared device file open may hold any GPU.
 	opened, err := s.Openers(s.Machine)
 	if err != nil {
 		return nil, fmt.Errorf("cannot find who has a GPU open: %w", err)
@@ -113,16 +113,16 @@ func (s *Scrub) holders(ctx context.Context, units []*unit) ([]*holder, error) {
 	return all, nil
 }
 
-// seen notes a process that this machine itself shows at a GPU.
+// seen adds a process that this machine itself shows at a GPU.
 func (s *Scrub) seen(byPID map[int]*holder, pid int, uuid string) {
 	h := byPID[pid]
 	if h == nil {
 		p, err := s.Machine.Process(pid)
 		if err != nil {
 			if there, lookErr := s.Machine.Has(path.Join("/proc", strconv.Itoa(pid))); lookErr == nil && !there {
-				return // it has ended
+				return // the process has ended
 			}
-			p = machine.Process{PID: pid} // something covers it
+			p = machine.Process{PID: pid} // something is mounted over it
 		}
 		h = s.holder(p, "open_device")
 		if err != nil {
@@ -133,9 +133,9 @@ func (s *Scrub) seen(byPID map[int]*holder, pid int, uuid string) {
 	h.at(uuid)
 }
 
-// listed notes a process that the library names. Its number may be one of another
-// PID namespace, where somebody else has it here: unless this machine shows that
-// the process is at the GPUs too, nobody knows who it is.
+// listed adds a process named by the library. Its number may belong to another PID namespace, and
+// to a different process here. Unless this machine shows the process at the GPUs as well, the
+// holder is unknown.
 func (s *Scrub) listed(byPID map[int]*holder, vendor string, pid int, uuid string) {
 	h := byPID[pid]
 	if h == nil {
@@ -148,7 +148,7 @@ func (s *Scrub) listed(byPID map[int]*holder, vendor string, pid int, uuid strin
 	}
 	h.listed = true
 	if h.unsure != "" {
-		h.unsure, h.gpus = "", map[string]bool{} // whoever it is, it is at this one
+		h.unsure, h.gpus = "", map[string]bool{} // whoever it is, this GPU is held
 		if s.computes(vendor, pid) {
 			h.out.Outcome = "kept"
 		}
@@ -165,7 +165,7 @@ func (s *Scrub) holder(p machine.Process, via string) *holder {
 	return h
 }
 
-// own reports whether a process is the first of all, this one, or a helper of it.
+// own reports whether a process is process 1, this process, or one of this process's helpers.
 func (s *Scrub) own(p machine.Process) bool {
 	if p.PID == 1 || p.PID == os.Getpid() {
 		return true
@@ -178,7 +178,7 @@ func (s *Scrub) own(p machine.Process) bool {
 	return p.PPID == os.Getpid() && err1 == nil && its == helper
 }
 
-// computes reports whether a process maps a library of the vendor's.
+// computes reports whether a process maps one of the vendor's compute libraries.
 func (s *Scrub) computes(vendor string, pid int) bool {
 	maps, err := s.Machine.ReadFile(path.Join("/proc", strconv.Itoa(pid), "maps"), 16<<20)
 	if err != nil {
@@ -199,23 +199,23 @@ type manager struct{ unit, program string }
 // managers are started from the files of their packages.
 var managers = []manager{{"nvidia-fabricmanager.service", "/usr/bin/nv-fabricmanager"}}
 
-// exempt reports whether a holder is such a service's main process: by systemd's
-// word and by its program's file, since whoever has root may move itself into any
-// cgroup, and shows the path in its own mount namespace.
+// exempt reports whether a holder is the main process of such a service: according to systemd and
+// by the program's file. A process with root may move into any cgroup, and may show the path in its
+// own mount namespace.
 func (s *Scrub) exempt(ctx context.Context, h *holder) (bool, error) {
 	if h.listed || h.process.Start == 0 {
 		return false, nil
 	}
 	program, err := s.Machine.Exe(h.process.PID)
 	if err != nil {
-		return false, nil // it has ended
+		return false, nil // the process has ended
 	}
 	for _, m := range managers {
 		if program != m.program {
 			continue
 		}
 		if its, err := s.Machine.Runs(h.process.PID, m.program); err != nil || !its {
-			return false, nil // it has ended, or the path is one of its own mount namespace
+			return false, nil // the process has ended, or the path is from its own mount namespace
 		}
 		pid, err := s.Systemd.MainPID(ctx, m.unit)
 		if err != nil {

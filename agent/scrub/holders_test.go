@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Who was not seen whole is not ended, and leaves no GPU clean.
+// A process that cannot be inspected fully is not ended, and leaves no GPU clean.
 func TestAProcessThatCannotBeLookedAtLeavesNoGPUClean(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "amd")
@@ -34,7 +34,7 @@ func TestAProcessThatCannotBeLookedAtLeavesNoGPUClean(t *testing.T) {
 	}
 }
 
-// A process that something covers in /proc has not ended.
+// A process whose /proc entry is mounted over has not ended.
 func TestAProcessThatIsCoveredLeavesNoGPUClean(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")
@@ -109,8 +109,8 @@ func TestAHolderThatMayStayKeepsItsGPUFromBeingTouched(t *testing.T) {
 	}
 }
 
-// The library may list a process by the number that it has elsewhere: who has that
-// number here is somebody else, and is left alone.
+// The library may list a process by its number in another PID namespace. The process with this
+// number here is a different process, and is left alone.
 func TestANumberOfAnotherNamespaceEndsNobodyHere(t *testing.T) {
 	t.Parallel()
 	bystander := sleeper(t)
@@ -127,7 +127,7 @@ func TestANumberOfAnotherNamespaceEndsNobodyHere(t *testing.T) {
 	}
 }
 
-// A helper that is still there holds a GPU, and is the agent's own to end.
+// A remaining helper holds a GPU. The agent ends its own helpers itself.
 func TestTheAgentsOwnHelperIsNotEndedAsATenants(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")
@@ -147,7 +147,7 @@ func TestTheAgentsOwnHelperIsNotEndedAsATenants(t *testing.T) {
 	}
 }
 
-// holds makes a process one that has the files of GPU 1 open.
+// holds makes a process hold the device files of GPU 1 open.
 func (l *lab) holds(pid int) {
 	l.Openers = func(*machine.Machine) ([]gpu.Opener, error) {
 		if !alive(l, pid) {
@@ -157,7 +157,7 @@ func (l *lab) holds(pid int) {
 	}
 }
 
-// Whoever has root may move its process into any cgroup, and give it any name.
+// A process with root may move into any cgroup, and take any name.
 func TestOnlyTheFabricManagerItselfMayHoldAGPU(t *testing.T) {
 	program, err := exec.LookPath("sleep")
 	if err == nil {
@@ -205,7 +205,7 @@ func TestAManagerThatComputesIsAHolder(t *testing.T) {
 	l.want(l.good(), 1, taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHolderPresent)
 }
 
-// A process at AMD's compute driver may hold memory though it closed every file.
+// A process that uses AMD's compute driver may hold memory although it closed every file.
 func TestAProcessAtTheComputeDriverIsAHolder(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "amd")
@@ -223,8 +223,8 @@ func TestAProcessAtTheComputeDriverIsAHolder(t *testing.T) {
 	}
 }
 
-// A partition's own card gives memory of its GPU. Where nobody knows whose partition it
-// is, it may be any GPU's.
+// A partition's own card node gives access to its GPU's memory. If the partition's GPU is unknown,
+// the card may belong to any GPU.
 func TestWhoeverHasACardOfAPartitionIsAHolderOfItsGPU(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -256,8 +256,8 @@ func TestWhoeverHasACardOfAPartitionIsAHolderOfItsGPU(t *testing.T) {
 	}
 }
 
-// Whoever takes a GPU between two steps is found before the next one that counts on
-// nobody being there.
+// A process that takes a GPU between two steps is found before the next step that requires no
+// holder.
 func TestAHolderThatComesBetweenStepsIsFoundBeforeTheNext(t *testing.T) {
 	t.Parallel()
 	for step, when := range map[string]string{profiles.StepOverwrite: "before the overwrite", profiles.StepProbe: "before the probe", profiles.StepHealth: "after the scrub"} {
@@ -275,7 +275,7 @@ func TestAHolderThatComesBetweenStepsIsFoundBeforeTheNext(t *testing.T) {
 	}
 }
 
-// byCommand runs steps as a program of the site's in place of the agent's own code.
+// byCommand runs steps as a program of the site in place of the agent's own code.
 func byCommand(t *testing.T, vendor, program string, steps ...string) *profiles.Set {
 	t.Helper()
 	all := text(vendor)
@@ -292,7 +292,7 @@ func byCommand(t *testing.T, vendor, program string, steps ...string) *profiles.
 	return s
 }
 
-// A site's command comes besides the agent's own look, and never in its place.
+// A site's command runs in addition to the agent's own look, and never in its place.
 func TestACommandInPlaceOfAStepHidesNothing(t *testing.T) {
 	t.Parallel()
 	steps := []string{profiles.StepQuiesce, profiles.StepVerify, profiles.StepProbe, profiles.StepHealth}

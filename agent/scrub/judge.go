@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// judgeOverwrite notes what an overwrite measured. That it was verified says that
-// every word was compared and none differed.
+// judgeOverwrite records the figures of an overwrite. Verified means that every word was compared
+// and none differed.
 func (s *Scrub) judgeOverwrite(u *unit) {
 	r, o := u.scrub, &u.out
 	m := u.memory(r.Memory)
@@ -30,12 +30,11 @@ func (s *Scrub) judgeOverwrite(u *unit) {
 	}
 }
 
-// nearly is the share, in percent, of what was overwritten that a probe must look at:
-// a context of one process more or less.
+// nearly is the share, in percent, of the overwritten memory that a probe must see. The difference
+// allows for one more process context.
 const nearly = 98
 
-// judgeProbe judges the memory by the overwrite and by what a new process saw
-// after it.
+// judgeProbe judges the memory by the overwrite and by what a new process saw afterwards.
 func (s *Scrub) judgeProbe(u *unit) {
 	probe := *u.probe
 	found := max(probe.NonZeroWords, probe.ReadBackNonZero)
@@ -46,7 +45,7 @@ func (s *Scrub) judgeProbe(u *unit) {
 		written = *u.scrub
 		written.Memory = u.memory(written.Memory)
 	} else {
-		// A command wrote, and measured nothing: the probe alone says how much there is.
+		// A command overwrote, and measured nothing: only the probe says how much memory there is.
 		written.Memory, written.CoveredBytes = probe.Memory, probe.CoveredBytes
 	}
 	if verdict, code, message := gpu.JudgeMemory(u.device.Vendor, written, probe, s.policy); verdict != taskcatalog.VerdictClean {
@@ -57,7 +56,7 @@ func (s *Scrub) judgeProbe(u *unit) {
 	}
 }
 
-// judgeParents looks at what of each partitioned GPU is in none of its instances.
+// judgeParents judges the memory of each partitioned GPU that is in none of its instances.
 func (s *Scrub) judgeParents() {
 	for _, units := range gpus(s.units) {
 		g := units[0].facts
@@ -95,7 +94,7 @@ func (s *Scrub) judgeParents() {
 	}
 }
 
-// ranks of the words of an assurance, from the least.
+// Ranks of the words of an assurance, ascending.
 var (
 	overwriteRank = map[string]int{taskcatalog.OverwriteNone: 0, taskcatalog.OverwriteUnverified: 1, taskcatalog.OverwriteVerified: 2}
 	resetRank     = map[string]int{
@@ -103,8 +102,8 @@ var (
 	}
 )
 
-// sum is the result of all units, with the verdict of the worst. err is why the
-// plan ended early.
+// sum returns the result of all units, with the verdict of the worst. err is why the plan ended
+// early.
 func (s *Scrub) sum(err error) (*taskcatalog.GPUScrubResult, taskcatalog.Report) {
 	s.judgeParents()
 	res := &taskcatalog.GPUScrubResult{
@@ -165,10 +164,10 @@ func (s *Scrub) sum(err error) (*taskcatalog.GPUScrubResult, taskcatalog.Report)
 	return res, s.report(res)
 }
 
-// codeGPUUnlisted is of a GPU on the bus whose memory nobody can get at.
+// codeGPUUnlisted is the code of a GPU on the bus whose memory is inaccessible.
 const codeGPUUnlisted taskcatalog.Code = "gpu_unlisted"
 
-// note is what is wrong with the node and with no single GPU of it.
+// note is a fault of the node rather than of a single GPU.
 type note struct {
 	verdict taskcatalog.Verdict
 	finding taskcatalog.Finding
@@ -180,7 +179,7 @@ func (s *Scrub) note(v taskcatalog.Verdict, code taskcatalog.Code, subject, form
 	}})
 }
 
-// report is the part that is signed as evidence besides the result's digest.
+// report is the part signed as evidence in addition to the result's digest.
 func (s *Scrub) report(res *taskcatalog.GPUScrubResult) taskcatalog.Report {
 	r := taskcatalog.Report{Verdict: res.Verdict}
 	for _, n := range s.notes {
@@ -199,7 +198,8 @@ func (s *Scrub) report(res *taskcatalog.GPUScrubResult) taskcatalog.Report {
 	return r
 }
 
-// nextActionOn is what mends a GPU. What outlived SIGKILL outlives another scrub.
+// nextActionOn returns the action that repairs a GPU. A process that outlived SIGKILL would outlive
+// another scrub as well.
 func nextActionOn(g taskcatalog.GPUScrubbed) string {
 	if slices.ContainsFunc(g.Holders, func(h taskcatalog.GPUHolder) bool { return h.Outcome == "stuck" }) {
 		return taskcatalog.ActionReimage

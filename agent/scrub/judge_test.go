@@ -6,8 +6,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// A process in state D holds its GPU until the machine starts anew: to ask for
-// another scrub would send people in a circle.
+// A process in state D holds its GPU until the machine reboots: recommending another scrub would
+// lead nowhere.
 func TestAHolderThatOutlivedSIGKILLIsNoReasonToScrubAgain(t *testing.T) {
 	for outcome, want := range map[string]string{
 		"stuck": taskcatalog.ActionReimage,

@@ -2,8 +2,8 @@ package scrub
 
 import "errors"
 
-// kept makes of a log that tells what is new one that tells all of it at each call.
-// Lines that were lost once are lost for good.
+// kept turns a function that returns new log lines into one that returns all lines at each call.
+// Once lines are lost, every later call returns the error.
 func kept(fresh func() ([]string, error)) func() ([]string, error) {
 	var all []string
 	err := errors.New("nobody opened it")

@@ -22,8 +22,8 @@ import (
 	"github.com/hostler/hostler/test/fakegpu"
 )
 
-// helperPath is the agent's own program, whose children ask the GPUs: what runs in
-// the field, and quicker to start than a test binary with the race detector.
+// helperPath is the agent's own program, whose child processes query the GPUs: the same program as
+// in the field, and quicker to start than a test binary with the race detector.
 var helperPath string
 
 func TestMain(m *testing.M) { os.Exit(withAgent(m)) }
@@ -46,8 +46,8 @@ func withAgent(m *testing.M) int {
 
 const token = "SECRET-OF-A-TENANT"
 
-// gpuCount is how many GPUs a lab has: one to be bad and one beside it. Each is asked by
-// some twenty processes in a scrub, which is what these tests take their time for.
+// gpuCount is how many GPUs a lab has: a faulty GPU and a healthy one. A scrub runs some twenty
+// processes per GPU; these take most of the tests' time.
 const gpuCount = 2
 
 // lab is a machine of fake GPUs of 32 MiB.
@@ -106,7 +106,7 @@ func (l *lab) faults(config ...string) {
 	}
 }
 
-// expectAll makes what is there now what the task expects.
+// expectAll makes the task expect the present GPUs.
 func (l *lab) expectAll() {
 	l.t.Helper()
 	l.Params.Expected = nil
@@ -128,8 +128,7 @@ func (l *lab) expectAll() {
 
 func (l *lab) uuid(i int) string { return l.Params.Expected[i].UUID }
 
-// run carries the plan out and returns the result, which is there with an error
-// too.
+// run carries the plan out and returns the result, which is set even with an error.
 func (l *lab) run(ctx context.Context) (*taskcatalog.GPUScrubResult, taskcatalog.Report, error) {
 	l.t.Helper()
 	res, report, err := l.Do(ctx)
@@ -152,7 +151,7 @@ func (l *lab) good() *taskcatalog.GPUScrubResult {
 	return res
 }
 
-// of is what became of GPU i of those expected.
+// of returns the result of the expected GPU number i.
 func (l *lab) of(res *taskcatalog.GPUScrubResult, i int) taskcatalog.GPUScrubbed {
 	l.t.Helper()
 	at := slices.IndexFunc(res.GPUs, func(g taskcatalog.GPUScrubbed) bool { return g.UUID == l.uuid(i) })
@@ -162,7 +161,7 @@ func (l *lab) of(res *taskcatalog.GPUScrubResult, i int) taskcatalog.GPUScrubbed
 	return res.GPUs[at]
 }
 
-// want checks one GPU, and that all others are clean.
+// want checks a single GPU, and checks that all others are clean.
 func (l *lab) want(res *taskcatalog.GPUScrubResult, i int, verdict taskcatalog.Verdict, code taskcatalog.Code) taskcatalog.GPUScrubbed {
 	l.t.Helper()
 	for j := range l.Params.Expected {
@@ -194,7 +193,7 @@ func (l *lab) left(i int) int {
 	return n
 }
 
-// tenant starts a tenant's program on a GPU and waits until it has it.
+// tenant starts a tenant's program on a GPU and waits until the program holds it.
 func (l *lab) tenant(i int, how ...string) *exec.Cmd {
 	l.t.Helper()
 	cmd := exec.CommandContext(l.t.Context(), filepath.Join(l.Libs, "fakegpu-tenant"), append([]string{strconv.Itoa(4 << 20), token, "stay"}, how...)...)
@@ -209,7 +208,7 @@ func (l *lab) tenant(i int, how ...string) *exec.Cmd {
 	_, err = out.Read(make([]byte, 6))
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // so that it is gone, and no zombie, once it is killed
+		_ = cmd.Wait() // reap the process, so that it does not stay as a zombie
 		close(ended)
 	}()
 	l.t.Cleanup(func() {
@@ -222,8 +221,7 @@ func (l *lab) tenant(i int, how ...string) *exec.Cmd {
 	return cmd
 }
 
-// set is a set of profiles without programs: those of the vendors are not on the
-// machine that tests.
+// set is a set of profiles without programs: the test machine does not have the vendors' programs.
 func set(t *testing.T, vendor string) *profiles.Set {
 	t.Helper()
 	s, problems := profiles.Parse(profiles.File{Name: "test.yaml", Text: []byte(text(vendor))})
@@ -290,7 +288,7 @@ type units struct {
 	fail     error // of Start
 	failStop error
 	onStop   func(name string)
-	files    map[string][]string // and additions, where they are others than a package's
+	files    map[string][]string // files and additions, for units that are not a package's
 }
 
 func (u *units) Files(_ context.Context, name string) (string, []string, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// overwrite goes over the memory of all units at once, each in its own process.
+// overwrite overwrites the memory of all units at once, each in its own process.
 func (s *Scrub) overwrite(ctx context.Context) error {
 	s.allStillFree(ctx, "before the overwrite")
 	return s.overwriteThese(ctx, slices.DeleteFunc(s.live(), (*unit).blind))
@@ -48,8 +48,8 @@ func (s *Scrub) overwriteThese(ctx context.Context, units []*unit) error {
 		})
 }
 
-// cleanLocal clears what is not device memory, where the vendor has a call for it:
-// registers and local data shares were seen to leak between processes.
+// cleanLocal clears registers and local data shares, if the vendor has a call for it: both were
+// seen to leak data between processes.
 func (s *Scrub) cleanLocal(ctx context.Context, u *unit) {
 	err := s.Helper.CleanLocal(ctx, u.device)
 	code := taskcatalog.CodeOf(err, "")
@@ -63,8 +63,8 @@ func (s *Scrub) cleanLocal(ctx context.Context, u *unit) {
 	}
 }
 
-// verify judges what the overwrite measured. The pattern was compared while it
-// was still in memory, so that there is nothing more to run.
+// verify judges the figures of the overwrite. The pattern was compared while it was still in
+// memory, so nothing more needs to run.
 func (s *Scrub) verify(ctx context.Context) error {
 	return s.verifyThese(ctx, slices.DeleteFunc(s.live(), (*unit).blind))
 }
@@ -89,7 +89,7 @@ func (s *Scrub) verifyThese(ctx context.Context, units []*unit) error {
 		func([]*unit) {})
 }
 
-// probe looks as the next tenant would: a new process, all that is free.
+// probe looks as the next tenant would: a new process that takes all free memory.
 func (s *Scrub) probe(ctx context.Context) error {
 	s.allStillFree(ctx, "before the probe")
 	return s.each(ctx, profiles.StepProbe, s.live(),
@@ -120,8 +120,8 @@ func (s *Scrub) probe(ctx context.Context) error {
 		})
 }
 
-// sideBySide does something with every unit at once. No two units share what do
-// may change. What panics is the end of its unit, and not of the agent.
+// sideBySide calls do for all units at once. do may change only its own unit. A panic fails its
+// unit, not the agent.
 func sideBySide(units []*unit, do func(int, *unit)) {
 	var wg sync.WaitGroup
 	for i, u := range units {
@@ -137,10 +137,10 @@ func sideBySide(units []*unit, do func(int, *unit)) {
 	wg.Wait()
 }
 
-// follow sums the progress of units that work side by side, in bytes.
+// follow sums the progress, in bytes, of units that work side by side.
 func (s *Scrub) follow(step string, units []*unit) func(int, gpu.Progress) {
 	var mu sync.Mutex
-	// An overwrite has five passes over the memory, a probe has one.
+	// An overwrite has five passes over the memory, a probe has a single pass.
 	passes := map[string]uint64{gpu.PhaseTake: 0, gpu.PhaseFill: 1, gpu.PhaseVerify: 2, gpu.PhaseZero: 3, gpu.PhaseCheck: 4}
 	of := uint64(len(passes))
 	if step == profiles.StepProbe {
@@ -159,7 +159,7 @@ func (s *Scrub) follow(step string, units []*unit) func(int, gpu.Progress) {
 				started++
 			}
 		}
-		t = t / max(1, started) * uint64(len(units)) // those that have not said yet are as large
+		t = t / max(1, started) * uint64(len(units)) // units without progress yet count as equally large
 		percent := 0
 		if t > 0 {
 			percent = int(min(100, d*100/t))

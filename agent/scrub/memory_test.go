@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// says makes the helper say a line before its own answer, where it is asked to
-// overwrite: a library may have written over it.
+// says makes the helper print a line before its own answer to an overwrite: a library may have
+// written to the helper's output.
 func (l *lab) says(line string) {
 	l.t.Helper()
 	program := filepath.Join(l.t.TempDir(), "helper")
@@ -37,7 +37,7 @@ func TestProgressOfNothingDoesNotEndTheAgent(t *testing.T) {
 			t.Errorf("GPU %d is %s %s (%s)", i, g.Verdict, g.Code, g.Message)
 		}
 	}
-	// What makes sense, and adds nothing, changes nothing.
+	// A valid line that adds nothing changes nothing.
 	l = newLab(t, "nvidia")
 	l.says(`{"progress":{"phase":"take","done_bytes":0,"total_bytes":1048576}}`)
 	if res := l.good(); res.Verdict != taskcatalog.VerdictClean {

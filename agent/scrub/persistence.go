@@ -13,20 +13,19 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Persistence mode that was switched on by hand (nvidia-smi -pm 1) has the driver itself
-// hold the GPU: no process does, and every reset is refused as in use by another
-// client. The mode is therefore off for the time of the reset.
+// Persistence mode switched on by hand (nvidia-smi -pm 1) makes the driver itself hold the GPU: no
+// process holds it, and every reset is refused as in use by another client. The mode is therefore
+// off during the reset.
 
-// Persistent is the lasting record of GPUs whose persistence mode is off for the time
-// of a reset.
+// Persistent is the durable record of GPUs whose persistence mode is off for a reset.
 type Persistent interface {
 	PutPersistent(uuid string) error
 	PersistentGPUs() ([]string, error)
 	DeletePersistent(uuid string) error
 }
 
-// persistenceOff switches the mode off where it is on and the GPU will be reset. All
-// GPUs that shall have it again are in the ledger before the first loses it.
+// persistenceOff switches the mode off on the GPUs to be reset. All GPUs that get the mode back
+// later are in the ledger before the first loses it.
 func (s *Scrub) persistenceOff(ctx context.Context, going []*unit) error {
 	had := slices.DeleteFunc(slices.Clone(going), func(u *unit) bool {
 		r, err := s.resolved(profiles.StepReset, u.device.Vendor, u.facts.Architecture)
@@ -35,7 +34,7 @@ func (s *Scrub) persistenceOff(ctx context.Context, going []*unit) error {
 	if len(had) == 0 {
 		return nil
 	}
-	// A daemon that was stopped has taken the mode with it.
+	// Stopping a daemon may have switched the mode off already.
 	on := gpus(had)
 	for d, state := range s.states(ctx, had) {
 		if state == nil || !yes(state.Settings.Persistence) {
@@ -59,7 +58,7 @@ func (s *Scrub) persistenceOff(ctx context.Context, going []*unit) error {
 	return context.Cause(ctx)
 }
 
-// persist switches the mode of a GPU on or off, and looks whether it took.
+// persist switches a GPU's mode on or off, and checks that the change took.
 func persist(ctx context.Context, helper *gpu.Helper, uuid string, on bool) error {
 	if helper == nil {
 		return errors.New("this agent was started without its GPU helper")
@@ -74,8 +73,8 @@ func persist(ctx context.Context, helper *gpu.Helper, uuid string, on bool) erro
 	return nil
 }
 
-// persistAgain switches the mode on again where the ledger says that a scrub switched
-// it off. A GPU that is gone has none, and is forgotten.
+// persistAgain switches the mode on again for the GPUs in the ledger. A GPU that no longer exists
+// is dropped from the ledger.
 func persistAgain(ctx context.Context, persistent Persistent, helper *gpu.Helper) []taskcatalog.GPUInterrupted {
 	uuids, err := persistent.PersistentGPUs()
 	if err != nil {
@@ -99,8 +98,8 @@ func persistAgain(ctx context.Context, persistent Persistent, helper *gpu.Helper
 	return all
 }
 
-// afterItsReset switches the mode on again at once: a GPU that nobody keeps up leaves
-// its fabric. What does not go on now is tried again when all is put back.
+// afterItsReset switches the mode on again at once: an unused GPU without the mode leaves its
+// fabric. A failure is retried by putBack.
 func (s *Scrub) afterItsReset(ctx context.Context) {
 	for _, it := range persistAgain(ctx, s.Stopped, s.Helper) {
 		if !it.PutBack {

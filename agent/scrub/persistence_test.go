@@ -34,7 +34,7 @@ func TestPersistenceModeThatWasSwitchedOnByHandIsOffForTheResetAlone(t *testing.
 	}
 }
 
-// Who had no persistence mode in the baseline gets none: a tenant switched it on.
+// A GPU without persistence mode in its baseline does not get it back: a tenant switched it on.
 func TestPersistenceModeOfATenantIsNotSwitchedOnAgain(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")
@@ -59,7 +59,7 @@ func TestPersistenceModeThatDoesNotGoOffIsNamedAsTheReason(t *testing.T) {
 	}
 }
 
-// An agent that is killed between off and on finds in its ledger what it owes.
+// An agent that is killed between off and on finds in its ledger the GPUs to switch on.
 func TestPersistenceModeIsOnAgainAfterACrash(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia", "persistence on")
@@ -70,14 +70,14 @@ func TestPersistenceModeIsOnAgainAfterACrash(t *testing.T) {
 	if err := l.persistenceOff(t.Context(), l.units); err != nil {
 		t.Fatal(err)
 	}
-	// Here the agent was killed: of the scrub there is the ledger, and nothing else.
+	// Here the agent was killed: only the ledger is left of the scrub.
 	if slices.Sort(l.ledger.off); l.persists(l.uuid(0)) || !slices.Equal(l.ledger.off, slices.Sorted(slices.Values([]string{l.uuid(0), l.uuid(1)}))) {
 		t.Fatalf("the ledger has %q", l.ledger.off)
 	}
 	if left := PutBack(t.Context(), l.ledger, l.systemd, nil); len(left) != 2 || left[0].PutBack || len(l.ledger.off) != 2 {
 		t.Errorf("without a helper: %+v", left)
 	}
-	l.ledger.off = append(l.ledger.off, "GPU-00000000-0000-0000-0000-000000000000") // one that was taken out of the machine
+	l.ledger.off = append(l.ledger.off, "GPU-00000000-0000-0000-0000-000000000000") // a GPU that was removed from the machine
 	back := PutBack(t.Context(), l.ledger, l.systemd, l.Helper)
 	if len(back) != 3 || slices.ContainsFunc(back, func(i taskcatalog.GPUInterrupted) bool { return !i.PutBack }) || len(l.ledger.off) > 0 || !l.persists(l.uuid(0)) || !l.persists(l.uuid(1)) {
 		t.Errorf("%+v, and the ledger has %q", back, l.ledger.off)

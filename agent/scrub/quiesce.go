@@ -13,10 +13,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// daemons are the vendors' own that hold GPUs and may be stopped for a while: IMEX, which
-// shares memory of GPUs between nodes, too, as no tenant has any meanwhile. The fabric
-// manager is not among them, nor is the subnet manager that it starts for NVLink 5: GPUs
-// behind NVSwitches need them.
+// daemons are the vendors' own services that hold GPUs and may be stopped for a while. IMEX, which
+// shares GPU memory between nodes, is included, because no tenant is on the node meanwhile. The
+// fabric manager, and the subnet manager it starts for NVLink 5, are not included: GPUs behind
+// NVSwitches need them.
 var daemons = map[string][]string{
 	"nvidia": {
 		"nvidia-persistenced.service", "nvidia-dcgm.service", "dcgm.service", "nvidia-dcgm-exporter.service", "dcgm-exporter.service",
@@ -25,8 +25,8 @@ var daemons = map[string][]string{
 	"amd": {"amd-metrics-exporter.service", "amd-smi-exporter.service", "gpuagent.service"},
 }
 
-// quiesce stops the daemons that may be stopped, and then whoever still holds a
-// GPU. A unit that is held all the same is not touched any further.
+// quiesce stops the daemons that may be stopped, and then ends the remaining holders. A unit that
+// is still held is left alone from then on.
 func (s *Scrub) quiesce(ctx context.Context) error {
 	return s.each(ctx, profiles.StepQuiesce, s.live(), s.letGo,
 		func(units []*unit, err error) {
@@ -56,8 +56,8 @@ func (s *Scrub) letGo(ctx context.Context, units []*unit) error {
 			return err
 		}
 	}
-	// A daemon may start again what was ended: nobody may hold the GPU for a while.
-	// Where nobody did, the first look is one of those that count.
+	// A daemon may restart an ended process, so the GPU must stay without a holder for several
+	// looks. If there was no holder at first, the first look counts.
 	held := len(holders) > 0
 	free, verdict := map[*unit]int{}, map[*unit]taskcatalog.Verdict{}
 	for i := range samples {
@@ -80,7 +80,7 @@ func (s *Scrub) letGo(ctx context.Context, units []*unit) error {
 		}
 		for _, h := range again {
 			if !slices.ContainsFunc(holders, h.same) {
-				holders = append(holders, h) // it came while the others were ended
+				holders = append(holders, h) // arrived while the other holders were ended
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func (s *Scrub) letGo(ctx context.Context, units []*unit) error {
 	return nil
 }
 
-// samples is how often, an interval apart, nobody may be seen to hold a GPU.
+// samples is how many looks, an interval apart, must find no holder.
 const samples = 3
 
 func whoHolds(u *unit) string {
@@ -118,8 +118,9 @@ func whoHolds(u *unit) string {
 	return "somebody holds the GPU again and again"
 }
 
-// stillFree looks once more, at all units of one vendor that are worth it: whoever
-// took a GPU meanwhile has memory that nobody looked at, and no more is done to it.
+// stillFree looks for holders again, at all units of a vendor that are still worth work. A process
+// that took a GPU meanwhile has memory that nobody checked, so its unit fails and gets no more
+// work.
 func (s *Scrub) stillFree(ctx context.Context, units []*unit, when string) {
 	units = slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return u.done })
 	if len(units) == 0 {
@@ -151,9 +152,9 @@ func (s *Scrub) allStillFree(ctx context.Context, when string) {
 	}
 }
 
-// stop stops those units that run. All are in the ledger before the first is
-// stopped, which may take others down with it. One that may be the tenant's is there
-// as such.
+// stop stops the running units among names. All are in the ledger before the first is stopped,
+// because stopping a unit may stop others with it. A unit that may be the tenant's is recorded as
+// unnamed.
 func (s *Scrub) stop(ctx context.Context, names []string) error {
 	var running []string
 	for _, name := range names {
@@ -184,10 +185,10 @@ func (s *Scrub) stop(ctx context.Context, names []string) error {
 	return nil
 }
 
-// known says whether a unit is started again once it is stopped. Who has root may give
-// a unit of its own a daemon's name, or add to the daemon's: that is known which is made
-// of a package's files alone, or which the site names. What is transient is gone once it
-// is stopped.
+// known reports whether a unit is started again after it was stopped. A tenant with root may give a
+// unit of its own a daemon's name, or add files to the daemon's unit. A unit is known if it
+// consists of a package's files alone, or if the site names it. A transient unit does not count,
+// because it vanishes when stopped.
 func (s *Scrub) known(ctx context.Context, name string) (bool, error) {
 	file, additions, err := s.Systemd.Files(ctx, name)
 	if err != nil {
@@ -201,8 +202,8 @@ func (s *Scrub) known(ctx context.Context, name string) (bool, error) {
 	}), nil
 }
 
-// putBack starts again what was stopped, by this scrub or one that a crash ended.
-// It goes on where the task was canceled.
+// putBack starts the units stopped by this scrub, or by a scrub that a crash ended. It runs even if
+// the task was canceled.
 func (s *Scrub) putBack(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), putBackTime)
 	defer cancel()
@@ -216,9 +217,8 @@ type Starter interface {
 	Start(ctx context.Context, unit string) error
 }
 
-// PutBack starts every unit that the ledger says a scrub stopped, and then switches
-// persistence mode on again where a scrub switched it off. What cannot be put back
-// stays in the ledger for the next time.
+// PutBack starts every unit in the ledger of stopped units, and then switches persistence mode on
+// again for the GPUs in the ledger. Failures stay in the ledger for the next time.
 func PutBack(ctx context.Context, stopped Stopped, systemd Starter, helper *gpu.Helper) []taskcatalog.GPUInterrupted {
 	names, err := stopped.StoppedUnits()
 	if err != nil {

@@ -13,13 +13,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// witnesses is how many values must have been set back before a reset is taken
-// for proven.
+// witnesses is how many values must have been set back for a reset to count as proven.
 const witnesses = 2
 
-// reset resets the GPUs, those of one NVLink domain or XGMI hive only as a whole.
-// What settings only take with a reset joins it. All go at once: what one reset
-// disturbs is reset too, and looked at by the probe only afterwards.
+// reset resets the GPUs; those of an NVLink domain or XGMI hive only as a whole. Settings that take
+// only with a reset are set first. All GPUs are reset in the same call: a GPU disturbed by another
+// GPU's reset is reset as well, and the probe comes only afterwards.
 func (s *Scrub) reset(ctx context.Context) error {
 	if s.Params.Reset == "never" {
 		return nil
@@ -48,13 +47,13 @@ func (s *Scrub) reset(ctx context.Context) error {
 	for _, u := range s.units {
 		from[u] = len(u.looks)
 	}
-	// Health reads the log once more, whole.
+	// The health step reads the whole log again.
 	s.KernelLog = kept(s.KernelLog)
 	logged, _ := s.KernelLog()
 	if err := s.resetOnce(ctx, going); err != nil {
 		return err
 	}
-	// One that refuses makes the whole call fail: the others are asked alone.
+	// A single refusing GPU makes the whole call fail: reset the other groups one by one.
 	for _, group := range groups {
 		if len(groups) > 1 && slices.Contains(going, group[0]) && group[0].out.Assurance.Reset == taskcatalog.ResetRefused {
 			if err := s.resetOnce(ctx, group); err != nil {
@@ -80,7 +79,7 @@ func (s *Scrub) reset(ctx context.Context) error {
 	return nil
 }
 
-// groups are the units whose GPUs are reset together.
+// groups returns the units whose GPUs are reset together.
 func (s *Scrub) groups(live []*unit) [][]*unit {
 	byDomain := map[string][]*unit{}
 	for _, u := range live {
@@ -97,8 +96,8 @@ func (s *Scrub) groups(live []*unit) [][]*unit {
 	return all
 }
 
-// held says why a group cannot be reset: a GPU of its domain is not ours to
-// disturb, because somebody holds it or it fell out of the scrub.
+// held returns why a group cannot be reset: a GPU of its domain must not be disturbed, because it
+// has a holder or dropped out of the scrub.
 func (s *Scrub) held(group []*unit) string {
 	domain := group[0].before.Domain
 	for _, u := range s.units {
@@ -131,9 +130,9 @@ func (s *Scrub) resetOnce(ctx context.Context, units []*unit) error {
 		})
 }
 
-// prove waits for the GPUs that were reset and looks for witnesses, among the
-// others too: a reset may reach further than the domains say. from is the first
-// reading of each unit's health after the reset.
+// prove waits for the reset GPUs and looks for witnesses, on the other GPUs as well: a reset may
+// reach further than the domains say. from is the index of each unit's first health reading after
+// the reset.
 func (s *Scrub) prove(ctx context.Context, going []*unit, before map[gpu.Device]*gpu.State, from map[*unit]int, logged int) error {
 	var tried, others []*unit
 	for _, u := range s.units {
@@ -155,7 +154,7 @@ func (s *Scrub) prove(ctx context.Context, going []*unit, before map[gpu.Device]
 		if was == nil || is == nil {
 			continue
 		}
-		var since []gpu.State // the fabric on the way here
+		var since []gpu.State // the fabric was read on the way here
 		for _, look := range u.looks[from[u]:] {
 			since = append(since, gpu.State{Health: look})
 		}
@@ -175,7 +174,7 @@ func (s *Scrub) prove(ctx context.Context, going []*unit, before map[gpu.Device]
 	return nil
 }
 
-// afterReset takes what a reset answered: that it worked is unproven as yet.
+// afterReset records the answer of a reset: success is unproven at first.
 func (s *Scrub) afterReset(units []*unit, err error) {
 	for _, u := range units {
 		u.busy = err != nil && saysBusy(err)
@@ -192,15 +191,15 @@ func (s *Scrub) afterReset(units []*unit, err error) {
 	}
 }
 
-// saysBusy reports whether a reset was refused because of whoever uses the GPU: by the
-// library's code, or in the words of the vendor's tool, which has one exit code for all.
+// saysBusy reports whether a reset was refused because the GPU is in use: by the library's code, or
+// by the text of the vendor's tool, which has the same exit code for all errors.
 func saysBusy(err error) bool {
 	text := strings.ToLower(err.Error())
 	return taskcatalog.CodeOf(err, "") == gpu.CodeDeviceBusy || strings.Contains(text, "in use") || strings.Contains(text, "being used")
 }
 
-// judgeBusy judges GPUs that are in use by the word of what refused to reset them,
-// while nobody is seen there: somebody hides, but for what is known to be at them.
+// judgeBusy judges GPUs whose reset was refused as in use although no holder was seen: a hidden
+// process is assumed, unless a known cause explains the refusal.
 func (s *Scrub) judgeBusy(ctx context.Context) {
 	for _, vendor := range s.Vendors {
 		busy := slices.DeleteFunc(slices.Clone(s.units), func(u *unit) bool { return !u.busy || u.device.Vendor != vendor })
@@ -218,8 +217,8 @@ func (s *Scrub) judgeBusy(ctx context.Context) {
 	}
 }
 
-// display names what of a vendor's display driver is loaded: it keeps GPUs from
-// being reset though no process holds them.
+// display names the loaded modules of a vendor's display driver: they block a reset although no
+// process holds the GPU.
 func (s *Scrub) display(vendor string) string {
 	var loaded []string
 	for _, name := range []string{"nvidia_drm", "nvidia_modeset"} {

@@ -16,7 +16,7 @@ func TestAResetIsWhatItsWitnessesSay(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		fault, reset string
-		code         taskcatalog.Code // with a policy that wants a proven reset
+		code         taskcatalog.Code // with a policy that requires a proven reset
 	}{
 		"a true one":      {"", taskcatalog.ResetProven, ""},
 		"one that lies":   {"fault.1 lying_reset", taskcatalog.ResetUnproven, taskcatalog.CodeGPUResetUnproven},
@@ -46,7 +46,7 @@ func TestAResetIsWhatItsWitnessesSay(t *testing.T) {
 	}
 }
 
-// Who hides from every look still keeps a GPU from being reset.
+// A process hidden from every look still blocks the reset of its GPU.
 func TestAGPUThatIsInUseByNobodyWhoIsSeenIsNotClean(t *testing.T) {
 	t.Parallel()
 	for _, vendor := range []string{"amd", "nvidia"} {
@@ -105,8 +105,8 @@ func TestWhatIsKnownToBeAtAGPUExplainsARefusedReset(t *testing.T) {
 	}
 }
 
-// What stopping the persistence daemon switched off is switched on again after the
-// reset, which it may be in the way of.
+// Persistence switched off with the persistence daemon is switched on again only after the reset,
+// because it may block the reset.
 func TestPersistenceIsNotSwitchedOnBeforeTheReset(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")
@@ -136,7 +136,7 @@ func TestNoResetIsTriedWhereTheTaskLeavesItOut(t *testing.T) {
 	}
 }
 
-// GPUs of one hive are reset together, or not at all.
+// GPUs of a hive are reset together, or not at all.
 func TestAHiveIsResetAsOne(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "amd", "hive 7")
@@ -152,7 +152,7 @@ func TestAHiveIsResetAsOne(t *testing.T) {
 	}
 }
 
-// Whoever is at a GPU that is left alone loses it all the same.
+// A process on a GPU outside the reset loses the GPU all the same.
 func TestAResetThatReachesANeighbourIsTold(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "amd")
@@ -164,7 +164,7 @@ func TestAResetThatReachesANeighbourIsTold(t *testing.T) {
 	}
 }
 
-// A module of the display keeps a GPU from being reset, though nobody holds it.
+// A display module blocks a reset although no process holds the GPU.
 func TestWhatMayRefuseAResetIsNamed(t *testing.T) {
 	t.Parallel()
 	for vendor, want := range map[string]string{"nvidia": " (nvidia_drm and nvidia_modeset loaded, which may be why)", "amd": ""} {

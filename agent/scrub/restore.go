@@ -11,8 +11,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// restore puts the settings back that the baseline has. What will not go back is
-// told by name.
+// restore restores the baseline's settings. Settings that do not take are reported by name.
 func (s *Scrub) restore(ctx context.Context) error {
 	return s.each(ctx, profiles.StepRestore, s.live(),
 		func(ctx context.Context, units []*unit) error {
@@ -50,8 +49,8 @@ func (s *Scrub) restore(ctx context.Context) error {
 		})
 }
 
-// apply puts the settings of a GPU back. Another MIG mode is the reset's to change:
-// it ends the instances, may reset the GPU, and leaves memory that nobody looked at.
+// apply restores the settings of a GPU. A different MIG mode is left to the reset step: the change
+// destroys the instances, may reset the GPU, and leaves memory that nobody checked.
 func (s *Scrub) apply(ctx context.Context, d gpu.Device, u *unit) ([]taskcatalog.GPUDeviation, error) {
 	want, have := u.want.Settings, u.facts.Partition
 	if mode := want.Partition; d.Vendor == "nvidia" && mode != "" && have != "" && mode != have {

@@ -16,33 +16,31 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Systemd is what a scrub asks of systemd.
+// Systemd is the part of systemd that a scrub needs.
 type Systemd interface {
 	MainPIDs
 	Starter
 	Active(ctx context.Context, unit string) (bool, error)
-	// Files are the file that a unit is taken from and those that add to it.
+	// Files returns the file of a unit and the files that add to it.
 	Files(ctx context.Context, unit string) (file string, additions []string, err error)
 	Stop(ctx context.Context, unit string) error
 }
 
-// Stopped is the lasting record of units that are stopped for the time of a
-// scrub.
+// Stopped is the durable record of units that are stopped during a scrub.
 type Stopped interface {
 	PutStopped(unit string) error
 	StoppedUnits() ([]string, error)
 	DeleteStopped(unit string) error
-	// Services that held a GPU and that nobody named, or that go by a daemon's name and
-	// are none of a package's, are not started again. The next scrub forgets them: by
-	// then the one that stopped them is reported.
+	// The unnamed services held a GPU without being named, or use a daemon's name without being
+	// from a package. They are not started again. The next scrub drops the record: by then the
+	// scrub that stopped them is reported.
 	PutUnnamed(unit string) error
 	UnnamedUnits() ([]string, error)
 	ForgetUnnamed() error
 	Persistent
 }
 
-// Scrub is one run of the plan. Its first fields are what it works with, the
-// others what it found.
+// Scrub is a run of the plan. The exported fields are its inputs, the others its findings.
 type Scrub struct {
 	Machine  *machine.Machine
 	Systemd  Systemd
@@ -53,17 +51,17 @@ type Scrub struct {
 	Profiles *profiles.Set
 	Commands *command.Runner
 	Facts    taskcatalog.Facts
-	// KernelLog returns the lines that the kernel logged since this scrub began, or
-	// why they cannot be read whole.
+	// KernelLog returns the lines logged by the kernel since this scrub began, or why they cannot
+	// be read in full.
 	KernelLog func() ([]string, error)
 	Now       func() time.Time
 	Log       *zap.Logger
-	// Progress says how far it is: see tasks.Run.
+	// Progress reports how far the scrub is: see tasks.Run.
 	Progress func(step string, index, total, percent int, message string)
 
 	Nonce    []byte
 	Params   *taskcatalog.GPUScrubParams
-	Vendors  []string      // that are asked for GPUs
+	Vendors  []string      // vendors whose GPUs are scrubbed
 	Interval time.Duration // between two looks: a second in the field
 
 	policy   taskcatalog.GPUScrubPolicy
@@ -75,8 +73,8 @@ type Scrub struct {
 	stopped  []taskcatalog.GPUInterrupted
 }
 
-// plan is the order of the steps. Those after a failure of the whole are left out;
-// what was stopped is put back in any case.
+// plan is the order of the steps. After a failure of the whole plan the rest is skipped; the
+// stopped services are started in any case.
 var plan = []string{
 	stepSurvey, profiles.StepDriverValidate, profiles.StepQuiesce, profiles.StepOverwrite, profiles.StepVerify,
 	profiles.StepReset, profiles.StepProbe, profiles.StepRestore, profiles.StepRuntimeCheck, profiles.StepFabricVerify, profiles.StepContainerRuntime,
@@ -113,9 +111,8 @@ func (s *Scrub) step(ctx context.Context, name string) error {
 	return s.health(ctx)
 }
 
-// Do carries the plan out. An error is one of the whole node, such as
-// profile_missing or a cancel; what is wrong with single GPUs is in the result,
-// which is there also with an error.
+// Do carries the plan out. An error concerns the whole node, such as profile_missing or a cancel.
+// Faults of single GPUs are in the result; the result is set even with an error.
 func (s *Scrub) Do(ctx context.Context) (result *taskcatalog.GPUScrubResult, report taskcatalog.Report, err error) {
 	if s.Params.Policy != nil {
 		s.policy = *s.Params.Policy
@@ -146,12 +143,12 @@ func (s *Scrub) say(step string, percent int, message string) {
 	}
 }
 
-// live are the units that are still worth work.
+// live returns the units that are still worth work.
 func (s *Scrub) live() []*unit {
 	return slices.DeleteFunc(slices.Clone(s.units), func(u *unit) bool { return u.done })
 }
 
-// answer is what the helper answered of one GPU.
+// answer is the helper's answer about a GPU.
 type answer[T any] struct {
 	value T
 	err   error
@@ -169,8 +166,7 @@ func askEach[T any](of map[gpu.Device][]*unit, ask func(gpu.Device) T) map[gpu.D
 	return all
 }
 
-// gpus are the GPUs of units, each once: what is reset, set and healthy is the
-// GPU and not its instances.
+// gpus groups units by GPU: reset, settings and health belong to the GPU, not to its instances.
 func gpus(units []*unit) map[gpu.Device][]*unit {
 	all := map[gpu.Device][]*unit{}
 	for _, u := range units {

@@ -100,7 +100,7 @@ func TestAHangEndsAndIsNoVerdict(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")
 	l.faults("fault.1 hang fill")
-	l.Helper.Silence = 15 * time.Second // which the others never need, however busy the machine is
+	l.Helper.Silence = 15 * time.Second // the other tests never need it, however busy the machine is
 	if g := l.want(l.good(), 1, taskcatalog.VerdictInconclusive, gpu.CodeHelperHung); g.After != nil {
 		t.Error("a GPU that hung was asked again")
 	}
@@ -177,7 +177,7 @@ func TestDaemonsAreStoppedForTheTimeOfTheScrubAlone(t *testing.T) {
 	}
 }
 
-// What a crash left stopped is in the ledger and is started by whoever comes next.
+// Units left stopped by a crash are in the ledger, and the next scrub or agent starts them.
 func TestWhatCannotBePutBackIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")
@@ -253,7 +253,7 @@ func TestWhatALibrarySaysInNoKnownWordIsNeverClean(t *testing.T) {
 		"recovery.1 6":         {taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHardwareFault},
 		"fabric_state.1 9":     {taskcatalog.VerdictInconclusive, gpu.CodeFabricNotReady},
 		"fabric_health.1 0xa9": {taskcatalog.VerdictInconclusive, gpu.CodeFabricNotReady},
-		"answers_ecc.1 7":      {taskcatalog.VerdictNotClean, taskcatalog.CodeGPUSettingUnrestored}, // it does not go back to what the baseline has
+		"answers_ecc.1 7":      {taskcatalog.VerdictNotClean, taskcatalog.CodeGPUSettingUnrestored}, // does not go back to the baseline
 	} {
 		l := newLab(t, "nvidia", "fabric on")
 		l.faults("fabric on", config)
@@ -261,7 +261,7 @@ func TestWhatALibrarySaysInNoKnownWordIsNeverClean(t *testing.T) {
 	}
 }
 
-// A probe that gets less than was overwritten has not seen what the next tenant may.
+// A probe that gets less memory than was overwritten has not seen all memory of the next tenant.
 func TestAProbeCoversWhatWasOverwritten(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")
@@ -277,7 +277,7 @@ func TestAProbeCoversWhatWasOverwritten(t *testing.T) {
 	}
 }
 
-// An instance is the unit of a scrub, and what is in none of them is told.
+// An instance is the unit of a scrub, and memory in no instance is reported.
 func TestInstancesAreScrubbedEachByItself(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia", "fault mig_on", "instances 2", "memory 64M")

@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// A service that holds a GPU is stopped and put back; its process is not killed
-// behind systemd's back.
+// A service that holds a GPU is stopped and put back; its process is not killed behind systemd's
+// back.
 func TestAServiceThatHoldsAGPUIsStoppedAndPutBack(t *testing.T) {
 	t.Parallel()
 	m := lay(t, map[string]string{
@@ -26,7 +26,7 @@ func TestAServiceThatHoldsAGPUIsStoppedAndPutBack(t *testing.T) {
 	}
 	l := newLab(t, "nvidia")
 	l.systemd.active["a.service"], l.systemd.active["b.service"] = true, true
-	l.systemd.onStop = func(string) { l.systemd.active["b.service"] = false } // it depends on the first
+	l.systemd.onStop = func(string) { l.systemd.active["b.service"] = false } // b.service depends on the first
 	if err := l.stop(t.Context(), []string{"a.service", "b.service", "a.service", "idle.service"}); err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +36,7 @@ func TestAServiceThatHoldsAGPUIsStoppedAndPutBack(t *testing.T) {
 	}
 }
 
-// A service that nobody named may be the tenant's, with its hands at the GPU again
-// as soon as it runs.
+// An unnamed service may be the tenant's, and would use the GPU again as soon as it runs.
 func TestAServiceThatNobodyNamedIsNotStartedAgain(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")
@@ -47,7 +46,7 @@ func TestAServiceThatNobodyNamedIsNotStartedAgain(t *testing.T) {
 		if step != profiles.StepOverwrite || message != "" {
 			return
 		}
-		l.systemd.active["dcgm.service"] = true // it is named, and came back
+		l.systemd.active["dcgm.service"] = true // named, and running again
 		l.systemd.onStop = func(string) {
 			if !slices.Equal(l.ledger.unnamed, []string{"other.service", "tenant.service"}) {
 				t.Errorf("one is stopped while the ledger knows %q", l.ledger.unnamed)
@@ -74,8 +73,8 @@ func TestAServiceThatNobodyNamedIsNotStartedAgain(t *testing.T) {
 	}
 }
 
-// A tenant with root may give a unit of its own a daemon's name, and would have it
-// started again as root.
+// A tenant with root may give a unit of its own a daemon's name, and would have it started again as
+// root.
 func TestAUnitThatOnlyGoesByADaemonsNameIsNotStartedAgain(t *testing.T) {
 	t.Parallel()
 	const lib, etc, transient = "/usr/lib/systemd/system/", "/etc/systemd/system/", "/run/systemd/transient/"
@@ -110,8 +109,7 @@ func TestAUnitThatOnlyGoesByADaemonsNameIsNotStartedAgain(t *testing.T) {
 	}
 }
 
-// A service that does not stop is told like one that did: nobody knows what of it is
-// left.
+// A service that does not stop is reported like a stopped service, because its state is unknown.
 func TestAServiceThatDoesNotStopIsTold(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")

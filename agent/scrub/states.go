@@ -11,8 +11,8 @@ import (
 
 const defaultFabricWait = 5 * time.Minute
 
-// states reads the state of the units' GPUs; one that cannot be read has none, and
-// one that hung before is not asked again. All readings are kept.
+// states reads the state of the units' GPUs. An unreadable GPU has a nil state, and a GPU that hung
+// before is not asked again. All readings are kept.
 func (s *Scrub) states(ctx context.Context, units []*unit) map[gpu.Device]*gpu.State {
 	all := gpus(units)
 	for _, u := range s.units {
@@ -67,8 +67,8 @@ func (s *Scrub) awaitFabric(ctx context.Context, units []*unit) (map[gpu.Device]
 	}
 }
 
-// ready judges a fabric by what it was at first: where it was there, silence is no
-// answer. A word that is not known is none.
+// ready compares a fabric's state with its first state: if there was a fabric, no state is not
+// ready. An unknown word counts as not ready.
 func ready(was, is string) bool {
 	none := is == "" || is == "not_supported"
 	return is == "completed" || none && (was == "" || was == "not_supported")

@@ -13,12 +13,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// resolved finds what a step is for a GPU.
+// resolved resolves a step for a GPU.
 func (s *Scrub) resolved(step, vendor, architecture string) (resolver.Resolved, error) {
 	keys := map[string]string{}
 	maps.Copy(keys, s.Facts.Keys)
 	if keys["gpu.vendor"] != vendor {
-		// The node's keys are those of another vendor's GPUs.
+		// The node's gpu.* keys describe another vendor's GPUs.
 		maps.DeleteFunc(keys, func(k, _ string) bool { return strings.HasPrefix(k, "gpu.") })
 		maps.Copy(keys, facts.GPUKeys(s.Facts, vendor))
 	}
@@ -28,8 +28,7 @@ func (s *Scrub) resolved(step, vendor, architecture string) (resolver.Resolved, 
 	return resolver.Resolve(s.Profiles, keys, step)
 }
 
-// resolve finds what a step is for the GPUs of one vendor. That there is nothing is
-// recorded.
+// resolve resolves a step for the GPUs of a vendor. A failure is recorded.
 func (s *Scrub) resolve(step string, units []*unit) (resolver.Resolved, error) {
 	r, err := s.resolved(step, units[0].device.Vendor, units[0].facts.Architecture)
 	if err != nil {
@@ -38,13 +37,13 @@ func (s *Scrub) resolve(step string, units []*unit) (resolver.Resolved, error) {
 	return r, err
 }
 
-// ownToo are the steps of which the agent does its own part whatever the profiles
-// say: a command is run besides. Who looked at nothing proves nothing.
+// ownToo are the steps of which the agent always does its own part: a command of the profiles runs
+// in addition. Without the agent's own look nothing is proven.
 var ownToo = []string{profiles.StepQuiesce, profiles.StepVerify, profiles.StepProbe, profiles.StepHealth}
 
-// each carries a step out for the units of each vendor. builtin is the agent's
-// own code for it; a command profile is run with the GPUs' uuids, and skipped
-// is told the units for which there is nothing to do.
+// each carries a step out for the units of each vendor. builtin is the agent's own code for the
+// step. A command profile runs with the GPUs' uuids. skipped is called with the units for which
+// there is nothing to do.
 func (s *Scrub) each(ctx context.Context, step string, units []*unit, builtin func(context.Context, []*unit) error, ran func([]*unit, error), skipped func([]*unit)) error {
 	for _, vendor := range s.Vendors {
 		mine := slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return u.device.Vendor != vendor })
@@ -103,7 +102,7 @@ func (s *Scrub) each(ctx context.Context, step string, units []*unit, builtin fu
 	return nil
 }
 
-// record numbers what is done more than once.
+// record numbers repeated attempts of a step.
 func (s *Scrub) record(r resolver.Resolved, status taskcatalog.StepStatus, code taskcatalog.Code, begun time.Time) {
 	now := r.Record(1, status, code, s.Now().Sub(begun))
 	for _, was := range s.records {
@@ -114,7 +113,7 @@ func (s *Scrub) record(r resolver.Resolved, status taskcatalog.StepStatus, code 
 	s.records = append(s.records, now)
 }
 
-// uuids are those of the units' GPUs, each once.
+// uuids returns the uuids of the units' GPUs, without duplicates.
 func uuids(units []*unit) []string {
 	var all []string
 	for _, u := range units {

@@ -10,10 +10,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// codeGPUChanged is of a GPU that is not what it was in the baseline.
+// codeGPUChanged is the code of a GPU that differs from its baseline.
 const codeGPUChanged taskcatalog.Code = "gpu_changed"
 
-// survey finds the GPUs and compares them with those expected and with the bus.
+// survey finds the GPUs and compares them with the expected GPUs and with the bus.
 func (s *Scrub) survey(ctx context.Context) error {
 	vendors := make([]gpu.Device, len(s.Vendors))
 	for i, vendor := range s.Vendors {
@@ -44,8 +44,8 @@ func (s *Scrub) survey(ctx context.Context) error {
 	return nil
 }
 
-// Unsurveyed says why a vendor's libraries may not have listed all of its GPUs.
-// They may be missing, or have no driver, only where the bus has no such GPU.
+// Unsurveyed returns why a vendor's libraries may not have listed all its GPUs. A missing library
+// or driver is acceptable only if the bus has no such GPU.
 func Unsurveyed(f taskcatalog.Facts, vendor string, seen gpu.Survey) error {
 	onBus := slices.ContainsFunc(f.PCI, func(d taskcatalog.PCIDevice) bool { return facts.GPUVendor(d) == vendor })
 	for _, l := range seen.Libraries {
@@ -76,7 +76,7 @@ func (s *Scrub) compare(listed []taskcatalog.GPUFacts) {
 	s.unlisted = facts.Unlisted(s.Facts, listed)
 }
 
-// unitsOf are a GPU, or its instances.
+// unitsOf returns a unit for the GPU, or a unit for each of its instances.
 func (s *Scrub) unitsOf(g taskcatalog.GPUFacts, want *taskcatalog.BaselineGPU) []*unit {
 	if len(g.Instances) == 0 {
 		return []*unit{s.newUnit(gpu.Device{Vendor: g.Vendor, UUID: g.UUID}, g, want)}
@@ -111,7 +111,7 @@ func (s *Scrub) newUnit(d gpu.Device, g taskcatalog.GPUFacts, want *taskcatalog.
 		u.size = max(u.size, deref(want.MemoryBytes))
 		was := *want
 		if u.divided = s.redivides(g, want); u.divided {
-			was.Instances = instances(g) // they are compared once it is divided as it was
+			was.Instances = instances(g) // compared once the GPU is divided as before
 		}
 		for _, text := range Changed(was, g) {
 			u.worse(taskcatalog.VerdictNotClean, codeGPUChanged, "%s", text)
@@ -123,13 +123,12 @@ func (s *Scrub) newUnit(d gpu.Device, g taskcatalog.GPUFacts, want *taskcatalog.
 	return u
 }
 
-// reserveMore is by how much, in bytes, a driver's reserve may be larger than in the
-// baseline.
+// reserveMore is the tolerated growth, in bytes, of a driver's reserve since the baseline.
 const reserveMore = 64 << 20
 
-// Changed says how a GPU is another than in the baseline, beside its settings. Less
-// memory, or a larger reserve, is memory that nobody can look at: an option of a driver
-// hides it. Each MIG or partition mode has a reserve of its own.
+// Changed returns how a GPU differs from its baseline, apart from settings. Less memory, or a
+// larger reserve, is memory that nobody can check: a driver option may hide it. Each MIG or
+// partition mode has a reserve of its own, so reserves are compared only in the same mode.
 func Changed(was taskcatalog.BaselineGPU, is taskcatalog.GPUFacts) []string {
 	var all []string
 	differ := func(what, was, is string) {

@@ -14,8 +14,7 @@ func size(mib uint64) *uint64 {
 	return &bytes
 }
 
-// An option of a driver makes a large GPU look small: what cannot be seen was not
-// overwritten.
+// A driver option makes a large GPU look small: hidden memory was not overwritten.
 func TestMemoryThatADriverHidesIsNotCovered(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "amd")
@@ -24,15 +23,15 @@ func TestMemoryThatADriverHidesIsNotCovered(t *testing.T) {
 	if *g.CoveragePercent > 50 || *g.TotalBytes != 64<<20 || !strings.Contains(g.Message, "had 64 MiB") {
 		t.Errorf("%.1f percent of %d: %s", *g.CoveragePercent, *g.TotalBytes, g.Message)
 	}
-	// The library of the survey may know better than that of the overwrite.
+	// The library of the survey may report more memory than that of the overwrite.
 	u := &unit{size: 64 << 20}
 	if m := u.memory(gpu.MemoryInfo{Total: 32 << 20}); m.Total != 64<<20 {
 		t.Errorf("%+v", m)
 	}
 }
 
-// What keeps a driver's reserve large, keeps a tenant's data out of the count: no more
-// of it is believed than there was before any tenant.
+// A driver's grown reserve would hide a tenant's data from the coverage: only the baseline's
+// reserve is believed.
 func TestAReserveThatGrewIsNotLeftOutOfTheCoverage(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")
@@ -123,8 +122,7 @@ func onBus(address string) taskcatalog.PCIDevice {
 	return taskcatalog.PCIDevice{Address: address, Vendor: "10de", Device: "2330", Class: "030200", Driver: "vfio-pci"}
 }
 
-// A GPU that was given to another driver is on the bus, and its library does not
-// list it.
+// A GPU given to another driver is on the bus, but the library does not list it.
 func TestAGPUOnTheBusThatNoLibraryListsIsNotClean(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")
@@ -181,7 +179,7 @@ func TestALibraryMayBeMissingOnlyWhereItsGPUsAre(t *testing.T) {
 	}
 }
 
-// Whatever policy allows: what nothing here can overwrite was not.
+// Whatever the policy allows: a GPU that the agent cannot overwrite was not overwritten.
 func TestAGPUOfAnUnknownVendorIsNeverClean(t *testing.T) {
 	t.Parallel()
 	s := &Scrub{Vendors: []string{"nvidia"}, Params: &taskcatalog.GPUScrubParams{Expected: []taskcatalog.BaselineGPU{{Vendor: "x", UUID: "u"}}}}
@@ -192,7 +190,7 @@ func TestAGPUOfAnUnknownVendorIsNeverClean(t *testing.T) {
 	}
 }
 
-// What is in no instance is judged for each GPU by itself, in whatever order.
+// Memory in no instance is judged for each GPU separately, in any order.
 func TestMemoryInNoInstanceIsToldOfEachGPU(t *testing.T) {
 	t.Parallel()
 	instances := func(gpu string, whole, each *uint64) []*unit {

@@ -7,42 +7,40 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// unit is what is scrubbed at a time: a GPU, or an instance of one.
+// unit is a GPU, or an instance of a GPU, scrubbed as a whole.
 type unit struct {
 	device gpu.Device
 	facts  taskcatalog.GPUFacts
-	want   *taskcatalog.BaselineGPU // nil: the task does not expect it
-	size   uint64                   // of its memory, by the survey and the baseline; 0: unknown
+	want   *taskcatalog.BaselineGPU // nil: the task does not expect the GPU
+	size   uint64                   // memory in bytes, by the survey and the baseline; 0: unknown
 	out    taskcatalog.GPUScrubbed
 
 	before gpu.State
-	// looks are all readings of the GPU's health, in their order: some counters
-	// are cleared by reading them. Before number restart came a proven reset.
+	// looks are all readings of the GPU's health, in order: some counters are cleared by reading
+	// them. A proven reset came just before reading number restart.
 	looks    []gpu.Health
 	restart  int
-	refused  string // why the reset was
-	busy     bool   // the reset was refused because somebody is at the GPU
-	persists string // why its persistence mode did not go off for the reset
+	refused  string // why the reset was refused
+	busy     bool   // the reset was refused because the GPU is in use
+	persists string // why persistence mode did not go off for the reset
 
-	// divided says that its GPU is in another MIG or partition mode than the baseline
-	// has it in, which the reset will change. residue is what was found in the memory
-	// before it did.
+	// divided: the GPU's MIG or partition mode differs from its baseline, and the reset will change
+	// it. residue is the residue found in the memory before the change.
 	divided bool
 	residue uint64
 
 	scrub *gpu.ScrubResult
 	probe *gpu.ProbeResult
-	done  bool // no more work on it
-	hung  bool // asking it may hang again
+	done  bool // no more work on the unit
+	hung  bool // asking the GPU may hang again
 	stuck bool // its helper outlived SIGKILL, and may have every GPU of the vendor open
 }
 
-// whole is the GPU that the unit is, or is a part of.
+// whole returns the GPU that the unit is, or is a part of.
 func (u *unit) whole() gpu.Device { return gpu.Device{Vendor: u.device.Vendor, UUID: u.facts.UUID} }
 
-// memory is what a helper measured, held to the largest size that is known of the
-// unit, and to the smallest reserve: a driver can be told to show less than there is,
-// and to keep more.
+// memory corrects a helper's measurement to the largest known size of the unit, and to the smallest
+// reserve: a driver can be made to show less memory, and to reserve more.
 func (u *unit) memory(m gpu.MemoryInfo) gpu.MemoryInfo {
 	m.Total = max(m.Total, u.size)
 	if m.Reserved == nil && u.out.Parent == "" {
@@ -52,8 +50,8 @@ func (u *unit) memory(m gpu.MemoryInfo) gpu.MemoryInfo {
 	return m
 }
 
-// reserve is what of a driver's word on its reserve is believed: no more than the
-// baseline has, and nothing where that has none.
+// reserve limits a driver's reported reserve to the baseline's reserve; nil if the baseline has
+// none.
 func (u *unit) reserve(said *uint64) *uint64 {
 	if said == nil || u.want == nil || u.want.ReservedBytes == nil {
 		return nil
@@ -72,7 +70,7 @@ func (u *unit) worse(v taskcatalog.Verdict, code taskcatalog.Code, format string
 	}
 }
 
-// fail is worse, and the end of work on the unit.
+// fail is worse, and ends the work on the unit.
 func (u *unit) fail(v taskcatalog.Verdict, code taskcatalog.Code, format string, args ...any) {
 	u.done = true
 	u.worse(v, code, format, args...)
