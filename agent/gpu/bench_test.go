@@ -8,8 +8,8 @@ import (
 	"github.com/hostler/hostler/test/fakegpu"
 )
 
-// BenchmarkScrubEightGPUs scrubs eight fake GPUs of 1 GiB side by side: what the
-// engine, the pipes and eight processes cost, over a CPU in place of GPUs.
+// BenchmarkScrubEightGPUs scrubs eight fake GPUs of 1 GiB side by side: the cost of the engine, the
+// pipes and eight processes, with a CPU in place of GPUs.
 func BenchmarkScrubEightGPUs(b *testing.B) {
 	m, err := fakegpu.New(b.TempDir(), "devices 8", "memory 1G", "reserved 16M", "scrub_on_free off")
 	if err != nil {
@@ -37,8 +37,8 @@ func BenchmarkScrubEightGPUs(b *testing.B) {
 	b.ReportMetric(float64(covered)/1e9/time.Since(start).Seconds(), "GB/s-scrubbed")
 }
 
-// BenchmarkSurveyOfEightGPUs is what facts wait for beside what they read
-// themselves: a child that loads the libraries and asks each of eight GPUs.
+// BenchmarkSurveyOfEightGPUs is the GPU part of gathering facts: a child loads the libraries and
+// queries each of eight GPUs.
 func BenchmarkSurveyOfEightGPUs(b *testing.B) {
 	m, err := fakegpu.New(b.TempDir(), "devices 8", "memory 16M")
 	if err != nil {

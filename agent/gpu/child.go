@@ -15,15 +15,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Child is the main function of the helper: it takes one request from stdin,
-// answers on stdout and returns the exit status. It ends by itself when stdin
-// does, because then the agent is gone.
+// Child is the main function of the helper: it reads a request from stdin, answers on stdout and
+// returns the exit status. Child ends by itself when stdin ends, because then the agent is gone.
 func Child(vendors []Vendor, now func() time.Time, random [32]byte) int {
-	// CUDA and HIP bind what they do to the thread that does it.
+	// CUDA and HIP bind their state to the calling thread.
 	runtime.LockOSThread()
 	answers, err := takeStdout()
 	if err == nil {
-		// A core would hold what was read back: a tenant's data.
+		// A core dump would hold the memory read back: a tenant's data.
 		err = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	}
 	if err != nil {
@@ -36,11 +35,11 @@ func Child(vendors []Vendor, now func() time.Time, random [32]byte) int {
 		fmt.Fprintln(os.Stderr, "cannot read a request from stdin:", err)
 		return 1
 	}
-	// The reader keeps its buffer, and line is a part of it.
+	// line is a part of the reader's buffer, so copy it.
 	line = slices.Clone(line)
 	go func() {
 		_, _ = io.Copy(io.Discard, stdin)
-		os.Exit(1) // also while a call of the driver does not come back
+		os.Exit(1) // also while a driver call does not return
 	}()
 	c := &child{vendors: vendors, now: now, rand: rand.New(rand.NewChaCha8(random)), out: answers}
 	result, err := c.answer(line)
@@ -60,7 +59,7 @@ func Child(vendors []Vendor, now func() time.Time, random [32]byte) int {
 	return 0
 }
 
-// takeStdout keeps stdout for answers: what a library prints goes to stderr.
+// takeStdout keeps stdout for answers: the output of libraries goes to stderr.
 func takeStdout() (*os.File, error) {
 	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 10)
 	if err != nil {
@@ -79,7 +78,7 @@ type child struct {
 	out     io.Writer
 }
 
-// say writes one line. Where nobody reads any more there is nothing left to do.
+// say writes a reply. Without a reader there is nothing left to do.
 func (c *child) say(r reply) {
 	raw, err := taskcatalog.Encode(r)
 	if err != nil {
@@ -90,8 +89,8 @@ func (c *child) say(r reply) {
 	}
 }
 
-// answer does what was asked. The vendor's libraries are closed before it
-// returns: once the parent has the answer, nothing holds the GPU.
+// answer executes a request. The vendor's libraries are closed before answer returns: once the
+// parent has the answer, the helper no longer holds the GPU.
 func (c *child) answer(line []byte) (result any, err error) {
 	var r request
 	if err := taskcatalog.DecodeStrict(line, &r); err != nil {
@@ -133,7 +132,7 @@ func (c *child) answer(line []byte) (result any, err error) {
 	return nil, taskcatalog.Errorf(CodeUnsupported, "the helper cannot %q", taskcatalog.Clean(r.Ask, 40))
 }
 
-// memory does what opens a device's memory.
+// memory executes the requests that open a device's memory.
 func (c *child) memory(v Vendor, r request) (result any, err error) {
 	m, err := v.OpenMemory(r.UUID)
 	if err != nil {

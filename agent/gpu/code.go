@@ -2,7 +2,7 @@ package gpu
 
 import "github.com/hostler/hostler/taskcatalog"
 
-// What a vendor's library or its driver answered.
+// Errors of a vendor's library or its driver.
 const (
 	CodeLibraryMissing    taskcatalog.Code = "library_missing"
 	CodeLibraryMismatched taskcatalog.Code = "library_mismatched"
@@ -23,10 +23,10 @@ const (
 	CodeVersionRefused    taskcatalog.Code = "struct_version_refused"
 )
 
-// What became of a helper that gave no answer.
+// Errors of a helper that gave no answer.
 const (
 	CodeHelperCrashed taskcatalog.Code = "helper_crashed"
 	CodeHelperHung    taskcatalog.Code = "helper_hung"
 	CodeHelperGarbage taskcatalog.Code = "helper_garbage"
-	CodeHelperStuck   taskcatalog.Code = "helper_stuck" // SIGKILL did not end it
+	CodeHelperStuck   taskcatalog.Code = "helper_stuck" // the helper survived SIGKILL
 )

@@ -12,8 +12,7 @@ import (
 	"github.com/hostler/hostler/agent/machine"
 )
 
-// Majors of device files with a fixed number, and the names under which
-// /proc/devices lists the others.
+// Fixed majors of device files, and the names of the others in /proc/devices.
 const (
 	majorNVIDIA = 195
 	majorDRM    = 226
@@ -39,7 +38,7 @@ func parseMajors(text string) map[uint32]string {
 	return majors
 }
 
-// nodeOf names the device file of a GPU by its number; empty for any other.
+// nodeOf names the device file of a GPU by its device number; empty for any other file.
 func nodeOf(m *machine.Machine, rdev uint64, dynamic map[uint32]string) string {
 	major, minor := unix.Major(rdev), unix.Minor(rdev)
 	switch {
@@ -55,9 +54,9 @@ func nodeOf(m *machine.Machine, rdev uint64, dynamic map[uint32]string) string {
 	return dynamicNodes[dynamic[major]]
 }
 
-// drmName is a card or a render node. On a machine of many the numbers past the
-// usual ranges are either: the kernel is asked. Both give memory; a card may also be
-// a management controller's, and belongs to a GPU only where State says so.
+// drmName returns the name of a card or a render node. With many devices the minors past the usual
+// ranges may be either, so the kernel is asked. Both give access to memory. A card may also belong
+// to a management controller; it belongs to a GPU only if State says so.
 func drmName(m *machine.Machine, minor uint32) string {
 	if to, err := m.Readlink(fmt.Sprintf("/sys/dev/char/%d:%d", majorDRM, minor)); err == nil {
 		return path.Base(to)
@@ -68,15 +67,15 @@ func drmName(m *machine.Machine, minor uint32) string {
 	return fmt.Sprintf("card%d", minor)
 }
 
-// DRMNodes are the device files under which the kernel's graphics drivers have a
-// GPU: memory can be had through its card as well as its render node. They are told
-// by the kernel, whether or not /dev has them: a container may.
+// DRMNodes returns the device files of a GPU in the kernel's graphics drivers: the card gives
+// access to memory as well as the render node. The list comes from the kernel, because a container
+// may have device files that are missing in /dev.
 func DRMNodes(m *machine.Machine, pciAddress string) ([]string, error) {
 	return drmNodes(m, "/sys/bus/pci/devices/"+pciAddress)
 }
 
-// PartitionNodes are those of AMD's partitions, for each device of the platform that
-// amdgpu made for one. Such a device does not say which GPU it is a part of.
+// PartitionNodes returns the device files of AMD's partitions, a list for each platform device that
+// amdgpu made for a partition. Such a device does not name its GPU.
 func PartitionNodes(m *machine.Machine) ([][]string, error) {
 	const platform = "/sys/devices/platform"
 	names, err := m.Names(platform)
@@ -102,7 +101,7 @@ func PartitionNodes(m *machine.Machine) ([][]string, error) {
 
 // drmNodes are the device files of a device in sysfs.
 func drmNodes(m *machine.Machine, device string) ([]string, error) {
-	names, err := m.Names(device + "/drm") // none where no such driver has it
+	names, err := m.Names(device + "/drm") // none without a DRM driver
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the device files of %s: %w", path.Base(device), err)
 	}

@@ -8,17 +8,17 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// The sizes in which memory is taken. Never more at once: a driver that clears
-// what is freed has a time limit, and one huge block was seen to exceed it.
+// chunkSizes are the sizes of allocations, in bytes. The largest is limited: a driver that clears
+// freed memory has a time limit, and a single huge block was seen to exceed it.
 var chunkSizes = []uint64{1 << 30, 256 << 20, 64 << 20, 2 << 20}
 
 const (
 	readBackBlock = 64 << 10
-	readBackShare = 100 // one hundredth of each chunk, and one block at least
+	readBackShare = 100 // a hundredth of each chunk, and at least a block
 	progressEvery = 200 * time.Millisecond
 )
 
-// engine goes over the memory of one device.
+// engine works over the memory of a device.
 type engine struct {
 	memory   Memory
 	now      func() time.Time
@@ -32,8 +32,8 @@ type engine struct {
 	block  []byte // for read-backs
 }
 
-// scrub overwrites all memory that can be had. An error ends it: what it found so
-// far is no result.
+// scrub overwrites all available memory. An error ends the scrub, and the figures so far are no
+// result.
 func (e *engine) scrub(p Pattern) (ScrubResult, error) {
 	r := ScrubResult{ComparedOnGPU: e.memory.ComparedOnGPU()}
 	var err error
@@ -46,7 +46,7 @@ func (e *engine) scrub(p Pattern) (ScrubResult, error) {
 	if err != nil {
 		return r, err
 	}
-	// The read-back comes after the clock was read: it is the host's speed, not the GPU's.
+	// The read-back comes after the clock was read: it runs at the host's speed, not the GPU's.
 	verify, err := e.pass(PhaseVerify, func(c Chunk, offset uint64) error {
 		n, err := e.memory.Mismatches(c, p, offset)
 		r.MismatchedWords += n
@@ -82,7 +82,7 @@ func (e *engine) scrub(p Pattern) (ScrubResult, error) {
 	return r, e.free()
 }
 
-// probe looks at percent of the free memory and changes nothing of it.
+// probe reads percent of the free memory and writes nothing.
 func (e *engine) probe(percent uint64) (ProbeResult, error) {
 	r := ProbeResult{ComparedOnGPU: e.memory.ComparedOnGPU()}
 	var err error
@@ -96,8 +96,8 @@ func (e *engine) probe(percent uint64) (ProbeResult, error) {
 	return r, e.free()
 }
 
-// take allocates up to percent of what is free and counts the words that are not
-// zero before anything is written.
+// take allocates up to percent of the free memory and counts the words that are not zero before
+// anything is written.
 func (e *engine) take(percent uint64) (residue uint64, err error) {
 	if e.before, err = e.memory.Info(); err != nil {
 		return 0, err
@@ -125,8 +125,8 @@ func (e *engine) take(percent uint64) (residue uint64, err error) {
 	return residue, nil
 }
 
-// limit is a bound above all that can be had, so that a driver which hands out
-// more than it has does not keep us for ever.
+// limit bounds the allocation, so that a driver which hands out more memory than it has does not
+// keep the engine busy for ever.
 func (e *engine) limit(percent uint64) uint64 {
 	if percent >= 100 {
 		return e.before.Total
@@ -159,7 +159,7 @@ func (e *engine) excluded(percent uint64) []Exclusion {
 
 func less(a, b uint64) uint64 { return a - min(a, b) }
 
-// pass does one thing to every chunk and says how long that took.
+// pass calls do for every chunk and returns the time taken by do.
 func (e *engine) pass(phase string, do func(c Chunk, offset uint64) error) (time.Duration, error) {
 	var took time.Duration
 	var offset uint64
@@ -177,8 +177,7 @@ func (e *engine) pass(phase string, do func(c Chunk, offset uint64) error) (time
 
 func zeros(uint64) uint64 { return 0 }
 
-// readBack reads random blocks of each chunk to the host, in case that what
-// counts on the GPU lies.
+// readBack reads random blocks of each chunk to the host, in case the counting on the GPU is wrong.
 func (e *engine) readBack(want func(word uint64) uint64) (bytes, wrong uint64, err error) {
 	if e.block == nil {
 		e.block = make([]byte, readBackBlock)
@@ -215,7 +214,7 @@ func (e *engine) free() error {
 	return nil
 }
 
-// report tells of the ends of a phase always, and of what is between now and then.
+// report always reports the end of a phase, and intermediate progress at intervals.
 func (e *engine) report(phase string, done, total uint64) {
 	if now := e.now(); done >= total || now.Sub(e.reported) >= progressEvery {
 		e.reported = now

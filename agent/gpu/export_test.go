@@ -1,10 +1,9 @@
 package gpu
 
-// KillWith replaces SIGKILL, for a child that it does not reach.
+// KillWith replaces SIGKILL, for a child that SIGKILL does not reach.
 func (h *Helper) KillWith(kill func(group int)) { h.kill = kill }
 
-// DecodeLine is what the parent makes of a line of a child, with the result taken
-// for each kind that there is.
+// DecodeLine is the parent's view of a child's line, with the result decoded as each kind in turn.
 func DecodeLine(line []byte) error {
 	r, err := decodeReply(line)
 	if err != nil || r.Result == nil {
@@ -19,10 +18,10 @@ func DecodeLine(line []byte) error {
 	return failed
 }
 
-// CheckScrub is whether a result makes sense.
+// CheckScrub checks a result for plausibility.
 func CheckScrub(r ScrubResult) error { return r.check() }
 
-// DecodeSurvey takes a survey of one vendor's GPUs.
+// DecodeSurvey decodes a survey of a vendor's GPUs.
 func DecodeSurvey(vendor, raw string) error {
 	return decodeResult([]byte(raw), &Survey{of: vendor})
 }

@@ -8,36 +8,36 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Helper asks GPUs by way of child processes. Its methods may be called side by
-// side, for other devices or the same.
+// Helper queries GPUs through child processes. Its methods may be called concurrently, for
+// different devices or the same device.
 type Helper struct {
 	// Argv of a child: its name and the words of its hidden command.
 	Argv []string
-	// Path is what a child runs: this very executable, replaced on disk or not.
+	// Path is the child's program: this executable, even if it was replaced on disk.
 	Path string
 	// Env is added to the fixed environment of a child.
 	Env []string
-	// Deadline is the longest a child may take, Silence the longest it may say
-	// nothing, Grace how long after SIGKILL it may still be there.
+	// Deadline limits a child's run, Silence the time between its replies, and Grace its end after
+	// SIGKILL.
 	Deadline, Silence, Grace time.Duration
 
 	kill func(group int) // a test's SIGKILL that does not arrive
 }
 
-// NewHelper starts a child with argv for each question. The limits are for real GPUs: a driver
-// that was not kept loaded takes a minute to bring eight of them up.
+// NewHelper returns a Helper that starts a child with argv for each request. The limits are for
+// real GPUs: a driver that was not kept loaded takes a minute to bring eight of them up.
 func NewHelper(argv ...string) *Helper {
 	return &Helper{Argv: argv, Path: "/proc/self/exe", Deadline: 30 * time.Minute, Silence: 3 * time.Minute, Grace: 20 * time.Second}
 }
 
-// Device names a GPU, or an instance of one, to its vendor's library.
+// Device names a GPU, or an instance of a GPU, to its vendor's library.
 type Device struct {
 	Vendor string `json:"vendor"`
 	UUID   string `json:"uuid"`
 }
 
-// Survey asks the libraries of each vendor what there is. A helper that fails is
-// a problem of that vendor's library, and what the others say stands.
+// Survey surveys the GPUs of each vendor. A failed helper becomes a problem of its vendor's
+// library, and the results of the others stand.
 func (h *Helper) Survey(ctx context.Context, vendors ...string) Survey {
 	each := make([]Survey, len(vendors))
 	var wg sync.WaitGroup
@@ -66,48 +66,47 @@ func (h *Helper) Holders(ctx context.Context, d Device) ([]Holder, error) {
 	return l, err
 }
 
-// State is what a device is set to, and how it is.
+// State returns a device's settings and health.
 func (h *Helper) State(ctx context.Context, d Device) (State, error) {
 	var s State
 	err := h.ask(ctx, request{Ask: askState, Vendor: d.Vendor, UUID: d.UUID}, nil, &s)
 	return s, err
 }
 
-// Apply sets what want names and says what did not take.
+// Apply sets the settings in want and returns those that did not take.
 func (h *Helper) Apply(ctx context.Context, d Device, want Settings) ([]Deviation, error) {
 	var l deviationList
 	err := h.ask(ctx, request{Ask: askApply, Vendor: d.Vendor, UUID: d.UUID, Want: &want}, nil, &l)
 	return l, err
 }
 
-// Reset resets GPUs of one vendor together, where its library can.
+// Reset resets GPUs of a vendor together, if its library can.
 func (h *Helper) Reset(ctx context.Context, vendor string, uuids []string) error {
 	return h.ask(ctx, request{Ask: askReset, Vendor: vendor, UUIDs: uuids}, nil, &nothing{})
 }
 
-// CleanLocal clears registers and local data shares, where the library can.
+// CleanLocal clears registers and local data shares, if the library can.
 func (h *Helper) CleanLocal(ctx context.Context, d Device) error {
 	return h.ask(ctx, request{Ask: askCleanLocal, Vendor: d.Vendor, UUID: d.UUID}, nil, &nothing{})
 }
 
-// Scrub overwrites, verifies and clears the memory of a device. progress is called
-// from one goroutine, and not after Scrub returned.
+// Scrub overwrites, verifies and clears the memory of a device. progress is called from a single
+// goroutine, and never after Scrub has returned.
 func (h *Helper) Scrub(ctx context.Context, d Device, o ScrubOptions, progress func(Progress)) (ScrubResult, error) {
 	var r ScrubResult
 	err := h.ask(ctx, request{Ask: askScrub, Vendor: d.Vendor, UUID: d.UUID, Scrub: &o}, progress, &r)
 	return r, err
 }
 
-// Probe looks at the memory of a device as the next tenant would: in a process of
-// its own that writes nothing.
+// Probe looks at the memory of a device as the next tenant would: in a process of its own, without
+// writing.
 func (h *Helper) Probe(ctx context.Context, d Device, o ProbeOptions, progress func(Progress)) (ProbeResult, error) {
 	var r ProbeResult
 	err := h.ask(ctx, request{Ask: askProbe, Vendor: d.Vendor, UUID: d.UUID, Probe: &o}, progress, &r)
 	return r, err
 }
 
-// SideBySide does something with every device at once, in the order of devices in
-// its results.
+// SideBySide calls do for every device at once. The results are in the order of devices.
 func SideBySide[T any](devices []Device, do func(Device) T) []T {
 	results := make([]T, len(devices))
 	var wg sync.WaitGroup

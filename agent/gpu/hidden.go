@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file stays open without a descriptor where it waits in a socket's queue, and
-// where it is registered with an io_uring.
+// A file stays open without a descriptor while it waits in a socket's queue, or while it is
+// registered with an io_uring.
 
 const ring = "anon_inode:[io_uring]"
 
-// again is how long to wait before something is looked at once more: what passes
-// files between processes has them in its queue for less than all the looks take.
+// again is the pause before another look. A process that passes files to another has them in a
+// queue for less than the time of all looks.
 const again = 50 * time.Millisecond
 
 var (
@@ -27,7 +27,7 @@ var (
 	errRing      = errors.New("it has an io_uring without a descriptor, whose files nobody can look at")
 )
 
-// hidden finds the processes that the kernel lists and that it did not show.
+// hidden looks for processes that the kernel lists but did not show.
 func (l *look) hidden(pid int) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	_, err := l.machine.Process(pid)
@@ -36,7 +36,7 @@ func (l *look) hidden(pid int) {
 		return
 	}
 	if there, lookErr := l.machine.Has(dir); lookErr == nil && !there {
-		return // it has ended
+		return // the process has ended
 	}
 	if ended(err) {
 		err = errCovered
@@ -44,7 +44,7 @@ func (l *look) hidden(pid int) {
 	l.failed(dir, err)
 }
 
-// socket notes one with files in its queue.
+// socket records whether a socket has files in its queue.
 func (l *look) socket(thread, fd string) {
 	name := thread + "/fdinfo/" + fd
 	info, err := l.machine.ReadFile(name, 64<<10)
@@ -56,8 +56,8 @@ func (l *look) socket(thread, fd string) {
 	}
 }
 
-// waiting looks again at those that had files in a queue. Who has some at every look
-// may have a GPU's among them.
+// waiting looks again at processes with files in a queue. If a process has some at every look, a
+// GPU's device file may be among them.
 func waiting(all []*look) {
 	for range looks - 1 {
 		all = slices.DeleteFunc(slices.Clone(all), func(l *look) bool { return !l.queued })
@@ -77,8 +77,8 @@ func waiting(all []*look) {
 	}
 }
 
-// ring looks at the files that are registered with an io_uring. The kernel leaves
-// them out while it is at work for the ring.
+// ring inspects the files registered with an io_uring. The kernel omits the list while the ring is
+// busy.
 func (l *look) ring(thread, fd string) {
 	l.rings = true
 	name := thread + "/fdinfo/" + fd
@@ -100,7 +100,7 @@ func (l *look) ring(thread, fd string) {
 	}
 }
 
-// registered reads the files of an io_uring from its fdinfo; told: all are there.
+// registered parses the files of an io_uring from its fdinfo; told: the list is complete.
 func registered(fdinfo string) (files []string, told bool) {
 	count := -1
 	for line := range strings.Lines(fdinfo) {
@@ -127,9 +127,8 @@ func registered(fdinfo string) (files []string, told bool) {
 	return files, told || count == 0
 }
 
-// named judges a registered file by the path that the kernel gives it. One that is
-// no path from the root may be anything: older kernels tell the last part only, and
-// a socket may have files in its queue.
+// named judges a registered file by the path from the kernel. Anything but an absolute path may be
+// any file: older kernels give the last part only, and a socket may have files in its queue.
 func (l *look) named(thread, file string) error {
 	if !strings.HasPrefix(file, "/") || strings.Contains(file, `\`) {
 		return fmt.Errorf("%.100q is registered with its io_uring, and may be any file", file)
@@ -141,7 +140,7 @@ func (l *look) named(thread, file string) error {
 	case st.Mode&unix.S_IFMT == unix.S_IFCHR:
 		l.add(l.nodeOf(unix.Mkdev(st.Rdev_major, st.Rdev_minor)))
 	case st.Mode&unix.S_IFMT != unix.S_IFREG && st.Mode&unix.S_IFMT != unix.S_IFBLK,
-		st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0: // what is mounted over it is looked at in its place
+		st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0: // something may be mounted over the file
 		return fmt.Errorf("%.100q is registered with its io_uring, and something else is there", file)
 	}
 	return nil

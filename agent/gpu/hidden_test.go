@@ -17,7 +17,7 @@ import (
 	"github.com/hostler/hostler/agent/machine"
 )
 
-// hidings are what a tenant's process does, by the word it is started with.
+// hidings are the ways in which a tenant's process hides a file, by name.
 var hidings = map[string]func() error{
 	"sent to itself": func() error {
 		_, err := sent("/dev/full")
@@ -86,8 +86,8 @@ func sent(name string) (to int, err error) {
 
 var errNoRing = errors.New("no io_uring here")
 
-// register makes an io_uring and registers a file, or these descriptors, with it,
-// which are closed then; alone: so is the ring, whose memory stays mapped.
+// register makes an io_uring and registers a file, or the given descriptors, with it, and closes
+// them. alone: the ring's descriptor is closed as well, and its memory stays mapped.
 func register(name string, alone bool, fds ...int) (int, error) {
 	var params [120]byte
 	r, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 4, uintptr(unsafe.Pointer(&params)), 0)
@@ -176,8 +176,7 @@ func TestAFileThatIsOpenWithoutADescriptorIsNotOverlooked(t *testing.T) {
 	}
 }
 
-// An innocent process is not made one that nobody can tell of: what it is sent it
-// takes out of the queue.
+// An innocent process that takes received files out of its queue does not count as unseen.
 func TestAQueueThatIsEmptiedHidesNothing(t *testing.T) {
 	root := t.TempDir()
 	dir := root + "/proc/42"
@@ -231,7 +230,7 @@ func process42(dir string) error {
 		os.WriteFile(dir+"/status", []byte("Uid:\t1000\t1000\t1000\t1000\n"), 0o644))
 }
 
-// Whoever has root may mount an empty folder over what /proc shows of a process.
+// A process with root may mount an empty folder over its files in /proc.
 func TestAProcessThatIsCoveredIsNotOverlooked(t *testing.T) {
 	for _, covered := range []string{"", "/task", "/task/PID/fd"} {
 		t.Run("/proc/PID"+covered, func(t *testing.T) {

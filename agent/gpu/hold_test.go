@@ -15,17 +15,16 @@ import (
 	"github.com/hostler/hostler/agent/machine"
 )
 
-// HolderWord makes this test binary a tenant's process, which holds a device in one
-// of the ways that Hold knows.
+// HolderWord makes this test binary a tenant's process that holds a device in a way known to Hold.
 const HolderWord = "gpu-holder-of-the-test"
 
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == HolderWord {
-		runtime.LockOSThread() // main runs on the first thread and may end it
+		runtime.LockOSThread() // main runs on the first thread and may end that thread
 	}
 }
 
-// Hold says so when it holds the device, and goes on until it is killed.
+// Hold reports when it holds the device, and goes on until it is killed.
 func Hold(how string) {
 	if what, ok := strings.CutPrefix(how, "covered "); ok {
 		seesCovered(what)
@@ -74,7 +73,7 @@ func hold(how string) error {
 		return err
 	}
 	flags, at := unix.MAP_PRIVATE, uintptr(0)
-	if how == "mapped low" { // an address that /proc/PID/maps writes with zeros before it
+	if how == "mapped low" { // a low address, which /proc/PID/maps pads with zeros
 		flags, at = flags|unix.MAP_FIXED_NOREPLACE, 0x200000
 	}
 	if _, _, errno := unix.Syscall6(unix.SYS_MMAP, at, 4096, unix.PROT_READ, uintptr(flags), uintptr(fd), 0); errno != 0 {
@@ -83,8 +82,8 @@ func hold(how string) error {
 	return unix.Close(fd)
 }
 
-// mapMany makes more than 16 MiB of /proc/PID/maps: a long name, many times. It is
-// mapped below the device, so that the list has it first.
+// mapMany makes more than 16 MiB of /proc/PID/maps: a long name, many times, mapped below the
+// device so that these lines come first.
 func mapMany() error {
 	dir, err := os.MkdirTemp("", "hostler-maps-")
 	if err != nil {
@@ -110,7 +109,7 @@ func mapMany() error {
 	return nil
 }
 
-// holds starts a tenant's process that holds a device, and waits until it does.
+// holds starts a tenant's process that holds a device, and waits until it holds it.
 func holds(t *testing.T, m *machine.Machine, how string) int {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", HolderWord, how)

@@ -16,8 +16,8 @@ import (
 	"github.com/hostler/hostler/test/fakegpu"
 )
 
-// This test binary is the child as well, so that what is tested is a process that
-// loads real shared libraries.
+// This test binary is also the child, so that the tests use a process that loads real shared
+// libraries.
 const childWord = "gpu-helper-of-the-test"
 
 func TestMain(m *testing.M) {
@@ -34,15 +34,15 @@ var nonce = []byte("0123456789abcdef0123456789abcdef")
 
 const devices = 8
 
-// lab is a machine of fake GPUs and a helper that asks them.
+// lab is a machine of fake GPUs and a helper that queries them.
 type lab struct {
 	*fakegpu.Machine
 	*gpu.Helper
 	t *testing.T
 }
 
-// newLab makes eight GPUs of 16 MiB, of which the driver reserves 2, with these
-// lines added to the config.
+// newLab makes eight GPUs of 16 MiB, 2 MiB of them reserved by the driver, and adds these lines to
+// the config.
 func newLab(t *testing.T, config ...string) *lab {
 	t.Helper()
 	l := &lab{t: t}
@@ -94,8 +94,8 @@ func (l *lab) state(d gpu.Device) gpu.State {
 	return s
 }
 
-// tenant starts a tenant's program on one device and waits until its token is in
-// the memory. It ends with the test or when the function is called.
+// tenant starts a tenant's program on a device and waits until its token is in the memory. The
+// program ends with the test or when the returned function is called.
 func (l *lab) tenant(d gpu.Device, bytes string) (pid int, end func()) {
 	l.t.Helper()
 	ctx, cancel := context.WithCancel(l.t.Context())

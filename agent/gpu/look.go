@@ -15,21 +15,20 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// looks is how often what changes under the eye is looked at before it is said to
-// be restless.
+// looks is how many looks a changing process gets before it counts as restless.
 const looks = 5
 
 var errRestless = errors.New("it changes faster than it can be looked at")
 
-// look is what was found of one process.
+// look is the findings about a process.
 type look struct {
 	machine *machine.Machine
 	nodeOf  func(rdev uint64) string
 	pid     int
 	nodes   []string
 	unseen  string
-	queued  bool // a socket of it has files in its queue
-	rings   bool // it has an io_uring
+	queued  bool // one of its sockets has files in its queue
+	rings   bool // the process has an io_uring
 }
 
 func (l *look) add(node string) {
@@ -38,7 +37,7 @@ func (l *look) add(node string) {
 	}
 }
 
-// ended is the one failure that means nothing is there.
+// ended reports whether err means that the process or file is gone.
 func ended(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
 func (l *look) failed(what string, err error) {
@@ -47,8 +46,8 @@ func (l *look) failed(what string, err error) {
 	}
 }
 
-// process looks at each thread: one may have descriptors of its own, and the first
-// may have ended while the others go on.
+// process inspects each thread: a thread may have descriptors of its own, and the first thread may
+// have ended while the others run on.
 func (l *look) process(pid int) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task"
 	seen, last := map[string]bool{}, ""
@@ -76,15 +75,15 @@ func (l *look) process(pid int) {
 	l.failed(dir, errRestless)
 }
 
-// threadless tells of one that runs and has no thread.
+// threadless records a running process that shows no thread.
 func (l *look) threadless(threads []string) {
 	if p, err := l.machine.Process(l.pid); len(threads) == 0 && err == nil && p.State != "X" {
 		l.failed("/proc/"+strconv.Itoa(l.pid)+"/task", errNoThreads)
 	}
 }
 
-// sameFiles reports whether two threads have one table of descriptors, as all of a
-// process that did not ask for another. A kernel that cannot tell costs time only.
+// sameFiles reports whether two threads share a descriptor table, as the threads of most processes
+// do. A kernel without this call costs only time.
 func (l *look) sameFiles(a, b string) bool {
 	if !l.machine.Live() {
 		return false
@@ -113,14 +112,14 @@ func (l *look) descriptors(thread string) {
 			info, err := l.machine.ReadFile(thread+"/fdinfo/"+fd, 64<<10)
 			l.failed(name, err)
 			l.add(exported(exporterOf(string(info))))
-		default: // also where the path is too long to be told
+		default: // also if the path is too long to read
 			l.failed(name, l.device(name))
 		}
 	}
 }
 
-// exported names a dma-buf of a driver of GPUs, of any vendor. Others export what is
-// in the host's memory.
+// exported names a dma-buf exported by a GPU driver of any vendor. Other dma-bufs are in the host's
+// memory.
 func exported(by string) string {
 	for _, nodes := range shared {
 		if slices.Contains(nodes, DMABuf+by) {
@@ -130,8 +129,8 @@ func exported(by string) string {
 	return ""
 }
 
-// device looks what a link of /proc leads to, without asking its file system: it
-// may be a tenant's, which never answers.
+// device inspects the target of a /proc link without asking its file system, which may be a
+// tenant's and never answer.
 func (l *look) device(name string) error {
 	st, err := l.machine.StatOpen(name)
 	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR {
@@ -140,8 +139,8 @@ func (l *look) device(name string) error {
 	return err
 }
 
-// mappings stay when their descriptor is closed. All threads have the same; the
-// first that lives tells them.
+// mappings inspects mappings, which stay when their descriptor is closed. All threads share them,
+// so the first living thread suffices.
 func (l *look) mappings(threads []string) {
 	for _, tid := range threads {
 		for n := 1; ; n++ {
@@ -161,9 +160,8 @@ func (l *look) mappings(threads []string) {
 	}
 }
 
-// mapped goes through the mappings of a thread, however many. Private ones count: a
-// library may map a device so. moved: one was not there any more under its name,
-// which may have become a part of another's.
+// mapped reads all mappings of a thread. Private mappings count, because a library may map a device
+// this way. moved: a mapping was gone from its address range; it may have been merged with another.
 func (l *look) mapped(dir string) (any, moved bool, err error) {
 	f, err := l.machine.OpenFile(dir + "/maps")
 	if err != nil {
@@ -195,8 +193,7 @@ func (l *look) mapped(dir string) (any, moved bool, err error) {
 	return any, moved, lines.Err()
 }
 
-// unpadded is an address range as map_files names it: maps fills low ones up with
-// zeros.
+// unpadded returns an address range as map_files writes it: maps pads low addresses with zeros.
 func unpadded(at string) string {
 	from, to, _ := strings.Cut(at, "-")
 	return strings.TrimLeft(from, "0") + "-" + strings.TrimLeft(to, "0")

@@ -10,26 +10,25 @@ import (
 	"github.com/hostler/hostler/agent/machine"
 )
 
-// Opener is a process that has device files of GPUs, or memory that it got through
-// them, open or mapped, in whatever namespace it is: the libraries' lists leave out
-// what has no context, and what they cannot see.
+// Opener is a process that has device files of GPUs, or GPU memory obtained through them, open or
+// mapped, in any namespace. The libraries' own lists omit processes without a context, and
+// processes they cannot see.
 type Opener struct {
 	PID  int    `json:"pid"`
-	Name string `json:"name,omitempty"` // its own word
-	// Nodes are the device files by their usual names, such as /dev/nvidia0,
-	// whatever they are called where the process has them; and DMABuf with the name
-	// of a driver, for memory that is handed on without its device file.
+	Name string `json:"name,omitempty"` // chosen by the process
+	// Nodes are the device files by their usual names, such as /dev/nvidia0, whatever their names
+	// in the process's namespace; and DMABuf plus a driver's name, for memory passed on without its
+	// device file.
 	Nodes []string `json:"nodes"`
-	// Unseen says why not all that the process has open could be looked at; empty
-	// where it could.
+	// Unseen says why some open files of the process could not be inspected; empty if all were.
 	Unseen string `json:"unseen,omitempty"`
 }
 
-// DMABuf begins the name of a dma-buf among an Opener's nodes: dma-buf:nvidia.
+// DMABuf is the prefix of a dma-buf among an Opener's nodes: dma-buf:nvidia.
 const DMABuf = "dma-buf:"
 
-// shared are the nodes that belong to no GPU alone. DRM names its dma-bufs alike
-// for each of its drivers, and a mapped one does not tell whose it is.
+// shared are the nodes that belong to no single GPU. DRM gives the dma-bufs of all its drivers the
+// same name, and a mapped dma-buf does not name its exporter.
 var shared = map[string][]string{
 	"nvidia": {
 		"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-caps", "/dev/nvidia-modeset",
@@ -38,16 +37,15 @@ var shared = map[string][]string{
 	"amd": {"/dev/kfd", DMABuf + "amdgpu", DMABuf + "drm", DMABuf + "mapped"},
 }
 
-// Anywhere reports whether the process may be at any GPU of a vendor: it has what
-// belongs to none of them alone.
+// Anywhere reports whether the process may use any GPU of a vendor: it has a shared node open.
 func (o Opener) Anywhere(vendor string) bool {
 	return slices.ContainsFunc(o.Nodes, func(node string) bool { return slices.Contains(shared[vendor], node) })
 }
 
-// Openers walks the file descriptors and mappings of every thread of all processes
-// but this one. A device file is known by its number, not its name: a container
-// names it as it likes. One that ends meanwhile is left out; one that cannot be
-// looked at for any other reason is listed, with the reason.
+// Openers inspects the file descriptors and mappings of every thread of all processes but this one.
+// A device file is identified by its number, not its name, because a container may rename it. A
+// process that ends meanwhile is left out. A process that cannot be inspected for any other reason
+// is listed, with the reason.
 func Openers(m *machine.Machine) ([]Opener, error) {
 	devices, err := m.ReadFile("/proc/devices", 64<<10)
 	if err != nil {
@@ -97,8 +95,8 @@ func openers(m *machine.Machine, nodeOf func(rdev uint64) string) ([]Opener, err
 	return found, nil
 }
 
-// exporterOf reads the driver that a dma-buf is of from its fdinfo, whose first line
-// of that name is the kernel's: a later one may be the owner's.
+// exporterOf reads the exporting driver of a dma-buf from its fdinfo. Only the first exp_name line
+// is the kernel's: a later line may come from the buffer's owner.
 func exporterOf(fdinfo string) string {
 	for line := range strings.Lines(fdinfo) {
 		if name, ok := strings.CutPrefix(line, "exp_name:"); ok {

@@ -50,8 +50,8 @@ func TestADeviceFileIsKnownByItsNumber(t *testing.T) {
 	}
 }
 
-// devices are character devices of any machine, in place of a GPU's: few have them
-// open, and nobody maps them.
+// devices are character devices of any machine, in place of a GPU's: few processes have them open,
+// and nobody maps them.
 func devices(rdev uint64) string {
 	switch rdev {
 	case unix.Mkdev(1, 7): // /dev/full
@@ -89,8 +89,7 @@ func TestWhoeverHasADeviceFileIsFoundHoweverItIsHeld(t *testing.T) {
 	}
 }
 
-// A process of which a part cannot be looked at is told of; only what has ended is
-// nothing.
+// A process that cannot be inspected fully is reported; only an ended process is left out.
 func TestWhatCannotBeLookedAtIsListed(t *testing.T) {
 	for name, c := range map[string]struct {
 		put    func(dir string) error // into /proc/42

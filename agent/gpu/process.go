@@ -16,13 +16,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// childEnv is all that a child has of an environment: nothing of what the agent
-// was started with decides which library is loaded.
+// childEnv is the whole environment of a child, so that the agent's environment does not decide
+// which library is loaded.
 var childEnv = []string{"LC_ALL=C", "PATH=/usr/bin:/bin", "GOTRACEBACK=none"}
 
-// ask starts a child, gives it r and takes its answer into result. Whatever
-// happens, the child's process group is gone when ask returns, except after
-// CodeHelperStuck.
+// ask starts a child, sends r and decodes the answer into result. The child's process group is gone
+// when ask returns, except after CodeHelperStuck.
 func (h *Helper) ask(ctx context.Context, r request, progress func(Progress), result checked) error {
 	line, err := taskcatalog.Encode(r)
 	if err != nil {
@@ -61,7 +60,7 @@ type process struct {
 	stdout  *os.File
 	stderr  *os.File
 	replies chan heard
-	tail    chan string // the end of stderr, once it is closed
+	tail    chan string // the end of stderr, once stderr is closed
 	exited  chan error
 	kill    func(group int)
 	grace   time.Duration
@@ -74,7 +73,7 @@ type heard struct {
 	err   error
 }
 
-// errNoAnswer: stdout ended and there was neither result nor error.
+// errNoAnswer: stdout ended with neither result nor error.
 var errNoAnswer = errors.New("no answer")
 
 func (h *Helper) start() (*process, error) {
@@ -125,7 +124,7 @@ func (h *Helper) start() (*process, error) {
 // converse sends the request and waits for the answer.
 func (p *process) converse(ctx context.Context, line []byte, deadline, silence time.Duration, progress func(Progress)) (reply, error) {
 	if _, err := p.stdin.Write(line); err != nil {
-		return reply{}, errNoAnswer // it ended before it read: its status says why
+		return reply{}, errNoAnswer // the child ended before it read: its status says why
 	}
 	late := time.NewTimer(deadline)
 	defer late.Stop()
@@ -155,7 +154,7 @@ func (p *process) converse(ctx context.Context, line []byte, deadline, silence t
 	}
 }
 
-// listen decodes stdout until it ends, says too much or makes no sense.
+// listen decodes stdout until it ends, exceeds a limit or makes no sense.
 func (p *process) listen() {
 	defer close(p.replies)
 	lines := bufio.NewReaderSize(io.LimitReader(p.stdout, maxOutput), maxLine)
@@ -179,15 +178,15 @@ func (p *process) listen() {
 	}
 }
 
-// end lets the child go, kills what is left of its group and waits until it is
-// gone. A process in uninterruptible sleep stays; it still holds the GPU.
+// end closes the child's stdin, kills its group and waits until it is gone. A process in
+// uninterruptible sleep stays, and still holds the GPU.
 func (p *process) end() error {
 	p.kill(p.cmd.Process.Pid)
 	p.stdin.Close()
 	defer p.stdout.Close()
 	defer p.stderr.Close()
 	go func() {
-		for range p.replies { // listen may be about to say something; nobody asks any more
+		for range p.replies { // listen may be blocked on a reply that nobody reads
 		}
 	}()
 	gone := time.NewTimer(p.grace)
@@ -200,12 +199,12 @@ func (p *process) end() error {
 	}
 	select {
 	case p.said = <-p.tail:
-	case <-gone.C: // somebody who left the group holds its stderr
+	case <-gone.C: // a process that left the group holds the child's stderr
 	}
 	return nil
 }
 
-// crashed says how a child ended that gave no answer.
+// crashed describes the end of a child that gave no answer.
 func (p *process) crashed() error {
 	how := "it ended without an answer"
 	if p.ended != nil {
@@ -217,7 +216,7 @@ func (p *process) crashed() error {
 	return taskcatalog.Errorf(CodeHelperCrashed, "the gpu helper crashed: %s", how)
 }
 
-// lastOf is the last line of a stream that is read to its end.
+// lastOf reads a stream to its end and returns its last line.
 func lastOf(r io.Reader) string {
 	var kept []byte
 	buf := make([]byte, maxStderr)

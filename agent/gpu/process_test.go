@@ -15,8 +15,8 @@ import (
 	"github.com/hostler/hostler/agent/gpu"
 )
 
-// The machine may be slow to start a child: patience grows until the child came as
-// far as where it hangs.
+// The machine may be slow to start a child: Silence grows until the child has reached the place of
+// the hang.
 func TestAHungHelperIsKilledAndSaidToHaveHung(t *testing.T) {
 	for place, before := range map[string]string{"open": "", "fill": gpu.PhaseTake, "verify": gpu.PhaseFill} {
 		t.Run(place, func(t *testing.T) {
@@ -100,10 +100,10 @@ func TestAHelperThatSIGKILLDoesNotEndIsStuck(t *testing.T) {
 	l := newLab(t)
 	d := l.device(0)
 	l.faults("fault.0 hang fill")
-	// Wherever it is by then, it is stopped, and no time ends what is stopped.
+	// The child is stopped, wherever it is, and a stopped process does not end with time.
 	l.Silence, l.Grace = time.Second/3, time.Second/3
-	// A stopped process is like one in uninterruptible sleep: it does not even see
-	// that its stdin ended.
+	// A stopped process behaves like a process in uninterruptible sleep: it does not even notice
+	// the end of its stdin.
 	group := 0
 	l.KillWith(func(g int) {
 		group = g
@@ -142,7 +142,7 @@ func TestTheHelperEndsWhenTheAgentIsGone(t *testing.T) {
 	if _, err := stdin.Write([]byte(request)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stdout.Read(make([]byte, 100)); err != nil { // it has memory now, and is about to hang
+	if _, err := stdout.Read(make([]byte, 100)); err != nil { // the child has memory now, and is about to hang
 		t.Fatal(err)
 	}
 	stdin.Close()

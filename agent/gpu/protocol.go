@@ -6,7 +6,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What a child may be asked, and by which word.
+// The requests to a child.
 const (
 	askSurvey     = "survey"
 	askHolders    = "holders"
@@ -18,7 +18,7 @@ const (
 	askProbe      = "probe"
 )
 
-// request is the one line on a child's stdin.
+// request is the single line on a child's stdin.
 type request struct {
 	Ask    string        `json:"ask"`
 	Vendor string        `json:"vendor"`
@@ -29,19 +29,19 @@ type request struct {
 	Probe  *ProbeOptions `json:"probe,omitempty"`
 }
 
-// ScrubOptions are what a scrub is given.
+// ScrubOptions are the parameters of a scrub.
 type ScrubOptions struct {
-	// Nonce of the signed task: no program that ran before can know the pattern.
+	// Nonce of the signed task: a program that ran before cannot know the pattern.
 	Nonce []byte `json:"nonce"`
 }
 
-// ProbeOptions are what a probe is given.
+// ProbeOptions are the parameters of a probe.
 type ProbeOptions struct {
-	// FreePercent of the free memory is looked at, 1 to 100.
+	// FreePercent is the share of the free memory to read, 1 to 100.
 	FreePercent uint64 `json:"free_percent"`
 }
 
-// reply is one line of a child's stdout. One of its fields is set.
+// reply is a line of a child's stdout. Exactly one field is set.
 type reply struct {
 	Progress *Progress       `json:"progress,omitzero"`
 	Result   json.RawMessage `json:"result,omitzero"` // [] is a result
@@ -53,11 +53,11 @@ type replyError struct {
 	Message string           `json:"message"`
 }
 
-// Bounds on what a child may say.
+// Bounds on a child's output.
 const (
 	maxLine   = 256 << 10
 	maxOutput = 8 << 20
-	maxStderr = 4 << 10 // the end of it is kept
+	maxStderr = 4 << 10 // only the end is kept
 
 	mostMemory = 1 << 50 // in bytes, of a device
 )
@@ -66,8 +66,7 @@ func garbage(format string, args ...any) error {
 	return taskcatalog.Errorf(CodeHelperGarbage, format, args...)
 }
 
-// decodeReply takes one line of a child: it comes from a process that a library
-// may have written over.
+// decodeReply decodes a line from a child, whose memory a library may have overwritten.
 func decodeReply(line []byte) (reply, error) {
 	var r reply
 	if err := taskcatalog.DecodeStrict(line, &r); err != nil {
@@ -103,10 +102,10 @@ func known(phase string) bool {
 	return false
 }
 
-// checked is a result that knows whether it makes sense.
+// checked is a result that can check its own plausibility.
 type checked interface{ check() error }
 
-// decodeResult takes the result of a child into one of the types below.
+// decodeResult decodes a child's result into a type below.
 func decodeResult(raw []byte, into checked) error {
 	if err := taskcatalog.DecodeStrict(raw, into); err != nil {
 		return garbage("the helper sent a result that does not fit: %v", err)
@@ -121,7 +120,7 @@ func (m MemoryInfo) check() error {
 	return nil
 }
 
-// checkCovered holds a result to its own figures.
+// checkCovered checks a result's figures against each other.
 func checkCovered(m MemoryInfo, covered uint64, chunks int, excluded []Exclusion, words ...uint64) error {
 	if err := m.check(); err != nil {
 		return err
@@ -157,12 +156,12 @@ func (r *ProbeResult) check() error {
 	return checkCovered(r.Memory, r.CoveredBytes, r.Chunks, r.Excluded, r.NonZeroWords)
 }
 
-// Survey is what the libraries of a machine say there is.
+// Survey is the GPUs and libraries of a machine.
 type Survey struct {
 	GPUs      []taskcatalog.GPUFacts     `json:"gpus"`
 	Libraries []taskcatalog.LibraryFacts `json:"libraries"`
 
-	of string // the vendor that was asked about; nobody else's GPUs are taken
+	of string // the vendor of the request; GPUs of other vendors are rejected
 }
 
 func (s *Survey) check() error {
@@ -182,8 +181,8 @@ func (s *Survey) check() error {
 
 const maxHolders = 4096
 
-// maxNodes is more device files than a GPU has: amdgpu makes at most 64 devices for
-// partitions, with two each, and which GPU they are of may not be known.
+// maxNodes exceeds the device files of any GPU: amdgpu makes at most 64 devices for partitions,
+// with two files each, and their GPU may be unknown.
 const maxNodes = 256
 
 type holderList []Holder
@@ -207,7 +206,7 @@ func (s *State) check() error {
 		clean(60, &set.Partition, &set.MemoryPartition, &set.ComputeMode, &set.Clocks)
 	}
 	clean(60, &s.Health.Recovery, &s.Domain)
-	clean(200, &s.Health.Fabric) // with each condition that is wrong
+	clean(200, &s.Health.Fabric) // with each faulty condition
 	for i := range s.Nodes {
 		clean(100, &s.Nodes[i])
 	}
@@ -233,7 +232,7 @@ func (l *deviationList) check() error {
 	return nil
 }
 
-// nothing is the result of what has none.
+// nothing is the result of a request without a result.
 type nothing struct{}
 
 func (*nothing) check() error { return nil }

@@ -36,8 +36,8 @@ func TestALineThatMakesNoSenseIsGarbage(t *testing.T) {
 	}
 }
 
-// Figures are held against each other: a helper that a library wrote over may
-// still speak JSON.
+// Figures are checked against each other: a helper whose memory a library overwrote may still write
+// JSON.
 func TestAResultIsHeldToItsOwnFigures(t *testing.T) {
 	good := gpu.ScrubResult{
 		Memory: gpu.MemoryInfo{Total: 64 * mib, Free: 60 * mib}, Chunks: 2, CoveredBytes: 60 * mib,
@@ -76,8 +76,7 @@ func TestAHelperListsOnlyGPUsOfTheVendorItWasAskedAbout(t *testing.T) {
 	}
 }
 
-// Whatever a child says, the parent neither falls over nor takes text that could
-// harm who reads it.
+// Whatever a child writes, the parent neither crashes nor passes on text that could harm a reader.
 func FuzzReply(f *testing.F) {
 	for _, seed := range []string{
 		`{"progress":{"phase":"fill","done_bytes":1,"total_bytes":2}}`,

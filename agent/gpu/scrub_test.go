@@ -25,7 +25,7 @@ func TestScrubFindsOverwritesAndVerifiesWhatATenantLeft(t *testing.T) {
 	if r.ResidueWords != 4*mib/8 {
 		t.Errorf("%d words of residue, want %d", r.ResidueWords, 4*mib/8)
 	}
-	// A counter of the helper's own breaks the last piece of 2 MiB.
+	// The helper's own counter breaks the last piece of 2 MiB.
 	if r.CoveredBytes != 12*mib || excluded(r.Excluded, gpu.ReservedByDriver) != 2*mib ||
 		excluded(r.Excluded, gpu.NotFree)+excluded(r.Excluded, gpu.NotAllocatable) != 2*mib {
 		t.Errorf("covered %d MiB, left out %+v", r.CoveredBytes/mib, r.Excluded)
@@ -52,7 +52,7 @@ func TestScrubFindsOverwritesAndVerifiesWhatATenantLeft(t *testing.T) {
 	}
 }
 
-// A tenant's daemon at the usual place would share out a GPU to the helper, too.
+// A tenant's MPS daemon at the usual place would share a GPU with the helper as well.
 func TestTheHelperJoinsNobodysMPS(t *testing.T) {
 	l := newLab(t, "fault mps")
 	d := l.device(0)
@@ -82,13 +82,13 @@ func TestProbeChangesNothingAndTakesNoMoreThanItsPart(t *testing.T) {
 	if e := excluded(r.Excluded, gpu.NotAskedFor); e < 6*mib {
 		t.Errorf("left out %+v", r.Excluded)
 	}
-	// But for the counter, which is in the memory too.
+	// Except for the counter, which is in this memory too.
 	if n, err := l.Count(2, "\xa5"); err != nil || len(left)-n > 8 {
 		t.Errorf("%d bytes of %d are as they were (%v)", n, len(left), err)
 	}
 }
 
-// Each fault has its own true outcome, and stays with its own GPU.
+// Each fault has its own true outcome, and affects only its own GPU.
 func TestFaultsOfTheLibrary(t *testing.T) {
 	cases := map[string]struct {
 		config []string
@@ -121,7 +121,6 @@ func TestFaultsOfTheLibrary(t *testing.T) {
 	}
 }
 
-// Nobody is there to kill the helper of an agent that was killed itself.
 // Memory that ignores writes is found on the GPU, wherever it lies.
 func TestAChunkThatKeepsOldDataIsFound(t *testing.T) {
 	l := newLab(t, "fault.1 keeps_chunk 5M")
@@ -141,8 +140,7 @@ func TestAChunkThatKeepsOldDataIsFound(t *testing.T) {
 	}
 }
 
-// A driver that drops what is written and says that all compares well is caught by
-// what the host reads.
+// A driver that drops writes and reports that all compares well is caught by the host's read-back.
 func TestADriverThatLiesIsCaughtByReadingBack(t *testing.T) {
 	l := newLab(t, "fault.1 drops_writes", "fault.1 lying_compare")
 	d := l.device(1)
@@ -198,7 +196,7 @@ func TestAnInstanceIsScrubbedAlone(t *testing.T) {
 	if n, err := l.Count(0, "\x01\x01\x01\x01\x01\x01\x01\x01"); err != nil || n != want {
 		t.Errorf("%d words are as they were, want %d (%v)", n, want, err)
 	}
-	// The GPU itself is no device of CUDA any more.
+	// The divided GPU itself is no CUDA device any more.
 	if _, err := l.scrub(gpu.Device{Vendor: "nvidia", UUID: g.UUID}); codeOf(err) != gpu.CodeDeviceMissing {
 		t.Errorf("the divided GPU: %v", err)
 	}

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// WithoutSiblings takes a library's list of processes and leaves out the helpers
-// that are asked side by side with this one: each is listed for having asked. One
-// that the agent did not start is no helper, whatever it runs. Who ended between the
-// list and the look at it is known by a second list, which has it no more.
+// WithoutSiblings removes the agent's other helpers from a library's list of processes: the library
+// lists each helper because it asked. A process not started by the agent is no helper, whatever it
+// runs. A process that ended between the list and the check is recognised by a second list, which
+// no longer contains it.
 func WithoutSiblings(list func() ([]Holder, error)) ([]Holder, error) {
 	held, err := list()
 	if err != nil {
@@ -38,13 +38,13 @@ func running(pid uint32) bool {
 	return err == nil
 }
 
-// helper reports whether a process is this one, or runs the same file as a child of
-// the same agent.
+// helper reports whether a process is this process, or a child of the same agent that runs the same
+// file.
 func helper(pid uint32) bool {
 	if pid == uint32(os.Getpid()) {
 		return true
 	}
-	// What the first process of all is the parent of may be anybody's orphan.
+	// A child of process 1 may be anyone's orphan.
 	agent := os.Getppid()
 	if agent <= 1 || parent(pid) != agent {
 		return false
@@ -54,7 +54,7 @@ func helper(pid uint32) bool {
 	return err1 == nil && err2 == nil && os.SameFile(ours, its)
 }
 
-// parent is 0 where it cannot be told.
+// parent is the parent's process id; 0 if unknown.
 func parent(pid uint32) int {
 	raw, err := os.ReadFile(proc(pid, "stat"))
 	if err != nil {

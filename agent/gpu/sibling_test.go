@@ -8,14 +8,14 @@ import (
 	"github.com/hostler/hostler/agent/machine"
 )
 
-// A tenant may run the agent's own program, and calls itself what it likes.
+// A tenant may run the agent's own program, under any name.
 func TestOnlyTheAgentsOwnChildrenAreItsHelpers(t *testing.T) {
 	m, err := machine.Open("/")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	pid := uint32(holds(t, m, "open")) // the same file, of another parent than this process has
+	pid := uint32(holds(t, m, "open")) // the same file, with another parent than this process
 	if helper(pid) || !helper(uint32(os.Getpid())) || helper(1) {
 		t.Errorf("process %d: %v, this one: %v, the first: %v", pid, helper(pid), helper(uint32(os.Getpid())), helper(1))
 	}
@@ -25,10 +25,10 @@ func TestOnlyTheAgentsOwnChildrenAreItsHelpers(t *testing.T) {
 	}
 }
 
-// One that is gone when it is looked for, and is listed all the same, is in another
-// PID namespace; one that is not listed again has ended.
+// A listed process that does not exist here and is listed again is in another PID namespace; a
+// process that is not listed again has ended.
 func TestWhoEndsWhileItIsListedIsNoHolder(t *testing.T) {
-	const gone = 4194303 // the last number there is, of no process here
+	const gone = 4194303 // the highest number, of no process here
 	for name, c := range map[string]struct{ again, want []uint32 }{
 		"ended":             {nil, nil},
 		"listed again":      {[]uint32{gone}, []uint32{gone}},

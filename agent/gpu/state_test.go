@@ -42,7 +42,7 @@ func TestALibraryThatTellsNothingIsAFact(t *testing.T) {
 		}
 	}
 	l := newLab(t)
-	l.Helper.Env = nil // no library is to be found
+	l.Helper.Env = nil // no library can be found
 	s := l.Survey(t.Context(), "nvidia")
 	for _, lib := range s.Libraries {
 		if lib.Problem != gpu.CodeLibraryMissing {
@@ -61,8 +61,7 @@ func TestAVendorThatTheAgentDoesNotKnowIsRefused(t *testing.T) {
 	}
 }
 
-// Values that make no sense are left out, and texts are escaped, on both sides of
-// the pipe.
+// Implausible values are left out, and texts are escaped, on both sides of the pipe.
 func TestAbsurdAnswersAreNoFacts(t *testing.T) {
 	l := newLab(t, "fault.2 absurd", "fault.3 struct_version")
 	s := l.Survey(t.Context(), "nvidia")
@@ -70,7 +69,7 @@ func TestAbsurdAnswersAreNoFacts(t *testing.T) {
 	if g.MemoryBytes != nil || g.ReservedBytes != nil || taskcatalog.Clean(g.Name, 200) != g.Name || !strings.Contains(g.Name, `\x1b`) {
 		t.Errorf("%+v", g)
 	}
-	// A library that refuses our version of a struct is asked the older way.
+	// A library that refuses this version of a struct is asked the older way.
 	if g := s.GPUs[3]; g.MemoryBytes == nil || *g.MemoryBytes != 16*mib || g.ReservedBytes != nil {
 		t.Errorf("%+v", g)
 	}
@@ -120,7 +119,7 @@ func TestSettingsArePutBackAndWhatDoesNotTakeIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What needs a reset is in force after one, and is no fault before.
+	// A setting that needs a reset is in force after a reset, and is no fault before.
 	for _, dev := range left {
 		if !dev.NeedsReset || dev.Code != "" || dev.Setting != "ecc" && dev.Setting != "partition" {
 			t.Errorf("%+v", dev)
@@ -142,7 +141,7 @@ func TestSettingsArePutBackAndWhatDoesNotTakeIsNamed(t *testing.T) {
 	if s := l.state(d); s.Settings.Partition != "mig_enabled" || *s.Settings.ECC || s.Pending.Partition != "" {
 		t.Errorf("after the reset: %+v", s)
 	}
-	// Back again; one setting is stuck.
+	// Back to the usual settings, with a stuck setting.
 	l.faults("fault.0 refuses power_limit")
 	left, err = l.Apply(t.Context(), d, usual)
 	if err != nil {
@@ -154,7 +153,7 @@ func TestSettingsArePutBackAndWhatDoesNotTakeIsNamed(t *testing.T) {
 	}
 }
 
-// A setting that is right now and wrong after the next reset is not as wanted.
+// A setting with the right present value and a wrong pending value counts as not set.
 func TestAPendingChangeIsTakenBack(t *testing.T) {
 	l := newLab(t, "fault.0 mig_pending")
 	d := l.device(0)
@@ -169,7 +168,7 @@ func TestAPendingChangeIsTakenBack(t *testing.T) {
 	}
 }
 
-// An instance that somebody is on is not taken away, and the mode stays.
+// An instance in use is not destroyed, and the mode stays.
 func TestMIGIsNotSwitchedOffUnderATenant(t *testing.T) {
 	l := newLab(t, "fault.0 mig_on")
 	g := l.Survey(t.Context(), "nvidia").GPUs[0]
@@ -192,7 +191,7 @@ func TestMIGIsNotSwitchedOffUnderATenant(t *testing.T) {
 	}
 }
 
-// The library's own values: what a GPU of no fabric has of them is one source.
+// The library's own counters: on a GPU outside a fabric they are a single source.
 func TestATrueResetHasWitnessesAndALieHasNone(t *testing.T) {
 	const counters = "counters: ecc_uncorrected energy_mj pcie_replays"
 	cases := map[string]struct {
@@ -307,8 +306,7 @@ func TestALostGPUIsLostToEveryQuestion(t *testing.T) {
 	}
 }
 
-// A newer driver answers with values that this version does not know. None of them may
-// read as one that is good.
+// A newer driver answers with unknown values. None of them may count as a good value.
 func TestAValueThatIsNotKnownIsNoneThatIsGood(t *testing.T) {
 	for config, c := range map[string]struct {
 		have func(gpu.State) string

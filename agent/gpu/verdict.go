@@ -6,8 +6,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Thresholds where policy names none. A vendor's driver keeps what it keeps: the
-// share is what is left of a large GPU, the bytes what is left of any.
+// Thresholds for a policy without its own. A driver keeps some memory in any case: the percentage
+// applies to large GPUs, the bytes to any.
 var (
 	minCoverage  = map[string]float64{"nvidia": 98, "amd": 97}
 	maxUncovered = uint64(2 << 30)
@@ -29,7 +29,7 @@ func ownable(m MemoryInfo) uint64 {
 	return less(m.Total, *m.Reserved)
 }
 
-// Enough says whether so much of the memory was covered as policy asks.
+// Enough reports whether the covered memory meets the policy.
 func Enough(vendor string, m MemoryInfo, covered uint64, p taskcatalog.GPUScrubPolicy) bool {
 	percent, bytes := p.MinCoveragePercent, p.MaxUncoveredBytes
 	if percent == 0 {
@@ -42,8 +42,8 @@ func Enough(vendor string, m MemoryInfo, covered uint64, p taskcatalog.GPUScrubP
 	return covered > 0 && (Coverage(m, covered) >= percent || less(ownable(m), covered) <= bytes)
 }
 
-// JudgeMemory says what a scrub and a probe after it prove of the memory of one
-// device: clean, or why not, in a code and a sentence.
+// JudgeMemory judges a scrub and the following probe of a device's memory: clean, or a code and a
+// sentence that say why not.
 func JudgeMemory(vendor string, s ScrubResult, p ProbeResult, policy taskcatalog.GPUScrubPolicy) (taskcatalog.Verdict, taskcatalog.Code, string) {
 	switch {
 	case s.MismatchedWords > 0 || s.ReadBackMismatches > 0 || s.RemainingWords > 0:
@@ -63,8 +63,8 @@ func JudgeMemory(vendor string, s ScrubResult, p ProbeResult, policy taskcatalog
 	return taskcatalog.VerdictClean, "", ""
 }
 
-// JudgeFailure says what an error of a scrub or probe makes of the device. One that
-// is broken is not clean, whatever is in it; what no answer came from is unknown.
+// JudgeFailure judges a device whose scrub or probe failed. A broken device is not clean, whatever
+// its memory holds; without an answer the verdict is inconclusive.
 func JudgeFailure(err error) (taskcatalog.Verdict, taskcatalog.Code, string) {
 	code := taskcatalog.CodeOf(err, CodeDriverFailed)
 	message := taskcatalog.Clean(err.Error(), taskcatalog.MaxText)

@@ -6,18 +6,19 @@ import (
 	"strings"
 )
 
-// ResetWitnesses says what shows that a GPU was reset, from its state before and
-// those read since, in their order: one text for each source, such as
-// "counters: ecc_uncorrected energy_mj". Policy asks for two.
+// ResetWitnesses returns the evidence that a GPU was reset, from its state before and the states
+// read since, in order: a text for each source, such as "counters: ecc_uncorrected energy_mj".
+// Policy requires two.
 //
-//	counters  some are lower than they were. The driver begins them anew whenever
-//	          it takes the GPU up, so all of them together are one source
-//	fabric    the GPU had joined it, had to join it again, and did. The driver
-//	          does that too when it takes the GPU up: where it was not told to keep
-//	          the GPU up (persistence), this is a word of the same source
-//	owed      what waited for a reset, and nothing else ends, is done
+//	counters  some are lower than before. The driver restarts them whenever it
+//	          initialises the GPU, so all of them together are one source
+//	fabric    the GPU was in the fabric, had to join again, and did. The driver
+//	          also does so when it initialises the GPU: unless persistence kept
+//	          the GPU up, this counts as a part of the source counters
+//	owed      a change that was pending a reset, and that nothing else applies,
+//	          is done
 //
-// What the kernel said of it is KernelReset's.
+// KernelReset returns the evidence of the kernel's log.
 func ResetWitnesses(before State, since ...State) []string {
 	if len(since) == 0 {
 		return nil
@@ -56,7 +57,7 @@ func joining(s State) bool {
 	return s.Health.Fabric == "in_progress" || s.Health.Fabric == "not_started"
 }
 
-// paid is what waited for a reset and is done.
+// paid returns the pending changes that are done.
 func paid(was, is State) []string {
 	var all []string
 	if mode := was.Pending.Partition; mode != "" && mode != was.Settings.Partition && mode == is.Settings.Partition && is.Pending.Partition == "" {
@@ -65,7 +66,7 @@ func paid(was, is State) []string {
 	if on := was.Pending.ECC; on != nil && differs(on, was.Settings.ECC) && is.Settings.ECC != nil && *is.Settings.ECC == *on && is.Pending.ECC == nil {
 		all = append(all, "ecc")
 	}
-	// Pages of AMD's that wait are retired by the driver, in its own time.
+	// AMD's pending pages are retired by the driver, in its own time.
 	rows := was.Health.RemapPending
 	if rows != nil && *rows && was.Health.BadPages == nil && is.Health.RemapPending != nil && !*is.Health.RemapPending {
 		all = append(all, "row_remap")
@@ -78,10 +79,10 @@ func paid(was, is State) []string {
 
 func differs(a, b *bool) bool { return b != nil && *a != *b }
 
-// KernelReset is the witness of the kernel's log, of the lines that it logged since
-// the reset was asked for: empty where it says of no reset of the function at
-// pciAddress. amdgpu tells of each; NVIDIA's driver of none that went well; the
-// kernel itself of those that it was asked for through sysfs.
+// KernelReset returns the evidence in the lines that the kernel logged since the reset was
+// requested: empty if no line reports a reset of the function at pciAddress. amdgpu logs each
+// reset; NVIDIA's driver logs no successful reset; the kernel itself logs the resets requested
+// through sysfs.
 func KernelReset(pciAddress string, lines []string) string {
 	told := regexp.MustCompile(`(^| )` + regexp.QuoteMeta(strings.ToLower(pciAddress)) + `: (.*GPU reset\([0-9]+\) succeeded|reset done$)`)
 	for _, line := range lines {

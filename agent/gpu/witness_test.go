@@ -14,8 +14,7 @@ func stateOf(change func(*gpu.State)) gpu.State {
 	return s
 }
 
-// What falls together when the driver takes a GPU up anew is one witness, however
-// many values it is.
+// Values that fall together when the driver initialises a GPU are a single witness, however many.
 func TestWitnessesAreCountedBySource(t *testing.T) {
 	same := func(*gpu.State) {}
 	fell := func(s *gpu.State) { s.Counters["energy_mj"] = 1 }

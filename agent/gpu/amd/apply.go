@@ -7,14 +7,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Why a setting is not as wanted although the library took it.
+// Codes of settings that the library accepted but that differ afterwards.
 const (
 	CodeSettingIgnored       taskcatalog.Code = "setting_ignored"
 	CodeDriverReloadRequired taskcatalog.Code = "driver_reload_required"
 )
 
-// Apply sets what want names. The partition comes first: changing it starts the GPU
-// anew and may set the others back.
+// Apply sets the settings in want. The partition comes first: changing it restarts the GPU and may
+// set the others back.
 func (v *Vendor) Apply(uuid string, want gpu.Settings) ([]gpu.Deviation, error) {
 	if _, _, _, err := v.on(uuid); err != nil {
 		return nil, err
@@ -32,16 +32,16 @@ func (v *Vendor) Apply(uuid string, want gpu.Settings) ([]gpu.Deviation, error) 
 	return off, nil
 }
 
-// change is one setting that is wanted.
+// change is a wanted setting.
 type change struct {
 	setting string
 	want    string
 	have    func(gpu.Settings) string
-	// set is nil where AMD SMI has no way to set it.
+	// set is nil if AMD SMI cannot set the setting.
 	set func(s *session, d device) status
-	// ignored is the code where set succeeded and nothing changed.
+	// ignored is the code if set succeeded and nothing changed.
 	ignored taskcatalog.Code
-	// renews says that the list of partitions is another one afterwards.
+	// renews: the list of partitions changes afterwards.
 	renews bool
 }
 
@@ -97,8 +97,8 @@ func changes(want gpu.Settings) []change {
 	return append(all, clocks)
 }
 
-// apply makes one change where it is owed, and looks whether it took. An error says
-// that the GPU could not be asked any more.
+// apply makes a change if necessary, and checks that it took. An error means that the GPU no longer
+// answers.
 func (v *Vendor) apply(uuid string, c change) (*gpu.Deviation, error) {
 	if c.want == "" {
 		return nil, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// helper is the agent's side: it asks this vendor in child processes.
+// helper is the agent's side: it queries this vendor through child processes.
 func (l *lab) helper() (*gpu.Helper, []gpu.Device) {
 	l.t.Helper()
 	exe, err := os.Executable()
@@ -33,8 +33,8 @@ type outcome struct {
 	err    error
 }
 
-// Eight GPUs side by side, five of them faulty: each has its own true outcome and
-// the others are clean.
+// Eight GPUs side by side, five of them faulty: each has its own true outcome and the others are
+// clean.
 func TestFaultyGPUsDoNotConcernTheOthers(t *testing.T) {
 	l := newLab(t, allLibraries, "devices 8", "scrub_on_free off")
 	h, all := l.helper()
@@ -60,7 +60,7 @@ func TestFaultyGPUsDoNotConcernTheOthers(t *testing.T) {
 		}
 	}
 
-	// What is left is seen by a new process, with its numbers.
+	// A new process sees the remaining data, with counts.
 	l.configure("devices 8", "scrub_on_free off")
 	for i, d := range all {
 		p, err := h.Probe(t.Context(), d, gpu.ProbeOptions{FreePercent: 100}, nil)
@@ -69,14 +69,14 @@ func TestFaultyGPUsDoNotConcernTheOthers(t *testing.T) {
 				t.Errorf("the lost GPU: %v", err)
 			}
 		} else if err != nil || i != 2 && (p.NonZeroWords != 0) != (i == 5) {
-			// GPU 5 kept the pattern that it could not verify, GPU 1 was not filled;
-			// how far GPU 2 came before its helper was killed is a matter of luck.
+			// GPU 5 kept the unverified pattern, and GPU 1 was not filled; how far GPU 2 came
+			// before its helper was killed is a matter of luck.
 			t.Errorf("GPU %d: %+v, %v", i, p, err)
 		}
 	}
 }
 
-// Two devices at facts, and one less when the next tenant looks.
+// Two devices in the facts, and one fewer at the next tenant's look.
 func TestAGPUThatLeftTheBusIsMissing(t *testing.T) {
 	l := newLab(t, allLibraries, "fault.0 vanishes_after 1")
 	h, all := l.helper()
@@ -101,7 +101,7 @@ func TestAHangIsKilledAndNamed(t *testing.T) {
 	l := newLab(t, allLibraries)
 	h, all := l.helper()
 	l.configure("fault.0 hang verify")
-	// The machine may be slow to start a child: patience grows until it has filled.
+	// The machine may be slow to start a child: Silence grows until the child has filled.
 	reached := false
 	for h.Silence = time.Second / 2; !reached; h.Silence *= 4 {
 		_, err := h.Scrub(t.Context(), all[0], gpu.ScrubOptions{Nonce: []byte("0123456789abcdef0123456789abcdef")}, func(p gpu.Progress) {
@@ -142,7 +142,7 @@ func TestHelpersSideBySideDoNotHoldTheGPUForEachOther(t *testing.T) {
 	}
 }
 
-// What this vendor says survives the checks of what a child may say.
+// This vendor's results pass the checks on a child's output.
 func TestTheHelperTakesWhatAMDSays(t *testing.T) {
 	l := newLab(t, allLibraries, "devices 2", "hive 9", "bad_pages 2", "instances 2")
 	h, all := l.helper()

@@ -13,7 +13,7 @@ type hipError int32
 // address is a device pointer.
 type address uintptr
 
-// hip is what is called in libamdhip64.so. The current device is the thread's.
+// hip is the functions used from libamdhip64.so. The current device belongs to the thread.
 type hip struct {
 	initialize  func(flags uint32) hipError                                                                                          `symbol:"hipInit"`
 	count       func(n *int32) hipError                                                                                              `symbol:"hipGetDeviceCount"`
@@ -58,7 +58,7 @@ func loadHIP() (*hip, uintptr, error) {
 	return h, handle, bind(handle, h)
 }
 
-// err is nil for success; what says what was wanted, as after "cannot".
+// err returns nil for success; what is the wanted action, as after "cannot".
 func (h *hip) err(e hipError, what string) error {
 	if e == hipSuccess {
 		return nil
@@ -81,8 +81,8 @@ func (h *hip) err(e hipError, what string) error {
 	return taskcatalog.Errorf(code, "cannot %s: %s (HIP error %d)", what, taskcatalog.Clean(h.errorName(e), 64), e)
 }
 
-// ordinal is HIP's number of a GPU, or of partition part of it: HIP has the
-// partitions of a GPU in the order of AMD SMI, all at one PCI address.
+// ordinal is HIP's number of a GPU, or of its partition part: HIP lists the partitions of a GPU in
+// the order of AMD SMI, all at the same PCI address.
 func (h *hip) ordinal(pci string, part int) (int32, error) {
 	if e := h.initialize(0); e == hipNoDevice {
 		return 0, taskcatalog.Errorf(gpu.CodeDeviceMissing, "cannot open the memory of GPU %s: HIP sees no GPU (is /dev/kfd there?)", pci)

@@ -4,8 +4,8 @@ import (
 	"github.com/hostler/hostler/agent/gpu"
 )
 
-// Holders lists the compute processes of each partition. The agent's helpers are
-// none, though the library lists them for having asked.
+// Holders lists the compute processes of each partition. The agent's helpers are left out, although
+// the library lists them because they asked.
 func (v *Vendor) Holders(uuid string) ([]gpu.Holder, error) {
 	s, d, part, err := v.on(uuid)
 	if err != nil {

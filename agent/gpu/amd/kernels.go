@@ -11,13 +11,13 @@ import (
 
 const rtcLibrary = "libhiprtc.so"
 
-// kernelSource is compiled on the node, for the GPU that is there: HIP's code
-// objects are made for one instruction set each.
+// kernelSource is compiled on the node for the present GPU: a HIP code object fits a single
+// instruction set.
 //
 //go:embed kernels.hip
 var kernelSource string
 
-// rtc is what is called in libhiprtc.so.
+// rtc is the functions used from libhiprtc.so.
 type rtc struct {
 	create  func(program *uintptr, source, name string, headers int32, texts, names uintptr) int32 `symbol:"hiprtcCreateProgram"`
 	compile func(program uintptr, n int32, options uintptr) int32                                  `symbol:"hiprtcCompileProgram"`
@@ -26,17 +26,17 @@ type rtc struct {
 	destroy func(program *uintptr) int32                                                           `symbol:"hiprtcDestroyProgram"`
 }
 
-// kernels are the functions that work on the GPU.
+// kernels are the functions that run on the GPU.
 type kernels struct {
 	module                    uintptr
 	fill, mismatches, nonzero uintptr
 }
 
-// maxCodeBytes bounds what a compiler says it made of a page of source.
+// maxCodeBytes bounds the reported size of the compiled code.
 const maxCodeBytes = 64 << 20
 
-// compile makes the code object for the current device. Up to ROCm 6 the compiler
-// is in the HIP library as well.
+// compile makes the code object for the current device. Up to ROCm 6 the compiler is in the HIP
+// library as well.
 func compile(hipHandle uintptr) ([]byte, error) {
 	handle, err := openLibrary(rtcLibrary, "7", "6")
 	if err != nil {
@@ -86,13 +86,13 @@ func (h *hip) loadKernels(hipHandle uintptr) (*kernels, error) {
 
 const (
 	threadsPerBlock = 256
-	maxBlocks       = 1 << 16 // each thread takes more words past that; blocks × threads stay below 2^32
+	maxBlocks       = 1 << 16 // beyond it each thread takes more words; blocks × threads stay below 2^32
 )
 
-// run launches a kernel over n words and waits for it. All arguments are 64 bits.
+// run launches a kernel over n words and waits for it. All arguments have 64 bits.
 func (h *hip) run(function uintptr, n uint64, what string, args ...uint64) error {
 	blocks := uint32(min((n+threadsPerBlock-1)/threadsPerBlock, maxBlocks))
-	// The runtime wants the address of each argument, and reads them before launch
+	// The runtime wants the address of each argument, and reads the arguments before launch
 	// returns.
 	pointers := make([]uintptr, len(args))
 	var pin runtime.Pinner

@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/agent/gpu"
 )
 
-// The kernels' source is run here as C, one thread after the other.
+// The kernels' source runs here as C, thread after thread.
 func TestTheKernelsComputeThePattern(t *testing.T) {
 	source, err := os.ReadFile("kernels.hip")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 const kfdTopology = "/sys/class/kfd/kfd/topology/nodes"
 
-// kfdNode is a GPU, or a partition of one, as the kernel's compute driver has it.
+// kfdNode is a GPU, or a partition, as listed by the kernel's compute driver.
 type kfdNode struct {
 	pci    string
 	gfx    uint64 // 90402 is gfx942
@@ -17,7 +17,7 @@ type kfdNode struct {
 
 type kfdNodes []kfdNode
 
-// kfdNodes reads the topology; none where there is no machine or no KFD.
+// kfdNodes reads the topology; empty without a machine or KFD.
 func (v *Vendor) kfdNodes() kfdNodes {
 	if v.machine == nil {
 		return nil
@@ -39,7 +39,7 @@ func (v *Vendor) kfdNodes() kfdNodes {
 	return all
 }
 
-// parseKFDNode reads the properties of a node; a CPU is none.
+// parseKFDNode reads the properties of a node; false for a CPU.
 func parseKFDNode(properties string) (kfdNode, bool) {
 	value := map[string]uint64{}
 	for line := range strings.Lines(properties) {
@@ -61,8 +61,7 @@ func parseKFDNode(properties string) (kfdNode, bool) {
 	}, true
 }
 
-// architecture names the instruction set of a GPU as compilers do: the stepping is
-// a hexadecimal digit.
+// architecture names a GPU's instruction set as compilers do: the stepping is a hexadecimal digit.
 func (all kfdNodes) architecture(pci string) string {
 	for _, n := range all {
 		if n.pci == pci && n.gfx != 0 {

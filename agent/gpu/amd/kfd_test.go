@@ -34,7 +34,7 @@ func TestKFDNames(t *testing.T) {
 	}
 }
 
-// The card's files and those of its partitions, and no other card's.
+// The nodes are the card's files and those of its partitions, and no other card's.
 func TestNodesAreThoseOfOneGPU(t *testing.T) {
 	root := t.TempDir()
 	write := func(name, text string) {
@@ -77,7 +77,7 @@ func TestNodesAreThoseOfOneGPU(t *testing.T) {
 	if want := []string{"/dev/dri/card1", "/dev/dri/card46", "/dev/dri/renderD128", "/dev/dri/renderD130"}; !slices.Equal(got, want) {
 		t.Errorf("the nodes are %v, want %v", got, want)
 	}
-	// A partition that the compute driver does not know may be any GPU's.
+	// A partition unknown to the compute driver may belong to any GPU.
 	write("sys/devices/platform/amdgpu_xcp.29/drm/card60/dev", "226:1\n")
 	write("sys/devices/platform/amdgpu_xcp.29/drm/renderD162/dev", "226:1\n")
 	for _, address := range []string{pci, "0000:03:00.0"} {
@@ -90,8 +90,7 @@ func TestNodesAreThoseOfOneGPU(t *testing.T) {
 	}
 }
 
-// sysfs is the kernel's word, and still text: whatever it is, a node's names are
-// short and plain.
+// sysfs comes from the kernel, but is still text: for any input the names are short and plain.
 func FuzzKFDNode(f *testing.F) {
 	f.Add(instinct)
 	f.Add("simd_count 18446744073709551615\nlocation_id 18446744073709551615\ndomain 18446744073709551615\ngfx_target_version 18446744073709551615\n")

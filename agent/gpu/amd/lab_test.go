@@ -22,8 +22,8 @@ import (
 	"github.com/hostler/hostler/test/fakegpu"
 )
 
-// childEnv makes this test binary the child that loads the libraries; helperWord
-// makes it the agent's own helper.
+// childEnv makes this test binary the child that loads the libraries; helperWord makes it the
+// agent's own helper.
 const (
 	childEnv   = "HOSTLER_AMD_TEST_CHILD"
 	helperWord = "gpu-helper-of-the-test"
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// request is what a child is asked to do, and answer what came of it.
+// request is a request to a child, and answer its outcome.
 type request struct {
 	Do    string
 	UUID  string
@@ -135,7 +135,8 @@ func (l *lab) configure(lines ...string) {
 	}
 }
 
-// env is a child's. The race detector would have each sleep for a second at its end.
+// env is the environment of a child. Without GORACE the race detector would delay each child's end
+// by a second.
 func (l *lab) env() []string {
 	return []string{"FAKEGPU_DIR=" + l.state, "LD_LIBRARY_PATH=" + l.lib, "GORACE=atexit_sleep_ms=0"}
 }
@@ -152,7 +153,7 @@ func (l *lab) command(ctx context.Context, r request) *exec.Cmd {
 	return c
 }
 
-// ask has a child do one thing.
+// ask lets a child execute a request.
 func (l *lab) ask(r request) answer {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.t.Context(), time.Minute)
@@ -171,7 +172,7 @@ func (l *lab) ask(r request) answer {
 	return a
 }
 
-// must is ask where nothing may go wrong.
+// must is ask without an allowed error.
 func (l *lab) must(r request) answer {
 	l.t.Helper()
 	a := l.ask(r)
@@ -181,7 +182,8 @@ func (l *lab) must(r request) answer {
 	return a
 }
 
-// tenants is a copy of this program: the children of one file are the agent's own.
+// tenants is a copy of this program: children that run this program's own file would count as the
+// agent's helpers.
 func (l *lab) tenants() string {
 	l.t.Helper()
 	raw, err := os.ReadFile("/proc/self/exe")
@@ -195,8 +197,8 @@ func (l *lab) tenants() string {
 	return name
 }
 
-// hold starts a tenant's process that has all memory of a GPU, and ends it with the
-// test or when the function is called.
+// hold starts a tenant's process that takes all memory of a GPU. The process ends with the test or
+// when the returned function is called.
 func (l *lab) hold(uuid string) (pid int, end func()) {
 	l.t.Helper()
 	ctx, cancel := context.WithCancel(l.t.Context())
@@ -218,7 +220,7 @@ func (l *lab) hold(uuid string) (pid int, end func()) {
 	return c.Process.Pid, end
 }
 
-// died is the signal that ended a child; zero where it ended by itself.
+// died returns the signal that ended a child; zero if the child ended by itself.
 func (l *lab) died(ctx context.Context, r request) syscall.Signal {
 	l.t.Helper()
 	var exit *exec.ExitError

@@ -10,12 +10,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// structBytes is more than any structure of any version takes that is passed as a
-// buffer: a library newer than we know writes into our memory, not past it.
+// structBytes exceeds the size of any structure passed as a buffer, in any version: an unknown
+// newer library writes into the buffer, not past it.
 const structBytes = 16 << 10
 
-// layout says where things are in the structures of a version: offsets and sizes in
-// bytes.
+// layout has the offsets and sizes, in bytes, of a version's structures.
 type layout struct {
 	text         int // of the strings of driver, board and process structures
 	asicSerial   int
@@ -27,8 +26,8 @@ type layout struct {
 	memoryModes  map[string]uint32
 }
 
-// The ABI as AMD publishes it in amdsmi.h, per major version. The year 24 had the
-// version's place up to 24.7.
+// The ABI as published in AMD's amdsmi.h, per major version. Up to 24.7 the year 24 stood in the
+// version's place.
 var (
 	layout24 = layout{
 		text: 64, asicSerial: 340, asicGfx: 384, serialText: 32, processBytes: 224, processPID: 32, processVRAM: 128,
@@ -44,18 +43,18 @@ var (
 	}
 )
 
-// What is at the same place in all versions.
+// Offsets that are the same in all versions.
 const (
 	boardSerial = 256
-	// amdsmi_gpu_metrics_t, which only grows at its end: ticks of 10 ns, and samples.
+	// amdsmi_gpu_metrics_t, which grows only at its end: ticks of 10 ns, and samples.
 	metricsFirmwareTime = 96
 	metricsSamples      = 424
 )
 
-// computeModes are those of 24.7 and later.
+// computeModes are the modes of 24.7 and later.
 var computeModes = map[string]uint32{"SPX": 1, "DPX": 2, "TPX": 3, "QPX": 4, "CPX": 5}
 
-// The version structure is three numbers, or four where the first is a year.
+// layoutOf parses the version structure: three numbers, or four if the first is a year.
 func layoutOf(version []byte) (string, layout, error) {
 	part := func(i int) uint32 { return binary.LittleEndian.Uint32(version[4*i:]) }
 	name := fmt.Sprintf("%d.%d.%d", part(0), part(1), part(2))
@@ -71,12 +70,11 @@ func layoutOf(version []byte) (string, layout, error) {
 		"cannot use AMD SMI %s: versions 24.7 to 27 are known (install ROCm 6.3 or newer, or update the agent)", name)
 }
 
-// witness is two structures of one GPU that hold texts known beforehand.
+// witness is two structures of a GPU that hold texts known beforehand.
 type witness struct{ driver, asic []byte }
 
-// check says whether the structures are laid out so: the driver's name, behind two
-// strings, is amdgpu. Where the library could not ask the driver for its name, the
-// GPU's serial number must be where it belongs.
+// check verifies the layout: the driver's name, behind two strings, must be amdgpu. If the library
+// could not read the driver's name, the GPU's serial number must be at its offset.
 func (l layout) check(w witness) error {
 	if text(w.driver, 2*l.text, l.text) == driverName {
 		return nil

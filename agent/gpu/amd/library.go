@@ -11,11 +11,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// rocmDir is where ROCm's packages put their libraries, known to the loader or not.
+// rocmDir is the library directory of ROCm's packages, which the loader may not know.
 const rocmDir = "/opt/rocm/lib/"
 
-// openLibrary opens a library by its plain name, which comes with the development
-// packages, by the versions known, newest first, or in ROCm's own directory.
+// openLibrary opens a library by its plain name, which comes with the development packages, by the
+// known versions, newest first, or in ROCm's own directory.
 func openLibrary(name string, versions ...string) (uintptr, error) {
 	names := []string{name}
 	for _, v := range versions {
@@ -27,7 +27,7 @@ func openLibrary(name string, versions ...string) (uintptr, error) {
 		if err == nil {
 			return handle, nil
 		}
-		// The loader names the file it did not find: this one, or one it needs.
+		// The loader names the missing file: the library itself, or a library it needs.
 		if !strings.HasPrefix(err.Error(), n+": cannot open shared object file: No such file") {
 			return 0, taskcatalog.Errorf(gpu.CodeLibraryMismatched, "cannot open %s: %v", n, err)
 		}
@@ -35,8 +35,7 @@ func openLibrary(name string, versions ...string) (uintptr, error) {
 	return 0, taskcatalog.Errorf(gpu.CodeLibraryMissing, "cannot open %s: it is not installed", name)
 }
 
-// bind fills each function field of the struct that table points to with the
-// symbol of its tag.
+// bind sets each function field of the struct at table to the symbol in its tag.
 func bind(handle uintptr, table any) error {
 	v := reflect.ValueOf(table).Elem()
 	for i := range v.NumField() {

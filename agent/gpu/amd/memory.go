@@ -6,21 +6,20 @@ import (
 	"github.com/hostler/hostler/agent/gpu"
 )
 
-// memory is the memory of a GPU or of a partition, on the thread that opened it.
+// memory is the memory of a GPU or a partition, on the thread that opened it.
 type memory struct {
 	*hip
-	kernels *kernels // nil where they cannot be made
-	counter address  // eight bytes that kernels count in
-	host    []byte   // what goes through the host, where kernels cannot be had
+	kernels *kernels // nil if they cannot be compiled
+	counter address  // eight bytes in which kernels count
+	host    []byte   // buffer for copies to the host, if there are no kernels
 }
 
 var _ gpu.Memory = (*memory)(nil)
 
-// hostBytes is how much is copied at once.
+// hostBytes is the size of a copy.
 const hostBytes = 16 << 20
 
-// OpenMemory opens the memory of a GPU, or of one partition. AMD SMI is shut down
-// first.
+// OpenMemory opens the memory of a GPU, or of a partition. AMD SMI is shut down first.
 func (v *Vendor) OpenMemory(uuid string) (gpu.Memory, error) {
 	_, d, part, err := v.on(uuid)
 	if err != nil {
@@ -129,7 +128,7 @@ func (m *memory) compare(c gpu.Chunk, differs func(word, i uint64) bool) (uint64
 	return count, err
 }
 
-// pieces goes over a chunk in pieces that fit the host's buffer.
+// pieces calls do for pieces of a chunk that fit the host's buffer.
 func (m *memory) pieces(c gpu.Chunk, do func(at uint64, piece []byte) error) error {
 	for at := uint64(0); at < c.Bytes; at += hostBytes {
 		if err := do(at, m.host[:min(hostBytes, c.Bytes-at)]); err != nil {
@@ -152,7 +151,7 @@ func (m *memory) Free(c gpu.Chunk) error {
 	return m.err(m.free(address(c.Address)), "free GPU memory")
 }
 
-// Close gives back all that this process has on the device.
+// Close frees everything that this process has on the device.
 func (m *memory) Close() error {
 	if m.kernels != nil {
 		m.unload(m.kernels.module)

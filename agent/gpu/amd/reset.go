@@ -7,11 +7,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// CodeHiveIncomplete refuses a reset that would take GPUs along that were not named.
+// CodeHiveIncomplete refuses a reset that would also reset GPUs that were not named.
 const CodeHiveIncomplete taskcatalog.Code = "hive_incomplete"
 
-// Reset resets GPUs. The driver resets a hive whichever of its GPUs is named, so all
-// of a hive must be named, and one is asked.
+// Reset resets GPUs. The driver resets a whole hive whichever of its GPUs is named, so all GPUs of
+// a hive must be named, and a single call is made.
 func (v *Vendor) Reset(uuids []string) error {
 	s, err := v.session()
 	if err != nil {
@@ -48,8 +48,8 @@ func (v *Vendor) Reset(uuids []string) error {
 	return nil
 }
 
-// CleanLocal runs the cleaner shader on each partition: registers and local data
-// shares, not memory.
+// CleanLocal runs the cleaner shader on each partition: registers and local data shares, not
+// memory.
 func (v *Vendor) CleanLocal(uuid string) error {
 	s, d, part, err := v.on(uuid)
 	if err != nil {

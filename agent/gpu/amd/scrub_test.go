@@ -13,13 +13,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// scrub is what going over all memory found.
+// scrub is the findings of a pass over all memory.
 type scrub struct {
 	Bytes, Total  uint64
-	Residue       uint64 // words that were not zero before
+	Residue       uint64 // words not zero before
 	Mismatches    uint64
-	HostDiffers   uint64 // words that the host found wrong, of those it looked at
-	After         uint64 // words that are not zero afterwards
+	HostDiffers   uint64 // wrong words among those read by the host
+	After         uint64 // words not zero afterwards
 	ComparedOnGPU bool
 }
 
@@ -121,7 +121,7 @@ func TestAScrubGoesOverAllMemory(t *testing.T) {
 			if s.Total != 16*mib || s.Bytes != 14*mib || s.ComparedOnGPU != onGPU {
 				t.Errorf("went over %d of %d bytes, on the GPU: %v", s.Bytes, s.Total, s.ComparedOnGPU)
 			}
-			// The last piece of what the tenant had is where the counter and a chunk were.
+			// The counter and a chunk lie in the last piece of the tenant's memory.
 			if s.Residue < 13*mib/8 {
 				t.Errorf("residue of %d words found, want nearly all of %d", s.Residue, 14*mib/8)
 			}
@@ -164,7 +164,7 @@ func TestFaultsOfMemory(t *testing.T) {
 			if c.check != nil && !c.check(a.Scrub) {
 				t.Errorf("found %+v", a.Scrub)
 			}
-			// The other GPU is not concerned.
+			// The other GPU is not affected.
 			if s := l.must(request{Do: "scrub", UUID: other}).Scrub; s.Mismatches != 0 || s.Bytes != 14*mib {
 				t.Errorf("the other GPU: %+v", s)
 			}
@@ -172,7 +172,7 @@ func TestFaultsOfMemory(t *testing.T) {
 	}
 }
 
-// A GPU that counts nothing, whatever is there, is found out by the host's reading.
+// A GPU whose count is always zero is caught by the host's read-back.
 func TestTheHostSeesWhatALyingCompareHides(t *testing.T) {
 	l := newLab(t, allLibraries)
 	uuid := l.uuids()[0]
@@ -197,7 +197,7 @@ func TestALibraryThatHangsIsKilled(t *testing.T) {
 	for _, place := range []string{"open", "verify"} {
 		l := newLab(t, allLibraries)
 		uuid := l.uuids()[0]
-		// As slow as this machine is now, and ten times that.
+		// Ten times this machine's present speed.
 		begun := time.Now()
 		l.must(request{Do: "scrub", UUID: uuid})
 		limit := max(time.Second, 10*time.Since(begun))
@@ -233,7 +233,7 @@ func TestMemoryNeedsItsLibraryAndItsDevice(t *testing.T) {
 	}
 }
 
-// A partition is the unit of a scrub: its memory is not that of its neighbour.
+// A partition is the unit of a scrub: its memory is separate from its neighbour's.
 func TestAPartitionIsScrubbedAlone(t *testing.T) {
 	l := newLab(t, allLibraries, "instances 4", "scrub_on_free off")
 	g := l.must(request{Do: "survey"}).GPUs[0]

@@ -21,8 +21,7 @@ type session struct {
 	smi
 	layout  layout
 	devices []device
-	// silent are the errors of GPUs that the library lists and that do not answer.
-	// The others are none the worse for it.
+	// silent are the errors of listed GPUs that do not answer. The other GPUs are not affected.
 	silent []error
 }
 
@@ -38,8 +37,8 @@ const (
 	maxProcesses = 1 << 16
 )
 
-// openSession opens the library, initializes it and lists the GPUs by their PCI
-// addresses. version is known where the driver is there.
+// openSession opens the library, initializes it and lists the GPUs by their PCI addresses. version
+// is set if the driver is present.
 func openSession() (s *session, version string, err error) {
 	handle, err := openLibrary(smiLibrary, "27", "26", "25", "24")
 	if err != nil {
@@ -88,8 +87,8 @@ func (s *session) list() error {
 	return nil
 }
 
-// distinguish names GPUs of one uuid apart, by their PCI address. The library makes
-// the uuid from the chip's serial number, which not every chip has.
+// distinguish appends the PCI address to the names of GPUs with the same uuid. The library derives
+// the uuid from the chip's serial number, and some chips have none.
 func (s *session) distinguish() {
 	seen := map[string]int{}
 	for _, d := range s.devices {
@@ -102,7 +101,7 @@ func (s *session) distinguish() {
 	}
 }
 
-// bounded refuses a count that no machine has: half of a list is no list.
+// bounded refuses an implausible count: a part of a list is no list.
 func bounded(n, limit uint32, of string) error {
 	if n <= limit {
 		return nil
@@ -110,8 +109,8 @@ func bounded(n, limit uint32, of string) error {
 	return taskcatalog.Errorf(gpu.CodeDriverFailed, "cannot believe AMD SMI: it counts %d %s", n, of)
 }
 
-// addSocket adds the GPU of a socket. It fails where the library is at fault, not
-// one GPU.
+// addSocket adds the GPU of a socket. It fails for a fault of the library, not for a fault of a
+// single GPU.
 func (s *session) addSocket(socket uintptr) error {
 	var n uint32
 	if err := s.processors(socket, &n, nil).err("list the partitions of a GPU"); err != nil || n == 0 {
@@ -136,8 +135,8 @@ func (s *session) addSocket(socket uintptr) error {
 	return s.layout.check(witness)
 }
 
-// identify reads which GPU a socket holds, and what the layout is checked by. A
-// socket of a processor or a network card holds none.
+// identify reads the GPU of a socket, and the structures for the layout check. A socket of a CPU or
+// a network card has no GPU.
 func (s *session) identify(all []processor) (d device, w witness, err error) {
 	for _, p := range all {
 		var kind uint32
@@ -172,10 +171,10 @@ func (s *session) identify(all []processor) (d device, w witness, err error) {
 	return d, w, s.asic(d.whole(), &w.asic[0]).err("read what GPU " + d.pci + " is")
 }
 
-// whole is the handle by which a GPU as a whole is asked.
+// whole is the handle for queries about the whole GPU.
 func (d device) whole() processor { return d.partitions[0] }
 
-// instance names partition i, or the GPU where it has no partitions.
+// instance names partition i, or the GPU if it has no partitions.
 func (d device) instance(i int) string {
 	if len(d.partitions) == 1 {
 		return d.uuid
@@ -183,8 +182,8 @@ func (d device) instance(i int) string {
 	return d.uuid + "/" + strconv.Itoa(i)
 }
 
-// find is the GPU of a uuid and, where the uuid names one, its partition; -1 for
-// the GPU as a whole.
+// find returns the GPU of a uuid and, if the uuid names a partition, its index; -1 for the whole
+// GPU.
 func (s *session) find(uuid string) (device, int, error) {
 	base, part, partitioned := strings.Cut(uuid, "/")
 	i := slices.IndexFunc(s.devices, func(d device) bool { return d.uuid == base })

@@ -3,11 +3,11 @@ package amd
 // status is amdsmi_status_t.
 type status uint32
 
-// processor is an amdsmi_processor_handle: a GPU, or one partition of it.
+// processor is an amdsmi_processor_handle: a GPU, or a partition.
 type processor uintptr
 
-// smi is what is called in libamd_smi.so. Structures are passed as buffers and read
-// by a layout.
+// smi is the functions used from libamd_smi.so. Structures are passed as buffers and read by a
+// layout.
 type smi struct {
 	initialize   func(flags uint64) status                                      `symbol:"amdsmi_init"`
 	shutDown     func() status                                                  `symbol:"amdsmi_shut_down"`
@@ -49,6 +49,6 @@ const (
 	memoryVRAM  = 0
 	perfAuto    = 0
 	pageRetired = 0
-	pageFailed  = 2 // 1: waits for its retirement
+	pageFailed  = 2 // 1: pending retirement
 	uuidBytes   = 38
 )

@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/agent/gpu"
 )
 
-// State reads what a GPU is set to and how it is. What a GPU does not offer is
-// missing; only a GPU that does not answer at all is an error.
+// State reads a GPU's settings and health. Unsupported values are missing; only a GPU that does not
+// answer at all is an error.
 func (v *Vendor) State(uuid string) (gpu.State, error) {
 	s, d, _, err := v.on(uuid)
 	if err != nil {
@@ -53,13 +53,12 @@ func (s *session) settings(d device) gpu.Settings {
 	return set
 }
 
-// health reads the counters of RAS, which the driver keeps since it was loaded, and
-// the retired pages. XGMI says none, one or several since it was asked last; several
-// is counted as two.
+// health reads the RAS counters, which the driver keeps since it was loaded, and the retired pages.
+// XGMI reports no, one or several link errors since the last query; several counts as two.
 func (s *session) health(d device) gpu.Health {
 	var h gpu.Health
 	buf := make([]byte, structBytes)
-	// Without RAS the library counts nothing and says zero.
+	// Without RAS the library counts nothing and reports zero.
 	var blocks uint64
 	if s.eccEnabled(d.whole(), &blocks) == ok && blocks != 0 && s.eccCount(d.whole(), &buf[0]) == ok {
 		h.ECCCorrected, h.ECCUncorrected = new(word(buf, 0)), new(word(buf, 8))
@@ -77,8 +76,8 @@ const (
 	maxPages  = 1 << 16
 )
 
-// pages reads the retired pages. The library writes all there are, whatever room it
-// is given; what is added meanwhile fits into the rest of the buffer.
+// pages reads the retired pages. The library writes all records, whatever room it is given; records
+// added meanwhile fit into the rest of the buffer.
 func (s *session) pages(d device, h *gpu.Health) {
 	var n uint32
 	if s.badPages(d.whole(), &n, nil) != ok {
@@ -96,7 +95,7 @@ func (s *session) pages(d device, h *gpu.Health) {
 			return
 		}
 		for i := range int(n) {
-			// A status that is not known is not one of a page that is retired.
+			// An unknown status does not count as retired.
 			status := number(buf, i*pageBytes+16)
 			pending = pending || status != pageRetired && status != pageFailed
 			failed = failed || status == pageFailed
@@ -105,7 +104,7 @@ func (s *session) pages(d device, h *gpu.Health) {
 	h.RemapPending, h.RemapFailed = &pending, &failed
 }
 
-// hive names the XGMI hive; "" for a GPU that is in none.
+// hive names the XGMI hive; "" for a GPU in no hive.
 func (s *session) hive(d device) string {
 	buf := make([]byte, structBytes)
 	if s.xgmi(d.whole(), &buf[0]) != ok || word(buf, 8) == 0 {
@@ -114,7 +113,7 @@ func (s *session) hive(d device) string {
 	return fmt.Sprintf("xgmi-%016x", word(buf, 8))
 }
 
-// counters are those that the GPU's firmware keeps since it was started or reset.
+// counters are the counters kept by the GPU's firmware since its start or reset.
 func (s *session) counters(d device) map[string]uint64 {
 	all := map[string]uint64{}
 	var n, at uint64
@@ -125,7 +124,7 @@ func (s *session) counters(d device) map[string]uint64 {
 	buf := make([]byte, structBytes)
 	if s.metrics(d.whole(), &buf[0]) == ok {
 		for name, offset := range map[string]int{"firmware_time_10ns": metricsFirmwareTime, "firmware_samples": metricsSamples} {
-			// A GPU that does not keep it says zero or all ones.
+			// A GPU without this counter reports zero or all ones.
 			if v := word(buf, offset); v != 0 && v != math.MaxUint64 {
 				all[name] = v
 			}
@@ -134,9 +133,9 @@ func (s *session) counters(d device) map[string]uint64 {
 	return all
 }
 
-// nodes are the device files of the GPU and of its partitions. Each partition but the
-// first has a card and a render node of a device of its own, which the compute driver
-// knows by its render node. What it does not know may be a part of any GPU.
+// nodes are the device files of the GPU and its partitions. Each partition but the first has a card
+// and a render node on a device of its own; the compute driver knows the render node. A partition
+// unknown to the compute driver may belong to any GPU.
 func (v *Vendor) nodes(pci string) ([]string, error) {
 	if v.machine == nil {
 		return nil, nil

@@ -38,7 +38,7 @@ func TestStateIsWhatTheLibrarySays(t *testing.T) {
 	}
 }
 
-// A page in a status that is not known is not one that is retired.
+// A page with an unknown status does not count as retired.
 func TestAPageOfAnUnknownStatusIsNotRetired(t *testing.T) {
 	for status, want := range map[string][2]bool{"0": {false, false}, "1": {true, false}, "2": {false, true}, "3": {true, false}, "4294967295": {true, false}} {
 		l := newLab(t, allLibraries, "bad_pages.1 1", "page_status "+status)
@@ -84,7 +84,7 @@ func TestHoldersAreTheProcessesOfTheGPU(t *testing.T) {
 	}
 }
 
-// A process of another PID namespace has a number that is nobody's here.
+// A process of another PID namespace has a number of no process here.
 func TestAHolderNobodySeesIsListed(t *testing.T) {
 	l := newLab(t, allLibraries, "fault.1 holder 4194000")
 	if got := l.must(request{Do: "holders", UUID: l.uuids()[1]}).Holders; len(got) != 1 || got[0].PID != 4194000 {
@@ -191,7 +191,7 @@ func TestWhatWillNotGoBackIsNamed(t *testing.T) {
 	}
 }
 
-// Somebody holds the GPU: a partition mode does not change under him.
+// A GPU in use keeps its partition mode.
 func TestAPartitionIsNotChangedUnderATenant(t *testing.T) {
 	l := newLab(t, allLibraries, "instances 2")
 	g := l.must(request{Do: "survey"}).GPUs[0]
@@ -202,13 +202,13 @@ func TestAPartitionIsNotChangedUnderATenant(t *testing.T) {
 	}
 }
 
-// counters are what the firmware counts, and what falls with a reset.
+// counters reads the firmware's counters, which fall with a reset.
 func (l *lab) counters(uuid string) gpu.State {
 	l.t.Helper()
 	return l.must(request{Do: "state", UUID: uuid}).State
 }
 
-// wasReset wants the witness of all counters, or none: they are one firmware's.
+// wasReset expects all counters as witnesses, or none: they belong to the same firmware.
 func (l *lab) wasReset(uuid string, before gpu.State) bool {
 	l.t.Helper()
 	witnesses := gpu.ResetWitnesses(before, l.counters(uuid))
@@ -266,7 +266,7 @@ func TestAHiveIsResetAsOneAndAskedOnce(t *testing.T) {
 			t.Errorf("GPU %d: reset=%v", i, got)
 		}
 	}
-	// Who holds one of a hive holds all of it up.
+	// A process on a GPU of a hive blocks the reset of the whole hive.
 	l.hold(uuids[1])
 	if a := l.ask(request{Do: "reset", UUIDs: uuids[:2]}); a.Code != gpu.CodeDeviceBusy {
 		t.Errorf("a hive that is held: %q %q", a.Code, a.Message)

@@ -5,8 +5,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// CodeDriverRestartFailed says that amdgpu could not start the GPU again after a
-// reset or a change of its partitions.
+// CodeDriverRestartFailed means that amdgpu could not start the GPU again after a reset or a
+// partition change.
 const CodeDriverRestartFailed taskcatalog.Code = "driver_restart_failed"
 
 const (
@@ -24,7 +24,7 @@ const (
 	settingNotThere  status = 55
 )
 
-// statusCodes are the answers that mean something of their own.
+// statusCodes are the statuses with a code of their own.
 var statusCodes = map[status]struct {
 	code taskcatalog.Code
 	text string
@@ -41,7 +41,7 @@ var statusCodes = map[status]struct {
 	restartFailed:    {CodeDriverRestartFailed, "amdgpu could not start the GPU again (reboot the node)"},
 }
 
-// err is nil for success; what says what was wanted, as after "cannot".
+// err returns nil for success; what is the wanted action, as after "cannot".
 func (s status) err(what string) error {
 	if s == ok {
 		return nil

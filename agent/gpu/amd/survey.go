@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Survey lists the GPUs. HIP is opened to see that it can be, and not initialized:
-// that would open every GPU.
+// Survey lists the GPUs. HIP is opened as a check, but not initialized: initializing would open
+// every GPU.
 func (v *Vendor) Survey() ([]taskcatalog.GPUFacts, []taskcatalog.LibraryFacts, error) {
 	s, version, err := openSession()
 	libraries := []taskcatalog.LibraryFacts{fact(smiLibrary, version, err)}
@@ -45,14 +45,14 @@ func fact(name, version string, err error) taskcatalog.LibraryFacts {
 	return f
 }
 
-// facts reads one GPU. What it does not say is missing.
+// facts reads a GPU. Unknown values are missing.
 func (s *session) facts(d device) taskcatalog.GPUFacts {
 	g := taskcatalog.GPUFacts{Vendor: "amd", UUID: d.uuid, PCIAddress: d.pci, Partition: s.text(s.partition, d)}
 	asic, board := make([]byte, structBytes), make([]byte, structBytes)
 	if s.asic(d.whole(), &asic[0]) == ok {
 		g.Name = text(asic, 0, 256)
 		g.Serial = text(asic, s.layout.asicSerial, s.layout.serialText)
-		// A decimal reading of the name: gfx90a comes as 90, which could be another one.
+		// The name read as decimal: gfx90a is reported as 90, which is ambiguous.
 		if gfx := word(asic, s.layout.asicGfx); gfx >= 100 && gfx < 100_000 {
 			g.Architecture = fmt.Sprintf("gfx%d", gfx)
 		}
@@ -84,7 +84,7 @@ func (s *session) memory(p processor) *uint64 {
 	return &bytes
 }
 
-// text asks for a mode by name; "" where the GPU has no such mode.
+// text asks for a mode's name; "" if the GPU has no such mode.
 func (s *session) text(ask func(processor, *byte, uint32) status, d device) string {
 	buf := make([]byte, structBytes)
 	if ask(d.whole(), &buf[0], 64) != ok {

@@ -81,8 +81,7 @@ func TestALostGPUDoesNotHideTheOthers(t *testing.T) {
 	l.must(request{Do: "state", UUID: uuids[1]})
 }
 
-// A chip without a serial number has the uuid of its like: each is scrubbed, none
-// twice.
+// Chips without a serial number share a uuid: each is scrubbed, and none twice.
 func TestGPUsOfOneUUIDAreToldApart(t *testing.T) {
 	l := newLab(t, allLibraries, "fault no_serial", "scrub_on_free off", "devices 3")
 	uuids := l.uuids()
@@ -99,7 +98,7 @@ func TestGPUsOfOneUUIDAreToldApart(t *testing.T) {
 	}
 }
 
-// Half of a list would be an answer; a list of four milliards is none.
+// A truncated list would look like an answer; a list of four billion entries is refused.
 func TestCountsNoMachineHasAreNotBelieved(t *testing.T) {
 	for what, r := range map[string]request{
 		"gpus": {Do: "state"}, "partitions": {Do: "state"}, "processes": {Do: "holders"},
@@ -113,7 +112,7 @@ func TestCountsNoMachineHasAreNotBelieved(t *testing.T) {
 	}
 }
 
-// The library could not ask the driver: the serial number tells the layout.
+// The library could not read the driver's name: the serial number confirms the layout.
 func TestALayoutIsCheckedWithoutTheDriversName(t *testing.T) {
 	for _, version := range []string{"24.7.1", "26.2.1"} {
 		l := newLab(t, allLibraries, "amdsmi "+version, "driver_name")
@@ -123,7 +122,7 @@ func TestALayoutIsCheckedWithoutTheDriversName(t *testing.T) {
 	}
 }
 
-// What is installed under the name need not be the library.
+// A file with the library's name need not be the library.
 func TestALibraryThatCannotBeUsedSaysWhy(t *testing.T) {
 	for name, c := range map[string]struct {
 		build func(file string) error

@@ -13,7 +13,7 @@ type Vendor struct {
 
 var _ gpu.Vendor = (*Vendor)(nil)
 
-// New makes a Vendor. The machine is where sysfs is read; nil reads none.
+// New returns a Vendor. m is the root of sysfs; nil: sysfs is not read.
 func New(m *machine.Machine) *Vendor { return &Vendor{machine: m} }
 
 // Name is the vendor's name in facts and tasks.
@@ -29,7 +29,7 @@ func (v *Vendor) session() (*session, error) {
 	return s, err
 }
 
-// on finds a GPU, or a partition of one.
+// on finds a GPU, or a partition of a GPU.
 func (v *Vendor) on(uuid string) (*session, device, int, error) {
 	s, err := v.session()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Apply implements gpu.Vendor. The library's "done" is not believed: what is said
-// is what the GPU answers afterwards.
+// Apply implements gpu.Vendor. The library's success is not trusted: the result comes from the
+// GPU's state afterwards.
 func (v *vendor) Apply(uuid string, want gpu.Settings) ([]gpu.Deviation, error) {
 	d, err := v.device(uuid)
 	if err != nil {
@@ -54,7 +54,7 @@ func (v *vendor) changes(d nvml.Device, want gpu.Settings, s gpu.State) []change
 		}
 		return nvml.FEATURE_DISABLED
 	}
-	// A setting that a reset would change back is as good as not set.
+	// A setting that the next reset would change back counts as not set.
 	now := func(current, pending string) string {
 		if pending != "" {
 			return pending
@@ -73,7 +73,7 @@ func (v *vendor) changes(d nvml.Device, want gpu.Settings, s gpu.State) []change
 		if !v.has("nvmlDeviceSetMigMode") {
 			return nvml.ERROR_FUNCTION_NOT_FOUND
 		}
-		// The mode does not end while there are instances.
+		// MIG mode cannot end while there are instances.
 		if mode == nvml.DEVICE_MIG_DISABLE && s.Settings.Partition == "mig_enabled" {
 			if r := v.destroyInstances(d); r != nvml.SUCCESS {
 				return r
@@ -101,8 +101,8 @@ func (v *vendor) changes(d nvml.Device, want gpu.Settings, s gpu.State) []change
 	return all
 }
 
-// resetClocks takes back application clocks and locks. A GPU that knows one kind
-// of them only says "not supported" to the others.
+// resetClocks resets application clocks and locked clocks. A GPU that supports only some kinds
+// answers "not supported" to the others.
 func (v *vendor) resetClocks(d nvml.Device) nvml.Return {
 	answer := nvml.ERROR_NOT_SUPPORTED
 	for _, c := range []struct {
@@ -160,7 +160,7 @@ func deviations(want gpu.Settings, s gpu.State, refused map[string]nvml.Return) 
 	look("power_limit_mw", text(want.PowerLimitMW), text(s.Settings.PowerLimitMW), "")
 	look("persistence", text(want.Persistence), text(s.Settings.Persistence), "")
 	if want.Clocks == "default" {
-		// A GPU without application clocks cannot say how they stand.
+		// A GPU without application clocks cannot report their state.
 		if r, failed := refused["clocks"]; s.Settings.Clocks == "set" || failed && r != nvml.ERROR_NOT_SUPPORTED {
 			look("clocks", want.Clocks, strconv.Quote(s.Settings.Clocks), "")
 		}

@@ -16,9 +16,8 @@ import (
 
 const cudaLibrary = "libcuda.so.1"
 
-// driver is the part of the CUDA driver API that a scrub needs. Every function
-// answers a CUresult; those with a version in their name are the ones that mean
-// 64-bit sizes and current contexts.
+// driver is the part of the CUDA driver API that a scrub needs. Every function returns a CUresult.
+// The functions with a version in their name use 64-bit sizes and current contexts.
 type driver struct {
 	init             func(flags uint32) int32
 	driverGetVersion func(version *int32) int32
@@ -51,7 +50,7 @@ func (d *driver) symbols() map[string]any {
 	}
 }
 
-// openCUDA loads the library. It stays loaded: it does not survive unloading.
+// openCUDA loads the library. It stays loaded, because it does not survive unloading.
 var openCUDA = sync.OnceValues(func() (*driver, error) {
 	lib, err := purego.Dlopen(cudaLibrary, purego.RTLD_LAZY|purego.RTLD_LOCAL)
 	if err != nil {
@@ -83,15 +82,14 @@ func cudaFacts() taskcatalog.LibraryFacts {
 	return f
 }
 
-// openDevice makes one device, or instance, the only one that CUDA sees in this
-// process, so that no context is made on another.
+// openDevice makes a device, or instance, the only device visible to CUDA in this process, so that
+// no context is created on another.
 func (d *driver) openDevice(uuid string) (int32, error) {
 	for name, value := range map[string]string{
 		"CUDA_VISIBLE_DEVICES": uuid,
-		// A cache of compiled kernels in a home folder would be the last tenant's word.
+		// A cache of compiled kernels in a home folder may have been written by the last tenant.
 		"CUDA_CACHE_DISABLE": "1",
-		// At the usual place, a daemon of a tenant's may share out the GPU. Nobody can
-		// put one here.
+		// A tenant's daemon at the usual place could share the GPU. Nobody can place one here.
 		"CUDA_MPS_PIPE_DIRECTORY": "/proc/none",
 	} {
 		if err := os.Setenv(name, value); err != nil {

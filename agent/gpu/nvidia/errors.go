@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// nvmlCodes are NVML's return values that mean something to a scrub.
+// nvmlCodes maps NVML's return values to codes.
 var nvmlCodes = map[nvml.Return]taskcatalog.Code{
 	nvml.ERROR_NOT_SUPPORTED:             gpu.CodeUnsupported,
 	nvml.ERROR_NO_PERMISSION:             gpu.CodeNoPermission,
@@ -36,8 +36,7 @@ func nvmlError(call string, r nvml.Return) error {
 	return taskcatalog.Errorf(code, "%s: %s (NVML %d)", call, r.Error(), r)
 }
 
-// cudaError gives a CUresult its code. Those of 700 to 719 are faults of a
-// kernel, which end the context they happened in.
+// cudaError converts a CUresult to an error. 700 to 719 are kernel faults, which end their context.
 func cudaError(call string, r int32) error {
 	if r == 0 {
 		return nil

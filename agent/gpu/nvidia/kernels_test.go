@@ -14,9 +14,8 @@ import (
 //go:embed kernels.ptx
 var source string
 
-// thread interprets one thread of a kernel: the few instructions of PTX that the
-// kernels use, so that their text is proven where there is no GPU. An instruction
-// or type that is not known here fails the test.
+// thread interprets a single thread of a kernel: the few PTX instructions used by the kernels, so
+// that their text is tested without a GPU. An unknown instruction or type fails the test.
 type thread struct {
 	params  map[string]uint64
 	special map[string]uint64
@@ -35,8 +34,8 @@ var (
 	declared  = regexp.MustCompile(`^\.reg\s+\.(pred|u32|u64)\s+(.*);$`)
 )
 
-// kernel reads the body of an entry and checks that each register is declared with
-// the width that its instructions use.
+// kernel reads the body of an entry and checks that each register is declared with the width used
+// by its instructions.
 func kernel(t *testing.T, name string) (params []string, body []instruction) {
 	t.Helper()
 	_, rest, found := strings.Cut(source, ".visible .entry "+name+"(\n")
@@ -243,12 +242,12 @@ func TestTheCountingKernelCountsWordsThatAreNotZero(t *testing.T) {
 	memory := make([]uint64, 200)
 	memory[0], memory[99], memory[100], memory[150] = 1, 1<<63, 5, 1000
 	launch(t, "hostler_nonzero", memory, 2, 16, 0, 100, 8*150)
-	if memory[150] != 1002 { // it adds
+	if memory[150] != 1002 { // adds to the counter
 		t.Errorf("the counter went from 1000 to %d, want 1002", memory[150])
 	}
 }
 
-// The driver takes ASCII, and the first directive must be the version.
+// The driver accepts ASCII, and the first directive must be the version.
 func TestTheTextIsWhatADriverTakes(t *testing.T) {
 	for i, r := range source {
 		if r >= 0x80 {

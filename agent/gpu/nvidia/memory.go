@@ -23,10 +23,10 @@ const (
 	blockingContext = 4  // CU_CTX_SCHED_BLOCKING_SYNC: eight helpers do not spin
 )
 
-// memory is one device opened through CUDA.
+// memory is a device opened through CUDA.
 type memory struct {
 	v       *vendor
-	nvml    nvml.Device // for the accounting and for what became of the device; nil without NVML
+	nvml    nvml.Device // for the accounting and for detecting a lost device; nil without NVML
 	d       *driver
 	context uintptr
 	grid    uint32
@@ -34,7 +34,7 @@ type memory struct {
 	differ  uintptr
 	nonzero uintptr
 	counter uint64 // eight bytes of device memory
-	// What a launch points to must stay where it is while the driver reads it.
+	// The arguments of a launch must stay in place while the driver reads them.
 	args   [6]uint64
 	params [6]unsafe.Pointer
 }
@@ -86,8 +86,8 @@ func (m *memory) load() error {
 	return nil
 }
 
-// failed gives an answer its code. A device that fell off the bus shows as any
-// error of CUDA; NVML says it plainly.
+// failed converts a result to an error. A device that fell off the bus can show as any CUDA error;
+// NVML reports it plainly.
 func (m *memory) failed(call string, r int32) error {
 	err := cudaError(call, r)
 	if r == 0 || r == 2 {
@@ -106,7 +106,7 @@ func (m *memory) Info() (gpu.MemoryInfo, error) {
 	if r := m.d.memGetInfo(&free, &total); r != 0 {
 		return gpu.MemoryInfo{}, m.failed("cuMemGetInfo", r)
 	}
-	// CUDA's total leaves out what the driver reserves; NVML's holds all.
+	// CUDA's total excludes the driver's reserve; NVML's total includes it.
 	info, err := m.v.memoryInfo(m.nvml)
 	if err != nil || info.Total < total {
 		info = gpu.MemoryInfo{Total: total}
@@ -155,7 +155,7 @@ func (m *memory) Read(c gpu.Chunk, at uint64, into []byte) error {
 
 func (m *memory) ComparedOnGPU() bool { return true }
 
-// launch runs a kernel to its end: an error inside it shows when it is waited for.
+// launch runs a kernel to its end: an error inside the kernel shows at the synchronize.
 func (m *memory) launch(what string, function uintptr, args ...uint64) error {
 	for i := range args {
 		m.args[i] = args[i]

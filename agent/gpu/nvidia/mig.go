@@ -4,8 +4,8 @@ package nvidia
 
 import "github.com/NVIDIA/go-nvml/pkg/nvml"
 
-// destroyInstances takes a GPU's MIG instances away: the compute instances first,
-// which the library wants. Nobody may be on one of them.
+// destroyInstances destroys a GPU's MIG instances: the compute instances first, as the library
+// requires. No instance may be in use.
 func (v *vendor) destroyInstances(d nvml.Device) nvml.Return {
 	for _, symbol := range []string{
 		"nvmlDeviceGetGpuInstanceProfileInfo", "nvmlDeviceGetGpuInstances", "nvmlGpuInstanceDestroy",
@@ -18,7 +18,7 @@ func (v *vendor) destroyInstances(d nvml.Device) nvml.Return {
 	for profile := range nvml.GPU_INSTANCE_PROFILE_COUNT {
 		info, r := d.GetGpuInstanceProfileInfo(profile)
 		if r != nvml.SUCCESS || info.InstanceCount == 0 {
-			continue // a profile that this GPU does not have
+			continue // profile not supported by this GPU
 		}
 		instances, r := d.GetGpuInstances(&info)
 		if r != nvml.SUCCESS {

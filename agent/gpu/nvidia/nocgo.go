@@ -7,7 +7,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// New is a stand-in that knows no GPU: go-nvml needs cgo.
+// New returns a stand-in without GPUs: go-nvml needs cgo.
 func New() gpu.Vendor { return absent{} }
 
 type absent struct{}

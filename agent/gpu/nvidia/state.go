@@ -12,8 +12,7 @@ import (
 	"github.com/hostler/hostler/agent/machine"
 )
 
-// State implements gpu.Vendor. What the GPU does not support stays empty; that it
-// is lost is an error.
+// State implements gpu.Vendor. Unsupported values stay empty; a lost GPU is an error.
 func (v *vendor) State(uuid string) (gpu.State, error) {
 	d, err := v.device(uuid)
 	if err != nil {
@@ -26,8 +25,8 @@ func (v *vendor) State(uuid string) (gpu.State, error) {
 		return gpu.State{}, err
 	}
 	s.Domain = v.domain(d)
-	// Every call above takes a failure for "does not say": one that must succeed
-	// tells whether the GPU was there all the while.
+	// Every call above treats a failure as "unknown": this call, which must succeed, tells whether
+	// the GPU was present all the while.
 	if _, r := d.GetUUID(); r != nvml.SUCCESS {
 		return gpu.State{}, nvmlError("nvmlDeviceGetUUID", r)
 	}
@@ -79,8 +78,7 @@ func (v *vendor) settings(d nvml.Device, s *gpu.State) {
 	s.Settings.Clocks = v.clocks(d)
 }
 
-// clocks can tell application clocks; locked clocks have no getter, which is why
-// Apply always takes them back.
+// clocks reports application clocks. Locked clocks have no getter, so Apply always resets them.
 func (v *vendor) clocks(d nvml.Device) string {
 	if !v.has("nvmlDeviceGetApplicationsClock") || !v.has("nvmlDeviceGetDefaultApplicationsClock") {
 		return ""
@@ -130,7 +128,7 @@ func (v *vendor) health(d nvml.Device, s *gpu.State) {
 			s.Counters[name] = *n
 		}
 	}
-	// Counted since the driver last took up the GPU, which a reset makes it do.
+	// Counted since the driver last initialised the GPU, which a reset causes.
 	if v.has("nvmlDeviceGetTotalEnergyConsumption") {
 		if mj, r := d.GetTotalEnergyConsumption(); r == nvml.SUCCESS {
 			s.Counters["energy_mj"] = mj
@@ -141,7 +139,7 @@ func (v *vendor) health(d nvml.Device, s *gpu.State) {
 	}
 }
 
-// unsigned reads a field whose type the library says; only those two occur here.
+// unsigned reads a field of the type given by the library; only these two types occur here.
 func unsigned(f nvml.FieldValue) (uint64, bool) {
 	if nvml.Return(f.NvmlReturn) != nvml.SUCCESS {
 		return 0, false
@@ -184,11 +182,11 @@ func (v *vendor) fabric(d nvml.Device) string {
 	return joined
 }
 
-// domain says whether the GPU must be reset together with those it is linked to:
-// up to Ampere, where a reset of one needs the fabric manager or is refused.
-// From Hopper on each is reset alone.
+// domain reports whether the GPU must be reset together with the GPUs it is linked to: up to
+// Ampere, where the reset of a single GPU needs the fabric manager or is refused. From Hopper on
+// each GPU is reset alone.
 func (v *vendor) domain(d nvml.Device) string {
-	if v.architecture(d) >= nvml.DEVICE_ARCH_ADA || !v.has("nvmlDeviceGetNvLinkState") { // an unknown one is newer
+	if v.architecture(d) >= nvml.DEVICE_ARCH_ADA || !v.has("nvmlDeviceGetNvLinkState") { // an unknown architecture is newer
 		return ""
 	}
 	for link := range int(nvml.NVLINK_MAX_LINKS) {

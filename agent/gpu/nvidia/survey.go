@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// sensible is more than any GPU has: what says more is no figure.
+// sensible exceeds the memory of any GPU, in bytes: a larger figure is rejected.
 const sensible = 1 << 50
 
 var architectures = map[nvml.DeviceArchitecture]string{
@@ -41,7 +41,7 @@ func (v *vendor) Survey() ([]taskcatalog.GPUFacts, []taskcatalog.LibraryFacts, e
 	for i := range count {
 		f, err := v.surveyOne(i)
 		if err != nil {
-			// It is on the bus and tells nothing: the other GPUs are facts all the same.
+			// This GPU is on the bus but does not answer: the other GPUs are reported all the same.
 			management.Problem = taskcatalog.CodeOf(err, gpu.CodeDriverFailed)
 			management.Detail = fmt.Sprintf("GPU %d: %v", i, err)
 			continue
@@ -67,7 +67,7 @@ func (v *vendor) surveyOne(i int) (taskcatalog.GPUFacts, error) {
 	if f.PCIAddress, r = pciAddress(d); r != nvml.SUCCESS {
 		return f, nvmlError("nvmlDeviceGetPciInfo", r)
 	}
-	// The rest is missing where the device does not say it.
+	// The rest is missing if the device does not report it.
 	f.Name, _ = d.GetName()
 	f.Serial, _ = d.GetSerial()
 	f.Architecture = architectures[v.architecture(d)]
@@ -86,7 +86,7 @@ func (v *vendor) surveyOne(i int) (taskcatalog.GPUFacts, error) {
 	return f, nil
 }
 
-// pciAddress is as the kernel writes it.
+// pciAddress is in the kernel's notation.
 func pciAddress(d nvml.Device) (string, nvml.Return) {
 	pci, r := d.GetPciInfo()
 	return fmt.Sprintf("%04x:%02x:%02x.0", pci.Domain, pci.Bus, pci.Device), r
@@ -101,8 +101,8 @@ func (v *vendor) architecture(d nvml.Device) nvml.DeviceArchitecture {
 	return nvml.DEVICE_ARCH_UNKNOWN
 }
 
-// memoryInfo is the library's accounting; on a GPU whose memory the operating
-// system owns (Grace) its "free" says little.
+// memoryInfo is the library's accounting. On a GPU whose memory belongs to the operating system
+// (Grace) its "free" says little.
 func (v *vendor) memoryInfo(d nvml.Device) (gpu.MemoryInfo, error) {
 	if v.has("nvmlDeviceGetMemoryInfo_v2") {
 		if m, r := d.GetMemoryInfo_v2(); r == nvml.SUCCESS {
@@ -110,7 +110,7 @@ func (v *vendor) memoryInfo(d nvml.Device) (gpu.MemoryInfo, error) {
 			return info, sane(info)
 		}
 	}
-	// An older library, or one that refuses our version of the struct.
+	// An older library, or a library that refuses this version of the struct.
 	m, r := d.GetMemoryInfo()
 	if r != nvml.SUCCESS {
 		return gpu.MemoryInfo{}, nvmlError("nvmlDeviceGetMemoryInfo", r)
@@ -142,7 +142,7 @@ type instance struct {
 	device nvml.Device
 }
 
-// instances lists the MIG instances that there are.
+// instances lists the present MIG instances.
 func (v *vendor) instances(d nvml.Device) []instance {
 	if current, _, known := v.mig(d); !known || current != "mig_enabled" || !v.has("nvmlDeviceGetMigDeviceHandleByIndex") {
 		return nil

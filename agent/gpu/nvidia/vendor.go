@@ -20,7 +20,7 @@ type vendor struct {
 
 var _ gpu.Vendor = (*vendor)(nil)
 
-// New is NVIDIA in this process, nothing opened yet.
+// New returns NVIDIA's libraries in this process, not yet opened.
 func New() gpu.Vendor { return &vendor{lib: nvml.New(nvml.WithLibraryPath(managementLibrary))} }
 
 func (v *vendor) Name() string { return "nvidia" }
@@ -52,11 +52,11 @@ func (v *vendor) Close() error {
 	return nil
 }
 
-// has says whether the library of this driver has a function. Calling one that it
-// has not ends the process.
+// has reports whether this driver's library has a function. A call of a missing function ends the
+// process.
 func (v *vendor) has(symbol string) bool { return v.lib.Extensions().LookupSymbol(symbol) == nil }
 
-// device finds a GPU, or an instance of one, by uuid.
+// device finds a GPU, or an instance of a GPU, by uuid.
 func (v *vendor) device(uuid string) (nvml.Device, error) {
 	if err := v.open(); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (v *vendor) device(uuid string) (nvml.Device, error) {
 	return d, nil
 }
 
-// Reset has no call in NVML: nvidia-smi does it, by a command profile.
+// Reset has no call in NVML: nvidia-smi does the reset, in a command profile.
 func (v *vendor) Reset([]string) error {
 	return taskcatalog.Errorf(gpu.CodeResetUnsupported, "NVML cannot reset a GPU; nvidia-smi can")
 }
@@ -77,8 +77,8 @@ func (v *vendor) CleanLocal(string) error {
 	return taskcatalog.Errorf(gpu.CodeUnsupported, "NVML cannot clear registers and shared memory")
 }
 
-// Holders asks for the three lists of the GPU and, where it is divided, of each
-// instance: without privilege the GPU's own lists leave out the instances'.
+// Holders asks for the three lists of the GPU and, if it is divided, of each instance: without
+// privilege the GPU's own lists omit the instances' processes.
 func (v *vendor) Holders(uuid string) ([]gpu.Holder, error) {
 	d, err := v.device(uuid)
 	if err != nil {
@@ -101,7 +101,7 @@ func (v *vendor) Holders(uuid string) ([]gpu.Holder, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What an instance lists, the GPU lists too.
+	// The GPU lists the processes of its instances as well.
 	byPID := map[string]gpu.Holder{}
 	var holders []gpu.Holder
 	for i := len(found) - 1; i >= 0; i-- {

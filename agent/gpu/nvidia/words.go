@@ -8,9 +8,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// The words for NVML's enumerations. A newer driver answers with values that this
-// version does not know: those are "unknown_N", which is no word that anything is
-// good by.
+// Words for NVML's enumerations. A newer driver may answer with unknown values: they become
+// "unknown_N", which never counts as good.
 
 var computeModes = map[nvml.ComputeMode]string{
 	nvml.COMPUTEMODE_DEFAULT: "default", nvml.COMPUTEMODE_PROHIBITED: "prohibited", nvml.COMPUTEMODE_EXCLUSIVE_PROCESS: "exclusive_process",
@@ -38,7 +37,7 @@ func word[T comparable](words map[T]string, value T) string {
 
 func unknown(value any) string { return fmt.Sprintf("unknown_%d", value) }
 
-// enabled reads a mode that is on or off; nil for any other value.
+// enabled reads a mode with the values on and off; nil for any other value.
 func enabled(e nvml.EnableState) *bool {
 	on := e == nvml.FEATURE_ENABLED
 	if !on && e != nvml.FEATURE_DISABLED {
@@ -47,7 +46,7 @@ func enabled(e nvml.EnableState) *bool {
 	return &on
 }
 
-// recovery names the action that a field holds; "" where the GPU has no such field.
+// recovery names the action in a field; "" if the GPU has no such field.
 func recovery(f nvml.FieldValue) string {
 	switch nvml.Return(f.NvmlReturn) {
 	case nvml.SUCCESS:
@@ -63,8 +62,8 @@ func recovery(f nvml.FieldValue) string {
 	return word(recoveryActions, n)
 }
 
-// conditions are the parts of a fabric's health mask: what is well there, and what the
-// others mean. 0 is "not supported" in each.
+// conditions are the parts of a fabric's health mask, with the good value of each. 0 is "not
+// supported" in each part.
 var conditions = []struct {
 	name         string
 	shift, width uint32
@@ -78,8 +77,7 @@ var conditions = []struct {
 	{"partition_unassigned", nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_PARTITION_ASSIGNED, nvml.GPU_FABRIC_HEALTH_MASK_WIDTH_PARTITION_ASSIGNED, nvml.GPU_FABRIC_HEALTH_MASK_PARTITION_ASSIGNED_TRUE},
 }
 
-// unhealthy names what is not well by a fabric's health mask, and any bit that this
-// version does not know.
+// unhealthy names the conditions of a fabric's health mask that are not good, and unknown bits.
 func unhealthy(mask uint32) []string {
 	var wrong []string
 	for _, c := range conditions {
