@@ -7,8 +7,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// askATA asks a disk about its security feature set. Reasons against what it can do
-// are kept as attempts: the overwrite that follows is less than was asked for.
+// askATA reads a disk's security feature set and chooses its methods. Reasons against a method are
+// kept as attempts, because the following overwrite is less than the task asked for.
 func (e *Erase) askATA(ctx context.Context, u *unit) error {
 	t := u.targets[0]
 	best := func(m taskcatalog.EraseMethod, err error) {
@@ -44,7 +44,7 @@ func (e *Erase) askATA(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// security is what a disk says now, if it is the disk.
+// security reads a disk's security state, and verifies that the answer is from this disk.
 func (e *Erase) security(ctx context.Context, t *target) (security, error) {
 	raw, err := e.tool(ctx, "hdparm_identify", map[string]any{"disk": "/dev/" + t.name})
 	if err != nil {
@@ -54,14 +54,14 @@ func (e *Erase) security(ctx context.Context, t *target) (security, error) {
 	if err != nil {
 		return s, taskcatalog.Errorf(taskcatalog.CodeEraseRefused, "%v", err)
 	}
-	// What the kernel shows of the model is cut off.
+	// The kernel truncates the model.
 	if s.serial != plain(t.serial) || !strings.HasPrefix(s.model, plain(t.model)) {
 		return s, taskcatalog.Errorf(taskcatalog.CodeDiskDiffers, "cannot erase %s: hdparm -I calls it %s", t.disk.said(), taskcatalog.Clean(s.serial+" "+s.model, 200))
 	}
 	return s, nil
 }
 
-// hdparm runs one of its security commands.
+// hdparm runs a security command of hdparm.
 func (e *Erase) hdparm(ctx context.Context, id string, t *target) error {
 	if _, err := e.tool(ctx, id, map[string]any{"disk": "/dev/" + t.name}); err != nil {
 		return ended(ctx, taskcatalog.CodeEraseRefused, err)
@@ -69,8 +69,8 @@ func (e *Erase) hdparm(ctx context.Context, id string, t *target) error {
 	return nil
 }
 
-// unlock takes the password away that a task which was killed may have left. One that
-// somebody else has set stays, and the disk is locked by it when it next loses power.
+// unlock removes the password that a killed task may have left. A password set by anyone else
+// stays, and locks the disk at its next loss of power.
 func (e *Erase) unlock(ctx context.Context, t *target) error {
 	s, err := e.security(ctx, t)
 	if err != nil || !s.enabled {
@@ -108,8 +108,8 @@ func (e *Erase) unlocked(ctx context.Context, t *target) {
 	}
 }
 
-// ataErase sets a password, which the command wants, and has the disk erase itself,
-// which takes the password away.
+// ataErase sets a password, as the command requires, and starts the disk's own erase. The erase
+// removes the password.
 func (e *Erase) ataErase(ctx context.Context, m taskcatalog.EraseMethod, t *target) error {
 	if err := e.hdparm(ctx, "hdparm_set_password", t); err != nil {
 		return err
@@ -124,9 +124,9 @@ func (e *Erase) ataErase(ctx context.Context, m taskcatalog.EraseMethod, t *targ
 	}
 	s, asked := e.security(ctx, t)
 	switch {
-	case asked != nil: // as of a drive that is still at it
+	case asked != nil: // like a drive that is still erasing
 		return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "nobody knows whether it was erased: the erase may go on inside the drive, which may have the password hostler: %s", both(err, asked))
-	case s.enabled: // an erase that was done has taken it away
+	case s.enabled: // a completed erase would have removed the password
 		switch off := e.hdparm(ctx, "hdparm_disable_password", t); {
 		case taskcatalog.CodeOf(off, "") == taskcatalog.CodeEraseUnfinished:
 			return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "the erase was not done, and the disk may have the password hostler: %s", both(err, off))
@@ -140,7 +140,7 @@ func (e *Erase) ataErase(ctx context.Context, m taskcatalog.EraseMethod, t *targ
 	return err
 }
 
-// both are two errors on one line, the first of which there may not be.
+// both joins two errors on a line; first may be nil.
 func both(first, second error) string {
 	if first == nil {
 		return second.Error()

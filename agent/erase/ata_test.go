@@ -62,7 +62,8 @@ func TestATheSecurityEraseOfATADisks(t *testing.T) {
 	}
 }
 
-// A disk that locks itself when it next loses power is another's, however empty it is.
+// A disk that locks at its next loss of power belongs to the owner of the password, however empty
+// it is.
 func TestADiskWithAPasswordIsNotClean(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -95,7 +96,7 @@ func TestADiskWithAPasswordIsNotClean(t *testing.T) {
 			}
 		})
 	}
-	// What the agent set itself it takes away again.
+	// The agent removes a password that it set itself.
 	l := newLab(t)
 	l.ata("sda", sataPath, play{Supported: true, Refuse: []string{"--security-erase"}})
 	if d := l.good().Disks[0]; d.Method != taskcatalog.MethodOverwrite || erasetest.Read(filepath.Join(l.root, "play/sda.json")).Password != "" {
@@ -103,7 +104,7 @@ func TestADiskWithAPasswordIsNotClean(t *testing.T) {
 	}
 }
 
-// Nothing is done to a drive that may still be at its own erase.
+// No method follows on a drive that may still be erasing itself.
 func TestAnATAEraseOfUnknownEndIsFollowedByNothing(t *testing.T) {
 	t.Parallel()
 	const set, off = "hdparm --user-master u --security-set-pass hostler /dev/sda", "hdparm --user-master u --security-disable hostler /dev/sda"

@@ -15,20 +15,20 @@ type Device interface {
 	io.WriterAt
 	io.Closer
 	Sync() error
-	Size() (int64, error)    // as the kernel says now
-	Number() (string, error) // major:minor of what is open
+	Size() (int64, error)    // as reported by the kernel now
+	Number() (string, error) // major:minor of the open device
 }
 
-// Devices are the machine's.
+// Devices are the block and character devices of a machine.
 type Devices interface {
-	// Open opens a disk for this process alone; unix.EBUSY where somebody has it.
+	// Open opens a disk for this process alone; unix.EBUSY if the disk is in use.
 	Open(name, number string) (Device, error)
-	// Is fails where the node of that name in /dev is not that device; whole says a
-	// block device, else the controller's character device.
+	// Is fails unless the node of this name in /dev has this device number. whole: the node is a
+	// block device, else it is the controller's character device.
 	Is(name, number string, whole bool) error
 }
 
-// Of are the devices of a machine.
+// Of returns the devices of a machine.
 func Of(m *machine.Machine) Devices { return devices{m} }
 
 type devices struct{ m *machine.Machine }

@@ -16,28 +16,28 @@ import (
 
 const blockDir = "/sys/block"
 
-// disk is a block device with hardware behind it, as the kernel tells of it.
+// disk is a block device backed by hardware, as described by the kernel.
 type disk struct {
 	name   string // nvme0n1
 	number string // 259:0
-	path   string // where the kernel has it, below /devices
+	path   string // the kernel's path below /devices
 
 	serial, wwn, nguid, model string
-	size                      int64 // 0: the kernel gives it none
+	size                      int64 // 0: the kernel reports no size
 	readOnly                  bool
-	ata                       bool // speaks ATA: its vendor is said to be ATA
+	ata                       bool // speaks ATA: the vendor attribute is ATA
 
-	transport   string   // pcie, sata, sas, mmc, or what it is instead
+	transport   string   // pcie, sata, sas, mmc, or another kind
 	controllers []string // of an NVMe namespace: nvme0
 	nsid        int64
 	pciVendor   string // of an NVMe namespace's controller, four hex digits
 	partitions  []string
 }
 
-// system reads what one kind of machine tells.
+// system reads sysfs and procfs of a machine.
 type system struct{ *machine.Machine }
 
-// text is an attribute of sysfs: "" where it is not there.
+// text reads an attribute of sysfs: "" if it does not exist.
 func (s system) text(name string) (string, error) {
 	raw, err := s.ReadFile(name, 64<<10)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -46,7 +46,7 @@ func (s system) text(name string) (string, error) {
 	return strings.TrimSpace(strings.Trim(string(raw), "\x00")), err
 }
 
-// link is where a link of sysfs leads, below /sys; "" where there is none.
+// link returns the target of a link of sysfs, below /sys; "" if there is no link.
 func (s system) link(name string) (string, error) {
 	to, err := s.Readlink(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +58,7 @@ func (s system) link(name string) (string, error) {
 	return path.Join("/", path.Dir(strings.TrimPrefix(name, "/sys/")), to), nil
 }
 
-// disks lists what has hardware behind it, with what could not be read of each.
+// disks lists the block devices backed by hardware, with the read errors of each.
 func (s system) disks() ([]*disk, map[*disk]error, error) {
 	names, err := s.Names(blockDir)
 	if err != nil {
@@ -80,8 +80,8 @@ func (s system) disks() ([]*disk, map[*disk]error, error) {
 	return all, unread, nil
 }
 
-// disk is one entry of /sys/block, or nil where it is none: no hardware, neither a size nor
-// a name, a place for firmware, or one hidden path to a disk that is there by itself.
+// disk reads an entry of /sys/block. It returns nil for an entry without hardware, without both a
+// size and a name, for a firmware area, or for a hidden path to a disk listed by itself.
 func (s system) disk(name string) (*disk, error) {
 	d := &disk{name: name}
 	var faults []error
@@ -134,8 +134,8 @@ func (s system) disk(name string) (*disk, error) {
 
 var controllerName = regexp.MustCompile(`^nvme[0-9]{1,4}$`)
 
-// nvme adds the controllers of a namespace. Where the drive says that it may have
-// several, the namespace hangs on the subsystem and not on the controller.
+// nvme adds the controllers of a namespace. If the drive supports several controllers, the
+// namespace hangs on the subsystem and not on the controller.
 func (s system) nvme(d *disk, parent string) error {
 	d.controllers = []string{parent}
 	if strings.HasPrefix(parent, "nvme-subsys") {
@@ -165,8 +165,8 @@ func (s system) nvme(d *disk, parent string) error {
 	return nil
 }
 
-// transports are the parts of a device's path that tell how it is reached. What is
-// not local comes first: a USB bridge has an ATA disk behind it.
+// transports map parts of a disk's path to its transport. Remote transports come first: a USB
+// bridge has an ATA disk behind it.
 var transports = []struct {
 	part *regexp.Regexp
 	name string
@@ -183,7 +183,7 @@ var transports = []struct {
 	{regexp.MustCompile(`^/devices/.*/mmc_host/mmc[0-9]+/`), "mmc"},
 }
 
-// transport is how a disk is reached; unknown where its path does not tell.
+// transport returns the transport of a disk's path; "unknown" if the path does not tell.
 func transport(where string) string {
 	for _, t := range transports {
 		if t.part.MatchString(where) {
@@ -197,8 +197,8 @@ func local(transport string) bool {
 	return slices.Contains([]string{"pcie", "sata", "sas", "mmc"}, transport)
 }
 
-// unitSerial reads the page of a SCSI disk that holds its serial: four bytes of a
-// head, of which the last two are the length.
+// unitSerial reads the serial number page of a SCSI disk: a head of four bytes, with the length in
+// the last two.
 func unitSerial(page []byte) string {
 	const head = 4
 	if len(page) < head || page[1] != 0x80 {
@@ -208,7 +208,7 @@ func unitSerial(page []byte) string {
 	return strings.TrimSpace(strings.Trim(string(page[head:min(head+length, len(page))]), "\x00"))
 }
 
-// said is the disk as messages name it.
+// said names the disk in messages.
 func (d *disk) said() string {
 	return taskcatalog.Clean("disk "+d.name+" ("+cmp.Or(d.serial, d.wwn, "no serial")+")", 200)
 }

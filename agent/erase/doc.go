@@ -1,40 +1,39 @@
-// Package erase erases the local disks that a task names, and says truthfully what
-// was done to each.
+// Package erase erases the local disks named by a task, and reports truthfully what was done to
+// each disk. Its main type is Erase. The package erases whole disks only, and never a disk in use.
 //
 // # Model
 //
-// A run has two halves. Until every disk of the task was found by its names, judged
-// and opened for this process alone, nothing is written anywhere: one reason against
-// one disk is the end of the whole task. Then each disk, or each NVMe controller with
-// its namespaces, goes through its methods from the best to the least until one ran
-// to its end: NVMe sanitize, format with an erase setting, overwrite; ATA enhanced
-// and plain security erase, overwrite; or discard alone, where the task is quick.
-// Controllers are erased at the same time.
+// A run has two halves. The first half writes nothing: it finds every disk of the task by its
+// names, judges it and opens it for this process alone. A single reason against a single disk ends
+// the whole task. In the second half each disk, or each NVMe controller with its namespaces, goes
+// through its methods from the best to the least until a method runs to its end: NVMe sanitize,
+// format with an erase setting, overwrite; ATA enhanced and plain security erase, overwrite; or
+// only discard, if the task is quick. Controllers are erased at the same time.
 //
 // # Rules
 //
-//   - What a disk is called and what uses it is read from sysfs and procfs through
-//     the machine's root, and the kernel has the last word: the disk is opened O_EXCL,
-//     which a mount, an array and a mapping of any of its partitions keep off.
-//   - All disks stay open, so that nobody takes one into use between the check and
-//     the erase. Right before a disk is touched all of it is looked at again.
-//   - A method has been done when the disk itself says so (the sanitize log page, the
-//     security state) and what was planted before is gone. A program that ends with 0
-//     has said nothing: only a sanitize, which has a log, may end without that look.
-//   - What was refused or failed stays in the result with its reason. The result never
+//   - Names and users of a disk are read from sysfs and procfs through the machine's
+//     root. The kernel has the last word: the disk is opened O_EXCL, which fails if
+//     any of its partitions is mounted, mapped or part of an array.
+//   - All disks stay open, so that no process takes a disk into use between the check
+//     and the erase. Each disk is judged again right before it is touched.
+//   - A method counts as done when the disk itself reports it (the sanitize log page,
+//     the security state) and the planted blocks are gone. A program's exit status 0
+//     proves nothing: only a sanitize, which has a log, may end without planted blocks.
+//   - A refused or failed method stays in the result with its reason. The result never
 //     names a method that did not run to its end.
-//   - What may go on inside the drive is never followed by another method, on any of
+//   - If a method may still run inside the drive, no other method follows, on any of
 //     its controller's disks.
 //   - An ATA disk with a password is not clean: it locks when it next loses power.
-//   - A format with erase setting 0 cannot be written: the command profile has no such
+//   - A format with erase setting 0 is impossible: the command profile has no such
 //     value.
-//   - What the programs print is untrusted: parse.go bounds it, and it names the disk
-//     that was meant or is refused.
+//   - The programs' output is untrusted: parse.go bounds it, and output about another
+//     disk is refused.
 //
 // # Overwrite
 //
-// The keystream of AES-256-CTR under a random key, written past the kernel's cache to
-// the whole device, flushed, and read back whole. How far it came is kept until it
-// ends, with the key, so that the next run need not write that again (resume.go). What
-// is read back is all of the disk in any case: nothing that is kept makes a disk clean.
+// An overwrite writes the keystream of AES-256-CTR under a random key to the whole device, past the
+// kernel's cache, flushes it, and reads all of it back. The progress and the key are kept until the
+// overwrite ends, so that the next run need not write the same part again (resume.go). The whole
+// disk is read back in any case: no kept progress makes a disk clean.
 package erase

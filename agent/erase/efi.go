@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A machine may have booted from a partition that is mounted nowhere.
+// The machine may have booted from a partition that is not mounted.
 
 const (
 	efiVariables = "/sys/firmware/efi/efivars/"
 	efiGlobal    = "-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 )
 
-// booted reports whether the firmware booted from a partition of the disk. A machine
-// that was booted by EFI says so, or it is an error.
+// booted reports whether the firmware booted from a partition of the disk. If a machine was booted
+// by EFI and the boot entry cannot be read, booted returns an error.
 func (s system) booted(d *disk) (bool, error) {
 	byEFI, err := s.Has("/sys/firmware/efi")
 	if err != nil || !byEFI {
@@ -35,7 +35,7 @@ func (s system) booted(d *disk) (bool, error) {
 	}
 	entry, err := s.variable(fmt.Sprintf("Boot%04X", binary.LittleEndian.Uint16(current[4:])))
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // it was taken away since
+		return false, nil // the entry was removed since
 	}
 	if err != nil {
 		return false, err
@@ -59,7 +59,7 @@ func (s system) booted(d *disk) (bool, error) {
 		if err := errors.Join(err1, err2, err3); err != nil {
 			return false, err
 		}
-		// In sysfs a sector is 512 bytes, in the entry it is the disk's block.
+		// In sysfs a sector is 512 bytes; in the boot entry it is the disk's block.
 		if number == fmt.Sprint(from.number) && start == fmt.Sprint(from.start*(bytes/512)) && size == fmt.Sprint(from.size*(bytes/512)) {
 			return true, nil
 		}
@@ -67,8 +67,8 @@ func (s system) booted(d *disk) (bool, error) {
 	return false, nil
 }
 
-// variable reads one of EFI as the kernel shows it. Variables are read where they are
-// mounted, and whoever was root may have mounted something else there.
+// variable reads an EFI variable as shown by the kernel. A process with root may have mounted
+// something else over the variables, so the mounts are checked.
 func (s system) variable(name string) ([]byte, error) {
 	file := efiVariables + name + efiGlobal
 	st, err := s.Lstat(file)
@@ -93,15 +93,14 @@ func (s system) variable(name string) ([]byte, error) {
 	return s.ReadFile(file, 64<<10)
 }
 
-// partition is where a boot entry has its loader.
+// partition is the location of a boot entry's loader.
 type partition struct {
 	number      uint32
 	start, size uint64 // in the disk's blocks
 }
 
-// parseLoadOption finds the partition in the variable of a boot entry: attributes of
-// the variable and of the entry, the length of the device path, a name in UTF-16
-// that ends in zero, the path.
+// parseLoadOption finds the partition in a boot entry's variable: attributes of the variable and of
+// the entry, the length of the device path, a zero-terminated name in UTF-16, the path.
 func parseLoadOption(raw []byte) (partition, bool) {
 	const head = 4 + 4 + 2
 	if len(raw) < head {

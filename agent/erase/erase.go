@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Erase is one task being carried out.
+// Erase is the execution of a task.
 type Erase struct {
 	Machine  *machine.Machine
 	Devices  Devices
@@ -23,12 +23,12 @@ type Erase struct {
 	Params   *taskcatalog.DiskEraseParams
 	Rand     io.Reader
 	Log      *zap.Logger
-	// Progress says how far one disk is: which, of how many, percent.
+	// Progress reports a disk's progress: the disk, its index, the total, percent.
 	Progress func(step string, index, total, percent int, message string)
-	// Interval is between two looks at a drive that sanitizes itself.
+	// Interval is the pause between two looks at a sanitizing drive.
 	Interval time.Duration
-	// Overwrites are those that were cut off; Stride is how many bytes of one are
-	// written between two notes of how far it came, a multiple of 4 MiB.
+	// Overwrites are the interrupted overwrites. Stride is how many bytes of an overwrite are
+	// written between two records of its progress; it is a multiple of 4 MiB.
 	Overwrites Overwrites
 	Stride     int64
 
@@ -46,8 +46,8 @@ type target struct {
 	out    taskcatalog.ErasedDisk
 }
 
-// Do judges all disks and then erases them. Where any of them may not be erased it
-// fails with that code and has touched none.
+// Do judges all disks and then erases them. If any disk must not be erased, Do fails with the code
+// of this disk and has touched none.
 func (e *Erase) Do(ctx context.Context) (*taskcatalog.DiskEraseResult, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	e.sys = system{e.Machine}
@@ -74,7 +74,7 @@ func (e *Erase) Do(ctx context.Context) (*taskcatalog.DiskEraseResult, taskcatal
 		}
 	}
 	switch {
-	case ctx.Err() != nil: // what was overwritten is only read by the next task
+	case ctx.Err() != nil: // the next task only reads the overwritten disks
 		return result, report, context.Cause(ctx)
 	case bad > 0:
 		return result, report, taskcatalog.Errorf(taskcatalog.CodeDiskNotErased, "cannot erase %d of %d disks (see the result; mend or replace them, and run it again)", bad, len(e.targets))
@@ -91,7 +91,7 @@ func disposition(d *taskcatalog.ErasedDisk) taskcatalog.Disposition {
 	return row
 }
 
-// release lets go of all disks.
+// release closes all disks.
 func (e *Erase) release() {
 	for _, t := range e.targets {
 		if t.device != nil {
@@ -103,14 +103,14 @@ func (e *Erase) release() {
 	}
 }
 
-// Read is the run's randomness, for one at a time.
+// Read reads the run's random source, under a lock.
 func (e *Erase) Read(b []byte) (int, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return io.ReadFull(e.Rand, b)
 }
 
-// say reports how far a disk is, where that has changed.
+// say reports a disk's progress, if it has changed.
 func (e *Erase) say(t *target, percent int, doing taskcatalog.EraseMethod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -120,16 +120,16 @@ func (e *Erase) say(t *target, percent int, doing taskcatalog.EraseMethod) {
 	}
 }
 
-// failed notes a method that was tried and not done.
+// failed records a failed method.
 func (t *target) failed(m taskcatalog.EraseMethod, err error) {
 	code := taskcatalog.CodeOf(err, taskcatalog.CodeEraseFailed)
 	t.out.Attempts = append(t.out.Attempts, taskcatalog.EraseAttempt{Method: m, Code: code, Message: taskcatalog.Clean(err.Error(), taskcatalog.MaxText)})
 }
 
-// ended reports whether it is known what became of the disk.
+// ended reports whether the disk has a verdict.
 func (t *target) ended() bool { return t.out.Verdict != "" }
 
-// end is where no further method is tried.
+// end sets the disk's verdict; no further method is tried.
 func (t *target) end(verdict taskcatalog.Verdict, err error) {
 	t.out.Verdict = verdict
 	t.out.Code = taskcatalog.CodeOf(err, taskcatalog.CodeEraseFailed)

@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// judge finds every disk of the task, looks for reasons against each, asks each what
-// it can do and opens it. It writes nowhere.
+// judge finds every disk of the task, looks for reasons against each, asks each for its methods and
+// opens it. judge writes nothing.
 func (e *Erase) judge(ctx context.Context) ([]*unit, error) {
 	all, unread, err := e.sys.disks()
 	if err != nil {
@@ -64,7 +64,7 @@ func unreadable(what string, err error) error {
 	return taskcatalog.Errorf(taskcatalog.CodeDiskUnreadable, "cannot read what must be known of %s: %s", what, taskcatalog.Clean(err.Error(), 400))
 }
 
-// reasons is why a disk may not be erased.
+// reasons returns why a disk must not be erased.
 func (e *Erase) reasons(d *disk, uses []use) error {
 	no := func(code taskcatalog.Code, format string, args ...any) error {
 		return taskcatalog.Errorf(code, "cannot erase "+strings.ReplaceAll(d.said(), "%", "%%")+": "+format, args...)
@@ -88,14 +88,14 @@ func (e *Erase) reasons(d *disk, uses []use) error {
 	return nil
 }
 
-// dpus are the vendors of PCI functions behind which a DPU or a cloud's card keeps
-// what an NVMe controller shows.
+// dpus are the PCI vendors of DPUs and cloud cards that keep the data of an emulated NVMe
+// controller elsewhere.
 var dpus = map[string]string{
 	"15b3": "an NVIDIA DPU", "1dd8": "an AMD Pensando DPU", "177d": "a Marvell DPU",
 	"1d0f": "an Amazon Nitro card", "1ae0": "a Google card", "1414": "a Microsoft card", "1ded": "an Alibaba card",
 }
 
-// emulated says what shows a disk that is none; "" for a disk.
+// emulated names the device that emulates a disk; "" for a real disk.
 func emulated(d *disk) string {
 	if d.transport != "pcie" {
 		return ""
@@ -109,7 +109,7 @@ func emulated(d *disk) string {
 	return ""
 }
 
-// open takes a disk for this process alone.
+// open opens a disk for this process alone.
 func (e *Erase) open(t *target) error {
 	var err error
 	t.device, err = e.Devices.Open(t.name, t.number)
@@ -124,7 +124,7 @@ func (e *Erase) open(t *target) error {
 	return e.same(t)
 }
 
-// same holds what is open to what was judged.
+// same verifies that the open device is the judged disk.
 func (e *Erase) same(t *target) error {
 	number, err1 := t.device.Number()
 	size, err2 := t.device.Size()
@@ -138,7 +138,7 @@ func (e *Erase) same(t *target) error {
 	return nil
 }
 
-// again looks at a disk as if for the first time, right before it is touched.
+// again judges a disk anew, right before the disk is touched.
 func (e *Erase) again(t *target) error {
 	changed := func(what string) error {
 		return taskcatalog.Errorf(taskcatalog.CodeDiskChanged, "cannot erase %s: %s since it was judged", t.disk.said(), taskcatalog.Clean(what, 300))
@@ -151,7 +151,7 @@ func (e *Erase) again(t *target) error {
 		return changed("it is gone")
 	}
 	was, is := *t.disk, *now
-	was.partitions, is.partitions = nil, nil // those of an erased disk go
+	was.partitions, is.partitions = nil, nil // the partitions of an erased disk vanish
 	if was.name != is.name || was.number != is.number || was.path != is.path || was.serial != is.serial || was.wwn != is.wwn || was.nguid != is.nguid ||
 		was.model != is.model || was.size != is.size || was.transport != is.transport || was.nsid != is.nsid || was.pciVendor != is.pciVendor ||
 		was.readOnly != is.readOnly || !slices.Equal(was.controllers, is.controllers) {
@@ -169,7 +169,7 @@ func (e *Erase) again(t *target) error {
 
 var namespaceName = regexp.MustCompile(`^nvme([0-9]+)(?:c[0-9]+)?n([0-9]+)$`)
 
-// namespaces are those that the kernel shows of a controller, by the names of their
+// namespaces returns the namespaces that the kernel shows of a controller, by the names of their
 // disks.
 func (s system) namespaces(controller string) ([]string, error) {
 	entries, err := s.Names(path.Join("/sys/class/nvme", controller))

@@ -29,8 +29,8 @@ import (
 
 const labSize = 8<<20 + 512 // no whole number of anything but sectors
 
-// standIn is a program that stands in for the tools. It is one of its own, because this
-// one, which the race detector watches, takes a hundred times as long to start.
+// standIn is a program that stands in for the tools. It is a separate program, because this test
+// binary with the race detector takes a hundred times as long to start.
 var standIn string
 
 func TestMain(m *testing.M) { os.Exit(withStandIn(m)) }
@@ -51,7 +51,7 @@ func withStandIn(m *testing.M) int {
 	return m.Run()
 }
 
-// play is a drive as the stand-in has it.
+// play is a drive simulated by the stand-in.
 type play = erasetest.Drive
 
 // lab is a machine in a directory, with a sysfs of its own and files for disks.
@@ -59,7 +59,7 @@ type lab struct {
 	*Erase
 	t    *testing.T
 	root string
-	busy []string // what the kernel says is in use
+	busy []string // disks that the kernel reports as in use
 	// opened is called once all disks were judged and before any is touched.
 	touched func(name string) // before the first write to a disk
 	change  func(d *file)
@@ -150,7 +150,7 @@ func (l *lab) disk(name, dir string, files map[string]string) {
 	l.put("dev/"+name, strings.Repeat("the tenant's data, ", labSize/19+1)[:labSize])
 }
 
-// partition adds one to a disk.
+// partition adds a partition to a disk.
 func (l *lab) partition(disk, name string) (number string) {
 	l.t.Helper()
 	dir, err := os.Readlink(filepath.Join(l.root, "sys/block", disk))
@@ -163,7 +163,7 @@ const (
 	model  = "SAMSUNG MZQL23T8HCLS-00A07"
 )
 
-// nvme adds a controller with its first namespace, which the task names.
+// nvme adds a controller with its first namespace, and names the namespace in the task.
 func (l *lab) nvme(controller string, p play) *taskcatalog.DiskName {
 	l.t.Helper()
 	n := controller[len("nvme"):]
@@ -181,7 +181,7 @@ func (l *lab) nvme(controller string, p play) *taskcatalog.DiskName {
 	return l.namespace(controller, 1)
 }
 
-// becomes changes what the stand-in plays of a device.
+// becomes changes the stand-in's state of a device.
 func (l *lab) becomes(device string, change func(p *play)) {
 	l.t.Helper()
 	name := filepath.Join(l.root, "play", device+".json")
@@ -190,7 +190,7 @@ func (l *lab) becomes(device string, change func(p *play)) {
 	erasetest.Write(name, p)
 }
 
-// namespace adds a namespace, which the task names.
+// namespace adds a namespace and names it in the task.
 func (l *lab) namespace(controller string, nsid int) *taskcatalog.DiskName {
 	l.t.Helper()
 	name := fmt.Sprintf("%sn%d", controller, nsid)
@@ -209,7 +209,7 @@ func (l *lab) namespace(controller string, nsid int) *taskcatalog.DiskName {
 	return l.names(taskcatalog.DiskName{Serial: serial + controller[len("nvme"):], NGUID: nguid, Model: model, SizeBytes: labSize})
 }
 
-// ata adds a SATA disk at a path below /sys, which the task names.
+// ata adds a SATA disk at a path below /sys and names it in the task.
 func (l *lab) ata(name, dir string, p play) *taskcatalog.DiskName {
 	l.t.Helper()
 	p.Serial, p.Model = "WD-"+name, "WDC WUH721818ALE"
@@ -231,7 +231,7 @@ func (l *lab) names(d taskcatalog.DiskName) *taskcatalog.DiskName {
 	return &l.Params.Disks[len(l.Params.Disks)-1]
 }
 
-// efi has the machine booted by EFI, with these variables.
+// efi makes the machine booted by EFI, with these variables.
 func (l *lab) efi(variables map[string]string) {
 	l.t.Helper()
 	l.put("sys/firmware/efi/fw_platform_size", "64\n")
@@ -245,14 +245,14 @@ func (l *lab) efi(variables map[string]string) {
 
 func (l *lab) mounted(line string) { l.mounts = append(l.mounts, line) }
 
-// do carries the task out.
+// do runs the task.
 func (l *lab) do(ctx context.Context) (*taskcatalog.DiskEraseResult, taskcatalog.Report, error) {
 	l.targets = nil
 	l.put("proc/1/mountinfo", strings.Join(l.mounts, "\n")+"\n")
 	return l.Do(ctx)
 }
 
-// good carries out a task that succeeds.
+// good runs a task that must succeed.
 func (l *lab) good() *taskcatalog.DiskEraseResult {
 	l.t.Helper()
 	res, _, err := l.do(l.t.Context())
@@ -266,7 +266,7 @@ func (l *lab) good() *taskcatalog.DiskEraseResult {
 	return res
 }
 
-// refused carries out a task that must touch nothing.
+// refused runs a task that must touch nothing.
 func (l *lab) refused(want taskcatalog.Code) {
 	l.t.Helper()
 	before := l.contents()
@@ -306,7 +306,7 @@ func (l *lab) holds(name string) bool {
 	return bytes.Contains(raw, []byte("tenant's"))
 }
 
-// lines are the command lines that were run.
+// lines are the executed command lines.
 func (l *lab) lines() []string {
 	raw, err := os.ReadFile(filepath.Join(l.root, "play/log"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -316,7 +316,7 @@ func (l *lab) lines() []string {
 	return strings.Split(strings.TrimSpace(string(raw)), "\n")
 }
 
-// ran are those that change something.
+// ran are the command lines that change something.
 func (l *lab) ran() []string {
 	return slices.DeleteFunc(l.lines(), func(line string) bool {
 		return slices.Contains([]string{"id-ctrl", "id-ns", "list-ns", "sanitize-log", "-I"}, strings.Fields(line)[1])
@@ -336,7 +336,7 @@ func (l *lab) neverFormatsWithoutErasing() {
 	}
 }
 
-// wantRan holds the changing command lines to a list.
+// wantRan compares the changing command lines with a list.
 func (l *lab) wantRan(want ...string) {
 	l.t.Helper()
 	if got := l.ran(); !slices.Equal(got, want) {
@@ -344,7 +344,7 @@ func (l *lab) wantRan(want ...string) {
 	}
 }
 
-// Open and Is make the lab the machine's devices.
+// Open and Is make the lab an implementation of Devices.
 func (l *lab) Open(name, number string) (Device, error) {
 	if slices.Contains(l.busy, name) {
 		return nil, &os.PathError{Op: "open", Path: name, Err: unix.EBUSY}
@@ -387,7 +387,7 @@ type file struct {
 	unsynced     atomic.Bool
 }
 
-// notes are kept in memory.
+// notes is an Overwrites in memory.
 type notes struct {
 	mu    sync.Mutex
 	all   map[string]Overwrite

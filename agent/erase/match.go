@@ -7,7 +7,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// find is the one disk that everything given of a name fits.
+// find returns the disk that matches all given parts of a name, if exactly one does.
 func find(name taskcatalog.DiskName, all []*disk) (*disk, error) {
 	called := called(name)
 	if plain(name.Serial) == "" && id(name.WWN) == "" && id(name.NGUID) == "" {
@@ -38,8 +38,8 @@ func find(name taskcatalog.DiskName, all []*disk) (*disk, error) {
 	return nil, taskcatalog.Errorf(taskcatalog.CodeDiskNotFound, "cannot erase %s: this machine has no such disk", called)
 }
 
-// compare holds a name to a disk: whether what tells disks apart is the same in
-// any part, and everything that differs.
+// compare compares a name with a disk. same: an identifying part is equal. differ: the parts that
+// differ.
 func compare(name taskcatalog.DiskName, d *disk) (same bool, differ []string) {
 	hold := func(what, asked, has string, tells bool) {
 		switch {
@@ -53,7 +53,7 @@ func compare(name taskcatalog.DiskName, d *disk) (same bool, differ []string) {
 	hold("serial", plain(name.Serial), plain(d.serial), true)
 	hold("WWN", id(name.WWN), id(d.wwn), true)
 	nguid := id(d.nguid)
-	if nguid == "" && len(id(d.wwn)) == 32 { // which the kernel makes of it
+	if nguid == "" && len(id(d.wwn)) == 32 { // the kernel derives the wwid from the NGUID
 		nguid = id(d.wwn)
 	}
 	hold("NGUID", id(name.NGUID), nguid, true)
@@ -64,11 +64,11 @@ func compare(name taskcatalog.DiskName, d *disk) (same bool, differ []string) {
 	return same, differ
 }
 
-// plain is text without the blanks that firmware pads it with.
+// plain returns s without firmware's padding blanks.
 func plain(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// id is a world-wide name without its prefix and punctuation. One that is no
-// number, as those that the kernel makes of vendor and serial, stays as it is.
+// id returns a world-wide name without its prefix and punctuation. A name that is no number, such
+// as those made by the kernel from vendor and serial, stays as it is.
 func id(s string) string {
 	s = plain(s)
 	bare := strings.ToLower(s)
@@ -79,7 +79,7 @@ func id(s string) string {
 	if bare == "" || strings.Trim(bare, "0123456789abcdef") != "" {
 		return s
 	}
-	if strings.Trim(bare, "0") == "" { // an NGUID of zeros is none
+	if strings.Trim(bare, "0") == "" { // an NGUID of zeros means none
 		return ""
 	}
 	return bare

@@ -169,7 +169,7 @@ func TestWhatWasRefusedOrFailedIsNotHiddenByWhatFollows(t *testing.T) {
 func TestTheFormatThatANamespaceHasIsKept(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.nvme("nvme0", play{OACS: formats, FLBAS: 0x24}) // its upper bits are apart
+	l.nvme("nvme0", play{OACS: formats, FLBAS: 0x24}) // the upper bits are in another place
 	l.good()
 	l.wantRan("nvme format --force --timeout=14400000 --ses=1 --lbaf=20 --namespace-id=1 /dev/nvme0")
 }
@@ -253,8 +253,8 @@ func TestASanitizeThatRunsAlreadyIsWaitedFor(t *testing.T) {
 	l.wantRan(sanitizeLine(3))
 }
 
-// What may go on inside the drive is not followed by another method, and is neither
-// erased nor not.
+// If a method may still run inside the drive, no other method follows, and the verdict is
+// inconclusive.
 func TestWhatMayGoOnInsideADriveIsInconclusive(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -351,8 +351,8 @@ func TestAnOverwriteThatIsNotTheWholeTruthIsNone(t *testing.T) {
 	}
 }
 
-// A drive that cannot be written or read proves nothing by what it says of its erase:
-// only a sanitize has a log that does.
+// For a drive that cannot be written or read, its own report of an erase proves nothing: only a
+// sanitize has a log.
 func TestAnEraseThatNothingShowsIsNone(t *testing.T) {
 	t.Parallel()
 	worn := func(f *file) { f.write = func([]byte, int64) error { return errors.New("write protected") } }
@@ -398,7 +398,7 @@ func TestAnEraseThatNothingShowsIsNone(t *testing.T) {
 	}
 }
 
-// What the log page says is of whoever has the controller's name by then.
+// The log page is of the drive that has the controller's name by then.
 func TestADriveThatIsAnotherAfterItsSanitizeIsInconclusive(t *testing.T) {
 	t.Parallel()
 	for name, swap := range map[string]func(l *lab){
@@ -427,8 +427,7 @@ func TestADriveThatIsAnotherAfterItsSanitizeIsInconclusive(t *testing.T) {
 	}
 }
 
-// A drive whose sanitize failed takes neither blocks nor a format until it is told to
-// leave that behind.
+// A drive whose sanitize failed takes neither blocks nor a format until it leaves the failed state.
 func TestASanitizeThatFailedBeforeIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -457,7 +456,7 @@ func TestASanitizeThatFailedBeforeIsLeftBehind(t *testing.T) {
 	}
 }
 
-// What goes on inside a controller goes on for all of its namespaces.
+// An operation inside a controller affects all its namespaces.
 func TestAFormatOfUnknownEndIsTheEndForItsController(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)

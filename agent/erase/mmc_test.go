@@ -8,7 +8,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// An eMMC's boot areas have its serial, and stand in the way of no erase.
+// An eMMC's boot areas have the eMMC's serial, and do not block the erase.
 func TestAnEMMCIsErasedByItsSerialBesideItsBootAreas(t *testing.T) {
 	const device = "devices/pci0000:00/0000:00:1a.0/mmc_host/mmc0/mmc0:0001"
 	for mode, want := range map[string]taskcatalog.EraseMethod{taskcatalog.EraseSecure: taskcatalog.MethodOverwrite, taskcatalog.EraseQuick: taskcatalog.MethodTrim} {

@@ -13,8 +13,8 @@ import (
 
 func (u *unit) device() string { return "/dev/" + u.controller }
 
-// askNVMe asks a controller what it can do, and refuses one that has a namespace
-// which the task does not name: sanitize reaches all of them.
+// askNVMe reads a controller's methods. It refuses a controller with a namespace that the task does
+// not name, because a sanitize reaches all namespaces.
 func (e *Erase) askNVMe(ctx context.Context, u *unit) error {
 	first := u.targets[0].disk
 	err := e.unshared(u)
@@ -55,13 +55,12 @@ func (e *Erase) askNVMe(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// shared refuses a controller that has more than the task names.
+// shared is the refusal of a controller with more namespaces than the task names.
 func (u *unit) shared(what string) error {
 	return taskcatalog.Errorf(taskcatalog.CodeDiskControllerShared, "cannot erase %s: its controller %s has %s, which the task does not name", u.targets[0].disk.said(), u.controller, what)
 }
 
-// unshared holds the namespaces that the kernel shows of a controller to those that
-// the task names.
+// unshared verifies that the task names every namespace that the kernel shows of a controller.
 func (e *Erase) unshared(u *unit) error {
 	shown, err := e.sys.namespaces(u.controller)
 	if err != nil {
@@ -75,8 +74,8 @@ func (e *Erase) unshared(u *unit) error {
 	return nil
 }
 
-// identify asks the controller itself who it is and which namespaces it has: those of
-// the task and no other. What it can do is what it says now.
+// identify asks the controller itself for its identity and its namespaces, which must be those of
+// the task and no others. It returns the controller's present abilities.
 func (e *Erase) identify(ctx context.Context, u *unit) (controller, error) {
 	first := u.targets[0].disk
 	args := map[string]any{"controller": u.device()}
@@ -113,7 +112,7 @@ func (e *Erase) identify(ctx context.Context, u *unit) (controller, error) {
 	return can, nil
 }
 
-// sameController holds the controller's node in /dev to what the kernel calls it.
+// sameController verifies that the controller's node in /dev has the kernel's device number.
 func (e *Erase) sameController(u *unit) error {
 	if err := e.Devices.Is(u.controller, u.node, false); err != nil {
 		return taskcatalog.Errorf(taskcatalog.CodeDiskChanged, "cannot erase by controller %s: %s", u.controller, taskcatalog.Clean(err.Error(), 300))
@@ -125,9 +124,9 @@ func (u *unit) sanitizes() bool {
 	return u.can.sanitizeBlock || u.can.sanitizeCrypto || u.can.sanitizeWrite
 }
 
-// settle waits for a sanitize that was begun before, as by a task that was killed:
-// until it ends the drive takes nothing else. One that failed is left behind, or the
-// drive takes no blocks and no format.
+// settle waits for a sanitize begun earlier, for example by a killed task: until it ends the drive
+// takes no other command. The state of a failed sanitize is left, because in this state the drive
+// takes no blocks and no format.
 func (e *Erase) settle(ctx context.Context, u *unit) error {
 	if !u.sanitizes() {
 		return nil
@@ -139,21 +138,20 @@ func (e *Erase) settle(ctx context.Context, u *unit) error {
 	if err := e.still(ctx, u, taskcatalog.MethodNVMeSanitizeBlock, u.targets); err != nil {
 		return err
 	}
-	// Where it does not, and where it had left it before, the methods will show.
+	// If the drive does not leave the state, or had left it before, the methods will show.
 	if err := e.exit(ctx, u); err != nil {
 		e.Log.Warn("a drive does not leave its failed sanitize", zap.String("controller", u.controller), zap.Error(err))
 	}
 	return nil
 }
 
-// exit has the drive leave the state in which a failed sanitize puts it.
+// exit makes the drive leave the state of a failed sanitize.
 func (e *Erase) exit(ctx context.Context, u *unit) error {
 	_, err := e.tool(ctx, "nvme_sanitize_exit", map[string]any{"controller": u.device()})
 	return err
 }
 
-// sanitize starts the controller's own erase and waits for its log page to say that
-// it is complete.
+// sanitize starts the controller's own erase and waits until its log page reports completion.
 func (e *Erase) sanitize(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disks []*target) error {
 	args := map[string]any{"controller": u.device()}
 	switch m {
@@ -172,8 +170,8 @@ func (e *Erase) sanitize(ctx context.Context, u *unit, m taskcatalog.EraseMethod
 	case err != nil:
 		return err
 	case state.status == sanitizeFailed:
-		// The drive gives out nothing until it is told to leave that state; what is
-		// tried next is recorded as the weaker method that it is.
+		// The drive returns no data until it leaves this state; the next method is recorded as the
+		// weaker method.
 		if err := e.exit(ctx, u); err != nil {
 			return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "its log page says that the sanitize failed, and it does not leave that state: %v", err)
 		}
@@ -186,11 +184,11 @@ func (e *Erase) sanitize(ctx context.Context, u *unit, m taskcatalog.EraseMethod
 	return nil
 }
 
-// logTries is how often in a row the log page may not be had: a drive that is busy
-// with itself may let a command wait too long.
+// logTries is how often in a row reading the log page may fail: a busy drive may let a command wait
+// too long.
 const logTries = 5
 
-// wait looks at the log page until no sanitize runs.
+// wait reads the log page until no sanitize runs.
 func (e *Erase) wait(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disks []*target) (sanitizeState, error) {
 	unread := 0
 	for {
@@ -221,7 +219,7 @@ func (e *Erase) wait(ctx context.Context, u *unit, m taskcatalog.EraseMethod, di
 	}
 }
 
-// format has the controller erase one namespace, in the format that it has.
+// format has the controller erase a namespace and keep its present LBA format.
 func (e *Erase) format(ctx context.Context, u *unit, m taskcatalog.EraseMethod, t *target) error {
 	args := map[string]any{"controller": u.device(), "nsid": t.nsid}
 	raw, err := e.tool(ctx, "nvme_id_ns", args)

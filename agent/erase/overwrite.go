@@ -16,12 +16,11 @@ import (
 
 const (
 	chunk   = 4 << 20
-	writers = 4 // chunks on their way to one disk at a time
+	writers = 4 // chunks in flight to a disk at a time
 )
 
-// sweep calls do for every chunk between two places, several at a time, with two
-// buffers of its length. It returns how many bytes were done, and the first error,
-// which ends it.
+// sweep calls do for every chunk between two offsets, several at a time, with two buffers of the
+// chunk's length. It returns how many bytes were done, and the first error, which ends the sweep.
 func sweep(ctx context.Context, from, to int64, do func(b, spare []byte, offset int64) error, progress func(done int64)) (int64, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -54,8 +53,8 @@ func sweep(ctx context.Context, from, to int64, do func(b, spare []byte, offset 
 	return done.Load(), context.Cause(ctx)
 }
 
-// overwrite writes a pattern to the whole device and reads all of it back. Where one
-// was cut off it goes on from there, and reads all of it back.
+// overwrite writes a pattern to the whole device and reads all of it back. An interrupted overwrite
+// is resumed where it stopped, and read back as a whole.
 func (e *Erase) overwrite(ctx context.Context, t *target) error {
 	o, err := e.resume(t)
 	if err != nil {
@@ -73,7 +72,7 @@ func (e *Erase) overwrite(ctx context.Context, t *target) error {
 		err = e.fill(ctx, t, o)
 	}
 	if err != nil {
-		if ctx.Err() == nil { // it may fail for what was left as it was
+		if ctx.Err() == nil { // the part written earlier may be the cause
 			e.forget(t)
 		}
 		return err
@@ -86,7 +85,7 @@ func (e *Erase) overwrite(ctx context.Context, t *target) error {
 	return nil
 }
 
-// fill writes the pattern from where it was left, and reads the whole device back.
+// fill writes the pattern from the recorded progress on, and reads the whole device back.
 func (e *Erase) fill(ctx context.Context, t *target, o Overwrite) error {
 	p, err := patternOf(o.Key)
 	if err != nil {
@@ -126,7 +125,7 @@ func (e *Erase) fill(ctx context.Context, t *target, o Overwrite) error {
 	return err
 }
 
-// readAt fills b. A disk that ends there has given all of it.
+// readAt fills b. Reaching the end of the disk with b full is no error.
 func readAt(dev Device, b []byte, offset int64) error {
 	if n, err := dev.ReadAt(b, offset); err != nil && (n < len(b) || err != io.EOF) {
 		return taskcatalog.Errorf(taskcatalog.CodeDiskRead, "cannot read at byte %d: %v", offset, err)

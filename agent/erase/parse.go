@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// controller is what an NVMe controller says it can do.
+// controller is the reported abilities of an NVMe controller.
 type controller struct {
 	serial, model string
-	namespaces    bool // manages namespaces, and so may hide some
+	namespaces    bool // supports namespace management, so may hide namespaces
 	format        bool
-	// FNA: a format, an erase is of all namespaces; the key can be changed.
+	// FNA: a format or an erase affects all namespaces; a cryptographic erase is possible.
 	cryptoErase                                  bool
 	sanitizeCrypto, sanitizeBlock, sanitizeWrite bool
 }
@@ -25,7 +25,7 @@ func parseController(raw []byte) (controller, error) {
 		Model  *string `json:"mn"`
 		OACS   *int64  `json:"oacs"`
 		FNA    *int64  `json:"fna"`
-		// Some versions print it with a sign.
+		// Some versions print a sign.
 		SANICAP *int64 `json:"sanicap"`
 	}
 	if err := json.Unmarshal(raw, &said); err != nil {
@@ -68,8 +68,8 @@ func parseNamespaces(raw []byte) ([]int64, error) {
 	return all, nil
 }
 
-// parseLBAFormat reads from `nvme id-ns --output-format=json` which of its formats a
-// namespace has, so that a format leaves it so.
+// parseLBAFormat reads a namespace's present LBA format from `nvme id-ns --output-format=json`, so
+// that a format keeps it.
 func parseLBAFormat(raw []byte) (int, error) {
 	var said struct {
 		FLBAS *int64 `json:"flbas"`
@@ -85,7 +85,7 @@ func parseLBAFormat(raw []byte) (int, error) {
 
 // sanitizeState is the sanitize status log page.
 type sanitizeState struct {
-	status  int // 0 never, 1 completed, 2 in progress, 3 failed, 4 completed though not as asked about deallocation
+	status  int // 0 never, 1 completed, 2 in progress, 3 failed, 4 completed without the requested deallocation
 	percent int
 	action  int // of the last sanitize: 2 blocks, 3 overwrite, 4 key
 }
@@ -102,8 +102,8 @@ const (
 	sanitizeCrypto = 4
 )
 
-// parseSanitize reads the page as `nvme sanitize-log --raw-binary` prints it: the
-// progress in parts of 65536, the status, and the command.
+// parseSanitize reads the page as printed by `nvme sanitize-log --raw-binary`: the progress in
+// parts of 65536, the status, and the command.
 func parseSanitize(raw []byte) (sanitizeState, error) {
 	const least, most = 20, 4096
 	if len(raw) < least || len(raw) > most {
@@ -120,14 +120,14 @@ func parseSanitize(raw []byte) (sanitizeState, error) {
 	return s, nil
 }
 
-// security is what an ATA disk says of its own security.
+// security is the security state reported by an ATA disk.
 type security struct {
 	serial, model                                string
 	supported, enabled, locked, frozen, enhanced bool
 }
 
-// parseSecurity reads `hdparm -I`. A disk without the feature has no such part, or says
-// there that it is not supported. One that has it says of each state whether it is in it.
+// parseSecurity reads `hdparm -I`. A disk without the feature has no Security part, or reports it
+// as not supported there. A disk with the feature must report each state.
 func parseSecurity(raw []byte) (security, error) {
 	var s security
 	inside := false

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What is in testdata was printed by the programs themselves.
+// The files in testdata were printed by the programs themselves.
 func recorded(t testing.TB, name string) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("testdata", name))
@@ -34,14 +34,14 @@ func TestWhatTheProgramsPrintIsUnderstood(t *testing.T) {
 	}
 }
 
-// A disk that may have a password, and does not say so, has said nothing.
+// A disk with the security feature that does not report each state is refused.
 func TestADiskThatDoesNotTellItsSecurityIsNotRead(t *testing.T) {
 	const head, none = "\tModel Number:       M\n\tSerial Number:      S\n", "\tnot\tenabled\n\tnot\tlocked\n\tnot\tfrozen\n"
 	for _, c := range []struct {
 		text string
 		read bool
 	}{
-		{head, true}, // it has no such feature
+		{head, true}, // no security feature
 		{head + "Security: \n\tnot\tsupported\n", true},
 		{head + "Security: \n\t\tsupported\n" + none, true},
 		{head + "Security: \n\t\tsupported\n" + strings.Replace(none, "not\tlocked", "\tlocked", 1), true},

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pattern is bytes that nobody can foretell and that are known again at every
-// place: the keystream of AES-256-CTR, of which each 16 bytes have their own count.
+// pattern is unpredictable bytes that can be recomputed at every offset: the keystream of
+// AES-256-CTR, with a counter value for each 16 bytes.
 type pattern struct{ key cipher.Block }
 
-// newPattern makes one under a random key.
+// newPattern returns a pattern under a random key.
 func newPattern(random io.Reader) (pattern, error) {
 	var key [32]byte
 	if _, err := io.ReadFull(random, key[:]); err != nil {
@@ -23,13 +23,13 @@ func newPattern(random io.Reader) (pattern, error) {
 	return patternOf(key[:])
 }
 
-// patternOf is the one under a key.
+// patternOf returns the pattern under a key.
 func patternOf(key []byte) (pattern, error) {
 	block, err := aes.NewCipher(key)
 	return pattern{block}, err
 }
 
-// at fills b with what belongs at an offset, a multiple of 16.
+// at fills b with the pattern at an offset, a multiple of 16.
 func (p pattern) at(b []byte, offset int64) {
 	var count [aes.BlockSize]byte
 	binary.BigEndian.PutUint64(count[8:], uint64(offset)/aes.BlockSize)
@@ -37,8 +37,7 @@ func (p pattern) at(b []byte, offset int64) {
 	cipher.NewCTR(p.key, count[:]).XORKeyStream(b, b)
 }
 
-// aligned is memory that a disk can be read into past the kernel's cache. It is the
-// kernel's again after free.
+// aligned allocates memory for reads that bypass the kernel's cache. free releases it.
 func aligned(size int) (b []byte, free func(), err error) {
 	page := os.Getpagesize()
 	b, err = unix.Mmap(-1, 0, (size+page-1)/page*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)

@@ -9,23 +9,23 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What a drive says of its own erase is checked by what was written before: of two
-// places in each of a thousand parts, and of the first and the last block, none may
-// read as it did.
+// Planted blocks check a drive's own report of an erase. They are written before the erase at two
+// places in each of a thousand parts, and in the first and the last block. None may read the same
+// afterwards.
 
 const (
 	plantedParts = 1000
 	plantedBlock = 4096
 )
 
-// planted is where a pattern was written, and that it was there.
+// planted is a pattern and the places where it was written and read back.
 type planted struct {
 	pattern pattern
 	places  []int64
 }
 
-// plant writes the pattern and reads it back. A disk that does not give back what
-// was written to it proves nothing by giving something else later.
+// plant writes the pattern and reads it back. If a disk does not return the written data now,
+// different data later proves nothing.
 func plant(dev Device, size int64, random io.Reader) (*planted, error) {
 	p, err := newPattern(random)
 	if err != nil {
@@ -57,7 +57,7 @@ func plant(dev Device, size int64, random io.Reader) (*planted, error) {
 	return all, err
 }
 
-// left counts the places that still read as they were written.
+// left counts the places that still hold the pattern.
 func (p *planted) left(dev Device) (int, error) {
 	b, free, err := aligned(2 * plantedBlock)
 	if err != nil {
@@ -80,7 +80,7 @@ func (p *planted) left(dev Device) (int, error) {
 // bytes is how much was planted.
 func (p *planted) bytes() uint64 { return uint64(len(p.places)) * plantedBlock }
 
-// places chooses blocks of a size: each once, in their order.
+// places chooses distinct blocks within a size, in ascending order.
 func places(size int64, random io.Reader) ([]int64, error) {
 	blocks := size / plantedBlock
 	if blocks == 0 {

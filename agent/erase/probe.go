@@ -10,9 +10,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Probe says in one line what is known of the disks of a task that was cut off. None
-// of them counts as erased: an overwrite was not read back, and what goes on inside a
-// drive has not come to an end that anybody saw.
+// Probe describes in a line the state of the disks of an interrupted task. None of them counts as
+// erased: an overwrite was not read back, and the end of an erase inside a drive was not observed.
 func Probe(ctx context.Context, m *machine.Machine, commands *command.Runner, names []taskcatalog.DiskName) string {
 	s := system{m}
 	all, _, err := s.disks()
@@ -33,7 +32,7 @@ func Probe(ctx context.Context, m *machine.Machine, commands *command.Runner, na
 	return strings.Join(append(found, "none of the task's disks counts as erased: run it again"), "; ")
 }
 
-// state is what a drive itself says of an erase; "" where it says nothing of note.
+// state describes a drive's own report of an erase; "" if there is nothing to report.
 func (s system) state(ctx context.Context, commands *command.Runner, d *disk) string {
 	switch {
 	case d.transport == "pcie" && len(d.controllers) == 1:

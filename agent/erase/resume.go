@@ -10,34 +10,34 @@ import (
 	"go.uber.org/zap"
 )
 
-// An overwrite of a large disk takes days. What one that was cut off had written and
-// flushed is not written again by the next: it is read back with all the rest, and the
-// disk is clean only if every byte of it is the pattern. So nothing that is remembered
-// here can make a disk clean; it can only save the writing.
+// An overwrite of a large disk takes days. The part that an interrupted overwrite has written and
+// flushed is not written again by the next overwrite. It is read back with all the rest, and the
+// disk is clean only if every byte is the pattern. The record of progress can therefore save
+// writing, but can never make a disk clean.
 
-// Overwrites remember overwrites that have not ended, by disk, over a crash.
+// Overwrites remember unfinished overwrites, by disk, over a crash.
 type Overwrites interface {
 	Overwrite(disk string) (Overwrite, bool, error)
 	PutOverwrite(disk string, o Overwrite) error
 	DeleteOverwrite(disk string) error
 }
 
-// Overwrite is how far one came: so many bytes from the start of the disk are the
-// keystream of this key, and flushed.
+// Overwrite is an overwrite's progress: the first Written bytes of the disk are the keystream of
+// Key, and flushed.
 type Overwrite struct {
 	Key     []byte `json:"key"`
 	Written int64  `json:"written"`
 }
 
-// begin is an overwrite of which nothing is written, under a new key.
+// begin returns an overwrite without progress, under a new key.
 func (e *Erase) begin() (Overwrite, error) {
 	o := Overwrite{Key: make([]byte, 32)}
 	_, err := io.ReadFull(e, o.Key)
 	return o, err
 }
 
-// resume is the overwrite of this very disk that was cut off, if what it had written
-// is there wherever one looks; else a new one.
+// resume returns the interrupted overwrite of this disk, if samples of its written part are intact;
+// else a new overwrite.
 func (e *Erase) resume(t *target) (Overwrite, error) {
 	o, ok, err := e.Overwrites.Overwrite(t.identity())
 	if err == nil && ok {
@@ -54,8 +54,8 @@ func (e *Erase) resume(t *target) (Overwrite, error) {
 	return e.begin()
 }
 
-// there looks at places in what an overwrite had written. A tenant who had the disk
-// since has left something else, and finding it now is sooner than after the rest.
+// there samples the written part of an overwrite. If a tenant had the disk since, the samples find
+// it sooner than the full read-back would.
 func (e *Erase) there(t *target, o Overwrite) error {
 	if o.Written <= 0 || o.Written > t.size || o.Written%chunk != 0 && o.Written != t.size {
 		return fmt.Errorf("it is not of %d bytes", o.Written)
@@ -75,21 +75,21 @@ func (e *Erase) there(t *target, o Overwrite) error {
 	return err
 }
 
-// note remembers how far an overwrite came. One that cannot be remembered goes on.
+// note records an overwrite's progress. If this fails, the overwrite goes on.
 func (e *Erase) note(t *target, o Overwrite) {
 	if err := e.Overwrites.PutOverwrite(t.identity(), o); err != nil {
 		e.Log.Warn("an overwrite that is cut off will begin anew", zap.String("disk", t.name), zap.Error(err))
 	}
 }
 
-// forget is for what has ended.
+// forget deletes the record of an overwrite that has ended.
 func (e *Erase) forget(t *target) {
 	if err := e.Overwrites.DeleteOverwrite(t.identity()); err != nil {
 		e.Log.Warn("cannot forget an overwrite", zap.String("disk", t.name), zap.Error(err))
 	}
 }
 
-// identity is all that tells a disk from others, whatever its name is in this boot.
+// identity is a digest of everything that identifies a disk, independent of its name in this boot.
 func (d *disk) identity() string {
 	all := []string{plain(d.serial), id(d.wwn), id(d.nguid), plain(d.model), fmt.Sprint(d.size), fmt.Sprint(d.nsid)}
 	sum := sha256.Sum256([]byte(strings.Join(all, "\x00")))

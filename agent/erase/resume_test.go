@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// cutOff is a lab whose first disk was overwritten up to its second stride by a task
-// that was canceled, with the disk's notes.
+// cutOff is a lab whose first disk was overwritten up to its second stride by a canceled task, with
+// the disk's record.
 func cutOff(t *testing.T) (*lab, *notes) {
 	t.Helper()
 	l := newLab(t)
@@ -37,7 +37,7 @@ func cutOff(t *testing.T) (*lab, *notes) {
 	return l, kept
 }
 
-// again carries the task out once more, and returns where it wrote.
+// again runs the task once more, and returns the offsets of its writes.
 func again(l *lab, fault func(f *file)) (row taskcatalog.ErasedDisk, wrote []int64) {
 	l.t.Helper()
 	var mu sync.Mutex
@@ -75,7 +75,7 @@ func TestAnOverwriteThatWasCutOffGoesOnAndIsReadWhole(t *testing.T) {
 	}
 }
 
-// A task that ends before all of its disks were done has done some of them.
+// A task that ends early has finished some of its disks.
 func TestADiskThatWasOverwrittenIsOnlyReadByTheNextTask(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -120,7 +120,7 @@ func TestADiskThatWasOverwrittenIsOnlyReadByTheNextTask(t *testing.T) {
 	}
 }
 
-// Whatever is remembered, a disk is clean only if all of it was overwritten.
+// Whatever is recorded, a disk is clean only if all of it was overwritten.
 func TestAnOverwriteIsNotContinuedOverWhatSomebodyLeftSince(t *testing.T) {
 	t.Parallel()
 	all := []int64{0, chunk, 2 * chunk}
@@ -164,7 +164,7 @@ func TestAnOverwriteIsNotContinuedOverWhatSomebodyLeftSince(t *testing.T) {
 	}
 }
 
-// another puts another drive in the place of the first, with what was on it.
+// another replaces the first drive by another drive with the same content.
 func (l *lab) another() {
 	l.t.Helper()
 	l.put("sys/class/nvme/nvme0/serial", "other\n")
@@ -172,7 +172,8 @@ func (l *lab) another() {
 	l.Params.Disks[0].Serial = "other"
 }
 
-// What is left where nobody looked is found when all is read, and then all is written.
+// Foreign data outside the samples is found by the full read-back, and then the whole disk is
+// overwritten.
 func TestWhatIsFoundOnlyWhenAllIsReadIsOverwritten(t *testing.T) {
 	t.Parallel()
 	l, _ := cutOff(t)
@@ -190,8 +191,8 @@ func TestWhatIsFoundOnlyWhenAllIsReadIsOverwritten(t *testing.T) {
 	}
 }
 
-// A drive that erases itself is written to before, which is the end of what an
-// overwrite had left there; and an overwrite that failed is not continued.
+// Planting blocks for a drive's own erase ends an interrupted overwrite of this drive; and a failed
+// overwrite is not resumed.
 func TestWhatEndedOtherwiseIsNotRemembered(t *testing.T) {
 	t.Parallel()
 	l, kept := cutOff(t)

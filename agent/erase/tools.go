@@ -8,7 +8,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// tool runs one of the disk tools.
+// tool runs a disk tool.
 func (e *Erase) tool(ctx context.Context, id string, args map[string]any) ([]byte, error) {
 	return run(ctx, e.Commands, id, args)
 }
@@ -21,8 +21,8 @@ func run(ctx context.Context, commands *command.Runner, id string, args map[stri
 	return res.Stdout.Kept, err
 }
 
-// missing reports whether a tool is not installed, or may not run here: what it
-// would have done is then not done, which is not the same as refused by the disk.
+// missing reports whether a tool is not installed, or may not run here: its work is not done, but
+// the disk has not refused it.
 func missing(err error) bool {
 	switch taskcatalog.CodeOf(err, "") {
 	case command.CodeExecutableMissing, command.CodeExecutableInsecure, command.CodeExecutableRefused:
@@ -31,8 +31,8 @@ func missing(err error) bool {
 	return false
 }
 
-// maybe reports whether a tool ended without the disk having said how its command
-// did: it may go on inside.
+// maybe reports whether a tool ended without the disk's answer: its command may go on inside the
+// drive.
 func maybe(err error) bool {
 	switch taskcatalog.CodeOf(err, "") {
 	case command.CodeTimedOut, command.CodeStuck, command.CodeSignaled, command.CodeLeftProcesses:

@@ -2,9 +2,8 @@ package erase
 
 import "github.com/hostler/hostler/agent/machine"
 
-// Transports are how the machine's disks are reached, by their names: pcie, sata, sas and
-// mmc are what an erase takes for the machine's own. One of which that cannot be read is not
-// among them.
+// Transports returns the transports of the machine's disks, by disk name. An erase accepts pcie,
+// sata, sas and mmc as local. Disks that cannot be read are left out.
 func Transports(m *machine.Machine) (map[string]string, error) {
 	all, unread, err := system{m}.disks()
 	if err != nil {

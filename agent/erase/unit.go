@@ -9,17 +9,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// unit is what is erased at a time: a disk, or an NVMe controller with all of its
-// namespaces.
+// unit is a disk, or an NVMe controller with all its namespaces, erased as a whole.
 type unit struct {
 	targets    []*target
 	controller string // nvme0; "" for other disks
-	node       string // of the controller: major:minor
+	node       string // the controller's major:minor
 	can        controller
 	methods    []taskcatalog.EraseMethod // from the best to the least
 }
 
-// units makes the units of the task and asks each what it can do.
+// units makes the units of the task and asks each for its methods.
 func (e *Erase) units(ctx context.Context) ([]*unit, error) {
 	var all []*unit
 	for _, t := range e.targets {
@@ -69,18 +68,18 @@ func (e *Erase) ask(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// whole are the methods that reach every namespace of a controller.
+// whole reports whether a method reaches every namespace of a controller.
 func whole(m taskcatalog.EraseMethod) bool {
 	return m == taskcatalog.MethodNVMeSanitizeBlock || m == taskcatalog.MethodNVMeSanitizeCrypt || m == taskcatalog.MethodNVMeSanitizeWrite
 }
 
-// inside are the methods that a drive carries out by itself.
+// inside reports whether the drive carries out a method by itself.
 func inside(m taskcatalog.EraseMethod) bool {
 	return m != taskcatalog.MethodOverwrite && m != taskcatalog.MethodTrim
 }
 
-// erase goes through the methods until each disk of the unit is erased, or nothing
-// more may be tried.
+// erase goes through the methods until each disk of the unit is erased, or nothing more may be
+// tried.
 func (e *Erase) erase(ctx context.Context, u *unit) {
 	if err := e.settle(ctx, u); err != nil {
 		u.end(taskcatalog.VerdictInconclusive, err)
@@ -92,7 +91,7 @@ func (e *Erase) erase(ctx context.Context, u *unit) {
 			continue
 		}
 		for _, t := range u.left() {
-			if !t.ended() { // with the one before it, where they share a controller
+			if !t.ended() { // ended together with an earlier disk of the same controller
 				e.try(ctx, u, m, []*target{t})
 			}
 		}
@@ -106,17 +105,17 @@ func (e *Erase) erase(ctx context.Context, u *unit) {
 	}
 }
 
-// left are the disks of which it is not known what became of them.
+// left returns the disks without a verdict.
 func (u *unit) left() []*target { return slices.DeleteFunc(slices.Clone(u.targets), (*target).ended) }
 
-// end is where no further method is tried on any disk of the unit.
+// end sets the verdict of all disks without one; no further method is tried.
 func (u *unit) end(verdict taskcatalog.Verdict, err error) {
 	for _, t := range u.left() {
 		t.end(verdict, err)
 	}
 }
 
-// try does one method to disks that share it, and keeps how it ended.
+// try applies a method to the disks that share it, and records the outcome.
 func (e *Erase) try(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disks []*target) {
 	if len(disks) == 0 {
 		return
@@ -144,7 +143,7 @@ func (e *Erase) try(ctx context.Context, u *unit, m taskcatalog.EraseMethod, dis
 		for _, t := range disks {
 			e.say(t, 100, m)
 		}
-	case slices.Contains(unknown, code): // of the controller, and so of all its disks
+	case slices.Contains(unknown, code): // the controller's state is unknown, and so that of all its disks
 		u.end(taskcatalog.VerdictInconclusive, err)
 	case ctx.Err() != nil:
 		stop(taskcatalog.VerdictNotClean, fmt.Errorf("%s was stopped and the disk is not erased: %w", m, context.Cause(ctx)))
@@ -155,14 +154,14 @@ func (e *Erase) try(ctx context.Context, u *unit, m taskcatalog.EraseMethod, dis
 	}
 }
 
-// unknown are the codes of a method of which nobody can say what it did, and to what.
+// unknown are the codes of a method with an unknown effect on an unknown set of disks.
 var unknown = []taskcatalog.Code{
 	taskcatalog.CodeEraseUnfinished, taskcatalog.CodeDiskChanged, taskcatalog.CodeDiskDiffers,
 	taskcatalog.CodeDiskControllerShared, taskcatalog.CodeDiskUnreadable,
 }
 
-// still holds what was judged to what is there now: what is done to one of the disks
-// is done to all, and one that is another is reason enough to leave all alone.
+// still verifies that the judged disks are unchanged. A method may affect all disks of a
+// controller, so a single changed disk is reason enough to leave all of them alone.
 func (e *Erase) still(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disks []*target) error {
 	for _, t := range disks {
 		if err := e.again(t); err != nil {
@@ -182,7 +181,7 @@ func (e *Erase) still(ctx context.Context, u *unit, m taskcatalog.EraseMethod, d
 	return err
 }
 
-// do does one method, and says of each disk that it was done.
+// do applies a method, and records its completion for each disk.
 func (e *Erase) do(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disks []*target) error {
 	switch m {
 	case taskcatalog.MethodOverwrite:
@@ -196,15 +195,15 @@ func (e *Erase) do(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disk
 		t.finished(m, taskcatalog.OverwriteNone, 0)
 		return nil
 	}
-	if u.controller == "" { // a disk that is locked takes no blocks either
+	if u.controller == "" { // a locked disk takes no blocks either
 		if err := e.unlock(ctx, disks[0]); err != nil {
 			return err
 		}
 	}
 	before := make([]*planted, len(disks))
-	why := make([]error, len(disks)) // it cannot be shown that a disk was erased
+	why := make([]error, len(disks)) // why a disk's erase cannot be proven
 	for i, t := range disks {
-		e.forget(t) // an overwrite that was cut off has no place for other blocks
+		e.forget(t) // planting blocks would damage an interrupted overwrite
 		before[i], why[i] = plant(t.device, t.size, e)
 	}
 	var err error
@@ -230,10 +229,10 @@ func (e *Erase) do(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disk
 		}
 	}
 	switch {
-	case len(remains) > 0: // the drive has lied: what it says of the others is worth nothing
+	case len(remains) > 0: // the drive has lied: its report on the other disks is worthless
 		return taskcatalog.Errorf(taskcatalog.CodeEraseResidue, "the drive says that it is done, and %s", strings.Join(remains, "; "))
 	case whole(m):
-		// The log page was asked for by the controller's name, after hours perhaps.
+		// The log page was read by the controller's name, perhaps hours after the judgement.
 		if err := e.still(ctx, u, m, disks); err != nil {
 			return err
 		}
@@ -251,7 +250,7 @@ func (e *Erase) do(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disk
 	return nil
 }
 
-// finished is a method that ran to its end.
+// finished records a method that ran to its end.
 func (t *target) finished(m taskcatalog.EraseMethod, verification string, readBack uint64) {
 	t.out.Method, t.out.Verification, t.out.ReadBackBytes = m, verification, readBack
 	t.out.CoveredBytes, t.out.Verdict = uint64(t.size), taskcatalog.VerdictClean
@@ -260,7 +259,7 @@ func (t *target) finished(m taskcatalog.EraseMethod, verification string, readBa
 	}
 }
 
-// ended is the error of a tool with the code that it has for the disk.
+// ended converts a tool's error to the disk's code.
 func ended(ctx context.Context, code taskcatalog.Code, err error) error {
 	switch {
 	case maybe(err) || ctx.Err() != nil:

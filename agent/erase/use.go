@@ -9,14 +9,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// use is why a disk may not be erased.
+// use is a reason why a disk must not be erased.
 type use struct {
 	code taskcatalog.Code
 	what string
 }
 
-// inUse finds what uses the machine's disks, by the names of the disks. The worst
-// reason of one comes first.
+// inUse finds the users of the machine's disks, keyed by disk name. The worst reason comes first.
 func (s system) inUse(all []*disk) (map[string][]use, error) {
 	found := map[string][]use{}
 	note := func(device string, code taskcatalog.Code, what string) error {
@@ -48,7 +47,7 @@ func (s system) inUse(all []*disk) (map[string][]use, error) {
 		return nil, err
 	}
 	for _, a := range areas {
-		name := path.Base(a.Path) // a file's file system is a mount
+		name := path.Base(a.Path) // a swap file's file system is found as a mount
 		known, err := s.Has("/sys/class/block/" + name)
 		if err == nil && known && path.Dir(a.Path) == "/dev" {
 			err = note(name, taskcatalog.CodeDiskSwap, "a swap area")
@@ -87,7 +86,7 @@ var worst = []taskcatalog.Code{
 	taskcatalog.CodeDiskMultipath, taskcatalog.CodeDiskArrayMember, taskcatalog.CodeDiskHeld,
 }
 
-// held notes what lies on a disk or on its partitions.
+// held records the holders of a disk and its partitions.
 func (s system) held(d *disk, found map[string][]use) error {
 	for _, part := range append([]string{d.name}, d.partitions...) {
 		holders, err := s.Names(path.Join("/sys/class/block", part, "holders"))

@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Each row is a disk that must not be erased, beside one that may: neither is touched.
+// Each row has a disk that must not be erased beside a disk that may: neither is touched.
 func TestTheWrongDiskIsTheEndOfTheWholeTask(t *testing.T) {
 	t.Parallel()
 	const rest = "ata2/host1/target1:0:0/1:0:0:0/block/sdb"
@@ -234,7 +234,7 @@ func TestADiskIsKnownByAnyOfItsNames(t *testing.T) {
 	}
 }
 
-// A drive with one controller that could have more hangs on its subsystem.
+// A drive with a single controller that could have more hangs on its subsystem.
 func TestADriveThatCouldHaveTwoControllersIsOneWhereItHasOne(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -254,7 +254,7 @@ func TestADriveThatCouldHaveTwoControllersIsOneWhereItHasOne(t *testing.T) {
 	}
 }
 
-// What was right when it was judged may be wrong when its turn comes.
+// A disk that passed the judgement may have changed when its turn comes.
 func TestADiskIsLookedAtAgainRightBeforeItIsTouched(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(l *lab){
@@ -272,7 +272,7 @@ func TestADiskIsLookedAtAgainRightBeforeItIsTouched(t *testing.T) {
 			l.nvme("nvme0", play{SANICAP: 2, Log: []int{sanitizeDone}})
 			judged := false
 			l.change = func(*file) { judged = true }
-			l.touched = func(string) { // first called when it was opened
+			l.touched = func(string) { // first called after the open
 				if judged {
 					judged = false
 					change(l)
@@ -293,7 +293,7 @@ func TestADiskIsLookedAtAgainRightBeforeItIsTouched(t *testing.T) {
 	}
 }
 
-// A namespace that came after the judging would be erased with the others.
+// A namespace created after the judgement would be erased with the others.
 func TestAControllerIsAskedForItsNamespacesAgain(t *testing.T) {
 	t.Parallel()
 	done := play{SANICAP: 2, OACS: 1<<3 | formats, Log: []int{sanitizeDone}}

@@ -2,8 +2,8 @@ package inbox
 
 import "github.com/hostler/hostler/taskcatalog"
 
-// Allow is the node's own limit on what a signed task may do to it. It comes
-// from the config file, which root owns, and nothing signed changes it.
+// Allow is the node's own limit on signed tasks. It comes from the config file, which root owns; no
+// signed task changes it.
 type Allow string
 
 // The settings, from narrow to wide.
@@ -13,11 +13,10 @@ const (
 	AllowAll      Allow = "all"
 )
 
-// Valid reports whether a is one of the settings.
+// Valid reports whether a is a known setting.
 func (a Allow) Valid() bool { return a == AllowProbe || a == AllowMutating || a == AllowAll }
 
-// Permits reports whether a task of this class may run. What is not known is
-// not permitted.
+// Permits reports whether a task of this class may run. An unknown class is not permitted.
 func (a Allow) Permits(c taskcatalog.Class) bool {
 	switch c {
 	case taskcatalog.ClassProbe:

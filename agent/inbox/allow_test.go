@@ -7,8 +7,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// A machine that may not be changed is a member all the same: what an enrolment
-// asks of it only reads.
+// A node that allows only probes can still be a member: an enrolment's tasks only read.
 func TestANodeThatAllowsProbesGivesItsBaselineAndDoesNothingElse(t *testing.T) {
 	var may []string
 	for _, typ := range taskcatalog.All() {

@@ -1,8 +1,8 @@
-// Package inbox decides whether a delivered envelope becomes a task.
+// Package inbox decides whether a delivered envelope becomes a task. Its main type is Inbox, with
+// the methods Admit and Startable.
 //
-// The checks stand in a fixed order: parse, signature, node and epoch, validity,
-// replay, catalog, schema, allow and capability, tenant. The first that does not
-// hold ends it with its own code, so that a code says how far an attacker came.
-// Nothing of the params is looked at before the signature holds, and nothing is
-// written: what is admitted is for the ledger to accept.
+// The checks have a fixed order: parse, signature, node and epoch, validity, replay, catalog,
+// schema, allow and capability, tenant. The first failed check ends the admission with its own
+// code, so that a code tells how far an attacker came. The params are not read before the signature
+// is verified. Package inbox writes nothing: the ledger records an admitted task.
 package inbox

@@ -7,16 +7,15 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Inbox judges deliveries. Its fields are what a judgement depends on, asked anew
-// for each.
+// Inbox judges deliveries. Its fields are the inputs of a judgement, read anew for each delivery.
 type Inbox struct {
 	Now   func() time.Time
 	Self  func() pki.NodeIdentity
 	Trust func() *pki.TrustBundle
-	// Known reports whether a task id was taken before. The same envelope,
-	// accepted and never started, is not known: what began nothing may begin.
+	// Known reports whether a task id was taken before. An envelope that was accepted and never
+	// started is not known: such a task may begin.
 	Known func(taskID, digest string) (bool, error)
-	// Handles reports whether this agent can carry a type of the catalog out.
+	// Handles reports whether this agent has a handler for a type of the catalog.
 	Handles      func(taskcatalog.Type) bool
 	Allow        Allow
 	Capabilities func() map[string]string
@@ -32,9 +31,9 @@ type Admitted struct {
 	Digest string // of the envelope
 }
 
-// Refusal is the first check that did not hold. Task is set once the signature,
-// the addressee and the validity held and the id was new: such a refusal is
-// recorded, so that the envelope is not let in later.
+// Refusal is the first failed check. Task is set if the signature, the addressee and the validity
+// are in order and the id is new: the caller records such a refusal, so that the envelope is not
+// admitted later.
 type Refusal struct {
 	Code    taskcatalog.Code
 	Message string
@@ -43,9 +42,9 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Message }
 
-// Admit runs the checks in their fixed order and returns the task, or the first
-// refusal. deliveredAs is the task id that the broker says the envelope is.
-// Nothing of the params is looked at before the signature holds.
+// Admit runs the checks in their fixed order and returns the task, or the first refusal.
+// deliveredAs is the task id from the broker's delivery. The params are not read before the
+// signature is verified.
 func (in *Inbox) Admit(raw []byte, deliveredAs string) (*Admitted, *Refusal) {
 	env, err := pki.ParseEnvelope(raw)
 	if err != nil {
@@ -86,7 +85,7 @@ func (in *Inbox) addressee(task *taskcatalog.Task) error {
 	return nil
 }
 
-// validity allows for the two clocks to differ by taskcatalog.ClockSkew.
+// validity allows for a difference between the two clocks of up to taskcatalog.ClockSkew.
 func validity(task *taskcatalog.Task, now time.Time) error {
 	switch {
 	case now.Before(task.IssuedAt.Add(-taskcatalog.ClockSkew)):
@@ -99,9 +98,8 @@ func validity(task *taskcatalog.Task, now time.Time) error {
 	return nil
 }
 
-// Startable repeats, just before an admitted task starts, the checks that time
-// may have changed: it may have waited for its lane, behind one that let a
-// tenant in.
+// Startable repeats, just before an admitted task starts, the checks whose outcome may have
+// changed: the task may have waited for its lane behind a task that let a tenant in.
 func (in *Inbox) Startable(task *taskcatalog.Task, typ taskcatalog.Type, params any) error {
 	if err := validity(task, in.Now()); err != nil {
 		return err
@@ -123,8 +121,7 @@ func (in *Inbox) replay(task *taskcatalog.Task, digest, deliveredAs string) erro
 	return nil
 }
 
-// permit looks at what the task asks for: catalog, schema, allow and capability,
-// tenant.
+// permit checks the content of the task: catalog, schema, allow and capability, tenant.
 func (in *Inbox) permit(task *taskcatalog.Task) (*Admitted, error) {
 	typ, err := taskcatalog.Lookup(task.Type, task.Version)
 	if err != nil {

@@ -81,7 +81,7 @@ func TestAGoodTaskIsAdmittedWithItsParams(t *testing.T) {
 	}
 }
 
-// envelope edits the envelope's JSON, as whoever holds the database could.
+// envelope edits the envelope's JSON, as an attacker with the broker's database could.
 func envelope(t *testing.T, raw []byte, edit func(map[string]any)) []byte {
 	t.Helper()
 	var env map[string]any
@@ -99,10 +99,10 @@ func envelope(t *testing.T, raw []byte, edit func(map[string]any)) []byte {
 func TestEachAttackIsRefusedWithItsOwnCode(t *testing.T) {
 	for _, test := range []struct {
 		name  string
-		setup func(t *testing.T, l *lab) []byte // nil: the task as it is then, signed
+		setup func(t *testing.T, l *lab) []byte // nil: the present task, signed
 		as    string                            // delivered as; "": t-1
 		code  taskcatalog.Code
-		keeps bool // the refusal is one to record
+		keeps bool // the refusal must be recorded
 	}{
 		{name: "tampered payload", code: taskcatalog.CodeBadSignature, setup: func(t *testing.T, l *lab) []byte {
 			other := l.task
@@ -264,7 +264,7 @@ func TestEachAttackIsRefusedWithItsOwnCode(t *testing.T) {
 	}
 }
 
-// Of several faults the earliest check's is named: that order is the promise.
+// Of several faults the earliest check's code is returned: this order is a promise.
 func TestTheChecksStandInTheirOrder(t *testing.T) {
 	faults := []struct {
 		code taskcatalog.Code
@@ -367,8 +367,8 @@ func TestADestructiveTaskNamesTheTenantItMayDestroy(t *testing.T) {
 	}
 }
 
-// What can name an allocation in the catalog is known to allocationOf: a type
-// added there and not here would never be let in beside a tenant.
+// allocationOf must know every type of the catalog with an allocation id in its params: a type
+// missing there would never be admitted beside a tenant.
 func TestEveryDestructiveTypeThatNamesAnAllocationIsUnderstood(t *testing.T) {
 	named := 0
 	for _, typ := range taskcatalog.All() {
@@ -380,7 +380,7 @@ func TestEveryDestructiveTypeThatNamesAnAllocationIsUnderstood(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !reflect.Indirect(reflect.ValueOf(params)).FieldByName("AllocationID").IsValid() {
-			continue // it cannot name one
+			continue // cannot name an allocation
 		}
 		var example map[string]any
 		if err := json.Unmarshal([]byte(typ.Example), &example); err != nil {

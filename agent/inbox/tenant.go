@@ -7,8 +7,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// tenant refuses what may destroy a tenant's data while there is one, unless the
-// signed task names that tenant's allocation.
+// tenant refuses tasks that may destroy a tenant's data while a tenant is present, unless the
+// signed task names this tenant's allocation.
 func (in *Inbox) tenant(typ taskcatalog.Type, params any) error {
 	if typ.Class != taskcatalog.ClassDestructive {
 		return nil
@@ -19,7 +19,7 @@ func (in *Inbox) tenant(typ taskcatalog.Type, params any) error {
 	}
 	named := allocationOf(params)
 	others := slices.DeleteFunc(slices.Clone(present), func(id string) bool { return id == named })
-	// allocation.* ends one allocation's user and touches no other's.
+	// allocation.* ends the user of a single allocation and touches no other user.
 	confined := strings.HasPrefix(typ.Name, "allocation.")
 	if len(others) == 0 || confined && len(others) < len(present) {
 		return nil
@@ -28,7 +28,7 @@ func (in *Inbox) tenant(typ taskcatalog.Type, params any) error {
 		typ.ID(), strings.Join(others, ", "))
 }
 
-// allocationOf reads the allocation that params name, if they can.
+// allocationOf returns the allocation named in params, if any.
 func allocationOf(params any) string {
 	switch p := params.(type) {
 	case *taskcatalog.RevokeUserParams:
@@ -45,7 +45,7 @@ func allocationOf(params any) string {
 	return ""
 }
 
-// needs lists the capabilities of the type and those that these params add.
+// needs lists the capabilities required by the type and by these params.
 func needs(typ taskcatalog.Type, params any) []string {
 	names := slices.Clone(typ.Capabilities)
 	if p, ok := params.(*taskcatalog.StorageCleanupParams); ok && p.Scope != "local" {

@@ -1,7 +1,7 @@
-// Package journal is the agent's log: zap, written to the systemd journal with
-// its fields where the agent runs as a service, and to standard error otherwise.
+// Package journal is the agent's log: zap, written to the systemd journal with its fields if the
+// agent runs as a service, and to standard error otherwise. New returns the logger.
 //
-// One line says what happened and to what (node=… task=…); in the journal the
-// same fields can be searched as HOSTLER_NODE, HOSTLER_TASK and so on. Text is
-// cleaned: what a tenant named does not reach a terminal as it is.
+// A line says what happened and to which object (node=… task=…). In the journal the same fields can
+// be searched as HOSTLER_NODE, HOSTLER_TASK and so on. Text is cleaned, so that names chosen by a
+// tenant do not reach a terminal unchanged. The package does not rotate or store logs.
 package journal

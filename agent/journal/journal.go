@@ -16,7 +16,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// maxValue bounds one field of a line, in bytes.
+// maxValue bounds a field of a line, in bytes.
 const maxValue = 4096
 
 // New returns the log of this process.
@@ -27,7 +27,7 @@ func New(stderr *os.File, level zapcore.Level) *zap.Logger {
 	return Plain(stderr, level)
 }
 
-// Plain returns a log of lines.
+// Plain returns a log that writes lines of text to w.
 func Plain(w io.Writer, level zapcore.Level) *zap.Logger {
 	var mu sync.Mutex
 	return zap.New(&core{LevelEnabler: level, write: func(e zapcore.Entry, line string, _ map[string]string) error {
@@ -81,7 +81,7 @@ func (c *core) Write(e zapcore.Entry, fields []zapcore.Field) error {
 // Sync is part of zapcore.Core.
 func (c *core) Sync() error { return nil }
 
-// text is a field's value as people read it.
+// text formats a field's value for people.
 func text(f zapcore.Field) string {
 	enc := zapcore.NewMapObjectEncoder()
 	f.AddTo(enc)

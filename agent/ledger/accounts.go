@@ -12,7 +12,7 @@ var (
 	_ host.Marks    = (*Ledger)(nil)
 )
 
-// CodeNoUIDLeft is the code of a node that has given every uid.
+// CodeNoUIDLeft is the code of a node that has assigned every uid.
 const CodeNoUIDLeft taskcatalog.Code = "no_uid_left"
 
 // The marks.
@@ -21,14 +21,14 @@ const (
 	drainedMark = "drained"
 )
 
-// Accounts is the part of the ledger that remembers allocation users.
+// Accounts is the part of the ledger that records allocation users.
 type Accounts struct{ ledger *Ledger }
 
 // Accounts returns the record of allocation users.
 func (l *Ledger) Accounts() Accounts { return Accounts{l} }
 
-// NextUID gives a uid that this node has never given: the mark is on disk before
-// the uid is known to anyone.
+// NextUID returns a uid that this node has never assigned. The mark is on disk before NextUID
+// returns.
 func (a Accounts) NextUID() (uid uint32, err error) {
 	err = a.ledger.update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(marksBucket)
@@ -79,16 +79,14 @@ func (a Accounts) List() (all []host.Account, err error) {
 	return all, err
 }
 
-// Delete forgets an account; one that is not there is forgotten already. Its uid
-// stays given.
+// Delete removes an account; a missing account is no error. Its uid stays assigned.
 func (a Accounts) Delete(allocationID string) error {
 	return a.ledger.update(func(tx *bolt.Tx) error {
 		return tx.Bucket(accountsBucket).Delete([]byte(allocationID))
 	})
 }
 
-// Drained reports whether the node lets nobody new in. A mark that cannot be
-// read counts as set.
+// Drained reports whether the node lets no new tenant in. An unreadable mark counts as set.
 func (l *Ledger) Drained() bool {
 	drained := false
 	err := l.view(func(tx *bolt.Tx) error {
@@ -98,7 +96,7 @@ func (l *Ledger) Drained() bool {
 	return drained || err != nil
 }
 
-// SetDrained sets the mark or takes it back.
+// SetDrained sets or clears the mark.
 func (l *Ledger) SetDrained(drained bool) error {
 	return l.update(func(tx *bolt.Tx) error { return put(tx.Bucket(marksBucket), drainedMark, drained) })
 }

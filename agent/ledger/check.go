@@ -13,15 +13,15 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// inspect has a ledger looked at without changing it, and reports whether there is one in
-// a state directory. No agent may run: it keeps the file to itself.
+// inspect opens the ledger of a state directory read-only and calls look. there is false if the
+// directory has no ledger. No agent may run meanwhile, because an agent locks the file.
 func inspect(dir string, preload bool, look func(db *bolt.DB, name string) error) (there bool, err error) {
 	name := filepath.Join(dir, "ledger.db")
 	if _, err := os.Stat(name); os.IsNotExist(err) {
 		return false, nil
 	}
 	defer func() {
-		// bbolt does not expect that its pages were overwritten.
+		// bbolt panics on overwritten pages.
 		if p := recover(); p != nil {
 			err = unavailable("cannot read %s: it is damaged: %v", name, p)
 		}
@@ -34,8 +34,8 @@ func inspect(dir string, preload bool, look func(db *bolt.DB, name string) error
 	return true, look(db, name)
 }
 
-// Check returns why the ledger in a state directory cannot be used, and changes
-// nothing. One that is not there can be. No agent may run.
+// Check returns why the ledger in a state directory cannot be used, and changes nothing. A missing
+// ledger is usable. No agent may run.
 func Check(dir string) error {
 	_, err := inspect(dir, true, func(db *bolt.DB, name string) error {
 		if err := readable(db, name); err != nil {
@@ -56,7 +56,7 @@ func Check(dir string) error {
 	return err
 }
 
-// decodable refuses what the file holds whole, and this agent cannot read.
+// decodable refuses an intact file with entries that this agent cannot decode.
 func decodable(tx *bolt.Tx) error {
 	held := tx.Bucket(tasksBucket)
 	err := held.ForEach(func(k, _ []byte) error {
@@ -99,15 +99,15 @@ func decodable(tx *bolt.Tx) error {
 		case strings.HasPrefix(key, overwriteMark):
 			v = new(erase.Overwrite)
 		default:
-			return nil // a newer agent's, or the form
+			return nil // an entry of a newer agent, or the form
 		}
 		_, err := get(marks, string(k), v)
 		return err
 	})
 }
 
-// FormIn is the form of the ledger in a state directory; 1 where there is none yet. No
-// agent may run.
+// FormIn returns the form of the ledger in a state directory; 1 if there is no ledger yet. No agent
+// may run.
 func FormIn(dir string) (form int, err error) {
 	there, err := inspect(dir, false, func(db *bolt.DB, _ string) error {
 		return wrap(db.View(func(tx *bolt.Tx) error {
@@ -121,12 +121,12 @@ func FormIn(dir string) (form int, err error) {
 	return form, err
 }
 
-// idMark is the ledger's own name: a word of chance from when it was made, by which one
-// that was put in its place is told from it.
+// idMark holds the ledger's id: random text from the ledger's creation, so that a recreated ledger
+// is recognised as another ledger.
 const idMark = "id"
 
-// ID is the name of the ledger in a state directory; empty: there is none, or no agent has
-// opened it since ledgers have one. No agent may run.
+// ID returns the id of the ledger in a state directory; empty: there is no ledger, or no agent has
+// opened it since ledgers have an id. No agent may run.
 func ID(dir string) (id string, err error) {
 	_, err = inspect(dir, false, func(db *bolt.DB, _ string) error {
 		return wrap(db.View(func(tx *bolt.Tx) error {

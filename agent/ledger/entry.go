@@ -21,7 +21,7 @@ const (
 	Finished State = "finished"
 )
 
-// Entry is one task.
+// Entry is the record of a task.
 type Entry struct {
 	Task       taskcatalog.Task   `json:"task"`
 	Digest     string             `json:"digest"` // of the envelope
@@ -31,8 +31,8 @@ type Entry struct {
 	StartedAt  time.Time          `json:"started_at,omitzero"`
 	FinishedAt time.Time          `json:"finished_at,omitzero"`
 	Result     wire.ResultRequest `json:"result,omitzero"`
-	Reported   bool               `json:"reported"` // the broker has accepted the result, or will never
-	// After is set while something is left to do once the result is reported.
+	Reported   bool               `json:"reported"` // the broker has accepted the result, or will never accept it
+	// After is set while the handler's After is still to be called once the result is reported.
 	After bool `json:"after,omitempty"`
 }
 
@@ -45,9 +45,8 @@ func (l *Ledger) Get(taskID string) (e Entry, known bool, err error) {
 	return e, known, err
 }
 
-// Accept records a task before anything is done about it. Code replayed where
-// the id is known, except as the same envelope that was accepted and never
-// started: what began nothing may begin.
+// Accept records a task before anything is done about it. Code replayed if the id is known, except
+// for the same envelope that was accepted and never started: such a task may begin.
 func (l *Ledger) Accept(task taskcatalog.Task, digest string, attempt int, now time.Time) error {
 	return l.update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(tasksBucket)
@@ -63,7 +62,7 @@ func (l *Ledger) Accept(task taskcatalog.Task, digest string, attempt int, now t
 	})
 }
 
-// Start records that the task begins now. What is not accepted cannot start.
+// Start records that the task begins now. Only an accepted task can start.
 func (l *Ledger) Start(taskID string, now time.Time) error {
 	return l.change(taskID, func(e *Entry) error {
 		if e.State != Accepted {
@@ -85,8 +84,8 @@ func (l *Ledger) Finish(taskID string, result wire.ResultRequest, after bool, no
 	})
 }
 
-// Refuse records a refusal of a task that was never accepted, so that the same
-// envelope is not let in when what it was refused for has changed.
+// Refuse records a refusal of a task that was never accepted, so that the same envelope is not
+// admitted when the reason of the refusal no longer holds.
 func (l *Ledger) Refuse(task taskcatalog.Task, digest string, result wire.ResultRequest, now time.Time) error {
 	return l.update(func(tx *bolt.Tx) error {
 		b := tx.Bucket(tasksBucket)
@@ -101,8 +100,8 @@ func (l *Ledger) Refuse(task taskcatalog.Task, digest string, result wire.Result
 	})
 }
 
-// Delivered records that the broker delivered the task once more. What is
-// finished is reported again.
+// Delivered records that the broker delivered the task once more. A finished task is reported
+// again.
 func (l *Ledger) Delivered(taskID string, attempt int) error {
 	return l.change(taskID, func(e *Entry) error {
 		e.Attempt = max(e.Attempt, attempt)
@@ -111,7 +110,7 @@ func (l *Ledger) Delivered(taskID string, attempt int) error {
 	})
 }
 
-// Reported records that the broker has the result, or will never take it.
+// Reported records that the broker has the result, or will never accept it.
 func (l *Ledger) Reported(taskID string) error {
 	return l.change(taskID, func(e *Entry) error {
 		e.Reported = true
@@ -119,7 +118,7 @@ func (l *Ledger) Reported(taskID string) error {
 	})
 }
 
-// AfterDone records that what followed the report is done.
+// AfterDone records that the handler's After is done.
 func (l *Ledger) AfterDone(taskID string) error {
 	return l.change(taskID, func(e *Entry) error {
 		e.After = false
@@ -145,28 +144,27 @@ func (l *Ledger) change(taskID string, do func(*Entry) error) error {
 	})
 }
 
-// settled says that nothing is left to do about an entry but to remember it.
+// settled reports whether nothing is left to do about an entry except to remember it.
 func (e *Entry) settled() bool { return e.State == Finished && e.Reported && !e.After }
 
-// keepWhole is up to how many bytes of params, result, evidence and archive a settled
-// entry keeps. Beyond it they would take the space of what is to come.
+// keepWhole is up to how many bytes of params, result, evidence and archive a settled entry keeps.
+// Larger entries would take the space of later tasks.
 const keepWhole = 8 << 10
 
-// trim leaves of a settled entry that is large what a replay is told by, and
-// how the task ended.
+// trim reduces a large settled entry to the fields that detect a replay, and the outcome.
 func (e *Entry) trim() {
 	if e.settled() && len(e.Task.Params)+len(e.Result.Result)+len(e.Result.Evidence)+len(e.Result.Archive) > keepWhole {
 		e.Task.Params, e.Result.Result, e.Result.Evidence, e.Result.Archive = nil, nil, "", nil
 	}
 }
 
-// Forgotten reports whether a task succeeded and its result was reported once,
-// and the ledger does not have it any more.
+// Forgotten reports whether a task succeeded, its result was reported once, and the ledger no
+// longer has the result.
 func (e *Entry) Forgotten() bool {
 	return e.State == Finished && e.Result.Outcome == taskcatalog.OutcomeSucceeded && e.Result.Evidence == ""
 }
 
-// save stores an entry and keeps the index of those that are not settled.
+// save stores an entry and updates the index of unsettled entries.
 func save(tx *bolt.Tx, e *Entry) error {
 	e.trim()
 	if err := put(tx.Bucket(tasksBucket), e.Task.TaskID, e); err != nil {
@@ -178,8 +176,7 @@ func save(tx *bolt.Tx, e *Entry) error {
 	return tx.Bucket(openBucket).Put([]byte(e.Task.TaskID), nil)
 }
 
-// Open returns the entries with something left to do that keep wants, the
-// earliest accepted first.
+// Open returns the unsettled entries selected by keep, the earliest accepted first.
 func (l *Ledger) Open(keep func(*Entry) bool) ([]Entry, error) { return l.list(openBucket, keep) }
 
 func (l *Ledger) list(bucket []byte, keep func(*Entry) bool) ([]Entry, error) {
@@ -208,17 +205,16 @@ func (l *Ledger) Unreported() ([]Entry, error) { return l.Open((*Entry).Waits) }
 // Waits reports whether the entry has a result that the broker does not have.
 func (e *Entry) Waits() bool { return e.State == Finished && !e.Reported }
 
-// remember is how long a settled entry is kept: a broker restored from a backup
-// delivers what it has forgotten, and a clock may be set back.
+// remember is how long a settled entry is kept: a broker restored from a backup delivers forgotten
+// tasks again, and a clock may be set back.
 const remember = 24 * time.Hour
 
-// droppable says when an entry is needed no more: neither its result nor the
-// memory of its id.
+// droppable reports whether neither an entry's result nor the memory of its id is needed any more.
 func (e *Entry) droppable(now time.Time) bool {
 	return e.settled() && now.After(e.Task.NotAfter.Add(2*taskcatalog.ClockSkew)) && now.After(e.FinishedAt.Add(remember))
 }
 
-// Drop removes the entries that are needed no more and says how many.
+// Drop removes the entries no longer needed and returns how many.
 func (l *Ledger) Drop(now time.Time) (int, error) {
 	gone, err := l.list(tasksBucket, func(e *Entry) bool { return e.droppable(now) })
 	if err != nil || len(gone) == 0 {

@@ -8,8 +8,8 @@ import (
 
 const factsKey = "facts"
 
-// Facts are those seen last, and whether there are any: while a tenant is on the
-// node nobody asks the GPUs.
+// Facts returns the facts seen last, if any: while a tenant is on the node the GPUs are not
+// queried.
 func (l *Ledger) Facts() (f taskcatalog.Facts, ok bool, err error) {
 	err = l.view(func(tx *bolt.Tx) error {
 		ok, err = get(tx.Bucket(marksBucket), factsKey, &f)
@@ -18,7 +18,7 @@ func (l *Ledger) Facts() (f taskcatalog.Facts, ok bool, err error) {
 	return f, ok, err
 }
 
-// SetFacts keeps them for the time of a tenant.
+// SetFacts stores the facts for the time of a tenant.
 func (l *Ledger) SetFacts(f taskcatalog.Facts) error {
 	return l.update(func(tx *bolt.Tx) error { return put(tx.Bucket(marksBucket), factsKey, f) })
 }

@@ -7,14 +7,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// CodeTooNew is the code of a ledger that a newer agent has written.
+// CodeTooNew is the code of a ledger written by a newer agent.
 const CodeTooNew taskcatalog.Code = "state_too_new"
 
 const formMark = "form"
 
-// Form is the form of the ledger: that of the state in a release's statement. It is
-// raised by whoever changes what older agents read, once it is known that this version
-// stays.
+// Form is the form of the ledger: the form of the state in a release's statement. A change that
+// older agents cannot read raises it, once this version is confirmed to stay.
 func (l *Ledger) Form() (form int, err error) {
 	err = l.view(func(tx *bolt.Tx) error {
 		form, err = formOf(tx)
@@ -23,7 +22,7 @@ func (l *Ledger) Form() (form int, err error) {
 	return form, err
 }
 
-// formOf reads the form. A ledger from before it was written is of the first.
+// formOf reads the form. A ledger without a stored form has the first form.
 func formOf(tx *bolt.Tx) (int, error) {
 	form := 1
 	b := tx.Bucket(marksBucket)
@@ -34,8 +33,7 @@ func formOf(tx *bolt.Tx) (int, error) {
 	return form, err
 }
 
-// readable refuses a ledger whose form this agent does not read, before anything in it
-// is changed.
+// readable refuses a ledger of a form that this agent does not read, before anything is changed.
 func readable(db *bolt.DB, name string) error {
 	return wrap(db.View(func(tx *bolt.Tx) error {
 		form, err := formOf(tx)

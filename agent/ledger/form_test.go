@@ -94,7 +94,7 @@ func TestADamagedLedgerIsSeenWithoutOpeningIt(t *testing.T) {
 	}
 }
 
-// spoil changes what a ledger holds, and closes it.
+// spoil changes a ledger's content, and closes it.
 func spoil(t *testing.T, do func(tx *bolt.Tx) error) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -133,8 +133,8 @@ func TestWhatALedgerHoldsIsCheckedToo(t *testing.T) {
 	}
 }
 
-// A version that is gone back to reads what a newer one wrote in the same form, and goes on
-// with it.
+// After a revert the older version reads the entries of a newer version in the same form, and goes
+// on with them.
 func TestWhatANewerAgentAddsToAnEntryIsReadOver(t *testing.T) {
 	dir := spoil(t, func(tx *bolt.Tx) error {
 		b := tx.Bucket(tasksBucket)
@@ -159,7 +159,7 @@ func TestWhatANewerAgentAddsToAnEntryIsReadOver(t *testing.T) {
 	}
 }
 
-// A ledger keeps its name, and one that is made in its place has another.
+// A ledger keeps its id, and a ledger created in its place has another id.
 func TestALedgerIsToldFromAnotherInItsPlace(t *testing.T) {
 	named := func(dir string) string {
 		t.Helper()

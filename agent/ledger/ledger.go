@@ -15,21 +15,21 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// lockWait is how long another process may take to let go of the file.
+// lockWait is how long Open waits for another process to release the file.
 const lockWait = 3 * time.Second
 
-// Space is what a ledger's file takes from the beginning, in bytes: several
-// results of the greatest size, with room for bbolt's copies of pages.
+// Space is the initial size of a ledger's file, in bytes: several results of the greatest size,
+// with room for bbolt's copies of pages.
 const Space = 16 << 20
 
 var (
 	tasksBucket    = []byte("tasks")
 	accountsBucket = []byte("accounts")
 	marksBucket    = []byte("marks")
-	openBucket     = []byte("open") // ids of entries with something left to do
+	openBucket     = []byte("open") // ids of unsettled entries
 )
 
-// Ledger is the agent's crash-safe memory. Its methods may be called at once.
+// Ledger is the agent's crash-safe record. Its methods may be called concurrently.
 type Ledger struct {
 	db *bolt.DB
 	// Reserved reports whether the file's space could be allocated.
@@ -38,10 +38,9 @@ type Ledger struct {
 	fail func() error
 }
 
-// Open opens the ledger in a state directory and makes it if there is none. Code
-// ledger_unavailable where that is not possible, and state_too_new where a newer agent
-// wrote it; another process that has it is
-// waited for three seconds.
+// Open opens the ledger in a state directory and creates it if necessary. Codes: ledger_unavailable
+// if this is not possible, and state_too_new if a newer agent wrote the ledger. If another process
+// has the ledger open, Open waits for three seconds.
 func Open(dir string) (*Ledger, error) {
 	name := filepath.Join(dir, "ledger.db")
 	db, err := bolt.Open(name, 0o600, &bolt.Options{Timeout: lockWait, NoStatistics: true})
@@ -68,7 +67,7 @@ func Open(dir string) (*Ledger, error) {
 				return err
 			}
 		}
-		if b.Get([]byte(idMark)) == nil { // it is new, or from before ledgers had one
+		if b.Get([]byte(idMark)) == nil { // a new ledger, or one from before ledgers had an id
 			return put(b, idMark, rand.Text())
 		}
 		return nil
@@ -80,12 +79,11 @@ func Open(dir string) (*Ledger, error) {
 	return l, nil
 }
 
-// Close ends what is under way and closes the file.
+// Close waits for running transactions and closes the file.
 func (l *Ledger) Close() error { return l.db.Close() }
 
-// reserve allocates the file's space, so that later writes go where room is
-// already ours. On file systems that write elsewhere each time (ZFS, btrfs) it
-// is no promise.
+// reserve allocates the file's space, so that later writes need no new space. On copy-on-write file
+// systems (ZFS, btrfs) this is no guarantee.
 func reserve(name string) error {
 	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
@@ -109,7 +107,7 @@ func (l *Ledger) update(do func(*bolt.Tx) error) error {
 
 func (l *Ledger) view(do func(*bolt.Tx) error) error { return wrap(l.db.View(do)) }
 
-// wrap gives an error of the file its code and leaves others their own.
+// wrap gives an error of the file its code and keeps the codes of other errors.
 func wrap(err error) error {
 	if err == nil {
 		return nil
@@ -133,9 +131,8 @@ func put(b *bolt.Bucket, key string, v any) error {
 	return b.Put([]byte(key), raw)
 }
 
-// get loads what put stored, and reports whether there was something. What a newer agent
-// has added to it, in the same form, is read over, and is gone once the entry is written
-// again: as if it had been written by this one.
+// get loads a value stored by put, and reports whether there is one. Fields added by a newer agent
+// in the same form are ignored, and are lost once this agent writes the entry again.
 func get(b *bolt.Bucket, key string, v any) (bool, error) {
 	raw := b.Get([]byte(key))
 	if raw == nil {

@@ -214,7 +214,7 @@ func TestTheSpaceIsAllocatedAtTheBeginning(t *testing.T) {
 		t.Fatalf("reserved %v, %d bytes allocated, want %d", l.Reserved, st.Blocks*512, Space)
 	}
 	blocks := st.Blocks
-	// Within its space nothing is asked of the file system.
+	// Within the reserved space no new space is requested from the file system.
 	big := wire.ResultRequest{Evidence: strings.Repeat("x", wire.MaxBody)}
 	for i := range 5 {
 		id := "t-" + string(rune('a'+i))

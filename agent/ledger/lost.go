@@ -11,8 +11,8 @@ import (
 
 const lostMark = "lost_until"
 
-// Lost notes in the ledger of a state directory that it was put in the place of one that
-// knew of more: of what was done until a moment it knows nothing. No agent may run.
+// Lost records in the ledger of a state directory that it replaces a ledger with more entries:
+// tasks until this moment may be missing. No agent may run.
 func Lost(dir string, until time.Time) error {
 	l, err := Open(dir)
 	if err != nil {
@@ -22,9 +22,9 @@ func Lost(dir string, until time.Time) error {
 	return errors.Join(err, l.Close())
 }
 
-// MayHaveRun reports whether a task that the ledger does not know may have run all the
-// same: it was issued before the moment until which the ledger was lost. The clock is the
-// broker's, and may be ahead of this one: then its word counts that it was delivered before.
+// MayHaveRun reports whether a task unknown to the ledger may have run: it was issued before the
+// moment until which entries may be missing. The time of issue is by the broker's clock, which may
+// be ahead of this node's: within the allowed skew an attempt above 1 also counts.
 func (l *Ledger) MayHaveRun(t *taskcatalog.Task, attempt int) (may bool, err error) {
 	err = l.view(func(tx *bolt.Tx) error {
 		var until time.Time

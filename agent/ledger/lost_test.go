@@ -22,7 +22,7 @@ func TestWhatMayHaveRunWhileALedgerWasLost(t *testing.T) {
 		attempt int
 		may     bool
 	}{
-		{-time.Second, 1, true}, // whatever a delivery says of its attempt: that is not signed
+		{-time.Second, 1, true}, // whatever the delivery's attempt, which is not signed
 		{-time.Second, 2, true},
 		{time.Second, 1, false},
 		{time.Second, 2, true}, // the broker's clock is ahead

@@ -10,7 +10,7 @@ var _ erase.Overwrites = (*Ledger)(nil)
 
 const overwriteMark = "overwrite/" // and the disk
 
-// Overwrite is how far the overwrite of a disk came that has not ended.
+// Overwrite returns the progress of a disk's unfinished overwrite.
 func (l *Ledger) Overwrite(disk string) (o erase.Overwrite, ok bool, err error) {
 	err = l.view(func(tx *bolt.Tx) error {
 		ok, err = get(tx.Bucket(marksBucket), overwriteMark+disk, &o)
@@ -19,12 +19,12 @@ func (l *Ledger) Overwrite(disk string) (o erase.Overwrite, ok bool, err error) 
 	return o, ok, err
 }
 
-// PutOverwrite records how far it came.
+// PutOverwrite records an overwrite's progress.
 func (l *Ledger) PutOverwrite(disk string, o erase.Overwrite) error {
 	return l.update(func(tx *bolt.Tx) error { return put(tx.Bucket(marksBucket), overwriteMark+disk, o) })
 }
 
-// DeleteOverwrite forgets one that has ended, or that is not there.
+// DeleteOverwrite deletes the record of an overwrite; a missing record is no error.
 func (l *Ledger) DeleteOverwrite(disk string) error {
 	return l.update(func(tx *bolt.Tx) error { return tx.Bucket(marksBucket).Delete([]byte(overwriteMark + disk)) })
 }

@@ -20,20 +20,19 @@ const (
 // PutStopped records a unit before it is stopped.
 func (l *Ledger) PutStopped(unit string) error { return l.putUnit(stoppedMark, unit) }
 
-// DeleteStopped forgets a unit that runs again.
+// DeleteStopped removes a unit that runs again.
 func (l *Ledger) DeleteStopped(unit string) error { return l.deleteUnit(stoppedMark, unit) }
 
-// StoppedUnits are those that are to be started again, in the order in which they
-// were stopped.
+// StoppedUnits are the units to be started again, in the order in which they were stopped.
 func (l *Ledger) StoppedUnits() ([]string, error) { return l.units(stoppedMark) }
 
 // PutUnnamed records a unit before it is stopped for good.
 func (l *Ledger) PutUnnamed(unit string) error { return l.putUnit(unnamedMark, unit) }
 
-// UnnamedUnits are those that the last scrub stopped for good.
+// UnnamedUnits are the units that the last scrub stopped for good.
 func (l *Ledger) UnnamedUnits() ([]string, error) { return l.units(unnamedMark) }
 
-// ForgetUnnamed forgets them: a new scrub has begun.
+// ForgetUnnamed removes the unnamed units, because a new scrub has begun.
 func (l *Ledger) ForgetUnnamed() error {
 	return l.changeUnits(unnamedMark, func([]string) []string { return nil })
 }
@@ -41,10 +40,10 @@ func (l *Ledger) ForgetUnnamed() error {
 // PutPersistent records a GPU before its persistence mode is switched off.
 func (l *Ledger) PutPersistent(uuid string) error { return l.putUnit(persistentMark, uuid) }
 
-// PersistentGPUs are those whose persistence mode is to be switched on again.
+// PersistentGPUs are the GPUs whose persistence mode is to be switched on again.
 func (l *Ledger) PersistentGPUs() ([]string, error) { return l.units(persistentMark) }
 
-// DeletePersistent forgets a GPU whose persistence mode is on again.
+// DeletePersistent removes a GPU whose persistence mode is on again.
 func (l *Ledger) DeletePersistent(uuid string) error { return l.deleteUnit(persistentMark, uuid) }
 
 func (l *Ledger) units(mark string) (units []string, err error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/agent/scrub"
 )
 
-// crashing is a systemd whose machine goes down at one of the calls.
+// crashing is a systemd whose machine goes down at a given call.
 type crashing struct {
 	ledger *Ledger
 	at     string // "start UNIT"
@@ -19,7 +19,7 @@ type crashing struct {
 func (c *crashing) ask(what string) error {
 	c.asked = append(c.asked, what)
 	if what == c.at {
-		_ = c.ledger.Close() // what was not written by now never is
+		_ = c.ledger.Close() // unwritten changes are lost
 		return errors.New("the machine went down")
 	}
 	return nil
@@ -55,8 +55,8 @@ func TestWhatIsStoppedIsKnownOverARestartInItsOrder(t *testing.T) {
 	}
 }
 
-// A unit leaves the ledger only once it runs: a machine that goes down at any
-// point starts it at the next, if need be once more than needed.
+// A unit leaves the ledger only once it runs. After a crash at any point the next start of the
+// machine starts it, possibly once more than needed.
 func TestACrashWhilePuttingBackLeavesNothingStopped(t *testing.T) {
 	for _, at := range []string{"start a.service", "start b.service", "start c.service", ""} {
 		dir := t.TempDir()
@@ -79,7 +79,7 @@ func TestACrashWhilePuttingBackLeavesNothingStopped(t *testing.T) {
 		}
 		for _, unit := range []string{"a.service", "b.service", "c.service"} {
 			start := "start " + unit
-			// A start that the crash cut off counts for nothing.
+			// A start interrupted by the crash does not count.
 			if ran := slices.Contains(first.asked, start) && start != at && !slices.Contains(left, unit); !ran && !slices.Contains(second.asked, start) {
 				t.Errorf("crash at %q: %s stays stopped", at, unit)
 			}
@@ -91,7 +91,7 @@ func TestACrashWhilePuttingBackLeavesNothingStopped(t *testing.T) {
 	}
 }
 
-// What held a GPU and nobody named stays known, and stopped, until a scrub begins.
+// An unnamed unit that held a GPU stays in the ledger, and stopped, until a scrub begins.
 func TestWhatIsStoppedForGoodIsKnownOverARestartAndNotStarted(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
@@ -113,7 +113,7 @@ func TestWhatIsStoppedForGoodIsKnownOverARestartAndNotStarted(t *testing.T) {
 	}
 }
 
-// A unit that does not start is told, and tried again the next time.
+// A unit that does not start is reported, and tried again the next time.
 func TestAUnitThatDoesNotStartStaysInTheLedger(t *testing.T) {
 	l := open(t, t.TempDir())
 	do(t, l.PutStopped("good.service"), l.PutStopped("bad.service"))

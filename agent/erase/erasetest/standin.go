@@ -1,5 +1,6 @@
-// Package erasetest plays nvme, hdparm and blkdiscard: Run is what a program of these
-// names does, linked into a root directory, with the drives that a test has written down.
+// Package erasetest simulates nvme, hdparm and blkdiscard. Run implements the programs of these
+// names, linked into a root directory, with the drives (Drive) described by a test. It simulates
+// only the options that the agent uses.
 package erasetest
 
 import (
@@ -14,18 +15,18 @@ import (
 	"time"
 )
 
-// Drive is one as the stand-in has it.
+// Drive is a simulated drive.
 type Drive struct {
 	Serial, Model       string
 	OACS, FNA, SANICAP  int64
 	Namespaces, Hidden  []int    // Hidden only with --all
 	FLBAS               int64    // of each namespace
-	Refuse              []string // parts of command lines that end with 1
+	Refuse              []string // parts of command lines that exit with 1
 	Garbage             []string // parts of command lines that print nonsense
 	Before              int      // status of the log page before any sanitize
-	Log                 []int    // after one: statuses, the last of which stays
-	LogAction           int      // in place of the one that was asked for
-	Lies                bool     // says that it is done, and erases nothing
+	Log                 []int    // statuses after a sanitize; the last repeats
+	LogAction           int      // action in the log page in place of the requested action
+	Lies                bool     // reports success, and erases nothing
 	Hang                string   // part of a command line that never ends
 	Dies                string   // part of a command line that a signal ends
 	Silences            string   // part of a command line after which hdparm -I fails
@@ -36,7 +37,7 @@ type Drive struct {
 	KeepsPassword       bool // after an erase
 }
 
-// Run is the program of a name: what it prints, and its exit status.
+// Run is the program named tool: it prints the program's output and returns its exit status.
 func Run(tool string, args []string) int {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -187,7 +188,7 @@ func (p Drive) identify() int {
 	return 0
 }
 
-// wipe empties the disks whose names begin so, as an erase does.
+// wipe empties the disks whose names have the prefix, as an erase does.
 func (p Drive) wipe(root, prefix string) {
 	if p.Lies {
 		return
@@ -240,7 +241,7 @@ func Read(name string) (p Drive) {
 	return p
 }
 
-// Write writes a drive down.
+// Write writes a drive's state to a file.
 func Write(name string, p Drive) {
 	raw, err := json.Marshal(p)
 	if err == nil {
