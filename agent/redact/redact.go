@@ -7,21 +7,20 @@ import (
 	"unicode"
 )
 
-// mark stands where something was.
+// mark replaces removed text.
 const mark = "[redacted]"
 
-// least is how long a known value must be: a shorter one is in every other word.
+// least is the minimum length of a known value: a shorter value would match parts of many words.
 const least = 6
 
-// Redactor takes out what it was told of and what looks like a secret.
+// Redactor removes known values and text that looks like a secret.
 type Redactor struct {
 	values []string
 	users  *regexp.Regexp // nil: none
 	names  map[string]string
 }
 
-// New makes a Redactor that knows these values, and users by name, each with what
-// stands for it.
+// New returns a Redactor for these values, and for users by name, each with its replacement.
 func New(values []string, users map[string]string) *Redactor {
 	r := &Redactor{names: users}
 	for _, v := range values {
@@ -29,7 +28,7 @@ func New(values []string, users map[string]string) *Redactor {
 			r.values = append(r.values, v)
 		}
 	}
-	// The longest first, so that no part of it is left.
+	// The longest first, so that no part of a longer value is left.
 	slices.SortFunc(r.values, func(a, b string) int { return len(b) - len(a) })
 	var quoted []string
 	for name := range users {
@@ -44,7 +43,7 @@ func New(values []string, users map[string]string) *Redactor {
 	return r
 }
 
-// forms are what secrets look like. Group 1, where there is one, stays.
+// forms match secrets by their form. Group 1, if present, is kept.
 var forms = []*regexp.Regexp{
 	regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$)`),
 	regexp.MustCompile(`AGE-SECRET-KEY-1[A-Za-z0-9]+`),
@@ -60,20 +59,20 @@ var forms = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)(--[a-z0-9-]*(?:password|passwd|passphrase|secret|token|credential|key)[a-z0-9-]*\s+)[^\s-]\S*`),
 }
 
-// word ends in one behind which a secret stands.
+// word matches words that precede a secret.
 const word = `(?:password|passwd|passphrase|secret|token|credentials?|api[_-]?key|access[_-]?key|private[_-]?key|consumer[_-]?key|session[_-]?key|encryption[_-]?key|psk)[A-Za-z0-9_.-]*`
 
-// names are those of members of a JSON object whose value is one.
+// names matches the names of JSON members whose value is a secret.
 var names = regexp.MustCompile(`(?i)` + word + `$`)
 
-// long finds what is long enough to be random text. Base64 has strokes as paths have,
-// so that a run with one must be longer.
+// long matches runs long enough to be random text. Base64 contains slashes like paths, so a run
+// with slashes must be longer.
 var long = []*regexp.Regexp{
 	regexp.MustCompile(`[A-Za-z0-9_+-]{24,}={0,2}`),
 	regexp.MustCompile(`[A-Za-z0-9+/]{40,}={0,2}`),
 }
 
-// Text is s without secrets and users, and in how many places something was taken out.
+// Text returns s without secrets and users, and the number of replacements.
 func (r *Redactor) Text(s string) (string, int) {
 	count := 0
 	for _, v := range r.values {
@@ -87,7 +86,7 @@ func (r *Redactor) Text(s string) (string, int) {
 			if groups := form.FindStringSubmatch(found); len(groups) > 1 {
 				kept = groups[1]
 			}
-			if found == kept+mark { // by its value already
+			if found == kept+mark { // removed by its value already
 				return found
 			}
 			count++
@@ -104,7 +103,7 @@ func (r *Redactor) Text(s string) (string, int) {
 		})
 	}
 	if r.users != nil {
-		// A name may begin where the one before has ended.
+		// A name may begin where the previous match has ended.
 		for range 2 {
 			s = r.users.ReplaceAllStringFunc(s, func(found string) string {
 				groups := r.users.FindStringSubmatch(found)
@@ -116,17 +115,17 @@ func (r *Redactor) Text(s string) (string, int) {
 	return s, count
 }
 
-// uuid is what a GPU is called by.
+// uuid is the form of a GPU's uuid.
 var uuid = regexp.MustCompile(`^[A-Z-]*[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// mixed reports whether text has all three kinds of characters, as random text in
-// base64 of that length has.
+// mixed reports whether text has all three kinds of characters, as random base64 text of this
+// length has.
 func mixed(s string) bool {
 	return !uuid.MatchString(s) && strings.ContainsFunc(s, unicode.IsUpper) && strings.ContainsFunc(s, unicode.IsLower) && strings.ContainsFunc(s, unicode.IsDigit)
 }
 
-// Value is a value as JSON has it (map, list, string and so on) without secrets and
-// users, and in how many places something was taken out.
+// Value returns a JSON value (map, list, string and so on) without secrets and users, and the
+// number of replacements.
 func (r *Redactor) Value(v any) (any, int) {
 	switch v := v.(type) {
 	case string:

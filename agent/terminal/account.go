@@ -15,20 +15,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// account is whom the program runs as.
+// account is the user as whom the program runs.
 type account struct {
 	machine.User
-	groups []uint32 // beside its own
+	groups []uint32 // supplementary groups
 }
 
-// userName is what a user may be called: nothing that a path, a line of a file or an
-// option could be made of.
+// userName matches the allowed user names: no name can form a path, a line of a file or an option.
 var userName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
 
-// findAccount reads who a user is from the machine's own files. Who is root, or could be by
-// his groups, is let in where root may be; the latter also who was given sudo. Codes:
-// terminal_user_unknown, terminal_user_refused, terminal_shell_refused,
-// terminal_account_expired, terminal_logins_off.
+// findAccount reads a user from the machine's own files. A user who is root, or can become root by
+// a group, is allowed only with root; the second kind also with sudo. Codes: terminal_user_unknown,
+// terminal_user_refused, terminal_shell_refused, terminal_account_expired, terminal_logins_off.
 func findAccount(m *machine.Machine, name string, root, sudo bool) (account, error) {
 	if !userName.MatchString(name) {
 		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %q is no name of a user", taskcatalog.Clean(name, 40))
@@ -63,7 +61,7 @@ func findAccount(m *machine.Machine, name string, root, sudo bool) (account, err
 	return a, nil
 }
 
-// noShells are named in /etc/shells by some systems, and are still none.
+// noShells are no login shells, although some systems list them in /etc/shells.
 var noShells = []string{"nologin", "false", "true", "sync", "halt", "shutdown"}
 
 func groupsOf(m *machine.Machine, name string) ([]uint32, error) {
@@ -86,8 +84,8 @@ func groupsOf(m *machine.Machine, name string) ([]uint32, error) {
 	return gids, nil
 }
 
-// rootGroup is the group, if any, by which a user can be root. What the files of sudo say of
-// the user by name is not read.
+// rootGroup returns the group by which a user can become root, or "". Rules for the user's own name
+// in the files of sudo are not read.
 func rootGroup(m *machine.Machine, u machine.User) (string, error) {
 	lines, err := m.Groups()
 	if err != nil {
@@ -103,8 +101,8 @@ func rootGroup(m *machine.Machine, u machine.User) (string, error) {
 	return "", nil
 }
 
-// checkShell refuses a shell that is not among the node's: so accounts that nobody logs
-// in to have none, and neither has one whose line was written by somebody else.
+// checkShell refuses a shell that is not in the node's /etc/shells. This excludes accounts without
+// a login, and accounts whose passwd line was changed by somebody else.
 func checkShell(m *machine.Machine, u machine.User) error {
 	if !plainPath(u.Shell) {
 		return taskcatalog.Errorf(CodeShellRefused, "cannot open a terminal: the shell of %s is no path", u.Name)
@@ -124,8 +122,8 @@ func checkShell(m *machine.Machine, u machine.User) error {
 	return taskcatalog.Errorf(CodeShellRefused, "cannot open a terminal: %s, the shell of %s, is not in /etc/shells", u.Shell, u.Name)
 }
 
-// checkExpiry refuses an account from the day on that its line in /etc/shadow says: a
-// revoke sets one that is long over, before all else.
+// checkExpiry refuses an account from the expiry day in its line of /etc/shadow on: a revoke first
+// sets a day long past.
 func checkExpiry(m *machine.Machine, u machine.User) error {
 	expires, ok, err := m.Expiry(u.Name)
 	if err != nil {
@@ -137,7 +135,7 @@ func checkExpiry(m *machine.Machine, u machine.User) error {
 	return nil
 }
 
-// noLogins are files that let nobody in but root, while they are there.
+// noLogins are files that forbid logins except root's while they exist.
 var noLogins = []string{"/etc/nologin", "/run/nologin"}
 
 func checkLoginsAllowed(m *machine.Machine, u machine.User) error {
@@ -153,7 +151,7 @@ func checkLoginsAllowed(m *machine.Machine, u machine.User) error {
 	return nil
 }
 
-// plainPath reports whether a path is whole, clean, and text.
+// plainPath reports whether a path is absolute, clean, and text.
 func plainPath(p string) bool {
 	return path.IsAbs(p) && path.Clean(p) == p && taskcatalog.Clean(p, 4096) == p
 }

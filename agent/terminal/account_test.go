@@ -22,7 +22,7 @@ func TestNobodyGetsAShellWhoShouldHaveNone(t *testing.T) {
 		"wheel:x:1001:0::/home/wheel:/bin/bash",
 		"half:x:1002:1002::/home/half:/bin/bash",
 		"alice:x:1003:1003::/home/alice:/bin/bash",
-		"alice:x:0:0::/home/alice:/bin/bash", // a second line is nobody's
+		"alice:x:0:0::/home/alice:/bin/bash", // a second line for the same name is ignored
 		"daemon:x:1004:1004::/:/usr/sbin/nologin",
 		"none:x:1005:1005::/home/none:",
 		"relative:x:1006:1006::/home/relative:bin/bash",
@@ -86,7 +86,7 @@ func TestNobodyGetsAShellWhoShouldHaveNone(t *testing.T) {
 		}
 		ok(t, os.Remove(root+"/"+file))
 	}
-	// No command runs as somebody who has no shell.
+	// No command runs as a user without a shell.
 	o := Options{Root: root, User: "listed", Command: []string{"/bin/bash", "-c", "id"}, AllowRoot: true}
 	if program, err := o.start(m); taskcatalog.CodeOf(err, "") != CodeShellRefused {
 		t.Errorf("%+v runs (%v)", program, err)

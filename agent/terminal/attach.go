@@ -12,19 +12,19 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// helloTimeout is for one connection to come as far as its Welcome.
+// helloTimeout limits a connection's time up to its Welcome.
 const helloTimeout = 20 * time.Second
 
-// fault is an error that ends the session, where any other only ends a connection.
+// fault is an error that ends the session; any other error ends only a connection.
 type fault struct {
 	error
-	heard bool // of the relay, which need not be told
+	heard bool // came from the relay, which need not be told
 }
 
 func (f fault) Unwrap() error { return f.error }
 
-// attach makes connections until one is welcome, for as long as limit; being sent to another
-// relay begins that time anew.
+// attach makes connections until one gets a Welcome, for up to limit. A pass to another relay
+// restarts the limit.
 func (s *session) attach(ctx context.Context, limit time.Duration, code taskcatalog.Code) (*link, error) {
 	for {
 		l, err := s.follow(ctx, s.currentWay(), limit, code)
@@ -36,7 +36,7 @@ func (s *session) attach(ctx context.Context, limit time.Duration, code taskcata
 	}
 }
 
-// follow is attach until the session is sent elsewhere, which is errMoved.
+// follow is attach until a new pass arrives; then it returns errMoved.
 func (s *session) follow(parent context.Context, w way, limit time.Duration, code taskcatalog.Code) (*link, error) {
 	ctx, cancel := w.during(parent)
 	defer cancel()
@@ -69,7 +69,7 @@ func (s *session) follow(parent context.Context, w way, limit time.Duration, cod
 	return nil, taskcatalog.Errorf(code, "the relay of the terminal could not be reached for %s: %v", limit, last)
 }
 
-// newPause is jittered: a relay that comes back is not dialed by all at once.
+// newPause returns a jittered backoff: a returning relay is not dialed by all sessions at once.
 func newPause() *backoff.ExponentialBackOff {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = 200*time.Millisecond, 5*time.Second
@@ -85,7 +85,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() != nil
 }
 
-// closed is why a session ends whose context did.
+// closed returns why a session whose context ended is over.
 func closed(ctx context.Context) error {
 	if err := context.Cause(ctx); errors.Is(err, errOver) || taskcatalog.CodeOf(err, "") == CodeTimeOver {
 		return err
@@ -93,7 +93,7 @@ func closed(ctx context.Context) error {
 	return taskcatalog.Errorf(CodeClosed, "the terminal was closed on the node")
 }
 
-// greet opens one connection and says where both directions stand.
+// greet opens a connection and exchanges the positions of both directions.
 func (s *session) greet(ctx context.Context, w way, pass Pass) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
@@ -147,11 +147,11 @@ func (l *link) welcome(w frame.Welcome) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.keepPasses(l.way, &Pass{Relay: l.pass.Relay, Token: w.Token}, nil)
-	// What the relay has it may not have for good: it is sent on from there, and kept.
+	// Bytes that the relay has taken may still be lost, so they are kept: output resumes at Taken.
 	if _, err := l.out.Part(w.Taken); err != nil {
 		return fault{error: err}
 	}
-	if l.in.Ended() { // a relay that goes on with the session does not know it: what it sends is for nobody
+	if l.in.Ended() { // a relay that resumes the session does not know that input ended: its input is discarded
 		l.inOver, l.in = true, frame.NewInflow(l.in.Taken())
 	}
 	l.at, l.repeats, l.heard = w.Taken, w.Repeats, time.Now()
@@ -160,14 +160,14 @@ func (l *link) welcome(w frame.Welcome) error {
 	return nil
 }
 
-// goodbye is what a Bye of the relay means: a fault, or an error that ends the connection.
+// goodbye interprets a Bye of the relay: a fault, or an error that ends the connection.
 func (l *link) goodbye(bye frame.Bye) error {
 	said := fmt.Errorf("the relay says: %s", taskcatalog.Clean(bye.Text, 200))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	waits := wantsPass(bye.Code)
 	switch {
-	case bye.Code == CodeReplaced: // to come again would be to fight for the place
+	case bye.Code == CodeReplaced: // coming back would start a fight for the place
 		l.keepPasses(l.way, nil, nil)
 	case waits:
 		l.keepPasses(l.way, l.before, nil)
@@ -185,7 +185,7 @@ func (l *link) goodbye(bye frame.Bye) error {
 	return fault{taskcatalog.Errorf(taskcatalog.Code(taskcatalog.Clean(string(bye.Code), 64)), "the terminal was ended: %v", said), true}
 }
 
-// judge tells what breaks the protocol from what breaks a connection: the first has a code.
+// judge separates protocol errors from broken connections: protocol errors have a code.
 func judge(err error) error {
 	if taskcatalog.CodeOf(err, "") != "" {
 		return fault{error: err}

@@ -46,7 +46,7 @@ func breaks(t *testing.T, rnd *rand.Rand) {
 		}
 		connections++
 		token = string(rune('a' + connections%26))
-		if rnd.IntN(2) == 0 { // another relay, which does not know what the one before allowed
+		if rnd.IntN(2) == 0 { // another relay, which does not know what the previous relay allowed
 			in, window = frame.NewInflow(in.Taken()), uint64(1+rnd.IntN(9000))
 		}
 		p.send(t, frame.Welcome{Version: 1, Taken: in.Taken(), Limit: in.Allow(window).Limit, Token: token})

@@ -6,18 +6,16 @@ import (
 	"time"
 )
 
-// Conn is one connection to the relay: a stream, and perhaps datagrams beside it. Close
-// ends every call that waits. CloseWrite says that nothing more comes, and keeps what was
-// written.
+// Conn is a connection to the relay: a stream, and possibly datagrams beside it. Close ends every
+// blocked call. CloseWrite ends the writing side and keeps the data already written.
 type Conn interface {
 	io.ReadWriteCloser
 	CloseWrite() error
 }
 
-// Datagrams is what a Conn also is where it has some. A datagram may be lost, come late, or
-// come twice.
+// Datagrams is implemented by a Conn with datagrams. A datagram may be lost, late, or duplicated.
 type Datagrams interface {
-	SendDatagram(raw []byte) error // may wait; raw is the caller's again
+	SendDatagram(raw []byte) error // may block; raw may be reused afterwards
 	ReceiveDatagram(ctx context.Context) ([]byte, error)
 	RTT() time.Duration // 0: not known yet
 }

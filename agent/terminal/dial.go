@@ -13,18 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ALPN is what both ends of a connection to a relay must speak.
+// ALPN is the protocol name that both ends of a connection to a relay must negotiate.
 const ALPN = "hostler-terminal/1"
 
-// When TCP is tried beside QUIC, and how long either may take.
+// The delay before TCP is tried beside QUIC, and the limit of both.
 const (
 	tcpAfter    = time.Second
 	dialTimeout = 15 * time.Second
 )
 
-// Dial dials a relay: QUIC, and TLS on TCP beside it where QUIC does not answer soon. Of
-// both, the first that is through is taken. The configuration says who is who; it is not
-// changed.
+// Dial dials a relay: by QUIC, and also by TLS on TCP if QUIC does not answer soon. The first
+// connection established is used. config holds certificate and roots; it is not changed.
 func Dial(ctx context.Context, address string, config *tls.Config) (Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -41,8 +40,8 @@ func Dial(ctx context.Context, address string, config *tls.Config) (Conn, error)
 		func(ctx context.Context) (Conn, error) { return dialTCP(ctx, address, config) })
 }
 
-// race starts the second after a while, or as soon as the first has failed, gives what is
-// through first, and leaves nothing of the other.
+// race starts second after a delay, or as soon as first has failed. It returns the first connection
+// established and closes the other.
 func race(ctx context.Context, after time.Duration, first, second func(context.Context) (Conn, error)) (Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -87,10 +86,10 @@ func race(ctx context.Context, after time.Duration, first, second func(context.C
 	return won.conn, nil
 }
 
-// dialQUIC dials from a socket that is bound to no address of the node: when that changes,
-// the next packet leaves from the new one, and the relay follows.
+// dialQUIC dials from a socket not bound to an address of the node: after an address change the
+// next packet leaves from the new address, and the relay follows.
 func dialQUIC(ctx context.Context, address string, config *tls.Config) (Conn, error) {
-	// The library would leave its socket behind for a name that nobody knows.
+	// For an unresolvable name the library would leak its socket.
 	to, err := resolve(ctx, address)
 	if err != nil {
 		return nil, fmt.Errorf("cannot dial the relay: %w", err)
@@ -100,7 +99,7 @@ func dialQUIC(ctx context.Context, address string, config *tls.Config) (Conn, er
 		KeepAlivePeriod:      pingAfter,
 		MaxIdleTimeout:       deadAfter,
 		EnableDatagrams:      true,
-		// The relay opens nothing, and sends no more than it was allowed.
+		// The relay opens no stream, and sends no more than allowed.
 		MaxIncomingStreams: -1, MaxIncomingUniStreams: -1,
 		InitialStreamReceiveWindow: 2 * inputWindow, MaxStreamReceiveWindow: 2 * inputWindow,
 		InitialConnectionReceiveWindow: 2 * inputWindow, MaxConnectionReceiveWindow: 2 * inputWindow,
@@ -159,8 +158,8 @@ func dialTCP(ctx context.Context, address string, config *tls.Config) (Conn, err
 	return c, nil
 }
 
-// boundSilence has the kernel give up what nobody has acknowledged for long, where it would
-// send it again for a quarter of an hour.
+// boundSilence limits how long the kernel resends unacknowledged data; its default is a quarter of
+// an hour.
 func boundSilence(_, _ string, raw syscall.RawConn) error {
 	var failed error
 	err := raw.Control(func(fd uintptr) {

@@ -20,8 +20,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// front is a relay's real listeners on loopback, TCP and UDP of one port. What it lets in
-// comes out of calls.
+// front is a relay's real listeners on loopback, TCP and UDP on the same port. Accepted connections
+// come out of calls.
 type front struct {
 	address string
 	calls   chan Conn
@@ -29,7 +29,7 @@ type front struct {
 	roots   *pkitest.Authority
 }
 
-// answering is what a front does.
+// answering selects what a front serves.
 type answering struct {
 	quic, tcp bool
 	alpn      string
@@ -105,7 +105,7 @@ func (f *front) acceptQUIC(l *quic.Listener) {
 	}
 }
 
-// accept takes a call and speaks as a peer over it.
+// accept takes a call and acts as the peer.
 func (f *front) accept(t *testing.T, w frame.Welcome) (*peer, Conn) {
 	t.Helper()
 	conn := <-f.calls
@@ -166,7 +166,7 @@ func runsAt(t *testing.T, f *front, o Options) *running {
 	return run
 }
 
-// The bye of a side that has a fault passes, though the other sends on and reads late.
+// The Bye of a failing side arrives, even if the other side sends on and reads late.
 func TestALastWordPassesARelayThatFloods(t *testing.T) {
 	for name, a := range map[string]answering{"QUIC": {quic: true, alpn: ALPN}, "TCP": {tcp: true, alpn: ALPN}} {
 		t.Run(name, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestWhoIsNoRelayIsNotSpokenTo(t *testing.T) {
 	}
 }
 
-// Each is started, and one is kept: who is late is closed.
+// Both are started and one is kept: the late connection is closed.
 func TestOfTwoWaysTheFirstThatIsThroughIsTaken(t *testing.T) {
 	type way struct {
 		conn *counted
@@ -225,7 +225,7 @@ func TestOfTwoWaysTheFirstThatIsThroughIsTaken(t *testing.T) {
 	}
 	slow := func() way {
 		c := &counted{}
-		return way{c, func(ctx context.Context) (Conn, error) { <-ctx.Done(); c.made = true; return c, nil }} // through all the same
+		return way{c, func(ctx context.Context) (Conn, error) { <-ctx.Done(); c.made = true; return c, nil }} // established all the same
 	}
 	quick := func() way {
 		c := &counted{}
@@ -273,7 +273,7 @@ type counted struct {
 
 func (c *counted) Close() error { c.closed++; return nil }
 
-// The node's address changes, or that of a router before it: the relay sees another one,
+// The node's address changes, or the address of a router before it: the relay sees the new address,
 // and the connection goes on.
 func TestAQUICConnectionFollowsAChangeOfAddress(t *testing.T) {
 	leavesNothing(t)
@@ -291,7 +291,7 @@ func TestAQUICConnectionFollowsAChangeOfAddress(t *testing.T) {
 	}
 	say("before")
 	before := conn.(*quicConn).conn.RemoteAddr().String()
-	n.move(t) // what the relay says now is lost, until the node speaks
+	n.move(t) // the relay's packets are lost until the node sends
 	for i := range 200 {
 		say(fmt.Sprint("after ", i))
 		if conn.(*quicConn).conn.RemoteAddr().String() != before {
@@ -307,7 +307,7 @@ func TestAQUICConnectionFollowsAChangeOfAddress(t *testing.T) {
 	p.Close()
 }
 
-// router passes packets on, from an address of its own that can change.
+// router forwards packets from an address of its own that can change.
 type router struct {
 	address string
 	inner   net.PacketConn
@@ -349,7 +349,7 @@ func newRouter(t *testing.T, to string) *router {
 	return n
 }
 
-// move has the router be somewhere else: what is sent to where it was is lost.
+// move changes the router's address: packets to the old address are lost.
 func (n *router) move(t *testing.T) {
 	t.Helper()
 	outer, err := net.DialUDP("udp", nil, n.to)

@@ -11,18 +11,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// searched are the folders that a command is looked for in.
+// searched are the folders searched for a command.
 var searched = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
-// What the operator's side may say of its terminal. A value is no path: libraries would
-// open what it leads to.
+// The operator's side may set these about its terminal. A value cannot be a path, because libraries
+// would open the file.
 var (
 	termName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._-]{0,63}$`)
 	localeName  = regexp.MustCompile(`^(LANG|LANGUAGE|LC_[A-Z]{1,20})$`)
 	localeValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@:-]{0,63}$`)
 )
 
-// environ is all that the program has of an environment: nothing is inherited. Codes:
+// environ returns the whole environment of the program: nothing is inherited. Codes:
 // terminal_env_refused.
 func environ(u machine.User, term string, locale map[string]string) ([]string, error) {
 	if term == "" {
@@ -44,12 +44,12 @@ func environ(u machine.User, term string, locale map[string]string) ([]string, e
 	return env, nil
 }
 
-// argv is what is run, and under what names: the login shell, or a command as it is, with
-// no shell to read it. What is wrong with one is said without its words, which nobody's log
-// is to have. Codes: terminal_command_refused.
+// argv returns the program and its arguments: the login shell, or a command as it is, without a
+// shell. Errors do not contain the command's words, so that no log has them. Codes:
+// terminal_command_refused.
 func argv(m *machine.Machine, shell string, command []string) (file string, args []string, err error) {
 	if len(command) == 0 {
-		return shell, []string{"-" + path.Base(shell)}, nil // a dash has it be a login shell
+		return shell, []string{"-" + path.Base(shell)}, nil // the dash makes it a login shell
 	}
 	for _, arg := range command {
 		if strings.ContainsRune(arg, 0) {

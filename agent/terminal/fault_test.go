@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// What an ill relay could send: each ends the session, with a word, and the program.
+// Invalid input from a faulty relay: each case ends the session with a Bye, and ends the program.
 func TestWhatIsNoFrameOrOutOfPlaceEndsTheSession(t *testing.T) {
 	raw := func(f frame.Frame) []byte {
 		b, err := frame.Append(nil, f)

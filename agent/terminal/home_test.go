@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// The kernel says, to the user, whether he may be in his home; where root could be in it
-// does not count, nor what somebody has put in its place.
+// The kernel decides, for the user, whether the home may be entered; root's own access does not
+// count, and neither does a file put in the home's place.
 func TestAProgramStartsInAHomeThatItsUserMayEnter(t *testing.T) {
 	leavesNothing(t)
 	who := account{}
@@ -20,7 +20,7 @@ func TestAProgramStartsInAHomeThatItsUserMayEnter(t *testing.T) {
 	if who.UID == 0 {
 		who.UID, who.GID = 65534, 65534
 	}
-	base, err := os.MkdirTemp("/tmp", "homes") // where he may go, which the test's own directory is not
+	base, err := os.MkdirTemp("/tmp", "homes") // reachable by the user, unlike the test's own directory
 	ok(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(base) })
 	ok(t, os.Chmod(base, 0o755))

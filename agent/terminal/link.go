@@ -11,8 +11,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// How a connection is found dead that breaks without a word, and how long a last word may
-// take.
+// Limits for detecting a connection that died silently, and for sending a last word.
 const (
 	pingAfter  = 3 * time.Second
 	deadAfter  = 10 * time.Second
@@ -20,23 +19,23 @@ const (
 	byeTimeout = 2 * time.Second
 )
 
-// link is one connection that was welcome. What is to be sent is no queue: it is read off
-// the state of the session each time the stream takes more, so that nothing heaps up.
+// link is a connection that got a Welcome. It has no send queue: the next frames are derived from
+// the session's state each time the stream takes more, so that nothing accumulates.
 type link struct {
 	*session
-	way    way // that it came by
+	way    way // by which the session came here
 	pass   Pass
 	conn   Conn
 	reader *frame.Reader
 
-	// Under the session's mu.
+	// Guarded by the session's mu.
 	repeats bool
 	heard   time.Time
-	at      uint64     // up to where output went over this stream
-	told    *frame.Ack // the last one; nil: none yet
+	at      uint64     // end of the output sent over this stream
+	told    *frame.Ack // the last Ack sent; nil: none yet
 	pong    *frame.Pong
 	ping    bool
-	exited  bool // the Exit went over this stream
+	exited  bool // the Exit was sent over this stream
 }
 
 // serve relays until the connection breaks (nil) or the session is over.
@@ -47,20 +46,19 @@ func (l *link) serve(parent context.Context) error {
 	writing.Go(func() {
 		err := l.write(ctx)
 		if !errors.As(err, new(fault)) {
-			sleep(ctx, byeTimeout) // the reader may hear why nothing is taken any more
+			sleep(ctx, byeTimeout) // the reader may still receive the reason
 		}
 		stop(err)
 	})
 	others.Go(func() {
 		stop(l.read(ctx))
-		// What was sent and is not read would have a TCP connection be reset, and the
-		// Bye be lost.
+		// Unread data would reset a TCP connection, and the Bye would be lost.
 		_, _ = io.Copy(io.Discard, l.conn)
 	})
 	others.Go(func() { stop(l.watch(ctx)) })
 	others.Go(func() {
 		select {
-		case <-l.way.moved: // the relay takes the end of the connection for what it is
+		case <-l.way.moved: // the relay sees the end of the connection
 			stop(errMoved)
 		case <-ctx.Done():
 		}
@@ -106,7 +104,7 @@ func (l *link) refuse(err error) {
 	l.conn.Close()
 }
 
-// bye is the last frame of this side, after which the relay closes the connection.
+// bye sends this side's last frame; the relay then closes the connection.
 func (l *link) bye(err error) {
 	l.mu.Lock()
 	bye := frame.Bye{Code: taskcatalog.CodeOf(err, CodeStartFailed), Text: taskcatalog.Clean(err.Error(), 500)}
@@ -126,8 +124,8 @@ func (l *link) bye(err error) {
 	}
 }
 
-// watch asks after a side that says nothing, and ends the connection if it does not answer:
-// the transport may not find out, and a relay that is stuck keeps its transport.
+// watch pings a silent relay, and ends the connection if no answer comes. The transport may not
+// notice, because a stuck relay keeps its transport alive.
 func (l *link) watch(ctx context.Context) error {
 	for asked := time.Now(); !sleep(ctx, lookEvery); {
 		l.mu.Lock()
@@ -137,14 +135,14 @@ func (l *link) watch(ctx context.Context) error {
 		}
 		l.mu.Unlock()
 		l.changed.Broadcast()
-		if quiet >= deadAfter && !ended { // a relay that has the Exit may still be showing the rest
+		if quiet >= deadAfter && !ended { // a relay that has the Exit may still be showing the output
 			return errors.New("the relay says nothing more")
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// write sends what is due, until the connection ends.
+// write sends the due frames, until the connection ends.
 func (l *link) write(ctx context.Context) error {
 	buf := make([]byte, 0, frame.Largest+256)
 	for {
@@ -167,10 +165,9 @@ func (l *link) write(ctx context.Context) error {
 	}
 }
 
-// due is what the other side is to hear next: what it asked, what was taken of it, and one
-// frame of output.
+// due appends the next frames to send: answers, acknowledgements, and a frame of output.
 func (l *link) due(buf []byte) ([]byte, error) {
-	if l.exited { // nothing comes after it
+	if l.exited { // nothing follows the Exit
 		return buf, nil
 	}
 	var frames []frame.Frame
@@ -182,13 +179,13 @@ func (l *link) due(buf []byte) ([]byte, error) {
 		frames = append(frames, frame.Ping{})
 		l.ping = false
 	}
-	// More input may come as soon as the program has taken what is here.
+	// More input is allowed as soon as the program has taken the queued input.
 	ack := l.in.Allow(uint64(inputWindow - len(l.queue)))
 	if l.told == nil || ack.Taken != l.told.Taken || ack.Limit-l.told.Limit >= inputWindow/2 {
 		frames = append(frames, ack)
 		l.told = &ack
 	}
-	l.at = max(l.at, l.out.From()) // what came early need not come again
+	l.at = max(l.at, l.out.From()) // output acknowledged from datagrams is not sent again
 	part, err := l.out.Part(l.at)
 	if err != nil {
 		return buf, err

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The test binary is also every program that runs in a terminal: its arguments tell it what
-// to be.
+// The test binary is also every program that runs in a terminal: its arguments select the
+// behaviour.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "be" {
 		be(os.Args[2])
@@ -63,7 +63,7 @@ func be(what string) {
 			fmt.Printf("size %v %v\n", size, err)
 			<-changed
 		}
-	case "signals", "pair": // which has another of them in the background
+	case "signals", "pair": // with a background process of the same kind
 		if what == "pair" {
 			child := exec.Command("/proc/self/exe", "be", "signals")
 			child.Stdout, child.SysProcAttr = os.Stdout, &syscall.SysProcAttr{Setpgid: true}
@@ -84,7 +84,7 @@ func be(what string) {
 		signal.Ignore(syscall.SIGHUP, syscall.SIGTERM)
 		fmt.Println("is deaf")
 		select {}
-	case "parent": // of one that is deaf and outlives it
+	case "parent": // of a process that ignores SIGHUP and outlives it
 		child := exec.Command("/proc/self/exe", "be", "deaf")
 		child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		said, err := child.StdoutPipe()
@@ -126,8 +126,7 @@ func surroundings() {
 	fmt.Println("end")
 }
 
-// leavesNothing fails a test after which a goroutine, a descriptor or a child is there that
-// was not before.
+// leavesNothing fails a test that leaks a goroutine, a descriptor or a child.
 func leavesNothing(t *testing.T) {
 	t.Helper()
 	before := descriptors()

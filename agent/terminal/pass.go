@@ -9,24 +9,23 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Pass lets the session in at a relay, for one connection.
+// Pass admits the session to a relay, for a single connection.
 type Pass struct {
 	Relay string // HOST:PORT, on UDP and on TCP
 	Token string
-	Until time.Time // no relay takes it later; zero: as long as the session lasts
+	Until time.Time // no relay accepts it later; zero: valid as long as the session
 }
 
-// errMoved is why a connection ends, or is not waited for any more: the session was sent to
-// another relay.
+// errMoved is why a connection or an attempt ends: the session was sent to another relay.
 var errMoved = errors.New("the session was sent to another relay")
 
-// way is what the session goes by until it is sent elsewhere.
+// way identifies the present pass, until the next pass arrives.
 type way struct {
 	turn  int
-	moved chan struct{} // closed when it is
+	moved chan struct{} // closed when the next pass arrives
 }
 
-// takePasses sends the session wherever it is told to go.
+// takePasses applies each arriving pass.
 func (s *session) takePasses(ctx context.Context) {
 	for {
 		select {
@@ -42,8 +41,8 @@ func (s *session) takePasses(ctx context.Context) {
 	}
 }
 
-// stillGood is the pass for the same relay that another one does not spoil: the last
-// Welcome's, which is taken for as long as nothing that came later was. Call it with mu held.
+// stillGood returns an earlier pass for the same relay that stays valid beside a new one: the pass
+// of the last Welcome, valid until a later token was used. mu must be held.
 func (s *session) stillGood(relay string) *Pass {
 	for _, had := range []*Pass{s.pass, s.before} {
 		if had != nil && had.Until.IsZero() && had.Relay == relay {
@@ -53,7 +52,7 @@ func (s *session) stillGood(relay string) *Pass {
 	return nil
 }
 
-// during is a context that ends as well when the session is sent elsewhere.
+// during returns a context that also ends when the next pass arrives.
 func (w way) during(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
@@ -72,8 +71,8 @@ func (s *session) currentWay() way {
 	return s.way
 }
 
-// passFor is what to show now; none, where nothing is to be asked before somebody sends
-// the session on: what it has would be refused, and be taken for an attack.
+// passFor returns the pass to show now. none: no relay may be dialed before the next pass arrives,
+// because the old token would be refused, and look like an attack.
 func (s *session) passFor(w way) (pass Pass, none bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,16 +88,16 @@ func (s *session) passFor(w way) (pass Pass, none bool) {
 	return *s.pass, false
 }
 
-// keepPasses has these be the passes of this way. Call it with mu held.
+// keepPasses sets the passes of this way. mu must be held.
 func (s *session) keepPasses(w way, pass, before *Pass) {
 	if s.way.turn == w.turn {
 		s.pass, s.before = pass, before
 	}
 }
 
-// needsPass are why a relay lets no connection in that shows the same again. The session
-// waits to be sent on, with its program or, for as long as it may take to connect, before it
-// has one: the agent has another token minted when it is asked, or the relay has already.
+// needsPass are the refusals after which the same token must not be shown again. The session waits
+// for another pass: with its program, or, before it has a program, up to ConnectTimeout. The agent
+// has another token minted on request, or the relay has caused it already.
 var needsPass = []taskcatalog.Code{
 	CodeReplaced, "terminal_token_used", "terminal_token_unknown", "terminal_token_superseded", "terminal_token_expired", "terminal_wrong_key",
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// gone reads until the connection has ended, and fails if it lasts longer than most.
+// gone reads until the connection has ended, and fails if this takes longer than most.
 func (p *peer) gone(t *testing.T, most time.Duration) {
 	t.Helper()
 	start := time.Now()
@@ -41,8 +41,8 @@ func TestASessionThatIsSentElsewhereGoesOnThere(t *testing.T) {
 		if f := await[frame.Data](t, p); f.Offset != 5 || string(f.Bytes) != "d" {
 			t.Errorf("the output is %+v", f)
 		}
-		synctest.Wait() // what was sent has come
-		p.Close()       // a break: it comes back to where it was sent, not to where it was before
+		synctest.Wait() // everything sent has arrived
+		p.Close()       // a break: it comes back to the relay of the last pass, not to the relay before
 		p, hello = r.welcome(t, frame.Welcome{Taken: 6, Limit: 100})
 		if p.relay != "two:2" || hello.Token != "next" {
 			t.Errorf("it came to %s with %+v", p.relay, hello)
@@ -52,8 +52,8 @@ func TestASessionThatIsSentElsewhereGoesOnThere(t *testing.T) {
 	})
 }
 
-// A relay that takes the connection and says nothing holds nobody up who was sent elsewhere,
-// and the token of the second is not shown to the first.
+// A relay that accepts the connection and sends nothing does not delay a session sent elsewhere,
+// and the second relay's token is not shown to the first.
 func TestASessionIsSentElsewhereInTheMidstOfAGreeting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRelay()
@@ -74,8 +74,8 @@ func TestASessionIsSentElsewhereInTheMidstOfAGreeting(t *testing.T) {
 	})
 }
 
-// Who was replaced does not fight for the place, and who is told that its token is none any
-// more does not ask again. Each waits to be sent on, and the program with it.
+// A replaced session does not fight for the place, and a session with a refused token does not ask
+// again. Each waits for another pass, and the program with it.
 func TestASessionThatNeedsAnotherTokenAsksNobodyAndWaits(t *testing.T) {
 	for _, bye := range []frame.Bye{
 		{Code: CodeReplaced, Lasts: true}, {Code: "terminal_token_used"}, {Code: "terminal_token_unknown"}, {Code: "terminal_token_unknown", Lasts: true}, {Code: "terminal_token_superseded", Lasts: true}, {Code: "terminal_token_expired"}, {Code: "terminal_wrong_key"},
@@ -89,7 +89,7 @@ func TestASessionThatNeedsAnotherTokenAsksNobodyAndWaits(t *testing.T) {
 				r.goDown(func() error { dials++; return nil })
 				start := time.Now()
 				p.send(t, bye)
-				synctest.Wait() // what was sent has come
+				synctest.Wait() // everything sent has arrived
 				p.Close()
 				if !comes {
 					run.end(t, CodeDetached)
@@ -115,18 +115,18 @@ func TestASessionThatNeedsAnotherTokenAsksNobodyAndWaits(t *testing.T) {
 	}
 }
 
-// The same where it is heard before the Welcome, as by who comes back.
+// The same for a refusal before the Welcome, on the way back.
 func TestATokenThatIsRefusedOnTheWayBackKeepsTheProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRelay()
 		run, _ := plays(r)
 		p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
-		synctest.Wait() // what was sent has come
+		synctest.Wait() // everything sent has arrived
 		p.Close()
 		p = <-r.calls
 		p.next(t)
 		p.send(t, frame.Bye{Code: "terminal_token_used"})
-		synctest.Wait() // what was sent has come
+		synctest.Wait() // everything sent has arrived
 		p.Close()
 		r.passes <- Pass{Relay: "two:2", Token: "other"}
 		p, _ = r.welcome(t, frame.Welcome{Limit: 100})
@@ -135,8 +135,9 @@ func TestATokenThatIsRefusedOnTheWayBackKeepsTheProgram(t *testing.T) {
 	})
 }
 
-// And where the first one is refused: a broker that began anew has sent another after it. No
-// program begins, and nobody is asked, before that one comes; if none does, it was no relay's.
+// The same for the very first token: a restarted broker has sent another after it. No program
+// starts, and no relay is asked, before the other token arrives; if none does, no relay was
+// reached.
 func TestATokenThatIsRefusedAtTheBeginningIsNotTheEnd(t *testing.T) {
 	for _, comes := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -148,7 +149,7 @@ func TestATokenThatIsRefusedAtTheBeginningIsNotTheEnd(t *testing.T) {
 			r.goDown(func() error { dials++; return nil })
 			start := time.Now()
 			p.send(t, frame.Bye{Code: "terminal_token_unknown"})
-			synctest.Wait() // what was sent has come
+			synctest.Wait() // everything sent has arrived
 			p.Close()
 			if !comes {
 				run.end(t, CodeRelayUnreachable)
@@ -169,8 +170,8 @@ func TestATokenThatIsRefusedAtTheBeginningIsNotTheEnd(t *testing.T) {
 	}
 }
 
-// A handover whose token is of no use takes nothing from a session: what its relay gave it
-// before is still good there.
+// A handover with a useless token takes nothing from a session: the earlier token of the same relay
+// stays valid.
 func TestATokenOfTheSameRelayIsKeptBesideThatOfAHandover(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, r *relay){
 		"the relay is away for longer": func(t *testing.T, r *relay) {
@@ -184,7 +185,7 @@ func TestATokenOfTheSameRelayIsKeptBesideThatOfAHandover(t *testing.T) {
 				t.Errorf("the hello is %+v", hello)
 			}
 			p.send(t, frame.Bye{Code: "terminal_token_expired"})
-			synctest.Wait() // what was sent has come
+			synctest.Wait() // everything sent has arrived
 			p.Close()
 		},
 	} {
@@ -194,9 +195,9 @@ func TestATokenOfTheSameRelayIsKeptBesideThatOfAHandover(t *testing.T) {
 				run, prog := plays(r)
 				p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
 				r.goDown(func() error { return errors.New("nobody answers") })
-				synctest.Wait() // what was sent has come
+				synctest.Wait() // everything sent has arrived
 				p.Close()
-				for _, token := range []string{"early", "late"} { // the second spoils the first alone
+				for _, token := range []string{"early", "late"} { // the second spoils only the first
 					r.passes <- Pass{Relay: p.relay, Token: token, Until: time.Now().Add(30 * time.Second)}
 				}
 				spoil(t, r)
@@ -211,14 +212,14 @@ func TestATokenOfTheSameRelayIsKeptBesideThatOfAHandover(t *testing.T) {
 	}
 }
 
-// Of another relay it is none, and is not shown there.
+// A token is not shown to another relay.
 func TestATokenIsNotKeptForAnotherRelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, dials := newRelay(), 0
 		run, _ := plays(r)
 		p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
 		r.goDown(func() error { return errors.New("nobody answers") })
-		synctest.Wait() // what was sent has come
+		synctest.Wait() // everything sent has arrived
 		p.Close()
 		r.passes <- Pass{Relay: "two:2", Token: "other", Until: time.Now().Add(30 * time.Second)}
 		time.Sleep(40 * time.Second)
@@ -256,14 +257,14 @@ func TestATokenThatIsTooOldIsNotShown(t *testing.T) {
 	})
 }
 
-// Being sent on begins the time anew in which a relay must be reached.
+// A handover restarts the time within which a relay must be reached.
 func TestAHandoverGivesASessionTimeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRelay()
 		run, _ := plays(r)
 		p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
 		r.goDown(func() error { return errors.New("nobody answers") })
-		synctest.Wait() // what was sent has come
+		synctest.Wait() // everything sent has arrived
 		p.Close()
 		start := time.Now()
 		time.Sleep(90 * time.Second)
@@ -275,8 +276,8 @@ func TestAHandoverGivesASessionTimeAgain(t *testing.T) {
 	})
 }
 
-// The program ends while nobody hears it: all that it wrote and its end are there for the
-// relay that comes back, and for one that takes over.
+// The program ends while no relay is connected: all its output and its end wait for the relay that
+// comes back, or for a relay that takes over.
 func TestAnExitWaitsForTheRelayThatIsAway(t *testing.T) {
 	for name, elsewhere := range map[string]bool{"back": false, "to another": true} {
 		t.Run(name, func(t *testing.T) {
@@ -285,7 +286,7 @@ func TestAnExitWaitsForTheRelayThatIsAway(t *testing.T) {
 				run, prog := plays(r)
 				p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
 				r.goDown(func() error { return errors.New("nobody answers") })
-				synctest.Wait() // what was sent has come
+				synctest.Wait() // everything sent has arrived
 				p.Close()
 				synctest.Wait()
 				prog.said <- []byte("last words")
@@ -318,7 +319,7 @@ func TestAnExitWaitsForTheRelayThatIsAway(t *testing.T) {
 	}
 }
 
-// A link over which nothing comes any more is left within seconds.
+// A link over which nothing arrives any more is abandoned within seconds.
 func TestALinkThatIsHalfDeadIsLeftWithinSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRelay()

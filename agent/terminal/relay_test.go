@@ -13,10 +13,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// relay is the other side: each connection that is dialed comes out of calls.
+// relay is the other side: each dialed connection comes out of calls.
 type relay struct {
 	calls     chan *peer
-	datagrams bool // its connections have some
+	datagrams bool // its connections have datagrams
 	mu        sync.Mutex
 	down      func() error
 	passes    chan Pass // to the session
@@ -24,13 +24,12 @@ type relay struct {
 
 func newRelay() *relay { return &relay{calls: make(chan *peer), passes: make(chan Pass)} }
 
-// peer is the relay's end of one connection. It reads and writes when it is told to, and at
-// no other time.
+// peer is the relay's end of a connection. It reads and writes only when the test says so.
 type peer struct {
 	io.ReadWriteCloser
 	reader   *frame.Reader
 	from, to chan []byte // datagrams
-	relay    string      // that was dialed
+	relay    string      // the dialed address
 }
 
 // pipe is a Conn of a net.Pipe.
@@ -38,7 +37,7 @@ type pipe struct{ net.Conn }
 
 func (p pipe) CloseWrite() error { return p.Close() }
 
-// early is one with datagrams.
+// early is a pipe with datagrams.
 type early struct {
 	pipe
 	from, to chan []byte
@@ -83,14 +82,14 @@ func (r *relay) dial(ctx context.Context, to string) (Conn, error) {
 	return pipe{here}, nil
 }
 
-// goDown has whoever dials hear what down says; nil: it is there.
+// goDown makes each dial fail with the error of down; nil: the relay is up.
 func (r *relay) goDown(down func() error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.down = down
 }
 
-// welcome takes a connection as far as its Welcome.
+// welcome takes a connection up to its Welcome.
 func (r *relay) welcome(t *testing.T, w frame.Welcome) (*peer, frame.Hello) {
 	t.Helper()
 	p := <-r.calls
@@ -151,7 +150,7 @@ func (p *peer) until(t *testing.T, in *frame.Inflow, text string) string {
 
 const window = 32 << 10
 
-// program that a test plays.
+// played is a program simulated by the test.
 type played struct {
 	said    chan []byte
 	rest    []byte
@@ -162,7 +161,7 @@ type played struct {
 	ended   chan struct{}
 	endOnce sync.Once
 	status  int32
-	stuck   chan struct{} // it takes no input until this is closed
+	stuck   chan struct{} // takes no input until this is closed
 }
 
 func newPlayed() *played {
@@ -244,7 +243,7 @@ func (p *played) input() string {
 	return string(p.heard)
 }
 
-// running is a session on its way.
+// running is a running session.
 type running struct {
 	res  chan Result
 	err  error
@@ -274,7 +273,7 @@ func begin(s *session) *running {
 	return r
 }
 
-// plays begins a session with a program that the test plays.
+// plays begins a session with a program played by the test.
 func plays(r *relay) (*running, *played) {
 	p := newPlayed()
 	o := Options{SessionID: "s-1", Pass: Pass{Relay: "one:1", Token: "first"}, Passes: r.passes, Dial: r.dial, User: "alice", ConnectTimeout: time.Minute, DetachTimeout: 2 * time.Minute, Grace: time.Second}

@@ -7,11 +7,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// sendEarly repeats until the connection ends.
+// sendEarly sends early repeats until the connection ends.
 func (l *link) sendEarly(ctx context.Context, d Datagrams) {
 	var r frame.Repeat
 	again := time.AfterFunc(time.Hour, func() {
-		l.mu.Lock() // or it could be between looking and waiting
+		l.mu.Lock() // otherwise it could fire between the check and the wait
 		defer l.mu.Unlock()
 		l.changed.Broadcast()
 	})
@@ -24,7 +24,7 @@ func (l *link) sendEarly(ctx context.Context, d Datagrams) {
 			if !later.IsZero() {
 				again.Reset(time.Until(later))
 			}
-			raw, _ = frame.Append(raw[:0], part) // nothing is none
+			raw, _ = frame.Append(raw[:0], part) // empty: no repeat
 			return len(raw) > 0
 		})
 		l.mu.Unlock()

@@ -9,14 +9,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// The stream bears nothing, and what is typed and answered passes all the same.
+// The stream carries nothing; a keystroke and its echo pass all the same.
 func TestAKeystrokeAndItsEchoPassByDatagramsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRelay()
 		r.datagrams = true
 		run, prog := plays(r)
 		p, _ := r.welcome(t, frame.Welcome{Limit: window, Repeats: true})
-		p.to <- mustAppend(frame.Data{Offset: 1, Bytes: []byte("later")}) // out of its turn
+		p.to <- mustAppend(frame.Data{Offset: 1, Bytes: []byte("later")}) // out of order
 		p.to <- mustAppend(frame.Data{Bytes: []byte("l")})
 		p.to <- mustAppend(frame.Data{Bytes: []byte("ls")})
 		synctest.Wait()
@@ -48,7 +48,7 @@ func TestAKeystrokeAndItsEchoPassByDatagramsAlone(t *testing.T) {
 		if n := len(p.from); n > 0 {
 			t.Errorf("%d datagrams came after the ack", n)
 		}
-		// The stream bears again, and brings only what has not come yet.
+		// The stream works again, and carries only what has not arrived yet.
 		prog.said <- []byte("!")
 		if f := await[frame.Data](t, p); f.Offset != 2 || string(f.Bytes) != "!" {
 			t.Errorf("over the stream comes %+v", f)

@@ -13,36 +13,36 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// Bounds of what is kept of each direction, whatever the other side would allow.
+// Limits of the buffers of each direction, whatever the other side would allow.
 const (
 	inputWindow = 64 << 10
 	outputKept  = 1 << 20
 )
 
-// Options is what a session is made of.
+// Options are the parameters of a session.
 type Options struct {
 	SessionID string
 	Pass      Pass        // for the first connection
 	Passes    <-chan Pass // each sends the session to another relay
 	Dial      DialFunc
 
-	Root      string   // of the machine whose accounts are meant: "/" in the field
+	Root      string   // of the machine with the accounts: "/" in the field
 	User      string   //
 	Command   []string // empty: the user's login shell
 	Term      string
 	Locale    map[string]string // LANG and LC_ of the operator
 	AllowRoot bool
-	Sudo      bool // the user was given it, and may be root by way of it
-	// Began is told of the program when it runs. Nil: nobody wants to know.
+	Sudo      bool // the user was given sudo, and may become root with it
+	// Began is called when the program runs. May be nil.
 	Began func(Began)
 
 	ConnectTimeout time.Duration // for the first Welcome
-	DetachTimeout  time.Duration // for the relay to be away, or to take the end
-	MaxTime        time.Duration // in all; zero: no end
+	DetachTimeout  time.Duration // for an absent relay, or for delivering the end
+	MaxTime        time.Duration // total; zero: no limit
 	Grace          time.Duration // between SIGHUP and SIGKILL
 }
 
-// Began is the program of a session.
+// Began describes the program of a session.
 type Began struct {
 	PID  int
 	User machine.User
@@ -51,12 +51,12 @@ type Began struct {
 
 // Result is how a session ended.
 type Result struct {
-	Exit *frame.Exit // how its program did; nil: it never ran, or cannot be ended
+	Exit *frame.Exit // the program's end; nil: it never ran, or cannot be ended
 	Code taskcatalog.Code
 }
 
-// session is the state that outlasts connections. Everything below mu is under it. Whoever
-// waits for something to be sent is told by changed, and who waits for the relay by given.
+// session is the state that outlasts connections. mu guards the fields below it. changed wakes
+// senders; given wakes goroutines that wait for the relay.
 type session struct {
 	Options
 	begin func() (program, error)
@@ -66,14 +66,14 @@ type session struct {
 	given   *sync.Cond
 	program program
 	in      *frame.Inflow
-	inOver  bool   // it has ended over a connection before
-	queue   []byte // input that was taken and waits for the program
+	inOver  bool   // input ended over an earlier connection
+	queue   []byte // received input that waits for the program
 	last    byte   // of the input
 	out     frame.Outflow
-	size    *frame.Resize // to be told to the program
-	exit    *frame.Exit   // and all of its output is in out
-	pass    *Pass         // nil: nothing is dialed before somebody sends the session on
-	before  *Pass         // for the same relay, should the pass be of no use; nil: none
+	size    *frame.Resize // to be set on the program's terminal
+	exit    *frame.Exit   // set once all output is in out
+	pass    *Pass         // nil: no dialing before the next pass arrives
+	before  *Pass         // fallback for the same relay if pass is refused; nil: none
 	way     way
 
 	pause *backoff.ExponentialBackOff
@@ -83,12 +83,12 @@ type session struct {
 func newSession(o Options, begin func() (program, error)) *session {
 	s := &session{Options: o, begin: begin, in: frame.NewInflow(0), pass: &o.Pass, way: way{moved: make(chan struct{})}, pause: newPause()}
 	s.changed, s.given = sync.NewCond(&s.mu), sync.NewCond(&s.mu)
-	s.in.Allow(inputWindow) // before anything is read; the first Ack tells it
+	s.in.Allow(inputWindow) // before anything is read; the first Ack announces it
 	return s
 }
 
-// Run holds a session until it is over, and returns when nothing of it is left. Codes: all
-// of this package, those of package frame, and what the relay says in its Bye.
+// Run holds a session until it is over, and returns when no process of it is left. Codes: all of
+// this package, those of package frame, and the code of the relay's Bye.
 func Run(ctx context.Context, o Options) (Result, error) {
 	live, err := machine.Open("/")
 	if err != nil {
@@ -98,14 +98,15 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return newSession(o, func() (program, error) { return o.start(live) }).run(ctx)
 }
 
-// Check judges what was asked for, as it would be when the program starts, and starts
-// nothing. Codes: those of a user, a shell, a command and an environment.
+// Check judges the options as the program's start would, and starts nothing. Codes: those of a
+// user, a shell, a command and an environment.
 func (o Options) Check() error {
 	_, err := o.judge()
 	return err
 }
 
-// judge says whom and what to start. It is asked again for each: an account may have ended.
+// judge returns the user and the program to start. It is called again at the start, because an
+// account may have ended meanwhile.
 func (o Options) judge() (start, error) {
 	m, err := machine.Open(o.Root)
 	if err != nil {
@@ -124,7 +125,7 @@ func (o Options) judge() (start, error) {
 	return start{account: who, file: file, argv: argv, env: env, size: frame.Resize{Columns: 80, Rows: 24}}, err
 }
 
-// start starts it.
+// start starts the program.
 func (o Options) start(live *machine.Machine) (program, error) {
 	st, err := o.judge()
 	if err != nil {
@@ -140,8 +141,8 @@ func (o Options) start(live *machine.Machine) (program, error) {
 	return sh, nil
 }
 
-// run goes from connection to connection. The program starts with the first Welcome: where
-// no operator can be, no shell is.
+// run goes from connection to connection. The program starts with the first Welcome: without a
+// possible operator there is no shell.
 func (s *session) run(ctx context.Context) (Result, error) {
 	if s.MaxTime > 0 {
 		timed, done := context.WithTimeoutCause(ctx, s.MaxTime, taskcatalog.Errorf(CodeTimeOver, "the terminal lasted as long as a session may: %s", s.MaxTime))
@@ -175,7 +176,8 @@ func (s *session) run(ctx context.Context) (Result, error) {
 		}
 		since := time.Now()
 		err = l.serve(ctx)
-		// One that breaks at once is not dialed at once; another relay is.
+		// If the connection broke at once, wait before dialing this relay again; another relay is
+		// dialed at once.
 		if time.Since(since) > pingAfter || s.currentWay().turn != l.way.turn {
 			s.pause.Reset()
 			s.wait = 0
@@ -185,7 +187,7 @@ func (s *session) run(ctx context.Context) (Result, error) {
 	return s.end(&own, err)
 }
 
-// end has nothing left of the session.
+// end removes everything left of the session.
 func (s *session) end(own *sync.WaitGroup, err error) (Result, error) {
 	res := Result{Code: taskcatalog.CodeOf(err, CodeStartFailed)}
 	if errors.Is(err, errOver) {
@@ -209,10 +211,10 @@ func (s *session) end(own *sync.WaitGroup, err error) (Result, error) {
 	return res, err
 }
 
-// errOver is the end that the program's own was.
+// errOver is the regular end, after the program's own end.
 var errOver = errors.New("the session is over")
 
-// serveProgram starts what goes on beside all connections.
+// serveProgram starts the goroutines that outlast connections.
 func (s *session) serveProgram(ctx context.Context, stop context.CancelCauseFunc, own *sync.WaitGroup) {
 	var output sync.WaitGroup
 	output.Go(func() { s.pumpOutput(ctx) })
@@ -220,7 +222,7 @@ func (s *session) serveProgram(ctx context.Context, stop context.CancelCauseFunc
 	own.Go(func() { s.resize(ctx) })
 	own.Go(func() {
 		exit := s.program.Wait()
-		// The relay has that long to take the rest, and the end.
+		// The relay has DetachTimeout to take the remaining output and the Exit.
 		late := time.AfterFunc(s.DetachTimeout, func() { stop(errOver) })
 		defer late.Stop()
 		output.Wait()
@@ -232,7 +234,8 @@ func (s *session) serveProgram(ctx context.Context, stop context.CancelCauseFunc
 	})
 }
 
-// await holds until ready, which is asked under mu whenever told is, or the context ends.
+// await blocks until ready, which is checked under mu at each signal of told, or until the context
+// ends.
 func (s *session) await(ctx context.Context, told *sync.Cond, ready func() bool) bool {
 	if ctx.Err() == nil && ready() {
 		return true
@@ -252,13 +255,13 @@ func (s *session) await(ctx context.Context, told *sync.Cond, ready func() bool)
 	return false
 }
 
-// room is how much output may be read of the program.
+// room is how many bytes of output may be read from the program.
 func (s *session) room() int {
 	return min(s.out.Room(), int(s.out.From()+outputKept-s.out.Sent()))
 }
 
-// pumpOutput reads of the program what the other side has room for, and not a byte more:
-// the rest waits in the terminal, and the program with it.
+// pumpOutput reads no more from the program than the other side has room for: the rest waits in the
+// terminal, and the program with it.
 func (s *session) pumpOutput(ctx context.Context) {
 	buf := make([]byte, frame.MaxData)
 	for {
@@ -282,8 +285,8 @@ func (s *session) pumpOutput(ctx context.Context) {
 	}
 }
 
-// pumpInput writes to the program what was taken. One that ended takes no more: what is
-// left is for nobody.
+// pumpInput writes the received input to the program. If the program has ended, the rest is
+// discarded.
 func (s *session) pumpInput(ctx context.Context) {
 	for told := false; ; {
 		s.mu.Lock()
@@ -310,8 +313,8 @@ func (s *session) pumpInput(ctx context.Context) {
 	}
 }
 
-// endings is how often the end must be typed: the first only hands over a line that is not
-// finished.
+// endings is how often the end-of-input character must be typed: on an unfinished line the first
+// only submits the line.
 func (s *session) endings() int {
 	if s.last == 0 || s.last == '\n' || s.last == '\r' {
 		return 1
@@ -319,7 +322,7 @@ func (s *session) endings() int {
 	return 2
 }
 
-// resizePause has a storm of sizes come to one.
+// resizePause merges a burst of sizes into a single resize.
 const resizePause = 50 * time.Millisecond
 
 func (s *session) resize(ctx context.Context) {

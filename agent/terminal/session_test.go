@@ -94,16 +94,15 @@ func TestInputOutputAndTheEndPass(t *testing.T) {
 	})
 }
 
-// The other side's pace is the program's: not a byte is read of it that has no room.
-// A relay that goes on with a session does not know that its input has ended, and lets an
-// operator type: the program has nothing of that, and runs on.
+// A relay that resumes a session does not know that its input has ended, and lets an operator type:
+// the program receives nothing of this input, and runs on.
 func TestInputAfterTheEndIsTakenAsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRelay()
 		run, prog := plays(r)
 		p, _ := r.welcome(t, frame.Welcome{Token: "second", Limit: 100})
 		p.send(t, frame.Data{Bytes: []byte("all\n")}, frame.EOF{Offset: 4})
-		synctest.Wait() // what was sent has come
+		synctest.Wait() // everything sent has arrived
 		p.Close()
 		p, hello := r.welcome(t, frame.Welcome{Limit: 100})
 		if hello.Taken != 4 {
@@ -116,10 +115,10 @@ func TestInputAfterTheEndIsTakenAsNothing(t *testing.T) {
 		}
 		p.send(t, frame.EOF{Offset: 7})
 		synctest.Wait()
-		if got := prog.input(); got != "all\n\x00" { // the last is the end
+		if got := prog.input(); got != "all\n\x00" { // the last byte is the end
 			t.Errorf("the program has %q", got)
 		}
-		p.send(t, frame.Data{Offset: 7, Bytes: []byte("x")}) // after its own end
+		p.send(t, frame.Data{Offset: 7, Bytes: []byte("x")}) // after the end of input
 		run.end(t, frame.CodeAfterEnd)
 	})
 }
@@ -145,7 +144,7 @@ func TestOutputIsReadAsFarAsItIsAllowed(t *testing.T) {
 		if f := await[frame.Data](t, p); len(f.Bytes) != 20 || f.Offset != 10 {
 			t.Errorf("then come %d at %d", len(f.Bytes), f.Offset)
 		}
-		// However much is allowed, what is kept has an end.
+		// However much the relay allows, the buffer is bounded.
 		p.send(t, frame.Ack{Taken: 30, Limit: 1 << 40})
 		go func() {
 			for {
@@ -259,7 +258,7 @@ func TestAnEndThatTheRelayDoesNotTakeIsNotWaitedForForEver(t *testing.T) {
 	}
 }
 
-// The relay takes whatever else comes for an attack.
+// The relay treats any other frame as an attack.
 func TestAfterAnExitComesNothingButABye(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRelay()
@@ -268,7 +267,7 @@ func TestAfterAnExitComesNothingButABye(t *testing.T) {
 		prog.exit(3)
 		await[frame.Exit](t, p)
 		p.send(t, frame.Data{Bytes: []byte("too late")}, frame.Ping{Nonce: 1})
-		time.AfterFunc(2*deadAfter, run.stop) // a silence that would be asked about
+		time.AfterFunc(2*deadAfter, run.stop) // a silence that would cause a ping
 		if f := p.next(t); f.Kind() != frame.KindBye {
 			t.Errorf("then comes %+v", f)
 		}
@@ -277,7 +276,7 @@ func TestAfterAnExitComesNothingButABye(t *testing.T) {
 	})
 }
 
-// A Bye of a relay that goes away for another is no end, and neither is the exit lost.
+// The Bye of a relay that makes way for another is no end, and the exit is not lost.
 func TestAnExitIsToldAgainToTheNextRelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRelay()
@@ -307,7 +306,7 @@ func TestAStoppedSessionSaysSoAndIsHungUp(t *testing.T) {
 		r := newRelay()
 		run, prog := plays(r)
 		p, _ := r.welcome(t, frame.Welcome{})
-		synctest.Wait() // it knows that it is welcome
+		synctest.Wait() // the session knows of its Welcome
 		run.stop()
 		if bye := await[frame.Bye](t, p); bye.Code != CodeClosed || bye.Lasts {
 			t.Errorf("the bye is %+v", bye)
@@ -320,7 +319,7 @@ func TestAStoppedSessionSaysSoAndIsHungUp(t *testing.T) {
 	})
 }
 
-// A last word that nobody takes does not hold the end up.
+// A last word that the relay does not read does not delay the end.
 func TestARelayThatReadsNothingDoesNotKeepASessionFromEnding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRelay()
@@ -350,7 +349,7 @@ func TestASilentRelayIsAsked_AndThenLeftForAnother(t *testing.T) {
 			}
 			if _, is := f.(frame.Ping); is {
 				pings++
-				if pings <= 6 { // as long as it answers, it is kept
+				if pings <= 6 { // kept as long as it answers
 					p.send(t, frame.Pong{})
 				}
 			}
@@ -373,7 +372,7 @@ func TestAStormOfSizesComesToOne(t *testing.T) {
 		run, prog := plays(r)
 		p, _ := r.welcome(t, frame.Welcome{})
 		go func() {
-			for { // what is told is read
+			for { // read everything sent
 				if _, err := p.reader.Next(); err != nil {
 					return
 				}

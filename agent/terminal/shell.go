@@ -21,23 +21,22 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// program is what runs in a terminal. Reading and writing it wait for it, and nothing
-// else does.
+// program is the program in a terminal. Only Read and Write block on it.
 type program interface {
-	Read(b []byte) (int, error) // io.EOF: it has ended, and all was read
+	Read(b []byte) (int, error) // io.EOF: the program has ended, and all output was read
 	Write(b []byte) (int, error)
 	EndInput(times int) error
 	Resize(frame.Resize) error
 	Signal(name string) error
-	// Wait returns when the program has ended and nothing of its session is left; what it
-	// wrote can still be read.
+	// Wait returns when the program has ended and no process of its session is left. The remaining
+	// output can still be read.
 	Wait() frame.Exit
-	// HangUp has it end: by SIGHUP, and after grace by SIGKILL.
+	// HangUp ends the program: by SIGHUP, and after grace by SIGKILL.
 	HangUp(grace time.Duration)
 	Close() error
 }
 
-// start is a program and what is around it.
+// start is a program with its account, environment and size.
 type start struct {
 	account
 	file string
@@ -46,24 +45,25 @@ type start struct {
 	size frame.Resize
 }
 
-// shell is a program on a real terminal. It leads a session of its own, whose number is
-// not given away while the program is not reaped: so what is signaled is always its own.
+// shell is a program on a real terminal. It leads a session of its own. The kernel does not reuse
+// the session's number before the program is reaped, so signals reach only this session's
+// processes.
 type shell struct {
 	live   *machine.Machine
 	cmd    *exec.Cmd
 	master *os.File
-	raw    syscall.RawConn // master's: its descriptor, without making it one that blocks
-	slave  *os.File        // held, so that the terminal outlasts a program that closes it
+	raw    syscall.RawConn // of master: access to the descriptor without making it blocking
+	slave  *os.File        // held open, so that the terminal outlasts a program that closes it
 	grace  time.Duration
 
-	mu     sync.Mutex // over whether it is reaped, while somebody signals
+	mu     sync.Mutex // guards reaped during signals
 	reaped bool
 	ended  atomic.Bool
 	rest   int // bytes that may still be read after the end
 }
 
-// afterEnd bounds what is read of a terminal that somebody holds who left the session: more
-// than the kernel keeps of one.
+// afterEnd bounds what is read, after the end, from a terminal held by a process that left the
+// session. It is more than the kernel buffers of a terminal.
 const afterEnd = 256 << 10
 
 // startShell opens a terminal and starts the program in it. Codes: terminal_start_failed.
@@ -79,8 +79,8 @@ func startShell(live *machine.Machine, st start, grace time.Duration) (*shell, e
 	return s, nil
 }
 
-// open makes the terminal. The library's file would block a thread in each read, and could
-// not be woken: its descriptor is taken over by one that can.
+// open opens the terminal. The library's file would block a thread in each read and could not be
+// woken, so its descriptor is duplicated into a non-blocking file.
 func (s *shell) open(size frame.Resize) error {
 	master, slave, err := pty.Open()
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *shell) open(size frame.Resize) error {
 }
 
 func (s *shell) run(st start) error {
-	// Its own and nobody else's: what the user's programs open by its path is this file.
+	// Only for the user: a program that opens the terminal by its path opens this file.
 	if err := errors.Join(s.slave.Chown(int(st.UID), -1), s.slave.Chmod(0o600)); err != nil {
 		return err
 	}
@@ -115,8 +115,9 @@ func (s *shell) run(st start) error {
 	if err == nil {
 		return nil
 	}
-	// It is the user himself who goes to his home, and may not get there: nothing that somebody
-	// has put in its place is looked at as root. If it was something else, it is that again.
+	// The user enters the home, not root, and the user may not be allowed to: a file that somebody
+	// has put in the home's place is never accessed as root. If the first error had another cause,
+	// the second start fails as well.
 	s.cmd = s.command(st, "/")
 	if s.cmd.Start() == nil {
 		return nil
@@ -129,15 +130,14 @@ func (s *shell) command(st start, dir string) *exec.Cmd {
 		Path: st.file, Args: st.argv, Env: st.env, Dir: dir, Stdin: s.slave, Stdout: s.slave, Stderr: s.slave,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Setctty: true},
 	}
-	// Who is not root can be nobody else, and the kernel refuses him even to say so.
+	// A process without root can keep only its own user, and the kernel refuses even this call.
 	if os.Geteuid() == 0 || st.UID != uint32(os.Geteuid()) {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: st.UID, Gid: st.GID, Groups: st.groups}
 	}
 	return cmd
 }
 
-// keepDescriptors has no program inherit what this process itself did, which is open for
-// all that it starts.
+// keepDescriptors keeps the program from inheriting descriptors that this process itself inherited.
 func keepDescriptors() error {
 	names, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *shell) Read(b []byte) (int, error) {
 			return n, endOf(err)
 		}
 	}
-	// The program has ended: what it wrote is there by now, and nothing is waited for.
+	// The program has ended: all its output is available now, so do not wait.
 	b = b[:min(len(b), s.rest)]
 	if len(b) == 0 {
 		return 0, io.EOF
@@ -171,8 +171,8 @@ func (s *shell) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// readAll waits until there is something, and reads all there is: the kernel gives no more
-// than 4 KiB of a terminal at a time.
+// readAll waits until there is output, and reads all of it: the kernel returns no more than 4 KiB
+// of a terminal at a time.
 func (s *shell) readAll(b []byte) (n int, err error) {
 	failed := s.raw.Read(func(fd uintptr) bool {
 		for n < len(b) {
@@ -188,7 +188,7 @@ func (s *shell) readAll(b []byte) (n int, err error) {
 		return true
 	})
 	switch {
-	case n > 0: // an end comes with the next
+	case n > 0: // the error returns with the next read
 		return n, nil
 	case failed != nil:
 		return 0, failed
@@ -198,7 +198,7 @@ func (s *shell) readAll(b []byte) (n int, err error) {
 	return 0, err
 }
 
-// endOf tells the end of a terminal from what is none: nobody is at its other end.
+// endOf converts EIO, the end of a terminal without a process, to io.EOF.
 func endOf(err error) error {
 	if errors.Is(err, unix.EIO) {
 		return io.EOF
@@ -208,7 +208,7 @@ func endOf(err error) error {
 
 func (s *shell) Write(b []byte) (int, error) { return s.master.Write(b) }
 
-// EndInput types what the terminal takes for the end of input.
+// EndInput types the terminal's end-of-input character.
 func (s *shell) EndInput(times int) error {
 	var tio *unix.Termios
 	err := s.control(func(fd int) (err error) { tio, err = unix.IoctlGetTermios(fd, unix.TCGETS); return err })
@@ -219,9 +219,9 @@ func (s *shell) EndInput(times int) error {
 	return err
 }
 
-// Resize tells the program how large its terminal is. The kernel says nothing of a size that
-// is the one before; who comes back with a screen of that size has nothing on it yet, so the
-// program hears of it all the same.
+// Resize sets the terminal's size. The kernel does not signal an unchanged size; an operator who
+// comes back with a screen of the same size starts with an empty screen, so Resize then signals the
+// program itself.
 func (s *shell) Resize(r frame.Resize) error {
 	same := false
 	err := s.control(func(fd int) error {
@@ -235,7 +235,7 @@ func (s *shell) Resize(r frame.Resize) error {
 	return err
 }
 
-// control uses the descriptor.
+// control calls f with the descriptor.
 func (s *shell) control(f func(fd int) error) error {
 	var failed error
 	if err := s.raw.Control(func(fd uintptr) { failed = f(int(fd)) }); err != nil {
@@ -244,7 +244,7 @@ func (s *shell) control(f func(fd int) error) error {
 	return failed
 }
 
-// Signal sends to whoever is in the foreground.
+// Signal signals the foreground process group.
 func (s *shell) Signal(name string) error {
 	group := 0
 	if err := s.control(func(fd int) (err error) { group, err = unix.IoctlGetInt(fd, unix.TIOCGPGRP); return err }); err != nil {
@@ -254,8 +254,8 @@ func (s *shell) Signal(name string) error {
 	return err
 }
 
-// signal sends to those of the session that are chosen, and counts all who are in it, the
-// program apart once it has ended. 0 only counts.
+// signal signals the chosen processes of the session, and counts all its processes, except the
+// program once it has ended. Signal 0 only counts.
 func (s *shell) signal(sig unix.Signal, chosen func(machine.Process) bool) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -268,7 +268,7 @@ func (s *shell) signal(sig unix.Signal, chosen func(machine.Process) bool) (int,
 	}
 	count := 0
 	for _, p := range all {
-		err = errors.Join(err, p.Unread) // one of the session's, perhaps
+		err = errors.Join(err, p.Unread) // possibly a process of the session
 		if p.Session != s.cmd.Process.Pid || p.Ended() {
 			continue
 		}
@@ -288,11 +288,11 @@ func (s *shell) Wait() frame.Exit {
 	}
 	s.HangUp(s.grace)
 	s.mu.Lock()
-	_ = s.cmd.Wait() // its status says it
+	_ = s.cmd.Wait() // the error repeats the status
 	s.reaped = true
 	s.mu.Unlock()
 	s.ended.Store(true)
-	_ = s.master.SetDeadline(time.Unix(1, 0)) // whoever waits in Read looks again, and no Write waits
+	_ = s.master.SetDeadline(time.Unix(1, 0)) // wakes a blocked Read, and unblocks Write
 	return exitOf(s.cmd.ProcessState.Sys().(syscall.WaitStatus))
 }
 
@@ -302,12 +302,13 @@ func exitOf(status syscall.WaitStatus) frame.Exit {
 	}
 	name := strings.TrimPrefix(unix.SignalName(status.Signal()), "SIG")
 	if name == "" {
-		name = strconv.Itoa(int(status.Signal())) // one of those for real time
+		name = strconv.Itoa(int(status.Signal())) // a real-time signal
 	}
 	return frame.Exit{Status: int32(128+int(status.Signal())) & 0xff, Signal: name}
 }
 
-// How often who is left is looked for, and for how long one is killed that does not die.
+// The interval of looking for remaining processes, and how long an unkillable process is waited
+// for.
 const (
 	leftPoll = 20 * time.Millisecond
 	killTime = 5 * time.Second
@@ -318,7 +319,7 @@ func (s *shell) HangUp(grace time.Duration) {
 	if left, err := s.signal(unix.SIGHUP, everyone); left == 0 && err == nil {
 		return
 	}
-	_, _ = s.signal(unix.SIGCONT, everyone) // one that is stopped would not hear of it
+	_, _ = s.signal(unix.SIGCONT, everyone) // a stopped process would not act on SIGHUP
 	killed := time.Now().Add(grace)
 	for now := range time.Tick(leftPoll) {
 		sig := unix.Signal(0)
@@ -332,7 +333,7 @@ func (s *shell) HangUp(grace time.Duration) {
 	}
 }
 
-// Close gives the terminal back; whoever is still in it is hung up by the kernel.
+// Close closes the terminal; the kernel hangs up remaining processes.
 func (s *shell) Close() error {
 	var err error
 	for _, f := range []*os.File{s.master, s.slave} {

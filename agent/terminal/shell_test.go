@@ -17,8 +17,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// box is a machine's root where the test's own user is called alice and has the test binary
-// for a shell.
+// box is a machine's root in which the test's own user is called alice and has the test binary as
+// shell.
 func box(t *testing.T) (root, self string) {
 	t.Helper()
 	root = t.TempDir()
@@ -39,7 +39,7 @@ func write(t *testing.T, root, name, text string) {
 	ok(t, os.WriteFile(filepath.Join(root, name), []byte(text), 0o644))
 }
 
-// runs begins a real session of the test binary that is told what to be.
+// runs begins a real session of the test binary with the given behaviour.
 func runs(t *testing.T, what string) (*running, *relay) {
 	t.Helper()
 	leavesNothing(t)
@@ -70,7 +70,7 @@ func hears(limit uint64) *frame.Inflow {
 func TestAProgramHasATerminalOfItsOwnAndInheritsNothing(t *testing.T) {
 	t.Setenv("SECRET", "s3cret")
 	t.Setenv("LD_PRELOAD", "")
-	inherited, err := unix.Dup(2) // one that every program would get
+	inherited, err := unix.Dup(2) // a descriptor that every program would inherit
 	ok(t, err)
 	defer unix.Close(inherited)
 	run, r := runs(t, "surroundings")
@@ -79,7 +79,7 @@ func TestAProgramHasATerminalOfItsOwnAndInheritsNothing(t *testing.T) {
 	uid, gid := os.Getuid(), os.Getgid()
 	groups := "[44]"
 	if uid != 0 {
-		groups = "[" // who is not root keeps those he has
+		groups = "[" // without root the groups stay
 	}
 	for _, want := range []string{
 		"leads true controls true\r\n", fmt.Sprintf("who %d %d %s", uid, gid, groups), fmt.Sprintf("tty <nil> %d 600\r\n", uid),
@@ -110,13 +110,13 @@ func TestAFloodIsHeldUpAtTheTerminalAndAnInterruptPasses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run, r := runs(t, "flood")
 			p, _ := r.welcome(t, frame.Welcome{Limit: 40 << 10})
-			for got := 0; got < 40<<10; { // and then the reader stops
+			for got := 0; got < 40<<10; { // then the reader stops
 				got += len(await[frame.Data](t, p).Bytes)
 			}
 			start := time.Now()
 			p.send(t, interrupt)
 			if name == "typed" {
-				await[frame.Ack](t, p) // it was taken, and the flood is still not read
+				await[frame.Ack](t, p) // the input was taken, and the flood is still unread
 			}
 			go func() { // now it reads on: the rest, and the end
 				_, _ = p.Write(mustAppend(frame.Ack{Taken: 40 << 10, Limit: 1 << 30}))
@@ -151,7 +151,7 @@ func mustAppend(f frame.Frame) []byte {
 	return raw
 }
 
-// The kernel gives little of a terminal at a time, and each piece costs a frame.
+// The kernel returns little of a terminal at a time, and each piece costs a frame.
 func TestAllThatATerminalHasIsReadTogether(t *testing.T) {
 	leavesNothing(t)
 	root, self := box(t)
@@ -295,7 +295,7 @@ func TestAShellIsALoginShell(t *testing.T) {
 	}
 }
 
-// Who comes back has an empty screen, of the size that it was.
+// An operator who comes back has an empty screen of the same size.
 func TestAProgramHearsOfASizeThatIsTheOneBefore(t *testing.T) {
 	run, r := runs(t, "sizes")
 	p, _ := r.welcome(t, frame.Welcome{Limit: window})
@@ -309,7 +309,7 @@ func TestAProgramHearsOfASizeThatIsTheOneBefore(t *testing.T) {
 	run.end(t, "done")
 }
 
-// The break is of the kind that nobody is told of, and what comes back has a size.
+// The break goes unnoticed, and the returning operator sends a size.
 func TestASizeIsToldAfterABreak(t *testing.T) {
 	run, r := runs(t, "sizes")
 	p, _ := r.welcome(t, frame.Welcome{Limit: window})

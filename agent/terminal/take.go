@@ -8,8 +8,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// read takes frames until the connection ends. It waits for nothing but the stream: so an
-// interrupt passes whatever the program does with its input, or the other side with output.
+// read receives frames until the connection ends. It waits only for the stream, so that an
+// interrupt passes even if the program takes no input and the other side no output.
 func (l *link) read(ctx context.Context) error {
 	for {
 		f, err := l.reader.Next()
@@ -30,7 +30,7 @@ func (l *link) read(ctx context.Context) error {
 
 func (l *link) take(f frame.Frame) error {
 	if sig, ok := f.(frame.Signal); ok {
-		_ = l.program.Signal(sig.Name) // one that nobody is there for is lost, as at any terminal
+		_ = l.program.Signal(sig.Name) // without a foreground process the signal is lost, as at any terminal
 		return nil
 	}
 	l.mu.Lock()
@@ -61,14 +61,13 @@ func (l *link) take(f frame.Frame) error {
 	return nil
 }
 
-// readDatagrams takes what comes early. What is out of its turn comes again over the stream,
-// and so does what is no frame: a datagram is a favour, and one that was cut is no reason to
-// end a session.
+// readDatagrams receives early data. Out-of-order data and invalid frames are dropped, because the
+// same data also comes over the stream: a truncated datagram is no reason to end a session.
 func (l *link) readDatagrams(ctx context.Context, d Datagrams) error {
 	for {
 		raw, err := d.ReceiveDatagram(ctx)
 		if err != nil {
-			return nil // the stream says what is wrong
+			return nil // the stream reports the error
 		}
 		f, err := frame.Parse(raw)
 		if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// The test binary is also who has no business at the socket: "ask" as the agent would, and
-// "poke" without looking who is there.
+// The test binary is also an intruder at the socket: "ask" asks like the agent, and "poke" skips
+// the check of the other end.
 func TestMain(m *testing.M) {
 	if len(os.Args) != 3 {
 		os.Exit(m.Run())
@@ -141,10 +141,10 @@ func TestWhatIsNoRequestIsNotActedUpon(t *testing.T) {
 		s := serves(t, taken)
 		conn, err := net.Dial("unix", filepath.Join(s.dir, socketName))
 		ok(t, err)
-		_, _ = io.WriteString(conn, raw) // one that is too long may be cut off
+		_, _ = io.WriteString(conn, raw) // a message that is too long may be cut off
 		_ = conn.(*net.UnixConn).CloseWrite()
 		var reply Reply
-		if answer, err := io.ReadAll(conn); err == nil { // else it was closed on what was not read
+		if answer, err := io.ReadAll(conn); err == nil { // otherwise closed with unread data
 			ok(t, json.Unmarshal(answer, &reply))
 			if reply.Code != CodeInvalid && reply.Code != CodeVersion || reply.Taken {
 				t.Errorf("%s is answered by %+v", name, reply)
@@ -157,8 +157,8 @@ func TestWhatIsNoRequestIsNotActedUpon(t *testing.T) {
 	}
 }
 
-// A session outlasts its agent: what either end says that the other does not know yet is left
-// out, and of another version nothing is read but which it is.
+// A session outlasts its agent: unknown fields from either end are ignored, and of another version
+// only the version number is read.
 func TestVersionsSpeakWithEachOther(t *testing.T) {
 	s := serves(t, taken)
 	say := func(raw string) (reply Reply) {
@@ -206,7 +206,7 @@ func TestVersionsSpeakWithEachOther(t *testing.T) {
 	}
 }
 
-// Who connects and says nothing is left after a while, and the next is served.
+// A client that connects and sends nothing is dropped after a while, and the next is served.
 func TestWhoSaysNothingHoldsUpNobodyForLong(t *testing.T) {
 	s := serves(t, taken)
 	conn, err := net.Dial("unix", filepath.Join(s.dir, socketName))

@@ -8,53 +8,53 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Version is that of the messages. A session may have been begun by an agent that is older
-// or newer than the one that speaks with it now.
+// Version is the version of the messages. An older or newer agent may have begun the session.
 const Version = 1
 
 // maxMessage bounds a message, in bytes: a command is most of it.
 const maxMessage = 256 << 10
 
-// Codes of what is wrong with a handover.
+// Codes of errors of a handover.
 const (
-	CodeVersion   taskcatalog.Code = "handover_version" // the other end speaks another
+	CodeVersion   taskcatalog.Code = "handover_version" // the other end speaks another version
 	CodeInvalid   taskcatalog.Code = "handover_invalid"
-	CodeStranger  taskcatalog.Code = "handover_stranger"   // who is at the other end is not root
-	CodeUnguarded taskcatalog.Code = "handover_unguarded"  // the socket's directory is not root's alone
+	CodeStranger  taskcatalog.Code = "handover_stranger"   // the other end is not of this user
+	CodeUnguarded taskcatalog.Code = "handover_unguarded"  // others may write to the socket's directory
 	CodeNobody    taskcatalog.Code = "terminal_not_served" // no process of the session answers
 )
 
-// Request is what the agent says.
+// Request is the agent's message.
 type Request struct {
 	Version   int    `json:"version"`
 	SessionID string `json:"session_id"`
 	TaskID    string `json:"task_id"`
-	// Handover is what to go on with. Nil: the request asks whether this task's was taken.
+	// Handover is the relay and token to use. Nil: the request asks whether the task's handover was
+	// taken.
 	Handover *Handover `json:"handover,omitempty"`
 }
 
 // Handover sends a session to a relay.
 type Handover struct {
-	Token    string `json:"token"`     // for one connection
-	StateDir string `json:"state_dir"` // where the node's key and certificate are read from
-	// Params are the task's. Of one that is not the first, only the relay counts, and only
-	// that is said.
+	Token    string `json:"token"`     // for a single connection
+	StateDir string `json:"state_dir"` // directory of the node's key and certificate
+	// Params are the task's. After the first handover only the relay counts, and only the relay is
+	// sent.
 	Params taskcatalog.TerminalOpenParams `json:"params"`
-	// Sudo: the user was given sudo when the account was made, and may have groups that
-	// amount to it.
+	// Sudo: the user was given sudo when the account was made, and may have groups that amount to
+	// sudo.
 	Sudo bool `json:"sudo,omitempty"`
 }
 
-// Reply is what the session's process answers.
+// Reply is the answer of the session's process.
 type Reply struct {
 	Version int              `json:"version"`
-	Code    taskcatalog.Code `json:"code,omitempty"` // empty: it was taken, or told
+	Code    taskcatalog.Code `json:"code,omitempty"` // empty: the handover was taken, or the question answered
 	Text    string           `json:"text,omitempty"`
 	Resumed bool             `json:"resumed,omitempty"` // the session ran already, before this task
-	Taken   bool             `json:"taken,omitempty"`   // what the task handed over
+	Taken   bool             `json:"taken,omitempty"`   // the task's handover was taken
 }
 
-// Err is the error that a reply says, or nil.
+// Err returns the error in a reply, or nil.
 func (r Reply) Err() error {
 	if r.Code == "" {
 		return nil
@@ -62,7 +62,7 @@ func (r Reply) Err() error {
 	return taskcatalog.Errorf(r.Code, "%s", r.Text)
 }
 
-// Refuse is the reply that says err.
+// Refuse returns a reply with err.
 func Refuse(err error) Reply {
 	return Reply{Code: taskcatalog.CodeOf(err, CodeInvalid), Text: taskcatalog.Clean(err.Error(), taskcatalog.MaxText)}
 }
@@ -79,9 +79,9 @@ func write(to io.Writer, message any) error {
 	return err
 }
 
-// read takes all up to the end of the stream. What another version says is not looked at;
-// what one of the same version says beside what is known here is left out: it was added
-// since, and is about a session that begins.
+// read reads a message up to the end of the stream. A message of another version is refused unread.
+// Unknown fields of the same version are ignored: they were added later, and concern the start of a
+// session.
 func read(from io.Reader, message any) error {
 	raw, err := io.ReadAll(io.LimitReader(from, maxMessage+1))
 	if err != nil {

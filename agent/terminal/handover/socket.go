@@ -17,16 +17,15 @@ import (
 
 const socketName = "handover"
 
-// How long one end waits for the other: to send or take a message, and, for who asks, to
-// have it answered.
+// Time limits: to send or receive a message, and, for the asking end, to get an answer.
 const (
 	messageTime = 5 * time.Second
 	askTime     = 20 * time.Second
 	acceptPause = 100 * time.Millisecond
 )
 
-// guard finds out whether a directory, and the one above it, can be changed by nobody but
-// this user.
+// guard verifies that only this user can change a directory, and this user or root the directory
+// above it.
 func guard(dir string) error {
 	for _, d := range []struct {
 		path  string
@@ -46,7 +45,7 @@ func guard(dir string) error {
 	return nil
 }
 
-// same reports whether the process at the other end of a connection is of this user.
+// same verifies that the process at the other end of a connection belongs to this user.
 func same(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -75,8 +74,7 @@ type Socket struct {
 	*net.UnixListener
 }
 
-// Open opens the socket in a directory that is this user's alone. Codes:
-// handover_unguarded.
+// Open opens the socket in a directory that is this user's alone. Codes: handover_unguarded.
 func Open(dir string) (*Socket, error) {
 	if err := guard(dir); err != nil {
 		return nil, err
@@ -88,8 +86,8 @@ func Open(dir string) (*Socket, error) {
 	return &Socket{socket}, nil
 }
 
-// Answer answers what is asked until the context ends, and returns when the last answer was
-// given. What is refused before it is a request is told to refused.
+// Answer answers requests until the context ends, and returns after the last answer. Connections
+// that do not yield a request are reported to refused.
 func (s *Socket) Answer(ctx context.Context, answer func(Request) Reply, refused func(error)) {
 	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
 	defer stop()
@@ -135,9 +133,9 @@ func serve(conn *net.UnixConn, answer func(Request) Reply) error {
 	return errors.Join(err, write(conn, reply))
 }
 
-// Ask sends a request to the process whose socket is in a directory. Codes:
-// terminal_not_served, handover_stranger, handover_unguarded, handover_version; those of the
-// answer are in the Reply.
+// Ask sends a request to the process whose socket is in a directory. Codes: terminal_not_served,
+// handover_stranger, handover_unguarded, handover_version. The codes of the answer are in the
+// Reply.
 func Ask(ctx context.Context, dir string, request Request) (Reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -169,7 +167,7 @@ func Ask(ctx context.Context, dir string, request Request) (Reply, error) {
 	return reply, nil
 }
 
-// nobody gives its code to what shows that no process is there.
+// nobody gives CodeNobody to errors that show that no process is listening.
 func nobody(err error) error {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
 		return taskcatalog.Errorf(CodeNobody, "no process of the session answers: %v", err)

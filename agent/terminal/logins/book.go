@@ -11,19 +11,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Book is where logins are kept.
+// Book is the files of logins.
 type Book struct {
 	Utmp, Wtmp string
 	Now        func() time.Time
 }
 
-// Here is that of the machine.
+// Here is the machine's Book.
 func Here() Book { return Book{Utmp: "/run/utmp", Wtmp: "/var/log/wtmp", Now: time.Now} }
 
 // Begin records a login.
 func (b Book) Begin(l Login) error { return b.record(l, false) }
 
-// End records that it is over. That of another program on the same terminal stays.
+// End records a login's end. The record of another program on the same terminal stays.
 func (b Book) End(l Login) error { return b.record(l, true) }
 
 func (b Book) record(l Login, ended bool) error {
@@ -40,13 +40,13 @@ func (b Book) record(l Login, ended bool) error {
 	return nil
 }
 
-// How long the lock of a file is waited for.
+// Limits for waiting for a file's lock.
 const (
 	lockTime = 2 * time.Second
 	lockPoll = 10 * time.Millisecond
 )
 
-// change has a file changed by nobody else meanwhile. There may be none, which is no error.
+// change calls do with a file under its lock. A missing file is no error.
 func change(name string, do func(*os.File) error) (there bool, err error) {
 	file, err := os.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -74,14 +74,14 @@ func change(name string, do func(*os.File) error) (there bool, err error) {
 	}
 }
 
-// put writes a record over the one of its terminal.
+// put overwrites the record of the login's terminal.
 func put(file *os.File, raw []byte, l Login, ended bool) error {
 	had := make([]byte, len(raw))
 	at := int64(0)
 	for ; ; at += int64(len(raw)) {
 		_, err := file.ReadAt(had, at)
 		if errors.Is(err, io.EOF) {
-			break // or in the midst of one that was not written whole
+			break // or a partly written record
 		}
 		if err != nil {
 			return err
@@ -102,7 +102,7 @@ func put(file *os.File, raw []byte, l Login, ended bool) error {
 	return err
 }
 
-// add writes a record after the last that is whole.
+// add writes a record after the last complete one.
 func add(file *os.File, raw []byte) error {
 	info, err := file.Stat()
 	if err != nil {

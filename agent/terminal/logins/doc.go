@@ -1,8 +1,8 @@
-// Package logins tells the node who is logged in by a terminal session, where the node keeps
-// that: in utmp, which says who is there now, and in wtmp, which says who was. A node without
-// these files has the journal alone; they are never made.
+// Package logins records the logins of terminal sessions in the node's utmp (present logins) and
+// wtmp (past logins). Book holds the files. Missing files are never created: such a node has only
+// the journal.
 //
-// A record is written in place of the one that its terminal had before, under the lock that
-// the C library takes, so that who and last see a login as they do one over ssh: of the user,
-// on the terminal, from "hostler:" and the session.
+// A record replaces the previous record of its terminal, under the lock used by the C library.
+// Programs such as who and last therefore show a login like a login over ssh: of the user, on the
+// terminal, from "hostler:" and the session.
 package logins

@@ -71,14 +71,14 @@ func TestARecordStandsAsTheLibraryHasIt(t *testing.T) {
 	}
 }
 
-// As the programs see it that everybody asks.
+// As shown by the usual programs.
 func TestWhoAndLastSeeALogin(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("these programs have records of another form")
 	}
 	b := book(t)
 	self := alice
-	self.PID = os.Getpid() // who shows nobody that is not there
+	self.PID = os.Getpid() // who shows no process that does not exist
 	ok(t, b.Begin(self))
 	if out, err := exec.CommandContext(t.Context(), "who", b.Utmp).CombinedOutput(); err != nil || !strings.Contains(string(out), "alice    pts/13") {
 		t.Errorf("who says %q (%v)", out, err)
@@ -101,8 +101,8 @@ func TestARecordIsThatOfItsTerminal(t *testing.T) {
 	ok(t, b.Begin(alice))
 	next := alice
 	next.User, next.PID = "carol", 4712
-	ok(t, b.Begin(next)) // the terminal's number is given again
-	ok(t, b.End(alice))  // and the end of who had it before comes late
+	ok(t, b.Begin(next)) // the terminal's number is used again
+	ok(t, b.End(alice))  // and the end of the previous login comes late
 	all := records(t, b.Utmp)
 	if len(all) != 2 || pid(all[0]) != 5 || pid(all[1]) != 4712 || text(all[1][userAt:userAt+32]) != "carol" {
 		t.Errorf("%q", all)
@@ -141,7 +141,7 @@ func TestWhatIsNoBookIsLeftAlone(t *testing.T) {
 	if raw, err := os.ReadFile(precious); err != nil || string(raw) != "text" {
 		t.Errorf("it is %q now (%v)", raw, err)
 	}
-	// One that was cut off in the middle is written over.
+	// A partly written record is overwritten.
 	f, err := os.OpenFile(b.Wtmp, os.O_APPEND|os.O_WRONLY, 0)
 	ok(t, err)
 	_, err = f.WriteString("torn")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Login is a program in a terminal, and whose it is.
+// Login is a program in a terminal, with its user.
 type Login struct {
 	TTY  string `json:"tty"` // the terminal's file
 	PID  int    `json:"pid"`
@@ -15,15 +15,15 @@ type Login struct {
 	From string `json:"from"`
 }
 
-// Types of a record, as utmp(5) has them.
+// Types of a record, as in utmp(5).
 const (
 	initProcess = 5
 	userProcess = 7
 	deadProcess = 8
 )
 
-// form is where a record of the C library has its fields, in bytes. What stands before the
-// session is the same everywhere.
+// form has the offsets of a record's fields in the C library, in bytes. The fields before the
+// session are at the same offsets everywhere.
 type form struct{ seconds, micros, wide, size int }
 
 const (
@@ -36,7 +36,7 @@ const (
 	exitAt = 332
 )
 
-// forms are by architecture: times are of 32 bits where there was a 32-bit library before.
+// forms are by architecture: times have 32 bits if there was a 32-bit library before.
 var forms = map[string]form{
 	"amd64": {seconds: 340, micros: 344, wide: 4, size: 384},
 	"arm64": {seconds: 344, micros: 352, wide: 8, size: 400},
@@ -47,7 +47,7 @@ func formHere() (form, bool) {
 	return f, ok
 }
 
-// line is the terminal as records name it, and id the key of its record in utmp.
+// line is the terminal's name in records, and id the key of its record in utmp.
 func (l Login) line() string { return strings.TrimPrefix(l.TTY, "/dev/") }
 
 func (l Login) id() string {
@@ -55,7 +55,7 @@ func (l Login) id() string {
 	return line[max(0, len(line)-4):]
 }
 
-// encode is the record of a login, or of its end, which names nobody.
+// encode returns the record of a login, or of its end, which names no user.
 func (f form) encode(l Login, at time.Time, ended bool) []byte {
 	raw := make([]byte, f.size)
 	text := func(at, size int, s string) { copy(raw[at:at+size], s) }
@@ -81,13 +81,13 @@ func (f form) encode(l Login, at time.Time, ended bool) []byte {
 	return raw
 }
 
-// of reports whether a record of utmp is the place for l: that of its terminal.
+// of reports whether a record of utmp belongs to the terminal of l.
 func of(raw []byte, l Login) bool {
 	kind := binary.NativeEndian.Uint16(raw[typeAt:])
 	return kind >= initProcess && kind <= deadProcess && text(raw[idAt:idAt+4]) == l.id()
 }
 
-// pid is whose a record is.
+// pid returns the process of a record.
 func pid(raw []byte) int { return int(int32(binary.NativeEndian.Uint32(raw[pidAt:]))) }
 
 func text(raw []byte) string {

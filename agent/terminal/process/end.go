@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// loginFile is where the login stands that is to be ended.
+// loginFile holds the login that End must end.
 const loginFile = "login.json"
 
 const maxLogin = 4096
@@ -28,8 +28,8 @@ func keep(dir string, l logins.Login) error {
 	return os.WriteFile(filepath.Join(dir, loginFile), raw, 0o600)
 }
 
-// End records that a session's user is not logged in any more, after its process, and says
-// who that was. Where nobody was, or it was recorded, there is nothing to do.
+// End records the end of a session's login, after the session's process, and returns the login.
+// Without a login, or if its end was recorded already, End does nothing.
 func End(dir string, book logins.Book) (l logins.Login, was bool, err error) {
 	name := filepath.Join(dir, loginFile)
 	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW, 0)

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HideMemory keeps everybody but root out of this process: nobody traces it, reads its
-// memory, or finds it in a core. To become a user, as the start of a program does between
-// fork and exec, undoes it on some systems, so it is done again then.
+// HideMemory closes this process to everybody but root: nobody else traces it, reads its memory, or
+// finds it in a core dump. On some systems a change of user, as between fork and exec at a
+// program's start, undoes this, so HideMemory is called again then.
 func HideMemory() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("cannot hide this process's memory: %w", err)
@@ -17,12 +17,12 @@ func HideMemory() error {
 	return nil
 }
 
-// lastKilled is how little a process is chosen where memory has run out: after whatever a user
-// has started, who has no such right.
+// lastKilled is a score with which the out-of-memory killer chooses this process last: after every
+// program of a user, who may not set such a score.
 const lastKilled = "-900"
 
-// outliveMemory has this process be killed late where memory has run out. A program that it
-// starts later would inherit that.
+// outliveMemory makes the out-of-memory killer choose this process late. It is called after the
+// program's start, because programs inherit the score.
 func outliveMemory(file string) error {
 	if err := os.WriteFile(file, []byte(lastKilled), 0o600); err != nil {
 		return fmt.Errorf("cannot be kept where memory runs out: %w", err)

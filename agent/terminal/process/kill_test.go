@@ -27,8 +27,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// The test binary is also a session's process as it is in the field, with its runtime
-// directory, the machine's root and its logins.
+// The test binary is also a session's process as in the field, with its runtime directory, the
+// machine's root and its logins.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 5 && os.Args[1] == "session" {
 		err := HideMemory()
@@ -62,7 +62,7 @@ func (o *office) certify(csrPEM string, life time.Duration) string {
 	return string(pki.MarshalCerts(leaf, o.Issuing.Cert, o.Root()))
 }
 
-// enrolled is the state directory of a node, and the agent's hold on it.
+// enrolled is the state directory of a node, held by the agent.
 func enrolled(t *testing.T, a *pkitest.Authority) (*office, *identity.State) {
 	t.Helper()
 	o := &office{Authority: a, id: a.NewNode(t).NodeIdentity, t: t}
@@ -114,8 +114,7 @@ func TestWhoTheNodeIsIsReadAnew(t *testing.T) {
 	}
 }
 
-// Whoever kills the process, nothing of it stays: not the program, not its terminal; and the
-// login that it left is ended.
+// Whoever kills the process, neither the program nor its terminal stays, and the login is ended.
 func TestAProcessThatIsKilledLeavesNoProgramNoTerminalAndNoLogin(t *testing.T) {
 	a := pkitest.New(t)
 	_, s := enrolled(t, a)
@@ -152,14 +151,14 @@ func TestAProcessThatIsKilledLeavesNoProgramNoTerminalAndNoLogin(t *testing.T) {
 	if !within(10*time.Second, func() bool { return unix.Kill(program, 0) != nil || ended(program) }) {
 		t.Fatalf("process %d is still there", program)
 	}
-	if bye := p.Gone(t); bye.Code != "" { // the relay learns of it by the end of the connection
+	if bye := p.Gone(t); bye.Code != "" { // the relay sees the end of the connection
 		t.Errorf("its last word is %+v", bye)
 	}
 	l, was, err := End(dir, logins.Book{Utmp: utmp, Now: time.Now})
 	if err != nil || !was || l.PID != program {
 		t.Errorf("the login of %d was %+v, %t (%v)", program, l, was, err)
 	}
-	var tty unix.Stat_t // the number may have been given to somebody else by now
+	var tty unix.Stat_t // the number may have been reused by now
 	if err := unix.Stat(l.TTY, &tty); err == nil && time.Unix(tty.Ctim.Unix()).Before(start) {
 		t.Errorf("%s is still there", l.TTY)
 	}
@@ -190,7 +189,7 @@ func onlyChild(t *testing.T, pid int) (child int) {
 	return child
 }
 
-// ended reports whether a process waits for somebody to ask how it ended.
+// ended reports whether a process is a zombie or gone.
 func ended(pid int) bool {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err != nil || strings.Contains(string(raw), ") Z ")

@@ -10,19 +10,19 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Member is who the node is now, to a relay.
+// Member is the node's present identity for a relay.
 type Member struct {
 	NodeID string
 	Config *tls.Config
 }
 
-// CodeNoMember is the code of a node whose identity is of no use to a relay.
+// CodeNoMember is the code of a node without a usable identity for a relay.
 const CodeNoMember taskcatalog.Code = "terminal_no_identity"
 
-// ReadMember reads it from the agent's state directory, and makes nothing there. Codes:
+// ReadMember reads the identity from the agent's state directory, and creates nothing there. Codes:
 // terminal_no_identity.
 func ReadMember(stateDir string) (Member, error) {
-	if _, err := os.Stat(stateDir); err != nil { // it would be made
+	if _, err := os.Stat(stateDir); err != nil { // identity.Open would create the directory
 		return Member{}, taskcatalog.Errorf(CodeNoMember, "cannot dial a relay: the node's identity cannot be read: %v", err)
 	}
 	state, err := identity.Open(stateDir, time.Now)

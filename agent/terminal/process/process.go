@@ -20,12 +20,12 @@ import (
 
 // Codes of a session's process.
 const (
-	CodeNotHandedOver taskcatalog.Code = "terminal_not_handed_over" // nobody came
-	CodeOver          taskcatalog.Code = "terminal_over"            // it has ended
+	CodeNotHandedOver taskcatalog.Code = "terminal_not_handed_over" // no handover came
+	CodeOver          taskcatalog.Code = "terminal_over"            // the session has ended
 )
 
-// How long a session waits: for the agent, for its first relay, for a program to end that was
-// hung up; and how long a token is good that was minted just now.
+// Time limits: for the agent, for the first relay, for a program after a hang-up; and the lifetime
+// of a token minted just now.
 const (
 	handoverWithin = time.Minute
 	connectWithin  = time.Minute
@@ -33,42 +33,41 @@ const (
 	tokenLife      = 30 * time.Second
 )
 
-// Config is what a process is made of.
+// Config is the parameters of a process.
 type Config struct {
 	SessionID string
 	Dir       string // for its socket, root's alone
-	Root      string // of the machine whose accounts are meant: "/" in the field
+	Root      string // of the machine with the accounts: "/" in the field
 	Members   func(stateDir string) (Member, error)
 	Logins    logins.Book
 	Log       *zap.Logger
 	Notify    func(state string) // systemd
 	Within    time.Duration      // for the first handover; zero means a minute
-	OwnScore  string             // the kernel's file on when this process is killed for memory
+	OwnScore  string             // the kernel's out-of-memory score file of this process
 }
 
-// process is one session's.
+// process is the process of a session.
 type process struct {
 	Config
-	first  chan held // once
+	first  chan held // used once
 	passes chan terminal.Pass
-	over   chan struct{} // closed when the session is
-	failed chan error    // what was handed over first cannot be
+	over   chan struct{} // closed when the session is over
+	failed chan error    // the first handover failed
 
 	mu    sync.Mutex
 	began bool
-	tasks []string // whose handover was taken
-	maker string   // the one that began the session
+	tasks []string // whose handovers were taken
+	maker string   // the task that began the session
 }
 
-// held is the session, once it is handed over.
+// held is a session after its handover.
 type held struct {
 	terminal.Options
 	log *zap.Logger
 }
 
-// Run holds a session until it is over. An error is one of the process, and not how the
-// session ended, which the log says. Codes: terminal_not_handed_over, terminal_stuck,
-// terminal_start_failed.
+// Run holds a session until it is over. An error is an error of the process; the session's own
+// outcome is in the log. Codes: terminal_not_handed_over, terminal_stuck, terminal_start_failed.
 func Run(ctx context.Context, c Config) error {
 	c.Log = c.Log.With(zap.String("session", c.SessionID))
 	p := &process{
@@ -109,15 +108,15 @@ func orMinute(d time.Duration) time.Duration {
 	return handoverWithin
 }
 
-// ended says how the session ended. What was to be expected, such as a relay that is gone or
-// a user who is refused, is no failure of this process. What is one is told by its code: the
-// text may have words of the command, and goes to the journal.
+// ended logs how the session ended. Expected outcomes, such as an unreachable relay or a refused
+// user, are no failure of this process. A failure is reported by its code only, because its text
+// may have words of the command and would go to the journal.
 func (p *process) ended(log *zap.Logger, res terminal.Result, err error) error {
 	fields := []zap.Field{zap.String("code", string(res.Code))}
 	if res.Exit != nil {
 		fields = append(fields, zap.Int32("status", res.Exit.Status), zap.String("signal", res.Exit.Signal))
 	}
-	if strings.HasPrefix(string(res.Code), "frame_") { // of what the relay sent, and of no command
+	if strings.HasPrefix(string(res.Code), "frame_") { // from the relay's frames, without words of a command
 		fields = append(fields, zap.Error(err))
 	}
 	log.Info("the terminal session is over", fields...)
@@ -134,7 +133,7 @@ func (p *process) ended(log *zap.Logger, res terminal.Result, err error) error {
 	return nil
 }
 
-// answer is what the agent is told.
+// answer answers the agent.
 func (p *process) answer(r handover.Request) handover.Reply {
 	if r.SessionID != p.SessionID {
 		return handover.Refuse(taskcatalog.Errorf(handover.CodeInvalid, "this is session %s, and what was handed over is of another", p.SessionID))
@@ -158,10 +157,10 @@ func (p *process) answer(r handover.Request) handover.Reply {
 	return handover.Reply{Resumed: resumed, Taken: true}
 }
 
-// keptTasks bounds of how many tasks it is known that theirs was taken.
+// keptTasks is how many tasks with taken handovers are remembered.
 const keptTasks = 64
 
-// take begins the session, or sends it on.
+// take begins the session, or sends it to another relay.
 func (p *process) take(r handover.Request) (resumed bool, err error) {
 	h := r.Handover
 	if host, port, err := net.SplitHostPort(h.Params.Relay); err != nil || host == "" || badPort(port) || h.Token == "" {
@@ -194,7 +193,7 @@ func (p *process) take(r handover.Request) (resumed bool, err error) {
 	return false, nil
 }
 
-// passTime is how long a session that is ending may leave a handover waiting.
+// passTime is how long a handover waits for a session that is ending.
 const passTime = 5 * time.Second
 
 func badPort(port string) bool {
@@ -202,7 +201,7 @@ func badPort(port string) bool {
 	return err != nil || n == 0
 }
 
-// session is what a task asks for.
+// session builds the session requested by a task.
 func (p *process) session(r handover.Request, pass terminal.Pass) (held, error) {
 	stateDir, q := r.Handover.StateDir, r.Handover.Params
 	member, err := p.Members(stateDir)
@@ -210,7 +209,7 @@ func (p *process) session(r handover.Request, pass terminal.Pass) (held, error) 
 		return held{}, err
 	}
 	log := p.Log.With(zap.String("node", member.NodeID))
-	// As who the node is at that moment.
+	// With the node's identity at the moment of the dial.
 	dial := func(ctx context.Context, relay string) (terminal.Conn, error) {
 		m, err := p.Members(stateDir)
 		if err != nil {
@@ -227,8 +226,8 @@ func (p *process) session(r handover.Request, pass terminal.Pass) (held, error) 
 	}}, nil
 }
 
-// logIn records the program that has begun. A login that cannot be recorded is no reason to
-// turn its user away: the log has it.
+// logIn records the started program. A login that cannot be recorded does not turn its user away:
+// the log has it.
 func (p *process) logIn(log *zap.Logger, b terminal.Began) {
 	login := logins.Login{TTY: b.TTY, PID: b.PID, User: b.User.Name, From: "hostler:" + p.SessionID}
 	err := errors.Join(HideMemory(), keep(p.Dir, login), p.Logins.Begin(login))

@@ -36,7 +36,7 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// box is a machine's root where alice is who runs the test.
+// box is a machine's root in which alice is the user who runs the test.
 func box(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -62,8 +62,7 @@ func place(t *testing.T) string {
 	return dir
 }
 
-// leavesNothing fails a test after which a descriptor or a goroutine of a session is there
-// that was not before.
+// leavesNothing fails a test that leaks a descriptor or a goroutine of a session.
 func leavesNothing(t *testing.T) {
 	t.Helper()
 	open := func() int {
@@ -86,7 +85,7 @@ func leavesNothing(t *testing.T) {
 	})
 }
 
-// within looks until something is so, or the time is over.
+// within waits until is returns true, or the time is over.
 func within(d time.Duration, is func() bool) bool {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -100,7 +99,7 @@ func within(d time.Duration, is func() bool) bool {
 	return true
 }
 
-// running is a process, in this one.
+// running is a session's process, inside this test process.
 type running struct {
 	Config
 	authority *pkitest.Authority
@@ -109,7 +108,7 @@ type running struct {
 	log       *safe
 	mu        sync.Mutex
 	member    Member
-	key       string // of the member, as it is at first
+	key       string // of the member at the beginning
 }
 
 type safe struct {
@@ -298,8 +297,8 @@ func TestAStopBeforeAHandoverIsNoFailure(t *testing.T) {
 	ok(t, r.end(t))
 }
 
-// Whoever asks is told at once why there is no session, and the process ends: it is no
-// failure of its own.
+// The agent is told at once why there is no session, and the process ends without a failure of its
+// own.
 func TestWhatCannotBeASessionIsToldToTheAgent(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*taskcatalog.TerminalOpenParams)
@@ -327,7 +326,7 @@ func TestWhatCannotBeASessionIsToldToTheAgent(t *testing.T) {
 	}
 }
 
-// What goes to the journal has no word of the command, also where it cannot be started.
+// The journal gets no word of the command, even if the command cannot be started.
 func TestAProgramThatCannotBeStartedIsToldToTheRelayAlone(t *testing.T) {
 	r := runs(t)
 	one := terminaltest.New(t, r.authority)
@@ -348,7 +347,7 @@ func TestAProgramThatCannotBeStartedIsToldToTheRelayAlone(t *testing.T) {
 	}
 }
 
-// Who was given sudo with the account has it here, too.
+// A user who was given sudo with the account is allowed here as well.
 func TestWhoWasGivenSudoIsLetIn(t *testing.T) {
 	r := runs(t)
 	reply := r.hand(t, "t-1", &terminaltest.Relay{Address: "127.0.0.1:1"}, "first", func(q *handover.Request) {
@@ -382,8 +381,8 @@ func TestAHandoverThatIsNoneBeginsNothing(t *testing.T) {
 	one.Welcome(t, frame.Welcome{})
 }
 
-// The node's certificate is renewed while a session lives, or its key is another: the next
-// connection shows what it has then.
+// During a session the node's certificate is renewed, or its key changes: the next connection uses
+// the new one.
 func TestASessionFollowsTheNodesCertificateAndItsKey(t *testing.T) {
 	r := runs(t)
 	one := terminaltest.New(t, r.authority)

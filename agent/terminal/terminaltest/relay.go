@@ -14,21 +14,21 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// window is how much output is taken in all.
+// window is the total of output taken.
 const window = 1 << 16
 
-// Relay is one on loopback.
+// Relay is a relay on loopback.
 type Relay struct {
 	Address string
 	Calls   chan *Peer
 }
 
-// Peer is a connection of a node's.
+// Peer is a node's connection.
 type Peer struct {
 	*tls.Conn
 	Reader *frame.Reader
-	Key    string        // digest of the one that was shown
-	In     *frame.Inflow // what has come of the output
+	Key    string        // digest of the shown key
+	In     *frame.Inflow // the received output
 	typed  uint64
 }
 
@@ -68,7 +68,7 @@ func New(t testing.TB, authority *pkitest.Authority) *Relay {
 	return r
 }
 
-// Welcome takes the next connection in.
+// Welcome takes the next connection up to its Welcome.
 func (r *Relay) Welcome(t testing.TB, w frame.Welcome) (*Peer, frame.Hello) {
 	t.Helper()
 	select {
@@ -137,7 +137,7 @@ func (p *Peer) Until(t testing.TB, text string) string {
 	return string(all)
 }
 
-// Gone reads until the node's last word, or the end of the connection, which is none.
+// Gone reads until the node's Bye, or until the end of the connection; then the Bye is empty.
 func (p *Peer) Gone(t testing.TB) (last frame.Bye) {
 	t.Helper()
 	_ = p.SetReadDeadline(time.Now().Add(time.Minute))

@@ -1,18 +1,20 @@
-// Package unit is the agent's side of terminal sessions: each is a transient unit of systemd,
-// started by the agent, and no part of it from then on.
+// Package unit is the agent's side of terminal sessions. Each session is a transient unit of
+// systemd, started by the agent and independent of it from then on. The main type is Sessions. The
+// session itself runs in packages process and terminal.
 //
 // # Invariants
 //
-//   - A session's unit is named after it, and its description says of whom it is: what runs
-//     is read off systemd each time, and nothing is remembered that a crash could lose.
+//   - A session's unit is named after the session, and its description names its user. The
+//     running sessions are read from systemd each time; there is no record that a crash
+//     could lose.
 //   - A session outlives the agent that started it, its restart and its update: it has its
-//     own cgroup in a slice of its own, and hangs on no other unit.
-//   - Stopping it ends all that it started: terminated and hung up, and killed after a
-//     while. Its runtime directory goes with it, and who comes last ends its login, and tells
-//     the broker where its process was killed.
-//   - The same unit started again is the one that runs. So a task that is repeated hands
+//     own cgroup in a slice of its own, and depends on no other unit.
+//   - Stopping the unit ends all its processes: they are terminated and hung up, and killed
+//     after a while. The runtime directory goes with the unit. The program that runs after
+//     it ends the login, and reports a killed process to the broker.
+//   - Starting the same unit again finds the running unit. A repeated task therefore hands
 //     over once more, and does nothing else twice.
-//   - A session that has begun, as the broker says, is never started again: where its
-//     process is gone, so is the session.
-//   - A session that was started for a handover which failed is stopped.
+//   - A session that has begun, according to the broker, is never started again: if its
+//     process is gone, the session is gone.
+//   - A session that was started for a failed handover is stopped.
 package unit

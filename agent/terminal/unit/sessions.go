@@ -19,16 +19,16 @@ import (
 
 // Codes of sessions on a node.
 const (
-	CodeEnding taskcatalog.Code = "terminal_ending" // its process has ended, and its unit is on the way
-	CodeGone   taskcatalog.Code = "terminal_gone"   // it had a process, and has none any more
+	CodeEnding taskcatalog.Code = "terminal_ending" // its process has ended, and its unit is stopping
+	CodeGone   taskcatalog.Code = "terminal_gone"   // its process is gone
 	CodeLeft   taskcatalog.Code = "terminal_left"   // a process of it does not end
 )
 
-// ErrExists: a unit of that name is there.
+// ErrExists: a unit of this name exists.
 var ErrExists = errors.New("there is such a unit")
 
-// How long the process of a session is waited for that is there, and how long one may take
-// to end that could not be handed anything.
+// Time limits: for reaching a session's process, and for stopping a session after a failed
+// handover.
 const (
 	reachTime = 20 * time.Second
 	reachPoll = 100 * time.Millisecond
@@ -39,31 +39,31 @@ const (
 type Sessions struct {
 	Systemd Systemd
 	Machine *machine.Machine
-	Program string // this agent's own file, which holds a session
+	Program string // this agent's own file, which runs a session's process
 	// After is the file of whichever agent is installed when a session ends.
 	After    string
-	Config   string // the agent's config file, for After; empty: the one that it takes by itself
-	StateDir string // of the agent: its key is what a session dials with
-	// Ask speaks with a session's process: handover.Ask.
+	Config   string // the agent's config file, for After; empty: the default
+	StateDir string // of the agent: sessions dial with its key
+	// Ask sends a request to a session's process: handover.Ask.
 	Ask func(ctx context.Context, dir string, r handover.Request) (handover.Reply, error)
 }
 
-// Order is a session to be opened, or sent on, for a task.
+// Order is a task's request to open a session, or to send it to a relay.
 type Order struct {
 	TaskID string
 	Params *taskcatalog.TerminalOpenParams
-	// Sudo: the user was given it when the account was made.
+	// Sudo: the user was given sudo when the account was made.
 	Sudo bool
-	// Allowed is asked once the session is there to be found: what ends sessions looks
-	// for them after it has said that none may be.
+	// Allowed is called once the session can be found: a caller that ends sessions first forbids
+	// new ones, and then looks for sessions.
 	Allowed func() error
-	// Mint gets the token. It is asked for when there is who takes it.
+	// Mint gets the token. It is called once the process can take the token.
 	Mint func(ctx context.Context) ([]byte, error)
 }
 
-// Open starts a session unless it runs or is to be resumed, and hands it over. Codes: those
-// of Order's functions, of package handover, and of what the session's process says to it;
-// terminal_ending, terminal_gone.
+// Open starts a session unless it runs or is to be resumed, and hands it over. Codes: those of
+// Order's functions, of package handover, and of the session's process; terminal_ending,
+// terminal_gone.
 func (s *Sessions) Open(ctx context.Context, o Order) (*taskcatalog.TerminalOpenResult, error) {
 	id := o.Params.SessionID
 	if err := CheckID(id); err != nil {
@@ -85,8 +85,8 @@ func (s *Sessions) Open(ctx context.Context, o Order) (*taskcatalog.TerminalOpen
 	return nil, err
 }
 
-// start starts a session unless it runs. One that has begun is never started again: what it
-// was to do would be done twice.
+// start starts a session unless it runs. A session that has begun is never started again, because
+// its program would run twice.
 func (s *Sessions) start(ctx context.Context, p *taskcatalog.TerminalOpenParams) (ran bool, err error) {
 	if p.Resume {
 		st, there, err := s.find(ctx, p.SessionID)
@@ -120,7 +120,7 @@ func (s *Sessions) hand(ctx context.Context, o Order) (resumed bool, err error) 
 	}
 	defer clear(token)
 	h := handover.Handover{Token: string(token), StateDir: s.StateDir, Params: *o.Params, Sudo: o.Sudo}
-	if begun { // by an agent that may be older: what it does not know is not for it
+	if begun { // begun by an agent that may be older: send only what every version knows
 		h.Params, h.Sudo = taskcatalog.TerminalOpenParams{SessionID: id, Relay: o.Params.Relay}, false
 	}
 	reply, err := s.Ask(ctx, Dir(id), handover.Request{SessionID: id, TaskID: o.TaskID, Handover: &h})
@@ -130,8 +130,8 @@ func (s *Sessions) hand(ctx context.Context, o Order) (resumed bool, err error) 
 	return reply.Resumed, err
 }
 
-// reach returns when the process of a session answers: another task may have started it just
-// now. It says whether another task has begun it.
+// reach returns when the process of a session answers: another task may have started it just now.
+// begun reports whether another task has begun the session.
 func (s *Sessions) reach(ctx context.Context, id, task string) (begun bool, err error) {
 	within, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
@@ -166,8 +166,8 @@ func (s *Sessions) find(ctx context.Context, id string) (State, bool, error) {
 	return all[i], true, err
 }
 
-// Look is what there is of a session: how its unit is, "" where it has none, and whether its
-// process has taken what a task handed over, and was no longer new then.
+// Look returns the state of a session: its unit's state, "" without a unit; whether its process has
+// taken a task's handover; and whether the session ran already at this handover.
 func (s *Sessions) Look(ctx context.Context, id, task string) (active string, taken, resumed bool, err error) {
 	if err := CheckID(id); err != nil {
 		return "", false, false, err
@@ -183,7 +183,7 @@ func (s *Sessions) Look(ctx context.Context, id, task string) (active string, ta
 	return st.Active, reply.Taken, reply.Taken && reply.Resumed, err
 }
 
-// Close ends a session and waits until nothing of it is left. Codes: terminal_left.
+// Close ends a session and waits until no process of it is left. Codes: terminal_left.
 func (s *Sessions) Close(ctx context.Context, id string) (existed bool, err error) {
 	if err := CheckID(id); err != nil {
 		return false, err
@@ -195,7 +195,7 @@ func (s *Sessions) Close(ctx context.Context, id string) (existed bool, err erro
 	return existed, s.stop(ctx, Name(id))
 }
 
-// stop ends a unit, also one that systemd knows no more: who is left in its cgroup is found
+// stop stops a unit, even a unit no longer known to systemd: processes left in its cgroup are found
 // in any case.
 func (s *Sessions) stop(ctx context.Context, unit string) error {
 	if err := s.Systemd.Stop(ctx, unit); err != nil {
@@ -220,7 +220,7 @@ func (s *Sessions) left(unit string) (count int, err error) {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || p.Ended() {
 			continue
 		}
-		if err != nil { // whose it is nobody knows; the others are looked at all the same
+		if err != nil { // the owner is unknown; the other processes are checked all the same
 			unsure = fmt.Errorf("cannot tell whether process %d is one of %s: %w (end the process)", p.PID, unit, err)
 			continue
 		}
@@ -234,8 +234,8 @@ func (s *Sessions) left(unit string) (count int, err error) {
 	return count, unsure
 }
 
-// EndOf ends all sessions of a user, and of everybody for "". It says how many there were.
-// All are tried.
+// EndOf ends all sessions of a user, or of all users for "", and returns how many there were. A
+// failure does not keep the others from being stopped.
 func (s *Sessions) EndOf(ctx context.Context, user string) (ended int, err error) {
 	all, err := s.Systemd.Terminals(ctx)
 	if err != nil {

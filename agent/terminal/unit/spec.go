@@ -14,27 +14,27 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// RuntimeDir is where the sessions' own directories are made, each named after its session.
+// RuntimeDir holds the sessions' own directories, each named after its session.
 const RuntimeDir = "/run/hostler-terminal"
 
-// Names of what systemd has.
+// Names in systemd.
 const (
 	Slice  = "hostler-terminal.slice"
 	prefix = "hostler-terminal-"
 	suffix = ".service"
-	// Pattern is that of all sessions' units.
+	// Pattern matches the units of all sessions.
 	Pattern = prefix + "ts-*" + suffix
 )
 
-// margin is how much longer than its session a unit may run, which ends itself.
+// margin is how much longer than its session a unit may run; normally the session ends itself.
 const margin = time.Minute
 
 var sessionID = regexp.MustCompile(`^ts-[a-z0-9]{8,40}$`)
 
-// CodeSessionInvalid is the code of what is no name of a session.
+// CodeSessionInvalid is the code of an invalid session name.
 const CodeSessionInvalid taskcatalog.Code = "terminal_session_invalid"
 
-// CheckID refuses what is no name of a session: units and directories are named after it.
+// CheckID refuses an invalid session name, because units and directories are named after it.
 func CheckID(id string) error {
 	if !sessionID.MatchString(id) {
 		return taskcatalog.Errorf(CodeSessionInvalid, "%q is no terminal session", taskcatalog.Clean(id, 60))
@@ -45,7 +45,7 @@ func CheckID(id string) error {
 // Name is the unit of a session.
 func Name(id string) string { return prefix + id + suffix }
 
-// IsSession reports whether a unit is one of a session.
+// IsSession reports whether a unit belongs to a session.
 func IsSession(unit string) bool {
 	id, cut := strings.CutPrefix(unit, prefix)
 	id, also := strings.CutSuffix(id, suffix)
@@ -55,8 +55,9 @@ func IsSession(unit string) bool {
 // Dir is the runtime directory of a session.
 func Dir(id string) string { return filepath.Join(RuntimeDir, id) }
 
-// Here are the sessions whose units run, as their runtime directories in dir say: systemd makes
-// one with each unit, and removes it after. It is for who may find no systemd to ask.
+// Here returns the sessions whose units run, according to their runtime directories in dir: systemd
+// makes a directory with each unit, and removes it afterwards. It is for callers that may have no
+// systemd to ask.
 func Here(dir string) ([]string, error) {
 	all, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -77,35 +78,34 @@ type Spec struct {
 	Description string
 	Slice       string
 	Start       []string      // argv of the session's process
-	After       []string      // argv of who comes after it, however it ended
+	After       []string      // argv of the program that runs after it, however it ended
 	Directory   string        // below /run, root's alone, gone with the unit
-	Longest     time.Duration // that it may run
+	Longest     time.Duration // how long it may run
 	SessionID   string        // for the journal
 }
 
-// State is how systemd has one of the units.
+// State is systemd's state of a unit.
 type State struct {
 	Unit        string
 	Description string
-	Active      string // as systemd says: active, activating, deactivating, failed, inactive
+	Active      string // systemd's word: active, activating, deactivating, failed, inactive
 }
 
-// runs reports whether its process is there, or on its way.
+// runs reports whether the unit's process runs, or is starting.
 func (s State) runs() bool { return s.Active == "active" || s.Active == "activating" }
 
-// Systemd is what is asked of it.
+// Systemd is the part of systemd that sessions need.
 type Systemd interface {
-	// StartTerminal starts a unit and returns once its process is ready. It is
-	// ErrExists where there is one of that name.
+	// StartTerminal starts a unit and returns once its process is ready. It returns ErrExists if a
+	// unit of the name exists.
 	StartTerminal(ctx context.Context, s Spec) error
-	// Terminals are the sessions' units that are loaded.
+	// Terminals are the loaded units of sessions.
 	Terminals(ctx context.Context) ([]State, error)
-	// Stop returns when nothing of a unit runs any more; one that is not there is no
-	// error.
+	// Stop returns when no process of a unit runs any more; a missing unit is no error.
 	Stop(ctx context.Context, unit string) error
 }
 
-// describe says of whom a session is, as its unit's description.
+// describe returns the description of a session's unit, which names the user.
 func describe(id, user string) string { return "Hostler terminal session " + id + " of user " + user }
 
 func (s State) isOf(user string) bool {

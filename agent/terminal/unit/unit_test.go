@@ -27,18 +27,18 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// node is systemd and the sessions' processes, played.
+// node simulates systemd and the sessions' processes.
 type node struct {
 	mu      sync.Mutex
 	units   map[string]State
 	specs   map[string]Spec
 	log     []string
-	silent  int                                   // times that a process does not answer yet
-	answer  func(handover.Request) handover.Reply // nil: it takes everything
+	silent  int                                   // how often a process does not answer yet
+	answer  func(handover.Request) handover.Reply // nil: takes everything
 	taken   map[string][]string                   // tasks, by directory
 	stopErr map[string]error
 	handed  handover.Handover // last
-	startAs string            // what becomes of a unit that is started
+	startAs string            // state of a started unit
 }
 
 func newNode() *node {
@@ -145,7 +145,7 @@ func TestASessionIsStartedOnceAndHandedOverAgain(t *testing.T) {
 	if err != nil || !res.Resumed {
 		t.Fatalf("%+v (%v)", res, err)
 	}
-	// One that has begun, maybe by an older agent, is told no more than where to go.
+	// A session that has begun, maybe with an older agent, is told only the relay and token.
 	if p, want := n.handed.Params, (taskcatalog.TerminalOpenParams{SessionID: session, Relay: "two:2"}); !reflect.DeepEqual(p, want) || n.handed.Sudo {
 		t.Errorf("it is handed %+v", n.handed)
 	}
@@ -190,7 +190,7 @@ func TestASessionThatHasBegunIsNeverStartedAgain(t *testing.T) {
 	}
 }
 
-// An agent that was cut off between the two left a process that has nothing yet.
+// An interrupted agent left a process that has not received its handover yet.
 func TestASessionThatWasStartedAndNeverHandedOverIsHandedOver(t *testing.T) {
 	n := newNode()
 	s := n.sessions(t)
@@ -287,7 +287,7 @@ func TestAClosedSessionIsGone_AndOneThatIsNotThereIsNoError(t *testing.T) {
 	}
 }
 
-// Systemd says that a unit has ended whose processes it could not kill.
+// systemd reports a unit as ended although it could not kill its processes.
 func TestASessionOfWhichAProcessIsLeftIsNotClosed(t *testing.T) {
 	n := newNode()
 	s := n.sessions(t)
