@@ -19,25 +19,24 @@ import (
 const (
 	CodeExecutableMissing  taskcatalog.Code = "executable_missing"
 	CodeExecutableInsecure taskcatalog.Code = "executable_insecure" // not root's alone
-	CodeExecutableRefused  taskcatalog.Code = "executable_refused"  // a shell, an interpreter, set-uid, no program
+	CodeExecutableRefused  taskcatalog.Code = "executable_refused"  // a shell, an interpreter, set-uid, not executable
 )
 
-// Executable is a program that may run, held open: it cannot become another.
+// Executable is a program that may run, held open so that it cannot be replaced.
 type Executable struct {
 	file   *os.File
 	script bool
 }
 
-// Close lets go of the program.
+// Close closes the program's file.
 func (e *Executable) Close() error { return e.file.Close() }
 
-// Find opens the program at an absolute path below a machine's root directory,
-// if it may run. Codes executable_missing, executable_insecure,
-// executable_refused.
+// Find opens the program at an absolute path below a machine's root directory, if it may run. Codes
+// executable_missing, executable_insecure, executable_refused.
 func Find(root *os.File, name string) (*Executable, error) { return find(root, name, false) }
 
-// find is Find for a profile that may be the agent's own: of those the program's
-// very name is allowed, whatever it is, and no other.
+// find is Find for a profile that may be the agent's own (own). For those the program's exact name
+// is allowed, even if it runs other programs.
 func find(root *os.File, name string, own bool) (*Executable, error) {
 	f, err := walk(root, name, func(part string) bool {
 		if own && part == path.Base(name) {
@@ -63,8 +62,8 @@ func refused(name, format string, args ...any) error {
 	return (&walker{name: name}).fail(CodeExecutableRefused, format, args...)
 }
 
-// inspect says what the file is, once it is known whose it is: the interpreter
-// and its argument for a script, nil for an ELF program.
+// inspect returns the kind of a file known to be root's: the interpreter and its argument for a
+// script, nil for an ELF program.
 func inspect(f *os.File, name string) ([]string, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -81,7 +80,7 @@ func inspect(f *os.File, name string) ([]string, error) {
 		return nil, refused(name, "%v", err)
 	}
 	defer func() { _ = r.Close() }()
-	head := make([]byte, 256) // as much as the kernel looks at
+	head := make([]byte, 256) // as much as the kernel reads
 	n, err := io.ReadFull(r, head)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return nil, refused(name, "%v", err)
@@ -101,10 +100,10 @@ func inspect(f *os.File, name string) ([]string, error) {
 	return interpreter, nil
 }
 
-// judgeInterpreter wants the interpreter of a script to be an ELF program that
-// is root's alone, and neither a shell nor one that is told to run a shell or what
-// runs others: `#!/usr/bin/setsid /bin/sh`. env is looked through, as most scripts find
-// theirs with it: the first of that name in the fixed PATH is what it runs.
+// judgeInterpreter requires the interpreter of a script to be an ELF program that is root's alone.
+// It must not be a shell, nor be told to run a shell or a program that runs others:
+// `#!/usr/bin/setsid /bin/sh`. env is resolved, because most scripts use it: env runs the first
+// program of the name in the fixed PATH.
 func judgeInterpreter(root *os.File, name string, interpreter []string) error {
 	if slices.ContainsFunc(interpreter[1:], profiles.NamesProgram) {
 		return refused(name, "its first line has %s run another program", interpreter[0])

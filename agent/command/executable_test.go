@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Each attack changes one thing on the way to a program that was fine.
+// Each attack changes a single thing on the way to an allowed program.
 func TestAProgramThatIsNotRootsAloneDoesNotRun(t *testing.T) {
 	script := func(line string) func(string) error {
 		return func(d string) error { return os.WriteFile(d+"/usr/bin/tool", []byte(line+"\n"), 0o755) }
@@ -108,7 +108,7 @@ func TestAProgramThatIsNotRootsAloneDoesNotRun(t *testing.T) {
 			ok(t, e.Close())
 			continue
 		}
-		// Run says the same, and runs nothing.
+		// Run returns the same code, and runs nothing.
 		if res, err := r.Run(t.Context(), tool("args"), nil); taskcatalog.CodeOf(err, "") != c.code || res.Stdout.Total != 0 {
 			t.Errorf("%s: run: %q, %v", c.name, res.Stdout.Kept, err)
 		}
@@ -118,7 +118,7 @@ func TestAProgramThatIsNotRootsAloneDoesNotRun(t *testing.T) {
 	}
 }
 
-// copyTo puts a program that is root's under another name.
+// copyTo puts a program owned by root under another name.
 func copyTo(name string) func(string) error {
 	return func(d string) error { return os.WriteFile(d+name, []byte("\x7fELF…"), 0o755) }
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Here judges what depends on the machine: the programs and accounts of the rule
-// that wins for these facts. What other rules name is never run here.
+// Here judges the parts of a set that depend on the machine: the programs and accounts of the rule
+// that wins for these facts. Programs of other rules never run here.
 func (r *Runner) Here(set *profiles.Set, facts map[string]string) (rule string, problems []profiles.Problem) {
 	h := set.Rule(facts)
 	if h == nil {
@@ -33,8 +33,8 @@ func (r *Runner) Here(set *profiles.Set, facts map[string]string) (rule string, 
 	return h.Name, problems
 }
 
-// Insecure reports whether a problem of Here is more than a program that is not
-// installed: somebody could make another of it.
+// Insecure reports whether a problem of Here is more than a missing program or account: somebody
+// could replace the program.
 func Insecure(p profiles.Problem) bool {
 	return p.Code != CodeExecutableMissing && p.Code != CodeAccountUnknown
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/hostler/hostler/resolver-profiles"
 )
 
-// The test binary is also every program that the tests run: copied into a root
-// directory of its own, it is told by its arguments what to be.
+// The test binary is also every program run by the tests: copied into a root directory, its
+// arguments select the behaviour.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "be" {
 		be(os.Args[2], os.Args[3:])
@@ -103,7 +103,7 @@ func box(t *testing.T) (*Runner, string) {
 	return boxWith(t, raw)
 }
 
-// boxWith is a box whose tool may be something that is only looked at.
+// boxWith is a box whose tool may be a file that is only inspected.
 func boxWith(t *testing.T, raw []byte) (*Runner, string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -130,7 +130,7 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-// tool is a profile that has the test binary be something.
+// tool is a profile that runs the test binary with a behaviour.
 func tool(args ...string) *profiles.CommandProfile {
 	return &profiles.CommandProfile{
 		ID: "tool", Command: "/usr/bin/tool", BaseArgs: append([]string{"be"}, args...), User: "root", TimeoutSeconds: 60,

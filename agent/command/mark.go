@@ -11,16 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// markName is the variable by which a run's processes are known, whatever group
-// or session they went to.
+// markName is the variable that identifies a run's processes, in whatever group or session.
 const markName = "HOSTLER_RUN="
 
 func newMark() string { return markName + rand.Text() }
 
-// endMarked kills every process that has the mark in its environment. Processes
-// are told by descriptors, so that a number given anew hits nobody else.
+// endMarked kills every process with the mark in its environment. Processes are held by
+// descriptors, so that a reused number hits no other process.
 func endMarked(mark string) {
-	for range 10 { // one that is killed may have forked meanwhile
+	for range 10 { // a killed process may have forked meanwhile
 		found := false
 		for _, pid := range processes() {
 			if endIfMarked(pid, mark) {
@@ -61,8 +60,8 @@ func endIfMarked(pid int, mark string) bool {
 	return !errors.Is(unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0), unix.ESRCH)
 }
 
-// beginningOf reads as much of an environment as the agent gives with room to
-// spare: a tenant's may be megabytes.
+// beginningOf reads as much of an environment as the agent sets, with room to spare: a tenant's
+// environment may be megabytes.
 func beginningOf(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -8,16 +8,16 @@ import (
 )
 
 // Output is what a program printed: the first bytes up to the profile's cap, and
-// how many there were. It is untrusted.
+// the total number of bytes. It is untrusted.
 type Output struct {
 	Kept  []byte
 	Total int64
 }
 
-// Cut reports whether there was more than is kept.
+// Cut reports whether bytes were dropped.
 func (o Output) Cut() bool { return o.Total > int64(len(o.Kept)) }
 
-// Lines are at most n lines, each fit to show and to store.
+// Lines returns at most n lines, each safe to show and to store.
 func (o Output) Lines(n int) []string {
 	var lines []string
 	for line := range strings.Lines(string(o.Kept)) {
@@ -29,8 +29,7 @@ func (o Output) Lines(n int) []string {
 	return lines
 }
 
-// excerpt is the end of the output in one clean line: programs say last why they
-// end.
+// excerpt is the end of the output in a single clean line: programs print last why they end.
 func (o Output) excerpt() string {
 	text := strings.TrimSpace(string(o.Kept))
 	if len(text) > 300 {
@@ -39,8 +38,8 @@ func (o Output) excerpt() string {
 	return taskcatalog.Clean(strings.Join(strings.Fields(text), " "), 300)
 }
 
-// sink keeps up to its limit and counts the rest. A copy that goes on after the
-// program was given up may still write to it.
+// sink keeps output up to its limit and counts the rest. A copying goroutine may still write after
+// the program was given up.
 type sink struct {
 	limit int
 

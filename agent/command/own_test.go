@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What is compiled into the agent may name a program that no set may: that one, by
-// its own name, and nothing that it is a link to.
+// A profile compiled into the agent may name a program forbidden to sets: only this program, by its
+// own name, and not the target of a link.
 func TestAProgramOfTheAgentsOwnIsThatOneAlone(t *testing.T) {
 	own := profiles.DiskTools()["nvme_sanitize_log"]
 	args := map[string]any{"controller": "/dev/nvme0"}

@@ -27,7 +27,7 @@ const (
 	CodeLeftProcesses  taskcatalog.Code = "command_left_processes"
 )
 
-// Runner runs command profiles on one machine.
+// Runner runs command profiles on a machine.
 type Runner struct {
 	Root    *os.File // the machine's root directory
 	Environ func(name string) (string, bool)
@@ -35,13 +35,13 @@ type Runner struct {
 	Now     func() time.Time
 	Pause   time.Duration // between two attempts
 
-	grace time.Duration // what a killed program has to be gone, and its output to end
+	grace time.Duration // the time for a killed program to be gone, and its output to end
 	// checked is called between the check and the start: tests swap files there.
 	checked func()
 }
 
-// New is a runner for the machine whose root directory is root, with this
-// process's environment and accounts.
+// New returns a runner for the machine with this root directory, with this process's environment
+// and accounts.
 func New(root string, now func() time.Time) (*Runner, error) {
 	dir, err := os.OpenFile(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -50,17 +50,17 @@ func New(root string, now func() time.Time) (*Runner, error) {
 	return &Runner{Root: dir, Environ: os.LookupEnv, Account: account, Now: now, Pause: time.Second, grace: 5 * time.Second, checked: func() {}}, nil
 }
 
-// Close gives the root directory back.
+// Close closes the root directory.
 func (r *Runner) Close() error { return r.Root.Close() }
 
-// Attempt is one run of a program.
+// Attempt is a single run of a program.
 type Attempt struct {
-	ExitCode int // -1 if it did not end by itself
+	ExitCode int // -1 if the program did not exit by itself
 	Code     taskcatalog.Code
 	Took     time.Duration
 }
 
-// Result is what came out of the last attempt, and how each attempt ended.
+// Result is the outcome of the last attempt, and a record of each attempt.
 type Result struct {
 	Attempts []Attempt
 	ExitCode int
@@ -68,9 +68,8 @@ type Result struct {
 	Stderr   Output
 }
 
-// Run runs a command profile with what a step adds, again as often as the
-// profile allows. The result counts with an error, too. A program that may not
-// run is not tried again.
+// Run runs a command profile with a step's arguments, and repeats it as often as the profile
+// allows. The result is valid even with an error. A program that may not run is not retried.
 func (r *Runner) Run(ctx context.Context, p *profiles.CommandProfile, args map[string]any) (Result, error) {
 	var res Result
 	argv, err := p.Argv(args)
@@ -94,7 +93,7 @@ func (r *Runner) Run(ctx context.Context, p *profiles.CommandProfile, args map[s
 	}
 }
 
-// failed is the code of an error without one: the context's end.
+// failed is the code of an error without a code: the context's end.
 func failed(err error) taskcatalog.Code {
 	if err == nil {
 		return ""
@@ -102,7 +101,7 @@ func failed(err error) taskcatalog.Code {
 	return taskcatalog.CodeCanceled
 }
 
-// Check judges what depends on the machine: the program and the account.
+// Check judges the parts that depend on the machine: the program and the account.
 func (r *Runner) Check(p *profiles.CommandProfile) error {
 	e, err := find(r.Root, p.Command, p.Own())
 	if err != nil {
@@ -113,7 +112,7 @@ func (r *Runner) Check(p *profiles.CommandProfile) error {
 	return err
 }
 
-// attempt runs the program once and says whether another attempt makes sense.
+// attempt runs the program once and reports whether another attempt makes sense.
 func (r *Runner) attempt(ctx context.Context, p *profiles.CommandProfile, argv []string, res *Result) (again bool, err error) {
 	res.ExitCode, res.Stdout, res.Stderr = -1, Output{}, Output{}
 	credential, err := r.credential(p.User)
@@ -132,9 +131,9 @@ func (r *Runner) attempt(ctx context.Context, p *profiles.CommandProfile, argv [
 		Args: argv, Env: append(r.environment(p), mark), Dir: "/", Stdout: out, Stderr: errs, WaitDelay: r.grace,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: credential},
 	}
-	if e.script { // its interpreter opens it by this name once it runs
+	if e.script { // the interpreter opens it by this name
 		cmd.ExtraFiles, cmd.Path = []*os.File{e.file}, "/proc/self/fd/3"
-	} else { // closed by the execve that it serves
+	} else { // closed by the execve
 		fd, err := unix.FcntlInt(e.file.Fd(), unix.F_DUPFD_CLOEXEC, beyondStdio)
 		if err != nil {
 			return true, taskcatalog.Errorf(CodeNotStarted, "cannot run %s: %v", p.Command, err)
@@ -156,12 +155,12 @@ func (r *Runner) attempt(ctx context.Context, p *profiles.CommandProfile, argv [
 	return r.judge(ctx, p, res, err)
 }
 
-// beyondStdio is above the descriptors of a child's standard input and output. Between
-// fork and execve the runtime moves a descriptor of its own to the first number above
-// those, whoever has that number: not the program that is about to be run.
+// beyondStdio is above the descriptors of a child's standard input and output. Between fork and
+// execve the Go runtime moves a descriptor of its own to the first number above those, even if the
+// number is in use: it must not be the program's.
 const beyondStdio = 1000
 
-// judge makes an error of how the program ended.
+// judge converts the program's end to an error.
 func (r *Runner) judge(ctx context.Context, p *profiles.CommandProfile, res *Result, err error) (again bool, _ error) {
 	said := res.Stderr.excerpt()
 	if said == "" {
@@ -195,9 +194,8 @@ var (
 	errStuck   = errors.New("it does not die")
 )
 
-// wait waits for the program and then ends whoever of its group is left, and who
-// went elsewhere with its mark. The program is reaped last, so that its number
-// is its group's until nobody is.
+// wait waits for the program and then kills the rest of its group, and processes elsewhere with its
+// mark. The program is reaped last, so that its number stays the group's until the group is empty.
 func (r *Runner) wait(ctx context.Context, cmd *exec.Cmd, mark string, timeout time.Duration) error {
 	pid, ended := cmd.Process.Pid, make(chan struct{})
 	go func() {
@@ -222,7 +220,7 @@ func (r *Runner) wait(ctx context.Context, cmd *exec.Cmd, mark string, timeout t
 		select {
 		case <-ended:
 		case <-dead.C:
-			go func() { // should it ever end
+			go func() { // in case it ends later
 				<-ended
 				_ = cmd.Wait()
 			}()

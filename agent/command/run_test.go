@@ -27,7 +27,7 @@ func TestAProgramGetsItsArgumentsAsTheyAre(t *testing.T) {
 	if err != nil || strings.TrimSpace(string(res.Stdout.Kept)) != want || res.ExitCode != 0 || len(res.Attempts) != 1 {
 		t.Errorf("%s, %+v, %v", res.Stdout.Kept, res.Attempts, err)
 	}
-	// A step gives what it has; a profile takes what it names.
+	// A step passes all its inputs; a profile receives those it names.
 	step := resolver.Resolved{Step: profiles.StepReset, Command: tool("args")}
 	if res, _, err := r.Step(t.Context(), step, map[string]any{"gpus": []string{"b"}}); err != nil || string(res.Stdout.Kept) != "[\"/usr/bin/tool\"]\n" {
 		t.Errorf("%s, %v", res.Stdout.Kept, err)
@@ -95,7 +95,7 @@ func TestAProgramRunsAsItsAccountAndInItsOwnSession(t *testing.T) {
 	}
 }
 
-// What was checked is what runs, whatever the path leads to by then.
+// The checked file runs, even if the path changes meanwhile.
 func TestAProgramSwappedAfterTheCheckDoesNotRun(t *testing.T) {
 	for name, swap := range map[string]func(dir string) error{
 		"the file": func(d string) error {
@@ -187,7 +187,7 @@ func TestAProgramIsTriedAgainAsOftenAsItsProfileSays(t *testing.T) {
 			}
 		}
 	}
-	// What may not run is not tried again.
+	// A program that may not run is not retried.
 	ok(t, os.Chmod(dir+"/usr/bin/tool", 0o777))
 	p := tool("args")
 	p.Retries = 5
@@ -213,7 +213,7 @@ func TestAProgramThatHangsIsKilled(t *testing.T) {
 	}
 }
 
-// A program may end and leave somebody of its group behind.
+// A program may end and leave a process of its group behind.
 func TestNobodyOutlivesTheProgram(t *testing.T) {
 	r, _ := box(t)
 	for _, kind := range []string{"parent", "parent-of-stray"} { // the stray has a session of its own
@@ -230,7 +230,7 @@ func TestNobodyOutlivesTheProgram(t *testing.T) {
 	}
 }
 
-// Who sheds group and mark cannot be found, and is not passed over either.
+// A process that shed group and mark cannot be found, but is reported.
 func TestAProcessThatCannotBeFoundIsTold(t *testing.T) {
 	r, _ := box(t)
 	r.grace = 100 * time.Millisecond
@@ -251,8 +251,8 @@ func alive(pid int) bool {
 	return err == nil && !strings.HasPrefix(state, "Z")
 }
 
-// Many vendors' tools are scripts. One of python finds its modules beside it, as
-// it would under its own name.
+// Many vendors' tools are scripts. A Python script finds its modules beside it, as under its own
+// name.
 func TestAScriptRunsByItsInterpreter(t *testing.T) {
 	if _, err := exec.LookPath("/usr/bin/python3"); err != nil {
 		t.Skip("no python here")

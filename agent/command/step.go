@@ -7,9 +7,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Step runs a step that resolved to a command profile, and makes the record of
-// each attempt. The inputs are all that the step has to give; the profile takes
-// those that its schema names.
+// Step runs a step that resolved to a command profile, and makes a record of each attempt. inputs
+// are all inputs of the step; the profile receives those named in its schema.
 func (r *Runner) Step(ctx context.Context, step resolver.Resolved, inputs map[string]any) (Result, []taskcatalog.StepRecord, error) {
 	began := r.Now()
 	args := map[string]any{}

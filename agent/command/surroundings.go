@@ -11,14 +11,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// searchPath is where programs and interpreters find others. /usr/local is not
-// in it: some distributions let a group write there.
+// searchPath is where programs and interpreters find others. It excludes /usr/local, because some
+// distributions let a group write there.
 const searchPath = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 // fixed is the environment of every program.
 var fixed = []string{"PATH=" + searchPath, "LANG=C.UTF-8", "HOME=/"}
 
-// environment is all that the program sees.
+// environment is a program's whole environment.
 func (r *Runner) environment(p *profiles.CommandProfile) []string {
 	env := append([]string(nil), fixed...)
 	for _, name := range p.EnvPassthrough {
@@ -29,7 +29,7 @@ func (r *Runner) environment(p *profiles.CommandProfile) []string {
 	return env
 }
 
-// credential is who the program runs as: nil for root itself.
+// credential returns the account to run as: nil for root itself.
 func (r *Runner) credential(name string) (*syscall.Credential, error) {
 	if name == "root" && os.Geteuid() == 0 {
 		return nil, nil

@@ -17,19 +17,18 @@ const (
 	maxComponents = 256
 )
 
-// walker is a walk from the machine's root to a program, through descriptors
-// alone: what is judged at each component is what is gone through, however the
-// path is changed meanwhile.
+// walker walks from the machine's root to a program through descriptors alone: each judged
+// component is the component that is used, even if the path changes meanwhile.
 type walker struct {
 	name   string            // as asked for
-	banned func(string) bool // names that the last component may not have
-	stack  []*os.File        // the folders gone into, the root first
+	banned func(string) bool // forbidden names of the last component
+	stack  []*os.File        // the opened folders, the root first
 	links  int
 	steps  int
 }
 
-// walk opens a file by its absolute path below root, if it, each folder and each
-// link on the way are root's alone. The file is opened by O_PATH.
+// walk opens a file by its absolute path below root, if it, each folder and each link on the way
+// are root's alone. The file is opened with O_PATH.
 func walk(root *os.File, name string, banned func(string) bool) (*os.File, error) {
 	w := &walker{name: name, banned: banned}
 	if !path.IsAbs(name) {
@@ -57,7 +56,7 @@ func (w *walker) fail(code taskcatalog.Code, format string, args ...any) error {
 	return taskcatalog.Errorf(code, "cannot run %s: %s", taskcatalog.Clean(w.name, 200), taskcatalog.Clean(fmt.Sprintf(format, args...), 300))
 }
 
-// where is the way so far, for messages.
+// where returns the path so far, for messages.
 func (w *walker) where(part string) string {
 	at := ""
 	for _, f := range w.stack[1:] {
@@ -76,7 +75,7 @@ func (w *walker) follow(parts []string) (*os.File, error) {
 		if w.steps++; w.steps > maxComponents {
 			return nil, w.fail(CodeExecutableRefused, "the path is longer than %d components", maxComponents)
 		}
-		if part == ".." { // of a link: a profile has none
+		if part == ".." { // from a link: a profile has none
 			w.up()
 			continue
 		}
@@ -96,7 +95,7 @@ func (w *walker) follow(parts []string) (*os.File, error) {
 			}
 			parts = append(split(target), parts...)
 		case len(parts) > 0:
-			w.stack = append(w.stack, f) // closed with the walk, whatever is found
+			w.stack = append(w.stack, f) // closed with the walk
 			if err := w.judge(f, w.where(""), unix.S_IFDIR); err != nil {
 				return nil, err
 			}
@@ -123,7 +122,7 @@ func (w *walker) up() {
 	}
 }
 
-// open opens one component itself, also where it is a link.
+// open opens a component itself, even if it is a link.
 func (w *walker) open(part string) (*os.File, uint32, error) {
 	here := w.stack[len(w.stack)-1]
 	fd, err := unix.Openat(int(here.Fd()), part, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -139,7 +138,7 @@ func (w *walker) open(part string) (*os.File, uint32, error) {
 	return f, st.Mode & unix.S_IFMT, nil
 }
 
-// link reads a link that is root's. Its mode says nothing: who may write its
+// link reads a link that belongs to root. The link's mode is meaningless: whoever may write its
 // folder may replace it, and the folder was judged.
 func (w *walker) link(f *os.File, part string, last bool) (string, error) {
 	if w.links++; w.links > maxLinks {
@@ -163,7 +162,7 @@ func (w *walker) link(f *os.File, part string, last bool) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// judge refuses what is not root's alone.
+// judge refuses files that are not root's alone.
 func (w *walker) judge(f *os.File, where string, kind uint32) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -176,15 +175,14 @@ func (w *walker) judge(f *os.File, where string, kind uint32) error {
 		return w.fail(CodeExecutableRefused, "%s is no regular file", where)
 	case st.Uid != 0:
 		return w.fail(CodeExecutableInsecure, "%s belongs to uid %d (chown root)", where, st.Uid)
-	// The group's bits are the mask of an access list, where there is one: it
-	// grants nobody more than they say.
+	// With an access list, the group bits are its mask: the list grants no more than these bits.
 	case st.Mode&0o022 != 0:
 		return w.fail(CodeExecutableInsecure, "%s has mode %04o, which lets others write it (chmod go-w)", where, st.Mode&0o7777)
 	}
 	return nil
 }
 
-// split is a path's components, without those that go nowhere.
+// split returns a path's components, without empty ones and ".".
 func split(name string) []string {
 	var parts []string
 	for part := range strings.SplitSeq(name, "/") {

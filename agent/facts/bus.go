@@ -12,9 +12,8 @@ import (
 
 const pciDevices = "/sys/bus/pci/devices"
 
-// listed are the classes of PCI functions that matter between two tenants:
-// NVMe, network, display, InfiniBand, processing accelerators, and the bridges
-// among which NVSwitches are.
+// listed reports whether a PCI function matters between two tenants: NVMe, network, display,
+// InfiniBand, processing accelerators, and the class of bridges that includes NVSwitches.
 func listed(class, vendor string) bool {
 	return strings.HasPrefix(class, "0108") || strings.HasPrefix(class, "02") || strings.HasPrefix(class, "03") ||
 		strings.HasPrefix(class, "12") || (class == "068000" && vendor == "10de")
@@ -34,7 +33,7 @@ func pci(m *machine.Machine) ([]taskcatalog.PCIDevice, error) {
 			Address: slot, Class: hex(read("class")), Vendor: hex(read("vendor")), Device: hex(read("device")),
 			Driver: linkBase(m, path.Join(dir, "driver")), IOMMUGroup: linkBase(m, path.Join(dir, "iommu_group")),
 		}
-		// The kernel says -1 where the firmware named no node.
+		// The kernel reports -1 if the firmware named no node.
 		if n, e := strconv.Atoi(read("numa_node")); e == nil && n >= 0 {
 			d.NUMANode = &n
 		}
@@ -42,8 +41,8 @@ func pci(m *machine.Machine) ([]taskcatalog.PCIDevice, error) {
 			all = append(all, d)
 		}
 	}
-	// The list is bounded, and a tenant can make hundreds of functions of one
-	// network adapter: GPUs are never those that are cut off.
+	// The list is bounded, and a tenant can create hundreds of functions of a network adapter: GPUs
+	// come first, so that they are never cut off.
 	slices.SortStableFunc(all, func(a, b taskcatalog.PCIDevice) int { return rank(a) - rank(b) })
 	return all, nil
 }
@@ -57,8 +56,7 @@ func rank(d taskcatalog.PCIDevice) int {
 
 func hex(s string) string { return strings.TrimPrefix(s, "0x") }
 
-// linkBase is the last part of what a link of sysfs leads to; "" where there is
-// no link.
+// linkBase is the last part of the target of a link in sysfs; "" without a link.
 func linkBase(m *machine.Machine, name string) string {
 	target, err := m.Readlink(name)
 	if err != nil {
@@ -67,8 +65,8 @@ func linkBase(m *machine.Machine, name string) string {
 	return path.Base(target)
 }
 
-// attribute reads a short file of sysfs or procfs; "" where it is not there or
-// cannot be read, which is how a device says that it has none.
+// attribute reads a short file of sysfs or procfs; "" if it does not exist or cannot be read, as
+// for an attribute that the device does not have.
 func attribute(m *machine.Machine, name string) string {
 	raw, err := m.ReadFile(name, 64<<10)
 	if err != nil {

@@ -14,11 +14,10 @@ import (
 
 const blockDevices = "/sys/block"
 
-// disks lists the machine's own disks: what has a device behind it and is
-// neither a place for firmware, nor removable, as what a management controller plugs in is,
-// nor one path of several to a disk that is there by itself. A disk without a size has one
-// of its own, and what a tenant wrote to it: it is told by its names. Without a name, too,
-// it is an empty slot.
+// disks lists the machine's own disks: block devices backed by hardware that are no firmware area,
+// not removable (such as a management controller's virtual media), and no hidden path to a disk
+// listed by itself. A disk without a size has a real size and a tenant's data, and is identified by
+// its names. Without a size and a name it is an empty slot.
 func disks(m *machine.Machine) ([]taskcatalog.DiskFacts, error) {
 	names, err := m.Names(blockDevices)
 	if err != nil || len(names) == 0 {
@@ -40,7 +39,7 @@ func disks(m *machine.Machine) ([]taskcatalog.DiskFacts, error) {
 		}
 		dir := path.Join(blockDevices, name)
 		read := func(file string) string { return attribute(m, path.Join(dir, file)) }
-		sectors, _ := strconv.ParseInt(read("size"), 10, 64) // of 512 bytes, whatever the disk's are
+		sectors, _ := strconv.ParseInt(read("size"), 10, 64) // of 512 bytes, whatever the disk's own
 		if linkBase(m, path.Join(dir, "device")) == "" || read("removable") == "1" || read("hidden") == "1" {
 			continue
 		}
@@ -54,7 +53,7 @@ func disks(m *machine.Machine) ([]taskcatalog.DiskFacts, error) {
 			}
 		}
 		if d.Serial == "" && d.WWID == "" && (sectors <= 0 || read("ro") == "1") {
-			continue // an empty slot; an installer's seed: nobody writes to it
+			continue // an empty slot; or an installer's seed, which nobody writes to
 		}
 		if sectors <= 0 {
 			d.SizeBytes, d.Problem = 0, taskcatalog.DiskNoSize
@@ -64,8 +63,8 @@ func disks(m *machine.Machine) ([]taskcatalog.DiskFacts, error) {
 	return all, nil
 }
 
-// unitSerial reads the page of a SCSI disk that holds its serial: four bytes of a
-// head, of which the last two are the length.
+// unitSerial reads the serial number page of a SCSI disk: a head of four bytes, with the length in
+// the last two.
 func unitSerial(page string) string {
 	const head = 4
 	if len(page) < head || page[1] != 0x80 {

@@ -14,12 +14,12 @@ import (
 
 const (
 	adapters = "/sys/class/infiniband"
-	// maxVPD is the most that a function's vital product data may have.
+	// maxVPD is the maximum size of a function's vital product data, in bytes.
 	maxVPD = 32 << 10
 )
 
-// fabrics tells whether NVSwitches join the GPUs, and the fastest way between nodes or
-// GPUs. One that is not known is missing.
+// fabrics reports whether NVSwitches join the GPUs, and the fastest network between nodes or GPUs.
+// Unknown values are missing.
 func fabrics(m *machine.Machine, f taskcatalog.Facts) (map[string]string, error) {
 	onBus := slices.ContainsFunc(f.PCI, nvswitch)
 	bridges, unread := bridges(m, f)
@@ -49,13 +49,14 @@ func fabrics(m *machine.Machine, f taskcatalog.Facts) (map[string]string, error)
 	return k, nil
 }
 
-// nvswitch is one that the host sees on its bus, up to the third generation of them.
+// nvswitch reports whether a function is an NVSwitch on the host's bus, as up to the third
+// generation.
 func nvswitch(d taskcatalog.PCIDevice) bool { return d.Class == "068000" && d.Vendor == "10de" }
 
-// bridges are the cards by which a board of NVLink 5 (HGX B200, HGX B300) has its
-// NVSwitches managed: these are on no bus of the host, which sees InfiniBand functions of
-// a ConnectX-7 instead. The board's maker marks them in their vital product data; all
-// functions of such a card are the board's own, and none leads to another node.
+// bridges are the cards that manage the NVSwitches of an NVLink 5 board (HGX B200, HGX B300). These
+// switches are on no bus of the host; the host sees InfiniBand functions of a ConnectX-7 instead.
+// The board's maker marks the cards in their vital product data. All functions of such a card are
+// the board's own, and none leads to another node.
 func bridges(m *machine.Machine, f taskcatalog.Facts) (cards map[string]bool, unread bool) {
 	if !slices.ContainsFunc(f.PCI, func(d taskcatalog.PCIDevice) bool { return GPUVendor(d) == "nvidia" }) {
 		return nil, false
@@ -82,7 +83,7 @@ func card(address string) string {
 	return slot
 }
 
-// linkLayers are those of the ports of adapters that lead off the machine.
+// linkLayers are the link layers of adapter ports that lead off the machine.
 func linkLayers(m *machine.Machine, bridges map[string]bool) (map[string]bool, error) {
 	names, err := m.Names(adapters)
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Survey asks the vendors' libraries what GPUs there are. An error means that
-// nobody could be asked; a library that is missing is in its answer.
+// Survey returns the GPUs according to the vendors' libraries. An error means that the survey could
+// not run; a missing library is part of the answer.
 type Survey func(ctx context.Context) ([]taskcatalog.GPUFacts, []taskcatalog.LibraryFacts, error)
 
-// Gather looks at the machine. A nil survey asks no library. It fails only where
-// sysfs itself cannot be read.
+// Gather gathers the facts. A nil survey asks no library. Gather fails only if sysfs itself cannot
+// be read.
 func Gather(ctx context.Context, m *machine.Machine, survey Survey) (taskcatalog.Facts, error) {
 	var f taskcatalog.Facts
 	var err error
@@ -59,8 +59,7 @@ func keys(m *machine.Machine, f taskcatalog.Facts) (map[string]string, error) {
 	return k, errors.Join(err1, err2, err3, err4)
 }
 
-// vendor is whose GPUs are here: of the GPUs that a library lists, else of those
-// on the bus.
+// vendor is the vendor of the GPUs: of those listed by a library, else of those on the bus.
 func vendor(f taskcatalog.Facts) string {
 	if len(f.GPUs) > 0 {
 		return f.GPUs[0].Vendor

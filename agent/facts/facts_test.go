@@ -17,8 +17,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// lay writes files below a directory and opens it as a machine. A value that
-// begins with -> is a link.
+// lay writes files below a directory and opens it as a machine. A value that begins with -> is a
+// link.
 func lay(t testing.TB, files map[string]string) *machine.Machine {
 	t.Helper()
 	dir := t.TempDir()
@@ -95,7 +95,7 @@ func TestTheVendorIsThatOfTheGPUsAndOfNoOtherDisplay(t *testing.T) {
 	}
 }
 
-// Facts are bounded, and a tenant can make hundreds of functions of one adapter.
+// Facts are bounded, and a tenant can create hundreds of functions of an adapter.
 func TestNoNumberOfOtherFunctionsHidesAGPU(t *testing.T) {
 	files := function("00ff:00:00.0", "10de", "2330", "030200")
 	for i := range 600 {
@@ -201,7 +201,7 @@ func TestTheFabricIsTheFastestOne(t *testing.T) {
 	}
 }
 
-// A machine that has both is told by both: its GPUs need their fabric manager.
+// A machine with both reports both: its GPUs need their fabric manager.
 func TestNVSwitchesAreToldBesideWhatJoinsTheNodes(t *testing.T) {
 	switches := with(function("0000:c0:00.0", "10de", "22a3", "068000"), map[string]string{"sys/class/infiniband/mlx5_0/ports/1/link_layer": "InfiniBand\n"})
 	for name, c := range map[string]struct {
@@ -218,8 +218,8 @@ func TestNVSwitchesAreToldBesideWhatJoinsTheNodes(t *testing.T) {
 	}
 }
 
-// NVSwitches of NVLink 5 are on no bus: the board shows functions of a ConnectX-7, by
-// which they are managed, and which lead to no other node.
+// NVSwitches of NVLink 5 are on no bus: the board shows ConnectX-7 functions for their management,
+// which lead to no other node.
 func TestABoardOfNVLink5IsToldByItsBridgesAndNotByTheirInfiniBand(t *testing.T) {
 	adapter := func(name, slot, layer string) map[string]string {
 		return map[string]string{"sys/class/infiniband/" + name + "/device": "->../../../devices/pci0000:00/" + slot, "sys/class/infiniband/" + name + "/ports/1/link_layer": layer + "\n"}
@@ -283,7 +283,7 @@ func BenchmarkGather(b *testing.B) {
 	}
 }
 
-// Facts are made of text that a device may choose.
+// Facts contain text that a device may choose.
 func FuzzFacts(f *testing.F) {
 	f.Add("0x10de\n", "0x030200", "550.54.15", "RegistryDwords: \"a=b\"\n: x\nno colon", "ID=debian\nVERSION_ID='12")
 	f.Add("", "\x00\xff", strings.Repeat(".", 300), "\x1b[2J: y", "=\n==")
@@ -362,8 +362,8 @@ func TestDisksAreThoseOfTheMachinesOwnByTheirSerials(t *testing.T) {
 	}
 }
 
-// The kernel shows an eMMC's areas for firmware, and a flash chip of the board, like disks;
-// the areas even have the serial of the eMMC.
+// The kernel shows an eMMC's firmware areas, and a flash chip of the board, like disks; the areas
+// even have the eMMC's serial.
 func TestAnEMMCIsOneDiskAndItsAreasForFirmwareAreNone(t *testing.T) {
 	const host = "devices/pci0000:00/0000:00:1a.0/mmc_host/mmc0/mmc0:0001"
 	files := map[string]string{
@@ -394,8 +394,8 @@ func TestAnEMMCIsOneDiskAndItsAreasForFirmwareAreNone(t *testing.T) {
 	}
 }
 
-// A drive of a storage array has sectors of 520 bytes, and a namespace may have metadata:
-// the kernel shows both without a size.
+// A drive of a storage array has sectors of 520 bytes, and a namespace may have metadata: the
+// kernel shows both without a size.
 func TestADiskWithoutASizeIsToldByItsNames(t *testing.T) {
 	files := map[string]string{"proc/1/mountinfo": "22 1 0:5 / / rw - overlay none rw\n"}
 	block := func(name, dir, device string, more map[string]string) {
@@ -418,7 +418,7 @@ func TestADiskWithoutASizeIsToldByItsNames(t *testing.T) {
 	}
 }
 
-// How a disk is reached is told as an erase would judge it.
+// The transport of a disk is reported as an erase would judge it.
 func TestDisksSayHowTheyAreReached(t *testing.T) {
 	files := map[string]string{"proc/1/mountinfo": "22 1 0:5 / / rw - overlay none rw\n"}
 	for name, where := range map[string]string{
@@ -444,7 +444,7 @@ func TestDisksSayHowTheyAreReached(t *testing.T) {
 	}
 }
 
-// The serial of the machine is text of its firmware; one that nobody wrote is none.
+// The machine's serial is text from its firmware; a placeholder counts as none.
 func TestTheChassisSerialIsThatOfTheFirmware(t *testing.T) {
 	for wrote, want := range map[string]string{
 		"7C3K2X3 \n": "7C3K2X3", "To Be Filled By O.E.M.\n": "", "Not Specified\n": "", "0000000000\n": "", "\n": "", "..........\n": "",

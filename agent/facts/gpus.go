@@ -13,9 +13,9 @@ var driverOf = map[string]string{"nvidia": "nvidia", "amd": "amdgpu", "intel": "
 // vendorOf reads the PCI vendor id.
 var vendorOf = map[string]string{"10de": "nvidia", "1002": "amd", "8086": "intel"}
 
-// GPUVendor is whose GPU a PCI function is: nvidia, amd, intel, or other for an
-// accelerator of somebody else; "" where it is none. The display of a management
-// controller is no GPU, nor are Intel's graphics inside a processor.
+// GPUVendor is the vendor of a PCI function that is a GPU: nvidia, amd, intel, or other for another
+// vendor's accelerator; "" if the function is no GPU. The display of a management controller and
+// Intel's graphics inside a processor are no GPUs.
 func GPUVendor(d taskcatalog.PCIDevice) string {
 	accelerator, display := strings.HasPrefix(d.Class, "12"), strings.HasPrefix(d.Class, "03")
 	switch name := vendorOf[d.Vendor]; {
@@ -29,8 +29,8 @@ func GPUVendor(d taskcatalog.PCIDevice) string {
 	return ""
 }
 
-// Unlisted are the GPUs of known vendors on the bus that are not among those
-// listed by a library: nobody can say what is in their memory.
+// Unlisted returns the GPUs of known vendors on the bus that no library lists: the content of their
+// memory is unknown.
 func Unlisted(f taskcatalog.Facts, listed []taskcatalog.GPUFacts) []taskcatalog.PCIDevice {
 	var all []taskcatalog.PCIDevice
 	for _, d := range f.PCI {
@@ -43,8 +43,8 @@ func Unlisted(f taskcatalog.Facts, listed []taskcatalog.GPUFacts) []taskcatalog.
 	return all
 }
 
-// GPUKeys are the keys of the taxonomy that belong to one vendor's GPUs: on a node
-// with those of two, each has its own. One that is not known is missing.
+// GPUKeys are the taxonomy keys of a vendor's GPUs: on a node with two vendors each has its own.
+// Unknown keys are missing.
 func GPUKeys(f taskcatalog.Facts, vendor string) map[string]string {
 	k := map[string]string{"gpu.vendor": vendor}
 	own := func(g taskcatalog.GPUFacts) bool { return g.Vendor == vendor }

@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// drivers lists the kernel drivers for GPUs that are loaded.
+// drivers lists the loaded kernel drivers for GPUs.
 func drivers(m *machine.Machine) ([]taskcatalog.DriverFacts, error) {
 	var all []taskcatalog.DriverFacts
 	for _, name := range []string{"nvidia", "amdgpu", "i915", "xe"} {
@@ -31,8 +31,8 @@ func drivers(m *machine.Machine) ([]taskcatalog.DriverFacts, error) {
 	return all, nil
 }
 
-// parameters are a driver's settings. NVIDIA's lists its own in one file, with
-// what the command line of a tenant's modprobe would have put there.
+// parameters are a driver's settings. NVIDIA's driver lists its settings in a single file,
+// including those from the command line of a tenant's modprobe.
 func parameters(m *machine.Machine, driver, dir string) (map[string]string, error) {
 	found := map[string]string{}
 	if driver == "nvidia" {
@@ -62,10 +62,10 @@ func pairs(text string) map[string]string {
 	return found
 }
 
-// libraryDirs are where distributions and vendors put their libraries.
+// libraryDirs are the library directories of distributions and vendors.
 var libraryDirs = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/opt/rocm/lib"}
 
-// computeRuntime is what programs would compute with.
+// computeRuntime names the installed compute library.
 func computeRuntime(m *machine.Machine) (string, error) {
 	for _, r := range []struct{ name, library string }{{"cuda", "libcuda.so.1"}, {"rocm", "libamdhip64.so"}, {"level_zero", "libze_intel_gpu.so.1"}} {
 		for _, dir := range libraryDirs {
@@ -77,8 +77,7 @@ func computeRuntime(m *machine.Machine) (string, error) {
 	return "none", nil
 }
 
-// containerRuntime names the engine that is installed. Docker brings containerd
-// with it.
+// containerRuntime names the installed engine. Docker includes containerd.
 func containerRuntime(m *machine.Machine) (string, error) {
 	for _, r := range []struct{ name, program string }{{"docker", "dockerd"}, {"containerd", "containerd"}, {"other", "crio"}, {"other", "podman"}} {
 		for _, dir := range []string{"/usr/bin", "/usr/sbin", "/usr/local/bin"} {

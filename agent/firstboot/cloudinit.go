@@ -16,8 +16,8 @@ const offText = `# Written by hostler-agent when the first boot was through: wha
 # carry out at each boot from /var/lib/cloud, a tenant may have changed by then.
 `
 
-// CloudInitComes reports whether cloud-init will run at the next boot and carry
-// out what it finds in /var/lib/cloud then.
+// CloudInitComes reports whether cloud-init will run at the next boot and execute the content of
+// /var/lib/cloud.
 func CloudInitComes(m *machine.Machine) (bool, error) {
 	there, err1 := m.Has("/etc/cloud")
 	off, err2 := m.Has(Off)
@@ -27,7 +27,7 @@ func CloudInitComes(m *machine.Machine) (bool, error) {
 	if !off {
 		return true, nil
 	}
-	// The kernel's command line goes before the file.
+	// The kernel's command line overrides the file.
 	line, err := m.ReadFile("/proc/cmdline", 64<<10)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
@@ -40,8 +40,8 @@ func CloudInitComes(m *machine.Machine) (bool, error) {
 	return false, nil
 }
 
-// TurnOff keeps cloud-init from running at the next boots, if it is there. What is
-// there already stays as it is.
+// TurnOff keeps cloud-init from running at the next boots, if it is installed. An existing file
+// stays as it is.
 func TurnOff(m *machine.Machine) error {
 	there, err1 := m.Has("/etc/cloud")
 	off, err2 := m.Has(Off)
@@ -51,11 +51,10 @@ func TurnOff(m *machine.Machine) error {
 	return m.WriteFile(Off, []byte(offText), 0o644, 0, 0)
 }
 
-// done is there once the unit that enrols needs to run no more.
+// done exists once the enrolling unit need not run any more.
 const done = stateDir + "done"
 
-// Enrolled reports whether the unit of a first boot of ours that enrols has ended, or
-// there is none.
+// Enrolled reports whether the enrolling unit of Hostler's first boot has ended, or does not exist.
 func Enrolled(m *machine.Machine) bool {
 	if _, ours := layers(m); !ours {
 		return true
@@ -64,8 +63,8 @@ func Enrolled(m *machine.Machine) bool {
 	return err == nil && has
 }
 
-// Ours reports whether the machine had a first boot of ours, and whether that is
-// through: the unit that enrolled has ended, and no layer is still to end.
+// Ours reports whether the machine had a first boot run by Hostler, and whether it is complete: the
+// enrolling unit has ended, and no layer is waiting.
 func Ours(m *machine.Machine) (ours, through bool) {
 	said, _ := Layers(m)
 	if said == nil {

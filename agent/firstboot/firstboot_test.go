@@ -51,7 +51,7 @@ const (
 
 func TestWhatIsSpentIsStruckWhereverCloudInitKeepsIt(t *testing.T) {
 	root, used := t.TempDir(), token(t)
-	// A pickle says how long its texts are.
+	// A pickle stores the length of its texts.
 	places := map[string]string{
 		"var/lib/cloud/instances/abc123/user-data.txt":        "|" + used + "\nhashed_passwd: " + hash + "\n",
 		"var/lib/cloud/instances/abc123/user-data.txt.i":      "|" + used + "\n" + hash,

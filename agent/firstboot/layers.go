@@ -16,9 +16,9 @@ const (
 	maxLayers = 16
 )
 
-// Layers are the capabilities that tell of a first boot: taskcatalog.FirstBoot and
-// a layer's name, with done, waiting, or failed and why. Nil: the machine had no
-// first boot of ours. Ended reports whether none waits or has failed.
+// Layers returns the capabilities that describe the first boot: taskcatalog.FirstBoot plus a
+// layer's name, with done, waiting, or failed and the reason. Nil: the machine had no first boot
+// run by Hostler. ended reports whether all layers are done.
 func Layers(m *machine.Machine) (said map[string]string, ended bool) {
 	names, ours := layers(m)
 	if !ours {
@@ -33,7 +33,7 @@ func Layers(m *machine.Machine) (said map[string]string, ended bool) {
 	return said, ended
 }
 
-// layers are the names of those that keep how they ended.
+// layers are the names of the layers that record their outcome.
 func layers(m *machine.Machine) (names []string, ours bool) {
 	raw, err := m.ReadStrict(bundleFile, maxRecord)
 	if err != nil {
@@ -46,7 +46,7 @@ func layers(m *machine.Machine) (names []string, ours bool) {
 		}
 		ours = true
 		for _, name := range words[1:min(len(words), maxLayers+1)] {
-			// The agent is there, and cloud-init tells of the user itself.
+			// The agent's presence is its own record, and cloud-init reports the user itself.
 			if name != "agent" && name != "deploy-user" && !strings.ContainsAny(name, "./") {
 				names = append(names, name)
 			}
@@ -55,19 +55,19 @@ func layers(m *machine.Machine) (names []string, ours bool) {
 	return names, ours
 }
 
-// Records are the files in which the layers keep how they ended. Layers that run at
-// every boot write them anew at each.
+// Records are the files in which the layers record their outcomes. Layers that run at every boot
+// rewrite them at each boot.
 func Records(m *machine.Machine) []string {
 	var all []string
 	names, _ := layers(m)
 	for _, name := range names {
-		// What fails says why beside it, and a cut leaves what was not yet put in place.
+		// A failed layer also writes its reason, and an interrupted write leaves the file .new.
 		all = append(all, recordDir+name, recordDir+name+".said", recordDir+name+".new")
 	}
 	return all
 }
 
-// record is how one layer ended.
+// record is a layer's outcome.
 func record(m *machine.Machine, name string) string {
 	raw, err := m.ReadStrict(recordDir+name, maxRecord)
 	if err != nil {

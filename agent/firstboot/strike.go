@@ -15,8 +15,8 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// Where copies of user-data are, below the machine's root. shadow- is the account
-// tools' copy of what stood in shadow before the password was locked.
+// The places with copies of user-data, below the machine's root. shadow- is the account tools'
+// backup of shadow from before the password was locked.
 var (
 	trees = []string{"var/lib/cloud", "run/cloud-init"}
 	files = []string{"var/log/cloud-init.log", "var/log/cloud-init-output.log", "etc/shadow-", "etc/hostler-agent/enroll.token"}
@@ -32,8 +32,8 @@ var (
 	hashForm  = regexp.MustCompile(`\$6\$rounds=[0-9]{1,9}\$hostler\.[./A-Za-z0-9]{8}\$[./A-Za-z0-9]{86}`)
 )
 
-// CloudInitRuns reports whether cloud-init is still at work in this boot. What it
-// has yet to carry out must not be struck.
+// CloudInitRuns reports whether cloud-init is still running in this boot. Data it has not executed
+// yet must not be struck.
 func CloudInitRuns(dir string) bool {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -41,27 +41,26 @@ func CloudInitRuns(dir string) bool {
 	}
 	defer root.Close()
 	if info, err := root.Lstat("run/cloud-init"); err != nil || !info.IsDir() {
-		return false // it does not run at all
+		return false // not installed or not run
 	}
 	if _, err := root.Lstat("run/cloud-init/disabled"); err == nil {
-		return false // nor when it was turned off
+		return false // turned off
 	}
 	_, err = root.Lstat("run/cloud-init/result.json")
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// Strike overwrites the token with that hash (hex SHA-256) and every hash of a
-// deploy user's password, in all copies of the user-data below the directory dir,
-// "/" in the field. It says in how many files it found some. A file that it cannot
-// strike does not keep it from the others. It is for after Enrolled: the unit that
-// enrols, cut and begun again, needs the token.
+// Strike overwrites the token with this hash (hex SHA-256) and every password hash of a deploy
+// user, in all copies of the user-data below the directory dir, "/" in the field. It returns the
+// number of files with a match. A failure on a file does not keep it from the other files. Call it
+// only after Enrolled: an interrupted enrolling unit needs the token again.
 func Strike(dir, tokenHash string) (struck int, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return 0, err
 	}
 	defer root.Close()
-	// What says that the token is needed no more must outlast it.
+	// The record that the token is no longer needed must be durable before the token is struck.
 	switch d, err := root.Open(strings.Trim(stateDir, "/")); {
 	case err == nil:
 		if err := errors.Join(d.Sync(), d.Close()); err != nil {
@@ -114,8 +113,8 @@ func strike(root *os.Root, name, tokenHash string) (found bool, err error) {
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return false, err
 	}
-	// A link, FIFO or device that is put there meanwhile is neither followed nor waited
-	// for, and then refused.
+	// A link, FIFO or device put there meanwhile is neither followed nor waited for, and then
+	// refused.
 	f, err := root.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return false, err

@@ -25,7 +25,7 @@ const (
 	CodeAnswerInvalid    taskcatalog.Code = "broker_answer_invalid"
 )
 
-// Bootstrap is what a node must know for its first contact.
+// Bootstrap is the data that a node needs for its first contact.
 type Bootstrap struct {
 	Broker       string          `yaml:"broker"`    // https://host[:port]
 	CASHA256     string          `yaml:"ca_sha256"` // hex SHA-256 of the root's DER
@@ -34,15 +34,15 @@ type Bootstrap struct {
 	Source       string          `yaml:"-"` // for people: where it was found
 }
 
-// Source is one place where a bootstrap may be. Read answers nil where there is
-// none, and an error where there is one that cannot be used.
+// Source is a possible place of a bootstrap. Read returns nil if there is none, and an error if
+// there is an unusable one.
 type Source struct {
 	Name string
 	Read func() (*Bootstrap, error)
 }
 
-// Find asks the sources in their order. It fails with no_identity_source where
-// none knows a broker, with identity_source_invalid where one contradicts itself.
+// Find asks the sources in order. It fails with no_identity_source if no source names a broker, and
+// with identity_source_invalid if a source is invalid.
 func Find(sources []Source) (*Bootstrap, error) {
 	names := make([]string, len(sources))
 	for i, s := range sources {
@@ -64,7 +64,7 @@ func Find(sources []Source) (*Bootstrap, error) {
 
 var tokenForm = regexp.MustCompile(`^hsn_[A-Za-z0-9_-]{43}$`)
 
-// check puts a bootstrap into its one form. No error repeats a token.
+// check normalises a bootstrap. No error repeats a token.
 func (b *Bootstrap) check() error {
 	u, err := url.Parse(b.Broker)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
@@ -84,8 +84,8 @@ func (b *Bootstrap) check() error {
 	return nil
 }
 
-// Given is a source of what the caller knows already: flags, or the config file
-// with its token file. Without a broker it is empty.
+// Given is a source of data that the caller has already: flags, or the config file with its token
+// file. Without a broker the source is empty.
 func Given(name string, b Bootstrap, tokenFile string) Source {
 	return Source{Name: name, Read: func() (*Bootstrap, error) {
 		if b.Broker == "" {
@@ -97,7 +97,7 @@ func Given(name string, b Bootstrap, tokenFile string) Source {
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
-			found.Token = token // none: it may have been removed after the enrolment
+			found.Token = token // may be empty: the file may have been removed after the enrolment
 		}
 		return &found, nil
 	}}
@@ -121,7 +121,7 @@ func ReadToken(name string) (pki.EnrollToken, error) {
 	return pki.EnrollToken(strings.TrimSpace(string(raw))), nil
 }
 
-// read returns a file of the machine, or nil where there is none.
+// read returns a file of the machine, or nil if there is none.
 func read(m *machine.Machine, name string, most int64) ([]byte, error) {
 	raw, err := m.ReadFile(name, most)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -149,8 +149,7 @@ func FuzzFwCfg(f *testing.F) {
 	})
 }
 
-// plausible holds what every source promises: an error, nothing, or a bootstrap
-// whose parts have their one form.
+// plausible checks the promise of every source: an error, nothing, or a bootstrap in normal form.
 func plausible(t *testing.T, read func() (*Bootstrap, error)) {
 	b, err := Find([]Source{{Name: "fuzz", Read: read}})
 	if err != nil {

@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	carriedFile = "carried.json" // a task that the answer to the enrolment carried
+	carriedFile = "carried.json" // the task carried by the enrolment's answer
 	maxCarried  = 2 * pki.MaxEnvelope
 )
 
-// keepCarried leaves what an answer carried to the agent. Nothing depends on it,
-// as the broker delivers the task too: what cannot be written is not kept.
+// keepCarried stores the task carried by an answer, for the agent. The task is optional, because
+// the broker delivers it as well: if the write fails, the task is dropped.
 func (s *State) keepCarried(c *wire.CarriedTask) {
 	if c == nil {
 		return
@@ -22,8 +22,7 @@ func (s *State) keepCarried(c *wire.CarriedTask) {
 	}
 }
 
-// Carried is the task that the answer to the enrolment carried, nil where there
-// is none left. Nothing in it was verified.
+// Carried is the task carried by the enrolment's answer, or nil. Nothing in it was verified.
 func (s *State) Carried() *wire.CarriedTask {
 	raw, err := s.readFile(carriedFile, maxCarried)
 	if err != nil {

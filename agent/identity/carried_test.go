@@ -32,7 +32,7 @@ func TestWhatAnAnswerCarriedIsLeftToTheNextProcess(t *testing.T) {
 	}
 }
 
-// A membership does not depend on what its answer carried besides.
+// A membership does not depend on the task carried by its answer.
 func TestACarriedTaskThatCannotBeKeptCostsNothing(t *testing.T) {
 	small := &wire.CarriedTask{TaskID: "t-1", Envelope: "{}"}
 	for name, test := range map[string]struct {
@@ -74,7 +74,7 @@ func TestACarriedTaskThatCannotBeKeptCostsNothing(t *testing.T) {
 	}
 }
 
-// An answer that is refused leaves nothing for the agent.
+// A refused answer leaves nothing for the agent.
 func TestAnAnswerThatIsRefusedCarriesNothing(t *testing.T) {
 	o := newOffice(t)
 	o.change = func(r *wire.EnrollReply) {

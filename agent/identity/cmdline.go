@@ -8,8 +8,8 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// Cmdline is the kernel command line. Everyone on the machine can read it, which
-// is bearable for a token that is spent once.
+// Cmdline is the kernel command line. Everyone on the machine can read it, which is acceptable for
+// a token that is used once.
 func Cmdline(m *machine.Machine) Source {
 	return Source{Name: "the kernel command line", Read: func() (*Bootstrap, error) {
 		raw, err := read(m, "/proc/cmdline", 64<<10)
@@ -39,7 +39,7 @@ func parseCmdline(line string) (*Bootstrap, error) {
 		case "maas_system_id":
 			b.MAASSystemID = value
 		default:
-			continue // other programs may have a prefix of their own below ours
+			continue // other programs may use a longer prefix that begins with ours
 		}
 		if seen[name] {
 			return nil, fmt.Errorf("hostler.%s= is there twice", name)

@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// Report is what a node says of itself when it enrols or renews.
+// Report is the node's report about itself at enrolment and renewal.
 type Report struct {
 	AgentVersion string
 	TaskTypes    []string
@@ -25,7 +25,7 @@ type Report struct {
 	Hostname     string
 }
 
-// pending is enroll.json: which key was made for which token.
+// pending is the content of enroll.json: the key file made for a token.
 type pending struct {
 	TokenHash string `json:"token_sha256"`
 	KeyFile   string `json:"key"`
@@ -46,10 +46,9 @@ func (s *State) pending() (*pending, error) {
 	return p, nil
 }
 
-// Enroll makes the node a member with b's token: one try. The state must be
-// locked. Tried again after a lost answer or a crash it sends the same key, and
-// so gets the same certificate. keyKind is pki.Ed25519 or pki.P256; send posts
-// the request over a connection pinned to b.CASHA256.
+// Enroll tries once to make the node a member with b's token. The state must be locked. A repeated
+// try after a lost answer or a crash sends the same key, and so gets the same certificate. keyKind
+// is pki.Ed25519 or pki.P256; send posts the request over a connection pinned to b.CASHA256.
 func (s *State) Enroll(ctx context.Context, b *Bootstrap, keyKind string, r Report, send func(context.Context, wire.EnrollRequest) (*wire.EnrollReply, error)) (*Member, error) {
 	s.change.Lock()
 	defer s.change.Unlock()
@@ -84,7 +83,7 @@ func (s *State) Enroll(ctx context.Context, b *Bootstrap, keyKind string, r Repo
 		return nil, answerError("its certificate: %v", err)
 	}
 	s.DropCarried() // of an earlier enrolment
-	// Before the member is in force, as a crash in between must not lose it.
+	// Written before the member is in force, because a crash in between must not lose the record.
 	if old := s.Member(); old == nil || old.TokenHash != m.TokenHash {
 		if err := s.writeFile(firstBootFile, []byte(m.TokenHash)); err != nil {
 			return nil, stateError("cannot write %s: %v", firstBootFile, err)
@@ -94,7 +93,7 @@ func (s *State) Enroll(ctx context.Context, b *Bootstrap, keyKind string, r Repo
 		return nil, err
 	}
 	s.keepCarried(reply.ResolverConfig)
-	// From here on the node is a member; what is left over is swept next time.
+	// From here on the node is a member; remaining files are swept next time.
 	_ = s.dir.Remove(pendingFile)
 	_ = s.dir.Remove(rotationFile)
 	s.rotation.Store(nil)
@@ -102,8 +101,8 @@ func (s *State) Enroll(ctx context.Context, b *Bootstrap, keyKind string, r Repo
 	return m, nil
 }
 
-// enrolmentKey returns the key that was made for this token, or makes it. Key and
-// note are on disk when it returns.
+// enrolmentKey returns the key made for this token, or makes it. Key and record are on disk when it
+// returns.
 func (s *State) enrolmentKey(b *Bootstrap, kind string) (crypto.Signer, *pending, error) {
 	hash := pki.HashToken(b.Token.Reveal())
 	p, err := s.pending()
@@ -132,13 +131,14 @@ func (s *State) enrolmentKey(b *Bootstrap, kind string) (crypto.Signer, *pending
 	return key, p, nil
 }
 
-// Renew gets a new certificate for the node's key. Where the disk takes no
-// writes the certificate is used from memory.
+// Renew gets a new certificate for the node's key. If the disk takes no writes, the certificate is
+// used from memory.
 func (s *State) Renew(ctx context.Context, r Report, send func(context.Context, wire.RenewRequest) (*wire.RenewReply, error)) (*Member, error) {
 	s.change.Lock()
 	defer s.change.Unlock()
 	if task := s.Rotating(); task != "" {
-		// The broker may have heard of the new key: who renews the old one is another.
+		// The broker may have heard of the new key: a renewal by the old key would look like a
+		// thief's.
 		return nil, taskcatalog.Errorf(CodeRotationPending, "cannot renew the certificate: task %s changes the key", task)
 	}
 	old := s.Member()
@@ -160,8 +160,8 @@ func (s *State) Renew(ctx context.Context, r Report, send func(context.Context, 
 	return &m, s.save(&m, true)
 }
 
-// AcceptTrust puts a trust bundle into force if the trust key in force signed it.
-// It reports the version in force afterwards. Not written is not in force.
+// AcceptTrust puts a trust bundle into force if the trust key in force signed it. It returns the
+// version in force afterwards. A bundle that cannot be written does not come into force.
 func (s *State) AcceptTrust(envelope string) (version int64, changed bool, err error) {
 	s.change.Lock()
 	defer s.change.Unlock()
@@ -184,8 +184,8 @@ func (s *State) AcceptTrust(envelope string) (version int64, changed bool, err e
 	return next.Version, true, nil
 }
 
-// certificateFor takes a chain in PEM, leaf first, if its leaf is for this key
-// and this node.
+// certificateFor parses a PEM chain, leaf first, and verifies that its leaf is for this key and
+// this node.
 func certificateFor(key crypto.Signer, chain string, id pki.NodeIdentity) (tls.Certificate, error) {
 	certs, err := pki.ParseCerts([]byte(chain))
 	if err != nil {

@@ -5,13 +5,11 @@ import (
 	"io/fs"
 )
 
-// firstBootFile holds the hash of the token whose enrolment still has the end of a
-// first boot before it.
+// firstBootFile holds the token hash of the enrolment whose first boot has not ended yet.
 const firstBootFile = "first-boot"
 
-// FirstBootDue reports whether the enrolment in force still has the end of its first
-// boot before it. Of an enrolment that an agent made which did not know of this, it
-// has none.
+// FirstBootDue reports whether the first boot of the enrolment in force has not ended yet. For an
+// enrolment by an older agent without this record it is false.
 func (s *State) FirstBootDue() bool {
 	m := s.Member()
 	return m != nil && s.firstBootOf(m.TokenHash)
@@ -22,13 +20,13 @@ func (s *State) firstBootOf(tokenHash string) bool {
 	return err == nil && string(raw) == tokenHash
 }
 
-// EndFirstBoot notes that m's first boot has ended: it ends once for each enrolment.
-// When it returns without an error that survives a loss of power.
+// EndFirstBoot records that m's first boot has ended. This happens once per enrolment. If it
+// returns no error, the record is durable.
 func (s *State) EndFirstBoot(m *Member) error {
 	s.change.Lock()
 	defer s.change.Unlock()
 	if !s.firstBootOf(m.TokenHash) {
-		return nil // another enrolment's, by now
+		return nil // of another enrolment by now
 	}
 	if err := s.dir.Remove(firstBootFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return stateError("cannot note that the first boot has ended: %v", err)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A crash or a full disk at any step of an enrolment must not make a member whose
-// first boot nobody ends, and its end must not be undone.
+// A crash or a full disk at any step of an enrolment must not make a member whose first boot never
+// ends, and a recorded end must not be undone.
 func TestAFirstBootEndsOnceForEachEnrolment(t *testing.T) {
 	dir, o := t.TempDir(), newOffice(t)
 	s := openState(t, dir)

@@ -11,15 +11,15 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// formed is what a file of any form holds. One that names none is of the first.
+// formed is the field that a file of any form has. Without it the form is the first.
 type formed struct {
 	Form int `json:"form"`
 }
 
-// decodeOwn decodes a file that another version of the agent may have written. One of a
-// newer form is refused: it is whole, and what mends a damaged one would lose it. In a form
-// that is known, what a newer agent has added is read over, and is gone once the file is
-// written again. Code: state_invalid.
+// decodeOwn decodes a file that another version of the agent may have written. A file of a newer
+// form is refused without advice to remove it: the file is intact, and removing it would lose it.
+// In a known form the fields added by a newer agent are ignored, and are lost once the file is
+// written again. mend is the advice for a damaged file. Code: state_invalid.
 func decodeOwn(name string, raw []byte, v any, mend string) error {
 	var file formed
 	err := taskcatalog.DecodeLoose(raw, &file)
@@ -35,9 +35,9 @@ func decodeOwn(name string, raw []byte, v any, mend string) error {
 	return nil
 }
 
-// FormIn is the highest form of a node's identity in a state directory: that of the state
-// in a release's statement. A file that names none is of the first. Whoever changes what
-// older agents read of one names the next, once it is known that this version stays.
+// FormIn is the highest form of the identity's files in a state directory: the form of the state in
+// a release's statement. A file without a form has the first form. A change that older agents
+// cannot read raises the form, once this version is confirmed to stay.
 func FormIn(dir string) (form int, err error) {
 	form = 1
 	for _, name := range []string{identityFile, rotationFile, pendingFile} {
@@ -49,8 +49,8 @@ func FormIn(dir string) (form int, err error) {
 		if err != nil {
 			return 0, stateError("cannot read %s: %v", name, err)
 		}
-		// What is newer holds more. What is damaged has no form: no version reads it, and it
-		// must keep nobody from going to another.
+		// A newer form may hold more fields. A damaged file has no form: no version reads it, and
+		// it must not block a switch to another version.
 		if json.Unmarshal(raw, &file) == nil {
 			form = max(form, file.Form)
 		}

@@ -10,8 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// A version that is gone back to reads the files of a newer one, as long as their form is
-// one that it knows.
+// After a revert the older version reads a newer version's files, as long as it knows their form.
 func TestWhatANewerAgentAddsToItsFilesIsReadOver(t *testing.T) {
 	for _, name := range []string{identityFile, rotationFile, pendingFile} {
 		for added, readable := range map[string]bool{`"mood":"good",`: true, `"form":1,"mood":"good",`: true, `"form":2,`: false} {
@@ -41,7 +40,7 @@ func TestWhatANewerAgentAddsToItsFilesIsReadOver(t *testing.T) {
 			if readable && (err != nil || again.Rotating() != "t-1" && name != pendingFile) || !readable && taskcatalog.CodeOf(err, "") != CodeStateInvalid {
 				t.Errorf("%s with %s: %v", name, added, err)
 			}
-			// It is whole: nobody is told to throw it away.
+			// The file is intact: no message may advise to remove it.
 			if !readable && (strings.Contains(err.Error(), "enrol the node again") || strings.Contains(err.Error(), "remove it")) {
 				t.Errorf("%s with %s: %v", name, added, err)
 			}

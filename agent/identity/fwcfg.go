@@ -7,8 +7,7 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// fwCfgDir is where Linux shows what QEMU was given by
-// -fw_cfg name=opt/io.hostler/broker,string=…
+// fwCfgDir is where Linux shows QEMU's option -fw_cfg name=opt/io.hostler/broker,string=…
 const fwCfgDir = "/sys/firmware/qemu_fw_cfg/by_name/opt/io.hostler/"
 
 // FwCfg is QEMU's firmware configuration: only root can read it.
@@ -32,5 +31,5 @@ func FwCfg(m *machine.Machine) Source {
 	}}
 }
 
-// fwCfgText drops the NUL and the line end that an item made of a file may have.
+// fwCfgText drops the NUL and the line end of an item made from a file.
 func fwCfgText(raw []byte) string { return strings.Trim(string(raw), "\x00\r\n \t") }

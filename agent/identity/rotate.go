@@ -11,14 +11,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// rotationFile is the change of keys that is under way, or the one that the present
-// key came by. Which of the two it is, identity.json says: by the key it names.
+// rotationFile holds the rotation under way, or the rotation that brought the present key. The key
+// named in identity.json tells which.
 const rotationFile = "rotate.json"
 
-// CodeRotationPending is why a node with a new key on the way renews nothing.
+// CodeRotationPending refuses a renewal during a rotation.
 const CodeRotationPending taskcatalog.Code = "rotation_pending"
 
-// What whoever asks the broker says of its answer.
+// Errors with which the callers of ask and prove report the broker's answer.
 var (
 	// ErrRotationOver: the broker will give no certificate for this key.
 	ErrRotationOver = errors.New("the rotation is over")
@@ -35,7 +35,7 @@ type rotation struct {
 	Certificate string `json:"certificate,omitempty"` // PEM, once the broker has answered
 }
 
-// loadRotation reads what belongs to m. What an earlier enrolment left says nothing.
+// loadRotation reads the rotation of m. A rotation of an earlier enrolment is ignored.
 func (s *State) loadRotation(m *Member) error {
 	raw, err := s.readFile(rotationFile, 1<<17)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,7 +68,7 @@ func (s *State) keepRotation(r *rotation) error {
 	return nil
 }
 
-// dropRotation forgets a new key that will not be the node's.
+// dropRotation forgets a new key that will not become the node's.
 func (s *State) dropRotation() error {
 	err := s.fail("remove " + rotationFile)
 	if err == nil {
@@ -85,7 +85,7 @@ func (s *State) dropRotation() error {
 	return nil
 }
 
-// Rotating is the task of a change of keys that is under way; empty: there is none.
+// Rotating is the task of the rotation under way; empty: none.
 func (s *State) Rotating() string {
 	r, m := s.rotation.Load(), s.Member()
 	if r == nil || m == nil || r.KeyFile == m.keyFile {
@@ -94,8 +94,8 @@ func (s *State) Rotating() string {
 	return r.TaskID
 }
 
-// Rotated returns the first certificate for the key that this node has, if that is
-// the one which a task brought.
+// Rotated returns the first certificate of the node's present key, if the task taskID brought this
+// key.
 func (s *State) Rotated(taskID string) (*x509.Certificate, bool) {
 	r, m := s.rotation.Load(), s.Member()
 	if r == nil || m == nil || r.TaskID != taskID || r.KeyFile != m.keyFile {
@@ -108,16 +108,15 @@ func (s *State) Rotated(taskID string) (*x509.Certificate, bool) {
 	return certs[0], true
 }
 
-// Rotate gives the node another key: one try, which may be made again after any
-// failure, crash or lost answer, and goes on where the last one ended. ask sends the
-// request with the certificate in force; prove makes a request with the new one, and
-// returns nil once the broker has taken it for this node's. keyKind is pki.Ed25519 or
-// pki.P256.
+// Rotate tries once to give the node another key. It may be repeated after any failure, crash or
+// lost answer, and continues where the last try ended. ask sends the request with the certificate
+// in force; prove makes a request with the new certificate, and returns nil once the broker has
+// accepted it for this node. keyKind is pki.Ed25519 or pki.P256.
 //
-// The broker denies the old certificate when it hears the new one. So the new key is
-// on disk before anyone learns of it, the new certificate before it is shown, and the
-// old key until the new certificate was taken. Whoever comes back to a certificate
-// that may have been shown shows it first.
+// The broker denies the old certificate when it receives the new one. The new key is therefore on
+// disk before anyone learns of it, the new certificate before it is shown, and the old key until
+// the new certificate was accepted. A node that returns with a certificate that may have been shown
+// shows it first.
 func (s *State) Rotate(ctx context.Context, taskID, keyKind string, r Report,
 	ask func(context.Context, wire.RenewRequest) (*wire.RenewReply, error), prove func(context.Context, *Member) error,
 ) error {
@@ -136,8 +135,8 @@ func (s *State) Rotate(ctx context.Context, taskID, keyKind string, r Report,
 		case err == nil, !errors.Is(err, ErrKeyRefused):
 			return err
 		}
-		// The broker knows nothing of it, or no more. It says so to the key that it
-		// knows, and what it says there decides.
+		// The broker does not know the new certificate, or no longer accepts it. Ask again with the
+		// old key; that answer decides.
 	}
 	key, err := s.readKey(p.KeyFile)
 	if err != nil {
@@ -168,8 +167,8 @@ func (s *State) Rotate(ctx context.Context, taskID, keyKind string, r Report,
 	return s.succeed(ctx, m, &got, prove)
 }
 
-// rotationOf is the change of keys that this task began, or begins now. Key and note
-// are on disk when it returns.
+// rotationOf returns the rotation begun by this task, or begins it. Key and record are on disk when
+// it returns.
 func (s *State) rotationOf(m *Member, taskID, keyKind string) (*rotation, error) {
 	switch under := s.Rotating(); under {
 	case taskID:
@@ -178,7 +177,7 @@ func (s *State) rotationOf(m *Member, taskID, keyKind string) (*rotation, error)
 	default:
 		return nil, taskcatalog.Errorf(CodeRotationPending, "cannot begin to change the key: that of task %s is not at its end", under)
 	}
-	if s.Unsaved() { // what a crash came back to would be older than what the broker knows
+	if s.Unsaved() { // otherwise a crash would return to a state older than the broker's
 		if err := s.save(m, false); err != nil {
 			return nil, err
 		}
@@ -191,9 +190,9 @@ func (s *State) rotationOf(m *Member, taskID, keyKind string) (*rotation, error)
 	return p, s.keepRotation(p)
 }
 
-// succeed shows the new certificate and makes it the node's once it was taken. From
-// then on there is no way back, so a disk that takes no writes does not keep it from
-// being used: the note beside it leads there again.
+// succeed shows the new certificate and makes it the node's once the broker has accepted it. From
+// then on there is no way back, so a failed write does not prevent its use: after a restart
+// rotate.json leads to the same state again.
 func (s *State) succeed(ctx context.Context, m *Member, p *rotation, prove func(context.Context, *Member) error) error {
 	next := *m
 	var err error
@@ -214,8 +213,7 @@ func (s *State) succeed(ctx context.Context, m *Member, p *rotation, prove func(
 	return nil
 }
 
-// dropOldKeys removes the files of keys that are nobody's, once what refers to the
-// present one is on disk.
+// dropOldKeys removes the files of unused keys, once the file naming the present key is on disk.
 func (s *State) dropOldKeys() {
 	if s.Unsaved() {
 		return
@@ -224,7 +222,7 @@ func (s *State) dropOldKeys() {
 	_ = s.syncDir()
 }
 
-// GiveUpRotation forgets a change of keys that the broker has not begun.
+// GiveUpRotation forgets a rotation that the broker has not begun.
 func (s *State) GiveUpRotation(taskID string) error {
 	s.change.Lock()
 	defer s.change.Unlock()

@@ -15,14 +15,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// changeover is what a broker knows of one change of keys.
+// changeover is a broker's view of a rotation.
 type changeover struct {
 	*office
 	key, cert    string // of the request, and the answer
 	loseAsk      int
-	heard        bool // with the new certificate: from then on the old one is denied
+	heard        bool // the new certificate was used: from then on the old one is denied
 	loseProof    int
-	over         bool // it gives no more
+	over         bool // the broker answers no more
 	asked, shown int
 }
 
@@ -117,7 +117,7 @@ func TestARotationGivesAnotherKeyInTheSameEnrolment(t *testing.T) {
 	if err := c.rotate(s); err != nil || c.asked != 1 || c.shown != 1 {
 		t.Errorf("done again: %v, asked %d times", err, c.asked)
 	}
-	// It outlives the process, and a renewal.
+	// The result survives a restart and a renewal.
 	if _, err := s.Renew(t.Context(), Report{}, c.renew); err != nil {
 		t.Fatal(err)
 	}
@@ -147,9 +147,8 @@ func TestTheNewKeyAndItsCertificateAreOnDiskBeforeTheyAreShown(t *testing.T) {
 	}
 }
 
-// Power is lost at each step in turn, with either answer of the broker lost as well.
-// Whatever is there then, the next process ends with one key, which is the one that
-// the broker takes.
+// Power is lost at each step in turn, with either answer of the broker lost as well. Afterwards the
+// next process ends with a single key, accepted by the broker.
 func TestARotationSurvivesACrashAtEachStep(t *testing.T) {
 	errPower := errors.New("power lost")
 	for _, lost := range []struct{ ask, proof int }{{}, {ask: 1}, {proof: 1}} {
@@ -165,7 +164,7 @@ func TestARotationSurvivesACrashAtEachStep(t *testing.T) {
 			}
 			err := c.rotate(s)
 			cut := step > n
-			_ = s.Close() // what is in memory is gone
+			_ = s.Close() // the state in memory is lost
 			s = openState(t, dir)
 			if _, ok := s.Rotated("t-1"); ok != (s.Rotating() == "" && c.heard) {
 				t.Fatalf("lost %+v, step %d: rotated %v, under way %q, heard %v", lost, n, ok, s.Rotating(), c.heard)
@@ -194,8 +193,8 @@ func TestARotationSurvivesACrashAtEachStep(t *testing.T) {
 	}
 }
 
-// The broker ends the rotation instead: at whatever step the power was lost, the node
-// is who it was.
+// The broker ends the rotation instead: at whatever step power was lost, the node keeps its old
+// identity.
 func TestARotationThatIsOverLeavesTheKeyThatWas(t *testing.T) {
 	errPower := errors.New("power lost")
 	for n := 0; n < 6; n++ {
@@ -208,7 +207,7 @@ func TestARotationThatIsOverLeavesTheKeyThatWas(t *testing.T) {
 			}
 			return nil
 		}
-		s.Member() // it stays this one
+		s.Member() // unchanged
 		_ = s.Rotate(t.Context(), "t-1", pki.Ed25519, Report{}, c.ask, func(context.Context, *Member) error { return errLost })
 		_ = s.Close()
 		s = openState(t, dir)
@@ -248,8 +247,8 @@ func TestNothingIsRenewedWhileTheKeyChanges(t *testing.T) {
 	}
 }
 
-// From the broker's hearing the new key there is no way back. A full disk does not
-// keep the node from being who it is, and a restart finds the way.
+// Once the broker has received the new key there is no way back. A full disk does not cost the node
+// its identity, and a restart completes the rotation.
 func TestAFullDiskAtTheSwitchDoesNotLoseTheNode(t *testing.T) {
 	dir, c, s := member(t)
 	old := s.Member().keyFile
@@ -268,7 +267,7 @@ func TestAFullDiskAtTheSwitchDoesNotLoseTheNode(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, old)); err != nil {
 		t.Error("the old key is gone before the new one is on record: a crash would leave none")
 	}
-	crashed := t.TempDir() // as a crash leaves it now
+	crashed := t.TempDir() // the directory after a crash at this point
 	if err := os.CopyFS(crashed, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +305,7 @@ func TestANewEnrolmentEndsARotation(t *testing.T) {
 		if _, err := s.Enroll(t.Context(), b, pki.Ed25519, Report{}, c.enroll); err != nil {
 			t.Fatal(err)
 		}
-		if crash { // before the note was removed
+		if crash { // before the record was removed
 			if err := os.WriteFile(filepath.Join(dir, rotationFile), note, 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/agent/machine"
 )
 
-// Where cloud-init finds and keeps user-data, first the one of this instance.
+// The places of cloud-init's user-data, this instance's first.
 var seedFiles = []string{
 	"/var/lib/cloud/instance/user-data.txt",
 	"/var/lib/cloud/seed/nocloud/user-data",
@@ -18,7 +18,7 @@ var seedFiles = []string{
 
 const maxSeed = 1 << 20
 
-// Seed is the key "hostler" of the cloud-config that the machine booted with.
+// Seed is the key "hostler" of the cloud-config with which the machine booted.
 func Seed(m *machine.Machine) Source {
 	return Source{Name: "the cloud-init seed", Read: func() (*Bootstrap, error) {
 		for _, name := range seedFiles {
@@ -35,15 +35,15 @@ func Seed(m *machine.Machine) Source {
 	}}
 }
 
-// parseSeed returns nil for user-data that is not ours to judge: other kinds than
-// cloud-config, and cloud-config without our key.
+// parseSeed returns nil for user-data of other kinds than cloud-config, and for cloud-config
+// without the key hostler.
 func parseSeed(raw []byte) (*Bootstrap, error) {
 	if !bytes.HasPrefix(raw, []byte("#cloud-config")) {
 		return nil, nil
 	}
 	var doc map[string]yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		return nil, nil // cloud-init itself says so, on the console
+		return nil, nil // cloud-init itself reports this on the console
 	}
 	node, ok := doc["hostler"]
 	if !ok {

@@ -28,13 +28,12 @@ const (
 	keySuffix    = ".key"
 )
 
-// Member is a node's membership as it is now. A Member never changes; State
-// replaces it.
+// Member is a node's present membership. A Member never changes; State replaces it.
 type Member struct {
 	pki.NodeIdentity
 	Broker    string
 	CASHA256  string
-	TokenHash string // of the token that it came from
+	TokenHash string // of the token used for the enrolment
 	Key       crypto.Signer
 	Cert      tls.Certificate // with the chain up to the root, and its Leaf
 	Trust     *pki.TrustBundle
@@ -48,29 +47,28 @@ func (m *Member) RenewAt() time.Time {
 	return from.Add(to.Sub(from) * 2 / 3)
 }
 
-// Expired reports whether the certificate has run out: it is good for a late
-// renewal and for nothing else.
+// Expired reports whether the certificate has expired: it is then good only for a late renewal.
 func (m *Member) Expired(now time.Time) bool { return now.After(m.Cert.Leaf.NotAfter) }
 
-// State is the state directory. It is the agent's memory of who it is.
+// State is the state directory: the agent's record of its identity.
 type State struct {
 	dir    *os.Root
 	path   string
 	now    func() time.Time
 	lock   *os.File
-	change sync.Mutex // one writer
+	change sync.Mutex // serialises writers
 	member atomic.Pointer[Member]
-	// rotation is rotate.json, as far as it belongs to the member.
+	// rotation is rotate.json, if it belongs to the member.
 	rotation atomic.Pointer[rotation]
-	// unsaved is set while the member in memory is newer than the one on disk.
+	// unsaved is set while the member in memory is newer than the file.
 	unsaved atomic.Bool
-	// fail is called before each step of a write with the step's name: tests
-	// of full disks and lost power set it.
+	// fail is called before each step of a write with the step's name: tests of full disks and
+	// power loss set it.
 	fail func(step string) error
 }
 
-// Open opens the state directory and makes it if there is none. It does not lock
-// it. now is the node's clock.
+// Open opens the state directory and creates it if necessary. Open does not lock it. now is the
+// node's clock.
 func Open(path string, now func() time.Time) (*State, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, stateError("cannot make state directory: %v", err)
@@ -86,7 +84,7 @@ func Open(path string, now func() time.Time) (*State, error) {
 	return &State{dir: dir, path: path, now: now, fail: func(string) error { return nil }}, nil
 }
 
-// Close gives the directory and its lock back.
+// Close releases the directory and its lock.
 func (s *State) Close() error {
 	s.Unlock()
 	return s.dir.Close()
@@ -100,7 +98,7 @@ func (s *State) Unlock() {
 	}
 }
 
-// Path is the directory as it was given to Open.
+// Path is the directory passed to Open.
 func (s *State) Path() string { return s.path }
 
 // Member is the membership in force, nil before the first enrolment.
@@ -109,8 +107,8 @@ func (s *State) Member() *Member { return s.member.Load() }
 // Unsaved reports whether the membership in memory could not be written yet.
 func (s *State) Unsaved() bool { return s.unsaved.Load() }
 
-// Lock takes the directory for this process until Close, and loads what is in
-// it. Code state_locked where another process holds it.
+// Lock locks the directory for this process until Close, and loads its content. Code state_locked
+// if another process holds the lock.
 func (s *State) Lock() error {
 	if s.lock != nil {
 		return nil
@@ -143,7 +141,7 @@ type record struct {
 	Trust       json.RawMessage `json:"trust_bundle"`
 }
 
-// Load reads identity.json. Without one the node is nobody yet.
+// Load reads identity.json. Without the file the node is not enrolled.
 func (s *State) Load() error {
 	raw, err := s.readFile(identityFile, pki.MaxEnvelope+1<<17)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -179,8 +177,8 @@ func (s *State) Load() error {
 	return nil
 }
 
-// save puts m into force: on disk first. Where the disk refuses, ifFull says
-// whether the change may live in memory until it does not.
+// save puts m into force, on disk first. If the write fails, ifFull says whether m is used from
+// memory until a write succeeds.
 func (s *State) save(m *Member, ifFull bool) error {
 	trust, err := pki.EncodeBundle(m.Trust)
 	if err != nil {
@@ -202,7 +200,7 @@ func (s *State) save(m *Member, ifFull bool) error {
 	return nil
 }
 
-// Flush writes a membership that could not be written when it changed.
+// Flush writes a membership whose earlier write failed.
 func (s *State) Flush() error {
 	s.change.Lock()
 	defer s.change.Unlock()
@@ -215,7 +213,7 @@ func (s *State) Flush() error {
 	return nil
 }
 
-// newKey makes a key and has it on disk before anyone learns of it.
+// newKey makes a key and writes it to disk before anyone learns of it.
 func (s *State) newKey(kind string) (crypto.Signer, string, error) {
 	key, err := pki.GenerateKey(kind)
 	if err != nil {
@@ -249,8 +247,8 @@ func (s *State) absolute() string {
 	return s.path
 }
 
-// sweep removes what a crash left: half-written files and keys that belong to
-// neither the membership nor an enrolment or a rotation that has begun.
+// sweep removes the remains of a crash: half-written files, and keys that belong to no membership,
+// enrolment or rotation.
 func (s *State) sweep() {
 	keep := map[string]bool{}
 	if m := s.Member(); m != nil {
@@ -294,8 +292,7 @@ func (s *State) readFile(name string, most int64) ([]byte, error) {
 
 const tempSuffix = ".new"
 
-// writeFile replaces a file in one rename, and returns once that will survive a
-// loss of power.
+// writeFile replaces a file in a single rename, and returns once the change is durable.
 func (s *State) writeFile(name string, raw []byte) (err error) {
 	temp := name + tempSuffix
 	defer func() {

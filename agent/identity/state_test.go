@@ -138,8 +138,8 @@ func TestALostAnswerIsAskedForAgainWithTheSameKey(t *testing.T) {
 	}
 }
 
-// Power is lost at each step of the enrolment in turn; the next start ends as the
-// same node with one key.
+// Power is lost at each step of the enrolment in turn; the next start ends as the same node with a
+// single key.
 func TestAnEnrolmentSurvivesACrashAtEachStep(t *testing.T) {
 	errPower := errors.New("power lost")
 	for n := 0; ; n++ {

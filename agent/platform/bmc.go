@@ -12,15 +12,15 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// bmc is what one look has learnt of the BMC.
+// bmc is the result of a look at the BMC.
 type bmc struct {
 	absent   string
-	err      error // it is there, or may be, and cannot be asked
+	err      error // present, or possibly present, but not answering
 	info     []taskcatalog.PlatformSetting
 	channels []channel
 }
 
-// bmc asks the BMC once who it is and which channels it has.
+// bmc queries the BMC's identity and channels, once per Platform.
 func (p *Platform) bmc(ctx context.Context) *bmc {
 	if p.controller == nil {
 		b := &bmc{}
@@ -57,18 +57,17 @@ func (p *Platform) ask(ctx context.Context, b *bmc) error {
 	return nil
 }
 
-// lastChannel is the last number that a channel of a BMC may have; those after it
-// stand for the one that asks and for the inside of the machine.
+// lastChannel is the highest number of a channel with users or a network; the numbers above it
+// stand for the asking channel and the inside of the machine.
 const lastChannel = 11
 
 var errNoChannel = errors.New("the BMC has no such channel")
 
-// notThere are a BMC's answers about a channel that it does not have. ipmitool gives
-// the same answers on of one that is there and does not tell how it lets users in, but
-// has printed by then what the channel is.
+// notThere are a BMC's answers about a missing channel. ipmitool gives the same answers on a
+// present channel that does not report its access settings, but prints the channel's kind before.
 var notThere = []string{"Invalid data field in request", "Parameter out of range", "Requested sensor, data, or record not found"}
 
-// ipmi runs one of the questions that a BMC is asked.
+// ipmi runs a query of the BMC.
 func (p *Platform) ipmi(ctx context.Context, id string, channel int) ([]byte, error) {
 	args := map[string]any{}
 	if channel > 0 {
@@ -94,7 +93,7 @@ func (p *Platform) ipmi(ctx context.Context, id string, channel int) ([]byte, er
 	return nil, fmt.Errorf("the machine has a BMC that does not tell of its channel %d: %s", channel, strings.Join(res.Stderr.Lines(3), "; "))
 }
 
-// noBMC says why the machine has no BMC; "" if it has one. An error: it does not say.
+// noBMC returns why the machine has no BMC; "" if it has one. An error means that this is unknown.
 func (p *Platform) noBMC() (string, error) {
 	for _, name := range []string{"/dev/ipmi0", "/dev/ipmi/0", "/dev/ipmidev/0"} {
 		if has, err := p.Machine.Has(name); has || err != nil {

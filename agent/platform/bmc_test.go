@@ -56,7 +56,7 @@ func TestABMCsNetworkIsReadWithoutWhatChangesByItself(t *testing.T) {
 	}
 }
 
-// Whatever else it is asked, a program with this name can change users.
+// With other arguments, a program of this name could change users.
 func TestABMCIsOnlyAskedAndOncePerLook(t *testing.T) {
 	l := newLab(t).withBMC()
 	for _, check := range bmcRows {
@@ -169,7 +169,7 @@ func TestWithoutIpmitoolTheErrorSaysSo(t *testing.T) {
 			t.Errorf("%s: %q, %v", check, absent, err)
 		}
 	}
-	// A tenant who leaves a program of that name is told, and not believed.
+	// A tenant's program of this name is reported, and not run.
 	l = newLab(t).withBMC()
 	l.lose("usr/bin/ipmitool")
 	l.put("usr/bin/ipmitool", "a tenant's")

@@ -10,10 +10,10 @@ import (
 
 const devices = "/sys/bus/pci/devices"
 
-// function is one on the PCI bus.
+// function is a function on the PCI bus.
 type function struct{ slot, class, vendor string }
 
-// functions lists the bus; a machine without one has none.
+// functions lists the bus; a machine without PCI has none.
 func (p *Platform) functions() ([]function, error) {
 	slots, err := p.Machine.Names(devices)
 	if err != nil {
@@ -31,7 +31,7 @@ func (p *Platform) functions() ([]function, error) {
 	return all, nil
 }
 
-// sriov reads how many virtual functions were made, by the functions that made some.
+// sriov reads the number of virtual functions of each function that has some.
 func (p *Platform) sriov(context.Context) (Reading, error) {
 	functions, err := p.functions()
 	if err != nil {

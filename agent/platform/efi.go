@@ -21,15 +21,15 @@ const (
 	maxVariable = 1 << 20 // bytes
 )
 
-// What the firmware runs before the operating system, and in which order. Which entry
-// was booted changes by itself.
+// Variables of the programs that the firmware runs before the operating system, and their order.
+// The booted entry changes by itself.
 var (
 	entryVariable = regexp.MustCompile(`^(Boot|Driver|SysPrep)[0-9A-F]{4}$`)
 	orderVariable = regexp.MustCompile(`^(BootNext|(Boot|Driver|SysPrep)Order)$`)
 	modeVariable  = regexp.MustCompile(`^(SecureBoot|SetupMode|AuditMode|DeployedMode)$`)
 )
 
-// efi reads the variables that decide what boots, and what the firmware trusts to.
+// efi reads the variables that decide what boots, and what the firmware trusts.
 func (p *Platform) efi(context.Context) (Reading, error) {
 	has, err := p.Machine.Has("/sys/firmware/efi")
 	if err != nil {
@@ -72,7 +72,7 @@ func (p *Platform) efi(context.Context) (Reading, error) {
 	return r, unread
 }
 
-// reader is how a variable is read; nil: it is none of these.
+// reader returns the parser of a variable; nil: the variable is not compared.
 func reader(file string) func([]byte) (string, error) {
 	if len(file) < len(global)+2 || file[len(file)-len(global)-1] != '-' {
 		return nil
@@ -85,7 +85,7 @@ func reader(file string) func([]byte) (string, error) {
 		return parseMode
 	case vendor == global && (entryVariable.MatchString(name) || name == "PK" || name == "KEK"),
 		vendor == security && (name == "db" || name == "dbx" || name == "dbt" || name == "dbr"),
-		vendor == shim: // its keys, its own switch, and what a person is to confirm at the next boot
+		vendor == shim: // its keys, its own switch, and requests to confirm at the next boot
 		return digestOf
 	}
 	return nil

@@ -26,7 +26,7 @@ func TestWhatDecidesABootIsRead(t *testing.T) {
 	}
 }
 
-// Each of these is how a tenant with root stays, or opens the way for what does.
+// Each change is a way for a tenant with root to stay, or to prepare this.
 func TestAChangeOfWhatBootsMakesADifference(t *testing.T) {
 	const dir = "sys/firmware/efi/efivars/"
 	for name, change := range map[string]func(l *lab){

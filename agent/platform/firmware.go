@@ -14,9 +14,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// firmware reads the versions that the machine's parts say they have. A part that
-// shows itself twice is told once, if it says the same each time: a drive of two ports
-// has two controllers, and a function of a network card may have several interfaces.
+// firmware reads the versions reported by the machine's parts. A part that appears twice with the
+// same version counts once: a dual-port drive has two controllers, and a function of a network card
+// may have several interfaces.
 func (p *Platform) firmware(context.Context) (Reading, error) {
 	var r Reading
 	var unread error
@@ -46,8 +46,8 @@ func (p *Platform) bios(r *Reading) error {
 	return nil
 }
 
-// gpus are those on the bus of whose driver the kernel shows the version; the GPUs'
-// libraries are asked for nothing here.
+// gpus are the GPUs on the bus with a version shown by the kernel driver; the GPUs' libraries are
+// not used here.
 func (p *Platform) gpus(r *Reading) error {
 	functions, err := p.functions()
 	unread := err
@@ -77,8 +77,7 @@ func (p *Platform) gpus(r *Reading) error {
 	return unread
 }
 
-// parseVideoBIOS finds the version; the driver shows ??.??.??.??.?? until the GPU was
-// first opened.
+// parseVideoBIOS finds the version; the driver shows ??.??.??.??.?? until the GPU was first opened.
 func parseVideoBIOS(text string) string {
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(line, ":")
@@ -89,8 +88,8 @@ func parseVideoBIOS(text string) string {
 	return ""
 }
 
-// cards are the network cards, by where they are: a bond changes their addresses. A
-// driver that tells no version is compared in that.
+// cards are the network cards, by location, because a bond changes their addresses. For a driver
+// without a version, this absence is compared.
 func (p *Platform) cards(r *Reading) error {
 	const dir = "/sys/class/net"
 	names, unread := p.Machine.Names(dir)
@@ -116,8 +115,8 @@ func (p *Platform) cards(r *Reading) error {
 	return unread
 }
 
-// CardFirmware is what the driver of a network card of this machine says of the
-// card's firmware; "" where it says nothing.
+// CardFirmware is the firmware version of a network card as reported by its driver; "" if the
+// driver reports none.
 func CardFirmware(name string) (string, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -16,13 +16,13 @@ func TestVersionsAreReadOfEachPart(t *testing.T) {
 		"bios_date = 03/01/2024", "bios_vendor = American Megatrends Inc.", "bios_version = 2.1a",
 		"gpu 0000:5e:00.0 = 96.00.74.00.01", "gpu 0000:8e:00.0 = 113-M3000100-102",
 		"nic 0000:3b:00.0 port 0 = 22.39.2048 (MT_0000000838)", "nvme S6ABNE0T = GDC5602Q")
-	l.card["eth0"] = "" // its driver says nothing
+	l.card["eth0"] = "" // its driver reports nothing
 	if got := l.whole(taskcatalog.CheckFirmware); !slices.Contains(got, "nic 0000:3b:00.0 port 0 = ") {
 		t.Errorf("read %q", got)
 	}
 }
 
-// Virtual functions have the firmware of their card, and come and go.
+// Virtual functions have their card's firmware, and come and go.
 func TestAVirtualFunctionHasNoVersionOfItsOwn(t *testing.T) {
 	l := newLab(t)
 	before := l.whole(taskcatalog.CheckFirmware)
@@ -71,8 +71,8 @@ func TestTwoPartsOfOneNameAreNotOne(t *testing.T) {
 	}
 }
 
-// A drive of two ports is two controllers with one serial number, and the interfaces
-// of a function have its port: told once, as long as they agree.
+// A dual-port drive is two controllers with the same serial number, and the interfaces of a
+// function have its port: reported once, as long as they agree.
 func TestAPartThatShowsItselfTwiceIsToldOnce(t *testing.T) {
 	l := newLab(t)
 	before := l.whole(taskcatalog.CheckFirmware)

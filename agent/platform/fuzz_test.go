@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// fit reports what may not leave a parser.
+// fit reports settings that must not leave a parser.
 func fit(t *testing.T, all []taskcatalog.PlatformSetting) {
 	t.Helper()
 	for _, s := range all {

@@ -12,11 +12,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// The forms of what ipmitool 1.8.18 and 1.8.19 print. A user of the BMC chooses its
-// name, of up to 16 bytes, and a community string has up to 18, both of any value: no
-// line of either is long enough to pass for another, and one out of place is refused.
+// The parsers follow the output of ipmitool 1.8.18 and 1.8.19. A user of the BMC chooses its name,
+// of up to 16 bytes, and a community string has up to 18, both with any value: no line of either is
+// long enough to pass for another line, and an unexpected line is refused.
 
-// maxLines is more than any of the outputs has.
+// maxLines exceeds the lines of any output.
 const maxLines = 1024
 
 func linesOf(raw []byte) ([]string, error) {
@@ -31,12 +31,11 @@ func garbled(what, line string) error {
 	return fmt.Errorf("what ipmitool printed of %s has a line that is none: %s", what, taskcatalog.Clean(line, 80))
 }
 
-// deviceFields are what counts of `ipmitool mc info`; the rest is names of a list that
-// comes with ipmitool.
+// deviceFields are the compared fields of `ipmitool mc info`; the rest are names from ipmitool's
+// own list.
 var deviceFields = []string{"Device ID", "Device Revision", "Firmware Revision", "IPMI Version", "Manufacturer ID", "Product ID"}
 
-// parseDevice reads `ipmitool mc info`: KEY : VALUE, and lists whose items are
-// indented.
+// parseDevice reads `ipmitool mc info`: KEY : VALUE, and lists with indented items.
 func parseDevice(raw []byte) ([]taskcatalog.PlatformSetting, error) {
 	lines, err := linesOf(raw)
 	if err != nil {
@@ -73,15 +72,15 @@ func parseDevice(raw []byte) ([]taskcatalog.PlatformSetting, error) {
 	return append(all, setting("bmc Aux Firmware Rev Info", strings.Join(aux, " "))), nil
 }
 
-// channel is one way into the BMC.
+// channel is an access channel of the BMC.
 type channel struct {
 	number        int
 	lan, sessions bool
 	settings      []taskcatalog.PlatformSetting
 }
 
-// parseChannel reads `ipmitool channel info N`: fields, and for a network two parts
-// with the fields of how it lets users in now, and after a reset.
+// parseChannel reads `ipmitool channel info N`: fields, and for a network two parts with the access
+// settings now and after a reset.
 func parseChannel(number int, raw []byte) (channel, error) {
 	c := channel{number: number}
 	what := fmt.Sprintf("channel %d", number)
@@ -126,14 +125,14 @@ func parseChannel(number int, raw []byte) (channel, error) {
 	return c, nil
 }
 
-// userFields are the lines of one user, in their order.
+// userFields are the lines of a user, in order.
 var userFields = []string{"User ID", "User Name", "Fixed Name", "Access Available", "Link Authentication", "IPMI Messaging", "Privilege Level", "Enable Status"}
 
-// maxUsers is how many ids IPMI has room for.
+// maxUsers is the maximum number of ids in IPMI.
 const maxUsers = 63
 
-// parseUsers reads `ipmitool channel getaccess N`: two counts, and for each id, from
-// the first to the last, an empty line and its fields.
+// parseUsers reads `ipmitool channel getaccess N`: two counts, and for each id, from the first to
+// the last, an empty line and the id's fields.
 func parseUsers(number int, raw []byte) ([]taskcatalog.PlatformSetting, error) {
 	what := fmt.Sprintf("the users of channel %d", number)
 	lines, err := linesOf(raw)
@@ -186,11 +185,11 @@ func parseUsers(number int, raw []byte) ([]taskcatalog.PlatformSetting, error) {
 	return all, nil
 }
 
-// byDHCP are the fields that a DHCP server decides where it is asked.
+// byDHCP are the fields set by a DHCP server, if DHCP is used.
 var byDHCP = []string{"IP Address", "Subnet Mask", "Default Gateway IP", "Default Gateway MAC", "Backup Gateway IP", "Backup Gateway MAC"}
 
-// parseLAN reads `ipmitool lan print N`: a key in 24 columns, a colon, a value; a line
-// without a key belongs to the one before it.
+// parseLAN reads `ipmitool lan print N`: a key in 24 columns, a colon, a value; a line without a
+// key continues the previous one.
 func parseLAN(number int, raw []byte) ([]taskcatalog.PlatformSetting, error) {
 	what := fmt.Sprintf("the network of channel %d", number)
 	lines, err := linesOf(raw)
@@ -210,11 +209,11 @@ func parseLAN(number int, raw []byte) ([]taskcatalog.PlatformSetting, error) {
 		case label != "":
 			key = label
 		case key == "Cipher Suite Priv Max" && strings.HasPrefix(value, "     "):
-			continue // what its letters mean
+			continue // the legend
 		case key != "Auth Type Enable":
 			return nil, garbled(what, line)
 		}
-		if key == "Auth Type Enable" { // what is on, by level of privilege
+		if key == "Auth Type Enable" { // the enabled types, by privilege level
 			level, rest, ok := strings.Cut(value, ":")
 			if !ok {
 				return nil, garbled(what, line)

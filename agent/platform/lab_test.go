@@ -16,9 +16,8 @@ import (
 	"github.com/hostler/hostler/agent/machine"
 )
 
-// ipmitool is a program that stands in for the real one. It is one of its own, because
-// this one, which the race detector watches, takes a hundred times as long to start, and
-// a BMC is asked by many.
+// ipmitool is a stand-in for the real program. It is a separate program, because this test binary
+// with the race detector takes a hundred times as long to start, and each look runs it many times.
 var ipmitool string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -47,7 +46,7 @@ type lab struct {
 	card map[string]string
 }
 
-// smbios is a table with one structure of each of these types, and its end.
+// smbios is a table with a structure of each of these types, and the end.
 func smbios(types ...byte) string {
 	text := ""
 	for _, typ := range append(types, endOfTable) {
@@ -168,7 +167,7 @@ func (l *lab) lose(name string) {
 	l.ok(os.RemoveAll(filepath.Join(l.root, name)))
 }
 
-// read is a look of its own, as lines of NAME = VALUE.
+// read is a separate look, as lines of NAME = VALUE.
 func (l *lab) read(check string) (lines []string, absent string, err error) {
 	l.p.controller = nil
 	r, err := l.p.Read(l.t.Context(), check)
@@ -178,7 +177,7 @@ func (l *lab) read(check string) (lines []string, absent string, err error) {
 	return lines, r.Absent, err
 }
 
-// whole is read where nothing may be missing.
+// whole is read without a missing part.
 func (l *lab) whole(check string) []string {
 	l.t.Helper()
 	lines, absent, err := l.read(check)

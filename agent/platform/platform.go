@@ -14,17 +14,17 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Platform is one look below a machine. The BMC is asked once in it.
+// Platform is a single look at the platform. It queries the BMC once.
 type Platform struct {
 	Machine  *machine.Machine
 	Commands *command.Runner
-	// CardFirmware is what a network driver says of its card: CardFirmware.
+	// CardFirmware returns a network card's firmware version: the function CardFirmware.
 	CardFirmware func(name string) (string, error)
 
 	controller *bmc // once it was asked
 }
 
-// Reading is one row, as it is now.
+// Reading is the present state of a row.
 type Reading struct {
 	Absent   string // why there is nothing to read
 	Settings []taskcatalog.PlatformSetting
@@ -40,8 +40,8 @@ var rows = map[string]func(*Platform, context.Context) (Reading, error){
 	taskcatalog.CheckSRIOV:       (*Platform).sriov,
 }
 
-// Read reads a row. Settings are sorted by name and there once; with an error they
-// are those that could be read.
+// Read reads a row. Settings are sorted by name, without duplicates; with an error they are the
+// settings that could be read.
 func (p *Platform) Read(ctx context.Context, check string) (Reading, error) {
 	r, err := rows[check](p, ctx)
 	slices.SortFunc(r.Settings, func(a, b taskcatalog.PlatformSetting) int { return cmp.Compare(a.Name, b.Name) })
@@ -56,7 +56,7 @@ func (p *Platform) Read(ctx context.Context, check string) (Reading, error) {
 	return r, err
 }
 
-// Bounds of one setting, in bytes.
+// Limits of a setting, in bytes.
 const (
 	maxName  = 200
 	maxValue = 400
@@ -70,10 +70,10 @@ func setting(name, value string) taskcatalog.PlatformSetting {
 	return taskcatalog.PlatformSetting{Name: taskcatalog.Clean(plain(name), maxName), Value: taskcatalog.Clean(plain(value), maxValue)}
 }
 
-// plain is text without the blanks that it is padded with.
+// plain is text without padding blanks.
 func plain(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// text reads an attribute of sysfs; "" where it is not there.
+// text reads an attribute of sysfs; "" if it does not exist.
 func (p *Platform) text(name string) (string, error) {
 	raw, err := p.Machine.ReadFile(name, 4096)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -5,19 +5,18 @@ import (
 	"errors"
 )
 
-// maxSMBIOS is more than the tables of real machines have, in bytes.
+// maxSMBIOS exceeds the tables of real machines, in bytes.
 const maxSMBIOS = 1 << 20
 
-// Types of structures that say that there is a management controller, and the last.
+// Types of the structures of a management controller, and of the end.
 const (
 	ipmiDevice              = 38
 	managementHostInterface = 42
 	endOfTable              = 127
 )
 
-// hasManagementController walks the SMBIOS table: structures of a type, a length and
-// a handle, each followed by texts that end in two zeros. A table that cannot be walked
-// to its end says nothing.
+// hasManagementController walks the SMBIOS table: structures of a type, a length and a handle, each
+// followed by texts that end in two zeros. A table that cannot be walked to its end is an error.
 func hasManagementController(table []byte) (bool, error) {
 	garbled := errors.New("cannot tell whether the machine has a BMC: its SMBIOS table cannot be read")
 	if len(table) == 0 {

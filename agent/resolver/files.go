@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/resolver-profiles"
 )
 
-// sweep removes versions that are no longer kept and what a crash left behind.
-// What cannot be removed is tried again the next time.
+// sweep removes versions no longer kept and the remains of a crash. Failures are retried the next
+// time.
 func (s *Store) sweep() {
 	root, err := os.OpenRoot(s.dir)
 	if err != nil {
@@ -52,8 +52,7 @@ func (s *Store) read(name string) ([]byte, error) {
 	return raw, err
 }
 
-// write replaces a file in one rename and returns once that survives a loss of
-// power.
+// write replaces a file in a single rename and returns once the change is durable.
 func (s *Store) write(name string, raw []byte) error {
 	fail := func(err error) error { return fmt.Errorf("cannot keep the profiles: %w", err) }
 	if err := s.at("write " + name); err != nil {
@@ -62,7 +61,7 @@ func (s *Store) write(name string, raw []byte) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fail(err)
 	}
-	// The directory's own entry must survive, too.
+	// The directory's own entry must be durable, too.
 	if err := syncDir(filepath.Dir(s.dir)); err != nil {
 		return fail(err)
 	}

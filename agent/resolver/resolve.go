@@ -8,18 +8,17 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Resolved is what a step is on one machine: a command profile or a builtin.
+// Resolved is a step's implementation on a machine: a command profile or a builtin.
 type Resolved struct {
 	Step    string
-	Rule    string                   // the rule that won
-	At      string                   // where the rule stood: nvidia.yaml:12
+	Rule    string                   // the winning rule
+	At      string                   // place of the rule: nvidia.yaml:12
 	Command *profiles.CommandProfile // nil for a builtin
 	Builtin string                   // without its prefix; "" for a command
 }
 
-// Resolve finds what a step is on a machine with these facts. Code
-// profile_missing where the rule that wins does not name the step, unknown_step
-// where there is no such kind; the rule is set even then.
+// Resolve resolves a step on a machine with these facts. Code profile_missing if the winning rule
+// does not name the step, unknown_step if the kind does not exist; Rule is set even then.
 func Resolve(set *profiles.Set, facts map[string]string, step string) (Resolved, error) {
 	r := Resolved{Step: step}
 	if !profiles.KnownStep(step) {
@@ -44,8 +43,7 @@ func Resolve(set *profiles.Set, facts map[string]string, step string) (Resolved,
 	return r, nil
 }
 
-// Profile is what was resolved to, as records name it: a command profile's id,
-// or builtin:NAME, or nothing.
+// Profile names the implementation in records: a command profile's id, or builtin:NAME, or "".
 func (r Resolved) Profile() string {
 	switch {
 	case r.Command != nil:
@@ -59,7 +57,7 @@ func (r Resolved) Profile() string {
 // Nothing reports whether there is nothing to do on this hardware.
 func (r Resolved) Nothing() bool { return r.Builtin == profiles.BuiltinNone }
 
-// Record is what is kept of one attempt. A code of failure may be empty.
+// Record is the record of an attempt. The failure code may be empty.
 func (r Resolved) Record(attempt int, status taskcatalog.StepStatus, code taskcatalog.Code, took time.Duration) taskcatalog.StepRecord {
 	return taskcatalog.StepRecord{
 		StepKind: r.Step, ResolvedProfile: r.Profile(), HardwareMatch: r.Rule,

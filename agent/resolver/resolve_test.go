@@ -60,7 +60,7 @@ func TestAStepResolvesToTheVendorsOwn(t *testing.T) {
 	}
 }
 
-// The winner decides alone: what a rule below it would say is nothing to it.
+// The winner decides alone: a rule below it does not contribute.
 func TestTheFirstRuleThatMatchesWinsAsAWhole(t *testing.T) {
 	set := parse(t, `hardware_profiles:
   - {name: hopper, match: {gpu.vendor: nvidia, gpu.architecture: hopper}, overrides: {gpu.scrub.verify: builtin:nvidia.verify}}

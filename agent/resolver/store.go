@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Keep is how many versions a store keeps, the one in force among them.
+// Keep is how many versions a store keeps, including the version in force.
 const Keep = 5
 
 // The codes of a store.
@@ -31,20 +31,19 @@ const (
 	tempSuffix  = ".new"
 )
 
-// versionName is also a file's name: no dot at its beginning, no slash.
+// versionName is also a file's name: no leading dot, no slash.
 var versionName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// Kept is one version that a store keeps.
+// Kept is a version kept by a store.
 type Kept = taskcatalog.ProfileVersion
 
-// current is the file that says what is in force. Kept is newest first.
+// current is the file that names the version in force. Kept is newest first.
 type current struct {
 	Version string `json:"version"`
 	Kept    []Kept `json:"kept"`
 }
 
-// Store keeps the sets of one node in a directory of its own. Its methods may be
-// called at once.
+// Store keeps the sets of a node in a directory of its own. Its methods may be called concurrently.
 type Store struct {
 	dir string
 
@@ -52,13 +51,13 @@ type Store struct {
 	current current
 	set     *profiles.Set
 	damage  error
-	// at is called between any two steps that a crash may part: tests end there.
+	// at is called between any two steps that a crash may separate: tests end there.
 	at func(step string) error
 }
 
-// Open opens the store in a directory, which need not exist yet. There is always
-// a set in force: without one on disk, or where what is on disk is damaged, it
-// is the compiled-in minimal one. Damaged says so.
+// Open opens the store in a directory, which need not exist yet. A set is always in force: without
+// a set on disk, or if the set on disk is damaged, it is the compiled-in minimal set. Damaged then
+// returns the reason.
 func Open(dir string) *Store {
 	s := &Store{dir: dir, at: func(string) error { return nil }}
 	s.mu.Lock()
@@ -67,23 +66,22 @@ func Open(dir string) *Store {
 	return s
 }
 
-// InForce is the set in force; its Version is "minimal" for the compiled-in one.
-// The set is never changed.
+// InForce is the set in force; its Version is "minimal" for the compiled-in set. Callers must not
+// change the set.
 func (s *Store) InForce() *profiles.Set {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.set
 }
 
-// Kept lists the versions that can be rolled back to, newest first.
+// Kept lists the versions available for a rollback, newest first.
 func (s *Store) Kept() []Kept {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.current.Kept)
 }
 
-// Damaged is why what is on disk is not in force, or nil. Code
-// profiles_unreadable.
+// Damaged returns why the set on disk is not in force, or nil. Code profiles_unreadable.
 func (s *Store) Damaged() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +119,7 @@ func (s *Store) load() {
 	s.set = set
 }
 
-// open reads one kept version and judges it as if it came from outside.
+// open reads a kept version and judges it like a set from outside.
 func (s *Store) open(version string) (*profiles.Set, error) {
 	k, ok := s.kept(version)
 	if !ok {
@@ -161,8 +159,8 @@ func (s *Store) names() string {
 	return strings.Join(all, ", ")
 }
 
-// Apply puts a set into force under its Version and reports whether that changed
-// anything. Code version_taken where the version is known with other content.
+// Apply puts a set into force under its Version and reports whether anything changed. Code
+// version_taken if the version is known with other content.
 func (s *Store) Apply(set *profiles.Set) (changed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,8 +188,8 @@ func (s *Store) Apply(set *profiles.Set) (changed bool, err error) {
 	return true, s.put(current{Version: version, Kept: kept[:min(len(kept), Keep)]}, set)
 }
 
-// Find reads a kept version, the one before that in force if version is empty.
-// Codes version_unknown, no_previous_version, profiles_unreadable.
+// Find reads a kept version, or the version before the one in force if version is empty. Codes
+// version_unknown, no_previous_version, profiles_unreadable.
 func (s *Store) Find(version string) (*profiles.Set, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,8 +210,7 @@ func (s *Store) find(version string) (*profiles.Set, error) {
 	return s.open(version)
 }
 
-// Rollback puts what Find finds into force and reports whether that changed
-// anything.
+// Rollback puts the set returned by Find into force and reports whether anything changed.
 func (s *Store) Rollback(version string) (changed bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,8 +222,8 @@ func (s *Store) Rollback(version string) (changed bool, err error) {
 	return true, s.put(current{Version: version, Kept: s.current.Kept}, set)
 }
 
-// put makes c the state of the store: on disk first, then here. What is no
-// longer listed goes last.
+// put makes c the state of the store: on disk first, then in memory. Versions no longer listed are
+// removed last.
 func (s *Store) put(c current, set *profiles.Set) error {
 	raw, err := taskcatalog.Encode(c)
 	if err != nil {

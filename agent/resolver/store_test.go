@@ -16,7 +16,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// versionOf makes a small set whose rule bears the version's name.
+// versionOf makes a small set whose rule has the version's name.
 func versionOf(name string) *profiles.Set {
 	text := fmt.Sprintf("hardware_profiles: [{name: rule-%s, match: {}, overrides: {}}]", name)
 	set, problems := profiles.Parse(profiles.File{Name: "set.yaml", Text: []byte(text)})
@@ -123,7 +123,7 @@ func TestAVersionNeverChangesItsContent(t *testing.T) {
 	}
 }
 
-// What stands on disk may have been changed there.
+// The files on disk may have been changed.
 func TestADamagedStoreIsNotInForce(t *testing.T) {
 	for name, damage := range map[string]func(dir string) error{
 		"current is cut":   func(d string) error { return os.Truncate(filepath.Join(d, currentFile), 10) },
@@ -151,15 +151,15 @@ func TestADamagedStoreIsNotInForce(t *testing.T) {
 		if got := s.InForce().Version; got != profiles.MinimalVersion || taskcatalog.CodeOf(s.Damaged(), "") == "" {
 			t.Errorf("%s: %s in force, %v", name, got, s.Damaged())
 		}
-		// The same set mends it.
+		// The same set repairs the store.
 		if _, err := s.Apply(versionOf("v2")); err != nil || Open(dir).InForce().Version != "v2" || s.Damaged() != nil {
 			t.Errorf("%s: not mended: %v, %v", name, err, s.Damaged())
 		}
 	}
 }
 
-// TestMain is also the process that dies: told where, it does one thing to a
-// store and kills itself before that step.
+// TestMain is also the process that dies: it makes a single change to a store and kills itself
+// before the named step.
 func TestMain(m *testing.M) {
 	dir := os.Getenv("RESOLVER_TEST_STORE")
 	if dir == "" {
@@ -189,8 +189,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// kill -9 at any step leaves the old set in force or the new one, and the same
-// task done again ends as if nothing had been.
+// kill -9 at any step leaves the old set or the new set in force, and repeating the same task ends
+// as if nothing had happened.
 func TestAKillAtAnyStepLeavesOneWholeSet(t *testing.T) {
 	for _, act := range []struct {
 		name, want string
@@ -209,7 +209,7 @@ func TestAKillAtAnyStepLeavesOneWholeSet(t *testing.T) {
 			child.Env = []string{"RESOLVER_TEST_STORE=" + dir, "RESOLVER_TEST_ACT=" + act.name, fmt.Sprintf("RESOLVER_TEST_STEPS=%d", steps)}
 			where, err := child.Output()
 			if err == nil {
-				break // it got to its end
+				break // ended without reaching the step
 			}
 			if child.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 				t.Fatalf("%s: %v", act.name, err)
@@ -223,7 +223,7 @@ func TestAKillAtAnyStepLeavesOneWholeSet(t *testing.T) {
 			if err := act.do(after); err != nil || Open(dir).InForce().Version != act.want {
 				t.Errorf("%s again, killed before %s: %v, %s in force", act.name, where, err, Open(dir).InForce().Version)
 			}
-			// The next change leaves nothing of the crash behind.
+			// The next change removes all remains of the crash.
 			apply(t, after, "v9")
 			names, err := filepath.Glob(filepath.Join(dir, "*"))
 			if err != nil || len(names) != Keep+1 {

@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// logind calls a method of logind's manager. What logind does not know, or a
-// host without logind, is no error: there is nothing to end.
+// logind calls a method of logind's manager. An object unknown to logind, or a host without logind,
+// is no error: there is nothing to end.
 func logind(ctx context.Context, method string, out any, args ...any) error {
 	conn, err := godbus.ConnectSystemBus(godbus.WithContext(ctx))
 	if err != nil {
@@ -33,7 +33,7 @@ func logind(ctx context.Context, method string, out any, args ...any) error {
 	return nil
 }
 
-// session is one row of logind's ListSessions.
+// session is a row of logind's ListSessions.
 type session struct {
 	ID   string
 	UID  uint32

@@ -12,14 +12,14 @@ import (
 	"github.com/hostler/hostler/agent/terminal/unit"
 )
 
-// How long a session's process may take to be ready, and to end before it is killed.
+// The limits for a session's process to become ready, and to end before it is killed.
 const (
 	terminalReady = 30 * time.Second
 	terminalStop  = 20 * time.Second
 )
 
-// How many tasks a session may have, and how many a user may have who is not root, in all: so
-// a program that starts others without end leaves some to the process that holds it.
+// The limits of tasks in a session, and of tasks of a user without root in total: a program that
+// forks without end leaves some tasks to the process that holds it.
 const (
 	terminalTasks = 32768
 	userTasks     = terminalTasks - 512
@@ -36,15 +36,15 @@ func (Bus) StartTerminal(ctx context.Context, s unit.Spec) error {
 	return err
 }
 
-// command is one of those that a service runs, as systemd takes it.
+// command is a service's command, in systemd's form.
 type command struct {
 	Path          string
 	Args          []string
 	IgnoreFailure bool
 }
 
-// terminalProperties are all of a session's unit. What keeps a service from the machine is
-// not among them: who is let in has the node as he would have it over ssh, his sudo too.
+// terminalProperties are all properties of a session's unit. Sandboxing is left out on purpose: the
+// user has the same access to the node as over ssh, including sudo.
 func terminalProperties(s unit.Spec) []dbus.Property {
 	set := func(name string, value any) dbus.Property {
 		return dbus.Property{Name: name, Value: godbus.MakeVariant(value)}
@@ -58,8 +58,8 @@ func terminalProperties(s unit.Spec) []dbus.Property {
 		set("ExecStopPost", []command{{s.After[0], s.After, true}}),
 		set("Slice", s.Slice),
 		set("CollectMode", "inactive-or-failed"),
-		// The process says good-bye and hangs its program up; whoever is left is told the
-		// same, and killed after a while.
+		// The process sends its last frame and hangs its program up; remaining processes get the
+		// same signals, and are killed after a while.
 		set("KillMode", "control-group"),
 		set("SendSIGHUP", true),
 		set("TimeoutStartUSec", micros(terminalReady)),
@@ -70,9 +70,9 @@ func terminalProperties(s unit.Spec) []dbus.Property {
 		set("TasksMax", uint64(terminalTasks)),
 		set("LimitNPROC", uint64(userTasks)),
 		set("LimitNPROCSoft", uint64(userTasks)),
-		// A user's program that runs out of memory costs that program.
+		// A user's program that runs out of memory ends only this program.
 		set("OOMPolicy", "continue"),
-		// No core of the process; a user may have those of his own programs.
+		// No core dump of the process; a user may enable dumps of own programs.
 		set("LimitCORE", uint64(math.MaxUint64)),
 		set("LimitCORESoft", uint64(0)),
 		set("IgnoreSIGPIPE", false),
@@ -81,7 +81,7 @@ func terminalProperties(s unit.Spec) []dbus.Property {
 	}
 }
 
-// Terminals are the units of terminal sessions that are loaded.
+// Terminals are the loaded units of terminal sessions.
 func (Bus) Terminals(ctx context.Context) (all []unit.State, err error) {
 	err = units(ctx, func(c *dbus.Conn) error {
 		loaded, err := c.ListUnitsByPatternsContext(ctx, nil, []string{unit.Pattern})

@@ -7,8 +7,7 @@ import (
 	"github.com/hostler/hostler/agent/terminal/unit"
 )
 
-// The types are those that systemd asks for: it refuses the whole unit for one that is
-// another.
+// The types must be systemd's: it refuses the whole unit for a single wrong type.
 func TestASessionsUnitSaysAllOfIt(t *testing.T) {
 	all := terminalProperties(unit.Spec{
 		Unit: "hostler-terminal-ts-7k2m4q6s.service", Description: "of alice", Slice: unit.Slice, SessionID: "ts-7k2m4q6s",
@@ -50,7 +49,7 @@ func TestASessionsUnitSaysAllOfIt(t *testing.T) {
 	if ofUser == 0 || ofUser+256 > tasks {
 		t.Errorf("a user may have %d tasks of %d", ofUser, tasks)
 	}
-	// What would end a session with the agent, or keep its user's sudo from working.
+	// These would end a session with the agent, or keep its user's sudo from working.
 	for _, bad := range []string{"PartOf", "BindsTo", "Requires", "NoNewPrivileges", "CapabilityBoundingSet", "Environment", "UMask"} {
 		if _, set := got[bad]; set {
 			t.Errorf("%s is set", bad)

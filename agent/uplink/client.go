@@ -19,7 +19,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// The codes of what goes wrong between node and broker.
+// The codes of errors between node and broker.
 const (
 	CodeUnreachable taskcatalog.Code = "broker_unreachable"
 	CodeRejected    taskcatalog.Code = "certificate_rejected" // by the broker, in TLS
@@ -28,23 +28,23 @@ const (
 	CodeUnavailable taskcatalog.Code = "broker_unavailable"
 )
 
-// How long one request may take. A wait takes wire.MaxWait by itself.
+// Limits of a request. A wait itself takes up to wire.MaxWait.
 const (
 	requestTimeout = 30 * time.Second
 	waitTimeout    = wire.MaxWait + 25*time.Second
 	dialTimeout    = 15 * time.Second
 )
 
-// idleTime is for how long a connection is kept besides that of the poll: longer than a task
-// that runs lets pass between two reports, and no longer, as it costs the broker as much as
-// another node. To open one again costs little (see ClientSessionCache).
+// idleTime is how long an idle connection beside the poll's is kept: longer than the interval
+// between two progress reports, but no longer, because it costs the broker as much as another node.
+// Reopening is cheap (see ClientSessionCache).
 const idleTime = wire.ProgressTick + 5*time.Second
 
 // DialFunc opens a connection.
 type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Options is what a client is made of. Member is nil for the first contact, which
-// is pinned to CASHA256 instead.
+// Options are the parameters of a client. Trust is nil for the first contact, which is pinned to
+// CASHA256 instead.
 type Options struct {
 	Broker   string // https://host[:port]
 	CASHA256 string
@@ -58,7 +58,7 @@ type Options struct {
 	Dial     DialFunc // nil: the network
 }
 
-// Client speaks to one broker as one node.
+// Client talks to a broker as a node.
 type Client struct {
 	Options
 	base *url.URL
@@ -66,7 +66,7 @@ type Client struct {
 	skew atomic.Int64
 }
 
-// New makes a client. It opens no connection.
+// New returns a client. It opens no connection.
 func New(o Options) (*Client, error) {
 	base, err := url.Parse(o.Broker)
 	if err != nil {
@@ -78,12 +78,12 @@ func New(o Options) (*Client, error) {
 	config := pki.PinnedConfig(o.CASHA256, base.Hostname(), o.Now)
 	if o.Trust != nil {
 		config = pki.ClientConfig(o.Trust.Roots(o.Now()), o.Cert, o.Now)
-		// A session is of the certificate that it began with, so it is this client's alone:
-		// whoever shows another one, or believes another broker, begins anew.
+		// A TLS session belongs to the certificate with which it began, so the cache is this
+		// client's alone: a client with another certificate or broker starts a new session.
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 	}
 	return &Client{Options: o, base: base, http: &http.Client{
-		// HTTP/1.1: a waiting node costs the broker least that way.
+		// HTTP/1.1: a waiting node costs the broker least this way.
 		Transport: &http.Transport{
 			DialContext: o.Dial, TLSClientConfig: config, TLSHandshakeTimeout: dialTimeout,
 			Proxy: http.ProxyFromEnvironment, IdleConnTimeout: idleTime, MaxIdleConnsPerHost: 2,
@@ -96,8 +96,7 @@ func New(o Options) (*Client, error) {
 // Close ends idle connections. A request in flight ends by itself.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Skew is how far the broker's clock was ahead of this node's when it last
-// answered, to the second.
+// Skew is how far the broker's clock was ahead of this node's at its last answer, to the second.
 func (c *Client) Skew() time.Duration { return time.Duration(c.skew.Load()).Round(time.Second) }
 
 // Enroll asks for the node's first certificate.
@@ -114,9 +113,8 @@ func (c *Client) Renew(ctx context.Context, r wire.RenewRequest) (*wire.RenewRep
 	return reply, err
 }
 
-// Wait asks for tasks for the free lanes and returns when there are some, or
-// cancels, or after wire.MaxWait, or at once where that is preferred, with an empty
-// reply.
+// Wait polls for tasks for the free lanes. It returns when there are tasks or cancels, or with an
+// empty reply after wire.MaxWait, or at once if atOnce is set.
 func (c *Client) Wait(ctx context.Context, lanes []taskcatalog.Lane, atOnce bool) (*wire.WaitReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
@@ -136,9 +134,9 @@ func (c *Client) Wait(ctx context.Context, lanes []taskcatalog.Lane, atOnce bool
 	return reply, err
 }
 
-// Asks asks for tasks as Wait does, but for no lane and at once: the broker answers as it
-// would an agent, and hands nothing over. Whoever asks does so in the place of a running
-// agent, whose instance it says if it knows it.
+// Asks polls like Wait, but for no lane and at once: the broker answers as it would answer an
+// agent, and hands nothing over. The caller polls in place of a running agent, with the agent's
+// instance if known.
 func (c *Client) Asks(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -157,8 +155,8 @@ func (c *Client) Progress(ctx context.Context, taskID string, r wire.ProgressReq
 	return reply, err
 }
 
-// Mint asks for a secret that a task may have. request names the request: it is repeated
-// under the same name where no answer came.
+// Mint requests a secret for a task. request names the request: after a lost answer it is repeated
+// under the same name.
 func (c *Client) Mint(ctx context.Context, taskID, request string, r wire.MintRequest) (*wire.MintReply, error) {
 	reply := new(wire.MintReply)
 	_, err := c.post(ctx, c.task(taskID, "credentials/mint"), r, reply, wire.HeaderRequest, request)
@@ -172,7 +170,8 @@ func (c *Client) Result(ctx context.Context, taskID string, r wire.ResultRequest
 	return reply, err
 }
 
-// TerminalGone says that nothing is left of a terminal session whose process was killed.
+// TerminalGone reports that a terminal session's process was killed and nothing of the session is
+// left.
 func (c *Client) TerminalGone(ctx context.Context, sessionID string, g wire.TerminalGone) error {
 	_, err := c.post(ctx, c.node("/terminals/"+url.PathEscape(sessionID)+"/gone"), g, nil)
 	return err
@@ -231,7 +230,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, into 
 	case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated:
 		return resp.StatusCode, c.refusal(resp)
 	}
-	// An answer carries envelopes, which a request does not: more may come.
+	// An answer carries envelopes, so it may be larger than a request.
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
 		return resp.StatusCode, c.explain(ctx, err)
@@ -248,12 +247,12 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, into 
 // maxAnswer bounds an answer: several tasks, each with a baseline.
 const maxAnswer = 16 << 20
 
-// Refusal is an answer of the broker that is no success.
+// Refusal is an unsuccessful answer of the broker.
 type Refusal struct {
 	Status     int
 	Code       taskcatalog.Code
 	Detail     string
-	RetryAfter time.Duration // zero: it did not say
+	RetryAfter time.Duration // zero: not given
 }
 
 func (r *Refusal) Error() string {
@@ -263,8 +262,8 @@ func (r *Refusal) Error() string {
 	return r.Detail
 }
 
-// Lasting reports whether the same request would be refused again: the broker
-// understood it and does not want it.
+// Lasting reports whether the same request would be refused again: the broker understood the
+// request and rejected it.
 func (r *Refusal) Lasting() bool {
 	switch r.Status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -282,8 +281,7 @@ func (c *Client) refusal(resp *http.Response) *Refusal {
 	return r
 }
 
-// maxRetryAfter bounds what a broker may ask for: an answer that was forged or
-// wrong must not silence a node.
+// maxRetryAfter limits a Retry-After: a forged or wrong answer must not silence a node.
 const maxRetryAfter = 5 * time.Minute
 
 func retryAfter(header string, now time.Time) time.Duration {
@@ -296,7 +294,7 @@ func retryAfter(header string, now time.Time) time.Duration {
 	return min(max(d, 0), maxRetryAfter)
 }
 
-// RefusalOf returns the broker's refusal that err is, if it is one.
+// RefusalOf returns the broker's refusal in err, if any.
 func RefusalOf(err error) (*Refusal, bool) {
 	r, ok := errors.AsType[*Refusal](err)
 	return r, ok

@@ -98,8 +98,8 @@ func TestAMemberTrustsTheRootsOfItsBundleAlone(t *testing.T) {
 	}
 }
 
-// A second connection resumes the session of the first. A client with another certificate
-// resumes nothing: a broker takes whoever resumes for whoever began.
+// A second connection resumes the session of the first. A client with another certificate resumes
+// nothing, because a broker takes the resuming client for the original one.
 func TestASessionIsResumedByTheCertificateThatBeganItAlone(t *testing.T) {
 	auth := pkitest.New(t)
 	type seen struct {
@@ -190,7 +190,7 @@ func TestABrokerThatIsNotThereIsUnreachable(t *testing.T) {
 	}
 }
 
-// The offset that is named comes from the right broker or from nobody.
+// A named offset comes from the authentic broker only.
 func TestAStrangersClockIsNotBelieved(t *testing.T) {
 	auth, other := pkitest.New(t), pkitest.New(t)
 	later := func() time.Time { return time.Now().Add(2 * pkitest.Life) }

@@ -13,9 +13,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// explain turns a failed connection into an error with a code. Where dates are
-// what did not hold, it asks the broker for its time and names the offset: the
-// commonest reason for which a fresh machine cannot enrol.
+// explain turns a failed connection into an error with a code. If the certificate's dates failed,
+// explain asks the broker for its time and names the offset: a wrong clock is the commonest reason
+// why a fresh machine cannot enrol.
 func (c *Client) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return ctx.Err()
@@ -33,7 +33,7 @@ func (c *Client) explain(ctx context.Context, err error) error {
 		return taskcatalog.Errorf(CodeUntrusted, "cannot trust the broker at %s: %v", c.base.Host, err)
 	}
 	if refusal, ok := errors.AsType[*taskcatalog.Error](err); ok {
-		return refusal // of package pki: it says all there is to say
+		return refusal // of package pki, with a complete message
 	}
 	return taskcatalog.Errorf(CodeUnreachable, "cannot reach the broker at %s: %v", c.base.Host, err)
 }
@@ -54,7 +54,7 @@ func (c *Client) clockError(ctx context.Context, cause error) error {
 		c.base.Host, stamp(c.Now()), stamp(broker), Offset(c.Now(), broker))
 }
 
-// Offset says in words how far a node's clock is from the broker's.
+// Offset describes in words how far a node's clock is from the broker's.
 func Offset(node, broker time.Time) string {
 	d := broker.Sub(node).Round(time.Second)
 	if d.Abs() > time.Hour {
@@ -69,8 +69,8 @@ func Offset(node, broker time.Time) string {
 	return "right"
 }
 
-// brokerTime asks the right broker, dates apart, what time it has. Its answer is
-// shown to people and believed by nothing.
+// brokerTime asks the authentic broker for its time, ignoring dates. The answer is only shown to
+// people.
 func (c *Client) brokerTime(ctx context.Context) (time.Time, error) {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS13,
@@ -94,8 +94,8 @@ func (c *Client) brokerTime(ctx context.Context) (time.Time, error) {
 	return http.ParseTime(resp.Header.Get("Date"))
 }
 
-// undated checks a broker's chain and name as always, at a time in the middle of
-// its certificate's life instead of now.
+// undated verifies a broker's chain and name as usual, but at the middle of the certificate's life
+// instead of now.
 func (c *Client) undated(cs tls.ConnectionState) error {
 	leaf := cs.PeerCertificates[0]
 	middle := leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 2)

@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Package reads what the broker keeps under a digest (sha256:…), from an offset on. It
-// proves nothing of what comes; whoever reads it bounds it, in bytes and in time.
+// Package reads the broker's package with a digest (sha256:…), from an offset on. The content is
+// not verified; the caller bounds it in bytes and in time.
 func (c *Client) Package(ctx context.Context, digest string, offset int64) (io.ReadCloser, error) {
 	path := "/internal/v1/packages/sha256/" + url.PathEscape(strings.TrimPrefix(digest, "sha256:"))
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base.String()+path, nil)
@@ -31,7 +31,7 @@ func (c *Client) Package(ctx context.Context, digest string, offset int64) (io.R
 	switch {
 	case resp.StatusCode == http.StatusPartialContent && strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", offset)):
 		return resp.Body, nil
-	case resp.StatusCode == http.StatusOK: // all of it, whatever was asked for
+	case resp.StatusCode == http.StatusOK: // the whole package, despite the range
 		if _, err := io.CopyN(io.Discard, resp.Body, offset); err != nil {
 			_ = resp.Body.Close()
 			return nil, taskcatalog.Errorf(CodeUnreachable, "cannot read a package from the broker: %v", err)

@@ -6,27 +6,26 @@ import (
 	"github.com/cenkalti/backoff/v5"
 )
 
-// Between two tries of something that failed a node waits from a second to a
-// minute, or to five minutes where the broker answered that it does not want it.
+// Limits of the backoff: from a second to a minute, or to five minutes if the broker refused for
+// good.
 const (
 	FirstPause = time.Second
 	LongPause  = time.Minute
 	MaxPause   = 5 * time.Minute
 )
 
-// Pause is for how long a node leaves its broker alone after one failure after
-// another.
+// Pause is the backoff between consecutive failures of requests to the broker.
 type Pause struct{ back *backoff.ExponentialBackOff }
 
-// NewPause is that of a node whose last request went well.
+// NewPause returns the backoff of a node whose last request succeeded.
 func NewPause() *Pause {
 	b := backoff.NewExponentialBackOff()
 	b.InitialInterval, b.Multiplier, b.RandomizationFactor, b.MaxInterval = FirstPause, 2, 0.5, LongPause
 	return &Pause{back: b}
 }
 
-// After is how long to wait after err: longer each time, jittered, and never
-// less than the broker asked for.
+// After returns how long to wait after err: longer each time, jittered, and never less than the
+// broker's Retry-After.
 func (p *Pause) After(err error) time.Duration {
 	p.back.MaxInterval = LongPause
 	r, ok := RefusalOf(err)
@@ -40,5 +39,5 @@ func (p *Pause) After(err error) time.Duration {
 	return wait
 }
 
-// Reset is for a request that went well.
+// Reset restarts the backoff after a successful request.
 func (p *Pause) Reset() { p.back.Reset() }
