@@ -21,7 +21,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// Broker is the broker. Set its knobs before an agent connects, or under Lock.
+// Broker is a broker for tests. Set its knobs before an agent connects, or under Lock.
 type Broker struct {
 	sync.Mutex
 	Auth     *pkitest.Authority
@@ -30,23 +30,23 @@ type Broker struct {
 	Clock func() time.Time
 	// Away refuses connections; present ones are cut.
 	Away bool
-	// Before is asked before a request is handled: true means it has answered.
-	// It and LoseAnswer are called with the broker locked.
+	// Before is called before a request is handled: true means that Before has answered. Before and
+	// LoseAnswer are called with the broker locked.
 	Before func(w http.ResponseWriter, r *http.Request) bool
-	// LoseAnswer is asked once a request was handled: true cuts the connection
-	// instead of answering.
+	// LoseAnswer is called after a request was handled: true cuts the connection instead of
+	// answering.
 	LoseAnswer func(route string) bool
-	// Secrets are what tasks may mint, by credential type.
+	// Secrets are the secrets available to tasks, by credential type.
 	Secrets map[string]string
-	// Gone are the terminal sessions whose processes were killed, with how.
+	// Gone maps the terminal sessions whose processes were killed to how.
 	Gone map[string]string
-	// Carries are the params of a node.resolver_config task: each enrolment queues
-	// one and its answer carries it. Empty: none.
+	// Carries are the params of a node.resolver_config task: each enrolment queues such a task, and
+	// its answer carries it. Empty: none.
 	Carries string
-	// Forge, where it is set, changes what an answer carries of the task, and
-	// nothing else. It is called with the broker locked.
+	// Forge, if set, changes the carried task in an answer, and nothing else. It is called with the
+	// broker locked.
 	Forge func(*wire.CarriedTask, *Task)
-	// Packages are what is given to anyone, by digest: sha256:…
+	// Packages are the packages available to anyone, by digest: sha256:…
 	Packages map[string][]byte
 	// Denied are certificate serials.
 	Denied map[string]bool
@@ -54,10 +54,10 @@ type Broker struct {
 	Requests map[string]int // by route
 	Enrolled int            // certificates given for a token, lost answers included
 	Renewals []bool         // late or not
-	// Rotations are the new keys that nodes were heard with.
+	// Rotations counts the new keys that were used.
 	Rotations int
 	Reports   []identity.Report
-	// Early are the results of what was not delivered yet: refusals.
+	// Early are the results of undelivered tasks: refusals.
 	Early []wire.ResultRequest
 
 	t      testing.TB
@@ -68,7 +68,7 @@ type Broker struct {
 	nodes  map[string]*node
 	tasks  []*Task
 	issued map[string]string // certificate serial → node
-	// rotations are other keys for nodes, by the task that asked.
+	// rotations are the new keys of nodes, by the requesting task.
 	rotations map[string]*rotation
 	wakeup    chan struct{} // closed and replaced at each change
 }
@@ -78,7 +78,7 @@ type token struct {
 	key    string
 	cert   string
 	spent  bool
-	task   *Task // that the answer carries
+	task   *Task // carried by the answer
 }
 
 type node struct {
@@ -86,7 +86,7 @@ type node struct {
 	cancel []string
 }
 
-// Task is one task at the broker.
+// Task is a task at the broker.
 type Task struct {
 	ID       string
 	NodeID   string
@@ -94,7 +94,7 @@ type Task struct {
 	Envelope string
 	Payload  taskcatalog.Task
 	Attempt  int
-	Results  int // reported, the first and its repeats
+	Results  int // reported, including repeats
 	Result   *wire.ResultRequest
 	Evidence *taskcatalog.Evidence
 	Progress []wire.ProgressRequest
@@ -104,7 +104,7 @@ type Task struct {
 	Ended      chan struct{} // closed with the first result
 }
 
-// New starts a broker whose time begins at now and which is closed with the test.
+// New starts a broker whose time begins at now. The broker is closed with the test.
 func New(t testing.TB, now func() time.Time) *Broker {
 	b := &Broker{
 		Auth: pkitest.NewAt(t, now()), CertLife: 24 * time.Hour, Clock: now, Denied: map[string]bool{},
@@ -121,10 +121,10 @@ func New(t testing.TB, now func() time.Time) *Broker {
 	return b
 }
 
-// URL is where agents find the broker, by Dial or by Listen.
+// URL is the broker's address for agents, by Dial or by Listen.
 func (b *Broker) URL() string { return "https://localhost:7441" }
 
-// Listen serves on loopback as well and returns that URL.
+// Listen also serves on loopback and returns this URL.
 func (b *Broker) Listen() string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -134,7 +134,7 @@ func (b *Broker) Listen() string {
 	return "https://" + ln.Addr().String()
 }
 
-// Dial connects in memory. It is an agent's Dial.
+// Dial connects in memory, as the Dial of an agent.
 func (b *Broker) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	b.Lock()
 	away := b.Away
@@ -162,12 +162,12 @@ func (b *Broker) ComeBack() {
 	b.Away = false
 }
 
-// Bootstrap is what a new node needs: a node record with a fresh token.
+// Bootstrap makes a node record with a fresh token, and returns the data for the new node.
 func (b *Broker) Bootstrap() identity.Bootstrap {
 	return b.TokenFor(pki.NewNodeID(rand.Reader))
 }
 
-// TokenFor is a fresh token for a node that is there.
+// TokenFor returns a fresh token for an existing node.
 func (b *Broker) TokenFor(nodeID string) identity.Bootstrap {
 	tok, err := pki.NewEnrollToken(rand.Reader)
 	if err != nil {
@@ -179,7 +179,7 @@ func (b *Broker) TokenFor(nodeID string) identity.Bootstrap {
 	return identity.Bootstrap{Broker: b.URL(), CASHA256: b.Auth.Pin(), Token: tok, Source: "the test"}
 }
 
-// Enqueue signs a task for a node and queues it. Change edits the payload first.
+// Enqueue signs a task for a node and queues it. change edits the payload first.
 func (b *Broker) Enqueue(nodeID, typ, params string, change ...func(*taskcatalog.Task)) *Task {
 	b.t.Helper()
 	b.Lock()
@@ -222,7 +222,7 @@ func (b *Broker) enqueue(nodeID, typ, params string, change ...func(*taskcatalog
 	return q
 }
 
-// Find is a task by its id; nil: there is none.
+// Find returns a task by its id; nil: none.
 func (b *Broker) Find(id string) *Task {
 	b.Lock()
 	defer b.Unlock()
@@ -234,7 +234,7 @@ func (b *Broker) Find(id string) *Task {
 	return nil
 }
 
-// Requeue delivers a task again, as after a lease that ran out.
+// Requeue delivers a task again, as after an expired lease.
 func (b *Broker) Requeue(q *Task) {
 	b.Lock()
 	defer b.Unlock()
@@ -242,8 +242,7 @@ func (b *Broker) Requeue(q *Task) {
 	b.changed()
 }
 
-// Forget makes the broker deliver an ended task again, as one that was restored
-// from a backup does.
+// Forget makes the broker deliver an ended task again, like a broker restored from a backup.
 func (b *Broker) Forget(q *Task) {
 	b.Lock()
 	defer b.Unlock()
@@ -285,11 +284,11 @@ func (b *Broker) changed() {
 	b.wakeup = make(chan struct{})
 }
 
-// take leases what is due for a node.
+// take leases the due tasks of a node.
 func (b *Broker) take(nodeID string, lanes []taskcatalog.Lane) wire.WaitReply {
 	var reply wire.WaitReply
 	if b.Away {
-		return reply // a poll whose connection was closed may still wait here
+		return reply // a poll on a closed connection may still wait here
 	}
 	now, exclusive := b.Clock(), false
 	for _, q := range b.tasks {

@@ -1,8 +1,8 @@
-// Package agenttest is a small broker that agents are tested against. It speaks
-// the agent API over real mTLS, on connections that are in memory or, with
-// Listen, on loopback; leases, attempts and "the first result stands" are the
-// real rules. Its fields are the knobs: what it loses, refuses and lies about.
+// Package agenttest is a small broker for tests of agents. Broker speaks the agent API over real
+// mTLS, on connections in memory or, with Listen, on loopback; leases, attempts and "the first
+// result stands" follow the real rules. Its fields are the knobs: answers to lose, requests to
+// refuse, lies to tell.
 //
-// It judges what a node sends as strictly as a broker does, and fails the test
-// where a node breaks the contract.
+// The broker judges a node's requests as strictly as a real broker, and fails the test if a node
+// breaks the contract.
 package agenttest

@@ -13,8 +13,8 @@ import (
 
 var errAway = errors.New("connection refused")
 
-// memoryListener hands out connections that never leave the process, so that
-// tests can run in fake time.
+// memoryListener hands out connections that never leave the process, so that tests can run in fake
+// time.
 type memoryListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -61,8 +61,8 @@ type memoryAddr struct{}
 func (memoryAddr) Network() string { return "memory" }
 func (memoryAddr) String() string  { return "memory:0" }
 
-// memoryConn is one end of a connection. Unlike net.Pipe's it has room, as a
-// socket has: two ends that close at once do not wait for each other.
+// memoryConn is an end of a connection. Unlike net.Pipe it has a buffer, like a socket: two ends
+// that close at once do not wait for each other.
 type memoryConn struct{ in, out *stream }
 
 func (c *memoryConn) Read(p []byte) (int, error)  { return c.in.read(p) }
@@ -80,7 +80,7 @@ func (*memoryConn) SetWriteDeadline(time.Time) error    { return nil } // writes
 func (*memoryConn) LocalAddr() net.Addr                 { return memoryAddr{} }
 func (*memoryConn) RemoteAddr() net.Addr                { return memoryAddr{} }
 
-// stream is one direction of a connection.
+// stream is a direction of a connection.
 type stream struct {
 	mu       sync.Mutex
 	changed  sync.Cond
@@ -141,8 +141,8 @@ func (s *stream) until(t time.Time) {
 		s.alarm.Stop()
 		s.alarm = nil
 	}
-	// One that is past needs no alarm: and in a bubble under the race detector the
-	// runtime would run it at once, in a place where it can die of it (Go 1.26).
+	// A past deadline needs no alarm. Moreover, in a bubble under the race detector the runtime
+	// would run the alarm at once, in a place where it can crash (Go 1.26).
 	if left := time.Until(t); !t.IsZero() && left > 0 {
 		s.alarm = time.AfterFunc(left, s.changed.Broadcast)
 	}

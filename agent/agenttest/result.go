@@ -40,7 +40,7 @@ func (b *Broker) result(r *http.Request, peer *pki.Peer) (any, *wire.Problem) {
 	return wire.ResultReply{TaskID: q.ID, Outcome: req.Outcome, Code: req.Code}, nil
 }
 
-// judge fails the test where a result is not what the contract promises.
+// judge fails the test if a result breaks the contract.
 func (b *Broker) judge(q *Task, req wire.ResultRequest, peer *pki.Peer) *taskcatalog.Evidence {
 	if !req.Outcome.Valid() || (req.Outcome == taskcatalog.OutcomeSucceeded) != (req.Code == "") {
 		b.t.Errorf("task %s ended as %q with code %q", q.ID, req.Outcome, req.Code)

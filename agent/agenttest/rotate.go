@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// rotation is another key for a node, which its task asked for.
+// rotation is a new key for a node, requested by a task.
 type rotation struct {
 	task, nodeID string
 	key          string
@@ -17,7 +17,7 @@ type rotation struct {
 	used, void   bool
 }
 
-// openRotation is one whose certificate nobody has shown yet.
+// openRotation returns the node's rotation whose certificate was not shown yet.
 func (b *Broker) openRotation(nodeID string) *rotation {
 	for _, r := range b.rotations {
 		if r.nodeID == nodeID && !r.used && !r.void {
@@ -60,8 +60,8 @@ func (b *Broker) rotate(csr *x509.CertificateRequest, peer *pki.Peer, task, key 
 	return wire.RenewReply{Certificate: r.cert, Now: b.Clock()}, nil
 }
 
-// heard puts a new key in force at the first request with it, and every other of the
-// node's out.
+// heard puts a new key in force at the first request with it, and denies the node's other
+// certificates.
 func (b *Broker) heard(peer *pki.Peer) {
 	r := b.openRotation(peer.NodeID)
 	if r == nil || r.serial != peer.Serial {
@@ -77,7 +77,7 @@ func (b *Broker) heard(peer *pki.Peer) {
 	b.changed() // their polls end
 }
 
-// ended takes back a key that its task did not come to the end of.
+// ended voids a new key whose task did not succeed.
 func (b *Broker) ended(q *Task) {
 	if r := b.rotations[q.ID]; r != nil && !r.used && q.Result.Outcome != taskcatalog.OutcomeSucceeded {
 		b.void(r)

@@ -16,7 +16,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// routes are the names by which Requests, LoseAnswer and Count know them.
+// routes are keyed by the names used in Requests, LoseAnswer and Count.
 func (b *Broker) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /internal/v1/packages/sha256/{digest}", b.packages)
@@ -94,8 +94,7 @@ func (b *Broker) connState(c net.Conn, s http.ConnState) {
 	}
 }
 
-// verify refuses certificates that are none of this broker's. One that ran out
-// or is denied gets as far as its routes.
+// verify refuses certificates of other brokers. Expired or denied certificates reach the routes.
 func (b *Broker) verify(cs tls.ConnectionState) error {
 	if len(cs.PeerCertificates) == 0 {
 		return nil
@@ -207,7 +206,7 @@ func (b *Broker) renew(r *http.Request, peer *pki.Peer) (any, *wire.Problem) {
 	return wire.RenewReply{Certificate: b.issue(csr, peer.NodeIdentity), Late: peer.Expired, Now: b.Clock()}, nil
 }
 
-// packages gives a package, or a range of it.
+// packages serves a package, or a range of it.
 func (b *Broker) packages(w http.ResponseWriter, r *http.Request) {
 	digest := "sha256:" + r.PathValue("digest")
 	b.Lock()
@@ -225,7 +224,7 @@ func (b *Broker) packages(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mint answers with what Secrets holds for the type.
+// mint answers with the secret of the type in Secrets.
 func (b *Broker) mint(r *http.Request, _ *pki.Peer) (any, *wire.Problem) {
 	var req wire.MintRequest
 	if err := wire.Decode(r.Body, &req); err != nil {

@@ -61,8 +61,7 @@ command line, where others could read it.`,
 	return cmd
 }
 
-// enroll tries until the broker has answered, one way or the other, or timeout is
-// over.
+// enroll retries until the broker has accepted or refused, or timeout is over.
 func enroll(ctx context.Context, c agent.Config, from identity.Source, timeout time.Duration) (*identity.Member, error) {
 	return backoff.Retry(ctx, func() (*identity.Member, error) {
 		m, err := agent.Enroll(ctx, c, from)

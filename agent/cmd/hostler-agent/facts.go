@@ -45,7 +45,7 @@ what resolver profiles match on. No GPU, no driver, no library are ordinary fact
 	return cmd
 }
 
-// surveyTime is how long facts wait for a helper: the agent cannot enrol meanwhile.
+// surveyTime limits how long facts wait for a helper: the agent cannot enrol meanwhile.
 const surveyTime = 20 * time.Second
 
 // survey asks each vendor's libraries, in processes of their own.

@@ -21,16 +21,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// gpuVendors are asked for GPUs, each in a child of its own.
+// gpuVendors are the surveyed vendors, each in a child process of its own.
 var gpuVendors = []string{"nvidia", "amd"}
 
 // codeGPUNotFound: the machine has no such GPU, or none at all.
 const codeGPUNotFound taskcatalog.Code = "gpu_not_found"
 
-// gpuOpeners finds who has GPUs open: tests name others than those of this machine.
+// gpuOpeners finds the processes with open GPUs: tests replace it.
 var gpuOpeners = gpu.Openers
 
-// gpuHelperEnv is added to the fixed environment of the helper: tests name fakes.
+// gpuHelperEnv is added to the fixed environment of the helper: tests select fake GPUs with it.
 var gpuHelperEnv []string
 
 func newGPUHelper() *gpu.Helper {
@@ -70,7 +70,7 @@ func newGPUChild() *cobra.Command {
 	}
 }
 
-// gpuUnit is what is looked at as one: a GPU, or an instance of one.
+// gpuUnit is a GPU, or an instance of a GPU.
 type gpuUnit struct {
 	Index int `json:"index"` // of its GPU
 	gpu.Device
@@ -78,8 +78,9 @@ type gpuUnit struct {
 	Name       string       `json:"name,omitempty"`
 	Serial     string       `json:"serial,omitempty"`
 	PCIAddress string       `json:"pci_address"`
-	Holders    []gpu.Holder `json:"holders,omitempty"` // by the library's word
-	// Openers are by the machine's word: those that have the GPU open, or may have.
+	Holders    []gpu.Holder `json:"holders,omitempty"` // according to the library
+	// Openers are the processes that, according to the machine, have the GPU open or may have it
+	// open.
 	Openers []gpu.Opener     `json:"openers,omitempty"`
 	Code    taskcatalog.Code `json:"code,omitempty"`
 	Message string           `json:"message,omitempty"`
@@ -91,7 +92,7 @@ func (u *gpuUnit) fail(err error) {
 	u.Code, u.Message = taskcatalog.CodeOf(err, gpu.CodeDriverFailed), taskcatalog.Clean(err.Error(), taskcatalog.MaxText)
 }
 
-// heldText is for people.
+// heldText describes the holders for people.
 func (u gpuUnit) heldText() string {
 	var sure, unsure []string
 	for _, h := range u.Holders {
@@ -116,7 +117,7 @@ func (u gpuUnit) heldText() string {
 	return strings.Join(texts, "; ")
 }
 
-// some are the first few: who is not root can look at next to no process.
+// some returns the first few entries and a count: without root hardly any process can be inspected.
 func some(all []string) string {
 	const most = 4
 	if n := len(all) - most; n > 0 {
@@ -125,8 +126,8 @@ func some(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-// gpuUnits lists what wanted names, an index or a uuid, or with an empty one all
-// there is. The survey is of all.
+// gpuUnits lists the units that match wanted, an index or a uuid; all units if wanted is empty. The
+// survey covers all GPUs.
 func gpuUnits(ctx context.Context, h *gpu.Helper, wanted string) ([]gpuUnit, gpu.Survey, error) {
 	s := h.Survey(ctx, gpuVendors...)
 	if err := ctx.Err(); err != nil {
@@ -169,9 +170,9 @@ func libraryText(all []taskcatalog.LibraryFacts) string {
 	return strings.Join(texts, ", ")
 }
 
-// findHolders fills in who holds each unit, or may hold it. A unit whose holders
-// cannot be known gets an error of its own. all are the GPUs of the machine: who has
-// the file of one open is not at another.
+// findHolders fills in the processes that hold each unit, or may hold it. A unit whose holders
+// cannot be determined gets an error of its own. all are the machine's GPUs: a process with another
+// GPU's device file open does not hold this GPU.
 func findHolders(ctx context.Context, h *gpu.Helper, units []gpuUnit, all []taskcatalog.GPUFacts) error {
 	m, err := machine.Open("/")
 	if err != nil {
@@ -223,8 +224,8 @@ func findHolders(ctx context.Context, h *gpu.Helper, units []gpuUnit, all []task
 	return ctx.Err()
 }
 
-// mayHold says whether a process may be at a GPU: it has a file of this one open, or
-// of none alone what all have, or cannot be looked at whole.
+// mayHold reports whether a process may hold a GPU: it has this GPU's file open, or a shared file
+// and no other GPU's file, or it cannot be inspected fully.
 func mayHold(o gpu.Opener, d gpu.Device, nodes map[gpu.Device][]string) bool {
 	elsewhere := false
 	for other, its := range nodes {
@@ -238,15 +239,15 @@ func mayHold(o gpu.Opener, d gpu.Device, nodes map[gpu.Device][]string) bool {
 	return !elsewhere && (o.Unseen != "" || o.Anywhere(d.Vendor))
 }
 
-// keepers have GPUs open and use none: NVIDIA's persistence daemon, so that the
-// driver stays loaded, what manages the fabric, and what shares memory of GPUs between
-// nodes of one NVLink domain. A user is the one that it gives root up for.
+// keepers have GPUs open without using them: NVIDIA's persistence daemon, which keeps the driver
+// loaded, the fabric manager, and IMEX, which shares GPU memory between the nodes of an NVLink
+// domain. user is the user to which the program drops its privileges.
 var keepers = []struct{ program, user string }{
 	{"/usr/bin/nvidia-persistenced", "nvidia-persistenced"}, {"/usr/bin/nv-fabricmanager", ""}, {"/usr/bin/nvidia-imex", ""},
 }
 
-// keepsUp goes by the file, since a process may show any path of its own mount
-// namespace, and by the user, since anyone may run these programs.
+// keepsUp checks the program's file, because a process may show any path of its own mount
+// namespace, and the user, because anyone may run these programs.
 func keepsUp(m *machine.Machine, o gpu.Opener) bool {
 	exe, err := m.Exe(o.PID)
 	if err != nil || o.Unseen != "" {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// One machine, both vendors: each GPU is asked through its own libraries.
+// On a machine with both vendors, each GPU is queried through its own libraries.
 func TestGPUProbeAndScrubOfBothVendors(t *testing.T) {
 	m := gpuMachine(t, "vendor.2 amd", "scrub_on_free off")
 	plant(t, m, 2)

@@ -19,8 +19,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// probePercent of the free memory is looked at: somebody who starts meanwhile finds
-// memory of his own.
+// probePercent is the share of the free memory that is read: the rest is left for a program that
+// starts meanwhile.
 const probePercent = 50
 
 //go:embed gpu_probe.html
@@ -28,7 +28,7 @@ var probeHTML string
 
 var probeTemplate = template.Must(template.New("probe").Funcs(template.FuncMap{"bytes": humanize.IBytes}).Parse(probeHTML))
 
-// probedUnit is what the next tenant would see of one unit.
+// probedUnit is the next tenant's view of a unit.
 type probedUnit struct {
 	gpuUnit
 	Probe *gpu.ProbeResult `json:"probe,omitempty"`
@@ -47,7 +47,7 @@ func (u probedUnit) Sees() string {
 	return fmt.Sprintf("nothing but zeros in %s", humanize.IBytes(u.Probe.CoveredBytes))
 }
 
-// Finds says whether there is something to see.
+// Finds reports whether non-zero data was found.
 func (u probedUnit) Finds() bool {
 	return u.Probe != nil && u.Probe.NonZeroWords+u.Probe.ReadBackNonZero > 0
 }
@@ -136,7 +136,7 @@ func probeUnit(ctx context.Context, h *gpu.Helper, u gpuUnit, progress func(gpu.
 	return p
 }
 
-// writeReport replaces the file, and only by a whole one.
+// writeReport replaces the file atomically.
 func writeReport(name string, r probeReport) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(name), ".gpu-probe-*")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/agent/gpu"
 )
 
-// gpuProgress shows passes over several GPUs at once: one line that changes on a
-// terminal, a line at the end of each pass elsewhere.
+// gpuProgress shows the passes over several GPUs: on a terminal in a single changing line,
+// elsewhere in a line at the end of each pass.
 type gpuProgress struct {
 	w    io.Writer
 	live bool
@@ -26,7 +26,7 @@ func newGPUProgress(w io.Writer) *gpuProgress {
 	return &gpuProgress{w: w, live: file && term.IsTerminal(int(f.Fd())), at: map[string]gpu.Progress{}}
 }
 
-// of is the callback for one unit.
+// of returns the callback of a unit.
 func (p *gpuProgress) of(u gpuUnit) func(gpu.Progress) {
 	return func(now gpu.Progress) {
 		p.mu.Lock()

@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// scrubbedUnit is what came of one unit. What was not reached is missing.
+// scrubbedUnit is the result of a unit. Steps not reached are missing.
 type scrubbedUnit struct {
 	gpuUnit
 	Verdict         taskcatalog.Verdict `json:"verdict"`
@@ -98,8 +98,8 @@ func scrubByHand(cmd *cobra.Command, device string) ([]scrubbedUnit, []taskcatal
 	return all, seen.Libraries, ctx.Err()
 }
 
-// judgeParents looks at what of each GPU is in none of its instances, where those were
-// asked for whole: nobody overwrote that.
+// judgeParents judges the memory of each GPU that is in none of its instances, if the whole GPU was
+// requested: nobody overwrote this memory.
 func judgeParents(all []scrubbedUnit, seen []taskcatalog.GPUFacts) {
 	for _, g := range seen {
 		var its []*scrubbedUnit
@@ -113,7 +113,7 @@ func judgeParents(all []scrubbedUnit, seen []taskcatalog.GPUFacts) {
 			}
 		}
 		if len(its) < max(1, len(g.Instances)) {
-			continue // one of them was asked for, and nothing is said of its GPU
+			continue // a single instance was requested: no statement about its GPU
 		}
 		why := ""
 		if g.MemoryBytes == nil {
@@ -129,7 +129,7 @@ func judgeParents(all []scrubbedUnit, seen []taskcatalog.GPUFacts) {
 	}
 }
 
-// run scrubs one unit and looks again in a new process.
+// run scrubs a unit and probes it in a new process.
 func (s *scrubbedUnit) run(cmd *cobra.Command, h *gpu.Helper, nonce []byte, progress func(gpu.Progress)) {
 	ctx := cmd.Context()
 	fail := func(err error) {
@@ -203,7 +203,7 @@ func excludedOf(s scrubbedUnit) []gpu.Exclusion {
 
 func words(n uint64) string { return fmt.Sprintf("%d words", n) }
 
-// judged is the command's exit: done only if all are clean.
+// judged returns the command's error: nil only if all units are clean.
 func judged(all []scrubbedUnit) error {
 	n := 0
 	for _, s := range all {

@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/test/fakegpu"
 )
 
-// The helper is this very executable, which in a test is the test's.
+// The helper is this very executable, in a test the test binary.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && (os.Args[1] == "gpu" && os.Args[2] == "helper" || strings.HasPrefix(os.Args[1], "session")) {
 		main()
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// gpuMachine makes fake GPUs the ones of this machine.
+// gpuMachine makes fake GPUs the GPUs of this machine.
 func gpuMachine(t *testing.T, config ...string) *fakegpu.Machine {
 	t.Helper()
 	m, err := fakegpu.New(t.TempDir(), append([]string{"devices 3", "memory 64M", "reserved 2M"}, config...)...)
@@ -45,7 +45,7 @@ func plant(t *testing.T, m *fakegpu.Machine, gpu int) {
 	}
 }
 
-// tenant starts a tenant's program that stays, on one device.
+// tenant starts a tenant's program that stays, on a device.
 func tenant(t *testing.T, m *fakegpu.Machine, uuid string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(m.Libs, "fakegpu-tenant"), "4194304", residue, "stay")
@@ -114,8 +114,8 @@ func TestGPUProbeLeavesAGPUAloneThatSomebodyUses(t *testing.T) {
 	}
 }
 
-// Where a process may hold a GPU nothing is taken of it: neither where it cannot be
-// looked at, nor where it has open what belongs to no GPU alone.
+// If a process may hold a GPU, the command takes none of its memory: neither if the process cannot
+// be inspected, nor if it has a shared device file open.
 func TestGPUsThatAProcessMayHoldAreLeftAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		opener gpu.Opener
@@ -216,7 +216,7 @@ func TestGPUScrubRefusesWhereAProcessHoldsAGPUAndTouchesNone(t *testing.T) {
 	}
 }
 
-// What is in no instance of a GPU was overwritten by nobody.
+// Memory in no instance of a GPU was not overwritten.
 func TestInstancesAreCleanOnlyWhereTheyAreAllOfTheirGPU(t *testing.T) {
 	scrub := []string{"gpu", "scrub", "--no-reset", "--no-quiesce", "-o", "json"}
 	for outside, want := range map[string]string{"0": "clean ", "60M": "inconclusive gpu_scrub_incomplete"} {

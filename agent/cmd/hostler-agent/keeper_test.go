@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/agent/machine"
 )
 
-// Any user may run the persistence daemon's program with code of its own in it.
+// Any user may run the persistence daemon's program with other code inside.
 func TestADaemonThatKeepsGPUsUpIsItsOwnUsersOrRoots(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root starts processes of others")

@@ -17,8 +17,8 @@ var (
 )
 
 func main() {
-	// With a single one, every system call that waits costs several times its work:
-	// see machine.FileStates.
+	// With GOMAXPROCS 1, every blocking system call costs several times its work: see
+	// machine.FileStates.
 	if runtime.GOMAXPROCS(0) == 1 {
 		runtime.GOMAXPROCS(2)
 	}

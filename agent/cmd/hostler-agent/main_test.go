@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// call runs one command in this process.
+// call runs a command in this process.
 func call(t *testing.T, args ...string) (status int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
@@ -21,7 +21,7 @@ func call(t *testing.T, args ...string) (status int, out, errOut string) {
 	return status, o.String(), e.String()
 }
 
-// config writes a config file that keeps everything below a temporary directory.
+// config writes a config file with all paths below a temporary directory.
 func config(t *testing.T) (name, state string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -94,8 +94,7 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 	}
 }
 
-// The whole way on loopback, with the machine that the test runs on as the node:
-// probes change nothing.
+// The whole path on loopback, with the test machine as the node: probes change nothing.
 func TestAMachineEnrolsRunsAndStops(t *testing.T) {
 	broker := agenttest.New(t, time.Now)
 	url := broker.Listen()

@@ -24,11 +24,11 @@ func checkFormat(format string) error {
 	return nil
 }
 
-// page is what people read. Whatever is written to it is cleaned: much of it is
-// a device's or a tenant's word.
+// page is output for people. All written text is cleaned, because much of it comes from a device or
+// a tenant.
 type page struct{ *tabwriter.Writer }
 
-// line is one named value; an empty one is left out.
+// line writes a named value; an empty value is left out.
 func (p *page) line(name, value string) {
 	if value != "" {
 		p.row(name, value)
@@ -42,7 +42,7 @@ func (p *page) row(cells ...string) {
 	fmt.Fprintln(p, strings.Join(cells, "\t"))
 }
 
-// show writes v in the format: as it is for programs, as a page for people.
+// show writes v in the format: unchanged for programs, as a page for people.
 func show(w io.Writer, v any, format string, table func(*page)) error {
 	if format == "table" {
 		p := &page{tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)}

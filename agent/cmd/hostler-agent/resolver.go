@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// codeProfilesInvalid is the code of a set that has problems.
+// codeProfilesInvalid is the code of a set with problems.
 const codeProfilesInvalid taskcatalog.Code = "profiles_invalid"
 
 func newResolver() *cobra.Command {
@@ -30,7 +30,7 @@ func newResolver() *cobra.Command {
 	return cmd
 }
 
-// factsHere are the keys that rules match on, of this machine.
+// factsHere returns this machine's keys, for matching rules.
 func factsHere(ctx context.Context) (map[string]string, error) {
 	m, err := machine.Open("/")
 	if err != nil {
@@ -41,14 +41,14 @@ func factsHere(ctx context.Context) (map[string]string, error) {
 	return f.Keys, err
 }
 
-// checked is what resolver check says.
+// checked is the result of resolver check.
 type checked struct {
 	OK       bool               `json:"ok"`
 	Files    []string           `json:"files"`
 	Rules    int                `json:"rules"`
 	Commands int                `json:"commands"`
 	Digest   string             `json:"digest,omitempty"`
-	Rule     string             `json:"rule,omitempty"` // with --here: the rule that wins on this machine
+	Rule     string             `json:"rule,omitempty"` // with --here: the winning rule on this machine
 	Problems []profiles.Problem `json:"problems"`
 }
 

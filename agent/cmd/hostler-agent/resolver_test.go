@@ -123,7 +123,7 @@ func TestResolverCheckHereJudgesTheRuleThatWinsHere(t *testing.T) {
 	if said, err := check(nvlink); err != nil || !said.OK {
 		t.Errorf("%+v, %v", said, err)
 	}
-	// What AMD's rules name is not there, and nobody asks for it.
+	// The programs of AMD's rules are missing, and are not checked.
 	if said, err := check(map[string]string{"gpu.vendor": "none"}); err != nil || said.Rule != "no-gpu" {
 		t.Errorf("%+v, %v", said, err)
 	}

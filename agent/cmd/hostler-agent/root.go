@@ -19,10 +19,10 @@ const (
 	exitFailed  = 1
 	exitUsage   = 2 // bad usage or bad input
 	exitRefused = 3 // by policy or state
-	exitMissing = 4 // what was named is not there
+	exitMissing = 4 // the named object does not exist
 )
 
-// codeUsage is the code of every fault in how the command was called.
+// codeUsage is the code of every error in the command line.
 const codeUsage taskcatalog.Code = "bad_usage"
 
 func usage(format string, args ...any) error { return taskcatalog.Errorf(codeUsage, format, args...) }
@@ -47,7 +47,7 @@ It opens every connection itself and listens on nothing.`,
 	return root
 }
 
-// run is one command, from its arguments to its exit status.
+// run executes a command, from its arguments to its exit status.
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -69,7 +69,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// describe gives every error a code and one clean line.
+// describe gives every error a code and a single clean line.
 func describe(err error) (taskcatalog.Code, string) {
 	code := taskcatalog.CodeOf(err, "failed")
 	if r, ok := uplink.RefusalOf(err); ok {
@@ -81,7 +81,7 @@ func describe(err error) (taskcatalog.Code, string) {
 	return code, taskcatalog.Clean(err.Error(), taskcatalog.MaxText)
 }
 
-// exitOf is the one place where an error becomes an exit status.
+// exitOf is the only place where an error becomes an exit status.
 func exitOf(code taskcatalog.Code, err error) int {
 	if r, ok := uplink.RefusalOf(err); ok && r.Lasting() {
 		return exitRefused

@@ -69,7 +69,7 @@ func newRun() *cobra.Command {
 	return cmd
 }
 
-// wiring joins the parts with the machine that this process runs on.
+// wiring joins the parts with the machine of this process.
 func wiring(configFile string, log *zap.Logger) (agent.Config, error) {
 	configFile, err := filepath.Abs(configFile)
 	if err != nil {

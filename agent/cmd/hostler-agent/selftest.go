@@ -86,12 +86,12 @@ func selfTest(ctx context.Context, at place, configFile string) (*selfupdate.Sel
 	return &selfupdate.SelfTest{Version: version, Commit: commit, State: release.State, Types: taskcatalog.IDs()}, nil
 }
 
-// lookTime bounds the look at systemd: less than a program has for its whole test.
+// lookTime limits the query to systemd: it is less than the time of a whole self-test.
 const lookTime = 15 * time.Second
 
-// couldWatch looks at what watch looks at, where something was updated before. That it may
-// write is the node's matter and not the program's: the watcher finds that out itself,
-// before it says that it is ready.
+// couldWatch reads everything that watch reads, if the node was updated before. Write access is not
+// tested, because it depends on the node and not on the program: the watcher itself tests it before
+// it reports READY.
 func couldWatch(ctx context.Context, at place, stateDir string) error {
 	if _, err := os.Stat(selfupdate.Folder(stateDir)); err != nil {
 		return nil

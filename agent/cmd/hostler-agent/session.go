@@ -26,11 +26,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// codeNotRoot is the code of what only root may be.
+// codeNotRoot is the code of commands allowed only to root.
 const codeNotRoot taskcatalog.Code = "not_root"
 
-// terminals are the sessions that this program starts: each with this version's own file,
-// and ended by whichever version is installed then. Without systemd there are none.
+// terminals are the sessions started by this program: each runs this version's own file, and is
+// ended by whichever version is installed then. Without systemd it is nil.
 func terminals(config *agent.Config, configFile, lib, executable string, underSystemd bool) *unit.Sessions {
 	if !underSystemd {
 		return nil
@@ -39,10 +39,10 @@ func terminals(config *agent.Config, configFile, lib, executable string, underSy
 	if selfupdate.SlotOf(lib, executable) != "" {
 		after = path.Join(lib, "current", "hostler-agent")
 	}
-	if file, err := filepath.Abs(configFile); err == nil { // systemd starts it elsewhere
+	if file, err := filepath.Abs(configFile); err == nil { // systemd starts it in another directory
 		configFile = file
 	}
-	if configFile == agent.DefaultConfigFile { // an older version, which may come after, takes no other
+	if configFile == agent.DefaultConfigFile { // an older version may run at the end, and accepts no other
 		configFile = ""
 	}
 	return &unit.Sessions{
@@ -50,8 +50,8 @@ func terminals(config *agent.Config, configFile, lib, executable string, underSy
 	}
 }
 
-// newSession is the process of a terminal session: see package process. Only its unit runs
-// it, and all else that it needs is handed over.
+// newSession is the process of a terminal session: see package process. Only the session's unit
+// runs it; the agent hands over all its other inputs.
 func newSession() *cobra.Command {
 	return &cobra.Command{
 		Use: "session ID", Hidden: true, Args: sessionArg,
@@ -62,8 +62,8 @@ func newSession() *cobra.Command {
 			if err := onlyRoot(cmd); err != nil {
 				return err
 			}
-			// Each stop of its unit brings a hang-up too. It is not ignored: a program that
-			// is started from here would ignore it as well.
+			// Each stop of the unit also sends SIGHUP. The signal must not be ignored, because
+			// programs started from here would inherit this.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 			defer stop()
 			log := journal.New(os.Stderr, zap.InfoLevel)
@@ -80,7 +80,7 @@ func newSession() *cobra.Command {
 	}
 }
 
-// newSessionEnded comes after a session's process, however that ended.
+// newSessionEnded is the program that runs after a session's process, however the process ended.
 func newSessionEnded() *cobra.Command {
 	var configFile string
 	cmd := &cobra.Command{
@@ -102,7 +102,7 @@ func newSessionEnded() *cobra.Command {
 	return cmd
 }
 
-// ifKilled tells how the process of a session ended that did not end by itself, as systemd says.
+// ifKilled calls tell with systemd's result, if a session's process did not end by itself.
 func ifKilled(log *zap.Logger, tell func(how string) error) error {
 	result := os.Getenv("SERVICE_RESULT")
 	if result == "success" || result == "" {
@@ -112,8 +112,8 @@ func ifKilled(log *zap.Logger, tell func(how string) error) error {
 	return tell(result)
 }
 
-// tellTime is how long the broker is told for: what is left of the session's unit waits, and
-// a broker that does not hear it finds out by itself.
+// tellTime limits the report to the broker: the end of the session's unit waits for it, and a
+// broker that misses the report finds out by itself.
 const tellTime = 5 * time.Second
 
 func tellGone(ctx context.Context, configFile, id, how string) error {

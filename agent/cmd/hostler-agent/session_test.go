@@ -40,8 +40,8 @@ func TestOnlyRootHoldsATerminalSession(t *testing.T) {
 	}
 }
 
-// The process is of the version that starts it; who comes after it may be of a later one,
-// which has taken the place of all that was there then.
+// The process runs the version that starts it; the program after it may be of a later version,
+// which has replaced all earlier files.
 func TestASessionIsOfThisVersionAndItsEndOfWhicheverIsThere(t *testing.T) {
 	config := &agent.Config{File: agent.File{StateDir: "/var/lib/hostler-agent"}}
 	slot := taskcatalog.AgentFolder + "/versions/1.4.0/hostler-agent"
@@ -62,7 +62,7 @@ func TestASessionIsOfThisVersionAndItsEndOfWhicheverIsThere(t *testing.T) {
 	}
 }
 
-// The broker is told of a process that did not end by itself, and of no other.
+// The broker is told only of a process that did not end by itself.
 func TestOnlyAProcessThatWasKilledIsTold(t *testing.T) {
 	for result, want := range map[string]string{"": "", "success": "", "signal": "signal", "oom-kill": "oom-kill", "exit-code": "exit-code", "timeout": "timeout"} {
 		t.Setenv("SERVICE_RESULT", result)

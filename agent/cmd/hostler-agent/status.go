@@ -37,7 +37,7 @@ latter two are shown where no agent runs, too. It fails with status 1 where no a
 			}
 			full := struct {
 				*agent.Status
-				Terminals []string `json:"terminals"` // sessions, which no agent need run for
+				Terminals []string `json:"terminals"` // sessions, which run without an agent
 				Update    *seen    `json:"update,omitempty"`
 			}{s, sessions, lookHere(at.lib, file.StateDir)}
 			if err := show(cmd.OutOrStdout(), full, format, func(p *page) {

@@ -18,12 +18,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// place is where the agent's versions are, and which of them asks.
+// place is the location of the agent's versions, and the asking version.
 type place struct {
 	lib     string
 	running string // slot; empty: the current one
 	systemd selfupdate.Systemd
-	// sessions is where each terminal session of the node has a directory.
+	// sessions is the folder with a directory for each terminal session.
 	sessions string
 }
 
@@ -165,8 +165,8 @@ func byHand(at place, store *selfupdate.Store, file agent.File, configFile strin
 	}
 }
 
-// formsHere are the forms of the node's state: as the running agent says, which keeps
-// its ledger to itself, or as they are where none runs.
+// formsHere are the forms of the node's state: from the running agent's status, because the agent
+// locks its ledger; or from the files if no agent runs.
 func formsHere(file agent.File) ([]int, error) {
 	if s, err := agent.ReadStatus(file.StatusFile); err == nil && len(s.StateForms) > 0 && s.Judge(time.Now()) == nil {
 		return s.StateForms, nil
@@ -178,7 +178,7 @@ func formsHere(file agent.File) ([]int, error) {
 	return agent.FormsIn(file, form)
 }
 
-// contactAge is how long ago the running agent had contact; negative: it had none.
+// contactAge is the time since the running agent's last contact; negative: never.
 func contactAge(statusFile string) time.Duration {
 	s, err := agent.ReadStatus(statusFile)
 	if err != nil || s.LastContact.IsZero() {
@@ -187,18 +187,18 @@ func contactAge(statusFile string) time.Duration {
 	return max(time.Since(s.LastContact), 0)
 }
 
-// seen is what update show says.
+// seen is the output of update show.
 type seen struct {
 	Slots      []taskcatalog.UpdateSlot    `json:"slots"`
 	Trial      *selfupdate.Trial           `json:"trial,omitempty"`
 	Pins       []selfupdate.Pin            `json:"pins"`
-	Deliveries []taskcatalog.AgentDelivery `json:"deliveries"` // the last one last
-	// Problem is why what was decided cannot be read: then the slots are those that the
-	// folders show, and of the rest nothing is known.
+	Deliveries []taskcatalog.AgentDelivery `json:"deliveries"` // the latest last
+	// Problem is why the update record cannot be read: then the slots are those on disk, and the
+	// rest is unknown.
 	Problem string `json:"problem,omitempty"`
 }
 
-// look shows what can be seen, also where that is not all: then the error says why.
+// look returns everything that can be read. If a part cannot be read, the error says why.
 func look(store *selfupdate.Store) (*seen, error) {
 	st, unread := store.Load()
 	problem := ""
@@ -209,8 +209,8 @@ func look(store *selfupdate.Store) (*seen, error) {
 	return &seen{slots, st.Trial, append([]selfupdate.Pin{}, st.Pins...), append([]taskcatalog.AgentDelivery{}, st.Deliveries...), problem}, errors.Join(unread, err)
 }
 
-// lookHere is the same for status: nil where this agent does not update itself, or
-// where who asks may not see it.
+// lookHere is look for the command status: nil if this agent does not update itself, or if the
+// caller may not read the versions.
 func lookHere(lib, stateDir string) *seen {
 	if _, err := os.Stat(stateDir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -220,7 +220,7 @@ func lookHere(lib, stateDir string) *seen {
 		return nil
 	}
 	defer func() { _ = store.Close() }()
-	s, _ := look(store) // it says itself what it could not read
+	s, _ := look(store) // s.Problem names the unreadable part
 	return s
 }
 
@@ -259,7 +259,7 @@ func updatePage(p *page, s *seen) {
 	}
 }
 
-// here is the machine that this process runs on.
+// here is the machine of this process.
 func here() place {
 	return place{lib: taskcatalog.AgentFolder, systemd: systemd.Bus{}, sessions: unit.RuntimeDir}
 }

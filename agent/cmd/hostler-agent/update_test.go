@@ -24,7 +24,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// asked is a systemd that only hears.
+// asked is a systemd that only records calls.
 type asked struct {
 	started, looked []string
 	unit            selfupdate.Unit
@@ -47,7 +47,7 @@ func (a *asked) Look(ctx context.Context, unit string) (selfupdate.Unit, error) 
 	return a.unit, nil
 }
 
-// node is a machine with two versions: 1.1.0 runs, and 1.0.0 was before it.
+// node is a machine with two versions: 1.1.0 runs, and 1.0.0 is the previous version.
 func node(t *testing.T) (at place, conf string, heard *asked) {
 	t.Helper()
 	conf, state := config(t)
@@ -80,7 +80,7 @@ func node(t *testing.T) (at place, conf string, heard *asked) {
 	return place{lib: lib, systemd: heard}, conf, heard
 }
 
-// do runs update on a node.
+// do runs the command update on a node.
 func (at place) do(t *testing.T, conf string, args ...string) (string, error) {
 	t.Helper()
 	cmd := newUpdate(at)
@@ -140,14 +140,13 @@ func TestVersionsAreSteeredByHand(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(at.lib, "versions", "0.9.0")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("0.9.0 is still there: %v", err)
 	}
-	// 1.0.0 is no program that could test itself: nothing is switched.
+	// 1.0.0 cannot test itself: no switch happens.
 	if _, err := at.do(t, conf, "revert", "--reason", "no GPUs"); taskcatalog.CodeOf(err, "") != selfupdate.CodeSelfTest {
 		t.Errorf("to a version that does not run: %v", err)
 	}
 }
 
-// An agent that is down is when the versions are asked for. systemd removes what it wrote
-// of itself.
+// People ask for the versions when an agent is down. systemd then removes the agent's status file.
 func TestStatusShowsWhatIsThereWhereNoAgentRuns(t *testing.T) {
 	at, conf, _ := node(t)
 	at.sessions = t.TempDir()
@@ -229,13 +228,13 @@ func TestTheProgramTestsItself(t *testing.T) {
 	}
 }
 
-// A version is to be able to watch the one after it: that is found out before it is switched
-// to, since afterwards nobody else is there to do it.
+// A version must be able to watch its successor. This is tested before the switch, because
+// afterwards no other version can watch.
 func TestAProgramThatCouldNotWatchFailsItsOwnTest(t *testing.T) {
 	runs := selfupdate.Unit{Active: "active", Sub: "running", Invocation: "i1"}
 	for name, c := range map[string]struct {
 		spoil func(t *testing.T, state string, systemd *asked)
-		says  string // empty: it passes
+		says  string // empty: passes
 	}{
 		"all is well":              {func(*testing.T, string, *asked) {}, ""},
 		"nothing was ever updated": {func(t *testing.T, state string, _ *asked) { _ = os.RemoveAll(filepath.Join(state, "update")) }, ""},
@@ -267,7 +266,7 @@ func TestAProgramThatCouldNotWatchFailsItsOwnTest(t *testing.T) {
 	}
 }
 
-// listing is what is in folders, with when it was changed.
+// listing returns the names in folders, with their modification times.
 func listing(t *testing.T, dirs ...string) (all []string) {
 	t.Helper()
 	for _, dir := range dirs {
@@ -284,7 +283,7 @@ func listing(t *testing.T, dirs ...string) (all []string) {
 	return all
 }
 
-// A node whose folder of updates cannot be used keeps its agent.
+// A node with an unusable folder of updates keeps its agent.
 func TestAnAgentThatCannotUpdateItselfServes(t *testing.T) {
 	at, _, _ := node(t)
 	program := filepath.Join(at.lib, "versions", "1.1.0", "hostler-agent")
@@ -307,7 +306,7 @@ func TestAnAgentThatCannotUpdateItselfServes(t *testing.T) {
 	_ = u.Store.Close()
 }
 
-// What cannot be read is said, and what the folders show is shown.
+// An unreadable record is reported, and the slots on disk are shown.
 func TestVersionsAreShownWhereTheirStateCannotBeRead(t *testing.T) {
 	at, conf, _ := node(t)
 	file, err := agent.LoadFile(conf)

@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// A release is packed from what the program says of itself.
+// The packing of a release uses the program's own description.
 func TestTheProgramSaysWhatItIs(t *testing.T) {
 	var out, errs bytes.Buffer
 	if status := run(context.Background(), []string{"version", "-o", "json"}, &out, &errs); status != exitDone {

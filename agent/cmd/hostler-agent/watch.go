@@ -19,9 +19,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// updates joins this program with the versions on the node; nil where it runs from
-// none of them, and where their folder cannot be used: an agent that cannot update
-// itself is still the way to this machine.
+// updates joins this program with the versions on the node. It returns nil if the program runs from
+// no slot, and if the folder of updates is unusable: an agent that cannot update itself is still
+// the way to this machine.
 func updates(config *agent.Config, lib, executable, configFile string) *agent.Updates {
 	running := selfupdate.SlotOf(lib, executable)
 	if running == "" {
@@ -37,7 +37,7 @@ func updates(config *agent.Config, lib, executable, configFile string) *agent.Up
 	}
 }
 
-// build is what this program is.
+// build describes this program.
 func build() taskcatalog.AgentBuild {
 	b := taskcatalog.AgentBuild{Commit: commit}
 	f, err := os.Open("/proc/self/exe")
