@@ -16,8 +16,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// forgery is a task on its way to the node, changed by an attacker who holds the broker's database,
-// its network or a signing key.
+// forgery is a task on the way to the node, changed by an attacker with the broker's database,
+// network or a signing key.
 type forgery struct {
 	taskcatalog.Task
 	kind string

@@ -284,7 +284,7 @@ func TestKilledAtAnyBoundaryACarriedTaskEndsOnce(t *testing.T) {
 	}
 }
 
-// The carried task of a broker that lost it and never delivers it is not kept for ever.
+// If the broker loses a carried task and never delivers the task, the node drops it after a while.
 func TestACarriedTaskThatIsNeverDeliveredIsForgotten(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		_, runs := l.carries()

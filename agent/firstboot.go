@@ -68,7 +68,7 @@ func (a *Agent) mayStrike(begun time.Time) bool {
 func (a *Agent) turnCloudInitOff() bool {
 	ours, through := firstboot.Ours(a.Machine)
 	if !ours {
-		return true // a machine that Hostler did not boot first keeps its cloud-init
+		return true // without a first boot by Hostler, cloud-init stays on
 	}
 	if !through || firstboot.CloudInitRuns(a.Machine.Dir()) {
 		return false

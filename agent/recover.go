@@ -48,9 +48,9 @@ func (a *Agent) endBegun(e ledger.Entry, why string) {
 	a.endEntry(e, returned{err: taskcatalog.Errorf(taskcatalog.CodeInterrupted, "%s", why)}, taskcatalog.OutcomeInterrupted)
 }
 
-// endLost ends an accepted task that may have run before the ledger was restored from a copy. It
-// returns true if it did. It also returns true if the question cannot be answered: then the task
-// does not start, and the broker delivers it again.
+// endLost ends an accepted task that may have run before the ledger was restored from a copy, and
+// then returns true. If the question cannot be answered, endLost returns true as well: the task
+// does not start, and the broker delivers the task again.
 func (a *Agent) endLost(taskID string) bool {
 	e, _, err := a.ledger.Get(taskID)
 	may := false
@@ -71,8 +71,8 @@ func (a *Agent) endLost(taskID string) bool {
 	return may
 }
 
-// endMade ends a task that its handler can show to be complete, although its result was not
-// recorded. It returns true if it did.
+// endMade ends a task whose handler can show that the work was complete, although no result was
+// recorded. endMade returns true if the task is ended.
 func (a *Agent) endMade(e ledger.Entry) bool {
 	handler, ok := a.Handlers(e.Task.Type, e.Task.Version)
 	if !ok || handler.Made == nil {

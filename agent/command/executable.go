@@ -22,7 +22,7 @@ const (
 	CodeExecutableRefused  taskcatalog.Code = "executable_refused"  // a shell, an interpreter, set-uid, not executable
 )
 
-// Executable is a program that may run, held open so that it cannot be replaced.
+// Executable is an allowed program, held open so that the program cannot be replaced.
 type Executable struct {
 	file   *os.File
 	script bool
@@ -35,8 +35,8 @@ func (e *Executable) Close() error { return e.file.Close() }
 // executable_missing, executable_insecure, executable_refused.
 func Find(root *os.File, name string) (*Executable, error) { return find(root, name, false) }
 
-// find is Find for a profile that may be the agent's own (own). For those the program's exact name
-// is allowed, even if it runs other programs.
+// find is Find, with own set for a profile compiled into the agent: the program's exact name is then
+// allowed, even if the program runs others.
 func find(root *os.File, name string, own bool) (*Executable, error) {
 	f, err := walk(root, name, func(part string) bool {
 		if own && part == path.Base(name) {

@@ -194,8 +194,9 @@ var (
 	errStuck   = errors.New("it does not die")
 )
 
-// wait waits for the program and then kills the rest of its group, and processes elsewhere with its
-// mark. The program is reaped last, so that its number stays the group's until the group is empty.
+// wait waits for the program, then kills the rest of the group and all other processes with the
+// mark. The program is reaped last, so that the group's number is not reused before the group is
+// empty.
 func (r *Runner) wait(ctx context.Context, cmd *exec.Cmd, mark string, timeout time.Duration) error {
 	pid, ended := cmd.Process.Pid, make(chan struct{})
 	go func() {

@@ -27,7 +27,7 @@ func TestAProgramGetsItsArgumentsAsTheyAre(t *testing.T) {
 	if err != nil || strings.TrimSpace(string(res.Stdout.Kept)) != want || res.ExitCode != 0 || len(res.Attempts) != 1 {
 		t.Errorf("%s, %+v, %v", res.Stdout.Kept, res.Attempts, err)
 	}
-	// A step passes all its inputs; a profile receives those it names.
+	// A step passes all inputs; a profile receives the named ones.
 	step := resolver.Resolved{Step: profiles.StepReset, Command: tool("args")}
 	if res, _, err := r.Step(t.Context(), step, map[string]any{"gpus": []string{"b"}}); err != nil || string(res.Stdout.Kept) != "[\"/usr/bin/tool\"]\n" {
 		t.Errorf("%s, %v", res.Stdout.Kept, err)

@@ -27,8 +27,8 @@ type walker struct {
 	steps  int
 }
 
-// walk opens a file by its absolute path below root, if it, each folder and each link on the way
-// are root's alone. The file is opened with O_PATH.
+// walk opens a file by an absolute path below root. The file, each folder and each link on the way
+// must be root's alone. walk opens the file with O_PATH.
 func walk(root *os.File, name string, banned func(string) bool) (*os.File, error) {
 	w := &walker{name: name, banned: banned}
 	if !path.IsAbs(name) {
@@ -138,8 +138,8 @@ func (w *walker) open(part string) (*os.File, uint32, error) {
 	return f, st.Mode & unix.S_IFMT, nil
 }
 
-// link reads a link that belongs to root. The link's mode is meaningless: whoever may write its
-// folder may replace it, and the folder was judged.
+// link reads a link of root's. The link's mode is meaningless: a user with write access to the
+// folder may replace the link, and the folder was judged.
 func (w *walker) link(f *os.File, part string, last bool) (string, error) {
 	if w.links++; w.links > maxLinks {
 		return "", w.fail(CodeExecutableRefused, "more than %d links lead to it", maxLinks)

@@ -62,8 +62,8 @@ func TestATheSecurityEraseOfATADisks(t *testing.T) {
 	}
 }
 
-// A disk that locks at its next loss of power belongs to the owner of the password, however empty
-// it is.
+// A disk that locks at the next loss of power is under the control of the password's owner, even if
+// it is empty.
 func TestADiskWithAPasswordIsNotClean(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

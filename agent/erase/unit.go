@@ -143,7 +143,7 @@ func (e *Erase) try(ctx context.Context, u *unit, m taskcatalog.EraseMethod, dis
 		for _, t := range disks {
 			e.say(t, 100, m)
 		}
-	case slices.Contains(unknown, code): // the controller's state is unknown, and so that of all its disks
+	case slices.Contains(unknown, code): // the state of the controller, and so of all its disks, is unknown
 		u.end(taskcatalog.VerdictInconclusive, err)
 	case ctx.Err() != nil:
 		stop(taskcatalog.VerdictNotClean, fmt.Errorf("%s was stopped and the disk is not erased: %w", m, context.Cause(ctx)))

@@ -109,7 +109,7 @@ func mapMany() error {
 	return nil
 }
 
-// holds starts a tenant's process that holds a device, and waits until it holds it.
+// holds starts a tenant's process and waits until the process holds a device.
 func holds(t *testing.T, m *machine.Machine, how string) int {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", HolderWord, how)

@@ -120,6 +120,7 @@ func TestAHelperThatSIGKILLDoesNotEndIsStuck(t *testing.T) {
 	}
 }
 
+// Nobody kills the helper of an agent that was killed itself: the helper must end by itself.
 func TestTheHelperEndsWhenTheAgentIsGone(t *testing.T) {
 	l := newLab(t)
 	d := l.device(0)

@@ -57,8 +57,8 @@ func (p *Platform) ask(ctx context.Context, b *bmc) error {
 	return nil
 }
 
-// lastChannel is the highest number of a channel with users or a network; the numbers above it
-// stand for the asking channel and the inside of the machine.
+// lastChannel is the highest channel number that a BMC may have; the numbers above it stand for the
+// asking channel and for the inside of the machine.
 const lastChannel = 11
 
 var errNoChannel = errors.New("the BMC has no such channel")

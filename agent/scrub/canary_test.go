@@ -57,7 +57,7 @@ func TestAStepThatIsLeftOutIsSeen(t *testing.T) {
 	}
 }
 
-// A process that takes a GPU during the scrub holds it at the end, and its memory was not checked.
+// A process that takes a GPU during the scrub is found at the end. Its memory was not checked.
 func TestAHolderThatComesDuringTheScrubIsSeen(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")

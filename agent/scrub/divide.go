@@ -72,8 +72,8 @@ func (s *Scrub) owe(ctx context.Context, going []*unit) error {
 	return context.Cause(ctx)
 }
 
-// again overwrites and verifies the whole of each GPU that the reset brought back to its mode. A
-// part of its memory may have been in no instance, and another part in the reserve of the old mode.
+// again overwrites and verifies the whole of each GPU whose mode the reset has restored. A part of
+// the memory may have been in no instance, and another part in the reserve of the old mode.
 func (s *Scrub) again(ctx context.Context) error {
 	var fresh []*unit
 	for _, vendor := range s.Vendors {

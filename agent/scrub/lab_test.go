@@ -208,7 +208,7 @@ func (l *lab) tenant(i int, how ...string) *exec.Cmd {
 	_, err = out.Read(make([]byte, 6))
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // reap the process, so that it does not stay as a zombie
+		_ = cmd.Wait() // reap the process: no zombie stays
 		close(ended)
 	}()
 	l.t.Cleanup(func() {

@@ -34,7 +34,7 @@ func TestPersistenceModeThatWasSwitchedOnByHandIsOffForTheResetAlone(t *testing.
 	}
 }
 
-// A GPU without persistence mode in its baseline does not get it back: a tenant switched it on.
+// A tenant's persistence mode is not switched on again: the baseline had none.
 func TestPersistenceModeOfATenantIsNotSwitchedOnAgain(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, "nvidia")

@@ -24,8 +24,8 @@ type Part struct {
 	// ID returns an id that the part in a state directory keeps for life; empty: the part has no
 	// id. Nil: a replacement of the part cannot be detected.
 	ID func(stateDir string) (string, error)
-	// Lost records in the part in a state directory that it replaces a newer copy, and that the
-	// newer copy may know tasks unknown to this part. Nil: the part holds no tasks.
+	// Lost marks the part in a state directory as restored: the replaced part may have known tasks
+	// unknown to the restored part. Nil: the part holds no tasks.
 	Lost func(stateDir string, at time.Time) error
 }
 

@@ -49,8 +49,8 @@ type Trial struct {
 	// The fields below are written only before the switch and during a revert. In between, an agent
 	// from before these fields may have to read the file.
 
-	// Over is the version in its proof that this trial interrupted. It is kept until the switch is
-	// made: if the switch cannot be made, the proof goes on.
+	// Over is the interrupted proof of another version. Over is kept until the switch is made: if
+	// the switch cannot be made, the proof goes on.
 	Over *Trial `json:"over,omitempty"`
 
 	// FailedAt is since when the version has not worked.

@@ -51,8 +51,8 @@ func TestAVersionIsJudgedByWhatIsSeenOfIt(t *testing.T) {
 	}
 }
 
-// While a version is in its proof, Before is the version it replaced, not the version known to work
-// before that.
+// For a version in its proof, Before is the replaced version, not the version known to work before
+// that.
 func TestTheVersionBeforeIsWhatWouldBePutBack(t *testing.T) {
 	st := &State{Good: "b", Previous: "a", Trial: &Trial{Step: Proving, From: "b", To: "c"}}
 	if got := st.Before(); got != "b" {

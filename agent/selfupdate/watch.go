@@ -70,9 +70,9 @@ type seen struct {
 	failedAt                               time.Time     // since when the version does not work; zero: it works
 }
 
-// DefaultProof is the proof of a node whose configuration sets none. It is long enough for a
-// version that ends minutes after its start or at its first tasks, and short enough that the next
-// update rarely begins within it.
+// DefaultProof is the proof of a node without a configured proof. The time is long enough for a
+// version that ends minutes after the start or at the first tasks, and short enough that the next
+// update rarely begins meanwhile.
 const DefaultProof = 5 * time.Minute
 
 const (

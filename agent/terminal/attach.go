@@ -151,7 +151,7 @@ func (l *link) welcome(w frame.Welcome) error {
 	if _, err := l.out.Part(w.Taken); err != nil {
 		return fault{error: err}
 	}
-	if l.in.Ended() { // a relay that resumes the session does not know that input ended: its input is discarded
+	if l.in.Ended() { // a relay that resumes the session does not know that input ended: discard further input
 		l.inOver, l.in = true, frame.NewInflow(l.in.Taken())
 	}
 	l.at, l.repeats, l.heard = w.Taken, w.Repeats, time.Now()

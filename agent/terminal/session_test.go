@@ -123,6 +123,7 @@ func TestInputAfterTheEndIsTakenAsNothing(t *testing.T) {
 	})
 }
 
+// The relay sets the pace of the program: no byte of output is read that the relay has no room for.
 func TestOutputIsReadAsFarAsItIsAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRelay()

@@ -53,7 +53,7 @@ type shell struct {
 	cmd    *exec.Cmd
 	master *os.File
 	raw    syscall.RawConn // of master: access to the descriptor without making it blocking
-	slave  *os.File        // held open, so that the terminal outlasts a program that closes it
+	slave  *os.File        // held open: the terminal outlasts a program that closes its end
 	grace  time.Duration
 
 	mu     sync.Mutex // guards reaped during signals

@@ -42,7 +42,7 @@ func terminals(config *agent.Config, configFile, lib, executable string, underSy
 	if file, err := filepath.Abs(configFile); err == nil { // systemd starts it in another directory
 		configFile = file
 	}
-	if configFile == agent.DefaultConfigFile { // an older version may run at the end, and accepts no other
+	if configFile == agent.DefaultConfigFile { // an older version, which may run at the end, accepts only this file
 		configFile = ""
 	}
 	return &unit.Sessions{

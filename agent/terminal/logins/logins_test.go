@@ -78,7 +78,7 @@ func TestWhoAndLastSeeALogin(t *testing.T) {
 	}
 	b := book(t)
 	self := alice
-	self.PID = os.Getpid() // who shows no process that does not exist
+	self.PID = os.Getpid() // who omits processes that do not exist
 	ok(t, b.Begin(self))
 	if out, err := exec.CommandContext(t.Context(), "who", b.Utmp).CombinedOutput(); err != nil || !strings.Contains(string(out), "alice    pts/13") {
 		t.Errorf("who says %q (%v)", out, err)

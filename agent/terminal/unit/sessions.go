@@ -19,9 +19,9 @@ import (
 
 // Codes of sessions on a node.
 const (
-	CodeEnding taskcatalog.Code = "terminal_ending" // its process has ended, and its unit is stopping
-	CodeGone   taskcatalog.Code = "terminal_gone"   // its process is gone
-	CodeLeft   taskcatalog.Code = "terminal_left"   // a process of it does not end
+	CodeEnding taskcatalog.Code = "terminal_ending" // the process has ended, and the unit is stopping
+	CodeGone   taskcatalog.Code = "terminal_gone"   // the process is gone
+	CodeLeft   taskcatalog.Code = "terminal_left"   // a process of the session does not end
 )
 
 // ErrExists: a unit of this name exists.
@@ -61,8 +61,8 @@ type Order struct {
 	Mint func(ctx context.Context) ([]byte, error)
 }
 
-// Open starts a session unless it runs or is to be resumed, and hands it over. Codes: those of
-// Order's functions, of package handover, and of the session's process; terminal_ending,
+// Open starts the session unless the session runs or is to be resumed, and hands over. Codes: those
+// of Order's functions, of package handover, and of the session's process; terminal_ending,
 // terminal_gone.
 func (s *Sessions) Open(ctx context.Context, o Order) (*taskcatalog.TerminalOpenResult, error) {
 	id := o.Params.SessionID
@@ -85,8 +85,8 @@ func (s *Sessions) Open(ctx context.Context, o Order) (*taskcatalog.TerminalOpen
 	return nil, err
 }
 
-// start starts a session unless it runs. A session that has begun is never started again, because
-// its program would run twice.
+// start starts the session unless the session runs. A session that has begun is never started again,
+// because the program would run twice.
 func (s *Sessions) start(ctx context.Context, p *taskcatalog.TerminalOpenParams) (ran bool, err error) {
 	if p.Resume {
 		st, there, err := s.find(ctx, p.SessionID)
@@ -120,7 +120,7 @@ func (s *Sessions) hand(ctx context.Context, o Order) (resumed bool, err error) 
 	}
 	defer clear(token)
 	h := handover.Handover{Token: string(token), StateDir: s.StateDir, Params: *o.Params, Sudo: o.Sudo}
-	if begun { // begun by an agent that may be older: send only what every version knows
+	if begun { // perhaps begun by an older agent: send only fields known to every version
 		h.Params, h.Sudo = taskcatalog.TerminalOpenParams{SessionID: id, Relay: o.Params.Relay}, false
 	}
 	reply, err := s.Ask(ctx, Dir(id), handover.Request{SessionID: id, TaskID: o.TaskID, Handover: &h})

@@ -78,7 +78,7 @@ type Spec struct {
 	Description string
 	Slice       string
 	Start       []string      // argv of the session's process
-	After       []string      // argv of the program that runs after it, however it ended
+	After       []string      // argv of the post-stop program, run however the process ended
 	Directory   string        // below /run, root's alone, gone with the unit
 	Longest     time.Duration // how long it may run
 	SessionID   string        // for the journal

@@ -1,4 +1,4 @@
-// Command standin is nvme, hdparm and blkdiscard, by the name that it is linked to.
+// Command standin is nvme, hdparm or blkdiscard, depending on the name of the link to it.
 package main
 
 import (

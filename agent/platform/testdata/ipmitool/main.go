@@ -1,6 +1,6 @@
-// Command ipmitool stands in for the real one: it prints the file of the question that
-// a test has written down, or says what ipmitool does of a channel that is not there.
-// What follows a "!" at the start of a line goes to stderr, with 1.
+// Command ipmitool stands in for the real program: it prints the file that a test has written for
+// the query, or the real program's answer about a missing channel. In such a file the text after a
+// "!" at the start of a line goes to stderr, with exit status 1.
 package main
 
 import (
