@@ -1,15 +1,15 @@
-// Package escape lets through of a terminal's output what draws, and nothing that acts on
-// the terminal of whoever looks at it. What a node writes is not trusted: its tenant may
-// have had root.
+// Package escape filters a terminal's output: sequences that draw pass, and sequences that act on
+// the viewer's terminal do not. The main type is Filter. A node's output is not trusted, because
+// the node's tenant may have had root.
 //
 // # Model
 //
-// A Filter reads a stream of bytes, whatever its pieces are. It knows the grammar of
-// escape sequences (ECMA-48, and what xterm and Linux have made of it), holds a sequence
-// until it is whole, and writes it anew if it is on the list of those that pass. So no
-// terminal can read anything else into it, and what is on no list is gone with all that
-// belongs to it. Text passes as UTF-8; a byte that is none, and a C1 control in either of
-// its forms (a byte of 0x80 to 0x9f, or U+0080 to U+009F), is shown as U+FFFD.
+// A Filter reads a stream of bytes, however the stream is cut into pieces. The Filter knows the
+// grammar of escape sequences (ECMA-48, with the additions of xterm and Linux), holds a sequence
+// until it is complete, and writes the sequence anew if it is on the list of permitted sequences.
+// So no terminal can interpret the output differently, and an unlisted sequence disappears
+// completely. Text passes as UTF-8. An invalid byte and a C1 control, in either of its forms (a
+// byte of 0x80 to 0x9f, or U+0080 to U+009F), become U+FFFD.
 //
 // # What passes
 //
@@ -17,35 +17,34 @@
 //	ESC        save and restore the cursor, index, tab stop, reverse index, keypad, the
 //	           charsets of ASCII, Britain and line drawing, height and width of a line
 //	CSI        moving, erasing, inserting, deleting and scrolling, SGR, tab stops, margins,
-//	           insert mode, cursor shape, soft reset, and of the private modes those in
-//	           modes.go
-//	OSC 0 1 2  the title, as text of one line, where the policy says so
-//	OSC 52     what is put into the clipboard, where the policy says so; never a question
+//	           insert mode, cursor shape, soft reset, and the private modes in modes.go
+//	OSC 0 1 2  the title, as text of one line, if the policy permits titles
+//	OSC 52     writing to the clipboard, if the policy permits it; never a question
 //
-// A full reset (ESC c) becomes a soft one with an empty screen, since it takes away what was
-// on the screen before the session. The same goes for the erasing of what has scrolled away
-// (CSI 3 J), which is dropped.
+// A full reset (ESC c) becomes a soft reset with an empty screen, because a full reset would remove
+// the screen from before the session. For the same reason the erasure of the scrollback (CSI 3 J)
+// is dropped.
 //
 // # Questions
 //
-// A terminal answers some sequences as if the answer was typed. The answer goes to the node,
-// which asked, while the session has the keyboard; one that comes later goes to the shell of
-// the operator. So none passes whose answer has text that the node has chosen (the title,
-// settings, colours, the clipboard, the answerback, a checksum of the screen), or that names
-// the terminal. Programs need two: what kind of terminal it is, and where the cursor is (CSI
-// c, CSI > c, CSI 5 n, CSI 6 n). Their answers have a fixed form of digits with no line end.
-// These pass where the policy has Answers; without it, as when a recording is played, none
-// does, and none of the modes by which the terminal sends something by itself, or other keys
-// (mouse, focus, paste, cursor keys, keypad).
+// A terminal answers some sequences as if the operator had typed the answer. While the session has
+// the keyboard, the answer goes to the node, which asked. A later answer goes to the operator's
+// shell. Therefore no question passes if the node can choose text in the answer (the title,
+// settings, colours, the clipboard, the answerback, a checksum of the screen), or if the answer
+// names the terminal. Programs need two questions: the kind of the terminal and the position of the
+// cursor (CSI c, CSI > c, CSI 5 n, CSI 6 n). Their answers have a fixed form of digits without a
+// line end. These questions pass if the policy has Answers. Without Answers, as in the playback of
+// a recording, no question passes, and no mode passes by which the terminal sends something by
+// itself or sends other keys (mouse, focus, paste, cursor keys, keypad).
 //
 // # Bounds
 //
 // A sequence is held up to 256 bytes, a title up to 256, a clipboard up to 64 KiB. A longer
-// one is dropped whole.
+// sequence is dropped completely.
 //
 // # What it leaves to others
 //
-// The operator's terminal has to be one of UTF-8: one that takes the bytes of a character
-// for controls of eight bits is not protected. The bell may ring as often as the node likes,
-// and text may claim what it likes.
+// The operator's terminal must use UTF-8: a terminal that reads the bytes of a character as
+// eight-bit controls is not protected. The node may ring the bell as often as it likes, and text
+// may claim anything.
 package escape

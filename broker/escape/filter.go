@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// Policy says what may pass beyond drawing.
+// Policy says what may pass in addition to drawing.
 type Policy struct {
 	Title     bool // of the window
-	Clipboard bool // text is put into it
-	// Answers: the session has the keyboard, so what the terminal sends by itself goes to
-	// the node and not to a shell of the operator.
+	Clipboard bool // writing text to it
+	// Answers: the session has the keyboard, so the terminal's own answers go to the node and not
+	// to the operator's shell.
 	Answers bool
 }
 
@@ -21,17 +21,17 @@ const (
 	maxClipboard = 64 << 10
 )
 
-// Filter is one stream of output. It is not for several goroutines at once.
+// Filter filters one stream of output. A Filter is not safe for concurrent use.
 type Filter struct {
 	policy Policy
 	state  state
 	held   []byte // of a sequence, after its introducer
-	over   bool   // the sequence is longer than it may be
-	skip   int    // digits of a colour of Linux's console that are to come
+	over   bool   // the sequence is too long
+	skip   int    // remaining digits of a colour of Linux's console
 	screen screen
 }
 
-// New is for the beginning of a stream.
+// New returns a Filter at the beginning of a stream.
 func New(p Policy) *Filter {
 	f := &Filter{policy: p}
 	f.screen.set = map[mode]bool{}
@@ -42,13 +42,13 @@ type state byte
 
 const (
 	text       state = iota
-	character        // held has the beginning of one
+	character        // held has the beginning of a character
 	escape           // after ESC; held has its intermediates
 	control          // after CSI; held has parameters and intermediates
-	command          // after OSC; held has what it says
-	commandEnd       // after ESC in it, which most likely begins its end
-	str              // in a string of which nothing passes: DCS, SOS, PM, APC, a title of screen
-	palette          // in a colour of Linux's console, which has no end
+	command          // after OSC; held has its content
+	commandEnd       // after ESC in an OSC, most likely the start of its end
+	str              // in a string that never passes: DCS, SOS, PM, APC, a title of screen
+	palette          // in a colour of Linux's console, which has no terminator
 )
 
 const (
@@ -56,7 +56,7 @@ const (
 	replacement = "\ufffd"
 )
 
-// Append adds to what was written what may be shown of b.
+// Append appends the permitted part of b to to.
 func (f *Filter) Append(to, b []byte) []byte {
 	to = slices.Grow(to, len(b)) // most of it passes
 	for i := 0; i < len(b); {
@@ -73,10 +73,10 @@ func (f *Filter) Append(to, b []byte) []byte {
 	return to
 }
 
-// Lost says that the stream goes on in another place: what has begun will not be completed.
+// Lost says that bytes of the stream are missing: a started sequence will not be completed.
 func (f *Filter) Lost() { f.toText() }
 
-// passing is how many bytes at the beginning pass as they are, each by itself.
+// passing returns the number of leading bytes that pass unchanged, each by itself.
 func passing(b []byte) int {
 	for i, c := range b {
 		if !passes[c] {
@@ -86,7 +86,7 @@ func passing(b []byte) int {
 	return len(b)
 }
 
-// passes are the ASCII that is shown, and the controls that are no sequences.
+// passes are the ASCII characters that are shown, and the controls that are not sequences.
 var passes = func() (all [256]bool) {
 	for c := range all {
 		all[c] = c >= ' ' && c <= '~' || len(single(nil, byte(c))) > 0
@@ -103,14 +103,14 @@ func (f *Filter) next(to []byte, c byte) []byte {
 		if c&0xc0 == 0x80 {
 			return f.character(to, c)
 		}
-		f.toText() // it is cut
+		f.toText() // the character is cut
 		to = append(to, replacement...)
 	}
 	switch {
 	case c == esc && f.state == command:
 		f.state = commandEnd
 		return to
-	case c == esc: // also within a sequence, which it cuts
+	case c == esc: // also within a sequence, which ESC aborts
 		f.begin(escape)
 		return to
 	case c == 0x18 || c == 0x1a: // CAN, SUB
@@ -155,7 +155,7 @@ func (f *Filter) text(to []byte, c byte) []byte {
 	return append(to, replacement...)
 }
 
-// single is a control that is no sequence.
+// single appends a control that is not a sequence.
 func single(to []byte, c byte) []byte {
 	switch c {
 	case '\a', '\b', '\t', '\n', '\v', '\f', '\r', 0x0e, 0x0f:
@@ -170,7 +170,7 @@ func (f *Filter) character(to []byte, c byte) []byte {
 		return to
 	}
 	r, n := utf8.DecodeRune(f.held)
-	if r < 0xa0 || n != len(f.held) { // a C1 control, or no character
+	if r < 0xa0 || n != len(f.held) { // a C1 control, or not a character
 		to = append(to, replacement...)
 	} else {
 		to = append(to, f.held...)
@@ -212,7 +212,7 @@ func (f *Filter) escape(to []byte, c byte) []byte {
 		to = f.screen.escape(to, f.policy, string(f.held), c)
 	}
 	f.toText()
-	if c >= utf8.RuneSelf { // it belongs to no sequence
+	if c >= utf8.RuneSelf { // the byte belongs to no sequence
 		return f.text(to, c)
 	}
 	return to
@@ -239,7 +239,7 @@ func (f *Filter) control(to []byte, c byte) []byte {
 func (f *Filter) command(to []byte, c byte) []byte {
 	if len(f.held) == 0 {
 		switch c {
-		case 'R': // Linux's console: its colours, with no end
+		case 'R': // Linux's console: resets its colours, without a terminator
 			f.toText()
 			return to
 		case 'P':
@@ -259,12 +259,12 @@ func (f *Filter) command(to []byte, c byte) []byte {
 	return to
 }
 
-// commanded is after the end of an OSC.
+// commanded handles a complete OSC.
 func (f *Filter) commanded(to []byte) []byte {
 	if !f.over {
 		to = f.screen.command(to, f.policy, f.held)
 	}
-	if cap(f.held) > maxSequence { // what was the clipboard's need not stay
+	if cap(f.held) > maxSequence { // release the memory of a clipboard
 		f.held = nil
 	}
 	f.toText()

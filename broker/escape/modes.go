@@ -1,9 +1,9 @@
 package escape
 
-// Private modes that pass (CSI ? n h, CSI ? n l), and whether they are set in a terminal
-// that nobody has touched. Left out are those that change the size of the window (3, 40), the
-// grammar of sequences (2), the printer (18, 19), the locking of keys, and whatever hangs a
-// terminal (1001) or makes it report by itself (2031, 2048).
+// Private modes that pass (CSI ? n h, CSI ? n l), and whether they are set in a fresh terminal.
+// Left out are the modes that change the window's size (3, 40), the grammar of sequences (2), the
+// printer (18, 19), the locking of keys, and the modes that hang a terminal (1001) or make it
+// report by itself (2031, 2048).
 var modes = map[int]struct{ set, input bool }{
 	1:           {input: true}, // cursor keys
 	5:           {},            // reverse video
@@ -29,9 +29,9 @@ var modes = map[int]struct{ set, input bool }{
 	savesCursor: {},
 	1049:        {},            // both
 	2004:        {input: true}, // bracketed paste
-	2026:        {},            // an update that is shown at once
+	2026:        {},            // shows an update at once
 }
 
-// plain are the modes that are not private (CSI n h): insertion, and a line feed that also
-// returns. None is set in a terminal that nobody has touched.
+// plain are the modes that are not private (CSI n h): insertion, and a line feed that also returns.
+// None is set in a fresh terminal.
 var plain = map[int]bool{4: true, 20: true}

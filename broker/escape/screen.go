@@ -10,35 +10,34 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// mode is one that a sequence sets or resets.
+// mode is a mode that a sequence sets or resets.
 type mode struct {
 	private bool
 	number  int
 }
 
-// screen says which sequences pass, and remembers what of the terminal they have changed.
+// screen decides which sequences pass, and records the changes to the terminal.
 type screen struct {
-	set    map[mode]bool // as it is now, where that is not as it was
+	set    map[mode]bool // modes that differ from a fresh terminal
 	margin bool          // of scrolling
 	shape  bool          // of the cursor
 	keypad bool
 	titled bool
 	tabs   bool // stops
-	// sets of characters, G0 to G3, that were another than ASCII once: a saved cursor has them,
-	// also over a reset, and brings them back.
+	// character sets, G0 to G3, that were not ASCII at some time: a saved cursor keeps them, also
+	// over a reset, and restores them.
 	sets [4]bool
 }
 
-// tabStops is up to how many stops are put back: a terminal is hardly ever wider.
+// tabStops is the number of tab stops that are restored: a terminal is hardly ever wider.
 const tabStops = 63
 
-// mostRepeats is how often a character may be said to come again: a line of the widest
-// terminal.
+// mostRepeats bounds the repeats of a character: a line of the widest terminal.
 const mostRepeats = 4096
 
 var origin = mode{true, 6}
 
-// savesCursor is a mode that is no state.
+// savesCursor is a mode without state.
 const savesCursor = 1048
 
 func (s *screen) escape(to []byte, p Policy, between string, final byte) []byte {
@@ -75,7 +74,7 @@ func (s *screen) control(to []byte, p Policy, q sequence) []byte {
 	return to
 }
 
-// passes decides about all but modes, which are several in one sequence.
+// passes decides about all sequences except modes; one sequence may have several modes.
 func (s *screen) passes(p Policy, q sequence) bool {
 	switch {
 	case q.private == 0 && q.between == "":
@@ -85,11 +84,11 @@ func (s *screen) passes(p Policy, q sequence) bool {
 		return s.shape
 	case q.private == 0 && q.between == "!" && q.final == 'p': // soft reset
 		return len(q.params) == 0
-	case q.private == '?' && q.between == "" && among(q.final, "JK"): // erases what is not protected
+	case q.private == '?' && q.between == "" && among(q.final, "JK"): // erases unprotected text
 		return q.one() >= 0 && q.one() <= 2
-	case q.private == '?' && q.between == "" && q.final == 'n': // where is the cursor?
+	case q.private == '?' && q.between == "" && q.final == 'n': // asks the cursor's position
 		return p.Answers && q.one() == 6
-	case q.private == '>' && q.between == "" && q.final == 'c': // what are you?
+	case q.private == '>' && q.between == "" && q.final == 'c': // asks the kind of terminal
 		return p.Answers && q.one() == 0
 	}
 	return false
@@ -99,13 +98,13 @@ func (s *screen) usual(p Policy, q sequence) bool {
 	switch q.final {
 	case 'b':
 		return q.one() >= 0 && q.one() <= mostRepeats
-	case 'J': // and not what has scrolled away
+	case 'J': // without the scrollback
 		return q.one() >= 0 && q.one() <= 2
-	case 'T': // with more numbers it tracks a mouse, and hangs until it is answered
+	case 'T': // with more numbers it tracks a mouse, and hangs until an answer
 		return q.one() >= 0
-	case 'c': // what are you?
+	case 'c': // asks the kind of terminal
 		return p.Answers && q.one() == 0
-	case 'n': // how are you, and where is the cursor?
+	case 'n': // asks the status and the cursor's position
 		return p.Answers && (q.one() == 5 || q.one() == 6)
 	case 'r', 's': // without a number, s saves the cursor
 		s.margin = s.margin || q.final == 'r' || len(q.params) > 0
@@ -118,7 +117,7 @@ func (s *screen) usual(p Policy, q sequence) bool {
 	return among(q.final, "@ABCDEFGHIKLMPSXZ`adefgm")
 }
 
-// switched passes of a sequence's modes those that may.
+// switched appends the permitted modes of a sequence.
 func (s *screen) switched(to []byte, p Policy, q sequence) []byte {
 	numbers, ok := q.numbers()
 	if !ok {
@@ -149,7 +148,7 @@ func (s *screen) switched(to []byte, p Policy, q sequence) []byte {
 	return q.of(numbers).appendTo(to)
 }
 
-// command is an OSC.
+// command handles an OSC.
 func (s *screen) command(to []byte, p Policy, held []byte) []byte {
 	number, rest, ok := bytes.Cut(held, []byte{';'})
 	switch string(number) {
@@ -157,7 +156,7 @@ func (s *screen) command(to []byte, p Policy, held []byte) []byte {
 		if !ok || !p.Title || len(rest) > maxTitle {
 			return to
 		}
-		if !s.titled { // so that restore can give the old one back
+		if !s.titled { // so that Restore can restore the old title
 			s.titled = true
 			to = append(to, "\x1b[22;0t"...)
 		}
@@ -176,16 +175,16 @@ func (s *screen) command(to []byte, p Policy, held []byte) []byte {
 	return to
 }
 
-// Restore adds what puts the terminal right, whatever of it the stream has left behind: the
-// screen that was there before, a cursor that is seen, letters and tab stops as they were, and
-// keys, mouse and paste that come as usual. The stream has ended; one that follows begins anew.
+// Restore appends sequences that repair the terminal, whatever state the stream left: the earlier
+// screen, a visible cursor, the usual letters and tab stops, and the usual keys, mouse and paste.
+// The stream has ended; the next stream starts anew.
 func (f *Filter) Restore(to []byte) []byte {
 	f.toText()
 	tabs := f.screen.tabs
 	f.screen.tabs = false
 	to = append(to, f.screen.restore()...)
 	f.screen.sets = [4]bool{}
-	if tabs { // by hand, and then as terminals do by themselves that know the sequence: at their own width
+	if tabs { // first by hand, then, on terminals that know the sequence, at their own width
 		to = append(to, "\x1b7\x1b[3g\r"...)
 		for range tabStops {
 			to = append(to, "\x1b[8C\x1bH"...)
@@ -195,11 +194,11 @@ func (f *Filter) Restore(to []byte) []byte {
 	return to
 }
 
-// restore is all of that but the tab stops, which are too much to write for each reset. It
-// forgets neither these nor the sets of characters.
+// restore resets everything except the tab stops, which are too long to write at each reset.
+// restore keeps the records of tab stops and character sets.
 func (s *screen) restore() []byte {
 	var to []byte
-	if s.set[origin] { // whose end moves the cursor: to where it is out of the way
+	if s.set[origin] { // resetting origin moves the cursor: place it out of the way
 		to = append(to, "\x1b[?6l\x1b[r\x1b[9999;1H"...)
 		delete(s.set, origin)
 	}

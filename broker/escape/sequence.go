@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// sequence is a control sequence: CSI, a mark of who made it up, parameters, intermediates,
-// and what it is.
+// sequence is a control sequence: CSI, a private marker, parameters, intermediates, and the final
+// byte.
 type sequence struct {
 	private byte // < = > ? or 0
 	params  []byte
@@ -14,7 +14,7 @@ type sequence struct {
 	final   byte
 }
 
-// parse reads what stands between CSI and the final byte.
+// parse reads the bytes between CSI and the final byte.
 func parse(held []byte, final byte) (sequence, bool) {
 	s := sequence{final: final}
 	if len(held) > 0 && held[0] >= '<' && held[0] <= '?' {
@@ -35,15 +35,14 @@ func parse(held []byte, final byte) (sequence, bool) {
 		if digits++; c > '9' {
 			digits = 0
 		}
-		if digits > 5 { // no number that anything on a screen has
+		if digits > 5 { // no such number occurs on a screen
 			return s, false
 		}
 	}
 	return s, true
 }
 
-// numbers are the parameters; one that is left out is 0. false: there are such that have
-// parts of their own.
+// numbers returns the parameters; a missing parameter is 0. false: a parameter has subparameters.
 func (s sequence) numbers() ([]int, bool) {
 	all := []int{0}
 	for _, c := range s.params {
@@ -59,7 +58,7 @@ func (s sequence) numbers() ([]int, bool) {
 	return all, true
 }
 
-// one is the only parameter, and -1 where there are more.
+// one returns the only parameter, or -1 if there are more.
 func (s sequence) one() int {
 	if n, ok := s.numbers(); ok && len(n) == 1 {
 		return n[0]
@@ -75,7 +74,7 @@ func (s sequence) appendTo(to []byte) []byte {
 	return append(append(append(to, s.params...), s.between...), s.final)
 }
 
-// of gives the sequence with other parameters.
+// of returns the sequence with other parameters.
 func (s sequence) of(numbers []int) sequence {
 	s.params = nil
 	for i, n := range numbers {

@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// CloudEvent is an event as it leaves the broker: id is its position, and the
-// extensions site and correlationid are left out where they are empty.
+// CloudEvent returns an event in its published form: the id is the position, and the extensions
+// site and correlationid are left out if empty.
 func CloudEvent(e store.OutboxEvent) (event.Event, error) {
 	out := event.New(event.CloudEventsVersionV1)
 	out.SetID(strconv.FormatInt(e.Position, 10))

@@ -1,40 +1,39 @@
-// Package outbox tells whoever listens what happened: a node's status changed, a
-// run failed, a site was frozen. Events are CloudEvents 1.0, served one after the
-// other and again from any of them that is still kept.
+// Package outbox publishes events to listeners: a node's status changed, a run failed, a site was
+// frozen. Events are CloudEvents 1.0, served in order, and again from any event that is still kept.
+// The main types are Keeper and Feed. Package outbox pushes nothing: readers ask.
 //
 // # Model
 //
-// Whoever changes something writes a row into the table outbox, in the
-// transaction of the change: there is no event without its change, and no change
-// without its event. The process that leads gives each committed row its
-// position (Keeper), and that is the event's id. A Feed hands pages to readers.
+// The transaction that changes something also writes a row into the table outbox: there is no event
+// without its change, and no change without its event. The leading process gives each committed row
+// its position (Keeper), and the position is the event's id. A Feed hands pages to readers.
 //
 // # Why a position
 //
-// A database gives ids before the commit. Of two transactions the one with the
-// smaller id may commit last, and a reader who has gone past it would never see
-// it. So no reader sees a row before it has its position, and those are given
-// to what has committed, by one writer at a time, each above all before:
+// A database assigns ids before the commit. Of two transactions the one with the smaller id may
+// commit last, and a reader who has passed that id would never see its event. Therefore a row is
+// invisible to readers until it has a position. One writer at a time gives positions to committed
+// rows, each above all earlier positions:
 //
-//   - Who has seen position N never misses a smaller one.
-//   - Positions have no gaps; ids of events are theirs alone, for ever.
-//   - Two changes of one thing, the second made after the first had committed,
-//     have their positions in that order.
+//   - A reader who has seen position N never misses a smaller position.
+//   - Positions have no gaps; the id of an event is never reused.
+//   - Two changes of one thing, the second made after the commit of the first, have positions in
+//     that order.
 //
-// Time is when the row was written, at the end of its transaction, and not when
-// that began: work that waited says when it was done. Between two events of
-// different things it may step back a little; the order is that of positions.
+// The time of an event is when its row was written, at the end of its transaction, not at its
+// beginning: work that waited reports when it was done. Between two events of different things the
+// time may step back a little; positions give the order.
 //
 // # Readers
 //
-// A reader asks for what comes after a position, and is given pages; nothing is
-// held for it in memory, so one that is slow costs nothing and goes on where it
-// was. It is told, and not given a gap, when what it asks for is no longer kept
-// (events_forgotten) or has never been (event_unknown). Delivery is at least
-// once: what was sent and not taken note of is sent again.
+// A reader asks for the events after a position and gets pages. Nothing is held in memory for a
+// reader, so a slow reader costs nothing and continues where it was. A reader is told if the
+// requested events are no longer kept (events_forgotten) or never existed (event_unknown), and
+// never gets a silent gap. Delivery is at least once: an event that the reader did not record is
+// sent again.
 //
 // # What is kept
 //
-// Events are kept for a time and up to a number, whichever ends first, oldest
-// gone first. What nobody could read yet is not forgotten.
+// Events are kept for a time and up to a number, whichever ends first; the oldest are deleted
+// first. Events without a position, which no reader could see yet, are not deleted.
 package outbox

@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// How many may listen at one broker.
+// Bounds on the readers at one broker.
 const (
 	MaxReaders = 256
 	MaxEach    = 8 // of one token
@@ -17,10 +17,10 @@ const (
 
 const (
 	pageSize  = 100
-	lookAgain = 5 * time.Second // although nothing said that there is more
+	lookAgain = 5 * time.Second // although there was no hint of more
 )
 
-// Feed hands events to those who listen at this broker.
+// Feed hands events to the readers at this broker.
 type Feed struct {
 	db *store.DB
 
@@ -30,7 +30,7 @@ type Feed struct {
 	of      map[string]int // by token
 }
 
-// NewFeed makes a feed. Run must run beside it for readers to be woken.
+// NewFeed returns a feed. The caller must start Run, which wakes readers.
 func NewFeed(db *store.DB) *Feed {
 	return &Feed{db: db, news: make(chan struct{}), of: map[string]int{}}
 }
@@ -48,7 +48,7 @@ func (f *Feed) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Join makes room for a reader until leave is called. Code: too_many_readers.
+// Join admits a reader until leave is called. Code: too_many_readers.
 func (f *Feed) Join(token string) (leave func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,21 +67,20 @@ func (f *Feed) Join(token string) (leave func(), err error) {
 	}, nil
 }
 
-// Newest is the position of the last event, from which on there is nothing yet.
+// Newest returns the position of the last event.
 func (f *Feed) Newest(ctx context.Context) (int64, error) {
 	newest, _, err := f.db.OutboxEnds(ctx)
 	return newest, err
 }
 
-// Oldest is the position after which everything is kept.
+// Oldest returns the position after which all events are kept.
 func (f *Feed) Oldest(ctx context.Context) (int64, error) {
 	_, forgotten, err := f.db.OutboxEnds(ctx)
 	return forgotten, err
 }
 
-// Next returns the page that comes next, and where to go on after it. It waits
-// for one up to hold, and returns an empty page then. Codes: events_forgotten,
-// event_unknown.
+// Next returns the next page and the position after it. Next waits up to hold for an event, and
+// then returns an empty page. Codes: events_forgotten, event_unknown.
 func (f *Feed) Next(ctx context.Context, of store.OutboxFilter, hold time.Duration) (page []store.OutboxEvent, after int64, err error) {
 	of.Limit = pageSize
 	end := time.NewTimer(hold)
@@ -90,7 +89,7 @@ func (f *Feed) Next(ctx context.Context, of store.OutboxFilter, hold time.Durati
 	defer look.Stop()
 	for {
 		f.mu.Lock()
-		news := f.news // before looking, so that what comes meanwhile is heard
+		news := f.news // before the query, so that events during the query are noticed
 		f.mu.Unlock()
 		page, after, err = f.db.Outbox(ctx, of)
 		if err != nil || len(page) > 0 || hold <= 0 {

@@ -16,8 +16,8 @@ type Policy struct {
 	Most int64         `yaml:"keep_most"` // zero: DefaultPolicy's
 }
 
-// Check refuses a policy by which a reader who is away for a moment would lose
-// events. Code: config_invalid.
+// Check refuses a policy by which a reader that is away for a moment would lose events. Code:
+// config_invalid.
 func (p Policy) Check() error {
 	if p = p.filled(); p.For < leastFor || p.Most < leastMost {
 		return broker.Errorf(broker.Invalid, "config_invalid", "cannot keep events for %s and at most %d of them: at least %s and %d are kept (see events: in the config)", p.For, p.Most, leastFor, leastMost)
@@ -25,7 +25,7 @@ func (p Policy) Check() error {
 	return nil
 }
 
-// DefaultPolicy keeps a month, and no more than fits a small disk.
+// DefaultPolicy keeps events for a month, and no more than fit on a small disk.
 var DefaultPolicy = Policy{For: 30 * 24 * time.Hour, Most: 1_000_000}
 
 const (
@@ -38,16 +38,15 @@ const (
 	forgetEvery = time.Minute
 )
 
-// Keeper gives events their positions and forgets the oldest. The leader runs
-// it.
+// Keeper gives events their positions and deletes the oldest. The leader runs it.
 type Keeper struct {
 	DB     *store.DB
 	Policy Policy
 	Log    *zap.Logger
 }
 
-// Run places events as they come, until ctx ends. A hint says that there are
-// some; one that was lost costs a second. What fails is tried again.
+// Run places events as they come, until ctx ends. A hint announces new events; a lost hint costs a
+// second. Failures are retried.
 func (k *Keeper) Run(ctx context.Context) {
 	hints := k.DB.Hints(ctx)
 	place, forget := time.NewTicker(placeEvery), time.NewTicker(forgetEvery)
@@ -63,7 +62,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// pause returns when there may be something to place; false: ctx has ended.
+// pause returns when there may be events to place; false: ctx has ended.
 func (k *Keeper) pause(ctx context.Context, hints <-chan store.Hint, place, forget <-chan time.Time) bool {
 	for {
 		select {
@@ -74,7 +73,7 @@ func (k *Keeper) pause(ctx context.Context, hints <-chan store.Hint, place, forg
 				hints = nil // the store is closing
 			}
 			if h.Is(store.HintOutbox) {
-				for len(hints) > 0 { // they say the same
+				for len(hints) > 0 { // further hints say the same
 					<-hints
 				}
 				return true
@@ -89,7 +88,7 @@ func (k *Keeper) pause(ctx context.Context, hints <-chan store.Hint, place, forg
 	}
 }
 
-// Place gives everything that has committed its position.
+// Place gives every committed event its position.
 func (k *Keeper) Place(ctx context.Context) error {
 	for {
 		placed, err := k.DB.PlaceEvents(ctx, placeBatch)
@@ -99,8 +98,8 @@ func (k *Keeper) Place(ctx context.Context) error {
 	}
 }
 
-// Forget deletes what the policy does not keep, a little at a time: others wait
-// for it.
+// Forget deletes the events beyond the policy, in small batches, because other writers wait for
+// each batch.
 func (k *Keeper) Forget(ctx context.Context) error {
 	p := k.Policy.filled()
 	for {

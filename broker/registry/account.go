@@ -7,19 +7,19 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// Keeper keeps secrets by their paths.
+// Keeper stores secrets by path.
 type Keeper interface {
 	Get(ctx context.Context, path string) ([]byte, error)
 	Put(ctx context.Context, path string, value []byte) error
 }
 
-// Account is how a registry is logged in to, as it is kept: with the addresses where it
-// was tried, so that no change of a record, and none of the registry's mind, sends it
-// anywhere else. Nothing prints it.
+// Account is the stored login of a registry, with the addresses where it was tried. So neither a
+// changed record nor a changed registry sends the account anywhere else. An Account is redacted
+// when printed.
 type Account struct{ login *login }
 
 type login struct {
-	Registry   string `json:"registry"`   // https://HOST[:PORT]
+	Registry   string `json:"registry"`   // of the token service: https://HOST[:PORT]
 	Realm      string `json:"realm"`      // of its token service: https://HOST[:PORT]
 	Generation string `json:"generation"` // of the record
 	Username   string `json:"username"`
@@ -34,13 +34,13 @@ func NewAccount(c broker.RegistryCredential, password string) (Account, error) {
 	return Account{&login{Registry: c.Base(), Generation: c.Generation, Username: c.Username, Password: password}}, nil
 }
 
-// String keeps it out of whatever is printed.
+// String redacts the account in all printed forms.
 func (a Account) String() string { return "[registry account]" }
 
 // GoString is String.
 func (a Account) GoString() string { return a.String() }
 
-// Put keeps an account at its record's path.
+// Put stores an account at its record's path.
 func Put(ctx context.Context, keeper Keeper, c broker.RegistryCredential, a Account) error {
 	raw, err := json.Marshal(a.login)
 	if err != nil {
@@ -50,10 +50,9 @@ func Put(ctx context.Context, keeper Keeper, c broker.RegistryCredential, a Acco
 	return keeper.Put(ctx, c.VaultPath, raw)
 }
 
-// accountOf reads the account of a record. What is wrong with it is never repeated.
-// Codes: registry_credential_missing, registry_credential_moved,
-// registry_credential_unfinished, registry_realm_changed, secret_unreadable, and those of
-// the keeper.
+// accountOf reads the account of a record. Errors never repeat the account. Codes:
+// registry_credential_missing, registry_credential_moved, registry_credential_unfinished,
+// registry_realm_changed, secret_unreadable, and those of the keeper.
 func accountOf(ctx context.Context, keeper Keeper, c broker.RegistryCredential) (Account, error) {
 	refuse := func(code, why string) (Account, error) {
 		return Account{}, broker.Errorf(broker.Refused, code, "cannot use the credential of registry %s: %s (set it again: hostler help registry-credential set)", c.Registry, why)

@@ -8,11 +8,11 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// challenge is what a registry says of its token service.
+// challenge is a registry's description of its token service.
 type challenge struct{ realm, service string }
 
-// bearerIn finds the challenge that names a token service among WWW-Authenticate
-// lines. The scope that it may name is not read: what is asked for is the caller's.
+// bearerIn finds the challenge with a token service among WWW-Authenticate lines. Its scope is
+// ignored: the caller decides the scope.
 func bearerIn(lines []string) (challenge, bool) {
 	for _, line := range lines {
 		for _, c := range challengesIn(line) {
@@ -24,8 +24,7 @@ func bearerIn(lines []string) (challenge, bool) {
 	return challenge{}, false
 }
 
-// offered is one challenge of a WWW-Authenticate line; names of params are in lower
-// case.
+// offered is one challenge of a WWW-Authenticate line; names of params are in lower case.
 type offered struct {
 	scheme string
 	params map[string]string
@@ -39,9 +38,9 @@ var (
 	escaped     = regexp.MustCompile(`\\(.)`)
 )
 
-// challengesIn takes a line apart. Commas stand between challenges and between the
-// params of one: a name with a = after it is a param, and one without begins the next
-// challenge. What follows a piece that is neither is not read.
+// challengesIn splits a line into challenges. Commas separate challenges, and also the params of a
+// challenge: a name followed by = is a param, and any other name begins the next challenge. Parsing
+// stops at anything else.
 func challengesIn(line string) []offered {
 	var all []offered
 	for {
@@ -62,8 +61,7 @@ func challengesIn(line string) []offered {
 	}
 }
 
-// address is where a token is asked for; why says what the account may not be sent
-// there for.
+// address returns the URL for token requests; why says why the account may not be sent there.
 func (c challenge) address(plainHTTP bool, repository string) (at *url.URL, why string) {
 	at, err := url.Parse(c.realm)
 	switch {
@@ -84,7 +82,7 @@ func (c challenge) address(plainHTTP bool, repository string) (at *url.URL, why 
 	return at, ""
 }
 
-// originOf is the part of an address that says who is asked: https://HOST[:PORT].
+// originOf returns the origin of an address: https://HOST[:PORT].
 func originOf(at *url.URL) string {
 	return at.Scheme + "://" + broker.RegistryName(at.Host, at.Scheme == "http")
 }

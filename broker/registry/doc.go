@@ -1,29 +1,29 @@
-// Package registry has OCI registries make tokens that may pull one repository, for
-// nodes that update their agent from there. What the broker keeps is an account of the
-// registry; no node is given it.
+// Package registry obtains tokens from OCI registries that may pull one repository. Nodes use the
+// tokens to update their agent. The main type is Pulls. The broker stores an account of the
+// registry; no node gets the account.
 //
 // # One token
 //
-//	1 the task      is an update as the broker signed it, and its release is on record
-//	2 the account   is read from the secrets, with the address that it was tried at
+//	1 the task      is an update signed by the broker, and its release is on record
+//	2 the account   is read from the secrets, with the address where it was tried
 //	3 GET /v2/      without the account: the registry names its token service (401, Bearer),
 //	                which must be where the account was tried
 //	4 the service   is asked, with the account, for repository:NAME:pull
-//	5 the token     is read where it is a JWT, and refused where it opens more, cannot be
-//	                read, or has the password in it
+//	5 the token     is read if it is a JWT, and refused if it permits more, cannot be
+//	                read, or contains the password
 //
-// The protocol (Distribution's token authentication) knows nothing narrower than a
-// repository: that the node takes no other digest is the node's own rule.
+// The protocol (Distribution's token authentication) has no narrower scope than a repository. The
+// node itself ensures that it accepts no other digest.
 //
 // # Where the account goes
 //
-// To the token service that the registry named over TLS that verifies when the account
-// was set, and nowhere else: no redirect is followed, no proxy and nothing else of the environment is used, and a
-// service without TLS is asked only for a registry that an operator said has none. A
-// registry that wants the account itself (Basic) makes no tokens, and is not used. What
-// either of them answers is bounded in size and time and never repeated in an error.
+// Only to the token service that the registry named, over verified TLS, when the account was set.
+// No redirect is followed, and no proxy or other setting of the environment is used. A service
+// without TLS is used only for a registry that an operator declared to have none. A registry that
+// requires the account itself (Basic) makes no tokens and is not used. Answers are bounded in size
+// and time and never repeated in an error.
 //
-// oras, which speaks to registries elsewhere here, is not used for it: it sends the
-// account to a registry that asks for Basic, asks for whatever more the registry names,
-// tells nothing of when a token ends, and refuses token services on private networks.
+// Package oras, which the broker otherwise uses for registries, is not used here. It sends the
+// account to a registry that asks for Basic, requests additional scopes that the registry names,
+// does not report a token's expiry, and refuses token services on private networks.
 package registry

@@ -21,10 +21,10 @@ func refused(r broker.RegistryCredential, code, why string) error {
 	return broker.Errorf(broker.Refused, code, "cannot use the credential of registry %s: %s", r.Registry, why)
 }
 
-// maxRetryAfter bounds what whoever does not answer may ask for.
+// maxRetryAfter bounds the Retry-After of a busy server.
 const maxRetryAfter = 5 * time.Minute
 
-// busy is for an answer that may be another one later.
+// busy is the error for an answer that may differ later.
 func busy(r broker.RegistryCredential, who string, res *http.Response, now time.Time) error {
 	e := broker.Errorf(broker.Unavailable, "registry_unreachable", "cannot use the credential of registry %s: %s answers with status %d", r.Registry, who, res.StatusCode)
 	header := res.Header.Get("Retry-After")
@@ -40,12 +40,12 @@ func busy(r broker.RegistryCredential, who string, res *http.Response, now time.
 // unreachable says why there was no answer.
 func unreachable(ctx context.Context, r broker.RegistryCredential, who string, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return ctx.Err() // whoever asked has gone
+		return ctx.Err() // the caller has gone
 	}
 	return broker.Errorf(broker.Unavailable, "registry_unreachable", "cannot use the credential of registry %s: %s %s", r.Registry, who, cause(err))
 }
 
-// cause is without anything that was sent or received.
+// cause describes an error without anything that was sent or received.
 func cause(err error) string {
 	var cert *tls.CertificateVerificationError
 	var op *net.OpError
@@ -65,7 +65,8 @@ func cause(err error) string {
 	return "gives no answer that can be read"
 }
 
-// doubt is in words of ours: a certificate holds whatever its owner writes there.
+// doubt describes a certificate error in our own words: a certificate contains arbitrary text of
+// its owner.
 func doubt(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError

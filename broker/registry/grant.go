@@ -9,21 +9,21 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// claims are what a token may say of itself. Only those that are JWTs do.
+// claims are the claims of a token. Only JWTs have claims.
 type claims struct {
 	Expires *float64 `json:"exp"` // seconds of Unix time
 	Access  *[]grant `json:"access"`
 }
 
-// grant is of the form that Distribution writes.
+// grant has the form that Distribution writes.
 type grant struct {
 	Type    string   `json:"type"`
 	Name    string   `json:"name"`
 	Actions []string `json:"actions"`
 }
 
-// claimsIn reads a token. One that is no JWT says nothing; what is as long as one, and
-// cannot be read, might say anything.
+// claimsIn reads a token. A token that is not a JWT has no claims. A token in three parts that
+// cannot be read might claim anything, and is reported as unreadable.
 func claimsIn(token string) (c claims, readable bool) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -33,8 +33,8 @@ func claimsIn(token string) (c claims, readable bool) {
 	return c, err == nil && json.Unmarshal(raw, &c) == nil
 }
 
-// opens says whether a token may pull a repository, and whether it may do more. One
-// that does not say is taken to open what was asked for.
+// opens says whether a token may pull a repository, and whether it may do more. A token without
+// access claims is assumed to permit the requested scope.
 func (c claims) opens(repository string) (pulls, more bool) {
 	if c.Access == nil {
 		return true, false
@@ -51,8 +51,8 @@ func (c claims) opens(repository string) (pulls, more bool) {
 	return pulls, more
 }
 
-// end is when a token ends of which was said at; none: it is after last, by what was
-// said or by itself.
+// end returns the expiry of a token with the stated expiry at. none: the stated expiry or the
+// token's own is after last.
 func (c claims) end(at, last time.Time) (_ time.Time, none bool) {
 	if at.After(last) || c.Expires != nil && *c.Expires > float64(last.Unix()) {
 		return time.Time{}, true

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// layers is how many encodings, one in another, a token is looked through.
+// layers is the number of nested encodings in which a token is searched.
 const layers = 3
 
 var base64Run = regexp.MustCompile(`[A-Za-z0-9+/_-]{2,}`)
 
-// in reports whether a token has the password in it: there are services that answer with
-// what they were shown, as it is or encoded once more.
+// in reports whether a token contains the password: some services return the login, unchanged or
+// encoded.
 func (l *login) in(token string) bool {
 	return holds(token, []string{l.Password, url.QueryEscape(l.Password), url.PathEscape(l.Password)}, layers)
 }
@@ -29,7 +29,7 @@ func holds(text string, words []string, layers int) bool {
 	}
 	for _, run := range base64Run.FindAllString(text, -1) {
 		run = strings.NewReplacer("-", "+", "_", "/").Replace(run)
-		for at := range min(4, len(run)) { // whatever is before it, such as v1_
+		for at := range min(4, len(run)) { // whatever prefix precedes it, such as v1_
 			rest := run[at:]
 			if len(rest)%4 == 1 {
 				rest = rest[:len(rest)-1]

@@ -10,26 +10,26 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// Records are the broker's.
+// Records are the broker's records.
 type Records interface {
 	AgentRelease(ctx context.Context, version string) (store.AgentRelease, error)
 	RegistryCredential(ctx context.Context, registry string) (broker.RegistryCredential, error)
 }
 
-// Pulls gives updates what they pull with.
+// Pulls provides pull credentials for updates.
 type Pulls struct {
 	Records Records
 	Secrets Keeper
 	Client  *Client
-	// Signed reads a task out of its envelope, once the broker's own signature holds.
+	// Signed returns the task in an envelope, once the broker's own signature holds.
 	Signed func(envelope []byte) (*taskcatalog.Task, error)
 }
 
-// Of has a token made for a task: a taskcatalog.OCIPullCredential as JSON. What it opens
-// is where the release on record is, which must be what the node was told and signed
-// for. Whether the task is still the node's is for the caller to know. Codes: credential_refused,
-// agent_release_unknown, release_revoked, registry_credential_not_found,
-// registry_plain_http, those of Client.pull and of the account.
+// Of obtains a token for a task: a taskcatalog.OCIPullCredential as JSON. The token permits a pull
+// from the location of the release on record, which must match the task as signed. The caller must
+// know that the task still belongs to the node. Codes: credential_refused, agent_release_unknown,
+// release_revoked, registry_credential_not_found, registry_plain_http, those of Client.pull and of
+// the account.
 func (p *Pulls) Of(ctx context.Context, task broker.Task) (broker.Minted, error) {
 	r, err := p.release(ctx, task)
 	if err != nil {
@@ -55,7 +55,7 @@ func (p *Pulls) Of(ctx context.Context, task broker.Task) (broker.Minted, error)
 	return broker.Minted{Secret: string(secret), Expires: made.expires, Opens: "pull " + r.Reference + "@" + r.Digest}, err
 }
 
-// release is the one that a task was made for, if it is on record as the task has it.
+// release returns the release of a task, if the record matches the task.
 func (p *Pulls) release(ctx context.Context, task broker.Task) (store.AgentRelease, error) {
 	refuse := func(why string) (store.AgentRelease, error) {
 		return store.AgentRelease{}, broker.Errorf(broker.Forbidden, "credential_refused", "cannot mint a pull token for task %s: %s", task.ID, why)

@@ -17,32 +17,31 @@ import (
 )
 
 const (
-	// patience bounds the two requests for a token: a node waits for half a minute.
+	// patience bounds the two requests for a token: a node waits half a minute.
 	patience = 20 * time.Second
 	// maxAnswer bounds an answer, and maxToken a token, in bytes.
 	maxAnswer, maxToken = 64 << 10, 32 << 10
-	// longest is how long a token may live that is given to a node: nobody can take one
-	// back.
+	// longest is the greatest life of a token for a node, because tokens cannot be revoked.
 	longest = 2 * time.Hour
-	// unsaid is the life of a token of which nothing else is said, by the protocol.
+	// unsaid is the protocol's life of a token without a stated expiry.
 	unsaid = time.Minute
 )
 
 var tokenForm = regexp.MustCompile(`^[!-~]+$`)
 
-// token is one that a token service has made.
+// token is a token from a token service.
 type token struct {
 	text    string
 	expires time.Time
 }
 
-// Client asks registries and their token services.
+// Client talks to registries and their token services.
 type Client struct {
 	http *http.Client
 	now  func() time.Time
 }
 
-// NewClient makes one. It opens no connection.
+// NewClient returns a Client. It opens no connection.
 func NewClient(now func() time.Time) *Client {
 	return &Client{now: now, http: &http.Client{
 		Timeout: patience / 2,
@@ -54,10 +53,9 @@ func NewClient(now func() time.Time) *Client {
 	}}
 }
 
-// Try logs in with an account, lets go of the token, and returns the account as it goes to
-// the token service that the registry names now, and to no other. Codes:
-// registry_unreachable, registry_no_tokens, registry_realm_refused,
-// registry_login_refused, registry_token_tells, registry_answer_invalid.
+// Try logs in with an account, discards the token, and returns the account bound to the token
+// service that the registry names now. Codes: registry_unreachable, registry_no_tokens,
+// registry_realm_refused, registry_login_refused, registry_token_tells, registry_answer_invalid.
 func (c *Client) Try(ctx context.Context, r broker.RegistryCredential, a Account) (Account, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -73,9 +71,8 @@ func (c *Client) Try(ctx context.Context, r broker.RegistryCredential, a Account
 	return Account{&tried}, nil
 }
 
-// pull gets a token that may pull a repository. Codes: those of Try,
-// registry_realm_changed, registry_pull_refused, registry_token_too_wide,
-// registry_token_unreadable.
+// pull gets a token that may pull a repository. Codes: those of Try, registry_realm_changed,
+// registry_pull_refused, registry_token_too_wide, registry_token_unreadable.
 func (c *Client) pull(ctx context.Context, r broker.RegistryCredential, a Account, repository string) (token, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -100,7 +97,7 @@ func (c *Client) pull(ctx context.Context, r broker.RegistryCredential, a Accoun
 	case !pulls:
 		return token{}, refused(r, "registry_pull_refused", "the account may not pull "+repository+" (give it the right to)")
 	}
-	// What it says itself counts, and so does what was said beside it.
+	// The token's own expiry counts, and so does the expiry stated beside it.
 	end, none := says.end(got.expires, c.now().Add(longest))
 	if none {
 		return token{}, refused(r, "registry_token_too_wide", fmt.Sprintf("its token service gives tokens for longer than %s (have it give shorter ones)", longest))
@@ -109,7 +106,7 @@ func (c *Client) pull(ctx context.Context, r broker.RegistryCredential, a Accoun
 	return got, nil
 }
 
-// service asks a registry where tokens are made.
+// service asks a registry for its token service.
 func (c *Client) service(ctx context.Context, r broker.RegistryCredential, a Account, repository string) (*url.URL, error) {
 	res, _, err := c.get(ctx, a.login.Registry+"/v2/", nil)
 	if err != nil {
@@ -134,7 +131,7 @@ func (c *Client) service(ctx context.Context, r broker.RegistryCredential, a Acc
 	return at, nil
 }
 
-// token has one made.
+// token requests a token.
 func (c *Client) token(ctx context.Context, r broker.RegistryCredential, a Account, at *url.URL) (token, error) {
 	res, raw, err := c.get(ctx, at.String(), a.login)
 	defer clear(raw)
@@ -157,7 +154,7 @@ func (c *Client) token(ctx context.Context, r broker.RegistryCredential, a Accou
 	if json.Unmarshal(raw, &said) != nil { // the cause is left out: it may quote the token
 		return token{}, refused(r, "registry_answer_invalid", "its token service answers with something else than a token")
 	}
-	now := c.now().Round(0) // a registry counts by the date
+	now := c.now().Round(0) // a registry counts by the wall clock
 	got := token{text: said.Token, expires: now.Add(unsaid)}
 	if got.text == "" {
 		got.text = said.AccessToken
@@ -174,7 +171,7 @@ func (c *Client) token(ctx context.Context, r broker.RegistryCredential, a Accou
 	return got, nil
 }
 
-// get makes a request, with a login or without. The whole answer is read.
+// get makes a request, with or without a login, and reads the whole answer.
 func (c *Client) get(ctx context.Context, address string, with *login) (*http.Response, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

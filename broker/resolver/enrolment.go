@@ -10,12 +10,11 @@ import (
 	"github.com/hostler/hostler/broker/taskqueue"
 )
 
-// AtEnrolment is the task with the set that a node shall have, whole, for the
-// answer to its enrolment to carry. It is queued as any other and is the one that
-// a Watch would have made, so that none of the two makes a second; asked again
-// for the same enrolment it is the same. ok is false where there is nothing to
-// carry: no set is wanted, a Watch decides when the node gets it, or it is too
-// late for the task to start.
+// AtEnrolment returns the task with a node's assigned set, complete, for the answer to the node's
+// enrolment. The task is queued as any other, and equals the task that a Watch would make, so that
+// no second task is made. A repeated call for the same enrolment returns the same task. ok is false
+// if there is nothing to carry: no set is assigned, a Watch decides when the node gets it, or the
+// task could no longer start in time.
 func AtEnrolment(ctx context.Context, db *store.DB, queue *taskqueue.Queue, now time.Time, n broker.Node) (k broker.Task, ok bool, err error) {
 	if n.ResolverWant == 0 {
 		return k, false, nil
@@ -26,7 +25,7 @@ func AtEnrolment(ctx context.Context, db *store.DB, queue *taskqueue.Queue, now 
 	}
 	i := slices.IndexFunc(wants, func(w store.ResolverWant) bool { return w.ID == n.ResolverWant })
 	if i < 0 {
-		return k, false, nil // another want took its place this moment
+		return k, false, nil // another want has just replaced this want
 	}
 	made, err := db.NodeResolverTasks(ctx, n.ID, n.ResolverWant)
 	if err != nil {
@@ -45,9 +44,8 @@ func AtEnrolment(ctx context.Context, db *store.DB, queue *taskqueue.Queue, now 
 	return k, err == nil && k.NodeEpoch == n.Epoch && !k.Status.Ended() && !k.CancelRequested && now.Before(k.NotAfter), err
 }
 
-// mayCarry reports whether a node gets its set with its enrolment, without
-// waiting for a wave: while it is enrolling, and later, when it was installed
-// anew, what it could take before by the same want.
+// mayCarry reports whether a node gets its set with its enrolment, without waiting for a wave:
+// while it is enrolling, and after a reinstallation if it accepted the set before by the same want.
 func mayCarry(now time.Time, n broker.Node, made []broker.Task) bool {
 	if n.Status == broker.Enrolling {
 		return mayEnrol(now, n, ofEpoch(n.Epoch, made))

@@ -15,10 +15,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// every is how often a Watch looks.
+// every is the interval of a Watch's looks.
 const every = 2 * time.Second
 
-// Watch carries wants to nodes. Run one in the process that leads.
+// Watch delivers wanted sets to nodes. Run one Watch, in the leading process.
 type Watch struct {
 	DB    *store.DB
 	Queue *taskqueue.Queue
@@ -31,7 +31,7 @@ func (w *Watch) Run(ctx context.Context) {
 	periodic.Work{Every: every, AtOnce: true, Turn: w.Look, Log: w.Log, Cannot: "cannot bring resolver profiles to nodes"}.Run(ctx)
 }
 
-// Look takes every want one step further.
+// Look advances every want by one step.
 func (w *Watch) Look(ctx context.Context) error {
 	wants, err := w.DB.ResolverWants(ctx)
 	if err != nil || len(wants) == 0 {
@@ -82,7 +82,7 @@ func (w *Watch) advance(ctx context.Context, want store.ResolverWant, nodes []br
 	for _, n := range s.give {
 		k, err := give(ctx, w.Queue, want, n.ID, len(tasks[n.ID]))
 		if err != nil {
-			// One node that cannot be given a task keeps no other from its own.
+			// A node that cannot be given a task must not block other nodes.
 			w.Log.Warn("cannot give a node its resolver profiles", zap.String("node", n.ID), zap.Error(err))
 			continue
 		}
@@ -91,8 +91,8 @@ func (w *Watch) advance(ctx context.Context, want store.ResolverWant, nodes []br
 	return nil
 }
 
-// give makes a node's next task for a want, for which it had so many before.
-// Whoever makes the same one at the same time gets the same one.
+// give makes a node's next task for a want; had is the number of earlier tasks. Concurrent callers
+// get the same task.
 func give(ctx context.Context, queue *taskqueue.Queue, want store.ResolverWant, nodeID string, had int) (broker.Task, error) {
 	params, err := taskcatalog.Encode(taskcatalog.ResolverConfigParams{Version: want.Version})
 	if err != nil {
@@ -105,8 +105,8 @@ func give(ctx context.Context, queue *taskqueue.Queue, want store.ResolverWant, 
 	return k, err
 }
 
-// keepOut leaves a new node that cannot take its set to a person, as one without a
-// baseline is.
+// keepOut quarantines a new node that cannot accept its set, for a person to look at, as for a node
+// without a baseline.
 func (w *Watch) keepOut(ctx context.Context, want store.ResolverWant, n broker.Node, made []broker.Task) error {
 	last := made[len(made)-1]
 	_, err := w.DB.Transition(ctx, broker.System, n.ID, store.Change{

@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// MaxWave is the most nodes that get a set at once.
+	// MaxWave is the greatest number of nodes in a wave.
 	MaxWave = 50
-	// silentAfter is how long a node may say nothing and still be given a task.
+	// silentAfter is the silence after which a node gets no task.
 	silentAfter = 2 * time.Minute
-	// enrolTries is how often a node that is enrolling is given its set.
+	// enrolTries is the number of tries for a node that is enrolling.
 	enrolTries = 3
 	enrolAgain = time.Minute
 )
 
 const taskType = "node.resolver_config@1"
 
-// step is what a look at one want leads to.
+// step is the result of a look at one want.
 type step struct {
-	give []broker.Node // who gets the set now
-	stop string        // why the want stops; empty: it goes on
-	out  []broker.Node // who does not come in: every try ended without the set
+	give []broker.Node // nodes that get the set now
+	stop string        // why the want stops; empty: it continues
+	out  []broker.Node // nodes that are kept out: every try ended without the set
 }
 
-// freezes are the sites that an operator has frozen, or a restore holds; "" is all of them.
+// freezes are the sites that an operator has frozen, or a restore holds; "" stands for all sites.
 type freezes map[string]bool
 
 func freezesOf(holds []chain.SiteHold) freezes {
@@ -41,25 +41,23 @@ func freezesOf(holds []chain.SiteHold) freezes {
 	return sites
 }
 
-// hold reports whether a node is of no wave for now. What a node needs to come
-// in, it gets all the same: enrolments go on in a freeze.
+// hold reports whether a node is left out of waves for now. Enrolments continue in a freeze.
 func (f freezes) hold(n broker.Node) bool { return f[""] || f[n.Site] }
 
-// next judges one want. nodes are those that shall have its set, tasks those made
-// for it so far, by node.
+// next judges one want. nodes are the want's nodes, tasks the want's tasks so far, by node.
 func next(now time.Time, w store.ResolverWant, nodes []broker.Node, tasks map[string][]broker.Task, frozen freezes) (s step) {
 	var due []broker.Node
 	have, open := 0, 0
 	for _, n := range nodes {
 		made := tasks[n.ID]
 		if n.Status == broker.Enrolling {
-			// What came of an earlier enrolment ends with it, and is no try of this one.
+			// Tasks of an earlier enrolment are not tries of this one.
 			made = ofEpoch(n.Epoch, made)
 		}
 		switch {
 		case n.ResolverDigest == w.Digest:
-			// A node that says it has the set, without a task of this want, is no
-			// proof that the set can be taken.
+			// Without a task of this want, a node's report that it has the set does not prove that
+			// the set is accepted on other nodes.
 			if len(made) > 0 && made[len(made)-1].Status == broker.TaskSucceeded {
 				have++
 			}
@@ -97,9 +95,9 @@ func next(now time.Time, w store.ResolverWant, nodes []broker.Node, tasks map[st
 	return s
 }
 
-// failed is the last task of a node, if it ended as one that tells against the
-// set: by the node's own word. One that was never delivered, that a person
-// canceled, or that ended because the node enrolled again, does not.
+// failed returns the last task of a node, if the node itself reported a failure, which tells
+// against the set. A task that was never delivered, was canceled by a person, or ended by a new
+// enrolment does not count.
 func failed(made []broker.Task) *broker.Task {
 	if len(made) == 0 || made[len(made)-1].Status != broker.TaskFailed || made[len(made)-1].Outcome == "" {
 		return nil
@@ -107,13 +105,13 @@ func failed(made []broker.Task) *broker.Task {
 	return &made[len(made)-1]
 }
 
-// ofEpoch are the tasks that were made for one enrolment.
+// ofEpoch returns the tasks of one enrolment.
 func ofEpoch(epoch int64, made []broker.Task) []broker.Task {
 	return slices.DeleteFunc(slices.Clone(made), func(k broker.Task) bool { return k.NodeEpoch != epoch })
 }
 
-// mayEnrol reports whether a node that is enrolling is given its set now. made
-// are the tasks of this enrolment.
+// mayEnrol reports whether an enrolling node gets its set now. made are the tasks of this
+// enrolment.
 func mayEnrol(now time.Time, n broker.Node, made []broker.Task) bool {
 	if n.Epoch == 0 || !slices.Contains(n.TaskTypes, taskType) || len(made) >= enrolTries {
 		return false
