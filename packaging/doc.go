@@ -1,21 +1,21 @@
-// Package packaging is how Hostler gets onto a machine: a .deb of the agent, a
-// .deb of the broker with the operator's command, and their units. It holds no
-// code; its tests hold it to what it promises.
+// Package packaging contains what installs Hostler on a machine: a .deb of the agent, a .deb of the
+// broker with the operator's command, and their units. The package has no code; its tests verify
+// the packages and units.
 //
 //	deb/      nfpm's descriptions and the maintainer scripts
-//	systemd/  the units, each with the reason for what it leaves open
+//	systemd/  the units, each with the reason for every permission left open
 //
 // # The agent's files
 //
 //	/usr/lib/hostler-agent/versions/VERSION/hostler-agent   one folder a version
-//	/usr/lib/hostler-agent/packaged                         link: the version that dpkg brought
+//	/usr/lib/hostler-agent/packaged                         link: the version that dpkg installed
 //	/usr/lib/hostler-agent/current                          link: the version that runs
 //	/usr/lib/hostler-agent/good                             link: the version that is known to work; the watcher runs from it
 //	/usr/bin/hostler-agent                                  link: through current
-//	/etc/hostler-agent/config.yaml                          what the node's owner says
+//	/etc/hostler-agent/config.yaml                          settings of the node's owner
 //	/var/lib/hostler-agent/                                 0700: key, certificate, bundle, ledger
 //
-// dpkg and self-update share the folder without taking from each other: the
-// package owns its version's folder and `packaged`; `current` and `good` belong
-// to self-update. The maintainer script makes it only where it leads nowhere.
+// dpkg and self-update share the folder without conflict. The package owns its version's folder and
+// `packaged`; `current` and `good` belong to self-update. The maintainer script sets `current` only if
+// `current` leads nowhere, and resets `good` only if the link is dangling.
 package packaging

@@ -21,28 +21,27 @@ const (
 	ArgList    = "list" // of strings
 )
 
-// Bounds of what a step may add.
+// Bounds of a step's arguments.
 const (
 	maxArgBytes = 256
 	maxArgItems = 64
 )
 
-// Arg is one value that a step may add, and how it becomes argv. An argument
-// that is not given adds nothing.
+// Arg is one argument that a step may add, and its form in argv. A missing argument adds nothing.
 type Arg struct {
 	Name string `json:"name" jsonschema:"pattern=^[a-z][a-z0-9_]{0\\,31}$"`
 	Type string `json:"type" jsonschema:"enum=string,enum=integer,enum=boolean,enum=list"`
-	// Pattern is a regular expression for the whole of a string, or of each item
-	// of a list. It must match neither nothing nor what begins with '-'.
+	// Pattern is a regular expression for a whole string, or for each item of a list. It must match
+	// neither the empty string nor a string that begins with '-'.
 	Pattern  string `json:"pattern,omitempty" jsonschema:"maxLength=256"`
 	Minimum  *int64 `json:"minimum,omitempty"` // of an integer, 0 or more
 	Maximum  *int64 `json:"maximum,omitempty"`
 	MaxItems int    `json:"max_items,omitempty" jsonschema:"minimum=0,maximum=64"` // of a list
-	// Flag stands before the value: as an argument of its own, or in the same one
-	// where it ends with '='. It is all of a boolean that is true.
+	// Flag precedes the value: as a separate argument, or in the same argument if Flag ends with
+	// '='. A true boolean consists of Flag only.
 	Flag string `json:"flag,omitempty" jsonschema:"pattern=^--?[A-Za-z0-9][A-Za-z0-9_-]*=?$,maxLength=64"`
-	// Join makes one value of a list, with this character between the items.
-	// Without it each item is a value, with its flag.
+	// Join joins the items of a list to one value, with this character between them. Without Join
+	// each item is a value, with its own flag.
 	Join     string `json:"join,omitempty" jsonschema:"pattern=^[\\,:;+]$"`
 	Required bool   `json:"required,omitempty"`
 }
@@ -52,7 +51,7 @@ var (
 	argFlag = regexp.MustCompile(`^--?[A-Za-z0-9][A-Za-z0-9_-]{0,60}=?$`)
 )
 
-// check says what is wrong with a, if anything.
+// check returns the fault of a, if any.
 func (a *Arg) check() (taskcatalog.Code, string) {
 	bad := func(format string, args ...any) (taskcatalog.Code, string) {
 		return CodeBadArg, "argument " + quote(a.Name) + ": " + fmt.Sprintf(format, args...)
@@ -104,9 +103,9 @@ func (a *Arg) check() (taskcatalog.Code, string) {
 	return "", ""
 }
 
-// begins reports whether a text that the pattern matches as a whole may begin
-// with '-', and whether it may be empty. It follows the compiled program up to
-// the first character; where it cannot tell (\b, ^) it says that it may.
+// begins reports whether a string that matches the whole pattern may begin with '-', and whether it
+// may be empty. begins follows the compiled program up to the first character. If begins cannot
+// tell (\b, ^), it reports that the string may.
 func begins(pattern string) (dash, empty bool, err error) {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -141,11 +140,11 @@ func begins(pattern string) (dash, empty bool, err error) {
 	return dash, empty, nil
 }
 
-// CodeBadArgs is the code of arguments that a command profile does not take.
+// CodeBadArgs is the code of arguments that a command profile does not accept.
 const CodeBadArgs taskcatalog.Code = "bad_step_args"
 
-// Argv is the command line with what a step adds: the executable first. Code
-// bad_step_args if an argument breaks the schema, is unknown or is missing.
+// Argv returns the command line with a step's arguments, the executable first. Code bad_step_args:
+// an argument breaks the schema, is unknown or is missing.
 func (c *CommandProfile) Argv(args map[string]any) ([]string, error) {
 	argv := append([]string{c.Command}, c.BaseArgs...)
 	known := map[string]bool{}
@@ -173,7 +172,7 @@ func (c *CommandProfile) Argv(args map[string]any) ([]string, error) {
 	return argv, nil
 }
 
-// values is one argument's part of argv.
+// values returns one argument's part of argv.
 func (a *Arg) values(v any) ([]string, error) {
 	switch a.Type {
 	case ArgBoolean:
@@ -228,8 +227,8 @@ func (a *Arg) flagged(value string) []string {
 	return []string{a.Flag, value}
 }
 
-// fits checks a text against the pattern as a whole. The checks of begins are
-// made once more on the text itself: they cost nothing.
+// fits checks a string against the whole pattern, and repeats the checks of begins on the string
+// itself, which cost nothing.
 func (a *Arg) fits(s string) error {
 	re, err := regexp.Compile(`\A(?:` + a.Pattern + `)\z`)
 	switch {

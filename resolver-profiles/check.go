@@ -23,15 +23,15 @@ const (
 	maxValues   = 64 // of one key of a rule
 )
 
-// checker judges a set that was read.
+// checker checks a set after reading.
 type checker struct {
 	set   *Set
 	where places
 	found Problems
-	own   bool // compiled in: what changes disks is allowed, and takes its time
+	own   bool // compiled in: programs that change disks and long timeouts are permitted
 }
 
-// check finds everything that is wrong with a set by itself.
+// check finds all faults of a set by itself.
 func check(set *Set, where places) Problems {
 	c := &checker{set: set, where: where}
 	if len(set.HardwareProfiles) > maxRules || len(set.CommandProfiles) > maxCommands {
@@ -142,8 +142,8 @@ func (c *checker) overrides(part string, h *HardwareProfile, used map[string]boo
 // maxCombinations bounds the work of one rule's reachability.
 const maxCombinations = 512
 
-// reach refuses a rule that no machine gets to: for every combination of the
-// values it wants, an earlier rule matches first.
+// reach refuses a rule that no machine reaches: for every combination of its wanted values, an
+// earlier rule matches first.
 func (c *checker) reach() {
 	for i := range c.set.HardwareProfiles {
 		h := &c.set.HardwareProfiles[i]
@@ -162,8 +162,8 @@ func (c *checker) reach() {
 	}
 }
 
-// overlaps reports whether each key that e names is named by m, with a value in
-// common: only then can e take a combination away from m for certain.
+// overlaps reports whether m has each key of e with a common value: only then can e certainly take
+// a combination away from m.
 func overlaps(e, m map[string]Values) bool {
 	for key, values := range e {
 		if !slices.ContainsFunc(m[key], func(v string) bool { return slices.Contains(values, v) }) {
@@ -173,15 +173,15 @@ func overlaps(e, m map[string]Values) bool {
 	return true
 }
 
-// coveredBy names the rules that together match every combination of m's values,
-// or nothing if one is left.
+// coveredBy returns the rules that together match every combination of m's values, or nil if a
+// combination is left.
 func coveredBy(m map[string]Values, before []*HardwareProfile) []string {
 	keys := slices.Sorted(maps.Keys(m))
 	combinations := 1
 	for _, k := range keys {
 		combinations *= max(len(m[k]), 1)
 		if combinations > maxCombinations {
-			// Too many to try each: a single rule above may still cover all.
+			// Too many combinations to try: a single earlier rule may still cover all.
 			for _, e := range before {
 				if coversAll(e.Match, m) {
 					return []string{e.Name}

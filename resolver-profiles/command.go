@@ -13,8 +13,8 @@ var (
 	account   = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
 )
 
-// noPrograms are where no program of the system is: what tenants write, and the
-// kernel's views of processes.
+// noPrograms are directories without programs of the system: directories that tenants write, and
+// the kernel's views of processes.
 var noPrograms = []string{"/dev", "/home", "/media", "/mnt", "/proc", "/root", "/run", "/srv", "/sys", "/tmp", "/var/tmp"}
 
 // Bounds of a command profile.
@@ -27,7 +27,7 @@ const (
 
 func partOf(table string, i int) string { return table + "/" + strconv.Itoa(i) }
 
-// command finds what is wrong with a command profile.
+// command finds the faults of a command profile.
 func (c *checker) command(part string, p *CommandProfile) {
 	if !profileID.MatchString(p.ID) {
 		c.refuse(CodeBadName, part+"/id", "%s is no id of a command profile (a-z, 0-9, '_', '-', 64 at most)", quote(p.ID))

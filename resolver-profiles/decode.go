@@ -10,8 +10,8 @@ import (
 
 var stoodAt = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}:[0-9]{1,6}$`)
 
-// Decode reads a set from the JSON of Encode, and judges it as Parse does. What
-// is wrong is said with the file and line that the set was once read from.
+// Decode reads a set from the JSON of Encode, with the same checks as Parse. Problems name the file
+// and line from which the set was once read.
 func Decode(raw []byte) (*Set, Problems) {
 	var found Problems
 	if len(raw) > MaxSize {
@@ -57,7 +57,7 @@ func Decode(raw []byte) (*Set, Problems) {
 	return set, nil
 }
 
-// Stood takes apart where a rule or a command profile stood: nvidia.yaml:12.
+// Stood splits the place of a rule or a command profile: nvidia.yaml:12.
 func Stood(at string) (file string, line int) {
 	file, number, _ := strings.Cut(at, ":")
 	line, _ = strconv.Atoi(number)

@@ -1,40 +1,37 @@
-// Package profiles is how hardware-neutral steps become what one machine really
-// has: the format of resolver profiles, its validator, and the sets that ship
-// with Hostler. Broker and agent share it; it runs nothing.
+// Package profiles maps hardware-neutral steps to the programs of one machine: the format of
+// resolver profiles, its validator, and the sets that ship with Hostler. The main type is Set.
+// Broker and agent share the package; the package runs nothing.
 //
 // # Model
 //
-// A Set is an ordered list of rules (hardware profiles) and a table of command
-// profiles. A rule matches a machine whose facts have one of the wanted values
-// for each key it names. The rules are walked from the top; the first that
-// matches wins, as a whole: a step that the winner does not name is
-// profile_missing, whatever later rules say. One rule, the fallback, matches
-// everything; it counts last whichever file it stands in.
+// A Set is an ordered list of rules (hardware profiles) and a table of command profiles. A rule
+// matches a machine if, for each key of the rule, the machine's fact has one of the wanted values.
+// Rules are tried from the top. The first matching rule wins completely: a step that the winner
+// does not name is profile_missing, whatever later rules say. One rule, the fallback, matches every
+// machine; it counts last, whatever file it is in.
 //
-// For a step the winner names a command profile by id, or builtin:NAME, which
-// is Go code of the agent. builtin:none means that there is nothing to do on
-// this hardware.
+// For a step, the winner names a command profile by id, or builtin:NAME, which is Go code of the
+// agent. builtin:none means that there is nothing to do on this hardware.
 //
-// A command profile is one executable by absolute path, fixed arguments, and a
-// typed schema of the arguments that a step may add. It is run by execve.
+// A command profile is one executable by absolute path, fixed arguments, and a typed schema of the
+// arguments that a step may add. The agent runs it by execve.
 //
 // # Rules
 //
-//   - What is wrong with a set is said as a whole: every problem with file, line
-//     and code, and no Set beside them.
-//   - Nothing that runs other programs from its arguments may be a command:
-//     no shell, no interpreter, no sudo, no env; nor one that writes where they
-//     say. Of systemctl, only whether a unit is active. See programs.go.
-//   - An argument from a step is never empty, never begins with '-' and holds no
-//     control character: its pattern must prove the first two.
+//   - A faulty set gives no Set, but all its problems at once, each with file, line and code.
+//   - A program that runs other programs from its arguments may not be a command: no shell, no
+//     interpreter, no sudo, no env. The same holds for a program that writes where its arguments
+//     say. Of systemctl, only the question whether a unit is active is permitted. See programs.go.
+//   - An argument from a step is never empty, never begins with '-' and contains no control
+//     character. Its pattern must prove the first two.
 //   - The YAML is plain: no anchors, aliases, tags, merges or second documents.
-//   - A set travels as the JSON of Encode; Digest is over exactly that.
+//   - A set travels as the JSON of Encode; Digest is the digest of exactly this JSON.
 //
 // # Files
 //
-// nvidia.yaml, amd.yaml and generic.yaml together are the set to start from.
-// minimal.yaml is a set of its own, compiled into the agent for enrolment and
-// recovery: it names no vendor, so every step is profile_missing.
-// own/ has no sets: command profiles of the agent's own code, the only ones that may
-// name what changes disks (disktools.yaml) or BMCs (bmctools.yaml, which only reads).
+// nvidia.yaml, amd.yaml and generic.yaml together are the set to start from. minimal.yaml is a set
+// of its own, compiled into the agent for enrolment and recovery: it names no vendor, so every step
+// is profile_missing. own/ contains no sets, but command profiles of the agent's own code. Only
+// these may name programs that change disks (disktools.yaml) or access BMCs (bmctools.yaml, which
+// only reads).
 package profiles

@@ -10,11 +10,11 @@ var minimal []byte
 
 const minimalFile = "minimal.yaml"
 
-// MinimalVersion is the version of the set that is compiled in.
+// MinimalVersion is the version of the compiled-in set.
 const MinimalVersion = "minimal"
 
-// Minimal is the set that is compiled into the agent, for enrolment and
-// recovery: it names no vendor, and every step is profile_missing.
+// Minimal returns the set that is compiled into the agent, for enrolment and recovery. The set
+// names no vendor, and every step is profile_missing.
 func Minimal() *Set {
 	set, problems := Parse(File{Name: minimalFile, Text: minimal})
 	if problems != nil {
@@ -27,8 +27,8 @@ func Minimal() *Set {
 //go:embed amd.yaml generic.yaml nvidia.yaml
 var shipped embed.FS
 
-// Shipped are the files of the set to start from. The agent never uses them: a
-// node learns of vendors by a signed task alone.
+// Shipped returns the files of the set to start from. The agent never uses them: a node learns
+// about vendors only from a signed task.
 func Shipped() []File {
 	var all []File
 	for _, name := range []string{"amd.yaml", "generic.yaml", "nvidia.yaml"} {

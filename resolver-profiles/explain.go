@@ -7,8 +7,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Matches reports whether a machine with these facts is what the rule is for. A
-// fact that is missing matches no value.
+// Matches reports whether the rule matches a machine with these facts. A missing fact matches no
+// value.
 func (h *HardwareProfile) Matches(keys map[string]string) bool {
 	for key, values := range h.Match {
 		have, ok := keys[key]
@@ -19,21 +19,20 @@ func (h *HardwareProfile) Matches(keys map[string]string) bool {
 	return true
 }
 
-// Rule is the rule that wins for a machine with these facts.
+// Rule returns the winning rule for a machine with these facts.
 func (s *Set) Rule(keys map[string]string) *HardwareProfile {
 	for i := range s.HardwareProfiles {
 		if h := &s.HardwareProfiles[i]; h.Matches(keys) {
 			return h
 		}
 	}
-	return nil // of a set that Parse or Decode made there is always a fallback
+	return nil // unreachable: a set from Parse or Decode always has a fallback
 }
 
-// CodeProfileMissing is the code of a step for which the winning rule names
-// nothing.
+// CodeProfileMissing is the code of a step that the winning rule does not name.
 const CodeProfileMissing taskcatalog.Code = "profile_missing"
 
-// Explanation is why a step resolves as it does on one machine.
+// Explanation says why a step resolves as it does on one machine.
 type Explanation struct {
 	Step    string            `json:"step"`
 	Version string            `json:"version,omitempty"`
@@ -42,11 +41,11 @@ type Explanation struct {
 	Rules   []RuleExplanation `json:"rules"`
 	Rule    string            `json:"rule,omitempty"`             // the winner
 	Profile string            `json:"resolved_profile,omitempty"` // a command profile's id, or builtin:NAME
-	Argv    []string          `json:"argv,omitempty"`             // of the command profile, without what the step adds
+	Argv    []string          `json:"argv,omitempty"`             // of the command profile, without the step's arguments
 	Code    taskcatalog.Code  `json:"code,omitempty"`             // profile_missing, unknown_step
 }
 
-// RuleExplanation is one rule: whether it matched, and what each condition saw.
+// RuleExplanation is one rule: whether it matched, and the result of each condition.
 type RuleExplanation struct {
 	Name       string      `json:"name"`
 	At         string      `json:"at,omitempty"`

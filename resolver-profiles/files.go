@@ -15,12 +15,12 @@ import (
 // CodeUnreadable is the code of a file or directory that cannot be read.
 const CodeUnreadable taskcatalog.Code = "unreadable"
 
-// Read reads the files of a set: files as they are named, of a directory its
-// *.yaml and *.yml in the order of their names. The compiled-in minimal.yaml is a
-// set of its own, so a directory is read without it.
+// Read reads the files of a set: named files, and of a directory its *.yaml and *.yml in the order
+// of their names. The compiled-in minimal.yaml is a set of its own, so a directory is read without
+// it.
 func Read(names ...string) ([]File, error) {
 	var all []File
-	left := int64(MaxSize) + 1 // one byte more than is taken: Parse says so
+	left := int64(MaxSize) + 1 // one byte beyond the limit, so that Parse reports the excess
 	for _, name := range names {
 		info, err := os.Stat(name)
 		if err != nil {
@@ -42,9 +42,9 @@ func unreadable(err error) error {
 	return taskcatalog.Errorf(CodeUnreadable, "cannot read profiles: %v", err)
 }
 
-// filesAt reads a file, or the files of a directory, of at most so many bytes in
-// all. A link in a directory leads to nothing outside it: what a link points to
-// would be shown in the messages about the set.
+// filesAt reads a file, or the files of a directory, of at most so many bytes in total. A link in a
+// directory cannot lead outside the directory: messages about the set would show the content of the
+// link's target.
 func filesAt(name string, isDir bool, most int64) ([]File, error) {
 	if !isDir {
 		text, err := readRegular(os.OpenFile, name, most)
@@ -92,7 +92,7 @@ func yamlIn(dir string) ([]string, error) {
 	return names, nil
 }
 
-// readRegular opens without blocking: a pipe that nobody writes to would hold it.
+// readRegular opens without blocking: a pipe without a writer would block it.
 func readRegular(open func(name string, flag int, perm os.FileMode) (*os.File, error), name string, most int64) ([]byte, error) {
 	f, err := open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

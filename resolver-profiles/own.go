@@ -15,8 +15,7 @@ var (
 	logTools []byte
 )
 
-// ownMaxTimeout is for what is compiled in, in seconds: a drive may erase itself
-// for days.
+// ownMaxTimeout is for compiled-in profiles, in seconds: a drive may take days to erase itself.
 const ownMaxTimeout = 4 * 24 * 3600
 
 func (c *checker) maxTimeout() int {
@@ -26,16 +25,16 @@ func (c *checker) maxTimeout() int {
 	return maxTimeout
 }
 
-// DiskTools are the command profiles that erase disks, by id. They are the agent's
-// own: what comes from a file or a task can never be one of them.
+// DiskTools returns the command profiles that erase disks, by id. They belong to the agent: a
+// profile from a file or a task can never become one of them.
 func DiskTools() map[string]*CommandProfile { return readDiskTools() }
 
-// BMCTools are the command profiles that ask a BMC, by id. They are the agent's own,
-// as DiskTools are.
+// BMCTools returns the command profiles that query a BMC, by id. They belong to the agent, as
+// DiskTools do.
 func BMCTools() map[string]*CommandProfile { return readBMCTools() }
 
-// LogTools are the command profiles that read the system's journal, by id. They are
-// the agent's own, as DiskTools are.
+// LogTools returns the command profiles that read the system's journal, by id. They belong to the
+// agent, as DiskTools do.
 func LogTools() map[string]*CommandProfile { return readLogTools() }
 
 var (
@@ -65,6 +64,6 @@ func compiledIn(file string, text []byte) map[string]*CommandProfile {
 	return all
 }
 
-// Own reports whether the profile is compiled in, and may so name a program that
-// no set may.
+// Own reports whether the profile is compiled in. Such a profile may name programs that no set may
+// name.
 func (c *CommandProfile) Own() bool { return c.own }

@@ -14,8 +14,8 @@ type File struct {
 	Text []byte
 }
 
-// Parse reads a set from its files, in their order. It returns a set without
-// problems, or nil and every problem there is.
+// Parse reads a set from its files, in their order. Parse returns a set without problems, or nil
+// and all problems.
 func Parse(files ...File) (*Set, Problems) {
 	var found Problems
 	set, where := &Set{}, places{}
@@ -39,8 +39,7 @@ func Parse(files ...File) (*Set, Problems) {
 			r.set(doc, set)
 		}
 	}
-	// What does not read as the format is said first: judging half a set would
-	// name problems that are none.
+	// Format errors are reported first: checks of an incomplete set would report false problems.
 	if len(found) == 0 {
 		found = check(set, where)
 	}
@@ -82,7 +81,7 @@ func (r *reader) set(n *yaml.Node, s *Set) {
 	})
 }
 
-// stood is a place as it goes into the set.
+// stood returns a place in the form stored in the set.
 func (r *reader) stood(n *yaml.Node) string { return fmt.Sprintf("%s:%d", path.Base(r.file), n.Line) }
 
 func (r *reader) hardware(part string, n *yaml.Node) HardwareProfile {

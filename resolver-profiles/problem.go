@@ -9,10 +9,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Problem is one thing that is wrong with a set.
+// Problem is one fault of a set.
 type Problem = taskcatalog.ProfileProblem
 
-// What can be wrong with a set, whatever machine it is for.
+// Faults of a set on any machine.
 const (
 	CodeTooLarge          taskcatalog.Code = "too_large"
 	CodeTooDeep           taskcatalog.Code = "too_deep"
@@ -47,13 +47,13 @@ const (
 	CodeOutOfBounds       taskcatalog.Code = "out_of_bounds"
 )
 
-// maxProblems bounds what is said about one set.
+// maxProblems bounds the reported problems of one set.
 const maxProblems = 200
 
-// Problems is everything that is wrong with a set, in the order of the files.
+// Problems are all faults of a set, in the order of the files.
 type Problems []Problem
 
-// Error is one line: the first problem and how many more there are.
+// Error returns one line: the first problem and the number of further problems.
 func (p Problems) Error() string {
 	switch len(p) {
 	case 0:
@@ -77,16 +77,16 @@ func (p Problems) sorted() Problems {
 	return slices.Compact(p)
 }
 
-// place is where something stands.
+// place is a position in a file.
 type place struct {
 	file string
 	line int
 }
 
-// places remembers where each part of a set was read: hardware_profiles/0/name.
+// places maps each part of a set to its place: hardware_profiles/0/name.
 type places map[string]place
 
-// of finds the place of a part, or of the nearest whole around it.
+// of returns the place of a part, or of the nearest enclosing part.
 func (ps places) of(format string, args ...any) place {
 	for part := fmt.Sprintf(format, args...); ; {
 		if at, ok := ps[part]; ok {

@@ -10,8 +10,8 @@ import (
 // shells take a program's text from an argument, a file or their input.
 const shells = `sh ash bash rbash dash zsh ksh mksh pdksh lksh yash posh fish csh tcsh rc es elvish xonsh nu pwsh powershell busybox toybox sash`
 
-// runners run other programs, or code, that their arguments name. The name alone
-// decides: what one of them is asked to do cannot be judged here.
+// runners run other programs, or code, named by their arguments. The program's name alone decides,
+// because the effect of its arguments cannot be judged here.
 const runners = `
 python pypy perl ruby irb node nodejs deno bun lua luajit php tclsh wish expect guile gawk mawk nawk awk original-awk
 sed ed ex vi vim view nvim emacs nano pico less more most man java jshell groovy scala go cargo rustc tcc R Rscript
@@ -48,8 +48,8 @@ snap flatpak apt-key aptitude dpkg-reconfigure debconf zypper rpmbuild apk pacma
 gpasswd chsh chfn vipw vigr visudo agetty getty login sulogin
 `
 
-// changers write, delete, change or stop what their arguments name: a file of the
-// system, a disk, the machine.
+// changers write, delete, change or stop the objects in their arguments: a file of the system, a
+// disk, the machine.
 const changers = `
 cp mv tee dd ln link unlink rm rmdir mkdir mkfifo mknod mktemp truncate fallocate touch shred install chmod chown chgrp chattr
 chcon restorecon setfacl setfattr setcap rename mmv sponge pax cpio tar bsdtar zip unzip 7z gzip gunzip bzip2 bunzip2 xz unxz
@@ -73,10 +73,10 @@ var (
 	// versioned is a name with its version: python3.11, ksh93, bash-5.2, g++12, python3.13t.
 	versioned = regexp.MustCompile(`^(.*?[A-Za-z.+_])[-.]?[0-9][0-9.]*[a-z]?$`)
 	loader    = regexp.MustCompile(`^(ld-linux.*|ld-[0-9].*|ld64?\.so.*|ld-musl.*|qemu-.*|.*-sh|.*\.sh|mkfs\..*|mount\..*)$`)
-	// setarch runs a program for the architecture that its own name is. As a part
-	// of a name it is what the program was made for: x86_64-linux-gnu-readelf.
+	// setarch runs a program for the architecture in setarch's own name. As a part of a longer name
+	// the architecture is the target of the program: x86_64-linux-gnu-readelf.
 	architecture = regexp.MustCompile(`^(x86_64|i[3-6]86)$`)
-	// dataFile is a path that no program has: a configuration, a key, a log.
+	// dataFile matches paths that are never programs: a configuration, a key, a log.
 	dataFile = regexp.MustCompile(`\.(json|ya?ml|toml|conf|cfg|ini|xml|csv|txt|log|pem|crt|cer|key|pub|service|socket|timer)$`)
 )
 
@@ -88,10 +88,10 @@ func words(s string) map[string]bool {
 	return all
 }
 
-// RunsOtherPrograms reports whether a program is known, by its name, to run what
-// its arguments say (a shell, an interpreter, sudo, env and their like), or to write
-// where they say, with which the next program is another. Where a link leads to is
-// judged by calling it again with that name.
+// RunsOtherPrograms reports whether a program is known, by its name, to run programs or code from
+// its arguments (a shell, an interpreter, sudo, env and the like), or to write where its arguments
+// say, which could replace the next program. For a link, call RunsOtherPrograms again with the name
+// of the target.
 func RunsOtherPrograms(name string) bool {
 	name = path.Base(name)
 	return loader.MatchString(name) || architecture.MatchString(name) || named(name, shellNames, runnerNames, changerNames)
@@ -108,9 +108,9 @@ func named(name string, sets ...map[string]bool) bool {
 	})
 }
 
-// known looks for a name in a set as it is, without what follows its first dot
-// (busybox.static, sh.distrib), without the gnu that some systems put before their
-// second set of tools (gnudd), and without its versions.
+// known looks up a name in a set in several forms: unchanged, without everything after its first
+// dot (busybox.static, sh.distrib), without the prefix gnu of a second set of tools (gnudd), and
+// without versions.
 func known(set map[string]bool, name string) bool {
 	lower := strings.ToLower(name)
 	plain, _, _ := strings.Cut(lower, ".")
@@ -128,10 +128,10 @@ func known(set map[string]bool, name string) bool {
 	}
 }
 
-// NamesProgram reports whether an argument would have another program start a
-// shell, or what runs or changes others: a shell's bare name, or a path to any of
-// them, alone or as a part of the argument: --filter=/bin/sh, ProxyCommand=sh,
-// -c/usr/bin/dd. A path to data is none, whatever its name: /etc/docker/daemon.json.
+// NamesProgram reports whether an argument could make another program start a shell or a runner or
+// changer: a shell's bare name, or a path to any of them, alone or as a part of the argument:
+// --filter=/bin/sh, ProxyCommand=sh, -c/usr/bin/dd. A path to data does not count, whatever its
+// name: /etc/docker/daemon.json.
 func NamesProgram(arg string) bool {
 	const between = "=@,:;| \t\"'`$&<>(){}[]"
 	return slices.ContainsFunc(strings.FieldsFunc(arg, func(r rune) bool { return strings.ContainsRune(between, r) }), func(part string) bool {
@@ -142,14 +142,14 @@ func NamesProgram(arg string) bool {
 	})
 }
 
-// systemctl starts, stops and edits what runs as root; two of its verbs only tell
-// whether a unit is active, by their exit status.
+// systemctl starts, stops and edits units that run as root. Two of its verbs only report, by their
+// exit status, whether a unit is active or failed.
 const systemctl = "systemctl"
 
 var unitName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9@:._-]{0,200}\.(service|socket|timer|target|path|mount)$`)
 
-// asksSystemctl reports whether these are the arguments of such a question, about
-// units by their full names and without an option.
+// asksSystemctl reports whether args are such a question, about units by their full names and
+// without options.
 func asksSystemctl(args []string) bool {
 	if len(args) < 2 || args[0] != "is-active" && args[0] != "is-failed" {
 		return false
@@ -157,9 +157,8 @@ func asksSystemctl(args []string) bool {
 	return !slices.ContainsFunc(args[1:], func(unit string) bool { return !unitName.MatchString(unit) })
 }
 
-// SameProgram reports whether a program that was judged by one name may be run as
-// the file that it is a link to: systemctl is judged by its arguments too, and under
-// another name was not.
+// SameProgram reports whether a program that was judged by one name may be run as the target of its
+// link. systemctl is also judged by its arguments, so both names or neither must be systemctl.
 func SameProgram(name, target string) bool {
 	return (path.Base(name) == systemctl) == (path.Base(target) == systemctl)
 }

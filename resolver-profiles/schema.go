@@ -7,9 +7,9 @@ import (
 	"github.com/invopop/jsonschema"
 )
 
-// Schema is the JSON Schema (2020-12) of one file of a set, for editors and
-// pipelines. What it cannot say (references, reachability, what a pattern lets
-// through) Parse judges.
+// Schema returns the JSON Schema (2020-12) of one file of a set, for editors and pipelines. Parse
+// checks the rules that a schema cannot express (references, reachability, the strings that a
+// pattern permits).
 func Schema() []byte {
 	r := jsonschema.Reflector{Anonymous: true, DoNotReference: true, ExpandedStruct: true}
 	s := r.Reflect(&Set{})

@@ -12,11 +12,11 @@ import (
 // MaxSize bounds a set, as files and as JSON, in bytes.
 const MaxSize = 256 << 10
 
-// Set is a whole, valid set of profiles: Parse and Decode make no other.
+// Set is a complete, valid set of profiles. Parse and Decode return only valid sets.
 type Set struct {
 	HardwareProfiles []HardwareProfile `json:"hardware_profiles" jsonschema:"minItems=1,maxItems=128"`
 	CommandProfiles  []CommandProfile  `json:"command_profiles" jsonschema:"maxItems=256"`
-	// Version is the operator's name for the set. It is no part of its content.
+	// Version is the operator's name for the set. Version is not part of the set's content.
 	Version string `json:"-" jsonschema:"-"`
 }
 
@@ -24,40 +24,39 @@ type Set struct {
 type HardwareProfile struct {
 	Name  string            `json:"name" jsonschema:"pattern=^[a-z0-9][a-z0-9._-]{0\\,63}$"`
 	Match map[string]Values `json:"match"` // fact key → wanted values, any of them
-	// Overrides are the steps that the rule knows: step kind → id of a command
-	// profile, or builtin:NAME.
+	// Overrides map the rule's steps: step kind → id of a command profile, or builtin:NAME.
 	Overrides map[string]string `json:"overrides"`
-	// At is where the rule stood when the set was read: nvidia.yaml:12.
+	// At is the place of the rule when the set was read: nvidia.yaml:12.
 	At string `json:"at,omitempty" jsonschema:"-"`
 }
 
 // fallback reports whether the rule matches every machine.
 func (h *HardwareProfile) fallback() bool { return len(h.Match) == 0 }
 
-// Values are the wanted values of a fact. A file may give a single one plainly.
+// Values are the wanted values of a fact. A file may give a single value instead of a list.
 type Values []string
 
-// JSONSchema is the schema of a file, where one value may stand for a list.
+// JSONSchema returns the schema for files, where a single value may replace a list.
 func (Values) JSONSchema() *jsonschema.Schema {
 	one := []*jsonschema.Schema{{Type: "string"}, {Type: "number"}}
 	many := &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{AnyOf: one}}
 	return &jsonschema.Schema{AnyOf: append(one, many)}
 }
 
-// CommandProfile is one program and everything about how it is run.
+// CommandProfile is one program and how it is run.
 type CommandProfile struct {
 	ID       string   `json:"id" jsonschema:"pattern=^[a-z0-9][a-z0-9_-]{0\\,63}$"`
 	Command  string   `json:"command" jsonschema:"pattern=^/[A-Za-z0-9._+/-]+$,maxLength=255"` // absolute path
 	BaseArgs []string `json:"base_args,omitempty" jsonschema:"maxItems=64"`
-	// ArgSchema is what a step may add, in the order in which it becomes argv.
+	// ArgSchema lists the arguments that a step may add, in their order in argv.
 	ArgSchema []Arg `json:"arg_schema,omitempty" jsonschema:"maxItems=16"`
-	// EnvPassthrough names variables of the agent's environment that the program
-	// sees. Nothing else is inherited.
+	// EnvPassthrough names the variables of the agent's environment that the program inherits. It
+	// inherits no others.
 	EnvPassthrough []string `json:"env_passthrough,omitempty" jsonschema:"maxItems=16"`
 	User           string   `json:"user" jsonschema:"pattern=^[a-z_][a-z0-9_-]{0\\,30}$"` // root or a service account
 	TimeoutSeconds int      `json:"timeout_seconds" jsonschema:"minimum=1,maximum=3600"`  // of one attempt
 	Retries        int      `json:"retries,omitempty" jsonschema:"minimum=0,maximum=5"`   // after the first attempt
-	// ExpectedExitCodes are success; none given means 0.
+	// ExpectedExitCodes count as success; an empty list means 0.
 	ExpectedExitCodes []int   `json:"expected_exit_codes,omitempty" jsonschema:"maxItems=16"`
 	CaptureStdout     Capture `json:"capture_stdout,omitempty"`
 	CaptureStderr     Capture `json:"capture_stderr,omitempty"`
@@ -66,7 +65,7 @@ type CommandProfile struct {
 	own bool // compiled in: see DiskTools, BMCTools
 }
 
-// Expects reports whether an exit code is success.
+// Expects reports whether an exit code counts as success.
 func (c *CommandProfile) Expects(code int) bool {
 	for _, want := range c.ExpectedExitCodes {
 		if code == want {
@@ -76,8 +75,8 @@ func (c *CommandProfile) Expects(code int) bool {
 	return len(c.ExpectedExitCodes) == 0 && code == 0
 }
 
-// Capture is how many bytes of an output are kept; the rest is counted. In a
-// file true means DefaultCapture and false nothing.
+// Capture is the number of output bytes that are kept; further bytes are only counted. In a file,
+// true means DefaultCapture and false nothing.
 type Capture int
 
 // The bounds of a capture, in bytes.
@@ -93,10 +92,10 @@ func (Capture) JSONSchema() *jsonschema.Schema {
 	}}
 }
 
-// Encode is the set's canonical JSON.
+// Encode returns the set's canonical JSON.
 func (s *Set) Encode() ([]byte, error) { return taskcatalog.Encode(s) }
 
-// Digest is sha256:… of the canonical JSON.
+// Digest returns sha256:… of the canonical JSON.
 func (s *Set) Digest() string {
 	raw, err := s.Encode()
 	if err != nil {
@@ -106,7 +105,7 @@ func (s *Set) Digest() string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Command finds a command profile by id.
+// Command returns the command profile with an id.
 func (s *Set) Command(id string) (*CommandProfile, bool) {
 	for i := range s.CommandProfiles {
 		if s.CommandProfiles[i].ID == id {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The step kinds that tasks name: all that a rule's overrides may name.
+// The step kinds of tasks. The overrides of rules may name only these.
 const (
 	StepDriverValidate   = "gpu.driver.validate"
 	StepRuntimeCheck     = "gpu.runtime.check"
@@ -21,11 +21,11 @@ const (
 	StepHealth           = "gpu.scrub.health"
 )
 
-// InputGPUs is what a scrub step gives a command: the uuids of its GPUs, a list.
+// InputGPUs is the argument of a scrub step with the uuids of its GPUs, a list.
 const InputGPUs = "gpus"
 
-// stepInputs is the table of step kinds: the arguments that each gives to a
-// command profile, with their types.
+// stepInputs is the table of step kinds: the arguments that each step gives to a command profile,
+// with their types.
 var stepInputs = map[string]map[string]string{
 	StepDriverValidate:   nil,
 	StepRuntimeCheck:     nil,
@@ -43,17 +43,17 @@ var stepInputs = map[string]map[string]string{
 // Steps lists the step kinds, sorted.
 func Steps() []string { return slices.Sorted(maps.Keys(stepInputs)) }
 
-// KnownStep reports whether there is such a step kind.
+// KnownStep reports whether step is a known step kind.
 func KnownStep(step string) bool { _, ok := stepInputs[step]; return ok }
 
-// BuiltinPrefix marks a builtin where a command profile's id could stand.
+// BuiltinPrefix marks a builtin in the place of a command profile's id.
 const BuiltinPrefix = "builtin:"
 
-// BuiltinNone is the builtin that does nothing because there is nothing to do
-// on the hardware; its result is skipped.
+// BuiltinNone is the builtin for hardware on which there is nothing to do; the step's result is
+// skipped.
 const BuiltinNone = "none"
 
-// builtins is the table of the agent's own code, with the step that each is for.
+// builtins is the table of the agent's own code, with the step of each builtin.
 var builtins = map[string]string{
 	"nvidia.quiesce": StepQuiesce, "nvidia.overwrite": StepOverwrite, "nvidia.verify": StepVerify,
 	"nvidia.probe": StepProbe, "nvidia.restore": StepRestore, "nvidia.health": StepHealth,
@@ -65,8 +65,8 @@ var builtins = map[string]string{
 // Builtins lists the names of builtins, sorted.
 func Builtins() []string { return slices.Sorted(maps.Keys(builtins)) }
 
-// matchKeys is the capability taxonomy with what was added to it: the facts that
-// a rule may match on, and their values where the taxonomy names them.
+// matchKeys is the capability taxonomy with its additions: the facts that a rule may match on, and
+// their values if the taxonomy lists them.
 var matchKeys = map[string][]string{
 	"gpu.vendor":        {"nvidia", "amd", "intel", "other", "none"},
 	"gpu.architecture":  nil,
@@ -83,8 +83,8 @@ var matchKeys = map[string][]string{
 // MatchKeys lists the facts that a rule may match on, sorted.
 func MatchKeys() []string { return slices.Sorted(maps.Keys(matchKeys)) }
 
-// passable are the variables that a program may inherit: those that choose a
-// language or a device. Any other could load code or carry a secret.
+// passable are the variables that a program may inherit: they choose a language or a device. Any
+// other variable could load code or carry a secret.
 var passable = []string{
 	"LANG", "LANGUAGE", "TZ", "NO_COLOR",
 	"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_VISIBLE_DEVICES",

@@ -14,7 +14,7 @@ import (
 // maxDepth is how deep a file may nest; the format needs 6.
 const maxDepth = 16
 
-// reader turns the nodes of one file into values, and keeps what is wrong.
+// reader converts the nodes of one file into values, and collects problems.
 type reader struct {
 	file  string
 	found *Problems
@@ -27,7 +27,7 @@ func (r *reader) refuse(n *yaml.Node, code taskcatalog.Code, format string, args
 	r.found.add(r.at(n), code, format, args...)
 }
 
-// document is the one document of a file, or nil.
+// document returns the only document of a file, or nil.
 func (r *reader) document(text []byte) *yaml.Node {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	var doc, next yaml.Node
@@ -49,7 +49,7 @@ func (r *reader) document(text []byte) *yaml.Node {
 	return doc.Content[0]
 }
 
-// decode is Decode for a library that panics on some inputs.
+// decode wraps Decode, because the library panics on some inputs.
 func decode(d *yaml.Decoder, into *yaml.Node) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -66,8 +66,7 @@ func lineOf(err error) int {
 	return 1
 }
 
-// plain refuses what makes YAML more than a tree: one node of it is enough to
-// leave the file unread.
+// plain refuses YAML beyond a plain tree: one such node leaves the file unread.
 func (r *reader) plain(n *yaml.Node, depth int) bool {
 	switch {
 	case depth > maxDepth:
@@ -88,7 +87,7 @@ func (r *reader) plain(n *yaml.Node, depth int) bool {
 	return true
 }
 
-// field is one key of a mapping: how it is read, and whether it must be there.
+// field is one key of a mapping: its reader, and whether it is required.
 type field struct {
 	read     func(part string, n *yaml.Node)
 	required bool
@@ -114,7 +113,7 @@ func (r *reader) mapping(part string, n *yaml.Node, fields map[string]field) {
 	}
 }
 
-// each walks a mapping whose keys are texts, each once.
+// each walks a mapping with unique text keys.
 func (r *reader) each(part string, n *yaml.Node, do func(part string, key, value *yaml.Node)) map[string]bool {
 	r.where[part] = r.at(n)
 	if n.Kind != yaml.MappingNode {
@@ -156,7 +155,7 @@ func (r *reader) list(part string, n *yaml.Node, do func(part string, n *yaml.No
 	}
 }
 
-// text reads a text. A number is none, but where numeric says so.
+// text reads a text. A number counts as text only if numeric is set.
 func (r *reader) text(n *yaml.Node, numeric bool) (string, bool) {
 	if n.Kind == yaml.ScalarNode {
 		switch tag := n.ShortTag(); {
@@ -186,7 +185,7 @@ func (r *reader) boolean(n *yaml.Node) bool {
 	return v
 }
 
-// kindOf names a node for whoever wrote it.
+// kindOf describes a node for the author of the file.
 func kindOf(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
