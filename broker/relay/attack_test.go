@@ -18,7 +18,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// audited says whether an attack by the node is in the audit log.
+// audited waits for an attack by the node in the audit log.
 func (s *site) audited(code string) {
 	s.Helper()
 	s.eventually(code+" is in the audit log", func() bool {
@@ -82,8 +82,8 @@ func TestATokenIsGoodForOneConnectionOfOneNode(t *testing.T) {
 	}
 }
 
-// A node that has not heard yet that another token is minted for it is no attacker, and comes
-// with that.
+// A node that has not yet heard of a newly minted token is no attacker, and joins with the new
+// token.
 func TestATokenWhosePlaceAnotherTookIsNoAttack(t *testing.T) {
 	s := newSite(t)
 	old := s.token
@@ -101,7 +101,7 @@ func TestATokenWhosePlaceAnotherTookIsNoAttack(t *testing.T) {
 	s.join("quic", token, frame.Hello{})
 }
 
-// A refused attempt takes nothing from the node that may come.
+// A refused attempt takes nothing from the legitimate node.
 func TestAThiefDoesNotUseATokenUp(t *testing.T) {
 	s := newSite(t)
 	thief := s.dial("quic", s.enroll("beta"))
@@ -219,7 +219,7 @@ func TestAnOperatorWhoBreaksTheProtocolLosesHisConnection(t *testing.T) {
 			case <-time.After(patience):
 				t.Fatal("he was told nothing")
 			}
-			// The session waits for him.
+			// The session waits for the operator.
 			n.send(frame.Data{Bytes: []byte("still here")})
 			until(t, n.next, func(a frame.Ack) bool { return a.Taken == 10 })
 			again := s.attach(frame.Hello{})
@@ -264,7 +264,7 @@ func TestWhoSaysNothingIsNotWaitedFor(t *testing.T) {
 		s := newSite(t, func(c *relay.Config) { c.HelloWithin = 2 * time.Second })
 		n := s.dial(over, s.node)
 		_ = must(n.Write([]byte{byte(frame.KindHello)}))(t)
-		if bye := byeOf(t, n.next); bye.Code != "hello_missing" || !bye.Lasts { // it may have been slow only
+		if bye := byeOf(t, n.next); bye.Code != "hello_missing" || !bye.Lasts { // it may only have been slow
 			t.Errorf("it was told %+v", bye)
 		}
 		n.close()
@@ -274,7 +274,7 @@ func TestWhoSaysNothingIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// exhausted is a listener that cannot take a connection, so many times.
+// exhausted is a listener that cannot accept so many connections.
 type exhausted struct {
 	net.Listener
 	times atomic.Int32
@@ -287,7 +287,7 @@ func (l *exhausted) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// Whoever uses up the descriptors ends nobody's session.
+// An attacker who uses up the descriptors ends no other session.
 func TestARelayThatCannotTakeAConnectionGoesOn(t *testing.T) {
 	s := newSite(t)
 	s.closed()
@@ -306,7 +306,7 @@ func TestARelayThatCannotTakeAConnectionGoesOn(t *testing.T) {
 
 func TestAnAddressHasSoManyConnections(t *testing.T) {
 	s := newSite(t, func(c *relay.Config) { c.PerSource, c.HelloWithin = 2, time.Minute })
-	s.join("quic", s.token, frame.Hello{}) // is of its node from now on, which has a place more at its address
+	s.join("quic", s.token, frame.Hello{}) // counts for its node from now on, which frees a place at its address
 	one := s.dial("tls", s.node)
 	s.dial("tls", s.node)
 	s.dial("tls", s.node)
@@ -317,7 +317,7 @@ func TestAnAddressHasSoManyConnections(t *testing.T) {
 	s.eventually("there is room again", func() bool { return s.tryBoth(s.clientTLS(s.node)) == nil })
 }
 
-// One too many comes again later, with what let it in.
+// A connection beyond the bound comes again later, with the same token.
 func TestANodeHasSoManyConnections(t *testing.T) {
 	s := newSite(t, func(c *relay.Config) { c.PerNode = 1 })
 	one, w := s.join("quic", s.token, frame.Hello{})
@@ -365,7 +365,7 @@ func TestTriesThatAreRefusedAreBounded(t *testing.T) {
 	if codes["terminal_token_unknown"] != 16 || codes["joins_too_many"] != 24 {
 		t.Errorf("%v", codes)
 	}
-	s.audited("terminal_token_unknown") // which counts the others
+	s.audited("terminal_token_unknown") // the entry counts the other refusals
 	s.audited("joins_too_many")
 	if bye, ok := try(s.node, "ts-1", s.token).(frame.Bye); !ok || bye.Code != "joins_too_many" {
 		t.Errorf("%+v", bye)

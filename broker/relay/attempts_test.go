@@ -67,10 +67,11 @@ func counted(t *testing.T, codes <-chan taskcatalog.Code) map[taskcatalog.Code]i
 	return count
 }
 
-// patient is a relay that waits for a slow test.
+// patient returns a relay that waits for a slow test.
 func patient(c *relay.Config) { c.PerSource, c.HelloWithin = 100, patience }
 
-// All sessions of a node come at once after its broker began anew: none of them is an attacker.
+// All sessions of a node reconnect at once after a restart of the broker: none of them is an
+// attacker.
 func TestANodesSessionsMayComeAllAtOnce(t *testing.T) {
 	s := newSite(t, patient)
 	var hellos []frame.Hello
@@ -88,7 +89,7 @@ func TestANodesSessionsMayComeAllAtOnce(t *testing.T) {
 	s.noAttack()
 }
 
-// Many at once are no way around the bound of those that are refused.
+// Many simultaneous tries do not circumvent the bound on refused tries.
 func TestTriesThatAreRefusedAtOnceAreBounded(t *testing.T) {
 	s := newSite(t, patient)
 	hellos := make([]frame.Hello, 64)

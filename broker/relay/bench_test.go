@@ -74,7 +74,7 @@ func newBench(b testing.TB, change ...func(*relay.Config)) *bench {
 	return x
 }
 
-// pair is a session whose sides both answer whatever they are asked.
+// pair is a session with two sides that answer everything.
 type pair struct {
 	to   func(...frame.Frame) error // of the node
 	from func() (frame.Frame, error)
@@ -276,7 +276,7 @@ func BenchmarkManySessions(b *testing.B) {
 	}
 }
 
-// How long one key takes from the operator to the node and back, kept before it is shown.
+// Measures how long one key takes from the operator to the node and back, kept before it is shown.
 func BenchmarkEcho(b *testing.B) {
 	for _, over := range both {
 		b.Run(over, func(b *testing.B) {
@@ -295,7 +295,7 @@ func BenchmarkEcho(b *testing.B) {
 	}
 }
 
-// How much a program's output comes to in a second, from the node to the operator.
+// Measures how much of a program's output reaches the operator in a second.
 func BenchmarkThroughput(b *testing.B) {
 	for _, over := range both {
 		b.Run(over, func(b *testing.B) {

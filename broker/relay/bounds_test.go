@@ -43,7 +43,7 @@ func TestBytesThatAreNoCharacterAreShown(t *testing.T) {
 	}
 }
 
-// An event's time is that at which its bytes came, however long keeping them takes.
+// An event's time is the arrival time of its bytes, however long keeping them takes.
 func TestARecordingHasTheTimesOfTheTerminal(t *testing.T) {
 	s := newSite(t)
 	n, _ := s.join("quic", s.token, frame.Hello{})
@@ -70,7 +70,7 @@ func TestARecordingHasTheTimesOfTheTerminal(t *testing.T) {
 	}
 }
 
-// Of much output the node is told together, and of the answer to a key at once.
+// The node gets acknowledgements of much output together, and of the answer to a key at once.
 func TestTheNodeIsToldOfMuchOutputTogether(t *testing.T) {
 	s := newSite(t, func(c *relay.Config) { c.Tick = time.Hour })
 	o := s.attach(frame.Hello{})
@@ -211,7 +211,7 @@ func TestASideThatSaysNothingIsLetGoOf(t *testing.T) {
 		o := s.attach(frame.Hello{})
 		n, w := s.join(over, s.token, frame.Hello{})
 		until[frame.Welcome](t, o.next, nil)
-		// The operator answers, for longer than that; the node is asked, and does not.
+		// The operator answers for longer than that; the node is asked, and does not answer.
 		began := time.Now()
 		for told := false; !told; {
 			switch f := o.next().(type) {
@@ -243,7 +243,7 @@ func TestASideThatSaysNothingIsLetGoOf(t *testing.T) {
 				}
 			}
 		}()
-		// Now it is the operator who says nothing more.
+		// Now the operator is silent.
 		if bye := byeOf(t, o.next); bye.Code != "connection_lost" || !bye.Lasts {
 			t.Errorf("%+v", bye)
 		}
@@ -256,7 +256,7 @@ func TestASideThatSaysNothingIsLetGoOf(t *testing.T) {
 	}
 }
 
-// What brings nothing new is some of what breaks bring with them, and never much.
+// Some frames without news are normal after a break, and many never are.
 func TestFramesThatBringNothingAreAFlood(t *testing.T) {
 	for name, f := range map[string]frame.Frame{
 		"the same bytes":  frame.Data{Bytes: []byte("a")},

@@ -23,7 +23,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// crowd are strangers who begin handshakes with a relay and do not end them.
+// crowd is a group of strangers who begin handshakes with a relay and do not finish them.
 type crowd struct {
 	testing.TB
 	addr   string
@@ -44,7 +44,7 @@ func newCrowd(t testing.TB, addr string, roots *x509.CertPool, now func() time.T
 	return c
 }
 
-// other is a loopback address that is not the nodes'.
+// other is a loopback address that no node uses.
 func other(n int) net.IP { return net.ParseIP(fmt.Sprintf("127.7.%d.%d", n/250, 1+n%250)) }
 
 // begin has one come from an address, and returns when the relay has counted it.
@@ -118,7 +118,7 @@ func TestAFewAddressesShutNoNodeOut(t *testing.T) {
 			for n := range 12 {
 				c.begin(over, other(n%4))
 			}
-			for _, mine := range both { // a witness that the relay has never heard
+			for _, mine := range both { // a witness unknown to the relay
 				if _, is := s.tried(mine, s.enroll("witness-"+mine)).(frame.Bye); !is {
 					t.Errorf("the witness is shut out over %s", mine)
 				}
@@ -141,7 +141,7 @@ func TestANodeThatIsKnownGetsInWhoeverFillsTheRelay(t *testing.T) {
 			for n := range 6 {
 				c.begin(over, other(n))
 			}
-			for range 8 { // each time the connection before has joined
+			for range 8 { // each time after the previous connection has joined
 				n, w = s.join(over, w.Token, frame.Hello{})
 				n.close()
 			}

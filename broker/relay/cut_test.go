@@ -46,7 +46,7 @@ func (s *site) said(action string) []store.SealedEntry {
 	return must(s.db.ListAudit(ctx, store.AuditFilter{Subject: "terminal/ts-1", Action: action}))(s)
 }
 
-// What is cut off a recording whose relay was killed is missed after its end, too.
+// A part cut off a recording of a killed relay is noticed after the recording's end, too.
 func TestARecordingThatWasCutIsNotCompleteAfterItsEnd(t *testing.T) {
 	for cut, c := range map[string]struct {
 		from, lost int
@@ -78,13 +78,13 @@ func TestARecordingThatWasCutIsNotCompleteAfterItsEnd(t *testing.T) {
 	}
 }
 
-// One that goes on says once what is gone of it, and goes on after the bytes that were in
-// it: its node has them no more.
+// A relay that continues a cut recording records the loss once, and continues after the lost bytes:
+// the node no longer has them.
 func TestARecordingThatWasCutGoesOnAndSaysSo(t *testing.T) {
 	for _, from := range []int{0, 2} {
 		s, raw := cutSite(t)
 		raw(fmt.Sprintf("DELETE FROM recording_blocks WHERE seq >= %d", from))
-		for range 2 { // the second has nothing more to say
+		for range 2 { // the second finds nothing more to record
 			if err := s.relay.Open(ctx, "ts-1", recording.Header{Width: 80, Height: 24}); err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +124,7 @@ func TestAnEndThatIsNotToldYetIsNoLoss(t *testing.T) {
 	}
 }
 
-// A session that stays where it is has the audit log know how far its recording is.
+// The audit log learns the length of a recording while the session's status stays the same.
 func TestAnOpenSessionTellsHowFarItsRecordingIs(t *testing.T) {
 	s := newSiteWith(t, broker.TerminalLimits{Max: time.Hour, Detach: time.Hour})
 	n, _ := s.join("tls", s.token, frame.Hello{})

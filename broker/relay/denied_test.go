@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// raw is the store's own database, for what no caller of the store can do.
+// raw is the store's own database, for changes that no caller of the store can make.
 func (s *site) raw() *sql.DB {
 	s.Helper()
 	db := must(sql.Open("sqlite", strings.TrimPrefix(s.url, "sqlite:")+"?_pragma=busy_timeout(10000)"))(s)

@@ -15,7 +15,7 @@ func (c *conn) datagram(f frame.Frame) {
 	}
 }
 
-// What comes by a datagram is taken once, whatever came before it or comes again.
+// Bytes of a datagram are taken once, whatever came before them or comes again.
 func TestOutputComesEarly(t *testing.T) {
 	s := newSite(t)
 	o := s.attach(frame.Hello{})
@@ -29,7 +29,7 @@ func TestOutputComesEarly(t *testing.T) {
 	n.datagram(frame.Data{Bytes: []byte("ear")})
 	n.datagram(frame.Data{Bytes: []byte("early")})
 	until(t, n.next, func(a frame.Ack) bool { return a.Taken == 5 })
-	n.send(frame.Data{Bytes: []byte("early")}) // the stream has it, too
+	n.send(frame.Data{Bytes: []byte("early")}) // the stream carries these bytes, too
 	n.write(5, " and late")
 	heard := ""
 	for len(heard) < 14 {
@@ -41,7 +41,7 @@ func TestOutputComesEarly(t *testing.T) {
 	s.noAttack()
 }
 
-// What is typed goes out as a datagram as well, until it is acknowledged.
+// Input goes out as a datagram as well, until it is acknowledged.
 func TestInputGoesEarly(t *testing.T) {
 	s := newSite(t)
 	o := s.attach(frame.Hello{})
@@ -77,7 +77,7 @@ func TestATransportWithoutDatagramsRepeatsNothing(t *testing.T) {
 	}
 }
 
-// A datagram that is no Data of this direction is an attack, as it is over the stream.
+// A datagram that is no Data of this direction is an attack, as over the stream.
 func TestADatagramThatIsNoneIsAnAttack(t *testing.T) {
 	for code, f := range map[string]frame.Frame{
 		"frame_unexpected":   frame.Exit{},
@@ -119,7 +119,7 @@ func TestADatagramThatIsCutIsNothing(t *testing.T) {
 	s.noAttack()
 }
 
-// A datagram that was on its way for longer than the end is nothing.
+// A datagram that arrives after the end is ignored.
 func TestADatagramAfterTheEndIsNothing(t *testing.T) {
 	s := newSite(t)
 	n, _ := s.join("quic", s.token, frame.Hello{})

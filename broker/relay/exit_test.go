@@ -56,7 +56,7 @@ func TestAnExitStatusIsKeptWhileTheOperatorIsThere(t *testing.T) {
 	})
 }
 
-// Nobody waits for a session that takes its time to end.
+// No caller waits for a session that takes its time to end.
 func TestASessionThatEndsSlowlyHoldsNobodyUp(t *testing.T) {
 	s := newSite(t)
 	n, _ := s.join("quic", s.token, frame.Hello{})
@@ -80,7 +80,7 @@ func TestASessionThatEndsSlowlyHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// exits has the program of a session end that has written so much.
+// exits ends the program of a session after so much output.
 func (c *conn) exits(written string) {
 	c.Helper()
 	c.send(frame.Data{Bytes: []byte(written)}, frame.EOF{Offset: uint64(len(written))}, frame.Exit{Status: 3})
@@ -90,7 +90,7 @@ func (c *conn) exits(written string) {
 	c.close()
 }
 
-// seesTheEnd takes the last of the screen, and how the program ended.
+// seesTheEnd receives the last of the screen and the exit status.
 func (o *operator) seesTheEnd(want string) {
 	o.Helper()
 	at := until[frame.Welcome](o, o.next, nil).From
@@ -123,7 +123,7 @@ func TestAnOperatorWhoWasAwaySeesHowItEnded(t *testing.T) {
 	s.ends("terminal_exited")
 }
 
-// Nobody comes: that long it is kept, and the end is that of its program.
+// Without an operator the exit is kept this long, and the end is that of the program.
 func TestWhatEndedIsKeptForTheDetachTime(t *testing.T) {
 	s := newSite(t)
 	n, _ := s.join("quic", s.token, frame.Hello{})
@@ -135,7 +135,7 @@ func TestWhatEndedIsKeptForTheDetachTime(t *testing.T) {
 	}
 }
 
-// Who comes back at another relay is told at least how it ended.
+// An operator who returns at another relay gets at least the exit status.
 func TestAnotherRelayKnowsHowItEnded(t *testing.T) {
 	s := newSite(t)
 	n, _ := s.join("quic", s.token, frame.Hello{})
@@ -156,7 +156,7 @@ func TestAnotherRelayKnowsHowItEnded(t *testing.T) {
 	s.ends("terminal_exited")
 }
 
-// Whoever takes the last words slowly gets them all.
+// A slow reader of the last output gets all of it.
 func TestASlowOperatorIsNotCutOff(t *testing.T) {
 	s := newSite(t)
 	o := s.attach(frame.Hello{})
@@ -178,7 +178,7 @@ func TestASlowOperatorIsNotCutOff(t *testing.T) {
 	s.ends("terminal_exited")
 }
 
-// An operator who takes nothing is let go of, and may come back for it.
+// An operator who stops reading is disconnected, and may come back for the rest.
 func TestLastWordsAreNotWaitedForWithoutEnd(t *testing.T) {
 	s := newSiteWith(t, broker.TerminalLimits{})
 	o := s.attach(frame.Hello{})

@@ -43,7 +43,7 @@ func udp(t testing.TB) net.PacketConn {
 	return c
 }
 
-// Whoever sends in another's name uses up nothing of what that one may have.
+// A sender with a forged address uses up nothing of the address owner's share.
 func TestAnAddressThatIsNotShownIsNotCharged(t *testing.T) {
 	s := newSite(t, func(c *relay.Config) { c.PerSource, c.Unfinished = 1, 1 })
 	within, done := context.WithCancel(ctx)
@@ -99,7 +99,7 @@ func TestHandshakesThatDoNotEndAreBounded(t *testing.T) {
 	}
 }
 
-// Those who have joined take nobody's room to begin.
+// Joined connections take no room from connections that begin.
 func TestWhoHasJoinedIsNoBeginner(t *testing.T) {
 	s := newSite(t, func(c *relay.Config) { c.Unfinished = 1 })
 	_, w := s.join("quic", s.token, frame.Hello{})

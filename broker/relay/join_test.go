@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// The operator is told where the node is, and over what.
+// The operator is told the node's state and transport.
 func TestAnOperatorIsToldWhereTheNodeIs(t *testing.T) {
 	s := newSite(t)
 	o := s.attach(frame.Hello{})
@@ -100,7 +100,8 @@ func TestASessionThatWasOpeningIsTakenOver(t *testing.T) {
 	s.noAttack()
 }
 
-// Of those that open one session at once, one does; the recording is that one's.
+// Of several concurrent Opens of one session exactly one succeeds, and the recording is its
+// recording.
 func TestASessionIsOpenedByOne(t *testing.T) {
 	s := newSite(t)
 	must(s.db.CreateTerminalSession(ctx, admin, broker.TerminalSession{ID: "ts-2", NodeID: s.node.NodeID, NodeEpoch: 1}))(t)
@@ -123,7 +124,7 @@ func TestASessionIsOpenedByOne(t *testing.T) {
 	}
 }
 
-// A session that nobody has is ended with its recording, wherever it was cut.
+// A session without a relay is ended with its recording, wherever the recording was cut.
 func TestASessionThatNobodyHasIsReaped(t *testing.T) {
 	s := newSite(t)
 	n, _ := s.join("quic", s.token, frame.Hello{})
@@ -147,7 +148,7 @@ func TestASessionThatNobodyHasIsReaped(t *testing.T) {
 	}
 }
 
-// A certificate is renewed, runs out, and is replaced with another key: the terminal stays.
+// A certificate is renewed, expires, and is replaced with another key: the terminal stays.
 func TestANodeComesAgainWithAnotherCertificate(t *testing.T) {
 	s := newSiteWith(t, broker.TerminalLimits{})
 	n, w := s.join("quic", s.token, frame.Hello{})

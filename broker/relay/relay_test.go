@@ -69,7 +69,7 @@ func TestASessionFromItsBeginningToItsEnd(t *testing.T) {
 	}
 }
 
-// What is not kept is neither shown nor acknowledged; and where that lasts, it is the end.
+// A relay neither shows nor acknowledges output that is not kept; a lasting failure ends the session.
 func TestNothingIsShownThatIsNotKept(t *testing.T) {
 	s := newSite(t)
 	o := s.attach(frame.Hello{})
@@ -112,7 +112,7 @@ func TestNothingIsShownThatIsNotKept(t *testing.T) {
 	byeOf(t, n.next)
 	n.close()
 	s.leavesNothing()
-	// It is closed once its recording is, by whatever relay that can.
+	// Any relay that can end the recording closes the session.
 	row := must(s.db.TerminalSession(ctx, "ts-1"))(t)
 	if row.Status != broker.TerminalClosing || s.recorded(recording.Output) != "secret" || !s.verify().Intact {
 		t.Errorf("%+v", row)

@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// write has the node say something and waits until it is kept.
+// write sends output from the node and waits until it is kept.
 func (c *conn) write(at uint64, b string) {
 	c.Helper()
 	c.send(frame.Data{Offset: at, Bytes: []byte(b)})
@@ -68,7 +68,8 @@ func TestABrokenConnectionOfTheNodeIsReplaced(t *testing.T) {
 	}
 }
 
-// The one connection ends when the other has come: the node knows first that it is dead.
+// A connection ends when its successor has joined: the node knows first that the connection is
+// dead.
 func TestALaterConnectionTakesThePlaceOfTheFirst(t *testing.T) {
 	s := newSite(t)
 	n, w := s.join("quic", s.token, frame.Hello{})
@@ -142,7 +143,7 @@ func TestASlowOperatorHoldsUpTheNode(t *testing.T) {
 	until(t, n.next, func(a frame.Ack) bool { return a.Limit == 256<<10+1000 })
 }
 
-// An operator who is not there, and one who does not even read, end with the session.
+// An absent operator and an operator who does not read are disconnected with the session.
 func TestASideThatIsKilledLeavesNothing(t *testing.T) {
 	for name, kill := range map[string]func(s *site, n *conn, o *operator){
 		"the node":     func(_ *site, n *conn, _ *operator) { n.close() },
@@ -211,7 +212,7 @@ func TestTimeEndsASession(t *testing.T) {
 	}
 }
 
-// A key that is pressed puts the end off.
+// A pressed key postpones the end.
 func TestWhoTypesIsNotIdle(t *testing.T) {
 	s := newSiteWith(t, broker.TerminalLimits{Idle: time.Minute})
 	o := s.attach(frame.Hello{})
@@ -230,7 +231,7 @@ func TestWhoTypesIsNotIdle(t *testing.T) {
 	}
 }
 
-// Whoever closes a session is not made to wait by a side that does not listen.
+// A side that does not read does not delay the caller of Close.
 func TestASessionIsClosedFromOutside(t *testing.T) {
 	s := newSite(t)
 	o := s.attach(frame.Hello{}) // never read
@@ -271,7 +272,7 @@ func TestADeniedCertificateEndsItsConnections(t *testing.T) {
 	}
 }
 
-// What the node has dropped is in the recording as lost, and the operator begins anew.
+// The recording notes output that the node has dropped as lost, and the operator starts anew.
 func TestOutputThatIsGoneIsSaidToBe(t *testing.T) {
 	s := newSite(t)
 	o := s.attach(frame.Hello{})
@@ -296,7 +297,7 @@ func TestOutputThatIsGoneIsSaidToBe(t *testing.T) {
 	}
 }
 
-// A node cannot unsay what was recorded of it, nor have heard what was never typed.
+// A node can neither withdraw recorded output nor acknowledge input that was never sent.
 func TestANodeCannotGoOnFromElsewhere(t *testing.T) {
 	for code, h := range map[taskcatalog.Code]frame.Hello{
 		frame.CodeLost:        {Sent: 2},
@@ -372,7 +373,7 @@ func TestASessionIsOpenedOnce(t *testing.T) {
 	}
 }
 
-// Bytes that come one by one are not an event each, in memory or in the recording.
+// Bytes that arrive one by one are not separate events, neither in memory nor in the recording.
 func TestBytesThatComeOneByOneAreOneEvent(t *testing.T) {
 	s := newSite(t)
 	n, _ := s.join("tls", s.token, frame.Hello{})

@@ -75,7 +75,7 @@ func (c *conn) next() frame.Frame {
 	return f
 }
 
-// until reads up to a frame of a type that will do.
+// until reads up to a frame of an accepted type.
 func until[F frame.Frame](t testing.TB, next func() frame.Frame, will func(F) bool) F {
 	t.Helper()
 	for {
@@ -89,7 +89,7 @@ func until[F frame.Frame](t testing.TB, next func() frame.Frame, will func(F) bo
 	}
 }
 
-// join says Hello and takes the Welcome.
+// join sends Hello and receives the Welcome.
 func (s *site) join(over, token string, h frame.Hello) (*conn, frame.Welcome) {
 	s.Helper()
 	c := s.dial(over, s.node)
@@ -98,7 +98,7 @@ func (s *site) join(over, token string, h frame.Hello) (*conn, frame.Welcome) {
 	return c, until[frame.Welcome](s, c.next, nil)
 }
 
-// operator is one by hand, who takes only what a test reads.
+// operator is a manual operator's side that reads only when the test reads.
 type operator struct {
 	*site
 	to, from chan frame.Frame
@@ -162,7 +162,7 @@ func (o *operator) next() frame.Frame {
 	return nil
 }
 
-// drain reads what comes and acknowledges none of it, up to the Bye.
+// drain reads all frames and acknowledges none, up to the Bye.
 func (o *operator) drain(told chan<- frame.Bye) {
 	go func() {
 		for {

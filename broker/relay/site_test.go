@@ -28,7 +28,7 @@ var (
 	admin = broker.Actor{Name: "ada", Role: broker.RolePlatformAdmin}
 )
 
-// patience is how long a test waits for what has to come.
+// patience is the time that a test waits for an expected event.
 const patience = 20 * time.Second
 
 func must[T any](v T, err error) func(testing.TB) T {
@@ -41,12 +41,12 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// shelf is a keeper that a test can have fail.
+// shelf is a keeper with failures set by a test.
 type shelf struct {
 	recording.Keeper
 	mu   sync.Mutex
 	fail error
-	vain int           // tries that failed
+	vain int           // number of failed tries
 	held int           // that wait, or waited, for hold
 	hold chan struct{} // nothing is kept until it is closed
 }
@@ -80,7 +80,7 @@ func (s *shelf) set(fail error, hold chan struct{}) {
 	s.fail, s.hold = fail, hold
 }
 
-// holds reports whether something waits to be kept, or has.
+// holds reports whether a write waits to be kept, or has waited.
 func (s *shelf) holds() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +208,7 @@ func (s *site) eventually(what string, is func() bool) {
 	}
 }
 
-// ends waits until the session is closed, with a code, and its recording complete.
+// ends waits until the session is closed, with a code and a complete recording.
 func (s *site) ends(code string) broker.TerminalSession {
 	s.Helper()
 	var row broker.TerminalSession
