@@ -8,11 +8,11 @@ import (
 
 var _ host.Memory = (*Ledger)(nil)
 
-// Remembered are the tasks accepted last, the newest first, and how many more there
-// are. It leaves out what a task was asked with and what it answered.
+// Remembered returns the tasks accepted last, the newest first, and how many more there are. Params
+// and results are left out.
 func (l *Ledger) Remembered(most int) (found []host.Remembered, more int, err error) {
 	all, err := l.list(tasksBucket, func(e *Entry) bool {
-		e.Task.Params, e.Result.Result, e.Result.Evidence, e.Result.Archive = nil, nil, "", nil // not to be held at once
+		e.Task.Params, e.Result.Result, e.Result.Evidence, e.Result.Archive = nil, nil, "", nil // saves memory
 		return true
 	})
 	if err != nil {

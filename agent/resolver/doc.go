@@ -1,29 +1,28 @@
-// Package resolver turns the steps that tasks name into what this machine has,
-// and keeps the profiles that say so.
+// Package resolver maps the steps of tasks to this machine's hardware, and stores the profile sets
+// for it. Its main function is Resolve, its main type Store. The package runs nothing:
+// agent/command does.
 //
 // # Model
 //
-// Resolve is pure: a set, the machine's facts and a step kind give a command
-// profile or a builtin, or profile_missing. The Store holds the sets that
-// signed tasks brought: each version in a file of its own, and which of them is
-// in force in one small file that a rename replaces.
+// Resolve is pure: a set, the machine's facts and a step kind give a command profile or a builtin,
+// or profile_missing. The Store holds the sets delivered by signed tasks: each version in a file of
+// its own, and the version in force in a small file that is replaced by rename.
 //
 // # How a task uses a step
 //
-// By its kind alone, whichever task it is: resolver.Resolve with the set that is in
-// force (host.Host.Profiles), the node's facts and, say, gpu.runtime.check. What
-// comes back is one of three: nothing to do here (Nothing), a builtin, which is the
-// task's own code under a name, or a command, which command.Runner.Step runs and
-// makes the records of. What a failure means is the task's to say. node.gpu_scrub
-// takes every step of a plan; agent/scrub/ask.go is all that a check needs.
+// By the step's kind alone, in any task: resolver.Resolve with the set in force
+// (host.Host.Profiles), the node's facts and, for example, gpu.runtime.check. The result is one of
+// three: nothing to do here (Nothing); a builtin, which is the task's own code under a name; or a
+// command, which command.Runner.Step runs and records. The task decides what a failure means.
+// node.gpu_scrub uses the steps of a whole plan; agent/scrub/ask.go shows a single check.
 //
 // # Rules
 //
-//   - The rule that wins decides alone. Nothing is looked up below it.
-//   - A step that resolves to nothing is profile_missing: never a guess, and
-//     never done the way another vendor does it.
-//   - What is read back from disk is judged again, as if it came from outside.
-//     What no longer holds is not in force; the compiled-in minimal set is.
-//   - kill -9 between any two lines leaves the old set in force or the new one,
-//     whole. A version never changes its content.
+//   - The winning rule decides alone. No rule below it is consulted.
+//   - A step that resolves to nothing is profile_missing: it is never guessed, and never
+//     taken from another vendor.
+//   - A set read back from disk is judged again, like a set from outside. If it fails, the
+//     compiled-in minimal set is in force.
+//   - kill -9 between any two lines leaves the complete old set or the complete new set in
+//     force. A version never changes its content.
 package resolver

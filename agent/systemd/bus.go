@@ -20,7 +20,7 @@ import (
 // Bus is the system bus.
 type Bus struct{}
 
-// CodeUnavailable is the code where systemd does not answer.
+// CodeUnavailable is the code if systemd does not answer.
 const CodeUnavailable taskcatalog.Code = "systemd_unavailable"
 
 // units calls do with a connection to systemd.
@@ -52,7 +52,7 @@ func job(ctx context.Context, what, unit string, call func(*dbus.Conn, chan<- st
 	})
 }
 
-// named reports whether err is one of these D-Bus errors.
+// named reports whether err is a D-Bus error with one of these names.
 func named(err error, names ...string) bool {
 	var d godbus.Error
 	if !errors.As(err, &d) {
@@ -66,7 +66,7 @@ func named(err error, names ...string) bool {
 	return false
 }
 
-// Stop stops a unit and waits. One that is not there is stopped.
+// Stop stops a unit and waits. A missing unit counts as stopped.
 func (Bus) Stop(ctx context.Context, unit string) error {
 	err := job(ctx, "stop", unit, func(c *dbus.Conn, ch chan<- string) (int, error) {
 		return c.StopUnitContext(ctx, unit, "replace", ch)
@@ -84,14 +84,14 @@ func (Bus) Start(ctx context.Context, unit string) error {
 	})
 }
 
-// Restart starts a unit anew and waits. One that does not run is started.
+// Restart restarts a unit and waits. A unit that does not run is started.
 func (Bus) Restart(ctx context.Context, unit string) error {
 	return job(ctx, "restart", unit, func(c *dbus.Conn, ch chan<- string) (int, error) {
 		return c.RestartUnitContext(ctx, unit, "replace", ch)
 	})
 }
 
-// Active reports whether a unit is active or on its way to be.
+// Active reports whether a unit is active, activating or reloading.
 func (Bus) Active(ctx context.Context, unit string) (active bool, err error) {
 	err = units(ctx, func(c *dbus.Conn) error {
 		p, err := c.GetUnitPropertyContext(ctx, unit, "ActiveState")
@@ -105,8 +105,7 @@ func (Bus) Active(ctx context.Context, unit string) (active bool, err error) {
 	return active, err
 }
 
-// MainPID is the main process of a service; 0 where it does not run or there is no
-// such service.
+// MainPID is the main process of a service; 0 if the service does not run or does not exist.
 func (Bus) MainPID(ctx context.Context, unit string) (pid int, err error) {
 	err = units(ctx, func(c *dbus.Conn) error {
 		p, err := c.GetServicePropertyContext(ctx, unit, "MainPID")
@@ -128,7 +127,7 @@ func (Bus) Reload(ctx context.Context) error {
 	return units(ctx, func(c *dbus.Conn) error { return c.ReloadContext(ctx) })
 }
 
-// Enable has a unit started at boot.
+// Enable enables a unit at boot.
 func (Bus) Enable(ctx context.Context, unit string) error {
 	return units(ctx, func(c *dbus.Conn) error {
 		if _, _, err := c.EnableUnitFilesContext(ctx, []string{unit}, false, true); err != nil {
@@ -138,8 +137,7 @@ func (Bus) Enable(ctx context.Context, unit string) error {
 	})
 }
 
-// Files are the file that systemd takes a unit from and those that add to it, as
-// it read them last.
+// Files returns the unit file and its drop-ins, as systemd last read them.
 func (Bus) Files(ctx context.Context, unit string) (file string, additions []string, err error) {
 	err = units(ctx, func(c *dbus.Conn) error {
 		p, err := c.GetUnitPropertiesContext(ctx, unit)
@@ -157,9 +155,9 @@ func (Bus) Files(ctx context.Context, unit string) (file string, additions []str
 	return file, additions, err
 }
 
-// LastRun is how a service ran last in this boot: from leaving rest to coming back
-// to it. Its main program alone would not do: where a command before it fails, that
-// one has not run.
+// LastRun describes the last run of a service in this boot, from leaving the inactive state to
+// returning to it. The main program alone is not enough: if a command before it fails, the main
+// program has not run.
 func (Bus) LastRun(ctx context.Context, unit string) (run host.UnitRun, err error) {
 	err = units(ctx, func(c *dbus.Conn) error {
 		p, err := c.GetAllPropertiesContext(ctx, unit)
@@ -174,7 +172,7 @@ func (Bus) LastRun(ctx context.Context, unit string) (run host.UnitRun, err erro
 		}
 		run.StartedAt, run.FinishedAt = at("InactiveExitTimestamp"), at("InactiveEnterTimestamp")
 		if run.FinishedAt.Before(run.StartedAt) {
-			run.FinishedAt = time.Time{} // it runs
+			run.FinishedAt = time.Time{} // still running
 		}
 		run.Result, _ = p["Result"].(string)
 		status, _ := p["ExecMainStatus"].(int32)
@@ -184,8 +182,8 @@ func (Bus) LastRun(ctx context.Context, unit string) (run host.UnitRun, err erro
 	return run, err
 }
 
-// failedBefore is the first status but 0 among those of commands, as systemd lists
-// them: a(sasbttttuii), the status last.
+// failedBefore is the first non-zero status of the commands, in systemd's form a(sasbttttuii), with
+// the status last.
 func failedBefore(commands any) int {
 	list, _ := commands.([][]any)
 	for _, command := range list {
@@ -199,7 +197,7 @@ func failedBefore(commands any) int {
 	return 0
 }
 
-// Disable takes a unit's enablement away.
+// Disable disables a unit at boot.
 func (Bus) Disable(ctx context.Context, unit string) error {
 	return units(ctx, func(c *dbus.Conn) error {
 		_, err := c.DisableUnitFilesContext(ctx, []string{unit}, false)
@@ -207,8 +205,8 @@ func (Bus) Disable(ctx context.Context, unit string) error {
 	})
 }
 
-// Run starts argv as a transient service that outlives the agent, and returns
-// once systemd has it.
+// Run starts argv as a transient service that outlives the agent, and returns once systemd has
+// accepted it.
 func (Bus) Run(ctx context.Context, unit string, argv []string) error {
 	return units(ctx, func(c *dbus.Conn) error {
 		_, err := c.StartTransientUnitContext(ctx, unit, "fail", []dbus.Property{
@@ -217,14 +215,13 @@ func (Bus) Run(ctx context.Context, unit string, argv []string) error {
 			{Name: "CollectMode", Value: godbus.MakeVariant("inactive-or-failed")},
 		}, nil)
 		if named(err, "org.freedesktop.systemd1.UnitExists") {
-			return nil // asked before a crash; it runs already
+			return nil // requested before a crash; already running
 		}
 		return err
 	})
 }
 
-// Launch asks for a unit's start and does not wait for it: one that never says that it
-// is ready would be waited for in vain.
+// Launch requests a unit's start and does not wait: the unit may never report READY.
 func (Bus) Launch(ctx context.Context, unit string) error {
 	return units(ctx, func(c *dbus.Conn) error {
 		if _, err := c.StartUnitContext(ctx, unit, "replace", nil); err != nil {
@@ -234,10 +231,10 @@ func (Bus) Launch(ctx context.Context, unit string) error {
 	})
 }
 
-// Look is how a service is now.
+// Look returns the present state of a service.
 func (Bus) Look(ctx context.Context, unit string) (u selfupdate.Unit, err error) {
 	err = units(ctx, func(c *dbus.Conn) error {
-		p, err := c.GetAllPropertiesContext(ctx, unit) // at once: they belong together
+		p, err := c.GetAllPropertiesContext(ctx, unit) // all at once, to be consistent
 		if err != nil {
 			return fmt.Errorf("cannot look at %s: %w", unit, err)
 		}

@@ -1,6 +1,6 @@
-// Package erasetest simulates nvme, hdparm and blkdiscard. Run implements the programs of these
-// names, linked into a root directory, with the drives (Drive) described by a test. It simulates
-// only the options that the agent uses.
+// Package erasetest simulates nvme, hdparm and blkdiscard. Run implements these programs, linked
+// into a root directory, with the drives (Drive) described by a test. Only the options used by the
+// agent are simulated.
 package erasetest
 
 import (
