@@ -17,7 +17,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// ErrUnreadable is of a package whose files cannot be told.
+// ErrUnreadable is the error for a package with files that cannot be determined.
 var ErrUnreadable = errors.New("cannot read the package")
 
 // Bounds of what is unpacked.
@@ -42,7 +42,7 @@ func Files(r io.Reader) ([]taskcatalog.BaselineFile, error) {
 	return files, nil
 }
 
-// source tells the trouble of who gives the bytes from that of the bytes.
+// source distinguishes errors of the reader from errors in its bytes.
 type source struct {
 	r   io.Reader
 	err error
@@ -98,7 +98,7 @@ func isVersion2(content io.Reader, _ string) error {
 	return err
 }
 
-// unpack lists what is in data.tar.
+// unpack lists the content of data.tar.
 func unpack(content io.Reader, suffix string) ([]taskcatalog.BaselineFile, error) {
 	switch suffix {
 	case "":
@@ -114,7 +114,7 @@ func unpack(content io.Reader, suffix string) ([]taskcatalog.BaselineFile, error
 	all := &io.LimitedReader{R: content, N: maxUnpacked}
 	var files []taskcatalog.BaselineFile
 	seen := map[string]bool{}
-	left := int64(maxUnpacked) // what is sparse is larger than all that is packed
+	left := int64(maxUnpacked) // a sparse file is larger than its packed form
 	for t, n := tar.NewReader(all), 0; ; n++ {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
@@ -134,7 +134,7 @@ func unpack(content io.Reader, suffix string) ([]taskcatalog.BaselineFile, error
 		}
 		seen[f.Path] = true
 	}
-	// To the end: what was packed has a sum of its own.
+	// Read to the end: the packed stream has its own checksum.
 	if _, err := io.Copy(io.Discard, all); err != nil {
 		return nil, err
 	}
@@ -145,8 +145,8 @@ func unpack(content io.Reader, suffix string) ([]taskcatalog.BaselineFile, error
 	return files, nil
 }
 
-// entry is one thing of a tar file; a directory is not listed. It takes from left what
-// it reads.
+// entry reads one entry of a tar file; listed is false for a directory. entry subtracts the number of
+// bytes read from left.
 func entry(h *tar.Header, content io.Reader, left *int64) (f taskcatalog.BaselineFile, listed bool, err error) {
 	name := strings.TrimPrefix(strings.TrimPrefix(h.Name, "./"), "/")
 	if h.Typeflag == tar.TypeDir {
@@ -196,7 +196,7 @@ func (a *archive) begin() error {
 	return nil
 }
 
-// next gives a member's name and its content, which end must be given again.
+// next returns a member's name and its content; the content must be passed to end.
 func (a *archive) next() (name string, content *io.LimitedReader, err error) {
 	head := make([]byte, 60)
 	if _, err := io.ReadFull(a.r, head); err != nil {
@@ -210,7 +210,7 @@ func (a *archive) next() (name string, content *io.LimitedReader, err error) {
 	return strings.TrimSuffix(strings.TrimRight(string(head[:16]), " "), "/"), &io.LimitedReader{R: a.r, N: a.size}, nil
 }
 
-// end skips what is left of a member, and what makes its size even.
+// end skips the rest of a member, and its padding.
 func (a *archive) end(content *io.LimitedReader) error {
 	n := content.N + a.size%2
 	if _, err := io.CopyN(io.Discard, a.r, n); err != nil {

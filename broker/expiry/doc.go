@@ -1,8 +1,8 @@
-// Package expiry is the list of all that a broker runs on and that has an end: keys,
-// certificates, operators' tokens, the login to Vault; when each ends, and what is to be
-// done before. The status page, hostler doctor and the metrics are made from it.
+// Package expiry lists everything with an end that a broker depends on: keys, certificates,
+// operators' tokens, the login to Vault. Each Item says when it ends and how to renew it. The
+// status page, hostler doctor and the metrics are made from the list. The package renews nothing.
 //
-// Node certificates and enrolment tokens are not in it: they end all the time, and
-// their nodes see to that. A key of MAAS has no end that anybody is told; whether it
-// is still taken shows when it is used (hostler site probe).
+// Node certificates and enrolment tokens are not listed: they end all the time, and their nodes
+// renew them. The end of a MAAS key is unknown; whether MAAS still accepts the key shows when the
+// key is used (hostler site probe).
 package expiry

@@ -18,26 +18,25 @@ const (
 	VaultLogin        = "Vault login"
 )
 
-// Item is one thing that ends.
+// Item is one thing with an end.
 type Item struct {
 	What    string
 	Name    string        // id of a key or certificate, name of a token
-	At      time.Time     // zero: not as far as is known
-	Soon    time.Duration // how long before its end somebody should have done Renew
+	At      time.Time     // zero: no known end
+	Soon    time.Duration // time before the end at which somebody should have renewed it
 	Renew   string
-	Trouble string // why its end could not be had; empty: it could
+	Trouble string // why the end could not be determined; empty: it could
 }
 
-// Near reports whether it is time to renew it, or too late.
+// Near reports whether it is time to renew the item, or too late.
 func (i Item) Near(now time.Time) bool {
 	return i.Trouble != "" || !i.At.IsZero() && i.At.Before(now.Add(i.Soon))
 }
 
-// forgotten is how long an operator's token that ran out stays in the list: what
-// ended long ago is missed by nobody.
+// forgotten is the time for which an operator's expired token stays in the list.
 const forgotten = 7 * 24 * time.Hour
 
-// keys says of each use what it is called, how early to see to it, and how.
+// keys gives for each use its name, how early to renew, and how.
 var keys = map[pki.KeyUse]struct {
 	what  string
 	soon  time.Duration
@@ -62,7 +61,7 @@ func Whats() []string {
 	return all
 }
 
-// Sources are where a broker looks.
+// Sources are the places where a broker looks for items.
 type Sources struct {
 	Keys   func() []trust.Expiry
 	Tokens func(context.Context) ([]broker.OperatorToken, error)
@@ -70,8 +69,7 @@ type Sources struct {
 	Now    func() time.Time
 }
 
-// Items lists them, what ends first first. A Vault that does not answer is an item
-// with its trouble.
+// Items returns the items, ordered by end. A Vault without an answer is an item with its trouble.
 func (s Sources) Items(ctx context.Context) ([]Item, error) {
 	var all []Item
 	for _, k := range s.Keys() {

@@ -1,14 +1,14 @@
-// Package operators says who calls the operator API: bearer tokens, one per
-// person or machine, with a role and perhaps a set of sites.
+// Package operators authenticates callers of the operator API by bearer tokens, one per person or
+// machine, each with a role and possibly a set of sites. The main type is Directory. The package
+// does not decide what a role may do.
 //
 // # Rules
 //
-//   - A token is 256 random bits behind "hso_". The broker keeps its hash; the
-//     secret is shown once, when it is made.
-//   - Every request looks its token up. Nothing is cached, so a token that was
-//     revoked, on whichever replica, opens nothing more; a hint ends the
-//     requests that are still being answered, a waiting one for instance.
-//   - Each token has a rate of its own. So has each address that shows tokens
-//     which are none; who shares one with a guesser does not pay for it.
+//   - A token is 256 random bits behind "hso_". The broker stores the token's hash; the secret is
+//     shown once, at creation.
+//   - Every request looks its token up. Nothing is cached, so a token revoked on any replica admits
+//     no further request; a hint ends the requests that are still running, such as a waiting one.
+//   - Each token has its own rate limit. So has each address that shows invalid tokens; a valid
+//     token at the same address is not limited by it.
 //   - The name of a token is the actor of its audit rows, and is never used again.
 package operators

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// The rates: what a busy script needs, and what a guesser gets.
+// The rates: enough for a busy script, and the limit on a guesser.
 const (
 	tokenRate  = rate.Limit(50) // requests a second
 	tokenBurst = 200
@@ -15,8 +15,8 @@ const (
 	guessBurst = 20
 )
 
-// maxLimited bounds how many names are remembered. When there are more, the
-// ones that have a full bucket are forgotten; they lose nothing by it.
+// maxLimited bounds the remembered names. Beyond the bound, names with a full bucket are forgotten,
+// without loss.
 const maxLimited = 10_000
 
 // limits is a rate per name.
@@ -32,7 +32,7 @@ func newLimits(r rate.Limit, burst int) *limits {
 	return &limits{rate: r, burst: burst, by: map[string]*rate.Limiter{}}
 }
 
-// take spends one and returns 0, or how long to wait.
+// take takes one token of name's bucket and returns 0, or the time to wait.
 func (l *limits) take(name string, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// Directory knows the tokens. It is safe for concurrent use.
+// Directory authenticates tokens. It is safe for concurrent use.
 type Directory struct {
 	db     *store.DB
 	now    func() time.Time
@@ -36,11 +36,11 @@ func New(db *store.DB, now func() time.Time, rand io.Reader) *Directory {
 	}
 }
 
-// ErrRevoked is why a request ended whose token was revoked meanwhile.
+// ErrRevoked is the cause of the end of a request with a revoked token.
 var ErrRevoked = broker.Errorf(broker.Unauthorized, "token_revoked", "cannot go on: the token was revoked (ask for a new one)")
 
-// lookAgain is how often the tokens of requests under way are read anew, as a hint
-// may be lost.
+// lookAgain is the interval of reading the tokens of running requests again, because a hint may be
+// lost.
 const lookAgain = 15 * time.Second
 
 // Run ends the requests of tokens that are revoked, until ctx ends.
@@ -68,8 +68,8 @@ func (d *Directory) Run(ctx context.Context) {
 	}
 }
 
-// endRevoked ends the requests of tokens that were revoked without a hint. While the
-// store is away they go on, as those of other tokens do.
+// endRevoked ends the requests of tokens that were revoked without a hint. While the store is down,
+// requests continue.
 func (d *Directory) endRevoked(ctx context.Context) {
 	d.mu.Lock()
 	busy := len(d.live) > 0
@@ -96,8 +96,8 @@ func (d *Directory) end(name string) {
 	}
 }
 
-// Authenticate returns the token that a bearer shows from an address. Codes:
-// token_missing, token_unknown, token_expired, token_revoked, rate_limited.
+// Authenticate returns the token that a bearer shows from an address. Codes: token_missing,
+// token_unknown, token_expired, token_revoked, rate_limited.
 func (d *Directory) Authenticate(ctx context.Context, bearer string, from netip.Addr) (broker.OperatorToken, error) {
 	now := d.now()
 	if bearer == "" {
@@ -153,8 +153,8 @@ func (d *Directory) Bind(ctx context.Context, token broker.OperatorToken) (bound
 	}
 }
 
-// expiryLook is how often a date that lies ahead is compared with the clock: a timer
-// stands still while the machine is suspended, and knows of no clock that is set.
+// expiryLook is the interval of comparing a future date with the clock: a timer stands still while
+// the machine is suspended, and does not notice a change of the clock.
 const expiryLook = 15 * time.Second
 
 // atExpiry calls f once the date has come, unless ctx has ended or stop was called.
@@ -190,8 +190,8 @@ func (d *Directory) Create(ctx context.Context, actor broker.Actor, n NewToken) 
 	return token, secret, err
 }
 
-// Register makes a token of a secret that NewSecret made: for who must have the
-// secret safe before the token counts. Codes: token_invalid, token_name_taken.
+// Register creates a token from a secret of NewSecret, for callers that must store the secret
+// before the token is valid. Codes: token_invalid, token_name_taken.
 func (d *Directory) Register(ctx context.Context, actor broker.Actor, n NewToken, secret Secret) (broker.OperatorToken, error) {
 	if err := n.check(); err != nil {
 		return broker.OperatorToken{}, err
@@ -204,8 +204,8 @@ func (d *Directory) Register(ctx context.Context, actor broker.Actor, n NewToken
 	return token, d.db.CreateOperatorToken(ctx, actor, token, pki.HashToken(secret.Reveal()))
 }
 
-// Revoke ends a token and the requests made with it. To revoke it again is no
-// error. Code: token_not_found.
+// Revoke ends a token and the requests made with it. Revoking a revoked token is no error. Code:
+// token_not_found.
 func (d *Directory) Revoke(ctx context.Context, actor broker.Actor, name, reason string) (broker.OperatorToken, error) {
 	if err := d.db.RevokeOperatorToken(ctx, actor, name, reason); err != nil {
 		return broker.OperatorToken{}, err
@@ -223,13 +223,13 @@ func (d *Directory) Revoke(ctx context.Context, actor broker.Actor, name, reason
 	return broker.OperatorToken{}, errors.New("a token that was revoked is not listed")
 }
 
-// List returns all tokens, revoked and expired ones too.
+// List returns all tokens, including revoked and expired tokens.
 func (d *Directory) List(ctx context.Context) ([]broker.OperatorToken, error) {
 	return d.db.OperatorTokens(ctx)
 }
 
-// unknown refuses a token that is none. Who shares an address with a guesser and
-// has a token is not made to pay for it.
+// unknown refuses an invalid token. A holder of a valid token at the same address as a guesser is
+// not limited.
 func (d *Directory) unknown(from netip.Addr, now time.Time) error {
 	if wait := d.guess.take(strangers.SourceOf(from).String(), now); wait > 0 {
 		return tooMany("with tokens that are not known here", wait)

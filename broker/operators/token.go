@@ -29,13 +29,12 @@ const (
 
 const maxSites = 64
 
-// Secret is a bearer token as its bearer holds it. However it is printed,
-// logged or encoded, it does not show itself.
+// Secret is a bearer token as held by its bearer. Printing, logging and encoding redact the secret.
 type Secret string
 
 const redacted = "[operator token]"
 
-// Reveal returns the secret itself, for the one place that hands it over.
+// Reveal returns the secret itself, for the one caller that delivers it.
 func (s Secret) Reveal() string { return string(s) }
 
 func (Secret) String() string { return redacted }
@@ -55,7 +54,7 @@ func NewSecret(rand io.Reader) (Secret, error) {
 	return Secret(secretPrefix + base64.RawURLEncoding.EncodeToString(b)), nil
 }
 
-// NewToken is a token to be.
+// NewToken describes a token to create.
 type NewToken struct {
 	Name  string
 	Role  broker.Role
@@ -63,7 +62,7 @@ type NewToken struct {
 	TTL   time.Duration // 0: DefaultTTL
 }
 
-// check says what is wrong with a token to be. Code: token_invalid.
+// check returns the fault of a token to create. Code: token_invalid.
 func (n *NewToken) check() error {
 	if n.TTL == 0 {
 		n.TTL = DefaultTTL
