@@ -136,8 +136,8 @@ type acceptInput struct {
 	Body api.BaselineAccept
 }
 
-// acceptBaseline puts in force exactly the candidate that the caller has reviewed, never one that
-// came in meanwhile.
+// acceptBaseline puts in force exactly the candidate named by the caller's digest, never a newer
+// candidate.
 func (a *API) acceptBaseline(ctx context.Context, in *acceptInput) (*api.Baseline, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {

@@ -118,8 +118,8 @@ func (t tenanted) kept() (names []string) {
 	return names
 }
 
-// endsOf returns the live allocations of a node that a request may end: the ones that the request
-// names, or all if it names none.
+// endsOf returns the live allocations of a node that a request may end: the allocations named in
+// the request, or all if none is named.
 func endsOf(live []broker.Allocation, req turnover.Request) (ends []string) {
 	for _, l := range live {
 		if req.ForceRelease && (req.Ends == nil || slices.Contains(req.Ends, l.ID)) {

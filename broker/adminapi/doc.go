@@ -26,5 +26,6 @@
 // # Adding a route
 //
 // One line in the table, a function in the file of its noun, its types in package api and its line
-// in that package's doc.go. The test that walks the table with each role finds it by itself.
+// in that package's doc.go. The test of the roles walks the table and finds the new route by
+// itself.
 package adminapi

@@ -127,7 +127,7 @@ func (a *API) introduce(ctx context.Context, p *pki.Peer, heard bool) (*contact,
 	}
 	if node.Status == broker.Enrolling {
 		if err := a.takeBaseline(ctx, p); err != nil {
-			// The node stays as it is, and is asked when its record is read again.
+			// The node stays as it is. The next reading of its record asks for the baseline again.
 			a.c.Log.Warn("cannot ask a new node for its baseline", zap.String("node", p.NodeID), zap.Error(err))
 		}
 	}

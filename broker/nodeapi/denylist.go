@@ -77,7 +77,7 @@ func (d *denyList) replace(serials map[string]string, restoredAt, readAt time.Ti
 // readDenyList reads the list from the database, and ends the polls of the denied certificates.
 func (a *API) readDenyList(ctx context.Context) error {
 	at := a.c.Now()                                               // before the reading: changes during the reading may be missed
-	serials, err := a.c.DB.DenyList(ctx, at.Add(-a.c.RenewGrace)) // one from before that may not even renew
+	serials, err := a.c.DB.DenyList(ctx, at.Add(-a.c.RenewGrace)) // an older certificate may not even renew
 	if err != nil {
 		return err
 	}

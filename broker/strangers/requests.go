@@ -70,7 +70,7 @@ func (v *visit) enter() bool {
 	if v.counted() {
 		return true
 	}
-	guest, ok := v.room.Enter(v.from, v.cut) // without the lock: it may cut another, which may be about to cut this one
+	guest, ok := v.room.Enter(v.from, v.cut) // without the lock: Enter may cut another visit, which may be about to cut this one
 	if ok {
 		v.mu.Lock()
 		defer v.mu.Unlock()

@@ -134,7 +134,7 @@ func TestHelpOfEveryCommandIsTheGolden(t *testing.T) {
 	}
 }
 
-// What these need is written in a contract that scripts rely on.
+// The contract, on which scripts rely, states the requirements of these commands.
 func TestTheCommandsOfTheContractAreThere(t *testing.T) {
 	var have []string
 	walk(tree(), func(c *cobra.Command) { have = append(have, strings.TrimPrefix(c.CommandPath(), "hostler ")) })

@@ -199,7 +199,7 @@ func (o *operator) stands(s frame.State) {
 }
 
 func (o *operator) bye(f frame.Bye) {
-	if (f.Code == codeReplaced || f.Code == codeMoved) && o.leaving == 0 { // whether it lasts or not: for him it does not
+	if (f.Code == codeReplaced || f.Code == codeMoved) && o.leaving == 0 { // final for this client, whether or not the Bye says that it lasts
 		o.fail(broker.Errorf(broker.Refused, string(f.Code), "session %s was attached elsewhere, and goes on there (hostler terminal attach %s takes it back)", o.ID, o.ID))
 		return
 	}
