@@ -4,23 +4,23 @@
 //
 // # Model
 //
-// Each noun has a file: nodes, tokens, enrollments, certificates, denials, contacts, tasks (with
-// claims, results and sweeps), audit and seals, operators, trust, baselines, packages, mints,
-// terminals, recordings, policy, chains (runs, their claims and saves, batches and holds, as
-// chain.Store specifies), restores (limits on a database that was restored from a backup). An
-// exported method owns its transaction and writes its audit row inside the transaction. An
-// unexported method takes the caller's transaction. A refusal inside a transaction rolls the
+// A file begins with its noun: node, task, certificate, token, terminal, audit, site, agent,
+// rollout, run. Runs, their claims and saves, batches and holds are in the chains files, as
+// chain.Store specifies. The restore files limit a database that was restored from a backup. Files
+// that begin with sql, sqlite or postgres hold the engines and no noun. An exported method owns
+// its transaction and writes its audit row inside the transaction. An unexported method takes the
+// caller's transaction. A refusal inside a transaction rolls the
 // transaction back, and leaves an audit row where the refusal is worth a row.
 //
 // # Two engines
 //
-// Both engines run the same statements, with $1 placeholders; dialect.go holds all differences in
-// SQL. Times are microseconds in UTC, so that both engines compare times alike. JSON is text. No
+// Both engines run the same statements, with $1 placeholders; sql_dialect.go holds all differences
+// in SQL. Times are microseconds in UTC, so that both engines compare times alike. JSON is text. No
 // column is NULL.
 //
-// On SQLite one goroutine writes (writer.go). Commits are grouped: closures that arrive while the
-// disk is busy share the next transaction, each closure in its own savepoint. No caller is answered
-// before that transaction is durable. Reads use a separate pool. On PostgreSQL each write is its
+// On SQLite one goroutine writes (sqlite_writer.go). Commits are grouped: closures that arrive while
+// the disk is busy share the next transaction, each closure in its own savepoint. No caller is
+// answered before that transaction is durable. Reads use a separate pool. On PostgreSQL each write is its
 // own transaction and is retried where the server asks for a retry, so closures may run more than
 // once. Rows are locked in one order: a node's row before the rows of its tasks.
 //

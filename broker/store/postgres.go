@@ -21,8 +21,8 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// postgresEngine is a pool, plus one connection that listens (notify.go) and, on the leading
-// replica, one connection that holds the leader's lock (advisory.go).
+// postgresEngine is a pool, plus one connection that listens (postgres_notify.go) and, on the leading
+// replica, one connection that holds the leader's lock (postgres_lead.go).
 type postgresEngine struct {
 	postgresDialect
 	db     *DB

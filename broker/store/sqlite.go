@@ -17,7 +17,7 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// sqliteEngine is a file with a single writer (writer.go) and a pool of readers.
+// sqliteEngine is a file with a single writer (sqlite_writer.go) and a pool of readers.
 type sqliteEngine struct {
 	sqliteDialect
 	db      *DB
