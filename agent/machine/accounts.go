@@ -15,8 +15,8 @@ type User struct {
 	Shell string
 }
 
-// Users reads /etc/passwd: what useradd changes, not what a directory service
-// may add. A line that is none is an error, since a login could hide there.
+// Users reads /etc/passwd, the file that useradd changes; accounts of a directory service are not
+// listed. A line that cannot be parsed is an error, since a login could hide there.
 func (m *Machine) Users() ([]User, error) {
 	raw, err := m.ReadFile("/etc/passwd", 4<<20)
 	if err != nil {

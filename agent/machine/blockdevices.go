@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// blockObject is what a device of /sys/block is called as an object, or
-// nothing where software did not set it up.
+// blockObject names a device of /sys/block as an object. The name is "" if software did not set up
+// the device.
 func (m *Machine) blockObject(name string) (string, error) {
 	for _, kind := range []struct {
 		prefix, attribute string

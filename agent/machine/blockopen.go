@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IsDevice reports whether the node of this name in /dev is the device with the
-// number (major:minor) that the kernel gave it. mode is unix.S_IFBLK or S_IFCHR.
+// IsDevice returns nil if /dev/NAME is the device with the number (major:minor) that the kernel
+// gave to it, and an error otherwise. mode is unix.S_IFBLK or S_IFCHR.
 func (m *Machine) IsDevice(name, number string, mode uint32) error {
 	st, err := m.Lstat("/dev/" + name)
 	if err != nil {
@@ -28,10 +28,10 @@ func isDevice(name, number string, mode uint32, st unix.Stat_t) error {
 	return nil
 }
 
-// OpenBlock opens a block device for reading and writing past the kernel's cache.
-// It is this process's alone: nobody can mount it, add it to an array or open it
-// so as well until it is closed, and unix.EBUSY says that somebody has. The node in
-// /dev is taken only if it is the device with that number.
+// OpenBlock opens a block device for reading and writing, exclusively and past the kernel's cache.
+// Until the file is closed, nobody else can mount the device, add it to an array or open it
+// exclusively; unix.EBUSY means that somebody else holds the device. The node in /dev is opened
+// only if its device number is number.
 func (m *Machine) OpenBlock(name, number string) (*os.File, error) {
 	fd, err := openat2(int(m.root.Fd()), below("/dev/"+name), unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrict)
 	if err != nil {
@@ -55,7 +55,7 @@ func (m *Machine) OpenBlock(name, number string) (*os.File, error) {
 	return f, nil
 }
 
-// Number is the number (major:minor) of the device that is open.
+// Number returns the number (major:minor) of the open device.
 func Number(f *os.File) (string, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -64,5 +64,5 @@ func Number(f *os.File) (string, error) {
 	return fmt.Sprintf("%d:%d", unix.Major(st.Rdev), unix.Minor(st.Rdev)), nil
 }
 
-// BlockSize is how many bytes the open block device has, as the kernel says now.
+// BlockSize returns the size of the open block device in bytes, as the kernel reports it now.
 func BlockSize(f *os.File) (int64, error) { return f.Seek(0, 2) }

@@ -18,13 +18,12 @@ type SetUpDevice struct {
 	Object string   // loop//path/of/file, dm/vg-lv
 	Name   string   // in /sys/block: loop0, dm-1
 	Number string   // major:minor
-	Slaves []string // what it lies on
+	Slaves []string // the devices below
 	Held   bool     // another device lies on it
 }
 
-// SetUpDevices lists the block devices that software set up: loop with its backing
-// file, dm, md, nbd, zram. Those that stand by unused, as eight loop devices do
-// everywhere, are none.
+// SetUpDevices lists the block devices that software set up: loop with its backing file, dm, md,
+// nbd, zram. Unused devices, such as the eight loop devices of most machines, are left out.
 func (m *Machine) SetUpDevices() ([]SetUpDevice, error) {
 	names, err := m.namesOf("/sys/block")
 	if err != nil {
@@ -66,8 +65,8 @@ const (
 	dmSize        = 312
 )
 
-// RemoveDevice takes away a block device that software set up. What it lay on
-// keeps its content.
+// RemoveDevice removes a block device that software set up. The devices and files below keep their
+// content.
 func (m *Machine) RemoveDevice(d SetUpDevice) error {
 	kind, name, _ := strings.Cut(d.Object, "/")
 	err := func() error {
@@ -91,8 +90,8 @@ func (m *Machine) RemoveDevice(d SetUpDevice) error {
 	return nil
 }
 
-// blockIoctl speaks to the device itself. The node in /dev is taken only if it
-// is the block device that the kernel means: a tenant with root can replace it.
+// blockIoctl sends an ioctl to the device itself. The node in /dev is used only if its number is
+// the kernel's number of the device: a tenant with root can replace the node.
 func (m *Machine) blockIoctl(d SetUpDevice, request uint) error {
 	fd, err := openat2(int(m.root.Fd()), below("/dev/"+d.Name), unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrict)
 	if err != nil {

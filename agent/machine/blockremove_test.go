@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// blocks is a /sys/block with LVM on a loop device, and devices that stand by
-// unused.
+// blocks creates a /sys/block with LVM on a loop device, and unused devices.
 func blocks(t *testing.T) (*Machine, string) {
 	t.Helper()
 	m, dir := newMachine(t)
@@ -45,7 +44,7 @@ func TestSetUpDevicesSayWhatLiesOnWhat(t *testing.T) {
 	}
 }
 
-// A tenant with root may have put something else where the device's node was.
+// A tenant with root may have replaced the device's node.
 func TestANodeThatIsNotTheDeviceIsNotSpokenTo(t *testing.T) {
 	for name, plant := range map[string]func(node string) error{
 		"a file":         func(node string) error { return os.WriteFile(node, nil, 0o600) },

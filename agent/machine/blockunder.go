@@ -9,16 +9,15 @@ import (
 	"strings"
 )
 
-// systemPoints are where a machine's own system is mounted.
+// systemPoints are the mount points of a machine's own system.
 var systemPoints = []string{"/", "/usr", "/boot", "/boot/efi", "/boot/firmware", "/efi"}
 
-// SystemPoint reports whether a machine's own system is mounted there.
+// SystemPoint reports whether point is a mount point of a machine's own system.
 func SystemPoint(point string) bool { return slices.Contains(systemPoints, point) }
 
-// SystemDisks names the disks that the running system lies on: those below its root,
-// /usr, /boot and EFI. One that cannot be followed down to a disk is not among them:
-// what is said here keeps a disk from an erase, so it says too little rather than too
-// much.
+// SystemDisks names the disks of the running system: the disks below /, /usr, /boot and EFI. A
+// mount that cannot be traced to a disk adds none. A disk in this list is never erased, so the list
+// rather names too few disks than too many.
 func (m *Machine) SystemDisks() ([]string, error) {
 	mounts, err := m.Mounts()
 	if err != nil {
@@ -36,7 +35,7 @@ func (m *Machine) SystemDisks() ([]string, error) {
 			return nil, err
 		case name != "":
 			devices = []string{name}
-		case mount.Type == "btrfs": // its number is of no device
+		case mount.Type == "btrfs": // the device number of a btrfs is not that of a block device
 			if devices, err = m.btrfsOn(mount.Source); err != nil {
 				return nil, err
 			}
@@ -53,8 +52,8 @@ func (m *Machine) SystemDisks() ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// btrfsOn are the devices of the one mounted btrfs that the device at source belongs to;
-// none where it is not found.
+// btrfsOn lists the devices of the mounted btrfs to which the device at source belongs; none if no
+// mounted btrfs has the device.
 func (m *Machine) btrfsOn(source string) ([]string, error) {
 	name := path.Base(source)
 	if to, err := m.Readlink(source); err == nil {
@@ -78,8 +77,8 @@ func (m *Machine) btrfsOn(source string) ([]string, error) {
 
 const btrfsSystems = "/sys/fs/btrfs"
 
-// BlockNumbered is the name of the block device major:minor; "" where the number is
-// none, as that of a file system without one.
+// BlockNumbered names the block device with the number major:minor; "" if no block device has the
+// number, such as the number of a file system without a device.
 func (m *Machine) BlockNumbered(number string) (string, error) {
 	to, err := m.sysLink("/sys/dev/block/" + number)
 	if err != nil || to == "" {
@@ -88,7 +87,7 @@ func (m *Machine) BlockNumbered(number string) (string, error) {
 	return path.Base(to), nil
 }
 
-// sysLink is where a link of sysfs leads, below /sys; "" where there is none.
+// sysLink returns the target of a link in sysfs, as a path below /sys; "" if there is no link.
 func (m *Machine) sysLink(name string) (string, error) {
 	to, err := m.Readlink(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,8 +99,8 @@ func (m *Machine) sysLink(name string) (string, error) {
 	return path.Join("/", path.Dir(strings.TrimPrefix(name, "/sys/")), to), nil
 }
 
-// DisksUnder are the disks that a block device lies on: itself, or that of which it is
-// a partition, or those below a mapping or an array.
+// DisksUnder lists the disks below a block device: the device itself, the disk of a partition, or
+// the disks below a mapping or an array.
 func (m *Machine) DisksUnder(name string) ([]string, error) { return m.under(name, 0) }
 
 // maxStack bounds how many devices lie on one another.
@@ -138,8 +137,8 @@ func (m *Machine) under(name string, depth int) ([]string, error) {
 	return []string{name}, nil
 }
 
-// BtrfsMembers are the devices of mounted btrfs file systems: a mount names at most
-// one of each.
+// BtrfsMembers lists the devices of all mounted btrfs file systems. A mount names at most one
+// device of each file system.
 func (m *Machine) BtrfsMembers() ([]string, error) {
 	systems, err := m.Names(btrfsSystems)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Whoever mounts a btrfs of his own makes none of its disks the system's: what counts
-// is the one file system that is mounted at the root.
+// A btrfs mounted by a tenant does not make its disks system disks: only the file system mounted at
+// the root counts.
 func TestOnlyTheDisksOfTheRootsOwnBtrfsAreTheSystems(t *testing.T) {
 	for name, row := range map[string]struct {
 		root string // the source of /

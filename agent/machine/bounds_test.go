@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Nothing that one tenant makes long may hide what another one has.
+// No tenant can hide another tenant's things by making a list long.
 
 // A list of 10,000 groups makes /proc/PID/status longer than 64 KiB.
 func TestAProcessWithTenThousandGroupsIsListedAndHidesNoOther(t *testing.T) {
@@ -63,7 +63,7 @@ func TestAProcessThatCannotBeReadHidesNoOther(t *testing.T) {
 	}
 }
 
-// The kernel takes 100,000 mounts, and an overlay's list of layers has no bound.
+// The kernel allows 100,000 mounts, and an overlay's list of layers has no bound.
 func TestALongMountTableIsReadWhole(t *testing.T) {
 	m, dir := newMachine(t)
 	var table strings.Builder
@@ -95,7 +95,7 @@ func TestALongMountTableIsReadWhole(t *testing.T) {
 	}
 }
 
-// Anybody may make 32,000 message queues.
+// Every user may create 32,000 message queues.
 func TestALongTableOfQueuesOrSocketsIsReadWhole(t *testing.T) {
 	m, dir := newMachine(t)
 	const many = 50_000

@@ -14,8 +14,8 @@ import (
 type BPFProgram struct {
 	ID   uint32 // the kernel's number
 	Type string // socketfilter, cgroupskb, tracing …
-	Name string // chosen by who loaded it
-	Tag  string // the kernel's hash of its instructions
+	Name string // chosen by the process that loaded the program
+	Tag  string // the kernel's hash of the instructions
 }
 
 // BPFPrograms lists the eBPF programs in the running kernel.

@@ -10,10 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Detach takes a mount off its mount point, lazily: what still uses it does
-// not keep it there. No component of the path may be a link, and no file system is
-// asked: the mount may be dead. The connection to the process that serves a FUSE is
-// ended first, so that nobody goes on waiting for it.
+// Detach lazily unmounts a mount point, even while processes use the mount. No component of the
+// path may be a link. Detach asks no file system, since the mount may be dead. The connection to a
+// FUSE server is aborted first, so that nobody goes on waiting for the server.
 func (m *Machine) Detach(point string) error {
 	dir, rel := m.at(path.Dir(path.Clean(point)))
 	d, err := m.walk(dir, rel, 0)
@@ -32,7 +31,8 @@ func (m *Machine) Detach(point string) error {
 			return fmt.Errorf("cannot detach %s: %w", point, err)
 		}
 	}
-	// By descriptor and last name, so that nobody can swap a directory above.
+	// The unmount names a directory descriptor and the last component, so that nobody can swap a
+	// directory above.
 	err = unix.Unmount(fmt.Sprintf("/proc/self/fd/%d/%s", d, base), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	if err != nil {
 		return fmt.Errorf("cannot detach %s: %w", point, err)
@@ -40,9 +40,9 @@ func (m *Machine) Detach(point string) error {
 	return nil
 }
 
-// DetachAll takes off the mounts that choose chooses in the mount table, and tells
-// each. It goes by the table alone until nothing in it is chosen; a mount that lies
-// within another goes with it.
+// DetachAll detaches the mounts that choose picks from the mount table, and calls detached for
+// each. It reads the table again until choose picks nothing. A mount inside a detached mount goes
+// with the outer mount.
 func (m *Machine) DetachAll(choose func([]Mount) []Mount, detached func(Mount)) error {
 	const passes = 16
 	for range passes {
@@ -54,11 +54,11 @@ func (m *Machine) DetachAll(choose func([]Mount) []Mount, detached func(Mount)) 
 		if len(chosen) == 0 {
 			return nil
 		}
-		slices.Reverse(chosen) // of several on one point the one on top first
+		slices.Reverse(chosen) // of several mounts on one point, the topmost first
 		var failed error
 		some := false
 		for _, mt := range chosen {
-			// One that lies in a FUSE cannot be reached: it goes with what it lies in.
+			// A mount inside a FUSE cannot be reached: it goes with the FUSE.
 			if err := m.Detach(mt.Point); err != nil {
 				failed = errors.Join(failed, err)
 				continue
@@ -73,14 +73,13 @@ func (m *Machine) DetachAll(choose func([]Mount) []Mount, detached func(Mount)) 
 	return errors.New("mounts keep coming back")
 }
 
-// Under reports whether the path name is below the directory top, not top
-// itself.
+// Under reports whether the path name is below the directory top, and is not top itself.
 func Under(name, top string) bool {
 	return name != top && strings.HasPrefix(name, strings.TrimSuffix(top, "/")+"/")
 }
 
-// Covering is the mount that a path lies on: of those at or above it the
-// innermost, of several on one point the one on top.
+// Covering returns the mount on which a path lies: the innermost mount at or above the path, and
+// the topmost of several mounts on one point.
 func Covering(mounts []Mount, name string) (Mount, bool) {
 	best, found := Mount{}, false
 	for _, mt := range mounts {
@@ -91,8 +90,7 @@ func Covering(mounts []Mount, name string) (Mount, bool) {
 	return best, found
 }
 
-// Inside lists the mounts below top, the innermost first, as they have to be
-// taken off.
+// Inside lists the mounts below top, the innermost first: the order in which they are detached.
 func Inside(mounts []Mount, top string) []Mount {
 	var inner []Mount
 	for _, mt := range mounts {
@@ -105,5 +103,5 @@ func Inside(mounts []Mount, top string) []Mount {
 	return inner
 }
 
-// Local reports whether what is on the mount stays on this machine.
+// Local reports whether files on the mount stay on this machine.
 func (mt Mount) Local() bool { return slices.Contains(localTypes, mt.Type) }

@@ -20,53 +20,51 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FileQuery asks how a system file is.
+// FileQuery asks for the state of a system file.
 type FileQuery struct {
 	Path string
-	MD5  string // where set, only whether the content has this sum
-	// Without, where set, is what the digest leaves out if the content begins with it.
+	MD5  string // where set, the query asks only whether the content has this sum
+	// Without, where set, matches a beginning of the content to leave out of the digest.
 	Without *regexp.Regexp
 }
 
-// FileState is how a file is. It never holds any of its content.
+// FileState is the state of a file. It never holds any of the content.
 type FileState struct {
-	Digest string // of the content, or what the path is instead: see the kinds
+	Digest string // of the content; for a path that is no regular file, the kind of file
 	Mode   uint32 // permission bits with set-uid, set-gid and sticky
 	UID    uint32
-	As     bool // the content has the sum that was asked for
+	As     bool // the content has the MD5 sum of the query
 }
 
-// What a path is when it is no regular file that one wants to read.
+// Digests of a path that is not read as a regular file.
 const (
 	FileMissing = "missing"
 	FileLink    = "link:"
-	// fileBig is a file too large to be read each time: its size and the time
-	// of its last change, which only who sets the clock can choose.
+	// fileBig marks a file too large to read each time: its size and the time of its last change,
+	// which only a process that sets the clock can choose.
 	fileBig = "big:"
 )
 
-// IsContent reports whether a digest is that of a regular file's content.
+// IsContent reports whether a digest is of a regular file's content.
 func IsContent(digest string) bool {
 	sum, err := hex.DecodeString(digest)
 	return err == nil && len(sum) == 16
 }
 
-// maxHashed is the largest file that is read to its end: a sparse file of
-// petabytes costs its maker nothing.
+// maxHashed is the size in bytes of the largest file that is read to its end: a sparse file of
+// petabytes costs a tenant nothing.
 const maxHashed = 4 << 30
 
-// FileStates answers queries, several at a time, at low priority, in any
-// order. One file that cannot be read ends it with an error: a look that left
-// something out is none.
+// FileStates answers queries in any order, several at a time and at low priority. A file that
+// cannot be read ends FileStates with an error: an incomplete look does not count as a look.
 func (m *Machine) FileStates(ctx context.Context, queries iter.Seq[FileQuery], answer func(FileQuery, FileState)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	in := make(chan FileQuery)
 	var mu sync.Mutex
 	var workers sync.WaitGroup
-	// One processor of the runtime's stays idle: where all have work, the runtime
-	// takes one away from each thread that waits for the disk, which costs several
-	// times what reading a file does.
+	// One processor of the Go runtime stays idle. If all are busy, the runtime takes a processor
+	// away from each thread that waits for the disk, at several times the cost of reading a file.
 	for range max(1, min(4, runtime.GOMAXPROCS(0)-1)) {
 		workers.Go(func() {
 			background()
@@ -96,8 +94,8 @@ func (m *Machine) FileStates(ctx context.Context, queries iter.Seq[FileQuery], a
 	return context.Cause(ctx)
 }
 
-// background gives the calling goroutine a thread of its own that yields to
-// everyone's: the thread is never given back and ends with the goroutine.
+// background gives the calling goroutine a thread of its own with low CPU and I/O priority. The
+// thread is never unlocked and ends with the goroutine.
 func background() {
 	runtime.LockOSThread()
 	const class, idle, who = 13, 3, 1 // IOPRIO_CLASS_SHIFT, IOPRIO_CLASS_IDLE, IOPRIO_WHO_PROCESS
@@ -105,8 +103,8 @@ func background() {
 	_, _, _ = unix.Syscall(unix.SYS_IOPRIO_SET, who, 0, idle<<class)
 }
 
-// fileState looks at one path. Directories above it may be links within the
-// root, as /bin is; the last component is looked at itself.
+// fileState looks at one path. Directories above may be links within the root, as /bin is; the last
+// component is never followed.
 func (m *Machine) fileState(ctx context.Context, q FileQuery, buf []byte) (FileState, error) {
 	dir, rel := m.at(q.Path)
 	fd, err := openat2(dir, rel, unix.O_PATH|unix.O_NOFOLLOW, 0, resolveTrusted)
@@ -168,7 +166,7 @@ func (m *Machine) fileState(ctx context.Context, q FileQuery, buf []byte) (FileS
 	return s, nil
 }
 
-// head reads the beginning of a file, without what it is to be without.
+// head hashes the beginning of a file, except for the part that without matches.
 func head(h hash.Hash, f *os.File, without *regexp.Regexp, buf []byte) error {
 	n, err := io.ReadFull(f, buf[:min(len(buf), 4096)])
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -182,14 +180,14 @@ func head(h hash.Hash, f *os.File, without *regexp.Regexp, buf []byte) error {
 	return nil
 }
 
-// copyBounded reads a file that may grow while it is read.
+// copyBounded hashes a file that may grow during the read.
 func copyBounded(ctx context.Context, h hash.Hash, f *os.File, buf []byte) error {
 	for total := int64(0); total <= maxHashed; {
 		n, err := f.Read(buf)
 		h.Write(buf[:n])
 		total += int64(n)
 		if err == io.EOF {
-			if total > 4<<20 { // do not push out what others keep in memory
+			if total > 4<<20 { // spare the cached files of other processes
 				_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
 			}
 			return nil

@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// NormalizeNFT turns nft's JSON listing into lines that stay as they are while
-// the rules do: handles, positions, counters and the elements of sets that the
-// packet path fills are left out. Only rules of one chain have an order: a
-// chain that was deleted and made again, as a container engine does with its
-// own when it starts, is listed after others and is the same.
+// NormalizeNFT turns nft's JSON listing into lines that change only when the rules change: handles,
+// positions, counters and the elements of sets filled by the packet path are left out. Order counts
+// only among the rules of one chain. A chain that was deleted and created again is listed later but
+// yields the same lines: a container engine recreates its chains when it starts.
 func NormalizeNFT(raw []byte) ([]string, error) {
 	var doc struct {
 		NFTables []map[string]any `json:"nftables"`
@@ -41,9 +40,9 @@ func NormalizeNFT(raw []byte) ([]string, error) {
 	return lines, nil
 }
 
-// place names what an object of a listing is or, of a rule, where it stands.
+// place returns the sort key of an object in a listing: its own name or, for a rule, its chain's.
 func place(object map[string]any) string {
-	for kind, v := range object { // it has one key
+	for kind, v := range object { // the map has one key
 		about, _ := v.(map[string]any)
 		name := about["name"]
 		if kind == "rule" {
@@ -79,8 +78,8 @@ func strip(v any) {
 
 var iptablesCounters = regexp.MustCompile(`\[\d+:\d+\]`)
 
-// NormalizeIPTables does the same with what iptables-save prints. A chain of
-// the kernel's own that lets everything pass is no rule.
+// NormalizeIPTables does the same for the output of iptables-save. A built-in chain of the kernel
+// with the policy ACCEPT is not a rule and is left out.
 func NormalizeIPTables(text string) []string {
 	var lines []string
 	table := ""

@@ -13,18 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A FUSE file system is served by a process, as a rule a tenant's, which may never
-// answer: whoever asks it waits in the kernel, where not even SIGKILL reaches, until
-// that process is gone or the connection to it is aborted. A path that a tenant may
-// have touched is therefore walked without asking one, and the walk ends at its
-// mount point.
+// A FUSE file system is served by a process, usually a tenant's, and the process may never answer.
+// A caller that asks the file system waits in the kernel, beyond the reach of SIGKILL, until the
+// server is gone or the connection is aborted. Therefore a walk along a path that a tenant may have
+// touched asks no FUSE file system, and ends at the mount point.
 
-// ErrFUSE says that a path leads into a file system that a process serves.
+// ErrFUSE says that a path leads into a file system served by a process.
 var ErrFUSE = errors.New("a FUSE file system, which may never answer, is mounted there (detach the mount, or end the process that serves it)")
 
-// fuseConnections opens the kernel's list of FUSE connections, in whatever mount
-// namespace they are: a directory each, named by the number of its device. Nil where
-// the kernel has no FUSE, or this process may not mount the list.
+// fuseConnections opens the kernel's list of FUSE connections in all mount namespaces: one
+// directory per connection, named by its device number. Nil if the kernel has no FUSE, or if this
+// process may not mount the list.
 func fuseConnections() (*os.File, error) {
 	f, err := kernelView("fusectl")
 	if errors.Is(err, unix.ENODEV) {
@@ -36,13 +35,13 @@ func fuseConnections() (*os.File, error) {
 // device is a file system's device number, major and minor.
 type device [2]uint32
 
-// connection is how the kernel names a FUSE connection of that device.
+// connection is the kernel's name of the FUSE connection with this device number.
 func (d device) connection() string {
 	const minorBits = 20
 	return strconv.FormatUint(uint64(d[0])<<minorBits|uint64(d[1]), 10)
 }
 
-// served reports whether a process serves what is on a device.
+// served reports whether a process serves the file system with this device number.
 func (m *Machine) served(d device) (bool, error) {
 	if !m.Live() {
 		return false, nil
@@ -59,10 +58,10 @@ func (m *Machine) served(d device) (bool, error) {
 	return err == nil, err
 }
 
-// walk opens a path none of whose components is a link, as O_PATH, and asks no FUSE.
-// With O_NOFOLLOW the last component may be one.
+// walk opens a path as O_PATH and asks no FUSE. No component may be a link, except the last if
+// flags has O_NOFOLLOW.
 func (m *Machine) walk(dir int, rel string, flags int) (int, error) {
-	// A path that stays on one mount meets none.
+	// A path that stays on one mount meets no FUSE mount point.
 	fd, err := openat2(dir, rel, unix.O_PATH|flags, 0, resolveStrict|unix.RESOLVE_NO_XDEV)
 	if !errors.Is(err, unix.EXDEV) {
 		return fd, err
@@ -105,17 +104,17 @@ func (m *Machine) walk(dir int, rel string, flags int) (int, error) {
 	return at, nil
 }
 
-// deviceOf is the device that an O_PATH descriptor lies on, by major and minor. The
-// file system is not asked.
+// deviceOf returns the device number, major and minor, of the file system of an O_PATH descriptor.
+// The file system is not asked.
 func deviceOf(fd int) (device, error) {
 	var st unix.Statx_t
-	// Nothing is asked for: a FUSE refuses the rest to whoever it is not for.
+	// The mask is empty: a FUSE refuses everything else to users other than its own.
 	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, 0, &st)
 	return device{st.Dev_major, st.Dev_minor}, err
 }
 
-// abortFUSE ends the connection to the process that serves a mount, if it is FUSE:
-// whoever waits for an answer gets an error instead.
+// abortFUSE aborts the FUSE connection of a mount, if the mount is FUSE: waiting processes get an
+// error instead of an answer.
 func (m *Machine) abortFUSE(d device) error {
 	if !m.Live() {
 		return nil
@@ -143,16 +142,15 @@ func abort(list *os.File, connection string) error {
 	return nil
 }
 
-// How often, and how far apart, AbortStuckFUSE finds requests waiting.
+// AbortStuckFUSE looks stuckLooks times, stuckPause apart, for waiting requests.
 const (
 	stuckLooks = 5
 	stuckPause = time.Second
 )
 
-// AbortStuckFUSE aborts the FUSE connections on which somebody waits for an answer at
-// each of several looks. It is for when the agent itself hangs: a working file system
-// that is aborted with them must be mounted again, an agent that waits in the kernel
-// cannot even be restarted.
+// AbortStuckFUSE aborts the FUSE connections on which a request waits at each of several looks. It
+// is meant for a hanging agent: a working file system that is aborted too must only be mounted
+// again, but an agent that waits in the kernel cannot even be restarted.
 func (m *Machine) AbortStuckFUSE() (aborted []string, err error) {
 	if !m.Live() {
 		return nil, nil

@@ -15,10 +15,9 @@ import (
 // maxGlob bounds how many paths a pattern may match.
 const maxGlob = 10_000
 
-// Glob lists the paths that match an absolute pattern such as /share*/scratch,
-// sorted. Links are never walked through; one that matches with the last part
-// is listed, for the caller to refuse. A directory that cannot be looked at is
-// an error beside what was found elsewhere.
+// Glob lists the paths that match an absolute pattern such as /share*/scratch, sorted. Links are
+// never walked through; a link that matches the last part is listed, so that the caller can refuse
+// it. A directory that cannot be read is an error, returned with the matches found elsewhere.
 func (m *Machine) Glob(pattern string) ([]string, error) {
 	found := []string{"/"}
 	var failed error
@@ -37,8 +36,8 @@ func (m *Machine) Glob(pattern string) ([]string, error) {
 	return found, failed
 }
 
-// matching lists what in a directory matches, at most that many. The names are
-// read in pieces: whoever may write there can make millions.
+// matching lists the entries of a directory that match part, at most that many. Names are read in
+// pieces: a user who may write in the directory can create millions.
 func (m *Machine) matching(dir, part string, most int) (found []string, err error) {
 	d, err := m.OpenDirStrict(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {

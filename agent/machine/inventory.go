@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// Inventory is the hardware that software on the machine sees.
+// Inventory is the hardware that software on the machine can see.
 type Inventory struct {
 	GPUs, Disks, NICs []string
 	// UnnamedNICs are network cards without an address of their own.
 	UnnamedNICs int
 }
 
-// Inventory looks at PCI, block and network devices in sysfs, and asks
-// NVIDIA's driver for uuids where it is loaded.
+// Inventory reads PCI, block and network devices from sysfs, and GPU uuids from NVIDIA's driver if
+// the driver is loaded.
 func (m *Machine) Inventory() (Inventory, error) {
 	var inv Inventory
 	var err error
@@ -36,8 +36,8 @@ func (m *Machine) Inventory() (Inventory, error) {
 	return inv, nil
 }
 
-// text reads a short attribute of sysfs; "" where it is not there, which is
-// how sysfs says that a device has none.
+// text reads a short attribute of sysfs; "" if the file is missing, since sysfs omits attributes
+// that a device does not have.
 func (m *Machine) text(name string) (string, error) {
 	raw, err := m.ReadFile(name, 4096)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,8 +60,7 @@ func (m *Machine) gpus() ([]string, error) {
 		if err := errors.Join(err1, err2, err3); err != nil {
 			return nil, err
 		}
-		// Display controllers, and the processing accelerators among which some
-		// vendors' are.
+		// Display controllers, and processing accelerators: some vendors' GPUs are of this class.
 		if strings.HasPrefix(class, "0x03") || strings.HasPrefix(class, "0x12") {
 			all = append(all, "pci:"+slot+" "+strings.TrimPrefix(vendor, "0x")+":"+strings.TrimPrefix(device, "0x"))
 		}
@@ -82,8 +81,7 @@ func (m *Machine) gpus() ([]string, error) {
 	return all, nil
 }
 
-// parseNVIDIAUUID finds the uuid; the driver shows ???? until the GPU was
-// first opened.
+// parseNVIDIAUUID finds the uuid. The driver shows ???? until the GPU is opened for the first time.
 func parseNVIDIAUUID(text string) string {
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(line, ":")
@@ -94,16 +92,15 @@ func parseNVIDIAUUID(text string) string {
 	return ""
 }
 
-// firmwareArea is by its name, as the kernel shows it like a disk with a device of its own.
+// firmwareArea matches the names of firmware areas, which the kernel shows as disks with a device.
 var firmwareArea = regexp.MustCompile(`^(mmcblk[0-9]+(boot[0-9]+|rpmb)|mtdblock[0-9]+)$`)
 
-// FirmwareArea reports whether a block device is no disk but a place for firmware: a boot or
-// RPMB area of an eMMC, which goes by the serial of the eMMC itself, or a flash chip of the
-// board's.
+// FirmwareArea reports whether a block device is a place for firmware rather than a disk: a boot or
+// RPMB area of an eMMC, which shares the serial of the eMMC itself, or a flash chip of the board.
 func FirmwareArea(name string) bool { return firmwareArea.MatchString(name) }
 
-// disks lists whole, writable, fixed disks by serial or world-wide name. A
-// disk without either counts by its size.
+// disks lists whole, writable, fixed disks by serial or world-wide name. A disk with neither is
+// listed by its size.
 func (m *Machine) disks() ([]string, error) {
 	names, err := m.namesOf("/sys/block")
 	if err != nil {
@@ -143,9 +140,9 @@ func (m *Machine) disks() ([]string, error) {
 	return all, nil
 }
 
-// nics lists the addresses of network cards, not of what is made of them. A card in a
-// bond shows the bond's address; its own is beside it. Cards that show no address of
-// their own are counted.
+// nics lists the addresses of physical network cards. A card in a bond shows the bond's address;
+// the permanent address is read from the bond's attributes. Cards without a permanent address are
+// counted in unnamed.
 func (m *Machine) nics() (all []string, unnamed int, err error) {
 	names, err := m.namesOf("/sys/class/net")
 	if err != nil {
@@ -182,11 +179,12 @@ func (m *Machine) nics() (all []string, unnamed int, err error) {
 	return all, unnamed, nil
 }
 
-// made reports whether a card's address is none that it has from its maker, by how the
-// kernel says that it came by it: 0 the card told it, 1 the kernel drew it at random, 2 it
-// is another device's, 3 somebody set it. Such an address is another one after a reboot or
-// in a fresh system: systemd sets a locally administered one, made of the machine's id,
-// where the kernel drew one. One of the maker's form that somebody set is as it was set.
+// made reports whether a card's address did not come from the card's maker. assigned is the
+// kernel's account of the origin: 0 from the card, 1 drawn at random by the kernel, 2 another
+// device's, 3 set by somebody. An address with 1 or 2 changes at a reboot or in a fresh system. An
+// address with 3 counts as made if it is locally administered: systemd sets such an address,
+// derived from the machine's id, where the kernel drew one. An address of the maker's form that
+// somebody set is kept as set.
 func made(address, assigned string) bool {
 	switch assigned {
 	case "1", "2":
@@ -197,15 +195,15 @@ func made(address, assigned string) bool {
 	return false
 }
 
-// LocallyAdministered reports whether a MAC address says that no maker gave it out.
+// LocallyAdministered reports whether a MAC address is marked as not given out by a maker.
 func LocallyAdministered(address string) bool {
 	first, err := strconv.ParseUint(address[:min(2, len(address))], 16, 8)
 	return err == nil && len(address) == len("02:00:00:00:00:00") && first&0x02 != 0
 }
 
-// CardAddress is the part of an address that stays with the card. That of InfiniBand is 20
-// bytes, and only the last 8, the port's GUID, are the card's: the number of a queue and
-// the prefix of the subnet are before them.
+// CardAddress returns the part of an address that stays with the card. An InfiniBand address has 20
+// bytes, and only the last 8, the port's GUID, belong to the card: a queue number and the subnet
+// prefix come before.
 func CardAddress(address string) string {
 	const whole, guid = len("80:00:00:48:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:79:3e:1a"), len("0c:42:a1:03:00:79:3e:1a")
 	if len(address) == whole {

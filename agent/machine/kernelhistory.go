@@ -10,14 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// KernelLine is one that the kernel itself has logged in this boot.
+// KernelLine is a line that the kernel itself logged in this boot.
 type KernelLine struct {
 	Since time.Duration // of the boot
 	Text  string
 }
 
-// KernelHistory reads what the kernel's buffer still holds, the oldest first, and of
-// that what keep wants. Lines may be lost while it reads: what is left counts.
+// KernelHistory reads the lines that the kernel's log buffer still holds, oldest first, and returns
+// those for which keep reports true. Lines overwritten during the read are missing from the result
+// without an error.
 func (m *Machine) KernelHistory(keep func(text string) bool) ([]KernelLine, error) {
 	fd, err := openat2(int(m.root.Fd()), "dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK, 0, resolveTrusted)
 	if err != nil {
@@ -35,7 +36,7 @@ func history(read func([]byte) (int, error), keep func(string) bool) ([]KernelLi
 		switch {
 		case errors.Is(err, unix.EAGAIN):
 			return lines, nil
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EPIPE): // overwritten: the next read is of the oldest that is left
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EPIPE): // overwritten: the next read returns the oldest remaining record
 			continue
 		case err != nil:
 			return lines, fmt.Errorf("cannot read the kernel's log: %w", err)

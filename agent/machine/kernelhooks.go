@@ -7,9 +7,8 @@ import (
 	"path"
 )
 
-// BinaryFormats lists the interpreters that binfmt_misc starts, each as name
-// and digest of its description. Where it is not mounted there is none; the
-// look itself mounts nothing.
+// BinaryFormats lists the interpreters registered with binfmt_misc, each as name and digest of its
+// description. The list is empty if binfmt_misc is not mounted; the look itself mounts nothing.
 func (m *Machine) BinaryFormats() ([]string, error) {
 	mounts, err := m.Mounts()
 	if err != nil {

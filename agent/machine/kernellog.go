@@ -12,15 +12,15 @@ import (
 // maxKernelLog bounds how many records are read at a time.
 const maxKernelLog = 20_000
 
-// KernelLog is what the kernel logs from the moment on at which it was opened. It
-// is a place in the log and no time: the kernel writes its log by a clock of its
-// own, which no process can read.
+// KernelLog reads the kernel's log from the moment it was opened. It holds a position in the log
+// rather than a time: the kernel dates log records by a clock of its own, which no process can
+// read.
 type KernelLog struct {
 	fd   int
 	read func(record []byte) (int, error)
 }
 
-// OpenKernelLog begins at the end of the log.
+// OpenKernelLog starts at the end of the log.
 func (m *Machine) OpenKernelLog() (*KernelLog, error) {
 	fd, err := openat2(int(m.root.Fd()), "dev/kmsg", unix.O_RDONLY|unix.O_NONBLOCK, 0, resolveTrusted)
 	if err != nil {
@@ -33,11 +33,11 @@ func (m *Machine) OpenKernelLog() (*KernelLog, error) {
 	return &KernelLog{fd: fd, read: func(record []byte) (int, error) { return unix.Read(fd, record) }}, nil
 }
 
-// Close gives the log back.
+// Close closes the log.
 func (l *KernelLog) Close() error { return unix.Close(l.fd) }
 
-// Lines reads what was logged since it was opened, or since the last call. It fails
-// where lines of that time are overwritten already.
+// Lines returns the kernel's lines since OpenKernelLog or the last call of Lines. Lines fails if
+// the kernel has already overwritten some of them.
 func (l *KernelLog) Lines() ([]string, error) {
 	var lines []string
 	record := make([]byte, 16<<10)
@@ -66,9 +66,9 @@ func (l *KernelLog) Lines() ([]string, error) {
 	return nil, fmt.Errorf("the kernel's log grew by more than %d lines", maxKernelLog)
 }
 
-// parseKernelRecord reads "priority,sequence,microseconds,flags;text", and leaves
-// out the lines of the dictionary below it. own says that the kernel itself wrote
-// it: what a process writes into the log never has the kernel's facility, 0.
+// parseKernelRecord reads "priority,sequence,microseconds,flags;text", and leaves out the
+// dictionary lines below. own reports whether the kernel itself wrote the record: a process's
+// record never has the kernel's facility, 0.
 func parseKernelRecord(raw []byte) (text string, own bool, err error) {
 	head, rest, ok := bytes.Cut(raw, []byte(";"))
 	fields := bytes.Split(head, []byte(","))

@@ -20,8 +20,7 @@ func TestARecordOfTheKernelsLogIsItsText(t *testing.T) {
 	}
 }
 
-// log is a kernel's log that answers each read with the next of these: a record
-// or an error.
+// log returns a kernel log that answers each read with the next of answers: a record or an error.
 func log(answers ...any) *KernelLog {
 	return &KernelLog{fd: -1, read: func(record []byte) (int, error) {
 		if len(answers) == 0 {
@@ -37,7 +36,7 @@ func log(answers ...any) *KernelLog {
 }
 
 func TestTheKernelsLogIsReadToItsEnd(t *testing.T) {
-	// 12 is a warning of a process: a tenant may write what it likes.
+	// 12 is the priority of a warning by a process: a tenant may write anything.
 	l := log("6,1,1,-;one\n", "12,4,4,-;NVRM: a lie\n", unix.EINTR, "6,2,2,-;two\n", unix.EAGAIN, "6,3,3,-;three\n")
 	if lines, err := l.Lines(); err != nil || !slices.Equal(lines, []string{"one", "two"}) {
 		t.Errorf("%q, %v", lines, err)
@@ -47,7 +46,7 @@ func TestTheKernelsLogIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-// A tenant who fills the kernel's buffer hides what was in it.
+// A tenant who fills the kernel's buffer hides its earlier records.
 func TestALogThatLostLinesIsNoAnswer(t *testing.T) {
 	for name, l := range map[string]*KernelLog{
 		"before the first": log(unix.EPIPE, "6,9,9,-;later\n"), "in the middle": log("6,1,1,-;one\n", unix.EPIPE, "6,9,9,-;later\n"),

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whoever was root may have mounted a file over one of /proc or /sys, which then
-// says what he likes. On the running machine both are therefore read from mounts of
-// the agent's own that stand in no mount table, where nobody can mount anything. What
-// is mounted below them by rule is read where it is mounted: the mount table, which
-// is read from the agent's own, says what that is.
+// A former root may have mounted a file over a file of /proc or /sys, with any content. On the
+// running machine both trees are therefore read from the agent's own mounts, which are in no mount
+// table, so that nobody can mount anything over them. File systems that are regularly mounted below
+// /proc and /sys are read at their usual place: the mount table, read from the agent's own /proc,
+// shows what is mounted there.
 
 // mountedBelow are the places of /proc and /sys with file systems of their own.
 var mountedBelow = []string{
@@ -23,8 +23,8 @@ var mountedBelow = []string{
 	"/sys/fs/selinux", "/sys/fs/smackfs", "/sys/kernel/config", "/sys/kernel/debug", "/sys/kernel/security", "/sys/kernel/tracing",
 }
 
-// kernelView mounts a file system of the kernel for this process alone. It is nil
-// where the kernel does not let this process do so, as of one that is not root.
+// kernelView mounts a file system of the kernel for this process alone. It returns nil if the
+// kernel forbids the mount, for example because the process is not root.
 func kernelView(fstype string) (*os.File, error) {
 	fd, err := unix.Fsopen(fstype, unix.FSOPEN_CLOEXEC)
 	if err == nil {
@@ -45,7 +45,7 @@ func kernelView(fstype string) (*os.File, error) {
 	}
 }
 
-// at is the directory that a path is resolved in, and the path in it.
+// at returns the directory in which a path is resolved, and the path relative to the directory.
 func (m *Machine) at(name string) (dir int, rel string) {
 	name = path.Clean("/" + name)
 	within := func(top string) bool { return name == top || strings.HasPrefix(name, top+"/") }

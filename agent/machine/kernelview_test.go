@@ -14,8 +14,8 @@ import (
 	"github.com/hostler/hostler/agent/machine"
 )
 
-// Whoever was root may have mounted what he likes over a file of /proc or /sys. The
-// test runs itself again in a mount namespace of its own, and does so there.
+// A former root may have mounted anything over a file of /proc or /sys. The test runs itself again
+// in a mount namespace of its own, and mounts files there.
 func TestWhatIsMountedOverAFileOfTheKernelIsNotRead(t *testing.T) {
 	const inside = "HOSTLER_TEST_INSIDE"
 	if os.Getenv(inside) == "" {

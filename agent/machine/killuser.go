@@ -14,15 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StopUser is StopProcesses for all processes of a user. They are killed by the
-// kernel at once: a list of processes, however often it is made, misses one that
-// forks and ends at once.
+// StopUser is StopProcesses for all processes of a user. The kernel kills all of them at once: any
+// list of processes misses a process that forks and ends at once.
 func (m *Machine) StopUser(ctx context.Context, ids UIDs, grace time.Duration) (stopped int, left []Process, err error) {
 	stopped, left, err = m.StopProcesses(ctx, func(p Process) bool { return slices.ContainsFunc(p.UIDs, ids.Has) }, grace, func(left []Process) error {
 		if !m.Live() {
-			return nil // who is in a directory's /proc runs nowhere
+			return nil // the processes in a directory's /proc run nowhere
 		}
-		// Whoever is outside it is killed by uid all the same.
+		// Processes outside this cgroup are killed by uid all the same.
 		_ = m.KillCgroup(fmt.Sprintf("/user.slice/user-%d.slice", ids.Own))
 		err := killUser(ids.Own)
 		killed := map[uint32]bool{ids.Own: true}
@@ -44,10 +43,10 @@ func (m *Machine) StopUser(ctx context.Context, ids UIDs, grace time.Duration) (
 
 const cgroups = "/sys/fs/cgroup"
 
-// KillCgroup kills all processes of a cgroup and of those below it. It freezes
-// them first, so that none changes its ids or its cgroup meanwhile. A machine
-// without the unified hierarchy, a kernel before 5.14 and a cgroup that is gone
-// are no error: this is one way of several.
+// KillCgroup kills all processes of a cgroup and of the cgroups below. It freezes the cgroup first,
+// so that no process changes its ids or its cgroup meanwhile. KillCgroup returns nil on a machine
+// without the unified hierarchy, on a kernel before 5.14, and for a missing cgroup: KillCgroup is
+// one of several ways to kill.
 func (m *Machine) KillCgroup(name string) error {
 	dir, err := m.OpenDir(path.Join(cgroups, name))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ENAMETOOLONG) {
@@ -72,7 +71,7 @@ func (m *Machine) KillCgroup(name string) error {
 	}
 	frozen := write("cgroup.freeze", "1")
 	err = write("cgroup.kill", "1")
-	if frozen == nil { // whoever is killed dies frozen too; who comes later is not to hang
+	if frozen == nil { // a killed process dies frozen too; thaw, so that a later process does not hang
 		err = errors.Join(err, write("cgroup.freeze", "0"))
 	}
 	if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV) && !errors.Is(err, unix.EOPNOTSUPP) {
@@ -81,18 +80,17 @@ func (m *Machine) KillCgroup(name string) error {
 	return nil
 }
 
-// nobodysUID is a user id that no process has: the last that there is.
+// nobodysUID is a user id that no process has: the last possible id.
 const nobodysUID = 1<<32 - 2
 
-// killUser sends SIGKILL to every process with uid for its real or its saved user
-// id. The kernel does so in one step, during which nobody forks.
+// killUser sends SIGKILL to every process whose real or saved user id is uid. The kernel does so in
+// one step, during which nobody forks.
 //
-// kill(-1) reaches whom the caller may signal, so that one thread of this process
-// becomes the user for the two system calls that it takes: the user by its
-// effective id alone. Its real id is nobody's and its saved id root's, which keeps
-// the user's own processes from signalling, tracing or limiting it, takes every
-// capability away, and lets it become root again. No process is made for it: a fork
-// bomb may have left none.
+// kill(-1) reaches every process that the caller may signal. So a thread of this process becomes
+// the user for two system calls, by its effective id alone. The thread's real id is nobodysUID and
+// its saved id is root's: the user's own processes cannot signal, trace or limit the thread, the
+// thread loses every capability, and it can become root again. killUser creates no process: a fork
+// bomb may have left no room for another.
 func killUser(uid uint32) error {
 	if uid == 0 || uid >= nobodysUID {
 		return fmt.Errorf("cannot kill all processes of uid %d: not a tenant's", uid)
@@ -100,9 +98,9 @@ func killUser(uid uint32) error {
 	return onThread(func() error { return killAs(uid) })
 }
 
-// killLent is killUser for each uid that an account is lent. A program of the account's with a lent
-// uid's set-uid bit takes its process out of the user namespace in which the account
-// may kill it, and no list shows the process if it forks and ends at once.
+// killLent is killUser for each uid lent to an account. A program of the account with the set-uid
+// bit of a lent uid moves its process out of the user namespace in which the account may kill it,
+// and no list shows the process if it forks and ends at once.
 func killLent(ctx context.Context, lent []UIDRange) error {
 	return onThread(func() error {
 		for _, r := range lent {
@@ -128,16 +126,16 @@ func killAs(uid uint32) error {
 	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 0, 0, 0); errno != 0 {
 		return fmt.Errorf("cannot become root again: %w", errno)
 	}
-	// EPERM is that of the last one looked at, which is somebody else's.
+	// EPERM comes from the last process the kernel looked at, which belongs to another user.
 	if killed != 0 && killed != unix.ESRCH && killed != unix.EPERM {
 		return fmt.Errorf("cannot kill the processes of uid %d: %w", uid, killed)
 	}
 	return nil
 }
 
-// onThread runs do on a thread that ends with it, so that nothing else runs with
-// what do changed of it. It is never the first thread, whose ids are taken for
-// those of the process, and which does not end.
+// onThread runs do on a thread that ends with do, so that no other code runs with the ids that do
+// changed. The thread is never the first thread: the kernel takes the first thread's ids for those
+// of the process, and the first thread does not end.
 func onThread(do func() error) error {
 	done := make(chan error, 1)
 	go func() {

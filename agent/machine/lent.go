@@ -9,33 +9,32 @@ import (
 	"strings"
 )
 
-// UIDs are the user ids of an account: its own, and those that /etc/subuid lends it
-// for its containers.
+// UIDs are the user ids of an account: its own, and the ids that /etc/subuid lends for containers.
 type UIDs struct {
 	Own  uint32
 	Lent []UIDRange
 }
 
-// UIDRange is a run of user ids.
+// UIDRange is a range of user ids.
 type UIDRange struct{ First, Count uint32 }
 
 func (r UIDRange) has(uid uint32) bool { return uid >= r.First && uid-r.First < r.Count }
 
-// Has reports whether uid is one of the account's.
+// Has reports whether uid belongs to the account.
 func (u UIDs) Has(uid uint32) bool {
 	return uid == u.Own || slices.ContainsFunc(u.Lent, func(r UIDRange) bool { return r.has(uid) })
 }
 
-// Bounds of what an account may have been lent: above all accounts and services, and
-// no more than a few times what useradd gives.
+// Bounds of an account's lent ids: above all accounts and services, and no more than a few times as
+// many as useradd gives.
 const (
 	firstLent = 1 << 16
 	mostLent  = 1 << 20
 )
 
-// UIDsOf are the user ids of the account name with the id own. A range that it shares
-// with others, or that is none that useradd would give, is left out and an error: who
-// is root may have written it, and all that is of an account's ids is ended and removed.
+// UIDsOf returns the user ids of the account name with the id own. A range that overlaps another
+// account's, or that useradd would never give, is left out and reported as an error: a former root
+// may have written the line, and the caller ends and removes everything with these ids.
 func (m *Machine) UIDsOf(name string, own uint32) (UIDs, error) {
 	ids := UIDs{Own: own}
 	raw, err := m.ReadFile("/etc/subuid", 4<<20)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// All that is of an account's ids is ended and removed: a range that root wrote must
-// not make it that of everybody.
+// The agent ends and removes everything with an account's ids. A range written by root must
+// therefore not extend to other accounts.
 func TestOnlyUIDsThatAreAnAccountsAloneAreItsOwn(t *testing.T) {
 	const passwd = "root:x:0:0:root:/root:/bin/bash\nalice:x:20001:20001::/home/alice:/bin/bash\ncarol:x:300000:300000::/home/carol:/bin/bash\n"
 	for _, c := range []struct {

@@ -8,19 +8,19 @@ import (
 	"io"
 )
 
-// Bounds of a table of the kernel's that a tenant can make long. A table has at
-// most maxLines lines, more than the kernel has room for in any of them.
+// Bounds of a kernel table that a tenant can make long. A table has at most maxLines lines, more
+// than the kernel has room for in any table.
 const (
 	lineBuffer = 64 << 10
 	maxLines   = 4 << 20
-	// maxField is what is kept of one field of a line: a path that the kernel
-	// resolves has less than PATH_MAX bytes, some of them escaped.
+	// maxField bounds the kept bytes of one field of a line: a path that the kernel resolves has
+	// less than PATH_MAX bytes, some of them escaped.
 	maxField = 8 << 10
 )
 
-// lines reads a system file line by line. One line is in memory at a time, with
-// each of its fields, which a single space separates, cut to maxField: an entry
-// that a tenant made long costs itself and not the table.
+// lines reads a system file line by line. Only one line is in memory at a time, with each field cut
+// to maxField; a single space separates fields. An entry that a tenant made long is cut, and the
+// rest of the table is still read.
 func (m *Machine) lines(name string, each func(line []byte) error) error {
 	f, err := m.OpenFile(name)
 	if err != nil {
@@ -54,8 +54,8 @@ func readLines(from io.Reader, name string, each func(line []byte) error) error 
 	}
 }
 
-// appendCut appends a piece of a line and leaves out what of a field is beyond
-// maxField. An escape of the kernel's, such as \040, is kept whole or not at all.
+// appendCut appends a piece of a line and drops the bytes of a field beyond maxField. An escape of
+// the kernel, such as \040, is kept whole or not at all.
 func appendCut(line, piece []byte) []byte {
 	for {
 		last := bytes.LastIndexByte(line, ' ') + 1

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Listener is a socket of the host's network namespace that waits for others.
+// Listener is a socket in the host's network namespace that waits for peers.
 type Listener struct {
 	Proto string // tcp or udp, for both address families
 	Addr  netip.AddrPort
@@ -18,7 +18,7 @@ type Listener struct {
 	Inode uint64
 }
 
-// Name is the listener as the baseline and the policy name it: tcp/22.
+// Name names the listener as the baseline and the policy do: tcp/22.
 func (l Listener) Name() string { return l.Proto + "/" + strconv.Itoa(int(l.Addr.Port())) }
 
 // Listeners lists listening TCP sockets and UDP sockets bound without a peer.
@@ -53,8 +53,8 @@ func (m *Machine) Listeners() ([]Listener, error) {
 	return all, nil
 }
 
-// parseSocket reads line n of a table of sockets; nil for the heading, and for a
-// socket in another state.
+// parseSocket reads line n of a table of sockets. It returns nil for the heading and for a socket
+// in another state.
 func parseSocket(line string, n int, state string) (*Listener, error) {
 	f := strings.Fields(line)
 	if n == 1 {
@@ -78,9 +78,8 @@ func parseSocket(line string, n int, state string) (*Listener, error) {
 	return &Listener{Addr: addr, UID: uint32(uid), Inode: inode}, nil
 }
 
-// parseSocketAddr reads ADDRESS:PORT, whose address is in hex, each 32-bit
-// word in the byte order of the machine, which is little-endian wherever GPUs
-// are.
+// parseSocketAddr reads ADDRESS:PORT. The address is in hex, each 32-bit word in the machine's byte
+// order, which is little-endian on all machines with GPUs.
 func parseSocketAddr(s string) (netip.AddrPort, error) {
 	a, p, _ := strings.Cut(s, ":")
 	raw, err := hex.DecodeString(a)
@@ -98,7 +97,7 @@ func parseSocketAddr(s string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(addr.Unmap(), uint16(port)), nil
 }
 
-// SocketHolders finds the processes that hold sockets, by inode.
+// SocketHolders finds the processes that hold the sockets with these inodes.
 func (m *Machine) SocketHolders(inodes map[uint64]bool) (map[uint64][]int, error) {
 	pids, err := m.PIDs()
 	if err != nil {
@@ -109,7 +108,7 @@ func (m *Machine) SocketHolders(inodes map[uint64]bool) (map[uint64][]int, error
 		dir := "/proc/" + strconv.Itoa(pid) + "/fd"
 		names, err := m.Names(dir)
 		if err != nil {
-			continue // it ended, or is the kernel's
+			continue // the process ended, or is a kernel thread
 		}
 		for _, fd := range names {
 			target, err := m.Readlink(dir + "/" + fd)

@@ -1,12 +1,12 @@
 package machine
 
-// localTypes are the file systems on which a tenant's files stay on this
-// machine. Whatever is not here is not swept: a network file system is other
-// people's, and the kernel's own hold no files.
+// localTypes are the file systems on which a tenant's files stay on this machine. Other types are
+// not swept: a network file system belongs to other people, and the kernel's own file systems hold
+// no files.
 var localTypes = []string{"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "vfat", "exfat", "tmpfs", "ramfs", "overlay"}
 
-// LocalMounts are the mount points of local file systems, each once, the outer
-// before the inner. Read-only ones too: whoever has root can make one of any.
+// LocalMounts lists the mount points of local file systems, each once, the outer before the inner.
+// Read-only mounts are included: a user with root can make any mount read-only.
 func (m *Machine) LocalMounts() ([]string, error) {
 	all, err := m.mounts("/proc/self/mountinfo")
 	if err != nil {

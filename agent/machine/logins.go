@@ -39,14 +39,14 @@ func parseGroups(text string) ([]string, error) {
 	return all, nil
 }
 
-// How an account's password stands.
+// States of an account's password.
 const (
 	LoginLocked = "locked"
 	LoginOpen   = "none" // nobody is asked for a password
 )
 
-// Logins says how each account's password stands: locked, none, or a digest
-// of its salted hash, which tells nobody the password.
+// Logins returns the state of each account's password: LoginLocked, LoginOpen, or a digest of the
+// salted hash, which does not reveal the password.
 func (m *Machine) Logins() (map[string]string, error) {
 	raw, err := m.ReadFile("/etc/shadow", 4<<20)
 	if err != nil {
@@ -78,8 +78,8 @@ func parseShadow(text string) (map[string]string, error) {
 	return all, nil
 }
 
-// Expiry is the moment from which on an account lets nobody in, by /etc/shadow; ok is false
-// where it never expires. A field that is no number is an error: the account may have.
+// Expiry returns the moment from which an account lets nobody in, by /etc/shadow. ok is false if
+// the account never expires. A field that is no number is an error: the account may have expired.
 func (m *Machine) Expiry(name string) (at time.Time, ok bool, err error) {
 	raw, err := m.ReadFile("/etc/shadow", 4<<20)
 	if err != nil {
@@ -103,5 +103,5 @@ func (m *Machine) Expiry(name string) (at time.Time, ok bool, err error) {
 	return time.Time{}, false, nil
 }
 
-// RootGroups are those whose members are root in all but name.
+// RootGroups are the groups whose members are root in all but name.
 var RootGroups = []string{"root", "sudo", "wheel", "admin", "adm", "disk", "shadow", "docker", "lxd", "libvirt", "kmem", "staff"}

@@ -19,7 +19,8 @@ import (
 type Machine struct {
 	dir  string
 	root *os.File
-	// proc and sys are the kernel's own view, on the running machine; nil elsewhere.
+	// proc and sys are the agent's own mounts of /proc and /sys on the running machine; nil
+	// elsewhere.
 	proc, sys *os.File
 }
 
@@ -41,7 +42,7 @@ func Open(dir string) (*Machine, error) {
 	return m, nil
 }
 
-// Close gives the directories back.
+// Close closes the directories.
 func (m *Machine) Close() error {
 	err := m.root.Close()
 	for _, view := range []*os.File{m.proc, m.sys} {
@@ -52,31 +53,31 @@ func (m *Machine) Close() error {
 	return err
 }
 
-// Dir is the root directory as it was given to Open.
+// Dir returns the root directory as given to Open, cleaned.
 func (m *Machine) Dir() string { return m.dir }
 
-// Live reports whether this is the running machine and not a directory.
+// Live reports whether the machine is the running machine and not a directory.
 func (m *Machine) Live() bool { return m.dir == "/" }
 
-// ErrNotRegular is returned where a regular file was expected.
+// ErrNotRegular says that a path, expected to be a regular file, is none.
 var ErrNotRegular = errors.New("not a regular file")
 
 var errForged = errors.New("another file was opened in its place: something is mounted over /proc/self/fd")
 
-// resolveTrusted lets links inside the root lead somewhere inside the root:
-// for system paths (/etc, /usr) that only root writes. /etc/os-release is one.
+// resolveTrusted follows links inside the root to places inside the root: for system paths (/etc,
+// /usr) that only root writes. /etc/os-release is such a link.
 const resolveTrusted = unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS
 
-// resolveStrict follows no link at all: for every path a tenant may write.
+// resolveStrict follows no link at all: for every path that a tenant may write.
 const resolveStrict = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS
 
-// openat2 opens name below the directory dir. The result is the caller's.
+// openat2 opens name below the directory dir. The caller closes the descriptor.
 func openat2(dir int, name string, flags int, mode uint32, resolve uint64) (int, error) {
 	how := &unix.OpenHow{Flags: uint64(flags | unix.O_CLOEXEC), Mode: uint64(mode), Resolve: resolve}
 	for {
 		fd, err := unix.Openat2(dir, name, how)
-		// EAGAIN: a rename elsewhere made the kernel unsure that the path stayed
-		// below. The kernel asks to try again.
+		// EAGAIN: a rename elsewhere left the kernel unsure whether the path stayed below dir. The
+		// kernel asks to try again.
 		if err == unix.EINTR || err == unix.EAGAIN {
 			continue
 		}
@@ -93,15 +94,14 @@ func below(name string) string {
 	return rel
 }
 
-// ReadFile reads at most limit bytes of a system file, following links inside
-// the root. Files of /proc and /sys are read to their end whatever size they
-// claim. Larger is an error.
+// ReadFile reads a system file of at most limit bytes, following links inside the root. A larger
+// file is an error. Files of /proc and /sys are read to their end, regardless of their reported
+// size.
 func (m *Machine) ReadFile(name string, limit int64) ([]byte, error) {
 	return m.read(name, limit, resolveTrusted)
 }
 
-// ReadStrict is ReadFile for a path that a tenant may have touched: no
-// component may be a link.
+// ReadStrict is ReadFile for a path that a tenant may have touched: no component may be a link.
 func (m *Machine) ReadStrict(name string, limit int64) ([]byte, error) {
 	return m.read(name, limit, resolveStrict)
 }
@@ -122,7 +122,7 @@ func (m *Machine) read(name string, limit int64, resolve uint64) ([]byte, error)
 	return raw, nil
 }
 
-// readHead reads the first bytes of a system file, at most limit, whatever follows.
+// readHead reads the first bytes of a system file, at most limit, and ignores the rest.
 func (m *Machine) readHead(name string, limit int64) ([]byte, error) {
 	f, err := m.OpenFile(name)
 	if err != nil {
@@ -132,13 +132,13 @@ func (m *Machine) readHead(name string, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 
-// OpenFile is ReadFile for a file that is read piece by piece.
+// OpenFile is ReadFile for reading piece by piece.
 func (m *Machine) OpenFile(name string) (*os.File, error) {
 	return m.openRegular(name, resolveTrusted)
 }
 
-// openRegular opens a regular file for reading without waking what is behind
-// a FIFO or a device: the inode is looked at through O_PATH first.
+// openRegular opens a regular file for reading. The inode is checked through O_PATH first, so that
+// a FIFO or a device is never opened.
 func (m *Machine) openRegular(name string, resolve uint64) (*os.File, error) {
 	dir, rel := m.at(name)
 	var fd int
@@ -155,8 +155,7 @@ func (m *Machine) openRegular(name string, resolve uint64) (*os.File, error) {
 	return reopenRegular(fd, name)
 }
 
-// reopenRegular turns an O_PATH descriptor of a regular file into one that
-// reads.
+// reopenRegular turns an O_PATH descriptor of a regular file into a readable file.
 func reopenRegular(fd int, name string) (*os.File, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -191,8 +190,8 @@ func (m *Machine) OpenDir(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// OpenDirStrict opens a directory none of whose path's components is a link. One
-// that lies in a FUSE file system is ErrFUSE, unasked.
+// OpenDirStrict opens a directory. No component of the path may be a link. A path inside a FUSE
+// file system is ErrFUSE; the file system is not asked.
 func (m *Machine) OpenDirStrict(name string) (*os.File, error) {
 	dir, rel := m.at(name)
 	at, err := m.walk(dir, rel, 0)
@@ -207,8 +206,7 @@ func (m *Machine) OpenDirStrict(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// Names lists a system directory's names, sorted by no rule. A directory that
-// is not there has none.
+// Names lists the names in a system directory, unsorted. A missing directory has no names.
 func (m *Machine) Names(name string) ([]string, error) {
 	d, err := m.OpenDir(name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
@@ -221,8 +219,8 @@ func (m *Machine) Names(name string) ([]string, error) {
 	return d.Readdirnames(-1)
 }
 
-// Lstat looks at a path without following a link in any component. One that lies in
-// a FUSE file system is ErrFUSE, unasked.
+// Lstat looks at a path without following a link in any component. A path inside a FUSE file system
+// is ErrFUSE; the file system is not asked.
 func (m *Machine) Lstat(name string) (unix.Stat_t, error) {
 	var st unix.Stat_t
 	dir, rel := m.at(name)
@@ -234,12 +232,12 @@ func (m *Machine) Lstat(name string) (unix.Stat_t, error) {
 	return st, unix.Fstat(fd, &st)
 }
 
-// resolveStrictLast is resolveStrict for O_PATH|O_NOFOLLOW, where the kernel
-// lets the last component itself be a link, unopened.
+// resolveStrictLast is resolveStrict for O_PATH|O_NOFOLLOW: there the kernel lets the last
+// component itself be a link, unopened.
 const resolveStrictLast = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS
 
-// Readlink reads a link of a system path, such as /proc/PID/exe. The text is
-// whatever the link holds.
+// Readlink reads a link of a system path, such as /proc/PID/exe. The text is returned as the link
+// holds it.
 func (m *Machine) Readlink(name string) (string, error) {
 	buf := make([]byte, unix.PathMax)
 	dir, rel := m.at(name)
@@ -250,13 +248,13 @@ func (m *Machine) Readlink(name string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// BootID is the kernel's random name of this boot.
+// BootID returns the random id that the kernel gave to this boot.
 func (m *Machine) BootID() (string, error) {
 	raw, err := m.ReadFile("/proc/sys/kernel/random/boot_id", 64)
 	return strings.TrimSpace(string(raw)), err
 }
 
-// Uptime is the time since boot.
+// Uptime returns the time since boot.
 func (m *Machine) Uptime() (time.Duration, error) {
 	raw, err := m.ReadFile("/proc/uptime", 128)
 	if err != nil {
@@ -274,11 +272,11 @@ func parseUptime(raw []byte) (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// Space is the room on a file system, in bytes.
+// Space is the size and the free space of a file system, in bytes.
 type Space struct{ Total, Free int64 }
 
-// Space looks at the file system that holds the directory name. Free is what
-// root may still write.
+// Space looks at the file system that holds the directory name. Free is the space that root may
+// still write.
 func (m *Machine) Space(name string) (Space, error) {
 	d, err := m.OpenDir(name)
 	if err != nil {

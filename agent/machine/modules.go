@@ -14,7 +14,7 @@ type Module struct {
 	Name   string
 	Taints string // the letters by which it taints the kernel: O, E, P …
 	Hidden bool   // in sysfs, not in the list of modules
-	File   string // by the index of the running kernel's modules; "" where that has none
+	File   string // from the module index of the running kernel; "" if the index has no such module
 }
 
 // Modules lists the loaded modules.
@@ -36,7 +36,7 @@ func (m *Machine) Modules() ([]Module, error) {
 		listed[mod.Name] = true
 	}
 	for _, name := range dirs {
-		// Only what is loaded, and not built in, has a state.
+		// Only a loaded module that is not built in has a state.
 		if has, err := m.Has(path.Join("/sys/module", name, "initstate")); err != nil {
 			return nil, err
 		} else if has && !listed[name] {
@@ -53,7 +53,7 @@ func (m *Machine) Modules() ([]Module, error) {
 	return all, nil
 }
 
-// namesOf is Names where a directory that is not there is an error.
+// namesOf is Names, sorted, where a missing directory is an error.
 func (m *Machine) namesOf(dir string) ([]string, error) {
 	d, err := m.OpenDir(dir)
 	if err != nil {
@@ -81,7 +81,7 @@ func parseModules(text string) ([]Module, error) {
 	return all, nil
 }
 
-// moduleFiles maps names to files by depmod's index.
+// moduleFiles maps module names to files by depmod's index.
 func (m *Machine) moduleFiles() (map[string]string, error) {
 	release, err := m.ReadFile("/proc/sys/kernel/osrelease", 256)
 	if err != nil {

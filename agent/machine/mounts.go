@@ -16,20 +16,19 @@ type Mount struct {
 	Point string
 	Type  string
 	Root  string // within the file system: not / for a bind mount
-	// Device is major:minor of what is mounted.
+	// Device is the device number of the mounted file system, major:minor.
 	Device string
-	Source string // /dev/sda2, where the file system says one
-	// Access is what the mount itself restricts: rw or ro, then nosuid, nodev
-	// and noexec as far as they are set.
+	Source string // /dev/sda2, where the file system names a source
+	// Access lists the mount's own restrictions: rw or ro, then nosuid, nodev and noexec if set.
 	Access string
 	User   string // the uid for whom FUSE was mounted; empty for any other
 }
 
-// Mounts is the mount table of the host's mount namespace, that of PID 1.
+// Mounts returns the mount table of the host's mount namespace, the namespace of PID 1.
 func (m *Machine) Mounts() ([]Mount, error) { return m.mounts("/proc/1/mountinfo") }
 
-// maxMountText bounds the text that is kept of one mount table. The kernel keeps a
-// mount namespace to 100,000 mounts (fs.mount-max).
+// maxMountText bounds the text kept of a mount table, in bytes. The kernel limits a mount namespace
+// to 100,000 mounts (fs.mount-max).
 const maxMountText = 256 << 20
 
 func (m *Machine) mounts(table string) ([]Mount, error) {
@@ -65,7 +64,7 @@ func parseMount(line []byte) (Mount, error) {
 	}, nil
 }
 
-// access picks from a mount's own options what it restricts, in one order.
+// access picks the restrictions from a mount's own options, in a fixed order.
 func access(options string) string {
 	set := strings.Split(options, ",")
 	access := "rw"
@@ -80,7 +79,7 @@ func access(options string) string {
 	return access
 }
 
-// Served reports whether a process serves the mount: FUSE, which may never answer.
+// Served reports whether a process serves the mount: a FUSE, which may never answer.
 func (mt Mount) Served() bool { return served(mt.Type) }
 
 func served(fstype string) bool {
@@ -88,7 +87,7 @@ func served(fstype string) bool {
 	return fstype == "fuse" || fstype == "fuseblk"
 }
 
-// fuseUser reads for whom the kernel says that FUSE was mounted.
+// fuseUser returns the uid for which a FUSE was mounted, as the kernel reports it.
 func fuseUser(info *mountinfo.Info) string {
 	if !served(info.FSType) {
 		return ""

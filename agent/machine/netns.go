@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// netnsDirs are where named network namespaces are kept.
+// netnsDirs are the directories of named network namespaces.
 var netnsDirs = []string{"/run/netns", "/run/docker/netns"}
 
 // NetNamespaces lists the paths of named network namespaces.
@@ -28,15 +28,15 @@ func (m *Machine) NetNamespaces() ([]string, error) {
 	return all, nil
 }
 
-// RemoveNetNamespace takes the name off a network namespace: it ends with its
+// RemoveNetNamespace removes the name of a network namespace. The namespace itself ends with its
 // last process.
 func (m *Machine) RemoveNetNamespace(name string) error {
-	// A name that is a plain file, left behind by a crash, is no mount.
+	// A name left behind by a crash is a plain file, not a mount.
 	if err := m.Detach(name); err != nil && !errors.Is(err, unix.EINVAL) {
 		return err
 	}
 	if !slices.Contains(netnsDirs, path.Dir(name)) {
-		return nil // what the mount covered is no name of a namespace
+		return nil // the path covered by the mount is no name of a namespace
 	}
 	d, err := m.OpenDirStrict(path.Dir(name))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -12,16 +12,16 @@ import (
 	"strings"
 )
 
-// Package is what dpkg recorded of an installed Debian package.
+// Package is dpkg's record of an installed Debian package.
 type Package struct {
 	Name  string // libc6:amd64
-	Pin   string // digest of the record: the lists below and those of names
+	Pin   string // digest of the record: the conffiles, the file list and the list of sums
 	Files []PackagedFile
-	Owns  []string // every path it brought, directories and links too
+	Owns  []string // every path of the package, directories and links too
 }
 
-// PackagedFile is a file with the MD5 sum that its package says it has. The
-// sum itself is only as good as the pin of the list it stands in.
+// PackagedFile is a file with the MD5 sum recorded by its package. The sum is only as trustworthy
+// as the pin of the list that holds it.
 type PackagedFile struct {
 	Path string
 	MD5  string
@@ -30,8 +30,8 @@ type PackagedFile struct {
 
 const dpkgDir = "/var/lib/dpkg"
 
-// Packages calls yield with each installed package in turn: the lists of all
-// are larger than one wants to hold.
+// Packages calls yield with each installed package in turn: the lists of all packages together are
+// too large to hold in memory.
 func (m *Machine) Packages(yield func(Package) error) error {
 	raw, err := m.ReadFile(dpkgDir+"/status", 128<<20)
 	if err != nil {
@@ -70,7 +70,7 @@ func (m *Machine) Packages(yield func(Package) error) error {
 		} {
 			fmt.Fprintf(pin, "\x00%s\n", part.suffix)
 			if !has(base + part.suffix) {
-				continue // a package of links and conffiles only has no sums
+				continue // a package with only links and conffiles has no sums
 			}
 			raw, err := m.ReadFile(path.Join(dpkgDir, "info", base+part.suffix), 64<<20)
 			if err != nil {
@@ -94,8 +94,8 @@ type dpkgPackage struct {
 	conffiles  []PackagedFile
 }
 
-// parseDpkgStatus lists the packages that have files on the machine, and the
-// conffiles that a package removed without them left.
+// parseDpkgStatus lists the packages with files on the machine, including the remaining conffiles
+// of a package that was removed but not purged.
 func parseDpkgStatus(raw []byte) ([]dpkgPackage, error) {
 	var all []dpkgPackage
 	var p dpkgPackage

@@ -14,36 +14,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is one process as /proc shows it. Its argv and environment are never
-// read: they are the tenant's.
+// Process is a process as /proc shows it. The process's argv and environment are never read: they
+// are the tenant's.
 type Process struct {
 	PID     int
 	PPID    int
-	Group   int      // process group; -1 in one that is just going
+	Group   int      // process group; -1 in a process that is just ending
 	Session int      // as Group
 	Name    string   // comm: chosen by the process itself
 	State   string   // one letter: D is uninterruptible sleep, Z a zombie
-	Start   uint64   // clock ticks since boot: with the pid, it names the process
+	Start   uint64   // clock ticks since boot: pid and start together identify a process
 	UIDs    []uint32 // real, effective, saved, file system
 	Kernel  bool     // a kernel thread
 	Threads int
-	// Unread says why the process could not be looked at: only PID is known then,
-	// and the process may be anybody's. Nil for most.
+	// Unread says why the process could not be looked at. Then only PID is known, and the process
+	// may be anybody's. Nil for most processes.
 	Unread error
 }
 
 // Has reports whether the process has uid as any of its four user ids.
 func (p Process) Has(uid uint32) bool { return slices.Contains(p.UIDs, uid) }
 
-// Ended reports whether nothing of the process runs any more. One whose first thread
-// ended is a zombie, and goes on as long as another of its threads does.
+// Ended reports whether no thread of the process runs any more. A process whose first thread ended
+// is a zombie, but goes on as long as another thread runs.
 func (p Process) Ended() bool { return p.State == "X" || p.State == "Z" && p.Threads <= 1 }
 
 const pfKthread = 0x00200000
 
-// Processes lists all processes of every PID namespace below this one. One
-// that ends meanwhile is left out. One that cannot be looked at is listed as
-// Unread, so that it does not hide the others.
+// Processes lists all processes of this PID namespace and of every PID namespace below. A process
+// that ends meanwhile is left out. A process that cannot be looked at is listed as Unread, so that
+// it does not hide the others.
 func (m *Machine) Processes() ([]Process, error) {
 	names, err := m.Names("/proc")
 	if err != nil {
@@ -81,8 +81,8 @@ func (m *Machine) process(pid int) (Process, error) {
 	if err != nil {
 		return Process{}, err
 	}
-	// The ids stand near the beginning. What follows has no bound: the list of
-	// groups alone may have 65,536 entries.
+	// The ids are near the beginning. The rest has no bound: the list of groups alone may have
+	// 65,536 entries.
 	status, err := m.readHead(dir+"/status", 4096)
 	if err != nil {
 		return Process{}, err
@@ -91,9 +91,9 @@ func (m *Machine) process(pid int) (Process, error) {
 	return p, err
 }
 
-// parseProcStat reads /proc/PID/stat. The command name stands in parentheses
-// and may hold anything, parentheses and line breaks too: what follows is
-// found from the last one.
+// parseProcStat reads /proc/PID/stat. The command name stands in parentheses and may hold any byte,
+// parentheses and line breaks too. Therefore the fields after the name are searched from the last
+// closing parenthesis.
 func parseProcStat(raw []byte) (Process, error) {
 	open, end := bytes.IndexByte(raw, '('), bytes.LastIndexByte(raw, ')')
 	if open < 1 || end < open {
@@ -152,37 +152,37 @@ func parseStatusUIDs(raw []byte) ([]uint32, error) {
 	return nil, errors.New("cannot parse /proc/PID/status: no four user ids")
 }
 
-// stopPoll is how often StopProcesses looks whether they are gone, and quietLooks
-// how often in a row it must have found nobody: one look misses a process that
-// forks and ends while the list is read.
+// stopPoll is the interval between two looks of StopProcesses. quietLooks is the number of looks in
+// a row that must find no process: a single look misses a process that forks and ends while the
+// list is read.
 const (
 	stopPoll   = 50 * time.Millisecond
 	quietLooks = 4
 )
 
-// killTime is how long StopProcesses goes on with SIGKILL: processes that
-// fork faster than they are killed do not keep it for ever.
+// killTime is how long StopProcesses goes on with SIGKILL: processes that fork faster than they are
+// killed do not keep StopProcesses busy for ever.
 const killTime = 10 * time.Second
 
-// StopProcesses ends every process that match chooses: SIGTERM, up to grace
-// for them to go, then SIGKILL until several looks in a row find none. It returns
-// how many it saw end and those that are still there, in D state as a rule.
+// StopProcesses ends every process that match chooses: SIGTERM, up to grace for them to end, then
+// SIGKILL until several looks in a row find none. It returns how many processes it saw end, and the
+// processes that are still there, usually in D state.
 //
-// kill, where it is not nil, is asked after each look of the second part, with who was
-// there, before they are signalled one by one: it kills in a way that needs no list, and
-// may still read what they are. The wait lies between a kill and the next look, so that
-// the look sees what was started again meanwhile.
+// kill, if not nil, is called after each look of the SIGKILL phase, with the processes found and
+// before they are signalled one by one. kill ends processes in a way that needs no list, and may
+// still read their state. The wait comes between a kill and the next look, so that the look sees
+// processes started again meanwhile.
 //
-// Without an error, left is all that is left. A process that cannot be looked at
-// is an error, once the others have been ended.
+// Without an error, left holds every process that is left. A process that cannot be looked at is an
+// error, returned after the others have ended.
 func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, grace time.Duration, kill func(left []Process) error) (stopped int, left []Process, err error) {
 	ticker := time.NewTicker(stopPoll)
 	defer ticker.Stop()
 	return m.stopProcesses(ctx, match, grace, kill, func() <-chan time.Time { return ticker.C })
 }
 
-// stopProcesses is StopProcesses, which waits for next before each look but the first of
-// either part.
+// stopProcesses is StopProcesses, but waits for next before each look except the first of each
+// phase.
 func (m *Machine) stopProcesses(ctx context.Context, match func(Process) bool, grace time.Duration, kill func(left []Process) error, next func() <-chan time.Time) (stopped int, left []Process, err error) {
 	type name struct {
 		pid   int
@@ -212,8 +212,8 @@ func (m *Machine) stopProcesses(ctx context.Context, match func(Process) bool, g
 		}
 		return alive, unsure, nil
 	}
-	// until calls done again and again. late is told once limit has passed: then done
-	// decides whether to go on.
+	// until calls done again and again. late is true once limit has passed: then done decides
+	// whether to go on.
 	until := func(limit time.Duration, done func(late bool) (bool, error)) error {
 		end := time.NewTimer(limit)
 		defer end.Stop()
@@ -250,7 +250,7 @@ func (m *Machine) stopProcesses(ctx context.Context, match func(Process) bool, g
 			if len(left) > 0 {
 				quiet = 0
 			}
-			if kill != nil { // if it fails, the list is what there is
+			if kill != nil { // if kill fails, only the list of processes is left to go by
 				unsure = errors.Join(unsure, kill(left))
 			}
 			for _, p := range left {
@@ -258,8 +258,8 @@ func (m *Machine) stopProcesses(ctx context.Context, match func(Process) bool, g
 					return false, err
 				}
 			}
-			// The limit is that of killing: on a busy machine the looks that prove it
-			// may take longer.
+			// The limit applies to killing: on a busy machine the looks that prove the end may take
+			// longer.
 			return quiet == quietLooks || late && quiet <= 0, nil
 		})
 	}
@@ -275,8 +275,8 @@ func (m *Machine) stopProcesses(ctx context.Context, match func(Process) bool, g
 // Process looks at one process.
 func (m *Machine) Process(pid int) (Process, error) { return m.process(pid) }
 
-// Alive looks at a process again, and reports whether it is still the same one
-// and runs. One that cannot be looked at is not known to have ended.
+// Alive looks at a process again, and reports whether the same process still runs. A process that
+// cannot be looked at counts as alive, since its end is not known.
 func (m *Machine) Alive(p Process) (Process, bool) {
 	now, err := m.process(p.PID)
 	if err != nil {
@@ -285,19 +285,18 @@ func (m *Machine) Alive(p Process) (Process, bool) {
 	return now, now.Start == p.Start && !now.Ended()
 }
 
-// Signal sends a signal, and only if the process is still the one that was looked
-// at.
+// Signal sends a signal, but only if the pid still belongs to the process p.
 func (m *Machine) Signal(p Process, sig unix.Signal) error { return m.signal(p, sig) }
 
-// ForeignPIDs reports whether a process is in another PID namespace than this one.
+// ForeignPIDs reports whether a process is in another PID namespace than the agent.
 func (m *Machine) ForeignPIDs(pid int) bool {
 	own, err1 := m.Readlink("/proc/self/ns/pid")
 	its, err2 := m.Readlink(procPath(pid, "ns/pid"))
 	return err1 == nil && err2 == nil && own != its
 }
 
-// signal sends through a pidfd, and only if the process is still the one that
-// was looked at: a pid may have been given to another meanwhile.
+// signal sends through a pidfd, and only if the pid still belongs to the process p: the kernel may
+// have given the pid to another process meanwhile.
 func (m *Machine) signal(p Process, sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if errors.Is(err, unix.ESRCH) {

@@ -87,7 +87,7 @@ func TestSystemVTablesAreReadByTheNamesOfTheirColumns(t *testing.T) {
 	}
 }
 
-// The processes here are the test's own children and nobody else's.
+// The processes here are the test's own children.
 func TestAProcessThatIgnoresSIGTERMIsKilledAfterTheGrace(t *testing.T) {
 	m, err := Open("/")
 	if err != nil {
@@ -126,8 +126,8 @@ func TestAProcessThatIgnoresSIGTERMIsKilledAfterTheGrace(t *testing.T) {
 	}
 }
 
-// respawning is a fixture of /proc with one process of a user, which somebody starts again
-// whenever it was killed. Its pid is beyond all that a kernel gives.
+// respawning is a fixture of /proc with one process of a user. The process is started again
+// whenever it was killed. Its pid is larger than any pid of a kernel.
 type respawning struct {
 	t   *testing.T
 	dir string
@@ -164,8 +164,8 @@ func (r *respawning) end() {
 	}
 }
 
-// Whoever is started again between a kill and the next look is seen by that look: several
-// looks in a row that find nobody prove that nobody comes back.
+// A process started again between a kill and the next look is seen by the next look. Several looks
+// in a row without a process prove that no process comes back.
 func TestWhoeverComesBackBetweenTwoKillsIsSeen(t *testing.T) {
 	r := newRespawning(t)
 	restarts, kills, listed := 0, 0, 0
@@ -187,14 +187,14 @@ func TestWhoeverComesBackBetweenTwoKillsIsSeen(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("left %+v, %v", left, err)
 	}
-	// The first and all that came back, then as many looks that found nobody.
+	// The first look and the looks after each restart, then the looks that found no process.
 	if restarts != 5 || listed != 6 || kills != 6+quietLooks {
 		t.Errorf("it came back %d times, and was found by %d of %d looks", restarts, listed, kills)
 	}
 }
 
-// What kills by more than a pid reads what the process is before the process is signalled:
-// a killed process has no cgroup to be read.
+// kill reads a process's state before the process is signalled: a killed process has no cgroup to
+// read.
 func TestAKillThatNeedsNoListComesBeforeTheSignals(t *testing.T) {
 	m, err := Open("/")
 	if err != nil {
@@ -224,7 +224,7 @@ func TestAKillThatNeedsNoListComesBeforeTheSignals(t *testing.T) {
 	_, left, err := m.StopProcesses(t.Context(), func(p Process) bool { return p.PID == cmd.Process.Pid }, 0, func(left []Process) error {
 		if len(left) > 0 {
 			select {
-			case <-ended: // it was signalled already
+			case <-ended: // the process was signalled already
 			case <-time.After(100 * time.Millisecond):
 				alive = true
 			}
@@ -277,7 +277,7 @@ func TestASignalNeverReachesAPIDThatWasGivenAnew(t *testing.T) {
 	}
 }
 
-// Whoever has root may remount what holds their files read-only.
+// A user with root may remount the file system of their files read-only.
 func TestLocalMountsLeaveOutWhatIsRemoteOrTheKernelsAndNotWhatIsReadOnly(t *testing.T) {
 	const text = `22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
 23 22 0:5 / /proc rw - proc proc rw

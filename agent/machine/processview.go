@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PIDs lists the numbers in /proc.
+// PIDs lists the process ids in /proc.
 func (m *Machine) PIDs() ([]int, error) {
 	names, err := m.namesOf("/proc")
 	if err != nil {
@@ -29,12 +29,12 @@ func (m *Machine) PIDs() ([]int, error) {
 
 func procPath(pid int, name string) string { return path.Join("/proc", strconv.Itoa(pid), name) }
 
-// Exe is the path of what a process runs, as the kernel tells it: a file that
-// was deleted has " (deleted)" at its end.
+// Exe returns the path of the program that a process runs, as the kernel reports it: the path of a
+// deleted file ends with " (deleted)".
 func (m *Machine) Exe(pid int) (string, error) { return m.Readlink(procPath(pid, "exe")) }
 
-// Cgroup is a process's place in the unified hierarchy, or in systemd's own
-// where the machine still has the old ones.
+// Cgroup returns a process's place in the unified hierarchy, or in systemd's own hierarchy if the
+// machine still has the old hierarchies.
 func (m *Machine) Cgroup(pid int) (string, error) {
 	raw, err := m.ReadFile(procPath(pid, "cgroup"), 64<<10)
 	return parseCgroup(string(raw)), err
@@ -51,15 +51,15 @@ func parseCgroup(text string) string {
 	return found
 }
 
-// NetNS is the network namespace a process is in.
+// NetNS returns the network namespace of a process.
 func (m *Machine) NetNS(pid int) (string, error) { return m.Readlink(procPath(pid, "ns/net")) }
 
-// TickTime is how long a clock tick of /proc is, in seconds. It is 100 Hz in
-// every user ABI of Linux on the machines GPUs are in.
+// TickTime is the length of a clock tick of /proc, in seconds. The rate is 100 Hz in every user ABI
+// of Linux on machines with GPUs.
 const TickTime = 0.01
 
-// Has reports whether a system path is there. Directories above it may be
-// links within the root, as most of sysfs is.
+// Has reports whether a system path exists. Directories above may be links within the root, as most
+// of sysfs is.
 func (m *Machine) Has(name string) (bool, error) {
 	dir, rel := m.at(name)
 	fd, err := openat2(dir, rel, unix.O_PATH|unix.O_NOFOLLOW, 0, resolveTrusted)

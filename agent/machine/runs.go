@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Runs reports whether a process runs this program of the machine: the very file,
-// as the text of /proc/PID/exe is a path in whatever mount namespace the process is
-// in. A program that something is mounted over is nobody's.
+// Runs reports whether a process runs this program of the machine. Runs compares the files
+// themselves: the text of /proc/PID/exe is a path in the process's own mount namespace. A program
+// with something mounted over it is run by no process.
 func (m *Machine) Runs(pid int, program string) (bool, error) {
 	var ours unix.Statx_t
 	its, err := m.StatOpen(procPath(pid, "exe"))

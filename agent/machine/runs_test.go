@@ -12,7 +12,7 @@ import (
 	"github.com/hostler/hostler/agent/machine"
 )
 
-// started runs a program and waits until its path is the one it shows.
+// started runs a program and waits until the path that it shows is the expected path.
 func started(t *testing.T, m *machine.Machine, shows string, args ...string) int {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)

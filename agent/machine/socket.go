@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DialSocket connects to a service's unix socket: one that root made, with no
-// link in its path.
+// DialSocket connects to a service's unix socket. The socket must be root's, and no component of
+// the path may be a link.
 func (m *Machine) DialSocket(ctx context.Context, name string) (net.Conn, error) {
 	fd, err := openat2(int(m.root.Fd()), below(name), unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrict)
 	if err != nil {
@@ -24,7 +24,7 @@ func (m *Machine) DialSocket(ctx context.Context, name string) (net.Conn, error)
 	if st.Mode&unix.S_IFMT != unix.S_IFSOCK || st.Uid != 0 {
 		return nil, fmt.Errorf("cannot connect to %s: not a socket of root's", name)
 	}
-	// By descriptor, so that it is the socket that was looked at.
+	// The path of the descriptor guarantees a connection to the socket checked above.
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect to %s: %w", name, err)

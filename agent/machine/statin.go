@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StatIn looks at a path as the process sees it whose root directory is the magic
-// link root, such as /proc/PID/root. No other link is followed, and no FUSE is asked:
-// it may be a tenant's, which never answers.
+// StatIn looks at a path as seen by a process whose root directory is the magic link root, such as
+// /proc/PID/root. No other link is followed, and no FUSE is asked: a tenant's FUSE may never
+// answer.
 func (m *Machine) StatIn(root, name string) (unix.Statx_t, error) {
 	var st unix.Statx_t
 	at, rel := m.at(root)
@@ -29,8 +29,8 @@ func (m *Machine) StatIn(root, name string) (unix.Statx_t, error) {
 	return st, nil
 }
 
-// StatOpen looks at what a link of /proc, such as /proc/PID/fd/3, leads to, without
-// asking its file system.
+// StatOpen looks at the target of a link of /proc, such as /proc/PID/fd/3, without asking the file
+// system of the target.
 func (m *Machine) StatOpen(name string) (unix.Statx_t, error) {
 	var st unix.Statx_t
 	dir, rel := m.at(name)

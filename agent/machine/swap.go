@@ -48,8 +48,7 @@ func parseSwapAreas(text string) ([]SwapArea, error) {
 	return all, nil
 }
 
-// unescapeOctal undoes the kernel's escapes of space, tab, newline and
-// backslash, such as \040.
+// unescapeOctal undoes the kernel's escapes of space, tab, newline and backslash, such as \040.
 func unescapeOctal(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -65,8 +64,8 @@ func unescapeOctal(s string) string {
 	return b.String()
 }
 
-// openSwap opens the file or device of a swap area; links to a device, such
-// as those in /dev/disk, are not what /proc/swaps names.
+// openSwap opens the file or device of a swap area. /proc/swaps never names a link to a device,
+// such as those in /dev/disk.
 func (m *Machine) openSwap(a SwapArea) (*os.File, error) {
 	fd, err := openat2(int(m.root.Fd()), below(a.Path), unix.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0, resolveStrict)
 	if err != nil {
@@ -96,8 +95,8 @@ func swapCall(call uintptr, f *os.File, flags int) error {
 	})
 }
 
-// maxInterrupted bounds how often a call that signals interrupt is made. Each
-// goes on from where the one before came to.
+// maxInterrupted bounds how often an interrupted call is repeated. Each call continues where the
+// previous call stopped.
 const maxInterrupted = 1000
 
 func uninterrupted(call func() unix.Errno) error {
@@ -113,7 +112,7 @@ func uninterrupted(call func() unix.Errno) error {
 	return nil
 }
 
-// SwapOff takes a swap area out of use: what is in it goes back to memory.
+// SwapOff takes a swap area out of use: the kernel moves the content back to memory.
 func (m *Machine) SwapOff(a SwapArea) error {
 	f, err := m.openSwap(a)
 	if err != nil {
@@ -126,7 +125,7 @@ func (m *Machine) SwapOff(a SwapArea) error {
 	return nil
 }
 
-// SwapOn takes a swap area into use with the priority it had.
+// SwapOn takes a swap area into use with its former priority.
 func (m *Machine) SwapOn(a SwapArea) error {
 	f, err := m.openSwap(a)
 	if err != nil {
@@ -144,12 +143,12 @@ func (m *Machine) SwapOn(a SwapArea) error {
 	return nil
 }
 
-// ErrNoSwap says that what was named as a swap area has not its signature.
+// ErrNoSwap says that a supposed swap area lacks the signature of swap.
 var ErrNoSwap = errors.New("no swap signature")
 
-// WipeSwap overwrites a swap area that is not in use with zeros, but for its
-// first page, where its size, label and uuid stand. It returns how many bytes
-// it wrote. Anything without a swap area's signature is left alone.
+// WipeSwap overwrites a swap area that is not in use with zeros, except for the first page, which
+// holds size, label and uuid. It returns how many bytes it wrote. A file or device without the
+// signature of swap is left alone: ErrNoSwap.
 func (m *Machine) WipeSwap(ctx context.Context, a SwapArea) (int64, error) {
 	f, err := m.openSwap(a)
 	if err != nil {

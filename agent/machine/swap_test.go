@@ -40,7 +40,7 @@ func FuzzSwapAreas(f *testing.F) {
 	})
 }
 
-// swapFile writes what looks like a swap area with a tenant's pages in it.
+// swapFile writes a file with the signature of swap and a tenant's pages.
 func swapFile(t *testing.T, name string, size int) []byte {
 	t.Helper()
 	raw := bytes.Repeat([]byte("secret.."), size/8)

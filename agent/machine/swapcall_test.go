@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel stops looking for a swap area's pages when a signal comes, and
-// signals are how the runtime tells its threads to pause.
+// The kernel stops looking for a swap area's pages when a signal arrives, and the Go runtime uses
+// signals to pause its threads.
 func TestASignalDoesNotKeepASwapAreaInUse(t *testing.T) {
 	for _, test := range []struct {
 		name   string

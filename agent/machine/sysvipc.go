@@ -15,12 +15,12 @@ type IPC struct {
 	Kind  string // shm, sem or msg
 	ID    int
 	UID   uint32 // owner
-	CUID  uint32 // creator: an owner may be changed, a creator may not
+	CUID  uint32 // creator: the owner may change, the creator may not
 	Bytes int64  // of shm and msg
 }
 
-// ipcTables are the kinds with where the kernel lists them and which columns
-// count, and the command that removes one.
+// ipcTables are the kinds, each with the file in which the kernel lists its objects, the columns to
+// read, and the call that removes an object.
 var ipcTables = []struct {
 	kind, file string
 	id, bytes  string // the columns with the number and the size; empty: none
@@ -66,14 +66,14 @@ func (m *Machine) SysVIPC() ([]IPC, error) {
 	return all, nil
 }
 
-// ipcTable reads a table of /proc/sysvipc by the names in its first line: the
-// columns differ between kernels.
+// ipcTable reads a table of /proc/sysvipc by the column names in the first line: the columns differ
+// between kernels.
 type ipcTable struct {
 	kind, id, bytes string
 	column          map[string]int
 }
 
-// parse reads one line; nil for the first.
+// parse reads a line; nil for the first.
 func (t *ipcTable) parse(line string) (*IPC, error) {
 	f := strings.Fields(line)
 	if t.column == nil {
@@ -105,8 +105,8 @@ func (t *ipcTable) parse(line string) (*IPC, error) {
 	return &o, nil
 }
 
-// RemoveIPC removes a System V object of this process's IPC namespace. One
-// that is gone is no error.
+// RemoveIPC removes a System V object of this process's IPC namespace. A missing object is no
+// error.
 func RemoveIPC(o IPC) error {
 	for _, t := range ipcTables {
 		if t.kind != o.Kind {

@@ -12,33 +12,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tree says what a sweep of a directory tree does. The tree may belong to an
-// enemy who changes it meanwhile: swaps directories for links, plants mounts,
-// nests ten thousand deep, fills one directory with a million names.
+// Tree configures a sweep of a directory tree. The tree may belong to an enemy who changes it
+// meanwhile: swaps directories for links, plants mounts, nests ten thousand deep, fills a directory
+// with a million names.
 type Tree struct {
-	// Remove is asked for every entry that is not a directory, and for every
-	// directory once it is empty. Nil removes nothing: a mere look.
+	// Remove is asked for every entry that is not a directory, and for every directory once it is
+	// empty. Nil removes nothing: the sweep only looks.
 	Remove func(*Entry) bool
 	// Enter is asked for every directory before it is entered. Nil enters all.
 	Enter func(*Entry) bool
 	// Look sees every entry, before it is removed or entered. Nil sees none.
 	Look func(*Entry)
-	// Fault hears of each path that could not be handled; the sweep goes on.
+	// Fault is told each path that could not be handled; the sweep goes on.
 	Fault func(path string, err error)
-	// Gone hears of each name that was gone when it was looked at. Nil: nobody asks.
+	// Gone, if not nil, is told each name that had vanished when the sweep came to look.
 	Gone func(path string)
-	// Changed hears of each directory whose entries changed since the look began: it
-	// may have missed what came, went or was renamed there. Nil: nobody asks.
+	// Changed, if not nil, is told each directory whose entries changed since the look began: the
+	// look may have missed entries that were added, removed or renamed there.
 	Changed func(dir string)
 	// Since, a time of ChangeClock, is when a look of several sweeps began.
 	Since int64
-	// Kept hears of each directory that Remove would choose and that stays, since
-	// something in it was not chosen. Nil: nobody asks.
+	// Kept, if not nil, is told each directory that Remove chooses but that stays, because an entry
+	// in it was not chosen.
 	Kept func(*Entry)
 }
 
-// Tally counts what a sweep removed. Bytes are those given back to the file
-// system: a file with another hard link left gives back none.
+// Tally counts what a sweep removed. Bytes counts only space given back to the file system: a file
+// with another hard link gives back none.
 type Tally struct {
 	Files, Dirs, Bytes int64
 	Faults             int64
@@ -52,23 +52,23 @@ func (t *Tally) Add(o Tally) {
 	t.Faults += o.Faults
 }
 
-// Entry is one name in a directory, as it was when it was looked at.
+// Entry is a name in a directory, as it was when the sweep looked.
 type Entry struct {
 	Name string
 	Stat unix.Stat_t
 
 	sweep   *sweep
 	dir     int  // descriptor of the directory that holds the name
-	mounted bool // the name is a mount point, and Stat what is mounted there
+	mounted bool // the name is a mount point, and Stat describes the mounted root
 }
 
-// look asks no file system that a process serves: a mount point is told by the kernel,
-// and of what is mounted there by what it knows already.
+// look asks no file system that is served by a process: the kernel itself reports whether the name
+// is a mount point, and answers for the mounted file system from its cache.
 func (e *Entry) look() error {
 	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
 	var st unix.Statx_t
 	err := unix.Statx(e.dir, e.Name, flags, unix.STATX_BASIC_STATS, &st)
-	if errors.Is(err, unix.EACCES) { // a FUSE that is for its user alone says no more
+	if errors.Is(err, unix.EACCES) { // a FUSE for its user alone refuses everything else
 		if unix.Statx(e.dir, e.Name, flags, 0, &st) == nil && st.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0 {
 			return ErrMount
 		}
@@ -85,7 +85,7 @@ func (e *Entry) look() error {
 	return nil
 }
 
-// widen sets a number that is not as wide on every architecture.
+// widen sets a number whose width depends on the architecture.
 func widen[T ~uint32 | ~uint64](to *T, n uint32) { *to = T(n) }
 
 // IsDir reports whether the entry is a directory.
@@ -94,13 +94,13 @@ func (e *Entry) IsDir() bool { return e.Stat.Mode&unix.S_IFMT == unix.S_IFDIR }
 // IsRegular reports whether the entry is a regular file.
 func (e *Entry) IsRegular() bool { return e.Stat.Mode&unix.S_IFMT == unix.S_IFREG }
 
-// Depth is 1 for an entry of the directory that the sweep started with.
+// Depth is 1 for an entry of the directory in which the sweep started.
 func (e *Entry) Depth() int { return len(e.sweep.frames) }
 
-// Path is the entry's path from the machine's root.
+// Path returns the entry's path from the machine's root.
 func (e *Entry) Path() string { return path.Join(e.sweep.path(), e.Name) }
 
-// Open opens the entry if it is still the regular file that was looked at.
+// Open opens the entry if it is still the regular file that the sweep looked at.
 func (e *Entry) Open() (*os.File, error) {
 	fd, err := openat2(e.dir, e.Name, unix.O_PATH|unix.O_NOFOLLOW, 0, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_XDEV)
 	if err != nil {
@@ -119,14 +119,14 @@ func (e *Entry) Open() (*os.File, error) {
 
 var (
 	errChanged = errors.New("changed while it was looked at")
-	// ErrMount says that a path is a mount point, which a sweep never crosses.
+	// ErrMount says that a path is a mount point; a sweep never crosses mount points.
 	ErrMount = errors.New("a mount point, not crossed")
 	errDeep  = errors.New("moved away while it was looked at")
 	errMany  = errors.New("too many directories in one directory, not all looked at")
 )
 
-// Empty sweeps what is in the directory top and leaves the directory. Top may
-// be a mount point itself; no component of its path may be a link.
+// Empty sweeps the content of the directory top and leaves the directory itself. Top may be a mount
+// point; no component of its path may be a link.
 func (m *Machine) Empty(ctx context.Context, top string, t Tree) (Tally, error) {
 	d, err := m.OpenDirStrict(top)
 	if err != nil {
@@ -146,8 +146,7 @@ func (m *Machine) Empty(ctx context.Context, top string, t Tree) (Tally, error) 
 	return s.run()
 }
 
-// RemoveAll sweeps the path name, a directory or anything else, with itself.
-// A path that is not there is no error.
+// RemoveAll sweeps the path name itself, a directory or anything else. A missing path is no error.
 func (m *Machine) RemoveAll(ctx context.Context, name string, t Tree) (Tally, error) {
 	d, err := m.OpenDirStrict(path.Dir(path.Clean(name)))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -172,17 +171,16 @@ func (m *Machine) RemoveAll(ctx context.Context, name string, t Tree) (Tally, er
 	return s.run()
 }
 
-// Bounds of one sweep. Below maxPinned a directory is held open only while it
-// is the current one: a tree deeper than there are descriptors is swept all
-// the same, by way of "..".
+// Bounds of one sweep. Below depth maxPinned a directory is held open only while it is the current
+// directory: a tree deeper than the number of descriptors is swept all the same, by way of "..".
 const (
 	maxPinned  = 64
-	maxSubs    = 1 << 16 // directories of one directory that are noted at a time
+	maxSubs    = 1 << 16 // subdirectories of one directory that are noted at a time
 	maxScans   = 4       // of one directory whose names keep coming back
 	maxRescans = 1000    // of one sweep
 )
 
-// frame is one directory on the way from the top to the current one.
+// frame is a directory on the way from the top to the current directory.
 type frame struct {
 	fd      int // -1: not held open
 	name    string
@@ -190,13 +188,13 @@ type frame struct {
 	ino     uint64
 	subs    []string // directories still to enter
 	scanned bool
-	more    bool // there were more directories than maxSubs
-	kept    bool // something in it stays, so that it stays too
-	spared  bool // something in it was not chosen
+	more    bool // the directory has more than maxSubs subdirectories
+	kept    bool // an entry stays, so that the directory stays too
+	spared  bool // an entry was not chosen
 	pinned  bool // held open and never removed itself
 	scans   int
-	dirs    int64 // the tally when it was last scanned for more
-	changed int64 // its time of change when it was opened
+	dirs    int64 // the tally when the directory was last scanned for more
+	changed int64 // the directory's time of change when it was opened
 }
 
 type sweep struct {
@@ -219,8 +217,8 @@ func newSweep(ctx context.Context, t Tree, top string) *sweep {
 	return s
 }
 
-// ChangeClock is the clock by which the kernel dates changes of files, in
-// nanoseconds. It goes in ticks of some milliseconds.
+// ChangeClock reads the clock by which the kernel dates changes of files, in nanoseconds. The clock
+// advances in ticks of some milliseconds.
 func ChangeClock() int64 { return clock(unix.CLOCK_REALTIME_COARSE) }
 
 func clock(id int32) int64 {
@@ -229,10 +227,10 @@ func clock(id int32) int64 {
 	return now.Nano()
 }
 
-// changed tells of a directory that changed since the look began. A change in the tick
-// in which it began may have been before it, and counts. A change from the future was
-// made before the clock was set back, and does not. Newer kernels date a change that
-// somebody watches for more finely than by ticks.
+// changed reports a directory that changed since the look began. A change in the same tick as the
+// beginning may have come before, but counts. A change in the future was made before the clock was
+// set back, and does not count. Newer kernels date a change more finely than by ticks if somebody
+// watches the file's times.
 func (s *sweep) changed(f *frame) {
 	var st unix.Stat_t
 	if s.Changed == nil || unix.Fstat(f.fd, &st) != nil {
@@ -251,8 +249,8 @@ func (s *sweep) close() {
 	}
 }
 
-// path is where the sweep is. A path longer than anyone can read is cut in
-// its middle.
+// path returns the current directory of the sweep. A path longer than anyone can read is cut in its
+// middle.
 func (s *sweep) path() string {
 	const most = 4096
 	length, from := 0, len(s.frames)
@@ -277,7 +275,7 @@ func (s *sweep) fault(p string, err error) {
 	}
 }
 
-// gone tells of a name in the current directory that is not there any more.
+// gone reports a name that has vanished from the current directory.
 func (s *sweep) gone(name string) {
 	if s.Gone != nil {
 		s.Gone(path.Join(s.path(), name))
@@ -318,7 +316,7 @@ func (s *sweep) run() (Tally, error) {
 			name := f.subs[len(f.subs)-1]
 			f.subs = f.subs[:len(f.subs)-1]
 			s.descend(f, name)
-		case f.more && s.tally.Dirs > f.dirs: // some went, so that others fit
+		case f.more && s.tally.Dirs > f.dirs: // some were removed, so that others fit
 			f.scanned, f.dirs = false, s.tally.Dirs
 		default:
 			s.pop(f)
@@ -327,8 +325,8 @@ func (s *sweep) run() (Tally, error) {
 	return s.tally, s.ctx.Err()
 }
 
-// scan reads the names of the current directory: what is no directory is
-// handled at once, directories are noted.
+// scan reads the names of the current directory. Other entries than directories are handled at
+// once; directories are noted for later.
 func (s *sweep) scan(f *frame) error {
 	if _, err := unix.Seek(f.fd, 0, 0); err != nil {
 		return err
@@ -392,15 +390,15 @@ func (s *sweep) entry(f *frame, name string) {
 		}
 	case errors.Is(err, unix.ENOENT):
 	case errors.Is(err, unix.EISDIR):
-		f.subs = append(f.subs, name) // it was swapped for a directory
+		f.subs = append(f.subs, name) // the name was swapped for a directory
 	default:
 		s.fault(path.Join(s.path(), name), mountError(err))
 		f.kept = true
 	}
 }
 
-// descend enters one directory of the current one. The kernel refuses a link
-// and a mount point, whatever the name was a moment ago.
+// descend enters a subdirectory of the current directory. The kernel refuses a link and a mount
+// point, whatever the name was a moment ago.
 func (s *sweep) descend(f *frame, name string) {
 	fd, err := openat2(f.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0,
 		unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS|unix.RESOLVE_NO_XDEV)
@@ -409,7 +407,7 @@ func (s *sweep) descend(f *frame, name string) {
 		s.gone(name)
 		return
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
-		// It was swapped for a link or a file since it was looked at. Look again.
+		// Since the look, the name was swapped for a link or a file. Look again.
 		if !s.again(f) {
 			s.gone(name)
 			s.fault(path.Join(s.path(), name), errChanged)
@@ -427,8 +425,7 @@ func (s *sweep) descend(f *frame, name string) {
 	}
 }
 
-// pop leaves the current directory and removes it from its parent if it was
-// emptied.
+// pop leaves the current directory and removes it from its parent if it was emptied.
 func (s *sweep) pop(f *frame) {
 	n := len(s.frames) - 1
 	s.changed(f)
@@ -439,8 +436,8 @@ func (s *sweep) pop(f *frame) {
 	}
 	parent := s.frames[n-1]
 	if parent.fd < 0 && !s.reopen(parent, f) {
-		// The enemy moved the directory elsewhere. What is left of the branch is
-		// found again from the deepest directory still held.
+		// The enemy moved the directory elsewhere. The rest of the branch is found again from the
+		// deepest directory still held open.
 		s.gone(f.name)
 		s.fault(s.path(), errDeep)
 		unix.Close(f.fd)
@@ -475,8 +472,8 @@ func (s *sweep) pop(f *frame) {
 	}
 }
 
-// again has a directory scanned once more, unless that went on for too long:
-// an enemy who writes as fast as we remove does not hold the sweep forever.
+// again schedules another scan of a directory, within the bounds above: an enemy who writes as fast
+// as the sweep removes does not hold the sweep forever.
 func (s *sweep) again(f *frame) bool {
 	if s.Remove == nil || f.scans >= maxScans || s.rescans >= maxRescans || f.pinned && f.scans == 0 {
 		return false
@@ -486,8 +483,8 @@ func (s *sweep) again(f *frame) bool {
 	return true
 }
 
-// reopen finds the parent of the current directory by ".." and takes it only
-// if it is the directory that the sweep came through.
+// reopen finds the parent of the current directory by "..". The directory found is used only if it
+// is the directory through which the sweep came.
 func (s *sweep) reopen(parent, current *frame) bool {
 	fd, err := unix.Openat(current.fd, "..", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -502,8 +499,8 @@ func (s *sweep) reopen(parent, current *frame) bool {
 	return true
 }
 
-// unlink removes a name. Where the kernel forbids it, the immutable and
-// append-only attributes of the entry and its directory are taken off first.
+// unlink removes a name. If the kernel forbids the removal, the immutable and append-only
+// attributes of the entry and its directory are cleared first.
 func unlink(dir int, name string, flags int) error {
 	err := unix.Unlinkat(dir, name, flags)
 	if !errors.Is(err, unix.EPERM) {

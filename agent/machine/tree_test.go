@@ -17,7 +17,7 @@ import (
 
 func everything(*Entry) bool { return true }
 
-// newMachine is a root directory with a victim that no sweep may touch.
+// newMachine returns a root directory with a victim file that no sweep may touch.
 func newMachine(t testing.TB) (*Machine, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -186,8 +186,8 @@ func TestSweepKeepsWhatItIsAskedToKeep(t *testing.T) {
 	}
 }
 
-// TestASwappedDirectoryNeverLeadsOutside races the sweep against a tenant who
-// swaps directories for links to a place outside, and back.
+// TestASwappedDirectoryNeverLeadsOutside races the sweep against a tenant who swaps directories for
+// links to a place outside, and back.
 func TestASwappedDirectoryNeverLeadsOutside(t *testing.T) {
 	m, dir := newMachine(t)
 	tmp := filepath.Join(dir, "tmp")
@@ -205,8 +205,8 @@ func TestASwappedDirectoryNeverLeadsOutside(t *testing.T) {
 					return
 				default:
 				}
-				// d and l are a directory and a link to the precious one, and
-				// so are d/x and d/l; both pairs trade places all the time.
+				// d and l are a directory and a link to the precious directory, and so are d/x and
+				// d/l; both pairs trade places all the time.
 				os.Mkdir(d, 0o777)
 				os.Symlink(filepath.Join(dir, "precious"), l)
 				os.Mkdir(filepath.Join(d, "x"), 0o777)
@@ -224,12 +224,12 @@ func TestASwappedDirectoryNeverLeadsOutside(t *testing.T) {
 	}
 	close(stop)
 	attacker.Wait()
-	for i := range 200 { // the tenant may add files there, we must not remove one
+	for i := range 200 { // the tenant may add files there, but the sweep must not remove any
 		if _, err := os.Lstat(filepath.Join(dir, "precious", fmt.Sprint(i))); err != nil {
 			t.Fatalf("a file outside is gone: %v", err)
 		}
 	}
-	// And once the tenant is gone the sweep ends empty.
+	// Once the tenant is gone, the sweep leaves the directory empty.
 	_, err := m.Empty(context.Background(), "/tmp", Tree{Remove: everything})
 	must(t, err)
 	if names := left(t, tmp); len(names) != 0 {
@@ -270,8 +270,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestADeepDirectoryMovedOutsideLeadsNowhere moves a directory of a tree so
-// deep that the way back is "..", out of the tree and while the sweep is in it.
+// TestADeepDirectoryMovedOutsideLeadsNowhere builds a tree so deep that the way back is "..", and
+// moves a directory out of the tree during the sweep.
 func TestADeepDirectoryMovedOutsideLeadsNowhere(t *testing.T) {
 	m, dir := newMachine(t)
 	chain := func(n int) string { return strings.TrimSuffix(strings.Repeat("d/", n), "/") }
@@ -345,7 +345,7 @@ func BenchmarkEmptyOf10000Files(b *testing.B) {
 	}
 }
 
-// A look that something moved past has not seen all there is, and says so.
+// A look during which a name moved is incomplete, and reports the move.
 func TestALookTellsWhatMovedWhileItWasMade(t *testing.T) {
 	m, dir := newMachine(t)
 	write(t, filepath.Join(dir, "tmp/a"), "x")
@@ -358,7 +358,7 @@ func TestALookTellsWhatMovedWhileItWasMade(t *testing.T) {
 		must(t, err)
 		return gone, changed
 	}
-	for still := false; !still; { // until the tick is over in which the files were made
+	for still := false; !still; { // until the tick in which the files were created is over
 		_, changed := look(nil)
 		still = len(changed) == 0
 	}

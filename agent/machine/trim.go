@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoTrim says that a file system or its disk does not take a trim.
+// ErrNoTrim says that a file system or its disk does not support trim.
 var ErrNoTrim = errors.New("the file system or its disk takes no trim")
 
-// Trim tells the disk below a mounted file system which blocks are free, so
-// that it may forget them. It returns how many bytes that were. Whether the
-// disk forgets is the disk's affair.
+// Trim tells the disk below a mounted file system which blocks are free, so that the disk may
+// forget them. Trim returns the number of bytes in those blocks. The disk decides whether it
+// forgets.
 func (m *Machine) Trim(point string) (int64, error) {
 	d, err := m.OpenDirStrict(point)
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteFile replaces a file as a whole, with owner and mode, or leaves it as
-// it was. Its directory must be there and no component of the path may be a
-// link: what stands under the name itself is replaced, never followed.
+// WriteFile replaces a whole file, with owner and mode, or leaves the file as it was. The directory
+// must exist, and no component of the path may be a link. A link under the name itself is replaced,
+// never followed.
 func (m *Machine) WriteFile(name string, content []byte, mode uint32, uid, gid int) error {
 	d, err := m.OpenDirStrict(path.Dir(path.Clean(name)))
 	if err != nil {
@@ -58,8 +58,8 @@ func (m *Machine) WriteFile(name string, content []byte, mode uint32, uid, gid i
 	return d.Sync()
 }
 
-// MakeDir makes one directory with owner and mode. One that is there already
-// is taken if it is a directory and not a link, and is given owner and mode.
+// MakeDir creates a directory with owner and mode. An existing directory that is not a link is
+// given owner and mode.
 func (m *Machine) MakeDir(name string, mode uint32, uid, gid int) error {
 	d, err := m.OpenDirStrict(path.Dir(path.Clean(name)))
 	if err != nil {
