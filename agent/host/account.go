@@ -2,9 +2,9 @@ package host
 
 import "time"
 
-// FirstUID and LastUID bound the uids of allocation users: above the uids of login tools
-// and of 16-bit file systems, below the first subordinate uid. Each uid is given once, in
-// order. No account of the system or of a site has a uid of this range.
+// FirstUID and LastUID bound the uids of allocation users: above the uids of login tools and of
+// 16-bit file systems, below the first subordinate uid. Each uid is given once, in order. No
+// account of the system or of a site has a uid of this range.
 const (
 	FirstUID = 70_000
 	LastUID  = 99_999
@@ -24,10 +24,10 @@ type Account struct {
 	CreatedAt    time.Time `json:"created_at"`
 }
 
-// Accounts is the agent's crash-safe record of the allocation users that it made. An
-// account is recorded before the system has it, and deleted after the system lost it.
+// Accounts is the agent's crash-safe record of its allocation users. An account is recorded before
+// the system has the user, and deleted from the record after the user is removed from the system.
 type Accounts interface {
-	// NextUID gives a uid that no account of this node has had, across restarts and crashes.
+	// NextUID returns a uid that no account of this node has had, across restarts and crashes.
 	NextUID() (uint32, error)
 	Put(Account) error
 	ByAllocation(id string) (Account, bool, error)

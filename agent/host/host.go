@@ -18,7 +18,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Host is all that a handler may touch. Tests replace its parts.
+// Host is everything that a handler may touch. Tests replace its parts.
 type Host struct {
 	Machine *machine.Machine // "/" in the field
 	Now     func() time.Time
@@ -37,8 +37,8 @@ type Host struct {
 	Rotate  func(ctx context.Context, taskID string) (*taskcatalog.RotateIdentityResult, error)
 	Rotated func(taskID string) (*taskcatalog.RotateIdentityResult, bool)
 
-	// Profiles are the node's resolver profiles, Commands runs their commands, and Facts
-	// returns the facts that their rules match on.
+	// Profiles are the node's resolver profiles, Commands runs the profiles' commands, and Facts
+	// returns the facts that the profiles' rules match on.
 	Profiles *resolver.Store
 	Commands *command.Runner
 	Facts    func(ctx context.Context) (taskcatalog.Facts, error)
@@ -49,7 +49,8 @@ type Host struct {
 	Stopped scrub.Stopped // units that a scrub stopped
 	// Memory is the part of the agent's ledger that diagnostics may show.
 	Memory Memory
-	// TaskStatus returns the recorded state of an accepted task and what its probe finds now.
+	// TaskStatus returns the recorded state of an accepted task and the present finding of the
+	// task's probe.
 	TaskStatus func(taskID string) (*taskcatalog.TaskProbeResult, error)
 	// Overwrites are the overwrites of disks that a crash cut off.
 	Overwrites erase.Overwrites
@@ -58,7 +59,7 @@ type Host struct {
 	// installed from its package.
 	Update *selfupdate.Updater
 
-	// Terminals are the node's terminal sessions; nil: the node can hold none.
+	// Terminals are the node's terminal sessions; nil: the node holds no sessions.
 	Terminals *unit.Sessions
 
 	// Scratch are the node's own scratch path patterns, such as /share*.
@@ -69,11 +70,11 @@ type Host struct {
 	StateDir       string // /var/lib/hostler-agent
 	ConfigDir      string // /etc/hostler-agent
 
-	// FirstBoot reports whether the first boot has made all its changes; nil: yes.
+	// FirstBoot reports whether the first boot has made all its changes; nil means yes.
 	FirstBoot func() bool
 
-	// Settle is how long something new must stay to count as left behind and not as
-	// momentary work of the system; zero: 20 s.
+	// Settle is how long a new thing must stay to count as left behind and not as momentary work of
+	// the system; zero: 20 s.
 	Settle time.Duration
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Known tells what the machine had before its first tenant from what came later.
-// The task's baseline says so; without a baseline only what every machine has is known.
+// Known separates what the machine had before its first tenant from later additions. The task's
+// baseline decides; without a baseline only the things of every machine are known.
 type Known struct {
 	Base *taskcatalog.Baseline // nil: the node has no baseline
 }
@@ -60,9 +60,9 @@ func (k Known) Objects(kind string) []string {
 	return all
 }
 
-// Foreign lists the mounts that came after the baseline was taken. Of two equal mounts
-// on one point the second is foreign if the baseline has one. Without a baseline, bind
-// mounts and second mounts of a device are foreign.
+// Foreign lists the mounts that came after the baseline was taken. Of two equal mounts on one point
+// the second is foreign if the baseline has only one of them. Without a baseline, bind mounts and
+// second mounts of a device are foreign.
 func (k Known) Foreign(all []machine.Mount) []machine.Mount {
 	var strangers []machine.Mount
 	count := map[string]int{}

@@ -6,7 +6,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Remembered is one task of the ledger, without its parameters and evidence.
+// Remembered is a task of the ledger, without its parameters and evidence.
 type Remembered struct {
 	TaskID     string              `json:"task_id"`
 	Type       string              `json:"type"`

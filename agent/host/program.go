@@ -14,8 +14,8 @@ import (
 // programEnv is the whole environment of a system tool.
 var programEnv = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "HOME=/"}
 
-// Program runs one of the system's own tools by argv, in a process group that is killed
-// with the context. The error holds the tool's first 300 characters of output.
+// Program runs a system tool by argv, in a process group that is killed with the context. The error
+// holds the first 300 characters of the tool's output.
 func (h *Host) Program(ctx context.Context, argv ...string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env, cmd.Dir = programEnv, "/"

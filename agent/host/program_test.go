@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// A tool that says without end what is wrong must not cost the agent its
-// memory.
+// A tool that prints errors without end must not exhaust the agent's memory.
 func TestWhatAProgramSaysIsBounded(t *testing.T) {
 	h, dir := &Host{}, t.TempDir()
 	big := dir + "/big"

@@ -7,13 +7,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Run is one task that runs on a host.
+// Run is a running task on a host.
 type Run struct {
 	Task   *taskcatalog.Task
 	Params any // a pointer to the type's params
 	Host   *Host
-	// Progress reports the step, its index (from 1) of total, the percent done of that
-	// step, and a short message. Progress never blocks and may be nil.
+	// Progress reports the step, its index (from 1) of total, the percent done of the step, and a
+	// short message. Progress never blocks and may be nil.
 	Progress func(step string, index, total, percent int, message string)
 	// Mint asks the broker for a secret that the task may have, once per attempt. The
 	// caller overwrites the secret after use.

@@ -22,8 +22,8 @@ type Systemd interface {
 	Files(ctx context.Context, unit string) (file string, additions []string, err error)
 	// LastRun returns the service's last run in this boot.
 	LastRun(ctx context.Context, unit string) (UnitRun, error)
-	// Run starts argv as a transient service and does not wait. The service outlives the
-	// agent's.
+	// Run starts argv as a transient service and does not wait. The service outlives the agent's
+	// own service.
 	Run(ctx context.Context, unit string, argv []string) error
 	// Sessions counts a user's logind sessions.
 	Sessions(ctx context.Context, uid uint32) (int, error)
