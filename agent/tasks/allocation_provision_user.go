@@ -15,9 +15,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// provisionUser makes the account of an allocation. The record comes first,
-// then the account, then the keys: a crash in between is finished by the same
-// task again, with the same uid.
+// provisionUser creates the account of an allocation: first the record, then the account, then the
+// keys. After a crash in between, the same task finishes the account when it runs again, with the
+// same uid.
 func provisionUser(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	p, h := r.Params.(*taskcatalog.ProvisionUserParams), r.Host
@@ -75,7 +75,7 @@ func mayProvision(h *host.Host, p *taskcatalog.ProvisionUserParams) error {
 		if strings.ContainsAny(g, ",:\n") || g == "" || strings.HasPrefix(g, "-") {
 			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot provision %s: a group has no name that can be", p.Username)
 		}
-		if slices.Contains(machine.RootGroups, g) && !p.Sudo { // so that the broker knows the tenant had root
+		if slices.Contains(machine.RootGroups, g) && !p.Sudo { // so that the broker knows of the tenant's root rights
 			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot provision %s: group %s gives root (ask for sudo as well)", p.Username, g)
 		}
 	}
@@ -91,8 +91,8 @@ func mayProvision(h *host.Host, p *taskcatalog.ProvisionUserParams) error {
 	return nil
 }
 
-// newAccount chooses a uid that was not given before and that no account, group or
-// process has, for a name and a home that nobody has.
+// newAccount chooses a uid that was never given before and that no account, group or process has.
+// The name and the home must be free too.
 func newAccount(h *host.Host, p *taskcatalog.ProvisionUserParams) (host.Account, error) {
 	users, err := h.Machine.Users()
 	if err != nil {
@@ -136,7 +136,7 @@ func newAccount(h *host.Host, p *taskcatalog.ProvisionUserParams) (host.Account,
 	}
 }
 
-// makeAccount makes what is not there yet: group, user, home.
+// makeAccount creates the missing parts: group, user, home.
 func makeAccount(ctx context.Context, h *host.Host, a host.Account) (created bool, err error) {
 	id := strconv.FormatUint(uint64(a.UID), 10)
 	user, there, err := h.Machine.UserNamed(a.Username)
@@ -147,13 +147,13 @@ func makeAccount(ctx context.Context, h *host.Host, a host.Account) (created boo
 		return false, taskcatalog.Errorf("user_changed", "cannot provision %s: its uid is %d and not %d any more (revoke the allocation)", a.Username, user.UID, a.UID)
 	}
 	if there {
-		// useradd enters the account before it makes the home.
+		// useradd enters the account before it creates the home.
 		if _, err := h.Machine.Lstat(a.Home); errors.Is(err, fs.ErrNotExist) {
 			return false, h.Machine.MakeDir(a.Home, 0o700, int(a.UID), int(a.GID))
 		}
 		return false, nil
 	}
-	const groupExists = 9 // as groupadd says it
+	const groupExists = 9 // groupadd's exit code
 	if err := h.AccountTool(ctx, "groupadd", "--gid", id, a.Username); err != nil && host.ExitCode(err) != groupExists {
 		return false, err
 	}
@@ -168,8 +168,8 @@ func makeAccount(ctx context.Context, h *host.Host, a host.Account) (created boo
 	return true, h.Machine.MakeDir(a.Home, 0o700, int(a.UID), int(a.GID))
 }
 
-// authorizedKeys refuses anything but plain public keys: options such as
-// command= or environment= are none of an allocation's business.
+// authorizedKeys accepts only plain public keys: an allocation may set no options such as command=
+// or environment=.
 func authorizedKeys(keys []string) ([]byte, error) {
 	var b strings.Builder
 	for i, k := range keys {
@@ -194,8 +194,8 @@ func writeKeys(h *host.Host, a host.Account, keys []byte) error {
 
 func sudoersFile(username string) string { return "/etc/sudoers.d/hostler-" + username }
 
-// grantSudo writes a line that the catalog's pattern for user names keeps from
-// being anything else.
+// grantSudo writes the user's sudoers line. The catalog's pattern for user names ensures that a
+// name cannot change the meaning of the line.
 func grantSudo(ctx context.Context, h *host.Host, a host.Account) error {
 	if _, err := h.Machine.Lstat("/etc/sudoers.d"); err != nil {
 		return taskcatalog.Errorf("sudo_missing", "cannot give %s root: /etc/sudoers.d is not there (install sudo on the node)", a.Username)
@@ -214,7 +214,7 @@ func grantSudo(ctx context.Context, h *host.Host, a host.Account) error {
 	return nil
 }
 
-// probeUser says whether the account is there, after a crash.
+// probeUser reports after a crash whether the account exists.
 func probeUser(_ context.Context, h *host.Host, t *taskcatalog.Task) string {
 	var allocation, username string
 	row, err := taskcatalog.Lookup(t.Type, t.Version)

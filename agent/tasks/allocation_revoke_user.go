@@ -18,8 +18,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// The names under which a revoke reports. They are rows of the table of
-// checks.
+// The names under which a revoke reports. They are rows of the table of checks.
 const (
 	checkProcesses = "processes"
 	checkJobs      = "jobs"
@@ -31,9 +30,8 @@ const (
 
 const defaultGrace = 10 * time.Second
 
-// revocation is one revoke under way. It goes on past what fails, and the
-// account's record is dropped only when nothing of the user is left but what the
-// report has as found.
+// revocation is a running revoke. It continues past a failed step. The account's record is deleted
+// only if no step failed: then nothing of the user is left except what the report lists as found.
 type revocation struct {
 	*host.Run
 	account host.Account
@@ -44,10 +42,10 @@ type revocation struct {
 	failed  []error
 }
 
-// revokeSteps are the steps in their order: new logins and what starts by itself end
-// first, then what runs, then what is left, and the account last. The jobs go once
-// more after the processes, which may have made new ones while they lived. Before
-// the account goes it is looked at again whether anything of the user runs.
+// revokeSteps are the steps in order: first new logins and scheduled starts end, then running
+// processes, then leftovers, and the account last. Jobs are removed once more after the processes,
+// which may have created new jobs meanwhile. Before the account goes, still_gone checks again that
+// no process of the user runs.
 var revokeSteps = []struct {
 	name string
 	do   func(*revocation, context.Context) error
@@ -66,8 +64,8 @@ var revokeSteps = []struct {
 	{"account", (*revocation).remove},
 }
 
-// revokeUser ends an allocation's user. A crash in between leaves the record, and
-// the same task again goes on from there.
+// revokeUser removes an allocation's user. A crash in between leaves the record, and the same task
+// continues when it runs again.
 func revokeUser(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	p, h := r.Params.(*taskcatalog.RevokeUserParams), r.Host
 	account, known, err := h.Accounts.ByAllocation(p.AllocationID)
@@ -103,13 +101,13 @@ func revokeUser(ctx context.Context, r *host.Run) (any, taskcatalog.Report, erro
 	return &v.result, v.report, h.Accounts.Delete(p.AllocationID)
 }
 
-// oneLine says several errors, joined ones too, in one sentence.
+// oneLine formats several errors, also joined errors, as one sentence.
 func oneLine(all []error) string {
 	return strings.ReplaceAll(errors.Join(all...).Error(), "\n", "; ")
 }
 
-// notRecorded answers for an allocation that has no user here. A user of that
-// name that no allocation made is not ours to remove.
+// notRecorded answers for an allocation without a user on this node. A user of the same name that
+// no allocation created is not removed.
 func notRecorded(h *host.Host, p *taskcatalog.RevokeUserParams) (any, taskcatalog.Report, error) {
 	user, there, err := h.Machine.UserNamed(p.Username)
 	if err == nil && there {
@@ -118,7 +116,7 @@ func notRecorded(h *host.Host, p *taskcatalog.RevokeUserParams) (any, taskcatalo
 	return &taskcatalog.RevokeUserResult{}, taskcatalog.Report{}, err
 }
 
-// removed notes what was done with one path, and whether it failed.
+// removed records the result for one path, and returns an error if the removal failed.
 func (v *revocation) removed(check, name string, t machine.Tally, err error) error {
 	d := taskcatalog.Disposition{Check: check, Path: name, Action: taskcatalog.ActionRemoved, Files: t.Files + t.Dirs, Bytes: t.Bytes}
 	v.result.FilesRemoved += t.Files + t.Dirs
@@ -136,9 +134,9 @@ func (v *revocation) removed(check, name string, t machine.Tally, err error) err
 	return err
 }
 
-// tree removes what choose chooses in a sweep, and notes each fault. A directory of the
-// user's that holds somebody else's entry stays, and is found: no further revoke would
-// remove it.
+// tree returns a sweep that removes the entries chosen by choose, and records each fault. A user's
+// directory that holds another user's entry stays and becomes a finding: another revoke would not
+// remove it either.
 func (v *revocation) tree(choose func(*machine.Entry) bool) machine.Tree {
 	return machine.Tree{Remove: choose, Fault: func(p string, err error) {
 		v.report.Dispose(taskcatalog.Disposition{Check: checkFiles, Path: p, Action: taskcatalog.ActionFailed, Reason: err.Error()})
@@ -155,7 +153,7 @@ func everything(*machine.Entry) bool { return true }
 
 func (v *revocation) owned(e *machine.Entry) bool { return v.ids.Has(e.Stat.Uid) }
 
-// lock lets nobody log in any more: no password, no keys, no sudo.
+// lock prevents new logins: no password, no keys, no sudo.
 func (v *revocation) lock(ctx context.Context) error {
 	var locked error
 	if _, there, err := v.Host.Machine.UserNamed(v.account.Username); err != nil {
@@ -165,8 +163,8 @@ func (v *revocation) lock(ctx context.Context) error {
 	}
 	for _, name := range []string{sudoersFile(v.account.Username), path.Join(v.account.Home, ".ssh/authorized_keys")} {
 		t, err := v.Host.Machine.RemoveAll(ctx, name, v.tree(everything))
-		// A home whose .ssh is a link to somewhere, or that a FUSE covers, has no
-		// keys of ours; the home itself goes later.
+		// If .ssh is a link, or a FUSE covers the home, authorized_keys is not a file that the
+		// agent wrote; the home itself is removed later.
 		if err != nil && !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, machine.ErrFUSE) {
 			locked = errors.Join(locked, err)
 		}
@@ -196,12 +194,12 @@ func (v *revocation) processes(ctx context.Context) error {
 	return err
 }
 
-// stillGone shows that nothing has started anything of the user's since. Whatever
-// did may have left files where they were already looked for: that is for another
-// run, once what starts it is known.
+// stillGone checks that no process of the user has started since the earlier steps. Such a process
+// may have left files in places already swept. Another revoke must remove them, once the cause of
+// the start is known.
 func (v *revocation) stillGone(ctx context.Context) error {
 	if len(v.failed) > 0 {
-		return nil // it is no success anyway
+		return nil // the revoke has already failed
 	}
 	came, left, err := v.Host.Machine.StopUser(ctx, v.ids, 0)
 	v.result.ProcessesStopped += came
@@ -211,7 +209,7 @@ func (v *revocation) stillGone(ctx context.Context) error {
 	return err
 }
 
-// jobs removes what would run later: crontab, at jobs, linger.
+// jobs removes whatever would run later: crontab, at jobs, linger.
 func (v *revocation) jobs(ctx context.Context) error {
 	var all error
 	for _, dir := range []string{"/var/spool/cron", "/var/spool/at", "/var/mail", "/var/spool/mail"} {
@@ -227,7 +225,7 @@ func (v *revocation) jobs(ctx context.Context) error {
 	return errors.Join(all, err)
 }
 
-// ownedOrNamed also takes a crontab by its name: cron runs it by that.
+// ownedOrNamed also chooses a crontab by name: cron runs a crontab as the user that its name gives.
 func (v *revocation) ownedOrNamed(e *machine.Entry) bool {
 	return v.owned(e) || e.IsRegular() && e.Name == v.account.Username
 }
@@ -261,10 +259,9 @@ func (v *revocation) ipc(ctx context.Context) error {
 	return err
 }
 
-// mounts takes off what is mounted in the home, and what the user mounted
-// elsewhere: a user may mount FUSE without root. Nothing of a mount is looked at. The
-// first time is before the processes are ended, since one that waits for a FUSE that
-// never answers does not die; the second before the home is entered.
+// mounts detaches the mounts in the home, and the user's mounts elsewhere: a user may mount FUSE
+// without root. No file system is looked at. The step runs twice: before the processes are ended,
+// since a process that waits for a dead FUSE does not die; and before the home is entered.
 func (v *revocation) mounts(context.Context) error {
 	return v.Host.Machine.DetachAll(func(all []machine.Mount) []machine.Mount {
 		return slices.DeleteFunc(all, func(mt machine.Mount) bool {
@@ -275,8 +272,8 @@ func (v *revocation) mounts(context.Context) error {
 	})
 }
 
-// firstMounts takes off what it can: whoever still lives may mount again, and what is
-// left then is the later step's to tell of.
+// firstMounts detaches as many mounts as possible and ignores errors: a living process may mount
+// again, and the later mounts step reports the mounts that are left.
 func (v *revocation) firstMounts(ctx context.Context) error {
 	_ = v.mounts(ctx)
 	return nil
@@ -287,8 +284,8 @@ func (v *revocation) home(ctx context.Context) error {
 	return v.removed(checkFiles, v.account.Home, t, err)
 }
 
-// files removes what the uid owns anywhere else on a local file system. Each
-// is swept for itself, so that a mount point within one is no fault.
+// files removes the user's files elsewhere on local file systems. Each file system is swept on its
+// own, so a mount point inside is no fault.
 func (v *revocation) files(ctx context.Context) error {
 	mounts, err := v.Host.Machine.LocalMounts()
 	if err != nil {
@@ -319,8 +316,8 @@ func (v *revocation) files(ctx context.Context) error {
 	return all
 }
 
-// remove takes the account itself away, only once nothing of it is left: a
-// uid without a name is harder to find again.
+// remove deletes the account itself, but only once nothing of it is left: a uid without a name is
+// harder to find again.
 func (v *revocation) remove(ctx context.Context) error {
 	if len(v.failed) > 0 {
 		return nil
@@ -329,7 +326,7 @@ func (v *revocation) remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	const groupMissing = 6 // as groupdel says it
+	const groupMissing = 6 // groupdel's exit code
 	if there {
 		if user.UID != v.account.UID {
 			v.report.Find(taskcatalog.Finding{
@@ -357,7 +354,7 @@ func (v *revocation) remove(ctx context.Context) error {
 	return nil
 }
 
-// groupNamed finds a group's gid in what Machine.Groups lists.
+// groupNamed finds a group's gid in the list returned by Machine.Groups.
 func groupNamed(groups []string, name string) (there bool, gid string) {
 	for _, g := range groups {
 		if f := strings.Split(g, ":"); f[0] == name {
@@ -367,7 +364,7 @@ func groupNamed(groups []string, name string) (there bool, gid string) {
 	return false, ""
 }
 
-// stuck turns processes into what a result says of them.
+// stuck converts processes to the entries of a result, 100 at most.
 func stuck(left []machine.Process) []taskcatalog.StuckProcess {
 	var all []taskcatalog.StuckProcess
 	for _, p := range left {

@@ -18,16 +18,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This test binary is also what a tenant runs, within a jail. A nest is root's: it
-// starts the others and takes up whom their parents leave behind, as init does. All
-// of them hold one end of a pipe open, from which the nest knows, without a list,
-// whether any is alive.
+// This test binary also plays a tenant's processes, within a jail. A nest is a process of root: it
+// starts the tenant's processes and adopts orphans, as init does. All of them hold one end of a
+// pipe open. The pipe tells the nest, without a list, whether any is alive.
 const attackWord = "hostler-test-attack"
 
 const (
 	attackerUID  = 20077
 	bystanderUID = 20088
-	lentUID      = 165540 // to the attacker, for containers
+	lentUID      = 165540 // lent to the attacker, for containers
 )
 
 func init() {
@@ -46,7 +45,7 @@ func init() {
 	attack(os.Args[2])
 }
 
-// attack is one process of a tenant's.
+// attack is a process of a tenant.
 func attack(how string) {
 	signal.Ignore(unix.SIGTERM, unix.SIGHUP, unix.SIGINT)
 	fork := func() bool {
@@ -60,14 +59,14 @@ func attack(how string) {
 		}
 	case "flee", "flee under a lent uid":
 		_ = unix.Exec(fleeing, []string{"x"}, nil)
-	case "bomb": // a bounded one
+	case "bomb": // a bounded bomb
 		for range 6 {
 			fork()
 		}
 		for {
 			unix.RawSyscall(unix.SYS_PAUSE, 0, 0, 0)
 		}
-	case "killer": // kills whom it may
+	case "killer": // kills every process that it may
 		for {
 			unix.RawSyscall(unix.SYS_KILL, ^uintptr(0), uintptr(unix.SIGKILL), 0)
 		}
@@ -75,11 +74,11 @@ func attack(how string) {
 	select {}
 }
 
-// fleeing is a program that forks and ends at once, again and again. It is as small
-// as can be, since a large one takes so long to fork that a list shows it.
+// fleeing is a program that forks and ends at once, again and again. It is as small as possible: a
+// large program takes so long to fork that a list shows it.
 const fleeing = "/fleeing"
 
-// program is an ELF program for amd64 with nothing but code.
+// program builds an ELF program for amd64 with nothing but code.
 func program(code []byte) []byte {
 	const base, head = 0x400000, 64 + 56
 	raw := append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 9)...)
@@ -110,8 +109,8 @@ var fleeingCode = []byte{
 	0xb8, 60, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05, // mov eax, 60; xor edi, edi; syscall
 }
 
-// nest starts what its arguments name and answers each line on stdin with how
-// they are.
+// nest starts the attackers named in its arguments, and answers each line on stdin with their
+// state.
 func nest(args []string) {
 	must := func(err error) {
 		if err != nil {
@@ -153,7 +152,7 @@ func nest(args []string) {
 	_, err = io.ReadFull(r, make([]byte, count))
 	must(err)
 	fmt.Println("ready")
-	if while != "" { // as cron, atd or a user's manager do while the file is there
+	if while != "" { // as cron, atd or a user's manager do while the file exists
 		go func() {
 			for range time.Tick(20 * time.Millisecond) {
 				if _, err := os.Lstat(while); err == nil {
@@ -188,8 +187,7 @@ func nest(args []string) {
 	os.Exit(0)
 }
 
-// infest starts a nest in a jail and waits until its tenants run. The answer says
-// how they are.
+// infest starts a nest in a jail and waits until its attackers run. ask returns their state.
 func infest(t *testing.T, how string, count int, while string) (ask func() string) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", attackWord, "nest", how, strconv.Itoa(count), while)

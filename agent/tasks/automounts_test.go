@@ -7,8 +7,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What is behind an automount that nobody asked for cannot be seen, and a look
-// that did not see it was not made.
+// Nobody can see behind an automount that is not triggered, so such a look counts as not made.
 func TestAnAutomountThatWasNotTriggeredIsNoCleanTree(t *testing.T) {
 	const root = "22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw\n"
 	for _, test := range []struct {

@@ -15,8 +15,8 @@ import (
 
 const canary = "canary-5be1-of-a-tenant"
 
-// canaries are the places where a tenant leaves a token, and the one step of a
-// turnover that takes it away. One of alice's is owned by her.
+// canaries are the places where a tenant leaves a token, each with the single step of a turnover
+// that removes the token. alices marks the files that alice owns.
 var canaries = []struct {
 	step, file string
 	alices     bool
@@ -30,10 +30,10 @@ var canaries = []struct {
 	{"homes", "home/mallory/x", false},
 	{"homes", "root/.bash_history", false},
 	{"dumps", "var/crash/core.1", false},
-	// Two steps take these away, so that either alone may fail.
+	// Two steps remove each of these, so that either alone may fail.
 	{"", "home/alice/.ssh/authorized_keys", true},
 	{"", "dev/shm/alice", true},
-	{"", "var/spool/cron/crontabs/alice", false}, // a tenant with sudo had it made
+	{"", "var/spool/cron/crontabs/alice", false}, // a tenant with sudo created the crontab
 	{"", "var/spool/cron/atjobs/a0000101b2c3d4", true},
 }
 
@@ -57,7 +57,7 @@ func turnover(t *testing.T) (left []string, verdict taskcatalog.Verdict, report 
 	if n := len(w.search(t)); n != len(canaries) {
 		t.Fatalf("the search finds %d of %d tokens before anything is cleaned", n, len(canaries))
 	}
-	// What fails here is told by the search and the verdict.
+	// The search and the verdict show any failure here.
 	_, _, _ = revoke(t, w.h, "a-1", "alice")
 	_, _, _ = cleanUp(t, w.h, taskcatalog.StorageCleanupParams{Baseline: w.base})
 	judged, report := w.judge(t)
@@ -87,8 +87,8 @@ func TestATurnoverLeavesNoTokenOfTheTenant(t *testing.T) {
 	}
 }
 
-// A step that does nothing and says that it did all leaves what the search finds,
-// and no clean verdict. Where another step makes up for it, all is well.
+// A step that falsely claims success leaves a token for the search, and no clean verdict. Where
+// another step removes the token too, the verdict is clean.
 func TestAStepThatIsBrokenIsSeen(t *testing.T) {
 	for i := range revokeSteps {
 		was := revokeSteps[i].do
@@ -108,7 +108,7 @@ func TestAStepThatIsBrokenIsSeen(t *testing.T) {
 	}
 }
 
-// withoutStep is a turnover in which a step does nothing.
+// withoutStep runs a turnover in which one step does nothing.
 func withoutStep(t *testing.T, step string) {
 	t.Helper()
 	left, verdict, report := turnover(t)
@@ -120,7 +120,7 @@ func withoutStep(t *testing.T, step string) {
 	}
 	slices.Sort(want)
 	if step == "ipc" && strings.Contains(t.Name(), "revoke") {
-		want = nil // the other step of that name takes it away
+		want = nil // the other step of that name removes the token
 	}
 	if !slices.Equal(left, want) {
 		t.Errorf("left are %q, want %q", left, want)

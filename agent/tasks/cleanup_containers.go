@@ -17,19 +17,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// containerRoots are where container engines keep containers, images and
-// volumes. They are emptied as a whole, with the engine stopped: to trust the
-// engine's own word on what is whose is to trust what a tenant could reach.
-// Images that the baseline has are pulled again.
+// containerRoots are the directories in which container engines keep containers, images and
+// volumes. A cleanup stops the engine and empties the roots completely. The engine's own account of
+// ownership is not trusted, since a tenant could reach the engine. Images of the baseline are
+// pulled again.
 var containerRoots = []string{"/var/lib/docker", "/var/lib/containerd", "/var/lib/containers", "/var/lib/machines", "/var/lib/lxc", "/var/lib/lxd/containers", "/var/lib/kubelet/pods"}
 
-// containerUnits are the engines' units, in the order in which they are
-// stopped: a socket before what it would start again, a user before what it
-// uses.
+// containerUnits are the engines' units in stop order: a socket before the service that the socket
+// would start again, a unit before the units that it uses.
 var containerUnits = []string{"kubelet.service", "docker.socket", "docker.service", "podman.socket", "podman.service", "lxd.socket", "lxd.service", "crio.service", "containerd.service"}
 
-// containerStates are where engines and runtimes keep what they know of a
-// container that runs: its settings, mounts and sockets.
+// containerStates are the directories in which engines and runtimes keep the state of running
+// containers: settings, mounts and sockets.
 var containerStates = []string{
 	"/run/containerd/io.containerd.runtime.v2.task/*", "/run/containerd/runc/*", "/run/containerd/fifo", "/run/docker/runtime-runc/*", "/run/docker/containerd",
 	"/run/containers/storage", "/run/libpod", "/run/crun", "/run/runc",
@@ -37,9 +36,9 @@ var containerStates = []string{
 
 const startTime = 90 * time.Second
 
-// containers stops the engines, ends what still runs in a container, empties
-// the roots and starts the engines that ran or are enabled: one that a crash
-// in the middle left stopped comes back with the next run.
+// containers stops the engines, ends processes in containers, empties the roots, and starts every
+// engine that ran or is enabled. So an engine left stopped by a crash starts again with the next
+// run.
 func (c *cleanup) containers(ctx context.Context) (err error) {
 	roots, units := slices.Clone(containerRoots), slices.Clone(containerUnits)
 	for _, root := range slices.Sorted(maps.Keys(c.Host.ContainerRoots)) {
@@ -57,7 +56,7 @@ func (c *cleanup) containers(ctx context.Context) (err error) {
 	}
 	var start []string
 	defer func() {
-		// Even when the task was cancelled: a node without its engine is broken.
+		// Start the engines even if the task was cancelled: a node without its engine is broken.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTime)
 		defer cancel()
 		slices.Reverse(start)
@@ -112,10 +111,9 @@ func (c *cleanup) containers(ctx context.Context) (err error) {
 	return err
 }
 
-// emptyMounted empties what the baseline has mounted inside a root: a disk of
-// its own for volumes, or the mount that podman makes of its layers to itself.
-// The mounts stay. The root is swept before: what a tenant mounted in it, and
-// over these, is off by then.
+// emptyMounted empties the baseline's mounts inside a root: a separate disk for volumes, or
+// podman's mount of its layers onto themselves. The mounts stay. The root is swept first: by then a
+// tenant's mounts in the root, and over these mounts, are detached.
 func (c *cleanup) emptyMounted(ctx context.Context, root string) error {
 	mounts, err := c.m.Mounts()
 	if err != nil {
@@ -131,7 +129,7 @@ func (c *cleanup) emptyMounted(ctx context.Context, root string) error {
 	return all
 }
 
-// linked reports whether a root is a link, and where it says that it leads.
+// linked reports whether a root is a link, and returns the link's target.
 func (c *cleanup) linked(root string) (to string, link bool) {
 	st, err := c.m.Lstat(root)
 	if err != nil || st.Mode&fileType != unix.S_IFLNK {
@@ -147,10 +145,9 @@ func (c *cleanup) linked(root string) (to string, link bool) {
 	return path.Clean(to), true
 }
 
-// linkedRoot says what became of a root that is a link, as one is that was
-// moved to a larger disk. It is not followed, whoever made it: a tenant's link
-// could lead anywhere. What it leads to is emptied where the node's own
-// configuration names it.
+// linkedRoot reports a root that is a link, for example because the root was moved to a larger
+// disk. A link is never followed, whoever created it: a tenant's link could lead anywhere. The
+// target is emptied only if the node's own configuration names it.
 func (c *cleanup) linkedRoot(root, to string) {
 	if _, configured := c.Host.ContainerRoots[to]; configured {
 		c.skip("containers", root, "a link to "+to+", which is emptied as a configured root")
@@ -159,9 +156,9 @@ func (c *cleanup) linkedRoot(root, to string) {
 	c.failed("containers", root, fmt.Errorf("a link to %s, which is not followed (if the node's engine keeps its root there, name %s under container_roots in the agent's configuration; else remove the link)", to, to))
 }
 
-// stopContainers ends what runs in containers, then what watches them. In
-// between conmon, seeing its container end, has podman or CRI-O take back the
-// network that it set up for it: nobody else knows which rules were its own.
+// stopContainers ends the processes in containers, then their watchers. The watcher conmon notices
+// the end of its container and has podman or CRI-O remove the container's network. Nobody else
+// knows which firewall rules belonged to the container.
 func (c *cleanup) stopContainers(ctx context.Context) (stopped int, left []machine.Process, err error) {
 	inside, watching, err := c.inContainers()
 	if err != nil {
@@ -188,8 +185,8 @@ func (c *cleanup) stopContainers(ctx context.Context) (stopped int, left []machi
 	return stopped + more, left, err
 }
 
-// killContainers kills all that is in the containers' cgroups of these processes:
-// one that forks and ends at once is in no list.
+// killContainers kills every process in the container cgroups of the processes left. No list shows
+// a process that forks and ends at once.
 func (c *cleanup) killContainers(left []machine.Process) error {
 	killed := map[string]bool{}
 	for _, p := range left {
@@ -212,7 +209,7 @@ func (c *cleanup) killContainers(left []machine.Process) error {
 	return nil
 }
 
-// enabled reports whether a unit is started at boot, by the link that says so.
+// enabled reports whether a unit starts at boot, by its link in a target's .wants directory.
 func enabled(m *machine.Machine, unit string) bool {
 	for _, target := range []string{"multi-user.target.wants", "sockets.target.wants"} {
 		names, err := m.Names(path.Join("/etc/systemd/system", target))
@@ -223,37 +220,36 @@ func enabled(m *machine.Machine, unit string) bool {
 	return false
 }
 
-// containerCgroup is the part of a cgroup's path that an engine makes for one
-// container, watcherCgroup for what watches it.
+// containerCgroup matches the part of a cgroup path that an engine creates for a container,
+// watcherCgroup the part for the container's watcher.
 var (
 	containerCgroup = regexp.MustCompile(`^((docker|libpod|cri-containerd|crio|nerdctl)-)?[0-9a-f]{64}(\.scope)?$`)
 	watcherCgroup   = regexp.MustCompile(`^(libpod|crio)-conmon-[0-9a-f]{64}\.scope$`)
 )
 
-// contained reports whether a cgroup is by its name that of a container or of
-// what watches one.
+// contained reports whether a cgroup's name is that of a container or of a container's watcher.
 func contained(cgroup string) bool {
 	return slices.ContainsFunc(strings.Split(cgroup, "/"), func(part string) bool {
 		return containerCgroup.MatchString(part) || watcherCgroup.MatchString(part)
 	})
 }
 
-// containerUnit reports whether a file is systemd's own of a container's scope,
-// which goes with the container.
+// containerUnit reports whether a file is systemd's own unit file of a container's scope. The file
+// disappears with the container.
 func containerUnit(file string) bool {
 	rest, transient := strings.CutPrefix(file, "/run/systemd/transient/")
 	unit, _, _ := strings.Cut(rest, "/")
 	return transient && contained(strings.TrimSuffix(unit, ".d"))
 }
 
-// ownCgroup is one outside systemd's tree, as a runtime makes where nobody told
-// it a name. A watcher could be forged, and have a child in sshd's cgroup.
+// ownCgroup matches a cgroup outside systemd's tree, as a runtime creates if nobody names one. Only
+// such a cgroup counts as the container's: a forged watcher could have a child in sshd's cgroup.
 var ownCgroup = regexp.MustCompile(`^/[^./]+/`)
 
 const conmon = "conmon"
 
-// watches reports whether a process is one that an engine leaves beside each
-// container, to outlive the engine.
+// watches reports whether a process is a watcher: an engine leaves a watcher beside each container,
+// to outlive the engine.
 func (c *cleanup) watches(p machine.Process) bool {
 	if !strings.HasPrefix(p.Name, "containerd-shim") && p.Name != conmon {
 		return false
@@ -262,10 +258,10 @@ func (c *cleanup) watches(p machine.Process) bool {
 	return err == nil && strings.HasPrefix(exe, "/usr/")
 }
 
-// inContainers returns what tells whether a process runs in a container or
-// watches one, and whether it watches. Not every container has a cgroup of a
-// known name: what a watcher started counts too, and what is in the same cgroup
-// then, also once the watcher has ended before it.
+// inContainers returns two functions: inside reports whether a process runs in a container or
+// watches one, and watching reports whether a process is a watcher. Not every container has a
+// cgroup with a known name. Therefore a watcher's descendants count as inside too, and so does
+// every process in a descendant's cgroup, even after the watcher has ended.
 func (c *cleanup) inContainers() (inside, watching func(machine.Process) bool, err error) {
 	all, err := c.m.Processes()
 	if err != nil {
@@ -275,7 +271,7 @@ func (c *cleanup) inContainers() (inside, watching func(machine.Process) bool, e
 		pid   int
 		start uint64
 	}
-	parents, watchers := map[int]int{}, map[int]string{} // by pid; a watcher's cgroup
+	parents, watchers := map[int]int{}, map[int]string{} // parent by pid; cgroup of each watcher by pid
 	for _, p := range all {
 		parents[p.PID] = p.PPID
 		if c.watches(p) {
@@ -285,7 +281,7 @@ func (c *cleanup) inContainers() (inside, watching func(machine.Process) bool, e
 	started, groups := map[name]bool{}, map[string]bool{}
 	for _, p := range all {
 		above := p.PPID
-		for range len(all) { // a pid given again meanwhile could close a circle
+		for range len(all) { // a reused pid could close a circle
 			if _, found := watchers[above]; found || above == 0 {
 				break
 			}

@@ -93,12 +93,11 @@ func TestARootThatIsALinkIsNotFollowedAndTheRestIsCleaned(t *testing.T) {
 	}
 }
 
-// fakeDocker speaks dockerd's API on the machine's socket and remembers what it
-// was asked to remove.
+// fakeDocker serves dockerd's API on the machine's socket and records the removals asked for.
 func fakeDocker(t *testing.T, dir string, list http.HandlerFunc) *[]string {
 	t.Helper()
 	ok(t, os.MkdirAll(filepath.Join(dir, "run"), 0o755))
-	// By descriptor: the directory's own path is too long for an address.
+	// By descriptor: the directory's own path is too long for a socket address.
 	d, err := os.Open(filepath.Join(dir, "run"))
 	ok(t, err)
 	defer d.Close()
@@ -111,7 +110,7 @@ func fakeDocker(t *testing.T, dir string, list http.HandlerFunc) *[]string {
 		case r.Method == http.MethodGet:
 			list(w, r)
 		case r.URL.Path == "/swarm/leave":
-			w.WriteHeader(http.StatusServiceUnavailable) // it is in none
+			w.WriteHeader(http.StatusServiceUnavailable) // the engine is in no swarm
 		default:
 			asked = append(asked, r.Method+" "+r.URL.String())
 			w.WriteHeader(http.StatusNoContent)
@@ -214,7 +213,7 @@ func TestWhatRunsInAContainerIsToldFromWhatOnlySaysSo(t *testing.T) {
 		{100, 1, "containerd-shim", "/usr/bin/containerd-shim-runc-v2", "/system.slice/containerd.service", "watches"},
 		{101, 100, "planted", "/planted", "/default/c", "inside"},
 		{102, 101, "child", "/planted", "/default/c", "inside"},
-		{103, 1, "orphan", "/planted", "/default/c", "inside"}, // its parent ended, its cgroup tells
+		{103, 1, "orphan", "/planted", "/default/c", "inside"}, // the parent ended; only the cgroup is left to go by
 		{110, 1, "sleep", "/usr/bin/sleep", "/system.slice/docker-" + id + ".scope", "inside"},
 		{111, 1, "sleep", "/usr/bin/sleep", "/docker/" + id, "inside"},
 		{112, 1, "sleep", "/usr/bin/sleep", "/machine.slice/libpod-" + id + ".scope/container", "inside"},
@@ -222,13 +221,13 @@ func TestWhatRunsInAContainerIsToldFromWhatOnlySaysSo(t *testing.T) {
 		{120, 1, "conmon", "/usr/bin/conmon", "/machine.slice/libpod-conmon-" + id + ".scope", "watches"},
 		{121, 120, "podman", "/usr/bin/podman", "/machine.slice/libpod-conmon-" + id + ".scope", "watches"},
 		{130, 1, "containerd-shim", "/tmp/containerd-shim", "/user.slice/x.scope", ""},        // a tenant's, and no shim
-		{131, 130, "bash", "/usr/bin/bash", "/own/x", ""},                                     // and its child
-		{140, 1, "conmon", "/usr/bin/python3", "/system.slice/fake.service", "watches"},       // a forged one
+		{131, 130, "bash", "/usr/bin/bash", "/own/x", ""},                                     // a child of the false shim
+		{140, 1, "conmon", "/usr/bin/python3", "/system.slice/fake.service", "watches"},       // a forged watcher
 		{141, 140, "sleep", "/usr/bin/sleep", "/system.slice/ssh.service", "inside"},          // with a child in sshd's cgroup
 		{142, 1, "sshd", "/usr/sbin/sshd", "/system.slice/ssh.service", ""},                   // does not reach sshd
 		{150, 1, "dockerd", "/usr/sbin/dockerd", "/system.slice/docker.service", ""},          // systemd stops engines
-		{151, 1, "sleep", "/usr/bin/sleep", "/system.slice/docker-" + id[:63] + ".scope", ""}, // no id
-		{152, 1, "sleep", "/usr/bin/sleep", "/system.slice/docker-" + id + ".service", ""},    // a service is none
+		{151, 1, "sleep", "/usr/bin/sleep", "/system.slice/docker-" + id[:63] + ".scope", ""}, // not a full id
+		{152, 1, "sleep", "/usr/bin/sleep", "/system.slice/docker-" + id + ".service", ""},    // a service is no container
 		{153, 1, "containerd", "/usr/bin/containerd", "/system.slice/containerd.service", ""}, // beside the shim
 		{154, 1, "conmonitor", "/usr/bin/conmonitor", "/system.slice/conmonitor.service", ""}, // another name
 		{155, 151, "sleep", "/usr/bin/sleep", "/system.slice/default/c", ""},                  // another c
@@ -260,7 +259,7 @@ func TestWhatRunsInAContainerIsToldFromWhatOnlySaysSo(t *testing.T) {
 	}
 }
 
-// TestWhatTheBaselineHasMountedInARootIsEmptied is on a machine of its own.
+// TestWhatTheBaselineHasMountedInARootIsEmptied runs on a machine of its own.
 func TestWhatTheBaselineHasMountedInARootIsEmptied(t *testing.T) {
 	if !jail(t) {
 		return
@@ -269,7 +268,7 @@ func TestWhatTheBaselineHasMountedInARootIsEmptied(t *testing.T) {
 		ok(t, os.MkdirAll(d, 0o755))
 	}
 	put(t, "/", "etc/passwd", "root:x:0:0::/root:/bin/sh\n")
-	// As podman does at its start, and an operator with a disk for volumes.
+	// As podman does when it starts, and as an operator does with a disk for volumes.
 	ok(t, unix.Mount("/var/lib/containers/storage/overlay", "/var/lib/containers/storage/overlay", "", unix.MS_BIND, ""))
 	ok(t, unix.Mount("tmpfs", "/var/lib/docker/volumes", "tmpfs", 0, ""))
 	m, err := machine.Open("/")
@@ -283,7 +282,7 @@ func TestWhatTheBaselineHasMountedInARootIsEmptied(t *testing.T) {
 	}
 	put(t, "/", "var/lib/containers/storage/overlay/layer/diff/x", "")
 	put(t, "/", "var/lib/docker/volumes/v/_data/x", "")
-	// A tenant mounts over the way to it.
+	// A tenant mounts over a directory above the root.
 	put(t, "/", "precious/overlay/x", "")
 	ok(t, unix.Mount("/precious", "/var/lib/containers/storage", "", unix.MS_BIND, ""))
 

@@ -13,8 +13,8 @@ import (
 
 func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// swap wipes the swap areas that the baseline has, and takes any other out of
-// use. An area that a crash left out of use comes back with the next run.
+// swap wipes the swap areas of the baseline, and takes every other area out of use. An area that a
+// crash left out of use comes back with the next run.
 func (c *cleanup) swap(ctx context.Context) error {
 	if c.known.Base == nil {
 		c.skip("swap", "/proc/swaps", "without a baseline nobody knows which swap is the node's")
@@ -45,7 +45,7 @@ func (c *cleanup) swap(ctx context.Context) error {
 			continue
 		}
 		n, err := c.m.WipeSwap(ctx, a)
-		// It goes back into use whatever became of the wipe.
+		// The area goes back into use whether or not the wipe succeeded.
 		if on := c.m.SwapOn(a); on != nil {
 			c.failed("swap", a.Path, on)
 		}
@@ -58,7 +58,7 @@ func (c *cleanup) swap(ctx context.Context) error {
 	return nil
 }
 
-// namespaces takes the names off network namespaces that the baseline has not.
+// namespaces removes the names of network namespaces that the baseline does not have.
 func (c *cleanup) namespaces(context.Context) error {
 	if c.known.Base == nil {
 		c.skip("namespaces", "/run/netns", "without a baseline nobody knows which are the node's")
@@ -78,7 +78,7 @@ func (c *cleanup) namespaces(context.Context) error {
 	}
 	for _, mt := range mounts {
 		switch {
-		case mt.Type == "nsfs" && mt.Root == host: // another name of the host's own
+		case mt.Type == "nsfs" && mt.Root == host: // another name of the host's own namespace
 			names = slices.DeleteFunc(names, func(n string) bool { return n == mt.Point })
 		case mt.Type == "nsfs" && !slices.Contains(names, mt.Point):
 			names = append(names, mt.Point)
@@ -97,8 +97,8 @@ func (c *cleanup) namespaces(context.Context) error {
 	return nil
 }
 
-// blockDevices takes away the devices that software set up and the baseline
-// has not, the upper before those they lie on.
+// blockDevices removes the devices that software set up and the baseline does not have, the upper
+// devices before the lower.
 func (c *cleanup) blockDevices(ctx context.Context) error {
 	if c.known.Base == nil {
 		c.skip("block_devices", "/sys/block", "without a baseline nobody knows which are the node's")
@@ -142,7 +142,7 @@ func (c *cleanup) blockDevices(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// detachDevice takes off every mount of a device.
+// detachDevice detaches every mount of a device.
 func (c *cleanup) detachDevice(number string) error {
 	mounts, err := c.m.Mounts()
 	if err != nil {
@@ -161,10 +161,10 @@ func (c *cleanup) detachDevice(number string) error {
 	return nil
 }
 
-// trims are the file systems that pass on to the disk what is free.
+// trims are the file systems that can tell the disk which blocks are free.
 var trims = []string{"ext3", "ext4", "xfs", "btrfs", "f2fs"}
 
-// trim tells the disks what is free now, each file system once.
+// trim tells the disks which blocks are free now, each file system once.
 func (c *cleanup) trim(ctx context.Context) error {
 	if c.params.NoTrim {
 		c.skip("free_blocks", "/", "the task asked for no trim")

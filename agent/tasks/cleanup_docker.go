@@ -19,15 +19,15 @@ const (
 	dockerSocket = "/run/docker.sock"
 )
 
-// takeDownTime is how long an engine has to take down what it set up for its
-// containers. One that is slow must not be cut short: what firewall rules it leaves
-// then are nobody's, and only a reimage takes them off.
+// takeDownTime is the time an engine gets to remove the networks and rules of its containers. A
+// slow engine must not be cut short: firewall rules left behind belong to nobody, and only a
+// reimage removes them.
 const takeDownTime = time.Minute
 
-// dockerTakesDown has a running dockerd remove its containers and networks. It
-// alone knows which bridges and firewall rules it made for them: once its root
-// is emptied nobody does, and they would stay. Nothing is believed for it: the
-// root is emptied and the machine looked at afterwards all the same.
+// dockerTakesDown has a running dockerd remove its containers and networks. Only dockerd knows
+// which bridges and firewall rules belong to them: once the root is emptied, the rules would stay.
+// dockerd's answer is not trusted: the root is emptied and the machine checked afterwards all the
+// same.
 func (c *cleanup) dockerTakesDown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, takeDownTime)
 	defer cancel()
@@ -37,7 +37,7 @@ func (c *cleanup) dockerTakesDown(ctx context.Context) error {
 			return c.m.DialSocket(ctx, dockerSocket)
 		},
 	}}}
-	// A swarm would start anew what is removed. Most engines are in none.
+	// A swarm would start removed containers again. Most engines are in no swarm.
 	swarm := docker.call(ctx, http.MethodPost, "/swarm/leave?force=1", nil)
 	if errors.As(swarm, new(*dockerRefusal)) {
 		swarm = nil
@@ -65,12 +65,12 @@ func (c *cleanup) dockerTakesDown(ctx context.Context) error {
 
 type dockerAPI struct{ http.Client }
 
-// dockerRefusal is an answer that is no success.
+// dockerRefusal is an answer with an error status.
 type dockerRefusal struct{ call, status string }
 
 func (e *dockerRefusal) Error() string { return e.call + ": " + e.status }
 
-// call asks dockerd and decodes its answer into out. The answer is untrusted.
+// call sends a request to dockerd and decodes the answer into out. The answer is untrusted.
 func (d *dockerAPI) call(ctx context.Context, method, path string, out any) error {
 	const limit = 16 << 20
 	what := "docker " + method + " " + taskcatalog.Clean(path, 120)

@@ -16,9 +16,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// temporary empties /tmp and /var/tmp. The private directories of running
-// services stay, since a service would not get another before its next start;
-// what a stranger owns in them goes.
+// temporary empties /tmp and /var/tmp. The private directories of running services stay, since a
+// service would not get another before its next start; entries of unknown users in them are
+// removed.
 func (c *cleanup) temporary(ctx context.Context) error {
 	boot, err := c.m.BootID()
 	if err != nil {
@@ -47,9 +47,9 @@ func (c *cleanup) temporary(ctx context.Context) error {
 	return all
 }
 
-// systemTemporary reports whether a directory in /tmp is one that the system
-// makes at boot or for a running service. Its owner is root: another user
-// cannot make one of that name that counts.
+// systemTemporary reports whether a directory in /tmp is created by the system at boot or for a
+// running service. The owner must be root, so that no other user's directory of the same name
+// counts.
 func systemTemporary(e *machine.Entry, boot string) bool {
 	if !e.IsDir() || e.Stat.Uid != 0 {
 		return false
@@ -63,16 +63,16 @@ func systemTemporary(e *machine.Entry, boot string) bool {
 	return strings.HasPrefix(e.Name, "systemd-private-"+strings.ReplaceAll(boot, "-", "")+"-") && ownDirectory(e)
 }
 
-// snapPrivateTmp holds a directory for each snap, with the snap's /tmp in it.
+// snapPrivateTmp holds a directory for each snap, with the snap's /tmp inside.
 const snapPrivateTmp = "snap-private-tmp"
 
-// ownDirectory reports whether an entry is a directory that only root gets into.
+// ownDirectory reports whether an entry is a directory that only root may enter.
 func ownDirectory(e *machine.Entry) bool {
 	return e.IsDir() && e.Stat.Uid == 0 && e.Stat.Mode&0o077 == 0
 }
 
-// ipc removes System V objects of strangers, and what is in /dev/shm and
-// /dev/mqueue but for what the baseline has and what a system service made.
+// ipc removes the System V objects of unknown users, and the entries of /dev/shm and /dev/mqueue,
+// except for the baseline's and those of system services.
 func (c *cleanup) ipc(ctx context.Context) error {
 	objects, err := c.m.SysVIPC()
 	for _, o := range objects {
@@ -95,8 +95,8 @@ func (c *cleanup) ipc(ctx context.Context) error {
 	return err
 }
 
-// emptyAny is empty for the kernel's own file systems, which hold objects and
-// no files on a disk.
+// emptyAny is empty for the kernel's own file systems, which hold objects rather than files on a
+// disk.
 func (c *cleanup) emptyAny(ctx context.Context, check, top string, t machine.Tree) error {
 	t.Fault, t.Kept = func(p string, err error) { c.failed(check, p, err) }, c.kept(check)
 	tally, err := c.m.Empty(ctx, top, t)
@@ -114,9 +114,8 @@ func (c *cleanup) emptyAny(ctx context.Context, check, top string, t machine.Tre
 	return nil
 }
 
-// butKnown removes everything but the entries of the top directory, and of
-// lost+found in it, that the baseline has as objects of a kind, with all that is in
-// them.
+// butKnown removes everything except the baseline's objects of a kind, with their content. The
+// objects are entries of the top directory, or of lost+found in the top directory.
 func (c *cleanup) butKnown(kind string) machine.Tree {
 	kept := func(e *machine.Entry) bool {
 		found := e.Depth() == 2 && path.Base(path.Dir(e.Path())) == "lost+found"
@@ -128,8 +127,8 @@ func (c *cleanup) butKnown(kind string) machine.Tree {
 	}
 }
 
-// scratchSpace empties the directories that the scratch patterns match and
-// removes whatever else they match.
+// scratchSpace empties the directories that match the scratch patterns, and removes all other
+// matches.
 func (c *cleanup) scratchSpace(ctx context.Context) error {
 	var all error
 	for _, name := range c.scratch {
@@ -149,15 +148,15 @@ func (c *cleanup) scratchSpace(ctx context.Context) error {
 	return all
 }
 
-// histories are the files in a home that hold what was typed or run there.
+// histories are the files in a home that record typed or executed commands.
 var histories = []string{
 	".bash_history", ".zsh_history", ".sh_history", ".ash_history", ".history", ".local/share/fish/fish_history",
 	".python_history", ".node_repl_history", ".mysql_history", ".psql_history", ".sqlite_history", ".rediscli_history",
 	".lesshst", ".viminfo", ".wget-hsts", ".nv/ComputeCache",
 }
 
-// homes removes the directories in /home of nobody who was there before, and
-// the histories of those who were.
+// homes removes the directories in /home that are not a known user's, and the histories of known
+// users.
 func (c *cleanup) homes(ctx context.Context) error {
 	known := c.known.Homes()
 	var all error
@@ -196,15 +195,15 @@ func (c *cleanup) homes(ctx context.Context) error {
 	return all
 }
 
-// dumpDirs hold nothing but crash and core dumps; dumpDirsOfBaseline may hold
-// what the node itself needs, as the kernel that kdump loads.
+// dumpDirs hold only crash and core dumps. dumpDirsOfBaseline may also hold files that the node
+// itself needs, such as the kernel that kdump loads.
 var (
 	dumpDirs           = []string{"/var/crash", "/var/lib/systemd/coredump", "/var/lib/apport/coredump", "/var/lib/systemd/pstore"}
 	dumpDirsOfBaseline = []string{"/var/cores", "/var/core", "/var/lib/kdump"}
 )
 
-// dumps empties the directories of crash and core dumps, and removes what the
-// kernel's own core pattern makes in a fixed directory.
+// dumps empties the directories of crash and core dumps, and removes the core files of the kernel's
+// core pattern, if the pattern names a fixed directory.
 func (c *cleanup) dumps(ctx context.Context) error {
 	dirs := dumpDirs
 	if c.known.Base != nil {
@@ -225,9 +224,8 @@ func (c *cleanup) dumps(ctx context.Context) error {
 	return all
 }
 
-// coreDumps are the files that the kernel makes of crashes by its core pattern
-// in a fixed directory, and those in the root directory. With an error there
-// may be others.
+// coreDumps lists the core files that the kernel writes by its core pattern into a fixed directory,
+// and the core files in the root directory. After an error there may be others.
 func coreDumps(m *machine.Machine) ([]string, error) {
 	patterns := []string{"/core", "/core.*"}
 	raw, err := m.ReadFile("/proc/sys/kernel/core_pattern", 4096)
@@ -247,10 +245,9 @@ func coreDumps(m *machine.Machine) ([]string, error) {
 	return cores, err
 }
 
-// coreGlob turns a core pattern with a fixed directory into a pattern of the
-// files that it makes: /var/cores/core.%e.%p into /var/cores/core.*.*. A
-// pattern without fixed text in its last part would match anything, and a
-// tenant with root may have set it: such a one is none.
+// coreGlob turns a core pattern with a fixed directory into a glob pattern of its core files:
+// /var/cores/core.%e.%p into /var/cores/core.*.*. A core pattern whose last part has no fixed text
+// would match anything, and a tenant with root may have set it: the result is then "".
 func coreGlob(pattern string) string {
 	if !path.IsAbs(pattern) || path.Clean(pattern) != pattern || strings.ContainsAny(pattern, "*?[\\") {
 		return ""
@@ -277,7 +274,7 @@ func coreGlob(pattern string) string {
 	return b.String() + "*"
 }
 
-// hugepages empties every hugetlbfs: a file there is memory that stays.
+// hugepages empties every hugetlbfs: a file there keeps memory in use.
 func (c *cleanup) hugepages(ctx context.Context) error {
 	mounts, err := c.m.Mounts()
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// pack makes a gzipped tar of the parts that there are. It has nothing of the machine
-// in it but their bytes.
+// pack builds a gzipped tar of the collected parts. Apart from their bytes, the archive holds
+// nothing of the machine.
 func pack(parts []taskcatalog.DiagnosticsPart, files map[string][]byte, now time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	zip := gzip.NewWriter(&out)
@@ -55,7 +55,7 @@ const (
 	maxUpdate   = 8 << 10
 )
 
-// slot is one version of the agent on the disk.
+// slot is a version of the agent on the disk.
 type slot struct {
 	Version string `json:"version"`
 	SHA256  string `json:"sha256,omitempty"` // of the program
@@ -63,7 +63,7 @@ type slot struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// slots are the versions of the agent, which of them runs, and how its last update went.
+// slots returns the versions of the agent, the running version, and the result of the last update.
 func (d *diagnosis) slots(ctx context.Context) (collected, error) {
 	names, err := d.Machine.Names(slotsFolder + "/versions")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -123,9 +123,9 @@ func (u untilDone) Read(p []byte) (int, error) {
 	return u.r.Read(p)
 }
 
-// ownSecrets are the values that the agent has on the disk and that are nobody else's
-// business: its keys, and the credentials of the machine's hardware sync. What cannot be
-// read cannot have been logged by the agent either; its form tells it all the same.
+// ownSecrets returns the agent's secret values on the disk: its keys, and the credentials of the
+// machine's hardware sync. The agent cannot have logged a secret that it cannot read; such a secret
+// is still redacted if its form matches.
 func ownSecrets(h *host.Host) []string {
 	var all []string
 	names, _ := h.Machine.Names(h.StateDir)
@@ -137,7 +137,7 @@ func ownSecrets(h *host.Host) []string {
 	return append(all, words(h, hwSyncCredentials)...)
 }
 
-// words are those of a small file: lines of base64, values of YAML.
+// words returns the words of a small file: lines of base64, values of YAML.
 func words(h *host.Host, name string) []string {
 	raw, err := h.Machine.ReadFile(name, 64<<10)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// maxLogLine is how long a line of a log may be in an archive.
+// maxLogLine is the maximum length of a log line in an archive.
 const maxLogLine = 2048
 
-// journal is what the agent's own units wrote, the newest first. Whoever is root on the
-// node may have written any of it.
+// journal collects the log lines of the agent's own units, newest first. A user with root on the
+// node may have written any of them.
 func (d *diagnosis) journal(ctx context.Context) (collected, error) {
 	res, err := d.Commands.Run(ctx, profiles.LogTools()["agent_journal"], map[string]any{"since": fmt.Sprintf("@%d", max(d.since.Unix(), 0))})
 	c := collected{cut: res.Stdout.Cut()}
@@ -34,7 +34,7 @@ func (d *diagnosis) journal(ctx context.Context) (collected, error) {
 	}
 	c.text = out.String()
 	if c.cut {
-		unreadable = max(unreadable-1, 0) // the line at the cap
+		unreadable = max(unreadable-1, 0) // ignore the line at the cap
 	}
 	if err == nil && unreadable > 0 {
 		err = fmt.Errorf("%d lines of the journal are none", unreadable)
@@ -42,7 +42,7 @@ func (d *diagnosis) journal(ctx context.Context) (collected, error) {
 	return c, err
 }
 
-// line adds one line of a log, redacted as it was written and then made fit to show.
+// line adds a line of a log: first redacted as written, then cleaned for display.
 func (d *diagnosis) line(out *strings.Builder, text string) (redacted int) {
 	text, redacted = d.redact.Text(text)
 	out.WriteString(taskcatalog.Clean(text, maxLogLine))
@@ -50,9 +50,8 @@ func (d *diagnosis) line(out *strings.Builder, text string) (redacted int) {
 	return redacted
 }
 
-// journalLine makes a line of an entry as journalctl -o json prints it. A field is
-// text, a list of bytes where it is no valid text, a list of these where there are
-// several, or null where it is too long.
+// journalLine formats an entry printed by journalctl -o json. A field is text; a list of bytes if
+// the text is invalid; a list of these for several values; or null if the value is too long.
 func journalLine(raw []byte) (string, bool) {
 	var e map[string]json.RawMessage
 	if json.Unmarshal(raw, &e) != nil {
@@ -86,13 +85,13 @@ func field(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// gpuLine tells what the kernel logs about GPUs, their drivers and the bus they are on.
+// gpuLine matches the kernel's log lines about GPUs, their drivers and their bus.
 var gpuLine = regexp.MustCompile(`(?i)\b(NVRM|Xid|nvidia[a-z_-]*|nvlink|nvswitch|amdgpu|amdkfd|kfd|nouveau|AER|PCIe Bus Error|GPU)\b`)
 
-// kernel is what the kernel itself logged about GPUs in this boot, the oldest first.
+// kernel collects the kernel's own log lines about GPUs in this boot, oldest first.
 func (d *diagnosis) kernel(context.Context) (collected, error) {
 	lines, err := d.Machine.KernelHistory(gpuLine.MatchString)
-	// The oldest are left out, so that what is left fits.
+	// The oldest lines are left out, so that the rest fits.
 	const most = 500
 	c := collected{cut: len(lines) > most}
 	if c.cut {

@@ -1,25 +1,28 @@
-// Package tasks is what a node can do: one handler for each task type of the
-// catalog, in a file of the type's name.
+// Package tasks holds the task handlers of a node: one handler for each task type of the catalog,
+// in a file named after the type. The main type is Handler; Lookup finds the handler of a task
+// type.
 //
 // # Model
 //
-// The inbox has already verified, bounded and decoded the task when a handler
-// gets it. A handler looks before it acts: "already so" is success, so that a
-// task repeated after a crash does no harm. It fills a taskcatalog.Report with
-// what it found and did, which the agent signs as evidence.
+// Before a handler gets a task, the inbox has verified, bounded and decoded the task. A handler
+// looks before it acts: "already so" is success, so a task repeated after a crash does no harm. A
+// handler fills a taskcatalog.Report with its findings and actions; the agent signs the report as
+// evidence.
 //
 // # Rules
 //
-//   - A handler touches only its host.Host; tests replace parts of that.
-//   - A handler stops soon after its context ends and leaves what it did in
-//     the report. It continues past one path that fails and says so.
+//   - A handler touches only its host.Host; tests replace parts of the Host.
+//   - A handler stops soon after its context ends, and the report lists the work done so far. A
+//     failed path is reported, and the handler continues with the next.
 //   - Programs are run by argv with a fixed environment, never by a shell.
-//   - Evidence names paths, uids, counts and digests. A process is its command
-//     name and executable; argv, environment and file contents are never read.
-//   - What a tenant changed system-wide is found and never mended here.
+//   - Evidence names paths, uids, counts and digests. A process is reported as its command name and
+//     executable; argv, environment and file contents are never read.
+//   - A tenant's system-wide changes are found, but never repaired here.
+//
+// The package does not verify signatures, store results or report to the broker: the agent does.
 //
 // # Adding a handler
 //
-// A file named after the type, one line in the table of handler.go. The test
-// there compares the table with the catalog.
+// Add a file named after the type, and one line in the table of handler.go. A test compares the
+// table with the catalog.
 package tasks

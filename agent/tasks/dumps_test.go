@@ -7,7 +7,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// A cleanup and a validation must mean the same files.
+// A cleanup and a validation must agree on the files.
 func TestDumpsAreLookedAtWhereACleanupRemovesThem(t *testing.T) {
 	h, dir := used(t)
 	put(t, dir, "proc/sys/kernel/core_pattern", "/srv/dumps/core.%e.%p\n")

@@ -17,8 +17,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// serve mounts a FUSE whose server takes every request and answers none. Once end
-// was called, it is dead.
+// serve mounts a FUSE whose server takes every request and answers none. After end is called, the
+// server is dead.
 func serve(t *testing.T, point string, owner int, options ...string) (end func()) {
 	t.Helper()
 	ok(t, os.MkdirAll(point, 0o755))
@@ -38,7 +38,7 @@ func serve(t *testing.T, point string, owner int, options ...string) (end func()
 	return func() { ok(t, unix.Close(fd)) }
 }
 
-// soon fails a test whose do does not come back, and frees it.
+// soon fails the test if do does not return, and then frees do.
 func soon(t *testing.T, m *machine.Machine, what string, do func() error) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -80,7 +80,7 @@ func TestAFUSEThatNeverAnswersHoldsUpNoTask(t *testing.T) {
 	ok(t, os.MkdirAll("/scratch0", 0o755))
 	serve(t, "/tmp/of bob's", bystanderUID, "allow_other")
 	serve(t, "/home/bob/mnt", bystanderUID)
-	// A validation and a revoke of somebody else's meet it; neither takes it off.
+	// A validation, and a revoke of another user, meet the FUSE; neither detaches it.
 	v := newLook(h, &taskcatalog.Baseline{Users: []taskcatalog.BaselineUser{{Name: "root"}}})
 	v.users = map[uint32]string{0: "root"}
 	for what, look := range map[string]func(context.Context, *validation) ([]item, error){
@@ -95,7 +95,7 @@ func TestAFUSEThatNeverAnswersHoldsUpNoTask(t *testing.T) {
 		serve(t, hung, attackerUID, "allow_other")
 	}
 	serve(t, "/var/tmp/dead", attackerUID)()
-	// The home is covered as a whole, and with it what is mounted in it.
+	// The whole home is covered, and every mount in it.
 	serve(t, "/home/alice", attackerUID)
 	soon(t, m, "a look through a process's root", func() error {
 		if _, err := m.StatIn("/proc/self/root", "/srv/alice/x"); !errors.Is(err, machine.ErrFUSE) {
@@ -134,7 +134,7 @@ func TestACleanupTakesEveryStrangersFUSEOffBeforeItLooks(t *testing.T) {
 		base.Mounts = append(base.Mounts, host.MountName(mt))
 	}
 	for _, hung := range []string{"/scratch0", "/tmp/x", "/srv/elsewhere"} {
-		serve(t, hung, 0, "allow_other") // a tenant with sudo did
+		serve(t, hung, 0, "allow_other") // mounted by a tenant with sudo
 	}
 	serve(t, "/var/tmp/dead", 0)()
 	c := &cleanup{Run: &host.Run{Host: h}, m: m, params: &taskcatalog.StorageCleanupParams{}, known: host.Known{Base: base}}

@@ -7,26 +7,26 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Handler is how one task type is carried out.
+// Handler carries out one task type.
 type Handler struct {
-	// Do carries the task out. An error is a *taskcatalog.Error with its own
-	// code, or any other, which is handler_failed. The report counts whether or
-	// not there is an error; result is nil or the type's result.
+	// Do carries the task out. An error is a *taskcatalog.Error with its own code, or any other
+	// error, which gets the code handler_failed. The report counts with and without an error;
+	// result is nil or the type's result.
 	Do func(ctx context.Context, r *host.Run) (result any, report taskcatalog.Report, err error)
-	// Probe says in one line what is there now, after a crash in the middle of
-	// Do. Nil: there is nothing to say.
+	// Probe describes in one line the state found after a crash in the middle of Do. Nil: there is
+	// nothing to describe.
 	Probe func(ctx context.Context, h *host.Host, t *taskcatalog.Task) string
-	// Made returns what Do would have, if what is there after a crash shows that
-	// the task was done. Nil: nothing can show that.
+	// Made returns the result of Do if the state after a crash proves that the task was done. Nil:
+	// no state proves that.
 	Made func(h *host.Host, t *taskcatalog.Task) (result any, report taskcatalog.Report, made bool)
-	// Resume goes on with a task that an earlier start of the agent began and that ends
-	// without it. Nil: such a task was interrupted.
+	// Resume continues, after a restart of the agent, a task that an earlier start began. Nil: such
+	// a task counts as interrupted.
 	Resume func(ctx context.Context, r *host.Run) (result any, report taskcatalog.Report, err error)
-	// After runs once the broker has accepted the result. Nil for most.
+	// After runs once the broker has accepted the result. Nil for most types.
 	After func(ctx context.Context, h *host.Host) error
 }
 
-// handlers is the index of the package: one line a type.
+// handlers is the index of the package: one line per type.
 var handlers = map[string]Handler{
 	"node.heartbeat_check@1":      {Do: heartbeatCheck},
 	"node.storage_cleanup@1":      {Do: storageCleanup, Probe: probeCleanup},

@@ -20,8 +20,7 @@ func TestEveryTypeOfTheCatalogHasAHandlerAndNoOtherHas(t *testing.T) {
 	}
 }
 
-// A finding or disposition under a name that is no row would be lost to
-// whoever reads the table.
+// A finding or disposition under an unknown row would be lost to readers of the table.
 func TestCleanupStepsAreRowsOfTheTable(t *testing.T) {
 	rows := map[string]bool{}
 	for _, c := range taskcatalog.Checks() {

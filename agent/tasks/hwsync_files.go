@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/hwsync"
 )
 
-// renderHWSync makes the files from a machine's token. Code
-// maas_machine_token_invalid; no error holds a part of the token.
+// renderHWSync renders the files from a machine's token. Code maas_machine_token_invalid; no error
+// holds a part of the token.
 func renderHWSync(secret []byte, minutes int) (hwsync.Files, error) {
 	var token taskcatalog.MAASMachineToken
 	if taskcatalog.DecodeStrict(secret, &token) != nil {
@@ -19,9 +19,9 @@ func renderHWSync(secret []byte, minutes int) (hwsync.Files, error) {
 	return hwsync.Render(token, minutes)
 }
 
-// settings are what MAAS's own units say, by their section and key, with the values
-// that may be there. Any other could have something else run, or run it elsewhere:
-// what is not known here is not MAAS's.
+// settings are the settings of MAAS's own units, by section and key, each with its permitted
+// values. Any other setting could run another program, or run a program elsewhere: a unit with an
+// unknown setting does not count as MAAS's.
 type settings map[string]*regexp.Regexp
 
 var (
@@ -42,9 +42,9 @@ var (
 	}
 )
 
-// isMAASsService reports whether a unit file does what MAAS's own does and nothing
-// else: MAAS's text is another than ours, and a tenant's may look like it. It is for
-// the rack that the credentials are for.
+// isMAASsService reports whether a unit file does exactly what MAAS's own unit does. MAAS's text
+// differs from ours, and a tenant's text may look like MAAS's. The fetch must go to rack, the rack
+// of the credentials.
 func isMAASsService(unit []byte, rack string) bool {
 	var done []string
 	known := each(unit, func(setting, value string) bool {
@@ -63,8 +63,7 @@ func isMAASsService(unit []byte, rack string) bool {
 	return known && slices.Equal(done, []string{"fetch", "grant", "run"})
 }
 
-// isMAASsTimer reports whether a unit file starts the service, now and then, and
-// does nothing else.
+// isMAASsTimer reports whether a unit file only starts the service at some interval.
 func isMAASsTimer(unit []byte) bool {
 	starts := false
 	known := each(unit, func(setting, value string) bool {
@@ -78,9 +77,9 @@ func (s settings) allows(setting, value string) bool {
 	return s[setting] != nil && s[setting].MatchString(value)
 }
 
-// each gives the settings of a unit file to good, until it takes one not. A line that
-// is none, goes on in the next, or may read as another (not of plain ASCII) is not
-// taken either.
+// each calls good with each setting of a unit file until good returns false. A line that is no
+// setting, that continues on the next line, or that is not plain ASCII (and so may read as another)
+// is not accepted either.
 func each(unit []byte, good func(setting, value string) bool) bool {
 	section := ""
 	for line := range strings.Lines(string(unit)) {

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// jail runs the rest of a test in a child that is alone on a machine of its
-// own: root is a tmpfs with /proc, in mount, PID, IPC and network namespaces
-// of its own. It reports whether this is the child.
+// jail runs the rest of a test in a child that is alone on a machine of its own: root is a tmpfs
+// with /proc, in separate mount, PID, IPC and network namespaces. jail reports whether the caller
+// is the child.
 func jail(t *testing.T) bool {
 	t.Helper()
 	const mark = "HOSTLER_TEST_JAIL"

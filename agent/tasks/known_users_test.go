@@ -8,8 +8,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// The policy lets an account be there. It does not let one of that name be
-// anything.
+// The policy allows an account to exist. The policy does not allow the account another's uid or a
+// login without a password.
 func TestAKnownUsersNameIsNoLicence(t *testing.T) {
 	h, dir := used(t)
 	passwd, shadow := read(t, dir, "etc/passwd"), read(t, dir, "etc/shadow")

@@ -22,7 +22,7 @@ func TestAnOpenLoginAnswersForNoOtherSession(t *testing.T) {
 		{52, 1000, "/usr/lib/systemd/systemd", slice + "user@1000.service/init.scope"},
 		{53, 1000, "/usr/bin/bash", slice + "session-3.scope"},
 		{54, 1000, "/usr/bin/sleep", slice + "session-90.scope/deeper"},
-		{56, 0, "/usr/sbin/sshd", "/session of uid 1000"}, // whoever has root names a cgroup
+		{56, 0, "/usr/sbin/sshd", "/session of uid 1000"}, // a user with root can name a cgroup so
 		{55, 0, "/usr/bin/bash", "/user.slice/user-0.slice/session-9.scope"},
 	} {
 		process(t, dir, p.pid, p.uid, p.exe, p.cgroup, "net:[4026531840]")
@@ -35,7 +35,7 @@ func TestAnOpenLoginAnswersForNoOtherSession(t *testing.T) {
 	ok(t, err)
 	var got []string
 	for _, it := range items {
-		if !it.differs { // PID 1 shows nothing here
+		if !it.differs { // PID 1 shows no files here
 			got = append(got, it.finding.Subject)
 		}
 	}

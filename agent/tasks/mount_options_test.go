@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/agent/machine"
 )
 
-// Whoever has root may remount what holds their files read-only, or let
-// programs run where they could not.
+// A user with root may remount the file system of their files read-only, or let programs run where
+// they could not.
 func TestAMountWithOtherOptionsIsFound(t *testing.T) {
 	h, dir := used(t)
 	table := func(data, shm string) {

@@ -22,7 +22,7 @@ func process(t *testing.T, dir string, pid int, uid uint32, exe, cgroup, netns s
 	ok(t, os.Symlink(netns, filepath.Join(dir, own, "ns/net")))
 }
 
-// A cleanup ends no process, so it is no help against what a process holds.
+// A cleanup ends no process, so it cannot free a namespace held by a process.
 func TestANamespaceThatAProcessHoldsGoesWithItsOwner(t *testing.T) {
 	h, dir := used(t)
 	ok(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: 20001}))

@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// collected is what a part came to: text, or a value that becomes JSON.
+// collected is the result of a part: text, or a value to be encoded as JSON.
 type collected struct {
 	text     string
 	value    any
@@ -28,8 +28,8 @@ type diagnosis struct {
 	redact *redact.Redactor
 }
 
-// diagnosticsParts are the files of the archive, each with the most bytes that it may
-// have. Together they fit an archive even if nothing of them can be compressed.
+// diagnosticsParts are the files of the archive, each with its maximum size in bytes. Together they
+// fit an archive even if nothing can be compressed.
 var diagnosticsParts = []struct {
 	name    string
 	most    int
@@ -42,14 +42,14 @@ var diagnosticsParts = []struct {
 	{taskcatalog.DiagnosticsLedger, 64 << 10, (*diagnosis).ledger},
 }
 
-// journalTime is how old a line of the journal may be where the task does not say.
+// journalTime is the maximum age of a journal line if the task names none.
 const journalTime = 24 * time.Hour
 
-// partTime is how long one part may take: what hangs costs its part, not the archive.
+// partTime is the time limit of a part: a collector that hangs loses its own part, not the archive.
 const partTime = 30 * time.Second
 
-// diagnostics collects what tells why a node does not do what it should. What cannot
-// be had is said, and the rest is collected all the same.
+// diagnostics collects information that explains a node's misbehaviour. A missing part is reported
+// as missing, and the others are collected all the same.
 func diagnostics(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	since := journalTime
@@ -85,7 +85,7 @@ func diagnostics(ctx context.Context, r *host.Run) (any, taskcatalog.Report, err
 	return res, report, nil
 }
 
-// part collects one and bounds it. Nothing leaves here that was not redacted.
+// part collects a part and bounds it. Only redacted text leaves this function.
 func (d *diagnosis) part(ctx context.Context, name string, most int, collect func(*diagnosis, context.Context) (collected, error)) (raw []byte, part taskcatalog.DiagnosticsPart) {
 	ctx, cancel := context.WithTimeout(ctx, partTime)
 	defer cancel()
@@ -115,7 +115,7 @@ func (d *diagnosis) part(ctx context.Context, name string, most int, collect fun
 	return []byte(c.text), part
 }
 
-// document is a value as JSON, without secrets.
+// document encodes a value as JSON, with secrets redacted.
 func (d *diagnosis) document(v any) (string, int, error) {
 	raw, err := taskcatalog.Encode(v)
 	if err != nil {
@@ -130,8 +130,8 @@ func (d *diagnosis) document(v any) (string, int, error) {
 	return string(raw) + "\n", count, err
 }
 
-// facts are those of now. With a tenant on the node nobody asks its GPUs, and those
-// seen before stand.
+// facts gathers the facts of now. With a tenant on the node nobody asks the GPUs: facts returns the
+// facts kept from before.
 func (d *diagnosis) facts(ctx context.Context) (collected, error) {
 	accounts, err := d.Accounts.List()
 	if err != nil {
@@ -148,10 +148,10 @@ func (d *diagnosis) facts(ctx context.Context) (collected, error) {
 	return collected{value: map[string]any{"seen": "now", "facts": f}}, err
 }
 
-// ledgerTasks is how many tasks of the ledger are told of.
+// ledgerTasks is the maximum number of the ledger's tasks in an archive.
 const ledgerTasks = 150
 
-// ledger is how far the agent's tasks came, and what it holds for tenants.
+// ledger collects the state of the agent's tasks, and the allocations that it holds.
 func (d *diagnosis) ledger(context.Context) (collected, error) {
 	tasks, more, err := d.Memory.Remembered(ledgerTasks)
 	if err != nil {

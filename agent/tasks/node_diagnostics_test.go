@@ -26,8 +26,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// sayJournal is journalctl of a machine in a directory: it prints the file
-// play/journal and keeps its arguments.
+// sayJournal plays journalctl of a machine in a directory: it prints the file play/journal and
+// keeps its arguments.
 func sayJournal() int {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -71,7 +71,7 @@ func entry(message any) string {
 	return string(raw) + "\n"
 }
 
-// journaling is a box with a journal and the rest of what is collected.
+// journaling returns a box with a journal and the other things to collect.
 func journaling(t *testing.T, journal string) (*host.Host, string) {
 	t.Helper()
 	h, dir := box(t)
@@ -103,7 +103,7 @@ func journaling(t *testing.T, journal string) (*host.Host, string) {
 	return h, dir
 }
 
-// diagnosed is what came of the task, with its archive unpacked.
+// diagnosed runs the task and returns its result, with the archive unpacked.
 func diagnosed(t *testing.T, h *host.Host, params string) (*taskcatalog.DiagnosticsResult, map[string]string) {
 	t.Helper()
 	typ, err := taskcatalog.Latest("node.diagnostics")
@@ -173,8 +173,8 @@ func TestDiagnosticsCollectWhatTellsWhy(t *testing.T) {
 	}
 }
 
-// planted are secrets of every kind that an agent comes to see, and the line in which
-// each is planted.
+// planted returns secrets of every kind that an agent sees, and the lines in which they are
+// planted.
 func planted(t *testing.T, dir string) (lines, secrets []string) {
 	random := func(n int) []byte {
 		b := make([]byte, n)
@@ -214,7 +214,7 @@ func TestNoSecretIsInAnArchive(t *testing.T) {
 		for _, b := range []byte("\xff" + l) {
 			octets = append(octets, int(b))
 		}
-		journal.WriteString(entry(octets)) // as the journal has what is no UTF-8
+		journal.WriteString(entry(octets)) // as the journal stores text that is no UTF-8
 	}
 	put(t, dir, "play/journal", journal.String())
 	put(t, dir, "dev/kmsg", "3,1,1,-;nvidia: "+strings.ReplaceAll(strings.Join(lines, " and "), "\n", " "))

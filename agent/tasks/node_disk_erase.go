@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// diskErase carries out the rules of agent/erase on the disks of this machine.
+// diskErase applies the rules of agent/erase to the disks of this machine.
 func diskErase(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	h := r.Host
 	e := &erase.Erase{
@@ -24,7 +24,7 @@ func diskErase(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error
 	return result, report, err
 }
 
-// probeDiskErase says what the drives themselves say after a crash.
+// probeDiskErase reports the drives' own state after a crash.
 func probeDiskErase(ctx context.Context, h *host.Host, t *taskcatalog.Task) string {
 	typ, err := taskcatalog.Lookup(t.Type, t.Version)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// drain marks the node first, so that nobody new is let in, and then ends all terminal
-// sessions, whoever's they are, and the sessions and processes of those who are there.
-// Their accounts and files stay for the tasks that follow.
+// drain marks the node first, so that nobody new is let in. It then ends all terminal sessions, of
+// whatever user, and the sessions and processes of the allocations' users. Accounts and files stay
+// for the tasks that follow.
 func drain(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	p, h := r.Params.(*taskcatalog.DrainParams), r.Host
 	var report taskcatalog.Report
@@ -29,7 +29,7 @@ func drain(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 		return &res, report, err
 	}
 	r.Step("terminals", 0, len(accounts))
-	// One that does not end is told of once all others have been seen to.
+	// A terminal session that does not end is reported after all accounts have been handled.
 	ended, stuckTerminals := h.EndTerminals(ctx, "")
 	res.SessionsEnded += ended
 	grace := time.Duration(p.GraceSeconds) * time.Second
@@ -67,7 +67,7 @@ func drain(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	return &res, report, stuckTerminals
 }
 
-// probeDrain says whether the mark is set, after a crash.
+// probeDrain reports after a crash whether the mark is set.
 func probeDrain(_ context.Context, h *host.Host, _ *taskcatalog.Task) string {
 	if h.Marks.Drained() {
 		return "the node is marked as drained"

@@ -12,10 +12,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// gpuVendors are asked for GPUs: those whose libraries the helper knows.
+// gpuVendors are the vendors to ask for GPUs: the helper knows their libraries.
 var gpuVendors = []string{"nvidia", "amd"}
 
-// gpuScrub carries out the plan of agent/scrub with what is on this machine.
+// gpuScrub carries out the plan of agent/scrub on this machine.
 func gpuScrub(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	h := r.Host
 	if h.GPU == nil {
@@ -41,8 +41,9 @@ func gpuScrub(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error)
 	return result, report, err
 }
 
-// probeGPUScrub says what a scrub that crashed had stopped. The agent starts it
-// again before it takes any task, but for services that nobody named.
+// probeGPUScrub reports the units that a crashed scrub left stopped, and the GPUs whose persistence
+// mode is still off. The agent starts the units again before it takes any task, except for services
+// that nobody named.
 func probeGPUScrub(_ context.Context, h *host.Host, _ *taskcatalog.Task) string {
 	units, err1 := h.Stopped.StoppedUnits()
 	unnamed, err2 := h.Stopped.UnnamedUnits()

@@ -7,7 +7,7 @@ import (
 	"github.com/hostler/hostler/agent/host"
 )
 
-// leftStopped is what a scrub that crashed left in the ledger.
+// leftStopped holds the ledger's records of a crashed scrub.
 type leftStopped struct {
 	named, unnamed, off []string
 	err                 error

@@ -18,7 +18,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/hwsync"
 )
 
-// What MAAS installs on a machine that it deployed with hardware sync.
+// Files and units that MAAS installs on a machine deployed with hardware sync.
 const (
 	hwSyncCredentials = hwsync.Folder + "/" + hwsync.Credentials
 	hwSyncService     = hwsync.Service
@@ -26,16 +26,15 @@ const (
 	hwSyncUnits       = hwsync.Units
 )
 
-// What became of a file.
+// Results for a file.
 const (
 	written = "written"
 	kept    = "kept"
 )
 
-// hwSyncReseed writes the machine's credentials for MAAS, sees that service and
-// timer are there, and starts one sync to prove that they work. The agent itself
-// says nothing to MAAS: only MAAS's own scripts do, and never OK, TESTING or
-// FAILED.
+// hwSyncReseed writes the machine's credentials for MAAS, ensures that service and timer are
+// installed, and starts one sync to prove that the credentials work. The agent itself never talks
+// to MAAS: only MAAS's own scripts do, and they never report OK, TESTING or FAILED.
 func hwSyncReseed(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	p, h := r.Params.(*taskcatalog.HWSyncReseedParams), r.Host
 	var report taskcatalog.Report
@@ -53,7 +52,7 @@ func hwSyncReseed(ctx context.Context, r *host.Run) (any, taskcatalog.Report, er
 	}
 	defer files.Clear()
 	r.Step("service and timer", 2, 4)
-	// Whoever put something over the units would be given the credentials next.
+	// A file that overrides the units would receive the credentials next.
 	if err := notOverridden(h.Machine); err != nil {
 		return nil, report, err
 	}
@@ -63,8 +62,8 @@ func hwSyncReseed(ctx context.Context, r *host.Run) (any, taskcatalog.Report, er
 	if res.Timer, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncTimer), files.Timer, p.Reinstall, isMAASsTimer); err != nil {
 		return res, report, err
 	}
-	// Also where nothing was written: systemd may not have read yet what somebody
-	// put beside the units, and would at the next occasion.
+	// Reload even if nothing was written: systemd may not have read files that somebody put beside
+	// the units, but would read them on the next occasion.
 	if err := h.Systemd.Reload(ctx); err != nil {
 		return res, report, err
 	}
@@ -94,9 +93,9 @@ func hwSyncReseed(ctx context.Context, r *host.Run) (any, taskcatalog.Report, er
 	return res, report, judgeSync(res, run, begun, started)
 }
 
-// judgeSync takes a sync for proven only if the service ran to its good end
-// after the task had begun. That the job was done proves nothing by itself: one
-// that was under way already is joined.
+// judgeSync accepts a sync as proven only if the service succeeded in a run that started after the
+// task began. The end of systemd's job proves nothing by itself: the job may have joined a run
+// already under way.
 func judgeSync(res *taskcatalog.HWSyncReseedResult, run host.UnitRun, begun time.Time, started error) error {
 	switch {
 	case run.StartedAt.IsZero(), run.StartedAt.Before(begun.Truncate(time.Second)):
@@ -116,7 +115,7 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// replace writes a file as a whole, unless it is exactly so already.
+// replace writes a whole file, unless content, owner and mode are already as wanted.
 func replace(m *machine.Machine, name string, content []byte, mode uint32) (string, error) {
 	st, err := m.Lstat(name)
 	if err == nil && st.Uid == 0 && st.Mode&0o7777 == mode {
@@ -132,8 +131,8 @@ func replace(m *machine.Machine, name string, content []byte, mode uint32) (stri
 	return written, nil
 }
 
-// install writes a unit where there is none. One that MAAS put there stays, unless
-// it is to be written anew, or is not what MAAS puts there.
+// install writes a unit if it is missing. An existing unit of MAAS stays, unless anew is true or
+// good reports false.
 func install(m *machine.Machine, name string, content []byte, anew bool, good func([]byte) bool) (string, error) {
 	st, err := m.Lstat(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -147,8 +146,8 @@ func install(m *machine.Machine, name string, content []byte, anew bool, good fu
 	return replace(m, name, content, 0o644)
 }
 
-// notOverridden refuses a machine where another file goes before the units or adds
-// to them, before anything is written there. Code: hw_sync_overridden.
+// notOverridden refuses a machine on which another file overrides the units or adds to them, before
+// anything is written. Code: hw_sync_overridden.
 func notOverridden(m *machine.Machine) error {
 	for _, dir := range []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", hwSyncUnits} {
 		for _, unit := range []string{hwSyncService, hwSyncTimer} {
@@ -174,10 +173,9 @@ func overridden(name string) error {
 	return taskcatalog.Errorf("hw_sync_overridden", "cannot seed hardware sync: %s changes what MAAS installs (reimage the node, or remove it)", taskcatalog.Clean(name, 200))
 }
 
-// readAsInstalled refuses a machine where systemd takes the units from another file
-// than the one that was installed, or with additions. It is asked itself, since it
-// alone knows all the places: service.d for every service, system.control, what
-// generators make. Code: hw_sync_overridden.
+// readAsInstalled refuses a machine on which systemd loads the units from another file than the
+// installed file, or with additions. systemd itself is asked, since only systemd knows all the
+// places: service.d for every service, system.control, generated units. Code: hw_sync_overridden.
 func readAsInstalled(ctx context.Context, h *host.Host) error {
 	for _, unit := range []string{hwSyncService, hwSyncTimer} {
 		file, additions, err := h.Systemd.Files(ctx, unit)
@@ -198,8 +196,8 @@ func readAsInstalled(ctx context.Context, h *host.Host) error {
 	return nil
 }
 
-// isInstalled reports whether a file's name is that of the installed unit. Some
-// systems name it by /lib, which is a link.
+// isInstalled reports whether a file's name is that of the installed unit. Some systems name the
+// file by /lib, which is a link.
 func isInstalled(m *machine.Machine, file, unit string) (bool, error) {
 	installed := path.Join(hwSyncUnits, unit)
 	if "/usr"+file != installed {
@@ -207,7 +205,7 @@ func isInstalled(m *machine.Machine, file, unit string) (bool, error) {
 	}
 	to, err := m.Readlink("/lib")
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.EINVAL): // none, or a folder
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.EINVAL): // no /lib, or /lib is a directory
 		return false, nil
 	case err != nil:
 		return false, err
@@ -215,7 +213,7 @@ func isInstalled(m *machine.Machine, file, unit string) (bool, error) {
 	return path.Join("/", to) == "/usr/lib", nil
 }
 
-// probeHWSync says what is there, after a crash.
+// probeHWSync reports after a crash whether the credentials exist and the timer is active.
 func probeHWSync(ctx context.Context, h *host.Host, _ *taskcatalog.Task) string {
 	there, err := h.Machine.Has(hwSyncCredentials)
 	active, timerErr := h.Systemd.Active(ctx, hwSyncTimer)

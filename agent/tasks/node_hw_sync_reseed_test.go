@@ -17,7 +17,7 @@ import (
 
 const machineToken = `{"endpoint":"http://10.0.0.2:5248/MAAS/metadata/status/abc123","consumer_key":"CKEY","token_key":"TKEY","token_secret":"TSECRET"}`
 
-// reseed runs the task on a box where a sync ends as run says.
+// reseed runs the task on a box with this machine token.
 func reseed(t *testing.T, h *host.Host, params, token string) (*taskcatalog.HWSyncReseedResult, error) {
 	t.Helper()
 	typ, err := taskcatalog.Latest("node.hw_sync_reseed")
@@ -45,7 +45,7 @@ func reseed(t *testing.T, h *host.Host, params, token string) (*taskcatalog.HWSy
 	return result.(*taskcatalog.HWSyncReseedResult), err
 }
 
-// syncing is a box whose service runs well when it is started.
+// syncing returns a box whose service succeeds when it is started.
 func syncing(t *testing.T) (*host.Host, string, *quietSystemd) {
 	h, dir := box(t)
 	if err := errors.Join(os.MkdirAll(filepath.Join(dir, hwSyncUnits), 0o755), os.MkdirAll(filepath.Join(dir, "etc"), 0o755)); err != nil {
@@ -130,7 +130,7 @@ func TestASyncThatIsNotProvenIsNoSuccess(t *testing.T) {
 	}
 }
 
-// What MAAS or an operator stored is not trusted to be put into a unit.
+// A token stored by MAAS or an operator is not trusted as text of a unit.
 func TestATokenThatIsNoneChangesNothing(t *testing.T) {
 	with := func(old, new string) string { return strings.Replace(machineToken, old, new, 1) }
 	for name, token := range map[string]string{
@@ -159,7 +159,7 @@ func TestATokenThatIsNoneChangesNothing(t *testing.T) {
 	}
 }
 
-// A tenant who had root may have put a link where the credentials go.
+// A former root may have put a link in the place of the credentials.
 func TestCredentialsAreNotWrittenThroughALink(t *testing.T) {
 	for _, link := range []string{"etc/maas", hwSyncCredentials} {
 		h, dir, _ := syncing(t)
@@ -189,8 +189,8 @@ func TestCredentialsAreNotWrittenThroughALink(t *testing.T) {
 	}
 }
 
-// A tenant who had root may have put a service of his own where MAAS's is: it would
-// be given the credentials, and its success would prove nothing.
+// A former root may have put a service of their own in the place of MAAS's: the service would
+// receive the credentials, and its success would prove nothing.
 func TestAUnitThatIsNotMAASsOwnIsWrittenAnew(t *testing.T) {
 	maas := "[Unit]\nDescription=MAAS hardware sync\nAfter=network-online.target\n[Service]\nType=oneshot\n" +
 		"ExecStartPre=/usr/bin/wget -q -O /usr/bin/maas-run-scripts http://10.0.0.2:5248/MAAS/maas-run-scripts\n" +
@@ -274,8 +274,8 @@ func TestAUnitThatIsNotMAASsOwnIsWrittenAnew(t *testing.T) {
 	}
 }
 
-// systemd alone knows every place that a unit is made from: what it says counts,
-// once it has read them all again.
+// Only systemd knows every file from which a unit is built: its answer counts, once it has read all
+// of them again.
 func TestAUnitThatSystemdReadsElsewhereGetsNoCredentials(t *testing.T) {
 	at := func(dir, unit string) string { return dir + "/systemd/system/" + unit }
 	ours := at("/usr/lib", hwSyncService)
@@ -321,7 +321,7 @@ func TestAUnitThatSystemdNamesByALinkIsTheInstalledOne(t *testing.T) {
 	}
 }
 
-// What is written once is kept the next time.
+// A file written once is kept the next time.
 func TestOurOwnUnitsAreTakenForMAASs(t *testing.T) {
 	for _, minutes := range []int{5, 15, 30, 60} {
 		f, err := renderHWSync([]byte(machineToken), minutes)

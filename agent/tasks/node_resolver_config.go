@@ -11,20 +11,19 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// The codes of a set that is refused here.
+// Codes of a set refused here.
 const (
 	codeProfilesInvalid taskcatalog.Code = "profiles_invalid"
 	codeRefusedHere     taskcatalog.Code = "profiles_refused_here"
 	codeDigestMismatch  taskcatalog.Code = "digest_mismatch"
 )
 
-// resolverConfig puts a set of profiles into force: one that the task carries,
-// or one that is kept. A set that is refused changes nothing, and the result
-// says what is in force all the same.
+// resolverConfig puts a set of profiles into force: either a set carried by the task, or a set kept
+// before. A refused set changes nothing; the result names the set in force all the same.
 //
-// A program that is not there is told and no refusal, as a step that needs it
-// says so itself: a node without a driver must be able to say that. One that is
-// there and is not root's alone refuses the set.
+// A missing program is reported but does not refuse the set, since a step that needs the program
+// reports the lack itself: a node without a driver must be able to report that. An existing program
+// that others than root can change refuses the set.
 func resolverConfig(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	p, h := r.Params.(*taskcatalog.ResolverConfigParams), r.Host
 	var report taskcatalog.Report
@@ -46,7 +45,7 @@ func resolverConfig(ctx context.Context, r *host.Run) (any, taskcatalog.Report, 
 	}, report, err
 }
 
-// wanted is the set that the task asks for, valid by itself.
+// wanted returns the set that the task asks for, valid by itself.
 func wanted(h *host.Host, p *taskcatalog.ResolverConfigParams) (*profiles.Set, []profiles.Problem, error) {
 	if p.Action == "rollback" {
 		set, err := h.Profiles.Find(p.Version)
@@ -79,7 +78,7 @@ func judgedHere(ctx context.Context, h *host.Host, set *profiles.Set) ([]profile
 	return problems, nil
 }
 
-// probeResolver says what is in force, after a crash.
+// probeResolver reports after a crash which set is in force.
 func probeResolver(_ context.Context, h *host.Host, _ *taskcatalog.Task) string {
 	set := h.Profiles.InForce()
 	return fmt.Sprintf("profiles %s are in force, %s", set.Version, set.Digest())

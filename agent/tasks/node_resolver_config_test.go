@@ -38,7 +38,7 @@ func carry(t *testing.T, version string, set *profiles.Set) *taskcatalog.Resolve
 	return &taskcatalog.ResolverConfigParams{Version: version, Digest: set.Digest(), Profiles: raw}
 }
 
-// resolverBox is a machine with an NVIDIA GPU, and with the program tool.
+// resolverBox is a machine with an NVIDIA GPU and the program tool.
 func resolverBox(t *testing.T) (*host.Host, string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -108,7 +108,7 @@ func TestProfilesAreRolledBack(t *testing.T) {
 	}
 }
 
-// Each attack is a signed task all the same: the set decides.
+// Each attack is a validly signed task: the content of the set decides.
 func TestProfilesThatAreRefusedChangeNothing(t *testing.T) {
 	good := func(t *testing.T) *taskcatalog.ResolverConfigParams { return carry(t, "v2", toolSet(t, "tool")) }
 	replace := func(old, new string) func(*testing.T, *host.Host, string) *taskcatalog.ResolverConfigParams {
@@ -177,14 +177,14 @@ func TestProfilesThatAreRefusedChangeNothing(t *testing.T) {
 	}
 }
 
-// A node without a driver must be able to say so by its steps.
+// A node without a driver must be able to report the lack by its steps.
 func TestAProgramThatIsNotInstalledIsToldAndRefusesNothing(t *testing.T) {
 	h, _ := resolverBox(t)
 	res, err := config(t, h, carry(t, "v1", toolSet(t, "absent")))
 	if err != nil || res.Version != "v1" || len(res.Problems) != 1 || res.Problems[0].Code != command.CodeExecutableMissing || res.Problems[0].File != "set.yaml" || res.Problems[0].Line != 5 {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	// What rules for other hardware name is not judged here.
+	// Programs named only by rules for other hardware are not judged here.
 	h.Facts = func(context.Context) (taskcatalog.Facts, error) {
 		return taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": "amd"}}, nil
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// rotateIdentity has who keeps the node's identity change its key. The evidence is
-// signed after it, so by the new key.
+// rotateIdentity asks the keeper of the node's identity to change the key. The evidence is signed
+// after the change, so by the new key.
 func rotateIdentity(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	r.Step("rotate_identity", 0, 1)
@@ -19,13 +19,13 @@ func rotateIdentity(ctx context.Context, r *host.Run) (any, taskcatalog.Report, 
 	return result, report, nil
 }
 
-// rotationMade is for a crash between the change and its result.
+// rotationMade covers a crash between the change and its result.
 func rotationMade(h *host.Host, t *taskcatalog.Task) (any, taskcatalog.Report, bool) {
 	result, made := h.Rotated(t.TaskID)
 	return result, taskcatalog.Report{}, made
 }
 
-// probeRotation is asked where rotationMade has said no.
+// probeRotation runs only if rotationMade found no change.
 func probeRotation(context.Context, *host.Host, *taskcatalog.Task) string {
 	return "the node has the key that it had before"
 }

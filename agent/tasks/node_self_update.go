@@ -8,17 +8,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// codeNoUpdates is the code of an agent that was not put on the node by its package.
+// codeNoUpdates is the code of an agent that was not installed from its package.
 const codeNoUpdates taskcatalog.Code = "not_packaged"
 
-// selfUpdate hands the task to who keeps the node's versions. It does not return while
-// the new version is tried: the watcher stops this agent.
+// selfUpdate hands the task to the updater of the node's versions. During the trial of the new
+// version selfUpdate does not return: the watcher stops this agent.
 func selfUpdate(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	return byUpdater(ctx, r, (*selfupdate.Updater).Do)
 }
 
-// resumeSelfUpdate is what the next start of an agent does about it, whichever version
-// that is.
+// resumeSelfUpdate continues the task in the next start of an agent, whatever the agent's version.
 func resumeSelfUpdate(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	return byUpdater(ctx, r, (*selfupdate.Updater).Await)
 }
@@ -37,11 +36,11 @@ func byUpdater(ctx context.Context, r *host.Run, do func(*selfupdate.Updater, co
 	result, err := do(&u, ctx, selfupdate.Task{
 		ID: r.Task.TaskID, Params: r.Params.(*taskcatalog.SelfUpdateParams), Began: r.Began, Mint: r.Mint,
 	})
-	if result == nil { // a nil pointer would be a result
+	if result == nil { // a nil pointer would count as a result
 		return nil, report, err
 	}
 	return result, report, err
 }
 
-// updateSteps are the places of the steps.
+// updateSteps maps each step to its index.
 var updateSteps = map[string]int{"verify": 1, "fetch": 2, "unpack": 3, "self-test": 4, "switch": 5, "confirm": 6}

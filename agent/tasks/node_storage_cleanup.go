@@ -15,23 +15,23 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// A cleanup empties what a tenant could have written to. It goes on past what
-// fails, writes nothing of its own to a disk, so that a full one does not stop
-// it, and says of each path what became of it.
+// A cleanup empties the places that a tenant could have written to. It continues past failures. It
+// writes nothing of its own to a disk, so that a full disk does not stop it. It reports the result
+// for each path.
 type cleanup struct {
 	*host.Run
 	m        *machine.Machine
 	params   *taskcatalog.StorageCleanupParams
 	known    host.Known
 	accounts []host.Account
-	scratch  []string // what the patterns match
+	scratch  []string // the paths that match the patterns
 	result   taskcatalog.StorageCleanupResult
 	report   taskcatalog.Report
 }
 
-// cleanupSteps are the steps in their order: what runs ends first, so that it
-// does not write again what was just removed; a swap file cannot be removed
-// while it is in use; devices go once nothing is mounted from them.
+// cleanupSteps are the steps in order. Running programs end first, so that they do not write
+// removed files again. A swap file cannot be removed while it is in use. Devices are removed once
+// nothing is mounted from them.
 var cleanupSteps = []struct {
 	check string
 	do    func(*cleanup, context.Context) error
@@ -49,8 +49,8 @@ var cleanupSteps = []struct {
 	{"free_blocks", (*cleanup).trim},
 }
 
-// rootFull is below which free space a root file system counts as full. Some is
-// always kept back: ext4 lets nobody have its last 16 MiB.
+// rootFull is the free space, in bytes, below which a root file system counts as full. Some space
+// is never free: ext4 lets nobody have its last 16 MiB.
 const rootFull = 32 << 20
 
 func storageCleanup(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
@@ -63,8 +63,8 @@ func storageCleanup(ctx context.Context, r *host.Run) (any, taskcatalog.Report, 
 	if c.accounts, err = r.Host.Accounts.List(); err != nil {
 		return nil, c.report, err
 	}
-	// A pattern is refused before anything is changed. Where a FUSE stands in the way
-	// of one, it is matched again once that is off.
+	// A pattern is refused before anything is changed. A FUSE in the way of a pattern is detached
+	// first, and the pattern is matched again afterwards.
 	if _, err := c.matchScratch(func(string, error) {}); err != nil {
 		return nil, c.report, err
 	}
@@ -93,7 +93,7 @@ func storageCleanup(ctx context.Context, r *host.Run) (any, taskcatalog.Report, 
 	return &c.result, c.report, nil
 }
 
-// probeCleanup says after a crash which services were left stopped.
+// probeCleanup reports after a crash which services were left stopped.
 func probeCleanup(ctx context.Context, h *host.Host, _ *taskcatalog.Task) string {
 	var stopped []string
 	for _, unit := range containerUnits {
@@ -116,18 +116,18 @@ func (c *cleanup) failed(check, name string, err error) {
 	c.dispose(check, name, taskcatalog.ActionFailed, machine.Tally{}, err.Error())
 }
 
-// skip notes what was left alone on purpose.
+// skip records a path that was left alone on purpose.
 func (c *cleanup) skip(check, name, reason string) {
 	c.dispose(check, name, taskcatalog.ActionSkipped, machine.Tally{}, reason)
 }
 
-// empty sweeps what is in a directory and keeps the directory. One that is not
-// there is clean. What remove does not choose stays.
+// empty sweeps the content of a directory and keeps the directory. A missing directory is clean. An
+// entry that t.Remove does not choose stays.
 func (c *cleanup) empty(ctx context.Context, check, top string, t machine.Tree) error {
 	return c.sweep(ctx, check, top, taskcatalog.ActionEmptied, t, c.m.Empty)
 }
 
-// remove sweeps a path with itself.
+// remove sweeps the path itself.
 func (c *cleanup) remove(ctx context.Context, check, name string) error {
 	return c.sweep(ctx, check, name, taskcatalog.ActionRemoved, machine.Tree{Remove: everything}, c.m.RemoveAll)
 }
@@ -135,7 +135,7 @@ func (c *cleanup) remove(ctx context.Context, check, name string) error {
 func (c *cleanup) sweep(ctx context.Context, check, top, action string, t machine.Tree,
 	do func(context.Context, string, machine.Tree) (machine.Tally, error),
 ) error {
-	bare := c.bare(top) // before it is looked at: what is mounted there may never answer
+	bare := c.bare(top) // before the look: a mount there may never answer
 	if _, err := c.m.Lstat(top); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err := cmp.Or(bare, err); err != nil {
@@ -171,16 +171,15 @@ func (c *cleanup) sweep(ctx context.Context, check, top, action string, t machin
 	return ctx.Err()
 }
 
-// kept says of a directory that it was to go and holds what was not.
+// kept reports a directory that should go but holds an entry that stays.
 func (c *cleanup) kept(check string) func(*machine.Entry) {
 	return func(e *machine.Entry) {
 		c.failed(check, e.Path(), fmt.Errorf("a directory of uid %d that holds an entry which is to stay (move that entry out of it, then run it again)", e.Stat.Uid))
 	}
 }
 
-// bare takes off what a tenant mounted on, above or below a path that is about
-// to be swept: a sweep must neither empty /etc because it was bound to /tmp,
-// nor leave what a mount covers.
+// bare detaches a tenant's mounts on, above or below a path before the path is swept: a sweep must
+// neither empty /etc because /etc was bound to /tmp, nor leave files that a mount covers.
 func (c *cleanup) bare(top string) error {
 	if err := c.detach(func(all, strangers []machine.Mount) []machine.Mount {
 		on, _ := machine.Covering(all, top)
@@ -204,8 +203,7 @@ func (c *cleanup) bare(top string) error {
 	return nil
 }
 
-// detach takes off those mounts that the baseline does not have and choose chooses,
-// but for the root.
+// detach detaches the mounts that the baseline does not have and choose picks, except for the root.
 func (c *cleanup) detach(choose func(all, strangers []machine.Mount) []machine.Mount) error {
 	return c.m.DetachAll(func(all []machine.Mount) []machine.Mount {
 		return slices.DeleteFunc(choose(all, c.known.Foreign(all)), func(mt machine.Mount) bool { return mt.Point == "/" })
@@ -214,8 +212,8 @@ func (c *cleanup) detach(choose func(all, strangers []machine.Mount) []machine.M
 	})
 }
 
-// served takes off every FUSE that the baseline does not have, wherever it is: it may
-// never answer, or be dead, and a cleanup looks at nothing before.
+// served detaches every FUSE that the baseline does not have, anywhere on the machine: a FUSE may
+// be dead or never answer, so a cleanup detaches them before it looks at anything.
 func (c *cleanup) served() error {
 	if c.known.Base == nil {
 		c.skip("mounts", "/", "without a baseline nobody knows which FUSE is the node's")
@@ -231,9 +229,8 @@ const (
 	directory = 0o040000
 )
 
-// matchScratch finds what the scratch patterns of node and task match. A
-// pattern that reaches the system's own directories is refused before
-// anything is changed.
+// matchScratch returns the paths that match the scratch patterns of node and task. A pattern that
+// reaches the system's own directories is refused before anything is changed.
 func (c *cleanup) matchScratch(fault func(pattern string, err error)) ([]string, error) {
 	var all []string
 	for _, pattern := range slices.Concat(c.Host.Scratch, c.params.Scratch) {
@@ -244,7 +241,7 @@ func (c *cleanup) matchScratch(fault func(pattern string, err error)) ([]string,
 		if errors.Is(err, path.ErrBadPattern) {
 			return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot take %q for scratch: a bad pattern", taskcatalog.Clean(pattern, 200))
 		}
-		if err != nil { // of one directory: the others are cleaned all the same
+		if err != nil { // a failed directory: the others are cleaned all the same
 			fault(pattern, err)
 		}
 		for _, name := range matches {
@@ -258,8 +255,7 @@ func (c *cleanup) matchScratch(fault func(pattern string, err error)) ([]string,
 	return slices.Compact(all), nil
 }
 
-// systemsOwn names the directory of the system that sweeping name would
-// reach, or nothing.
+// systemsOwn names the directory of the system that a sweep of name would reach, or "".
 func (c *cleanup) systemsOwn(name string) string {
 	for _, tree := range []string{c.Host.StateDir, c.Host.ConfigDir} {
 		if tree != "" && (name == tree || machine.Under(name, tree) || machine.Under(tree, name)) {

@@ -21,7 +21,7 @@ import (
 
 const bootID = "0a1b2c3d-0000-4000-8000-00000000cafe"
 
-// used is a box with what a cleanup looks at beside what users need.
+// used is a box with everything that a cleanup looks at, beside the files of users.
 func used(t *testing.T) (*host.Host, string) {
 	t.Helper()
 	h, dir := box(t)
@@ -181,7 +181,7 @@ func TestScratchThatIsALinkIsRemovedAndNotFollowed(t *testing.T) {
 func TestACleanupGoesOnPastWhatFailsAndSaysSo(t *testing.T) {
 	h, dir := used(t)
 	ok(t, os.RemoveAll(filepath.Join(dir, "var/tmp")))
-	ok(t, os.Symlink("../etc", filepath.Join(dir, "var/tmp"))) // a tenant with root did that
+	ok(t, os.Symlink("../etc", filepath.Join(dir, "var/tmp"))) // the work of a tenant with root
 	put(t, dir, "tmp/x", "")
 	put(t, dir, "home/mallory/x", "")
 	res, report, err := cleanUp(t, h, taskcatalog.StorageCleanupParams{Baseline: untouched()})
@@ -190,7 +190,7 @@ func TestACleanupGoesOnPastWhatFailsAndSaysSo(t *testing.T) {
 	}
 }
 
-// engines is a systemd whose docker runs.
+// engines is a systemd with container engines, some of them active.
 type engines struct {
 	quietSystemd
 	active map[string]bool
@@ -247,7 +247,7 @@ func TestACorePatternOfATenantsReachesNothingElse(t *testing.T) {
 		"/core.%p":                     "",
 		"/usr/../var/lib/dpkg/core-%p": "",
 		"/var/../etc/core-%p":          "",
-		"/var/lib/dpkg/info/core%p":    "/var/lib/dpkg/info/core**", // what a dump there would be called, no more
+		"/var/lib/dpkg/info/core%p":    "/var/lib/dpkg/info/core**", // the name of a dump there, and nothing else
 	} {
 		if got := coreGlob(pattern); got != want {
 			t.Errorf("%q: %q, want %q", pattern, got, want)
@@ -255,7 +255,7 @@ func TestACorePatternOfATenantsReachesNothingElse(t *testing.T) {
 	}
 }
 
-// TestWhatATenantMountedIsDetachedAndNotEmptied is on a machine of its own.
+// TestWhatATenantMountedIsDetachedAndNotEmptied runs on a machine of its own.
 func TestWhatATenantMountedIsDetachedAndNotEmptied(t *testing.T) {
 	if !jail(t) {
 		return
@@ -279,8 +279,8 @@ func TestWhatATenantMountedIsDetachedAndNotEmptied(t *testing.T) {
 		base.Mounts = append(base.Mounts, host.MountName(mt))
 	}
 
-	// What a tenant with root mounts to have us empty the wrong place, or to
-	// hide things from us.
+	// Mounts by which a tenant with root would have the cleanup empty the wrong place, or would
+	// hide things.
 	bind := func(from, to string) { ok(t, unix.Mount(from, to, "", unix.MS_BIND, "")) }
 	put(t, "/", "tmp/hidden", "")
 	put(t, "/", "tmp/in/deep", "")
@@ -291,7 +291,7 @@ func TestWhatATenantMountedIsDetachedAndNotEmptied(t *testing.T) {
 	bind("/", "/var/tmp")
 	bind("/precious", "/var/lib/docker/overlay2/m")
 	put(t, "/", "run/netns/evil", "")
-	ok(t, besideMain(func() error { // a thread with a network of its own, which ends with it
+	ok(t, besideMain(func() error { // a thread in a network namespace of its own, which ends with the thread
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err
 		}
@@ -300,8 +300,8 @@ func TestWhatATenantMountedIsDetachedAndNotEmptied(t *testing.T) {
 	if host, err := m.NetNS(1); err != nil || host == "" {
 		t.Fatal(host, err)
 	}
-	// And things in the kernel.
-	queue, err := os.Create("/dev/mqueue/q") // a file made there is a queue
+	// Objects in the kernel.
+	queue, err := os.Create("/dev/mqueue/q") // a file created there is a queue
 	ok(t, err)
 	queue.Close()
 	shm, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
@@ -348,8 +348,8 @@ func TestWhatATenantMountedIsDetachedAndNotEmptied(t *testing.T) {
 	}
 }
 
-// besideMain runs f on a thread of its own that is not the process's first: what
-// that one is in, the process is in by /proc.
+// besideMain runs f on a thread of its own, other than the process's first thread: /proc shows the
+// namespaces of the first thread as those of the process.
 func besideMain(f func() error) error {
 	done := make(chan error)
 	go func() {

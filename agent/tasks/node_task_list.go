@@ -7,8 +7,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// taskList says what the agent remembers of the tasks that it took: a broker whose
-// database was restored from a backup does not know the newest. Itself is among them.
+// taskList lists the tasks that the agent remembers: a broker restored from a backup does not know
+// the newest. The node.task_list task is itself in the list.
 func taskList(_ context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	remembered, more, err := r.Host.Memory.Remembered(taskcatalog.MaxTaskList)
 	if err != nil {

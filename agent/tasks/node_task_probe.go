@@ -7,8 +7,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// taskProbe says what the agent knows of another task. It looks as the start after a
-// crash does, and changes nothing.
+// taskProbe reports the agent's knowledge of another task. It probes as the agent does at a start
+// after a crash, and changes nothing.
 func taskProbe(_ context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	res, err := r.Host.TaskStatus(r.Params.(*taskcatalog.TaskProbeParams).TaskID)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// trustUpdate hands the bundle to who holds the one in force. That this task
-// was signed moves nothing: the bundle's own signature decides.
+// trustUpdate hands the bundle to the keeper of the bundle in force. The task's signature does not
+// count: the bundle's own signature decides.
 func trustUpdate(_ context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	p := r.Params.(*taskcatalog.TrustUpdateParams)

@@ -11,8 +11,8 @@ import (
 
 const agentPackage = "hostler-agent"
 
-// uninstall only says what will go. The agent goes once the broker has the
-// result: an agent that removed itself first could not tell.
+// uninstall only lists what will be removed. The agent is removed once the broker has the result:
+// an agent that removed itself first could not report.
 func uninstall(_ context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	h := r.Host
@@ -24,9 +24,9 @@ func uninstall(_ context.Context, r *host.Run) (any, taskcatalog.Report, error) 
 	}}, report, nil
 }
 
-// removeAgent hands the removal to systemd: the package's own scripts stop the
-// agent and purge its identity and state, in a service that outlives it. Terminal
-// sessions end first: nobody would be left to end them. A stuck one keeps no agent.
+// removeAgent hands the removal to systemd: the package's own scripts stop the agent and purge its
+// identity and state, in a service that outlives the agent. Terminal sessions end first, since no
+// agent would be left to end them. A stuck session does not prevent the removal.
 func removeAgent(ctx context.Context, h *host.Host) error {
 	if _, err := h.EndTerminals(ctx, ""); err != nil {
 		h.Log.Error("a terminal session could not be ended", zap.Error(err))

@@ -14,13 +14,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// A validation looks at the machine and either writes down what is there, as
-// the baseline, or compares it with the baseline that the task brought.
+// A validation looks at the machine. It either records the findings as the baseline, or compares
+// them with the baseline of the task.
 //
-// Both are the same look: each check turns one part of the machine into items
-// with stable names. Taking a baseline keeps the names; judging reports the
-// items that the baseline does not have, as settling has it: what is of a known
-// owner must stay, and what is of an unknown one counts from any look.
+// Both use the same looks: each check turns one part of the machine into items with stable names.
+// Taking a baseline keeps the names. Judging reports the items that the baseline does not have,
+// after settling: an item of a known owner must stay to count, and an item of an unknown owner
+// counts from any look.
 type validation struct {
 	*host.Run
 	m        *machine.Machine
@@ -34,56 +34,54 @@ type validation struct {
 	report   taskcatalog.Report
 	perRow   map[string]int
 
-	// What one check learns and later ones need.
-	owned    map[uint64]struct{}                   // paths of packages; nil where they are not known
+	// Results of one check that later checks need.
+	owned    map[uint64]struct{}                   // paths of packages; nil if unknown
 	recorded string                                // digest of all packages' records
 	conf     map[string]string                     // conffiles in /etc with their packages' sums
 	users    map[uint32]string                     // known uids
 	homes    map[string]uint32                     // of known users that log in
-	files    map[string][]taskcatalog.BaselineFile // by look: what goes into Files and Units
+	files    map[string][]taskcatalog.BaselineFile // by look: the records for Files and Units
 	baseKeys map[*[]string]map[string]bool
 	below    *platform.Platform
-	absent   map[string]string // rows that do not apply, and why
+	absent   map[string]string // rows that do not apply, each with the reason
 }
 
-// kernelView is what no directory can stand for.
+// kernelView holds the functions that read the kernel itself: no directory can stand for the kernel
+// in a test.
 type kernelView struct {
 	bpf      func() ([]machine.BPFProgram, error)
 	firewall func(context.Context, *host.Host) ([]string, error)
-	// cards is what the driver of a network card says of its firmware.
+	// cards returns the firmware version reported by a network card's driver.
 	cards func(name string) (string, error)
 }
 
-// item is one thing that is there, or that is missing.
+// item is a thing that is on the machine, or that is missing.
 type item struct {
 	row     string
-	key     string // stable name: what the baseline keeps
-	id      string // of this one thing, and nobody's choice: device and inode, pid and start; empty: its key says as much
+	key     string // stable name, kept in the baseline
+	id      string // identity that nobody can choose, such as device and inode, or pid and start; empty: the key identifies the item
 	finding taskcatalog.Finding
-	// tenant marks what is residue whatever a baseline says: it is an
-	// allocation's. differs marks what the look itself compared.
+	// tenant marks an item of an allocation: residue, even if a baseline has it. differs marks an
+	// item that the look itself compared.
 	tenant, differs bool
-	// stranger marks what is of an owner that the baseline does not have.
+	// stranger marks an item whose owner the baseline does not have.
 	stranger bool
-	// despite marks what was found though its look could not be made whole.
+	// despite marks an item found although its look could not be completed.
 	despite bool
 }
 
-// check is one line of the table of looks. Several rows of the table of checks
-// may come from one look.
+// check is a line of the table of looks. A look may decide several rows of the table of checks.
 type check struct {
 	rows []string
 	look func(context.Context, *validation) ([]item, error)
-	// settles: what is of a known owner and was not there before must stay for
-	// Host.Settle to count.
+	// settles: a new item of a known owner must stay for Host.Settle to count.
 	settles bool
-	// later is what takes long and no other look asks for: it is done while
-	// things settle.
+	// later is a slow look that no other look depends on: it runs while other things settle.
 	later func(context.Context, *validation) ([]item, error)
 }
 
-// validationChecks are the looks in their order: users and packages first,
-// since the others ask whom and what they know.
+// validationChecks are the looks in order: users and packages first, since the other looks need the
+// known users and the packages' paths.
 var validationChecks = []check{
 	{rows: []string{"users"}, look: lookUsers},
 	{rows: []string{"packages"}, look: lookPackages, later: lookPackageFiles},
@@ -129,8 +127,8 @@ func validateClean(ctx context.Context, r *host.Run) (any, taskcatalog.Report, e
 
 const (
 	defaultSettle = 20 * time.Second
-	// bootWait is how long a baseline waits for the first boot to end: for longer than
-	// one of its layers may take, and not for all of the task's time.
+	// bootWait is how long a baseline waits for the first boot to end: longer than one layer of the
+	// first boot may take, but shorter than the task may run.
 	bootWait = 20 * time.Minute
 )
 
@@ -178,8 +176,8 @@ func runValidation(ctx context.Context, r *host.Run, kernel kernelView) (any, ta
 	return result, v.report, err
 }
 
-// looks makes every look, and those that must settle until they have. It returns each
-// look's items that count, and why a look could not be made.
+// looks makes every look, and repeats the looks that must settle until they have settled. For each
+// look it returns the items that count, and the error if the look could not be made.
 func (v *validation) looks(ctx context.Context) (found [][]item, failed []error, err error) {
 	all, last := make([]*settling, len(validationChecks)), len(validationChecks)+2
 	for i, c := range validationChecks {
@@ -239,9 +237,9 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// booted waits until cloud-init and the agent have done all of a first boot: what
-// they still change would be a finding later, which nobody could mend. After bootWait
-// there is no baseline: the broker asks again, and in the end a person.
+// booted waits until cloud-init and the agent have finished the first boot: a later change of
+// theirs would become a finding that nobody could repair. After bootWait no baseline is taken: the
+// broker requests one again, and in the end a person does.
 func (v *validation) booted(ctx context.Context) error {
 	for range int(bootWait / time.Second) {
 		enabled, err1 := v.m.Has("/run/cloud-init/enabled")
@@ -259,7 +257,7 @@ func (v *validation) booted(ctx context.Context) error {
 	return taskcatalog.Errorf(taskcatalog.CodeHandlerFailed, "cannot take a baseline: the first boot has not ended within %s (cloud-init status and systemctl list-units 'hostler-*' on the machine say what it waits for)", bootWait)
 }
 
-// account finds the allocation whose user has uid.
+// account finds the allocation whose user has the uid.
 func (v *validation) account(uid uint32) (host.Account, bool) {
 	i := slices.IndexFunc(v.accounts, func(a host.Account) bool { return a.UID == uid })
 	if i < 0 {
@@ -268,8 +266,8 @@ func (v *validation) account(uid uint32) (host.Account, bool) {
 	return v.accounts[i], true
 }
 
-// owner says of whom an item is: an allocation's user, whom a revoke removes,
-// or anybody else, whom only next mends.
+// owner records an item's owner and next action: a revoke for an allocation's user, next for
+// anybody else.
 func (v *validation) owner(it item, uid uint32, next string) item {
 	it.finding.UID, it.finding.NextAction = &uid, next
 	it.stranger = !v.knows(uid)

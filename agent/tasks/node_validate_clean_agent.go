@@ -15,16 +15,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// unitDirs are where systemd looks for units and for what adds to them.
+// unitDirs are the directories in which systemd looks for units and drop-ins.
 var unitDirs = []string{
 	"/etc/systemd/system.control", "/run/systemd/system.control", "/run/systemd/transient", "/run/systemd/generator.early",
 	"/etc/systemd/system", "/etc/systemd/system.attached", "/run/systemd/system", "/run/systemd/system.attached",
 	"/run/systemd/generator", "/usr/local/lib/systemd/system", hwSyncUnits, "/run/systemd/generator.late",
 }
 
-// lookAgent compares the agent itself with what was published, as the broker has
-// said it: no record of the machine's own, which whoever changed the program could
-// have changed, too. Of several packages of this version it must be one.
+// lookAgent compares the agent itself with the published package, as reported by the broker. No
+// record of the machine is used: a person who changed the program could have changed the record
+// too. If several packages of this version are published, the agent must match one of them.
 func lookAgent(ctx context.Context, v *validation) ([]item, error) {
 	if v.taking {
 		return nil, nil
@@ -55,10 +55,10 @@ func differs(key, format string, args ...any) item {
 	return item{row: taskcatalog.CheckAgent, key: key, differs: true, finding: taskcatalog.Finding{Detail: fmt.Sprintf(format, args...), NextAction: taskcatalog.ActionReimage}}
 }
 
-// unlike is how the machine differs from one package of the agent.
+// unlike lists the differences between the machine and one package of the agent.
 func (v *validation) unlike(ctx context.Context, p taskcatalog.AgentPackage) ([]item, error) {
 	want := map[string]taskcatalog.BaselineFile{
-		// These two the package makes when it is installed.
+		// The package creates these two links when it is installed.
 		taskcatalog.AgentLink:                {Digest: machine.FileLink + "../lib/hostler-agent/current/hostler-agent"},
 		taskcatalog.AgentFolder + "/current": {Digest: machine.FileLink + "versions/" + v.Host.Version},
 	}
@@ -95,9 +95,9 @@ func (v *validation) unlike(ctx context.Context, p taskcatalog.AgentPackage) ([]
 	return items, nil
 }
 
-// wantSlots adds what updates left beside the version that runs, of what is there: the
-// programs of other published versions, the link to the one that is known to work, and
-// that to the one which the package brought. Of rows of one path it is the one that fits.
+// wantSlots adds the files that updates left beside the running version, as far as they exist: the
+// programs of other published versions, the link to the version known to work, and the link to the
+// version of the package. Of several published rows for a path it adds the row that matches.
 func (v *validation) wantSlots(ctx context.Context, p taskcatalog.AgentPackage, want map[string]taskcatalog.BaselineFile) error {
 	if len(p.Slots) == 0 {
 		return nil
@@ -130,13 +130,13 @@ func (v *validation) wantSlots(ctx context.Context, p taskcatalog.AgentPackage, 
 	})
 }
 
-// slotLink is how a link in the agent's folder leads to the slot of a program.
+// slotLink is the text of a link in the agent's folder to the slot of a program.
 func slotLink(program string) string {
 	return machine.FileLink + strings.TrimPrefix(path.Dir(program), taskcatalog.AgentFolder+"/")
 }
 
-// unlikeFiles compares files with what they are to be. A link on the way to one is
-// as bad as one in its place: where it leads can be changed without a trace here.
+// unlikeFiles compares files with their published state. A link on the way to a file is as bad as a
+// link in the file's place: the link's target can be changed without a trace here.
 func (v *validation) unlikeFiles(ctx context.Context, want map[string]taskcatalog.BaselineFile) (items []item, err error) {
 	queries := func(yield func(machine.FileQuery) bool) {
 		for name := range want {
@@ -149,7 +149,7 @@ func (v *validation) unlikeFiles(ctx context.Context, want map[string]taskcatalo
 		is, must := taskcatalog.BaselineFile{Path: q.Path, Digest: clean(s.Digest), Mode: s.Mode, UID: s.UID}, want[q.Path]
 		must.Path = q.Path
 		if strings.HasPrefix(s.Digest, machine.FileLink) {
-			is.UID, must.UID = 0, 0 // of a link that says nothing
+			is.UID, must.UID = 0, 0 // a link's owner has no meaning
 		}
 		if is != must {
 			items = append(items, differs(q.Path, "published %s, is %s", state(must), state(is)))
@@ -165,17 +165,17 @@ func (v *validation) unlikeFiles(ctx context.Context, want map[string]taskcatalo
 			_ = dir.Close()
 		case errors.Is(err, unix.ELOOP):
 			items = append(items, differs(name, "a link stands in its path"))
-		case !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR): // there is nothing: told above
+		case !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR): // a missing file is reported above
 			return nil, err
 		}
 	}
 	return items, nil
 }
 
-// unitFiles are the files that go before a unit of the package, or add to it: what
-// systemd says, which holds now, and what lies where it looks, which holds from the
-// next boot on. What adds to every service and came with another package is that
-// package's, in the row packages.
+// unitFiles lists the files that override a unit of the package, or add to it: the files that
+// systemd reports, which apply now, and the files in systemd's directories, which apply from the
+// next boot. A drop-in for all services that came with another package is checked with that
+// package, in the row packages.
 func (v *validation) unitFiles(ctx context.Context, unit string) ([]item, error) {
 	file, additions, err := v.Host.Systemd.Files(ctx, unit)
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// cloudInitOff is the object that a baseline has if cloud-init was off.
+// cloudInitOff is the baseline's object for a machine on which cloud-init was off.
 const cloudInitOff = "cloud-init/off"
 
-// lookCloudInit compares what cloud-init keeps and carries out as root where it runs
-// at a boot, and what Hostler's own first boot keeps.
+// lookCloudInit compares the files that cloud-init keeps and executes as root if it runs at a boot,
+// and the files of Hostler's own first boot.
 //
-// It can be compared only where cloud-init is off. Where it runs, it writes its
-// pickled data source (obj.pkl) anew at each boot, with other bytes each time: sets in
-// another order, MIME boundaries, settings that the boot before had merged. Any byte
-// of it may be code, so there is no part that could be left out of a comparison. Off,
-// nothing there changes, and a single byte that does is somebody's.
+// The comparison is possible only if cloud-init is off. A running cloud-init writes its pickled
+// data source (obj.pkl) at each boot, each time with other bytes: sets in another order, MIME
+// boundaries, settings merged at the previous boot. Any byte may be code, so no part can be left
+// out of the comparison. If cloud-init is off, nothing there changes by itself, and even a single
+// changed byte is a finding.
 func lookCloudInit(ctx context.Context, v *validation) ([]item, error) {
 	comes, err := firstboot.CloudInitComes(v.m)
 	if err != nil {
@@ -41,8 +41,8 @@ func lookCloudInit(ctx context.Context, v *validation) ([]item, error) {
 	if err != nil {
 		return nil, err
 	}
-	// How layers ended is nothing but text for the report, while it is a file: through a
-	// link, what writes it at the next boot would write elsewhere.
+	// The records of how layers ended are plain text for the report, but only while they are files:
+	// through a link, the writer would write elsewhere at the next boot.
 	text := firstboot.Records(v.m)
 	records = slices.DeleteFunc(records, func(f taskcatalog.BaselineFile) bool {
 		return slices.Contains(text, f.Path) && machine.IsContent(f.Digest)

@@ -19,8 +19,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// places says which row of the table of checks a watched path belongs to. The
-// first that matches wins.
+// places maps watched paths to rows of the table of checks. The first matching row wins.
 var places = []struct {
 	row      string
 	prefixes []string
@@ -41,7 +40,7 @@ var places = []struct {
 	{"programs", []string{"/usr/", "/opt/", "/lib/", "/bin/", "/sbin/"}},
 }
 
-// rowOf is the row of a watched path.
+// rowOf returns the row of a watched path.
 func rowOf(name string) string {
 	for _, p := range places {
 		for _, prefix := range p.prefixes {
@@ -56,37 +55,37 @@ func rowOf(name string) string {
 	return "login_files"
 }
 
-// etcRows are the rows that all of /etc, and units elsewhere, decide.
+// etcRows are the rows decided by all of /etc, and by units elsewhere.
 var etcRows = []string{"cron", "units", "preload", "pam", "sudoers", "ssh_server", "udev", "modprobe", "config"}
 
-// restless are files of /etc that the system itself changes: accounts are
-// compared by lookUsers, the others hold no setting. What is in one of the directories
-// and is no plain file is looked at.
+// restless are paths in /etc that the system itself changes. lookUsers compares the accounts; the
+// other files hold no setting. In the directories listed here, anything but a plain file is still
+// compared.
 var restless = []string{
 	"/etc/passwd", "/etc/passwd-", "/etc/group", "/etc/group-", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-",
 	"/etc/subuid", "/etc/subuid-", "/etc/subgid", "/etc/subgid-", "/etc/.pwd.lock", "/etc/adjtime", "/etc/blkid.tab", "/etc/.updated",
 	"/etc/lvm/archive", "/etc/lvm/backup", "/etc/lvm/cache", "/etc/hostler-agent/enroll.token",
 }
 
-// dated are files that begin with the time at which they were made, in a comment. It is
-// another one wherever the system is installed anew, and says nothing to who reads them;
-// a line that is in any way another is compared as all else is.
+// dated are files that begin with a comment with the time of their creation. The time differs with
+// every installation and has no effect on programs that read the file. A line that differs in any
+// other way is compared like the rest.
 var dated = map[string]*regexp.Regexp{
 	"/etc/sudoers.d/90-cloud-init-users": regexp.MustCompile(`\A# Created by cloud-init v\. [0-9A-Za-z.+~:-]{1,64} on [A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} [+-][0-9]{4}\n`),
 }
 
-// crowded are directories of many small files that change together: one line
-// in the baseline stands for all of one.
+// crowded are directories of many small files that change together: in the baseline one line stands
+// for a whole directory.
 var crowded = []string{"/etc/alternatives", "/etc/ssl/certs", "/etc/ca-certificates", "/etc/rc0.d", "/etc/rc1.d", "/etc/rc2.d", "/etc/rc3.d", "/etc/rc4.d", "/etc/rc5.d", "/etc/rc6.d", "/etc/rcS.d"}
 
-// etcTops are all of /etc, and where else the system reads units and rules
-// from: what is in /run goes before what is in /usr, and lasts until a boot.
+// etcTops are /etc and the other directories from which the system reads units and rules: a file in
+// /run overrides a file in /usr and lasts until a reboot.
 var etcTops = []string{
 	"/etc", "/usr/local/lib/systemd", "/run/systemd/system", "/run/systemd/system.control", "/run/systemd/transient", "/run/systemd/user",
 	"/run/udev/rules.d", "/run/modprobe.d", "/run/modules-load.d", "/run/sysctl.d", "/run/tmpfiles.d", "/run/binfmt.d", "/run/polkit-1",
 }
 
-// lookEtc compares all of /etc, and units and rules where else they may stand.
+// lookEtc compares all of /etc, and units and rules in the other directories of etcTops.
 func lookEtc(ctx context.Context, v *validation) ([]item, error) {
 	accountFiles := map[string]bool{}
 	for _, a := range v.accounts {
@@ -125,18 +124,18 @@ func lookEtc(ctx context.Context, v *validation) ([]item, error) {
 	return slices.DeleteFunc(items, func(it item) bool { return it.row == "" }), nil
 }
 
-// passive tells a plain file that nobody runs by itself. What is excepted by its name is
-// excepted as such a file alone.
+// passive reports whether mode is that of a plain file that is not executable. A path excepted by
+// name is excepted only while it is such a file.
 func passive(mode uint32) bool { return mode&fileType == unix.S_IFREG && mode&0o111 == 0 }
 
 var ephemeral = regexp.MustCompile(`^/run/systemd/transient/(session-[^/]*\.scope|init\.scope|user@[0-9]+\.service)$`)
 
-// ephemeralUnit tells what systemd makes for logins and for its own mounts.
+// ephemeralUnit reports whether systemd created the unit file for a login or for its own mounts.
 func ephemeralUnit(name string, mode uint32) bool {
 	return passive(mode) && ephemeral.MatchString(name)
 }
 
-// lookLoginFiles compares what a login runs, for all and for each known user.
+// lookLoginFiles compares the files that a login runs, for all users and for each known user.
 func lookLoginFiles(ctx context.Context, v *validation) ([]item, error) {
 	names, err := v.tree(ctx, []string{"/etc"}, func(name string, mode uint32) bool {
 		return mode&fileType != directory && rowOf(name) != "login_files"
@@ -157,7 +156,7 @@ func lookLoginFiles(ctx context.Context, v *validation) ([]item, error) {
 	return v.homeFiles(ctx, "login_files", own, append(names, below...))
 }
 
-// lookKeys compares everything in each known user's .ssh but known_hosts.
+// lookKeys compares everything in each known user's .ssh except known_hosts.
 func lookKeys(ctx context.Context, v *validation) ([]item, error) {
 	names, err := v.inHomes(ctx, ".ssh")
 	if err != nil {
@@ -182,7 +181,8 @@ func (v *validation) inHomes(ctx context.Context, dirs ...string) ([]string, err
 	return v.tree(ctx, tops, func(string, uint32) bool { return false })
 }
 
-// homeFiles compares files that may be there, and those that were listed.
+// homeFiles compares optional files (may) and listed files (listed). Missing optional files are
+// ignored; a listed file that is gone makes the look fail with unrest.
 func (v *validation) homeFiles(ctx context.Context, row string, may, listed []string) ([]item, error) {
 	records, err := v.records(ctx, append(may, listed...), row == "login_files")
 	if err != nil {
@@ -213,7 +213,7 @@ func lookBoot(ctx context.Context, v *validation) ([]item, error) {
 	return v.compareFiles("boot", records, func(name string) bool { return rowOf(name) == "boot" }, func(string) string { return "boot" }), nil
 }
 
-// lookPrograms compares what no package brought to where programs are.
+// lookPrograms compares the files in program directories that no package brought.
 func lookPrograms(ctx context.Context, v *validation) ([]item, error) {
 	names, err := v.unpackaged(ctx, []string{"/usr", "/opt"}, func(name string, mode uint32) bool {
 		return strings.HasPrefix(name, "/usr/lib/hostler-agent/") || strings.HasPrefix(name, "/usr/local/lib/systemd/") || noProgram(name, mode)
@@ -229,8 +229,8 @@ func lookPrograms(ctx context.Context, v *validation) ([]item, error) {
 	return v.compareFiles("programs", records, mine, func(string) string { return "programs" }), nil
 }
 
-// noProgram tells documentation, caches of the desktop and interpreters' compiled
-// caches by what they are: nothing runs a plain file or a link there.
+// noProgram reports whether a path is documentation, a cache of the desktop, or an interpreter's
+// compiled cache: nothing runs a plain file or a link there.
 func noProgram(name string, mode uint32) bool {
 	if path.Base(path.Dir(name)) == "__pycache__" {
 		return passive(mode) && slices.Contains([]string{".pyc", ".nbi", ".nbc"}, path.Ext(name))
@@ -239,12 +239,11 @@ func noProgram(name string, mode uint32) bool {
 	return quiet && (passive(mode) || mode&fileType == unix.S_IFLNK)
 }
 
-// maxTree bounds how many watched files one look takes on.
+// maxTree bounds the watched files of a look.
 const maxTree = 300_000
 
-// tree lists, sorted, what is below tops and is no directory, on every local
-// file system that is mounted there. A top that is a link or a file is listed
-// itself; one that is not there is empty.
+// tree lists, sorted, all entries below tops except directories, on every local file system mounted
+// there. A top that is a link or a file is listed itself; a missing top is empty.
 func (v *validation) tree(ctx context.Context, tops []string, skip func(name string, mode uint32) bool) (names []string, err error) {
 	err = still(ctx, func() (moved string, err error) {
 		names, moved, err = v.treeOnce(ctx, tops, skip)
@@ -253,7 +252,7 @@ func (v *validation) tree(ctx context.Context, tops []string, skip func(name str
 	return names, err
 }
 
-// treeOnce is tree, and says whether something moved meanwhile.
+// treeOnce is a single attempt of tree; moved names a path that changed meanwhile.
 func (v *validation) treeOnce(ctx context.Context, tops []string, skip func(name string, mode uint32) bool) (names []string, moved string, err error) {
 	var within []string
 	var failed error
@@ -317,12 +316,12 @@ func (v *validation) treeOnce(ctx context.Context, tops []string, skip func(name
 	return slices.Compact(names), "", nil
 }
 
-// triggered refuses an automount in what tree lists that nothing is mounted on:
-// nobody has seen what is behind it.
+// triggered refuses an automount below tops with nothing mounted on it: nobody has seen the file
+// system behind it.
 func (v *validation) triggered(tops []string, skip func(name string, mode uint32) bool) error {
 	mounts, err := v.m.Mounts()
 	if err != nil {
-		return nil // lookMounts says so, and what was found here still counts
+		return nil // lookMounts reports the error; findings here still count
 	}
 	for _, mt := range mounts {
 		if on, _ := machine.Covering(mounts, mt.Point); mt.Type != "autofs" || on != mt {
@@ -341,8 +340,8 @@ func (v *validation) triggered(tops []string, skip func(name string, mode uint32
 	return nil
 }
 
-// records looks at files. Conffiles that are as their package brought them are
-// left out: the package's pin vouches for them.
+// records looks at files. A conffile unchanged since its package brought it is left out: the
+// package's pin vouches for it.
 func (v *validation) records(ctx context.Context, names []string, etc bool) ([]taskcatalog.BaselineFile, error) {
 	var records []taskcatalog.BaselineFile
 	var again []string
@@ -383,8 +382,8 @@ func sortFiles(files []taskcatalog.BaselineFile) {
 	slices.SortFunc(files, func(a, b taskcatalog.BaselineFile) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-// compareFiles compares what one look saw with the part of the baseline that
-// mine says is its own.
+// compareFiles compares the records of a look with the look's part of the baseline: the paths for
+// which mine reports true.
 func (v *validation) compareFiles(look string, records []taskcatalog.BaselineFile, mine func(string) bool, row func(string) string) []item {
 	if v.taking {
 		v.files[look] = rollUp(records)
@@ -441,14 +440,14 @@ func state(f taskcatalog.BaselineFile) string {
 	return fmt.Sprintf("%s mode %04o uid %d", f.Digest, f.Mode, f.UID)
 }
 
-// Bounds of how many lines of a baseline one look's files may take.
+// Bounds of the baseline lines for the files of one look.
 const (
 	maxInDir   = 40   // of one directory
 	maxRecords = 1200 // of one look
 )
 
-// rollUp makes crowded directories and, while there are still too many lines,
-// whole trees into one line each.
+// rollUp merges each crowded directory into one line and, while there are still too many lines,
+// each whole tree.
 func rollUp(records []taskcatalog.BaselineFile) []taskcatalog.BaselineFile {
 	count := map[string]int{}
 	for _, r := range records {
@@ -477,7 +476,7 @@ func rollUp(records []taskcatalog.BaselineFile) []taskcatalog.BaselineFile {
 	return out
 }
 
-// rollAs makes one line of the records below each of rolls.
+// rollAs merges the records below each of rolls into one line.
 func rollAs(records []taskcatalog.BaselineFile, rolls []string) []taskcatalog.BaselineFile {
 	roll := map[string]bool{}
 	for _, r := range rolls {

@@ -14,8 +14,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// lookGPUs looks at what GPUs are set to and who is on them; at their memory only
-// node.gpu_scrub looks. While a tenant is on the node nobody asks its GPUs.
+// lookGPUs compares the settings of GPUs and finds the processes that use them; only node.gpu_scrub
+// looks at GPU memory. While a tenant is on the node nobody asks its GPUs.
 func lookGPUs(ctx context.Context, v *validation) ([]item, error) {
 	h := v.Host
 	if h.GPU == nil {
@@ -78,11 +78,11 @@ func lookGPUs(ctx context.Context, v *validation) ([]item, error) {
 	}
 	v.now.GPUs, items = now, append(append(items, off...), opened...)
 	if v.taking {
-		// Who is on a GPU when a baseline is taken is no part of it, but for the
-		// services that hold them.
+		// The processes on a GPU are not part of a baseline, except for the services that hold
+		// GPUs.
 		items = slices.DeleteFunc(items, func(it item) bool { return it.differs })
 	}
-	// What was found counts, whatever else there may be.
+	// A finding counts, even if more may be hidden.
 	if unsure != nil && (v.taking || !slices.ContainsFunc(items, func(it item) bool { return !v.has(it) })) {
 		v.now.GPUs = nil
 		return nil, unsure
@@ -104,8 +104,8 @@ func clearingOff(m *machine.Machine) ([]item, error) {
 	return items, nil
 }
 
-// surveyed are the GPUs that the vendors' libraries list. unsure is why they may hide
-// others; one that lists none, and may hide all, makes it no look at all.
+// surveyed returns the GPUs that the vendors' libraries list. unsure says why a library may hide
+// GPUs. A library that lists none and may hide all makes the look fail.
 func surveyed(ctx context.Context, h *gpu.Helper, f taskcatalog.Facts) (all []taskcatalog.GPUFacts, unsure, err error) {
 	for _, vendor := range gpuVendors {
 		s := h.Survey(ctx, vendor)
@@ -121,9 +121,9 @@ func surveyed(ctx context.Context, h *gpu.Helper, f taskcatalog.Facts) (all []ta
 	return all, unsure, nil
 }
 
-// openers are the processes that have a device file of a GPU open. The main process
-// of a service is known by the service and its program, and may be in the baseline:
-// vendors' daemons hold GPUs all the time.
+// openers finds the processes that have a device file of a GPU open. The main process of a service
+// is named by the service and its program, and may be in the baseline: vendors' daemons hold GPUs
+// all the time.
 func (v *validation) openers(ctx context.Context) ([]item, error) {
 	opened, err := v.Host.Openers(v.m)
 	if err != nil {
@@ -174,9 +174,8 @@ func gpuItem(g taskcatalog.GPUFacts, what, next, format string, args ...any) ite
 	}}
 }
 
-// compareGPU finds what of a GPU is another than in the baseline: itself, what is
-// in force, and what its next reset brings. A setting that cannot be read any more
-// is no look.
+// compareGPU compares a GPU with the baseline: the device itself, the settings in force, and the
+// settings after the next reset. A setting that can no longer be read makes the look unsure.
 func (v *validation) compareGPU(g taskcatalog.GPUFacts, state gpu.State) ([]item, error) {
 	i := slices.IndexFunc(v.base.GPUs, func(b taskcatalog.BaselineGPU) bool { return b.UUID == g.UUID })
 	if i < 0 {
@@ -190,7 +189,7 @@ func (v *validation) compareGPU(g taskcatalog.GPUFacts, state gpu.State) ([]item
 	}
 	asIs := was
 	if mode := was.Settings.Partition; mode != "" && g.Partition != "" && mode != g.Partition {
-		asIs.Instances = instances(g) // they come and go with the mode, which is found below
+		asIs.Instances = instances(g) // instances come and go with the mode; the changed mode is found below
 	}
 	for n, text := range scrub.Changed(asIs, g) {
 		items = append(items, gpuItem(g, fmt.Sprintf("changed/%d", n), taskcatalog.ActionReimage, "%s", text))
@@ -204,7 +203,7 @@ func (v *validation) compareGPU(g taskcatalog.GPUFacts, state gpu.State) ([]item
 	return items, unsure
 }
 
-// missingGPUs are those of the baseline that no library lists.
+// missingGPUs lists the baseline's GPUs that no library lists.
 func missingGPUs(base []taskcatalog.BaselineGPU, seen []taskcatalog.GPUFacts) []item {
 	var items []item
 	for _, was := range base {

@@ -21,7 +21,7 @@ import (
 // gpuChild makes this test's binary the child of a GPU helper.
 const gpuChild = "gpu-helper-of-the-test"
 
-// gpuBox is a box with two fake GPUs, behind the helper that the agent uses.
+// gpuBox is a box with two fake GPUs, behind the agent's GPU helper.
 type gpuBox struct {
 	*host.Host
 	*fakegpu.Machine
@@ -49,7 +49,7 @@ func newGPUBox(t *testing.T, vendor string) *gpuBox {
 	return b
 }
 
-// baseline is what is taken of the GPUs now.
+// baseline takes a baseline of the GPUs as they are now.
 func (b *gpuBox) baseline() *taskcatalog.Baseline {
 	b.t.Helper()
 	v := newLook(b.Host, nil)
@@ -68,7 +68,7 @@ func (b *gpuBox) baseline() *taskcatalog.Baseline {
 	return &v.now
 }
 
-// found are the details and next actions of what a look finds.
+// found returns the details and next actions of a look's findings.
 func (b *gpuBox) found(base *taskcatalog.Baseline) []string {
 	b.t.Helper()
 	v := newLook(b.Host, base)
@@ -191,7 +191,7 @@ func TestAModeThatComesWithTheNextResetIsFound(t *testing.T) {
 	b.want(base, fmt.Sprintf("%s %s: partition is mig_enabled after the next reset and was mig_disabled (node.gpu_scrub)", g.PCIAddress, g.UUID))
 }
 
-// Its instances come and go with the mode, which a scrub brings back.
+// Instances come and go with the mode; a scrub restores the mode.
 func TestAGPUThatATenantDividedWantsAScrub(t *testing.T) {
 	b := newGPUBox(t, "nvidia")
 	ok(t, b.Configure("vendor nvidia", "devices 2", "memory 4M", "fault.0 mig_on"))
@@ -204,8 +204,7 @@ func TestAGPUThatATenantDividedWantsAScrub(t *testing.T) {
 	b.want(base, fmt.Sprintf("%s %s: partition is mig_enabled and was mig_disabled (node.gpu_scrub)", g.PCIAddress, g.UUID))
 }
 
-// A GPU whose library was taken away, or which was given to another driver, is
-// still on the bus.
+// A GPU whose library was removed, or that was given to another driver, is still on the bus.
 func TestAGPUOnTheBusThatNoLibraryListsIsFound(t *testing.T) {
 	b := newGPUBox(t, "nvidia")
 	base := b.baseline()
@@ -218,14 +217,14 @@ func TestAGPUOnTheBusThatNoLibraryListsIsFound(t *testing.T) {
 	if _, err := lookGPUs(t.Context(), newLook(b.Host, nil)); err == nil {
 		t.Error("a baseline was taken without it")
 	}
-	b.GPU.Env = nil // no library is to be found
+	b.GPU.Env = nil // no library can be found
 	v := newLook(b.Host, nil)
 	if _, err := lookGPUs(t.Context(), v); err == nil || len(v.now.GPUs) > 0 {
 		t.Errorf("a baseline without GPUs: %v", err)
 	}
 }
 
-// Vendors' daemons hold GPUs all the time: those of the baseline may.
+// Vendors' daemons hold GPUs all the time: the daemons of the baseline may.
 func TestWhoHasAGPUOpenIsFoundUnlessItWasAServiceBefore(t *testing.T) {
 	b := newGPUBox(t, "nvidia")
 	dir := b.Host.Machine.Dir()
@@ -244,7 +243,7 @@ func TestWhoHasAGPUOpenIsFoundUnlessItWasAServiceBefore(t *testing.T) {
 	is(4242)
 	base := b.baseline()
 	b.want(base)
-	is(4243) // moved itself into the cgroup
+	is(4243) // the process moved itself into the cgroup
 	b.want(base, "process 4243 (x): it has /dev/nvidia0 open (node.gpu_scrub)")
 	is(4244)
 	systemd.main["nvidia-persistenced.service"] = 4244 // another program in its place
@@ -255,8 +254,7 @@ func TestWhoHasAGPUOpenIsFoundUnlessItWasAServiceBefore(t *testing.T) {
 	}
 }
 
-// What could not be looked at is not made, never clean; a baseline taken then
-// says so.
+// A failed look counts as not made, never as clean; a baseline taken then records the failure.
 func TestALookAtGPUsThatIsNoneIsNotMade(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*gpuBox)
@@ -264,7 +262,7 @@ func TestALookAtGPUsThatIsNoneIsNotMade(t *testing.T) {
 	}{
 		"a tenant is on the node": {func(b *gpuBox) {
 			ok(b.t, b.Accounts.Put(host.Account{AllocationID: "a-1", Username: "u", UID: 20001}))
-			b.GPU.Argv = []string{b.GPU.Argv[0], "-test.run=^$"} // who asks all the same fails otherwise
+			b.GPU.Argv = []string{b.GPU.Argv[0], "-test.run=^$"} // a look that asks the GPUs all the same fails with another error
 		}, "allocation a-1 is on the node"},
 		"a library that crashes": {func(b *gpuBox) {
 			ok(b.t, b.Configure("vendor nvidia", "devices 2", "memory 4M", "fault crash init"))
@@ -302,11 +300,11 @@ func TestALookAtGPUsThatIsNoneIsNotMade(t *testing.T) {
 	}
 }
 
-// A machine without GPUs, or without libraries or a driver for them, has none.
+// A machine without GPUs, or without libraries or a driver for them, has no GPUs to look at.
 func TestAMachineWithoutGPUsHasNoneToLookAt(t *testing.T) {
 	b := newGPUBox(t, "nvidia")
 	base := b.baseline()
-	b.GPU.Env = nil // no library is to be found
+	b.GPU.Env = nil // no library can be found
 	b.want(&taskcatalog.Baseline{})
 	if got := b.found(base); len(got) != 2 {
 		t.Errorf("GPUs of the baseline whose library is gone: %q", got)

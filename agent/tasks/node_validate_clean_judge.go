@@ -7,10 +7,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// maxPerRow keeps one row's findings from crowding out the others'.
+// maxPerRow keeps the findings of one row from crowding out those of others.
 const maxPerRow = 40
 
-// list is the part of a baseline that a row's items are kept in.
+// list returns the part of a baseline that keeps the items of a row.
 func list(b *taskcatalog.Baseline, row string) *[]string {
 	switch row {
 	case "processes":
@@ -27,8 +27,8 @@ func list(b *taskcatalog.Baseline, row string) *[]string {
 	return &b.Objects
 }
 
-// clean is a name as the baseline keeps it: it must survive JSON, and a tenant
-// chose some of them.
+// clean returns a name as the baseline keeps it: the name must survive JSON, and some names were
+// chosen by a tenant.
 func clean(key string) string { return taskcatalog.Clean(key, taskcatalog.MaxText) }
 
 // has reports whether the baseline has the item.
@@ -48,12 +48,12 @@ func (v *validation) has(it item) bool {
 	return known[clean(it.key)]
 }
 
-// finishBaseline keeps the names of what is there.
+// finishBaseline stores the names of all items in the baseline.
 func (v *validation) finishBaseline(found [][]item, failed []error, result *taskcatalog.ValidateCleanResult) error {
 	b := &v.now
 	for i, c := range validationChecks {
 		if c.rows[0] == taskcatalog.CheckAgent {
-			continue // what it must be was published, and is in no baseline
+			continue // the agent is compared with its published package, not with a baseline
 		}
 		if failed[i] != nil {
 			b.NotTaken = append(b.NotTaken, c.rows...)
@@ -86,8 +86,8 @@ func (v *validation) finishBaseline(found [][]item, failed []error, result *task
 	return err
 }
 
-// judge reports what a clean node does not have. Without a baseline only an
-// allocation's residue is known for one.
+// judge reports the items that a clean node does not have. Without a baseline only an allocation's
+// residue can be recognised.
 func (v *validation) judge(found [][]item, failed []error, result *taskcatalog.ValidateCleanResult) error {
 	for i, c := range validationChecks {
 		for _, row := range c.rows {

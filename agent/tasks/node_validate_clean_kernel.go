@@ -55,8 +55,8 @@ func lookHugepages(ctx context.Context, v *validation) ([]item, error) {
 	return all, nil
 }
 
-// apiMounts are the kernel's file systems at their own places, which systemd
-// mounts when something first asks for one.
+// apiMounts are the kernel's file systems at their usual mount points. systemd mounts them on first
+// use.
 var apiMounts = map[string]string{
 	"/proc/sys/fs/binfmt_misc": "binfmt_misc autofs", "/sys/fs/fuse/connections": "fusectl", "/sys/kernel/config": "configfs",
 	"/sys/kernel/debug": "debugfs", "/sys/kernel/debug/tracing": "tracefs", "/sys/kernel/tracing": "tracefs", "/sys/fs/bpf": "bpf",
@@ -64,8 +64,8 @@ var apiMounts = map[string]string{
 	"/run/rpc_pipefs": "rpc_pipefs", "/proc/fs/nfsd": "nfsd", "/sys/firmware/efi/efivars": "efivarfs",
 }
 
-// lookMounts compares the mount table by mount point, type and root, and what
-// each mount restricts. The second mount on one point is a name of its own.
+// lookMounts compares the mount table by mount point, type and root, and by the restrictions of
+// each mount. The second mount on a point gets a name of its own.
 func lookMounts(_ context.Context, v *validation) ([]item, error) {
 	mounts, err := v.m.Mounts()
 	if err != nil {
@@ -77,8 +77,8 @@ func lookMounts(_ context.Context, v *validation) ([]item, error) {
 		owner, isUser := strings.CutPrefix(m.Point, "/run/user/")
 		switch {
 		case m.Root == "/" && slices.Contains(strings.Fields(apiMounts[m.Point]), m.Type):
-		case m.Type == "nsfs": // lookNamespaces has them
-		case m.Point == "/run/netns" && m.Type == "tmpfs" && m.Root == "/netns": // what ip netns binds to itself
+		case m.Type == "nsfs": // handled by lookNamespaces
+		case m.Point == "/run/netns" && m.Type == "tmpfs" && m.Root == "/netns": // ip netns binds the directory to itself
 		case strings.HasPrefix(m.Point, "/run/credentials/") && (m.Type == "ramfs" || m.Type == "tmpfs"):
 		case isUser && v.knowsText(owner) && m.Type == "tmpfs" && m.Root == "/":
 		default:
@@ -90,10 +90,10 @@ func lookMounts(_ context.Context, v *validation) ([]item, error) {
 			if v.containers(m.Point) {
 				next = taskcatalog.ActionStorageCleanup
 			}
-			// Whom FUSE was mounted for chose the point.
+			// The mount point of a FUSE was chosen by the user for whom it was mounted.
 			items = append(items, item{row: "mounts", key: key, stranger: m.User != "" && !v.knowsText(m.User), finding: taskcatalog.Finding{Subject: m.Point, Detail: m.Type + " " + m.Root, NextAction: next}})
-			// A name of its own, since a cleanup must not take a mount of the
-			// baseline off for its options. No mount point begins as this does.
+			// The options are an item of their own, since a cleanup must not detach a mount of the
+			// baseline because of its options. No mount point begins with "options".
 			options := item{row: "mounts", key: "options " + m.Access + " of " + key, finding: taskcatalog.Finding{Subject: m.Point, Detail: "its options differ from the baseline's, they are " + m.Access}}
 			if v.taking || v.has(items[len(items)-1]) {
 				items = append(items, options)
@@ -103,23 +103,23 @@ func lookMounts(_ context.Context, v *validation) ([]item, error) {
 	return items, nil
 }
 
-// containers reports whether a path is below a directory that a cleanup
-// empties of containers, and takes mounts off that the baseline has not.
+// containers reports whether a path is below a directory that a cleanup empties of containers. A
+// cleanup detaches the mounts there that the baseline does not have.
 func (v *validation) containers(name string) bool {
 	below := func(root string) bool { return machine.Under(name, root) }
 	return slices.ContainsFunc(containerRoots, below) || slices.ContainsFunc(slices.Collect(maps.Keys(v.Host.ContainerRoots)), below) ||
 		slices.ContainsFunc(containerStates, func(pattern string) bool { return below(strings.TrimSuffix(pattern, "/*")) })
 }
 
-// knowsText reports whether a text is the number of a uid of the baseline's.
+// knowsText reports whether a text is the number of a known uid.
 func (v *validation) knowsText(text string) bool {
 	uid, err := strconv.ParseUint(text, 10, 32)
 	_, known := v.users[uint32(uid)]
 	return err == nil && known && text == strconv.FormatUint(uid, 10)
 }
 
-// lookNamespaces finds network namespaces by what keeps them: a mount, or
-// processes. Those of a service of the system come and go with it.
+// lookNamespaces finds network namespaces by their holders: a mount, or processes. The namespaces
+// of a system service come and go with the service and are passed.
 func lookNamespaces(_ context.Context, v *validation) ([]item, error) {
 	mounts, err := v.m.Mounts()
 	if err != nil {
@@ -144,17 +144,17 @@ func lookNamespaces(_ context.Context, v *validation) ([]item, error) {
 	seen := map[string]bool{}
 	for _, p := range all {
 		ns, err := v.m.NetNS(p.PID)
-		if p.Unread != nil { // nobody knows whose it is
+		if p.Unread != nil { // the owner is unknown
 			return items, p.Unread
 		}
-		if err != nil || ns == host || seen[ns] { // it ended, or is a zombie
+		if err != nil || ns == host || seen[ns] { // the process ended, or is a zombie
 			continue
 		}
 		if v.packaged(p.exe) && v.unitKnown(p.unit) {
 			continue
 		}
 		seen[ns] = true
-		// A cleanup ends no process but a container's.
+		// A cleanup ends only processes in containers.
 		items = append(items, v.owner(item{row: "namespaces", key: "netns/of " + p.key(), id: ns, finding: taskcatalog.Finding{
 			Subject: ns, Detail: fmt.Sprintf("%d %s; %s", p.PID, p.Name, p.key()),
 		}}, p.UIDs[0], p.mends()))
@@ -162,8 +162,8 @@ func lookNamespaces(_ context.Context, v *validation) ([]item, error) {
 	return items, nil
 }
 
-// lookModules passes what a package of the kernel brought and the kernel does
-// not mark: those load by themselves when something asks for them.
+// lookModules passes modules that a package of the kernel brought and that the kernel does not mark
+// as tainting: such modules load by themselves on demand.
 func lookModules(_ context.Context, v *validation) ([]item, error) {
 	modules, err := v.m.Modules()
 	if err != nil {
@@ -191,8 +191,8 @@ func lookModules(_ context.Context, v *validation) ([]item, error) {
 	return items, nil
 }
 
-// lookBPF passes device filters of cgroups: systemd makes one for each unit
-// that limits devices, and all that one can do is refuse.
+// lookBPF passes device filters of cgroups: systemd creates one for each unit that limits devices,
+// and such a filter can only refuse.
 func lookBPF(_ context.Context, v *validation) ([]item, error) {
 	programs, err := v.kernel.bpf()
 	if err != nil {
@@ -225,8 +225,8 @@ func lookFirewall(ctx context.Context, v *validation) ([]item, error) {
 	}}}, nil
 }
 
-// readFirewall asks the packet filters' own tools, and only where the kernel
-// has loaded the filter: where it has not, there are no rules.
+// readFirewall reads the rules with the packet filters' own tools, and only if the kernel has
+// loaded the filter: without the filter there are no rules.
 func readFirewall(ctx context.Context, h *host.Host) ([]string, error) {
 	if !h.Machine.Live() {
 		return nil, errors.New("cannot read firewall rules of a machine that does not run")
@@ -272,7 +272,8 @@ func readFirewall(ctx context.Context, h *host.Host) ([]string, error) {
 	return rules, nil
 }
 
-// lookKernelHooks compares what the kernel itself starts, and what it is.
+// lookKernelHooks compares the programs that the kernel itself starts, and the kernel's release,
+// version and command line.
 func lookKernelHooks(_ context.Context, v *validation) ([]item, error) {
 	var items []item
 	for _, hook := range []struct {
@@ -281,7 +282,7 @@ func lookKernelHooks(_ context.Context, v *validation) ([]item, error) {
 	}{
 		{"release", "/proc/sys/kernel/osrelease", false},
 		{"version", "/proc/sys/kernel/version", false},
-		{"cmdline", "/proc/cmdline", true}, // it may hold what enrols a node
+		{"cmdline", "/proc/cmdline", true}, // the command line may hold the secret that enrols a node
 		{"core_pattern", "/proc/sys/kernel/core_pattern", false},
 		{"modprobe", "/proc/sys/kernel/modprobe", false},
 		{"hotplug", "/proc/sys/kernel/hotplug", false},
@@ -293,7 +294,7 @@ func lookKernelHooks(_ context.Context, v *validation) ([]item, error) {
 			return nil, err
 		}
 		if !has && hook.name != "release" {
-			continue // not every kernel has each
+			continue // not every kernel has each hook
 		}
 		raw, err := v.m.ReadFile(hook.file, 64<<10)
 		if err != nil {
@@ -310,7 +311,7 @@ func lookKernelHooks(_ context.Context, v *validation) ([]item, error) {
 	return append(items, objects("kernel_hooks", "kernel/binfmt ", formats, taskcatalog.ActionReimage)...), err
 }
 
-// lookInventory finds devices that were there and are not seen any more.
+// lookInventory finds devices of the baseline that are no longer seen.
 func lookInventory(_ context.Context, v *validation) ([]item, error) {
 	inv, err := v.m.Inventory()
 	if err != nil {
@@ -343,9 +344,9 @@ func lookInventory(_ context.Context, v *validation) ([]item, error) {
 	return items, nil
 }
 
-// cardsOf are the addresses of a baseline that name cards. A baseline of an older agent has
-// addresses that the kernel made up, too. Of those that no maker gave out and that are not
-// seen, as many are left out as there are cards now without an address of their own.
+// cardsOf returns the addresses of a baseline that name cards. A baseline of an older agent also
+// has addresses made up by the kernel. An address is left out if no maker gave it out and it is not
+// seen now, but at most as many as there are now cards without an address of their own.
 func cardsOf(baseline []string, now machine.Inventory) []string {
 	var all []string
 	unnamed := now.UnnamedNICs

@@ -17,7 +17,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// objects turns names into items whose keys begin with their kind.
+// objects turns names into items; each key is the kind followed by the name.
 func objects(row, kind string, names []string, next string) []item {
 	items := make([]item, len(names))
 	for i, name := range names {
@@ -26,9 +26,9 @@ func objects(row, kind string, names []string, next string) []item {
 	return items
 }
 
-// entries are the names in a directory that a tenant may have touched, with
-// their owners. One that is a link or no directory is itself an entry. What was seen
-// comes with an error, too.
+// entries lists the names in a directory that a tenant may have touched, with their owners. A
+// directory that is a link or no directory is itself an entry. With an error, entries still returns
+// the items seen.
 func (v *validation) entries(ctx context.Context, row, kind, dir, next string, skip func(*machine.Entry) bool) (items []item, err error) {
 	err = still(ctx, func() (moved string, err error) {
 		before := items
@@ -39,7 +39,7 @@ func (v *validation) entries(ctx context.Context, row, kind, dir, next string, s
 	return items, err
 }
 
-// withStrangers adds the strangers' things that an earlier listing saw.
+// withStrangers adds the strangers' items that an earlier listing saw.
 func withStrangers(items, before []item) []item {
 	seen := marks(items)
 	for _, it := range before {
@@ -53,7 +53,7 @@ func withStrangers(items, before []item) []item {
 	return items
 }
 
-// listed lists a directory once, and says whether something moved meanwhile.
+// listed lists a directory once; moved names a path that changed meanwhile.
 func (v *validation) listed(ctx context.Context, row, kind, dir, next string, skip func(*machine.Entry) bool) (items []item, moved string, err error) {
 	var more int64
 	add := func(name string, st unix.Stat_t) {
@@ -96,18 +96,18 @@ func (v *validation) listed(ctx context.Context, row, kind, dir, next string, sk
 	return items, moved, errors.Join(err, failed)
 }
 
-// inode names a file by what nobody chooses.
+// inode identifies a file by numbers that nobody can choose.
 func inode(st unix.Stat_t) string { return fmt.Sprintf("file %d:%d", st.Dev, st.Ino) }
 
-// manyMore stands for what is beyond maxForeign: a tenant can make as many
-// names as there are inodes, and the agent's memory is bounded.
+// manyMore stands for the entries beyond maxForeign: a tenant can create as many names as there are
+// inodes, and the agent's memory is bounded.
 func manyMore(row, where, next string, n int64) item {
 	return item{row: row, key: where + " and more", differs: true, finding: taskcatalog.Finding{
 		Subject: where, Detail: "there is more than can be listed", Count: n, NextAction: next,
 	}}
 }
 
-// lookJobs finds what users left to run later, by owner and by name.
+// lookJobs finds jobs that users left to run later, by owner and by name.
 func lookJobs(ctx context.Context, v *validation) ([]item, error) {
 	names, err := v.tree(ctx, []string{"/var/spool/cron", "/var/spool/at", "/var/lib/systemd/linger"}, func(name string, mode uint32) bool {
 		return passive(mode) && (name == "/var/spool/at/.SEQ" || name == "/var/spool/cron/atjobs/.SEQ") // at's counter
@@ -136,8 +136,8 @@ func lookJobs(ctx context.Context, v *validation) ([]item, error) {
 	return items, nil
 }
 
-// lookIPC finds System V objects by owner and kind: their numbers change, and
-// how many a service of the system has does too.
+// lookIPC finds System V objects by owner and kind: their numbers change, and so does the number of
+// objects of a system service.
 func lookIPC(ctx context.Context, v *validation) ([]item, error) {
 	list, err := v.m.SysVIPC()
 	if err != nil {
@@ -167,8 +167,8 @@ func lookIPC(ctx context.Context, v *validation) ([]item, error) {
 	return items, nil
 }
 
-// entriesBut is entries, and looks into lost+found, where a file system keeps what it
-// found without a name. Whose those files are, nobody said.
+// entriesBut is entries, and also lists lost+found, where fsck keeps files that it found without a
+// name. The owner of those files is unknown.
 func (v *validation) entriesBut(ctx context.Context, row, kind, dir, next string, skip func(*machine.Entry) bool) ([]item, error) {
 	lost := false
 	all, err := v.entries(ctx, row, kind, dir, next, func(e *machine.Entry) bool {
@@ -183,13 +183,13 @@ func (v *validation) entriesBut(ctx context.Context, row, kind, dir, next string
 	return append(all, items...), err
 }
 
-// lostAndFound reports whether an entry is a directory that fsck keeps. Another
-// user's directory of that name is none.
+// lostAndFound reports whether an entry is the directory lost+found of fsck. Another user's
+// directory of the same name does not count.
 func lostAndFound(e *machine.Entry) bool {
 	return e.Name == "lost+found" && e.Depth() == 1 && e.IsDir() && e.Stat.Uid == 0 && e.Stat.Mode&0o022 == 0
 }
 
-// lookHomes finds what stands in /home and is no known user's home.
+// lookHomes finds the entries of /home that are not a known user's home.
 func lookHomes(ctx context.Context, v *validation) ([]item, error) {
 	return v.entriesBut(ctx, "homes", "home/", "/home", taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
 		_, known := v.homes[e.Path()]
@@ -197,17 +197,17 @@ func lookHomes(ctx context.Context, v *validation) ([]item, error) {
 	})
 }
 
-// privateTmp is the name of the directory that systemd makes for a unit with a
-// /tmp of its own, after the boot's id.
+// privateTmp matches the name, after the boot's id, of the directory that systemd creates for a
+// unit with a /tmp of its own.
 var privateTmp = regexp.MustCompile(`^([A-Za-z0-9@:._\\-]+\.service)-[A-Za-z0-9]{6}$`)
 
-// snapTmp is the name of the directory in snap-private-tmp that snapd makes for a snap.
+// snapTmp matches the name of the directory that snapd creates for a snap in snap-private-tmp.
 var snapTmp = regexp.MustCompile(`^snap\.[a-z0-9][a-z0-9_-]*$`)
 
-// lookTemporary finds what is in the temporary directories but for what the
-// system makes there at each boot. What root or a stranger put into a unit's or a
-// snap's own counts too, by whose it is: its name is one that a tenant with root can
-// take.
+// lookTemporary finds the entries of the temporary directories, except those that the system
+// creates at each boot. In the private directory of a unit or a snap, entries of root or of a
+// stranger are items too, keyed by the unit or snap: a tenant with root can create a directory of
+// that name.
 func lookTemporary(ctx context.Context, v *validation) ([]item, error) {
 	boot, err := v.m.BootID()
 	if err != nil {
@@ -269,8 +269,8 @@ func lookTemporary(ctx context.Context, v *validation) ([]item, error) {
 	return all, nil
 }
 
-// private finds what is in a unit's or a snap's own temporary directory, but for what a
-// service's own user has there.
+// private finds the entries of a unit's or a snap's own temporary directory, except those of a
+// service's own user.
 func (v *validation) private(ctx context.Context, own, whose string) ([]item, error) {
 	var all []item
 	for _, dir := range []string{own, path.Join(own, "tmp")} {
@@ -288,8 +288,8 @@ func (v *validation) private(ctx context.Context, own, whose string) ([]item, er
 	return all, nil
 }
 
-// lookScratch finds what is in scratch directories, by the node's patterns and
-// the site's.
+// lookScratch finds the entries of scratch directories, by the patterns of the node and of the
+// site.
 func lookScratch(ctx context.Context, v *validation) ([]item, error) {
 	var all []item
 	for _, pattern := range append(slices.Clone(v.Host.Scratch), v.policy.Scratch...) {
@@ -308,7 +308,7 @@ func lookScratch(ctx context.Context, v *validation) ([]item, error) {
 	return all, nil
 }
 
-// lookDumps finds what crashes left, where a cleanup removes it.
+// lookDumps finds crash and core dumps in the places that a cleanup empties.
 func lookDumps(ctx context.Context, v *validation) ([]item, error) {
 	var all []item
 	dirs := slices.Concat(dumpDirs, dumpDirsOfBaseline, []string{"/sys/fs/pstore"})
@@ -342,7 +342,7 @@ func lookDumps(ctx context.Context, v *validation) ([]item, error) {
 
 type containerStore struct{ kind, dir string }
 
-// containerStores are where engines keep one name for each thing.
+// containerStores are the directories in which engines keep one name for each object.
 var containerStores = []containerStore{
 	{"container/", "/var/lib/docker/containers"},
 	{"image/", "/var/lib/docker/image/*/imagedb/content/sha256"},
@@ -359,15 +359,14 @@ var containerStores = []containerStore{
 	{"container/", "/var/lib/kubelet/pods"},
 }
 
-// lookContainers finds containers, images and volumes by the engines' own
-// directories: an engine that is asked would have to run, and could lie.
+// lookContainers finds containers, images and volumes by the engines' own directories: an engine
+// would have to run to answer, and could lie.
 func lookContainers(ctx context.Context, v *validation) ([]item, error) {
 	var all []item
 	stores := slices.Clone(containerStores)
 	for root := range v.Host.ContainerRoots {
 		stores = append(stores, containerStore{"container/", root})
-		// It may be any engine's root that was moved: what is in none of its
-		// places is not there.
+		// The root may be the moved root of any engine: directories that do not exist are empty.
 		for _, usual := range []string{"/var/lib/docker", "/var/lib/containerd", "/var/lib/containers", "/var/lib/containers/storage"} {
 			for _, s := range containerStores {
 				if machine.Under(s.dir, usual) {
@@ -397,7 +396,7 @@ func lookContainers(ctx context.Context, v *validation) ([]item, error) {
 	return all, nil
 }
 
-// glob resolves the one component of a pattern that holds a star.
+// glob resolves the component of a pattern that holds a star.
 func (v *validation) glob(pattern string) ([]string, error) {
 	before, after, found := strings.Cut(pattern, "*")
 	if !found {

@@ -16,10 +16,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// lookFiles goes through every local file system once: files of unknown
-// owners, set-uid files, capabilities, and new names at the top. Directories that
-// strangers may write to are looked at again by themselves: a walk of minutes can be
-// passed by.
+// lookFiles goes through every local file system once. It finds files of unknown owners, set-uid
+// files, capabilities, and new names at the top. Directories writable to strangers are looked at
+// again on their own: during a walk of minutes, a tenant could move a file from a place not yet
+// walked to a place already walked.
 func lookFiles(ctx context.Context, v *validation) ([]item, error) {
 	if len(v.users) == 0 && !v.taking {
 		return nil, errors.New("no user is known")
@@ -41,7 +41,7 @@ func lookFiles(ctx context.Context, v *validation) ([]item, error) {
 		t := machine.Tree{
 			Look: func(e *machine.Entry) {
 				o.look(e)
-				if e.Stat.Dev == on.Dev { // else something is mounted there, which may never answer
+				if e.Stat.Dev == on.Dev { // otherwise a file system is mounted there, which may never answer
 					o.share(e.Path(), e.Stat)
 				}
 			},
@@ -83,15 +83,15 @@ func lookFiles(ctx context.Context, v *validation) ([]item, error) {
 	return items, nil
 }
 
-// owners is one look at whose all files are.
+// owners is a look at the owners of all files.
 type owners struct {
 	v       *validation
 	items   []item
 	within  map[string]uint32 // directories already reported, with their owner
-	seen    map[string]bool   // what items has
+	seen    map[string]bool   // the keys and ids in items
 	setuids int64
-	// again are directories to look at once more: those that strangers may write to,
-	// which must come to rest, and those that changed during the walk.
+	// again are directories to look at once more: directories that strangers may write to (true),
+	// which must come to rest, and directories that changed during the walk (false).
 	again   map[string]bool
 	tooMany bool
 }
@@ -115,12 +115,11 @@ func (o *owners) look(e *machine.Entry) {
 	}
 }
 
-// maxAgain bounds how many directories are looked at again: each layer of a container
-// image has a few.
+// maxAgain bounds the directories to look at again: each layer of a container image has a few.
 const maxAgain = 1 << 16
 
-// share notes a directory of a known user that strangers may write to. An entry of an
-// ACL lets nobody write without the group's bit.
+// share notes a directory of a known user that strangers may write to. An entry of an ACL grants
+// writing only together with the group's permission bit.
 func (o *owners) share(name string, st unix.Stat_t) {
 	if st.Mode&fileType == directory && st.Mode&0o022 != 0 && o.v.knows(st.Uid) {
 		o.note(name, true)
@@ -136,9 +135,9 @@ func (o *owners) note(dir string, shared bool) {
 	}
 }
 
-// lookAgain looks once more at the noted directories, all in a moment. What strangers
-// could move out of sight is in one that they may write to, or below a thing of theirs.
-// In the system's own a daemon may be at work: only a name that went counts.
+// lookAgain looks at the noted directories once more, all within a moment. A stranger can hide a
+// file only in a directory writable to strangers, or below a directory of the stranger's own. In a
+// system directory a daemon may be at work: there only a vanished name counts as a change.
 func (o *owners) lookAgain(ctx context.Context) (moved string, err error) {
 	since := machine.ChangeClock()
 	for dir, shared := range o.again {
@@ -169,10 +168,10 @@ func (o *owners) lookAgain(ctx context.Context) (moved string, err error) {
 
 func changedMeanwhile(name string) string { return clean(name) + " changed while it was looked at" }
 
-// maxForeign bounds how much of a tenant's tree is noted by name.
+// maxForeign bounds how many entries of a tenant's tree are noted by name.
 const maxForeign = 10_000
 
-// foreign notes a file of an unknown owner, or only its topmost directory.
+// foreign notes a file of an unknown owner, or only the topmost directory of a tree.
 func (o *owners) foreign(e *machine.Entry) {
 	name, uid := e.Path(), e.Stat.Uid
 	if host.DynamicUser(uid) && slices.ContainsFunc([]string{"/var/lib/private/", "/var/cache/private/", "/var/log/private/", "/run/", "/tmp/systemd-private-", "/var/tmp/systemd-private-"}, func(p string) bool { return strings.HasPrefix(name, p) }) {
@@ -188,11 +187,11 @@ func (o *owners) foreign(e *machine.Entry) {
 	}
 	o.seen[idMark(it)] = true
 	it = o.v.owner(it, uid, mendsFile(name))
-	it.stranger = true // the uids that systemd lends are nobody's here
+	it.stranger = true // systemd's dynamic uids belong to nobody here
 	o.items = append(o.items, it)
 }
 
-// mendsFile is what removes a file of an unknown owner.
+// mendsFile returns the action that removes a file of an unknown owner.
 func mendsFile(name string) string {
 	for _, dir := range []string{"/tmp/", "/var/tmp/", "/dev/shm/", "/home/", "/var/crash/"} {
 		if strings.HasPrefix(name, dir) {

@@ -14,13 +14,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Paths are kept by a hash with a random seed: a hundred thousand of them in
-// little memory, and nobody can choose a path that passes for another.
+// Paths are kept as hashes with a random seed: a hundred thousand paths need little memory, and
+// nobody can choose a path with the hash of another.
 var pathSeed = maphash.MakeSeed()
 
 func pathHash(name string) uint64 { return maphash.String(pathSeed, merged(name)) }
 
-// merged is a path as it is since /bin, /sbin and /lib are links into /usr.
+// merged rewrites a path for a machine on which /bin, /sbin and /lib are links into /usr.
 func merged(name string) string {
 	first, _, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
 	switch first {
@@ -30,22 +30,21 @@ func merged(name string) string {
 	return name
 }
 
-// packaged reports whether a package brought the path. What its content is
-// now, lookPackages says.
+// packaged reports whether a package brought the path. lookPackageFiles checks the content.
 func (v *validation) packaged(name string) bool {
 	_, ok := v.owned[pathHash(name)]
 	return ok && name != ""
 }
 
-// documentation is not looked at: images leave it out, and nothing runs it.
+// documentation is not compared: images leave it out, and no program runs it.
 func documentation(name string) bool {
 	rest, ok := strings.CutPrefix(name, "/usr/share/")
 	dir, _, _ := strings.Cut(rest, "/")
 	return ok && slices.Contains([]string{"doc", "man", "info", "locale", "lintian", "bug", "doc-base"}, dir)
 }
 
-// lookPackages compares each package's record with the baseline's pin, and keeps
-// what others ask of the records.
+// lookPackages compares each package's record with the baseline's pin, and keeps the paths and
+// conffiles that other looks need.
 func lookPackages(ctx context.Context, v *validation) ([]item, error) {
 	v.owned, v.conf = map[uint64]struct{}{}, map[string]string{}
 	pins := map[string]string{}
@@ -94,12 +93,11 @@ func lookPackages(ctx context.Context, v *validation) ([]item, error) {
 	return items, nil
 }
 
-// etc tells what is in /etc, all of which lookEtc looks at.
+// etc reports whether a path is in /etc; lookEtc compares all of /etc.
 func etc(name string) bool { return strings.HasPrefix(name, "/etc/") }
 
-// lookPackageFiles compares each file of a package with the record that
-// lookPackages saw. A file that was other than its record at the baseline must be
-// as it was then.
+// lookPackageFiles compares each file of a package with the record that lookPackages saw. A file
+// that differed from its record when the baseline was taken must be unchanged since then.
 func lookPackageFiles(ctx context.Context, v *validation) ([]item, error) {
 	var records []taskcatalog.BaselineFile
 	var failed error
@@ -132,8 +130,8 @@ func lookPackageFiles(ctx context.Context, v *validation) ([]item, error) {
 	return v.compareFiles("packages", records, func(string) bool { return false }, func(string) string { return "packages" }), nil
 }
 
-// unpackaged lists the files below tops that no package brought, without what
-// skip names.
+// unpackaged lists the files below tops that no package brought, except the paths that skip
+// excludes.
 func (v *validation) unpackaged(ctx context.Context, tops []string, skip func(name string, mode uint32) bool) ([]string, error) {
 	if v.owned == nil {
 		return nil, errors.New("what packages own is not known")

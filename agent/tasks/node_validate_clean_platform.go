@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// lookPlatform compares one row of what lies below the operating system with the
-// baseline. What was read counts, though the rest could not be.
+// lookPlatform compares one row of the settings below the operating system with the baseline.
+// Settings that were read count, even if others could not be read.
 func lookPlatform(row string) func(context.Context, *validation) ([]item, error) {
 	return func(ctx context.Context, v *validation) ([]item, error) {
 		now, err := v.below.Read(ctx, row)
@@ -34,7 +34,7 @@ func lookPlatform(row string) func(context.Context, *validation) ([]item, error)
 		}
 		was := v.base.PlatformRow(row)
 		if was == nil && err != nil {
-			return nil, err // a new baseline could not have it either
+			return nil, err // a new baseline could not have the row either
 		}
 		if was == nil {
 			return nil, errors.New("the baseline was taken by an agent that did not look at it (take a new one: hostler node baseline retake)")
@@ -47,7 +47,7 @@ func lookPlatform(row string) func(context.Context, *validation) ([]item, error)
 	}
 }
 
-// comparePlatform tells what differs; whole says that nothing is unread.
+// comparePlatform lists the differences; whole is true if every setting was read.
 func comparePlatform(was *taskcatalog.PlatformRow, now platform.Reading, whole bool) []item {
 	var items []item
 	differs := func(subject, format string, args ...any) {
@@ -78,7 +78,7 @@ func comparePlatform(was *taskcatalog.PlatformRow, now platform.Reading, whole b
 		}
 	}
 	if !whole {
-		return items // what is not there may be what could not be read
+		return items // a missing setting may be one that could not be read
 	}
 	for _, s := range was.Settings {
 		if value, left := before[s.Name]; left && !part(was.Check, s.Name) {
@@ -88,8 +88,8 @@ func comparePlatform(was *taskcatalog.PlatformRow, now platform.Reading, whole b
 	return items
 }
 
-// part reports whether a version is of a device: one that is gone is the inventory's
-// to tell, and one that is new has nothing to be compared with.
+// part reports whether a version belongs to a device. The inventory reports a device that is gone,
+// and a new device has nothing to compare with.
 func part(row, name string) bool {
 	kind, _, _ := strings.Cut(name, " ")
 	return row == taskcatalog.CheckFirmware && slices.Contains([]string{"gpu", "nic", "nvme"}, kind)
@@ -102,7 +102,8 @@ func said(value string) string {
 	return value
 }
 
-// mendsPlatform: virtual functions do not outlive a boot, the rest does.
+// mendsPlatform returns the next action for a row: a reimage for virtual functions, which do not
+// survive a boot, and work by hand for the rest.
 func mendsPlatform(row string) string {
 	if row == taskcatalog.CheckSRIOV {
 		return taskcatalog.ActionReimage

@@ -20,21 +20,21 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// running is a process with what tells it from others.
+// running is a process with the attributes that identify it.
 type running struct {
 	machine.Process
 	exe  string
-	unit string // as unitOf gives it
-	// login is the cgroup of the session, or the unit of the user manager, that
-	// the process belongs to; empty for any other.
+	unit string // as returned by unitOf
+	// login is the cgroup of the process's session, or the unit of its user manager; empty for
+	// other processes.
 	login string
-	// container says that the process is in a container's cgroup, or watches one.
+	// container reports whether the process is in a container's cgroup, or watches a container.
 	container bool
-	// unread says what of the process could not be looked at; nil for most.
+	// unread says which attribute could not be read; nil for most processes.
 	unread error
 }
 
-// mends is what ends the process: a cleanup ends those in containers.
+// mends returns the action that ends the process: a cleanup ends processes in containers.
 func (p running) mends() string {
 	if p.container {
 		return taskcatalog.ActionStorageCleanup
@@ -44,16 +44,16 @@ func (p running) mends() string {
 
 func (p running) key() string { return p.exe + " in " + p.unit }
 
-// id is of this process alone, whatever it runs and is called.
+// id identifies this process alone, whatever its program and name.
 func (p running) id() string { return fmt.Sprintf("process %d of %d", p.PID, p.Start) }
 
-// momentOfWork is how long a timer's or a service's own helpers may take
-// before they are looked at like anything else.
+// momentOfWork is how long helpers of a timer or a service may run before they are judged like
+// other processes.
 const momentOfWork = time.Hour
 
-// processes lists all but kernel threads, and the numbers of those that the
-// kernel lists and does not show. moved says that one ended before it was seen: it may
-// have left another in its place.
+// processes lists all processes except kernel threads, and in hidden the pids that the kernel lists
+// but whose files it does not show. moved says that a process ended before the look: the process
+// may have left another in its place.
 func (v *validation) processes() (all []running, hidden []int, moved string, err error) {
 	pids, err := v.m.PIDs()
 	if err != nil {
@@ -70,14 +70,14 @@ func (v *validation) processes() (all []running, hidden []int, moved string, err
 		if p.Kernel {
 			continue
 		}
-		// A path of more than PATH_MAX bytes makes either unreadable. The error is
-		// this process's alone.
+		// A path of more than PATH_MAX bytes makes exe or cgroup unreadable. The error concerns
+		// only this process.
 		exe, unread := v.m.Exe(p.PID)
-		if gone(unread) { // a kernel's helper has none, and a zombie
+		if gone(unread) { // a kernel's helper and a zombie have no executable
 			unread = nil
 		}
 		cgroup, err := v.m.Cgroup(p.PID)
-		if gone(err) && v.foreignUID(p) < 0 { // a stranger's counts though it ended
+		if gone(err) && v.foreignUID(p) < 0 { // a stranger's process counts even if it ended
 			ended(p.PID)
 			continue
 		}
@@ -101,8 +101,7 @@ func (v *validation) processes() (all []running, hidden []int, moved string, err
 	return all, hidden, moved, nil
 }
 
-// foreignUID is the index of the first of a process's uids that nobody knows; -1: all
-// are known.
+// foreignUID returns the index of the first of a process's uids that is unknown; -1: all are known.
 func (v *validation) foreignUID(p machine.Process) int {
 	return slices.IndexFunc(p.UIDs, func(u uint32) bool { return !v.knows(u) })
 }
@@ -114,8 +113,8 @@ var (
 	userManager  = regexp.MustCompile(`/user-(\d+)\.slice/user@\d+\.service(/.*)?`)
 )
 
-// unitOf names a process's unit in a way that stays: the number of a session
-// or an instance for a user does not.
+// unitOf returns a stable name of a process's unit: without the number of a session and the
+// instance of a user.
 func unitOf(cgroup string) string {
 	if m := sessionScope.FindStringSubmatch(cgroup); m != nil {
 		return "session of uid " + m[1]
@@ -131,7 +130,7 @@ func unitOf(cgroup string) string {
 	return strings.Trim(cgroup, "/")
 }
 
-// loginOf tells one session from another, whose units have one name.
+// loginOf distinguishes sessions whose units have the same name.
 func loginOf(cgroup string) string {
 	if at := sessionScope.FindStringIndex(cgroup); at != nil {
 		return cgroup[:at[1]]
@@ -142,8 +141,8 @@ func loginOf(cgroup string) string {
 	return ""
 }
 
-// lookProcesses finds processes by owner first, then by executable and unit:
-// an interpreter that one service may run is no licence for another.
+// lookProcesses finds processes by owner first, then by executable and unit: an interpreter that
+// one service may run is not permitted to another.
 func lookProcesses(ctx context.Context, v *validation) (items []item, err error) {
 	err = still(ctx, func() (moved string, err error) {
 		all, hidden, moved, err := v.processes()
@@ -177,11 +176,11 @@ func (v *validation) judgeProcesses(all []running, hidden []int) ([]item, error)
 			unread = errors.Join(unread, p.unread)
 			continue
 		}
-		if p.unread != nil { // it may be anybody's: the row is inconclusive
+		if p.unread != nil { // the process may be anybody's: the row is inconclusive
 			unread = errors.Join(unread, p.unread)
 			continue
 		}
-		if unit.IsSession(p.unit) { // whoever it runs as: nobody may be let in now
+		if unit.IsSession(p.unit) { // under any user: nobody may be let in now
 			it.key, it.differs, it.finding.UID = p.unit, true, &p.UIDs[0]
 			it.finding.Detail = join(it.finding.Detail, "of a terminal session that is still open (drain the node, or hostler terminal close)")
 			items = append(items, it)
@@ -203,7 +202,7 @@ func (v *validation) judgeProcesses(all []running, hidden []int) ([]item, error)
 			Subject: fmt.Sprint(pid), Detail: "a process whose directory in /proc shows nothing: something covers it",
 		}})
 	}
-	if unread != nil && v.base != nil { // who is of a uid that nobody knows is found all the same
+	if unread != nil && v.base != nil { // processes of an unknown uid are found all the same
 		for i := range items {
 			items[i].despite = items[i].finding.UID != nil && !v.knows(*items[i].finding.UID)
 		}
@@ -211,7 +210,7 @@ func (v *validation) judgeProcesses(all []running, hidden []int) ([]item, error)
 	return items, unread
 }
 
-// selfPID is the agent's own number where it sees itself.
+// selfPID returns the agent's own pid; 0 if the agent is not among the processes.
 func (v *validation) selfPID(all []running) int {
 	pid := unix.Getpid()
 	if !v.m.Live() || !slices.ContainsFunc(all, func(p running) bool { return p.PID == pid }) {
@@ -220,9 +219,9 @@ func (v *validation) selfPID(all []running) int {
 	return pid
 }
 
-// openLogins are the sessions and user managers of known users who are logged
-// in right now, by login: an operator at work, with what a shell of the
-// system's own programs runs. What an earlier session left is none of it.
+// openLogins returns the sessions and user managers of known users who are logged in now, by login:
+// for example an operator at work, whose shell runs the system's own programs. Leftovers of an
+// earlier session are not included.
 func (v *validation) openLogins(all []running) map[string]bool {
 	open := map[string]bool{}
 	for _, p := range all {
@@ -244,7 +243,7 @@ func (v *validation) policyKnows(p running) bool {
 	return p.exe != "" && slices.ContainsFunc(v.policy.KnownProcesses, func(s string) bool { return s == p.exe || s == path.Base(p.exe) })
 }
 
-// knows reports whether a uid is the baseline's, or one that systemd lends.
+// knows reports whether a uid is the baseline's, or a dynamic uid of systemd.
 func (v *validation) knows(uid uint32) bool {
 	if _, ours := v.account(uid); ours {
 		return false
@@ -253,8 +252,8 @@ func (v *validation) knows(uid uint32) bool {
 	return ok || host.DynamicUser(uid) || uid == 65534
 }
 
-// unitKnown reports whether a unit's file comes from a package or stands in
-// the baseline. A template's instances go by the template.
+// unitKnown reports whether a unit's file comes from a package, or is in the policy or the
+// baseline. An instance of a template is known if the template is.
 func (v *validation) unitKnown(unit string) bool {
 	names := []string{unit}
 	if at := strings.IndexByte(unit, '@'); at > 0 {
@@ -268,8 +267,8 @@ func (v *validation) unitKnown(unit string) bool {
 	})
 }
 
-// lookListeners goes by protocol and port. Ports that the kernel hands out
-// differ from boot to boot: there the holder counts, if the system knows it.
+// lookListeners compares listeners by protocol and port. Ephemeral ports differ from boot to boot:
+// there the holder counts, if the holder is known.
 func lookListeners(_ context.Context, v *validation) ([]item, error) {
 	found, err := v.m.Listeners()
 	if err != nil {
@@ -322,8 +321,8 @@ func lookListeners(_ context.Context, v *validation) ([]item, error) {
 	return items, nil
 }
 
-// forwards reports whether a process is what dockerd starts for each port that
-// a container publishes, and ends with the container.
+// forwards reports whether a process is a docker-proxy: dockerd starts one for each published port
+// of a container, and it ends with the container.
 func (v *validation) forwards(p running) bool {
 	return path.Base(p.exe) == "docker-proxy" && p.unit == dockerUnit && v.packaged(p.exe)
 }

@@ -8,23 +8,22 @@ import (
 	"time"
 )
 
-// settling is one line of the table of looks, with what its looks have seen.
+// settling is a line of the table of looks, with the items that its looks have seen.
 //
-// What is of an unknown owner counts from any look: nobody of the system made it.
-// What is of a known owner and not in the baseline may be a moment's work of the
-// system, such as a process of a timer, and must be there at two looks in a row. An
-// item is known again by its key or by its id; a key may hold a name that its maker
-// chose, and an id never does.
+// An item of an unknown owner counts from any look: the system did not create it. An item of a
+// known owner that the baseline does not have may be momentary work of the system, such as a
+// process of a timer, and must be seen by two looks in a row. An item is recognised by its key or
+// by its id; a key may hold a name chosen by its creator, an id never does.
 //
-// Looks go on until two in a row agree. A row that does not come to rest was not
-// looked at: whoever moves a thing fast enough keeps it out of every look.
+// Looks go on until two in a row agree. A row that does not come to rest counts as not looked at: a
+// person who moves a thing fast enough keeps it out of every look.
 type settling struct {
 	v     *validation
 	check check
 	made  int    // looks
-	sure  []item // counts whatever another look says
+	sure  []item // counts whatever another look sees
 	open  []item // seen by the last look: of known owners, and not in the baseline
-	stays []item // of open, what the look before saw, too
+	stays []item // items of open that the previous look saw too
 	err   error
 	done  bool
 }
@@ -32,23 +31,23 @@ type settling struct {
 // maxLooks bounds the looks at a row that does not come to rest.
 const maxLooks = 5
 
-// A listing that something moved in is made again at once, a few times: two looks are
-// far apart, and the system moves something now and then.
+// A listing during which something moved is repeated at once, a few times: two looks are far apart,
+// and the system moves something now and then.
 const (
 	maxListings = 6
-	// listingPause is between two of them, each time twice as long: the last are longer
-	// than a tick of the clock that dates files.
+	// listingPause is the pause before the first repetition and doubles each time: the last pauses
+	// are longer than a tick of the clock that dates files.
 	listingPause = 2 * time.Millisecond
 )
 
-// unrest is why a look is none: something moved while it was made.
+// unrest is the error of a look that does not count, because something moved meanwhile.
 type unrest struct{ what string }
 
 func (r *unrest) Error() string {
 	return "cannot tell what is there: " + r.what + " (find what does that and end it, then validate again)"
 }
 
-// still makes a listing until nothing moves while it is made. list says what moved.
+// still repeats list until nothing moves during a listing. moved names what moved.
 func still(ctx context.Context, list func() (moved string, err error)) error {
 	for n := 1; ; n++ {
 		moved, err := list()
@@ -64,7 +63,7 @@ func still(ctx context.Context, list func() (moved string, err error)) error {
 	}
 }
 
-// look looks once more, and judges whether the row has come to rest.
+// look makes another look, and judges whether the row has come to rest.
 func (s *settling) look(ctx context.Context) {
 	items, err := s.check.look(ctx, s.v)
 	s.made++
@@ -96,7 +95,7 @@ func (s *settling) look(ctx context.Context) {
 	case moving != nil:
 		s.done = enough || s.made == maxLooks
 	case len(came)+len(went) == 0 || enough:
-		s.done = true // what counts, counts whatever a further look says
+		s.done = true // an item that counts does so whatever another look sees
 	case s.made == maxLooks:
 		moving, s.done = &unrest{append(came, went...)[0].name() + " came or went between two looks"}, true
 	}
@@ -105,13 +104,13 @@ func (s *settling) look(ctx context.Context) {
 	}
 }
 
-// counts reports whether an item counts whatever another look says.
+// counts reports whether an item counts whatever another look sees.
 func (s *settling) counts(it item) bool {
 	return !s.check.settles || !s.v.taking && (it.tenant || it.stranger || s.v.has(it))
 }
 
-// again divides items by whether the look at others saw them, too. A baseline keeps
-// keys, and no id.
+// again divides items by whether the look at others saw them too. A baseline keeps keys, but no
+// ids.
 func (s *settling) again(items, others []item) (yes, no []item) {
 	seen := marks(others)
 	for _, it := range items {
@@ -124,7 +123,7 @@ func (s *settling) again(items, others []item) (yes, no []item) {
 	return yes, no
 }
 
-// marks are what items are known again by.
+// marks returns the marks by which items are recognised.
 func marks(items []item) map[string]bool {
 	seen := make(map[string]bool, 2*len(items))
 	for _, it := range items {
@@ -140,8 +139,8 @@ func keyMark(it item) string { return it.row + "\x00" + it.key }
 
 func idMark(it item) string { return it.row + "\x00\x00" + it.id }
 
-// result is what counts, and why the row was not looked at. What is certain counts all
-// the same: a stranger's thing, and in a row without rest whatever was seen for certain.
+// result returns the items that count, and the reason why the row was not looked at. Certain items
+// count all the same: a stranger's item and, in a row that did not come to rest, every sure item.
 func (s *settling) result() ([]item, error) {
 	found := append(s.sure, s.stays...)
 	if s.err == nil || s.v.base == nil {
@@ -156,5 +155,5 @@ func (s *settling) result() ([]item, error) {
 	return found, s.err
 }
 
-// name is what a person knows the item by.
+// name is the item's name for a person.
 func (it item) name() string { return clean(cmp.Or(it.finding.Subject, it.key)) }

@@ -16,7 +16,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// newLook is a validation of a host against a baseline, nil while one is taken.
+// newLook returns a validation of a host against a baseline; nil takes a baseline.
 func newLook(h *host.Host, base *taskcatalog.Baseline) *validation {
 	v := &validation{
 		Run: &host.Run{Host: h}, m: h.Machine, base: base, taking: base == nil,
@@ -29,7 +29,7 @@ func newLook(h *host.Host, base *taskcatalog.Baseline) *validation {
 
 type look = func(context.Context, *validation) ([]item, error)
 
-// keys are the names of what a look finds and the baseline does not have.
+// keys returns the names of a look's items that the baseline does not have.
 func keys(t *testing.T, v *validation, l look) []string {
 	t.Helper()
 	items, err := l(t.Context(), v)
@@ -44,7 +44,7 @@ func keys(t *testing.T, v *validation, l look) []string {
 	return all
 }
 
-// baseOf takes the baseline of what some looks see.
+// baseOf takes a baseline with some looks.
 func baseOf(t *testing.T, h *host.Host, looks ...look) *taskcatalog.Baseline {
 	t.Helper()
 	v := newLook(h, nil)
@@ -63,8 +63,8 @@ func baseOf(t *testing.T, h *host.Host, looks ...look) *taskcatalog.Baseline {
 	return b
 }
 
-// The EFI system partition is a file system of its own on every machine that
-// boots by EFI, and what is on it boots the machine.
+// The EFI system partition is a separate file system on every machine that boots by EFI, and its
+// files boot the machine.
 func TestABootLoaderOnAFileSystemOfItsOwnIsLookedAt(t *testing.T) {
 	if !jail(t) {
 		return
@@ -103,7 +103,7 @@ func TestScratchIsLookedAtByEveryPartOfItsPattern(t *testing.T) {
 	}
 }
 
-// A tenant with root can make a directory that looks like a service's own.
+// A tenant with root can create a directory that looks like a service's own.
 func TestADirectoryNamedAsAServicesOwnHidesNothing(t *testing.T) {
 	h, dir := used(t)
 	boot := strings.ReplaceAll(bootID, "-", "")
@@ -146,7 +146,7 @@ func TestAVolumeNamedLikeAnEnginesFileIsFound(t *testing.T) {
 	}
 }
 
-// What is read from /run goes before what is in /etc, and lasts until a boot.
+// A file in /run overrides a file in /etc, and lasts until a reboot.
 func TestRulesInRunAreLookedAt(t *testing.T) {
 	h, dir := used(t)
 	base := baseOf(t, h, lookEtc)
@@ -162,7 +162,7 @@ func TestRulesInRunAreLookedAt(t *testing.T) {
 	}
 }
 
-// A tenant without root can make as many names as there are inodes.
+// A tenant without root can create as many names as there are inodes.
 func TestALookKeepsABoundedNumberOfNames(t *testing.T) {
 	h, dir := used(t)
 	tmp, err := os.Open(filepath.Join(dir, "tmp"))

@@ -10,11 +10,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// lookUsers compares accounts, groups and logins, and learns whom the other
-// looks take for known.
+// lookUsers compares accounts, groups and logins, and learns the known users for the other looks.
 func lookUsers(_ context.Context, v *validation) ([]item, error) {
 	v.users, v.homes = map[uint32]string{}, map[string]uint32{}
-	if v.base != nil { // whoever cannot be read here is known by the baseline all the same
+	if v.base != nil { // users of the baseline are known, even if the accounts cannot be read
 		for _, u := range v.base.Users {
 			v.know(u)
 		}
@@ -67,14 +66,14 @@ func lookUsers(_ context.Context, v *validation) ([]item, error) {
 	return append(append(items, v.groups()...), lent...), err
 }
 
-// borrowed reports whether an account has the uid of root, of a tenant or of an account
-// of the baseline: what such a uid owns is not the account's.
+// borrowed reports whether an account has the uid of root, of a tenant or of an account of the
+// baseline: files of such a uid do not belong to the account.
 func (v *validation) borrowed(u taskcatalog.BaselineUser) bool {
 	return u.UID == 0 || host.TenantUID(u.UID) || v.base != nil && slices.ContainsFunc(v.base.Users, func(b taskcatalog.BaselineUser) bool { return b.UID == u.UID })
 }
 
-// subordinate compares the uids and gids that accounts may hand on to their
-// containers. An allocation's go with its user.
+// subordinate compares the uids and gids that accounts may lend to their containers. An
+// allocation's are removed with its user.
 func (v *validation) subordinate() ([]item, error) {
 	var items []item
 	for _, kind := range []string{"subuid", "subgid"} {
@@ -133,8 +132,7 @@ func userChange(was, is taskcatalog.BaselineUser) string {
 	return strings.Join(changes, "; ")
 }
 
-// groups compares name:gid:members. An allocation's own group goes with its
-// user.
+// groups compares name:gid:members. An allocation's own group is removed with its user.
 func (v *validation) groups() []item {
 	if v.base == nil {
 		return nil

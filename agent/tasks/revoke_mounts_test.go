@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/agent/machine"
 )
 
-// A user may mount FUSE without root, and the mount outlives the process that
-// serves it: it cannot even be looked at then.
+// A user may mount FUSE without root, and the mount outlives its server process: then nobody can
+// even look at it.
 func TestWhatAUserMountedDoesNotKeepTheUserHere(t *testing.T) {
 	if !jail(t) {
 		return
@@ -22,7 +22,7 @@ func TestWhatAUserMountedDoesNotKeepTheUserHere(t *testing.T) {
 	for _, d := range []string{"/dev", "/etc/sudoers.d", "/home/alice/data", "/home/alice/more", "/srv/alice", "/srv/site", "/var/lib/systemd/linger"} {
 		ok(t, os.MkdirAll(d, 0o755))
 	}
-	put(t, "/", "etc/passwd", "root:x:0:0::/root:/bin/sh\n") // somebody removed the account already
+	put(t, "/", "etc/passwd", "root:x:0:0::/root:/bin/sh\n") // the account was removed before the revoke
 	put(t, "/", "etc/group", "root:x:0:\n")
 	ok(t, unix.Mknod("/dev/fuse", unix.S_IFCHR|0o600, int(unix.Mkdev(10, 229))))
 	const uid = 20077

@@ -20,8 +20,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// jailed is a host in a jail with a user whose account is gone already, so that no
-// account tool is asked.
+// jailed returns a host in a jail with a user whose account is already gone, so that no account
+// tool is needed.
 func jailed(t *testing.T, files map[string][]byte) *host.Host {
 	t.Helper()
 	for name, raw := range files {
@@ -46,8 +46,8 @@ func jailed(t *testing.T, files map[string][]byte) *host.Host {
 	return &host.Host{Machine: m, Now: time.Now, Log: zap.NewNop(), Accounts: store, Marks: store, Systemd: &quietSystemd{}}
 }
 
-// What outlives a revoke is at the next tenant's data. Each attacker is one kind of
-// outliving; a line of the table is enough to add another.
+// A process that outlives a revoke can read the next tenant's data. Each attacker survives in a way
+// of its own; a line in the table is enough to add another.
 func TestNothingThatATenantRunsOutlivesARevoke(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("one of the attackers is a program for amd64")
@@ -63,7 +63,7 @@ func TestNothingThatATenantRunsOutlivesARevoke(t *testing.T) {
 	ok(t, err)
 	bystander.ExtraFiles = []*os.File{null}
 	ok(t, bystander.Start())
-	// A list is long, and what forks and ends is gone when its turn comes.
+	// A long list takes time to read: a process that forks and ends is gone before its turn.
 	for range 8 {
 		crowd := exec.Command("/proc/self/exe", attackWord, "bomb")
 		crowd.SysProcAttr, crowd.ExtraFiles = bystander.SysProcAttr, bystander.ExtraFiles
@@ -72,7 +72,7 @@ func TestNothingThatATenantRunsOutlivesARevoke(t *testing.T) {
 	for _, c := range []struct {
 		name, how string
 		count     int
-		while     string // what starts more of them as long as this file is there
+		while     string // a file: more of them are started as long as the file exists
 		before    func()
 	}{
 		{name: "one that ignores SIGTERM", how: "sit", count: 1},
@@ -123,8 +123,8 @@ func TestNothingThatATenantRunsOutlivesARevoke(t *testing.T) {
 	}
 }
 
-// A unit of root's that starts a tenant's process cannot be told from here: the
-// revoke says that it is not through.
+// A unit of root that starts a tenant's process cannot be recognised from here: the revoke reports
+// that it is not complete.
 func TestWhatComesBackAfterARevokeIsNoSuccess(t *testing.T) {
 	files := carried(t)
 	if !jail(t) {
@@ -147,7 +147,7 @@ func TestWhatComesBackAfterARevokeIsNoSuccess(t *testing.T) {
 	}
 }
 
-// Whatever forks in a container's cgroup dies with it.
+// A process that forks in a container's cgroup dies with the cgroup.
 func TestAContainersCgroupIsKilledWhole(t *testing.T) {
 	files := carried(t)
 	if !jail(t) {

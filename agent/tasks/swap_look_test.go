@@ -7,7 +7,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// A cleanup and the baseline that it goes by must call an area the same.
+// A cleanup and its baseline must use the same name for a swap area.
 func TestASwapAreaHasItsOwnNameAndNotTheKernelsSpellingOfIt(t *testing.T) {
 	h, dir := used(t)
 	put(t, dir, "proc/swaps", "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n/var/a\\040swap file 524284 0 -2\n")

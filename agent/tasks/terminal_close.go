@@ -10,14 +10,15 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// lookTime bounds how long a session's process may take to say what it is.
+// lookTime bounds how long a session's process may take to report its state.
 const lookTime = 10 * time.Second
 
-// terminalClose ends a session and all that it started. One that is not there is closed.
+// terminalClose ends a session and every process of the session. A missing session counts as
+// closed.
 func terminalClose(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	p, h := r.Params.(*taskcatalog.TerminalCloseParams), r.Host
-	if h.Terminals == nil { // there never was one
+	if h.Terminals == nil { // no session was ever opened
 		return &taskcatalog.TerminalCloseResult{}, report, nil
 	}
 	r.Step("session", 1, 1)
@@ -29,7 +30,7 @@ func terminalClose(ctx context.Context, r *host.Run) (any, taskcatalog.Report, e
 	return &taskcatalog.TerminalCloseResult{Existed: existed}, report, nil
 }
 
-// terminalOf is the session that a task is about.
+// terminalOf returns the session id of a task.
 func terminalOf(t *taskcatalog.Task) (string, error) {
 	row, err := taskcatalog.Lookup(t.Type, t.Version)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // codeNoTerminals is the code of a node that cannot hold a session.
 const codeNoTerminals taskcatalog.Code = "terminal_unavailable"
 
-// terminalOpen has a session's process run, and sends it to its relay. It is done when that
-// process has taken what it is to go on with.
+// terminalOpen starts a session's process and sends it to its relay. The task is done once the
+// process has taken the order handed over by the task.
 func terminalOpen(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	p, h := r.Params.(*taskcatalog.TerminalOpenParams), r.Host
@@ -26,7 +26,7 @@ func terminalOpen(ctx context.Context, r *host.Run) (any, taskcatalog.Report, er
 	if err := allowed(); err != nil {
 		return nil, report, err
 	}
-	account, _, err := h.Accounts.ByAllocation(p.AllocationID) // none is given nothing
+	account, _, err := h.Accounts.ByAllocation(p.AllocationID) // an unknown allocation grants nothing
 	if err != nil {
 		return nil, report, err
 	}
@@ -48,8 +48,8 @@ func errNoTerminals() error {
 	return taskcatalog.Errorf(codeNoTerminals, "cannot hold a terminal session: this agent does not run under systemd")
 }
 
-// mayOpen says why there may be no session: the node lets nobody in, or its user is not the
-// one of its allocation.
+// mayOpen returns why a session is refused: the node lets nobody in, or the user is not the user of
+// the allocation.
 func mayOpen(h *host.Host, p *taskcatalog.TerminalOpenParams) error {
 	if h.Marks.Drained() {
 		return taskcatalog.Errorf(taskcatalog.CodeNodeDraining, "cannot open terminal session %s: the node is drained (hostler node resume)", p.SessionID)
@@ -69,8 +69,8 @@ func mayOpen(h *host.Host, p *taskcatalog.TerminalOpenParams) error {
 	return nil
 }
 
-// terminalOpened shows, after a crash, that the session's process has taken what this task
-// handed over: then all of it was done.
+// terminalOpened proves, after a crash, that the session's process has taken the order of this
+// task: then the whole task was done.
 func terminalOpened(h *host.Host, t *taskcatalog.Task) (any, taskcatalog.Report, bool) {
 	var report taskcatalog.Report
 	id, err := terminalOf(t)
@@ -86,7 +86,7 @@ func terminalOpened(h *host.Host, t *taskcatalog.Task) (any, taskcatalog.Report,
 	return &taskcatalog.TerminalOpenResult{Unit: unit.Name(id), Resumed: resumed}, report, true
 }
 
-// probeTerminal says what there is of a session.
+// probeTerminal reports the state of a session.
 func probeTerminal(ctx context.Context, h *host.Host, t *taskcatalog.Task) string {
 	id, err := terminalOf(t)
 	if err != nil {

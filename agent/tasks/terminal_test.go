@@ -15,12 +15,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// playedTerminals are sessions whose processes take whatever they are given.
+// playedTerminals are sessions whose processes take every order.
 type playedTerminals struct {
-	mu      sync.Mutex // of units and stopped, where several are stopped at once
+	mu      sync.Mutex // guards units and stopped while several sessions are stopped at once
 	units   map[string]unit.State
 	taken   map[string][]string // tasks, by session
-	sudo    bool                // of whom was handed over last
+	sudo    bool                // of the order handed over last
 	stopped []string
 	stuck   error
 	started func()
@@ -116,7 +116,7 @@ func TestATerminalIsOpenedSentOnAndClosed(t *testing.T) {
 	}
 }
 
-// The operator who made the account gave it, and nobody else.
+// Only the operator who created the account grants sudo.
 func TestATerminalHasTheSudoOfItsAllocationAlone(t *testing.T) {
 	for allocation, want := range map[string]bool{"a-1": true, "a-2": false, "": false} {
 		h, _ := box(t)
@@ -145,8 +145,8 @@ func TestATerminalThatMayNotBeIsNotOpened(t *testing.T) {
 		"the allocation is somebody else's": {func(h *host.Host, _ *playedTerminals) {
 			_ = h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "bob"})
 		}, "allocation_mismatch"},
-		// What comes between the look and the start is not missed: a drain marks the node
-		// and then looks for sessions, and this looks for the mark when there is one.
+		// Changes between the check and the start are noticed: a drain marks the node and then
+		// looks for sessions; an open starts a session and then looks for the mark.
 		"the node is drained meanwhile":        {func(h *host.Host, p *playedTerminals) { p.started = func() { _ = h.Marks.SetDrained(true) } }, taskcatalog.CodeNodeDraining},
 		"the allocation's user goes meanwhile": {func(h *host.Host, p *playedTerminals) { p.started = func() { _ = h.Accounts.Delete("a-1") } }, "allocation_unknown"},
 	} {
@@ -168,7 +168,7 @@ func TestATerminalThatMayNotBeIsNotOpened(t *testing.T) {
 	}
 }
 
-// An agent that was cut off says of a task what its session's process knows.
+// After an interruption the agent learns a task's state from the session's process.
 func TestWhatACrashLeftOfATerminalIsKnown(t *testing.T) {
 	h, _ := box(t)
 	p := terminals(h)
@@ -271,7 +271,7 @@ func TestAnAgentThatGoesEndsItsTerminalsFirst(t *testing.T) {
 	}
 }
 
-// Whatever a baseline and a policy know: a session is no part of a clean node.
+// A terminal session is never part of a clean node, whatever baseline and policy contain.
 func TestATerminalThatIsOpenIsNotClean(t *testing.T) {
 	h, dir := used(t)
 	put(t, dir, "proc/uptime", "900000.00 1.00\n")

@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// lending is a node whose ledger is on disk, and every uid that it gave.
+// lending is a node with its ledger on disk, and every uid that the node gave.
 type lending struct {
 	*testing.T
 	host  *host.Host
@@ -30,7 +30,7 @@ func newLending(t *testing.T) *lending {
 	return l
 }
 
-// restart is what a new agent does: only what is on disk is known.
+// restart plays a new start of the agent: only the data on disk is known.
 func (l *lending) restart() {
 	l.Helper()
 	if l.open != nil {
@@ -65,7 +65,7 @@ func (l *lending) provision(allocation, user string) (*taskcatalog.ProvisionUser
 	return res.(*taskcatalog.ProvisionUserResult), nil
 }
 
-// lend provisions a user whose uid nobody had before.
+// lend provisions a user and requires a uid that nobody had before.
 func (l *lending) lend(allocation, user string) uint32 {
 	l.Helper()
 	res, err := l.provision(allocation, user)
@@ -107,8 +107,8 @@ func TestAUIDIsNeverGivenTwiceByRevokesAndRestarts(t *testing.T) {
 	}
 }
 
-// The same allocation's task again, on an agent that was started anew, is the
-// same user and no new uid.
+// The same allocation's task, repeated on a restarted agent, returns the same user and takes no new
+// uid.
 func TestAnAllocationKeepsItsUIDOverARestart(t *testing.T) {
 	l := newLending(t)
 	first := l.lend("a-1", "alice")
@@ -119,7 +119,7 @@ func TestAnAllocationKeepsItsUIDOverARestart(t *testing.T) {
 	}
 }
 
-// crash is the record of accounts on an agent that dies at a write of it.
+// crash is a record of accounts whose agent dies during a write.
 type crash struct{ host.Accounts }
 
 var errCrash = errors.New("killed")
@@ -133,13 +133,13 @@ func TestAUIDThatACrashTookIsNotGivenAgain(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	l.restart()
-	// The uid after FirstUID: the first may have been told to somebody.
+	// The uid after FirstUID: FirstUID may have been reported to somebody.
 	if uid := l.lend("a-1", "alice"); uid != host.FirstUID+1 {
 		t.Errorf("uid %d is given", uid)
 	}
 }
 
-// Somebody else's accounts and groups stand where the next uids would be.
+// Other accounts and groups hold the next uids.
 func TestAUIDThatTheNodeHasIsPassedOver(t *testing.T) {
 	l := newLending(t)
 	name := filepath.Join(l.host.Machine.Dir(), "etc/passwd")

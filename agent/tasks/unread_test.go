@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A cgroup nested deeper than PATH_MAX, or a program at such a path, is enough for
-// the kernel to refuse the name.
+// A cgroup nested deeper than PATH_MAX, or a program at such a path, makes the kernel refuse the
+// name.
 func TestAProcessThatCannotBeLookedAtIsInconclusiveAndHidesNoTenants(t *testing.T) {
 	w := newWhole(t)
 	w.process(t, 70, 20001, "x", "/usr/bin/sleep", "/user.slice/x.scope")

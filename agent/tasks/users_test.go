@@ -53,16 +53,16 @@ func (m *memory) Delete(id string) error {
 func (m *memory) Drained() bool           { return m.drained }
 func (m *memory) SetDrained(d bool) error { m.drained = d; return nil }
 
-// quietSystemd has no sessions and no units; it remembers what it was asked.
+// quietSystemd has no sessions and no units; it records the requests.
 type quietSystemd struct {
 	asked []string
-	// start is what becomes of a started unit; nil: it runs.
+	// start returns the result of starting a unit; nil: the unit runs.
 	start func(unit string) error
 	runs  map[string]host.UnitRun
 	on    map[string]bool
 	main  map[string]int // main processes
-	// files are those of units, the one that it is taken from first; without any,
-	// the one below /usr/lib.
+	// files are the files of each unit: first the defining file, then additions. Without an entry a
+	// unit is the file below /usr/lib.
 	files map[string][]string
 }
 
@@ -101,8 +101,8 @@ func (s *quietSystemd) Run(_ context.Context, unit string, argv []string) error 
 	return s.ask(unit + ": " + strings.Join(argv, " "))
 }
 
-// box is a machine in a temporary directory, with accounts that shadow's tools
-// work on. It has no processes and one file system.
+// box is a machine in a temporary directory, with accounts on which shadow's tools work. It has no
+// processes and one file system.
 func box(t *testing.T) (*host.Host, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -208,7 +208,7 @@ func TestAProvisionedUserHasKeysAndNoPassword(t *testing.T) {
 
 func TestProvisioningIsFinishedAfterACrashWithTheSameUID(t *testing.T) {
 	h, _ := box(t)
-	// What a crash after the record and before the account leaves.
+	// The state after a crash between the record and the account.
 	if err := h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: 20077, GID: 20077, Home: "/home/alice"}); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestProvisioningIsFinishedAfterACrashWithTheSameUID(t *testing.T) {
 	}
 }
 
-// useradd enters the account before it makes the home.
+// useradd enters the account before it creates the home.
 func TestAHomeThatACrashKeptFromBeingIsMadeByTheNextProvisioning(t *testing.T) {
 	h, dir := box(t)
 	p := taskcatalog.ProvisionUserParams{AllocationID: "a-1", Username: "alice"}
@@ -231,7 +231,7 @@ func TestAHomeThatACrashKeptFromBeingIsMadeByTheNextProvisioning(t *testing.T) {
 	}
 }
 
-// A group of the user's name that is not the user's is the node's.
+// A group with the user's name but another gid belongs to the node.
 func TestARevokeLeavesAGroupThatItDidNotMake(t *testing.T) {
 	h, dir := box(t)
 	ok(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "render", UID: 20077, GID: 20077, Home: "/home/render"}))
@@ -352,7 +352,7 @@ func TestARevokeOfWhatNoAllocationMadeIsRefused(t *testing.T) {
 	}
 }
 
-// A tenant who makes links instead of directories leads the agent nowhere.
+// A tenant who creates links instead of directories cannot redirect the agent.
 func TestARevokeFollowsNoLinkOfTheTenants(t *testing.T) {
 	h, dir := box(t)
 	res, err := provision(t, h, taskcatalog.ProvisionUserParams{AllocationID: "a-1", Username: "alice"})
@@ -384,7 +384,7 @@ func TestAnAccountStaysRecordedUntilAllOfItIsGone(t *testing.T) {
 	if _, err := provision(t, h, taskcatalog.ProvisionUserParams{AllocationID: "a-1", Username: "alice"}); err != nil {
 		t.Fatal(err)
 	}
-	// The kernel's list cannot be read: nobody knows whether IPC is left.
+	// The kernel's list cannot be read: nobody knows whether IPC objects are left.
 	if err := os.Remove(filepath.Join(dir, "proc/sysvipc/shm")); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ const (
 	agentUnit    = "usr/lib/systemd/system/hostler-agent.service"
 )
 
-// installAgent puts the agent on the machine as its package does, which is published.
+// installAgent puts the published agent on the machine, as the agent's package does.
 func (w *whole) installAgent(t *testing.T) {
 	t.Helper()
 	p := taskcatalog.AgentPackage{Digest: "sha256:" + strings.Repeat("a", 64), Files: []taskcatalog.BaselineFile{
@@ -47,7 +47,7 @@ func (w *whole) installAgent(t *testing.T) {
 	w.published = []taskcatalog.AgentPackage{p}
 }
 
-// linked puts a link in the place of what is there, which goes elsewhere.
+// linked replaces a path with a link that leads elsewhere.
 func linked(name, elsewhere string) func(*testing.T, *whole) {
 	return func(t *testing.T, w *whole) {
 		t.Helper()
@@ -69,8 +69,8 @@ func agentsOwn(r taskcatalog.Report) []string {
 	return all
 }
 
-// What root of the machine can change of the agent itself is found, though all records
-// on the machine were changed with it.
+// Root's changes to the agent itself are found, even if all records on the machine were changed
+// too.
 func TestAnAgentThatIsNotThePublishedOneIsFound(t *testing.T) {
 	systemd := func(unit string, of ...string) func(*testing.T, *whole) {
 		return func(_ *testing.T, w *whole) { w.h.Systemd = &quietSystemd{files: map[string][]string{unit: of}} }
@@ -110,7 +110,7 @@ func TestAnAgentThatIsNotThePublishedOneIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWhole(t)
 			c.change(t, w)
-			// The machine's own record of how it was is no excuse.
+			// The machine's own record of the changed state is no excuse.
 			w.take(t)
 			got, report := w.judge(t)
 			if own := agentsOwn(report); got.Verdict != taskcatalog.VerdictNotClean || strings.Join(own, " ") != c.found {
@@ -164,7 +164,7 @@ func TestAnAdditionThatTheSiteKnowsIsNoFinding(t *testing.T) {
 	}
 }
 
-// After updates there is more than the package brought: all of it published, or found.
+// Updates leave more files than the package brought: each is either published or a finding.
 func TestWhatUpdatesLeftBesideTheAgentIsPublishedOrFound(t *testing.T) {
 	const slot, good, packaged = "usr/lib/hostler-agent/versions/0.9.0/hostler-agent", "usr/lib/hostler-agent/good", "usr/lib/hostler-agent/packaged"
 	for name, c := range map[string]struct {
@@ -225,7 +225,7 @@ func TestAnAgentWhoseUnitCannotBeAskedForIsNoCleanOne(t *testing.T) {
 	}
 }
 
-// A baseline holds nothing of this row: what must be was published.
+// A baseline holds nothing of this row: the agent must be as published.
 func TestABaselineSaysNothingOfTheAgent(t *testing.T) {
 	w := newWhole(t)
 	w.published = nil
@@ -235,7 +235,7 @@ func TestABaselineSaysNothingOfTheAgent(t *testing.T) {
 	}
 }
 
-// deafSystemd does not say what a unit is made of.
+// deafSystemd cannot list the files of a unit.
 type deafSystemd struct{ host.Systemd }
 
 func (deafSystemd) Files(context.Context, string) (string, []string, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// newCloud is a whole machine that cloud-init has set up, with its baseline: off, as
-// the agent leaves it.
+// newCloud is a whole machine set up by cloud-init, with its baseline. cloud-init is off, as the
+// agent leaves it.
 func newCloud(t *testing.T) *whole {
 	t.Helper()
 	w := newWhole(t)
@@ -100,8 +100,8 @@ func TestHowALayerEndedIsNoFinding(t *testing.T) {
 	}
 }
 
-// What a machine carries out at each boot cannot be compared, and nobody says that
-// it was.
+// A machine on which cloud-init runs at each boot cannot be compared, so the look counts as not
+// made.
 func TestWhereCloudInitRunsAtEachBootTheLookIsNotMade(t *testing.T) {
 	w := newCloud(t)
 	lose("etc/cloud/cloud-init.disabled")(t, w)
@@ -109,7 +109,7 @@ func TestWhereCloudInitRunsAtEachBootTheLookIsNotMade(t *testing.T) {
 	if got, report := w.judge(t); got.Verdict != taskcatalog.VerdictInconclusive || !slices.Equal(notMade(t, report), []string{"cloud_init"}) {
 		t.Errorf("the verdict is %s, not made are %q", got.Verdict, notMade(t, report))
 	}
-	// Off since: the baseline still has nothing to compare with.
+	// Off since then: the baseline still has nothing to compare with.
 	put(t, w.dir, "etc/cloud/cloud-init.disabled", "")
 	if _, report := w.judge(t); !slices.Equal(notMade(t, report), []string{"cloud_init"}) {
 		t.Errorf("not made are %q", notMade(t, report))
@@ -139,8 +139,8 @@ func TestCloudInitThatWasTurnedOnAgainIsFound(t *testing.T) {
 	}
 }
 
-// A baseline that is taken before the first boot is through would have what it
-// still changes.
+// A baseline taken before the end of the first boot would hold files that the first boot still
+// changes.
 func TestABaselineWaitsForTheFirstBoot(t *testing.T) {
 	w := newCloud(t)
 	looks := 0
@@ -157,8 +157,8 @@ func TestABaselineWaitsForTheFirstBoot(t *testing.T) {
 	}
 }
 
-// Taken while the first boot goes on, a baseline would be one that the node can never
-// meet again: there is none then, and the broker asks anew.
+// A baseline taken during the first boot could never be met by the node again: no baseline is
+// stored then, and the broker asks again.
 func TestThereIsNoBaselineOfAFirstBootThatDoesNotEnd(t *testing.T) {
 	for name, on := range map[string]func(w *whole){
 		"cloud-init": func(w *whole) { put(t, w.dir, "run/cloud-init/enabled", "") },
@@ -173,7 +173,7 @@ func TestThereIsNoBaselineOfAFirstBootThatDoesNotEnd(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), "the first boot has not ended") {
 					t.Errorf("%+v, %v", res, err)
 				}
-				// A layer may take a quarter of an hour, the task half of one.
+				// A layer may take a quarter of an hour, the task half an hour.
 				if waited := time.Since(begun); waited <= 15*time.Minute || waited >= 25*time.Minute {
 					t.Errorf("it waited for %s", waited)
 				}

@@ -14,8 +14,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Whatever a tenant makes is found while it is there, and a revoke leaves nothing of it:
-// the machine is clean afterwards, and nothing of anybody else's was touched.
+// Every kind of tenant file is found while it exists, and a revoke removes all of it: afterwards
+// the machine is clean, and no other user's file was touched.
 func TestWhateverFilesATenantMakesAreFoundAndThenGone(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -126,8 +126,7 @@ func TestWhateverFilesATenantMakesAreFoundAndThenGone(t *testing.T) {
 	}
 }
 
-// setAttribute sets an attribute of a file that the file system keeps, and takes it off
-// again for whoever removes the test's directory.
+// setAttribute sets an attribute of a file, and clears it before the test's directory is removed.
 func setAttribute(t *testing.T, name string, flag int) {
 	t.Helper()
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK, 0)

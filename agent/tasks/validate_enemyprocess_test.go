@@ -14,9 +14,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// forkAndExit starts a process of the stranger's that leaves another one in its place,
-// over and over: each lives for about a millisecond. The runtime has no part in what
-// runs in the child.
+// forkAndExit starts a process of a stranger that starts its successor and ends, over and over:
+// each lives for about a millisecond. The Go runtime plays no part in the child.
 //
 //go:norace
 func forkAndExit() {
@@ -37,12 +36,12 @@ func forkAndExit() {
 	}
 }
 
-// The kernel's own /proc, and a process in it that is gone before it can be read.
+// This test uses the kernel's own /proc, and a process that is gone before it can be read.
 func TestAProcessThatForksAndExitsAtOnceIsNeverClean(t *testing.T) {
 	if !jail(t) {
 		return
 	}
-	signal.Ignore(unix.SIGCHLD) // so that each is reaped at once
+	signal.Ignore(unix.SIGCHLD) // so that each child is reaped at once
 	m, err := machine.Open("/")
 	ok(t, err)
 	h := &host.Host{Machine: m, Accounts: &memory{}}
@@ -57,7 +56,7 @@ func TestAProcessThatForksAndExitsAtOnceIsNeverClean(t *testing.T) {
 		t.Fatalf("with nobody else there: %+v, %v", items, err)
 	}
 	forkAndExit()
-	for items := []item(nil); len(items) == 0 && t.Context().Err() == nil; { // until it is the stranger's
+	for items := []item(nil); len(items) == 0 && t.Context().Err() == nil; { // until the process belongs to the stranger
 		items, _ = look()
 	}
 	for range 500 {

@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What the system makes by these names is no finding, and what somebody else puts there
-// is: a name excepts nothing of which nobody knows what it is.
+// Things that the system creates under these names are no finding; things that somebody else puts
+// there are. A name alone excepts nothing of unknown content.
 func TestWhatIsExceptedByItsNameIsLookedAtByWhatIsInIt(t *testing.T) {
 	honest := func(t *testing.T) *whole {
 		w := newWhole(t)
@@ -84,7 +84,7 @@ func TestWhatIsExceptedByItsNameIsLookedAtByWhatIsInIt(t *testing.T) {
 	})
 }
 
-// A cleanup leaves no file of a tenant's in lost+found, and says what it cannot remove.
+// A cleanup leaves no tenant's file in lost+found, and reports directories that it cannot remove.
 func TestACleanupTellsOfADirectoryThatHoldsAnothersEntry(t *testing.T) {
 	h, dir := used(t)
 	private := "tmp/systemd-private-" + strings.ReplaceAll(bootID, "-", "") + "-chrony.service-AbC123"

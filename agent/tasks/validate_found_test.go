@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What a tenant with root may leave in the system is found in the row that the
-// table promises it in, and nothing but a reimage mends it.
+// A tenant with root may leave these changes in the system. Each is found in the row that the table
+// promises, and only a reimage repairs it.
 func TestWhatATenantWithRootPlantsIsFoundUnderItsRow(t *testing.T) {
 	for _, c := range []struct{ row, file, text string }{
 		{"pam", "etc/pam.d/common-auth", "auth sufficient pam_permit.so\n"},
@@ -59,8 +59,8 @@ func TestWhatATenantWithRootPlantsIsFoundUnderItsRow(t *testing.T) {
 	}
 }
 
-// Cloud-init says in the head of its sudoers when it made them: that is another time on
-// a system that was installed anew, and all else of the file is compared.
+// cloud-init writes the time of creation at the head of its sudoers file. The time differs after a
+// new installation; the rest of the file is compared.
 func TestWhenSudoersWereMadeIsNoDifferenceAndWhatTheySayIs(t *testing.T) {
 	const rule = "\n# User rules for ubuntu\nubuntu ALL=(ALL) NOPASSWD:ALL\n"
 	made := func(on string) string { return "# Created by cloud-init v. 22.4.2 on " + on + " +0000\n" }
@@ -105,7 +105,7 @@ func TestWhatATenantWithRootTakesAwayIsFound(t *testing.T) {
 	}
 }
 
-// Content that stays while who may write it does not.
+// The content stays, but its permitted writers change.
 func TestAModeOrAnOwnerThatChangedIsFound(t *testing.T) {
 	for name, change := range map[string]func(string) error{
 		"mode":  func(name string) error { return os.Chmod(name, 0o666) },
@@ -161,8 +161,8 @@ func TestADeviceThatTheMachineDoesNotShowIsFound(t *testing.T) {
 	}
 }
 
-// A new device is an operator's work, no tenant's residue: the table promises
-// only what is missing, and this is where that changes if it ever does.
+// A new device is an operator's work, not a tenant's residue: the table promises only missing
+// devices. A change of that promise would show here.
 func TestADeviceThatIsNewIsNoFindingAsTheTableSays(t *testing.T) {
 	w := newWhole(t)
 	put(t, w.dir, "sys/block/vdb/device/serial", "DISK-2\n")
@@ -180,9 +180,9 @@ func TestADeviceThatIsNewIsNoFindingAsTheTableSays(t *testing.T) {
 	}
 }
 
-// The USB card by which a host reaches its BMC has an address of the kernel's or of
-// systemd's making, and an InfiniBand card one that begins with the number of a queue.
-// Neither is another card when it changes.
+// The USB card by which a host reaches its BMC has an address created by the kernel or by systemd,
+// and the address of an InfiniBand card begins with a queue number. A change of either does not
+// mean another card.
 func TestAnAddressThatIsNotTheCardsOwnIsNoDeviceThatIsMissing(t *testing.T) {
 	const infiniband = "80:00:00:48:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:79:3e:1a"
 	card := func(t *testing.T, w *whole, address, assigned string) {
@@ -222,7 +222,7 @@ func TestAnAddressThatIsNotTheCardsOwnIsNoDeviceThatIsMissing(t *testing.T) {
 	}
 }
 
-// A baseline of an older agent has such addresses in it.
+// A baseline of an older agent contains such addresses.
 func TestAnOlderBaselinesMadeUpAddressIsNoDeviceThatIsMissing(t *testing.T) {
 	for name, c := range map[string]struct {
 		baseline []string

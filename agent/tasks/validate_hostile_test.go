@@ -10,13 +10,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// showable reports whether text can be shown: nothing in it moves a cursor,
-// starts another line or turns the direction of reading.
+// showable reports whether text can be displayed safely: nothing in it moves a cursor, starts
+// another line or turns the direction of reading.
 func showable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsAny(s, "\x00\a\b\n\r\t\x1b\x7f\u009b\u200b\u2028\u202e\ufeff") && len(s) <= taskcatalog.MaxText
 }
 
-// wantShowable checks all the text of a report.
+// wantShowable checks all text of a report.
 func wantShowable(t *testing.T, r taskcatalog.Report) {
 	t.Helper()
 	for _, f := range r.Findings {
@@ -31,8 +31,8 @@ func wantShowable(t *testing.T, r taskcatalog.Report) {
 	}
 }
 
-// Marks such as <script> stand as they are: what shows a finding as HTML
-// escapes it, and a name that was changed is no path any more.
+// Markup such as <script> stays unchanged: a viewer that shows a finding as HTML escapes it, and a
+// changed name would no longer be a path.
 func TestNamesThatATenantChoseAreCleanedInFindings(t *testing.T) {
 	long := strings.Repeat("long\x1b/", 300)
 	for _, c := range []struct {
@@ -105,7 +105,7 @@ func TestNamesThatATenantChoseAreCleanedInFindings(t *testing.T) {
 	}
 }
 
-// Whoever was there before any tenant may have a strange name as well.
+// Files from before the first tenant may have strange names as well.
 func TestAStrangeNameOfTheBaselineIsKnownAgain(t *testing.T) {
 	w := newWhole(t)
 	for _, name := range []string{"etc/cron.d/\xff\x1b", "tmp/\xff\n", "opt/" + strings.Repeat("x", 200) + "\u202e", "boot/\x1b[2J"} {
@@ -118,7 +118,7 @@ func TestAStrangeNameOfTheBaselineIsKnownAgain(t *testing.T) {
 	}
 }
 
-// Why a look failed may name what a tenant made.
+// The error of a failed look may contain names chosen by a tenant.
 func TestWhyALookFailedIsCleaned(t *testing.T) {
 	w := newWhole(t)
 	w.h.Scratch = []string{"/\x1b[2J\xff["}
@@ -131,7 +131,7 @@ func TestWhyALookFailedIsCleaned(t *testing.T) {
 	wantShowable(t, report)
 }
 
-// One row's names do not crowd out another's.
+// The names of one row do not crowd out another row's.
 func TestManyNamesOfOneRowHideNoOther(t *testing.T) {
 	w := newWhole(t)
 	for i := range maxPerRow + 7 {

@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// What breaks a look, with every row that is not known then.
+// broken lists faults of a look, each with every row that is then unknown.
 var broken = []struct {
 	name string
 	rows []string
@@ -96,7 +96,7 @@ func TestALookThatFailsIsInconclusiveNamesItsRowsAndHidesNoFinding(t *testing.T)
 			if got.Verdict != taskcatalog.VerdictInconclusive || report.Verdict != got.Verdict {
 				t.Errorf("the verdict is %s with findings %q", got.Verdict, told(report))
 			}
-			// It hides no finding elsewhere.
+			// The fault hides no finding in other rows.
 			put(t, w.dir, "etc/cron.d/implant", "* * * * * root /bin/true\n")
 			got, report = w.judge(t)
 			if rows := notMade(t, report); !slices.Equal(rows, c.rows) {
@@ -109,7 +109,7 @@ func TestALookThatFailsIsInconclusiveNamesItsRowsAndHidesNoFinding(t *testing.T)
 	}
 }
 
-// What was new at the first look must not be forgotten by a second that fails.
+// An item that was new at the first look must not be forgotten because the second look fails.
 func TestASecondLookThatFailsIsNeverClean(t *testing.T) {
 	w := newWhole(t)
 	looks := 0
@@ -128,8 +128,8 @@ func TestASecondLookThatFailsIsNeverClean(t *testing.T) {
 	}
 }
 
-// Packages' files are looked at after all else. A record that names fewer of them
-// by then, or others, must not have them left out.
+// Packages' files are looked at last. A record that by then names fewer or other files must not
+// have them left out.
 func TestARecordThatChangesMeanwhileIsInconclusive(t *testing.T) {
 	const sums = "var/lib/dpkg/info/openssh-server.md5sums"
 	for name, spoilt := range map[string]string{
@@ -152,7 +152,7 @@ func TestWithoutABaselineNothingIsClean(t *testing.T) {
 	w := newWhole(t)
 	w.base = nil
 	got, report := w.judge(t)
-	// But the agent's row, which is compared with what was published.
+	// All rows but the agent's, which is compared with the published package.
 	without := slices.DeleteFunc(taskcatalog.LookedAt(), func(row string) bool { return row == taskcatalog.CheckAgent })
 	slices.Sort(without)
 	if got.Verdict != taskcatalog.VerdictInconclusive || !slices.Equal(notMade(t, report), without) || len(report.Findings) > 0 {
@@ -161,7 +161,7 @@ func TestWithoutABaselineNothingIsClean(t *testing.T) {
 	ok(t, w.h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: 70000, GID: 70000, Home: "/home/alice"}))
 	put(t, w.dir, "tmp/weights", "alice's")
 	ok(t, os.Lchown(filepath.Join(w.dir, "tmp/weights"), 70000, 70000))
-	// An allocation's residue is one whatever the baseline says.
+	// An allocation's residue is a finding even without a baseline.
 	got, report = w.judge(t)
 	if got.Verdict != taskcatalog.VerdictNotClean || !slices.Contains(told(report), "temporary /tmp/weights") {
 		t.Errorf("with a tenant's file: %s, %q", got.Verdict, told(report))
@@ -186,7 +186,7 @@ func TestARowThatTheBaselineDoesNotHaveIsInconclusive(t *testing.T) {
 	for _, c := range validationChecks {
 		for _, row := range c.rows {
 			if row == taskcatalog.CheckAgent {
-				continue // no baseline has it
+				continue // no baseline has the agent's row
 			}
 			w.base.NotTaken = []string{row}
 			got, report := w.judge(t)
@@ -197,7 +197,7 @@ func TestARowThatTheBaselineDoesNotHaveIsInconclusive(t *testing.T) {
 	}
 }
 
-// A look that fails while a baseline is taken stays open when it works again.
+// A look that fails while a baseline is taken stays open even after the look works again.
 func TestABaselineTakenByALookThatFailedIsNeverClean(t *testing.T) {
 	mended := newWhole(t)
 	for _, c := range broken {

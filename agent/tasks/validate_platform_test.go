@@ -15,8 +15,8 @@ import (
 
 const efivars = "sys/firmware/efi/efivars/"
 
-// What a tenant with root may leave below the operating system is found in its row,
-// and no reimage mends what outlives a boot.
+// A tenant with root may leave these changes below the operating system. Each is found in its row,
+// and no reimage repairs a change that survives a boot.
 func TestWhatChangedBelowTheSystemIsFoundUnderItsRow(t *testing.T) {
 	const slot = "sys/bus/pci/devices/0000:01:00.0/"
 	for _, c := range []struct {
@@ -50,7 +50,7 @@ func TestWhatChangedBelowTheSystemIsFoundUnderItsRow(t *testing.T) {
 	}
 }
 
-// One part that cannot be read is no reason to be silent about another that changed.
+// An unreadable part does not suppress the report of another, changed part.
 func TestADifferenceIsToldBesideWhatCannotBeRead(t *testing.T) {
 	w := newWhole(t)
 	put(t, w.dir, "sys/class/dmi/id/bios_version", "9.9\n")
@@ -61,7 +61,7 @@ func TestADifferenceIsToldBesideWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A baseline from before these rows has nothing to compare with, which is no clean.
+// A baseline from before these rows has nothing to compare with, so the verdict is not clean.
 func TestABaselineOfAnOlderAgentIsInconclusiveBelowTheSystem(t *testing.T) {
 	w := newWhole(t)
 	w.base.Platform = nil
@@ -96,7 +96,7 @@ func ofBMC(r taskcatalog.Report) (n int) {
 	return n
 }
 
-// What does not apply is said, by the baseline's machine and by this one.
+// A row counts as not applicable only if it did not apply to the baseline either.
 func TestARowDoesNotApplyOnlyWhereItNeverDid(t *testing.T) {
 	bmc := []string{"bmc_users", "bmc_lan", "bmc_firmware"}
 	w := newWhole(t)
@@ -137,8 +137,8 @@ func TestAUserThatATenantLeftInTheBMCIsFound(t *testing.T) {
 	}
 }
 
-// withBMC gives the machine a BMC and an ipmitool that says what is hand-written in
-// its form.
+// withBMC gives the machine a BMC, and an ipmitool that prints hand-written text in ipmitool's
+// form.
 func withBMC(t *testing.T, w *whole) {
 	t.Helper()
 	put(t, w.dir, "sys/firmware/dmi/tables/DMI", "\x26\x04\x00\x00\x00\x00\x7f\x04\x00\x00\x00\x00")
@@ -162,11 +162,10 @@ func withBMC(t *testing.T, w *whole) {
 	}
 }
 
-// ipmitool is where a test puts this binary in place of that program.
+// ipmitool is the path at which a test puts this binary in place of the program.
 const ipmitool = "/usr/bin/ipmitool"
 
-// sayAsBMC prints the file of the question, or what ipmitool says of a channel that
-// is not there.
+// sayAsBMC prints the file of the question, or ipmitool's answer for a missing channel.
 func sayAsBMC(question []string) int {
 	exe, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -181,8 +180,8 @@ func sayAsBMC(question []string) int {
 	return 0
 }
 
-// A new baseline could not have a row either that cannot be read now: what keeps it
-// from being read is the advice.
+// A new baseline could not have an unreadable row either: the advice names the cause of the read
+// error.
 func TestARowThatCannotBeReadAdvisesNoNewBaseline(t *testing.T) {
 	w := newWhole(t)
 	w.base.Platform = slices.DeleteFunc(w.base.Platform, func(r taskcatalog.PlatformRow) bool { return r.Check == taskcatalog.CheckFirmware })

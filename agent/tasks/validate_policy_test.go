@@ -10,8 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// strange makes a machine that has more than its baseline in each list that a
-// site's policy may know.
+// strange returns a machine with more than its baseline in each list that a site's policy may know.
 func strange(t *testing.T) *whole {
 	t.Helper()
 	w := newWhole(t)
@@ -77,8 +76,8 @@ func TestAPolicyThatKnowsAllOfItIsClean(t *testing.T) {
 	}
 }
 
-// A policy lists what a site has beside its baseline. That a user of the
-// baseline is another now, no list of names accepts.
+// A policy lists a site's additions to its baseline. No list of names accepts a changed user of the
+// baseline.
 func TestAPolicyAcceptsNoFilesOfATenant(t *testing.T) {
 	w := strange(t)
 	ok(t, w.h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: 70000, GID: 70000, Home: "/home/alice"}))
@@ -95,7 +94,7 @@ func TestAPolicyAcceptsNoFilesOfATenant(t *testing.T) {
 	}
 }
 
-// A policy's scratch directories are looked at beside the node's own.
+// A policy's scratch directories are looked at in addition to the node's own.
 func TestAPolicysScratchIsLookedAt(t *testing.T) {
 	w := newWhole(t)
 	w.policy = &taskcatalog.CleanPolicy{Scratch: []string{"/data*"}}

@@ -23,8 +23,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// nft is where a test puts this binary in place of a system's program, and
-// nftSays the file that says what it prints and how it ends.
+// nft is the path at which a test puts this binary in place of a system program. nftSays is the
+// file with the output and the exit code to play.
 const nft, nftSays = "/usr/sbin/nft", "/nft.says"
 
 func TestMain(m *testing.M) {
@@ -61,8 +61,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// carried is this test's binary with the libraries it needs, by path, to be
-// put onto a machine that has none.
+// carried returns this test's binary and its libraries, by path, to be put onto an empty machine.
 func carried(t *testing.T) map[string][]byte {
 	t.Helper()
 	self, err := os.ReadFile("/proc/self/exe")
@@ -77,8 +76,7 @@ func carried(t *testing.T) map[string][]byte {
 		}
 		raw, err := os.ReadFile(f[5])
 		ok(t, err)
-		// The program names its loader and the loader its libraries by one of
-		// these directories.
+		// The program names its loader, and the loader its libraries, by one of these directories.
 		for _, dir := range []string{filepath.Dir(f[5]), "/lib64", "/lib"} {
 			files[filepath.Join(dir, filepath.Base(f[5]))] = raw
 		}
@@ -86,8 +84,8 @@ func carried(t *testing.T) map[string][]byte {
 	return files
 }
 
-// withoutKernelView opens the machine as one who may not mount: /sys is then what it
-// is in the jail, a folder.
+// withoutKernelView opens the machine as a user who may not mount: /sys is then the plain directory
+// of the jail.
 func withoutKernelView(t *testing.T) *machine.Machine {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -161,8 +159,8 @@ func TestAProgramThatFailsOrPrintsGarbageIsInconclusive(t *testing.T) {
 	}
 }
 
-// A file that is there and gives an error when it is read: a disk's bad block,
-// or a file system of a tenant's making. Here it is a process's memory.
+// A file that exists but gives an error when read: a bad block of a disk, or a file system made by
+// a tenant. Here the file is a process's memory.
 func TestAFileThatCannotBeReadIsInconclusive(t *testing.T) {
 	if !jail(t) {
 		return

@@ -17,7 +17,7 @@ import (
 
 const stranger = 70001 // a uid that no baseline has
 
-// meanwhile does something over and over, as fast as it can, until the test ends.
+// meanwhile repeats do as fast as possible until the test ends.
 func meanwhile(t *testing.T, do func(n int) error) {
 	t.Helper()
 	stop := make(chan struct{})
@@ -38,7 +38,7 @@ func meanwhile(t *testing.T, do func(n int) error) {
 	t.Cleanup(func() { close(stop); running.Wait() })
 }
 
-// A tenant who is still there chooses names, and nothing else of these.
+// A tenant who is still on the machine can change these names, but nothing else.
 func TestWhatChangesItsNameBetweenTwoLooksIsNeverClean(t *testing.T) {
 	renamed := func(from string) func(t *testing.T, w *whole) {
 		return func(t *testing.T, w *whole) {
@@ -114,8 +114,8 @@ func TestWhatChangesItsNameBetweenTwoLooksIsNeverClean(t *testing.T) {
 	}
 }
 
-// Each of these is another thing at each look, as what forks, listens and loads anew is:
-// nothing of it stays, and the row never comes to rest.
+// Each of these things is another at each look, like a process that forks, listens and loads again:
+// nothing stays, and the row never comes to rest.
 func TestARowThatNeverComesToRestIsInconclusive(t *testing.T) {
 	for _, c := range []struct {
 		row string
@@ -130,7 +130,7 @@ func TestARowThatNeverComesToRestIsInconclusive(t *testing.T) {
 		}},
 		{"temporary", func(t *testing.T, w *whole, n int) {
 			ok(t, os.RemoveAll(filepath.Join(w.dir, fmt.Sprintf("tmp/x%d", n-1))))
-			put(t, w.dir, fmt.Sprintf("proc/keep%d", n), "x") // so that no inode comes twice
+			put(t, w.dir, fmt.Sprintf("proc/keep%d", n), "x") // so that no inode number is reused
 			put(t, w.dir, fmt.Sprintf("tmp/x%d", n), "x")
 		}},
 		{"cron", func(t *testing.T, w *whole, n int) {
@@ -141,7 +141,7 @@ func TestARowThatNeverComesToRestIsInconclusive(t *testing.T) {
 		t.Run(c.row, func(t *testing.T) {
 			w := newWhole(t)
 			n := 0
-			w.kernel.bpf = func() ([]machine.BPFProgram, error) { // it is asked at each look, after these rows
+			w.kernel.bpf = func() ([]machine.BPFProgram, error) { // called at each look, after these rows
 				n++
 				c.do(t, w, n)
 				return []machine.BPFProgram{{ID: uint32(n), Type: "kprobe", Name: fmt.Sprint("x", n), Tag: "00"}}, nil
@@ -175,7 +175,7 @@ func TestAMomentsWorkOfTheSystemIsClean(t *testing.T) {
 	}
 }
 
-// Rules that are others at each look are still not the baseline's.
+// Rules that differ at each look still differ from the baseline.
 func TestFirewallRulesThatChangeAreFound(t *testing.T) {
 	w := newWhole(t)
 	n := 0

@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// The uids of a node's allocations begin anew with a new ledger. What an earlier tenant
-// left under such a uid is nobody's until it is gone, whatever account has that uid now.
+// A new ledger starts the uids of a node's allocations again. An earlier tenant's file under such a
+// uid stays a stranger's until it is gone, whatever account has the uid now.
 func TestWhatAnEarlierTenantLeftIsFoundWhoeverHasItsUIDNow(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -53,7 +53,7 @@ func TestWhatAnEarlierTenantLeftIsFoundWhoeverHasItsUIDNow(t *testing.T) {
 	}
 }
 
-// An account that a policy allows is not the account of the baseline whose uid it takes.
+// An account allowed by a policy does not become the baseline's account whose uid it takes.
 func TestAPolicyAllowsNoAccountWithAnothersUID(t *testing.T) {
 	w := newWhole(t)
 	uid := w.base.Users[slices.IndexFunc(w.base.Users, func(u taskcatalog.BaselineUser) bool { return u.UID != 0 })].UID
@@ -65,7 +65,7 @@ func TestAPolicyAllowsNoAccountWithAnothersUID(t *testing.T) {
 	}
 }
 
-// A tenant never gets a uid under which something still runs.
+// A tenant never gets the uid of a running process.
 func TestAUIDOfARunningProcessIsNotGiven(t *testing.T) {
 	w := newWhole(t)
 	w.process(t, 501, host.FirstUID, "miner", "/dev/shm/miner", "/system.slice/ssh.service")

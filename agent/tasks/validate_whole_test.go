@@ -20,8 +20,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// whole is a machine on which every look of a validation can be made, and the
-// baseline of it.
+// whole is a machine on which every look of a validation can be made, with its baseline.
 type whole struct {
 	h      *host.Host
 	dir    string
@@ -41,7 +40,7 @@ const (
 func newWhole(t *testing.T) *whole {
 	t.Helper()
 	if _, err := os.Stat("/dev/shm"); err == nil {
-		t.Setenv("TMPDIR", "/dev/shm") // many small files, none worth a disk's time
+		t.Setenv("TMPDIR", "/dev/shm") // many small files, not worth a disk's time
 	}
 	h, dir := used(t)
 	h.Settle = time.Nanosecond
@@ -99,11 +98,11 @@ func newWhole(t *testing.T) *whole {
 	return w
 }
 
-// untouchedWhole is the baseline that newWhole takes once: every such machine
-// is the same, and a look costs time.
+// untouchedWhole is the baseline that newWhole takes once: all such machines are the same, and a
+// look costs time.
 var untouchedWhole []byte
 
-// take takes the baseline, which goes to the broker and comes back.
+// take takes the baseline and passes it through the broker's encoding.
 func (w *whole) take(t *testing.T) (raw []byte) {
 	t.Helper()
 	res, _, err := runValidation(t.Context(), &host.Run{Params: &taskcatalog.ValidateCleanParams{TakeBaseline: true}, Host: w.h}, w.kernel)
@@ -132,7 +131,7 @@ func (w *whole) process(t *testing.T, pid int, uid uint32, name, exe, cgroup str
 	ok(t, os.Symlink(exe, filepath.Join(w.dir, dir, "exe")))
 }
 
-// listen makes root listen at ports of a protocol.
+// listen makes root listen on ports of a protocol.
 func (w *whole) listen(t *testing.T, proto string, ports ...int) {
 	t.Helper()
 	state := map[string]string{"tcp": "0A", "udp": "07"}[proto]
@@ -143,7 +142,7 @@ func (w *whole) listen(t *testing.T, proto string, ports ...int) {
 	put(t, w.dir, "proc/1/net/"+proto, text)
 }
 
-// notMade are the rows whose look could not be made.
+// notMade returns the rows whose look could not be made.
 func notMade(t *testing.T, r taskcatalog.Report) []string {
 	t.Helper()
 	var rows []string
@@ -159,7 +158,7 @@ func notMade(t *testing.T, r taskcatalog.Report) []string {
 	return rows
 }
 
-// told are the findings as row and subject.
+// told returns the findings as row and subject.
 func told(r taskcatalog.Report) []string {
 	var all []string
 	for _, f := range r.Findings {
