@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IsDevice returns nil if /dev/NAME is the device with the number (major:minor) that the kernel
-// gave to it, and an error otherwise. mode is unix.S_IFBLK or S_IFCHR.
+// IsDevice returns nil if /dev/NAME is a device of the type mode (unix.S_IFBLK or S_IFCHR) with the
+// number (major:minor) given by the kernel, and an error otherwise.
 func (m *Machine) IsDevice(name, number string, mode uint32) error {
 	st, err := m.Lstat("/dev/" + name)
 	if err != nil {

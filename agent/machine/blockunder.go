@@ -16,8 +16,8 @@ var systemPoints = []string{"/", "/usr", "/boot", "/boot/efi", "/boot/firmware",
 func SystemPoint(point string) bool { return slices.Contains(systemPoints, point) }
 
 // SystemDisks names the disks of the running system: the disks below /, /usr, /boot and EFI. A
-// mount that cannot be traced to a disk adds none. A disk in this list is never erased, so the list
-// rather names too few disks than too many.
+// mount that cannot be traced to a disk adds none. The list protects its disks from an erase, so it
+// names too few disks rather than too many.
 func (m *Machine) SystemDisks() ([]string, error) {
 	mounts, err := m.Mounts()
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package machine reads and changes the machine on which the agent runs: /proc, /sys, mounts,
-// accounts, units, IPC, block devices, files. The package judges nothing: package tasks decides
+// accounts, units, IPC, block devices, files. The package judges nothing: agent/tasks decides
 // whether a machine is clean.
 //
 // # Model
@@ -16,12 +16,12 @@
 //   - No path that a tenant may have touched is looked up in a FUSE file system: the FUSE server may
 //     never answer, and a process that waits for the server cannot be killed. The walk ends at the
 //     mount point with ErrFUSE; a sweep sees a mount point there.
-//   - /proc and /sys of the running machine are read from the agent's own mounts, which are in no mount
-//     table: a former root may have mounted anything over the machine's /proc and /sys. A process that
-//     may not mount reads the machine's.
-//   - Nothing is opened for reading before it is known to be a regular file: opening a FIFO would block,
-//     and opening a device may act on the device.
-//   - Names from a process or a directory entry are bytes chosen by a tenant. This package compares and
-//     counts them; the caller cleans them with taskcatalog.Clean before reporting them.
+//   - /proc and /sys of the running machine are read from the agent's own mounts, which are in no
+//     mount table: a former root may have mounted anything over the machine's /proc and /sys. A
+//     process that may not mount reads the machine's.
+//   - Nothing is opened for reading before it is known to be a regular file: opening a FIFO would
+//     block, and opening a device may act on the device.
+//   - Names from a process or a directory entry are bytes chosen by a tenant. This package compares
+//     and counts them; the caller cleans them with taskcatalog.Clean before a report.
 //   - A failed read is an error, never an empty list.
 package machine

@@ -78,8 +78,8 @@ func strip(v any) {
 
 var iptablesCounters = regexp.MustCompile(`\[\d+:\d+\]`)
 
-// NormalizeIPTables does the same for the output of iptables-save. A built-in chain of the kernel
-// with the policy ACCEPT is not a rule and is left out.
+// NormalizeIPTables turns the output of iptables-save into lines that change only when the rules
+// change. A built-in chain of the kernel with the policy ACCEPT is not a rule and is left out.
 func NormalizeIPTables(text string) []string {
 	var lines []string
 	table := ""

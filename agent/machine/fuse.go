@@ -149,7 +149,7 @@ const (
 )
 
 // AbortStuckFUSE aborts the FUSE connections on which a request waits at each of several looks. It
-// is meant for a hanging agent: a working file system that is aborted too must only be mounted
+// is meant for a hanging agent: a working file system aborted by mistake only has to be mounted
 // again, but an agent that waits in the kernel cannot even be restarted.
 func (m *Machine) AbortStuckFUSE() (aborted []string, err error) {
 	if !m.Live() {

@@ -88,9 +88,9 @@ const nobodysUID = 1<<32 - 2
 //
 // kill(-1) reaches every process that the caller may signal. So a thread of this process becomes
 // the user for two system calls, by its effective id alone. The thread's real id is nobodysUID and
-// its saved id is root's: the user's own processes cannot signal, trace or limit the thread, the
-// thread loses every capability, and it can become root again. killUser creates no process: a fork
-// bomb may have left no room for another.
+// its saved id is root's. Therefore the user's own processes cannot signal, trace or limit the
+// thread, the thread loses every capability, and the thread can become root again. killUser creates
+// no process: a fork bomb may have left no room for another.
 func killUser(uid uint32) error {
 	if uid == 0 || uid >= nobodysUID {
 		return fmt.Errorf("cannot kill all processes of uid %d: not a tenant's", uid)

@@ -12,7 +12,7 @@ import (
 // Module is a loaded kernel module.
 type Module struct {
 	Name   string
-	Taints string // the letters by which it taints the kernel: O, E, P …
+	Taints string // letters of the module's kernel taints: O, E, P …
 	Hidden bool   // in sysfs, not in the list of modules
 	File   string // from the module index of the running kernel; "" if the index has no such module
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // Runs reports whether a process runs this program of the machine. Runs compares the files
-// themselves: the text of /proc/PID/exe is a path in the process's own mount namespace. A program
-// with something mounted over it is run by no process.
+// themselves: the text of /proc/PID/exe is a path in the process's own mount namespace. Runs
+// reports false if something is mounted over the program.
 func (m *Machine) Runs(pid int, program string) (bool, error) {
 	var ours unix.Statx_t
 	its, err := m.StatOpen(procPath(pid, "exe"))
