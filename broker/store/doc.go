@@ -9,8 +9,8 @@
 // chain.Store specifies. The restore files limit a database that was restored from a backup. Files
 // that begin with sql, sqlite or postgres hold the engines and no noun. An exported method owns
 // its transaction and writes its audit row inside the transaction. An unexported method takes the
-// caller's transaction. A refusal inside a transaction rolls the
-// transaction back, and leaves an audit row where the refusal is worth a row.
+// caller's transaction. A refusal inside a transaction rolls the transaction back, and leaves an
+// audit row where the refusal is worth a row.
 //
 // # Two engines
 //

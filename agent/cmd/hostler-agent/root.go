@@ -35,12 +35,15 @@ func newRoot() *cobra.Command {
 		Long: `Hostler-agent runs on every node. It enrols with a one-time token, takes typed
 tasks that its broker has signed, checks each one, runs it and reports evidence.
 It opens every connection itself and listens on nothing.`,
+		Version:       version + " (" + commit + ")",
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Args:              noArgs,
 	}
 	root.AddCommand(newRun(), newEnroll(), newStatus(here()), newFacts(), newResolver(), newGPU(), newWatch(), newSelfTest(here()), newUpdate(here()), newSession(), newSessionEnded(), newVersion())
+	root.Flags().Bool("version", false, "print the version")
+	root.SetVersionTemplate("hostler-agent {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%v (see %s --help)", err, cmd.CommandPath())
 	})

@@ -22,8 +22,10 @@ func TestTheProgramSaysWhatItIs(t *testing.T) {
 	if self.Version != version || self.Commit != commit || self.StateSchema != release.State || self.Protocol != release.Protocol {
 		t.Errorf("it says %+v", self)
 	}
-	out.Reset()
-	if status := run(context.Background(), []string{"version"}, &out, &errs); status != exitDone || out.String() != "hostler-agent "+version+" ("+commit+")\n" {
-		t.Errorf("for people it says %q (%d)", out.String(), status)
+	for _, word := range []string{"version", "--version"} {
+		out.Reset()
+		if status := run(context.Background(), []string{word}, &out, &errs); status != exitDone || out.String() != "hostler-agent "+version+" ("+commit+")\n" {
+			t.Errorf("%s says %q (%d)", word, out.String(), status)
+		}
 	}
 }

@@ -28,7 +28,6 @@ func runProcess() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 
@@ -78,9 +77,12 @@ func newRoot() *cobra.Command {
 		Short:         "the control plane of Hostler",
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       version + " (" + commit + ")",
 		Args:          onlyCommands,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.Flags().Bool("version", false, "print the version")
+	root.SetVersionTemplate("hostler-broker {{.Version}}\n")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usage("%v (see %s --help)", err, c.CommandPath())
 	})

@@ -22,7 +22,8 @@ func eventsCommand(a *app) *cobra.Command {
 		Long: `Show what happened: nodes that changed their status, runs that began, failed or
 ended, freezes. Without --follow it shows what is kept and ends; with it, only
 what happens from now on, unless --after says where to begin. When the connection
-breaks it goes on after the last event. -o json prints one CloudEvent a line.`,
+breaks it goes on after the last event. Ctrl-C is its normal end: status 0. -o json
+prints one CloudEvent a line.`,
 		Example: "  hostler events --follow\n  hostler events --follow --node gpu-07 --type node.status.changed -o json\n  hostler events --follow --after 1200",
 		RunE: func(c *cobra.Command, _ []string) error {
 			remote, err := a.connect()
@@ -46,6 +47,9 @@ breaks it goes on after the last event. -o json prints one CloudEvent a line.`,
 				}
 				a.note("%v: trying again", err)
 			})
+			if f.Follow && c.Context().Err() != nil {
+				return nil // a person who follows ends the command by Ctrl-C
+			}
 			if err == nil {
 				a.sayFrozen()
 			}

@@ -29,6 +29,7 @@ holds a token, NO_COLOR takes the colours away.`,
 		Args:          cobra.ArbitraryArgs,
 		RunE:          group,
 
+		Version:                    thisBuild().String(),
 		SuggestionsMinimumDistance: 2,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			if !slices.Contains([]string{"table", "json", "yaml"}, a.output) {
@@ -46,6 +47,8 @@ holds a token, NO_COLOR takes the colours away.`,
 	f.StringVar(&a.token, "token", "", "the token itself, for trials: everybody on this machine can see it")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 
+	root.Flags().Bool("version", false, "print this program's version")
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetUsageTemplate(usageTemplate)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {

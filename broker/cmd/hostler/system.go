@@ -18,15 +18,19 @@ type build struct {
 	Go      string `json:"go"`
 }
 
+func thisBuild() build { return build{Version: version, Commit: commit, Go: runtime.Version()} }
+
+func (b build) String() string {
+	return fmt.Sprintf("hostler %s (commit %s, %s)", b.Version, b.Commit, b.Go)
+}
+
 func versionCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "print this program's version", Args: exactly(),
 		Example: "  hostler version -o json",
 		RunE: func(*cobra.Command, []string) error {
-			b := build{Version: version, Commit: commit, Go: runtime.Version()}
-			return a.show(b, []string{b.Version}, func(p *render.Page) {
-				p.Line(fmt.Sprintf("hostler %s (commit %s, %s)", b.Version, b.Commit, b.Go))
-			})
+			b := thisBuild()
+			return a.show(b, []string{b.Version}, func(p *render.Page) { p.Line(b.String()) })
 		},
 	}
 }
