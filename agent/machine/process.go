@@ -250,7 +250,7 @@ func (m *Machine) stopProcesses(ctx context.Context, match func(Process) bool, g
 			if len(left) > 0 {
 				quiet = 0
 			}
-			if kill != nil { // if kill fails, only the list of processes is left to go by
+			if kill != nil { // if kill fails, the listed processes are still signalled one by one
 				unsure = errors.Join(unsure, kill(left))
 			}
 			for _, p := range left {

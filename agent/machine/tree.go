@@ -62,8 +62,8 @@ type Entry struct {
 	mounted bool // the name is a mount point, and Stat describes the mounted root
 }
 
-// look asks no file system that is served by a process: the kernel itself reports whether the name
-// is a mount point, and answers for the mounted file system from its cache.
+// look asks no FUSE file system: the kernel itself reports whether the name is a mount point, and
+// answers for the mounted file system from its cache.
 func (e *Entry) look() error {
 	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT | unix.AT_STATX_DONT_SYNC
 	var st unix.Statx_t
