@@ -213,7 +213,7 @@ func TestWhatRunsInAContainerIsToldFromWhatOnlySaysSo(t *testing.T) {
 		{100, 1, "containerd-shim", "/usr/bin/containerd-shim-runc-v2", "/system.slice/containerd.service", "watches"},
 		{101, 100, "planted", "/planted", "/default/c", "inside"},
 		{102, 101, "child", "/planted", "/default/c", "inside"},
-		{103, 1, "orphan", "/planted", "/default/c", "inside"}, // the parent ended; only the cgroup is left to go by
+		{103, 1, "orphan", "/planted", "/default/c", "inside"}, // the parent ended: only the cgroup proves the container
 		{110, 1, "sleep", "/usr/bin/sleep", "/system.slice/docker-" + id + ".scope", "inside"},
 		{111, 1, "sleep", "/usr/bin/sleep", "/docker/" + id, "inside"},
 		{112, 1, "sleep", "/usr/bin/sleep", "/machine.slice/libpod-" + id + ".scope/container", "inside"},

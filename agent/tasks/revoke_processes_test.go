@@ -72,7 +72,7 @@ func TestNothingThatATenantRunsOutlivesARevoke(t *testing.T) {
 	for _, c := range []struct {
 		name, how string
 		count     int
-		while     string // a file: more of them are started as long as the file exists
+		while     string // a file: more attackers start as long as the file exists
 		before    func()
 	}{
 		{name: "one that ignores SIGTERM", how: "sit", count: 1},

@@ -110,7 +110,7 @@ func TestAnAgentThatIsNotThePublishedOneIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWhole(t)
 			c.change(t, w)
-			// The machine's own record of the changed state is no excuse.
+			// A new baseline taken from the changed machine does not excuse the change.
 			w.take(t)
 			got, report := w.judge(t)
 			if own := agentsOwn(report); got.Verdict != taskcatalog.VerdictNotClean || strings.Join(own, " ") != c.found {

@@ -157,8 +157,8 @@ func TestABaselineWaitsForTheFirstBoot(t *testing.T) {
 	}
 }
 
-// A baseline taken during the first boot could never be met by the node again: no baseline is
-// stored then, and the broker asks again.
+// The node could never match a baseline taken during the first boot: no baseline is stored then,
+// and the broker asks again.
 func TestThereIsNoBaselineOfAFirstBootThatDoesNotEnd(t *testing.T) {
 	for name, on := range map[string]func(w *whole){
 		"cloud-init": func(w *whole) { put(t, w.dir, "run/cloud-init/enabled", "") },

@@ -197,7 +197,8 @@ func TestARowThatTheBaselineDoesNotHaveIsInconclusive(t *testing.T) {
 	}
 }
 
-// A look that fails while a baseline is taken stays open even after the look works again.
+// A row whose look failed while the baseline was taken stays inconclusive, even after the look
+// works again.
 func TestABaselineTakenByALookThatFailedIsNeverClean(t *testing.T) {
 	mended := newWhole(t)
 	for _, c := range broken {

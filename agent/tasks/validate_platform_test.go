@@ -181,7 +181,7 @@ func sayAsBMC(question []string) int {
 }
 
 // A new baseline could not have an unreadable row either: the advice names the cause of the read
-// error.
+// error instead.
 func TestARowThatCannotBeReadAdvisesNoNewBaseline(t *testing.T) {
 	w := newWhole(t)
 	w.base.Platform = slices.DeleteFunc(w.base.Platform, func(r taskcatalog.PlatformRow) bool { return r.Check == taskcatalog.CheckFirmware })

@@ -102,7 +102,7 @@ func newWhole(t *testing.T) *whole {
 // look costs time.
 var untouchedWhole []byte
 
-// take takes the baseline and passes it through the broker's encoding.
+// take takes the baseline and passes it through JSON, as on the way to the broker and back.
 func (w *whole) take(t *testing.T) (raw []byte) {
 	t.Helper()
 	res, _, err := runValidation(t.Context(), &host.Run{Params: &taskcatalog.ValidateCleanParams{TakeBaseline: true}, Host: w.h}, w.kernel)
