@@ -246,6 +246,16 @@ func TestNoSecretIsInAnArchive(t *testing.T) {
 	}
 }
 
+func TestFactsThatWereNotKeptAreMissingWithTheReason(t *testing.T) {
+	h, _ := journaling(t, "")
+	ok(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: host.FirstUID}))
+	h.Memory = remembers{}
+	res, _ := diagnosed(t, h, `{}`)
+	if p := partNamed(t, res, "facts.json"); p.Missing != "a tenant is on the node, and no facts were kept" {
+		t.Errorf("facts.json is missing because %q", p.Missing)
+	}
+}
+
 func TestAHostileJournalIsBoundedAndEscaped(t *testing.T) {
 	noise := make([]byte, 8<<10)
 	rand.New(rand.NewSource(1)).Read(noise)
