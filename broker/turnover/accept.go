@@ -7,9 +7,9 @@ import (
 	"github.com/hostler/hostler/broker/certificate"
 )
 
-// accepted adds the downgrades that an operator accepted in this run. An acceptance covers one
-// disk, one requested method and one applied method. After another treatment the operator must
-// decide again.
+// accepted marks the certificate's downgrades that an operator accepted in this run. An acceptance
+// covers one disk, one requested method and one applied method. After another treatment the
+// operator must decide again.
 func (c *Chains) accepted(ctx context.Context, r *run, out *certificate.Clean) error {
 	all, err := c.Nodes.Accepted(ctx, r.ID)
 	if err != nil {

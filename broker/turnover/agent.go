@@ -61,7 +61,8 @@ func (c *Chains) rotate(ctx context.Context, r *run) error {
 	return nil
 }
 
-// cleanStorage deletes everything from storage that a tenant could have written to.
+// cleanStorage empties the places in the run's cleanup scope that a tenant could have written to.
+// A place that cannot be emptied is a warning, not a failure: the validation decides.
 func (c *Chains) cleanStorage(ctx context.Context, r *run) error {
 	k, err := c.ask(ctx, r, residue, asking.Task{Type: "node.storage_cleanup", Params: taskcatalog.StorageCleanupParams{Scope: r.State.StorageCleanup}}, "")
 	if err != nil {

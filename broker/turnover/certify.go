@@ -177,9 +177,9 @@ func policyOf(p broker.TurnoverPolicy) certificate.Policy {
 // mostUsers is how many user removals a certificate lists.
 const mostUsers = 32
 
-// tasks adds the signed tasks, with the rows that follow from their results; a task without a
-// result adds no rows. A user's removal proves nothing, and of many removals only some are
-// listed.
+// tasks adds the run's ended tasks, with the rows that follow from their results; a task without a
+// proof or a result adds no rows. A user's removal proves nothing, and at most mostUsers removals
+// are listed.
 func (c *Chains) tasks(ctx context.Context, s *Turnover, out *certificate.Clean, parts Parts) error {
 	users := 0
 	for _, d := range s.Tasks {
@@ -230,9 +230,9 @@ func (c *Chains) tasks(ctx context.Context, s *Turnover, out *certificate.Clean,
 	return nil
 }
 
-// before reports whether work at a time proves nothing. For a reimage, this is work before the
-// fresh system. For a removal, this is work while the tenant may still have been on the node, if
-// only MAAS ended the tenant's user.
+// before reports whether work at a time proves nothing. For a reimage, this is work until MAAS had
+// the machine back. For a removal, this is work before the end of the last allocation: if only MAAS
+// ended the tenant's user, the tenant may still have been on the node.
 func (s *Turnover) before(out *certificate.Clean, at time.Time) bool {
 	switch s.Mode {
 	case Reimage:

@@ -16,7 +16,8 @@ type disk struct {
 	seen *taskcatalog.DiskFacts // as last reported; nil: not reported
 }
 
-// disks are all recorded and all reported disks of the machine; none is left out.
+// disks are all recorded and all reported disks of the machine. Only a disk that is recorded as
+// removed, and not reported, is left out.
 func (p Parts) disks() (out []disk) {
 	known := ofKind(p.Devices, broker.DeviceDisk)
 	reported := ofKind(broker.ReportedDevices(p.Facts), broker.DeviceDisk)
@@ -53,7 +54,7 @@ func ofKind(all []broker.Device, kind broker.DeviceKind) (out []broker.Device) {
 	return out
 }
 
-// attested reports whether a person has attested a part's absence.
+// attested reports whether a person has attested what became of a part: destroyed or removed.
 func (p Parts) attested(d broker.Device) bool {
 	return slices.ContainsFunc(p.Attested, func(a certificate.Attested) bool {
 		part := a.Statement.Device
@@ -75,7 +76,8 @@ func (d disk) isRow(row certificate.Device) bool {
 	return d.seen != nil && d.seen.Serial != "" && strings.EqualFold(d.seen.Serial, row.Serial)
 }
 
-// gpus adds a row for each expected GPU, by baseline or record, that no scrub has reported.
+// gpus adds a row for each GPU of the baseline or the record that no scrub has reported. A GPU
+// recorded as unexpected gets a row, too.
 func gpus(out *certificate.Clean, parts Parts) {
 	add := func(uuid, serial, model string, expected, found bool) {
 		if slices.ContainsFunc(out.Devices, func(d certificate.Device) bool {

@@ -18,7 +18,7 @@ type (
 // Chains builds the lists of this package. One value serves a whole broker.
 type Chains struct {
 	Nodes Nodes
-	MAAS  *onboarding.Lifecycle // for nodes that stay
+	MAAS  *onboarding.Lifecycle // with Nodes that keep the node's record (records.Redeployed)
 }
 
 // All are the lists of all modes.
@@ -64,7 +64,7 @@ func (c *Chains) SoftReset() chain.Chain[Turnover] {
 // StorageCleanup empties a node's storage between two uses. The node stays in service and is not
 // handed out by this run: while the run works, no user is provisioned. The node is quarantined if
 // it is found unclean, or if the run begins work and then fails or is cancelled before the
-// inspection.
+// inspection has ended.
 func (c *Chains) StorageCleanup() chain.Chain[Turnover] {
 	return chain.Chain[Turnover]{Kind: StorageCleanup.Kind(), Stages: []stage{
 		{Name: "cleanup_storage", Do: c.orQuarantined(c.cleanVacant, "node.storage_cleanup"), Undo: c.keepUnlooked, Retry: retries("cleanup_storage"), Limit: keptWithin("node.storage_cleanup"), About: aboutCleanup},

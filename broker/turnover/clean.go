@@ -14,7 +14,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// noGPUs reports that the machine has no GPU, by the record and by its report.
+// noGPUs reports that the machine has no GPU, by the baseline, by the record and by its report. A
+// machine that never reported facts does not count as without GPUs.
 func (c *Chains) noGPUs(ctx context.Context, r *run) (bool, error) {
 	p, err := c.parts(ctx, r)
 	return err == nil && !p.NoFacts && !p.hasGPUs(), err
@@ -82,8 +83,8 @@ func (c *Chains) scrub(ctx context.Context, r *run) error {
 	return c.unclean(ctx, r, class, k, "%d of %d GPUs are clean; %s", clean, len(result.GPUs), wrong)
 }
 
-// scrubLeaving is scrub for a node that is removed. It is skipped if the node never reported
-// facts and has no GPU on record.
+// scrubLeaving is scrub for a node that is removed. It fails with facts_unknown if the node never
+// reported facts and has no GPU in its baseline or on record.
 func (c *Chains) scrubLeaving(ctx context.Context, r *run) error {
 	p, err := c.parts(ctx, r)
 	switch {
@@ -123,8 +124,8 @@ func (c *Chains) validate(ctx context.Context, r *run) error {
 
 // validateFresh inspects a system that MAAS has just installed. Such a system has new keys and
 // names, unknown to the node's baseline. So a task takes a new baseline first, which replaces the
-// old baseline if nothing else differs. Then the node is compared with the new baseline, here and
-// in later turnovers.
+// old baseline if nothing else differs; any other difference makes the node unclean. Only then is
+// the node compared with the new baseline, here and in later turnovers.
 func (c *Chains) validateFresh(ctx context.Context, r *run) error {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	switch {
@@ -196,7 +197,8 @@ func (c *Chains) unclean(ctx context.Context, r *run, class chain.Class, k broke
 	return f
 }
 
-// unmarshal reads the result of a task; the queue has checked its type.
+// unmarshal reads the result of a task. The queue has already checked the result against the
+// task's type.
 func unmarshal(k broker.Task, result any) error {
 	if err := json.Unmarshal(k.Result, result); err != nil {
 		return chain.Fail(untrusted, "the result of task %s cannot be read", k.ID).With("bad_result", nil)

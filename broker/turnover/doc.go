@@ -26,9 +26,9 @@
 // The work in MAAS belongs to package onboarding: the lists include its stages, over
 // Turnover.Machine. A reimage uses an onboarding's stages, the same values. This package adds the
 // order: a node is cut off before its machine is released, its allocations are over when MAAS has
-// the machine, and from then on a certificate of the former system stops the run. The node stays
-// retired until enable_node. The broker itself establishes that the inspection ran in a fresh
-// system: by this run's work in MAAS, and by the enrolment after it.
+// the machine, and from then on the run stops if anybody shows a certificate of the former system.
+// The node stays retired until enable_node. The broker itself establishes that the inspection ran
+// in a fresh system: by this run's work in MAAS, and by the enrolment after it.
 //
 // A fresh system is compared with the node's baseline, except for the values that each
 // installation makes for itself. If nothing else differs, the system's own baseline replaces the
@@ -39,9 +39,9 @@
 // # Undo
 //
 // A turnover deletes a tenant's state for good. So undo restores nothing of the tenant: a
-// cancelled run leaves the node quarantined, with a turnover still owed. Another run, or a
-// platform admin's override, continues. A run that never took the node, because a tenant is on
-// it, leaves the node unchanged, and a run cancelled during a removal leaves the node retired.
+// cancelled run leaves the node quarantined, with a turnover still owed. Only another run, or a
+// platform admin's override, leads out of that. A run that never took the node, because a tenant is
+// on it, leaves the node unchanged, and a run cancelled during a removal leaves the node retired.
 //
 // # What counts as evidence
 //

@@ -43,8 +43,8 @@ func (c *Chains) alone(s stage) stage {
 }
 
 // exposures are the secrets that a tenant may know and still use. A redeployed machine counts as
-// having another MAAS token only if both tokens were seen and differ; if one was never seen, the
-// exposure stays.
+// having another MAAS token only if both tokens were seen and differ; if one token was never seen,
+// the exposure stays and says so.
 func exposures(s *Turnover, n broker.Node, env certificate.Environment) []certificate.Exposure {
 	why := "the machine's own MAAS token is that of before: it can only be changed by another deployment"
 	switch rc := s.Machine.Reclaim; {

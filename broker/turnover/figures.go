@@ -16,8 +16,8 @@ const NoRun = "no_run"
 // SiteFigures is the cost of turnovers at a site during a time.
 type SiteFigures struct {
 	Site         string
-	Turnovers    int           // with time inside
-	Open         int           // not ended
+	Turnovers    int           // in progress at some point of the time
+	Open         int           // of these, not ended
 	NodeLost     time.Duration // nodes out of use
 	GPULost      time.Duration // their GPUs
 	Median, Most time.Duration // of a whole turnover, so far

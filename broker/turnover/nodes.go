@@ -34,8 +34,8 @@ type Nodes interface {
 	Quarantine(ctx context.Context, nodeID, reason string) error
 	// Retire takes a node out of service whose agent did not drain it, or could not be removed.
 	Retire(ctx context.Context, nodeID, runID, reason string) error
-	// CutOff denies the node's certificates and closes its tasks: its machine is about to be
-	// given back to MAAS.
+	// CutOff denies the node's certificates, voids its token and closes its tasks: its machine is
+	// about to be given back to MAAS.
 	CutOff(ctx context.Context, nodeID, runID, reason string) error
 	// Wiped notes that MAAS has the machine back: no user is on it any more.
 	Wiped(ctx context.Context, nodeID, runID string) error

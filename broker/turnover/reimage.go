@@ -176,7 +176,7 @@ func (c *Chains) release() stage {
 
 // cutOffFirst makes the undo of a deployment cut off the node, as release does: the agent of the
 // undone deployment may have come, and becomes a former system when MAAS has the machine again.
-// The token of the deployment is void.
+// CutOff also voids the token of the deployment.
 func (c *Chains) cutOffFirst(s stage) stage {
 	if s.Name != "deploy_via_maas" {
 		return s

@@ -14,10 +14,10 @@ import (
 )
 
 // FullDecommission takes a node out of the fleet. Its id is never used again. The node is cleaned
-// while its agent answers. Requested erases must succeed, or a person lets the run continue
-// without them. The certificate is made when MAAS has the machine back, so that it includes
-// MAAS's erase. An insufficient certificate does not stop the removal, since no tenant gets the
-// node.
+// while its agent answers. A requested erase of a node outside MAAS must succeed, unless a person
+// lets the run continue without it; if MAAS gets the machine back, a failed erase is only recorded.
+// The certificate is made when MAAS has the machine back, so that it includes MAAS's erase. An
+// insufficient certificate does not stop the removal, since no tenant gets the node.
 func (c *Chains) FullDecommission() chain.Chain[Turnover] {
 	certify := stage{Name: "issue_clean_certificate", Do: c.certifyLeaving, Retry: retries("issue_clean_certificate"), Limit: within(records), About: aboutCertify}
 	before := []stage{

@@ -50,8 +50,8 @@ func GaveUp(r chain.Record, by string) bool {
 	return r.Status == chain.Cancelled && r.AskedBy == by && r.AskedCause == GivenUp
 }
 
-// InPlaceOf is the request for the reimage in place of a soft reset, with the same wishes for
-// cleanup and erase.
+// InPlaceOf is the request for the reimage in place of a soft reset, with the same cleanup, the
+// same erase and the same allocations to end by force.
 func InPlaceOf(run string, s Turnover) Request {
 	return Request{
 		Mode: Reimage, StorageCleanup: s.StorageCleanup, Erase: s.Erase, ForceRelease: s.ForceRelease, Ends: s.Ends, Follows: run, RequestedBy: "system",

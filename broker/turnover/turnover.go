@@ -23,7 +23,7 @@ const (
 // Modes lists all modes.
 var Modes = []Mode{SoftReset, Reimage, FullDecommission, StorageCleanup}
 
-// KindPrefix is the prefix of all turnovers' kinds and messages.
+// KindPrefix is the prefix of the kinds of all turnovers, and of their events.
 const KindPrefix = broker.TurnoverKinds
 
 // Kind is the kind of a mode's runs.

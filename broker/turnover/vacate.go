@@ -19,7 +19,7 @@ func (c *Chains) cleanVacant(ctx context.Context, r *run) error {
 }
 
 // vacate ends the node's allocations, for billing and then on the node itself, if the request
-// forces this; otherwise a node with users is left alone.
+// forces this. Otherwise the store refuses (allocation_live), and a node with users is left alone.
 func (c *Chains) vacate(ctx context.Context, r *run) error {
 	s := &r.State
 	live, err := c.live(ctx, r)

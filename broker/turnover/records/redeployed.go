@@ -69,8 +69,8 @@ func (r Redeployed) Remove(ctx context.Context, runID, reason string) (string, e
 	return id, r.DB.VoidToken(ctx, broker.System, id, reason)
 }
 
-// Renew implements onboarding.Nodes: the run has already taken the node out of service, so
-// nothing is left to do.
+// Renew implements onboarding.Nodes: the run's own first stage takes the node out of service, also
+// in a run that starts over, so nothing is left to do.
 func (r Redeployed) Renew(context.Context, string, string) (string, error) { return "", nil }
 
 // Quarantine implements onboarding.Nodes. A run that is cancelled after the deployment leaves the
@@ -80,8 +80,8 @@ func (r Redeployed) Quarantine(ctx context.Context, nodeID, reason string) error
 	return (&Nodes{DB: r.DB}).Quarantine(ctx, nodeID, reason)
 }
 
-// InUse implements onboarding.Nodes: the run has the node, so the node is in use only if somebody
-// has let it in past the run, or a tenant's user is there.
+// InUse implements onboarding.Nodes: the run has the node, so the node is in use only if its status
+// is none of draining, retired and quarantined. Then somebody has moved it past the run.
 func (r Redeployed) InUse(ctx context.Context, nodeID, _ string) (string, error) {
 	n, err := r.DB.Node(ctx, nodeID)
 	if err != nil {

@@ -73,9 +73,9 @@ func Of(n broker.Node, t turnover.Turnover, locks []string, by By) chain.Start {
 }
 
 // Start implements reconcile.Decommissioner: the node leaves the fleet, and its machine is given
-// back. No tenant is ended for that: the run takes the node only in the judged state and without
-// users. The first stage checks both again in the transaction that takes the node. Codes:
-// node_moved, allocation_live.
+// back. No allocation is ended for that: the run takes the node only in the judged state and
+// without live allocations. The first stage checks the status and the allocations again in the
+// transaction that takes the node. Codes: node_moved, allocation_live.
 func (s *Starts) Start(ctx context.Context, judged broker.Node, id, reason string) (runID string, err error) {
 	n, err := s.DB.Node(ctx, judged.ID)
 	switch {
