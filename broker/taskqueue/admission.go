@@ -12,9 +12,9 @@ import (
 // admits any other type. Whether a tenant may be let in is checked elsewhere: the store asks
 // broker.Handout, with the node's row locked.
 var onlyIn = map[string][]broker.NodeStatus{
-	// The node is already being removed when it is uninstalled.
+	// Only a node that is being removed, or is still enrolling, is uninstalled.
 	"node.uninstall": {broker.Removing, broker.Enrolling},
-	// A node is out of service before its disks are erased under a tenant.
+	// A node must be out of service before its disks are erased, so that no tenant loses a disk.
 	"node.disk_erase": {broker.Draining, broker.Retired, broker.Quarantined},
 }
 

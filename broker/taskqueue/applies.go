@@ -11,7 +11,7 @@ import (
 )
 
 // applies refuses a validation that calls a check not applicable although the node's baseline has
-// settings for the check, or is missing: a lost BMC, for example, is a finding.
+// settings for the check, has no row for it, or is missing: a lost BMC, for example, is a finding.
 func (q *Queue) applies(ctx context.Context, k broker.Task, p Peer, r wire.ResultRequest) error {
 	var asked taskcatalog.ValidateCleanParams
 	if err := json.Unmarshal(k.Params, &asked); err != nil || asked.TakeBaseline {

@@ -32,8 +32,9 @@ const maxKey = 200 // bytes of an idempotency key
 const bySystem = "system"
 
 // Enqueue checks, completes, signs and queues a task. repeat reports that an earlier request with
-// the same idempotency key did so. Refusals of a person's request are audited. The broker's own
-// requests follow a node's polls, and a node must not be able to fill the log. Codes:
+// the same idempotency key did so. Refusals of a person's request are audited, and refusals of the
+// broker's own requests are not: these follow a node's polls, and a node must not be able to fill
+// the log. Codes:
 // node_not_found, node_deleted, node_not_enrolled, unknown_type, unknown_version, bad_params,
 // broker_filled_params, task_type_unsupported, capability_missing, node_status,
 // idempotency_conflict, node_changed, bad_request, and for a task that lets a tenant in the codes

@@ -12,8 +12,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// checkEvidence is the verdict of a result's evidence. A successful task needs evidence; a
-// refused or unfinished task may have none. Codes: those of pki.VerifyEvidence, and
+// checkEvidence checks a result's evidence and returns its verdict. A successful task needs
+// evidence; a task with another outcome may have none. Codes: those of pki.VerifyEvidence, and
 // evidence_missing, evidence_wrong_task, evidence_wrong_digest, evidence_wrong_nonce,
 // evidence_wrong_node, evidence_wrong_epoch, evidence_wrong_outcome, evidence_wrong_result,
 // evidence_bounds, evidence_checks, evidence_verdict.

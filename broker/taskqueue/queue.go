@@ -37,7 +37,7 @@ type Config struct {
 	Ended   func(t broker.Task)
 }
 
-// Queue is the life of tasks at the broker. Its memory holds nothing that a restart would lose.
+// Queue is the life of tasks at the broker. All that must survive a restart is in the store.
 type Queue struct {
 	c        Config
 	waiters  waiters
@@ -110,7 +110,8 @@ func (q *Queue) Cancel(ctx context.Context, actor broker.Actor, taskID, reason s
 	return q.c.DB.CancelTask(ctx, actor, taskID, reason)
 }
 
-// Sweep moves tasks whose time is over; the leader calls it every few seconds.
+// Sweep requeues or ends tasks whose time is over, and then drops old archives. The leader calls it
+// every few seconds.
 func (q *Queue) Sweep(ctx context.Context) (store.Swept, error) {
 	var all store.Swept
 	for {

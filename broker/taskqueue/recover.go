@@ -98,8 +98,8 @@ func (q *Queue) Recover(ctx context.Context, actor broker.Actor, taskID string) 
 	return again, err
 }
 
-// lastProbe is the finding of the newest probe of a task; the probe must be younger than the
-// task's end and than probeGood.
+// lastProbe is the finding of the newest probe of a task. A probe issued before the task's end, or
+// ended more than probeGood ago, does not count.
 func (q *Queue) lastProbe(ctx context.Context, k broker.Task) (found taskcatalog.TaskProbeResult, ok bool, err error) {
 	page, _, err := q.c.DB.ListTasks(ctx, store.TaskFilter{
 		NodeID: k.NodeID, Type: "node.task_probe", CorrelationID: probesOf(k.ID), Statuses: []broker.TaskStatus{broker.TaskSucceeded}, Limit: 1,

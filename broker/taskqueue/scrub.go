@@ -44,9 +44,9 @@ func scrubVerdict(k broker.Task, r wire.ResultRequest, report taskcatalog.Report
 	return worst, nil
 }
 
-// scrubbedAll compares a clean scrub with the baseline and the policy in force: it names exactly
-// the expected GPUs, and each GPU was overwritten, and reset, as the site requires. A scrub of no
-// GPU proves nothing.
+// scrubbedAll judges a clean scrub by the baseline and the policy in force: the scrub stays clean
+// only if it names exactly the expected GPUs, and each GPU was overwritten, and reset, as the site
+// requires. A scrub of no GPU proves nothing.
 func (q *Queue) scrubbedAll(ctx context.Context, k broker.Task, r *taskcatalog.GPUScrubResult) (taskcatalog.Verdict, error) {
 	n, err := q.c.DB.Node(ctx, k.NodeID)
 	if err != nil {

@@ -47,7 +47,7 @@ func (q *Queue) Watch(nodeID string, wake func()) (leave func()) {
 }
 
 // Look takes the open tasks of a node. A poll without a hint makes no query for an idle node, and
-// otherwise reads first: most polls find nothing, and a claim would write.
+// for another node reads before it claims: most polls find nothing, and a claim would write.
 func (q *Queue) Look(ctx context.Context, p Peer, lanes []taskcatalog.Lane, told bool) (reply wire.WaitReply, err error) {
 	if !told {
 		if q.idle.at(p.NodeID, p.Epoch) {
