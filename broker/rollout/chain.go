@@ -167,8 +167,8 @@ func (c *Chains) complete(ctx context.Context, r *run) error {
 }
 
 // called notes a call of a stage, and acknowledges the failures if an operator has continued the
-// rollout. goesOn is true at the first call of an attempt without a preceding failure, of the
-// stage where the rollout stood, or of the first stage.
+// rollout. goesOn is true at the first call of an attempt that follows no failure, if the stage is
+// the one where the rollout stood, or the first.
 func (s *Rollout) called(r *run) (goesOn bool) {
 	at := place(r.Stage, r.Attempt)
 	before, _, _ := strings.Cut(s.At, "/")

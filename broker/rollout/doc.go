@@ -16,10 +16,11 @@
 //	running      its run is under way, or about to begin; parked: the run waits for a tenant of
 //	             the node
 //	failing      its run stopped or was cancelled, and is being put away
-//	taking_back  the node gets the previous release, because it runs this release and is unwell
+//	taking_back  the node gets the previous release, because it runs this release and is unwell,
+//	             or because OnFailure takes back healthy nodes as well
 //	done         its run has completed: the four verifications of package agentlifecycle hold
 //	skipped      nothing was done to the node; the reason is noted
-//	failed, rolled_back, taken_back   the node failed: unchanged, put back by the node's own
+//	failed, rolled_back, taken_back   the node failed: left as it is, put back by the node's own
 //	             watcher, or given the previous release by this rollout
 //
 // # Concurrency and tenants
@@ -28,8 +29,8 @@
 // keeps new tenants out, and counts separately: at most Concurrency further runs are parked, so
 // that a wave does not close all of its nodes at once. Parked members, and busy members without a
 // place, do not delay a wave that has a done member. They continue when their tenant has left,
-// and the rollout ends after the last of them. A member without a free node after a day is skipped
-// (not_drained).
+// and the rollout ends after the last of them. A member whose node is not free within a day is
+// skipped (not_drained).
 //
 // A skipped or parked canary proves nothing, and the next member takes its place.
 //

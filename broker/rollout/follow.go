@@ -267,7 +267,7 @@ func (c *Chains) itsRunMoves(ctx context.Context, nodeID string) (bool, error) {
 	return !rec.Status.Stopped(), err
 }
 
-// stays settles a member that keeps the release, because no way back exists.
+// stays settles a member that cannot be taken back. why is the code of the obstacle.
 func (m *Member) stays(why string) {
 	if m.Code == codeTakenBack {
 		m.ends(Done, why) // the node is well

@@ -10,8 +10,8 @@ import (
 // codeTakenBack is the code of a healthy member that is taken back because other members failed.
 const codeTakenBack = "rollout_rolled_back"
 
-// halting withdraws unbegun runs, lets runs under way end, takes back the members
-// that are to be taken back, and then stops for a person.
+// halting withdraws unbegun runs, lets runs under way end, takes back done members if OnFailure
+// says so and failures are the cause, and then stops for a person.
 func (c *Chains) halting(ctx context.Context, r *run) error {
 	s := &r.State
 	if err := c.withdraw(ctx, r, s.Halt.Message); err != nil {
@@ -60,7 +60,7 @@ func (c *Chains) withdraw(ctx context.Context, r *run, why string) error {
 		}
 		rec, u, err := c.runOf(ctx, m.Current(r.ID))
 		if err != nil && broker.AsError(err).Code == "run_not_found" {
-			continue // the member waits for a run that was never begun
+			continue // the member's run has not begun yet
 		}
 		if err == nil && unbegun(rec, u) {
 			err = c.Nodes.Cancel(ctx, rec.ID, "rollout "+r.ID+": "+why)
@@ -72,8 +72,8 @@ func (c *Chains) withdraw(ctx context.Context, r *run, why string) error {
 	return nil
 }
 
-// takeAllBack notes done members as taken back, as many at a time as there is room for. left
-// counts the members that must be waited for.
+// takeAllBack decides which done members are taken back next, as many at a time as there is room
+// for. left counts the members that must be waited for.
 func (s *Rollout) takeAllBack(busy map[string]bool) (picked, left int) {
 	moving, parked := s.underWay()
 	for i := range s.Members {

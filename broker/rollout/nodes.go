@@ -19,7 +19,7 @@ type Nodes interface {
 	Release(ctx context.Context, version string, allowRollback bool) (Release, error)
 	// Busy are the nodes with tenants.
 	Busy(ctx context.Context) (map[string]bool, error)
-	// Candidate is a node's present state, without Busy and Rollout. Code: node_not_found.
+	// Candidate is a node's present state, without Region, Busy and Rollout. Code: node_not_found.
 	Candidate(ctx context.Context, nodeID string) (Candidate, error)
 	// Begin starts the run of a node under its id, once. Codes: those of the start of an agent's
 	// run, node_in_run, agent_unreachable.

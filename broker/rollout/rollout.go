@@ -77,7 +77,7 @@ type Member struct {
 	Why      string   `json:"y,omitempty"` // the same, for people
 	Back     string   `json:"b,omitempty"` // why it could not be taken back; code
 	Seconds  int64    `json:"s,omitempty"` // duration of its run
-	Try      int      `json:"t,omitempty"` // earlier runs that were withdrawn
+	Try      int      `json:"t,omitempty"` // number of earlier tries
 	Again    bool     `json:"a,omitempty"` // an operator gave it another try
 	Parked   bool     `json:"p,omitempty"` // its run waits for a tenant of the node
 	Soak     Soak     `json:"k,omitempty"` // of a done member
@@ -193,7 +193,7 @@ func (s *Rollout) Count(wave int) map[Result]int {
 	return out
 }
 
-// Failures counts the failures that count.
+// Failures is the number of members with a failure that counts and is not acknowledged.
 func (s *Rollout) Failures() (n int) {
 	for _, m := range s.Members {
 		if m.Counts == Counted {

@@ -161,7 +161,8 @@ func (s *Rollout) leftOut() string {
 	return " (" + strings.Join(words, "; ") + ")"
 }
 
-// divide puts the members into waves: canaries are members without tenants, in order of hostname.
+// divide puts the members into waves, in order of hostname. Members without tenants become canaries
+// before members with tenants do.
 func (s *Rollout) divide(in []Candidate) {
 	slices.SortFunc(in, func(a, b Candidate) int {
 		return cmp.Or(strings.Compare(a.Node.Hostname, b.Node.Hostname), strings.Compare(a.Node.ID, b.Node.ID))

@@ -63,7 +63,7 @@ func (s *Rollout) soaked(from, to Soak) {
 	}
 }
 
-// away is how long a rollout may not have been at work while the broker still counts as hearing.
+// away is how long a rollout may be without a step while its broker still counts as hearing nodes.
 const away = time.Minute
 
 // hears notes that the broker is at work, and since when: silence counts from then on. The note

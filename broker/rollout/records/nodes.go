@@ -116,8 +116,8 @@ func (n Nodes) Candidate(ctx context.Context, nodeID string) (c rollout.Candidat
 	return c, err
 }
 
-// Begin implements rollout.Nodes. A node whose agent cannot update itself is refused: no person
-// waits for such a node in a rollout.
+// Begin implements rollout.Nodes. A node whose agent cannot update itself is refused: its run would
+// wait for a person to install the agent, and a rollout does not wait for persons.
 func (n Nodes) Begin(ctx context.Context, o rollout.Order) error {
 	if _, err := n.DB.Run(ctx, o.ID); err == nil {
 		return nil
