@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// KindPrefix is the prefix of all kinds and messages of this package's runs.
+// KindPrefix is the prefix of the kinds of this package's runs, and of their events.
 const KindPrefix = broker.AgentKinds
 
 // List names the stages that a run goes through.

@@ -25,7 +25,8 @@ func (c *Chains) All() (all []chain.Kind) {
 
 // Of is a list with its stages.
 func (c *Chains) Of(l List) chain.Chain[Upgrade] {
-	// The undo withdraws all tasks of the run, and waits for the node as long as necessary.
+	// The undo of this stage withdraws the tasks of all stages. Its wait for the node has the same
+	// limit.
 	safe := stage{Name: "check_safety", Do: c.safe, Undo: c.withdraw, Retry: again, Limit: drained, About: about("nothing: nobody is let in while the run has the node", time.Second)}
 	verify := []stage{
 		{Name: "verify_health", Do: c.verifyHealth, Retry: again, Limit: answered(taskTime), About: about("nothing: the agent is to answer", 5*time.Second)},

@@ -53,6 +53,6 @@ func (c *Chains) waitForReimage(ctx context.Context, r *run) error {
 		return chain.Again(10*time.Second, "turnover %s is %s at %s", s.Turnover, t.Status, t.Stage)
 	}
 	s.DeliveredAt = t.CompletedAt
-	s.Unfit = nil // a fresh system has no excuse
+	s.Unfit = nil // a fresh system must be fully fit, whatever the node was before
 	return nil
 }

@@ -64,8 +64,8 @@ func (s *Upgrade) delivery(runID, result, reason string, seconds int64) Delivery
 	return Delivery{NodeID: s.NodeID, RunID: runID, Mode: s.Mode, At: s.BegunAt, Result: result, Reason: reason, Seconds: seconds}
 }
 
-// withdraw withdraws tasks that no agent has taken yet, and waits for taken tasks: the node ends
-// those itself, and until then nobody else may work on the node.
+// withdraw withdraws tasks that no agent has taken yet, and waits for taken tasks other than
+// probes: the node ends those itself, and until then nobody else may work on the node.
 func (c *Chains) withdraw(ctx context.Context, r *run) error {
 	tasks, err := c.Nodes.Withdraw(ctx, r.State.NodeID, r.ID, "run "+r.ID+" was cancelled")
 	if err != nil {

@@ -89,8 +89,9 @@ func (c *Chains) verifyRenewal(ctx context.Context, r *run) error {
 	return chain.AgainFor(updateFailed, 5*time.Second, "node %s was asked to renew its certificate, and has not", s.NodeID)
 }
 
-// verifySchedulable waits until the node has its former status and is as fit for a tenant as
-// before, and records the end of the delivery.
+// verifySchedulable waits until the node is as fit for a tenant as before: no reason against a
+// handout is new since the run began. It then records the end of the delivery; an update has
+// recorded it already.
 func (c *Chains) verifySchedulable(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
@@ -115,8 +116,8 @@ func (c *Chains) verifySchedulable(ctx context.Context, r *run) error {
 	return nil
 }
 
-// waitForInstall waits until a person's work at the machine shows a result: the node reports the
-// release, or has enrolled or renewed.
+// waitForInstall waits until a person's work at the machine shows a result: the node has enrolled
+// or renewed since the run began, and reports the release if the run has one.
 func (c *Chains) waitForInstall(ctx context.Context, r *run) error {
 	s := &r.State
 	if s.Target != nil { // the release may have been revoked during the wait
