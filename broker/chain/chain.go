@@ -13,11 +13,11 @@ type Chain[S any] struct {
 
 	// Former holds the lists of earlier releases whose stage names differ from Stages. A run
 	// continues with the list it began with. A former list therefore stays here while a run of
-	// that list may be under way: for two releases.
+	// that list may be under way: for two releases after its replacement.
 	Former [][]Stage[S]
 
-	// Form is the version of the state. A change that adds fields to S, which earlier releases
-	// cannot read, raises Form. A form stays supported while a run of that form may be under way.
+	// Form is the version of the state. A change that adds to S what earlier releases cannot read
+	// raises Form. A form stays supported while a run of that form may be under way.
 	// The first save by a broker that knows a newer form moves the run to that form. A broker
 	// without the form leaves the run alone, as with an unknown list.
 	Form int

@@ -1,7 +1,7 @@
 package chain
 
-// Class is the kind of a failure. Users define their classes in Classes; two classes are the
-// engine's own.
+// Class is the kind of a failure. The package's user defines classes, with their handling, in
+// Classes; two classes are the engine's own.
 type Class string
 
 // The engine's own classes.

@@ -59,7 +59,7 @@ type Record struct {
 	List string
 
 	Status    Status
-	Stage     string // the cursor; of an ended run, the last stage
+	Stage     string // the cursor; of an ended run, the stage where it ended
 	Direction Direction
 	Attempt   int // at the cursor
 	Progress  Progress

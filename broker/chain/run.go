@@ -15,7 +15,7 @@ type Run[S any] struct {
 
 	Stage       string
 	Attempt     int  // of this stage in this run, from 1; undo counts separately
-	Spent       int  // used retries since the run came to the stage
+	Spent       int  // failed attempts since the run came to the stage, or an operator's retry
 	Undoing     bool // the call is an Undo
 	Restarting  bool // after the undo, the run goes forward again (restart_clean)
 	Adopted     bool // an operator accepted the present state (adopt_observed_state)
@@ -69,8 +69,8 @@ func (r *Run[S]) Key() string {
 }
 
 // Accepts reports whether an operator's last action accepted (adopt_observed_state) a failure of
-// this stage with the given code. Adopted holds for the rest of the run; Accepts ends with the
-// next action.
+// this stage with the given code. Adopted stays set as the run goes on; Accepts ends with the
+// next action, or when the same failure recurs.
 func (r *Run[S]) Accepts(code string) bool {
 	return r.Adopted && r.accepts == accepted(r.Stage, code)
 }

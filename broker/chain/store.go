@@ -20,9 +20,9 @@ type Store interface {
 	// in the runs and the batch.
 	Insert(ctx context.Context, runs []NewRun, batch *Batch) error
 
-	// Claim leases the longest-due run of these kinds and lists (see Claim) without an obstacle
-	// by a hold, a lease or a batch. Runs that wait for a place in a batch come last. Nil: no
-	// run. The row is saved as Begin returns it.
+	// Claim leases a run of these kinds and lists (see Claim): of the runs that no hold, lease or
+	// batch keeps back, the run that has been due for longest. Pending runs of batches come last.
+	// Nil: no run. The row is saved as Begin returns it.
 	Claim(ctx context.Context, c Claim) (*Record, error)
 	// Renew prolongs the lease of a claimed run. ErrLost: another claim holds the lease.
 	Renew(ctx context.Context, r *Record, lease time.Duration) error
@@ -63,7 +63,7 @@ type NewRun struct {
 	Spread       int // 0 to 999
 }
 
-// Claim describes the claimer.
+// Claim says who claims a run, for how long, and which runs the claimer knows.
 type Claim struct {
 	Owner string
 	Lease time.Duration

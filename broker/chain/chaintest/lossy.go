@@ -12,7 +12,7 @@ import (
 // ErrKilled is the error of a Lossy store where a broker would have died.
 var ErrKilled = errors.New("killed")
 
-// Fate is the fate of a call.
+// Fate says what happens to a call.
 type Fate int
 
 // The fates.

@@ -156,8 +156,8 @@ func (s *Script) Keys(stage string) []string {
 	return append([]string(nil), s.keys[stage]...)
 }
 
-// Story is a run's history without the starts, one word for each attempt: "a:succeeded b:failed
-// b:succeeded".
+// Story is a run's history without the starts, one word for each attempt:
+// "a:succeeded b:failed b:succeeded".
 func Story(events []chain.Event) string {
 	var words []string
 	for _, e := range events {
