@@ -95,7 +95,7 @@ func TestAnEraseThatMAASCouldNotMakeLetsNoDiskPass(t *testing.T) {
 					t.Errorf("%+v", d)
 				}
 			}
-			// The next reimage erases the disks, and the node becomes available.
+			// The next reimage erases the disks, and the node is handed out.
 			if r = s.order(r.ID, chain.Cancel); r.Status != chain.Cancelled {
 				t.Fatalf("%s at %s", r.Status, r.Stage)
 			}
@@ -213,7 +213,7 @@ func TestEachNamespaceIsADiskOfItsOwn(t *testing.T) {
 }
 
 // A failed scrub does not stop a removal. A failed erase does if nothing else erases the disks,
-// until a person skips the stage. The certificate states the truth about each part.
+// until a person waives the stage. The certificate states the truth about each part.
 func TestARemovalGoesOnWithoutTheResultOfATask(t *testing.T) {
 	for _, typ := range []string{"node.gpu_scrub", "node.disk_erase"} {
 		t.Run(typ, func(t *testing.T) {
@@ -380,7 +380,7 @@ func TestAPartThatWasAcceptedAsGoneIsToldOf(t *testing.T) {
 }
 
 // A baseline that a person accepted after a tenant came may contain the tenant's changes: the
-// certificate reports the acceptance, also during the run.
+// certificate reports the acceptance, also an acceptance in the middle of the run.
 func TestABaselineThatWasAcceptedSinceIsToldOf(t *testing.T) {
 	w := newWorld(t)
 	accepted := func(reason string) {

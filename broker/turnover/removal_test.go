@@ -165,7 +165,7 @@ func TestANodeThatHasNeverSaidWhatItIsMadeOf(t *testing.T) {
 	w := newWorld(t)
 	w.book.Change(node, unsaid)
 	r := w.begin(leave)
-	if r.Stage != "erase_local_disks" || r.Failure == nil || r.Failure.Code != "facts_unknown" { // nothing else erases them
+	if r.Stage != "erase_local_disks" || r.Failure == nil || r.Failure.Code != "facts_unknown" { // nothing else erases the disks
 		t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
 	}
 	r = w.without(r)

@@ -43,8 +43,8 @@ const (
 // unchanged. After a failed drain an operator may quarantine the node: until then the node is
 // draining, and belongs to the run. After the drain the node is retired, or quarantined by a
 // finding, by an identity conflict, or by the cancel. If a person lets the run continue without
-// its drain, the node is draining until it is given back or retired. A running run may already
-// have the status of a step whose save was lost.
+// its drain, the node is draining until it is given back or retired. The node of a running run may
+// already have the status that a step gave it whose save was lost.
 var pairs = map[part]map[chain.Status][]broker.NodeStatus{
 	taking: {
 		chain.Pending: unmoved, chain.Running: unmoved, chain.Compensating: unmoved, chain.Cancelled: unmoved,

@@ -110,7 +110,7 @@ type begun struct {
 	raw      json.RawMessage
 	state    turnover.Turnover // the decoded state
 	over     bool              // its end was seen
-	frozen   bool              // a person has frozen it in the middle of a step
+	frozen   bool              // a person has stopped it (MarkManual) in the middle of its work
 	adopted  time.Time         // last adoption of the present state by a person
 	passes   int               // operators' actions, each of which may lead to another deployment
 	deployed int               // deployments carried out

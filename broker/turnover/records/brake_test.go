@@ -110,8 +110,8 @@ func TestARackThatFallsSilentIsNotReimaged(t *testing.T) {
 	})
 }
 
-// The policy's number of nodes is reimaged within an hour, one after the other; an unfinished
-// reimage counts for longer.
+// Within an hour no more nodes are reimaged than the policy allows, also one after the other; an
+// unfinished reimage counts for longer.
 func TestSilentNodesAreReimagedOnlySoManyWithinAnHour(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		q, ids := rack(t, db, clock, 6)

@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// A run that is cancelled after the deployment goes back no further: this method keeps the node
-// from use.
+// A run that is cancelled after the deployment goes back no further: Redeployed.Quarantine keeps
+// the node from use.
 func TestACancelledRedeploymentKeepsTheNodeFromUse(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		ctx := t.Context()

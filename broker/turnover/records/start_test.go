@@ -48,9 +48,8 @@ func (q *quiet) begun(n broker.Node) string {
 	return r.ID
 }
 
-// The reconciler's judgement is checked again a minute later: a node in use by then, or a paused
-// node with a tenant, is not removed, and no allocation is ended. A lost answer begins nothing
-// twice.
+// Start checks the reconciler's earlier judgement again: a node in use by then, or a paused node
+// with a tenant, is not removed, and no allocation is ended. A lost answer begins nothing twice.
 func TestTheReconcilerTakesNoNodeThatIsInUse(t *testing.T) {
 	pause := func(q *quiet) broker.Node {
 		q.moves(broker.OwnerOperator, broker.Draining)
