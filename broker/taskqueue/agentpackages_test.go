@@ -72,7 +72,7 @@ func TestAValidationCarriesThePublishedPackagesOfTheNodesVersion(t *testing.T) {
 	})
 }
 
-// Changed bytes in the database change no decision.
+// A package whose bytes were changed in the database is refused.
 func TestAPackageThatIsNotThatOfItsDigestIsRefused(t *testing.T) {
 	clock, url := storetest.NewClock(), storetest.URL(t, "sqlite")
 	w := newWorld(t, storetest.Reopen(t, url, clock.Now), clock)
