@@ -363,7 +363,7 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// The state of a rollout to thousands of nodes is written at each step.
+// The first state of a rollout carries all its members, also thousands of them.
 func TestTheStateOfManyIsSmall(t *testing.T) {
 	w := newWorld(t, 2000)
 	w.start(request())

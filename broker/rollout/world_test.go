@@ -33,7 +33,7 @@ type machine struct {
 	busy    bool // a tenant is on it
 	inRun   string
 	quiet   bool // its agent is not heard
-	mute    bool // the agent falls silent with the release
+	mute    bool // the agent is not heard once it runs the release
 	heard   time.Time
 	seen    rollout.Seen
 	node    func(*rollout.Candidate) // later changes of the node
@@ -210,8 +210,8 @@ func (w *world) rollout() (chain.Record, rollout.Rollout) {
 	return r, s
 }
 
-// is checks the rollout's status, the failure's code and the counts by result: "done 5, failed
-// 1".
+// is checks the rollout's status, the failure's code and the counts by result, such as
+// "done 5, failed 1".
 func (w *world) is(status chain.Status, code, counts string) {
 	w.t.Helper()
 	r, s := w.rollout()
