@@ -100,7 +100,7 @@ func TestAFailureIsRecordedWhateverBecomesOfWhoIsToldOfIt(t *testing.T) {
 				if took := time.Since(begin); took > chain.FailingTime+time.Second {
 					t.Errorf("recorded after %s", took)
 				}
-				time.Sleep(2 * time.Hour) // in fake time, longer than the limit
+				time.Sleep(2 * time.Hour) // in fake time, until every call of Failing has ended
 			})
 		})
 	}

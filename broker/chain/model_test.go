@@ -67,7 +67,7 @@ func (m *model) newBroker() {
 	m.engine = e
 }
 
-// stage makes a thing or takes it away, and fails at random before or after.
+// stage makes a thing or takes it away, and returns a random outcome before or after that.
 func (m *model) stage(name string) chain.Stage[chaintest.ScriptState] {
 	type run = *chain.Run[chaintest.ScriptState]
 	return chain.Stage[chaintest.ScriptState]{

@@ -132,8 +132,8 @@ func TestAStageWithinAnotherChainKeepsItsStateInAPanic(t *testing.T) {
 	}
 }
 
-// An inner run has every field of the outer run: a missing field, such as a lost step, would read
-// as false.
+// An inner run has every field of the outer run: without LostAt, for example, the inner stage would
+// believe that no step was lost.
 func TestAStageWithinAnotherChainKnowsAllOfItsRun(t *testing.T) {
 	outer := &chain.Run[ship]{State: ship{Room: engineRoom{Steam: 1}}}
 	v := reflect.ValueOf(outer).Elem()
