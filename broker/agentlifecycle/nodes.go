@@ -17,8 +17,8 @@ type Nodes interface {
 	// Node reads a node, and Agent the record of its agent. Code: node_not_found.
 	Node(ctx context.Context, nodeID string) (broker.Node, error)
 	Agent(ctx context.Context, nodeID string) (broker.Agent, error)
-	// Live are the allocations whose user may be on the node, including those of open
-	// transactions.
+	// Live are the allocations whose user may be on the node. Live waits for the end of open
+	// transactions on the node, so that their allocations are included.
 	Live(ctx context.Context, nodeID string) ([]broker.Allocation, error)
 	// Unfit are the reasons against handing out the node, apart from this package's runs and from
 	// tenants.

@@ -15,8 +15,8 @@
 // # When a tenant may be let in
 //
 // The first stage takes the node out of service and owes it a turnover. The same transaction
-// checks for live allocations: a live allocation refuses the turnover, unless the run was told to
-// end that allocation by force. From then on only the last stage leads to active. The last stage
+// checks for live allocations: a live allocation stops the run, unless the run was told to end
+// that allocation by force. From then on only the last stage leads to active. The last stage
 // needs this run's certificate, stored and meeting the site's policy. Until then the node is
 // draining, retired or quarantined. A stage that finds the machine not clean quarantines the
 // node, so that everybody sees the reason; the stage may be retried after a repair.

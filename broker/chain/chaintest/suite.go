@@ -201,7 +201,7 @@ func claimOrder(s *subject) {
 	s.Advance(time.Minute - time.Second)
 	s.claim("")
 	s.Advance(time.Second)
-	s.claim("r3") // its lease is over, and it has been due for longer
+	s.claim("r3") // the lease of r3 is over, and r3 has been due for longer than r1
 	s.claim("r1")
 	s.claim("")
 	if r, err := s.Claim(s.ctx, chain.Claim{Owner: "me", Lease: time.Minute}); r != nil || err != nil {
