@@ -107,7 +107,8 @@ func (a *Agent) forgotten(e *ledger.Entry) wire.ResultRequest {
 		"the task succeeded and its result was reported before; it was too large to be kept (run a new task)")}, taskcatalog.OutcomeInterrupted)
 }
 
-// settle records that a result needs no more sending, and calls the type's After.
+// settle records that a result needs no more sending, and then calls the handler's After if it is
+// due.
 func (a *Agent) settle(ctx context.Context, e ledger.Entry, lost string) {
 	log := a.logTask(&e.Task)
 	if lost != "" {
