@@ -75,7 +75,7 @@ func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Swit
 		if want.Contact, err = want.Heard(ctx); err != nil {
 			return false, err
 		}
-		if st, err = s.Store.Load(); err != nil { // the self-test may have taken minutes
+		if st, err = s.Store.Load(); err != nil { // the wait for contact may have taken minutes
 			return false, err
 		}
 	}
@@ -138,7 +138,8 @@ func (s *Stager) fit(ctx context.Context, to string, slot Slot, floor string) er
 }
 
 // trial describes the switch. The fallback is the running version if it had contact just now and is
-// known to work; else it is the good slot, if this is another slot.
+// known to work. Otherwise the fallback is the good slot, if that is whole and neither the running
+// slot nor the target.
 func (s *Store) trial(st *State, want Switch, to, version string) *Trial {
 	reached := want.Contact >= 0 && want.Contact <= freshContact
 	from, fromVersion := want.Running, want.Version

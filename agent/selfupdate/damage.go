@@ -17,8 +17,8 @@ const (
 	damagedFile = "state.damaged.json" // the damaged record, kept for an operator to inspect
 )
 
-// keepState keeps the state of after the switch. It is on disk before any program of the new
-// version can run.
+// keepState writes the kept copy: the state as it will be after the switch. The copy is on disk
+// before any program of the new version can run.
 func (w *Watcher) keepState(t *Trial, began time.Time) error {
 	st, err := w.Store.Load()
 	if err != nil || st.Trial == nil || st.Trial.ID != t.ID {
@@ -58,9 +58,9 @@ func (s *Store) mended() *State {
 	return kept
 }
 
-// lost reports whether state.json is missing, or has no trial and no outcome of a trial that has
-// not ended. Such a state looks like a first start. If the version on trial does not run, its trial
-// may have been taken back.
+// lost reports whether state.json is missing, or holds neither a trial nor the outcome of the kept
+// trial t. Such a state looks like a first start. If the version on trial does not run, its trial
+// may have been taken back: lost then returns false, unless the file is missing.
 func (s *Store) lost(st *State, why error, t *Trial) bool {
 	if errors.Is(why, fs.ErrNotExist) {
 		return true

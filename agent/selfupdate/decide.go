@@ -38,7 +38,8 @@ type Trial struct {
 	WatchedSeconds int    `json:"watched_seconds"`
 	BootID         string `json:"boot_id"` // with the suffix left: the watcher was asked to stop
 	// Boots counts the unrequested ends of the machine under this version, each soon after the
-	// last. Starts counts the version's starts in this boot since a start by hand.
+	// last. Starts counts the version's starts in this boot, from the last start by hand or by the
+	// boot on.
 	Boots      int    `json:"boots"`
 	Starts     int    `json:"starts"`
 	Invocation string `json:"invocation,omitempty"`
@@ -101,7 +102,8 @@ const (
 	Revert  Verdict = "revert"
 )
 
-// Decide judges a trial by the observation alone. A Revert comes with its code and message.
+// Decide judges a trial by its record and the observation alone. A Revert comes with its code and
+// message.
 func (t *Trial) Decide(o Observation) (Verdict, taskcatalog.Code, string) {
 	window := time.Duration(t.WindowSeconds) * time.Second
 	switch {

@@ -72,8 +72,8 @@
 //
 // # Rules
 //
-//   - No fetched byte is interpreted before its digest or signature is verified;
-//     the names of unverified files say so.
+//   - Nothing fetched is trusted or run before its digest or signature is
+//     verified; the names of unverified files say so.
 //   - The fallback is a slot that ran with contact, never the slot being
 //     replaced, and never merely "the other".
 //   - A failed version is skipped, with the reason, until an operator unpins it,

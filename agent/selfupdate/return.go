@@ -129,8 +129,8 @@ func (w *Watcher) goesOn(t *Trial) *Trial {
 	return nil
 }
 
-// backTo is the slot to go back to. If dpkg has removed this slot meanwhile, it is dpkg's own slot;
-// any agent is better than none.
+// backTo returns the slot to go back to: From, or the package's slot if dpkg has removed From
+// meanwhile, or To if both are missing. Any agent is better than none.
 func (s *Store) backTo(t *Trial) string {
 	for _, slot := range []string{t.From, s.leads(packaged)} {
 		if _, err := s.lib.Stat(programOf(slot)); slot != "" && err == nil {

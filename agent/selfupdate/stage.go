@@ -30,7 +30,8 @@ type Stager struct {
 	Parts    []Part
 	// Keys are the release keys in force at this moment.
 	Keys func() release.Keys
-	// Forms returns the forms of the agent's state on this node, see Part and State.Form.
+	// Forms returns the forms of the agent's state on this node: those of its ledger,
+	// configuration, identity and update record.
 	Forms    func() ([]int, error)
 	OS, Arch string
 	// Test runs the self-test of the program at a path: RunSelfTest.

@@ -224,14 +224,14 @@ func (u *Updater) verdict(t Task, d *taskcatalog.AgentDelivery) (*taskcatalog.Se
 	return res, taskcatalog.Errorf(d.Reason, "version %s did not stay, and %s runs again: %s", d.To, d.From, d.Message)
 }
 
-// Pending reports whether a version is on trial and not confirmed: no task is taken before the
-// watcher has confirmed it.
+// Pending reports whether a version is on trial and not confirmed, or is being reverted, or has
+// damaged the record: no task is taken meanwhile.
 func (s *Store) Pending() bool {
 	st, err := s.Load()
 	return s.mended() != nil || err == nil && st.unsettled()
 }
 
-// Tried reports whether a version is on trial or in its proof.
+// Tried reports whether there is a trial in any step, the proof included.
 func (s *Store) Tried() bool {
 	st, err := s.Load()
 	return err == nil && st.Trial != nil

@@ -82,7 +82,7 @@ const (
 	reachFirst = 15 * time.Second
 	reachEvery = 15 * time.Second
 	reachTime  = 4 * time.Second // the watcher is blind meanwhile
-	// saveEvery is how much of the window a loss of power may give back.
+	// saveEvery is the most watched time that a loss of power can lose.
 	saveEvery = 10 * time.Second
 	// Backoff after a failure: each try may stop the agent.
 	retryFirst = 5 * time.Second
@@ -114,7 +114,7 @@ func (w *Watcher) Probe() error {
 const probeFile = ".probe"
 
 // Run watches until there is no trial, or ctx ends. Failed steps are retried with backoff, because
-// no other process would do them.
+// no other process would do them. Run returns an error if the state cannot be read.
 func (w *Watcher) Run(ctx context.Context) error {
 	again := retryFirst
 	for {
@@ -199,7 +199,7 @@ func (w *Watcher) watch(ctx context.Context, t *Trial) error {
 		return err
 	}
 	if dead(u) && t.Starts > 0 && strings.TrimSuffix(t.BootID, left) == w.BootID {
-		return nil // a person has stopped the agent, and starts it again
+		return nil // a person has stopped the agent: the start is left to that person
 	}
 	if u.Invocation == "" || t.Starts == 0 && dead(u) {
 		// The agent was not started yet: the watcher ended between the switch and the start.
@@ -272,7 +272,7 @@ func (w *Watcher) since(t *Trial, code taskcatalog.Code) time.Time {
 	return w.failedAt
 }
 
-// save writes the observation down, so that a loss of power gives little back.
+// save records the observation, so that a loss of power loses little watched time.
 func (w *Watcher) save(t *Trial) error {
 	seen := *t
 	seen.WatchedSeconds += int(w.counted / time.Second)
