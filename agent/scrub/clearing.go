@@ -17,10 +17,10 @@ const (
 	nvidiaProc   = "/proc/driver/nvidia"
 )
 
-// ClearingOff returns why the driver does not clear freed memory: a tenant with root can set such
-// options of the kernel module permanently. ClearingOff reads the driver's own files in full, not
-// the node's facts: the facts are cut to a length that a tenant can exceed. An error means that a
-// loaded driver's options could not be read.
+// ClearingOff returns which option of the kernel module keeps the driver from clearing freed
+// memory, or "". A tenant with root can set such an option permanently. ClearingOff reads the
+// driver's own files in full, not the node's facts: the facts are cut to a length that a tenant can
+// exceed. An error means that a loaded driver's options could not be read.
 func ClearingOff(m *machine.Machine, vendor string) (why string, err error) {
 	if vendor != "nvidia" {
 		return "", nil

@@ -75,9 +75,9 @@ func says(text string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + text)
 //
 // Xid: NVIDIA's Xid catalog (docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html) and, for
 // numbers logged only by older drivers, nverror.h of open-gpu-kernel-modules. Numbers for which the
-// catalog recommends a reset or a reboot are broken, and so is every memory fault; numbers with
-// IGNORE or RESTART_APP are harmless. Numbers that the catalog leaves to support or to a person, or
-// calls unused, have no row, and are unclear.
+// catalog recommends a reset or a reboot mean broken, and so does every memory fault; numbers with
+// IGNORE or RESTART_APP mean harmless. Numbers that the catalog leaves to support or to a person,
+// or calls unused, have no row, and are unclear.
 //
 // SXid: NVIDIA's Fabric Manager user guide, tables of non-fatal and fatal errors. The severity
 // lines follow each error (nvswitch, common_nvswitch.h).

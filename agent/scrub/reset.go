@@ -17,8 +17,8 @@ import (
 const witnesses = 2
 
 // reset resets the GPUs; those of an NVLink domain or XGMI hive only as a whole. Settings that take
-// only with a reset are set first. All GPUs are reset in the same call: a GPU disturbed by another
-// GPU's reset is reset as well, and the probe comes only afterwards.
+// only with a reset are set first. All GPUs of a vendor are reset in the same call: a GPU disturbed
+// by another GPU's reset is reset as well, and the probe comes only afterwards.
 func (s *Scrub) reset(ctx context.Context) error {
 	if s.Params.Reset == "never" {
 		return nil

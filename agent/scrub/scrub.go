@@ -56,7 +56,7 @@ type Scrub struct {
 	KernelLog func() ([]string, error)
 	Now       func() time.Time
 	Log       *zap.Logger
-	// Progress reports how far the scrub is: see tasks.Run.
+	// Progress reports how far the scrub is: see host.Run.
 	Progress func(step string, index, total, percent int, message string)
 
 	Nonce    []byte

@@ -67,8 +67,8 @@ func (s *Scrub) awaitFabric(ctx context.Context, units []*unit) (map[gpu.Device]
 	}
 }
 
-// ready compares a fabric's state with its first state: if there was a fabric, no state is not
-// ready. An unknown word counts as not ready.
+// ready reports whether a GPU's fabric is ready. A completed fabric is ready. A GPU that reported
+// no fabric at first (was) is also ready while it still reports none. Any other word is not ready.
 func ready(was, is string) bool {
 	none := is == "" || is == "not_supported"
 	return is == "completed" || none && (was == "" || was == "not_supported")
