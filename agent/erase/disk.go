@@ -80,8 +80,9 @@ func (s system) disks() ([]*disk, map[*disk]error, error) {
 	return all, unread, nil
 }
 
-// disk reads an entry of /sys/block. It returns nil for an entry without hardware, without both a
-// size and a name, for a firmware area, or for a hidden path to a disk listed by itself.
+// disk reads an entry of /sys/block. It returns nil for an entry without hardware, for an entry
+// with no size, no serial and no WWN, for a firmware area, and for a hidden path to a disk listed
+// by itself.
 func (s system) disk(name string) (*disk, error) {
 	d := &disk{name: name}
 	var faults []error

@@ -19,8 +19,9 @@ const (
 	efiGlobal    = "-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 )
 
-// booted reports whether the firmware booted from a partition of the disk. If a machine was booted
-// by EFI and the boot entry cannot be read, booted returns an error.
+// booted reports whether the firmware booted from a partition of the disk. On a machine booted by
+// EFI, booted returns an error if the booted entry cannot be determined; an entry removed since the
+// boot counts as no.
 func (s system) booted(d *disk) (bool, error) {
 	byEFI, err := s.Has("/sys/firmware/efi")
 	if err != nil || !byEFI {

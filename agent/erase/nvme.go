@@ -125,8 +125,8 @@ func (u *unit) sanitizes() bool {
 }
 
 // settle waits for a sanitize begun earlier, for example by a killed task: until it ends the drive
-// takes no other command. The state of a failed sanitize is left, because in this state the drive
-// takes no blocks and no format.
+// takes no other command. After a failed sanitize, settle asks the drive to leave that state,
+// because in it the drive takes no blocks and no format.
 func (e *Erase) settle(ctx context.Context, u *unit) error {
 	if !u.sanitizes() {
 		return nil

@@ -37,7 +37,8 @@ func (p pattern) at(b []byte, offset int64) {
 	cipher.NewCTR(p.key, count[:]).XORKeyStream(b, b)
 }
 
-// aligned allocates memory for reads that bypass the kernel's cache. free releases it.
+// aligned allocates page-aligned memory for reads and writes that bypass the kernel's cache. free
+// releases it.
 func aligned(size int) (b []byte, free func(), err error) {
 	page := os.Getpagesize()
 	b, err = unix.Mmap(-1, 0, (size+page-1)/page*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)

@@ -154,7 +154,7 @@ func (e *Erase) try(ctx context.Context, u *unit, m taskcatalog.EraseMethod, dis
 	}
 }
 
-// unknown are the codes of a method with an unknown effect on an unknown set of disks.
+// unknown are the codes after which nobody can say what a method did, and to which disks.
 var unknown = []taskcatalog.Code{
 	taskcatalog.CodeEraseUnfinished, taskcatalog.CodeDiskChanged, taskcatalog.CodeDiskDiffers,
 	taskcatalog.CodeDiskControllerShared, taskcatalog.CodeDiskUnreadable,
