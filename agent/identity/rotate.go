@@ -18,7 +18,7 @@ const rotationFile = "rotate.json"
 // CodeRotationPending refuses a renewal during a rotation.
 const CodeRotationPending taskcatalog.Code = "rotation_pending"
 
-// Errors with which the callers of ask and prove report the broker's answer.
+// Errors with which ask and prove, the functions passed to Rotate, report the broker's answer.
 var (
 	// ErrRotationOver: the broker will give no certificate for this key.
 	ErrRotationOver = errors.New("the rotation is over")
