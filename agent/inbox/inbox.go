@@ -12,8 +12,9 @@ type Inbox struct {
 	Now   func() time.Time
 	Self  func() pki.NodeIdentity
 	Trust func() *pki.TrustBundle
-	// Known reports whether a task id was taken before. An envelope that was accepted and never
-	// started is not known: such a task may begin.
+	// Known reports whether a task id was taken before. The same envelope, accepted and never
+	// started, is not known, because the task may still begin; another envelope under the same id
+	// is known.
 	Known func(taskID, digest string) (bool, error)
 	// Handles reports whether this agent has a handler for a type of the catalog.
 	Handles      func(taskcatalog.Type) bool
