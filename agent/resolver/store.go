@@ -66,8 +66,8 @@ func Open(dir string) *Store {
 	return s
 }
 
-// InForce is the set in force; its Version is "minimal" for the compiled-in set. Callers must not
-// change the set.
+// InForce is the set in force; its Version is "minimal" for the compiled-in set. The set is
+// immutable.
 func (s *Store) InForce() *profiles.Set {
 	s.mu.Lock()
 	defer s.mu.Unlock()
