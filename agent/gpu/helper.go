@@ -17,8 +17,8 @@ type Helper struct {
 	Path string
 	// Env is added to the fixed environment of a child.
 	Env []string
-	// Deadline limits a child's run, Silence the time between its replies, and Grace its end after
-	// SIGKILL.
+	// Deadline limits a child's run, Silence the time between its replies, and Grace the time from
+	// SIGKILL to its end.
 	Deadline, Silence, Grace time.Duration
 
 	kill func(group int) // a test's SIGKILL that does not arrive

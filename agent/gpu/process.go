@@ -16,8 +16,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// childEnv is the whole environment of a child, so that the agent's environment does not decide
-// which library is loaded.
+// childEnv is the fixed environment of a child; Helper.Env adds to it. A child inherits no
+// variable, so that the agent's environment does not decide which library is loaded.
 var childEnv = []string{"LC_ALL=C", "PATH=/usr/bin:/bin", "GOTRACEBACK=none"}
 
 // ask starts a child, sends r and decodes the answer into result. The child's process group is gone
@@ -178,7 +178,7 @@ func (p *process) listen() {
 	}
 }
 
-// end closes the child's stdin, kills its group and waits until it is gone. A process in
+// end kills the child's group, closes its pipes and waits until it is gone. A process in
 // uninterruptible sleep stays, and still holds the GPU.
 func (p *process) end() error {
 	p.kill(p.cmd.Process.Pid)

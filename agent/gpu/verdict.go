@@ -6,8 +6,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Thresholds for a policy without its own. A driver keeps some memory in any case: the percentage
-// applies to large GPUs, the bytes to any.
+// Thresholds for a policy without its own; meeting either suffices. A driver keeps some memory in
+// any case: the percentage applies to large GPUs, the bytes to any (see Enough for small ones).
 var (
 	minCoverage  = map[string]float64{"nvidia": 98, "amd": 97}
 	maxUncovered = uint64(2 << 30)
@@ -64,7 +64,7 @@ func JudgeMemory(vendor string, s ScrubResult, p ProbeResult, policy taskcatalog
 }
 
 // JudgeFailure judges a device whose scrub or probe failed. A broken device is not clean, whatever
-// its memory holds; without an answer the verdict is inconclusive.
+// its memory holds; after any other failure the verdict is inconclusive.
 func JudgeFailure(err error) (taskcatalog.Verdict, taskcatalog.Code, string) {
 	code := taskcatalog.CodeOf(err, CodeDriverFailed)
 	message := taskcatalog.Clean(err.Error(), taskcatalog.MaxText)
