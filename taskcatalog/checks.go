@@ -54,8 +54,9 @@ func LookedAt() []string {
 	return names
 }
 
-// checks is the table. Names are wire names. The task of a cleaned row removes only what a user of
-// an allocation left. Residue that root of the node left is a finding with the remedy reimage.
+// checks is the table. Names are wire names. Residue of a cleaned row that its task cannot remove,
+// because root of the node left it and no user of an allocation, is a finding with the remedy
+// reimage.
 var checks = []CheckRow{
 	{"users", "accounts, groups and their members, logins and passwords in /etc/passwd, group, shadow; an allocation's user is cleaned, another is found", Cleaned, ActionRevokeUser},
 	{"processes", "processes by owner and executable; those of an allocation's user are cleaned, others found", Cleaned, ActionRevokeUser},

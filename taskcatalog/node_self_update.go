@@ -83,8 +83,8 @@ type ReleaseSignature struct {
 	Signature []byte `json:"signature" jsonschema:"maxLength=344"`
 }
 
-// SelfUpdateResult reports an update. The result is made by the new version after its confirmation,
-// or by the previous version.
+// SelfUpdateResult reports an update as of the time of the result: by the new version after its
+// confirmation, or by the version before it.
 type SelfUpdateResult struct {
 	Phase       string        `json:"phase"`
 	FromVersion string        `json:"from_version"`
@@ -107,7 +107,7 @@ type UpdateSlot struct {
 	Current  bool   `json:"current,omitzero"`
 	Good     bool   `json:"good,omitzero"`     // the watcher's fallback
 	Previous bool   `json:"previous,omitzero"` // the target of a rollback without a version
-	Pinned   bool   `json:"pinned,omitzero"`   // the version failed here and is skipped
+	Pinned   bool   `json:"pinned,omitzero"`   // the version is skipped: it failed here, or a person pinned it
 }
 
 // AgentBuild says which program a node runs, and how the program got there. AgentBuild is part of
@@ -126,7 +126,8 @@ type AgentPin struct {
 	Reason  Code   `json:"reason"`
 }
 
-// MaxAgentPins is the number of pins that a node reports and a broker keeps: the last ones.
+// MaxAgentPins is the greatest number of pins that a node reports and a broker keeps; of more pins
+// the last ones count.
 const MaxAgentPins = 32
 
 // ByHand is the id prefix of a delivery that a person made on the node.
@@ -148,7 +149,8 @@ type AgentDelivery struct {
 }
 
 // Bound cuts a node's report on its program to a size and form fit to store and to show. A delivery
-// with an unknown outcome is dropped; the broker knows about other deliveries itself.
+// with an outcome other than the UpdateOutcome values is dropped: only the broker itself records
+// others.
 func (b *AgentBuild) Bound() {
 	if d := b.Delivery; d != nil && !slices.Contains([]UpdateOutcome{UpdateStaged, UpdateConfirmed, UpdateRolledBack, UpdateRefused}, d.Outcome) {
 		b.Delivery = nil

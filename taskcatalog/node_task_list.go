@@ -15,8 +15,8 @@ type TaskListParams struct{}
 // MaxTaskList is the greatest number of tasks in one result.
 const MaxTaskList = 500
 
-// TaskListResult lists the tasks in the node's ledger. The ledger forgets a task one day after the
-// task is settled.
+// TaskListResult lists the tasks in the node's ledger. The ledger forgets a settled task a day
+// after the task's end, or later.
 type TaskListResult struct {
 	Tasks []TaskMemory `json:"tasks"`
 	More  int          `json:"more"` // number of older tasks left out

@@ -15,7 +15,7 @@ type TaskProbeParams struct {
 }
 
 // TaskProbeResult reports the ledger's entry of a task, and what the task type's own look finds
-// now. The ledger forgets a task one day after the task is settled.
+// now. The ledger forgets a settled task a day after the task's end, or later.
 type TaskProbeResult struct {
 	Known      bool      `json:"known"`
 	State      string    `json:"state,omitempty"` // accepted, started, finished

@@ -25,7 +25,8 @@ type TerminalOpenParams struct {
 	// Resume is for a session with a started process. If the process is gone, no new process is
 	// started.
 	Resume bool `json:"resume,omitempty"`
-	// AllowRoot admits a user who is root or in root's group.
+	// AllowRoot admits a user who is root, in root's group, or able to become root by another
+	// group.
 	AllowRoot bool `json:"allow_root,omitempty"`
 	// Command is a program and its arguments, without a shell; empty: the user's login shell.
 	Command       []string          `json:"command,omitempty" jsonschema:"maxItems=256"`
