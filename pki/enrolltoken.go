@@ -26,7 +26,7 @@ func NewEnrollToken(rand io.Reader) (EnrollToken, error) {
 	return EnrollToken(enrollTokenPrefix + base64.RawURLEncoding.EncodeToString(b)), nil
 }
 
-// Reveal returns the token itself, for the one caller that delivers it.
+// Reveal returns the token itself, for callers that send, write or hash it.
 func (t EnrollToken) Reveal() string { return string(t) }
 
 func (EnrollToken) String() string { return redacted }

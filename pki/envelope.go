@@ -76,7 +76,8 @@ func signEnvelope(payloadType string, payload []byte, parse func([]byte) (*Envel
 	return raw, nil
 }
 
-// Envelope is a signed document before verification. Only Verify returns the payload.
+// Envelope is a signed document before verification. The payload is returned only after
+// verification, by Verify and the methods of TrustBundle; FirstBundle is the one exception.
 type Envelope struct {
 	payloadType string
 	payload     []byte
