@@ -249,8 +249,9 @@ const putBackTime = 20 * time.Second
 // take a minute to come up.
 const putBackLater = 2 * time.Minute
 
-// putBack restores the state from before an interrupted scrub: it starts the units and switches on
-// the GPU settings that the scrub had turned off when the agent or the machine went down.
+// putBack finishes the restore of an interrupted scrub: it starts the units that the scrub had
+// stopped and switches on the GPU settings that the scrub had switched off, before the agent or the
+// machine went down.
 func (a *Agent) putBack(ctx context.Context, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -259,7 +260,8 @@ func (a *Agent) putBack(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// keepHouse drops old ledger entries and retries failed writes.
+// keepHouse drops old ledger entries, ends accepted tasks that can no longer start, retries failed
+// writes of the identity, and retries the restore after an interrupted scrub (putBack).
 func (a *Agent) keepHouse(ctx context.Context) error {
 	for {
 		if n, err := a.ledger.Drop(a.Now()); err != nil {

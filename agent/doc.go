@@ -5,10 +5,11 @@
 //
 // # Model
 //
-// Four loops run until the agent is stopped. The main loop enrols the node, renews its certificate
+// Five loops run until the agent is stopped. The main loop enrols the node, renews its certificate
 // and polls for tasks. The second loop sends results until the broker has acknowledged them. The
 // third loop does the housekeeping. The fourth loop signals systemd's watchdog while the main loop
-// turns. Each task runs in a goroutine of its own, in its lane:
+// turns. The fifth loop follows the first boot to its end (firstBoot). Each task runs in a
+// goroutine of its own, in its lane:
 //
 //	deliver → inbox.Admit → ledger.Accept → lane → ledger.Start
 //	        → handler → evidence → ledger.Finish → result → ledger.Reported

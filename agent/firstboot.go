@@ -56,9 +56,9 @@ func (a *Agent) firstBoot(ctx context.Context) error {
 	}
 }
 
-// mayStrike reports whether the secrets may be struck: not by an agent that allows only probes, and
-// not while cloud-init or the enrolling unit runs. A unit that is interrupted enrols again with the
-// token file.
+// mayStrike reports whether the secrets may be struck: not by an agent that allows only probes, not
+// while the enrolling unit runs, and not while cloud-init runs, unless cloudInitPatience is over.
+// An enrolling unit that is interrupted enrols again with the token file.
 func (a *Agent) mayStrike(begun time.Time) bool {
 	return a.Allow != inbox.AllowProbe && firstboot.Enrolled(a.Machine) && (!firstboot.CloudInitRuns(a.Machine.Dir()) || a.Now().Sub(begun) > cloudInitPatience)
 }

@@ -126,8 +126,8 @@ func (a *Agent) settle(ctx context.Context, e ledger.Entry, lost string) {
 	}
 }
 
-// after calls the handler's After once the result was accepted. The agent takes no further tasks
-// from the broker.
+// after calls the handler's After once the result needs no more sending. From then on the agent
+// takes no further tasks from the broker, unless After fails.
 func (a *Agent) after(ctx context.Context, e ledger.Entry) {
 	handler, ok := a.Handlers(e.Task.Type, e.Task.Version)
 	if !ok || handler.After == nil {

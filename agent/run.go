@@ -55,7 +55,7 @@ func (a *Agent) launch(work context.Context, admitted *inbox.Admitted, attempt i
 }
 
 // resume goes on with a task begun by an earlier start of the agent. It returns false if the task
-// type cannot be resumed.
+// cannot be resumed: its type has no Resume, or this agent does not know the type or its params.
 func (a *Agent) resume(e ledger.Entry) bool {
 	handler, ok := a.Handlers(e.Task.Type, e.Task.Version)
 	if !ok || handler.Resume == nil {
@@ -97,7 +97,7 @@ func (a *Agent) carry(ctx context.Context, r *run, attempt int) {
 	})
 }
 
-// ended frees the run's place.
+// ended removes the run, so that its lane counts as free for the next poll.
 func (a *Agent) ended(r *run) {
 	a.mu.Lock()
 	delete(a.running, r.task.TaskID)

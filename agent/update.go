@@ -115,11 +115,12 @@ func (a *Agent) confirmed(ctx context.Context) bool {
 	return true
 }
 
-// onTrial reports whether a version is on trial: this version, or the one being reverted.
+// onTrial reports whether a switch is under way: a version is on trial and not confirmed, or is
+// being reverted (see selfupdate's Store.Pending).
 func (a *Agent) onTrial() bool { return a.Updates != nil && a.Updates.Store.Pending() }
 
-// tried reports whether a version is on trial or in its proof. Its watcher must then see soon
-// whether the version works.
+// tried reports whether a switch is under way or a version is in its proof. Its watcher must then
+// see soon whether the version works.
 func (a *Agent) tried() bool { return a.Updates != nil && a.Updates.Store.Tried() }
 
 // markContact records for the watcher that the broker has answered this start of the agent.
