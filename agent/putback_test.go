@@ -73,7 +73,7 @@ func TestWhatAScrubHadStoppedRunsAgainBeforeAnyTask(t *testing.T) {
 	})
 }
 
-// A service that is not to be restarted stays stopped, and the report of the crash names it.
+// A service that the put-back does not start stays stopped, and the report of the crash names it.
 func TestTheReportOfACrashNamesWhatAScrubStoppedForGood(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		scrub, _ := tasks.Lookup("node.gpu_scrub", 1)

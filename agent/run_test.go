@@ -74,7 +74,8 @@ func TestHowAHandlerEndsIsHowTheTaskEnds(t *testing.T) {
 	}
 }
 
-// The time limit of an erase depends on the number of disks in its params.
+// The time limit of an erase follows from the sizes of the disks in its params: 180 GB add an hour
+// to the base of 24.
 func TestATaskHasTheTimeThatItsParamsTake(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		l.handle("node.disk_erase@1", do(untilStopped))
@@ -537,7 +538,7 @@ func TestAccountsOfAllocationsKeepDestructiveTasksOut(t *testing.T) {
 	})
 }
 
-// The ledger shrinks again once all its entries have expired.
+// The ledger drops a task once nothing needs its entry any more.
 func TestTheLedgerForgetsWhatIsOver(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		p := l.start()

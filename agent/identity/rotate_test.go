@@ -22,7 +22,7 @@ type changeover struct {
 	loseAsk      int
 	heard        bool // the new certificate was used: from then on the old one is denied
 	loseProof    int
-	over         bool // the broker answers no more
+	over         bool // the broker has ended the rotation
 	asked, shown int
 }
 

@@ -54,7 +54,7 @@ func (w *world) harm(what string) (runs bool) {
 	return runs
 }
 
-// notes is a part of the state that is unusable if its file says "bad".
+// notes checks a part of the state that is unusable while the file bad.note exists.
 func (w *world) notes() error {
 	if _, err := os.Stat(filepath.Join(w.state, "bad.note")); err == nil {
 		return errors.New("there is a bad note")
