@@ -45,8 +45,8 @@ func (t *tx) audit(ctx context.Context, e broker.AuditEntry) error {
 	return err
 }
 
-// Audit writes an audit row in its own transaction, for an event without a transaction, such as a
-// refused login.
+// Audit writes an audit row in its own transaction, for an event that changes nothing else in the
+// store, such as a refused request or the reading of a recording.
 func (db *DB) Audit(ctx context.Context, e broker.AuditEntry) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error { return t.audit(ctx, e) })
 }

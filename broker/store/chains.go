@@ -82,7 +82,7 @@ func (db *DB) Insert(ctx context.Context, runs []chain.NewRun, batch *chain.Batc
 			return &chain.Locked{Taken: taken}
 		}
 		t.hint(HintRun, "")
-		t.now = t.clock() // time spent waiting for locks has passed
+		t.now = t.clock() // taking the locks may have taken time
 		return t.requested(ctx, runs, batch)
 	})
 }

@@ -29,7 +29,7 @@ func (t *tx) save(ctx context.Context, c chain.Change) error {
 	if taken != nil {
 		return &chain.Locked{Taken: taken}
 	}
-	t.now = t.clock() // the row and the locks are taken; time spent waiting has passed
+	t.now = t.clock() // taking the row and the locks may have taken time
 	c.Record.Version++
 	c.Record.Owner, c.Record.LeaseTill = "", time.Time{}
 	if c.Record = c.Record.Stamped(t.now); asked == c.Honoured {

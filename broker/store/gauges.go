@@ -16,7 +16,7 @@ type Gauges struct {
 	Lag                         time.Duration  // the age of the oldest unplaced event; 0: none
 	SilentActive, SilentOffline int            // nodes of these statuses that are not heard
 	SilentSites                 int            // sites without any heard node
-	Held                        map[string]int // work held by guards, by kind; of reconciliation: sites
+	Held                        map[string]int // stopped by guards until a person decides, by kind; of HeldReconciliation: sites
 	KeysRefused                 int            // active sites whose MAAS refused their key at the last check
 	KeysAsked                   time.Time      // the oldest check of an active site's key; zero: no key
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
-// conflictCode is the name, in all places, of two holders of one identity.
+// conflictCode is the code of an identity with two holders, in errors, events and the audit log.
 const conflictCode = "identity_conflict"
 
 // conflictOwners maps a node's status to the owner that quarantines the node on a conflict. In any

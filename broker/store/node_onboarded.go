@@ -86,12 +86,13 @@ func (db *DB) BoundBeside(ctx context.Context, site, systemID, nodeID string) (i
 	return id, err
 }
 
-// Hardware returns why a node's machine differs from the expected machine, from the facts reported
-// by its agent (known: the agent has reported) and its parts; empty: no difference.
+// Hardware judges a node's machine by the facts that its agent reported (known: the agent has
+// reported) and by its parts. unlike: why the machine is not the expected machine. lacks: what must
+// be reported before that can be decided. Both empty: the machine is the expected machine.
 type Hardware func(n broker.Node, f taskcatalog.Facts, known bool, parts []broker.Device) (unlike, lacks string)
 
 // Activate makes an enrolled node active that a run has kept waiting, if nothing is missing;
-// otherwise lacks names the missing part. Codes: node_not_found, hardware_mismatch.
+// otherwise lacks says what is missing. Codes: node_not_found, hardware_mismatch.
 func (db *DB) Activate(ctx context.Context, actor broker.Actor, nodeID, reason string, judge Hardware) (active bool, lacks string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		active, lacks = false, ""
@@ -216,7 +217,7 @@ func (db *DB) EnrollTokens(ctx context.Context, nodeID string) (out Tokens, err 
 }
 
 // Fits reports whether an enrolled node has everything that a node for tenants needs, and changes
-// nothing; otherwise lacks names the missing part. Codes: node_not_found, hardware_mismatch.
+// nothing; otherwise lacks says what is missing. Codes: node_not_found, hardware_mismatch.
 func (db *DB) Fits(ctx context.Context, nodeID string, judge Hardware) (fits bool, lacks string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, nodeID, "")

@@ -36,7 +36,7 @@ func (t *tx) addToken(ctx context.Context, nodeID, hash string, expires time.Tim
 
 // ExtendToken moves the expiry of the node's open token, at most MaxExtensions times, because a
 // deployed node cannot learn a new token. The expiry never moves to an earlier time. Codes:
-// node_not_found, node_deleted, token_none, token_extended_twice.
+// node_not_found, node_deleted, token_none, token_extended_twice, token_not_longer.
 func (db *DB) ExtendToken(ctx context.Context, actor broker.Actor, nodeID string, expires time.Time, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, nodeID, t.forUpdate())

@@ -168,8 +168,8 @@ func scanOutbox(row interface{ Scan(...any) error }) (e OutboxEvent, err error) 
 	return e, err
 }
 
-// ForgetEvents deletes events, oldest first and at most limit: events written before a time, and
-// events with more than most newer events. It returns the number deleted.
+// ForgetEvents deletes at most limit events, oldest first: events written before a time, and the
+// excess over most, the number of events to keep. It returns the number deleted.
 func (db *DB) ForgetEvents(ctx context.Context, before time.Time, most int64, limit int64) (gone int64, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		var newest, forgotten int64
@@ -219,7 +219,7 @@ func (t *tx) gaps(ctx context.Context) ([]gap, error) {
 		`SELECT events_upto, events_from FROM restores ORDER BY id DESC`)
 }
 
-// behind returns the position with exactly most newer events.
+// behind returns the position after which exactly most events follow, gaps not counted.
 func behind(gaps []gap, newest, most int64) int64 {
 	at := newest - most
 	for _, g := range gaps {

@@ -93,8 +93,8 @@ func (db *DB) VerifyRecording(ctx context.Context, sessionID string) (r recordin
 	return db.verify(ctx, sessionID, db.blocks(ctx, sessionID))
 }
 
-// verify repeats until the audit log did not change while the blocks were read: the end of the
-// recording, the end of its session, and its drop may each be logged once meanwhile.
+// verify reads the blocks again if the end of the recording, the end of its session, or its drop was
+// logged while the blocks were read. Each of the three is logged at most once.
 func (db *DB) verify(ctx context.Context, sessionID string, blocks iter.Seq2[recording.Block, error]) (r recording.Report, end *recording.Head, err error) {
 	told, _, err := db.recordingTold(ctx, sessionID)
 	for err == nil {

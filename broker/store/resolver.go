@@ -168,7 +168,8 @@ func (db *DB) CountResolver(ctx context.Context, want int64) (nodes, confirmed i
 	return nodes, confirmed, err
 }
 
-// rewant recomputes the wanted set of a node after a change of the node or its names.
+// rewant recomputes the wanted set of a node after a change that may alter the matching selectors,
+// such as new labels or a new report.
 func (t *tx) rewant(ctx context.Context, n *broker.Node) error {
 	wants, err := resolverWants(ctx, t)
 	if err != nil {
@@ -231,7 +232,7 @@ func (t *tx) letIn(ctx context.Context, n broker.Node, correlationID string) err
 	if !errors.As(err, &r) {
 		return err
 	}
-	// The transition waits for the reason in the status; a refusal is not audited.
+	// The node waits: the refusal becomes its status reason, and is not audited.
 	_, err = t.ExecContext(ctx, `UPDATE nodes SET status_reason = $1, updated_at = $2 WHERE id = $3 AND status = 'enrolling'`, r.Error(), micros(t.now), n.ID)
 	return err
 }

@@ -29,7 +29,7 @@ type RestoredNode struct {
 	AskedKey   string
 	AskedAt    time.Time
 	AskedFrom  string
-	Machine    string // MachineSame …; empty: MAAS has said nothing, or has no such machine
+	Machine    string // MachineSame …; empty: MAAS was not read yet, or the node has no machine in MAAS
 	MachineAt  time.Time
 	MachineIs  string
 	AcceptedBy string

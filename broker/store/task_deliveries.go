@@ -52,9 +52,9 @@ func (t *tx) deliver(ctx context.Context, d Delivery) error {
 	return err
 }
 
-// hearDelivery records a node's report of its last update, once. The update may be an operator's on
-// the node itself, a task without a run, or a task that its run had given up. Every other update is
-// reported by its run, from the task's own result.
+// hearDelivery records a node's report of its last update, once. The update may have been made by a
+// person on the node, by a task without a run, or by a task that was given up (see givenUp). Every
+// other update is reported by its run, from the task's own result.
 func (t *tx) hearDelivery(ctx context.Context, a broker.Agent, d *taskcatalog.AgentDelivery) error {
 	if d == nil {
 		return nil

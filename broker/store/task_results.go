@@ -146,7 +146,7 @@ func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) err
 		}
 		switch {
 		case n.Epoch != k.NodeEpoch:
-			return nil // the baseline is of an earlier enrolment; the new enrolment has its own
+			return nil // the baseline is of an earlier enrolment; the new enrolment is asked for its own
 		case n.BaselineDigest != "" && n.Status != broker.Enrolling:
 			return nil // a second baseline: a person reviews and accepts it
 		}
