@@ -68,7 +68,7 @@ func (at *place) candidates(ctx context.Context) (out []candidate, doubts []stri
 		listed[m.SystemID] = true
 		bmc, known := bmcs[m.SystemID]
 		if c := at.weigh(m, bmc); len(c.matches) > 0 || c.loose {
-			if !known { // listed without an address means "no address"; not listed means that the machine came or went between the two reads
+			if !known { // bmcs also has machines without an address; no entry: the machine came or went between the two reads
 				return nil, nil, chain.AgainFor(ambiguity, soon, "machine %s has just come, or gone", taskcatalog.Clean(m.SystemID, 32))
 			}
 			out = append(out, c)

@@ -64,7 +64,7 @@
 //
 // A run over an existing node (NewReclaim, ReleaseMachine, PowerOff, RemoveRecord) has the node's
 // machine released, and may redeploy it by onboarding's own stages (Redeployment). The node keeps
-// the status in which another run holds it (Onboarding.Keeps), and an undo never removes the node.
+// its status until the turnover lets it in (Onboarding.Keeps), and an undo never removes the node.
 //
 // Such a run releases a machine that is marked for the node, by any run of this broker, and is
 // owned by the user of the site's token. The machine of an adopted node may instead have no mark,
@@ -116,8 +116,9 @@
 // is tried until the stage's time is over; the run then ends in post_deploy_connectivity_failure.
 //
 // Hardware sync is healthy when last_sync has moved since the baseline and is not older than one
-// and a half intervals. The baseline is the moment at which the machine became Deployed by MAAS's
-// history, or was first seen so where the history does not tell.
+// and a half intervals. The baseline is shortly after the moment at which the machine became
+// Deployed by MAAS's history. Where the history does not tell, the baseline is the last_sync of the
+// first look at the Deployed machine.
 //
 // MAAS accepts a New machine by commissioning it, so accept is never called. MAAS notices a
 // person's repair when it commissions the machine again; resume has it do so.

@@ -113,7 +113,7 @@ func (s *Onboarding) enrolled(n broker.Node) bool {
 	return n.Epoch > s.Epoch && (s.kept(n) || n.Status == broker.Enrolling || n.Status == broker.Active || n.Status == broker.Offline)
 }
 
-// kept reports whether the node keeps its present status until another run activates the node.
+// kept reports whether the node is in the status that it keeps until its turnover lets it in.
 func (s *Onboarding) kept(n broker.Node) bool { return s.Keeps != "" && n.Status == s.Keeps }
 
 // outOfUse is the failure of a run whose node was put out of use.
@@ -135,8 +135,8 @@ func (at *place) syncFresh() bool {
 	return at.SyncHealthy(at.run.Now)
 }
 
-// early reports whether a missing hardware report is still no cause for action: the interval has
-// not passed, or MAAS was not reachable for that long.
+// early reports whether a missing hardware report is still no cause for action: less than one and a
+// half intervals have passed since the deployment, without the time of freezes and outages.
 func (at *place) early(ctx context.Context) (bool, error) {
 	since, err := at.run.Since(ctx, at.state.DeployedAt)
 	return since < at.interval()*3/2, err

@@ -44,8 +44,8 @@ type Nodes interface {
 	// Node reads a node. Code: node_not_found.
 	Node(ctx context.Context, nodeID string) (broker.Node, error)
 	// Activate activates an enrolled node if all conditions of an active node are met; otherwise
-	// why says what the node lacks. A node reserved for another run's activation (Onboarding.Keeps)
-	// stays unchanged; active is then true if the node meets the conditions. Code:
+	// why says what the node lacks. A node that its turnover lets in later (Onboarding.Keeps) stays
+	// unchanged; active is then true if the node meets the conditions. Code:
 	// CodeHardwareMismatch.
 	Activate(ctx context.Context, nodeID string) (active bool, why string, err error)
 	// ExtendToken prolongs the open token of a node that has not enrolled: a deployed machine
@@ -56,7 +56,8 @@ type Nodes interface {
 	// node, Remove takes only the token issued for the run.
 	Remove(ctx context.Context, runID, reason string) (kept string, err error)
 	// Renew has a run's node enrol anew, if only the broker's own checks keep the node out;
-	// otherwise why names the person or run to let the node in. A run without a node is no error.
+	// otherwise why says why the node stays out, and who may let it in. A run without a node is no
+	// error.
 	Renew(ctx context.Context, runID, reason string) (why string, err error)
 	// Quarantine quarantines a node, unless the node is out of use already.
 	Quarantine(ctx context.Context, nodeID, reason string) error

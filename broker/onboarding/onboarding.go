@@ -36,8 +36,9 @@ type Onboarding struct {
 	IPMIIP    string        `json:"ipmi_ip"`
 	PXEMAC    string        `json:"pxe_mac,omitempty"`
 	Adopts    string        `json:"adopts,omitempty"` // system_id of the deployed machine that an adoption is for
-	// Keeps is the status in which the node stays while another run redeploys its machine. Empty:
-	// the node is enrolling, and this run activates the node at the end.
+	// Keeps is the status in which the node stays while its machine is redeployed, because the
+	// turnover that has the node lets it in later. Empty: the node is enrolling, and the last stage
+	// activates the node.
 	Keeps   broker.NodeStatus `json:"keeps,omitempty"`
 	Reclaim *Reclaim          `json:"reclaim,omitempty"` // for a run over an existing node
 

@@ -215,8 +215,8 @@ func (l *Lifecycle) judging(do func(context.Context, *run) error) func(context.C
 	return func(ctx context.Context, r *run) error { return l.judge(ctx, r, do(ctx, r)) }
 }
 
-// judge holds the site only if the site's own record, token and MAAS cannot be had either. Any
-// other fault is this run's.
+// judge holds the site only if the site's own record, its token or its MAAS fails too. Any other
+// fault is this run's.
 func (l *Lifecycle) judge(ctx context.Context, r *run, err error) error {
 	why, ok := errors.AsType[*withheld](err)
 	if !ok {

@@ -116,8 +116,8 @@ func (n *Nodes) Renew(ctx context.Context, runID, reason string) (string, error)
 	return n.DB.RenewOnboarded(ctx, broker.System, runID, reason)
 }
 
-// quarantiners maps a node's status to the owner of its transition to quarantined. Any other status
-// is out of use already.
+// quarantiners maps a node's status to the owner of its transition to quarantined. A node in any
+// other status is out of use already, or on its way out.
 var quarantiners = map[broker.NodeStatus]broker.Owner{
 	broker.Enrolling: broker.OwnerOnboarding, broker.Active: broker.OwnerReconciler, broker.Offline: broker.OwnerReconciler,
 }
