@@ -203,8 +203,8 @@ func (r *Region) Events(ctx context.Context, id string) ([]Event, error) {
 }
 
 // EventsOf returns the events of at least this level. A commissioning alone can write hundreds of
-// lines of DEBUG, so ask by level
-// for events of higher levels only.
+// lines of DEBUG, and a call returns at most 200 events: to see events of a higher level, ask for
+// that level.
 func (r *Region) EventsOf(ctx context.Context, id, level string) ([]Event, error) {
 	const op = "read events"
 	type page struct {

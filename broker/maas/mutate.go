@@ -51,8 +51,8 @@ func powerParams(address string, p Power) map[string]interface{} {
 	return params
 }
 
-// Configure sets a machine's name and the login of its BMC. A machine with another power driver
-// than ipmi keeps driver and address.
+// Configure sets a machine's name and the login of its BMC. A machine whose power MAAS can switch
+// already (SwitchedBy) keeps its driver and address; any other gets ipmi and address.
 func (r *Region) Configure(ctx context.Context, m Machine, hostname, address string, p Power) error {
 	params := &entity.MachineUpdateParams{Hostname: hostname}
 	if SwitchedBy(m.PowerType) {

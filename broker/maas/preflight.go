@@ -12,7 +12,7 @@ import (
 // Verdict is the result of a check.
 type Verdict string
 
-// The verdicts. A run begins at a site with warnings only.
+// The verdicts. A warning prevents no run.
 const (
 	OK   Verdict = "ok"
 	Warn Verdict = "warn"
