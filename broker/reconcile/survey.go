@@ -132,7 +132,7 @@ func (j *judged) seen(site broker.Site) store.MAASState {
 		NodeID: j.node.ID, SiteID: site.ID, SystemID: j.node.MAASSystemID, Status: m.StatusName, Power: m.Power, IPs: m.IPs, Host: j.node.Host,
 		Marked: j.node.Marked || m.Mark == j.node.ID,
 	}
-	// A change by a run is intended.
+	// A run changes its machine's address on purpose, so the new address becomes the node's.
 	if m.Address != "" && (s.Host == "" || j.node.InRun && m.Status == maas.Deployed && !slices.Contains(m.IPs, s.Host)) {
 		s.Host = m.Address
 	}
@@ -149,7 +149,7 @@ func (j *judged) changed(site broker.Site) bool {
 		was.Marked != now.Marked || was.Host != now.Host || !slices.Equal(was.IPs, now.IPs)
 }
 
-// alone reads a node's machine alone, and judges again. ok: the result is the list's.
+// alone reads a node's machine alone, and judges again. ok: the finding is the same as by the list.
 func (s *survey) alone(ctx context.Context, j *judged, syncs *syncs, now func() time.Time) (ok bool, err error) {
 	at := now()
 	m, err := s.region.Machine(ctx, j.node.MAASSystemID)
