@@ -14,8 +14,8 @@
 // store.MarkRestored writes all of this in one transaction before any broker can open the database
 // (package backup; after pg_restore, hostler-broker restore --hold):
 //
-//   - The broker sends probes only. No chain steps, no node is handed to a tenant, and the leader's
-//     own work waits (package server).
+//   - The broker hands out probes only. No chain advances, no node is handed to a tenant, and the
+//     leader's own work waits (package server).
 //   - Enrol tokens are void, used or not; operators' tokens are revoked.
 //   - Open tasks end outcome_unknown; a node's later report of such a task is kept beside it. Task
 //     ids are never given twice and a node's ledger goes by them, so that nothing is done twice; no
