@@ -25,11 +25,11 @@ type DeviceState string
 
 // The states.
 const (
-	DeviceExpected   DeviceState = "expected"   // on record; not yet looked for
-	DeviceFound      DeviceState = "found"      // on record and reported
-	DeviceMissing    DeviceState = "missing"    // on record but not reported
-	DeviceUnexpected DeviceState = "unexpected" // reported but not on record
-	DeviceRemoved    DeviceState = "removed"    // was on record; an operator accepted its removal
+	DeviceExpected   DeviceState = "expected"   // expected; nobody has looked yet
+	DeviceFound      DeviceState = "found"      // expected and reported
+	DeviceMissing    DeviceState = "missing"    // expected but not reported
+	DeviceUnexpected DeviceState = "unexpected" // reported but not expected
+	DeviceRemoved    DeviceState = "removed"    // was expected; an operator accepted that it is gone
 )
 
 // Device is a part of a node's machine. A removed part stays on record, because a tenant's data

@@ -16,8 +16,8 @@ const (
 	Invalid                  // 422, exit 2: bad input
 	NotFound                 // 404, exit 4
 	Refused                  // 409, exit 3: by policy or state
-	Unauthorized             // the caller is not authenticated
-	Forbidden                // the caller is known and not permitted
+	Unauthorized             // 401, exit 3: the caller is not authenticated
+	Forbidden                // 403, exit 3: the caller is known and not permitted
 	TooMany                  // 429, exit 1
 	Unavailable              // 503, exit 1
 )
