@@ -21,7 +21,8 @@ type Device struct {
 	OfBytes      *uint64     `json:"of_bytes,omitzero"` // all but the driver's reserve
 	Exclusions   []Exclusion `json:"exclusions"`
 
-	// Verdict of a disk is whether the method ran to its end; the method's grade is its value.
+	// Verdict of a disk is whether the method ran to its end. The grade of the method tells how
+	// thorough the method is.
 	Verdict taskcatalog.Verdict `json:"verdict"`
 	Code    taskcatalog.Code    `json:"code,omitempty"`
 	Message string              `json:"message,omitempty"`
@@ -75,7 +76,7 @@ const (
 	MethodDestroyed         = taskcatalog.MethodDestroyed
 )
 
-// Grade is the value of a method.
+// Grade is how thorough a method is.
 type Grade = taskcatalog.EraseGrade
 
 // The grades, from the lowest to the highest.

@@ -27,12 +27,12 @@
 //
 // # Rules
 //
-//   - The verdict is a function of the other fields (Judge). A statement with another verdict is refused,
-//     whoever signed it.
-//   - Unknown counts as not done. A method outside the table has no grade; a device without a proof is not
-//     clean.
-//   - Every certificate lists the parts that no turnover covers (NeverCovered), and the limits of evidence
-//     from a tenant's own operating system.
+//   - The verdict is a function of the other fields (Judge). A statement with another verdict is
+//     refused, whoever signed it.
+//   - Unknown counts as not done. A method outside the table has no grade; a device without a proof
+//     is not clean.
+//   - Every certificate lists the parts that no turnover covers (NeverCovered), and the limits of
+//     evidence from a tenant's own operating system.
 //   - Judge, the rows made from results, and the fields stay those of version 1 for ever: an old
 //     certificate keeps its meaning. A change of meaning is a version 2 beside version 1.
 //   - All text is cleaned on the way in, and unclean text is refused on the way out.

@@ -114,7 +114,7 @@ func (j *judge) device(d *Device) {
 	}
 }
 
-// counts reports whether a method has a grade of its own.
+// counts reports whether a method has a grade above none.
 func counts(m Method) bool { return GradeNone.Below(m.Grade()) }
 
 // verified reports whether a disk was read after its erase and nothing was left. A drive that
