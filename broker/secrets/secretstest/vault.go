@@ -17,7 +17,7 @@ import (
 const (
 	Mount    = "kv"      // a KV engine, version 2
 	OldMount = "old"     // a KV engine, version 1
-	Prefix   = "hostler" // tokens of the role may use paths below Prefix
+	Prefix   = "hostler" // below Mount; tokens of the role may use the paths below it
 	RoleID   = "role-of-the-broker"
 	Root     = "root-token" // may do everything
 )
