@@ -22,7 +22,7 @@ func nextSmaller(nodeID string) string {
 const nextNoSize = "format the disk with sectors of 512 or 4096 bytes and without metadata (sg_format, nvme format), so that it can be erased, or take it out"
 
 // disks marks each erased disk as expected or not, and adds a row for every other disk with its
-// true treatment and no more: MAAS's treatment if this run gave the machine back, otherwise file
+// true treatment and no more: MAAS's treatment once MAAS has the machine back, otherwise file
 // deletion for the system's disk, and none for the others. A network disk always has none.
 func disks(s *Turnover, out *certificate.Clean, parts Parts) {
 	erased := len(out.Devices)
