@@ -91,7 +91,7 @@ func TestATokenWhosePlaceAnotherTookIsNoAttack(t *testing.T) {
 	for range 20 {
 		late := s.dial("quic", s.node)
 		late.send(frame.Hello{Version: frame.Version, SessionID: "ts-1", Token: old})
-		if bye, ok := late.next().(frame.Bye); !ok || bye.Code != "terminal_token_unknown" || !bye.Lasts { // which each version waits after
+		if bye, ok := late.next().(frame.Bye); !ok || bye.Code != "terminal_token_unknown" || !bye.Lasts { // every version waits after this code
 			t.Errorf("%+v", bye)
 		}
 	}
@@ -264,7 +264,7 @@ func TestWhoSaysNothingIsNotWaitedFor(t *testing.T) {
 		s := newSite(t, func(c *relay.Config) { c.HelloWithin = 2 * time.Second })
 		n := s.dial(over, s.node)
 		_ = must(n.Write([]byte{byte(frame.KindHello)}))(t)
-		if bye := byeOf(t, n.next); bye.Code != "hello_missing" || !bye.Lasts { // it may only have been slow
+		if bye := byeOf(t, n.next); bye.Code != "hello_missing" || !bye.Lasts { // the node may only have been slow
 			t.Errorf("it was told %+v", bye)
 		}
 		n.close()
@@ -339,8 +339,8 @@ func TestANodeHasSoManyConnections(t *testing.T) {
 	s.noAttack()
 }
 
-// A node that shows what is refused fills neither the audit log nor the store's time; what it
-// has a right to waits for a while, and is not lost. Other nodes do not notice.
+// A node with many refused tries uses up neither the audit log nor the store's time. Its permitted
+// tries are delayed, not lost. Other nodes are not affected.
 func TestTriesThatAreRefusedAreBounded(t *testing.T) {
 	s := newSite(t)
 	beta := s.enroll("beta")
@@ -379,7 +379,7 @@ func TestTriesThatAreRefusedAreBounded(t *testing.T) {
 	}
 }
 
-// Trying again and again, as a connection that breaks does, is charged for nothing.
+// Successful tries are not limited, however many follow each other after broken connections.
 func TestTriesThatSucceedAreNotBounded(t *testing.T) {
 	s := newSite(t)
 	token := s.token

@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// atOnce has the node say so many Hellos, and gives what each is answered: a code, or
-// "welcome".
+// atOnce sends the Hellos simultaneously, each over its own connection of the node, and returns the
+// answers: a code, or "welcome".
 func (s *site) atOnce(hellos ...frame.Hello) <-chan taskcatalog.Code {
 	s.Helper()
 	answers := make(chan taskcatalog.Code, len(hellos))
@@ -105,8 +105,8 @@ func TestTriesThatAreRefusedAtOnceAreBounded(t *testing.T) {
 	s.audited("joins_too_many")
 }
 
-// A store that hangs has tries wait, and end in time; they took no part in an attack, and what
-// they showed is still good.
+// While the store hangs, tries wait and time out. They do not count as an attack, and their token
+// stays valid.
 func TestTriesThatAreNotLookedAtInTimeMayComeAgain(t *testing.T) {
 	s := newSite(t, func(c *relay.Config) { c.PerSource, c.HelloWithin = 100, 3*time.Second })
 	letGo := s.holdsTheStore()

@@ -26,8 +26,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// bench is a relay with many sessions of one node on loopback, on a store of the system's
-// own clock.
+// bench is a relay with many sessions of one node on loopback. Its store uses the system's clock.
 type bench struct {
 	testing.TB
 	db    *store.DB
@@ -147,8 +146,8 @@ func (x *bench) open(i int, over string) *pair {
 	return p
 }
 
-// echoes answers as the node does: each byte that is typed is written. Every chunk that is
-// seen goes to seen. It returns when keys may be typed.
+// echoes answers as the node: each typed byte is written. Every chunk that the operator sees goes
+// to seen. echoes returns when keys may be typed.
 func (p *pair) echoes(seen chan<- []byte) {
 	ready := make(chan struct{})
 	open := sync.OnceFunc(func() { close(ready) })
@@ -227,8 +226,8 @@ func inUse() uint64 {
 	return m.HeapInuse + m.StackInuse
 }
 
-// What 200 sessions hold in memory, with both their sides in this process, and how long an
-// echo takes while each types ten keys a second, kept before it is shown.
+// Measures the memory of 200 sessions, with both their sides in this process, and the time of an
+// echo while each session types ten keys a second. Each echo is kept before it is shown.
 func BenchmarkManySessions(b *testing.B) {
 	const many = 200
 	for _, over := range both {
@@ -276,7 +275,8 @@ func BenchmarkManySessions(b *testing.B) {
 	}
 }
 
-// Measures how long one key takes from the operator to the node and back, kept before it is shown.
+// Measures the time of one key from the operator to the node and back. The echo is kept before it
+// is shown.
 func BenchmarkEcho(b *testing.B) {
 	for _, over := range both {
 		b.Run(over, func(b *testing.B) {

@@ -9,8 +9,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// The rest of a character is waited for a moment, and not for ever: a program that writes
-// other bytes is shown, too.
+// The wait for the rest of a character is short, so bytes that form no character are shown, too.
 func TestBytesThatAreNoCharacterAreShown(t *testing.T) {
 	for name, c := range map[string]struct {
 		after func(s *site, n *conn)
@@ -78,7 +77,7 @@ func TestTheNodeIsToldOfMuchOutputTogether(t *testing.T) {
 	until[frame.Welcome](t, o.next, nil)
 	o.send(frame.Ack{Limit: 1 << 20})
 	at := uint64(0)
-	shows := func(bytes int) { // which is after it was kept
+	shows := func(bytes int) { // output is shown only after it was kept
 		n.send(frame.Data{Offset: at, Bytes: make([]byte, bytes)})
 		at += uint64(bytes)
 		until(t, o.next, func(d frame.Data) bool { return d.Offset+uint64(len(d.Bytes)) == at })
@@ -99,8 +98,8 @@ func TestTheNodeIsToldOfMuchOutputTogether(t *testing.T) {
 	until(t, n.next, func(a frame.Ack) bool { return a.Taken == at })
 }
 
-// What is typed is recorded, and so is held up where it cannot be: a store that hangs fills
-// nobody's memory, and ends the session if that lasts.
+// Input is held up while it cannot be recorded. A hanging store therefore fills no memory, and ends
+// the session if it hangs for long.
 func TestInputThatIsNotKeptIsHeldUp(t *testing.T) {
 	s := newSite(t)
 	o := s.attach(frame.Hello{})
@@ -124,11 +123,11 @@ func TestInputThatIsNotKeptIsHeldUp(t *testing.T) {
 	}
 	until(t, o.next, func(a frame.Ack) bool { return a.Limit == window })
 	typed(window)
-	takes(window) // and all of it is kept
+	takes(window) // all of this input is kept
 	until(t, o.next, func(a frame.Ack) bool { return a.Limit == 2*window })
 	hold := make(chan struct{})
 	s.shelf.set(nil, hold)
-	typed(2 * window) // of which nothing is
+	typed(2 * window) // nothing of this input is kept
 	o.send(frame.Ping{Nonce: 1})
 	for pong := false; !pong; {
 		switch f := o.next().(type) {
@@ -153,8 +152,8 @@ func TestInputThatIsNotKeptIsHeldUp(t *testing.T) {
 	}
 }
 
-// No program hears what no recording has, however its relay ends: who typed it sends it
-// again, to the next one.
+// A program never gets input that the recording lacks, however its relay ends: the operator sends
+// such input again, to the next relay.
 func TestInputThatIsNotKeptIsNotForwarded(t *testing.T) {
 	s := newSite(t)
 	o := s.attach(frame.Hello{})
@@ -201,8 +200,7 @@ func TestInputThatIsNotKeptIsNotForwarded(t *testing.T) {
 	}
 }
 
-// Whoever is there answers; whoever does not is let go of, over either protocol, and may
-// come again.
+// A side that does not answer a Ping is disconnected, over either protocol, and may come again.
 func TestASideThatSaysNothingIsLetGoOf(t *testing.T) {
 	const dead = 300 * time.Millisecond
 	quick := func(c *relay.Config) { c.DeadAfter = dead }
@@ -211,7 +209,7 @@ func TestASideThatSaysNothingIsLetGoOf(t *testing.T) {
 		o := s.attach(frame.Hello{})
 		n, w := s.join(over, s.token, frame.Hello{})
 		until[frame.Welcome](t, o.next, nil)
-		// The operator answers for longer than that; the node is asked, and does not answer.
+		// The operator answers for longer than dead; the node gets a Ping and does not answer.
 		began := time.Now()
 		for told := false; !told; {
 			switch f := o.next().(type) {
@@ -256,7 +254,7 @@ func TestASideThatSaysNothingIsLetGoOf(t *testing.T) {
 	}
 }
 
-// Some frames without news are normal after a break, and many never are.
+// Some frames without news are normal after a break; many are an attack.
 func TestFramesThatBringNothingAreAFlood(t *testing.T) {
 	for name, f := range map[string]frame.Frame{
 		"the same bytes":  frame.Data{Bytes: []byte("a")},
@@ -299,8 +297,8 @@ func TestAnOperatorsFloodCostsHimHisConnection(t *testing.T) {
 	}
 }
 
-// Who takes all that may be on its way within a moment may be sent more of it; and less
-// again when he is slow.
+// An operator who takes a whole window within a moment gets a larger window, and a smaller one
+// again when slow.
 func TestAQuickOperatorGetsALargerWindow(t *testing.T) {
 	s := newSite(t)
 	o := s.attach(frame.Hello{})
@@ -308,8 +306,8 @@ func TestAQuickOperatorGetsALargerWindow(t *testing.T) {
 	until[frame.Welcome](t, o.next, nil)
 	var out frame.Outflow
 	_ = out.Acked(frame.Ack{Limit: w.Limit})
-	// took has the operator take, in steps of so much, all that may be sent, and gives the
-	// window that is there then.
+	// took sends all output that the window allows, lets the operator take it in steps, and returns
+	// the resulting window.
 	took := func(step uint64, pause time.Duration) uint64 {
 		t.Helper()
 		at := out.Sent()

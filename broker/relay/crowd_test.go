@@ -47,7 +47,7 @@ func newCrowd(t testing.TB, addr string, roots *x509.CertPool, now func() time.T
 // other is a loopback address that no node uses.
 func other(n int) net.IP { return net.ParseIP(fmt.Sprintf("127.7.%d.%d", n/250, 1+n%250)) }
 
-// begin has one come from an address, and returns when the relay has counted it.
+// begin starts a stranger's handshake from an address, and returns when the relay has counted it.
 func (c *crowd) begin(over string, from net.IP) {
 	c.Helper()
 	begun := make(chan struct{})
@@ -59,7 +59,7 @@ func (c *crowd) begin(over string, from net.IP) {
 	}
 }
 
-// come begins a handshake, and returns when the relay, or the crowd, has ended it.
+// come runs a handshake until the relay or the crowd ends it.
 func (c *crowd) come(over string, from net.IP, begun func()) {
 	slow := c.config.Clone()
 	slow.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -87,7 +87,7 @@ func (c *crowd) come(over string, from net.IP, begun func()) {
 	_ = socket.Close()
 }
 
-// metered counts what is sent.
+// metered counts the bytes sent.
 type metered struct {
 	net.PacketConn
 	sent *atomic.Int64
@@ -108,8 +108,8 @@ func (c meteredConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// The addresses of one attacker, each with all that an address may have, shut no node out: its
-// connections take the place of one another.
+// An attacker who uses up the share of each of his few addresses shuts no node out: his connections
+// replace one another.
 func TestAFewAddressesShutNoNodeOut(t *testing.T) {
 	for _, over := range both {
 		t.Run(over, func(t *testing.T) {
@@ -129,8 +129,8 @@ func TestAFewAddressesShutNoNodeOut(t *testing.T) {
 	}
 }
 
-// Where the attacker has more addresses than there is room for connections, strangers wait,
-// and nodes that the relay has heard do not.
+// If an attacker has more addresses than the relay has room for connections, strangers wait, but
+// nodes that the relay has heard do not.
 func TestANodeThatIsKnownGetsInWhoeverFillsTheRelay(t *testing.T) {
 	for _, over := range both {
 		t.Run(over, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestANodeThatIsKnownGetsInWhoeverFillsTheRelay(t *testing.T) {
 	}
 }
 
-// tried is what a node is told that comes with a Ping in place of a Hello; nil: nothing.
+// tried returns the answer to a node that sends a Ping instead of a Hello; nil: no answer.
 func (s *site) tried(over string, n pkitest.Node) frame.Frame {
 	s.Helper()
 	c := s.dial(over, n)
@@ -159,9 +159,10 @@ func (s *site) tried(over string, n pkitest.Node) frame.Frame {
 	return f
 }
 
-// Thirty-two addresses keep as many handshakes open as they can, those that the relay ends
-// begun anew, while one node that the relay has not heard comes again and again. sent-KiB is
-// what they sent; held-MiB is of the relay and of the crowd, which are one process.
+// Thirty-two addresses keep as many handshakes open as they can, and begin a new handshake for each
+// that the relay ends. Meanwhile a node that the relay has not heard connects again and again.
+// sent-KiB counts the crowd's bytes; held-MiB is the memory of relay and crowd, which are one
+// process.
 func BenchmarkACrowdAtTheRelay(b *testing.B) {
 	for _, over := range both {
 		for _, crowded := range []bool{false, true} {
@@ -175,7 +176,7 @@ func BenchmarkACrowdAtTheRelay(b *testing.B) {
 						c.all.Go(func() {
 							for c.within.Err() == nil {
 								c.come(over, other(n%32), func() { begun.Add(1) })
-								select { // of its pace
+								select { // its pace
 								case <-time.After(time.Second):
 								case <-c.within.Done():
 								}
@@ -213,7 +214,7 @@ func BenchmarkACrowdAtTheRelay(b *testing.B) {
 	}
 }
 
-// knock has the node come, and be answered that its first word is none.
+// knock connects the node, sends a Ping instead of a Hello, and waits for the refusal.
 func (x *bench) knock(over string) error {
 	within, done := context.WithTimeout(ctx, patience)
 	defer done()

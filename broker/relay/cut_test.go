@@ -16,8 +16,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// cutSite is a relay, and a session that another has recorded in six blocks, which the audit
-// log was told of; raw is for whoever can write to the tables.
+// cutSite returns a relay and a session that another relay recorded in six blocks, known to the
+// audit log. raw stands for an attacker who can write to the tables.
 func cutSite(t *testing.T) (s *site, raw func(query string)) {
 	t.Helper()
 	clock, url := storetest.NewClock(), storetest.URL(t, "sqlite")
@@ -106,8 +106,7 @@ func TestARecordingThatWasCutGoesOnAndSaysSo(t *testing.T) {
 	}
 }
 
-// A relay that was killed between the end of a recording and its word of it leaves what is
-// as it was written.
+// A relay killed between ending a recording and telling the audit log leaves the recording intact.
 func TestAnEndThatIsNotToldYetIsNoLoss(t *testing.T) {
 	s, _ := cutSite(t)
 	last := must(s.db.LastBlock(ctx, "ts-1"))(t)
@@ -148,8 +147,8 @@ func TestAnOpenSessionTellsHowFarItsRecordingIs(t *testing.T) {
 	}
 }
 
-// A relay that lets go of a session knows how far its recording was, and says so: what is cut
-// off between two of its anchors is missed, whether the other has gone on by then or not.
+// A relay that releases a session tells the audit log the length of its recording. So a part cut
+// off since the last anchor is missed, whether or not another relay has already continued.
 func TestARelayThatLetsGoTellsHowFarTheRecordingWas(t *testing.T) {
 	for name, moves := range map[string]func(s *site, cut func()){
 		"another has taken it": func(s *site, cut func()) {
@@ -198,8 +197,8 @@ func TestARelayThatLetsGoTellsHowFarTheRecordingWas(t *testing.T) {
 	}
 }
 
-// Of a relay that was killed nobody says how far it was, but for the node: it knows what of its
-// output was acknowledged, and the recording has a gap where that is not there.
+// After a relay was killed only the node knows how much output was acknowledged. If some of that is
+// missing, the recording gets a gap.
 func TestANodeThatComesBackKnowsWhatWasCut(t *testing.T) {
 	s := newSiteWith(t, broker.TerminalLimits{Max: time.Hour, Detach: time.Hour})
 	n, _ := s.join("tls", s.token, frame.Hello{})

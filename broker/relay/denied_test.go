@@ -13,7 +13,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// raw is the store's own database, for changes that no caller of the store can make.
+// raw opens the store's database, for changes that callers of the store cannot make.
 func (s *site) raw() *sql.DB {
 	s.Helper()
 	db := must(sql.Open("sqlite", strings.TrimPrefix(s.url, "sqlite:")+"?_pragma=busy_timeout(10000)"))(s)
@@ -26,7 +26,7 @@ func (s *site) exec(statement string) {
 	must(s.raw().Exec(statement))(s)
 }
 
-// holdsTheStore lets nobody write to it, until it is let go of.
+// holdsTheStore blocks all writes to the store until letGo is called.
 func (s *site) holdsTheStore() (letGo func()) {
 	s.Helper()
 	conn := must(s.raw().Conn(ctx))(s)
@@ -36,8 +36,8 @@ func (s *site) holdsTheStore() (letGo func()) {
 	return letGo
 }
 
-// A store that is away does not make a good node one that is not to be here: it is asked
-// again, for as long as a recording may wait.
+// An unavailable store does not end the session of a good node: the relay asks again, for as long
+// as a recording may wait.
 func TestADenialThatTheStoreCannotExplainIsAskedAboutAgain(t *testing.T) {
 	for name, comesBack := range map[string]bool{"it comes back": true, "it stays away": false} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestADenialThatTheStoreCannotExplainIsAskedAboutAgain(t *testing.T) {
 			s.exec("ALTER TABLE certificates RENAME TO certificates_away")
 			s.deny(s.node)
 			at := time.Now()
-			for asked := 0; asked < 3; asked++ { // each in a tick of its own, and it is let go of by none
+			for asked := 0; asked < 3; asked++ { // each after a further tick; no tick drops the node
 				n.send(frame.Ping{Nonce: uint64(asked)})
 				until[frame.Pong](t, n.next, nil)
 				s.eventually("some ticks have passed", func() bool { return time.Since(at) > time.Duration(asked+1)*50*time.Millisecond })
@@ -71,8 +71,8 @@ func TestADenialThatTheStoreCannotExplainIsAskedAboutAgain(t *testing.T) {
 	}
 }
 
-// The relay before may have learned how the program ended until the very moment in which
-// another takes its session.
+// The previous relay may learn of the program's exit until the very moment in which another relay
+// takes the session.
 func TestARelayThatTakesASessionKnowsWhatTheOneBeforeWroteLast(t *testing.T) {
 	s := newSite(t)
 	s.join("quic", s.token, frame.Hello{})

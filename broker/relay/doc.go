@@ -12,10 +12,11 @@
 //
 // Output is taken from the node, given to the recorder, and only when that has kept it is
 // the output shown to the operator and acknowledged to the node (output.go, tape.go). Input goes to
-// the node at once, or, if input is recorded, once the recording has kept it. Therefore a relay that
-// ends in any way has forwarded nothing that is missing in a recording. The acknowledgement of input
-// to the operator is the node's own. Over QUIC small frames of either direction are also sent early
-// as datagrams (frame.Repeat); early bytes that are out of order or already received are dropped.
+// the node at once, or, if input is recorded, once the recording has kept it. Therefore a relay
+// that ends in any way has forwarded nothing that is missing in a recording. Input is acknowledged
+// to the operator when the node acknowledges it. Over QUIC small frames of either direction are
+// also sent early as datagrams (frame.Repeat); early bytes that are out of order or already
+// received are dropped.
 //
 // # States
 //
@@ -31,8 +32,9 @@
 // the exit status, for at most the detach time. At another relay the operator gets the exit status.
 //
 // A relay that stops, or finds that another relay has the session, releases the session without
-// closing it: both sides are told to reconnect. Any relay ends a session that no relay holds
-// (Relay.Reap), including a session that stays closing because its recording could not be ended.
+// closing the session: both sides are told to reconnect. Any relay ends a session that no relay
+// holds (Relay.Reap), including a session that stays closing because its recording could not be
+// ended.
 //
 // # Invariants
 //
@@ -40,16 +42,17 @@
 //     ends its session (recording_failed).
 //   - The audit log records the length of a recording at each move of its session, every two
 //     minutes while the recording grows, and when a relay releases the session. A relay that
-//     continues or ends a recording records the missing part.
+//     continues or ends a recording notes in it, and in the audit log, how much is missing of the
+//     length that the audit log knows.
 //   - Only the relay that the session's row names changes the session. Each write to the store
 //     requires this, and a relay that is no longer named releases the session.
 //   - No side fills memory. Held output is at most the window (256 KiB, up to 1 MiB for an operator
-//     who takes that much within a quarter of a second) beyond what the operator has taken, or,
-//     without an operator, beyond what is kept, plus the last screenful. Until the first operator
-//     has been welcomed, output is held from its beginning and the node is held up, except at a
-//     relay that continues another relay's session. Held input is at most the input window that the
-//     node has not taken, or, if input is recorded, that is not kept. A node that sends beyond its
-//     limit ends the session (frame_beyond_limit).
+//     who takes that much within a quarter of a second) beyond the operator's position, or, without
+//     an operator, beyond the kept output, plus the last screenful. Until the first operator has
+//     been welcomed, output is held from its beginning and the node is held up, except at a relay
+//     that continues another relay's session. Held input is at most one input window beyond the
+//     node's position and, if input is recorded, beyond the kept input. A node that sends beyond
+//     its limit ends the session (frame_beyond_limit).
 //   - No side uses up a processor: small frames are read at a limited rate, and frames without news
 //     are counted (frame_flood).
 //   - Received bytes are copied once, where they are read. The operator's frames and the recorded
@@ -65,9 +68,9 @@
 //     (terminal_token_superseded), because the owner may not have been told. The node sees
 //     terminal_token_unknown with Lasts, because every version of a session's process waits after
 //     that code. A minted token invalidates the token in use only when the minted token is used.
-//   - A node that breaks the protocol ends its session, and the audit log records it. An operator
-//     who breaks the protocol loses the connection, and the session waits. An operator who is
-//     replaced by another is told not to return (connection_replaced, without Lasts); the session
+//   - A node that breaks the protocol ends its session, and the audit log records the violation. An
+//     operator who breaks the protocol loses the connection, and the session waits. A replaced
+//     operator is told not to return (connection_replaced, without Lasts); the session
 //     continues.
 //   - The node is told the size of the terminal with each new connection of the node and of an
 //     operator, because a new operator's screen is empty. The operator is told the node's state

@@ -15,7 +15,7 @@ func (c *conn) datagram(f frame.Frame) {
 	}
 }
 
-// Bytes of a datagram are taken once, whatever came before them or comes again.
+// Bytes of a datagram are taken once, even if the stream carried or repeats them.
 func TestOutputComesEarly(t *testing.T) {
 	s := newSite(t)
 	o := s.attach(frame.Hello{})
@@ -50,7 +50,7 @@ func TestInputGoesEarly(t *testing.T) {
 	n.send(frame.Ack{Limit: 100})
 	until(t, o.next, func(a frame.Ack) bool { return a.Limit == 100 })
 	o.send(frame.Data{Bytes: []byte("ls")})
-	for range 2 { // again, as nothing is acknowledged
+	for range 2 { // repeated, because nothing is acknowledged
 		f := must(frame.Parse(must(n.quic.ReceiveDatagram(ctx))(t)))(t)
 		if d, ok := f.(frame.Data); !ok || d.Offset != 0 || string(d.Bytes) != "ls" {
 			t.Errorf("%+v", f)
@@ -63,7 +63,7 @@ func TestInputGoesEarly(t *testing.T) {
 	until(t, o.next, func(a frame.Ack) bool { return a.Taken == 2 })
 }
 
-// There is nothing to repeat where there are no datagrams.
+// A connection without datagrams gets no early repeats.
 func TestATransportWithoutDatagramsRepeatsNothing(t *testing.T) {
 	s := newSite(t)
 	_, w := s.join("tls", s.token, frame.Hello{})
@@ -84,7 +84,7 @@ func TestADatagramThatIsNoneIsAnAttack(t *testing.T) {
 		"frame_beyond_limit": frame.Data{Offset: 0, Bytes: make([]byte, 1000)},
 	} {
 		s := newSite(t)
-		s.attach(frame.Hello{}).drain(nil) // who takes nothing: there is a limit
+		s.attach(frame.Hello{}).drain(nil) // an operator who takes nothing: there is a limit
 		n, w := s.join("quic", s.token, frame.Hello{})
 		if d, ok := f.(frame.Data); ok {
 			for d.Offset+uint64(len(d.Bytes)) <= w.Limit {
@@ -99,8 +99,8 @@ func TestADatagramThatIsNoneIsAnAttack(t *testing.T) {
 	}
 }
 
-// One that is no frame was cut on its way, and comes over the stream. However many there are,
-// they are read at a pace.
+// A truncated datagram is ignored, because the stream carries its bytes. Such datagrams are read at
+// a limited rate.
 func TestADatagramThatIsCutIsNothing(t *testing.T) {
 	s := newSite(t)
 	o := s.attach(frame.Hello{})

@@ -85,8 +85,9 @@ func (s *session) afterGone() {
 	}
 }
 
-// close ends the recording, records the end in the store, and tells both sides. First it makes sure
-// that this relay still owns the session, or that the store cannot answer.
+// close marks the session as closing in the store, tells both sides, and then ends the recording
+// and the session. If the store reports that another relay has the session, close only releases the
+// session. If the store does not answer within askWithin, close goes on.
 func (s *session) close(ctx context.Context) {
 	s.tape.stop()
 	end := store.TerminalMove{To: broker.TerminalClosing, Code: s.end.code, Reason: s.end.reason, By: s.end.by, Replica: s.relay.c.Address}

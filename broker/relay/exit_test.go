@@ -10,8 +10,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// A node whose connection broke after it had said how its program ended comes again with
-// the same, until what it said is kept; then it is told that it is.
+// A node whose connection broke after its Exit reconnects until its output is kept; then it is told
+// not to come again.
 func TestANodeMayComeAgainAfterItsExit(t *testing.T) {
 	s := newSite(t)
 	n, w := s.join("quic", s.token, frame.Hello{})
@@ -43,8 +43,8 @@ func TestANodeMayComeAgainAfterItsExit(t *testing.T) {
 	s.noAttack()
 }
 
-// Once it is known how a program ended it is kept, whoever is there: a relay that dies takes
-// nothing of it along.
+// An exit status is stored as soon as it is known, even while the operator is connected, so a relay
+// that dies does not lose the status.
 func TestAnExitStatusIsKeptWhileTheOperatorIsThere(t *testing.T) {
 	s := newSite(t)
 	n, _ := s.join("quic", s.token, frame.Hello{})
@@ -71,7 +71,7 @@ func TestASessionThatEndsSlowlyHoldsNobodyUp(t *testing.T) {
 		if broker.AsError(err).Code != "terminal_session_not_here" {
 			t.Error(err)
 		}
-	case <-time.After(5 * time.Second): // half of what its end may take
+	case <-time.After(5 * time.Second): // half of the time that the end may take
 		t.Error("whoever asks for it waits until it is over")
 	}
 	close(hold)
@@ -80,7 +80,7 @@ func TestASessionThatEndsSlowlyHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// exits ends the program of a session after so much output.
+// exits ends the program of a session after some output.
 func (c *conn) exits(written string) {
 	c.Helper()
 	c.send(frame.Data{Bytes: []byte(written)}, frame.EOF{Offset: uint64(len(written))}, frame.Exit{Status: 3})
@@ -123,7 +123,7 @@ func TestAnOperatorWhoWasAwaySeesHowItEnded(t *testing.T) {
 	s.ends("terminal_exited")
 }
 
-// Without an operator the exit is kept this long, and the end is that of the program.
+// Without an operator the exit waits this long, and the session ends as terminal_exited.
 func TestWhatEndedIsKeptForTheDetachTime(t *testing.T) {
 	s := newSite(t)
 	n, _ := s.join("quic", s.token, frame.Hello{})
@@ -164,7 +164,7 @@ func TestASlowOperatorIsNotCutOff(t *testing.T) {
 	until[frame.Welcome](t, o.next, nil)
 	n.exits(strings.Repeat("x", 10))
 	for at := range uint64(10) {
-		s.clock.Advance(4 * time.Second) // two of them are less than what he has for each
+		s.clock.Advance(4 * time.Second) // two of these are less than the time for each
 		o.send(frame.Ack{Taken: at, Limit: at + 1})
 		if d := until[frame.Data](t, o.next, nil); d.Offset != at {
 			t.Fatalf("%+v", d)

@@ -18,8 +18,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// descriptors are those of this process that can be of a connection: not those of the store,
-// which opens and closes some as it likes.
+// descriptors returns the open descriptors of this process, except those of the store, which opens
+// and closes files at any time.
 func descriptors() (open []string) {
 	names, _ := filepath.Glob("/proc/self/fd/*")
 	for _, name := range names {
@@ -30,7 +30,7 @@ func descriptors() (open []string) {
 	return open
 }
 
-// leaves waits until there are no more descriptors than so many.
+// leaves waits until at most this many descriptors are open.
 func (s *site) leaves(most int) {
 	s.Helper()
 	deadline := time.Now().Add(patience)
@@ -46,7 +46,7 @@ func (s *site) leaves(most int) {
 	}
 }
 
-// plug is an operator's side on a connection of its own, of which a test has the other end.
+// plug is an operator's side on its own connection; the test has the other end.
 type plug struct {
 	net.Conn
 	reader *frame.Reader
@@ -62,7 +62,7 @@ func (p plug) Send(f frame.Frame) error {
 	return err
 }
 
-// plugged has an operator join over a socket, and gives his end of it.
+// plugged lets an operator join over a socket, and returns the operator's end.
 func (s *site) plugged(id string) *net.TCPConn {
 	s.Helper()
 	l := must(net.Listen("tcp", "127.0.0.1:0"))(s)
@@ -75,7 +75,7 @@ func (s *site) plugged(id string) *net.TCPConn {
 	return far.(*net.TCPConn)
 }
 
-// cable is a node's connection that can be cut, so that the relay hears nothing more of it.
+// cable is a node's connection that can be cut. Over QUIC the relay then hears nothing more.
 type cable struct {
 	*conn
 	cut func()
@@ -97,7 +97,7 @@ func (s *site) wired(over string) cable {
 	}}
 }
 
-// Whatever is cut, and however often: once its session is over, nothing of it is open.
+// After a session is over no descriptor of it is open, whichever side was cut.
 func TestWhatIsCutLeavesNoDescriptor(t *testing.T) {
 	const sessions = 4
 	for _, over := range both {
@@ -126,7 +126,7 @@ func TestWhatIsCutLeavesNoDescriptor(t *testing.T) {
 				if open := len(descriptors()); open < serving+3*sessions {
 					t.Fatalf("%d descriptors are open, and there were %d: they are not counted", open, serving)
 				}
-				// The other side of each says nothing, and is let go of for that.
+				// The other side of each session is silent, and is disconnected for that.
 				switch cut {
 				case "the node":
 					for _, n := range nodes {
@@ -149,7 +149,7 @@ func TestWhatIsCutLeavesNoDescriptor(t *testing.T) {
 					}
 					return true
 				})
-				// What is the test's own is of no relay.
+				// Close the test's own ends, so that only the relay's descriptors are counted.
 				if cut != "the node" {
 					for _, n := range nodes {
 						n.cut()

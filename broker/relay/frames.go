@@ -199,7 +199,8 @@ func (s *session) typed(f frame.Data) error {
 	return nil
 }
 
-// forward sends kept input to the node. Input that no recording has never reaches the program.
+// forward sends recorded input to the node once the recording has kept the input, so the program
+// never gets input that the recording lacks.
 func (s *session) forward(kept int) {
 	for rest := s.held[:kept]; len(rest) > 0 && s.toNode.Room() > 0; { // of one frame at a time
 		rest = rest[len(s.toNode.Add(rest).Bytes):]
@@ -237,8 +238,8 @@ func (s *session) nextForNode() frame.Frame {
 	return nil
 }
 
-// allowInput returns the Ack for the operator: what the node has taken and what the node allows.
-// The bound counts input that the node has not taken, and recorded input that is not kept. Input
+// allowInput returns the Ack for the operator: the node's position and the node's limit. The limit
+// is at most one input window beyond the node's position, and beyond the kept input. Input
 // after the end of input counts as taken as soon as the node has all input before the end.
 func (s *session) allowInput() frame.Ack {
 	if s.inputEOF {

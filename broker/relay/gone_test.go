@@ -11,10 +11,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// waitsLong has the relay wait for longer than a test does.
+// waitsLong lets the relay wait longer than a test does.
 func waitsLong(c *relay.Config) { c.GoneWithin = time.Hour }
 
-// processGone has the relay be told that the session's process is gone, and waits for no end.
+// processGone tells the relay that the session's process is gone, without waiting for the end.
 func (s *site) processGone() {
 	s.Helper()
 	told, done := context.WithCancel(ctx)
@@ -22,7 +22,7 @@ func (s *site) processGone() {
 	_ = s.relay.Close(told, "ts-1", "terminal_gone", "its process was killed")
 }
 
-// The word that a process is gone overtakes what it wrote last: that is kept and shown, and
+// The notice that a process is gone overtakes the last output. The output is kept and shown, and
 // then the session ends.
 func TestWhatAProcessWroteLastIsKeptThatIsGone(t *testing.T) {
 	for _, over := range both {
@@ -47,8 +47,8 @@ func TestWhatAProcessWroteLastIsKeptThatIsGone(t *testing.T) {
 	}
 }
 
-// Over QUIC nothing closes the connection of a process that was killed: the session ends all
-// the same, and its recording says that some of it may be missing.
+// Over QUIC nothing closes the connection of a killed process. The session still ends, and its
+// recording notes that output may be missing.
 func TestARecordingSaysThatItsLastWordsMayBeMissing(t *testing.T) {
 	s := newSite(t)
 	n, _ := s.join("quic", s.token, frame.Hello{})
@@ -64,7 +64,7 @@ func TestARecordingSaysThatItsLastWordsMayBeMissing(t *testing.T) {
 	}
 }
 
-// Where the node is away already, there is nothing to wait for.
+// If the node is already away, there is nothing to wait for.
 func TestASessionWhoseNodeIsAwayEndsAtOnceWhenItsProcessIsGone(t *testing.T) {
 	s := newSite(t, waitsLong)
 	n, _ := s.join("tls", s.token, frame.Hello{})

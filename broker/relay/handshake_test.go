@@ -16,7 +16,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// deaf is a socket that hears nothing, as that of one who is not where he says he is.
+// deaf is a socket that receives nothing, like that of a sender with a forged address.
 type deaf struct {
 	net.PacketConn
 	sent atomic.Int32
@@ -64,8 +64,7 @@ func TestAnAddressThatIsNotShownIsNotCharged(t *testing.T) {
 	n.write(0, "here")
 }
 
-// Those who never finish leave room for those who do only up to a bound of all together,
-// and in time.
+// Unfinished handshakes are bounded in total, and end in time.
 func TestHandshakesThatDoNotEndAreBounded(t *testing.T) {
 	for _, over := range both {
 		t.Run(over, func(t *testing.T) {
@@ -107,7 +106,7 @@ func TestWhoHasJoinedIsNoBeginner(t *testing.T) {
 	s.join("quic", w.Token, frame.Hello{})
 }
 
-// street carries packets between one client and whatever relay is at the other end now.
+// street carries packets between one client and the relay at its other end, which can be exchanged.
 type street struct {
 	net.PacketConn
 	to atomic.Pointer[net.UDPAddr]
@@ -145,8 +144,8 @@ func (s *street) leads(t testing.TB, to string) {
 	s.to.Store(must(net.ResolveUDPAddr("udp", to))(t))
 }
 
-// The nodes of a relay that died without a word hear of it from the one in its place, and
-// need not wait until they believe it.
+// The nodes of a relay that died silently learn of its death from the relay that replaces it,
+// without waiting for a timeout.
 func TestARelayThatBeganAnewResetsConnections(t *testing.T) {
 	key := func(c *relay.Config) { c.ResetKey = []byte("the same for as long as a broker is") }
 	s := newSite(t, key)
@@ -156,7 +155,7 @@ func TestARelayThatBeganAnewResetsConnections(t *testing.T) {
 	n, _ := s.join("quic", s.token, frame.Hello{})
 	n.write(0, "here")
 	s.addr = direct
-	s.begin(key) // in the place of the first, for all that the node can see
+	s.begin(key) // to the node this relay is in the first relay's place
 	way.leads(t, s.addr)
 	began := time.Now()
 	n.send(frame.Data{Offset: 4, Bytes: make([]byte, 500)})

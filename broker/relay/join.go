@@ -122,8 +122,8 @@ func (r *Relay) elsewhere(ctx context.Context, peer *pki.Peer, id string, notHer
 }
 
 // joinNode attaches the node's connection and replaces the previous connection. A connection that
-// cannot continue the session ends it. A node that already reported the exit of its program has
-// nothing to add, and may forget its output once the output is kept.
+// cannot continue the session ends the session. A node that already reported the exit of its
+// program has nothing to add, and may forget its output once the output is kept.
 func (s *session) joinNode(peer pki.Peer, h frame.Hello, token string, w *wire) {
 	if s.exit != nil {
 		status := s.exit.Status

@@ -33,7 +33,7 @@ func TestAnOperatorIsToldWhereTheNodeIs(t *testing.T) {
 	told(frame.State{Node: frame.NodeAway})
 	n, _ = s.join("tls", w.Token, frame.Hello{})
 	told(frame.State{Node: frame.NodeHere, Transport: frame.OverTCP})
-	o = s.attach(frame.Hello{}) // another one is told at once
+	o = s.attach(frame.Hello{}) // the next operator is told at once
 	told(frame.State{Node: frame.NodeHere, Transport: frame.OverTCP})
 	n.write(0, "here")
 	if _, err := s.relay.State("ts-2"); broker.AsError(err).Code != "terminal_session_not_here" {
@@ -62,14 +62,14 @@ func TestANodeIsToldTheSizeEachTime(t *testing.T) {
 		t.Helper()
 		until(t, n.next, func(size frame.Resize) bool { return size.Columns == columns })
 	}
-	sized(80) // as the operator's was when it was opened
+	sized(80) // the operator's size at Open
 	o := s.attach(frame.Hello{})
 	o.send(frame.Resize{Columns: 132, Rows: 50})
 	sized(132)
 	n.close()
 	n, w = s.join("tls", w.Token, frame.Hello{})
 	sized(132)
-	o.send(frame.Resize{Columns: 132, Rows: 50}) // is none
+	o.send(frame.Resize{Columns: 132, Rows: 50}) // the same size: no change
 	s.eventually("it is kept", func() bool { return s.recorded(recording.Resize) == "132x50" })
 	s.begin()
 	if err := s.relay.Open(ctx, "ts-1", recording.Header{Width: 100, Height: 30}); err != nil {
@@ -77,13 +77,13 @@ func TestANodeIsToldTheSizeEachTime(t *testing.T) {
 	}
 	n, _ = s.join("quic", w.Token, frame.Hello{})
 	sized(100)
-	n.write(0, "x") // and with it what came before
+	n.write(0, "x") // kept together with the events before it
 	if got := s.recorded(recording.Resize); got != "132x50100x30" {
 		t.Errorf("%q is recorded", got)
 	}
 }
 
-// The relay before had typed, and nothing was written: the next one knows no better.
+// The previous relay forwarded input and recorded nothing, so the next relay cannot know the input.
 func TestASessionThatWasOpeningIsTakenOver(t *testing.T) {
 	s := newSite(t)
 	s.begin()
@@ -132,7 +132,7 @@ func TestASessionThatNobodyHasIsReaped(t *testing.T) {
 	if err := s.relay.Reap(ctx, "ts-1", "relay_lost", ""); broker.AsError(err).Code != "terminal_session_here" {
 		t.Errorf("%v", err)
 	}
-	s.closed() // a relay that dies says as much
+	s.closed() // a relay that dies leaves the same state
 	s.begin()
 	for range 2 {
 		if err := s.relay.Reap(ctx, "ts-1", "relay_lost", "its relay is gone"); err != nil {
@@ -160,7 +160,7 @@ func TestANodeComesAgainWithAnotherCertificate(t *testing.T) {
 	}
 	digest := func(n pkitest.Node) string { return must(pki.PublicKeyDigest(n.Signer().Public()))(t) }
 	s.ca.Now = s.clock.Now()
-	stranger := s.ca.Enroll(s, s.node.NodeIdentity, 24*time.Hour) // nobody knows of this one
+	stranger := s.ca.Enroll(s, s.node.NodeIdentity, 24*time.Hour) // with a key that the store does not know
 	c := s.dial("quic", stranger)
 	c.send(frame.Hello{Version: frame.Version, SessionID: "ts-1", Token: w.Token, Sent: 4})
 	c.refused("terminal_wrong_key")
@@ -174,8 +174,7 @@ func TestANodeComesAgainWithAnotherCertificate(t *testing.T) {
 	n.write(4, " again")
 }
 
-// A key that is rotated ends the connection that began with the one before, and not the
-// session.
+// A rotation of the node's key ends the connection with the previous key, and not the session.
 func TestANodeComesAgainAfterARotation(t *testing.T) {
 	s := newSite(t)
 	n, w := s.join("quic", s.token, frame.Hello{})

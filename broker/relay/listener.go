@@ -52,8 +52,9 @@ func Listen(addr string) (net.Listener, net.PacketConn, error) {
 	}
 }
 
-// Serve admits nodes until ctx ends, over QUIC and, where UDP is blocked, over TLS. Serve closes
-// both listeners, and returns when every remaining connection has joined a session.
+// Serve admits nodes until ctx ends, over QUIC and, where UDP is blocked, over TLS. Serve then
+// stops the relay (Stop), closes both listeners, and returns when no connection waits to join a
+// session.
 func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

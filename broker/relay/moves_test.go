@@ -8,15 +8,15 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// A node that comes and goes without end fills neither the audit log nor the events, of which
-// so many are kept; where its session stands is told all the same, if later.
+// A node that reconnects without end fills neither the audit log nor the events, whose number is
+// bounded. The session's status is still stored, later.
 func TestANodeThatComesAndGoesFillsNoAuditLog(t *testing.T) {
 	s := newSiteWith(t, broker.TerminalLimits{Max: 8 * time.Hour, Detach: 4 * time.Hour})
 	s.attach(frame.Hello{}).drain(nil)
 	token, at := s.token, uint64(0)
 	for range 40 {
 		n, w := s.join("tls", token, frame.Hello{From: at, Sent: at})
-		n.write(at, "x") // what comes after is written after it, and with it where the session stands
+		n.write(at, "x") // each write also stores the session's status, if the rate allows
 		at, token = at+1, w.Token
 		n.close()
 		s.eventually("the node is away", func() bool { return !s.relay.Away("ts-1").IsZero() })
@@ -36,5 +36,5 @@ func TestANodeThatComesAndGoesFillsNoAuditLog(t *testing.T) {
 	if err := s.relay.Close(ctx, "ts-1", "terminal_closed", "test"); err != nil {
 		t.Fatal(err)
 	}
-	s.ends("terminal_closed") // at once, whatever was told before
+	s.ends("terminal_closed") // at once: the end is not limited
 }

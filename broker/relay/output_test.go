@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// Whoever was given bytes has them as they were, whatever is added and forgotten later; and
-// what is neither kept nor allowed is given to nobody.
+// Bytes once returned by shown never change, whatever is added and forgotten later. Bytes that are
+// not kept, or beyond the limit, are never returned.
 func TestWhatIsShownIsWhatWasWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var o output

@@ -23,36 +23,36 @@ import (
 )
 
 const (
-	openWithin   = 2 * time.Minute  // the node comes for the first time
-	tokenLife    = 30 * time.Second // of one that is minted for a task
-	lastWords    = 10 * time.Second // an operator may take nothing of what the program wrote last
-	exitKept     = 10 * time.Minute // it is for one who is away, where no limit says how long
-	keepWithin   = 10 * time.Second // a recording is kept, or its session ends
+	openWithin   = 2 * time.Minute  // bound on the wait for the node's first connection
+	tokenLife    = 30 * time.Second // lifetime of a token minted for a task
+	lastWords    = 10 * time.Second // bound on the silence of an operator who does not take the program's last output
+	exitKept     = 10 * time.Minute // an exit status waits for a detached operator, if the session has no detach limit
+	keepWithin   = 10 * time.Second // the session ends if its recording is not kept within this time
 	closeWithin  = 10 * time.Second
-	askWithin    = time.Second      // the store says whether a session is still this relay's
-	denyWithin   = 10 * time.Second // the store says why a certificate is denied
+	askWithin    = time.Second      // bound on one question to the store
+	denyWithin   = 10 * time.Second // the store is asked again this long why a certificate is denied
 	maxSignals   = 16
 	maxText      = 300
 	maxSide      = 4096           // characters of a terminal
 	resizeRate   = rate.Limit(20) // a second
 	resizeBurst  = 100
-	moveRate     = rate.Limit(1) / 60 // of rows and events that say where a session stands: a node may come and go as it likes
+	moveRate     = rate.Limit(1) / 60 // of status changes in the store: a node may reconnect as often as it likes
 	moveBurst    = 20
-	controlRate  = rate.Limit(20) // of frames that are neither bytes nor their acknowledgement
+	controlRate  = rate.Limit(20) // of frames other than Data, Ack and Resize
 	controlBurst = 200
 	idleRate     = rate.Limit(1000) // of frames that bring nothing new
 	idleBurst    = 4000
 )
 
-// Config joins a relay to what it needs.
+// Config has the dependencies and the limits of a relay.
 type Config struct {
 	DB          *store.DB
 	Keeper      recording.Keeper // nil: the store
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	Roots       func() *x509.CertPool    // of the nodes' certificates
 	Denied      func(serial string) bool // the deny list, as it was last read
-	// FromBefore says whether a certificate is from before the database was restored; nil:
-	// none is.
+	// FromBefore reports whether a certificate is from before a restore of the database; nil: no
+	// certificate is.
 	FromBefore func(ctx context.Context, serial string) (bool, error)
 	Now        func() time.Time
 	Address    string // where nodes reach this relay
@@ -60,8 +60,7 @@ type Config struct {
 	Tick time.Duration
 	// HelloWithin bounds the handshake, and then the wait for the Hello; 0: 5 s.
 	HelloWithin time.Duration
-	// PerSource bounds the connections of one address, or one IPv6 /64, that have not joined a
-	// session; 0: 32.
+	// PerSource bounds the connections of one address, or one IPv6 /64, without a session; 0: 32.
 	PerSource int
 	// PerNode bounds the joined connections of one node; 0: 256.
 	PerNode int
@@ -76,7 +75,7 @@ type Config struct {
 	// GoneWithin bounds the wait for the last output of a process that is gone; 0: 1 s.
 	GoneWithin time.Duration
 	// ResetKey lets a restarted relay tell the nodes of its predecessor that their connections are
-	// gone. It is a secret that stays the same over restarts; nil: random.
+	// gone. The secret must stay the same over restarts; nil: random.
 	ResetKey []byte
 	Log      *zap.Logger // nil: none
 }
@@ -200,7 +199,8 @@ func (r *Relay) Mint(ctx context.Context, id, keyDigest string) (string, error) 
 	return token, r.c.DB.SetTerminalToken(ctx, id, store.TerminalToken{Hash: pki.HashToken(token), Expires: r.c.DB.Now().Add(tokenLife), KeyDigest: keyDigest})
 }
 
-// Close ends a session, and waits until the session is recorded as closed. Codes:
+// Close ends a session, and waits until the session is recorded as closed. Close also returns nil
+// if the end could not be recorded: the session then stays closing until Reap. Codes:
 // terminal_session_not_here.
 func (r *Relay) Close(ctx context.Context, id, code, reason string) error {
 	s, err := r.session(id)

@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// Whoever has a certificate from before a restore may be a thief who was denied since the
-// backup: he gets no connection, and the node that has renewed is let in.
+// A certificate from before a restore may have been stolen and denied since the backup. It gets no
+// connection; a node with a certificate issued since the restore is admitted.
 func TestACertificateFromBeforeARestoreGetsNoConnection(t *testing.T) {
 	for _, over := range both {
 		t.Run(over, func(t *testing.T) {
@@ -23,14 +23,14 @@ func TestACertificateFromBeforeARestoreGetsNoConnection(t *testing.T) {
 			if err := s.told(over, s.node); err == nil || !strings.Contains(err.Error(), "tls: bad certificate") {
 				t.Errorf("it got a connection, which ended with %v", err)
 			}
-			n := s.dial(over, s.enroll("beta")) // since the restore
+			n := s.dial(over, s.enroll("beta")) // certificate issued since the restore
 			n.send(frame.Hello{Version: frame.Version, SessionID: "ts-1", Token: "guessed"})
-			n.refused("terminal_wrong_node") // it was heard
+			n.refused("terminal_wrong_node") // the connection was accepted
 		})
 	}
 }
 
-// told is how a connection ends that says nothing.
+// told returns the error with which a silent connection ends.
 func (s *site) told(over string, n pkitest.Node) error {
 	if over == "tls" {
 		c, err := tls.Dial("tcp", s.addr, s.clientTLS(n))
@@ -38,7 +38,7 @@ func (s *site) told(over string, n pkitest.Node) error {
 			return err
 		}
 		defer func() { _ = c.Close() }()
-		_, err = c.Read(make([]byte, 1)) // the handshake of the client is over before the server has looked
+		_, err = c.Read(make([]byte, 1)) // the client's handshake ends before the server has verified the certificate
 		return err
 	}
 	c, err := quic.DialAddr(ctx, s.addr, s.clientTLS(n), &quic.Config{})

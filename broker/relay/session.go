@@ -251,7 +251,8 @@ func (s *session) state() frame.State {
 }
 
 // seen returns the position before which output need not be held for an operator. Until the first
-// operator has come, that is the beginning of the output.
+// operator has come, that is the beginning of the output, except at a relay that continues another
+// relay's session.
 func (s *session) seen() uint64 {
 	switch {
 	case s.operator != nil:
@@ -268,8 +269,9 @@ func (s *session) allow() frame.Ack {
 	return s.in.Pass(max(s.out.kept, s.told.Taken), s.seen()+s.window.size)
 }
 
-// worthTelling batches Acks of much output, or leaves them to the next tick. The delayed part is
-// small against the window, so a long path is still used well.
+// worthTelling reports whether an Ack is sent now. Acks of little output are sent at once, Acks of
+// much output in batches of 32 KiB, and the rest with the next tick. The delayed part is small
+// against the window, so a long path is still used well.
 func (s *session) worthTelling(a frame.Ack) bool {
 	kept, more := a.Taken-s.told.Taken, a.Limit-s.told.Limit
 	return kept < few && more < few || max(kept, more) >= outputWindow/8 || s.late || s.nodeEOF

@@ -33,7 +33,7 @@ func TestABrokenConnectionOfTheNodeIsReplaced(t *testing.T) {
 			until(t, o.next, func(a frame.Ack) bool { return a.Limit == 1000 })
 			o.send(frame.Data{Bytes: []byte("typed")})
 			until[frame.Data](t, n.next, nil)
-			n.close() // and what was typed is in nobody's hands but the relay's
+			n.close() // now only the relay has the typed input
 			s.eventually("it is noted", func() bool { return must(s.db.TerminalSession(ctx, "ts-1"))(t).Status == broker.TerminalDetached })
 			o.send(frame.Data{Offset: 5, Bytes: []byte(" blind")})
 
@@ -42,7 +42,7 @@ func TestABrokenConnectionOfTheNodeIsReplaced(t *testing.T) {
 				t.Errorf("%+v", w)
 			}
 			n.send(frame.Ack{Limit: 1000}, frame.Data{Offset: 4, Bytes: []byte("re after")})
-			for again := ""; again != "typed blind"; { // also what it did not take; the rest may be on its way yet
+			for again := ""; again != "typed blind"; { // input that the node did not take comes again; the rest may still be in transit
 				got := until[frame.Data](t, n.next, nil)
 				if again += string(got.Bytes); int(got.Offset) != len(again)-len(got.Bytes) || !strings.HasPrefix("typed blind", again) {
 					t.Fatalf("it hears %q, and then %+v", again, got)
@@ -86,7 +86,7 @@ func TestAnOperatorWhoComesBackSeesTheLastOfTheScreen(t *testing.T) {
 	o := s.attach(frame.Hello{})
 	until[frame.Welcome](t, o.next, nil)
 	at, all := uint64(0), new(bytes.Buffer)
-	_ = o.Close() // and nobody is there: it is recorded all the same
+	_ = o.Close() // without an operator the output is still recorded
 	for i := range 40 {
 		line := strings.Repeat(string(rune('a'+i%26)), 8000)
 		n.write(at, line)
@@ -107,7 +107,7 @@ func TestAnOperatorWhoComesBackSeesTheLastOfTheScreen(t *testing.T) {
 		}
 		seen += uint64(len(d.Bytes))
 	}
-	// One who has some of it goes on there.
+	// An operator who has a part of the output continues after that part.
 	o = s.attach(frame.Hello{Taken: at - 10})
 	if w := until[frame.Welcome](t, o.next, nil); w.From != at-10 {
 		t.Errorf("%+v", w)
@@ -130,7 +130,7 @@ func TestASlowOperatorHoldsUpTheNode(t *testing.T) {
 	if out.Sent() != 256<<10 {
 		t.Errorf("%d bytes could be sent", out.Sent())
 	}
-	// All of it is kept, and no more is allowed.
+	// All output is kept, and no more is allowed.
 	until(t, n.next, func(a frame.Ack) bool {
 		if a.Limit != 256<<10 {
 			t.Fatalf("%+v, and nobody has taken anything", a)
@@ -143,7 +143,7 @@ func TestASlowOperatorHoldsUpTheNode(t *testing.T) {
 	until(t, n.next, func(a frame.Ack) bool { return a.Limit == 256<<10+1000 })
 }
 
-// An absent operator and an operator who does not read are disconnected with the session.
+// The session of a killed side ends after its detach time, and nothing of it is left.
 func TestASideThatIsKilledLeavesNothing(t *testing.T) {
 	for name, kill := range map[string]func(s *site, n *conn, o *operator){
 		"the node":     func(_ *site, n *conn, _ *operator) { n.close() },
@@ -166,7 +166,7 @@ func TestASideThatIsKilledLeavesNothing(t *testing.T) {
 					row = must(s.db.TerminalSession(ctx, "ts-1"))(t)
 					return row.Status == broker.TerminalClosed
 				})
-				if name == "the node" || name == "both" && row.EndCode != code { // of both, whichever was missed first
+				if name == "the node" || name == "both" && row.EndCode != code { // with both gone, the code depends on which was missed first
 					code = "terminal_node_gone"
 				}
 				s.ends(code)
@@ -198,7 +198,7 @@ func TestTimeEndsASession(t *testing.T) {
 				until(t, o.next, func(a frame.Ack) bool { return a.Limit == 1000 })
 			}
 			s.clock.Advance(c.after - time.Second)
-			for range 3 { // ticks go by
+			for range 3 { // some ticks pass
 				o.send(frame.Ping{Nonce: 1})
 				until[frame.Pong](t, o.next, nil)
 			}
@@ -302,7 +302,7 @@ func TestANodeCannotGoOnFromElsewhere(t *testing.T) {
 	for code, h := range map[taskcatalog.Code]frame.Hello{
 		frame.CodeLost:        {Sent: 2},
 		frame.CodeAckUnsent:   {Sent: 3, Taken: 1},
-		frame.CodeBeyondLimit: {From: 1 << 20, Sent: 1 << 20}, // to have it taken for lost
+		frame.CodeBeyondLimit: {From: 1 << 20, Sent: 1 << 20}, // so that the bytes would count as lost
 	} {
 		s := newSite(t)
 		n, w := s.join("quic", s.token, frame.Hello{})
@@ -317,8 +317,8 @@ func TestANodeCannotGoOnFromElsewhere(t *testing.T) {
 	}
 }
 
-// A relay that stops lets go; the next one goes on with the recording, and with what both
-// sides have; and the first, were it still there, could not.
+// A relay that stops releases its session. The next relay continues the recording at the positions
+// of both sides. The first relay, if still running, can no longer record.
 func TestAnotherRelayGoesOn(t *testing.T) {
 	s := newSite(t)
 	n, w := s.join("quic", s.token, frame.Hello{})
@@ -398,8 +398,8 @@ func TestBytesThatComeOneByOneAreOneEvent(t *testing.T) {
 	}
 }
 
-// A relay that has begun anew knows no session by itself: the node whose it is may come
-// again, and keeps its terminal. One that is over, or another's, is not here.
+// A restarted relay knows no session at first: the session's own node may come again, and keeps its
+// terminal. To other nodes, and once it is over, the session is not here.
 func TestANodeMayComeAgainWhereItsRelayBeganAnew(t *testing.T) {
 	s := newSite(t)
 	_, w := s.join("quic", s.token, frame.Hello{})

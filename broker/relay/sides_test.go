@@ -192,8 +192,8 @@ func byeOf(t testing.TB, next func() frame.Frame) frame.Bye {
 	}
 }
 
-// tryBoth connects over both protocols, and fails if both fail. A refusal shows in TLS 1.3
-// after the client is done, so it waits for an answer to a frame that is no Hello.
+// tryBoth connects over both protocols, and fails if both fail. With TLS 1.3 a refusal arrives
+// after the client's handshake, so tryBoth waits for an answer to a Ping.
 func (s *site) tryBoth(config *tls.Config) error {
 	within, done := context.WithTimeout(ctx, patience)
 	defer done()

@@ -47,7 +47,7 @@ type shelf struct {
 	mu   sync.Mutex
 	fail error
 	vain int           // number of failed tries
-	held int           // that wait, or waited, for hold
+	held int           // number of writes that wait, or waited, for hold
 	hold chan struct{} // nothing is kept until it is closed
 }
 
@@ -108,7 +108,7 @@ type site struct {
 	mu     sync.Mutex
 	denied string
 	closed func()
-	// listener has a test stand between the relay and its listener.
+	// listener lets a test wrap the relay's listener.
 	listener func(net.Listener) net.Listener
 }
 
@@ -232,7 +232,7 @@ func (s *site) verify() recording.Report {
 	return must(r, err)(s)
 }
 
-// lines are those of the recording, without the first.
+// lines returns the lines of the recording, without the first.
 func (s *site) lines() [][]byte {
 	s.Helper()
 	var file []byte
@@ -245,7 +245,7 @@ func (s *site) lines() [][]byte {
 	return bytes.Split(bytes.TrimSuffix(file, []byte("\n")), []byte("\n"))[1:]
 }
 
-// recorded is the text of the recording's events of a kind.
+// recorded returns the text of the recording's events of a kind.
 func (s *site) recorded(k recording.EventKind) string {
 	s.Helper()
 	var out strings.Builder

@@ -33,8 +33,8 @@ type tape struct {
 	ahead    bool      // the recording is longer by now
 }
 
-// anchorEvery is the interval at which the audit log is told the length of a growing recording.
-// While the session's status stays the same, no longer part can be cut off unnoticed.
+// anchorEvery is the interval at which the audit log is told the length of a growing recording. So
+// at most the last two minutes of a recording can be cut off unnoticed.
 const anchorEvery = 2 * time.Minute
 
 // quietFor is the wait for the rest of a character.

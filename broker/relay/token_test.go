@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// noAttack checks that nothing was taken for one.
+// noAttack checks that the audit log has no attack.
 func (s *site) noAttack() {
 	s.Helper()
 	if rows := must(s.db.ListAudit(ctx, store.AuditFilter{Action: "terminal.attack"}))(s); len(rows) > 0 {
@@ -17,13 +17,13 @@ func (s *site) noAttack() {
 	}
 }
 
-// A node that has lost the Welcome has lost no more than that.
+// A node that has lost the Welcome can join again with the same token.
 func TestALostWelcomeIsAskedForAgain(t *testing.T) {
 	s := newSite(t)
 	lost := s.dial("quic", s.node)
 	lost.send(frame.Hello{Version: frame.Version, SessionID: "ts-1", Token: s.token})
 	until[frame.Welcome](t, lost.next, nil)
-	n, w := s.join("quic", s.token, frame.Hello{}) // twice in all, and the first Welcome is in nobody's hands
+	n, w := s.join("quic", s.token, frame.Hello{}) // the second use of the token; the first Welcome is lost
 	n.write(0, "here")
 	n.close()
 	lost = s.dial("quic", s.node)
@@ -35,17 +35,17 @@ func TestALostWelcomeIsAskedForAgain(t *testing.T) {
 	s.noAttack()
 }
 
-// A relay that another has taken the session from finds out by whatever it does, and lets go
-// without closing it.
+// A relay whose session was taken by another relay finds out by whatever it does, and releases the
+// session without closing it.
 func TestAStaleRelayLetsGo(t *testing.T) {
 	for name, c := range map[string]struct {
-		token bool // it is shown to it, and not only its own sides tell it so
+		token bool // the relay sees a token, not only frames of its sides
 		do    func(s *site, n *conn, w frame.Welcome)
 	}{
 		"its node writes": {do: func(_ *site, n *conn, _ frame.Welcome) { n.send(frame.Data{Bytes: []byte("late")}) }},
 		"its node leaves": {do: func(_ *site, n *conn, _ frame.Welcome) { n.close() }},
 		"it is to end": {do: func(s *site, n *conn, _ frame.Welcome) {
-			// The node reads meanwhile: what it has not read when its connection ends is gone.
+			// The node reads meanwhile: frames not read when the connection ends are lost.
 			closed := make(chan error, 1)
 			go func() { closed <- s.relay.Close(ctx, "ts-1", "revoked", "too late") }()
 			bye, err := byeOf(s, n.next), <-closed

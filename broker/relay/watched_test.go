@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// A program may begin, and write, before its operator is there: it is held up, and he is
-// shown all of it, however much is kept for who comes back.
+// A program may begin and write before its operator has come. The program is held up, and the
+// operator sees all output, even if that is more than a screenful.
 func TestTheFirstOperatorSeesTheOutputFromItsBeginning(t *testing.T) {
 	for name, before := range map[string]func(s *site){
 		"nobody was there":            func(*site) {},
@@ -49,7 +49,7 @@ func TestTheFirstOperatorSeesTheOutputFromItsBeginning(t *testing.T) {
 			}
 			o.send(frame.Ack{Taken: 256 << 10, Limit: 1 << 20})
 			until(t, n.next, func(a frame.Ack) bool { return a.Limit >= 512<<10 })
-			// Without him it runs on.
+			// Without the operator the program is no longer held up.
 			_ = o.Close()
 			line := strings.Repeat("z", 8000)
 			for at := uint64(256 << 10); at < 1<<20; at += 8000 {
@@ -59,8 +59,8 @@ func TestTheFirstOperatorSeesTheOutputFromItsBeginning(t *testing.T) {
 	}
 }
 
-// What a program has drawn is not on the screen of who comes back: it is told the size also
-// where that is the same.
+// The screen of a returning operator is empty, so the node is told the size even if the size is the
+// same.
 func TestTheNodeIsToldTheSizeWhenAnOperatorComesBack(t *testing.T) {
 	s := newSite(t)
 	n, _ := s.join("quic", s.token, frame.Hello{})
@@ -85,8 +85,8 @@ func TestTheNodeIsToldTheSizeWhenAnOperatorComesBack(t *testing.T) {
 	}
 }
 
-// A pipe has ended, and its program runs on: who attaches watches it, and what he types is
-// nobody's.
+// After piped input has ended the program runs on. A later operator watches, and input from the
+// later operator is dropped.
 func TestInputAfterTheEndIsTakenAsNothing(t *testing.T) {
 	s := newSite(t)
 	n, w := s.join("quic", s.token, frame.Hello{})
@@ -100,7 +100,7 @@ func TestInputAfterTheEndIsTakenAsNothing(t *testing.T) {
 	if end := until[frame.EOF](t, n.next, nil); end.Offset != 5 {
 		t.Errorf("%+v", end)
 	}
-	// What the node has not taken is not acknowledged with it.
+	// Dropped input is not acknowledged before the node has taken the input before the end.
 	o = s.attach(frame.Hello{})
 	if w := until[frame.Welcome](t, o.next, nil); w.Taken != 5 || w.Limit < 8 {
 		t.Fatalf("%+v", w)
@@ -121,7 +121,7 @@ func TestInputAfterTheEndIsTakenAsNothing(t *testing.T) {
 	}
 	n.send(frame.Ack{Taken: 5, Limit: 1000})
 	until(t, o.next, func(a frame.Ack) bool { return a.Taken == 8 && a.Limit > 8 })
-	// Another pipe, which ends too; and the node, which is told the end again and nothing else.
+	// Another pipe, with its own end. The node is told the end again and nothing else.
 	o = s.attach(frame.Hello{})
 	if w := until[frame.Welcome](t, o.next, nil); w.Taken != 8 {
 		t.Fatalf("%+v", w)
@@ -149,7 +149,7 @@ func TestInputAfterTheEndIsTakenAsNothing(t *testing.T) {
 	if d := until[frame.Data](t, o.next, nil); string(d.Bytes) != "to watch" {
 		t.Errorf("%+v", d)
 	}
-	// One and the same side does not go on after its own end.
+	// A side must not send after its own end.
 	o.send(frame.Data{Offset: 12, Bytes: []byte("x")})
 	if bye := byeOf(t, o.next); bye.Code != frame.CodeAfterEnd {
 		t.Errorf("%+v", bye)

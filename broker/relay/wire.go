@@ -101,8 +101,8 @@ func (w *wire) fail(conn *quic.Conn, err error) {
 }
 
 // early waits for the next datagram: bytes that the stream carries as well. A nil result stands for
-// a datagram without a valid frame, such as a truncated one. An error with a code is that of a
-// frame of the wrong kind.
+// a datagram without a valid frame, such as a truncated frame. An error with a code reports a frame
+// of the wrong kind.
 func (w *wire) early() (*frame.Data, error) {
 	raw, err := w.quic.ReceiveDatagram(context.Background()) // ends with the connection
 	if err != nil {
