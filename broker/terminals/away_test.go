@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// ends has the node take its task and say how that ended.
+// ends lets the node claim its task and report a result.
 func (w *world) ends(status broker.TaskStatus, outcome taskcatalog.Outcome, code taskcatalog.Code) {
 	w.Helper()
 	claimed, _, err := w.db.ClaimTasks(ctx, nodeID, 1, []taskcatalog.Lane{taskcatalog.LaneConcurrent}, 10)
@@ -25,8 +25,8 @@ func (w *world) ends(status broker.TaskStatus, outcome taskcatalog.Outcome, code
 	w.ok(err)
 }
 
-// opened waits until the node was sent to its relay so often, and says whether the last
-// time only if its process is there.
+// opened waits until the node was sent to its relay that many times. resume reports whether the
+// last task may only resume a process, not start one.
 func (w *world) opened(times int) (resume bool) {
 	w.Helper()
 	w.eventually("the node is sent to its relay", func() bool { return len(w.tasks("terminal.open")) >= times })
@@ -53,8 +53,8 @@ func TestASessionThatTheNodeRefusesEndsWithItsReason(t *testing.T) {
 	})
 }
 
-// A session whose process has begun is looked for again when its node is away, and is over
-// when that has it no more: nothing is started twice.
+// An absent node is sent to its relay again. Once the session's process has begun, no second
+// process is started: if the node has lost the process, the session ends.
 func TestASessionWhoseNodeIsAwayIsSentForAgain(t *testing.T) {
 	each(t, func(w *world) {
 		id := w.replica("a.example:7442").open()
@@ -81,7 +81,7 @@ func TestASessionWhoseNodeIsAwayIsSentForAgain(t *testing.T) {
 	})
 }
 
-// A node is told of an end that nobody but the relay has decided, as of any other.
+// A node is also told of an end that the relay alone has decided.
 func TestTheNodeIsToldOfAnEndByTheRelay(t *testing.T) {
 	each(t, func(w *world) {
 		a := w.replica("a.example:7442")
@@ -91,8 +91,8 @@ func TestTheNodeIsToldOfAnEndByTheRelay(t *testing.T) {
 	})
 }
 
-// Of two brokers that were given one address, the second opens nothing, and leaves alone
-// what the first has.
+// Of two brokers with one address, the second opens no session, and does not touch the sessions of
+// the first.
 func TestTwoBrokersAtOneAddress(t *testing.T) {
 	each(t, func(w *world) {
 		a, b := w.replica("a.example:7442"), w.replica("a.example:7442")
@@ -121,7 +121,7 @@ func TestTwoBrokersAtOneAddress(t *testing.T) {
 	})
 }
 
-// A node that was away all the time finds nothing to be done for a session that is over.
+// The end of a session cancels its queued terminal.open task, so a node that was away does nothing.
 func TestWhatWouldOpenASessionThatIsOverIsTakenBack(t *testing.T) {
 	each(t, func(w *world) {
 		r := w.replica("a.example:7442")

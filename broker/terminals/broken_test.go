@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// A session whose recording was changed is over all the same; that it has no end is on
-// record.
+// A session ends even if its recording was changed. The audit log then says that the recording has
+// no end.
 func TestASessionWithABrokenRecordingIsOver(t *testing.T) {
 	each(t, func(w *world) {
 		a, _ := w.replica("a.example:7442"), w.replica("b.example:7442")

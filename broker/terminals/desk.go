@@ -35,8 +35,8 @@ type Config struct {
 	Queue   *taskqueue.Queue
 	Relay   *relay.Relay
 	Address string // where nodes reach that relay
-	// Instance identifies this broker and no other, and stays the same over restarts, so that a
-	// restarted broker can reuse its address at once. Empty: random.
+	// Instance identifies this broker and no other. Instance stays the same over restarts, so that
+	// a restarted broker can reuse its address at once. Empty: random.
 	Instance string
 	Now      func() time.Time
 	// Tick is the interval at which sessions are checked; 0: a quarter of a second.
@@ -90,8 +90,8 @@ type Ticket struct {
 	Expires time.Time
 }
 
-// Open creates a session, gives it to the relay, and sends the node the task. A refusal is audited.
-// Codes: those of broker.TerminalAccess, node_not_found, terminal_user_missing,
+// Open creates a session, gives the session to the relay, and sends the node the task. A refusal is
+// audited. Codes: those of broker.TerminalAccess, node_not_found, terminal_user_missing,
 // terminal_user_refused, terminal_command_refused, terminal_env_refused, terminal_too_many,
 // relay_address_taken, task_type_unsupported, and those of the relay and the queue.
 func (d *Desk) Open(ctx context.Context, by broker.OperatorToken, r Request) (id string, k Ticket, err error) {
@@ -267,8 +267,8 @@ func (d *Desk) ticket(ctx context.Context, actor broker.Actor, id string, size S
 	})
 }
 
-// Join admits an operator with a ticket. When Join returns, this replica's relay has the session.
-// Codes: those of Ticket, of store.UseTerminalTicket and of the relay.
+// Join admits an operator with a ticket. When Join returns nil, this replica's relay has the
+// session. Codes: those of Ticket, of store.UseTerminalTicket and of the relay.
 func (d *Desk) Join(ctx context.Context, by broker.OperatorToken, id, ticket string) error {
 	actor := broker.Actor{Name: by.Name, Role: by.Role}
 	k, err := d.c.DB.UseTerminalTicket(ctx, actor, id, pki.HashToken(ticket))

@@ -46,7 +46,7 @@ func (s signer) SignTask(_ context.Context, task taskcatalog.Task, _ int64) ([]b
 	return raw, s.Task.ID, err
 }
 
-// world is a node that is quarantined, whose site lets admins look after it.
+// world has a quarantined node, on a site whose policy admits admins there.
 type world struct {
 	*testing.T
 	db    *store.DB
@@ -103,7 +103,7 @@ func code(err error) string {
 	return fmt.Sprint(err)
 }
 
-// replica is one of the broker's, which looks at its sessions when a test says so.
+// replica is a replica of the broker with a running watch; stop ends the watch.
 type replica struct {
 	*world
 	relay *relay.Relay
@@ -146,7 +146,7 @@ func (w *world) row(id string) broker.TerminalSession {
 	return s
 }
 
-// tasks are the node's of a type.
+// tasks returns the node's tasks of a type.
 func (w *world) tasks(name string) (out []broker.Task) {
 	w.Helper()
 	page, _, err := w.db.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, Type: name, Limit: 100})
@@ -206,7 +206,7 @@ func TestASessionIsJoinedAtAnotherReplica(t *testing.T) {
 		if !relays["a.example:7442"] || !relays["b.example:7442"] {
 			t.Errorf("%v", relays)
 		}
-		// There and back: the first may have it again.
+		// The first replica can take the session back.
 		k, err = a.desk.Ticket(ctx, ada, id, size)
 		w.ok(err)
 		w.ok(a.desk.Join(ctx, ada, id, k.Secret))
@@ -214,14 +214,14 @@ func TestASessionIsJoinedAtAnotherReplica(t *testing.T) {
 		if s := w.row(id); s.Status.Over() {
 			t.Errorf("%+v", s)
 		}
-		// Where it is already, nobody is sent anywhere.
+		// A join at the replica that already has the session sends no task.
 		k, err = b.desk.Ticket(ctx, ada, id, size)
 		w.ok(err)
 		w.ok(a.desk.Join(ctx, ada, id, k.Secret))
 		if n := len(w.tasks("terminal.open")); n != 3 {
 			t.Errorf("%d tasks", n)
 		}
-		// It is closed at the replica that does not have it.
+		// The replica without the session can close the session.
 		w.ok(b.desk.Close(ctx, ada, id, "enough"))
 		w.closed(id, terminals.CodeClosed)
 		if err := b.desk.Close(ctx, ada, id, "again"); err != nil {
@@ -233,8 +233,8 @@ func TestASessionIsJoinedAtAnotherReplica(t *testing.T) {
 	})
 }
 
-// The replicas that are left look after the sessions of one that has died, and after none
-// of one that lives.
+// The other replicas take care of the sessions of a dead replica, and leave a live replica's
+// sessions alone.
 func TestTheSessionsOfADeadReplica(t *testing.T) {
 	each(t, func(w *world) {
 		a, b := w.replica("a.example:7442"), w.replica("b.example:7442")
@@ -244,7 +244,7 @@ func TestTheSessionsOfADeadReplica(t *testing.T) {
 			w.ok(err)
 		}
 		a.stop()
-		a.relay.Stop() // as if killed: it does not say that it leaves
+		a.relay.Stop() // as if killed: without Leave
 		w.clock.Advance(8 * time.Second)
 		k, err := b.desk.Ticket(ctx, ada, kept, size)
 		w.ok(err)
@@ -273,7 +273,7 @@ func (w *world) closedAmong(id, code string, told int) {
 	w.eventually("the node is told", func() bool { return len(w.tasks("terminal.close")) >= told })
 }
 
-// An orphan is held to the same as any other.
+// The same conditions end an orphan as any other session.
 func TestAnOrphanEndsWithWhatAllowedIt(t *testing.T) {
 	each(t, func(w *world) {
 		a, _ := w.replica("a.example:7442"), w.replica("b.example:7442")
@@ -301,7 +301,7 @@ func TestAnAgentThatKnowsNoTerminals(t *testing.T) {
 	})
 }
 
-// What cannot be begun is over, and says why.
+// A session that cannot begin is closed.
 func TestASessionThatCannotBegin(t *testing.T) {
 	each(t, func(w *world) {
 		a, b := w.replica("a.example:7442"), w.replica("b.example:7442")
@@ -322,7 +322,7 @@ func TestASessionThatCannotBegin(t *testing.T) {
 	})
 }
 
-// A token is for the session of a task of the node itself, as it is enrolled.
+// Mint makes a token only for a task of the session's own node, in its present enrolment.
 func TestATokenIsForTheNodesOwnSession(t *testing.T) {
 	each(t, func(w *world) {
 		a := w.replica("a.example:7442")
@@ -361,7 +361,8 @@ func TestANodeHasSoManySessions(t *testing.T) {
 	})
 }
 
-// Recordings are kept as long as their site wants, and none whose end is not on record.
+// A recording is dropped after its site's retention period. The recording of a live session is
+// kept.
 func TestRecordingsAreDroppedWhenTheirSiteWantsIt(t *testing.T) {
 	each(t, func(w *world) {
 		a := w.replica("a.example:7442")

@@ -5,10 +5,11 @@
 // # Model
 //
 // One function decides whether an operator may be on a node in a terminal (broker.TerminalAccess).
-// It is asked before a session is created, before an operator joins, and four times a second by the
-// watch for every live session. So a condition that would prevent a session ends a running session
-// within a second: the node is drained, quarantined or in a run, the allocation's user is removed,
-// the operator's token is revoked or expires, the site's policy changes.
+// Package terminals calls that function before a session is created, before an operator joins, and
+// four times a second for every live session (Desk.Run). So a condition that would prevent a
+// session ends a running session within a second: the node is drained, quarantined or in a run, the
+// allocation's user is removed, the operator's token is revoked or expires, the site's policy
+// changes.
 //
 // An operator who has joined another operator's session needs his own right to be there. Without
 // that right he is disconnected, and the session continues.
@@ -23,13 +24,13 @@
 // session. If the node refuses the task, the session ends with the reason. A node that is away for
 // ten seconds is sent to the relay again, and again as long as the session waits. So a session
 // survives a lost token. Once the session's process has started, such a task says so, and no second
-// process is started. If the process was killed, the node reports this, and the session ends.
+// process is started. If the process was killed, the node reports that, and the session ends.
 //
 // # A relay that dies
 //
 // Relays with sessions report every few seconds that they are alive. A session is an orphan if its
-// relay stops reporting, or if its relay does not know it, as after a restart. An orphan is
-// detached at once and lasts as long as a session without its operator: until then any replica can
-// take it over by a join. After that, or when the session must not continue, any replica ends it.
-// The node is then told by a task, because no relay is there to tell it.
+// relay stops reporting, or if its relay does not know the session, as after a restart. An orphan
+// is detached at once and lasts as long as a session without its operator: until then any replica
+// can take the session over by a join. After that, or when the session must not continue, any
+// replica ends the session. A task then tells the node, because no relay is there to do so.
 package terminals

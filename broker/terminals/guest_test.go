@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
-// side is an operator's, who only waits for his Bye.
+// side is the side of an operator who only waits for the Bye.
 type side struct {
 	bye  chan frame.Bye
 	gone chan struct{}
@@ -33,8 +33,8 @@ func (s *side) Close() error {
 	return nil
 }
 
-// Who looks into another's session is out when his right to it is taken, and who opened it
-// keeps it. That he came is on record.
+// A guest in another operator's session is disconnected when his right to it ends; the session goes
+// on. The audit log has the guest's join.
 func TestAGuestWhoMayNotBeThereLeaves(t *testing.T) {
 	each(t, func(w *world) {
 		guest := broker.OperatorToken{Name: "gus", Role: broker.RolePlatformAdmin}

@@ -6,7 +6,7 @@ import (
 	"github.com/hostler/hostler/broker/terminals"
 )
 
-// A command that only writes is not ended because nobody types.
+// A session with a command has no idle limit: a command that only writes needs no input.
 func TestACommandIsNotIdle(t *testing.T) {
 	each(t, func(w *world) {
 		a := w.replica("a.example:7442")

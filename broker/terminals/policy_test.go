@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/broker/terminals"
 )
 
-// A policy that cannot be read ends the sessions of its site, and lets go on what holds the
-// others: it is not the default, and no reason to look at nothing.
+// An unreadable policy ends the sessions of its site. It does not count as the default policy, and
+// does not stop listing, retention or the watch.
 func TestAPolicyThatCannotBeReadEndsItsSitesSessions(t *testing.T) {
 	each(t, func(w *world) {
 		a := w.replica("a.example:7442")
@@ -31,7 +31,7 @@ func TestAPolicyThatCannotBeReadEndsItsSitesSessions(t *testing.T) {
 	})
 }
 
-// Rules of a newer broker are no reason to end anything.
+// Unknown policy rules of a newer broker end no session.
 func TestAPolicyWithRulesOfANewerBroker(t *testing.T) {
 	each(t, func(w *world) {
 		w.ok(w.db.SetTerminalPolicy(ctx, broker.Actor{Name: "test"}, "", []byte(`{"any_user":true,"of_tomorrow":1}`), "test"))

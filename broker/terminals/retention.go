@@ -25,7 +25,8 @@ func (r *Retention) Run(ctx context.Context) {
 	periodic.Work{Every: keepEvery, AtOnce: true, Turn: r.Drop, Log: r.Log, Cannot: "cannot drop old recordings"}.Run(ctx)
 }
 
-// Drop drops the recordings that are old now.
+// Drop drops the recordings that are old now, once. A site with an unreadable policy keeps its
+// recordings.
 func (r *Retention) Drop(ctx context.Context) error {
 	sites, err := r.DB.TerminalSites(ctx)
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// picky signs nothing that is about some sessions.
+// picky refuses to sign tasks of some sessions.
 type picky struct {
 	signer
-	never string // how their ids begin
+	never string // prefix of the refused sessions' ids
 }
 
 func (p picky) SignTask(ctx context.Context, task taskcatalog.Task, n int64) ([]byte, string, error) {
@@ -27,7 +27,7 @@ func (p picky) SignTask(ctx context.Context, task taskcatalog.Task, n int64) ([]
 	return p.signer.SignTask(ctx, task, n)
 }
 
-// However many nodes cannot be told that their sessions are over, another is.
+// Nodes that cannot be told of a session's end do not block other nodes, however many they are.
 func TestThoseThatCannotBeToldKeepNobodyWaiting(t *testing.T) {
 	each(t, func(w *world) {
 		n, err := w.db.Node(ctx, nodeID)

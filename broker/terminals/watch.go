@@ -22,7 +22,7 @@ const (
 	beatEvery = 3 * time.Second
 	// relayDead is the silence after which a relay counts as dead.
 	relayDead = 12 * time.Second
-	// neverCame is the time that a session without a relay waits for its node.
+	// neverCame bounds how long a session without a relay waits for its node.
 	neverCame = 2 * time.Minute
 	endWithin = 15 * time.Second
 	// nodeAway is the absence after which a node is sent to its relay again. If only the connection
@@ -36,7 +36,7 @@ type watch struct {
 	busy  map[string]bool // sessions
 	group sync.WaitGroup
 
-	untold string // id of the last session whose node was to be told; used by look alone
+	untold string // id of the last session whose node was to be told; only look uses this field
 }
 
 // Run checks all sessions until ctx ends.
@@ -111,7 +111,9 @@ func (d *Desk) look(ctx context.Context) error {
 	return silent
 }
 
-// hold ends a session that must not continue, if this replica is responsible.
+// hold checks one live session, if this replica is responsible: hold ends a session that must not
+// continue, releases one that another relay has, disconnects a guest who may no longer be there,
+// sends an absent node to the relay again, and detaches an orphan.
 func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now time.Time) {
 	s := st.Session
 	ours := s.Replica == d.c.Address
@@ -186,7 +188,8 @@ func (d *Desk) guest(ctx context.Context, id, by string) {
 }
 
 // missing decides what happens to a session of this relay without its node. The session ends with a
-// code if the node reports that it has no such session. Otherwise the node may be sent here again.
+// code if the node could not open the session, or has the session no more. Otherwise again reports
+// whether the node is sent here again.
 func (d *Desk) missing(st store.TerminalState, now time.Time) (code, reason string, again bool) {
 	since, o := d.c.Relay.Away(st.Session.ID), st.Open
 	switch {
@@ -214,7 +217,8 @@ func (d *Desk) end(s broker.TerminalSession, code, reason string) {
 	d.beside(s.ID, "end a terminal session", func(ctx context.Context) error { return d.close(ctx, s.ID, code, reason) })
 }
 
-// beside runs work for a session outside the watch's loop, one piece at a time.
+// beside runs work for a session outside the watch's loop. While such work runs, further work for
+// the same session is dropped: the watch finds it again.
 func (d *Desk) beside(id, what string, do func(ctx context.Context) error) {
 	d.watch.mu.Lock()
 	defer d.watch.mu.Unlock()
@@ -235,7 +239,7 @@ func (d *Desk) beside(id, what string, do func(ctx context.Context) error) {
 }
 
 // close ends a session at this replica's relay, or without a relay. The watch of any replica
-// notices the end and tells the node, also if the relay ended the session by itself.
+// notices the end and tells the node, even if the relay ended the session by itself.
 func (d *Desk) close(ctx context.Context, id, code, reason string) error {
 	err := d.c.Relay.Close(ctx, id, code, reason)
 	if broker.AsError(err).Code == "terminal_session_not_here" {
@@ -244,8 +248,8 @@ func (d *Desk) close(ctx context.Context, id, code, reason string) error {
 	return err
 }
 
-// tellNode tells the node, once, to end what it has of a session. A node that can no longer be told
-// keeps nothing: its process ends by itself when no relay accepts it.
+// tellNode tells the node, once, to end its part of a session. If the node can no longer be told,
+// the session's process on the node ends by itself once no relay accepts it.
 func (d *Desk) tellNode(ctx context.Context, s broker.TerminalSession) error {
 	raw, err := taskcatalog.Encode(taskcatalog.TerminalCloseParams{SessionID: s.ID, Code: taskcatalog.Code(s.EndCode)})
 	if err != nil {
