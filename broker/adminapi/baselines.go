@@ -51,8 +51,8 @@ func (a *API) baselineOf(ctx context.Context, n broker.Node) (*taskcatalog.Basel
 	return b, taskcatalog.DecodeStrict(raw, b)
 }
 
-// candidate returns the newest baseline from the node that is not in force; raw is nil if there is
-// none.
+// candidate returns the baseline that the node took last, unless that baseline is in force; raw is
+// nil if there is no candidate.
 func (a *API) candidate(ctx context.Context, n broker.Node) (raw []byte, digest string, err error) {
 	page, _, err := a.c.DB.ListTasks(ctx, store.TaskFilter{
 		NodeID: n.ID, Type: "node.validate_clean", Statuses: []broker.TaskStatus{broker.TaskSucceeded},

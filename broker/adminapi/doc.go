@@ -5,7 +5,7 @@
 // # Every request
 //
 //	text       path, query and headers are UTF-8                     400
-//	who     a bearer token that is known, not expired, not revoked   401
+//	who        a bearer token: known, not expired, not revoked         401
 //	how often  the token's rate, and that of guessing addresses      429
 //	route      the path is known, and takes the method          404, 405
 //	may they   the route's role                                      403
@@ -13,9 +13,8 @@
 //	           that parses and fits its schema; no unknown keys  400, 422
 //	where      the node's site, for a token bound to sites           404
 //
-// in this order. A node of another site is answered like a node that does not exist. A path without
-// a route is refused, like any other path, before the token is checked: without a token nothing can
-// be learned.
+// in this order. A node of another site is answered like a node that does not exist. The token is
+// checked before the route, so a caller without a valid token cannot learn which paths exist.
 //
 // # Answers
 //

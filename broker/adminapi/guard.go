@@ -71,7 +71,8 @@ func (a *answer) Write(p []byte) (int, error) {
 // Unwrap lets deadlines and flushes reach the underlying writer.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// guard admits requests with a valid token, and traces, measures and logs their answers.
+// guard admits requests with a valid token, traces and measures every answer, and answers a panic
+// of a handler with 500.
 func (a *API) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		begun := a.c.Now()

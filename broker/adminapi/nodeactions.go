@@ -103,8 +103,8 @@ func (a *API) quarantine(ctx context.Context, n broker.Node, in api.NodeAction) 
 // resumeDrain makes a node take back the mark of a drain.
 const resumeDrain = `{"resume":true}`
 
-// activate makes a node available again. A drained node is told to take back its mark. A node that
-// a run would not let in needs an override.
+// activate makes a node available again. A drain under way is called off, and a drained node is
+// told to take back its mark. A node that a run would not let in needs an override.
 func (a *API) activate(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	if !in.Override {
 		switch n.Status {
@@ -258,8 +258,8 @@ func (a *API) remove(ctx context.Context, n broker.Node, in api.NodeAction) (bro
 }
 
 // keep takes a removal back; the node is retired as before. If an agent already has the task, keep
-// waits for the task's end, because the agent may be uninstalled already. With force keep does not
-// wait.
+// only cancels the task and returns it: the task's end then decides, because the agent may be
+// uninstalled already. With force, the node is retired at once.
 func (a *API) keep(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	if err := a.c.DB.NodeInRun(ctx, n, broker.Retired); err != nil {
 		return n, nil, err // before the removal task is cancelled

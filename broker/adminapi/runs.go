@@ -69,7 +69,7 @@ func (a *API) runsOf(ctx context.Context, of kinds, f chain.Filter, which func(c
 	return a.pageOf(ctx, of, a.c.DB.Runs, f, which, limit)
 }
 
-// runsOfNode is runsOf, limited to runs on the node.
+// runsOfNode is runsOf, limited to runs that have had the node.
 func (a *API) runsOfNode(ctx context.Context, of kinds, nodeID string, f chain.Filter, limit int) (out []chain.Record, next string, err error) {
 	read := func(ctx context.Context, f chain.Filter) ([]chain.Record, error) {
 		return a.c.DB.RunsOfNode(ctx, nodeID, f)
