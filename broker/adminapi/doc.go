@@ -5,7 +5,7 @@
 // # Every request
 //
 //	text       path, query and headers are UTF-8                     400
-//	who        a bearer token: known, not expired, not revoked         401
+//	who        a bearer token: known, not expired, not revoked       401
 //	how often  the token's rate, and that of guessing addresses      429
 //	route      the path is known, and takes the method          404, 405
 //	may they   the route's role                                      403

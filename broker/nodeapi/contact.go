@@ -144,7 +144,7 @@ func (a *API) introduce(ctx context.Context, p *pki.Peer, heard bool) (*contact,
 }
 
 // wantsReport reports whether a node must be asked for a renewal: its report has changed, or a CA
-// that is being phased out signed its certificate.
+// that is being phased out signed its certificate. A node is asked at most once every askEvery.
 func (a *API) wantsReport(c *call) bool {
 	digest := c.r.Header.Get(wire.HeaderReport)
 	now := a.c.Now()

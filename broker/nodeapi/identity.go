@@ -101,7 +101,8 @@ func (a *API) peer(r *http.Request) (*pki.Peer, error) {
 }
 
 // deniedPeer is the refusal of a denied certificate. A renewal with a certificate that a rotation
-// has replaced is also an identity conflict: the node itself has no key for that certificate.
+// has replaced is also an identity conflict: the node itself has no key for that certificate. A
+// certificate from before the machine was given back is also recorded as a previous system's.
 func (a *API) deniedPeer(c *call, who admit) error {
 	p := c.peer
 	switch reason, _ := a.deny.reason(p.Serial); reason {

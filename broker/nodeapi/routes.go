@@ -109,7 +109,7 @@ func (a *API) answer(c *call, value any, err error) {
 	}
 	h.Set("Content-Type", contentType)
 	c.w.WriteHeader(status)
-	_, _ = c.w.Write(raw) // whoever left is gone
+	_, _ = c.w.Write(raw) // a node that has left gets no answer
 }
 
 // Routes are the methods and patterns of all routes, as metrics name them.

@@ -12,22 +12,21 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// wait holds a node's poll until there is something for it, and is its
-// heartbeat.
+// wait holds a node's poll until there is work for the node. The poll is also the node's heartbeat.
 func (a *API) wait(c *call) (any, error) {
 	lanes, err := lanesOf(c.r.URL.RawQuery)
 	if err != nil {
 		return nil, err
 	}
 	if c.r.ContentLength != 0 {
-		// What comes after the head would be read as the next request once the poll is parked.
+		// A body after the head would be read as the next request once the poll is parked.
 		c.w.Header().Set("Connection", "close")
 		return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "cannot wait: a poll has no body")
 	}
 	atOnce := c.r.Header.Get(wire.HeaderPrefer) == wire.PreferNoWait
-	// Who wants no task, does not wait and says no instance is no agent that polls: the
-	// watcher of an update asks so whether the broker answers, for a version that does not
-	// say its instance.
+	// A request without lanes, without a wait and without an instance is not a polling agent. The
+	// watcher of an update asks in this way whether the broker answers, for an agent version that
+	// sends no instance.
 	if len(lanes) > 0 || !atOnce || len(c.r.Header.Values(wire.HeaderInstance)) > 0 {
 		if err := a.tellApart(c); err != nil {
 			return nil, err
@@ -53,7 +52,7 @@ func (a *API) wait(c *call) (any, error) {
 	return reply, nil
 }
 
-// progress renews a task's lease and tells how far it is.
+// progress renews a task's lease and reports the task's progress.
 func (a *API) progress(c *call) (any, error) {
 	var req wire.ProgressRequest
 	if err := c.decode(&req); err != nil {
@@ -66,7 +65,7 @@ func (a *API) progress(c *call) (any, error) {
 	return reply, nil
 }
 
-// result ends a task. The first result stands; a repeat is told so.
+// result ends a task. The first result stands; the answer to a repeat says so.
 func (a *API) result(c *call) (any, error) {
 	var req wire.ResultRequest
 	if err := c.decode(&req); err != nil {
@@ -88,9 +87,9 @@ func queuePeer(p *pki.Peer) taskqueue.Peer {
 	}
 }
 
-// lanesOf reads lanes=exclusive,concurrent. A node without a free lane names
-// none and still polls, for what it is to stop. The query has one form: what
-// the broker did not understand the node must not rely on.
+// lanesOf reads lanes=exclusive,concurrent. A node without a free lane names no lane and still
+// polls, to learn which tasks to stop. The query has exactly one form, so that no node relies on a
+// parameter that the broker does not understand.
 func lanesOf(query string) ([]taskcatalog.Lane, error) {
 	list, ok := strings.CutPrefix(query, "lanes=")
 	if !ok {

@@ -2,9 +2,9 @@ package nodeapi
 
 import "github.com/hostler/hostler/taskcatalog/wire"
 
-// terminalGone takes a node's word that the process of a terminal session of its own was
-// killed. Whichever broker has the session ends it: by itself that one would see only that
-// the node is silent, and wait for it.
+// terminalGone records a node's report that the process of one of its terminal sessions was killed.
+// The broker that has the session then ends it. Without the report that broker would only see a
+// silent node, and wait for the node.
 func (a *API) terminalGone(c *call) (any, error) {
 	var said wire.TerminalGone
 	if err := c.decode(&said); err != nil {

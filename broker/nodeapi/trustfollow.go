@@ -13,13 +13,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// resendAfter is how long a node has to take a trust bundle before it is sent
-// again: as long as a task of that class may start.
+// resendAfter is how long a node has to confirm a trust bundle before the bundle is sent again: as
+// long as a task of that class may start.
 const resendAfter = time.Hour
 
-// followTrust notes which trust bundle a node says it has, and sends it the one
-// in force where that is newer. Only nodes that are there are sent one, so that
-// none finds a heap of them when it comes back.
+// followTrust notes which trust bundle a node claims to have, and sends the node the bundle in
+// force if that is newer. Only connected nodes get the task, so that no node finds many of these
+// tasks when it comes back.
 func (a *API) followTrust(r *http.Request, p *pki.Peer, n *contact) error {
 	said, newest, now := trustHeader(r.Header.Get(wire.HeaderTrustVersion)), a.c.Trust.Version(), a.c.Now()
 	a.contacts.mu.Lock()
@@ -46,7 +46,7 @@ func (a *API) followTrust(r *http.Request, p *pki.Peer, n *contact) error {
 		IdempotencyKey: fmt.Sprintf("trust-%d-%d-%d", newest, p.Epoch, now.Unix()/int64(resendAfter/time.Second)),
 	})
 	if err != nil {
-		// The node still has its say: another try follows.
+		// The node's request succeeds all the same: another try follows after resendAfter.
 		a.c.Log.Warn("cannot send the trust bundle", zap.String("node", p.NodeID), zap.Int64("version", newest), zap.Error(err))
 	}
 	return nil

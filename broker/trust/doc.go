@@ -29,8 +29,8 @@
 // Between Rotate and Finish, both kinds of nodes work:
 //
 //   - A task is signed with the newest task key that its node has confirmed. The old key stops
-//     signing when the last node has confirmed. It leaves only when no open task carries its
-//     signature.
+//     signing when the last node has confirmed. The old key leaves the bundle only when no open
+//     task carries its signature.
 //   - A bundle is signed by each trust key of the previous bundle and of its own, so a node may
 //     miss bundles in between.
 //   - Node certificates come from the new issuing CA at once, and both roots are accepted. The

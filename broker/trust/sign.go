@@ -51,7 +51,8 @@ func (a *Authority) SignTask(ctx context.Context, task taskcatalog.Task, nodeTru
 	return nil, "", broker.Errorf(broker.Refused, "node_left_behind", "cannot sign a task for node %s: it confirmed trust bundle version %d, and no task key of that is in use any more (enrol the node again)", task.NodeID, nodeTrustVersion)
 }
 
-// StatementSigner returns the statement key in force.
+// StatementSigner returns the newest statement key in force that this replica has. Code:
+// key_mismatch.
 func (a *Authority) StatementSigner(context.Context) (pki.Signer, error) {
 	keys := live(a.current.Load().bundle, pki.UseStatement, a.o.Now())
 	for _, c := range slices.Backward(keys) {
