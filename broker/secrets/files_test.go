@@ -55,8 +55,8 @@ func TestASecretIsReadWhenUsedAndOverRestarts(t *testing.T) {
 	wantCode(t, err, "secret_not_found")
 }
 
-// A power cut leaves what was synced. A directory that another process made before it
-// was killed may not have been.
+// After a power cut only synced data is left. A directory made by a process that was then killed
+// may be unsynced.
 func TestASecretIsDurableWithEveryDirectoryAboveIt(t *testing.T) {
 	f := open(t, t.TempDir())
 	if err := f.root.Mkdir("sites", 0o700); err != nil {

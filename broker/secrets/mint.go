@@ -8,11 +8,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// mintLife is how long a node may use what it was given.
+// mintLife is how long a node may use a pull token or a machine's token, at most.
 const mintLife = 15 * time.Minute
 
-// mintable is every credential that a task may have. Which one follows from the
-// task's type and from this table, never from what the task's params say.
+// mintable has the one task type that may have each credential. The task's params never decide
+// which credential the task may have.
 var mintable = map[string]struct {
 	taskType string
 	mint     func(m *Minter, ctx context.Context, task broker.Task, keyDigest string) (broker.Minted, error)
@@ -22,23 +22,23 @@ var mintable = map[string]struct {
 	taskcatalog.CredentialTerminalSession:  {taskType: "terminal.open", mint: (*Minter).terminalToken},
 }
 
-// Minter gives secrets to the tasks that may have them.
+// Minter makes or reads the credentials of tasks.
 type Minter struct {
 	Keeper Keeper
 	Now    func() time.Time
-	// PullToken has a registry make one for an update.
+	// PullToken has a registry make the pull token of an update task.
 	PullToken func(context.Context, broker.Task) (broker.Minted, error)
-	// MachineToken is asked first for a MAAS machine's own token; false, or nil:
-	// what is kept is given.
+	// MachineToken returns the current MAAS token of the task's machine. If MachineToken is nil
+	// or ok is false, the stored token is used.
 	MachineToken func(context.Context, broker.Task) (secret []byte, ok bool)
-	// TerminalToken makes the one with which a task's terminal joins its relay, for who
-	// holds the key of that digest.
+	// TerminalToken makes the token with which a task's terminal joins its relay, for the holder
+	// of the key with that digest.
 	TerminalToken func(ctx context.Context, task broker.Task, keyDigest string) (broker.Minted, error)
 }
 
-// Mint makes or reads the secret of a credential type for a task, whose node shows the key
-// of that digest. Codes: credential_type_unknown, credential_refused, those of Keeper.Get,
-// of PullToken and of TerminalToken.
+// Mint makes or reads the credential of a type for a task. The task's node has shown the key with
+// that digest. Codes: credential_type_unknown, credential_refused, those of Keeper.Get, of
+// PullToken and of TerminalToken.
 func (m *Minter) Mint(ctx context.Context, task broker.Task, credentialType, keyDigest string) (broker.Minted, error) {
 	row, ok := mintable[credentialType]
 	if !ok {
@@ -50,7 +50,8 @@ func (m *Minter) Mint(ctx context.Context, task broker.Task, credentialType, key
 	return row.mint(m, ctx, task, keyDigest)
 }
 
-// pullToken is one that a registry has made: it ends when that says, at the latest.
+// pullToken returns a token from the registry. The token expires when the registry says, or after
+// mintLife if that is earlier.
 func (m *Minter) pullToken(ctx context.Context, task broker.Task, _ string) (broker.Minted, error) {
 	made, err := m.PullToken(ctx, task)
 	if last := m.Now().Add(mintLife); made.Expires.After(last) {
@@ -59,7 +60,8 @@ func (m *Minter) pullToken(ctx context.Context, task broker.Task, _ string) (bro
 	return made, err
 }
 
-// machineToken is the one of the task's own machine.
+// machineToken returns the MAAS token of the task's machine: the current token, else the stored
+// token.
 func (m *Minter) machineToken(ctx context.Context, task broker.Task, _ string) (broker.Minted, error) {
 	if m.MachineToken != nil {
 		if fresh, ok := m.MachineToken(ctx, task); ok {

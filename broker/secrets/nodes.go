@@ -2,8 +2,7 @@ package secrets
 
 import "context"
 
-// nodeToken is the path of a node's own MAAS token, until the node's site is known to hold the
-// token.
+// nodeToken is the path of the stored MAAS token of a node's machine.
 func nodeToken(nodeID string) string { return "nodes/" + nodeID + "/maas-machine-token" }
 
 // PutNodeToken stores the token that node.hw_sync_reseed delivers to its node.

@@ -13,9 +13,9 @@ const maxPath = 200
 
 var pathForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)*(/[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)*){0,7}$`)
 
-// checkPath refuses what is no path: up to eight names of lower-case letters,
-// digits, "_", "-" and inner dots, joined by slashes. A name cannot end in the
-// file suffix, so that no secret can be taken for another one's directory.
+// checkPath refuses an invalid path. A path is up to eight names of lower-case letters, digits,
+// "_", "-" and inner dots, joined by slashes, and does not contain the file suffix: otherwise the
+// file of one secret could be the directory of another. Code: secret_path_invalid.
 func checkPath(path string) error {
 	if len(path) > maxPath || !pathForm.MatchString(path) || strings.Contains(path, suffix) {
 		return broker.Errorf(broker.Invalid, "secret_path_invalid", "cannot use secret path %q: write names like sites/dc1/maas", taskcatalog.Clean(path, maxPath))

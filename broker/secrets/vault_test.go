@@ -16,8 +16,8 @@ import (
 	"github.com/hostler/hostler/broker/secrets/secretstest"
 )
 
-// target is a Vault, real or not, that is set up as the constants of
-// secretstest say: two engines, a role, and a policy for its tokens.
+// target is a Vault, real or fake, with the content of secretstest's constants: two engines, a
+// role, and a policy for the role's tokens.
 type target struct {
 	url, ca, unsealKey string // ca is a file, or empty
 	client             *http.Client
@@ -29,13 +29,13 @@ func TestAVaultKeepsItsRules(t *testing.T) {
 	rules(t, target{url: v.URL, ca: caOf(t, v), client: v.Client(), newSecretID: v.NewSecretID})
 }
 
-// caOf is a file with what verifies a stand-in.
+// caOf returns a file with the certificate of a fake Vault.
 func caOf(t *testing.T, v *secretstest.Vault) string {
 	t.Helper()
 	return write(t, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: v.Certificate().Raw})))
 }
 
-// rules are what holds with the stand-in and with a real Vault alike.
+// rules tests all rules that hold with the fake and with a real Vault alike.
 func rules(t *testing.T, on target) {
 	for name, rule := range map[string]func(*testing.T, target){
 		"KeepsWhatAKeeperPromises":           keepsPromises,
@@ -71,7 +71,7 @@ func write(t *testing.T, name, content string) string {
 	return path
 }
 
-// config is the role's, below a prefix of this test's own.
+// config returns the role's configuration, below a prefix of this test's own.
 func (on target) config(t *testing.T) secrets.VaultConfig {
 	return secrets.VaultConfig{
 		Address: on.url, CAFile: on.ca, Mount: secretstest.Mount, Prefix: secretstest.Prefix + "/" + filepath.Base(t.Name()),
@@ -89,7 +89,7 @@ func openVault(t *testing.T, c secrets.VaultConfig) *secrets.Vault {
 	return v
 }
 
-// asRoot is what an operator does by other means.
+// asRoot sends a request with the root token, as an operator would outside the broker.
 func (on target) asRoot(t *testing.T, method, path string, body any) (int, map[string]any) {
 	t.Helper()
 	raw, err := json.Marshal(body)
@@ -243,7 +243,7 @@ func operatorDeleted(t *testing.T, on target) {
 	on.must(t, "DELETE", at(c, "data", "a"), nil)
 	_, err := v.Get(t.Context(), "a")
 	secretstest.WantCode(t, err, "secret_not_found")
-	// What makes a secret once only does not make it anew over one that may come back.
+	// Ensure makes no new secret in place of a deleted secret that can be restored.
 	_, err = v.Ensure(t.Context(), "a", []byte("planted"))
 	wantUnreachable(t, err, "secret_unwritable", "vault kv metadata delete")
 	put(t, v, "a", "y")
@@ -309,7 +309,7 @@ func sealed(t *testing.T, on target) {
 	}
 }
 
-// eventually waits until a Vault that was opened serves.
+// eventually waits until a Vault serves after it was unsealed.
 func eventually(t *testing.T, k secrets.Keeper, path, value string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -357,7 +357,7 @@ func revoked(t *testing.T, on target) {
 	}
 	put(t, v, "a", "x")
 	on.must(t, "PUT", "sys/leases/revoke-prefix/auth/approle/login", nil)
-	// A denied path and an ended token look the same: a young token stays.
+	// A denied path and an ended token look the same: a token younger than a minute is kept.
 	_, err = v.Get(t.Context(), "a")
 	wantUnreachable(t, err, "secret_forbidden", "whether the broker's token has ended")
 	ahead = time.Minute
@@ -396,8 +396,8 @@ func insideThePrefix(t *testing.T, on target) {
 	}
 }
 
-// noMoreThanSaid is a deny test of the policy that docs/how-to/secrets.md gives: what
-// the broker's token reads is below its prefix and nothing else.
+// noMoreThanSaid tests that the policy in docs/how-to/secrets.md denies the broker's token every
+// path outside the prefix.
 func noMoreThanSaid(t *testing.T, on target) {
 	on.must(t, "POST", "kv/data/others/a", object{"data": object{"token": "x"}})
 	c := on.config(t)
@@ -408,8 +408,8 @@ func noMoreThanSaid(t *testing.T, on target) {
 	}
 }
 
-// loginEnds: a token without an end has none, an AppRole is the broker's own to renew, and
-// what Vault does not take is said.
+// loginEnds tests that a token without an expiry has no end, that an AppRole has none either, since
+// the broker itself logs in again, and that a refused login is reported.
 func loginEnds(t *testing.T, on target) {
 	c := on.config(t)
 	if got, err := openVault(t, c).Login(t.Context()); err != nil || !got.Ends.IsZero() {

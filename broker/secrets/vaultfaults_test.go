@@ -16,15 +16,15 @@ import (
 	"github.com/hostler/hostler/broker/secrets/secretstest"
 )
 
-// standIn is a stand-in and a Vault that uses it as the role.
+// standIn returns a fake Vault, and a secrets.Vault that uses the fake as the role.
 func standIn(t *testing.T) (*secretstest.Vault, *secrets.Vault) {
 	t.Helper()
 	s := secretstest.StartVault(t, false)
 	return s, openVault(t, target{url: s.URL, newSecretID: s.NewSecretID}.config(t))
 }
 
-// Whatever Vault answers, the error is typed, of one line, says what to do and
-// repeats nothing of what was sent or received.
+// Whatever Vault answers, the error is typed, has one line, tells the next action, and repeats
+// nothing of the request or the answer.
 func TestNoFaultOfVaultRepeatsASecretOrPassesForAnAnswer(t *testing.T) {
 	never := make(chan struct{})
 	for name, row := range map[string]struct {
@@ -67,7 +67,7 @@ func TestNoFaultOfVaultRepeatsASecretOrPassesForAnAnswer(t *testing.T) {
 			}
 		})
 	}
-	// An answer that is lost may have been a success: the same again mends it.
+	// A lost answer may have been a success: the same call again repairs the state.
 	s, v := standIn(t)
 	put(t, v, "a", "old")
 	s.Set(secretstest.Faults{Lose: true})
@@ -102,7 +102,7 @@ func TestWhoAskedAndLeftSaysNothingAboutVault(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) || secrets.Unreachable(err) {
 		t.Errorf("got %v", err)
 	}
-	// The login that it began is there for the next one.
+	// The next call uses the login that the cancelled call began.
 	close(hang)
 	put(t, v, "a", "x")
 	if s.Logins() != 1 {
@@ -150,8 +150,8 @@ func TestOneLoginServesAllUntilItEnds(t *testing.T) {
 	all(2)
 }
 
-// A person's token is news a week before its end; one that something renews each hour is
-// news when that did not happen.
+// A person's token is reported a week before its end. A token that is renewed each hour is reported
+// if the renewal did not happen.
 func TestALoginThatEndsIsNewsInTime(t *testing.T) {
 	s := secretstest.StartVault(t, false)
 	c := target{url: s.URL, newSecretID: s.NewSecretID}.config(t)
@@ -172,8 +172,7 @@ func TestALoginThatEndsIsNewsInTime(t *testing.T) {
 	wantUnreachable(t, err, "secrets_unavailable", "status 500")
 }
 
-// A path that is denied for good costs a login a minute, however often it is
-// asked for.
+// A path that stays denied costs at most one login a minute, however often the path is read.
 func TestADeniedPathDoesNotFloodVaultWithLogins(t *testing.T) {
 	s := secretstest.StartVault(t, false)
 	c := target{url: s.URL, newSecretID: s.NewSecretID}.config(t)
@@ -216,7 +215,7 @@ func TestVaultIsOnlySpokenToOverTLSItCanVerify(t *testing.T) {
 	put(t, openVault(t, c), "a", "x")
 	asked := len(s.Requests())
 
-	// Signed by nobody that the machine knows; for another name.
+	// The server's certificate has a signer unknown to the machine, or is for another name.
 	c.CAFile = ""
 	_, err := openVault(t, c).Get(t.Context(), "a")
 	wantUnreachable(t, err, "secrets_unavailable", "does not verify (give its CA as vault.ca_file)")
@@ -252,8 +251,8 @@ func TestAVaultThatIsNotThereIsUnreachable(t *testing.T) {
 	wantUnreachable(t, err, "secrets_unavailable", "cannot be reached: connect: connection refused")
 }
 
-// What the environment says about Vault is for people; a broker that listened
-// to it could be turned to another Vault, or made to trust any certificate.
+// The environment variables about Vault are for people. A broker that read them could be turned to
+// another Vault, or made to trust any certificate.
 func TestTheEnvironmentSaysNothing(t *testing.T) {
 	for name, value := range map[string]string{
 		"VAULT_ADDR": "http://127.0.0.1:1", "VAULT_TOKEN": "planted", "VAULT_NAMESPACE": "planted", "VAULT_SKIP_VERIFY": "1",

@@ -28,7 +28,7 @@ func TestARealVaultKeepsItsRules(t *testing.T) {
 	rules(t, startRealVault(t, program))
 }
 
-// output is what a program wrote so far.
+// output is the program's output so far.
 type output struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -100,7 +100,7 @@ func (on *target) setUp(t *testing.T) {
 	for mount, version := range map[string]string{secretstest.Mount: "2", secretstest.OldMount: "1"} {
 		on.must(t, "POST", "sys/mounts/"+mount, object{"type": "kv", "options": object{"version": version}})
 	}
-	// The engine makes itself ready after it was mounted.
+	// The engine becomes ready some time after the mount.
 	until(t, "the engine to be ready", func() bool {
 		status, _ := on.asRoot(t, "GET", secretstest.Mount+"/config", nil)
 		return status == http.StatusOK
