@@ -301,8 +301,8 @@ func TestManyRunsShareOneList(t *testing.T) {
 	}
 }
 
-// A record of the broker's own that only a single run cannot have is this run's fault: the site's
-// other runs go on, and no outage of the site is reported.
+// If a call of the broker's own book fails for one run only, the failure is that run's alone: the
+// site's other runs go on, and no outage of the site is reported.
 func TestOneRunsTroubleIsNotTheSites(t *testing.T) {
 	for _, method := range []string{"Reseed", "Bundle", "Activate", "Node"} {
 		t.Run(method, func(t *testing.T) {
@@ -335,7 +335,8 @@ func TestOneRunsTroubleIsNotTheSites(t *testing.T) {
 	}
 }
 
-// An attempt of wait_for_agent_enrollment has its full time, without the time of a hold.
+// The time of a hold does not count against the time limit of an attempt of
+// wait_for_agent_enrollment.
 func TestTheClockOfAnEnrolmentStandsStillInAFreeze(t *testing.T) {
 	w := newWorld(t, "3.6")
 	w.profile.Policy.RequireHWSync = false

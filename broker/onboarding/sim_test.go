@@ -465,7 +465,8 @@ func (s *simulation) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// carry passes a change of a machine to the region, and records the machine's new holder.
+// carry passes a change of a machine to the region, and records the run that has allocated or
+// deployed the machine by it.
 func (s *simulation) carry(req *http.Request, op, id, run string) (*http.Response, error) {
 	before, _ := s.region.Machine(id)
 	res, err := s.region.RoundTripper().RoundTrip(req)
@@ -480,8 +481,8 @@ func (s *simulation) carry(req *http.Request, op, id, run string) (*http.Respons
 	return res, err
 }
 
-// enters checks that SSH reaches only a machine with all of this: a run has deployed the machine
-// and looked at it in the same step, no hardware report comes, and no agent has enrolled.
+// enters checks that SSH reaches a machine only if the run that holds it has deployed it and looked
+// at it in the same step. After a single deployment, no agent may have enrolled yet.
 func (s *simulation) enters(id, call string) {
 	m, _ := s.region.Machine(id)
 	run := m.Annotations["hostler-run"]

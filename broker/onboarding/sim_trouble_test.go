@@ -86,8 +86,8 @@ func (s *simulation) meanwhile() {
 	s.within, s.began, s.seen, s.unanswered, s.stepping, s.dies = false, began, seen, unanswered, stepping, dies
 }
 
-// ownTroubles are faults outside the site: a record of the broker's own withheld from a single run,
-// and a node activated by a person while its run has stopped.
+// ownTroubles draws faults outside the site: a call of the broker's own book that fails for one run
+// only, and a node activated by a person while its run has stopped.
 func (s *simulation) ownTroubles() {
 	if s.chance(30) {
 		method := []string{"Node", "Bundle", "Prepare", "Activate", "ExtendToken", "Reseed", "Quarantine", "Remove"}[s.by.IntN(8)]

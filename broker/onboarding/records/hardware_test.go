@@ -45,8 +45,8 @@ func (w *world) letIn(node string, by broker.Owner) error {
 	return err
 }
 
-// An operator who is told that the machine is another one must not be able to override this by
-// activating the node.
+// If the machine is another one, an operator's ordinary activation is refused as the run's is; only
+// an override activates the node.
 func TestAnOperatorLetsInNoMachineThatItsRunWouldNot(t *testing.T) {
 	facts := func(disks ...string) *taskcatalog.Facts {
 		f := &taskcatalog.Facts{DisksListed: true}
