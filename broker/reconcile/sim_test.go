@@ -25,7 +25,7 @@ var (
 
 // TestSimulation plays a site where MAAS, people who act by hand, operators, runs and nodes act at
 // random between the reconciler's looks. Everything follows from the seed. After each look the test
-// checks that the reconciler made every necessary change and no other.
+// checks that each change of the reconciler was necessary and permitted.
 func TestSimulation(t *testing.T) {
 	first, n := int64(0), int64(*simSeeds)
 	if *simSeed >= 0 {
