@@ -66,8 +66,8 @@ func TestAPartThatIsGoneIsAttestedAndNotMissing(t *testing.T) {
 	}
 }
 
-// A person's statement never overrides a machine's signature, and covers only the part that it
-// names.
+// A person's statement never overrides a result that the machine has signed, and covers only the
+// part and the node that it names.
 func TestAWordIsForOnePartOfOneNode(t *testing.T) {
 	w := newWorld(t)
 	there := w.clean(gpu("GPU-1", "1650001"))

@@ -66,7 +66,8 @@ func FuzzPayload(f *testing.F) {
 	})
 }
 
-// Of any trust file, each key that is read has a use of its own.
+// Of any trust file: the certificate is believed only if the file has the certificate's key as a
+// statement key.
 func FuzzTrustFile(f *testing.F) {
 	w := newWorld(f)
 	file := readFile(f, "clean.json")

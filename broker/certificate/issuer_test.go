@@ -36,8 +36,8 @@ func TestTheIssuerIsSignedAndShown(t *testing.T) {
 	}
 }
 
-// A reader may follow an issuer's address: an address without https, or an issuer without a name,
-// is neither issued nor believed.
+// A reader may follow an issuer's address: an issuer whose address is not a plain https address, or
+// who has no name, is neither issued nor believed.
 func TestAnIssuerThatIsNoneIsRefused(t *testing.T) {
 	w := newWorld(t)
 	for name, change := range map[string]func(*certificate.Issuer){
