@@ -90,7 +90,8 @@ func TestWhatToDoAboutAStoppedRunIsNotToWait(t *testing.T) {
 	}
 }
 
-// A tenant's own allocations do not refuse the tenant, and an empty tenant equals no tenant.
+// A tenant's own allocations are no reason to refuse the tenant. Two allocations without a tenant's
+// name do not count as those of one tenant.
 func TestOnlyWhatIsAnothersKeepsATenantOut(t *testing.T) {
 	at := handedOut().Certificate.IssuedAt
 	h := handedOut()
