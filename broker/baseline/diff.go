@@ -22,9 +22,9 @@ type Line struct {
 	After  string
 }
 
-// Diff compares two baselines field by field. Every list of the type
-// is compared by what names its items, so that a field added to the type is in
-// the comparison without a word here.
+// Diff compares two baselines field by field, except their time, and returns the differences sorted
+// by kind and name. Lists are compared by the names of their items. A field added to
+// taskcatalog.Baseline is compared without a change of Diff.
 func Diff(was, is *taskcatalog.Baseline) []Line {
 	lines := []Line{}
 	compare := func(kind string, before, after map[string]string) {
@@ -64,7 +64,7 @@ func Diff(was, is *taskcatalog.Baseline) []Line {
 	return lines
 }
 
-// items maps what names an item to the rest of it.
+// items maps the name of each item of a list to the rest of the item.
 func items(list reflect.Value) map[string]string {
 	out := map[string]string{}
 	for i := range list.Len() {
@@ -93,8 +93,8 @@ func items(list reflect.Value) map[string]string {
 	return out
 }
 
-// gpuItems adds a GPU by its uuid and, each as an item of its own, what it is set
-// to. Two GPUs that say the same uuid are told apart by where they are.
+// gpuItems adds a GPU under its uuid, and each setting and instance of the GPU as a separate item.
+// Two GPUs that report the same uuid are distinguished by their PCI address.
 func gpuItems(out map[string]string, g taskcatalog.BaselineGPU) {
 	name := g.UUID
 	if _, taken := out[name]; taken {
@@ -112,7 +112,7 @@ func gpuItems(out map[string]string, g taskcatalog.BaselineGPU) {
 	}
 }
 
-// members are the fields of a struct that say something, as "name value".
+// members returns the fields of a struct that hold a value, as "name value", sorted by name.
 func members(v any) []string {
 	raw, err := taskcatalog.Encode(v)
 	var fields map[string]any

@@ -62,7 +62,8 @@ func TestGPUsOfABaselineAreComparedByWhatNamesThem(t *testing.T) {
 	}
 }
 
-// A person accepts a user of a BMC or a version by name, not a block of JSON.
+// Each setting is a separate line, because a person accepts a BMC user or a version by name, and
+// not a block of JSON.
 func TestThePlatformOfABaselineIsComparedSettingBySetting(t *testing.T) {
 	row := func(check, absent string, settings ...taskcatalog.PlatformSetting) taskcatalog.PlatformRow {
 		return taskcatalog.PlatformRow{Check: check, Absent: absent, Settings: settings}

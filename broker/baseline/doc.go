@@ -1,8 +1,9 @@
-// Package baseline compares baselines: what a node was like when one was taken and
-// when another was.
+// Package baseline compares baselines: descriptions of a node's known good state. Diff compares two
+// baselines, and Installed compares the baselines before and after an installation of the system.
+// The package takes no baselines; the agent does.
 //
-// A node's baseline was taken before any tenant was on it. Where MAAS has installed
-// its system anew, some of what a baseline holds is another by that alone, such as the
-// keys by which its sshd is known. Installed tells everything else: only a system that is
-// not the same image, or not left as it was installed, has any of that.
+// A node's baseline was taken before any tenant was on the node. An installation of the same system
+// by MAAS changes some of the baseline, such as the host keys of sshd. Installed ignores these
+// differences and reports all others: a difference means another image, or a system that was
+// changed after the installation.
 package baseline

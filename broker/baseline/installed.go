@@ -8,8 +8,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// made are the files that each installation writes with a content of its own. That
-// they are there, whose they are and how they are protected is the same each time.
+// made are the files that each installation writes with different content. Their presence, owner
+// and mode are the same each time, and are compared.
 var made = []struct{ pattern, why string }{
 	{"/etc/machine-id", "the system's own name"},
 	{"/etc/ssh/ssh_host_*_key", "sshd's keys"},
@@ -20,19 +20,20 @@ var made = []struct{ pattern, why string }{
 	{"/boot/initrd.img-*", "holds these UUIDs, and the time at which it was made"},
 }
 
-// trees are what cloud-init and Hostler's own first boot keep of the data that a
-// system was installed with, which holds its enrolment. Whether cloud-init is off is an
-// object of the baseline, and is compared.
+// trees are the folders in which cloud-init and Hostler's first boot keep the data of the
+// installation, which contains the node's enrolment. They are not compared. Whether cloud-init is
+// off is an object of the baseline, and is compared.
 var trees = []string{"/var/lib/cloud/", "/var/lib/hostler-bootstrap/"}
 
-// cmdline begins the object that is the digest of the kernel's command line, which
-// names the root file system by its UUID.
+// cmdline is the prefix of the object with the digest of the kernel's command line. The command
+// line names the root file system by UUID, so the digest differs after each installation.
 const cmdline = "kernel/cmdline "
 
-// Installed is the baseline of a node whose system was installed anew: what the fresh
-// system says of itself, and of what lies below it, which no installation changes, what
-// the one before says. Unlike is how the systems differ but for what each installation
-// makes for itself; no line: they are alike, and the baseline may be put in force.
+// Installed returns the baseline of a node whose system was installed again. was is the baseline
+// from before, is the fresh system's. The result is a copy of is, but the platform rows come from
+// was, if was has any, because no installation changes the platform below the system. unlike lists
+// the differences between the systems, without the differences that every installation makes. If
+// unlike is empty, the systems are alike, and the result may be put in force.
 func Installed(was, is *taskcatalog.Baseline) (now taskcatalog.Baseline, unlike []Line) {
 	now = *is
 	if len(was.Platform) > 0 {
@@ -52,7 +53,7 @@ func Installed(was, is *taskcatalog.Baseline) (now taskcatalog.Baseline, unlike 
 	for i, u := range before.Users {
 		at := slices.IndexFunc(is.Users, func(o taskcatalog.BaselineUser) bool { return o.Name == u.Name })
 		if at >= 0 && salted(u.Login) && salted(is.Users[at].Login) {
-			before.Users[i].Login = is.Users[at].Login // another salt
+			before.Users[i].Login = is.Users[at].Login // passwords are not compared: each installation salts them anew
 		}
 	}
 	if count(was.Objects, cmdline) == count(is.Objects, cmdline) {
@@ -61,8 +62,8 @@ func Installed(was, is *taskcatalog.Baseline) (now taskcatalog.Baseline, unlike 
 	return now, Diff(&before, &after)
 }
 
-// alike gives the files to be compared: the content of those that were made anew is as
-// it is now, and what cloud-init keeps is left out.
+// alike returns the files to compare. Files of every installation (made) get the present content
+// also in before, and the folders of cloud-init (trees) are left out.
 func alike(was, is []taskcatalog.BaselineFile) (before, after []taskcatalog.BaselineFile) {
 	now := map[string]taskcatalog.BaselineFile{}
 	for _, f := range is {
@@ -96,16 +97,17 @@ func madeAnew(name string) bool {
 	return false
 }
 
-// content reports whether a record is that of a file's content: not of a link, which
-// leads elsewhere, nor of one that is not there.
+// content reports whether a record describes the content of a file, and not a link or a missing
+// file.
 func content(f taskcatalog.BaselineFile) bool {
 	return hex16(f.Digest) || strings.HasPrefix(f.Digest, "big:")
 }
 
-// salted reports whether a login is a password's, and neither locked nor open.
+// salted reports whether a login is the digest of a password, and neither locked nor open.
 func salted(login string) bool { return hex16(login) }
 
-// hex16 reports whether text is a digest as baselines have it.
+// hex16 reports whether text has the form of a digest in a baseline: 16 bytes in lower-case
+// hexadecimal.
 func hex16(text string) bool {
 	return len(text) == 32 && strings.Trim(text, "0123456789abcdef") == ""
 }

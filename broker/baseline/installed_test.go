@@ -9,10 +9,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// digest is one as baselines have it, of a letter.
+// digest returns a digest in the form of a baseline, made of one letter.
 func digest(letter string) string { return strings.Repeat(letter, 32) }
 
-// system is one that was installed, with keys and names of its own.
+// system returns the baseline of an installed system with its own keys and names.
 func system(own string) *taskcatalog.Baseline {
 	return &taskcatalog.Baseline{
 		Users: []taskcatalog.BaselineUser{{Name: "root", Login: "locked"}, {Name: "ubuntu", UID: 1000, Login: digest(own)}},
@@ -102,7 +102,8 @@ func TestAllElseOfASystemThatWasInstalledAnewIsTold(t *testing.T) {
 	}
 }
 
-// What lies below the system is no installation's: the node is held to what it was.
+// An installation does not change the platform below the system: the earlier platform rows stay in
+// the baseline.
 func TestWhatLiesBelowTheSystemStaysAsItWas(t *testing.T) {
 	rows := func(version string) []taskcatalog.PlatformRow {
 		return []taskcatalog.PlatformRow{{Check: taskcatalog.CheckFirmware, Settings: []taskcatalog.PlatformSetting{{Name: "BIOS", Value: version}}}}
@@ -114,7 +115,7 @@ func TestWhatLiesBelowTheSystemStaysAsItWas(t *testing.T) {
 	if len(lines) != 0 || now.Platform[0].Settings[0].Value != "1.0" || !slices.Equal(now.NotTaken, []string{"bpf", taskcatalog.CheckBMCUsers}) {
 		t.Errorf("it is held to %+v, %v; %+v", now.Platform, now.NotTaken, lines)
 	}
-	was.Platform = nil // taken by an agent that did not look
+	was.Platform = nil // taken by an agent without platform checks
 	if now, _ := baseline.Installed(was, is); now.Platform[0].Settings[0].Value != "6.66" {
 		t.Errorf("it is held to %+v", now.Platform)
 	}

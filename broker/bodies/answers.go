@@ -8,22 +8,23 @@ import (
 )
 
 const (
-	// Take is how long a client may take to take a piece of an answer.
+	// Take bounds how long a client may take to accept one piece of an answer.
 	Take = 30 * time.Second
-	// piece is how much of an answer has one such time.
+	// piece is the size of a piece, in bytes.
 	piece = 64 << 10
 )
 
-// timed gives a client a time for each piece of an answer.
+// timed is a response writer that sets a deadline for each piece of an answer.
 type timed struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	within  time.Duration
-	own     bool // the handler has set a deadline
-	taken   bool // the handler has the connection
+	own     bool // the handler has set its own deadline
+	taken   bool // the handler has hijacked the connection
 }
 
-// allow gives the client time from now on; of the connection: the machine's own clock.
+// allow starts the time limit of a piece, by the system's clock, which a connection's deadlines
+// use.
 func (t *timed) allow() {
 	if !t.own && !t.taken {
 		_ = t.control.SetWriteDeadline(time.Now().Add(t.within))
@@ -36,7 +37,7 @@ func (t *timed) allowed() {
 	}
 }
 
-// Write is of http.ResponseWriter.
+// Write implements http.ResponseWriter.
 func (t *timed) Write(p []byte) (written int, err error) {
 	for {
 		t.allow()
@@ -49,25 +50,26 @@ func (t *timed) Write(p []byte) (written int, err error) {
 	}
 }
 
-// FlushError is what http.ResponseController calls.
+// FlushError is called by http.ResponseController.
 func (t *timed) FlushError() error {
 	t.allow()
 	defer t.allowed()
 	return t.control.Flush()
 }
 
-// SetWriteDeadline is what http.ResponseController calls.
+// SetWriteDeadline is called by http.ResponseController. A zero deadline ends the handler's own
+// deadline.
 func (t *timed) SetWriteDeadline(deadline time.Time) error {
 	t.own = !deadline.IsZero()
 	return t.control.SetWriteDeadline(deadline)
 }
 
-// Hijack is of http.Hijacker.
+// Hijack implements http.Hijacker.
 func (t *timed) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := t.control.Hijack()
 	t.taken = err == nil
 	return conn, rw, err
 }
 
-// Unwrap lets the rest of what a controller can do through.
+// Unwrap gives http.ResponseController the underlying writer for its other functions.
 func (t *timed) Unwrap() http.ResponseWriter { return t.ResponseWriter }

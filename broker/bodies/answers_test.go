@@ -12,13 +12,13 @@ import (
 
 const (
 	http1Get = "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
-	// Settings with a window of nothing, and a GET.
+	// SETTINGS with a window of zero bytes, and a GET.
 	http2Get = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" +
 		"\x00\x00\x06\x04\x00\x00\x00\x00\x00" + "\x00\x04\x00\x00\x00\x00" +
 		"\x00\x00\x06\x01\x05\x00\x00\x00\x01" + "\x82\x86\x84\x41\x01h"
 )
 
-// serve has a handler answer what a client sends over a pipe, from which the test reads.
+// serve sends a request over a pipe to a server with the handler, and returns the client's end.
 func serve(handler http.HandlerFunc, request string) (client net.Conn, stop func()) {
 	here, there := net.Pipe()
 	l := &once{conns: make(chan net.Conn, 1)}
@@ -36,7 +36,7 @@ func serve(handler http.HandlerFunc, request string) (client net.Conn, stop func
 	}
 }
 
-// read takes what comes, so that a connection of HTTP/2 goes on, and allows nothing more.
+// read reads everything, so that an HTTP/2 connection proceeds, but enlarges no HTTP/2 window.
 func read(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 
 func TestAnAnswerThatIsNotTakenEnds(t *testing.T) {
@@ -70,7 +70,7 @@ func TestAnAnswerThatIsNotTakenEnds(t *testing.T) {
 	}
 }
 
-// What the server sends itself, after a handler whose answer was small, has a time too.
+// Bytes that the server sends after the handler of a small answer have a time limit, too.
 func TestASmallAnswerThatIsNotTakenEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, stop := serve(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }, http2Get)
@@ -114,7 +114,7 @@ func TestAnAnswerMayTakeLongWhileItIsTaken(t *testing.T) {
 	})
 }
 
-// Over HTTP/2 a deadline that passes ends the answer also where nothing is being written.
+// Over HTTP/2 an expired deadline ends an answer even if nothing is being written.
 func TestAnAnswerMayPauseBetweenPieces(t *testing.T) {
 	for name, request := range map[string]string{"HTTP/1.1": http1Get, "HTTP/2": http2Get} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestAnAnswerMayPauseBetweenPieces(t *testing.T) {
 	}
 }
 
-// What a handler sets itself stands until it takes it back.
+// A write deadline set by the handler stays in force until the handler clears it.
 func TestAHandlersOwnDeadlineStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		took := make(chan time.Duration, 1)

@@ -25,8 +25,8 @@ func (l *once) Accept() (net.Conn, error) {
 func (l *once) Close() error   { return nil }
 func (l *once) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
-// overHTTP1 sends a request as it is and returns the status of the answer and
-// how long that took, by the clock of the bubble.
+// overHTTP1 sends a request unchanged, and returns the status of the answer and the time until the
+// answer, by the clock of the synctest bubble.
 func overHTTP1(t *testing.T, handler http.HandlerFunc, request string) (status int, took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func overHTTP1(t *testing.T, handler http.HandlerFunc, request string) (status i
 	return status, took
 }
 
-// waits answers after 50 s unless the request ends before.
+// waits answers 200 after 50 s, or 500 if the request ends before.
 func waits(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	select {

@@ -1,14 +1,15 @@
-// Package bodies bounds how long the body of a request may take, and an answer, and refuses
-// requests that are not text. It tells which methods a path takes.
+// Package bodies bounds the time of request bodies and of answers (InTime), refuses requests that
+// are not text (OnlyText), and lists the methods of a path (Allowed). It does not decode bodies.
 //
 // # Rules
 //
-//   - All stand around every handler of a listener, so that no route can be added outside.
-//   - Before the server writes an answer it reads what is left of the body. Without a
-//     deadline, whoever sends none of what was announced holds a handler that never looked
-//     at the body.
-//   - A client has a time to take each piece of an answer. So a long answer may take long, and
-//     a handler whose client reads nothing ends. Between two pieces there is no deadline: over
-//     HTTP/2 one that passes ends the answer, whether or not anything is being written.
-//   - A handler that sets a write deadline of its own is left to it, until it takes it back.
+//   - InTime and OnlyText wrap the whole handler of a listener, so that no route can be added
+//     outside of them.
+//   - Before the server writes an answer, it reads the rest of the request's body. Without a
+//     deadline, a client that does not send an announced body blocks a handler that never reads the
+//     body.
+//   - A client has a time limit for each piece of an answer. So a long answer may take long, but a
+//     handler whose client reads nothing ends. Between two pieces there is no deadline, because
+//     over HTTP/2 an expired deadline ends the answer, whether or not anything is being written.
+//   - A write deadline that a handler sets stays in force until the handler clears it.
 package bodies

@@ -7,11 +7,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// CodeMethod is that of a request whose path is known with other methods only.
+// CodeMethod is the code of a request whose path is known only with other methods.
 const CodeMethod taskcatalog.Code = "method_not_allowed"
 
-// Allowed lists, as the header Allow does, the methods that routes has for a request's
-// path; empty: no route has the path. Patterns without a method do not count.
+// Allowed returns the methods that routes has for a request's path, in the form of the header
+// Allow; empty: no route has the path. Patterns without a method do not count.
 func Allowed(routes *http.ServeMux, r *http.Request) string {
 	var allowed []string
 	for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodPatch, http.MethodPost, http.MethodPut} {
@@ -27,7 +27,7 @@ func Allowed(routes *http.ServeMux, r *http.Request) string {
 	return strings.Join(allowed, ", ")
 }
 
-// Get has routes answer GET and HEAD of a path by a handler, and every other method with 405.
+// Get registers a handler for GET and HEAD of a path, and answers every other method with 405.
 func Get(routes *http.ServeMux, path string, handler http.Handler) {
 	routes.Handle(http.MethodGet+" "+path, handler)
 	routes.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
@@ -36,7 +36,7 @@ func Get(routes *http.ServeMux, path string, handler http.Handler) {
 	})
 }
 
-// NotAllowed says what to do about a method that is not among the allowed ones.
+// NotAllowed returns the message for a method that is not allowed, with the allowed methods.
 func NotAllowed(r *http.Request, allowed string) string {
 	return "cannot answer " + taskcatalog.Clean(r.Method, 16) + " " + taskcatalog.Clean(r.URL.Path, 200) + ": the path takes only " + allowed
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// CodeNotText is that of a request whose path, query or headers are not text.
+// CodeNotText is the code of a request whose path, query or headers are not text.
 const CodeNotText taskcatalog.Code = "request_not_text"
 
-// OnlyText refuses, with 400, a request whose path, query or headers hold a NUL or bytes
-// that are not UTF-8, and one whose query cannot be parsed. PostgreSQL keeps no such text,
-// SQLite does, and net/http leaves a parameter that it cannot parse out: a filter that was
-// meant would select nothing away. Bodies are judged where they are decoded.
+// OnlyText refuses, with 400, a request with a NUL or invalid UTF-8 in its path, query or headers,
+// and a request with a query that cannot be parsed. PostgreSQL cannot store such text, but SQLite
+// can. net/http ignores a query parameter that it cannot parse, so an intended filter would have no
+// effect. Bodies are checked where they are decoded.
 func OnlyText(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		what := notText(r)
@@ -36,11 +36,11 @@ func refuse(w http.ResponseWriter, status int, code taskcatalog.Code, detail str
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	// Whoever left is gone.
+	// An error means that the client has left.
 	_ = json.NewEncoder(w).Encode(wire.Problem{Title: http.StatusText(status), Status: status, Code: code, Detail: detail})
 }
 
-// notText names the part of a request that is not text; empty: all of it is.
+// notText names the part of a request that is not text; empty: the whole request is text.
 func notText(r *http.Request) string {
 	if !isText(r.URL.Path) {
 		return "its path"

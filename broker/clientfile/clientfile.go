@@ -18,7 +18,7 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// maxFile bounds what is read of a client file or a token file, in bytes.
+// maxFile is the largest accepted client file or token file, in bytes.
 const maxFile = 64 << 10
 
 // File is the content of a client.yaml.
@@ -28,8 +28,8 @@ type File struct {
 	TokenFile string `yaml:"token_file,omitempty"` // absolute, or relative to the client file
 }
 
-// Load reads and checks a client file. A relative TokenFile comes back
-// absolute. Codes: config_not_found, config_invalid.
+// Load reads and checks a client file. Load resolves a relative TokenFile against the folder of the
+// client file. Codes: config_not_found, config_invalid.
 func Load(path string) (*File, error) {
 	raw, err := readBounded(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,7 +64,7 @@ func (f *File) check() error {
 	return nil
 }
 
-// Root returns the pinned certificate.
+// Root returns the first pinned root certificate.
 func (f *File) Root() (*x509.Certificate, error) {
 	certs, err := pki.ParseCerts([]byte(f.CA))
 	if err != nil {
@@ -73,7 +73,7 @@ func (f *File) Root() (*x509.Certificate, error) {
 	return certs[0], nil
 }
 
-// Roots returns what the broker's chain must lead to.
+// Roots returns the pinned root certificates; the broker's chain must end at one of them.
 func (f *File) Roots() (*x509.CertPool, error) {
 	certs, err := pki.ParseCerts([]byte(f.CA))
 	if err != nil {
@@ -86,7 +86,7 @@ func (f *File) Roots() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Write puts the file at path, mode 0600, whole or not at all.
+// Write writes the file to path with mode 0600, completely or not at all.
 func (f *File) Write(path string) error {
 	raw, err := yaml.Marshal(f)
 	if err != nil {
@@ -95,15 +95,15 @@ func (f *File) Write(path string) error {
 	return WritePrivate(path, raw)
 }
 
-// WritePrivate puts content at path, mode 0600, whole or not at all: written
-// beside it, synced, renamed, and the directory synced.
+// WritePrivate writes content to path with mode 0600, completely or not at all: it writes and syncs
+// a temporary file in the same directory, renames the file, and syncs the directory.
 func WritePrivate(path string, content []byte) error {
 	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // 0600 by its nature
+	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // mode 0600
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // gone already where the rename was done
+	defer func() { _ = os.Remove(tmp.Name()) }() // no effect after the rename
 	if _, err := tmp.Write(content); err != nil {
 		return errors.Join(err, tmp.Close())
 	}
@@ -133,7 +133,7 @@ func readBounded(path string) ([]byte, error) {
 	return raw, err
 }
 
-// cause is the part of a file error that does not repeat the path.
+// cause returns the cause of a file error, without the path.
 func cause(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -142,5 +142,5 @@ func cause(err error) error {
 	return err
 }
 
-// oneLine folds the YAML reader's several lines into one.
+// oneLine joins the lines of a YAML error.
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

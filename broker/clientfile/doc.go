@@ -1,15 +1,14 @@
-// Package clientfile is client.yaml: where a broker is, the root certificate
-// it must show, and the file that holds the operator's token. The broker
-// writes one into its data directory and the CLI reads it; a context of the
-// CLI is the same file under a name.
+// Package clientfile reads and writes client.yaml: the address of a broker, the broker's root
+// certificate, and the path of the operator's token file. Its main type is File. The broker writes
+// client.yaml into its data directory, and the CLI reads the file. A context of the CLI is such a
+// file under a name. The package connects to no broker.
 //
 // # Rules
 //
-//   - The file holds no secret; the token lies beside it in a file of its own,
-//     which only its owner may read.
-//   - The root certificate is pinned whole, so that nothing is looked up or
-//     trusted at first use. In a rotation of the root there are two: the broker
-//     keeps its own file, and the CLI learns the new one from a broker that it can
-//     still tell by the old one.
-//   - A file appears whole or not at all.
+//   - client.yaml holds no secret. The token is in a separate file beside it, readable only by the
+//     file's owner.
+//   - The whole root certificate is pinned, so nothing is looked up or trusted at first use. During
+//     a rotation of the root there are two roots: the broker keeps its own file up to date, and the
+//     CLI learns the new root from a broker that the old root still verifies.
+//   - A file is written completely or not at all.
 package clientfile

@@ -8,9 +8,8 @@ import (
 	"github.com/hostler/hostler/broker"
 )
 
-// ReadToken reads an operator token from a file, or from stdin where path is
-// "-". A regular file that others may read is refused. Codes:
-// token_file_unreadable, token_file_open, token_malformed.
+// ReadToken reads an operator token from a file, or from stdin if path is "-". A regular file that
+// other users may read is refused. Codes: token_file_unreadable, token_file_open, token_malformed.
 func ReadToken(path string, stdin io.Reader) (string, error) {
 	raw, err := ReadSecret(path, stdin)
 	if err != nil {
@@ -22,8 +21,9 @@ func ReadToken(path string, stdin io.Reader) (string, error) {
 	return parseToken(raw, path)
 }
 
-// ReadSecret reads what only its owner may read, from a file or from stdin where
-// path is "-". Codes: token_file_unreadable, token_file_open.
+// ReadSecret reads a secret from a file that only its owner may access, or from stdin if path is
+// "-". The check of the mode applies to regular files. Codes: token_file_unreadable,
+// token_file_open.
 func ReadSecret(path string, stdin io.Reader) ([]byte, error) {
 	if path == "-" {
 		raw, err := io.ReadAll(io.LimitReader(stdin, maxFile+1))
@@ -36,7 +36,7 @@ func ReadSecret(path string, stdin io.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token file %s: %v (name another with --token-file)", path, cause(err))
 	}
-	// A pipe (process substitution) has its mode from the system.
+	// The system sets the mode of a pipe, as of a process substitution.
 	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
 		return nil, broker.Errorf(broker.Refused, "token_file_open", "cannot use the token file %s: others may read it, mode %04o (chmod 600 %s, and issue a new token if others had access)", path, info.Mode().Perm(), path)
 	}
@@ -47,8 +47,8 @@ func ReadSecret(path string, stdin io.Reader) ([]byte, error) {
 	return raw, nil
 }
 
-// parseToken takes one line of printable ASCII without spaces, so that a
-// token can go into a header; the message never repeats what it read.
+// parseToken accepts one line of printable ASCII without spaces, so that the token can go into a
+// header. The error message never repeats the input.
 func parseToken(raw []byte, from string) (string, error) {
 	token := strings.TrimSpace(string(raw))
 	bad := strings.IndexFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0
@@ -58,5 +58,6 @@ func parseToken(raw []byte, from string) (string, error) {
 	return token, nil
 }
 
-// CheckToken judges a token that came from elsewhere, such as the environment.
+// CheckToken checks a token from another source, such as the environment, and returns the token
+// without surrounding spaces. from names the source in the error message. Code: token_malformed.
 func CheckToken(token, from string) (string, error) { return parseToken([]byte(token), from) }
