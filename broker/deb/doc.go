@@ -6,12 +6,12 @@
 //
 // # Rules
 //
-//   - A package is what dpkg calls one, in the one order that dpkg writes: debian-binary,
-//     control.tar, data.tar, nothing else. What dpkg would skip or read in another way is refused,
-//     so that both see the same files.
-//   - Only what the standard library unpacks is read: gzip, or nothing. `make package` writes gzip
-//     for that reason.
-//   - Files and symbolic links are listed, with the digests of a baseline. A package with anything
-//     else that is no directory cannot be compared, and is refused.
-//   - Size, number and names of files are bounded: a package is bytes that somebody has uploaded.
+//   - A package has the members that dpkg writes, in the same order: debian-binary, control.tar,
+//     data.tar, nothing else. A package with parts that dpkg would skip or read differently is
+//     refused, so that Files and dpkg see the same files.
+//   - data.tar is uncompressed or compressed with gzip, which the standard library reads. Therefore
+//     `make package` writes gzip.
+//   - Files and symbolic links are listed, with the digests of a baseline. A package with any other
+//     entry except directories cannot be compared, and is refused.
+//   - Size, number and names of files are bounded, because a package is uploaded input.
 package deb

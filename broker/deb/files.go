@@ -17,19 +17,19 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// ErrUnreadable is the error for a package with files that cannot be determined.
+// ErrUnreadable is the error for a package whose files cannot be determined.
 var ErrUnreadable = errors.New("cannot read the package")
 
-// Bounds of what is unpacked.
+// Limits of an unpacked package.
 const (
 	maxUnpacked = 1 << 30 // bytes
 	maxEntries  = 4096
 	maxName     = 255
 )
 
-// Files lists what a package puts on a machine, sorted by path: regular files with
-// mode, owner and the first 16 bytes of their SHA-256, links by where they lead. An
-// error that is not ErrUnreadable is r's own.
+// Files lists the files that a package installs, sorted by path: regular files with mode, owner and
+// the first 16 bytes of their SHA-256, symbolic links with their target. An error other than
+// ErrUnreadable is an error of r.
 func Files(r io.Reader) ([]taskcatalog.BaselineFile, error) {
 	from := &source{r: r}
 	files, err := list(from)
@@ -42,7 +42,7 @@ func Files(r io.Reader) ([]taskcatalog.BaselineFile, error) {
 	return files, nil
 }
 
-// source distinguishes errors of the reader from errors in its bytes.
+// source remembers errors of the reader, to distinguish them from errors in the package.
 type source struct {
 	r   io.Reader
 	err error
@@ -145,8 +145,8 @@ func unpack(content io.Reader, suffix string) ([]taskcatalog.BaselineFile, error
 	return files, nil
 }
 
-// entry reads one entry of a tar file; listed is false for a directory. entry subtracts the number of
-// bytes read from left.
+// entry reads one entry of a tar file; listed is false for a directory. entry subtracts the number
+// of bytes read from left.
 func entry(h *tar.Header, content io.Reader, left *int64) (f taskcatalog.BaselineFile, listed bool, err error) {
 	name := strings.TrimPrefix(strings.TrimPrefix(h.Name, "./"), "/")
 	if h.Typeflag == tar.TypeDir {
@@ -184,7 +184,7 @@ func entry(h *tar.Header, content io.Reader, left *int64) (f taskcatalog.Baselin
 // archive reads the members of an ar file in their order.
 type archive struct {
 	r    io.Reader
-	size int64 // of the member in hand
+	size int64 // of the present member
 }
 
 func (a *archive) begin() error {

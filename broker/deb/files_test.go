@@ -20,7 +20,7 @@ var entries = []tar.Header{
 	debtest.Dir("./"), debtest.Dir("./usr/"), debtest.File("./usr/b", "x"), debtest.Link("/usr/a", "b"), debtest.File(".c", ""),
 }
 
-// The digests are what sha256sum says of an x and of nothing.
+// The digests are the beginnings of sha256sum's output for "x" and for an empty file.
 var want = []taskcatalog.BaselineFile{
 	{Path: "/.c", Digest: "e3b0c44298fc1c149afbf4c8996fb924", Mode: 0o755},
 	{Path: "/usr/a", Digest: "link:b"},
@@ -87,7 +87,7 @@ func TestWhatDpkgMayReadInAnotherWayIsRefused(t *testing.T) {
 	}
 }
 
-// Who cannot read the bytes must not take the package for a bad one.
+// An error of the reader must not count as a bad package.
 func TestATroubleOfTheStoreIsNoneOfThePackage(t *testing.T) {
 	raw := debtest.Join(debtest.Parts(t, entries...)...)
 	down := errors.New("the database is gone")

@@ -11,21 +11,21 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// What an item may be.
+// Some values of Item.What; Whats returns all of them.
 const (
 	ServerCertificate = "server certificate"
 	OperatorToken     = "operator token"
 	VaultLogin        = "Vault login"
 )
 
-// Item is one thing with an end.
+// Item is one key, certificate, token or login that expires.
 type Item struct {
 	What    string
 	Name    string        // id of a key or certificate, name of a token
 	At      time.Time     // zero: no known end
-	Soon    time.Duration // time before the end at which somebody should have renewed it
-	Renew   string
-	Trouble string // why the end could not be determined; empty: it could
+	Soon    time.Duration // how long before the end the item should be renewed
+	Renew   string        // the command or action that renews the item
+	Trouble string // why the end could not be determined; empty: no trouble
 }
 
 // Near reports whether it is time to renew the item, or too late.
@@ -51,7 +51,7 @@ var keys = map[pki.KeyUse]struct {
 	pki.UseRelease:   {"release key", 30 * 24 * time.Hour, "hostler trust add-release-key FILE, then hostler trust retire-release-key ID"},
 }
 
-// Whats are all that an item may be.
+// Whats returns all values of Item.What, sorted.
 func Whats() []string {
 	all := []string{OperatorToken, VaultLogin}
 	for _, k := range keys {

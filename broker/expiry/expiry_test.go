@@ -56,7 +56,7 @@ func TestWhatEndsFirstComesFirstAndWhatNeverEndsLast(t *testing.T) {
 	}
 }
 
-// A Vault that cannot be asked does not hide what else ends, and is something to look at.
+// A Vault without an answer is listed with its trouble, and does not hide the other items.
 func TestAVaultThatDoesNotAnswerIsSaid(t *testing.T) {
 	s := sources(broker.OperatorToken{Name: "later", ExpiresAt: in(60)})
 	s.Login = func(context.Context) (secrets.Login, error) { return secrets.Login{}, errors.New("it is sealed") }
@@ -72,7 +72,7 @@ func TestAVaultThatDoesNotAnswerIsSaid(t *testing.T) {
 	}
 }
 
-// Of every use that a trust bundle may have a key of it is known how to renew it.
+// Every use of a key has a name and a way to be renewed.
 func TestEveryKeyHasAWayToBeRenewed(t *testing.T) {
 	for _, use := range []pki.KeyUse{pki.UseRoot, pki.UseTask, pki.UseTrust, pki.UseStatement, pki.UseRelease, trust.UseIssuing, trust.UseServer} {
 		s := sources()

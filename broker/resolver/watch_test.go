@@ -14,7 +14,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// push keeps the shipped set as v1 and wants it on nodes.
+// push stores the shipped set as v1 and assigns the set to the nodes of a selector.
 func push(t *testing.T, b *servertest.Broker, selector string) api.ResolverSet {
 	t.Helper()
 	set, problems := profiles.Parse(profiles.Shipped()...)
@@ -35,7 +35,7 @@ func want(t *testing.T, b *servertest.Broker, selector string) {
 	servertest.Must[api.ResolverWant](t, b, http.MethodPost, "/resolver/wants", api.ResolverWantPut{Selector: selector, Version: "v1", Reason: "test"})
 }
 
-// until asks now and then: who asks too often is slowed down.
+// until polls every 200 ms, because the broker limits the rate of requests.
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick, late := time.NewTicker(200*time.Millisecond), time.After(20*time.Second)
@@ -49,7 +49,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// wanted is the only want there is.
+// wanted returns the only want.
 func wanted(t *testing.T, b *servertest.Broker) api.ResolverWant {
 	t.Helper()
 	all := servertest.Must[api.ResolverWantList](t, b, http.MethodGet, "/resolver/wants", nil)
@@ -59,7 +59,7 @@ func wanted(t *testing.T, b *servertest.Broker) api.ResolverWant {
 	return all.Items[0]
 }
 
-// given are the tasks by which nodes got sets.
+// given returns the node.resolver_config tasks of all nodes.
 func given(t *testing.T, b *servertest.Broker) []api.Task {
 	t.Helper()
 	return servertest.Must[api.TaskList](t, b, http.MethodGet, "/tasks?type=node.resolver_config", nil).Items
@@ -80,8 +80,8 @@ func config(t *testing.T, n *servertest.Node) (wire.Delivery, *taskcatalog.Task)
 	return d, task
 }
 
-// settle answers the first task of two, whichever comes first, and returns the
-// one with the set.
+// settle receives the node's first two tasks in either order, answers the baseline's task, and
+// returns the task with the set.
 func settle(t *testing.T, b *servertest.Broker, n *servertest.Node) (d wire.Delivery, task *taskcatalog.Task) {
 	t.Helper()
 	for range 2 {
@@ -120,7 +120,7 @@ func TestANodeThatEnrolsBecomesActiveOnlyWithItsSet(t *testing.T) {
 	if got := status(t, b, n); got != "enrolling" {
 		t.Errorf("with its baseline and no set it is %s", got)
 	}
-	// Whatever it says it did: what counts is what it has.
+	// The digest that the node reports counts, not the success of the task.
 	confirm(t, n, d, task, "sha256:"+strings.Repeat("0", 64))
 	if got := status(t, b, n); got != "enrolling" {
 		t.Errorf("with another set it is %s", got)
@@ -164,14 +164,14 @@ func TestAFailureOnTheFirstNodeKeepsTheSetFromAllOthers(t *testing.T) {
 	if got := given(t, b); len(got) != 1 {
 		t.Errorf("%d nodes got a set that the first could not take", len(got))
 	}
-	// One that is enrolling has its turn all the same, and stops nothing anew.
+	// An enrolling node still gets its set.
 	other := b.NewNode(t, api.NodeCreate{Hostname: "h4"})
 	d, task = settle(t, b, other)
 	confirm(t, other, d, task, set.Digest)
 	if got := status(t, b, other); got != "active" {
 		t.Errorf("a node that enrols meanwhile is %s", got)
 	}
-	// Somebody wants it again: it goes on.
+	// After the same want is given again, the waves continue.
 	want(t, b, "all")
 	until(t, "another wave", func() bool { return len(given(t, b)) > 2 })
 	if w := wanted(t, b); !w.StoppedAt.IsZero() || w.Confirmed != 1 {

@@ -16,7 +16,7 @@ var (
 	want = store.ResolverWant{ID: 7, Digest: "sha256:new", Version: "v2"}
 )
 
-// fleet makes nodes of which the first have the set already.
+// fleet makes nodes; the first ones already have the set.
 func fleet(size, have int) []broker.Node {
 	nodes := make([]broker.Node, size)
 	for i := range nodes {
@@ -35,7 +35,7 @@ func ended(n broker.Node, status broker.TaskStatus) map[string][]broker.Task {
 	return map[string][]broker.Task{n.ID: {{ID: "t-" + n.ID, Status: status, Outcome: "failed", Code: "profile_refused", Message: "no such program", EndedAt: now.Add(-time.Hour)}}}
 }
 
-// proof is that the first node took the set by a task of this want.
+// proof returns a succeeded task of the want on the first node.
 func proof(have int) map[string][]broker.Task {
 	if have == 0 {
 		return nil
@@ -43,7 +43,7 @@ func proof(have int) map[string][]broker.Task {
 	return map[string][]broker.Task{"n-000": {{ID: "t-0", Status: broker.TaskSucceeded, EndedAt: now.Add(-time.Hour)}}}
 }
 
-// with adds a task to what was made.
+// with returns the union of two sets of tasks.
 func with(made map[string][]broker.Task, more map[string][]broker.Task) map[string][]broker.Task {
 	all := map[string][]broker.Task{}
 	maps.Copy(all, made)
@@ -51,7 +51,8 @@ func with(made map[string][]broker.Task, more map[string][]broker.Task) map[stri
 	return all
 }
 
-// A node that lies about its set would else open the way for a bad one.
+// A false report of the set must not count as a passed first wave, because a bad set could then
+// spread.
 func TestAClaimIsNoFirstWave(t *testing.T) {
 	if s := next(now, want, fleet(100, 30), nil, nil); len(s.give) != 1 {
 		t.Errorf("30 nodes claim the set, none was given it: %d get it", len(s.give))
@@ -140,7 +141,7 @@ func TestAnEnrollingNodeGetsItsSetAtOnceAndAgain(t *testing.T) {
 	if s := next(now, want, crowd, with(proof(1), map[string][]broker.Task{"n-new": tries}), nil); s.stop != "" || len(s.give) != 10 {
 		t.Errorf("after %d failures of a node that is enrolling, %d others get it, stopped because %q", enrolTries, len(s.give), s.stop)
 	}
-	// What was tried in an earlier enrolment, or was left open by it, is none of this.
+	// Tasks of an earlier enrolment, ended or open, do not count for the present enrolment.
 	again := node
 	again.Epoch++
 	tries = append(tries, broker.Task{ID: "t", NodeEpoch: node.Epoch, Status: broker.TaskQueued})
@@ -153,7 +154,7 @@ func TestAnEnrollingNodeGetsItsSetAtOnceAndAgain(t *testing.T) {
 	}
 }
 
-// A freeze keeps waves from its sites, and nobody from coming in.
+// A freeze keeps waves from its sites, but does not stop enrolments.
 func TestNoWaveGoesToAFrozenSite(t *testing.T) {
 	nodes := fleet(4, 1)
 	nodes[1].Site, nodes[2].Site, nodes[3].Site, nodes[3].Status = "dc1", "dc2", "dc1", broker.Enrolling

@@ -11,7 +11,7 @@ import (
 // Part is one member of a package.
 type Part struct{ Name, Content string }
 
-// Parts are those of a package that puts entries on a machine, in their order.
+// Parts returns the members, in order, of a package that installs the entries.
 func Parts(t testing.TB, entries ...tar.Header) []Part {
 	t.Helper()
 	return []Part{{"debian-binary", "2.0\n"}, {"control.tar.gz", Tar(t, true)}, {"data.tar.gz", Tar(t, true, entries...)}}
@@ -29,7 +29,8 @@ func Join(parts ...Part) []byte {
 	return out.Bytes()
 }
 
-// Tar makes a tar file, of files whose content is in Uname.
+// Tar makes a tar file, compressed with gzip if gz is set. The content of each file is in its
+// Uname.
 func Tar(t testing.TB, gz bool, entries ...tar.Header) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -61,15 +62,15 @@ func Tar(t testing.TB, gz bool, entries ...tar.Header) string {
 	return packed.String()
 }
 
-// File, Link and Dir are entries.
+// File is the entry of a regular file.
 func File(name, content string) tar.Header {
 	return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o755, Uname: content}
 }
 
-// Link is a symbolic one.
+// Link is the entry of a symbolic link.
 func Link(name, to string) tar.Header {
 	return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to, Mode: 0o777}
 }
 
-// Dir is a directory.
+// Dir is the entry of a directory.
 func Dir(name string) tar.Header { return tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755} }
