@@ -17,7 +17,7 @@ import (
 	"github.com/hostler/hostler/test/qemu"
 )
 
-// machine is a guest that was put back to its snapshot for a case.
+// machine is a guest, restored to its snapshot for a test case.
 type machine struct {
 	*testing.T
 	guest *qemu.Guest
@@ -52,7 +52,7 @@ func TestPackagesOnAMachine(t *testing.T) {
 	}
 }
 
-// fresh is the moment that each case starts from.
+// fresh is the snapshot from which each case starts.
 const fresh = "fresh"
 
 // withPackages boots a guest, and builds the packages in a directory meanwhile.
@@ -181,7 +181,7 @@ func purge(m machine) {
 	m.out("systemctl", "start", "hostler-agent")
 	m.out("mkdir", "/usr/lib/hostler-agent/versions/0.9.0")
 	m.out("touch", "/etc/hostler-agent/config.yaml", "/var/lib/hostler-agent/key")
-	// What cloud-init writes to bring the package, as after a bootstrap.
+	// The files that cloud-init writes during a bootstrap, to fetch the package.
 	m.out("mkdir", "/etc/hostler-bootstrap", "/var/lib/hostler-bootstrap", "/etc/systemd/system/hostler-bootstrap-fetch@1.service.d")
 	m.out("touch", "/etc/hostler-bootstrap/source-0", "/var/lib/hostler-bootstrap/done", "/etc/systemd/system/hostler-bootstrap-fetch@1.service.d/order.conf")
 	for _, unit := range []string{"hostler-bootstrap", "hostler-bootstrap-clock", "hostler-bootstrap-fetch@"} {
@@ -213,7 +213,7 @@ func brokerRuns(m machine) {
 	m.is("700", "stat", "-c", "%a", "/var/lib/hostler-broker")
 }
 
-// out runs a command in the guest, which must end well, and returns its output.
+// out runs a command in the guest and returns its output. The test fails if the command fails.
 func (m machine) out(argv ...string) string {
 	m.Helper()
 	ctx, cancel := context.WithTimeout(m.Context(), 2*time.Minute)
@@ -232,7 +232,7 @@ func (m machine) is(want string, argv ...string) {
 	}
 }
 
-// until runs a command in the guest until it ends well.
+// until repeats a command in the guest until the command succeeds.
 func (m machine) until(argv ...string) {
 	m.Helper()
 	ctx, cancel := context.WithTimeout(m.Context(), 2*time.Minute)
@@ -242,7 +242,7 @@ func (m machine) until(argv ...string) {
 	}
 }
 
-// packages builds the packages around a stand-in for the programs, in a directory.
+// packages builds the packages in a directory, with a stand-in for the programs.
 func packages(ctx context.Context, dir string) (map[string][]byte, error) {
 	const top = ".."
 	for _, link := range []string{"packaging", "LICENSE"} {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What could make two builds of one commit differ is not told to the compiler: a path, a
-// time, a machine. That they do not differ, TestTwoBuildsAreOneRelease proves (e2e_all).
+// The compiler gets no input that could make two builds of one commit differ: no path, time or
+// machine name. TestTwoBuildsAreOneRelease (e2e_all) checks that two builds are equal.
 func TestABuildIsToldNothingOfTheMachine(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "make", "-n", "-B", "bin/hostler-agent", "VERSION=9.9.9", "COMMIT=abc")
 	cmd.Dir = ".."

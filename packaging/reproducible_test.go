@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Two whole builds of the agent, packed: in directories of other names, with another umask,
-// time zone and time, and the second with an empty cache, so that gcc and every package
-// are at it once more. It proves nothing of another Go, gcc or distribution.
+// Two complete builds of the agent, packed, are equal. The builds differ in directory, umask, time
+// zone and time. The second has an empty cache, so that gcc and the compiler run again for every
+// package. The test proves nothing about another version of Go or gcc, or another distribution.
 func TestTwoBuildsAreOneRelease(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
@@ -27,7 +27,7 @@ func TestTwoBuildsAreOneRelease(t *testing.T) {
 	}
 }
 
-// release builds and packs the agent from a copy of this tree, and gives its digest.
+// release builds and packs the agent from a copy of this tree, and returns the digest.
 func release(t *testing.T, ctx context.Context, dir, umask string, env ...string) string {
 	t.Helper()
 	list := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")

@@ -26,8 +26,8 @@ func settings(t *testing.T, file string) [][2]string {
 	return all
 }
 
-// ownView are the settings that give a service another view of the machine than
-// a tenant has: namespaces, mounts of its own, a device policy.
+// ownView matches the settings that give a service another view of the machine than a tenant has:
+// namespaces, private mounts, a device policy.
 var ownView = regexp.MustCompile(`^(Private[A-Z].*|Protect[A-Z].*|ProcSubset|Device[A-Z].*|` +
 	`(Read|Inaccessible|Exec|NoExec|ReadWrite|ReadOnly).*Paths|Bind(ReadOnly)?Paths|TemporaryFileSystem|` +
 	`Root[A-Z].*|Mount[A-Z].*|ExtensionImages|ExtensionDirectories|DynamicUser|LogNamespace|` +
@@ -47,8 +47,8 @@ func TestTheAgentSeesWhatATenantSees(t *testing.T) {
 	}
 }
 
-// What a handler or a tool that it starts needs of root. Without one of these a
-// check cannot be made or a cleanup not done, on the machines that have the thing.
+// The capabilities that a handler, or a tool started by a handler, needs. Without one of them a
+// check or a cleanup fails, on machines with the affected feature.
 func TestTheAgentMayDoWhatItsTasksNeed(t *testing.T) {
 	var may []string
 	for _, s := range settings(t, "systemd/hostler-agent.service") {
@@ -86,7 +86,7 @@ func TestTheAgentsUnitBoundsWhatItUses(t *testing.T) {
 	}
 }
 
-// The collector works harder before the kernel ends the broker.
+// GOMEMLIMIT makes the garbage collector work harder before the kernel kills the broker.
 func TestTheBrokersUnitBoundsItsMemory(t *testing.T) {
 	var most, limit string
 	for _, s := range settings(t, "systemd/hostler-broker.service") {
@@ -111,9 +111,9 @@ func TestTheBrokersUnitBoundsItsMemory(t *testing.T) {
 
 var exposure = regexp.MustCompile(`Overall exposure level for \S+: ([0-9.]+)`)
 
-// maxExposure is the most that `systemd-analyze security` may say of a unit. Of the
-// agent's, 0.2 are CAP_SYS_RAWIO, without which no ATA disk takes the command to
-// erase itself.
+// maxExposure is the highest exposure level that `systemd-analyze security` may report for a unit.
+// Of the agent's level, 0.2 come from CAP_SYS_RAWIO: an ATA disk accepts the erase command only
+// with this capability.
 var maxExposure = map[string]float64{"hostler-agent": 6.4, "hostler-agent-watch": 2.5, "hostler-broker": 1.5}
 
 func TestTheUnitsAreNoMoreExposedThanTheyMustBe(t *testing.T) {
@@ -143,7 +143,7 @@ func checkExposure(t *testing.T, name, report string, most float64) {
 	t.Logf("%s: exposure %s", name, found[1])
 }
 
-// What users take in terminals leaves memory to what looks after the node.
+// The memory limit of users' terminals leaves memory for the services that look after the node.
 func TestTerminalsLeaveSomeMemory(t *testing.T) {
 	var high string
 	for _, s := range settings(t, "systemd/hostler-terminal.slice") {

@@ -1,6 +1,5 @@
-// Command daemon stands in for the agent and the broker where only their
-// packages and units are tried: it notifies systemd, keeps its watchdog, and has
-// a child that does not end by itself.
+// Command daemon stands in for the agent and the broker in tests of their packages and units. It
+// notifies systemd, keeps the watchdog alive, and has a child that does not end by itself.
 package main
 
 import (
