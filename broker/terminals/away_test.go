@@ -121,7 +121,7 @@ func TestTwoBrokersAtOneAddress(t *testing.T) {
 	})
 }
 
-// The end of a session cancels its queued terminal.open task, so a node that was away does nothing.
+// The end of a session cancels its queued terminal.open task, so an absent node does nothing later.
 func TestWhatWouldOpenASessionThatIsOverIsTakenBack(t *testing.T) {
 	each(t, func(w *world) {
 		r := w.replica("a.example:7442")

@@ -164,7 +164,7 @@ func (d *Desk) user(ctx context.Context, nodeID string, r Request) (username, al
 		}
 	}
 	switch {
-	case len(fits) == 1, len(fits) > 1 && r.Username != "": // more than one: all have that user
+	case len(fits) == 1, len(fits) > 1 && r.Username != "": // several live allocations of the same user
 		return fits[0].Username, fits[0].ID, nil
 	case r.AllocationID != "":
 		return "", "", broker.Errorf(broker.Refused, "terminal_user_refused", "cannot open a terminal on node %s: it has no live allocation %s with that user (hostler node show %s)", nodeID, taskcatalog.Clean(r.AllocationID, 64), nodeID)
@@ -230,8 +230,9 @@ func (d *Desk) abandon(id string, why error) {
 	}
 }
 
-// Ticket makes a ticket for an existing session, for its owner or a platform admin. Codes: those of
-// broker.TerminalAccess, terminal_session_not_found, terminal_session_over, terminal_not_yours.
+// Ticket makes a ticket for an existing session, for the operator who opened the session or a
+// platform admin. Codes: as of broker.TerminalAccess, terminal_session_not_found,
+// terminal_session_over, terminal_not_yours.
 func (d *Desk) Ticket(ctx context.Context, by broker.OperatorToken, id string, size Size) (k Ticket, err error) {
 	if _, err := d.mayJoin(ctx, by, id); err != nil {
 		return k, err
@@ -306,7 +307,7 @@ const CodeClosed = "terminal_closed"
 func (d *Desk) has(id string) bool { return slices.Contains(d.c.Relay.Sessions(), id) }
 
 // Mint makes the token with which the session of a terminal.open task joins its relay, bound to the
-// caller's key. Codes: credential_refused, and those of store.SetTerminalToken.
+// caller's key. Codes: credential_refused, and the codes of store.SetTerminalToken.
 func (d *Desk) Mint(ctx context.Context, task broker.Task, keyDigest string) (m broker.Minted, err error) {
 	var p taskcatalog.TerminalOpenParams
 	if err := taskcatalog.DecodeStrict(task.Params, &p); err != nil {

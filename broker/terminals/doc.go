@@ -14,17 +14,18 @@
 // An operator who has joined another operator's session needs his own right to be there. Without
 // that right he is disconnected, and the session continues.
 //
-// A session is at the relay of one replica, named by its row. A ticket is valid at every replica:
+// The row of a session names the relay of one replica. A ticket is valid at every replica:
 // the relay of the replica that gets the ticket takes the session, and a task sends the node's side
 // there. The previous relay releases the session.
 //
 // # A node that is away
 //
-// The outcome of the task that sends the node to the relay shows whether the node accepts a
-// session. If the node refuses the task, the session ends with the reason. A node that is away for
-// ten seconds is sent to the relay again, and again as long as the session waits. So a session
-// survives a lost token. Once the session's process has started, such a task says so, and no second
-// process is started. If the process was killed, the node reports that, and the session ends.
+// A terminal.open task sends the node to the relay. The task's outcome shows whether the node
+// accepts the session. If the node refuses the task, the session ends with the reason. A node that
+// is away for ten seconds is sent to the relay again, and again as long as the session waits. So a
+// session survives a lost token. Once the session's process has started, such a task says so, and
+// no second process is started. If the process was killed, the node reports the loss, and the
+// session ends.
 //
 // # A relay that dies
 //

@@ -25,8 +25,8 @@ func (r *Retention) Run(ctx context.Context) {
 	periodic.Work{Every: keepEvery, AtOnce: true, Turn: r.Drop, Log: r.Log, Cannot: "cannot drop old recordings"}.Run(ctx)
 }
 
-// Drop drops the recordings that are old now, once. A site with an unreadable policy keeps its
-// recordings.
+// Drop drops all recordings beyond their site's retention period. If a site's policy is unreadable,
+// the site's recordings stay.
 func (r *Retention) Drop(ctx context.Context) error {
 	sites, err := r.DB.TerminalSites(ctx)
 	if err != nil {

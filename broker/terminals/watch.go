@@ -59,12 +59,13 @@ func (d *Desk) Run(ctx context.Context) error {
 	}
 }
 
-// Leave reports that this replica's relay has released its sessions.
+// Leave reports that this replica's relay has released all sessions.
 func (d *Desk) Leave(ctx context.Context) error {
 	return d.c.DB.ForgetTerminalRelay(ctx, d.me)
 }
 
-// beat reports that the relay is alive, if it has sessions or is about to.
+// beat reports that the relay is alive, if the relay has sessions or needed is set, at most once
+// every beatEvery.
 func (d *Desk) beat(ctx context.Context, needed bool) error {
 	d.beating.Lock()
 	defer d.beating.Unlock()
@@ -111,9 +112,9 @@ func (d *Desk) look(ctx context.Context) error {
 	return silent
 }
 
-// hold checks one live session, if this replica is responsible: hold ends a session that must not
-// continue, releases one that another relay has, disconnects a guest who may no longer be there,
-// sends an absent node to the relay again, and detaches an orphan.
+// hold checks a live session, if this replica is responsible. hold ends a forbidden session,
+// releases a session of another relay, disconnects a forbidden guest, sends an absent node to the
+// relay again, and detaches an orphan.
 func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now time.Time) {
 	s := st.Session
 	ours := s.Replica == d.c.Address
@@ -167,7 +168,7 @@ func (d *Desk) orphaned(s broker.TerminalSession, now time.Time) (code, reason s
 	return "", ""
 }
 
-// release releases a session that another relay has, if it still does.
+// release releases a session at this relay, if the row still names another relay.
 func (d *Desk) release(ctx context.Context, id string) error {
 	s, err := d.c.DB.TerminalSession(ctx, id)
 	if err == nil && s.Replica != d.c.Address {
@@ -188,7 +189,7 @@ func (d *Desk) guest(ctx context.Context, id, by string) {
 }
 
 // missing decides what happens to a session of this relay without its node. The session ends with a
-// code if the node could not open the session, or has the session no more. Otherwise again reports
+// code if the node could not open the session, or has lost the session. Otherwise again reports
 // whether the node is sent here again.
 func (d *Desk) missing(st store.TerminalState, now time.Time) (code, reason string, again bool) {
 	since, o := d.c.Relay.Away(st.Session.ID), st.Open
@@ -271,7 +272,7 @@ func (d *Desk) tellNode(ctx context.Context, s broker.TerminalSession) error {
 	return d.c.DB.ToldTerminal(ctx, s.ID)
 }
 
-// withdraw cancels tasks that would still send a node to a relay for a session that is over.
+// withdraw cancels the waiting terminal.open tasks of a closed session.
 func (d *Desk) withdraw(ctx context.Context, s broker.TerminalSession) error {
 	open, _, err := d.c.DB.ListTasks(ctx, store.TaskFilter{
 		NodeID: s.NodeID, Type: "terminal.open", CorrelationID: s.ID, Statuses: []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched},
