@@ -25,7 +25,7 @@ type Item struct {
 	At      time.Time     // zero: no known end
 	Soon    time.Duration // how long before the end the item should be renewed
 	Renew   string        // the command or action that renews the item
-	Trouble string // why the end could not be determined; empty: no trouble
+	Trouble string        // why the end could not be determined; empty: no trouble
 }
 
 // Near reports whether it is time to renew the item, or too late.
