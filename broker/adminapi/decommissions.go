@@ -118,8 +118,8 @@ func (t tenanted) kept() (names []string) {
 	return names
 }
 
-// endsOf returns the live allocations of a node that a request may end: the allocations named in
-// the request, or all if none is named.
+// endsOf returns the live allocations of a node that a request may end: none without ForceRelease,
+// else the allocations that the request names, or all if the request has no list.
 func endsOf(live []broker.Allocation, req turnover.Request) (ends []string) {
 	for _, l := range live {
 		if req.ForceRelease && (req.Ends == nil || slices.Contains(req.Ends, l.ID)) {
