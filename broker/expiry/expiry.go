@@ -18,7 +18,7 @@ const (
 	VaultLogin        = "Vault login"
 )
 
-// Item is one key, certificate, token or login that expires.
+// Item is a key, certificate, token or login of a broker, with its end.
 type Item struct {
 	What    string
 	Name    string        // id of a key or certificate, name of a token
