@@ -80,9 +80,9 @@ func (s system) disks() ([]*disk, map[*disk]error, error) {
 	return all, unread, nil
 }
 
-// disk reads an entry of /sys/block. It returns nil for an entry without hardware, for an entry
-// with no size, no serial and no WWN, for a firmware area, and for a hidden path to a disk listed
-// by itself.
+// disk reads an entry of /sys/block. It returns nil and no error for an entry without hardware, for
+// an entry with no size, no serial and no WWN, for a firmware area, and for a hidden path to a disk
+// listed by itself. With an error the disk is never nil: it has what could be read.
 func (s system) disk(name string) (*disk, error) {
 	d := &disk{name: name}
 	var faults []error
@@ -112,7 +112,10 @@ func (s system) disk(name string) (*disk, error) {
 		d.serial = unitSerial(page)
 	}
 	if d.size == 0 && d.serial == "" && d.wwn == "" {
-		return nil, errors.Join(faults...)
+		if err := errors.Join(faults...); err != nil {
+			return d, err
+		}
+		return nil, nil
 	}
 	d.ata = read("device/vendor") == "ATA"
 	d.transport = transport(d.path)

@@ -360,3 +360,24 @@ func loadOption(number uint32, start, size uint64) []byte {
 	raw = append(raw, make([]byte, 16)...)
 	return append(raw, 2, 2, 0x7f, 0xff, 4, 0)
 }
+
+// A drive without a medium whose serial cannot be read is a disk that nobody knows, and the others
+// are erased all the same.
+func TestADiskOfWhichNothingCanBeReadHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.ata("sda", sataPath, play{})
+	const dead = "devices/pci0000:00/0000:00:1f.2/ata9/host9/target9:0:0/9:0:0:0"
+	l.disk("sdz", dead+"/block/sdz", nil)
+	l.put("sys/"+dead+"/block/sdz/size", "0\n")
+	l.link(dead+"/block/sdz/device", dead)
+	l.ok(os.MkdirAll(filepath.Join(l.root, "sys", dead, "wwid"), 0o755)) // reading it fails
+	all, unread, err := system{l.Machine}.disks()
+	l.ok(err)
+	if len(all) != 2 || all[1] == nil || all[1].name != "sdz" || unread[all[1]] == nil {
+		t.Fatalf("disks are %+v, unread %v", all, unread)
+	}
+	if _, _, err := l.do(t.Context()); err != nil {
+		t.Errorf("sda is not erased: %v", err)
+	}
+}
