@@ -116,3 +116,12 @@ func TestATokenIsOneLineOfPrintableCharacters(t *testing.T) {
 		}
 	}
 }
+
+func TestASecretFromStdinIsReadWholeOrNotAtAll(t *testing.T) {
+	if got, err := ReadSecret("-", strings.NewReader(strings.Repeat("x", maxFile))); err != nil || len(got) != maxFile {
+		t.Errorf("got %d bytes, %v", len(got), err)
+	}
+	if _, err := ReadSecret("-", strings.NewReader(strings.Repeat("x", maxFile+1))); broker.AsError(err).Code != "token_file_unreadable" {
+		t.Errorf("got %v", err)
+	}
+}

@@ -30,6 +30,9 @@ func ReadSecret(path string, stdin io.Reader) ([]byte, error) {
 		if err != nil {
 			return nil, broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token from stdin: %v", err)
 		}
+		if len(raw) > maxFile {
+			return nil, broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token from stdin: it is larger than %d bytes", maxFile)
+		}
 		return raw, nil
 	}
 	info, err := os.Stat(path)
