@@ -8,6 +8,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// Vendors are the vendors whose libraries the child process can ask for GPUs.
+var Vendors = []string{"nvidia", "amd"}
+
 // Helper queries GPUs through child processes. Its methods may be called concurrently, for
 // different devices or the same device.
 type Helper struct {

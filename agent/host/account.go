@@ -24,6 +24,9 @@ type Account struct {
 	CreatedAt    time.Time `json:"created_at"`
 }
 
+// SudoersFile returns the path of the sudoers file that lets the user become root.
+func SudoersFile(username string) string { return "/etc/sudoers.d/hostler-" + username }
+
 // Accounts is the agent's crash-safe record of its allocation users. An account is recorded before
 // the system has the user, and deleted from the record after the user is removed from the system.
 type Accounts interface {

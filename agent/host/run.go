@@ -28,3 +28,15 @@ func (r *Run) Step(name string, index, total int) {
 		r.Progress(name, index, total, 0, "")
 	}
 }
+
+// Wait waits for d, or returns the context's cause when the context ends first.
+func Wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,5 +1,5 @@
 // Package machine reads and changes the machine on which the agent runs: /proc, /sys, mounts,
-// accounts, units, IPC, block devices, files. The package judges nothing: agent/tasks decides
+// accounts, units, IPC, block devices, files. The package judges nothing: agent/validate decides
 // whether a machine is clean.
 //
 // # Model

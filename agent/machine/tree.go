@@ -62,6 +62,15 @@ type Entry struct {
 	mounted bool // the name is a mount point, and Stat describes the mounted root
 }
 
+// LostAndFound reports whether the entry is the directory lost+found of fsck, below the swept
+// directory. Another user's directory of the same name does not count.
+func (e *Entry) LostAndFound() bool {
+	return e.Name == "lost+found" && e.Depth() == 1 && e.IsDir() && e.Stat.Uid == 0 && e.Stat.Mode&0o022 == 0
+}
+
+// Everything chooses every entry of a tree.
+func Everything(*Entry) bool { return true }
+
 // look asks no FUSE file system: the kernel itself reports whether the name is a mount point, and
 // answers for the mounted file system from its cache.
 func (e *Entry) look() error {

@@ -19,6 +19,9 @@
 //     executable; argv, environment and file contents are never read.
 //   - A tenant's system-wide changes are found, but never repaired here.
 //
+// Long work has a package of its own, which the handler calls: users, cleanup, validate, scrub,
+// erase, selfupdate.
+//
 // The package does not verify signatures, store results or report to the broker: the agent does.
 //
 // # Adding a handler

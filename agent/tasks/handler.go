@@ -3,7 +3,10 @@ package tasks
 import (
 	"context"
 
+	"github.com/hostler/hostler/agent/cleanup"
 	"github.com/hostler/hostler/agent/host"
+	"github.com/hostler/hostler/agent/users"
+	"github.com/hostler/hostler/agent/validate"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -29,8 +32,8 @@ type Handler struct {
 // handlers is the index of the package: one line per type.
 var handlers = map[string]Handler{
 	"node.heartbeat_check@1":      {Do: heartbeatCheck},
-	"node.storage_cleanup@1":      {Do: storageCleanup, Probe: probeCleanup},
-	"node.validate_clean@1":       {Do: validateClean},
+	"node.storage_cleanup@1":      {Do: cleanup.Clean, Probe: cleanup.Probe},
+	"node.validate_clean@1":       {Do: validate.Clean},
 	"node.drain@1":                {Do: drain, Probe: probeDrain},
 	"node.uninstall@1":            {Do: uninstall, After: removeAgent},
 	"node.trust_update@1":         {Do: trustUpdate},
@@ -43,8 +46,8 @@ var handlers = map[string]Handler{
 	"node.diagnostics@1":          {Do: diagnostics},
 	"node.task_probe@1":           {Do: taskProbe},
 	"node.task_list@1":            {Do: taskList},
-	"allocation.provision_user@1": {Do: provisionUser, Probe: probeUser},
-	"allocation.revoke_user@1":    {Do: revokeUser, Probe: probeUser},
+	"allocation.provision_user@1": {Do: users.Provision, Probe: users.Probe},
+	"allocation.revoke_user@1":    {Do: users.Revoke, Probe: users.Probe},
 	"terminal.open@1":             {Do: terminalOpen, Probe: probeTerminal, Made: terminalOpened},
 	"terminal.close@1":            {Do: terminalClose, Probe: probeTerminal},
 }

@@ -22,9 +22,17 @@ import (
 
 	"github.com/hostler/hostler/agent/command"
 	"github.com/hostler/hostler/agent/host"
+	"github.com/hostler/hostler/agent/host/hosttest"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
+
+func TestMain(m *testing.M) {
+	if os.Args[0] == "/usr/bin/journalctl" {
+		os.Exit(sayJournal())
+	}
+	os.Exit(m.Run())
+}
 
 // sayJournal plays journalctl of a machine in a directory: it prints the file play/journal and
 // keeps its arguments.
@@ -74,25 +82,25 @@ func entry(message any) string {
 // journaling returns a box with a journal and the other things to collect.
 func journaling(t *testing.T, journal string) (*host.Host, string) {
 	t.Helper()
-	h, dir := box(t)
+	h, dir := hosttest.Box(t)
 	self, err := os.Executable()
-	ok(t, err)
+	hosttest.OK(t, err)
 	to := filepath.Join(dir, "usr/bin/journalctl")
-	ok(t, os.MkdirAll(filepath.Dir(to), 0o755))
+	hosttest.OK(t, os.MkdirAll(filepath.Dir(to), 0o755))
 	if os.Link(self, to) != nil {
 		raw, err := os.ReadFile(self)
-		ok(t, err)
-		ok(t, os.WriteFile(to, raw, 0o755))
+		hosttest.OK(t, err)
+		hosttest.OK(t, os.WriteFile(to, raw, 0o755))
 	}
-	put(t, dir, "play/journal", journal)
-	put(t, dir, "dev/kmsg", "3,1234,98765432,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.")
-	put(t, dir, "usr/lib/hostler-agent/versions/1.2.3/hostler-agent", "the program")
-	put(t, dir, "var/lib/hostler-agent/update/state.json", `{"good":"1.2.2","tries":1}`)
-	ok(t, os.Symlink("versions/1.2.3", filepath.Join(dir, "usr/lib/hostler-agent/current")))
+	hosttest.Put(t, dir, "play/journal", journal)
+	hosttest.Put(t, dir, "dev/kmsg", "3,1234,98765432,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.")
+	hosttest.Put(t, dir, "usr/lib/hostler-agent/versions/1.2.3/hostler-agent", "the program")
+	hosttest.Put(t, dir, "var/lib/hostler-agent/update/state.json", `{"good":"1.2.2","tries":1}`)
+	hosttest.OK(t, os.Symlink("versions/1.2.3", filepath.Join(dir, "usr/lib/hostler-agent/current")))
 	if h.Commands, err = command.New(dir, time.Now); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { ok(t, h.Commands.Close()) })
+	t.Cleanup(func() { hosttest.OK(t, h.Commands.Close()) })
 	h.Commands.Account = func(string) (*syscall.Credential, error) {
 		return &syscall.Credential{Uid: uint32(os.Getuid()), Gid: uint32(os.Getgid()), NoSetGroups: true}, nil
 	}
@@ -107,31 +115,31 @@ func journaling(t *testing.T, journal string) (*host.Host, string) {
 func diagnosed(t *testing.T, h *host.Host, params string) (*taskcatalog.DiagnosticsResult, map[string]string) {
 	t.Helper()
 	typ, err := taskcatalog.Latest("node.diagnostics")
-	ok(t, err)
+	hosttest.OK(t, err)
 	p, err := typ.DecodeParams([]byte(params))
-	ok(t, err)
+	hosttest.OK(t, err)
 	got, _, err := diagnostics(t.Context(), &host.Run{Params: p, Host: h})
-	ok(t, err)
+	hosttest.OK(t, err)
 	res := got.(*taskcatalog.DiagnosticsResult)
 	if res.Digest != pki.Digest(res.Archive) || res.Bytes != len(res.Archive) || res.Bytes > taskcatalog.MaxArchive {
 		t.Errorf("%d bytes, the result says %d and %s", len(res.Archive), res.Bytes, res.Digest)
 	}
 	raw, err := taskcatalog.Encode(res)
-	ok(t, err)
+	hosttest.OK(t, err)
 	if _, err := typ.DecodeResult(raw); err != nil {
 		t.Error(err)
 	}
 	zip, err := gzip.NewReader(bytes.NewReader(res.Archive))
-	ok(t, err)
+	hosttest.OK(t, err)
 	files := map[string]string{}
 	for r := tar.NewReader(zip); ; {
 		head, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return res, files
 		}
-		ok(t, err)
+		hosttest.OK(t, err)
 		text, err := io.ReadAll(r)
-		ok(t, err)
+		hosttest.OK(t, err)
 		files[head.Name] = string(text)
 	}
 }
@@ -167,7 +175,7 @@ func TestDiagnosticsCollectWhatTellsWhy(t *testing.T) {
 			t.Errorf("no %s in %s", want, files["slots.json"])
 		}
 	}
-	argv := read(t, dir, "play/argv")
+	argv := hosttest.Read(t, dir, "play/argv")
 	if !strings.HasSuffix(argv, fmt.Sprintf("--unit=hostler-agent.service --unit=hostler-agent-watch.service --since=@%d", 1_790_000_000-3600)) {
 		t.Error(argv)
 	}
@@ -182,13 +190,13 @@ func planted(t *testing.T, dir string) (lines, secrets []string) {
 		return b
 	}
 	token, err := pki.NewEnrollToken(bytes.NewReader(random(32)))
-	ok(t, err)
+	hosttest.OK(t, err)
 	enrol := token.Reveal()
 	operator := "hso_" + base64.RawURLEncoding.EncodeToString(random(33)[1:])
 	body := base64.StdEncoding.EncodeToString(random(121))
 	key := "-----BEGIN PRIVATE KEY-----\n" + body[:64] + "\n" + body[64:128] + "\n" + body[128:] + "\n-----END PRIVATE KEY-----\n"
-	put(t, dir, "var/lib/hostler-agent/node-1.key", key)
-	put(t, dir, hwSyncCredentials, "reporting:\n    maas:\n        consumer_key: consumerkey\n        endpoint: http://10.0.0.2/MAAS\n        token_key: tokenkeytokenkey\n        token_secret: \"tokensecret9\"\n")
+	hosttest.Put(t, dir, "var/lib/hostler-agent/node-1.key", key)
+	hosttest.Put(t, dir, hwSyncCredentials, "reporting:\n    maas:\n        consumer_key: consumerkey\n        endpoint: http://10.0.0.2/MAAS\n        token_key: tokenkeytokenkey\n        token_secret: \"tokensecret9\"\n")
 	session := base64.RawURLEncoding.EncodeToString(random(34))
 	lines = []string{
 		"enrolling with " + enrol, "operator said " + operator, "key is\n" + key, "its last line is " + body[128:], "its first " + body[:64],
@@ -206,7 +214,7 @@ func planted(t *testing.T, dir string) (lines, secrets []string) {
 func TestNoSecretIsInAnArchive(t *testing.T) {
 	h, dir := journaling(t, "")
 	lines, secrets := planted(t, dir)
-	ok(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: 20001}))
+	hosttest.OK(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: 20001}))
 	var journal strings.Builder
 	for _, l := range lines {
 		journal.WriteString(entry(l))
@@ -216,11 +224,11 @@ func TestNoSecretIsInAnArchive(t *testing.T) {
 		}
 		journal.WriteString(entry(octets)) // as the journal stores text that is no UTF-8
 	}
-	put(t, dir, "play/journal", journal.String())
-	put(t, dir, "dev/kmsg", "3,1,1,-;nvidia: "+strings.ReplaceAll(strings.Join(lines, " and "), "\n", " "))
+	hosttest.Put(t, dir, "play/journal", journal.String())
+	hosttest.Put(t, dir, "dev/kmsg", "3,1,1,-;nvidia: "+strings.ReplaceAll(strings.Join(lines, " and "), "\n", " "))
 	state, err := json.Marshal(map[string]any{"credential": "plain-secret", "log": lines, lines[0]: 1})
-	ok(t, err)
-	put(t, dir, "var/lib/hostler-agent/update/state.json", string(state))
+	hosttest.OK(t, err)
+	hosttest.Put(t, dir, "var/lib/hostler-agent/update/state.json", string(state))
 	facts := taskcatalog.Facts{Libraries: []taskcatalog.LibraryFacts{{Name: "survey", Detail: strings.Join(lines, "; ")}}}
 	h.Memory = remembers{facts: &facts, tasks: []host.Remembered{{TaskID: "t-1", Code: taskcatalog.Code(lines[0])}}}
 	h.Facts = func(context.Context) (taskcatalog.Facts, error) {
@@ -248,7 +256,7 @@ func TestNoSecretIsInAnArchive(t *testing.T) {
 
 func TestFactsThatWereNotKeptAreMissingWithTheReason(t *testing.T) {
 	h, _ := journaling(t, "")
-	ok(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: host.FirstUID}))
+	hosttest.OK(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: host.FirstUID}))
 	h.Memory = remembers{}
 	res, _ := diagnosed(t, h, `{}`)
 	if p := partNamed(t, res, "facts.json"); p.Missing != "a tenant is on the node, and no facts were kept" {
@@ -291,10 +299,10 @@ func TestAHostileJournalIsBoundedAndEscaped(t *testing.T) {
 
 func TestWhatCannotBeHadCostsItsPartAlone(t *testing.T) {
 	h, dir := journaling(t, entry("x"))
-	ok(t, os.Remove(filepath.Join(dir, "usr/bin/journalctl")))
-	ok(t, os.Remove(filepath.Join(dir, "dev/kmsg")))
-	ok(t, os.RemoveAll(filepath.Join(dir, "usr/lib/hostler-agent")))
-	put(t, dir, "var/lib/hostler-agent/update/state.json", "no JSON")
+	hosttest.OK(t, os.Remove(filepath.Join(dir, "usr/bin/journalctl")))
+	hosttest.OK(t, os.Remove(filepath.Join(dir, "dev/kmsg")))
+	hosttest.OK(t, os.RemoveAll(filepath.Join(dir, "usr/lib/hostler-agent")))
+	hosttest.Put(t, dir, "var/lib/hostler-agent/update/state.json", "no JSON")
 	h.Facts = func(context.Context) (taskcatalog.Facts, error) {
 		return taskcatalog.Facts{}, errors.New("token=geheim")
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/agent/host"
+	"github.com/hostler/hostler/agent/users"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -34,7 +35,7 @@ func drain(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	res.SessionsEnded += ended
 	grace := time.Duration(p.GraceSeconds) * time.Second
 	if grace == 0 {
-		grace = defaultGrace
+		grace = users.DefaultGrace
 	}
 	for i, a := range accounts {
 		r.Step("sessions of "+a.Username, i+1, len(accounts))
@@ -50,7 +51,7 @@ func drain(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 		stopped, left, err := h.Machine.StopUser(ctx, ids, grace)
 		err = errors.Join(err, unsure)
 		res.ProcessesStopped += stopped
-		res.ProcessesLeft = append(res.ProcessesLeft, stuck(left)...)
+		res.ProcessesLeft = append(res.ProcessesLeft, users.Stuck(left)...)
 		if err != nil {
 			return &res, report, err
 		}
@@ -58,7 +59,7 @@ func drain(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	if n := len(res.ProcessesLeft); n > 0 {
 		for _, p := range res.ProcessesLeft {
 			report.Find(taskcatalog.Finding{
-				Check: checkProcesses, Subject: fmt.Sprintf("%d %s", p.PID, p.Name), UID: &p.UID,
+				Check: users.CheckProcesses, Subject: fmt.Sprintf("%d %s", p.PID, p.Name), UID: &p.UID,
 				Detail: "outlived SIGKILL, state " + p.State, NextAction: "reimage",
 			})
 		}

@@ -7,13 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hostler/hostler/agent/gpu"
 	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/scrub"
 	"github.com/hostler/hostler/taskcatalog"
 )
-
-// gpuVendors are the vendors to ask for GPUs: the helper knows their libraries.
-var gpuVendors = []string{"nvidia", "amd"}
 
 // gpuScrub carries out the plan of agent/scrub on this machine.
 func gpuScrub(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
@@ -29,7 +27,7 @@ func gpuScrub(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error)
 		Machine: h.Machine, Systemd: h.Systemd, Stopped: h.Stopped, Helper: h.GPU, Openers: h.Openers, Clearing: scrub.ClearingOff,
 		Profiles: h.Profiles.InForce(), Commands: h.Commands, Facts: facts,
 		Now: h.Now, Log: h.Log, Progress: r.Progress, Nonce: []byte(r.Task.Nonce),
-		Params: r.Params.(*taskcatalog.GPUScrubParams), Vendors: gpuVendors, Interval: time.Second,
+		Params: r.Params.(*taskcatalog.GPUScrubParams), Vendors: gpu.Vendors, Interval: time.Second,
 	}
 	if log, err := h.Machine.OpenKernelLog(); err != nil {
 		s.KernelLog = func() ([]string, error) { return nil, err }

@@ -10,8 +10,6 @@ import (
 	"path"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
@@ -23,7 +21,6 @@ const (
 	hwSyncCredentials = hwsync.Folder + "/" + hwsync.Credentials
 	hwSyncService     = hwsync.Service
 	hwSyncTimer       = hwsync.Timer
-	hwSyncUnits       = hwsync.Units
 )
 
 // Results for a file.
@@ -56,10 +53,10 @@ func hwSyncReseed(ctx context.Context, r *host.Run) (any, taskcatalog.Report, er
 	if err := notOverridden(h.Machine); err != nil {
 		return nil, report, err
 	}
-	if res.Service, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncService), files.Service, p.Reinstall, func(unit []byte) bool { return isMAASsService(unit, files.Rack) }); err != nil {
+	if res.Service, err = install(h.Machine, path.Join(hwsync.Units, hwSyncService), files.Service, p.Reinstall, func(unit []byte) bool { return isMAASsService(unit, files.Rack) }); err != nil {
 		return res, report, err
 	}
-	if res.Timer, err = install(h.Machine, path.Join(hwSyncUnits, hwSyncTimer), files.Timer, p.Reinstall, isMAASsTimer); err != nil {
+	if res.Timer, err = install(h.Machine, path.Join(hwsync.Units, hwSyncTimer), files.Timer, p.Reinstall, isMAASsTimer); err != nil {
 		return res, report, err
 	}
 	// Reload even if nothing was written: systemd may not have read files that somebody put beside
@@ -149,10 +146,10 @@ func install(m *machine.Machine, name string, content []byte, anew bool, good fu
 // notOverridden refuses a machine on which another file overrides the units or adds to them, before
 // anything is written. Code: hw_sync_overridden.
 func notOverridden(m *machine.Machine) error {
-	for _, dir := range []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", hwSyncUnits} {
+	for _, dir := range []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", hwsync.Units} {
 		for _, unit := range []string{hwSyncService, hwSyncTimer} {
 			names := []string{path.Join(dir, unit+".d"), path.Join(dir, unit+".wants"), path.Join(dir, unit+".requires")}
-			if dir != hwSyncUnits {
+			if dir != hwsync.Units {
 				names = append(names, path.Join(dir, unit))
 			}
 			for _, name := range names {
@@ -185,7 +182,7 @@ func readAsInstalled(ctx context.Context, h *host.Host) error {
 		if len(additions) > 0 {
 			return overridden(additions[0])
 		}
-		installed, err := isInstalled(h.Machine, file, unit)
+		installed, err := h.Machine.IsInstalled(file, path.Join(hwsync.Units, unit))
 		if err != nil {
 			return err
 		}
@@ -194,23 +191,6 @@ func readAsInstalled(ctx context.Context, h *host.Host) error {
 		}
 	}
 	return nil
-}
-
-// isInstalled reports whether a file's name is that of the installed unit. Some systems name the
-// file by /lib, which is a link.
-func isInstalled(m *machine.Machine, file, unit string) (bool, error) {
-	installed := path.Join(hwSyncUnits, unit)
-	if "/usr"+file != installed {
-		return file == installed, nil
-	}
-	to, err := m.Readlink("/lib")
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.EINVAL): // no /lib, or /lib is a directory
-		return false, nil
-	case err != nil:
-		return false, err
-	}
-	return path.Join("/", to) == "/usr/lib", nil
 }
 
 // probeHWSync reports after a crash whether the credentials exist and the timer is active.

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/agent/host"
+	"github.com/hostler/hostler/agent/host/hosttest"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/hwsync"
 )
 
 const machineToken = `{"endpoint":"http://10.0.0.2:5248/MAAS/metadata/status/abc123","consumer_key":"CKEY","token_key":"TKEY","token_secret":"TSECRET"}`
@@ -46,15 +48,15 @@ func reseed(t *testing.T, h *host.Host, params, token string) (*taskcatalog.HWSy
 }
 
 // syncing returns a box whose service succeeds when it is started.
-func syncing(t *testing.T) (*host.Host, string, *quietSystemd) {
-	h, dir := box(t)
-	if err := errors.Join(os.MkdirAll(filepath.Join(dir, hwSyncUnits), 0o755), os.MkdirAll(filepath.Join(dir, "etc"), 0o755)); err != nil {
+func syncing(t *testing.T) (*host.Host, string, *hosttest.Systemd) {
+	h, dir := hosttest.Box(t)
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, hwsync.Units), 0o755), os.MkdirAll(filepath.Join(dir, "etc"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	s := &quietSystemd{runs: map[string]host.UnitRun{}, on: map[string]bool{}}
-	s.start = func(unit string) error {
-		s.on[unit] = unit == hwSyncTimer
-		s.runs[unit] = host.UnitRun{StartedAt: h.Now().Add(time.Second), FinishedAt: h.Now().Add(4 * time.Second), Result: "success"}
+	s := &hosttest.Systemd{Runs: map[string]host.UnitRun{}, On: map[string]bool{}}
+	s.OnStart = func(unit string) error {
+		s.On[unit] = unit == hwSyncTimer
+		s.Runs[unit] = host.UnitRun{StartedAt: h.Now().Add(time.Second), FinishedAt: h.Now().Add(4 * time.Second), Result: "success"}
 		return nil
 	}
 	h.Systemd = s
@@ -70,7 +72,7 @@ func TestAReseedWritesStartsAndProves(t *testing.T) {
 	if res.Credentials != written || res.Service != written || res.Timer != written || !res.TimerActive || res.SyncStartedAt.IsZero() {
 		t.Errorf("%+v", res)
 	}
-	creds := read(t, dir, hwSyncCredentials)
+	creds := hosttest.Read(t, dir, hwSyncCredentials)
 	for _, want := range []string{"reporting:", "maas:", "consumer_key: CKEY", "token_secret: TSECRET", "endpoint: http://10.0.0.2:5248/MAAS/metadata/status/abc123"} {
 		if !strings.Contains(creds, want) {
 			t.Errorf("the credentials have no %q:\n%s", want, creds)
@@ -80,18 +82,18 @@ func TestAReseedWritesStartsAndProves(t *testing.T) {
 	if err != nil || st.Mode().Perm() != 0o700 {
 		t.Errorf("mode %v, %v", st.Mode(), err)
 	}
-	if timer := read(t, dir, hwSyncUnits+"/"+hwSyncTimer); !strings.Contains(timer, "OnCalendar=*-*-* *:00/30:00\n") {
+	if timer := hosttest.Read(t, dir, hwsync.Units+"/"+hwSyncTimer); !strings.Contains(timer, "OnCalendar=*-*-* *:00/30:00\n") {
 		t.Errorf("the timer is\n%s", timer)
 	}
 	want := []string{"reload", "enable " + hwSyncTimer, "start " + hwSyncTimer, "start " + hwSyncService}
-	if !slices.Equal(s.asked, want) {
-		t.Errorf("systemd was asked %q, want %q", s.asked, want)
+	if !slices.Equal(s.Asked, want) {
+		t.Errorf("systemd was asked %q, want %q", s.Asked, want)
 	}
 
-	s.asked = nil
+	s.Asked = nil
 	res, err = reseed(t, h, `{}`, machineToken)
-	if err != nil || res.Credentials != kept || res.Service != kept || res.Timer != kept || !slices.Equal(s.asked, want) {
-		t.Errorf("again: %+v, %v, %q", res, err, s.asked)
+	if err != nil || res.Credentials != kept || res.Service != kept || res.Timer != kept || !slices.Equal(s.Asked, want) {
+		t.Errorf("again: %+v, %v, %q", res, err, s.Asked)
 	}
 	res, err = reseed(t, h, `{"reinstall":true}`, machineToken)
 	if err != nil || res.Service != kept || res.Timer != written {
@@ -101,24 +103,24 @@ func TestAReseedWritesStartsAndProves(t *testing.T) {
 
 func TestASyncThatIsNotProvenIsNoSuccess(t *testing.T) {
 	now := func(h *host.Host, after time.Duration) time.Time { return h.Now().Add(after) }
-	for code, c := range map[taskcatalog.Code]func(h *host.Host, s *quietSystemd, unit string) error{
-		"hw_sync_unproven": func(h *host.Host, s *quietSystemd, unit string) error {
-			s.on[hwSyncTimer] = true
-			s.runs[unit] = host.UnitRun{StartedAt: now(h, -time.Minute), FinishedAt: now(h, -time.Minute), Result: "success"}
+	for code, c := range map[taskcatalog.Code]func(h *host.Host, s *hosttest.Systemd, unit string) error{
+		"hw_sync_unproven": func(h *host.Host, s *hosttest.Systemd, unit string) error {
+			s.On[hwSyncTimer] = true
+			s.Runs[unit] = host.UnitRun{StartedAt: now(h, -time.Minute), FinishedAt: now(h, -time.Minute), Result: "success"}
 			return nil
 		},
-		"hw_sync_failed": func(h *host.Host, s *quietSystemd, unit string) error {
-			s.on[hwSyncTimer] = true
-			s.runs[unit] = host.UnitRun{StartedAt: now(h, time.Second), FinishedAt: now(h, time.Second), Result: "exit-code", ExitStatus: 4}
+		"hw_sync_failed": func(h *host.Host, s *hosttest.Systemd, unit string) error {
+			s.On[hwSyncTimer] = true
+			s.Runs[unit] = host.UnitRun{StartedAt: now(h, time.Second), FinishedAt: now(h, time.Second), Result: "exit-code", ExitStatus: 4}
 			return errors.New("the job is failed")
 		},
-		"hw_sync_timer_inactive": func(h *host.Host, s *quietSystemd, unit string) error {
-			s.runs[unit] = host.UnitRun{StartedAt: now(h, time.Second), FinishedAt: now(h, time.Second), Result: "success"}
+		"hw_sync_timer_inactive": func(h *host.Host, s *hosttest.Systemd, unit string) error {
+			s.Runs[unit] = host.UnitRun{StartedAt: now(h, time.Second), FinishedAt: now(h, time.Second), Result: "success"}
 			return nil
 		},
 	} {
 		h, _, s := syncing(t)
-		s.start = func(unit string) error {
+		s.OnStart = func(unit string) error {
 			if unit == hwSyncTimer {
 				return nil
 			}
@@ -153,8 +155,8 @@ func TestATokenThatIsNoneChangesNothing(t *testing.T) {
 		} else if strings.Contains(err.Error(), "SECRET") {
 			t.Errorf("%s: the error holds the secret: %v", name, err)
 		}
-		if _, err := os.Stat(filepath.Join(dir, hwSyncCredentials)); err == nil || len(s.asked) > 0 {
-			t.Errorf("%s: something was done: %q", name, s.asked)
+		if _, err := os.Stat(filepath.Join(dir, hwSyncCredentials)); err == nil || len(s.Asked) > 0 {
+			t.Errorf("%s: something was done: %q", name, s.Asked)
 		}
 	}
 }
@@ -240,7 +242,7 @@ func TestAUnitThatIsNotMAASsOwnIsWrittenAnew(t *testing.T) {
 		"nothing":                 {"", written},
 	} {
 		h, dir, _ := syncing(t)
-		put(t, dir, hwSyncUnits+"/"+hwSyncService, c.unit)
+		hosttest.Put(t, dir, hwsync.Units+"/"+hwSyncService, c.unit)
 		res, err := reseed(t, h, `{}`, machineToken)
 		if err != nil || res.Service != c.want {
 			t.Errorf("%s: %+v, %v", name, res, err)
@@ -255,7 +257,7 @@ func TestAUnitThatIsNotMAASsOwnIsWrittenAnew(t *testing.T) {
 		"never":              {strings.Replace(timer, "OnCalendar=*-*-* *:00/15:00", "OnCalendar=", 1), written},
 	} {
 		h, dir, _ := syncing(t)
-		put(t, dir, hwSyncUnits+"/"+hwSyncTimer, c.unit)
+		hosttest.Put(t, dir, hwsync.Units+"/"+hwSyncTimer, c.unit)
 		res, err := reseed(t, h, `{}`, machineToken)
 		if err != nil || res.Timer != c.want {
 			t.Errorf("timer, %s: %+v, %v", name, res, err)
@@ -263,10 +265,10 @@ func TestAUnitThatIsNotMAASsOwnIsWrittenAnew(t *testing.T) {
 	}
 	for _, over := range []string{"etc/systemd/system/" + hwSyncService, "etc/systemd/system/" + hwSyncService + ".d/x.conf", "run/systemd/system/" + hwSyncTimer, "etc/systemd/system/" + hwSyncTimer + ".wants/x.service"} {
 		h, dir, s := syncing(t)
-		put(t, dir, over, "[Service]\nExecStartPost=/tmp/evil\n")
+		hosttest.Put(t, dir, over, "[Service]\nExecStartPost=/tmp/evil\n")
 		_, err := reseed(t, h, `{}`, machineToken)
-		if taskcatalog.CodeOf(err, "") != "hw_sync_overridden" || len(s.asked) > 0 {
-			t.Errorf("%s: %v, %q", over, err, s.asked)
+		if taskcatalog.CodeOf(err, "") != "hw_sync_overridden" || len(s.Asked) > 0 {
+			t.Errorf("%s: %v, %q", over, err, s.Asked)
 		}
 		if _, err := os.Stat(filepath.Join(dir, hwSyncCredentials)); err == nil {
 			t.Errorf("%s: the credentials were written", over)
@@ -296,10 +298,10 @@ func TestAUnitThatSystemdReadsElsewhereGetsNoCredentials(t *testing.T) {
 			for i, f := range mine {
 				mine[i] = strings.ReplaceAll(f, hwSyncService, unit)
 			}
-			s.files = map[string][]string{unit: mine}
+			s.UnitFiles = map[string][]string{unit: mine}
 			_, err := reseed(t, h, `{}`, machineToken)
-			if taskcatalog.CodeOf(err, "") != "hw_sync_overridden" || !slices.Equal(s.asked, []string{"reload"}) {
-				t.Errorf("%s, %s: %v, %q", unit, name, err, s.asked)
+			if taskcatalog.CodeOf(err, "") != "hw_sync_overridden" || !slices.Equal(s.Asked, []string{"reload"}) {
+				t.Errorf("%s, %s: %v, %q", unit, name, err, s.Asked)
 			}
 			if _, err := os.Stat(filepath.Join(dir, hwSyncCredentials)); err == nil {
 				t.Errorf("%s, %s: the credentials were written", unit, name)
@@ -314,7 +316,7 @@ func TestAUnitThatSystemdNamesByALinkIsTheInstalledOne(t *testing.T) {
 		if err := os.Symlink(to, filepath.Join(dir, "lib")); err != nil {
 			t.Fatal(err)
 		}
-		s.files = map[string][]string{hwSyncService: {"/lib/systemd/system/" + hwSyncService}, hwSyncTimer: {"/lib/systemd/system/" + hwSyncTimer}}
+		s.UnitFiles = map[string][]string{hwSyncService: {"/lib/systemd/system/" + hwSyncService}, hwSyncTimer: {"/lib/systemd/system/" + hwSyncTimer}}
 		if _, err := reseed(t, h, `{}`, machineToken); (err == nil) != fine {
 			t.Errorf("/lib to %s: %v", to, err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hostler/hostler/agent/command"
 	"github.com/hostler/hostler/agent/host"
+	"github.com/hostler/hostler/agent/host/hosttest"
 	"github.com/hostler/hostler/agent/resolver"
 	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
@@ -34,7 +35,7 @@ command_profiles:
 func carry(t *testing.T, version string, set *profiles.Set) *taskcatalog.ResolverConfigParams {
 	t.Helper()
 	raw, err := set.Encode()
-	ok(t, err)
+	hosttest.OK(t, err)
 	return &taskcatalog.ResolverConfigParams{Version: version, Digest: set.Digest(), Profiles: raw}
 }
 
@@ -44,15 +45,15 @@ func resolverBox(t *testing.T) (*host.Host, string) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make files that belong to root")
 	}
-	h, dir := box(t)
-	ok(t, os.MkdirAll(dir+"/usr/bin", 0o755))
-	ok(t, os.WriteFile(dir+"/usr/bin/tool", []byte("\x7fELF…"), 0o755))
+	h, dir := hosttest.Box(t)
+	hosttest.OK(t, os.MkdirAll(dir+"/usr/bin", 0o755))
+	hosttest.OK(t, os.WriteFile(dir+"/usr/bin/tool", []byte("\x7fELF…"), 0o755))
 	runner, err := command.New(dir, time.Now)
-	ok(t, err)
+	hosttest.OK(t, err)
 	t.Cleanup(func() { _ = runner.Close() })
 	h.Commands = runner
 	h.Profiles = resolver.Open(filepath.Join(dir, "state", "profiles"))
-	ok(t, os.MkdirAll(filepath.Join(dir, "state"), 0o700))
+	hosttest.OK(t, os.MkdirAll(filepath.Join(dir, "state"), 0o700))
 	h.Facts = func(context.Context) (taskcatalog.Facts, error) {
 		return taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": "nvidia"}}, nil
 	}
@@ -86,10 +87,10 @@ func TestProfilesAreRolledBack(t *testing.T) {
 	h, _ := resolverBox(t)
 	for version, name := range map[string]string{"v1": "tool"} {
 		_, err := config(t, h, carry(t, version, toolSet(t, name)))
-		ok(t, err)
+		hosttest.OK(t, err)
 	}
 	_, err := config(t, h, carry(t, "v2", toolSet(t, "missing")))
-	ok(t, err)
+	hosttest.OK(t, err)
 	for _, c := range []struct {
 		to, want string
 		changed  bool
@@ -143,16 +144,16 @@ func TestProfilesThatAreRefusedChangeNothing(t *testing.T) {
 			return carry(t, "minimal", toolSet(t, "tool"))
 		}, resolver.CodeBadVersion, "no version"},
 		"a program that others may write": {func(t *testing.T, _ *host.Host, dir string) *taskcatalog.ResolverConfigParams {
-			ok(t, os.Chmod(dir+"/usr/bin/tool", 0o777))
+			hosttest.OK(t, os.Chmod(dir+"/usr/bin/tool", 0o777))
 			return good(t)
 		}, codeRefusedHere, "executable_insecure"},
 		"a program in a tenant's folder": {func(t *testing.T, _ *host.Host, dir string) *taskcatalog.ResolverConfigParams {
-			ok(t, os.Chown(dir+"/usr/bin", 1000, 1000))
+			hosttest.OK(t, os.Chown(dir+"/usr/bin", 1000, 1000))
 			return good(t)
 		}, codeRefusedHere, "executable_insecure"},
 		"a link to a shell": {func(t *testing.T, _ *host.Host, dir string) *taskcatalog.ResolverConfigParams {
-			ok(t, os.Rename(dir+"/usr/bin/tool", dir+"/usr/bin/dash"))
-			ok(t, os.Symlink("dash", dir+"/usr/bin/tool"))
+			hosttest.OK(t, os.Rename(dir+"/usr/bin/tool", dir+"/usr/bin/dash"))
+			hosttest.OK(t, os.Symlink("dash", dir+"/usr/bin/tool"))
 			return good(t)
 		}, codeRefusedHere, "executable_refused"},
 		"a machine that cannot be judged": {func(t *testing.T, h *host.Host, _ string) *taskcatalog.ResolverConfigParams {
@@ -163,7 +164,7 @@ func TestProfilesThatAreRefusedChangeNothing(t *testing.T) {
 		h, dir := resolverBox(t)
 		before := toolSet(t, "absent")
 		_, err := config(t, h, carry(t, "v1", before))
-		ok(t, err)
+		hosttest.OK(t, err)
 		res, err := config(t, h, c.attack(t, h, dir))
 		if err == nil || taskcatalog.CodeOf(err, "") != c.code || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %s: %s", name, err, c.code, c.says)

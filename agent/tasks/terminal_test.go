@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/hostler/hostler/agent/host"
+	"github.com/hostler/hostler/agent/host/hosttest"
 	"github.com/hostler/hostler/agent/terminal/handover"
 	"github.com/hostler/hostler/agent/terminal/unit"
 	"github.com/hostler/hostler/taskcatalog"
@@ -100,7 +101,7 @@ func closes(t *testing.T, h *host.Host, id string) (*taskcatalog.TerminalCloseRe
 }
 
 func TestATerminalIsOpenedSentOnAndClosed(t *testing.T) {
-	h, _ := box(t)
+	h, _ := hosttest.Box(t)
 	terminals(h)
 	if res, err := opens(t, h, "t-1"); err != nil || *res != (taskcatalog.TerminalOpenResult{Unit: unit.Name(sessionID)}) {
 		t.Errorf("%+v (%v)", res, err)
@@ -119,10 +120,10 @@ func TestATerminalIsOpenedSentOnAndClosed(t *testing.T) {
 // Only the operator who created the account grants sudo.
 func TestATerminalHasTheSudoOfItsAllocationAlone(t *testing.T) {
 	for allocation, want := range map[string]bool{"a-1": true, "a-2": false, "": false} {
-		h, _ := box(t)
+		h, _ := hosttest.Box(t)
 		p := terminals(h)
-		ok(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", Sudo: true}))
-		ok(t, h.Accounts.Put(host.Account{AllocationID: "a-2", Username: "bob"}))
+		hosttest.OK(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", Sudo: true}))
+		hosttest.OK(t, h.Accounts.Put(host.Account{AllocationID: "a-2", Username: "bob"}))
 		_, err := opens(t, h, "t-1", func(q *taskcatalog.TerminalOpenParams) {
 			q.AllocationID, q.Username = allocation, map[string]string{"a-2": "bob"}[allocation]
 			if q.Username == "" {
@@ -150,16 +151,16 @@ func TestATerminalThatMayNotBeIsNotOpened(t *testing.T) {
 		"the node is drained meanwhile":        {func(h *host.Host, p *playedTerminals) { p.started = func() { _ = h.Marks.SetDrained(true) } }, taskcatalog.CodeNodeDraining},
 		"the allocation's user goes meanwhile": {func(h *host.Host, p *playedTerminals) { p.started = func() { _ = h.Accounts.Delete("a-1") } }, "allocation_unknown"},
 	} {
-		h, _ := box(t)
+		h, _ := hosttest.Box(t)
 		p := terminals(h)
-		ok(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice"}))
+		hosttest.OK(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice"}))
 		c.spoil(h, p)
 		res, err := opens(t, h, "t-1", func(q *taskcatalog.TerminalOpenParams) { q.AllocationID = "a-1" })
 		if taskcatalog.CodeOf(err, "") != c.code || res != nil || len(p.units) != 0 || len(p.taken) != 0 {
 			t.Errorf("where %s, it is %+v (%v), with %v", name, res, err, p.units)
 		}
 	}
-	h, _ := box(t)
+	h, _ := hosttest.Box(t)
 	if _, err := opens(t, h, "t-1"); taskcatalog.CodeOf(err, "") != codeNoTerminals {
 		t.Errorf("without systemd: %v", err)
 	}
@@ -170,7 +171,7 @@ func TestATerminalThatMayNotBeIsNotOpened(t *testing.T) {
 
 // After an interruption the agent learns a task's state from the session's process.
 func TestWhatACrashLeftOfATerminalIsKnown(t *testing.T) {
-	h, _ := box(t)
+	h, _ := hosttest.Box(t)
 	p := terminals(h)
 	task := func(id string) *taskcatalog.Task {
 		return &taskcatalog.Task{TaskID: id, Type: "terminal.open", Version: 1, Params: []byte(`{"session_id":"` + sessionID + `","relay":"one:1","username":"alice","max_seconds":60,"detach_seconds":5}`)}
@@ -186,7 +187,7 @@ func TestWhatACrashLeftOfATerminalIsKnown(t *testing.T) {
 		}
 	}
 	at("before the start", "t-1", false, "has no unit")
-	ok(t, p.StartTerminal(t.Context(), unit.Spec{Unit: unit.Name(sessionID)}))
+	hosttest.OK(t, p.StartTerminal(t.Context(), unit.Spec{Unit: unit.Name(sessionID)}))
 	at("between the start and the handover", "t-1", false, "is active; its process has taken what this task handed over: false")
 	if res, err := opens(t, h, "t-1"); err != nil || res.Resumed {
 		t.Fatalf("%+v (%v)", res, err)
@@ -212,11 +213,11 @@ func TestWhatACrashLeftOfATerminalIsKnown(t *testing.T) {
 }
 
 func TestADrainEndsEverybodysTerminals_AndAResumeNone(t *testing.T) {
-	h, _ := box(t)
+	h, _ := hosttest.Box(t)
 	p := terminals(h)
 	for id, user := range map[string]string{"ts-aaaaaaaa": "alice", "ts-bbbbbbbb": "root"} {
 		_, err := opens(t, h, "t-"+id, func(q *taskcatalog.TerminalOpenParams) { q.SessionID, q.Username = id, user })
-		ok(t, err)
+		hosttest.OK(t, err)
 	}
 	if _, _, err := drain(t.Context(), &host.Run{Params: &taskcatalog.DrainParams{Resume: true}, Host: h}); err != nil || len(p.units) != 2 {
 		t.Errorf("a resume leaves %v (%v)", p.units, err)
@@ -225,9 +226,9 @@ func TestADrainEndsEverybodysTerminals_AndAResumeNone(t *testing.T) {
 	if err != nil || res.(*taskcatalog.DrainResult).SessionsEnded != 2 || len(p.units) != 0 {
 		t.Errorf("%+v (%v) leaves %v", res, err, p.units)
 	}
-	ok(t, h.Marks.SetDrained(false))
+	hosttest.OK(t, h.Marks.SetDrained(false))
 	_, err = opens(t, h, "t-3")
-	ok(t, err)
+	hosttest.OK(t, err)
 	p.stuck = errors.New("it is stuck")
 	if res, _, err := drain(t.Context(), &host.Run{Params: &taskcatalog.DrainParams{GraceSeconds: 1}, Host: h}); !errors.Is(err, p.stuck) || !res.(*taskcatalog.DrainResult).Drained {
 		t.Errorf("where one does not end: %+v (%v)", res, err)
@@ -235,63 +236,45 @@ func TestADrainEndsEverybodysTerminals_AndAResumeNone(t *testing.T) {
 }
 
 func TestARevokeEndsTheTerminalsOfItsUserAlone(t *testing.T) {
-	h, _ := box(t)
+	h, _ := hosttest.Box(t)
 	p := terminals(h)
-	_, err := provision(t, h, taskcatalog.ProvisionUserParams{AllocationID: "a-1", Username: "alice"})
-	ok(t, err)
+	do := func(task string, params any) error {
+		handler, _ := Lookup(task, 1)
+		_, _, err := handler.Do(t.Context(), &host.Run{Params: params, Host: h})
+		return err
+	}
+	letIn := func(allocation, user string) {
+		hosttest.OK(t, do("allocation.provision_user", &taskcatalog.ProvisionUserParams{AllocationID: allocation, Username: user, SSHKeys: []string{hosttest.AliceKey}}))
+	}
+	putOut := func(allocation, user string) error {
+		return do("allocation.revoke_user", &taskcatalog.RevokeUserParams{AllocationID: allocation, Username: user, GraceSeconds: 1})
+	}
+	letIn("a-1", "alice")
 	for id, user := range map[string]string{"ts-aaaaaaaa": "alice", "ts-bbbbbbbb": "bob", "ts-cccccccc": "alice"} {
 		_, err := opens(t, h, "t-"+id, func(q *taskcatalog.TerminalOpenParams) { q.SessionID, q.Username = id, user })
-		ok(t, err)
+		hosttest.OK(t, err)
 	}
-	if _, _, err := revoke(t, h, "a-1", "alice"); err != nil {
-		t.Fatal(err)
-	}
+	hosttest.OK(t, putOut("a-1", "alice"))
 	if _, there := p.units[unit.Name("ts-bbbbbbbb")]; !there || len(p.units) != 1 {
 		t.Errorf("there are left %v", p.units)
 	}
-	_, err = provision(t, h, taskcatalog.ProvisionUserParams{AllocationID: "a-2", Username: "carol"})
-	ok(t, err)
-	_, err = opens(t, h, "t-3", func(q *taskcatalog.TerminalOpenParams) { q.SessionID, q.Username = "ts-dddddddd", "carol" })
-	ok(t, err)
+	letIn("a-2", "carol")
+	_, err := opens(t, h, "t-3", func(q *taskcatalog.TerminalOpenParams) { q.SessionID, q.Username = "ts-dddddddd", "carol" })
+	hosttest.OK(t, err)
 	p.stuck = errors.New("it is stuck")
-	if _, _, err := revoke(t, h, "a-2", "carol"); taskcatalog.CodeOf(err, "") != "user_not_fully_revoked" {
+	if err := putOut("a-2", "carol"); taskcatalog.CodeOf(err, "") != "user_not_fully_revoked" {
 		t.Errorf("where one does not end: %v", err)
 	}
 }
 
 func TestAnAgentThatGoesEndsItsTerminalsFirst(t *testing.T) {
-	h, _ := box(t)
+	h, _ := hosttest.Box(t)
 	p := terminals(h)
 	_, err := opens(t, h, "t-1")
-	ok(t, err)
+	hosttest.OK(t, err)
 	p.stuck = errors.New("it is stuck")
-	ok(t, removeAgent(t.Context(), h))
-	if asked := h.Systemd.(*quietSystemd).asked; len(p.stopped) != 1 || len(asked) != 1 {
+	hosttest.OK(t, removeAgent(t.Context(), h))
+	if asked := h.Systemd.(*hosttest.Systemd).Asked; len(p.stopped) != 1 || len(asked) != 1 {
 		t.Errorf("%q was stopped, and %q asked", p.stopped, asked)
-	}
-}
-
-// A terminal session is never part of a clean node, whatever baseline and policy contain.
-func TestATerminalThatIsOpenIsNotClean(t *testing.T) {
-	h, dir := used(t)
-	put(t, dir, "proc/uptime", "900000.00 1.00\n")
-	const slice = "/hostler.slice/hostler-terminal.slice/"
-	process(t, dir, 60, 0, "/usr/bin/hostler-agent", slice+unit.Name(sessionID), "net:[4026531840]")
-	process(t, dir, 61, 1000, "/usr/bin/bash", slice+unit.Name(sessionID), "net:[4026531840]")
-	v := newLook(h, &taskcatalog.Baseline{Processes: []string{unit.Name(sessionID), "/usr/bin/bash in " + unit.Name(sessionID)}})
-	v.policy.KnownProcesses = []string{"bash", "/usr/bin/hostler-agent"}
-	for _, exe := range []string{"/usr/bin/hostler-agent", "/usr/bin/bash"} {
-		v.owned[pathHash(exe)] = struct{}{}
-	}
-	items, err := lookProcesses(t.Context(), v)
-	ok(t, err)
-	found := 0
-	for _, it := range items {
-		if it.key == unit.Name(sessionID) && !v.has(it) && strings.Contains(it.finding.Detail, "terminal session") {
-			found++
-		}
-	}
-	if found != 2 {
-		t.Errorf("of two processes %d are found: %+v", found, items)
 	}
 }

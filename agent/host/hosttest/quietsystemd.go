@@ -1,0 +1,65 @@
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/hostler/hostler/agent/host"
+	"github.com/hostler/hostler/taskcatalog/hwsync"
+)
+
+// Systemd has no sessions and no units; it records the requests.
+type Systemd struct {
+	Asked []string
+	// start returns the result of starting a unit; nil: the unit runs.
+	OnStart func(unit string) error
+	Runs    map[string]host.UnitRun
+	On      map[string]bool
+	Main    map[string]int // main processes
+	// files are the files of each unit: first the defining file, then additions. Without an entry a
+	// unit is the file below /usr/lib.
+	UnitFiles map[string][]string
+}
+
+func (s *Systemd) Ask(what string) error { s.Asked = append(s.Asked, what); return nil }
+
+func (s *Systemd) Stop(_ context.Context, unit string) error { return s.Ask("stop " + unit) }
+
+func (s *Systemd) Start(_ context.Context, unit string) error {
+	if s.OnStart != nil {
+		return errors.Join(s.Ask("start "+unit), s.OnStart(unit))
+	}
+	return s.Ask("start " + unit)
+}
+
+func (s *Systemd) Active(_ context.Context, unit string) (bool, error) { return s.On[unit], nil }
+
+func (s *Systemd) MainPID(_ context.Context, unit string) (int, error) { return s.Main[unit], nil }
+
+func (s *Systemd) Enable(_ context.Context, unit string) error { return s.Ask("enable " + unit) }
+
+func (s *Systemd) LastRun(_ context.Context, unit string) (host.UnitRun, error) {
+	return s.Runs[unit], nil
+}
+
+func (s *Systemd) Files(_ context.Context, unit string) (string, []string, error) {
+	if of := s.UnitFiles[unit]; len(of) > 0 {
+		return of[0], of[1:], nil
+	}
+	return hwsync.Units + "/" + unit, nil, nil
+}
+
+func (s *Systemd) Reload(context.Context) error { return s.Ask("reload") }
+
+func (s *Systemd) Disable(_ context.Context, unit string) error { return s.Ask("disable " + unit) }
+
+func (s *Systemd) Sessions(context.Context, uint32) (int, error) { return 0, nil }
+
+func (s *Systemd) EndSessions(context.Context, uint32) error { return s.Ask("end sessions") }
+
+func (s *Systemd) LingerOff(context.Context, uint32) error { return s.Ask("linger off") }
+
+func (s *Systemd) Run(_ context.Context, unit string, argv []string) error {
+	return s.Ask(unit + ": " + strings.Join(argv, " "))
+}
