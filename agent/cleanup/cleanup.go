@@ -56,6 +56,8 @@ var Steps = []Step{
 // is never free: ext4 lets nobody have its last 16 MiB.
 const rootFull = 32 << 20
 
+// Clean carries out node.storage_cleanup. Codes: bad_params, capability_missing,
+// storage_not_fully_cleaned.
 func Clean(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	c := &cleanup{Run: r, m: r.Host.Machine, params: r.Params.(*taskcatalog.StorageCleanupParams)}
 	c.known = host.Known{Base: c.params.Baseline}

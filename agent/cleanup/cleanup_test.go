@@ -296,7 +296,7 @@ func TestWhatATenantMountedIsDetachedAndNotEmptied(t *testing.T) {
 		t.Fatal("the file is not immutable: the test proves nothing")
 	}
 
-	store := &hosttest.Memory{}
+	store := &hosttest.Ledger{}
 	h := &host.Host{Machine: m, Now: time.Now, Log: zap.NewNop(), Accounts: store, Marks: store, Systemd: &hosttest.Systemd{}}
 	res, report, err := cleanUp(t, h, taskcatalog.StorageCleanupParams{Baseline: base, Scratch: []string{"/disk"}})
 	if err != nil {

@@ -288,7 +288,7 @@ func TestWhatTheBaselineHasMountedInARootIsEmptied(t *testing.T) {
 	hosttest.Put(t, "/", "precious/overlay/x", "")
 	hosttest.OK(t, unix.Mount("/precious", "/var/lib/containers/storage", "", unix.MS_BIND, ""))
 
-	store := &hosttest.Memory{}
+	store := &hosttest.Ledger{}
 	h := &host.Host{Machine: m, Now: time.Now, Log: zap.NewNop(), Accounts: store, Marks: store, Systemd: &hosttest.Systemd{}}
 	_, report, err := cleanUp(t, h, taskcatalog.StorageCleanupParams{Baseline: base})
 	if err != nil || !hosttest.There("/", "precious/overlay/x") || hosttest.There("/", "var/lib/containers/storage/overlay/layer") || hosttest.There("/", "var/lib/docker/volumes/v") {

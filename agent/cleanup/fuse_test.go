@@ -4,11 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/host/hosttest"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
-	"golang.org/x/sys/unix"
 )
 
 func TestACleanupTakesEveryStrangersFUSEOffBeforeItLooks(t *testing.T) {

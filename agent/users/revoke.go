@@ -29,6 +29,8 @@ const (
 	checkAccount   = "users"
 )
 
+// DefaultGrace is how long processes get to end by themselves before they are killed, unless the
+// task says otherwise.
 const DefaultGrace = 10 * time.Second
 
 // revocation is a running revoke. It continues past a failed step. The account's record is deleted

@@ -48,7 +48,7 @@ func TestWhatAUserMountedDoesNotKeepTheUserHere(t *testing.T) {
 	hosttest.OK(t, unix.Mount("tmpfs", "/srv/site", "tmpfs", 0, ""))
 	m, err := machine.Open("/")
 	hosttest.OK(t, err)
-	store := &hosttest.Memory{}
+	store := &hosttest.Ledger{}
 	h := &host.Host{Machine: m, Now: time.Now, Log: zap.NewNop(), Accounts: store, Marks: store, Systemd: &hosttest.Systemd{}}
 	hosttest.OK(t, store.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: uid, GID: uid, Home: "/home/alice"}))
 	v := &revocation{Run: &host.Run{Host: h}, account: store.Accounts[0], ids: machine.UIDs{Own: uid}}
@@ -101,7 +101,7 @@ func TestARevokeOfFilesOnAFileSystemThatIsReadOnlyFails(t *testing.T) {
 	hosttest.OK(t, unix.Mount("", "/data", "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	m, err := machine.Open("/")
 	hosttest.OK(t, err)
-	store := &hosttest.Memory{}
+	store := &hosttest.Ledger{}
 	h := &host.Host{Machine: m, Accounts: store, Marks: store}
 	v := &revocation{Run: &host.Run{Host: h}, account: host.Account{AllocationID: "a-1", Username: "alice", UID: uid}, ids: machine.UIDs{Own: uid}}
 	if err := v.files(t.Context()); err == nil || !strings.Contains(err.Error(), "/data: mounted read-only") {

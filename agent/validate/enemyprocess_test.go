@@ -45,7 +45,7 @@ func TestAProcessThatForksAndExitsAtOnceIsNeverClean(t *testing.T) {
 	signal.Ignore(unix.SIGCHLD) // so that each child is reaped at once
 	m, err := machine.Open("/")
 	hosttest.OK(t, err)
-	h := &host.Host{Machine: m, Accounts: &hosttest.Memory{}}
+	h := &host.Host{Machine: m, Accounts: &hosttest.Ledger{}}
 	look := func() ([]item, error) {
 		s := &settling{v: newLook(h, &taskcatalog.Baseline{}), check: check{rows: []string{"processes"}, look: lookProcesses, settles: true}}
 		for !s.done {

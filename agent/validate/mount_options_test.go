@@ -48,7 +48,7 @@ func TestAFileSystemThatWasMadeReadOnlyHidesNothing(t *testing.T) {
 	hosttest.OK(t, unix.Mount("", "/data", "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	m, err := machine.Open("/")
 	hosttest.OK(t, err)
-	store := &hosttest.Memory{}
+	store := &hosttest.Ledger{}
 	h := &host.Host{Machine: m, Accounts: store, Marks: store}
 	if got := keys(t, newLook(h, nil), lookFiles); !slices.Contains(got, "files foreign//data/weights uid 20077") {
 		t.Errorf("found %q", got)

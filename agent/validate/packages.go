@@ -10,9 +10,10 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
-	"golang.org/x/sys/unix"
 )
 
 // Paths are kept as hashes with a random seed: a hundred thousand paths need little memory, and

@@ -121,6 +121,8 @@ var validationChecks = []check{
 	{rows: []string{taskcatalog.CheckSRIOV}, look: lookPlatform(taskcatalog.CheckSRIOV)},
 }
 
+// Clean carries out node.validate_clean: it takes a baseline or judges the machine by one. Codes:
+// allocation_present, handler_failed.
 func Clean(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	return runValidation(ctx, r, kernelView{bpf: machine.BPFPrograms, firewall: readFirewall, cards: platform.CardFirmware})
 }

@@ -78,7 +78,7 @@ func TestABootLoaderOnAFileSystemOfItsOwnIsLookedAt(t *testing.T) {
 	hosttest.Put(t, "/", "boot/efi/EFI/debian/shimx64.efi", "shim")
 	m, err := machine.Open("/")
 	hosttest.OK(t, err)
-	h := &host.Host{Machine: m, Accounts: &hosttest.Memory{}}
+	h := &host.Host{Machine: m, Accounts: &hosttest.Ledger{}}
 	base := baseOf(t, h, lookBoot)
 	if got := keys(t, newLook(h, base), lookBoot); len(got) > 0 {
 		t.Fatalf("an untouched /boot has findings: %q", got)

@@ -7,21 +7,22 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
-	"go.uber.org/zap"
 )
 
-// Memory is Accounts and Marks without a disk.
-type Memory struct {
+// Ledger is Accounts and Marks without a disk.
+type Ledger struct {
 	next     uint32
 	Accounts []host.Account
 	drained  bool
 }
 
-func (m *Memory) NextUID() (uint32, error) { m.next++; return m.next, nil }
+func (m *Ledger) NextUID() (uint32, error) { m.next++; return m.next, nil }
 
-func (m *Memory) Put(a host.Account) error {
+func (m *Ledger) Put(a host.Account) error {
 	if err := m.Delete(a.AllocationID); err != nil {
 		return err
 	}
@@ -29,7 +30,7 @@ func (m *Memory) Put(a host.Account) error {
 	return nil
 }
 
-func (m *Memory) ByAllocation(id string) (host.Account, bool, error) {
+func (m *Ledger) ByAllocation(id string) (host.Account, bool, error) {
 	for _, a := range m.Accounts {
 		if a.AllocationID == id {
 			return a, true, nil
@@ -38,16 +39,16 @@ func (m *Memory) ByAllocation(id string) (host.Account, bool, error) {
 	return host.Account{}, false, nil
 }
 
-func (m *Memory) List() ([]host.Account, error) { return slices.Clone(m.Accounts), nil }
+func (m *Ledger) List() ([]host.Account, error) { return slices.Clone(m.Accounts), nil }
 
-func (m *Memory) Delete(id string) error {
+func (m *Ledger) Delete(id string) error {
 	m.Accounts = slices.DeleteFunc(m.Accounts, func(a host.Account) bool { return a.AllocationID == id })
 	return nil
 }
 
-func (m *Memory) Drained() bool { return m.drained }
+func (m *Ledger) Drained() bool { return m.drained }
 
-func (m *Memory) SetDrained(d bool) error { m.drained = d; return nil }
+func (m *Ledger) SetDrained(d bool) error { m.drained = d; return nil }
 
 // Box is a machine in a temporary directory, with accounts on which shadow's tools work. It has no
 // processes and one file system.
@@ -77,7 +78,7 @@ func Box(t *testing.T) (*host.Host, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { m.Close() })
-	store := &Memory{next: host.FirstUID - 1}
+	store := &Ledger{next: host.FirstUID - 1}
 	return &host.Host{
 		Machine: m, Now: func() time.Time { return time.Unix(1_790_000_000, 0) }, Log: zap.NewNop(), Version: "test",
 		Accounts: store, Marks: store, Systemd: &Systemd{},
@@ -85,6 +86,7 @@ func Box(t *testing.T) (*host.Host, string) {
 	}, dir
 }
 
+// Put writes a file of the machine in dir, with its directories.
 func Put(t *testing.T, dir, name, text string) {
 	t.Helper()
 	file := filepath.Join(dir, name)
@@ -96,6 +98,7 @@ func Put(t *testing.T, dir, name, text string) {
 	}
 }
 
+// Read returns a file of the machine in dir.
 func Read(t *testing.T, dir, name string) string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, name))
@@ -105,4 +108,5 @@ func Read(t *testing.T, dir, name string) string {
 	return string(raw)
 }
 
+// AliceKey is a public SSH key of a tenant.
 const AliceKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJxq alice"

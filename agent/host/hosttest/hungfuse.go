@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/agent/machine"
 	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/machine"
 )
 
 // HangFUSE mounts a FUSE whose server takes every request and answers none. After end is called, the
@@ -53,6 +54,7 @@ func Soon(t *testing.T, m *machine.Machine, what string, do func() error) {
 	}
 }
 
+// MountPoints lists where file systems are mounted.
 func MountPoints(t *testing.T, m *machine.Machine) (all []string) {
 	t.Helper()
 	mounts, err := m.Mounts()

@@ -49,6 +49,7 @@ func Jail(t *testing.T) bool {
 	return true
 }
 
+// OK ends the test if there is an error.
 func OK(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

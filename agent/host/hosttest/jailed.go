@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hostler/hostler/agent/host"
-	"github.com/hostler/hostler/agent/machine"
 	"go.uber.org/zap"
 	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/host"
+	"github.com/hostler/hostler/agent/machine"
 )
 
 // Jailed returns a host in a jail with a user whose account is already gone, so that no account
@@ -34,7 +35,7 @@ func Jailed(t *testing.T, files map[string][]byte) *host.Host {
 	m, err := machine.Open("/")
 	OK(t, err)
 	t.Cleanup(func() { m.Close() })
-	store := &Memory{}
+	store := &Ledger{}
 	OK(t, store.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: AttackerUID, GID: AttackerUID, Home: "/home/alice"}))
 	return &host.Host{Machine: m, Now: time.Now, Log: zap.NewNop(), Accounts: store, Marks: store, Systemd: &Systemd{}}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// BootID is the boot id of a used box.
 const BootID = "0a1b2c3d-0000-4000-8000-00000000cafe"
 
 // Used is a box with everything that a cleanup looks at, beside the files of users.
@@ -34,6 +35,7 @@ func Untouched() *taskcatalog.Baseline {
 	}
 }
 
+// There reports whether the machine in dir has the name.
 func There(dir, name string) bool {
 	_, err := os.Lstat(filepath.Join(dir, name))
 	return err == nil
