@@ -31,6 +31,12 @@ func TestEachLineOfTheKernelsLogMeansWhatItsDriverSays(t *testing.T) {
 		vendor, lines string
 		verdict       taskcatalog.Verdict
 	}{
+		// A healthy driver's lines, from the boot of a node with an H100 and driver 580.159.04.
+		{"nvidia", "nvidia: loading out-of-tree module taints kernel.", fine},
+		{"nvidia", "nvidia-nvlink: Nvlink Core is being initialized, major device number 240", fine},
+		{"nvidia", "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  ", fine},
+		{"nvidia", "NVRM: gpuClearFbhubPoisonIntrForBug2924523_GA100: FBHUB Interrupt detected. Clearing it.", fine},
+		{"nvidia", "NVRM: Persistence mode is deprecated and will be removed in a future release. Please use nvidia-persistenced instead.", fine},
 		// Xid: the forms of the device.
 		{"nvidia", "NVRM: Xid (PCI:0000:01:00): 79, pid=1, GPU has fallen off the bus.", bad},
 		{"nvidia", "NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No", bad},

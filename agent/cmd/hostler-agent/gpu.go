@@ -27,6 +27,9 @@ var gpuVendors = []string{"nvidia", "amd"}
 // codeGPUNotFound: the machine has no such GPU, or none at all.
 const codeGPUNotFound taskcatalog.Code = "gpu_not_found"
 
+// codeNotClean: a GPU's memory has data of a former tenant, or may have.
+const codeNotClean taskcatalog.Code = "not_clean"
+
 // gpuOpeners finds the processes with open GPUs: tests replace it.
 var gpuOpeners = gpu.Openers
 
@@ -115,6 +118,14 @@ func (u gpuUnit) heldText() string {
 		texts = append(texts, "nobody can tell whether it is held by "+some(unsure))
 	}
 	return strings.Join(texts, "; ")
+}
+
+// rootHint is what to add for a caller who cannot inspect the processes of others.
+func rootHint() string {
+	if os.Geteuid() != 0 {
+		return "; only root can inspect the processes of others"
+	}
+	return ""
 }
 
 // some returns the first few entries and a count: without root hardly any process can be inspected.

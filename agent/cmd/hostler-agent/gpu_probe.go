@@ -52,12 +52,35 @@ func (u probedUnit) Finds() bool {
 	return u.Probe != nil && u.Probe.NonZeroWords+u.Probe.ReadBackNonZero > 0
 }
 
+// codeGPUNotLookedAt: nobody knows what the next tenant would see in a GPU.
+const codeGPUNotLookedAt taskcatalog.Code = "gpu_not_looked_at"
+
 type probeReport struct {
 	Host      string                     `json:"host"`
 	At        time.Time                  `json:"at"`
 	Version   string                     `json:"agent_version"`
 	GPUs      []probedUnit               `json:"gpus"`
 	Libraries []taskcatalog.LibraryFacts `json:"libraries"`
+}
+
+// found returns the command's error: nil only if every unit was looked at and had nothing but zeros.
+func (r probeReport) found() error {
+	dirty, dark := 0, 0
+	for _, u := range r.GPUs {
+		switch {
+		case u.Finds():
+			dirty++
+		case u.Probe == nil:
+			dark++
+		}
+	}
+	switch {
+	case dirty > 0:
+		return taskcatalog.Errorf(codeNotClean, "%d of %d GPUs hold somebody's data (hostler-agent gpu scrub overwrites the memory)", dirty, len(r.GPUs))
+	case dark > 0:
+		return taskcatalog.Errorf(codeGPUNotLookedAt, "%d of %d GPUs were not looked at, for the reasons above (end what holds them, then probe again)", dark, len(r.GPUs))
+	}
+	return nil
 }
 
 func newGPUProbe() *cobra.Command {
@@ -68,8 +91,11 @@ func newGPUProbe() *cobra.Command {
 		Long: `Probe takes half of the free memory of each GPU that nobody uses, counts what is not
 zero, and gives it back. It writes nothing into it, changes no setting, stops no
 process and talks to no broker. A GPU that a process holds, or may hold, is left alone;
-who is not root cannot look at other people's. What is
-there is counted, never shown: it is somebody's.`,
+only root can inspect the processes of others. Non-zero words are counted and never
+shown, because they are somebody's data.
+
+The exit status is 0 only if every GPU was looked at and held nothing but zeros. It is 1
+if data was found, and 3 if a GPU was not looked at.`,
 		Example: "  hostler-agent gpu probe\n  hostler-agent gpu probe --device 0 -o json\n  hostler-agent gpu probe --html report.html",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -85,12 +111,15 @@ there is counted, never shown: it is somebody's.`,
 					return err
 				}
 			}
-			return show(cmd.OutOrStdout(), r, format, func(p *page) {
+			if err := show(cmd.OutOrStdout(), r, format, func(p *page) {
 				p.row("GPU", "UUID", "NAME", "THE NEXT TENANT WOULD SEE")
 				for _, u := range r.GPUs {
 					p.row(strconv.Itoa(u.Index), u.UUID, u.Name, u.Sees())
 				}
-			})
+			}); err != nil {
+				return err
+			}
+			return r.found()
 		},
 	}
 	cmd.Flags().StringVar(&device, "device", "", "only this GPU: its `INDEX` or its uuid, or that of an instance")

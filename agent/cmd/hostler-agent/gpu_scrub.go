@@ -32,9 +32,8 @@ func newGPUScrub() *cobra.Command {
 		Short: "Overwrite the memory of GPUs, verify it, and look again",
 		Long: `Scrub takes all memory of a GPU that can be had, overwrites it with a pattern that
 nobody can know, compares it on the GPU, clears it and looks again in a new process.
-Nothing is stopped, reset or set: where a process holds one of the GPUs, or nobody can
-tell whether it does, it refuses,
-with status 3, before any is touched. What was in the memory is gone.
+Nothing is stopped, reset or set. If a process holds one of the GPUs, or may hold it,
+the command exits with status 3 before it touches any. The old content is gone.
 
 Stopping what holds a GPU and resetting it are done by the task node.gpu_scrub of a
 broker, which also puts back what it stopped; that is why both options must be given.`,
@@ -75,7 +74,7 @@ func scrubByHand(cmd *cobra.Command, device string) ([]scrubbedUnit, []taskcatal
 	}
 	if i := slices.IndexFunc(units, gpuUnit.held); i >= 0 {
 		return nil, nil, taskcatalog.Errorf(taskcatalog.CodeGPUHolderPresent,
-			"cannot scrub GPU %d, %s: %s (stop them first, and be root to see all; nothing was touched)", units[i].Index, units[i].UUID, units[i].heldText())
+			"cannot scrub GPU %d, %s: %s (nothing was touched; end these processes, then scrub again%s)", units[i].Index, units[i].UUID, units[i].heldText(), rootHint())
 	}
 	nonce := make([]byte, 32)
 	if _, err := rand.Read(nonce); err != nil {
@@ -212,7 +211,7 @@ func judged(all []scrubbedUnit) error {
 		}
 	}
 	if n > 0 {
-		return taskcatalog.Errorf("not_clean", "%d of %d are not clean", n, len(all))
+		return taskcatalog.Errorf(codeNotClean, "%d of %d GPUs are not clean, for the reasons above", n, len(all))
 	}
 	return nil
 }

@@ -92,7 +92,8 @@ func TestGPUProbeSeesWhatTheNextTenantWouldAndLeavesItThere(t *testing.T) {
 	m := gpuMachine(t, "scrub_on_free off")
 	plant(t, m, 1)
 	status, out, errOut := call(t, "gpu", "probe")
-	if status != exitDone || !strings.Contains(out, "3000 words of somebody's data in 30 MiB") {
+	if status != exitFailed || !strings.Contains(errOut, "error: not_clean: 1 of 3 GPUs hold somebody's data") ||
+		!strings.Contains(out, "3000 words of somebody's data in 30 MiB") {
 		t.Fatalf("status %d: %s%s", status, out, errOut)
 	}
 	if strings.Count(out, "nothing but zeros") != 2 || strings.Contains(out, residue) {
@@ -109,7 +110,8 @@ func TestGPUProbeLeavesAGPUAloneThatSomebodyUses(t *testing.T) {
 	tenant(t, m, gpusOf(t, out).GPUs[0].UUID)
 	status, out, errOut := call(t, "gpu", "probe", "-o", "json")
 	said := gpusOf(t, out)
-	if status != exitDone || len(said.GPUs) != 3 || said.GPUs[0].Probe != nil || len(said.GPUs[0].Holders) != 1 || said.GPUs[1].Probe == nil {
+	if status != exitRefused || !strings.Contains(errOut, "error: gpu_not_looked_at: 1 of 3 GPUs were not looked at") ||
+		len(said.GPUs) != 3 || said.GPUs[0].Probe != nil || len(said.GPUs[0].Holders) != 1 || said.GPUs[1].Probe == nil {
 		t.Errorf("status %d: %s%s", status, out, errOut)
 	}
 }
@@ -133,7 +135,7 @@ func TestGPUsThatAProcessMayHoldAreLeftAlone(t *testing.T) {
 			c.opener.PID = 4194000
 			gpuOpeners = func(*machine.Machine) ([]gpu.Opener, error) { return []gpu.Opener{c.opener}, nil }
 			status, out, errOut := call(t, "gpu", "probe")
-			if status != exitDone || strings.Count(out, "not looked at") != c.held || !strings.Contains(out, c.says) {
+			if (status == exitDone) != (c.held == 0) || strings.Count(out, "not looked at") != c.held || !strings.Contains(out, c.says) {
 				t.Errorf("probe: status %d: %s%s", status, out, errOut)
 			}
 			plant(t, m, 2)
@@ -154,7 +156,7 @@ func TestGPUProbeReportEscapesWhatADeviceSays(t *testing.T) {
 	m := gpuMachine(t, "name <script>alert(1)</script>")
 	plant(t, m, 0)
 	file := filepath.Join(t.TempDir(), "report.html")
-	if status, out, errOut := call(t, "gpu", "probe", "--device", "0", "--html", file); status != exitDone {
+	if status, out, errOut := call(t, "gpu", "probe", "--device", "0", "--html", file); status != exitFailed {
 		t.Fatalf("status %d: %s%s", status, out, errOut)
 	}
 	raw, err := os.ReadFile(file)
@@ -189,7 +191,7 @@ func TestGPUScrubIsDoneOnlyIfEveryGPUIsClean(t *testing.T) {
 	}
 	plant(t, m, 1)
 	status, out, errOut = call(t, scrub...)
-	if status != exitFailed || !strings.HasSuffix(errOut, "error: not_clean: 2 of 3 are not clean\n") {
+	if status != exitFailed || !strings.HasSuffix(errOut, "error: not_clean: 2 of 3 GPUs are not clean, for the reasons above\n") {
 		t.Errorf("status %d: %s", status, errOut)
 	}
 	for i, want := range []string{"clean ", "not_clean gpu_residue", "not_clean gpu_hw_fault"} {

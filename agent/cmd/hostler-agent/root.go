@@ -92,7 +92,7 @@ func exitOf(code taskcatalog.Code, err error) int {
 	switch code {
 	case codeUsage, "config_invalid", "identity_source_invalid":
 		return exitUsage
-	case "state_locked", taskcatalog.CodeGPUHolderPresent, selfupdate.CodeUnderWay, selfupdate.CodePinned, selfupdate.CodeSlotInUse, selfupdate.CodeNotInSlot:
+	case "state_locked", taskcatalog.CodeGPUHolderPresent, codeGPUNotLookedAt, selfupdate.CodeUnderWay, selfupdate.CodePinned, selfupdate.CodeSlotInUse, selfupdate.CodeNotInSlot:
 		return exitRefused
 	case codeGPUNotFound, selfupdate.CodeNotStaged:
 		return exitMissing
