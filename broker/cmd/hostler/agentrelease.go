@@ -13,7 +13,11 @@ func agentReleaseCommand(a *app) *cobra.Command {
 		agentReleaseFloorCommand(a), agentReleaseRevokeCommand(a))
 }
 
-var releaseHeads = []string{"VERSION", "KIND", "CHANNEL", "ARCH", "DIGEST", "SIZE", "PUBLISHED", "BY", "STANDING", "WHERE"}
+var releaseHeads = []render.Column{
+	render.Keep("VERSION"), render.Main("KIND"), render.Main("CHANNEL"), render.More("ARCH"),
+	render.Aside("DIGEST"), render.Aside("SIZE"), render.More("PUBLISHED"), render.Aside("BY"),
+	render.Keep("STANDING"), render.More("WHERE"),
+}
 
 func releaseRow(a *app, r api.AgentRelease) []string {
 	where := r.Filename

@@ -113,7 +113,7 @@ func (a *app) show(v any, names []string, page func(p *render.Page)) error {
 			return err
 		}
 	default:
-		p := render.NewPage(a.color)
+		p := render.NewPage(a.color, a.tableWidth())
 		if a.quiet {
 			for _, n := range names {
 				p.Line(n)
@@ -126,6 +126,22 @@ func (a *app) show(v any, names []string, page func(p *render.Page)) error {
 		}
 	}
 	return a.print(&out)
+}
+
+// tableWidth is the width that tables on stdout have to fit; 0 means any width.
+func (a *app) tableWidth() int {
+	if a.output == "wide" {
+		return 0
+	}
+	return a.outWidth()
+}
+
+// newQuestion is a page for stderr, above a question to a person.
+func (a *app) newQuestion() *render.Page {
+	if !a.live {
+		return render.NewPage(false, 0)
+	}
+	return render.NewPage(false, a.width())
 }
 
 // print writes to stdout text that needs no escaping.

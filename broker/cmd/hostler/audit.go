@@ -82,7 +82,10 @@ func auditListCommand(a *app) *cobra.Command {
 				rows = append(rows, []string{strconv.FormatInt(e.ID, 10), render.Time(e.At), e.Actor, e.Action, e.Subject, e.Code, e.Reason})
 			}
 			return a.show(entries, ids, func(p *render.Page) {
-				p.Table([]string{"ROW", "AT", "ACTOR", "ACTION", "SUBJECT", "CODE", "REASON"}, rows)
+				p.Table([]render.Column{
+					render.More("ROW"), render.Keep("AT"), render.Keep("ACTOR"), render.Keep("ACTION"), render.Main("SUBJECT"),
+					render.Keep("CODE"), render.Keep("REASON"),
+				}, rows)
 			})
 		},
 	}

@@ -42,7 +42,7 @@ func baselineShowCommand(a *app) *cobra.Command {
 		}
 		return errors.Join(showAll(a, list, digests, func(p *render.Page) {
 			if len(list) > 1 {
-				p.Table([]string{"NODE", "DIGEST", "TAKEN", "THINGS"}, rows)
+				p.Table([]render.Column{render.Keep("NODE"), render.More("DIGEST"), render.Main("TAKEN"), render.Aside("THINGS")}, rows)
 				return
 			}
 			baselinePage(a, p, nodes[0], list[0])
@@ -97,12 +97,15 @@ func baselinePage(a *app, p *render.Page, n api.Node, b api.Baseline) {
 	p.Fields("node", n.Hostname+" ("+n.ID+")", "digest", b.Digest, "taken", moment(a, b.Baseline.TakenAt), "accepted", accepted)
 	p.Title("Holds (hostler node baseline show " + n.Hostname + " -o json lists them)")
 	rows, _ := baselineCounts(b.Baseline)
-	p.Table([]string{"KIND", "COUNT"}, rows)
+	p.Table(render.Kept("KIND", "COUNT"), rows)
 	gpus := [][]string{}
 	for _, g := range b.Baseline.GPUs {
 		gpus = append(gpus, []string{g.UUID, g.Serial, g.PCIAddress, g.Name, bytesText(g.MemoryBytes), settingsText(g.Settings)})
 	}
-	resultTable(p, "GPUs, and what they are set to", []string{"UUID", "SERIAL", "ADDRESS", "NAME", "MEMORY", "SETTINGS"}, gpus)
+	resultTable(p, "GPUs, and what they are set to", []render.Column{
+		render.Aside("UUID"), render.Main("SERIAL"), render.More("ADDRESS"), render.Keep("NAME"),
+		render.Main("MEMORY"), render.Keep("SETTINGS"),
+	}, gpus)
 }
 
 // settingsText describes the settings of a GPU, as far as they are known.
@@ -161,5 +164,5 @@ func diffPage(a *app, p *render.Page, n api.Node, d *api.BaselineDiff) {
 		}
 		rows = append(rows, []string{l.Op, l.Kind, l.What, change})
 	}
-	p.Table([]string{"OP", "KIND", "WHAT", "CHANGE"}, rows)
+	p.Table(render.Kept("OP", "KIND", "WHAT", "CHANGE"), rows)
 }

@@ -39,7 +39,7 @@ differences are shown first; --digest accepts that one and no other.`,
 					return broker.Errorf(broker.Refused, "no_candidate", "cannot accept a baseline of node %s: none was taken since (hostler node baseline retake %s --wait)", n.Hostname, n.Hostname)
 				}
 				if !saidYes(c) && a.ask {
-					p := render.NewPage(false)
+					p := a.newQuestion()
 					diffPage(a, p, n, d)
 					_, _ = p.WriteTo(a.err)
 				}
@@ -59,7 +59,7 @@ differences are shown first; --digest accepts that one and no other.`,
 		if len(list) == 0 {
 			return err
 		}
-		return errors.Join(showAll(a, list, names, func(p *render.Page) { p.Table([]string{"NODE", "BASELINE"}, rows) }), err)
+		return errors.Join(showAll(a, list, names, func(p *render.Page) { p.Table(render.Kept("NODE", "BASELINE"), rows) }), err)
 	})
 }
 

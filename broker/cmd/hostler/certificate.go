@@ -158,7 +158,7 @@ func certificatePage(p *render.Page, r *certificate.Report, trust *pki.TrustBund
 	if r.CleanWhenIssued() {
 		against = "Since it was issued"
 	}
-	resultTable(p, against, []string{"CODE", "SUBJECT", "MESSAGE"}, rows)
+	resultTable(p, against, render.Kept("CODE", "SUBJECT", "MESSAGE"), rows)
 	p.Title("Signature")
 	p.Fields("file", r.Digest, "issued", render.Time(r.IssuedAt), "by statement key", r.KeyID, "of trust bundle", "version "+strconv.FormatInt(trust.Version, 10),
 		"judged as of", render.Time(r.JudgedAsOf), "verified", render.Time(r.VerifiedAt))
@@ -193,26 +193,41 @@ func cleanPage(p *render.Page, c *certificate.Clean) {
 			certificate.Covered(d.CoveredBytes, d.OfBytes), d.Verification, d.Reset, d.Outcome(), d.Model,
 		})
 	}
-	resultTable(p, "Devices", []string{"KIND", "SERIAL OR UUID", "EXPECTED", "FOUND", "METHOD", gradeHead, "COVERED", "VERIFIED", "RESET", "VERDICT", "MODEL"}, devices)
+	resultTable(p, "Devices", []render.Column{
+		render.Keep("KIND"), render.Keep("SERIAL OR UUID"), render.Keep("EXPECTED"), render.Keep("FOUND"),
+		render.Keep("METHOD"), render.Keep(gradeHead), render.Main("COVERED"), render.Main("VERIFIED"),
+		render.More("RESET"), render.Keep("VERDICT"), render.Aside("MODEL"),
+	}, devices)
 	words := [][]string{}
 	for _, w := range c.Attested {
 		s := w.Statement
 		words = append(words, []string{s.Device.Kind, cmp.Or(s.Device.Serial, s.Device.UUID), string(s.Method), s.Witness, s.By, render.Time(s.IssuedAt), s.ID, s.Reason})
 	}
-	resultTable(p, "Gone, by a person's word, which no machine has signed", []string{"KIND", "SERIAL OR UUID", "WAS", "SAYS", "RECORDED BY", "AT", "STATEMENT", "REASON"}, words)
+	resultTable(p, "Gone, by a person's word, which no machine has signed", []render.Column{
+		render.Keep("KIND"), render.Keep("SERIAL OR UUID"), render.Keep("WAS"), render.Keep("SAYS"),
+		render.Main("RECORDED BY"), render.Aside("AT"), render.Main("STATEMENT"), render.Keep("REASON"),
+	}, words)
 	for _, d := range c.Downgrades {
 		downgrades = append(downgrades, []string{d.Device, string(d.Asked), string(d.Did), d.AcceptedBy, strings.TrimSpace(d.Reason + " " + d.Because)})
 	}
-	resultTable(p, "Downgrades", []string{"DEVICE", "ASKED FOR", "DONE", "ACCEPTED BY", "WHY"}, downgrades)
+	resultTable(p, "Downgrades", []render.Column{
+		render.Keep("DEVICE"), render.Keep("ASKED FOR"), render.Keep("DONE"), render.Main("ACCEPTED BY"),
+		render.Keep("WHY"),
+	}, downgrades)
 	for _, o := range c.Overrides {
 		overrides = append(overrides, []string{o.Stage, o.By, render.Time(o.At), o.Reason})
 	}
-	resultTable(p, "Stages that a person skipped", []string{"STAGE", "BY", "AT", "WHY"}, overrides)
+	resultTable(p, "Stages that a person skipped", []render.Column{
+		render.Keep("STAGE"), render.Main("BY"), render.Main("AT"), render.Keep("WHY"),
+	}, overrides)
 	exposuresPage(p, c.Exposures, c.NotCovered)
 	for _, t := range c.Tasks {
 		tasks = append(tasks, []string{t.ID, t.Type + "@" + strconv.Itoa(t.Version), string(t.Outcome), t.ProofWord(), t.EvidenceDigest})
 	}
-	resultTable(p, "Evidence", []string{"TASK", "TYPE", "OUTCOME", "EVIDENCE", "DIGEST"}, tasks)
+	resultTable(p, "Evidence", []render.Column{
+		render.ID("TASK"), render.Keep("TYPE"), render.Keep("OUTCOME"), render.More("EVIDENCE"),
+		render.Aside("DIGEST"),
+	}, tasks)
 }
 
 // found says whether a part was there, or whether a person attests for it.
@@ -240,7 +255,11 @@ func receiptPage(p *render.Page, r *certificate.Receipt) {
 			d.Kind, name, found(d.Found, d.Attested), string(d.Method), d.StorageGrade(), certificate.Covered(d.CoveredBytes, d.OfBytes), d.Verification, d.Outcome(), d.Model,
 		})
 	}
-	resultTable(p, "Devices", []string{"KIND", "SERIAL OR UUID", "FOUND", "METHOD", gradeHead, "COVERED", "VERIFIED", "VERDICT", "MODEL"}, rows)
+	resultTable(p, "Devices", []render.Column{
+		render.Keep("KIND"), render.Keep("SERIAL OR UUID"), render.Keep("FOUND"), render.Keep("METHOD"),
+		render.Keep(gradeHead), render.Main("COVERED"), render.Main("VERIFIED"), render.Keep("VERDICT"),
+		render.Aside("MODEL"),
+	}, rows)
 	exposuresPage(p, r.Exposures, r.NotCovered)
 }
 
@@ -249,10 +268,10 @@ func exposuresPage(p *render.Page, exposures []certificate.Exposure, not []certi
 	for _, e := range exposures {
 		rows = append(rows, []string{string(e.Code), e.Message})
 	}
-	resultTable(p, "Exposures", []string{"CODE", "MESSAGE"}, rows)
+	resultTable(p, "Exposures", render.Kept("CODE", "MESSAGE"), rows)
 	rows = [][]string{}
 	for _, n := range not {
 		rows = append(rows, []string{n.Part, n.Reason})
 	}
-	resultTable(p, "Not covered", []string{"PART", "WHY"}, rows)
+	resultTable(p, "Not covered", render.Kept("PART", "WHY"), rows)
 }

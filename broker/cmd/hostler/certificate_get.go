@@ -33,7 +33,10 @@ func certificateListCommand(a *app) *cobra.Command {
 				rows = append(rows, []string{k.CertificateID, k.NodeID, k.Mode, render.YesNo(k.MeetsPolicy), strings.Join(k.Shortfalls, ", "), k.AllocationID, render.Ago(k.IssuedAt, a.now()), render.Time(k.ValidUntil)})
 			}
 			return a.show(l, ids, func(p *render.Page) {
-				p.Table([]string{"ID", "NODE", "MODE", "MEETS POLICY", "FALLS SHORT IN", "ALLOCATION", "ISSUED", "GOOD UNTIL"}, rows)
+				p.Table([]render.Column{
+					render.ID("ID"), render.Keep("NODE"), render.Main("MODE"), render.Keep("MEETS POLICY"),
+					render.Keep("FALLS SHORT IN"), render.Aside("ALLOCATION"), render.More("ISSUED"), render.Main("GOOD UNTIL"),
+				}, rows)
 				if len(rows) == 0 {
 					a.note("no certificates")
 				}

@@ -20,7 +20,7 @@ import (
 func nowhere(out, errs *bytes.Buffer) surroundings {
 	return surroundings{
 		in: strings.NewReader(""), out: out, err: errs, getenv: func(string) string { return "" },
-		now: func() time.Time { return testNow }, width: func() int { return 80 },
+		now: func() time.Time { return testNow }, width: func() int { return 80 }, outWidth: func() int { return 0 },
 	}
 }
 

@@ -131,7 +131,7 @@ func contextListCommand(a *app) *cobra.Command {
 				}
 				views, names, rows = append(views, v), append(names, v.Name), append(rows, []string{v.Name, mark, v.Broker})
 			}
-			return a.show(views, names, func(p *render.Page) { p.Table([]string{"NAME", "CURRENT", "BROKER"}, rows) })
+			return a.show(views, names, func(p *render.Page) { p.Table(render.Kept("NAME", "CURRENT", "BROKER"), rows) })
 		},
 	}
 }

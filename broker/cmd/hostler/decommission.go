@@ -25,7 +25,10 @@ func decommissionCommand(a *app) *cobra.Command {
 
 var decommissions = runs[api.Decommission]{
 	noun: "decommission", thing: "turnover", short: "did not complete", many: "--class agent_silent --stage drain_node --reason 'the switch is mended'",
-	heads: []string{"ID", "HOSTNAME", "MODE", "STATUS", "STAGE", "SINCE", "CLASS", "CERTIFICATE", "NEXT"},
+	heads: []render.Column{
+		render.ID("ID"), render.Keep("HOSTNAME"), render.Main("MODE"), render.Keep("STATUS"), render.Main("STAGE"),
+		render.More("SINCE"), render.Keep("CLASS"), render.Aside("CERTIFICATE"), render.Keep("NEXT"),
+	},
 	row: func(a *app, d api.Decommission) []string {
 		return []string{d.DecommissionID, d.Hostname, d.Mode, d.Status, d.CurrentStage, render.Ago(decommissionSince(d), a.now()), d.FailureClass, d.CertificateID, decommissionNext(d)}
 	},
@@ -159,7 +162,10 @@ func decommissionPage(a *app, p *render.Page, d *api.DecommissionDetail, events 
 	for _, s := range d.Stages {
 		rows = append(rows, []string{s.Stage, s.Status, count(int64(s.Attempt)), stageTook(s, a.now()), s.Message})
 	}
-	p.Table([]string{"STAGE", "STATUS", "ATTEMPT", "TOOK", "MESSAGE"}, rows)
+	p.Table([]render.Column{
+		render.Keep("STAGE"), render.Keep("STATUS"), render.More("ATTEMPT"), render.More("TOOK"),
+		render.Keep("MESSAGE"),
+	}, rows)
 	if events {
 		eventsPage(p, d.Events)
 	}

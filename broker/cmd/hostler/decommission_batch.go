@@ -116,7 +116,7 @@ func (a *app) askAll(ctx context.Context, remote *client.Client, b api.Decommiss
 	for _, n := range plan.Nodes {
 		live += len(n.Live)
 	}
-	page := render.NewPage(false)
+	page := a.newQuestion()
 	batchPage(a, page, plan)
 	_, _ = page.WriteTo(a.err)
 	ends := ""
@@ -162,5 +162,8 @@ func batchPage(a *app, p *render.Page, plan *api.DecommissionBatchPlan) {
 	if plan.Refused != nil {
 		p.Line("refused: " + plan.Refused.Code + ": " + plan.Refused.Detail)
 	}
-	p.Table([]string{"ID", "HOSTNAME", "SERIAL", "SITE", "STATUS", "ON IT NOW", "ON IT LAST"}, rows)
+	p.Table([]render.Column{
+		render.NodeID("ID"), render.Keep("HOSTNAME"), render.More("SERIAL"), render.Main("SITE"),
+		render.Keep("STATUS"), render.Keep("ON IT NOW"), render.Keep("ON IT LAST"),
+	}, rows)
 }

@@ -55,9 +55,15 @@ func figuresPage(a *app, p *render.Page, f *api.TurnoverFigures) {
 	for _, s := range f.Slowest {
 		slowest = append(slowest, []string{s.Stage, s.FailureClass, whole(s.Turnovers), tenths(s.Hours)})
 	}
-	resultTable(p, "Sites", []string{"SITE", "TURNOVERS", "OPEN", "GPU-HOURS LOST", "NODE-HOURS LOST", "MEDIAN MIN", "MOST MIN"}, sites)
-	resultTable(p, "Stages", []string{"MODE", "STAGE", "TURNOVERS", "ATTEMPTS", "FAILED", "MEAN MIN", "LONGEST MIN"}, stages)
-	resultTable(p, "The slowest tenth, by what it was spent on most", []string{"STAGE", "CLASS", "TURNOVERS", "HOURS"}, slowest)
+	resultTable(p, "Sites", []render.Column{
+		render.Keep("SITE"), render.Keep("TURNOVERS"), render.Keep("OPEN"), render.Keep("GPU-HOURS LOST"),
+		render.Main("NODE-HOURS LOST"), render.More("MEDIAN MIN"), render.Aside("MOST MIN"),
+	}, sites)
+	resultTable(p, "Stages", []render.Column{
+		render.Keep("MODE"), render.Keep("STAGE"), render.Keep("TURNOVERS"), render.More("ATTEMPTS"),
+		render.Keep("FAILED"), render.Main("MEAN MIN"), render.Aside("LONGEST MIN"),
+	}, stages)
+	resultTable(p, "The slowest tenth, by what it was spent on most", render.Kept("STAGE", "CLASS", "TURNOVERS", "HOURS"), slowest)
 	if f.Truncated {
 		a.note("there were more turnovers than are read at once: these are the last ones")
 	}

@@ -90,7 +90,7 @@ func (a *app) askWhich(plan *api.DecommissionPlan) (id string, err error) {
 	if !a.ask {
 		return "", broker.Errorf(broker.Invalid, "confirmation_required", "cannot ask here whether %s is meant (say --yes)", plan.Node.Hostname)
 	}
-	page := render.NewPage(false)
+	page := a.newQuestion()
 	tenantsOf(page, plan)
 	_, _ = page.WriteTo(a.err)
 	_, _ = fmt.Fprintf(a.err, "type the hostname to go on: ")

@@ -7,6 +7,9 @@
 //     questions and errors go to stderr.
 //   - An error is one line, "error: CODE: what, and what to do", and decides
 //     the exit status in one place (exit.go).
+//   - On a terminal a table fits: package render shortens node ids and leaves out columns by their
+//     rank, which the table declares with the column. What holds a node or a run back is kept.
+//     In a pipe, and with -o wide, nothing is left out.
 //   - -o json and -o yaml print what the API answered, under its field names.
 //   - A command that destroys something asks first, and refuses where nobody
 //     can be asked, unless --yes was said.

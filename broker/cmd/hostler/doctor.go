@@ -46,7 +46,7 @@ nothing. Exit status 1 if a check failed.`,
 					names = append(names, f.Check)
 				}
 			}
-			err := a.show(findings, names, func(p *render.Page) { p.Table([]string{"CHECK", "RESULT", "DETAIL"}, rows) })
+			err := a.show(findings, names, func(p *render.Page) { p.Table(render.Kept("CHECK", "RESULT", "DETAIL"), rows) })
 			if err == nil && bad > 0 {
 				err = broker.Errorf(broker.Internal, "checks_failed", "%d of %d checks failed (see %s)", bad, len(findings), strings.Join(names, ", "))
 			}

@@ -175,6 +175,9 @@ func (a *app) showReconcilePolicy(s *api.SiteReconcilePolicy) error {
 			"two looks", render.Span(time.Duration(s.ConfirmSeconds)*time.Second)+" apart at least",
 			"retired nodes", "left alone for "+render.Span(time.Duration(s.RetiredGraceSeconds)*time.Second)+", then "+strconv.Itoa(s.DecommissionsAtOnce)+" at a time")
 		p.Title("Rules")
-		p.Table([]string{"RULE", "MODE", "MAAS", "NODE", "SEVERITY", "ACTION", "ALERT"}, rows)
+		p.Table([]render.Column{
+			render.Keep("RULE"), render.Keep("MODE"), render.Main("MAAS"), render.Main("NODE"), render.Keep("SEVERITY"),
+			render.Main("ACTION"), render.Keep("ALERT"),
+		}, rows)
 	})
 }

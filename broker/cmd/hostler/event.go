@@ -77,7 +77,7 @@ func (a *app) showEvent(e api.Event) error {
 			return err
 		}
 	default:
-		p := render.NewPage(a.color)
+		p := render.NewPage(a.color, 0)
 		if a.quiet {
 			p.Line(e.ID)
 		} else {

@@ -144,7 +144,7 @@ func holdTable(a *app, p *render.Page, holds []api.Hold) {
 	for _, h := range holds {
 		rows = append(rows, []string{siteCell(h.Site), h.Kind, render.Ago(h.Since, a.now()), h.By, h.Reason})
 	}
-	p.Table([]string{"SITE", "WHAT", "SINCE", "BY", "REASON"}, rows)
+	p.Table([]render.Column{render.Keep("SITE"), render.Keep("WHAT"), render.Main("SINCE"), render.More("BY"), render.Keep("REASON")}, rows)
 }
 
 // siteCell is a site in a table; * means all sites.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -24,10 +25,11 @@ type surroundings struct {
 	out, err io.Writer
 	getenv   func(string) string
 	now      func() time.Time
-	ask      bool // in and err are a terminal: a person can answer a question
-	live     bool // err is a terminal: a line may be overwritten
-	color    bool // out is a terminal
-	width    func() int
+	ask      bool       // in and err are a terminal: a person can answer a question
+	live     bool       // err is a terminal: a line may be overwritten
+	color    bool       // out is a terminal
+	width    func() int // of the terminal of err, in columns
+	outWidth func() int // of the terminal of out, in columns; 0 if out is no terminal
 }
 
 // interrupts end a run in an orderly way; SIGHUP stands for a closed terminal.
@@ -44,16 +46,21 @@ func runProcess() int {
 	return run(ctx, os.Args[1:], surroundings{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		getenv: os.Getenv, now: time.Now,
-		ask:   onTerminal(os.Stdin) && onTerminal(os.Stderr),
-		live:  onTerminal(os.Stderr) && os.Getenv("TERM") != "dumb",
-		color: onTerminal(os.Stdout) && !plain,
-		width: func() int {
-			if w, _, err := term.GetSize(int(os.Stderr.Fd())); err == nil && w > 0 {
-				return w
-			}
-			return 80
-		},
+		ask:      onTerminal(os.Stdin) && onTerminal(os.Stderr),
+		live:     onTerminal(os.Stderr) && os.Getenv("TERM") != "dumb",
+		color:    onTerminal(os.Stdout) && !plain,
+		width:    func() int { return cmp.Or(widthOf(os.Stderr), 80) },
+		outWidth: func() int { return widthOf(os.Stdout) },
 	})
+}
+
+// widthOf is the width of a terminal, in columns; 0 if the file is no terminal.
+func widthOf(f *os.File) int {
+	w, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return max(w, 0)
 }
 
 // run is one command, from its arguments to its exit status.

@@ -42,6 +42,12 @@ func hostlerAtTestNow() {
 		getenv: os.Getenv, now: now,
 		ask: terminal, live: terminal, color: terminal && os.Getenv("NO_COLOR") == "",
 		width: func() int { return 60 },
+		outWidth: func() int {
+			if terminal {
+				return 60
+			}
+			return 0
+		},
 	}))
 }
 

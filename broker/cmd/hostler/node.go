@@ -67,7 +67,10 @@ func nodeListCommand(a *app) *cobra.Command {
 				for _, n := range nodes {
 					rows = append(rows, []string{n.ID, n.Hostname, n.Site, n.Status, owed(n), n.AgentVersion, render.Ago(n.LastAgentContactAt, a.now())})
 				}
-				p.Table([]string{"ID", "HOSTNAME", "SITE", "STATUS", "TURNOVER", "AGENT", "LAST CONTACT"}, rows)
+				p.Table([]render.Column{
+					render.NodeID("ID"), render.Keep("HOSTNAME"), render.Main("SITE"), render.Keep("STATUS"),
+					render.Keep("TURNOVER"), render.Aside("AGENT"), render.More("LAST CONTACT"),
+				}, rows)
 				if len(rows) == 0 {
 					a.note("no nodes (hostler node create makes one)")
 				}

@@ -105,7 +105,10 @@ func agentListCommand(a *app) *cobra.Command {
 			return a.show(l, ids, func(p *render.Page) {
 				p.Line(agentsLine(l.Counts))
 				p.Blank()
-				p.Table([]string{"ID", "HOSTNAME", "SITE", "AGENT", "RUNS", "WANTED", "CHANNEL", "LAST DELIVERY"}, rows)
+				p.Table([]render.Column{
+					render.NodeID("ID"), render.Keep("HOSTNAME"), render.More("SITE"), render.Keep("AGENT"), render.Keep("RUNS"),
+					render.Keep("WANTED"), render.More("CHANNEL"), render.Main("LAST DELIVERY"),
+				}, rows)
 			})
 		},
 	}

@@ -16,7 +16,11 @@ import (
 
 var agentRuns = runs[api.AgentLifecycleRun]{
 	noun: "node agent-lifecycle", thing: "run",
-	heads: []string{"ID", "HOSTNAME", "MODE", "SCENARIO", "TARGET", "STATUS", "STAGE", "SINCE", "CLASS", "NEXT"},
+	heads: []render.Column{
+		render.ID("ID"), render.Keep("HOSTNAME"), render.More("MODE"), render.Aside("SCENARIO"),
+		render.More("TARGET"), render.Keep("STATUS"), render.Main("STAGE"), render.More("SINCE"),
+		render.Keep("CLASS"), render.Keep("NEXT"),
+	},
 	row: func(a *app, r api.AgentLifecycleRun) []string {
 		next := r.RecommendedNextAction
 		if next == "" {
@@ -193,7 +197,10 @@ func agentRunPage(a *app, p *render.Page, d *api.AgentLifecycleDetail, events bo
 	for _, s := range d.Stages {
 		rows = append(rows, []string{s.Stage, s.Status, count(int64(s.Attempt)), stageTook(s, a.now()), s.Message})
 	}
-	p.Table([]string{"STAGE", "STATUS", "ATTEMPT", "TOOK", "MESSAGE"}, rows)
+	p.Table([]render.Column{
+		render.Keep("STAGE"), render.Keep("STATUS"), render.More("ATTEMPT"), render.More("TOOK"),
+		render.Keep("MESSAGE"),
+	}, rows)
 	if events {
 		eventsPage(p, d.Events)
 	}

@@ -27,7 +27,10 @@ func (a *app) showNodeCertificates(l *api.NodeCertificateList) error {
 		rows = append(rows, []string{c.Serial, state, strconv.FormatInt(c.Epoch, 10), render.Short(c.Key), render.Ago(c.IssuedAt, a.now()), render.Time(c.NotAfter), c.Reason})
 	}
 	return a.show(l, serials, func(p *render.Page) {
-		p.Table([]string{"SERIAL", "STATE", "EPOCH", "KEY", "ISSUED", "ENDS", "BECAUSE"}, rows)
+		p.Table([]render.Column{
+			render.ID("SERIAL"), render.Keep("STATE"), render.Aside("EPOCH"), render.Aside("KEY"), render.More("ISSUED"),
+			render.Main("ENDS"), render.Keep("BECAUSE"),
+		}, rows)
 		if len(rows) == 0 {
 			a.note("no certificates are on record (the node has one once it has enrolled)")
 		}

@@ -68,7 +68,7 @@ func (a *app) showBootstrap(b *api.NodeBootstrap, done string) error {
 	if b.Warning != "" {
 		a.note("warning: %s", b.Warning)
 	}
-	if a.output != "table" {
+	if a.output == "json" || a.output == "yaml" {
 		return a.show(b, nil, nil)
 	}
 	text := b.CloudConfig

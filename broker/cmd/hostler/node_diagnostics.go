@@ -65,7 +65,10 @@ has had one collected by itself.`,
 				rows = append(rows, []string{k.TaskID, render.Ago(k.CollectedAt, a.now()), size(k.Bytes), k.EnqueuedBy, k.CorrelationID, k.Digest})
 			}
 			return a.show(l, ids, func(p *render.Page) {
-				p.Table([]string{"TASK", "COLLECTED", "SIZE", "BY", "FOR", "DIGEST"}, rows)
+				p.Table([]render.Column{
+					render.ID("TASK"), render.Main("COLLECTED"), render.Aside("SIZE"), render.More("BY"), render.Keep("FOR"),
+					render.Aside("DIGEST"),
+				}, rows)
 				if len(rows) == 0 {
 					a.note("nothing is kept of node %s (use --collect)", args[0])
 				}
@@ -123,7 +126,9 @@ func diagnosticsPage(p *render.Page, r taskcatalog.DiagnosticsResult) {
 	for _, part := range r.Parts {
 		rows = append(rows, []string{part.Name, size(int64(part.Bytes)), count(int64(part.Redacted)), render.YesNo(part.Cut), part.Missing})
 	}
-	resultTable(p, "Parts", []string{"PART", "SIZE", "REDACTED", "CUT", "MISSING"}, rows)
+	resultTable(p, "Parts", []render.Column{
+		render.Keep("PART"), render.Main("SIZE"), render.Keep("REDACTED"), render.Keep("CUT"), render.Keep("MISSING"),
+	}, rows)
 }
 
 func taskArchiveCommand(a *app) *cobra.Command {

@@ -54,7 +54,10 @@ func gpuTable(p *render.Page, gpus []taskcatalog.GPUFacts) {
 			rows = append(rows, []string{"", i.UUID, "", i.Profile, "", bytesText(i.MemoryBytes), "", "instance"})
 		}
 	}
-	p.Table([]string{"#", "UUID", "SERIAL", "NAME", "ARCHITECTURE", "MEMORY", "ADDRESS", "PARTITION"}, rows)
+	p.Table([]render.Column{
+		render.Keep("#"), render.Aside("UUID"), render.Main("SERIAL"), render.Keep("NAME"),
+		render.Aside("ARCHITECTURE"), render.More("MEMORY"), render.Main("ADDRESS"), render.More("PARTITION"),
+	}, rows)
 }
 
 // bytesText is empty for a missing figure.
@@ -75,7 +78,7 @@ func softwareTable(p *render.Page, f taskcatalog.Facts) {
 	}
 	if len(rows) > 0 {
 		p.Title("Drivers and libraries")
-		p.Table([]string{"KIND", "NAME", "VERSION", "PROBLEM"}, rows)
+		p.Table(render.Kept("KIND", "NAME", "VERSION", "PROBLEM"), rows)
 	}
 }
 
@@ -90,7 +93,10 @@ func diskTable(p *render.Page, disks []taskcatalog.DiskFacts) {
 	}
 	if len(rows) > 0 {
 		p.Title("Disks")
-		p.Table([]string{"NAME", "SERIAL", "WWID", "MODEL", "SIZE", "TRANSPORT", "PROBLEM"}, rows)
+		p.Table([]render.Column{
+			render.Keep("NAME"), render.Keep("SERIAL"), render.Aside("WWID"), render.More("MODEL"), render.Main("SIZE"),
+			render.Aside("TRANSPORT"), render.Keep("PROBLEM"),
+		}, rows)
 	}
 }
 
@@ -105,6 +111,9 @@ func deviceTable(p *render.Page, devices []taskcatalog.PCIDevice) {
 	}
 	if len(rows) > 0 {
 		p.Title("PCI")
-		p.Table([]string{"ADDRESS", "ID", "CLASS", "DRIVER", "NUMA", "IOMMU"}, rows)
+		p.Table([]render.Column{
+			render.Keep("ADDRESS"), render.Keep("ID"), render.Keep("CLASS"), render.Main("DRIVER"), render.Aside("NUMA"),
+			render.Aside("IOMMU"),
+		}, rows)
 	}
 }

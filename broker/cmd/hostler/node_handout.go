@@ -32,5 +32,5 @@ func handoutPage(p *render.Page, h *api.Handout) {
 		rows = append(rows, []string{r.Code, r.Message, r.NextAction})
 	}
 	p.Title("Why it may not be handed out")
-	p.Table([]string{"CODE", "BECAUSE", "NEXT"}, rows)
+	p.Table(render.Kept("CODE", "BECAUSE", "NEXT"), rows)
 }

@@ -66,7 +66,10 @@ func timelinePage(a *app, p *render.Page, t *api.Timeline) {
 		}
 		rows = append(rows, []string{render.Time(e.At), timelineTook(a, e), e.Kind, e.What, e.Status, of, e.Actor, e.Code, e.Detail})
 	}
-	p.Table([]string{"AT", "TOOK", "KIND", "WHAT", "STATUS", "OF", "BY", "CODE", "DETAIL"}, rows)
+	p.Table([]render.Column{
+		render.Keep("AT"), render.Aside("TOOK"), render.Main("KIND"), render.Keep("WHAT"), render.Keep("STATUS"),
+		render.More("OF"), render.More("BY"), render.Keep("CODE"), render.Keep("DETAIL"),
+	}, rows)
 }
 
 // going are the statuses of things that have not ended.

@@ -25,7 +25,10 @@ func onboardingCommand(a *app) *cobra.Command {
 
 var onboardings = runs[api.Onboarding]{
 	noun: "onboarding", thing: "onboarding", short: "made no active node", many: "--class hardware_mismatch --stage configure_storage --reason 'disks fitted'",
-	heads: []string{"ID", "HOSTNAME", "SITE", "STATUS", "STAGE", "SINCE", "CLASS", "MAAS", "NEXT"},
+	heads: []render.Column{
+		render.ID("ID"), render.Keep("HOSTNAME"), render.More("SITE"), render.Keep("STATUS"), render.Main("STAGE"),
+		render.More("SINCE"), render.Keep("CLASS"), render.Aside("MAAS"), render.Keep("NEXT"),
+	},
 	row: func(a *app, o api.Onboarding) []string {
 		return []string{o.OnboardingID, o.Hostname, o.Site, o.Status, o.CurrentStage, render.Ago(since(o), a.now()), o.FailureClass, o.LastObserved.MAASStatus, nextOf(o)}
 	},
@@ -155,7 +158,10 @@ func onboardingPage(a *app, p *render.Page, o *api.OnboardingDetail, events bool
 			rows = append(rows, []string{s.Stage, s.Status, count(int64(s.Attempt)), stageTook(s, a.now()), s.Message})
 		}
 	}
-	p.Table([]string{"STAGE", "STATUS", "ATTEMPT", "TOOK", "MESSAGE"}, rows)
+	p.Table([]render.Column{
+		render.Keep("STAGE"), render.Keep("STATUS"), render.More("ATTEMPT"), render.More("TOOK"),
+		render.Keep("MESSAGE"),
+	}, rows)
 	if events {
 		eventsPage(p, o.Events)
 	}
@@ -168,7 +174,10 @@ func eventsPage(p *render.Page, events []api.OnboardingEvent) {
 		rows = append(rows, []string{render.Time(e.OccurredAt), e.Stage, e.Direction, strconv.Itoa(e.Attempt), e.Status, e.Message})
 	}
 	p.Title("Events")
-	p.Table([]string{"AT", "STAGE", "DIRECTION", "ATTEMPT", "STATUS", "MESSAGE"}, rows)
+	p.Table([]render.Column{
+		render.Main("AT"), render.Keep("STAGE"), render.Aside("DIRECTION"), render.Aside("ATTEMPT"),
+		render.Keep("STATUS"), render.Keep("MESSAGE"),
+	}, rows)
 }
 
 func orDash(s *string) string {

@@ -226,5 +226,8 @@ func stagesPage(p *render.Page, stages []api.PlannedStage) {
 		}
 		rows = append(rows, []string{name, expected, s.Touches, s.Destructive, about})
 	}
-	p.Table([]string{"STAGE", "TAKES", "TOUCHES", "DESTROYS", "NOTE"}, rows)
+	p.Table([]render.Column{
+		render.Keep("STAGE"), render.Main("TAKES"), render.More("TOUCHES"), render.Keep("DESTROYS"),
+		render.Keep("NOTE"),
+	}, rows)
 }

@@ -64,7 +64,10 @@ func reconcilePage(a *app, p *render.Page, r *api.ReconciliationRun, plan bool) 
 	for _, d := range r.Plan {
 		rows = append(rows, []string{d.Hostname, d.NodeStatus, d.MAASStatus, d.Severity, d.Rule, planWords(a, d)})
 	}
-	p.Table([]string{"NODE", "NODE IS", "MAAS", "SEVERITY", "RULE", "WOULD BE DONE"}, rows)
+	p.Table([]render.Column{
+		render.Keep("NODE"), render.Keep("NODE IS"), render.Main("MAAS"), render.Keep("SEVERITY"),
+		render.More("RULE"), render.Keep("WOULD BE DONE"),
+	}, rows)
 	if len(rows) == 0 {
 		a.note("MAAS and the nodes of site %s agree", r.Site)
 	}
@@ -123,7 +126,11 @@ func reconciliations(a *app, p *render.Page, all []api.SiteReconciliation) {
 		}
 		rows = append(rows, []string{r.Site, r.Status, count(r.Nodes), count(r.OK), count(r.Drifted), count(r.InHand), count(r.Unreconciled), count(r.Machines), count(r.Unmanaged), looked, r.Trouble})
 	}
-	p.Table([]string{"SITE", "STATUS", "NODES", "OK", "DRIFTED", "IN HAND", "UNRECONCILED", "MACHINES", "NOBODY'S", "READ", "TROUBLE"}, rows)
+	p.Table([]render.Column{
+		render.Keep("SITE"), render.Keep("STATUS"), render.More("NODES"), render.Aside("OK"), render.Keep("DRIFTED"),
+		render.More("IN HAND"), render.Keep("UNRECONCILED"), render.Aside("MACHINES"), render.Aside("NOBODY'S"),
+		render.More("READ"), render.Keep("TROUBLE"),
+	}, rows)
 	rows = nil
 	for _, r := range all {
 		for _, s := range r.Stops {
@@ -132,7 +139,7 @@ func reconciliations(a *app, p *render.Page, all []api.SiteReconciliation) {
 	}
 	if len(rows) > 0 {
 		p.Title("Stopped")
-		p.Table([]string{"SITE", "CODE", "SINCE", "BECAUSE"}, rows)
+		p.Table([]render.Column{render.Keep("SITE"), render.Keep("CODE"), render.Main("SINCE"), render.Keep("BECAUSE")}, rows)
 	}
 }
 
@@ -146,7 +153,10 @@ func driftPage(a *app, p *render.Page, all []api.Drift) {
 	for _, d := range all {
 		rows = append(rows, []string{d.Severity, d.Hostname, d.Site, d.Rule, d.LastMAASStatus, d.NodeStatus, d.Mode, doneWords(a, d), render.Ago(d.FirstSeen, a.now()), d.Text})
 	}
-	p.Table([]string{"SEVERITY", "NODE", "SITE", "RULE", "MAAS", "NODE IS", "MODE", "DONE", "SINCE", "WHAT"}, rows)
+	p.Table([]render.Column{
+		render.Keep("SEVERITY"), render.Keep("NODE"), render.More("SITE"), render.Main("RULE"), render.Main("MAAS"),
+		render.Main("NODE IS"), render.Aside("MODE"), render.More("DONE"), render.Aside("SINCE"), render.Keep("WHAT"),
+	}, rows)
 }
 
 // doneWords describes the reaction to a drift, or when it will come.

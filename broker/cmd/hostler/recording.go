@@ -63,7 +63,11 @@ func recordingListCommand(a *app) *cobra.Command {
 				rows = append(rows, []string{r.SessionID, r.Hostname, r.Username, r.OpenedBy, render.Time(r.BeganAt), lasted, strconv.FormatUint(r.Bytes, 10), is, r.EndCode, r.Reason})
 			}
 			return a.show(l, ids, func(p *render.Page) {
-				p.Table([]string{"SESSION", "NODE", "USER", "OPENED BY", "BEGAN", "LASTED", "BYTES", "IS", "END", "REASON"}, rows)
+				p.Table([]render.Column{
+					render.ID("SESSION"), render.Keep("NODE"), render.Main("USER"), render.More("OPENED BY"),
+					render.More("BEGAN"), render.Aside("LASTED"), render.Aside("BYTES"), render.Keep("IS"), render.More("END"),
+					render.Keep("REASON"),
+				}, rows)
 				if len(rows) == 0 {
 					a.note("no recordings")
 				}

@@ -116,7 +116,10 @@ func (a *app) showRegistries(v any, items []api.RegistryCredential) error {
 		rows = append(rows, []string{r.Registry, r.Username, transport, r.SetBy, render.Ago(r.SetAt, a.now()), r.Reason})
 	}
 	return a.show(v, names, func(p *render.Page) {
-		p.Table([]string{"REGISTRY", "USERNAME", "TRANSPORT", "SET BY", "SET", "REASON"}, rows)
+		p.Table([]render.Column{
+			render.Keep("REGISTRY"), render.Main("USERNAME"), render.More("TRANSPORT"), render.Aside("SET BY"),
+			render.More("SET"), render.Keep("REASON"),
+		}, rows)
 		if len(rows) == 0 {
 			a.note("no registry credentials: nodes pull what anybody may pull")
 		}

@@ -139,10 +139,15 @@ func resolverListCommand(a *app) *cobra.Command {
 				for _, s := range out.Sets {
 					rows = append(rows, []string{s.Version, s.Digest, s.PushedBy, render.Time(s.PushedAt)})
 				}
-				p.Table([]string{"VERSION", "DIGEST", "PUSHED BY", "PUSHED"}, rows)
+				p.Table([]render.Column{
+					render.Keep("VERSION"), render.More("DIGEST"), render.Aside("PUSHED BY"), render.More("PUSHED"),
+				}, rows)
 				if len(out.Wants) > 0 {
 					p.Title("Who shall have which, the newest word first")
-					p.Table([]string{"NODES", "VERSION", "HAVE IT", "WANTED BY", "WANTED", "STOPPED"}, wantRows(a, out.Wants))
+					p.Table([]render.Column{
+						render.Keep("NODES"), render.Keep("VERSION"), render.Keep("HAVE IT"), render.Aside("WANTED BY"),
+						render.More("WANTED"), render.Keep("STOPPED"),
+					}, wantRows(a, out.Wants))
 				}
 				if len(rows) == 0 {
 					a.note("no resolver profiles (hostler resolver push keeps some)")
@@ -187,7 +192,10 @@ func (a *app) showNodeResolver(r *api.NodeResolver) error {
 		p.Fields("node", r.NodeID, "hostname", r.Hostname, "shall have", r.Wanted, "has", inForce, "had before", r.Before, "confirmed", render.YesNo(r.Confirmed))
 		if r.Want != nil {
 			p.Title("Because of")
-			p.Table([]string{"NODES", "VERSION", "HAVE IT", "WANTED BY", "WANTED", "STOPPED"}, wantRows(a, []api.ResolverWant{*r.Want}))
+			p.Table([]render.Column{
+				render.Keep("NODES"), render.Keep("VERSION"), render.Keep("HAVE IT"), render.Aside("WANTED BY"),
+				render.More("WANTED"), render.Keep("STOPPED"),
+			}, wantRows(a, []api.ResolverWant{*r.Want}))
 		}
 	})
 }
@@ -274,5 +282,5 @@ func explained(p *render.Page, e *api.ResolverExplanation) {
 		}
 		rows = append(rows, []string{r.Name, r.At, verdict, strings.Join(why, "; ")})
 	}
-	p.Table([]string{"RULE", "AT", "VERDICT", "BECAUSE"}, rows)
+	p.Table([]render.Column{render.Keep("RULE"), render.More("AT"), render.Keep("VERDICT"), render.Keep("BECAUSE")}, rows)
 }

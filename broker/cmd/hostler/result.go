@@ -41,7 +41,7 @@ func taskResult(p *render.Page, id string, raw json.RawMessage) {
 const maxRows = 200
 
 // resultTable shows rows below a title, unless there are none.
-func resultTable(p *render.Page, title string, heads []string, rows [][]string) {
+func resultTable(p *render.Page, title string, heads []render.Column, rows [][]string) {
 	if len(rows) == 0 {
 		return
 	}

@@ -22,6 +22,10 @@ func diskErasePage(p *render.Page, r taskcatalog.DiskEraseResult) {
 			tried = append(tried, []string{d.Name, string(a.Method), string(a.Code), a.Message})
 		}
 	}
-	resultTable(p, "Disks", []string{"DISK", "SERIAL", "VERDICT", "METHOD", "GRADE", "VERIFICATION", "COVERED", "OF", "DOWNGRADE", "CODE", "MESSAGE"}, disks)
-	resultTable(p, "Tried and not done", []string{"DISK", "METHOD", "CODE", "MESSAGE"}, tried)
+	resultTable(p, "Disks", []render.Column{
+		render.Keep("DISK"), render.Keep("SERIAL"), render.Keep("VERDICT"), render.Main("METHOD"),
+		render.Keep("GRADE"), render.More("VERIFICATION"), render.More("COVERED"), render.More("OF"),
+		render.Keep("DOWNGRADE"), render.Keep("CODE"), render.Keep("MESSAGE"),
+	}, disks)
+	resultTable(p, "Tried and not done", render.Kept("DISK", "METHOD", "CODE", "MESSAGE"), tried)
 }

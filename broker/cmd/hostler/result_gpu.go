@@ -45,18 +45,31 @@ func gpuScrubPage(p *render.Page, r taskcatalog.GPUScrubResult) {
 		}
 	}
 	resultTable(p, "GPUs (residue, mismatches, left and probe are words of 8 bytes; rates are GB/s)",
-		[]string{"GPU", "VERDICT", "OVERWRITE", "COVERED", "RESIDUE", "MISMATCHES", "LEFT", "PROBE", "RESET", "FILL", "VERIFY", "MEMSET", "CODE", "NAME"}, units)
-	resultTable(p, "What is wrong", []string{"GPU", "SERIAL", "UUID", "CODE", "MESSAGE"}, wrong)
-	resultTable(p, "Who held a GPU", []string{"GPU", "PID", "UID", "PROCESS", "SEEN BY", "OUTCOME"}, holders)
-	resultTable(p, "Resets and registers", []string{"GPU", "RESET", "GPUS AT ONCE", "REGISTERS", "WITNESSES"}, resets)
-	resultTable(p, "Settings that were not as wanted", []string{"GPU", "SETTING", "WANTED", "FOUND", "NEEDS RESET", "NOTE"}, settings)
-	resultTable(p, "Left out", []string{"GPU", "BYTES", "REASON"}, excluded)
+		[]render.Column{
+			render.Keep("GPU"), render.Keep("VERDICT"), render.Main("OVERWRITE"), render.Main("COVERED"),
+			render.Keep("RESIDUE"), render.Keep("MISMATCHES"), render.Keep("LEFT"), render.Main("PROBE"),
+			render.Keep("RESET"), render.Aside("FILL"), render.Aside("VERIFY"), render.Aside("MEMSET"),
+			render.Keep("CODE"), render.More("NAME"),
+		}, units)
+	resultTable(p, "What is wrong", []render.Column{
+		render.Keep("GPU"), render.Main("SERIAL"), render.Aside("UUID"), render.Keep("CODE"), render.Keep("MESSAGE"),
+	}, wrong)
+	resultTable(p, "Who held a GPU", []render.Column{
+		render.Keep("GPU"), render.Keep("PID"), render.Main("UID"), render.Keep("PROCESS"), render.Main("SEEN BY"),
+		render.Keep("OUTCOME"),
+	}, holders)
+	resultTable(p, "Resets and registers", []render.Column{
+		render.Keep("GPU"), render.Keep("RESET"), render.Main("GPUS AT ONCE"), render.Keep("REGISTERS"),
+		render.Aside("WITNESSES"),
+	}, resets)
+	resultTable(p, "Settings that were not as wanted", render.Kept("GPU", "SETTING", "WANTED", "FOUND", "NEEDS RESET", "NOTE"), settings)
+	resultTable(p, "Left out", render.Kept("GPU", "BYTES", "REASON"), excluded)
 
 	stopped := [][]string{}
 	for _, s := range r.Stopped {
 		stopped = append(stopped, []string{s.Unit, render.YesNo(s.PutBack), s.Message})
 	}
-	resultTable(p, "Stopped for the time of the scrub", []string{"UNIT", "RUNS AGAIN", "MESSAGE"}, stopped)
+	resultTable(p, "Stopped for the time of the scrub", render.Kept("UNIT", "RUNS AGAIN", "MESSAGE"), stopped)
 	stepTable(p, r.Steps)
 }
 
@@ -66,7 +79,10 @@ func stepTable(p *render.Page, steps []taskcatalog.StepRecord) {
 		took := (time.Duration(s.DurationMS) * time.Millisecond).String()
 		rows = append(rows, []string{s.StepKind, s.HardwareMatch, s.ResolvedProfile, strconv.Itoa(s.AttemptNumber), string(s.Status), took, string(s.ErrorCode)})
 	}
-	resultTable(p, "Steps", []string{"STEP", "RULE", "RESOLVED TO", "ATTEMPT", "STATUS", "TOOK", "CODE"}, rows)
+	resultTable(p, "Steps", []render.Column{
+		render.Keep("STEP"), render.Main("RULE"), render.Main("RESOLVED TO"), render.More("ATTEMPT"),
+		render.Keep("STATUS"), render.Aside("TOOK"), render.Keep("CODE"),
+	}, rows)
 }
 
 func holderRow(name string, h taskcatalog.GPUHolder) []string {

@@ -24,7 +24,7 @@ func resolverConfigPage(p *render.Page, r taskcatalog.ResolverConfigResult) {
 		}
 		rows = append(rows, []string{at, string(problem.Code), problem.Message})
 	}
-	resultTable(p, "Problems on this machine", []string{"AT", "CODE", "MESSAGE"}, rows)
+	resultTable(p, "Problems on this machine", render.Kept("AT", "CODE", "MESSAGE"), rows)
 }
 
 // hwSyncPage shows the written files and the sync that proves them.

@@ -19,7 +19,7 @@ func TestANodeDoesNotFloodTheTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := render.NewPage(false)
+	p := render.NewPage(false, 0)
 	taskResult(p, "node.gpu_scrub@1", raw)
 	var out bytes.Buffer
 	if _, err := p.WriteTo(&out); err != nil {
@@ -48,7 +48,7 @@ func TestADowngradeOfADiskIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := render.NewPage(false)
+	p := render.NewPage(false, 0)
 	taskResult(p, "node.disk_erase@1", raw)
 	var out bytes.Buffer
 	if _, err := p.WriteTo(&out); err != nil {

@@ -113,7 +113,10 @@ func rolloutListCommand(a *app) *cobra.Command {
 				rows = append(rows, []string{r.RolloutID, r.Release, r.Selector, r.Status, r.CurrentStage, membersLine(r.Members, r.Counts, 0), render.Ago(r.RequestedAt, a.now()), r.RequestedBy})
 			}
 			return a.show(l, ids, func(p *render.Page) {
-				p.Table([]string{"ID", "RELEASE", "NODES", "STATUS", "STAGE", "MEMBERS", "ASKED", "BY"}, rows)
+				p.Table([]render.Column{
+					render.ID("ID"), render.Main("RELEASE"), render.More("NODES"), render.Keep("STATUS"), render.Keep("STAGE"),
+					render.More("MEMBERS"), render.Aside("ASKED"), render.Aside("BY"),
+				}, rows)
 				if len(rows) == 0 {
 					a.note("no rollouts (hostler rollout start)")
 				}
@@ -177,7 +180,7 @@ func rolloutPage(a *app, p *render.Page, r api.Rollout) {
 	for _, w := range r.Waves {
 		rows = append(rows, []string{w.Name, w.State, membersLine(w.Members, w.Counts, w.Parked)})
 	}
-	p.Table([]string{"WAVE", "STATE", "NODES"}, rows)
+	p.Table(render.Kept("WAVE", "STATE", "NODES"), rows)
 	if len(r.LeftOut) > 0 {
 		p.Title("Left out")
 		rows = nil
@@ -188,7 +191,7 @@ func rolloutPage(a *app, p *render.Page, r api.Rollout) {
 			}
 			rows = append(rows, []string{strconv.Itoa(l.Count), l.Code, l.Why, strings.Join(names, ", ")})
 		}
-		p.Table([]string{"NODES", "CODE", "WHY", "WHICH"}, rows)
+		p.Table([]render.Column{render.Keep("NODES"), render.Keep("CODE"), render.Keep("WHY"), render.Main("WHICH")}, rows)
 	}
 }
 
@@ -212,7 +215,10 @@ func nodesPage(p *render.Page, all []api.RolloutMember, whole bool) {
 	}
 	if len(rows) > 0 {
 		p.Title("Nodes")
-		p.Table([]string{"HOSTNAME", "WAVE", "RESULT", "CODE", "FROM", "WHY", "RUN"}, rows)
+		p.Table([]render.Column{
+			render.Keep("HOSTNAME"), render.More("WAVE"), render.Keep("RESULT"), render.Keep("CODE"),
+			render.Aside("FROM"), render.Keep("WHY"), render.More("RUN"),
+		}, rows)
 	}
 }
 

@@ -7,6 +7,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// formats are the values of -o.
+var formats = []string{"table", "wide", "json", "yaml"}
+
 // newRoot is the whole tree of commands.
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
@@ -32,8 +35,8 @@ holds a token, NO_COLOR takes the colours away.`,
 		Version:                    thisBuild().String(),
 		SuggestionsMinimumDistance: 2,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if !slices.Contains([]string{"table", "json", "yaml"}, a.output) {
-				return usage("cannot print as %q (-o takes table, json or yaml)", a.output)
+			if !slices.Contains(formats, a.output) {
+				return usage("cannot print as %q (-o takes table, wide, json or yaml)", a.output)
 			}
 			return nil
 		},
@@ -41,11 +44,11 @@ holds a token, NO_COLOR takes the colours away.`,
 	f := root.PersistentFlags()
 	f.StringVar(&a.config, "config", "", "client file of the broker, `FILE`")
 	f.StringVar(&a.context, "context", "", "context to use, `NAME`, instead of the current one")
-	f.StringVarP(&a.output, "output", "o", "table", "how to print: `table`, json or yaml")
+	f.StringVarP(&a.output, "output", "o", "table", "`FORMAT` of the result: table, wide (tables with all columns and whole ids), json or yaml")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print ids only, and no notes or progress")
 	f.StringVar(&a.tokenFile, "token-file", "", "read the token from `FILE`, mode 0600, or - for stdin")
 	f.StringVar(&a.token, "token", "", "the token itself, for trials: everybody on this machine can see it")
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 
 	root.Flags().Bool("version", false, "print this program's version")
 	root.SetVersionTemplate("{{.Version}}\n")

@@ -21,7 +21,7 @@ type runs[R any] struct {
 	thing string // the word for one run
 	short string // the phrase for runs of a batch that failed
 	many  string // flags of an example with --all
-	heads []string
+	heads []render.Column
 	row   func(*app, R) []string // under heads
 	look  func(R) runLook
 

@@ -146,7 +146,7 @@ func (k runs[R]) actOnAll(a *app, c *cobra.Command, remote *client.Client, q run
 		return broker.Errorf(broker.NotFound, "run_not_found", "no %s is meant by that (see hostler %s list)", k.thing, k.noun)
 	}
 	if !saidYes(c) {
-		page := render.NewPage(false)
+		page := a.newQuestion()
 		_, rows := k.rows(a, list)
 		page.Table(k.heads, rows)
 		_, _ = page.WriteTo(a.err)

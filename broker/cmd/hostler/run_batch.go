@@ -63,7 +63,7 @@ func (k runs[R]) startedBatch(a *app, ctx context.Context, remote *client.Client
 	if err := a.show(answer, ids, func(p *render.Page) {
 		p.Fields("batch", id)
 		p.Blank()
-		p.Table([]string{"ID", "HOSTNAME"}, rows)
+		p.Table([]render.Column{render.ID("ID"), render.Keep("HOSTNAME")}, rows)
 	}); err != nil {
 		return err
 	}

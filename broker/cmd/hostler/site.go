@@ -159,7 +159,10 @@ func siteListCommand(a *app) *cobra.Command {
 				rows = append(rows, []string{s.Name, siteState(s), s.RegionCode, s.DistroSeries, token, s.APIBaseURL})
 			}
 			return a.show(l, names, func(p *render.Page) {
-				p.Table([]string{"SITE", "STATUS", "REGION", "SERIES", "TOKEN", "MAAS"}, rows)
+				p.Table([]render.Column{
+					render.Keep("SITE"), render.Keep("STATUS"), render.More("REGION"), render.More("SERIES"),
+					render.Main("TOKEN"), render.More("MAAS"),
+				}, rows)
 				if len(rows) == 0 {
 					a.note("no sites (hostler site create makes one)")
 				}

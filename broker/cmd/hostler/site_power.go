@@ -153,7 +153,9 @@ func (a *app) showOverrides(v any, items []api.PowerOverride) error {
 		rows = append(rows, []string{o.ID, o.SelectorType, o.SelectorValue, o.Status, used})
 	}
 	return a.show(v, ids, func(p *render.Page) {
-		p.Table([]string{"OVERRIDE", "BY", "VALUE", "STATUS", "USED"}, rows)
+		p.Table([]render.Column{
+			render.ID("OVERRIDE"), render.More("BY"), render.Keep("VALUE"), render.Keep("STATUS"), render.Main("USED"),
+		}, rows)
 		if len(rows) == 0 {
 			a.note("no overrides: the site's power credentials hold everywhere")
 		}

@@ -126,7 +126,10 @@ func siteProfileListCommand(a *app) *cobra.Command {
 				rows = append(rows, []string{p.Name, render.YesNo(p.Default), p.Status, orSite(p.DistroSeries), strconv.Itoa(p.BatchMaxParallel), render.Ago(p.UpdatedAt, a.now()), p.Description})
 			}
 			return a.show(l, names, func(p *render.Page) {
-				p.Table([]string{"PROFILE", "DEFAULT", "STATUS", "SERIES", "PARALLEL", "CHANGED", "DESCRIPTION"}, rows)
+				p.Table([]render.Column{
+					render.Keep("PROFILE"), render.Keep("DEFAULT"), render.Keep("STATUS"), render.Main("SERIES"),
+					render.More("PARALLEL"), render.Aside("CHANGED"), render.More("DESCRIPTION"),
+				}, rows)
 			})
 		},
 	}

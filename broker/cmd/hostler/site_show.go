@@ -45,14 +45,14 @@ func (a *app) showSite(s *api.Site) error {
 			}
 			rows = append(rows, []string{row.what, set, row.path})
 		}
-		p.Table([]string{"SECRET", "SET", "PATH"}, rows)
+		p.Table([]render.Column{render.Keep("SECRET"), render.Keep("SET"), render.More("PATH")}, rows)
 		if len(s.CommissioningScripts) > 0 {
 			p.Title("Scripts that must be in MAAS")
 			rows := [][]string{}
 			for _, c := range s.CommissioningScripts {
 				rows = append(rows, []string{c.Name, c.Version})
 			}
-			p.Table([]string{"SCRIPT", "VERSION"}, rows)
+			p.Table(render.Kept("SCRIPT", "VERSION"), rows)
 		}
 	})
 }

@@ -144,7 +144,10 @@ func skuListCommand(a *app) *cobra.Command {
 				rows = append(rows, []string{s.ID, gpusOf(s), strconv.Itoa(len(s.NICs)), s.BootDisk.Pattern, s.Description})
 			}
 			return a.show(l, names, func(p *render.Page) {
-				p.Table([]string{"SKU", "GPUS", "NICS", "BOOT DISK", "DESCRIPTION"}, rows)
+				p.Table([]render.Column{
+					render.Keep("SKU"), render.Keep("GPUS"), render.More("NICS"), render.More("BOOT DISK"),
+					render.Main("DESCRIPTION"),
+				}, rows)
 				if len(rows) == 0 {
 					a.note("no SKUs (hostler sku create makes one)")
 				}

@@ -43,7 +43,7 @@ needs nobody is left out.`,
 
 // toLookAt prints the sections about things that need attention; empty sections are omitted.
 func (a *app) toLookAt(p *render.Page, s *api.Status) {
-	section := func(list, title string, heads []string, rows [][]string) {
+	section := func(list, title string, heads []render.Column, rows [][]string) {
 		if len(rows) == 0 {
 			return
 		}
@@ -61,37 +61,52 @@ func (a *app) toLookAt(p *render.Page, s *api.Status) {
 	for _, al := range s.Alerts {
 		rows = append(rows, []string{al.Code, render.Ago(al.Since, a.now()), al.Message})
 	}
-	section("alerts", "Alerts", []string{"CODE", "SINCE", "MESSAGE"}, rows)
+	section("alerts", "Alerts", []render.Column{render.Keep("CODE"), render.Main("SINCE"), render.Keep("MESSAGE")}, rows)
 	rows = nil
 	for _, r := range s.Runs {
 		rows = append(rows, []string{strconv.FormatInt(r.Runs, 10), r.Kind, r.FailureClass, render.Ago(r.Since, a.now()), few(r.Examples, r.Runs), r.NextAction})
 	}
-	section("runs", "Runs that need a person", []string{"RUNS", "KIND", "CLASS", "SINCE", "WHICH", "NEXT"}, rows)
+	section("runs", "Runs that need a person", []render.Column{
+		render.Keep("RUNS"), render.Keep("KIND"), render.Keep("CLASS"), render.Main("SINCE"), render.Main("WHICH"),
+		render.Keep("NEXT"),
+	}, rows)
 	rows = nil
 	for _, n := range s.Quarantined {
 		rows = append(rows, []string{n.Hostname, n.Site, render.Ago(n.UpdatedAt, a.now()), n.Reason})
 	}
-	section("quarantined", "Quarantined", []string{"NODE", "SITE", "CHANGED", "BECAUSE"}, rows)
+	section("quarantined", "Quarantined", []render.Column{
+		render.Keep("NODE"), render.Main("SITE"), render.More("CHANGED"), render.Keep("BECAUSE"),
+	}, rows)
 	rows = nil
 	for _, d := range s.Devices {
 		rows = append(rows, []string{d.Hostname, d.Site, count(d.Missing), count(d.Unexpected), render.Ago(d.Since, a.now()), "hostler node device list " + d.NodeID})
 	}
-	section("devices", "Other parts than they shall have", []string{"NODE", "SITE", "MISSING", "UNEXPECTED", "SINCE", "NEXT"}, rows)
+	section("devices", "Other parts than they shall have", []render.Column{
+		render.Keep("NODE"), render.Main("SITE"), render.Keep("MISSING"), render.Keep("UNEXPECTED"),
+		render.More("SINCE"), render.Keep("NEXT"),
+	}, rows)
 	rows = nil
 	for _, d := range s.Drift {
 		rows = append(rows, []string{d.Severity, d.Hostname, d.Site, d.Rule, d.MAASStatus, d.NodeStatus, render.Ago(d.FirstSeen, a.now())})
 	}
-	section("drift", "MAAS says something else", []string{"SEVERITY", "NODE", "SITE", "RULE", "MAAS", "NODE IS", "SINCE"}, rows)
+	section("drift", "MAAS says something else", []render.Column{
+		render.Keep("SEVERITY"), render.Keep("NODE"), render.More("SITE"), render.Main("RULE"), render.Main("MAAS"),
+		render.Main("NODE IS"), render.More("SINCE"),
+	}, rows)
 	rows = nil
 	for _, b := range s.Behind {
 		rows = append(rows, []string{strconv.FormatInt(b.Nodes, 10), b.What, b.Has, b.Wants, few(b.Examples, b.Nodes)})
 	}
-	section("behind", "Behind", []string{"NODES", "IN", "HAVE", "SHALL HAVE", "WHICH"}, rows)
+	section("behind", "Behind", []render.Column{
+		render.Keep("NODES"), render.Keep("IN"), render.Keep("HAVE"), render.Keep("SHALL HAVE"), render.Main("WHICH"),
+	}, rows)
 	rows = nil
 	for _, e := range s.Expiring {
 		rows = append(rows, []string{e.What, e.Name, e.Site, render.Ago(e.At, a.now())})
 	}
-	section("expiring", "Expires soon, or has", []string{"WHAT", "NAME", "SITE", "WHEN"}, rows)
+	section("expiring", "Expires soon, or has", []render.Column{
+		render.Keep("WHAT"), render.Keep("NAME"), render.Main("SITE"), render.Keep("WHEN"),
+	}, rows)
 }
 
 // few names some of many.
@@ -110,9 +125,9 @@ func howMuch(p *render.Page, remote *client.Client, s *api.Status) {
 		"trust bundle", trustLine(s.TrustVersion, s.Stragglers),
 		"agents", agentsLine(s.Agents), "agent packages", strconv.FormatInt(s.AgentReleases, 10))
 	p.Title("Nodes")
-	p.Table([]string{"STATUS", "NODES"}, nodeCounts(s.Nodes, s.TurnoverOwed))
+	p.Table(render.Kept("STATUS", "NODES"), nodeCounts(s.Nodes, s.TurnoverOwed))
 	p.Title("Open tasks")
-	p.Table([]string{"STATUS", "TASKS"}, [][]string{
+	p.Table(render.Kept("STATUS", "TASKS"), [][]string{
 		{"queued", strconv.FormatInt(s.OpenTasks["queued"], 10)},
 		{"dispatched", strconv.FormatInt(s.OpenTasks["dispatched"], 10)},
 	})

@@ -26,7 +26,10 @@ func taskCommand(a *app) *cobra.Command {
 	)
 }
 
-var taskHeads = []string{"ID", "NODE", "TYPE", "STATUS", "VERDICT", "BY", "ISSUED", "CODE"}
+var taskHeads = []render.Column{
+	render.ID("ID"), render.Keep("NODE"), render.Keep("TYPE"), render.Keep("STATUS"), render.Keep("VERDICT"),
+	render.Aside("BY"), render.More("ISSUED"), render.Keep("CODE"),
+}
 
 func taskRow(a *app, t api.Task) []string {
 	node := t.Hostname

@@ -123,7 +123,10 @@ func reportTables(p *render.Page, r taskcatalog.Report) {
 			}
 			rows = append(rows, []string{f.Check, f.Subject, uid, count(f.Count), f.NextAction, f.Detail})
 		}
-		p.Table([]string{"CHECK", "SUBJECT", "UID", "COUNT", "NEXT ACTION", "DETAIL"}, rows)
+		p.Table([]render.Column{
+			render.Keep("CHECK"), render.Keep("SUBJECT"), render.More("UID"), render.More("COUNT"),
+			render.Keep("NEXT ACTION"), render.Keep("DETAIL"),
+		}, rows)
 		omitted(p, r.FindingsOmitted, "finding")
 	}
 	if len(r.Dispositions) > 0 {
@@ -132,7 +135,10 @@ func reportTables(p *render.Page, r taskcatalog.Report) {
 		for _, d := range r.Dispositions {
 			rows = append(rows, []string{d.Check, d.Action, count(d.Files), size(d.Bytes), d.Path, d.Reason})
 		}
-		p.Table([]string{"CHECK", "ACTION", "FILES", "BYTES", "PATH", "REASON"}, rows)
+		p.Table([]render.Column{
+			render.Keep("CHECK"), render.Keep("ACTION"), render.Main("FILES"), render.More("BYTES"), render.Keep("PATH"),
+			render.Keep("REASON"),
+		}, rows)
 		omitted(p, r.DispositionsOmitted, "line")
 	}
 	made := 0
@@ -149,8 +155,8 @@ func reportTables(p *render.Page, r taskcatalog.Report) {
 	}
 	if len(r.Checks) > 0 {
 		p.Title(fmt.Sprintf("Checks: %d of %d made", made, len(r.Checks)))
-		p.Table([]string{"NOT MADE", "REASON"}, rows)
-		p.Table([]string{"DOES NOT APPLY", "REASON"}, without)
+		p.Table(render.Kept("NOT MADE", "REASON"), rows)
+		p.Table(render.Kept("DOES NOT APPLY", "REASON"), without)
 	}
 }
 

@@ -45,7 +45,10 @@ func taskTypesCommand(a *app) *cobra.Command {
 				rows = append(rows, []string{id, t.Class, t.Lane, render.Span(duration(t.DeadlineSeconds)), strings.Join(t.Capabilities, " "), t.Summary})
 			}
 			return a.show(types, ids, func(p *render.Page) {
-				p.Table([]string{"TYPE", "CLASS", "LANE", "DEADLINE", "NEEDS", "SUMMARY"}, rows)
+				p.Table([]render.Column{
+					render.Keep("TYPE"), render.Keep("CLASS"), render.Aside("LANE"), render.More("DEADLINE"),
+					render.More("NEEDS"), render.Keep("SUMMARY"),
+				}, rows)
 			})
 		},
 	}
@@ -93,7 +96,7 @@ func describePage(p *render.Page, t *api.TaskType, params, result *schema) {
 		"needs", strings.Join(t.Capabilities, ", "), "filled in by the broker", strings.Join(t.BrokerFills, ", "), "enqueued by the broker", t.ByBroker)
 	if rows := params.table(t.BrokerFills); len(rows) > 0 {
 		p.Title("Params")
-		p.Table([]string{"NAME", "TYPE", "REQUIRED", "LIMITS"}, rows)
+		p.Table([]render.Column{render.Keep("NAME"), render.Keep("TYPE"), render.Keep("REQUIRED"), render.Main("LIMITS")}, rows)
 	} else {
 		p.Title("It takes no params")
 	}
@@ -102,7 +105,7 @@ func describePage(p *render.Page, t *api.TaskType, params, result *schema) {
 		for i := range rows {
 			rows[i] = rows[i][:2]
 		}
-		p.Table([]string{"NAME", "TYPE"}, rows)
+		p.Table(render.Kept("NAME", "TYPE"), rows)
 	}
 	p.Title("Example")
 	p.Line("hostler task enqueue NODE " + t.Name + exampleFlags(t.Example))
@@ -114,9 +117,9 @@ func describePage(p *render.Page, t *api.TaskType, params, result *schema) {
 		{taskcatalog.FoundOnly, "What is only found, never mended"},
 		{taskcatalog.NotLookedAt, "What is not looked at"},
 	} {
-		heads, rows := []string{"CHECK", "COVERS"}, [][]string{}
+		heads, rows := render.Kept("CHECK", "COVERS"), [][]string{}
 		if part.treatment == taskcatalog.Cleaned {
-			heads = []string{"CHECK", "CLEANED BY", "COVERS"}
+			heads = render.Kept("CHECK", "CLEANED BY", "COVERS")
 		}
 		for _, c := range t.Checks {
 			switch {

@@ -34,7 +34,10 @@ func terminalListCommand(a *app) *cobra.Command {
 				rows = append(rows, []string{t.ID, t.Hostname, t.Username, t.OpenedBy, t.Status, t.EndCode, exitText(t.ExitStatus), render.Ago(t.CreatedAt, a.now()), t.Reason})
 			}
 			return a.show(l, ids, func(p *render.Page) {
-				p.Table([]string{"ID", "NODE", "USER", "OPENED BY", "STATUS", "END", "EXIT", "OPENED", "REASON"}, rows)
+				p.Table([]render.Column{
+					render.ID("ID"), render.Keep("NODE"), render.Main("USER"), render.More("OPENED BY"), render.Keep("STATUS"),
+					render.More("END"), render.Aside("EXIT"), render.More("OPENED"), render.Keep("REASON"),
+				}, rows)
 				if len(rows) == 0 {
 					a.note("no terminal sessions")
 				}

@@ -43,7 +43,9 @@ func (a *app) showTrust(t *api.Trust) error {
 		for _, k := range t.Keys {
 			rows = append(rows, []string{k.Use, k.ID, render.YesNo(k.InForce), render.Time(k.NotBefore), render.Time(k.NotAfter)})
 		}
-		p.Table([]string{"USE", "ID", "IN FORCE", "FROM", "UNTIL"}, rows)
+		p.Table([]render.Column{
+			render.Keep("USE"), render.Keep("ID"), render.Keep("IN FORCE"), render.More("FROM"), render.Main("UNTIL"),
+		}, rows)
 		if r := t.Rotation; r != nil {
 			p.Title("Rotation on its way")
 			p.Fields("use", r.Use, "old key", r.OldKeyID, "new key", r.NewKeyID, "since", moment(a, r.StartedAt), "open tasks of the old key", strconv.FormatInt(r.OpenTasks, 10))
@@ -54,7 +56,7 @@ func (a *app) showTrust(t *api.Trust) error {
 			for _, g := range t.Gaps {
 				rows = append(rows, []string{g.Broker, strings.Join(g.Lacks, ", ")})
 			}
-			p.Table([]string{"BROKER", "LACKS"}, rows)
+			p.Table(render.Kept("BROKER", "LACKS"), rows)
 		}
 		if len(t.Stragglers) > 0 {
 			p.Title("Not yet confirmed by")
@@ -62,7 +64,10 @@ func (a *app) showTrust(t *api.Trust) error {
 			for _, s := range t.Stragglers {
 				rows = append(rows, []string{s.NodeID, s.Hostname, s.Status, strconv.FormatInt(s.TrustVersion, 10), render.Ago(s.LastAgentContactAt, a.now()), s.RefusedCode})
 			}
-			p.Table([]string{"NODE", "HOSTNAME", "STATUS", "HAS VERSION", "LAST CONTACT", "REFUSES WITH"}, rows)
+			p.Table([]render.Column{
+				render.NodeID("NODE"), render.Keep("HOSTNAME"), render.Keep("STATUS"), render.Main("HAS VERSION"),
+				render.More("LAST CONTACT"), render.Keep("REFUSES WITH"),
+			}, rows)
 			for _, s := range t.Stragglers {
 				if s.RefusedCode != "" {
 					p.Line(s.Hostname + ": " + s.RefusedMessage + ": " + s.NextAction)

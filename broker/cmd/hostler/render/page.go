@@ -12,10 +12,12 @@ import (
 type Page struct {
 	buf   bytes.Buffer
 	color bool
+	width int // of the terminal, in columns; 0: tables are written whole
 }
 
-// NewPage makes an empty page.
-func NewPage(color bool) *Page { return &Page{color: color} }
+// NewPage makes an empty page. Its tables fit a terminal of width columns; at width 0 they are
+// written whole.
+func NewPage(color bool, width int) *Page { return &Page{color: color, width: width} }
 
 // WriteTo writes the page in one piece.
 func (p *Page) WriteTo(w io.Writer) (int64, error) { return p.buf.WriteTo(w) }
@@ -51,45 +53,6 @@ func (p *Page) Fields(pairs ...string) {
 			p.put(name + strings.Repeat(" ", max(wide-columns(name), 0)+2) + p.paint(taskcatalog.Clean(value, MaxLine)))
 		}
 	}
-}
-
-// Table writes rows below a heading. All cells are untrusted. The last column may be long; the
-// others are bounded. Without rows Table writes nothing.
-func (p *Page) Table(heads []string, rows [][]string) {
-	if len(rows) == 0 {
-		return
-	}
-	wide := make([]int, len(heads))
-	for i, h := range heads {
-		wide[i] = columns(h)
-	}
-	for _, row := range rows {
-		for i := range row {
-			most := MaxCell
-			if i == len(heads)-1 {
-				most = MaxLine
-			}
-			if row[i] = taskcatalog.Clean(row[i], most); row[i] == "" {
-				row[i] = "-"
-			}
-			wide[i] = max(wide[i], columns(row[i]))
-		}
-	}
-	p.row(heads, wide, func(s string) string { return p.style(bold, s) })
-	for _, row := range rows {
-		p.row(row, wide, p.paint)
-	}
-}
-
-func (p *Page) row(cells []string, wide []int, style func(string) string) {
-	var b strings.Builder
-	for i, c := range cells {
-		b.WriteString(style(c))
-		if i < len(cells)-1 {
-			b.WriteString(strings.Repeat(" ", wide[i]-columns(c)+2))
-		}
-	}
-	p.put(b.String())
 }
 
 // put writes a line that is already clean.

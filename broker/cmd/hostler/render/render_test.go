@@ -45,8 +45,8 @@ func visible(t *testing.T, text string) {
 func TestHostileTextStaysInItsCell(t *testing.T) {
 	for name, text := range hostile {
 		t.Run(name, func(t *testing.T) {
-			p := NewPage(false)
-			p.Table([]string{"A", "B", "C"}, [][]string{{"1", text, text}, {"2", "short", "end"}})
+			p := NewPage(false, 0)
+			p.Table(Kept("A", "B", "C"), [][]string{{"1", text, text}, {"2", "short", "end"}})
 			var out bytes.Buffer
 			if _, err := p.WriteTo(&out); err != nil {
 				t.Fatal(err)
@@ -71,7 +71,7 @@ func TestHostileTextStaysInItsCell(t *testing.T) {
 func TestHostileTextStaysInItsField(t *testing.T) {
 	for name, text := range hostile {
 		t.Run(name, func(t *testing.T) {
-			p := NewPage(true)
+			p := NewPage(true, 0)
 			p.Fields("name", text, "other", "value")
 			p.Line(text)
 			var out bytes.Buffer
@@ -148,8 +148,8 @@ func TestYAMLKeepsOrderAndNumbers(t *testing.T) {
 }
 
 func TestColourColoursWholeWordsOnly(t *testing.T) {
-	p := NewPage(true)
-	p.Table([]string{"STATUS", "X"}, [][]string{{"active", "inactive active"}})
+	p := NewPage(true, 0)
+	p.Table(Kept("STATUS", "X"), [][]string{{"active", "inactive active"}})
 	var out bytes.Buffer
 	_, _ = p.WriteTo(&out)
 	if got := out.String(); strings.Count(got, "\x1b["+green+"m") != 1 {

@@ -1,0 +1,101 @@
+package render
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// fleet is a table with a column of each kind.
+func fleet(width int, because string) []string {
+	p := NewPage(false, width)
+	p.Table(
+		[]Column{NodeID("ID"), Keep("HOSTNAME"), Main("SITE"), Keep("STATUS"), Aside("AGENT"), More("CONTACT"), Keep("BECAUSE")},
+		[][]string{
+			{"n-aaaaaaaaaaaaaaaa", "gpu-07", "dc1", "quarantined", "2.0.0", "3m ago", because},
+			{"n-aaaaaaaaabbbbbbb", "gpu-08", "dc1", "active", "2.0.0", "3m ago", ""},
+		})
+	var out bytes.Buffer
+	_, _ = p.WriteTo(&out)
+	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+}
+
+func TestATableGivesUpColumnsByTheirRank(t *testing.T) {
+	for _, c := range []struct {
+		width int
+		heads string
+		note  string // "": no line below the table
+	}{
+		{0, "ID HOSTNAME SITE STATUS AGENT CONTACT BECAUSE", ""},
+		{72, "ID HOSTNAME SITE STATUS AGENT CONTACT BECAUSE", ""},
+		{70, "ID HOSTNAME SITE STATUS AGENT CONTACT BECAUSE", "ids shortened: use -o wide"},
+		{65, "ID HOSTNAME SITE STATUS CONTACT BECAUSE", "ids shortened, 1 column left out (AGENT): use -o wide"},
+		{58, "ID HOSTNAME SITE STATUS BECAUSE", "ids shortened, 2 columns left out (AGENT, CONTACT): use -o wide"},
+		{49, "ID HOSTNAME STATUS BECAUSE", "ids shortened, 3 columns left out (AGENT, CONTACT, SITE): use -o wide"},
+		{20, "ID HOSTNAME STATUS BECAUSE", "ids shortened, 3 columns left out (AGENT, CONTACT, SITE): use -o wide"},
+	} {
+		lines := fleet(c.width, "accused")
+		if got := strings.Join(strings.Fields(lines[0]), " "); got != c.heads {
+			t.Errorf("width %d: columns %s, want %s", c.width, got, c.heads)
+		}
+		note := ""
+		if last := lines[len(lines)-1]; strings.HasSuffix(last, "-o wide") {
+			note = last
+		}
+		if note != c.note {
+			t.Errorf("width %d: note %q, want %q", c.width, note, c.note)
+		}
+	}
+}
+
+// A shortened id is unique in its table, and is the beginning of the whole id.
+func TestAShortenedIDTellsTheNodesApart(t *testing.T) {
+	lines := fleet(60, "accused")
+	one, two := strings.Fields(lines[1])[0], strings.Fields(lines[2])[0]
+	if one != "n-aaaaaaaaaa" || two != "n-aaaaaaaaab" {
+		t.Errorf("got %s and %s", one, two)
+	}
+}
+
+// Long text is broken over lines of its column: nothing of it is lost, and no line is wider than the
+// terminal.
+func TestTextOfAKeptColumnIsBrokenAndNotCut(t *testing.T) {
+	because := "the node reported " + strings.Repeat("x", 70) + " and nobody knows why it did so"
+	for width := 49; width < 150; width++ {
+		lines := fleet(width, because)
+		var all strings.Builder
+		for _, line := range lines {
+			if strings.HasSuffix(line, "-o wide") {
+				continue
+			}
+			if columns(line) > width {
+				t.Errorf("width %d: %q has %d columns", width, line, columns(line))
+			}
+			if strings.HasSuffix(line, " ") {
+				t.Errorf("width %d: %q ends with a blank", width, line)
+			}
+			all.WriteString(strings.ReplaceAll(line, " ", ""))
+		}
+		for _, part := range []string{"thenodereported", "nobody", "quarantined"} {
+			if !strings.Contains(all.String(), part) {
+				t.Errorf("width %d: %s is lost:\n%s", width, part, strings.Join(lines, "\n"))
+			}
+		}
+		if n := strings.Count(all.String(), "x"); n != 70 {
+			t.Errorf("width %d: %d of 70 letters", width, n)
+		}
+	}
+}
+
+func TestHostileTextFitsATerminal(t *testing.T) {
+	for name, text := range hostile {
+		t.Run(name, func(t *testing.T) {
+			for _, line := range fleet(50, text) {
+				visible(t, line)
+				if columns(line) > 50 && !strings.HasSuffix(line, "-o wide") {
+					t.Errorf("%q has %d columns", line, columns(line))
+				}
+			}
+		})
+	}
+}
