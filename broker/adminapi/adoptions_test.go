@@ -62,7 +62,7 @@ func TestADeployedMachineIsAdoptedAndMAASIsLeftAlone(t *testing.T) {
 		}
 	}
 
-	r.rested()
+	r.Rested(r.t)
 	boot := servertest.Must[api.NodeBootstrap](t, r.Broker, http.MethodPost, "/nodes/"+*waits.NodeID+"/token", api.TokenRequest{Reason: "to install it"})
 	if !strings.Contains(boot.Command, boot.Token) || !strings.Contains(boot.Command, id) || boot.CloudConfig != "" {
 		t.Fatalf("it is installed by %q", boot.Command)
@@ -112,7 +112,7 @@ func TestAnAgentThatComesFromOtherHardwareIsQuarantined(t *testing.T) {
 			id := r.deployed(1, "c01")
 			o := r.adopt(api.AdoptedMachine{SystemID: id, SKUID: "h100.8gpu"})
 			waits := r.until(o.OnboardingID, "its agent's turn", atStage("wait_for_agent_enrollment"))
-			r.rested()
+			r.Rested(r.t)
 			boot := servertest.Must[api.NodeBootstrap](t, r.Broker, http.MethodPost, "/nodes/"+*waits.NodeID+"/token", api.TokenRequest{})
 			r.EnrollMachine(t, boot.Token, "c01", id, row.facts).Settle(t)
 			if row.waits != "" {
@@ -150,7 +150,7 @@ func TestAnOnboardedMachineWithOtherGPUsThanItsSKUIsNotLetIn(t *testing.T) {
 	o := r.start(r.box(1))
 	waits := r.until(o.OnboardingID, "the agent's turn", atStage("wait_for_agent_enrollment"))
 	machine, _ := r.region.Machine(*waits.MAASSystemID)
-	r.rested()
+	r.Rested(r.t)
 	r.EnrollMachine(t, string(enrolToken.Find(machine.UserData)), "c01", *waits.MAASSystemID, servertest.H100s(7)).Settle(t)
 	stopped := r.until(o.OnboardingID, "its end", func(o api.OnboardingDetail) bool { return o.ErrorCode != "" })
 	if n := show(t, r.Broker, "c01"); stopped.FailureClass != "hardware_mismatch" || n.Status != "enrolling" {

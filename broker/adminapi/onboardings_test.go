@@ -22,7 +22,6 @@ import (
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
-	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/test/maassim"
 )
 
@@ -129,27 +128,6 @@ func whileWaiting(forWhat string) time.Duration {
 	return 5 * time.Second
 }
 
-// rested waits until nodes are answered again: after a leap of the clock the broker's deny list is
-// too old.
-func (r *rack) rested() {
-	r.t.Helper()
-	rested(r.t, r.Broker)
-}
-
-func rested(t *testing.T, b *servertest.Broker) {
-	t.Helper()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: pki.PinnedConfig(b.RootSHA256(), "127.0.0.1", b.Now)}}
-	defer client.CloseIdleConnections()
-	servertest.Eventually(t, "nodes to be answered", func() bool {
-		res, err := client.Post(b.AgentURL()+"/internal/v1/nodes/enroll", "application/json", strings.NewReader("{}"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = res.Body.Close()
-		return res.StatusCode != http.StatusServiceUnavailable
-	})
-}
-
 func atStage(stage string) func(api.OnboardingDetail) bool {
 	return func(o api.OnboardingDetail) bool { return o.CurrentStage == stage }
 }
@@ -176,7 +154,7 @@ func TestAMachineIsOnboardedFromItsBMCToAnActiveNode(t *testing.T) {
 		t.Fatalf("the machine was deployed with %q", machine.UserData)
 	}
 
-	r.rested()
+	r.Rested(r.t)
 	node := r.EnrollMachine(t, token, "c01", *waits.MAASSystemID).Settle(t)
 	done := r.until(o.OnboardingID, "its end", func(o api.OnboardingDetail) bool { return o.Ended })
 	if done.Status != "completed" || *done.NodeID != node.NodeID || done.CompletedAt.IsZero() {
@@ -261,7 +239,7 @@ func TestARunGoesOnWhereAStoppedBrokerLeftIt(t *testing.T) {
 	}
 	waits := r.until(o.OnboardingID, "the agent's turn", atStage("wait_for_agent_enrollment"))
 	machine, _ := r.region.Machine(*waits.MAASSystemID)
-	r.rested()
+	r.Rested(r.t)
 	r.EnrollMachine(t, string(enrolToken.Find(machine.UserData)), "c01", *waits.MAASSystemID).Settle(t)
 	done := r.until(o.OnboardingID, "its end", func(o api.OnboardingDetail) bool { return o.Ended })
 	if n := show(t, r.Broker, "c01"); done.Status != "completed" || n.Status != "active" || done.Deploys != 1 || r.region.Count("deploy") != 1 {

@@ -39,7 +39,7 @@ func TestAReimageIsEnrolledByItsOwnTokenAlone(t *testing.T) {
 	system := *waits.MAASSystemID
 	machine, _ := r.region.Machine(system)
 	first := string(enrolToken.Find(machine.UserData))
-	r.rested()
+	r.Rested(r.t)
 	old := r.EnrollMachine(t, first, "c01", system).Settle(t)
 	r.until(o.OnboardingID, "its end", func(o api.OnboardingDetail) bool { return o.Ended })
 
@@ -51,7 +51,7 @@ func TestAReimageIsEnrolledByItsOwnTokenAlone(t *testing.T) {
 	if a := r.Ask(t, r.Token, http.MethodPost, "/nodes/c01/token", api.TokenRequest{Reason: "by hand"}); a.Code() != "node_in_run" {
 		t.Errorf("another token: %d %s", a.Status, a.Body)
 	}
-	r.rested()
+	r.Rested(r.t)
 	if status, code, err := old.Try(http.MethodGet, "/tasks/wait?lanes=exclusive"); err != nil || status != http.StatusForbidden || code != "certificate_denied" {
 		t.Errorf("the old system is answered %d %s, %v", status, code, err)
 	}
@@ -70,7 +70,7 @@ func TestAReimageIsEnrolledByItsOwnTokenAlone(t *testing.T) {
 	if second == "" || second == first {
 		t.Fatalf("the machine was deployed with %q", machine.UserData)
 	}
-	r.rested()
+	r.Rested(r.t)
 	fresh := r.EnrollMachine(t, second, "c01", system, servertest.H100s(8))
 	if fresh.NodeID != old.NodeID || fresh.Epoch != old.Epoch+1 {
 		t.Errorf("it enrolled as %s, epoch %d", fresh.NodeID, fresh.Epoch)

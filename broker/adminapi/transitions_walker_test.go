@@ -48,7 +48,7 @@ func (w *walker) comesTo(status string) {
 // request, and answers this request at once.
 func (w *walker) isHeard() {
 	w.t.Helper()
-	rested(w.t, w.Broker)
+	w.Rested(w.t)
 	if status, code, err := w.Try(http.MethodGet, "/tasks/wait?lanes=none"); err != nil || code != "bad_lanes" {
 		w.t.Fatalf("the node is answered %d %s, %v", status, code, err)
 	}
@@ -65,7 +65,7 @@ func (w *walker) goesOffline() {
 // ends has the agent carry out its next task.
 func (w *walker) ends(taskType string, outcome taskcatalog.Outcome, result any) {
 	w.t.Helper()
-	rested(w.t, w.Broker)
+	w.Rested(w.t)
 	d, task := w.Next(w.t)
 	if task.Type != taskType {
 		w.t.Fatalf("the next task is %s, want %s", task.Type, taskType)
@@ -173,5 +173,5 @@ func (w *walker) turnOf(stage string) {
 	}) {
 		w.t.Fatalf("the run does not come to %s: %+v", stage, w.turnover())
 	}
-	rested(w.t, w.Broker)
+	w.Rested(w.t)
 }

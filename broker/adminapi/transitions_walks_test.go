@@ -199,7 +199,7 @@ var walks = []walk{
 		enrolling quarantined onboarding
 		quarantined enrolling onboarding_undo`, onboarded(func(r *rack, o api.OnboardingDetail) {
 		machine, _ := r.region.Machine(*o.MAASSystemID)
-		r.rested()
+		r.Rested(r.t)
 		n := r.EnrollMachine(r.t, string(enrolToken.Find(machine.UserData)), "c01", *o.MAASSystemID)
 		w := &walker{Broker: r.Broker, Node: n, t: r.t}
 		for try := range 5 {

@@ -174,6 +174,22 @@ func (b *Broker) resting() bool {
 	return a.Status == http.StatusOK && json.Unmarshal(a.Body, &s) == nil && s.UnderWay.Stages == 0
 }
 
+// Rested waits until nodes are answered again: after a leap of the clock the broker's deny list is
+// too old.
+func (b *Broker) Rested(t testing.TB) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: pki.PinnedConfig(b.RootSHA256(), "127.0.0.1", b.Now)}}
+	defer client.CloseIdleConnections()
+	Eventually(t, "nodes to be answered", func() bool {
+		res, err := client.Post(b.AgentURL()+"/internal/v1/nodes/enroll", "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		return res.StatusCode != http.StatusServiceUnavailable
+	})
+}
+
 // Stop drains the broker and returns Run's result.
 func (b *Broker) Stop() error {
 	b.once.Do(b.stop)
