@@ -219,11 +219,24 @@ func submit[T any](ctx context.Context, c *Client, method, path string, body any
 	return out, nil
 }
 
-// begin makes a POST with a fresh idempotency key, so that the request can be repeated after a lost
+type idempotencyKey struct{}
+
+// WithIdempotencyKey returns a context for one call that begins a run. For a day the broker answers
+// the same key with the run that the first call began, so a program that kept the key before a
+// crash repeats the call. A call without a key of its own has a fresh key.
+func WithIdempotencyKey(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, idempotencyKey{}, key)
+}
+
+// begin makes a POST with an idempotency key, so that the request can be repeated after a lost
 // answer and still begins only one thing.
 func begin[T any](ctx context.Context, c *Client, path string, body any) (*T, error) {
+	key, given := ctx.Value(idempotencyKey{}).(string)
+	if !given {
+		key = "cli-" + strings.ToLower(rand.Text())
+	}
 	out := new(T)
-	if err := c.do(ctx, call{method: http.MethodPost, path: path, body: body, key: "cli-" + strings.ToLower(rand.Text()), repeat: true}, out); err != nil {
+	if err := c.do(ctx, call{method: http.MethodPost, path: path, body: body, key: key, repeat: true}, out); err != nil {
 		return nil, err
 	}
 	return out, nil

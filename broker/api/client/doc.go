@@ -1,5 +1,13 @@
 // Package client speaks the operator API: one method per route, with the types of broker/api as
-// arguments and results. Every failure is a *broker.Error.
+// arguments and results. Every failure is a *broker.Error, and Code returns its code.
+//
+//	c, err := client.FromFile("client.yaml") // written by hostler login
+//	node, err := c.Node(ctx, "gpu-07")       // an id, a hostname or site/hostname
+//	if err == nil && node.Handout.MayBeHandedOut {
+//		run, err = c.StartDecommission(ctx, node.ID, api.DecommissionStart{Mode: "reimage", Reason: "…"})
+//	} else if client.Code(err) == "node_not_found" {
+//
+// Each noun has examples that run, in example_*_test.go.
 //
 // # Rules
 //

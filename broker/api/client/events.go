@@ -31,9 +31,12 @@ const (
 
 // Events calls got with every event, in order. With Follow, Events resumes after the last event
 // when the connection breaks, and gives up when the broker stays away for a minute. Each new reason
-// for a missing connection goes to lost, and nil goes to lost when the connection is back. An error
-// of got ends the stream.
+// for a missing connection goes to lost, and nil goes to lost when the connection is back; lost may
+// be nil. An error of got ends the stream, and Events returns that error.
 func (c *Client) Events(ctx context.Context, f EventFilter, got func(api.Event) error, lost func(error)) error {
+	if lost == nil {
+		lost = func(error) {}
+	}
 	var away string // the last reason passed to lost; empty: connected
 	gone := func(err error) {
 		if err != nil && err.Error() != away {

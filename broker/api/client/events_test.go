@@ -63,6 +63,27 @@ func TestAFollowerGoesOnWhereTheStreamBroke(t *testing.T) {
 	}
 }
 
+func TestAFollowerWithoutAListenerForBreaksGoesOn(t *testing.T) {
+	remote, calls := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("after") == "" {
+			_, _ = io.WriteString(w, framed(1)+"id: 2\nda")
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, framed(2))
+	})
+	enough := errors.New("enough")
+	err := remote.Events(context.Background(), EventFilter{Follow: true}, func(e api.Event) error {
+		if e.ID == "2" {
+			return enough
+		}
+		return nil
+	}, nil)
+	if !errors.Is(err, enough) || calls.Load() != 2 {
+		t.Errorf("%v in %d calls", err, calls.Load())
+	}
+}
+
 func TestAStreamThatDoesNotFollowEndsOnce(t *testing.T) {
 	ctx, none := context.Background(), func(error) {}
 	remote, calls := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -21,6 +21,15 @@ import (
 
 var codePattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
+// Code returns the stable code of a failure, such as node_not_found, or "" if err is not a failure
+// that this package reports with a code.
+func Code(err error) string {
+	if e, ok := errors.AsType[*broker.Error](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
 // problemOf turns an unsuccessful answer into an error. The text is cleaned, because a proxy or a
 // stranger on the port may have written it.
 func problemOf(res *http.Response) *broker.Error {
