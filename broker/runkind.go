@@ -8,19 +8,22 @@ import (
 // RunKind is a kind of run: its name for people, and the rules that hold while such a run is
 // under way. The stages belong to the feature's own package.
 //
-// A new kind is a new row of RunKinds.
+// A new kind is a new row of RunKinds, and its chain in the server's list of chains. With these two
+// it has events, a place in the node's timeline, metrics, /runs of the API and "hostler run".
 type RunKind struct {
 	// Name is the kind of the runs, or the common part of their kinds before a slash:
 	// node.decommission covers node.decommission/reimage.
 	Name string
-	// Noun is the command for the kind's runs: "hostler NOUN show ID". Empty: this release does
-	// not know the kind.
+	// Noun is the command for the kind's runs: "hostler NOUN show ID". The noun "run" serves all
+	// kinds. Empty: this release does not know the kind.
 	Noun string
 	// TurnsOver: such a run turns its node over. While the run holds the node, only the run's own
 	// end leads to active.
 	TurnsOver bool
 	// TerminalsStay: an operator's terminal on the node stays open while such a run moves.
 	TerminalsStay bool
+	// OwnActions: such runs take other actions than the seven of the engine, under their own noun.
+	OwnActions bool
 	// Retried lists the kind's own stages that a policy's stage_retries may name. A borrowed
 	// stage, such as a reimage's from onboarding, is listed in the row of its own kind.
 	Retried []string
@@ -48,7 +51,7 @@ var RunKinds = []RunKind{
 		"retire_gpuaas_node", "rotate_node_identity", "scrub_gpu", "validate_clean_node",
 	}},
 	{Name: AgentKinds, Noun: "node agent-lifecycle", TerminalsStay: true},
-	{Name: RolloutKind, Noun: "rollout"},
+	{Name: RolloutKind, Noun: "rollout", OwnActions: true},
 }
 
 // RunKindOf returns the row of a run's kind. A kind without a row belongs to another release of

@@ -9,15 +9,9 @@ import (
 	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/taskcatalog"
 )
 
-// AgentRunInput names a run.
-type AgentRunInput struct {
-	Run string `path:"run" maxLength:"80"`
-}
-
-func (a *API) showAgentRun(ctx context.Context, in *AgentRunInput) (*api.AgentLifecycleDetail, error) {
+func (a *API) showAgentRun(ctx context.Context, in *RunInput) (*api.AgentLifecycleDetail, error) {
 	r, err := a.run(ctx, worksOnAgent, in.Run)
 	if err != nil {
 		return nil, err
@@ -26,13 +20,7 @@ func (a *API) showAgentRun(ctx context.Context, in *AgentRunInput) (*api.AgentLi
 	if err != nil {
 		return nil, err
 	}
-	var s agentlifecycle.Upgrade
-	_ = json.Unmarshal(r.State, &s) // a state of another version is planned as empty
-	plan, err := chain.Plan((&agentlifecycle.Chains{}).Of(listOf(r)), s)
-	if err != nil {
-		return nil, err
-	}
-	return &api.AgentLifecycleDetail{AgentLifecycleRun: agentRunResource(r), Stages: stagesOf(r, plan, events), Events: told}, nil
+	return &api.AgentLifecycleDetail{AgentLifecycleRun: agentRunResource(r), Stages: a.stages(r, events), Events: told}, nil
 }
 
 func listOf(r chain.Record) agentlifecycle.List {
@@ -74,23 +62,10 @@ func (a *API) listAgentRuns(ctx context.Context, in *agentRunsInput) (*api.Agent
 	return out, err
 }
 
-type agentRunActionInput struct {
-	AgentRunInput
-	Action string `path:"action" enum:"retry,resume,rerun,restart-clean,cancel,adopt,mark-manual-intervention"`
-	Body   api.RunOrder
-}
-
-func (a *API) actOnAgentRun(ctx context.Context, in *agentRunActionInput) (*api.AgentLifecycleRun, error) {
-	r, err := a.run(ctx, worksOnAgent, in.Run)
+func (a *API) actOnAgentRun(ctx context.Context, in *runActionInput) (*api.AgentLifecycleRun, error) {
+	r, err := a.actOn(ctx, worksOnAgent, in.Run, in.Action, in.Body)
 	if err != nil {
 		return nil, err
-	}
-	o, err := a.orderOn(ctx, r, in.Action, in.Body)
-	if err != nil {
-		return nil, err
-	}
-	if r, err = a.c.Runs.Act(ctx, o); err != nil {
-		return nil, runError(err)
 	}
 	out := agentRunResource(r)
 	return &out, nil
@@ -103,12 +78,7 @@ func agentRunResource(r chain.Record) api.AgentLifecycleRun {
 	out := api.AgentLifecycleRun{
 		RunID: r.ID, NodeID: s.NodeID, Hostname: r.Subject, Site: siteOf(r.Site), Mode: string(s.Mode), Scenario: string(s.Scenario), List: string(listOf(r)),
 		FromVersion: s.From, SafetyPolicy: string(s.Safety), AllowRollback: s.AllowRollback, Force: s.Force, Reason: s.Reason, RequestedBy: r.RequestedBy,
-		Status: string(r.Status), Ended: r.Status.Ended(), CurrentStage: r.Stage, CurrentAttempt: r.Attempt, Direction: string(r.Direction),
-		Waiting: taskcatalog.Clean(r.Waiting, 500), Asked: string(r.Asked), RecommendedNextAction: r.NextAction, TurnoverID: s.Turnover, Tasks: s.Tasks,
-		RequestedAt: r.RequestedAt, StartedAt: r.StartedAt, StageEnteredAt: r.EnteredAt, CompletedAt: r.CompletedAt, UpdatedAt: r.UpdatedAt,
-	}
-	if f := r.Failure; f != nil {
-		out.FailureClass, out.ErrorCode, out.ErrorMessage, out.ErrorDetails = string(f.Class), f.Code, taskcatalog.Clean(f.Message, 2000), f.Details
+		RunState: stateOf(r), RunTimes: timesOf(r), TurnoverID: s.Turnover, Tasks: s.Tasks,
 	}
 	if s.Target != nil {
 		out.TargetVersion = s.Target.Version

@@ -9,7 +9,6 @@ import (
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/turnover"
-	"github.com/hostler/hostler/taskcatalog"
 )
 
 // DecommissionInput names a run.
@@ -30,16 +29,7 @@ func (a *API) showDecommission(ctx context.Context, in *DecommissionInput) (*api
 	if err != nil {
 		return nil, err
 	}
-	out := &api.DecommissionDetail{Decommission: decommissionResource(r), HandingOver: next.Due, FollowedBy: next.Run, Events: told}
-	var s turnover.Turnover
-	_ = json.Unmarshal(r.State, &s) // a state of another version is planned as empty
-	list, _ := (&turnover.Chains{}).Of(turnover.Mode(strings.TrimPrefix(r.Kind, turnover.KindPrefix+"/")))
-	plan, err := chain.Plan(list, s)
-	if err != nil {
-		return nil, err
-	}
-	out.Stages = stagesOf(r, plan, events)
-	return out, nil
+	return &api.DecommissionDetail{Decommission: decommissionResource(r), HandingOver: next.Due, FollowedBy: next.Run, Stages: a.stages(r, events), Events: told}, nil
 }
 
 type decommissionsInput struct {
@@ -91,7 +81,7 @@ func (a *API) listDecommissions(ctx context.Context, in *decommissionsInput) (*a
 	return out, nil
 }
 
-// nodeOf is the node that a run turns over.
+// nodeOf is the node of a run; empty: it has none, or none yet.
 func nodeOf(r chain.Record) string {
 	var s struct {
 		NodeID string `json:"node_id"`
@@ -107,27 +97,9 @@ type decommissionActionInput struct {
 }
 
 func (a *API) actOnDecommission(ctx context.Context, in *decommissionActionInput) (*api.Decommission, error) {
-	r, err := a.run(ctx, turnsOver, in.Decommission)
+	r, err := a.actOn(ctx, turnsOver, in.Decommission, in.Action, in.Body)
 	if err != nil {
 		return nil, err
-	}
-	o, err := a.orderOn(ctx, r, in.Action, in.Body)
-	if err != nil {
-		return nil, err
-	}
-	if o.Without = in.Body.Override; o.Without != "" {
-		if err := a.must(ctx, admin, "override a stage of a turnover"); err != nil {
-			return nil, err
-		}
-		if o.Reason, err = a.reasonFor(ctx, in.Body.Reason, "decommission.override", "run/"+r.ID, "go on without a stage"); err != nil {
-			return nil, err
-		}
-		if o.Action != chain.Resume {
-			return nil, broker.Errorf(broker.Invalid, "override_invalid", "cannot %s run %s without a stage: only resume takes override", in.Action, r.ID)
-		}
-	}
-	if r, err = a.c.Runs.Act(ctx, o); err != nil {
-		return nil, runError(err)
 	}
 	out := decommissionResource(r)
 	return &out, nil
@@ -156,16 +128,11 @@ func decommissionResource(r chain.Record) api.Decommission {
 	out := api.Decommission{
 		DecommissionID: r.ID, NodeID: s.NodeID, Hostname: r.Subject, Site: siteOf(r.Site), BatchID: r.Batch, Mode: strings.TrimPrefix(r.Kind, turnover.KindPrefix+"/"), StorageCleanup: s.StorageCleanup, Erase: s.Erase,
 		ForceRelease: s.ForceRelease, Reason: s.Reason, RequestedBy: r.RequestedBy, Follows: s.Follows,
-		Status: string(r.Status), Ended: r.Status.Ended(), CurrentStage: r.Stage, CurrentAttempt: r.Attempt, Direction: string(r.Direction),
-		Waiting: taskcatalog.Clean(r.Waiting, 500), Asked: string(r.Asked), RecommendedNextAction: r.NextAction,
+		RunState: stateOf(r), RunTimes: timesOf(r),
 		CertificateID: s.Issued, MeetsPolicy: s.MeetsPolicy, Shortfalls: s.Shortfalls, Warnings: s.Warnings,
-		RequestedAt: r.RequestedAt, StartedAt: r.StartedAt, StageEnteredAt: r.EnteredAt, CompletedAt: r.CompletedAt, UpdatedAt: r.UpdatedAt,
 	}
 	for _, d := range s.Tasks {
 		out.Tasks = append(out.Tasks, d.ID)
-	}
-	if f := r.Failure; f != nil {
-		out.FailureClass, out.ErrorCode, out.ErrorMessage, out.ErrorDetails = string(f.Class), f.Code, taskcatalog.Clean(f.Message, 2000), f.Details
 	}
 	return out
 }

@@ -6,23 +6,16 @@ import (
 	"github.com/hostler/hostler/broker/api"
 )
 
-type runActionInput struct {
+type onboardingActionInput struct {
 	OnboardingInput
 	Action string `path:"action" enum:"retry,resume,rerun,restart-clean,cancel,adopt,mark-manual-intervention"`
 	Body   api.RunOrder
 }
 
-func (a *API) actOnOnboarding(ctx context.Context, in *runActionInput) (*api.Onboarding, error) {
-	r, err := a.run(ctx, bringsIn, in.Onboarding)
+func (a *API) actOnOnboarding(ctx context.Context, in *onboardingActionInput) (*api.Onboarding, error) {
+	r, err := a.actOn(ctx, bringsIn, in.Onboarding, in.Action, in.Body)
 	if err != nil {
 		return nil, err
-	}
-	o, err := a.orderOn(ctx, r, in.Action, in.Body)
-	if err != nil {
-		return nil, err
-	}
-	if r, err = a.c.Runs.Act(ctx, o); err != nil {
-		return nil, runError(err)
 	}
 	out := onboardingResource(r)
 	return &out, nil

@@ -233,7 +233,7 @@ func TestARunGoesOnWhereAStoppedBrokerLeftIt(t *testing.T) {
 	o := r.start(r.box(1))
 	for _, stage := range []string{"create_or_find_in_maas", "deploy_via_maas", "wait_for_agent_enrollment"} {
 		r.until(o.OnboardingID, stage, func(o api.OnboardingDetail) bool {
-			return slices.ContainsFunc(o.Stages, func(s api.OnboardingStage) bool { return s.Stage == stage && s.Attempt > 0 })
+			return slices.ContainsFunc(o.Stages, func(s api.RunStage) bool { return s.Stage == stage && s.Attempt > 0 })
 		})
 		r.boot()
 	}

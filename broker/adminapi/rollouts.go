@@ -153,7 +153,7 @@ func (a *API) showRollout(ctx context.Context, in *showRolloutInput) (*api.Rollo
 	if err != nil {
 		return nil, err
 	}
-	out := &api.RolloutDetail{Rollout: *rolloutResource(ctx, r, s), Nodes: []api.RolloutMember{}, Events: []api.OnboardingEvent{}}
+	out := &api.RolloutDetail{Rollout: *rolloutResource(ctx, r, s), Nodes: []api.RolloutMember{}, Events: []api.RunEvent{}}
 	if in.Brief {
 		return out, nil
 	}

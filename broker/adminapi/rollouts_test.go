@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/rollout"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release/releasetest"
@@ -185,6 +186,12 @@ func TestWhoMayRollOutWhat(t *testing.T) {
 		if got := r.Ask(t, r.Token, http.MethodGet, a, nil); got.Status != http.StatusNotFound {
 			t.Errorf("it is shown as one %s: %d", name, got.Status)
 		}
+	}
+	if d := servertest.Must[api.RunDetail](t, r.Broker, http.MethodGet, "/runs/"+whole.RolloutID, nil); d.Kind != rollout.Kind || d.Subject != whole.Release || len(d.Stages) == 0 {
+		t.Errorf("among all runs it is shown as %+v", d)
+	}
+	if got := r.Ask(t, r.Token, http.MethodPost, "/runs/"+whole.RolloutID+"/cancel", api.RunOrder{Reason: "not as other runs"}); got.Code() != "run_actions_own" {
+		t.Errorf("an action that rollouts have otherwise: %d %s", got.Status, got.Body)
 	}
 }
 

@@ -113,6 +113,10 @@ var routes = []route{
 	{get, "/skus/{sku}", viewer, "show-sku", "show a SKU", answers((*API).showSKU)},
 	{edit, "/skus/{sku}", admin, "update-sku", "change a SKU", answers((*API).updateSKU)},
 
+	{get, "/runs", viewer, "list-runs", "list runs of all kinds", answers((*API).listRuns)},
+	{get, "/runs/{run}", viewer, "show-run", "show a run of any kind, its stages and its events", answers((*API).showRun)},
+	{post, "/runs/{run}/{action}", operator, "act-on-run", "retry, resume, rerun, restart, cancel, adopt or stop a run", answers((*API).actOnRun)},
+
 	{get, "/onboardings", viewer, "list-onboardings", "list onboardings", answers((*API).listOnboardings)},
 	{post, "/onboardings", operator, "start-onboarding", "bring a machine from its BMC to an active node", answers((*API).startOnboarding)},
 	{post, "/onboardings/batch", operator, "start-onboarding-batch", "bring many machines to active nodes", answers((*API).startBatch)},

@@ -32,6 +32,50 @@ func (a *API) orderOn(ctx context.Context, r chain.Record, action string, body a
 	return o, err
 }
 
+// actOn carries out an operator's action on a run. Codes: run_actions_own, override_invalid,
+// reason_missing, those of the engine.
+func (a *API) actOn(ctx context.Context, of kinds, id, action string, body api.RunOrder) (chain.Record, error) {
+	r, err := a.run(ctx, of, id)
+	if err != nil {
+		return r, err
+	}
+	kind := broker.RunKindOf(r.Kind)
+	if kind.OwnActions {
+		return r, broker.Errorf(broker.Refused, "run_actions_own", "cannot %s run %s: runs of kind %s have actions of their own (hostler help %s)", action, r.ID, kind.Name, kind.Noun)
+	}
+	o, err := a.orderOn(ctx, r, action, body)
+	if err != nil {
+		return r, err
+	}
+	if kind.TurnsOver {
+		if o, err = a.without(ctx, o, r, action, body); err != nil {
+			return r, err
+		}
+	}
+	if r, err = a.c.Runs.Act(ctx, o); err != nil {
+		return r, runError(err)
+	}
+	return r, nil
+}
+
+// without adds to an order that a turnover goes on without a stage. Code: override_invalid.
+func (a *API) without(ctx context.Context, o chain.Order, r chain.Record, action string, body api.RunOrder) (chain.Order, error) {
+	if o.Without = body.Override; o.Without == "" {
+		return o, nil
+	}
+	if err := a.must(ctx, admin, "override a stage of a turnover"); err != nil {
+		return o, err
+	}
+	var err error
+	if o.Reason, err = a.reasonFor(ctx, body.Reason, "decommission.override", "run/"+r.ID, "go on without a stage"); err != nil {
+		return o, err
+	}
+	if o.Action != chain.Resume {
+		return o, broker.Errorf(broker.Invalid, "override_invalid", "cannot %s run %s without a stage: only resume takes override", action, r.ID)
+	}
+	return o, nil
+}
+
 func (a *API) orderedBy(ctx context.Context) chain.Actor {
 	who := callerOf(ctx)
 	return chain.Actor{Name: who.Name, Role: string(who.Role)}

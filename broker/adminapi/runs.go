@@ -15,13 +15,21 @@ import (
 // kinds selects the kinds of runs that one noun lists, shows and acts on.
 type kinds func(kind string) bool
 
-// The runs of each noun of the command line.
+// The runs of the nouns whose answers say more than those about any run.
 var (
 	bringsIn     = runsOfNoun("onboarding")
 	turnsOver    = runsOfNoun("decommission")
 	worksOnAgent = runsOfNoun("node agent-lifecycle")
 	rollsOut     = runsOfNoun("rollout")
 )
+
+// everyKind selects the runs of all kinds, and kindsOf those of one: of all lists of a kind, or of
+// one list. An empty name selects all.
+func everyKind(string) bool { return true }
+
+func kindsOf(name string) kinds {
+	return func(kind string) bool { return name == "" || kind == name || broker.RunKindOf(kind).Name == name }
+}
 
 func runsOfNoun(noun string) kinds {
 	return func(kind string) bool { return broker.RunKindOf(kind).Noun == noun }
@@ -51,11 +59,11 @@ func (a *API) run(ctx context.Context, of kinds, id string) (chain.Record, error
 const maxRunEvents = 500
 
 // history returns the recent events of a run.
-func (a *API) history(ctx context.Context, run string) ([]chain.Event, []api.OnboardingEvent, error) {
+func (a *API) history(ctx context.Context, run string) ([]chain.Event, []api.RunEvent, error) {
 	events, err := a.c.DB.RecentEvents(ctx, run, maxRunEvents)
-	told := []api.OnboardingEvent{}
+	told := []api.RunEvent{}
 	for _, e := range events[max(0, len(events)-maxRunEvents):] {
-		told = append(told, api.OnboardingEvent{
+		told = append(told, api.RunEvent{
 			ID: e.ID, Stage: e.Stage, Direction: string(e.Direction), Attempt: e.Attempt, Status: string(e.Status),
 			Message: taskcatalog.Clean(e.Message, 2000), Details: e.Details, OccurredAt: e.At,
 		})

@@ -1,9 +1,6 @@
 package api
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
 // AgentLifecycle is the desired state of a node's agent, the reported state, and the result of the
 // last delivery.
@@ -96,28 +93,13 @@ type AgentLifecycleRun struct {
 	Reason        string `json:"reason,omitempty"`
 	RequestedBy   string `json:"requested_by"`
 
-	Status         string `json:"status"`
-	Ended          bool   `json:"ended"`
-	CurrentStage   string `json:"current_stage"`
-	CurrentAttempt int    `json:"current_attempt"`
-	Direction      string `json:"direction"`
-	Waiting        string `json:"waiting,omitempty"`
-	Asked          string `json:"asked,omitempty"`
+	RunState
 
-	FailureClass          string          `json:"failure_class,omitempty"`
-	ErrorCode             string          `json:"error_code,omitempty"`
-	ErrorMessage          string          `json:"error_message,omitempty"`
-	ErrorDetails          json.RawMessage `json:"error_details,omitempty"`
-	RecommendedNextAction string          `json:"recommended_next_action,omitempty" doc:"also what a person is to do at the machine, where the run waits for that"`
-	Install               *AgentInstall   `json:"install,omitempty" doc:"what a person installs, and what to check it with"`
-	TurnoverID            string          `json:"turnover_id,omitempty" doc:"of a reimage: the run that does it"`
-	Tasks                 []string        `json:"tasks,omitempty"`
+	Install    *AgentInstall `json:"install,omitempty" doc:"what a person installs, and what to check it with"`
+	TurnoverID string        `json:"turnover_id,omitempty" doc:"of a reimage: the run that does it"`
+	Tasks      []string      `json:"tasks,omitempty"`
 
-	RequestedAt    time.Time `json:"requested_at"`
-	StartedAt      time.Time `json:"started_at,omitzero"`
-	StageEnteredAt time.Time `json:"stage_entered_at,omitzero"`
-	CompletedAt    time.Time `json:"completed_at,omitzero"`
-	UpdatedAt      time.Time `json:"updated_at"`
+	RunTimes
 }
 
 // AgentInstall names the package to install on a machine, with the digests that prove it.
@@ -132,8 +114,8 @@ type AgentInstall struct {
 // AgentLifecycleDetail is a run with its stages and its history.
 type AgentLifecycleDetail struct {
 	AgentLifecycleRun
-	Stages []OnboardingStage `json:"stages"`
-	Events []OnboardingEvent `json:"events" doc:"the newest, at most 500, in order"`
+	Stages []RunStage `json:"stages"`
+	Events []RunEvent `json:"events" doc:"the newest, at most 500, in order"`
 }
 
 // AgentLifecycleRuns is one page of runs, in the order of their start.

@@ -1,9 +1,6 @@
 package api
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
 // DecommissionStart asks for a turnover of a node.
 type DecommissionStart struct {
@@ -124,19 +121,7 @@ type Decommission struct {
 	RequestedBy    string `json:"requested_by"`
 	Follows        string `json:"follows,omitempty" doc:"the soft reset that its silent agent has stopped, and in whose place this reimage is (reimage_when_silent)"`
 
-	Status         string `json:"status" doc:"pending, running, completed, failed_retryable, failed_manual_intervention, cancelled, compensating or reconciled"`
-	Ended          bool   `json:"ended"`
-	CurrentStage   string `json:"current_stage"`
-	CurrentAttempt int    `json:"current_attempt"`
-	Direction      string `json:"direction" doc:"forward, or undo while it takes back what it did"`
-	Waiting        string `json:"waiting,omitempty" doc:"why it is not going on just now"`
-	Asked          string `json:"asked,omitempty" doc:"what was asked of it and comes after the step in flight"`
-
-	FailureClass          string          `json:"failure_class,omitempty"`
-	ErrorCode             string          `json:"error_code,omitempty"`
-	ErrorMessage          string          `json:"error_message,omitempty"`
-	ErrorDetails          json.RawMessage `json:"error_details,omitempty"`
-	RecommendedNextAction string          `json:"recommended_next_action,omitempty"`
+	RunState
 
 	CertificateID string   `json:"certificate_id,omitempty" doc:"of the last attempt"`
 	MeetsPolicy   bool     `json:"meets_policy" doc:"the certificate does"`
@@ -144,20 +129,16 @@ type Decommission struct {
 	Tasks         []string `json:"tasks,omitempty" doc:"ids of the node's tasks, in their order"`
 	Warnings      []string `json:"warnings,omitempty"`
 
-	RequestedAt    time.Time `json:"requested_at"`
-	StartedAt      time.Time `json:"started_at,omitzero"`
-	StageEnteredAt time.Time `json:"stage_entered_at,omitzero"`
-	CompletedAt    time.Time `json:"completed_at,omitzero"`
-	UpdatedAt      time.Time `json:"updated_at"`
+	RunTimes
 }
 
 // DecommissionDetail is a run with its stages and its history.
 type DecommissionDetail struct {
 	Decommission
-	HandingOver bool              `json:"handing_over,omitempty" doc:"a soft reset that its silent agent has stopped: a reimage is to begin in its place, unless too many would (reimage_when_silent)"`
-	FollowedBy  string            `json:"followed_by,omitempty" doc:"the reimage that has begun in its place"`
-	Stages      []OnboardingStage `json:"stages" doc:"in order"`
-	Events      []OnboardingEvent `json:"events" doc:"the newest, at most 500, in order"`
+	HandingOver bool       `json:"handing_over,omitempty" doc:"a soft reset that its silent agent has stopped: a reimage is to begin in its place, unless too many would (reimage_when_silent)"`
+	FollowedBy  string     `json:"followed_by,omitempty" doc:"the reimage that has begun in its place"`
+	Stages      []RunStage `json:"stages" doc:"in order"`
+	Events      []RunEvent `json:"events" doc:"the newest, at most 500, in order"`
 }
 
 // DecommissionList is one page of runs, in the order of their start.

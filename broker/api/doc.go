@@ -65,14 +65,17 @@
 //	POST   /skus                                SKUConfig → SKU
 //	GET    /skus/{sku}                          SKU
 //	PATCH  /skus/{sku}                          SKUConfig → SKU
+//	GET    /runs                                RunList           ?kind= &node_id= &site= &status= &stage= &class= &batch_id= &cursor= &limit=
+//	GET    /runs/{run}                          RunDetail; of any kind
+//	POST   /runs/{run}/{action}                 RunOrder → Run; action: retry, resume, rerun,
+//	                                            restart-clean, cancel, adopt, mark-manual-intervention
 //	GET    /onboardings                         OnboardingList    ?site= &status= &stage= &class= &batch_id= &hostname= &cursor= &limit=
 //	POST   /onboardings                         OnboardingStart → Onboarding
 //	POST   /onboardings/batch                   OnboardingBatch → OnboardingBatchStarted
 //	POST   /onboardings/batch/{batch}/retry     ReasonBody → OnboardingBatchRetried
 //	POST   /onboardings/plan                    OnboardingBatch → OnboardingPlan
 //	GET    /onboardings/{onboarding}            OnboardingDetail
-//	POST   /onboardings/{onboarding}/{action}   RunOrder → Onboarding; action: retry, resume, rerun,
-//	                                            restart-clean, cancel, adopt, mark-manual-intervention
+//	POST   /onboardings/{onboarding}/{action}   RunOrder → Onboarding; actions as of runs
 //	POST   /nodes/{node}/decommission           DecommissionStart → Decommission
 //	POST   /nodes/{node}/decommission/plan      DecommissionStart → DecommissionPlan
 //	POST   /nodes/{node}/storage-cleanup        StorageCleanupStart → Decommission
@@ -84,7 +87,7 @@
 //	POST   /decommissions/plan                  DecommissionBatch → DecommissionBatchPlan
 //	GET    /decommissions/{decommission}        DecommissionDetail
 //	POST   /decommissions/{decommission}/accept-downgrade  DowngradeAccept → DowngradeAccepted
-//	POST   /decommissions/{decommission}/{action}  RunOrder → Decommission; actions as of onboardings
+//	POST   /decommissions/{decommission}/{action}  RunOrder → Decommission; actions as of runs
 //	GET    /certificates                        CleanCertificateList  ?node_id= &cursor= &limit=
 //	GET    /certificates/{certificate}          CleanCertificate
 //	POST   /certificates/{certificate}/receipt  CleanCertificate (the tenant's version)
@@ -105,7 +108,7 @@
 //	GET    /agent-lifecycle                     AgentLifecycleList    ?site= &drift= &cursor= &limit=
 //	GET    /agent-lifecycle/runs                AgentLifecycleRuns    ?node_id= &site= &status= &stage= &class= &cursor= &limit=
 //	GET    /agent-lifecycle/runs/{run}          AgentLifecycleDetail
-//	POST   /agent-lifecycle/runs/{run}/{action} RunOrder → AgentLifecycleRun; actions as of onboardings
+//	POST   /agent-lifecycle/runs/{run}/{action} RunOrder → AgentLifecycleRun; actions as of runs
 //	GET    /rollouts                            RolloutList       ?site= &status= &cursor= &limit=
 //	POST   /rollouts                            RolloutStart → Rollout
 //	GET    /rollouts/{rollout}                  RolloutDetail     ?brief=

@@ -106,8 +106,8 @@ type RolloutMember struct {
 // RolloutDetail is a rollout with its members and its history.
 type RolloutDetail struct {
 	Rollout
-	Nodes  []RolloutMember   `json:"nodes" doc:"left out with brief=true"`
-	Events []OnboardingEvent `json:"events" doc:"the newest, at most 500, in order; left out with brief=true"`
+	Nodes  []RolloutMember `json:"nodes" doc:"left out with brief=true"`
+	Events []RunEvent      `json:"events" doc:"the newest, at most 500, in order; left out with brief=true"`
 }
 
 // RolloutList is one page of rollouts, in the order of their start.

@@ -44,6 +44,32 @@ func TestARunKeepsTheListThatItBeganWith(t *testing.T) {
 	}
 }
 
+func TestThePlanOfARunIsTheListThatItBeganWith(t *testing.T) {
+	s := newSetting(t, &chaintest.Script{List: "a b d"})
+	s.start("r")
+	next := newEngine(t, s.store, "next", of("a b c", "a b d"))
+	without := newEngine(t, s.store, "without", of("a b c"))
+	r := s.run("r")
+	stranger := r
+	stranger.Kind, stranger.List = "some.other", "some.other"
+	for name, row := range map[string]struct {
+		plan []chain.Planned
+		want string
+	}{
+		"a list of an earlier release":       {next.Plan(r), "a b d"},
+		"a list that the release is without": {without.Plan(r), "a b c"},
+		"a kind that nobody knows":           {next.Plan(stranger), ""},
+	} {
+		var got []string
+		for _, p := range row.plan {
+			got = append(got, p.Stage)
+		}
+		if strings.Join(got, " ") != row.want {
+			t.Errorf("%s: %q, want %q", name, got, row.want)
+		}
+	}
+}
+
 func TestATakingBackFollowsTheListThatTheRunBeganWith(t *testing.T) {
 	s := newSetting(t, &chaintest.Script{List: "a b d"})
 	s.start("r")

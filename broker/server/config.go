@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/retention"
 	"github.com/hostler/hostler/broker/secrets"
@@ -54,6 +55,8 @@ type Config struct {
 	Log      *zap.Logger      // nil: none
 	Ready    io.Writer        // gets the line that announces readiness; nil: none
 	Notify   func(state string)
+	// Kinds are kinds of runs beside the broker's own. A test adds its own kind here.
+	Kinds []chain.Kind
 	// Watchdog is the interval of systemd's watchdog; zero: no watchdog.
 	Watchdog time.Duration
 

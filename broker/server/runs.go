@@ -35,7 +35,7 @@ func (s *Server) openRuns() error {
 	turnovers := &turnover.Chains{Nodes: &turnoverrecords.Nodes{DB: s.db, Queue: s.queue, Signer: s.trust, Secrets: s.secrets, Now: s.c.Now, Version: s.c.Version}, MAAS: &redeploying}
 	starts := &turnoverrecords.Starts{DB: s.db}
 	s.agents = &agentrecords.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
-	s.runs, err = chain.New(s.db, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")}, kinds(s.lifecycle, turnovers, s.agents)...)
+	s.runs, err = chain.New(s.db, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")}, append(kinds(s.lifecycle, turnovers, s.agents), s.c.Kinds...)...)
 	starts.Runs = s.runs
 	return err
 }

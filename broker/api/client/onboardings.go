@@ -8,9 +8,6 @@ import (
 	"github.com/hostler/hostler/broker/api"
 )
 
-// RunFilter narrows a list of runs; empty fields narrow nothing.
-type RunFilter struct{ Site, Status, Stage, Class, Batch string }
-
 // OnboardingFilter narrows a list of onboardings.
 type OnboardingFilter struct {
 	RunFilter

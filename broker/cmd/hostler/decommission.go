@@ -4,11 +4,9 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
@@ -30,7 +28,7 @@ var decommissions = runs[api.Decommission]{
 		render.More("SINCE"), render.Keep("CLASS"), render.Aside("CERTIFICATE"), render.Keep("NEXT"),
 	},
 	row: func(a *app, d api.Decommission) []string {
-		return []string{d.DecommissionID, d.Hostname, d.Mode, d.Status, d.CurrentStage, render.Ago(decommissionSince(d), a.now()), d.FailureClass, d.CertificateID, decommissionNext(d)}
+		return []string{d.DecommissionID, d.Hostname, d.Mode, d.Status, d.CurrentStage, render.Ago(sinceOf(d.RunState, d.RunTimes), a.now()), d.FailureClass, d.CertificateID, nextOf(d.RunState)}
 	},
 	look: func(d api.Decommission) runLook {
 		return runLook{d.DecommissionID, d.Hostname, d.Status, d.CurrentStage, d.FailureClass, d.Asked}
@@ -77,24 +75,6 @@ var decommissionActions = []runAction{
 	{name: "cancel", path: "cancel", short: "stop it; the node is quarantined, and owed a turnover", on: "live", asks: "The node stays out of use until another turnover has been made."},
 	{name: "adopt", path: "adopt", short: "as resume, and say so at the end", on: stoppedRuns},
 	{name: "mark-manual", path: "mark-manual-intervention", short: "stop it until a person has looked", on: "pending,running,compensating"},
-}
-
-// decommissionSince is the start of what a run does now.
-func decommissionSince(d api.Decommission) time.Time {
-	switch {
-	case d.Ended:
-		return d.CompletedAt
-	case !d.StageEnteredAt.IsZero():
-		return d.StageEnteredAt
-	}
-	return d.RequestedAt
-}
-
-func decommissionNext(d api.Decommission) string {
-	if d.RecommendedNextAction != "" {
-		return d.RecommendedNextAction
-	}
-	return d.Waiting
 }
 
 func decommissionListCommand(a *app) *cobra.Command {
@@ -157,15 +137,7 @@ func decommissionPage(a *app, p *render.Page, d *api.DecommissionDetail, events 
 	for _, w := range d.Warnings {
 		p.Line("warning: " + w)
 	}
-	p.Title("Stages")
-	rows := [][]string{}
-	for _, s := range d.Stages {
-		rows = append(rows, []string{s.Stage, s.Status, count(int64(s.Attempt)), stageTook(s, a.now()), s.Message})
-	}
-	p.Table([]render.Column{
-		render.Keep("STAGE"), render.Keep("STATUS"), render.More("ATTEMPT"), render.More("TOOK"),
-		render.Keep("MESSAGE"),
-	}, rows)
+	runStagesPage(a, p, d.Stages)
 	if events {
 		eventsPage(p, d.Events)
 	}
@@ -173,15 +145,5 @@ func decommissionPage(a *app, p *render.Page, d *api.DecommissionDetail, events 
 
 // decommissionEnd is the error of a run that did not hand its node out again.
 func decommissionEnd(d api.Decommission) error {
-	switch d.Status {
-	case "completed", "reconciled":
-		return nil
-	case "cancelled":
-		return broker.Errorf(broker.Internal, "decommission_cancelled", "turnover %s of %s was cancelled", d.DecommissionID, d.Hostname)
-	}
-	code := d.ErrorCode
-	if code == "" {
-		code = d.Status
-	}
-	return broker.Errorf(broker.Internal, code, "turnover %s of %s stopped at %s: %s (%s)", d.DecommissionID, d.Hostname, d.CurrentStage, d.ErrorMessage, d.RecommendedNextAction)
+	return runEnd("turnover "+d.DecommissionID+" of "+d.Hostname, "decommission_cancelled", d.RunState)
 }

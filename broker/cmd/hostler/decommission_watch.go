@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"strings"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
@@ -35,47 +33,15 @@ is named and followed, and the exit status is its own.`,
 }
 
 // watchDecommission follows a run and shows it when it stops. If a reimage replaces the run, the
-// command follows the reimage. An interrupt stops only the watching.
+// command follows the reimage.
 func (a *app) watchDecommission(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
-	waiting, cancel := within(ctx, timeout)
-	defer cancel()
-	tree := &stageTree{progress: a.progress()}
-	defer tree.clear()
-	for {
-		d, err := remote.Decommission(waiting, id)
-		switch {
-		case waiting.Err() != nil && ctx.Err() == nil:
-			return timedOut("turnover %s has not ended after %s (it goes on; hostler decommission watch %s)", id, timeout, id)
-		case ctx.Err() != nil:
-			return broker.Errorf(broker.Internal, "interrupted", "stopped watching turnover %s (it goes on; hostler decommission watch %s, hostler decommission cancel %s)", id, id, id)
-		case err != nil:
-			return err
-		}
-		if next := d.FollowedBy; next != "" {
-			tree.clear()
-			a.note("turnover %s of %s was given up, since its agent is silent: its node is reimaged by %s", id, d.Hostname, next)
-			id = next
-			continue
-		}
-		tree.draw(asTree(d), a.now())
-		if !d.HandingOver && (d.Ended || strings.HasPrefix(d.Status, "failed_")) {
-			tree.clear()
-			if err := a.show(d, []string{d.DecommissionID}, func(p *render.Page) { decommissionPage(a, p, d, false) }); err != nil {
-				return err
-			}
-			return decommissionEnd(d.Decommission)
-		}
-		pause(waiting, tick)
-	}
-}
-
-// asTree is a turnover in the form that the stage tree draws.
-func asTree(d *api.DecommissionDetail) *api.OnboardingDetail {
-	return &api.OnboardingDetail{
-		Onboarding: api.Onboarding{
-			OnboardingID: d.DecommissionID, Hostname: d.Hostname, Status: d.Status, Ended: d.Ended, CurrentStage: d.CurrentStage, CurrentAttempt: d.CurrentAttempt,
-			Direction: d.Direction, Waiting: d.Waiting, FailureClass: d.FailureClass, ErrorMessage: d.ErrorMessage, RecommendedNextAction: d.RecommendedNextAction, RequestedAt: d.RequestedAt,
-		},
-		Stages: d.Stages,
-	}
+	return a.watchRun(ctx, id, timeout, watching{"turnover", "decommission", func(ctx context.Context, id string) (*seenRun, error) {
+		d, err := remote.Decommission(ctx, id)
+		return &seenRun{
+			drawing: drawing{d.RunState, d.Hostname, "", d.RequestedAt, d.Stages}, id: d.DecommissionID, answer: d,
+			page: func(p *render.Page) { decommissionPage(a, p, d, false) }, end: func() error { return decommissionEnd(d.Decommission) },
+			goesOn: d.HandingOver, followed: d.FollowedBy,
+			why: fmt.Sprintf("turnover %s of %s was given up, since its agent is silent: its node is reimaged by %s", id, d.Hostname, d.FollowedBy),
+		}, err
+	}})
 }

@@ -269,7 +269,7 @@ func (w *adoptions) end(ctx context.Context) error {
 		return err
 	}
 	if stopped(o.Onboarding) {
-		return endOf(o.Onboarding)
+		return onboardingEnd(o.Onboarding)
 	}
 	w.note("it goes on by itself when that was run on the machine (hostler onboarding watch %s)", w.run)
 	return nil

@@ -14,7 +14,7 @@ func nodeAgentCommand(a *app) *cobra.Command {
 	c := noun("agent-lifecycle", "look at a node's agent, update it, repair it", "  hostler node agent-lifecycle gpu-07\n  hostler node agent-lifecycle list --drift",
 		agentListCommand(a), agentSetCommand(a), agentStartCommand(a), agentRunsCommand(a), agentShowCommand(a), agentWatchCommand(a))
 	for _, act := range agentActions {
-		c.AddCommand(agentActionCommand(a, act))
+		c.AddCommand(agentRuns.commandForOne(a, act))
 	}
 	c.Use = "agent-lifecycle [NODE]"
 	c.Long = `Show what is wanted of a node's agent, which program it says that it runs, and how

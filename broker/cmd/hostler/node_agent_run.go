@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,11 +21,7 @@ var agentRuns = runs[api.AgentLifecycleRun]{
 		render.Keep("CLASS"), render.Keep("NEXT"),
 	},
 	row: func(a *app, r api.AgentLifecycleRun) []string {
-		next := r.RecommendedNextAction
-		if next == "" {
-			next = r.Waiting
-		}
-		return []string{r.RunID, r.Hostname, r.Mode, r.Scenario, r.TargetVersion, r.Status, r.CurrentStage, render.Ago(agentRunSince(r), a.now()), r.FailureClass, next}
+		return []string{r.RunID, r.Hostname, r.Mode, r.Scenario, r.TargetVersion, r.Status, r.CurrentStage, render.Ago(sinceOf(r.RunState, r.RunTimes), a.now()), r.FailureClass, nextOf(r.RunState)}
 	},
 	look: func(r api.AgentLifecycleRun) runLook {
 		return runLook{r.RunID, r.Hostname, r.Status, r.CurrentStage, r.FailureClass, r.Asked}
@@ -51,34 +46,6 @@ var agentActions = []runAction{
 	{name: "cancel", path: "cancel", short: "stop it; what no agent has taken yet is withdrawn"},
 	{name: "adopt", path: "adopt", short: "as resume, and say so at the end"},
 	{name: "mark-manual", path: "mark-manual-intervention", short: "stop it until a person has looked"},
-}
-
-func agentRunSince(r api.AgentLifecycleRun) time.Time {
-	switch {
-	case r.Ended:
-		return r.CompletedAt
-	case !r.StageEnteredAt.IsZero():
-		return r.StageEnteredAt
-	}
-	return r.RequestedAt
-}
-
-func agentActionCommand(a *app, act runAction) *cobra.Command {
-	q := runAsk{runAction: act}
-	c := &cobra.Command{
-		Use: act.name + " ID", Short: act.short, Args: exactly("ID"),
-		Example: "  hostler node agent-lifecycle " + act.name + " r-019f2c1a7b3k5x7e2q9d4 --reason 'looked at it'",
-		RunE: func(c *cobra.Command, args []string) error {
-			remote, err := a.connect()
-			if err != nil {
-				return err
-			}
-			return agentRuns.actOnOne(a, c, remote, q, args[0])
-		},
-	}
-	reasonFlag(c, &q.reason)
-	runWaitFlags(c, &q.wait, &q.timeout)
-	return c
 }
 
 func agentStartCommand(a *app) *cobra.Command {
@@ -192,15 +159,7 @@ func agentRunPage(a *app, p *render.Page, d *api.AgentLifecycleDetail, events bo
 		p.Title("To install")
 		p.Fields("version", i.Version, "package", i.PackageURL, "its sha-256", i.PackageSHA256, "release", i.ReleaseDigest, "program sha-256", i.ProgramSHA256)
 	}
-	p.Title("Stages")
-	rows := [][]string{}
-	for _, s := range d.Stages {
-		rows = append(rows, []string{s.Stage, s.Status, count(int64(s.Attempt)), stageTook(s, a.now()), s.Message})
-	}
-	p.Table([]render.Column{
-		render.Keep("STAGE"), render.Keep("STATUS"), render.More("ATTEMPT"), render.More("TOOK"),
-		render.Keep("MESSAGE"),
-	}, rows)
+	runStagesPage(a, p, d.Stages)
 	if events {
 		eventsPage(p, d.Events)
 	}
@@ -223,56 +182,18 @@ func agentWatchCommand(a *app) *cobra.Command {
 	return c
 }
 
-// watchAgentRun follows a run and shows it when it stops. An interrupt stops only the watching.
+// watchAgentRun follows a run and shows it when it stops.
 func (a *app) watchAgentRun(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
-	waiting, cancel := within(ctx, timeout)
-	defer cancel()
-	tree := &stageTree{progress: a.progress()}
-	defer tree.clear()
-	for {
-		d, err := remote.AgentRun(waiting, id)
-		switch {
-		case waiting.Err() != nil && ctx.Err() == nil:
-			return timedOut("run %s has not ended after %s (it goes on; hostler node agent-lifecycle watch %s)", id, timeout, id)
-		case ctx.Err() != nil:
-			return broker.Errorf(broker.Internal, "interrupted", "stopped watching run %s (it goes on; hostler node agent-lifecycle watch %s, hostler node agent-lifecycle cancel %s)", id, id, id)
-		case err != nil:
-			return err
-		}
-		tree.draw(agentTree(d), a.now())
-		if d.Ended || strings.HasPrefix(d.Status, "failed_") {
-			tree.clear()
-			if err := a.show(d, []string{d.RunID}, func(p *render.Page) { agentRunPage(a, p, d, false) }); err != nil {
-				return err
-			}
-			return agentRunEnd(d.AgentLifecycleRun)
-		}
-		pause(waiting, tick)
-	}
-}
-
-// agentTree is a run in the form that the stage tree draws.
-func agentTree(d *api.AgentLifecycleDetail) *api.OnboardingDetail {
-	return &api.OnboardingDetail{
-		Onboarding: api.Onboarding{
-			OnboardingID: d.RunID, Hostname: d.Hostname, Status: d.Status, Ended: d.Ended, CurrentStage: d.CurrentStage, CurrentAttempt: d.CurrentAttempt,
-			Direction: d.Direction, Waiting: d.Waiting, FailureClass: d.FailureClass, ErrorMessage: d.ErrorMessage, RecommendedNextAction: d.RecommendedNextAction, RequestedAt: d.RequestedAt,
-		},
-		Stages: d.Stages,
-	}
+	return a.watchRun(ctx, id, timeout, watching{"run", "node agent-lifecycle", func(ctx context.Context, id string) (*seenRun, error) {
+		d, err := remote.AgentRun(ctx, id)
+		return &seenRun{
+			drawing: drawing{d.RunState, d.Hostname, "", d.RequestedAt, d.Stages}, id: d.RunID, answer: d,
+			page: func(p *render.Page) { agentRunPage(a, p, d, false) }, end: func() error { return agentRunEnd(d.AgentLifecycleRun) },
+		}, err
+	}})
 }
 
 // agentRunEnd is the error of a run that did not complete.
 func agentRunEnd(r api.AgentLifecycleRun) error {
-	switch r.Status {
-	case "completed", "reconciled":
-		return nil
-	case "cancelled":
-		return broker.Errorf(broker.Internal, "agent_lifecycle_cancelled", "run %s on the agent of %s was cancelled", r.RunID, r.Hostname)
-	}
-	code := r.ErrorCode
-	if code == "" {
-		code = r.Status
-	}
-	return broker.Errorf(broker.Internal, code, "run %s on the agent of %s stopped at %s: %s (%s)", r.RunID, r.Hostname, r.CurrentStage, r.ErrorMessage, r.RecommendedNextAction)
+	return runEnd("run "+r.RunID+" on the agent of "+r.Hostname, "agent_lifecycle_cancelled", r.RunState)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -30,7 +29,7 @@ var onboardings = runs[api.Onboarding]{
 		render.More("SINCE"), render.Keep("CLASS"), render.Aside("MAAS"), render.Keep("NEXT"),
 	},
 	row: func(a *app, o api.Onboarding) []string {
-		return []string{o.OnboardingID, o.Hostname, o.Site, o.Status, o.CurrentStage, render.Ago(since(o), a.now()), o.FailureClass, o.LastObserved.MAASStatus, nextOf(o)}
+		return []string{o.OnboardingID, o.Hostname, o.Site, o.Status, o.CurrentStage, render.Ago(sinceOf(o.RunState, o.RunTimes), a.now()), o.FailureClass, o.LastObserved.MAASStatus, nextOf(o.RunState)}
 	},
 	look: func(o api.Onboarding) runLook {
 		return runLook{o.OnboardingID, o.Hostname, o.Status, o.CurrentStage, o.FailureClass, o.Asked}
@@ -75,25 +74,6 @@ var onboardingActions = []runAction{
 	{name: "cancel", path: "cancel", short: "stop it, and take back what it did", on: "live", asks: "Before the machine is deployed, it is released to MAAS; after that it is left deployed, and the node is quarantined."},
 	{name: "adopt", path: "adopt", short: "accept what is there, and go on from it", on: stoppedRuns},
 	{name: "mark-manual", path: "mark-manual-intervention", short: "stop it until a person has looked", on: "pending,running,compensating"},
-}
-
-// since is the start of what a run does now.
-func since(o api.Onboarding) time.Time {
-	switch {
-	case o.Ended:
-		return o.CompletedAt
-	case !o.StageEnteredAt.IsZero():
-		return o.StageEnteredAt
-	}
-	return o.RequestedAt
-}
-
-// nextOf is the next thing that a person wants to know.
-func nextOf(o api.Onboarding) string {
-	if o.RecommendedNextAction != "" {
-		return o.RecommendedNextAction
-	}
-	return o.Waiting
 }
 
 func onboardingListCommand(a *app) *cobra.Command {
@@ -151,33 +131,15 @@ func onboardingPage(a *app, p *render.Page, o *api.OnboardingDetail, events bool
 	for _, w := range o.Warnings {
 		p.Line("warning: " + w)
 	}
-	p.Title("Stages")
-	rows := [][]string{}
-	for _, s := range o.Stages {
-		if s.Rescues == "" || s.Attempt > 0 {
-			rows = append(rows, []string{s.Stage, s.Status, count(int64(s.Attempt)), stageTook(s, a.now()), s.Message})
-		}
-	}
-	p.Table([]render.Column{
-		render.Keep("STAGE"), render.Keep("STATUS"), render.More("ATTEMPT"), render.More("TOOK"),
-		render.Keep("MESSAGE"),
-	}, rows)
+	runStagesPage(a, p, begunDetours(o.Stages))
 	if events {
 		eventsPage(p, o.Events)
 	}
 }
 
-// eventsPage is the history of a run.
-func eventsPage(p *render.Page, events []api.OnboardingEvent) {
-	rows := [][]string{}
-	for _, e := range events {
-		rows = append(rows, []string{render.Time(e.OccurredAt), e.Stage, e.Direction, strconv.Itoa(e.Attempt), e.Status, e.Message})
-	}
-	p.Title("Events")
-	p.Table([]render.Column{
-		render.Main("AT"), render.Keep("STAGE"), render.Aside("DIRECTION"), render.Aside("ATTEMPT"),
-		render.Keep("STATUS"), render.Keep("MESSAGE"),
-	}, rows)
+// onboardingEnd is the error of a run that did not make an active node.
+func onboardingEnd(o api.Onboarding) error {
+	return runEnd("onboarding "+o.OnboardingID+" of "+o.Hostname, "onboarding_cancelled", o.RunState)
 }
 
 func orDash(s *string) string {
@@ -185,17 +147,4 @@ func orDash(s *string) string {
 		return "-"
 	}
 	return *s
-}
-
-// stageTook is how long the last attempt of a stage took, or has taken so far.
-func stageTook(s api.OnboardingStage, now time.Time) string {
-	switch {
-	case s.StartedAt.IsZero():
-		return ""
-	case s.EndedAt.IsZero() && s.Status != "running":
-		return ""
-	case s.EndedAt.IsZero():
-		return render.Span(max(now.Sub(s.StartedAt), 0))
-	}
-	return render.Span(s.EndedAt.Sub(s.StartedAt))
 }

@@ -96,6 +96,28 @@ that --site, --class, --stage and --batch mean: they are listed, and you are ask
 	return c
 }
 
+// commandForOne is hostler NOUN ACTION for a noun whose runs are acted on one by one.
+func (k runs[R]) commandForOne(a *app, act runAction) *cobra.Command {
+	q := runAsk{runAction: act}
+	c := &cobra.Command{
+		Use: act.name + " ID", Short: act.short, Args: exactly("ID"),
+		Example: "  hostler " + k.noun + " " + act.name + " r-019f2c1a7b3k5x7e2q9d4 --reason 'looked at it'",
+		RunE: func(c *cobra.Command, args []string) error {
+			remote, err := a.connect()
+			if err != nil {
+				return err
+			}
+			return k.actOnOne(a, c, remote, q, args[0])
+		},
+	}
+	reasonFlag(c, &q.reason)
+	if act.asks != "" {
+		yesFlag(c)
+	}
+	runWaitFlags(c, &q.wait, &q.timeout)
+	return c
+}
+
 // orderFor makes an order that applies only while the run stands as it was shown.
 func (q *runAsk) orderFor(r runLook) api.RunOrder {
 	order := api.RunOrder{Reason: q.reason, Override: q.override}

@@ -1,0 +1,116 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Run is a run of any kind. The kinds with a noun of their own (Onboarding, Decommission,
+// AgentLifecycleRun, Rollout) show more of their runs there.
+type Run struct {
+	RunID       string `json:"run_id"`
+	Kind        string `json:"kind" doc:"node.onboarding, node.decommission/reimage and the like"`
+	Subject     string `json:"subject" doc:"the hostname of its node or machine; of a rollout its version"`
+	NodeID      string `json:"node_id,omitempty"`
+	Site        string `json:"site,omitempty"`
+	BatchID     string `json:"batch_id,omitempty"`
+	RequestedBy string `json:"requested_by"`
+
+	RunState
+	RunTimes
+}
+
+// RunState is how far a run has come, and what stopped it.
+type RunState struct {
+	Status         string `json:"status" doc:"pending, running, completed, failed_retryable, failed_manual_intervention, cancelled, compensating or reconciled"`
+	Ended          bool   `json:"ended"`
+	CurrentStage   string `json:"current_stage"`
+	CurrentAttempt int    `json:"current_attempt"`
+	Direction      string `json:"direction" doc:"forward, or undo while it takes back what it did"`
+	Waiting        string `json:"waiting,omitempty" doc:"why it is not going on just now"`
+	Asked          string `json:"asked,omitempty" doc:"what was asked of it and comes after the step in flight"`
+
+	FailureClass          string          `json:"failure_class,omitempty"`
+	ErrorCode             string          `json:"error_code,omitempty"`
+	ErrorMessage          string          `json:"error_message,omitempty"`
+	ErrorDetails          json.RawMessage `json:"error_details,omitempty"`
+	RecommendedNextAction string          `json:"recommended_next_action,omitempty" doc:"also what a person is to do at the machine, where the run waits for that"`
+}
+
+// RunTimes are the times of a run.
+type RunTimes struct {
+	RequestedAt    time.Time `json:"requested_at"`
+	StartedAt      time.Time `json:"started_at,omitzero"`
+	StageEnteredAt time.Time `json:"stage_entered_at,omitzero"`
+	CompletedAt    time.Time `json:"completed_at,omitzero"`
+	UpdatedAt      time.Time `json:"updated_at"`
+}
+
+// RunDetail is a run with its stages and its history.
+type RunDetail struct {
+	Run
+	Stages []RunStage `json:"stages" doc:"in order, each detour behind the stage that it rescues"`
+	Events []RunEvent `json:"events" doc:"the newest, at most 500, in order"`
+}
+
+// RunList is one page of runs, in the order of their start.
+type RunList struct {
+	Standing
+	Batch      *BatchState `json:"batch,omitempty" doc:"where one was asked for by batch_id"`
+	Items      []Run       `json:"items"`
+	NextCursor string      `json:"next_cursor,omitempty"`
+}
+
+// RunStage is a stage with its state in a run.
+type RunStage struct {
+	PlannedStage
+	Status    string    `json:"status" doc:"pending, running, succeeded, skipped, failed or compensated"`
+	Attempt   int       `json:"attempt"`
+	StartedAt time.Time `json:"started_at,omitzero" doc:"of the last attempt"`
+	EndedAt   time.Time `json:"ended_at,omitzero"`
+	Message   string    `json:"message,omitempty"`
+}
+
+// PlannedStage is a line of a plan.
+type PlannedStage struct {
+	Stage           string `json:"stage"`
+	Rescues         string `json:"rescues,omitempty" doc:"the stage whose detour this is"`
+	Optional        bool   `json:"optional" doc:"a failure of it does not stop the run"`
+	Pivot           bool   `json:"pivot" doc:"after it, a cancel takes nothing of what is before it back"`
+	Touches         string `json:"touches,omitempty"`
+	Destructive     string `json:"destructive,omitempty" doc:"what is lost for good"`
+	ExpectedSeconds int64  `json:"expected_seconds"`
+}
+
+// RunEvent is a line of a run's history.
+type RunEvent struct {
+	ID         int64           `json:"id"`
+	Stage      string          `json:"stage"`
+	Direction  string          `json:"direction"`
+	Attempt    int             `json:"attempt"`
+	Status     string          `json:"status" doc:"started, succeeded, failed, compensated or skipped"`
+	Message    string          `json:"message,omitempty"`
+	Details    json.RawMessage `json:"details,omitempty"`
+	OccurredAt time.Time       `json:"occurred_at"`
+}
+
+// BatchState is the state of a batch as a whole.
+type BatchState struct {
+	BatchID     string           `json:"batch_id"`
+	Site        string           `json:"site"`
+	Parallel    int              `json:"parallel" doc:"runs that move at a time"`
+	StopAfter   int              `json:"stop_after" doc:"failures in a row, at one stage and of one class, after which it begins no more; 0: never"`
+	StoppedAt   time.Time        `json:"stopped_at,omitzero"`
+	StopReason  string           `json:"stop_reason,omitempty"`
+	Counts      map[string]int64 `json:"counts" doc:"of its runs, by status"`
+	RequestedBy string           `json:"requested_by"`
+	RequestedAt time.Time        `json:"requested_at"`
+}
+
+// RunOrder is the body of an action on a run.
+type RunOrder struct {
+	Reason       string `json:"reason,omitempty" maxLength:"500" doc:"recorded in the audit log; restart-clean, cancel, adopt and mark-manual-intervention need one"`
+	Stage        string `json:"stage,omitempty" maxLength:"64" doc:"where the run stood when this was decided: one that has stopped elsewhere since is left alone (run_moved)"`
+	FailureClass string `json:"failure_class,omitempty" maxLength:"64" doc:"with stage: with what failure"`
+	Override     string `json:"override,omitempty" maxLength:"64" doc:"resume: go on without this stage, which is recorded as not made; a drain or a cleanup, and for platform_admin"`
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func runCommand(a *app) *cobra.Command {
+	c := noun("run", "look at runs of any kind, and act on them", "  hostler run list --node gpu-07\n  hostler run show r-019f2c1a7b3k5x7e2q9d4",
+		runListCommand(a), runShowCommand(a), runWatchCommand(a))
+	for _, act := range anyActions {
+		c.AddCommand(anyRuns.commandForOne(a, act))
+	}
+	return c
+}
+
+// anyRuns are the runs of all kinds.
+var anyRuns = runs[api.Run]{
+	noun: "run", thing: "run",
+	heads: []render.Column{
+		render.ID("ID"), render.Main("KIND"), render.Keep("SUBJECT"), render.More("SITE"), render.Keep("STATUS"),
+		render.Main("STAGE"), render.More("SINCE"), render.Keep("CLASS"), render.Keep("NEXT"),
+	},
+	row: func(a *app, r api.Run) []string {
+		return []string{r.RunID, r.Kind, r.Subject, r.Site, r.Status, r.CurrentStage, render.Ago(sinceOf(r.RunState, r.RunTimes), a.now()), r.FailureClass, nextOf(r.RunState)}
+	},
+	look: func(r api.Run) runLook {
+		return runLook{r.RunID, r.Subject, r.Status, r.CurrentStage, r.FailureClass, r.Asked}
+	},
+	show: func(ctx context.Context, remote *client.Client, id string) (api.Run, error) {
+		d, err := remote.Run(ctx, id)
+		return d.Run, err
+	},
+	act: func(ctx context.Context, remote *client.Client, id, action string, order api.RunOrder) (api.Run, error) {
+		r, err := remote.ActOnRun(ctx, id, action, order)
+		return *r, err
+	},
+	watch: (*app).watchAnyRun,
+}
+
+// anyActions are the actions on a run of any kind.
+var anyActions = []runAction{
+	{name: "retry", path: "retry", short: "try the stage again that failed, with all its attempts"},
+	{name: "resume", path: "resume", short: "go on after what kept it was mended"},
+	{name: "rerun", path: "rerun", short: "go through all stages again; what is there is adopted"},
+	{name: "restart-clean", path: "restart-clean", short: "take everything back, then begin anew", asks: "What the run has made is taken back first."},
+	{name: "cancel", path: "cancel", short: "stop it, and take back what it did", asks: "What becomes of its node or machine depends on its kind and its stage."},
+	{name: "adopt", path: "adopt", short: "accept what is there, and go on from it"},
+	{name: "mark-manual", path: "mark-manual-intervention", short: "stop it until a person has looked"},
+}
+
+func runListCommand(a *app) *cobra.Command {
+	var f client.AnyRunFilter
+	c := &cobra.Command{
+		Use: "list", Short: "list runs of all kinds, newest first", Args: exactly(),
+		Example: "  hostler run list --status live\n  hostler run list --node gpu-07\n  hostler run list --kind node.decommission --status failed -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			remote, err := a.connect()
+			if err != nil {
+				return err
+			}
+			l, err := remote.Runs(c.Context(), f)
+			if err != nil {
+				return err
+			}
+			return anyRuns.printPage(a, runPage[api.Run]{l, l.Items, l.Batch})
+		},
+	}
+	c.Flags().StringVar(&f.Kind, "kind", "", "only of this `KIND`, with or without what follows its slash")
+	c.Flags().StringVar(&f.Node, "node", "", "only of this `NODE`")
+	runFilter(c, &f.RunFilter)
+	statusFilter(c, &f.RunFilter)
+	return c
+}
+
+func runShowCommand(a *app) *cobra.Command {
+	var events bool
+	c := &cobra.Command{
+		Use: "show ID", Short: "show a run of any kind with its stages", Args: exactly("ID"),
+		Long: `Show a run of any kind with its stages. The command of its kind, which is named,
+shows more of it.`,
+		Example: "  hostler run show r-019f2c1a7b3k5x7e2q9d4 --events",
+		RunE: func(c *cobra.Command, args []string) error {
+			remote, err := a.connect()
+			if err != nil {
+				return err
+			}
+			d, err := remote.Run(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.show(d, []string{d.RunID}, func(p *render.Page) { anyRunPage(a, p, d, events) })
+		},
+	}
+	c.Flags().BoolVar(&events, "events", false, "with its history")
+	return c
+}
+
+func runWatchCommand(a *app) *cobra.Command {
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use: "watch ID", Short: "follow a run of any kind until it has ended or needs a person", Args: exactly("ID"),
+		Example: "  hostler run watch r-019f2c1a7b3k5x7e2q9d4 --timeout 1h",
+		RunE: func(c *cobra.Command, args []string) error {
+			remote, err := a.connect()
+			if err != nil {
+				return err
+			}
+			return a.watchAnyRun(c.Context(), remote, args[0], timeout)
+		},
+	}
+	timeoutFlag(c, &timeout)
+	return c
+}
+
+// watchAnyRun follows a run and shows it when it stops.
+func (a *app) watchAnyRun(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
+	return a.watchRun(ctx, id, timeout, watching{"run", "run", func(ctx context.Context, id string) (*seenRun, error) {
+		d, err := remote.Run(ctx, id)
+		return &seenRun{
+			drawing: drawing{d.RunState, d.Subject, "", d.RequestedAt, d.Stages}, id: d.RunID, answer: d,
+			page: func(p *render.Page) { anyRunPage(a, p, d, false) },
+			end:  func() error { return runEnd("run "+d.RunID+" of "+d.Subject, "run_cancelled", d.RunState) },
+		}, err
+	}})
+}
+
+func anyRunPage(a *app, p *render.Page, d *api.RunDetail, events bool) {
+	command := broker.RunKindOf(d.Kind).Noun
+	if command != "" {
+		command = "hostler " + command
+	}
+	p.Fields("run", d.RunID, "kind", d.Kind, "command", command, "subject", d.Subject, "node", d.NodeID, "site", d.Site, "batch", d.BatchID, "asked by", d.RequestedBy, "asked", moment(a, d.RequestedAt),
+		"status", d.Status, "stage", d.CurrentStage, "attempt", strconv.Itoa(d.CurrentAttempt), "direction", d.Direction, "waits for", d.Waiting, "asked for", d.Asked,
+		"failure", d.FailureClass, "code", d.ErrorCode, "because", d.ErrorMessage, "next", d.RecommendedNextAction, "ended", moment(a, d.CompletedAt))
+	runStagesPage(a, p, begunDetours(d.Stages))
+	if events {
+		eventsPage(p, d.Events)
+	}
+}
+
+// begunDetours leaves out the stages of detours that the run has not gone.
+func begunDetours(stages []api.RunStage) []api.RunStage {
+	return slices.DeleteFunc(slices.Clone(stages), func(s api.RunStage) bool { return s.Rescues != "" && s.Attempt == 0 })
+}
+
+func runStagesPage(a *app, p *render.Page, stages []api.RunStage) {
+	rows := [][]string{}
+	for _, s := range stages {
+		rows = append(rows, []string{s.Stage, s.Status, count(int64(s.Attempt)), stageTook(s, a.now()), s.Message})
+	}
+	p.Title("Stages")
+	p.Table([]render.Column{
+		render.Keep("STAGE"), render.Keep("STATUS"), render.More("ATTEMPT"), render.More("TOOK"),
+		render.Keep("MESSAGE"),
+	}, rows)
+}
+
+// eventsPage is the history of a run.
+func eventsPage(p *render.Page, events []api.RunEvent) {
+	rows := [][]string{}
+	for _, e := range events {
+		rows = append(rows, []string{render.Time(e.OccurredAt), e.Stage, e.Direction, strconv.Itoa(e.Attempt), e.Status, e.Message})
+	}
+	p.Title("Events")
+	p.Table([]render.Column{
+		render.Main("AT"), render.Keep("STAGE"), render.Aside("DIRECTION"), render.Aside("ATTEMPT"),
+		render.Keep("STATUS"), render.Keep("MESSAGE"),
+	}, rows)
+}
+
+// stageTook is how long the last attempt of a stage took, or has taken so far.
+func stageTook(s api.RunStage, now time.Time) string {
+	switch {
+	case s.StartedAt.IsZero():
+		return ""
+	case s.EndedAt.IsZero() && s.Status != "running":
+		return ""
+	case s.EndedAt.IsZero():
+		return render.Span(max(now.Sub(s.StartedAt), 0))
+	}
+	return render.Span(s.EndedAt.Sub(s.StartedAt))
+}
