@@ -12,6 +12,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// Wanted is what the agents of nodes shall have.
+type Wanted interface {
+	// ProfilesVersion names the set of resolver profiles with a digest.
+	ProfilesVersion(ctx context.Context, digest string) (string, error)
+	// TrustVersion is the version of the trust bundle in force.
+	TrustVersion() int64
+}
+
 // ask has the node do a task for a stage, once an attempt, and waits for its end, whatever the
 // outcome.
 func (c *Chains) ask(ctx context.Context, r *run, typ string, params any) (broker.Task, error) {

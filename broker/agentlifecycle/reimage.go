@@ -9,6 +9,14 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
+// Turnovers are the turnovers of reimages.
+type Turnovers interface {
+	// Reimage begins the turnover of a run, under an id derived from the run's id, and Turnover
+	// reads that turnover. Codes: as for a turnover that an operator starts.
+	Reimage(ctx context.Context, runID string, s Upgrade) (turnover string, err error)
+	Turnover(ctx context.Context, id string) (chain.Record, error)
+}
+
 // startReimage begins the turnover that gives the node a fresh system. The turnover checks for
 // live allocations in the transaction that takes the node. This run must not hold the node's lock
 // meanwhile.

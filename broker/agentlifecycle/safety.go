@@ -11,6 +11,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// Safety tells who and what speaks against work on a node.
+type Safety interface {
+	// Live are the allocations whose user may be on the node. Live waits for the end of open
+	// transactions on the node, so that their allocations are included.
+	Live(ctx context.Context, nodeID string) ([]broker.Allocation, error)
+	// Unfit are the reasons against handing out the node, apart from this package's runs and from
+	// tenants.
+	Unfit(ctx context.Context, nodeID string) ([]broker.Reason, error)
+}
+
 // safe applies the run's safety policy, now that no new tenant is let in, and notes the node's
 // state before any work.
 func (c *Chains) safe(ctx context.Context, r *run) error {

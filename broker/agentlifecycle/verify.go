@@ -12,6 +12,19 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// Reports are what nodes report of their agents, and releases that they may have.
+type Reports interface {
+	// Agent reads the record of a node's agent. Code: node_not_found.
+	Agent(ctx context.Context, nodeID string) (broker.Agent, error)
+	// MayGive refuses a release that no node may get: release_revoked, and release_below_floor
+	// unless a rollback was requested.
+	MayGive(ctx context.Context, version string, allowRollback bool) error
+	// AskReport has the node report its facts again, with a renewal.
+	AskReport(ctx context.Context, nodeID string) error
+	// RenewedAt is when the node last got a certificate.
+	RenewedAt(ctx context.Context, nodeID string) (time.Time, error)
+}
+
 // anyVersion reports that no certain program was requested.
 func (c *Chains) anyVersion(_ context.Context, r *run) (bool, error) {
 	return r.State.Target == nil, nil

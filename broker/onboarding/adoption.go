@@ -12,6 +12,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// Makers tell who made a node.
+type Makers interface {
+	// MadeBy returns the run that made a node; empty: a person made it. Code: node_not_found.
+	MadeBy(ctx context.Context, nodeID string) (runID string, err error)
+}
+
 // AdoptionKind is the kind of runs that bind an already deployed machine to a new node.
 const AdoptionKind = broker.AdoptionKind
 

@@ -8,6 +8,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// Claims tell whether a machine or its node is taken.
+type Claims interface {
+	// Bound returns the bound node of the machine, if not deleted; empty: none, or the node that
+	// this run made. For a run over an existing node, Bound may return this node if no other is
+	// bound to the machine as well.
+	Bound(ctx context.Context, site, systemID, runID string) (nodeID string, err error)
+	// InUse returns why the run must not take back the machine of a node: the node may be in use,
+	// or a turnover that is not the run's own is owed. Empty: the run may take it; the same holds
+	// for an unknown node.
+	InUse(ctx context.Context, nodeID, runID string) (why string, err error)
+}
+
 // agentName is the agent name under which a run allocates. MAAS never discloses an agent name, so
 // nobody else uses this name by accident.
 func agentName(runID string) string { return "hostler-" + runID }

@@ -3,11 +3,54 @@ package onboarding
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
 )
+
+// Deployments are the nodes of machines that runs deploy.
+type Deployments interface {
+	// Prepare makes the node of a run and its enrol token, or finds the run's node (made before, or
+	// the existing node of the run), and binds the node to the machine. The node is enrolling, and
+	// stays so when its agent enrols; Activate ends this status. Codes: sku_not_found,
+	// hostname_taken.
+	Prepare(ctx context.Context, n NewNode) (nodeID string, err error)
+	// Bundle renders the user-data of a machine. Repeated calls return the same bundle with the
+	// same token, until the token was used, is void or would expire too soon.
+	Bundle(ctx context.Context, nodeID string, b BundleFacts) (Bundle, error)
+	// Remove deletes a run's node that never enrolled, and consumes its token. kept names an
+	// enrolled node, which stays. A run without a node is no error. For a run over an existing
+	// node, Remove takes only the token issued for the run.
+	Remove(ctx context.Context, runID, reason string) (kept string, err error)
+	// Renew has a run's node enrol anew, if only the broker's own checks keep the node out;
+	// otherwise why says why the node stays out, and who may let it in. A run without a node is no
+	// error.
+	Renew(ctx context.Context, runID, reason string) (why string, err error)
+}
+
+// NewNode describes the node that a run makes.
+type NewNode struct {
+	NodeID                     string // of an existing node; empty until the run has made one
+	RunID, Site, Hostname, SKU string
+	MAASSystemID               string
+	Disks                      []Device // as found by MAAS's commissioning: the disks that the node must have
+	RequestedBy                string
+	ByCommand                  bool // a running machine, on which an operator runs the install command
+}
+
+// BundleFacts are the facts from which a first-boot bundle is rendered, besides the broker's own.
+type BundleFacts struct {
+	RunID    string
+	SiteID   string
+	SystemID string
+	Policy   broker.Policy
+	RoCE     []broker.RoCEAssignment
+	BootDisk Device
+	Disks    []Device
+	Expires  time.Time // the enrol token must be valid at least until then
+}
 
 // renderCloudInit makes the node and checks that the machine's bundle can be rendered. The bundle
 // is rendered again where it is used: the bundle holds the enrol token, and the run's state must

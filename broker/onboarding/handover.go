@@ -8,7 +8,23 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
+	"github.com/hostler/hostler/taskcatalog"
 )
+
+// Handovers are deployed nodes on their way to service.
+type Handovers interface {
+	// Activate activates an enrolled node if all conditions of an active node are met; otherwise
+	// why says what the node lacks. A node that its turnover lets in later (Onboarding.Keeps) stays
+	// unchanged; active is then true if the node meets the conditions. Code:
+	// CodeHardwareMismatch.
+	Activate(ctx context.Context, nodeID string) (active bool, why string, err error)
+	// ExtendToken prolongs the open token of a node that has not enrolled: a deployed machine
+	// cannot learn another token. Codes: node_deleted, token_none, token_extended_twice.
+	ExtendToken(ctx context.Context, nodeID string, until time.Time, reason string) error
+	// Reseed has an enrolled node's agent run node.hw_sync_reseed with the machine's own token,
+	// once for each key. False: the task has not ended yet.
+	Reseed(ctx context.Context, key, nodeID string, token taskcatalog.MAASMachineToken, interval time.Duration) (done bool, err error)
+}
 
 var zero time.Time
 

@@ -13,6 +13,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// Drifts are the open drifts of nodes, and the work on them.
+type Drifts interface {
+	RecordDrift(ctx context.Context, actor broker.Actor, d store.Drift) (recorded bool, err error)
+	NoteDriftWork(ctx context.Context, nodeID, rule, work string) error
+	HealDrift(ctx context.Context, actor broker.Actor, nodeID, rule, why string) error
+	ForgetResolution(ctx context.Context, nodeID string) error
+}
+
 // stepKind is what to do about a node.
 type stepKind string
 

@@ -13,6 +13,13 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
+// Looks are the results of looks at sites.
+type Looks interface {
+	ReconcileLooks(ctx context.Context, sites []string) ([]store.ReconcileLook, error)
+	SaveLook(ctx context.Context, actor broker.Actor, l store.ReconcileLook) error
+	SaveSeen(ctx context.Context, seen []store.MAASState) error
+}
+
 // look is one round at a site. Without a node that is bound to a machine there is nothing to
 // compare: MAAS is asked only whether it accepts the key, unless a full look was requested.
 func (w *Watch) look(ctx context.Context, site broker.Site, mem *memory, asked bool) error {

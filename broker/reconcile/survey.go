@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -10,6 +11,12 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/store"
 )
+
+// Views are the policy of a site and the records to compare with MAAS.
+type Views interface {
+	ReconcilePolicy(ctx context.Context, site string) (json.RawMessage, error)
+	ReconcileView(ctx context.Context, site string) (store.ReconcileView, error)
+}
 
 // survey is a site at one moment: its nodes, and MAAS's list of machines. The list may be a second
 // old, read for another caller.

@@ -3,7 +3,6 @@ package reconcile
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"sync"
 	"time"
 
@@ -39,17 +38,12 @@ type Decommissioner interface {
 // Records are the broker's own records, as far as this package reads and writes them. *store.DB
 // implements them; this package relies on the promises of its methods of these names.
 type Records interface {
+	Views
+	Looks
+	Drifts
+
 	Now() time.Time
 	Sites(ctx context.Context, names []string) ([]broker.Site, error)
-	ReconcilePolicy(ctx context.Context, site string) (json.RawMessage, error)
-	ReconcileView(ctx context.Context, site string) (store.ReconcileView, error)
-	ReconcileLooks(ctx context.Context, sites []string) ([]store.ReconcileLook, error)
-	SaveLook(ctx context.Context, actor broker.Actor, l store.ReconcileLook) error
-	SaveSeen(ctx context.Context, seen []store.MAASState) error
-	RecordDrift(ctx context.Context, actor broker.Actor, d store.Drift) (recorded bool, err error)
-	NoteDriftWork(ctx context.Context, nodeID, rule, work string) error
-	HealDrift(ctx context.Context, actor broker.Actor, nodeID, rule, why string) error
-	ForgetResolution(ctx context.Context, nodeID string) error
 }
 
 var _ Records = (*store.DB)(nil)

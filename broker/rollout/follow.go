@@ -11,6 +11,18 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
+// Runs are the runs of a rollout, and what became of their nodes.
+type Runs interface {
+	// Run is a begun run. Code: run_not_found.
+	Run(ctx context.Context, id string) (chain.Record, error)
+	// Cancel requests the end of a run; an ended run, or a run in undo, stays unchanged.
+	Cancel(ctx context.Context, id, reason string) error
+	// Look is the full present state of nodes, with a query for each; a deleted node is missing.
+	Look(ctx context.Context, nodeIDs []string) (map[string]Seen, error)
+	// Asked reports whether a run has an open task on the node.
+	Asked(ctx context.Context, nodeID, runID string) (bool, error)
+}
+
 // follow updates a member from its run. begun is false if the rollout had decided on the run, but
 // the run was never started.
 func (c *Chains) follow(ctx context.Context, r *run, m *Member) (begun bool, err error) {

@@ -9,6 +9,12 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
+// Rows are the members of rollouts.
+type Rows interface {
+	// Members are the rows of a rollout's members, by their places.
+	Members(ctx context.Context, rollout string) ([]broker.RolloutMember, error)
+}
+
 // open gives a stage the members, which are separate rows, and adds the changed members to the
 // save of its step. This also happens after a failure or a panic, since the state is saved then,
 // too.

@@ -9,6 +9,42 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// Candidates are the nodes that a rollout may give a release.
+type Candidates interface {
+	// Release reads a release that nodes may get. Codes: agent_release_unknown,
+	// release_revoked, release_below_floor.
+	Release(ctx context.Context, version string, allowRollback bool) (Release, error)
+	// Busy are the nodes with tenants.
+	Busy(ctx context.Context) (map[string]bool, error)
+	// Candidate is a node's present state, without Region, Busy and Rollout. Code: node_not_found.
+	Candidate(ctx context.Context, nodeID string) (Candidate, error)
+	// Begin starts the run of a node under its id, once. Codes: those of the start of an agent's
+	// run, node_in_run, agent_unreachable.
+	Begin(ctx context.Context, o Order) error
+}
+
+// Release is the release of a rollout.
+type Release struct {
+	Version string              `json:"version"`
+	Digest  string              `json:"digest"`
+	Channel broker.AgentChannel `json:"channel"`
+	// Values that a node with the release reports.
+	Commit string `json:"commit,omitempty"`
+	SHA256 string `json:"sha256,omitempty"`
+}
+
+// Order is a run to begin on a node.
+type Order struct {
+	ID, Rollout   string
+	NodeID        string
+	Version       string
+	Safety        broker.SafetyPolicy
+	AllowRollback bool
+	Force         bool
+	Reason        string
+	RequestedBy   string
+}
+
 // lookAt updates the state from the release and the runs, decides whether the rollout must stop,
 // and begins the decided runs.
 func (c *Chains) lookAt(ctx context.Context, r *run) error {

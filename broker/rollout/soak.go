@@ -9,6 +9,22 @@ import (
 	"github.com/hostler/hostler/broker/presence"
 )
 
+// Soaks tell whether the agents of nodes are heard.
+type Soaks interface {
+	// Heard are the last reports of nodes' agents, in one query for all; a deleted node is
+	// missing.
+	Heard(ctx context.Context, nodeIDs []string) (map[string]Heard, error)
+	// PollsStopped reports whether no agent at all is heard any more: the cause is then more
+	// likely the broker or the network than the agents.
+	PollsStopped(ctx context.Context) (bool, error)
+}
+
+// Heard is an agent's last report.
+type Heard struct {
+	Version string
+	At      time.Time // its last authenticated contact
+}
+
 // soak watches the done nodes for the planned time since the wave was rolled, and longer while
 // one of them is not heard. A wave without a done node has no soak.
 func (c *Chains) soak(ctx context.Context, r *run) error {

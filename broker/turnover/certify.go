@@ -18,6 +18,14 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// Certificates are issued by runs.
+type Certificates interface {
+	// Accepted are the downgrades that an operator accepted in a run, with name and reason.
+	Accepted(ctx context.Context, runID string) ([]certificate.Downgrade, error)
+	// Certify completes, signs and stores a certificate, once for its id.
+	Certify(ctx context.Context, c *certificate.Clean) (certificate.Verdict, error)
+}
+
 // certify makes the certificate and judges it by the policy. An insufficient certificate is
 // stored as well, and keeps the node from use.
 func (c *Chains) certify(ctx context.Context, r *run) error {

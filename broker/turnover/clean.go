@@ -14,6 +14,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// Baselines are the expected states of nodes.
+type Baselines interface {
+	// Parts are the machine's expected parts and its last report.
+	Parts(ctx context.Context, nodeID string) (Parts, error)
+	// Reinstalled makes a task's baseline the node's baseline, if it differs from the old
+	// baseline only in values that each installation makes for itself. Otherwise nothing changes,
+	// and unlike lists the other differences.
+	Reinstalled(ctx context.Context, nodeID, runID, taskID string) (unlike []string, err error)
+}
+
 // noGPUs reports that the machine has no GPU, by the baseline, by the record and by its report. A
 // machine that never reported facts does not count as without GPUs.
 func (c *Chains) noGPUs(ctx context.Context, r *run) (bool, error) {

@@ -11,6 +11,15 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 )
 
+// Evidence is what nodes have signed, and doubt about who signed it.
+type Evidence interface {
+	// IdentityConflict is the last time two parties acted with the node's present identity; zero:
+	// never.
+	IdentityConflict(ctx context.Context, nodeID string) (time.Time, error)
+	// Proof is a task of the run as a certificate shows it, with its proof.
+	Proof(ctx context.Context, taskID string) (Proof, error)
+}
+
 // conflictCode is the code for two holders of one identity, used everywhere.
 const conflictCode = "identity_conflict"
 

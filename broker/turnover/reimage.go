@@ -12,6 +12,18 @@ import (
 	"github.com/hostler/hostler/broker/onboarding"
 )
 
+// Machines are nodes whose machine is given back to MAAS.
+type Machines interface {
+	// CutOff denies the node's certificates, voids its token and closes its tasks: its machine is
+	// about to be given back to MAAS.
+	CutOff(ctx context.Context, nodeID, runID, reason string) error
+	// Wiped notes that MAAS has the machine back: no user is on it any more.
+	Wiped(ctx context.Context, nodeID, runID string) error
+	// PreviousSystem is the last contact, with its address, from the system on the machine before
+	// the run gave it back; zero: never.
+	PreviousSystem(ctx context.Context, nodeID, runID string) (at time.Time, remote string, err error)
+}
+
 // Reimage gives a node a fresh system on the same machine. The node keeps its id, and stays
 // retired until its certificate lets it in. The former system is cleaned as far as its agent
 // answers; the inspection that counts runs in the fresh system, where the tenant never was.

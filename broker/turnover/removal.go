@@ -13,6 +13,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// Removals are nodes that leave the fleet.
+type Removals interface {
+	// Retire takes a node out of service whose agent did not drain it, or could not be removed.
+	Retire(ctx context.Context, nodeID, runID, reason string) error
+	// Remove begins to delete a retired node, and Deleted completes the deletion: the id is never
+	// used again, and the node is never let in again.
+	Remove(ctx context.Context, nodeID, runID, reason string) error
+	Deleted(ctx context.Context, nodeID, runID, reason string) error
+	// ForgetSecrets removes the secrets kept for a node.
+	ForgetSecrets(ctx context.Context, nodeID string) error
+}
+
 // FullDecommission takes a node out of the fleet. Its id is never used again. The node is cleaned
 // while its agent answers. A requested erase of a node outside MAAS must succeed, unless a person
 // lets the run continue without it; if MAAS gets the machine back, a failed erase is only recorded.

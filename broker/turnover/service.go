@@ -14,6 +14,28 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// Service takes nodes out of service and lets them in again.
+type Service interface {
+	// Disable takes a node out of service and owes it a turnover, if no allocation but the ones
+	// in ends is live. forced are the node's allocations from ends, announced as
+	// allocation.force_released. A node in another status than from is refused; empty: any.
+	// Codes: allocation_live, node_moved, transition_refused.
+	Disable(ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, ends []string) (forced []broker.Allocation, err error)
+	// Quarantine keeps a node from use, states the reason, and owes a turnover. A node that is
+	// being removed stays unchanged.
+	Quarantine(ctx context.Context, nodeID, reason string) error
+	// Enable lets the node in by a run's certificate that meets the policy, past the obstacles in
+	// lifts. Codes: certificate_missing, certificate_falls_short, certificate_stale,
+	// kept_out_by_conflict, kept_out_by_person.
+	Enable(ctx context.Context, nodeID, runID, certificateID string, lifts Lifts) error
+}
+
+// Lifts are obstacles to use that a person has accepted.
+type Lifts struct {
+	Person    bool      // a person has quarantined the node meanwhile
+	Conflicts time.Time // conflicts of identity up to this time
+}
+
 // disable takes the node out of service and owes it a turnover. A run that begins again after a
 // stop during a removal takes the removal back first; parts already removed stay removed.
 func (c *Chains) disable(ctx context.Context, r *run) error {

@@ -8,6 +8,17 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// Tenants are the allocations on nodes.
+type Tenants interface {
+	// ForceRelease ends live allocations for billing, announced likewise, and leaves the node
+	// unchanged: the users are still there. Code: allocation_live, for an allocation outside
+	// ends.
+	ForceRelease(ctx context.Context, nodeID, runID, reason string, ends []string) (forced []broker.Allocation, err error)
+	// Allocations are the allocations since the node was last handed out clean, live ones first.
+	// A user that is being let in at this moment is included, or is refused.
+	Allocations(ctx context.Context, nodeID string) ([]broker.Allocation, error)
+}
+
 // cleanVacant is cleanStorage for a node that stays in service, after its users have gone.
 func (c *Chains) cleanVacant(ctx context.Context, r *run) error {
 	if _, asked := r.State.of(r.Stage); !asked {
