@@ -1,6 +1,7 @@
 package turnovertest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -274,6 +275,39 @@ func (b *Book) erased(m *Machine, k *broker.Task) taskcatalog.DiskEraseResult {
 			row.Method, row.Verification = taskcatalog.MethodTrim, taskcatalog.OverwriteNone
 		}
 		out.Disks = append(out.Disks, row)
+	}
+	return out
+}
+
+// Tasks lists the tasks of a type that a node was asked for.
+func (b *Book) Tasks(nodeID, taskType string) (out []broker.Task) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, k := range b.tasks {
+		if k.NodeID == nodeID && k.Type == taskType {
+			out = append(out, *k)
+		}
+	}
+	slices.SortFunc(out, func(x, y broker.Task) int { return cmp.Compare(x.ID, y.ID) })
+	return out
+}
+
+// Task is a task by its id; empty: none.
+func (b *Book) Task(id string) broker.Task {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, k := range b.tasks {
+		if k.ID == id {
+			return *k
+		}
+	}
+	return broker.Task{}
+}
+
+func raw(v any) json.RawMessage {
+	out, err := taskcatalog.Encode(v)
+	if err != nil {
+		panic(err)
 	}
 	return out
 }

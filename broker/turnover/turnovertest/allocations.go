@@ -1,0 +1,79 @@
+package turnovertest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// LetIn provisions a user, if the node accepts users.
+func (b *Book) LetIn(id, allocation, tenant string, root bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	m := b.nodes[id]
+	if m.Status != broker.Active || m.drain || m.cut || b.InRun != nil && b.InRun(id) != "" {
+		return false
+	}
+	m.Users = append(m.Users, broker.Allocation{ID: allocation, NodeID: id, Username: "u-" + allocation, Tenant: tenant, HadRoot: root, Since: b.Now()})
+	return true
+}
+
+// ForceRelease implements turnover.Nodes.
+func (b *Book) ForceRelease(_ context.Context, id, runID, _ string, ends []string) ([]broker.Allocation, error) {
+	leave, err := b.enter("ForceRelease")
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	live := b.nodes[id].live()
+	if err := broker.AllocationsLive(b.nodes[id].Node, live, ends...); err != nil {
+		return nil, err
+	}
+	b.force(runID, live)
+	return live, nil
+}
+
+// force notes the allocations ended for billing, once for each run.
+func (b *Book) force(runID string, live []broker.Allocation) {
+	for _, m := range b.nodes {
+		for i := range m.Users {
+			if slices.ContainsFunc(live, func(a broker.Allocation) bool { return a.ID == m.Users[i].ID && a.NodeID == m.Users[i].NodeID }) {
+				m.Users[i].ForcedBy = runID
+			}
+		}
+	}
+	for _, a := range live {
+		if key := runID + "/" + a.ID; !slices.Contains(b.Forced, key) {
+			b.Forced = append(b.Forced, key)
+		}
+	}
+}
+
+// Allocations implements turnover.Nodes.
+func (b *Book) Allocations(_ context.Context, id string) ([]broker.Allocation, error) {
+	leave, err := b.enter("Allocations")
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return slices.Clone(b.nodes[id].Users), nil
+}
+
+// live are the allocations whose user may be there.
+func (m Machine) live() (out []broker.Allocation) {
+	for _, a := range m.Users {
+		if a.Live() {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// Live are the ids of the live allocations, as a request to end them names them.
+func (m Machine) Live() (ids []string) {
+	for _, a := range m.live() {
+		ids = append(ids, a.ID)
+	}
+	return ids
+}
