@@ -1,53 +1,31 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
-	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/adminapi"
 	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
-	"github.com/hostler/hostler/broker/audit"
-	"github.com/hostler/hostler/broker/bodies"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/internal/periodic"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/nodeapi"
 	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
-	"github.com/hostler/hostler/broker/presence"
-	"github.com/hostler/hostler/broker/reconcile"
 	"github.com/hostler/hostler/broker/registry"
 	"github.com/hostler/hostler/broker/relay"
-	"github.com/hostler/hostler/broker/resolver"
-	"github.com/hostler/hostler/broker/restore"
-	"github.com/hostler/hostler/broker/retention"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/broker/terminals"
 	"github.com/hostler/hostler/broker/trust"
-	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
-)
-
-const (
-	// drainTime is the time for running work when the broker stops.
-	drainTime = 7 * time.Second
-	// sweepEvery is how often tasks are moved that are due by time.
-	sweepEvery = 2 * time.Second
 )
 
 // Server is a broker with its ports taken and its store open.
@@ -245,173 +223,3 @@ func (s *Server) RelayAddress() string { return s.at.relay }
 
 // RootSHA256 is the fingerprint that nodes pin.
 func (s *Server) RootSHA256() string { return s.trust.RootSHA256() }
-
-// Run serves until ctx ends, and then drains. Run may be called once.
-func (s *Server) Run(ctx context.Context) error {
-	defer func() {
-		if err := s.close(); err != nil {
-			s.c.Log.Error("cannot close the broker cleanly", zap.Error(err))
-		}
-	}()
-	// Work continues while requests are drained, and ends after them.
-	work, endWork := context.WithCancel(context.WithoutCancel(ctx))
-	defer endWork()
-	running := newParts(work)
-	start := running.start
-	s.writes.look(work) // the broker announces readiness only after a write
-	start(s.writes.run)
-	start(s.queue.Run)
-	start(s.events.Run)
-	start(s.trust.Run)
-	start(s.clients.run)
-	start(s.keepStrangers)
-	start(func(ctx context.Context) error { s.operators.Run(ctx); return nil })
-	start(func(ctx context.Context) error { return s.db.Lead(ctx, s.lead) })
-	stages, endStages := context.WithCancel(work)
-	defer endStages()
-	start(func(context.Context) error { s.runs.Run(stages); return nil })
-	polls, endPolls := context.WithCancel(work)
-	defer endPolls()
-	start(func(context.Context) error { return s.nodes.Run(polls) })
-	sessions, letGo := context.WithCancel(work)
-	defer letGo()
-	start(func(context.Context) error { return s.serveTerminals(sessions) })
-
-	agents := s.nodes.Server()
-	agents.Handler = s.metrics.measured(agents.Handler, s.c.Now)
-	agents.ErrorLog = s.noise[1].logger()
-	front := s.operatorServer()
-	for _, l := range []struct {
-		server *http.Server
-		port   net.Listener
-	}{{front, s.rooms.operators.Admit(front, s.operatorPort)}, {agents, s.rooms.agents.Admit(agents, s.agentPort)}} {
-		start(func(context.Context) error {
-			if err := l.server.ServeTLS(l.port, "", ""); !errors.Is(err, http.ErrServerClosed) {
-				return err
-			}
-			return nil
-		})
-	}
-	_, _ = fmt.Fprintf(s.c.Ready, "ready operators=%s agents=%s relay=%s\n", s.at.operators, s.at.agents, s.at.relay)
-	s.c.Notify("READY=1\nSTATUS=serving operators at " + s.at.operators + " and nodes at " + s.at.agents)
-	start(s.watchdog)
-	start(s.trySecrets)
-
-	var err error
-	select {
-	case <-ctx.Done():
-	case <-running.failed.Done():
-		err = context.Cause(running.failed)
-	}
-	s.draining.Store(true)
-	s.c.Notify("STOPPING=1")
-	s.admin.Leave()
-	endStages()
-	endPolls()
-	letGo()
-	drained, done := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
-	defer done()
-	for _, server := range []*http.Server{front, agents} {
-		if server.Shutdown(drained) != nil {
-			_ = server.Close() // the remaining connections have had their time
-		}
-	}
-	endWork()
-	running.wait()
-	flush, flushed := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer flushed()
-	_ = s.tracing.Shutdown(flush)
-	return err
-}
-
-// lead does the work that one broker does for all.
-func (s *Server) lead(ctx context.Context) {
-	sealer := &audit.Sealer{DB: s.db, Signer: s.trust.StatementSigner, Keep: audit.HeadFiles{Dir: s.auditHeads}.Append, Log: s.c.Log.Named("audit")}
-	// These watches compare times written by the store's clock.
-	watch := &presence.Watch{DB: s.db, Now: s.db.Now, Period: s.c.Often, Log: s.c.Log.Named("presence")}
-	profiles := &resolver.Watch{DB: s.db, Queue: s.queue, Now: s.db.Now, Log: s.c.Log.Named("resolver")}
-	keeper := &outbox.Keeper{DB: s.db, Policy: s.c.Events, Log: s.c.Log.Named("events")}
-	drift := &reconcile.Watch{DB: s.db, Regions: s.sites, Now: s.db.Now, Glance: s.c.Often, Log: s.c.Log.Named("reconcile"), Reseed: reconcile.Agents{Queue: s.queue}, Decommission: &turnoverrecords.Starts{DB: s.db, Runs: s.runs}}
-	kept := &terminals.Retention{DB: s.db, Log: s.c.Log.Named("recordings")}
-	old := &retention.Keeper{DB: s.db, History: s.c.History, Log: s.c.Log.Named("retention")}
-	silence := &turnoverrecords.Silence{Starts: &turnoverrecords.Starts{DB: s.db, Runs: s.runs}, Log: s.c.Log.Named("silence")}
-	leftovers := &turnoverrecords.Leftovers{DB: s.db, Secrets: s.secrets, Log: s.c.Log.Named("leftovers")}
-	compare := &restore.Watch{DB: s.db, Regions: s.sites, Ask: s.queue, Log: s.c.Log.Named("restore")}
-	var work sync.WaitGroup
-	for _, run := range []func(context.Context){
-		sealer.Run, watch.Run, keeper.Run, kept.Run, s.sweep, s.tellStrangers, compare.Run,
-		s.onceReleased(drift.Run), s.onceReleased(profiles.Run), s.onceReleased(leftovers.Run), s.onceReleased(silence.Run), s.onceReleased(old.Run),
-	} {
-		work.Go(func() { run(ctx) })
-	}
-	work.Wait()
-}
-
-// sweep moves the tasks that are due by time, and asks nodes for tasks of unknown outcome.
-func (s *Server) sweep(ctx context.Context) {
-	periodic.Work{
-		Every: cmp.Or(s.c.Often, sweepEvery), Log: s.c.Log, Cannot: "cannot sweep tasks",
-		Turn: func(ctx context.Context) error {
-			_, err := s.queue.Sweep(ctx)
-			if failed := s.queue.ProbeUnknown(ctx); failed != nil {
-				err = errors.Join(err, fmt.Errorf("cannot ask what became of tasks: %w", failed))
-			}
-			return err
-		},
-	}.Run(ctx)
-}
-
-// watchdog tells systemd that the process is alive. It does not ask the store: if a PostgreSQL is
-// away, a restart of the broker would not bring it back.
-func (s *Server) watchdog(ctx context.Context) error {
-	if s.c.Watchdog == 0 {
-		return nil
-	}
-	periodic.Work{Every: s.c.Watchdog / 2, Log: s.c.Log, Turn: func(context.Context) error {
-		s.c.Notify("WATCHDOG=1")
-		return nil
-	}}.Run(ctx)
-	return nil
-}
-
-// operatorServer serves the operators' listener.
-func (s *Server) operatorServer() *http.Server {
-	mux := http.NewServeMux()
-	mux.Handle("/", s.admin.Handler())
-	bodies.Get(mux, "/metrics", s.metrics.handler())
-	bodies.Get(mux, "/healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") }))
-	bodies.Get(mux, "/readyz", http.HandlerFunc(s.readyz))
-	return &http.Server{
-		Handler:           s.rooms.requests.Requests(bodies.InTime(bodies.OnlyText(mux)), showsToken),
-		HTTP2:             &overHTTP2,
-		TLSConfig:         &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: s.trust.ServerCertificate, Time: s.c.Now},
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    32 << 10,
-		ErrorLog:          s.noise[0].logger(),
-	}
-}
-
-// readyz says whether requests can be answered now; most requests write.
-func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
-	ctx, done := context.WithTimeout(r.Context(), 2*time.Second)
-	defer done()
-	switch {
-	case s.draining.Load():
-		answer(w, http.StatusServiceUnavailable, "stopping")
-	case s.db.Ping(ctx) != nil:
-		answer(w, http.StatusServiceUnavailable, "store unavailable")
-	case s.writes.Trouble() != nil:
-		answer(w, http.StatusServiceUnavailable, "store not writable")
-	default:
-		answer(w, http.StatusOK, "ready")
-	}
-}
-
-func answer(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_, _ = fmt.Fprintln(w, text)
-}

@@ -1,0 +1,61 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hostler/hostler/broker/audit"
+	"github.com/hostler/hostler/broker/internal/periodic"
+	"github.com/hostler/hostler/broker/outbox"
+	"github.com/hostler/hostler/broker/presence"
+	"github.com/hostler/hostler/broker/reconcile"
+	"github.com/hostler/hostler/broker/resolver"
+	"github.com/hostler/hostler/broker/restore"
+	"github.com/hostler/hostler/broker/retention"
+	"github.com/hostler/hostler/broker/terminals"
+	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
+)
+
+// lead does the work that one broker does for all.
+func (s *Server) lead(ctx context.Context) {
+	sealer := &audit.Sealer{DB: s.db, Signer: s.trust.StatementSigner, Keep: audit.HeadFiles{Dir: s.auditHeads}.Append, Log: s.c.Log.Named("audit")}
+	// These watches compare times written by the store's clock.
+	watch := &presence.Watch{DB: s.db, Now: s.db.Now, Period: s.c.Often, Log: s.c.Log.Named("presence")}
+	profiles := &resolver.Watch{DB: s.db, Queue: s.queue, Now: s.db.Now, Log: s.c.Log.Named("resolver")}
+	keeper := &outbox.Keeper{DB: s.db, Policy: s.c.Events, Log: s.c.Log.Named("events")}
+	drift := &reconcile.Watch{DB: s.db, Regions: s.sites, Now: s.db.Now, Glance: s.c.Often, Log: s.c.Log.Named("reconcile"), Reseed: reconcile.Agents{Queue: s.queue}, Decommission: &turnoverrecords.Starts{DB: s.db, Runs: s.runs}}
+	kept := &terminals.Retention{DB: s.db, Log: s.c.Log.Named("recordings")}
+	old := &retention.Keeper{DB: s.db, History: s.c.History, Log: s.c.Log.Named("retention")}
+	silence := &turnoverrecords.Silence{Starts: &turnoverrecords.Starts{DB: s.db, Runs: s.runs}, Log: s.c.Log.Named("silence")}
+	leftovers := &turnoverrecords.Leftovers{DB: s.db, Secrets: s.secrets, Log: s.c.Log.Named("leftovers")}
+	compare := &restore.Watch{DB: s.db, Regions: s.sites, Ask: s.queue, Log: s.c.Log.Named("restore")}
+	var work sync.WaitGroup
+	for _, run := range []func(context.Context){
+		sealer.Run, watch.Run, keeper.Run, kept.Run, s.sweep, s.tellStrangers, compare.Run,
+		s.onceReleased(drift.Run), s.onceReleased(profiles.Run), s.onceReleased(leftovers.Run), s.onceReleased(silence.Run), s.onceReleased(old.Run),
+	} {
+		work.Go(func() { run(ctx) })
+	}
+	work.Wait()
+}
+
+// sweepEvery is how often tasks are moved that are due by time.
+const sweepEvery = 2 * time.Second
+
+// sweep moves the tasks that are due by time, and asks nodes for tasks of unknown outcome.
+func (s *Server) sweep(ctx context.Context) {
+	periodic.Work{
+		Every: cmp.Or(s.c.Often, sweepEvery), Log: s.c.Log, Cannot: "cannot sweep tasks",
+		Turn: func(ctx context.Context) error {
+			_, err := s.queue.Sweep(ctx)
+			if failed := s.queue.ProbeUnknown(ctx); failed != nil {
+				err = errors.Join(err, fmt.Errorf("cannot ask what became of tasks: %w", failed))
+			}
+			return err
+		},
+	}.Run(ctx)
+}
