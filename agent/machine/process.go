@@ -2,14 +2,12 @@ package machine
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -150,126 +148,6 @@ func parseStatusUIDs(raw []byte) ([]uint32, error) {
 		}
 	}
 	return nil, errors.New("cannot parse /proc/PID/status: no four user ids")
-}
-
-// stopPoll is the interval between two looks of StopProcesses. quietLooks is the number of looks in
-// a row that must find no process: a single look misses a process that forks and ends while the
-// list is read.
-const (
-	stopPoll   = 50 * time.Millisecond
-	quietLooks = 4
-)
-
-// killTime is how long StopProcesses goes on with SIGKILL: processes that fork faster than they are
-// killed do not keep StopProcesses busy for ever.
-const killTime = 10 * time.Second
-
-// StopProcesses ends every process that match chooses: SIGTERM, up to grace for them to end, then
-// SIGKILL until several looks in a row find none. It returns how many processes it saw end, and the
-// processes that are still there, usually in D state.
-//
-// kill, if not nil, is called after each look of the SIGKILL phase, with the processes found and
-// before they are signalled one by one. kill ends processes in a way that needs no list, and may
-// still read their state. The wait comes between a kill and the next look, so that the look sees
-// processes started again meanwhile.
-//
-// Without an error, left holds every process that is left. A process that cannot be looked at is an
-// error, returned after the others have ended.
-func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, grace time.Duration, kill func(left []Process) error) (stopped int, left []Process, err error) {
-	ticker := time.NewTicker(stopPoll)
-	defer ticker.Stop()
-	return m.stopProcesses(ctx, match, grace, kill, func() <-chan time.Time { return ticker.C })
-}
-
-// stopProcesses is StopProcesses, but waits for next before each look except the first of each
-// phase.
-func (m *Machine) stopProcesses(ctx context.Context, match func(Process) bool, grace time.Duration, kill func(left []Process) error, next func() <-chan time.Time) (stopped int, left []Process, err error) {
-	type name struct {
-		pid   int
-		start uint64
-	}
-	seen := map[name]bool{}
-	pass := func(sig unix.Signal) (alive []Process, unsure, err error) {
-		all, err := m.Processes()
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, p := range all {
-			if p.Unread != nil {
-				unsure = p.Unread
-				continue
-			}
-			if p.Ended() || p.Kernel || !match(p) {
-				continue
-			}
-			alive = append(alive, p)
-			seen[name{p.PID, p.Start}] = true
-			if sig != 0 {
-				if err := m.signal(p, sig); err != nil {
-					return nil, nil, err
-				}
-			}
-		}
-		return alive, unsure, nil
-	}
-	// until calls done again and again. late is true once limit has passed: then done decides
-	// whether to go on.
-	until := func(limit time.Duration, done func(late bool) (bool, error)) error {
-		end := time.NewTimer(limit)
-		defer end.Stop()
-		for late := false; ; {
-			if over, err := done(late); over || err != nil {
-				return err
-			}
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-end.C:
-				late = true
-			case <-next():
-			}
-		}
-	}
-	sig := unix.SIGTERM
-	err = until(grace, func(late bool) (bool, error) {
-		left, _, err = pass(sig)
-		sig = 0
-		return len(left) == 0 || late, err
-	})
-	var unsure error // of the last look
-	quiet := 0
-	if kill != nil {
-		quiet = -1 // the first look is before the first kill
-	}
-	if err == nil {
-		err = until(killTime, func(late bool) (bool, error) {
-			if left, unsure, err = pass(0); err != nil {
-				return false, err
-			}
-			quiet++
-			if len(left) > 0 {
-				quiet = 0
-			}
-			if kill != nil { // if kill fails, the listed processes are still signalled one by one
-				unsure = errors.Join(unsure, kill(left))
-			}
-			for _, p := range left {
-				if err := m.signal(p, unix.SIGKILL); err != nil {
-					return false, err
-				}
-			}
-			// The limit applies to killing: on a busy machine the looks that prove the end may take
-			// longer.
-			return quiet == quietLooks || late && quiet <= 0, nil
-		})
-	}
-	if err == nil && len(left) == 0 {
-		err = unsure
-	}
-	if err == nil && len(left) == 0 && quiet < quietLooks {
-		err = fmt.Errorf("processes keep coming back for %v: what starts them is still there", killTime)
-	}
-	return len(seen) - len(left), left, err
 }
 
 // Process looks at one process.

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,8 +24,14 @@ type place struct {
 	sessions string
 }
 
+// versions steers the agent's versions on this node, by hand.
+type versions struct {
+	place
+	configFile string
+}
+
 func newUpdate(at place) *cobra.Command {
-	var configFile string
+	v := &versions{place: at}
 	cmd := &cobra.Command{
 		Use:   "update",
 		Short: "Show and steer this node's versions of the agent",
@@ -39,75 +42,75 @@ can be done by hand is done here, too. It needs no broker.`,
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.PersistentFlags().StringVar(&configFile, "config", agent.DefaultConfigFile, "the agent's config `FILE`")
-	open := func() (*selfupdate.Store, agent.File, error) {
-		file, err := agent.LoadFile(configFile)
-		if err != nil {
-			return nil, file, err
-		}
-		store, err := selfupdate.OpenStore(at.lib, file.StateDir, time.Now)
-		return store, file, err
+	cmd.PersistentFlags().StringVar(&v.configFile, "config", agent.DefaultConfigFile, "the agent's config `FILE`")
+	cmd.AddCommand(v.showCommand(), v.revertCommand(), v.pinCommand(), v.unpinCommand(), v.forgetCommand())
+	return cmd
+}
+
+func (v *versions) open() (*selfupdate.Store, agent.File, error) {
+	file, err := agent.LoadFile(v.configFile)
+	if err != nil {
+		return nil, file, err
 	}
-	// on calls do with the node's versions.
-	on := func(do func(*cobra.Command, *selfupdate.Store, string) (string, error)) func(*cobra.Command, []string) error {
-		return func(cmd *cobra.Command, args []string) error {
-			store, _, err := open()
-			if err != nil {
-				return err
-			}
-			defer func() { _ = store.Close() }()
-			said, err := do(cmd, store, args[0])
-			if err == nil {
-				_, err = fmt.Fprintln(cmd.OutOrStdout(), said)
-			}
+	store, err := selfupdate.OpenStore(v.lib, file.StateDir, time.Now)
+	return store, file, err
+}
+
+// on calls do with the node's versions and the command's argument, and prints the answer.
+func (v *versions) on(do func(s *selfupdate.Store, arg string) (string, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		store, _, err := v.open()
+		if err != nil {
 			return err
 		}
+		defer func() { _ = store.Close() }()
+		said, err := do(store, args[0])
+		if err == nil {
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), said)
+		}
+		return err
 	}
-	var format, reason string
-	showCmd := &cobra.Command{
-		Use:     "show",
-		Short:   "Show versions, the trial under way, earlier updates and skipped versions",
-		Example: "  hostler-agent update show\n  hostler-agent update show -o json",
-		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkFormat(format); err != nil {
-				return err
-			}
-			store, _, err := open()
-			if err != nil {
-				return err
-			}
-			defer func() { _ = store.Close() }()
-			seen, err := look(store)
-			return errors.Join(show(cmd.OutOrStdout(), seen, format, func(p *page) { updatePage(p, seen) }), err)
-		},
-	}
-	formatFlag(showCmd, &format)
-	pin := &cobra.Command{
+}
+
+func (v *versions) pinCommand() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
 		Use: "pin VERSION", Short: "Have a version skipped on this node",
 		Example: "  hostler-agent update pin 1.4.0 --reason 'breaks our NICs'", Args: one("VERSION"),
-		RunE: on(func(_ *cobra.Command, s *selfupdate.Store, v string) (string, error) {
+		RunE: v.on(func(s *selfupdate.Store, version string) (string, error) {
 			if reason == "" {
 				return "", usage("pin needs --reason")
 			}
-			return "version " + v + " is skipped", s.PinByHand(v, reason)
+			return "version " + version + " is skipped", s.PinByHand(version, reason)
 		}),
 	}
-	unpin := &cobra.Command{
+	whyFlag(cmd, &reason)
+	return cmd
+}
+
+func (v *versions) unpinCommand() *cobra.Command {
+	return &cobra.Command{
 		Use: "unpin VERSION", Short: "Let a version in again that was skipped",
 		Example: "  hostler-agent update unpin 1.4.0", Args: one("VERSION"),
-		RunE: on(func(_ *cobra.Command, s *selfupdate.Store, v string) (string, error) {
-			return "version " + v + " is let in again", s.Unpin(v)
+		RunE: v.on(func(s *selfupdate.Store, version string) (string, error) {
+			return "version " + version + " is let in again", s.Unpin(version)
 		}),
 	}
-	forget := &cobra.Command{
+}
+
+func (v *versions) forgetCommand() *cobra.Command {
+	return &cobra.Command{
 		Use: "forget SLOT", Short: "Remove a version from the disk that nothing needs",
 		Example: "  hostler-agent update forget 1.2.0", Args: one("SLOT"),
-		RunE: on(func(_ *cobra.Command, s *selfupdate.Store, slot string) (string, error) {
+		RunE: v.on(func(s *selfupdate.Store, slot string) (string, error) {
 			return "removed " + slot, s.Forget(slot)
 		}),
 	}
-	revert := &cobra.Command{
+}
+
+func (v *versions) revertCommand() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
 		Use: "revert", Short: "Put the version before back, now",
 		Long: `Revert ends a trial that is under way, or switches to the version that was good
 before this one. That is watched as any update is.`,
@@ -116,23 +119,24 @@ before this one. That is watched as any update is.`,
 			if reason == "" {
 				return usage("revert needs --reason")
 			}
-			store, file, err := open()
+			store, file, err := v.open()
 			if err != nil {
 				return err
 			}
 			defer func() { _ = store.Close() }()
-			to, err := byHand(at, store, file, configFile).RevertByHand(cmd.Context(), taskcatalog.ByHand+time.Now().UTC().Format("20060102T150405Z"), reason)
+			to, err := byHand(v.place, store, file, v.configFile).RevertByHand(cmd.Context(), taskcatalog.ByHand+time.Now().UTC().Format("20060102T150405Z"), reason)
 			if err == nil {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "putting %s back (hostler-agent update show)\n", to)
 			}
 			return err
 		},
 	}
-	for _, c := range []*cobra.Command{pin, revert} {
-		c.Flags().StringVar(&reason, "reason", "", "`WHY`, for whoever looks later")
-	}
-	cmd.AddCommand(showCmd, revert, pin, unpin, forget)
+	whyFlag(cmd, &reason)
 	return cmd
+}
+
+func whyFlag(cmd *cobra.Command, reason *string) {
+	cmd.Flags().StringVar(reason, "reason", "", "`WHY`, for whoever looks later")
 }
 
 func one(what string) cobra.PositionalArgs {
@@ -185,78 +189,6 @@ func contactAge(statusFile string) time.Duration {
 		return -1
 	}
 	return max(time.Since(s.LastContact), 0)
-}
-
-// seen is the output of update show.
-type seen struct {
-	Slots      []taskcatalog.UpdateSlot    `json:"slots"`
-	Trial      *selfupdate.Trial           `json:"trial,omitempty"`
-	Pins       []selfupdate.Pin            `json:"pins"`
-	Deliveries []taskcatalog.AgentDelivery `json:"deliveries"` // the latest last
-	// Problem is why the update record cannot be read: then the slots are those on disk, and the
-	// rest is unknown.
-	Problem string `json:"problem,omitempty"`
-}
-
-// look returns everything that can be read. If a part cannot be read, the error says why.
-func look(store *selfupdate.Store) (*seen, error) {
-	st, unread := store.Load()
-	problem := ""
-	if unread != nil {
-		st, problem = store.OnDisk(), unread.Error()
-	}
-	slots, err := store.Slots(st)
-	return &seen{slots, st.Trial, append([]selfupdate.Pin{}, st.Pins...), append([]taskcatalog.AgentDelivery{}, st.Deliveries...), problem}, errors.Join(unread, err)
-}
-
-// lookHere is look for the command status: nil if this agent does not update itself, or if the
-// caller may not read the versions.
-func lookHere(lib, stateDir string) *seen {
-	if _, err := os.Stat(stateDir); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	store, err := selfupdate.OpenStore(lib, stateDir, time.Now)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = store.Close() }()
-	s, _ := look(store) // s.Problem names the unreadable part
-	return s
-}
-
-func updatePage(p *page, s *seen) {
-	if s.Problem != "" {
-		p.row("versions", "what was decided of them is not known", s.Problem)
-	}
-	for _, slot := range s.Slots {
-		is := ""
-		for _, word := range []struct {
-			so   bool
-			word string
-		}{{slot.Current, "current"}, {slot.Good, "known to work"}, {slot.Previous, "before it"}, {slot.Pinned, "skipped"}} {
-			if word.so && is != "" {
-				is += ", "
-			}
-			if word.so {
-				is += word.word
-			}
-		}
-		p.row("version", slot.Name, is)
-	}
-	if t := s.Trial; t != nil {
-		p.row("on trial", t.ToVersion, fmt.Sprintf("%s for %d s, from %s (%s)", t.Step, t.WatchedSeconds, t.FromVersion, t.ID))
-	}
-	for _, pin := range s.Pins {
-		p.row("skipped", pin.Version, fmt.Sprintf("%s: %s (since %s)", pin.Reason, pin.Message, stamp(pin.At)))
-	}
-	for i := len(s.Deliveries) - 1; i >= 0; i-- {
-		d := s.Deliveries[i]
-		why := ""
-		if d.Reason != "" {
-			why = fmt.Sprintf(", %s: %s", d.Reason, d.Message)
-		}
-		p.row("update", d.From+" to "+d.To, fmt.Sprintf("%s at %s in %.1f s%s (%s)", d.Outcome, stamp(d.At), d.SwitchSeconds, why, d.ID))
-	}
 }
 
 // here is the machine of this process.
