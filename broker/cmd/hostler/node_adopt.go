@@ -2,22 +2,26 @@ package main
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
-	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
+// adoptOrder is what an operator asks of node adopt.
+type adoptOrder struct {
+	*app
+	batch        api.AdoptionBatch
+	one          api.AdoptedMachine // without a file
+	plan, wait   bool
+	ttl, timeout time.Duration
+}
+
 func nodeAdoptCommand(a *app) *cobra.Command {
-	var b api.AdoptionBatch
-	var m api.AdoptedMachine
-	var plan, wait bool
-	var ttl, timeout time.Duration
+	o := &adoptOrder{app: a}
 	c := &cobra.Command{
 		Use: "adopt [FILE.csv|-]", Short: "bind machines that MAAS has deployed already, and print what installs their agent",
 		Long: `Bind machines that MAAS has deployed already, and print what installs their agent.
@@ -41,63 +45,74 @@ none; the profile says how many move at a time.`,
 			}
 			return nil
 		},
-	}
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if err := needsFlags(c, "site"); err != nil {
-			return err
-		}
-		if (len(args) == 1) == (m.SystemID != "") || len(args) == 1 && m.Hostname != "" {
-			return usage("%s takes --system-id (and perhaps --hostname), or a file (see hostler help node adopt)", c.CommandPath())
-		}
-		b.Machines = []api.AdoptedMachine{m}
-		if len(args) == 1 {
-			var err error
-			if b.Machines, err = a.adopted(args[0]); err != nil {
-				return err
-			}
-		}
-		remote, err := a.connect()
-		if err != nil {
-			return err
-		}
-		if plan {
-			p, err := remote.PlanAdoption(c.Context(), b)
-			if err != nil {
-				return err
-			}
-			return a.show(p, nil, func(pg *render.Page) { planPage(pg, p) })
-		}
-		w := &adoptions{app: a, api: remote, ttl: int64(ttl / time.Second), seen: map[string]bool{}, wait: wait, timeout: timeout}
-		if len(args) == 0 {
-			m.SKUID = b.SKUID
-			o, err := remote.StartAdoption(c.Context(), api.AdoptionStart{SiteID: b.SiteID, ProfileID: b.ProfileID, AdoptedMachine: m, Reason: b.Reason})
-			if err != nil {
-				return err
-			}
-			w.run = o.OnboardingID
-			return w.follow(c.Context(), []string{o.OnboardingID})
-		}
-		started, err := remote.StartAdoptionBatch(c.Context(), b)
-		if err != nil {
-			return err
-		}
-		w.batch = started.BatchID
-		var ids []string
-		for _, r := range started.Onboardings {
-			ids = append(ids, r.OnboardingID)
-		}
-		return w.follow(c.Context(), ids)
+		RunE: o.run,
 	}
 	f := c.Flags()
-	onboardingFlags(c, &b.SiteID, &b.ProfileID, &b.SKUID)
+	onboardingFlags(c, &o.batch.SiteID, &o.batch.ProfileID, &o.batch.SKUID)
 	f.Lookup("sku").Usage = "`SKU` that the machine must be; without one it is compared with nothing"
-	f.StringVar(&m.SystemID, "system-id", "", "MAAS's `ID` of the machine")
-	f.StringVar(&m.Hostname, "hostname", "", "what MAAS must call the machine; whatever it does without one")
-	f.DurationVar(&ttl, "ttl", 2*time.Hour, "how long the enrolment tokens live")
-	f.BoolVar(&plan, "plan", false, "say what would be done, and begin nothing")
-	reasonFlag(c, &b.Reason)
-	runWaitFlags(c, &wait, &timeout)
+	f.StringVar(&o.one.SystemID, "system-id", "", "MAAS's `ID` of the machine")
+	f.StringVar(&o.one.Hostname, "hostname", "", "what MAAS must call the machine; whatever it does without one")
+	f.DurationVar(&o.ttl, "ttl", 2*time.Hour, "how long the enrolment tokens live")
+	f.BoolVar(&o.plan, "plan", false, "say what would be done, and begin nothing")
+	reasonFlag(c, &o.batch.Reason)
+	runWaitFlags(c, &o.wait, &o.timeout)
 	return c
+}
+
+func (o *adoptOrder) run(c *cobra.Command, args []string) error {
+	if err := needsFlags(c, "site"); err != nil {
+		return err
+	}
+	if (len(args) == 1) == (o.one.SystemID != "") || len(args) == 1 && o.one.Hostname != "" {
+		return usage("%s takes --system-id (and perhaps --hostname), or a file (see hostler help node adopt)", c.CommandPath())
+	}
+	o.batch.Machines = []api.AdoptedMachine{o.one}
+	if len(args) == 1 {
+		var err error
+		if o.batch.Machines, err = o.adopted(args[0]); err != nil {
+			return err
+		}
+	}
+	remote, err := o.connect()
+	if err != nil {
+		return err
+	}
+	if o.plan {
+		p, err := remote.PlanAdoption(c.Context(), o.batch)
+		if err != nil {
+			return err
+		}
+		return o.show(p, nil, func(pg *render.Page) { planPage(pg, p) })
+	}
+	w := &adoptions{app: o.app, api: remote, ttl: int64(o.ttl / time.Second), seen: map[string]bool{}, wait: o.wait, timeout: o.timeout}
+	if len(args) == 0 {
+		return o.startOne(c.Context(), w)
+	}
+	return o.startBatch(c.Context(), w)
+}
+
+func (o *adoptOrder) startOne(ctx context.Context, w *adoptions) error {
+	m := o.one
+	m.SKUID = o.batch.SKUID
+	run, err := w.api.StartAdoption(ctx, api.AdoptionStart{SiteID: o.batch.SiteID, ProfileID: o.batch.ProfileID, AdoptedMachine: m, Reason: o.batch.Reason})
+	if err != nil {
+		return err
+	}
+	w.run = run.OnboardingID
+	return w.follow(ctx, []string{run.OnboardingID})
+}
+
+func (o *adoptOrder) startBatch(ctx context.Context, w *adoptions) error {
+	started, err := w.api.StartAdoptionBatch(ctx, o.batch)
+	if err != nil {
+		return err
+	}
+	w.batch = started.BatchID
+	var ids []string
+	for _, r := range started.Onboardings {
+		ids = append(ids, r.OnboardingID)
+	}
+	return w.follow(ctx, ids)
 }
 
 func (a *app) adopted(file string) ([]api.AdoptedMachine, error) {
@@ -117,160 +132,4 @@ func (a *app) adopted(file string) ([]api.AdoptedMachine, error) {
 		return nil, broker.Errorf(broker.Invalid, "adoption_invalid", "cannot use %s: it names no machine", file)
 	}
 	return out, nil
-}
-
-// commandPatience is how long to wait for the install commands without --wait.
-const commandPatience = 2 * time.Minute
-
-// adoptions are runs whose install commands are printed as soon as they have a node.
-type adoptions struct {
-	*app
-	api        *client.Client
-	run, batch string // only one is set
-	ttl        int64
-	wait       bool
-	timeout    time.Duration
-
-	seen  map[string]bool // runs that are finished here
-	boots []api.NodeBootstrap
-	many  int
-}
-
-// follow prints the install commands, and then waits for the end if asked to.
-func (w *adoptions) follow(ctx context.Context, ids []string) error {
-	if w.quiet && w.output == "table" {
-		if err := w.show(nil, ids, nil); err != nil || !w.wait {
-			return err
-		}
-		return w.end(ctx)
-	}
-	w.many = len(ids)
-	patience := commandPatience
-	if w.wait {
-		patience = w.timeout
-	}
-	waiting, cancel := within(ctx, patience)
-	defer cancel()
-	for {
-		runs, err := w.runs(waiting)
-		if err == nil {
-			err = w.give(waiting, runs)
-		}
-		switch {
-		case ctx.Err() != nil:
-			return broker.Errorf(broker.Internal, "interrupted", "stopped waiting for the install commands (the runs go on; hostler onboarding list, and hostler node token issue NODE prints one)")
-		case waiting.Err() != nil:
-			return timedOut("%d of %s have no node yet (they go on; hostler onboarding list, and hostler node token issue NODE prints an install command)", len(runs)-len(w.seen), plural(len(runs), "machine"))
-		case err != nil:
-			return err
-		}
-		if len(w.seen) == len(runs) || !w.wait && full(runs) {
-			break
-		}
-		pause(waiting, tick)
-	}
-	if w.output != "table" {
-		if err := w.showBoots(); err != nil {
-			return err
-		}
-	}
-	return w.end(ctx)
-}
-
-func (w *adoptions) runs(ctx context.Context) ([]api.Onboarding, error) {
-	if w.batch != "" {
-		l, err := w.api.Onboardings(ctx, client.OnboardingFilter{RunFilter: client.RunFilter{Batch: w.batch}})
-		if err != nil {
-			return nil, err
-		}
-		return l.Items, nil
-	}
-	o, err := w.api.Onboarding(ctx, w.run)
-	if err != nil {
-		return nil, err
-	}
-	return []api.Onboarding{o.Onboarding}, nil
-}
-
-// full reports whether all runs that have not begun wait for a place in their batch.
-func full(runs []api.Onboarding) bool {
-	waits := false
-	for _, o := range runs {
-		if bound(o) {
-			waits = true
-		} else if !stopped(o) && o.Status != "pending" {
-			return false
-		}
-	}
-	return waits
-}
-
-// bound reports whether a run has a node that waits for its agent.
-func bound(o api.Onboarding) bool {
-	return o.NodeID != nil && o.Status == "running" && o.Direction == "forward" && o.CurrentStage == "wait_for_agent_enrollment"
-}
-
-func stopped(o api.Onboarding) bool { return o.Ended || strings.HasPrefix(o.Status, "failed_") }
-
-// give prints the install commands of runs that have a node.
-func (w *adoptions) give(ctx context.Context, runs []api.Onboarding) error {
-	for _, o := range runs {
-		switch {
-		case w.seen[o.OnboardingID]:
-		case stopped(o):
-			w.seen[o.OnboardingID] = true
-			if o.ErrorCode != "" && !w.wait && w.many > 1 {
-				w.note("%s (%s): %s: %s", o.OnboardingID, o.Hostname, o.ErrorCode, o.ErrorMessage)
-			}
-		case bound(o):
-			boot, err := w.api.IssueToken(ctx, *o.NodeID, api.TokenRequest{TTLSeconds: w.ttl, Reason: "install command of " + o.OnboardingID})
-			if err != nil {
-				return err
-			}
-			w.seen[o.OnboardingID] = true
-			if w.boots = append(w.boots, *boot); w.output != "table" {
-				continue
-			}
-			if w.many > 1 {
-				w.note("on %s:", boot.Node.Hostname)
-			}
-			if err := w.showBootstrap(boot, "to be installed"); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (w *adoptions) showBoots() error {
-	if w.run != "" && len(w.boots) == 1 {
-		return w.show(w.boots[0], nil, nil)
-	}
-	return w.show(w.boots, nil, nil)
-}
-
-// end says how to continue, or waits for the end.
-func (w *adoptions) end(ctx context.Context) error {
-	if w.wait {
-		if w.batch != "" {
-			return onboardings.watchBatch(w.app, ctx, w.api, w.batch, w.timeout)
-		}
-		return w.watchOnboarding(ctx, w.api, w.run, w.timeout)
-	}
-	if w.batch != "" {
-		if more := w.many - len(w.seen); more > 0 {
-			w.note("not begun yet: %s (hostler node token issue NODE prints the install command of each that has a node)", plural(more, "machine"))
-		}
-		w.note("it goes on by itself (hostler onboarding list --batch %s)", w.batch)
-		return nil
-	}
-	o, err := w.api.Onboarding(ctx, w.run)
-	if err != nil {
-		return err
-	}
-	if stopped(o.Onboarding) {
-		return onboardingEnd(o.Onboarding)
-	}
-	w.note("it goes on by itself when that was run on the machine (hostler onboarding watch %s)", w.run)
-	return nil
 }

@@ -41,15 +41,7 @@ holds a token, NO_COLOR takes the colours away.`,
 			return nil
 		},
 	}
-	f := root.PersistentFlags()
-	f.StringVar(&a.config, "config", "", "client file of the broker, `FILE`")
-	f.StringVar(&a.context, "context", "", "context to use, `NAME`, instead of the current one")
-	f.StringVarP(&a.output, "output", "o", "table", "`FORMAT` of the result: table, wide (tables with all columns and whole ids), json or yaml")
-	f.BoolVarP(&a.quiet, "quiet", "q", false, "print ids only, and no notes or progress")
-	f.StringVar(&a.tokenFile, "token-file", "", "read the token from `FILE`, mode 0600, or - for stdin")
-	f.StringVar(&a.token, "token", "", "the token itself, for trials: everybody on this machine can see it")
-	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
-
+	rootFlags(a, root)
 	root.Flags().Bool("version", false, "print this program's version")
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -97,6 +89,18 @@ holds a token, NO_COLOR takes the colours away.`,
 	)
 	suggestReflexes(root)
 	return root
+}
+
+// rootFlags gives every command the flags of all commands.
+func rootFlags(a *app, root *cobra.Command) {
+	f := root.PersistentFlags()
+	f.StringVar(&a.config, "config", "", "client file of the broker, `FILE`")
+	f.StringVar(&a.context, "context", "", "context to use, `NAME`, instead of the current one")
+	f.StringVarP(&a.output, "output", "o", "table", "`FORMAT` of the result: table, wide (tables with all columns and whole ids), json or yaml")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "print ids only, and no notes or progress")
+	f.StringVar(&a.tokenFile, "token-file", "", "read the token from `FILE`, mode 0600, or - for stdin")
+	f.StringVar(&a.token, "token", "", "the token itself, for trials: everybody on this machine can see it")
+	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // reflexes are the words of other programs, by the equivalent command of this program.

@@ -15,12 +15,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// taskOrder is what an operator asks of task enqueue.
+type taskOrder struct {
+	*app
+	task    api.TaskCreate
+	pairs   []string // key=value
+	file    string   // with params
+	wait    bool
+	timeout time.Duration
+}
+
 func taskEnqueueCommand(a *app) *cobra.Command {
-	var order api.TaskCreate
-	var pairs []string
-	var file string
-	var wait bool
-	var timeout time.Duration
+	o := &taskOrder{app: a}
 	c := &cobra.Command{
 		Use:   "enqueue NODE TYPE [-p key=value …]",
 		Short: "ask a node to run a task",
@@ -40,70 +46,71 @@ params answers the task that is there. Without one, each call is a new task.`,
 			}
 			return a.completeNode(c, args, word)
 		},
-		RunE: func(c *cobra.Command, args []string) error {
-			params := map[string]json.RawMessage{}
-			if file != "" {
-				var err error
-				if params, err = a.readParams(file); err != nil {
-					return err
-				}
-			}
-			remote, err := a.connect()
-			if err != nil {
-				return err
-			}
-			t, err := typeOf(c, remote, args[1])
-			if err != nil {
-				return err
-			}
-			s, err := parseSchema(t.ParamsSchema)
-			if err != nil {
-				return err
-			}
-			if err := s.setParams(params, pairs); err != nil {
-				return err
-			}
-			if order.Params, err = json.Marshal(params); err != nil {
-				return err
-			}
-			order.Type, order.Version = t.Name, t.Version
-			if order.IdempotencyKey == "" {
-				order.IdempotencyKey = "cli-" + strings.ToLower(rand.Text())
-			}
-			ref := args[0]
-			if t.Class == string(taskcatalog.ClassDestructive) && !saidYes(c) {
-				node, err := remote.Node(c.Context(), ref)
-				if err != nil {
-					return err
-				}
-				if err := a.confirm(c, "run %s on node %s (%s, %s)? It may destroy a tenant's data.", t.Name, node.Hostname, node.ID, node.Status); err != nil {
-					return err
-				}
-				ref = node.ID
-			}
-			task, err := remote.Enqueue(c.Context(), ref, order)
-			if err != nil {
-				return err
-			}
-			if wait {
-				return a.watch(c.Context(), remote, task, timeout)
-			}
-			if err := a.show(task, []string{task.ID}, func(p *render.Page) { p.Table(taskHeads, [][]string{taskRow(a, *task)}) }); err != nil {
-				return err
-			}
-			a.note("task %s is %s (hostler task watch %s)", task.ID, task.Status, task.ID)
-			return nil
-		},
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args[0], args[1]) },
 	}
 	f := c.Flags()
-	f.StringArrayVarP(&pairs, "param", "p", nil, "a param, `key=value` (may be repeated)")
-	f.StringVar(&file, "params", "", "read the params from `FILE`, one JSON object, or - for stdin; -p goes over it")
-	f.StringVar(&order.IdempotencyKey, "idempotency-key", "", "a `KEY` that makes a repeat harmless")
-	f.StringVar(&order.RetryOf, "retry-of", "", "the `TASK` that this one tries again")
-	reasonFlag(c, &order.Reason)
+	f.StringArrayVarP(&o.pairs, "param", "p", nil, "a param, `key=value` (may be repeated)")
+	f.StringVar(&o.file, "params", "", "read the params from `FILE`, one JSON object, or - for stdin; -p goes over it")
+	f.StringVar(&o.task.IdempotencyKey, "idempotency-key", "", "a `KEY` that makes a repeat harmless")
+	f.StringVar(&o.task.RetryOf, "retry-of", "", "the `TASK` that this one tries again")
+	reasonFlag(c, &o.task.Reason)
 	yesFlag(c)
-	waitFlags(c, &wait, &timeout)
+	waitFlags(c, &o.wait, &o.timeout)
 	return c
+}
+
+func (o *taskOrder) run(c *cobra.Command, ref, taskType string) error {
+	params := map[string]json.RawMessage{}
+	if o.file != "" {
+		var err error
+		if params, err = o.readParams(o.file); err != nil {
+			return err
+		}
+	}
+	remote, err := o.connect()
+	if err != nil {
+		return err
+	}
+	t, err := typeOf(c, remote, taskType)
+	if err != nil {
+		return err
+	}
+	s, err := parseSchema(t.ParamsSchema)
+	if err != nil {
+		return err
+	}
+	if err := s.setParams(params, o.pairs); err != nil {
+		return err
+	}
+	if o.task.Params, err = json.Marshal(params); err != nil {
+		return err
+	}
+	o.task.Type, o.task.Version = t.Name, t.Version
+	if o.task.IdempotencyKey == "" {
+		o.task.IdempotencyKey = "cli-" + strings.ToLower(rand.Text())
+	}
+	if t.Class == string(taskcatalog.ClassDestructive) && !saidYes(c) {
+		node, err := remote.Node(c.Context(), ref)
+		if err != nil {
+			return err
+		}
+		if err := o.confirm(c, "run %s on node %s (%s, %s)? It may destroy a tenant's data.", t.Name, node.Hostname, node.ID, node.Status); err != nil {
+			return err
+		}
+		ref = node.ID
+	}
+	task, err := remote.Enqueue(c.Context(), ref, o.task)
+	if err != nil {
+		return err
+	}
+	if o.wait {
+		return o.watch(c.Context(), remote, task, o.timeout)
+	}
+	if err := o.show(task, []string{task.ID}, func(p *render.Page) { p.Table(taskHeads, [][]string{taskRow(o.app, *task)}) }); err != nil {
+		return err
+	}
+	o.note("task %s is %s (hostler task watch %s)", task.ID, task.Status, task.ID)
+	return nil
 }
 
 // typeOf asks the broker for a type by name or name@version.
