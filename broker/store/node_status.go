@@ -74,16 +74,12 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 		}
 		next.Status, next.StatusReason = c.To, c.Reason
 	}
-	// A person's decision takes precedence over an earlier decision of the checks.
-	takenOver := false
-	if c.To == broker.Quarantined && (n.Status != broker.Quarantined || ofPeople(c.By)) {
-		rows, err := changed(t.ExecContext(ctx, `UPDATE nodes SET kept_out_by = $1 WHERE id = $2 AND kept_out_by <> $1`, string(c.By), nodeID))
-		if err != nil {
-			return n, err
-		}
-		if takenOver = rows > 0 && n.Status == broker.Quarantined; takenOver {
-			next.StatusReason = cmp.Or(c.Reason, n.StatusReason)
-		}
+	takenOver, err := t.quarantinedBy(ctx, n, c)
+	if err != nil {
+		return n, err
+	}
+	if takenOver {
+		next.StatusReason = cmp.Or(c.Reason, n.StatusReason)
 	}
 	passed, err := t.passed(ctx, n, c)
 	if err != nil {
@@ -97,32 +93,49 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 		string(next.Status), next.StatusReason, next.TurnoverOwed, micros(t.now), nodeID); err != nil {
 		return n, err
 	}
-	if err := t.markOutage(ctx, n, next); err != nil {
+	if err := t.transitioned(ctx, actor, n, next, c.CorrelationID); err != nil {
 		return n, err
-	}
-	if next.Status == broker.Retired {
-		if err := t.shutRestored(ctx, nodeID); err != nil {
-			return n, err
-		}
-	}
-	if next.Status == broker.Deleted && n.Status != broker.Deleted {
-		if err := t.closeNode(ctx, actor, nodeID); err != nil {
-			return n, err
-		}
-	}
-	if next.Status == broker.Active && n.Status != broker.Active && n.Status != broker.Offline {
-		if err := t.takeDevices(ctx, actor, nodeID); err != nil {
-			return n, err
-		}
-	}
-	if next.Status != n.Status {
-		if err := t.tellStatus(ctx, next, n.Status, actor.Name, cmp.Or(c.CorrelationID, correlationOf(ctx))); err != nil {
-			return n, err
-		}
 	}
 	e.Reason = c.Reason
 	e.After = small("status", next.Status, "turnover_owed", next.TurnoverOwed, "owner", c.By)
 	return next, t.audit(ctx, e)
+}
+
+// quarantinedBy records who quarantines a node. A person's decision takes precedence over an earlier
+// decision of the checks: takenOver reports that a person quarantines a node that the checks had
+// quarantined.
+func (t *tx) quarantinedBy(ctx context.Context, n broker.Node, c Change) (takenOver bool, err error) {
+	if c.To != broker.Quarantined || n.Status == broker.Quarantined && !ofPeople(c.By) {
+		return false, nil
+	}
+	rows, err := changed(t.ExecContext(ctx, `UPDATE nodes SET kept_out_by = $1 WHERE id = $2 AND kept_out_by <> $1`, string(c.By), n.ID))
+	return rows > 0 && n.Status == broker.Quarantined, err
+}
+
+// transitioned does what else follows from a change of a node's status or owed mark, from n to next.
+func (t *tx) transitioned(ctx context.Context, actor broker.Actor, n, next broker.Node, correlationID string) error {
+	if err := t.markOutage(ctx, n, next); err != nil {
+		return err
+	}
+	if next.Status == broker.Retired {
+		if err := t.shutRestored(ctx, n.ID); err != nil {
+			return err
+		}
+	}
+	if next.Status == broker.Deleted && n.Status != broker.Deleted {
+		if err := t.closeNode(ctx, actor, n.ID); err != nil {
+			return err
+		}
+	}
+	if next.Status == broker.Active && n.Status != broker.Active && n.Status != broker.Offline {
+		if err := t.takeDevices(ctx, actor, n.ID); err != nil {
+			return err
+		}
+	}
+	if next.Status == n.Status {
+		return nil
+	}
+	return t.tellStatus(ctx, next, n.Status, actor.Name, cmp.Or(correlationID, correlationOf(ctx)))
 }
 
 // passed records that a person takes responsibility for using a node in its present state: see
