@@ -100,13 +100,13 @@ func (a *API) peer(r *http.Request) (*pki.Peer, error) {
 	return peer, err
 }
 
-// deniedPeer is the refusal of a denied certificate. A renewal with a certificate that a rotation
-// has replaced is also an identity conflict: the node itself has no key for that certificate. A
-// certificate from before the machine was given back is also recorded as a previous system's.
+// deniedPeer is the refusal of a denied certificate. A certificate from before the machine was given
+// back is also recorded as a previous system's.
 func (a *API) deniedPeer(c *call, who admit) error {
 	p := c.peer
 	switch reason, _ := a.deny.reason(p.Serial); reason {
 	case store.DenyRotated:
+		return a.oldKey(c, who)
 	case store.DenyReleased:
 		if !a.requests.allow(p.Serial, a.c.Now()) { // a share apart from the node's own
 			return deniedError(p)
@@ -114,17 +114,8 @@ func (a *API) deniedPeer(c *call, who admit) error {
 		if err := a.c.DB.PreviousSystem(c.r.Context(), p.NodeID, p.Serial, remoteHost(c.r)); err != nil {
 			return err
 		}
-		return deniedError(p)
-	default:
-		return deniedError(p)
 	}
-	if who != renewing || c.r.PathValue("id") != p.NodeID {
-		return broker.Errorf(broker.Forbidden, string(pki.CodeCertificateDenied), "cannot act for node %s: certificate %s is denied, as a rotation gave the node another key", p.NodeID, p.Serial)
-	}
-	if err := a.limitNode(c.w, p.NodeID, who); err != nil {
-		return err
-	}
-	return inAudit(a.c.DB.OldKeyRenews(c.r.Context(), p.NodeID, p.Serial, remoteHost(c.r)))
+	return deniedError(p)
 }
 
 // stillGood repeats the checks of identify whose result may have changed while a poll waited.

@@ -2,7 +2,6 @@ package turnover
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -18,37 +17,6 @@ type Evidence interface {
 	IdentityConflict(ctx context.Context, nodeID string) (time.Time, error)
 	// Proof is a task of the run as a certificate shows it, with its proof.
 	Proof(ctx context.Context, taskID string) (Proof, error)
-}
-
-// conflictCode is the code for two holders of one identity, used everywhere.
-const conflictCode = "identity_conflict"
-
-// alone stops a stage for a person if two parties act with the node's present identity. Either
-// may have signed the run's evidence, and one may be the tenant. A new key resolves the conflict,
-// or an operator accepts the conflicts seen so far.
-func (c *Chains) alone(s stage) stage {
-	do := s.Do
-	s.Do = func(ctx context.Context, r *run) error {
-		seen, err := c.Nodes.IdentityConflict(ctx, r.State.NodeID)
-		if err != nil {
-			return asking.Records(err)
-		}
-		if r.Accepts(conflictCode) {
-			r.State.ConflictTaken = r.State.ConflictAt
-		}
-		if seen.After(r.State.ConflictTaken) {
-			r.State.ConflictAt = seen
-			anew := "rerun, which gives it another, or cancel and " + reimage
-			if r.State.Mode == Reimage {
-				anew = "restart-clean, which deploys it anew"
-			}
-			return chain.Fail(ambiguity, "node %s: at %s two had its identity, and either may have signed that it is clean", r.State.NodeID, seen.Format(time.RFC3339)).
-				With(conflictCode, map[string]any{"at": seen}).
-				Next("find out who else has the key of node %s; then %s", r.State.Hostname, strings.ReplaceAll(anew, "NODE", r.State.Hostname))
-		}
-		return do(ctx, r)
-	}
-	return s
 }
 
 // exposures are the secrets that a tenant may know and still use. A redeployed machine counts as

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
@@ -38,4 +39,17 @@ func (a *API) tellApart(c *call) error {
 	defer a.contacts.mu.Unlock()
 	c.node.instance, c.node.told = id, judged
 	return nil
+}
+
+// oldKey is the refusal of a certificate that a rotation has replaced. A renewal with that
+// certificate is also an identity conflict: the node itself has no key for it any more.
+func (a *API) oldKey(c *call, who admit) error {
+	p := c.peer
+	if who != renewing || c.r.PathValue("id") != p.NodeID {
+		return broker.Errorf(broker.Forbidden, string(pki.CodeCertificateDenied), "cannot act for node %s: certificate %s is denied, as a rotation gave the node another key", p.NodeID, p.Serial)
+	}
+	if err := a.limitNode(c.w, p.NodeID, who); err != nil {
+		return err
+	}
+	return inAudit(a.c.DB.OldKeyRenews(c.r.Context(), p.NodeID, p.Serial, remoteHost(c.r)))
 }
