@@ -80,11 +80,11 @@
 //     own input loses the connection (frame_after_end).
 //   - A side that is silent for DeadAfter and does not answer a Ping is disconnected, over either
 //     protocol. A restarted relay resets the QUIC connections of its predecessor (Config.ResetKey).
-//   - An address is counted only after a TCP handshake or a QUIC Retry has proved it. Connections
-//     that have not joined a session are bounded per address, or IPv6 /64, and in total. Above the
-//     bound, the oldest connection of the address with the most connections is closed, and nodes
-//     with a known address take precedence over strangers (package strangers). Joined connections
-//     are bounded per node (sources.go).
+//   - An address is counted only after a TCP handshake or a QUIC Retry has proved it (quicretry.go).
+//     Connections that have not joined a session are bounded per address, or IPv6 /64, and in
+//     total. Above the bound, the oldest connection of the address with the most connections is
+//     closed, and nodes with a known address take precedence over strangers (package strangers).
+//     Joined connections are bounded per node (sources.go).
 //   - A node with too many refused tries is ignored for a while, before the store is asked. So such
 //     a node uses up neither the relay's time (attempts.go) nor the audit log, which has the first
 //     refusal of a kind and counts the others. Only refusals count: of many simultaneous tries a

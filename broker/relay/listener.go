@@ -61,11 +61,9 @@ func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn)
 	config := pki.ServerConfig(r.c.Certificate, nil, func(cs tls.ConnectionState) error { _, err := r.peer(ctx, cs); return err })
 	config.Time, config.NextProtos, config.SessionTicketsDisabled = r.c.Now, []string{ALPN}, true
 	transport := &quic.Transport{
-		Conn:              udp,
-		StatelessResetKey: r.resetKey(),
-		// An unproved source address is counted for nobody. Therefore each connection begins with a
-		// Retry, not only under load.
-		VerifySourceAddress: func(net.Addr) bool { return true },
+		Conn:                udp,
+		StatelessResetKey:   r.resetKey(),
+		VerifySourceAddress: retryFirst,
 		ConnContext:         r.begin,
 	}
 	listener, err := transport.ListenEarly(config, &quic.Config{
