@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path"
 	"regexp"
@@ -50,7 +51,7 @@ func (c *cleanup) containers(ctx context.Context) (err error) {
 	}
 	roots = slices.DeleteFunc(roots, func(root string) bool {
 		_, err := c.m.Lstat(root)
-		return err != nil && absent(err)
+		return errors.Is(err, fs.ErrNotExist)
 	})
 	if len(roots) == 0 {
 		return nil

@@ -31,7 +31,7 @@ func TestACleanupTakesEveryStrangersFUSEOffBeforeItLooks(t *testing.T) {
 	hosttest.HangFUSE(t, "/var/tmp/dead", 0)()
 	c := &cleanup{Run: &host.Run{Host: h}, m: m, params: &taskcatalog.StorageCleanupParams{}, known: host.Known{Base: base}}
 	hosttest.Soon(t, m, "scratch", func() error { _, err := c.matchScratch(func(string, error) {}); return err })
-	hosttest.Soon(t, m, "mounts", c.served)
+	hosttest.Soon(t, m, "mounts", c.detachFUSE)
 	hosttest.Soon(t, m, "temporary", func() error {
 		return c.empty(t.Context(), "temporary", "/tmp", machine.Tree{Remove: machine.Everything})
 	})
