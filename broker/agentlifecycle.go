@@ -84,9 +84,9 @@ func (d AgentDrift) Drifted() bool { return d != AgentInSync }
 
 // The events of a delivery itself, with subject node/ID, for deliveries without a run's events.
 const (
-	AgentUpgraded      = AgentKinds + ".completed"
-	AgentUpgradeFailed = AgentKinds + ".failed"
-	AgentRolledBack    = "agent.rollback.completed" // also written by a run
+	AgentUpdatedEvent      = AgentKinds + ".completed"
+	AgentUpdateFailedEvent = AgentKinds + ".failed"
+	AgentRolledBackEvent   = "agent.rollback.completed" // also written by a run
 )
 
 // Agent holds the wanted state and the known state of a node's agent.

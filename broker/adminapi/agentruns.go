@@ -73,7 +73,7 @@ func (a *API) actOnAgentRun(ctx context.Context, in *runActionInput) (*api.Agent
 
 // agentRunResource is the read model of a run.
 func agentRunResource(r chain.Record) api.AgentLifecycleRun {
-	var s agentlifecycle.Upgrade
+	var s agentlifecycle.Work
 	_ = json.Unmarshal(r.State, &s) // a state of another version: the fields common to all runs are still shown
 	out := api.AgentLifecycleRun{
 		RunID: r.ID, NodeID: s.NodeID, Hostname: r.Subject, Site: siteOf(r.Site), Mode: string(s.Mode), Scenario: string(s.Scenario), List: string(listOf(r)),

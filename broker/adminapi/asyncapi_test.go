@@ -14,6 +14,7 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v4"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
@@ -91,7 +92,7 @@ func eventSchemas(t *testing.T) map[string][]*validator.Schema {
 
 func TestEveryTypeOfEventIsInTheDocument(t *testing.T) {
 	sent := []string{
-		"node.status.changed", "node.identity_conflict", store.CertificateDeniedEvent, "node.drift.detected", "node.drift.resolved", "allocation.force_released", agentlifecycle.RolledBackEvent,
+		"node.status.changed", "node.identity_conflict", store.CertificateDeniedEvent, "node.drift.detected", "node.drift.resolved", "allocation.force_released", broker.AgentRolledBackEvent,
 		"site.reconciliation.stopped", "site.reconciliation.resumed", store.SilentEvent, store.HeardEvent, store.ProfilesStoppedEvent,
 		store.TerminalOpenedEvent, store.TerminalJoinedEvent, store.TerminalAttachedEvent, store.TerminalDetachedEvent, store.TerminalEndedEvent, store.RecordingBrokenEvent,
 	}

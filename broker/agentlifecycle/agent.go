@@ -90,13 +90,10 @@ func (c *Chains) delivered(ctx context.Context, r *run, k broker.Task) (told map
 		"reason": reason, "seconds": result.Seconds, "switch_seconds": result.SwitchSeconds,
 	}
 	if result.Outcome == taskcatalog.UpdateRolledBack {
-		r.Publish(chain.Message{Type: RolledBackEvent, Subject: "node/" + s.NodeID, Data: told})
+		r.Publish(chain.Message{Type: broker.AgentRolledBackEvent, Subject: "node/" + s.NodeID, Data: told})
 	}
 	return told, true, nil
 }
-
-// RolledBackEvent announces that a node restored its previous version.
-const RolledBackEvent = broker.AgentRolledBack
 
 // rotate gives the node a new key and certificate.
 func (c *Chains) rotate(ctx context.Context, r *run) error {

@@ -49,8 +49,8 @@ type Package struct {
 	Filename string `json:"filename"`
 }
 
-// Upgrade is the state of a run.
-type Upgrade struct {
+// Work is the state of a run: work on the agent of one node.
+type Work struct {
 	NodeID        string                  `json:"node_id"`
 	Hostname      string                  `json:"hostname"`
 	Site          string                  `json:"site,omitempty"`
@@ -106,10 +106,10 @@ type Place struct {
 // New is the first state of a run, with its required locks. Codes: agent_lifecycle_invalid,
 // node_status, agent_in_sync, release_missing, release_below_floor, reason_missing,
 // allocation_live.
-func New(at Place, req Request) (Upgrade, []string, error) {
+func New(at Place, req Request) (Work, []string, error) {
 	n := at.Node
-	none := func(kind broker.Kind, code, format string, args ...any) (Upgrade, []string, error) {
-		return Upgrade{}, nil, broker.Errorf(kind, code, "cannot work on the agent of node "+n.ID+": "+format, args...)
+	none := func(kind broker.Kind, code, format string, args ...any) (Work, []string, error) {
+		return Work{}, nil, broker.Errorf(kind, code, "cannot work on the agent of node "+n.ID+": "+format, args...)
 	}
 	switch {
 	case !slices.Contains(broker.DeliveryModes, req.Mode):
@@ -123,7 +123,7 @@ func New(at Place, req Request) (Upgrade, []string, error) {
 	case n.Status == broker.Removing || n.Status == broker.Deleted:
 		return none(broker.Refused, "node_status", "it is %s", n.Status)
 	}
-	s := Upgrade{
+	s := Work{
 		NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, Mode: req.Mode, Scenario: req.Scenario, Safety: req.Safety, AllowRollback: req.AllowRollback, Force: req.Force,
 		Reason: req.Reason, RequestedBy: req.RequestedBy, From: n.AgentVersion, Epoch: n.Epoch,
 	}
@@ -146,7 +146,7 @@ func New(at Place, req Request) (Upgrade, []string, error) {
 	}
 	if s.Safety == broker.OnlyIdle {
 		if err := busy(n, at.Live); err != nil {
-			return Upgrade{}, nil, err
+			return Work{}, nil, err
 		}
 	}
 	if s.Safety == broker.Forced && s.List == Reimage {
@@ -231,7 +231,7 @@ func listOf(at Place, mode broker.DeliveryMode, scenario broker.DeliveryScenario
 var needed = map[List]string{Update: "node.self_update@1", Certificate: "node.rotate_identity@1"}
 
 // needsRelease reports whether the run ends with a certain program on the node.
-func (s *Upgrade) needsRelease(drift broker.AgentDrift) bool {
+func (s *Work) needsRelease(drift broker.AgentDrift) bool {
 	switch {
 	case s.List == Update:
 		return true

@@ -65,7 +65,7 @@ func TestAnUpdateThatWasPutBackIsToldOfAsSuch(t *testing.T) {
 				for _, m := range w.store.Outbox() {
 					told = append(told, m.Type)
 				}
-				back := slices.Contains(told, agentlifecycle.RolledBackEvent)
+				back := slices.Contains(told, broker.AgentRolledBackEvent)
 				if back != (outcome == taskcatalog.UpdateRolledBack) || !slices.Contains(told, "agent.upgrade.failed") {
 					t.Errorf("told of %v", told)
 				}
@@ -409,11 +409,11 @@ func TestACancelWaitsForWhatTheNodeHasBegun(t *testing.T) {
 	}{
 		{"it switched all the same", func(w *world, k *broker.Task) {
 			w.well(k, taskcatalog.SelfUpdateParams{Version: "1.4.0"})
-		}, "confirmed", "", "(1.3.0 to 1.4.0) already: confirmed", []string{broker.AgentUpgraded}},
+		}, "confirmed", "", "(1.3.0 to 1.4.0) already: confirmed", []string{broker.AgentUpdatedEvent}},
 		{"it put it back", func(w *world, k *broker.Task) {
 			w.ended(k, taskcatalog.SelfUpdateResult{FromVersion: "1.3.0", ToVersion: "1.4.0", Outcome: taskcatalog.UpdateRolledBack, Reason: "no_contact"})
 			k.Status = broker.TaskFailed
-		}, "rolled_back", "no_contact", "already: rolled_back", []string{agentlifecycle.RolledBackEvent}},
+		}, "rolled_back", "no_contact", "already: rolled_back", []string{broker.AgentRolledBackEvent}},
 		{"it left it", func(_ *world, k *broker.Task) { k.Status = broker.TaskCanceled }, "", "", "has not begun", nil},
 		{"it says nothing", func(_ *world, k *broker.Task) {
 			k.Status, k.Code = broker.TaskFailed, taskcatalog.CodeOutcomeUnknown
@@ -432,7 +432,7 @@ func TestACancelWaitsForWhatTheNodeHasBegun(t *testing.T) {
 			if r := w.run(); r.Status != chain.Compensating || !strings.Contains(r.Waiting, update.ID) || !update.CancelRequested {
 				t.Fatalf("while the node has it the run is %s, waits for %q", r.Status, r.Waiting)
 			}
-			if _, err := w.engine.Start(ctx, chain.Start{ID: "other", Kind: agentlifecycle.Update.Kind(), Site: "dc1", State: agentlifecycle.Upgrade{NodeID: "n-1"}, Locks: []string{"node/n-1"}}); err == nil {
+			if _, err := w.engine.Start(ctx, chain.Start{ID: "other", Kind: agentlifecycle.Update.Kind(), Site: "dc1", State: agentlifecycle.Work{NodeID: "n-1"}, Locks: []string{"node/n-1"}}); err == nil {
 				t.Fatal("somebody else has the node meanwhile")
 			}
 			test.ends(w, update)
@@ -479,7 +479,7 @@ func TestACancelOfARunThatWasPutBackTellsNothingTwice(t *testing.T) {
 	w.settle(time.Minute)
 	n := 0
 	for _, m := range w.store.Outbox() {
-		if m.Type == agentlifecycle.RolledBackEvent {
+		if m.Type == broker.AgentRolledBackEvent {
 			n++
 		}
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 type (
-	run   = chain.Run[Upgrade]
-	stage = chain.Stage[Upgrade]
+	run   = chain.Run[Work]
+	stage = chain.Stage[Work]
 )
 
 // Chains builds the lists of this package. One value serves a whole broker.
@@ -24,7 +24,7 @@ func (c *Chains) All() (all []chain.Kind) {
 }
 
 // Of is a list with its stages.
-func (c *Chains) Of(l List) chain.Chain[Upgrade] {
+func (c *Chains) Of(l List) chain.Chain[Work] {
 	// The undo of this stage withdraws the tasks of all stages. Its wait for the node has the same
 	// limit.
 	safe := stage{Name: "check_safety", Do: c.safe, Undo: c.withdraw, Retry: again, Limit: drained, About: about("nothing: nobody is let in while the run has the node", time.Second)}
@@ -56,7 +56,7 @@ func (c *Chains) Of(l List) chain.Chain[Upgrade] {
 		}
 	}
 	stages = append(stages, verify...)
-	return chain.Chain[Upgrade]{Kind: l.Kind(), Stages: stages}
+	return chain.Chain[Work]{Kind: l.Kind(), Stages: stages}
 }
 
 // Limits and intervals of stages.
@@ -69,27 +69,27 @@ const (
 	installTime = 7 * 24 * time.Hour
 )
 
-func again(Upgrade) chain.Retry { return chain.Retry{Attempts: 3, First: 5 * time.Second} }
+func again(Work) chain.Retry { return chain.Retry{Attempts: 3, First: 5 * time.Second} }
 
 // once is a single attempt: the node's outcome of an update stands, and only a person retries.
-func once(Upgrade) chain.Retry { return chain.Retry{Attempts: 1} }
+func once(Work) chain.Retry { return chain.Retry{Attempts: 1} }
 
-func within(d time.Duration) func(Upgrade) chain.Limit {
-	return func(Upgrade) chain.Limit { return chain.Limit{After: d, Class: updateFailed} }
+func within(d time.Duration) func(Work) chain.Limit {
+	return func(Work) chain.Limit { return chain.Limit{After: d, Class: updateFailed} }
 }
 
 // answered is the limit of a stage that waits for a task; an agent without an answer by then
 // counts as silent.
-func answered(d time.Duration) func(Upgrade) chain.Limit {
-	return func(Upgrade) chain.Limit { return chain.Limit{After: d, Class: silent, Code: "agent_silent"} }
+func answered(d time.Duration) func(Work) chain.Limit {
+	return func(Work) chain.Limit { return chain.Limit{After: d, Class: silent, Code: "agent_silent"} }
 }
 
-func drained(s Upgrade) chain.Limit {
+func drained(s Work) chain.Limit {
 	return chain.Limit{After: drainTime, Class: inputError, Code: "not_drained", Next: "end who is on node " + s.NodeID + ", then resume; or cancel, and start it with --safety forced"}
 }
 
-func about(touches string, d time.Duration) func(Upgrade) chain.About {
-	return func(Upgrade) chain.About { return chain.About{Touches: touches, Expected: d} }
+func about(touches string, d time.Duration) func(Work) chain.About {
+	return func(Work) chain.About { return chain.About{Touches: touches, Expected: d} }
 }
 
 // The failure classes of this package's stages.

@@ -1,6 +1,6 @@
 // Package agentlifecycle holds the runs on a node's agent: an update in place, the repair of its
 // certificate or of its configuration, a manual installation, and a reimage by MAAS. Each is a
-// list of stages (Chains) over one state (Upgrade). The package reaches a node only through typed
+// list of stages (Chains) over one state (Work). The package reaches a node only through typed
 // tasks, and reads the broker's records through Nodes.
 //
 // # Model

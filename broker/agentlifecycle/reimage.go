@@ -13,7 +13,7 @@ import (
 type Turnovers interface {
 	// Reimage begins the turnover of a run, under an id derived from the run's id, and Turnover
 	// reads that turnover. Codes: as for a turnover that an operator starts.
-	Reimage(ctx context.Context, runID string, s Upgrade) (turnover string, err error)
+	Reimage(ctx context.Context, runID string, s Work) (turnover string, err error)
 	Turnover(ctx context.Context, id string) (chain.Record, error)
 }
 

@@ -70,7 +70,7 @@ func (c *Chains) begin(ctx context.Context, r *run, n broker.Node) error {
 	return asking.Records(c.Nodes.Tell(ctx, s.delivery(r.ID, Running, "", 0)))
 }
 
-func (s *Upgrade) delivery(runID, result, reason string, seconds int64) Delivery {
+func (s *Work) delivery(runID, result, reason string, seconds int64) Delivery {
 	return Delivery{NodeID: s.NodeID, RunID: runID, Mode: s.Mode, At: s.BegunAt, Result: result, Reason: reason, Seconds: seconds}
 }
 
@@ -113,7 +113,7 @@ func (c *Chains) became(ctx context.Context, r *run, k broker.Task) error {
 		err = asking.Records(c.Nodes.Tell(ctx, s.delivery(r.ID, "failed", string(k.Code), 0)))
 	}
 	if told["outcome"] == taskcatalog.UpdateConfirmed { // the run's own event says that it was cancelled
-		r.Publish(chain.Message{Type: broker.AgentUpgraded, Subject: "node/" + s.NodeID, Data: told})
+		r.Publish(chain.Message{Type: broker.AgentUpdatedEvent, Subject: "node/" + s.NodeID, Data: told})
 	}
 	s.Tasks = append(s.Tasks, k.ID)
 	return err

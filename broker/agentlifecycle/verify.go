@@ -47,7 +47,7 @@ func (c *Chains) verifyVersion(ctx context.Context, r *run) error {
 }
 
 // runs reports whether the node's own report names the release: version, commit and program.
-func (c *Chains) runs(ctx context.Context, s *Upgrade) (is bool, seen string, err error) {
+func (c *Chains) runs(ctx context.Context, s *Work) (is bool, seen string, err error) {
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
 		return false, "", asking.Records(err)
@@ -164,7 +164,7 @@ func (c *Chains) waitForInstall(ctx context.Context, r *run) error {
 }
 
 // Next tells a person what to do at the machine of an install.
-func (s *Upgrade) Next() string {
+func (s *Work) Next() string {
 	if s.List != Install {
 		return ""
 	}

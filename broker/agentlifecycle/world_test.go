@@ -232,7 +232,7 @@ func (w *world) AskReport(context.Context, string) error {
 }
 func (w *world) RenewedAt(context.Context, string) (time.Time, error) { return w.renewed, nil }
 
-func (w *world) Reimage(_ context.Context, runID string, _ agentlifecycle.Upgrade) (string, error) {
+func (w *world) Reimage(_ context.Context, runID string, _ agentlifecycle.Work) (string, error) {
 	w.reimagedN++
 	w.turnover = &chain.Record{ID: runID + "-reimage", Status: chain.Running, Stage: "deploy_via_maas"}
 	return w.turnover.ID, nil

@@ -150,7 +150,7 @@ func (f *easy) Run(_ context.Context, id string) (chain.Record, error) {
 		r.Status, r.CompletedAt = chain.Completed, ends
 	}
 	var err error
-	r.State, err = json.Marshal(agentlifecycle.Upgrade{Safety: broker.OnlyIdle, From: "1.3.0", BegunAt: r.StartedAt, Target: &agentlifecycle.Target{Version: newest.Version}})
+	r.State, err = json.Marshal(agentlifecycle.Work{Safety: broker.OnlyIdle, From: "1.3.0", BegunAt: r.StartedAt, Target: &agentlifecycle.Target{Version: newest.Version}})
 	return r, err
 }
 

@@ -48,7 +48,7 @@ func (c *Chains) follow(ctx context.Context, r *run, m *Member) (begun bool, err
 }
 
 // runOf is a run on a node, with its state.
-func (c *Chains) runOf(ctx context.Context, id string) (rec chain.Record, u agentlifecycle.Upgrade, err error) {
+func (c *Chains) runOf(ctx context.Context, id string) (rec chain.Record, u agentlifecycle.Work, err error) {
 	if rec, err = c.Nodes.Run(ctx, id); err != nil {
 		return rec, u, err
 	}
@@ -60,12 +60,12 @@ func (c *Chains) runOf(ctx context.Context, id string) (rec chain.Record, u agen
 
 // parked reports whether a run waits for a tenant of its node. A run held by a freeze, or not yet
 // looked at, is not parked: it would continue together with all others.
-func parked(rec chain.Record, u agentlifecycle.Upgrade) bool {
+func parked(rec chain.Record, u agentlifecycle.Work) bool {
 	return unbegun(rec, u) && u.Safety == broker.AfterDrain && rec.Waiting != "" && rec.HeldSince.IsZero()
 }
 
 // unbegun reports whether a run has done nothing to its node yet.
-func unbegun(rec chain.Record, u agentlifecycle.Upgrade) bool {
+func unbegun(rec chain.Record, u agentlifecycle.Work) bool {
 	return rec.Status.Moving() && rec.Direction == chain.Forward && u.BegunAt.IsZero()
 }
 
@@ -74,7 +74,7 @@ func withdrawn(rec chain.Record) bool {
 	return rec.Status == chain.Cancelled && rec.AskedBy == Actor.Name
 }
 
-func (c *Chains) followUpdate(ctx context.Context, r *run, m *Member, rec chain.Record, u agentlifecycle.Upgrade) error {
+func (c *Chains) followUpdate(ctx context.Context, r *run, m *Member, rec chain.Record, u agentlifecycle.Work) error {
 	if u.From != "" {
 		m.From = u.From
 	}
@@ -135,7 +135,7 @@ func seconds(rec chain.Record) int64 {
 }
 
 // followFailing puts a failed run away, and then settles the state of its node.
-func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain.Record, u agentlifecycle.Upgrade) error {
+func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain.Record, u agentlifecycle.Work) error {
 	switch {
 	case rec.Status.Stopped() && rec.Direction == chain.Undo:
 		m.ends(Failed, "cancel_failed")
@@ -288,11 +288,11 @@ func (m *Member) stays(why string) {
 	m.ends(Failed, why)
 }
 
-func (c *Chains) followBack(ctx context.Context, r *run, m *Member, rec chain.Record, u agentlifecycle.Upgrade) error {
+func (c *Chains) followBack(ctx context.Context, r *run, m *Member, rec chain.Record, u agentlifecycle.Work) error {
 	switch {
 	case rec.Status == chain.Completed || rec.Status == chain.Reconciled:
 		m.ends(TakenBack, "")
-		r.Publish(chain.Message{Type: agentlifecycle.RolledBackEvent, Subject: "node/" + m.NodeID, Data: map[string]any{
+		r.Publish(chain.Message{Type: broker.AgentRolledBackEvent, Subject: "node/" + m.NodeID, Data: map[string]any{
 			"run_id": rec.ID, "node_id": m.NodeID, "task_id": strings.Join(u.Tasks[:min(1, len(u.Tasks))], ""), "from": m.From, "to": r.State.Release.Version,
 			"outcome": TakenBack, "reason": m.Code, "seconds": seconds(rec), "switch_seconds": 0,
 		}})

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/chain/chaintest"
 	"github.com/hostler/hostler/broker/rollout"
@@ -76,7 +75,7 @@ func TestTooManyFailuresStopIt(t *testing.T) {
 	}
 	told := 0
 	for _, m := range w.memory.Outbox() {
-		if m.Type == agentlifecycle.RolledBackEvent && m.Subject == "node/"+id(5) {
+		if m.Type == broker.AgentRolledBackEvent && m.Subject == "node/"+id(5) {
 			told++
 		}
 	}

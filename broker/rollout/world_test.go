@@ -277,7 +277,7 @@ func (w *world) Begin(_ context.Context, o rollout.Order) error {
 	case m.busy && o.Safety == broker.OnlyIdle:
 		return broker.Errorf(broker.Refused, "allocation_live", "somebody is on it")
 	}
-	raw, err := json.Marshal(agentlifecycle.Upgrade{NodeID: o.NodeID, Safety: o.Safety, Target: &agentlifecycle.Target{Version: o.Version}})
+	raw, err := json.Marshal(agentlifecycle.Work{NodeID: o.NodeID, Safety: o.Safety, Target: &agentlifecycle.Target{Version: o.Version}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func (w *world) advance() {
 		if !r.Status.Moving() || r.Kind == others {
 			continue
 		}
-		var u agentlifecycle.Upgrade
+		var u agentlifecycle.Work
 		if err := json.Unmarshal(r.State, &u); err != nil {
 			w.t.Fatal(err)
 		}

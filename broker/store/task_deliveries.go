@@ -169,15 +169,15 @@ func (t *tx) tellDelivery(ctx context.Context, nodeID string, d *taskcatalog.Age
 	var types []string
 	switch d.Outcome {
 	case taskcatalog.UpdateConfirmed:
-		types = []string{broker.AgentUpgraded}
+		types = []string{broker.AgentUpdatedEvent}
 		if k == nil && strings.HasPrefix(d.ID, taskcatalog.ByHand) || k != nil && k.wentBack() {
-			types = []string{broker.AgentRolledBack}
+			types = []string{broker.AgentRolledBackEvent}
 			data["from"], data["to"], data["outcome"] = d.To, d.From, "taken_back" // the version in from runs again
 		}
 	case taskcatalog.UpdateRolledBack:
-		types = []string{broker.AgentUpgradeFailed, broker.AgentRolledBack}
+		types = []string{broker.AgentUpdateFailedEvent, broker.AgentRolledBackEvent}
 	case taskcatalog.UpdateRefused:
-		types = []string{broker.AgentUpgradeFailed}
+		types = []string{broker.AgentUpdateFailedEvent}
 	}
 	for _, typ := range types {
 		if err := t.send(ctx, told{Message: chain.Message{Type: typ, Subject: "node/" + nodeID, Data: data}, Site: n.Site, CorrelationID: correlation}); err != nil {

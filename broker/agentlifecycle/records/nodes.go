@@ -103,7 +103,7 @@ func (n *Nodes) RenewedAt(ctx context.Context, nodeID string) (time.Time, error)
 
 // Reimage implements agentlifecycle.Nodes. The turnover ends allocations only if the run was
 // forced.
-func (n *Nodes) Reimage(ctx context.Context, runID string, s agentlifecycle.Upgrade) (string, error) {
+func (n *Nodes) Reimage(ctx context.Context, runID string, s agentlifecycle.Work) (string, error) {
 	id := turnoverOf(runID)
 	if had, err := n.DB.Run(ctx, id); err == nil {
 		return had.ID, nil
@@ -125,7 +125,7 @@ func turnoverOf(runID string) string { return runID + "-reimage" }
 // reimage is the start of the turnover. Permanent obstacles are reported before live allocations,
 // because the run may wait for allocations. A forced turnover ends only the allocations that were
 // live at the request.
-func (n *Nodes) reimage(ctx context.Context, s agentlifecycle.Upgrade) (start chain.Start, err error) {
+func (n *Nodes) reimage(ctx context.Context, s agentlifecycle.Work) (start chain.Start, err error) {
 	node, err := n.DB.Node(ctx, s.NodeID)
 	if err != nil {
 		return start, err

@@ -104,7 +104,7 @@ func (w *world) desired() (string, broker.AgentDrift) {
 	return s.Desired, s.Drift
 }
 
-func (w *world) order(o Order) (*agentlifecycle.Upgrade, error) {
+func (w *world) order(o Order) (*agentlifecycle.Work, error) {
 	w.Helper()
 	if o.Mode == "" {
 		o.Mode = broker.ByRebootstrap
@@ -114,7 +114,7 @@ func (w *world) order(o Order) (*agentlifecycle.Upgrade, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := s.State.(agentlifecycle.Upgrade)
+	u := s.State.(agentlifecycle.Work)
 	if s.Kind != u.List.Kind() || s.Site != agentlifecycle.NoSite || s.Subject != "g1" {
 		w.Errorf("the start is %+v", s)
 	}

@@ -60,7 +60,7 @@ func TestAForcedReimageEndsNobodyWhoCameLater(t *testing.T) {
 		before, err := w.nodes.Start(w.Context(), n, order)
 		w.ok(err)
 		w.letIn(n.ID, "a-1", "acme")
-		_, err = w.nodes.Reimage(w.Context(), "r", before.State.(agentlifecycle.Upgrade))
+		_, err = w.nodes.Reimage(w.Context(), "r", before.State.(agentlifecycle.Work))
 		if e := broker.AsError(err); e.Code != "allocation_live" || !strings.Contains(e.Message, "a-1 of tenant acme") {
 			w.Errorf("with somebody who came later: %v", err)
 		}
@@ -69,7 +69,7 @@ func TestAForcedReimageEndsNobodyWhoCameLater(t *testing.T) {
 		}
 		after, err := w.nodes.Start(w.Context(), n, order)
 		w.ok(err)
-		turn, err := w.nodes.reimage(w.Context(), after.State.(agentlifecycle.Upgrade))
+		turn, err := w.nodes.reimage(w.Context(), after.State.(agentlifecycle.Work))
 		w.ok(err)
 		if t := turn.State.(turnover.Turnover); !slices.Equal(t.Ends, []string{"a-1"}) || !t.ForceRelease {
 			w.Errorf("it ends %q, forced %v", t.Ends, t.ForceRelease)

@@ -129,8 +129,8 @@ func (f *fleet) wants(s *simulated, result, reason, correlation string) {
 
 func TestWhatBecameOfAnUpdateThatWasGivenUpIsTold(t *testing.T) {
 	for outcome, events := range map[taskcatalog.UpdateOutcome][]string{
-		taskcatalog.UpdateConfirmed:  {broker.AgentUpgraded},
-		taskcatalog.UpdateRolledBack: {broker.AgentUpgradeFailed, broker.AgentRolledBack},
+		taskcatalog.UpdateConfirmed:  {broker.AgentUpdatedEvent},
+		taskcatalog.UpdateRolledBack: {broker.AgentUpdateFailedEvent, broker.AgentRolledBackEvent},
 	} {
 		for _, cancelled := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, cancelled %v", outcome, cancelled), func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestAVersionThatIsPutBackWhileItsRunLooksIsToldOnce(t *testing.T) {
 		if seen, err := f.nodes.Look(f.Context(), []string{s.NodeID}); err != nil || seen[s.NodeID].PutBack != "crash_loop" || seen[s.NodeID].Delivered != r.ID {
 			f.Errorf("a rollout sees %+v, %v", seen, err)
 		}
-		if got := f.told()[before:]; !slices.Equal(got, []string{broker.AgentUpgradeFailed, broker.AgentRolledBack}) {
+		if got := f.told()[before:]; !slices.Equal(got, []string{broker.AgentUpdateFailedEvent, broker.AgentRolledBackEvent}) {
 			f.Errorf("told %v", got)
 		}
 		f.ok(f.db.Deliver(f.Context(), store.Delivery{NodeID: s.NodeID, CorrelationID: r.ID, At: f.begun(s), Result: "confirmed"}))
@@ -256,10 +256,10 @@ func TestADeliveryThatNoRunTellsOfIsToldOnce(t *testing.T) {
 		outcome taskcatalog.UpdateOutcome
 		events  []string
 	}{
-		{"a task of its own", taskcatalog.PhaseUpdate, taskcatalog.UpdateConfirmed, []string{broker.AgentUpgraded}},
-		{"a task of its own that was put back", taskcatalog.PhaseUpdate, taskcatalog.UpdateRolledBack, []string{broker.AgentUpgradeFailed, broker.AgentRolledBack}},
-		{"a rollback by a task", taskcatalog.PhaseRollback, taskcatalog.UpdateConfirmed, []string{broker.AgentRolledBack}},
-		{"a revert by hand", "", taskcatalog.UpdateConfirmed, []string{broker.AgentRolledBack}},
+		{"a task of its own", taskcatalog.PhaseUpdate, taskcatalog.UpdateConfirmed, []string{broker.AgentUpdatedEvent}},
+		{"a task of its own that was put back", taskcatalog.PhaseUpdate, taskcatalog.UpdateRolledBack, []string{broker.AgentUpdateFailedEvent, broker.AgentRolledBackEvent}},
+		{"a rollback by a task", taskcatalog.PhaseRollback, taskcatalog.UpdateConfirmed, []string{broker.AgentRolledBackEvent}},
+		{"a revert by hand", "", taskcatalog.UpdateConfirmed, []string{broker.AgentRolledBackEvent}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			eachOne(t, func(f *fleet, s *simulated) {
@@ -295,7 +295,7 @@ func TestADeliveryOfARunIsToldByItAlone(t *testing.T) {
 		f.clock.Advance(time.Minute)
 		f.step()
 		f.says(s, word)
-		if got := f.told(); !slices.Equal(got, []string{broker.AgentRolledBack}) {
+		if got := f.told(); !slices.Equal(got, []string{broker.AgentRolledBackEvent}) {
 			f.Errorf("told %v", got)
 		}
 		f.wants(s, "rolled_back", "no_contact", r.ID)
@@ -353,7 +353,7 @@ func TestAWordThatComesBeforeTheRunsNextStepIsKept(t *testing.T) {
 			}
 			f.says(s, word)
 			f.wants(s, "rolled_back", "no_contact", r.ID)
-			if got := f.told(); !slices.Equal(got, []string{broker.AgentUpgradeFailed, broker.AgentRolledBack}) {
+			if got := f.told(); !slices.Equal(got, []string{broker.AgentUpdateFailedEvent, broker.AgentRolledBackEvent}) {
 				f.Errorf("cancelled %v: told %v", cancelled, got)
 			}
 		})
@@ -375,7 +375,7 @@ func TestAWordOnATaskThatTheRunHasReplacedEndsNothing(t *testing.T) {
 		}
 		f.says(s, taskcatalog.AgentDelivery{ID: d.TaskID, From: before, To: after, Outcome: taskcatalog.UpdateRolledBack, Reason: "no_contact", At: f.db.Now()})
 		f.wants(s, "running", "", r.ID)
-		if got := f.told(); !slices.Equal(got, []string{broker.AgentUpgradeFailed, broker.AgentRolledBack}) {
+		if got := f.told(); !slices.Equal(got, []string{broker.AgentUpdateFailedEvent, broker.AgentRolledBackEvent}) {
 			f.Errorf("told %v", got)
 		}
 	})

@@ -135,7 +135,7 @@ func (n Nodes) Begin(ctx context.Context, o rollout.Order) error {
 	if err != nil {
 		return err
 	}
-	state := s.State.(agentlifecycle.Upgrade)
+	state := s.State.(agentlifecycle.Work)
 	if state.List != agentlifecycle.Update {
 		return broker.Errorf(broker.Refused, "agent_unreachable", "cannot give node %s a release: %s", node.ID, state.Because)
 	}
