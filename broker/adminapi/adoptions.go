@@ -46,11 +46,11 @@ func (a *API) planAdoption(ctx context.Context, in *planAdoptionInput) (*api.Onb
 	if err != nil {
 		return nil, err
 	}
-	out, err := planned(a.c.Lifecycle.Adoption(), o)
+	out, err := planned(a.c.Onboarding.Adoption(), o)
 	if err != nil {
 		return nil, err
 	}
-	refused, err := a.c.Lifecycle.CheckAdoptions(ctx, o.site, o.states)
+	refused, err := a.c.Onboarding.CheckAdoptions(ctx, o.site, o.states)
 	if err != nil {
 		return nil, err
 	}

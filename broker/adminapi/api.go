@@ -45,7 +45,7 @@ type Config struct {
 	Events     *outbox.Feed
 	Registries *registry.Client
 	Sites      *maas.Sites
-	Lifecycle  *onboarding.Lifecycle
+	Onboarding *onboarding.Chains
 	Runs       *chain.Engine
 	Agents     *agentrecords.Nodes
 	Terminals  *terminals.Desk

@@ -84,7 +84,7 @@ func (a *API) planOnboarding(ctx context.Context, in *planOnboardingInput) (*api
 	if err != nil {
 		return nil, err
 	}
-	out, err := planned(a.c.Lifecycle.Onboarding(), o)
+	out, err := planned(a.c.Onboarding.Onboarding(), o)
 	if err != nil {
 		return nil, err
 	}

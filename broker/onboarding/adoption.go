@@ -63,12 +63,12 @@ func NewAdoption(site broker.Site, profile broker.Profile, sku broker.SKU, req A
 
 // Adoption is the list of stages from a deployed machine to an active node. No stage, and no undo
 // of a stage, makes a call that changes MAAS.
-func (l *Lifecycle) Adoption() chain.Chain[Onboarding] {
-	return chain.Chain[Onboarding]{Kind: AdoptionKind, Probe: l.Probe, Failing: l.diagnose, Stages: append([]stage{l.LoadSite()}, l.judged([]stage{
-		{Name: "find_in_maas", Do: l.findDeployed, Retry: retries("find_in_maas"), Limit: within(records), About: aboutLook},
-		{Name: "compare_with_sku", Do: l.compareWithSKU, Retry: retries("compare_with_sku"), Limit: within(records), About: aboutLook},
-		{Name: "bind_node", Do: l.bindNode, Undo: l.unbindNode, Retry: retries("bind_node"), Limit: within(records), About: aboutBind},
-		{Name: "wait_for_agent_enrollment", Do: l.waitForAdopted, Limit: adoptionLimit, About: expected(5 * time.Minute)},
+func (c *Chains) Adoption() chain.Chain[Onboarding] {
+	return chain.Chain[Onboarding]{Kind: AdoptionKind, Probe: c.Probe, Failing: c.diagnose, Stages: append([]stage{c.LoadSite()}, c.judged([]stage{
+		{Name: "find_in_maas", Do: c.findDeployed, Retry: retries("find_in_maas"), Limit: within(records), About: aboutLook},
+		{Name: "compare_with_sku", Do: c.compareWithSKU, Retry: retries("compare_with_sku"), Limit: within(records), About: aboutLook},
+		{Name: "bind_node", Do: c.bindNode, Undo: c.unbindNode, Retry: retries("bind_node"), Limit: within(records), About: aboutBind},
+		{Name: "wait_for_agent_enrollment", Do: c.waitForAdopted, Limit: adoptionLimit, About: expected(5 * time.Minute)},
 	})...)}
 }
 
@@ -78,8 +78,8 @@ func adoptionLimit(s Onboarding) chain.Limit {
 }
 
 // findDeployed reads the machine that the request names.
-func (l *Lifecycle) findDeployed(ctx context.Context, r *run) error {
-	at, err := l.at(ctx, r)
+func (c *Chains) findDeployed(ctx context.Context, r *run) error {
+	at, err := c.at(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (l *Lifecycle) findDeployed(ctx context.Context, r *run) error {
 		return at.unseen(ctx, err)
 	}
 	at.see(m)
-	if err := l.adoptable(ctx, at); err != nil {
+	if err := c.adoptable(ctx, at); err != nil {
 		return err
 	}
 	if s.Hostname, err = at.sameName(); err != nil {
@@ -132,7 +132,7 @@ func (at *place) sameName() (string, error) {
 
 // adoptable refuses a machine that is not deployed or already belongs to a node. A mark is another
 // broker's claim, unless the mark names a deleted node of this broker.
-func (l *Lifecycle) adoptable(ctx context.Context, at *place) error {
+func (c *Chains) adoptable(ctx context.Context, at *place) error {
 	switch user := at.state.MAASUser; {
 	case at.Status == maas.Broken:
 		return chain.Fail(ambiguity, "machine %s is marked Broken in MAAS, and only one that is Deployed is adopted", at.called()).
@@ -150,7 +150,7 @@ func (l *Lifecycle) adoptable(ctx context.Context, at *place) error {
 			Next("deploy the machine as %s in MAAS, or give the site a token of its owner (hostler site credentials %s --maas-token-file FILE), then rerun", taskcatalog.Clean(user, 64), at.state.Site)
 	}
 	if node, run := at.Annotations[maas.MarkNode], at.Annotations[maas.MarkRun]; node != "" || run != "" {
-		gone, err := l.letGo(ctx, node, run)
+		gone, err := c.letGo(ctx, node, run)
 		if err != nil {
 			return err
 		}
@@ -158,16 +158,16 @@ func (l *Lifecycle) adoptable(ctx context.Context, at *place) error {
 			return at.foreign("a run of onboarding has it, here or at another broker")
 		}
 	}
-	return l.unbound(ctx, at)
+	return c.unbound(ctx, at)
 }
 
 // letGo reports whether a mark names a deleted node of this broker and the run that made this node.
 // Both must match: half of our mark may stand beside half of another broker's.
-func (l *Lifecycle) letGo(ctx context.Context, node, run string) (bool, error) {
-	n, err := l.Nodes.Node(ctx, node)
+func (c *Chains) letGo(ctx context.Context, node, run string) (bool, error) {
+	n, err := c.Nodes.Node(ctx, node)
 	if err == nil && n.Status == broker.Deleted {
 		var by string
-		by, err = l.Nodes.MadeBy(ctx, node)
+		by, err = c.Nodes.MadeBy(ctx, node)
 		if err == nil {
 			return by == run, nil
 		}
@@ -180,12 +180,12 @@ func (l *Lifecycle) letGo(ctx context.Context, node, run string) (bool, error) {
 
 // compareWithSKU compares the result of MAAS's commissioning with the SKU, and keeps the disks as
 // the disks that the node must have.
-func (l *Lifecycle) compareWithSKU(ctx context.Context, r *run) error {
-	at, err := l.look(ctx, r)
+func (c *Chains) compareWithSKU(ctx context.Context, r *run) error {
+	at, err := c.look(ctx, r)
 	if err != nil {
 		return err
 	}
-	if err := l.adoptable(ctx, at); err != nil {
+	if err := c.adoptable(ctx, at); err != nil {
 		return err
 	}
 	s := &r.State
@@ -211,9 +211,9 @@ func (l *Lifecycle) compareWithSKU(ctx context.Context, r *run) error {
 
 // bindNode makes the node. The enrol token comes with the install command, which an operator asks
 // for; no run's state holds the token.
-func (l *Lifecycle) bindNode(ctx context.Context, r *run) error {
+func (c *Chains) bindNode(ctx context.Context, r *run) error {
 	s := &r.State
-	id, err := l.Nodes.Prepare(ctx, NewNode{
+	id, err := c.Nodes.Prepare(ctx, NewNode{
 		RunID: r.ID, Site: s.Site, Hostname: s.Hostname, SKU: s.SKU.ID, MAASSystemID: s.SystemID, Disks: s.Disks, RequestedBy: r.RequestedBy, ByCommand: true,
 	})
 	if err != nil {
@@ -227,8 +227,8 @@ func (l *Lifecycle) bindNode(ctx context.Context, r *run) error {
 
 // unbindNode removes the node. A node that has enrolled stays and is quarantined, except when the
 // run restarts.
-func (l *Lifecycle) unbindNode(ctx context.Context, r *run) error {
-	kept, err := l.Nodes.Remove(ctx, r.ID, "adoption was taken back")
+func (c *Chains) unbindNode(ctx context.Context, r *run) error {
+	kept, err := c.Nodes.Remove(ctx, r.ID, "adoption was taken back")
 	switch {
 	case err != nil:
 		return ours(err)
@@ -239,14 +239,14 @@ func (l *Lifecycle) unbindNode(ctx context.Context, r *run) error {
 		return nil
 	}
 	r.Note(map[string]string{"node_id": kept}, "node %s had enrolled, and is quarantined", kept)
-	return ours(l.Nodes.Quarantine(ctx, kept, "adoption was taken back after it had enrolled"))
+	return ours(c.Nodes.Quarantine(ctx, kept, "adoption was taken back after it had enrolled"))
 }
 
 // waitForAdopted waits for the agent and activates the node if the machine is the expected one.
 // Otherwise the node is quarantined.
-func (l *Lifecycle) waitForAdopted(ctx context.Context, r *run) error {
+func (c *Chains) waitForAdopted(ctx context.Context, r *run) error {
 	s := &r.State
-	n, err := l.Nodes.Node(ctx, s.NodeID)
+	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
 		return ours(err)
 	}
@@ -255,12 +255,12 @@ func (l *Lifecycle) waitForAdopted(ctx context.Context, r *run) error {
 		return nil
 	case broker.Enrolling:
 	case broker.Quarantined:
-		return l.quarantined(ctx, r, n)
+		return c.quarantined(ctx, r, n)
 	default:
 		return chain.Fail(enrollmentFailure, "node %s is %s: %s", n.ID, n.Status, n.StatusReason).With("failed_enrollment", nil)
 	}
 	if s.Mismatch != "" {
-		if err := l.Nodes.Quarantine(ctx, n.ID, s.Mismatch); err != nil {
+		if err := c.Nodes.Quarantine(ctx, n.ID, s.Mismatch); err != nil {
 			return ours(err)
 		}
 		return unlike(n, s.Mismatch)
@@ -268,14 +268,14 @@ func (l *Lifecycle) waitForAdopted(ctx context.Context, r *run) error {
 	if n.Epoch == 0 {
 		return chain.Again(soon, "node %s: its agent has not come (hostler node token issue %s prints the install command again)", n.ID, n.ID)
 	}
-	at, err := l.look(ctx, r) // the machine may have been taken away meanwhile
+	at, err := c.look(ctx, r) // the machine may have been taken away meanwhile
 	if err != nil {
 		return err
 	}
-	if err := l.adoptable(ctx, at); err != nil {
+	if err := c.adoptable(ctx, at); err != nil {
 		return err
 	}
-	active, lacks, err := l.Nodes.Activate(ctx, n.ID)
+	active, lacks, err := c.Nodes.Activate(ctx, n.ID)
 	switch {
 	case err != nil && broker.AsError(err).Code == CodeHardwareMismatch:
 		// Saved before the quarantine, so that the reason is on record when the node is found
@@ -294,8 +294,8 @@ func (l *Lifecycle) waitForAdopted(ctx context.Context, r *run) error {
 // quarantined reports the state of a node that was quarantined for its hardware or by a person.
 // Meanwhile a part may have been put back or accepted, or the command may have been run on the
 // right machine. Only a person activates such a node.
-func (l *Lifecycle) quarantined(ctx context.Context, r *run, n broker.Node) error {
-	active, lacks, err := l.Nodes.Activate(ctx, n.ID)
+func (c *Chains) quarantined(ctx context.Context, r *run, n broker.Node) error {
+	active, lacks, err := c.Nodes.Activate(ctx, n.ID)
 	switch {
 	case err != nil && broker.AsError(err).Code == CodeHardwareMismatch:
 		r.State.Mismatch = broker.AsError(err).Message

@@ -331,7 +331,7 @@ func TestAnAdoptionIsRefusedByTheSameCodesBeforeItBegins(t *testing.T) {
 				t.Fatal(err)
 			}
 			history := len(w.region.History("abc123"))
-			refused, err := w.lifecycle().CheckAdoptions(ctx, w.site, []onboarding.Onboarding{state})
+			refused, err := w.chains().CheckAdoptions(ctx, w.site, []onboarding.Onboarding{state})
 			if err != nil || len(refused) > 1 || len(refused) == 1 && (refused[0].Code != row.code || refused[0].SystemID != row.id || refused[0].Detail == "") || len(refused) == 0 && row.code != "" {
 				t.Fatalf("refused as %+v, %v; want %q", refused, err, row.code)
 			}
@@ -355,7 +355,7 @@ func TestAnAdoptionIsNotPlannedUnseen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.lifecycle().CheckAdoptions(ctx, w.site, []onboarding.Onboarding{state}); broker.AsError(err).Code != "maas_unreached" {
+	if _, err := w.chains().CheckAdoptions(ctx, w.site, []onboarding.Onboarding{state}); broker.AsError(err).Code != "maas_unreached" {
 		t.Errorf("%v", err)
 	}
 }

@@ -20,8 +20,8 @@ type Refusal struct {
 // CheckAdoptions looks at machines in MAAS and lists the adoptions to be refused. Nothing is
 // changed, and the answer is not binding: a run looks again. Codes: maas_unreached, and the codes
 // of Sites.Region.
-func (l *Lifecycle) CheckAdoptions(ctx context.Context, site broker.Site, states []Onboarding) ([]Refusal, error) {
-	region, err := l.Regions.Region(ctx, site)
+func (c *Chains) CheckAdoptions(ctx context.Context, site broker.Site, states []Onboarding) ([]Refusal, error) {
+	region, err := c.Regions.Region(ctx, site)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (l *Lifecycle) CheckAdoptions(ctx context.Context, site broker.Site, states
 	var out []Refusal
 	for _, s := range states {
 		s.MAASUser = user
-		switch f, err := l.refuses(ctx, &place{site: site, region: region, run: &run{ID: "-"}, state: &s}, found); {
+		switch f, err := c.refuses(ctx, &place{site: site, region: region, run: &run{ID: "-"}, state: &s}, found); {
 		case err != nil:
 			return nil, err
 		case f != nil:
@@ -54,7 +54,7 @@ func (l *Lifecycle) CheckAdoptions(ctx context.Context, site broker.Site, states
 }
 
 // refuses returns the failure of an adoption of one machine; nil: no failure is foreseen.
-func (l *Lifecycle) refuses(ctx context.Context, at *place, found maas.Listing) (*chain.Failure, error) {
+func (c *Chains) refuses(ctx context.Context, at *place, found maas.Listing) (*chain.Failure, error) {
 	id := at.state.Adopts
 	n := slices.IndexFunc(found.Machines, func(m maas.Machine) bool { return m.SystemID == id })
 	switch {
@@ -64,7 +64,7 @@ func (l *Lifecycle) refuses(ctx context.Context, at *place, found maas.Listing) 
 		return at.state.unknown(), nil
 	}
 	at.Machine = found.Machines[n]
-	err := l.adoptable(ctx, at)
+	err := c.adoptable(ctx, at)
 	if err == nil {
 		_, err = at.sameName()
 	}

@@ -87,17 +87,17 @@ func (at *place) locked() error {
 
 // take claims a Ready machine for this run in separate steps for the intent, allocate and the mark.
 // true: the machine is marked.
-func (l *Lifecycle) take(ctx context.Context, at *place) (bool, error) {
+func (c *Chains) take(ctx context.Context, at *place) (bool, error) {
 	s := at.state
 	switch {
 	case at.marked():
 		return true, nil
 	case at.Status == maas.Ready && at.free():
-		if err := l.unbound(ctx, at); err != nil {
+		if err := c.unbound(ctx, at); err != nil {
 			return false, err
 		}
 		if s.Claim == nil || s.Claim.SystemID != s.SystemID || s.Claim.NodeID != s.NodeID || !s.DeployedAt.IsZero() {
-			return false, l.intend(ctx, at)
+			return false, c.intend(ctx, at)
 		}
 		return false, at.allocate(ctx)
 	case at.Status == maas.Allocated:
@@ -113,7 +113,7 @@ func (l *Lifecycle) take(ctx context.Context, at *place) (bool, error) {
 }
 
 // intend saves, before anything is done, which machine the run will take.
-func (l *Lifecycle) intend(ctx context.Context, at *place) error {
+func (c *Chains) intend(ctx context.Context, at *place) error {
 	user, err := at.region.WhoAmI(ctx)
 	if err != nil {
 		return at.unseen(ctx, err)
@@ -146,8 +146,8 @@ func (at *place) annotate(ctx context.Context) error {
 }
 
 // unbound refuses a machine that is bound to another node.
-func (l *Lifecycle) unbound(ctx context.Context, at *place) error {
-	node, err := l.Nodes.Bound(ctx, at.state.Site, at.SystemID, at.run.ID)
+func (c *Chains) unbound(ctx context.Context, at *place) error {
+	node, err := c.Nodes.Bound(ctx, at.state.Site, at.SystemID, at.run.ID)
 	switch {
 	case err != nil:
 		return ours(err)
@@ -161,7 +161,7 @@ func (l *Lifecycle) unbound(ctx context.Context, at *place) error {
 // mark is marked first: a failed release removes the agent name that proves the claim, and leaves
 // the mark. Another owner's machine is left unchanged. No undo, rescue or restart_clean takes the
 // machine from a node in use.
-func (l *Lifecycle) giveBack(ctx context.Context, at *place) error {
+func (c *Chains) giveBack(ctx context.Context, at *place) error {
 	is := at.marked()
 	if !is {
 		claimed, err := at.claimed(ctx)
@@ -173,9 +173,9 @@ func (l *Lifecycle) giveBack(ctx context.Context, at *place) error {
 		}
 		is = claimed
 	}
-	c := at.state.Claim
+	claim := at.state.Claim
 	switch {
-	case !is && c != nil && c.Released && at.Status == maas.Releasing && at.Owner == c.User:
+	case !is && claim != nil && claim.Released && at.Status == maas.Releasing && at.Owner == claim.User:
 		return chain.Again(lookAgain, "machine is %s", at.StatusName) // released by this run before it had the mark
 	case !is:
 		return nil
@@ -188,13 +188,13 @@ func (l *Lifecycle) giveBack(ctx context.Context, at *place) error {
 	case maas.New, maas.Ready:
 		return nil
 	case maas.Allocated, maas.Deploying, maas.Deployed, maas.FailedDeployment, maas.Reserved, maas.Broken, maas.ReleasingFailed, maas.FailedDiskErasing:
-		if err := l.unused(ctx, at.state.Claim.NodeID, at.run.ID); err != nil {
+		if err := c.unused(ctx, at.state.Claim.NodeID, at.run.ID); err != nil {
 			return err
 		}
 		if err := at.region.Release(ctx, at.SystemID, "hostler run "+at.run.ID); err != nil {
 			return at.unswitched(ctx, err)
 		}
-		c.Released = true
+		claim.Released = true
 		return chain.Again(soon, "machine %s is being released", at.called())
 	}
 	return chain.Fail(ambiguity, "cannot release machine %s: it is %s (bring it to an end in MAAS, then retry_stage)", at.called(), taskcatalog.Clean(at.StatusName, 64)).
@@ -204,8 +204,8 @@ func (l *Lifecycle) giveBack(ctx context.Context, at *place) error {
 // unused refuses to take the machine of a node that somebody may be working on, or whose turnover
 // is owed, whatever the mark says. A tenant may be there if the node was activated outside this
 // run, or if the save of the run's last stage was lost.
-func (l *Lifecycle) unused(ctx context.Context, nodeID, runID string) error {
-	why, err := l.Nodes.InUse(ctx, nodeID, runID)
+func (c *Chains) unused(ctx context.Context, nodeID, runID string) error {
+	why, err := c.Nodes.InUse(ctx, nodeID, runID)
 	switch {
 	case err != nil:
 		return ours(err)

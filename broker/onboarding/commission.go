@@ -15,8 +15,8 @@ const (
 )
 
 // commission has MAAS commission a machine that MAAS has not commissioned yet.
-func (l *Lifecycle) commission(ctx context.Context, r *run) error {
-	at, err := l.look(ctx, r)
+func (c *Chains) commission(ctx context.Context, r *run) error {
+	at, err := c.look(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (l *Lifecycle) commission(ctx context.Context, r *run) error {
 		if !at.free() && !at.leftover() {
 			return at.foreign("somebody has it")
 		}
-		return l.startCommissioning(ctx, at)
+		return c.startCommissioning(ctx, at)
 	}
 	if at.marked() {
 		return nil
@@ -40,13 +40,13 @@ func (l *Lifecycle) commission(ctx context.Context, r *run) error {
 // machine in another. Commissioning cycles the power: a running machine that this run has not
 // switched on itself is left to a person, unless the policy allows discovery_power_cycle. Nil: the
 // commissioning has begun.
-func (l *Lifecycle) startCommissioning(ctx context.Context, at *place) error {
+func (c *Chains) startCommissioning(ctx context.Context, at *place) error {
 	s := at.state
 	if at.Locked {
 		return at.locked()
 	}
 	if at.Status != maas.Ready { // a Ready machine is configured already
-		if done, err := l.configured(ctx, at); err != nil || !done {
+		if done, err := c.configured(ctx, at); err != nil || !done {
 			return err
 		}
 	}
@@ -68,12 +68,12 @@ func (l *Lifecycle) startCommissioning(ctx context.Context, at *place) error {
 }
 
 // configured reports whether MAAS has the machine's name and its BMC's login.
-func (l *Lifecycle) configured(ctx context.Context, at *place) (bool, error) {
+func (c *Chains) configured(ctx context.Context, at *place) (bool, error) {
 	s := at.state
 	if s.Reclaim != nil { // the release already worked with the machine's present settings
 		return true, nil
 	}
-	login, err := l.bmcLogin(ctx, at)
+	login, err := c.bmcLogin(ctx, at)
 	if err != nil {
 		return false, err
 	}
@@ -110,8 +110,8 @@ func (at *place) off(ctx context.Context) error {
 }
 
 // waitForReady waits until MAAS has commissioned the machine.
-func (l *Lifecycle) waitForReady(ctx context.Context, r *run) error {
-	at, err := l.glance(ctx, r)
+func (c *Chains) waitForReady(ctx context.Context, r *run) error {
+	at, err := c.glance(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (l *Lifecycle) waitForReady(ctx context.Context, r *run) error {
 			s.Failed, s.Recommission = "", true // a person has looked and resumed the run
 		}
 		if s.Recommission && (at.free() || at.leftover()) {
-			return l.lookOnceMore(ctx, at)
+			return c.lookOnceMore(ctx, at)
 		}
 		return at.notCommissioned(ctx)
 	}

@@ -55,9 +55,9 @@ type BundleFacts struct {
 // renderCloudInit makes the node and checks that the machine's bundle can be rendered. The bundle
 // is rendered again where it is used: the bundle holds the enrol token, and the run's state must
 // not.
-func (l *Lifecycle) renderCloudInit(ctx context.Context, r *run) error {
+func (c *Chains) renderCloudInit(ctx context.Context, r *run) error {
 	s := &r.State
-	id, err := l.Nodes.Prepare(ctx, NewNode{
+	id, err := c.Nodes.Prepare(ctx, NewNode{
 		NodeID: s.NodeID, RunID: r.ID, Site: s.Site, Hostname: s.Hostname, SKU: s.SKU.ID, MAASSystemID: s.SystemID, Disks: s.Disks, RequestedBy: r.RequestedBy,
 	})
 	if err != nil {
@@ -67,7 +67,7 @@ func (l *Lifecycle) renderCloudInit(ctx context.Context, r *run) error {
 		return chain.Fail(ambiguity, "the machine of node %s would be deployed for node %s", s.NodeID, id).With("node_changed", nil)
 	}
 	if s.NodeID = id; s.Claim == nil { // after a claim the machine carries the bundle that was rendered before
-		b, err := l.bundle(ctx, r)
+		b, err := c.bundle(ctx, r)
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (l *Lifecycle) renderCloudInit(ctx context.Context, r *run) error {
 	return nil
 }
 
-func (l *Lifecycle) bundle(ctx context.Context, r *run) (Bundle, error) {
+func (c *Chains) bundle(ctx context.Context, r *run) (Bundle, error) {
 	s := &r.State
 	facts := BundleFacts{
 		RunID: r.ID, SiteID: s.SiteID, SystemID: s.SystemID, Policy: s.Policy, Disks: s.Disks,
@@ -88,13 +88,13 @@ func (l *Lifecycle) bundle(ctx context.Context, r *run) (Bundle, error) {
 		facts.BootDisk = *s.BootDisk
 	}
 	if s.Policy.EnablePhase2RoCE {
-		rows, err := l.Records.RoCEAssignments(ctx, s.SiteID, s.Hostname)
+		rows, err := c.Records.RoCEAssignments(ctx, s.SiteID, s.Hostname)
 		if err != nil {
 			return Bundle{}, ours(err)
 		}
 		facts.RoCE = rows
 	}
-	b, err := l.Nodes.Bundle(ctx, s.NodeID, facts)
+	b, err := c.Nodes.Bundle(ctx, s.NodeID, facts)
 	if err != nil {
 		return Bundle{}, ours(err)
 	}
@@ -106,8 +106,8 @@ func (l *Lifecycle) bundle(ctx context.Context, r *run) (Bundle, error) {
 
 // forgetNode removes the node and its token. An enrolled node stays, out of use. A run that starts
 // over needs this node and has the node enrol anew, unless a person keeps the node out.
-func (l *Lifecycle) forgetNode(ctx context.Context, r *run) error {
-	kept, err := l.Nodes.Remove(ctx, r.ID, "the run was taken back")
+func (c *Chains) forgetNode(ctx context.Context, r *run) error {
+	kept, err := c.Nodes.Remove(ctx, r.ID, "the run was taken back")
 	if err != nil {
 		return ours(err)
 	}
@@ -116,7 +116,7 @@ func (l *Lifecycle) forgetNode(ctx context.Context, r *run) error {
 		r.State.BundleDigest = ""
 		return nil
 	case kept != "" && r.Restarting:
-		why, err := l.Nodes.Renew(ctx, r.ID, "onboarding begins from the ground")
+		why, err := c.Nodes.Renew(ctx, r.ID, "onboarding begins from the ground")
 		if err != nil {
 			return ours(err)
 		}
@@ -126,7 +126,7 @@ func (l *Lifecycle) forgetNode(ctx context.Context, r *run) error {
 		}
 		return nil
 	case kept != "":
-		if err := l.Nodes.Quarantine(ctx, kept, "onboarding was taken back after it had enrolled"); err != nil {
+		if err := c.Nodes.Quarantine(ctx, kept, "onboarding was taken back after it had enrolled"); err != nil {
 			return ours(err)
 		}
 		r.Note(map[string]string{"node_id": kept}, "node %s had enrolled, and is quarantined", kept)
@@ -138,8 +138,8 @@ func (l *Lifecycle) forgetNode(ctx context.Context, r *run) error {
 
 // deployAccepted reports whether MAAS is deploying the machine for this run or has finished doing
 // so. A second request would be refused or, worse, start over.
-func (l *Lifecycle) deployAccepted(ctx context.Context, r *run) (bool, error) {
-	at, err := l.look(ctx, r)
+func (c *Chains) deployAccepted(ctx context.Context, r *run) (bool, error) {
+	at, err := c.look(ctx, r)
 	if err != nil {
 		return false, err
 	}
@@ -155,15 +155,15 @@ func (l *Lifecycle) deployAccepted(ctx context.Context, r *run) (bool, error) {
 
 // deploy claims the machine and has MAAS deploy it, with a single change per step and a look before
 // each change.
-func (l *Lifecycle) deploy(ctx context.Context, r *run) error {
-	at, err := l.look(ctx, r)
+func (c *Chains) deploy(ctx context.Context, r *run) error {
+	at, err := c.look(ctx, r)
 	if err != nil {
 		return err
 	}
 	if at.Locked {
 		return at.locked()
 	}
-	if taken, err := l.take(ctx, at); err != nil || !taken {
+	if taken, err := c.take(ctx, at); err != nil || !taken {
 		return err
 	}
 	if at.Status != maas.Allocated {
@@ -175,7 +175,7 @@ func (l *Lifecycle) deploy(ctx context.Context, r *run) error {
 			return err
 		}
 	}
-	b, err := l.bundle(ctx, r)
+	b, err := c.bundle(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -214,12 +214,12 @@ func (at *place) wantInterval(ctx context.Context) error {
 }
 
 // release gives the machine back to MAAS, if the machine is this run's.
-func (l *Lifecycle) release(ctx context.Context, r *run) error {
+func (c *Chains) release(ctx context.Context, r *run) error {
 	s := &r.State
 	if s.SystemID == "" || s.Claim == nil {
 		return nil
 	}
-	at, err := l.at(ctx, r)
+	at, err := c.at(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (l *Lifecycle) release(ctx context.Context, r *run) error {
 		return at.stillUnsure()
 	default:
 		at.see(m)
-		if err := l.giveBack(ctx, at); err != nil {
+		if err := c.giveBack(ctx, at); err != nil {
 			return err
 		}
 		if at.Status != maas.Ready && at.Status != maas.New {
@@ -247,9 +247,9 @@ func (l *Lifecycle) release(ctx context.Context, r *run) error {
 
 // waitForDeployed waits until the installed system has fetched its user-data from MAAS. The fetch
 // does not prove a working system.
-func (l *Lifecycle) waitForDeployed(ctx context.Context, r *run) error {
+func (c *Chains) waitForDeployed(ctx context.Context, r *run) error {
 	seen := r.State.Seen.ObservedAt
-	at, err := l.glance(ctx, r)
+	at, err := c.glance(ctx, r)
 	if err != nil {
 		return err
 	}

@@ -17,15 +17,15 @@ type Diagnoses interface {
 // diagnose has the agent collect its diagnostics where a run fails at enrolment although the agent
 // of this run's machine has enrolled. An agent that has not enrolled cannot be asked, and the agent
 // of the previously installed system does not count.
-func (l *Lifecycle) diagnose(ctx context.Context, r *run, f chain.Failure) map[string]any {
+func (c *Chains) diagnose(ctx context.Context, r *run, f chain.Failure) map[string]any {
 	if !broker.FailureClass(f.Class).Diagnosed() || r.State.NodeID == "" {
 		return nil
 	}
-	n, err := l.Nodes.Node(ctx, r.State.NodeID)
+	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	if err != nil || n.Epoch <= r.State.Epoch {
 		return nil
 	}
-	task, err := l.Nodes.Diagnose(ctx, r.Key()+"/diagnostics", n.ID, r.ID)
+	task, err := c.Nodes.Diagnose(ctx, r.Key()+"/diagnostics", n.ID, r.ID)
 	if err != nil {
 		return nil
 	}

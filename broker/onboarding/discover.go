@@ -13,8 +13,8 @@ import (
 
 // createOrFind finds the machine with the hostname and BMC address, or creates its record in MAAS.
 // All given keys must name the same machine.
-func (l *Lifecycle) createOrFind(ctx context.Context, r *run) error {
-	at, err := l.at(ctx, r)
+func (c *Chains) createOrFind(ctx context.Context, r *run) error {
+	at, err := c.at(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func (l *Lifecycle) createOrFind(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if s.SystemID != "" && !slices.ContainsFunc(known, func(c candidate) bool { return c.SystemID == s.SystemID }) {
+	if s.SystemID != "" && !slices.ContainsFunc(known, func(k candidate) bool { return k.SystemID == s.SystemID }) {
 		switch _, err := at.region.Machine(ctx, s.SystemID); {
 		case err == nil:
 			return chain.Fail(ambiguity, "machine %s of this run is neither called %s nor has its BMC at %s any more", s.SystemID, s.Hostname, s.IPMIIP).With("machine_changed", nil)
@@ -33,16 +33,16 @@ func (l *Lifecycle) createOrFind(ctx context.Context, r *run) error {
 		s.warn("machine " + s.SystemID + " was deleted from MAAS, and is searched for anew")
 		s.SystemID, s.Claim, s.Created = "", nil, false
 	}
-	c, err := at.choose(known)
+	found, err := at.choose(known)
 	switch {
 	case err != nil:
 		return err
-	case len(doubts) > 0 && (c == nil || c.bmc == ""):
+	case len(doubts) > 0 && (found == nil || found.bmc == ""):
 		return doubtful(s, doubts)
-	case c == nil:
-		return l.tell(ctx, at)
+	case found == nil:
+		return c.tell(ctx, at)
 	}
-	return l.adopt(ctx, at, *c)
+	return c.adopt(ctx, at, *found)
 }
 
 // candidate is a machine with at least one matching key, or a loose machine.
@@ -182,32 +182,32 @@ func ambiguous(all []candidate, format string, args ...any) error {
 
 // adopt takes a known machine for this run, unless the machine is in use. The machine and the
 // address of its BMC are read once more; nothing is changed.
-func (l *Lifecycle) adopt(ctx context.Context, at *place, c candidate) error {
+func (c *Chains) adopt(ctx context.Context, at *place, found candidate) error {
 	s := at.state
-	m, err := at.region.Machine(ctx, c.SystemID)
+	m, err := at.region.Machine(ctx, found.SystemID)
 	var power maas.PowerLogin
 	if err == nil {
-		power, err = at.region.Power(ctx, c.SystemID)
+		power, err = at.region.Power(ctx, found.SystemID)
 	}
 	if err != nil {
 		if maas.ClassOf(err) == maas.NotFound {
-			return chain.Again(soon, "machine %s has just been deleted", c.SystemID)
+			return chain.Again(soon, "machine %s has just been deleted", found.SystemID)
 		}
 		return at.unseen(ctx, err)
 	}
 	at.see(m)
-	if again := at.weigh(m, power.Address()); len(again.matches) != len(c.matches) || len(again.against) > 0 {
+	if again := at.weigh(m, power.Address()); len(again.matches) != len(found.matches) || len(again.against) > 0 {
 		return chain.Again(soon, "machine %s has just been changed", at.called())
 	}
 	if err := at.onboardable(ctx); err != nil {
 		return err
 	}
-	if err := l.unbound(ctx, at); err != nil {
+	if err := c.unbound(ctx, at); err != nil {
 		return err
 	}
 	s.SystemID = m.SystemID
 	at.run.Lock("machine/" + s.Site + "/" + m.SystemID)
-	at.run.Note(map[string]any{"system_id": m.SystemID, "by": c.matches}, "machine %s is %s", at.called(), taskcatalog.Clean(m.StatusName, 64))
+	at.run.Note(map[string]any{"system_id": m.SystemID, "by": found.matches}, "machine %s is %s", at.called(), taskcatalog.Clean(m.StatusName, 64))
 	return nil
 }
 
@@ -237,9 +237,9 @@ func (at *place) onboardable(ctx context.Context) error {
 }
 
 // tell creates a MAAS record for a machine that MAAS does not know.
-func (l *Lifecycle) tell(ctx context.Context, at *place) error {
+func (c *Chains) tell(ctx context.Context, at *place) error {
 	s := at.state
-	login, err := l.bmcLogin(ctx, at)
+	login, err := c.bmcLogin(ctx, at)
 	if err != nil {
 		return err
 	}

@@ -1,12 +1,12 @@
 // Package onboarding brings machines of a MAAS region into service and takes them out of service
 // again. It holds the chains of onboarding and adoption, and the stages by which a turnover has a
-// machine released, erased and redeployed. Lifecycle is the main type: it makes the chains and
+// machine released, erased and redeployed. Chains is the main type: it makes the chains and
 // their stages. Package maas speaks to the region; this package decides what is asked of the
 // region. It reads and changes nodes only through the ports Nodes and Records.
 //
 // # Model
 //
-// Lifecycle.Onboarding is the list of stages from a BMC's address to an active node. Each file
+// Chains.Onboarding is the list of stages from a BMC's address to an active node. Each file
 // holds the stages of one phase, and Onboarding is the state of a run. Each call of a stage looks,
 // and then makes at most one change of the machine. The next look shows the result of the change;
 // an answer is never taken as proof. So a lost answer, a 504 and a broker that died are one case,
@@ -55,7 +55,7 @@
 //
 // # Adoption
 //
-// Lifecycle.Adoption is for a machine that somebody has deployed. Neither its stages nor their undo
+// Chains.Adoption is for a machine that somebody has deployed. Neither its stages nor their undo
 // make a call that changes MAAS: there is no claim, and no mark. The owner must be the user of the
 // site's token and must stay so, because a run never gives back another user's machine. The disks
 // prove that the agent runs on the expected machine (Nodes.Activate).

@@ -29,21 +29,21 @@ type Handovers interface {
 var zero time.Time
 
 // noSyncWanted reports whether the profile requires no hardware sync.
-func (l *Lifecycle) noSyncWanted(_ context.Context, r *run) (bool, error) {
+func (c *Chains) noSyncWanted(_ context.Context, r *run) (bool, error) {
 	return !r.State.Policy.RequireHWSync, nil
 }
 
 // noTokenWanted reports whether the profile requires no hardware sync and the run need not compare
 // the machine's token with the former one.
-func (l *Lifecycle) noTokenWanted(_ context.Context, r *run) (bool, error) {
+func (c *Chains) noTokenWanted(_ context.Context, r *run) (bool, error) {
 	rc := r.State.Reclaim
 	return !r.State.Policy.RequireHWSync && (rc == nil || rc.Token == ""), nil
 }
 
 // stillDeployed looks at this run's deployed machine, and refuses a machine that is deployed no
 // longer.
-func (l *Lifecycle) stillDeployed(ctx context.Context, r *run) (*place, error) {
-	at, err := l.glance(ctx, r)
+func (c *Chains) stillDeployed(ctx context.Context, r *run) (*place, error) {
+	at, err := c.glance(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +64,8 @@ func (at *place) deployed() error {
 
 // ensureSync ensures that the machine has the files and the token of its hardware sync. MAAS
 // delivers them with the deployment, and makes the machine's token when it renders the deployment.
-func (l *Lifecycle) ensureSync(ctx context.Context, r *run) error {
-	at, err := l.stillDeployed(ctx, r)
+func (c *Chains) ensureSync(ctx context.Context, r *run) error {
+	at, err := c.stillDeployed(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -96,18 +96,18 @@ func (l *Lifecycle) ensureSync(ctx context.Context, r *run) error {
 	if !token.Told {
 		r.State.warn("MAAS does not say which rack controller serves machine " + at.called() + ": its hardware sync is led to the region's own address")
 	}
-	n, err := l.Nodes.Node(ctx, r.State.NodeID)
+	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	if err != nil {
 		return ours(err)
 	}
 	switch {
 	case n.Epoch <= r.State.Epoch:
-		return l.seedBySSH(ctx, at, token)
+		return c.seedBySSH(ctx, at, token)
 	case !r.State.enrolled(n): // a node out of use gets no task and no SSH login
 		return r.State.outOfUse(n)
 	}
 	r.State.SSH.Trouble = ""
-	done, err := l.Nodes.Reseed(ctx, r.Key(), n.ID, token.MAASMachineToken, at.interval())
+	done, err := c.Nodes.Reseed(ctx, r.Key(), n.ID, token.MAASMachineToken, at.interval())
 	switch {
 	case err != nil:
 		return reseedFailed(err)
@@ -169,8 +169,8 @@ func (at *place) interval() time.Duration {
 // waitForSync waits until the host has reported its hardware recently. Where the host does not, its
 // agent is asked once an attempt to seed hardware sync anew; without an agent, hardware sync is
 // seeded over SSH.
-func (l *Lifecycle) waitForSync(ctx context.Context, r *run) error {
-	at, err := l.stillDeployed(ctx, r)
+func (c *Chains) waitForSync(ctx context.Context, r *run) error {
+	at, err := c.stillDeployed(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (l *Lifecycle) waitForSync(ctx context.Context, r *run) error {
 	} else if early {
 		return chain.Again(settle, "machine %s has not reported its hardware yet", at.called())
 	}
-	if err := l.ensureSync(ctx, r); err != nil {
+	if err := c.ensureSync(ctx, r); err != nil {
 		return err
 	}
 	return chain.Again(settle, "machine %s does not report its hardware (last at %s)", at.called(), at.LastSync.Format(time.RFC3339))
@@ -192,28 +192,28 @@ func (l *Lifecycle) waitForSync(ctx context.Context, r *run) error {
 // keepFromUse undoes a finished deployment as far as a run may: the machine is left alone, and the
 // node is quarantined. A run that starts over needs the machine, and is refused while somebody may
 // be using the node.
-func (l *Lifecycle) keepFromUse(ctx context.Context, r *run) error {
+func (c *Chains) keepFromUse(ctx context.Context, r *run) error {
 	switch {
 	case r.State.NodeID == "":
 		return nil
 	case r.Restarting:
-		return l.unused(ctx, r.State.NodeID, r.ID)
+		return c.unused(ctx, r.State.NodeID, r.ID)
 	}
-	return ours(l.Nodes.Quarantine(ctx, r.State.NodeID, "the run was cancelled after the machine was deployed"))
+	return ours(c.Nodes.Quarantine(ctx, r.State.NodeID, "the run was cancelled after the machine was deployed"))
 }
 
 // waitForAgent waits for the agent and activates the node. A token that the machine has not used by
 // the end of an attempt is extended for the next attempt.
-func (l *Lifecycle) waitForAgent(ctx context.Context, r *run) error {
+func (c *Chains) waitForAgent(ctx context.Context, r *run) error {
 	s := &r.State
-	n, err := l.Nodes.Node(ctx, s.NodeID)
+	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
 		return ours(err)
 	}
 	waits := "its agent has not come"
 	switch {
 	case s.enrolled(n):
-		at, err := l.look(ctx, r) // the machine may have been taken away meanwhile
+		at, err := c.look(ctx, r) // the machine may have been taken away meanwhile
 		if err != nil {
 			return err
 		}
@@ -226,7 +226,7 @@ func (l *Lifecycle) waitForAgent(ctx context.Context, r *run) error {
 		if waits != "" {
 			break
 		}
-		active, lacks, err := l.Nodes.Activate(ctx, n.ID)
+		active, lacks, err := c.Nodes.Activate(ctx, n.ID)
 		switch {
 		case err != nil:
 			return ours(err)
@@ -244,7 +244,7 @@ func (l *Lifecycle) waitForAgent(ctx context.Context, r *run) error {
 	}
 	if s.EnrollAsked != r.Attempt {
 		if r.Attempt > 1 && !s.enrolled(n) {
-			if err := l.extend(ctx, r); err != nil {
+			if err := c.extend(ctx, r); err != nil {
 				return err
 			}
 		}
@@ -262,9 +262,9 @@ func (l *Lifecycle) waitForAgent(ctx context.Context, r *run) error {
 
 // extend prolongs the token of the deployed machine. A token that cannot be extended becomes a
 // warning: a late enrolment may have used the token already.
-func (l *Lifecycle) extend(ctx context.Context, r *run) error {
+func (c *Chains) extend(ctx context.Context, r *run) error {
 	until := r.Now.Add(seconds(r.State.Policy.EnrollmentTokenTTLSeconds))
-	err := l.Nodes.ExtendToken(ctx, r.State.NodeID, until, "onboarding waits for the machine once more")
+	err := c.Nodes.ExtendToken(ctx, r.State.NodeID, until, "onboarding waits for the machine once more")
 	switch {
 	case err == nil:
 		return nil

@@ -13,15 +13,15 @@ import (
 )
 
 // noRoCE reports whether the profile wants no RoCE addresses.
-func (l *Lifecycle) noRoCE(_ context.Context, r *run) (bool, error) {
+func (c *Chains) noRoCE(_ context.Context, r *run) (bool, error) {
 	return !r.State.Policy.EnablePhase2RoCE, nil
 }
 
 // applyRoCE gives the RoCE interfaces their assigned addresses, with a single change per step. A
 // failure is a warning, and the run goes on.
-func (l *Lifecycle) applyRoCE(ctx context.Context, r *run) error {
+func (c *Chains) applyRoCE(ctx context.Context, r *run) error {
 	s := &r.State
-	rows, err := l.Records.RoCEAssignments(ctx, s.SiteID, s.Hostname)
+	rows, err := c.Records.RoCEAssignments(ctx, s.SiteID, s.Hostname)
 	if err != nil {
 		return ours(err)
 	}
@@ -29,7 +29,7 @@ func (l *Lifecycle) applyRoCE(ctx context.Context, r *run) error {
 		r.Note(nil, "no RoCE addresses are assigned to %s", s.Hostname)
 		return nil
 	}
-	at, err := l.look(ctx, r)
+	at, err := c.look(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -116,8 +116,8 @@ func (at *place) editable() error {
 
 // ensurePXE ensures that the boot interface gets an address automatically when the machine is
 // deployed.
-func (l *Lifecycle) ensurePXE(ctx context.Context, r *run) error {
-	at, err := l.look(ctx, r)
+func (c *Chains) ensurePXE(ctx context.Context, r *run) error {
+	at, err := c.look(ctx, r)
 	if err != nil {
 		return err
 	}

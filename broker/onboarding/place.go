@@ -23,12 +23,12 @@ type place struct {
 }
 
 // at finds the site. Faulty credentials of the site affect all of its runs, and hold them.
-func (l *Lifecycle) at(ctx context.Context, r *run) (*place, error) {
-	site, err := l.Records.Site(ctx, r.State.SiteID)
+func (c *Chains) at(ctx context.Context, r *run) (*place, error) {
+	site, err := c.Records.Site(ctx, r.State.SiteID)
 	if err != nil {
 		return nil, ours(err)
 	}
-	region, err := l.Regions.Region(ctx, site)
+	region, err := c.Regions.Region(ctx, site)
 	if err != nil {
 		return nil, chain.Hold("%s", broker.AsError(err).Message)
 	}
@@ -37,8 +37,8 @@ func (l *Lifecycle) at(ctx context.Context, r *run) (*place, error) {
 
 // Probe asks whether the site answers, whatever the run's stage needs. Every list for a site uses
 // Probe.
-func (l *Lifecycle) Probe(ctx context.Context, r *run) error {
-	at, err := l.at(ctx, r)
+func (c *Chains) Probe(ctx context.Context, r *run) error {
+	at, err := c.at(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -49,8 +49,8 @@ func (l *Lifecycle) Probe(ctx context.Context, r *run) error {
 }
 
 // look reads the machine as it is now. Every change of the machine follows a look in the same step.
-func (l *Lifecycle) look(ctx context.Context, r *run) (*place, error) {
-	at, err := l.at(ctx, r)
+func (c *Chains) look(ctx context.Context, r *run) (*place, error) {
+	at, err := c.at(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +71,8 @@ const listAge = 5 * time.Second
 
 // glance finds the machine in a list read at once for all waiting runs. A caller that finds the
 // awaited status there looks again at the machine alone.
-func (l *Lifecycle) glance(ctx context.Context, r *run) (*place, error) {
-	at, err := l.at(ctx, r)
+func (c *Chains) glance(ctx context.Context, r *run) (*place, error) {
+	at, err := c.at(ctx, r)
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // loadSiteConfig checks that runs can work at the site.
-func (l *Lifecycle) loadSiteConfig(ctx context.Context, r *run) error {
-	at, err := l.at(ctx, r)
+func (c *Chains) loadSiteConfig(ctx context.Context, r *run) error {
+	at, err := c.at(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -56,21 +56,21 @@ func (at *place) ready(ctx context.Context) error {
 
 // resolvePower finds the secret with the BMC's login and checks that the secret can be read. The
 // state keeps the secret's path only.
-func (l *Lifecycle) resolvePower(ctx context.Context, r *run) error {
-	at, err := l.at(ctx, r)
+func (c *Chains) resolvePower(ctx context.Context, r *run) error {
+	at, err := c.at(ctx, r)
 	if err != nil {
 		return err
 	}
 	s := &r.State
 	s.PowerPath, s.PowerFrom = at.site.PowerPath, "default"
-	o, has, err := l.Records.UsePowerOverride(ctx, s.SiteID, s.PXEMAC, s.IPMIIP, s.Hostname)
+	o, has, err := c.Records.UsePowerOverride(ctx, s.SiteID, s.PXEMAC, s.IPMIIP, s.Hostname)
 	if err != nil {
 		return ours(err)
 	}
 	if has {
 		s.PowerPath, s.PowerFrom = o.VaultPath, string(o.SelectorType)
 	}
-	if _, err := l.bmcLogin(ctx, at); err != nil {
+	if _, err := c.bmcLogin(ctx, at); err != nil {
 		return err
 	}
 	r.Note(map[string]string{"power_from": s.PowerFrom}, "power credentials by %s", s.PowerFrom)
@@ -78,8 +78,8 @@ func (l *Lifecycle) resolvePower(ctx context.Context, r *run) error {
 }
 
 // bmcLogin reads the secret as it is now.
-func (l *Lifecycle) bmcLogin(ctx context.Context, at *place) (maas.Power, error) {
-	p, err := maas.PowerAt(ctx, l.Regions.Secrets, at.site, at.state.PowerPath)
+func (c *Chains) bmcLogin(ctx context.Context, at *place) (maas.Power, error) {
+	p, err := maas.PowerAt(ctx, c.Regions.Secrets, at.site, at.state.PowerPath)
 	if err == nil {
 		return p, nil
 	}

@@ -30,15 +30,15 @@ func inside(stages ...chain.Stage[onboarding.Onboarding]) (out []chain.Stage[tur
 }
 
 // reimage and removal are the MAAS sides of a reimage and of a full decommission.
-func reimage(l *onboarding.Lifecycle) chain.Chain[turnover] {
+func reimage(l *onboarding.Chains) chain.Chain[turnover] {
 	return reclaiming(l, "turnover/reimage", append([]chain.Stage[onboarding.Onboarding]{l.LoadSite(), l.ReleaseMachine()}, l.Redeployment()...)...)
 }
 
-func removal(l *onboarding.Lifecycle) chain.Chain[turnover] {
+func removal(l *onboarding.Chains) chain.Chain[turnover] {
 	return reclaiming(l, "turnover/removal", l.LoadSite(), l.ReleaseMachine(), l.PowerOff(), l.RemoveRecord())
 }
 
-func reclaiming(l *onboarding.Lifecycle, kind string, stages ...chain.Stage[onboarding.Onboarding]) chain.Chain[turnover] {
+func reclaiming(l *onboarding.Chains, kind string, stages ...chain.Stage[onboarding.Onboarding]) chain.Chain[turnover] {
 	probe := chain.Within(chain.Stage[onboarding.Onboarding]{Name: "probe", Do: l.Probe}, machineOf)
 	return chain.Chain[turnover]{Kind: kind, Probe: probe.Do, Stages: inside(stages...)}
 }

@@ -11,12 +11,12 @@ import (
 
 // isReleased reports whether nothing is left to release: the machine has no owner, or this run has
 // released and redeployed it.
-func (l *Lifecycle) isReleased(ctx context.Context, r *run) (bool, error) {
+func (c *Chains) isReleased(ctx context.Context, r *run) (bool, error) {
 	rc := r.State.Reclaim
 	if !rc.AskedAt.IsZero() && rc.ReadyAt.IsZero() {
 		return false, nil // the release is in progress: releaseMachine waits and reports
 	}
-	at, err := l.at(ctx, r)
+	at, err := c.at(ctx, r)
 	if err != nil {
 		return false, err
 	}
@@ -36,8 +36,8 @@ func (l *Lifecycle) isReleased(ctx context.Context, r *run) (bool, error) {
 // releaseMachine gives the node's machine back to MAAS in separate steps: the intent, the mark of a
 // machine adopted without a mark, and the release. Then the stage waits until the machine has no
 // owner. Only a look decides about the result of a former step.
-func (l *Lifecycle) releaseMachine(ctx context.Context, r *run) error {
-	at, err := l.at(ctx, r)
+func (c *Chains) releaseMachine(ctx context.Context, r *run) error {
+	at, err := c.at(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (l *Lifecycle) releaseMachine(ctx context.Context, r *run) error {
 	case at.unsure() && at.Status != maas.Releasing && at.Status != maas.DiskErasing:
 		return at.stillUnsure()
 	}
-	marked, err := l.ofNode(ctx, at)
+	marked, err := c.ofNode(ctx, at)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (l *Lifecycle) releaseMachine(ctx context.Context, r *run) error {
 	if at.Locked {
 		return at.locked()
 	}
-	if err := l.unused(ctx, r.State.NodeID, r.ID); err != nil {
+	if err := c.unused(ctx, r.State.NodeID, r.ID); err != nil {
 		return err
 	}
 	switch {
@@ -100,7 +100,7 @@ func (l *Lifecycle) releaseMachine(ctx context.Context, r *run) error {
 // machine is the node's. An adoption leaves no mark: the machine of an adopted node may have no
 // mark, or the mark of a node that this broker has deleted, if the machine is Deployed and has the
 // node's hostname. marked: the machine has the node's own mark.
-func (l *Lifecycle) ofNode(ctx context.Context, at *place) (marked bool, err error) {
+func (c *Chains) ofNode(ctx context.Context, at *place) (marked bool, err error) {
 	s, rc := at.state, at.state.Reclaim
 	user := rc.User
 	if user == "" {
@@ -123,7 +123,7 @@ func (l *Lifecycle) ofNode(ctx context.Context, at *place) (marked bool, err err
 	case node == "" && run == "":
 		return false, nil
 	}
-	gone, err := l.letGo(ctx, node, run)
+	gone, err := c.letGo(ctx, node, run)
 	switch {
 	case err != nil:
 		return false, err
@@ -231,7 +231,7 @@ func (at *place) released(ctx context.Context) error {
 
 // letSettle is the whole undo of the stages that take a machine back. The undo does not end while MAAS
 // may still carry out a request of this run. Another run might have the machine by then.
-func (l *Lifecycle) letSettle(_ context.Context, r *run) error {
+func (c *Chains) letSettle(_ context.Context, r *run) error {
 	if at := (&place{run: r, state: &r.State}); at.unsure() {
 		return chain.Again(settle, "MAAS may still carry out what no answer came of")
 	}

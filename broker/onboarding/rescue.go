@@ -18,9 +18,9 @@ const (
 // classifyDeployFailure decides whether the deployment is worth another try: the image was
 // installed, and the installed system then did not reach MAAS. Any other failure, and an unclear
 // one, is left to a person.
-func (l *Lifecycle) classifyDeployFailure(ctx context.Context, r *run) error {
+func (c *Chains) classifyDeployFailure(ctx context.Context, r *run) error {
 	s := &r.State
-	at, err := l.look(ctx, r)
+	at, err := c.look(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -84,8 +84,8 @@ func judgeDeployment(events []maas.Event) (class string, said []string) {
 }
 
 // recoverForRedeploy brings the machine back to Ready, so that it can be deployed once more.
-func (l *Lifecycle) recoverForRedeploy(ctx context.Context, r *run) error {
-	at, err := l.look(ctx, r)
+func (c *Chains) recoverForRedeploy(ctx context.Context, r *run) error {
+	at, err := c.look(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (l *Lifecycle) recoverForRedeploy(ctx context.Context, r *run) error {
 	case !at.marked():
 		return at.foreign("it was this run's, and is not any more")
 	}
-	if err := l.giveBack(ctx, at); err != nil {
+	if err := c.giveBack(ctx, at); err != nil {
 		return err
 	}
 	return chain.Again(soon, "machine is %s", taskcatalog.Clean(at.StatusName, 64))

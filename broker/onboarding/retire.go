@@ -11,11 +11,11 @@ import (
 
 // isOff reports whether the machine is off already. A machine that this run powered off does not
 // count as found off.
-func (l *Lifecycle) isOff(ctx context.Context, r *run) (bool, error) {
+func (c *Chains) isOff(ctx context.Context, r *run) (bool, error) {
 	if r.State.Reclaim.OffAttempt > 0 {
 		return false, nil
 	}
-	at, err := l.at(ctx, r)
+	at, err := c.at(ctx, r)
 	if err != nil {
 		return false, err
 	}
@@ -32,8 +32,8 @@ func (l *Lifecycle) isOff(ctx context.Context, r *run) (bool, error) {
 
 // powerOff has MAAS switch the machine off, and is done when the BMC says that the machine is off.
 // The machine has no owner and no mark by now: this run has released it, and holds its lock.
-func (l *Lifecycle) powerOff(ctx context.Context, r *run) error {
-	at, err := l.at(ctx, r)
+func (c *Chains) powerOff(ctx context.Context, r *run) error {
+	at, err := c.at(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -84,13 +84,13 @@ func (at *place) unknownPower(why string) error {
 
 // isForgotten reports whether MAAS need not forget the machine: the request does not ask for it, or
 // MAAS has no record of the machine.
-func (l *Lifecycle) isForgotten(ctx context.Context, r *run) (bool, error) {
+func (c *Chains) isForgotten(ctx context.Context, r *run) (bool, error) {
 	s, rc := &r.State, r.State.Reclaim
 	if !rc.RemoveRecord {
 		r.Note(nil, "MAAS keeps its record of machine %s", s.SystemID)
 		return true, nil
 	}
-	at, err := l.at(ctx, r)
+	at, err := c.at(ctx, r)
 	if err != nil || rc.Deletes {
 		return false, err
 	}
@@ -104,8 +104,8 @@ func (l *Lifecycle) isForgotten(ctx context.Context, r *run) (bool, error) {
 
 // forgetRecord has MAAS forget the machine. If MAAS does not, the rest of the run still ends, and a
 // person must delete the record.
-func (l *Lifecycle) forgetRecord(ctx context.Context, r *run) error {
-	at, err := l.at(ctx, r)
+func (c *Chains) forgetRecord(ctx context.Context, r *run) error {
+	at, err := c.at(ctx, r)
 	if err != nil {
 		return err
 	}

@@ -33,12 +33,12 @@ const mostAddresses = 4
 // seedBySSH seeds hardware sync of a machine without an enrolled agent. The host key is recorded in
 // a step of its own, and so is saved before anything is sent. After the seed, the machine has one
 // and a half intervals to report its hardware.
-func (l *Lifecycle) seedBySSH(ctx context.Context, at *place, token maas.MachineToken) error {
+func (c *Chains) seedBySSH(ctx context.Context, at *place, token maas.MachineToken) error {
 	s := at.state
 	if !s.SSH.SeededAt.IsZero() && at.run.Now.Sub(s.SSH.SeededAt) < at.interval()*3/2 {
 		return nil
 	}
-	key, err := maas.DeployKey(ctx, l.Regions.Secrets, at.site)
+	key, err := maas.DeployKey(ctx, c.Regions.Secrets, at.site)
 	switch {
 	case err != nil && broker.AsError(err).Kind == broker.Unavailable:
 		return ours(err)
@@ -53,7 +53,7 @@ func (l *Lifecycle) seedBySSH(ctx context.Context, at *place, token maas.Machine
 	}
 	host := sshseed.Host{Addresses: at.reachedAt(), User: at.site.DeployUser, Key: key, HostKey: s.SSH.HostKey, SystemID: s.SystemID}
 	if s.SSH.HostKey == "" {
-		noted, where, err := l.SSH.HostKey(ctx, host)
+		noted, where, err := c.SSH.HostKey(ctx, host)
 		if err != nil {
 			return at.unseeded(err)
 		}
@@ -66,7 +66,7 @@ func (l *Lifecycle) seedBySSH(ctx context.Context, at *place, token maas.Machine
 		return chain.Fail(syncFailure, "cannot seed hardware sync of machine %s: %w", at.called(), err).With("failed_hw_sync_seed", nil)
 	}
 	defer files.Clear()
-	where, err := l.SSH.Seed(ctx, host, files)
+	where, err := c.SSH.Seed(ctx, host, files)
 	if err != nil {
 		return at.unseeded(err)
 	}

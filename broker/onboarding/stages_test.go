@@ -286,7 +286,7 @@ func TestTheInterfaceThatBootsIsLinked(t *testing.T) {
 // Stage names are stored, so the names and their order are fixed.
 func TestTheStagesAreThoseThatAreStored(t *testing.T) {
 	w := newWorld(t, "3.6")
-	plan, err := chain.Plan((&onboarding.Lifecycle{}).Onboarding(), w.asked(1))
+	plan, err := chain.Plan((&onboarding.Chains{}).Onboarding(), w.asked(1))
 	if err != nil {
 		t.Fatal(err)
 	}

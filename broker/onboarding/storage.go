@@ -15,8 +15,8 @@ import (
 
 // configureStorage compares the machine with the SKU and prepares the boot disk. MAAS permits
 // storage changes in Ready alone, before the machine is claimed.
-func (l *Lifecycle) configureStorage(ctx context.Context, r *run) error {
-	at, err := l.look(ctx, r)
+func (c *Chains) configureStorage(ctx context.Context, r *run) error {
+	at, err := c.look(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -27,12 +27,12 @@ func (l *Lifecycle) configureStorage(ctx context.Context, r *run) error {
 	case at.Status == maas.Commissioning, at.Status == maas.Testing:
 		return chain.Again(lookAgain, "machine is %s", at.StatusName)
 	case at.Status == maas.New && (at.free() || at.leftover()): // released, and never commissioned: MAAS then does not know its disks
-		return l.lookOnceMore(ctx, at)
+		return c.lookOnceMore(ctx, at)
 	case at.leftover() && at.Status == maas.Ready, s.Recommission && (at.Status == maas.Ready || at.Status == maas.FailedCommissioning || at.Status == maas.FailedTesting) && (at.free() || at.leftover()):
-		return l.lookOnceMore(ctx, at)
+		return c.lookOnceMore(ctx, at)
 	case at.Status == maas.FailedCommissioning, at.Status == maas.FailedTesting:
 		if s.Failed != "" && (at.free() || at.leftover()) {
-			return l.lookOnceMore(ctx, at)
+			return c.lookOnceMore(ctx, at)
 		}
 		return at.notCommissioned(ctx)
 	case at.Status != maas.Ready || !at.free():
@@ -43,7 +43,7 @@ func (l *Lifecycle) configureStorage(ctx context.Context, r *run) error {
 	boot, err := fits(s.SKU, at.Machine)
 	if err != nil {
 		if s.Failed != "" { // a person has repaired the machine: MAAS notices when it commissions again
-			return l.lookOnceMore(ctx, at)
+			return c.lookOnceMore(ctx, at)
 		}
 		s.Failed = failedHardware
 		return err
@@ -67,9 +67,9 @@ func (l *Lifecycle) configureStorage(ctx context.Context, r *run) error {
 }
 
 // lookOnceMore has MAAS commission the machine again, or test it again if its tests failed.
-func (l *Lifecycle) lookOnceMore(ctx context.Context, at *place) error {
+func (c *Chains) lookOnceMore(ctx context.Context, at *place) error {
 	at.state.Failed, at.state.Recommission = "", true
-	if err := l.startCommissioning(ctx, at); err != nil {
+	if err := c.startCommissioning(ctx, at); err != nil {
 		return err
 	}
 	if at.Status == maas.FailedTesting {

@@ -193,36 +193,36 @@ func (w *withheld) Error() string { return w.why.Message }
 func (w *withheld) Unwrap() error { return w.why }
 
 // judged makes all stages distinguish a site's fault from a run's own.
-func (l *Lifecycle) judged(stages []chain.Stage[Onboarding]) []chain.Stage[Onboarding] {
+func (c *Chains) judged(stages []chain.Stage[Onboarding]) []chain.Stage[Onboarding] {
 	for i := range stages {
 		s := &stages[i]
-		s.Do, s.Undo = l.judging(s.Do), l.judging(s.Undo)
+		s.Do, s.Undo = c.judging(s.Do), c.judging(s.Undo)
 		if done := s.Done; done != nil {
 			s.Done = func(ctx context.Context, r *run) (bool, error) {
 				is, err := done(ctx, r)
-				return is, l.judge(ctx, r, err)
+				return is, c.judge(ctx, r, err)
 			}
 		}
-		s.Rescue = l.judged(s.Rescue)
+		s.Rescue = c.judged(s.Rescue)
 	}
 	return stages
 }
 
-func (l *Lifecycle) judging(do func(context.Context, *run) error) func(context.Context, *run) error {
+func (c *Chains) judging(do func(context.Context, *run) error) func(context.Context, *run) error {
 	if do == nil {
 		return nil
 	}
-	return func(ctx context.Context, r *run) error { return l.judge(ctx, r, do(ctx, r)) }
+	return func(ctx context.Context, r *run) error { return c.judge(ctx, r, do(ctx, r)) }
 }
 
 // judge holds the site only if the site's own record, its token or its MAAS fails too. Any other
 // fault is this run's.
-func (l *Lifecycle) judge(ctx context.Context, r *run, err error) error {
+func (c *Chains) judge(ctx context.Context, r *run, err error) error {
 	why, ok := errors.AsType[*withheld](err)
 	if !ok {
 		return err
 	}
-	at, err := l.at(ctx, r)
+	at, err := c.at(ctx, r)
 	if _, ok := errors.AsType[*withheld](err); ok {
 		return chain.Hold("%v", why)
 	}

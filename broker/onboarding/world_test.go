@@ -158,7 +158,7 @@ func (w *world) boot() { w.engine = w.broker() }
 func (w *world) broker() *chain.Engine {
 	w.t.Helper()
 	w.brokers++
-	l := w.lifecycle()
+	l := w.chains()
 	list := l.Onboarding()
 	if w.only != nil {
 		list.Stages = slices.DeleteFunc(list.Stages, func(s chain.Stage[onboarding.Onboarding]) bool { return !slices.Contains(w.only, s.Name) })
@@ -170,8 +170,8 @@ func (w *world) broker() *chain.Engine {
 	return e
 }
 
-func (w *world) lifecycle() *onboarding.Lifecycle {
-	return &onboarding.Lifecycle{
+func (w *world) chains() *onboarding.Chains {
+	return &onboarding.Chains{
 		Regions: &maas.Sites{Secrets: w.secrets, Now: func() time.Time { return w.clock.Now().Add(-w.behind) }, Transport: func(broker.Site) http.RoundTripper { return w }},
 		Records: w.book, Nodes: w.book, SSH: w.doors,
 	}

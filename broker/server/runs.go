@@ -28,20 +28,20 @@ const stepGrace = 4 * time.Second
 // openRuns makes the engine of chains, and the chains for the engine.
 func (s *Server) openRuns() error {
 	onboarded := &onboardingrecords.Nodes{DB: s.db, Queue: s.queue, Secrets: s.secrets, Trust: s.trust, AgentURL: s.at.agents, Rand: rand.Reader}
-	s.lifecycle = &onboarding.Lifecycle{Regions: s.sites, Records: s.db, Nodes: onboarded, SSH: &sshseed.Seeder{Dial: (&net.Dialer{}).DialContext}}
+	s.onboarding = &onboarding.Chains{Regions: s.sites, Records: s.db, Nodes: onboarded, SSH: &sshseed.Seeder{Dial: (&net.Dialer{}).DialContext}}
 	var err error
-	redeploying := *s.lifecycle
+	redeploying := *s.onboarding
 	redeploying.Nodes = turnoverrecords.Redeployed{Nodes: onboarded}
 	turnovers := &turnover.Chains{Nodes: &turnoverrecords.Nodes{DB: s.db, Queue: s.queue, Signer: s.trust, Secrets: s.secrets, Now: s.c.Now, Version: s.c.Version}, MAAS: &redeploying}
 	starts := &turnoverrecords.Starts{DB: s.db}
 	s.agents = &agentrecords.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
-	s.runs, err = chain.New(s.db, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")}, append(kinds(s.lifecycle, turnovers, s.agents), s.c.Kinds...)...)
+	s.runs, err = chain.New(s.db, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")}, append(kinds(s.onboarding, turnovers, s.agents), s.c.Kinds...)...)
 	starts.Runs = s.runs
 	return err
 }
 
 // kinds are all chains of a broker.
-func kinds(l *onboarding.Lifecycle, t *turnover.Chains, n *agentrecords.Nodes) []chain.Kind {
+func kinds(l *onboarding.Chains, t *turnover.Chains, n *agentrecords.Nodes) []chain.Kind {
 	all := append([]chain.Kind{l.Onboarding(), l.Adoption()}, t.All()...)
 	all = append(all, (&agentlifecycle.Chains{Nodes: n}).All()...)
 	return append(all, (&rollout.Chains{Nodes: rolloutrecords.Nodes{Nodes: n}}).Rollout())

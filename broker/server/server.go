@@ -43,7 +43,7 @@ type Server struct {
 	secrets    secrets.Keeper
 	registries *registry.Client
 	sites      *maas.Sites
-	lifecycle  *onboarding.Lifecycle
+	onboarding *onboarding.Chains
 	runs       *chain.Engine
 	agents     *agentrecords.Nodes
 	nodes      *nodeapi.API
@@ -188,7 +188,7 @@ func (s *Server) join(ctx context.Context) error {
 		return err
 	}
 	s.admin, err = adminapi.New(adminapi.Config{
-		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Registries: s.registries, Sites: s.sites, Lifecycle: s.lifecycle, Runs: s.runs, Agents: s.agents, Terminals: s.terminals, Relay: s.relay, Events: s.events, Expiry: ends, Now: c.Now,
+		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Registries: s.registries, Sites: s.sites, Onboarding: s.onboarding, Runs: s.runs, Agents: s.agents, Terminals: s.terminals, Relay: s.relay, Events: s.events, Expiry: ends, Now: c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
 		Version: c.Version, AgentURL: s.at.agents, Unwritable: s.writes.Trouble,
 		Observe: func(route string, status int, took time.Duration) {

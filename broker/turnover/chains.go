@@ -18,7 +18,7 @@ type (
 // Chains builds the lists of this package. One value serves a whole broker.
 type Chains struct {
 	Nodes Nodes
-	MAAS  *onboarding.Lifecycle // with Nodes that keep the node's record (records.Redeployed)
+	MAAS  *onboarding.Chains // with Nodes that keep the node's record (records.Redeployed)
 }
 
 // All are the lists of all modes.

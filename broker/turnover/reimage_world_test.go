@@ -83,13 +83,13 @@ func newSite(t testing.TB) *site {
 	s.book = turnovertest.New(t, s.clock.Now)
 	s.store = chaintest.NewMemory(s.clock.Now)
 	s.lossy = &chaintest.Lossy{Store: s.store}
-	lifecycle := onboarding.Lifecycle{
+	onboards := onboarding.Chains{
 		Regions: &maas.Sites{Secrets: secrets, Now: s.clock.Now, Transport: func(broker.Site) http.RoundTripper { return s.region.RoundTripper() }},
 		Records: book, Nodes: book,
 	}
-	redeploying := lifecycle
+	redeploying := onboards
 	redeploying.Nodes = turnovertest.Redeployed{Book: s.book}
-	kinds := append((&turnover.Chains{Nodes: s.book, MAAS: &redeploying}).All(), lifecycle.Onboarding())
+	kinds := append((&turnover.Chains{Nodes: s.book, MAAS: &redeploying}).All(), onboards.Onboarding())
 	if s.engine, err = chain.New(s.lossy, classes(), chain.Options{Owner: "broker"}, kinds...); err != nil {
 		t.Fatal(err)
 	}

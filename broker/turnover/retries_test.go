@@ -12,7 +12,7 @@ import (
 
 // A profile may name exactly the stages whose retries some chain reads.
 func TestStageRetriesMayNameTheStagesThatAreTriedAgain(t *testing.T) {
-	l := &onboarding.Lifecycle{}
+	l := &onboarding.Chains{}
 	seven := map[string]int{}
 	var obey []string
 	obeys := func(name string, r chain.Retry) {

@@ -202,7 +202,7 @@ func (unreached) Seed(context.Context, sshseed.Host, hwsync.Files) (netip.Addr, 
 func (s *simulation) broker() *chain.Engine {
 	s.t.Helper()
 	s.brokers++
-	l := &onboarding.Lifecycle{
+	l := &onboarding.Chains{
 		Regions: &maas.Sites{Secrets: s.secrets, Now: s.clock.Now, Transport: func(broker.Site) http.RoundTripper { return s }},
 		Records: s.records, Nodes: turnovertest.Redeployed{Book: s.book}, SSH: unreached{},
 	}

@@ -42,7 +42,7 @@ func newWorld(t testing.TB) *world {
 	w.store = chaintest.NewMemory(w.clock.Now)
 	w.lossy = &chaintest.Lossy{Store: w.store}
 	var err error
-	if w.engine, err = chain.New(w.lossy, classes(), chain.Options{Owner: "broker"}, (&turnover.Chains{Nodes: w.book, MAAS: &onboarding.Lifecycle{}}).All()...); err != nil {
+	if w.engine, err = chain.New(w.lossy, classes(), chain.Options{Owner: "broker"}, (&turnover.Chains{Nodes: w.book, MAAS: &onboarding.Chains{}}).All()...); err != nil {
 		t.Fatal(err)
 	}
 	return w

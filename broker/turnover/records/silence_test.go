@@ -63,7 +63,7 @@ func newQuiet(t *testing.T, db *store.DB, clock *storetest.Clock, system string,
 	q.ok(err)
 	q.join(q.node, "gpu-1", system)
 	q.nodes = &mute{Nodes: &Nodes{DB: db, Queue: taskqueue.New(taskqueue.Config{DB: db}), Now: clock.Now}}
-	q.engine, err = chain.New(db, chain.Classes{chain.Class(broker.AgentSilent): {Ends: chain.FailedManual}}, chain.Options{Owner: "b"}, (&turnover.Chains{Nodes: q.nodes, MAAS: &onboarding.Lifecycle{}}).All()...)
+	q.engine, err = chain.New(db, chain.Classes{chain.Class(broker.AgentSilent): {Ends: chain.FailedManual}}, chain.Options{Owner: "b"}, (&turnover.Chains{Nodes: q.nodes, MAAS: &onboarding.Chains{}}).All()...)
 	q.ok(err)
 	q.silence = &Silence{Starts: &Starts{DB: db, Runs: q.engine}, Log: zap.NewNop()}
 	return q
