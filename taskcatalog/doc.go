@@ -26,4 +26,6 @@
 //  2. One line in the table of catalog.go.
 //  3. go test ./taskcatalog -update, and read the golden's diff.
 //  4. A handler of the same file name in agent/tasks, one line in its table.
+//
+// docs/contribute/first-changes.md has the whole list: the goldens and tests that follow.
 package taskcatalog

@@ -22,5 +22,6 @@
 // # Adding a command
 //
 // One function that returns it, in the file of its noun, with an Example; one line in the list of
-// its parent; go test -update, and read the golden's diff.
+// its parent; go test -update, and read the golden's diff. docs/contribute/first-changes.md says how
+// a column is added to a table.
 package main

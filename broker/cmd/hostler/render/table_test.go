@@ -20,6 +20,19 @@ func fleet(width int, because string) []string {
 	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 }
 
+func TestARowWithoutACellForEachColumnIsTheProgrammersFault(t *testing.T) {
+	for _, row := range [][]string{{"n-1"}, {"n-1", "gpu-07", "dc1"}} {
+		func() {
+			defer func() {
+				if said, _ := recover().(string); !strings.Contains(said, "for 2 columns") || !strings.Contains(said, "begins with ID") {
+					t.Errorf("%d cells: %q", len(row), said)
+				}
+			}()
+			NewPage(false, 0).Table([]Column{NodeID("ID"), Keep("HOSTNAME")}, [][]string{row})
+		}()
+	}
+}
+
 func TestATableGivesUpColumnsByTheirRank(t *testing.T) {
 	for _, c := range []struct {
 		width int
