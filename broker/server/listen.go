@@ -2,12 +2,49 @@ package server
 
 import (
 	"errors"
+	"io"
 	"net"
+	"strings"
 	"syscall"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/relay"
 )
+
+// takePorts takes the ports of all listeners. A port that cannot be taken does not keep the others
+// from being tried, so that one refusal names all of them. Codes: as of listen.
+func (s *Server) takePorts() error {
+	var failed []*broker.Error
+	took := func(err error, ports ...io.Closer) {
+		if err != nil {
+			failed = append(failed, broker.AsError(err))
+			return
+		}
+		for _, port := range ports {
+			s.onClose(port.Close)
+		}
+	}
+	var err error
+	s.operatorPort, err = listen(s.c.Listen, "--listen")
+	took(err, s.operatorPort)
+	s.agentPort, err = listen(s.c.AgentListen, "--agent-listen")
+	took(err, s.agentPort)
+	s.relayTCP, s.relayUDP, err = listenRelay(s.c.RelayListen)
+	took(err, s.relayTCP, s.relayUDP)
+	return together(failed)
+}
+
+// together is one error of several, with the code of the first.
+func together(failed []*broker.Error) error {
+	if len(failed) == 0 {
+		return nil
+	}
+	all := make([]string, len(failed))
+	for i, e := range failed {
+		all[i] = e.Message
+	}
+	return broker.Errorf(failed[0].Kind, failed[0].Code, "%s", strings.Join(all, "; "))
+}
 
 // listen takes a port. Codes: address_in_use, bad_address.
 func listen(addr, flag string) (net.Listener, error) {

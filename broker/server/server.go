@@ -82,19 +82,9 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 	if err := s.openVault(); err != nil {
 		return nil, err
 	}
-	if s.operatorPort, err = listen(c.Listen, "--listen"); err != nil {
+	if err := s.takePorts(); err != nil {
 		return nil, err
 	}
-	s.onClose(s.operatorPort.Close)
-	if s.agentPort, err = listen(c.AgentListen, "--agent-listen"); err != nil {
-		return nil, err
-	}
-	s.onClose(s.agentPort.Close)
-	if s.relayTCP, s.relayUDP, err = listenRelay(c.RelayListen); err != nil {
-		return nil, err
-	}
-	s.onClose(s.relayTCP.Close)
-	s.onClose(s.relayUDP.Close)
 	if s.at, err = c.addressesOf(s.operatorPort.Addr(), s.agentPort.Addr(), s.relayTCP.Addr()); err != nil {
 		return nil, err
 	}

@@ -145,6 +145,43 @@ func TestAStartThatFailsLeavesNothingHalfMade(t *testing.T) {
 	})
 }
 
+// Whoever starts a broker beside another one learns of all taken ports at once.
+func TestARefusalNamesAllTakenPorts(t *testing.T) {
+	var taken []string
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() //nolint:errcheck // it served its purpose
+		taken = append(taken, l.Addr().String())
+	}
+	c := server.Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: taken[0], AgentListen: taken[1], RelayListen: taken[2]}
+	message := refused(t, c, "address_in_use")
+	for i, flag := range []string{"--listen", "--agent-listen", "--relay-listen"} {
+		if !strings.Contains(message, taken[i]) || !strings.Contains(message, "use "+flag+")") {
+			t.Errorf("%s on %s is not in %q", flag, taken[i], message)
+		}
+	}
+	// One free port among taken ones is free again afterwards.
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.AgentListen = free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if message := refused(t, c, "address_in_use"); strings.Contains(message, "--agent-listen") {
+		t.Errorf("the free port is in %q", message)
+	}
+	if free, err = net.Listen("tcp", c.AgentListen); err != nil {
+		t.Errorf("the port stays taken: %v", err)
+	} else {
+		_ = free.Close()
+	}
+}
+
 func TestKeysAreNotMadeAnewBesideADatabase(t *testing.T) {
 	b := servertest.Start(t)
 	if err := b.Stop(); err != nil {
