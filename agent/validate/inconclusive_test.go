@@ -56,7 +56,7 @@ var broken = []struct {
 	{"a BMC and no ipmitool", []string{"bmc_firmware", "bmc_lan", "bmc_users"}, spoil("sys/class/ipmi/ipmi0/dev", "")},
 	{"no BIOS version", []string{"firmware_versions"}, lose("sys/class/dmi/id/bios_version")},
 	{"a network driver that fails", []string{"firmware_versions"}, func(_ *testing.T, w *whole) {
-		w.kernel.cards = func(string) (string, error) { return "", errors.New("no such device") }
+		w.kernel.Cards = func(string) (string, error) { return "", errors.New("no such device") }
 	}},
 	{"a count of virtual functions that is none", []string{"sriov"}, spoil("sys/bus/pci/devices/0000:01:00.0/sriov_numvfs", "many\n")},
 	{"a scratch pattern that is none", []string{"scratch"}, func(_ *testing.T, w *whole) { w.h.Scratch = []string{"/["} }},
@@ -64,10 +64,10 @@ var broken = []struct {
 		hosttest.OK(t, os.Mkdir(filepath.Join(w.dir, "etc/subuid"), 0o755))
 	}},
 	{"a kernel that lists no BPF programs", []string{"bpf"}, func(_ *testing.T, w *whole) {
-		w.kernel.bpf = func() ([]machine.BPFProgram, error) { return nil, errors.New("not permitted") }
+		w.kernel.BPF = func() ([]machine.BPFProgram, error) { return nil, errors.New("not permitted") }
 	}},
 	{"a firewall that cannot be asked", []string{"firewall"}, func(_ *testing.T, w *whole) {
-		w.kernel.firewall = func(context.Context, *host.Host) ([]string, error) { return nil, errors.New("exit status 1") }
+		w.kernel.Firewall = func(context.Context, *host.Host) ([]string, error) { return nil, errors.New("exit status 1") }
 	}},
 }
 
@@ -114,7 +114,7 @@ func TestALookThatFailsIsInconclusiveNamesItsRowsAndHidesNoFinding(t *testing.T)
 func TestASecondLookThatFailsIsNeverClean(t *testing.T) {
 	w := newWhole(t)
 	looks := 0
-	w.kernel.bpf = func() ([]machine.BPFProgram, error) {
+	w.kernel.BPF = func() ([]machine.BPFProgram, error) {
 		if looks++; looks > 1 {
 			return nil, errors.New("not permitted")
 		}
@@ -138,7 +138,7 @@ func TestARecordThatChangesMeanwhileIsInconclusive(t *testing.T) {
 		"has another sum": strings.Repeat("0", 32) + "  usr/sbin/sshd\n",
 	} {
 		w := newWhole(t)
-		w.kernel.bpf = func() ([]machine.BPFProgram, error) {
+		w.kernel.BPF = func() ([]machine.BPFProgram, error) {
 			hosttest.Put(t, w.dir, sums, spoilt)
 			return nil, nil
 		}

@@ -195,7 +195,7 @@ func lookModules(_ context.Context, v *validation) ([]item, error) {
 // lookBPF passes device filters of cgroups: systemd creates one for each unit that limits devices,
 // and such a filter can only refuse.
 func lookBPF(_ context.Context, v *validation) ([]item, error) {
-	programs, err := v.kernel.bpf()
+	programs, err := v.kernel.BPF()
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func lookBPF(_ context.Context, v *validation) ([]item, error) {
 }
 
 func lookFirewall(ctx context.Context, v *validation) ([]item, error) {
-	rules, err := v.kernel.firewall(ctx, v.Host)
+	rules, err := v.kernel.Firewall(ctx, v.Host)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func TestWhatChangedBelowTheSystemIsFoundUnderItsRow(t *testing.T) {
 			spoil("proc/driver/nvidia/gpus/0000:01:00.0/information", "GPU UUID: \t "+gpuUUID+"\nVideo BIOS: \t 66.6\n"),
 		},
 		{"firmware_versions", "nic 0000:00:03.0 port", "it is empty and was 14.32.1010", taskcatalog.ActionByHand, func(_ *testing.T, w *whole) {
-			w.kernel.cards = func(string) (string, error) { return "", nil }
+			w.kernel.Cards = func(string) (string, error) { return "", nil }
 		}},
 		{"sriov", "virtual functions of 0000:01:00.0", "the baseline does not have it: 8", taskcatalog.ActionReimage, spoil(slot+"sriov_numvfs", "8\n")},
 	} {
@@ -55,7 +55,7 @@ func TestWhatChangedBelowTheSystemIsFoundUnderItsRow(t *testing.T) {
 func TestADifferenceIsToldBesideWhatCannotBeRead(t *testing.T) {
 	w := newWhole(t)
 	hosttest.Put(t, w.dir, "sys/class/dmi/id/bios_version", "9.9\n")
-	w.kernel.cards = func(string) (string, error) { return "", errors.New("no such device") }
+	w.kernel.Cards = func(string) (string, error) { return "", errors.New("no such device") }
 	got, report := w.judge(t)
 	if got.Verdict != taskcatalog.VerdictNotClean || !slices.Equal(told(report), []string{"firmware_versions bios_version"}) || !slices.Equal(notMade(t, report), []string{"firmware_versions"}) {
 		t.Errorf("the verdict is %s with %q, not made are %q", got.Verdict, told(report), notMade(t, report))
@@ -187,7 +187,7 @@ func TestARowThatCannotBeReadAdvisesNoNewBaseline(t *testing.T) {
 	w := newWhole(t)
 	w.base.Platform = slices.DeleteFunc(w.base.Platform, func(r taskcatalog.PlatformRow) bool { return r.Check == taskcatalog.CheckFirmware })
 	w.base.NotTaken = append(w.base.NotTaken, taskcatalog.CheckFirmware)
-	w.kernel.cards = func(string) (string, error) { return "", errors.New("no such device") }
+	w.kernel.Cards = func(string) (string, error) { return "", errors.New("no such device") }
 	_, report := w.judge(t)
 	for _, c := range report.Checks {
 		if c.Name == taskcatalog.CheckFirmware && (c.Made || !strings.Contains(c.Reason, "no such device") || strings.Contains(c.Reason, "retake")) {

@@ -101,14 +101,14 @@ func TestAProgramThatFailsOrPrintsGarbageIsInconclusive(t *testing.T) {
 	hosttest.OK(t, unix.Mknod("/dev/null", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
 	live := withoutKernelView(t)
 	w := newWhole(t)
-	w.kernel.firewall = func(ctx context.Context, _ *host.Host) ([]string, error) {
+	w.kernel.Firewall = func(ctx context.Context, _ *host.Host) ([]string, error) {
 		return readFirewall(ctx, &host.Host{Machine: live})
 	}
 	const rules = `{"nftables": [{"metainfo": {}}, {"table": {"family": "ip", "name": "filter", "handle": 1}}]}`
 	hosttest.OK(t, os.WriteFile(nftSays, []byte("well\n"+rules), 0o644))
 	w.take(t)
 	if len(w.base.NotTaken) > 0 || w.base.Firewall == "" {
-		_, err := w.kernel.firewall(t.Context(), nil)
+		_, err := w.kernel.Firewall(t.Context(), nil)
 		t.Fatalf("the baseline has not %q, firewall %q: %v", w.base.NotTaken, w.base.Firewall, err)
 	}
 	for _, c := range []struct {

@@ -142,7 +142,7 @@ func TestARowThatNeverComesToRestIsInconclusive(t *testing.T) {
 		t.Run(c.row, func(t *testing.T) {
 			w := newWhole(t)
 			n := 0
-			w.kernel.bpf = func() ([]machine.BPFProgram, error) { // called at each look, after these rows
+			w.kernel.BPF = func() ([]machine.BPFProgram, error) { // called at each look, after these rows
 				n++
 				c.do(t, w, n)
 				return []machine.BPFProgram{{ID: uint32(n), Type: "kprobe", Name: fmt.Sprint("x", n), Tag: "00"}}, nil
@@ -165,7 +165,7 @@ func TestARowThatNeverComesToRestIsInconclusive(t *testing.T) {
 func TestAMomentsWorkOfTheSystemIsClean(t *testing.T) {
 	w := newWhole(t)
 	looks := 0
-	w.kernel.bpf = func() ([]machine.BPFProgram, error) {
+	w.kernel.BPF = func() ([]machine.BPFProgram, error) {
 		if looks++; looks > 1 {
 			return nil, nil
 		}
@@ -180,7 +180,7 @@ func TestAMomentsWorkOfTheSystemIsClean(t *testing.T) {
 func TestFirewallRulesThatChangeAreFound(t *testing.T) {
 	w := newWhole(t)
 	n := 0
-	w.kernel.firewall = func(context.Context, *host.Host) ([]string, error) {
+	w.kernel.Firewall = func(context.Context, *host.Host) ([]string, error) {
 		n++
 		return []string{fmt.Sprint("rule ", n)}, nil
 	}

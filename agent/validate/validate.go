@@ -24,7 +24,7 @@ import (
 type validation struct {
 	*host.Run
 	m        *machine.Machine
-	kernel   kernelView
+	kernel   Kernel
 	base     *taskcatalog.Baseline // nil: there is none, or it is being taken
 	taking   bool
 	policy   taskcatalog.CleanPolicy
@@ -46,13 +46,13 @@ type validation struct {
 	absent   map[string]string // rows that do not apply, each with the reason
 }
 
-// kernelView holds the functions that read the kernel itself: no directory can stand for the kernel
-// in a test.
-type kernelView struct {
-	bpf      func() ([]machine.BPFProgram, error)
-	firewall func(context.Context, *host.Host) ([]string, error)
-	// cards returns the firmware version reported by a network card's driver.
-	cards func(name string) (string, error)
+// Kernel holds the functions that read the kernel itself: a directory can stand for a machine, and
+// not for its kernel.
+type Kernel struct {
+	BPF      func() ([]machine.BPFProgram, error)
+	Firewall func(context.Context, *host.Host) ([]string, error)
+	// Cards returns the firmware version reported by a network card's driver.
+	Cards func(name string) (string, error)
 }
 
 // item is a thing that is on the machine, or that is missing.
@@ -124,7 +124,12 @@ var validationChecks = []check{
 // Clean carries out node.validate_clean: it takes a baseline or judges the machine by one. Codes:
 // allocation_present, handler_failed.
 func Clean(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
-	return runValidation(ctx, r, kernelView{bpf: machine.BPFPrograms, firewall: readFirewall, cards: platform.CardFirmware})
+	return Kernel{BPF: machine.BPFPrograms, Firewall: readFirewall, Cards: platform.CardFirmware}.Clean(ctx, r)
+}
+
+// Clean is Clean on a simulated machine, whose kernel is k.
+func (k Kernel) Clean(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
+	return runValidation(ctx, r, k)
 }
 
 const (
@@ -134,10 +139,10 @@ const (
 	bootWait = 20 * time.Minute
 )
 
-func runValidation(ctx context.Context, r *host.Run, kernel kernelView) (any, taskcatalog.Report, error) {
+func runValidation(ctx context.Context, r *host.Run, kernel Kernel) (any, taskcatalog.Report, error) {
 	p := r.Params.(*taskcatalog.ValidateCleanParams)
 	v := &validation{Run: r, m: r.Host.Machine, kernel: kernel, taking: p.TakeBaseline, perRow: map[string]int{}, files: map[string][]taskcatalog.BaselineFile{}, baseKeys: map[*[]string]map[string]bool{}}
-	v.below = &platform.Platform{Machine: v.m, Commands: r.Host.Commands, CardFirmware: kernel.cards}
+	v.below = &platform.Platform{Machine: v.m, Commands: r.Host.Commands, CardFirmware: kernel.Cards}
 	v.absent = map[string]string{}
 	if !v.taking {
 		v.base, v.expected = p.Baseline, p.ExpectedAgent

@@ -25,7 +25,7 @@ import (
 type whole struct {
 	h      *host.Host
 	dir    string
-	kernel kernelView
+	kernel Kernel
 	base   *taskcatalog.Baseline
 	policy *taskcatalog.CleanPolicy
 	// published are the packages of the agent that the broker knows.
@@ -45,10 +45,10 @@ func newWhole(t *testing.T) *whole {
 	}
 	h, dir := hosttest.Used(t)
 	h.Settle = time.Nanosecond
-	w := &whole{h: h, dir: dir, kernel: kernelView{
-		bpf:      func() ([]machine.BPFProgram, error) { return nil, nil },
-		firewall: func(context.Context, *host.Host) ([]string, error) { return nil, nil },
-		cards:    func(string) (string, error) { return "14.32.1010", nil },
+	w := &whole{h: h, dir: dir, kernel: Kernel{
+		BPF:      func() ([]machine.BPFProgram, error) { return nil, nil },
+		Firewall: func(context.Context, *host.Host) ([]string, error) { return nil, nil },
+		Cards:    func(string) (string, error) { return "14.32.1010", nil },
 	}}
 	commands, err := command.New(dir, time.Now)
 	hosttest.OK(t, err)
