@@ -11,9 +11,10 @@ export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler bin/hostler-verify
 
-.PHONY: help build demo demo-onboarding demo-reimage demo-update demo-terminal test test-vault test-cosign sim e2e e2e-all lint fuzz fleet bench bench-docs bench-update bench-terminal chaos upgrade maassim package clean setup-build setup-test setup-guest
+.PHONY: help build try demo demo-onboarding demo-reimage demo-update demo-terminal test test-vault test-cosign sim e2e e2e-all lint fuzz fleet bench bench-docs bench-update bench-terminal chaos upgrade maassim package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the four programs in bin/'
+	@echo 'make try       a turnover up to its certificate, in a minute: a simulated node, no guest, no root; it stays up until Ctrl-C'
 	@echo 'make demo      the main job from nothing: a site, an onboarding of a QEMU guest, a turnover (installs what it needs)'
 	@echo 'make demo-reimage  a tenant had root: a fresh system on the same node, a disk erased, drift, and the end of a node; in a QEMU guest'
 	@echo 'make demo-update  a release of the agent is rolled out, and a bad one puts itself back; in a QEMU guest, from a real registry'
@@ -48,6 +49,9 @@ setup-build: ; @command -v gcc >/dev/null || .ci/setup build
 setup-test:  ; @.ci/setup test
 setup-guest: ; @.ci/setup guest
 
+try: build
+	@$(GO) build -o bin/try ./test/try
+	@bin/try
 demo: setup-guest build package
 	@go run ./test/demo/node
 demo-reimage: setup-guest build package

@@ -16,7 +16,8 @@
  * Keys: devices N (8), vendor nvidia|amd (nvidia), memory SIZE (64M; K, M, G),
  * reserved SIZE (2M), name TEXT, driver TEXT, instances N (MIG or partitions),
  * outside SIZE (0; in none of the instances),
- * scrub_on_free on|off (on), fault NAME [ARG]. A fault line may be given often;
+ * scrub_on_free on|off (on), setters root|anyone (root: who may change settings
+ * through libnvidia-ml), fault NAME [ARG]. A fault line may be given often;
  * "fault.3 hang fill" is one of GPU 3 alone. Each library lists the faults it
  * knows at its top; those of memory are known here:
  *

@@ -19,13 +19,12 @@ import (
 	"time"
 )
 
-// Host is hardware that installs at once and needs no guest: its system is an agent that runs as a
-// process on this machine with read-only permission. A Host is a maassim.Guest. It takes its data
-// from the region, enrols with the token in the data, and reports its hardware as MAAS's
-// vendor-data says.
+// Host is hardware that installs at once and needs no guest: its system is an agent that runs until
+// the host is switched off. A Host is a maassim.Guest. It takes its data from the region, gives the
+// agent the token in the data, and reports its hardware as MAAS's vendor-data says.
 type Host struct {
-	lab    *Lab
 	region func() string
+	agent  Agent
 
 	mu    sync.Mutex
 	stop  context.CancelFunc // of the running agent
@@ -33,9 +32,16 @@ type Host struct {
 	err   error
 }
 
-// NewHost makes hardware that is switched off. Region returns the address of the region that
-// installs the host. The caller must Close the host.
-func (l *Lab) NewHost(region func() string) *Host { return &Host{lab: l, region: region} }
+// Agent enrols with a token as the agent of a machine of MAAS, and serves until ctx ends.
+type Agent func(ctx context.Context, systemID, token string) error
+
+// NewHost makes hardware that is switched off, whose agent is a process on this machine with
+// read-only permission. Region returns the address of the region that installs the host. The caller
+// must Close the host.
+func (l *Lab) NewHost(region func() string) *Host { return NewHost(region, l.runAgent) }
+
+// NewHost is Lab.NewHost with another agent.
+func NewHost(region func() string, agent Agent) *Host { return &Host{region: region, agent: agent} }
 
 // Install implements maassim.Guest.
 func (h *Host) Install(seed string) {
@@ -108,7 +114,7 @@ func (h *Host) run(ctx context.Context, seed string) error {
 		reports <- reportHardware(ctx, vendorData)
 		stop()
 	}()
-	err = h.lab.runAgent(ctx, systemID, token)
+	err = h.agent(ctx, systemID, token)
 	stop()
 	if reported := <-reports; reported != nil {
 		return reported

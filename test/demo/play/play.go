@@ -107,7 +107,7 @@ func (p *Play) InGuest(ctx context.Context, argv ...string) (string, error) {
 
 // Hostler types a command, runs it, and shows at most limit lines of its output.
 func (p *Play) Hostler(ctx context.Context, limit int, args ...string) error {
-	p.Typed(typed(args))
+	p.Typed(Typed(args))
 	text, err := p.Lab.Hostler(ctx, args...)
 	p.Printed(text, limit)
 	return err
@@ -115,7 +115,7 @@ func (p *Play) Hostler(ctx context.Context, limit int, args ...string) error {
 
 // Watched is Hostler for a long command: its progress is drawn.
 func (p *Play) Watched(ctx context.Context, limit int, args ...string) error {
-	p.Typed(typed(args))
+	p.Typed(Typed(args))
 	w, done := p.Drawing(60)
 	text, err := p.Lab.HostlerLive(ctx, w, args...)
 	done()
@@ -126,7 +126,7 @@ func (p *Play) Watched(ctx context.Context, limit int, args ...string) error {
 // Refused is Hostler for a command that policy or state must refuse. The refusal must contain all
 // words.
 func (p *Play) Refused(ctx context.Context, args []string, words ...string) error {
-	p.Typed(typed(args))
+	p.Typed(Typed(args))
 	_, err := p.Lab.Hostler(ctx, args...)
 	exit, is := errors.AsType[*lab.ExitError](err)
 	if !is || exit.Code != refused {
@@ -153,8 +153,8 @@ func Stopped(err error) error {
 	return nil
 }
 
-// typed is a command as a person types it.
-func typed(args []string) string {
+// Typed is a command as a person types it.
+func Typed(args []string) string {
 	words := slices.Clone(args)
 	for i, w := range words {
 		if strings.ContainsAny(w, " ") {

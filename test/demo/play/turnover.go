@@ -69,7 +69,7 @@ func (p *Play) Verify(ctx context.Context, id string) (c Certificate, file strin
 		return c, "", err
 	}
 	args := []string{"certificate", "verify", file, "--trust", trust}
-	p.Typed(typed(args))
+	p.Typed(Typed(args))
 	text, err := p.Lab.HostlerOffline(ctx, args...)
 	p.Printed(text, 60)
 	if err != nil {
@@ -117,7 +117,7 @@ func (p *Play) Flip(ctx context.Context, file string) error {
 	}
 	args := []string{"certificate", "verify", to, "--trust", p.Lab.Path("trust.json")}
 	p.Say("One bit in the middle of the file is changed:")
-	p.Typed(typed(args))
+	p.Typed(Typed(args))
 	said, err := p.Lab.HostlerOffline(ctx, args...)
 	exit, is := errors.AsType[*lab.ExitError](err)
 	if !is || exit.Code != 1 || said != "" {
