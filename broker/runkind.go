@@ -38,6 +38,10 @@ const (
 	RolloutKind    = "agent.rollout"
 )
 
+// NoSite stands for the site of a run whose nodes have none, or are of several. No site has this
+// name.
+const NoSite = "-"
+
 // RunKinds has a row for each kind of run.
 var RunKinds = []RunKind{
 	{Name: OnboardingKind, Noun: "onboarding", Retried: []string{

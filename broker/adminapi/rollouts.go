@@ -63,7 +63,7 @@ func (a *API) rolloutOf(ctx context.Context, b api.RolloutStart) (s chain.Start,
 		return s, err
 	}
 	site := siteOfMembers(state, all)
-	if site == rollout.NoSite && who.sites() != nil {
+	if site == broker.NoSite && who.sites() != nil {
 		return s, broker.Errorf(broker.Refused, "rollout_sites", "cannot roll %s out to nodes of several sites with a token of some sites (one rollout for each site: --nodes site=SITE)", release.Version)
 	}
 	return chain.Start{
@@ -97,10 +97,10 @@ func siteOfMembers(s rollout.Rollout, all []rollout.Candidate) string {
 	site := of[s.Members[0].NodeID]
 	for _, m := range s.Members {
 		if of[m.NodeID] != site {
-			return rollout.NoSite
+			return broker.NoSite
 		}
 	}
-	return cmp.Or(site, rollout.NoSite)
+	return cmp.Or(site, broker.NoSite)
 }
 
 type rolloutsInput struct {

@@ -8,7 +8,6 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -37,7 +36,7 @@ func runsOfNoun(noun string) kinds {
 
 // siteOf is the site name for callers of a run or a batch; empty: its nodes have no site.
 func siteOf(site string) string {
-	if site == turnover.NoSite {
+	if site == broker.NoSite {
 		return ""
 	}
 	return site

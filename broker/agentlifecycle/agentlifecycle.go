@@ -31,9 +31,6 @@ var Lists = []List{Update, Certificate, Config, Install, Reimage}
 // Kind is the kind of a list's runs.
 func (l List) Kind() string { return KindPrefix + "/" + string(l) }
 
-// NoSite stands for the site of a run whose node has none.
-const NoSite = "-"
-
 // Target is the release that a node shall have.
 type Target struct {
 	Version string `json:"version"`

@@ -26,7 +26,7 @@ func TestANodeIsLookedAtWhenItsTurnComes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := w.engine.Start(ctx, chain.Start{ID: "r", Kind: rollout.Kind, Site: rollout.NoSite, State: s}); err != nil {
+			if _, err := w.engine.Start(ctx, chain.Start{ID: "r", Kind: rollout.Kind, Site: broker.NoSite, State: s}); err != nil {
 				t.Fatal(err)
 			}
 			w.machines[id(3)].node = as

@@ -47,7 +47,7 @@ func benchmarkRollout(b *testing.B, n int) {
 			b.Fatal(err)
 		}
 		started++
-		if _, err := e.Start(ctx, chain.Start{ID: fmt.Sprint("r", started), Kind: rollout.Kind, Site: rollout.NoSite, State: s}); err != nil {
+		if _, err := e.Start(ctx, chain.Start{ID: fmt.Sprint("r", started), Kind: rollout.Kind, Site: broker.NoSite, State: s}); err != nil {
 			b.Fatal(err)
 		}
 	}

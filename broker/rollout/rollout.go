@@ -14,9 +14,6 @@ import (
 // Kind is the kind of this package's runs.
 const Kind = broker.RolloutKind
 
-// NoSite stands for the site of a rollout to nodes of several sites, or of none.
-const NoSite = "-"
-
 // OnFailure is the action beside stopping when too many nodes have failed.
 type OnFailure string
 

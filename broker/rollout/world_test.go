@@ -157,7 +157,7 @@ func (w *world) start(req rollout.Request) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if _, err := w.engine.Start(ctx, chain.Start{ID: "r", Kind: rollout.Kind, Site: rollout.NoSite, State: s}); err != nil {
+	if _, err := w.engine.Start(ctx, chain.Start{ID: "r", Kind: rollout.Kind, Site: broker.NoSite, State: s}); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -125,7 +125,7 @@ func (s *simulation) begin(id string, b *box, req turnover.Request) (*begun, err
 	}
 	site := s.site.Name
 	if b.systemID == "" {
-		site = turnover.NoSite
+		site = broker.NoSite
 	}
 	machine := s.book.Machine(b.id)
 	r := &begun{id: id, box: b, req: req, owed: machine.TurnoverOwed}

@@ -29,9 +29,6 @@ const KindPrefix = broker.TurnoverKinds
 // Kind is the kind of a mode's runs.
 func (m Mode) Kind() string { return KindPrefix + "/" + string(m) }
 
-// NoSite stands for the site of a run whose node has none. No site has this name.
-const NoSite = "-"
-
 // The scopes of a storage cleanup.
 const (
 	CleanNone  = "none"

@@ -115,7 +115,7 @@ func (w *world) order(o Order) (*agentlifecycle.Work, error) {
 		return nil, err
 	}
 	u := s.State.(agentlifecycle.Work)
-	if s.Kind != u.List.Kind() || s.Site != agentlifecycle.NoSite || s.Subject != "g1" {
+	if s.Kind != u.List.Kind() || s.Site != broker.NoSite || s.Subject != "g1" {
 		w.Errorf("the start is %+v", s)
 	}
 	return &u, nil

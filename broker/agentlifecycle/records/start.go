@@ -150,7 +150,7 @@ func (n *Nodes) Start(ctx context.Context, node broker.Node, o Order) (s chain.S
 		}
 	}
 	return chain.Start{
-		Kind: state.List.Kind(), Site: cmp.Or(node.Site, agentlifecycle.NoSite), Subject: node.Hostname, State: state, Locks: locks,
+		Kind: state.List.Kind(), Site: cmp.Or(node.Site, broker.NoSite), Subject: node.Hostname, State: state, Locks: locks,
 		RequestedBy: o.RequestedBy, Role: o.Role, Reason: o.Reason, CorrelationID: o.CorrelationID,
 	}, nil
 }

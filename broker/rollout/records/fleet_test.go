@@ -343,7 +343,7 @@ func (f *fleet) tryRoll(change func(*rollout.Request)) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	rec, err := f.engine.Start(f.Context(), chain.Start{Kind: rollout.Kind, Site: rollout.NoSite, State: s, RequestedBy: "ada"})
+	rec, err := f.engine.Start(f.Context(), chain.Start{Kind: rollout.Kind, Site: broker.NoSite, State: s, RequestedBy: "ada"})
 	return rec.ID, err
 }
 

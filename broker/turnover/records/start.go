@@ -67,7 +67,7 @@ func (s *Starts) adopted(ctx context.Context, n broker.Node) (bool, error) {
 // Of is the start of a run, with all facts known.
 func Of(n broker.Node, t turnover.Turnover, locks []string, by By) chain.Start {
 	return chain.Start{
-		Kind: t.Mode.Kind(), Site: cmp.Or(t.Site, turnover.NoSite), Subject: n.Hostname, State: t, Locks: locks,
+		Kind: t.Mode.Kind(), Site: cmp.Or(t.Site, broker.NoSite), Subject: n.Hostname, State: t, Locks: locks,
 		RequestedBy: by.Name, Role: by.Role, Reason: t.Reason, CorrelationID: by.CorrelationID,
 	}
 }
