@@ -22,6 +22,7 @@ import (
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/pki/pkitest"
 	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/resolver-profiles/profilestest"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -31,7 +32,7 @@ import (
 // interval.
 func (l *lab) carries() (set *profiles.Set, runs *atomic.Int64) {
 	l.t.Helper()
-	set, problems := profiles.Parse(profiles.Shipped()...)
+	set, problems := profiles.Parse(profilestest.Shipped()...)
 	if problems != nil {
 		l.t.Fatal(problems)
 	}

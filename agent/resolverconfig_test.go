@@ -13,6 +13,7 @@ import (
 	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/tasks"
 	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/resolver-profiles/profilestest"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -26,7 +27,7 @@ func TestProfilesOfASignedTaskAreInForceAfterARestart(t *testing.T) {
 		l.config.Facts = func(context.Context) (taskcatalog.Facts, error) {
 			return taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": "amd", "fabric.type": "none"}}, nil
 		}
-		set, problems := profiles.Parse(profiles.Shipped()...)
+		set, problems := profiles.Parse(profilestest.Shipped()...)
 		if problems != nil {
 			t.Fatal(problems)
 		}
@@ -86,7 +87,7 @@ func TestTheDigestOfTheProfilesInForceIsReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(l *lab) {
-				set, problems := profiles.Parse(profiles.Shipped()...)
+				set, problems := profiles.Parse(profilestest.Shipped()...)
 				if problems != nil {
 					t.Fatal(problems)
 				}

@@ -1,7 +1,7 @@
 package profiles
 
 import (
-	"embed"
+	_ "embed" // minimal.yaml
 	"fmt"
 )
 
@@ -22,21 +22,4 @@ func Minimal() *Set {
 	}
 	set.Version = MinimalVersion
 	return set
-}
-
-//go:embed amd.yaml generic.yaml nvidia.yaml
-var shipped embed.FS
-
-// Shipped returns the files of the set to start from. The agent never uses them: a node learns
-// about vendors only from a signed task.
-func Shipped() []File {
-	var all []File
-	for _, name := range []string{"amd.yaml", "generic.yaml", "nvidia.yaml"} {
-		text, err := shipped.ReadFile(name)
-		if err != nil {
-			panic(err)
-		}
-		all = append(all, File{Name: name, Text: text})
-	}
-	return all
 }

@@ -8,7 +8,7 @@ import (
 
 // What arrives as JSON is judged no less than what is read from files.
 func FuzzDecode(f *testing.F) {
-	for _, files := range [][]File{Shipped(), {{"minimal.yaml", minimal}}, {{"set.yaml", []byte(whole)}}} {
+	for _, files := range [][]File{shipped(), {{"minimal.yaml", minimal}}, {{"set.yaml", []byte(whole)}}} {
 		set, problems := Parse(files...)
 		if problems != nil {
 			f.Fatal(problems)
@@ -41,7 +41,7 @@ func FuzzDecode(f *testing.F) {
 // Whatever the text is, Parse answers: with problems, or with a set that holds
 // the promises of the package and comes back from its JSON.
 func FuzzParse(f *testing.F) {
-	for _, file := range append(Shipped(), File{"minimal.yaml", minimal}) {
+	for _, file := range append(shipped(), File{"minimal.yaml", minimal}) {
 		f.Add(string(file.Text))
 	}
 	f.Add(whole)

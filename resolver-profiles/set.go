@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 
-	"github.com/invopop/jsonschema"
-
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -35,13 +33,6 @@ func (h *HardwareProfile) fallback() bool { return len(h.Match) == 0 }
 
 // Values are the wanted values of a fact. A file may give a single value instead of a list.
 type Values []string
-
-// JSONSchema returns the schema for files, where a single value may replace a list.
-func (Values) JSONSchema() *jsonschema.Schema {
-	one := []*jsonschema.Schema{{Type: "string"}, {Type: "number"}}
-	many := &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{AnyOf: one}}
-	return &jsonschema.Schema{AnyOf: append(one, many)}
-}
 
 // CommandProfile is one program and how it is run.
 type CommandProfile struct {
@@ -84,13 +75,6 @@ const (
 	DefaultCapture Capture = 64 << 10
 	MaxCapture     Capture = 1 << 20
 )
-
-// JSONSchema is the schema of a file.
-func (Capture) JSONSchema() *jsonschema.Schema {
-	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
-		{Type: "boolean"}, {Type: "integer", Minimum: "0", Maximum: "1048576"},
-	}}
-}
 
 // Encode returns the set's canonical JSON.
 func (s *Set) Encode() ([]byte, error) { return taskcatalog.Encode(s) }

@@ -31,12 +31,9 @@ type Executable struct {
 // Close closes the program's file.
 func (e *Executable) Close() error { return e.file.Close() }
 
-// Find opens the program at an absolute path below a machine's root directory, if it may run. Codes
-// executable_missing, executable_insecure, executable_refused.
-func Find(root *os.File, name string) (*Executable, error) { return find(root, name, false) }
-
-// find is Find, with own set for a profile compiled into the agent: the program's exact name is then
-// allowed, even if the program runs others.
+// find opens the program at an absolute path below a machine's root directory, if it may run. own is
+// set for a profile compiled into the agent: the program's exact name is then allowed, even if the
+// program runs others. Codes executable_missing, executable_insecure, executable_refused.
 func find(root *os.File, name string, own bool) (*Executable, error) {
 	f, err := walk(root, name, func(part string) bool {
 		if own && part == path.Base(name) {

@@ -100,7 +100,7 @@ func TestAProgramThatIsNotRootsAloneDoesNotRun(t *testing.T) {
 	} {
 		r, dir := boxWith(t, []byte("\x7fELF…"))
 		ok(t, c.attack(dir))
-		e, err := Find(r.Root, "/usr/bin/tool")
+		e, err := find(r.Root, "/usr/bin/tool", false)
 		if taskcatalog.CodeOf(err, "") != c.code {
 			t.Errorf("%s: %v, want %q", c.name, err, c.code)
 		}

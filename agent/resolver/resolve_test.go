@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/resolver-profiles/profilestest"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 func shipped(t testing.TB) *profiles.Set {
 	t.Helper()
-	set, problems := profiles.Parse(profiles.Shipped()...)
+	set, problems := profiles.Parse(profilestest.Shipped()...)
 	if problems != nil {
 		t.Fatal(problems)
 	}

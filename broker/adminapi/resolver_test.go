@@ -10,12 +10,13 @@ import (
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/resolver-profiles/profilestest"
 )
 
 // shipped is the set that comes with Hostler, as JSON.
 func shipped(t *testing.T) json.RawMessage {
 	t.Helper()
-	set, problems := profiles.Parse(profiles.Shipped()...)
+	set, problems := profiles.Parse(profilestest.Shipped()...)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/pki"
 	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/resolver-profiles/profilestest"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -25,7 +26,7 @@ import (
 // wantSet assigns the shipped set to every node.
 func (b *testBroker) wantSet() (digest string) {
 	b.t.Helper()
-	set, problems := profiles.Parse(profiles.Shipped()...)
+	set, problems := profiles.Parse(profilestest.Shipped()...)
 	if problems != nil {
 		b.t.Fatal(problems)
 	}

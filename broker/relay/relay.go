@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"maps"
@@ -17,14 +16,12 @@ import (
 	"github.com/hostler/hostler/broker/recording"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/strangers"
-	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
 const (
 	openWithin   = 2 * time.Minute  // bound on the wait for the node's first connection
-	tokenLife    = 30 * time.Second // lifetime of a token minted for a task
 	lastWords    = 10 * time.Second // bound on the silence of an operator who does not take the program's last output
 	exitKept     = 10 * time.Minute // an exit status waits for a detached operator, if the session has no detach limit
 	keepWithin   = 10 * time.Second // the session ends if its recording is not kept within this time
@@ -189,14 +186,6 @@ func (r *Relay) denial(serial string) denial {
 		err = nil // not found is an answer
 	}
 	return denial{serial: serial, rotated: c.DenyReason == store.DenyRotated, err: err}
-}
-
-// Mint makes a token that admits the session's node once, within half a minute, with the key of
-// that digest. Only the hash of the token is stored. Codes: terminal_session_not_found,
-// terminal_session_over.
-func (r *Relay) Mint(ctx context.Context, id, keyDigest string) (string, error) {
-	token := rand.Text()
-	return token, r.c.DB.SetTerminalToken(ctx, id, store.TerminalToken{Hash: pki.HashToken(token), Expires: r.c.DB.Now().Add(tokenLife), KeyDigest: keyDigest})
 }
 
 // Close ends a session, and waits until the session is recorded as closed. Close also returns nil

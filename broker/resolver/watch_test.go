@@ -10,6 +10,7 @@ import (
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/resolver-profiles/profilestest"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -17,7 +18,7 @@ import (
 // push stores the shipped set as v1 and assigns the set to the nodes of a selector.
 func push(t *testing.T, b *servertest.Broker, selector string) api.ResolverSet {
 	t.Helper()
-	set, problems := profiles.Parse(profiles.Shipped()...)
+	set, problems := profiles.Parse(profilestest.Shipped()...)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/resolver-profiles/profilestest"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -17,7 +17,7 @@ import (
 func shippedIn(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, f := range profiles.Shipped() {
+	for _, f := range profilestest.Shipped() {
 		if err := os.WriteFile(filepath.Join(dir, f.Name), f.Text, 0o644); err != nil {
 			t.Fatal(err)
 		}

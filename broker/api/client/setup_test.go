@@ -18,6 +18,7 @@ import (
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/pki"
 	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/resolver-profiles/profilestest"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 	"github.com/hostler/hostler/taskcatalog/release/releasetest"
@@ -150,7 +151,7 @@ var published = sync.OnceFunc(func() {
 
 // profileSet is a set of resolver profiles, as hostler resolver push sends it.
 func profileSet() []byte {
-	set, problems := profiles.Parse(profiles.Shipped()...)
+	set, problems := profiles.Parse(profilestest.Shipped()...)
 	if len(problems) > 0 {
 		panic(problems[0])
 	}
