@@ -134,3 +134,11 @@ func (w *Watch) due(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Look looks at one site now.
+func (w *Watch) Look(ctx context.Context, site broker.Site) error {
+	mem := w.memory(site)
+	mem.busy.Lock()
+	defer mem.busy.Unlock()
+	return w.look(ctx, site, mem, true)
+}
