@@ -86,6 +86,15 @@ func TestTheCommandsOfReadmeAndWalkWorkAsWritten(t *testing.T) {
 	}
 }
 
+// A loop without an end of its own waits for ever where a program hangs.
+func TestEachWaitOfReadmeAndWalkEnds(t *testing.T) {
+	for line := range strings.Lines(blocks(read(t, frontPage)) + blocks(read(t, walk))) {
+		if words := strings.Fields(line); len(words) > 0 && slices.Contains([]string{"until", "while"}, words[0]) {
+			t.Errorf("this wait has no end of its own: %s", line)
+		}
+	}
+}
+
 // shows reports whether a line of output matches a page's line. Dots on the page stand for omitted
 // text.
 func shows(shown, line string) bool {
