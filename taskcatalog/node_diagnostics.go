@@ -25,7 +25,7 @@ const (
 // DiagnosticsParams limits how far back the journal is read.
 type DiagnosticsParams struct {
 	// SinceSeconds is the greatest age of a journal line; 0: a day.
-	SinceSeconds int `json:"since_seconds,omitempty" jsonschema:"minimum=60,maximum=604800"`
+	SinceSeconds int `json:"since_seconds,omitzero" jsonschema:"minimum=60,maximum=604800"`
 }
 
 // DiagnosticsResult says what was collected. The archive, a gzipped tar, travels beside the result

@@ -85,6 +85,7 @@ func FuzzDecodeStrict(f *testing.F) {
 func FuzzParams(f *testing.F) {
 	for i, c := range All() {
 		f.Add(i, []byte(c.Example))
+		f.Add(i, []byte(`{}`))
 	}
 	f.Add(1, []byte(`{"scope":"local","scratch":["/share*"],"baseline":{"taken_at":"2026-01-01T00:00:00Z","users":[],"groups":[]}}`))
 	f.Fuzz(func(t *testing.T, i int, raw []byte) {
