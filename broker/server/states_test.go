@@ -72,8 +72,9 @@ func TestEachKindOfRunHasARow(t *testing.T) {
 	}
 }
 
-// shapeOf is the JSON shape of a type: names and types, in order. A type that moves to another
-// package keeps its shape.
+// shapeOf is the JSON shape of a type: the names and types of all members, sorted. A type that
+// moves to another package, and a member that moves to another place or into an embedded struct,
+// keep the shape.
 func shapeOf(t reflect.Type, seen map[reflect.Type]bool) string {
 	if t.Implements(reflect.TypeFor[json.Marshaler]()) || seen[t] {
 		return t.Name()
@@ -87,14 +88,23 @@ func shapeOf(t reflect.Type, seen map[reflect.Type]bool) string {
 		return "{" + shapeOf(t.Key(), seen) + ":" + shapeOf(t.Elem(), seen) + "}"
 	case reflect.Struct:
 		seen[t] = true
-		out := "{"
-		for i := range t.NumField() {
-			if f := t.Field(i); f.IsExported() {
-				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-				out += name + " " + shapeOf(f.Type, seen) + ";"
-			}
-		}
-		return out + "}"
+		members := membersOf(t, seen)
+		slices.Sort(members)
+		return "{" + strings.Join(members, "") + "}"
 	}
 	return t.Kind().String()
+}
+
+func membersOf(t reflect.Type, seen map[reflect.Type]bool) (members []string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct:
+			members = append(members, membersOf(f.Type, seen)...)
+		case f.IsExported():
+			members = append(members, name+" "+shapeOf(f.Type, seen)+";")
+		}
+	}
+	return members
 }
