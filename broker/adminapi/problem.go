@@ -1,9 +1,11 @@
 package adminapi
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -36,7 +38,8 @@ func (p *problem) GetHeaders() http.Header {
 }
 
 // huma makes its own errors through these variables, such as for a body that violates its schema or
-// a query that is not a number. These errors never repeat the value that was sent.
+// a query that is not a number. These errors never repeat the value that was sent, except the value
+// of a policy's knob, which is no secret.
 func init() {
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
 		p := newProblem(status, codeOfStatus(status), taskcatalog.Clean(message, 500))
@@ -44,7 +47,7 @@ func init() {
 			if d, ok := err.(huma.ErrorDetailer); ok {
 				detail := d.ErrorDetail()
 				p.Errors = append(p.Errors, api.ProblemField{
-					Location: taskcatalog.Clean(detail.Location, 200), Message: taskcatalog.Clean(detail.Message, 500),
+					Location: taskcatalog.Clean(detail.Location, 200), Message: taskcatalog.Clean(fieldMessage(detail), 500),
 				})
 			}
 		}
@@ -55,6 +58,15 @@ func init() {
 	}
 	// A nil list is written as [], so no list is ever null.
 	huma.DefaultArrayNullable = false
+}
+
+// fieldMessage is huma's message about a field. For a knob of a policy outside of its bounds, the
+// message is the one that the policy's own check has, with the value, the bounds and the unit.
+func fieldMessage(d *huma.ErrorDetail) string {
+	if k, is := broker.KnobNamed(strings.TrimPrefix(d.Location, "body.")); is {
+		return cmp.Or(k.Refusal(d.Value), d.Message)
+	}
+	return d.Message
 }
 
 func newProblem(status int, code, detail string) *problem {

@@ -6,8 +6,10 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
@@ -47,5 +49,52 @@ func TestAnAnswerHasEveryKnobOfAProfile(t *testing.T) {
 	}
 	if got != string(want) {
 		t.Errorf("the answer is\n%s", got)
+	}
+}
+
+// The description of a profile says what the declarations of the knobs say.
+func TestTheDescriptionOfAProfileIsThatOfItsKnobs(t *testing.T) {
+	b := servertest.Start(t)
+	spec, _ := describe(t, b, "/openapi.json")
+	properties := spec.Components.Schemas["SiteProfile"].(map[string]any)["properties"].(map[string]any)
+	for _, k := range broker.Knobs() {
+		p, _ := properties[k.Name].(map[string]any)
+		if p["description"] != k.Help {
+			t.Errorf("%s is described as %v", k.Name, p["description"])
+		}
+		if p["minimum"] != nil && fmt.Sprintf("%.0f to %.0f", p["minimum"], p["maximum"]) != k.Bounds {
+			t.Errorf("%s is from %v to %v, want %s", k.Name, p["minimum"], p["maximum"], k.Bounds)
+		}
+		if enum, _ := p["enum"].([]any); enum != nil && strings.Trim(fmt.Sprint(enum), "[]") != strings.ReplaceAll(k.Bounds, ",", "") {
+			t.Errorf("%s is one of %v, want %s", k.Name, enum, k.Bounds)
+		}
+		if k.Default != "" && k.Name != "stage_retries" && fmt.Sprint(number(p["default"])) != k.Default {
+			t.Errorf("%s has the default %v, want %s", k.Name, p["default"], k.Default)
+		}
+	}
+}
+
+// number is a JSON number as a whole one.
+func number(v any) any {
+	if f, is := v.(float64); is {
+		return int(f)
+	}
+	return v
+}
+
+// A knob outside its bounds is refused with its value, its bounds and its unit.
+func TestAKnobOutsideItsBoundsIsExplained(t *testing.T) {
+	b := servertest.Start(t)
+	servertest.Must[api.Site](t, b, http.MethodPost, "/maas-sites", aSite)
+	for body, want := range map[string]string{
+		`{"deploy_timeout_seconds":7}`:     "deploy_timeout_seconds is 7 seconds (allowed: 60 to 86400 seconds)",
+		`{"deploy_timeout_seconds":99999}`: "deploy_timeout_seconds is 99999 seconds (allowed: 60 to 86400 seconds)",
+		`{"batch_max_parallel":0}`:         "batch_max_parallel is 0 runs (allowed: 1 to 500 runs)",
+		`{"disk_grade":"shiny"}`:           `disk_grade is the grade \"shiny\" (allowed: none, clear, purge)`,
+	} {
+		a := b.Ask(t, b.Token, http.MethodPatch, "/maas-sites/dc1/profiles/default", body)
+		if a.Code() != "invalid_request" || !strings.Contains(string(a.Body), want) {
+			t.Errorf("%s: %d %s", body, a.Status, a.Body)
+		}
 	}
 }

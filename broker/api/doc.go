@@ -1,6 +1,6 @@
 // Package api holds the types of the operator API on the wire: the requests and answers of the
-// broker's routes, and the output of the command line with -o json. The package imports nothing of
-// the broker, so that a client pulls in no server.
+// broker's routes, and the output of the command line with -o json. Of the broker the package imports
+// the domain's words only, so that a client pulls in no server.
 //
 // All paths are below Prefix. {node} takes a NODE reference (an id, a unique id prefix, a hostname,
 // or site/hostname with the slash escaped as %2F); {task} takes a task id.

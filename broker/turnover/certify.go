@@ -176,7 +176,7 @@ func environment(s *Turnover, n broker.Node) certificate.Environment {
 func policyOf(p broker.TurnoverPolicy) certificate.Policy {
 	raw, _ := json.Marshal(p) // plain fields
 	return certificate.Policy{
-		Version: pki.Digest(raw), Environment: certificate.Environment(p.Environment), RootNeedsFreshOS: p.RootRequiresReimage,
+		Version: pki.Digest(raw), Environment: certificate.Environment(p.TurnoverEnvironment), RootNeedsFreshOS: p.RootRequiresReimage,
 		DiskGrade: certificate.Grade(p.DiskGrade), GPUUnverified: p.GPUAllowUnverified, GPUReset: p.GPURequireReset,
 		ReportOnly: slices.Sorted(slices.Values(p.ReportOnly)),
 	}

@@ -45,9 +45,13 @@ func problemOf(res *http.Response) *broker.Error {
 		text = p.Title
 	}
 	for _, f := range p.Errors {
-		if f.Message != "" && !strings.Contains(text, f.Message) {
-			text += "; " + strings.TrimSpace(asked(f.Location)+" "+f.Message)
+		if f.Message == "" || strings.Contains(text, f.Message) {
+			continue
 		}
+		if name := asked(f.Location); !strings.HasPrefix(f.Message, name+" ") {
+			f.Message = name + " " + f.Message
+		}
+		text += "; " + strings.TrimSpace(f.Message)
 	}
 	return &broker.Error{Kind: kind, Code: p.Code, Message: taskcatalog.Clean(text, 2000)}
 }

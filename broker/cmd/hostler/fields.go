@@ -83,18 +83,20 @@ type knob struct {
 	optional  bool // may be omitted, which differs from false or 0
 }
 
-// knobsOf lists the fields of T in their order.
+// knobsOf lists the fields of T in their order, with the fields of embedded structs.
 func knobsOf[T any]() []knob {
 	var out []knob
-	t := reflect.TypeFor[T]()
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		typ := t.Field(i).Type
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		if f.Anonymous {
+			continue
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		typ := f.Type
 		optional := typ.Kind() == reflect.Pointer
 		if optional {
 			typ = typ.Elem()
 		}
-		out = append(out, knob{name, t.Field(i).Tag.Get("doc"), typ, optional})
+		out = append(out, knob{name, f.Tag.Get("doc"), typ, optional})
 	}
 	return out
 }

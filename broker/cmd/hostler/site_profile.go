@@ -1,23 +1,25 @@
 package main
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
-	"reflect"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
-	"github.com/hostler/hostler/taskcatalog"
 )
 
 func siteProfileCommand(a *app) *cobra.Command {
 	return noun("profile", "bundles of policy of a site", "  hostler site profile update dc1 default --set deploy_timeout_seconds=7200",
-		siteProfileCreateCommand(a), siteProfileListCommand(a), siteProfileShowCommand(a), siteProfileUpdateCommand(a), siteProfileDefaultCommand(a))
+		siteProfileCreateCommand(a), siteProfileListCommand(a), siteProfileShowCommand(a),
+		siteProfileUpdateCommand(a), siteProfileDefaultCommand(a), siteProfileExplainCommand(a))
 }
 
 // profileFields are the flags of create and update.
@@ -26,6 +28,8 @@ func profileFields(c *cobra.Command) *fields {
 	f.text("description", "description", "what it is for")
 	f.text("status", "status", "active or disabled")
 	set := c.Flags().StringArray("set", nil, "`KNOB=VALUE` (may be repeated)")
+	then := cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	_ = c.RegisterFlagCompletionFunc("set", completeKnobs("=", then)) // the flag is there
 	f.on("set", func(d client.Document) error { return setKnobs(d, knobsOf[api.SitePolicy](), *set) })
 	f.reason()
 	return f
@@ -34,7 +38,7 @@ func profileFields(c *cobra.Command) *fields {
 func siteProfileCreateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "create SITE PROFILE", Short: "add a profile to a site", Args: exactly("SITE", "PROFILE"),
-		Long:              "Add a profile to a site, with the default of every knob that --set does not name:\n" + knobHelp(knobsOf[api.SitePolicy]()),
+		Long:              "Add a profile to a site, with the default of every knob that --set does not name.\nhostler site profile explain lists the knobs.",
 		Example:           "  hostler site profile create dc1 careful --set release_fallback_no_erase=false --set batch_max_parallel=2",
 		ValidArgsFunction: a.completeSite,
 	}
@@ -61,7 +65,7 @@ func siteProfileCreateCommand(a *app) *cobra.Command {
 func siteProfileUpdateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "update SITE PROFILE", Short: "change a profile; runs that have begun keep what they copied", Args: exactly("SITE", "PROFILE"),
-		Long:              "Change a profile: the knobs that --set names, as hostler help site profile create\nlists them. Runs that have begun keep what they copied.",
+		Long:              "Change a profile: the knobs that --set names, as hostler site profile explain lists\nthem. Runs that have begun keep what they copied.",
 		Example:           "  hostler site profile update dc1 default --set stage_retries.deploy_via_maas=3 --set commission_timeout_seconds=7200 --reason 'slow BMCs'",
 		ValidArgsFunction: a.completeSite,
 	}
@@ -165,32 +169,46 @@ func (a *app) showProfile(v *api.SiteProfile) error {
 	return a.show(v, []string{v.Name}, func(p *render.Page) {
 		p.Fields("profile", v.Name, "id", v.ID, "default", render.YesNo(v.Default), "status", v.Status, "description", v.Description,
 			"created", moment(a, v.CreatedAt), "changed", moment(a, v.UpdatedAt))
-		p.Title("Policy")
-		raw, err := taskcatalog.Encode(v.SitePolicy)
-		values := map[string]json.RawMessage{}
-		if err != nil || json.Unmarshal(raw, &values) != nil {
-			return
-		}
-		figures, retries := []string{}, map[string]string{}
-		for _, k := range knobsOf[api.SitePolicy]() {
-			if k.typ.Kind() == reflect.Map {
-				continue
+		for _, group := range knobGroups() {
+			var values []string
+			for _, k := range group {
+				values = append(values, knobFields(k, broker.Policy(v.SitePolicy))...)
 			}
-			var value any
-			_ = json.Unmarshal(values[k.name], &value)
-			if k.typ.Kind() == reflect.Slice {
-				value = strings.Join(v.ReportOnly, ",") // the only list
-			}
-			switch value {
-			case nil, "":
-				value = "-"
-			}
-			figures = append(figures, k.name, fmt.Sprint(value))
+			p.Title(group[0].Group)
+			p.Fields(values...)
 		}
-		p.Fields(figures...)
-		for stage, n := range v.StageRetries {
-			retries["stage_retries."+stage] = strconv.Itoa(n)
-		}
-		pairs(p, "Retries", retries)
 	})
+}
+
+// knobFields are the name and value of a knob, or of each entry of a knob that is a map.
+func knobFields(k broker.Knob, p broker.Policy) []string {
+	switch v := k.Of(p).(type) {
+	case map[string]int:
+		var entries []string
+		for _, stage := range slices.Sorted(maps.Keys(v)) {
+			entries = append(entries, k.Name+"."+stage, strconv.Itoa(v[stage]))
+		}
+		return entries
+	case []string:
+		return []string{k.Name, cmp.Or(strings.Join(v, ","), "-")}
+	case *int:
+		if v == nil {
+			return []string{k.Name, "-"}
+		}
+		return []string{k.Name, strconv.Itoa(*v)}
+	default:
+		return []string{k.Name, cmp.Or(fmt.Sprint(v), "-")}
+	}
+}
+
+// knobGroups are the declared knobs, a list for each group.
+func knobGroups() (groups [][]broker.Knob) {
+	for _, k := range broker.Knobs() {
+		if n := len(groups); n > 0 && groups[n-1][0].Group == k.Group {
+			groups[n-1] = append(groups[n-1], k)
+			continue
+		}
+		groups = append(groups, []broker.Knob{k})
+	}
+	return groups
 }
