@@ -17,22 +17,24 @@ const pageSize = 200
 type NodeFilter struct {
 	Site, Status string
 	Labels       map[string]string
+	Limit        int // 0: all
 }
 
 // Nodes lists all nodes that match a filter.
 func (c *Client) Nodes(ctx context.Context, f NodeFilter) ([]api.Node, error) {
-	q := query("site", f.Site, "status", f.Status, "limit", "200")
+	q := query("site", f.Site, "status", f.Status)
 	for k, v := range f.Labels {
 		q.Add("label", k+"="+v)
 	}
 	nodes := []api.Node{}
 	for {
+		q.Set("limit", strconv.Itoa(nextPage(f.Limit, len(nodes))))
 		page, err := fetch[api.NodeList](ctx, c, "/nodes", q)
 		if err != nil {
 			return nil, err
 		}
 		nodes = append(nodes, page.Items...)
-		if page.NextCursor == "" {
+		if page.NextCursor == "" || f.Limit > 0 && len(nodes) >= f.Limit {
 			return nodes, nil
 		}
 		q.Set("cursor", page.NextCursor)

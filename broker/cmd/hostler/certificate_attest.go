@@ -19,8 +19,7 @@ func certificateAttestCommand(a *app) *cobra.Command {
 about it. It is for a part that shall be there and is not, takes a witness who is not
 you, and is on the node's next certificate, marked as what it is. The part is no
 longer expected from then on.`,
-		Example:           "  hostler certificate attest gpu-07 --device S5X0A11 --method destroyed --witness 'Bo Lindqvist' --reason 'shredded, ticket 4711'",
-		ValidArgsFunction: a.completeNode,
+		Example: "  hostler certificate attest gpu-07 --device S5X0A11 --method destroyed --witness 'Bo Lindqvist' --reason 'shredded, ticket 4711'",
 		RunE: func(c *cobra.Command, args []string) error {
 			for _, f := range []struct{ flag, value string }{{"device", d.Device}, {"method", d.Method}, {"witness", d.Witness}} {
 				if f.value == "" {

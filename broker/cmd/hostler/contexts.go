@@ -115,10 +115,9 @@ func contextListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			files, _ := filepath.Glob(filepath.Join(dir, "*.yaml")) // sorted; a missing directory yields none
 			views, names, rows := []contextView{}, []string{}, [][]string{}
-			for _, path := range files {
-				name := strings.TrimSuffix(filepath.Base(path), ".yaml")
+			for _, name := range namesIn(dir) {
+				path := filepath.Join(dir, name+".yaml")
 				f, err := clientfile.Load(path)
 				if err != nil {
 					a.note("warning: context %s is left out: %v", name, err)
@@ -134,6 +133,16 @@ func contextListCommand(a *app) *cobra.Command {
 			return a.show(views, names, func(p *render.Page) { p.Table(render.Kept("NAME", "CURRENT", "BROKER"), rows) })
 		},
 	}
+}
+
+// namesIn are the names of the contexts in a directory. A missing directory has none.
+func namesIn(dir string) []string {
+	files, _ := filepath.Glob(filepath.Join(dir, "*.yaml")) // sorted
+	names := []string{}
+	for _, path := range files {
+		names = append(names, strings.TrimSuffix(filepath.Base(path), ".yaml"))
+	}
+	return names
 }
 
 func contextUseCommand(a *app) *cobra.Command {

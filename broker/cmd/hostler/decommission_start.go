@@ -31,7 +31,7 @@ func decommissionStartCommand(a *app) *cobra.Command {
 	var wait bool
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use: "start NODE", Short: "turn a node over between two tenants", Args: exactly("NODE"), ValidArgsFunction: a.completeNode,
+		Use: "start NODE", Short: "turn a node over between two tenants", Args: exactly("NODE"),
 		Long: `Turn a node over: it takes no tenant, its users end, its storage and GPUs are
 cleaned, it is looked at, and a signed certificate says how far all that went. It
 is handed out again only if that meets the policy of its site; else it is
@@ -170,7 +170,7 @@ func decommissionPlanCommand(a *app) *cobra.Command {
 	var s api.DecommissionStart
 	var nodes string
 	c := &cobra.Command{
-		Use: "plan [NODE]", Short: "say what a turnover would do, and begin nothing", ValidArgsFunction: a.completeNode,
+		Use: "plan [NODE]", Short: "say what a turnover would do, and begin nothing",
 		Example: "  hostler decommission plan gpu-07 --mode soft_reset\n  hostler decommission plan --nodes rack-c07.txt --mode reimage",
 		Args: func(c *cobra.Command, args []string) error {
 			if nodes != "" {
@@ -229,7 +229,7 @@ func storageCleanupCommand(a *app) *cobra.Command {
 	var wait bool
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use: "storage-cleanup NODE", Short: "empty a node's storage and look at it", Args: exactly("NODE"), ValidArgsFunction: a.completeNode,
+		Use: "storage-cleanup NODE", Short: "empty a node's storage and look at it", Args: exactly("NODE"),
 		Long: `Empty what a tenant could have written to, and look at the whole node: temporary and
 scratch space, homes, containers and dumps are lost. It stays in service; no user is
 provisioned meanwhile, and what is found unclean is quarantined. A node with a live

@@ -48,8 +48,7 @@ func driftResolveCommand(a *app) *cobra.Command {
 neither is its machine. A drift that is still there is found again, but for a retired
 node whose machine is still deployed (retired_deployed): that one is left as it is
 for as long as it stays retired.`,
-		Example:           "  hostler drift resolve gpu-07 --reason 'was released for a new board, ticket 4711'",
-		ValidArgsFunction: a.completeNode,
+		Example: "  hostler drift resolve gpu-07 --reason 'was released for a new board, ticket 4711'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needReason(reason); err != nil {
 				return err
@@ -77,7 +76,7 @@ func siteReconcileCommand(a *app) *cobra.Command {
 func siteReconcileShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "show SITE", Short: "show the rules, and the mode of each at a site", Args: exactly("SITE"),
-		Example: "  hostler site reconcile show dc1", ValidArgsFunction: a.completeSite,
+		Example: "  hostler site reconcile show dc1",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {
@@ -104,8 +103,7 @@ it is.
 
 With retired_deployed=act a decommission run takes retired nodes out of the fleet and
 gives their machines back, those that were only to be paused as well.`,
-		Example:           "  hostler site reconcile set dc1 released=act absent=act --reason 'observed for a week'\n  hostler site reconcile set dc1 --max-share 20 --reason 'small site'",
-		ValidArgsFunction: a.completeSite,
+		Example: "  hostler site reconcile set dc1 released=act absent=act --reason 'observed for a week'\n  hostler site reconcile set dc1 --max-share 20 --reason 'small site'",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return exactly("SITE")(c, args)

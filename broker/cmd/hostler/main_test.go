@@ -69,7 +69,7 @@ func TestScripts(t *testing.T) {
 			return b.writeClient(e.WorkDir)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "sent": sent, "answer": answer, "frozen": frozen, "flip": flip,
+			"exits": exits, "sent": sent, "answer": answer, "frozen": frozen, "flip": flip, "tab": tab,
 		},
 	})
 }

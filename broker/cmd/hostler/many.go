@@ -18,7 +18,6 @@ import (
 func onNodes(a *app, c *cobra.Command, run func(c *cobra.Command, remote *client.Client, nodes []api.Node) error) *cobra.Command {
 	var selector string
 	c.Flags().StringVar(&selector, "nodes", "", "work on many, `SELECTOR`: all, NODE,NODE or key=value,key=value")
-	c.ValidArgsFunction = a.completeNode
 	c.Args = func(c *cobra.Command, args []string) error {
 		if selector != "" {
 			return exactly()(c, args)

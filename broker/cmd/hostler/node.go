@@ -80,7 +80,6 @@ func nodeListCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.Site, "site", "", "only nodes of this site")
 	c.Flags().StringVar(&f.Status, "status", "", "only nodes of this status, or of several joined by commas")
 	c.Flags().StringArrayVar(&labels, "label", nil, "only nodes with this label, `key=value` (may be repeated)")
-	_ = c.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(statusNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -120,8 +119,7 @@ func idsOf(nodes []api.Node) []string {
 func nodeShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "show NODE", Short: "show one node", Args: exactly("NODE"),
-		Example:           "  hostler node show gpu-07\n  hostler node show dc1/gpu-07 -o json",
-		ValidArgsFunction: a.completeNode,
+		Example: "  hostler node show gpu-07\n  hostler node show dc1/gpu-07 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {
@@ -180,8 +178,7 @@ func nodeLabelCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: "label NODE key=value …", Short: "set labels; key= removes one", Args: exactly("NODE", "key=value …"),
-		Example:           "  hostler node label gpu-07 rack=b12 owner=",
-		ValidArgsFunction: a.completeNode,
+		Example: "  hostler node label gpu-07 rack=b12 owner=",
 		RunE: func(c *cobra.Command, args []string) error {
 			labels, ok := client.Labels(args[1:])
 			if !ok {
@@ -200,25 +197,4 @@ func nodeLabelCommand(a *app) *cobra.Command {
 	}
 	reasonFlag(c, &reason)
 	return c
-}
-
-// completionLimit is how long completion may take.
-const completionLimit = 2 * time.Second
-
-// completeNode completes a NODE by hostname, or offers nothing if the broker does not answer at
-// once.
-func (a *app) completeNode(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := within(c.Context(), completionLimit)
-	defer cancel()
-	names := []string{}
-	if remote, err := a.connect(); err == nil {
-		nodes, _ := remote.Nodes(ctx, client.NodeFilter{})
-		for _, n := range nodes {
-			names = append(names, render.Cell(n.Hostname))
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

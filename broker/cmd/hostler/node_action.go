@@ -82,7 +82,6 @@ func nodeActionCommand(a *app, what action) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use: what.name + " NODE", Short: what.short, Long: what.long, Example: what.example, Args: exactly("NODE"),
-		ValidArgsFunction: a.completeNode,
 		RunE: func(c *cobra.Command, args []string) error {
 			if n.Override || n.Force {
 				if err := needReason(n.Reason); err != nil {

@@ -19,7 +19,6 @@ func nodeAgentCommand(a *app) *cobra.Command {
 	c.Use = "agent-lifecycle [NODE]"
 	c.Long = `Show what is wanted of a node's agent, which program it says that it runs, and how
 the last delivery to it went. A build that nobody knows counts as drift.`
-	c.ValidArgsFunction = a.completeNode
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return c.Help()
@@ -129,7 +128,7 @@ func agentsLine(c api.AgentCounts) string {
 func agentSetCommand(a *app) *cobra.Command {
 	var w api.AgentWant
 	c := &cobra.Command{
-		Use: "set NODE", Short: "say which channel a node's agent is from, and how it is delivered", Args: exactly("NODE"), ValidArgsFunction: a.completeNode,
+		Use: "set NODE", Short: "say which channel a node's agent is from, and how it is delivered", Args: exactly("NODE"),
 		Long: `Say which channel a node's agent is from, and how it is delivered (platform admin).
 Nothing is begun by it: a node that then differs from what is wanted is drift.`,
 		Example: "  hostler node agent-lifecycle set gpu-07 --channel candidate\n  hostler node agent-lifecycle set gpu-07 --channel pinned --version 1.3.2 --reason 'ticket 4711'",

@@ -53,7 +53,7 @@ func agentStartCommand(a *app) *cobra.Command {
 	var wait bool
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use: "start NODE", Short: "update or repair a node's agent", Args: exactly("NODE"), ValidArgsFunction: a.completeNode,
+		Use: "start NODE", Short: "update or repair a node's agent", Args: exactly("NODE"),
 		Long: `Update or repair a node's agent. Modes: rebootstrap has the agent do it itself, and says
 what a person is to do where it cannot; manual_install waits for a person, and looks;
 reimage has MAAS give the node a fresh system. Scenarios: bootstrap_install,

@@ -49,8 +49,7 @@ one is of an earlier enrolment and is refused. An expired one can only be renewe
 30 days. A renewal keeps the key: certificates with the same KEY were issued to whoever
 has that private key. Where several are valid or expired, which of them the node itself
 uses is not known: the newest is a thief's, if the thief renewed last.`,
-		Example:           "  hostler node certificate list gpu-07",
-		ValidArgsFunction: a.completeNode,
+		Example: "  hostler node certificate list gpu-07",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {
@@ -88,8 +87,7 @@ node is heard with it.
 A certificate that a rotation has replaced, or from before the machine was given back, is
 denied already and still gets a connection, to tell of whoever shows it. Denied by you as
 well, it gets no connection, and who shows it is told of no more.`,
-		Example:           "  hostler node certificate deny gpu-07 4f0c9a31 --reason 'copied from a backup, ticket 4711'",
-		ValidArgsFunction: a.completeNode,
+		Example: "  hostler node certificate deny gpu-07 4f0c9a31 --reason 'copied from a backup, ticket 4711'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needReason(reason); err != nil {
 				return err

@@ -57,7 +57,6 @@ shown once, so keep the output private.`,
 	f.StringArrayVar(&n.PackageURLs, "package-url", nil, "where else the agent package may be fetched (may be repeated)")
 	f.StringVar(&n.MAASSystemID, "maas-system-id", "", "bind the token to this MAAS machine")
 	reasonFlag(c, &n.Reason)
-	_ = c.RegisterFlagCompletionFunc("bootstrap", cobra.FixedCompletions([]string{"cloud-init", "command"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -90,8 +89,7 @@ func nodeTokenIssueCommand(a *app) *cobra.Command {
 		Use: "issue NODE", Short: "make a new enrolment token and print what the machine runs", Args: exactly("NODE"),
 		Long: `Make a new enrolment token for a node that is there, for example after its disk
 was replaced, and print what the machine runs. An earlier token no longer works.`,
-		Example:           "  hostler node token issue gpu-07 > user-data",
-		ValidArgsFunction: a.completeNode,
+		Example: "  hostler node token issue gpu-07 > user-data",
 		RunE: func(c *cobra.Command, args []string) error {
 			r.TTLSeconds = int64(ttl / time.Second)
 			remote, err := a.connect()
@@ -115,8 +113,7 @@ func nodeTokenExtendCommand(a *app) *cobra.Command {
 	ttl := 24 * time.Hour
 	c := &cobra.Command{
 		Use: "extend NODE", Short: "give the token that a machine already has more time, at most twice", Args: exactly("NODE"),
-		Example:           "  hostler node token extend gpu-07 --ttl 48h --reason 'rack delivered late'",
-		ValidArgsFunction: a.completeNode,
+		Example: "  hostler node token extend gpu-07 --ttl 48h --reason 'rack delivered late'",
 		RunE: func(c *cobra.Command, args []string) error {
 			r.TTLSeconds = int64(ttl / time.Second)
 			remote, err := a.connect()

@@ -20,8 +20,7 @@ func nodeCredentialsCommand(a *app) *cobra.Command {
 node.hw_sync_reseed of that node gets it. FILE is the machine's
 /etc/maas/maas-machine-creds.yml, or the same as JSON. It must be readable by its
 owner alone.`,
-		Example:           "  hostler node credentials gpu-07 --maas-token-file maas-machine-creds.yml",
-		ValidArgsFunction: a.completeNode,
+		Example: "  hostler node credentials gpu-07 --maas-token-file maas-machine-creds.yml",
 		RunE: func(c *cobra.Command, args []string) error {
 			if file == "" {
 				return usage("say where the token is (--maas-token-file FILE, or - for stdin)")

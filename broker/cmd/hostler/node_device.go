@@ -42,8 +42,7 @@ func nodeDeviceListCommand(a *app) *cobra.Command {
 		Long: `List a node's disks and GPUs by serial: expected (nobody has looked), found, missing,
 unexpected, or removed with an operator's word. Disks are those that MAAS's
 commissioning found, GPUs those of the first enrolment.`,
-		Example:           "  hostler node device list gpu-07",
-		ValidArgsFunction: a.completeNode,
+		Example: "  hostler node device list gpu-07",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {
@@ -77,8 +76,7 @@ role than the record, is taken for what the node says of size and bus. With --sy
 is one that the system runs from, which no erase names; without, one of which nobody has
 recorded that is a data disk. Look at the machine first: this is the record that says
 which disks are erased.`,
-		Example:           "  hostler node device accept gpu-07 S5XANE0R400123 S5XANE0R400987 --reason 'disk replaced, ticket 4711'",
-		ValidArgsFunction: a.completeNode,
+		Example: "  hostler node device accept gpu-07 S5XANE0R400123 S5XANE0R400987 --reason 'disk replaced, ticket 4711'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needReason(d.Reason); err != nil {
 				return err

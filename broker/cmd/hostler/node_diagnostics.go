@@ -23,7 +23,7 @@ func nodeDiagnosticsCommand(a *app) *cobra.Command {
 	var out string
 	var since, timeout time.Duration
 	c := &cobra.Command{
-		Use: "diagnostics NODE", Short: "collect what tells why a node fails, or get what was collected", Args: exactly("NODE"), ValidArgsFunction: a.completeNode,
+		Use: "diagnostics NODE", Short: "collect what tells why a node fails, or get what was collected", Args: exactly("NODE"),
 		Long: `List what is kept of a node's diagnostics: archives with the agent's journal, the
 kernel's lines about GPUs, the facts, the agent's versions and its ledger. Secrets and
 the names of tenants' users are taken out on the node.

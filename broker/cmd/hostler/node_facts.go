@@ -15,8 +15,7 @@ func nodeFactsCommand(a *app) *cobra.Command {
 		Use: "facts NODE", Short: "show what a node is made of: GPUs, drivers, libraries, devices", Args: exactly("NODE"),
 		Long: `Show what a node is made of, as its agent saw it last. Resolver profiles match on
 the keys, and so do selectors (gpu.vendor=nvidia).`,
-		Example:           "  hostler node facts gpu-07\n  hostler node facts gpu-07 -o json",
-		ValidArgsFunction: a.completeNode,
+		Example: "  hostler node facts gpu-07\n  hostler node facts gpu-07 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {

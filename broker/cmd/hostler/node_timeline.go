@@ -22,8 +22,7 @@ it and each attempt at their stages, drift, certificates, how long a turnover ke
 out of use and how many GPU-hours that cost, and what else was done to it by whom.
 What takes time stands where it began, with how long it took. Without --since you see
 the newest lines.`,
-		Example:           "  hostler node timeline gpu-07 --limit 20\n  hostler node timeline gpu-07 --since 24h -o json",
-		ValidArgsFunction: a.completeNode,
+		Example: "  hostler node timeline gpu-07 --limit 20\n  hostler node timeline gpu-07 --since 24h -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			if limit < 1 || limit > maxTimeline {
 				return usage("--limit takes a number from 1 to %d", maxTimeline)

@@ -24,8 +24,7 @@ written down, and acted upon where the site wants that, once two looks in a row 
 found it: the next one comes by itself within a minute.
 
 With --plan nothing is written and nothing done: it prints what a look would lead to.`,
-		Example:           "  hostler reconcile run dc1\n  hostler reconcile run dc1 --plan",
-		ValidArgsFunction: a.completeSite,
+		Example: "  hostler reconcile run dc1\n  hostler reconcile run dc1 --plan",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {

@@ -168,7 +168,7 @@ func wantRows(a *app, wants []api.ResolverWant) [][]string {
 func resolverShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "show NODE", Short: "show the resolver profiles a node shall have, has and had", Args: exactly("NODE"),
-		Example: "  hostler resolver show gpu-07", ValidArgsFunction: a.completeNode,
+		Example: "  hostler resolver show gpu-07",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {
@@ -204,8 +204,7 @@ func resolverRollbackCommand(a *app) *cobra.Command {
 	var in api.ResolverRollback
 	c := &cobra.Command{
 		Use: "rollback NODE", Short: "give a node the resolver profiles that it had before", Args: exactly("NODE"),
-		Example:           "  hostler resolver rollback gpu-07 --reason 'nvidia-smi hangs'\n  hostler resolver rollback gpu-07 --to 2026-11-20",
-		ValidArgsFunction: a.completeNode,
+		Example: "  hostler resolver rollback gpu-07 --reason 'nvidia-smi hangs'\n  hostler resolver rollback gpu-07 --to 2026-11-20",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {
@@ -231,12 +230,6 @@ force, what each of its conditions saw among the node's facts, and the winner.
 
 Step kinds: ` + strings.Join(profiles.Steps(), ", ") + ".",
 		Example: "  hostler resolver explain gpu-07 gpu.scrub.overwrite",
-		ValidArgsFunction: func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-			if len(args) == 1 {
-				return profiles.Steps(), cobra.ShellCompDirectiveNoFileComp
-			}
-			return a.completeNode(c, args, word)
-		},
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {

@@ -88,6 +88,7 @@ holds a token, NO_COLOR takes the colours away.`,
 		completionCommand(a),
 	)
 	suggestReflexes(root)
+	a.complete(root)
 	return root
 }
 
@@ -105,7 +106,7 @@ func rootFlags(a *app, root *cobra.Command) {
 
 // reflexes are the words of other programs, by the equivalent command of this program.
 var reflexes = map[string][]string{
-	"node":   {"get", "describe"},
+	"node":   {"get", "describe", "ls"},
 	"task":   {"ps"},
 	"events": {"logs"},
 	"audit":  {"logs"},
@@ -220,28 +221,6 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()
-		},
-	}
-}
-
-func completionCommand(a *app) *cobra.Command {
-	shells := []string{"bash", "zsh", "fish"} // allowed: whose completions are printed
-	return &cobra.Command{
-		Use:       "completion bash|zsh|fish",
-		Short:     "print the completion script of a shell",
-		Example:   "  source <(hostler completion bash)",
-		ValidArgs: shells,
-		Args:      exactly("bash|zsh|fish"),
-		RunE: func(c *cobra.Command, args []string) error {
-			switch args[0] {
-			case "bash": // allowed: as above
-				return c.Root().GenBashCompletionV2(a.out, true)
-			case "zsh": // allowed: as above
-				return c.Root().GenZshCompletion(a.out)
-			case "fish":
-				return c.Root().GenFishCompletion(a.out, true)
-			}
-			return usage("there is no completion for %q (bash, zsh and fish have one)", args[0])
 		},
 	}
 }

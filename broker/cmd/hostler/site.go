@@ -98,8 +98,7 @@ hostler site probe.`,
 func siteUpdateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "update SITE", Short: "change what is said of a site", Args: exactly("SITE"),
-		Example:           "  hostler site update dc1 --upstream-dns-server 10.0.0.53 --reason 'own resolver'\n  hostler site update dc1 --commissioning-script 50-burn-in=7\n  hostler site update dc1 --issuer-organisation 'Example Compute' --issuer-contact trust@example.com --issuer-trust-url https://example.com/hostler/trust.json --reason 'for auditors'",
-		ValidArgsFunction: a.completeSite,
+		Example: "  hostler site update dc1 --upstream-dns-server 10.0.0.53 --reason 'own resolver'\n  hostler site update dc1 --commissioning-script 50-burn-in=7\n  hostler site update dc1 --issuer-organisation 'Example Compute' --issuer-contact trust@example.com --issuer-trust-url https://example.com/hostler/trust.json --reason 'for auditors'",
 	}
 	f := siteFields(a, c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -116,7 +115,7 @@ func siteStatusCommand(a *app, verb, short, status string) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: verb + " SITE", Short: short, Args: exactly("SITE"),
-		Example: "  hostler site " + verb + " dc1 --reason 'new switches'", ValidArgsFunction: a.completeSite,
+		Example: "  hostler site " + verb + " dc1 --reason 'new switches'",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.changeSite(c, args[0], client.Document{"status": status, "reason": reason})
 		},
@@ -189,7 +188,7 @@ func siteState(s api.Site) string {
 func siteShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "show SITE", Short: "show a site", Args: exactly("SITE"),
-		Example: "  hostler site show dc1", ValidArgsFunction: a.completeSite,
+		Example: "  hostler site show dc1",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {
@@ -202,21 +201,4 @@ func siteShowCommand(a *app) *cobra.Command {
 			return a.showSite(s)
 		},
 	}
-}
-
-// completeSite offers the names of the sites.
-func (a *app) completeSite(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	remote, err := a.connect()
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	l, err := remote.Sites(c.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	names := []string{}
-	for _, s := range l.Items {
-		names = append(names, s.Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

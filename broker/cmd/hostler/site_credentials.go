@@ -24,8 +24,7 @@ site with a token, and the authority it trusts, change here and nowhere else:
 --api-base-url and --ca-cert-file, with a token that is tried there. A new token
 counts from the next call on. Each file of a secret must be readable by its owner
 alone; - is stdin, for one of them.`,
-		Example:           "  hostler site credentials dc1 --maas-token-file maas.key --power-user root --power-password-file bmc.pw\n  hostler site credentials dc1 --api-base-url https://10.0.0.2:5443/MAAS --maas-token-file maas.key",
-		ValidArgsFunction: a.completeSite,
+		Example: "  hostler site credentials dc1 --maas-token-file maas.key --power-user root --power-password-file bmc.pw\n  hostler site credentials dc1 --api-base-url https://10.0.0.2:5443/MAAS --maas-token-file maas.key",
 		RunE: func(c *cobra.Command, args []string) error {
 			if token == "" && power == "" && deploy == "" && s.PowerUser == "" && s.APIBaseURL == "" {
 				return usage("say which credentials (--maas-token-file, --power-user with --power-password-file, --deploy-password-file)")
@@ -105,8 +104,7 @@ func siteProbeCommand(a *app) *cobra.Command {
 what they are made from, rack controllers, DHCP where machines boot, the scripts
 that were recorded, the sync interval. It changes nothing. The exit status is 1
 where something keeps work from beginning.`,
-		Example:           "  hostler site probe dc1\n  hostler site probe dc1 --profile careful -o json",
-		ValidArgsFunction: a.completeSite,
+		Example: "  hostler site probe dc1\n  hostler site probe dc1 --profile careful -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {

@@ -27,8 +27,7 @@ func sitePowerAddCommand(a *app) *cobra.Command {
 		Long: `Give a machine other power credentials than its site's: by one of --pxe-mac,
 --ipmi-ip, --hostname. Where several hold, the first of these goes before. The same
 machine again gets the new credentials.`,
-		Example:           "  hostler site power-override add dc1 --ipmi-ip 10.176.16.128 --power-user ADMIN --power-password-file bmc.pw --reason 'old firmware'",
-		ValidArgsFunction: a.completeSite,
+		Example: "  hostler site power-override add dc1 --ipmi-ip 10.176.16.128 --power-user ADMIN --power-password-file bmc.pw --reason 'old firmware'",
 		RunE: func(c *cobra.Command, args []string) error {
 			for name, value := range by {
 				if *value == "" {
@@ -69,7 +68,7 @@ machine again gets the new credentials.`,
 func sitePowerListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "list SITE", Short: "list a site's overrides, the strongest first", Args: exactly("SITE"),
-		Example: "  hostler site power-override list dc1", ValidArgsFunction: a.completeSite,
+		Example: "  hostler site power-override list dc1",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {
@@ -97,7 +96,7 @@ func sitePowerStatusCommand(a *app, verb, short, status string) *cobra.Command {
 	change := api.PowerOverrideChange{Status: status}
 	c := &cobra.Command{
 		Use: verb + " SITE OVERRIDE", Short: short, Args: exactly("SITE", "OVERRIDE"),
-		Example: "  hostler site power-override " + verb + " dc1 6f1c0f9e-7d0b-4a55-9c57-2f3f3f0f7f10", ValidArgsFunction: a.completeSite,
+		Example: "  hostler site power-override " + verb + " dc1 6f1c0f9e-7d0b-4a55-9c57-2f3f3f0f7f10",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {
@@ -118,7 +117,7 @@ func sitePowerRemoveCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: "remove SITE OVERRIDE", Short: "remove an override and its secret", Args: exactly("SITE", "OVERRIDE"),
-		Example: "  hostler site power-override remove dc1 6f1c0f9e-7d0b-4a55-9c57-2f3f3f0f7f10 --reason 'new firmware' --yes", ValidArgsFunction: a.completeSite,
+		Example: "  hostler site power-override remove dc1 6f1c0f9e-7d0b-4a55-9c57-2f3f3f0f7f10 --reason 'new firmware' --yes",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needReason(reason); err != nil {
 				return err

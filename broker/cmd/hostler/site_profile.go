@@ -38,9 +38,8 @@ func profileFields(c *cobra.Command) *fields {
 func siteProfileCreateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "create SITE PROFILE", Short: "add a profile to a site", Args: exactly("SITE", "PROFILE"),
-		Long:              "Add a profile to a site, with the default of every knob that --set does not name.\nhostler site profile explain lists the knobs.",
-		Example:           "  hostler site profile create dc1 careful --set release_fallback_no_erase=false --set batch_max_parallel=2",
-		ValidArgsFunction: a.completeSite,
+		Long:    "Add a profile to a site, with the default of every knob that --set does not name.\nhostler site profile explain lists the knobs.",
+		Example: "  hostler site profile create dc1 careful --set release_fallback_no_erase=false --set batch_max_parallel=2",
 	}
 	f := profileFields(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -65,9 +64,8 @@ func siteProfileCreateCommand(a *app) *cobra.Command {
 func siteProfileUpdateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "update SITE PROFILE", Short: "change a profile; runs that have begun keep what they copied", Args: exactly("SITE", "PROFILE"),
-		Long:              "Change a profile: the knobs that --set names, as hostler site profile explain lists\nthem. Runs that have begun keep what they copied.",
-		Example:           "  hostler site profile update dc1 default --set stage_retries.deploy_via_maas=3 --set commission_timeout_seconds=7200 --reason 'slow BMCs'",
-		ValidArgsFunction: a.completeSite,
+		Long:    "Change a profile: the knobs that --set names, as hostler site profile explain lists\nthem. Runs that have begun keep what they copied.",
+		Example: "  hostler site profile update dc1 default --set stage_retries.deploy_via_maas=3 --set commission_timeout_seconds=7200 --reason 'slow BMCs'",
 	}
 	f := profileFields(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -92,7 +90,7 @@ func siteProfileDefaultCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: "set-default SITE PROFILE", Short: "say which profile holds where a run names none", Args: exactly("SITE", "PROFILE"),
-		Example: "  hostler site profile set-default dc1 careful", ValidArgsFunction: a.completeSite,
+		Example: "  hostler site profile set-default dc1 careful",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {
@@ -114,7 +112,7 @@ func siteProfileDefaultCommand(a *app) *cobra.Command {
 func siteProfileListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "list SITE", Short: "list a site's profiles", Args: exactly("SITE"),
-		Example: "  hostler site profile list dc1", ValidArgsFunction: a.completeSite,
+		Example: "  hostler site profile list dc1",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {
@@ -149,7 +147,7 @@ func orSite(s string) string {
 func siteProfileShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "show SITE PROFILE", Short: "show a profile with all its knobs", Args: exactly("SITE", "PROFILE"),
-		Example: "  hostler site profile show dc1 default", ValidArgsFunction: a.completeSite,
+		Example: "  hostler site profile show dc1 default",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {

@@ -26,8 +26,7 @@ has an address gets the one of the list; what the list does not name stays.
 
 A CSV file begins with a line that names its columns, in any order: hostname,
 interface, ipv4_cidr. JSON, also from stdin, is what the API takes: {"items": [{...}]}.`,
-		Example:           "  hostler site roce import dc1 roce.csv --reason 'rack b12'",
-		ValidArgsFunction: a.completeSite,
+		Example: "  hostler site roce import dc1 roce.csv --reason 'rack b12'",
 		RunE: func(c *cobra.Command, args []string) error {
 			raw, err := a.readUpTo(maxRoCEFile, args[1])
 			if err != nil {
@@ -81,7 +80,7 @@ func siteRoCEListCommand(a *app) *cobra.Command {
 	var hostname string
 	c := &cobra.Command{
 		Use: "list SITE", Short: "list a site's addresses, by host", Args: exactly("SITE"),
-		Example: "  hostler site roce list dc1 --hostname c07u31", ValidArgsFunction: a.completeSite,
+		Example: "  hostler site roce list dc1 --hostname c07u31",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {
@@ -112,7 +111,7 @@ func siteRoCEDeleteCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: "delete SITE ID …", Short: "delete addresses", Args: exactly("SITE", "ID …"),
-		Example: "  hostler site roce delete dc1 6f1c0f9e-7d0b-4a55-9c57-2f3f3f0f7f10 --reason 'cabled anew' --yes", ValidArgsFunction: a.completeSite,
+		Example: "  hostler site roce delete dc1 6f1c0f9e-7d0b-4a55-9c57-2f3f3f0f7f10 --reason 'cabled anew' --yes",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needReason(reason); err != nil {
 				return err

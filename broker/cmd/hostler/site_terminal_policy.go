@@ -69,7 +69,6 @@ func terminalPolicySetCommand(a *app) *cobra.Command {
 
 func (a *app) terminalPolicySite(c *cobra.Command, into *string) {
 	c.Flags().StringVar(into, "site", "", "which site; without it, the nodes without a site")
-	_ = c.RegisterFlagCompletionFunc("site", a.completeSite)
 }
 
 // terminalRules reads a policy; omitted fields take the default.

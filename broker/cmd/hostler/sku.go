@@ -104,8 +104,7 @@ ecc, persistence, isolation. What is not named may be anything.`,
 func skuUpdateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "update SKU", Short: "change what is said of a SKU", Args: exactly("SKU"),
-		Example:           "  hostler sku update mi300x.192g.8gpu --scrub-min-coverage 98 --scrub-require-reset",
-		ValidArgsFunction: a.completeSKU,
+		Example: "  hostler sku update mi300x.192g.8gpu --scrub-min-coverage 98 --scrub-require-reset",
 	}
 	f := skuFields(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -170,7 +169,7 @@ func gpusOf(s api.SKU) string {
 func skuShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "show SKU", Short: "show a SKU", Args: exactly("SKU"),
-		Example: "  hostler sku show mi300x.192g.8gpu", ValidArgsFunction: a.completeSKU,
+		Example: "  hostler sku show mi300x.192g.8gpu",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {
@@ -200,22 +199,6 @@ func (a *app) showSKU(s *api.SKU) error {
 			"created", moment(a, s.CreatedAt), "changed", moment(a, s.UpdatedAt))
 		pairs(p, "Wanted settings of every GPU", settingsOf(s.GPUSettings))
 	})
-}
-
-func (a *app) completeSKU(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	remote, err := a.connect()
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	l, err := remote.SKUs(c.Context())
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ids := []string{}
-	for _, s := range l.Items {
-		ids = append(ids, s.ID)
-	}
-	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
 // settingsOf lists the given settings by their names in the API.

@@ -72,7 +72,6 @@ func taskListCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.Status, "status", "", "only tasks of this status, or of several joined by commas; open: not ended")
 	c.Flags().StringVar(&f.Type, "type", "", "only tasks of this type")
 	c.Flags().IntVar(&f.Limit, "limit", 100, "at most so many; 0: all")
-	_ = c.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(typeNames(), cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 

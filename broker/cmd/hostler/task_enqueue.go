@@ -40,12 +40,6 @@ An idempotency key makes a repeat harmless: the same key with the same type and
 params answers the task that is there. Without one, each call is a new task.`,
 		Example: "  hostler task enqueue gpu-07 node.validate_clean --wait\n  hostler task enqueue gpu-07 node.storage_cleanup -p scope=local -p scratch=/share1 --yes --wait",
 		Args:    exactly("NODE", "TYPE"),
-		ValidArgsFunction: func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-			if len(args) == 1 {
-				return completeType(c, args, word)
-			}
-			return a.completeNode(c, args, word)
-		},
 		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args[0], args[1]) },
 	}
 	f := c.Flags()

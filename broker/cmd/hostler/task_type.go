@@ -21,10 +21,6 @@ func typeNames() []string {
 	return names
 }
 
-func completeType(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return typeNames(), cobra.ShellCompDirectiveNoFileComp
-}
-
 func taskTypesCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "types", Short: "list the types of task", Args: exactly(),
@@ -64,8 +60,7 @@ func taskDescribeCommand(a *app) *cobra.Command {
 		Long: `Say what a type of task does, what it takes and what it answers. For the types
 about what a tenant left behind, also what is cleaned, what is only found, and
 what is not looked at.`,
-		Example:           "  hostler task describe node.validate_clean",
-		ValidArgsFunction: completeType,
+		Example: "  hostler task describe node.validate_clean",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {

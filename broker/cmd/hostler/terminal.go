@@ -38,7 +38,7 @@ Of what the node writes, only that reaches your terminal which draws: it sets no
 title and no clipboard unless the policy says so, and asks your terminal nothing
 but what programs need.`,
 		Example: "  hostler terminal gpu-07\n  hostler terminal gpu-07 --user alice --reason 'ticket 4711'\n  hostler terminal gpu-07 --command nvidia-smi",
-		Args:    cobra.ArbitraryArgs, ValidArgsFunction: a.completeNode, SuggestionsMinimumDistance: 2,
+		Args:    cobra.ArbitraryArgs, SuggestionsMinimumDistance: 2,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0 && !command:

@@ -48,7 +48,6 @@ func terminalListCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.Status, "status", "", "only of this status, or of several joined by commas; live: not ended")
 	c.Flags().StringVar(&f.OpenedBy, "opened-by", "", "only of this operator")
 	c.Flags().IntVar(&f.Limit, "limit", 100, "at most so many; 0: all")
-	_ = c.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"live", "opening", "open", "detached", "closing", "closed"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 

@@ -39,7 +39,6 @@ made the new key to the others: they are named until they have it.`,
 	c.Flags().StringSliceVar(&r.behind, "leave-behind", nil, "finish without these `NODE`s")
 	reasonFlag(c, &r.reason)
 	yesFlag(c)
-	_ = c.RegisterFlagCompletionFunc("use", cobra.FixedCompletions([]string{"task", "trust", "statement", "root"}, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/hostler/hostler/broker/api/client"
+)
+
+// sources are the completions that ask the broker, by the name of an argument or flag; with the noun
+// in front where they differ by noun.
+var sources = map[string]source{
+	"NODE":               nodeCandidates,
+	"--node":             nodeCandidates,
+	"--nodes":            selectorCandidates,
+	"SITE":               siteCandidates,
+	"--site":             siteCandidates,
+	"PROFILE":            profileCandidates,
+	"OVERRIDE":           overrideCandidates,
+	"SKU":                skuCandidates,
+	"--sku":              skuCandidates,
+	"TASK":               taskCandidates,
+	"VERSION":            releaseCandidates,
+	"--release":          releaseCandidates,
+	"REGISTRY":           registryCandidates,
+	"device SERIAL":      deviceCandidates,
+	"certificate SERIAL": serialCandidates,
+	"certificate ID":     certificateCandidates,
+	"onboarding ID":      runCandidates(onboardings),
+	"decommission ID":    runCandidates(decommissions),
+	"agent-lifecycle ID": runCandidates(agentRuns),
+	"run ID":             anyRunCandidates,
+	"rollout ID":         rolloutCandidates,
+	"terminal ID":        terminalCandidates,
+	"recording ID":       recordingCandidates,
+	"roce ID":            roceCandidates,
+	"trust ID":           releaseKeyCandidates,
+}
+
+// nodeCandidates offers hostnames, with the site in front where two sites have the same; or ids, if
+// the word is the beginning of one.
+func nodeCandidates(ctx context.Context, remote *client.Client, _ []string, word string) ([]candidate, error) {
+	f := client.NodeFilter{Limit: completionFleet}
+	if site, _, qualified := strings.Cut(word, "/"); qualified {
+		f.Site = site
+	}
+	nodes, err := remote.Nodes(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	times := map[string]int{}
+	for _, n := range nodes {
+		times[n.Hostname]++
+	}
+	var out []candidate
+	for _, n := range nodes {
+		about := strings.TrimPrefix(n.Site+", "+n.Status, ", ")
+		switch qualified := n.Site + "/" + n.Hostname; {
+		case f.Site != "", times[n.Hostname] > 1 && n.Site != "":
+			out = append(out, candidate{qualified, about})
+		default:
+			out = append(out, candidate{n.Hostname, about})
+		}
+		if strings.HasPrefix(word, "n-") {
+			out = append(out, candidate{n.ID, n.Hostname + ", " + about})
+		}
+	}
+	return out, nil
+}
+
+// selectorCandidates offers all nodes, or one of them.
+func selectorCandidates(ctx context.Context, remote *client.Client, before []string, word string) ([]candidate, error) {
+	out, err := nodeCandidates(ctx, remote, before, word)
+	return append(out, candidate{"all", "every node"}), err
+}
+
+func siteCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	l, err := remote.Sites(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range l.Items {
+		out = append(out, candidate{s.Name, siteState(s)})
+	}
+	return out, nil
+}
+
+func profileCandidates(ctx context.Context, remote *client.Client, before []string, _ string) (out []candidate, err error) {
+	l, err := remote.SiteProfiles(ctx, before[0])
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range l.Items {
+		out = append(out, candidate{p.Name, p.Status})
+	}
+	return out, nil
+}
+
+func overrideCandidates(ctx context.Context, remote *client.Client, before []string, _ string) (out []candidate, err error) {
+	l, err := remote.PowerOverrides(ctx, before[0])
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range l.Items {
+		out = append(out, candidate{o.ID, o.SelectorType + " " + o.SelectorValue + ", " + o.Status})
+	}
+	return out, nil
+}
+
+func roceCandidates(ctx context.Context, remote *client.Client, before []string, _ string) (out []candidate, err error) {
+	l, err := remote.RoCE(ctx, before[0], "")
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range l.Items {
+		out = append(out, candidate{r.ID, r.Hostname})
+	}
+	return out, nil
+}
+
+func skuCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	l, err := remote.SKUs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range l.Items {
+		out = append(out, candidate{s.ID, s.Description})
+	}
+	return out, nil
+}
+
+// taskCandidates offers the newest tasks.
+func taskCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	tasks, err := remote.Tasks(ctx, client.TaskFilter{Limit: completionRows})
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tasks {
+		out = append(out, candidate{t.ID, t.Hostname + ", " + t.Type + ", " + t.Status})
+	}
+	return out, nil
+}
+
+// runCandidates offers the runs of a noun that have not ended.
+func runCandidates[R any](k runs[R]) source {
+	return func(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+		l, err := k.list(ctx, remote, client.RunFilter{Status: "live"})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range l.runs {
+			look := k.look(r)
+			out = append(out, candidate{look.id, look.hostname + ", " + look.status + " at " + look.stage})
+		}
+		return out, nil
+	}
+}
+
+// anyRunCandidates offers the runs of all kinds that have not ended.
+func anyRunCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	l, err := remote.Runs(ctx, client.AnyRunFilter{RunFilter: client.RunFilter{Status: "live"}})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range l.Items {
+		out = append(out, candidate{r.RunID, r.Subject + ", " + r.Kind + ", " + r.Status})
+	}
+	return out, nil
+}
+
+func rolloutCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	l, err := remote.Rollouts(ctx, client.RunFilter{Status: "live"})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range l.Items {
+		out = append(out, candidate{r.RolloutID, r.Release + ", " + r.Status})
+	}
+	return out, nil
+}
+
+func releaseCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	l, err := remote.AgentReleases(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range l.Items {
+		out = append(out, candidate{r.Version, r.Kind + ", " + r.Arch})
+	}
+	return out, nil
+}
+
+func registryCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	l, err := remote.RegistryCredentials(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range l.Items {
+		out = append(out, candidate{r.Registry, r.Username})
+	}
+	return out, nil
+}
+
+func deviceCandidates(ctx context.Context, remote *client.Client, before []string, _ string) (out []candidate, err error) {
+	l, err := remote.Devices(ctx, before[0])
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range l.Items {
+		out = append(out, candidate{d.ID, d.Kind + ", " + d.State})
+	}
+	return out, nil
+}
+
+func serialCandidates(ctx context.Context, remote *client.Client, before []string, _ string) (out []candidate, err error) {
+	l, err := remote.NodeCertificates(ctx, before[0])
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range l.Items {
+		out = append(out, candidate{c.Serial, c.State})
+	}
+	return out, nil
+}
+
+func certificateCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	l, err := remote.CleanCertificates(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range l.Items {
+		out = append(out, candidate{c.CertificateID, c.NodeID + ", " + c.Mode})
+	}
+	return out, nil
+}
+
+func terminalCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	l, err := remote.Terminals(ctx, client.TerminalFilter{Status: "live", Limit: completionRows})
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range l.Items {
+		out = append(out, candidate{t.ID, t.Username + " on " + t.Hostname + ", " + t.Status})
+	}
+	return out, nil
+}
+
+func recordingCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	l, err := remote.Recordings(ctx, client.RecordingFilter{Limit: completionRows})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range l.Items {
+		out = append(out, candidate{r.SessionID, r.Username + " on " + r.Hostname})
+	}
+	return out, nil
+}
+
+// releaseKeyCandidates offers the keys that sign releases.
+func releaseKeyCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	t, err := remote.Trust(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range t.Keys {
+		if k.Use == "release" {
+			out = append(out, candidate{k.ID, ""})
+		}
+	}
+	return out, nil
+}
