@@ -31,9 +31,10 @@ func recordingPlayCommand(a *app) *cobra.Command {
 	p := player{}
 	c := &cobra.Command{
 		Use: "play ID", Short: "play a recording", Args: exactly("ID"),
-		Long: `Play a recording as it was. Of what the node has written, only that reaches your
-terminal which draws: neither title nor clipboard, nor anything that your terminal
-would answer. Reading a recording is in the audit log.`,
+		Long: `Play a recording at the speed at which it was made. Only drawing reaches your
+terminal: a title, the clipboard, and whatever your terminal would answer are left
+out. The audit log records who reads a recording. Ctrl-C ends the command with
+status 0.`,
 		Example: "  hostler recording play ts-7k2m4q6s --idle-limit 2s\n  hostler recording play ts-7k2m4q6s --speed 4",
 		RunE: func(c *cobra.Command, args []string) error {
 			if !(p.speed >= 0 && p.speed <= 1000) || p.idle < 0 {
@@ -100,8 +101,8 @@ func (p *player) play(ctx context.Context, cast io.Reader) error {
 		if err != nil {
 			return malformed(n, err)
 		}
-		if err := p.wait(ctx, e.After-at); err != nil {
-			return err
+		if !p.wait(ctx, e.After-at) {
+			return nil // a person who plays a recording ends the command by Ctrl-C
 		}
 		at = max(at, e.After)
 		switch e.Kind {
@@ -131,14 +132,15 @@ func (p *player) fits(columns, rows int) {
 	}
 }
 
-func (p *player) wait(ctx context.Context, d time.Duration) error {
+// wait waits as long as the recording did. It reports whether the playing goes on.
+func (p *player) wait(ctx context.Context, d time.Duration) bool {
 	if p.idle > 0 {
 		d = min(d, p.idle)
 	}
 	if p.speed > 0 {
 		pause(ctx, time.Duration(float64(d)/p.speed))
 	}
-	return ctx.Err()
+	return ctx.Err() == nil
 }
 
 func malformed(line int, err error) error {

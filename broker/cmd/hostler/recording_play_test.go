@@ -67,7 +67,7 @@ func TestWhatIsPlayedIsPutRightAlsoWhenItIsStopped(t *testing.T) {
 [3.0,"r","81x24"]
 [999.0,"o","never"]
 `))
-		if err == nil || out.String() != "\x1b[?1049h\x1b[?25l\x1b[?1049l\x1b[?25h\x1b[0m\x1b(B\x0f" {
+		if err != nil || out.String() != "\x1b[?1049h\x1b[?25l\x1b[?1049l\x1b[?25h\x1b[0m\x1b(B\x0f" {
 			t.Errorf("%q, %v", out.String(), err)
 		}
 		if len(notes) != 2 || !strings.Contains(notes[0], "80 by 25, and this one is 80 by 24") || !strings.Contains(notes[1], "81 by 24") {

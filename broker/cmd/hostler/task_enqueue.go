@@ -40,7 +40,7 @@ An idempotency key makes a repeat harmless: the same key with the same type and
 params answers the task that is there. Without one, each call is a new task.`,
 		Example: "  hostler task enqueue gpu-07 node.validate_clean --wait\n  hostler task enqueue gpu-07 node.storage_cleanup -p scope=local -p scratch=/share1 --yes --wait",
 		Args:    exactly("NODE", "TYPE"),
-		RunE: func(c *cobra.Command, args []string) error { return o.run(c, args[0], args[1]) },
+		RunE:    func(c *cobra.Command, args []string) error { return o.run(c, args[0], args[1]) },
 	}
 	f := c.Flags()
 	f.StringArrayVarP(&o.pairs, "param", "p", nil, "a param, `key=value` (may be repeated)")
