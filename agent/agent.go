@@ -85,7 +85,7 @@ type Agent struct {
 
 	work    sync.WaitGroup    // running tasks
 	results chan struct{}     // a result waits to be sent
-	freed   chan struct{}     // a lane has room again
+	freed   chan struct{}     // a lane is free again
 	turns   atomic.Int64      // turns of the main loop
 	renewAt time.Time         // owned by the main loop
 	planned *x509.Certificate // the certificate that renewAt belongs to; owned by the main loop
@@ -125,7 +125,7 @@ func New(c Config) (*Agent, error) {
 		return nil, err
 	}
 	if !a.ledger.Reserved {
-		c.Log.Warn("the ledger's space could not be reserved: a full file system may keep this node from taking tasks")
+		c.Log.Warn("cannot reserve space for the ledger: if the file system fills up, this node takes no tasks")
 	}
 	runner, err := command.New(c.Machine.Dir(), c.Now)
 	if err != nil {
@@ -143,7 +143,7 @@ func New(c Config) (*Agent, error) {
 	a.host.Update = a.updater()
 	profiles := a.host.Profiles
 	if err := profiles.Damaged(); err != nil {
-		c.Log.Error("the node's resolver profiles are not in force; the compiled-in ones are", zap.Error(err))
+		c.Log.Error("cannot use the node's resolver profiles; the compiled-in profiles are in force", zap.Error(err))
 	}
 	c.Log.Info("resolver profiles in force", zap.String("version", profiles.InForce().Version), zap.String("digest", profiles.InForce().Digest()))
 	a.say(c.report(nil))
@@ -256,7 +256,7 @@ func (a *Agent) putBack(ctx context.Context, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for _, unit := range scrub.PutBack(ctx, a.ledger, a.Systemd, a.GPU) {
-		a.Log.Warn("a scrub did not get to put back what it had stopped or switched off", zap.String("unit", unit.Unit), zap.Bool("put_back", unit.PutBack), zap.String("message", unit.Message))
+		a.Log.Warn("a scrub stopped services or switched off settings and did not restore them", zap.String("unit", unit.Unit), zap.Bool("put_back", unit.PutBack), zap.String("message", unit.Message))
 	}
 }
 

@@ -94,7 +94,7 @@ func checkOwner(info fs.FileInfo) error {
 	owner := info.Sys().(*syscall.Stat_t).Uid
 	switch {
 	case !info.Mode().IsRegular():
-		return errors.New("it is no regular file")
+		return errors.New("it is not a regular file")
 	case owner != 0 && int(owner) != os.Geteuid():
 		return fmt.Errorf("it belongs to uid %d (chown root)", owner)
 	case info.Mode().Perm()&0o022 != 0:
@@ -134,10 +134,10 @@ func (f *File) form() int { return max(f.Form, 1) }
 
 func (f *File) check() error {
 	if !release.State.Reads(f.form()) {
-		return fmt.Errorf("form: it is %d, and this agent reads %d to %d (run the version that it was written for)", f.Form, release.State.ReadsMin, release.State.ReadsMax)
+		return fmt.Errorf("form: the config has form %d, and this agent reads %d to %d (run the agent version that the config was written for)", f.Form, release.State.ReadsMin, release.State.ReadsMax)
 	}
 	if !f.Allow.Valid() {
-		return fmt.Errorf("allow: %q is none of probe, mutating, all", taskcatalog.Clean(string(f.Allow), 40))
+		return fmt.Errorf("allow: %q is not one of probe, mutating, all", taskcatalog.Clean(string(f.Allow), 40))
 	}
 	if f.UpdateWatch < 0 || f.UpdateWatch > time.Hour {
 		return fmt.Errorf("update_watch: %s is not between 1s and 1h", f.UpdateWatch)
@@ -147,7 +147,7 @@ func (f *File) check() error {
 	}
 	for key, value := range f.Capabilities {
 		if !capabilityKey.MatchString(key) || len(key) > 128 || len(value) > 128 {
-			return fmt.Errorf("capabilities: %q is no key of a capability, or its value is longer than 128 bytes", taskcatalog.Clean(key, 80))
+			return fmt.Errorf("capabilities: %q is not a valid capability name, or its value is longer than 128 bytes", taskcatalog.Clean(key, 80))
 		}
 	}
 	paths := slices.Concat([]string{f.StateDir, f.StatusFile}, f.Scratch, slices.Collect(maps.Keys(f.ContainerRoots)))
@@ -162,7 +162,7 @@ func (f *File) check() error {
 	for _, p := range f.Scratch {
 		// A leading wildcard would match the system's own directories as well.
 		if _, err := filepath.Match(p, "/"); err != nil || p == "/" || strings.ContainsAny(p[1:2], "*?[\\") {
-			return fmt.Errorf("scratch: %q is no pattern of scratch directories", taskcatalog.Clean(p, 100))
+			return fmt.Errorf("scratch: %q is not a valid pattern of scratch directories", taskcatalog.Clean(p, 100))
 		}
 	}
 	return nil

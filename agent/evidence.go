@@ -27,7 +27,7 @@ func (a *Agent) compose(r *run, ret returned, outcome taskcatalog.Outcome) wire.
 			_, err = r.typ.DecodeResult(raw)
 		}
 		if err != nil {
-			return a.unfit(r, fmt.Errorf("its result does not fit the catalog: %w", err))
+			return a.unfit(r, fmt.Errorf("the task's result does not match the catalog's schema: %w", err))
 		}
 		out.Result = raw
 		if d, ok := ret.result.(*taskcatalog.DiagnosticsResult); ok {
@@ -56,7 +56,7 @@ func (a *Agent) compose(r *run, ret returned, outcome taskcatalog.Outcome) wire.
 		}
 		if !shorten(&ev.Report) {
 			if err == nil {
-				err = taskcatalog.Errorf(taskcatalog.CodeTooLarge, "its result is larger than %d bytes", maxResult)
+				err = taskcatalog.Errorf(taskcatalog.CodeTooLarge, "the task's result is larger than %d bytes", maxResult)
 			}
 			if ret.result == nil {
 				a.logTask(r.task).Error("cannot sign evidence", zap.Error(err))

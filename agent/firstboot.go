@@ -41,13 +41,13 @@ func (a *Agent) firstBoot(ctx context.Context) error {
 				a.Log.Warn("secrets of the first boot may be left in cloud-init's files", zap.Error(err))
 			}
 			if n > 0 {
-				a.Log.Info("struck the secrets of the first boot from cloud-init's files", zap.Int("files", n))
+				a.Log.Info("removed the secrets of the first boot from cloud-init's files", zap.Int("files", n))
 			}
 			struckFor = m.TokenHash
 		}
 		if m != nil && a.state.FirstBootDue() && (a.Allow == inbox.AllowProbe || m.TokenHash == struckFor && a.turnCloudInitOff()) {
 			if err := a.state.EndFirstBoot(m); err != nil {
-				a.Log.Warn("the baseline waits until the first boot's end is noted", zap.Error(err))
+				a.Log.Warn("the baseline waits until the end of the first boot is recorded", zap.Error(err))
 			}
 		}
 		if err := sleep(ctx, firstBootPause); err != nil {
@@ -74,7 +74,7 @@ func (a *Agent) turnCloudInitOff() bool {
 		return false
 	}
 	if err := firstboot.TurnOff(a.Machine); err != nil {
-		a.Log.Warn("cannot turn cloud-init off: at each boot it carries out what is in /var/lib/cloud", zap.Error(err))
+		a.Log.Warn("cannot turn cloud-init off: cloud-init runs the content of /var/lib/cloud at each boot", zap.Error(err))
 		return false
 	}
 	return true

@@ -66,7 +66,7 @@ func Enroll(ctx context.Context, c Config, b identity.Source) (*identity.Member,
 	// A first boot that is interrupted after the agent's first contact enrols again with a token
 	// already used. The identity from this token is already here.
 	if m := state.Member(); m != nil && m.TokenHash == pki.HashToken(found.Token.Reveal()) {
-		c.Log.Info("enrolled by this token already", zap.String("node", m.NodeID), zap.Int64("epoch", m.Epoch))
+		c.Log.Info("already enrolled with this token", zap.String("node", m.NodeID), zap.Int64("epoch", m.Epoch))
 		return m, nil
 	}
 	var facts *taskcatalog.Facts
@@ -145,7 +145,7 @@ func (a *Agent) renew(ctx context.Context) error {
 	}
 	a.Log.Info("renewed the certificate", zap.String("node", m.NodeID), zap.String("serial", pki.Serial(m.Cert.Leaf)), zap.Time("until", m.Cert.Leaf.NotAfter))
 	if a.state.Unsaved() {
-		a.Log.Warn("the new certificate could not be written and is used from memory", zap.String("node", m.NodeID))
+		a.Log.Warn("cannot write the new certificate; the agent uses it from memory", zap.String("node", m.NodeID))
 	}
 	return nil
 }

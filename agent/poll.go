@@ -20,8 +20,8 @@ import (
 const trialPause = 90 * time.Second
 
 var (
-	errLaneFreed = errors.New("a lane has room again")
-	errHasty     = taskcatalog.Errorf(uplink.CodeUnavailable, "the broker answers at once with nothing")
+	errLaneFreed = errors.New("a lane is free again")
+	errHasty     = taskcatalog.Errorf(uplink.CodeUnavailable, "the broker answers polls at once and without tasks; the agent polls more slowly")
 )
 
 // serve is the main loop: enrol, keep the certificate valid, take tasks.
@@ -80,7 +80,7 @@ func (a *Agent) turn(ctx, work context.Context) error {
 			a.renewAt = a.Now().Round(0)
 			return a.outcast(ctx, err)
 		default:
-			a.Log.Warn("cannot renew the certificate yet", zap.String("node", m.NodeID), zap.Time("until", m.Cert.Leaf.NotAfter), zap.Error(err))
+			a.Log.Warn("cannot renew the certificate; the agent tries again", zap.String("node", m.NodeID), zap.Time("until", m.Cert.Leaf.NotAfter), zap.Error(err))
 		}
 	}
 	if a.carried != nil {
@@ -185,7 +185,7 @@ func (a *Agent) wait(ctx context.Context, client *uplink.Client, free []taskcata
 func (a *Agent) contact(client *uplink.Client) {
 	skew := client.Skew()
 	if skew.Abs() > taskcatalog.ClockSkew/2 {
-		a.Log.Warn("this node's clock is off; tasks are refused beyond "+taskcatalog.ClockSkew.String(), zap.String("clock", uplink.Offset(a.Now(), a.Now().Add(skew))))
+		a.Log.Warn("this node's clock is wrong; the node refuses tasks if the difference exceeds "+taskcatalog.ClockSkew.String(), zap.String("clock", uplink.Offset(a.Now(), a.Now().Add(skew))))
 	}
 	m := a.state.Member()
 	a.publish(func(s *Status) {

@@ -60,7 +60,7 @@ func (a *Agent) look(ctx context.Context) {
 	tenants, err := a.allocations()
 	if err != nil || len(tenants) > 0 {
 		if f, ok, err := a.ledger.Facts(); err != nil {
-			a.Log.Warn("cannot read the facts seen before", zap.Error(err))
+			a.Log.Warn("cannot read the recorded facts of this machine", zap.Error(err))
 		} else if ok {
 			a.tell(&f)
 		}
@@ -77,7 +77,7 @@ func (a *Agent) look(ctx context.Context) {
 	a.tell(&f)
 	a.Log.Info("gathered facts", zap.String("vendor", f.Keys["gpu.vendor"]), zap.Int("gpus", len(f.GPUs)), zap.Duration("took", a.Now().Sub(begun)))
 	if err := a.ledger.SetFacts(f); err != nil {
-		a.Log.Warn("cannot keep the facts", zap.Error(err))
+		a.Log.Warn("cannot record the facts of this machine", zap.Error(err))
 	}
 }
 

@@ -31,7 +31,7 @@ func (a *Agent) sendResults(ctx context.Context) error {
 			again := time.NewTimer(pause.After(err))
 			defer again.Stop()
 			wait = again.C
-			a.Log.Warn("cannot report results yet", zap.Error(err))
+			a.Log.Warn("cannot report results; the agent tries again", zap.Error(err))
 		} else {
 			pause.Reset()
 		}
@@ -64,7 +64,7 @@ func (a *Agent) sendAll(ctx context.Context) error {
 			// The enrolment's answer carried this task: the broker accepts the result only after it
 			// has delivered the task.
 			if a.Now().After(e.Task.NotAfter.Add(2 * taskcatalog.ClockSkew)) {
-				a.settle(ctx, e, "the broker never delivered the task that its answer carried")
+				a.settle(ctx, e, "the broker has no record that it delivered this task")
 			}
 			continue
 		}
@@ -89,7 +89,7 @@ func (a *Agent) sendAll(ctx context.Context) error {
 			a.settle(ctx, e, "")
 		case refused && r.Lasting() && !refusedMember(err):
 			if a.Now().Sub(e.FinishedAt) > giveUp {
-				a.settle(ctx, e, "the broker does not want the result: "+r.Detail)
+				a.settle(ctx, e, "the broker refuses the result: "+r.Detail)
 				continue
 			}
 			failed = err // failure of this result only; the others are still sent
@@ -104,7 +104,7 @@ func (a *Agent) sendAll(ctx context.Context) error {
 // longer be shown.
 func (a *Agent) forgotten(e *ledger.Entry) wire.ResultRequest {
 	return a.compose(&run{task: &e.Task, digest: e.Digest, started: e.StartedAt}, returned{err: taskcatalog.Errorf(taskcatalog.CodeInterrupted,
-		"the task succeeded and its result was reported before; it was too large to be kept (run a new task)")}, taskcatalog.OutcomeInterrupted)
+		"the task succeeded and its result was reported before; the result was too large for the ledger (run a new task)")}, taskcatalog.OutcomeInterrupted)
 }
 
 // settle records that a result needs no more sending, and then calls the handler's After if it is
@@ -137,11 +137,11 @@ func (a *Agent) after(ctx context.Context, e ledger.Entry) {
 	log := a.logTask(&e.Task)
 	if err := handler.After(ctx, a.host); err != nil {
 		a.ending.Store(false)
-		log.Error("cannot do what comes after the task; the next start tries again", zap.Error(err))
+		log.Error("cannot finish the work that follows the task; the agent's next start tries again", zap.Error(err))
 		return
 	}
 	if err := a.ledger.AfterDone(e.Task.TaskID); err != nil {
-		log.Warn("cannot record that what comes after the task is done", zap.Error(err))
+		log.Warn("cannot record that the work that follows the task is done", zap.Error(err))
 	}
 }
 

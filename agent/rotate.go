@@ -39,14 +39,14 @@ func (a *Agent) rotateIdentity(ctx context.Context, taskID string) (*taskcatalog
 		if refusal, ok := uplink.RefusalOf(err); !ok || refusal.RetryAfter == 0 {
 			wait = min(wait, longestPause)
 		}
-		a.Log.Warn("cannot change the node's key yet", zap.String("task", taskID), zap.Duration("again_in", wait.Round(time.Millisecond)), zap.Error(err))
+		a.Log.Warn("cannot change the node's key; the agent tries again", zap.String("task", taskID), zap.Duration("again_in", wait.Round(time.Millisecond)), zap.Error(err))
 		if sleep(ctx, wait) != nil {
 			return nil, rotationError(err)
 		}
 	}
 	result, ok := a.rotated(taskID)
 	if !ok {
-		return nil, taskcatalog.Errorf(identity.CodeStateInvalid, "the key was changed, and %s does not say to which certificate", a.StateDir)
+		return nil, taskcatalog.Errorf(identity.CodeStateInvalid, "the key was changed, and the result of task %s does not name the new certificate", a.StateDir)
 	}
 	return result, nil
 }
@@ -83,7 +83,7 @@ func (a *Agent) tryRotation(ctx context.Context, taskID string) error {
 		m := a.state.Member()
 		a.Log.Info("changed the node's key", zap.String("node", m.NodeID), zap.String("task", taskID), zap.String("serial", pki.Serial(m.Cert.Leaf)), zap.Time("until", m.Cert.Leaf.NotAfter))
 		if a.state.Unsaved() {
-			a.Log.Warn("the new certificate could not be written and is used from memory", zap.String("node", m.NodeID))
+			a.Log.Warn("cannot write the new certificate; the agent uses it from memory", zap.String("node", m.NodeID))
 		}
 	}
 	return err
@@ -95,9 +95,9 @@ func (a *Agent) askForKey(ctx context.Context, r wire.RenewRequest) (*wire.Renew
 	if err != nil {
 		return nil, err
 	}
-	a.at("before a key is asked for", r.RotationTask)
+	a.at("before the key change is requested", r.RotationTask)
 	reply, err := client.Renew(ctx, r)
-	a.at("after a key is asked for", r.RotationTask)
+	a.at("after the key change is requested", r.RotationTask)
 	if refusal, ok := uplink.RefusalOf(err); ok {
 		// The broker refuses the node for the moment, or refuses this key.
 		conflict := refusal.Code == "identity_conflict"
@@ -120,8 +120,8 @@ func (a *Agent) show(ctx context.Context, m *identity.Member, taskID string) err
 	if err != nil {
 		return err
 	}
-	a.at("before a key is shown", taskID)
-	defer a.at("after a key is shown", taskID)
+	a.at("before the new key is confirmed", taskID)
+	defer a.at("after the new key is confirmed", taskID)
 	_, err = client.Progress(ctx, taskID, wire.ProgressRequest{
 		Attempt: e.Attempt, TotalSteps: 1, CurrentStepName: "rotate_identity", StepStatus: "running", StepStartedAt: a.Now().UTC(),
 	})
@@ -176,7 +176,7 @@ func (a *Agent) settleRotation(ctx context.Context) error {
 	}
 	switch {
 	case errors.Is(err, identity.ErrRotationOver) && a.state.Rotating() == "":
-		a.Log.Warn("the node keeps the key that it had", zap.String("task", taskID), zap.Error(err))
+		a.Log.Warn("the node keeps its old key", zap.String("task", taskID), zap.Error(err))
 	case refusedMember(err):
 		return a.rejoin(ctx, err)
 	case err != nil:

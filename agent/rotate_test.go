@@ -118,7 +118,7 @@ func TestARotationOutlastsLostAnswersAndABrokerThatGoesAway(t *testing.T) {
 			gone := false
 			p := l.start(func(p *process) {
 				p.at = func(boundary, _ string) {
-					if boundary == "after a key is asked for" && !gone {
+					if boundary == "after the key change is requested" && !gone {
 						gone = true
 						l.broker.GoAway()
 						time.AfterFunc(4*time.Minute, l.broker.ComeBack)
@@ -141,10 +141,10 @@ func TestARotationIsToldTrulyAfterACrash(t *testing.T) {
 		rotated  int
 	}{
 		{"after start", taskcatalog.OutcomeInterrupted, 0},
-		{"before a key is asked for", taskcatalog.OutcomeSucceeded, 1},
-		{"after a key is asked for", taskcatalog.OutcomeSucceeded, 1},
-		{"before a key is shown", taskcatalog.OutcomeSucceeded, 1},
-		{"after a key is shown", taskcatalog.OutcomeSucceeded, 1},
+		{"before the key change is requested", taskcatalog.OutcomeSucceeded, 1},
+		{"after the key change is requested", taskcatalog.OutcomeSucceeded, 1},
+		{"before the new key is confirmed", taskcatalog.OutcomeSucceeded, 1},
+		{"after the new key is confirmed", taskcatalog.OutcomeSucceeded, 1},
 		{"before finish", taskcatalog.OutcomeSucceeded, 1},
 		{"after finish", taskcatalog.OutcomeSucceeded, 1},
 		{"after report", taskcatalog.OutcomeSucceeded, 1},
@@ -183,7 +183,7 @@ func TestARotationIsToldTrulyAfterACrash(t *testing.T) {
 				}
 				if test.outcome == taskcatalog.OutcomeSucceeded {
 					l.wasRotated(second, r)
-				} else if !strings.Contains(r.Message, "the key that it had before") {
+				} else if !strings.Contains(r.Message, "keeps its old key") {
 					t.Errorf("the message does not say which key it has: %s", r.Message)
 				}
 				l.works(second)
@@ -200,7 +200,7 @@ func TestARotationIsToldTrulyAfterACrash(t *testing.T) {
 
 // The machine was off so long that the task has expired, or even the certificates.
 func TestAMachineThatWasOffInTheMiddleOfARotationComesBack(t *testing.T) {
-	for _, boundary := range []string{"before a key is asked for", "after a key is asked for", "before a key is shown", "after a key is shown"} {
+	for _, boundary := range []string{"before the key change is requested", "after the key change is requested", "before the new key is confirmed", "after the new key is confirmed"} {
 		for name, off := range map[string]time.Duration{"the lease": 2 * time.Minute, "the task": 3 * time.Hour, "the certificates": 3 * 24 * time.Hour} {
 			t.Run(boundary+", past "+name, func(t *testing.T) {
 				inBubble(t, func(l *lab) {
@@ -264,7 +264,7 @@ func TestARotationThatTheBrokerEndsLeavesTheNodeAsItWas(t *testing.T) {
 		{"task_not_found", 404, "task_not_found"},
 		{"malformed", 400, "malformed"}, // a broker from before rotation existed
 		{"identity_conflict", 403, "identity_conflict"},
-		{"lease_lost", 409, taskcatalog.CodeDeadlineExceeded}, // asked again until the time is over
+		{"lease_lost", 409, taskcatalog.CodeDeadlineExceeded}, // asked again until the deadline is over
 		{"rotation_too_soon", 429, taskcatalog.CodeDeadlineExceeded},
 	} {
 		t.Run(string(test.code), func(t *testing.T) {
@@ -296,7 +296,7 @@ func TestARotationThatTheBrokerEndsLeavesTheNodeAsItWas(t *testing.T) {
 }
 
 func TestACancelInTheMiddleOfARotationLeavesOneKey(t *testing.T) {
-	for _, boundary := range []string{"before a key is asked for", "after a key is asked for", "after a key is shown"} {
+	for _, boundary := range []string{"before the key change is requested", "after the key change is requested", "after the new key is confirmed"} {
 		t.Run(boundary, func(t *testing.T) {
 			inBubble(t, func(l *lab) {
 				l.withRotation()
@@ -330,7 +330,7 @@ func TestAKeyIsNotChangedByATaskThatIsSaidToHaveFailed(t *testing.T) {
 		canceled := false
 		p := l.start(func(p *process) {
 			p.at = func(at, taskID string) {
-				if at == "after a key is asked for" && !canceled {
+				if at == "after the key change is requested" && !canceled {
 					canceled = true
 					l.broker.Cancel(l.broker.Find(taskID))
 					time.Sleep(2 * time.Second) // the cancel arrives with the waiting poll

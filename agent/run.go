@@ -124,7 +124,7 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 	}
 	limit := r.typ.Limit(r.params)
 	if r.resumed { // no deadline: the work goes on outside this agent
-		log.Info("the task goes on, which an earlier start of the agent began")
+		log.Info("a task continues that the agent's previous process began")
 	} else {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, errDeadline)
@@ -133,12 +133,12 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 	}
 	ret, ok := a.do(ctx, r)
 	if !ok {
-		log.Error("the task does not stop; the agent ends so that a new one reports it as interrupted")
-		a.fatal(taskcatalog.Errorf(taskcatalog.CodeDeadlineExceeded, "task %s does not stop %s after it had to; starting again", r.task.TaskID, stopGrace))
+		log.Error("the task does not stop; the agent exits, and its next start reports the task as interrupted")
+		a.fatal(taskcatalog.Errorf(taskcatalog.CodeDeadlineExceeded, "task %s still runs %s after its deadline; the agent restarts", r.task.TaskID, stopGrace))
 		return
 	}
 	if errors.Is(ret.err, selfupdate.ErrUndecided) {
-		log.Info("the task goes on without this agent; the next start reports what became of it")
+		log.Info("the task continues without this agent; the agent's next start reports the outcome")
 		return
 	}
 	outcome, err := outcomeOf(ctx, r.typ, limit, ret.err)
@@ -215,7 +215,7 @@ func (a *Agent) do(ctx context.Context, r *run) (returned, bool) {
 func (a *Agent) abortStuck() {
 	aborted, err := a.Machine.AbortStuckFUSE()
 	if len(aborted) > 0 || err != nil {
-		a.Log.Warn("a task does not stop; FUSE connections that did not answer were aborted", zap.Strings("connections", aborted), zap.Error(err))
+		a.Log.Warn("a task does not stop; the agent aborted the FUSE connections that do not answer", zap.Strings("connections", aborted), zap.Error(err))
 	}
 }
 
@@ -260,7 +260,7 @@ func outcomeOf(ctx context.Context, typ taskcatalog.Type, limit time.Duration, e
 	case errors.Is(cause, errCanceled):
 		return taskcatalog.OutcomeCanceled, taskcatalog.Errorf(taskcatalog.CodeCanceled, "%s was canceled: %v", typ.ID(), err)
 	case errors.Is(cause, errStopping):
-		return taskcatalog.OutcomeInterrupted, taskcatalog.Errorf(taskcatalog.CodeInterrupted, "%s was interrupted by the agent's end: %v", typ.ID(), err)
+		return taskcatalog.OutcomeInterrupted, taskcatalog.Errorf(taskcatalog.CodeInterrupted, "%s was interrupted because the agent stopped: %v", typ.ID(), err)
 	case errors.Is(cause, errDeadline):
 		return taskcatalog.OutcomeFailed, taskcatalog.Errorf(taskcatalog.CodeDeadlineExceeded, "%s did not end within %s: %v", typ.ID(), limit, err)
 	}

@@ -48,7 +48,7 @@ func TestHowAHandlerEndsIsHowTheTaskEnds(t *testing.T) {
 		{"past its deadline", untilStopped, taskcatalog.OutcomeFailed, taskcatalog.CodeDeadlineExceeded, "did not end within 10m0s"},
 		{"a result of another type", func(context.Context, *host.Run) (any, taskcatalog.Report, error) {
 			return map[string]string{"shell": "root"}, taskcatalog.Report{}, nil
-		}, taskcatalog.OutcomeFailed, taskcatalog.CodeHandlerFailed, "does not fit the catalog"},
+		}, taskcatalog.OutcomeFailed, taskcatalog.CodeHandlerFailed, "does not match the catalog"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			inBubble(t, func(l *lab) {

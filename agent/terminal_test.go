@@ -89,8 +89,8 @@ func TestATerminalIsOpenedOnceAndToldTrulyAfterACrash(t *testing.T) {
 		resumed  bool // as found by the next task
 	}{
 		{"after start", taskcatalog.OutcomeInterrupted, "has no unit", false},
-		{"after the unit's start", taskcatalog.OutcomeInterrupted, "handed over: false", false},
-		{"before the handover", taskcatalog.OutcomeInterrupted, "handed over: false", false},
+		{"after the unit's start", taskcatalog.OutcomeInterrupted, "handover: false", false},
+		{"before the handover", taskcatalog.OutcomeInterrupted, "handover: false", false},
 		{"after the handover", taskcatalog.OutcomeSucceeded, "", true},
 		{"before finish", taskcatalog.OutcomeSucceeded, "", true},
 		{"after finish", taskcatalog.OutcomeSucceeded, "", true},

@@ -139,7 +139,7 @@ func (a *Agent) markStart() {
 		return
 	}
 	if err := a.Updates.Store.Began(a.Updates.Invocation, a.instance); err != nil {
-		a.Log.Error("cannot tell the watcher of an update which agent runs", zap.Error(err))
+		a.Log.Error("cannot record for the update's watcher which agent runs", zap.Error(err))
 	}
 }
 

@@ -258,7 +258,7 @@ func TestTheVersionThatRunsInTheEndReportsTheUpdate(t *testing.T) {
 				if res.SwitchSeconds <= 0 || res.SwitchSeconds > 15 || res.Seconds < res.SwitchSeconds {
 					t.Errorf("it took %.1f s of %.1f s", res.SwitchSeconds, res.Seconds)
 				}
-				if c.outcome == taskcatalog.OutcomeFailed && !strings.HasPrefix(r.Message, "version 1.1.0 did not stay, and 1.0.0 runs again: ") {
+				if c.outcome == taskcatalog.OutcomeFailed && !strings.HasPrefix(r.Message, "version 1.1.0 was rolled back, and 1.0.0 runs again: ") {
 					t.Errorf("it says %q", r.Message)
 				}
 				if q.Evidence.AgentVersion != c.runs {
@@ -283,7 +283,7 @@ func TestTheVersionThatRunsInTheEndReportsTheUpdate(t *testing.T) {
 				// The task began once, according to the journal as well, whichever version resumed
 				// it.
 				lines = lines.FilterField(zap.String("task", q.ID))
-				if n, on := lines.FilterMessage("the task runs").Len(), lines.FilterMessageSnippet("the task goes on, which").Len(); n != 1 || on == 0 {
+				if n, on := lines.FilterMessage("the task runs").Len(), lines.FilterMessageSnippet("a task continues that").Len(); n != 1 || on == 0 {
 					t.Errorf("it began %d times, and went on %d times", n, on)
 				}
 				u.works(id)
@@ -309,7 +309,7 @@ func TestAFailedVersionIsSkippedUntilSomeoneSaysOtherwise(t *testing.T) {
 		starts := len(u.ran)
 		r := l.broker.Wait(l.broker.Enqueue(id, "node.self_update", params), 10*time.Minute)
 		wantResult(t, r, taskcatalog.OutcomeFailed, selfupdate.CodePinned)
-		if res := resultOf(t, r); res.Outcome != taskcatalog.UpdateRefused || len(u.ran) != starts || !strings.Contains(r.Message, "it ended twice") {
+		if res := resultOf(t, r); res.Outcome != taskcatalog.UpdateRefused || len(u.ran) != starts || !strings.Contains(r.Message, "the version ended twice") {
 			t.Errorf("%+v %s, %v ran", res, r.Message, u.ran)
 		}
 		force := strings.Replace(u.publish("1.1.0", "fine"), `"phase"`, `"force":true,"phase"`, 1)

@@ -151,25 +151,25 @@ func AgentStanding(n Node, a Agent, want *AgentRelease, trust int64, now time.Ti
 	}
 	switch left := n.CertNotAfter.Sub(now); {
 	case n.Epoch == 0:
-		found(AgentUnknown, "it has not enrolled")
+		found(AgentUnknown, "the node has not enrolled")
 	case left <= 0:
-		found(AgentCertificate, "its certificate is over")
+		found(AgentCertificate, "its certificate has expired")
 	case left < certificateTooSoon:
-		found(AgentCertificate, "its certificate was to be renewed long ago")
+		found(AgentCertificate, "its certificate is overdue for renewal")
 	}
 	switch {
 	case n.Epoch > 0 && UnknownBuild(n.AgentVersion, a.Commit):
-		found(AgentUnknown, "nobody knows which build it runs")
+		found(AgentUnknown, "the build of its agent is unknown")
 	case s.Desired != "" && n.AgentVersion != s.Desired:
-		found(AgentVersionDrift, "it runs %s, and %s is wanted", n.AgentVersion, s.Desired)
+		found(AgentVersionDrift, "the agent runs %s, and %s is desired", n.AgentVersion, s.Desired)
 	case want != nil && n.AgentVersion == want.Version && (a.Commit != want.Commit || a.SHA256 != want.SHA256):
-		found(AgentVersionDrift, "it runs another program than release %s", want.Version)
+		found(AgentVersionDrift, "the agent runs another program than release %s", want.Version)
 	}
 	if n.ResolverWanted != "" && n.ResolverWanted != n.ResolverDigest {
-		found(AgentConfigDrift, "its resolver profiles are not those it shall have")
+		found(AgentConfigDrift, "its resolver profiles differ from the assigned set")
 	}
 	if n.Epoch > 0 && n.TrustVersion < trust {
-		found(AgentConfigDrift, "it has not confirmed the trust bundle in force")
+		found(AgentConfigDrift, "the node has not confirmed the trust bundle in force")
 	}
 	return s
 }

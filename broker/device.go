@@ -176,20 +176,20 @@ func WrongDevices(all []Device) (missing, unexpected []Device) {
 // the part that the vendor reserves, so a difference of up to a twentieth is allowed.
 func (s SKU) Unlike(gpus []taskcatalog.GPUFacts) string {
 	if len(gpus) != s.GPUCount {
-		return fmt.Sprintf("it has %d GPUs, and a %s has %d", len(gpus), s.ID, s.GPUCount)
+		return fmt.Sprintf("the machine has %d GPUs, and SKU %s has %d", len(gpus), s.ID, s.GPUCount)
 	}
 	for _, g := range gpus {
 		name := "GPU " + taskcatalog.Clean(g.PCIAddress, 32)
 		switch {
 		case g.Vendor != s.GPUVendor:
-			return fmt.Sprintf("%s is of %s, and those of a %s are of %s", name, taskcatalog.Clean(g.Vendor, 32), s.ID, s.GPUVendor)
+			return fmt.Sprintf("the vendor of %s is %s, and SKU %s has GPUs of %s", name, taskcatalog.Clean(g.Vendor, 32), s.ID, s.GPUVendor)
 		case !s.names(g.Name):
-			return fmt.Sprintf("%s is a %s, and those of a %s are %s (the model of a SKU is whole words of the vendor's name, such as H100 or A100-SXM4-80GB)", name, taskcatalog.Clean(g.Name, 64), s.ID, s.GPUModel)
+			return fmt.Sprintf("the model of %s is %s, and SKU %s has %s (the model of a SKU is whole words of the vendor's name, such as H100 or A100-SXM4-80GB)", name, taskcatalog.Clean(g.Name, 64), s.ID, s.GPUModel)
 		case s.GPUMemoryBytes == 0:
 		case g.MemoryBytes == nil:
-			return fmt.Sprintf("%s does not tell how much memory it has", name)
+			return fmt.Sprintf("%s does not report its memory size", name)
 		case *g.MemoryBytes < s.GPUMemoryBytes-s.GPUMemoryBytes/20 || *g.MemoryBytes > s.GPUMemoryBytes+s.GPUMemoryBytes/20:
-			return fmt.Sprintf("%s has %d MiB of memory, and those of a %s have %d", name, *g.MemoryBytes>>20, s.ID, s.GPUMemoryBytes>>20)
+			return fmt.Sprintf("%s has %d MiB of memory, and GPUs of SKU %s have %d", name, *g.MemoryBytes>>20, s.ID, s.GPUMemoryBytes>>20)
 		}
 	}
 	return ""

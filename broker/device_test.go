@@ -121,12 +121,12 @@ func TestUnlikeSaysWhichGPUIsNotOfTheSKU(t *testing.T) {
 	sku := SKU{ID: "h100.2", GPUVendor: "nvidia", GPUModel: "h100", GPUCount: 2, GPUMemoryBytes: 80 << 30}
 	good := taskcatalog.GPUFacts{Vendor: "nvidia", Name: "NVIDIA H100 80GB HBM3", PCIAddress: "0000:1b:00.0", MemoryBytes: memory(85520809984)}
 	for want, change := range map[string]func(g *taskcatalog.GPUFacts){
-		"":                 func(*taskcatalog.GPUFacts) {},
-		"is of amd":        func(g *taskcatalog.GPUFacts) { g.Vendor = "amd" },
-		"is a NVIDIA A100": func(g *taskcatalog.GPUFacts) { g.Name = "NVIDIA A100" },
-		"does not tell":    func(g *taskcatalog.GPUFacts) { g.MemoryBytes = nil },
-		"has 40960 MiB":    func(g *taskcatalog.GPUFacts) { g.MemoryBytes = memory(40 << 30) },
-		"has 96256 MiB":    func(g *taskcatalog.GPUFacts) { g.MemoryBytes = memory(94 << 30) },
+		"":                func(*taskcatalog.GPUFacts) {},
+		"is amd":          func(g *taskcatalog.GPUFacts) { g.Vendor = "amd" },
+		"is NVIDIA A100":  func(g *taskcatalog.GPUFacts) { g.Name = "NVIDIA A100" },
+		"does not report": func(g *taskcatalog.GPUFacts) { g.MemoryBytes = nil },
+		"has 40960 MiB":   func(g *taskcatalog.GPUFacts) { g.MemoryBytes = memory(40 << 30) },
+		"has 96256 MiB":   func(g *taskcatalog.GPUFacts) { g.MemoryBytes = memory(94 << 30) },
 	} {
 		g := good
 		change(&g)
@@ -134,7 +134,7 @@ func TestUnlikeSaysWhichGPUIsNotOfTheSKU(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := sku.Unlike([]taskcatalog.GPUFacts{good}); !strings.Contains(got, "it has 1 GPUs") {
+	if got := sku.Unlike([]taskcatalog.GPUFacts{good}); !strings.Contains(got, "the machine has 1 GPUs") {
 		t.Errorf("one of two: %q", got)
 	}
 	none := NewSKU()

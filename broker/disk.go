@@ -96,25 +96,25 @@ func (d Device) judge(has taskcatalog.DiskFacts, alone bool, all int64) JudgedDi
 	case has.System && d.Role == RoleSystem && alone:
 		out.Use = DiskSystem
 	case has.System && d.Role == RoleUnrecorded && d.State != DeviceUnexpected && d.ID != "":
-		say(taskcatalog.CodeDiskRoleUnrecorded, "the node says that its system runs from it, and nobody has recorded whether it does (hostler node device accept NODE SERIAL --system)")
+		say(taskcatalog.CodeDiskRoleUnrecorded, "the node reports this disk as its system disk, and the disk's role is not recorded (hostler node device accept NODE SERIAL --system)")
 	case has.System:
-		say(taskcatalog.CodeDiskNotSystem, "the node says that its system runs from it, and by the record it does not")
+		say(taskcatalog.CodeDiskNotSystem, "the node reports this disk as its system disk, and the record has it as a data disk")
 	case Networked(has.Transport) && Networked(d.Transport) && alone:
 		out.Use = DiskNetwork
 	case Networked(has.Transport):
-		say(taskcatalog.CodeDiskTransportDiffers, "the node says that it is reached by "+taskcatalog.Clean(has.Transport, 40)+", and the record says nothing like it")
+		say(taskcatalog.CodeDiskTransportDiffers, "the node reports the transport "+taskcatalog.Clean(has.Transport, 40)+", and the record has another")
 	}
 	if out.Use != DiskNetwork && d.Size > 0 && all < d.Size {
 		say(taskcatalog.CodeDiskSmaller, sizes(all, d.Size))
 	}
 	if out.Use != DiskNetwork && has.Problem != "" {
-		say(taskcatalog.CodeDiskNoSize, taskcatalog.Clean(has.Problem, 100)+", so nobody erases it")
+		say(taskcatalog.CodeDiskNoSize, taskcatalog.Clean(has.Problem, 100)+", so it is never erased")
 	}
 	return out
 }
 
 func sizes(is, was int64) string {
-	return fmt.Sprintf("it has %d bytes and had %d when it was recorded: what is past its end is not erased (HPA, DCO, or a namespace made smaller)", is, was)
+	return fmt.Sprintf("the disk has %d bytes, and its recorded size is %d: the missing part is not erased (HPA, DCO, or a namespace made smaller)", is, was)
 }
 
 // firstPath returns the index of the first path to the disk at i. For a disk without multipath,

@@ -44,14 +44,14 @@ type Reason struct {
 
 // mends says for each status how the node becomes active.
 var mends = map[NodeStatus]string{
-	BootstrapIssued: "boot the machine with what it was given, or issue another token (hostler node token issue NODE)",
-	Enrolling:       "wait until its checks have ended, or see why they do not (hostler node timeline NODE)",
-	Offline:         "bring its agent back",
-	Quarantined:     "mend what is said there, then resume its turnover, or hostler node activate NODE",
-	Draining:        "wait for the drain, or hostler node resume NODE; hostler node activate NODE calls it off",
-	Retired:         "hostler node activate NODE, if it shall be used again",
-	Removing:        "nothing: it is being removed (hostler node retire NODE keeps it)",
-	Deleted:         "nothing: it is deleted, and its id is never used again",
+	BootstrapIssued: "boot the machine with its user-data, or issue another token (hostler node token issue NODE)",
+	Enrolling:       "wait until its checks have ended, or find out why they do not (hostler node timeline NODE)",
+	Offline:         "start its agent again",
+	Quarantined:     "repair the stated cause, then resume its turnover, or hostler node activate NODE",
+	Draining:        "wait for the drain, or hostler node resume NODE; hostler node activate NODE cancels the drain",
+	Retired:         "hostler node activate NODE, to use the node again",
+	Removing:        "nothing: the node is being removed (hostler node retire NODE keeps it)",
+	Deleted:         "nothing: the node is deleted, and its id is never used again",
 }
 
 // Reasons returns all reasons against handing the node to a tenant; none: the node may be handed
@@ -81,13 +81,13 @@ func (h Handout) service() (all []Reason) {
 		if n.StatusReason != "" {
 			because = " (" + taskcatalog.Clean(n.StatusReason, 200) + ")"
 		}
-		add("node_status", mends[n.Status], "it is %s%s", n.Status, because)
+		add("node_status", mends[n.Status], "the node is %s%s", n.Status, because)
 	case n.Silent(h.Now): // its status is held, or nobody has looked yet
-		since := "was never heard"
+		since := "never made contact"
 		if !n.LastAgentContactAt.IsZero() {
-			since = "was last heard " + n.LastAgentContactAt.UTC().Format(time.RFC3339)
+			since = "last made contact " + n.LastAgentContactAt.UTC().Format(time.RFC3339)
 		}
-		add("node_silent", "bring its agent back, or the network between it and the broker (hostler status shows whether others are silent too)",
+		add("node_silent", "start its agent again, or repair the network between node and broker (hostler status shows whether other nodes are silent too)",
 			"its agent %s, and a node that is silent for more than %s is not handed out", since, SilentAfter)
 	}
 	if n.TurnoverOwed {
@@ -98,10 +98,10 @@ func (h Handout) service() (all []Reason) {
 		if strings.HasPrefix(h.Run, "failed_") { // the run waits for a person
 			next = "resume the run, or cancel it (" + RunKindOf(h.RunKind).Command("show "+h.RunID) + ")"
 		}
-		add("node_in_run", next, "run %s has it, and is %s", h.RunID, h.Run)
+		add("node_in_run", next, "run %s holds the node, and is %s", h.RunID, h.Run)
 	}
 	for _, f := range h.Freezes {
-		add("frozen", "unfreeze when what it was for is over (hostler freeze status)", "%s", f)
+		add("frozen", "unfreeze when the freeze is no longer needed (hostler freeze status)", "%s", f)
 	}
 	return all
 }
@@ -113,9 +113,9 @@ func (h Handout) others(allocation, tenant string) (all []Reason) {
 		switch {
 		case a.of(allocation, tenant):
 		case a.Live():
-			add("allocation_live", "end the allocation, then turn the node over", "allocation %s is on it", a.Named())
+			add("allocation_live", "end the allocation, then turn the node over", "allocation %s is on the node", a.Named())
 		case !a.EndedAt.Before(h.OverrideAt):
-			add("turnover_missing", "hostler decommission start NODE --mode soft_reset --reason R", "it was not turned over since allocation %s ended", a.Named())
+			add("turnover_missing", "hostler decommission start NODE --mode soft_reset --reason R", "the node was not turned over since allocation %s ended", a.Named())
 		}
 	}
 	return all
@@ -134,15 +134,15 @@ func (a Allocation) of(allocation, tenant string) bool {
 func (h Handout) machine() (all []Reason) {
 	add := h.adder(&all)
 	if c := h.Certificate; c != nil && !c.MeetsPolicy && !c.IssuedAt.Before(h.OverrideAt) {
-		add("certificate_falls_short", "read what it lacks (hostler certificate get "+c.ID+"), mend it, then resume the turnover or start another",
+		add("certificate_falls_short", "read which requirements it misses (hostler certificate get "+c.ID+"), meet them, then resume the turnover or start another",
 			"certificate %s does not meet the policy: %s", c.ID, strings.Join(c.Shortfalls, ", "))
 	}
 	missing, unexpected := WrongDevices(h.Devices)
 	for _, d := range missing {
-		add("device_missing", "put it back, or say what became of it (hostler certificate attest NODE --device "+d.ID+" --method destroyed|removed --witness W)", "%s %s shall be there, and is not", d.Kind, d.ID)
+		add("device_missing", "put the device back, or record what happened to it (hostler certificate attest NODE --device "+d.ID+" --method destroyed|removed --witness W)", "%s %s is expected, and missing", d.Kind, d.ID)
 	}
 	for _, d := range unexpected {
-		add("device_unexpected", "take it out, or accept it (hostler node device accept NODE "+d.ID+" --reason R)", "%s %s is there, and nobody said that it shall be", d.Kind, d.ID)
+		add("device_unexpected", "remove the device, or accept it (hostler node device accept NODE "+d.ID+" --reason R)", "%s %s is present, and not expected", d.Kind, d.ID)
 	}
 	return all
 }

@@ -24,11 +24,11 @@ func (i Issuer) fault() string {
 		return ""
 	}
 	if i.Organisation == "" {
-		return "issuer_organisation is empty, and an issuer has one"
+		return "issuer_organisation is empty, and an issuer needs an organisation"
 	}
 	for _, f := range []struct{ name, text string }{{"issuer_organisation", i.Organisation}, {"issuer_contact", i.Contact}} {
 		if f.text != taskcatalog.Clean(f.text, maxIssuerText) {
-			return fmt.Sprintf("%s has more than %d bytes, or characters that are no text", f.name, maxIssuerText)
+			return fmt.Sprintf("%s has more than %d bytes, or characters that are not text", f.name, maxIssuerText)
 		}
 		if f.text != strings.TrimSpace(f.text) {
 			return f.name + " begins or ends with a space"
@@ -41,7 +41,7 @@ func (i Issuer) fault() string {
 	u, err := url.Parse(i.TrustURL)
 	text := i.TrustURL == taskcatalog.Clean(i.TrustURL, maxURL) && i.TrustURL == strings.TrimSpace(i.TrustURL)
 	if err != nil || !text || u.Scheme != "https" || u.Hostname() == "" || u.User != nil {
-		return "issuer_trust_url is no https URL without a user, such as https://example.com/hostler/trust.json"
+		return "issuer_trust_url is not an https URL without a user, such as https://example.com/hostler/trust.json"
 	}
 	return ""
 }

@@ -23,22 +23,22 @@ const MaxRoCEItems = 4096
 // Code: roce_invalid.
 func CheckRoCE(items []RoCEAssignment) error {
 	if len(items) == 0 || len(items) > MaxRoCEItems {
-		return Errorf(Invalid, "roce_invalid", "cannot keep %d RoCE assignments: 1 to %d are allowed at once", len(items), MaxRoCEItems)
+		return Errorf(Invalid, "roce_invalid", "cannot store %d RoCE assignments: 1 to %d are allowed at once", len(items), MaxRoCEItems)
 	}
 	type key struct{ hostname, iface string }
 	at, addresses := map[key]int{}, map[netip.Addr]int{}
 	for i := range items {
 		r := &items[i]
 		bad := func(format string, args ...any) error {
-			return Errorf(Invalid, "roce_invalid", "cannot keep RoCE assignments: item %d, "+format, append([]any{i + 1}, args...)...)
+			return Errorf(Invalid, "roce_invalid", "cannot store RoCE assignments: item %d, "+format, append([]any{i + 1}, args...)...)
 		}
 		hostname, ok := CanonicalHostname(r.Hostname)
 		if !ok {
-			return bad("hostname %q is none", said(r.Hostname))
+			return bad("hostname %q is not valid", said(r.Hostname))
 		}
 		r.Hostname = hostname
 		if !ifaceForm.MatchString(r.Interface) {
-			return bad("interface %q of %s is none", said(r.Interface), r.Hostname)
+			return bad("interface %q of %s is not valid", said(r.Interface), r.Hostname)
 		}
 		prefix, why := roceAddress(r.IPv4CIDR)
 		if why != "" {
@@ -61,11 +61,11 @@ func roceAddress(text string) (netip.Prefix, string) {
 	p, err := netip.ParsePrefix(strings.TrimSpace(text))
 	switch {
 	case err != nil || !p.Addr().Is4():
-		return p, "is no IPv4 address with the length of its prefix, such as 172.30.9.61/31"
+		return p, "is not an IPv4 address with the length of its prefix, such as 172.30.9.61/31"
 	case p.Bits() < 8:
 		return p, "is wider than /8"
 	case p.Addr().IsLoopback() || p.Addr().IsMulticast() || p.Addr().IsUnspecified() || p.Addr().IsLinkLocalUnicast():
-		return p, "is no address for an interface"
+		return p, "is not an address for an interface"
 	case p.Bits() < 31 && (p.Addr() == p.Masked().Addr() || p.Addr() == lastOf(p)):
 		return p, "is the network's or the broadcast address"
 	}

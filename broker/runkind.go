@@ -73,7 +73,7 @@ func RunKindOf(kind string) RunKind {
 // has no command for an unknown kind.
 func (k RunKind) Command(rest string) string {
 	if k.Noun == "" {
-		return "with the release of hostler that knows runs of kind " + k.Name
+		return "with a release of hostler that supports runs of kind " + k.Name
 	}
 	return "hostler " + k.Noun + " " + rest
 }

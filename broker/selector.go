@@ -26,7 +26,7 @@ func ParseSelector(text string) (Selector, error) {
 		key, value, isTerm := strings.Cut(word, "=")
 		switch {
 		case word == "" || isTerm && key == "":
-			return refuse("it has an empty part")
+			return refuse("the selector has an empty part")
 		case isTerm:
 			s.terms = append(s.terms, [2]string{key, value})
 		default:
@@ -34,7 +34,7 @@ func ParseSelector(text string) (Selector, error) {
 		}
 	}
 	if len(s.refs) > 0 && len(s.terms) > 0 {
-		return refuse("it mixes nodes and key=value terms")
+		return refuse("the selector mixes nodes and key=value terms")
 	}
 	if len(s.refs) == 1 && s.refs[0] == "all" {
 		s.refs = nil

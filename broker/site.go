@@ -107,42 +107,42 @@ const (
 // site_invalid.
 func (s *Site) Check() error {
 	bad := func(format string, args ...any) error {
-		return Errorf(Invalid, "site_invalid", "cannot keep site %s: "+format, append([]any{said(s.Name)}, args...)...)
+		return Errorf(Invalid, "site_invalid", "cannot store site %s: "+format, append([]any{said(s.Name)}, args...)...)
 	}
 	switch {
 	case !SiteNameForm.MatchString(s.Name) || idForm.MatchString(s.Name):
-		return bad("its name is 1 to 63 of a-z, 0-9 and '-', and no id")
+		return bad("its name must be 1 to 63 of a-z, 0-9 and '-', and must not be an id")
 	case !regionForm.MatchString(s.RegionCode):
-		return bad("region_code %q is not one (letters, digits, '.', '_' and '-')", said(s.RegionCode))
+		return bad("region_code %q is not valid (letters, digits, '.', '_' and '-')", said(s.RegionCode))
 	case s.Status != SiteActive && s.Status != SiteDisabled:
 		return bad("status %q is neither active nor disabled", said(string(s.Status)))
 	case !ifaceForm.MatchString(s.PXEIface):
-		return bad("pxe_iface %q is no interface of the MAAS server, such as ens19", said(s.PXEIface))
+		return bad("pxe_iface %q is not an interface name of the MAAS server, such as ens19", said(s.PXEIface))
 	case !ifaceForm.MatchString(s.NodePXEIface):
-		return bad("node_pxe_iface %q is no interface of a node, such as eno8303", said(s.NodePXEIface))
+		return bad("node_pxe_iface %q is not an interface name of a node, such as eno8303", said(s.NodePXEIface))
 	case s.PXEVLANVID < 0 || s.PXEVLANVID > maxVLAN:
 		return bad("pxe_vlan_vid %d is not between 0 (untagged) and %d", s.PXEVLANVID, maxVLAN)
 	case !seriesForm.MatchString(s.DistroSeries):
-		return bad("distro_series %q is not one, such as ubuntu/noble or custom/IMAGE", said(s.DistroSeries))
+		return bad("distro_series %q is not valid: use a form such as ubuntu/noble or custom/IMAGE", said(s.DistroSeries))
 	case !archForm.MatchString(s.Architecture):
-		return bad("architecture %q is not one, such as amd64/generic", said(s.Architecture))
+		return bad("architecture %q is not valid: use a form such as amd64/generic", said(s.Architecture))
 	case !accountForm.MatchString(s.DeployUser) || s.DeployUser == "root":
-		return bad("deploy_user %q is no account of its own, such as hpcadmin", said(s.DeployUser))
+		return bad("deploy_user %q is not a valid separate account, such as hpcadmin", said(s.DeployUser))
 	case !ifaceForm.MatchString(s.DeploySSHIface):
-		return bad("deploy_ssh_iface %q is no interface of a node", said(s.DeploySSHIface))
+		return bad("deploy_ssh_iface %q is not an interface name of a node", said(s.DeploySSHIface))
 	case len(s.UpstreamDNSServers) == 0 || len(s.UpstreamDNSServers) > maxDNSServers:
 		return bad("upstream_dns_servers has %d addresses, and 1 to %d are allowed", len(s.UpstreamDNSServers), maxDNSServers)
 	case len(s.CommissioningScripts) > maxScripts:
-		return bad("it wants more than %d commissioning_scripts", maxScripts)
+		return bad("it requires more than %d commissioning_scripts", maxScripts)
 	}
 	for _, d := range s.UpstreamDNSServers {
 		if a, err := netip.ParseAddr(d); err != nil || a.Zone() != "" {
-			return bad("upstream DNS server %q is no IP address", said(d))
+			return bad("upstream DNS server %q is not an IP address", said(d))
 		}
 	}
 	for _, c := range s.CommissioningScripts {
 		if !scriptForm.MatchString(c.Name) || c.Version == "" || len(c.Version) > 255 || taskcatalog.Clean(c.Version, 1024) != c.Version {
-			return bad("commissioning script %q has no good name or version", said(c.Name))
+			return bad("commissioning script %q has no valid name or version", said(c.Name))
 		}
 	}
 	base, why := baseURL(s.APIBaseURL)
@@ -187,19 +187,19 @@ func baseURL(raw string) (base, why string) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || len(raw) > maxURL:
-		return "", "is no URL"
+		return "", "is not a URL"
 	case u.Scheme != "http" && u.Scheme != "https":
 		return "", "is neither http nor https"
 	case u.User != nil:
-		return "", "has a user in it: the MAAS token is given with the credentials"
+		return "", "contains a user: set the MAAS token with the credentials"
 	case u.Hostname() == "":
 		return "", "names no host"
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(raw, "#") || u.RawPath != "" || strings.Contains(u.Path+"/", "/../"):
-		return "", "is more than scheme, host, port and path"
+		return "", "has more than scheme, host, port and path"
 	}
 	to := strings.TrimRight(u.Path, "/")
 	if strings.Contains(to+"/", "/api/") {
-		return "", "goes too deep: it ends before /api/2.0"
+		return "", "is too deep: it must end before /api/2.0"
 	}
 	return u.Scheme + "://" + strings.ToLower(u.Host) + to, ""
 }
@@ -214,10 +214,10 @@ func checkCACert(text string) (why string) {
 	for rest := []byte(text); strings.TrimSpace(string(rest)) != ""; {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil || block.Type != "CERTIFICATE" {
-			return "holds something that is no PEM certificate"
+			return "contains something that is not a PEM certificate"
 		}
 		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-			return "holds a certificate that cannot be read"
+			return "contains a certificate that cannot be read"
 		}
 	}
 	return ""

@@ -74,12 +74,12 @@ const (
 // Check refuses an invalid SKU. Code: sku_invalid.
 func (s *SKU) Check() error {
 	bad := func(format string, args ...any) error {
-		return Errorf(Invalid, "sku_invalid", "cannot keep SKU %s: "+format, append([]any{said(s.ID)}, args...)...)
+		return Errorf(Invalid, "sku_invalid", "cannot store SKU %s: "+format, append([]any{said(s.ID)}, args...)...)
 	}
 	hasGPUs := s.GPUVendor != ""
 	switch {
 	case !SKUForm.MatchString(s.ID):
-		return bad("its id is 1 to 63 letters, digits, '.', '_' and '-', such as mi300x.192g.8gpu")
+		return bad("its id must be 1 to 63 letters, digits, '.', '_' and '-', such as mi300x.192g.8gpu")
 	case len(s.Description) > 500 || taskcatalog.Clean(s.Description, 1000) != s.Description:
 		return bad("its description is too long or has control characters")
 	case hasGPUs && s.GPUVendor != "nvidia" && s.GPUVendor != "amd":
@@ -97,22 +97,22 @@ func (s *SKU) Check() error {
 	case len(s.NICs) > maxNICs:
 		return bad("it has more than %d nics", maxNICs)
 	case len(s.BootDisk.Pattern) > maxPattern || s.BootDisk.Pattern == "":
-		return bad("boot_disk.pattern has 1 to %d bytes", maxPattern)
+		return bad("boot_disk.pattern must have 1 to %d bytes", maxPattern)
 	case s.ScrubFloor.MinCoveragePercent != 0 && !(s.ScrubFloor.MinCoveragePercent >= 50 && s.ScrubFloor.MinCoveragePercent <= 100):
 		return bad("scrub_floor.min_coverage_percent is not between 50 and 100")
 	}
 	if _, err := regexp.Compile(s.BootDisk.Pattern); err != nil {
-		return bad("boot_disk.pattern is no regular expression")
+		return bad("boot_disk.pattern is not a regular expression")
 	}
 	switch s.BootDisk.Pick {
 	case PickNone, PickSmallest, PickLargest, PickFirst:
 	default:
-		return bad("boot_disk.pick %q is none of smallest, largest, first", said(string(s.BootDisk.Pick)))
+		return bad("boot_disk.pick %q is not one of smallest, largest, first", said(string(s.BootDisk.Pick)))
 	}
 	seen := map[string]bool{}
 	for _, nic := range s.NICs {
 		if !ifaceForm.MatchString(nic) || seen[nic] {
-			return bad("nic %q is no name of an interface, or is there twice", said(nic))
+			return bad("nic %q is not an interface name, or is listed twice", said(nic))
 		}
 		seen[nic] = true
 	}

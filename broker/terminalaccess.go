@@ -70,9 +70,9 @@ func (a TerminalAccess) operator(now time.Time) *Error {
 	case !o.ExpiresAt.IsZero() && !now.Before(o.ExpiresAt):
 		return a.no(Forbidden, "token_expired", "token %s has expired", o.Name)
 	case !o.MaySee(a.Site):
-		return a.no(Forbidden, "site_forbidden", "token %s is not for its site", o.Name)
+		return a.no(Forbidden, "site_forbidden", "token %s is not bound to its site", o.Name)
 	case !o.Role.Covers(RoleOperator) || !o.Role.Covers(a.Policy.OpenRole):
-		return a.no(Forbidden, "role_insufficient", "its site lets in %s, and token %s has %s", a.Policy.OpenRole, o.Name, o.Role)
+		return a.no(Forbidden, "role_insufficient", "its site requires role %s, and token %s has %s", a.Policy.OpenRole, o.Name, o.Role)
 	}
 	return nil
 }
@@ -82,10 +82,10 @@ func (a TerminalAccess) operator(now time.Time) *Error {
 // of a run.
 func (a TerminalAccess) node(time.Time) *Error {
 	if a.Epoch != 0 && a.Epoch != a.NodeEpoch {
-		return a.no(Refused, "stale_epoch", "it has enrolled anew since the session began")
+		return a.no(Refused, "stale_epoch", "the node has enrolled again since the session began")
 	}
 	if a.RunID != "" && a.RunMoves && !RunKindOf(a.RunKind).TerminalsStay {
-		return a.no(Refused, "node_in_run", "run %s is at work on it (wait until it ends or stops)", a.RunID)
+		return a.no(Refused, "node_in_run", "run %s holds the node (wait until the run ends or stops)", a.RunID)
 	}
 	began, is := a.OpenedIn, a.NodeStatus
 	switch {
@@ -94,11 +94,11 @@ func (a TerminalAccess) node(time.Time) *Error {
 	case a.lookedAfter() && (began == "" || began == is):
 		return nil
 	}
-	hint := "it is not in service"
+	hint := "the node is not in service"
 	if a.AllocationID == "" && is == Quarantined {
-		hint += "; its site's policy needs any_user, and you platform_admin"
+		hint += "; this needs any_user in the site's policy, and the role platform_admin"
 	}
-	return a.no(Refused, "node_"+string(is), "it is %s (%s)", is, hint)
+	return a.no(Refused, "node_"+string(is), "the node is %s (%s)", is, hint)
 }
 
 // lookedAfter reports whether the node is out of service and open to caretakers: quarantined, or
@@ -128,7 +128,7 @@ func (a TerminalAccess) user(time.Time) *Error {
 		return nil
 	case a.AllocationID == "":
 		if !a.caretaker() {
-			return a.no(Forbidden, "terminal_user_refused", "%s is no user of a live allocation (others need a site whose policy allows any_user, and platform_admin)", a.Username)
+			return a.no(Forbidden, "terminal_user_refused", "%s is not the user of a live allocation (other users need a site whose policy allows any_user, and platform_admin)", a.Username)
 		}
 		return nil
 	case a.Allocation == nil || a.Allocation.Username != a.Username || strings.EqualFold(a.Username, root):
@@ -136,9 +136,9 @@ func (a TerminalAccess) user(time.Time) *Error {
 	case !a.Allocation.Live():
 		return a.no(Refused, "allocation_ended", "allocation %s has ended", a.AllocationID)
 	case a.Allocation.HadRoot && !a.AsRoot():
-		return a.no(Forbidden, "terminal_root_refused", "%s was given root there, and who is let in as root needs a site whose policy allows it, and role %s", a.Username, a.Policy.RootRole)
+		return a.no(Forbidden, "terminal_root_refused", "%s has root there, and a session with root needs a site whose policy allows it, and role %s", a.Username, a.Policy.RootRole)
 	case a.Revoking:
-		return a.no(Refused, "allocation_revoking", "the user of allocation %s is being taken away", a.AllocationID)
+		return a.no(Refused, "allocation_revoking", "the user of allocation %s is being removed", a.AllocationID)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func TerminalPolicyOf(raw []byte) (TerminalPolicy, error) {
 		err = p.Check()
 	}
 	if err != nil {
-		return DefaultTerminalPolicy(), Errorf(Refused, "terminal_policy_unreadable", "what is kept of a site's terminal policy cannot be read: %v (set it again: hostler site terminal-policy)", err)
+		return DefaultTerminalPolicy(), Errorf(Refused, "terminal_policy_unreadable", "a site's stored terminal policy cannot be read: %v (set the policy again: hostler site terminal-policy)", err)
 	}
 	return p, nil
 }
@@ -75,9 +75,9 @@ func (p TerminalPolicy) Check() error {
 	case p.RootRole != RoleOperator && p.RootRole != RolePlatformAdmin:
 		return bad("root_role %q is not operator or platform_admin", taskcatalog.Clean(string(p.RootRole), 40))
 	case p.OpenRole.Covers(RolePlatformAdmin) && !p.RootRole.Covers(RolePlatformAdmin):
-		return bad("root_role is below open_role, so that it says nothing")
+		return bad("root_role is below open_role, which would have no effect")
 	case p.OnRecordingFailure != RecordingFailureEnds:
-		return bad("on_recording_failure is not %q: no session goes on without its recording", RecordingFailureEnds)
+		return bad("on_recording_failure is not %q: no session continues without its recording", RecordingFailureEnds)
 	case !within(p.MaxSeconds, 60, 7*24*3600):
 		return bad("max_seconds is not between 60 and 604800")
 	case !within(p.IdleSeconds, 60, 7*24*3600):

@@ -78,10 +78,10 @@ func Transition(n Node, to NodeStatus, by Owner) error {
 			return Errorf(Refused, "turnover_owed", "cannot make node %s active: a turnover is owed (finish it, or hostler node activate %s --override --reason R)", n.ID, n.ID)
 		}
 		if to == Offline && n.TurnoverOwed && by == OwnerOperator {
-			return Errorf(Refused, "turnover_owed", "cannot call off the drain of node %s: a turnover is owed (finish it, or cancel it)", n.ID)
+			return Errorf(Refused, "turnover_owed", "cannot cancel the drain of node %s: a turnover is owed (finish or cancel the turnover)", n.ID)
 		}
 		if to == Active && n.awaitsResolver() && by != OwnerOverride && by != OwnerHeartbeat {
-			return Errorf(Refused, "resolver_config_unconfirmed", "cannot make node %s active: it has not confirmed the resolver profiles it shall have (hostler resolver show %s)", n.ID, n.ID)
+			return Errorf(Refused, "resolver_config_unconfirmed", "cannot make node %s active: the node has not confirmed its assigned resolver profiles (hostler resolver show %s)", n.ID, n.ID)
 		}
 		return nil
 	}

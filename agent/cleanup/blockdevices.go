@@ -14,7 +14,7 @@ import (
 // devices before the lower.
 func (c *cleanup) blockDevices(ctx context.Context) error {
 	if c.known.Base == nil {
-		c.skip("block_devices", "/sys/block", "without a baseline nobody knows which are the node's")
+		c.skip("block_devices", "/sys/block", "the node has no baseline, so the agent cannot tell the node's own devices from a tenant's")
 		return nil
 	}
 	tried := map[string]bool{}
@@ -29,7 +29,7 @@ func (c *cleanup) blockDevices(ctx context.Context) error {
 		if i < 0 {
 			for _, d := range devices {
 				if d.Held && !c.known.Object(d.Object) && !tried[d.Name+d.Object] {
-					c.failed("block_devices", d.Object, errors.New("another device lies on it"))
+					c.failed("block_devices", d.Object, errors.New("another device is stacked on top of this one"))
 				}
 			}
 			return nil
@@ -69,7 +69,7 @@ func (c *cleanup) detachDevice(number string) error {
 		if err := c.m.Detach(mt.Point); err != nil {
 			return err
 		}
-		c.dispose("mounts", mt.Point, taskcatalog.ActionRemoved, machine.Tally{}, "a mount of a device that the baseline does not have was detached")
+		c.dispose("mounts", mt.Point, taskcatalog.ActionRemoved, machine.Tally{}, "a mount of a device that is not in the baseline was detached")
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ func (c *cleanup) containers(ctx context.Context) (err error) {
 	}()
 	if active, failed := c.Host.Systemd.Active(ctx, DockerUnit); failed == nil && active {
 		if failed := c.dockerTakesDown(ctx); failed != nil {
-			c.skip("containers", DockerUnit, "it did not take its containers and networks down itself: "+failed.Error())
+			c.skip("containers", DockerUnit, "the container engine did not remove its containers and networks: "+failed.Error())
 		}
 	}
 	for _, unit := range units {
@@ -155,7 +155,7 @@ func (c *cleanup) linkedRoot(root, to string) {
 		c.skip("containers", root, "a link to "+to+", which is emptied as a configured root")
 		return
 	}
-	c.failed("containers", root, fmt.Errorf("a link to %s, which is not followed (if the node's engine keeps its root there, name %s under container_roots in the agent's configuration; else remove the link)", to, to))
+	c.failed("containers", root, fmt.Errorf("a link to %s, which the cleanup does not follow (if the node's engine keeps its root there, add %s to container_roots in the agent's configuration; otherwise remove the link)", to, to))
 }
 
 // stopContainers ends the processes in containers, then their watchers. The watcher conmon notices
@@ -164,7 +164,7 @@ func (c *cleanup) linkedRoot(root, to string) {
 func (c *cleanup) stopContainers(ctx context.Context) (stopped int, left []machine.Process, err error) {
 	inside, watching, err := c.inContainers()
 	if err != nil {
-		return 0, nil, fmt.Errorf("cannot look for containers: %w", err)
+		return 0, nil, fmt.Errorf("cannot list containers: %w", err)
 	}
 	const grace = 2 * time.Second
 	stopped, left, err = c.m.StopProcesses(ctx, func(p machine.Process) bool { return inside(p) && !watching(p) }, grace, c.killContainers)

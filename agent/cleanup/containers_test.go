@@ -64,9 +64,9 @@ func TestARootThatIsALinkIsNotFollowedAndTheRestIsCleaned(t *testing.T) {
 	}{
 		{"moved by the operator", "/data/docker", "/data/docker", taskcatalog.ActionSkipped, "configured root", true},
 		{"moved by the operator, relative", "../../data/docker", "/data/docker", taskcatalog.ActionSkipped, "configured root", true},
-		{"not configured", "/data/docker", "", taskcatalog.ActionFailed, "name /data/docker under container_roots", false},
-		{"another is configured", "/data/docker", "/data/other", taskcatalog.ActionFailed, "name /data/docker under container_roots", false},
-		{"a tenant's", "/etc", "", taskcatalog.ActionFailed, "not followed", false},
+		{"not configured", "/data/docker", "", taskcatalog.ActionFailed, "add /data/docker to container_roots", false},
+		{"another is configured", "/data/docker", "/data/other", taskcatalog.ActionFailed, "add /data/docker to container_roots", false},
+		{"a tenant's", "/etc", "", taskcatalog.ActionFailed, "does not follow", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h, dir := hosttest.Used(t)

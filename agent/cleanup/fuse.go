@@ -10,7 +10,7 @@ import (
 // be dead or never answer, so a cleanup detaches them before it looks at anything.
 func (c *cleanup) detachFUSE() error {
 	if c.known.Base == nil {
-		c.skip("mounts", "/", "without a baseline nobody knows which FUSE is the node's")
+		c.skip("mounts", "/", "the node has no baseline, so the agent cannot tell the node's own FUSE mounts from a tenant's")
 		return nil
 	}
 	return c.detach(func(_, strangers []machine.Mount) []machine.Mount {

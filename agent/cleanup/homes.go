@@ -29,14 +29,14 @@ func (c *cleanup) homes(ctx context.Context) error {
 		for _, name := range histories {
 			err := c.remove(ctx, "homes", path.Join(home, name))
 			if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
-				c.skip("homes", path.Join(home, name), "a link stands in its way, which is not followed")
+				c.skip("homes", path.Join(home, name), "the path goes through a link, which the cleanup does not follow")
 				continue
 			}
 			all = errors.Join(all, err)
 		}
 	}
 	if c.known.Base == nil {
-		c.skip("homes", "/home", "without a baseline nobody knows whose home is a tenant's")
+		c.skip("homes", "/home", "the node has no baseline, so the agent cannot tell a tenant's home from the node's own")
 		return all
 	}
 	names, err := c.m.Names("/home")

@@ -25,11 +25,11 @@ func (c *cleanup) bare(top string) error {
 	on, ok := machine.Covering(mounts, top)
 	switch {
 	case !ok:
-		return errors.New("on no mount that is known")
+		return errors.New("on a mount that the agent does not know")
 	case slices.Contains(c.known.Foreign(mounts), on):
 		return errors.New("the root file system is not the baseline's")
 	case !on.Local():
-		return fmt.Errorf("on a file system of type %s, which is not this machine's own", taskcatalog.Clean(on.Type, 32))
+		return fmt.Errorf("on a file system of type %s, which is not local to this machine", taskcatalog.Clean(on.Type, 32))
 	}
 	return nil
 }

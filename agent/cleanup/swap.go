@@ -11,7 +11,7 @@ import (
 // crash left out of use comes back with the next run.
 func (c *cleanup) swap(ctx context.Context) error {
 	if c.known.Base == nil {
-		c.skip("swap", "/proc/swaps", "without a baseline nobody knows which swap is the node's")
+		c.skip("swap", "/proc/swaps", "the node has no baseline, so the agent cannot tell the node's own swap from a tenant's")
 		return nil
 	}
 	areas, err := c.m.SwapAreas()
@@ -35,7 +35,7 @@ func (c *cleanup) swap(ctx context.Context) error {
 			}
 		}
 		if !c.known.Object("swap/" + a.Path) {
-			c.dispose("swap", a.Path, taskcatalog.ActionRemoved, machine.Tally{}, "taken out of use; its content stays, since the baseline does not have it")
+			c.dispose("swap", a.Path, taskcatalog.ActionRemoved, machine.Tally{}, "taken out of use; its content stays, because the swap area is not in the baseline")
 			continue
 		}
 		n, err := c.m.WipeSwap(ctx, a)

@@ -68,7 +68,7 @@ func inspect(f *os.File, name string) ([]string, error) {
 	}
 	switch {
 	case st.Mode&0o111 == 0:
-		return nil, refused(name, "its mode %04o makes it no program", st.Mode&0o7777)
+		return nil, refused(name, "its mode %04o does not make it executable", st.Mode&0o7777)
 	case st.Mode&(unix.S_ISUID|unix.S_ISGID) != 0:
 		return nil, refused(name, "it is set-uid or set-gid, mode %04o", st.Mode&0o7777)
 	}
@@ -117,7 +117,7 @@ func judgeInterpreter(root *os.File, name string, interpreter []string) error {
 			return err
 		}
 	}
-	return (&walker{name: name}).fail(CodeExecutableMissing, "its interpreter %s is nowhere in %s", interpreter[1], searchPath)
+	return (&walker{name: name}).fail(CodeExecutableMissing, "its interpreter %s is not found in %s", interpreter[1], searchPath)
 }
 
 func elf(root *os.File, name, interpreter string) error {

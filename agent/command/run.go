@@ -176,7 +176,7 @@ func (r *Runner) judge(ctx context.Context, p *profiles.CommandProfile, res *Res
 	case errors.Is(err, errTimeout):
 		return true, taskcatalog.Errorf(CodeTimedOut, "%s did not end within %d s%s", p.Command, p.TimeoutSeconds, said)
 	case errors.Is(err, errStuck):
-		return false, taskcatalog.Errorf(CodeStuck, "%s does not die of SIGKILL (it waits in the kernel: reboot the node)", p.Command)
+		return false, taskcatalog.Errorf(CodeStuck, "%s does not end after SIGKILL: the process is blocked in the kernel (reboot the node)", p.Command)
 	case errors.Is(err, exec.ErrWaitDelay):
 		return false, taskcatalog.Errorf(CodeLeftProcesses, "%s ended and left a process behind that keeps its output open", p.Command)
 	case exited && exit.ExitCode() < 0:
@@ -190,8 +190,8 @@ func (r *Runner) judge(ctx context.Context, p *profiles.CommandProfile, res *Res
 }
 
 var (
-	errTimeout = errors.New("the time is over")
-	errStuck   = errors.New("it does not die")
+	errTimeout = errors.New("the deadline is over")
+	errStuck   = errors.New("the process does not end after SIGKILL")
 )
 
 // wait waits for the program, then kills the rest of the group and all other processes with the

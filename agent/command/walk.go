@@ -170,9 +170,9 @@ func (w *walker) judge(f *os.File, where string, kind uint32) error {
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != kind && kind == unix.S_IFDIR:
-		return w.fail(CodeExecutableMissing, "%s is no folder", where)
+		return w.fail(CodeExecutableMissing, "%s is not a folder", where)
 	case st.Mode&unix.S_IFMT != kind:
-		return w.fail(CodeExecutableRefused, "%s is no regular file", where)
+		return w.fail(CodeExecutableRefused, "%s is not a regular file", where)
 	case st.Uid != 0:
 		return w.fail(CodeExecutableInsecure, "%s belongs to uid %d (chown root)", where, st.Uid)
 	// With an access list, the group bits are its mask: the list grants no more than these bits.

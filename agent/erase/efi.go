@@ -29,7 +29,7 @@ func (s system) booted(d *disk) (bool, error) {
 	}
 	current, err := s.variable("BootCurrent")
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, errors.New("the machine was booted by EFI and does not show which entry (mount efivarfs at " + path.Clean(efiVariables) + ")")
+		return false, errors.New("the machine was booted by EFI, and its boot entry cannot be read (mount efivarfs at " + path.Clean(efiVariables) + ")")
 	}
 	if err != nil || len(current) != 6 {
 		return false, errors.Join(errors.New("cannot read which entry the firmware booted"), err)
@@ -85,7 +85,7 @@ func (s system) variable(name string) ([]byte, error) {
 	for _, m := range mounts {
 		shown = shown || m.Type == "efivarfs" && m.Device == device
 		if strings.HasPrefix(m.Point, efiVariables) {
-			return nil, errors.New("something is mounted over a variable of EFI, at " + m.Point + " (unmount it)")
+			return nil, errors.New("a mount hides an EFI variable at " + m.Point + " (unmount it)")
 		}
 	}
 	if !shown {

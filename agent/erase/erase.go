@@ -77,7 +77,7 @@ func (e *Erase) Do(ctx context.Context) (*taskcatalog.DiskEraseResult, taskcatal
 	case ctx.Err() != nil: // the next task only reads the overwritten disks
 		return result, report, context.Cause(ctx)
 	case bad > 0:
-		return result, report, taskcatalog.Errorf(taskcatalog.CodeDiskNotErased, "cannot erase %d of %d disks (see the result; mend or replace them, and run it again)", bad, len(e.targets))
+		return result, report, taskcatalog.Errorf(taskcatalog.CodeDiskNotErased, "cannot erase %d of %d disks (repair or replace the disks that the result lists, then run the erase again)", bad, len(e.targets))
 	}
 	return result, report, nil
 }

@@ -61,7 +61,7 @@ func (e *Erase) judge(ctx context.Context) ([]*unit, error) {
 }
 
 func unreadable(what string, err error) error {
-	return taskcatalog.Errorf(taskcatalog.CodeDiskUnreadable, "cannot read what must be known of %s: %s", what, taskcatalog.Clean(err.Error(), 400))
+	return taskcatalog.Errorf(taskcatalog.CodeDiskUnreadable, "cannot read all properties of %s that the erase needs: %s", what, taskcatalog.Clean(err.Error(), 400))
 }
 
 // reasons returns why a disk must not be erased.
@@ -79,7 +79,7 @@ func (e *Erase) reasons(d *disk, uses []use) error {
 	case d.transport == "pcie" && len(d.controllers) == 0:
 		return no(taskcatalog.CodeDiskUnreadable, "it has no NVMe controller")
 	case emulated(d) != "" && !e.Params.DPUEmulatedOK:
-		return no(taskcatalog.CodeDiskDPUEmulated, "%s shows it, and its data lie elsewhere (give dpu_emulated_ok where the SKU says so)", emulated(d))
+		return no(taskcatalog.CodeDiskDPUEmulated, "%s emulates this disk, and the data are stored elsewhere (set dpu_emulated_ok if the SKU allows this)", emulated(d))
 	case d.readOnly:
 		return no(taskcatalog.CodeDiskReadOnly, "it is read-only")
 	case len(uses) > 0:

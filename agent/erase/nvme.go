@@ -140,7 +140,7 @@ func (e *Erase) settle(ctx context.Context, u *unit) error {
 	}
 	// If the drive does not leave the state, or had left it before, the methods will show.
 	if err := e.exit(ctx, u); err != nil {
-		e.Log.Warn("a drive does not leave its failed sanitize", zap.String("controller", u.controller), zap.Error(err))
+		e.Log.Warn("a drive stays in the state of a failed sanitize", zap.String("controller", u.controller), zap.Error(err))
 	}
 	return nil
 }
@@ -173,13 +173,13 @@ func (e *Erase) sanitize(ctx context.Context, u *unit, m taskcatalog.EraseMethod
 		// The drive returns no data until it leaves this state; the next method is recorded as the
 		// weaker method.
 		if err := e.exit(ctx, u); err != nil {
-			return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "its log page says that the sanitize failed, and it does not leave that state: %v", err)
+			return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "its log page reports that the sanitize failed, and the drive stays in that state: %v", err)
 		}
-		return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "its log page says that the sanitize failed")
+		return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "its log page reports that the sanitize failed")
 	case state.status == sanitizeNever:
-		return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "it took the sanitize, and its log page says that there was never one")
+		return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "the drive accepted the sanitize command, and its log page reports that none was ever run")
 	case state.action != args["action"]:
-		return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "its log page tells of action %d, and %d was asked for", state.action, args["action"])
+		return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "its log page reports sanitize action %d, and action %d was requested", state.action, args["action"])
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (e *Erase) wait(ctx context.Context, u *unit, m taskcatalog.EraseMethod, di
 		}
 		switch {
 		case ctx.Err() != nil:
-			return state, taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "it was not waited for, and a sanitize may go on inside the drive: %v", context.Cause(ctx))
+			return state, taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "the agent stopped waiting, and the sanitize may still run inside the drive: %v", context.Cause(ctx))
 		case err == nil && state.status != sanitizeRunning:
 			return state, nil
 		case err == nil:
@@ -209,7 +209,7 @@ func (e *Erase) wait(ctx context.Context, u *unit, m taskcatalog.EraseMethod, di
 			}
 		default:
 			if unread++; unread == logTries {
-				return state, taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "its sanitize log page cannot be read, and a sanitize may go on inside the drive: %v", err)
+				return state, taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "the drive's sanitize log page cannot be read, and a sanitize may still run inside the drive: %v", err)
 			}
 		}
 		select {

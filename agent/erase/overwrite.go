@@ -63,7 +63,7 @@ func (e *Erase) overwrite(ctx context.Context, t *target) error {
 	before := o.Written
 	err = e.fill(ctx, t, o)
 	if before > 0 && taskcatalog.CodeOf(err, "") == taskcatalog.CodeEraseResidue {
-		e.Log.Warn("a disk was written to since its overwrite was cut off; all of it is overwritten", zap.String("disk", t.name), zap.Error(err))
+		e.Log.Warn("a disk was written to after its overwrite was interrupted; the overwrite starts again at the first byte", zap.String("disk", t.name), zap.Error(err))
 		e.forget(t)
 		if o, err = e.begin(); err != nil {
 			return err
@@ -79,7 +79,7 @@ func (e *Erase) overwrite(ctx context.Context, t *target) error {
 	}
 	t.finished(taskcatalog.MethodOverwrite, taskcatalog.OverwriteVerified, t.out.ReadBackBytes)
 	if before > 0 {
-		said := fmt.Sprintf("the first %d bytes were written by a task that was cut off; all of the disk was read back", before)
+		said := fmt.Sprintf("an interrupted task wrote the first %d bytes; this task read back the whole disk", before)
 		t.out.Message = strings.TrimSuffix(said+"; "+t.out.Message, "; ")
 	}
 	return nil
@@ -117,7 +117,7 @@ func (e *Erase) fill(ctx context.Context, t *target, o Overwrite) error {
 			return err
 		}
 		if p.at(want, offset); !bytes.Equal(b, want) {
-			return taskcatalog.Errorf(taskcatalog.CodeEraseResidue, "at byte %d and on is not what was written", offset)
+			return taskcatalog.Errorf(taskcatalog.CodeEraseResidue, "the bytes from %d on are not the bytes that were written", offset)
 		}
 		return nil
 	}, func(done int64) { say(50, done) })

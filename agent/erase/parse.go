@@ -29,13 +29,13 @@ func parseController(raw []byte) (controller, error) {
 		SANICAP *int64 `json:"sanicap"`
 	}
 	if err := json.Unmarshal(raw, &said); err != nil {
-		return controller{}, fmt.Errorf("what nvme id-ctrl printed is no JSON: %w", err)
+		return controller{}, fmt.Errorf("the output of nvme id-ctrl is not JSON: %w", err)
 	}
 	if said.Serial == nil || said.Model == nil || said.OACS == nil || said.FNA == nil || said.SANICAP == nil {
-		return controller{}, errors.New("what nvme id-ctrl printed lacks sn, mn, oacs, fna or sanicap")
+		return controller{}, errors.New("the output of nvme id-ctrl lacks sn, mn, oacs, fna or sanicap")
 	}
 	if *said.OACS < 0 || *said.OACS > 0xffff || *said.FNA < 0 || *said.FNA > 0xff || *said.SANICAP < -1<<31 || *said.SANICAP > 1<<32-1 {
-		return controller{}, errors.New("what nvme id-ctrl printed is out of bounds")
+		return controller{}, errors.New("a value in the output of nvme id-ctrl is out of bounds")
 	}
 	bit := func(of *int64, n int) bool { return *of>>n&1 == 1 }
 	return controller{
@@ -53,15 +53,15 @@ func parseNamespaces(raw []byte) ([]int64, error) {
 		} `json:"nsid_list"`
 	}
 	if err := json.Unmarshal(raw, &said); err != nil {
-		return nil, fmt.Errorf("what nvme list-ns printed is no JSON: %w", err)
+		return nil, fmt.Errorf("the output of nvme list-ns is not JSON: %w", err)
 	}
 	if said.List == nil || len(said.List) > 1024 {
-		return nil, errors.New("what nvme list-ns printed has no list of namespaces")
+		return nil, errors.New("the output of nvme list-ns has no list of namespaces")
 	}
 	var all []int64
 	for _, n := range said.List {
 		if n.NSID == nil || *n.NSID < 1 || *n.NSID >= 1<<32-1 {
-			return nil, errors.New("what nvme list-ns printed has a namespace that is none")
+			return nil, errors.New("the output of nvme list-ns has an invalid namespace")
 		}
 		all = append(all, *n.NSID)
 	}
@@ -75,10 +75,10 @@ func parseLBAFormat(raw []byte) (int, error) {
 		FLBAS *int64 `json:"flbas"`
 	}
 	if err := json.Unmarshal(raw, &said); err != nil {
-		return 0, fmt.Errorf("what nvme id-ns printed is no JSON: %w", err)
+		return 0, fmt.Errorf("the output of nvme id-ns is not JSON: %w", err)
 	}
 	if said.FLBAS == nil || *said.FLBAS < 0 || *said.FLBAS > 0xff {
-		return 0, errors.New("what nvme id-ns printed has no flbas")
+		return 0, errors.New("the output of nvme id-ns has no flbas")
 	}
 	return int(*said.FLBAS&0xf | *said.FLBAS>>5&3<<4), nil
 }
@@ -107,7 +107,7 @@ const (
 func parseSanitize(raw []byte) (sanitizeState, error) {
 	const least, most = 20, 4096
 	if len(raw) < least || len(raw) > most {
-		return sanitizeState{}, fmt.Errorf("the sanitize log page is %d bytes", len(raw))
+		return sanitizeState{}, fmt.Errorf("the sanitize log page has the wrong size, %d bytes", len(raw))
 	}
 	s := sanitizeState{
 		percent: int(binary.LittleEndian.Uint16(raw)) * 100 / 65536,
@@ -115,7 +115,7 @@ func parseSanitize(raw []byte) (sanitizeState, error) {
 		action:  int(binary.LittleEndian.Uint32(raw[4:]) & 7),
 	}
 	if s.status > sanitizeDoneLoosed {
-		return s, fmt.Errorf("the sanitize log page has the status %d", s.status)
+		return s, fmt.Errorf("the sanitize log page has the unknown status %d", s.status)
 	}
 	return s, nil
 }
@@ -170,11 +170,11 @@ func parseSecurity(raw []byte) (security, error) {
 		}
 	}
 	if s.serial == "" && s.model == "" {
-		return s, errors.New("what hdparm -I printed has no serial number and no model")
+		return s, errors.New("the output of hdparm -I has no serial number and no model")
 	}
 	for _, state := range []string{"enabled", "locked", "frozen"} {
 		if s.supported && !told[state] {
-			return s, fmt.Errorf("what hdparm -I printed does not say whether the disk's security is %s", state)
+			return s, fmt.Errorf("the output of hdparm -I does not say whether the disk's security is %s", state)
 		}
 	}
 	return s, nil

@@ -29,7 +29,7 @@ func Probe(ctx context.Context, m *machine.Machine, commands *command.Runner, na
 			found = append(found, d.said()+": "+state)
 		}
 	}
-	return strings.Join(append(found, "none of the task's disks counts as erased: run it again"), "; ")
+	return strings.Join(append(found, "none of the task's disks counts as erased: run the erase again"), "; ")
 }
 
 // state describes a drive's own report of an erase; "" if there is nothing to report.
@@ -45,7 +45,7 @@ func (s system) state(ctx context.Context, commands *command.Runner, d *disk) st
 		case err != nil:
 			return ""
 		case state.status == sanitizeRunning:
-			return fmt.Sprintf("a sanitize goes on inside it, at %d %%, whatever the agent does", state.percent)
+			return fmt.Sprintf("a sanitize runs inside the drive, at %d %%, and the agent cannot stop it", state.percent)
 		case state.status == sanitizeFailed:
 			return "its last sanitize failed"
 		}
@@ -55,7 +55,7 @@ func (s system) state(ctx context.Context, commands *command.Runner, d *disk) st
 			return ""
 		}
 		if sec, err := parseSecurity(raw); err == nil && sec.enabled {
-			return "it has an ATA password, which is hostler if the task set it"
+			return "the disk has an ATA password, which is \"hostler\" if the task set it"
 		}
 	}
 	return ""

@@ -46,7 +46,7 @@ func (e *Erase) resume(t *target) (Overwrite, error) {
 		}
 	}
 	if err != nil {
-		e.Log.Info("the overwrite of a disk begins anew", zap.String("disk", t.name), zap.Error(err))
+		e.Log.Info("the overwrite of a disk starts again at the first byte", zap.String("disk", t.name), zap.Error(err))
 	}
 	if ok {
 		e.forget(t)
@@ -58,7 +58,7 @@ func (e *Erase) resume(t *target) (Overwrite, error) {
 // it sooner than the full read-back would.
 func (e *Erase) there(t *target, o Overwrite) error {
 	if o.Written <= 0 || o.Written > t.size || o.Written%chunk != 0 && o.Written != t.size {
-		return fmt.Errorf("it is not of %d bytes", o.Written)
+		return fmt.Errorf("the disk does not have %d bytes", o.Written)
 	}
 	p, err := patternOf(o.Key)
 	if err != nil {
@@ -70,7 +70,7 @@ func (e *Erase) there(t *target, o Overwrite) error {
 	}
 	left, err := (&planted{p, at}).left(t.device)
 	if err == nil && left != len(at) {
-		err = fmt.Errorf("of %d places, %d are not as they were written", len(at), len(at)-left)
+		err = fmt.Errorf("of %d checked places, %d do not hold the bytes that were written", len(at), len(at)-left)
 	}
 	return err
 }
@@ -78,14 +78,14 @@ func (e *Erase) there(t *target, o Overwrite) error {
 // note records an overwrite's progress. If this fails, the overwrite goes on.
 func (e *Erase) note(t *target, o Overwrite) {
 	if err := e.Overwrites.PutOverwrite(t.identity(), o); err != nil {
-		e.Log.Warn("an overwrite that is cut off will begin anew", zap.String("disk", t.name), zap.Error(err))
+		e.Log.Warn("cannot record progress: an interrupted overwrite will start again at the first byte", zap.String("disk", t.name), zap.Error(err))
 	}
 }
 
 // forget deletes the record of an overwrite that has ended.
 func (e *Erase) forget(t *target) {
 	if err := e.Overwrites.DeleteOverwrite(t.identity()); err != nil {
-		e.Log.Warn("cannot forget an overwrite", zap.String("disk", t.name), zap.Error(err))
+		e.Log.Warn("cannot delete the record of an overwrite", zap.String("disk", t.name), zap.Error(err))
 	}
 }
 

@@ -16,7 +16,7 @@ func (e *Erase) tool(ctx context.Context, id string, args map[string]any) ([]byt
 func run(ctx context.Context, commands *command.Runner, id string, args map[string]any) ([]byte, error) {
 	res, err := commands.Run(ctx, profiles.DiskTools()[id], args)
 	if err == nil && res.Stdout.Cut() {
-		err = taskcatalog.Errorf(taskcatalog.CodeDiskUnreadable, "%s printed %d bytes, more than it may", id, res.Stdout.Total)
+		err = taskcatalog.Errorf(taskcatalog.CodeDiskUnreadable, "%s printed %d bytes, more than the limit", id, res.Stdout.Total)
 	}
 	return res.Stdout.Kept, err
 }

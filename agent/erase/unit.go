@@ -230,14 +230,14 @@ func (e *Erase) do(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disk
 	}
 	switch {
 	case len(remains) > 0: // the drive has lied: its report on the other disks is worthless
-		return taskcatalog.Errorf(taskcatalog.CodeEraseResidue, "the drive says that it is done, and %s", strings.Join(remains, "; "))
+		return taskcatalog.Errorf(taskcatalog.CodeEraseResidue, "the drive reports that the erase is done, and %s", strings.Join(remains, "; "))
 	case whole(m):
 		// The log page was read by the controller's name, perhaps hours after the judgement.
 		if err := e.still(ctx, u, m, disks); err != nil {
 			return err
 		}
 	case why[0] != nil:
-		return taskcatalog.Errorf(taskcatalog.CodeEraseUnverified, "the drive says that it is done, and nothing shows it: %v", why[0])
+		return taskcatalog.Errorf(taskcatalog.CodeEraseUnverified, "the drive reports that the erase is done, and the agent cannot verify it: %v", why[0])
 	}
 	for i, t := range disks {
 		if why[i] == nil {
@@ -255,7 +255,7 @@ func (t *target) finished(m taskcatalog.EraseMethod, verification string, readBa
 	t.out.Method, t.out.Verification, t.out.ReadBackBytes = m, verification, readBack
 	t.out.CoveredBytes, t.out.Verdict = uint64(t.size), taskcatalog.VerdictClean
 	if t.transport == "mmc" {
-		t.out.Message = "its boot areas and its replay protected memory block are not reached"
+		t.out.Message = "the erase does not reach its boot areas and its replay protected memory block"
 	}
 }
 
@@ -263,7 +263,7 @@ func (t *target) finished(m taskcatalog.EraseMethod, verification string, readBa
 func ended(ctx context.Context, code taskcatalog.Code, err error) error {
 	switch {
 	case maybe(err) || ctx.Err() != nil:
-		return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "nobody knows how it ended, and it may go on inside the drive: %v", err)
+		return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "cannot tell how the erase ended; the erase may still run inside the drive: %v", err)
 	case missing(err):
 		return err
 	}

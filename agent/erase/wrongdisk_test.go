@@ -335,7 +335,7 @@ func TestTheProbeSaysWhatTheDrivesSay(t *testing.T) {
 	l.ata("sda", sataPath, play{Supported: true, Password: "ours"})
 	l.names(taskcatalog.DiskName{Serial: "gone", Model: "X", SizeBytes: 1})
 	said := Probe(t.Context(), l.Machine, l.Commands, l.Params.Disks)
-	for _, want := range []string{"nvme0n1 (" + serial + "0): a sanitize goes on inside it, at 49 %", "sda (WD-sda): it has an ATA password", "disk gone: this machine has no such disk", "none of the task's disks counts as erased"} {
+	for _, want := range []string{"nvme0n1 (" + serial + "0): a sanitize runs inside the drive, at 49 %", "sda (WD-sda): the disk has an ATA password", "disk gone: this machine has no such disk", "none of the task's disks counts as erased"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q does not say %q", said, want)
 		}

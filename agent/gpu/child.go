@@ -98,7 +98,7 @@ func (c *child) answer(line []byte) (result any, err error) {
 	}
 	i := slices.IndexFunc(c.vendors, func(v Vendor) bool { return v.Name() == r.Vendor })
 	if i < 0 {
-		return nil, taskcatalog.Errorf(CodeUnsupported, "this agent knows no GPUs of %q", taskcatalog.Clean(r.Vendor, 40))
+		return nil, taskcatalog.Errorf(CodeUnsupported, "this agent supports no GPUs of vendor %q", taskcatalog.Clean(r.Vendor, 40))
 	}
 	v := c.vendors[i]
 	defer func() {
@@ -119,7 +119,7 @@ func (c *child) answer(line []byte) (result any, err error) {
 		return v.State(r.UUID)
 	case askApply:
 		if r.Want == nil {
-			return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "apply wants settings")
+			return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "apply needs settings")
 		}
 		return v.Apply(r.UUID, *r.Want)
 	case askReset:
@@ -129,7 +129,7 @@ func (c *child) answer(line []byte) (result any, err error) {
 	case askScrub, askProbe:
 		return c.memory(v, r)
 	}
-	return nil, taskcatalog.Errorf(CodeUnsupported, "the helper cannot %q", taskcatalog.Clean(r.Ask, 40))
+	return nil, taskcatalog.Errorf(CodeUnsupported, "the helper knows no operation %q", taskcatalog.Clean(r.Ask, 40))
 }
 
 // memory executes the requests that open a device's memory.
@@ -150,5 +150,5 @@ func (c *child) memory(v Vendor, r request) (result any, err error) {
 	case r.Ask == askProbe && r.Probe != nil && r.Probe.FreePercent >= 1 && r.Probe.FreePercent <= 100:
 		return e.probe(r.Probe.FreePercent)
 	}
-	return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "%s lacks its options, or a nonce of 16 bytes", r.Ask)
+	return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "the request %s lacks its options or a nonce of 16 bytes", r.Ask)
 }

@@ -21,10 +21,10 @@ const ring = "anon_inode:[io_uring]"
 const again = 50 * time.Millisecond
 
 var (
-	errNoThreads = errors.New("it runs, and shows no thread: something covers it")
-	errCovered   = errors.New("the kernel lists it and shows nothing of it: something covers it")
-	errQueue     = errors.New("a socket of it has files in its queue, which nobody can look at")
-	errRing      = errors.New("it has an io_uring without a descriptor, whose files nobody can look at")
+	errNoThreads = errors.New("the process runs and shows no thread: its directory in /proc is covered")
+	errCovered   = errors.New("the kernel lists the process and shows nothing of it: its directory in /proc is covered")
+	errQueue     = errors.New("a socket of the process has files in its queue, which cannot be inspected")
+	errRing      = errors.New("the process has an io_uring without a descriptor, whose files cannot be inspected")
 )
 
 // hidden looks for processes that the kernel lists but did not show.

@@ -18,7 +18,7 @@ import (
 // looks is how many looks a changing process gets before it counts as restless.
 const looks = 5
 
-var errRestless = errors.New("it changes faster than it can be looked at")
+var errRestless = errors.New("the process changes faster than the agent can read it")
 
 // look is the findings about a process.
 type look struct {

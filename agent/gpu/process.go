@@ -137,7 +137,7 @@ func (p *process) converse(ctx context.Context, line []byte, deadline, silence t
 		case <-late.C:
 			return reply{}, taskcatalog.Errorf(CodeHelperHung, "the gpu helper gave no answer within %v", deadline)
 		case <-silent.C:
-			return reply{}, taskcatalog.Errorf(CodeHelperHung, "the gpu helper said nothing for %v", silence)
+			return reply{}, taskcatalog.Errorf(CodeHelperHung, "the gpu helper sent nothing for %v", silence)
 		case h, open := <-p.replies:
 			switch {
 			case !open:
@@ -165,7 +165,7 @@ func (p *process) listen() {
 			p.replies <- heard{err: garbage("the gpu helper sent a line of more than %d bytes", maxLine)}
 			return
 		case err != nil && len(line) > 0:
-			p.replies <- heard{err: garbage("the gpu helper stopped in the middle of a line, or said more than %d bytes", maxOutput)}
+			p.replies <- heard{err: garbage("the gpu helper stopped in the middle of a line, or sent more than %d bytes", maxOutput)}
 			return
 		case err != nil:
 			return
@@ -206,12 +206,12 @@ func (p *process) end() error {
 
 // crashed describes the end of a child that gave no answer.
 func (p *process) crashed() error {
-	how := "it ended without an answer"
+	how := "the helper ended without an answer"
 	if p.ended != nil {
 		how = p.ended.Error()
 	}
 	if p.said != "" {
-		how += fmt.Sprintf(", and last said %q", p.said)
+		how += fmt.Sprintf("; its last output was %q", p.said)
 	}
 	return taskcatalog.Errorf(CodeHelperCrashed, "the gpu helper crashed: %s", how)
 }

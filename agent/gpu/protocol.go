@@ -70,7 +70,7 @@ func garbage(format string, args ...any) error {
 func decodeReply(line []byte) (reply, error) {
 	var r reply
 	if err := taskcatalog.DecodeStrict(line, &r); err != nil {
-		return reply{}, garbage("the helper said what is no reply: %v", err)
+		return reply{}, garbage("the helper sent a line that is not a reply: %v", err)
 	}
 	kinds := 0
 	for _, set := range []bool{r.Progress != nil, r.Result != nil, r.Error != nil} {
@@ -79,10 +79,10 @@ func decodeReply(line []byte) (reply, error) {
 		}
 	}
 	if kinds != 1 {
-		return reply{}, garbage("the helper sent a reply with %d meanings", kinds)
+		return reply{}, garbage("the helper sent a reply with %d of its fields set; exactly one is allowed", kinds)
 	}
 	if p := r.Progress; p != nil && (p.TotalBytes == 0 || p.TotalBytes > mostMemory || p.DoneBytes > p.TotalBytes || !known(p.Phase)) {
-		return reply{}, garbage("the helper reported progress that makes no sense")
+		return reply{}, garbage("the helper reported implausible progress")
 	}
 	if e := r.Error; e != nil {
 		e.Code = taskcatalog.Code(taskcatalog.Clean(string(e.Code), 60))
@@ -108,14 +108,14 @@ type checked interface{ check() error }
 // decodeResult decodes a child's result into a type below.
 func decodeResult(raw []byte, into checked) error {
 	if err := taskcatalog.DecodeStrict(raw, into); err != nil {
-		return garbage("the helper sent a result that does not fit: %v", err)
+		return garbage("the helper sent a result that does not match the request: %v", err)
 	}
 	return into.check()
 }
 
 func (m MemoryInfo) check() error {
 	if m.Total == 0 || m.Total > mostMemory || m.Free > m.Total || m.Reserved != nil && *m.Reserved > m.Total {
-		return garbage("the helper's figures of memory make no sense: %d bytes, %d of them free", m.Total, m.Free)
+		return garbage("the helper reports implausible memory sizes: %d bytes in all, %d free", m.Total, m.Free)
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func (l *holderList) check() error {
 
 func (s *State) check() error {
 	if len(s.Counters) > 64 || len(s.Nodes) > maxNodes {
-		return garbage("the helper describes a GPU at too great length")
+		return garbage("the helper's description of a GPU is too long")
 	}
 	for _, set := range []*Settings{&s.Settings, &s.Pending} {
 		clean(60, &set.Partition, &set.MemoryPartition, &set.ComputeMode, &set.Clocks)

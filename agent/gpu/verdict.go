@@ -48,7 +48,7 @@ func JudgeMemory(vendor string, s ScrubResult, p ProbeResult, policy taskcatalog
 	switch {
 	case s.MismatchedWords > 0 || s.ReadBackMismatches > 0 || s.RemainingWords > 0:
 		return taskcatalog.VerdictNotClean, taskcatalog.CodeGPUResidue, fmt.Sprintf(
-			"the overwrite did not take: %d words are not the pattern, %d words are not zero, the host read %d wrong",
+			"the overwrite did not succeed: %d words do not hold the pattern, %d words are not zero, the host read %d wrong words",
 			s.MismatchedWords, s.RemainingWords, s.ReadBackMismatches)
 	case p.NonZeroWords > 0 || p.ReadBackNonZero > 0:
 		return taskcatalog.VerdictNotClean, taskcatalog.CodeGPUResidue, fmt.Sprintf(

@@ -42,7 +42,7 @@ func parseCmdline(line string) (*Bootstrap, error) {
 			continue // other programs may use a longer prefix that begins with ours
 		}
 		if seen[name] {
-			return nil, fmt.Errorf("hostler.%s= is there twice", name)
+			return nil, fmt.Errorf("hostler.%s= appears twice", name)
 		}
 		seen[name] = true
 	}

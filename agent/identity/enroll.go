@@ -40,7 +40,7 @@ func (s *State) pending() (*pending, error) {
 		return nil, stateError("cannot read %s: %v", pendingFile, err)
 	}
 	p := new(pending)
-	if err := decodeOwn(pendingFile, raw, p, "remove it to begin the enrolment anew"); err != nil {
+	if err := decodeOwn(pendingFile, raw, p, "remove the file to start the enrolment again"); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -53,7 +53,7 @@ func (s *State) Enroll(ctx context.Context, b *Bootstrap, keyKind string, r Repo
 	s.change.Lock()
 	defer s.change.Unlock()
 	if b.Token == "" {
-		return nil, taskcatalog.Errorf(CodeNoIdentitySource, "cannot enrol: %s names a broker and has no token (issue one with hostler node create)", b.Source)
+		return nil, taskcatalog.Errorf(CodeNoIdentitySource, "cannot enrol: %s names a broker and has no token (issue a token with hostler node create)", b.Source)
 	}
 	key, p, err := s.enrolmentKey(b, keyKind)
 	if err != nil {
@@ -196,10 +196,10 @@ func certificateFor(key crypto.Signer, chain string, id pki.NodeIdentity) (tls.C
 		return tls.Certificate{}, err
 	}
 	if got != id {
-		return tls.Certificate{}, fmt.Errorf("it is for node %s at epoch %d, not %s at epoch %d", got.NodeID, got.Epoch, id.NodeID, id.Epoch)
+		return tls.Certificate{}, fmt.Errorf("the certificate is for node %s at epoch %d, not for node %s at epoch %d", got.NodeID, got.Epoch, id.NodeID, id.Epoch)
 	}
 	if !samePublicKey(key, certs[0]) {
-		return tls.Certificate{}, errors.New("it is for another key than this node's")
+		return tls.Certificate{}, errors.New("the certificate is for another key than this node's")
 	}
 	cert := tls.Certificate{PrivateKey: key, Leaf: certs[0]}
 	for _, c := range certs {

@@ -29,7 +29,7 @@ func (s *State) EndFirstBoot(m *Member) error {
 		return nil // of another enrolment by now
 	}
 	if err := s.dir.Remove(firstBootFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return stateError("cannot note that the first boot has ended: %v", err)
+		return stateError("cannot record that the first boot has ended: %v", err)
 	}
 	return s.syncDir()
 }

@@ -24,7 +24,7 @@ func decodeOwn(name string, raw []byte, v any, mend string) error {
 	var file formed
 	err := taskcatalog.DecodeLoose(raw, &file)
 	if form := max(file.Form, 1); err == nil && !release.State.Reads(form) {
-		return stateError("cannot read %s: it is of form %d, and this agent reads %d to %d (run the version that wrote it, or a newer one)", name, form, release.State.ReadsMin, release.State.ReadsMax)
+		return stateError("cannot read %s: the file has form %d, and this agent reads %d to %d (run the agent version that wrote the file, or a newer one)", name, form, release.State.ReadsMin, release.State.ReadsMax)
 	}
 	if err == nil {
 		err = taskcatalog.DecodeLoose(raw, v)

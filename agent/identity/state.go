@@ -119,7 +119,7 @@ func (s *State) Lock() error {
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()
-		return taskcatalog.Errorf(CodeStateLocked, "cannot use %s: another hostler-agent has it (systemctl stop hostler-agent)", s.path)
+		return taskcatalog.Errorf(CodeStateLocked, "cannot use %s: another hostler-agent uses it (systemctl stop hostler-agent)", s.path)
 	}
 	s.lock = f
 	if err := s.Load(); err != nil {
@@ -235,7 +235,7 @@ func (s *State) newKey(kind string) (crypto.Signer, string, error) {
 
 func (s *State) readKey(name string) (crypto.Signer, error) {
 	if filepath.Base(name) != name || !strings.HasSuffix(name, keySuffix) {
-		return nil, stateError("cannot use key file %q: it is none of this directory's", taskcatalog.Clean(name, 80))
+		return nil, stateError("cannot use key file %q: it is not a key file of this directory", taskcatalog.Clean(name, 80))
 	}
 	return pki.OpenSigner(pki.FileURI(filepath.Join(s.absolute(), name)))
 }
@@ -285,7 +285,7 @@ func (s *State) readFile(name string, most int64) ([]byte, error) {
 	defer func() { _ = f.Close() }()
 	raw, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(raw)) > most {
-		err = fmt.Errorf("it is larger than %d bytes", most)
+		err = fmt.Errorf("the file is larger than %d bytes", most)
 	}
 	return raw, err
 }

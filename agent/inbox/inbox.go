@@ -93,7 +93,7 @@ func validity(task *taskcatalog.Task, now time.Time) error {
 		return taskcatalog.Errorf(taskcatalog.CodeNotYetValid, "task %s was issued at %s by the broker's clock and this node's clock says %s (compare both clocks)",
 			quote(task.TaskID), stamp(task.IssuedAt), stamp(now))
 	case now.After(task.NotAfter.Add(taskcatalog.ClockSkew)):
-		return taskcatalog.Errorf(taskcatalog.CodeTaskExpired, "task %s had to start by %s by the broker's clock, where it was issued at %s, and this node's clock says %s (compare both clocks, or enqueue it again)",
+		return taskcatalog.Errorf(taskcatalog.CodeTaskExpired, "task %s had to start by %s by the broker's clock, which issued it at %s, and this node's clock says %s (compare both clocks, or enqueue the task again)",
 			quote(task.TaskID), stamp(task.NotAfter), stamp(task.IssuedAt), stamp(now))
 	}
 	return nil
@@ -117,7 +117,7 @@ func (in *Inbox) replay(task *taskcatalog.Task, digest, deliveredAs string) erro
 		return err
 	}
 	if known {
-		return taskcatalog.Errorf(taskcatalog.CodeReplayed, "task %s was taken before; its recorded result stands", quote(task.TaskID))
+		return taskcatalog.Errorf(taskcatalog.CodeReplayed, "task %s was accepted before; its recorded result stands", quote(task.TaskID))
 	}
 	return nil
 }
@@ -129,14 +129,14 @@ func (in *Inbox) permit(task *taskcatalog.Task) (*Admitted, error) {
 		return nil, err
 	}
 	if !in.Handles(typ) {
-		return nil, taskcatalog.Errorf(taskcatalog.CodeUnknownType, "this agent does not carry out %s (update it)", typ.ID())
+		return nil, taskcatalog.Errorf(taskcatalog.CodeUnknownType, "this agent does not support %s (update the agent)", typ.ID())
 	}
 	params, err := typ.DecodeParams(task.Params)
 	if err != nil {
 		return nil, err
 	}
 	if !in.Allow.Permits(typ.Class) {
-		return nil, taskcatalog.Errorf(taskcatalog.CodeNotAllowed, "%s is %s and this node allows %s (allow: in its config file)", typ.ID(), typ.Class, in.Allow)
+		return nil, taskcatalog.Errorf(taskcatalog.CodeNotAllowed, "the class of %s is %s, and this node allows %s (see allow: in the agent's config file)", typ.ID(), typ.Class, in.Allow)
 	}
 	has := in.Capabilities()
 	for _, name := range needs(typ, params) {

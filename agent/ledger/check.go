@@ -23,7 +23,7 @@ func inspect(dir string, preload bool, look func(db *bolt.DB, name string) error
 	defer func() {
 		// bbolt panics on overwritten pages.
 		if p := recover(); p != nil {
-			err = unavailable("cannot read %s: it is damaged: %v", name, p)
+			err = unavailable("cannot read %s: the ledger is damaged: %v", name, p)
 		}
 	}()
 	db, err := bolt.Open(name, 0o600, &bolt.Options{Timeout: lockWait, ReadOnly: true, PreLoadFreelist: preload, NoStatistics: true})
@@ -47,7 +47,7 @@ func Check(dir string) error {
 			}
 			for _, bucket := range [][]byte{tasksBucket, accountsBucket, marksBucket, openBucket} {
 				if tx.Bucket(bucket) == nil {
-					return unavailable("it has no %s", bucket)
+					return unavailable("the ledger has no bucket %s", bucket)
 				}
 			}
 			return decodable(tx)
@@ -65,7 +65,7 @@ func decodable(tx *bolt.Tx) error {
 			return err
 		}
 		if e.Task.TaskID != string(k) {
-			return unavailable("entry %q is none of that task", taskcatalog.Clean(string(k), 80))
+			return unavailable("entry %q belongs to another task", taskcatalog.Clean(string(k), 80))
 		}
 		return nil
 	})

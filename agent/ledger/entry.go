@@ -77,7 +77,7 @@ func (l *Ledger) Start(taskID string, now time.Time) error {
 func (l *Ledger) Finish(taskID string, result wire.ResultRequest, after bool, now time.Time) error {
 	return l.change(taskID, func(e *Entry) error {
 		if e.State == Finished {
-			return taskcatalog.Errorf(taskcatalog.CodeReplayed, "task %s has a result already, which stands", taskID)
+			return taskcatalog.Errorf(taskcatalog.CodeReplayed, "task %s already has a result, which stands", taskID)
 		}
 		e.State, e.FinishedAt, e.Result, e.After = Finished, now, result, after
 		return nil

@@ -45,7 +45,7 @@ func Open(dir string) (*Ledger, error) {
 	name := filepath.Join(dir, "ledger.db")
 	db, err := bolt.Open(name, 0o600, &bolt.Options{Timeout: lockWait, NoStatistics: true})
 	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil, unavailable("cannot open %s: another hostler-agent has it (systemctl stop hostler-agent)", name)
+		return nil, unavailable("cannot open %s: another hostler-agent uses it (systemctl stop hostler-agent)", name)
 	}
 	if err != nil {
 		return nil, unavailable("cannot open %s: %v", name, err)

@@ -33,7 +33,7 @@ func parsePasswd(text string) ([]User, error) {
 		}
 		f := strings.Split(line, ":")
 		if len(f) != 7 || f[0] == "" {
-			return nil, fmt.Errorf("cannot parse /etc/passwd: line %d is no account", n+1)
+			return nil, fmt.Errorf("cannot parse /etc/passwd: line %d is not an account", n+1)
 		}
 		uid, err1 := strconv.ParseUint(f[2], 10, 32)
 		gid, err2 := strconv.ParseUint(f[3], 10, 32)

@@ -82,10 +82,10 @@ func (m *Machine) RemoveDevice(d SetUpDevice) error {
 		case "zram":
 			return m.writeSystem(path.Join("/sys/block", d.Name, "reset"), "1")
 		}
-		return errors.New("no such kind of device")
+		return errors.New("unknown kind of device")
 	}()
 	if err != nil {
-		return fmt.Errorf("cannot take away %s: %w", d.Name, err)
+		return fmt.Errorf("cannot remove %s: %w", d.Name, err)
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func (m *Machine) removeMapping(name string) error {
 		return err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFCHR {
-		return errors.New("/dev/mapper/control is no device")
+		return errors.New("/dev/mapper/control is not a device")
 	}
 	var request [dmSize]byte
 	binary.NativeEndian.PutUint32(request[0:], 4)       // version of the interface

@@ -108,7 +108,7 @@ const maxStack = 16
 
 func (m *Machine) under(name string, depth int) ([]string, error) {
 	if depth > maxStack {
-		return nil, fmt.Errorf("more than %d block devices lie on one another below %s", maxStack, name)
+		return nil, fmt.Errorf("more than %d block devices are stacked below %s", maxStack, name)
 	}
 	dir := path.Join("/sys/class/block", name)
 	slaves, err := m.Names(dir + "/slaves")

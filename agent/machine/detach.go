@@ -70,7 +70,7 @@ func (m *Machine) DetachAll(choose func([]Mount) []Mount, detached func(Mount)) 
 			return failed
 		}
 	}
-	return errors.New("mounts keep coming back")
+	return errors.New("new mounts keep appearing")
 }
 
 // Under reports whether the path name is below the directory top, and is not top itself.

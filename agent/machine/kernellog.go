@@ -53,7 +53,7 @@ func (l *KernelLog) Lines() ([]string, error) {
 		case err != nil:
 			return nil, fmt.Errorf("cannot read the kernel's log: %w", err)
 		case n == 0:
-			return nil, errors.New("the kernel's log has an end, and so is none")
+			return nil, errors.New("the kernel's log has an end, so the file is not the kernel's log")
 		}
 		text, own, err := parseKernelRecord(record[:n])
 		if err != nil {

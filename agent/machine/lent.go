@@ -42,7 +42,7 @@ func (m *Machine) UIDsOf(name string, own uint32) (UIDs, error) {
 		return ids, nil
 	}
 	if err != nil {
-		return ids, fmt.Errorf("cannot read which uids are lent: %w", err)
+		return ids, fmt.Errorf("cannot read the subordinate uids: %w", err)
 	}
 	users, err := m.Users()
 	if err != nil {
@@ -68,14 +68,14 @@ func (m *Machine) UIDsOf(name string, own uint32) (UIDs, error) {
 			others = append(others, r)
 		case !of:
 		case errors.Join(err1, err2) != nil || r.First < firstLent || count > mostLent || first+count >= nobodysUID:
-			err = errors.Join(err, fmt.Errorf("/etc/subuid lends %s the uids %s:%s, which no account is given (reimage the node)", name, f[1], f[2]))
+			err = errors.Join(err, fmt.Errorf("/etc/subuid assigns %s the uids %s:%s, which are outside the range for accounts (reimage the node)", name, f[1], f[2]))
 		default:
 			mine = append(mine, r)
 		}
 	}
 	for _, r := range mine {
 		if slices.ContainsFunc(others, func(o UIDRange) bool { return r.has(o.First) || o.has(r.First) }) {
-			err = errors.Join(err, fmt.Errorf("/etc/subuid lends %s the uids %d:%d, which are also another's (reimage the node)", name, r.First, r.Count))
+			err = errors.Join(err, fmt.Errorf("/etc/subuid assigns %s the uids %d:%d, which another account has as well (reimage the node)", name, r.First, r.Count))
 			continue
 		}
 		ids.Lent = append(ids.Lent, r)

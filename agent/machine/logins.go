@@ -27,7 +27,7 @@ func parseGroups(text string) ([]string, error) {
 		}
 		f := strings.Split(line, ":")
 		if len(f) != 4 || f[0] == "" {
-			return nil, fmt.Errorf("cannot parse /etc/group: line %d is no group", n+1)
+			return nil, fmt.Errorf("cannot parse /etc/group: line %d is not a group", n+1)
 		}
 		if _, err := strconv.ParseUint(f[2], 10, 32); err != nil {
 			return nil, fmt.Errorf("cannot parse /etc/group: line %d has no group id", n+1)
@@ -63,7 +63,7 @@ func parseShadow(text string) (map[string]string, error) {
 		}
 		f := strings.Split(line, ":")
 		if len(f) < 2 || f[0] == "" {
-			return nil, fmt.Errorf("cannot parse /etc/shadow: line %d is no account", n+1)
+			return nil, fmt.Errorf("cannot parse /etc/shadow: line %d is not an account", n+1)
 		}
 		switch {
 		case f[1] == "":
@@ -96,7 +96,7 @@ func (m *Machine) Expiry(name string) (at time.Time, ok bool, err error) {
 		}
 		days, err := strconv.ParseInt(f[expires], 10, 32)
 		if err != nil {
-			return time.Time{}, false, fmt.Errorf("cannot parse /etc/shadow: the account %s expires at no day", name)
+			return time.Time{}, false, fmt.Errorf("cannot parse /etc/shadow: the expiry day of account %s is not a number", name)
 		}
 		return time.Unix(days*24*60*60, 0), days >= 0, nil
 	}

@@ -46,7 +46,7 @@ func (m *Machine) mounts(table string) ([]Mount, error) {
 		return nil, fmt.Errorf("cannot list mounts: %w", err)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("cannot list mounts: there is none")
+		return nil, fmt.Errorf("cannot list mounts: the mount table is empty")
 	}
 	return all, nil
 }

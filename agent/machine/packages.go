@@ -132,7 +132,7 @@ func parseDpkgStatus(raw []byte) ([]dpkgPackage, error) {
 			present = !strings.HasSuffix(value, " not-installed")
 		}
 		if (key == "Package" || key == "Architecture") && (value == "" || strings.ContainsAny(value, "/\x00") || strings.HasPrefix(value, ".")) {
-			return nil, fmt.Errorf("cannot parse %s/status: a %s that is none", dpkgDir, strings.ToLower(key))
+			return nil, fmt.Errorf("cannot parse %s/status: an invalid field %s", dpkgDir, strings.ToLower(key))
 		}
 	}
 	if err := lines.Err(); err != nil {

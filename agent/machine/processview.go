@@ -22,7 +22,7 @@ func (m *Machine) PIDs() ([]int, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("cannot list processes: /proc shows none")
+		return nil, fmt.Errorf("cannot list processes: /proc shows no process")
 	}
 	return all, nil
 }

@@ -22,7 +22,7 @@ func (m *Machine) DialSocket(ctx context.Context, name string) (net.Conn, error)
 		return nil, &fs.PathError{Op: "stat", Path: name, Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFSOCK || st.Uid != 0 {
-		return nil, fmt.Errorf("cannot connect to %s: not a socket of root's", name)
+		return nil, fmt.Errorf("cannot connect to %s: it is not a socket that root owns", name)
 	}
 	// The path of the descriptor guarantees a connection to the socket checked above.
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d", fd))

@@ -110,7 +110,7 @@ func (s *stopping) killAll(ctx context.Context) error {
 	case unsure != nil:
 		return unsure
 	case quiet < quietLooks:
-		return fmt.Errorf("processes keep coming back for %v: what starts them is still there", killTime)
+		return fmt.Errorf("new processes appeared for %v: the program that starts them still runs", killTime)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func parseSwapAreas(text string) ([]SwapArea, error) {
 	for _, line := range lines[1:] {
 		f := strings.Fields(line)
 		if len(f) != 5 {
-			return nil, errors.New("cannot parse /proc/swaps: a line has not five fields")
+			return nil, errors.New("cannot parse /proc/swaps: a line does not have five fields")
 		}
 		priority, err := strconv.Atoi(f[4])
 		if err != nil {

@@ -53,11 +53,11 @@ func (t *Tally) Add(o Tally) {
 func Everything(*Entry) bool { return true }
 
 var (
-	errChanged = errors.New("changed while it was looked at")
+	errChanged = errors.New("changed during the scan")
 	// ErrMount says that a path is a mount point; a sweep never crosses mount points.
 	ErrMount = errors.New("a mount point, not crossed")
-	errDeep  = errors.New("moved away while it was looked at")
-	errMany  = errors.New("too many directories in one directory, not all looked at")
+	errDeep  = errors.New("moved away during the scan")
+	errMany  = errors.New("too many directories in one directory; not all were scanned")
 )
 
 // Empty sweeps the content of the directory top and leaves the directory itself. Top may be a mount

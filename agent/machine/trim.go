@@ -10,7 +10,7 @@ import (
 )
 
 // ErrNoTrim says that a file system or its disk does not support trim.
-var ErrNoTrim = errors.New("the file system or its disk takes no trim")
+var ErrNoTrim = errors.New("the file system or its disk does not support trim")
 
 // Trim tells the disk below a mounted file system which blocks are free, so that the disk may
 // forget them. Trim returns the number of bytes in those blocks. The disk decides whether it

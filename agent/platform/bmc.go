@@ -78,9 +78,9 @@ func (p *Platform) ipmi(ctx context.Context, id string, channel int) ([]byte, er
 	case taskcatalog.CodeOf(err, "") == command.CodeExecutableMissing:
 		return nil, errors.New("the machine has a BMC, and ipmitool is not installed (install it, then hostler node baseline retake)")
 	case err != nil:
-		return nil, fmt.Errorf("the machine has a BMC that does not answer: %w (reset or mend the BMC)", err)
+		return nil, fmt.Errorf("the machine has a BMC that does not answer: %w (reset or repair the BMC)", err)
 	case res.Stdout.Cut():
-		return nil, fmt.Errorf("ipmitool printed %d bytes, more than it may", res.Stdout.Total)
+		return nil, fmt.Errorf("ipmitool printed %d bytes, more than the limit", res.Stdout.Total)
 	case res.ExitCode == 0:
 		return res.Stdout.Kept, nil
 	}
@@ -90,7 +90,7 @@ func (p *Platform) ipmi(ctx context.Context, id string, channel int) ([]byte, er
 			return nil, errNoChannel
 		}
 	}
-	return nil, fmt.Errorf("the machine has a BMC that does not tell of its channel %d: %s", channel, strings.Join(res.Stderr.Lines(3), "; "))
+	return nil, fmt.Errorf("the machine's BMC does not describe its channel %d: %s", channel, strings.Join(res.Stderr.Lines(3), "; "))
 }
 
 // noBMC returns why the machine has no BMC; "" if it has one. An error means that this is unknown.

@@ -50,7 +50,7 @@ func (p *Platform) sriov(context.Context) (Reading, error) {
 		able = true
 		n, err := strconv.Atoi(count)
 		if err != nil || n < 0 {
-			return r, fmt.Errorf("cannot tell how many virtual functions %s has: its count is no number", f.slot)
+			return r, fmt.Errorf("cannot tell how many virtual functions %s has: its count is not a number", f.slot)
 		}
 		if n > 0 {
 			r.set("virtual functions of "+f.slot, count)

@@ -43,7 +43,7 @@ func (p *Platform) efi(context.Context) (Reading, error) {
 		return Reading{}, err
 	}
 	if len(names) == 0 {
-		return Reading{}, errors.New("the machine was booted by EFI and shows none of its variables (mount efivarfs)")
+		return Reading{}, errors.New("the machine was booted by EFI, and no EFI variable can be read (mount efivarfs)")
 	}
 	var r Reading
 	var unread error
@@ -67,7 +67,7 @@ func (p *Platform) efi(context.Context) (Reading, error) {
 		r.set(name, value)
 	}
 	if !secureBoot && unread == nil {
-		r.set("SecureBoot", "the firmware does not have it")
+		r.set("SecureBoot", "the firmware does not have this variable")
 	}
 	return r, unread
 }
@@ -96,7 +96,7 @@ const attributes = 4 // bytes of a variable's file before its content
 // parseOrder reads numbers of entries.
 func parseOrder(raw []byte) (string, error) {
 	if len(raw) < attributes || len(raw)%2 != 0 {
-		return "", fmt.Errorf("it is %d bytes", len(raw))
+		return "", fmt.Errorf("the variable has %d bytes", len(raw))
 	}
 	var entries []string
 	for at := attributes; at < len(raw); at += 2 {
@@ -108,14 +108,14 @@ func parseOrder(raw []byte) (string, error) {
 // parseMode reads a switch.
 func parseMode(raw []byte) (string, error) {
 	if len(raw) != attributes+1 || raw[attributes] > 1 {
-		return "", fmt.Errorf("it is %d bytes and no switch", len(raw))
+		return "", fmt.Errorf("the variable has %d bytes, and a switch has one", len(raw))
 	}
 	return map[byte]string{0: "off", 1: "on"}[raw[attributes]], nil
 }
 
 func digestOf(raw []byte) (string, error) {
 	if len(raw) < attributes {
-		return "", fmt.Errorf("it is %d bytes", len(raw))
+		return "", fmt.Errorf("the variable has %d bytes", len(raw))
 	}
 	sum := sha256.Sum256(raw)
 	return "sha256:" + hex.EncodeToString(sum[:16]), nil

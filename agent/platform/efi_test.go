@@ -66,13 +66,13 @@ func TestAChangeOfWhatBootsMakesADifference(t *testing.T) {
 func TestVariablesThatCannotBeReadAreAnErrorAndHideNoOther(t *testing.T) {
 	const dir = "sys/firmware/efi/efivars/"
 	for name, spoil := range map[string]func(l *lab){
-		"an order of odd length":   func(l *lab) { l.put(dir+"BootNext-"+global, "\x07\x00\x00\x00\x01") },
-		"an order of no length":    func(l *lab) { l.put(dir+"BootNext-"+global, "\x07") },
-		"a switch of two bytes":    func(l *lab) { l.put(dir+"AuditMode-"+global, "\x06\x00\x00\x00\x01\x01") },
-		"a switch of a third way":  func(l *lab) { l.put(dir+"AuditMode-"+global, "\x06\x00\x00\x00\x02") },
-		"a key without attributes": func(l *lab) { l.put(dir+"KEK-"+global, "\x06") },
-		"an entry that is no file": func(l *lab) { l.put(dir+"Boot0002-"+global+"/x", "") },
-		"a variable too large":     func(l *lab) { l.put(dir+"KEK-"+global, strings.Repeat("x", maxVariable+1)) },
+		"an order of odd length":      func(l *lab) { l.put(dir+"BootNext-"+global, "\x07\x00\x00\x00\x01") },
+		"an order of no length":       func(l *lab) { l.put(dir+"BootNext-"+global, "\x07") },
+		"a switch of two bytes":       func(l *lab) { l.put(dir+"AuditMode-"+global, "\x06\x00\x00\x00\x01\x01") },
+		"a switch of a third way":     func(l *lab) { l.put(dir+"AuditMode-"+global, "\x06\x00\x00\x00\x02") },
+		"a key without attributes":    func(l *lab) { l.put(dir+"KEK-"+global, "\x06") },
+		"an entry that is not a file": func(l *lab) { l.put(dir+"Boot0002-"+global+"/x", "") },
+		"a variable too large":        func(l *lab) { l.put(dir+"KEK-"+global, strings.Repeat("x", maxVariable+1)) },
 	} {
 		l := newLab(t)
 		before := l.whole(taskcatalog.CheckEFI)

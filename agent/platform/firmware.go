@@ -40,7 +40,7 @@ func (p *Platform) bios(r *Reading) error {
 		case value != "":
 			r.set(name, value)
 		case name == "bios_version":
-			return errors.New("cannot read the version of the BIOS: the machine does not say it")
+			return errors.New("cannot read the version of the BIOS: the machine does not report it")
 		}
 	}
 	return nil
@@ -66,7 +66,7 @@ func (p *Platform) gpus(r *Reading) error {
 			continue // the BMC's own screen, or a virtual machine's
 		}
 		if err == nil && version == "" {
-			err = errors.New("its driver does not say it")
+			err = errors.New("its driver does not report it")
 		}
 		if err != nil {
 			unread = errors.Join(unread, fmt.Errorf("cannot read the version of GPU %s: %w", f.slot, err))
@@ -147,7 +147,7 @@ func (p *Platform) drives(r *Reading) error {
 		switch {
 		case err == nil && attribute["transport"] != "pcie":
 		case err == nil && attribute["firmware_rev"] == "":
-			unread = errors.Join(unread, fmt.Errorf("cannot read the version of drive %s: it does not say it", name))
+			unread = errors.Join(unread, fmt.Errorf("cannot read the version of drive %s: the drive does not report it", name))
 		case err != nil:
 			unread = errors.Join(unread, fmt.Errorf("cannot read the version of drive %s: %w", name, err))
 		default:

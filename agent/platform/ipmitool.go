@@ -22,13 +22,13 @@ const maxLines = 1024
 func linesOf(raw []byte) ([]string, error) {
 	lines := strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")
 	if len(lines) > maxLines {
-		return nil, fmt.Errorf("ipmitool printed %d lines, more than it may", len(lines))
+		return nil, fmt.Errorf("ipmitool printed %d lines, more than the limit", len(lines))
 	}
 	return lines, nil
 }
 
 func garbled(what, line string) error {
-	return fmt.Errorf("what ipmitool printed of %s has a line that is none: %s", what, taskcatalog.Clean(line, 80))
+	return fmt.Errorf("ipmitool's output about %s has an invalid line: %s", what, taskcatalog.Clean(line, 80))
 }
 
 // deviceFields are the compared fields of `ipmitool mc info`; the rest are names from ipmitool's
@@ -67,7 +67,7 @@ func parseDevice(raw []byte) ([]taskcatalog.PlatformSetting, error) {
 		}
 	}
 	if len(all) != len(deviceFields) {
-		return nil, errors.New("what ipmitool printed of the BMC has not each of " + strings.Join(deviceFields, ", ") + " once")
+		return nil, errors.New("ipmitool's output about the BMC does not have exactly one of each of " + strings.Join(deviceFields, ", "))
 	}
 	return append(all, setting("bmc Aux Firmware Rev Info", strings.Join(aux, " "))), nil
 }
@@ -117,7 +117,7 @@ func parseChannel(number int, raw []byte) (channel, error) {
 		parts[part] = append(parts[part], key+" "+value)
 	}
 	if len(parts[""]) < 3 || c.lan && (len(parts[" now"]) != 4 || len(parts[" after a reset"]) != 4) {
-		return c, fmt.Errorf("what ipmitool printed of %s is not whole", what)
+		return c, fmt.Errorf("ipmitool's output about %s is incomplete", what)
 	}
 	for part, fields := range parts {
 		c.settings = append(c.settings, setting(what+part, strings.Join(fields, ", ")))
@@ -141,7 +141,7 @@ func parseUsers(number int, raw []byte) ([]taskcatalog.PlatformSetting, error) {
 	}
 	next := func(key string) (string, error) {
 		if len(lines) == 0 {
-			return "", fmt.Errorf("what ipmitool printed of %s ends before its %s", what, key)
+			return "", fmt.Errorf("ipmitool's output about %s ends before its %s", what, key)
 		}
 		line := lines[0]
 		lines = lines[1:]
@@ -158,12 +158,12 @@ func parseUsers(number int, raw []byte) ([]taskcatalog.PlatformSetting, error) {
 	}
 	most, err := strconv.Atoi(count)
 	if err != nil || most < 1 || most > maxUsers {
-		return nil, fmt.Errorf("the BMC says that channel %d has %s users", number, taskcatalog.Clean(count, 20))
+		return nil, fmt.Errorf("the BMC reports %s users for channel %d", taskcatalog.Clean(count, 20), number)
 	}
 	all := []taskcatalog.PlatformSetting{setting(fmt.Sprintf("channel %d users", number), "at most "+count+", enabled "+enabled)}
 	for id := 1; id <= most; id++ {
 		if len(lines) == 0 || lines[0] != "" {
-			return nil, fmt.Errorf("what ipmitool printed of %s has no user %d where it belongs", what, id)
+			return nil, fmt.Errorf("ipmitool's output about %s lacks user %d", what, id)
 		}
 		lines = lines[1:]
 		said := make([]string, len(userFields))
@@ -174,7 +174,7 @@ func parseUsers(number int, raw []byte) ([]taskcatalog.PlatformSetting, error) {
 			said[i] = taskcatalog.Clean(said[i], 80)
 		}
 		if said[0] != strconv.Itoa(id) {
-			return nil, fmt.Errorf("what ipmitool printed of %s has user %s where user %d belongs", what, said[0], id)
+			return nil, fmt.Errorf("ipmitool's output about %s has user %s in the place of user %d", what, said[0], id)
 		}
 		all = append(all, setting(fmt.Sprintf("channel %d user %d", number, id), fmt.Sprintf("%q, %s, %s; fixed name %s, access %s, link authentication %s, IPMI messaging %s",
 			said[1], said[6], said[7], said[2], said[3], said[4], said[5])))
@@ -233,7 +233,7 @@ func parseLAN(number int, raw []byte) ([]taskcatalog.PlatformSetting, error) {
 		fields = append(fields, field{name, value})
 	}
 	if !slices.ContainsFunc(fields, func(f field) bool { return f.name == "IP Address Source" }) {
-		return nil, fmt.Errorf("what ipmitool printed of %s does not say where its address comes from", what)
+		return nil, fmt.Errorf("ipmitool's output about %s does not say how the address is assigned", what)
 	}
 	var all []taskcatalog.PlatformSetting
 	for _, f := range fields {

@@ -46,11 +46,11 @@ func (p *Platform) Read(ctx context.Context, check string) (Reading, error) {
 	r, err := rows[check](p, ctx)
 	slices.SortFunc(r.Settings, func(a, b taskcatalog.PlatformSetting) int { return cmp.Compare(a.Name, b.Name) })
 	if len(r.Settings) > taskcatalog.MaxPlatformSettings {
-		return Reading{}, fmt.Errorf("the machine shows %d settings, at most %d are compared", len(r.Settings), taskcatalog.MaxPlatformSettings)
+		return Reading{}, fmt.Errorf("the machine has %d settings, and the agent compares at most %d", len(r.Settings), taskcatalog.MaxPlatformSettings)
 	}
 	for i := 1; i < len(r.Settings); i++ {
 		if name := r.Settings[i].Name; name == r.Settings[i-1].Name {
-			return Reading{}, fmt.Errorf("the machine shows %s twice", name)
+			return Reading{}, fmt.Errorf("the machine reports the setting %s twice", name)
 		}
 	}
 	return r, err

@@ -54,7 +54,7 @@ func (s *Store) read(name string) ([]byte, error) {
 
 // write replaces a file in a single rename and returns once the change is durable.
 func (s *Store) write(name string, raw []byte) error {
-	fail := func(err error) error { return fmt.Errorf("cannot keep the profiles: %w", err) }
+	fail := func(err error) error { return fmt.Errorf("cannot store the profiles: %w", err) }
 	if err := s.at("write " + name); err != nil {
 		return err
 	}

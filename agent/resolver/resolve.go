@@ -22,16 +22,16 @@ type Resolved struct {
 func Resolve(set *profiles.Set, facts map[string]string, step string) (Resolved, error) {
 	r := Resolved{Step: step}
 	if !profiles.KnownStep(step) {
-		return r, taskcatalog.Errorf(profiles.CodeUnknownStep, "cannot resolve %q: it is no step kind", taskcatalog.Clean(step, 64))
+		return r, taskcatalog.Errorf(profiles.CodeUnknownStep, "cannot resolve %q: it is not a step kind", taskcatalog.Clean(step, 64))
 	}
 	rule := set.Rule(facts)
 	if rule == nil {
-		return r, taskcatalog.Errorf(profiles.CodeProfileMissing, "cannot resolve %s: no rule matches (push a set with a fallback)", step)
+		return r, taskcatalog.Errorf(profiles.CodeProfileMissing, "cannot resolve %s: no rule matches this machine (push a set of profiles with a fallback)", step)
 	}
 	r.Rule, r.At = rule.Name, rule.At
 	target, ok := rule.Overrides[step]
 	if !ok {
-		return r, taskcatalog.Errorf(profiles.CodeProfileMissing, "cannot resolve %s: rule %s has nothing for it (push a set that has: hostler resolver push)", step, rule.Name)
+		return r, taskcatalog.Errorf(profiles.CodeProfileMissing, "cannot resolve %s: rule %s has no command for this step (push a set of profiles that has one: hostler resolver push)", step, rule.Name)
 	}
 	if builtin, ok := strings.CutPrefix(target, profiles.BuiltinPrefix); ok {
 		r.Builtin = builtin

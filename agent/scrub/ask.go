@@ -12,7 +12,7 @@ import (
 // validate runs the driver check of the profiles. Without a profile for the check the scrub does
 // not begin.
 func (s *Scrub) validate(ctx context.Context) error {
-	return s.ask(ctx, profiles.StepDriverValidate, "driver_invalid", "the driver is not whole")
+	return s.ask(ctx, profiles.StepDriverValidate, "driver_invalid", "the driver is incomplete")
 }
 
 // ask runs a step without a builtin: the vendor's own tool gives the answer.
@@ -61,7 +61,7 @@ const (
 // can be broken: the missing toolkit is recorded, and is no finding.
 func (s *Scrub) containers(ctx context.Context) error {
 	if engine := s.Facts.Keys["container.runtime"]; engine != "" && engine != "none" {
-		return s.ask(ctx, profiles.StepContainerRuntime, codeContainersBroken, "containers cannot be given the GPUs as they are")
+		return s.ask(ctx, profiles.StepContainerRuntime, codeContainersBroken, "containers cannot use the GPUs in their present state")
 	}
 	for _, vendor := range s.Vendors {
 		i := slices.IndexFunc(s.units, func(u *unit) bool { return u.device.Vendor == vendor && !u.done })

@@ -21,11 +21,11 @@ type counter struct {
 }
 
 var counters = []counter{
-	{met: "it met uncorrectable memory errors", fault: true, of: func(h gpu.Health) *uint64 { return h.ECCTotal }},
-	{met: "it met uncorrectable memory errors", fault: true, volatile: true, of: func(h gpu.Health) *uint64 { return h.ECCUncorrected }},
-	{met: "it retired pages of its memory", fault: true, of: func(h gpu.Health) *uint64 { return h.BadPages }},
-	{met: "it remapped rows of its memory", of: func(h gpu.Health) *uint64 { return h.RemappedRows }},
-	{met: "its links met errors", volatile: true, cleared: "amd", of: func(h gpu.Health) *uint64 { return h.LinkErrors }},
+	{met: "the GPU had uncorrectable memory errors", fault: true, of: func(h gpu.Health) *uint64 { return h.ECCTotal }},
+	{met: "the GPU had uncorrectable memory errors", fault: true, volatile: true, of: func(h gpu.Health) *uint64 { return h.ECCUncorrected }},
+	{met: "the GPU retired pages of its memory", fault: true, of: func(h gpu.Health) *uint64 { return h.BadPages }},
+	{met: "the GPU remapped rows of its memory", of: func(h gpu.Health) *uint64 { return h.RemappedRows }},
+	{met: "the GPU's links had errors", volatile: true, cleared: "amd", of: func(h gpu.Health) *uint64 { return h.LinkErrors }},
 }
 
 // grew compares each reading with the previous reading. NVIDIA's volatile counters are zero after a

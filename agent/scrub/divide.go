@@ -98,7 +98,7 @@ func (s *Scrub) again(ctx context.Context) error {
 	if len(fresh) == 0 {
 		return nil
 	}
-	s.say(profiles.StepOverwrite, 0, "once more, as the GPUs were divided before")
+	s.say(profiles.StepOverwrite, 0, "again, in the partitions that the GPUs had before")
 	s.allStillFree(ctx, "before the second overwrite")
 	fresh = slices.DeleteFunc(fresh, func(u *unit) bool { return u.done })
 	if err := s.overwriteThese(ctx, fresh); err != nil {
@@ -163,7 +163,7 @@ func (u *unit) follows(old []*unit) {
 			u.worse(o.out.Verdict, o.out.Code, "%s", o.out.Message)
 		}
 		if r := o.scrub; r != nil && r.MismatchedWords+r.RemainingWords+r.ReadBackMismatches > 0 {
-			u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUResidue, "the overwrite of %s, which it was divided into, did not take", o.device.UUID)
+			u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUResidue, "the overwrite of partition %s did not succeed", o.device.UUID)
 		}
 	}
 }

@@ -96,9 +96,9 @@ var faults = []fault{
 	{xid, "144-150", says(`\bfatal\b`), broken, "a fatal error of NVLink 5"},
 	{xid, "154", says(`\bto 0x0+\b`), harmless, "no recovery is needed any more"},
 	{xid, "154", says(`\bto 0x[1-5]\b`), broken, "the GPU needs recovery"},
-	{xid, "154", says(`\bto 0x`), unclear, "a recovery that this version does not know"},
+	{xid, "154", says(`\bto 0x`), unclear, "a recovery action that this version of the agent does not know"},
 	{xid, "154", nil, broken, "the GPU needs recovery"},
-	{xid, "8 11 13 14 25 31 32 37-41 43-45 60 66-72 75-77 80 82-86 88 89 96-105 126-135 137 139 141", nil, harmless, "an application's fault"},
+	{xid, "8 11 13 14 25 31 32 37-41 43-45 60 66-72 75-77 80 82-86 88 89 96-105 126-135 137 139 141", nil, harmless, "a fault of an application"},
 	{xid, "93 106-108 121 160 162 163", nil, harmless, "a notice"},
 
 	{sxid, "", says(`^severity [0-9]+ |^data \{`), harmless, "details of the error before it"},
@@ -114,7 +114,7 @@ var faults = []fault{
 	{ras, "", says(`\bcorrectable hardware errors?\b`), harmless, "a corrected error"},
 	{ras, "", says(`accelerator check architecture|\baca( entry)?\[`), harmless, "details of the errors that are counted after it"},
 	{ras, "", says(`poison.*(consum|reset)`), broken, "poisoned memory was read"},
-	{ras, "", says(`(bad pages?|RAS records).*(exceed|reach)`), broken, "more pages of its memory are bad than may be"},
+	{ras, "", says(`(bad pages?|RAS records).*(exceed|reach)`), broken, "more pages of its memory are bad than allowed"},
 	{ras, "", says(`\bring \S+ timeout\b`), broken, "a ring hung"},
 	{ras, "", says(`\bring \S+ reset succeeded\b|\breset end with ret = 0\b|but recovered through reset`), harmless, "a reset succeeded"},
 	{ras, "", says(`\breset(\([0-9]+\))? (failed|failure)\b|\breset end with ret = -?[1-9]|recovery failed`), broken, "a reset failed"},
@@ -155,7 +155,7 @@ func understand(line string) (t told, ok bool) {
 		if !f.is.MatchString(line) {
 			continue
 		}
-		t = told{of: f, means: unclear, text: f.name + " line that is not understood"}
+		t = told{of: f, means: unclear, text: f.name + " line that this version of the agent does not know"}
 		if m := f.form.FindStringSubmatch(line); m != nil {
 			group := func(name string) string {
 				if i := f.form.SubexpIndex(name); i >= 0 {
@@ -166,7 +166,7 @@ func understand(line string) (t told, ok bool) {
 			number, text := group("number"), strings.TrimSpace(group("text"))
 			t.at = group("at")
 			if number != "" {
-				t.text = f.name + " " + number + ", which this version does not know"
+				t.text = f.name + " " + number + ", which this version of the agent does not know"
 			}
 			for _, row := range faults {
 				if row.family == f.name && row.covers(number) && (row.text == nil || row.text.MatchString(text)) {

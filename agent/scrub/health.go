@@ -13,7 +13,7 @@ import (
 // health compares the GPUs' state with their state before the scrub, and reads the driver's and the
 // kernel's messages.
 func (s *Scrub) health(ctx context.Context) error {
-	lines, logErr := []string(nil), errors.New("nobody opened it")
+	lines, logErr := []string(nil), errors.New("it was not opened")
 	if s.KernelLog != nil {
 		lines, logErr = s.KernelLog()
 	}
@@ -41,7 +41,7 @@ func (s *Scrub) health(ctx context.Context) error {
 		func(units []*unit, err error) {
 			for _, u := range units {
 				if err != nil {
-					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHardwareFault, "the GPU's health could not be told: %v", err)
+					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHardwareFault, "cannot judge the GPU's health: %v", err)
 				}
 			}
 		},
@@ -76,7 +76,7 @@ func judgeSettings(u *unit, is gpu.State) {
 		u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUSettingUnrestored, "%s", deviations(left))
 	}
 	if unknown := Unreadable(u.want.Settings, is.Settings); len(unknown) > 0 {
-		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot read %s, which the baseline has", strings.Join(unknown, ", "))
+		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot read the counter %s, which is in the baseline", strings.Join(unknown, ", "))
 	}
 }
 
@@ -105,10 +105,10 @@ func judgeHealth(u *unit) {
 		}
 	}
 	if gone := forgotten(u.looks); len(gone) > 0 {
-		unsure("what was known of it before cannot be read any more: %s", strings.Join(gone, ", "))
+		unsure("values that could be read before the scrub cannot be read now: %s", strings.Join(gone, ", "))
 	}
 	if is.Recovery != "" && is.Recovery != "none" {
-		unsure("its library advises: %s", is.Recovery)
+		unsure("its vendor library advises: %s", is.Recovery)
 	}
 	if !ready(u.before.Health.Fabric, is.Fabric) {
 		u.worse(taskcatalog.VerdictInconclusive, gpu.CodeFabricNotReady, "its fabric is %q, and was %q", is.Fabric, u.before.Health.Fabric)

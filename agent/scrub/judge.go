@@ -73,7 +73,7 @@ func (s *Scrub) judgeParents() {
 			all = max(all, deref(want.MemoryBytes))
 		}
 		if all == 0 {
-			unsure("GPU %s does not say how much memory is in none of its instances", g.UUID)
+			unsure("GPU %s does not report how much of its memory belongs to no instance", g.UUID)
 			continue
 		}
 		var inside uint64
@@ -89,7 +89,7 @@ func (s *Scrub) judgeParents() {
 		case unknown != "":
 			unsure("instance %s of GPU %s was not measured", unknown, g.UUID)
 		case !gpu.Enough(units[0].device.Vendor, m, inside, s.policy):
-			unsure("only %.1f percent of GPU %s are in its instances (turn partitioning off, and scrub it whole)", gpu.Coverage(m, inside), g.UUID)
+			unsure("only %.1f percent of GPU %s are in its instances (turn partitioning off, then scrub the whole GPU)", gpu.Coverage(m, inside), g.UUID)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (s *Scrub) sum(err error) (*taskcatalog.GPUScrubResult, taskcatalog.Report)
 			if o.Assurance.Reset == taskcatalog.ResetRefused {
 				code, why = taskcatalog.CodeGPUResetRefused, ": "+u.refused
 			}
-			u.worse(taskcatalog.VerdictInconclusive, code, "the site's policy wants a proven reset, and it is %s%s", o.Assurance.Reset, why)
+			u.worse(taskcatalog.VerdictInconclusive, code, "the site's policy requires a proven reset, and the reset is %s%s", o.Assurance.Reset, why)
 		}
 		res.GPUs = append(res.GPUs, *o)
 		if overwriteRank[o.Assurance.Overwrite] < overwriteRank[res.Assurance.Overwrite] {
@@ -143,13 +143,13 @@ func (s *Scrub) sum(err error) (*taskcatalog.GPUScrubResult, taskcatalog.Report)
 	for _, g := range s.missing {
 		res.GPUs = append(res.GPUs, taskcatalog.GPUScrubbed{
 			Vendor: g.Vendor, UUID: g.UUID, Serial: g.Serial, PCIAddress: g.PCIAddress, Name: g.Name, Assurance: none,
-			Verdict: taskcatalog.VerdictInconclusive, Code: taskcatalog.CodeGPUMissing, Message: "the GPU is in the node's baseline and its library does not list it",
+			Verdict: taskcatalog.VerdictInconclusive, Code: taskcatalog.CodeGPUMissing, Message: "the GPU is in the node's baseline, and its vendor library does not list it",
 		})
 	}
 	for _, d := range s.unlisted {
 		res.GPUs = append(res.GPUs, taskcatalog.GPUScrubbed{
 			Vendor: facts.GPUVendor(d), PCIAddress: d.Address, Assurance: none, Verdict: taskcatalog.VerdictNotClean, Code: codeGPUUnlisted,
-			Message: fmt.Sprintf("the GPU, PCI id %s:%s, is on the bus and no library lists it (driver %q)", d.Vendor, d.Device, d.Driver),
+			Message: fmt.Sprintf("the GPU, PCI id %s:%s, is on the bus, and no vendor library lists it (driver %q)", d.Vendor, d.Device, d.Driver),
 		})
 	}
 	for _, g := range res.GPUs[len(s.units):] {

@@ -6,7 +6,7 @@ import "errors"
 // Once lines are lost, every later call returns the error.
 func kept(fresh func() ([]string, error)) func() ([]string, error) {
 	var all []string
-	err := errors.New("nobody opened it")
+	err := errors.New("it was not opened")
 	if fresh != nil {
 		err = nil
 	}

@@ -98,7 +98,7 @@ func (s *Scrub) probe(ctx context.Context) error {
 			sideBySide(units, func(i int, u *unit) {
 				r, err := s.Helper.Probe(ctx, u.device, gpu.ProbeOptions{FreePercent: 100}, func(p gpu.Progress) { told(i, p) })
 				if err != nil {
-					u.failed("cannot look at the memory as the next tenant would", err)
+					u.failed("cannot read the memory as the next tenant would", err)
 					return
 				}
 				u.probe = &r
@@ -128,7 +128,7 @@ func sideBySide(units []*unit, do func(int, *unit)) {
 		wg.Go(func() {
 			defer func() {
 				if why := recover(); why != nil {
-					u.fail(taskcatalog.VerdictInconclusive, taskcatalog.CodeHandlerPanicked, "the agent came upon what it does not expect, which is a defect of it: %v", why)
+					u.fail(taskcatalog.VerdictInconclusive, taskcatalog.CodeHandlerPanicked, "the agent has a defect (report it): %v", why)
 				}
 			}()
 			do(i, u)

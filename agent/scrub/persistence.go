@@ -51,7 +51,7 @@ func (s *Scrub) persistenceOff(ctx context.Context, going []*unit) error {
 	for d, err := range askEach(on, func(d gpu.Device) error { return persist(ctx, s.Helper, d.UUID, false) }) {
 		for _, u := range on[d] {
 			if err != nil {
-				u.persists = fmt.Sprintf(" (its persistence mode is on and does not go off, which may be why: %v)", err)
+				u.persists = fmt.Sprintf(" (a possible reason: its persistence mode is on and cannot be turned off: %v)", err)
 			}
 		}
 	}
@@ -78,7 +78,7 @@ func persist(ctx context.Context, helper *gpu.Helper, uuid string, on bool) erro
 func persistAgain(ctx context.Context, persistent Persistent, helper *gpu.Helper) []taskcatalog.GPUInterrupted {
 	uuids, err := persistent.PersistentGPUs()
 	if err != nil {
-		return []taskcatalog.GPUInterrupted{{Message: taskcatalog.Clean("cannot read whose persistence mode is off: "+err.Error(), taskcatalog.MaxText)}}
+		return []taskcatalog.GPUInterrupted{{Message: taskcatalog.Clean("cannot read which GPUs had their persistence mode turned off: "+err.Error(), taskcatalog.MaxText)}}
 	}
 	devices := make([]gpu.Device, len(uuids))
 	for i, uuid := range uuids {
@@ -103,7 +103,7 @@ func persistAgain(ctx context.Context, persistent Persistent, helper *gpu.Helper
 func (s *Scrub) afterItsReset(ctx context.Context) {
 	for _, it := range persistAgain(ctx, s.Stopped, s.Helper) {
 		if !it.PutBack {
-			s.Log.Warn("persistence mode does not go on again after a reset", zap.String("what", it.Unit), zap.String("why", it.Message))
+			s.Log.Warn("persistence mode cannot be turned on again after a reset", zap.String("what", it.Unit), zap.String("why", it.Message))
 		}
 	}
 }

@@ -54,7 +54,7 @@ func TestPersistenceModeThatDoesNotGoOffIsNamedAsTheReason(t *testing.T) {
 	l.withReset()
 	l.faults("persistence on", "fault.1 refuses persistence")
 	g := l.want(l.good(), 1, taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent)
-	if g.Assurance.Reset != taskcatalog.ResetRefused || !strings.Contains(g.Message, "persistence mode is on and does not go off") {
+	if g.Assurance.Reset != taskcatalog.ResetRefused || !strings.Contains(g.Message, "persistence mode is on and cannot be turned off") {
 		t.Errorf("%+v: %s", g.Assurance, g.Message)
 	}
 }

@@ -167,7 +167,7 @@ func (s *Scrub) prove(ctx context.Context, going []*unit, before map[gpu.Device]
 			if slices.Contains(tried, u) {
 				u.out.Assurance.Reset = taskcatalog.ResetProven
 			} else {
-				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUResetUnproven, "the reset of another GPU reached this one too (%s)", strings.Join(set, ", "))
+				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUResetUnproven, "the reset of another GPU also reset this one (%s)", strings.Join(set, ", "))
 			}
 		}
 	}
@@ -212,7 +212,7 @@ func (s *Scrub) judgeBusy(ctx context.Context) {
 			if err == nil && slices.ContainsFunc(holders, func(h *holder) bool { return h.exempt && h.holds(u) }) {
 				continue
 			}
-			u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "nobody was seen at the GPU, and its reset says that it is in use: %s", u.refused)
+			u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "the agent found no process at the GPU, and the reset reports that the GPU is in use: %s", u.refused)
 		}
 	}
 }
@@ -229,5 +229,5 @@ func (s *Scrub) display(vendor string) string {
 	if loaded == nil {
 		return ""
 	}
-	return " (" + strings.Join(loaded, " and ") + " loaded, which may be why)"
+	return " (" + strings.Join(loaded, " and ") + " loaded, which may be the reason)"
 }

@@ -167,7 +167,7 @@ func TestAResetThatReachesANeighbourIsTold(t *testing.T) {
 // A display module blocks a reset although no process holds the GPU.
 func TestWhatMayRefuseAResetIsNamed(t *testing.T) {
 	t.Parallel()
-	for vendor, want := range map[string]string{"nvidia": " (nvidia_drm and nvidia_modeset loaded, which may be why)", "amd": ""} {
+	for vendor, want := range map[string]string{"nvidia": " (nvidia_drm and nvidia_modeset loaded, which may be the reason)", "amd": ""} {
 		s := &Scrub{Machine: lay(t, map[string]string{"sys/module/nvidia_drm/refcnt": "1", "sys/module/nvidia_modeset/refcnt": "1"}), Log: zap.NewNop()}
 		u := &unit{device: gpu.Device{Vendor: vendor}}
 		if s.afterReset([]*unit{u}, errTest); u.refused != errTest.Error()+want || u.out.Message != "" || u.out.Assurance.Reset != taskcatalog.ResetRefused {

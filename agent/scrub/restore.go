@@ -24,7 +24,7 @@ func (s *Scrub) restore(ctx context.Context) error {
 			}) {
 				for _, u := range all[d] {
 					if left.err != nil {
-						u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot put the GPU's settings back: %v", left.err)
+						u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot restore the GPU's settings: %v", left.err)
 						continue
 					}
 					u.out.Deviations = left.value
@@ -38,13 +38,13 @@ func (s *Scrub) restore(ctx context.Context) error {
 		func(units []*unit, err error) {
 			for _, u := range units {
 				if err != nil {
-					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot put the GPU's settings back: %v", err)
+					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot restore the GPU's settings: %v", err)
 				}
 			}
 		},
 		func(units []*unit) {
 			for _, u := range units {
-				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "the profiles have no restore for this GPU: nobody looked at its settings")
+				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "the profiles have no restore for this GPU: the agent did not check its settings")
 			}
 		})
 }
@@ -66,7 +66,7 @@ func deviations(left []taskcatalog.GPUDeviation) string {
 	for _, d := range left {
 		text := fmt.Sprintf("%s is %s and was %s", d.Setting, cmp.Or(d.Have, "unknown"), d.Want)
 		if d.NeedsReset {
-			text += " (it needs a reset)"
+			text += " (a reset of the GPU is needed)"
 		}
 		all = append(all, text)
 	}

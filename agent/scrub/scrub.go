@@ -104,7 +104,7 @@ func (s *Scrub) step(ctx context.Context, name string) error {
 	case profiles.StepRuntimeCheck:
 		return s.ask(ctx, name, "runtime_check_failed", "the vendor's own check of the GPUs failed")
 	case profiles.StepFabricVerify:
-		return s.ask(ctx, name, "fabric_check_failed", "the fabric is not as it must be")
+		return s.ask(ctx, name, "fabric_check_failed", "the state of the fabric is wrong")
 	case profiles.StepContainerRuntime:
 		return s.containers(ctx)
 	}
@@ -130,7 +130,7 @@ func (s *Scrub) Do(ctx context.Context) (result *taskcatalog.GPUScrubResult, rep
 	s.putBack(ctx)
 	for _, i := range s.stopped {
 		if !i.PutBack {
-			s.note(taskcatalog.VerdictInconclusive, "not_put_back", cmp.Or(i.Unit, "node"), "it was stopped for the scrub and does not run again: %s", i.Message)
+			s.note(taskcatalog.VerdictInconclusive, "not_put_back", cmp.Or(i.Unit, "node"), "the service was stopped for the scrub and cannot be started again: %s", i.Message)
 		}
 	}
 	result, report = s.sum(err)

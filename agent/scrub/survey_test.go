@@ -20,7 +20,7 @@ func TestMemoryThatADriverHidesIsNotCovered(t *testing.T) {
 	l := newLab(t, "amd")
 	l.Params.Expected[1].MemoryBytes = size(64)
 	g := l.want(l.good(), 1, taskcatalog.VerdictNotClean, codeGPUChanged)
-	if *g.CoveragePercent > 50 || *g.TotalBytes != 64<<20 || !strings.Contains(g.Message, "had 64 MiB") {
+	if *g.CoveragePercent > 50 || *g.TotalBytes != 64<<20 || !strings.Contains(g.Message, "baseline has 64 MiB") {
 		t.Errorf("%.1f percent of %d: %s", *g.CoveragePercent, *g.TotalBytes, g.Message)
 	}
 	// The library of the survey may report more memory than that of the overwrite.
@@ -74,7 +74,7 @@ func TestAGPUIsComparedWithItsBaseline(t *testing.T) {
 	for what, change := range map[string]func(){
 		"serial number": func() { was.Serial = "t" }, "PCI address": func() { was.PCIAddress = "0000:3c:00.0" },
 		"33 MiB": func() { was.MemoryBytes = size(33) }, "instances": func() { was.Instances = nil },
-		"does not say how much": func() { is.MemoryBytes = nil },
+		"does not report its memory size": func() { is.MemoryBytes = nil },
 	} {
 		oldWas, oldIs := was, is
 		change()
@@ -101,7 +101,7 @@ func TestAGPUIsComparedWithItsBaseline(t *testing.T) {
 		"a driver that does not say":    {size(75), nil, "mig_disabled", false},
 	} {
 		was.ReservedBytes, is.ReservedBytes, was.Settings.Partition = c.was, c.is, c.mode
-		if got := Changed(was, is); (len(got) == 1) != c.found || c.found && !strings.Contains(got[0], "keeps 75 MiB") {
+		if got := Changed(was, is); (len(got) == 1) != c.found || c.found && !strings.Contains(got[0], "reserves 75 MiB") {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

@@ -48,7 +48,7 @@ func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Swit
 		return false, underWay(st.Trial)
 	}
 	if want.Running == "" || want.Running != s.Store.Current() {
-		return false, taskcatalog.Errorf(CodeNotInSlot, "cannot switch the agent: it does not run from the slot that %s/current leads to (systemctl restart hostler-agent)", taskcatalog.AgentFolder)
+		return false, taskcatalog.Errorf(CodeNotInSlot, "cannot switch the agent: this process does not run from the slot that the link %s/current names (systemctl restart hostler-agent)", taskcatalog.AgentFolder)
 	}
 	to, slot, err := s.Store.target(st, want)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Store) target(st *State, want Switch) (string, Slot, error) {
 	}
 	slot, known := st.Slots[to]
 	if !known {
-		return "", Slot{}, taskcatalog.Errorf(CodeNotStaged, "cannot switch to %s: the node has no such version (stage it first; hostler-agent update show)", taskcatalog.Clean(strings.Join([]string{want.ToVersion, to}, " "), 80))
+		return "", Slot{}, taskcatalog.Errorf(CodeNotStaged, "cannot switch to %s: the node does not have this version (stage the version first; see hostler-agent update show)", taskcatalog.Clean(strings.Join([]string{want.ToVersion, to}, " "), 80))
 	}
 	return to, slot, s.whole(to, slot)
 }
@@ -117,13 +117,13 @@ func (s *Store) target(st *State, want Switch) (string, Slot, error) {
 // fit refuses a slot that must not run on this node now. The slot may have been staged long ago.
 func (s *Stager) fit(ctx context.Context, to string, slot Slot, floor string) error {
 	if floor != "" && !release.ValidVersion(floor) {
-		return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot switch to %s: the floor %s is no version", slot.Version, taskcatalog.Clean(floor, 80))
+		return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot switch to %s: the floor %s is not a version", slot.Version, taskcatalog.Clean(floor, 80))
 	}
 	if floor != "" && release.Compare(slot.Version, floor) < 0 {
-		return taskcatalog.Errorf(release.CodeBelowFloor, "cannot switch to %s: it is below the floor %s (ask for a rollback, with a reason)", slot.Version, floor)
+		return taskcatalog.Errorf(release.CodeBelowFloor, "cannot switch to %s: the version is below the floor %s (ask for a rollback, with a reason)", slot.Version, floor)
 	}
 	if s.Keys != nil && slot.KeyID != "" && s.Keys()[slot.KeyID] == nil {
-		return taskcatalog.Errorf(release.CodeSignatureInvalid, "cannot switch to %s: release key %s, by which it was let in, is not in force any more (stage a release that another key signed)", slot.Version, slot.KeyID)
+		return taskcatalog.Errorf(release.CodeSignatureInvalid, "cannot switch to %s: release key %s, which signed the release, is no longer in force (stage a release that another key signed)", slot.Version, slot.KeyID)
 	}
 	forms, err := s.Forms()
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *Stager) fit(ctx context.Context, to string, slot Slot, floor string) er
 	}
 	for _, form := range forms {
 		if slot.State != (release.StateSchema{}) && !slot.State.Reads(form) {
-			return taskcatalog.Errorf(release.CodeStateUnreadable, "cannot switch to %s: it reads the agent's state of forms %d to %d, and the node has form %d", slot.Version, slot.State.ReadsMin, slot.State.ReadsMax, form)
+			return taskcatalog.Errorf(release.CodeStateUnreadable, "cannot switch to %s: the version reads agent state of forms %d to %d, and the node's state has form %d", slot.Version, slot.State.ReadsMin, slot.State.ReadsMax, form)
 		}
 	}
 	return s.test(ctx, versions+"/"+to, slot.Version, slot.State)
@@ -166,7 +166,7 @@ func (s *Stager) arm(st *State, want Switch, trial *Trial) error {
 	if !known {
 		sum, err := s.Store.sum(want.Running)
 		if err != nil {
-			return taskcatalog.Errorf(CodeNotInSlot, "cannot switch the agent: its own program cannot be read: %v", err)
+			return taskcatalog.Errorf(CodeNotInSlot, "cannot switch the agent: the running program's file cannot be read: %v", err)
 		}
 		running = Slot{Version: want.Version, SHA256: sum, State: release.State, At: s.Store.now().UTC().Truncate(time.Second)}
 	}
@@ -202,7 +202,7 @@ func (s *Stager) disarm(trial, before *Trial, why error) error {
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: %s does not start (%w), and that cannot be taken back: %w", ErrUndecided, WatchUnit, why, err)
+		return fmt.Errorf("%w: %s does not start (%w), and the prepared switch cannot be undone: %w", ErrUndecided, WatchUnit, why, err)
 	case begun:
 		return nil
 	}

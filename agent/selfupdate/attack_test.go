@@ -272,7 +272,7 @@ func TestASlotThatWasChangedIsNotSwitchedTo(t *testing.T) {
 		code   taskcatalog.Code
 	}{
 		{"below the floor", func(s *Switch) { s.Floor = "2.0.0" }, release.CodeBelowFloor},
-		{"a floor that is no version", func(s *Switch) { s.Floor = "v0" }, taskcatalog.CodeBadParams},
+		{"a floor that is not a valid version", func(s *Switch) { s.Floor = "v0" }, taskcatalog.CodeBadParams},
 		{"its key was retired", func(*Switch) { w.keys = release.Keys{} }, release.CodeSignatureInvalid},
 		{"as it was staged", func(*Switch) { w.keys = keys }, ""},
 		{"while it is tried", func(*Switch) {}, CodeUnderWay},

@@ -112,7 +112,7 @@ func (w *Watcher) fillBefore(temp string) error {
 		}
 		for _, name := range names {
 			if err := copyFile(&s.disk, home, name, s.state, path.Join(temp, path.Base(name)), &room); err != nil {
-				return fmt.Errorf("cannot keep %s: %w", name, err)
+				return fmt.Errorf("cannot copy %s: %w", name, err)
 			}
 		}
 	}
@@ -138,19 +138,19 @@ func (w *Watcher) restoreBefore(tasksSince bool) (restored []string, err error) 
 			continue
 		}
 		if err := part.Check(Before(w.StateDir)); err != nil {
-			w.Log.Error("the node's "+part.Name+" cannot be used, and neither can its copy from before the switch; it is left as it is", zap.Error(err))
+			w.Log.Error("the node's "+part.Name+" cannot be used, and neither can its copy from before the switch; the file stays unchanged", zap.Error(err))
 			continue
 		}
 		if tasksSince && part.Lost != nil {
 			if err := part.Lost(Before(w.StateDir), s.now().UTC()); err != nil {
-				return restored, fmt.Errorf("cannot note in the copy of the node's %s what it does not know: %w", part.Name, err)
+				return restored, fmt.Errorf("cannot record newer entries in the copy of the node's %s: %w", part.Name, err)
 			}
 		}
 		room := int64(maxBefore)
 		for _, name := range names {
 			to := path.Base(name)
 			if err := copyFile(&s.disk, s.state, name, home, to+temporary, &room); err != nil {
-				return restored, errors.Join(fmt.Errorf("cannot put back %s: %w", to, err), s.remove(home, to+temporary))
+				return restored, errors.Join(fmt.Errorf("cannot restore %s: %w", to, err), s.remove(home, to+temporary))
 			}
 			if err := s.rename(home, to+temporary, to); err != nil {
 				return restored, err
@@ -184,7 +184,7 @@ func (w *Watcher) withoutMore(home *os.Root, part Part) error {
 		}
 	}
 	if err := part.Check(w.StateDir); err != nil {
-		return fmt.Errorf("the node's %s was put back, and cannot be used: %w", part.Name, err)
+		return fmt.Errorf("the node's %s was restored, and cannot be used: %w", part.Name, err)
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func copyFile(d *disk, from *os.Root, name string, to *os.Root, as string, room 
 	return d.fill(to, as, 0o600, func(w io.Writer) error {
 		n, err := io.Copy(w, io.LimitReader(f, *room+1))
 		if *room -= n; *room < 0 {
-			return fmt.Errorf("there is more than %d bytes of state", maxBefore)
+			return fmt.Errorf("the state has more than %d bytes", maxBefore)
 		}
 		return err
 	})

@@ -12,7 +12,7 @@ import (
 // PinByHand makes the node skip a version.
 func (s *Store) PinByHand(version, reason string) error {
 	if !release.ValidVersion(version) {
-		return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot pin %s: it is no version", taskcatalog.Clean(version, 80))
+		return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot pin %s: not a version", taskcatalog.Clean(version, 80))
 	}
 	return s.Change(func(st *State) error {
 		st.pin(Pin{Version: version, Reason: CodeByHand, Message: taskcatalog.Clean(reason, 300), At: s.now().UTC()})
@@ -24,7 +24,7 @@ func (s *Store) PinByHand(version, reason string) error {
 func (s *Store) Unpin(version string) error {
 	return s.Change(func(st *State) error {
 		if !st.unpin(version) {
-			return taskcatalog.Errorf(CodeNotStaged, "version %s is not skipped here (hostler-agent update show)", taskcatalog.Clean(version, 80))
+			return taskcatalog.Errorf(CodeNotStaged, "version %s is not skipped on this node (see hostler-agent update show)", taskcatalog.Clean(version, 80))
 		}
 		return nil
 	})
@@ -39,7 +39,7 @@ func (s *Store) Forget(slot string) error {
 		return err
 	}
 	if done == nil {
-		return taskcatalog.Errorf(CodeUnderWay, "cannot remove slot %s: a release is being staged, and nothing was changed (ask again once that has ended)", taskcatalog.Clean(slot, 80))
+		return taskcatalog.Errorf(CodeUnderWay, "cannot remove slot %s: a release is being staged; nothing was changed (try again when the staging has ended)", taskcatalog.Clean(slot, 80))
 	}
 	defer done()
 	st, err := s.Load()
@@ -47,11 +47,11 @@ func (s *Store) Forget(slot string) error {
 		return err
 	}
 	if _, err := s.lib.Lstat(programOf(slot)); err != nil || !slotName.MatchString(slot) {
-		return taskcatalog.Errorf(CodeNotStaged, "there is no slot %s (hostler-agent update show)", taskcatalog.Clean(slot, 80))
+		return taskcatalog.Errorf(CodeNotStaged, "there is no slot %s (see hostler-agent update show)", taskcatalog.Clean(slot, 80))
 	}
 	for _, used := range []string{s.Current(), s.leads(good), s.leads(packaged), st.Good} {
 		if used == slot {
-			return taskcatalog.Errorf(CodeSlotInUse, "cannot remove slot %s: it runs, is gone back to, or is the package's", slot)
+			return taskcatalog.Errorf(CodeSlotInUse, "cannot remove slot %s: the slot runs, is the fallback, or belongs to the package", slot)
 		}
 	}
 	err = s.Change(func(st *State) error {
@@ -94,7 +94,7 @@ func (u *Updater) RevertByHand(ctx context.Context, id, reason string) (string, 
 		return "", err
 	}
 	if st.Previous == "" {
-		return "", taskcatalog.Errorf(CodeNotStaged, "there is no version before this one on the node (hostler-agent update show)")
+		return "", taskcatalog.Errorf(CodeNotStaged, "the node has no earlier version of the agent (see hostler-agent update show)")
 	}
 	_, err = u.Arm(ctx, u.Systemd, zap.NewNop(), Switch{
 		ID: id, Running: u.Running, Version: u.Version, To: st.Previous, Contact: u.Contact(), Force: true, Reason: taskcatalog.Clean(reason, 300),

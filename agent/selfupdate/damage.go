@@ -42,7 +42,7 @@ func (s *Store) mended() *State {
 	}
 	switch {
 	case kept != nil && s.lost(st, why, kept.Trial):
-		why = errors.New("it was emptied")
+		why = errors.New("the file is empty")
 	case errors.Is(why, errNewer) && kept != nil && kept.Trial.Step != Proving: // a version in its proof may write a newer form
 	case errors.Is(why, errDamaged) && kept != nil:
 	case errors.Is(why, errDamaged):
@@ -54,7 +54,7 @@ func (s *Store) mended() *State {
 	}
 	t := kept.Trial
 	t.Step, t.Over, t.Reason, t.FailedAt = Reverting, nil, CodeStateDamaged, s.now().UTC()
-	t.Message = taskcatalog.Clean("what was decided of updates cannot be read: "+why.Error()+"; what was found is kept as "+updateDir+"/"+damagedFile, taskcatalog.MaxText)
+	t.Message = taskcatalog.Clean("the state file of updates cannot be read: "+why.Error()+"; the damaged file is kept as "+updateDir+"/"+damagedFile, taskcatalog.MaxText)
 	return kept
 }
 
@@ -93,7 +93,7 @@ func (w *Watcher) mend() error {
 		if st == nil {
 			return nil
 		}
-		w.Log.Error("a version on trial has damaged what was decided of it, and is put back", zap.String("version", st.Trial.ToVersion), zap.String("message", st.Trial.Message))
+		w.Log.Error("a version on trial damaged the state file of updates, and is rolled back", zap.String("version", st.Trial.ToVersion), zap.String("message", st.Trial.Message))
 		// After a loss of power between the next two steps state.json is missing, and the kept copy
 		// exists.
 		if st.Trial.SwitchedAt.IsZero() {

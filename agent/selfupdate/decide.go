@@ -108,13 +108,13 @@ func (t *Trial) Decide(o Observation) (Verdict, taskcatalog.Code, string) {
 	window := time.Duration(t.WindowSeconds) * time.Second
 	switch {
 	case o.Exits >= maxExits && t.Step == Proving:
-		return Revert, CodeCrashLoop, "it ended twice after it had been confirmed"
+		return Revert, CodeCrashLoop, "the version ended twice after it was confirmed"
 	case o.Exits >= maxExits:
-		return Revert, CodeCrashLoop, "it ended twice"
+		return Revert, CodeCrashLoop, "the version ended twice"
 	case o.Boots >= maxBoots:
-		return Revert, CodeBootLoop, "the machine went down three times under it without being asked to, each time within " + calm.String() + " of the last"
+		return Revert, CodeBootLoop, "the machine went down unasked three times while the version ran, each time within " + calm.String() + " of the last"
 	case !o.Ready && o.Unready >= readyLimit:
-		return Revert, CodeNotReady, "it did not say that it is ready within " + readyLimit.String()
+		return Revert, CodeNotReady, "the version did not report that it is ready within " + readyLimit.String()
 	case t.Step == Proving && o.Ready && o.Watched >= o.Proof:
 		return Keep, "", ""
 	case t.Step == Proving: // silence is no reason to revert: the version was heard before
@@ -122,7 +122,7 @@ func (t *Trial) Decide(o Observation) (Verdict, taskcatalog.Code, string) {
 	case o.Ready && o.Contact && o.Steady >= settle:
 		return Confirm, "", ""
 	case !o.Contact && t.Reached && o.Watched >= window && o.Reaches >= reachGrace:
-		return Revert, CodeNoContact, "the broker has not answered it when it asked for tasks; it answered the version before it just before the switch, and does now"
+		return Revert, CodeNoContact, "the broker did not answer the version's polls for tasks; the broker answered the earlier version just before the switch, and does so now"
 	}
 	return GoOn, "", ""
 }

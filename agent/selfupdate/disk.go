@@ -167,7 +167,7 @@ func free(in *os.Root) (int64, error) {
 	defer func() { _ = f.Close() }()
 	var s unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &s); err != nil {
-		return 0, fmt.Errorf("cannot learn how much space is left: %w", err)
+		return 0, fmt.Errorf("cannot read how much space is left: %w", err)
 	}
 	return int64(s.Bavail) * s.Bsize, nil
 }

@@ -85,7 +85,7 @@ func TestAStateThatCannotBePutBackYetIsTriedAgain(t *testing.T) {
 			t.Errorf("after a failure %+v runs", w.agent)
 		}
 	})
-	if seen != 3 || d == nil || d.Outcome != taskcatalog.UpdateRolledBack || !strings.Contains(d.Message, "put back") {
+	if seen != 3 || d == nil || d.Outcome != taskcatalog.UpdateRolledBack || !strings.Contains(d.Message, "was restored") {
 		t.Errorf("%d failures, %+v", seen, d)
 	}
 	if raw, err := os.ReadFile(filepath.Join(w.state, "ledger.db")); err != nil || string(raw) != "a sound ledger" || w.agent.behaviour != "fine" {

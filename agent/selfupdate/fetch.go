@@ -30,7 +30,7 @@ const (
 	longest   = time.Minute // between two tries
 )
 
-var errSlow = fmt.Errorf("it sends less than %d bytes in %s", paceBytes, pace)
+var errSlow = fmt.Errorf("the sender sent less than %d bytes in %s", paceBytes, pace)
 
 // fetcher fetches the parts of a single release.
 type fetcher struct {
@@ -162,7 +162,7 @@ func insist(ctx context.Context, now func() time.Time, retries *int, try func(co
 			pause.Reset()
 		}
 		if now().Sub(since) >= patience {
-			return taskcatalog.Errorf(CodeSource, "cannot fetch the release: nothing has come for %s: %v (what has come is kept for the next task)", patience, err)
+			return taskcatalog.Errorf(CodeSource, "cannot fetch the release: no data arrived for %s: %v (the node keeps what it received for the next task)", patience, err)
 		}
 		*retries++
 		after := pause.NextBackOff()

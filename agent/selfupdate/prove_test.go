@@ -192,8 +192,8 @@ func TestAVersionIsPutBackOnceTheOneBeforeItRuns(t *testing.T) {
 		pins  int
 		says  string
 	}{
-		{30 * time.Second, 1, "it ended twice"},
-		{10 * time.Minute, 0, "1.0.0 did not come up at once either"}, // not the version's fault
+		{30 * time.Second, 1, "the version ended twice"},
+		{10 * time.Minute, 0, "1.0.0 did not start at once either"}, // not the version's fault
 	} {
 		w := newWorld(t)
 		w.put("lib/versions/1.0.0/hostler-agent", "1.0.0 wakes")
@@ -223,7 +223,7 @@ func TestAVersionIsPutBackOnceTheOneBeforeItRuns(t *testing.T) {
 }
 
 func TestAVersionIsSkippedForItsOwnFaultAlone(t *testing.T) {
-	failed := errors.New("it did not end within a minute")
+	failed := errors.New("the self-test did not end within a minute")
 	for _, c := range []struct {
 		name  string
 		fails func(n int, version string) bool // the nth test of all

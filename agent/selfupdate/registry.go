@@ -62,7 +62,7 @@ func (r *Registry) Open(ctx context.Context, part release.Part, offset int64) (i
 	if err != nil {
 		// Fetch has no distinct error for a part that is truncated in the registry.
 		if size, ok := r.sizeOf(ctx, part); ok && size != part.Size {
-			return nil, taskcatalog.Errorf(CodeSourceRefused, "cannot fetch the release: the registry has %d bytes as %s, which is %d (push the release again)", size, part.Digest, part.Size)
+			return nil, taskcatalog.Errorf(CodeSourceRefused, "cannot fetch the release: the registry has %d bytes under the digest %s, whose size is %d (push the release again)", size, part.Digest, part.Size)
 		}
 		return nil, refusedBy(err)
 	}

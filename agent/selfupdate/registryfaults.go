@@ -47,13 +47,13 @@ func cause(err error) string {
 	case errors.Is(err, errdef.ErrNotFound):
 		return "does not have it"
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return "wants a login (Basic), which no node is given"
+		return "asks for a login with a password (Basic), which nodes do not have"
 	case errors.As(err, &u) && u.Timeout():
 		return "did not answer in time"
 	case errors.As(err, &cert):
 		return "has a certificate that does not verify"
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return "speaks no TLS"
+		return "does not speak TLS"
 	case errors.As(err, &dns):
 		return "has a name that cannot be looked up"
 	case errors.As(err, &op) && op.Op == "dial" && errors.As(err, &errno):

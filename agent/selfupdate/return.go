@@ -35,10 +35,10 @@ func (w *Watcher) revert(ctx context.Context, t *Trial) error {
 	}
 	return w.change(t, func(t *Trial) {
 		if len(restored) > 0 {
-			t.Message += fmt.Sprintf("; it had damaged the node's %s, which was put back", strings.Join(restored, " and "))
+			t.Message += fmt.Sprintf("; the version damaged the node's %s, which was restored", strings.Join(restored, " and "))
 		}
 		if back != t.From {
-			t.Message += fmt.Sprintf("; %s is gone from the disk, and slot %s runs instead", t.FromVersion, back)
+			t.Message += fmt.Sprintf("; %s is missing on the disk, and slot %s runs instead", t.FromVersion, back)
 		}
 		t.Step, t.FailedAt = Returning, failedAt
 	})
@@ -72,10 +72,10 @@ func (w *Watcher) awaitReturn(ctx context.Context, t *Trial) error {
 	if t.Spared || !ended(u) && w.unready < readyLimit {
 		return nil
 	}
-	w.Log.Error("the version before was put back, and does not come up either", zap.String("version", t.FromVersion))
+	w.Log.Error("the earlier version was restored, and does not start either", zap.String("version", t.FromVersion))
 	return w.change(t, func(t *Trial) {
 		t.Spared = true
-		t.Message += fmt.Sprintf("; %s did not come up at once either, so that %s is not skipped", t.FromVersion, t.ToVersion)
+		t.Message += fmt.Sprintf("; %s did not start at once either, so %s is not skipped", t.FromVersion, t.ToVersion)
 	})
 }
 
@@ -113,7 +113,7 @@ func (w *Watcher) returned(t, over *Trial) error {
 		return nil
 	})
 	if err == nil {
-		w.Log.Warn("the version before runs again", zap.String("version", t.FromVersion), zap.Float64("seconds", d.SwitchSeconds))
+		w.Log.Warn("the earlier version runs again", zap.String("version", t.FromVersion), zap.Float64("seconds", d.SwitchSeconds))
 	}
 	return err
 }

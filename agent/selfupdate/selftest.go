@@ -42,14 +42,14 @@ func RunSelfTest(config string) func(context.Context, string) (*SelfTest, error)
 		cmd.Stdout, cmd.Stderr = out, said
 		if err := cmd.Run(); err != nil {
 			if ctx.Err() != nil {
-				err = fmt.Errorf("it did not end within %s", selfTestTime)
+				err = fmt.Errorf("the self-test did not end within %s", selfTestTime)
 			}
 			return nil, fmt.Errorf("%w: %s", err, taskcatalog.Clean(said.String(), 300))
 		}
 		t := new(SelfTest)
 		// A newer program may print more fields.
 		if err := decodeLoose(out.Bytes(), t); err != nil {
-			return nil, errors.New("what it says of itself cannot be read")
+			return nil, errors.New("the output of the self-test cannot be read")
 		}
 		return t, nil
 	}

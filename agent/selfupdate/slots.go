@@ -148,7 +148,7 @@ func (s *Store) whole(slot string, want Slot) error {
 		return taskcatalog.Errorf(CodeSlotDamaged, "cannot use slot %s: %v (stage the version again)", slot, err)
 	}
 	if got != want.SHA256 {
-		return taskcatalog.Errorf(CodeSlotDamaged, "cannot use slot %s: its program is %s, and was %s when it was put there (stage the version again)", slot, got, want.SHA256)
+		return taskcatalog.Errorf(CodeSlotDamaged, "cannot use slot %s: its program has the digest %s, and had %s when the slot was made (stage the version again)", slot, got, want.SHA256)
 	}
 	return nil
 }

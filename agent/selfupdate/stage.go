@@ -73,7 +73,7 @@ func (s *Stager) Stage(ctx context.Context, want Wanted) (*Staged, error) {
 	case pin != nil && !want.Force:
 		return nil, pinned(pin)
 	case !release.ValidVersion(want.Version) || !release.ValidDigest(want.Manifest.Digest):
-		return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot stage %s: it is no version, or its manifest has no digest", taskcatalog.Clean(want.Version, 80))
+		return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot stage %s: not a version, or the manifest has no digest", taskcatalog.Clean(want.Version, 80))
 	}
 	folder := want.Version + "-" + strings.TrimPrefix(want.Manifest.Digest, "sha256:")[:12]
 	out := new(Staged)
@@ -90,7 +90,7 @@ func (s *Stager) Stage(ctx context.Context, want Wanted) (*Staged, error) {
 	}
 	out.Fetched, out.Retries = f.fetched, f.retries
 	if full(err) {
-		err = errors.Join(taskcatalog.Errorf(CodeNoSpace, "cannot stage %s: the disk is full; everything is as before (free space below %s)", want.Version, taskcatalog.AgentFolder),
+		err = errors.Join(taskcatalog.Errorf(CodeNoSpace, "cannot stage %s: the disk is full; nothing was changed (free space below %s)", want.Version, taskcatalog.AgentFolder),
 			s.Store.collect(""))
 	}
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *Stager) room(m *release.Manifest, statement *release.Statement) error {
 		return err
 	}
 	if need := m.Layer.Size + statement.Binary.Size + spare; left < need {
-		return taskcatalog.Errorf(CodeNoSpace, "cannot stage %s: it needs %d MiB, and %d are free (free space below %s)", statement.Version, need>>20, left>>20, taskcatalog.AgentFolder)
+		return taskcatalog.Errorf(CodeNoSpace, "cannot stage %s: the release needs %d MiB, and %d MiB are free (free space below %s)", statement.Version, need>>20, left>>20, taskcatalog.AgentFolder)
 	}
 	return nil
 }
@@ -243,7 +243,7 @@ func (s *Stager) tryOut(ctx context.Context, dir string, want Wanted, statement 
 		return err
 	}
 	if _, runs := s.Test(ctx, path.Join(s.Store.lib.Name(), current, program)); runs != nil {
-		return taskcatalog.Errorf(CodeSelfTest, "%v; nor does the version that runs, so that %s is not skipped: %v", err, want.Version, runs)
+		return taskcatalog.Errorf(CodeSelfTest, "%v; the running version does not pass its self-test either, so %s is not skipped: %v", err, want.Version, runs)
 	}
 	if err = s.test(ctx, dir, want.Version, statement.StateSchema); err == nil || ctx.Err() != nil {
 		return err
@@ -259,9 +259,9 @@ func (s *Stager) test(ctx context.Context, dir, version string, state release.St
 	said, err := s.Test(ctx, path.Join(s.Store.lib.Name(), dir, program))
 	switch {
 	case err != nil:
-		return taskcatalog.Errorf(CodeSelfTest, "version %s does not pass its own test here: %v", version, err)
+		return taskcatalog.Errorf(CodeSelfTest, "version %s does not pass its self-test on this node: %v", version, err)
 	case said.Version != version || state != (release.StateSchema{}) && said.State != state:
-		return taskcatalog.Errorf(CodeSelfTest, "the program says that it is version %s with state %v, and its statement %s with %v", taskcatalog.Clean(said.Version, 64), said.State, version, state)
+		return taskcatalog.Errorf(CodeSelfTest, "the program reports version %s with state %v, and its signed statement names %s with %v", taskcatalog.Clean(said.Version, 64), said.State, version, state)
 	}
 	return nil
 }
@@ -310,7 +310,7 @@ func (s *Stager) record(slot string, want Wanted, m *release.Manifest, statement
 }
 
 func underWay(t *Trial) error {
-	return taskcatalog.Errorf(CodeUnderWay, "cannot update the agent: %s is being tried since %s (delivery %s; hostler-agent update revert ends it)", t.ToVersion, t.ArmedAt.UTC().Format(time.RFC3339), t.ID)
+	return taskcatalog.Errorf(CodeUnderWay, "cannot update the agent: version %s is on trial since %s (delivery %s; hostler-agent update revert ends the trial)", t.ToVersion, t.ArmedAt.UTC().Format(time.RFC3339), t.ID)
 }
 
 func pinned(p *Pin) error {

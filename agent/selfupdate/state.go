@@ -156,15 +156,15 @@ func (s *Store) Load() (*State, error) {
 
 // Lasting reasons why a state cannot be used; any other read error may pass.
 var (
-	errDamaged = errors.New("it is damaged")
-	errNewer   = errors.New("a newer agent wrote it")
+	errDamaged = errors.New("the file is damaged")
+	errNewer   = errors.New("a newer agent wrote the file")
 )
 
 // read reads a state file.
 func (s *Store) read(name string) (*State, error) {
 	raw, err := readBounded(s.state, name, maxState)
 	if info, failed := s.state.Lstat(name); errors.Is(err, errTooLarge) || failed == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is no file of at most %d bytes", errDamaged, name, maxState)
+		return nil, fmt.Errorf("%w: %s is not a file of at most %d bytes", errDamaged, name, maxState)
 	}
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (s *Store) read(name string) (*State, error) {
 	// Every form has this field.
 	var file formed
 	if err := decodeLoose(raw, &file); err == nil && file.Form > stateForm {
-		return nil, fmt.Errorf("%w: it is of form %d, and this agent reads up to %d (run the newer agent)", errNewer, file.Form, stateForm)
+		return nil, fmt.Errorf("%w: the file has form %d, and this agent reads up to form %d (run the newer agent)", errNewer, file.Form, stateForm)
 	}
 	// In the same form, fields added by a newer version can be ignored.
 	st := new(State)
@@ -259,7 +259,7 @@ func (s *Store) put(name string, st *State) error {
 	return nil
 }
 
-var errTooLarge = errors.New("it is too large")
+var errTooLarge = errors.New("the state is too large")
 
 func readBounded(in *os.Root, name string, most int64) ([]byte, error) {
 	f, err := in.Open(name)

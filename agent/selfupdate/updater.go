@@ -15,7 +15,7 @@ import (
 
 // ErrUndecided says that a task has no result yet: the next start of an agent learns the outcome
 // from the watcher.
-var ErrUndecided = errors.New("the update goes on without this agent")
+var ErrUndecided = errors.New("the update continues without this agent")
 
 // Updater carries out node.self_update.
 type Updater struct {
@@ -58,7 +58,7 @@ func (u *Updater) Do(ctx context.Context, t Task) (*taskcatalog.SelfUpdateResult
 func (u *Updater) do(ctx context.Context, t Task, res *taskcatalog.SelfUpdateResult) error {
 	p := t.Params
 	if (p.AllowRollback || p.Force) && p.Reason == "" {
-		return taskcatalog.Errorf(CodeNoReason, "cannot update the agent: allow_rollback and force want a reason")
+		return taskcatalog.Errorf(CodeNoReason, "cannot update the agent: allow_rollback and force need a reason")
 	}
 	floor := p.Floor
 	if p.AllowRollback {
@@ -107,9 +107,9 @@ func (u *Updater) heard(ctx context.Context) (time.Duration, error) {
 			return since, nil
 		}
 		if waited >= patience {
-			return 0, taskcatalog.Errorf(CodeNotHeard, "cannot switch the agent: the broker has not answered %s for %s, so that nothing could be said of a version that it does not answer either (nothing was changed; ask again)", u.Version, patience)
+			return 0, taskcatalog.Errorf(CodeNotHeard, "cannot switch the agent: the broker has not answered %s for %s, so the new version could not be judged by its contact with the broker (nothing was changed; try again)", u.Version, patience)
 		}
-		u.Progress("switch", 0, "the broker is waited for: it has not answered lately")
+		u.Progress("switch", 0, "waiting for the broker, which has not answered recently")
 		select {
 		case <-beat.C:
 		case <-ctx.Done():
@@ -159,7 +159,7 @@ func (u *Updater) mint(ctx context.Context, t Task) (credential *taskcatalog.OCI
 			return false, lasting{err}
 		}
 		if err != nil {
-			u.Progress("fetch", 0, "no credential has come yet: "+err.Error())
+			u.Progress("fetch", 0, "no credential has arrived yet: "+err.Error())
 		}
 		return false, err
 	})
@@ -169,7 +169,7 @@ func (u *Updater) mint(ctx context.Context, t Task) (credential *taskcatalog.OCI
 	defer clear(raw)
 	credential = new(taskcatalog.OCIPullCredential)
 	if json.Unmarshal(raw, credential) != nil || credential.Token == "" {
-		return nil, nil, taskcatalog.Errorf(CodeSourceRefused, "cannot fetch the release: the credential that was minted for it is no %s", taskcatalog.CredentialOCIPull)
+		return nil, nil, taskcatalog.Errorf(CodeSourceRefused, "cannot fetch the release: the credential that the broker minted is not of type %s", taskcatalog.CredentialOCIPull)
 	}
 	return credential, func() { *credential = taskcatalog.OCIPullCredential{} }, nil
 }
@@ -198,7 +198,7 @@ func (u *Updater) Await(ctx context.Context, t Task) (*taskcatalog.SelfUpdateRes
 				return u.verdict(t, d)
 			}
 			if st.Trial == nil || st.Trial.ID != t.ID {
-				return nil, taskcatalog.Errorf(taskcatalog.CodeInterrupted, "the update was cut off before its release was switched to; nothing was switched, and %s runs (ask again: what was fetched is kept)", u.Version)
+				return nil, taskcatalog.Errorf(taskcatalog.CodeInterrupted, "the update was interrupted before the switch; nothing was switched, and %s runs (start the update again: the node keeps what it fetched)", u.Version)
 			}
 			u.Progress("confirm", 0, st.Trial.ToVersion+" is being watched")
 		}
@@ -221,7 +221,7 @@ func (u *Updater) verdict(t Task, d *taskcatalog.AgentDelivery) (*taskcatalog.Se
 	if d.Outcome == taskcatalog.UpdateConfirmed {
 		return res, nil
 	}
-	return res, taskcatalog.Errorf(d.Reason, "version %s did not stay, and %s runs again: %s", d.To, d.From, d.Message)
+	return res, taskcatalog.Errorf(d.Reason, "version %s was rolled back, and %s runs again: %s", d.To, d.From, d.Message)
 }
 
 // Pending reports whether a version is on trial and not confirmed, or is being reverted, or has

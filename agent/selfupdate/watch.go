@@ -139,7 +139,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return w.leave()
 			}
-			w.Log.Error("cannot go on with the update; trying again", zap.String("step", string(w.step)), zap.Error(failed))
+			w.Log.Error("cannot continue the update; trying again", zap.String("step", string(w.step)), zap.Error(failed))
 			wait, again = again, min(2*again, retryMost)
 		}
 		if err := w.Sleep(ctx, wait); err != nil {
@@ -227,7 +227,7 @@ func (w *Watcher) watch(ctx context.Context, t *Trial) error {
 	case Keep:
 		return w.keep(t)
 	case Revert:
-		w.Log.Warn("putting the version before back: "+message, zap.String("version", t.ToVersion), zap.String("code", string(code)))
+		w.Log.Warn("restoring the earlier version: "+message, zap.String("version", t.ToVersion), zap.String("code", string(code)))
 		at := w.since(t, code)
 		return w.change(t, func(t *Trial) { t.Step, t.Reason, t.Message, t.FailedAt = Reverting, code, message, at })
 	}
@@ -368,7 +368,7 @@ func (w *Watcher) keep(t *Trial) error {
 		return nil
 	})
 	if err == nil {
-		w.Log.Info("the new version is the one that is gone back to", zap.String("version", t.ToVersion))
+		w.Log.Info("the new version is now the fallback", zap.String("version", t.ToVersion))
 	}
 	return err
 }

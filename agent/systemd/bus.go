@@ -114,7 +114,7 @@ func (Bus) MainPID(ctx context.Context, unit string) (pid int, err error) {
 		}
 		main, ok := p.Value.Value().(uint32)
 		if !ok {
-			return fmt.Errorf("cannot look at %s: its main process is no number", unit)
+			return fmt.Errorf("cannot look at %s: its main process is not a number", unit)
 		}
 		pid = int(main)
 		return nil
@@ -148,7 +148,7 @@ func (Bus) Files(ctx context.Context, unit string) (file string, additions []str
 		file, one = p["FragmentPath"].(string)
 		additions, many = p["DropInPaths"].([]string)
 		if !one || !many {
-			return fmt.Errorf("cannot look at %s: systemd does not say what files it is made of", unit)
+			return fmt.Errorf("cannot look at %s: systemd does not list the files of the unit", unit)
 		}
 		return nil
 	})

@@ -87,7 +87,7 @@ func (d *diagnosis) slots(ctx context.Context) (collected, error) {
 	case err != nil:
 		value["update"] = err.Error()
 	case json.Unmarshal(raw, &state) != nil:
-		value["update"] = "update/state.json is no JSON"
+		value["update"] = "update/state.json is not JSON"
 	default:
 		value["update"] = state
 	}

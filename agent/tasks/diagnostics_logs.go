@@ -37,7 +37,7 @@ func (d *diagnosis) journal(ctx context.Context) (collected, error) {
 		unreadable = max(unreadable-1, 0) // ignore the line at the cap
 	}
 	if err == nil && unreadable > 0 {
-		err = fmt.Errorf("%d lines of the journal are none", unreadable)
+		err = fmt.Errorf("%d lines of the journal could not be parsed", unreadable)
 	}
 	return c, err
 }

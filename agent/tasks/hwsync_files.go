@@ -14,7 +14,7 @@ import (
 func renderHWSync(secret []byte, minutes int) (hwsync.Files, error) {
 	var token taskcatalog.MAASMachineToken
 	if taskcatalog.DecodeStrict(secret, &token) != nil {
-		return hwsync.Files{}, taskcatalog.Errorf(taskcatalog.CodeMAASTokenInvalid, "cannot use the machine's MAAS token: it is not the JSON of endpoint, consumer_key, token_key and token_secret (store it again at the broker)")
+		return hwsync.Files{}, taskcatalog.Errorf(taskcatalog.CodeMAASTokenInvalid, "cannot use the machine's MAAS token: not a JSON object of endpoint, consumer_key, token_key and token_secret (store the token again at the broker)")
 	}
 	return hwsync.Render(token, minutes)
 }

@@ -99,11 +99,11 @@ func (d *diagnosis) part(ctx context.Context, name string, most int, collect fun
 	if c.value != nil {
 		c.text, part.Redacted, err = d.document(c.value)
 		if err != nil {
-			part.Missing = taskcatalog.Clean("it cannot be written as JSON: "+err.Error(), 300)
+			part.Missing = taskcatalog.Clean("the part cannot be written as JSON: "+err.Error(), 300)
 			return nil, part
 		}
 		if len(c.text) > most {
-			part.Missing = fmt.Sprintf("it has %d bytes, more than the %d that an archive takes of it", len(c.text), most)
+			part.Missing = fmt.Sprintf("the part has %d bytes, more than its limit of %d bytes in the archive", len(c.text), most)
 			return nil, part
 		}
 	}
@@ -145,10 +145,10 @@ func (d *diagnosis) facts(ctx context.Context) (collected, error) {
 	if len(accounts) > 0 {
 		f, ok, err := d.Memory.Facts()
 		if err != nil {
-			return collected{}, fmt.Errorf("a tenant is on the node, and the kept facts cannot be read: %w", err)
+			return collected{}, fmt.Errorf("a tenant is on the node, and the recorded facts cannot be read: %w", err)
 		}
 		if !ok {
-			return collected{}, errors.New("a tenant is on the node, and no facts were kept")
+			return collected{}, errors.New("a tenant is on the node, and no facts are recorded")
 		}
 		return collected{value: map[string]any{"seen": "before the tenant", "facts": f}}, nil
 	}

@@ -259,7 +259,7 @@ func TestFactsThatWereNotKeptAreMissingWithTheReason(t *testing.T) {
 	hosttest.OK(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: host.FirstUID}))
 	h.Memory = remembers{}
 	res, _ := diagnosed(t, h, `{}`)
-	if p := partNamed(t, res, "facts.json"); p.Missing != "a tenant is on the node, and no facts were kept" {
+	if p := partNamed(t, res, "facts.json"); p.Missing != "a tenant is on the node, and no facts are recorded" {
 		t.Errorf("facts.json is missing because %q", p.Missing)
 	}
 }
@@ -320,7 +320,7 @@ func TestWhatCannotBeHadCostsItsPartAlone(t *testing.T) {
 	if p := partNamed(t, res, "facts.json"); !strings.Contains(p.Missing, "[redacted]") || strings.Contains(p.Missing, "geheim") {
 		t.Errorf("%+v", p)
 	}
-	if !strings.Contains(files["slots.json"], "is no JSON") || !strings.Contains(files["ledger.json"], `"tasks_omitted": 4850`) {
+	if !strings.Contains(files["slots.json"], "is not JSON") || !strings.Contains(files["ledger.json"], `"tasks_omitted": 4850`) {
 		t.Errorf("%s\n%.200s", files["slots.json"], files["ledger.json"])
 	}
 	h.Facts = func(context.Context) (taskcatalog.Facts, error) {

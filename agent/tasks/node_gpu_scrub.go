@@ -47,14 +47,14 @@ func probeGPUScrub(_ context.Context, h *host.Host, _ *taskcatalog.Task) string 
 	unnamed, err2 := h.Stopped.UnnamedUnits()
 	off, err3 := h.Stopped.PersistentGPUs()
 	if err := errors.Join(err1, err2, err3); err != nil {
-		return "cannot read what was stopped: " + err.Error()
+		return "cannot read which services were stopped: " + err.Error()
 	}
-	found := "what was stopped runs again"
+	found := "the stopped services run again"
 	if len(units) > 0 {
 		found = "still stopped: " + strings.Join(units, ", ")
 	}
 	if len(unnamed) > 0 {
-		found += "; held a GPU, were named by nobody and stay stopped: " + strings.Join(unnamed, ", ")
+		found += "; these services used a GPU, are not in stop_services, and stay stopped: " + strings.Join(unnamed, ", ")
 	}
 	if len(off) > 0 {
 		found += "; persistence mode is still off: " + strings.Join(off, ", ")

@@ -27,12 +27,12 @@ func (l leftStopped) DeletePersistent(string) error     { return l.err }
 func TestAScrubThatCrashedTellsWhatItStopped(t *testing.T) {
 	const again = "; the GPUs must be scrubbed again"
 	for want, left := range map[string]leftStopped{
-		"what was stopped runs again" + again: {},
-		"still stopped: a.service" + again:    {named: []string{"a.service"}},
-		"what was stopped runs again; held a GPU, were named by nobody and stay stopped: b.service, c.service" + again: {unnamed: []string{"b.service", "c.service"}},
-		"what was stopped runs again; persistence mode is still off: GPU-1" + again:                                    {off: []string{"GPU-1"}},
-		"still stopped: a.service; held a GPU, were named by nobody and stay stopped: b.service" + again:               {named: []string{"a.service"}, unnamed: []string{"b.service"}},
-		"cannot read what was stopped: disk error":                                                                     {err: errors.New("disk error")},
+		"the stopped services run again" + again: {},
+		"still stopped: a.service" + again:       {named: []string{"a.service"}},
+		"the stopped services run again; these services used a GPU, are not in stop_services, and stay stopped: b.service, c.service" + again: {unnamed: []string{"b.service", "c.service"}},
+		"the stopped services run again; persistence mode is still off: GPU-1" + again:                                                        {off: []string{"GPU-1"}},
+		"still stopped: a.service; these services used a GPU, are not in stop_services, and stay stopped: b.service" + again:                  {named: []string{"a.service"}, unnamed: []string{"b.service"}},
+		"cannot read which services were stopped: disk error":                                                                                 {err: errors.New("disk error")},
 	} {
 		if got := probeGPUScrub(t.Context(), &host.Host{Stopped: left}, nil); got != want {
 			t.Errorf("%q, want %q", got, want)

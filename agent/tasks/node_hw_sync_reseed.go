@@ -100,7 +100,7 @@ func judgeSync(res *taskcatalog.HWSyncReseedResult, run host.UnitRun, begun time
 	case run.Result != "success" || run.ExitStatus != 0 || run.FinishedAt.IsZero():
 		return taskcatalog.Errorf("hw_sync_failed", "hardware sync failed: %s ended with %s, status %d (journalctl -u %s on the node; MAAS's rack must be reachable on its port 5248)", hwSyncService, run.Result, run.ExitStatus, hwSyncService)
 	case !res.TimerActive:
-		return taskcatalog.Errorf("hw_sync_timer_inactive", "hardware sync ran once, but %s is not active (systemctl status %s on the node)", hwSyncTimer, hwSyncTimer)
+		return taskcatalog.Errorf("hw_sync_timer_inactive", "hardware sync ran once, and %s is not active (systemctl status %s on the node)", hwSyncTimer, hwSyncTimer)
 	}
 	return started
 }
@@ -187,7 +187,7 @@ func readAsInstalled(ctx context.Context, h *host.Host) error {
 			return err
 		}
 		if !installed {
-			return overridden(cmp.Or(file, "something without a file"))
+			return overridden(cmp.Or(file, "a unit without a file"))
 		}
 	}
 	return nil
@@ -198,7 +198,7 @@ func probeHWSync(ctx context.Context, h *host.Host, _ *taskcatalog.Task) string 
 	there, err := h.Machine.Has(hwSyncCredentials)
 	active, timerErr := h.Systemd.Active(ctx, hwSyncTimer)
 	if err := errors.Join(err, timerErr); err != nil {
-		return "cannot look at hardware sync: " + err.Error()
+		return "cannot read the state of hardware sync: " + err.Error()
 	}
 	return fmt.Sprintf("the credentials are there: %t; the timer is active: %t", there, active)
 }

@@ -52,14 +52,14 @@ func wanted(h *host.Host, p *taskcatalog.ResolverConfigParams) (*profiles.Set, [
 		return set, nil, err
 	}
 	if p.Version == "" || p.Digest == "" || len(p.Profiles) == 0 {
-		return nil, nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot take profiles: the task carries none (hostler resolver push)")
+		return nil, nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot use profiles: the task carries none (hostler resolver push)")
 	}
 	set, problems := profiles.Decode(p.Profiles)
 	if problems != nil {
-		return nil, problems, taskcatalog.Errorf(codeProfilesInvalid, "cannot take profiles %s: %v", p.Version, problems)
+		return nil, problems, taskcatalog.Errorf(codeProfilesInvalid, "cannot use profiles %s: %v", p.Version, problems)
 	}
 	if got := set.Digest(); got != p.Digest {
-		return nil, nil, taskcatalog.Errorf(codeDigestMismatch, "cannot take profiles %s: their digest is %s and not %s (push them again)", p.Version, got, p.Digest)
+		return nil, nil, taskcatalog.Errorf(codeDigestMismatch, "cannot use profiles %s: their digest is %s, not %s (push the profiles again)", p.Version, got, p.Digest)
 	}
 	set.Version = p.Version
 	return set, nil, nil
@@ -69,11 +69,11 @@ func wanted(h *host.Host, p *taskcatalog.ResolverConfigParams) (*profiles.Set, [
 func judgedHere(ctx context.Context, h *host.Host, set *profiles.Set) ([]profiles.Problem, error) {
 	facts, err := h.Facts(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("cannot judge profiles %s: %w", set.Version, err)
+		return nil, fmt.Errorf("cannot check profiles %s: %w", set.Version, err)
 	}
 	rule, problems := h.Commands.Here(set, facts.Keys)
 	if i := slices.IndexFunc(problems, command.Insecure); i >= 0 {
-		return problems, taskcatalog.Errorf(codeRefusedHere, "cannot take profiles %s: rule %s wins here: %s", set.Version, rule, problems[i])
+		return problems, taskcatalog.Errorf(codeRefusedHere, "cannot use profiles %s: rule %s applies on this node: %s", set.Version, rule, problems[i])
 	}
 	return problems, nil
 }

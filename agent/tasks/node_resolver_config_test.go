@@ -142,7 +142,7 @@ func TestProfilesThatAreRefusedChangeNothing(t *testing.T) {
 		}, resolver.CodeVersionTaken, "other content"},
 		"the version of the compiled-in set": {func(t *testing.T, _ *host.Host, _ string) *taskcatalog.ResolverConfigParams {
 			return carry(t, "minimal", toolSet(t, "tool"))
-		}, resolver.CodeBadVersion, "no version"},
+		}, resolver.CodeBadVersion, "not a valid version"},
 		"a program that others may write": {func(t *testing.T, _ *host.Host, dir string) *taskcatalog.ResolverConfigParams {
 			hosttest.OK(t, os.Chmod(dir+"/usr/bin/tool", 0o777))
 			return good(t)

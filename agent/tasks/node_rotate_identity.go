@@ -27,5 +27,5 @@ func rotationMade(h *host.Host, t *taskcatalog.Task) (any, taskcatalog.Report, b
 
 // probeRotation runs only if rotationMade found no change.
 func probeRotation(context.Context, *host.Host, *taskcatalog.Task) string {
-	return "the node has the key that it had before"
+	return "the node keeps its old key"
 }

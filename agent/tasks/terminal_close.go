@@ -46,5 +46,5 @@ func terminalOf(t *taskcatalog.Task) (string, error) {
 	case *taskcatalog.TerminalCloseParams:
 		return p.SessionID, nil
 	}
-	return "", taskcatalog.Errorf(taskcatalog.CodeBadParams, "%s is of no terminal session", t.Type)
+	return "", taskcatalog.Errorf(taskcatalog.CodeBadParams, "%s does not belong to a terminal session", t.Type)
 }

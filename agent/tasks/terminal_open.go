@@ -102,5 +102,5 @@ func probeTerminal(ctx context.Context, h *host.Host, t *taskcatalog.Task) strin
 	case active == "":
 		return fmt.Sprintf("terminal session %s has no unit", id)
 	}
-	return fmt.Sprintf("the unit of terminal session %s is %s; its process has taken what this task handed over: %v", id, active, taken)
+	return fmt.Sprintf("the unit of terminal session %s is %s; its process received this task's handover: %v", id, active, taken)
 }

@@ -188,12 +188,12 @@ func TestWhatACrashLeftOfATerminalIsKnown(t *testing.T) {
 	}
 	at("before the start", "t-1", false, "has no unit")
 	hosttest.OK(t, p.StartTerminal(t.Context(), unit.Spec{Unit: unit.Name(sessionID)}))
-	at("between the start and the handover", "t-1", false, "is active; its process has taken what this task handed over: false")
+	at("between the start and the handover", "t-1", false, "is active; its process received this task's handover: false")
 	if res, err := opens(t, h, "t-1"); err != nil || res.Resumed {
 		t.Fatalf("%+v (%v)", res, err)
 	}
-	at("after the handover", "t-1", true, "handed over: true")
-	at("before the second handover", "t-2", false, "handed over: false")
+	at("after the handover", "t-1", true, "handover: true")
+	at("before the second handover", "t-2", false, "handover: false")
 	if _, err := opens(t, h, "t-2"); err != nil {
 		t.Fatal(err)
 	}

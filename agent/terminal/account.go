@@ -29,7 +29,7 @@ var userName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
 // terminal_user_refused, terminal_shell_refused, terminal_account_expired, terminal_logins_off.
 func findAccount(m *machine.Machine, name string, root, sudo bool) (account, error) {
 	if !userName.MatchString(name) {
-		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %q is no name of a user", taskcatalog.Clean(name, 40))
+		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %q is not a user name", taskcatalog.Clean(name, 40))
 	}
 	user, known, err := m.UserNamed(name)
 	if err != nil {
@@ -43,15 +43,15 @@ func findAccount(m *machine.Machine, name string, root, sudo bool) (account, err
 		return account{}, err
 	}
 	if !root && (a.UID == 0 || a.GID == 0 || slices.Contains(a.groups, 0)) {
-		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %s is root, and the policy allows none", name)
+		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %s is root, and the policy allows no root shell", name)
 	}
 	if !root && !sudo {
 		if group, err := rootGroup(m, user); err != nil || group != "" {
-			return account{}, errors.Join(err, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %s can be root by its group %s, and the policy allows none", name, group))
+			return account{}, errors.Join(err, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %s can become root through its group %s, and the policy allows no root shell", name, group))
 		}
 	}
 	if !plainPath(a.Home) {
-		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: the home of %s is no path", name)
+		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: the home of %s is not an absolute path", name)
 	}
 	for _, check := range []func(*machine.Machine, machine.User) error{checkShell, checkExpiry, checkLoginsAllowed} {
 		if err := check(m, a.User); err != nil {
@@ -105,14 +105,14 @@ func rootGroup(m *machine.Machine, u machine.User) (string, error) {
 // a login, and accounts whose passwd line was changed by somebody else.
 func checkShell(m *machine.Machine, u machine.User) error {
 	if !plainPath(u.Shell) {
-		return taskcatalog.Errorf(CodeShellRefused, "cannot open a terminal: the shell of %s is no path", u.Name)
+		return taskcatalog.Errorf(CodeShellRefused, "cannot open a terminal: the shell of %s is not an absolute path", u.Name)
 	}
 	if slices.Contains(noShells, path.Base(u.Shell)) {
-		return taskcatalog.Errorf(CodeShellRefused, "cannot open a terminal: nobody logs in as %s, its shell is %s", u.Name, u.Shell)
+		return taskcatalog.Errorf(CodeShellRefused, "cannot open a terminal: logins as %s are disabled: its shell is %s", u.Name, u.Shell)
 	}
 	raw, err := m.ReadFile("/etc/shells", 64<<10)
 	if err != nil {
-		return fmt.Errorf("cannot read which shells there are: %w", err)
+		return fmt.Errorf("cannot read /etc/shells: %w", err)
 	}
 	for line := range strings.Lines(string(raw)) {
 		if strings.TrimSpace(line) == u.Shell {
@@ -143,9 +143,9 @@ func checkLoginsAllowed(m *machine.Machine, u machine.User) error {
 		_, err := m.Lstat(name)
 		switch {
 		case err == nil && u.UID != 0:
-			return taskcatalog.Errorf(CodeLoginsOff, "cannot open a terminal: the node lets nobody in but root while %s is there", name)
+			return taskcatalog.Errorf(CodeLoginsOff, "cannot open a terminal: the node allows only root to log in while %s exists", name)
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("cannot see whether logins are allowed: %w", err)
+			return fmt.Errorf("cannot read whether logins are allowed: %w", err)
 		}
 	}
 	return nil

@@ -46,7 +46,7 @@ func (s *session) follow(parent context.Context, w way, limit time.Duration, cod
 	for !sleep(within, s.wait) {
 		pass, none := s.passFor(w)
 		if none {
-			last = errors.New("nothing is left that a relay would take, and nobody sent the session on")
+			last = errors.New("no relay accepts the session any more, and the broker did not send the session to another relay")
 			<-within.Done()
 			break
 		}
@@ -142,7 +142,7 @@ func (l *link) hello() error {
 
 func (l *link) welcome(w frame.Welcome) error {
 	if w.Version != frame.Version {
-		return fault{error: taskcatalog.Errorf(CodeVersion, "the relay speaks version %d of the terminal's protocol, and this is %d (update the agent)", w.Version, frame.Version)}
+		return fault{error: taskcatalog.Errorf(CodeVersion, "the relay speaks version %d of the terminal protocol, and this agent speaks version %d (update the agent)", w.Version, frame.Version)}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,5 +194,5 @@ func judge(err error) error {
 }
 
 func unexpected(f frame.Frame) error {
-	return taskcatalog.Errorf(CodeUnexpected, "the relay sent a frame of kind %d, which has no place there", f.Kind())
+	return taskcatalog.Errorf(CodeUnexpected, "the relay sent an unexpected frame of kind %d", f.Kind())
 }

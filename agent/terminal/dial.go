@@ -153,7 +153,7 @@ func dialTCP(ctx context.Context, address string, config *tls.Config) (Conn, err
 	}
 	c := conn.(*tls.Conn)
 	if c.ConnectionState().NegotiatedProtocol != ALPN {
-		return nil, errors.Join(errors.New("cannot dial the relay over TCP: what answers is no relay"), c.Close())
+		return nil, errors.Join(errors.New("cannot dial the relay over TCP: the answer did not come from a relay"), c.Close())
 	}
 	return c, nil
 }

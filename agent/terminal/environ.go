@@ -29,7 +29,7 @@ func environ(u machine.User, term string, locale map[string]string) ([]string, e
 		term = "xterm"
 	}
 	if !termName.MatchString(term) {
-		return nil, taskcatalog.Errorf(CodeEnvRefused, "cannot open a terminal: %q is no name of one", taskcatalog.Clean(term, 64))
+		return nil, taskcatalog.Errorf(CodeEnvRefused, "cannot open a terminal: %q is not a terminal type", taskcatalog.Clean(term, 64))
 	}
 	env := []string{
 		"HOME=" + u.Home, "USER=" + u.Name, "LOGNAME=" + u.Name, "SHELL=" + u.Shell,
@@ -37,7 +37,7 @@ func environ(u machine.User, term string, locale map[string]string) ([]string, e
 	}
 	for _, name := range slices.Sorted(maps.Keys(locale)) {
 		if !localeName.MatchString(name) || !localeValue.MatchString(locale[name]) {
-			return nil, taskcatalog.Errorf(CodeEnvRefused, "cannot open a terminal: %q is not about a language", taskcatalog.Clean(name, 64))
+			return nil, taskcatalog.Errorf(CodeEnvRefused, "cannot open a terminal: %q is not a locale variable", taskcatalog.Clean(name, 64))
 		}
 		env = append(env, name+"="+locale[name])
 	}
@@ -61,12 +61,12 @@ func argv(m *machine.Machine, shell string, command []string) (file string, args
 	case plainPath(file):
 		return file, command, nil
 	case file == "" || file == "." || file == ".." || strings.Contains(file, "/") || taskcatalog.Clean(file, 255) != file:
-		return "", nil, taskcatalog.Errorf(CodeCommandRefused, "cannot run the command: its program is neither a name nor a whole path")
+		return "", nil, taskcatalog.Errorf(CodeCommandRefused, "cannot run the command: its program is neither a name nor an absolute path")
 	}
 	for _, dir := range searched {
 		if _, err := m.Lstat(path.Join(dir, file)); err == nil {
 			return path.Join(dir, file), command, nil
 		}
 	}
-	return "", nil, taskcatalog.Errorf(CodeCommandRefused, "cannot run the command: there is no such program in %s", strings.Join(searched, ", "))
+	return "", nil, taskcatalog.Errorf(CodeCommandRefused, "cannot run the command: the program is not found in %s", strings.Join(searched, ", "))
 }

@@ -136,7 +136,7 @@ func (l *link) watch(ctx context.Context) error {
 		l.mu.Unlock()
 		l.changed.Broadcast()
 		if quiet >= deadAfter && !ended { // a relay that has the Exit may still be showing the output
-			return errors.New("the relay says nothing more")
+			return errors.New("the relay sends no more data")
 		}
 	}
 	return context.Cause(ctx)

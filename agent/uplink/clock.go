@@ -47,7 +47,7 @@ func rejected(err error) bool {
 func (c *Client) clockError(ctx context.Context, cause error) error {
 	broker, err := c.brokerTime(ctx)
 	if err != nil {
-		return taskcatalog.Errorf(CodeClockWrong, "cannot trust the broker at %s: its certificate is not valid at %s, which is this node's clock (compare both clocks): %v",
+		return taskcatalog.Errorf(CodeClockWrong, "cannot trust the broker at %s: its certificate is not valid at %s, the time of this node's clock (compare both clocks): %v",
 			c.base.Host, stamp(c.Now()), cause)
 	}
 	return taskcatalog.Errorf(CodeClockWrong, "cannot trust the broker at %s: this node's clock says %s and the broker's %s, so it is %s (set this node's clock)",

@@ -73,10 +73,10 @@ func mayProvision(h *host.Host, p *taskcatalog.ProvisionUserParams) error {
 	}
 	for _, g := range p.Groups {
 		if strings.ContainsAny(g, ",:\n") || g == "" || strings.HasPrefix(g, "-") {
-			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot provision %s: a group has no name that can be", p.Username)
+			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot provision %s: a group has an invalid name", p.Username)
 		}
 		if slices.Contains(machine.RootGroups, g) && !p.Sudo { // so that the broker knows of the tenant's root rights
-			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot provision %s: group %s gives root (ask for sudo as well)", p.Username, g)
+			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot provision %s: group %s gives root (request sudo as well)", p.Username, g)
 		}
 	}
 	accounts, err := h.Accounts.List()
@@ -85,7 +85,7 @@ func mayProvision(h *host.Host, p *taskcatalog.ProvisionUserParams) error {
 	}
 	for _, a := range accounts {
 		if a.Username == p.Username && a.AllocationID != p.AllocationID {
-			return taskcatalog.Errorf("user_exists", "cannot provision %s: the user is of allocation %s", p.Username, a.AllocationID)
+			return taskcatalog.Errorf("user_exists", "cannot provision %s: the user belongs to allocation %s", p.Username, a.AllocationID)
 		}
 	}
 	return nil
@@ -101,7 +101,7 @@ func newAccount(h *host.Host, p *taskcatalog.ProvisionUserParams) (host.Account,
 	home := "/home/" + p.Username
 	for _, u := range users {
 		if u.Name == p.Username {
-			return host.Account{}, taskcatalog.Errorf("user_exists", "cannot provision %s: the node has a user of that name with uid %d that no allocation made", p.Username, u.UID)
+			return host.Account{}, taskcatalog.Errorf("user_exists", "cannot provision %s: the node has a user of that name with uid %d, which no allocation created", p.Username, u.UID)
 		}
 	}
 	groups, err := h.Machine.Groups()
@@ -112,7 +112,7 @@ func newAccount(h *host.Host, p *taskcatalog.ProvisionUserParams) (host.Account,
 		return host.Account{}, taskcatalog.Errorf("group_exists", "cannot provision %s: the node has a group of that name with gid %s (choose another name)", p.Username, gid)
 	}
 	if _, err := h.Machine.Lstat(home); !errors.Is(err, fs.ErrNotExist) {
-		return host.Account{}, taskcatalog.Errorf("home_exists", "cannot provision %s: %s is there already (clean the node first)", p.Username, home)
+		return host.Account{}, taskcatalog.Errorf("home_exists", "cannot provision %s: %s exists already (clean the node first)", p.Username, home)
 	}
 	running, err := h.Machine.Processes()
 	if err != nil {
@@ -144,7 +144,7 @@ func makeAccount(ctx context.Context, h *host.Host, a host.Account) (created boo
 		return false, err
 	}
 	if there && user.UID != a.UID {
-		return false, taskcatalog.Errorf("user_changed", "cannot provision %s: its uid is %d and not %d any more (revoke the allocation)", a.Username, user.UID, a.UID)
+		return false, taskcatalog.Errorf("user_changed", "cannot provision %s: its uid is now %d instead of %d (revoke the allocation)", a.Username, user.UID, a.UID)
 	}
 	if there {
 		// useradd enters the account before it creates the home.
@@ -196,7 +196,7 @@ func writeKeys(h *host.Host, a host.Account, keys []byte) error {
 // name cannot change the meaning of the line.
 func grantSudo(ctx context.Context, h *host.Host, a host.Account) error {
 	if _, err := h.Machine.Lstat("/etc/sudoers.d"); err != nil {
-		return taskcatalog.Errorf("sudo_missing", "cannot give %s root: /etc/sudoers.d is not there (install sudo on the node)", a.Username)
+		return taskcatalog.Errorf("sudo_missing", "cannot give %s root: /etc/sudoers.d does not exist (install sudo on the node)", a.Username)
 	}
 	file := host.SudoersFile(a.Username)
 	if err := h.Machine.WriteFile(file, []byte(a.Username+" ALL=(ALL:ALL) NOPASSWD: ALL\n"), 0o440, 0, 0); err != nil {
@@ -238,7 +238,7 @@ func Probe(_ context.Context, h *host.Host, t *taskcatalog.Task) string {
 	case err != nil:
 		return err.Error()
 	case there:
-		return fmt.Sprintf("user %s is there with uid %d; recorded for the allocation: %v", username, user.UID, recorded)
+		return fmt.Sprintf("user %s exists with uid %d; recorded for the allocation: %v", username, user.UID, recorded)
 	}
 	return fmt.Sprintf("there is no user %s; recorded for the allocation: %v", username, recorded)
 }

@@ -102,7 +102,7 @@ func Revoke(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 		}
 	}
 	if len(v.failed) > 0 {
-		return &v.result, v.report, taskcatalog.Errorf("user_not_fully_revoked", "cannot revoke %s as a whole: %s (see the dispositions, then run it again)", p.Username, oneLine(v.failed))
+		return &v.result, v.report, taskcatalog.Errorf("user_not_fully_revoked", "cannot revoke %s completely: %s (see the dispositions, then run the task again)", p.Username, oneLine(v.failed))
 	}
 	return &v.result, v.report, h.Accounts.Delete(p.AllocationID)
 }
@@ -117,7 +117,7 @@ func oneLine(all []error) string {
 func notRecorded(h *host.Host, p *taskcatalog.RevokeUserParams) (any, taskcatalog.Report, error) {
 	user, there, err := h.Machine.UserNamed(p.Username)
 	if err == nil && there {
-		err = taskcatalog.Errorf("user_not_provisioned", "cannot revoke %s: uid %d was not made for allocation %s", p.Username, user.UID, p.AllocationID)
+		err = taskcatalog.Errorf("user_not_provisioned", "cannot revoke %s: uid %d was not created for allocation %s", p.Username, user.UID, p.AllocationID)
 	}
 	return &taskcatalog.RevokeUserResult{}, taskcatalog.Report{}, err
 }
@@ -150,7 +150,7 @@ func (v *revocation) tree(choose func(*machine.Entry) bool) machine.Tree {
 		name := e.Path()
 		v.report.Find(taskcatalog.Finding{
 			Check: checkFiles, Subject: name, UID: &v.account.UID, NextAction: cleanup.MendsFile(name),
-			Detail: "a directory of the user's that was left, since it holds what is not the user's",
+			Detail: "a directory of the user was kept, because it holds files of other users",
 		})
 	}}
 }
@@ -208,7 +208,7 @@ func (v *revocation) stillGone(ctx context.Context) error {
 	came, left, err := v.Host.Machine.StopUser(ctx, v.ids, 0)
 	v.result.ProcessesStopped += came
 	if n := came + len(left); err == nil && n > 0 {
-		err = fmt.Errorf("%d processes started after all had been ended (look for what starts them: a unit with User=%s, or a job of root's)", n, v.account.Username)
+		err = fmt.Errorf("%d processes started after all had been ended (find the program that starts them: a unit with User=%s, or a job of root)", n, v.account.Username)
 	}
 	return err
 }
@@ -313,7 +313,7 @@ func (v *revocation) files(ctx context.Context) error {
 		}
 		t.Faults -= within
 		if err == nil && readOnly {
-			err = fmt.Errorf("%s: mounted read-only and holds files of the user's (mount it read-write, then run it again)", taskcatalog.Clean(m, 200))
+			err = fmt.Errorf("%s: mounted read-only and holds files of the user's (mount it read-write, then run the task again)", taskcatalog.Clean(m, 200))
 		}
 		all = errors.Join(all, v.removed(checkFiles, m, t, err))
 	}
@@ -349,7 +349,7 @@ func (v *revocation) remove(ctx context.Context) error {
 	if of, gid := groupNamed(groups, v.account.Username); of && gid != strconv.FormatUint(uint64(v.account.GID), 10) {
 		v.report.Find(taskcatalog.Finding{
 			Check: checkAccount, Subject: "group " + v.account.Username, NextAction: "reimage",
-			Detail: "its gid is not " + strconv.FormatUint(uint64(v.account.GID), 10) + ": it is not the one that was made for the user",
+			Detail: "its gid is not " + strconv.FormatUint(uint64(v.account.GID), 10) + ": not the group that was created for the user",
 		})
 	} else if err := v.Host.AccountTool(ctx, "groupdel", v.account.Username); err != nil && host.ExitCode(err) != groupMissing {
 		return err

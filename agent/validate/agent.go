@@ -47,7 +47,7 @@ func lookAgent(ctx context.Context, v *validation) ([]item, error) {
 		compared = true
 	}
 	if !compared {
-		return nil, fmt.Errorf("agent_not_published: the broker has no package of agent version %s that it could read (publish the .deb that this node has: hostler agent-release publish FILE; then validate again)", clean(v.Host.Version))
+		return nil, fmt.Errorf("agent_not_published: the broker has no readable package of agent version %s (publish the .deb that this node has: hostler agent-release publish FILE; then validate again)", clean(v.Host.Version))
 	}
 	return found, nil
 }
@@ -165,7 +165,7 @@ func (v *validation) unlikeFiles(ctx context.Context, want map[string]taskcatalo
 		case err == nil:
 			_ = dir.Close()
 		case errors.Is(err, unix.ELOOP):
-			items = append(items, differs(name, "a link stands in its path"))
+			items = append(items, differs(name, "the path goes through a link"))
 		case !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR): // a missing file is reported above
 			return nil, err
 		}
@@ -220,7 +220,7 @@ func (v *validation) unitFiles(ctx context.Context, unit string) ([]item, error)
 	}
 	var items []item
 	for name := range instead {
-		items = append(items, differs(name, "goes before the published %s", unit))
+		items = append(items, differs(name, "is used in place of the published %s", unit))
 	}
 	for i, name := range additions {
 		additions[i] = merged(name)

@@ -29,9 +29,9 @@ func lookCloudInit(ctx context.Context, v *validation) ([]item, error) {
 	wasOff := v.base != nil && slices.Contains(v.base.Objects, cloudInitOff)
 	switch {
 	case comes && !wasOff:
-		return nil, errors.New("cloud-init is not off: at each boot it carries out what is in /var/lib/cloud, and writes it anew (once its first boot is through: touch " + firstboot.Off + " on the machine, then hostler node baseline retake)")
+		return nil, errors.New("cloud-init is not off: at each boot it runs the content of /var/lib/cloud and writes it again (after its first boot has ended: touch " + firstboot.Off + " on the machine, then hostler node baseline retake)")
 	case v.base != nil && !wasOff:
-		return nil, errors.New("the baseline does not have it (take a new one: hostler node baseline retake)")
+		return nil, errors.New("not in the baseline (take a new baseline: hostler node baseline retake)")
 	}
 	names, err := v.tree(ctx, []string{"/var/lib/cloud", "/var/lib/hostler-bootstrap"}, func(string, uint32) bool { return false })
 	if err != nil {
@@ -50,7 +50,7 @@ func lookCloudInit(ctx context.Context, v *validation) ([]item, error) {
 	items := v.compareFiles("cloud_init", records, func(name string) bool { return rowOf(name) == "cloud_init" }, rowOf)
 	if comes {
 		return append(items, item{row: "cloud_init", key: "cloud-init", differs: true, finding: taskcatalog.Finding{
-			Detail: "it was off, and runs at the next boot", NextAction: taskcatalog.ActionReimage,
+			Detail: "cloud-init was off, and runs at the next boot", NextAction: taskcatalog.ActionReimage,
 		}}), nil
 	}
 	return append(items, item{row: "cloud_init", key: cloudInitOff}), nil

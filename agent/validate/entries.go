@@ -99,7 +99,7 @@ func inode(st unix.Stat_t) string { return fmt.Sprintf("file %d:%d", st.Dev, st.
 // inodes, and the agent's memory is bounded.
 func manyMore(row, where, next string, n int64) item {
 	return item{row: row, key: where + " and more", differs: true, finding: taskcatalog.Finding{
-		Subject: where, Detail: "there is more than can be listed", Count: n, NextAction: next,
+		Subject: where, Detail: "there are more entries than the limit", Count: n, NextAction: next,
 	}}
 }
 

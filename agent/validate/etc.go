@@ -52,7 +52,7 @@ func lookEtc(ctx context.Context, v *validation) ([]item, error) {
 		return nil, err
 	}
 	if len(names) == 0 {
-		return nil, errors.New("/etc shows nothing")
+		return nil, errors.New("/etc is empty")
 	}
 	for name := range v.conf {
 		if _, there := slices.BinarySearch(names, name); !there {

@@ -79,13 +79,13 @@ func (v *validation) compareFiles(look string, records []taskcatalog.BaselineFil
 		was, there := before[is.Path]
 		switch {
 		case !there && look == "packages":
-			differ(is, "is not as its package brought it: "+state(is))
+			differ(is, "differs from its package: "+state(is))
 		case !there && is.Digest == machine.FileMissing:
-			differ(is, "its package's file is gone")
+			differ(is, "a file of its package is gone")
 		case !there && v.conf[is.Path] != "":
-			differ(is, "a conffile that is not as its package brought it: "+state(is))
+			differ(is, "a conffile that differs from its package: "+state(is))
 		case !there:
-			differ(is, "the baseline does not have it: "+state(is))
+			differ(is, "not in the baseline: "+state(is))
 			if cleanup.ContainerUnit(is.Path) {
 				items[len(items)-1].finding.NextAction = taskcatalog.ActionStorageCleanup
 			}

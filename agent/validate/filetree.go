@@ -104,7 +104,7 @@ func (v *validation) triggered(tops []string, skip func(name string, mode uint32
 				dir = path.Dir(dir)
 			}
 			if dir == top {
-				return fmt.Errorf("cannot look at %s: an automount that nothing is mounted on", clean(mt.Point))
+				return fmt.Errorf("cannot look at %s: an automount point without a mount", clean(mt.Point))
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func lookGPUs(ctx context.Context, v *validation) ([]item, error) {
 		return nil, nil // such an agent has reported no GPU either
 	}
 	if len(v.accounts) > 0 {
-		return nil, errors.New("allocation " + v.accounts[0].AllocationID + " is on the node: nobody asks its GPUs")
+		return nil, errors.New("allocation " + v.accounts[0].AllocationID + " is on the node: its GPUs are not checked")
 	}
 	f, err := h.Facts(ctx)
 	if err != nil {
@@ -38,7 +38,7 @@ func lookGPUs(ctx context.Context, v *validation) ([]item, error) {
 	var items []item
 	for _, d := range facts.Unlisted(f, seen) {
 		items = append(items, item{row: taskcatalog.CheckGPU, key: d.Address + "/unlisted", differs: true, finding: taskcatalog.Finding{
-			Subject: d.Address, Detail: fmt.Sprintf("a GPU of %s, PCI id %s:%s, is on the bus and no library lists it (driver %q)", facts.GPUVendor(d), d.Vendor, d.Device, d.Driver),
+			Subject: d.Address, Detail: fmt.Sprintf("a GPU of %s, PCI id %s:%s, is on the bus, and no vendor library lists it (driver %q)", facts.GPUVendor(d), d.Vendor, d.Device, d.Driver),
 			NextAction: taskcatalog.ActionReimage,
 		}})
 	}
@@ -179,13 +179,13 @@ func gpuItem(g taskcatalog.GPUFacts, what, next, format string, args ...any) ite
 func (v *validation) compareGPU(g taskcatalog.GPUFacts, state gpu.State) ([]item, error) {
 	i := slices.IndexFunc(v.base.GPUs, func(b taskcatalog.BaselineGPU) bool { return b.UUID == g.UUID })
 	if i < 0 {
-		return []item{gpuItem(g, "new", taskcatalog.ActionAcceptBaseline, "the baseline does not have it")}, nil
+		return []item{gpuItem(g, "new", taskcatalog.ActionAcceptBaseline, "not in the baseline")}, nil
 	}
 	was := v.base.GPUs[i]
 	var items []item
 	var unsure error
 	if unknown := scrub.Unreadable(was.Settings, state.Settings); len(unknown) > 0 {
-		unsure = fmt.Errorf("GPU %s: cannot read %s, which the baseline has", g.UUID, strings.Join(unknown, ", "))
+		unsure = fmt.Errorf("GPU %s: cannot read %s, which is in the baseline", g.UUID, strings.Join(unknown, ", "))
 	}
 	asIs := was
 	if mode := was.Settings.Partition; mode != "" && g.Partition != "" && mode != g.Partition {
@@ -209,7 +209,7 @@ func missingGPUs(base []taskcatalog.BaselineGPU, seen []taskcatalog.GPUFacts) []
 	for _, was := range base {
 		if !slices.ContainsFunc(seen, func(g taskcatalog.GPUFacts) bool { return g.UUID == was.UUID }) {
 			items = append(items, gpuItem(taskcatalog.GPUFacts{UUID: was.UUID, PCIAddress: was.PCIAddress}, "missing", taskcatalog.ActionReimage,
-				"the baseline has it and its library does not list it, serial %s", was.Serial))
+				"the GPU is in the baseline, and its vendor library does not list it; serial number %s", was.Serial))
 		}
 	}
 	return items

@@ -110,10 +110,10 @@ func TestGPUsAreComparedWithTheirBaseline(t *testing.T) {
 			second := base.GPUs[1].PCIAddress + " " + base.GPUs[1].UUID
 			one := *base
 			one.GPUs = base.GPUs[:1]
-			b.want(&one, second+": the baseline does not have it (accept_baseline)")
+			b.want(&one, second+": not in the baseline (accept_baseline)")
 
 			hosttest.OK(t, b.Configure("vendor "+vendor, "devices 1", "memory 4M"))
-			b.want(base, second+": the baseline has it and its library does not list it, serial "+base.GPUs[1].Serial+" (reimage)")
+			b.want(base, second+": the GPU is in the baseline, and its vendor library does not list it; serial number "+base.GPUs[1].Serial+" (reimage)")
 		})
 	}
 }
@@ -169,9 +169,9 @@ func TestAGPUThatIsNotWhatItWasIsFound(t *testing.T) {
 	at := g.PCIAddress + " " + g.UUID + ": "
 	was := base.GPUs[0]
 	for want, change := range map[string]func(*taskcatalog.BaselineGPU){
-		at + "it has 4 MiB of memory and had 1024 MiB (see the options of its driver) (reimage)": func(g *taskcatalog.BaselineGPU) { more := uint64(1 << 30); g.MemoryBytes = &more },
-		at + fmt.Sprintf("its serial number is %q and was \"another\" (reimage)", was.Serial):    func(g *taskcatalog.BaselineGPU) { g.Serial = "another" },
-		at + "its instances are [] and were [\"MIG-1\"] (reimage)":                               func(g *taskcatalog.BaselineGPU) { g.Instances = []string{"MIG-1"} },
+		at + "the GPU has 4 MiB of memory; the baseline has 1024 MiB (see the options of the GPU's driver) (reimage)": func(g *taskcatalog.BaselineGPU) { more := uint64(1 << 30); g.MemoryBytes = &more },
+		at + fmt.Sprintf("its serial number is %q and was \"another\" (reimage)", was.Serial):                         func(g *taskcatalog.BaselineGPU) { g.Serial = "another" },
+		at + "its instances are [] and were [\"MIG-1\"] (reimage)":                                                    func(g *taskcatalog.BaselineGPU) { g.Instances = []string{"MIG-1"} },
 	} {
 		base.GPUs[0] = was
 		change(&base.GPUs[0])
@@ -214,7 +214,7 @@ func TestAGPUOnTheBusThatNoLibraryListsIsFound(t *testing.T) {
 	}
 	b.want(base)
 	b.facts.PCI = append(b.facts.PCI, taskcatalog.PCIDevice{Address: "0000:99:00.0", Vendor: "10de", Device: "2330", Class: "030200", Driver: "vfio-pci"})
-	b.want(base, `0000:99:00.0: a GPU of nvidia, PCI id 10de:2330, is on the bus and no library lists it (driver "vfio-pci") (reimage)`)
+	b.want(base, `0000:99:00.0: a GPU of nvidia, PCI id 10de:2330, is on the bus, and no vendor library lists it (driver "vfio-pci") (reimage)`)
 	if _, err := lookGPUs(t.Context(), newLook(b.Host, nil)); err == nil {
 		t.Error("a baseline was taken without it")
 	}

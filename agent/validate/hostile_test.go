@@ -67,13 +67,13 @@ func TestNamesThatATenantChoseAreCleanedInFindings(t *testing.T) {
 			"link to hostile text", func(t *testing.T, w *whole) {
 				hosttest.OK(t, os.Symlink("\x1b[31m\xff", filepath.Join(w.dir, "etc/x")))
 			},
-			taskcatalog.Finding{Check: "config", Subject: "/etc/x", Detail: `the baseline does not have it: link:\x1b[31m\xff`},
+			taskcatalog.Finding{Check: "config", Subject: "/etc/x", Detail: `not in the baseline: link:\x1b[31m\xff`},
 		},
 		{
 			"account named by escape sequences", func(t *testing.T, w *whole) {
 				hosttest.Put(t, w.dir, "etc/passwd", hosttest.Read(t, w.dir, "etc/passwd")+"\x1b[8m\xff:x:0:0::/root:/bin/sh\n")
 			},
-			taskcatalog.Finding{Check: "users", Subject: `\x1b[8m\xff`, Detail: "an account that the baseline does not have, uid 0"},
+			taskcatalog.Finding{Check: "users", Subject: `\x1b[8m\xff`, Detail: "an account that is not in the baseline, uid 0"},
 		},
 		{
 			"group named by escape sequences", func(t *testing.T, w *whole) {

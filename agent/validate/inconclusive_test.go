@@ -48,7 +48,7 @@ var broken = []struct {
 	{"no block devices", []string{"block_devices", "inventory"}, lose("sys/block")},
 	{"no network cards", []string{"inventory"}, lose("sys/class/net")},
 	{"a GPU that tells nothing", []string{"firmware_versions", "inventory"}, lose("proc/driver/nvidia/gpus/0000:01:00.0/information")},
-	{"a boot entry that is no file", []string{"efi"}, func(t *testing.T, w *whole) {
+	{"a boot entry that is not a file", []string{"efi"}, func(t *testing.T, w *whole) {
 		hosttest.OK(t, os.Mkdir(filepath.Join(w.dir, "sys/firmware/efi/efivars/Boot0001-"+efiGlobal), 0o755))
 	}},
 	{"EFI without its variables", []string{"efi"}, lose("sys/firmware/efi/efivars")},

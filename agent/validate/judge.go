@@ -95,9 +95,9 @@ func (v *validation) judge(found [][]item, failed []error, result *taskcatalog.V
 			switch {
 			case err != nil || row == taskcatalog.CheckAgent:
 			case v.base == nil:
-				err = fmt.Errorf("the node has no baseline (take one: hostler node baseline retake)")
+				err = fmt.Errorf("the node has no baseline (take a baseline: hostler node baseline retake)")
 			case slices.Contains(v.base.NotTaken, row):
-				err = fmt.Errorf("the baseline does not have it, it could not be read then (take a new one: hostler node baseline retake)")
+				err = fmt.Errorf("not in the baseline, because it could not be read when the baseline was taken (take a new baseline: hostler node baseline retake)")
 			}
 			v.made([]string{row}, err)
 			for _, it := range found[i] {

@@ -95,7 +95,7 @@ func lookMounts(_ context.Context, v *validation) ([]item, error) {
 			items = append(items, item{row: "mounts", key: key, stranger: m.User != "" && !v.knowsText(m.User), finding: taskcatalog.Finding{Subject: m.Point, Detail: m.Type + " " + m.Root, NextAction: next}})
 			// The options are an item of their own, since a cleanup must not detach a mount of the
 			// baseline because of its options. No mount point begins with "options".
-			options := item{row: "mounts", key: "options " + m.Access + " of " + key, finding: taskcatalog.Finding{Subject: m.Point, Detail: "its options differ from the baseline's, they are " + m.Access}}
+			options := item{row: "mounts", key: "options " + m.Access + " of " + key, finding: taskcatalog.Finding{Subject: m.Point, Detail: "its options differ from the baseline; they are " + m.Access}}
 			if v.taking || v.has(items[len(items)-1]) {
 				items = append(items, options)
 			}
@@ -179,7 +179,7 @@ func lookModules(_ context.Context, v *validation) ([]item, error) {
 		case m.Taints != "":
 			detail = "taints the kernel: " + m.Taints
 		case m.File == "" || !v.packaged(m.File):
-			detail = "no package brought it"
+			detail = "no package contains it"
 		default:
 			continue
 		}
@@ -222,7 +222,7 @@ func lookFirewall(ctx context.Context, v *validation) ([]item, error) {
 		return nil, nil
 	}
 	return []item{{row: "firewall", key: "rules", differs: true, finding: taskcatalog.Finding{
-		Subject: "firewall rules", Detail: "they are not those of the baseline", Count: int64(len(rules)),
+		Subject: "firewall rules", Detail: "the rules differ from the baseline", Count: int64(len(rules)),
 	}}}, nil
 }
 
@@ -338,7 +338,7 @@ func lookInventory(_ context.Context, v *validation) ([]item, error) {
 				continue
 			}
 			items = append(items, item{row: "inventory", key: path.Join(kind.name, want), differs: true, finding: taskcatalog.Finding{
-				Subject: kind.name + " " + want, Detail: "expected by the baseline and not seen", NextAction: taskcatalog.ActionReimage,
+				Subject: kind.name + " " + want, Detail: "in the baseline and not on the node", NextAction: taskcatalog.ActionReimage,
 			}})
 		}
 	}

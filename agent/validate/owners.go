@@ -59,7 +59,7 @@ func lookFiles(ctx context.Context, v *validation) ([]item, error) {
 		}
 	}
 	if o.tooMany {
-		failed = errors.Join(failed, fmt.Errorf("more than %d directories that strangers may write to", maxAgain))
+		failed = errors.Join(failed, fmt.Errorf("more than %d world-writable directories", maxAgain))
 	}
 	if failed != nil {
 		return o.items, failed
@@ -167,7 +167,7 @@ func (o *owners) lookAgain(ctx context.Context) (moved string, err error) {
 	return moved, nil
 }
 
-func changedMeanwhile(name string) string { return clean(name) + " changed while it was looked at" }
+func changedMeanwhile(name string) string { return clean(name) + " changed during the scan" }
 
 // maxForeign bounds how many entries of a tenant's tree are noted by name.
 const maxForeign = 10_000
@@ -182,7 +182,7 @@ func (o *owners) foreign(e *machine.Entry) {
 	if e.IsDir() && len(o.within) < maxForeign {
 		o.within[name] = uid
 	}
-	it := item{row: "files", key: fmt.Sprintf("foreign/%s uid %d", name, uid), id: inode(e.Stat), finding: taskcatalog.Finding{Subject: name, Detail: "of a uid that the baseline does not have"}}
+	it := item{row: "files", key: fmt.Sprintf("foreign/%s uid %d", name, uid), id: inode(e.Stat), finding: taskcatalog.Finding{Subject: name, Detail: "of a uid that is not in the baseline"}}
 	if below && above == uid || len(o.items) > maxForeign || o.seen[idMark(it)] {
 		return
 	}

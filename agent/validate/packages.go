@@ -69,9 +69,9 @@ func lookPackages(ctx context.Context, v *validation) ([]item, error) {
 		switch {
 		case v.base == nil:
 		case !there:
-			differ(p.Name, "a package that the baseline does not have")
+			differ(p.Name, "a package that is not in the baseline")
 		case pin != p.Pin:
-			differ(p.Name, "the package is another version, or its record was changed")
+			differ(p.Name, "the package has another version, or its record was changed")
 		}
 		for _, name := range p.Owns {
 			v.owned[pathHash(name)] = struct{}{}
@@ -115,7 +115,7 @@ func lookPackageFiles(ctx context.Context, v *validation) ([]item, error) {
 			return ctx.Err()
 		})
 		if failed == nil && hex.EncodeToString(all.Sum(nil)) != v.recorded {
-			failed = errors.New("the records of packages changed while they were looked at")
+			failed = errors.New("the records of packages changed during the scan")
 		}
 	}
 	err := v.m.FileStates(ctx, queries, func(q machine.FileQuery, s machine.FileState) {

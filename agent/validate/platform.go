@@ -37,7 +37,7 @@ func lookPlatform(row string) func(context.Context, *validation) ([]item, error)
 			return nil, err // a new baseline could not have the row either
 		}
 		if was == nil {
-			return nil, errors.New("the baseline was taken by an agent that did not look at it (take a new one: hostler node baseline retake)")
+			return nil, errors.New("the baseline was taken by an agent that did not check this (take a new baseline: hostler node baseline retake)")
 		}
 		if err == nil && now.Absent != "" && len(was.Settings) == 0 {
 			v.absent[row] = now.Absent
@@ -56,7 +56,7 @@ func comparePlatform(was *taskcatalog.PlatformRow, now platform.Reading, whole b
 		}})
 	}
 	if was.Absent != "" && whole && len(now.Settings) > 0 {
-		differs(was.Check, "it is there, and was not when the baseline was taken (%s)", was.Absent)
+		differs(was.Check, "present now, and absent when the baseline was taken (%s)", was.Absent)
 		return items
 	}
 	if now.Absent != "" {
@@ -72,9 +72,9 @@ func comparePlatform(was *taskcatalog.PlatformRow, now platform.Reading, whole b
 		delete(before, s.Name)
 		switch {
 		case !known && !part(was.Check, s.Name):
-			differs(s.Name, "the baseline does not have it: %s", said(s.Value))
+			differs(s.Name, "not in the baseline: %s", said(s.Value))
 		case known && value != s.Value:
-			differs(s.Name, "it is %s and was %s", said(s.Value), said(value))
+			differs(s.Name, "is %s, was %s", said(s.Value), said(value))
 		}
 	}
 	if !whole {
@@ -82,7 +82,7 @@ func comparePlatform(was *taskcatalog.PlatformRow, now platform.Reading, whole b
 	}
 	for _, s := range was.Settings {
 		if value, left := before[s.Name]; left && !part(was.Check, s.Name) {
-			differs(s.Name, "it is gone, and was %s", said(value))
+			differs(s.Name, "is gone, was %s", said(value))
 		}
 	}
 	return items

@@ -24,20 +24,20 @@ func TestWhatChangedBelowTheSystemIsFoundUnderItsRow(t *testing.T) {
 		row, subject, detail, next string
 		change                     func(t *testing.T, w *whole)
 	}{
-		{"efi", "BootOrder", "it is 0002 0001 and was 0001", taskcatalog.ActionByHand, spoil(efivars+"BootOrder-"+efiGlobal, "\x07\x00\x00\x00\x02\x00\x01\x00")},
-		{"efi", "SecureBoot", "it is off and was on", taskcatalog.ActionByHand, spoil(efivars+"SecureBoot-"+efiGlobal, "\x06\x00\x00\x00\x00")},
-		{"efi", "BootNext", "the baseline does not have it: 0003", taskcatalog.ActionByHand, spoil(efivars+"BootNext-"+efiGlobal, "\x07\x00\x00\x00\x03\x00")},
-		{"efi", "BootOrder", "it is gone, and was 0001", taskcatalog.ActionByHand, lose(efivars + "BootOrder-" + efiGlobal)},
+		{"efi", "BootOrder", "is 0002 0001, was 0001", taskcatalog.ActionByHand, spoil(efivars+"BootOrder-"+efiGlobal, "\x07\x00\x00\x00\x02\x00\x01\x00")},
+		{"efi", "SecureBoot", "is off, was on", taskcatalog.ActionByHand, spoil(efivars+"SecureBoot-"+efiGlobal, "\x06\x00\x00\x00\x00")},
+		{"efi", "BootNext", "not in the baseline: 0003", taskcatalog.ActionByHand, spoil(efivars+"BootNext-"+efiGlobal, "\x07\x00\x00\x00\x03\x00")},
+		{"efi", "BootOrder", "is gone, was 0001", taskcatalog.ActionByHand, lose(efivars + "BootOrder-" + efiGlobal)},
 		{"efi", "efi", "the machine was not booted by EFI; the baseline has 2 settings of it", taskcatalog.ActionByHand, lose("sys/firmware/efi")},
-		{"firmware_versions", "bios_version", "it is 9.9 and was 2.1a", taskcatalog.ActionByHand, spoil("sys/class/dmi/id/bios_version", "9.9\n")},
+		{"firmware_versions", "bios_version", "is 9.9, was 2.1a", taskcatalog.ActionByHand, spoil("sys/class/dmi/id/bios_version", "9.9\n")},
 		{
-			"firmware_versions", "gpu 0000:01:00.0", "it is 66.6 and was 96.00.74.00.01", taskcatalog.ActionByHand,
+			"firmware_versions", "gpu 0000:01:00.0", "is 66.6, was 96.00.74.00.01", taskcatalog.ActionByHand,
 			spoil("proc/driver/nvidia/gpus/0000:01:00.0/information", "GPU UUID: \t "+gpuUUID+"\nVideo BIOS: \t 66.6\n"),
 		},
-		{"firmware_versions", "nic 0000:00:03.0 port", "it is empty and was 14.32.1010", taskcatalog.ActionByHand, func(_ *testing.T, w *whole) {
+		{"firmware_versions", "nic 0000:00:03.0 port", "is empty, was 14.32.1010", taskcatalog.ActionByHand, func(_ *testing.T, w *whole) {
 			w.kernel.Cards = func(string) (string, error) { return "", nil }
 		}},
-		{"sriov", "virtual functions of 0000:01:00.0", "the baseline does not have it: 8", taskcatalog.ActionReimage, spoil(slot+"sriov_numvfs", "8\n")},
+		{"sriov", "virtual functions of 0000:01:00.0", "not in the baseline: 8", taskcatalog.ActionReimage, spoil(slot+"sriov_numvfs", "8\n")},
 	} {
 		t.Run(c.row+" "+c.subject, func(t *testing.T) {
 			w := newWhole(t)

@@ -64,7 +64,7 @@ func (v *validation) processes() (all []running, hidden []int, moved string, err
 	if err != nil {
 		return nil, nil, "", err
 	}
-	ended := func(pid int) { moved = fmt.Sprintf("process %d ended before it was looked at", pid) }
+	ended := func(pid int) { moved = fmt.Sprintf("process %d ended before it could be checked", pid) }
 	shown := map[int]bool{}
 	for _, p := range list {
 		shown[p.PID] = true
@@ -172,7 +172,7 @@ func (v *validation) judgeProcesses(all []running, hidden []int) ([]item, error)
 		}}
 		if i := v.foreignUID(p.Process); i >= 0 && !v.taking {
 			it.key = fmt.Sprintf("%s of uid %d", p.key(), p.UIDs[i])
-			it.finding.Detail = join(it.finding.Detail, "of a uid that the baseline does not have")
+			it.finding.Detail = join(it.finding.Detail, "of a uid that is not in the baseline")
 			items = append(items, v.owner(it, p.UIDs[i], p.mends()))
 			unread = errors.Join(unread, p.unread)
 			continue
@@ -200,7 +200,7 @@ func (v *validation) judgeProcesses(all []running, hidden []int) ([]item, error)
 	}
 	for _, pid := range hidden {
 		items = append(items, item{row: "processes", key: fmt.Sprintf("hidden %d", pid), differs: true, finding: taskcatalog.Finding{
-			Subject: fmt.Sprint(pid), Detail: "a process whose directory in /proc shows nothing: something covers it",
+			Subject: fmt.Sprint(pid), Detail: "a process whose directory in /proc is empty: a mount covers the directory",
 		}})
 	}
 	if unread != nil && v.base != nil { // processes of an unknown uid are found all the same

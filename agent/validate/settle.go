@@ -46,7 +46,7 @@ const (
 type unrest struct{ what string }
 
 func (r *unrest) Error() string {
-	return "cannot tell what is there: " + r.what + " (find what does that and end it, then validate again)"
+	return "cannot tell what is there: " + r.what + " (find and stop the program that causes this, then validate again)"
 }
 
 // still repeats list until nothing moves during a listing. moved names what moved.

@@ -52,7 +52,7 @@ func lookUsers(_ context.Context, v *validation) ([]item, error) {
 		case there:
 			items = append(items, item{row: "users", key: is.Name, differs: true, finding: taskcatalog.Finding{UID: &is.UID, Detail: userChange(was, is)}})
 		default:
-			items = append(items, v.owner(item{row: "users", key: is.Name, differs: true, finding: taskcatalog.Finding{Detail: "an account that the baseline does not have, " + uidText(is.UID)}}, is.UID, taskcatalog.ActionReimage))
+			items = append(items, v.owner(item{row: "users", key: is.Name, differs: true, finding: taskcatalog.Finding{Detail: "an account that is not in the baseline, " + uidText(is.UID)}}, is.UID, taskcatalog.ActionReimage))
 		}
 	}
 	for name, was := range before {
@@ -126,7 +126,7 @@ func userChange(was, is taskcatalog.BaselineUser) string {
 	if was.Login != is.Login {
 		changes = append(changes, "the password was changed")
 		if is.Login == "none" {
-			changes[len(changes)-1] = "needs no password any more"
+			changes[len(changes)-1] = "the account needs no password any more"
 		}
 	}
 	return strings.Join(changes, "; ")

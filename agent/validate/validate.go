@@ -250,7 +250,7 @@ func (v *validation) booted(ctx context.Context) error {
 			return err
 		}
 	}
-	return taskcatalog.Errorf(taskcatalog.CodeHandlerFailed, "cannot take a baseline: the first boot has not ended within %s (cloud-init status and systemctl list-units 'hostler-*' on the machine say what it waits for)", bootWait)
+	return taskcatalog.Errorf(taskcatalog.CodeHandlerFailed, "cannot take a baseline: the first boot has not ended within %s (cloud-init status and systemctl list-units 'hostler-*' on the machine show what it waits for)", bootWait)
 }
 
 // account finds the allocation whose user has the uid.

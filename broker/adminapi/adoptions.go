@@ -114,5 +114,5 @@ func (a *API) machineFree(ctx context.Context, s onboarding.Onboarding) error {
 	if err != nil {
 		return err
 	}
-	return broker.Errorf(broker.Refused, "machine_bound", "cannot adopt machine %s: node %s is bound to it (remove that first)", s.Adopts, node)
+	return broker.Errorf(broker.Refused, "machine_bound", "cannot adopt machine %s: node %s is bound to the machine (remove the node first)", s.Adopts, node)
 }

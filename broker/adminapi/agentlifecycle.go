@@ -50,7 +50,7 @@ func (a *API) agentOf(ctx context.Context, n broker.Node) (*api.AgentLifecycle, 
 
 type agentsInput struct {
 	Site   string `query:"site" maxLength:"63"`
-	Drift  bool   `query:"drift" doc:"only those that are not in sync"`
+	Drift  bool   `query:"drift" doc:"only agents that are not in sync"`
 	Cursor string `query:"cursor" maxLength:"64"`
 	Limit  int    `query:"limit" minimum:"0" maximum:"1000"`
 }
@@ -164,7 +164,7 @@ func (a *API) wantAgent(ctx context.Context, in *wantAgentInput) (*api.AgentLife
 	}
 	switch {
 	case channel == broker.ChannelPinned && !release.ValidVersion(pinned):
-		return nil, broker.Errorf(broker.Invalid, "agent_lifecycle_invalid", "cannot pin the agent of node %s: %q is no version (--version V)", n.ID, taskcatalog.Clean(pinned, 64))
+		return nil, broker.Errorf(broker.Invalid, "agent_lifecycle_invalid", "cannot pin the agent of node %s: %q is not a version (--version V)", n.ID, taskcatalog.Clean(pinned, 64))
 	case channel != broker.ChannelPinned && pinned != "":
 		return nil, broker.Errorf(broker.Invalid, "agent_lifecycle_invalid", "cannot pin the agent of node %s to %s: its channel is %s (--channel pinned)", n.ID, taskcatalog.Clean(pinned, 64), channel)
 	}

@@ -48,7 +48,7 @@ func (a *API) listReleases(ctx context.Context, _ *none) (*api.AgentReleaseList,
 type publishInput struct {
 	Digest   string `path:"digest" minLength:"64" maxLength:"71" doc:"hex SHA-256 of the package"`
 	Version  string `query:"version" maxLength:"64" required:"true"`
-	Arch     string `query:"arch" enum:"amd64,arm64" doc:"must be that of the file name, where it is given"`
+	Arch     string `query:"arch" enum:"amd64,arm64" doc:"must match the file name, if one is given"`
 	Filename string `query:"filename" maxLength:"160" required:"true" doc:"NAME_VERSION_ARCH.deb"`
 
 	hc huma.Context
@@ -74,7 +74,7 @@ func (a *API) publishRelease(ctx context.Context, in *publishInput) (*api.AgentR
 	case in.Arch != "" && in.Arch != named[1]:
 		return nil, badRelease("the file name is for another architecture than %s", in.Arch)
 	case !versionForm.MatchString(in.Version):
-		return nil, badRelease("version %q is not one", in.Version)
+		return nil, badRelease("version %q is not a valid version", in.Version)
 	}
 	_ = in.hc.SetReadDeadline(a.c.Now().Add(uploadTime))
 	p, err := a.c.DB.PutPackage(ctx, callerOf(ctx).actor(), store.Package{
@@ -99,7 +99,7 @@ type bounded struct {
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left < 0 {
-		return 0, broker.Errorf(broker.Invalid, "too_large", "cannot publish agent release: it is larger than %d bytes", maxPackage)
+		return 0, broker.Errorf(broker.Invalid, "too_large", "cannot publish agent release: the package is larger than %d bytes", maxPackage)
 	}
 	n, err := b.from.Read(p)
 	b.left -= int64(n)

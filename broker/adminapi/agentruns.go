@@ -30,9 +30,9 @@ func listOf(r chain.Record) agentlifecycle.List {
 type agentRunsInput struct {
 	Node   string `query:"node_id" maxLength:"253" doc:"an id, a hostname or site/hostname"`
 	Site   string `query:"site" maxLength:"63"`
-	Status string `query:"status" maxLength:"200" doc:"one or more, joined by commas; live stands for all that have not ended, failed for both failures"`
+	Status string `query:"status" maxLength:"200" doc:"one or more statuses, separated by commas; live: all that have not ended; failed: both failed statuses"`
 	Stage  string `query:"stage" maxLength:"64"`
-	Class  string `query:"class" maxLength:"64" doc:"of the failure"`
+	Class  string `query:"class" maxLength:"64" doc:"failure class"`
 	Cursor string `query:"cursor" maxLength:"80"`
 	Limit  int    `query:"limit" minimum:"0" maximum:"1000"`
 }

@@ -89,7 +89,7 @@ func New(c Config) (*API, error) {
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
-			Info:    &huma.Info{Title: "Hostler operator API", Version: c.Version, Description: "Every path needs a bearer token. The roles are platform_admin, operator and viewer; each can do what the next one can."},
+			Info:    &huma.Info{Title: "Hostler operator API", Version: c.Version, Description: "Every path needs a bearer token. The roles are platform_admin, operator and viewer; each includes the next."},
 			Components: &huma.Components{
 				Schemas:         huma.NewMapRegistry("#/components/schemas/", schemaName),
 				SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}},

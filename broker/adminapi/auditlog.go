@@ -20,7 +20,7 @@ type auditInput struct {
 	Actor  string    `query:"actor" maxLength:"100"`
 	Action string    `query:"action" maxLength:"64"`
 	From   time.Time `query:"from"`
-	To     time.Time `query:"to" doc:"exclusive"`
+	To     time.Time `query:"to" doc:"end of the period, exclusive"`
 	Cursor string    `query:"cursor" maxLength:"20"`
 	Limit  int       `query:"limit" minimum:"0" maximum:"1000"`
 }
@@ -33,7 +33,7 @@ func (a *API) listAudit(ctx context.Context, in *auditInput) (*api.AuditList, er
 	}
 	if in.Cursor != "" {
 		if f.After, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil || f.After < 1 {
-			return nil, broker.Errorf(broker.Invalid, "cursor_invalid", "cannot go on from cursor %q: it is none of this list", taskcatalog.Clean(in.Cursor, 20))
+			return nil, broker.Errorf(broker.Invalid, "cursor_invalid", "cannot continue at cursor %q: the cursor does not come from this list", taskcatalog.Clean(in.Cursor, 20))
 		}
 	}
 	page, err := a.c.DB.ListAudit(ctx, f)
@@ -56,7 +56,7 @@ func (a *API) auditSubject(ctx context.Context, ref string) (string, error) {
 	who := callerOf(ctx)
 	if ref == "" {
 		if who.sites() != nil {
-			return "", broker.Errorf(broker.Forbidden, "site_forbidden", "cannot read the whole audit log: token %s is bound to sites (name a node of theirs)", who.Name)
+			return "", broker.Errorf(broker.Forbidden, "site_forbidden", "cannot read the whole audit log: token %s is bound to sites (name a node of one of these sites)", who.Name)
 		}
 		return "", nil
 	}
@@ -82,7 +82,7 @@ func (a *API) verifyAudit(ctx context.Context, _ *none) (*api.AuditVerification,
 type exportInput struct {
 	Node string    `query:"node" maxLength:"320"`
 	From time.Time `query:"from"`
-	To   time.Time `query:"to" doc:"exclusive"`
+	To   time.Time `query:"to" doc:"end of the period, exclusive"`
 }
 
 const exportPage = 1000
@@ -123,7 +123,7 @@ func (a *API) exportAudit(ctx context.Context, in *exportInput) (*huma.StreamRes
 
 // broken aborts a stream so that its reader sees that the stream is incomplete.
 func (a *API) broken(err error) {
-	a.c.Log.Error("an export was broken off", zap.Error(err))
+	a.c.Log.Error("an export was interrupted", zap.Error(err))
 	panic(errBroken)
 }
 

@@ -15,7 +15,7 @@ import (
 
 // RequestKey makes a repeated request harmless.
 type RequestKey struct {
-	IdempotencyKey string `header:"Idempotency-Key" minLength:"1" maxLength:"128" doc:"the same key with the same body, of the same token, answers what was begun under it; kept for 24 hours"`
+	IdempotencyKey string `header:"Idempotency-Key" minLength:"1" maxLength:"128" doc:"a repeated request with the same key, body and token returns what the first request began; kept for 24 hours"`
 }
 
 // order is a request to begin something.

@@ -44,13 +44,13 @@ func (a *API) createNode(ctx context.Context, in *createNodeInput) (*api.NodeBoo
 	given, ok := c.Hostname, false
 	switch c.Hostname, ok = broker.CanonicalHostname(given); {
 	case !ok:
-		return nil, badNode("hostname %q is not one (letters, digits and '-', joined by dots)", given)
+		return nil, badNode("hostname %q is not a valid hostname (letters, digits and '-', joined by dots)", given)
 	case !siteForm.MatchString(c.Site):
-		return nil, badNode("site %q is not one (a-z, 0-9 and '-')", c.Site)
+		return nil, badNode("site %q is not a valid site name (a-z, 0-9 and '-')", c.Site)
 	case !skuForm.MatchString(c.SKU):
-		return nil, badNode("SKU %q is not one (letters, digits, '.', '_' and '-')", c.SKU)
+		return nil, badNode("SKU %q is not a valid SKU id (letters, digits, '.', '_' and '-')", c.SKU)
 	case !systemIDForm.MatchString(c.MAASSystemID):
-		return nil, badNode("MAAS system id %q is not one", c.MAASSystemID)
+		return nil, badNode("MAAS system id %q is not valid", c.MAASSystemID)
 	case !who.MaySee(c.Site):
 		return nil, siteForbidden(who, c.Site)
 	}
@@ -106,7 +106,7 @@ func (a *API) issueToken(ctx context.Context, in *tokenRequestInput) (*api.NodeB
 	case err != nil:
 		return nil, err
 	case kind == turnover.Reimage.Kind():
-		return nil, a.refusedOf(ctx, "token.issue", n, broker.Errorf(broker.Refused, "node_in_run", "cannot issue a token for node %s: run %s reimages it, and enrols it by its own (cancel the run, if that is not wanted)", n.ID, id))
+		return nil, a.refusedOf(ctx, "token.issue", n, broker.Errorf(broker.Refused, "node_in_run", "cannot issue a token for node %s: run %s reimages the node, and enrols it with its own token (cancel the run to stop this)", n.ID, id))
 	}
 	if err := a.c.DB.IssueToken(ctx, callerOf(ctx).actor(), n.ID, pki.HashToken(token.Reveal()), boot.ExpiresAt, in.Body.Reason); err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (a *API) bootstrap(ctx context.Context, how, systemID string, ttlSeconds in
 	case release != nil:
 		in.Package = &cloudinit.Package{SHA256: strings.TrimPrefix(release.Digest, "sha256:"), Mirrors: mirrors}
 	case len(mirrors) > 0:
-		return nil, "", broker.Errorf(broker.Refused, "agent_release_missing", "cannot name package URLs: no agent release is published whose digest they could be checked with%s (hostler agent-release publish FILE)", besides(withheld))
+		return nil, "", broker.Errorf(broker.Refused, "agent_release_missing", "cannot use package URLs: no agent release is published, so the package's digest cannot be checked%s (hostler agent-release publish FILE)", besides(withheld))
 	default:
 		out.Warning = "no agent release is published" + besides(withheld) + ": the machine must have hostler-agent installed already (or publish one first: hostler agent-release publish FILE)"
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 type policyInput struct {
-	Site string `query:"site" maxLength:"63" doc:"empty: the nodes without a site"`
+	Site string `query:"site" maxLength:"63" doc:"empty: the policy of nodes without a site"`
 }
 
 // showPolicy returns a site's policy, or an empty policy if none is set.
@@ -43,7 +43,7 @@ type setPolicyInput struct{ Body api.CleanPolicyPut }
 func (a *API) setPolicy(ctx context.Context, in *setPolicyInput) (*api.CleanPolicy, error) {
 	site := in.Body.Site
 	if !siteForm.MatchString(site) {
-		return nil, badPolicy("site %q is not one (a-z, 0-9 and '-')", site)
+		return nil, badPolicy("site %q is not a valid site name (a-z, 0-9 and '-')", site)
 	}
 	if err := a.onRecord(ctx, site); err != nil {
 		return nil, err
@@ -79,17 +79,17 @@ var (
 func checkPolicy(p taskcatalog.CleanPolicy) error {
 	for name, list := range map[string][]string{"users": p.KnownUsers, "units": p.KnownUnits, "ports": p.KnownPorts, "processes": p.KnownProcesses} {
 		if len(list) > maxPolicyItems {
-			return badPolicy("it knows too many %s", name)
+			return badPolicy("the policy names too many %s", name)
 		}
 		for _, item := range list {
 			if item == "" || len(item) > 255 || taskcatalog.Clean(item, 1024) != item {
-				return badPolicy("one of its %s is empty, too long or has control characters", name)
+				return badPolicy("one of the policy's %s is empty, too long or has control characters", name)
 			}
 		}
 	}
 	for _, u := range p.KnownUsers {
 		if !userForm.MatchString(u) {
-			return badPolicy("user %q is no account name", u)
+			return badPolicy("user %q is not a valid account name", u)
 		}
 	}
 	for _, port := range p.KnownPorts {
@@ -98,7 +98,7 @@ func checkPolicy(p taskcatalog.CleanPolicy) error {
 		}
 	}
 	if len(p.Scratch) > maxScratch {
-		return badPolicy("it names too many %s", "scratch directories")
+		return badPolicy("the policy names too many %s", "scratch directories")
 	}
 	for _, s := range p.Scratch {
 		top, _, _ := strings.Cut(strings.TrimPrefix(s, "/"), "/")
@@ -106,7 +106,7 @@ func checkPolicy(p taskcatalog.CleanPolicy) error {
 			return badPolicy("scratch %q is not an absolute path pattern such as /share*", s)
 		}
 		if own := taskcatalog.ScratchReaches(s); own != "" {
-			return badPolicy("scratch %q reaches the system's own "+own, s)
+			return badPolicy("scratch %q includes the system's "+own, s)
 		}
 	}
 	if p.GPU == nil {
@@ -131,7 +131,7 @@ var lasting = regexp.MustCompile(`^(hostler-agent|nvidia-fabricmanager|(nvidia-)
 func checkGPUPolicy(p taskcatalog.GPUScrubPolicy) error {
 	switch {
 	case len(p.StopServices) > maxGPUItems || len(p.Drivers) > maxGPUItems:
-		return badPolicy("it names too many %s", "services or drivers for GPUs")
+		return badPolicy("the policy names too many %s", "services or drivers for GPUs")
 	case p.MinCoveragePercent != 0 && !(p.MinCoveragePercent >= minGPUCoverage && p.MinCoveragePercent <= 100):
 		return badPolicy("gpu.%s is not between 50 and 100", "min_coverage_percent")
 	case p.MaxUncoveredBytes > maxGPUUncovered:
@@ -143,15 +143,15 @@ func checkGPUPolicy(p taskcatalog.GPUScrubPolicy) error {
 	}
 	for _, name := range p.StopServices {
 		if !serviceForm.MatchString(name) {
-			return badPolicy("%q in gpu.stop_services is no name of a service, such as exporter.service", name)
+			return badPolicy("%q in gpu.stop_services is not a service name such as exporter.service", name)
 		}
 		if lasting.MatchString(name) {
-			return badPolicy("%q in gpu.stop_services must run while GPUs are scrubbed", name)
+			return badPolicy("%q in gpu.stop_services is needed while GPUs are scrubbed", name)
 		}
 	}
 	for _, version := range p.Drivers {
 		if !driverForm.MatchString(version) {
-			return badPolicy("%q in gpu.drivers is no version of a driver, such as 550.90.07", version)
+			return badPolicy("%q in gpu.drivers is not a driver version such as 550.90.07", version)
 		}
 	}
 	return nil

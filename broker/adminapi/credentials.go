@@ -22,11 +22,11 @@ func (a *API) setCredentials(ctx context.Context, in *credentialsInput) (*api.No
 		return nil, err
 	}
 	if n.Status == broker.Deleted {
-		return nil, broker.Errorf(broker.Refused, "node_deleted", "cannot keep credentials: node %s is deleted", n.ID)
+		return nil, broker.Errorf(broker.Refused, "node_deleted", "cannot store credentials: node %s is deleted", n.ID)
 	}
 	t := in.Body.MAASMachineToken
 	if _, err := t.Rack(); err != nil {
-		return nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeMAASTokenInvalid), "cannot keep the token of node %s: %v", n.ID, err)
+		return nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeMAASTokenInvalid), "cannot store the token of node %s: %v", n.ID, err)
 	}
 	raw, err := taskcatalog.Encode(t)
 	if err != nil {

@@ -59,7 +59,7 @@ func (a *API) turnoversOf(ctx context.Context, b api.DecommissionBatch, req turn
 			return all, broker.Errorf(broker.Invalid, "batch_sites", "cannot turn over nodes of two sites in one batch: %s is at %s, and %s at %s (one batch for each site)", all[0].node.ID, said(starts[0].Site), t.node.ID, said(t.start.Site))
 		}
 		if other, twice := clash(starts, t.start); twice {
-			return all, broker.Errorf(broker.Invalid, "turnover_invalid", "cannot turn over %s and %s in one batch: they are one node, or have one machine in MAAS", other, t.node.Hostname)
+			return all, broker.Errorf(broker.Invalid, "turnover_invalid", "cannot turn over %s and %s in one batch: both name the same node, or are bound to the same machine in MAAS", other, t.node.Hostname)
 		}
 		all, starts = append(all, t), append(starts, t.start)
 	}

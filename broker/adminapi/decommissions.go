@@ -163,7 +163,7 @@ func crowded(all []tenanted, taken int) error {
 	if taken > len(names) {
 		more = "; and more"
 	}
-	return broker.Errorf(broker.Refused, "allocation_live", "cannot turn over these nodes: tenants are on %d of them (end that first; or --force-release with a reason, which ends it for the tenants): %s%s", taken, strings.Join(names, "; "), more)
+	return broker.Errorf(broker.Refused, "allocation_live", "cannot turn over these nodes: tenants are on %d of them (end the allocations first, or use --force-release with a reason, which takes the nodes away from the tenants): %s%s", taken, strings.Join(names, "; "), more)
 }
 
 // refusedTurnover audits a refused turnover: one row for each node with a tenant, else one row for

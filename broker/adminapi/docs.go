@@ -18,9 +18,9 @@ code { font-size: 14px }
 </style></head><body>
 <h1>Hostler operator API</h1>
 <p>The whole description, with every field, is <a href="/openapi.json">openapi.json</a> (OpenAPI 3.1); <a href="/openapi-3.0.json">openapi-3.0.json</a>
-says the same in OpenAPI 3.0.3, for generators of clients that know no other. Every path needs
-<code>Authorization: Bearer TOKEN</code>; the table says the least role that may use it. Errors are problem details (RFC 9457) with a stable <code>code</code>.</p>
-<table><tr><th>method</th><th>path</th><th>role</th><th>does</th></tr>
+is the same description in OpenAPI 3.0.3, for client generators that need this version. Every path needs
+<code>Authorization: Bearer TOKEN</code>; the table names the lowest role that may use a path. Errors are problem details (RFC 9457) with a stable <code>code</code>.</p>
+<table><tr><th>method</th><th>path</th><th>role</th><th>action</th></tr>
 {{range .}}<tr><td><code>{{.Method}}</code></td><td><code>{{.Path}}</code></td><td>{{.Role}}</td><td>{{.Summary}}</td></tr>
 {{end}}</table></body></html>
 `))

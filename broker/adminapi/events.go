@@ -29,11 +29,11 @@ const (
 )
 
 type eventsInput struct {
-	After  string   `query:"after" maxLength:"20" doc:"the id of an event: go on after it; 0: from the oldest that is kept; empty: only what comes from now on"`
-	Last   string   `header:"Last-Event-ID" maxLength:"20" doc:"as after, and wins over it"`
+	After  string   `query:"after" maxLength:"20" doc:"id of an event: continue after this event; 0: start at the oldest stored event; empty: only new events"`
+	Last   string   `header:"Last-Event-ID" maxLength:"20" doc:"like after; takes precedence over after"`
 	Type   []string `query:"type,explode" maxItems:"16" doc:"only events of these types"`
 	About  string   `query:"subject" maxLength:"320" doc:"only events with this subject, such as node/ID"`
-	Follow bool     `query:"follow" default:"true" doc:"false: end with the newest event instead of waiting for more"`
+	Follow bool     `query:"follow" default:"true" doc:"false: end after the newest event instead of waiting for more"`
 }
 
 // followEvents writes server-sent events. The first page is read before the status is sent, so that
@@ -80,7 +80,7 @@ func (a *API) eventsAfter(ctx context.Context, in *eventsInput) (int64, error) {
 	}
 	after, err := strconv.ParseInt(from, 10, 64)
 	if err != nil || after < 0 {
-		return 0, broker.Errorf(broker.Invalid, "event_unknown", "cannot go on after event %q: ids are numbers", taskcatalog.Clean(from, 20))
+		return 0, broker.Errorf(broker.Invalid, "event_unknown", "cannot continue after event %q: event ids are numbers", taskcatalog.Clean(from, 20))
 	}
 	return after, nil
 }

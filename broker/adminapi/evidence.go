@@ -17,7 +17,7 @@ func (a *API) showEvidence(ctx context.Context, in *TaskInput) (*api.Evidence, e
 		return nil, err
 	}
 	if len(t.Evidence) == 0 {
-		return nil, broker.Errorf(broker.NotFound, "evidence_not_found", "task %s has no evidence: it is %s", t.ID, t.Status)
+		return nil, broker.Errorf(broker.NotFound, "evidence_not_found", "task %s has no evidence: the task is %s", t.ID, t.Status)
 	}
 	certs, err := a.c.DB.Certificates(ctx, t.NodeID)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // sites, so a token bound to sites may not list them.
 func (a *API) listExpiry(ctx context.Context, _ *struct{}) (*api.Expiry, error) {
 	if who := callerOf(ctx); len(who.Sites) > 0 {
-		return nil, broker.Errorf(broker.Forbidden, "site_forbidden", "cannot list what expires: token %s is bound to %s, and keys are of all sites", who.Name, strings.Join(who.Sites, ", "))
+		return nil, broker.Errorf(broker.Forbidden, "site_forbidden", "cannot list what expires: token %s is bound to %s, and keys belong to all sites (use a token of all sites)", who.Name, strings.Join(who.Sites, ", "))
 	}
 	items, err := a.c.Expiry.Items(ctx)
 	if err != nil {

@@ -19,7 +19,7 @@ const (
 
 type figuresInput struct {
 	Site  string    `query:"site" maxLength:"63"`
-	Since time.Time `query:"since" doc:"seven days ago where it is left out, at most a hundred"`
+	Since time.Time `query:"since" doc:"start of the period; default: seven days ago; at most a hundred days ago"`
 }
 
 // turnoverFigures returns the cost of turnovers, computed from the records.
@@ -34,7 +34,7 @@ func (a *API) turnoverFigures(ctx context.Context, in *figuresInput) (*api.Turno
 		from = in.Since.UTC()
 	}
 	if !from.Before(to) || to.Sub(from) > mostFigures {
-		return nil, broker.Errorf(broker.Invalid, "since_invalid", "cannot tell figures since %s: they are told of up to a hundred days before now", from.Format(time.RFC3339))
+		return nil, broker.Errorf(broker.Invalid, "since_invalid", "cannot show figures since %s: the period begins at most a hundred days ago", from.Format(time.RFC3339))
 	}
 	f, err := turnoverrecords.FiguresOf(ctx, a.c.DB, sites, from, to)
 	if err != nil {

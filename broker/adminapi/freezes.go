@@ -72,7 +72,7 @@ func (a *API) unfreeze(ctx context.Context, in *unfreezeInput) (*api.FreezeResul
 func (a *API) mayFreeze(ctx context.Context, in api.FreezePut, action string) (reason string, err error) {
 	switch who := callerOf(ctx); {
 	case in.Site == "" && who.sites() != nil:
-		return "", broker.Errorf(broker.Forbidden, "site_forbidden", "cannot do this at all sites: token %s is bound to %s (say --site)", who.Name, strings.Join(who.Sites, ", "))
+		return "", broker.Errorf(broker.Forbidden, "site_forbidden", "cannot do this at all sites: token %s is bound to %s (name a site: --site)", who.Name, strings.Join(who.Sites, ", "))
 	case !who.MaySee(in.Site):
 		return "", siteForbidden(who, in.Site)
 	}
@@ -128,7 +128,7 @@ func holdResources(holds []chain.SiteHold) []api.Hold {
 func (a *API) frozen(ctx context.Context, who caller) []api.Hold {
 	holds, err := a.holds(ctx, who.sites())
 	if err != nil {
-		a.c.Log.Warn("cannot read what is frozen", zap.Error(err))
+		a.c.Log.Warn("cannot read the freezes", zap.Error(err))
 	}
 	return slices.DeleteFunc(holds, func(h api.Hold) bool { return h.Kind != string(chain.Freeze) })
 }

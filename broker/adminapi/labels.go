@@ -47,7 +47,7 @@ func checkLabels(labels map[string]string) error {
 			return broker.Errorf(broker.Invalid, "label_invalid", "cannot set label %q: a key is up to 63 of a-z, 0-9, '.', '_', '/' and '-'", taskcatalog.Clean(k, 80))
 		}
 		if !labelValue.MatchString(v) {
-			return broker.Errorf(broker.Invalid, "label_invalid", "cannot set label %s: its value has characters that a selector cannot name", k)
+			return broker.Errorf(broker.Invalid, "label_invalid", "cannot set label %s: its value has characters that are not allowed in selectors", k)
 		}
 	}
 	return nil

@@ -90,7 +90,7 @@ func (a *API) resume(ctx context.Context, n broker.Node, in api.NodeAction) (bro
 	case broker.Removing:
 		return a.remove(ctx, n, in)
 	}
-	return n, nil, broker.Errorf(broker.Refused, "nothing_to_resume", "cannot resume node %s: it is %s, and only draining and removing go on (did you mean activate?)", n.ID, n.Status)
+	return n, nil, broker.Errorf(broker.Refused, "nothing_to_resume", "cannot resume node %s: the node is %s, and only a draining or removing node can resume (did you mean activate?)", n.ID, n.Status)
 }
 
 // quarantine keeps a node out by a person's decision. If the checks already keep the node out, from
@@ -175,7 +175,7 @@ func (a *API) wasLetIn(ctx context.Context, n broker.Node) error {
 	if err != nil || was {
 		return err
 	}
-	return broker.Errorf(broker.Refused, "not_enrolled", "cannot call off the drain of node %s: it was never let in (let the drain end, or hostler node retire %s --force; then hostler node activate %s asks what it lacks)", n.ID, n.ID, n.ID)
+	return broker.Errorf(broker.Refused, "not_enrolled", "cannot cancel the drain of node %s: the node was never active (wait until the drain ends, or hostler node retire %s --force; then hostler node activate %s checks what is missing)", n.ID, n.ID, n.ID)
 }
 
 // stillDrained reports whether a node may still hold the mark of a drain although the node is in
@@ -225,7 +225,7 @@ func (a *API) remove(ctx context.Context, n broker.Node, in api.NodeAction) (bro
 		return n, nil, err
 	case broker.Retired, broker.Removing:
 	default:
-		return n, nil, broker.Errorf(broker.Refused, "transition_refused", "cannot remove node %s: it is %s (retire it first: hostler node retire %s)", n.ID, n.Status, n.ID)
+		return n, nil, broker.Errorf(broker.Refused, "transition_refused", "cannot remove node %s: the node is %s (retire the node first: hostler node retire %s)", n.ID, n.Status, n.ID)
 	}
 	if !in.Force {
 		err := canRun(n, "node.uninstall")
@@ -269,7 +269,7 @@ func (a *API) keep(ctx context.Context, n broker.Node, in api.NodeAction) (broke
 		return n, nil, err
 	}
 	for _, t := range open {
-		t, err := a.c.Queue.Cancel(ctx, callerOf(ctx).actor(), t.ID, "the removal was taken back")
+		t, err := a.c.Queue.Cancel(ctx, callerOf(ctx).actor(), t.ID, "the removal was canceled")
 		if err != nil {
 			return n, nil, err
 		}
@@ -320,7 +320,7 @@ func (a *API) notEnding(ctx context.Context, n broker.Node, taskType, params str
 	open, err := a.openTasks(ctx, n, taskType)
 	for _, t := range open {
 		if t.CancelRequested && sameIntent(t.Params, []byte(params)) {
-			return broker.Errorf(broker.Refused, "task_ending", "cannot begin %s of node %s anew: task %s was called off, and its agent has not said how it ended (hostler task watch %s, then ask again)", taskType, n.ID, t.ID, t.ID)
+			return broker.Errorf(broker.Refused, "task_ending", "cannot begin %s of node %s again: task %s was canceled, and the agent has not reported its end yet (hostler task watch %s, then try again)", taskType, n.ID, t.ID, t.ID)
 		}
 	}
 	return err
@@ -370,5 +370,5 @@ func canRun(n broker.Node, taskType string) error {
 			return nil
 		}
 	}
-	return broker.Errorf(broker.Refused, "task_type_unsupported", "cannot ask node %s for %s: its agent does not know it (a node that never enrolled is removed, one that no longer answers retired with --force)", n.ID, t.ID())
+	return broker.Errorf(broker.Refused, "task_type_unsupported", "cannot ask node %s for %s: its agent does not support this task (remove a node that never enrolled; retire a node that no longer answers with --force)", n.ID, t.ID())
 }

@@ -34,13 +34,13 @@ func (a *API) nameIsTheirs(ctx context.Context, site, hostname string) error {
 	if err != nil || !taken {
 		return err
 	}
-	return broker.Errorf(broker.Refused, "hostname_taken", "cannot use hostname %s at site %s: a node of a site that token %s does not see is found by it (choose another, or have somebody do it who sees all sites)", hostname, site, who.Name)
+	return broker.Errorf(broker.Refused, "hostname_taken", "cannot use hostname %s at site %s: a node of a site that token %s may not see has this hostname (choose another hostname, or use a token of all sites)", hostname, site, who.Name)
 }
 
 type nodesInput struct {
 	Site   string   `query:"site" maxLength:"63"`
-	Status string   `query:"status" maxLength:"200" doc:"one or more, joined by commas"`
-	Label  []string `query:"label,explode" maxItems:"16" doc:"key=value; all must hold"`
+	Status string   `query:"status" maxLength:"200" doc:"one or more statuses, separated by commas"`
+	Label  []string `query:"label,explode" maxItems:"16" doc:"key=value; a node must match all"`
 	Cursor string   `query:"cursor" maxLength:"64"`
 	Limit  int      `query:"limit" minimum:"0" maximum:"1000"`
 }
@@ -97,7 +97,7 @@ func narrow(who caller, site string) ([]string, error) {
 func siteForbidden(who caller, site string) error {
 	what := "site " + taskcatalog.Clean(site, 64)
 	if site == "" {
-		what = "what has no site"
+		what = "nodes without a site"
 	}
 	return broker.Errorf(broker.Forbidden, "site_forbidden", "cannot reach %s: token %s is bound to %s", what, who.Name, strings.Join(who.Sites, ", "))
 }

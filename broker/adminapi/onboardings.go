@@ -197,9 +197,9 @@ func runError(err error) error {
 		t := l.Taken[0]
 		what, which, _ := strings.Cut(t.Lock, "/")
 		if what == "node" || what == "agent" {
-			return broker.Errorf(broker.Refused, "node_in_run", "cannot begin: run %s has node %s (wait until it ends, or cancel it)", t.Run, which)
+			return broker.Errorf(broker.Refused, "node_in_run", "cannot begin: run %s holds node %s (wait until the run ends, or cancel the run)", t.Run, which)
 		}
-		return broker.Errorf(broker.Refused, "onboarding_running", "cannot begin: run %s has the %s %s (hostler onboarding show %s)", t.Run, what, t.Lock[strings.LastIndexByte(t.Lock, '/')+1:], t.Run)
+		return broker.Errorf(broker.Refused, "onboarding_running", "cannot begin: run %s uses the %s %s (hostler onboarding show %s)", t.Run, what, t.Lock[strings.LastIndexByte(t.Lock, '/')+1:], t.Run)
 	}
 	if r, ok := errors.AsType[*chain.Refused](err); ok {
 		kind := broker.Refused
@@ -209,7 +209,7 @@ func runError(err error) error {
 		return broker.Errorf(kind, r.Code, "%s", r.Message)
 	}
 	if errors.Is(err, chain.ErrLost) {
-		return broker.Errorf(broker.Refused, "run_moving", "the run went on meanwhile (look at it, and ask again)")
+		return broker.Errorf(broker.Refused, "run_moving", "the run moved to another stage meanwhile (check the run, then try again)")
 	}
 	return err
 }

@@ -30,9 +30,9 @@ func (a *API) showOnboarding(ctx context.Context, in *OnboardingInput) (*api.Onb
 
 type onboardingsInput struct {
 	Site     string `query:"site" maxLength:"63"`
-	Status   string `query:"status" maxLength:"200" doc:"one or more, joined by commas; live stands for all that have not ended, failed for both failures"`
+	Status   string `query:"status" maxLength:"200" doc:"one or more statuses, separated by commas; live: all that have not ended; failed: both failed statuses"`
 	Stage    string `query:"stage" maxLength:"64"`
-	Class    string `query:"class" maxLength:"64" doc:"of the failure"`
+	Class    string `query:"class" maxLength:"64" doc:"failure class"`
 	BatchID  string `query:"batch_id" maxLength:"64"`
 	Hostname string `query:"hostname" maxLength:"253"`
 	Cursor   string `query:"cursor" maxLength:"64"`

@@ -70,7 +70,7 @@ func (a *API) needsLook(ctx context.Context, out *api.Status, sites []string, no
 		return err
 	}
 	for _, l := range left[:min(len(left), onScreen)] {
-		out.Alerts = append(out.Alerts, api.Alert{Code: "secrets_left", Since: l.Since, Message: "the secrets of node " + l.NodeID + " (" + l.Hostname + "), which is gone, could not be removed; it is tried every few minutes (see the secrets' own store)"})
+		out.Alerts = append(out.Alerts, api.Alert{Code: "secrets_left", Since: l.Since, Message: "the secrets of node " + l.NodeID + " (" + l.Hostname + "), which is deleted, could not be removed; the broker tries again every few minutes (check the secret store)"})
 	}
 	out.Behind = cut(out, "behind", behind(nodes, a.agentsLack(nodes, releases, fleet), sets))
 	expiring, err := a.expiring(ctx, out.Now, sites, nodes)
@@ -92,13 +92,13 @@ func (a *API) silent(ctx context.Context, out *api.Status, sites []string) error
 	for _, c := range contacts {
 		still := ""
 		if c.Active > 0 {
-			still = fmt.Sprintf("; %d of them still stand as active, and are not handed out", c.Active)
+			still = fmt.Sprintf("; %d of them are still active, and are not handed out", c.Active)
 		}
 		switch where := cmp.Or(c.Site, "none"); {
 		case c.Silent():
-			out.Alerts = append(out.Alerts, api.Alert{Code: presence.SiteSilent, Since: c.LastContact, Message: fmt.Sprintf("site %s: none of its %d nodes has been heard for %v%s (look at the site's power, and the network between)", where, c.Nodes, broker.SilentAfter, still)})
+			out.Alerts = append(out.Alerts, api.Alert{Code: presence.SiteSilent, Since: c.LastContact, Message: fmt.Sprintf("site %s: none of its %d nodes has made contact for %v%s (check the site's power, and the network between site and broker)", where, c.Nodes, broker.SilentAfter, still)})
 		case c.Active > 0:
-			out.Alerts = append(out.Alerts, api.Alert{Code: "nodes_silent", Message: fmt.Sprintf("site %s: %d of its %d nodes have not been heard for %v%s (look at the network between)", where, c.Active+c.Offline, c.Nodes, broker.SilentAfter, still)})
+			out.Alerts = append(out.Alerts, api.Alert{Code: "nodes_silent", Message: fmt.Sprintf("site %s: %d of its %d nodes have not made contact for %v%s (check the network between site and broker)", where, c.Active+c.Offline, c.Nodes, broker.SilentAfter, still)})
 		}
 	}
 	return nil
@@ -109,9 +109,9 @@ func (a *API) silent(ctx context.Context, out *api.Status, sites []string) error
 func (a *API) heldBack(ctx context.Context, out *api.Status, sites []string) error {
 	held, err := a.c.DB.HeldBack(ctx, sites)
 	for _, h := range held[:min(len(held), onScreen)] {
-		alert := api.Alert{Code: "batch_stopped", Since: h.Since, Message: fmt.Sprintf("batch %s begins no more runs, and %d wait: %s (mend that, then %s)", h.Name, h.Left, taskcatalog.Clean(h.Why, 300), broker.RunKindOf(h.Kind).Command("retry --batch "+h.Name))}
+		alert := api.Alert{Code: "batch_stopped", Since: h.Since, Message: fmt.Sprintf("batch %s starts no more runs, and %d runs wait: %s (repair the cause, then %s)", h.Name, h.Left, taskcatalog.Clean(h.Why, 300), broker.RunKindOf(h.Kind).Command("retry --batch "+h.Name))}
 		if h.What == store.HeldProfiles {
-			alert.Code, alert.Message = "profiles_stopped", fmt.Sprintf("resolver profiles for %s go to no further node, and %d lack them: %s (mend that, then push a set again: hostler resolver push)", h.Name, h.Left, taskcatalog.Clean(h.Why, 300))
+			alert.Code, alert.Message = "profiles_stopped", fmt.Sprintf("resolver profiles for %s are sent to no further node, and %d nodes lack them: %s (repair the cause, then push a set again: hostler resolver push)", h.Name, h.Left, taskcatalog.Clean(h.Why, 300))
 		}
 		out.Alerts = append(out.Alerts, alert)
 	}

@@ -13,7 +13,7 @@ import (
 // ProfileInput names a profile of a site.
 type ProfileInput struct {
 	SiteInput
-	Profile string `path:"profile" maxLength:"63" doc:"an id or a name"`
+	Profile string `path:"profile" maxLength:"63" doc:"the site's id or name"`
 }
 
 func (a *API) listProfiles(ctx context.Context, in *SiteInput) (*api.SiteProfileList, error) {

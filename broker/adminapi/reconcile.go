@@ -79,7 +79,7 @@ type driftInput struct {
 	Site     string `query:"site" maxLength:"63"`
 	Rule     string `query:"rule" maxLength:"64"`
 	Severity string `query:"severity" maxLength:"16"`
-	Resolved bool   `query:"resolved" doc:"those that were resolved within a week instead of the open ones"`
+	Resolved bool   `query:"resolved" doc:"list drifts that were resolved in the last week, instead of open drifts"`
 	Cursor   string `query:"cursor" maxLength:"64"`
 	Limit    int    `query:"limit" minimum:"0" maximum:"1000"`
 }
@@ -137,7 +137,7 @@ func (a *API) driftResource(ctx context.Context, d store.DriftedNode, policies m
 			Remote string `json:"remote"`
 		}
 		_ = json.Unmarshal(d.Details, &shown)
-		out.Alert, out.Text = d.Severity, "the previous OS is still alive: its certificate, from before MAAS had the machine back, was shown from "+shown.Remote
+		out.Alert, out.Text = d.Severity, "the previous OS is still running: a certificate from before MAAS took the machine back was used from "+shown.Remote
 	}
 	if r.Action == reconcile.Decommission && p.Mode(d.Rule) == reconcile.Act && d.Drift && d.Acts == 0 {
 		out.ActsAfter = d.FirstSeen.Add(p.Grace())
@@ -159,7 +159,7 @@ func (a *API) resolveDrift(ctx context.Context, in *resolveDriftInput) (*api.Dri
 	}
 	reason := strings.TrimSpace(taskcatalog.Clean(in.Body.Reason, 500))
 	if reason == "" {
-		return nil, broker.Errorf(broker.Invalid, "reason_missing", "cannot resolve the drift of node %s without a reason: it is kept with the record (say --reason)", n.ID)
+		return nil, broker.Errorf(broker.Invalid, "reason_missing", "cannot resolve the drift of node %s without a reason, which is recorded (--reason R)", n.ID)
 	}
 	s, err := a.c.DB.ResolveDrift(ctx, callerOf(ctx).actor(), n.ID, reason)
 	if err != nil {
@@ -170,8 +170,8 @@ func (a *API) resolveDrift(ctx context.Context, in *resolveDriftInput) (*api.Dri
 }
 
 type runReconciliationInput struct {
-	Site string `query:"site" required:"true" minLength:"1" maxLength:"63" doc:"an id or a name"`
-	Plan bool   `query:"plan" doc:"only say what a look would lead to"`
+	Site string `query:"site" required:"true" minLength:"1" maxLength:"63" doc:"the site's id or name"`
+	Plan bool   `query:"plan" doc:"only show what the reconciliation would do"`
 }
 
 // runReconciliation makes the leading broker look at a site now, and waits for the result.
@@ -181,9 +181,9 @@ func (a *API) runReconciliation(ctx context.Context, in *runReconciliationInput)
 	case err != nil:
 		return nil, err
 	case site.Status != broker.SiteActive:
-		return nil, broker.Errorf(broker.Refused, "site_disabled", "cannot reconcile site %s: it is %s (hostler site enable %s)", site.Name, site.Status, site.Name)
+		return nil, broker.Errorf(broker.Refused, "site_disabled", "cannot reconcile site %s: the site is %s (hostler site enable %s)", site.Name, site.Status, site.Name)
 	case site.APITokenSetAt.IsZero():
-		return nil, broker.Errorf(broker.Refused, "site_credentials_missing", "cannot reconcile site %s: it has no MAAS token (hostler site credentials %s --maas-token-file FILE)", site.Name, site.Name)
+		return nil, broker.Errorf(broker.Refused, "site_credentials_missing", "cannot reconcile site %s: the site has no MAAS token (hostler site credentials %s --maas-token-file FILE)", site.Name, site.Name)
 	}
 	out := &api.ReconciliationRun{}
 	if in.Plan {
@@ -290,7 +290,7 @@ func (a *API) setReconcilePolicy(ctx context.Context, in *setReconcilePolicyInpu
 	}
 	reason := strings.TrimSpace(taskcatalog.Clean(in.Body.Reason, 500))
 	if reason == "" {
-		return nil, broker.Errorf(broker.Invalid, "reason_missing", "cannot change what is done about drift without a reason (say --reason)")
+		return nil, broker.Errorf(broker.Invalid, "reason_missing", "cannot change the reconcile policy without a reason, which is recorded (--reason R)")
 	}
 	raw, err := a.c.DB.ChangeReconcilePolicy(ctx, callerOf(ctx).actor(), s.Name, reason, func(before json.RawMessage) (json.RawMessage, error) {
 		p, err := reconcile.PolicyOf(before)

@@ -15,8 +15,8 @@ import (
 type recordingsInput struct {
 	Node     string    `query:"node" maxLength:"320"`
 	OpenedBy string    `query:"opened_by" maxLength:"64"`
-	From     time.Time `query:"from" doc:"of the session's start"`
-	To       time.Time `query:"to" doc:"exclusive"`
+	From     time.Time `query:"from" doc:"earliest start of the session"`
+	To       time.Time `query:"to" doc:"latest start of the session, exclusive"`
 	Cursor   string    `query:"cursor" maxLength:"64"`
 	Limit    int       `query:"limit" minimum:"0" maximum:"1000"`
 }
@@ -89,11 +89,11 @@ func (a *API) hasRecording(ctx context.Context, id string) (blocks int64, err er
 	case err != nil:
 		return 0, err
 	case !dropped.IsZero():
-		return 0, broker.Errorf(broker.Refused, "recording_dropped", "cannot read the recording of session %s: it was dropped on %s, as its site keeps none that is older (what the audit log has of it stays)", id, dropped.UTC().Format(time.RFC3339))
+		return 0, broker.Errorf(broker.Refused, "recording_dropped", "cannot read the recording of session %s: the recording was deleted on %s, at the end of its site's retention time (its entries in the audit log stay)", id, dropped.UTC().Format(time.RFC3339))
 	}
 	last, err := a.c.DB.LastBlock(ctx, id)
 	if err == nil && last.Seq < 0 {
-		err = broker.Errorf(broker.NotFound, "recording_missing", "cannot read the recording of session %s: it has none (it never began)", id)
+		err = broker.Errorf(broker.NotFound, "recording_missing", "cannot read the recording of session %s: there is none, because the session never began", id)
 	}
 	return last.Seq + 1, err
 }
@@ -129,7 +129,7 @@ func (a *API) getCast(ctx context.Context, in *RecordingInput) (*huma.StreamResp
 			}
 		}
 		if read < blocks { // dropped meanwhile
-			a.broken(broker.Errorf(broker.Refused, "recording_broken", "the recording of session %s has %d blocks, and had %d when its reading began", v.ID, read, blocks))
+			a.broken(broker.Errorf(broker.Refused, "recording_broken", "the recording of session %s now has %d blocks, and had %d when the broker began to read it", v.ID, read, blocks))
 		}
 	}}, nil
 }

@@ -29,7 +29,7 @@ func (a *API) auditRefusal(ctx context.Context, what string, e broker.AuditEntry
 func (a *API) due(what string, e *broker.AuditEntry) bool {
 	more, due := a.refusals.Due(refusal{e.Actor, e.Code, what}, refusal{code: e.Code}, a.c.Now())
 	if more > 0 {
-		e.Reason = fmt.Sprintf("%s (and %d more like it since the last entry)", e.Reason, more)
+		e.Reason = fmt.Sprintf("%s (and %d similar refusals since the last entry)", e.Reason, more)
 	}
 	return due
 }
@@ -55,7 +55,7 @@ func (a *API) reasonFor(ctx context.Context, reason, action, subject, what strin
 	if reason = taskcatalog.Clean(strings.TrimSpace(reason), 500); reason != "" {
 		return reason, nil
 	}
-	no := broker.Errorf(broker.Invalid, "reason_missing", "cannot %s without a reason: it is recorded in the audit log (say --reason)", what)
+	no := broker.Errorf(broker.Invalid, "reason_missing", "cannot %s without a reason, which is recorded in the audit log (--reason R)", what)
 	a.auditNo(ctx, action, subject, "", no)
 	return "", no
 }

@@ -41,7 +41,7 @@ func (a *API) setRegistryCredential(ctx context.Context, in *setRegistryInput) (
 	if err != nil {
 		return nil, err
 	}
-	if c.Reason, err = a.reasonFor(ctx, in.Body.Reason, "registry_credential.set", "registry/"+c.Registry, "keep a credential of registry "+c.Registry); err != nil {
+	if c.Reason, err = a.reasonFor(ctx, in.Body.Reason, "registry_credential.set", "registry/"+c.Registry, "store a credential of registry "+c.Registry); err != nil {
 		return nil, err
 	}
 	if account, err = a.c.Registries.Try(ctx, c, account); err != nil {

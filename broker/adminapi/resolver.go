@@ -19,7 +19,7 @@ type resolverPushInput struct{ Body api.ResolverPush }
 func (a *API) pushResolverSet(ctx context.Context, in *resolverPushInput) (*api.ResolverSet, error) {
 	set, problems := profiles.Decode(in.Body.Profiles)
 	if len(problems) > 0 {
-		return nil, broker.Errorf(broker.Invalid, "resolver_profiles_invalid", "cannot keep resolver profiles %s: %s (hostler resolver validate shows all)", in.Body.Version, problems.Error())
+		return nil, broker.Errorf(broker.Invalid, "resolver_profiles_invalid", "cannot store resolver profiles %s: %s (hostler resolver validate shows all problems)", in.Body.Version, problems.Error())
 	}
 	raw, err := set.Encode()
 	if err != nil {
@@ -81,7 +81,7 @@ func (a *API) selector(ctx context.Context, text string) (broker.Selector, error
 		return s, err
 	}
 	if strings.Contains(","+s.String(), ",status=") {
-		return s, broker.Errorf(broker.Invalid, "selector_invalid", "cannot use the selector %q: a node's status comes and goes (use facts and labels)", taskcatalog.Clean(text, 200))
+		return s, broker.Errorf(broker.Invalid, "selector_invalid", "cannot use the selector %q: a node's status changes (select by facts and labels)", taskcatalog.Clean(text, 200))
 	}
 	if s.Refs() == nil {
 		return s, nil
@@ -178,7 +178,7 @@ func (a *API) rollBackResolver(ctx context.Context, in *resolverRollbackInput) (
 	to := in.Body.To
 	if to == "" {
 		if to = n.ResolverBefore; to == "" {
-			return nil, broker.Errorf(broker.Refused, "resolver_nothing_before", "cannot roll node %s back: it had no other resolver profiles before (name a version with --to)", n.ID)
+			return nil, broker.Errorf(broker.Refused, "resolver_nothing_before", "cannot roll node %s back: the node had no other resolver profiles before (name a version with --to)", n.ID)
 		}
 	}
 	selector, err := broker.ParseSelector(n.ID)

@@ -22,7 +22,7 @@ func (a *API) listRoCE(ctx context.Context, in *roceInput) (*api.RoCEList, error
 	}
 	hostname, ok := broker.CanonicalHostname(in.Hostname)
 	if !ok && in.Hostname != "" {
-		return nil, broker.Errorf(broker.Invalid, "roce_invalid", "cannot list RoCE assignments: %q is no hostname", taskcatalog.Clean(in.Hostname, 100))
+		return nil, broker.Errorf(broker.Invalid, "roce_invalid", "cannot list RoCE assignments: %q is not a hostname", taskcatalog.Clean(in.Hostname, 100))
 	}
 	all, err := a.c.DB.RoCEAssignments(ctx, s.ID, hostname)
 	if err != nil {

@@ -105,7 +105,7 @@ func siteOfMembers(s rollout.Rollout, all []rollout.Candidate) string {
 
 type rolloutsInput struct {
 	Site   string `query:"site" maxLength:"63"`
-	Status string `query:"status" maxLength:"200" doc:"one or more, joined by commas; live stands for all that have not ended, failed for both failures"`
+	Status string `query:"status" maxLength:"200" doc:"one or more statuses, separated by commas; live: all that have not ended; failed: both failed statuses"`
 	Cursor string `query:"cursor" maxLength:"80"`
 	Limit  int    `query:"limit" minimum:"0" maximum:"1000"`
 }
@@ -141,7 +141,7 @@ type RolloutInput struct {
 
 type showRolloutInput struct {
 	RolloutInput
-	Brief bool `query:"brief" doc:"without its nodes and its history"`
+	Brief bool `query:"brief" doc:"leave out nodes and history"`
 }
 
 func (a *API) showRollout(ctx context.Context, in *showRolloutInput) (*api.RolloutDetail, error) {
@@ -184,17 +184,17 @@ func (a *API) actOnRollout(ctx context.Context, in *rolloutActionInput) (*api.Ro
 		}
 	}
 	if o.Action == chain.Resume && in.Body.RetryFailed {
-		if err := a.must(ctx, admin, "have rollout "+r.ID+" try again what failed"); err != nil {
+		if err := a.must(ctx, admin, "have rollout "+r.ID+" retry failed nodes"); err != nil {
 			return nil, err
 		}
 		o.Action = chain.Rerun
 	}
 	if s := rollout.Parse(r.State); in.Action == "resume" && (r.Asked == chain.AskMark || s.Stopping(r)) {
-		return nil, broker.Errorf(broker.Refused, "rollout_stopping", "cannot resume rollout %s: it is about to stop, when the nodes under way have ended (wait for that: hostler rollout watch %s; then resume it)", r.ID, r.ID)
+		return nil, broker.Errorf(broker.Refused, "rollout_stopping", "cannot resume rollout %s: the rollout stops when the nodes under way have ended (wait for this: hostler rollout watch %s; then resume the rollout)", r.ID, r.ID)
 	}
 	r, err = a.c.Runs.Act(ctx, o)
 	if no, refused := errors.AsType[*chain.Refused](err); refused && no.Code == "run_compensating" {
-		return nil, broker.Errorf(broker.Refused, "rollout_aborting", "cannot %s rollout %s: it is being aborted, which begins nothing more, and ends when the nodes under way have (hostler rollout watch %s; where it has failed: hostler rollout abort %s --reason R, once more)", in.Action, in.Rollout, in.Rollout, in.Rollout)
+		return nil, broker.Errorf(broker.Refused, "rollout_aborting", "cannot %s rollout %s: the rollout is being aborted: no further node begins, and the rollout ends when the nodes under way have ended (hostler rollout watch %s; if the abort failed: hostler rollout abort %s --reason R again)", in.Action, in.Rollout, in.Rollout, in.Rollout)
 	}
 	if err != nil {
 		return nil, runError(err)

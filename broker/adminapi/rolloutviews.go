@@ -33,7 +33,7 @@ func rolloutResource(ctx context.Context, r chain.Record, s rollout.Rollout) *ap
 		switch {
 		case r.Status.Moving():
 		case r.Direction == chain.Undo:
-			out.RecommendedNextAction = "mend that, then hostler rollout abort " + r.ID + " --reason R, which goes on where it stopped"
+			out.RecommendedNextAction = "repair the cause, then hostler rollout abort " + r.ID + " --reason R, which continues where the rollout stopped"
 		case f.Code == chain.CodeMarked:
 			out.RecommendedNextAction = "hostler rollout resume " + r.ID + "; or hostler rollout abort " + r.ID + " --reason R"
 		}

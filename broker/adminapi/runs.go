@@ -150,7 +150,7 @@ func runStatuses(list string) (out []chain.Status, err error) {
 			out = append(out, chain.FailedRetryable, chain.FailedManual)
 		default:
 			if !slices.Contains(liveStatuses, s) && !s.Ended() {
-				return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: no run is ever that", taskcatalog.Clean(name, 40))
+				return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: there is no such run status", taskcatalog.Clean(name, 40))
 			}
 			out = append(out, s)
 		}

@@ -31,11 +31,11 @@ func (a *API) publishSigned(ctx context.Context, in *publishSignedInput) (*api.A
 	case !release.ValidDigest(b.Digest):
 		return nil, badRelease("digest %q is not sha256:HEX", b.Digest)
 	case !slices.Contains(broker.AgentChannels, broker.AgentChannel(b.Channel)):
-		return nil, badRelease("no node is of channel %q, so nobody would get it (stable, candidate; or pinned, for nodes that are pinned to it and no others)", b.Channel)
+		return nil, badRelease("%q is not a channel (stable, candidate; or pinned, whose releases go only to nodes that are pinned to the version)", b.Channel)
 	case b.Reference != "" && !referenceForm.MatchString(b.Reference):
 		return nil, badRelease("%q is not HOST[:PORT]/REPOSITORY", b.Reference)
 	case b.Reference == "" && b.PlainHTTP:
-		return nil, badRelease("%s goes with a registry", "plain_http")
+		return nil, badRelease("%s is only allowed with a registry", "plain_http")
 	}
 	signatures := make([]release.Signature, len(b.Signatures))
 	for i, s := range b.Signatures {
@@ -80,7 +80,7 @@ func (a *API) verified(ctx context.Context, r store.AgentRelease) (store.AgentRe
 	}
 	_, layer, err := a.c.DB.OpenPackage(ctx, m.Layer.Digest)
 	if e := (*broker.Error)(nil); errors.As(err, &e) && e.Kind == broker.NotFound {
-		return r, broker.Errorf(broker.Refused, "release_part_missing", "cannot publish agent release %s: its layer %s is not here (upload it, or name the registry that has it)", s.Version, m.Layer.Digest)
+		return r, broker.Errorf(broker.Refused, "release_part_missing", "cannot publish agent release %s: the broker does not have its layer %s (upload the layer, or name the registry that has it)", s.Version, m.Layer.Digest)
 	}
 	if err != nil {
 		return r, err

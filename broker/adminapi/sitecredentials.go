@@ -114,7 +114,7 @@ func (g givenCredentials) names() []string {
 // readCredentials checks the given credentials, and puts a new address or ca_cert into s.
 func readCredentials(s *broker.Site, c api.SiteCredentials) (g givenCredentials, err error) {
 	bad := func(why string) (givenCredentials, error) {
-		return g, broker.Errorf(broker.Invalid, "site_credentials_invalid", "cannot keep credentials of site %s: %s", s.Name, why)
+		return g, broker.Errorf(broker.Invalid, "site_credentials_invalid", "cannot store credentials of site %s: %s", s.Name, why)
 	}
 	if c.MAASToken != "" {
 		k, err := maas.ParseKey(c.MAASToken)
@@ -125,7 +125,7 @@ func readCredentials(s *broker.Site, c api.SiteCredentials) (g givenCredentials,
 	}
 	if c.APIBaseURL != "" || c.CACert != "" {
 		if g.token == nil {
-			return bad("a new address or ca_cert needs a token, to be tried there")
+			return bad("a new address or ca_cert needs a token, which the broker checks there")
 		}
 		s.APIBaseURL, s.CACert = cmp.Or(c.APIBaseURL, s.APIBaseURL), cmp.Or(c.CACert, s.CACert)
 		if err := s.Check(); err != nil {
@@ -146,7 +146,7 @@ func readCredentials(s *broker.Site, c api.SiteCredentials) (g givenCredentials,
 		g.password = c.DeployPassword
 	}
 	if g.token == nil && g.power == nil && g.password == "" {
-		return bad("none is given (maas_token, power_user with power_password, deploy_password)")
+		return bad("the request has no credential (maas_token, power_user with power_password, deploy_password)")
 	}
 	return g, nil
 }
@@ -161,12 +161,12 @@ func (a *API) try(ctx context.Context, s broker.Site, k maas.Key) (maas.Identity
 		return maas.Identity{}, err
 	}
 	refuse := func(code, why string) (maas.Identity, error) {
-		return maas.Identity{}, broker.Errorf(broker.Invalid, code, "cannot keep credentials of site %s: %s (nothing was kept)", s.Name, why)
+		return maas.Identity{}, broker.Errorf(broker.Invalid, code, "cannot store credentials of site %s: %s (nothing was stored)", s.Name, why)
 	}
 	id, err := region.Identify(ctx)
 	switch class := maas.ClassOf(err); {
 	case err == nil && !id.Admin:
-		return refuse("maas_token_not_admin", "the token is of "+id.User+", who is no administrator of MAAS")
+		return refuse("maas_token_not_admin", "the token belongs to "+id.User+", who is not an administrator of MAAS")
 	case err == nil:
 		return id, nil
 	case class == maas.Unauthorized, class == maas.Forbidden:
@@ -179,7 +179,7 @@ func (a *API) try(ctx context.Context, s broker.Site, k maas.Key) (maas.Identity
 
 type probeInput struct {
 	SiteInput
-	Profile string `query:"profile" maxLength:"63" doc:"an id or a name; all that are active where it is left out"`
+	Profile string `query:"profile" maxLength:"63" doc:"the site's id or name; default: all active sites"`
 }
 
 // probeSite checks the site's requirements. The probe changes nothing.

@@ -12,7 +12,7 @@ import (
 
 // SiteInput names a site: its id or its name.
 type SiteInput struct {
-	Site string `path:"site" maxLength:"63" doc:"an id or a name"`
+	Site string `path:"site" maxLength:"63" doc:"the site's id or name"`
 }
 
 // site finds the named site. A site that the caller may not see is answered as not found.
@@ -87,7 +87,7 @@ func (a *API) createSite(ctx context.Context, in *createSiteInput) (*api.Site, e
 		return nil, err
 	}
 	if c.DefaultProfileID != "" {
-		return nil, broker.Errorf(broker.Invalid, "site_invalid", "cannot keep site %s: its default profile is made with it", taskcatalog.Clean(c.Name, 64))
+		return nil, broker.Errorf(broker.Invalid, "site_invalid", "cannot store site %s: the default profile is created together with the site", taskcatalog.Clean(c.Name, 64))
 	}
 	configure(&s, c)
 	s.Name = c.Name
@@ -123,7 +123,7 @@ func (a *API) updateSite(ctx context.Context, in *updateSiteInput) (*api.Site, e
 
 // Reason is the reason of a request without a body.
 type Reason struct {
-	Reason string `query:"reason" maxLength:"500" doc:"needed: the audit log keeps it"`
+	Reason string `query:"reason" maxLength:"500" doc:"required; recorded in the audit log"`
 }
 
 type disableSiteInput struct {

@@ -90,7 +90,7 @@ func (s *socket) Next() (frame.Frame, error) {
 var messages = sync.Pool{New: func() any { return new([]byte) }}
 
 // errGone says that nothing more comes. The error has no code for the cause.
-var errGone = errors.New("the operator's side is gone")
+var errGone = errors.New("the operator's connection is closed")
 
 // Send implements relay.Side.
 func (s *socket) Send(f frame.Frame) error {

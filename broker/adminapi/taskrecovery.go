@@ -26,7 +26,7 @@ func (a *API) recoverTask(ctx context.Context, in *recoverInput) (*api.Task, err
 			return t, err
 		}
 		if in.Body.Reason == "" {
-			return t, broker.Errorf(broker.Invalid, "reason_missing", "cannot recover task %s: say why (--reason)", t.ID)
+			return t, broker.Errorf(broker.Invalid, "reason_missing", "cannot recover task %s without a reason (--reason R)", t.ID)
 		}
 		if err := a.mayEnqueue(ctx, t.Type); err != nil {
 			return t, err

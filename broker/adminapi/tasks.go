@@ -31,7 +31,7 @@ func (a *API) mayEnqueue(ctx context.Context, name string) error {
 	}
 	who := callerOf(ctx)
 	a.auditRefusal(ctx, "enqueue "+name, broker.AuditEntry{Actor: who.Name, Code: "task_by_broker", Reason: "enqueue " + name, CorrelationID: who.correlationID})
-	return broker.Errorf(broker.Refused, "task_by_broker", "cannot enqueue %s: the broker alone does (use %s)", name, t.ByBroker)
+	return broker.Errorf(broker.Refused, "task_by_broker", "cannot enqueue %s: only the broker enqueues this type (use %s)", name, t.ByBroker)
 }
 
 type enqueueInput struct {
@@ -68,7 +68,7 @@ func (a *API) enqueueTask(ctx context.Context, in *enqueueInput) (*api.Task, err
 
 type tasksInput struct {
 	Node   string `query:"node" maxLength:"320"`
-	Status string `query:"status" maxLength:"200" doc:"one or more, joined by commas; open stands for queued and dispatched"`
+	Status string `query:"status" maxLength:"200" doc:"one or more statuses, separated by commas; open: queued and dispatched"`
 	Type   string `query:"type" maxLength:"64"`
 	Cursor string `query:"cursor" maxLength:"200"`
 	Limit  int    `query:"limit" minimum:"0" maximum:"1000"`
@@ -134,7 +134,7 @@ type TaskInput struct {
 type showTaskInput struct {
 	TaskInput
 	Wait     int    `query:"wait" minimum:"0" maximum:"50" doc:"seconds to hold the request until the task has ended"`
-	Progress string `query:"progress" maxLength:"40" doc:"with wait: also answer when the progress is not of this time (its at)"`
+	Progress string `query:"progress" maxLength:"40" doc:"with wait: also answer when the progress has another time than this (its field at)"`
 }
 
 // errLeaving ends a wait because the broker stops.

@@ -24,7 +24,7 @@ func (a *API) listTaskTypes(context.Context, *none) (*api.TaskTypeList, error) {
 }
 
 type taskTypeInput struct {
-	Type string `path:"type" maxLength:"80" doc:"a name, or name@version; the newest version where none is given"`
+	Type string `path:"type" maxLength:"80" doc:"a name, or name@version; default: the newest version"`
 }
 
 func (a *API) describeTaskType(_ context.Context, in *taskTypeInput) (*api.TaskType, error) {

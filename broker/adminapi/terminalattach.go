@@ -23,9 +23,9 @@ const helloWithin = 5 * time.Second
 // attachInput is the request for a WebSocket.
 type attachInput struct {
 	TerminalInput
-	Origin    string   `header:"Origin" doc:"none, or the API's own"`
+	Origin    string   `header:"Origin" doc:"left out, or the API's own origin"`
 	Upgrade   string   `header:"Upgrade" doc:"websocket"`
-	Protocols []string `header:"Sec-WebSocket-Protocol" doc:"hostler-terminal.1, and hostler-ticket. with a ticket behind it"`
+	Protocols []string `header:"Sec-WebSocket-Protocol" doc:"hostler-terminal.1, and hostler-ticket. followed by a ticket"`
 	host      string
 }
 
@@ -74,7 +74,7 @@ func (a *API) checkOrigin(ctx context.Context, in *attachInput) error {
 	a.auditRefusal(ctx, "attach-terminal", broker.AuditEntry{
 		Actor: who.Name, Code: "origin_forbidden", Reason: taskcatalog.Clean(in.Origin, 200), CorrelationID: who.correlationID,
 	})
-	return broker.Errorf(broker.Forbidden, "origin_forbidden", "cannot attach a terminal from %q: only the API's own host may", taskcatalog.Clean(in.Origin, 200))
+	return broker.Errorf(broker.Forbidden, "origin_forbidden", "cannot attach a terminal from origin %q: only the API's own host is allowed", taskcatalog.Clean(in.Origin, 200))
 }
 
 // ticket finds the ticket among the offered protocols. There no log and no history records the
@@ -82,7 +82,7 @@ func (a *API) checkOrigin(ctx context.Context, in *attachInput) error {
 // terminal_ticket_missing.
 func (in *attachInput) ticket() (ticket string, err error) {
 	if !strings.EqualFold(in.Upgrade, "websocket") {
-		return "", broker.Errorf(broker.Invalid, "websocket_required", "cannot attach a terminal: the request is no WebSocket's (hostler terminal attach)")
+		return "", broker.Errorf(broker.Invalid, "websocket_required", "cannot attach a terminal: the request does not open a WebSocket (hostler terminal attach)")
 	}
 	speaks := false
 	for _, offered := range in.Protocols {
@@ -94,9 +94,9 @@ func (in *attachInput) ticket() (ticket string, err error) {
 	}
 	switch {
 	case !speaks:
-		return "", broker.Errorf(broker.Invalid, "websocket_protocol", "cannot attach a terminal: the client does not offer %s (update it)", api.TerminalProtocol)
+		return "", broker.Errorf(broker.Invalid, "websocket_protocol", "cannot attach a terminal: the client does not offer %s (update the client)", api.TerminalProtocol)
 	case ticket == "" || len(ticket) > 100:
-		return "", broker.Errorf(broker.Invalid, "terminal_ticket_missing", "cannot attach a terminal: no ticket is offered (hostler terminal attach asks for one)")
+		return "", broker.Errorf(broker.Invalid, "terminal_ticket_missing", "cannot attach a terminal: the request has no ticket (hostler terminal attach gets one)")
 	}
 	return ticket, nil
 }
@@ -107,15 +107,15 @@ func (a *API) attach(ctx context.Context, id string, s *socket) {
 	timer := time.AfterFunc(helloWithin, func() { _ = s.Close() })
 	f, err := s.Next()
 	if !timer.Stop() || err != nil {
-		s.refuse("hello_missing", "no Hello came in time")
+		s.refuse("hello_missing", "no Hello arrived in time")
 		return
 	}
 	h, ok := f.(frame.Hello)
 	if !ok || h.Version != frame.Version || h.SessionID != id {
-		s.refuse("hello_invalid", "a connection begins with the Hello of its session, of version 1")
+		s.refuse("hello_invalid", "the first frame must be the Hello of the session, version 1")
 		return
 	}
 	if err := a.c.Relay.Attach(id, callerOf(ctx).Name, h, s); err != nil {
-		a.c.Log.Info("an operator came too late", zap.String("session", id), zap.Error(err))
+		a.c.Log.Info("an operator attached too late", zap.String("session", id), zap.Error(err))
 	}
 }

@@ -42,7 +42,7 @@ type setTerminalPolicyInput struct {
 func (a *API) setTerminalPolicy(ctx context.Context, in *setTerminalPolicyInput) (*api.TerminalPolicy, error) {
 	site := in.Body.Site
 	if !siteForm.MatchString(site) {
-		return nil, broker.Errorf(broker.Invalid, "terminal_policy_invalid", "cannot set terminal policy: site %q is not one (a-z, 0-9 and '-')", taskcatalog.Clean(site, 200))
+		return nil, broker.Errorf(broker.Invalid, "terminal_policy_invalid", "cannot set terminal policy: site %q is not a valid site name (a-z, 0-9 and '-')", taskcatalog.Clean(site, 200))
 	}
 	if who := callerOf(ctx); !who.MaySee(site) {
 		return nil, siteForbidden(who, site)

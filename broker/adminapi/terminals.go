@@ -79,7 +79,7 @@ func (a *API) showTerminal(ctx context.Context, in *TerminalInput) (*api.Termina
 
 type terminalsInput struct {
 	Node     string `query:"node" maxLength:"320"`
-	Status   string `query:"status" maxLength:"200" doc:"one or more, joined by commas; live stands for all but closed"`
+	Status   string `query:"status" maxLength:"200" doc:"one or more statuses, separated by commas; live: all but closed"`
 	OpenedBy string `query:"opened_by" maxLength:"64"`
 	Cursor   string `query:"cursor" maxLength:"64"`
 	Limit    int    `query:"limit" minimum:"0" maximum:"1000"`
@@ -96,7 +96,7 @@ func (a *API) listTerminals(ctx context.Context, in *terminalsInput) (*api.Termi
 		case broker.TerminalOpening, broker.TerminalOpen, broker.TerminalDetached, broker.TerminalClosing, broker.TerminalClosed:
 			f.Statuses = append(f.Statuses, s)
 		default:
-			return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: there is no such status of a terminal", taskcatalog.Clean(name, 40))
+			return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: there is no such terminal status", taskcatalog.Clean(name, 40))
 		}
 	}
 	if in.Node != "" {

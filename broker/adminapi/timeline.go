@@ -15,7 +15,7 @@ import (
 
 type timelineInput struct {
 	NodeInput
-	Since  time.Time `query:"since" doc:"from this time on, the oldest first; without it the newest"`
+	Since  time.Time `query:"since" doc:"from this time on, oldest first; left out: the newest first"`
 	Cursor string    `query:"cursor" maxLength:"64"`
 	Limit  int       `query:"limit" minimum:"0" maximum:"1000"`
 }
@@ -29,7 +29,7 @@ func (a *API) timeline(ctx context.Context, in *timelineInput) (*api.Timeline, e
 	w := store.Window{Since: in.Since}
 	switch {
 	case in.Cursor != "" && !in.Since.IsZero():
-		return nil, broker.Errorf(broker.Invalid, "cursor_invalid", "cannot take since and cursor at once: the cursor says from where on")
+		return nil, broker.Errorf(broker.Invalid, "cursor_invalid", "cannot use since and cursor together: the cursor contains the start")
 	case in.Cursor != "":
 		if w, err = store.WindowAt(in.Cursor); err != nil {
 			return nil, err

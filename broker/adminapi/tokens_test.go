@@ -124,7 +124,7 @@ func TestEqualRefusalsOfATokenAreOneRowAMinute(t *testing.T) {
 	}
 	b.Advance(time.Minute)
 	b.Ask(t, eve, http.MethodGet, "/nodes", nil)
-	if got := rows("token_revoked"); len(got) != 2 || !strings.HasSuffix(got[0], "(and 3 more like it since the last entry)") {
+	if got := rows("token_revoked"); len(got) != 2 || !strings.HasSuffix(got[0], "(and 3 similar refusals since the last entry)") {
 		t.Errorf("a minute later the rows are %q", got)
 	}
 }

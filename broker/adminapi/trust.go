@@ -85,7 +85,7 @@ func afterTrustRefusal(code string) string {
 	case taskcatalog.CodeNotAllowed:
 		return "set allow: to mutating or destructive in the agent's config on the node and restart the agent, or finish the rotation with --leave-behind"
 	}
-	return "read the task's message and mend the node, or finish the rotation with --leave-behind"
+	return "read the task's message and repair the node, or finish the rotation with --leave-behind"
 }
 
 // trustRefused is an alert about nodes that refuse the trust bundle in force.
@@ -113,7 +113,7 @@ func (a *API) trustRefused(ctx context.Context, nodes []broker.Node) ([]api.Aler
 	if more := len(names) - onScreen; more > 0 {
 		list += " and " + strconv.Itoa(more) + " more"
 	}
-	return []api.Alert{{Code: "trust_refused", Since: since, Message: "the trust bundle is refused by " + list + "; a rotation of keys cannot finish before they take it (hostler trust show says what to do)"}}, nil
+	return []api.Alert{{Code: "trust_refused", Since: since, Message: "the trust bundle is refused by " + list + "; a rotation of keys cannot finish until these nodes accept the bundle (hostler trust show lists what to do)"}}, nil
 }
 
 // tellRoots adds the ids of the roots to every answer, so that an operator's client sees when they

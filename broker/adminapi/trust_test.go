@@ -34,7 +34,7 @@ func TestANodeThatRefusesTheTrustBundleIsNamedWithWhatToDo(t *testing.T) {
 	if task.Type != "node.trust_update" {
 		t.Fatalf("the node was sent %s", task.Type)
 	}
-	n.Fail(t, d, task, taskcatalog.CodeNotAllowed, "node.trust_update@1 is mutating and this node allows probe (allow: in its config file)")
+	n.Fail(t, d, task, taskcatalog.CodeNotAllowed, "the class of node.trust_update@1 is mutating, and this node allows probe (see allow: in the agent's config file)")
 
 	trust := servertest.Must[api.Trust](t, b, http.MethodGet, "/trust", nil)
 	i := slices.IndexFunc(trust.Stragglers, func(s api.Straggler) bool { return s.Hostname == "gpu-07" })

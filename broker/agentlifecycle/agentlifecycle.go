@@ -110,30 +110,30 @@ func New(at Place, req Request) (Work, []string, error) {
 	}
 	switch {
 	case !slices.Contains(broker.DeliveryModes, req.Mode):
-		return none(broker.Invalid, "agent_lifecycle_invalid", "%q is no mode (reimage, manual_install, rebootstrap)", taskcatalog.Clean(string(req.Mode), 40))
+		return none(broker.Invalid, "agent_lifecycle_invalid", "%q is not a mode (reimage, manual_install, rebootstrap)", taskcatalog.Clean(string(req.Mode), 40))
 	case !slices.Contains(broker.DeliveryScenarios, req.Scenario):
-		return none(broker.Invalid, "agent_lifecycle_invalid", "%q is no scenario (%s)", taskcatalog.Clean(string(req.Scenario), 40), scenarios())
+		return none(broker.Invalid, "agent_lifecycle_invalid", "%q is not a scenario (%s)", taskcatalog.Clean(string(req.Scenario), 40), scenarios())
 	case !slices.Contains(broker.SafetyPolicies, req.Safety):
-		return none(broker.Invalid, "agent_lifecycle_invalid", "%q is no safety policy (idle, after_drain, forced)", taskcatalog.Clean(string(req.Safety), 40))
+		return none(broker.Invalid, "agent_lifecycle_invalid", "%q is not a safety policy (idle, after_drain, forced)", taskcatalog.Clean(string(req.Safety), 40))
 	case req.Reason == "" && (req.Safety == broker.Forced || req.AllowRollback || req.Force || req.Mode == broker.ByReimage):
-		return none(broker.Invalid, "reason_missing", "it needs a reason, which is recorded (--reason R)")
+		return none(broker.Invalid, "reason_missing", "the request needs a reason, which is recorded (--reason R)")
 	case n.Status == broker.Removing || n.Status == broker.Deleted:
-		return none(broker.Refused, "node_status", "it is %s", n.Status)
+		return none(broker.Refused, "node_status", "the node is %s", n.Status)
 	}
 	s := Work{
 		NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, Mode: req.Mode, Scenario: req.Scenario, Safety: req.Safety, AllowRollback: req.AllowRollback, Force: req.Force,
 		Reason: req.Reason, RequestedBy: req.RequestedBy, From: n.AgentVersion, Epoch: n.Epoch,
 	}
 	if s.Scenario == broker.DriftReconcile && s.Mode == broker.ByRebootstrap && !at.Standing.Drift.Drifted() {
-		return none(broker.Refused, "agent_in_sync", "nothing of it differs from what is wanted (to put the same release on it again: --scenario repair_reinstall)")
+		return none(broker.Refused, "agent_in_sync", "the agent is in sync (to install the same release again: --scenario repair_reinstall)")
 	}
 	s.List, s.Because = listOf(at, s.Mode, s.Scenario)
 	if s.needsRelease(at.Standing.Drift) {
 		switch t := at.Release; {
 		case t == nil:
-			return none(broker.Refused, "release_missing", "no release of the agent is published that it could have (hostler agent-release publish)")
+			return none(broker.Refused, "release_missing", "no suitable release of the agent is published (hostler agent-release publish)")
 		case at.Floor != "" && release.ValidVersion(t.Version) && release.Compare(t.Version, at.Floor) < 0 && !s.AllowRollback:
-			return none(broker.Refused, string(release.CodeBelowFloor), "release %s is below the floor %s (to go back all the same: --allow-rollback with a reason, as platform_admin)", t.Version, at.Floor)
+			return none(broker.Refused, string(release.CodeBelowFloor), "release %s is below the floor %s (to roll back nevertheless: --allow-rollback with a reason, as platform_admin)", t.Version, at.Floor)
 		default:
 			s.Target = t
 		}
@@ -171,7 +171,7 @@ func busy(n broker.Node, live []broker.Allocation) error {
 	if len(live) == 0 {
 		return nil
 	}
-	return broker.Errorf(broker.Refused, "allocation_live", "cannot work on the agent of node %s: allocation %s is on it (wait until it has ended: --safety after_drain; or --safety forced with a reason, as platform_admin)", n.ID, named(live))
+	return broker.Errorf(broker.Refused, "allocation_live", "cannot work on the agent of node %s: allocation %s is on the node (wait until the allocation has ended: --safety after_drain; or --safety forced with a reason, as platform_admin)", n.ID, named(live))
 }
 
 func named(live []broker.Allocation) string {
@@ -198,7 +198,7 @@ func listOf(at Place, mode broker.DeliveryMode, scenario broker.DeliveryScenario
 	}
 	switch scenario {
 	case broker.BootstrapInstall:
-		return Install, "a machine without an agent cannot be told anything"
+		return Install, "a machine without an agent takes no tasks"
 	case broker.CertificateRepair:
 		list = Certificate
 	case broker.ConfigRepair:
@@ -213,11 +213,11 @@ func listOf(at Place, mode broker.DeliveryMode, scenario broker.DeliveryScenario
 	case n.Epoch == 0:
 		because = "its agent has not enrolled"
 	case !at.Now.Before(n.CertNotAfter):
-		because = "the certificate of its agent is over"
+		because = "the certificate of its agent has expired"
 	case at.Now.Sub(n.LastAgentContactAt) > silentAfter:
 		because = "its agent does not answer"
 	case needs != "" && !slices.Contains(n.TaskTypes, needs):
-		because = "its agent is from before " + needs
+		because = "its agent is older than " + needs
 	default:
 		return list, ""
 	}

@@ -417,7 +417,7 @@ func TestACancelWaitsForWhatTheNodeHasBegun(t *testing.T) {
 		{"it left it", func(_ *world, k *broker.Task) { k.Status = broker.TaskCanceled }, "", "", "has not begun", nil},
 		{"it says nothing", func(_ *world, k *broker.Task) {
 			k.Status, k.Code = broker.TaskFailed, taskcatalog.CodeOutcomeUnknown
-		}, "failed", "outcome_unknown", "did not say", nil},
+		}, "failed", "outcome_unknown", "did not report", nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t)

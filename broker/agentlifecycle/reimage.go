@@ -36,7 +36,7 @@ func (c *Chains) startReimage(ctx context.Context, r *run) error {
 	case err != nil:
 		return asking.Records(err)
 	case s.Safety == broker.AfterDrain && len(live) > 0:
-		return chain.Again(30*time.Second, "allocation %s is on node %s, and is waited for", named(live), s.NodeID)
+		return chain.Again(30*time.Second, "waiting for the end of allocation %s on node %s", named(live), s.NodeID)
 	}
 	id, err := c.Nodes.Reimage(ctx, r.ID, *s)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Chains) waitForReimage(ctx context.Context, r *run) error {
 	case err != nil:
 		return asking.Records(err)
 	case t.Status == chain.Cancelled:
-		return chain.Fail(updateFailed, "turnover %s was cancelled", s.Turnover).With("reimage_cancelled", nil).Next("cancel this run too, and start another")
+		return chain.Fail(updateFailed, "turnover %s was cancelled", s.Turnover).With("reimage_cancelled", nil).Next("cancel this run too, and start another run")
 	case !t.Status.Ended():
 		return chain.Again(10*time.Second, "turnover %s is %s at %s", s.Turnover, t.Status, t.Stage)
 	}

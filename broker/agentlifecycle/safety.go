@@ -36,7 +36,7 @@ func (c *Chains) safe(ctx context.Context, r *run) error {
 	switch {
 	case len(live) == 0 || s.Safety == broker.Forced:
 	case s.Safety == broker.AfterDrain:
-		return chain.Again(30*time.Second, "allocation %s is on node %s, and is waited for", named(live), n.ID)
+		return chain.Again(30*time.Second, "waiting for the end of allocation %s on node %s", named(live), n.ID)
 	default:
 		return asking.Records(busy(n, live))
 	}
@@ -49,7 +49,7 @@ func (c *Chains) safe(ctx context.Context, r *run) error {
 
 func wordsOf(p broker.SafetyPolicy, live []broker.Allocation) string {
 	if len(live) == 0 {
-		return "nobody is on it"
+		return "no tenant is on the node"
 	}
 	return "by " + string(p) + ", with allocation " + named(live) + " on it"
 }
@@ -83,7 +83,7 @@ func (c *Chains) withdraw(ctx context.Context, r *run) error {
 	}
 	for _, k := range tasks {
 		if !k.Status.Ended() && k.Class != taskcatalog.ClassProbe {
-			return chain.AgainFor(silent, soon, "task %s (%s) is %s: node %s has it, and is to say how it ended", k.ID, k.Type, k.Status, r.State.NodeID)
+			return chain.AgainFor(silent, soon, "task %s (%s) is %s: waiting for the outcome from node %s", k.ID, k.Type, k.Status, r.State.NodeID)
 		}
 	}
 	for _, k := range tasks {
@@ -105,11 +105,11 @@ func (c *Chains) became(ctx context.Context, r *run, k broker.Task) error {
 	case err != nil:
 		return err
 	case known:
-		r.Note(told, "node %s had task %s (%s to %s) already: %s", s.NodeID, k.ID, told["from"], told["to"], told["outcome"])
+		r.Note(told, "node %s already has task %s (%s to %s): %s", s.NodeID, k.ID, told["from"], told["to"], told["outcome"])
 	case k.Status == broker.TaskCanceled:
 		r.Note(map[string]any{"task_id": k.ID}, "node %s has not begun task %s", s.NodeID, k.ID)
 	default:
-		r.Note(map[string]any{"task_id": k.ID, "code": k.Code}, "node %s did not say what it made of task %s: %s", s.NodeID, k.ID, k.Code)
+		r.Note(map[string]any{"task_id": k.ID, "code": k.Code}, "node %s did not report the outcome of task %s: %s", s.NodeID, k.ID, k.Code)
 		err = asking.Records(c.Nodes.Tell(ctx, s.delivery(r.ID, "failed", string(k.Code), 0)))
 	}
 	if told["outcome"] == taskcatalog.UpdateConfirmed { // the run's own event says that it was cancelled

@@ -37,7 +37,7 @@ func (c *Chains) verifyVersion(ctx context.Context, r *run) error {
 	case err != nil:
 		return err
 	case !is:
-		return chain.AgainFor(updateFailed, 5*time.Second, "node %s reports %s, and not %s", r.State.NodeID, seen, r.State.Target.Version)
+		return chain.AgainFor(updateFailed, 5*time.Second, "node %s reports %s instead of %s", r.State.NodeID, seen, r.State.Target.Version)
 	}
 	if r.State.DeliveredAt.IsZero() {
 		r.State.DeliveredAt = r.Now
@@ -76,7 +76,7 @@ func (c *Chains) verifyHealth(ctx context.Context, r *run) error {
 		return chain.Fail(updateFailed, "the result of task %s cannot be read", k.ID).With("bad_result", nil)
 	}
 	if t := r.State.Target; t != nil && result.AgentVersion != t.Version {
-		return chain.Fail(updateFailed, "the agent of node %s answers as version %s, and not as %s (task %s)", r.State.NodeID, taskcatalog.Clean(result.AgentVersion, 64), t.Version, k.ID).With("version_not_running", nil)
+		return chain.Fail(updateFailed, "the agent of node %s answers as version %s instead of %s (task %s)", r.State.NodeID, taskcatalog.Clean(result.AgentVersion, 64), t.Version, k.ID).With("version_not_running", nil)
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (c *Chains) verifyRenewal(ctx context.Context, r *run) error {
 		}
 		s.ReportAsked = true
 	}
-	return chain.AgainFor(updateFailed, 5*time.Second, "node %s was asked to renew its certificate, and has not", s.NodeID)
+	return chain.AgainFor(updateFailed, 5*time.Second, "node %s was asked to renew its certificate, and has not done so", s.NodeID)
 }
 
 // verifySchedulable waits until the node is as fit for a tenant as before: no reason against a
@@ -117,7 +117,7 @@ func (c *Chains) verifySchedulable(ctx context.Context, r *run) error {
 	}
 	for _, u := range unfit {
 		if !slices.Contains(s.Unfit, u.Code) {
-			return chain.AgainFor(updateFailed, 5*time.Second, "node %s could not be handed out: %s (%s)", n.ID, u.Message, u.Next)
+			return chain.AgainFor(updateFailed, 5*time.Second, "node %s may not be handed out: %s (%s)", n.ID, u.Message, u.Next)
 		}
 	}
 	if s.List != Update {
@@ -159,7 +159,7 @@ func (c *Chains) waitForInstall(ctx context.Context, r *run) error {
 		}
 	}
 	s.DeliveredAt, s.Epoch = s.BegunAt, n.Epoch
-	r.Note(map[string]any{"version": n.AgentVersion, "epoch": n.Epoch}, "the agent of node %s has come", n.ID)
+	r.Note(map[string]any{"version": n.AgentVersion, "epoch": n.Epoch}, "the agent of node %s has made contact", n.ID)
 	return nil
 }
 
@@ -174,9 +174,9 @@ func (s *Work) Next() string {
 	}
 	switch {
 	case s.Scenario == broker.BootstrapInstall, s.Scenario == broker.CertificateRepair, s.Epoch == 0:
-		return next + "issue a token (hostler node token issue " + s.NodeID + "), and run on the machine what that prints"
+		return next + "issue a token (hostler node token issue " + s.NodeID + "), and run the printed command on the machine"
 	case s.Scenario == broker.ConfigRepair || s.Target == nil:
-		return next + "bring the agent of the machine back (systemctl restart hostler-agent), or start this again with --mode reimage"
+		return next + "restart the machine's agent (systemctl restart hostler-agent), or start this work again with --mode reimage"
 	case s.Package != nil:
 		return next + "fetch " + s.Package.URL + " on the machine, check its SHA-256 (" + s.Package.SHA256 + "), and install it (apt install ./" + s.Package.Filename + ")"
 	}

@@ -6,12 +6,12 @@ import "time"
 type Archive struct {
 	TaskID        string    `json:"task_id"`
 	NodeID        string    `json:"node_id"`
-	CorrelationID string    `json:"correlation_id,omitempty" doc:"the run that asked for it, where one did"`
+	CorrelationID string    `json:"correlation_id,omitempty" doc:"the run that requested the archive; left out if no run did"`
 	EnqueuedBy    string    `json:"enqueued_by"`
-	Digest        string    `json:"digest" doc:"sha256 of the bytes, as the node has signed it with the task's result"`
+	Digest        string    `json:"digest" doc:"SHA-256 of the archive, as the node signed it in the task's result"`
 	Bytes         int64     `json:"bytes"`
 	CollectedAt   time.Time `json:"collected_at"`
-	Archive       []byte    `json:"archive,omitempty" doc:"a gzipped tar, in base64; only where one archive is asked for"`
+	Archive       []byte    `json:"archive,omitempty" doc:"gzipped tar in base64; only if a single archive is requested"`
 }
 
 // ArchiveList lists the archives kept of a node, newest first.

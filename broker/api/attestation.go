@@ -4,9 +4,9 @@ import "time"
 
 // AttestationPut is a person's statement about a device of a node that no longer runs.
 type AttestationPut struct {
-	Device  string `json:"device" minLength:"1" maxLength:"128" doc:"its id or serial"`
+	Device  string `json:"device" minLength:"1" maxLength:"128" doc:"the device's id or serial number"`
 	Method  string `json:"method" enum:"destroyed,removed"`
-	Witness string `json:"witness" maxLength:"400" doc:"who saw it: another than who records it"`
+	Witness string `json:"witness" maxLength:"400" doc:"person who saw it; must not be the person who records it"`
 	Reason  string `json:"reason,omitempty" maxLength:"500"`
 }
 
@@ -16,8 +16,8 @@ type Attestation struct {
 	NodeID        string    `json:"node_id"`
 	Site          string    `json:"site,omitempty"`
 	Kind          string    `json:"kind" doc:"disk or gpu"`
-	Device        string    `json:"device" doc:"by which it is known: a disk's serial, a GPU's UUID"`
-	Digest        string    `json:"digest" doc:"of the file"`
+	Device        string    `json:"device" doc:"the device's id: a disk's serial number, a GPU's UUID"`
+	Digest        string    `json:"digest" doc:"digest of the file"`
 	IssuedAt      time.Time `json:"issued_at"`
-	File          string    `json:"file" doc:"as it was signed; hostler certificate verify reads exactly this"`
+	File          string    `json:"file" doc:"the attestation as it was signed; input of hostler certificate verify"`
 }

@@ -16,9 +16,9 @@ type AuditEntry struct {
 	Before        json.RawMessage `json:"before,omitempty"`
 	After         json.RawMessage `json:"after,omitempty"`
 	CorrelationID string          `json:"correlation_id,omitempty"`
-	Code          string          `json:"code,omitempty" doc:"of a refusal"`
-	Position      int64           `json:"position,omitzero" doc:"in the chain of seals, from 1; left out until the row is sealed"`
-	Seal          string          `json:"seal,omitempty" doc:"hex SHA-256 of the row and of the seal before"`
+	Code          string          `json:"code,omitempty" doc:"code of the refusal"`
+	Position      int64           `json:"position,omitzero" doc:"position in the chain of seals, from 1; left out until the row is sealed"`
+	Seal          string          `json:"seal,omitempty" doc:"hex SHA-256 of the row and of the preceding seal"`
 }
 
 // AuditList is one page of the audit log, newest first.
@@ -31,11 +31,11 @@ type AuditList struct {
 // AuditVerification is the result of a walk over all seals.
 type AuditVerification struct {
 	OK       bool   `json:"ok"`
-	Rows     int64  `json:"rows" doc:"sealed rows that were walked"`
-	Unsealed int64  `json:"unsealed" doc:"rows that are not yet sealed"`
+	Rows     int64  `json:"rows" doc:"number of sealed rows that were checked"`
+	Unsealed int64  `json:"unsealed" doc:"number of rows that are not sealed yet"`
 	BrokenAt int64  `json:"broken_at,omitzero" doc:"id of the first row whose seal is broken or missing"`
 	Problem  string `json:"problem,omitempty"`
-	HeadID   int64  `json:"head_id,omitzero" doc:"last row that a signed head covers"`
-	Head     string `json:"head,omitempty" doc:"the seal that it signs"`
-	KeyID    string `json:"key_id,omitempty" doc:"statement key that signed it"`
+	HeadID   int64  `json:"head_id,omitzero" doc:"id of the last row that a signed head covers"`
+	Head     string `json:"head,omitempty" doc:"seal that the head signs"`
+	KeyID    string `json:"key_id,omitempty" doc:"id of the statement key that signed the head"`
 }

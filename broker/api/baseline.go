@@ -10,7 +10,7 @@ import (
 type Baseline struct {
 	NodeID     string               `json:"node_id"`
 	Digest     string               `json:"digest"`
-	AcceptedAt time.Time            `json:"accepted_at,omitzero" doc:"by a person; left out where the broker itself has taken it from the node"`
+	AcceptedAt time.Time            `json:"accepted_at,omitzero" doc:"when an operator accepted the baseline; left out if the broker accepted the node's first baseline itself"`
 	AcceptedBy string               `json:"accepted_by,omitempty"`
 	Reason     string               `json:"reason,omitempty"`
 	Baseline   taskcatalog.Baseline `json:"baseline"`
@@ -20,8 +20,8 @@ type Baseline struct {
 // yet.
 type BaselineDiff struct {
 	NodeID    string         `json:"node_id"`
-	Digest    string         `json:"digest" doc:"of the baseline in force"`
-	Candidate string         `json:"candidate,omitempty" doc:"digest of the one taken last; empty where there is none"`
+	Digest    string         `json:"digest" doc:"digest of the baseline in force"`
+	Candidate string         `json:"candidate,omitempty" doc:"digest of the newest baseline that was taken; empty if there is none"`
 	TakenAt   time.Time      `json:"taken_at,omitzero"`
 	Lines     []BaselineLine `json:"lines"`
 }
@@ -29,7 +29,7 @@ type BaselineDiff struct {
 // BaselineLine is one difference.
 type BaselineLine struct {
 	Op     string `json:"op" doc:"added, removed or changed"`
-	Kind   string `json:"kind" doc:"the baseline's field: users, units, files …"`
+	Kind   string `json:"kind" doc:"field of the baseline: users, units, files …"`
 	What   string `json:"what"`
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
@@ -37,6 +37,6 @@ type BaselineLine struct {
 
 // BaselineAccept puts a candidate in force.
 type BaselineAccept struct {
-	Digest string `json:"digest" minLength:"71" maxLength:"71" doc:"of the candidate that was looked at, so that nothing else is accepted"`
+	Digest string `json:"digest" minLength:"71" maxLength:"71" doc:"digest of the candidate that the operator reviewed; another candidate is refused"`
 	Reason string `json:"reason" minLength:"1" maxLength:"500"`
 }

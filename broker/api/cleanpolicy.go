@@ -8,7 +8,7 @@ import (
 
 // CleanPolicy lists the things that a site knows and accepts in addition to the baseline.
 type CleanPolicy struct {
-	Site      string                  `json:"site,omitempty" doc:"empty: the nodes without a site"`
+	Site      string                  `json:"site,omitempty" doc:"empty: the policy of nodes without a site"`
 	Policy    taskcatalog.CleanPolicy `json:"policy"`
 	UpdatedAt time.Time               `json:"updated_at,omitzero"`
 	UpdatedBy string                  `json:"updated_by,omitempty"`

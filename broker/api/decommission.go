@@ -4,13 +4,13 @@ import "time"
 
 // DecommissionStart asks for a turnover of a node.
 type DecommissionStart struct {
-	Mode           string `json:"mode" enum:"soft_reset,reimage,full_decommission" doc:"soft_reset: the node is cleaned where it stands; reimage: MAAS gives it a fresh system; full_decommission: it leaves the fleet for good"`
-	StorageCleanup string `json:"storage_cleanup,omitempty" enum:"none,local,weka,all" doc:"default local"`
-	Erase          string `json:"erase,omitempty" enum:"none,quick,secure" doc:"soft_reset: of the disks that the system does not run from, by its agent; else of all, by MAAS; default none"`
-	ProfileID      string `json:"profile_id,omitempty" maxLength:"63" doc:"an id or a name; the default of the node's site where it is left out"`
-	ForceRelease   bool   `json:"force_release,omitempty" doc:"ends the allocations that are on the node, for the tenant as well"`
+	Mode           string `json:"mode" enum:"soft_reset,reimage,full_decommission" doc:"soft_reset: the node is cleaned without a reinstallation; reimage: MAAS installs a fresh system; full_decommission: the machine leaves the fleet for good"`
+	StorageCleanup string `json:"storage_cleanup,omitempty" enum:"none,local,weka,all" doc:"which storage is cleaned; default local"`
+	Erase          string `json:"erase,omitempty" enum:"none,quick,secure" doc:"soft_reset: the agent erases all disks except the system's; other modes: MAAS erases all disks; default none"`
+	ProfileID      string `json:"profile_id,omitempty" maxLength:"63" doc:"the profile's id or name; default: the default profile of the node's site"`
+	ForceRelease   bool   `json:"force_release,omitempty" doc:"end the allocations on the node, which takes the node away from its tenants"`
 	// ForceAllocations are the allocations that the caller was shown.
-	ForceAllocations []string `json:"force_allocations,omitzero" maxItems:"4000" doc:"with force_release, the only allocations that it may end: another one on the node refuses it; those on it now, where they are left out"`
+	ForceAllocations []string `json:"force_allocations,omitzero" maxItems:"4000" doc:"with force_release, the only allocations that may be ended: any other allocation on the node refuses the request; default: the allocations on the node now"`
 	// RemoveMAASRecord makes MAAS forget the machine of a full_decommission.
 	RemoveMAASRecord bool   `json:"remove_maas_record,omitempty"`
 	Reason           string `json:"reason" minLength:"1" maxLength:"500"`
@@ -39,19 +39,19 @@ type DecommissionBatchRun struct {
 type DecommissionBatchPlan struct {
 	Site            string         `json:"site,omitempty"`
 	Mode            string         `json:"mode"`
-	Parallel        int            `json:"parallel" doc:"how many of a batch move at a time, with those of other batches at the site"`
-	StopAfter       int            `json:"stop_after" doc:"failures in a row, at one stage and of one class, after which it begins no more; 0: never"`
+	Parallel        int            `json:"parallel" doc:"how many runs of the batch proceed at a time, counted with other batches at the site"`
+	StopAfter       int            `json:"stop_after" doc:"number of failures in a row, at one stage and of one class, after which the batch starts no more runs; 0: never"`
 	Nodes           []NodeTenants  `json:"nodes"`
 	Stages          []PlannedStage `json:"stages"`
-	ExpectedSeconds int64          `json:"expected_seconds" doc:"of one node"`
-	Refused         *Refusal       `json:"refused,omitempty" doc:"the batch would be refused so, because somebody is on a node"`
+	ExpectedSeconds int64          `json:"expected_seconds" doc:"expected duration for one node"`
+	Refused         *Refusal       `json:"refused,omitempty" doc:"why the batch would be refused: tenants are on its nodes"`
 }
 
 // NodeTenants is a node with its live allocations and the last tenant.
 type NodeTenants struct {
 	Node Node         `json:"node"`
-	Live []Allocation `json:"live" doc:"who is on the node: its turnover is refused without force_release"`
-	Last *Allocation  `json:"last,omitempty" doc:"who was on it last, certified since or not"`
+	Live []Allocation `json:"live" doc:"allocations on the node; without force_release they refuse the node's turnover"`
+	Last *Allocation  `json:"last,omitempty" doc:"the last allocation that ended on the node, certified since or not"`
 	// LastCertified says that the node received a clean certificate after the last allocation.
 	LastCertified bool `json:"last_certified,omitempty"`
 }
@@ -65,8 +65,8 @@ type Refusal struct {
 // DecommissionBatchRetried is the result of a batch's retry.
 type DecommissionBatchRetried struct {
 	BatchID   string                `json:"batch_id"`
-	Continued bool                  `json:"continued" doc:"it had stopped, and begins runs again"`
-	Retried   []Decommission        `json:"retried" doc:"those that had failed; the others were left alone"`
+	Continued bool                  `json:"continued" doc:"the batch had stopped, and starts runs again"`
+	Retried   []Decommission        `json:"retried" doc:"failed runs that are retried; other runs do not change"`
 	Refused   []DecommissionRefusal `json:"refused,omitempty"`
 }
 
@@ -81,15 +81,15 @@ type DecommissionRefusal struct {
 type StorageCleanupStart struct {
 	Scope        string `json:"scope" enum:"local,weka,all"`
 	ProfileID    string `json:"profile_id,omitempty" maxLength:"63"`
-	ForceRelease bool   `json:"force_release,omitempty" doc:"ends the allocations that are on the node, for the tenant as well"`
+	ForceRelease bool   `json:"force_release,omitempty" doc:"end the allocations on the node, which takes the node away from its tenants"`
 	// ForceAllocations are the allocations that the caller was shown.
-	ForceAllocations []string `json:"force_allocations,omitzero" maxItems:"4000" doc:"with force_release, the only allocations that it may end: another one on the node refuses it; those on it now, where they are left out"`
+	ForceAllocations []string `json:"force_allocations,omitzero" maxItems:"4000" doc:"with force_release, the only allocations that may be ended: any other allocation on the node refuses the request; default: the allocations on the node now"`
 	Reason           string   `json:"reason" minLength:"1" maxLength:"500"`
 }
 
 // DowngradeAccept is an operator's acceptance of a disk on which less was done than was asked for.
 type DowngradeAccept struct {
-	Device string `json:"device" minLength:"1" maxLength:"128" doc:"as the downgrade on the run's last certificate names it"`
+	Device string `json:"device" minLength:"1" maxLength:"128" doc:"id of the device, as in the downgrade on the run's last certificate"`
 	Reason string `json:"reason" minLength:"1" maxLength:"500"`
 }
 
@@ -97,10 +97,10 @@ type DowngradeAccept struct {
 type DowngradeAccepted struct {
 	DecommissionID string    `json:"decommission_id"`
 	NodeID         string    `json:"node_id"`
-	CertificateID  string    `json:"certificate_id" doc:"on which the downgrade was seen"`
+	CertificateID  string    `json:"certificate_id" doc:"certificate that lists the downgrade"`
 	Device         string    `json:"device"`
-	Asked          string    `json:"asked" doc:"the method that was asked for"`
-	Did            string    `json:"did" doc:"what was done; a word for it is none for anything else"`
+	Asked          string    `json:"asked" doc:"method that was requested"`
+	Did            string    `json:"did" doc:"method that was applied; the acceptance covers no other method"`
 	AcceptedBy     string    `json:"accepted_by"`
 	Reason         string    `json:"reason"`
 	AcceptedAt     time.Time `json:"accepted_at"`
@@ -119,14 +119,14 @@ type Decommission struct {
 	ForceRelease   bool   `json:"force_release,omitempty"`
 	Reason         string `json:"reason"`
 	RequestedBy    string `json:"requested_by"`
-	Follows        string `json:"follows,omitempty" doc:"the soft reset that its silent agent has stopped, and in whose place this reimage is (reimage_when_silent)"`
+	Follows        string `json:"follows,omitempty" doc:"the soft reset that this reimage replaces, because the node's agent did not answer (reimage_when_silent)"`
 
 	RunState
 
-	CertificateID string   `json:"certificate_id,omitempty" doc:"of the last attempt"`
-	MeetsPolicy   bool     `json:"meets_policy" doc:"the certificate does"`
-	Shortfalls    []string `json:"shortfalls,omitempty" doc:"codes of what the certificate lacks"`
-	Tasks         []string `json:"tasks,omitempty" doc:"ids of the node's tasks, in their order"`
+	CertificateID string   `json:"certificate_id,omitempty" doc:"certificate of the last attempt"`
+	MeetsPolicy   bool     `json:"meets_policy" doc:"whether the certificate meets the policy"`
+	Shortfalls    []string `json:"shortfalls,omitempty" doc:"codes of the policy's requirements that the certificate does not meet"`
+	Tasks         []string `json:"tasks,omitempty" doc:"ids of the tasks on the node, in order"`
 	Warnings      []string `json:"warnings,omitempty"`
 
 	RunTimes
@@ -135,16 +135,16 @@ type Decommission struct {
 // DecommissionDetail is a run with its stages and its history.
 type DecommissionDetail struct {
 	Decommission
-	HandingOver bool       `json:"handing_over,omitempty" doc:"a soft reset that its silent agent has stopped: a reimage is to begin in its place, unless too many would (reimage_when_silent)"`
-	FollowedBy  string     `json:"followed_by,omitempty" doc:"the reimage that has begun in its place"`
-	Stages      []RunStage `json:"stages" doc:"in order"`
-	Events      []RunEvent `json:"events" doc:"the newest, at most 500, in order"`
+	HandingOver bool       `json:"handing_over,omitempty" doc:"a reimage is to replace this soft reset, whose agent did not answer, unless the site's limit on such reimages is reached (reimage_when_silent)"`
+	FollowedBy  string     `json:"followed_by,omitempty" doc:"the reimage that replaced this soft reset"`
+	Stages      []RunStage `json:"stages" doc:"the stages in order"`
+	Events      []RunEvent `json:"events" doc:"the newest 500 events, oldest first"`
 }
 
 // DecommissionList is one page of runs, in the order of their start.
 type DecommissionList struct {
-	Frozen     []Hold         `json:"frozen,omitempty" doc:"freezes that stand"`
-	Batch      *BatchState    `json:"batch,omitempty" doc:"where one was asked for by batch_id"`
+	Frozen     []Hold         `json:"frozen,omitempty" doc:"freezes in force"`
+	Batch      *BatchState    `json:"batch,omitempty" doc:"only if batch_id is given"`
 	Items      []Decommission `json:"items"`
 	NextCursor string         `json:"next_cursor,omitempty"`
 }
@@ -155,7 +155,7 @@ type DecommissionPlan struct {
 	Mode            string         `json:"mode"`
 	Stages          []PlannedStage `json:"stages"`
 	ExpectedSeconds int64          `json:"expected_seconds"`
-	Refused         *Refusal       `json:"refused,omitempty" doc:"it would be refused so, because somebody is on the node"`
+	Refused         *Refusal       `json:"refused,omitempty" doc:"why the turnover would be refused: tenants are on the node"`
 }
 
 // Allocation is a tenant's hold on a node.
@@ -179,10 +179,10 @@ type CleanCertificate struct {
 	AllocationID   string    `json:"allocation_id,omitempty"`
 	MeetsPolicy    bool      `json:"meets_policy"`
 	Shortfalls     []string  `json:"shortfalls,omitempty"`
-	Digest         string    `json:"digest" doc:"of the file"`
+	Digest         string    `json:"digest" doc:"digest of the file"`
 	IssuedAt       time.Time `json:"issued_at"`
 	ValidUntil     time.Time `json:"valid_until"`
-	File           string    `json:"file,omitempty" doc:"as it was signed; hostler certificate verify reads exactly this. Left out of lists"`
+	File           string    `json:"file,omitempty" doc:"the certificate as it was signed; input of hostler certificate verify; left out of lists"`
 }
 
 // CleanCertificateList is one page, newest first.

@@ -5,17 +5,17 @@ import "time"
 // NodeDevice is a part of a node's machine that the broker recognises by its serial.
 type NodeDevice struct {
 	Kind      string    `json:"kind" doc:"disk or gpu"`
-	ID        string    `json:"id" doc:"by which it is known again: a disk's serial, a GPU's UUID"`
-	Serial    string    `json:"serial,omitempty" doc:"where it has one beside its id: of a GPU with a UUID, of one of several namespaces of a drive"`
+	ID        string    `json:"id" doc:"the device's id: a disk's serial number, a GPU's UUID"`
+	Serial    string    `json:"serial,omitempty" doc:"serial number, if it is not the id: of a GPU with a UUID, or of a drive with several namespaces"`
 	Model     string    `json:"model,omitempty"`
 	Place     string    `json:"place,omitempty" doc:"a disk's name, a GPU's PCI address"`
-	SizeBytes int64     `json:"size_bytes,omitempty" doc:"as first taken"`
-	Role      string    `json:"role,omitempty" doc:"of a disk, as recorded: system (no erase names it) or data; empty: not recorded"`
-	Transport string    `json:"transport,omitempty" doc:"of a disk, as recorded: pcie, sata, sas, or what it is instead"`
-	State     string    `json:"state" doc:"expected (nobody has looked), found, missing, unexpected or removed"`
-	Source    string    `json:"source" doc:"who first told of it: maas or agent"`
-	Since     time.Time `json:"since" doc:"of the state"`
-	Reason    string    `json:"reason,omitempty" doc:"why an operator accepted it"`
+	SizeBytes int64     `json:"size_bytes,omitempty" doc:"size that was recorded first"`
+	Role      string    `json:"role,omitempty" doc:"recorded role of a disk: system (never erased) or data; empty: not recorded"`
+	Transport string    `json:"transport,omitempty" doc:"recorded transport of a disk: pcie, sata, sas, or another"`
+	State     string    `json:"state" doc:"expected (not looked for yet), found, missing, unexpected or removed"`
+	Source    string    `json:"source" doc:"who first reported the device: maas or agent"`
+	Since     time.Time `json:"since" doc:"when the state began"`
+	Reason    string    `json:"reason,omitempty" doc:"why an operator accepted the change"`
 }
 
 // NodeDeviceList lists a node's expected parts and the parts that its agent reports.
@@ -28,8 +28,8 @@ type NodeDeviceList struct {
 // DeviceAccept accepts missing parts as removed and unexpected parts as the node's own. For disks
 // it also takes over the size and the path that the node reports.
 type DeviceAccept struct {
-	Devices []string `json:"devices" minItems:"1" maxItems:"64" doc:"ids or serials"`
-	System  bool     `json:"system,omitzero" doc:"they are disks that the system runs from, which no erase names; false: they are data disks, but for those on record as the system's"`
+	Devices []string `json:"devices" minItems:"1" maxItems:"64" doc:"ids or serial numbers"`
+	System  bool     `json:"system,omitzero" doc:"true: the disks are system disks, which are never erased; false: the disks are data disks, except those recorded as system disks"`
 	Reason  string   `json:"reason" maxLength:"500"`
 }
 

@@ -19,11 +19,11 @@ type Event struct {
 	SpecVersion     string          `json:"specversion"`
 	ID              string          `json:"id"`
 	Source          string          `json:"source"`
-	Type            string          `json:"type" doc:"such as node.status.changed"`
-	Subject         string          `json:"subject,omitempty" doc:"such as node/ID, run/ID, site/NAME"`
+	Type            string          `json:"type" doc:"type of the event, such as node.status.changed"`
+	Subject         string          `json:"subject,omitempty" doc:"node/ID, run/ID, site/NAME and others"`
 	Time            time.Time       `json:"time"`
 	DataContentType string          `json:"datacontenttype,omitempty"`
-	Site            string          `json:"site,omitempty" doc:"*: of all sites"`
+	Site            string          `json:"site,omitempty" doc:"name of the site; *: all sites"`
 	CorrelationID   string          `json:"correlationid,omitempty"`
 	Data            json.RawMessage `json:"data,omitempty"`
 }

@@ -10,6 +10,6 @@ import (
 type NodeFacts struct {
 	NodeID     string            `json:"node_id"`
 	Hostname   string            `json:"hostname"`
-	ReportedAt time.Time         `json:"reported_at" doc:"when they last changed"`
+	ReportedAt time.Time         `json:"reported_at" doc:"when the facts last changed"`
 	Facts      taskcatalog.Facts `json:"facts"`
 }

@@ -9,7 +9,7 @@ const HeaderFrozen = "Hostler-Frozen"
 // Hold says that no stage begins at a site.
 type Hold struct {
 	Site   string    `json:"site" doc:"empty: all sites"`
-	Kind   string    `json:"kind" enum:"freeze,unreachable,restored" doc:"freeze: an operator's, no destructive task is handed out either; unreachable: MAAS or its secrets do not answer; restored: the database was restored from a backup, and nothing but probes is handed out"`
+	Kind   string    `json:"kind" enum:"freeze,unreachable,restored" doc:"freeze: placed by an operator, also holds back destructive tasks; unreachable: MAAS or its secrets do not answer; restored: the database came from a backup, and only probes are handed out"`
 	Reason string    `json:"reason"`
 	By     string    `json:"by"`
 	Since  time.Time `json:"since"`
@@ -17,7 +17,7 @@ type Hold struct {
 
 // Standing stands at the top of every list and names the freezes in force.
 type Standing struct {
-	Frozen []Hold `json:"frozen,omitempty" doc:"freezes that stand"`
+	Frozen []Hold `json:"frozen,omitempty" doc:"freezes in force"`
 }
 
 // Tell sets the freezes in force.
@@ -32,27 +32,27 @@ type FreezePut struct {
 // UnfreezePut asks for the end of freezes.
 type UnfreezePut struct {
 	FreezePut
-	Force bool `json:"force,omitzero" doc:"also what others placed: for platform admins"`
+	Force bool `json:"force,omitzero" doc:"also lift freezes that other operators placed; platform_admin only"`
 }
 
 // FreezeResult is the freeze that this request placed, or the first freeze that the request lifted,
 // with the freezes that stand at the site afterwards.
 type FreezeResult struct {
 	Hold
-	Changed  bool   `json:"changed" doc:"false: it was so already"`
-	Lifted   []Hold `json:"lifted,omitempty" doc:"of an unfreeze; the oldest first"`
-	Standing []Hold `json:"standing,omitempty" doc:"freezes of exactly this site, or of all, that stand now; the oldest first"`
+	Changed  bool   `json:"changed" doc:"false: nothing changed"`
+	Lifted   []Hold `json:"lifted,omitempty" doc:"freezes that an unfreeze lifted, oldest first"`
+	Standing []Hold `json:"standing,omitempty" doc:"freezes in force at exactly this site, or at all sites, oldest first"`
 	UnderWay
 }
 
 // FreezeStatus lists everything that keeps work from beginning.
 type FreezeStatus struct {
-	Holds []Hold `json:"holds" doc:"freezes first"`
+	Holds []Hold `json:"holds" doc:"freezes first, then unreachable sites"`
 	UnderWay
 }
 
 // UnderWay counts the work that a freeze lets finish.
 type UnderWay struct {
-	DestructiveTasks int64 `json:"destructive_tasks_under_way" doc:"nodes have them"`
+	DestructiveTasks int64 `json:"destructive_tasks_under_way" doc:"destructive tasks that were handed out to nodes"`
 	Stages           int64 `json:"stages_under_way"`
 }

@@ -6,8 +6,8 @@ import "time"
 // allocation.provision_user.
 type Handout struct {
 	MayBeHandedOut bool              `json:"may_be_handed_out"`
-	Reasons        []HandoutReason   `json:"reasons" doc:"all that speak against it"`
-	Certificate    *HandoutCertified `json:"certificate,omitempty" doc:"the newest clean certificate; none of a node that was never turned over"`
+	Reasons        []HandoutReason   `json:"reasons" doc:"all reasons why the node may not be handed out"`
+	Certificate    *HandoutCertified `json:"certificate,omitempty" doc:"the newest clean certificate; left out for a node without a turnover"`
 }
 
 // HandoutReason is one reason why a node may not be handed out.
@@ -21,7 +21,7 @@ type HandoutReason struct {
 type HandoutCertified struct {
 	CertificateID string    `json:"certificate_id"`
 	MeetsPolicy   bool      `json:"meets_policy"`
-	Shortfalls    []string  `json:"shortfalls,omitempty" doc:"codes"`
+	Shortfalls    []string  `json:"shortfalls,omitempty" doc:"codes of the policy's requirements that the certificate does not meet"`
 	IssuedAt      time.Time `json:"issued_at"`
-	ValidUntil    time.Time `json:"valid_until" doc:"past it the certificate is stale, which refuses nobody"`
+	ValidUntil    time.Time `json:"valid_until" doc:"the certificate is stale after this time; a stale certificate does not refuse the handout"`
 }

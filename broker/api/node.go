@@ -10,8 +10,8 @@ type Node struct {
 	SKU          string            `json:"sku,omitempty"`
 	Status       string            `json:"status" doc:"bootstrap_issued, enrolling, active, offline, quarantined, draining, retired, removing or deleted"`
 	StatusReason string            `json:"status_reason,omitempty"`
-	TurnoverOwed bool              `json:"turnover_owed" doc:"nothing leads to active while it is set"`
-	Epoch        int64             `json:"epoch" doc:"counts enrolments; 0 before the first"`
+	TurnoverOwed bool              `json:"turnover_owed" doc:"the node cannot become active while a turnover is owed"`
+	Epoch        int64             `json:"epoch" doc:"number of enrolments; 0 before the first"`
 	Bootstrap    string            `json:"bootstrap" doc:"cloud-init or command"`
 	MAASSystemID string            `json:"maas_system_id,omitempty"`
 	Labels       map[string]string `json:"labels,omitempty"`
@@ -22,7 +22,7 @@ type Node struct {
 	Capabilities map[string]string `json:"capabilities,omitempty" doc:"as the node reported"`
 	AgentVersion string            `json:"agent_version,omitempty"`
 
-	TrustVersion       int64     `json:"trust_version" doc:"of the trust bundle that the node confirmed"`
+	TrustVersion       int64     `json:"trust_version" doc:"version of the trust bundle that the node confirmed"`
 	BaselineDigest     string    `json:"baseline_digest,omitempty"`
 	EnrolledAt         time.Time `json:"enrolled_at,omitzero"`
 	LastAgentContactAt time.Time `json:"last_agent_contact_at,omitzero"`
@@ -34,21 +34,21 @@ type Node struct {
 // NodeOrigin says where a node comes from: its site, its SKU, and the run that created it. Only the
 // answer about a single node carries a NodeOrigin.
 type NodeOrigin struct {
-	OnboardingMode string `json:"onboarding_mode,omitempty" doc:"maas, adopted for one that was deployed before, or manual for a node whose machine a person brought up"`
-	OnboardingID   string `json:"onboarding_id,omitempty" doc:"the run that made it"`
+	OnboardingMode string `json:"onboarding_mode,omitempty" doc:"maas; adopted: the machine was deployed before; manual: an operator installed the machine"`
+	OnboardingID   string `json:"onboarding_id,omitempty" doc:"the run that created the node"`
 	SiteID         string `json:"site_id,omitempty"`
-	RegionCode     string `json:"region_code,omitempty" doc:"of its site"`
-	Host           string `json:"host,omitempty" doc:"the address that MAAS tells of, or told of during the onboarding"`
+	RegionCode     string `json:"region_code,omitempty" doc:"region of the node's site"`
+	Host           string `json:"host,omitempty" doc:"address that MAAS reports, or reported during the onboarding"`
 	IPMIIP         string `json:"ipmi_ip,omitempty"`
-	Serial         string `json:"serial,omitempty" doc:"of the chassis, as its agent reports it"`
+	Serial         string `json:"serial,omitempty" doc:"serial number of the chassis, as the agent reports it"`
 	PXEMAC         string `json:"pxe_mac,omitempty"`
-	GPUsTotal      int    `json:"gpus_total,omitzero" doc:"by its SKU"`
-	AccessMethod   string `json:"access_method,omitempty" doc:"node_agent: how tenants are let in"`
-	Port           int    `json:"port,omitzero" doc:"of its sshd; of a node that an onboarding deployed"`
-	SSHUsername    string `json:"ssh_username,omitempty" doc:"deploy user of its site, never root; of a node that an onboarding deployed"`
+	GPUsTotal      int    `json:"gpus_total,omitzero" doc:"number of GPUs of the node's SKU"`
+	AccessMethod   string `json:"access_method,omitempty" doc:"how tenants get access: node_agent"`
+	Port           int    `json:"port,omitzero" doc:"port of sshd; only on a node that an onboarding deployed"`
+	SSHUsername    string `json:"ssh_username,omitempty" doc:"deploy user of the site, never root; only on a node that an onboarding deployed"`
 
-	Devices []NodeDevice `json:"devices,omitempty" doc:"its parts by serial: what it shall have, and what its agent reports"`
-	Handout *Handout     `json:"handout,omitempty" doc:"whether it may be handed to a tenant, and why not"`
+	Devices []NodeDevice `json:"devices,omitempty" doc:"expected and reported devices, by serial number"`
+	Handout *Handout     `json:"handout,omitempty" doc:"whether the node may be handed to a tenant, and the reasons against it"`
 }
 
 // NodeList is one page of nodes.
@@ -66,8 +66,8 @@ type NodeCreate struct {
 	Bootstrap    string            `json:"bootstrap,omitempty" enum:"cloud-init,command" default:"cloud-init"`
 	MAASSystemID string            `json:"maas_system_id,omitempty" maxLength:"64"`
 	Labels       map[string]string `json:"labels,omitempty"`
-	TTLSeconds   int64             `json:"ttl_seconds,omitzero" minimum:"60" maximum:"2592000" doc:"how long the enrolment token lives; 24 h where it is left out"`
-	PackageURLs  []string          `json:"package_urls,omitempty" maxItems:"8" doc:"where the agent package may be fetched besides the broker"`
+	TTLSeconds   int64             `json:"ttl_seconds,omitzero" minimum:"60" maximum:"2592000" doc:"lifetime of the enrolment token; default 24 h"`
+	PackageURLs  []string          `json:"package_urls,omitempty" maxItems:"8" doc:"further URLs of the agent package, besides the broker"`
 	Arch         string            `json:"arch,omitempty" enum:"amd64,arm64" default:"amd64"`
 	Reason       string            `json:"reason,omitempty" maxLength:"500"`
 }
@@ -76,18 +76,18 @@ type NodeCreate struct {
 // secrets: the broker shows them once and keeps them nowhere.
 type NodeBootstrap struct {
 	Node        Node      `json:"node"`
-	BrokerURL   string    `json:"broker_url" doc:"of the agents' listener"`
+	BrokerURL   string    `json:"broker_url" doc:"URL of the agents' listener"`
 	CASHA256    string    `json:"ca_sha256" doc:"hex SHA-256 of the root certificate"`
 	Token       string    `json:"token" doc:"one-time enrolment token"`
 	ExpiresAt   time.Time `json:"expires_at"`
-	CloudConfig string    `json:"cloud_config,omitempty" doc:"user-data as it is, where bootstrap is cloud-init"`
-	Command     string    `json:"command,omitempty" doc:"one line to paste, where bootstrap is command"`
+	CloudConfig string    `json:"cloud_config,omitempty" doc:"user-data, if bootstrap is cloud-init"`
+	Command     string    `json:"command,omitempty" doc:"command line to paste, if bootstrap is command"`
 	Warning     string    `json:"warning,omitempty" doc:"what is still missing, for example an agent package"`
 }
 
 // TokenRequest asks for an enrolment token, or for more time.
 type TokenRequest struct {
-	TTLSeconds int64  `json:"ttl_seconds,omitzero" minimum:"60" maximum:"2592000" doc:"from now; 24 h where it is left out"`
+	TTLSeconds int64  `json:"ttl_seconds,omitzero" minimum:"60" maximum:"2592000" doc:"lifetime from now; default 24 h"`
 	Reason     string `json:"reason,omitempty" maxLength:"500"`
 }
 
@@ -95,7 +95,7 @@ type TokenRequest struct {
 type EnrollToken struct {
 	NodeID     string    `json:"node_id"`
 	ExpiresAt  time.Time `json:"expires_at"`
-	Extensions int       `json:"extensions" doc:"how often it was extended; at most twice"`
+	Extensions int       `json:"extensions" doc:"number of extensions, at most two"`
 }
 
 // Labels replaces the named labels and leaves the others.
@@ -107,10 +107,10 @@ type Labels struct {
 // NodeAction asks for a change of status.
 type NodeAction struct {
 	Reason       string `json:"reason,omitempty" maxLength:"500"`
-	Override     bool   `json:"override,omitzero" doc:"activate past an owed turnover: platform_admin only, with a reason"`
-	GraceSeconds int    `json:"grace_seconds,omitzero" minimum:"0" maximum:"300" doc:"of drain: from SIGTERM to SIGKILL"`
-	AllocationID string `json:"allocation_id,omitempty" maxLength:"64" doc:"of remove: the allocation that may still be there"`
-	Force        bool   `json:"force,omitzero" doc:"of retire and remove: of a node that no longer answers; platform_admin only, with a reason"`
+	Override     bool   `json:"override,omitzero" doc:"for activate: activate the node although a turnover is owed; platform_admin only, with a reason"`
+	GraceSeconds int    `json:"grace_seconds,omitzero" minimum:"0" maximum:"300" doc:"for drain: time from SIGTERM to SIGKILL"`
+	AllocationID string `json:"allocation_id,omitempty" maxLength:"64" doc:"for remove: the allocation that may still be on the node"`
+	Force        bool   `json:"force,omitzero" doc:"for retire and remove: the node no longer answers; platform_admin only, with a reason"`
 }
 
 // NodeActionResult is the node after an action, and the task that the action started.

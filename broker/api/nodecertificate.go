@@ -6,14 +6,14 @@ import "time"
 type NodeCertificate struct {
 	Serial    string    `json:"serial"`
 	State     string    `json:"state" doc:"valid; denied; superseded (of an earlier enrolment); expired (may only renew, for 30 days)"`
-	Newest    bool      `json:"newest" doc:"of the valid and the expired ones, the one that was issued last; which of several the node itself uses is not known"`
-	Epoch     int64     `json:"epoch" doc:"of the node's enrolment"`
+	Newest    bool      `json:"newest" doc:"the newest of the valid and expired certificates; which certificate the node uses is not known"`
+	Epoch     int64     `json:"epoch" doc:"epoch of the node's enrolment"`
 	Key       string    `json:"key" doc:"digest of the public key; a renewal keeps the key"`
 	IssuedAt  time.Time `json:"issued_at"`
 	NotBefore time.Time `json:"not_before"`
 	NotAfter  time.Time `json:"not_after"`
 	DeniedAt  time.Time `json:"denied_at,omitzero"`
-	Reason    string    `json:"reason,omitempty" doc:"why it is denied; an operator's words stand after operator:"`
+	Reason    string    `json:"reason,omitempty" doc:"why the certificate is denied; text after operator: was written by an operator"`
 }
 
 // NodeCertificateList are a node's certificates, the oldest first.

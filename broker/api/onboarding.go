@@ -5,14 +5,14 @@ import "time"
 // OnboardingMachine is one machine that an operator names for an onboarding.
 type OnboardingMachine struct {
 	Hostname string `json:"hostname" minLength:"1" maxLength:"253"`
-	IPMIIP   string `json:"ipmi_ip" minLength:"1" maxLength:"64" doc:"address of its BMC"`
-	PXEMAC   string `json:"pxe_mac,omitempty" maxLength:"17" doc:"of the interface that boots, where it is known"`
+	IPMIIP   string `json:"ipmi_ip" minLength:"1" maxLength:"64" doc:"address of the machine's BMC"`
+	PXEMAC   string `json:"pxe_mac,omitempty" maxLength:"17" doc:"MAC address of the boot interface, if known"`
 }
 
 // OnboardingStart asks the broker to bring one machine from its BMC to an active node.
 type OnboardingStart struct {
-	SiteID    string `json:"site_id" minLength:"1" maxLength:"63" doc:"an id or a name"`
-	ProfileID string `json:"profile_id,omitempty" maxLength:"63" doc:"an id or a name; the site's default where it is left out"`
+	SiteID    string `json:"site_id" minLength:"1" maxLength:"63" doc:"the site's id or name"`
+	ProfileID string `json:"profile_id,omitempty" maxLength:"63" doc:"the profile's id or name; default: the site's default profile"`
 	SKUID     string `json:"sku_id" minLength:"1" maxLength:"63"`
 	OnboardingMachine
 	Reason string `json:"reason,omitempty" maxLength:"500"`
@@ -20,8 +20,8 @@ type OnboardingStart struct {
 
 // OnboardingBatch asks for many machines of one kind.
 type OnboardingBatch struct {
-	SiteID    string              `json:"site_id" minLength:"1" maxLength:"63" doc:"an id or a name"`
-	ProfileID string              `json:"profile_id,omitempty" maxLength:"63" doc:"an id or a name; the site's default where it is left out"`
+	SiteID    string              `json:"site_id" minLength:"1" maxLength:"63" doc:"the site's id or name"`
+	ProfileID string              `json:"profile_id,omitempty" maxLength:"63" doc:"the profile's id or name; default: the site's default profile"`
 	SKUID     string              `json:"sku_id" minLength:"1" maxLength:"63"`
 	Nodes     []OnboardingMachine `json:"nodes" minItems:"1" maxItems:"1000"`
 	Reason    string              `json:"reason,omitempty" maxLength:"500"`
@@ -37,19 +37,19 @@ type OnboardingBatchStarted struct {
 type OnboardingBatchRun struct {
 	Hostname     string  `json:"hostname"`
 	OnboardingID string  `json:"onboarding_id"`
-	NodeID       *string `json:"node_id" doc:"null until there is a node"`
+	NodeID       *string `json:"node_id" doc:"null before the node is created"`
 }
 
 // Onboarding is a run that brings a machine to an active node.
 type Onboarding struct {
 	OnboardingID string  `json:"onboarding_id"`
-	Kind         string  `json:"kind" doc:"node.onboarding, or node.adoption of a machine that was deployed already"`
+	Kind         string  `json:"kind" doc:"node.onboarding; node.adoption for a machine that was deployed already"`
 	BatchID      *string `json:"batch_id"`
-	NodeID       *string `json:"node_id" doc:"null until there is a node"`
+	NodeID       *string `json:"node_id" doc:"null before the node is created"`
 	SiteID       string  `json:"site_id"`
-	Site         string  `json:"site" doc:"its name"`
+	Site         string  `json:"site" doc:"name of the site"`
 	ProfileID    string  `json:"profile_id"`
-	Profile      string  `json:"profile" doc:"its name"`
+	Profile      string  `json:"profile" doc:"name of the profile"`
 	SKUID        string  `json:"sku_id"`
 	Hostname     string  `json:"hostname"`
 	IPMIIP       string  `json:"ipmi_ip"`
@@ -60,8 +60,8 @@ type Onboarding struct {
 	RunState
 
 	LastObserved ObservedMachine `json:"last_observed"`
-	BundleDigest string          `json:"bundle_digest,omitempty" doc:"of what the machine was deployed with, without its token"`
-	Deploys      int             `json:"deploys" doc:"deployments that were asked of MAAS"`
+	BundleDigest string          `json:"bundle_digest,omitempty" doc:"digest of the machine's deployed user-data, without its token"`
+	Deploys      int             `json:"deploys" doc:"number of deployments requested from MAAS"`
 	Warnings     []string        `json:"warnings,omitempty"`
 
 	RunTimes
@@ -80,8 +80,8 @@ type ObservedMachine struct {
 // OnboardingDetail is a run with its stages and its history.
 type OnboardingDetail struct {
 	Onboarding
-	Stages []RunStage `json:"stages" doc:"in order, each detour behind the stage that it rescues"`
-	Events []RunEvent `json:"events" doc:"the newest, at most 500, in order"`
+	Stages []RunStage `json:"stages" doc:"the stages in order, each detour after the stage that it rescues"`
+	Events []RunEvent `json:"events" doc:"the newest 500 events, oldest first"`
 }
 
 // OnboardingPlan says what runs would do. A plan begins nothing.
@@ -90,11 +90,11 @@ type OnboardingPlan struct {
 	Profile         string              `json:"profile"`
 	SKUID           string              `json:"sku_id"`
 	Nodes           []OnboardingMachine `json:"nodes"`
-	Machines        []AdoptedMachine    `json:"machines,omitempty" doc:"of adoptions"`
-	Refused         []RefusedMachine    `json:"refused,omitempty" doc:"of adoptions: machines that a run would refuse as MAAS has them now"`
-	Parallel        int                 `json:"parallel" doc:"how many of a batch move at a time, with those of other batches at the site"`
+	Machines        []AdoptedMachine    `json:"machines,omitempty" doc:"machines of an adoption"`
+	Refused         []RefusedMachine    `json:"refused,omitempty" doc:"machines that an adoption would refuse, given their present state in MAAS"`
+	Parallel        int                 `json:"parallel" doc:"how many runs of the batch proceed at a time, counted with other batches at the site"`
 	Stages          []PlannedStage      `json:"stages"`
-	ExpectedSeconds int64               `json:"expected_seconds" doc:"of one machine, without detours"`
+	ExpectedSeconds int64               `json:"expected_seconds" doc:"expected duration for one machine, without detours"`
 }
 
 // RefusedMachine is a machine that a run would refuse, and why.
@@ -107,7 +107,7 @@ type RefusedMachine struct {
 // OnboardingList is one page of runs, in the order of their start.
 type OnboardingList struct {
 	Standing
-	Batch      *BatchState  `json:"batch,omitempty" doc:"where one was asked for by batch_id"`
+	Batch      *BatchState  `json:"batch,omitempty" doc:"only if batch_id is given"`
 	Items      []Onboarding `json:"items"`
 	NextCursor string       `json:"next_cursor,omitempty"`
 }
@@ -115,8 +115,8 @@ type OnboardingList struct {
 // OnboardingBatchRetried is the result of a batch's retry.
 type OnboardingBatchRetried struct {
 	BatchID   string              `json:"batch_id"`
-	Continued bool                `json:"continued" doc:"it had stopped, and begins runs again"`
-	Retried   []Onboarding        `json:"retried" doc:"those that had failed; the others were left alone"`
+	Continued bool                `json:"continued" doc:"the batch had stopped, and starts runs again"`
+	Retried   []Onboarding        `json:"retried" doc:"failed runs that are retried; other runs do not change"`
 	Refused   []OnboardingRefusal `json:"refused,omitempty"`
 }
 

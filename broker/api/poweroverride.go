@@ -5,7 +5,7 @@ import "time"
 // PowerOverridePut gives one machine power credentials that differ from its site's. If an override
 // with this selector exists, its credentials are replaced.
 type PowerOverridePut struct {
-	SelectorType  string `json:"selector_type" enum:"pxe_mac,ipmi_ip,hostname" doc:"where several hold, the first of these three goes before"`
+	SelectorType  string `json:"selector_type" enum:"pxe_mac,ipmi_ip,hostname" doc:"if several overrides match a machine, the first of these three types wins"`
 	SelectorValue string `json:"selector_value" minLength:"1" maxLength:"253"`
 	PowerUser     string `json:"power_user" minLength:"1" maxLength:"256"`
 	PowerPassword string `json:"power_password" minLength:"1" maxLength:"256"`
@@ -26,8 +26,8 @@ type PowerOverride struct {
 	SelectorValue string    `json:"selector_value"`
 	VaultPath     string    `json:"vault_path"`
 	Status        string    `json:"status"`
-	LastUsedAt    time.Time `json:"last_used_at,omitzero" doc:"not there: never"`
-	Unused        bool      `json:"unused" doc:"nothing asked for it in 90 days: can it go?"`
+	LastUsedAt    time.Time `json:"last_used_at,omitzero" doc:"left out: never used"`
+	Unused        bool      `json:"unused" doc:"not used in the last 90 days; consider removing it"`
 	CreatedAt     time.Time `json:"created_at"`
 	UpdatedAt     time.Time `json:"updated_at"`
 }

@@ -14,17 +14,17 @@ const MaxWait = 50
 // Problem is RFC 9457's problem details with a stable code. Its media type is
 // application/problem+json.
 type Problem struct {
-	Type   string         `json:"type,omitempty" doc:"a URI that names the kind of problem; about:blank where it is left out"`
+	Type   string         `json:"type,omitempty" doc:"URI of the kind of problem; default about:blank"`
 	Title  string         `json:"title" doc:"the HTTP status in words"`
 	Status int            `json:"status" doc:"the HTTP status"`
-	Detail string         `json:"detail" doc:"what could not be done, to what, and what to do"`
-	Code   string         `json:"code" doc:"stable, snake_case"`
-	Errors []ProblemField `json:"errors,omitempty" doc:"what is wrong with which field"`
+	Detail string         `json:"detail" doc:"what could not be done, to what, and what to do next"`
+	Code   string         `json:"code" doc:"stable code in snake_case"`
+	Errors []ProblemField `json:"errors,omitempty" doc:"invalid fields, each with its problem"`
 }
 
 // ProblemField names one bad field. It never repeats the value.
 type ProblemField struct {
-	Location string `json:"location,omitempty" doc:"for example body.hostname"`
+	Location string `json:"location,omitempty" doc:"location of the field, for example body.hostname"`
 	Message  string `json:"message"`
 }
 

@@ -11,21 +11,21 @@ type ReconciliationStatus struct {
 type SiteReconciliation struct {
 	Site   string `json:"site"`
 	SiteID string `json:"site_id"`
-	Status string `json:"status" doc:"of the site: active or disabled; one that is disabled is not looked at"`
+	Status string `json:"status" doc:"status of the site: active or disabled; a disabled site is not observed"`
 
 	Nodes        int64 `json:"nodes" doc:"nodes that are bound to a machine"`
-	OK           int64 `json:"ok" doc:"of them, those that MAAS and the broker agree on"`
-	Drifted      int64 `json:"drifted" doc:"of them, those with an open drift"`
-	InHand       int64 `json:"in_hand" doc:"of the others, those that a run has or that owe a turnover: they are observed, and left alone"`
-	Unreconciled int64 `json:"unreconciled" doc:"of them, those that have not been judged"`
-	Machines     int64 `json:"machines" doc:"machines that MAAS has"`
-	Unmanaged    int64 `json:"unmanaged" doc:"of them, those that are no node's: nothing is ever done about one"`
+	OK           int64 `json:"ok" doc:"bound nodes for which MAAS and the broker agree"`
+	Drifted      int64 `json:"drifted" doc:"bound nodes with an open drift"`
+	InHand       int64 `json:"in_hand" doc:"other bound nodes that a run holds or that owe a turnover: observed, and not changed"`
+	Unreconciled int64 `json:"unreconciled" doc:"bound nodes that were not judged yet"`
+	Machines     int64 `json:"machines" doc:"machines in MAAS"`
+	Unmanaged    int64 `json:"unmanaged" doc:"machines that belong to no node; the broker never changes them"`
 
-	RequestedAt time.Time            `json:"requested_at,omitzero" doc:"when somebody last asked for a look"`
+	RequestedAt time.Time            `json:"requested_at,omitzero" doc:"when a reconciliation was last requested"`
 	LookedAt    time.Time            `json:"looked_at,omitzero"`
-	CompleteAt  time.Time            `json:"complete_at,omitzero" doc:"when all of it was last read: every node was reconciled then"`
-	Trouble     string               `json:"trouble,omitempty" doc:"why the last look is not complete"`
-	Stops       []ReconciliationStop `json:"stops,omitempty" doc:"why nothing, or nothing of one kind, is done"`
+	CompleteAt  time.Time            `json:"complete_at,omitzero" doc:"when the last complete reconciliation ended"`
+	Trouble     string               `json:"trouble,omitempty" doc:"why the last reconciliation is incomplete"`
+	Stops       []ReconciliationStop `json:"stops,omitempty" doc:"why the broker acts on no drift, or on no drift of one kind"`
 }
 
 // ReconciliationStop says why reconciliation does nothing until a person has looked.
@@ -48,14 +48,14 @@ type Drift struct {
 	Severity  string       `json:"severity" enum:"critical,high,medium,low"`
 	Alert     string       `json:"alert" enum:"critical,warn,info,debug"`
 	Text      string       `json:"text"`
-	Action    string       `json:"action" enum:"tell,quarantine,readdress,reseed,decommission" doc:"what is done about it in mode act"`
-	Mode      string       `json:"mode" enum:"observe,act,off" doc:"of the rule at this site, now"`
+	Action    string       `json:"action" enum:"tell,quarantine,readdress,reseed,decommission" doc:"action in mode act"`
+	Mode      string       `json:"mode" enum:"observe,act,off" doc:"present mode of the rule at this site"`
 	Details   DriftDetails `json:"details"`
 	FirstSeen time.Time    `json:"first_seen"`
-	ActsAfter time.Time    `json:"acts_after,omitzero" doc:"nothing is done before; until then it can be resolved"`
-	ActedAt   time.Time    `json:"acted_at,omitzero" doc:"the last time"`
-	Acts      int64        `json:"acts" doc:"how often something was done"`
-	Work      string       `json:"work,omitempty" doc:"the task or run that was started last, or why none could be"`
+	ActsAfter time.Time    `json:"acts_after,omitzero" doc:"the broker acts no earlier than this; until then an operator can resolve the drift"`
+	ActedAt   time.Time    `json:"acted_at,omitzero" doc:"when the broker last acted"`
+	Acts      int64        `json:"acts" doc:"how often the broker acted"`
+	Work      string       `json:"work,omitempty" doc:"the task or run that was started last, or why none could be started"`
 
 	LastMAASStatus     string    `json:"last_maas_status"`
 	LastMAASPowerState string    `json:"last_maas_power_state,omitempty"`
@@ -77,9 +77,9 @@ type DriftDetails struct {
 	PowerState  string    `json:"power_state,omitempty"`
 	IPAddresses []string  `json:"ip_addresses,omitempty"`
 	Host        string    `json:"host,omitempty" doc:"the node's address"`
-	Address     string    `json:"address,omitempty" doc:"the machine's"`
-	Mark        string    `json:"mark,omitempty" doc:"which node the machine is marked for"`
-	HeardAt     time.Time `json:"agent_heard_at,omitzero" doc:"when the node's agent was last heard"`
+	Address     string    `json:"address,omitempty" doc:"the machine's address"`
+	Mark        string    `json:"mark,omitempty" doc:"id of the node in the machine's mark"`
+	HeardAt     time.Time `json:"agent_heard_at,omitzero" doc:"when the node's agent last made contact"`
 }
 
 // DriftList is a page of drifts, in the order of nodes.
@@ -92,8 +92,8 @@ type DriftList struct {
 // ReconciliationRun is a look at a site that an operator asked for.
 type ReconciliationRun struct {
 	SiteReconciliation
-	Looked bool           `json:"looked" doc:"false: the look has not ended yet, and goes on"`
-	Plan   []PlannedDrift `json:"plan,omitempty" doc:"of plan=true: what the look would lead to if the next one said the same"`
+	Looked bool           `json:"looked" doc:"false: the reconciliation has not ended yet, and continues"`
+	Plan   []PlannedDrift `json:"plan,omitempty" doc:"with plan=true: what the broker would do if the next observation agrees"`
 }
 
 // PlannedDrift is a drift that a look would record or act upon.
@@ -107,19 +107,19 @@ type PlannedDrift struct {
 	Action     string    `json:"action"`
 	Mode       string    `json:"mode"`
 	Text       string    `json:"text"`
-	Acts       bool      `json:"acts" doc:"something would be done"`
+	Acts       bool      `json:"acts" doc:"the rule would act"`
 	ActsAfter  time.Time `json:"acts_after,omitzero"`
-	StoppedBy  string    `json:"stopped_by,omitempty" doc:"why nothing would be, all the same"`
+	StoppedBy  string    `json:"stopped_by,omitempty" doc:"why the rule would not act after all"`
 }
 
 // SiteReconcilePolicy says, rule by rule, how a site wants drift handled.
 type SiteReconcilePolicy struct {
 	Site                string          `json:"site"`
 	Rules               []ReconcileRule `json:"rules"`
-	MaxSharePercent     int             `json:"max_share_percent" doc:"of the site's nodes: when more would change in one way at once, none does"`
-	AtLeast             int             `json:"at_least" doc:"nodes, for that share to matter"`
-	ConfirmSeconds      int             `json:"confirm_seconds" doc:"at least this lies between the two observations before anything is written or done"`
-	RetiredGraceSeconds int             `json:"retired_grace_seconds" doc:"before the machine of a retired node is given back"`
+	MaxSharePercent     int             `json:"max_share_percent" doc:"largest share of the site's nodes that may change in one way at once; above it none changes"`
+	AtLeast             int             `json:"at_least" doc:"the share applies from this number of nodes on"`
+	ConfirmSeconds      int             `json:"confirm_seconds" doc:"least time between two observations before the broker records or acts"`
+	RetiredGraceSeconds int             `json:"retired_grace_seconds" doc:"time before the machine of a retired node is released"`
 	DecommissionsAtOnce int             `json:"decommissions_at_once"`
 }
 
@@ -127,7 +127,7 @@ type SiteReconcilePolicy struct {
 type ReconcileRule struct {
 	Rule     string   `json:"rule"`
 	MAAS     string   `json:"maas"`
-	Nodes    []string `json:"node_statuses" doc:"empty: the machine is no node's"`
+	Nodes    []string `json:"node_statuses" doc:"empty: the machine belongs to no node"`
 	Severity string   `json:"severity,omitempty"`
 	Action   string   `json:"action"`
 	Alert    string   `json:"alert"`
@@ -138,7 +138,7 @@ type ReconcileRule struct {
 
 // SiteReconcilePolicyPut changes a site's policy; omitted fields stay as they are.
 type SiteReconcilePolicyPut struct {
-	Modes               map[string]string `json:"modes,omitempty" doc:"by rule: observe, act or off"`
+	Modes               map[string]string `json:"modes,omitempty" doc:"mode by rule: observe, act or off"`
 	MaxSharePercent     *int              `json:"max_share_percent,omitempty" minimum:"1" maximum:"100"`
 	AtLeast             *int              `json:"at_least,omitempty" minimum:"1" maximum:"10000"`
 	ConfirmSeconds      *int              `json:"confirm_seconds,omitempty" minimum:"10" maximum:"3600"`

@@ -8,8 +8,8 @@ import "time"
 type RegistryCredentialPut struct {
 	Username  string `json:"username" minLength:"1" maxLength:"256"`
 	Password  string `json:"password" minLength:"1" maxLength:"8192"`
-	PlainHTTP bool   `json:"plain_http,omitzero" doc:"the registry speaks no TLS: the password goes over the network as it is"`
-	Reason    string `json:"reason,omitempty" maxLength:"500" doc:"for the audit log"`
+	PlainHTTP bool   `json:"plain_http,omitzero" doc:"the registry is reached over HTTP without TLS: the password travels unencrypted"`
+	Reason    string `json:"reason,omitempty" maxLength:"500" doc:"recorded in the audit log"`
 }
 
 // RegistryCredential says that an account exists, and never shows its password.
@@ -18,7 +18,7 @@ type RegistryCredential struct {
 	Username   string    `json:"username"`
 	PlainHTTP  bool      `json:"plain_http,omitzero"`
 	VaultPath  string    `json:"vault_path"`
-	Generation string    `json:"generation" doc:"another one each time that it is set; the secret has the same"`
+	Generation string    `json:"generation" doc:"changes each time the credential is set; the stored secret has the same"`
 	SetBy      string    `json:"set_by"`
 	Reason     string    `json:"reason"`
 	SetAt      time.Time `json:"set_at"`

@@ -10,7 +10,7 @@ import (
 // ResolverPush is a set of resolver profiles under a name.
 type ResolverPush struct {
 	Version  string          `json:"version" pattern:"^[a-z0-9][a-z0-9._-]{0,63}$" patternDescription:"a name such as 2026-11-21"`
-	Profiles json.RawMessage `json:"profiles" doc:"the set as hostler resolver push sends it: hardware_profiles and command_profiles"`
+	Profiles json.RawMessage `json:"profiles" doc:"set of hardware_profiles and command_profiles, as hostler resolver push sends it"`
 }
 
 // ResolverSet is a profile set that the broker keeps.
@@ -19,7 +19,7 @@ type ResolverSet struct {
 	Digest   string    `json:"digest"`
 	PushedBy string    `json:"pushed_by"`
 	PushedAt time.Time `json:"pushed_at"`
-	Had      bool      `json:"had,omitempty" doc:"it was here already"`
+	Had      bool      `json:"had,omitempty" doc:"the set was stored already"`
 }
 
 // ResolverSetList is every set, newest first.
@@ -42,8 +42,8 @@ type ResolverWant struct {
 	Digest     string    `json:"digest"`
 	WantedBy   string    `json:"wanted_by"`
 	WantedAt   time.Time `json:"wanted_at"`
-	Nodes      int       `json:"nodes" doc:"that shall have it by this want"`
-	Confirmed  int       `json:"confirmed" doc:"of them, that have it"`
+	Nodes      int       `json:"nodes" doc:"number of nodes to which this assignment applies"`
+	Confirmed  int       `json:"confirmed" doc:"number of these nodes that have the set"`
 	StoppedAt  time.Time `json:"stopped_at,omitzero"`
 	StopReason string    `json:"stop_reason,omitempty"`
 }
@@ -58,16 +58,16 @@ type ResolverWantList struct {
 type NodeResolver struct {
 	NodeID    string        `json:"node_id"`
 	Hostname  string        `json:"hostname"`
-	Wanted    string        `json:"wanted,omitempty" doc:"version; empty: none"`
-	InForce   string        `json:"in_force,omitempty" doc:"version, or digest where the broker does not know it; empty: the one compiled into the agent"`
+	Wanted    string        `json:"wanted,omitempty" doc:"assigned version; empty: none"`
+	InForce   string        `json:"in_force,omitempty" doc:"version, or digest if the broker does not know the set; empty: the profiles compiled into the agent"`
 	Before    string        `json:"before,omitempty"`
 	Confirmed bool          `json:"confirmed"`
-	Want      *ResolverWant `json:"want,omitempty" doc:"why it is wanted"`
+	Want      *ResolverWant `json:"want,omitempty" doc:"the assignment that applies"`
 }
 
 // ResolverRollback asks for an earlier profile set.
 type ResolverRollback struct {
-	To     string `json:"to,omitempty" maxLength:"128" doc:"a version; the one before where it is left out"`
+	To     string `json:"to,omitempty" maxLength:"128" doc:"a version; default: the preceding one"`
 	Reason string `json:"reason,omitempty" maxLength:"500"`
 }
 
@@ -76,13 +76,13 @@ type ResolverExplanation struct {
 	NodeID   string           `json:"node_id"`
 	Hostname string           `json:"hostname"`
 	Step     string           `json:"step"`
-	Version  string           `json:"version" doc:"of the set that the node has in force"`
+	Version  string           `json:"version" doc:"version of the set in force on the node"`
 	Digest   string           `json:"digest"`
 	Rules    []ResolverRule   `json:"rules"`
-	Rule     string           `json:"rule,omitempty" doc:"the winner"`
+	Rule     string           `json:"rule,omitempty" doc:"the rule that applies"`
 	Profile  string           `json:"resolved_profile,omitempty" doc:"a command profile, or builtin:NAME"`
-	Argv     []string         `json:"argv,omitempty" doc:"without what the step adds"`
-	Code     taskcatalog.Code `json:"code,omitempty" doc:"profile_missing where the rule names nothing for the step"`
+	Argv     []string         `json:"argv,omitempty" doc:"arguments without those that the step adds"`
+	Code     taskcatalog.Code `json:"code,omitempty" doc:"profile_missing if the rule has no command for the step"`
 }
 
 // ResolverRule is one rule: whether the rule matched, and the facts that each condition saw.

@@ -6,23 +6,23 @@ import "time"
 type RolloutStart struct {
 	Release       string `json:"release" minLength:"1" maxLength:"64" doc:"a version"`
 	Selector      string `json:"selector" minLength:"1" maxLength:"4000" doc:"all, NODE,NODE or key=value,key=value over labels and facts"`
-	Canary        *int   `json:"canary,omitempty" minimum:"0" maximum:"1000" doc:"how many nodes go first; 1 where it is left out"`
-	Waves         []int  `json:"waves,omitempty" maxItems:"20" doc:"shares of all nodes up to and with each wave, in percent, rising to 100; 10, 50 and 100 where they are left out"`
-	WaveBy        string `json:"wave_by,omitempty" maxLength:"100" doc:"in place of shares: a wave for each value of this label or fact, of site or of region"`
-	Concurrency   int    `json:"concurrency,omitempty" minimum:"0" maximum:"500" doc:"nodes that are worked on at a time; 10 where it is left out"`
-	SoakSeconds   *int64 `json:"soak_seconds,omitempty" minimum:"0" maximum:"604800" doc:"for how long the nodes are watched behind each wave; 600 where it is left out"`
-	MaxFailures   int    `json:"max_failures,omitempty" minimum:"0" maximum:"100000" doc:"so many nodes that fail stop it; 1 where it is left out"`
-	OnFailure     string `json:"on_failure,omitempty" enum:"pause,rollback" doc:"default pause; rollback also takes the release back from the nodes that are well"`
-	SafetyPolicy  string `json:"safety_policy,omitempty" enum:"idle,after_drain,forced" doc:"default idle: nodes that somebody is on are skipped; after_drain waits for them; forced is platform_admin's, with a reason"`
-	AllowRollback bool   `json:"allow_rollback,omitzero" doc:"a version below the floor or below what nodes run; platform_admin, with a reason"`
-	Force         bool   `json:"force,omitzero" doc:"a version that failed on a node before; platform_admin, with a reason"`
+	Canary        *int   `json:"canary,omitempty" minimum:"0" maximum:"1000" doc:"number of nodes in the first wave; default 1"`
+	Waves         []int  `json:"waves,omitempty" maxItems:"20" doc:"cumulative share of nodes after each wave, in percent, rising to 100; default 10, 50, 100"`
+	WaveBy        string `json:"wave_by,omitempty" maxLength:"100" doc:"instead of shares: one wave for each value of this label or fact, of site or of region"`
+	Concurrency   int    `json:"concurrency,omitempty" minimum:"0" maximum:"500" doc:"number of nodes that are updated at a time; default 10"`
+	SoakSeconds   *int64 `json:"soak_seconds,omitempty" minimum:"0" maximum:"604800" doc:"how long nodes are observed after each wave; default 600"`
+	MaxFailures   int    `json:"max_failures,omitempty" minimum:"0" maximum:"100000" doc:"number of failed nodes that stops the rollout; default 1"`
+	OnFailure     string `json:"on_failure,omitempty" enum:"pause,rollback" doc:"pause (default); rollback also rolls back the nodes that were updated successfully"`
+	SafetyPolicy  string `json:"safety_policy,omitempty" enum:"idle,after_drain,forced" doc:"idle (default): nodes with a tenant are skipped; after_drain: waits until the tenant has left; forced: platform_admin only, with a reason"`
+	AllowRollback bool   `json:"allow_rollback,omitzero" doc:"allow a version below the floor or below the version that nodes run; platform_admin only, with a reason"`
+	Force         bool   `json:"force,omitzero" doc:"allow a version that failed on a node before; platform_admin only, with a reason"`
 	Reason        string `json:"reason,omitempty" maxLength:"500"`
 }
 
 // RolloutOrder is an operator's action on a rollout.
 type RolloutOrder struct {
-	Reason      string `json:"reason,omitempty" maxLength:"500" doc:"required but for resume"`
-	RetryFailed bool   `json:"retry_failed,omitzero" doc:"of resume: those that failed or were skipped are given another try, also by nodes that refused the version; platform_admin"`
+	Reason      string `json:"reason,omitempty" maxLength:"500" doc:"required except for resume"`
+	RetryFailed bool   `json:"retry_failed,omitzero" doc:"for resume: retry nodes that failed or were skipped, including nodes that refused the version; platform_admin only"`
 }
 
 // Rollout is a rollout in its present state.
@@ -30,8 +30,8 @@ type Rollout struct {
 	RolloutID     string `json:"rollout_id"`
 	Release       string `json:"release"`
 	ReleaseDigest string `json:"release_digest"`
-	Selector      string `json:"selector" doc:"who is a member was settled when it was asked for"`
-	Site          string `json:"site,omitempty" doc:"of all members; left out where they are of several"`
+	Selector      string `json:"selector" doc:"the members were determined when the rollout was created"`
+	Site          string `json:"site,omitempty" doc:"site of all members; left out if members are of several sites"`
 	Canary        int    `json:"canary"`
 	WaveBy        string `json:"wave_by,omitempty"`
 	Concurrency   int    `json:"concurrency"`
@@ -56,10 +56,10 @@ type Rollout struct {
 	RecommendedNextAction string `json:"recommended_next_action,omitempty"`
 
 	Members  int              `json:"members"`
-	Counts   map[string]int   `json:"counts" doc:"of members by result: waiting, running, failing, taking_back, done, skipped, failed, rolled_back, taken_back"`
-	Failures int              `json:"failures" doc:"those that count; an operator's resume acknowledges them"`
+	Counts   map[string]int   `json:"counts" doc:"number of members by result: waiting, running, failing, taking_back, done, skipped, failed, rolled_back, taken_back"`
+	Failures int              `json:"failures" doc:"failures that count towards max_failures; a resume by an operator acknowledges them"`
 	Waves    []RolloutWave    `json:"waves"`
-	LeftOut  []RolloutLeftOut `json:"left_out,omitempty" doc:"nodes that the selector means and the rollout does not"`
+	LeftOut  []RolloutLeftOut `json:"left_out,omitempty" doc:"nodes that the selector matches and the rollout leaves out"`
 
 	RequestedAt time.Time `json:"requested_at"`
 	StartedAt   time.Time `json:"started_at,omitzero"`
@@ -73,7 +73,7 @@ type RolloutWave struct {
 	Name    string         `json:"name"`
 	Members int            `json:"members"`
 	Counts  map[string]int `json:"counts"`
-	Parked  int            `json:"parked,omitempty" doc:"of those under way: they wait for who is on the node"`
+	Parked  int            `json:"parked,omitempty" doc:"running members that wait until the tenant has left the node"`
 	State   string         `json:"state" enum:"waiting,rolling,soaking,rolled"`
 }
 
@@ -82,7 +82,7 @@ type RolloutLeftOut struct {
 	Code  string   `json:"code" doc:"node_status, never_enrolled, in_sync, pinned_elsewhere, channel, runs_newer, in_rollout"`
 	Why   string   `json:"why"`
 	Count int      `json:"count"`
-	Nodes []string `json:"nodes" doc:"hostnames of the first of them"`
+	Nodes []string `json:"nodes" doc:"hostnames of the first nodes"`
 }
 
 // RolloutMember is a node of a rollout.
@@ -92,13 +92,13 @@ type RolloutMember struct {
 	Wave        string `json:"wave"`
 	FromVersion string `json:"from_version,omitempty"`
 	Result      string `json:"result"`
-	Code        string `json:"code,omitempty" doc:"why it was skipped or failed"`
+	Code        string `json:"code,omitempty" doc:"why the node was skipped or failed"`
 	Why         string `json:"why,omitempty"`
-	NotBack     string `json:"not_taken_back,omitempty" doc:"why the release could not be taken back; code"`
-	Counts      bool   `json:"counts,omitzero" doc:"its failure counts"`
-	Parked      bool   `json:"parked,omitzero" doc:"its run waits for who is on the node"`
-	RunID       string `json:"run_id,omitempty" doc:"on the node: hostler node agent-lifecycle show"`
-	Stage       string `json:"stage,omitempty" doc:"of a run that is under way"`
+	NotBack     string `json:"not_taken_back,omitempty" doc:"code that says why the release could not be rolled back"`
+	Counts      bool   `json:"counts,omitzero" doc:"the failure counts towards max_failures"`
+	Parked      bool   `json:"parked,omitzero" doc:"the run waits until the tenant has left the node"`
+	RunID       string `json:"run_id,omitempty" doc:"run on the node's agent; see hostler node agent-lifecycle show"`
+	Stage       string `json:"stage,omitempty" doc:"stage of a run under way"`
 	Waiting     string `json:"waiting,omitempty"`
 	Seconds     int64  `json:"seconds,omitempty"`
 }
@@ -107,7 +107,7 @@ type RolloutMember struct {
 type RolloutDetail struct {
 	Rollout
 	Nodes  []RolloutMember `json:"nodes" doc:"left out with brief=true"`
-	Events []RunEvent      `json:"events" doc:"the newest, at most 500, in order; left out with brief=true"`
+	Events []RunEvent      `json:"events" doc:"the newest 500 events, oldest first; left out with brief=true"`
 }
 
 // RolloutList is one page of rollouts, in the order of their start.

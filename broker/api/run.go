@@ -9,8 +9,8 @@ import (
 // AgentLifecycleRun, Rollout) show more of their runs there.
 type Run struct {
 	RunID       string `json:"run_id"`
-	Kind        string `json:"kind" doc:"node.onboarding, node.decommission/reimage and the like"`
-	Subject     string `json:"subject" doc:"the hostname of its node or machine; of a rollout its version"`
+	Kind        string `json:"kind" doc:"kind of run, such as node.onboarding or node.decommission/reimage"`
+	Subject     string `json:"subject" doc:"hostname of the node or machine; version of a rollout"`
 	NodeID      string `json:"node_id,omitempty"`
 	Site        string `json:"site,omitempty"`
 	BatchID     string `json:"batch_id,omitempty"`
@@ -26,15 +26,15 @@ type RunState struct {
 	Ended          bool   `json:"ended"`
 	CurrentStage   string `json:"current_stage"`
 	CurrentAttempt int    `json:"current_attempt"`
-	Direction      string `json:"direction" doc:"forward, or undo while it takes back what it did"`
-	Waiting        string `json:"waiting,omitempty" doc:"why it is not going on just now"`
-	Asked          string `json:"asked,omitempty" doc:"what was asked of it and comes after the step in flight"`
+	Direction      string `json:"direction" doc:"forward, or undo while the run undoes its stages"`
+	Waiting        string `json:"waiting,omitempty" doc:"why the run waits"`
+	Asked          string `json:"asked,omitempty" doc:"action that an operator requested; takes effect after the step in flight"`
 
 	FailureClass          string          `json:"failure_class,omitempty"`
 	ErrorCode             string          `json:"error_code,omitempty"`
 	ErrorMessage          string          `json:"error_message,omitempty"`
 	ErrorDetails          json.RawMessage `json:"error_details,omitempty"`
-	RecommendedNextAction string          `json:"recommended_next_action,omitempty" doc:"also what a person is to do at the machine, where the run waits for that"`
+	RecommendedNextAction string          `json:"recommended_next_action,omitempty" doc:"next action for an operator, including work at the machine that the run waits for"`
 }
 
 // RunTimes are the times of a run.
@@ -49,14 +49,14 @@ type RunTimes struct {
 // RunDetail is a run with its stages and its history.
 type RunDetail struct {
 	Run
-	Stages []RunStage `json:"stages" doc:"in order, each detour behind the stage that it rescues"`
-	Events []RunEvent `json:"events" doc:"the newest, at most 500, in order"`
+	Stages []RunStage `json:"stages" doc:"the stages in order, each detour after the stage that it rescues"`
+	Events []RunEvent `json:"events" doc:"the newest 500 events, oldest first"`
 }
 
 // RunList is one page of runs, in the order of their start.
 type RunList struct {
 	Standing
-	Batch      *BatchState `json:"batch,omitempty" doc:"where one was asked for by batch_id"`
+	Batch      *BatchState `json:"batch,omitempty" doc:"only if batch_id is given"`
 	Items      []Run       `json:"items"`
 	NextCursor string      `json:"next_cursor,omitempty"`
 }
@@ -66,7 +66,7 @@ type RunStage struct {
 	PlannedStage
 	Status    string    `json:"status" doc:"pending, running, succeeded, skipped, failed or compensated"`
 	Attempt   int       `json:"attempt"`
-	StartedAt time.Time `json:"started_at,omitzero" doc:"of the last attempt"`
+	StartedAt time.Time `json:"started_at,omitzero" doc:"start of the last attempt"`
 	EndedAt   time.Time `json:"ended_at,omitzero"`
 	Message   string    `json:"message,omitempty"`
 }
@@ -74,11 +74,11 @@ type RunStage struct {
 // PlannedStage is a line of a plan.
 type PlannedStage struct {
 	Stage           string `json:"stage"`
-	Rescues         string `json:"rescues,omitempty" doc:"the stage whose detour this is"`
-	Optional        bool   `json:"optional" doc:"a failure of it does not stop the run"`
-	Pivot           bool   `json:"pivot" doc:"after it, a cancel takes nothing of what is before it back"`
+	Rescues         string `json:"rescues,omitempty" doc:"the stage that this detour rescues"`
+	Optional        bool   `json:"optional" doc:"a failure of this stage does not stop the run"`
+	Pivot           bool   `json:"pivot" doc:"after this stage, a cancel undoes no earlier stage"`
 	Touches         string `json:"touches,omitempty"`
-	Destructive     string `json:"destructive,omitempty" doc:"what is lost for good"`
+	Destructive     string `json:"destructive,omitempty" doc:"data that this stage destroys for good"`
 	ExpectedSeconds int64  `json:"expected_seconds"`
 }
 
@@ -98,19 +98,19 @@ type RunEvent struct {
 type BatchState struct {
 	BatchID     string           `json:"batch_id"`
 	Site        string           `json:"site"`
-	Parallel    int              `json:"parallel" doc:"runs that move at a time"`
-	StopAfter   int              `json:"stop_after" doc:"failures in a row, at one stage and of one class, after which it begins no more; 0: never"`
+	Parallel    int              `json:"parallel" doc:"how many runs proceed at a time"`
+	StopAfter   int              `json:"stop_after" doc:"number of failures in a row, at one stage and of one class, after which the batch starts no more runs; 0: never"`
 	StoppedAt   time.Time        `json:"stopped_at,omitzero"`
 	StopReason  string           `json:"stop_reason,omitempty"`
-	Counts      map[string]int64 `json:"counts" doc:"of its runs, by status"`
+	Counts      map[string]int64 `json:"counts" doc:"number of runs by status"`
 	RequestedBy string           `json:"requested_by"`
 	RequestedAt time.Time        `json:"requested_at"`
 }
 
 // RunOrder is the body of an action on a run.
 type RunOrder struct {
-	Reason       string `json:"reason,omitempty" maxLength:"500" doc:"recorded in the audit log; restart-clean, cancel, adopt and mark-manual-intervention need one"`
-	Stage        string `json:"stage,omitempty" maxLength:"64" doc:"where the run stood when this was decided: one that has stopped elsewhere since is left alone (run_moved)"`
-	FailureClass string `json:"failure_class,omitempty" maxLength:"64" doc:"with stage: with what failure"`
-	Override     string `json:"override,omitempty" maxLength:"64" doc:"resume: go on without this stage, which is recorded as not made; a drain or a cleanup, and for platform_admin"`
+	Reason       string `json:"reason,omitempty" maxLength:"500" doc:"recorded in the audit log; required for restart-clean, cancel, adopt and mark-manual-intervention"`
+	Stage        string `json:"stage,omitempty" maxLength:"64" doc:"stage at which the operator saw the run; a run that stopped at another stage since is not changed (run_moved)"`
+	FailureClass string `json:"failure_class,omitempty" maxLength:"64" doc:"failure that the operator saw; only with stage"`
+	Override     string `json:"override,omitempty" maxLength:"64" doc:"for resume: continue without this stage, which is recorded as not made; only a drain or a cleanup; platform_admin only"`
 }

@@ -7,24 +7,24 @@ type Timeline struct {
 	Standing
 	NodeID     string          `json:"node_id"`
 	Items      []TimelineEvent `json:"items"`
-	NextCursor string          `json:"next_cursor,omitempty" doc:"where it goes on; of one that was asked for from a time on"`
-	Earlier    bool            `json:"earlier,omitzero" doc:"what came before the first item was left out: ask with since"`
+	NextCursor string          `json:"next_cursor,omitempty" doc:"cursor of the next page; only in answers to a request with since"`
+	Earlier    bool            `json:"earlier,omitzero" doc:"earlier items exist; request them with since"`
 }
 
 // TimelineEvent is one line of a timeline. An event with a duration stands at its beginning.
 type TimelineEvent struct {
 	At          time.Time `json:"at"`
-	EndedAt     time.Time `json:"ended_at,omitzero" doc:"of a task, a run, an attempt at a stage or an outage; none while it goes on"`
-	TookSeconds float64   `json:"took_seconds,omitzero" doc:"between the two"`
-	Kind        string    `json:"kind" doc:"state, task, run, stage, drift, certificate, outage while a turnover keeps it out of use, or audit for whatever else was done to the node or its runs"`
-	What        string    `json:"what" doc:"a task's type, a run's kind, a stage; else what was done, such as node.transition"`
-	Status      string    `json:"status,omitempty" doc:"of a task, a run or an attempt at a stage; of an outage open or over"`
-	Actor       string    `json:"actor,omitempty" doc:"who did it, or asked for it"`
+	EndedAt     time.Time `json:"ended_at,omitzero" doc:"end of a task, run, attempt or outage; left out while it continues"`
+	TookSeconds float64   `json:"took_seconds,omitzero" doc:"time from start to end"`
+	Kind        string    `json:"kind" doc:"state, task, run, stage, drift, certificate, outage (a turnover keeps the node out of use), or audit (anything else done to the node or its runs)"`
+	What        string    `json:"what" doc:"a task's type, a run's kind or a stage; otherwise an action such as node.transition"`
+	Status      string    `json:"status,omitempty" doc:"status of a task, run or attempt; of an outage open or over"`
+	Actor       string    `json:"actor,omitempty" doc:"who did or requested it"`
 	TaskID      string    `json:"task_id,omitempty"`
 	RunID       string    `json:"run_id,omitempty"`
-	Code        string    `json:"code,omitempty" doc:"of a failure, a refusal, or the rule of a drift"`
+	Code        string    `json:"code,omitempty" doc:"code of a failure or refusal, or the rule of a drift"`
 	Detail      string    `json:"detail,omitempty"`
 
-	NodeHoursLost *float64 `json:"node_hours_lost,omitempty" doc:"of an outage, by now or in all"`
-	GPUHoursLost  *float64 `json:"gpu_hours_lost,omitempty" doc:"that, times the GPUs that the node shall have"`
+	NodeHoursLost *float64 `json:"node_hours_lost,omitempty" doc:"hours that an outage cost, up to now if it is open"`
+	GPUHoursLost  *float64 `json:"gpu_hours_lost,omitempty" doc:"node_hours_lost times the GPUs that the node should have"`
 }

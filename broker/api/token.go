@@ -4,9 +4,9 @@ import "time"
 
 // Token describes an operator's bearer token, without the secret itself.
 type Token struct {
-	Name      string    `json:"name" doc:"the actor in the audit log"`
+	Name      string    `json:"name" doc:"name of the actor in the audit log"`
 	Role      string    `json:"role" doc:"platform_admin, operator or viewer"`
-	Sites     []string  `json:"sites,omitempty" doc:"empty: all"`
+	Sites     []string  `json:"sites,omitempty" doc:"empty: all sites"`
 	CreatedAt time.Time `json:"created_at"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	RevokedAt time.Time `json:"revoked_at,omitzero"`
@@ -23,12 +23,12 @@ type TokenCreate struct {
 	Name       string   `json:"name" minLength:"1" maxLength:"64" pattern:"^[a-z0-9][a-z0-9._@-]*$"`
 	Role       string   `json:"role" enum:"platform_admin,operator,viewer"`
 	Sites      []string `json:"sites,omitempty" maxItems:"64"`
-	TTLSeconds int64    `json:"ttl_seconds,omitzero" minimum:"60" maximum:"31536000" doc:"90 days where it is left out"`
+	TTLSeconds int64    `json:"ttl_seconds,omitzero" minimum:"60" maximum:"31536000" doc:"lifetime; default 90 days"`
 	Reason     string   `json:"reason,omitempty" maxLength:"500"`
 }
 
 // TokenCreated shows the secret once.
 type TokenCreated struct {
 	Token  Token  `json:"token"`
-	Secret string `json:"secret" doc:"shown once and kept nowhere"`
+	Secret string `json:"secret" doc:"shown only once and never stored"`
 }

@@ -10,23 +10,23 @@ type Trust struct {
 	CASHA256   string      `json:"ca_sha256" doc:"hex SHA-256 of the root certificate"`
 	Keys       []TrustKey  `json:"keys"`
 	Bundle     string      `json:"bundle" doc:"the signed bundle: a DSSE envelope as JSON text"`
-	Rotation   *Rotation   `json:"rotation,omitempty" doc:"one that is not finished"`
+	Rotation   *Rotation   `json:"rotation,omitempty" doc:"the rotation under way"`
 	Stragglers []Straggler `json:"stragglers,omitempty" doc:"nodes that have not confirmed this version"`
-	Gaps       []KeyGap    `json:"key_gaps,omitempty" doc:"brokers that have not got all of these keys"`
+	Gaps       []KeyGap    `json:"key_gaps,omitempty" doc:"brokers that lack some of these keys"`
 }
 
 // KeyGap is a broker that lacks keys of the bundle.
 type KeyGap struct {
-	Broker string   `json:"broker" doc:"name of its machine"`
-	Lacks  []string `json:"lacks" doc:"use and id of each key"`
+	Broker string   `json:"broker" doc:"host name of the broker"`
+	Lacks  []string `json:"lacks" doc:"use and id of each missing key"`
 }
 
 // TrustKey is one key of the bundle.
 type TrustKey struct {
 	Use         string    `json:"use" doc:"task, trust, statement, release or root"`
 	ID          string    `json:"id"`
-	PublicKey   []byte    `json:"public_key,omitempty" doc:"SPKI DER"`
-	Certificate []byte    `json:"certificate,omitempty" doc:"DER, of a root"`
+	PublicKey   []byte    `json:"public_key,omitempty" doc:"SPKI in DER"`
+	Certificate []byte    `json:"certificate,omitempty" doc:"certificate of a root, in DER"`
 	NotBefore   time.Time `json:"not_before"`
 	NotAfter    time.Time `json:"not_after"`
 	InForce     bool      `json:"in_force"`
@@ -38,7 +38,7 @@ type Rotation struct {
 	OldKeyID  string    `json:"old_key_id,omitempty"`
 	NewKeyID  string    `json:"new_key_id"`
 	StartedAt time.Time `json:"started_at"`
-	OpenTasks int64     `json:"open_tasks,omitzero" doc:"open tasks that carry the old key's signature"`
+	OpenTasks int64     `json:"open_tasks,omitzero" doc:"open tasks signed with the old key"`
 }
 
 // Straggler is a node that has not confirmed the bundle in force.
@@ -48,9 +48,9 @@ type Straggler struct {
 	Status             string    `json:"status"`
 	TrustVersion       int64     `json:"trust_version"`
 	LastAgentContactAt time.Time `json:"last_agent_contact_at,omitzero"`
-	RefusedCode        string    `json:"refused_code,omitempty" doc:"why the node did not take the bundle when it was last sent one"`
+	RefusedCode        string    `json:"refused_code,omitempty" doc:"why the node refused the bundle that was last sent"`
 	RefusedMessage     string    `json:"refused_message,omitempty"`
-	NextAction         string    `json:"recommended_next_action,omitempty" doc:"what a person should do about the refusal"`
+	NextAction         string    `json:"recommended_next_action,omitempty" doc:"next action for the operator"`
 }
 
 // TrustRotate begins a rotation.
@@ -62,12 +62,12 @@ type TrustRotate struct {
 // TrustFinish ends the rotation. The caller must name the nodes that have not confirmed the
 // rotation: these nodes will need a new enrolment.
 type TrustFinish struct {
-	LeaveBehind []string `json:"leave_behind,omitempty" maxItems:"10000" doc:"node ids"`
+	LeaveBehind []string `json:"leave_behind,omitempty" maxItems:"10000" doc:"ids of nodes that the rotation leaves behind"`
 	Reason      string   `json:"reason" minLength:"1" maxLength:"500"`
 }
 
 // ReleaseKeyPut makes nodes trust releases of the agent that a key signed.
 type ReleaseKeyPut struct {
-	PublicKey string `json:"public_key" minLength:"1" maxLength:"4096" doc:"PEM, as cosign writes it: ECDSA P-256 or Ed25519"`
+	PublicKey string `json:"public_key" minLength:"1" maxLength:"4096" doc:"PEM in cosign's format: ECDSA P-256 or Ed25519"`
 	Reason    string `json:"reason" minLength:"1" maxLength:"500"`
 }

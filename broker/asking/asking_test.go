@@ -66,8 +66,8 @@ func TestHowATaskEndedIsJudged(t *testing.T) {
 		{"it failed", broker.Task{Status: broker.TaskFailed, Outcome: "failed", Code: "disk_busy", Message: "sda \x1b[31mis busy"}, class, "disk_busy", "ended failed: disk_busy: sda"},
 		{"it was refused", broker.Task{Status: broker.TaskFailed, Outcome: "refused", Code: "not_allowed"}, class, "not_allowed", "ended refused: not_allowed"},
 		{"it was cancelled without a code", broker.Task{Status: broker.TaskCanceled}, class, "task_canceled", "ended canceled: task_canceled"},
-		{"nobody took it", broker.Task{Status: broker.TaskExpired}, silent, "agent_silent", "did not say how task"},
-		{"its outcome is unknown", broker.Task{Status: broker.TaskFailed, Code: "outcome_unknown"}, silent, "agent_silent", "did not say how task"},
+		{"nobody took it", broker.Task{Status: broker.TaskExpired}, silent, "agent_silent", "did not report the outcome of task"},
+		{"its outcome is unknown", broker.Task{Status: broker.TaskFailed, Code: "outcome_unknown"}, silent, "agent_silent", "did not report the outcome of task"},
 		{"its node enrolled again", broker.Task{Status: broker.TaskFailed, Code: "node_reenrolled"}, ambiguity, "node_reenrolled", "enrolled again"},
 	} {
 		err := Judge(c.task, class)

@@ -26,12 +26,12 @@ type headLine struct {
 func (f HeadFiles) Append(h store.AuditHead) error {
 	line, err := json.Marshal(headLine{h.Position, h.Seal, h.At.UTC(), h.Envelope})
 	if err != nil {
-		return fmt.Errorf("cannot keep audit head %d: %w", h.Position, err)
+		return fmt.Errorf("cannot store audit head %d: %w", h.Position, err)
 	}
 	name := filepath.Join(f.Dir, h.At.UTC().Format("2006-01")+".ndjson")
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
-		return fmt.Errorf("cannot keep audit head %d: %w", h.Position, err)
+		return fmt.Errorf("cannot store audit head %d: %w", h.Position, err)
 	}
 	_, err = file.Write(append(line, '\n'))
 	if err == nil {
@@ -41,7 +41,7 @@ func (f HeadFiles) Append(h store.AuditHead) error {
 		err = closed
 	}
 	if err != nil {
-		return fmt.Errorf("cannot keep audit head %d in %s: %w", h.Position, name, err)
+		return fmt.Errorf("cannot store audit head %d in %s: %w", h.Position, name, err)
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func TestSealingGoesOnWhereAHeadCannotBeKept(t *testing.T) {
 		if got := positions(t, b); len(got) != 1 {
 			t.Errorf("heads at %v", got)
 		}
-		if b.logged.FilterMessage("cannot keep an audit head outside the database").Len() != 1 {
+		if b.logged.FilterMessage("cannot store an audit head outside the database").Len() != 1 {
 			t.Error("nobody is told")
 		}
 	})

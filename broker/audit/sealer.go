@@ -86,7 +86,7 @@ func (s *Sealer) head(ctx context.Context, tip store.AuditTip) (store.AuditHead,
 	if s.Keep != nil {
 		// Sealing goes on: the head is in the database and in the log.
 		if err := s.Keep(head); err != nil {
-			s.Log.Error("cannot keep an audit head outside the database", zap.Error(err))
+			s.Log.Error("cannot store an audit head outside the database", zap.Error(err))
 		}
 	}
 	s.Log.Info("audit head", zap.Int64("position", tip.Position), zap.String("seal", tip.Seal), zap.ByteString("envelope", head.Envelope))

@@ -69,7 +69,7 @@ func Verify(ctx context.Context, db *store.DB, bundle *pki.TrustBundle) (Report,
 		return r, err
 	}
 	if r.Fault == nil && v.tip.Position < v.end {
-		_ = v.fault(v.tip.Position+1, 0, SealMissing, "the chain ends at row %d and once ended at %d", v.tip.Position, v.end)
+		_ = v.fault(v.tip.Position+1, 0, SealMissing, "the chain ends at row %d, and once reached row %d", v.tip.Position, v.end)
 	}
 	return r, nil
 }
@@ -92,13 +92,13 @@ func (v *verifier) row(e store.SealedEntry) error {
 		return errEnd
 	}
 	if at := v.tip.Position; at > 0 && at%headEachOf == 0 && v.signed != at {
-		return v.fault(at, 0, HeadMissing, "there is no signed head at row %d of the chain, and there was one before the chain went on", at)
+		return v.fault(at, 0, HeadMissing, "the signed head at row %d of the chain is missing", at)
 	}
 	if want := v.tip.Position + 1; e.Position != want {
 		return v.fault(want, 0, SealMissing, "row %d of the chain is missing", want)
 	}
 	if e.Seal != Seal(v.tip, e.AuditEntry) || e.Position == v.recorded.Position && e.Seal != v.recorded.Seal {
-		return v.fault(e.Position, e.ID, SealBroken, "row %d of the chain (audit id %d) is not what was sealed", e.Position, e.ID)
+		return v.fault(e.Position, e.ID, SealBroken, "row %d of the chain (audit id %d) was changed after it was sealed", e.Position, e.ID)
 	}
 	v.tip = store.AuditTip{Position: e.Position, Seal: e.Seal}
 	v.report.Sealed++
@@ -115,10 +115,10 @@ func (v *verifier) row(e store.SealedEntry) error {
 func (v *verifier) head(h store.AuditHead) error {
 	head, err := VerifyHead(h.Envelope, v.bundle)
 	if err != nil {
-		return v.fault(h.Position, 0, HeadBroken, "the head at %d cannot be believed: %v", h.Position, err)
+		return v.fault(h.Position, 0, HeadBroken, "the signed head at row %d does not verify: %v", h.Position, err)
 	}
 	if head.Position != v.tip.Position || head.Seal != v.tip.Seal {
-		return v.fault(h.Position, 0, HeadMismatch, "the head signed for row %d names another seal than the chain has at %d", head.Position, v.tip.Position)
+		return v.fault(h.Position, 0, HeadMismatch, "the head signed for row %d names another seal than row %d of the chain has", head.Position, v.tip.Position)
 	}
 	v.report.Heads++
 	v.signed = head.Position

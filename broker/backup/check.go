@@ -25,7 +25,7 @@ func check(ctx context.Context, stage string, m *Manifest, o RestoreOptions) err
 	}
 	m.Keys, m.Roots = keys, roots // as found, whatever the manifest says
 	if want := fingerprint(o.RootSHA256); want != "" && !slices.Contains(roots, want) {
-		return broker.Errorf(broker.Refused, "backup_other_ca", "cannot restore: the backup is of a broker whose root is %s, and not %s", strings.Join(roots, ", "), taskcatalog.Clean(want, 80))
+		return broker.Errorf(broker.Refused, "backup_other_ca", "cannot restore: the backup belongs to a broker with root %s instead of %s", strings.Join(roots, ", "), taskcatalog.Clean(want, 80))
 	}
 	if _, err := store.CheckFile(ctx, filepath.Join(stage, databaseName)); err != nil {
 		return damaged("%v", err)
@@ -52,7 +52,7 @@ func hold(ctx context.Context, stage string, m Manifest, source string, o Restor
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if version, _, err := db.LatestBundle(ctx); err != nil || version == 0 {
-		return v, errors.Join(err, damaged("its database is of a broker that was never started"))
+		return v, errors.Join(err, damaged("its database belongs to a broker that was never started"))
 	}
 	authority, err := trust.Open(ctx, trust.Options{Dir: filepath.Join(stage, keysDir), DB: db, Now: func() time.Time { return o.Now }})
 	if err != nil {
@@ -96,7 +96,7 @@ func certifies(authority *trust.Authority, roots []string, now time.Time) error 
 		}
 	}
 	if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
-		return broker.Errorf(broker.Refused, "key_mismatch", "cannot restore: the keys in the backup are not those of its root: %v", err)
+		return broker.Errorf(broker.Refused, "key_mismatch", "cannot restore: the keys in the backup do not match its root: %v", err)
 	}
 	return nil
 }

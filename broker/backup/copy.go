@@ -32,7 +32,7 @@ func newCopy(dataDir string) (dir string, done func(), err error) {
 			return dir, func() { _ = os.RemoveAll(dir); _ = lock.Close() }, nil
 		} // another backup removed the directory as left behind
 	}
-	return "", nil, errors.New("other backups take its directory away")
+	return "", nil, errors.New("other backups remove its directory")
 }
 
 // lockDir locks a directory, if the directory still exists when the lock is taken.

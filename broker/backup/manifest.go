@@ -53,10 +53,10 @@ func readManifest(raw []byte) (m Manifest, err error) {
 		return m, damaged("its manifest cannot be read: %v", err)
 	}
 	if m.Format != format {
-		return m, broker.Errorf(broker.Refused, "backup_too_new", "cannot restore: the backup has form %d and this broker knows %d (restore it with the release that made it, %s)", m.Format, format, taskcatalog.Clean(m.Version, 64))
+		return m, broker.Errorf(broker.Refused, "backup_too_new", "cannot restore: the backup has form %d, and this broker reads form %d (restore the backup with the release that wrote it, %s)", m.Format, format, taskcatalog.Clean(m.Version, 64))
 	}
 	if len(m.Files) > maxFiles {
-		return m, damaged("it lists %d files", len(m.Files))
+		return m, damaged("its manifest lists %d files", len(m.Files))
 	}
 	seen := map[string]bool{}
 	for _, f := range m.Files {
@@ -64,12 +64,12 @@ func readManifest(raw []byte) (m Manifest, err error) {
 			return m, err
 		}
 		if seen[f.Path] {
-			return m, damaged("it lists %s twice", f.Path)
+			return m, damaged("its manifest lists %s twice", f.Path)
 		}
 		seen[f.Path] = true
 	}
 	if !seen[databaseName] || !seen[path.Join(keysDir, "keyring.json")] {
-		return m, damaged("it lacks the database, or the keys")
+		return m, damaged("its manifest lacks the database or the keys")
 	}
 	return m, nil
 }
@@ -87,7 +87,7 @@ func (f File) check() error {
 		return nil
 	case !fs.ValidPath(f.Path) || len(parts) < 2 || len(parts) > maxDepth || strings.ContainsAny(f.Path, "\\\x00"),
 		parts[0] != keysDir && parts[0] != secretsDir, parts[0] == keysDir && len(parts) != 2:
-		return damaged("%s is no file of a backup's", name)
+		return damaged("%s is not a file of a backup", name)
 	case f.Size > maxSmall:
 		return damaged("%s has %d bytes", name, f.Size)
 	}
@@ -95,5 +95,5 @@ func (f File) check() error {
 }
 
 func damaged(form string, args ...any) error {
-	return broker.Errorf(broker.Refused, "backup_damaged", "cannot restore: the backup is damaged, or is none: "+form, args...)
+	return broker.Errorf(broker.Refused, "backup_damaged", "cannot restore: the file is damaged, or is not a backup: "+form, args...)
 }

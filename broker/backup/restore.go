@@ -31,7 +31,7 @@ const (
 // Unfinished refuses a data directory with an unfinished restore. Code: restore_unfinished.
 func Unfinished(dataDir string) error {
 	if _, err := os.Lstat(filepath.Join(dataDir, markName)); err == nil {
-		return broker.Errorf(broker.Refused, "restore_unfinished", "cannot use data directory %s: a restore into it was begun and not ended (run hostler-broker restore again)", dataDir)
+		return broker.Errorf(broker.Refused, "restore_unfinished", "cannot use data directory %s: a restore into this directory was interrupted (run hostler-broker restore again)", dataDir)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func begin(dir string) error {
 	if Unfinished(dir) == nil {
 		for _, e := range entries {
 			if e.Name() != LockName && e.Name() != "lost+found" {
-				return broker.Errorf(broker.Refused, "data_dir_not_empty", "cannot restore into %s: %s is there (restore into an empty directory, and keep the old one aside)", dir, taskcatalog.Clean(e.Name(), 80))
+				return broker.Errorf(broker.Refused, "data_dir_not_empty", "cannot restore into %s: %s is there (restore into an empty directory, and keep the old directory elsewhere)", dir, taskcatalog.Clean(e.Name(), 80))
 			}
 		}
 		step("begin")
@@ -150,7 +150,7 @@ func unpack(r io.Reader, dir string) (m Manifest, err error) {
 		return m, err
 	}
 	if h.Name != manifestName || h.Size > maxManifest {
-		return m, damaged("it does not begin with its manifest")
+		return m, damaged("the file does not begin with the manifest")
 	}
 	raw, err := io.ReadAll(t)
 	if err != nil {
@@ -173,14 +173,14 @@ func unpack(r io.Reader, dir string) (m Manifest, err error) {
 		}
 	}
 	if _, err := t.Next(); !errors.Is(err, io.EOF) {
-		return m, damaged("there is more in it than its manifest says")
+		return m, damaged("the file contains more than its manifest lists")
 	}
 	// The end of the archive is not the end of the file, and only the end of the file proves that
 	// it is whole.
 	for rest := make([]byte, 4096); ; {
 		n, err := r.Read(rest)
 		if slices.ContainsFunc(rest[:n], func(b byte) bool { return b != 0 }) {
-			return m, damaged("something follows its end")
+			return m, damaged("data follows the end of the file")
 		}
 		if errors.Is(err, io.EOF) {
 			return m, nil
@@ -194,10 +194,10 @@ func unpack(r io.Reader, dir string) (m Manifest, err error) {
 func next(t *tar.Reader) (*tar.Header, error) {
 	h, err := t.Next()
 	if err != nil {
-		return nil, damaged("it ends early, or was changed")
+		return nil, damaged("the file ends early, or was changed")
 	}
 	if h.Typeflag != tar.TypeReg {
-		return nil, damaged("%s is no file", taskcatalog.Clean(h.Name, 200))
+		return nil, damaged("%s is not a file", taskcatalog.Clean(h.Name, 200))
 	}
 	return h, nil
 }
@@ -220,12 +220,12 @@ func put(root *os.Root, f File, r io.Reader) error {
 	}
 	if err = errors.Join(err, out.Close()); err != nil {
 		if from.err != nil {
-			return damaged("it ends in %s, or was changed there", f.Path)
+			return damaged("the file ends within %s, or was changed there", f.Path)
 		}
 		return err
 	}
 	if n != f.Size || hex.EncodeToString(h.Sum(nil)) != strings.ToLower(f.SHA256) {
-		return damaged("%s is not what its manifest says", f.Path)
+		return damaged("%s differs from the manifest", f.Path)
 	}
 	return nil
 }

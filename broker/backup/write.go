@@ -111,7 +111,7 @@ func snapshot(ctx context.Context, dataDir, to string) ([]trust.KeyPlace, []stri
 			return trust.Inventory(filepath.Join(to, keysDir))
 		}
 	}
-	return nil, nil, broker.Errorf(broker.Unavailable, "backup_keys_changed", "cannot back up %s: its keys change all the while (try again when the rotation is through)", dataDir)
+	return nil, nil, broker.Errorf(broker.Unavailable, "backup_keys_changed", "cannot back up %s: its keys keep changing (try again when the rotation has ended)", dataDir)
 }
 
 // copyTree copies the regular files beneath a directory. A file that disappears meanwhile is left
@@ -262,7 +262,7 @@ func archive(w io.Writer, m Manifest, from string) error {
 }
 
 func exists(file string) error {
-	return broker.Errorf(broker.Refused, "backup_exists", "cannot write %s: it is there already (use another name, or --force)", file)
+	return broker.Errorf(broker.Refused, "backup_exists", "cannot write %s: the file exists already (use another name, or --force)", file)
 }
 
 func unwritable(name string, err error) error {

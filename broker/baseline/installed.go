@@ -14,10 +14,10 @@ var made = []struct{ pattern, why string }{
 	{"/etc/machine-id", "the system's own name"},
 	{"/etc/ssh/ssh_host_*_key", "sshd's keys"},
 	{"/etc/ssh/ssh_host_*_key.pub", "sshd's keys"},
-	{"/etc/maas/maas-machine-creds.yml", "the machine's token at MAAS, which must be another"},
-	{"/etc/fstab", "names file systems by UUIDs, which are made with them"},
+	{"/etc/maas/maas-machine-creds.yml", "the machine's MAAS token, which must be a new one"},
+	{"/etc/fstab", "names file systems by UUIDs, which are created with the file systems"},
 	{"/boot/grub/grub.cfg", "names file systems by UUIDs"},
-	{"/boot/initrd.img-*", "holds these UUIDs, and the time at which it was made"},
+	{"/boot/initrd.img-*", "contains these UUIDs, and its time of creation"},
 }
 
 // trees are the folders in which cloud-init and Hostler's first boot keep the data of the

@@ -62,7 +62,7 @@ func (a *Attested) About(d *Device) bool {
 // device, and that each device with an attested method has its attestation in the certificate.
 func (c *Clean) attested() error {
 	wrong := func(format string, args ...any) error {
-		return refuse(CodeAttestationWrong, "cannot believe certificate: "+format, args...)
+		return refuse(CodeAttestationWrong, "cannot accept certificate: "+format, args...)
 	}
 	said := map[string]bool{}
 	for i := range c.Attested {
@@ -72,19 +72,19 @@ func (c *Clean) attested() error {
 		}
 		switch at := slices.IndexFunc(c.Devices, func(d Device) bool { return d.Attestation == a.Digest && a.About(&d) }); {
 		case !digestForm.MatchString(a.Digest) || said[a.Digest]:
-			return wrong("attestation %s has no digest, or is in it twice", a.Statement.ID)
+			return wrong("attestation %s has no digest, or is listed twice", a.Statement.ID)
 		case a.Statement.Node.ID != c.Node.ID:
-			return wrong("attestation %s is about node %s, and it is about node %s", a.Statement.ID, a.Statement.Node.ID, c.Node.ID)
+			return wrong("attestation %s is about node %s, and the certificate is about node %s", a.Statement.ID, a.Statement.Node.ID, c.Node.ID)
 		case a.Statement.IssuedAt.After(c.IssuedAt):
-			return wrong("attestation %s is of later than the certificate", a.Statement.ID)
+			return wrong("attestation %s is newer than the certificate", a.Statement.ID)
 		case at < 0 || c.Devices[at].Method != a.Statement.Method:
-			return wrong("attestation %s is about no device that it has as %s", a.Statement.ID, a.Statement.Method)
+			return wrong("attestation %s is about no device that the certificate lists as %s", a.Statement.ID, a.Statement.Method)
 		}
 		said[a.Digest] = true
 	}
 	for _, d := range c.Devices {
 		if d.Attestation != "" && !said[d.Attestation] {
-			return wrong("%s %s is %s by a person's word, which is not in it", d.Kind, d.Name(), d.Method)
+			return wrong("%s %s is %s by an attestation that the certificate does not contain", d.Kind, d.Name(), d.Method)
 		}
 	}
 	return nil
@@ -132,13 +132,13 @@ func (a *Attestation) about() (name, sum string, err error) {
 func (a *Attestation) check() error {
 	switch {
 	case a.StatementOf != statementOfPerson, !name.MatchString(a.ID), !pki.ValidNodeID(a.Node.ID), a.IssuedAt.IsZero():
-		return refuse(CodeIncomplete, "cannot use attestation: it names no node or time, or is not marked as a person's statement")
+		return refuse(CodeIncomplete, "cannot use attestation: the attestation names no node or time, or is not marked as a person's statement")
 	case !slices.Contains(kinds, a.Device.Kind), a.Device.Serial == "" && a.Device.UUID == "":
-		return refuse(CodeIncomplete, "cannot use attestation: it names no device by its serial or uuid")
+		return refuse(CodeIncomplete, "cannot use attestation: the attestation names no device by its serial number or uuid")
 	case a.Method != MethodDestroyed && a.Method != MethodRemoved:
-		return refuse(CodeIncomplete, "cannot use attestation: %q is not what a person attests (destroyed or removed)", string(a.Method))
+		return refuse(CodeIncomplete, "cannot use attestation: a person cannot attest %q (only destroyed or removed)", string(a.Method))
 	case a.Witness == "" || a.By == "" || strings.EqualFold(a.Witness, a.By):
-		return refuse(CodeIncomplete, "cannot use attestation: it takes a witness beside who records it")
+		return refuse(CodeIncomplete, "cannot use attestation: the witness must be another person than the one who records it")
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (c *Clean) check() error {
 		return err
 	}
 	if !reflect.DeepEqual(c.Verdict, Judge(c)) {
-		return refuse(CodeVerdictUnfounded, "cannot believe certificate: its verdict is not what the rest of it comes to")
+		return refuse(CodeVerdictUnfounded, "cannot accept certificate: its verdict does not follow from its content")
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func (c *Clean) check() error {
 // whole requires the fields of every certificate.
 func (c *Clean) whole() error {
 	lacks := func(what string) error {
-		return refuse(CodeIncomplete, "cannot use certificate: it has no valid %s", what)
+		return refuse(CodeIncomplete, "cannot use certificate: the certificate has no valid %s", what)
 	}
 	switch {
 	case !name.MatchString(c.ID):
@@ -127,7 +127,7 @@ func (c *Clean) timely() error {
 	if c.Node.IdentitySince.IsZero() || c.Run.StartedAt.IsZero() ||
 		c.FinishedAt.Before(c.Run.StartedAt) || c.FinishedAt.Before(c.Node.IdentitySince) ||
 		c.IssuedAt.Before(c.FinishedAt) || !c.ValidUntil.After(c.IssuedAt) || c.Allocation != nil && c.IssuedAt.Before(c.Allocation.ReleasedAt) {
-		return refuse(CodeIncomplete, "cannot use certificate: its times do not follow one another (started, finished, issued, valid until)")
+		return refuse(CodeIncomplete, "cannot use certificate: its times are out of order (started, finished, issued, valid until)")
 	}
 	return nil
 }
@@ -147,16 +147,16 @@ func (c *Clean) parts() error {
 		}
 		word := d.Method == MethodDestroyed || d.Method == MethodRemoved
 		if word != (d.Attestation != "") || word && (d.Found || !digestForm.MatchString(d.Attestation)) {
-			return refuse(CodeIncomplete, "cannot use certificate: %s %s is %s, and that takes a person's attestation of a part that is not there", d.Kind, d.Name(), d.Method)
+			return refuse(CodeIncomplete, "cannot use certificate: %s %s is %s, which needs a person's attestation about a device that is not present", d.Kind, d.Name(), d.Method)
 		}
 		if !once(d.Kind+" uuid", d.UUID) || d.UUID == "" && !once(d.Kind+" serial", d.Serial) {
-			return refuse(CodeIncomplete, "cannot use certificate: %s %s is in it twice", d.Kind, d.Name())
+			return refuse(CodeIncomplete, "cannot use certificate: %s %s is listed twice", d.Kind, d.Name())
 		}
 	}
 	for _, t := range c.Tasks {
 		if !name.MatchString(t.ID) || !once("task", t.ID) || !digestForm.MatchString(t.Digest) || !t.Outcome.Valid() ||
 			t.EvidenceDigest != "" && !digestForm.MatchString(t.EvidenceDigest) {
-			return refuse(CodeIncomplete, "cannot use certificate: task %q is in it twice, or has no digest or outcome", t.ID)
+			return refuse(CodeIncomplete, "cannot use certificate: task %q is listed twice, or has no digest or outcome", t.ID)
 		}
 	}
 	return nil
@@ -166,18 +166,18 @@ func (c *Clean) parts() error {
 func (c *Clean) admits() error {
 	for _, n := range NeverCovered {
 		if !slices.Contains(c.NotCovered, n) {
-			return refuse(CodeIncomplete, "cannot use certificate: it does not say that %s is not covered", n.Part)
+			return refuse(CodeIncomplete, "cannot use certificate: the certificate does not state that %s is not covered", n.Part)
 		}
 	}
 	if c.Environment == TenantOS && !slices.Contains(c.Exposures, rootkit) {
-		return refuse(CodeIncomplete, "cannot use certificate: it does not say that nothing got in %s is proof against a rootkit", TenantOS)
+		return refuse(CodeIncomplete, "cannot use certificate: the certificate does not state that results from %s are no proof against a rootkit", TenantOS)
 	}
 	if c.speaksOfItself() && !slices.Contains(c.Exposures, ownWord) {
-		return refuse(CodeIncomplete, "cannot use certificate: it does not say that what the agent found of itself in %s does not count", TenantOS)
+		return refuse(CodeIncomplete, "cannot use certificate: the certificate does not state that the agent's check of itself in %s does not count", TenantOS)
 	}
 	for _, e := range c.letPass() {
 		if !slices.Contains(c.Exposures, e) {
-			return refuse(CodeIncomplete, "cannot use certificate: it does not say what its policy lets pass of %s", e.Message)
+			return refuse(CodeIncomplete, "cannot use certificate: the certificate does not state what its policy accepts of %s", e.Message)
 		}
 	}
 	for _, d := range c.Downgrades {

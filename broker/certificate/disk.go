@@ -45,14 +45,14 @@ func (c *Clean) downgraded(p proven) error {
 	}
 	var r taskcatalog.DiskEraseResult
 	if err := json.Unmarshal([]byte(p.task.Proof.Result), &r); err != nil {
-		return refuse(CodeEvidenceWrongResult, "cannot believe the evidence of task %s: its result cannot be read", p.task.ID)
+		return refuse(CodeEvidenceWrongResult, "cannot accept the evidence of task %s: its result cannot be read", p.task.ID)
 	}
 	for _, d := range DiskDowngrades(r) {
 		told := slices.ContainsFunc(c.Downgrades, func(g Downgrade) bool {
 			return g.Device == d.Device && g.Asked == d.Asked && g.Did == d.Did
 		})
 		if !told {
-			return refuse(CodeDeviceContradicted, "cannot believe certificate: disk %s was to be erased by %s and task %s did %s, which it does not say", d.Device, d.Asked, p.task.ID, d.Did)
+			return refuse(CodeDeviceContradicted, "cannot accept certificate: disk %s was to be erased by %s and task %s did %s, which the certificate does not state", d.Device, d.Asked, p.task.ID, d.Did)
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ func TestACertificateFromBeforeStillHolds(t *testing.T) {
 	now := must(certificate.Verify(w.issue(w.clean(gpu("GPU-1", "1650001"))), must(certificate.ReadTrust(w.trustFile()))(t), w.now))(t)
 	for _, n := range certificate.NeverCoveredOfDisks {
 		if !slices.Contains(now.Clean.NotCovered, n) {
-			t.Errorf("it does not say that %s is not covered", n.Part)
+			t.Errorf("the certificate does not state that %s is not covered", n.Part)
 		}
 		if receipt := must(certificate.ReceiptOf(now, w.now))(t); !slices.Contains(receipt.NotCovered, n) {
 			t.Errorf("its receipt does not say that %s is not covered", n.Part)

@@ -39,45 +39,45 @@ func (c *Clean) proofs() ([]proven, error) {
 
 func (c *Clean) proof(t *Task) (*taskcatalog.Evidence, error) {
 	wrong := func(code taskcatalog.Code, format string, args ...any) error {
-		return refuse(code, "cannot believe the evidence of task %s: %s", t.ID, taskcatalog.Clean(fmt.Sprintf(format, args...), 500))
+		return refuse(code, "cannot accept the evidence of task %s: %s", t.ID, taskcatalog.Clean(fmt.Sprintf(format, args...), 500))
 	}
 	cert, err := x509.ParseCertificate(t.Proof.Certificate)
 	if err != nil {
-		return nil, wrong(CodeEvidenceWrongKey, "the node certificate beside it cannot be read")
+		return nil, wrong(CodeEvidenceWrongKey, "the accompanying node certificate cannot be read")
 	}
 	id, err := pki.NodeIdentityOf(cert)
 	switch {
 	case err != nil:
 		return nil, wrong(CodeEvidenceWrongKey, "%v", err)
 	case id.NodeID != c.Node.ID:
-		return nil, wrong(CodeEvidenceWrongNode, "it is of node %s, and the certificate is about node %s", id.NodeID, c.Node.ID)
+		return nil, wrong(CodeEvidenceWrongNode, "the evidence is from node %s, and the certificate is about node %s", id.NodeID, c.Node.ID)
 	case id.Epoch != c.Node.Epoch:
-		return nil, wrong(CodeEvidenceWrongEpoch, "it is of enrolment %d of the node, and the certificate is about enrolment %d", id.Epoch, c.Node.Epoch)
+		return nil, wrong(CodeEvidenceWrongEpoch, "the evidence is from enrolment %d of the node, and the certificate is about enrolment %d", id.Epoch, c.Node.Epoch)
 	}
 	if certified := cert.NotBefore.Add(pki.Backdate); certified.Before(c.Node.IdentitySince.Truncate(time.Second)) {
 		return nil, wrong(CodeEvidenceKeyTooOld, "its key was certified at %s, before the node's identity was changed at %s", stamp(certified), stamp(c.Node.IdentitySince))
 	}
 	ev, err := pki.VerifyEvidence([]byte(t.Proof.Evidence), cert.PublicKey)
 	if err != nil {
-		return nil, wrong(CodeEvidenceWrongKey, "it does not hold with the node's key: %v", err)
+		return nil, wrong(CodeEvidenceWrongKey, "the node's key does not verify it: %v", err)
 	}
 	switch {
 	case pki.Digest([]byte(t.Proof.Evidence)) != t.EvidenceDigest:
 		return nil, wrong(CodeEvidenceWrongTask, "its digest is not %s", t.EvidenceDigest)
 	case ev.NodeID != c.Node.ID:
-		return nil, wrong(CodeEvidenceWrongNode, "it says that it is of node %s, and the certificate is about node %s", ev.NodeID, c.Node.ID)
+		return nil, wrong(CodeEvidenceWrongNode, "the evidence names node %s, and the certificate is about node %s", ev.NodeID, c.Node.ID)
 	case ev.NodeEpoch != c.Node.Epoch:
-		return nil, wrong(CodeEvidenceWrongEpoch, "it says that it is of enrolment %d of the node, and the certificate is about enrolment %d", ev.NodeEpoch, c.Node.Epoch)
+		return nil, wrong(CodeEvidenceWrongEpoch, "the evidence names enrolment %d of the node, and the certificate is about enrolment %d", ev.NodeEpoch, c.Node.Epoch)
 	case ev.TaskID != t.ID, ev.TaskDigest != t.Digest, ev.Outcome != t.Outcome:
-		return nil, wrong(CodeEvidenceWrongTask, "it is about task %s with the outcome %s", ev.TaskID, ev.Outcome)
+		return nil, wrong(CodeEvidenceWrongTask, "the evidence is about task %s with the outcome %s", ev.TaskID, ev.Outcome)
 	case resultDigest(t.Proof.Result) != ev.ResultDigest:
-		return nil, wrong(CodeEvidenceWrongResult, "the result beside it is not the one that the node signed")
+		return nil, wrong(CodeEvidenceWrongResult, "the accompanying result is not the result that the node signed")
 	case ev.StartedAt.Before(c.Run.StartedAt.Add(-taskcatalog.ClockSkew)):
-		return nil, wrong(CodeEvidenceStale, "it is from %s, and the turnover began at %s", stamp(ev.StartedAt), stamp(c.Run.StartedAt))
+		return nil, wrong(CodeEvidenceStale, "the evidence is from %s, and the turnover began at %s", stamp(ev.StartedAt), stamp(c.Run.StartedAt))
 	case c.Allocation != nil && ev.StartedAt.Before(c.Allocation.ReleasedAt.Add(-taskcatalog.ClockSkew)):
-		return nil, wrong(CodeEvidenceStale, "it is from %s, and the tenant was on the machine until %s", stamp(ev.StartedAt), stamp(c.Allocation.ReleasedAt))
+		return nil, wrong(CodeEvidenceStale, "the evidence is from %s, and the tenant was on the machine until %s", stamp(ev.StartedAt), stamp(c.Allocation.ReleasedAt))
 	case ev.FinishedAt.After(c.FinishedAt.Add(taskcatalog.ClockSkew)), ev.FinishedAt.Before(ev.StartedAt):
-		return nil, wrong(CodeEvidenceLate, "it is from %s, and the turnover was looked at until %s", stamp(ev.FinishedAt), stamp(c.FinishedAt))
+		return nil, wrong(CodeEvidenceLate, "the evidence is from %s, and the turnover's checks ended at %s", stamp(ev.FinishedAt), stamp(c.FinishedAt))
 	}
 	return ev, nil
 }
@@ -119,20 +119,20 @@ func (c *Clean) contradicted(p proven) error {
 	if p.task.Proof.Result != "" {
 		var err error
 		if signed, err = derive(p.task.ID, []byte(p.task.Proof.Result), p.evidence.Report); err != nil {
-			return refuse(CodeEvidenceWrongResult, "cannot believe the evidence of task %s: its result cannot be read", p.task.ID)
+			return refuse(CodeEvidenceWrongResult, "cannot accept the evidence of task %s: its result cannot be read", p.task.ID)
 		}
 	}
 	tidy(&signed)
 	for i := range c.Devices {
 		d := &c.Devices[i]
 		if d.TaskID == p.task.ID && d.Found && !slices.ContainsFunc(signed, func(s Device) bool { return d.restsOn(&s) }) {
-			return refuse(CodeDeviceContradicted, "cannot believe certificate: what it says of %s %s is not what task %s has found", d.Kind, d.Name(), p.task.ID)
+			return refuse(CodeDeviceContradicted, "cannot accept certificate: its statement about %s %s differs from the finding of task %s", d.Kind, d.Name(), p.task.ID)
 		}
 	}
 	for i := range signed {
 		s := &signed[i]
 		if s.Found && !slices.ContainsFunc(c.Devices, func(d Device) bool { return d.restsOn(s) }) {
-			return refuse(CodeDeviceContradicted, "cannot believe certificate: task %s has found %s %s, which is not in it as it was found", p.task.ID, s.Kind, s.Name())
+			return refuse(CodeDeviceContradicted, "cannot accept certificate: task %s found %s %s, which the certificate does not list as found", p.task.ID, s.Kind, s.Name())
 		}
 	}
 	return c.downgraded(p)
@@ -154,45 +154,45 @@ func (c *Clean) validated(all []proven) error {
 		return nil // Judge reports the missing proof
 	}
 	if p := all[at]; p.task.Type != "node.validate_clean" {
-		return refuse(CodeEvidenceWrongTask, "cannot believe certificate: task %s, which it calls its validation, is a %s", v.TaskID, p.task.Type)
+		return refuse(CodeEvidenceWrongTask, "cannot accept certificate: task %s, which the certificate names as its validation, is a %s", v.TaskID, p.task.Type)
 	}
 	report := all[at].evidence.Report
 	tidy(&report)
 	if v.Verdict.Better(report.Verdict) {
-		return refuse(CodeVerdictUnfounded, "cannot believe certificate: its validation is %s and the node has signed %q", v.Verdict, report.Verdict)
+		return refuse(CodeVerdictUnfounded, "cannot accept certificate: its validation is %s, and the node signed %q", v.Verdict, report.Verdict)
 	}
 	for _, name := range always {
 		is := func(check taskcatalog.Check) bool { return check.Name == name }
 		if !slices.ContainsFunc(report.Checks, is) && !slices.ContainsFunc(v.ChecksNotMade, is) {
-			return refuse(CodeFindingHidden, "cannot believe certificate: it does not say what became of the check %s", name)
+			return refuse(CodeFindingHidden, "cannot accept certificate: the certificate does not state the outcome of the check %s", name)
 		}
 	}
 	made := 0
 	for _, check := range report.Checks {
 		if check.NotApplicable && !slices.Contains(v.NotApplicable, check) {
-			return refuse(CodeFindingHidden, "cannot believe certificate: the check %s did not apply, and it does not say so", check.Name)
+			return refuse(CodeFindingHidden, "cannot accept certificate: the check %s did not apply, which the certificate does not state", check.Name)
 		}
 		if check.Made {
 			made++
 		} else if !slices.Contains(v.ChecksNotMade, check) {
-			return refuse(CodeFindingHidden, "cannot believe certificate: the check %s was not made, and it does not say so", check.Name)
+			return refuse(CodeFindingHidden, "cannot accept certificate: the check %s was not made, which the certificate does not state", check.Name)
 		}
 	}
 	for _, check := range v.NotApplicable {
 		if !slices.Contains(report.Checks, check) || !check.NotApplicable {
-			return refuse(CodeVerdictUnfounded, "cannot believe certificate: the node has not signed that the check %s does not apply", check.Name)
+			return refuse(CodeVerdictUnfounded, "cannot accept certificate: the node has not signed that the check %s does not apply", check.Name)
 		}
 	}
 	if v.ChecksMade > made {
-		return refuse(CodeVerdictUnfounded, "cannot believe certificate: it counts %d checks and %d were made", v.ChecksMade, made)
+		return refuse(CodeVerdictUnfounded, "cannot accept certificate: the certificate counts %d checks, and %d were made", v.ChecksMade, made)
 	}
 	for _, f := range report.Findings {
 		if !slices.ContainsFunc(c.Findings, func(g taskcatalog.Finding) bool { return reflect.DeepEqual(f, g) }) {
-			return refuse(CodeFindingHidden, "cannot believe certificate: the finding %s: %s is not in it", f.Check, f.Subject)
+			return refuse(CodeFindingHidden, "cannot accept certificate: the certificate does not list the finding %s: %s", f.Check, f.Subject)
 		}
 	}
 	if c.FindingsOmitted < report.FindingsOmitted {
-		return refuse(CodeFindingHidden, "cannot believe certificate: %d findings are not listed, and it counts %d", report.FindingsOmitted, c.FindingsOmitted)
+		return refuse(CodeFindingHidden, "cannot accept certificate: %d findings are not listed, and the certificate counts %d", report.FindingsOmitted, c.FindingsOmitted)
 	}
 	return nil
 }

@@ -106,7 +106,7 @@ func (r *Receipt) issuedAt() time.Time { return r.IssuedAt }
 // about is the certificate.
 func (r *Receipt) about() (name, sum string, err error) {
 	if !digestForm.MatchString(r.CertificateDigest) {
-		return "", "", refuse(CodeIncomplete, "cannot use receipt: it names no certificate")
+		return "", "", refuse(CodeIncomplete, "cannot use receipt: the receipt names no certificate")
 	}
 	return "certificate", r.CertificateDigest[len("sha256:"):], nil
 }
@@ -115,7 +115,7 @@ func (r *Receipt) check() error {
 	if !name.MatchString(r.AllocationID) || !r.Issuer.valid() || r.Policy != nil && !r.Policy.valid() || environments[r.Environment] == 0 ||
 		r.Verdict.MeetsPolicy != (len(r.Verdict.Shortfalls) == 0) || !r.ValidUntil.After(r.CertifiedAt) || r.IssuedAt.Before(r.CertifiedAt) || r.CertifiedAt.IsZero() ||
 		len(r.Devices) > maxDevices || len(r.Downgrades) > maxList || len(r.Exposures) > maxList {
-		return refuse(CodeIncomplete, "cannot use receipt: it is not complete, or contradicts itself")
+		return refuse(CodeIncomplete, "cannot use receipt: the receipt is incomplete, or contradicts itself")
 	}
 	return nil
 }

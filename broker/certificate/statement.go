@@ -84,7 +84,7 @@ func open[P predicate](payload []byte) (P, error) {
 		return s.Predicate, malformed("%v", err)
 	}
 	if isNil(s.Predicate) {
-		return s.Predicate, malformed("it has no predicate")
+		return s.Predicate, malformed("the statement has no predicate")
 	}
 	tidy(s.Predicate)
 	again, err := encode(s.Predicate)
@@ -92,7 +92,7 @@ func open[P predicate](payload []byte) (P, error) {
 		return s.Predicate, err
 	}
 	if !bytes.Equal(again, payload) {
-		return s.Predicate, refuse(pki.CodeNotCanonical, "cannot read certificate: what was signed is not in the form in which Hostler writes it")
+		return s.Predicate, refuse(pki.CodeNotCanonical, "cannot read certificate: the signed bytes are not in Hostler's canonical form")
 	}
 	return s.Predicate, nil
 }
@@ -104,10 +104,10 @@ func kindOf(payload []byte) (string, error) {
 		PredicateType string `json:"predicateType"`
 	}
 	if err := json.Unmarshal(payload, &head); err != nil {
-		return "", malformed("what was signed is no statement")
+		return "", malformed("the signed bytes are not a statement")
 	}
 	if head.Type != statementType {
-		return "", refuse(CodeWrongStatement, "cannot read certificate: what was signed is a %q, no in-toto statement of version 1", taskcatalog.Clean(head.Type, 200))
+		return "", refuse(CodeWrongStatement, "cannot read certificate: the signed bytes are a %q, not an in-toto statement of version 1", taskcatalog.Clean(head.Type, 200))
 	}
 	return head.PredicateType, nil
 }

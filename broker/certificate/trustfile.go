@@ -26,7 +26,7 @@ func ReadTrust(raw []byte) (*pki.TrustBundle, error) {
 		Keys     []pki.BundleKey `json:"keys"`
 	}
 	if err := json.Unmarshal(bytes.TrimSpace(raw), &file); err != nil {
-		return nil, refuse(pki.CodeMalformed, "cannot read trust file: it is not what hostler trust show -o json prints")
+		return nil, refuse(pki.CodeMalformed, "cannot read trust file: the file is not the output of hostler trust show -o json")
 	}
 	bundle := &pki.TrustBundle{Version: file.Version, IssuedAt: file.IssuedAt, Keys: file.Keys}
 	if _, err := pki.EncodeBundle(bundle); err != nil { // EncodeBundle checks the bundle

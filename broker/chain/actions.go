@@ -30,7 +30,7 @@ func (e *Engine) Act(ctx context.Context, o Order) (Record, error) {
 		l := e.lineOf(r)
 		switch {
 		case l == nil && e.lines[r.Kind] != nil:
-			return Change{}, refused("list_unknown", "cannot %s run %s: this broker does not know the list of stages that it began with (start a broker that does, and ask again)", o.Action, r.ID)
+			return Change{}, refused("list_unknown", "cannot %s run %s: this broker does not know the list of stages with which the run began (start a broker that knows it, and try again)", o.Action, r.ID)
 		case l == nil:
 			return Change{}, refused("kind_unknown", "cannot %s run %s: this broker runs no chain %s", o.Action, r.ID, r.Kind)
 		}
@@ -48,14 +48,14 @@ func (m *move) act(o Order) error {
 		if o.Action == Cancel && r.Status == Cancelled {
 			return m.nothing()
 		}
-		return refused("run_ended", "cannot %s run %s: it is %s (start a new one)", o.Action, r.ID, r.Status)
+		return refused("run_ended", "cannot %s run %s: the run is %s (start a new run)", o.Action, r.ID, r.Status)
 	}
 	if o.OnlyStopped && !r.Status.Stopped() {
-		return refused("run_moving", "cannot %s run %s: it is %s", o.Action, r.ID, r.Status)
+		return refused("run_moving", "cannot %s run %s: the run is %s", o.Action, r.ID, r.Status)
 	}
 	// Checked for stopped runs only: repeating an order that was carried out does nothing.
 	if o.Seen != nil && !r.Status.Moving() && r.Failure != nil && *o.Seen != (Seen{r.Stage, r.Failure.Class}) {
-		return refused("run_moved", "cannot %s run %s: it stands at %s with %s by now, and not at %s with %s (look at it again)", o.Action, r.ID, r.Stage, r.Failure.Class, o.Seen.Stage, o.Seen.Class)
+		return refused("run_moved", "cannot %s run %s: the run is now at %s with %s instead of %s with %s (check the run again)", o.Action, r.ID, r.Stage, r.Failure.Class, o.Seen.Stage, o.Seen.Class)
 	}
 	switch o.Action {
 	case RetryStage:
@@ -90,11 +90,11 @@ func (m *move) retryStage(o Order) error {
 func (m *move) goOn(o Order) error {
 	r := &m.Record
 	if r.Direction == Undo {
-		return refused("run_compensating", "cannot %s run %s: it is taking back what it did, at %s (retry that, or restart-clean)", o.Action, r.ID, r.Stage)
+		return refused("run_compensating", "cannot %s run %s: the run is undoing its stages, at %s (retry the undo, or restart-clean)", o.Action, r.ID, r.Stage)
 	}
 	if r.Status.Moving() {
 		if o.Action == Adopt && !r.Progress.Adopted {
-			return refused("run_moving", "cannot %s run %s: it is %s (wait until it stops)", o.Action, r.ID, r.Status)
+			return refused("run_moving", "cannot %s run %s: the run is %s (wait until the run stops)", o.Action, r.ID, r.Status)
 		}
 		return m.nothing()
 	}
@@ -128,13 +128,13 @@ func (m *move) without(s *stage, o Order) error {
 	r := &m.Record
 	switch {
 	case o.Action != Resume || o.Without != r.Stage || s.name != r.Stage:
-		return refused("stage_not_in_hand", "cannot have run %s go on without %s: it stands at %s", r.ID, o.Without, r.Stage)
+		return refused("stage_not_in_hand", "cannot continue run %s without %s: the run is at %s", r.ID, o.Without, r.Stage)
 	case !s.waivable:
-		return refused("stage_not_waivable", "cannot have run %s go on without %s: what comes after it rests on it", r.ID, s.name)
+		return refused("stage_not_waivable", "cannot continue run %s without %s: later stages depend on this stage", r.ID, s.name)
 	}
 	r.Status = Pending
 	r.attempt() // the failed attempt has its event
-	m.succeeded(s, Skipped, "not made, by the word of "+o.Actor.Name+": "+o.Reason, nil)
+	m.succeeded(s, Skipped, "not made, by order of "+o.Actor.Name+": "+o.Reason, nil)
 	r.Progress.Waived = append(r.Progress.Waived, Waiver{s.name, o.Actor.Name, bounded(o.Reason, maxReason), m.now})
 	return nil
 }
@@ -158,7 +158,7 @@ func (m *move) restart(o Order) error {
 	case r.Status == Compensating && r.Progress.Restart:
 		return m.nothing()
 	case r.Status.Moving():
-		return refused("run_moving", "cannot %s run %s: it is %s (cancel it, or wait until it stops)", o.Action, r.ID, r.Status)
+		return refused("run_moving", "cannot %s run %s: the run is %s (cancel the run, or wait until it stops)", o.Action, r.ID, r.Status)
 	}
 	r.Progress.Restart, r.Progress.Adopted, r.Progress.Accepts = true, false, ""
 	if r.Direction == Undo {
@@ -198,7 +198,7 @@ func (m *move) cancelled() error {
 	case r.Direction == Undo && restart:
 		return m.retryStage(Order{Action: Cancel})
 	case r.Direction == Undo:
-		return refused("run_compensating", "cannot cancel run %s: taking back failed at %s (retry it)", r.ID, r.Stage)
+		return refused("run_compensating", "cannot cancel run %s: the undo failed at %s (retry the run)", r.ID, r.Stage)
 	}
 	return m.turn()
 }
@@ -209,7 +209,7 @@ func (m *move) mark(o Order) error {
 	case r.Status == FailedManual && (o.Says == nil || r.Failure != nil && r.Failure.Code == o.Says.Code), r.Asked == AskMark && r.InFlight(m.now):
 		return m.nothing()
 	case m.line.marking != nil && (r.Direction == Undo || r.Asked == AskCancel && r.InFlight(m.now)):
-		return refused("run_compensating", "cannot %s run %s: it is taking back what it did, at %s (wait until that has ended; where it has failed, retry it)", o.Action, r.ID, r.Stage)
+		return refused("run_compensating", "cannot %s run %s: the run is undoing its stages, at %s (wait until the undo has ended; if it has failed, retry the run)", o.Action, r.ID, r.Stage)
 	case r.InFlight(m.now):
 		m.ask(AskMark, o)
 		return nil

@@ -60,7 +60,7 @@ func New(store Store, classes Classes, o Options, chains ...Kind) (*Engine, erro
 			return nil, err
 		}
 		if e.lines[l.kind] != nil {
-			return nil, fmt.Errorf("two chains are called %s", l.kind)
+			return nil, fmt.Errorf("two chains have the name %s", l.kind)
 		}
 		e.lines[l.kind] = l
 		e.kinds = append(e.kinds, l.kind)

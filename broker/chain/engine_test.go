@@ -72,7 +72,7 @@ func TestAStartIsRefusedWhole(t *testing.T) {
 		{"of a kind that nobody runs", func(s *chain.Start) { s.Kind = "x" }, "runs no such chain"},
 		{"without a site", func(s *chain.Start) { s.Site = "" }, "needs a site"},
 		{"with another's state", func(s *chain.Start) { s.State = 7 }, "is int, not chaintest.ScriptState"},
-		{"with a taken lock", func(*chain.Start) {}, "node/n is in the hands of run r-"},
+		{"with a taken lock", func(*chain.Start) {}, "node/n is held by run r-"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bad, fine := good, good
@@ -98,7 +98,7 @@ func TestARefusedSaveFailsTheAttempt(t *testing.T) {
 		code  string
 		want  string
 	}{
-		{"a taken lock", func(r *chain.Run[chaintest.ScriptState]) { r.Lock("node/n") }, chain.StateAmbiguity, "locked", "cannot take a lock: node/n is in the hands of run holder"},
+		{"a taken lock", func(r *chain.Run[chaintest.ScriptState]) { r.Lock("node/n") }, chain.StateAmbiguity, "locked", "cannot take a lock: node/n is held by run holder"},
 		{"an effect", func(r *chain.Run[chaintest.ScriptState]) { r.Apply("bad") }, chain.UpstreamTransient, "upstream_transient", "the hostname is taken"},
 		{"an effect, with a class", func(r *chain.Run[chaintest.ScriptState]) { r.Apply("worse") }, "mismatch", "mismatch", "two machines"},
 	} {

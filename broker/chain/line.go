@@ -184,9 +184,9 @@ func (l *line) check() error {
 	for _, s := range l.all() {
 		switch {
 		case s.name == "" || strings.ContainsAny(s.name, "/ "):
-			return fmt.Errorf("%q is no name for a stage", s.name)
+			return fmt.Errorf("%q is not a valid stage name", s.name)
 		case l.named[s.name] != nil:
-			return fmt.Errorf("two stages are called %s", s.name)
+			return fmt.Errorf("two stages have the name %s", s.name)
 		case s.work == nil:
 			return fmt.Errorf("stage %s has no Do", s.name)
 		}

@@ -21,10 +21,10 @@ func TestAListThatCannotBeRunIsRefused(t *testing.T) {
 		want   string
 	}{
 		{"empty", nil, "needs a kind and stages"},
-		{"nameless", stages{{Do: nop}}, "no name for a stage"},
-		{"a name with a slash", stages{{Name: "a/undo", Do: nop}}, "no name for a stage"},
-		{"two of a name", stages{{Name: "a", Do: nop}, {Name: "a", Do: nop}}, "two stages are called a"},
-		{"two of a name, one in a rescue", stages{{Name: "a", Do: nop, Rescue: stages{{Name: "a", Do: nop, Then: "a"}}}}, "two stages are called a"},
+		{"nameless", stages{{Do: nop}}, "not a valid stage name"},
+		{"a name with a slash", stages{{Name: "a/undo", Do: nop}}, "not a valid stage name"},
+		{"two of a name", stages{{Name: "a", Do: nop}, {Name: "a", Do: nop}}, "two stages have the name a"},
+		{"two of a name, one in a rescue", stages{{Name: "a", Do: nop, Rescue: stages{{Name: "a", Do: nop, Then: "a"}}}}, "two stages have the name a"},
 		{"nothing to do", stages{{Name: "a"}}, "has no Do"},
 		{"a rescue that leads nowhere", stages{{Name: "a", Do: nop, Rescue: stages{{Name: "x", Do: nop}}}}, "Then belongs to the last"},
 		{"Then too early", stages{{Name: "a", Do: nop, Rescue: stages{{Name: "x", Do: nop, Then: "a"}, {Name: "y", Do: nop, Then: "a"}}}}, "Then belongs to the last"},

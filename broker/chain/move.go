@@ -201,12 +201,12 @@ func (m *move) stop(h Handling) {
 func (r Record) Restored(now time.Time) Change {
 	c := Change{Record: r.Forsaken(now)}
 	b := &c.Record
-	f := Failure{Class: StateAmbiguity, Code: CodeRestored, Message: "the database was restored from a backup, and what this run did since is not in it"}
+	f := Failure{Class: StateAmbiguity, Code: CodeRestored, Message: "the database was restored from a backup, which lacks what this run did since"}
 	if b.Progress.Begun && !b.Status.Stopped() { // a stopped run's attempt has ended
 		c.Events = append(c.Events, b.event(Failed, f.Message, nil))
 	}
 	b.Failure, b.Status, b.Asked, b.AskedBy, b.AskedCause, b.Waiting, b.Held = &f, FailedManual, AskNothing, "", "", "", false
-	b.NextAction = "compare the node and its machine in MAAS with this run; then resume it where it goes on from what is there, or cancel it"
+	b.NextAction = "compare the node and its machine in MAAS with this run; then resume the run if it can continue from the present state, or cancel the run"
 	c.Messages = append(c.Messages, b.tell(words[FailedManual]))
 	return c
 }
@@ -239,7 +239,7 @@ func (m *move) turn() error {
 	from, ok := m.line.named[r.Stage]
 	far, known := m.line.reached(r)
 	if !ok || !known {
-		return refused("stage_unknown", "cannot take back run %s: this broker knows no stage %s or %s (upgrade the broker)", r.ID, r.Stage, r.Progress.Reached)
+		return refused("stage_unknown", "cannot undo run %s: this broker knows no stage %s or %s (upgrade the broker)", r.ID, r.Stage, r.Progress.Reached)
 	}
 	if far.at > from.at {
 		from = far

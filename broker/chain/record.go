@@ -153,7 +153,7 @@ func (r Record) Urged(now time.Time) Record {
 func (r Record) TooLate(asked Ask, by string) (Event, bool) {
 	return Event{
 		Direction: r.Direction, Status: Skipped,
-		Message: bounded(fmt.Sprintf("%s came too late, asked for by %s: the run is %s", asked, by, r.Status), maxMessage),
+		Message: bounded(fmt.Sprintf("the action %s, requested by %s, came too late: the run is %s", asked, by, r.Status), maxMessage),
 	}, asked != AskCancel || r.Status != Cancelled
 }
 

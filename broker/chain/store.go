@@ -147,9 +147,9 @@ type Taken struct{ Lock, Run string }
 func (l *Locked) Error() string {
 	words := make([]string, len(l.Taken))
 	for i, t := range l.Taken {
-		words[i] = fmt.Sprintf("%s is in the hands of run %s", t.Lock, t.Run)
+		words[i] = fmt.Sprintf("%s is held by run %s", t.Lock, t.Run)
 	}
-	return strings.Join(words, ", ") + " (wait for it, or cancel it)"
+	return strings.Join(words, ", ") + " (wait for this run, or cancel it)"
 }
 
 // EffectRefused says that an effect of a step cannot be applied.
@@ -171,7 +171,7 @@ func refused(code, format string, args ...any) *Refused {
 
 // Exists is the refusal of an ID that is already used.
 func Exists(noun, id string) *Refused {
-	return refused(noun+"_exists", "there is a %s %s already", noun, id)
+	return refused(noun+"_exists", "a %s %s exists already", noun, id)
 }
 
 // NotFound is the refusal of a missing run or batch.

@@ -51,11 +51,11 @@ func TestAnOperatorHasARunGoOnWithoutAStage(t *testing.T) {
 		without string
 		says    string
 	}{
-		{chain.Resume, "look", "it stands at sweep"},
-		{chain.Adopt, "sweep", "it stands at sweep"},
+		{chain.Resume, "look", "the run is at sweep"},
+		{chain.Adopt, "sweep", "the run is at sweep"},
 		{chain.Resume, "", ""},
 		{chain.Resume, "sweep", ""},
-		{chain.Resume, "look", "rests on it"},
+		{chain.Resume, "look", "depend on this stage"},
 	} {
 		if err := act(c.action, c.without); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s without %q: %v, want %q", c.action, c.without, err, c.says)
@@ -78,7 +78,7 @@ func TestAnOperatorHasARunGoOnWithoutAStage(t *testing.T) {
 			skipped = append(skipped, ev.Stage+": "+ev.Message)
 		}
 	}
-	if strings.Join(skipped, "; ") != "sweep: not made, by the word of ada: it is gone; sweep: somebody swept" {
+	if strings.Join(skipped, "; ") != "sweep: not made, by order of ada: it is gone; sweep: somebody swept" {
 		t.Errorf("skipped: %q", skipped)
 	}
 }

@@ -79,11 +79,11 @@ func (u *DeployUser) check() error {
 	case u == nil:
 		return nil
 	case !accountForm.MatchString(u.Name) || u.Name == "root":
-		return invalid("the deploy user %q is no account", u.Name)
+		return invalid("the deploy user %q is not a valid account name", u.Name)
 	case !keyForm.MatchString(u.SSHKey):
 		return invalid("the deploy user's SSH key is not one line of authorized_keys")
 	case u.PasswordHash != "" && !hashForm.MatchString(u.PasswordHash):
-		return invalid("the deploy user's password is not a hash of ours")
+		return invalid("the deploy user's password is not a valid hash")
 	}
 	return nil
 }

@@ -64,13 +64,13 @@ func (in *Input) check() error {
 	case err != nil || len(sum) != 32 || strings.ToLower(in.CASHA256) != in.CASHA256:
 		return invalid("the root's fingerprint is not a hex SHA-256")
 	case !tokenForm.MatchString(in.Token.Reveal()):
-		return invalid("the token is no enrolment token")
+		return invalid("the token is not an enrolment token")
 	case !systemIDForm.MatchString(in.MAASSystemID):
-		return invalid("the MAAS system id %q is not one", in.MAASSystemID)
+		return invalid("the MAAS system id %q is not valid", in.MAASSystemID)
 	}
 	certs, err := pki.ParseCerts([]byte(in.RootPEM))
 	if err != nil || len(certs) != 1 || pki.Fingerprint(certs[0]) != in.CASHA256 {
-		return invalid("the root certificate is not the one with that fingerprint")
+		return invalid("the root certificate does not match the fingerprint")
 	}
 	if err := in.checkLayers(); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (in *Input) checkLayers() error {
 	seen := map[string]bool{}
 	for _, d := range in.Disks {
 		if !SerialForm.MatchString(d.Serial) || d.Size <= 0 || seen["disk "+d.Serial] {
-			return invalid("the disk %q is not known by a serial of its own and a size", d.Serial)
+			return invalid("the disk %q has no unique serial number or no size", d.Serial)
 		}
 		seen["disk "+d.Serial] = true
 	}

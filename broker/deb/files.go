@@ -75,7 +75,7 @@ func list(r io.Reader) (files []taskcatalog.BaselineFile, err error) {
 		case err != nil:
 			return nil, err
 		case !is || i == 0 && suffix != "":
-			return nil, fmt.Errorf("it has %q where %s must be", taskcatalog.Clean(name, 16), part.name)
+			return nil, fmt.Errorf("the package has %q in the place of %s", taskcatalog.Clean(name, 16), part.name)
 		}
 		if err := part.read(content, suffix); err != nil {
 			return nil, fmt.Errorf("%s: %w", part.name, err)
@@ -85,7 +85,7 @@ func list(r io.Reader) (files []taskcatalog.BaselineFile, err error) {
 		}
 	}
 	if n, err := io.CopyN(io.Discard, r, 1); n > 0 || !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows its files")
+		return nil, errors.New("data follows the package's files")
 	}
 	return files, nil
 }
@@ -93,7 +93,7 @@ func list(r io.Reader) (files []taskcatalog.BaselineFile, err error) {
 func isVersion2(content io.Reader, _ string) error {
 	text, err := io.ReadAll(io.LimitReader(content, 16))
 	if err == nil && (!strings.HasPrefix(string(text), "2.") || !strings.HasSuffix(string(text), "\n")) {
-		err = errors.New("it is not of version 2")
+		err = errors.New("the package's format is not version 2")
 	}
 	return err
 }
@@ -109,7 +109,7 @@ func unpack(content io.Reader, suffix string) ([]taskcatalog.BaselineFile, error
 		}
 		content = z
 	default:
-		return nil, fmt.Errorf("it is packed as %q (pack it with gzip)", taskcatalog.Clean(suffix, 16))
+		return nil, fmt.Errorf("the package is compressed as %q (use gzip)", taskcatalog.Clean(suffix, 16))
 	}
 	all := &io.LimitedReader{R: content, N: maxUnpacked}
 	var files []taskcatalog.BaselineFile
@@ -128,7 +128,7 @@ func unpack(content io.Reader, suffix string) ([]taskcatalog.BaselineFile, error
 		case err != nil:
 			return nil, err
 		case n >= maxEntries || seen[f.Path]:
-			return nil, fmt.Errorf("%q is in it twice, or more than %d files are", f.Path, maxEntries)
+			return nil, fmt.Errorf("%q is in the package twice, or the package has more than %d files", f.Path, maxEntries)
 		case listed:
 			files = append(files, f)
 		}
@@ -139,7 +139,7 @@ func unpack(content io.Reader, suffix string) ([]taskcatalog.BaselineFile, error
 		return nil, err
 	}
 	if all.N <= 0 {
-		return nil, fmt.Errorf("it unpacks to more than %d bytes", maxUnpacked)
+		return nil, fmt.Errorf("the package unpacks to more than %d bytes", maxUnpacked)
 	}
 	slices.SortFunc(files, func(a, b taskcatalog.BaselineFile) int { return strings.Compare(a.Path, b.Path) })
 	return files, nil
@@ -155,7 +155,7 @@ func entry(h *tar.Header, content io.Reader, left *int64) (f taskcatalog.Baselin
 	f = taskcatalog.BaselineFile{Path: path.Join("/", name), Mode: uint32(h.Mode & 0o7777), UID: uint32(h.Uid)}
 	root := h.Typeflag == tar.TypeDir && name == ""
 	if !root && (!fs.ValidPath(name) || name == "." && h.Typeflag != tar.TypeDir) || len(name) > maxName || taskcatalog.Clean(name, maxName) != name || int64(f.UID) != int64(h.Uid) {
-		return f, false, fmt.Errorf("%q cannot be the name of a file, or its owner", taskcatalog.Clean(h.Name, maxName))
+		return f, false, fmt.Errorf("%q is not a valid file name, or its owner is invalid", taskcatalog.Clean(h.Name, maxName))
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
@@ -163,14 +163,14 @@ func entry(h *tar.Header, content io.Reader, left *int64) (f taskcatalog.Baselin
 	case tar.TypeSymlink:
 		f.Digest, f.Mode = "link:"+h.Linkname, 0
 		if h.Linkname == "" || taskcatalog.Clean(h.Linkname, maxName) != h.Linkname {
-			return f, false, fmt.Errorf("%q cannot be where %s leads", taskcatalog.Clean(h.Linkname, maxName), f.Path)
+			return f, false, fmt.Errorf("%q is not a valid target of the link %s", taskcatalog.Clean(h.Linkname, maxName), f.Path)
 		}
 		return f, true, nil
 	case tar.TypeReg:
 		sum := sha256.New()
 		n, err := io.Copy(sum, io.LimitReader(content, *left))
 		if *left -= n; err == nil && *left <= 0 {
-			err = fmt.Errorf("it unpacks to more than %d bytes", maxUnpacked)
+			err = fmt.Errorf("the package unpacks to more than %d bytes", maxUnpacked)
 		}
 		if err != nil {
 			return f, false, err
@@ -191,7 +191,7 @@ func (a *archive) begin() error {
 	const magic = "!<arch>\n"
 	head := make([]byte, len(magic))
 	if _, err := io.ReadFull(a.r, head); err != nil || string(head) != magic {
-		return errors.New("it is no Debian package")
+		return errors.New("the file is not a Debian package")
 	}
 	return nil
 }
@@ -204,7 +204,7 @@ func (a *archive) next() (name string, content *io.LimitedReader, err error) {
 	}
 	size, err := strconv.ParseUint(strings.TrimRight(string(head[48:58]), " "), 10, 40)
 	if err != nil || string(head[58:]) != "`\n" {
-		return "", nil, errors.New("one of its parts has no size")
+		return "", nil, errors.New("a part of the package has no size")
 	}
 	a.size = int64(size)
 	return strings.TrimSuffix(strings.TrimRight(string(head[:16]), " "), "/"), &io.LimitedReader{R: a.r, N: a.size}, nil
@@ -214,7 +214,7 @@ func (a *archive) next() (name string, content *io.LimitedReader, err error) {
 func (a *archive) end(content *io.LimitedReader) error {
 	n := content.N + a.size%2
 	if _, err := io.CopyN(io.Discard, a.r, n); err != nil {
-		return fmt.Errorf("one of its parts is cut off: %w", err)
+		return fmt.Errorf("a part of the package is incomplete: %w", err)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ var keys = map[pki.KeyUse]struct {
 }{
 	pki.UseRoot:      {"root certificate", 90 * 24 * time.Hour, "hostler trust rotate --use root --reason R"},
 	trust.UseIssuing: {"issuing CA", 90 * 24 * time.Hour, "hostler trust rotate --use root --reason R"},
-	trust.UseServer:  {ServerCertificate, 24 * time.Hour, "it renews itself at two thirds of its life: see the broker's log"},
+	trust.UseServer:  {ServerCertificate, 24 * time.Hour, "renewed automatically at two thirds of its life: see the broker's log"},
 	pki.UseTask:      {"task key", 30 * 24 * time.Hour, "hostler trust rotate --use task --reason R"},
 	pki.UseTrust:     {"trust key", 30 * 24 * time.Hour, "hostler trust rotate --use trust --reason R"},
 	pki.UseStatement: {"statement key", 30 * 24 * time.Hour, "hostler trust rotate --use statement --reason R"},
@@ -86,7 +86,7 @@ func (s Sources) Items(ctx context.Context) ([]Item, error) {
 		}
 	}
 	if s.Login != nil {
-		i := Item{What: VaultLogin, Renew: "put a fresh token, or secret id, in the file that the broker is told of"}
+		i := Item{What: VaultLogin, Renew: "put a new token, or secret id, into the file that the broker's config names"}
 		login, err := s.Login(ctx)
 		if err != nil {
 			i.Trouble = err.Error()

@@ -51,7 +51,7 @@ func Open(o Options) (*Region, error) {
 	base := strings.TrimRight(o.BaseURL, "/")
 	api, err := url.Parse(base + "/api/2.0/")
 	if err != nil || api.Host == "" {
-		return nil, broker.Errorf(broker.Invalid, "site_invalid", "cannot use the address of MAAS: it is no URL")
+		return nil, broker.Errorf(broker.Invalid, "site_invalid", "cannot use the address of MAAS: not a URL")
 	}
 	r := &Region{
 		base: base, api: api, key: o.Key, Now: o.Now, rand: o.Rand, transport: o.Transport,
@@ -82,7 +82,7 @@ func network(caCert string) (*http.Transport, error) {
 	if caCert != "" {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM([]byte(caCert)) {
-			return nil, broker.Errorf(broker.Invalid, "site_invalid", "cannot use ca_cert: it holds no certificate")
+			return nil, broker.Errorf(broker.Invalid, "site_invalid", "cannot use ca_cert: it contains no certificate")
 		}
 	}
 	return &http.Transport{
@@ -164,7 +164,7 @@ func (r *Region) raw(ctx context.Context, op string, k kind, method, at, verb st
 
 // notMAAS is the error of an answer that cannot be read.
 func notMAAS(op string, changes bool) error {
-	e := &Error{Class: Unavailable, Op: op, Status: http.StatusOK, Detail: "the answer is not MAAS's (is there a proxy in between?)"}
+	e := &Error{Class: Unavailable, Op: op, Status: http.StatusOK, Detail: "the answer does not come from MAAS (check for a proxy in between)"}
 	if changes {
 		e.Class = UnknownOutcome
 	}
@@ -184,7 +184,7 @@ var SystemIDForm = regexp.MustCompile(`^[a-z0-9]{6}$`)
 // checkID refuses an invalid machine id: the id becomes part of a path.
 func checkID(op, id string) error {
 	if !SystemIDForm.MatchString(id) {
-		return &Error{Class: Invalid, Op: op, Detail: "that is no system id of MAAS"}
+		return &Error{Class: Invalid, Op: op, Detail: "not a system id of MAAS"}
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func Token(ctx context.Context, keeper Keeper, s broker.Site) (Key, error) {
 		return Key{}, err
 	}
 	if t.APIBaseURL != s.APIBaseURL || t.CACertSHA256 != "" && t.CACertSHA256 != digest(s.CACert) {
-		return Key{}, broker.Errorf(broker.Refused, "site_credentials_moved", "cannot use the MAAS token of site %s: it was checked at another address, or with another ca_cert (give it again: hostler site credentials %s --maas-token-file FILE)", s.Name, s.Name)
+		return Key{}, broker.Errorf(broker.Refused, "site_credentials_moved", "cannot use the MAAS token of site %s: the token was checked at another address, or with another ca_cert (store it again: hostler site credentials %s --maas-token-file FILE)", s.Name, s.Name)
 	}
 	return ParseKey(t.Token)
 }
@@ -129,7 +129,7 @@ func read[T any](ctx context.Context, keeper Keeper, s broker.Site, path, what s
 	}
 	defer clear(raw)
 	if json.Unmarshal(raw, &v) != nil {
-		return v, broker.Errorf(broker.Refused, "secret_unreadable", "cannot read the %s of site %s: it is not as hostler site credentials writes it (set it again)", what, s.Name)
+		return v, broker.Errorf(broker.Refused, "secret_unreadable", "cannot read the %s of site %s: its format is not that of hostler site credentials (set it again)", what, s.Name)
 	}
 	return v, nil
 }

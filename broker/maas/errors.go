@@ -96,7 +96,7 @@ func (b *bound) judge(op string, err error) error {
 	case a.err != nil:
 		return fail(Unavailable, whyUnreached(a.err))
 	case a.status/100 == 2:
-		return fail(Unavailable, "the answer is not MAAS's (is there a proxy in between?)")
+		return fail(Unavailable, "the answer does not come from MAAS (check for a proxy in between)")
 	}
 	switch a.status {
 	case http.StatusUnauthorized:
@@ -104,7 +104,7 @@ func (b *bound) judge(op string, err error) error {
 			a.sent = false
 			return fail(ClockSkew, a.skew)
 		}
-		return fail(Unauthorized, "the token is not taken")
+		return fail(Unauthorized, "MAAS refuses the token")
 	case http.StatusForbidden:
 		return fail(Forbidden, words(a))
 	case http.StatusNotFound:
@@ -115,7 +115,7 @@ func (b *bound) judge(op string, err error) error {
 		return fail(NotFound, words(a))
 	case http.StatusConflict:
 		if a.retryAfter > 0 {
-			return fail(ConflictRetry, "the region was busy with the same")
+			return fail(ConflictRetry, "the region was busy with the same request")
 		}
 		return fail(RefusedState, words(a))
 	case http.StatusTooManyRequests:
@@ -127,7 +127,7 @@ func (b *bound) judge(op string, err error) error {
 		return fail(Unavailable, words(a))
 	case a.status/100 == 3:
 		a.sent = false
-		return fail(Unavailable, "it answers with a redirect (give the address that it leads to)")
+		return fail(Unavailable, "MAAS answers with a redirect (use the address that the redirect names)")
 	}
 	return fail(Invalid, words(a))
 }
@@ -143,9 +143,9 @@ func whyUnreached(err error) string {
 	var expired x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &authority):
-		return "its certificate is of an unknown authority (give the site's ca_cert)"
+		return "its certificate comes from an unknown authority (set the site's ca_cert)"
 	case errors.As(err, &host), errors.As(err, &expired):
-		return "its certificate is not good: " + err.Error()
+		return "its certificate is not valid: " + err.Error()
 	}
 	return err.Error()
 }
@@ -204,5 +204,5 @@ func skewOf(body []byte) string {
 		s, _ := strconv.ParseInt(string(raw), 10, 64)
 		return time.Unix(s, 0).UTC().Format(time.RFC3339)
 	}
-	return "the broker's clock says " + at(m[1]) + " and MAAS's " + at(m[2]) + ": let NTP set both"
+	return "the broker's clock says " + at(m[1]) + " and MAAS's " + at(m[2]) + ": synchronise both clocks with NTP"
 }

@@ -85,7 +85,7 @@ func (r *Report) record(site broker.Site, profiles []broker.Profile, overrides [
 	if site.Status == broker.SiteActive {
 		r.add("site", OK, "", "%s is active", site.Name)
 	} else {
-		r.add("site", Fail, "hostler site enable "+site.Name, "%s is %s: nothing new begins", site.Name, site.Status)
+		r.add("site", Fail, "hostler site enable "+site.Name, "%s is %s: no new run begins", site.Name, site.Status)
 	}
 	for _, p := range profiles {
 		if p.Status != broker.SiteActive {
@@ -93,7 +93,7 @@ func (r *Report) record(site broker.Site, profiles []broker.Profile, overrides [
 		}
 	}
 	if strings.HasPrefix(site.APIBaseURL, "http:") {
-		r.add("address", Warn, "give MAAS a certificate, and the site its https address and ca_cert", "%s is http: the token crosses the network readable", site.APIBaseURL)
+		r.add("address", Warn, "install a certificate in MAAS, and set the site's https address and ca_cert", "%s is http: the token crosses the network unencrypted", site.APIBaseURL)
 	} else {
 		r.add("address", OK, "", "%s", site.APIBaseURL)
 	}

@@ -70,14 +70,14 @@ func (r *Report) probe(ctx context.Context, region *Region, site broker.Site, pr
 		return
 	}
 	if id.Version == "" {
-		r.add("maas", Fail, "see whether MAAS runs, and whether the broker reaches its address", "%v", err)
+		r.add("maas", Fail, "check that MAAS runs, and that the broker reaches its address", "%v", err)
 		return
 	}
 	r.Version = id.Version
 	if slices.ContainsFunc(spoken, func(v string) bool { return strings.HasPrefix(id.Version, v) }) {
 		r.add("maas", OK, "", "version %s", id.Version)
 	} else {
-		r.add("maas", Warn, "try it at a site of no importance first", "version %s is none of 3.4 to 3.7", id.Version)
+		r.add("maas", Warn, "try this version at an unimportant site first", "version %s is not one of 3.4 to 3.7", id.Version)
 	}
 	r.clock(id)
 	switch {
@@ -85,7 +85,7 @@ func (r *Report) probe(ctx context.Context, region *Region, site broker.Site, pr
 		keyFailed()
 		return
 	case !id.Admin:
-		r.add("api_key", Fail, "use the API key of a MAAS administrator", "the token is of %s, who is no administrator", id.User)
+		r.add("api_key", Fail, "use the API key of a MAAS administrator", "the token belongs to %s, who is not an administrator", id.User)
 		return
 	}
 	r.add("api_key", OK, "", "of %s, an administrator", id.User)
@@ -107,16 +107,16 @@ func (r *Report) Needs(ctx context.Context, region *Region, scripts []broker.Scr
 }
 
 func (r *Report) clock(id Identity) {
-	next := "let NTP set both clocks"
+	next := "synchronise both clocks with NTP"
 	switch off := id.Offset; {
 	case !id.HasDate:
-		r.add("clock", Warn, next, "MAAS does not tell the time")
+		r.add("clock", Warn, next, "MAAS does not report its time")
 	case off > worstOffset:
-		r.add("clock", Fail, next, "MAAS is %s ahead: it refuses what seems 300 s old", off)
+		r.add("clock", Fail, next, "MAAS's clock is %s ahead: MAAS refuses requests that seem 300 s old", off)
 	case off.Abs() > badOffset:
-		r.add("clock", Warn, next, "MAAS and the broker are %s apart", off.Abs())
+		r.add("clock", Warn, next, "the clocks of MAAS and the broker differ by %s", off.Abs())
 	default:
-		r.add("clock", OK, "", "MAAS and the broker are %s apart", off.Abs())
+		r.add("clock", OK, "", "the clocks of MAAS and the broker differ by %s", off.Abs())
 	}
 }
 
@@ -124,7 +124,7 @@ func (r *Report) clock(id Identity) {
 func (r *Report) scripts(ctx context.Context, region *Region, wanted []broker.ScriptVersion) {
 	const name = "commissioning_scripts"
 	if len(wanted) == 0 {
-		r.add(name, OK, "", "the site wants none")
+		r.add(name, OK, "", "the site requires none")
 		return
 	}
 	all, err := call(ctx, region, "list scripts", looks, func(c *client.Client) ([]entity.NodeScript, error) {
@@ -137,7 +137,7 @@ func (r *Report) scripts(ctx context.Context, region *Region, wanted []broker.Sc
 	for _, w := range wanted {
 		i := slices.IndexFunc(all, func(s entity.NodeScript) bool { return s.Name == w.Name })
 		if i < 0 {
-			r.add(name, Fail, "upload it to MAAS (it is the site owner's)", "%s is not there", w.Name)
+			r.add(name, Fail, "upload the script to MAAS (the site's owner has it)", "%s is missing", w.Name)
 			continue
 		}
 		var newest entity.NodeScriptHistory
@@ -173,8 +173,8 @@ func (r *Report) syncInterval(ctx context.Context, region *Region, policies []br
 	}
 	for _, q := range policies {
 		if wants, err := broker.SyncInterval(q.HardwareSyncInterval); q.RequireHWSync && err == nil && wants != has {
-			r.add(name, Warn, "a deployment sets it, for the whole region: let all profiles and sites of the region say the same",
-				"the region syncs every %s, and a profile says %s", text, q.HardwareSyncInterval)
+			r.add(name, Warn, "a deployment sets the interval for the whole region: use the same value in all profiles and sites of the region",
+				"the region syncs every %s, and a profile has %s", text, q.HardwareSyncInterval)
 			return
 		}
 	}

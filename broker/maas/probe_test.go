@@ -135,23 +135,23 @@ func TestWhatASiteLacksIsNamed(t *testing.T) {
 		"a proxy": {func(_ *testing.T, f *fixture) {
 			f.region.Inject(maassim.Fault{Kind: maassim.ProxyPage, Op: "version"})
 		}, "maas", maas.Fail, "proxy"},
-		"our clock behind": {func(_ *testing.T, f *fixture) { f.ahead = -250 * time.Second }, "clock", maas.Fail, "MAAS is 4m"},
-		"our clock ahead":  {func(_ *testing.T, f *fixture) { f.ahead = time.Hour }, "clock", maas.Warn, "apart"},
+		"our clock behind": {func(_ *testing.T, f *fixture) { f.ahead = -250 * time.Second }, "clock", maas.Fail, "clock is 4m"},
+		"our clock ahead":  {func(_ *testing.T, f *fixture) { f.ahead = time.Hour }, "clock", maas.Warn, "differ"},
 		"far behind":       {func(_ *testing.T, f *fixture) { f.ahead = -time.Hour }, "api_key", maas.Fail, "clock_skew"},
 		"no rack":          {func(_ *testing.T, f *fixture) { f.region.SetRack(false) }, "rack_controllers", maas.Fail, "none of 1"},
 		"image not synced": {func(_ *testing.T, f *fixture) { f.region.Images[1].Unsynced = true }, "rack_controllers", maas.Warn, "out-of-sync"},
-		"no image":         {func(_ *testing.T, f *fixture) { f.profiles[0].Policy.DistroSeries = "focal" }, "boot_image", maas.Fail, "ubuntu/focal for amd64 is not there"},
+		"no image":         {func(_ *testing.T, f *fixture) { f.profiles[0].Policy.DistroSeries = "focal" }, "boot_image", maas.Fail, "ubuntu/focal for amd64 is missing"},
 		"other machines":   {func(_ *testing.T, f *fixture) { f.profiles[0].Policy.Architecture = "arm64/generic" }, "boot_image", maas.Fail, "arm64"},
 		"no custom image":  {func(_ *testing.T, f *fixture) { f.profiles[0].Policy.DistroSeries = "gpuaas-none" }, "boot_image", maas.Fail, "custom/gpuaas-none"},
-		"no upload":        {func(_ *testing.T, f *fixture) { f.profiles[0].Policy.DistroSeries = "custom/noble" }, "boot_image", maas.Fail, "custom/noble for amd64 is not there"},
-		"named without":    {func(_ *testing.T, f *fixture) { f.profiles[0].Policy.DistroSeries = "orphan" }, "boot_image", maas.Fail, "an uploaded image has that name"},
-		"no base":          {func(_ *testing.T, f *fixture) { f.profiles[0].Policy.DistroSeries = "custom/orphan" }, "boot_image", maas.Fail, "made from ubuntu/focal, which is not there"},
-		"base not told":    {func(_ *testing.T, f *fixture) { f.region.Images[2].Base = ""; f.site.DistroSeries = "gpuaas-noble" }, "boot_image", maas.Warn, "does not say"},
+		"no upload":        {func(_ *testing.T, f *fixture) { f.profiles[0].Policy.DistroSeries = "custom/noble" }, "boot_image", maas.Fail, "custom/noble for amd64 is missing"},
+		"named without":    {func(_ *testing.T, f *fixture) { f.profiles[0].Policy.DistroSeries = "orphan" }, "boot_image", maas.Fail, "an uploaded image has this name"},
+		"no base":          {func(_ *testing.T, f *fixture) { f.profiles[0].Policy.DistroSeries = "custom/orphan" }, "boot_image", maas.Fail, "base image of custom/orphan is ubuntu/focal, which is missing"},
+		"base not told":    {func(_ *testing.T, f *fixture) { f.region.Images[2].Base = ""; f.site.DistroSeries = "gpuaas-noble" }, "boot_image", maas.Warn, "does not name"},
 		"no VLAN":          {func(_ *testing.T, f *fixture) { f.site.PXEVLANVID = 47 }, "pxe_dhcp", maas.Fail, "no VLAN 47"},
 		"no DHCP":          {func(_ *testing.T, f *fixture) { f.region.Networks[0].DHCP = false }, "pxe_dhcp", maas.Fail, "no DHCP"},
 		"no script": {func(_ *testing.T, f *fixture) {
 			f.site.CommissioningScripts = []broker.ScriptVersion{{Name: "60-x", Version: "1"}}
-		}, "commissioning_scripts", maas.Fail, "60-x is not there"},
+		}, "commissioning_scripts", maas.Fail, "60-x is missing"},
 		"another script": {func(_ *testing.T, f *fixture) {
 			f.site.CommissioningScripts = []broker.ScriptVersion{{Name: "50-burn-in", Version: "2026-10"}}
 		}, "commissioning_scripts", maas.Fail, "and 2026-10 was recorded"},

@@ -44,20 +44,20 @@ func (r *Report) images(ctx context.Context, region *Region, policies []broker.P
 		got := find(image, arch)
 		switch base := ""; {
 		case got == nil && !strings.Contains(q.DistroSeries, "/") && find(custom+q.DistroSeries, arch) != nil:
-			r.add(name, Fail, "set distro_series to "+custom+q.DistroSeries, "%s for %s is not there, and an uploaded image has that name", image, arch)
+			r.add(name, Fail, "set distro_series to "+custom+q.DistroSeries, "%s for %s is missing, and an uploaded image has this name", image, arch)
 		case got == nil:
-			r.add(name, Fail, next, "%s for %s is not there", image, arch)
+			r.add(name, Fail, next, "%s for %s is missing", image, arch)
 		case !strings.HasPrefix(image, custom):
 			r.add(name, OK, "", "%s for %s", image, arch)
 		default:
 			if base = taskcatalog.Clean(got.BaseImage, 64); base == "" && strings.HasPrefix(r.Version, "3.4.") {
-				r.add(name, Warn, "see in MAAS that the image which it was made from is imported", "%s for %s, and MAAS %s does not list which image it was made from", image, arch, r.Version)
+				r.add(name, Warn, "check in MAAS that its base image is imported", "%s for %s, and MAAS %s does not list its base image", image, arch, r.Version)
 			} else if base == "" {
-				r.add(name, Warn, "upload it with its base_image", "%s does not say which image it was made from", image)
+				r.add(name, Warn, "upload the image with its base_image", "%s does not name its base image", image)
 			} else if find(base, arch) == nil {
-				r.add(name, Fail, "import "+base+" in MAAS", "%s was made from %s, which is not there", image, base)
+				r.add(name, Fail, "import "+base+" in MAAS", "the base image of %s is %s, which is missing", image, base)
 			} else {
-				r.add(name, OK, "", "%s for %s, made from %s", image, arch, base)
+				r.add(name, OK, "", "%s for %s, based on %s", image, arch, base)
 			}
 		}
 	}
@@ -101,11 +101,11 @@ func (r *Report) racks(ctx context.Context, region *Region) []entity.RackControl
 	}
 	switch {
 	case len(connected) == 0:
-		r.add(name, Fail, "start maas-rackd, and see whether it reaches the region", "none of %d is connected: no BMC is reached and nothing boots", len(all))
+		r.add(name, Fail, "start maas-rackd, and check that it reaches the region", "none of %d rack controllers is connected: no BMC is reachable and no machine boots", len(all))
 	case len(lost) > 0:
-		r.add(name, Warn, "see why they lost the region", "%s connected, %s not", strings.Join(connected, ", "), strings.Join(lost, ", "))
+		r.add(name, Warn, "find out why they lost the connection to the region", "%s connected, %s not", strings.Join(connected, ", "), strings.Join(lost, ", "))
 	case len(behind) > 0:
-		r.add(name, Warn, "wait until their images are synced", "connected, and without all images: %s", strings.Join(behind, ", "))
+		r.add(name, Warn, "wait until their images are synced", "connected, and some images are missing: %s", strings.Join(behind, ", "))
 	default:
 		r.add(name, OK, "", "connected: %s", strings.Join(connected, ", "))
 	}
@@ -151,7 +151,7 @@ func (r *Report) pxe(ctx context.Context, region *Region, racks []entity.RackCon
 			}
 		}
 		if len(at) > 0 && !slices.ContainsFunc(at, func(v entity.VLAN) bool { return v.VID == p.vid }) {
-			r.add("pxe_iface", Warn, "see whether pxe_vlan_vid and pxe_iface of the site are right", "%s of the MAAS server is on VLAN %d, and the site says %d", p.iface, at[0].VID, p.vid)
+			r.add("pxe_iface", Warn, "check pxe_vlan_vid and pxe_iface of the site", "%s of the MAAS server is on VLAN %d, and the site has VLAN %d", p.iface, at[0].VID, p.vid)
 			at = nil
 		}
 		if len(at) == 0 {
@@ -186,11 +186,11 @@ func (r *Report) dhcp(vid int, at []entity.VLAN) {
 	case len(at) == 0:
 		r.add(name, Fail, "set pxe_vlan_vid of the site", "MAAS knows no VLAN %d", vid)
 	case served == 0:
-		r.add(name, Fail, "let MAAS provide DHCP on that VLAN", "VLAN %d has no DHCP of MAAS: nothing boots from it", vid)
+		r.add(name, Fail, "enable MAAS's DHCP on that VLAN", "MAAS provides no DHCP on VLAN %d: no machine boots from it", vid)
 	case foreign != "":
-		r.add(name, Warn, "switch the other one off", "%s serves DHCP on VLAN %d, too", foreign, vid)
+		r.add(name, Warn, "turn the other DHCP server off", "%s also serves DHCP on VLAN %d", foreign, vid)
 	case served < len(at):
-		r.add(name, Warn, "see whether it is the one where machines boot", "DHCP is on in %d of %d VLANs numbered %d", served, len(at), vid)
+		r.add(name, Warn, "check that machines boot from the right VLAN", "DHCP is on in %d of %d VLANs numbered %d", served, len(at), vid)
 	default:
 		r.add(name, OK, "", "DHCP is on in VLAN %d", vid)
 	}

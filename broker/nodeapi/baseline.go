@@ -46,7 +46,7 @@ func (a *API) takeBaseline(ctx context.Context, p *pki.Peer) error {
 	}
 	_, err := a.c.DB.Transition(ctx, broker.System, p.NodeID, store.Change{
 		From: broker.Enrolling, To: broker.Quarantined, By: broker.OwnerOnboarding,
-		Reason: fmt.Sprintf("no baseline: %d tasks ended without one, the last is %s (%s; hostler task show %s says why, then hostler node baseline retake %s, and hostler node activate %s)",
+		Reason: fmt.Sprintf("no baseline: %d tasks ended without one, the last is %s (%s; hostler task show %s shows why; then hostler node baseline retake %s, and hostler node activate %s)",
 			baselineTries, last.ID, last.Status, last.ID, p.NodeID, p.NodeID),
 	})
 	return err

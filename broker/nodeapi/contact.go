@@ -101,7 +101,7 @@ func (a *API) meet(c *call, who admit) (*contact, error) {
 }
 
 func supersededError(p *pki.Peer) error {
-	return broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot act for node %s: certificate %s is of its enrolment %d, and it has enrolled again since", p.NodeID, p.Serial, p.Epoch)
+	return broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot act for node %s: certificate %s belongs to enrolment %d, and the node has enrolled again since", p.NodeID, p.Serial, p.Epoch)
 }
 
 // introduce reads the record of a node that shows a certificate here for the first time, or again
@@ -112,7 +112,7 @@ func (a *API) introduce(ctx context.Context, p *pki.Peer, heard bool) (*contact,
 		return nil, err
 	}
 	if node.Status == broker.Deleted {
-		return nil, broker.Errorf(broker.Forbidden, "node_deleted", "cannot act for node %s: it was removed (make a new node)", p.NodeID)
+		return nil, broker.Errorf(broker.Forbidden, "node_deleted", "cannot act for node %s: the node was removed (create a new node)", p.NodeID)
 	}
 	if p.Epoch < node.Epoch {
 		return nil, supersededError(p)

@@ -55,7 +55,7 @@ func (a *API) enroll(c *call) (any, error) {
 		return nil, err
 	}
 	if len(req.Token) > maxToken || len(req.MAASSystemID) > maxVersion {
-		return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "cannot enroll: that is no enroll token, or no MAAS system id")
+		return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "cannot enroll: not an enrolment token, or not a MAAS system id")
 	}
 	bundle, rawBundle := a.c.Trust.Bundle()
 	enrolled, err := a.c.DB.Enroll(c.r.Context(), store.EnrollInput{
@@ -88,7 +88,7 @@ func (a *API) profilesFor(ctx context.Context, n broker.Node) *wire.CarriedTask 
 	}
 	k, ok, err := resolver.AtEnrolment(ctx, a.c.DB, a.c.Queue, a.c.Now(), n)
 	if err != nil {
-		a.c.Log.Warn("cannot give a new node its resolver profiles with the answer", zap.String("node", n.ID), zap.Error(err))
+		a.c.Log.Warn("cannot include the resolver profiles in the answer to a new node", zap.String("node", n.ID), zap.Error(err))
 	}
 	if err != nil || !ok {
 		return nil
@@ -115,19 +115,19 @@ func reportOf(version string, taskTypes []string, capabilities map[string]string
 		return store.NodeReport{}, taskcatalog.Errorf(taskcatalog.CodeMalformed, format, args...)
 	}
 	if len(taskTypes) > maxTaskTypes || len(capabilities) > maxCapabilities {
-		return refuse("cannot take the report: %d task types and %d capabilities, at most %d and %d", len(taskTypes), len(capabilities), maxTaskTypes, maxCapabilities)
+		return refuse("cannot accept the report: %d task types and %d capabilities, at most %d and %d", len(taskTypes), len(capabilities), maxTaskTypes, maxCapabilities)
 	}
 	types := slices.Clone(taskTypes)
 	slices.Sort(types)
 	for _, t := range types {
 		if len(t) > maxCapability || !taskTypeForm.MatchString(t) {
-			return refuse("cannot take the report: %s is no name@version", taskcatalog.Clean(t, 80))
+			return refuse("cannot accept the report: %s is not of the form name@version", taskcatalog.Clean(t, 80))
 		}
 	}
 	clean := make(map[string]string, len(capabilities))
 	for k, v := range capabilities {
 		if len(k) > maxCapability || !capabilityKeyForm.MatchString(k) {
-			return refuse("cannot take the report: %s is no key of a capability", taskcatalog.Clean(k, 80))
+			return refuse("cannot accept the report: %s is not a valid capability name", taskcatalog.Clean(k, 80))
 		}
 		clean[k] = taskcatalog.Clean(v, maxCapability)
 	}

@@ -63,7 +63,7 @@ func (a *API) flushContacts(ctx context.Context) {
 	if err == nil {
 		return
 	}
-	a.c.Log.Warn("cannot write when nodes were heard", zap.Error(err))
+	a.c.Log.Warn("cannot record the last contacts of nodes", zap.Error(err))
 	a.contacts.mu.Lock()
 	defer a.contacts.mu.Unlock()
 	maps.Copy(batch, a.contacts.heard)
@@ -77,7 +77,7 @@ func (a *API) reread(ctx context.Context) {
 	records, err := a.c.DB.Records(ctx, a.contacts.present())
 	if err != nil {
 		if !errors.Is(ctx.Err(), context.Canceled) {
-			a.c.Log.Warn("cannot read the records of the nodes that are heard", zap.Error(err))
+			a.c.Log.Warn("cannot read the records of nodes in contact", zap.Error(err))
 		}
 		return
 	}

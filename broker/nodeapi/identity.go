@@ -59,7 +59,7 @@ func (a *API) identify(c *call, who admit) (any, error) {
 		return nil, a.deniedPeer(c, who)
 	}
 	if id := c.r.PathValue("id"); id != peer.NodeID {
-		return nil, broker.Errorf(broker.Forbidden, string(taskcatalog.CodeWrongNode), "cannot act for node %s: the certificate is of node %s", taskcatalog.Clean(id, 40), peer.NodeID)
+		return nil, broker.Errorf(broker.Forbidden, string(taskcatalog.CodeWrongNode), "cannot act for node %s: the certificate belongs to node %s", taskcatalog.Clean(id, 40), peer.NodeID)
 	}
 	if a.c.Now().After(peer.Cert.NotAfter) && who != renewing {
 		return nil, expiredError(peer)
@@ -77,7 +77,7 @@ func (a *API) identify(c *call, who admit) (any, error) {
 	}
 	if !a.deny.restored().Equal(restoredAt) { // restored meanwhile: the node may have been met as a current one
 		a.contacts.forget()
-		return nil, broker.Errorf(broker.Unavailable, "deny_list_unknown", "cannot answer: the broker's database has just been marked as one that came out of a backup (ask again)")
+		return nil, broker.Errorf(broker.Unavailable, "deny_list_unknown", "cannot answer: the broker's database has just been marked as restored from a backup (try again)")
 	}
 	return nil, nil
 }
@@ -133,13 +133,13 @@ func (a *API) stillGood(p *pki.Peer) error {
 }
 
 func denyListUnknownError() error {
-	e := broker.Errorf(broker.Unavailable, "deny_list_unknown", "cannot answer: the deny list could not be read for %v (is the database there?)", denyListGrace)
+	e := broker.Errorf(broker.Unavailable, "deny_list_unknown", "cannot answer: the deny list could not be read for %v (check the database)", denyListGrace)
 	e.RetryAfter = 5 * time.Second
 	return e
 }
 
 func expiredError(p *pki.Peer) error {
-	return broker.Errorf(broker.Forbidden, string(pki.CodeCertificateExpired), "cannot act for node %s: its certificate ran out at %s (renew it)", p.NodeID, stamp(p.Cert.NotAfter))
+	return broker.Errorf(broker.Forbidden, string(pki.CodeCertificateExpired), "cannot act for node %s: its certificate expired at %s (renew it)", p.NodeID, stamp(p.Cert.NotAfter))
 }
 
 func deniedError(p *pki.Peer) error {

@@ -18,7 +18,7 @@ func (a *API) tellApart(c *call) error {
 	if said := c.r.Header.Values(wire.HeaderInstance); len(said) == 1 && wire.ValidInstance(said[0]) {
 		id = said[0]
 	} else if len(said) > 0 {
-		return broker.Errorf(broker.Invalid, "bad_instance", "cannot wait for node %s: %s is one id of 32 lower-case hexadecimal digits, or is not sent", c.peer.NodeID, wire.HeaderInstance)
+		return broker.Errorf(broker.Invalid, "bad_instance", "cannot wait for node %s: the header %s must be one id of 32 lower-case hexadecimal digits, or absent", c.peer.NodeID, wire.HeaderInstance)
 	}
 	a.contacts.mu.Lock()
 	same := c.node.told && c.node.instance == id
@@ -46,7 +46,7 @@ func (a *API) tellApart(c *call) error {
 func (a *API) oldKey(c *call, who admit) error {
 	p := c.peer
 	if who != renewing || c.r.PathValue("id") != p.NodeID {
-		return broker.Errorf(broker.Forbidden, string(pki.CodeCertificateDenied), "cannot act for node %s: certificate %s is denied, as a rotation gave the node another key", p.NodeID, p.Serial)
+		return broker.Errorf(broker.Forbidden, string(pki.CodeCertificateDenied), "cannot act for node %s: certificate %s is denied, because a rotation gave the node another key", p.NodeID, p.Serial)
 	}
 	if err := a.limitNode(c.w, p.NodeID, who); err != nil {
 		return err

@@ -38,7 +38,7 @@ func TestANodeDoesNotFillTheAuditLog(t *testing.T) {
 	}
 	b.advance(time.Minute)
 	n.post(n.path("/tasks/t-9/result"), wire.ResultRequest{Attempt: 1, Outcome: taskcatalog.OutcomeFailed}).refused(b, 404, "task_not_found")
-	if got := b.rows("task_not_found"); len(got) != 2 || !strings.HasSuffix(got[1].Reason, "(and 4 more like it since the last entry)") || got[1].Subject != "task/t-9" {
+	if got := b.rows("task_not_found"); len(got) != 2 || !strings.HasSuffix(got[1].Reason, "(and 4 similar refusals since the last entry)") || got[1].Subject != "task/t-9" {
 		t.Errorf("a minute later the rows are %+v", got)
 	}
 }

@@ -22,7 +22,7 @@ func (a *API) mint(c *call) (any, error) {
 	ctx, id := c.r.Context(), c.r.PathValue("task_id")
 	task, err := a.c.DB.Task(ctx, id)
 	if err == nil && task.NodeID != c.peer.NodeID {
-		err = broker.Errorf(broker.NotFound, "task_not_found", "cannot mint a credential: node %s has no such task", c.peer.NodeID)
+		err = broker.Errorf(broker.NotFound, "task_not_found", "cannot mint a credential: node %s does not have this task", c.peer.NodeID)
 	}
 	if err != nil {
 		return nil, err
@@ -60,5 +60,5 @@ func requestID(r *http.Request) (string, error) {
 	case len(said) == 1 && wire.ValidInstance(said[0]):
 		return said[0], nil
 	}
-	return "", broker.Errorf(broker.Invalid, "bad_request_id", "cannot mint a credential: %s is one id of 32 lower-case hexadecimal digits, or is not sent", wire.HeaderRequest)
+	return "", broker.Errorf(broker.Invalid, "bad_request_id", "cannot mint a credential: the header %s must be one id of 32 lower-case hexadecimal digits, or absent", wire.HeaderRequest)
 }

@@ -109,7 +109,7 @@ func (a *API) hold(c *call, lanes []taskcatalog.Lane, brief bool) (any, error) {
 		conn = back.Conn
 	}
 	if err == nil && buffered.Reader.Buffered() > 0 {
-		err = errors.New("a request came before the answer to the one before it")
+		err = errors.New("a request arrived before the preceding one was answered")
 		_ = conn.Close()
 	}
 	if conn == nil {

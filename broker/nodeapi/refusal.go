@@ -38,7 +38,7 @@ func (s *refusals) record(a *API, r refusal) {
 			return
 		}
 		if more > 0 {
-			r.reason = fmt.Sprintf("%s (and %d more like it since the last entry)", r.reason, more)
+			r.reason = fmt.Sprintf("%s (and %d similar refusals since the last entry)", r.reason, more)
 		}
 	}
 	if r.remote != "" {

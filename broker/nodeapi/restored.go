@@ -26,7 +26,7 @@ func (a *API) fromBefore(c *call, who admit) (bool, error) {
 	if err != nil || !before || who == renewing {
 		return before, err
 	}
-	return true, broker.Errorf(broker.Forbidden, string(pki.CodeCertificateExpired), "cannot act for node %s: its certificate is from before the broker's database was restored from a backup (renew it)", c.peer.NodeID)
+	return true, broker.Errorf(broker.Forbidden, string(pki.CodeCertificateExpired), "cannot act for node %s: its certificate was issued before the broker's database was restored from a backup (renew the certificate)", c.peer.NodeID)
 }
 
 // FromBefore reports whether a certificate is from before the last restore of the database. Without

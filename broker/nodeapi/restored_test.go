@@ -377,7 +377,7 @@ func TestWhatWasEndedSinceTheRestoreStaysEnded(t *testing.T) {
 		before bool // before: never let in until then, but accepted
 	}{
 		"every certificate is denied": {func(b *testBroker, n *testNode) { must0(b.t, b.db.DenyNode(b.t.Context(), admin, n.id, "stolen")) }, false},
-		"its machine is given back": {func(b *testBroker, n *testNode) {
+		"its machine is released": {func(b *testBroker, n *testNode) {
 			must0(b.t, b.db.CutOff(b.t.Context(), admin, store.Turnover{NodeID: n.id, RunID: "r-1"}))
 		}, false},
 		"it is retired": {func(b *testBroker, n *testNode) {

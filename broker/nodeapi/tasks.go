@@ -21,7 +21,7 @@ func (a *API) wait(c *call) (any, error) {
 	if c.r.ContentLength != 0 {
 		// A body after the head would be read as the next request once the poll is parked.
 		c.w.Header().Set("Connection", "close")
-		return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "cannot wait: a poll has no body")
+		return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "cannot wait: a poll must not have a body")
 	}
 	atOnce := c.r.Header.Get(wire.HeaderPrefer) == wire.PreferNoWait
 	// A request without lanes, without a wait and without an instance is not a polling agent. The
@@ -33,7 +33,7 @@ func (a *API) wait(c *call) (any, error) {
 		}
 	}
 	if !a.contacts.beginPoll(c.node) {
-		return nil, broker.Errorf(broker.TooMany, "too_many_polls", "cannot wait for node %s: %d of its polls wait already (end one)", c.peer.NodeID, maxPolls)
+		return nil, broker.Errorf(broker.TooMany, "too_many_polls", "cannot wait for node %s: %d polls of the node wait already (end one)", c.peer.NodeID, maxPolls)
 	}
 	report := a.wantsReport(c)
 	value, err := a.hold(c, lanes, report || atOnce)
@@ -93,7 +93,7 @@ func queuePeer(p *pki.Peer) taskqueue.Peer {
 func lanesOf(query string) ([]taskcatalog.Lane, error) {
 	list, ok := strings.CutPrefix(query, "lanes=")
 	if !ok {
-		return nil, broker.Errorf(broker.Invalid, "bad_lanes", "cannot wait: say lanes=exclusive,concurrent, or fewer, and nothing else")
+		return nil, broker.Errorf(broker.Invalid, "bad_lanes", "cannot wait: the only parameter is lanes=exclusive,concurrent, or one of the two")
 	}
 	var lanes []taskcatalog.Lane
 	if list == "" {
@@ -102,7 +102,7 @@ func lanesOf(query string) ([]taskcatalog.Lane, error) {
 	for name := range strings.SplitSeq(strings.ReplaceAll(list, "%2C", ","), ",") {
 		lane := taskcatalog.Lane(name)
 		if lane != taskcatalog.LaneExclusive && lane != taskcatalog.LaneConcurrent || slices.Contains(lanes, lane) {
-			return nil, broker.Errorf(broker.Invalid, "bad_lanes", "cannot wait: %s is no lane, or is named twice (say exclusive, concurrent, or both)", taskcatalog.Clean(name, 40))
+			return nil, broker.Errorf(broker.Invalid, "bad_lanes", "cannot wait: %s is not a lane, or is named twice (use exclusive, concurrent, or both)", taskcatalog.Clean(name, 40))
 		}
 		lanes = append(lanes, lane)
 	}

@@ -40,11 +40,11 @@ func NewAdoption(site broker.Site, profile broker.Profile, sku broker.SKU, req A
 	}
 	switch {
 	case !maas.SystemIDForm.MatchString(req.SystemID):
-		return bad("%q is no system_id of MAAS", taskcatalog.Clean(req.SystemID, 64))
+		return bad("%q is not a system_id of MAAS", taskcatalog.Clean(req.SystemID, 64))
 	case !ok:
-		return bad("%q is no hostname for machine %s", taskcatalog.Clean(req.Hostname, 100), req.SystemID)
+		return bad("%q is not a valid hostname for machine %s", taskcatalog.Clean(req.Hostname, 100), req.SystemID)
 	case profile.SiteID != site.ID:
-		return bad("profile %s is not one of site %s", profile.Name, site.Name)
+		return bad("site %s has no profile %s", profile.Name, site.Name)
 	case site.Status != broker.SiteActive:
 		return Onboarding{}, nil, broker.Errorf(broker.Refused, "site_disabled", "cannot adopt machine %s: site %s is %s (hostler site enable %s)", req.SystemID, site.Name, site.Status, site.Name)
 	case profile.Status != broker.SiteActive:
@@ -107,7 +107,7 @@ func (c *Chains) findDeployed(ctx context.Context, r *run) error {
 	}
 	s.SystemID, s.Owner, s.IPMIIP = m.SystemID, m.Owner, taskcatalog.Clean(bmcs[m.SystemID], 64)
 	r.Lock("hostname/" + s.Site + "/" + s.Hostname)
-	r.Note(map[string]string{"system_id": m.SystemID, "owner": m.Owner}, "machine %s is %s, of %s", at.called(), taskcatalog.Clean(m.StatusName, 64), taskcatalog.Clean(m.Owner, 64))
+	r.Note(map[string]string{"system_id": m.SystemID, "owner": m.Owner}, "machine %s is %s, owned by %s", at.called(), taskcatalog.Clean(m.StatusName, 64), taskcatalog.Clean(m.Owner, 64))
 	return nil
 }
 
@@ -121,9 +121,9 @@ func (at *place) sameName() (string, error) {
 	has, ok := broker.CanonicalHostname(at.Hostname)
 	switch given := at.state.Hostname; {
 	case !ok:
-		return given, chain.Fail(inputError, "MAAS calls machine %s %q, which is no hostname", at.SystemID, taskcatalog.Clean(at.Hostname, 100)).With("hostname_invalid", nil)
+		return given, chain.Fail(inputError, "the name of machine %s in MAAS, %q, is not a valid hostname", at.SystemID, taskcatalog.Clean(at.Hostname, 100)).With("hostname_invalid", nil)
 	case given != "" && given != has && !strings.EqualFold(given, at.FQDN):
-		return given, chain.Fail(ambiguity, "machine %s is called %s, and not %s", at.SystemID, has, given).With("hostname_mismatch", map[string]string{"given": given, "maas": has})
+		return given, chain.Fail(ambiguity, "machine %s has the name %s instead of %s", at.SystemID, has, given).With("hostname_mismatch", map[string]string{"given": given, "maas": has})
 	case given != "":
 		return given, nil
 	}
@@ -135,19 +135,19 @@ func (at *place) sameName() (string, error) {
 func (c *Chains) adoptable(ctx context.Context, at *place) error {
 	switch user := at.state.MAASUser; {
 	case at.Status == maas.Broken:
-		return chain.Fail(ambiguity, "machine %s is marked Broken in MAAS, and only one that is Deployed is adopted", at.called()).
+		return chain.Fail(ambiguity, "machine %s is marked Broken in MAAS, and only a Deployed machine can be adopted", at.called()).
 			With("machine_broken", map[string]string{"maas_status": at.StatusName}).Next("find out why; mark it fixed in MAAS, which makes it Deployed if it was Deployed before, then rerun")
 	case at.Status != maas.Deployed:
-		return chain.Fail(ambiguity, "machine %s is %s, and only one that is Deployed is adopted (hostler onboarding start brings one up from bare metal)", at.called(), taskcatalog.Clean(at.StatusName, 64)).
+		return chain.Fail(ambiguity, "machine %s is %s, and only a Deployed machine can be adopted (hostler onboarding start installs a machine from bare metal)", at.called(), taskcatalog.Clean(at.StatusName, 64)).
 			With("machine_not_deployed", map[string]string{"maas_status": at.StatusName})
 	case at.Owner == "":
-		return chain.Fail(ambiguity, "machine %s has no owner in MAAS: nobody can say whose it is", at.called()).With("owner_unknown", nil)
+		return chain.Fail(ambiguity, "machine %s has no owner in MAAS", at.called()).With("owner_unknown", nil)
 	case at.state.Owner != "" && at.Owner != at.state.Owner:
 		return at.foreign("it was of " + taskcatalog.Clean(at.state.Owner, 64) + " when this run began")
 	case at.Owner != user:
-		return chain.Fail(ambiguity, "machine %s is of the MAAS user %s, and the token of site %s is of %s: no run could give it back to MAAS, so its node could be neither reimaged nor decommissioned",
+		return chain.Fail(ambiguity, "machine %s belongs to the MAAS user %s, and the token of site %s belongs to %s: no run could release the machine, so its node could be neither reimaged nor decommissioned",
 			at.called(), taskcatalog.Clean(at.Owner, 64), at.state.Site, taskcatalog.Clean(user, 64)).With("machine_of_other_user", map[string]string{"owner": at.Owner, "user": user}).
-			Next("deploy the machine as %s in MAAS, or give the site a token of its owner (hostler site credentials %s --maas-token-file FILE), then rerun", taskcatalog.Clean(user, 64), at.state.Site)
+			Next("deploy the machine as %s in MAAS, or set a token of the machine's owner for the site (hostler site credentials %s --maas-token-file FILE), then rerun", taskcatalog.Clean(user, 64), at.state.Site)
 	}
 	if node, run := at.Annotations[maas.MarkNode], at.Annotations[maas.MarkRun]; node != "" || run != "" {
 		gone, err := c.letGo(ctx, node, run)
@@ -155,7 +155,7 @@ func (c *Chains) adoptable(ctx context.Context, at *place) error {
 			return err
 		}
 		if !gone {
-			return at.foreign("a run of onboarding has it, here or at another broker")
+			return at.foreign("an onboarding holds the machine, at this broker or another")
 		}
 	}
 	return c.unbound(ctx, at)
@@ -194,10 +194,10 @@ func (c *Chains) compareWithSKU(ctx context.Context, r *run) error {
 		s.Disks = append(s.Disks, deviceOf(d))
 	}
 	if !slices.ContainsFunc(s.Disks, func(d Device) bool { return d.Serial != "" }) {
-		s.warn("MAAS knows no disk of machine " + at.called() + " by its serial: nothing will say that the agent which comes is that machine's (hostler node show, before it has a tenant)")
+		s.warn("MAAS knows no disk of machine " + at.called() + " by its serial number, so the broker cannot verify that the agent runs on this machine (check hostler node show before the node has a tenant)")
 	}
 	if s.SKU.ID == "" {
-		r.Note(map[string]any{"disks": s.Disks}, "no SKU was given: it has %d disks, and is compared with nothing", len(s.Disks))
+		r.Note(map[string]any{"disks": s.Disks}, "no SKU was named: the machine has %d disks, and is compared with no SKU", len(s.Disks))
 		return nil
 	}
 	boot, err := fits(s.SKU, at.Machine)
@@ -205,7 +205,7 @@ func (c *Chains) compareWithSKU(ctx context.Context, r *run) error {
 		return err
 	}
 	s.BootDisk = &boot
-	r.Note(map[string]any{"disks": s.Disks}, "it is a %s as far as MAAS can tell", s.SKU.ID)
+	r.Note(map[string]any{"disks": s.Disks}, "the machine matches SKU %s, as far as MAAS reports", s.SKU.ID)
 	return nil
 }
 
@@ -228,7 +228,7 @@ func (c *Chains) bindNode(ctx context.Context, r *run) error {
 // unbindNode removes the node. A node that has enrolled stays and is quarantined, except when the
 // run restarts.
 func (c *Chains) unbindNode(ctx context.Context, r *run) error {
-	kept, err := c.Nodes.Remove(ctx, r.ID, "adoption was taken back")
+	kept, err := c.Nodes.Remove(ctx, r.ID, "adoption was undone")
 	switch {
 	case err != nil:
 		return ours(err)
@@ -239,7 +239,7 @@ func (c *Chains) unbindNode(ctx context.Context, r *run) error {
 		return nil
 	}
 	r.Note(map[string]string{"node_id": kept}, "node %s had enrolled, and is quarantined", kept)
-	return ours(c.Nodes.Quarantine(ctx, kept, "adoption was taken back after it had enrolled"))
+	return ours(c.Nodes.Quarantine(ctx, kept, "adoption was undone after the node had enrolled"))
 }
 
 // waitForAdopted waits for the agent and activates the node if the machine is the expected one.
@@ -266,7 +266,7 @@ func (c *Chains) waitForAdopted(ctx context.Context, r *run) error {
 		return unlike(n, s.Mismatch)
 	}
 	if n.Epoch == 0 {
-		return chain.Again(soon, "node %s: its agent has not come (hostler node token issue %s prints the install command again)", n.ID, n.ID)
+		return chain.Again(soon, "node %s: its agent has not made contact (hostler node token issue %s prints the install command again)", n.ID, n.ID)
 	}
 	at, err := c.look(ctx, r) // the machine may have been taken away meanwhile
 	if err != nil {
@@ -317,6 +317,6 @@ func unlike(n broker.Node, why string) error {
 }
 
 var (
-	aboutLook = about("nothing: MAAS is only looked at", "", time.Minute)
+	aboutLook = about("nothing: MAAS is only read", "", time.Minute)
 	aboutBind = about("the broker: a node record", "", time.Minute)
 )

@@ -239,9 +239,9 @@ func TestAnAdoptionIsRefusedBeforeItBegins(t *testing.T) {
 		req     onboarding.AdoptionRequest
 		code    string
 	}{
-		"no system_id":           {w.site, w.profile, onboarding.AdoptionRequest{}, "adoption_invalid"},
+		"not a system_id":        {w.site, w.profile, onboarding.AdoptionRequest{}, "adoption_invalid"},
 		"a path for a system_id": {w.site, w.profile, onboarding.AdoptionRequest{SystemID: "../../users"}, "adoption_invalid"},
-		"no hostname":            {w.site, w.profile, onboarding.AdoptionRequest{SystemID: "abc123", Hostname: "a b"}, "adoption_invalid"},
+		"not a valid hostname":   {w.site, w.profile, onboarding.AdoptionRequest{SystemID: "abc123", Hostname: "a b"}, "adoption_invalid"},
 		"a disabled site":        {disabled, w.profile, onboarding.AdoptionRequest{SystemID: "abc123"}, "site_disabled"},
 		"another site's profile": {w.site, elsewhere, onboarding.AdoptionRequest{SystemID: "abc123"}, "adoption_invalid"},
 	} {
@@ -292,7 +292,7 @@ func TestAMachineIsInTheHandsOfOneRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = w.engine.Start(ctx, chain.Start{ID: "r3", Kind: onboarding.Kind, Site: "dc1", State: other, Locks: locks})
-	if err == nil || !strings.Contains(err.Error(), "hostname/dc1/c01 is in the hands of run r1") {
+	if err == nil || !strings.Contains(err.Error(), "hostname/dc1/c01 is held by run r1") {
 		t.Errorf("an onboarding of it: %v", err)
 	}
 	if s := stateOf(t, w.run(id)); s.IPMIIP != maassim.Box(1).BMC.Address || len(s.Disks) != 3 || s.BootDisk == nil {

@@ -82,7 +82,7 @@ func (at *place) foreign(why string) *chain.Failure {
 
 // locked refuses a machine that somebody has locked in MAAS.
 func (at *place) locked() error {
-	return chain.Fail(ambiguity, "machine %s is locked in MAAS (unlock it there if it is the one that is meant)", at.called()).With("machine_locked", nil)
+	return chain.Fail(ambiguity, "machine %s is locked in MAAS (if it is the right machine, unlock it there)", at.called()).With("machine_locked", nil)
 }
 
 // take claims a Ready machine for this run in separate steps for the intent, allocate and the mark.
@@ -197,7 +197,7 @@ func (c *Chains) giveBack(ctx context.Context, at *place) error {
 		claim.Released = true
 		return chain.Again(soon, "machine %s is being released", at.called())
 	}
-	return chain.Fail(ambiguity, "cannot release machine %s: it is %s (bring it to an end in MAAS, then retry_stage)", at.called(), taskcatalog.Clean(at.StatusName, 64)).
+	return chain.Fail(ambiguity, "cannot release machine %s: the machine is %s (end this in MAAS, then retry_stage)", at.called(), taskcatalog.Clean(at.StatusName, 64)).
 		With("machine_not_releasable", nil)
 }
 
@@ -212,6 +212,6 @@ func (c *Chains) unused(ctx context.Context, nodeID, runID string) error {
 	case why == "":
 		return nil
 	}
-	return chain.Fail(ambiguity, "the machine of node %s is not taken back: %s (drain it first: hostler node drain %s, then retry; or cancel the run, which leaves the machine alone)", nodeID, why, nodeID).
+	return chain.Fail(ambiguity, "the machine of node %s is not released: %s (drain the node first: hostler node drain %s, then retry; or cancel the run, which leaves the machine unchanged)", nodeID, why, nodeID).
 		With("node_in_use", map[string]any{"node_id": nodeID, "why": why})
 }

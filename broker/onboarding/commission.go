@@ -26,7 +26,7 @@ func (c *Chains) commission(ctx context.Context, r *run) error {
 		return nil
 	case maas.New, maas.FailedCommissioning:
 		if !at.free() && !at.leftover() {
-			return at.foreign("somebody has it")
+			return at.foreign("the machine is in use")
 		}
 		return c.startCommissioning(ctx, at)
 	}
@@ -104,9 +104,9 @@ func (at *place) off(ctx context.Context) error {
 	case state == "off":
 		return nil
 	case state == "on":
-		return chain.Again(settle, "machine %s at %s runs: switch it off if it is the one that is meant (or let the profile say discovery_power_cycle)", at.SystemID, at.state.IPMIIP)
+		return chain.Again(settle, "machine %s at %s runs: if it is the right machine, switch it off (or set discovery_power_cycle in the profile)", at.SystemID, at.state.IPMIIP)
 	}
-	return chain.Fail(bmcFailure, "MAAS cannot tell whether machine %s at %s is on: its BMC says %q", at.SystemID, at.state.IPMIIP, state)
+	return chain.Fail(bmcFailure, "MAAS cannot read whether machine %s at %s is on: its BMC reports %q", at.SystemID, at.state.IPMIIP, state)
 }
 
 // waitForReady waits until MAAS has commissioned the machine.
@@ -128,7 +128,7 @@ func (c *Chains) waitForReady(ctx context.Context, r *run) error {
 		return chain.Again(lookAgain, "machine is %s", at.StatusName)
 	case maas.Ready:
 		if !at.free() && !at.leftover() {
-			return at.foreign("somebody took it")
+			return at.foreign("another user allocated the machine")
 		}
 		s.Failed, s.Recommission = "", false
 		return nil
@@ -144,7 +144,7 @@ func (c *Chains) waitForReady(ctx context.Context, r *run) error {
 	if at.marked() {
 		return nil
 	}
-	return at.foreign("it was to become Ready: somebody changed it meanwhile (rerun, if it is free again)")
+	return at.foreign("the machine was to become Ready, and was changed meanwhile (if it is free again, rerun)")
 }
 
 // notCommissioned returns the failure of a machine whose commissioning or tests failed.
@@ -155,11 +155,11 @@ func (at *place) notCommissioned(ctx context.Context) error {
 	details["maas_events"] = why.events
 	if at.Status == maas.FailedTesting {
 		return chain.Fail(mismatch, "machine %s did not pass its tests: %s", at.called(), why).With("failed_testing", details).
-			Next("mend the machine, then resume: MAAS tests it again; or override the failed tests in MAAS, then resume")
+			Next("repair the machine, then resume: MAAS tests it again; or override the failed tests in MAAS, then resume")
 	}
 	if never, err := at.region.NeverBooted(ctx, at.SystemID); err == nil && never {
 		return chain.Fail(pxeDiscovery, "machine %s never booted from the network: %s", at.called(), why).With("failed_commission", details)
 	}
 	return chain.Fail(mismatch, "machine %s was not commissioned: %s", at.called(), why).With("failed_commission", details).
-		Next("mend what the reason names, on the machine or in the script, then resume: MAAS commissions it again")
+		Next("repair the named cause, on the machine or in the script, then resume: MAAS commissions it again")
 }

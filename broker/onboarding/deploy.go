@@ -107,7 +107,7 @@ func (c *Chains) bundle(ctx context.Context, r *run) (Bundle, error) {
 // forgetNode removes the node and its token. An enrolled node stays, out of use. A run that starts
 // over needs this node and has the node enrol anew, unless a person keeps the node out.
 func (c *Chains) forgetNode(ctx context.Context, r *run) error {
-	kept, err := c.Nodes.Remove(ctx, r.ID, "the run was taken back")
+	kept, err := c.Nodes.Remove(ctx, r.ID, "the run was undone")
 	if err != nil {
 		return ours(err)
 	}
@@ -116,7 +116,7 @@ func (c *Chains) forgetNode(ctx context.Context, r *run) error {
 		r.State.BundleDigest = ""
 		return nil
 	case kept != "" && r.Restarting:
-		why, err := c.Nodes.Renew(ctx, r.ID, "onboarding begins from the ground")
+		why, err := c.Nodes.Renew(ctx, r.ID, "onboarding begins from the first stage")
 		if err != nil {
 			return ours(err)
 		}
@@ -126,7 +126,7 @@ func (c *Chains) forgetNode(ctx context.Context, r *run) error {
 		}
 		return nil
 	case kept != "":
-		if err := c.Nodes.Quarantine(ctx, kept, "onboarding was taken back after it had enrolled"); err != nil {
+		if err := c.Nodes.Quarantine(ctx, kept, "onboarding was undone after the node had enrolled"); err != nil {
 			return ours(err)
 		}
 		r.Note(map[string]string{"node_id": kept}, "node %s had enrolled, and is quarantined", kept)
@@ -167,7 +167,7 @@ func (c *Chains) deploy(ctx context.Context, r *run) error {
 		return err
 	}
 	if at.Status != maas.Allocated {
-		return at.foreign("it is marked, and neither allocated nor deploying")
+		return at.foreign("the machine is marked, and neither allocated nor deploying")
 	}
 	s := &r.State
 	if s.Policy.RequireHWSync {
@@ -238,7 +238,7 @@ func (c *Chains) release(ctx context.Context, r *run) error {
 			return err
 		}
 		if at.Status != maas.Ready && at.Status != maas.New {
-			r.Note(map[string]string{"maas_status": at.StatusName}, "machine %s is not this run's, and was left as it is", at.called())
+			r.Note(map[string]string{"maas_status": at.StatusName}, "machine %s does not belong to this run, and was not changed", at.called())
 		}
 	}
 	s.Claim, s.DeployedAt, s.DeployFailure, s.SSH = nil, zero, "", SSHSeed{}
@@ -261,7 +261,7 @@ func (c *Chains) waitForDeployed(ctx context.Context, r *run) error {
 	}
 	switch {
 	case !at.marked():
-		return at.foreign("it was this run's, and is not any more: somebody changed it")
+		return at.foreign("the machine belonged to this run and was changed in MAAS")
 	case at.Status == maas.Deploying:
 		return chain.Again(lookAgain, "machine is Deploying")
 	case at.Status == maas.FailedDeployment:
@@ -270,11 +270,11 @@ func (c *Chains) waitForDeployed(ctx context.Context, r *run) error {
 		details["maas_events"] = why.events
 		return chain.Fail(deployFailure, "MAAS could not deploy machine %s: %s", at.called(), why).With("failed_deploy", details)
 	case at.Status != maas.Deployed:
-		return at.foreign("it was to become Deployed: somebody changed it (deploy_via_maas again by rerun, or cancel)")
+		return at.foreign("the machine was to become Deployed, and was changed in MAAS (rerun deploys it again; or cancel)")
 	}
 	s := &r.State
 	if wants, err := broker.SyncInterval(s.Policy.HardwareSyncInterval); err == nil && at.EnableHWSync && at.interval() != wants {
-		s.warn(fmt.Sprintf("machine %s reports its hardware every %v, and not every %v: somebody set the region's %s while it was deployed", at.called(), at.interval(), wants, maas.SyncSetting))
+		s.warn(fmt.Sprintf("machine %s reports its hardware every %v instead of every %v: the region's %s was changed during the deployment", at.called(), at.interval(), wants, maas.SyncSetting))
 	}
 	s.DeployedAt, s.SyncBaseline = r.Now, at.baseline(ctx, seen)
 	r.Note(map[string]any{"ips": s.Seen.IPs, "power": s.Seen.Power}, "machine %s is Deployed", at.called())

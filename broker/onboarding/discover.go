@@ -26,11 +26,11 @@ func (c *Chains) createOrFind(ctx context.Context, r *run) error {
 	if s.SystemID != "" && !slices.ContainsFunc(known, func(k candidate) bool { return k.SystemID == s.SystemID }) {
 		switch _, err := at.region.Machine(ctx, s.SystemID); {
 		case err == nil:
-			return chain.Fail(ambiguity, "machine %s of this run is neither called %s nor has its BMC at %s any more", s.SystemID, s.Hostname, s.IPMIIP).With("machine_changed", nil)
+			return chain.Fail(ambiguity, "machine %s of this run no longer has the name %s or its BMC at %s", s.SystemID, s.Hostname, s.IPMIIP).With("machine_changed", nil)
 		case maas.ClassOf(err) != maas.NotFound:
 			return at.unseen(ctx, err)
 		}
-		s.warn("machine " + s.SystemID + " was deleted from MAAS, and is searched for anew")
+		s.warn("machine " + s.SystemID + " was deleted from MAAS; the run searches again")
 		s.SystemID, s.Claim, s.Created = "", nil, false
 	}
 	found, err := at.choose(known)
@@ -69,17 +69,17 @@ func (at *place) candidates(ctx context.Context) (out []candidate, doubts []stri
 		bmc, known := bmcs[m.SystemID]
 		if c := at.weigh(m, bmc); len(c.matches) > 0 || c.loose {
 			if !known { // bmcs also has machines without an address; no entry: the machine came or went between the two reads
-				return nil, nil, chain.AgainFor(ambiguity, soon, "machine %s has just come, or gone", taskcatalog.Clean(m.SystemID, 32))
+				return nil, nil, chain.AgainFor(ambiguity, soon, "machine %s was just added or deleted", taskcatalog.Clean(m.SystemID, 32))
 			}
 			out = append(out, c)
 		} else if bmc != "" && !maas.Comparable(bmc) && !virtual[m.PowerType] {
-			doubts = append(doubts, fmt.Sprintf("the BMC of machine %s (%s) is at %s, which is no IP address", taskcatalog.Clean(m.Hostname, 100), m.SystemID, taskcatalog.Clean(bmc, 64)))
+			doubts = append(doubts, fmt.Sprintf("the BMC address of machine %s (%s) is %s, which is not an IP address", taskcatalog.Clean(m.Hostname, 100), m.SystemID, taskcatalog.Clean(bmc, 64)))
 		}
 	}
 	for id := range all.unread() {
 		switch bmc := bmcs[id]; {
 		case id != "" && bmc == at.state.IPMIIP:
-			return nil, nil, chain.Fail(ambiguity, "MAAS has a machine %s with its BMC at %s, of which this broker cannot read the rest: it may be anybody's (upgrade the broker, or look at it in MAAS)", id, bmc).
+			return nil, nil, chain.Fail(ambiguity, "MAAS has a machine %s with its BMC at %s, whose description this broker cannot read (upgrade the broker, or check the machine in MAAS)", id, bmc).
 				With("machine_unreadable", map[string]string{"system_id": id})
 		case id == "" || !maas.Comparable(bmc):
 			doubts = append(doubts, fmt.Sprintf("machine %q of MAAS cannot be read by this broker", id))
@@ -88,7 +88,7 @@ func (at *place) candidates(ctx context.Context) (out []candidate, doubts []stri
 	}
 	for id, bmc := range bmcs {
 		if bmc == at.state.IPMIIP && !listed[id] {
-			return nil, nil, chain.AgainFor(ambiguity, soon, "machine %s with its BMC at %s has just come, or gone", taskcatalog.Clean(id, 32), bmc)
+			return nil, nil, chain.AgainFor(ambiguity, soon, "machine %s with its BMC at %s was just added or deleted", taskcatalog.Clean(id, 32), bmc)
 		}
 	}
 	return out, doubts, nil
@@ -106,7 +106,7 @@ func doubtful(s *Onboarding, doubts []string) error {
 	if more := len(doubts) - most; more > 0 {
 		told += fmt.Sprintf("; and %d more", more)
 	}
-	return chain.Fail(ambiguity, "MAAS has no machine with its BMC at %s for certain: %s (give those their BMC's IP address in MAAS; or boot %s from the network, and MAAS finds out what BMC it has)", s.IPMIIP, told, s.Hostname).
+	return chain.Fail(ambiguity, "MAAS has no machine that certainly has its BMC at %s: %s (set the BMC's IP address of these machines in MAAS; or boot %s from the network, and MAAS detects its BMC)", s.IPMIIP, told, s.Hostname).
 		With("bmc_unknown", map[string]any{"doubts": doubts[:min(len(doubts), 50)]})
 }
 
@@ -118,7 +118,7 @@ func (at *place) weigh(m maas.Machine, bmc string) candidate {
 	case strings.EqualFold(m.Hostname, s.Hostname) || strings.EqualFold(m.FQDN, s.Hostname):
 		c.matches = append(c.matches, "hostname")
 	case m.Status != maas.New:
-		c.against = append(c.against, "it is called "+taskcatalog.Clean(m.Hostname, 100))
+		c.against = append(c.against, "its name is "+taskcatalog.Clean(m.Hostname, 100))
 	}
 	switch {
 	case bmc == s.IPMIIP:
@@ -157,7 +157,7 @@ func (at *place) choose(all []candidate) (*candidate, error) {
 	s := at.state
 	switch {
 	case len(strong) > 1:
-		return nil, ambiguous(strong, "%s, %s mean different machines", s.Hostname, s.IPMIIP)
+		return nil, ambiguous(strong, "%s, %s match different machines", s.Hostname, s.IPMIIP)
 	case len(strong) == 1 && len(strong[0].against) > 0:
 		return nil, ambiguous(strong, "%s, %s: %s leads to a machine, but %s", s.Hostname, s.IPMIIP, strings.Join(strong[0].matches, " and "), strings.Join(strong[0].against, " and "))
 	case len(strong) == 1:
@@ -176,7 +176,7 @@ func ambiguous(all []candidate, format string, args ...any) error {
 		lines = append(lines, fmt.Sprintf("%s (%s, %s, BMC %s)", taskcatalog.Clean(c.Hostname, 100), c.SystemID, taskcatalog.Clean(c.StatusName, 64), taskcatalog.Clean(c.bmc, 64)))
 		details = append(details, map[string]any{"system_id": c.SystemID, "hostname": c.Hostname, "maas_status": c.StatusName, "bmc": c.bmc, "matches": c.matches, "against": c.against})
 	}
-	return chain.Fail(ambiguity, "which machine is meant? "+format+": "+"%s", append(args, strings.Join(lines, ", "))...).
+	return chain.Fail(ambiguity, "several machines match: "+format+": "+"%s", append(args, strings.Join(lines, ", "))...).
 		With("machine_ambiguous", map[string]any{"candidates": details})
 }
 
@@ -220,7 +220,7 @@ func (at *place) onboardable(ctx context.Context) error {
 	case maas.New, maas.Ready, maas.FailedCommissioning, maas.FailedTesting:
 		switch {
 		case !at.free() && !at.leftover():
-			return at.foreign("somebody has it")
+			return at.foreign("the machine is in use")
 		case at.Locked:
 			return at.locked()
 		}
@@ -233,7 +233,7 @@ func (at *place) onboardable(ctx context.Context) error {
 			return err
 		}
 	}
-	return at.foreign("it is in use, or kept from it (release or mend it in MAAS if it is meant)")
+	return at.foreign("the machine is in use, or not usable (if it is the right machine, release or repair it in MAAS)")
 }
 
 // tell creates a MAAS record for a machine that MAAS does not know.
@@ -248,10 +248,10 @@ func (c *Chains) tell(ctx context.Context, at *place) error {
 	case err == nil:
 		s.SystemID, s.Created = id, true
 		at.run.Lock("machine/" + s.Site + "/" + id)
-		at.run.Note(map[string]string{"system_id": id}, "MAAS was told of machine %s", id)
+		at.run.Note(map[string]string{"system_id": id}, "machine %s was added to MAAS", id)
 		return nil
 	case maas.ClassOf(err) == maas.Invalid:
-		return chain.Again(settle, "MAAS does not take the machine (%v): mend that, or boot it from the network, and it is found by its BMC", err)
+		return chain.Again(settle, "MAAS refuses the machine (%v): repair the cause, or boot the machine from the network, and the run finds it by its BMC", err)
 	}
 	return at.undone(ctx, err)
 }

@@ -90,14 +90,14 @@ func (at *place) eraseFailed(ctx context.Context) error {
 		rc.Failed-- // the failure is not reported yet
 		return err
 	case always != maas.EraseNone:
-		return failed.Next("see why; the region erases whatever it is asked (%s). Erase or replace the disks, or change that setting, then resume", erasesAlways)
+		return failed.Next("find out why; the region always erases on release (%s). Erase or replace the disks, or change that setting, then resume", erasesAlways)
 	case !rc.Fallback && !at.run.Adopted:
-		return failed.Next("erase the disks by other means or replace them, then resume; or adopt, and the machine is released with its disks as they are")
+		return failed.Next("erase the disks by other means or replace them, then resume; or adopt, and the machine is released without an erase")
 	}
 	rc.Downgrade = fmt.Sprintf("MAAS failed %d times to erase the disks (%s): %s", rc.Failed, rc.Erase, at.said())
 	rc.Sends, rc.Attempt = maas.EraseNone, 0
-	s.warn("machine " + at.called() + " is released with its disks as they are: " + rc.Downgrade)
-	return chain.Again(next, "about to release machine %s with its disks as they are: %s", at.called(), rc.Downgrade)
+	s.warn("machine " + at.called() + " is released without an erase: " + rc.Downgrade)
+	return chain.Again(next, "about to release machine %s without an erase: %s", at.called(), rc.Downgrade)
 }
 
 // judgeErase decides, from MAAS's history and the run's observations, how MAAS erased the disks of

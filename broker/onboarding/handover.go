@@ -59,7 +59,7 @@ func (at *place) deployed() error {
 	if at.marked() && at.Status == maas.Deployed {
 		return nil
 	}
-	return at.foreign("it was deployed for this run: whoever changed that can have it wiped")
+	return at.foreign("the machine was deployed for this run: whoever changed its mark can have it wiped")
 }
 
 // ensureSync ensures that the machine has the files and the token of its hardware sync. MAAS
@@ -70,7 +70,7 @@ func (c *Chains) ensureSync(ctx context.Context, r *run) error {
 		return err
 	}
 	if !at.EnableHWSync && r.State.Policy.RequireHWSync {
-		return chain.Fail(syncFailure, "machine %s was deployed without hardware sync, and nothing but another deployment gives it that", at.called()).With("failed_hw_sync_seed", nil)
+		return chain.Fail(syncFailure, "machine %s was deployed without hardware sync, and only another deployment enables it", at.called()).With("failed_hw_sync_seed", nil)
 	}
 	token, has, err := at.region.Token(ctx, at.Machine)
 	switch {
@@ -79,7 +79,7 @@ func (c *Chains) ensureSync(ctx context.Context, r *run) error {
 	case !has && !r.State.Policy.RequireHWSync:
 		return nil
 	case !has:
-		return chain.Again(lookAgain, "MAAS has not made the token of machine %s yet", at.called())
+		return chain.Again(lookAgain, "MAAS has not created the token of machine %s yet", at.called())
 	}
 	if err := at.rotated(token); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (c *Chains) ensureSync(ctx context.Context, r *run) error {
 		return err
 	}
 	if !token.Told {
-		r.State.warn("MAAS does not say which rack controller serves machine " + at.called() + ": its hardware sync is led to the region's own address")
+		r.State.warn("MAAS does not report which rack controller serves machine " + at.called() + ": its hardware sync uses the region's own address")
 	}
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *Chains) ensureSync(ctx context.Context, r *run) error {
 	case err != nil:
 		return reseedFailed(err)
 	case !done:
-		return chain.Again(lookAgain, "the agent of node %s seeds hardware sync anew", n.ID)
+		return chain.Again(lookAgain, "the agent of node %s seeds hardware sync again", n.ID)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func reseedFailed(err error) error {
 	if broker.AsError(err).Kind == broker.Unavailable {
 		return ours(err)
 	}
-	return chain.Fail(syncFailure, "cannot seed hardware sync anew: %w", err).With("failed_hw_sync_seed", nil)
+	return chain.Fail(syncFailure, "cannot seed hardware sync again: %w", err).With("failed_hw_sync_seed", nil)
 }
 
 // enrolled reports whether the agent that this run deployed has enrolled.
@@ -134,7 +134,7 @@ func (s *Onboarding) kept(n broker.Node) bool { return s.Keeps != "" && n.Status
 
 // outOfUse is the failure of a run whose node was put out of use.
 func (s *Onboarding) outOfUse(n broker.Node) error {
-	return chain.Fail(enrollmentFailure, "node %s is %s: %s (no run lets it in: hostler node activate %s; what the broker's own checks keep out, restart-clean deploys anew)", n.ID, n.Status, n.StatusReason, n.ID).With("failed_enrollment", nil)
+	return chain.Fail(enrollmentFailure, "node %s is %s: %s (no run activates it: hostler node activate %s; if the broker's own checks refuse the node, restart-clean deploys it again)", n.ID, n.Status, n.StatusReason, n.ID).With("failed_enrollment", nil)
 }
 
 // synced reports whether the host itself has reported its hardware (see baseline).
@@ -210,7 +210,7 @@ func (c *Chains) waitForAgent(ctx context.Context, r *run) error {
 	if err != nil {
 		return ours(err)
 	}
-	waits := "its agent has not come"
+	waits := "its agent has not made contact"
 	switch {
 	case s.enrolled(n):
 		at, err := c.look(ctx, r) // the machine may have been taken away meanwhile
@@ -233,7 +233,7 @@ func (c *Chains) waitForAgent(ctx context.Context, r *run) error {
 		case active:
 			is := string(broker.Active)
 			if s.kept(n) {
-				is = string(n.Status) + ", and its agent has come"
+				is = string(n.Status) + ", and its agent has made contact"
 			}
 			r.Note(map[string]string{"node_id": n.ID}, "node %s is %s", n.ID, is)
 			return nil
@@ -264,7 +264,7 @@ func (c *Chains) waitForAgent(ctx context.Context, r *run) error {
 // warning: a late enrolment may have used the token already.
 func (c *Chains) extend(ctx context.Context, r *run) error {
 	until := r.Now.Add(seconds(r.State.Policy.EnrollmentTokenTTLSeconds))
-	err := c.Nodes.ExtendToken(ctx, r.State.NodeID, until, "onboarding waits for the machine once more")
+	err := c.Nodes.ExtendToken(ctx, r.State.NodeID, until, "onboarding waits for the machine again")
 	switch {
 	case err == nil:
 		return nil

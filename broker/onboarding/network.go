@@ -69,7 +69,7 @@ func (c *Chains) applyRoCE(ctx context.Context, r *run) error {
 func (at *place) address(ctx context.Context, i maas.Interface, row broker.RoCEAssignment, subnets []maas.Subnet) error {
 	p, err := netip.ParsePrefix(row.IPv4CIDR)
 	if err != nil {
-		return chain.Fail(inputError, "the RoCE address %q of %s is none", row.IPv4CIDR, row.Interface)
+		return chain.Fail(inputError, "the RoCE address %q of %s is not valid", row.IPv4CIDR, row.Interface)
 	}
 	for _, l := range i.Links {
 		if l.Mode == "static" && l.IPAddress == p.Addr().String() {
@@ -82,7 +82,7 @@ func (at *place) address(ctx context.Context, i maas.Interface, row broker.RoCEA
 	case n >= 0:
 		err = at.region.LinkTo(ctx, at.SystemID, i.ID, subnets[n].ID, p.Addr().String())
 	case i.VLAN == nil:
-		return chain.Fail(mismatch, "interface %s is in no VLAN (is it plugged in?)", row.Interface).With("roce_interface_unplugged", nil)
+		return chain.Fail(mismatch, "interface %s is in no VLAN (check its cable)", row.Interface).With("roce_interface_unplugged", nil)
 	default:
 		if err = at.region.CreateSubnet(ctx, cidr, i.VLAN.ID); maas.ClassOf(err) == maas.Invalid && err != nil {
 			// Another run may have made the subnet since we looked.
@@ -91,7 +91,7 @@ func (at *place) address(ctx context.Context, i maas.Interface, row broker.RoCEA
 				return at.unseen(ctx, unread)
 			}
 			if slices.ContainsFunc(now, func(s maas.Subnet) bool { return s.CIDR == cidr }) {
-				return chain.Again(next, "subnet %s was made by somebody else", cidr)
+				return chain.Again(next, "another client created subnet %s", cidr)
 			}
 		}
 	}
@@ -107,7 +107,7 @@ func (at *place) editable() error {
 	case at.marked():
 		return nil
 	case at.Status != maas.Ready || !at.free():
-		return at.foreign("its links can be changed in Ready alone")
+		return at.foreign("its links can be changed only in Ready")
 	case at.Locked:
 		return at.locked()
 	}
@@ -148,9 +148,9 @@ func (at *place) linkPXE(ctx context.Context) (why *chain.Failure, err error) {
 	i := at.Interfaces[n]
 	switch {
 	case i.VLAN == nil:
-		return chain.Fail(mismatch, "interface %s of machine %s is in no VLAN (is it plugged in?)", name, at.called()).With("pxe_interface_unplugged", nil), nil
+		return chain.Fail(mismatch, "interface %s of machine %s is in no VLAN (check its cable)", name, at.called()).With("pxe_interface_unplugged", nil), nil
 	case i.VLAN.VID != vid:
-		return chain.Fail(mismatch, "interface %s of machine %s is in VLAN %d, and not in %d", name, at.called(), i.VLAN.VID, vid).
+		return chain.Fail(mismatch, "interface %s of machine %s is in VLAN %d instead of %d", name, at.called(), i.VLAN.VID, vid).
 			With("pxe_interface_miswired", map[string]any{"vlan": i.VLAN.VID, "wanted": vid}), nil
 	}
 	for _, l := range i.Links {
@@ -169,7 +169,7 @@ func (at *place) linkPXE(ctx context.Context) (why *chain.Failure, err error) {
 		}
 	}
 	if len(in) != 1 {
-		return chain.Fail(capabilityMissing, "VLAN %d of interface %s has %d subnets in MAAS, and only where it is one is it linked (link %s in MAAS)", vid, name, len(in), name).
+		return chain.Fail(capabilityMissing, "VLAN %d of interface %s has %d subnets in MAAS, and the run links an interface only if there is exactly one (link %s in MAAS)", vid, name, len(in), name).
 			With("pxe_subnet_unclear", nil), nil
 	}
 	if err := at.region.LinkTo(ctx, at.SystemID, i.ID, in[0].ID, ""); err != nil {

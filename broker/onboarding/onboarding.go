@@ -114,23 +114,23 @@ func New(site broker.Site, profile broker.Profile, sku broker.SKU, req Request) 
 	}
 	hostname, ok := broker.CanonicalHostname(req.Hostname)
 	if !ok {
-		return bad("%q is no hostname", taskcatalog.Clean(req.Hostname, 100))
+		return bad("%q is not a valid hostname", taskcatalog.Clean(req.Hostname, 100))
 	}
 	ip, err := broker.ParseIP(req.IPMIIP)
 	if err != nil || ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLoopback() {
-		return bad("the ipmi_ip of %s is no address of a BMC", hostname)
+		return bad("the ipmi_ip of %s is not an address of a BMC", hostname)
 	}
 	mac := ""
 	if req.PXEMAC != "" {
 		m, err := net.ParseMAC(req.PXEMAC)
 		if err != nil || len(m) != 6 {
-			return bad("the pxe_mac of %s is no MAC address", hostname)
+			return bad("the pxe_mac of %s is not a MAC address", hostname)
 		}
 		mac = m.String()
 	}
 	switch {
 	case profile.SiteID != site.ID:
-		return bad("profile %s is not one of site %s", profile.Name, site.Name)
+		return bad("site %s has no profile %s", profile.Name, site.Name)
 	case sku.ID == "":
 		return bad("%s needs a SKU", hostname)
 	case site.Status != broker.SiteActive:

@@ -103,14 +103,14 @@ var (
 	aboutPXE     = about("MAAS: the link of the interface that boots", "", time.Minute)
 	aboutRender  = about("the broker: a node record and an enrol token", "", time.Minute)
 	aboutRecover = about("MAAS: releases the machine that failed to deploy", "what was installed on it", 2*time.Minute)
-	aboutSync    = about("the node: MAAS's hardware sync, by its agent; over SSH where none has come and the machine does not report its hardware", "", time.Minute)
+	aboutSync    = about("the node: MAAS's hardware sync, by its agent; over SSH if no agent has made contact and the machine does not report its hardware", "", time.Minute)
 )
 
 // aboutStorage warns that a released machine may have to be commissioned: a plan does not ask MAAS.
 func aboutStorage(s Onboarding) chain.About {
 	out := chain.About{Touches: "MAAS: boot disk and storage layout of the machine", Expected: time.Minute}
 	if rc := s.Reclaim; rc != nil && rc.Adopted {
-		out.Touches += "; one that MAAS never commissioned, as can be after an adoption, is commissioned first: its power is cycled and it boots from the network"
+		out.Touches += "; a machine that MAAS never commissioned (possible after an adoption) is commissioned first: its power is cycled and it boots from the network"
 	}
 	return out
 }
@@ -118,14 +118,14 @@ func aboutStorage(s Onboarding) chain.About {
 func aboutCommission(Onboarding) chain.About {
 	return chain.About{
 		Touches:     "MAAS: the machine's name and power settings; its power is cycled and it boots from the network",
-		Destructive: "whatever runs on the machine stops", Expected: time.Minute,
+		Destructive: "everything that runs on the machine stops", Expected: time.Minute,
 	}
 }
 
 func aboutDeploy(s Onboarding) chain.About {
-	what := "what is on the boot disk"
+	what := "the content of the boot disk"
 	if s.Policy.InitializeExtraDisks {
-		what = "what is on all disks"
+		what = "the content of all disks"
 	}
 	touches := "MAAS: allocates, annotates and deploys the machine"
 	if s.Policy.RequireHWSync {

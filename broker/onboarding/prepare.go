@@ -16,14 +16,14 @@ func (c *Chains) loadSiteConfig(ctx context.Context, r *run) error {
 		return err
 	}
 	if at.site.Status != broker.SiteActive && r.State.SystemID == "" {
-		return chain.Fail(inputError, "site %s is %s: nothing new begins there (hostler site enable %s)", at.site.Name, at.site.Status, at.site.Name).With("site_disabled", nil)
+		return chain.Fail(inputError, "site %s is %s: no new run begins there (hostler site enable %s)", at.site.Name, at.site.Status, at.site.Name).With("site_disabled", nil)
 	}
 	id, err := at.region.Identify(ctx)
 	switch {
 	case err != nil:
 		return at.unseen(ctx, err)
 	case !id.Admin:
-		return chain.Hold("the MAAS token is of %s, who is no administrator (hostler site credentials %s --maas-token-file FILE)", id.User, at.site.Name)
+		return chain.Hold("the MAAS token belongs to %s, who is not an administrator (hostler site credentials %s --maas-token-file FILE)", id.User, at.site.Name)
 	}
 	r.Reached()
 	if s := &r.State; s.SystemID == "" || s.Reclaim != nil && s.Reclaim.Redeploys && s.Reclaim.AskedAt.IsZero() {
@@ -32,7 +32,7 @@ func (c *Chains) loadSiteConfig(ctx context.Context, r *run) error {
 		}
 	}
 	r.State.MAASVersion, r.State.MAASUser = id.Version, id.User
-	r.Note(map[string]string{"maas_version": id.Version, "maas_user": id.User}, "MAAS %s takes the token of %s", id.Version, id.User)
+	r.Note(map[string]string{"maas_version": id.Version, "maas_user": id.User}, "MAAS %s accepts the token of %s", id.Version, id.User)
 	return nil
 }
 

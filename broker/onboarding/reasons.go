@@ -37,7 +37,7 @@ func (at *place) why(ctx context.Context) reason {
 	case len(parts) == 0 && err != nil:
 		parts = append(parts, "its events in MAAS cannot be read")
 	case len(parts) == 0:
-		parts = append(parts, "MAAS does not say why (see the machine's page in MAAS)")
+		parts = append(parts, "MAAS gives no reason (see the machine's page in MAAS)")
 	}
 	out.text = taskcatalog.Clean(at.StatusName, 64) + ": " + strings.Join(parts, "; ")
 	return out
@@ -82,8 +82,8 @@ var refusals = []struct {
 	{"is not available because of the current state", transient, "maas_refused", ""},
 	{"Unable to get RPC connection", transient, "rack_unreachable", ""},
 	{"No image could be found", capabilityMissing, "maas_refused", ""},
-	{"Failed to render preseed", deployFailure, "preseed_not_rendered", "mend the image's curtin preseed in MAAS (/etc/maas/preseeds on the region; MAAS's words name the line), then resume"},
-	{"Mount the root '/' filesystem", mismatch, "storage_not_deployable", "restart-clean, which prepares the machine's storage anew"},
+	{"Failed to render preseed", deployFailure, "preseed_not_rendered", "correct the image's curtin preseed in MAAS (/etc/maas/preseeds on the region; MAAS's message names the line), then resume"},
+	{"Mount the root '/' filesystem", mismatch, "storage_not_deployable", "restart-clean, which prepares the machine's storage again"},
 	{"Node must be configured to use a network", mismatch, "network_not_deployable", "give an interface of the machine an address in MAAS, then resume; or restart-clean"},
 }
 

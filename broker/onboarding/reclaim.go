@@ -65,7 +65,7 @@ type ReclaimRequest struct {
 // site_disabled, profile_disabled.
 func NewReclaim(site broker.Site, profile broker.Profile, sku broker.SKU, n ReclaimRequest) (Onboarding, []string, error) {
 	bad := func(format string, args ...any) (Onboarding, []string, error) {
-		return Onboarding{}, nil, broker.Errorf(broker.Invalid, "reclaim_invalid", "cannot take back the machine of node "+taskcatalog.Clean(n.NodeID, 64)+": "+format, args...)
+		return Onboarding{}, nil, broker.Errorf(broker.Invalid, "reclaim_invalid", "cannot release the machine of node "+taskcatalog.Clean(n.NodeID, 64)+": "+format, args...)
 	}
 	if n.Erase == "" {
 		n.Erase = maas.EraseNone
@@ -73,23 +73,23 @@ func NewReclaim(site broker.Site, profile broker.Profile, sku broker.SKU, n Recl
 	hostname, ok := broker.CanonicalHostname(n.Hostname)
 	switch {
 	case n.NodeID == "":
-		return bad("it is of no node")
+		return bad("the machine belongs to no node")
 	case !ok:
-		return bad("its hostname is none")
+		return bad("its hostname is not valid")
 	case !maas.SystemIDForm.MatchString(n.MAASSystemID):
-		return bad("%q is no system_id of MAAS", taskcatalog.Clean(n.MAASSystemID, 64))
+		return bad("%q is not a system_id of MAAS", taskcatalog.Clean(n.MAASSystemID, 64))
 	case !slices.Contains([]string{maas.EraseNone, maas.EraseQuick, maas.EraseSecure}, n.Erase):
-		return bad("erase %q is none of none, quick and secure", taskcatalog.Clean(n.Erase, 32))
+		return bad("erase %q is not one of none, quick, secure", taskcatalog.Clean(n.Erase, 32))
 	case profile.ID != "" && profile.SiteID != site.ID:
-		return bad("profile %s is not one of site %s", profile.Name, site.Name)
+		return bad("site %s has no profile %s", profile.Name, site.Name)
 	case n.Redeploys && (profile.ID == "" || sku.ID == ""):
-		return bad("to be deployed anew it needs a profile and a SKU")
+		return bad("a new deployment needs a profile and a SKU")
 	case n.Redeploys && n.RemoveRecord:
-		return bad("a machine that is deployed anew stays in MAAS")
+		return bad("a machine that is deployed again stays in MAAS")
 	case site.Status != broker.SiteActive && n.Redeploys:
-		return Onboarding{}, nil, broker.Errorf(broker.Refused, "site_disabled", "cannot deploy the machine of node %s anew: site %s is %s (hostler site enable %s)", n.NodeID, site.Name, site.Status, site.Name)
+		return Onboarding{}, nil, broker.Errorf(broker.Refused, "site_disabled", "cannot deploy the machine of node %s again: site %s is %s (hostler site enable %s)", n.NodeID, site.Name, site.Status, site.Name)
 	case profile.Status != broker.SiteActive && n.Redeploys:
-		return Onboarding{}, nil, broker.Errorf(broker.Refused, "profile_disabled", "cannot deploy the machine of node %s anew: profile %s is %s", n.NodeID, profile.Name, profile.Status)
+		return Onboarding{}, nil, broker.Errorf(broker.Refused, "profile_disabled", "cannot deploy the machine of node %s again: profile %s is %s", n.NodeID, profile.Name, profile.Status)
 	}
 	if profile.ID == "" {
 		profile.Policy = broker.DefaultPolicy()
@@ -137,9 +137,9 @@ func offLimit(Onboarding) chain.Limit {
 }
 
 func aboutRelease(s Onboarding) chain.About {
-	what, how, expected := "what is installed on the machine", "", 2*time.Minute
+	what, how, expected := "the installed system of the machine", "", 2*time.Minute
 	if r := s.Reclaim; r != nil && r.Erase != maas.EraseNone {
-		what, how, expected = "all that is on the disks of the machine", ", and erases its disks ("+r.Erase+")", 30*time.Minute
+		what, how, expected = "the content of the machine's disks", ", and erases its disks ("+r.Erase+")", 30*time.Minute
 	}
 	return chain.About{Touches: "MAAS: releases the machine" + how, Destructive: what, Expected: expected}
 }
@@ -148,7 +148,7 @@ func aboutForget(s Onboarding) chain.About {
 	if s.Reclaim == nil || !s.Reclaim.RemoveRecord {
 		return chain.About{Touches: "nothing: MAAS keeps its record of the machine"}
 	}
-	return chain.About{Touches: "MAAS: deletes its record of the machine", Destructive: "what MAAS knows of the machine, and its events", Expected: time.Minute}
+	return chain.About{Touches: "MAAS: deletes its record of the machine", Destructive: "MAAS's record of the machine, and its events", Expected: time.Minute}
 }
 
 var aboutOff = about("the machine: its power is switched off by MAAS", "", time.Minute)

@@ -209,9 +209,9 @@ func TestWhatMayBeTakenBack(t *testing.T) {
 		with func(q *onboarding.ReclaimRequest, s *broker.Site, p *broker.Profile, k *broker.SKU)
 		code string
 	}{
-		"as it should be": {func(*onboarding.ReclaimRequest, *broker.Site, *broker.Profile, *broker.SKU) {}, ""},
-		"of no node":      {func(q *onboarding.ReclaimRequest, _ *broker.Site, _ *broker.Profile, _ *broker.SKU) { q.NodeID = "" }, "reclaim_invalid"},
-		"no hostname": {func(q *onboarding.ReclaimRequest, _ *broker.Site, _ *broker.Profile, _ *broker.SKU) {
+		"as it should be":    {func(*onboarding.ReclaimRequest, *broker.Site, *broker.Profile, *broker.SKU) {}, ""},
+		"belongs to no node": {func(q *onboarding.ReclaimRequest, _ *broker.Site, _ *broker.Profile, _ *broker.SKU) { q.NodeID = "" }, "reclaim_invalid"},
+		"not valid": {func(q *onboarding.ReclaimRequest, _ *broker.Site, _ *broker.Profile, _ *broker.SKU) {
 			q.Hostname = "a b"
 		}, "reclaim_invalid"},
 		"a path for an id": {func(q *onboarding.ReclaimRequest, _ *broker.Site, _ *broker.Profile, _ *broker.SKU) {

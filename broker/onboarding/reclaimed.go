@@ -62,7 +62,7 @@ func (c *Chains) releaseMachine(ctx context.Context, r *run) error {
 		return chain.Again(lookAgain, "machine is %s", at.StatusName)
 	case maas.Allocated, maas.Deploying, maas.Deployed, maas.FailedDeployment, maas.Reserved, maas.Broken, maas.ReleasingFailed, maas.FailedDiskErasing:
 	default:
-		return chain.Fail(ambiguity, "cannot release machine %s: it is %s (bring it to an end in MAAS, then resume)", at.called(), taskcatalog.Clean(at.StatusName, 64)).
+		return chain.Fail(ambiguity, "cannot release machine %s: the machine is %s (end this in MAAS, then resume)", at.called(), taskcatalog.Clean(at.StatusName, 64)).
 			With("machine_not_releasable", map[string]any{"system_id": at.SystemID, "maas_status": at.StatusName})
 	}
 	if at.Locked {
@@ -111,11 +111,11 @@ func (c *Chains) ofNode(ctx context.Context, at *place) (marked bool, err error)
 	node, run := at.Annotations[maas.MarkNode], at.Annotations[maas.MarkRun]
 	switch {
 	case at.Owner == "" || at.Owner != user:
-		return false, at.others("its owner is not " + taskcatalog.Clean(user, 64) + ", whose token this site has")
+		return false, at.others("its owner is not " + taskcatalog.Clean(user, 64) + ", to whom this site's token belongs")
 	case node == s.NodeID && run != "":
 		return true, nil
 	case !rc.Adopted:
-		return false, at.others("it is not marked for node " + s.NodeID)
+		return false, at.others("the machine is not marked for node " + s.NodeID)
 	case at.Status != maas.Deployed:
 		return false, at.others("node " + s.NodeID + " was adopted, and its machine was Deployed then")
 	case !strings.EqualFold(at.Hostname, s.Hostname) && !strings.EqualFold(at.FQDN, s.Hostname):
@@ -128,14 +128,14 @@ func (c *Chains) ofNode(ctx context.Context, at *place) (marked bool, err error)
 	case err != nil:
 		return false, err
 	case !gone:
-		return false, at.others("it is not marked for node " + s.NodeID)
+		return false, at.others("the machine is not marked for node " + s.NodeID)
 	}
 	return false, nil
 }
 
 // others is foreign with another next action: the machine's owner releases it.
 func (at *place) others(why string) error {
-	return at.foreign(why).Next("find out whose machine it is; if it is the one that is meant, its owner releases it in MAAS, then resume")
+	return at.foreign(why).Next("find out who owns the machine; if it is the right machine, its owner releases it in MAAS, then resume")
 }
 
 // recordGone handles a machine that somebody has deleted from MAAS. A person may accept the
@@ -143,8 +143,8 @@ func (at *place) others(why string) error {
 func (at *place) recordGone() error {
 	s, rc := at.state, at.state.Reclaim
 	if rc.Redeploys || !at.run.Adopted {
-		return chain.Fail(ambiguity, "machine %s of node %s is not in MAAS any more: somebody deleted it, and nobody can say what it does", s.SystemID, s.NodeID).
-			With("machine_gone", nil).Next("find the machine and see that it is off and its disks are erased, then adopt; or cancel")
+		return chain.Fail(ambiguity, "machine %s of node %s was deleted from MAAS, so its state is unknown", s.SystemID, s.NodeID).
+			With("machine_gone", nil).Next("find the machine, check that it is off and its disks are erased, then adopt; or cancel")
 	}
 	rc.Did = maas.EraseNone
 	if rc.Erase != maas.EraseNone {
@@ -152,8 +152,8 @@ func (at *place) recordGone() error {
 		s.warn(rc.Downgrade)
 	}
 	rc.ReadyAt = at.run.Now
-	s.warn("machine " + s.SystemID + " was deleted from MAAS before it was released, which a person accepted")
-	at.run.Note(nil, "machine %s is not in MAAS any more, which a person accepted", s.SystemID)
+	s.warn("machine " + s.SystemID + " was deleted from MAAS before it was released, which an operator accepted")
+	at.run.Note(nil, "machine %s is not in MAAS any more, which an operator accepted", s.SystemID)
 	return nil
 }
 
@@ -166,11 +166,11 @@ func (at *place) comesBack() error {
 	case !rc.Redeploys || at.Commissioned == maas.ScriptsPassed:
 		return nil
 	case !maas.SwitchedBy(at.PowerType):
-		return chain.Fail(inputError, "machine %s was never commissioned in MAAS, and MAAS cannot switch its power (power type %q): given back it would be New, and nobody could deploy it anew; nothing was changed",
+		return chain.Fail(inputError, "machine %s was never commissioned in MAAS, and MAAS cannot switch its power (power type %q): after a release it would be New, and could not be deployed again; nothing was changed",
 			at.called(), taskcatalog.Clean(at.PowerType, 32)).With("machine_not_commissionable", map[string]any{"system_id": at.SystemID, "power_type": at.PowerType}).
-			Next("give the machine in MAAS the address and login of its BMC, then resume; or cancel, and clean it where it stands (soft_reset)")
+			Next("set the address and login of the machine's BMC in MAAS, then resume; or cancel, and clean the node without MAAS (soft_reset)")
 	}
-	at.state.warn("machine " + at.called() + " was never commissioned in MAAS: it is commissioned after it was given back, before it is deployed, for which it must boot from the network")
+	at.state.warn("machine " + at.called() + " was never commissioned in MAAS: it is commissioned between its release and its deployment, for which it must boot from the network")
 	return nil
 }
 
@@ -233,7 +233,7 @@ func (at *place) released(ctx context.Context) error {
 // may still carry out a request of this run. Another run might have the machine by then.
 func (c *Chains) letSettle(_ context.Context, r *run) error {
 	if at := (&place{run: r, state: &r.State}); at.unsure() {
-		return chain.Again(settle, "MAAS may still carry out what no answer came of")
+		return chain.Again(settle, "MAAS may still perform an action that it did not answer")
 	}
 	return nil
 }

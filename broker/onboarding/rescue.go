@@ -25,7 +25,7 @@ func (c *Chains) classifyDeployFailure(ctx context.Context, r *run) error {
 		return err
 	}
 	if !at.marked() {
-		return at.foreign("it was this run's, and is not any more")
+		return at.foreign("the machine no longer belongs to this run")
 	}
 	if at.Status == maas.Deployed { // late, but deployed
 		s.DeployFailure = ""
@@ -46,9 +46,9 @@ func (c *Chains) classifyDeployFailure(ctx context.Context, r *run) error {
 		}
 		return chain.Fail(deployFailure, "%s", why(r.Failure)).With(code, details)
 	case !q.EnableDeployRetryOnDatasourceFailure || s.DeployRetries >= q.MaxDeployRetryAttempts:
-		return chain.Fail(deployFailure, "%s; it was tried again %d times, as often as the profile allows", why(r.Failure), s.DeployRetries).With("failed_deploy_datasource", details)
+		return chain.Fail(deployFailure, "%s; the deployment was retried %d times, as often as the profile allows", why(r.Failure), s.DeployRetries).With("failed_deploy_datasource", details)
 	}
-	r.Note(details, "installed, but it never asked MAAS for its data: worth another try")
+	r.Note(details, "installed, and the machine never fetched its data from MAAS: the run tries again")
 	return nil
 }
 
@@ -99,10 +99,10 @@ func (c *Chains) recoverForRedeploy(ctx context.Context, r *run) error {
 		r.Note(nil, "machine %s is Ready again", at.called())
 		return nil
 	case at.Status == maas.New && at.free():
-		return chain.Fail(deployFailure, "machine %s is New, and not Ready, since this run gave it back: MAAS does not take it for commissioned", at.called()).With("machine_not_commissioned", nil).
-			Next("restart-clean, which has MAAS commission it")
+		return chain.Fail(deployFailure, "machine %s is New instead of Ready since this run released it: MAAS does not count it as commissioned", at.called()).With("machine_not_commissioned", nil).
+			Next("restart-clean, which commissions the machine in MAAS")
 	case !at.marked():
-		return at.foreign("it was this run's, and is not any more")
+		return at.foreign("the machine no longer belongs to this run")
 	}
 	if err := c.giveBack(ctx, at); err != nil {
 		return err

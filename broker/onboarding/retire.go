@@ -43,9 +43,9 @@ func (c *Chains) powerOff(ctx context.Context, r *run) error {
 	case err != nil:
 		return err
 	case gone:
-		return at.unknownPower("it is not in MAAS any more")
+		return at.unknownPower("the machine is not in MAAS any more")
 	case rc.ReadyAt.IsZero() || !at.nobodys():
-		return at.others("it was to be nobody's, released by this run")
+		return at.others("the machine was to have no owner after its release by this run")
 	case at.unsure():
 		return at.stillUnsure()
 	}
@@ -57,11 +57,11 @@ func (c *Chains) powerOff(ctx context.Context, r *run) error {
 		r.Note(nil, "machine %s is off", at.called())
 		return nil
 	case state != "on":
-		return at.unknownPower("its BMC says " + state)
+		return at.unknownPower("its BMC reports " + state)
 	case at.Locked:
 		return at.locked()
 	case rc.OffAttempt == r.Attempt:
-		return chain.Fail(bmcFailure, "machine %s is still on: MAAS has switched it off in vain, or somebody switched it on", at.called()).With("still_on", at.details())
+		return chain.Fail(bmcFailure, "machine %s is still on: switching it off through MAAS had no effect, or it was switched on again", at.called()).With("still_on", at.details())
 	}
 	rc.OffAttempt = r.Attempt
 	if err := at.region.PowerOffNow(ctx, at.SystemID, "hostler run "+r.ID); err != nil {
@@ -74,12 +74,12 @@ func (c *Chains) powerOff(ctx context.Context, r *run) error {
 func (at *place) unknownPower(why string) error {
 	s := at.state
 	if at.run.Adopted {
-		s.warn("nobody but a person has seen that machine " + s.SystemID + " is off: " + why)
-		at.run.Note(nil, "a person accepted machine %s as it is: %s", s.SystemID, why)
+		s.warn("only an operator has confirmed that machine " + s.SystemID + " is off: " + why)
+		at.run.Note(nil, "an operator accepted machine %s in its present state: %s", s.SystemID, why)
 		return nil
 	}
-	return chain.Fail(bmcFailure, "MAAS cannot tell whether machine %s of node %s is off: %s", s.SystemID, s.NodeID, taskcatalog.Clean(why, 100)).With("power_unknown", nil).
-		Next("mend what keeps MAAS from its BMC, then resume; or see that the machine is off, then adopt")
+	return chain.Fail(bmcFailure, "MAAS cannot read whether machine %s of node %s is off: %s", s.SystemID, s.NodeID, taskcatalog.Clean(why, 100)).With("power_unknown", nil).
+		Next("repair MAAS's access to its BMC, then resume; or check that the machine is off, then adopt")
 }
 
 // isForgotten reports whether MAAS need not forget the machine: the request does not ask for it, or
@@ -97,7 +97,7 @@ func (c *Chains) isForgotten(ctx context.Context, r *run) (bool, error) {
 	gone, err := at.find(ctx)
 	if gone {
 		rc.Removed = true
-		r.Note(nil, "MAAS has no record of machine %s already", s.SystemID)
+		r.Note(nil, "MAAS has no record of machine %s", s.SystemID)
 	}
 	return gone, err
 }
@@ -124,7 +124,7 @@ func (c *Chains) forgetRecord(ctx context.Context, r *run) error {
 	s.warn(todo)
 	switch {
 	case rc.ReadyAt.IsZero() || !at.nobodys():
-		return at.others("it was to be nobody's, released by this run")
+		return at.others("the machine was to have no owner after its release by this run")
 	case at.Locked:
 		return at.locked()
 	case at.unsure():
@@ -134,7 +134,7 @@ func (c *Chains) forgetRecord(ctx context.Context, r *run) error {
 	if err := at.region.Forget(ctx, at.SystemID); err != nil && maas.ClassOf(err) != maas.NotFound {
 		return at.undone(ctx, err)
 	}
-	return chain.Again(next, "MAAS forgets machine %s", at.called())
+	return chain.Again(next, "MAAS deletes its record of machine %s", at.called())
 }
 
 // power asks the BMC through MAAS, and distinguishes a fault of the BMC from a fault of the region.

@@ -58,8 +58,8 @@ func (c *Chains) seedBySSH(ctx context.Context, at *place, token maas.MachineTok
 			return at.unseeded(err)
 		}
 		s.SSH = SSHSeed{HostKey: noted}
-		s.warn(fmt.Sprintf("machine %s answers SSH at %s with host key %s, which was taken on trust", at.called(), where, sshseed.Fingerprint(noted)))
-		return chain.Again(next, "the SSH host key of machine %s is noted", at.called())
+		s.warn(fmt.Sprintf("machine %s answers SSH at %s with host key %s, which was trusted on first use", at.called(), where, sshseed.Fingerprint(noted)))
+		return chain.Again(next, "the SSH host key of machine %s is recorded", at.called())
 	}
 	files, err := hwsync.Render(token.MAASMachineToken, hwsync.Minutes(at.interval()))
 	if err != nil {
@@ -80,16 +80,16 @@ func (c *Chains) seedBySSH(ctx context.Context, at *place, token maas.MachineTok
 func (at *place) unseeded(err error) error {
 	e := broker.AsError(err)
 	if e.Code == sshseed.HostKeyChanged {
-		return chain.Fail(ambiguity, "cannot seed hardware sync of machine %s: %s (find out who changed it; restart_clean deploys it anew)", at.called(), e.Message).
+		return chain.Fail(ambiguity, "cannot seed hardware sync of machine %s: %s (find out who changed the key; restart-clean deploys the machine again)", at.called(), e.Message).
 			With(sshseed.HostKeyChanged, map[string]string{"system_id": at.SystemID, "noted": sshseed.Fingerprint(at.state.SSH.HostKey)})
 	}
 	if e.Code == sshseed.OtherMachine {
 		at.state.SSH = SSHSeed{} // the recorded host key is not this machine's
-		return chain.Fail(ambiguity, "cannot seed hardware sync of machine %s: %s (find out which machine has that address, and what MAAS has wrong)", at.called(), e.Message).
+		return chain.Fail(ambiguity, "cannot seed hardware sync of machine %s: %s (find out which machine has that address, and correct MAAS's record)", at.called(), e.Message).
 			With(sshseed.OtherMachine, map[string]string{"system_id": at.SystemID})
 	}
 	at.state.SSH.Trouble = e.Code
-	return chain.Again(settle, "machine %s does not report its hardware, and its agent has not come: %s", at.called(), e.Message)
+	return chain.Again(settle, "machine %s does not report its hardware, and its agent has not made contact: %s", at.called(), e.Message)
 }
 
 // reachedAt returns the machine's addresses as MAAS reports them: the addresses of the site's

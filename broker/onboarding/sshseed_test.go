@@ -83,7 +83,7 @@ func TestAHostKeyThatChangesStopsForAPerson(t *testing.T) {
 	id := w.start(1)
 	w.doors.check = func(_, call string) { w.doors.rekeyed = w.doors.rekeyed || call == "seed" }
 	r := w.failsWith(id, broker.StateAmbiguity, "host_key_changed")
-	if r.Status != chain.FailedManual || !strings.Contains(r.Failure.Message, "restart_clean") {
+	if r.Status != chain.FailedManual || !strings.Contains(r.Failure.Message, "restart-clean") {
 		t.Errorf("%s: %s", r.Status, r.Failure.Message)
 	}
 	noted := stateOf(t, r).SSH.HostKey
@@ -240,7 +240,7 @@ func TestARackThatMAASDoesNotTellOfIsGuessed(t *testing.T) {
 		if got := w.book.Seeded(s.NodeID).Endpoint; got != want+s.SystemID {
 			t.Errorf("told %v: led to %q", told, got)
 		}
-		if warned := strings.Contains(strings.Join(s.Warnings, "\n"), "does not say which rack"); warned == told {
+		if warned := strings.Contains(strings.Join(s.Warnings, "\n"), "does not report which rack"); warned == told {
 			t.Errorf("told %v: warnings %q", told, s.Warnings)
 		}
 	}

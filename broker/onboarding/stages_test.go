@@ -111,13 +111,13 @@ func TestLoadSiteConfig(t *testing.T) {
 		"disabled":                  {func(w *world, _ *onboarding.Onboarding) { w.disable() }, chain.FailedRetryable, "site_disabled", ""},
 		"disabled, and under way":   {func(w *world, s *onboarding.Onboarding) { w.disable(); s.SystemID = "abc123" }, chain.Completed, "", ""},
 		"no such site":              {func(_ *world, s *onboarding.Onboarding) { s.SiteID = "gone" }, chain.FailedRetryable, "site_not_found", ""},
-		"of no administrator":       {func(w *world, _ *onboarding.Onboarding) { w.credentials(w.region.AddUser("bob", false)) }, chain.Running, "", "no administrator"},
+		"of no administrator":       {func(w *world, _ *onboarding.Onboarding) { w.credentials(w.region.AddUser("bob", false)) }, chain.Running, "", "not an administrator"},
 		"the key is taken no more":  {func(w *world, _ *onboarding.Onboarding) { w.region.RevokeKeys("admin") }, chain.Running, "", "unauthorized"},
 		"the credentials are gone":  {func(w *world, _ *onboarding.Onboarding) { clear(w.secrets.kept) }, chain.Running, "", "cannot find the MAAS token"},
 		"the secrets are away":      {func(w *world, _ *onboarding.Onboarding) { w.secrets.down = true }, chain.Running, "", "it is sealed"},
 		"the region is away":        {func(w *world, _ *onboarding.Onboarding) { w.region.Inject(fault(maassim.Unreachable, "", -1)) }, chain.Running, "", "unavailable"},
 		"the clocks are far apart":  {func(w *world, _ *onboarding.Onboarding) { w.region.Inject(fault(maassim.ClockSkew, "", -1)) }, chain.Running, "", "clock_skew"},
-		"a proxy answers for MAAS":  {func(w *world, _ *onboarding.Onboarding) { w.region.Inject(fault(maassim.ProxyPage, "", -1)) }, chain.Running, "", "is there a proxy"},
+		"a proxy answers for MAAS":  {func(w *world, _ *onboarding.Onboarding) { w.region.Inject(fault(maassim.ProxyPage, "", -1)) }, chain.Running, "", "check for a proxy"},
 		"one answer of it was lost": {func(w *world, _ *onboarding.Onboarding) { w.region.Inject(fault(maassim.AnswerLost, "whoami")) }, chain.Completed, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

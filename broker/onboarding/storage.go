@@ -36,7 +36,7 @@ func (c *Chains) configureStorage(ctx context.Context, r *run) error {
 		}
 		return at.notCommissioned(ctx)
 	case at.Status != maas.Ready || !at.free():
-		return at.foreign("its storage can be prepared in Ready alone")
+		return at.foreign("its storage can be prepared only in Ready")
 	case at.Locked:
 		return at.locked()
 	}
@@ -62,7 +62,7 @@ func (c *Chains) configureStorage(ctx context.Context, r *run) error {
 	for _, d := range at.Disks {
 		s.Disks = append(s.Disks, deviceOf(d))
 	}
-	r.Note(map[string]any{"boot_disk": boot, "disks": s.Disks}, "it boots from %s", boot.Serial)
+	r.Note(map[string]any{"boot_disk": boot, "disks": s.Disks}, "the machine boots from %s", boot.Serial)
 	return nil
 }
 
@@ -73,9 +73,9 @@ func (c *Chains) lookOnceMore(ctx context.Context, at *place) error {
 		return err
 	}
 	if at.Status == maas.FailedTesting {
-		return chain.Again(lookAgain, "machine is tested once more")
+		return chain.Again(lookAgain, "machine is tested again")
 	}
-	return chain.Again(lookAgain, "machine is commissioned once more")
+	return chain.Again(lookAgain, "machine is commissioned again")
 }
 
 // fits returns the boot disk of a machine that matches the SKU, or why the machine does not match.
@@ -90,11 +90,11 @@ func fits(sku broker.SKU, m maas.Machine) (Device, error) {
 		}
 	}
 	if len(missing) > 0 {
-		return bad("nic_missing", map[string]any{"missing": missing, "has": names(m.Interfaces)}, "it has no interface %s", strings.Join(missing, ", "))
+		return bad("nic_missing", map[string]any{"missing": missing, "has": names(m.Interfaces)}, "the machine has no interface %s", strings.Join(missing, ", "))
 	}
 	rule, err := regexp.Compile("(?i)" + sku.BootDisk.Pattern)
 	if err != nil {
-		return Device{}, chain.Fail(inputError, "the boot disk rule of SKU %s is no regular expression", sku.ID).With("sku_invalid", nil)
+		return Device{}, chain.Fail(inputError, "the boot disk rule of SKU %s is not a regular expression", sku.ID).With("sku_invalid", nil)
 	}
 	var all, match []Device
 	for _, d := range m.Disks {
@@ -106,9 +106,9 @@ func fits(sku broker.SKU, m maas.Machine) (Device, error) {
 	}
 	switch {
 	case len(match) == 0:
-		return bad("boot_disk_missing", map[string]any{"pattern": sku.BootDisk.Pattern, "disks": all}, "none of its %d disks is one to boot from (%s)", len(all), sku.BootDisk.Pattern)
+		return bad("boot_disk_missing", map[string]any{"pattern": sku.BootDisk.Pattern, "disks": all}, "none of its %d disks matches the boot disk rule (%s)", len(all), sku.BootDisk.Pattern)
 	case len(match) > 1 && sku.BootDisk.Pick == broker.PickNone:
-		return bad("boot_disk_ambiguous", map[string]any{"pattern": sku.BootDisk.Pattern, "disks": match}, "%d of its disks are ones to boot from, and the SKU picks none", len(match))
+		return bad("boot_disk_ambiguous", map[string]any{"pattern": sku.BootDisk.Pattern, "disks": match}, "%d of its disks match the boot disk rule, and the SKU does not say which to pick", len(match))
 	}
 	return slices.MinFunc(match, func(a, b Device) int {
 		switch sku.BootDisk.Pick {

@@ -41,7 +41,7 @@ const (
 func (at *place) unseen(ctx context.Context, err error) error {
 	switch maas.ClassOf(err) {
 	case maas.NotFound:
-		return chain.Fail(ambiguity, "machine %s is not in MAAS any more: somebody deleted it", at.state.SystemID).With("machine_gone", nil)
+		return chain.Fail(ambiguity, "machine %s was deleted from MAAS", at.state.SystemID).With("machine_gone", nil)
 	case maas.Unauthorized, maas.ClockSkew:
 		return chain.Hold("%v", err)
 	case maas.ConflictRetry:
@@ -71,7 +71,7 @@ func (at *place) forbidden(ctx context.Context, why error) error {
 	case err != nil:
 		return chain.Hold("%v", err)
 	case !id.Admin:
-		return chain.Hold("%v: the token is of %s, who is no administrator", why, id.User)
+		return chain.Hold("%v: the token belongs to %s, who is not an administrator", why, id.User)
 	}
 	return chain.Again(lookAgain, "%v", why)
 }
@@ -82,7 +82,7 @@ func (at *place) undone(ctx context.Context, err error) error {
 	at.unheard(err)
 	switch maas.ClassOf(err) {
 	case maas.UnknownOutcome:
-		return chain.AgainFor(transient, settle, "%v: looking what came of it", err)
+		return chain.AgainFor(transient, settle, "%v: checking the outcome", err)
 	case maas.RefusedState:
 		return chain.AgainFor(transient, soon, "%v", err)
 	case maas.Invalid:
@@ -120,7 +120,7 @@ func (at *place) unsure() bool {
 }
 
 func (at *place) stillUnsure() error {
-	return chain.Again(settle, "machine is %s; MAAS may still carry out what no answer came of", taskcatalog.Clean(at.StatusName, 64))
+	return chain.Again(settle, "machine is %s; MAAS may still perform an action that it did not answer", taskcatalog.Clean(at.StatusName, 64))
 }
 
 // unswitched is undone for changes of a machine's power: MAAS's report of a failed switch is a
@@ -140,7 +140,7 @@ func (at *place) unswitched(ctx context.Context, err error) error {
 		return at.away(ctx, err)
 	case e.Status == 0, e.Status == http.StatusBadGateway, e.Status == http.StatusGatewayTimeout:
 		// No answer of MAAS's own: MAAS may be at work, and then nothing has failed.
-		return chain.AgainFor(transient, settle, "%v: looking what came of it", err)
+		return chain.AgainFor(transient, settle, "%v: checking the outcome", err)
 	}
 	return at.failedOr(ctx, transient, err)
 }
@@ -153,9 +153,9 @@ func (at *place) failedOr(ctx context.Context, class chain.Class, err error) err
 		return unseen
 	}
 	if at.Status != before {
-		return chain.AgainFor(class, next, "%v: and yet it is %s", err, taskcatalog.Clean(at.StatusName, 64))
+		return chain.AgainFor(class, next, "%v: nevertheless the machine is %s", err, taskcatalog.Clean(at.StatusName, 64))
 	}
-	return chain.Fail(class, "%w: looking what came of it", err)
+	return chain.Fail(class, "%w: checking the outcome", err)
 }
 
 func retryAfter(err error) time.Duration {

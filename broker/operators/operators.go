@@ -37,7 +37,7 @@ func New(db *store.DB, now func() time.Time, rand io.Reader) *Directory {
 }
 
 // ErrRevoked is the cause of the end of a request with a revoked token.
-var ErrRevoked = broker.Errorf(broker.Unauthorized, "token_revoked", "cannot go on: the token was revoked (ask for a new one)")
+var ErrRevoked = broker.Errorf(broker.Unauthorized, "token_revoked", "cannot continue: the token was revoked (get a new token)")
 
 // lookAgain is the interval of reading the tokens of running requests again, because a hint may be
 // lost.
@@ -101,7 +101,7 @@ func (d *Directory) end(name string) {
 func (d *Directory) Authenticate(ctx context.Context, bearer string, from netip.Addr) (broker.OperatorToken, error) {
 	now := d.now()
 	if bearer == "" {
-		return broker.OperatorToken{}, broker.Errorf(broker.Unauthorized, "token_missing", "cannot tell who you are: no bearer token was sent (use --token-file or HOSTLER_TOKEN)")
+		return broker.OperatorToken{}, broker.Errorf(broker.Unauthorized, "token_missing", "cannot authenticate: the request has no bearer token (use --token-file or HOSTLER_TOKEN)")
 	}
 	if !secretForm.MatchString(bearer) {
 		return broker.OperatorToken{}, d.unknown(from, now)
@@ -115,9 +115,9 @@ func (d *Directory) Authenticate(ctx context.Context, bearer string, from netip.
 	}
 	switch {
 	case !token.RevokedAt.IsZero():
-		return token, broker.Errorf(broker.Unauthorized, "token_revoked", "cannot use token %s: it was revoked on %s (ask for a new one)", token.Name, token.RevokedAt.UTC().Format(time.RFC3339))
+		return token, broker.Errorf(broker.Unauthorized, "token_revoked", "cannot use token %s: the token was revoked on %s (get a new token)", token.Name, token.RevokedAt.UTC().Format(time.RFC3339))
 	case !token.ExpiresAt.IsZero() && !now.Before(token.ExpiresAt):
-		return token, broker.Errorf(broker.Unauthorized, "token_expired", "cannot use token %s: it expired on %s (ask for a new one)", token.Name, token.ExpiresAt.UTC().Format(time.RFC3339))
+		return token, broker.Errorf(broker.Unauthorized, "token_expired", "cannot use token %s: the token expired on %s (get a new token)", token.Name, token.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	if wait := d.tokens.take(token.Name, now); wait > 0 {
 		return token, tooMany("with token "+token.Name, wait)
@@ -132,7 +132,7 @@ func (d *Directory) Bind(ctx context.Context, token broker.OperatorToken) (bound
 	stop := func() {}
 	if !token.ExpiresAt.IsZero() {
 		stop = d.atExpiry(ctx, token.ExpiresAt, func() {
-			cancel(broker.Errorf(broker.Unauthorized, "token_expired", "cannot go on: the token expired (ask for a new one)"))
+			cancel(broker.Errorf(broker.Unauthorized, "token_expired", "cannot continue: the token expired (get a new token)"))
 		})
 	}
 	d.mu.Lock()
@@ -197,7 +197,7 @@ func (d *Directory) Register(ctx context.Context, actor broker.Actor, n NewToken
 		return broker.OperatorToken{}, err
 	}
 	if !secretForm.MatchString(secret.Reveal()) {
-		return broker.OperatorToken{}, invalid("its secret is not one")
+		return broker.OperatorToken{}, invalid("the token's secret is not valid")
 	}
 	now := d.now().UTC()
 	token := broker.OperatorToken{Name: n.Name, Role: n.Role, Sites: n.Sites, CreatedAt: now, ExpiresAt: now.Add(n.TTL)}
@@ -220,7 +220,7 @@ func (d *Directory) Revoke(ctx context.Context, actor broker.Actor, name, reason
 			return t, nil
 		}
 	}
-	return broker.OperatorToken{}, errors.New("a token that was revoked is not listed")
+	return broker.OperatorToken{}, errors.New("a revoked token is not listed")
 }
 
 // List returns all tokens, including revoked and expired tokens.
@@ -232,9 +232,9 @@ func (d *Directory) List(ctx context.Context) ([]broker.OperatorToken, error) {
 // not limited.
 func (d *Directory) unknown(from netip.Addr, now time.Time) error {
 	if wait := d.guess.take(strangers.SourceOf(from).String(), now); wait > 0 {
-		return tooMany("with tokens that are not known here", wait)
+		return tooMany("with tokens that this broker does not know", wait)
 	}
-	return broker.Errorf(broker.Unauthorized, "token_unknown", "cannot tell who you are: the token is not known here (is it another broker's?)")
+	return broker.Errorf(broker.Unauthorized, "token_unknown", "cannot authenticate: this broker does not know the token (check whether it belongs to another broker)")
 }
 
 func tooMany(whose string, wait time.Duration) error {

@@ -49,7 +49,7 @@ func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 func NewSecret(rand io.Reader) (Secret, error) {
 	b := make([]byte, 32)
 	if _, err := io.ReadFull(rand, b); err != nil {
-		return "", fmt.Errorf("cannot make operator token: %w", err)
+		return "", fmt.Errorf("cannot create operator token: %w", err)
 	}
 	return Secret(secretPrefix + base64.RawURLEncoding.EncodeToString(b)), nil
 }
@@ -69,26 +69,26 @@ func (n *NewToken) check() error {
 	}
 	switch {
 	case !nameForm.MatchString(n.Name):
-		return invalid("its name must be up to 64 of a-z, 0-9, '.', '_', '@' and '-'")
+		return invalid("the name must be up to 64 of a-z, 0-9, '.', '_', '@' and '-'")
 	case strings.HasPrefix(n.Name, "system"), strings.HasPrefix(n.Name, "hostler-broker"):
-		return invalid("names that begin with system or hostler-broker are the broker's own")
+		return invalid("names that begin with system or hostler-broker are reserved for the broker")
 	case !n.Role.Covers(broker.RoleViewer):
-		return invalid("role %q is none of platform_admin, operator, viewer", taskcatalog.Clean(string(n.Role), 40))
+		return invalid("role %q is not one of platform_admin, operator, viewer", taskcatalog.Clean(string(n.Role), 40))
 	case n.TTL < MinTTL || n.TTL > MaxTTL:
-		return invalid("it must live between %v and %v", MinTTL, MaxTTL)
+		return invalid("its lifetime must be between %v and %v", MinTTL, MaxTTL)
 	case len(n.Sites) > maxSites:
 		return invalid("%d sites are named, at most %d", len(n.Sites), maxSites)
 	case n.Role == broker.RolePlatformAdmin && len(n.Sites) > 0:
-		return invalid("a platform_admin manages trust and tokens of all sites, so it cannot be bound to some")
+		return invalid("a platform_admin manages trust and tokens of all sites, so its token cannot be bound to sites")
 	}
 	for _, s := range n.Sites {
 		if !siteForm.MatchString(s) {
-			return invalid("site %q is not one (a-z, 0-9 and '-')", taskcatalog.Clean(s, 64))
+			return invalid("site %q is not a valid site name (a-z, 0-9 and '-')", taskcatalog.Clean(s, 64))
 		}
 	}
 	return nil
 }
 
 func invalid(format string, args ...any) error {
-	return broker.Errorf(broker.Invalid, "token_invalid", "cannot make token: "+format, args...)
+	return broker.Errorf(broker.Invalid, "token_invalid", "cannot create token: "+format, args...)
 }

@@ -28,7 +28,7 @@ func CloudEvent(e store.OutboxEvent) (event.Event, error) {
 		return out, err
 	}
 	if err := out.Validate(); err != nil {
-		return out, fmt.Errorf("event %d is no cloud event: %w", e.Position, err)
+		return out, fmt.Errorf("event %d is not a valid cloud event: %w", e.Position, err)
 	}
 	return out, nil
 }

@@ -20,7 +20,7 @@ type Policy struct {
 // config_invalid.
 func (p Policy) Check() error {
 	if p = p.filled(); p.For < leastFor || p.Most < leastMost {
-		return broker.Errorf(broker.Invalid, "config_invalid", "cannot keep events for %s and at most %d of them: at least %s and %d are kept (see events: in the config)", p.For, p.Most, leastFor, leastMost)
+		return broker.Errorf(broker.Invalid, "config_invalid", "cannot keep events for %s and at most %d of them: the least is %s and %d (see events: in the config)", p.For, p.Most, leastFor, leastMost)
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	defer forget.Stop()
 	for {
 		if err := k.Place(ctx); err != nil && ctx.Err() == nil {
-			k.Log.Warn("cannot place events", zap.Error(err))
+			k.Log.Warn("cannot publish events", zap.Error(err))
 		}
 		if !k.pause(ctx, hints, place.C, forget.C) {
 			return
@@ -82,7 +82,7 @@ func (k *Keeper) pause(ctx context.Context, hints <-chan store.Hint, place, forg
 			return true
 		case <-forget:
 			if err := k.Forget(ctx); err != nil && ctx.Err() == nil {
-				k.Log.Warn("cannot forget old events", zap.Error(err))
+				k.Log.Warn("cannot delete old events", zap.Error(err))
 			}
 		}
 	}

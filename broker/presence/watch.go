@@ -30,7 +30,7 @@ type Watch struct {
 
 // Run looks until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
-	periodic.Work{Every: cmp.Or(w.Period, Every), AtOnce: true, Turn: w.Look, Log: w.Log, Cannot: "cannot watch for silent nodes"}.Run(ctx)
+	periodic.Work{Every: cmp.Or(w.Period, Every), AtOnce: true, Turn: w.Look, Log: w.Log, Cannot: "cannot check for silent nodes"}.Run(ctx)
 }
 
 // ReadFleet reads the fleet from the store.

@@ -148,7 +148,7 @@ func healed(j *judged) string {
 	if j.machine.Absent {
 		return fmt.Sprintf("the node is %s", j.node.Status)
 	}
-	return fmt.Sprintf("MAAS says %s, the node is %s", j.machine.StatusName, j.node.Status)
+	return fmt.Sprintf("the machine is %s in MAAS, and the node is %s", j.machine.StatusName, j.node.Status)
 }
 
 func (w *Watch) record(ctx context.Context, s *survey, mem *memory, j *judged, acts bool) (bool, error) {

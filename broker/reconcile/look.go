@@ -104,7 +104,7 @@ func (w *Watch) settle(ctx context.Context, s *survey, mem *memory) error {
 			continue
 		}
 		if err := w.do(ctx, s, mem, step, &running); err != nil {
-			w.Log.Warn("cannot settle a drift", zap.String("node", step.j.node.ID), zap.String("rule", step.j.finding.ID), zap.Error(err))
+			w.Log.Warn("cannot resolve a drift", zap.String("node", step.j.node.ID), zap.String("rule", step.j.finding.ID), zap.Error(err))
 			if ctx.Err() != nil {
 				return err
 			}
@@ -133,7 +133,7 @@ func (s *survey) stops() map[Action]string {
 	out := map[Action]string{}
 	for action, n := range by {
 		if action != Decommission && s.policy.TooMany(n, nodes) {
-			out[action] = fmt.Sprintf("%d of %d nodes of the site would change at once (%s): nothing of this kind is done or written down; look at the site, or raise max_share_percent (hostler site reconcile set %s --max-share N)", n, nodes, strings.Join(first[action], ", "), s.site.Name)
+			out[action] = fmt.Sprintf("%d of %d nodes of the site would change at once (%s): the broker neither acts on nor records this kind of change; check the site, or raise max_share_percent (hostler site reconcile set %s --max-share N)", n, nodes, strings.Join(first[action], ", "), s.site.Name)
 		}
 	}
 	return out

@@ -68,7 +68,7 @@ func (p Policy) Grace() time.Duration { return time.Duration(p.RetiredGraceSecon
 // Check refuses an invalid policy. Code: reconcile_policy_invalid.
 func (p Policy) Check() error {
 	bad := func(format string, args ...any) error {
-		return broker.Errorf(broker.Invalid, "reconcile_policy_invalid", "cannot keep the policy: "+format, args...)
+		return broker.Errorf(broker.Invalid, "reconcile_policy_invalid", "cannot store the policy: "+format, args...)
 	}
 	for _, id := range slices.Sorted(maps.Keys(p.Modes)) {
 		_, known := RuleOf(id)
@@ -76,7 +76,7 @@ func (p Policy) Check() error {
 		case !known:
 			return bad("there is no rule %q (see hostler site reconcile show SITE)", taskcatalog.Clean(id, 64))
 		case id == Unmanaged:
-			return bad("rule %s has no mode: nothing is ever done about a machine that is no node's", id)
+			return bad("rule %s has no mode: the broker never acts on a machine that belongs to no node", id)
 		case !slices.Contains(Modes, p.Modes[id]):
 			return bad("mode %q of rule %s is not observe, act or off", taskcatalog.Clean(string(p.Modes[id]), 32), id)
 		}

@@ -106,12 +106,12 @@ var Rules = []Rule{
 	},
 	{
 		ID: "released", MAAS: "Ready, or on the way there", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical, Default: Observe,
-		Text: "the machine was released, and no run of the broker did that", Expected: "Deployed",
+		Text: "the machine was released, and not by a run of the broker", Expected: "Deployed",
 		holds: is(givenBack),
 	},
 	{
 		ID: "redeployed", MAAS: "Allocated or Deploying", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical, Default: Observe,
-		Text: "the machine is being deployed anew, and no run of the broker does that", Expected: "Deployed",
+		Text: "the machine is being deployed again, and not by a run of the broker", Expected: "Deployed",
 		holds: is(takenAnew),
 	},
 	{
@@ -131,17 +131,17 @@ var Rules = []Rule{
 	},
 	{
 		ID: "mark_changed", MAAS: "Deployed, with another node's mark or without the one that it had", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical, Default: Observe,
-		Text: "the machine no longer has the mark of this node: it was deployed again, or somebody changed it", Expected: "Deployed, with the node's mark",
+		Text: "the machine no longer has this node's mark: it was deployed again, or the mark was changed in MAAS", Expected: "Deployed, with the node's mark",
 		holds: and(func(m Machine, n Node) bool { return m.Mark != n.ID && (m.Mark != "" || n.Marked) }),
 	},
 	{
 		ID: "powered_off", MAAS: "Deployed, power off", Nodes: inUse, Severity: High, Action: Tell, Alert: AlertWarn, Default: Observe,
-		Text: "the machine is switched off, and its agent is not heard", Expected: "Deployed, power on",
+		Text: "the machine is switched off, and its agent makes no contact", Expected: "Deployed, power on",
 		holds: and(func(m Machine, n Node) bool { return m.Power == "off" && n.silent(m.At) }),
 	},
 	{
 		ID: "agent_silent", MAAS: "Deployed", Nodes: inUse, Severity: Medium, Action: Tell, Alert: AlertWarn, Default: Observe,
-		Text: "MAAS says that the machine runs, and its agent is not heard", Expected: "Deployed",
+		Text: "the machine runs according to MAAS, and its agent makes no contact", Expected: "Deployed",
 		holds: and(func(m Machine, n Node) bool { // an active node too: in a mass silence none is marked offline
 			return n.Status == broker.Offline || n.silent(m.At)
 		}),
@@ -165,12 +165,12 @@ var Rules = []Rule{
 	},
 	{
 		ID: "retired_taken", MAAS: "absent, Ready, Allocated or Deploying", Nodes: idle, Severity: High, Action: Tell, Alert: AlertWarn, Default: Observe,
-		Text: "the machine of a node that is out of use was released, deployed anew or deleted, and no run of the broker did that", Expected: "Deployed",
+		Text: "the machine of a node that is out of use was released, deployed again or deleted, and not by a run of the broker", Expected: "Deployed",
 		holds: func(m Machine, n Node) bool { return m.Absent || is(givenBack, takenAnew)(m, n) },
 	},
 	{
 		ID: Unmanaged, MAAS: "any", Action: Tell, Alert: AlertDebug, Default: Observe,
-		Text:  "the machine is no node's",
+		Text:  "the machine belongs to no node",
 		holds: func(Machine, Node) bool { return false },
 	},
 }

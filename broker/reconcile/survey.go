@@ -65,7 +65,7 @@ func (s *survey) read(ctx context.Context, regions *maas.Sites, syncs *syncs) (e
 	case err != nil:
 		return err
 	case len(list.Machines) == 0 && len(s.view.Nodes) > 0:
-		return broker.Errorf(broker.Unavailable, "maas_empty", "MAAS tells of no machine at all, and %d nodes are bound to one", len(s.view.Nodes))
+		return broker.Errorf(broker.Unavailable, "maas_empty", "MAAS lists no machine at all, and %d nodes are bound to one", len(s.view.Nodes))
 	}
 	s.at = list.At
 	s.judge(list, syncs)
@@ -169,5 +169,5 @@ func (s *survey) alone(ctx context.Context, j *judged, syncs *syncs, now func() 
 	case maas.ClassOf(err) == maas.NotFound:
 		return j.machine.Absent, nil
 	}
-	return false, fmt.Errorf("cannot look at machine %s of node %s by itself: %w", j.node.MAASSystemID, j.node.ID, err)
+	return false, fmt.Errorf("cannot read machine %s of node %s from MAAS: %w", j.node.MAASSystemID, j.node.ID, err)
 }

@@ -97,7 +97,7 @@ func (w *Watch) Run(ctx context.Context) {
 	defer w.work.Wait()
 	periodic.Work{
 		Every: cmp.Or(w.Glance, glance), AtOnce: true, Turn: w.due, Log: w.Log,
-		Cannot: "cannot see which sites are to be reconciled",
+		Cannot: "cannot list the sites that are due for reconciliation",
 	}.Run(ctx)
 }
 

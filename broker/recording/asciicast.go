@@ -108,11 +108,11 @@ func ParseEvent(line []byte) (Event, error) {
 	var e Event
 	seconds, err := strconv.ParseFloat(string(parts[0]), 64)
 	if err != nil || !(seconds >= 0 && seconds < math.MaxInt64/1e9) {
-		return Event{}, invalid("its time is %s", taskcatalog.Clean(string(parts[0]), 32))
+		return Event{}, invalid("the time is %s", taskcatalog.Clean(string(parts[0]), 32))
 	}
 	e.After = time.Duration(math.Round(seconds*1e6)) * time.Microsecond
 	if json.Unmarshal(parts[1], &e.Kind) != nil || json.Unmarshal(parts[2], &e.Text) != nil || bytes.Equal(parts[2], []byte("null")) {
-		return Event{}, invalid("its code and data are not text")
+		return Event{}, invalid("the code or the data is not text")
 	}
 	switch e.Kind {
 	case Output, Input, Marker:
@@ -141,7 +141,7 @@ func whole(line []byte, into any) error {
 		return invalid("%d bytes", len(line))
 	}
 	if !utf8.Valid(line) {
-		return invalid("bytes that are no UTF-8")
+		return invalid("bytes that are not UTF-8")
 	}
 	if err := json.Unmarshal(line, into); err != nil {
 		return invalid("%v", err)

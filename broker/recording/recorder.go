@@ -55,9 +55,9 @@ func Begin(ctx context.Context, keep Keeper, sessionID string, h Header, now fun
 func Resume(ctx context.Context, keep Keeper, last Block, began time.Time, now func() time.Time) (*Recorder, error) {
 	switch {
 	case last.Last:
-		return nil, broker.Errorf(broker.Refused, "recording_ended", "cannot go on with the recording of session %s: it has ended", last.SessionID)
+		return nil, broker.Errorf(broker.Refused, "recording_ended", "cannot continue the recording of session %s: the recording has ended", last.SessionID)
 	case last.Hash != last.hash():
-		return nil, broker.Errorf(broker.Refused, "recording_broken", "cannot go on with the recording of session %s: block %d is not as it was written (hostler recording verify %s)", last.SessionID, last.Seq, last.SessionID)
+		return nil, broker.Errorf(broker.Refused, "recording_broken", "cannot continue the recording of session %s: block %d was changed (hostler recording verify %s)", last.SessionID, last.Seq, last.SessionID)
 	}
 	r := &Recorder{keep: keep, now: now, began: began, last: last, to: last.To, lost: last.Lost, after: last.At.Sub(began)}
 	r.mark(now(), "the relay began anew")

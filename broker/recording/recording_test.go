@@ -294,24 +294,24 @@ func TestWhatWasDoneToARecordingIsFound(t *testing.T) {
 		"a line is another": {func(b []recording.Block) []recording.Block {
 			b[1].Lines = bytes.Replace(b[1].Lines, []byte("rm"), []byte("ls"), 1)
 			return b
-		}, "block 1 is not as it was written"},
-		"a time is another": {func(b []recording.Block) []recording.Block { b[2].At = b[2].At.Add(time.Hour); return b }, "block 2 is not as"},
-		"a gap is hidden":   {func(b []recording.Block) []recording.Block { b[2].To += 5; return b }, "block 2 is not as"},
-		"a block is gone":   {func(b []recording.Block) []recording.Block { return slices.Delete(b, 1, 2) }, "after block 0 comes block 2"},
-		"two are exchanged": {func(b []recording.Block) []recording.Block { b[1], b[2] = b[2], b[1]; return b }, "after block 0 comes block 2"},
+		}, "block 1 was changed"},
+		"a time is another": {func(b []recording.Block) []recording.Block { b[2].At = b[2].At.Add(time.Hour); return b }, "block 2 was changed"},
+		"a gap is hidden":   {func(b []recording.Block) []recording.Block { b[2].To += 5; return b }, "block 2 was changed"},
+		"a block is gone":   {func(b []recording.Block) []recording.Block { return slices.Delete(b, 1, 2) }, "block 0 is followed by block 2"},
+		"two are exchanged": {func(b []recording.Block) []recording.Block { b[1], b[2] = b[2], b[1]; return b }, "block 0 is followed by block 2"},
 		"numbers fit again": {func(b []recording.Block) []recording.Block {
 			b = slices.Delete(b, 1, 2)
 			for i := range b {
 				b[i].Seq = int64(i)
 			}
 			return b
-		}, "block 1 does not go on where block 0 ends"},
+		}, "block 1 does not continue where block 0 ends"},
 		"its end is cut off":     {func(b []recording.Block) []recording.Block { return b[:len(b)-1] }, "the audit log has 5 blocks"},
-		"the end is called none": {func(b []recording.Block) []recording.Block { b[4].Last = false; return b }, "block 4 is not as"},
+		"the end is called none": {func(b []recording.Block) []recording.Block { b[4].Last = false; return b }, "block 4 was changed"},
 		"it goes on after": {func(b []recording.Block) []recording.Block {
 			return append(b, recording.Block{SessionID: "ts-1", Seq: 5})
 		}, "blocks after the last one"},
-		"it is another's": {func(b []recording.Block) []recording.Block { b[0].SessionID = "ts-2"; return b }, `one of session "ts-2"`},
+		"it is another's": {func(b []recording.Block) []recording.Block { b[0].SessionID = "ts-2"; return b }, `a block of session "ts-2"`},
 		"it is made anew": {func([]recording.Block) []recording.Block {
 			s := &shelf{}
 			r, _ := begin(t, s)
@@ -320,7 +320,7 @@ func TestWhatWasDoneToARecordingIsFound(t *testing.T) {
 			}
 			return s.blocks
 		}, "the audit log has 5 blocks"},
-		"all of it is gone": {func([]recording.Block) []recording.Block { return nil }, "there is no block"},
+		"all of it is gone": {func([]recording.Block) []recording.Block { return nil }, "the recording has no block"},
 	} {
 		blocks, head := made()
 		report, err := recording.Verify("ts-1", all(c.do(blocks)), recording.Told{End: &head})
@@ -328,7 +328,7 @@ func TestWhatWasDoneToARecordingIsFound(t *testing.T) {
 			t.Errorf("%s: %+v (%v), want %q", name, report, err, c.what)
 		}
 	}
-	if report, _ := recording.Verify("ts-1", all(rewritten), recording.Told{Closed: true}); report.Complete || report.Intact || !strings.Contains(report.What, "no word") {
+	if report, _ := recording.Verify("ts-1", all(rewritten), recording.Told{Closed: true}); report.Complete || report.Intact || !strings.Contains(report.What, "no entry") {
 		t.Errorf("an end that was never told: %+v", report)
 	}
 	day := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
@@ -338,9 +338,9 @@ func TestWhatWasDoneToARecordingIsFound(t *testing.T) {
 		told   *recording.Head
 		intact bool
 	}{
-		"it was dropped at 2026-08-01T12:00:00Z, as it was old: it had 5 blocks": {nil, &head, true},
-		"it was dropped, and there are blocks":                                   {blocks, &head, false},
-		"it was dropped, and the audit log has no word of its end":               {nil, nil, false},
+		"the recording was deleted at 2026-08-01T12:00:00Z, at the end of its retention time: it had 5 blocks": {nil, &head, true},
+		"the recording was deleted, and blocks exist":                                                          {blocks, &head, false},
+		"the recording was deleted, and the audit log has no entry about its end":                              {nil, nil, false},
 	} {
 		if r, err := recording.Verify("ts-1", all(c.blocks), recording.Told{End: c.told, Dropped: day}); err != nil || r.Complete || r.Intact != c.intact || !strings.Contains(r.What, what) || !r.DroppedAt.Equal(day) {
 			t.Errorf("%+v (%v), want %q", r, err, what)
@@ -386,12 +386,12 @@ func TestARecordingWithGapsIsNotComplete(t *testing.T) {
 	r, _ := begin(t, s)
 	for range 7 {
 		r.Output(at, []byte("shown"))
-		r.Gap(at, 10, "the node has them no more")
+		r.Gap(at, 10, "the node no longer has these bytes")
 		if _, err := r.Flush(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if report, err := recording.Verify("ts-1", all(s.blocks), recording.Told{}); err != nil || !report.Intact || report.Ended || !strings.HasSuffix(report.What, "cut there; 70 bytes of output are lost, in block 1, 2, 3, 4, 5 and 2 more") {
+	if report, err := recording.Verify("ts-1", all(s.blocks), recording.Told{}); err != nil || !report.Intact || report.Ended || !strings.HasSuffix(report.What, "cut off there; 70 bytes of output are lost, in block 1, 2, 3, 4, 5 and 2 more") {
 		t.Errorf("%+v (%v)", report, err)
 	}
 	head, err := r.End(ctx, "over")
@@ -438,10 +438,10 @@ func TestARecordingIsHeldToAllThatWasTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, told := range map[string]recording.Told{
-		"block 2 is not the one":                    {Heads: heads, End: &end},
-		"those after block 1 were gone":             {Heads: append(heads, left), Cuts: cuts, End: &end},
-		"the audit log has 9 blocks":                {Heads: []recording.Head{{Blocks: 9, Hash: "x"}}, End: &end},
-		"all blocks were gone when it was to go on": {Heads: heads, Cuts: []recording.Cut{{Told: heads[5]}}, End: &end},
+		"block 2 differs":                                            {Heads: heads, End: &end},
+		"the blocks after block 1 were missing":                      {Heads: append(heads, left), Cuts: cuts, End: &end},
+		"the audit log has 9 blocks":                                 {Heads: []recording.Head{{Blocks: 9, Hash: "x"}}, End: &end},
+		"all blocks were missing when the recording was to continue": {Heads: heads, Cuts: []recording.Cut{{Told: heads[5]}}, End: &end},
 	} {
 		if report, err := recording.Verify("ts-1", all(s.blocks), told); err != nil || report.Intact || report.Ended || report.Complete || !strings.Contains(report.What, what) {
 			t.Errorf("%+v (%v), want %q", report, err, what)

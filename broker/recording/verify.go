@@ -60,7 +60,7 @@ func Verify(sessionID string, blocks iter.Seq2[Block, error], told Told) (Report
 		}
 		for ; len(heads) > 0 && heads[0].Blocks == b.Seq+1; heads = heads[1:] {
 			if heads[0].Hash != b.Hash {
-				return broken("block %d is not the one that the audit log was told of, %s%s", b.Seq, heads[0].Hash, told.gone(heads[0]))
+				return broken("block %d differs from the block in the audit log, %s%s", b.Seq, heads[0].Hash, told.gone(heads[0]))
 			}
 		}
 		if b.Lost > last.Lost {
@@ -72,23 +72,23 @@ func Verify(sessionID string, blocks iter.Seq2[Block, error], told Told) (Report
 	end := told.End
 	switch {
 	case !told.Dropped.IsZero() && r.Blocks > 0:
-		return broken("it was dropped, and there are blocks")
+		return broken("the recording was deleted, and blocks exist")
 	case !told.Dropped.IsZero() && end == nil:
-		return broken("it was dropped, and the audit log has no word of its end")
+		return broken("the recording was deleted, and the audit log has no entry about its end")
 	case !told.Dropped.IsZero():
-		r.What = fmt.Sprintf("it was dropped at %s, as it was old: it had %d blocks that ended with %s", told.Dropped.UTC().Format(time.RFC3339), end.Blocks, end.Hash)
+		r.What = fmt.Sprintf("the recording was deleted at %s, at the end of its retention time: it had %d blocks that ended with %s", told.Dropped.UTC().Format(time.RFC3339), end.Blocks, end.Hash)
 	case r.Blocks == 0:
-		r.Intact, r.What = end == nil && len(heads) == 0, "there is no block"
+		r.Intact, r.What = end == nil && len(heads) == 0, "the recording has no block"
 	case len(heads) > 0:
-		return broken("the audit log has %d blocks that end with %s, and there are %d%s", heads[0].Blocks, heads[0].Hash, r.Blocks, told.gone(heads[0]))
+		return broken("the audit log has %d blocks that end with %s, and the recording has %d%s", heads[0].Blocks, heads[0].Hash, r.Blocks, told.gone(heads[0]))
 	case end != nil && (end.Blocks != r.Blocks || end.Hash != last.Hash || end.Bytes != last.To):
-		return broken("the audit log has %d blocks that end with %s, and there are %d that end with %s", end.Blocks, end.Hash, r.Blocks, last.Hash)
+		return broken("the audit log has %d blocks that end with %s, and the recording has %d that end with %s", end.Blocks, end.Hash, r.Blocks, last.Hash)
 	case !last.Last:
-		r.What = fmt.Sprintf("it has no end after block %d, of %s: the session goes on, or was cut there%s", last.Seq, last.At.UTC().Format(time.RFC3339), lost(r.Lost, gaps))
+		r.What = fmt.Sprintf("the recording has no end after block %d, of %s: the session continues, or the recording was cut off there%s", last.Seq, last.At.UTC().Format(time.RFC3339), lost(r.Lost, gaps))
 	case end == nil && told.Closed:
-		return broken("it has an end, of which the audit log has no word")
+		return broken("the recording has an end, and the audit log has no entry about the end")
 	case end == nil:
-		r.What = fmt.Sprintf("it has an end, block %d, of which the audit log has not been told yet%s", last.Seq, lost(r.Lost, gaps))
+		r.What = fmt.Sprintf("the recording has an end, block %d, which is not in the audit log yet%s", last.Seq, lost(r.Lost, gaps))
 	default:
 		r.Ended, r.Complete, r.What = true, r.Lost == 0, strings.TrimPrefix(lost(r.Lost, gaps), "; ")
 	}
@@ -102,9 +102,9 @@ func (t Told) gone(told Head) string {
 		switch {
 		case c.Told.Blocks < told.Blocks:
 		case c.Left.Blocks == 0:
-			return ": all blocks were gone when it was to go on"
+			return ": all blocks were missing when the recording was to continue"
 		default:
-			return fmt.Sprintf(": those after block %d were gone when it was to go on", c.Left.Blocks-1)
+			return fmt.Sprintf(": the blocks after block %d were missing when the recording was to continue", c.Left.Blocks-1)
 		}
 	}
 	return ""
@@ -129,15 +129,15 @@ func lost(bytes uint64, blocks []string) string {
 func follows(sessionID string, last, b Block) string {
 	switch {
 	case b.SessionID != sessionID:
-		return fmt.Sprintf("after block %d comes one of session %q", last.Seq, b.SessionID)
+		return fmt.Sprintf("block %d is followed by a block of session %q", last.Seq, b.SessionID)
 	case b.Seq != last.Seq+1:
-		return fmt.Sprintf("after block %d comes block %d", last.Seq, b.Seq)
+		return fmt.Sprintf("block %d is followed by block %d", last.Seq, b.Seq)
 	case last.Last:
 		return fmt.Sprintf("there are blocks after the last one, %d", last.Seq)
 	case b.Prev != last.Hash || b.To < last.To || b.Lost < last.Lost:
-		return fmt.Sprintf("block %d does not go on where block %d ends", b.Seq, last.Seq)
+		return fmt.Sprintf("block %d does not continue where block %d ends", b.Seq, last.Seq)
 	case b.Hash != b.hash():
-		return fmt.Sprintf("block %d is not as it was written", b.Seq)
+		return fmt.Sprintf("block %d was changed", b.Seq)
 	}
 	return ""
 }

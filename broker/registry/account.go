@@ -60,7 +60,7 @@ func accountOf(ctx context.Context, keeper Keeper, c broker.RegistryCredential) 
 	raw, err := keeper.Get(ctx, c.VaultPath)
 	switch {
 	case err != nil && broker.AsError(err).Kind == broker.NotFound:
-		return refuse("registry_credential_missing", "there is a record, and no account among the secrets")
+		return refuse("registry_credential_missing", "the account is missing in the secret store")
 	case err != nil:
 		return Account{}, err
 	}
@@ -68,13 +68,13 @@ func accountOf(ctx context.Context, keeper Keeper, c broker.RegistryCredential) 
 	var l login
 	switch {
 	case json.Unmarshal(raw, &l) != nil || l.Username == "" || l.Password == "":
-		return refuse("secret_unreadable", "it is not as hostler registry-credential set writes it")
+		return refuse("secret_unreadable", "its format is not that of hostler registry-credential set")
 	case l.Registry != c.Base():
-		return refuse("registry_credential_moved", "it was tried at another address than the record names")
+		return refuse("registry_credential_moved", "the account was checked at another address than the record names")
 	case l.Generation != c.Generation || l.Username != c.Username:
-		return refuse("registry_credential_unfinished", "the record and the account are not of one setting (the broker may have ended between the two)")
+		return refuse("registry_credential_unfinished", "the record and the stored account do not belong together (the broker may have stopped between the two writes)")
 	case l.Realm == "":
-		return refuse("registry_realm_changed", "it is kept without the address of the token service that it was tried at")
+		return refuse("registry_realm_changed", "the account lacks the address of the token service where it was checked")
 	}
 	return Account{&l}, nil
 }

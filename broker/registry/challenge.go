@@ -66,7 +66,7 @@ func (c challenge) address(plainHTTP bool, repository string) (at *url.URL, why 
 	at, err := url.Parse(c.realm)
 	switch {
 	case err != nil || at.Host == "" || at.User != nil || at.Opaque != "" || at.Fragment != "":
-		return nil, "the address that it names for its token service is none"
+		return nil, "the registry names an invalid address of its token service"
 	case at.Scheme != "https" && (at.Scheme != "http" || !plainHTTP):
 		return nil, "its token service is not at https"
 	}

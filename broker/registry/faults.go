@@ -58,9 +58,9 @@ func cause(err error) string {
 	case errors.As(err, &op) && op.Op == "dial":
 		return "cannot be reached: " + taskcatalog.Clean(op.Err.Error(), 200)
 	case errors.Is(err, http.ErrSchemeMismatch):
-		return "speaks no TLS"
+		return "does not speak TLS"
 	case errors.Is(err, errTooLarge):
-		return "answers with more than any of its kind"
+		return "sends an answer that is too large"
 	}
 	return "gives no answer that can be read"
 }
@@ -73,11 +73,11 @@ func doubt(err error) string {
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &unknown):
-		return "nobody here knows its authority (add it to those of the broker's machine)"
+		return "its authority is unknown (add the authority to the trusted certificates of the broker's machine)"
 	case errors.As(err, &name):
-		return "it is for another name"
+		return "the certificate is for another name"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "it has run out, or is for later (look at the clock, too)"
+		return "the certificate has expired, or is not valid yet (check the clock as well)"
 	}
-	return "it breaks a rule for certificates"
+	return "the certificate breaks a rule for certificates"
 }

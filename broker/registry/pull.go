@@ -41,7 +41,7 @@ func (p *Pulls) Of(ctx context.Context, task broker.Task) (broker.Minted, error)
 		return broker.Minted{}, err
 	}
 	if r.PlainHTTP && !record.PlainHTTP {
-		return broker.Minted{}, broker.Errorf(broker.Refused, "registry_plain_http", "cannot mint a pull token for task %s: release %s is published with --plain-http, and the credential of registry %s is for TLS (publish it again without)", task.ID, r.Version, host)
+		return broker.Minted{}, broker.Errorf(broker.Refused, "registry_plain_http", "cannot mint a pull token for task %s: release %s is published with --plain-http, and the credential of registry %s is for TLS (publish the release again without --plain-http)", task.ID, r.Version, host)
 	}
 	account, err := accountOf(ctx, p.Secrets, record)
 	if err != nil {
@@ -62,18 +62,18 @@ func (p *Pulls) release(ctx context.Context, task broker.Task) (store.AgentRelea
 	}
 	signed, err := p.Signed(task.Envelope)
 	if err != nil || signed.TaskID != task.ID || signed.NodeID != task.NodeID || signed.NodeEpoch != task.NodeEpoch || signed.Type != task.Type {
-		return refuse("it is not as this broker signed it")
+		return refuse("the task differs from what this broker signed")
 	}
 	var u taskcatalog.SelfUpdateParams
 	if json.Unmarshal(signed.Params, &u) != nil || u.Manifest == nil || u.Source == nil || u.Source.Credential != taskcatalog.CredentialOCIPull {
-		return refuse("it pulls from no registry that wants one")
+		return refuse("the release is at no registry that needs a credential")
 	}
 	r, err := p.Records.AgentRelease(ctx, u.Version)
 	switch {
 	case err != nil:
 		return r, err
 	case r.Digest != u.Manifest.Digest || r.Reference != u.Source.Repository || r.PlainHTTP != u.Source.PlainHTTP:
-		return refuse("release " + r.Version + " is on record elsewhere, or as another one (ask for the update again)")
+		return refuse("release " + r.Version + " is recorded at another place, or with another digest (start the update again)")
 	case r.Revoked():
 		return r, broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot mint a pull token for task %s: release %s was revoked by %s", task.ID, r.Version, r.RevokedBy)
 	}

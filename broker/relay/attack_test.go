@@ -147,7 +147,7 @@ func TestANodeThatBreaksTheProtocolEndsItsSession(t *testing.T) {
 		"words after its end": {"frame_unexpected", func(n *conn, _ frame.Welcome) {
 			n.send(frame.Data{Bytes: []byte("a")}, frame.Exit{}, frame.Ping{})
 		}},
-		"frames without end": {"frame_flood", func(n *conn, _ frame.Welcome) {
+		"too many frames": {"frame_flood", func(n *conn, _ frame.Welcome) {
 			for range 300 {
 				n.send(frame.Pong{})
 			}

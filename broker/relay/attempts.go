@@ -56,7 +56,7 @@ func (a *attempts) node(id string) *tries {
 // does not come in time, may come again. So may a node with too many refused tries; only the latter
 // is an attack.
 func (r *Relay) tried(ctx context.Context, peer *pki.Peer, sessionID string, look func() error) error {
-	again := broker.Errorf(broker.Unavailable, codeTries, "node %s tries to join too often (come again)", peer.NodeID)
+	again := broker.Errorf(broker.Unavailable, codeTries, "node %s tries to join too often (try again)", peer.NodeID)
 	t := r.attempts.node(peer.NodeID)
 	if !t.all.AllowN(r.c.Now(), 1) {
 		return again
@@ -68,7 +68,7 @@ func (r *Relay) tried(ctx context.Context, peer *pki.Peer, sessionID string, loo
 		return again
 	}
 	if t.refused.TokensAt(r.c.Now()) < 1 {
-		r.attack(peer.NodeID, sessionID, codeTries, "so many tries of the node to join were refused that the next are not looked at for a while")
+		r.attack(peer.NodeID, sessionID, codeTries, "too many attempts of the node to join were refused; the relay ignores the next ones for a while")
 		return again
 	}
 	err := look()

@@ -40,7 +40,7 @@ func (s *session) judged(d denial) {
 	switch {
 	case s.node == nil || d.serial != s.peer.Serial || !s.relay.c.Denied(d.serial): // the node has reconnected
 	case d.err != nil && s.relay.c.Now().Before(s.deniedSince.Add(denyWithin)):
-		s.relay.c.Log.Warn("cannot look at a certificate that is denied", zap.String("session", s.row.ID), zap.Error(d.err))
+		s.relay.c.Log.Warn("cannot check a denied certificate", zap.String("session", s.row.ID), zap.Error(d.err))
 	case d.rotated:
 		s.dropNode(frame.Bye{Code: pki.CodeCertificateDenied, Text: "the node's key was rotated", Lasts: true})
 	default:

@@ -52,9 +52,9 @@ func TestARecordingThatWasCutIsNotCompleteAfterItsEnd(t *testing.T) {
 		from, lost int
 		what       string
 	}{
-		"from its first line on": {1, 40, "those after block 0 were gone when it was to go on"},
-		"of its last line":       {5, 0, "those after block 4 were gone when it was to go on"},
-		"of all of it":           {0, 0, "there is no block"},
+		"from its first line on": {1, 40, "the blocks after block 0 were missing when the recording was to continue"},
+		"of its last line":       {5, 0, "the blocks after block 4 were missing when the recording was to continue"},
+		"of all of it":           {0, 0, "the recording has no block"},
 	} {
 		s, raw := cutSite(t)
 		raw(fmt.Sprintf("DELETE FROM recording_blocks WHERE seq >= %d", c.from))
@@ -100,7 +100,7 @@ func TestARecordingThatWasCutGoesOnAndSaysSo(t *testing.T) {
 		if err := s.relay.Reap(ctx, "ts-1", "relay_lost", "nobody has it"); err != nil {
 			t.Fatal(err)
 		}
-		if r := s.verify(); r.Intact || r.Complete || !strings.Contains(r.What, "were gone when it was to go on") {
+		if r := s.verify(); r.Intact || r.Complete || !strings.Contains(r.What, "were missing when the recording was to continue") {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -112,7 +112,7 @@ func TestAnEndThatIsNotToldYetIsNoLoss(t *testing.T) {
 	last := must(s.db.LastBlock(ctx, "ts-1"))(t)
 	rec := must(recording.Resume(ctx, s.db.RecordingKeeper("relay:1"), last, s.db.Now(), s.db.Now))(t)
 	must(rec.End(ctx, "over"))(t)
-	if r := s.verify(); !r.Intact || r.Complete || r.Ended || !strings.Contains(r.What, "not been told") {
+	if r := s.verify(); !r.Intact || r.Complete || r.Ended || !strings.Contains(r.What, "not in the audit log yet") {
 		t.Errorf("%+v", r)
 	}
 	if err := s.relay.Reap(ctx, "ts-1", "relay_lost", "nobody has it"); err != nil {

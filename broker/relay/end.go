@@ -58,7 +58,7 @@ func (s *session) afterExit() {
 	case s.taken == s.out.kept && s.exitShown && s.operator.pending == nil:
 		s.finish(codeExited, "its program ended")
 	case !now.Before(s.progress.Add(lastWords)):
-		s.dropOperator(frame.Bye{Code: codeUnread, Text: "what the program wrote last is not taken", Lasts: true})
+		s.dropOperator(frame.Bye{Code: codeUnread, Text: "the relay did not accept the program's last output", Lasts: true})
 	}
 }
 

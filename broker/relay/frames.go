@@ -26,7 +26,7 @@ const (
 )
 
 func unexpected(f frame.Frame) error {
-	return taskcatalog.Errorf(codeUnexpected, "a frame of kind %d came, which has no place there", f.Kind())
+	return taskcatalog.Errorf(codeUnexpected, "an unexpected frame of kind %d arrived", f.Kind())
 }
 
 // fromNode handles a frame from the node. An error ends the session.
@@ -46,7 +46,7 @@ func (s *session) fromNode(f frame.Frame) error {
 		return s.idle(s.nodeIdle, s.toNode.From() > before)
 	}
 	if !s.nodeControl.AllowN(s.relay.c.Now(), 1) {
-		return taskcatalog.Errorf(codeFlood, "the node sends frames without end")
+		return taskcatalog.Errorf(codeFlood, "the node sends too many frames")
 	}
 	switch f := f.(type) {
 	case frame.EOF:
@@ -67,7 +67,7 @@ func (s *session) fromNode(f frame.Frame) error {
 			s.dropNode(broken)
 			return nil
 		}
-		s.finish("terminal_node_ended", "the node ended it: "+taskcatalog.Clean(string(f.Code)+": "+f.Text, maxText))
+		s.finish("terminal_node_ended", "the node ended the session: "+taskcatalog.Clean(string(f.Code)+": "+f.Text, maxText))
 		s.end.by = "node:" + s.peer.NodeID
 		if s.end.status == nil {
 			s.end.status = f.Status
@@ -109,7 +109,7 @@ func (s *session) idle(of *rate.Limiter, brings bool) error {
 	if brings || of.AllowN(s.relay.c.Now(), 1) {
 		return nil
 	}
-	return taskcatalog.Errorf(codeFlood, "frames that bring nothing are sent without end")
+	return taskcatalog.Errorf(codeFlood, "too many empty frames are sent")
 }
 
 // fromOperator handles a frame from the operator. An error ends the operator's connection.
@@ -140,7 +140,7 @@ func (s *session) fromOperator(f frame.Frame) error {
 		return nil
 	}
 	if !s.opControl.AllowN(s.relay.c.Now(), 1) {
-		return taskcatalog.Errorf(codeFlood, "frames are sent without end")
+		return taskcatalog.Errorf(codeFlood, "too many frames are sent")
 	}
 	switch f := f.(type) {
 	case frame.EOF:
@@ -160,7 +160,7 @@ func (s *session) fromOperator(f frame.Frame) error {
 	case frame.Pong:
 	case frame.Bye:
 		if !f.Lasts {
-			s.finish("terminal_operator_ended", "its operator ended it")
+			s.finish("terminal_operator_ended", "its operator ended the session")
 			s.end.by = s.by
 			return nil
 		}

@@ -41,7 +41,7 @@ func TestWhatAProcessWroteLastIsKeptThatIsGone(t *testing.T) {
 			t.Errorf("%+v", bye)
 		}
 		s.ends("terminal_gone")
-		if s.recorded(recording.Output) != "last words" || strings.Contains(s.recorded(recording.Marker), "may not be here") {
+		if s.recorded(recording.Output) != "last words" || strings.Contains(s.recorded(recording.Marker), "may be missing") {
 			t.Errorf("over %s: %q, %q", over, s.recorded(recording.Output), s.recorded(recording.Marker))
 		}
 	}
@@ -59,7 +59,7 @@ func TestARecordingSaysThatItsLastWordsMayBeMissing(t *testing.T) {
 	}
 	n.close()
 	s.ends("terminal_gone")
-	if said := s.recorded(recording.Marker); !strings.Contains(said, "may not be here") {
+	if said := s.recorded(recording.Marker); !strings.Contains(said, "may be missing") {
 		t.Errorf("%q", said)
 	}
 }
@@ -73,7 +73,7 @@ func TestASessionWhoseNodeIsAwayEndsAtOnceWhenItsProcessIsGone(t *testing.T) {
 	s.eventually("the node is away", func() bool { return !s.relay.Away("ts-1").IsZero() })
 	s.processGone()
 	s.ends("terminal_gone")
-	if said := s.recorded(recording.Marker); strings.Contains(said, "may not be here") {
+	if said := s.recorded(recording.Marker); strings.Contains(said, "may be missing") {
 		t.Errorf("%q", said)
 	}
 }

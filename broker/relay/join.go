@@ -30,13 +30,13 @@ func (r *Relay) Attach(id, by string, h frame.Hello, side Side) error {
 }
 
 func over(id string) *broker.Error {
-	return broker.Errorf(broker.Refused, "terminal_session_over", "terminal session %s is over (open another)", taskcatalog.Clean(id, 60))
+	return broker.Errorf(broker.Refused, "terminal_session_over", "terminal session %s has ended (open another session)", taskcatalog.Clean(id, 60))
 }
 
 func (s *session) joinOperator(by string, h frame.Hello, side Side) {
 	// The Bye does not last: two operators who both reconnect would take the session from one
 	// another.
-	s.dropOperator(frame.Bye{Code: codeReplaced, Text: "another side has taken the session"})
+	s.dropOperator(frame.Bye{Code: codeReplaced, Text: "another connection has taken the session over"})
 	seen := s.seen()
 	s.operator, s.by = newLink(&s.group, side), by
 	s.show()                      // before the new operator is let on
@@ -74,7 +74,7 @@ func (s *session) welcomeOperator() {
 // joins_too_many, connections_too_many.
 func (r *Relay) admit(ctx context.Context, peer *pki.Peer, h frame.Hello, w *wire) error {
 	if h.Version != frame.Version {
-		return broker.Errorf(broker.Invalid, "version_unknown", "version %d of the protocol is not spoken here", h.Version)
+		return broker.Errorf(broker.Invalid, "version_unknown", "this relay does not speak version %d of the protocol", h.Version)
 	}
 	return r.tried(ctx, peer, h.SessionID, func() error { return r.join(ctx, peer, h, w) })
 }
@@ -86,7 +86,7 @@ func (r *Relay) join(ctx context.Context, peer *pki.Peer, h frame.Hello, w *wire
 	}
 	leave, ok := r.sources.join(peer.NodeID)
 	if !ok { // before the token is used: the token stays valid
-		return broker.Errorf(broker.Unavailable, codeTooMany, "node %s has too many connections (come again)", peer.NodeID)
+		return broker.Errorf(broker.Unavailable, codeTooMany, "node %s has too many connections (try again)", peer.NodeID)
 	}
 	w.leave = leave
 	key, err := pki.PublicKeyDigest(peer.Cert.PublicKey)
@@ -116,7 +116,7 @@ func (r *Relay) elsewhere(ctx context.Context, peer *pki.Peer, id string, notHer
 	case err != nil && broker.AsError(err).Kind != broker.NotFound:
 		return err
 	case err == nil && row.NodeID == peer.NodeID && !row.Status.Over():
-		return broker.Errorf(broker.Unavailable, codeElsewhere, "no relay has terminal session %q at this address now (come again)", id)
+		return broker.Errorf(broker.Unavailable, codeElsewhere, "no relay at this address has terminal session %q now (try again)", id)
 	}
 	return notHere
 }
@@ -170,9 +170,9 @@ func (s *session) goOn(h frame.Hello, first bool) error {
 	taken := s.in.Taken()
 	switch {
 	case h.Sent < taken || h.From > h.Sent || h.Sent > 1<<62:
-		return taskcatalog.Errorf(frame.CodeLost, "the node has bytes %d to %d, and %d were taken of it", h.From, h.Sent, taken)
+		return taskcatalog.Errorf(frame.CodeLost, "the node has bytes %d to %d, and the relay received %d", h.From, h.Sent, taken)
 	case !first && h.Sent > s.told.Limit: // nor can the bytes count as lost
-		return taskcatalog.Errorf(frame.CodeBeyondLimit, "the node says it has sent %d bytes, and %d were allowed", h.Sent, s.told.Limit)
+		return taskcatalog.Errorf(frame.CodeBeyondLimit, "the node reports %d sent bytes, and %d were allowed", h.Sent, s.told.Limit)
 	case h.From > taken:
 		s.in = frame.NewInflow(h.From)
 		s.out.reset(h.From)

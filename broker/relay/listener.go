@@ -97,7 +97,7 @@ func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn)
 				failed <- err
 				return
 			case err != nil: // such as no free descriptor: present connections stay
-				r.c.Log.Warn("no connection can be taken just now", zap.Error(err))
+				r.c.Log.Warn("the relay cannot accept connections now", zap.Error(err))
 				select {
 				case <-time.After(acceptPause):
 				case <-ctx.Done():
@@ -124,7 +124,7 @@ func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn)
 
 const codeTooMany = "connections_too_many"
 
-var tooMany = taskcatalog.Errorf(codeTooMany, "too many connections come from this address")
+var tooMany = taskcatalog.Errorf(codeTooMany, "too many connections from this address")
 
 // peer returns the node of a connection. The node's certificate must be issued by this CA, in force
 // and not denied. A certificate from before a restore counts as expired: a later denial may be
@@ -133,14 +133,14 @@ func (r *Relay) peer(ctx context.Context, cs tls.ConnectionState) (*pki.Peer, er
 	now := r.c.Now()
 	peer, err := pki.VerifyNodePeer(cs, r.c.Roots(), now, r.c.Denied)
 	if err == nil && peer.Expired {
-		err = taskcatalog.Errorf(pki.CodeCertificateExpired, "cannot accept connection: the certificate of node %s ran out (renew it)", peer.NodeID)
+		err = taskcatalog.Errorf(pki.CodeCertificateExpired, "cannot accept connection: the certificate of node %s expired (renew it)", peer.NodeID)
 	}
 	if err == nil && r.c.FromBefore != nil {
 		asking, done := context.WithTimeout(ctx, r.c.HelloWithin)
 		defer done()
 		var before bool
 		if before, err = r.c.FromBefore(asking, peer.Serial); before && err == nil {
-			err = taskcatalog.Errorf(pki.CodeCertificateExpired, "cannot accept connection: the certificate of node %s is from before the broker's database was restored from a backup (renew it)", peer.NodeID)
+			err = taskcatalog.Errorf(pki.CodeCertificateExpired, "cannot accept connection: the certificate of node %s was issued before the broker's database was restored from a backup (renew it)", peer.NodeID)
 		}
 	}
 	if err != nil {
@@ -185,7 +185,7 @@ func (r *Relay) serveQUIC(ctx context.Context, conn *quic.Conn, group *sync.Wait
 		if _, err := conn.AcceptStream(context.Background()); err != nil {
 			return
 		}
-		w.fail(conn, taskcatalog.Errorf(codeStreams, "a connection has one stream, and another was opened"))
+		w.fail(conn, taskcatalog.Errorf(codeStreams, "a connection may have one stream, and a second was opened"))
 	})
 	r.hello(waiting, conn.ConnectionState().TLS, w)
 }
@@ -251,7 +251,7 @@ func (r *Relay) greet(ctx context.Context, peer *pki.Peer, w *wire) error {
 	f, err := w.Next()
 	if err != nil {
 		if taskcatalog.CodeOf(err, "") == "" {
-			err = taskcatalog.Errorf(codeHello, "no Hello came in time")
+			err = taskcatalog.Errorf(codeHello, "no Hello arrived in time")
 		}
 		return err
 	}

@@ -53,7 +53,7 @@ func (r *Relay) Open(ctx context.Context, id string, h recording.Header) error {
 func (r *Relay) open(ctx context.Context, id string) (broker.TerminalSession, error) {
 	row, err := r.c.DB.TerminalSession(ctx, id)
 	if err == nil && row.Status.Over() {
-		err = broker.Errorf(broker.Refused, "terminal_session_over", "cannot open terminal session %s: it is %s", id, row.Status)
+		err = broker.Errorf(broker.Refused, "terminal_session_over", "cannot open terminal session %s: the session is %s", id, row.Status)
 	}
 	return row, err
 }
@@ -66,7 +66,7 @@ func (r *Relay) enter(id string) (leave func(), err error) {
 	case r.stopped:
 		return nil, stopping(id)
 	case r.sessions[id] != nil || r.opening[id]:
-		return nil, broker.Errorf(broker.Refused, "terminal_session_here", "cannot open terminal session %s: it is open here", id)
+		return nil, broker.Errorf(broker.Refused, "terminal_session_here", "cannot open terminal session %s: the session is open at this relay already", id)
 	}
 	r.opening[id] = true
 	return func() {
@@ -139,7 +139,7 @@ func (r *Relay) resume(ctx context.Context, last recording.Block) (*recording.Re
 		}
 		return recording.Resume(ctx, r.c.Keeper, last, first.At, r.c.Now)
 	}
-	return nil, broker.Errorf(broker.Refused, "recording_broken", "cannot go on with the recording of session %s: it has no beginning", last.SessionID)
+	return nil, broker.Errorf(broker.Refused, "recording_broken", "cannot continue the recording of session %s: its beginning is missing", last.SessionID)
 }
 
 // Reap ends a session that no relay holds any more, as after the death of its relay, and ends its

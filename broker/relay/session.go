@@ -210,7 +210,7 @@ func (s *session) look(now time.Time) {
 	after := func(limit time.Duration, since time.Time) bool { return limit > 0 && !now.Before(since.Add(limit)) }
 	switch {
 	case after(l.Max, s.row.CreatedAt):
-		s.finish("terminal_time_over", "it lasted as long as a session may")
+		s.finish("terminal_time_over", "the session reached its time limit")
 	case after(l.Idle, s.lastInput):
 		s.finish("terminal_idle", "no key was pressed for too long")
 	case s.exit != nil: // afterExit decides the end
@@ -303,7 +303,7 @@ func (s *session) operatorLeft(err error) {
 	bye := broken
 	if code := taskcatalog.CodeOf(err, ""); code != "" {
 		bye.Code, bye.Text = code, taskcatalog.Clean(err.Error(), maxText)
-		s.relay.c.Log.Warn("an operator's side broke the protocol", zap.String("session", s.row.ID), zap.Error(err))
+		s.relay.c.Log.Warn("an operator's client broke the protocol", zap.String("session", s.row.ID), zap.Error(err))
 	}
 	s.dropOperator(bye)
 }

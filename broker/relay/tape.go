@@ -94,7 +94,7 @@ func (n note) record(r *recording.Recorder) {
 	case recording.Resize:
 		r.Resize(n.at, n.size.Columns, n.size.Rows)
 	case recording.Marker:
-		r.Gap(n.at, n.gap, "the node has them no more")
+		r.Gap(n.at, n.gap, "the node no longer has these bytes")
 	default:
 		r.Settle(n.at)
 	}
@@ -186,21 +186,21 @@ func (s *session) wrote(w written) {
 	case errors.As(errors.Join(w.err, w.statusNo), &refused) && (refused.Code == codeElsewhere || refused.Code == "recording_conflict"):
 		s.moved()
 	case errors.As(w.err, &refused):
-		s.finish("recording_failed", "its recording cannot be kept: "+refused.Code)
+		s.finish("recording_failed", "its recording cannot be stored: "+refused.Code)
 	case errors.As(w.statusNo, &refused):
-		s.finish("terminal_closed", "it was closed elsewhere: "+refused.Code)
+		s.finish("terminal_closed", "the session was closed by another broker: "+refused.Code)
 	case w.err != nil:
 		now := s.relay.c.Now()
 		if t.since.IsZero() {
 			t.since = now
 		}
 		if t.waits = true; !now.Before(t.since.Add(keepWithin)) {
-			s.finish("recording_failed", "its recording cannot be kept")
+			s.finish("recording_failed", "its recording cannot be stored")
 		}
-		s.relay.c.Log.Warn("cannot keep a recording", zap.String("session", s.row.ID), zap.Error(w.err))
+		s.relay.c.Log.Warn("cannot store a recording", zap.String("session", s.row.ID), zap.Error(w.err))
 	case w.statusNo != nil:
 		t.since, t.waits = time.Time{}, true
-		s.relay.c.Log.Warn("cannot note where a terminal session stands", zap.String("session", s.row.ID), zap.Error(w.statusNo))
+		s.relay.c.Log.Warn("cannot record the state of a terminal session", zap.String("session", s.row.ID), zap.Error(w.statusNo))
 	default:
 		t.since = time.Time{}
 	}
@@ -209,7 +209,7 @@ func (s *session) wrote(w written) {
 // moved releases a session that another relay has taken.
 func (s *session) moved() {
 	if s.end == nil {
-		s.end = &ending{code: "terminal_moved", reason: "another relay goes on with it", lasts: true}
+		s.end = &ending{code: "terminal_moved", reason: "another relay continues the session", lasts: true}
 	}
 }
 
@@ -234,7 +234,7 @@ func (s *session) leaveRecord(ctx context.Context) {
 		return
 	}
 	if err := s.relay.c.DB.AnchorRecording(ctx, broker.System, "", t.rec.Head()); err != nil {
-		s.relay.c.Log.Warn("cannot tell how far a recording is that goes on elsewhere", zap.String("session", s.row.ID), zap.Error(err))
+		s.relay.c.Log.Warn("cannot determine the end of a recording that continues at another relay", zap.String("session", s.row.ID), zap.Error(err))
 	}
 }
 
@@ -244,7 +244,7 @@ func (s *session) closeRecord(ctx context.Context, end store.TerminalMove) error
 	db := s.relay.c.DB
 	why := s.end.code
 	if s.end.cut {
-		why += ", and what its node had sent last may not be here"
+		why += "; the last bytes that its node sent may be missing"
 	}
 	head, err := s.tape.rec.End(ctx, why)
 	if err == nil {

@@ -28,7 +28,7 @@ type Watch struct {
 
 // Run looks until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
-	periodic.Work{Every: every, AtOnce: true, Turn: w.Look, Log: w.Log, Cannot: "cannot bring resolver profiles to nodes"}.Run(ctx)
+	periodic.Work{Every: every, AtOnce: true, Turn: w.Look, Log: w.Log, Cannot: "cannot deliver resolver profiles to nodes"}.Run(ctx)
 }
 
 // Look advances every want by one step.
@@ -69,7 +69,7 @@ func (w *Watch) advance(ctx context.Context, want store.ResolverWant, nodes []br
 	}
 	s := next(w.Now(), want, nodes, tasks, frozen)
 	if s.stop != "" {
-		w.Log.Error("resolver profiles go to no further node", zap.String("version", want.Version), zap.String("selector", want.Selector), zap.String("why", s.stop))
+		w.Log.Error("resolver profiles are sent to no further node", zap.String("version", want.Version), zap.String("selector", want.Selector), zap.String("why", s.stop))
 		if err := w.DB.StopResolverWant(ctx, broker.System, want, s.stop); err != nil {
 			return err
 		}
@@ -83,10 +83,10 @@ func (w *Watch) advance(ctx context.Context, want store.ResolverWant, nodes []br
 		k, err := give(ctx, w.Queue, want, n.ID, len(tasks[n.ID]))
 		if err != nil {
 			// A node that cannot be given a task must not block other nodes.
-			w.Log.Warn("cannot give a node its resolver profiles", zap.String("node", n.ID), zap.Error(err))
+			w.Log.Warn("cannot send a node its resolver profiles", zap.String("node", n.ID), zap.Error(err))
 			continue
 		}
-		w.Log.Info("gave a node its resolver profiles", zap.String("node", n.ID), zap.String("task", k.ID), zap.String("version", want.Version))
+		w.Log.Info("sent a node its resolver profiles", zap.String("node", n.ID), zap.String("task", k.ID), zap.String("version", want.Version))
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (w *Watch) keepOut(ctx context.Context, want store.ResolverWant, n broker.N
 	last := made[len(made)-1]
 	_, err := w.DB.Transition(ctx, broker.System, n.ID, store.Change{
 		From: broker.Enrolling, To: broker.Quarantined, By: broker.OwnerOnboarding,
-		Reason: fmt.Sprintf("no resolver profiles %s: %d tasks ended without them, the last is %s (%s; hostler task show %s says why, then hostler resolver push or rollback, and hostler node activate %s)",
+		Reason: fmt.Sprintf("no resolver profiles %s: %d tasks ended without them, the last is %s (%s; hostler task show %s shows why; then hostler resolver push or rollback, and hostler node activate %s)",
 			want.Version, len(made), last.ID, taskcatalog.Clean(string(last.Code), 64), last.ID, n.ID),
 	})
 	return err

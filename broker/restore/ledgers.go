@@ -75,7 +75,7 @@ func (w *Watch) ledger(ctx context.Context, n store.RestoredNode, last store.Res
 			why = "its answer was " + string(k.Status) + " " + string(k.Code)
 		}
 	}
-	return []store.Difference{{Subject: "node/" + n.NodeID, Code: "ledger_unread", Text: "which tasks it has carried out since the backup is not known: " + why}}, true, nil
+	return []store.Difference{{Subject: "node/" + n.NodeID, Code: "ledger_unread", Text: "the tasks that the node ran since the backup are not known: " + why}}, true, nil
 }
 
 // compare compares a node's ledger with the records.
@@ -86,7 +86,7 @@ func (w *Watch) compare(ctx context.Context, nodeID, taskID string) ([]store.Dif
 	}
 	var told taskcatalog.TaskListResult
 	if err := json.Unmarshal(answer.Result, &told); err != nil {
-		return []store.Difference{{Subject: "node/" + nodeID, Code: "ledger_unread", Text: "which tasks it has carried out since the backup is not known: its answer cannot be read"}}, nil
+		return []store.Difference{{Subject: "node/" + nodeID, Code: "ledger_unread", Text: "the tasks that the node ran since the backup are not known: its answer cannot be read"}}, nil
 	}
 	var found []store.Difference
 	differ := func(m taskcatalog.TaskMemory, code, form string, args ...any) {
@@ -96,19 +96,19 @@ func (w *Watch) compare(ctx context.Context, nodeID, taskID string) ([]store.Dif
 		if i == taskcatalog.MaxTaskList {
 			break
 		}
-		did := fmt.Sprintf("node %s took a %s at %s: %s", nodeID, taskcatalog.Clean(m.Type, 64), m.AcceptedAt.UTC().Format("2006-01-02 15:04"), taskcatalog.Clean(became(m), 64))
+		did := fmt.Sprintf("node %s accepted a %s at %s: %s", nodeID, taskcatalog.Clean(m.Type, 64), m.AcceptedAt.UTC().Format("2006-01-02 15:04"), taskcatalog.Clean(became(m), 64))
 		k, err := w.DB.Asked(ctx, m.TaskID)
 		switch {
 		case err != nil && broker.AsError(err).Code != "task_not_found":
 			return nil, err
 		case err != nil || k.NodeID != nodeID:
-			differ(m, "task_unknown", "%s; it is not in the backup", did)
+			differ(m, "task_unknown", "%s; the task is not in the backup", did)
 		case m.Outcome != "" && k.Outcome != m.Outcome:
-			differ(m, "task_outcome", "%s; on record it is %s %s", did, k.Status, k.Code)
+			differ(m, "task_outcome", "%s; the backup has it as %s %s", did, k.Status, k.Code)
 		}
 	}
 	if told.More > 0 {
-		found = append(found, store.Difference{Subject: "node/" + nodeID, Code: "ledger_long", Text: fmt.Sprintf("it remembers %d more tasks, which are older than those that were compared", told.More)})
+		found = append(found, store.Difference{Subject: "node/" + nodeID, Code: "ledger_long", Text: fmt.Sprintf("the node's ledger has %d more tasks, which are older than the compared ones", told.More)})
 	}
 	return found, nil
 }

@@ -47,7 +47,7 @@ func (w *Watch) site(ctx context.Context, site broker.Site, at time.Time) error 
 	case err != nil:
 		return err
 	case len(list.Machines) == 0 && len(view.Nodes) > 0:
-		return broker.Errorf(broker.Unavailable, "maas_empty", "MAAS tells of no machine at all, and %d nodes are bound to one", len(view.Nodes))
+		return broker.Errorf(broker.Unavailable, "maas_empty", "MAAS lists no machine at all, and %d nodes are bound to one", len(view.Nodes))
 	}
 	c := comparison{db: w.DB, site: site.Name, at: at, list: list, ended: map[string]bool{}}
 	return c.compare(ctx, view)
@@ -81,7 +81,7 @@ func (c *comparison) compare(ctx context.Context, view store.ReconcileView) erro
 	}
 	for _, m := range c.list.Machines {
 		if of := m.MarkedFor(); of != "" && !known[of] {
-			c.differ("machine/"+c.site+"/"+m.SystemID, "node_unknown", "%s is marked for node %s, which is not in the backup: it was made afterwards", called(m), of)
+			c.differ("machine/"+c.site+"/"+m.SystemID, "node_unknown", "%s is marked for node %s, which is not in the backup: the node was created afterwards", called(m), of)
 		}
 	}
 	if err := c.db.SaveMachineWords(ctx, c.words); err != nil {
@@ -120,7 +120,7 @@ func (c *comparison) judge(ctx context.Context, n broker.Node, m maas.Machine, t
 	case word == store.MachineNewer && m.MarkedBy() != inRun:
 		c.differ("node/"+n.ID, "deployed_again", "its machine was deployed after the backup, by run %s: %s", m.MarkedBy(), is)
 	case word == store.MachineOther && deployed(n.Status):
-		c.differ("node/"+n.ID, "machine_not_its_own", "it was %s in the backup, and its machine is not deployed for it: %s", n.Status, is)
+		c.differ("node/"+n.ID, "machine_not_its_own", "the node was %s in the backup, and its machine is not deployed for it: %s", n.Status, is)
 	}
 	c.words = append(c.words, store.MachineWord{NodeID: n.ID, Word: word, Is: is})
 	return nil

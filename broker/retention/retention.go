@@ -34,7 +34,7 @@ type Keeper struct {
 // just started may not have the right time yet. And when brokers get a new policy one by one, this
 // broker may be the last.
 func (k *Keeper) Run(ctx context.Context) {
-	periodic.Work{Every: every, Turn: k.Drop, Log: k.Log, Cannot: "cannot drop what is old"}.Run(ctx)
+	periodic.Work{Every: every, Turn: k.Drop, Log: k.Log, Cannot: "cannot delete old records"}.Run(ctx)
 }
 
 // Drop removes what is old by now.

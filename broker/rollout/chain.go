@@ -21,11 +21,11 @@ type Chains struct{ Nodes Nodes }
 // Rollout is the list of stages.
 func (c *Chains) Rollout() chain.Chain[Rollout] {
 	return chain.Chain[Rollout]{Kind: Kind, Form: 2, Marking: pause, Stages: []stage{
-		{Name: checkRelease, Do: c.open(c.check), Undo: c.open(c.stop), Retry: again, About: about("nothing: the release is to be there")},
+		{Name: checkRelease, Do: c.open(c.check), Undo: c.open(c.stop), Retry: again, About: about("nothing: the broker checks that the release exists")},
 		{Name: "roll_canary", Do: c.open(c.rollCanary), Retry: again, About: about("the canaries: a run on each")},
-		{Name: "soak_canary", Do: c.open(c.soakCanary), Retry: again, About: about("nothing: the canaries are watched")},
+		{Name: "soak_canary", Do: c.open(c.soakCanary), Retry: again, About: about("nothing: the broker observes the canaries")},
 		{Name: "roll_waves", Do: c.open(c.rollWaves), Retry: again, About: about("the nodes, wave after wave: a run on each")},
-		{Name: complete, Do: c.open(c.complete), Retry: again, About: about("the nodes that waited for who is on them: a run on each")},
+		{Name: complete, Do: c.open(c.complete), Retry: again, About: about("the nodes that waited until their tenant left: a run on each")},
 	}}
 }
 
@@ -80,7 +80,7 @@ func refuses(e *broker.Error) bool {
 // is cleared, because the next call is not the result of a resume.
 func pause(s *Rollout, why string) {
 	if s.Halt == nil || s.OnFailure == Rollback {
-		s.halt(chain.CodeMarked, "it was paused: "+why)
+		s.halt(chain.CodeMarked, "the rollout was paused: "+why)
 	}
 	s.At = ""
 }
@@ -116,7 +116,7 @@ func (s *Rollout) tryAgain() {
 
 func (c *Chains) rollCanary(ctx context.Context, r *run) error {
 	if r.State.Plan.Canary == 0 {
-		r.AlreadySo(nil, "no canaries were asked for")
+		r.AlreadySo(nil, "no canaries were requested")
 		return nil
 	}
 	return c.roll(ctx, r, 0)
@@ -156,7 +156,7 @@ func (c *Chains) complete(ctx context.Context, r *run) error {
 		}
 		n := s.Count(-1)
 		if open := n[Waiting] + n[Running] + n[Failing] + n[TakingBack]; open > 0 {
-			return chain.Again(seldom, "%s; %s wait for who is on them", s.progress(-1), nodes(open))
+			return chain.Again(seldom, "%s; %s wait until their tenant leaves", s.progress(-1), nodes(open))
 		}
 	}
 	if err := c.soak(ctx, r); err != nil {

@@ -27,14 +27,14 @@ func (c *Chains) halting(ctx context.Context, r *run) error {
 		}
 		switch picked, left := s.takeAllBack(busy); {
 		case picked > 0:
-			return chain.Again(0, "%s; what was given to others is taken back", s.Halt.Message)
+			return chain.Again(0, "%s; the release is rolled back on other nodes", s.Halt.Message)
 		case left > 0:
-			return chain.Again(seldom, "%s; %s wait for who is on them, to be taken back", s.Halt.Message, nodes(left))
+			return chain.Again(seldom, "%s; %s wait until their tenant leaves, to be rolled back", s.Halt.Message, nodes(left))
 		}
 	}
 	return chain.Fail(paused, "the rollout of %s stopped: %s (%s)", s.Release.Version, s.Halt.Message, s.progress(-1)).
 		With(s.Halt.Code, s.Count(-1)).
-		Next("read why (hostler rollout status %s), then hostler rollout resume %s; or hostler rollout abort %s --reason R", r.ID, r.ID, r.ID)
+		Next("read the reason (hostler rollout status %s), then hostler rollout resume %s; or hostler rollout abort %s --reason R", r.ID, r.ID, r.ID)
 }
 
 // toEnd is how many members a stopping rollout waits for: moving members, and withdrawn members
@@ -119,7 +119,7 @@ func (c *Chains) stop(ctx context.Context, r *run) error {
 			m.skip("rollout_aborted", "the rollout ended before it began")
 		}
 	}
-	if err := c.withdraw(ctx, r, "it was aborted"); err != nil {
+	if err := c.withdraw(ctx, r, "the rollout was aborted"); err != nil {
 		return ours(err)
 	}
 	if moving, parked := s.underWay(); moving+parked > 0 {

@@ -38,7 +38,7 @@ func TestAPauseAndAnAbort(t *testing.T) {
 		given := len(w.given)
 		w.settle(time.Hour)
 		w.is(chain.FailedManual, chain.CodeMarked, "waiting 5, done 3, taken_back 1")
-		if r, s := w.rollout(); s.Stopping(r) || !strings.Contains(r.Failure.Message, "it was paused: because") || !strings.Contains(r.NextAction, "hostler rollout resume r") {
+		if r, s := w.rollout(); s.Stopping(r) || !strings.Contains(r.Failure.Message, "the rollout was paused: because") || !strings.Contains(r.NextAction, "hostler rollout resume r") {
 			t.Errorf("%+v, next %q", r.Failure, r.NextAction)
 		}
 		w.machines[id(1)].busy = false
@@ -207,7 +207,7 @@ func TestTakingAllBackIsBounded(t *testing.T) {
 		}
 	}
 	r, _ := w.rollout()
-	if n := s.Count(-1); parked != 3 || n[rollout.TakenBack] != 1 || r.Status != chain.Running || !strings.Contains(r.Waiting, "to be taken back") {
+	if n := s.Count(-1); parked != 3 || n[rollout.TakenBack] != 1 || r.Status != chain.Running || !strings.Contains(r.Waiting, "to be rolled back") {
 		t.Fatalf("%d are parked, it is %s with %v: %s", parked, r.Status, n, r.Waiting)
 	}
 	for _, m := range w.machines {

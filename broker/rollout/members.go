@@ -54,7 +54,7 @@ func (c *Chains) take(ctx context.Context, r *run) (rows []broker.RolloutMember,
 		return nil, chain.Fail(chain.StateAmbiguity, "the members of rollout %s cannot be read: %v (upgrade the broker)", r.ID, err).With("state_unreadable", nil)
 	}
 	if len(rows) == 0 || rows[len(rows)-1].Place != len(rows)-1 { // each is saved by its place
-		return nil, chain.Fail(chain.StateAmbiguity, "the members of rollout %s are not all on record", r.ID).With("members_missing", nil)
+		return nil, chain.Fail(chain.StateAmbiguity, "some members of rollout %s are not recorded", r.ID).With("members_missing", nil)
 	}
 	return rows, nil
 }

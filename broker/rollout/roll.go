@@ -86,7 +86,7 @@ func (c *Chains) lookAtRelease(ctx context.Context, s *Rollout) error {
 	switch e := broker.AsError(err); {
 	case err == nil && now.Digest == s.Release.Digest:
 	case err == nil:
-		s.halt("release_changed", s.Release.Version+" is another release by now: "+now.Digest)
+		s.halt("release_changed", s.Release.Version+" is now another release: "+now.Digest)
 	case refuses(e):
 		s.halt(e.Code, e.Message)
 	default:

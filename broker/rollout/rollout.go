@@ -213,7 +213,7 @@ func (s *Rollout) tooMany() string {
 	canaries := slices.ContainsFunc(s.Members, func(m Member) bool { return m.Counts == Counted && m.Wave == 0 && s.Plan.Canary > 0 })
 	switch n := s.Failures(); {
 	case n >= s.Plan.MaxFailures:
-		return fmt.Sprintf("%s failed, and %d are enough to stop it", nodes(n), s.Plan.MaxFailures)
+		return fmt.Sprintf("%s failed, and %d failures stop the rollout", nodes(n), s.Plan.MaxFailures)
 	case canaries:
 		return "a canary failed"
 	}

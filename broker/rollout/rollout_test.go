@@ -227,7 +227,7 @@ func TestWhoIsOnANode(t *testing.T) {
 		w.start(req)
 		w.settle(time.Hour)
 		w.is(chain.Running, "", "waiting 2, running 3, done 7")
-		if r, _ := w.rollout(); r.Stage != "complete_rollout" || !strings.Contains(r.Waiting, "wait for who is on them") || w.most > 3 {
+		if r, _ := w.rollout(); r.Stage != "complete_rollout" || !strings.Contains(r.Waiting, "wait until their tenant leaves") || w.most > 3 {
 			t.Errorf("at %s, waits for %q, %d at once", r.Stage, r.Waiting, w.most)
 		}
 		for _, m := range w.machines {

@@ -52,7 +52,7 @@ func New(req Request, all []Candidate) (Rollout, error) {
 		in = append(in, c)
 	}
 	if len(in) == 0 {
-		return s, broker.Errorf(broker.Refused, "rollout_empty", "cannot roll %s out: no node of %q is to have it%s", s.Release.Version, taskcatalog.Clean(s.Selector, 200), s.leftOut())
+		return s, broker.Errorf(broker.Refused, "rollout_empty", "cannot roll %s out: no node that %q matches needs the release%s", s.Release.Version, taskcatalog.Clean(s.Selector, 200), s.leftOut())
 	}
 	s.divide(in)
 	s.Carried = s.Members
@@ -67,17 +67,17 @@ func (s *Rollout) valid() error {
 	rises := slices.IsSorted(p.Waves) && len(slices.Compact(slices.Clone(p.Waves))) == len(p.Waves)
 	switch {
 	case s.OnFailure != Pause && s.OnFailure != Rollback:
-		return bad("%q is nothing to do on failure (pause, rollback)", taskcatalog.Clean(string(s.OnFailure), 40))
+		return bad("%q is not an action on failure (pause, rollback)", taskcatalog.Clean(string(s.OnFailure), 40))
 	case !slices.Contains(broker.SafetyPolicies, s.Safety):
-		return bad("%q is no safety policy (idle, after_drain, forced)", taskcatalog.Clean(string(s.Safety), 40))
+		return bad("%q is not a safety policy (idle, after_drain, forced)", taskcatalog.Clean(string(s.Safety), 40))
 	case p.WaveBy != "" && len(p.Waves) > 0:
-		return bad("waves are by share or by %s, and not both", taskcatalog.Clean(p.WaveBy, 64))
+		return bad("waves are either by share or by %s", taskcatalog.Clean(p.WaveBy, 64))
 	case p.WaveBy == "" && (len(p.Waves) == 0 || !rises || p.Waves[0] < 1 || p.Waves[len(p.Waves)-1] != 100):
-		return bad("the waves %v are not shares that rise to 100", p.Waves)
+		return bad("the shares of the waves %v do not rise to 100", p.Waves)
 	case p.Canary < 0 || p.Concurrency < 1 || p.SoakSeconds < 0 || p.MaxFailures < 1:
-		return bad("it needs a concurrency and failures of at least 1, and canaries and a soak of at least 0")
+		return bad("concurrency and max_failures must be at least 1, canary and soak at least 0")
 	case s.Reason == "" && (s.Safety == broker.Forced || s.AllowRollback || s.Force):
-		return broker.Errorf(broker.Invalid, "reason_missing", "cannot roll %s out: it needs a reason, which is recorded (--reason R)", s.Release.Version)
+		return broker.Errorf(broker.Invalid, "reason_missing", "cannot roll %s out without a reason, which is recorded (--reason R)", s.Release.Version)
 	}
 	return nil
 }
@@ -88,15 +88,15 @@ func (s *Rollout) leaves(c Candidate) (code, why string) {
 	pinned := a.Channel == broker.ChannelPinned
 	switch {
 	case n.Status == broker.Removing || n.Status == broker.Deleted:
-		return "node_status", "it leaves the fleet"
+		return "node_status", "the node leaves the fleet"
 	case n.Epoch == 0:
-		return "never_enrolled", "its agent has never come"
+		return "never_enrolled", "its agent never enrolled"
 	case n.AgentVersion == want.Version && a.Commit == want.Commit && a.SHA256 == want.SHA256:
 		return "in_sync", "it runs " + want.Version
 	case pinned && a.Pinned != want.Version:
-		return "pinned_elsewhere", "it is pinned to " + a.Pinned
+		return "pinned_elsewhere", "the node is pinned to " + a.Pinned
 	case !pinned && want.Channel != broker.ChannelStable && a.Channel != want.Channel:
-		return "channel", fmt.Sprintf("its channel is %s, and %s is of %s", a.Channel, want.Version, want.Channel)
+		return "channel", fmt.Sprintf("its channel is %s, and %s belongs to %s", a.Channel, want.Version, want.Channel)
 	case !s.AllowRollback && release.ValidVersion(n.AgentVersion) && release.Compare(n.AgentVersion, want.Version) > 0:
 		return "runs_newer", "it runs " + taskcatalog.Clean(n.AgentVersion, 64)
 	case c.Rollout != "":
@@ -112,7 +112,7 @@ func (s *Rollout) movedOn(c Candidate) (code, why string) {
 		return code, why
 	}
 	if sel, err := broker.ParseSelector(s.Selector); err == nil && sel.Refs() == nil && !sel.Matches(c.Node) {
-		return "not_selected", "the selector does not mean it any more"
+		return "not_selected", "the selector no longer matches the node"
 	}
 	return "", ""
 }

@@ -54,7 +54,7 @@ func (c *Chains) soak(ctx context.Context, r *run) error {
 	}
 	what := "wave " + s.Waves[s.Wave].Name
 	if r.Stage == complete {
-		what = "what was waited for"
+		what = "the awaited nodes"
 	}
 	moving, _ := s.underWay()
 	switch {
@@ -63,7 +63,7 @@ func (c *Chains) soak(ctx context.Context, r *run) error {
 	case left > 0:
 		return chain.Again(min(left, seldom), "%s soaks: %s", what, s.progress(-1))
 	case unheard != "":
-		return chain.Again(seldom, "%s soaks until all of it are heard: %s is not", what, unheard)
+		return chain.Again(seldom, "%s soaks until all its nodes make contact: %s has not", what, unheard)
 	}
 	s.SoakFrom = time.Time{}
 	s.soaked(Soaking, Soaked)
@@ -183,13 +183,13 @@ func (c *Chains) judge(ctx context.Context, r *run, m *Member, seen Seen, atEnd 
 	if s.overdue(r.Now, seen.Heard) {
 		silent, err := c.silent(ctx, r, seen.At)
 		if silent && !seen.Busy {
-			m.fails("agent_silent", "its agent has not been heard since")
+			m.fails("agent_silent", "its agent has made no contact since")
 		}
 		return true, err
 	}
 	at := slices.IndexFunc(seen.Unfit, func(code string) bool { return slices.Contains(ofAgents, code) && !slices.Contains(m.Unfit, code) })
 	if at >= 0 && !seen.Busy {
-		m.fails(seen.Unfit[at], "it could not be handed out by now")
+		m.fails(seen.Unfit[at], "the node may no longer be handed out")
 	}
 	// A soak shorter than the time until silence shows may have no report at all.
 	return atEnd && s.Plan.SoakSeconds > 0 && seen.At.Before(s.SoakFrom), nil

@@ -114,7 +114,7 @@ func TestASoakWaitsForATenantsReboot(t *testing.T) {
 	w.machines[id(0)].quiet, w.machines[id(0)].busy = true, true
 	w.settle(time.Hour)
 	w.is(chain.Running, "", "waiting 3, done 1")
-	if r, _ := w.rollout(); !strings.Contains(r.Waiting, "g000 is not") {
+	if r, _ := w.rollout(); !strings.Contains(r.Waiting, "g000 has not") {
 		t.Errorf("it waits for %q", r.Waiting)
 	}
 	w.machines[id(0)].quiet = false

@@ -55,19 +55,19 @@ func Unreachable(err error) bool {
 // value.
 func checkValue(path string, value []byte) error {
 	refuse := func(why string) error {
-		return broker.Errorf(broker.Invalid, "secret_value_invalid", "cannot keep secret %s: %s", path, why)
+		return broker.Errorf(broker.Invalid, "secret_value_invalid", "cannot store secret %s: %s", path, why)
 	}
 	if len(value) == 0 {
-		return refuse("it is empty")
+		return refuse("the value is empty")
 	}
 	if len(value) > maxValue {
-		return refuse("it is larger than 64 KiB")
+		return refuse("the value is larger than 64 KiB")
 	}
 	if !utf8.Valid(value) {
-		return refuse("it is no UTF-8 text (encode it first)")
+		return refuse("the value is not UTF-8 text (encode it first)")
 	}
 	if doc, ok := document(value); ok && isPlain(doc) {
-		return refuse(`it is a JSON object whose only member is "value" (give the text itself)`)
+		return refuse(`the value is a JSON object whose only member is "value" (use the text itself)`)
 	}
 	return nil
 }

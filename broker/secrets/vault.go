@@ -63,7 +63,7 @@ func rootsIn(file string) (*x509.CertPool, error) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(raw) {
-		return nil, misconfigured("vault.ca_file %s holds no certificate", file)
+		return nil, misconfigured("vault.ca_file %s contains no certificate", file)
 	}
 	return roots, nil
 }
@@ -97,7 +97,7 @@ func (v *Vault) Get(ctx context.Context, path string) ([]byte, error) {
 	}
 	value, err := fromFields(got.Data.Data)
 	if err != nil || len(value) == 0 || len(value) > maxValue {
-		return nil, broker.Errorf(broker.Refused, "secret_unreadable", "cannot read secret %s: what Vault holds there is empty or larger than 64 KiB (set it again)", path)
+		return nil, broker.Errorf(broker.Refused, "secret_unreadable", "cannot read secret %s: its value in Vault is empty or larger than 64 KiB (set the secret again)", path)
 	}
 	return value, nil
 }
@@ -124,7 +124,7 @@ func (v *Vault) Ensure(ctx context.Context, path string, value []byte) ([]byte, 
 	there, err = v.Get(ctx, path)
 	switch {
 	case unset != nil && broker.AsError(err).Code == "secret_not_found":
-		return nil, broker.Errorf(broker.Unavailable, "secret_unwritable", "cannot write secret %s in Vault at %s: it has no value, and yet it does not take the first one (was it deleted by hand? Then bring it back with vault kv undelete, or remove its entry with vault kv metadata delete; or does a policy name the fields?)", path, v.wire.base.Host)
+		return nil, broker.Errorf(broker.Unavailable, "secret_unwritable", "cannot write secret %s in Vault at %s: the secret has no value, and Vault refuses the first one (if it was deleted by hand, bring it back with vault kv undelete, or remove its entry with vault kv metadata delete; otherwise check whether a policy restricts the fields)", path, v.wire.base.Host)
 	case unset != nil && err != nil:
 		return nil, unset
 	}
@@ -219,10 +219,10 @@ func (v *Vault) cannot(ctx context.Context, verb, path string, err error) error 
 		}
 		return notFound(path)
 	case http.StatusForbidden:
-		return unavailable("secret_forbidden", "it is denied (allow %s, and look whether the broker's token has ended)", v.needs(verb, path))
+		return unavailable("secret_forbidden", "Vault denies access (allow %s, and check whether the broker's token has expired)", v.needs(verb, path))
 	case http.StatusBadRequest:
 		if verb == "write" {
-			return unavailable("secret_unwritable", "it does not take the value (is cas_required set on %s, or does a policy name the fields?)", v.mount)
+			return unavailable("secret_unwritable", "Vault refuses the value (check cas_required on %s, and policies that restrict the fields)", v.mount)
 		}
 	}
 	return unavailable("secrets_unavailable", "%s", answer.meaning())
@@ -240,7 +240,7 @@ func (v *Vault) needs(verb, path string) string {
 }
 
 func (v *Vault) notVersioned(verb, path string) error {
-	return broker.Errorf(broker.Unavailable, "secrets_unavailable", "cannot %s secret %s in Vault at %s: mount %s is no KV engine of version 2 (enable versioning there)", verb, path, v.wire.base.Host, v.mount)
+	return broker.Errorf(broker.Unavailable, "secrets_unavailable", "cannot %s secret %s in Vault at %s: mount %s is not a KV engine of version 2 (enable versioning there)", verb, path, v.wire.base.Host, v.mount)
 }
 
 func notFound(path string) error {
@@ -248,7 +248,7 @@ func notFound(path string) error {
 }
 
 func misfit(path string) error {
-	return broker.Errorf(broker.Invalid, "secret_value_invalid", "cannot keep secret %s: it cannot be written as JSON", path)
+	return broker.Errorf(broker.Invalid, "secret_value_invalid", "cannot store secret %s: the value cannot be written as JSON", path)
 }
 
 // plainCause says why there was no answer, without anything that was sent or received.
@@ -258,13 +258,13 @@ func plainCause(err error) string {
 	var u *url.Error
 	switch {
 	case errors.As(err, &u) && u.Timeout(), errors.Is(err, context.DeadlineExceeded):
-		return "it did not answer in time (look at its health and the way to it)"
+		return "Vault did not answer in time (check Vault's health and the network)"
 	case errors.As(err, &cert):
-		return "its certificate does not verify (give its CA as vault.ca_file): " + clean(cert.Err)
+		return "Vault's certificate does not verify (set vault.ca_file to its CA): " + clean(cert.Err)
 	case errors.As(err, &dial) && dial.Op == "dial":
-		return "it cannot be reached: " + clean(dial.Err)
+		return "Vault cannot be reached: " + clean(dial.Err)
 	case errors.Is(err, errTooLarge), errors.Is(err, errNotVault):
-		return err.Error() + " (is vault.address Vault's?)"
+		return err.Error() + " (check vault.address)"
 	}
 	return "the connection was lost before its answer (try again)"
 }

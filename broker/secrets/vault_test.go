@@ -287,9 +287,9 @@ func versionOne(t *testing.T, on target) {
 	c := on.config(t)
 	c.Mount, c.AppRole, c.TokenFile = secretstest.OldMount, nil, write(t, "token", secretstest.Root)
 	v := openVault(t, c)
-	wantUnreachable(t, v.Put(t.Context(), "a", []byte("x")), "secrets_unavailable", "no KV engine of version 2")
+	wantUnreachable(t, v.Put(t.Context(), "a", []byte("x")), "secrets_unavailable", "not a KV engine of version 2")
 	_, err := v.Get(t.Context(), "a")
-	wantUnreachable(t, err, "secrets_unavailable", "no KV engine of version 2")
+	wantUnreachable(t, err, "secrets_unavailable", "not a KV engine of version 2")
 }
 
 func sealed(t *testing.T, on target) {
@@ -359,7 +359,7 @@ func revoked(t *testing.T, on target) {
 	on.must(t, "PUT", "sys/leases/revoke-prefix/auth/approle/login", nil)
 	// A denied path and an ended token look the same: a token younger than a minute is kept.
 	_, err = v.Get(t.Context(), "a")
-	wantUnreachable(t, err, "secret_forbidden", "whether the broker's token has ended")
+	wantUnreachable(t, err, "secret_forbidden", "whether the broker's token has expired")
 	ahead = time.Minute
 	wantValue(t, v, "a", "x")
 }
@@ -369,7 +369,7 @@ func tokenFileReadAtUse(t *testing.T, on target) {
 	c.AppRole, c.TokenFile = nil, write(t, "token", "planted-token")
 	v := openVault(t, c)
 	_, err := v.Get(t.Context(), "a")
-	wantUnreachable(t, err, "secret_forbidden", "denied")
+	wantUnreachable(t, err, "secret_forbidden", "denies")
 	if err := os.WriteFile(c.TokenFile, []byte(secretstest.Root), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +378,7 @@ func tokenFileReadAtUse(t *testing.T, on target) {
 		t.Fatal(err)
 	}
 	_, err = v.Get(t.Context(), "a")
-	wantUnreachable(t, err, "secrets_login_failed", "open to others (chmod 640)")
+	wantUnreachable(t, err, "secrets_login_failed", "other users can read the file (chmod 640)")
 	if err := os.Remove(c.TokenFile); err != nil {
 		t.Fatal(err)
 	}
@@ -424,7 +424,7 @@ func loginEnds(t *testing.T, on target) {
 	}
 	c.TokenFile = write(t, "other", "planted-token")
 	_, err = openVault(t, c).Login(t.Context())
-	wantUnreachable(t, err, "secrets_login_failed", "put another there")
+	wantUnreachable(t, err, "secrets_login_failed", "put another token there")
 	if strings.Contains(err.Error(), "planted") {
 		t.Errorf("the error holds the token: %v", err)
 	}

@@ -42,7 +42,7 @@ func (c *VaultConfig) Locate(location string) error {
 		return misconfigured("leave the login out of the location (use vault.token_file or vault.approle in the config file)")
 	}
 	if !found || host == "" || mount == "" {
-		return misconfigured("the location is %q (write vault://HOST:PORT/MOUNT[/PREFIX])", taskcatalog.Clean(location, 100))
+		return misconfigured("the location %q is not of the form vault://HOST:PORT/MOUNT[/PREFIX]", taskcatalog.Clean(location, 100))
 	}
 	c.Address, c.Mount, c.Prefix = "https://"+host, mount, prefix
 	return nil
@@ -64,20 +64,20 @@ func (c *VaultConfig) check() (*url.URL, error) {
 		return nil, misconfigured("%s would send secrets in the clear (use https://; http:// is for this machine only)", taskcatalog.Clean(c.Address, 100))
 	}
 	if !placeForm.MatchString(c.Mount) || len(c.Mount) > maxPath {
-		return nil, misconfigured("the mount is %q (give the path of a KV engine, version 2)", taskcatalog.Clean(c.Mount, 100))
+		return nil, misconfigured("the mount %q is not the path of a KV engine, version 2", taskcatalog.Clean(c.Mount, 100))
 	}
 	for what, place := range map[string]string{"prefix": c.Prefix, "namespace": c.Namespace} {
 		if place != "" && (!placeForm.MatchString(place) || len(place) > maxPath) {
-			return nil, misconfigured("the %s is %q (write names joined by slashes)", what, taskcatalog.Clean(place, 100))
+			return nil, misconfigured("the %s %q is not valid (use names joined by slashes)", what, taskcatalog.Clean(place, 100))
 		}
 	}
 	switch r := c.AppRole; {
 	case (c.TokenFile == "") == (r == nil):
-		return nil, misconfigured("give one login: vault.token_file or vault.approle")
+		return nil, misconfigured("set one login: vault.token_file or vault.approle")
 	case r != nil && (r.RoleIDFile == "" || r.SecretIDFile == ""):
 		return nil, misconfigured("vault.approle needs role_id_file and secret_id_file")
 	case r != nil && r.Mount != "" && !placeForm.MatchString(r.Mount):
-		return nil, misconfigured("the mount of vault.approle is %q", taskcatalog.Clean(r.Mount, 100))
+		return nil, misconfigured("the mount of vault.approle, %q, is not valid", taskcatalog.Clean(r.Mount, 100))
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }

@@ -40,7 +40,7 @@ func (v *Vault) Login(ctx context.Context) (Login, error) {
 	asked := v.now()
 	switch err := v.wire.send(ctx, token, request{http.MethodGet, "auth/token/lookup-self", nil}, &got); {
 	case isStatus(err, http.StatusForbidden):
-		return Login{}, v.noLogin(ctx, &loginRefused{"it does not take the token in vault.token_file (put another there)"})
+		return Login{}, v.noLogin(ctx, &loginRefused{"Vault refuses the token in vault.token_file (put another token there)"})
 	case err != nil:
 		return Login{}, v.noLogin(ctx, err)
 	case got.Data.TTL <= 0:
@@ -68,5 +68,5 @@ func (v *Vault) noLogin(ctx context.Context, err error) error {
 	case errors.As(err, &answer):
 		why = answer.meaning()
 	}
-	return broker.Errorf(broker.Unavailable, code, "cannot tell when the login to Vault at %s ends: %s", v.wire.base.Host, why)
+	return broker.Errorf(broker.Unavailable, code, "cannot determine when the login to Vault at %s expires: %s", v.wire.base.Host, why)
 }

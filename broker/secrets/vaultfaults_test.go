@@ -36,14 +36,14 @@ func TestNoFaultOfVaultRepeatsASecretOrPassesForAnAnswer(t *testing.T) {
 		"standby":              {secretstest.Faults{Status: 429, Body: `{"errors":["planted"]}`}, "secrets_unavailable", "quotas"},
 		"broken":               {secretstest.Faults{Status: 500, Body: `{"errors":["planted"]}`}, "secrets_unavailable", "status 500"},
 		"bad gateway":          {secretstest.Faults{Status: 502, Body: "<html>planted"}, "secrets_unavailable", "status 502"},
-		"not found by a proxy": {secretstest.Faults{Status: 404, Body: "<html>planted"}, "secrets_unavailable", "not one of Vault's"},
-		"404 of another":       {secretstest.Faults{Status: 404, Body: `{"error":"planted"}`}, "secrets_unavailable", "not one of Vault's"},
+		"not found by a proxy": {secretstest.Faults{Status: 404, Body: "<html>planted"}, "secrets_unavailable", "does not come from Vault"},
+		"404 of another":       {secretstest.Faults{Status: 404, Body: `{"error":"planted"}`}, "secrets_unavailable", "does not come from Vault"},
 		"denied":               {secretstest.Faults{Status: 403, Body: `{"errors":["planted"]}`}, "secret_forbidden", "allow"},
 		"elsewhere":            {secretstest.Faults{Status: 307, Header: http.Header{"Location": {"http://127.0.0.1:1/planted"}}}, "secrets_unavailable", "active node"},
-		"a page":               {secretstest.Faults{Status: 200, Body: "<html>planted"}, "secrets_unavailable", "not one of Vault's"},
-		"no fields":            {secretstest.Faults{Status: 200, Body: `{"data":{"data":"planted"}}`}, "secrets_unavailable", "not one of Vault's"},
-		"twice":                {secretstest.Faults{Status: 200, Body: `{"data":{},"data":{"data":{"value":"planted"}}}`}, "secrets_unavailable", "not one of Vault's"},
-		"endless":              {secretstest.Faults{Status: 200, Body: strings.Repeat("planted", 1<<17)}, "secrets_unavailable", "larger"},
+		"a page":               {secretstest.Faults{Status: 200, Body: "<html>planted"}, "secrets_unavailable", "does not come from Vault"},
+		"no fields":            {secretstest.Faults{Status: 200, Body: `{"data":{"data":"planted"}}`}, "secrets_unavailable", "does not come from Vault"},
+		"twice":                {secretstest.Faults{Status: 200, Body: `{"data":{},"data":{"data":{"value":"planted"}}}`}, "secrets_unavailable", "does not come from Vault"},
+		"endless":              {secretstest.Faults{Status: 200, Body: strings.Repeat("planted", 1<<17)}, "secrets_unavailable", "too large"},
 		"lost":                 {secretstest.Faults{Lose: true}, "secrets_unavailable", "lost before its answer"},
 		"slow":                 {secretstest.Faults{Hang: never}, "secrets_unavailable", "in time"},
 	} {
@@ -218,7 +218,7 @@ func TestVaultIsOnlySpokenToOverTLSItCanVerify(t *testing.T) {
 	// The server's certificate has a signer unknown to the machine, or is for another name.
 	c.CAFile = ""
 	_, err := openVault(t, c).Get(t.Context(), "a")
-	wantUnreachable(t, err, "secrets_unavailable", "does not verify (give its CA as vault.ca_file)")
+	wantUnreachable(t, err, "secrets_unavailable", "does not verify (set vault.ca_file to its CA)")
 	c.CAFile = ca
 	c.Address = strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
 	_, err = openVault(t, c).Get(t.Context(), "a")

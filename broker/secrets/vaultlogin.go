@@ -59,7 +59,7 @@ func credential(file string) (string, error) {
 		return refuse(plain(err).Error())
 	}
 	if info.Mode().Perm()&0o027 != 0 {
-		return refuse("it is open to others (chmod 640)")
+		return refuse("other users can read the file (chmod 640)")
 	}
 	raw, err := io.ReadAll(io.LimitReader(f, maxCredential+1))
 	if err != nil {
@@ -67,7 +67,7 @@ func credential(file string) (string, error) {
 	}
 	word := strings.TrimSpace(string(raw))
 	if len(raw) > maxCredential || !credentialForm.MatchString(word) {
-		return refuse("it must hold one word and nothing else")
+		return refuse("the file must contain one word and nothing else")
 	}
 	return word, nil
 }
@@ -156,7 +156,7 @@ func (l *appRoleLogin) login(ctx context.Context) (string, error) {
 	err = l.wire.send(ctx, "", request{http.MethodPost, "auth/" + l.role.Mount + "/login", body}, &got)
 	switch {
 	case isStatus(err, http.StatusBadRequest), isStatus(err, http.StatusForbidden), isStatus(err, http.StatusNotFound):
-		return "", &loginRefused{"it does not take the broker's AppRole (put a new secret id in " + l.role.SecretIDFile + ", and look at the role)"}
+		return "", &loginRefused{"Vault refuses the broker's AppRole (put a new secret id into " + l.role.SecretIDFile + ", and check the role)"}
 	case err != nil:
 		return "", err
 	case !credentialForm.MatchString(got.Auth.ClientToken):

@@ -22,8 +22,8 @@ import (
 const maxAnswer = 6*maxValue + 64<<10
 
 var (
-	errTooLarge = errors.New("its answer is larger than any of Vault's")
-	errNotVault = errors.New("its answer is not one of Vault's")
+	errTooLarge = errors.New("Vault's answer is too large")
+	errNotVault = errors.New("the answer does not come from Vault")
 )
 
 // wire sends requests to one Vault. wire retries nothing, follows no redirect (which would receive
@@ -69,13 +69,13 @@ func (s *status) Error() string { return fmt.Sprintf("Vault answers with status 
 func (s *status) meaning() string {
 	switch {
 	case s.sealed:
-		return "it is sealed (unseal it)"
+		return "Vault is sealed (unseal it)"
 	case s.code == http.StatusTooManyRequests:
-		return "it has too many requests (look at its quotas)"
+		return "Vault gets too many requests (check its quotas)"
 	case s.code >= 300 && s.code < 400:
-		return "it sends its clients elsewhere (give the address of the active node as vault.address)"
+		return "Vault redirects its clients (set vault.address to the active node)"
 	}
-	return fmt.Sprintf("it answers with status %d (look at its health and its log)", s.code)
+	return fmt.Sprintf("Vault answers with status %d (check its health and its log)", s.code)
 }
 
 func isStatus(err error, code int) bool {

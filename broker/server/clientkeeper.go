@@ -19,7 +19,7 @@ const (
 	// checked for expiry.
 	keepEvery = time.Minute
 
-	cannotKeep = "cannot write the roots in force to client.yaml; it is tried again, and a rotation of the root must not be finished before"
+	cannotKeep = "cannot write the roots in force to client.yaml; the broker tries again; do not finish a rotation of the root before this succeeds"
 )
 
 // clientKeeper keeps the roots in force in client.yaml. In a rotation of the root, every user of

@@ -69,7 +69,7 @@ type Config struct {
 
 func (c *Config) fill() error {
 	if c.DataDir == "" {
-		return broker.Errorf(broker.Invalid, "bad_usage", "cannot start: no data directory is given (use --data-dir DIR)")
+		return broker.Errorf(broker.Invalid, "bad_usage", "cannot start: no data directory is set (use --data-dir DIR)")
 	}
 	if c.Listen == "" {
 		c.Listen = DefaultListen
@@ -184,7 +184,7 @@ func (c *Config) addressesOf(operators, agents, relay net.Addr) (addresses, erro
 		}
 	} else if net.ParseIP(agHost).IsUnspecified() {
 		if agHost, err = os.Hostname(); err != nil || agHost == "" {
-			return addresses{}, broker.Errorf(broker.Invalid, "bad_address", "cannot tell how nodes reach this broker (use --advertise HOST[:PORT])")
+			return addresses{}, broker.Errorf(broker.Invalid, "bad_address", "cannot determine how nodes reach this broker (use --advertise HOST[:PORT])")
 		}
 	}
 	reHost, rePort, err := net.SplitHostPort(relay.String())
@@ -202,7 +202,7 @@ func (c *Config) addressesOf(operators, agents, relay net.Addr) (addresses, erro
 		reHost = agHost
 	case unspecified: // each of several brokers has its own relay, and --advertise may name any broker
 		if reHost, err = os.Hostname(); err != nil || reHost == "" {
-			return addresses{}, broker.Errorf(broker.Invalid, "bad_address", "cannot tell how nodes reach this broker's relay (use --relay-advertise HOST[:PORT])")
+			return addresses{}, broker.Errorf(broker.Invalid, "bad_address", "cannot determine how nodes reach this broker's relay (use --relay-advertise HOST[:PORT])")
 		}
 	}
 	a.relay = net.JoinHostPort(reHost, rePort)

@@ -106,7 +106,7 @@ func (d *DataDir) ensureKeys(c Config) error {
 		return nil
 	}
 	if _, err := os.Stat(d.join("hostler.db")); err == nil {
-		return broker.Errorf(broker.Refused, "keys_missing", "cannot start: %s has a database and no keys, and nodes would not trust new ones (put keys/ back from your backup)", d.path)
+		return broker.Errorf(broker.Refused, "keys_missing", "cannot start: %s has a database and no keys, and nodes would not trust new keys (restore keys/ from your backup)", d.path)
 	}
 	return d.MakeKeys(c.Now(), "")
 }

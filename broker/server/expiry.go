@@ -34,8 +34,8 @@ type expiries struct {
 const expiriesEvery = time.Minute
 
 var (
-	expiresDesc  = prometheus.NewDesc("hostler_expires_timestamp_seconds", "When the first of what the broker runs on ends, by what it is; what has no end is not there.", []string{"what"}, nil)
-	expiringDesc = prometheus.NewDesc("hostler_expiring", "How much of what the broker runs on is to be renewed now, or is too late for it, by what it is.", []string{"what"}, nil)
+	expiresDesc  = prometheus.NewDesc("hostler_expires_timestamp_seconds", "When the first key, certificate or token of a kind expires, in Unix seconds; a kind without an end is absent.", []string{"what"}, nil)
+	expiringDesc = prometheus.NewDesc("hostler_expiring", "Number of keys, certificates and tokens that are due for renewal or have expired, by kind.", []string{"what"}, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -49,11 +49,11 @@ const sweepEvery = 2 * time.Second
 // sweep moves the tasks that are due by time, and asks nodes for tasks of unknown outcome.
 func (s *Server) sweep(ctx context.Context) {
 	periodic.Work{
-		Every: cmp.Or(s.c.Often, sweepEvery), Log: s.c.Log, Cannot: "cannot sweep tasks",
+		Every: cmp.Or(s.c.Often, sweepEvery), Log: s.c.Log, Cannot: "cannot expire old tasks",
 		Turn: func(ctx context.Context) error {
 			_, err := s.queue.Sweep(ctx)
 			if failed := s.queue.ProbeUnknown(ctx); failed != nil {
-				err = errors.Join(err, fmt.Errorf("cannot ask what became of tasks: %w", failed))
+				err = errors.Join(err, fmt.Errorf("cannot check the outcome of tasks: %w", failed))
 			}
 			return err
 		},

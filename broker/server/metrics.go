@@ -34,18 +34,18 @@ func newMetrics(db *store.DB, authority *trust.Authority, ends expiry.Sources, u
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "hostler_http_request_seconds", Help: "Time to an answer; tasks/wait holds up to 50 s.",
+			Name: "hostler_http_request_seconds", Help: "Time to an answer in seconds; tasks/wait is held for up to 50 s.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 30, 60},
 		}, []string{"listener", "route", "status"}),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "hostler_task_results_total", Help: "Results of tasks that nodes gave this broker, and it took.",
+			Name: "hostler_task_results_total", Help: "Task results that this broker accepted from nodes.",
 		}, []string{"type", "outcome"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "hostler_node_refusals_total", Help: "Requests of nodes, or who says to be one, that this broker refused; route is connect where there was no request yet.",
+			Name: "hostler_node_refusals_total", Help: "Requests to the agents' listener that this broker refused; route is connect if the connection was refused before a request.",
 		}, []string{"route", "code"}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "hostler_build_info", Help: "The broker that runs.", ConstLabels: prometheus.Labels{"version": version, "store": db.Engine()},
+		Name: "hostler_build_info", Help: "Version of the running broker; the value is 1.", ConstLabels: prometheus.Labels{"version": version, "store": db.Engine()},
 	})
 	build.Set(1)
 	// All series begin at 0, because a new series would show no increase.
@@ -57,7 +57,7 @@ func newMetrics(db *store.DB, authority *trust.Authority, ends expiry.Sources, u
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.requests, m.results, m.refusals, build, &inventory{db: db, trust: authority, unwritable: unwritable}, &turnovers{db: db}, &expiries{of: ends},
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "hostler_store_statements_total", Help: "Statements that this broker gave its database.",
+			Name: "hostler_store_statements_total", Help: "SQL statements that this broker sent to its database.",
 		}, func() float64 { return float64(db.Statements()) }))
 	return m
 }
@@ -108,7 +108,7 @@ func (m *metrics) observe(listener, route string, status int, took time.Duration
 // countPolls registers the gauge of waiting polls.
 func (m *metrics) countPolls(waiting func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "hostler_waiting_polls", Help: "Polls of nodes that wait at this broker.",
+		Name: "hostler_waiting_polls", Help: "Polls of nodes that are waiting at this broker.",
 	}, func() float64 { return float64(waiting()) }))
 }
 
@@ -125,18 +125,18 @@ var (
 	trustDesc = prometheus.NewDesc("hostler_trust_version", "Version of the trust bundle in force.", nil, nil)
 	upDesc    = prometheus.NewDesc("hostler_store_up", "1 while the store answers and can be written.", nil, nil)
 
-	silentDesc      = prometheus.NewDesc("hostler_silent_nodes", "Nodes that are active or offline and were not heard for longer than three minutes, by status: of those that are active the status is held still.", []string{"status"}, nil)
-	silentSitesDesc = prometheus.NewDesc("hostler_silent_sites", "Sites with such nodes of which none is heard.", nil, nil)
-	heldDesc        = prometheus.NewDesc("hostler_held_back", "What a guard has stopped until a person looks, by what it is.", []string{"what"}, nil)
-	restoreHoldDesc = prometheus.NewDesc("hostler_restore_hold", "1 while the database is a restored one that was not released yet.", nil, nil)
-	frozenAllDesc   = prometheus.NewDesc("hostler_frozen", "1 while a freeze of all sites stands.", nil, nil)
+	silentDesc      = prometheus.NewDesc("hostler_silent_nodes", "Active and offline nodes without contact for more than three minutes, by status; active ones are those that a guard keeps from being marked offline.", []string{"status"}, nil)
+	silentSitesDesc = prometheus.NewDesc("hostler_silent_sites", "Sites with silent nodes of which no node makes contact.", nil, nil)
+	heldDesc        = prometheus.NewDesc("hostler_held_back", "Work that a guard stopped until an operator acts, by kind.", []string{"what"}, nil)
+	restoreHoldDesc = prometheus.NewDesc("hostler_restore_hold", "1 while the database is restored from a backup and not released yet.", nil, nil)
+	frozenAllDesc   = prometheus.NewDesc("hostler_frozen", "1 while a freeze of all sites is in force.", nil, nil)
 	frozenSitesDesc = prometheus.NewDesc("hostler_frozen_sites", "Sites with a freeze of their own.", nil, nil)
 	unreachableDesc = prometheus.NewDesc("hostler_unreachable_sites", "Sites whose MAAS or secrets do not answer.", nil, nil)
-	keysDesc        = prometheus.NewDesc("hostler_maas_keys_refused", "Sites whose MAAS did not take their key when it was last asked.", nil, nil)
-	keysAskedDesc   = prometheus.NewDesc("hostler_maas_keys_checked_timestamp_seconds", "When MAAS last said whether it takes its site's key, of the site where that was the longest ago.", nil, nil)
-	runsDesc        = prometheus.NewDesc("hostler_runs", "Runs that have not ended, by kind and status; by failure class where they have stopped.", []string{"kind", "status", "class"}, nil)
-	unplacedDesc    = prometheus.NewDesc("hostler_outbox_events", "Events that were written and are not in the feed yet.", nil, nil)
-	lagDesc         = prometheus.NewDesc("hostler_outbox_lag_seconds", "How long the oldest of them has waited.", nil, nil)
+	keysDesc        = prometheus.NewDesc("hostler_maas_keys_refused", "Sites whose MAAS refused the site's API key at the last check.", nil, nil)
+	keysAskedDesc   = prometheus.NewDesc("hostler_maas_keys_checked_timestamp_seconds", "Time of the oldest last check of a site's MAAS API key, over all sites, in Unix seconds.", nil, nil)
+	runsDesc        = prometheus.NewDesc("hostler_runs", "Runs that have not ended, by kind, status, and failure class of a stopped run.", []string{"kind", "status", "class"}, nil)
+	unplacedDesc    = prometheus.NewDesc("hostler_outbox_events", "Events that were recorded and are not in the feed yet.", nil, nil)
+	lagDesc         = prometheus.NewDesc("hostler_outbox_lag_seconds", "How long the oldest of these events has waited, in seconds.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -116,7 +116,7 @@ func (n *noise) tell() {
 // keepStrangers writes the counts of strangers until ctx ends, and then once more.
 func (s *Server) keepStrangers(ctx context.Context) error {
 	periodic.Work{
-		Every: cmp.Or(s.c.Often, flushEvery), Log: s.c.Log, Cannot: "cannot write down how many strangers were refused",
+		Every: cmp.Or(s.c.Often, flushEvery), Log: s.c.Log, Cannot: "cannot record the number of refused strangers",
 		Turn: func(ctx context.Context) error {
 			for _, n := range s.noise {
 				n.tell()
@@ -133,6 +133,6 @@ func (s *Server) keepStrangers(ctx context.Context) error {
 func (s *Server) tellStrangers(ctx context.Context) {
 	periodic.Work{
 		Every: cmp.Or(s.c.Often, flushEvery), Turn: s.db.SummariseStrangers, Log: s.c.Log,
-		Cannot: "cannot say in the audit log how many strangers were refused",
+		Cannot: "cannot write the number of refused strangers to the audit log",
 	}.Run(ctx)
 }

@@ -18,7 +18,7 @@ const glanceAtHold = 2 * time.Second
 func (s *Server) onceReleased(f func(context.Context)) func(context.Context) {
 	return func(ctx context.Context) {
 		released := false
-		periodic.Work{Every: glanceAtHold, AtOnce: true, Log: s.c.Log, Cannot: "cannot see whether the database is held", Turn: func(ctx context.Context) error {
+		periodic.Work{Every: glanceAtHold, AtOnce: true, Log: s.c.Log, Cannot: "cannot read whether the database is held", Turn: func(ctx context.Context) error {
 			last, err := s.db.LastRestore(ctx)
 			if released = err == nil && !last.Held(); released {
 				return periodic.ErrFinished
@@ -35,7 +35,7 @@ func (s *Server) onceReleased(f func(context.Context)) func(context.Context) {
 func (s *Server) tellHeld(ctx context.Context) error {
 	last, err := s.db.LastRestore(ctx)
 	if err == nil && last.Held() {
-		s.c.Log.Warn("the database was restored from a backup and is held: nothing but probes is handed out and no chain steps, until hostler-broker restore --release",
+		s.c.Log.Warn("the database was restored from a backup and is held: only probes are handed out and no run proceeds, until hostler-broker restore --release",
 			zap.Time("restored_at", last.RestoredAt), zap.String("source", last.Source))
 	}
 	return err

@@ -133,5 +133,5 @@ func TestABrokerStartsWhileItsVaultIsSealed(t *testing.T) {
 		s.Vault, s.Log = &secrets.VaultConfig{Address: vault.URL, Mount: secretstest.Mount, TokenFile: token}, log.logger()
 	})
 	b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
-	servertest.Eventually(t, "the log to say that Vault is sealed", func() bool { return strings.Contains(log.String(), "it is sealed (unseal it)") })
+	servertest.Eventually(t, "the log to say that Vault is sealed", func() bool { return strings.Contains(log.String(), "Vault is sealed (unseal it)") })
 }

@@ -20,7 +20,7 @@ const drainTime = 7 * time.Second
 func (s *Server) Run(ctx context.Context) error {
 	defer func() {
 		if err := s.close(); err != nil {
-			s.c.Log.Error("cannot close the broker cleanly", zap.Error(err))
+			s.c.Log.Error("cannot shut the broker down cleanly", zap.Error(err))
 		}
 	}()
 	// Work continues while requests are drained, and ends after them.

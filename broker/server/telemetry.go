@@ -34,7 +34,7 @@ func newTracing(ctx context.Context, version string) (spans *trace.TracerProvide
 	if sent {
 		exporter, err := otlptracehttp.New(ctx)
 		if err != nil {
-			return nil, false, badTelemetry("the endpoint is no URL (write OTEL_EXPORTER_OTLP_ENDPOINT as https://HOST:4318)")
+			return nil, false, badTelemetry("the endpoint is not a URL (write OTEL_EXPORTER_OTLP_ENDPOINT as https://HOST:4318)")
 		}
 		options = append(options, trace.WithBatcher(exporter))
 	}
@@ -53,13 +53,13 @@ func sendsTraces(env func(string) string) (bool, error) {
 		return false, nil
 	case "", "otlp":
 	default:
-		return false, badTelemetry("OTEL_TRACES_EXPORTER asks for an exporter that is not otlp or none")
+		return false, badTelemetry("OTEL_TRACES_EXPORTER names an exporter other than otlp or none")
 	}
 	if asked == "" && env("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
 		return false, nil // nobody asked for traces
 	}
 	if p := cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf"); p != "http/protobuf" {
-		return false, badTelemetry("OTEL_EXPORTER_OTLP_PROTOCOL asks for another protocol than http/protobuf, the one that this program speaks (port 4318 of most collectors)")
+		return false, badTelemetry("OTEL_EXPORTER_OTLP_PROTOCOL names another protocol than http/protobuf, the only one that this program supports (port 4318 of most collectors)")
 	}
 	return true, nil
 }

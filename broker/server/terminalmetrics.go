@@ -18,8 +18,8 @@ type recordings struct {
 func (m *metrics) countRecordings(keeper recording.Keeper) recording.Keeper {
 	k := &recordings{
 		Keeper:   keeper,
-		bytes:    prometheus.NewCounter(prometheus.CounterOpts{Name: "hostler_terminal_recorded_bytes_total", Help: "Bytes of recordings of terminal sessions that this broker has kept."}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "hostler_terminal_recording_failures_total", Help: "Blocks of recordings that this broker could not keep at once; a session whose recording cannot be kept ends."}),
+		bytes:    prometheus.NewCounter(prometheus.CounterOpts{Name: "hostler_terminal_recorded_bytes_total", Help: "Bytes of terminal recordings that this broker stored."}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "hostler_terminal_recording_failures_total", Help: "Recording blocks that this broker could not store at once; a session whose recording cannot be stored ends."}),
 	}
 	m.registry.MustRegister(k.bytes, k.failures)
 	return k
@@ -39,6 +39,6 @@ func (k *recordings) Keep(ctx context.Context, b recording.Block) error {
 // countTerminals registers the gauge of this broker's sessions.
 func (m *metrics) countTerminals(holds func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "hostler_terminal_sessions", Help: "Terminal sessions that this broker's relay has.",
+		Name: "hostler_terminal_sessions", Help: "Terminal sessions at this broker's relay.",
 	}, func() float64 { return float64(holds()) }))
 }

@@ -49,7 +49,7 @@ func (s *Server) serveTerminals(ctx context.Context) error {
 	last, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer done()
 	if gone := s.terminals.Leave(last); gone != nil {
-		s.c.Log.Warn("cannot say that the terminal sessions were let go", zap.Error(gone))
+		s.c.Log.Warn("cannot record that the terminal sessions were released", zap.Error(gone))
 	}
 	return err
 }

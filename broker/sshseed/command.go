@@ -53,10 +53,10 @@ func (m *machine) run(ctx context.Context, l line) (ended bool, err error) {
 	exit := (*ssh.ExitError)(nil)
 	switch {
 	case said.flood():
-		err = errors.New("it says more than anybody wants to know")
+		err = errors.New("the command's output is too long")
 	case errors.As(err, &exit):
 		ended = true
-		err = fmt.Errorf("it ends with status %d: %s", exit.ExitStatus(), m.hide(said.String()))
+		err = fmt.Errorf("the command ended with status %d: %s", exit.ExitStatus(), m.hide(said.String()))
 	default:
 		return false, failed(codeOf(err, CommandFailed), m.at, "cannot run a command on the machine", err)
 	}

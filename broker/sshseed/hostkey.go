@@ -31,7 +31,7 @@ func config(algorithms []string, check ssh.HostKeyCallback) *ssh.ClientConfig {
 }
 
 var (
-	errSeen = errors.New("that is all we wanted to know")
+	errSeen = errors.New("the host key is read")
 	errWeak = errors.New("its host key is an RSA key of less than 2048 bits, or more than 16384")
 )
 
@@ -54,14 +54,14 @@ func (f *firstUse) config() *ssh.ClientConfig {
 type keyChanged struct{ noted, shown string }
 
 func (e *keyChanged) Error() string {
-	return fmt.Sprintf("it had %s, and has %s", e.noted, e.shown)
+	return fmt.Sprintf("the machine had %s, and has %s", e.noted, e.shown)
 }
 
 // pin accepts only the recorded host key, and logs in with the deploy user's key.
 func pin(h Host) (*ssh.ClientConfig, error) {
 	noted, _, _, rest, err := ssh.ParseAuthorizedKey([]byte(h.HostKey))
 	if err != nil || len(bytes.TrimSpace(rest)) > 0 {
-		return nil, broker.Errorf(broker.Refused, HostKeyChanged, "cannot seed a machine of which no host key was noted")
+		return nil, broker.Errorf(broker.Refused, HostKeyChanged, "cannot seed a machine without a recorded host key")
 	}
 	algorithms := []string{noted.Type()}
 	if noted.Type() == ssh.KeyAlgoRSA {

@@ -3,7 +3,6 @@ package sshseed
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -32,10 +31,10 @@ func (m *machine) is(ctx context.Context, file, systemID string) error {
 		return err
 	})
 	if err != nil {
-		return failed(codeOf(err, OtherMachine), m.at, "the machine does not say which it is", err)
+		return failed(codeOf(err, OtherMachine), m.at, "the machine does not report its identity", err)
 	}
 	if id := string(bytes.TrimSpace(found)); systemID == "" || id != systemID {
-		return failed(OtherMachine, m.at, "another machine answers", errors.New("it is "+taskcatalog.Clean(id, longestID)+", and not "+systemID))
+		return failed(OtherMachine, m.at, "another machine answers", fmt.Errorf("its system id is %q instead of %s", taskcatalog.Clean(id, longestID), systemID))
 	}
 	return nil
 }

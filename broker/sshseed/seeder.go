@@ -129,7 +129,7 @@ type machine struct {
 
 // dial tries one address after the other.
 func (s *Seeder) dial(ctx context.Context, addresses []netip.Addr) (net.Conn, netip.Addr, error) {
-	var last error = errors.New("it has no address")
+	var last error = errors.New("the machine has no address")
 	var at netip.Addr
 	for _, at = range addresses {
 		one, cancel := context.WithTimeout(ctx, dialing)
@@ -176,14 +176,14 @@ func shook(at netip.Addr, err error, pinned bool) error {
 	case errors.As(err, &negotiation) && pinned && negotiation.What == "host key":
 		return failed(HostKeyChanged, at, "the machine answers with other host keys", err)
 	case errors.As(err, &negotiation), errors.Is(err, errWeak):
-		return failed(Refused, at, "the machine offers nothing that is allowed", err)
+		return failed(Refused, at, "the machine offers no allowed algorithm", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return failed(Unreachable, at, "the machine does not answer in time", err)
 	}
 	if loginRefused(err) {
-		return failed(Refused, at, "the machine does not let the deploy user in", err)
+		return failed(Refused, at, "the machine refuses the deploy user's login", err)
 	}
-	return failed(Unreachable, at, "the machine hangs up", err)
+	return failed(Unreachable, at, "the machine closes the connection", err)
 }
 
 // failed makes an error of this package. The machine's text is cleaned and cut.

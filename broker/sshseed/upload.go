@@ -17,7 +17,7 @@ const folder = ".hostler-hw-sync"
 
 var names = []string{hwsync.Credentials, hwsync.Service, hwsync.Timer}
 
-var errPlanted = errors.New("somebody has put something else there (remove " + folder + " in the deploy user's home)")
+var errPlanted = errors.New("another file is in its place (remove " + folder + " in the deploy user's home)")
 
 // upload puts the files into a new folder, which nobody else may enter before the first file is in
 // it.

@@ -36,7 +36,7 @@ func (db *DB) AuditRefusal(ctx context.Context, e broker.AuditEntry) error {
 		return nil
 	}
 	if more > 0 {
-		e.Reason = fmt.Sprintf("%s (and %d more like it since the last entry)", e.Reason, more)
+		e.Reason = fmt.Sprintf("%s (and %d similar refusals since the last entry)", e.Reason, more)
 	}
 	return db.Audit(ctx, e)
 }

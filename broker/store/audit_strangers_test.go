@@ -104,7 +104,7 @@ func TestAUsedTokenIsToldByItsNodeAndNotByWhereItIsShown(t *testing.T) {
 		}
 		clock.Advance(time.Minute)
 		ok(t, db.AuditRefusal(ctx, broker.AuditEntry{Actor: "remote:10.9.9.9", Action: "enroll.refused", Subject: "node/n-1", Code: "token_used", Reason: "no"}))
-		if got := strangerRows(t, db, "token_used"); len(got) != 3 || got[2].Reason != "no (and 299 more like it since the last entry)" {
+		if got := strangerRows(t, db, "token_used"); len(got) != 3 || got[2].Reason != "no (and 299 similar refusals since the last entry)" {
 			t.Errorf("a minute later the rows are %+v", got)
 		}
 	})

@@ -136,7 +136,7 @@ func TestAHoleInARecordingIsNotReadOver(t *testing.T) {
 		if len(read) != hole || !strings.Contains(failed.Error(), fmt.Sprintf("block %d is gone", hole)) || !slices.IsSorted(read) {
 			t.Errorf("%v (%v)", read, failed)
 		}
-		if r, _, err := db.VerifyRecording(ctx, "ts-1"); err != nil || r.Intact || !strings.Contains(r.What, fmt.Sprintf("comes block %d", hole+1)) {
+		if r, _, err := db.VerifyRecording(ctx, "ts-1"); err != nil || r.Intact || !strings.Contains(r.What, fmt.Sprintf("is followed by block %d", hole+1)) {
 			t.Errorf("%+v (%v)", r, err)
 		}
 	}

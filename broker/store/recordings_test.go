@@ -190,7 +190,7 @@ func TestOldRecordingsAreDropped(t *testing.T) {
 			}
 		}
 		r, told, err := db.VerifyRecording(ctx, "ts-old")
-		if err != nil || told == nil || told.Blocks != 3 || r.Complete || !r.Intact || !r.DroppedAt.Equal(clock.Now()) || !strings.Contains(r.What, "it was dropped at") {
+		if err != nil || told == nil || told.Blocks != 3 || r.Complete || !r.Intact || !r.DroppedAt.Equal(clock.Now()) || !strings.Contains(r.What, "the recording was deleted at") {
 			t.Errorf("%+v of %+v (%v)", r, told, err)
 		}
 	})
@@ -207,7 +207,7 @@ func TestWhatIsDeletedIsNotDropped(t *testing.T) {
 	for _, q := range []string{`DELETE FROM recording_blocks`, `UPDATE terminal_sessions SET dropped_at = 1`} {
 		must(raw.ExecContext(ctx, q))(t)
 	}
-	if r, _, err := db.VerifyRecording(ctx, "ts-1"); err != nil || r.Intact || r.What != "there is no block" {
+	if r, _, err := db.VerifyRecording(ctx, "ts-1"); err != nil || r.Intact || r.What != "the recording has no block" {
 		t.Errorf("%+v (%v)", r, err)
 	}
 }

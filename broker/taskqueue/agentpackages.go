@@ -68,7 +68,7 @@ func (q *Queue) agentPackages(ctx context.Context, n broker.Node) ([]taskcatalog
 	}
 	if len(out) > maxAgentPackages {
 		// A partial list would give a finding on a node that has a package left out.
-		q.c.Log.Warn("an agent cannot be compared with what was published: its version was published too often (give builds versions of their own)",
+		q.c.Log.Warn("an agent cannot be compared with what was published: its version was published too often (give each build its own version)",
 			zap.String("node", n.ID), zap.String("version", taskcatalog.Clean(n.AgentVersion, 64)), zap.Int("packages", len(out)))
 		return nil, nil
 	}
@@ -96,13 +96,13 @@ func (q *Queue) filesOf(ctx context.Context, digest string) ([]taskcatalog.Basel
 		return nil, err
 	}
 	if "sha256:"+hex.EncodeToString(sum.Sum(nil)) != digest {
-		return nil, broker.Errorf(broker.Refused, "package_untrusted", "cannot use the agent package %s: its content is not that of its digest (the database may have been changed)", digest)
+		return nil, broker.Errorf(broker.Refused, "package_untrusted", "cannot use the agent package %s: its content does not match its digest (the database may have been changed)", digest)
 	}
 	if bad == nil && len(files) > maxAgentFiles {
-		bad = errors.New("it has too many files")
+		bad = errors.New("the package has too many files")
 	}
 	if bad != nil {
-		q.c.Log.Warn("an agent package cannot be compared with what nodes have (publish one as make package builds it)", zap.String("digest", digest), zap.Error(bad))
+		q.c.Log.Warn("an agent package cannot be compared with what nodes have (publish a package from make package)", zap.String("digest", digest), zap.Error(bad))
 		files = nil
 	}
 	q.packages.of[digest] = files

@@ -31,7 +31,7 @@ func (q *Queue) slots(ctx context.Context, n broker.Node, program string) ([]tas
 	for _, r := range all { // newest first
 		_, s, err := release.Verify(r.Manifest, r.Statement, r.Signatures, keys, r.Digest)
 		if err != nil {
-			q.c.Log.Warn("an agent cannot be compared with a release that no release key in force signed (sign it with the one in force, and publish it again)",
+			q.c.Log.Warn("an agent cannot be compared with a release that no release key in force signed (sign the release with a key in force, and publish it again)",
 				zap.String("version", r.Version), zap.Error(err))
 			continue
 		}

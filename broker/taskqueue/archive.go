@@ -23,7 +23,7 @@ const DefaultKeepArchives = 30 * 24 * time.Hour
 // config_invalid.
 func (p ArchivePolicy) Check() error {
 	if p.For != 0 && p.For < time.Hour {
-		return broker.Errorf(broker.Invalid, "config_invalid", "cannot keep archives of diagnostics for %s: at least an hour is kept (see diagnostics: in the config)", p.For)
+		return broker.Errorf(broker.Invalid, "config_invalid", "cannot keep archives of diagnostics for %s: the least is an hour (see diagnostics: in the config)", p.For)
 	}
 	return nil
 }
@@ -33,20 +33,20 @@ func (p ArchivePolicy) Check() error {
 // bad_archive.
 func archiveOf(k broker.Task, decoded any, r wire.ResultRequest) ([]byte, error) {
 	bad := func(why string) ([]byte, error) {
-		return nil, broker.Errorf(broker.Invalid, "bad_archive", "cannot take the result of task %s: %s", k.ID, why)
+		return nil, broker.Errorf(broker.Invalid, "bad_archive", "cannot accept the result of task %s: %s", k.ID, why)
 	}
 	named, has := decoded.(*taskcatalog.DiagnosticsResult)
 	switch {
 	case !has && len(r.Archive) == 0:
 		return nil, nil
 	case !has:
-		return bad("it comes with an archive that it does not name")
+		return bad("the result has an archive that it does not name")
 	case len(r.Archive) == 0:
 		return bad("its archive is missing")
 	case len(r.Archive) > taskcatalog.MaxArchive:
-		return bad("its archive is larger than it may be")
+		return bad("its archive is larger than the limit")
 	case named.Digest != pki.Digest(r.Archive) || named.Bytes != len(r.Archive):
-		return bad("its archive is another than the one that it names")
+		return bad("its archive does not match the named digest")
 	}
 	return r.Archive, nil
 }

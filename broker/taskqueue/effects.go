@@ -86,7 +86,7 @@ func baselineTaken(k broker.Task, v *taskcatalog.ValidateCleanResult) ([]broker.
 		return nil, err
 	}
 	if v.Baseline == nil {
-		return nil, broker.Errorf(broker.Invalid, "bad_result", "cannot take the result of task %s: it was to take a baseline and has none", k.ID)
+		return nil, broker.Errorf(broker.Invalid, "bad_result", "cannot accept the result of task %s: the result lacks the requested baseline", k.ID)
 	}
 	raw, err := taskcatalog.Encode(v.Baseline)
 	if err != nil {

@@ -93,14 +93,14 @@ func (q *Queue) read(r *Request) (taskcatalog.Type, any, error) {
 	}
 	for _, s := range []string{r.IdempotencyKey, r.RetryOf, r.CorrelationID, r.TraceParent} {
 		if taskcatalog.Clean(s, maxKey) != s {
-			return typ, nil, broker.Errorf(broker.Invalid, "bad_request", "cannot enqueue %s: keys and ids are plain text of at most %d bytes", typ.ID(), maxKey)
+			return typ, nil, broker.Errorf(broker.Invalid, "bad_request", "cannot enqueue %s: idempotency keys and correlation ids must be plain text of at most %d bytes", typ.ID(), maxKey)
 		}
 	}
 	if len(r.Params) == 0 {
 		r.Params = json.RawMessage(`{}`)
 	}
 	if name := filled(typ, r.Params); name != "" {
-		return typ, nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeBrokerFilledParams), "cannot enqueue %s: %q is filled in by the broker (leave it out)", typ.ID(), name)
+		return typ, nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeBrokerFilledParams), "cannot enqueue %s: the broker sets %q itself (leave it out)", typ.ID(), name)
 	}
 	params, err := typ.DecodeParams(r.Params)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 func checkEvidence(k broker.Task, p Peer, r wire.ResultRequest) (taskcatalog.Verdict, error) {
 	if r.Evidence == "" {
 		if r.Outcome == taskcatalog.OutcomeSucceeded {
-			return "", notBelieved(k, "evidence_missing", "it succeeded without evidence")
+			return "", notBelieved(k, "evidence_missing", "the task succeeded without evidence")
 		}
 		return "", nil
 	}
@@ -30,19 +30,19 @@ func checkEvidence(k broker.Task, p Peer, r wire.ResultRequest) (taskcatalog.Ver
 	}
 	switch {
 	case ev.TaskID != k.ID:
-		return "", notBelieved(k, "evidence_wrong_task", "it is about another task")
+		return "", notBelieved(k, "evidence_wrong_task", "the evidence is about another task")
 	case ev.NodeID != k.NodeID:
-		return "", notBelieved(k, "evidence_wrong_node", "it is about another node")
+		return "", notBelieved(k, "evidence_wrong_node", "the evidence is about another node")
 	case ev.NodeEpoch != k.NodeEpoch:
-		return "", notBelieved(k, "evidence_wrong_epoch", "it is about another epoch")
+		return "", notBelieved(k, "evidence_wrong_epoch", "the evidence is about another epoch")
 	case ev.Nonce != k.Nonce:
-		return "", notBelieved(k, "evidence_wrong_nonce", "it does not carry the task's nonce")
+		return "", notBelieved(k, "evidence_wrong_nonce", "the evidence does not carry the task's nonce")
 	case ev.TaskDigest != k.EnvelopeDigest:
-		return "", notBelieved(k, "evidence_wrong_digest", "it is about another envelope")
+		return "", notBelieved(k, "evidence_wrong_digest", "the evidence is about another envelope")
 	case ev.Outcome != r.Outcome || ev.Code != r.Code:
-		return "", notBelieved(k, "evidence_wrong_outcome", "it says another outcome than the result")
+		return "", notBelieved(k, "evidence_wrong_outcome", "the evidence has another outcome than the result")
 	case len(r.Result) > 0 && string(r.Result) != "null" && ev.ResultDigest != pki.Digest(r.Result):
-		return "", notBelieved(k, "evidence_wrong_result", "it is about another result")
+		return "", notBelieved(k, "evidence_wrong_result", "the evidence is about another result")
 	}
 	if err := bounded(k, ev.Report); err != nil {
 		return "", err
@@ -54,31 +54,31 @@ func checkEvidence(k broker.Task, p Peer, r wire.ResultRequest) (taskcatalog.Ver
 // and is kept and shown.
 func bounded(k broker.Task, r taskcatalog.Report) error {
 	if len(r.Findings) > taskcatalog.MaxFindings || len(r.Dispositions) > taskcatalog.MaxDispositions || r.FindingsOmitted < 0 || r.DispositionsOmitted < 0 {
-		return notBelieved(k, "evidence_bounds", "it lists more than it may")
+		return notBelieved(k, "evidence_bounds", "the evidence lists more entries than the limit")
 	}
 	tooLong := func(texts ...string) bool {
 		return slices.ContainsFunc(texts, func(s string) bool { return len(s) > taskcatalog.MaxText })
 	}
 	for _, f := range r.Findings {
 		if tooLong(f.Check, f.Subject, f.Detail, f.NextAction) {
-			return notBelieved(k, "evidence_bounds", "a finding is longer than it may be")
+			return notBelieved(k, "evidence_bounds", "a finding is longer than the limit")
 		}
 	}
 	for _, d := range r.Dispositions {
 		if tooLong(d.Check, d.Path, d.Action, d.Reason) {
-			return notBelieved(k, "evidence_bounds", "a disposition is longer than it may be")
+			return notBelieved(k, "evidence_bounds", "a disposition is longer than the limit")
 		}
 	}
 	for _, c := range r.Checks {
 		if tooLong(c.Name, c.Reason) {
-			return notBelieved(k, "evidence_bounds", "a check is longer than it may be")
+			return notBelieved(k, "evidence_bounds", "a check is longer than the limit")
 		}
 	}
 	return nil
 }
 
 func notBelieved(k broker.Task, code, why string) *broker.Error {
-	return broker.Errorf(broker.Refused, code, "cannot take the evidence of task %s: %s", k.ID, taskcatalog.Clean(why, 300))
+	return broker.Errorf(broker.Refused, code, "cannot accept the evidence of task %s: %s", k.ID, taskcatalog.Clean(why, 300))
 }
 
 // ofThisIdentity refuses evidence by a key from before the node's identity was changed. The
@@ -109,7 +109,7 @@ func (q *Queue) rotated(ctx context.Context, k broker.Task, p Peer, said *taskca
 		return err
 	}
 	if !ok || r.UsedAt.IsZero() || r.KeyDigest != key || said.Serial != r.Serial || "sha256:"+said.KeySHA256 != r.KeyDigest {
-		return notBelieved(k, "rotation_not_made", "it is not signed by the key that this task was given a certificate for")
+		return notBelieved(k, "rotation_not_made", "the evidence is not signed by the key that was certified for this task")
 	}
 	return nil
 }

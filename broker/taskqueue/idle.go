@@ -105,7 +105,7 @@ func (q *Queue) lookForOpen(ctx context.Context) {
 	if err != nil {
 		q.idle.forget()
 		if ctx.Err() == nil {
-			q.c.Log.Warn("cannot look which nodes have tasks", zap.Error(err))
+			q.c.Log.Warn("cannot list the nodes that have tasks", zap.Error(err))
 		}
 		return
 	}

@@ -40,7 +40,7 @@ func foundLate(k broker.Task, v *taskcatalog.TaskProbeResult) ([]broker.Effect, 
 		w.Code = v.Code
 	}
 	if !v.Known {
-		w.Message = "the node knows nothing of it"
+		w.Message = "the node has no record of the task"
 	}
 	return []broker.Effect{broker.NoteLate{TaskID: asked.TaskID, Word: w}}, nil
 }

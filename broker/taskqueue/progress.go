@@ -19,10 +19,10 @@ func (q *Queue) Progress(ctx context.Context, p Peer, taskID string, r wire.Prog
 	switch r.StepStatus {
 	case "running", "succeeded", "failed":
 	default:
-		return wire.ProgressReply{}, broker.Errorf(broker.Invalid, "bad_progress", "cannot take progress of task %s: step_status is none of running, succeeded, failed", taskID)
+		return wire.ProgressReply{}, broker.Errorf(broker.Invalid, "bad_progress", "cannot accept progress of task %s: step_status is not one of running, succeeded, failed", taskID)
 	}
 	if r.CurrentStepIndex < 0 || r.TotalSteps < 0 || r.TotalSteps > maxSteps || r.CurrentStepIndex > r.TotalSteps || r.StepPercent < 0 || r.StepPercent > 100 {
-		return wire.ProgressReply{}, broker.Errorf(broker.Invalid, "bad_progress", "cannot take progress of task %s: step %d of %d at %d %%", taskID, r.CurrentStepIndex, r.TotalSteps, r.StepPercent)
+		return wire.ProgressReply{}, broker.Errorf(broker.Invalid, "bad_progress", "cannot accept progress of task %s: step %d of %d at %d %%", taskID, r.CurrentStepIndex, r.TotalSteps, r.StepPercent)
 	}
 	progress := broker.Progress{
 		CurrentStepIndex: r.CurrentStepIndex, TotalSteps: r.TotalSteps, CurrentStepName: taskcatalog.Clean(r.CurrentStepName, maxStepName),

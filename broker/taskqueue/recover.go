@@ -33,7 +33,7 @@ func (q *Queue) Probe(ctx context.Context, actor broker.Actor, taskID string) (b
 		return k, err
 	}
 	if k.Attempt == 0 {
-		return k, broker.Errorf(broker.Refused, "task_not_delivered", "cannot probe task %s: node %s never had it", k.ID, k.NodeID)
+		return k, broker.Errorf(broker.Refused, "task_not_delivered", "cannot probe task %s: the task was never handed to node %s", k.ID, k.NodeID)
 	}
 	if err := q.sameSystem(ctx, k, "probe"); err != nil {
 		return k, err
@@ -50,7 +50,7 @@ func (q *Queue) Probe(ctx context.Context, actor broker.Actor, taskID string) (b
 func (q *Queue) sameSystem(ctx context.Context, k broker.Task, what string) error {
 	n, err := q.c.DB.Node(ctx, k.NodeID)
 	if err == nil && n.Epoch != k.NodeEpoch {
-		err = broker.Errorf(broker.Refused, "node_changed", "cannot %s task %s: node %s enrolled again since it was given that (enqueue a new task)", what, k.ID, k.NodeID)
+		err = broker.Errorf(broker.Refused, "node_changed", "cannot %s task %s: node %s enrolled again since it received the task (enqueue a new task)", what, k.ID, k.NodeID)
 	}
 	return err
 }
@@ -69,28 +69,28 @@ func (q *Queue) Recover(ctx context.Context, actor broker.Actor, taskID string) 
 	}
 	switch now := q.c.DB.Now(); {
 	case k.Status != broker.TaskFailed || !slices.Contains(ambiguous, k.Code):
-		return refused("task_not_ambiguous", "how it ended is known: it is %s %s (only one that was interrupted, or of which nothing was heard, is recovered)", k.Status, k.Code)
+		return refused("task_not_ambiguous", "the task's outcome is known: %s %s (only a task that was interrupted, or whose outcome is unknown, can be recovered)", k.Status, k.Code)
 	case now.Sub(k.EndedAt) > recoverWithin:
-		return refused("task_too_old", "it ended more than %s ago (look at the node, and enqueue a new task)", recoverWithin)
+		return refused("task_too_old", "the task ended more than %s ago (check the node, and enqueue a new task)", recoverWithin)
 	case k.EnqueuedBy == bySystem:
-		return refused("task_of_run", "a run of the broker asked for it (have the run %s retry or resume)", k.CorrelationID)
+		return refused("task_of_run", "a run of the broker requested the task (retry or resume the run %s)", k.CorrelationID)
 	}
 	if err := q.sameSystem(ctx, k, "recover"); err != nil {
 		return k, err
 	}
 	if k.Late != nil && !k.Late.Probe && k.Late.Outcome == taskcatalog.OutcomeSucceeded {
-		return refused("task_done", "node %s said afterwards that it was done: there is nothing to do again", k.NodeID)
+		return refused("task_done", "node %s reported afterwards that the task was done", k.NodeID)
 	}
 	probe, ok, err := q.lastProbe(ctx, k)
 	switch {
 	case err != nil:
 		return k, err
 	case !ok:
-		return refused("probe_missing", "the node has not said within %s what became of it (hostler task probe %s)", probeGood, k.ID)
+		return refused("probe_missing", "the node did not report the task's outcome within %s (hostler task probe %s)", probeGood, k.ID)
 	case probe.Running:
-		return refused("task_running", "node %s still runs it (wait, and probe again)", k.NodeID)
+		return refused("task_running", "node %s still runs the task (wait, and probe again)", k.NodeID)
 	case probe.Outcome == taskcatalog.OutcomeSucceeded:
-		return refused("task_done", "node %s says that it was done: there is nothing to do again", k.NodeID)
+		return refused("task_done", "node %s reports that the task was done", k.NodeID)
 	}
 	again, _, err := q.Enqueue(ctx, actor, Request{
 		NodeID: k.NodeID, Type: k.Type, Version: k.Version, Params: k.Params, RetryOf: k.ID, IdempotencyKey: "recover/" + k.ID, CorrelationID: k.CorrelationID,

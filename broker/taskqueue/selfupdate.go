@@ -27,7 +27,7 @@ func (q *Queue) release(ctx context.Context, n broker.Node, p *taskcatalog.SelfU
 			return err
 		}
 	case p.Version == "":
-		return broker.Errorf(broker.Invalid, string(taskcatalog.CodeBadParams), "cannot update the agent of node %s: no version is named", n.ID)
+		return broker.Errorf(broker.Invalid, string(taskcatalog.CodeBadParams), "cannot update the agent of node %s: the request names no version", n.ID)
 	}
 	r, err := q.c.DB.AgentRelease(ctx, p.Version)
 	switch {
@@ -36,9 +36,9 @@ func (q *Queue) release(ctx context.Context, n broker.Node, p *taskcatalog.SelfU
 	case err != nil:
 		return err
 	case r.Revoked():
-		return broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot give release %s to node %s: it was revoked by %s: %s", r.Version, n.ID, r.RevokedBy, taskcatalog.Clean(r.RevokedReason, 200))
+		return broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot deliver release %s to node %s: the release was revoked by %s: %s", r.Version, n.ID, r.RevokedBy, taskcatalog.Clean(r.RevokedReason, 200))
 	case p.Floor != "" && release.Compare(r.Version, p.Floor) < 0 && !p.AllowRollback:
-		return broker.Errorf(broker.Refused, string(release.CodeBelowFloor), "cannot give release %s to node %s: it is below the floor %s (to go back all the same, allow_rollback with a reason)", r.Version, n.ID, p.Floor)
+		return broker.Errorf(broker.Refused, string(release.CodeBelowFloor), "cannot deliver release %s to node %s: the release is below the floor %s (to roll back nevertheless: allow_rollback with a reason)", r.Version, n.ID, p.Floor)
 	}
 	p.Manifest = &taskcatalog.ReleaseManifest{Digest: r.Digest, Size: int64(len(r.Manifest))}
 	if r.Reference != "" {
@@ -66,7 +66,7 @@ func (q *Queue) before(ctx context.Context, n broker.Node, p *taskcatalog.SelfUp
 	}
 	all, err := q.c.DB.AgentReleases(ctx, "")
 	if i := slices.IndexFunc(all, func(r store.AgentRelease) bool { return r.Revoked() }); i >= 0 {
-		return broker.Errorf(broker.Refused, "rollback_version_missing", "cannot roll back the agent of node %s: it has not said which version is before its own, and release %s is revoked (name the version to go back to)", n.ID, all[i].Version)
+		return broker.Errorf(broker.Refused, "rollback_version_missing", "cannot roll back the agent of node %s: the node did not report its earlier version, and release %s is revoked (name the version to roll back to)", n.ID, all[i].Version)
 	}
 	return err
 }

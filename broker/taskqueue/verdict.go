@@ -26,14 +26,14 @@ func verdictOf(k broker.Task, r wire.ResultRequest, report taskcatalog.Report) (
 	said := report.Verdict
 	switch {
 	case said == "" && compares && r.Outcome == taskcatalog.OutcomeSucceeded:
-		return "", notBelieved(k, "evidence_verdict", "it succeeded without a verdict")
+		return "", notBelieved(k, "evidence_verdict", "the task succeeded without a verdict")
 	case said == "":
 		return "", nil
 	case !compares:
-		return "", notBelieved(k, "evidence_verdict", "it has a verdict, and its task comes to none")
+		return "", notBelieved(k, "evidence_verdict", "the result has a verdict, and tasks of this type have none")
 	}
 	if !said.Valid() {
-		return "", notBelieved(k, "evidence_verdict", "it has a verdict that is none")
+		return "", notBelieved(k, "evidence_verdict", "the result has an unknown verdict")
 	}
 	report.Judge()
 	worst := taskcatalog.Lesser(report.Verdict, said)
@@ -52,11 +52,11 @@ func rowsOf(k broker.Task, checks []taskcatalog.Check) error {
 	}
 	for _, c := range checks {
 		if !untold[c.Name] {
-			return notBelieved(k, "evidence_checks", "it tells twice, or as one that it is not, of the check "+c.Name)
+			return notBelieved(k, "evidence_checks", "the result lists twice, or under a wrong name, the check "+c.Name)
 		}
 		delete(untold, c.Name)
 		if c.NotApplicable && (!c.Made || !slices.Contains(taskcatalog.PlatformChecks(), c.Name)) {
-			return notBelieved(k, "evidence_checks", "it says that the check "+c.Name+" does not apply, and it does")
+			return notBelieved(k, "evidence_checks", "the result states that the check "+c.Name+" does not apply, and the check applies")
 		}
 	}
 	return nil
@@ -78,7 +78,7 @@ func sumsUp(k broker.Task, r wire.ResultRequest, said taskcatalog.Verdict) (comp
 			return false, err
 		}
 		if sum.Verdict != said {
-			return false, notBelieved(k, "evidence_verdict", "its verdict is not that of the result")
+			return false, notBelieved(k, "evidence_verdict", "the evidence's verdict differs from the result's verdict")
 		}
 	}
 	return !asked.TakeBaseline, nil

@@ -143,7 +143,7 @@ func (d *Desk) judge(ctx context.Context, by broker.OperatorToken, r Request) (a
 	}
 	live, err := d.c.DB.CountLiveTerminals(ctx, n.ID)
 	if err == nil && live >= maxOfNode {
-		err = broker.Errorf(broker.Refused, "terminal_too_many", "cannot open a terminal on node %s: it has %d (close one: hostler terminal list --node %s)", n.ID, live, n.ID)
+		err = broker.Errorf(broker.Refused, "terminal_too_many", "cannot open a terminal on node %s: the node has %d open sessions (close one: hostler terminal list --node %s)", n.ID, live, n.ID)
 	}
 	l := a.Policy.Limits()
 	p.MaxSeconds, p.DetachSeconds = int(l.Max/time.Second), int(l.Detach/time.Second)
@@ -167,11 +167,11 @@ func (d *Desk) user(ctx context.Context, nodeID string, r Request) (username, al
 	case len(fits) == 1, len(fits) > 1 && r.Username != "": // several live allocations of the same user
 		return fits[0].Username, fits[0].ID, nil
 	case r.AllocationID != "":
-		return "", "", broker.Errorf(broker.Refused, "terminal_user_refused", "cannot open a terminal on node %s: it has no live allocation %s with that user (hostler node show %s)", nodeID, taskcatalog.Clean(r.AllocationID, 64), nodeID)
+		return "", "", broker.Errorf(broker.Refused, "terminal_user_refused", "cannot open a terminal on node %s: the node has no live allocation %s with that user (hostler node show %s)", nodeID, taskcatalog.Clean(r.AllocationID, 64), nodeID)
 	case r.Username != "":
 		return r.Username, "", nil
 	}
-	return "", "", broker.Errorf(broker.Invalid, "terminal_user_missing", "cannot open a terminal on node %s: it has %d live allocations, so say as whom (--user)", nodeID, len(fits))
+	return "", "", broker.Errorf(broker.Invalid, "terminal_user_missing", "cannot open a terminal on node %s: the node has %d live allocations (name the user: --user)", nodeID, len(fits))
 }
 
 // begin stores the task of a new session and takes the session.
@@ -226,7 +226,7 @@ func (d *Desk) abandon(id string, why error) {
 	defer done()
 	e := broker.AsError(why)
 	if err := d.close(ctx, id, e.Code, e.Message); err != nil {
-		d.c.Log.Error("cannot close a terminal session that could not be begun", zap.String("session", id), zap.Error(err))
+		d.c.Log.Error("cannot close a terminal session that failed to start", zap.String("session", id), zap.Error(err))
 	}
 }
 
@@ -256,7 +256,7 @@ func (d *Desk) mayBeIn(ctx context.Context, operator, id string) (s broker.Termi
 		return s, nil, err
 	}
 	if no = a.Refusal(d.c.Now()); no == nil && s.OpenedBy != operator && !a.Operator.Role.Covers(broker.RolePlatformAdmin) {
-		no = broker.Errorf(broker.Forbidden, "terminal_not_yours", "cannot join terminal session %s: %s opened it (open one of your own)", s.ID, s.OpenedBy)
+		no = broker.Errorf(broker.Forbidden, "terminal_not_yours", "cannot join terminal session %s: %s opened the session (open your own session)", s.ID, s.OpenedBy)
 	}
 	return s, no, nil
 }
@@ -318,7 +318,7 @@ func (d *Desk) Mint(ctx context.Context, task broker.Task, keyDigest string) (m 
 		return m, err
 	}
 	if s.NodeID != task.NodeID || s.NodeEpoch != task.NodeEpoch {
-		return m, broker.Errorf(broker.Forbidden, "credential_refused", "cannot mint a token for task %s: session %s is not of that node as it is enrolled", task.ID, s.ID)
+		return m, broker.Errorf(broker.Forbidden, "credential_refused", "cannot mint a token for task %s: session %s does not belong to the node's present enrolment", task.ID, s.ID)
 	}
 	m = broker.Minted{Secret: rand.Text(), Expires: d.c.DB.Now().Add(tokenLife), Opens: "terminal/" + s.ID}
 	return m, d.c.DB.SetTerminalToken(ctx, s.ID, store.TerminalToken{Hash: pki.HashToken(m.Secret), Expires: m.Expires, KeyDigest: keyDigest})

@@ -33,24 +33,24 @@ func (r Request) params() (p taskcatalog.TerminalOpenParams, err error) {
 		return taskcatalog.TerminalOpenParams{}, broker.Errorf(broker.Invalid, code, "cannot open a terminal: "+format, taskcatalog.Clean(what, 100))
 	}
 	if r.Username != "" && !userName.MatchString(r.Username) {
-		return refuse("terminal_user_refused", "%q is no name of a user", r.Username)
+		return refuse("terminal_user_refused", "%q is not a user name", r.Username)
 	}
 	if r.Term != "" && !termName.MatchString(r.Term) {
-		return refuse("terminal_env_refused", "%q is no name of a terminal's type", r.Term)
+		return refuse("terminal_env_refused", "%q is not a terminal type", r.Term)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Locale)) {
 		if len(r.Locale) > maxLocales || !localeName.MatchString(name) || !localeValue.MatchString(r.Locale[name]) {
-			return refuse("terminal_env_refused", "%q is not about a language", name+"="+r.Locale[name])
+			return refuse("terminal_env_refused", "%q is not a locale variable", name+"="+r.Locale[name])
 		}
 	}
 	total := 0
 	for _, word := range r.Command {
 		if total += len(word); total > maxWords || len(word) > maxWord || strings.ContainsRune(word, 0) || !utf8.ValidString(word) {
-			return refuse("terminal_command_refused", "%q is too long, or has a zero byte or what is no text", word)
+			return refuse("terminal_command_refused", "%q is too long, contains a zero byte, or is not text", word)
 		}
 	}
 	if len(r.Command) > 0 && !isFile(r.Command[0]) {
-		return refuse("terminal_command_refused", "%q is no name of a program, nor a whole path of one", r.Command[0])
+		return refuse("terminal_command_refused", "%q is neither a program name nor an absolute path", r.Command[0])
 	}
 	return taskcatalog.TerminalOpenParams{AllocationID: r.AllocationID, Username: r.Username, Command: r.Command, Term: r.Term, Locale: r.Locale}, nil
 }

@@ -22,7 +22,7 @@ type Retention struct {
 
 // Run drops old recordings until ctx ends; the leader runs it.
 func (r *Retention) Run(ctx context.Context) {
-	periodic.Work{Every: keepEvery, AtOnce: true, Turn: r.Drop, Log: r.Log, Cannot: "cannot drop old recordings"}.Run(ctx)
+	periodic.Work{Every: keepEvery, AtOnce: true, Turn: r.Drop, Log: r.Log, Cannot: "cannot delete old recordings"}.Run(ctx)
 }
 
 // Drop drops all recordings beyond their site's retention period. If a site's policy is unreadable,
@@ -40,7 +40,7 @@ func (r *Retention) Drop(ctx context.Context) error {
 		}
 		p, err := broker.TerminalPolicyOf(raw)
 		if err != nil { // the site's retention is unknown
-			r.Log.Warn("cannot drop old recordings of a site", zap.String("site", site), zap.Error(err))
+			r.Log.Warn("cannot delete old recordings of a site", zap.String("site", site), zap.Error(err))
 			continue
 		}
 		before[site] = r.DB.Now().Add(-time.Duration(p.RetentionDays) * 24 * time.Hour)
@@ -50,6 +50,6 @@ func (r *Retention) Drop(ctx context.Context) error {
 		if err != nil || len(dropped) == 0 {
 			return err
 		}
-		r.Log.Info("recordings were dropped, as their sites keep none that is older", zap.Strings("sessions", dropped))
+		r.Log.Info("recordings were deleted at the end of their sites' retention time", zap.Strings("sessions", dropped))
 	}
 }

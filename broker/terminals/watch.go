@@ -53,7 +53,7 @@ func (d *Desk) Run(ctx context.Context) error {
 		}
 		err := d.look(ctx)
 		if err != nil && !failing && ctx.Err() == nil {
-			d.c.Log.Warn("cannot look at terminal sessions", zap.Error(err))
+			d.c.Log.Warn("cannot check terminal sessions", zap.Error(err))
 		}
 		failing = err != nil // so that a failure is logged once
 	}
@@ -100,7 +100,7 @@ func (d *Desk) look(ctx context.Context) error {
 	}
 	for _, s := range untold {
 		if !busy[s.ID] {
-			d.beside(s.ID, "tell a node that a terminal session is over", func(ctx context.Context) error { return d.tellNode(ctx, s) })
+			d.beside(s.ID, "close a terminal session on its node", func(ctx context.Context) error { return d.tellNode(ctx, s) })
 		}
 	}
 	for _, st := range all {
@@ -120,7 +120,7 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 	ours := s.Replica == d.c.Address
 	switch {
 	case has && !ours:
-		d.beside(s.ID, "let go of a terminal session", func(ctx context.Context) error { return d.release(ctx, s.ID) })
+		d.beside(s.ID, "release a terminal session", func(ctx context.Context) error { return d.release(ctx, s.ID) })
 		return
 	case !has && !(ours && st.RelayInstance == d.me.Instance) && now.Sub(st.RelayHeard) < relayDead:
 		return // its own replica is responsible
@@ -163,7 +163,7 @@ func (d *Desk) orphaned(s broker.TerminalSession, now time.Time) (code, reason s
 	case s.Status == broker.TerminalOpening && since >= neverCame:
 		return "terminal_never_came", "the node did not connect"
 	case s.Status == broker.TerminalDetached && since >= s.Limits.Detach, s.Status == broker.TerminalClosing && since >= endWithin:
-		return "relay_lost", "its relay is gone, and nobody has joined it again"
+		return "relay_lost", "its relay is gone, and no node or operator has joined again"
 	}
 	return "", ""
 }
@@ -182,9 +182,9 @@ func (d *Desk) guest(ctx context.Context, id, by string) {
 	_, no, err := d.mayBeIn(ctx, by, id)
 	switch {
 	case err != nil:
-		d.c.Log.Warn("cannot look whether an operator may be in a session", zap.String("session", id), zap.String("operator", by), zap.Error(err))
+		d.c.Log.Warn("cannot check whether an operator may stay in a session", zap.String("session", id), zap.String("operator", by), zap.Error(err))
 	case no != nil:
-		d.beside(id, "have an operator leave", func(context.Context) error { return d.c.Relay.Detach(id, by, no.Code, no.Message) })
+		d.beside(id, "disconnect an operator", func(context.Context) error { return d.c.Relay.Detach(id, by, no.Code, no.Message) })
 	}
 }
 
@@ -197,9 +197,9 @@ func (d *Desk) missing(st store.TerminalState, now time.Time) (code, reason stri
 	case since.IsZero() || !o.Status.Ended() || o.Status == "": // the node is here, or on its way
 		return "", "", false
 	case o.Status == broker.TaskFailed && o.Outcome != taskcatalog.OutcomeInterrupted && (!o.Began || o.Code == "terminal_gone" || o.Code == "terminal_ending"):
-		return cmp.Or(string(o.Code), "terminal_start_failed"), "the node could not open it: " + o.Message, false
+		return cmp.Or(string(o.Code), "terminal_start_failed"), "the node could not open the session: " + o.Message, false
 	case !o.Began && (o.Status == broker.TaskExpired || o.Status == broker.TaskCanceled):
-		return "task_" + string(o.Status), "the node could not open it: the task is " + string(o.Status), false
+		return "task_" + string(o.Status), "the node could not open the session: the task is " + string(o.Status), false
 	}
 	return "", "", now.Sub(since) >= nodeAway && now.Sub(o.At) >= nodeAway
 }
@@ -263,7 +263,7 @@ func (d *Desk) tellNode(ctx context.Context, s broker.TerminalSession) error {
 		err = d.withdraw(ctx, s)
 	}
 	if refused := (*broker.Error)(nil); errors.As(err, &refused) && refused.Kind != broker.Internal && refused.Kind != broker.Unavailable {
-		d.c.Log.Warn("a node cannot be told that a terminal session is over", zap.String("session", s.ID), zap.String("node", s.NodeID), zap.Error(err))
+		d.c.Log.Warn("cannot close a terminal session on its node", zap.String("session", s.ID), zap.String("node", s.NodeID), zap.Error(err))
 		err = nil
 	}
 	if err != nil {
@@ -278,7 +278,7 @@ func (d *Desk) withdraw(ctx context.Context, s broker.TerminalSession) error {
 		NodeID: s.NodeID, Type: "terminal.open", CorrelationID: s.ID, Statuses: []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched},
 	})
 	for _, k := range open {
-		if _, err := d.c.Queue.Cancel(ctx, broker.System, k.ID, "its session is over"); err != nil {
+		if _, err := d.c.Queue.Cancel(ctx, broker.System, k.ID, "its session has ended"); err != nil {
 			return err
 		}
 	}

@@ -79,7 +79,7 @@ func Open(ctx context.Context, o Options) (*Authority, error) {
 		return nil, err
 	}
 	if missing := a.missing(); len(missing) > 0 {
-		return nil, broker.Errorf(broker.Refused, "key_mismatch", "cannot start with the keys in %s: the database's trust bundle names %s, which they lack (give every replica the same keys)", o.Dir, strings.Join(missing, ", "))
+		return nil, broker.Errorf(broker.Refused, "key_mismatch", "cannot start with the keys in %s: the database's trust bundle names %s, which is not among them (give every replica the same keys)", o.Dir, strings.Join(missing, ", "))
 	}
 	if err := a.sweep(); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (a *Authority) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := a.Refresh(ctx); err != nil && ctx.Err() == nil {
-			a.o.Log.Warn("cannot read the trust bundle; the one in memory stays", zap.Error(err))
+			a.o.Log.Warn("cannot read the trust bundle; the broker keeps the bundle in memory", zap.Error(err))
 		}
 	}
 }

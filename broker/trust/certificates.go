@@ -172,5 +172,5 @@ func (a *Authority) issuing(which age) (ringKey, error) {
 			}
 		}
 	}
-	return ringKey{}, broker.Errorf(broker.Unavailable, "key_mismatch", "cannot issue certificates: no issuing CA under a root of the trust bundle in force is here (give every replica the same keys)")
+	return ringKey{}, broker.Errorf(broker.Unavailable, "key_mismatch", "cannot issue certificates: this broker has no issuing CA under a root of the trust bundle in force (give every replica the same keys)")
 }

@@ -42,7 +42,7 @@ func Inventory(dir string) (keys []KeyPlace, roots []string, err error) {
 		roots = append(roots, pki.Fingerprint(chain[len(chain)-1]))
 	}
 	if len(roots) == 0 {
-		return nil, nil, broker.Errorf(broker.Refused, "keys_unreadable", "cannot use the keys in %s: they have no root", dir)
+		return nil, nil, broker.Errorf(broker.Refused, "keys_unreadable", "cannot use the keys in %s: the root is missing", dir)
 	}
 	return keys, roots, nil
 }

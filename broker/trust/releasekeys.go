@@ -49,11 +49,11 @@ func (a *Authority) RetireReleaseKey(ctx context.Context, actor broker.Actor, id
 	}
 	kept := without(next.Keys, id)
 	if len(kept) == len(next.Keys) {
-		return broker.Errorf(broker.NotFound, "release_key_unknown", "cannot retire release key %q: the trust bundle has none of that id (see hostler trust show)", taskcatalog.Clean(id, 64))
+		return broker.Errorf(broker.NotFound, "release_key_unknown", "cannot retire release key %q: the trust bundle has no such release key (see hostler trust show)", taskcatalog.Clean(id, 64))
 	}
 	next.Keys = kept
 	if len(live(&next, pki.UseRelease, a.o.Now())) == 0 {
-		return broker.Errorf(broker.Refused, "release_key_last", "cannot retire release key %s: it is the last in force (add the next one before, with hostler trust add-release-key)", id)
+		return broker.Errorf(broker.Refused, "release_key_last", "cannot retire release key %s: it is the last release key in force (add the next key first: hostler trust add-release-key)", id)
 	}
 	return a.change(ctx, actor, next, "retire release key "+id, reason)
 }

@@ -100,7 +100,7 @@ func (a *Authority) Finish(ctx context.Context, actor broker.Actor, leaveBehind 
 	}
 	r, open := a.Rotation()
 	if !open {
-		return broker.Errorf(broker.Refused, "rotation_none", "cannot finish a rotation: none is open")
+		return broker.Errorf(broker.Refused, "rotation_none", "cannot finish a rotation: no rotation is open")
 	}
 	if err := a.checkGaps(ctx); err != nil {
 		return err
@@ -232,7 +232,7 @@ func (a *Authority) publish(ctx context.Context, actor broker.Actor, next pki.Tr
 		seen[c.ID] = true
 		k, ok := a.ring.find(pki.UseTrust, c.ID)
 		if !ok {
-			return broker.Errorf(broker.Unavailable, "key_mismatch", "cannot sign trust bundle version %d: trust key %s is not here (give every replica the same keys)", next.Version, c.ID)
+			return broker.Errorf(broker.Unavailable, "key_mismatch", "cannot sign trust bundle version %d: this broker does not have trust key %s (give every replica the same keys)", next.Version, c.ID)
 		}
 		s, err := a.ring.signer(k)
 		if err != nil {

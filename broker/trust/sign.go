@@ -46,9 +46,9 @@ func (a *Authority) SignTask(ctx context.Context, task taskcatalog.Task, nodeTru
 		return envelope, signer.ID, err
 	}
 	if len(candidates) > 0 {
-		return nil, "", broker.Errorf(broker.Unavailable, "key_mismatch", "cannot sign a task for node %s: task key %s is not here (give every replica the same keys)", task.NodeID, candidates[0].ID)
+		return nil, "", broker.Errorf(broker.Unavailable, "key_mismatch", "cannot sign a task for node %s: this broker does not have task key %s (give every replica the same keys)", task.NodeID, candidates[0].ID)
 	}
-	return nil, "", broker.Errorf(broker.Refused, "node_left_behind", "cannot sign a task for node %s: it confirmed trust bundle version %d, and no task key of that is in use any more (enrol the node again)", task.NodeID, nodeTrustVersion)
+	return nil, "", broker.Errorf(broker.Refused, "node_left_behind", "cannot sign a task for node %s: the node confirmed trust bundle version %d, and no task key of that version is in use any more (enrol the node again)", task.NodeID, nodeTrustVersion)
 }
 
 // StatementSigner returns the newest statement key in force that this replica has. Code:
@@ -60,5 +60,5 @@ func (a *Authority) StatementSigner(context.Context) (pki.Signer, error) {
 			return a.ring.signer(k)
 		}
 	}
-	return pki.Signer{}, broker.Errorf(broker.Unavailable, "key_mismatch", "cannot sign a statement: no statement key of the trust bundle in force is here (give every replica the same keys)")
+	return pki.Signer{}, broker.Errorf(broker.Unavailable, "key_mismatch", "cannot sign a statement: this broker has no statement key of the trust bundle in force (give every replica the same keys)")
 }

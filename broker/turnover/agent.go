@@ -42,7 +42,7 @@ func (c *Chains) ask(ctx context.Context, r *run, class chain.Class, t asking.Ta
 // time since which the broker accepts the present key counts.
 func (c *Chains) rotate(ctx context.Context, r *run) error {
 	if slices.ContainsFunc(r.Waived, func(w chain.Waiver) bool { return w.Stage == "drain_node" }) {
-		if err := c.retireDraining(ctx, r, "gone on without a drain"); err != nil {
+		if err := c.retireDraining(ctx, r, "continued without a drain"); err != nil {
 			return err
 		}
 	}
@@ -55,7 +55,7 @@ func (c *Chains) rotate(ctx context.Context, r *run) error {
 	case err != nil:
 		return asking.Records(err)
 	case n.IdentitySince.Before(r.State.TakenAt):
-		return chain.Fail(untrusted, "node %s says that it has a new key (task %s), and its key is that of %s", n.ID, k.ID, n.IdentitySince.Format(time.RFC3339)).With("identity_not_rotated", asking.Details(k))
+		return chain.Fail(untrusted, "node %s reports a new key (task %s), and its certified key dates from %s", n.ID, k.ID, n.IdentitySince.Format(time.RFC3339)).With("identity_not_rotated", asking.Details(k))
 	}
 	r.Note(map[string]any{"task_id": k.ID, "identity_since": n.IdentitySince}, "the node has a new key")
 	return nil
@@ -73,7 +73,7 @@ func (c *Chains) cleanStorage(ctx context.Context, r *run) error {
 		return err
 	}
 	if result.Failed > 0 {
-		r.State.warn("the storage cleanup could not empty %d places (hostler task show %s); the validation says whether it matters", result.Failed, k.ID)
+		r.State.warn("the storage cleanup could not empty %d places (hostler task show %s); the validation judges them", result.Failed, k.ID)
 	}
 	r.Note(map[string]any{"task_id": k.ID, "files": result.FilesRemoved, "bytes": result.BytesRemoved, "failed": result.Failed}, "%d files with %d bytes were removed", result.FilesRemoved, result.BytesRemoved)
 	return nil

@@ -39,12 +39,12 @@ func (c *Chains) certify(ctx context.Context, r *run) error {
 	case err != nil && taskcatalog.CodeOf(err, "") == "":
 		return asking.Records(err) // a fault of the broker, not a statement of the node
 	case taskcatalog.CodeOf(err, "") == pki.CodeTooLarge:
-		return chain.Fail(inputError, "the turnover of node %s has more to it than a certificate holds: %w", s.NodeID, err).With(string(pki.CodeTooLarge), nil)
+		return chain.Fail(inputError, "the turnover of node %s has more entries than fit in a certificate: %w", s.NodeID, err).With(string(pki.CodeTooLarge), nil)
 	case err != nil:
 		if err := c.Nodes.Quarantine(ctx, s.NodeID, "its turnover cannot be certified: "+err.Error()); err != nil {
 			return asking.Records(err)
 		}
-		return chain.Fail(untrusted, "what node %s says of its turnover does not hold: %w", s.NodeID, err).With(string(taskcatalog.CodeOf(err, "certificate_refused")), nil)
+		return chain.Fail(untrusted, "the evidence of node %s about its turnover does not verify: %w", s.NodeID, err).With(string(taskcatalog.CodeOf(err, "certificate_refused")), nil)
 	}
 	if s.certified(clean.ID, verdict); s.MeetsPolicy {
 		r.Note(map[string]string{"certificate_id": clean.ID}, "certificate %s meets the policy", clean.ID)
@@ -66,7 +66,7 @@ func (s *Turnover) certified(id string, v certificate.Verdict) {
 // fallsShort keeps a node from use whose certificate does not meet the policy.
 func (c *Chains) fallsShort(ctx context.Context, r *run, v certificate.Verdict) error {
 	s := &r.State
-	first := "it says nothing of why"
+	first := "no reason is given"
 	if len(v.Shortfalls) > 0 {
 		first = v.Shortfalls[0].Message
 	}
@@ -103,16 +103,16 @@ var hints = []struct {
 }{
 	{certificate.CodeRootNeedsFreshOS, "", "cancel this run and " + reimage + ": its tenant had root"},
 	{certificate.CodeEnvironment, "", "cancel this run and " + reimage + ": the policy asks for a fresh system"},
-	{certificate.CodeDeviceMissing, "", "put the part back, or say what became of it (hostler certificate attest NODE --device SERIAL --method destroyed|removed --witness W), then retry"},
-	{certificate.CodeDeviceUnexpected, "", "take the part out, or accept it (hostler node device accept NODE SERIAL --reason R), then retry"},
+	{certificate.CodeDeviceMissing, "", "put the device back, or record what happened to it (hostler certificate attest NODE --device SERIAL --method destroyed|removed --witness W), then retry"},
+	{certificate.CodeDeviceUnexpected, "", "remove the device, or accept it (hostler node device accept NODE SERIAL --reason R), then retry"},
 	{taskcatalog.CodeDiskNoSize, unerased, nextNoSize + "; then cancel this run and start another"},
 	{taskcatalog.CodeDiskSmaller, unerased, nextSmaller("NODE") + "; then cancel this run and start another"},
-	{taskcatalog.CodeDiskNotSystem, unerased, "find out why the node says that its system runs from a disk that is on record as another; then reimage it, or say that it does (hostler node device accept NODE SERIAL --system --reason R)"},
-	{taskcatalog.CodeDiskTransportDiffers, unerased, "find out what the disk is; if it is not the machine's own, say so (hostler node device accept NODE SERIAL --reason R), then retry"},
-	{taskcatalog.CodeDiskRoleUnrecorded, unerased, "say which disks the system runs from (hostler node device accept NODE SERIAL --system --reason R), or reimage the node, then retry"},
-	{taskcatalog.CodeDiskNotLocal, chain.Class(broker.EraseDowngraded), "take the disk off the machine, or have the site's policy accept it (accept_network_disks), then cancel this run and start another"},
-	{certificate.CodeBelowPolicy, chain.Class(broker.EraseDowngraded), "erase the disks, or have the site's policy accept less (disk_grade, accept_system_disk), then cancel this run and start another; or accept the one disk (hostler decommission accept-downgrade RUN --device SERIAL --reason R), then retry"},
-	{certificate.CodeDowngrade, chain.Class(broker.EraseDowngraded), "erase the disks once more, all of them and to the end (--erase secure), replace the disk, or have the site's policy accept it (accept_erase_downgrade); then cancel this run and start another; or accept the one disk as it is (hostler decommission accept-downgrade RUN --device SERIAL --reason R), then retry"},
+	{taskcatalog.CodeDiskNotSystem, unerased, "find out why the node reports another system disk than is recorded; then reimage the node, or record the disk as a system disk (hostler node device accept NODE SERIAL --system --reason R)"},
+	{taskcatalog.CodeDiskTransportDiffers, unerased, "find out what the disk is; if it is not the machine's own disk, record this (hostler node device accept NODE SERIAL --reason R), then retry"},
+	{taskcatalog.CodeDiskRoleUnrecorded, unerased, "record which disks the system runs from (hostler node device accept NODE SERIAL --system --reason R), or reimage the node, then retry"},
+	{taskcatalog.CodeDiskNotLocal, chain.Class(broker.EraseDowngraded), "detach the disk, or let the site's policy accept it (accept_network_disks), then cancel this run and start another"},
+	{certificate.CodeBelowPolicy, chain.Class(broker.EraseDowngraded), "erase the disks, or let the site's policy accept less (disk_grade, accept_system_disk), then cancel this run and start another; or accept the one disk (hostler decommission accept-downgrade RUN --device SERIAL --reason R), then retry"},
+	{certificate.CodeDowngrade, chain.Class(broker.EraseDowngraded), "erase all disks again, completely (--erase secure), replace the disk, or let the site's policy accept it (accept_erase_downgrade); then cancel this run and start another; or accept the one disk as it is (hostler decommission accept-downgrade RUN --device SERIAL --reason R), then retry"},
 }
 
 // counted are the stages whose tasks prove the certificate's content: all stages after the
@@ -260,7 +260,7 @@ func signed(taskID string, p *certificate.Proof) (*taskcatalog.Evidence, error) 
 			return ev, nil
 		}
 	}
-	return nil, chain.Fail(untrusted, "the evidence of task %s does not hold: %w", taskID, err).With("evidence_wrong_key", nil)
+	return nil, chain.Fail(untrusted, "the evidence of task %s does not verify: %w", taskID, err).With("evidence_wrong_key", nil)
 }
 
 // validated adds the signed results of the last inspection of the whole machine.
@@ -283,7 +283,7 @@ func validated(out *certificate.Clean, taskID string, p *certificate.Proof) erro
 		}
 	}
 	for _, name := range untold { // an agent that does not know the check has not looked
-		v.ChecksNotMade = append(v.ChecksNotMade, taskcatalog.Check{Name: name, Reason: "the node's agent does not tell of it (update the agent)"})
+		v.ChecksNotMade = append(v.ChecksNotMade, taskcatalog.Check{Name: name, Reason: "the node's agent does not report it (update the agent)"})
 		if v.Verdict == taskcatalog.VerdictClean {
 			v.Verdict = taskcatalog.VerdictInconclusive
 		}

@@ -15,7 +15,7 @@ import (
 
 // nextSmaller is the advice for a disk that has become smaller.
 func nextSmaller(nodeID string) string {
-	return "give the disk its size again (hdparm -N, hdparm --dco-restore, nvme create-ns) or replace it; or accept it as it is (hostler node device accept " + nodeID + " SERIAL --reason R)"
+	return "restore the disk's size (hdparm -N, hdparm --dco-restore, nvme create-ns) or replace it; or accept it as it is (hostler node device accept " + nodeID + " SERIAL --reason R)"
 }
 
 // nextNoSize is the advice for a disk without a size in the kernel.
@@ -42,7 +42,7 @@ func disks(s *Turnover, out *certificate.Clean, parts Parts) {
 			row := &out.Devices[at]
 			taken[at], row.Expected = true, expected
 			if row.OfBytes != nil && is.Recorded > 0 && *row.OfBytes < uint64(is.Recorded) && is.Code == "" {
-				is.Code, is.Why = taskcatalog.CodeDiskSmaller, "less of it was erased than it had when it was recorded"
+				is.Code, is.Why = taskcatalog.CodeDiskSmaller, "the erase covered less than the disk's recorded size"
 			}
 			lower(row, is)
 			continue
@@ -54,7 +54,7 @@ func disks(s *Turnover, out *certificate.Clean, parts Parts) {
 		down := certificate.Downgrade{Asked: certificate.MethodOverwrite}
 		switch system := is.Use == broker.DiskSystem; {
 		case is.Use == broker.DiskNetwork:
-			row.Code, row.Message = taskcatalog.CodeDiskNotLocal, "it is not the machine's own: it is reached by "+taskcatalog.Clean(is.Transport, 40)
+			row.Code, row.Message = taskcatalog.CodeDiskNotLocal, "the disk is not the machine's own: its transport is "+taskcatalog.Clean(is.Transport, 40)
 			row.Exclusions = []certificate.Exclusion{{Reason: "not_local_" + strings.ReplaceAll(is.Transport, " ", "_"), Bytes: uint64(max(is.SizeBytes, 0))}}
 			if s.Policy.AcceptNetworkDisks {
 				down.Reason, down.AcceptedBy, down.Because = row.Message, "policy", "accept_network_disks"
@@ -147,15 +147,15 @@ func (s *Turnover) byMAAS(system bool) (did certificate.Method, down certificate
 	less := rc.Downgrade != "" || did.Weaker(down.Asked)
 	switch {
 	case did == certificate.MethodMAASSecureErase:
-		down.Reason = "MAAS erased it, and nobody has read it again"
+		down.Reason = "MAAS erased the disk, and no agent has read it since"
 	case did == certificate.MethodMAASQuickErase:
-		down.Reason = "MAAS overwrote its ends alone"
+		down.Reason = "MAAS overwrote only the disk's ends"
 	case system && s.Mode == Reimage:
-		did, down.Reason = certificate.MethodMkfs, "a new system was written to it, and nothing erased"
+		did, down.Reason = certificate.MethodMkfs, "a new system was written to the disk, and nothing was erased"
 	}
 	switch {
 	case less:
-		down.Reason = cmp.Or(rc.Downgrade, "MAAS had the machine back before this run, and so has not erased it for this run")
+		down.Reason = cmp.Or(rc.Downgrade, "MAAS took the machine back before this run, so it did not erase the disk for this run")
 	case did == certificate.MethodMAASSecureErase && s.Policy.AcceptMAASErase:
 		down.AcceptedBy, down.Because = "policy", "accept_maas_erase"
 	case system && s.Policy.AcceptSystemDisk:

@@ -87,7 +87,7 @@ func gpus(out *certificate.Clean, parts Parts) {
 		}
 		row := certificate.Device{
 			Kind: certificate.KindGPU, UUID: uuid, Serial: serial, Model: model, Expected: expected, Found: found, Method: certificate.MethodNone,
-			Verification: taskcatalog.OverwriteNone, Verdict: taskcatalog.VerdictInconclusive, Message: "no scrub has told of it",
+			Verification: taskcatalog.OverwriteNone, Verdict: taskcatalog.VerdictInconclusive, Message: "no scrub reported on it",
 		}
 		if !found {
 			row.Code = taskcatalog.CodeGPUMissing

@@ -54,7 +54,7 @@ func (c *Chains) tenant(ctx context.Context, s *Turnover, out *certificate.Clean
 		if d.State == broker.DeviceRemoved && d.Since.After(since) && !parts.attested(d) {
 			out.Exposures = append(out.Exposures, certificate.Exposure{
 				Code:    certificate.ExposureAcceptedGone,
-				Message: fmt.Sprintf("%s %s was there and is not any more, with what was on it; accepted at %s because: %s", d.Kind, d.ID, d.Since.UTC().Format(time.RFC3339), d.Reason),
+				Message: fmt.Sprintf("%s %s is gone, with the data on it; accepted at %s because: %s", d.Kind, d.ID, d.Since.UTC().Format(time.RFC3339), d.Reason),
 			})
 		}
 	}
@@ -68,7 +68,7 @@ func acceptedBaselines(out *certificate.Clean, parts Parts, since time.Time) {
 		if a.At.After(since) {
 			out.Exposures = append(out.Exposures, certificate.Exposure{
 				Code:    certificate.ExposureBaseline,
-				Message: fmt.Sprintf("what the node is compared with was accepted by %s at %s, after a tenant could have changed it, because: %s", a.By, a.At.UTC().Format(time.RFC3339), taskcatalog.Clean(a.Reason, 500)),
+				Message: fmt.Sprintf("the node's baseline was accepted by %s at %s, after a tenant could have changed the node, because: %s", a.By, a.At.UTC().Format(time.RFC3339), taskcatalog.Clean(a.Reason, 500)),
 			})
 		}
 	}

@@ -117,15 +117,15 @@ func about(touches, destructive string, d time.Duration) func(Turnover) chain.Ab
 var (
 	aboutDisable  = about("the broker: the node takes no new tenant, and is owed a turnover", "", time.Second)
 	aboutRotate   = about("the node: a new key and certificate; the old one is denied", "", 10*time.Second)
-	aboutScrub    = about("the node: every GPU is overwritten, verified and reset", "what is in the memory of the GPUs", 5*time.Minute)
-	aboutValidate = about("nothing: the node is looked at and compared with its baseline", "", time.Minute)
+	aboutScrub    = about("the node: every GPU is overwritten, verified and reset", "the content of the GPUs' memory", 5*time.Minute)
+	aboutValidate = about("nothing: the node is checked and compared with its baseline", "", time.Minute)
 	aboutCertify  = about("the broker: a signed clean certificate", "", time.Second)
 	aboutEnable   = about("the broker: the node takes tenants again", "", 10*time.Second)
 )
 
 func aboutDrain(s Turnover) chain.About {
 	return chain.About{
-		Touches: "the node: sessions and processes of its users end, and their accounts go", Destructive: "what its users have in memory and at home",
+		Touches: "the node: sessions and processes of its users end, and their accounts go", Destructive: "its users' memory and home directories",
 		Expected: time.Duration(s.Policy.DrainGraceSeconds)*time.Second + 30*time.Second,
 	}
 }
@@ -138,9 +138,9 @@ func aboutCleanup(s Turnover) chain.About {
 
 func aboutErase(s Turnover) chain.About {
 	if s.Erase == EraseNone {
-		return chain.About{Touches: "nothing: no erase was asked for"}
+		return chain.About{Touches: "nothing: no erase was requested"}
 	}
-	return chain.About{Touches: "the node: each disk but those that the system runs from", Destructive: "all that is on these disks", Expected: 10 * time.Minute}
+	return chain.About{Touches: "the node: each disk except the system disks", Destructive: "all that is on these disks", Expected: 10 * time.Minute}
 }
 
 // nothingToClean reports that no storage cleanup was requested.

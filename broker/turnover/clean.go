@@ -50,8 +50,8 @@ func (c *Chains) parts(ctx context.Context, r *run) (Parts, error) {
 }
 
 func factsUnknown(r *run) *chain.Failure {
-	return chain.Fail(inputError, "node %s has never said what it is made of, so nobody knows what there is to clean", r.State.NodeID).With("facts_unknown", nil).
-		Next("start the agent of node %s anew, which then tells of its hardware, then retry", r.State.NodeID)
+	return chain.Fail(inputError, "node %s has never reported its hardware, so it is not known what must be cleaned", r.State.NodeID).With("facts_unknown", nil).
+		Next("restart the agent of node %s, which then reports its hardware; then retry", r.State.NodeID)
 }
 
 // scrubClasses are the codes of an unclean GPU that are failure classes, too.
@@ -88,7 +88,7 @@ func (c *Chains) scrub(ctx context.Context, r *run) error {
 		return nil
 	}
 	if wrong == "" {
-		wrong = "the broker comes to " + string(k.Verdict)
+		wrong = "the broker's verdict is " + string(k.Verdict)
 	}
 	return c.unclean(ctx, r, class, k, "%d of %d GPUs are clean; %s", clean, len(result.GPUs), wrong)
 }
@@ -126,7 +126,7 @@ func (c *Chains) validate(ctx context.Context, r *run) error {
 		return err
 	}
 	if told {
-		r.Note(map[string]any{"task_id": k.ID, "checks": result.ChecksMade, "report_only": r.State.Policy.ReportOnly}, "the node is %s by checks alone that do not count: the policy lets them pass, or they are worth something in a fresh system only", k.Verdict)
+		r.Note(map[string]any{"task_id": k.ID, "checks": result.ChecksMade, "report_only": r.State.Policy.ReportOnly}, "the node is %s only by checks that do not count: the policy accepts their findings, or they count only in a fresh system", k.Verdict)
 		return nil
 	}
 	return c.unclean(ctx, r, residue, k, "the node is %s: %d findings, %d checks not made", k.Verdict, result.Findings, result.ChecksNotMade)
@@ -153,9 +153,9 @@ func (c *Chains) validateFresh(ctx context.Context, r *run) error {
 	case err != nil:
 		return asking.Records(err)
 	case len(unlike) > 0:
-		err := c.unclean(ctx, r, residue, k, "the fresh system differs from the one that the node had at first: %s%s", taskcatalog.Clean(unlike[0], 200), andMore(len(unlike)-1))
+		err := c.unclean(ctx, r, residue, k, "the fresh system differs from the node's first system: %s%s", taskcatalog.Clean(unlike[0], 200), andMore(len(unlike)-1))
 		if f, failed := errors.AsType[*chain.Failure](err); failed {
-			return f.Next("look at what differs (hostler node baseline diff %s); if that is the image's, accept it (hostler node baseline accept %s --reason R), then retry", r.State.NodeID, r.State.NodeID)
+			return f.Next("review the differences (hostler node baseline diff %s); if they come from the image, accept the baseline (hostler node baseline accept %s --reason R), then retry", r.State.NodeID, r.State.NodeID)
 		}
 		return err
 	}

@@ -23,7 +23,7 @@ type Evidence interface {
 // having another MAAS token only if both tokens were seen and differ; if one token was never seen,
 // the exposure stays and says so.
 func exposures(s *Turnover, n broker.Node, env certificate.Environment) []certificate.Exposure {
-	why := "the machine's own MAAS token is that of before: it can only be changed by another deployment"
+	why := "the machine's own MAAS token is unchanged: only another deployment changes it"
 	switch rc := s.Machine.Reclaim; {
 	case n.MAASSystemID == "":
 		return nil
@@ -31,7 +31,7 @@ func exposures(s *Turnover, n broker.Node, env certificate.Environment) []certif
 	case rc != nil && rc.TokenDiffers:
 		return nil
 	default:
-		why = "nobody has seen that the machine's own MAAS token is another than before: MAAS did not tell of both"
+		why = "it is not known whether the machine's own MAAS token changed: MAAS did not report both tokens"
 	}
 	return []certificate.Exposure{{Code: certificate.ExposureMAASToken, Message: why}}
 }
@@ -49,9 +49,9 @@ func (c *Chains) lately(do func(context.Context, *run) error) func(context.Conte
 			return asking.Records(err)
 		}
 		if valid := time.Duration(r.State.Policy.CertificateValidSeconds) * time.Second; r.Now.Sub(t.EndedAt) >= valid {
-			return chain.Fail(untrusted, "node %s was last looked at %s, longer ago than a certificate is good for", r.State.NodeID, t.EndedAt.Format(time.RFC3339)).
+			return chain.Fail(untrusted, "node %s was last checked at %s, longer ago than a certificate is valid", r.State.NodeID, t.EndedAt.Format(time.RFC3339)).
 				With("evidence_stale", map[string]any{"task_id": looked.ID, "at": t.EndedAt}).
-				Next("rerun: the node is cleaned and looked at again")
+				Next("rerun: the node is cleaned and checked again")
 		}
 		return do(ctx, r)
 	}

@@ -27,13 +27,13 @@ func (c *Chains) alone(s stage) stage {
 		}
 		if seen.After(r.State.ConflictTaken) {
 			r.State.ConflictAt = seen
-			anew := "rerun, which gives it another, or cancel and " + reimage
+			anew := "rerun, which gives the node another key, or cancel and " + reimage
 			if r.State.Mode == Reimage {
-				anew = "restart-clean, which deploys it anew"
+				anew = "restart-clean, which deploys the machine again"
 			}
-			return chain.Fail(ambiguity, "node %s: at %s two had its identity, and either may have signed that it is clean", r.State.NodeID, seen.Format(time.RFC3339)).
+			return chain.Fail(ambiguity, "node %s: at %s two machines used its identity, and either may have signed the evidence", r.State.NodeID, seen.Format(time.RFC3339)).
 				With(conflictCode, map[string]any{"at": seen}).
-				Next("find out who else has the key of node %s; then %s", r.State.Hostname, strings.ReplaceAll(anew, "NODE", r.State.Hostname))
+				Next("find out which other machine has the key of node %s; then %s", r.State.Hostname, strings.ReplaceAll(anew, "NODE", r.State.Hostname))
 		}
 		return do(ctx, r)
 	}

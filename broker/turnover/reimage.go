@@ -85,7 +85,7 @@ func (c *Chains) probe(ctx context.Context, r *run) error {
 func (c *Chains) bestEffort(do, instead func(context.Context, *run) error) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		s := &r.State
-		why := "its agent did not answer before"
+		why := "its agent did not answer earlier"
 		if !s.Silent {
 			err := do(ctx, r)
 			if err == nil {
@@ -117,7 +117,7 @@ func (c *Chains) bestEffort(do, instead func(context.Context, *run) error) func(
 
 // undrained takes a node out of service whose agent did not drain it.
 func (c *Chains) undrained(ctx context.Context, r *run) error {
-	return c.retireDraining(ctx, r, "it was not drained: its machine is given back")
+	return c.retireDraining(ctx, r, "the node was not drained: its machine is released")
 }
 
 // retireDraining retires a node in status draining. A node that a person keeps out of use stays
@@ -158,7 +158,7 @@ func (c *Chains) release() stage {
 		case err != nil:
 			return err
 		case is && s.Machine.Seen.Owner != "":
-			r.AlreadySo(nil, "machine %s was given back, and is deployed for this run", s.Machine.SystemID)
+			r.AlreadySo(nil, "machine %s was released, and is deployed for this run", s.Machine.SystemID)
 			return nil
 		}
 		if err := c.Nodes.CutOff(ctx, s.NodeID, r.ID, s.Reason); err != nil {
@@ -170,9 +170,9 @@ func (c *Chains) release() stage {
 		}
 		s.Machine.Epoch = n.Epoch // an earlier enrolment, for this run too, is not the new agent's
 		if is {
-			r.AlreadySo(nil, "machine %s is MAAS's again already", s.Machine.SystemID)
+			r.AlreadySo(nil, "machine %s was released already", s.Machine.SystemID)
 			if did := s.Machine.Reclaim.Did; (did == "" || did == maas.EraseNone) && s.Erase != EraseNone {
-				s.warn("MAAS had the machine back before this run, which so has erased nothing (the next reimage does)")
+				s.warn("MAAS took the machine back before this run, so this run erased nothing (the next reimage does)")
 			}
 		} else if err := give(ctx, r); err != nil {
 			return err
@@ -195,7 +195,7 @@ func (c *Chains) cutOffFirst(s stage) stage {
 	}
 	undo := s.Undo
 	s.Undo = func(ctx context.Context, r *run) error {
-		if err := c.Nodes.CutOff(ctx, r.State.NodeID, r.ID, "its deployment is taken back"); err != nil {
+		if err := c.Nodes.CutOff(ctx, r.State.NodeID, r.ID, "its deployment is undone"); err != nil {
 			return asking.Records(err)
 		}
 		if err := undo(ctx, r); err != nil {
@@ -217,9 +217,9 @@ func (c *Chains) haunted(s stage) stage {
 			return asking.Records(err)
 		case at.After(r.State.HeardAt):
 			r.State.HeardAt = at
-			return chain.Fail(ambiguity, "node %s: the previous OS is still alive: it showed its old certificate from %s at %s", r.State.NodeID, from, at.Format(time.RFC3339)).
+			return chain.Fail(ambiguity, "node %s: the previous OS is still running: its old certificate was used from %s at %s", r.State.NodeID, from, at.Format(time.RFC3339)).
 				With("previous_os_alive", map[string]any{"remote": from, "at": at}).
-				Next("find out what the machine boots from, and what else has its disk; then resume, or restart-clean. If it is nothing but a copy of the node's former key: hostler drift resolve %s, and it is told of no more", r.State.Hostname)
+				Next("find out what the machine boots from, and which other machine has its disk; then resume, or restart-clean. If only a copy of the node's former key was used: hostler drift resolve %s", r.State.Hostname)
 		}
 		return do(ctx, r)
 	}

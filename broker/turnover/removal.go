@@ -68,7 +68,7 @@ func eraseLimit(s Turnover) chain.Limit {
 		return chain.Limit{}
 	}
 	limit := taskLimit("node.disk_erase")(s)
-	limit.Next = "bring the agent back, then retry: nothing else erases the disks of a node that MAAS does not have; or go on without the stage, and the certificate says so"
+	limit.Next = "start the agent again, then retry: only the agent can erase the disks of a node that is not in MAAS; or continue without the stage, which the certificate states"
 	return limit
 }
 
@@ -107,7 +107,7 @@ func usersLimit(s Turnover) chain.Limit {
 	}
 	return chain.Limit{
 		After: time.Duration(s.Policy.DrainTimeoutSeconds) * time.Second, Class: silent, Code: "agent_silent",
-		Next: "bring the agent back, then retry: nothing else ends the users of a node that MAAS does not have",
+		Next: "start the agent again, then retry: only the agent can remove the users of a node that is not in MAAS",
 	}
 }
 
@@ -116,8 +116,8 @@ func usersLimit(s Turnover) chain.Limit {
 func (c *Chains) certifyLeaving(ctx context.Context, r *run) error {
 	s := &r.State
 	without := func(err error) error {
-		s.warn("no certificate: what the node says does not hold: %v", err)
-		r.AlreadySo(nil, "no certificate: what the node says does not hold: %v", err)
+		s.warn("no certificate: the node's evidence does not verify: %v", err)
+		r.AlreadySo(nil, "no certificate: the node's evidence does not verify: %v", err)
 		return nil
 	}
 	clean, err := c.statement(ctx, r)
@@ -135,7 +135,7 @@ func (c *Chains) certifyLeaving(ctx context.Context, r *run) error {
 		return without(err)
 	}
 	s.certified(clean.ID, verdict)
-	r.Note(map[string]any{"certificate_id": clean.ID, "meets_policy": verdict.MeetsPolicy}, "certificate %s says what was done", clean.ID)
+	r.Note(map[string]any{"certificate_id": clean.ID, "meets_policy": verdict.MeetsPolicy}, "certificate %s lists what was done", clean.ID)
 	return nil
 }
 
@@ -233,7 +233,7 @@ func (c *Chains) orRetired(remove func(context.Context, *run) error) func(contex
 		if gone, err := c.isRemoved(ctx, r); gone || err != nil {
 			return err
 		}
-		return f.Next("bring the agent of node %s back, then retry: the node is not deleted before its agent has removed itself", r.State.NodeID)
+		return f.Next("start the agent of node %s again, then retry: the node is deleted only after its agent has removed itself", r.State.NodeID)
 	}
 }
 
@@ -259,7 +259,7 @@ func (c *Chains) forgetSecrets(ctx context.Context, r *run) error {
 }
 
 var (
-	aboutForce   = about("the node: the users of live allocations go", "what they have in memory and at home", 0)
+	aboutForce   = about("the node: the users of live allocations go", "their memory and home directories", 0)
 	aboutRetire  = about("the broker: the node is retired", "", 0)
 	aboutRemove  = about("the node: its agent removes itself, unless MAAS has its machine back; the broker: the record", "the node's identity, for good", 0)
 	aboutSecrets = about("the broker: the node's secrets", "them", 0)

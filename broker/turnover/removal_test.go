@@ -174,7 +174,7 @@ func TestANodeThatHasNeverSaidWhatItIsMadeOf(t *testing.T) {
 	}
 	for _, stage := range []string{"scrub_gpu"} {
 		warned := func(line string) bool {
-			return strings.HasPrefix(line, stage+" was not made: node "+node+" has never said")
+			return strings.HasPrefix(line, stage+" was not made: node "+node+" has never reported")
 		}
 		if !slices.Contains(w.went(r.ID), stage+" skipped") || !slices.ContainsFunc(w.state(r.ID).Warnings, warned) {
 			t.Errorf("%s: it went %v, and says %q", stage, w.went(r.ID), w.state(r.ID).Warnings)

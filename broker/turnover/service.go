@@ -70,7 +70,7 @@ func (c *Chains) disable(ctx context.Context, r *run) error {
 	for _, a := range forced {
 		s.warn("allocation %s was ended by force", a.Named())
 	}
-	r.Note(map[string]any{"was": s.Was, "forced": len(forced)}, "node %s takes no tenant", s.NodeID)
+	r.Note(map[string]any{"was": s.Was, "forced": len(forced)}, "node %s takes no new tenant", s.NodeID)
 	return nil
 }
 
@@ -101,7 +101,7 @@ func (c *Chains) keepUnlooked(ctx context.Context, r *run) error {
 	case err != nil:
 		return asking.Records(err)
 	case len(asked) == 0:
-		r.Note(nil, "nothing was begun on node %s, which stays as it is", r.State.NodeID)
+		r.Note(nil, "no work began on node %s, which stays unchanged", r.State.NodeID)
 		return nil
 	}
 	return asking.Records(c.Nodes.Quarantine(ctx, r.State.NodeID, CancelledReason(r.ID)))
@@ -158,7 +158,7 @@ func keptWithin(taskType string) func(Turnover) chain.Limit {
 func drainLimit(s Turnover) chain.Limit {
 	return chain.Limit{
 		After: time.Duration(s.Policy.DrainTimeoutSeconds) * time.Second, Class: silent, Code: "agent_silent",
-		Next: "bring the agent back, then retry; or cancel and " + strings.ReplaceAll(reimage, "NODE", s.NodeID) + ", which does not need its agent",
+		Next: "start the agent again, then retry; or cancel and " + strings.ReplaceAll(reimage, "NODE", s.NodeID) + ", which does not need its agent",
 	}
 }
 
@@ -182,7 +182,7 @@ func (c *Chains) drain(ctx context.Context, r *run) error {
 		return err
 	}
 	if !result.Drained {
-		return chain.Fail(residue, "node %s is not drained: %d processes would not end (hostler task show %s)", s.NodeID, len(result.ProcessesLeft), k.ID).With("processes_left", asking.Details(k))
+		return chain.Fail(residue, "node %s is not drained: %d processes did not end (hostler task show %s)", s.NodeID, len(result.ProcessesLeft), k.ID).With("processes_left", asking.Details(k))
 	}
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
@@ -191,7 +191,7 @@ func (c *Chains) drain(ctx context.Context, r *run) error {
 	if n.Status == broker.Draining {
 		return chain.Again(soon, "the node is drained, and still %s", n.Status) // the effect has its own transaction
 	}
-	r.Note(map[string]any{"task_id": k.ID, "users": len(live), "sessions": result.SessionsEnded, "processes": result.ProcessesStopped}, "nobody is on the node")
+	r.Note(map[string]any{"task_id": k.ID, "users": len(live), "sessions": result.SessionsEnded, "processes": result.ProcessesStopped}, "no tenant is on the node")
 	return nil
 }
 

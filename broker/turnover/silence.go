@@ -10,7 +10,7 @@ import (
 )
 
 // GivenUp is the reason for the cancel of a run whose node did not answer.
-const GivenUp = "the agent did not answer the drain, and the policy has the node reimaged (reimage_when_silent)"
+const GivenUp = "the agent did not answer the drain, and the policy requires a reimage (reimage_when_silent)"
 
 // TooManySilent is the code of a run whose node the policy would reimage, at a site with too many
 // such reimages at once.
@@ -19,8 +19,8 @@ const TooManySilent = "too_many_silent"
 // HeldBack is the reason and the advice of such a run. many is the number of reimages there would
 // be.
 func HeldBack(site string, many, most int) (reason string, says chain.Says) {
-	return fmt.Sprintf("the agent did not answer the drain, and the node is not reimaged: that would be %d nodes of site %s within an hour, more than silent_reimages_at_once (%d); so many are more likely a network's fault than the nodes'", many, site, most),
-		chain.Says{Code: TooManySilent, Next: "reimage (cancel this run, and start one with --mode reimage) if it is the node; else see what keeps the agents of the site silent, then retry"}
+	return fmt.Sprintf("the agent did not answer the drain, and the node is not reimaged: %d nodes of site %s would be reimaged within an hour, more than silent_reimages_at_once (%d); a network fault is likely", many, site, most),
+		chain.Says{Code: TooManySilent, Next: "if the node is at fault, reimage it (cancel this run, and start one with --mode reimage); otherwise find out why the site's agents are silent, then retry"}
 }
 
 // followed marks the id of a run that replaces another run. The id is the same for every start,
@@ -33,7 +33,7 @@ func FollowerOf(run string) string { return run + followed }
 // CancelledReason is the status reason of a node after a cancelled run, until the node moves
 // again.
 func CancelledReason(run string) string {
-	return fmt.Sprintf("its turnover was cancelled (run %s): it is owed another", run)
+	return fmt.Sprintf("its turnover was cancelled (run %s): another turnover is owed", run)
 }
 
 // Silenced reads the state of a soft reset that stopped because its node is silent, under a

@@ -162,13 +162,13 @@ func TestWhatFallsShortIsNeverHandedOut(t *testing.T) {
 		"a disk is missing": {
 			func(w *world) {
 				w.book.Change(node, func(m *turnovertest.Machine) { m.Parts.Devices[0].State = broker.DeviceMissing })
-			}, "issue_clean_certificate", broker.PolicyNotMet, "policy_not_met", "put the part back",
+			}, "issue_clean_certificate", broker.PolicyNotMet, "policy_not_met", "put the device back",
 		},
 		"a disk is there that nobody expects": {
 			func(w *world) {
 				w.policy.DiskGrade = "none"
 				w.book.Change(node, func(m *turnovertest.Machine) { m.Parts.Devices[0].State = broker.DeviceUnexpected })
-			}, "issue_clean_certificate", broker.PolicyNotMet, "policy_not_met", "take the part out",
+			}, "issue_clean_certificate", broker.PolicyNotMet, "policy_not_met", "remove the device",
 		},
 		"its GPU is held": {
 			func(w *world) {

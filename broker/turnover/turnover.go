@@ -129,23 +129,23 @@ func New(n broker.Node, at Place, req Request) (Turnover, []string, error) {
 	}
 	switch {
 	case !slices.Contains([]string{EraseNone, taskcatalog.EraseQuick, taskcatalog.EraseSecure}, req.Erase):
-		return bad("turnover_invalid", "erase %q is none of none, quick and secure", req.Erase)
+		return bad("turnover_invalid", "erase %q is not one of none, quick, secure", req.Erase)
 	case !slices.Contains(Modes, req.Mode):
-		return bad("turnover_invalid", "%q is no mode (soft_reset, reimage, full_decommission, storage_cleanup)", string(req.Mode))
+		return bad("turnover_invalid", "%q is not a mode (soft_reset, reimage, full_decommission, storage_cleanup)", string(req.Mode))
 	case !slices.Contains([]string{CleanNone, CleanLocal, CleanWeka, CleanAll}, req.StorageCleanup):
-		return bad("turnover_invalid", "storage cleanup %q is none of none, local, weka and all", req.StorageCleanup)
+		return bad("turnover_invalid", "storage cleanup %q is not one of none, local, weka, all", req.StorageCleanup)
 	case req.Mode == StorageCleanup && req.StorageCleanup == CleanNone:
 		return bad("turnover_invalid", "a storage cleanup cleans local, weka or all")
 	case req.RemoveRecord && req.Mode != FullDecommission:
-		return bad("turnover_invalid", "only a full_decommission has MAAS forget the machine")
+		return bad("turnover_invalid", "only a full_decommission deletes the machine from MAAS")
 	case req.Reason == "":
-		return bad("reason_missing", "it needs a reason, which is recorded (--reason R)")
+		return bad("reason_missing", "the turnover needs a reason, which is recorded (--reason R)")
 	}
 	if !req.ForceRelease {
 		req.Ends = nil
 	}
 	if !slices.Contains(from[req.Mode], n.Status) {
-		return Turnover{}, nil, broker.Errorf(broker.Refused, "node_status", "cannot turn over node %s: it is %s, and %s is for one that is %s", n.ID, n.Status, req.Mode, listed(from[req.Mode]))
+		return Turnover{}, nil, broker.Errorf(broker.Refused, "node_status", "cannot turn over node %s: the node is %s, and %s needs a node that is %s", n.ID, n.Status, req.Mode, listed(from[req.Mode]))
 	}
 	s := Turnover{
 		NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, SKU: n.SKU, Mode: req.Mode, Reason: req.Reason, StorageCleanup: req.StorageCleanup,
@@ -156,7 +156,7 @@ func New(n broker.Node, at Place, req Request) (Turnover, []string, error) {
 	case req.Mode != Reimage && req.Mode != FullDecommission, req.Mode == FullDecommission && !inMAAS:
 		return s, locks, nil
 	case !inMAAS:
-		return bad("turnover_invalid", "MAAS has no machine of it, and a reimage is MAAS's to do (soft_reset cleans it where it stands)")
+		return bad("turnover_invalid", "the node is bound to no machine in MAAS, and only MAAS can reimage (soft_reset cleans the node without MAAS)")
 	}
 	machine, more, err := onboarding.NewReclaim(at.Site, at.Profile, at.SKU, onboarding.ReclaimRequest{
 		NodeID: n.ID, Hostname: n.Hostname, MAASSystemID: n.MAASSystemID, Epoch: n.Epoch, Keeps: broker.Retired, Adopted: at.Adopted,

@@ -115,7 +115,7 @@ func (u gpuUnit) heldText() string {
 		texts = append(texts, "held by "+some(sure))
 	}
 	if len(unsure) > 0 {
-		texts = append(texts, "nobody can tell whether it is held by "+some(unsure))
+		texts = append(texts, "cannot tell whether the GPU is held by "+some(unsure))
 	}
 	return strings.Join(texts, "; ")
 }
@@ -166,9 +166,9 @@ func gpuUnits(ctx context.Context, h *gpu.Helper, wanted string) ([]gpuUnit, gpu
 		return units, s, nil
 	}
 	if wanted != "" && len(s.GPUs) > 0 {
-		return nil, s, taskcatalog.Errorf(codeGPUNotFound, "no GPU is %q: there are 0 to %d (see hostler-agent facts)", taskcatalog.Clean(wanted, 80), len(s.GPUs)-1)
+		return nil, s, taskcatalog.Errorf(codeGPUNotFound, "no GPU has the index or uuid %q: this machine has GPUs 0 to %d (see hostler-agent facts)", taskcatalog.Clean(wanted, 80), len(s.GPUs)-1)
 	}
-	return nil, s, taskcatalog.Errorf(codeGPUNotFound, "no library knows a GPU on this machine: %s", libraryText(s.Libraries))
+	return nil, s, taskcatalog.Errorf(codeGPUNotFound, "no vendor library lists a GPU on this machine: %s", libraryText(s.Libraries))
 }
 
 func libraryText(all []taskcatalog.LibraryFacts) string {

@@ -124,7 +124,7 @@ func TestGPUsThatAProcessMayHoldAreLeftAlone(t *testing.T) {
 		says   string
 		held   int // of three
 	}{
-		"one that cannot be looked at":      {gpu.Opener{Name: "tenant", Unseen: "cannot look at its descriptors"}, "nobody can tell whether it is held by 4194000 (tenant: cannot look at its descriptors)", 3},
+		"one that cannot be looked at":      {gpu.Opener{Name: "tenant", Unseen: "cannot look at its descriptors"}, "cannot tell whether the GPU is held by 4194000 (tenant: cannot look at its descriptors)", 3},
 		"one with the files of all":         {gpu.Opener{Name: "tenant", Nodes: []string{"/dev/nvidia-uvm", "/dev/nvidiactl"}}, "held by 4194000 (tenant, has /dev/nvidia-uvm /dev/nvidiactl open)", 3},
 		"one with a file of GPU 1":          {gpu.Opener{Name: "tenant", Nodes: []string{"/dev/nvidia1", "/dev/nvidiactl"}}, "held by 4194000 (tenant, has /dev/nvidia1 /dev/nvidiactl open)", 1},
 		"one at GPU 1 that was seen partly": {gpu.Opener{Name: "tenant", Nodes: []string{"/dev/nvidia1"}, Unseen: "it changes"}, "held by 4194000", 1},

@@ -19,7 +19,7 @@ func formatFlag(cmd *cobra.Command, format *string) {
 
 func checkFormat(format string) error {
 	if format != "table" && format != "json" && format != "yaml" {
-		return usage("-o %q is none of table, json, yaml", taskcatalog.Clean(format, 20))
+		return usage("-o %q is not a format: use table, json or yaml", taskcatalog.Clean(format, 20))
 	}
 	return nil
 }

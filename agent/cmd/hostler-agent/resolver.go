@@ -93,7 +93,7 @@ It ends with 1 where there is a problem.`,
 				return err
 			}
 			if !said.OK {
-				return taskcatalog.Errorf(codeProfilesInvalid, "the set has %d problems", len(said.Problems))
+				return taskcatalog.Errorf(codeProfilesInvalid, "the set of profiles has %d problems", len(said.Problems))
 			}
 			return nil
 		},

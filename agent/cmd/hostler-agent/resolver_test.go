@@ -46,7 +46,7 @@ func TestResolverCheckNamesEveryProblemByFileAndLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, out, errOut := call(t, "resolver", "check", dir)
-	if status != exitFailed || errOut != "error: profiles_invalid: the set has 3 problems\n" {
+	if status != exitFailed || errOut != "error: profiles_invalid: the set of profiles has 3 problems\n" {
 		t.Errorf("status %d: %s", status, errOut)
 	}
 	for _, want := range []string{bad + ":2: runs_other_programs: ", bad + ":2: out_of_bounds: ", bad + ":2: unused_profile: "} {

@@ -37,11 +37,11 @@ func newRun() *cobra.Command {
 			}
 			config.Notify = func(state string) {
 				if _, err := daemon.SdNotify(false, state); err != nil {
-					log.Debug("cannot tell systemd", zap.Error(err))
+					log.Debug("cannot notify systemd", zap.Error(err))
 				}
 			}
 			if config.Watchdog, err = daemon.SdWatchdogEnabled(false); err != nil {
-				log.Warn("systemd's watchdog is not understood", zap.Error(err))
+				log.Warn("cannot read the watchdog interval that systemd set", zap.Error(err))
 			}
 			config.Build = build()
 			executable, err := os.Executable()
@@ -81,7 +81,7 @@ func wiring(configFile string, log *zap.Logger) (agent.Config, error) {
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return agent.Config{}, fmt.Errorf("cannot learn this machine's name: %w", err)
+		return agent.Config{}, fmt.Errorf("cannot read this machine's host name: %w", err)
 	}
 	m, err := machine.Open("/")
 	if err != nil {

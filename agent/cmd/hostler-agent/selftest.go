@@ -68,7 +68,7 @@ func selfTest(ctx context.Context, at place, configFile string) (*selfupdate.Sel
 		}
 	}
 	if profiles.Minimal().Digest() == "" {
-		return nil, taskcatalog.Errorf(codeSelfTest, "the resolver profiles that are compiled in are none")
+		return nil, taskcatalog.Errorf(codeSelfTest, "this program has no compiled-in resolver profiles")
 	}
 	if _, err := os.Stat(file.StateDir); err == nil {
 		state, err := identity.Open(file.StateDir, time.Now)
@@ -108,7 +108,7 @@ func couldWatch(ctx context.Context, at place, stateDir string) error {
 	defer cancel()
 	u, err := at.systemd.Look(ctx, selfupdate.AgentUnit)
 	if err == nil && u.Active == "" {
-		err = errors.New("it says nothing of it")
+		err = errors.New("systemd does not report it")
 	}
 	if err != nil {
 		return fmt.Errorf("systemd, asked for %s: %w", selfupdate.AgentUnit, err)

@@ -72,7 +72,7 @@ func newSession() *cobra.Command {
 				SessionID: args[0], Dir: unit.Dir(args[0]), Root: "/", Members: process.ReadMember, Logins: logins.Here(), Log: log,
 				Notify: func(state string) {
 					if _, err := daemon.SdNotify(false, state); err != nil {
-						log.Warn("cannot tell systemd", zap.Error(err))
+						log.Warn("cannot notify systemd", zap.Error(err))
 					}
 				},
 			})
@@ -124,7 +124,7 @@ func tellGone(ctx context.Context, configFile, id, how string) error {
 		err = agent.TellTerminalGone(ctx, agent.Config{File: file, Version: version, Now: time.Now}, id, how)
 	}
 	if err != nil {
-		return fmt.Errorf("cannot tell the broker that terminal session %s is gone: %w", id, err)
+		return fmt.Errorf("cannot report to the broker that terminal session %s has ended: %w", id, err)
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func lookHere(lib, stateDir string) *seen {
 
 func updatePage(p *page, s *seen) {
 	if s.Problem != "" {
-		p.row("versions", "what was decided of them is not known", s.Problem)
+		p.row("versions", "the state file of updates cannot be read", s.Problem)
 	}
 	for _, slot := range s.Slots {
 		is := ""

@@ -67,8 +67,8 @@ func node(t *testing.T) (at place, conf string, heard *asked) {
 	raw, err := taskcatalog.Encode(selfupdate.State{
 		Form: 1, Good: "1.1.0", Previous: "1.0.0",
 		Slots:      map[string]selfupdate.Slot{"1.1.0": {Version: "1.1.0"}, "1.0.0": {Version: "1.0.0", SHA256: strings.TrimPrefix(release.Digest([]byte("1.0.0")), "sha256:")}},
-		Pins:       []selfupdate.Pin{{Version: "1.2.0", Reason: selfupdate.CodeCrashLoop, Message: "it ended twice"}},
-		Deliveries: []taskcatalog.AgentDelivery{{ID: "t-9", From: "1.1.0", To: "1.2.0", Outcome: taskcatalog.UpdateRolledBack, Reason: selfupdate.CodeCrashLoop, Message: "it ended twice\x1b[2J", SwitchSeconds: 6.5}},
+		Pins:       []selfupdate.Pin{{Version: "1.2.0", Reason: selfupdate.CodeCrashLoop, Message: "the version ended twice"}},
+		Deliveries: []taskcatalog.AgentDelivery{{ID: "t-9", From: "1.1.0", To: "1.2.0", Outcome: taskcatalog.UpdateRolledBack, Reason: selfupdate.CodeCrashLoop, Message: "the version ended twice\x1b[2J", SwitchSeconds: 6.5}},
 	})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(state, "update", "state.json"), raw, 0o600)
@@ -97,7 +97,7 @@ func TestUpdateShowTellsWhatRunsWhatFailedAndWhy(t *testing.T) {
 	at, conf, _ := node(t)
 	out, err := at.do(t, conf, "show")
 	out = strings.Join(strings.Fields(out), " ")
-	for _, want := range []string{"1.1.0 current, known to work", "1.0.0 before it", "skipped 1.2.0 crash_loop: it ended twice", "1.1.0 to 1.2.0", "rolled_back", "6.5 s", `\x1b`} {
+	for _, want := range []string{"1.1.0 current, known to work", "1.0.0 before it", "skipped 1.2.0 crash_loop: the version ended twice", "1.1.0 to 1.2.0", "rolled_back", "6.5 s", `\x1b`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}
@@ -156,7 +156,7 @@ func TestStatusShowsWhatIsThereWhereNoAgentRuns(t *testing.T) {
 		}
 	}
 	for format, wants := range map[string][]string{
-		"table": {"1.1.0 current, known to work", "1.0.0 before it", "skipped 1.2.0 crash_loop: it ended twice", "rolled_back", "terminals 2 "},
+		"table": {"1.1.0 current, known to work", "1.0.0 before it", "skipped 1.2.0 crash_loop: the version ended twice", "rolled_back", "terminals 2 "},
 		"json":  {`"terminals": [ "ts-7k2m4q6s", "ts-aaaaaaaa" ]`, `"pins": [ { "version": "1.2.0"`, `"outcome": "rolled_back"`},
 	} {
 		cmd := newStatus(at)

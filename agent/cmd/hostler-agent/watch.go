@@ -86,7 +86,7 @@ and ends. A loss of power at any point is gone on from.`,
 				return err
 			}
 			if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
-				log.Debug("cannot tell systemd", zap.Error(err))
+				log.Debug("cannot notify systemd", zap.Error(err))
 			}
 			return w.Run(cmd.Context())
 		},

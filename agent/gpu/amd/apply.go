@@ -132,9 +132,9 @@ func (v *Vendor) apply(uuid string, c change) (*gpu.Deviation, error) {
 	case err != nil:
 		off.Code, off.Message = taskcatalog.CodeOf(err, gpu.CodeDriverFailed), err.Error()
 	case c.ignored == CodeDriverReloadRequired:
-		off.Code, off.Message = c.ignored, "taken, and in force when amdgpu is loaded again"
+		off.Code, off.Message = c.ignored, "the setting was accepted and takes effect when amdgpu is loaded again"
 	default:
-		off.Code, off.Message = CodeSettingIgnored, "AMD SMI said that it is set, and it is not"
+		off.Code, off.Message = CodeSettingIgnored, "AMD SMI reported success, and the setting is unchanged"
 	}
 	return off, nil
 }

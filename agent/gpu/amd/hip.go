@@ -94,7 +94,7 @@ func (h *hip) ordinal(pci string, part int) (int32, error) {
 		return 0, err
 	}
 	if n < 0 || n > maxHandles {
-		return 0, taskcatalog.Errorf(gpu.CodeDriverFailed, "cannot believe HIP: it counts %d GPUs", n)
+		return 0, taskcatalog.Errorf(gpu.CodeDriverFailed, "cannot use HIP: it reports %d GPUs, which is implausible", n)
 	}
 	seen := 0
 	for i := range n {

@@ -48,7 +48,7 @@ func compile(hipHandle uintptr) ([]byte, error) {
 	}
 	var program uintptr
 	if r := c.create(&program, kernelSource, "hostler.hip", 0, 0, 0); r != 0 {
-		return nil, taskcatalog.Errorf(gpu.CodeUnsupported, "cannot compile the kernels: hiprtc takes no source (result %d)", r)
+		return nil, taskcatalog.Errorf(gpu.CodeUnsupported, "cannot compile the kernels: hiprtc refuses the source (result %d)", r)
 	}
 	defer c.destroy(&program)
 	if r := c.compile(program, 0, 0); r != 0 {
@@ -56,7 +56,7 @@ func compile(hipHandle uintptr) ([]byte, error) {
 	}
 	var n uint64
 	if r := c.size(program, &n); r != 0 || n == 0 || n > maxCodeBytes {
-		return nil, taskcatalog.Errorf(gpu.CodeUnsupported, "cannot compile the kernels: hiprtc made %d bytes (result %d)", n, r)
+		return nil, taskcatalog.Errorf(gpu.CodeUnsupported, "cannot compile the kernels: hiprtc reports a program of %d bytes (result %d)", n, r)
 	}
 	code := make([]byte, n)
 	if r := c.code(program, &code[0]); r != 0 {

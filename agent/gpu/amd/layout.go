@@ -67,7 +67,7 @@ func layoutOf(version []byte) (string, layout, error) {
 		return name, layout26, nil
 	}
 	return name, layout{}, taskcatalog.Errorf(gpu.CodeLibraryMismatched,
-		"cannot use AMD SMI %s: versions 24.7 to 27 are known (install ROCm 6.3 or newer, or update the agent)", name)
+		"cannot use AMD SMI %s: the agent knows versions 24.7 to 27 (install ROCm 6.3 or newer, or update the agent)", name)
 }
 
 // witness is two structures of a GPU that hold texts known beforehand.

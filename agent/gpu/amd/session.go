@@ -106,7 +106,7 @@ func bounded(n, limit uint32, of string) error {
 	if n <= limit {
 		return nil
 	}
-	return taskcatalog.Errorf(gpu.CodeDriverFailed, "cannot believe AMD SMI: it counts %d %s", n, of)
+	return taskcatalog.Errorf(gpu.CodeDriverFailed, "cannot use AMD SMI: it reports %d %s, which is implausible", n, of)
 }
 
 // addSocket adds the GPU of a socket. It fails for a fault of the library, not for a fault of a
@@ -188,7 +188,7 @@ func (s *session) find(uuid string) (device, int, error) {
 	base, part, partitioned := strings.Cut(uuid, "/")
 	i := slices.IndexFunc(s.devices, func(d device) bool { return d.uuid == base })
 	if i < 0 && len(s.silent) > 0 {
-		return device{}, 0, taskcatalog.Errorf(gpu.CodeDeviceLost, "cannot find GPU %s: %d of those that AMD SMI lists do not answer: %v", uuid, len(s.silent), s.silent[0])
+		return device{}, 0, taskcatalog.Errorf(gpu.CodeDeviceLost, "cannot find GPU %s: AMD SMI lists %d GPUs that do not answer: %v", uuid, len(s.silent), s.silent[0])
 	}
 	if i < 0 {
 		return device{}, 0, taskcatalog.Errorf(gpu.CodeDeviceMissing, "cannot find GPU %s: AMD SMI does not list it", uuid)

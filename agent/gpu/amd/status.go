@@ -36,7 +36,7 @@ var statusCodes = map[status]struct {
 	fileMissing:      {gpu.CodeUnsupported, "the driver offers no file for it"},
 	noPermission:     {gpu.CodeNoPermission, "permission denied"},
 	busy:             {gpu.CodeDeviceBusy, "the GPU is in use"},
-	notFound:         {gpu.CodeDeviceLost, "the GPU is not there any more"},
+	notFound:         {gpu.CodeDeviceLost, "the GPU is gone"},
 	driverNotLoaded:  {gpu.CodeDriverMissing, "the amdgpu driver is not loaded"},
 	restartFailed:    {CodeDriverRestartFailed, "amdgpu could not start the GPU again (reboot the node)"},
 }

@@ -115,7 +115,7 @@ func (d *driver) openDevice(uuid string) (int32, error) {
 	}
 	have := fmt.Sprintf("%x-%x-%x-%x-%x", raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:])
 	if uuid != "GPU-"+have && uuid != "MIG-"+have {
-		return 0, taskcatalog.Errorf(gpu.CodeDeviceMissing, "asked for %s, CUDA opened %s", uuid, have)
+		return 0, taskcatalog.Errorf(gpu.CodeDeviceMissing, "CUDA opened GPU %s instead of %s", have, uuid)
 	}
 	return device, nil
 }

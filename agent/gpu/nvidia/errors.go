@@ -78,7 +78,7 @@ func cudaText(r int32) string {
 	case 802:
 		return "the system is not ready (the fabric manager does not run or has not finished)"
 	case 803, 804:
-		return "library and driver do not fit each other"
+		return "the versions of library and driver do not match"
 	}
 	return fmt.Sprintf("error %d", r)
 }

@@ -95,13 +95,13 @@ func read(from io.Reader, message any) error {
 	}
 	err = json.Unmarshal(raw, &of)
 	if err == nil && of.Version != Version {
-		return taskcatalog.Errorf(CodeVersion, "the other end speaks version %d of the handover, and this one %d (close the session and open another)", of.Version, Version)
+		return taskcatalog.Errorf(CodeVersion, "the other process speaks version %d of the handover, and this process speaks version %d (close the session and open another)", of.Version, Version)
 	}
 	if err == nil {
 		err = json.Unmarshal(raw, message)
 	}
 	if err != nil {
-		return taskcatalog.Errorf(CodeInvalid, "a message that is none: %v", err)
+		return taskcatalog.Errorf(CodeInvalid, "an invalid message: %v", err)
 	}
 	return nil
 }

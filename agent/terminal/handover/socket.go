@@ -39,7 +39,7 @@ func guard(dir string) error {
 		owner := int(info.Sys().(*syscall.Stat_t).Uid)
 		open := info.Mode().Perm()&d.shut != 0
 		if !info.IsDir() || open || owner != d.owner[0] && owner != d.owner[len(d.owner)-1] {
-			return taskcatalog.Errorf(CodeUnguarded, "cannot use %s: it is no directory of uid %d that others are kept out of", d.path, os.Geteuid())
+			return taskcatalog.Errorf(CodeUnguarded, "cannot use %s: not a directory that only uid %d can enter", d.path, os.Geteuid())
 		}
 	}
 	return nil

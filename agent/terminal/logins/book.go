@@ -61,7 +61,7 @@ func change(name string, do func(*os.File) error) (there bool, err error) {
 		return false, err
 	}
 	if !info.Mode().IsRegular() {
-		return false, fmt.Errorf("%s is no file", name)
+		return false, fmt.Errorf("%s is not a file", name)
 	}
 	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
 	for end := time.Now().Add(lockTime); ; time.Sleep(lockPoll) {

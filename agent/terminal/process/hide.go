@@ -25,7 +25,7 @@ const lastKilled = "-900"
 // program's start, because programs inherit the score.
 func outliveMemory(file string) error {
 	if err := os.WriteFile(file, []byte(lastKilled), 0o600); err != nil {
-		return fmt.Errorf("cannot be kept where memory runs out: %w", err)
+		return fmt.Errorf("cannot protect this process when memory runs out: %w", err)
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func Run(ctx context.Context, c Config) error {
 	case err := <-p.failed:
 		return p.ended(p.Log, terminal.Result{Code: taskcatalog.CodeOf(err, terminal.CodeStartFailed)}, err)
 	case <-late.C:
-		return taskcatalog.Errorf(CodeNotHandedOver, "nobody handed terminal session %s over for %s", c.SessionID, orMinute(c.Within))
+		return taskcatalog.Errorf(CodeNotHandedOver, "terminal session %s received no handover within %s", c.SessionID, orMinute(c.Within))
 	case <-ctx.Done():
 		return p.ended(p.Log, terminal.Result{Code: terminal.CodeClosed}, nil)
 	}
@@ -128,7 +128,7 @@ func (p *process) ended(log *zap.Logger, res terminal.Result, err error) error {
 	case "":
 		return err
 	case terminal.CodeStuck, terminal.CodeStartFailed:
-		return taskcatalog.Errorf(code, "terminal session %s failed; its relay was told why", p.SessionID)
+		return taskcatalog.Errorf(code, "terminal session %s failed; its relay has the reason", p.SessionID)
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (p *process) ended(log *zap.Logger, res terminal.Result, err error) error {
 // answer answers the agent.
 func (p *process) answer(r handover.Request) handover.Reply {
 	if r.SessionID != p.SessionID {
-		return handover.Refuse(taskcatalog.Errorf(handover.CodeInvalid, "this is session %s, and what was handed over is of another", p.SessionID))
+		return handover.Refuse(taskcatalog.Errorf(handover.CodeInvalid, "this process serves session %s, and the handover is for another session", p.SessionID))
 	}
 	if r.Handover == nil {
 		p.mu.Lock()
@@ -145,7 +145,7 @@ func (p *process) answer(r handover.Request) handover.Reply {
 	}
 	resumed, err := p.take(r)
 	if err != nil {
-		p.Log.Warn("what was handed over is refused", zap.String("task", taskcatalog.Clean(r.TaskID, 80)), zap.String("code", string(taskcatalog.CodeOf(err, handover.CodeInvalid))))
+		p.Log.Warn("the handover is refused", zap.String("task", taskcatalog.Clean(r.TaskID, 80)), zap.String("code", string(taskcatalog.CodeOf(err, handover.CodeInvalid))))
 		return handover.Refuse(err)
 	}
 	p.mu.Lock()
@@ -164,7 +164,7 @@ const keptTasks = 64
 func (p *process) take(r handover.Request) (resumed bool, err error) {
 	h := r.Handover
 	if host, port, err := net.SplitHostPort(h.Params.Relay); err != nil || host == "" || badPort(port) || h.Token == "" {
-		return false, taskcatalog.Errorf(handover.CodeInvalid, "what was handed over names no relay, or has no token for it")
+		return false, taskcatalog.Errorf(handover.CodeInvalid, "the handover names no relay, or has no token for the relay")
 	}
 	pass := terminal.Pass{Relay: h.Params.Relay, Token: h.Token, Until: time.Now().Add(tokenLife)}
 	p.mu.Lock()
@@ -236,6 +236,6 @@ func (p *process) logIn(log *zap.Logger, b terminal.Began) {
 		log.Error("the login could not be recorded", zap.Error(err))
 	}
 	if err := outliveMemory(p.OwnScore); err != nil {
-		log.Warn("a user who takes all memory may end the session", zap.Error(err))
+		log.Warn("cannot protect the session when memory runs out: a user who takes all memory may end it", zap.Error(err))
 	}
 }

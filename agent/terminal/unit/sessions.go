@@ -25,7 +25,7 @@ const (
 )
 
 // ErrExists: a unit of this name exists.
-var ErrExists = errors.New("there is such a unit")
+var ErrExists = errors.New("the unit exists already")
 
 // Time limits: for reaching a session's process, and for stopping a session after a failed
 // handover.
@@ -91,7 +91,7 @@ func (s *Sessions) start(ctx context.Context, p *taskcatalog.TerminalOpenParams)
 	if p.Resume {
 		st, there, err := s.find(ctx, p.SessionID)
 		if err == nil && (!there || !st.runs()) {
-			err = taskcatalog.Errorf(CodeGone, "terminal session %s has no process on the node any more: it was killed, or the node began anew (open another)", p.SessionID)
+			err = taskcatalog.Errorf(CodeGone, "terminal session %s has no process on the node any more: the process was killed, or the node was restarted (open another session)", p.SessionID)
 		}
 		return true, err
 	}
@@ -147,7 +147,7 @@ func (s *Sessions) reach(ctx context.Context, id, task string) (begun bool, err 
 		case failed != nil:
 			return false, failed
 		case !there || !st.runs():
-			return false, taskcatalog.Errorf(CodeEnding, "terminal session %s has ended on the node (open another)", id)
+			return false, taskcatalog.Errorf(CodeEnding, "terminal session %s has ended on the node (open another session)", id)
 		}
 		select {
 		case <-time.After(reachPoll):
@@ -221,7 +221,7 @@ func (s *Sessions) left(unit string) (count int, err error) {
 			continue
 		}
 		if err != nil { // the owner is unknown; the other processes are checked all the same
-			unsure = fmt.Errorf("cannot tell whether process %d is one of %s: %w (end the process)", p.PID, unit, err)
+			unsure = fmt.Errorf("cannot tell whether process %d belongs to %s: %w (end the process)", p.PID, unit, err)
 			continue
 		}
 		for at := cgroup; at != "/" && at != "." && at != ""; at = path.Dir(at) {

@@ -37,7 +37,7 @@ const CodeSessionInvalid taskcatalog.Code = "terminal_session_invalid"
 // CheckID refuses an invalid session name, because units and directories are named after it.
 func CheckID(id string) error {
 	if !sessionID.MatchString(id) {
-		return taskcatalog.Errorf(CodeSessionInvalid, "%q is no terminal session", taskcatalog.Clean(id, 60))
+		return taskcatalog.Errorf(CodeSessionInvalid, "%q is not a terminal session", taskcatalog.Clean(id, 60))
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func Dir(id string) string { return filepath.Join(RuntimeDir, id) }
 func Here(dir string) ([]string, error) {
 	all, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("cannot look for terminal sessions: %w", err)
+		return nil, fmt.Errorf("cannot list terminal sessions: %w", err)
 	}
 	ids := []string{}
 	for _, d := range all {

@@ -177,7 +177,7 @@ func (n *Nodes) named(ctx context.Context, f Fleet, version string) (*Release, e
 }
 
 func revoked(r store.AgentRelease) error {
-	return broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot give release %s to anybody: it was revoked by %s: %s", r.Version, r.RevokedBy, taskcatalog.Clean(r.RevokedReason, 200))
+	return broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot deliver release %s: the release was revoked by %s: %s", r.Version, r.RevokedBy, taskcatalog.Clean(r.RevokedReason, 200))
 }
 
 // MayGive implements agentlifecycle.Nodes.
@@ -191,7 +191,7 @@ func (n *Nodes) MayGive(ctx context.Context, version string, allowRollback bool)
 	}
 	floor, err := n.DB.ReleaseFloor(ctx)
 	if err == nil && !allowRollback && floor.Version != "" && release.Compare(version, floor.Version) < 0 {
-		err = broker.Errorf(broker.Refused, string(release.CodeBelowFloor), "cannot give anybody release %s: it is below the floor %s", version, floor.Version)
+		err = broker.Errorf(broker.Refused, string(release.CodeBelowFloor), "cannot deliver release %s: the release is below the floor %s", version, floor.Version)
 	}
 	return err
 }

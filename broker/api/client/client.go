@@ -191,12 +191,12 @@ func (c *Client) decode(res *http.Response, out any) error {
 	case err != nil:
 		return broker.Errorf(broker.Unavailable, "broker_unreachable", "cannot read the answer of %s: the connection broke (try again)", c.opts.Broker)
 	case len(raw) > maxReply:
-		return broker.Errorf(broker.Internal, "answer_too_large", "cannot read the answer of %s: it is larger than %d bytes (narrow the question)", c.opts.Broker, maxReply)
+		return broker.Errorf(broker.Internal, "answer_too_large", "cannot read the answer of %s: the answer is larger than %d bytes (narrow the request)", c.opts.Broker, maxReply)
 	case out == nil || res.StatusCode == http.StatusNoContent:
 		return nil
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
-		return broker.Errorf(broker.Internal, "answer_malformed", "cannot read the answer of %s: it is not what this version of hostler expects (compare hostler version with hostler status)", c.opts.Broker)
+		return broker.Errorf(broker.Internal, "answer_malformed", "cannot read the answer of %s: the answer is not what this version of hostler expects (compare hostler version with hostler status)", c.opts.Broker)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func problemOf(res *http.Response) *broker.Error {
 	raw, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	var p api.Problem
 	if err := json.Unmarshal(raw, &p); err != nil || !codePattern.MatchString(p.Code) {
-		return broker.Errorf(kind, "unexpected_answer", "cannot use the answer %d %s: it does not come from a broker of ours (check the address with hostler context show)",
+		return broker.Errorf(kind, "unexpected_answer", "cannot use the answer %d %s: the answer does not come from a Hostler broker (check the address with hostler context show)",
 			res.StatusCode, http.StatusText(res.StatusCode))
 	}
 	text := p.Detail
@@ -102,7 +102,7 @@ func (c *Client) unreached(ctx context.Context, err error) error {
 	}
 	text := err.Error()
 	if errors.Is(err, context.DeadlineExceeded) {
-		text = "it did not answer in time"
+		text = "the broker did not answer in time"
 	}
 	return broker.Errorf(broker.Unavailable, "broker_unreachable", "cannot reach the broker at %s: %s (see hostler doctor)", c.opts.Broker, taskcatalog.Clean(text, 300))
 }

@@ -94,7 +94,7 @@ func (c *Client) CopyRecording(ctx context.Context, id string, w io.Writer) erro
 		if written.err != nil {
 			return written.err
 		}
-		return broker.Errorf(broker.Unavailable, "recording_incomplete", "cannot read the recording of session %s to its end: it was broken off (try again; hostler recording verify %s says whether it is whole)", id, id)
+		return broker.Errorf(broker.Unavailable, "recording_incomplete", "cannot read the recording of session %s to its end: the transfer was interrupted (try again; hostler recording verify %s checks whether the recording is complete)", id, id)
 	}
 	return nil
 }

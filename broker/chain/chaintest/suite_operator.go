@@ -74,7 +74,7 @@ func asksTooLate(s *subject) {
 	}
 	events, err := s.Events(s.ctx, "r")
 	s.ok(err)
-	if last := events[len(events)-1]; last.Stage != "" || last.Status != chain.Skipped || last.Message != "cancel came too late, asked for by ada: the run is completed" {
+	if last := events[len(events)-1]; last.Stage != "" || last.Status != chain.Skipped || last.Message != "the action cancel, requested by ada, came too late: the run is completed" {
 		s.Fatalf("told %+v", last)
 	}
 }

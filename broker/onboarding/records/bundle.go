@@ -73,7 +73,7 @@ func (n *Nodes) Bundle(ctx context.Context, nodeID string, f onboarding.BundleFa
 // the machine. spared names the disks left alone, and why.
 func extraDisks(f onboarding.BundleFacts) (disks []cloudinit.Disk, spared []string) {
 	if f.BootDisk.ID == 0 {
-		return nil, []string{"no extra disk is initialized: which one boots is not known"}
+		return nil, []string{"no extra disk is initialized: the boot disk is not known"}
 	}
 	of := map[string]int{}
 	for _, d := range f.Disks {
@@ -85,11 +85,11 @@ func extraDisks(f onboarding.BundleFacts) (disks []cloudinit.Disk, spared []stri
 		case d.ID == f.BootDisk.ID:
 			continue
 		case d.Serial == f.BootDisk.Serial:
-			why = "it has the serial of the boot disk"
+			why = "the disk has the serial number of the boot disk"
 		case !cloudinit.SerialForm.MatchString(d.Serial):
-			why = "it has no serial by which the machine could find it"
+			why = "the disk has no serial number by which the machine could find it"
 		case of[d.Serial] > 1:
-			why = "another disk has the same serial"
+			why = "another disk has the same serial number"
 		case d.Size <= 0:
 			why = "MAAS does not know its size"
 		default:
@@ -106,7 +106,7 @@ func interfaces(rows []broker.RoCEAssignment) ([]cloudinit.RoCE, error) {
 	for _, r := range rows {
 		p, err := netip.ParsePrefix(r.IPv4CIDR)
 		if err != nil {
-			return nil, broker.Errorf(broker.Invalid, "roce_invalid", "cannot write a bootstrap: the RoCE address %q of %s is none", taskcatalog.Clean(r.IPv4CIDR, 50), r.Interface)
+			return nil, broker.Errorf(broker.Invalid, "roce_invalid", "cannot write a bootstrap: the RoCE address %q of %s is not valid", taskcatalog.Clean(r.IPv4CIDR, 50), r.Interface)
 		}
 		all = append(all, cloudinit.RoCE{Interface: r.Interface, Address: p})
 	}

@@ -84,10 +84,10 @@ func TestOnlyDisksThatCanBeToldApartAreInitialized(t *testing.T) {
 	}{
 		"each by its serial":         {nil, "|1 N1 2199023255552\n|2 N2 2199023255552\n", ""},
 		"without consent":            {func(f *onboarding.BundleFacts) { f.Policy.InitializeExtraDisks = false }, "", ""},
-		"no boot disk":               {func(f *onboarding.BundleFacts) { f.BootDisk = onboarding.Device{} }, "", "which one boots is not known"},
+		"no boot disk":               {func(f *onboarding.BundleFacts) { f.BootDisk = onboarding.Device{} }, "", "the boot disk is not known"},
 		"no serial":                  {func(f *onboarding.BundleFacts) { f.Disks[1].Serial = "" }, "|1 N2 2199023255552\n", "no serial"},
-		"one serial twice":           {func(f *onboarding.BundleFacts) { f.Disks[1].Serial = "N2" }, "", "another disk has the same serial"},
-		"the boot disk's serial":     {func(f *onboarding.BundleFacts) { f.Disks[1].Serial = "BOSS1" }, "|1 N2 2199023255552\n", "the serial of the boot disk"},
+		"one serial twice":           {func(f *onboarding.BundleFacts) { f.Disks[1].Serial = "N2" }, "", "another disk has the same serial number"},
+		"the boot disk's serial":     {func(f *onboarding.BundleFacts) { f.Disks[1].Serial = "BOSS1" }, "|1 N2 2199023255552\n", "the serial number of the boot disk"},
 		"a serial that is a command": {func(f *onboarding.BundleFacts) { f.Disks[1].Serial = "x;reboot" }, "|1 N2 2199023255552\n", "no serial"},
 	} {
 		b := must(w.Bundle(ctx, node, w.facts(func(f *onboarding.BundleFacts) {

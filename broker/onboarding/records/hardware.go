@@ -39,7 +39,7 @@ func judge(sku *broker.SKU) store.Hardware {
 	return func(n broker.Node, f taskcatalog.Facts, known bool, parts []broker.Device) (unlike, lacks string) {
 		byHand := n.Bootstrap == "command"
 		if !known && (sku != nil || byHand) {
-			return "", "its agent has not said what the machine is made of"
+			return "", "its agent has not reported the machine's hardware"
 		}
 		if sku != nil {
 			if unlike := sku.Unlike(f.GPUs); unlike != "" {
@@ -50,10 +50,10 @@ func judge(sku *broker.SKU) store.Hardware {
 			return "", ""
 		}
 		if missing, _ := broker.WrongDevices(parts); len(missing) > 0 {
-			return fmt.Sprintf("%s %s, which MAAS has found in machine %s, is not in it: was the command run on another machine?", missing[0].Kind, missing[0].ID, n.MAASSystemID), ""
+			return fmt.Sprintf("%s %s, which MAAS found in machine %s, is not in the enrolled machine (check whether the command was run on another machine)", missing[0].Kind, missing[0].ID, n.MAASSystemID), ""
 		}
 		if !f.DisksListed && len(parts) > 0 {
-			return "", "its agent does not say which disks it has, so nothing says that it is the machine that was meant (update the agent)"
+			return "", "its agent does not report its disks, so the broker cannot verify that it is the right machine (update the agent)"
 		}
 		return "", ""
 	}

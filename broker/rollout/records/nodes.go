@@ -39,7 +39,7 @@ func (n Nodes) Release(ctx context.Context, version string, allowRollback bool) 
 		return out, err
 	}
 	if !allowRollback && floor.Version != "" && release.Compare(version, floor.Version) < 0 {
-		return out, broker.Errorf(broker.Refused, string(release.CodeBelowFloor), "cannot roll out release %s: it is below the floor %s (to go back all the same: --allow-rollback with a reason, as platform_admin)", version, floor.Version)
+		return out, broker.Errorf(broker.Refused, string(release.CodeBelowFloor), "cannot roll out release %s: the release is below the floor %s (to roll back nevertheless: --allow-rollback with a reason, as platform_admin)", version, floor.Version)
 	}
 	return rollout.Release{Version: r.Version, Digest: r.Digest, Channel: broker.AgentChannel(r.Channel), Commit: r.Commit, SHA256: r.SHA256}, nil
 }
@@ -137,7 +137,7 @@ func (n Nodes) Begin(ctx context.Context, o rollout.Order) error {
 	}
 	state := s.State.(agentlifecycle.Work)
 	if state.List != agentlifecycle.Update {
-		return broker.Errorf(broker.Refused, "agent_unreachable", "cannot give node %s a release: %s", node.ID, state.Because)
+		return broker.Errorf(broker.Refused, "agent_unreachable", "cannot deliver a release to node %s: %s", node.ID, state.Because)
 	}
 	s.ID = o.ID
 	_, err = n.Starts.Runs.Start(ctx, s)
@@ -160,7 +160,7 @@ func (n Nodes) inRun(ctx context.Context, nodeID, run string) error {
 			of = " of rollout " + by.ID
 		}
 	}
-	return broker.Errorf(broker.Refused, "node_in_run", "run %s%s has node %s", run, of, nodeID)
+	return broker.Errorf(broker.Refused, "node_in_run", "run %s%s holds node %s", run, of, nodeID)
 }
 
 // Run implements rollout.Nodes.

@@ -26,18 +26,18 @@ const maxWitness = 200 // bytes
 // store.Attestable.
 func (n *Nodes) Attest(ctx context.Context, actor broker.Actor, node broker.Node, w Word) (store.Attestation, error) {
 	bad := func(code, format string, args ...any) (store.Attestation, error) {
-		return store.Attestation{}, broker.Errorf(broker.Invalid, code, "cannot attest a part of node "+node.ID+": "+format, args...)
+		return store.Attestation{}, broker.Errorf(broker.Invalid, code, "cannot attest a device of node "+node.ID+": "+format, args...)
 	}
 	method := certificate.Method(w.Method)
 	switch {
 	case method != certificate.MethodDestroyed && method != certificate.MethodRemoved:
-		return bad("attestation_invalid", "%q is not what a person attests (destroyed, removed)", taskcatalog.Clean(w.Method, 64))
+		return bad("attestation_invalid", "a person cannot attest %q (only destroyed or removed)", taskcatalog.Clean(w.Method, 64))
 	case strings.TrimSpace(w.Witness) == "":
-		return bad("witness_invalid", "it takes a witness, who saw it (say --witness)")
+		return bad("witness_invalid", "the attestation needs a witness who saw it (--witness W)")
 	case w.Witness != strings.TrimSpace(taskcatalog.Clean(w.Witness, maxWitness)):
 		return bad("witness_invalid", "the witness is a name of at most %d bytes, without control characters", maxWitness)
 	case strings.EqualFold(w.Witness, actor.Name):
-		return bad("witness_invalid", "whoever records it is no witness of it")
+		return bad("witness_invalid", "the witness must not be the person who records the attestation")
 	}
 	d, id, err := n.DB.Attestable(ctx, node, w.Device)
 	if err != nil {

@@ -44,7 +44,7 @@ func (q *quiet) held(id string, many int) {
 	q.t.Helper()
 	r, err := q.db.Run(q.ctx, id)
 	q.ok(err)
-	why := fmt.Sprintf("that would be %d nodes of site dc1 within an hour, more than silent_reimages_at_once (3)", many)
+	why := fmt.Sprintf("%d nodes of site dc1 would be reimaged within an hour, more than silent_reimages_at_once (3)", many)
 	if r.Status != chain.FailedManual || r.Stage != "drain_node" || r.Failure.Code != turnover.TooManySilent || r.Failure.Class != chain.Class(broker.AgentSilent) ||
 		!strings.Contains(r.Failure.Message, why) || !strings.HasPrefix(r.NextAction, "reimage (") {
 		q.t.Errorf("%s at %s, %+v, next %q", r.Status, r.Stage, r.Failure, r.NextAction)

@@ -26,7 +26,7 @@ type Leftovers struct {
 
 // Run tries from time to time, until ctx ends.
 func (l *Leftovers) Run(ctx context.Context) {
-	periodic.Work{Every: tidyEvery, Turn: l.tidy, Log: l.Log, Cannot: "cannot remove the secrets of nodes that are gone"}.Run(ctx)
+	periodic.Work{Every: tidyEvery, Turn: l.tidy, Log: l.Log, Cannot: "cannot remove the secrets of deleted nodes"}.Run(ctx)
 }
 
 func (l *Leftovers) tidy(ctx context.Context) error {

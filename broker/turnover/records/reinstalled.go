@@ -22,7 +22,7 @@ func (n *Nodes) Reinstalled(ctx context.Context, nodeID, runID, taskID string) (
 	}
 	var result taskcatalog.ValidateCleanResult
 	if err := taskcatalog.DecodeStrict(k.Result, &result); err != nil || result.Baseline == nil || k.NodeID != nodeID || k.NodeEpoch != node.Epoch {
-		return nil, broker.Errorf(broker.Refused, "baseline_not_candidate", "cannot take the baseline of task %s for node %s: it has none of the node's present enrolment", taskID, nodeID)
+		return nil, broker.Errorf(broker.Refused, "baseline_not_candidate", "cannot use the baseline of task %s for node %s: the task has no baseline of the node's present enrolment", taskID, nodeID)
 	}
 	now := *result.Baseline
 	if node.BaselineDigest != "" {
@@ -31,7 +31,7 @@ func (n *Nodes) Reinstalled(ctx context.Context, nodeID, runID, taskID string) (
 			return nil, err
 		}
 		if pki.Digest(raw) != node.BaselineDigest {
-			return nil, broker.Errorf(broker.Refused, "baseline_untrusted", "cannot use the baseline of node %s: its content is not that of its digest (the database may have been changed)", nodeID)
+			return nil, broker.Errorf(broker.Refused, "baseline_untrusted", "cannot use the baseline of node %s: its content does not match its digest (the database may have been changed)", nodeID)
 		}
 		var was taskcatalog.Baseline
 		if err := taskcatalog.DecodeStrict(raw, &was); err != nil {
@@ -53,5 +53,5 @@ func (n *Nodes) Reinstalled(ctx context.Context, nodeID, runID, taskID string) (
 	if err := n.DB.RecordDisks(ctx, broker.System, nodeID, node.EnrolledAt, "installed anew by run "+runID); err != nil {
 		return nil, err
 	}
-	return nil, n.DB.SaveBaseline(ctx, broker.System, nodeID, pki.Digest(raw), raw, "installed anew by run "+runID+": nothing differs but what each installation makes for itself")
+	return nil, n.DB.SaveBaseline(ctx, broker.System, nodeID, pki.Digest(raw), raw, "installed anew by run "+runID+": only values differ that each installation generates")
 }

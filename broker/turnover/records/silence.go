@@ -29,7 +29,7 @@ type Silence struct {
 
 // Run looks from time to time, until ctx ends.
 func (s *Silence) Run(ctx context.Context) {
-	periodic.Work{Every: silenceEvery, Turn: s.look, Log: s.Log, Cannot: "cannot have silent nodes reimaged"}.Run(ctx)
+	periodic.Work{Every: silenceEvery, Turn: s.look, Log: s.Log, Cannot: "cannot start reimages of silent nodes"}.Run(ctx)
 }
 
 // look takes the next action for each due run.
@@ -123,7 +123,7 @@ func (s *Silence) giveUp(ctx context.Context, r chain.Record) error {
 // holdBack leaves a run to a person, for good: its failure code is no longer that of silence.
 func (s *Silence) holdBack(ctx context.Context, d silent, many int) error {
 	reason, says := turnover.HeldBack(d.Site, many, d.policy.SilentReimagesAtOnce)
-	s.Log.Warn("a silent node is not reimaged: too many would be at once", zap.String("run", d.ID), zap.String("site", d.Site), zap.Int("nodes", many), zap.Int("most", d.policy.SilentReimagesAtOnce))
+	s.Log.Warn("a silent node is not reimaged: too many nodes would be reimaged at once", zap.String("run", d.ID), zap.String("site", d.Site), zap.Int("nodes", many), zap.Int("most", d.policy.SilentReimagesAtOnce))
 	return s.stopped(ctx, d.Record, chain.Order{Action: chain.MarkManual, Reason: reason, Says: &says})
 }
 

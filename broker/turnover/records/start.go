@@ -82,7 +82,7 @@ func (s *Starts) Start(ctx context.Context, judged broker.Node, id, reason strin
 	case err != nil:
 		return "", err
 	case n.Status != judged.Status || n.Epoch != judged.Epoch || n.MAASSystemID != judged.MAASSystemID || n.Site != judged.Site || n.TurnoverOwed:
-		return "", broker.Errorf(broker.Refused, "node_moved", "cannot take node %s out of the fleet: it was %s, and is %s by now (the next look judges it anew)", n.ID, judged.Status, n.Status)
+		return "", broker.Errorf(broker.Refused, "node_moved", "cannot take node %s out of the fleet: the node was %s, and is now %s (the next check judges it again)", n.ID, judged.Status, n.Status)
 	}
 	all, err := s.DB.SettledAllocations(ctx, n.ID)
 	if err != nil {
