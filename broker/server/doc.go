@@ -32,42 +32,8 @@
 //
 // # Metrics
 //
-// On the operators' listener at /metrics, without a token: they name no node and no
-// site.
-//
-//	hostler_build_info{version,store}                     1
-//	hostler_http_request_seconds{listener,route,status}   histogram of answers; tasks/wait holds up to 50 s
-//	hostler_nodes{status}                                 nodes by status
-//	hostler_tasks{status}                                 tasks that have not ended
-//	hostler_task_results_total{type,outcome}              results that nodes gave this broker
-//	hostler_node_refusals_total{route,code}               requests of nodes that it refused
-//	hostler_expires_timestamp_seconds{what}               when the first of what the broker runs on ends
-//	hostler_expiring{what}                                how much of it is to be renewed now
-//	hostler_waiting_polls                                 polls of nodes that wait at this broker
-//	hostler_trust_version                                 of the trust bundle in force
-//	hostler_store_statements_total                        statements that this broker gave its database
-//	hostler_store_up                                      1 while the store answers and took a small write when that was last tried
-//	hostler_silent_nodes{status}                          nodes that are active or offline and not heard for longer than three minutes
-//	hostler_silent_sites                                  sites of which no such node is heard
-//	hostler_held_back{what}                               what a guard has stopped until a person looks: batches, reconciliation, resolver_profiles
-//	hostler_restore_hold                                  1 while the database is a restored one that was not released yet
-//	hostler_frozen                                        1 while a freeze of all sites stands
-//	hostler_frozen_sites                                  sites with a freeze of their own
-//	hostler_unreachable_sites                             sites whose MAAS or secrets do not answer
-//	hostler_maas_keys_refused                             sites whose MAAS did not take their key when it was last asked
-//	hostler_maas_keys_checked_timestamp_seconds           when it was asked, where that was the longest ago
-//	hostler_runs{kind,status,class}                       runs that have not ended; by failure class where they have stopped
-//	hostler_outbox_events                                 events that are not in the feed yet
-//	hostler_outbox_lag_seconds                            how long the oldest of them has waited
-//	hostler_terminal_sessions                             terminal sessions that this broker's relay has
-//	hostler_terminal_recorded_bytes_total                 bytes of recordings that this broker has kept
-//	hostler_terminal_recording_failures_total             blocks of recordings that it could not keep at once
-//	hostler_turnover_stage_seconds{mode,stage}            mean of a stage in a turnover, of the last seven days
-//	hostler_turnover_lost_gpu_hours                       GPU-hours that turnovers took of the last seven days
-//	hostler_turnover_open                                 nodes that are out because of a turnover
-//	hostler_turnover_slowest_seconds{stage,class}         what the slowest tenth of these days was spent on most
-//
-// and those of the Go runtime and the process.
+// The operators' listener serves them at /metrics without a token, because they name no node and no
+// site. docs/reference/metrics.md lists them and comes from their declarations.
 //
 // # Traces
 //

@@ -22,7 +22,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// metrics are the metrics of doc.go.
+// metrics are what /metrics serves: docs/reference/metrics.md.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.HistogramVec

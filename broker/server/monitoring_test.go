@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -85,8 +86,14 @@ func TestASilentSiteAndWhatAGuardHoldsBackRaiseAlerts(t *testing.T) {
 	}
 }
 
-// metricsOf are the labels of each metric of a broker.
-func metricsOf(t *testing.T) map[string][]string {
+// declared is a metric as a broker declares it.
+type declared struct {
+	name, help string
+	labels     []string
+}
+
+// declaredMetrics are the metrics of a broker, by name.
+func declaredMetrics(t *testing.T) []declared {
 	t.Helper()
 	s, err := New(t.Context(), Config{DataDir: t.TempDir() + "/broker", Listen: "127.0.0.1:0", AgentListen: "127.0.0.1:0", Version: "test"})
 	if err != nil {
@@ -95,20 +102,35 @@ func metricsOf(t *testing.T) map[string][]string {
 	t.Cleanup(func() { _ = s.close() })
 	told := make(chan *prometheus.Desc)
 	go func() { defer close(told); s.metrics.registry.Describe(told) }()
-	form := regexp.MustCompile(`fqName: "([^"]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
-	has := map[string][]string{"up": {"job", "instance"}} // Prometheus adds these to each target
+	form := regexp.MustCompile(`fqName: "([^"]+)", help: ("(?:[^"\\]|\\.)*"),.* constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
+	var all []declared
 	for desc := range told {
 		m := form.FindStringSubmatch(desc.String())
 		if m == nil {
-			t.Fatalf("%s reads otherwise than it did", desc)
+			t.Fatalf("the form of %s is unknown", desc)
 		}
-		labels := strings.FieldsFunc(m[3], func(r rune) bool { return r == ',' })
-		for _, pair := range regexp.MustCompile(`(\w+)=`).FindAllStringSubmatch(m[2], -1) {
-			labels = append(labels, pair[1])
+		help, err := strconv.Unquote(m[2])
+		if err != nil {
+			t.Fatalf("%s: %v", desc, err)
 		}
-		has[m[1]] = labels
-		if m[1] == "hostler_http_request_seconds" {
-			has[m[1]+"_count"], has[m[1]+"_bucket"] = labels, labels
+		d := declared{name: m[1], help: help, labels: strings.FieldsFunc(m[4], func(r rune) bool { return r == ',' })}
+		for _, pair := range regexp.MustCompile(`(\w+)=`).FindAllStringSubmatch(m[3], -1) {
+			d.labels = append(d.labels, pair[1])
+		}
+		all = append(all, d)
+	}
+	slices.SortFunc(all, func(a, b declared) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// metricsOf are the labels of each metric of a broker.
+func metricsOf(t *testing.T) map[string][]string {
+	t.Helper()
+	has := map[string][]string{"up": {"job", "instance"}} // Prometheus adds these to each target
+	for _, d := range declaredMetrics(t) {
+		has[d.name] = d.labels
+		if d.name == requestSeconds {
+			has[d.name+"_count"], has[d.name+"_bucket"] = d.labels, d.labels
 		}
 	}
 	return has
