@@ -161,8 +161,8 @@ func defaultsOf(all []Knob) []byte {
 // Of returns the knob's value in a policy.
 func (k Knob) Of(p Policy) any { return reflect.ValueOf(p).FieldByIndex(k.field).Interface() }
 
-// Refusal says why the knob cannot have a value: with the name, the value, the bounds and the
-// unit. Empty: the value is allowed. A value comes from a policy or from JSON.
+// Refusal says why the knob cannot have a value: with the name, the value unless it is a URL, the
+// bounds and the unit. Empty: the value is allowed. A value comes from a policy or from JSON.
 func (k Knob) Refusal(value any) string {
 	switch v := value.(type) {
 	case *int:
@@ -177,7 +177,11 @@ func (k Knob) Refusal(value any) string {
 			return fmt.Sprintf("%s is %s %s (allowed: %s %s)", k.Name, strconv.FormatFloat(v, 'f', -1, 64), k.Unit, k.Bounds, k.Unit)
 		}
 	case string:
-		if !k.takes(v) {
+		switch {
+		case k.takes(v):
+		case k.accepts == "bundle": // a refused URL may have credentials in it
+			return fmt.Sprintf("%s is not a %s of the form %s", k.Name, k.Unit, k.Bounds)
+		default:
 			return fmt.Sprintf("%s is the %s %q (allowed: %s)", k.Name, k.Unit, said(v), k.Bounds)
 		}
 	case map[string]int:

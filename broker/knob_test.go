@@ -93,6 +93,21 @@ func TestAKnobOutsideItsBoundsIsRefused(t *testing.T) {
 	if k.Refusal(strings.Repeat("a", 200)) == "" {
 		t.Error("an image may have any length")
 	}
+	k, _ = KnobNamed("site_bootstrap_bundle_ref")
+	url := "https://u:hunter2@h/x@sha256:" + strings.Repeat("a", 64)
+	if why := k.Refusal(url); why == "" || strings.Contains(why, "hunter2") {
+		t.Errorf("a URL with credentials: %q", why)
+	}
+}
+
+// A profile of before turnovers is still held to the bounds of what it has.
+func TestTheSilentReimagesOfAnOldProfileAreChecked(t *testing.T) {
+	p := NewProfile("id", "site", "p")
+	p.Policy.TurnoverRules = TurnoverRules{}
+	p.Policy.SilentReimagesAtOnce = 501
+	if err := p.Check(); err == nil || !strings.Contains(err.Error(), "silent_reimages_at_once is 501") {
+		t.Errorf("%v", err)
+	}
 }
 
 func TestAKnobIsFoundByItsName(t *testing.T) {

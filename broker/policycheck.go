@@ -39,10 +39,12 @@ func (p Policy) refused() string {
 
 // completed is the policy with the defaults of the knobs that an older profile does not have.
 func (p Policy) completed() Policy {
-	if p.TurnoverEnvironment == "" {
-		p.TurnoverRules = DefaultPolicy().TurnoverRules
-	}
 	p.SilentReimagesAtOnce = p.silentReimages()
+	if p.TurnoverEnvironment == "" {
+		own := p.SilentReimagesAtOnce
+		p.TurnoverRules = DefaultPolicy().TurnoverRules
+		p.SilentReimagesAtOnce = own
+	}
 	p.AcceptEraseDowngrade = cmp.Or(p.AcceptEraseDowngrade, "never")
 	return p
 }

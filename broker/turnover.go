@@ -36,15 +36,27 @@ type CertificateCopy struct {
 	ReportOnly              []string `json:"report_only,omitempty"`
 }
 
+// rules has the groups of TurnoverRules that Turnover copies: the conversion there does not compile
+// if a group is added to one of them alone.
+type rules struct {
+	InspectionPolicy
+	DiskPolicy
+	GPUPolicy
+	SilencePolicy
+	DrainPolicy
+	CertificatePolicy
+}
+
 // Turnover returns the part of a profile's policy for turnovers. A profile older than turnovers
 // gets the defaults.
 func (p Policy) Turnover() TurnoverPolicy {
 	if p.TurnoverEnvironment == "" {
 		p = DefaultPolicy()
 	}
+	r := rules(p.TurnoverRules)
 	t := TurnoverPolicy{
-		InspectionCopy(p.InspectionPolicy), DiskCopy(p.DiskPolicy), p.GPUPolicy,
-		p.SilencePolicy, p.DrainPolicy, CertificateCopy(p.CertificatePolicy),
+		InspectionCopy(r.InspectionPolicy), DiskCopy(r.DiskPolicy), r.GPUPolicy,
+		r.SilencePolicy, r.DrainPolicy, CertificateCopy(r.CertificatePolicy),
 	}
 	t.SilentReimagesAtOnce = 0
 	if p.ReimageWhenSilent {

@@ -3,9 +3,11 @@ package adminapi
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -23,6 +25,9 @@ func (d *document[T]) UnmarshalJSON(raw []byte) error {
 func (document[T]) Schema(r huma.Registry) *huma.Schema {
 	s := *huma.SchemaFromType(r, reflect.TypeFor[T]())
 	s.Required = nil
+	for _, p := range s.Properties {
+		p.Default = nil // a client that fills in defaults would reset what a change leaves out
+	}
 	return &s
 }
 
@@ -36,6 +41,25 @@ func (d document[T]) over(base T) (T, error) {
 	if err := taskcatalog.DecodeStrict(raw, &out); err != nil {
 		return out, err
 	}
+	if err := d.withoutNull(); err != nil {
+		return out, err
+	}
 	err = taskcatalog.DecodeStrict(d.raw, &out)
 	return out, err
+}
+
+// withoutNull refuses a null for a field that cannot be without a value: a decoder makes it the zero
+// value, which can mean never, no retries, or a profile from before a rule.
+func (d document[T]) withoutNull() error {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(d.raw, &members) != nil {
+		return nil // DecodeStrict reports the fault
+	}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if string(members[name]) == "null" && f.Type.Kind() != reflect.Pointer {
+			return broker.Errorf(broker.Invalid, "invalid_request", "%s is null (leave it out to keep its value)", name)
+		}
+	}
+	return nil
 }

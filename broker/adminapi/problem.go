@@ -39,7 +39,7 @@ func (p *problem) GetHeaders() http.Header {
 
 // huma makes its own errors through these variables, such as for a body that violates its schema or
 // a query that is not a number. These errors never repeat the value that was sent, except the value
-// of a policy's knob, which is no secret.
+// of a policy's knob that is no URL.
 func init() {
 	huma.NewError = func(status int, message string, errs ...error) huma.StatusError {
 		p := newProblem(status, codeOfStatus(status), taskcatalog.Clean(message, 500))

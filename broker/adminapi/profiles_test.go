@@ -55,7 +55,21 @@ func TestAnAnswerHasEveryKnobOfAProfile(t *testing.T) {
 // The description of a profile says what the declarations of the knobs say.
 func TestTheDescriptionOfAProfileIsThatOfItsKnobs(t *testing.T) {
 	b := servertest.Start(t)
-	spec, _ := describe(t, b, "/openapi.json")
+	spec, raw := describe(t, b, "/openapi.json")
+	var bodies struct {
+		Paths map[string]map[string]struct {
+			RequestBody struct {
+				Content map[string]struct {
+					Schema struct{ Properties map[string]any }
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(raw, &bodies); err != nil {
+		t.Fatal(err)
+	}
+	change := bodies.Paths[api.Prefix+"/maas-sites/{site}/profiles/{profile}"]["patch"].RequestBody.Content["application/json"]
+	changes := change.Schema.Properties
 	properties := spec.Components.Schemas["SiteProfile"].(map[string]any)["properties"].(map[string]any)
 	for _, k := range broker.Knobs() {
 		p, _ := properties[k.Name].(map[string]any)
@@ -70,6 +84,9 @@ func TestTheDescriptionOfAProfileIsThatOfItsKnobs(t *testing.T) {
 		}
 		if k.Default != "" && k.Name != "stage_retries" && fmt.Sprint(number(p["default"])) != k.Default {
 			t.Errorf("%s has the default %v, want %s", k.Name, p["default"], k.Default)
+		}
+		if c, _ := changes[k.Name].(map[string]any); c["description"] != k.Help || c["default"] != nil {
+			t.Errorf("%s in a change is %v: what a change leaves out keeps its value", k.Name, c)
 		}
 	}
 }
@@ -87,10 +104,13 @@ func TestAKnobOutsideItsBoundsIsExplained(t *testing.T) {
 	b := servertest.Start(t)
 	servertest.Must[api.Site](t, b, http.MethodPost, "/maas-sites", aSite)
 	for body, want := range map[string]string{
-		`{"deploy_timeout_seconds":7}`:     "deploy_timeout_seconds is 7 seconds (allowed: 60 to 86400 seconds)",
-		`{"deploy_timeout_seconds":99999}`: "deploy_timeout_seconds is 99999 seconds (allowed: 60 to 86400 seconds)",
-		`{"batch_max_parallel":0}`:         "batch_max_parallel is 0 runs (allowed: 1 to 500 runs)",
-		`{"disk_grade":"shiny"}`:           `disk_grade is the grade \"shiny\" (allowed: none, clear, purge)`,
+		`{"deploy_timeout_seconds":7}`:        "deploy_timeout_seconds is 7 seconds (allowed: 60 to 86400 seconds)",
+		`{"deploy_timeout_seconds":99999}`:    "deploy_timeout_seconds is 99999 seconds (allowed: 60 to 86400 seconds)",
+		`{"batch_max_parallel":0}`:            "batch_max_parallel is 0 runs (allowed: 1 to 500 runs)",
+		`{"turnover_environment":null}`:       "turnover_environment is null",
+		`{"batch_stop_after_failures": null}`: "batch_stop_after_failures is null",
+		`{"stage_retries":null}`:              "stage_retries is null",
+		`{"disk_grade":"shiny"}`:              `disk_grade is the grade \"shiny\" (allowed: none, clear, purge)`,
 	} {
 		a := b.Ask(t, b.Token, http.MethodPatch, "/maas-sites/dc1/profiles/default", body)
 		if a.Code() != "invalid_request" || !strings.Contains(string(a.Body), want) {

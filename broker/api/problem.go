@@ -22,7 +22,7 @@ type Problem struct {
 	Errors []ProblemField `json:"errors,omitempty" doc:"invalid fields, each with its problem"`
 }
 
-// ProblemField names one bad field. It never repeats the value.
+// ProblemField names one bad field. It repeats a value only of a policy's knob that is no URL.
 type ProblemField struct {
 	Location string `json:"location,omitempty" doc:"location of the field, for example body.hostname"`
 	Message  string `json:"message"`

@@ -115,7 +115,7 @@ func knobHelp(knobs []knob) string {
 }
 
 // setKnobs puts NAME=VALUE pairs into a document. NAME.KEY=VALUE sets one entry of a map, and NAME=
-// clears the present value.
+// clears a value that is a text, a list or optional.
 func setKnobs(d client.Document, knobs []knob, pairs []string) error {
 	for _, pair := range pairs {
 		name, value, ok := strings.Cut(pair, "=")
@@ -161,9 +161,6 @@ func knobValue(t reflect.Type, value string) (any, error) {
 		return value == "true", nil
 	case reflect.Slice: // a, b; empty: none
 		return strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' }), nil
-	}
-	if value == "" {
-		return json.RawMessage("null"), nil
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil {
