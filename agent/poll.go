@@ -185,7 +185,7 @@ func (a *Agent) wait(ctx context.Context, client *uplink.Client, free []taskcata
 func (a *Agent) contact(client *uplink.Client) {
 	skew := client.Skew()
 	if skew.Abs() > taskcatalog.ClockSkew/2 {
-		a.Log.Warn("this node's clock is wrong; the node refuses tasks if the difference exceeds "+taskcatalog.ClockSkew.String(), zap.String("clock", uplink.Offset(a.Now(), a.Now().Add(skew))))
+		a.Log.Warn("this node's clock differs from the broker's; the node refuses tasks if the difference exceeds "+taskcatalog.ClockSkew.String(), zap.String("clock", uplink.Offset(a.Now(), a.Now().Add(skew))))
 	}
 	m := a.state.Member()
 	a.publish(func(s *Status) {

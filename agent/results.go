@@ -64,7 +64,7 @@ func (a *Agent) sendAll(ctx context.Context) error {
 			// The enrolment's answer carried this task: the broker accepts the result only after it
 			// has delivered the task.
 			if a.Now().After(e.Task.NotAfter.Add(2 * taskcatalog.ClockSkew)) {
-				a.settle(ctx, e, "the broker has no record that it delivered this task")
+				a.settle(ctx, e, "the broker never delivered this task, which its answer to the enrolment carried")
 			}
 			continue
 		}

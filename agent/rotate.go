@@ -46,7 +46,7 @@ func (a *Agent) rotateIdentity(ctx context.Context, taskID string) (*taskcatalog
 	}
 	result, ok := a.rotated(taskID)
 	if !ok {
-		return nil, taskcatalog.Errorf(identity.CodeStateInvalid, "the key was changed, and the result of task %s does not name the new certificate", a.StateDir)
+		return nil, taskcatalog.Errorf(identity.CodeStateInvalid, "the key was changed, and the state in %s does not name the new certificate", a.StateDir)
 	}
 	return result, nil
 }

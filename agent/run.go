@@ -134,7 +134,7 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 	ret, ok := a.do(ctx, r)
 	if !ok {
 		log.Error("the task does not stop; the agent exits, and its next start reports the task as interrupted")
-		a.fatal(taskcatalog.Errorf(taskcatalog.CodeDeadlineExceeded, "task %s still runs %s after its deadline; the agent restarts", r.task.TaskID, stopGrace))
+		a.fatal(taskcatalog.Errorf(taskcatalog.CodeDeadlineExceeded, "task %s still runs %s after it was told to stop; the agent restarts", r.task.TaskID, stopGrace))
 		return
 	}
 	if errors.Is(ret.err, selfupdate.ErrUndecided) {

@@ -108,7 +108,7 @@ func (d Device) judge(has taskcatalog.DiskFacts, alone bool, all int64) JudgedDi
 		say(taskcatalog.CodeDiskSmaller, sizes(all, d.Size))
 	}
 	if out.Use != DiskNetwork && has.Problem != "" {
-		say(taskcatalog.CodeDiskNoSize, taskcatalog.Clean(has.Problem, 100)+", so it is never erased")
+		say(taskcatalog.CodeDiskNoSize, taskcatalog.Clean(has.Problem, 100)+", so the agent does not erase it")
 	}
 	return out
 }

@@ -190,7 +190,7 @@ func (r *Runner) judge(ctx context.Context, p *profiles.CommandProfile, res *Res
 }
 
 var (
-	errTimeout = errors.New("the deadline is over")
+	errTimeout = errors.New("the deadline has passed")
 	errStuck   = errors.New("the process does not end after SIGKILL")
 )
 

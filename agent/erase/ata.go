@@ -34,7 +34,7 @@ func (e *Erase) askATA(ctx context.Context, u *unit) error {
 	}
 	switch {
 	case s.frozen && s.enabled:
-		best(all[0], taskcatalog.Errorf(taskcatalog.CodeATAPassword, "the disk has a password, and the firmware froze its security settings at boot (power-cycle the disk, or suspend and wake the machine, then run the erase again; a password that the agent did not set: remove it with hdparm --security-disable)"))
+		best(all[0], taskcatalog.Errorf(taskcatalog.CodeATAPassword, "the disk has a password, and its security is frozen, as firmware does at boot (power-cycle the disk, or suspend and wake the machine, then run the erase again; a password that the agent did not set: remove it with hdparm --security-disable)"))
 		return nil
 	case s.frozen:
 		best(all[0], taskcatalog.Errorf(taskcatalog.CodeATAFrozen, "its security is frozen, as firmware does at boot (power-cycle the disk, or suspend and wake the machine)"))

@@ -58,7 +58,7 @@ func (e *Erase) resume(t *target) (Overwrite, error) {
 // it sooner than the full read-back would.
 func (e *Erase) there(t *target, o Overwrite) error {
 	if o.Written <= 0 || o.Written > t.size || o.Written%chunk != 0 && o.Written != t.size {
-		return fmt.Errorf("the disk does not have %d bytes", o.Written)
+		return fmt.Errorf("the record has an impossible length of %d bytes", o.Written)
 	}
 	p, err := patternOf(o.Key)
 	if err != nil {

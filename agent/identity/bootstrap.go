@@ -59,7 +59,7 @@ func Find(sources []Source) (*Bootstrap, error) {
 			return b, nil
 		}
 	}
-	return nil, taskcatalog.Errorf(CodeNoIdentitySource, "%s names no broker (write /etc/hostler-agent/config.yaml or run hostler-agent enroll)", strings.Join(names, ", "))
+	return nil, taskcatalog.Errorf(CodeNoIdentitySource, "no broker is named in %s (write /etc/hostler-agent/config.yaml or run hostler-agent enroll)", strings.Join(names, ", "))
 }
 
 var tokenForm = regexp.MustCompile(`^hsn_[A-Za-z0-9_-]{43}$`)

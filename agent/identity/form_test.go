@@ -41,7 +41,7 @@ func TestWhatANewerAgentAddsToItsFilesIsReadOver(t *testing.T) {
 				t.Errorf("%s with %s: %v", name, added, err)
 			}
 			// The file is intact: no message may advise to remove it.
-			if !readable && (strings.Contains(err.Error(), "enrol the node again") || strings.Contains(err.Error(), "remove it")) {
+			if !readable && (strings.Contains(err.Error(), "enrol the node again") || strings.Contains(err.Error(), "remove the file")) {
 				t.Errorf("%s with %s: %v", name, added, err)
 			}
 			_ = again.Close()

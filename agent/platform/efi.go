@@ -96,7 +96,7 @@ const attributes = 4 // bytes of a variable's file before its content
 // parseOrder reads numbers of entries.
 func parseOrder(raw []byte) (string, error) {
 	if len(raw) < attributes || len(raw)%2 != 0 {
-		return "", fmt.Errorf("the variable has %d bytes", len(raw))
+		return "", fmt.Errorf("the variable has the wrong size, %d bytes", len(raw))
 	}
 	var entries []string
 	for at := attributes; at < len(raw); at += 2 {
@@ -108,14 +108,14 @@ func parseOrder(raw []byte) (string, error) {
 // parseMode reads a switch.
 func parseMode(raw []byte) (string, error) {
 	if len(raw) != attributes+1 || raw[attributes] > 1 {
-		return "", fmt.Errorf("the variable has %d bytes, and a switch has one", len(raw))
+		return "", fmt.Errorf("the variable has %d bytes and is not a switch", len(raw))
 	}
 	return map[byte]string{0: "off", 1: "on"}[raw[attributes]], nil
 }
 
 func digestOf(raw []byte) (string, error) {
 	if len(raw) < attributes {
-		return "", fmt.Errorf("the variable has %d bytes", len(raw))
+		return "", fmt.Errorf("the variable has the wrong size, %d bytes", len(raw))
 	}
 	sum := sha256.Sum256(raw)
 	return "sha256:" + hex.EncodeToString(sum[:16]), nil

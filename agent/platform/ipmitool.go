@@ -67,7 +67,7 @@ func parseDevice(raw []byte) ([]taskcatalog.PlatformSetting, error) {
 		}
 	}
 	if len(all) != len(deviceFields) {
-		return nil, errors.New("ipmitool's output about the BMC does not have exactly one of each of " + strings.Join(deviceFields, ", "))
+		return nil, errors.New("ipmitool's output about the BMC must have each of " + strings.Join(deviceFields, ", ") + " exactly once")
 	}
 	return append(all, setting("bmc Aux Firmware Rev Info", strings.Join(aux, " "))), nil
 }

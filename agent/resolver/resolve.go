@@ -31,7 +31,7 @@ func Resolve(set *profiles.Set, facts map[string]string, step string) (Resolved,
 	r.Rule, r.At = rule.Name, rule.At
 	target, ok := rule.Overrides[step]
 	if !ok {
-		return r, taskcatalog.Errorf(profiles.CodeProfileMissing, "cannot resolve %s: rule %s has no command for this step (push a set of profiles that has one: hostler resolver push)", step, rule.Name)
+		return r, taskcatalog.Errorf(profiles.CodeProfileMissing, "cannot resolve %s: rule %s does not name this step (push a set of profiles that does: hostler resolver push)", step, rule.Name)
 	}
 	if builtin, ok := strings.CutPrefix(target, profiles.BuiltinPrefix); ok {
 		r.Builtin = builtin

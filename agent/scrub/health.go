@@ -76,7 +76,7 @@ func judgeSettings(u *unit, is gpu.State) {
 		u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUSettingUnrestored, "%s", deviations(left))
 	}
 	if unknown := Unreadable(u.want.Settings, is.Settings); len(unknown) > 0 {
-		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot read the counter %s, which is in the baseline", strings.Join(unknown, ", "))
+		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot read the settings %s, which are in the baseline", strings.Join(unknown, ", "))
 	}
 }
 

@@ -130,7 +130,7 @@ func (s *Scrub) Do(ctx context.Context) (result *taskcatalog.GPUScrubResult, rep
 	s.putBack(ctx)
 	for _, i := range s.stopped {
 		if !i.PutBack {
-			s.note(taskcatalog.VerdictInconclusive, "not_put_back", cmp.Or(i.Unit, "node"), "the service was stopped for the scrub and cannot be started again: %s", i.Message)
+			s.note(taskcatalog.VerdictInconclusive, "not_put_back", cmp.Or(i.Unit, "node"), "stopped or switched off for the scrub, and not restored: %s", i.Message)
 		}
 	}
 	result, report = s.sum(err)

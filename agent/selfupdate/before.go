@@ -138,12 +138,12 @@ func (w *Watcher) restoreBefore(tasksSince bool) (restored []string, err error) 
 			continue
 		}
 		if err := part.Check(Before(w.StateDir)); err != nil {
-			w.Log.Error("the node's "+part.Name+" cannot be used, and neither can its copy from before the switch; the file stays unchanged", zap.Error(err))
+			w.Log.Error("the node's "+part.Name+" cannot be used, and neither can its copy from before the switch; it stays unchanged", zap.Error(err))
 			continue
 		}
 		if tasksSince && part.Lost != nil {
 			if err := part.Lost(Before(w.StateDir), s.now().UTC()); err != nil {
-				return restored, fmt.Errorf("cannot record newer entries in the copy of the node's %s: %w", part.Name, err)
+				return restored, fmt.Errorf("cannot mark the copy of the node's %s as incomplete: %w", part.Name, err)
 			}
 		}
 		room := int64(maxBefore)

@@ -51,7 +51,7 @@ func (s *Store) Forget(slot string) error {
 	}
 	for _, used := range []string{s.Current(), s.leads(good), s.leads(packaged), st.Good} {
 		if used == slot {
-			return taskcatalog.Errorf(CodeSlotInUse, "cannot remove slot %s: the slot runs, is the fallback, or belongs to the package", slot)
+			return taskcatalog.Errorf(CodeSlotInUse, "cannot remove slot %s: it is running, is the fallback, or belongs to the package", slot)
 		}
 	}
 	err = s.Change(func(st *State) error {

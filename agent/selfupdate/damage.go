@@ -42,7 +42,7 @@ func (s *Store) mended() *State {
 	}
 	switch {
 	case kept != nil && s.lost(st, why, kept.Trial):
-		why = errors.New("the file is empty")
+		why = errors.New("the record of the trial is missing from it")
 	case errors.Is(why, errNewer) && kept != nil && kept.Trial.Step != Proving: // a version in its proof may write a newer form
 	case errors.Is(why, errDamaged) && kept != nil:
 	case errors.Is(why, errDamaged):
@@ -54,7 +54,7 @@ func (s *Store) mended() *State {
 	}
 	t := kept.Trial
 	t.Step, t.Over, t.Reason, t.FailedAt = Reverting, nil, CodeStateDamaged, s.now().UTC()
-	t.Message = taskcatalog.Clean("the state file of updates cannot be read: "+why.Error()+"; the damaged file is kept as "+updateDir+"/"+damagedFile, taskcatalog.MaxText)
+	t.Message = taskcatalog.Clean("the state file of updates cannot be used: "+why.Error()+"; the damaged file is kept as "+updateDir+"/"+damagedFile, taskcatalog.MaxText)
 	return kept
 }
 

@@ -245,7 +245,7 @@ func TestALedgerThatHadNoNameIsNoOther(t *testing.T) {
 	if err := watcher.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if st, err := w.store.Load(); err != nil || st.Last() == nil || strings.Contains(st.Last().Message, "put back") {
+	if st, err := w.store.Load(); err != nil || st.Last() == nil || strings.Contains(st.Last().Message, "was restored") {
 		t.Errorf("%+v %v", st, err)
 	}
 }

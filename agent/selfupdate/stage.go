@@ -310,7 +310,7 @@ func (s *Stager) record(slot string, want Wanted, m *release.Manifest, statement
 }
 
 func underWay(t *Trial) error {
-	return taskcatalog.Errorf(CodeUnderWay, "cannot update the agent: version %s is on trial since %s (delivery %s; hostler-agent update revert ends the trial)", t.ToVersion, t.ArmedAt.UTC().Format(time.RFC3339), t.ID)
+	return taskcatalog.Errorf(CodeUnderWay, "cannot update the agent: version %s has been on trial since %s (delivery %s; hostler-agent update revert ends the trial)", t.ToVersion, t.ArmedAt.UTC().Format(time.RFC3339), t.ID)
 }
 
 func pinned(p *Pin) error {

@@ -81,7 +81,7 @@ func (v *validation) compareFiles(look string, records []taskcatalog.BaselineFil
 		case !there && look == "packages":
 			differ(is, "differs from its package: "+state(is))
 		case !there && is.Digest == machine.FileMissing:
-			differ(is, "a file of its package is gone")
+			differ(is, "is gone, and its package contains it")
 		case !there && v.conf[is.Path] != "":
 			differ(is, "a conffile that differs from its package: "+state(is))
 		case !there:

@@ -59,7 +59,7 @@ func lookFiles(ctx context.Context, v *validation) ([]item, error) {
 		}
 	}
 	if o.tooMany {
-		failed = errors.Join(failed, fmt.Errorf("more than %d world-writable directories", maxAgain))
+		failed = errors.Join(failed, fmt.Errorf("more than %d directories that other users may write to", maxAgain))
 	}
 	if failed != nil {
 		return o.items, failed

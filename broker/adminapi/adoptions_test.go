@@ -102,7 +102,7 @@ func TestAnAgentThatComesFromOtherHardwareIsQuarantined(t *testing.T) {
 		waits string
 		why   string
 	}{
-		"other disks":                 {facts: boxFacts(2), why: "is not in the enrolled machine (check whether the command was run on another machine)"},
+		"other disks":                 {facts: boxFacts(2), why: "is not in the enrolled machine: check whether the command was run on another machine"},
 		"other GPUs":                  {facts: gpus, why: "the machine has 7 GPUs, and SKU h100.8gpu has 8"},
 		"an agent that says nothing":  {facts: nil, waits: "has not reported the machine's hardware"},
 		"an agent that sees no disks": {facts: silent, waits: "does not report its disks"},

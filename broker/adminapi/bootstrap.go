@@ -168,7 +168,7 @@ func (a *API) bootstrap(ctx context.Context, how, systemID string, ttlSeconds in
 	case release != nil:
 		in.Package = &cloudinit.Package{SHA256: strings.TrimPrefix(release.Digest, "sha256:"), Mirrors: mirrors}
 	case len(mirrors) > 0:
-		return nil, "", broker.Errorf(broker.Refused, "agent_release_missing", "cannot use package URLs: no agent release is published, so the package's digest cannot be checked%s (hostler agent-release publish FILE)", besides(withheld))
+		return nil, "", broker.Errorf(broker.Refused, "agent_release_missing", "cannot use package URLs: no agent release is published%s, so the package's digest cannot be checked (hostler agent-release publish FILE)", besides(withheld))
 	default:
 		out.Warning = "no agent release is published" + besides(withheld) + ": the machine must have hostler-agent installed already (or publish one first: hostler agent-release publish FILE)"
 	}

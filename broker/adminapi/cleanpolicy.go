@@ -106,7 +106,7 @@ func checkPolicy(p taskcatalog.CleanPolicy) error {
 			return badPolicy("scratch %q is not an absolute path pattern such as /share*", s)
 		}
 		if own := taskcatalog.ScratchReaches(s); own != "" {
-			return badPolicy("scratch %q includes the system's "+own, s)
+			return badPolicy("scratch %q includes or lies in the system's "+own, s)
 		}
 	}
 	if p.GPU == nil {

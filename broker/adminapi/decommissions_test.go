@@ -64,7 +64,7 @@ func TestABatchOfTurnoversIsWholeOrNotAtAll(t *testing.T) {
 		"a tenant is there":   {batchOf("g1", "g2"), http.StatusConflict, "allocation_live", []string{"a-2 of tenant acme"}},
 		"a run has one":       {forced(batchOf("g1", "g2", "busy")), http.StatusConflict, "node_in_run", []string{busy.DecommissionID}},
 		"two sites":           {batchOf("g1", "loner"), http.StatusUnprocessableEntity, "batch_sites", []string{"dc1", "no site", "one batch for each site"}},
-		"one is named twice":  {batchOf("g1", "dc1/g1"), http.StatusUnprocessableEntity, "turnover_invalid", []string{"one node"}},
+		"one is named twice":  {batchOf("g1", "dc1/g1"), http.StatusUnprocessableEntity, "turnover_invalid", []string{"the same node"}},
 		"one is not there":    {batchOf("g1", "g9"), http.StatusNotFound, "node_not_found", nil},
 		"MAAS has none of it": {api.DecommissionBatch{Nodes: []string{"g1"}, DecommissionStart: api.DecommissionStart{Mode: "reimage", Reason: "r"}}, http.StatusUnprocessableEntity, "turnover_invalid", nil},
 		"no nodes":            {batchOf(), http.StatusUnprocessableEntity, "invalid_request", nil},

@@ -43,7 +43,7 @@ func (c caller) sites() []string {
 type callerKey struct{}
 
 // errBroken is the panic value when the rest of an answer cannot be written.
-var errBroken = errors.New("the answer is aborted")
+var errBroken = errors.New("the answer was aborted")
 
 // callerOf returns the caller of a request, which the guard put into ctx.
 func callerOf(ctx context.Context) caller { return ctx.Value(callerKey{}).(caller) }

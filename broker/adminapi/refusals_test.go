@@ -97,7 +97,7 @@ func TestWhatIsRefusedForWantOfAReasonIsInTheAuditLog(t *testing.T) {
 	}
 	b.Advance(time.Minute)
 	ask()
-	if rows := audited(t, b, "reason_missing"); len(rows) != had+1 || !strings.Contains(rows[had].Reason, "and 3 more like it") {
+	if rows := audited(t, b, "reason_missing"); len(rows) != had+1 || !strings.Contains(rows[had].Reason, "and 3 similar refusals") {
 		t.Errorf("a minute later: %+v", rows[had:])
 	}
 	for path, action := range map[string]string{

@@ -60,7 +60,7 @@ func TestAReimageIsEnrolledByItsOwnTokenAlone(t *testing.T) {
 		t.Errorf("it stopped at %s", stopped.CurrentStage)
 	}
 	drifts := servertest.Must[api.DriftList](t, r.Broker, http.MethodGet, "/reconciliation/drift", nil)
-	if len(drifts.Items) != 1 || drifts.Items[0].Rule != "previous_os_alive" || !strings.Contains(drifts.Items[0].Text, "was shown from ") {
+	if len(drifts.Items) != 1 || drifts.Items[0].Rule != "previous_os_alive" || !strings.Contains(drifts.Items[0].Text, "was used from ") {
 		t.Errorf("%+v", drifts.Items)
 	}
 	servertest.Must[api.Decommission](t, r.Broker, http.MethodPost, "/decommissions/"+d.DecommissionID+"/resume", api.RunOrder{Reason: "its disk was pulled"})

@@ -32,7 +32,7 @@ func TestAnAbortThatHasFailedIsGoneOnWith(t *testing.T) {
 		}
 	}
 	ctx := context.WithValue(t.Context(), callerKey{}, caller{})
-	for want, r := range map[string]chain.Record{"hostler rollout abort r --reason R, which goes on": failed, "hostler rollout resume r": forward, "x": moving} {
+	for want, r := range map[string]chain.Record{"hostler rollout abort r --reason R, which continues": failed, "hostler rollout resume r": forward, "x": moving} {
 		if next := rolloutResource(ctx, r, rollout.Parse(r.State)).RecommendedNextAction; !strings.Contains(next, want) {
 			t.Errorf("one that is %s, %s: next %q", r.Status, r.Direction, next)
 		}

@@ -33,7 +33,7 @@ var routes = []route{
 	{get, "/freeze", viewer, "show-freeze", "show what is frozen or unreachable", answers((*API).freezeStatus)},
 	{post, "/freeze", operator, "freeze", "freeze a site, or all sites", answers((*API).freeze)},
 	{post, "/unfreeze", operator, "unfreeze", "lift a freeze", answers((*API).unfreeze)},
-	{get, "/expiry", viewer, "list-expiry", "list keys, certificates and tokens of the broker that expire, and how to renew them", answers((*API).listExpiry)},
+	{get, "/expiry", viewer, "list-expiry", "list keys, certificates, tokens and logins of the broker that expire, and how to renew them", answers((*API).listExpiry)},
 	{get, "/whoami", viewer, "show-token", "show the token in use", answers((*API).whoami)},
 
 	{get, "/nodes", viewer, "list-nodes", "list nodes", answers((*API).listNodes)},

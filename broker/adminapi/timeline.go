@@ -15,7 +15,7 @@ import (
 
 type timelineInput struct {
 	NodeInput
-	Since  time.Time `query:"since" doc:"from this time on, oldest first; left out: the newest first"`
+	Since  time.Time `query:"since" doc:"from this time on, oldest first; left out: the newest items, oldest first as well"`
 	Cursor string    `query:"cursor" maxLength:"64"`
 	Limit  int       `query:"limit" minimum:"0" maximum:"1000"`
 }

@@ -217,7 +217,7 @@ func listOf(at Place, mode broker.DeliveryMode, scenario broker.DeliveryScenario
 	case at.Now.Sub(n.LastAgentContactAt) > silentAfter:
 		because = "its agent does not answer"
 	case needs != "" && !slices.Contains(n.TaskTypes, needs):
-		because = "its agent is older than " + needs
+		because = "its agent does not support " + needs
 	default:
 		return list, ""
 	}

@@ -409,11 +409,11 @@ func TestACancelWaitsForWhatTheNodeHasBegun(t *testing.T) {
 	}{
 		{"it switched all the same", func(w *world, k *broker.Task) {
 			w.well(k, taskcatalog.SelfUpdateParams{Version: "1.4.0"})
-		}, "confirmed", "", "(1.3.0 to 1.4.0) already: confirmed", []string{broker.AgentUpdatedEvent}},
+		}, "confirmed", "", "(1.3.0 to 1.4.0): confirmed", []string{broker.AgentUpdatedEvent}},
 		{"it put it back", func(w *world, k *broker.Task) {
 			w.ended(k, taskcatalog.SelfUpdateResult{FromVersion: "1.3.0", ToVersion: "1.4.0", Outcome: taskcatalog.UpdateRolledBack, Reason: "no_contact"})
 			k.Status = broker.TaskFailed
-		}, "rolled_back", "no_contact", "already: rolled_back", []string{broker.AgentRolledBackEvent}},
+		}, "rolled_back", "no_contact", "(1.3.0 to 1.4.0): rolled_back", []string{broker.AgentRolledBackEvent}},
 		{"it left it", func(_ *world, k *broker.Task) { k.Status = broker.TaskCanceled }, "", "", "has not begun", nil},
 		{"it says nothing", func(_ *world, k *broker.Task) {
 			k.Status, k.Code = broker.TaskFailed, taskcatalog.CodeOutcomeUnknown

@@ -10,7 +10,7 @@ type NodeDevice struct {
 	Model     string    `json:"model,omitempty"`
 	Place     string    `json:"place,omitempty" doc:"a disk's name, a GPU's PCI address"`
 	SizeBytes int64     `json:"size_bytes,omitempty" doc:"size that was recorded first"`
-	Role      string    `json:"role,omitempty" doc:"recorded role of a disk: system (never erased) or data; empty: not recorded"`
+	Role      string    `json:"role,omitempty" doc:"recorded role of a disk: system (not erased by the agent under the running system) or data; empty: not recorded"`
 	Transport string    `json:"transport,omitempty" doc:"recorded transport of a disk: pcie, sata, sas, or another"`
 	State     string    `json:"state" doc:"expected (not looked for yet), found, missing, unexpected or removed"`
 	Source    string    `json:"source" doc:"who first reported the device: maas or agent"`
@@ -29,7 +29,7 @@ type NodeDeviceList struct {
 // it also takes over the size and the path that the node reports.
 type DeviceAccept struct {
 	Devices []string `json:"devices" minItems:"1" maxItems:"64" doc:"ids or serial numbers"`
-	System  bool     `json:"system,omitzero" doc:"true: the disks are system disks, which are never erased; false: the disks are data disks, except those recorded as system disks"`
+	System  bool     `json:"system,omitzero" doc:"true: the system runs from the disks, and the agent does not erase them under it; false: the disks are data disks, except those recorded as system disks"`
 	Reason  string   `json:"reason" maxLength:"500"`
 }
 

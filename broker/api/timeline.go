@@ -7,7 +7,7 @@ type Timeline struct {
 	Standing
 	NodeID     string          `json:"node_id"`
 	Items      []TimelineEvent `json:"items"`
-	NextCursor string          `json:"next_cursor,omitempty" doc:"cursor of the next page; only in answers to a request with since"`
+	NextCursor string          `json:"next_cursor,omitempty" doc:"cursor of the next page; only in answers to a request with since or cursor"`
 	Earlier    bool            `json:"earlier,omitzero" doc:"earlier items exist; request them with since"`
 }
 

@@ -176,7 +176,7 @@ func ambiguous(all []candidate, format string, args ...any) error {
 		lines = append(lines, fmt.Sprintf("%s (%s, %s, BMC %s)", taskcatalog.Clean(c.Hostname, 100), c.SystemID, taskcatalog.Clean(c.StatusName, 64), taskcatalog.Clean(c.bmc, 64)))
 		details = append(details, map[string]any{"system_id": c.SystemID, "hostname": c.Hostname, "maas_status": c.StatusName, "bmc": c.bmc, "matches": c.matches, "against": c.against})
 	}
-	return chain.Fail(ambiguity, "several machines match: "+format+": "+"%s", append(args, strings.Join(lines, ", "))...).
+	return chain.Fail(ambiguity, "no single machine matches for certain: "+format+": "+"%s", append(args, strings.Join(lines, ", "))...).
 		With("machine_ambiguous", map[string]any{"candidates": details})
 }
 

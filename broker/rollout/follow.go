@@ -200,7 +200,7 @@ func (m *Member) putBack(rollout string, seen Seen) bool {
 	if seen.PutBack == "" || seen.Delivered != m.RunID(rollout) {
 		return false
 	}
-	m.because(codeRolledBack, "its own watcher has rolled back to "+seen.Version+" back: "+seen.PutBack)
+	m.because(codeRolledBack, "its own watcher has rolled back to "+seen.Version+": "+seen.PutBack)
 	return true
 }
 

@@ -54,7 +54,7 @@ func (c *Chains) soak(ctx context.Context, r *run) error {
 	}
 	what := "wave " + s.Waves[s.Wave].Name
 	if r.Stage == complete {
-		what = "the awaited nodes"
+		what = "the group of awaited nodes"
 	}
 	moving, _ := s.underWay()
 	switch {

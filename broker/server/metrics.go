@@ -136,7 +136,7 @@ var (
 	keysAskedDesc   = prometheus.NewDesc("hostler_maas_keys_checked_timestamp_seconds", "Time of the oldest last check of a site's MAAS API key, over all sites, in Unix seconds.", nil, nil)
 	runsDesc        = prometheus.NewDesc("hostler_runs", "Runs that have not ended, by kind, status, and failure class of a stopped run.", []string{"kind", "status", "class"}, nil)
 	unplacedDesc    = prometheus.NewDesc("hostler_outbox_events", "Events that were recorded and are not in the feed yet.", nil, nil)
-	lagDesc         = prometheus.NewDesc("hostler_outbox_lag_seconds", "How long the oldest of these events has waited, in seconds.", nil, nil)
+	lagDesc         = prometheus.NewDesc("hostler_outbox_lag_seconds", "How long the oldest event that is not in the feed yet has waited, in seconds.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

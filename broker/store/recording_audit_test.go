@@ -98,7 +98,7 @@ func TestEachAnchorOfARecordingCounts(t *testing.T) {
 	if again := must(db.RecordingCut(ctx, "ts-1"))(t); again != nil {
 		t.Errorf("what is on record is found again: %+v", again)
 	}
-	if r, _, err := db.VerifyRecording(ctx, "ts-1"); err != nil || r.Intact || !strings.Contains(r.What, "those after block 0 were gone") {
+	if r, _, err := db.VerifyRecording(ctx, "ts-1"); err != nil || r.Intact || !strings.Contains(r.What, "the blocks after block 0 were missing") {
 		t.Errorf("%+v (%v)", r, err)
 	}
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// GivenUp is the reason for the cancel of a run whose node did not answer.
-const GivenUp = "the agent did not answer the drain, and the policy requires a reimage (reimage_when_silent)"
+// GivenUp is the reason for the cancel of a run whose node did not answer. It is stored and compared
+// with what other releases stored, so the text never changes.
+const GivenUp = "the agent did not answer the drain, and the policy has the node reimaged (reimage_when_silent)"
 
 // TooManySilent is the code of a run whose node the policy would reimage, at a site with too many
 // such reimages at once.
@@ -31,9 +32,9 @@ const followed = "-reimage"
 func FollowerOf(run string) string { return run + followed }
 
 // CancelledReason is the status reason of a node after a cancelled run, until the node moves
-// again.
+// again. It is stored and compared with what other releases stored, so the text never changes.
 func CancelledReason(run string) string {
-	return fmt.Sprintf("its turnover was cancelled (run %s): another turnover is owed", run)
+	return fmt.Sprintf("its turnover was cancelled (run %s): it is owed another", run)
 }
 
 // Silenced reads the state of a soft reset that stopped because its node is silent, under a

@@ -50,7 +50,7 @@ func judge(sku *broker.SKU) store.Hardware {
 			return "", ""
 		}
 		if missing, _ := broker.WrongDevices(parts); len(missing) > 0 {
-			return fmt.Sprintf("%s %s, which MAAS found in machine %s, is not in the enrolled machine (check whether the command was run on another machine)", missing[0].Kind, missing[0].ID, n.MAASSystemID), ""
+			return fmt.Sprintf("%s %s, which MAAS found in machine %s, is not in the enrolled machine: check whether the command was run on another machine", missing[0].Kind, missing[0].ID, n.MAASSystemID), ""
 		}
 		if !f.DisksListed && len(parts) > 0 {
 			return "", "its agent does not report its disks, so the broker cannot verify that it is the right machine (update the agent)"

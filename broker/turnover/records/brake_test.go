@@ -46,7 +46,7 @@ func (q *quiet) held(id string, many int) {
 	q.ok(err)
 	why := fmt.Sprintf("%d nodes of site dc1 would be reimaged within an hour, more than silent_reimages_at_once (3)", many)
 	if r.Status != chain.FailedManual || r.Stage != "drain_node" || r.Failure.Code != turnover.TooManySilent || r.Failure.Class != chain.Class(broker.AgentSilent) ||
-		!strings.Contains(r.Failure.Message, why) || !strings.HasPrefix(r.NextAction, "reimage (") {
+		!strings.Contains(r.Failure.Message, why) || !strings.HasPrefix(r.NextAction, "if the node is at fault, reimage it (") {
 		q.t.Errorf("%s at %s, %+v, next %q", r.Status, r.Stage, r.Failure, r.NextAction)
 	}
 	if h, err := q.silence.Starts.Handover(q.ctx, r); err != nil || h != (Handover{}) {
@@ -70,7 +70,7 @@ func (q *quiet) alerts(run string) (n int) {
 		if data.Code != turnover.TooManySilent {
 			continue
 		}
-		if n++; !strings.HasPrefix(data.Next, "reimage (") {
+		if n++; !strings.HasPrefix(data.Next, "if the node is at fault, reimage it (") {
 			q.t.Errorf("told with next action %q", data.Next)
 		}
 	}
