@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 //go:embed *.c *.h
@@ -98,16 +99,24 @@ func compile(work, header string) error {
 		for _, s := range append(t.sources, "vram.c") {
 			args = append(args, filepath.Join(work, "src", s))
 		}
-		if out, err := exec.Command("gcc", append(args, "-lpthread", "-ldl")...).CombinedOutput(); err != nil {
+		if out, err := command("gcc", append(args, "-lpthread", "-ldl")...).CombinedOutput(); err != nil {
 			return fmt.Errorf("cannot build the fake %s with gcc: %w\n%s", t.name, err, out)
 		}
 	}
 	return nil
 }
 
+// command is a step of the build, which Ctrl-C in a terminal does not reach: it would look like a
+// failure of the build.
+func command(program string, args ...string) *exec.Cmd {
+	cmd := exec.Command(program, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
 // headers returns the folder of go-nvml's nvml.h.
 func headers() (string, error) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
+	out, err := command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml").Output()
 	if err != nil {
 		return "", fmt.Errorf("cannot find go-nvml's header: %w", err)
 	}

@@ -45,19 +45,18 @@ func New(bin, guestSeesHostAt string) (*Lab, error) {
 			return nil, fmt.Errorf("cannot find %s (make build): %w", program, err)
 		}
 	}
-	dir, err := os.MkdirTemp("", "hostler-lab-")
-	if err != nil {
-		return nil, err
-	}
-	log, err := os.Create(filepath.Join(dir, "broker.log"))
-	if err != nil {
-		return nil, err
-	}
-	l := &Lab{bin: bin, dir: dir, guestSeesHostAt: guestSeesHostAt, log: log}
+	l := &Lab{bin: bin, guestSeesHostAt: guestSeesHostAt}
+	var err error
 	for _, address := range []*string{&l.agentAddr, &l.adminAddr, &l.relayAddr} {
 		if *address, err = loopback.Address(); err != nil {
 			return nil, err
 		}
+	}
+	if l.dir, err = os.MkdirTemp("", "hostler-lab-"); err != nil {
+		return nil, err
+	}
+	if l.log, err = os.Create(filepath.Join(l.dir, "broker.log")); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(l.dir))
 	}
 	return l, nil
 }
@@ -200,6 +199,9 @@ func (l *Lab) run(ctx context.Context, token string, stdin io.Reader, live io.Wr
 func (l *Lab) runWith(ctx context.Context, config, token string, stdin io.Reader, live io.Writer, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "hostler"), append([]string{"--config", config}, args...)...)
 	cmd.Env = append(os.Environ(), "NO_COLOR=1", "XDG_CONFIG_HOME="+l.dir)
+	// A terminal sends Ctrl-C to the whole group of its program. The program alone receives it, and
+	// ends this command with ctx.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if token != "" {
 		cmd.Env = append(cmd.Env, "HOSTLER_TOKEN="+token)
 	}

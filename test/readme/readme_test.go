@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -86,11 +87,29 @@ func TestTheCommandsOfReadmeAndWalkWorkAsWritten(t *testing.T) {
 	}
 }
 
+// endless matches a loop that a condition ends, where a command can begin: a loop over a list ends
+// with the list.
+var endless = regexp.MustCompile(`(^|[;&|({]|\b(do|then|else|if)\s)\s*(until|while|for\s*\(\()`)
+
 // A loop without an end of its own waits for ever where a program hangs.
 func TestEachWaitOfReadmeAndWalkEnds(t *testing.T) {
 	for line := range strings.Lines(blocks(read(t, frontPage)) + blocks(read(t, walk))) {
-		if words := strings.Fields(line); len(words) > 0 && slices.Contains([]string{"until", "while"}, words[0]) {
+		if endless.MatchString(line) {
 			t.Errorf("this wait has no end of its own: %s", line)
+		}
+	}
+	for line, want := range map[string]bool{
+		"until grep -q ready log; do sleep 1; done":                       true,
+		"  while true; do sleep 1; done":                                  true,
+		"serve & B=$!; until grep -q ready log; do sleep 1; done":         true,
+		"for i in a b; do while true; do sleep 1; done; done":             true,
+		"for ((;;)); do grep -q ready log && break; done":                 true,
+		"cd x && for (( ; ; )); do sleep 1; done":                         true,
+		"for i in {1..600}; do grep -q ready log && break; done":          false,
+		"echo 'nobody is let in until it is lifted' # and meanwhile none": false,
+	} {
+		if endless.MatchString(line) != want {
+			t.Errorf("a wait without an end: %v, want %v: %s", !want, want, line)
 		}
 	}
 }

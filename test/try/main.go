@@ -25,7 +25,7 @@ func main() {
 	// The kernel kills the broker when the thread that started it ends (Pdeathsig). The agent ends
 	// threads; it does not end this one.
 	runtime.LockOSThread()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := untilStopped()
 	err := run(ctx, *bin)
 	stop()
 	if err != nil {
@@ -34,9 +34,19 @@ func main() {
 	}
 }
 
-// settling is how long a failure waits for Ctrl-C to arrive: the terminal sends Ctrl-C to a running
-// command as well, and the end of that command may be seen first.
-const settling = 200 * time.Millisecond
+// untilStopped returns a context that the first Ctrl-C ends. The next one ends the program at once,
+// and leaves the directory behind. A program that reads the output and ends, such as head, ends
+// nothing: only Ctrl-C removes the directory.
+func untilStopped() (context.Context, context.CancelFunc) {
+	signal.Ignore(syscall.SIGPIPE)
+	signalled, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, cancel := context.WithCancel(context.Background())
+	context.AfterFunc(signalled, func() {
+		stop() // the next signal has its default effect before anybody sees that ctx has ended
+		cancel()
+	})
+	return ctx, stop
+}
 
 // run shows the turnover, waits for the end of ctx, and removes everything. Stopped by ctx, run
 // returns nil.
@@ -48,7 +58,7 @@ func run(ctx context.Context, bin string) error {
 	s.Say("simulated  the MAAS region; the node, whose disk is a directory; its GPUs, which are libraries with NVIDIA's ABI")
 	s.Say("           over memory that is a file; the tenant")
 	s.Say("")
-	s.Say("Nothing needs root, and nothing on this machine is changed outside one temporary directory and the build caches.")
+	s.Say("Nothing that runs now needs root, and nothing on this machine is changed outside one temporary directory and the build caches.")
 	l, err := lab.New(bin, "127.0.0.1")
 	if err != nil {
 		return err
@@ -58,23 +68,13 @@ func run(ctx context.Context, bin string) error {
 	switch {
 	case err == nil:
 		<-ctx.Done()
-	case stopped(ctx):
-		err = nil
+	case ctx.Err() != nil:
+		err = nil // Ctrl-C reaches this program alone, so no command fails of it before ctx ends
 	}
 	if err = errors.Join(err, t.close()); err == nil {
 		s.Say("Stopped. The broker, the region and the node have ended, and %s is removed.", l.Path(""))
 	}
 	return err
-}
-
-// stopped reports whether somebody stopped the program, which failed.
-func stopped(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return true
-	case <-time.After(settling):
-		return false
-	}
 }
 
 // show plays the scenes.

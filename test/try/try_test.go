@@ -2,17 +2,16 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // programs builds try and what it starts, as make try does.
@@ -42,9 +41,8 @@ type show struct {
 
 func start(t *testing.T, bin string) *show {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	t.Cleanup(cancel)
-	s := &show{t: t, tmp: t.TempDir(), cmd: exec.CommandContext(ctx, filepath.Join(bin, "try"), "-bin", bin)}
+	s := &show{t: t, tmp: t.TempDir(), cmd: exec.CommandContext(t.Context(), filepath.Join(bin, "try"), "-bin", bin)}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	s.cmd.Env = append(os.Environ(), "TMPDIR="+s.tmp)
 	s.cmd.Stderr = os.Stderr
 	out, err := s.cmd.StdoutPipe()
@@ -71,14 +69,24 @@ func (s *show) until(words string) string {
 	return ""
 }
 
-// stop is Ctrl-C. Nothing may be left of the processes or of the files.
+// stop is Ctrl-C in a terminal, which sends it to the whole group of the program. Nothing may be left
+// of the processes or of the files.
 func (s *show) stop() {
 	s.t.Helper()
 	running := children(s.t, s.cmd.Process.Pid)
 	if len(running) == 0 {
 		s.t.Error("it runs no broker")
 	}
-	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
+	for _, child := range running {
+		pid, err := strconv.Atoi(child)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if group, err := syscall.Getpgid(pid); err == nil && group == s.cmd.Process.Pid { // else it has ended
+			s.t.Errorf("Ctrl-C reaches process %d as well, whose end looks like a failure", pid)
+		}
+	}
+	if err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGINT); err != nil {
 		s.t.Fatal(err)
 	}
 	s.until("Stopped. ")

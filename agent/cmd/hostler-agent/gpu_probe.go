@@ -41,6 +41,8 @@ func (u probedUnit) Sees() string {
 		return fmt.Sprintf("not known: %s: %s", u.Code, u.Message)
 	case u.held():
 		return "not looked at: " + u.heldText()
+	case u.Probe.CoveredBytes == 0:
+		return "not looked at: it has no free memory"
 	case u.Probe.NonZeroWords+u.Probe.ReadBackNonZero > 0:
 		return fmt.Sprintf("%d words of somebody's data in %s", max(u.Probe.NonZeroWords, u.Probe.ReadBackNonZero), humanize.IBytes(u.Probe.CoveredBytes))
 	}
@@ -63,14 +65,15 @@ type probeReport struct {
 	Libraries []taskcatalog.LibraryFacts `json:"libraries"`
 }
 
-// found returns the command's error: nil only if every unit was looked at and had nothing but zeros.
+// found returns the command's error: nil only if memory of every unit was looked at and had nothing
+// but zeros.
 func (r probeReport) found() error {
 	dirty, dark := 0, 0
 	for _, u := range r.GPUs {
 		switch {
 		case u.Finds():
 			dirty++
-		case u.Probe == nil:
+		case u.Probe == nil || u.Probe.CoveredBytes == 0:
 			dark++
 		}
 	}
@@ -94,8 +97,9 @@ process and talks to no broker. A GPU that a process holds, or may hold, is left
 only root can inspect the processes of others. Non-zero words are counted and never
 shown, because they are somebody's data.
 
-The exit status is 0 only if every GPU was looked at and held nothing but zeros. It is 1
-if data was found, and 3 if a GPU was not looked at.`,
+The exit status is 0 only if that half was looked at on every GPU and held nothing but
+zeros: it says nothing about the other half. It is 1 if data was found, and 3 if a GPU
+was not looked at, because it is held or has no free memory, or for another reason.`,
 		Example: "  hostler-agent gpu probe\n  hostler-agent gpu probe --device 0 -o json\n  hostler-agent gpu probe --html report.html",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

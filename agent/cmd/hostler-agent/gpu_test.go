@@ -116,6 +116,16 @@ func TestGPUProbeLeavesAGPUAloneThatSomebodyUses(t *testing.T) {
 	}
 }
 
+// Nothing was seen in a GPU whose memory could not be taken, neither data nor zeros.
+func TestAGPUWithoutFreeMemoryWasNotLookedAt(t *testing.T) {
+	gpuMachine(t, "fault.1 oom_early 1M")
+	status, out, errOut := call(t, "gpu", "probe")
+	if status != exitRefused || !strings.Contains(errOut, "error: gpu_not_looked_at: 1 of 3 GPUs were not looked at") ||
+		!strings.Contains(out, "not looked at: it has no free memory") || strings.Count(out, "nothing but zeros") != 2 {
+		t.Errorf("status %d: %s%s", status, out, errOut)
+	}
+}
+
 // If a process may hold a GPU, the command takes none of its memory: neither if the process cannot
 // be inspected, nor if it has a shared device file open.
 func TestGPUsThatAProcessMayHoldAreLeftAlone(t *testing.T) {

@@ -41,6 +41,18 @@ func TestAClientFileThatCannotBeUsedIsRefusedWithACode(t *testing.T) {
 	}
 }
 
+// In the working directory a token_file "-" stays "-", which elsewhere means stdin.
+func TestAClientFileThatNamesStdinIsRefused(t *testing.T) {
+	t.Chdir(t.TempDir())
+	file := clientfile.File{Broker: "https://127.0.0.1:7440", CA: string(pki.MarshalCerts(pkitest.New(t).Root())), TokenFile: "-"}
+	if err := file.Write("client.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := FromFile("client.yaml"); c != nil || Code(err) != "token_file_unreadable" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
 func TestACodeIsThatOfTheFailureInside(t *testing.T) {
 	for _, row := range []struct {
 		err  error
