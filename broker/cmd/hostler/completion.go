@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,10 +19,13 @@ import (
 
 // Bounds of one completion.
 const (
-	completionLimit = 2 * time.Second
-	completionRows  = 200  // candidates offered
-	completionFleet = 1000 // nodes asked for
+	completionPatience = 2 * time.Second
+	completionRows     = 200 // candidates offered
 )
+
+// plainWord is a word that means itself in every shell. Words come from nodes as well, and bash
+// inserts what several candidates begin with unquoted: cobra's script evaluates it at the next tab.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$`)
 
 // candidate is a word that a completion offers, with what a person wants to know about it.
 type candidate struct{ word, about string }
@@ -134,7 +138,7 @@ func offerWords(list []string) cobra.CompletionFunc {
 // for nothing, writes nothing, and offers nothing where anything fails.
 func (a *app) offer(find source) cobra.CompletionFunc {
 	return func(c *cobra.Command, before []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		ctx, cancel := within(c.Context(), completionLimit)
+		ctx, cancel := within(c.Context(), a.patience)
 		defer cancel()
 		done := make(chan []cobra.Completion, 1)
 		go func() { done <- a.found(ctx, find, before, word) }() // reading the token may block
@@ -160,11 +164,27 @@ func (a *app) found(ctx context.Context, find source, before []string, word stri
 	if err != nil {
 		return nil
 	}
-	var out []cobra.Completion
+	return offered(list, word)
+}
+
+// offered are the candidates that begin with a word. Each word is offered once, as bash takes what two
+// lines begin with for a part of the word. A list from which something is missing makes the wrong
+// word look unique: where too many match, or only one of several can be offered, none is.
+func offered(list []candidate, word string) (out []cobra.Completion) {
+	seen := map[string]bool{}
 	for _, k := range list {
-		if strings.HasPrefix(k.word, word) && len(out) < completionRows {
-			out = append(out, cobra.CompletionWithDesc(render.Cell(k.word), render.Cell(k.about)))
+		if !strings.HasPrefix(k.word, word) || seen[k.word] {
+			continue
 		}
+		if seen[k.word] = true; len(seen) > completionRows {
+			return nil
+		}
+		if plainWord.MatchString(k.word) {
+			out = append(out, cobra.CompletionWithDesc(k.word, render.Cell(k.about)))
+		}
+	}
+	if len(out) == 1 && len(seen) > 1 {
+		return nil
 	}
 	return out
 }
@@ -174,7 +194,8 @@ func (a *app) offerContexts(*cobra.Command, []string, string) ([]cobra.Completio
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return namesIn(dir), cobra.ShellCompDirectiveNoFileComp
+	names := slices.DeleteFunc(namesIn(dir), func(name string) bool { return !contextName.MatchString(name) })
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // words are the words of arguments and flags that this program knows, by the name of the argument or
@@ -250,9 +271,30 @@ sessions. It needs no other package. To switch completion on in every new shell:
 	}
 }
 
-// bashWords takes the place of a function of cobra's script that calls the package bash-completion.
-// Bash splits a command line at = and : as well. The function joins these words again.
+// bashWords takes the place of a function of cobra's script that calls the package bash-completion,
+// and guards the script. Bash splits a command line at = and : as well. The function joins these words
+// again. In the guard \x60 is a backtick.
 const bashWords = `
+# Cobra's script evaluates the words of the command line, so that a tab would write into the file of a
+# redirection, and run the command of $(…). A line with a word that does more than name a text or a
+# variable gets no completion but that of files.
+__hostler_guarded()
+{
+    local word name='[$][A-Za-z_][A-Za-z_0-9]*' plain
+    plain=$'^([^$\x60"\'\\<>|&;()\n]|\\\\.|'$name$'|\'[^\']*\'|"([^"$\x60\\]|\\\\.|'$name$')*")*$'
+    COMPREPLY=()
+    for word in "${COMP_WORDS[@]:0:COMP_CWORD+1}"; do
+        [[ $word =~ $plain ]] || return 1
+    done
+    __start_hostler "$@"
+}
+
+if [[ $(type -t compopt) == builtin ]]; then
+    complete -o default -F __hostler_guarded hostler
+else
+    complete -o default -o nospace -F __hostler_guarded hostler
+fi
+
 # Used without the package bash-completion: sets words, cword, cur and prev, with the words that bash
 # splits at = and : joined again.
 __hostler_init_completion()

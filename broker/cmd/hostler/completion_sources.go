@@ -38,9 +38,10 @@ var sources = map[string]source{
 }
 
 // nodeCandidates offers hostnames, with the site in front where two sites have the same; or ids, if
-// the word is the beginning of one.
+// the word is the beginning of one. As all sources, nodeCandidates asks for all that there is: among
+// some, a hostname would look unique that is not.
 func nodeCandidates(ctx context.Context, remote *client.Client, _ []string, word string) ([]candidate, error) {
-	f := client.NodeFilter{Limit: completionFleet}
+	f := client.NodeFilter{}
 	if site, _, qualified := strings.Cut(word, "/"); qualified {
 		f.Site = site
 	}
@@ -129,9 +130,8 @@ func skuCandidates(ctx context.Context, remote *client.Client, _ []string, _ str
 	return out, nil
 }
 
-// taskCandidates offers the newest tasks.
 func taskCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
-	tasks, err := remote.Tasks(ctx, client.TaskFilter{Limit: completionRows})
+	tasks, err := remote.Tasks(ctx, client.TaskFilter{})
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +235,7 @@ func certificateCandidates(ctx context.Context, remote *client.Client, _ []strin
 }
 
 func terminalCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
-	l, err := remote.Terminals(ctx, client.TerminalFilter{Status: "live", Limit: completionRows})
+	l, err := remote.Terminals(ctx, client.TerminalFilter{Status: "live"})
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func terminalCandidates(ctx context.Context, remote *client.Client, _ []string, 
 }
 
 func recordingCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
-	l, err := remote.Recordings(ctx, client.RecordingFilter{Limit: completionRows})
+	l, err := remote.Recordings(ctx, client.RecordingFilter{})
 	if err != nil {
 		return nil, err
 	}

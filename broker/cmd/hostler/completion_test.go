@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,15 +22,17 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/hostler/hostler/broker/api/client"
+	"github.com/hostler/hostler/broker/clientfile"
 )
 
 // tab LINE WANT types a line and two tabs into a real bash on a terminal, with the completion script
-// of the file hostler.bash and without any start-up file. It checks that WANT then stands there.
+// of the file hostler.bash and without any start-up file. It checks that WANT then stands there. Only
+// the deadline of the whole test bounds it.
 func tab(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: tab LINE WANT")
 	}
-	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, stop := context.WithCancel(ts.Value("context").(context.Context))
 	defer stop()
 	shell := exec.CommandContext(ctx, "bash", "--norc", "--noprofile", "-i")
 	shell.Dir = ts.Getenv("WORK")
@@ -60,16 +65,12 @@ func tab(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("bash never got ready: %s", seen.String())
 	}
 	seen.Reset()
-	say(args[0] + "\t\t")
-	if neg {
-		say("#end") // comes after all that the tabs brought
-		if !until("#end") || strings.Contains(seen.String(), args[1]) {
-			ts.Fatalf("%q stands there, or the end never comes: %s", args[1], seen.String())
-		}
-		return
+	say(args[0] + "\t\t#end")
+	if !until("#end") { // it comes after all that the tabs brought
+		ts.Fatalf("the tabs bring no end: %s", seen.String())
 	}
-	if !until(args[1]) {
-		ts.Fatalf("%q never comes: %s", args[1], seen.String())
+	if strings.Contains(seen.String(), args[1]) == neg {
+		ts.Fatalf("%q stands there is %v: %s", args[1], neg, seen.String())
 	}
 }
 
@@ -101,6 +102,7 @@ func TestACompletionIsBoundedAndSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, errs bytes.Buffer
 		a := &app{surroundings: nowhere(&out, &errs), config: "/nowhere", token: "hso_seen"}
+		a.patience = completionPatience
 		c := &cobra.Command{}
 		c.SetContext(t.Context())
 		var began time.Time
@@ -115,7 +117,7 @@ func TestACompletionIsBoundedAndSilent(t *testing.T) {
 			<-ctx.Done()
 			return nil, errors.New("gone")
 		})(c, nil, "")
-		if took := time.Since(began); len(list) > 0 || took != completionLimit || errs.Len() > 0 {
+		if took := time.Since(began); len(list) > 0 || took != completionPatience || errs.Len() > 0 {
 			t.Errorf("%v after %v, said %q", list, took, errs.String())
 		}
 		if directive != cobra.ShellCompDirectiveNoFileComp {
@@ -124,19 +126,105 @@ func TestACompletionIsBoundedAndSilent(t *testing.T) {
 	})
 }
 
-func TestACompletionOffersNoMoreThanAPersonReads(t *testing.T) {
-	var errs bytes.Buffer
-	a := &app{surroundings: nowhere(&bytes.Buffer{}, &errs), config: newSilentBroker(t)}
-	many := make([]candidate, 5000)
-	for i := range many {
-		many[i] = candidate{"gpu\x1b[2J", "a\tb"}
+// A node decides on some of the words. Bash inserts what two of them begin with as it is, and cobra's
+// script evaluates it at the next tab.
+func TestACompletionOffersOnlyWordsThatMeanThemselves(t *testing.T) {
+	for _, word := range []string{
+		"a$(touch x)", "a`touch x`", "$HOME", "-x", "--yes", "_activeHelp_ x", "_activeHelp_x", "a b", "a\tb", "a\nb", "a\x1b[2J",
+		"a;b", "a|b", "a>b", "a&b",
+		"a'b", `a"b`, `a\b`, "a*", "a?", "a[b", "a{b", "a#b", "a!b", "a~b", "~a", "a(b", "a=b", "ä", "", strings.Repeat("a", 201),
+	} {
+		got := offered([]candidate{{"plain-1", "one"}, {word, "hostile"}, {"plain-2", "a\tb\x1b"}}, "")
+		if !slices.Equal(got, []string{"plain-1\tone", "plain-2\ta\\x09b\\x1b"}) {
+			t.Errorf("beside %q: offers %q", word, got)
+		}
+		if got := offered([]candidate{{"plain-1", "one"}, {word, "hostile"}}, ""); len(got) > 0 {
+			t.Errorf("%q is not offered, and %q looks like the only word", word, got)
+		}
 	}
-	got := a.found(t.Context(), func(context.Context, *client.Client, []string, string) ([]candidate, error) { return many, nil }, nil, "gpu")
-	if len(got) != completionRows {
+	for _, word := range []string{"gpu-07", "dc1/gpu-07", "GPU-1f_2", "6f1c0f9e-7d0b", "ghcr.io:443/x", "1.2.3+x", "me@dc1", "7"} {
+		if got := offered([]candidate{{word, ""}}, word[:1]); len(got) != 1 {
+			t.Errorf("%q is not offered", word)
+		}
+	}
+}
+
+// Two lines that begin with the same word and a space would complete to what a node says about it.
+func TestACompletionOffersAWordOnce(t *testing.T) {
+	if got := offered([]candidate{{"twin", "$(touch x) 1"}, {"twin", "$(touch x) 2"}}, "t"); len(got) != 1 {
+		t.Errorf("offers %q", got)
+	}
+}
+
+func TestACompletionOffersNoMoreThanAPersonReads(t *testing.T) {
+	var many []candidate
+	for i := range completionRows + 1 {
+		many = append(many, candidate{fmt.Sprintf("gpu-%d", i), ""})
+	}
+	if got := offered(many[1:], "gpu"); len(got) != completionRows {
 		t.Errorf("%d candidates", len(got))
 	}
-	if strings.ContainsAny(got[0], "\x1b\n") || strings.Count(got[0], "\t") != 1 {
-		t.Errorf("offers %q", got[0])
+	if got := offered(many, "gpu"); len(got) > 0 {
+		t.Errorf("%d of %d candidates, the others unseen", len(got), len(many))
+	}
+}
+
+// A word is unique only among all that there are.
+func TestACompletionKnowsAllThatThereIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		path string
+		item string // with %[1]s in place of the name
+		find source
+	}{
+		"nodes":      {"/nodes", `{"id":"n-%[1]s","hostname":"%[1]s","site":"dc1","status":"active"}`, nodeCandidates},
+		"tasks":      {"/tasks", `{"id":"%[1]s","type":"node.facts","status":"queued"}`, taskCandidates},
+		"terminals":  {"/terminals", `{"id":"%[1]s","status":"open"}`, terminalCandidates},
+		"recordings": {"/recordings", `{"session_id":"%[1]s"}`, recordingCandidates},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newFakeBroker(t)
+			var pages []string
+			for page := range 6 {
+				var items []string
+				for i := range 200 {
+					items = append(items, fmt.Sprintf(c.item, fmt.Sprintf("h%d-%d", page, i)))
+				}
+				cursor := fmt.Sprintf(`,"next_cursor":"c%d"`, page)
+				switch page {
+				case 0:
+					items[7] = fmt.Sprintf(c.item, "gpu-1")
+				case 5:
+					items[7], cursor = fmt.Sprintf(c.item, "gpu-11"), ""
+				}
+				pages = append(pages, `{"items":[`+strings.Join(items, ",")+`]`+cursor+`}`)
+			}
+			b.answer("GET "+c.path, http.StatusOK, pages...)
+			dir := t.TempDir()
+			if err := b.writeClient(dir); err != nil {
+				t.Fatal(err)
+			}
+			a := &app{surroundings: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), config: dir + "/client.yaml"}
+			if got := a.found(t.Context(), c.find, nil, "gpu-1"); len(got) != 2 {
+				t.Errorf("offers %q", got)
+			}
+		})
+	}
+}
+
+func TestOnlyNamesOfContextsAreOffered(t *testing.T) {
+	a := &app{surroundings: nowhere(&bytes.Buffer{}, &bytes.Buffer{})}
+	base := t.TempDir()
+	a.getenv = func(name string) string { return map[string]string{"XDG_CONFIG_HOME": base}[name] }
+	if err := os.Mkdir(filepath.Join(base, "hostler"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"dc1", "dc2", "dc$(touch x)", "dc 3", "-dc4", "_activeHelp_ dc5"} {
+		if err := clientfile.WritePrivate(filepath.Join(base, "hostler", name+".yaml"), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, _ := a.offerContexts(nil, nil, ""); !slices.Equal(got, []string{"dc1", "dc2"}) {
+		t.Errorf("offers %q", got)
 	}
 }
 

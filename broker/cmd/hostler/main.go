@@ -25,11 +25,12 @@ type surroundings struct {
 	out, err io.Writer
 	getenv   func(string) string
 	now      func() time.Time
-	ask      bool       // in and err are a terminal: a person can answer a question
-	live     bool       // err is a terminal: a line may be overwritten
-	color    bool       // out is a terminal
-	width    func() int // of the terminal of err, in columns
-	outWidth func() int // of the terminal of out, in columns; 0 if out is no terminal
+	ask      bool          // in and err are a terminal: a person can answer a question
+	live     bool          // err is a terminal: a line may be overwritten
+	color    bool          // out is a terminal
+	width    func() int    // of the terminal of err, in columns
+	outWidth func() int    // of the terminal of out, in columns; 0 if out is no terminal
+	patience time.Duration // of a completion; 0: no limit
 }
 
 // interrupts end a run in an orderly way; SIGHUP stands for a closed terminal.
@@ -51,6 +52,7 @@ func runProcess() int {
 		color:    onTerminal(os.Stdout) && !plain,
 		width:    func() int { return cmp.Or(widthOf(os.Stderr), 80) },
 		outWidth: func() int { return widthOf(os.Stdout) },
+		patience: completionPatience,
 	})
 }
 

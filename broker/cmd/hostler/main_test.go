@@ -48,18 +48,25 @@ func hostlerAtTestNow() {
 			}
 			return 0
 		},
+		patience: time.Minute, // a busy machine is no broken completion
 	}))
 }
 
 // TestScripts checks the program's behaviour, command by command. Each script has a broker of its
 // own, and sets that broker's answers.
 func TestScripts(t *testing.T) {
+	ctx := t.Context()
+	if end, has := t.Deadline(); has {
+		var stop context.CancelFunc
+		ctx, stop = context.WithDeadline(ctx, end.Add(-10*time.Second)) // leaves time to say what is missing
+		t.Cleanup(stop)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:           filepath.Join("testdata", "script"),
 		UpdateScripts: *update,
 		Setup: func(e *testscript.Env) error {
 			b := newFakeBroker(e.T().(testing.TB))
-			e.Values["broker"] = b
+			e.Values["broker"], e.Values["context"] = b, ctx
 			e.Setenv("HOME", filepath.Join(e.WorkDir, "home"))
 			e.Setenv("BROKER", b.URL)
 			e.Setenv("GORACE", atOnce)
