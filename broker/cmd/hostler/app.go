@@ -138,7 +138,7 @@ func (a *app) tableWidth() int {
 
 // newQuestion is a page for stderr, above a question to a person.
 func (a *app) newQuestion() *render.Page {
-	if !a.live {
+	if !a.live || a.output == "wide" {
 		return render.NewPage(false, 0)
 	}
 	return render.NewPage(false, a.width())

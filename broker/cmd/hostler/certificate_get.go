@@ -34,8 +34,8 @@ func certificateListCommand(a *app) *cobra.Command {
 			}
 			return a.show(l, ids, func(p *render.Page) {
 				p.Table([]render.Column{
-					render.ID("ID"), render.Keep("NODE"), render.Main("MODE"), render.Keep("MEETS POLICY"),
-					render.Keep("FALLS SHORT IN"), render.Aside("ALLOCATION"), render.More("ISSUED"), render.Main("GOOD UNTIL"),
+					render.ID("ID"), render.NodeID("NODE"), render.Main("MODE"), render.Keep("MEETS POLICY"),
+					render.Keep("FALLS SHORT IN"), render.Aside("ALLOCATION"), render.More("ISSUED"), render.Keep("GOOD UNTIL"),
 				}, rows)
 				if len(rows) == 0 {
 					a.note("no certificates")

@@ -36,12 +36,33 @@ type surroundings struct {
 // interrupts end a run in an orderly way; SIGHUP stands for a closed terminal.
 var interrupts = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 
+// signalled is the cause of a context that a signal has ended.
+type signalled struct{ os.Signal }
+
+func (s signalled) Error() string { return s.String() + " signal received" }
+
+// untilSignal is a context that the first of the interrupts ends. A second signal ends the process at
+// once.
+func untilSignal() (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, interrupts...)
+	go func() {
+		select {
+		case s := <-signals:
+			signal.Stop(signals)
+			end(signalled{s})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); end(nil) }
+}
+
 func main() { os.Exit(runProcess()) }
 
 func runProcess() int {
-	ctx, stop := signal.NotifyContext(context.Background(), interrupts...)
+	ctx, stop := untilSignal()
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	onTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 	plain := os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
 	return run(ctx, os.Args[1:], surroundings{

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -35,7 +34,7 @@ func hostlerAtTestNow() {
 	if os.Getenv("CLOCK") == "real" {
 		now = time.Now
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), interrupts...)
+	ctx, stop := untilSignal()
 	defer stop()
 	os.Exit(run(ctx, os.Args[1:], surroundings{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,

@@ -22,7 +22,7 @@ func partTable(a *app, p *render.Page, all []api.NodeDevice) {
 		rows = append(rows, []string{d.Kind, d.State, d.ID, d.Serial, d.Model, size, d.Place, d.Role, d.Transport, render.Ago(d.Since, a.now()), d.Reason})
 	}
 	p.Table([]render.Column{
-		render.Main("KIND"), render.Keep("STATE"), render.Main("ID"), render.Keep("SERIAL"), render.More("MODEL"),
+		render.Main("KIND"), render.Keep("STATE"), render.ID("ID"), render.More("SERIAL"), render.More("MODEL"),
 		render.Aside("SIZE"), render.More("PLACE"), render.Aside("ROLE"), render.More("BUS"), render.More("SINCE"),
 		render.Keep("BECAUSE"),
 	}, rows)

@@ -111,7 +111,7 @@ func deviceTable(p *render.Page, devices []taskcatalog.PCIDevice) {
 	if len(rows) > 0 {
 		p.Title("PCI")
 		p.Table([]render.Column{
-			render.Keep("ADDRESS"), render.Keep("ID"), render.Keep("CLASS"), render.Main("DRIVER"), render.Aside("NUMA"),
+			render.Keep("ADDRESS"), render.ID("ID"), render.Keep("CLASS"), render.Main("DRIVER"), render.Aside("NUMA"),
 			render.Aside("IOMMU"),
 		}, rows)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"time"
@@ -33,8 +34,8 @@ func recordingPlayCommand(a *app) *cobra.Command {
 		Use: "play ID", Short: "play a recording", Args: exactly("ID"),
 		Long: `Play a recording at the speed at which it was made. Only drawing reaches your
 terminal: a title, the clipboard, and whatever your terminal would answer are left
-out. The audit log records who reads a recording. Ctrl-C ends the command with
-status 0.`,
+out. The audit log records who reads a recording. Ctrl-C while it plays ends the
+command with status 0.`,
 		Example: "  hostler recording play ts-7k2m4q6s --idle-limit 2s\n  hostler recording play ts-7k2m4q6s --speed 4",
 		RunE: func(c *cobra.Command, args []string) error {
 			if !(p.speed >= 0 && p.speed <= 1000) || p.idle < 0 {
@@ -102,7 +103,7 @@ func (p *player) play(ctx context.Context, cast io.Reader) error {
 			return malformed(n, err)
 		}
 		if !p.wait(ctx, e.After-at) {
-			return nil // a person who plays a recording ends the command by Ctrl-C
+			return stoppedPlay(ctx)
 		}
 		at = max(at, e.After)
 		switch e.Kind {
@@ -121,6 +122,15 @@ func (p *player) play(ctx context.Context, cast io.Reader) error {
 	}
 	if err := lines.Err(); err != nil {
 		return malformed(0, err)
+	}
+	return nil
+}
+
+// stoppedPlay is the end of a recording that was stopped while it played. A person ends the command by
+// Ctrl-C; another signal is no normal end.
+func stoppedPlay(ctx context.Context) error {
+	if by, ok := errors.AsType[signalled](context.Cause(ctx)); ok && by.Signal != os.Interrupt {
+		return ctx.Err()
 	}
 	return nil
 }

@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,6 +77,30 @@ func TestWhatIsPlayedIsPutRightAlsoWhenItIsStopped(t *testing.T) {
 			t.Errorf("%q", notes)
 		}
 	})
+}
+
+// Ctrl-C is the normal end of a recording that plays. Another signal is none.
+func TestOnlyAnInterruptIsANormalEndOfPlaying(t *testing.T) {
+	for by, want := range map[os.Signal]error{os.Interrupt: nil, syscall.SIGTERM: context.Canceled, syscall.SIGHUP: context.Canceled} {
+		ctx, end := context.WithCancelCause(t.Context())
+		end(signalled{by})
+		p := player{out: &bytes.Buffer{}, speed: 1}
+		if err := p.play(ctx, strings.NewReader(`{"version":2,"width":80,"height":24}`+"\n[9,\"o\",\"x\"]\n")); !errors.Is(err, want) {
+			t.Errorf("%v: %v, want %v", by, err, want)
+		}
+	}
+}
+
+func TestASignalIsTheCauseOfTheEnd(t *testing.T) {
+	ctx, stop := untilSignal()
+	defer stop()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	<-ctx.Done()
+	if by, ok := errors.AsType[signalled](context.Cause(ctx)); !ok || by.Signal != syscall.SIGHUP {
+		t.Errorf("the cause is %v", context.Cause(ctx))
+	}
 }
 
 func TestALineThatIsTooLongIsNoRecording(t *testing.T) {

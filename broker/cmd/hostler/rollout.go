@@ -115,7 +115,7 @@ func rolloutListCommand(a *app) *cobra.Command {
 			return a.show(l, ids, func(p *render.Page) {
 				p.Table([]render.Column{
 					render.ID("ID"), render.Main("RELEASE"), render.More("NODES"), render.Keep("STATUS"), render.Keep("STAGE"),
-					render.More("MEMBERS"), render.Aside("ASKED"), render.Aside("BY"),
+					render.Keep("MEMBERS"), render.Aside("ASKED"), render.Aside("BY"),
 				}, rows)
 				if len(rows) == 0 {
 					a.note("no rollouts (hostler rollout start)")
@@ -217,7 +217,7 @@ func nodesPage(p *render.Page, all []api.RolloutMember, whole bool) {
 		p.Title("Nodes")
 		p.Table([]render.Column{
 			render.Keep("HOSTNAME"), render.More("WAVE"), render.Keep("RESULT"), render.Keep("CODE"),
-			render.Aside("FROM"), render.Keep("WHY"), render.More("RUN"),
+			render.Aside("FROM"), render.Keep("WHY"), render.ID("RUN"),
 		}, rows)
 	}
 }

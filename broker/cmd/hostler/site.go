@@ -160,7 +160,7 @@ func siteListCommand(a *app) *cobra.Command {
 			return a.show(l, names, func(p *render.Page) {
 				p.Table([]render.Column{
 					render.Keep("SITE"), render.Keep("STATUS"), render.More("REGION"), render.More("SERIES"),
-					render.Main("TOKEN"), render.More("MAAS"),
+					render.Keep("TOKEN"), render.More("MAAS"),
 				}, rows)
 				if len(rows) == 0 {
 					a.note("no sites (hostler site create makes one)")

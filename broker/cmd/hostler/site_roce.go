@@ -96,7 +96,7 @@ func siteRoCEListCommand(a *app) *cobra.Command {
 				rows = append(rows, []string{r.Hostname, r.Interface, r.IPv4CIDR, r.ID})
 			}
 			return a.show(l, ids, func(p *render.Page) {
-				p.Table([]render.Column{render.Keep("HOSTNAME"), render.Keep("INTERFACE"), render.Keep("ADDRESS"), render.Main("ID")}, rows)
+				p.Table([]render.Column{render.Keep("HOSTNAME"), render.Keep("INTERFACE"), render.Keep("ADDRESS"), render.ID("ID")}, rows)
 				if len(rows) == 0 {
 					a.note("no RoCE assignments (hostler site roce import keeps some)")
 				}

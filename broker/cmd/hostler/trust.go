@@ -42,7 +42,7 @@ func (a *app) showTrust(t *api.Trust) error {
 			rows = append(rows, []string{k.Use, k.ID, render.YesNo(k.InForce), render.Time(k.NotBefore), render.Time(k.NotAfter)})
 		}
 		p.Table([]render.Column{
-			render.Keep("USE"), render.Keep("ID"), render.Keep("IN FORCE"), render.More("FROM"), render.Main("UNTIL"),
+			render.Keep("USE"), render.ID("ID"), render.Keep("IN FORCE"), render.More("FROM"), render.Main("UNTIL"),
 		}, rows)
 		if r := t.Rotation; r != nil {
 			p.Title("Rotation on its way")

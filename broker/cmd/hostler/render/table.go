@@ -107,10 +107,15 @@ func (p *Page) Table(heads []Column, rows [][]string) {
 	for i, h := range t.heads {
 		names[i] = h.head
 	}
-	p.row(names, t.wide, func(s string) string { return p.style(bold, s) })
+	p.row(names, t.wide, func(_ int, s string) string { return p.style(bold, s) })
 	for _, row := range t.rows {
 		for _, line := range t.lines(row) {
-			p.row(line, t.wide, p.paint)
+			p.row(line, t.wide, func(i int, s string) string {
+				if s != row[i] { // a part of a text is no verdict
+					return s
+				}
+				return p.paint(s)
+			})
 		}
 	}
 	if note != "" {
@@ -119,12 +124,12 @@ func (p *Page) Table(heads []Column, rows [][]string) {
 }
 
 // row writes one line of a table. The blanks after its last text are left out.
-func (p *Page) row(cells []string, wide []int, style func(string) string) {
+func (p *Page) row(cells []string, wide []int, style func(column int, s string) string) {
 	var b strings.Builder
 	blanks := 0
 	for i, c := range cells {
 		if c != "" {
-			b.WriteString(strings.Repeat(" ", blanks) + style(c))
+			b.WriteString(strings.Repeat(" ", blanks) + style(i, c))
 			blanks = 0
 		}
 		blanks += wide[i] - columns(c) + gap

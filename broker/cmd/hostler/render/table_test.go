@@ -100,6 +100,30 @@ func TestTextOfAKeptColumnIsBrokenAndNotCut(t *testing.T) {
 	}
 }
 
+// A line of a broken text is no verdict, also if it consists of the word of one.
+func TestAPartOfATextIsNotColouredAsAVerdict(t *testing.T) {
+	for width := 1; width < 120; width++ {
+		p := NewPage(true, width)
+		p.Table([]Column{Keep("HOSTNAME"), Keep("SAYS"), Keep("BECAUSE")}, [][]string{
+			{"gpu-07", "the wipe was not ok and failed", "the disk is not clean and the agent is not active"},
+			{"gpu-08", "failed", "clean"},
+		})
+		var out bytes.Buffer
+		_, _ = p.WriteTo(&out)
+		broken, whole, _ := strings.Cut(out.String(), "gpu-08")
+		for _, tone := range []string{red, green, yellow} {
+			if strings.Contains(broken, "\x1b["+tone+"m") {
+				t.Errorf("width %d: a part is coloured:\n%s", width, broken)
+			}
+		}
+		for _, word := range []string{p.style(red, "failed"), p.style(green, "clean")} {
+			if !strings.Contains(whole, word) {
+				t.Errorf("width %d: %q is missing in %q", width, word, whole)
+			}
+		}
+	}
+}
+
 func TestHostileTextFitsATerminal(t *testing.T) {
 	for name, text := range hostile {
 		t.Run(name, func(t *testing.T) {
