@@ -22,13 +22,8 @@ var (
 	rollsOut     = runsOfNoun("rollout")
 )
 
-// everyKind selects the runs of all kinds, and kindsOf those of one: of all lists of a kind, or of
-// one list. An empty name selects all.
+// everyKind selects the runs of all kinds.
 func everyKind(string) bool { return true }
-
-func kindsOf(name string) kinds {
-	return func(kind string) bool { return name == "" || kind == name || broker.RunKindOf(kind).Name == name }
-}
 
 func runsOfNoun(noun string) kinds {
 	return func(kind string) bool { return broker.RunKindOf(kind).Noun == noun }

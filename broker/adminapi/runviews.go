@@ -43,7 +43,7 @@ type runsInput struct {
 
 // listRuns lists runs of all kinds, or of one.
 func (a *API) listRuns(ctx context.Context, in *runsInput) (*api.RunList, error) {
-	f := chain.Filter{Site: in.Site, Batch: in.BatchID, Stage: in.Stage, Class: chain.Class(in.Class), After: in.Cursor}
+	f := chain.Filter{Kind: in.Kind, Site: in.Site, Batch: in.BatchID, Stage: in.Stage, Class: chain.Class(in.Class), After: in.Cursor}
 	var err error
 	if f.Statuses, err = runStatuses(in.Status); err != nil {
 		return nil, err
@@ -57,11 +57,11 @@ func (a *API) listRuns(ctx context.Context, in *runsInput) (*api.RunList, error)
 	}
 	var page []chain.Record
 	if in.Node == "" {
-		page, out.NextCursor, err = a.runsOf(ctx, kindsOf(in.Kind), f, nil, pageLimit(in.Limit))
+		page, out.NextCursor, err = a.runsOf(ctx, everyKind, f, nil, pageLimit(in.Limit))
 	} else {
 		var n broker.Node
 		if n, err = a.node(ctx, in.Node); err == nil {
-			page, out.NextCursor, err = a.runsOfNode(ctx, kindsOf(in.Kind), n.ID, f, pageLimit(in.Limit))
+			page, out.NextCursor, err = a.runsOfNode(ctx, everyKind, n.ID, f, pageLimit(in.Limit))
 		}
 	}
 	for _, r := range page {

@@ -53,7 +53,8 @@ type RunDetail struct {
 	Events []RunEvent `json:"events" doc:"the newest 500 events, oldest first"`
 }
 
-// RunList is one page of runs, in the order of their start.
+// RunList is one page of runs, in the order of their ids. That is the order of their start, except
+// that a run that another run began stands behind that run and before the next one.
 type RunList struct {
 	Standing
 	Batch      *BatchState `json:"batch,omitempty" doc:"only if batch_id is given"`

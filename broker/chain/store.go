@@ -97,7 +97,8 @@ type Change struct {
 	Result      *Result
 }
 
-// Filter selects runs; an empty field matches all.
+// Filter selects runs; an empty field matches all. Kind also matches the kinds that continue it
+// after a slash, such as node.decommission/reimage for node.decommission.
 type Filter struct {
 	Kind, Site, Batch, Stage string
 	Class                    Class

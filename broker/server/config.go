@@ -56,6 +56,7 @@ type Config struct {
 	Ready    io.Writer        // gets the line that announces readiness; nil: none
 	Notify   func(state string)
 	// Kinds are kinds of runs beside the broker's own. A test adds its own kind here.
+	// The field is exported because servertest and the tests of other packages set it.
 	Kinds []chain.Kind
 	// Watchdog is the interval of systemd's watchdog; zero: no watchdog.
 	Watchdog time.Duration

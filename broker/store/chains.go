@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -216,7 +217,10 @@ func (db *DB) RunsOfNode(ctx context.Context, nodeID string, f chain.Filter) ([]
 }
 
 func (db *DB) runs(ctx context.Context, f chain.Filter, w where) ([]chain.Record, error) {
-	w.equal("kind", f.Kind)
+	if f.Kind != "" {
+		lists := f.Kind + "/"
+		w.add("(kind = ? OR substr(kind, 1, ?) = ?)", f.Kind, utf8.RuneCountInString(lists), lists)
+	}
 	w.equal("site", f.Site)
 	w.equal("batch", f.Batch)
 	if f.Batch != "" {

@@ -17,8 +17,9 @@ type AnyRunFilter struct {
 	Kind, Node string
 }
 
-// Runs lists the runs of all kinds that match a filter, in the order of their start, and the batch
-// if the filter names a batch.
+// Runs lists the runs of all kinds that match a filter, and the batch if the filter names a batch.
+// The runs come in the order of their ids. That is the order of their start, except that a run that
+// another run began stands behind that run and before the next one.
 func (c *Client) Runs(ctx context.Context, f AnyRunFilter) (*api.RunList, error) {
 	q := query("kind", f.Kind, "node_id", f.Node, "site", f.Site, "status", f.Status, "stage", f.Stage, "class", f.Class, "batch_id", f.Batch, "limit", strconv.Itoa(pageSize))
 	all := &api.RunList{Items: []api.Run{}}

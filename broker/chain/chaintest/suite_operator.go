@@ -116,6 +116,7 @@ func lists(s *subject) {
 		if i%2 == 1 {
 			n.Site = "dc2"
 		}
+		n.Kind += []string{"", "", "", "", "s", "/soft"}[i]
 		s.ok(s.Insert(s.ctx, []chain.NewRun{n}, nil))
 	}
 	r := s.claim("r0")
@@ -138,6 +139,9 @@ func lists(s *subject) {
 	want(chain.Filter{Limit: 2, After: "r1"}, "r2", "r3")
 	want(chain.Filter{Class: "power"}, "r0")
 	want(chain.Filter{Stage: "b", Kind: ScriptKind}, "r0")
+	want(chain.Filter{Kind: ScriptKind}, "r0", "r1", "r2", "r3", "r5")
+	want(chain.Filter{Kind: ScriptKind + "/soft"}, "r5")
+	want(chain.Filter{Kind: "unknown"})
 	want(chain.Filter{Statuses: []chain.Status{chain.FailedRetryable, chain.FailedManual}}, "r0")
 	want(chain.Filter{Batch: "b"})
 }

@@ -35,7 +35,12 @@ is named and followed, and the exit status is its own.`,
 // watchDecommission follows a run and shows it when it stops. If a reimage replaces the run, the
 // command follows the reimage.
 func (a *app) watchDecommission(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
-	return a.watchRun(ctx, id, timeout, watching{"turnover", "decommission", func(ctx context.Context, id string) (*seenRun, error) {
+	return a.watchRun(ctx, id, timeout, watching{thing: "turnover", noun: "decommission", look: a.turnoverLook(remote)})
+}
+
+// turnoverLook looks at a turnover for a command that follows it.
+func (a *app) turnoverLook(remote *client.Client) func(context.Context, string) (*seenRun, error) {
+	return func(ctx context.Context, id string) (*seenRun, error) {
 		d, err := remote.Decommission(ctx, id)
 		return &seenRun{
 			drawing: drawing{d.RunState, d.Hostname, "", d.RequestedAt, d.Stages}, id: d.DecommissionID, answer: d,
@@ -43,5 +48,5 @@ func (a *app) watchDecommission(ctx context.Context, remote *client.Client, id s
 			goesOn: d.HandingOver, followed: d.FollowedBy,
 			why: fmt.Sprintf("turnover %s of %s was given up, since its agent is silent: its node is reimaged by %s", id, d.Hostname, d.FollowedBy),
 		}, err
-	}})
+	}
 }

@@ -184,7 +184,7 @@ func agentWatchCommand(a *app) *cobra.Command {
 
 // watchAgentRun follows a run and shows it when it stops.
 func (a *app) watchAgentRun(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
-	return a.watchRun(ctx, id, timeout, watching{"run", "node agent-lifecycle", func(ctx context.Context, id string) (*seenRun, error) {
+	return a.watchRun(ctx, id, timeout, watching{thing: "run", noun: "node agent-lifecycle", look: func(ctx context.Context, id string) (*seenRun, error) {
 		d, err := remote.AgentRun(ctx, id)
 		return &seenRun{
 			drawing: drawing{d.RunState, d.Hostname, "", d.RequestedAt, d.Stages}, id: d.RunID, answer: d,

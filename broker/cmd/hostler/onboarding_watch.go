@@ -31,7 +31,7 @@ exit status is 0 only if the machine is an active node.`,
 
 // watchOnboarding follows a run and shows it when it stops.
 func (a *app) watchOnboarding(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
-	return a.watchRun(ctx, id, timeout, watching{"onboarding", "onboarding", func(ctx context.Context, id string) (*seenRun, error) {
+	return a.watchRun(ctx, id, timeout, watching{thing: "onboarding", noun: "onboarding", look: func(ctx context.Context, id string) (*seenRun, error) {
 		o, err := remote.Onboarding(ctx, id)
 		return &seenRun{
 			drawing: drawing{o.RunState, o.Hostname, o.LastObserved.MAASStatus, o.RequestedAt, o.Stages}, id: o.OnboardingID, answer: o,

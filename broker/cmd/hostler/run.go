@@ -30,6 +30,7 @@ type runs[R any] struct {
 	act   func(ctx context.Context, remote *client.Client, id, action string, o api.RunOrder) (R, error)
 	retry func(ctx context.Context, remote *client.Client, batch, reason string) (retriedBatch[R], error)
 	watch func(a *app, ctx context.Context, remote *client.Client, id string, timeout time.Duration) error
+	asks  func(R, runAction) string // the question before an action on this run; nil: the action's own
 }
 
 // runPage is a page of runs, with the batch if the runs are of one batch. answer is the output of

@@ -133,8 +133,12 @@ func (k runs[R]) actOnOne(a *app, c *cobra.Command, remote *client.Client, q run
 		return err
 	}
 	was := k.look(r)
-	if q.asks != "" {
-		if err := a.confirm(c, "%s the %s of %s (%s, at %s)? %s", q.name, k.thing, was.hostname, was.status, was.stage, q.asks); err != nil {
+	asks := q.asks
+	if asks != "" && k.asks != nil {
+		asks = k.asks(r, q.runAction)
+	}
+	if asks != "" {
+		if err := a.confirm(c, "%s the %s of %s (%s, at %s)? %s", q.name, k.thing, was.hostname, was.status, was.stage, asks); err != nil {
 			return err
 		}
 	}

@@ -45,6 +45,7 @@ var anyRuns = runs[api.Run]{
 		return *r, err
 	},
 	watch: (*app).watchAnyRun,
+	asks:  asksOfItsNoun,
 }
 
 // anyActions are the actions on a run of any kind.
@@ -52,16 +53,32 @@ var anyActions = []runAction{
 	{name: "retry", path: "retry", short: "try the stage again that failed, with all its attempts"},
 	{name: "resume", path: "resume", short: "go on after what kept it was mended"},
 	{name: "rerun", path: "rerun", short: "go through all stages again; what is there is adopted"},
-	{name: "restart-clean", path: "restart-clean", short: "take everything back, then begin anew", asks: "What the run has made is taken back first."},
-	{name: "cancel", path: "cancel", short: "stop it, and take back what it did", asks: "What becomes of its node or machine depends on its kind and its stage."},
+	{name: "restart-clean", path: "restart-clean", short: "begin anew; what is undone first depends on its kind", asks: "What the run has made is taken back first."},
+	{name: "cancel", path: "cancel", short: "stop it; what is undone depends on its kind", asks: "What becomes of its node or machine depends on its kind and its stage."},
 	{name: "adopt", path: "adopt", short: "accept what is there, and go on from it"},
 	{name: "mark-manual", path: "mark-manual-intervention", short: "stop it until a person has looked"},
+}
+
+// actionsOfNoun are the actions of the nouns that serve one kind of run.
+var actionsOfNoun = map[string][]runAction{"onboarding": onboardingActions, "decommission": decommissionActions, "node agent-lifecycle": agentActions}
+
+// asksOfItsNoun is the question of the action of the same name of the run's own noun. A run whose
+// noun has no such action gets the question for any run.
+func asksOfItsNoun(r api.Run, act runAction) string {
+	own := actionsOfNoun[broker.RunKindOf(r.Kind).Noun]
+	if i := slices.IndexFunc(own, func(o runAction) bool { return o.name == act.name }); i >= 0 {
+		return own[i].asks
+	}
+	return act.asks
 }
 
 func runListCommand(a *app) *cobra.Command {
 	var f client.AnyRunFilter
 	c := &cobra.Command{
-		Use: "list", Short: "list runs of all kinds, newest first", Args: exactly(),
+		Use: "list", Short: "list runs of all kinds, newest first by id", Args: exactly(),
+		Long: `List runs of all kinds by id, the last first. That is the newest first, except that
+a run that another run began (the run of a node in a rollout, the reimage in place
+of a soft reset) stands right above that run, whenever it began.`,
 		Example: "  hostler run list --status live\n  hostler run list --node gpu-07\n  hostler run list --kind node.decommission --status failed -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			remote, err := a.connect()
@@ -109,6 +126,9 @@ func runWatchCommand(a *app) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use: "watch ID", Short: "follow a run of any kind until it has ended or needs a person", Args: exactly("ID"),
+		Long: `Follow a run of any kind until it has ended or needs a person. The exit status is 0
+only if it was completed. A turnover is followed as "hostler decommission watch"
+follows it: into the reimage that replaces it.`,
 		Example: "  hostler run watch r-019f2c1a7b3k5x7e2q9d4 --timeout 1h",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
@@ -122,16 +142,38 @@ func runWatchCommand(a *app) *cobra.Command {
 	return c
 }
 
-// watchAnyRun follows a run and shows it when it stops.
+// watchAnyRun follows a run and shows it when it stops. A turnover is followed as its own noun
+// follows it, since another run may begin in its place.
 func (a *app) watchAnyRun(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
-	return a.watchRun(ctx, id, timeout, watching{"run", "run", func(ctx context.Context, id string) (*seenRun, error) {
+	kind := broker.RunKind{OwnActions: true} // until the first look: no action is known to be right
+	turnover := a.turnoverLook(remote)
+	look := func(ctx context.Context, id string) (*seenRun, error) {
+		if kind.TurnsOver {
+			return turnover(ctx, id)
+		}
 		d, err := remote.Run(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if kind = broker.RunKindOf(d.Kind); kind.TurnsOver {
+			return turnover(ctx, id)
+		}
 		return &seenRun{
 			drawing: drawing{d.RunState, d.Subject, "", d.RequestedAt, d.Stages}, id: d.RunID, answer: d,
 			page: func(p *render.Page) { anyRunPage(a, p, d, false) },
 			end:  func() error { return runEnd("run "+d.RunID+" of "+d.Subject, "run_cancelled", d.RunState) },
-		}, err
-	}})
+		}, nil
+	}
+	beside := func(id string) string {
+		switch {
+		case !kind.OwnActions:
+			return "hostler run cancel " + id
+		case kind.Noun != "":
+			return "hostler help " + kind.Noun
+		}
+		return ""
+	}
+	return a.watchRun(ctx, id, timeout, watching{thing: "run", noun: "run", look: look, beside: beside})
 }
 
 func anyRunPage(a *app, p *render.Page, d *api.RunDetail, events bool) {

@@ -16,6 +16,22 @@ import (
 type watching struct {
 	thing, noun string
 	look        func(ctx context.Context, id string) (*seenRun, error)
+	// beside is the command named beside watch when a person stops watching; nil: cancel. It may be
+	// empty.
+	beside func(id string) string
+}
+
+// commands are the commands for a run that goes on while nobody watches it.
+func (w watching) commands(id string) string {
+	beside := "hostler " + w.noun + " cancel " + id
+	if w.beside != nil {
+		beside = w.beside(id)
+	}
+	watch := "hostler " + w.noun + " watch " + id
+	if beside == "" {
+		return watch
+	}
+	return watch + ", " + beside
 }
 
 // seenRun is a run as a watch command sees it.
@@ -52,7 +68,7 @@ func (a *app) watchRun(ctx context.Context, id string, timeout time.Duration, w 
 		case waiting.Err() != nil && ctx.Err() == nil:
 			return timedOut("%s %s has not ended after %s (it goes on; hostler %s watch %s)", w.thing, id, timeout, w.noun, id)
 		case ctx.Err() != nil:
-			return broker.Errorf(broker.Internal, "interrupted", "stopped watching %s %s (it goes on; hostler %s watch %s, hostler %s cancel %s)", w.thing, id, w.noun, id, w.noun, id)
+			return broker.Errorf(broker.Internal, "interrupted", "stopped watching %s %s (it goes on; %s)", w.thing, id, w.commands(id))
 		case err != nil:
 			return err
 		}
