@@ -22,7 +22,7 @@ import (
 const maxAnswer = 6*maxValue + 64<<10
 
 var (
-	errTooLarge = errors.New("Vault's answer is too large")
+	errTooLarge = errors.New("the answer of Vault is too large")
 	errNotVault = errors.New("the answer does not come from Vault")
 )
 
