@@ -159,16 +159,19 @@ func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 			s.ask(path, row.header, 80)
 			all = append(all, s)
 		}
-		servertest.Eventually(t, "all requests have a status", func() bool {
+		const most = 33 // one operator is known at this address
+		servertest.Eventually(t, "all requests have a status, and the broker holds few answers", func() bool {
 			held, ended := 0, 0
 			for _, s := range all {
 				now, heard := s.seen()
 				held, ended = held+now, ended+heard
 			}
-			if held > 33 { // one operator is known at this address
+			// An answer that gave up its place on one connection counts until its reset is read, and
+			// the answer in its place may be read first, on another connection.
+			if held > 2*most {
 				t.Fatalf("%s: %d answers are held", path, held)
 			}
-			return ended >= 5*80
+			return ended >= 5*80 && held <= most
 		})
 		if a := b.Ask(t, b.Token, http.MethodGet, "/whoami", nil); a.Status != http.StatusOK {
 			t.Errorf("%s: who has a token is answered %d", path, a.Status)
