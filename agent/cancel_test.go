@@ -41,7 +41,7 @@ func TestACancelStopsWhatRunsAndWhatWaits(t *testing.T) {
 func TestACancelEndsTheWholeProcessGroup(t *testing.T) {
 	sleeper, err := exec.LookPath("sleep")
 	if err != nil {
-		t.Skip("there is no sleep program")
+		t.Fatalf("this test needs sleep (package coreutils): %v", err)
 	}
 	l := newLab(t)
 	pids := make(chan int, 1)

@@ -2,11 +2,12 @@ package broker
 
 import (
 	"fmt"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hostler/hostler/test/manual"
 )
 
 // undeclared lists what the declarations of a struct's fields leave out.
@@ -164,17 +165,5 @@ func TestThePageHasTheKnobs(t *testing.T) {
 		fmt.Fprintf(&want, "| `%s` | %s | %s | %s | %s |\n", k.Name, k.Unit, def, k.Bounds, k.Help)
 	}
 	want.WriteString(policyPageFoot)
-	has, err := os.ReadFile(page)
-	if err != nil && !*update {
-		t.Fatal(err)
-	}
-	if string(has) == want.String() {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s is not what the declarations say (go test ./broker -update, and read the diff)", page)
-	}
-	if err := os.WriteFile(page, []byte(want.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	manual.Hold(t, page, want.String(), *update, "go test ./broker -update")
 }

@@ -26,12 +26,12 @@ func (p Policy) refused() string {
 	syncs, boots := (3*int(interval.Seconds())+1)/2, p.DeployTimeoutSeconds+p.AgentEnrollmentTimeoutSeconds
 	switch {
 	case p.OverwriteKnownSignatures && !p.InitializeExtraDisks:
-		return "overwrite_known_signatures means nothing without initialize_extra_disks"
+		return "overwrite_known_signatures needs initialize_extra_disks (set both, or neither)"
 	case p.EnrollmentTokenTTLSeconds < boots:
-		return fmt.Sprintf("enrollment_token_ttl_seconds is %d: a token must outlive the deployment and the first boot, %d s",
+		return fmt.Sprintf("enrollment_token_ttl_seconds is %d, and the deployment and the first boot may take %d s (raise it to that at least)",
 			p.EnrollmentTokenTTLSeconds, boots)
 	case p.RequireHWSync && p.HardwareSyncHealthTimeoutSeconds < syncs:
-		return fmt.Sprintf("hardware_sync_health_timeout_seconds is %d: MAAS allows a sync one and a half intervals, %d s",
+		return fmt.Sprintf("hardware_sync_health_timeout_seconds is %d, and MAAS allows a sync one and a half intervals, %d s (raise it to that at least)",
 			p.HardwareSyncHealthTimeoutSeconds, syncs)
 	}
 	return ""

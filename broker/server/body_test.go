@@ -24,7 +24,7 @@ func TestNoPathOfTheOperatorsListenerWaitsForABodyWithoutEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close() //nolint:errcheck // it served its purpose
+	defer s.close() //nolint:errcheck // the test needs no more of it
 	handler := s.operatorServer().Handler
 	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/docs", "/openapi.json", "/openapi-3.0.json", "/api/v1/admin/nodes", "/nothing"} {
 		d := &deadlines{ResponseRecorder: httptest.NewRecorder()}

@@ -2,10 +2,11 @@ package server
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hostler/hostler/test/manual"
 )
 
 // requestSeconds is the only histogram.
@@ -36,23 +37,11 @@ func TestThePageHasTheMetrics(t *testing.T) {
 		}
 		fmt.Fprintf(&want, "| `%s` | %s | %s | %s | %s |\n", d.name, typeOf(d.name), inCode(d.labels), d.help, inCode(alerts[d.name]))
 	}
-	has, err := os.ReadFile(page)
-	if err != nil && !*update {
-		t.Fatal(err)
-	}
-	if string(has) == want.String() {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s is not what the broker declares (run the test with -update, and read the diff)", page)
-	}
-	if err := os.WriteFile(page, []byte(want.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	manual.Hold(t, page, want.String(), *update, "go test ./broker/server -run TestThePageHasTheMetrics -update")
 }
 
-// typeOf is a metric's type: a description does not have it, and a vector without series is in no
-// answer. TestTheTypesOfMetricsFollowTheirNames holds it to the answers.
+// typeOf is a metric's type by its name, because a prometheus.Desc has no type and a scrape omits a
+// vector without series. TestTheTypesOfMetricsFollowTheirNames compares it with a scrape.
 func typeOf(name string) string {
 	switch {
 	case name == requestSeconds:

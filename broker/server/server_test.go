@@ -100,7 +100,7 @@ func TestAStartThatFailsLeavesNothingHalfMade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close() //nolint:errcheck // it served its purpose
+	defer taken.Close() //nolint:errcheck // the test needs no more of it
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestARefusalNamesAllTakenPorts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() //nolint:errcheck // it served its purpose
+		defer l.Close() //nolint:errcheck // the test needs no more of it
 		taken = append(taken, l.Addr().String())
 	}
 	c := server.Config{DataDir: filepath.Join(t.TempDir(), "data"), Listen: taken[0], AgentListen: taken[1], RelayListen: taken[2]}
