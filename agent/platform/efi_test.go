@@ -26,6 +26,15 @@ func TestWhatDecidesABootIsRead(t *testing.T) {
 	}
 }
 
+// The value of a missing variable is in baselines that other releases took.
+func TestAMissingSecureBootHasTheValueThatBaselinesHave(t *testing.T) {
+	l := newLab(t)
+	l.lose("sys/firmware/efi/efivars/SecureBoot-" + global)
+	if got, want := l.whole(taskcatalog.CheckEFI), "SecureBoot = the firmware does not have it"; !slices.Contains(got, want) {
+		t.Errorf("%q is not in %q", want, got)
+	}
+}
+
 // Each change is a way for a tenant with root to stay, or to prepare this.
 func TestAChangeOfWhatBootsMakesADifference(t *testing.T) {
 	const dir = "sys/firmware/efi/efivars/"

@@ -193,7 +193,7 @@ func TestAVersionIsPutBackOnceTheOneBeforeItRuns(t *testing.T) {
 		says  string
 	}{
 		{30 * time.Second, 1, "the version ended twice"},
-		{10 * time.Minute, 0, "1.0.0 did not start at once either"}, // not the version's fault
+		{10 * time.Minute, 0, "1.0.0 did not start at once, so"}, // not the version's fault
 	} {
 		w := newWorld(t)
 		w.put("lib/versions/1.0.0/hostler-agent", "1.0.0 wakes")

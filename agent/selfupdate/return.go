@@ -72,10 +72,10 @@ func (w *Watcher) awaitReturn(ctx context.Context, t *Trial) error {
 	if t.Spared || !ended(u) && w.unready < readyLimit {
 		return nil
 	}
-	w.Log.Error("the earlier version was restored, and does not start either", zap.String("version", t.FromVersion))
+	w.Log.Error("the earlier version was restored, and does not start", zap.String("version", t.FromVersion))
 	return w.change(t, func(t *Trial) {
 		t.Spared = true
-		t.Message += fmt.Sprintf("; %s did not start at once either, so %s is not skipped", t.FromVersion, t.ToVersion)
+		t.Message += fmt.Sprintf("; %s did not start at once, so %s is not skipped", t.FromVersion, t.ToVersion)
 	})
 }
 

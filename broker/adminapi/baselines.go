@@ -149,7 +149,7 @@ func (a *API) acceptBaseline(ctx context.Context, in *acceptInput) (*api.Baselin
 			return nil, err
 		}
 		if raw == nil || digest != in.Body.Digest {
-			return nil, broker.Errorf(broker.Refused, "baseline_not_candidate", "cannot accept the baseline of node %s: a newer one was taken since (review it: hostler node baseline diff %s)", n.ID, n.ID)
+			return nil, broker.Errorf(broker.Refused, "baseline_not_candidate", "cannot accept this baseline of node %s: it is not the newest candidate (review the candidate: hostler node baseline diff %s)", n.ID, n.ID)
 		}
 		if err := a.c.DB.AcceptBaseline(ctx, callerOf(ctx).actor(), n.ID, digest, raw, in.Body.Reason); err != nil {
 			return nil, err

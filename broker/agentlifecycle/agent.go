@@ -64,7 +64,7 @@ func (c *Chains) update(ctx context.Context, r *run) error {
 		r.Note(told, "node %s runs %s, %.0f seconds after the task began", s.NodeID, s.Target.Version, told["seconds"])
 		return nil
 	case taskcatalog.UpdateRolledBack:
-		return chain.Fail(updateFailed, "node %s rolled back to %s, because %s did not start: %s (hostler task show %s)", s.NodeID, told["from"], s.Target.Version, told["reason"], k.ID).With("rolled_back", told)
+		return chain.Fail(updateFailed, "node %s rolled back to %s, because %s was not kept: %s (hostler task show %s)", s.NodeID, told["from"], s.Target.Version, told["reason"], k.ID).With("rolled_back", told)
 	}
 	return chain.Fail(updateFailed, "node %s did not install %s: %s: %s (hostler task show %s)", s.NodeID, s.Target.Version, told["reason"], taskcatalog.Clean(k.Message, 300), k.ID).With("update_"+string(taskcatalog.UpdateRefused), told)
 }

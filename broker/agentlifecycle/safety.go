@@ -105,7 +105,7 @@ func (c *Chains) became(ctx context.Context, r *run, k broker.Task) error {
 	case err != nil:
 		return err
 	case known:
-		r.Note(told, "node %s already has task %s (%s to %s): %s", s.NodeID, k.ID, told["from"], told["to"], told["outcome"])
+		r.Note(told, "node %s had already ended task %s (%s to %s): %s", s.NodeID, k.ID, told["from"], told["to"], told["outcome"])
 	case k.Status == broker.TaskCanceled:
 		r.Note(map[string]any{"task_id": k.ID}, "node %s has not begun task %s", s.NodeID, k.ID)
 	default:

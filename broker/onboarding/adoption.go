@@ -44,7 +44,7 @@ func NewAdoption(site broker.Site, profile broker.Profile, sku broker.SKU, req A
 	case !ok:
 		return bad("%q is not a valid hostname for machine %s", taskcatalog.Clean(req.Hostname, 100), req.SystemID)
 	case profile.SiteID != site.ID:
-		return bad("site %s has no profile %s", profile.Name, site.Name)
+		return bad("site %s has no profile %s", site.Name, profile.Name)
 	case site.Status != broker.SiteActive:
 		return Onboarding{}, nil, broker.Errorf(broker.Refused, "site_disabled", "cannot adopt machine %s: site %s is %s (hostler site enable %s)", req.SystemID, site.Name, site.Status, site.Name)
 	case profile.Status != broker.SiteActive:

@@ -128,7 +128,7 @@ func (c *Chains) waitForReady(ctx context.Context, r *run) error {
 		return chain.Again(lookAgain, "machine is %s", at.StatusName)
 	case maas.Ready:
 		if !at.free() && !at.leftover() {
-			return at.foreign("another user allocated the machine")
+			return at.foreign("the machine is in use")
 		}
 		s.Failed, s.Recommission = "", false
 		return nil

@@ -130,7 +130,7 @@ func New(site broker.Site, profile broker.Profile, sku broker.SKU, req Request) 
 	}
 	switch {
 	case profile.SiteID != site.ID:
-		return bad("site %s has no profile %s", profile.Name, site.Name)
+		return bad("site %s has no profile %s", site.Name, profile.Name)
 	case sku.ID == "":
 		return bad("%s needs a SKU", hostname)
 	case site.Status != broker.SiteActive:

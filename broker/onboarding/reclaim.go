@@ -81,7 +81,7 @@ func NewReclaim(site broker.Site, profile broker.Profile, sku broker.SKU, n Recl
 	case !slices.Contains([]string{maas.EraseNone, maas.EraseQuick, maas.EraseSecure}, n.Erase):
 		return bad("erase %q is not one of none, quick, secure", taskcatalog.Clean(n.Erase, 32))
 	case profile.ID != "" && profile.SiteID != site.ID:
-		return bad("site %s has no profile %s", profile.Name, site.Name)
+		return bad("site %s has no profile %s", site.Name, profile.Name)
 	case n.Redeploys && (profile.ID == "" || sku.ID == ""):
 		return bad("a new deployment needs a profile and a SKU")
 	case n.Redeploys && n.RemoveRecord:

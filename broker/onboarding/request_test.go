@@ -51,6 +51,15 @@ func TestAnOnboardingIsRefusedBeforeItBegins(t *testing.T) {
 	}
 }
 
+func TestARefusalOfAnothersProfileNamesSiteAndProfile(t *testing.T) {
+	w := newWorld(t, "3.6")
+	w.profile.SiteID = "x"
+	want := "site " + w.site.Name + " has no profile " + w.profile.Name
+	if _, _, err := onboarding.New(w.site, w.profile, w.sku, onboarding.Request{Hostname: "c01", IPMIIP: "10.9.0.1"}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
 // A run's policy is as it was when the run began.
 func TestAPolicyThatChangesIsForLaterRuns(t *testing.T) {
 	w := newWorld(t, "3.6")

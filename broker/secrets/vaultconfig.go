@@ -64,7 +64,7 @@ func (c *VaultConfig) check() (*url.URL, error) {
 		return nil, misconfigured("%s would send secrets in the clear (use https://; http:// is for this machine only)", taskcatalog.Clean(c.Address, 100))
 	}
 	if !placeForm.MatchString(c.Mount) || len(c.Mount) > maxPath {
-		return nil, misconfigured("the mount %q is not the path of a KV engine, version 2", taskcatalog.Clean(c.Mount, 100))
+		return nil, misconfigured("the mount %q is not a valid path (use the path of a KV engine, version 2)", taskcatalog.Clean(c.Mount, 100))
 	}
 	for what, place := range map[string]string{"prefix": c.Prefix, "namespace": c.Namespace} {
 		if place != "" && (!placeForm.MatchString(place) || len(place) > maxPath) {

@@ -79,7 +79,7 @@ func (q *Queue) Recover(ctx context.Context, actor broker.Actor, taskID string) 
 		return k, err
 	}
 	if k.Late != nil && !k.Late.Probe && k.Late.Outcome == taskcatalog.OutcomeSucceeded {
-		return refused("task_done", "node %s reported afterwards that the task was done", k.NodeID)
+		return refused("task_done", "node %s reported afterwards that the task was done (nothing has to be done again)", k.NodeID)
 	}
 	probe, ok, err := q.lastProbe(ctx, k)
 	switch {
@@ -90,7 +90,7 @@ func (q *Queue) Recover(ctx context.Context, actor broker.Actor, taskID string) 
 	case probe.Running:
 		return refused("task_running", "node %s still runs the task (wait, and probe again)", k.NodeID)
 	case probe.Outcome == taskcatalog.OutcomeSucceeded:
-		return refused("task_done", "node %s reports that the task was done", k.NodeID)
+		return refused("task_done", "node %s reports that the task was done (nothing has to be done again)", k.NodeID)
 	}
 	again, _, err := q.Enqueue(ctx, actor, Request{
 		NodeID: k.NodeID, Type: k.Type, Version: k.Version, Params: k.Params, RetryOf: k.ID, IdempotencyKey: "recover/" + k.ID, CorrelationID: k.CorrelationID,
