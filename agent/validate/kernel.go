@@ -338,7 +338,7 @@ func lookInventory(_ context.Context, v *validation) ([]item, error) {
 				continue
 			}
 			items = append(items, item{row: "inventory", key: path.Join(kind.name, want), differs: true, finding: taskcatalog.Finding{
-				Subject: kind.name + " " + want, Detail: "in the baseline and not on the node", NextAction: taskcatalog.ActionReimage,
+				Subject: kind.name + " " + want, Detail: "in the baseline and not seen on the node", NextAction: taskcatalog.ActionReimage,
 			}})
 		}
 	}

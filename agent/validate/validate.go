@@ -127,7 +127,7 @@ func Clean(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	return Kernel{BPF: machine.BPFPrograms, Firewall: readFirewall, Cards: platform.CardFirmware}.Clean(ctx, r)
 }
 
-// Clean is Clean on a simulated machine, whose kernel is k.
+// Clean carries out node.validate_clean on a simulated machine; k answers in place of its kernel.
 func (k Kernel) Clean(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	return runValidation(ctx, r, k)
 }

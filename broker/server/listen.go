@@ -46,7 +46,7 @@ func together(failed []*broker.Error) error {
 	return broker.Errorf(failed[0].Kind, failed[0].Code, "%s", strings.Join(all, "; "))
 }
 
-// listen takes a port. Codes: address_in_use, bad_address.
+// listen takes a port. Codes: address_in_use, address_forbidden, bad_address.
 func listen(addr, flag string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	return l, listenError(err, addr, flag)

@@ -26,10 +26,11 @@ type Host struct {
 	region func() string
 	agent  Agent
 
-	mu    sync.Mutex
-	stop  context.CancelFunc // of the running agent
-	ended chan struct{}
-	err   error
+	mu     sync.Mutex
+	stop   context.CancelFunc // of the running agent
+	ended  chan struct{}
+	closed bool
+	err    error
 }
 
 // Agent enrols with a token as the agent of a machine of MAAS, and serves until ctx ends.
@@ -43,16 +44,24 @@ func (l *Lab) NewHost(region func() string) *Host { return NewHost(region, l.run
 // NewHost is Lab.NewHost with another agent.
 func NewHost(region func() string, agent Agent) *Host { return &Host{region: region, agent: agent} }
 
-// Install implements maassim.Guest.
+// Install implements maassim.Guest. The earlier system's agent ends before the new one starts. A
+// closed host installs nothing.
 func (h *Host) Install(seed string) {
 	h.Switch(false)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.closed {
+		return
+	}
+	before := h.ended
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	h.stop, h.ended = stop, ended
 	go func() {
 		defer close(ended)
+		if before != nil {
+			<-before
+		}
 		if err := h.run(ctx, seed); err != nil && ctx.Err() == nil {
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -86,6 +95,7 @@ func (h *Host) Err() error {
 func (h *Host) Close() {
 	h.Switch(false)
 	h.mu.Lock()
+	h.closed = true
 	ended := h.ended
 	h.mu.Unlock()
 	if ended != nil {

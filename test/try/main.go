@@ -22,8 +22,8 @@ const limit = 5 * time.Minute
 func main() {
 	bin := flag.String("bin", "bin", "where the programs are")
 	flag.Parse()
-	// The kernel kills the broker when the thread that started it ends (Pdeathsig). The agent ends
-	// threads; it does not end this one.
+	// The kernel kills the broker when the thread that started it ends (Pdeathsig). The
+	// agent's code ends threads; a locked main goroutine keeps its own.
 	runtime.LockOSThread()
 	ctx, stop := untilStopped()
 	err := run(ctx, *bin)
@@ -52,7 +52,7 @@ func untilStopped() (context.Context, context.CancelFunc) {
 // returns nil.
 func run(ctx context.Context, bin string) error {
 	s := story.New(os.Stdout)
-	s.Say("A GPU node is turned over between two tenants, in about a minute. Ctrl-C stops everything and removes it, at any time.")
+	s.Say("A GPU node is turned over between two tenants, in about a minute. Ctrl-C stops everything and removes it; while gcc builds, as soon as gcc has ended.")
 	s.Say("")
 	s.Say("real       the broker with its database, the command line, the agent's code, the signatures, the certificate")
 	s.Say("simulated  the MAAS region; the node, whose disk is a directory; its GPUs, which are libraries with NVIDIA's ABI")
@@ -69,7 +69,7 @@ func run(ctx context.Context, bin string) error {
 	case err == nil:
 		<-ctx.Done()
 	case ctx.Err() != nil:
-		err = nil // Ctrl-C reaches this program alone, so no command fails of it before ctx ends
+		err = nil // Ctrl-C reaches this program alone, so no command fails because of Ctrl-C before ctx ends
 	}
 	if err = errors.Join(err, t.close()); err == nil {
 		s.Say("Stopped. The broker, the region and the node have ended, and %s is removed.", l.Path(""))
@@ -93,6 +93,9 @@ func (t *try) show(ctx context.Context) error {
 	} {
 		t.Scene(scene.title)
 		if err := scene.play(ctx); err != nil {
+			if ctx.Err() != nil {
+				err = fmt.Errorf("%w: %w", context.Cause(ctx), err) // a command that ctx ends says only that it was killed
+			}
 			return fmt.Errorf("%s: %w\n%s", scene.title, err, t.diagnosis())
 		}
 	}

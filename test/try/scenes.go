@@ -212,7 +212,7 @@ func (t *try) invite() error {
 // diagnosis describes a failed scene for the reader.
 func (t *try) diagnosis() string {
 	text := "broker:\n" + play.Tail(t.Lab.BrokerLog(), 15)
-	if t.node != nil {
+	if t.host != nil {
 		log, err := os.ReadFile(t.node.LogFile())
 		text += fmt.Sprintf("\nagent:\n%s\n%v", play.Tail(string(log), 15), errors.Join(err, t.host.Err()))
 	}

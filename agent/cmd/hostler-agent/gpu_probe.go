@@ -45,6 +45,8 @@ func (u probedUnit) Sees() string {
 		return "not looked at: it has no free memory"
 	case u.Probe.NonZeroWords+u.Probe.ReadBackNonZero > 0:
 		return fmt.Sprintf("%d words of somebody's data in %s", max(u.Probe.NonZeroWords, u.Probe.ReadBackNonZero), humanize.IBytes(u.Probe.CoveredBytes))
+	case short(*u.Probe):
+		return fmt.Sprintf("not looked at as a whole: nothing but zeros in %s, less than half of the free memory", humanize.IBytes(u.Probe.CoveredBytes))
 	}
 	return fmt.Sprintf("nothing but zeros in %s", humanize.IBytes(u.Probe.CoveredBytes))
 }
@@ -73,17 +75,24 @@ func (r probeReport) found() error {
 		switch {
 		case u.Finds():
 			dirty++
-		case u.Probe == nil || u.Probe.CoveredBytes == 0:
+		case u.Probe == nil || short(*u.Probe):
 			dark++
 		}
 	}
 	switch {
 	case dirty > 0:
-		return taskcatalog.Errorf(codeNotClean, "%d of %d GPUs hold somebody's data (hostler-agent gpu scrub overwrites the memory)", dirty, len(r.GPUs))
+		return taskcatalog.Errorf(codeNotClean, "%d of %d GPUs hold somebody's data, and %d were not looked at (hostler-agent gpu scrub overwrites the memory)", dirty, len(r.GPUs), dark)
 	case dark > 0:
-		return taskcatalog.Errorf(codeGPUNotLookedAt, "%d of %d GPUs were not looked at, for the reasons above (end what holds them, then probe again)", dark, len(r.GPUs))
+		return taskcatalog.Errorf(codeGPUNotLookedAt, "%d of %d GPUs were not looked at, for the reasons above (end the processes that hold a GPU, repair what failed, then probe again%s)",
+			dark, len(r.GPUs), rootHint())
 	}
 	return nil
+}
+
+// short reports that less than the requested share of the free memory was looked at, such as beside a
+// program that started meanwhile. The smallest piece that can be taken is 2 MiB.
+func short(r gpu.ProbeResult) bool {
+	return r.CoveredBytes == 0 || r.CoveredBytes+2<<20 <= r.Memory.Free*probePercent/100
 }
 
 func newGPUProbe() *cobra.Command {

@@ -74,7 +74,7 @@ func scrubByHand(cmd *cobra.Command, device string) ([]scrubbedUnit, []taskcatal
 	}
 	if i := slices.IndexFunc(units, gpuUnit.held); i >= 0 {
 		return nil, nil, taskcatalog.Errorf(taskcatalog.CodeGPUHolderPresent,
-			"cannot scrub GPU %d, %s: %s (nothing was touched; end these processes, then scrub again%s)", units[i].Index, units[i].UUID, units[i].heldText(), rootHint())
+			"cannot scrub GPU %d, %s: %s (nothing was touched; end the processes that hold the GPU, then scrub again%s)", units[i].Index, units[i].UUID, units[i].heldText(), rootHint())
 	}
 	nonce := make([]byte, 32)
 	if _, err := rand.Read(nonce); err != nil {

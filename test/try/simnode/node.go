@@ -60,7 +60,10 @@ func New(o Options) (*Node, error) {
 		return nil, err
 	}
 	gpus, err := fakegpu.New(dir, fmt.Sprintf("devices %d", GPUs), "memory 32M", "reserved 1M", "scrub_on_free off", "setters anyone")
-	return &Node{Options: o, gpus: gpus}, err
+	if err != nil {
+		return nil, err
+	}
+	return &Node{Options: o, gpus: gpus}, nil
 }
 
 // Agent installs a system in a new directory, and serves as the system's agent until ctx ends. It is
@@ -70,9 +73,9 @@ func (n *Node) Agent(ctx context.Context, systemID, token string) (err error) {
 	if err != nil {
 		return err
 	}
-	log, err := os.Create(n.LogFile())
+	log, err := os.OpenFile(n.LogFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return err
+		return errors.Join(err, config.Machine.Close())
 	}
 	defer func() { err = errors.Join(err, config.Machine.Close(), log.Close()) }()
 	config.Log = journal.Plain(log, zap.InfoLevel)
