@@ -61,6 +61,9 @@ func (f *File) check() error {
 	if _, err := f.Roots(); err != nil {
 		return fmt.Errorf("ca: %w", err)
 	}
+	if f.TokenFile == "-" {
+		return errors.New("token_file must name a file, and - would mean the stdin of the program that reads it")
+	}
 	return nil
 }
 

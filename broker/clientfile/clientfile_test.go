@@ -62,6 +62,7 @@ func TestABadClientFileIsRefused(t *testing.T) {
 		"a password":     "broker: https://u:p@b:1\n" + ca,
 		"no root":        "broker: https://b:1\n",
 		"a damaged root": "broker: https://b:1\nca: x\n",
+		"stdin":          "broker: https://b:1\ntoken_file: \"-\"\n" + ca,
 		"too large":      "broker: https://b:1\n" + ca + strings.Repeat("#", maxFile),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,10 +16,6 @@ func FromFile(path string) (*Client, error) {
 	if file.TokenFile == "" {
 		return nil, broker.Errorf(broker.Unauthorized, "token_missing", "cannot use %s: it names no token file (write it again with hostler login)", path)
 	}
-	if file.TokenFile == "-" {
-		return nil, broker.Errorf(broker.Invalid, "token_file_unreadable",
-			"cannot use %s: its token_file is -, and a program's stdin holds no token (name a file there, or write %s again with hostler login)", path, path)
-	}
 	token, err := clientfile.ReadToken(file.TokenFile, nil)
 	if err != nil {
 		return nil, err

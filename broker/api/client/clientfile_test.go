@@ -41,14 +41,15 @@ func TestAClientFileThatCannotBeUsedIsRefusedWithACode(t *testing.T) {
 	}
 }
 
-// In the working directory a token_file "-" stays "-", which elsewhere means stdin.
+// A token_file "-" would mean stdin where the client file is in the working directory, and a file
+// elsewhere.
 func TestAClientFileThatNamesStdinIsRefused(t *testing.T) {
 	t.Chdir(t.TempDir())
 	file := clientfile.File{Broker: "https://127.0.0.1:7440", CA: string(pki.MarshalCerts(pkitest.New(t).Root())), TokenFile: "-"}
 	if err := file.Write("client.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := FromFile("client.yaml"); c != nil || Code(err) != "token_file_unreadable" {
+	if c, err := FromFile("client.yaml"); c != nil || Code(err) != "config_invalid" {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

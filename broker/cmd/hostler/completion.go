@@ -20,7 +20,8 @@ import (
 // Bounds of one completion.
 const (
 	completionPatience = 2 * time.Second
-	completionRows     = 200 // candidates offered
+	completionRows     = 200  // candidates offered
+	completionRead     = 5000 // rows read
 )
 
 // plainWord is a word that means itself in every shell. Words come from nodes as well, and bash
@@ -83,6 +84,9 @@ func (a *app) argumentsOf(c *cobra.Command) cobra.CompletionFunc {
 	}
 	if len(fills) == 0 {
 		return nil
+	}
+	if c.Name() == "create" {
+		fills[len(fills)-1] = cobra.NoFileCompletions // the name of what is made is new
 	}
 	return func(c *cobra.Command, before []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		n := len(before)
@@ -206,15 +210,19 @@ var words = map[string][]string{
 	"--class":                  failureClasses(),
 	"task --type":              typeNames(),
 	"node --status":            statusNames(),
-	"task --status":            taskStatuses,
+	"task --status":            slices.Concat([]string{"open"}, taskStatuses),
 	"decommission --status":    runStatusWords,
 	"onboarding --status":      runStatusWords,
 	"agent-lifecycle --status": runStatusWords,
 	"run --status":             runStatusWords,
+	"run --kind":               runKindNames(),
 	"rollout --status":         runStatusWords,
 	"terminal --status":        {"live", "opening", "open", "detached", "closing", "closed"},
 	"profile --status":         {"active", "disabled"},
 	"decommission --mode":      {"soft_reset", "reimage", "full_decommission"},
+	"agent-lifecycle --mode":   {"reimage", "manual_install", "rebootstrap"},
+	"--safety":                 {"idle", "after_drain", "forced"},
+	"--scenario":               {"bootstrap_install", "in_place_upgrade", "repair_reinstall", "certificate_repair", "config_repair", "drift_reconcile"},
 	"--erase":                  {"none", "quick", "secure"},
 	"--scope":                  {"local", "weka", "all"},
 	"--severity":               {"critical", "high", "medium", "low"},

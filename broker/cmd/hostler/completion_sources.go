@@ -37,16 +37,17 @@ var sources = map[string]source{
 	"trust ID":           releaseKeyCandidates,
 }
 
-// nodeCandidates offers hostnames, with the site in front where two sites have the same; or ids, if
-// the word is the beginning of one. As all sources, nodeCandidates asks for all that there is: among
-// some, a hostname would look unique that is not.
+// nodeCandidates offers hostnames, with the site in front where two sites have the same. Ids are
+// offered as well if the word begins as an id does. A source reads all pages, since a word that is
+// unique on one page may not be unique, and offers nothing where there are too many rows to read. Of
+// runs and sessions only those that have not ended are offered.
 func nodeCandidates(ctx context.Context, remote *client.Client, _ []string, word string) ([]candidate, error) {
-	f := client.NodeFilter{}
+	f := client.NodeFilter{Limit: completionRead + 1}
 	if site, _, qualified := strings.Cut(word, "/"); qualified {
 		f.Site = site
 	}
 	nodes, err := remote.Nodes(ctx, f)
-	if err != nil {
+	if err != nil || len(nodes) > completionRead {
 		return nil, err
 	}
 	times := map[string]int{}
@@ -72,7 +73,7 @@ func nodeCandidates(ctx context.Context, remote *client.Client, _ []string, word
 // selectorCandidates offers all nodes, or one of them.
 func selectorCandidates(ctx context.Context, remote *client.Client, before []string, word string) ([]candidate, error) {
 	out, err := nodeCandidates(ctx, remote, before, word)
-	return append(out, candidate{"all", "every node"}), err
+	return append([]candidate{{"all", "every node"}}, out...), err // first, because a node may have the name all
 }
 
 func siteCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
@@ -131,8 +132,8 @@ func skuCandidates(ctx context.Context, remote *client.Client, _ []string, _ str
 }
 
 func taskCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
-	tasks, err := remote.Tasks(ctx, client.TaskFilter{})
-	if err != nil {
+	tasks, err := remote.Tasks(ctx, client.TaskFilter{Limit: completionRead + 1})
+	if err != nil || len(tasks) > completionRead {
 		return nil, err
 	}
 	for _, t := range tasks {
@@ -246,8 +247,8 @@ func terminalCandidates(ctx context.Context, remote *client.Client, _ []string, 
 }
 
 func recordingCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
-	l, err := remote.Recordings(ctx, client.RecordingFilter{})
-	if err != nil {
+	l, err := remote.Recordings(ctx, client.RecordingFilter{Limit: completionRead + 1})
+	if err != nil || len(l.Items) > completionRead {
 		return nil, err
 	}
 	for _, r := range l.Items {

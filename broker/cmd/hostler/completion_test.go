@@ -74,14 +74,14 @@ func tab(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// Every argument and flag that names something of the broker is completed.
+// Every noun completes its ids and statuses.
 func TestWhatTheBrokerKnowsIsCompleted(t *testing.T) {
-	known := []string{"NODE", "SITE", "ID", "TASK", "TYPE", "SKU", "--node", "--nodes", "--site", "--status", "--sku"}
+	known := []string{"ID", "--status"} // the others do not differ by noun
 	walk(tree(), func(c *cobra.Command) {
 		a := &app{}
 		for _, name := range strings.Fields(c.Use)[1:] {
 			name = strings.Trim(name, "[]")
-			if a.byName(c, name) == nil && slices.Contains(known, name) && !made(c, name) {
+			if a.byName(c, name) == nil && slices.Contains(known, name) {
 				t.Errorf("%s: %s is not completed", c.CommandPath(), name)
 			}
 		}
@@ -93,13 +93,55 @@ func TestWhatTheBrokerKnowsIsCompleted(t *testing.T) {
 	})
 }
 
-// made reports whether a command makes the thing that its argument names.
-func made(c *cobra.Command, name string) bool { return c.Name() == "create" && name == "SKU" }
+// Every source asks the broker.
+func TestEverySourceAsksTheBroker(t *testing.T) {
+	b := newFakeBroker(t)
+	a := &app{surroundings: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), config: clientFileOf(t, b)}
+	for name, find := range sources {
+		asked := len(b.requests())
+		a.found(t.Context(), find, []string{"dc1"}, "")
+		if len(b.requests()) == asked {
+			t.Errorf("%s asks for nothing", name)
+		}
+	}
+}
+
+// The name of what is made is new, so no name that is taken is offered.
+func TestANewNameIsNotCompleted(t *testing.T) {
+	b := newFakeBroker(t)
+	b.answer("GET /skus", http.StatusOK, `{"items":[{"name":"h100"}]}`)
+	a := &app{surroundings: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), config: clientFileOf(t, b)}
+	a.patience = time.Minute
+	root := newRoot(a)
+	for _, line := range [][]string{{"sku", "create"}, {"site", "create"}, {"site", "profile", "create"}} {
+		c, _, err := root.Find(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.SetContext(t.Context())
+		before := []string{"dc1"}[:strings.Count(c.Use, " ")-1]
+		if got, _ := c.ValidArgsFunction(c, before, ""); len(got) > 0 || len(b.requests()) > 0 {
+			t.Errorf("%s offers %q", c.CommandPath(), got)
+		}
+	}
+}
+
+// A selector all means every node, also where a node has this name.
+func TestASelectorForAllSaysSo(t *testing.T) {
+	b := newFakeBroker(t)
+	b.answer("GET /nodes", http.StatusOK, `{"items":[{"id":"n-1","hostname":"all","site":"dc1","status":"active"}]}`)
+	a := &app{surroundings: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), config: clientFileOf(t, b)}
+	if got := a.found(t.Context(), selectorCandidates, nil, "al"); !slices.Equal(got, []string{"all\tevery node"}) {
+		t.Errorf("offers %q", got)
+	}
+}
 
 // A broker that does not answer costs two seconds, and a completion that fails says nothing.
 func TestACompletionIsBoundedAndSilent(t *testing.T) {
-	file := newSilentBroker(t)
+	file := clientFileOf(t, newFakeBroker(t))
 	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
 		var out, errs bytes.Buffer
 		a := &app{surroundings: nowhere(&out, &errs), config: "/nowhere", token: "hso_seen"}
 		a.patience = completionPatience
@@ -113,8 +155,8 @@ func TestACompletionIsBoundedAndSilent(t *testing.T) {
 			t.Errorf("without a client file: %v, said %q %q", list, errs.String(), out.String())
 		}
 		a.config, a.token, began = file, "", time.Now()
-		list, directive := a.offer(func(ctx context.Context, _ *client.Client, _ []string, _ string) ([]candidate, error) {
-			<-ctx.Done()
+		list, directive := a.offer(func(context.Context, *client.Client, []string, string) ([]candidate, error) {
+			<-release // as the reading of a token, which no context ends
 			return nil, errors.New("gone")
 		})(c, nil, "")
 		if took := time.Since(began); len(list) > 0 || took != completionPatience || errs.Len() > 0 {
@@ -169,6 +211,20 @@ func TestACompletionOffersNoMoreThanAPersonReads(t *testing.T) {
 	}
 }
 
+// A word is unique only among all that there are: where they are too many to be read, none is offered.
+func TestACompletionReadsNoMoreThanItsBound(t *testing.T) {
+	b := newFakeBroker(t)
+	items := make([]string, completionRead+1)
+	for i := range items {
+		items[i] = fmt.Sprintf(`{"id":"t-%d","type":"node.facts","status":"queued"}`, i)
+	}
+	b.answer("GET /tasks", http.StatusOK, `{"items":[`+strings.Join(items, ",")+`]}`)
+	a := &app{surroundings: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), config: clientFileOf(t, b)}
+	if got := a.found(t.Context(), taskCandidates, nil, "t-4999"); len(got) > 0 {
+		t.Errorf("offers %q of %d tasks", got, len(items))
+	}
+}
+
 // A word is unique only among all that there are.
 func TestACompletionKnowsAllThatThereIs(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -199,11 +255,7 @@ func TestACompletionKnowsAllThatThereIs(t *testing.T) {
 				pages = append(pages, `{"items":[`+strings.Join(items, ",")+`]`+cursor+`}`)
 			}
 			b.answer("GET "+c.path, http.StatusOK, pages...)
-			dir := t.TempDir()
-			if err := b.writeClient(dir); err != nil {
-				t.Fatal(err)
-			}
-			a := &app{surroundings: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), config: dir + "/client.yaml"}
+			a := &app{surroundings: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), config: clientFileOf(t, b)}
 			if got := a.found(t.Context(), c.find, nil, "gpu-1"); len(got) != 2 {
 				t.Errorf("offers %q", got)
 			}
@@ -228,12 +280,10 @@ func TestOnlyNamesOfContextsAreOffered(t *testing.T) {
 	}
 }
 
-// newSilentBroker writes the client file of a broker that nobody runs.
-func newSilentBroker(t *testing.T) string {
+// clientFileOf writes the client file of a broker, and returns its path.
+func clientFileOf(t *testing.T, b *fakeBroker) string {
 	t.Helper()
 	dir := t.TempDir()
-	b := newFakeBroker(t)
-	b.answer("GET /nodes", http.StatusOK, `{"items":[]}`)
 	if err := b.writeClient(dir); err != nil {
 		t.Fatal(err)
 	}

@@ -12,24 +12,14 @@ import (
 )
 
 func decommissionWatchCommand(a *app) *cobra.Command {
-	var timeout time.Duration
-	c := &cobra.Command{
-		Use: "watch ID", Short: "follow a turnover until it has ended or needs a person", Args: exactly("ID"),
+	return a.watchCommand(&cobra.Command{
+		Short: "follow a turnover until it has ended or needs a person",
 		Long: `Follow a turnover, with its stages, until it has ended or needs a person. The exit
 status is 0 only if it was completed. Where the site's policy has the node of a
 soft reset reimaged, since its agent is silent (reimage_when_silent), that reimage
 is named and followed, and the exit status is its own.`,
 		Example: "  hostler decommission watch r-019f2c1a7b3k5x7e2q9d4 --timeout 1h",
-		RunE: func(c *cobra.Command, args []string) error {
-			remote, err := a.connect()
-			if err != nil {
-				return err
-			}
-			return a.watchDecommission(c.Context(), remote, args[0], timeout)
-		},
-	}
-	timeoutFlag(c, &timeout)
-	return c
+	}, (*app).watchDecommission)
 }
 
 // watchDecommission follows a run and shows it when it stops. If a reimage replaces the run, the

@@ -26,6 +26,9 @@ var agentRuns = runs[api.AgentLifecycleRun]{
 	look: func(r api.AgentLifecycleRun) runLook {
 		return runLook{r.RunID, r.Hostname, r.Status, r.CurrentStage, r.FailureClass, r.Asked}
 	},
+	list: func(ctx context.Context, remote *client.Client, f client.RunFilter) (runPage[api.AgentLifecycleRun], error) {
+		return agentPageOf(remote.AgentRuns(ctx, "", f))
+	},
 	show: func(ctx context.Context, remote *client.Client, id string) (api.AgentLifecycleRun, error) {
 		d, err := remote.AgentRun(ctx, id)
 		return d.AgentLifecycleRun, err
@@ -35,6 +38,13 @@ var agentRuns = runs[api.AgentLifecycleRun]{
 		return *r, err
 	},
 	watch: (*app).watchAgentRun,
+}
+
+func agentPageOf(l *api.AgentLifecycleRuns, err error) (runPage[api.AgentLifecycleRun], error) {
+	if err != nil {
+		return runPage[api.AgentLifecycleRun]{}, err
+	}
+	return runPage[api.AgentLifecycleRun]{answer: l, runs: l.Items}, nil
 }
 
 // agentActions are the actions on an agent run. A delivered version is put back by the node itself,
@@ -114,11 +124,11 @@ func agentRunsCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			l, err := remote.AgentRuns(c.Context(), node, f)
+			l, err := agentPageOf(remote.AgentRuns(c.Context(), node, f))
 			if err != nil {
 				return err
 			}
-			return agentRuns.printPage(a, runPage[api.AgentLifecycleRun]{answer: l, runs: l.Items})
+			return agentRuns.printPage(a, l)
 		},
 	}
 	c.Flags().StringVar(&node, "node", "", "only of this `NODE`")
@@ -166,20 +176,10 @@ func agentRunPage(a *app, p *render.Page, d *api.AgentLifecycleDetail, events bo
 }
 
 func agentWatchCommand(a *app) *cobra.Command {
-	var timeout time.Duration
-	c := &cobra.Command{
-		Use: "watch ID", Short: "follow a run on an agent until it has ended or needs a person", Args: exactly("ID"),
+	return a.watchCommand(&cobra.Command{
+		Short:   "follow a run on an agent until it has ended or needs a person",
 		Example: "  hostler node agent-lifecycle watch r-019f2c1a7b3k5x7e2q9d4 --timeout 1h",
-		RunE: func(c *cobra.Command, args []string) error {
-			remote, err := a.connect()
-			if err != nil {
-				return err
-			}
-			return a.watchAgentRun(c.Context(), remote, args[0], timeout)
-		},
-	}
-	timeoutFlag(c, &timeout)
-	return c
+	}, (*app).watchAgentRun)
 }
 
 // watchAgentRun follows a run and shows it when it stops.

@@ -11,22 +11,12 @@ import (
 )
 
 func onboardingWatchCommand(a *app) *cobra.Command {
-	var timeout time.Duration
-	c := &cobra.Command{
-		Use: "watch ID", Short: "follow an onboarding until it has ended or needs a person", Args: exactly("ID"),
+	return a.watchCommand(&cobra.Command{
+		Short: "follow an onboarding until it has ended or needs a person",
 		Long: `Follow an onboarding, with its stages, until it has ended or needs a person. The
 exit status is 0 only if the machine is an active node.`,
 		Example: "  hostler onboarding watch r-019f2c1a7b3k5x7e2q9d4 --timeout 1h",
-		RunE: func(c *cobra.Command, args []string) error {
-			remote, err := a.connect()
-			if err != nil {
-				return err
-			}
-			return a.watchOnboarding(c.Context(), remote, args[0], timeout)
-		},
-	}
-	timeoutFlag(c, &timeout)
-	return c
+	}, (*app).watchOnboarding)
 }
 
 // watchOnboarding follows a run and shows it when it stops.

@@ -15,22 +15,12 @@ import (
 )
 
 func rolloutWatchCommand(a *app) *cobra.Command {
-	var timeout time.Duration
-	c := &cobra.Command{
-		Use: "watch ID", Short: "watch the waves of a rollout fill, until it has ended or needs a person", Args: exactly("ID"),
+	return a.watchCommand(&cobra.Command{
+		Short: "watch the waves of a rollout fill, until it has ended or needs a person",
 		Long: `Watch the waves of a rollout fill, until it has ended or needs a person. The exit
 status is 0 only if it was completed. To stop watching stops nothing else.`,
 		Example: "  hostler rollout watch r-019f2c1a7b3k5x7e2q9d4 --timeout 4h",
-		RunE: func(c *cobra.Command, args []string) error {
-			remote, err := a.connect()
-			if err != nil {
-				return err
-			}
-			return a.watchRollout(c.Context(), remote, args[0], timeout)
-		},
-	}
-	timeoutFlag(c, &timeout)
-	return c
+	}, (*app).watchRollout)
 }
 
 // watchRollout follows a rollout and shows it when it stops.

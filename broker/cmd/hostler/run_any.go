@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,6 +90,9 @@ of a soft reset) stands right above that run, whenever it began.`,
 			if err != nil {
 				return err
 			}
+			if len(l.Items) == 0 && f.Kind != "" && broker.RunKindOf(f.Kind).Noun == "" {
+				a.note("this release has no kind %q (it has %s)", f.Kind, strings.Join(runKindNames(), ", "))
+			}
 			return anyRuns.printPage(a, runPage[api.Run]{l, l.Items, l.Batch})
 		},
 	}
@@ -97,6 +101,14 @@ of a soft reset) stands right above that run, whenever it began.`,
 	runFilter(c, &f.RunFilter)
 	statusFilter(c, &f.RunFilter)
 	return c
+}
+
+func runKindNames() []string {
+	var names []string
+	for _, k := range broker.RunKinds {
+		names = append(names, k.Name)
+	}
+	return names
 }
 
 func runShowCommand(a *app) *cobra.Command {
@@ -123,29 +135,19 @@ shows more of it.`,
 }
 
 func runWatchCommand(a *app) *cobra.Command {
-	var timeout time.Duration
-	c := &cobra.Command{
-		Use: "watch ID", Short: "follow a run of any kind until it has ended or needs a person", Args: exactly("ID"),
+	return a.watchCommand(&cobra.Command{
+		Short: "follow a run of any kind until it has ended or needs a person",
 		Long: `Follow a run of any kind until it has ended or needs a person. The exit status is 0
 only if it was completed. A turnover is followed as "hostler decommission watch"
 follows it: into the reimage that replaces it.`,
 		Example: "  hostler run watch r-019f2c1a7b3k5x7e2q9d4 --timeout 1h",
-		RunE: func(c *cobra.Command, args []string) error {
-			remote, err := a.connect()
-			if err != nil {
-				return err
-			}
-			return a.watchAnyRun(c.Context(), remote, args[0], timeout)
-		},
-	}
-	timeoutFlag(c, &timeout)
-	return c
+	}, (*app).watchAnyRun)
 }
 
 // watchAnyRun follows a run and shows it when it stops. A turnover is followed as its own noun
 // follows it, since another run may begin in its place.
 func (a *app) watchAnyRun(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
-	kind := broker.RunKind{OwnActions: true} // until the first look: no action is known to be right
+	var kind broker.RunKind // without a noun until the first look
 	turnover := a.turnoverLook(remote)
 	look := func(ctx context.Context, id string) (*seenRun, error) {
 		if kind.TurnsOver {
@@ -166,12 +168,12 @@ func (a *app) watchAnyRun(ctx context.Context, remote *client.Client, id string,
 	}
 	beside := func(id string) string {
 		switch {
-		case !kind.OwnActions:
-			return "hostler run cancel " + id
-		case kind.Noun != "":
+		case kind.Noun == "": // no action is known to be right
+			return ""
+		case kind.OwnActions:
 			return "hostler help " + kind.Noun
 		}
-		return ""
+		return "hostler run cancel " + id
 	}
 	return a.watchRun(ctx, id, timeout, watching{thing: "run", noun: "run", look: look, beside: beside})
 }

@@ -6,8 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -32,6 +35,21 @@ func (w watching) commands(id string) string {
 		return watch
 	}
 	return watch + ", " + beside
+}
+
+// watchCommand makes c, which has its texts, the command that watches a run of a noun.
+func (a *app) watchCommand(c *cobra.Command, watch func(*app, context.Context, *client.Client, string, time.Duration) error) *cobra.Command {
+	var timeout time.Duration
+	c.Use, c.Args = "watch ID", exactly("ID")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		remote, err := a.connect()
+		if err != nil {
+			return err
+		}
+		return watch(a, c.Context(), remote, args[0], timeout)
+	}
+	timeoutFlag(c, &timeout)
+	return c
 }
 
 // seenRun is a run as a watch command sees it.

@@ -28,6 +28,7 @@ func TestAnInterruptedWatchNamesCommandsThatTheRunTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kind, want := range map[string]string{
+		"node.later/x":        "(it goes on; hostler run watch r-1)",
 		"agent.rollout":       "(it goes on; hostler run watch r-1, hostler help rollout)",
 		"agent.upgrade/major": "(it goes on; hostler run watch r-1, hostler run cancel r-1)",
 		"node.decommission/x": "(it goes on; hostler run watch r-1, hostler run cancel r-1)",

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker"
@@ -9,7 +11,7 @@ import (
 
 func siteProfileExplainCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "explain [KNOB...]", Short: "list the knobs of a profile, with default, bounds and unit",
+		Use: "explain [KNOB …]", Short: "list the knobs of a profile, with default, bounds and unit",
 		Long:              "List the knobs of a profile by what they steer, with default, allowed values and unit.\nWith names: explain these knobs. Asks no broker: the knobs are those of this release.",
 		Example:           "  hostler site profile explain\n  hostler site profile explain deploy_timeout_seconds disk_grade",
 		ValidArgsFunction: completeKnobs("", cobra.ShellCompDirectiveNoFileComp),
@@ -31,7 +33,7 @@ func listKnobs(p *render.Page) {
 	for _, group := range knobGroups() {
 		var rows [][]string
 		for _, k := range group {
-			rows = append(rows, []string{k.Name, render.Cut(orNone(k.Default), 24), k.Bounds, k.Unit})
+			rows = append(rows, []string{k.Name, render.Cut(k.Default, 24), k.Bounds, k.Unit})
 		}
 		p.Title(group[0].Group)
 		p.Table([]render.Column{render.Keep("KNOB"), render.Main("DEFAULT"), render.Main("ALLOWED"), render.More("UNIT")}, rows)
@@ -52,7 +54,7 @@ func (a *app) explainKnobs(names []string) error {
 		for _, k := range chosen {
 			p.Title(k.Name)
 			p.Line(k.Help)
-			p.Fields("group", k.Group, "default", orNone(k.Default), "allowed", k.Bounds, "unit", k.Unit)
+			p.Fields("group", k.Group, "default", cmp.Or(k.Default, "-"), "allowed", k.Bounds, "unit", k.Unit)
 		}
 	})
 }
@@ -62,15 +64,8 @@ func completeKnobs(follows string, then cobra.ShellCompDirective) cobra.Completi
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var names []string
 		for _, k := range broker.Knobs() {
-			names = append(names, k.Name+follows+"\t"+k.Help)
+			names = append(names, cobra.CompletionWithDesc(k.Name+follows, k.Help))
 		}
 		return names, then
 	}
-}
-
-func orNone(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }

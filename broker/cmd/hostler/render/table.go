@@ -214,7 +214,7 @@ func (t *table) drop(i int) {
 }
 
 // shorten shortens the ids that may be shortened to beginnings that differ from one another.
-func (t *table) shorten() (any bool) {
+func (t *table) shorten() (shortened bool) {
 	for i, h := range t.heads {
 		if h.id != prefixID {
 			continue
@@ -222,12 +222,12 @@ func (t *table) shorten() (any bool) {
 		most := t.prefix(i)
 		for _, row := range t.rows {
 			if len(row[i]) > most && columns(row[i]) == len(row[i]) {
-				row[i], any = row[i][:most], true
+				row[i], shortened = row[i][:most], true
 			}
 		}
 	}
 	t.measure()
-	return any
+	return shortened
 }
 
 // prefix is how many characters tell the ids of a column apart.
