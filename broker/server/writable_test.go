@@ -105,16 +105,19 @@ func TestAFullDiskIsNotReady(t *testing.T) {
 	writes(t, b, true)
 }
 
-// Open files keep a file system from becoming read-only here, so another read-only file system is
-// mounted over the data directory.
+// Open files keep the kernel from making this file system read-only, so the same directory is
+// mounted over itself, read-only. The broker still finds its files there: a connection to the
+// database that is opened in this state reads it, as it does on a disk that became read-only.
 func TestAReadOnlyDataDirectoryIsNotReady(t *testing.T) {
 	if inNamespace(t) {
 		return
 	}
 	b, _ := onADisk(t)
 	writes(t, b, true)
-	if err := syscall.Mount("tmpfs", b.Dir, "tmpfs", syscall.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
+	for _, flags := range []uintptr{syscall.MS_BIND, syscall.MS_BIND | syscall.MS_REMOUNT | syscall.MS_RDONLY} {
+		if err := syscall.Mount(b.Dir, b.Dir, "", flags, ""); err != nil {
+			t.Fatal(err)
+		}
 	}
 	writes(t, b, false)
 	if err := syscall.Unmount(b.Dir, syscall.MNT_DETACH); err != nil {
