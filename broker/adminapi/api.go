@@ -1,7 +1,6 @@
 package adminapi
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"net/netip"
@@ -65,9 +64,9 @@ type Config struct {
 type API struct {
 	c       Config
 	started time.Time
-	spec    []byte // /openapi.json
-	spec30  []byte // /openapi-3.0.json
-	docs    []byte // /docs
+	spec    page // /openapi.json
+	spec30  page // /openapi-3.0.json
+	docs    page // /docs
 	mux     *http.ServeMux
 	leaving chan struct{} // closed when waiting requests must be answered at once
 	leave   sync.Once
@@ -79,8 +78,12 @@ type API struct {
 	strangers broker.Repeats[string]  // keeps requests without a valid token from filling the log; by code
 }
 
+// page is made when it is first asked for, and kept: most brokers are never asked, and the
+// descriptions took longer than all else that a broker does when it starts.
+type page func() ([]byte, error)
+
 // New makes an API from the table of routes.
-func New(c Config) (*API, error) {
+func New(c Config) *API {
 	a := &API{c: c, started: c.Now(), mux: http.NewServeMux(), leaving: make(chan struct{})}
 	a.walk.leaving, a.walk.verify = a.leaving, func(ctx context.Context) (audit.Report, error) {
 		bundle, _ := c.Trust.Bundle()
@@ -105,17 +108,10 @@ func New(c Config) (*API, error) {
 	for _, r := range routes {
 		a.add(h, r)
 	}
-	var spec bytes.Buffer
-	if err := encode(&spec, h.OpenAPI()); err != nil {
-		return nil, err
-	}
-	a.spec = spec.Bytes()
-	var err error
-	if a.spec30, err = downgraded(h.OpenAPI()); err != nil {
-		return nil, err
-	}
-	a.docs, err = renderDocs(routes)
-	return a, err
+	a.spec = sync.OnceValues(func() ([]byte, error) { return described(h.OpenAPI()) })
+	a.spec30 = sync.OnceValues(func() ([]byte, error) { return downgraded(h.OpenAPI()) })
+	a.docs = sync.OnceValues(func() ([]byte, error) { return renderDocs(routes) })
+	return a
 }
 
 // schemaName keeps the catalog's types, which nodes report, apart from the API's resources of the
@@ -140,17 +136,23 @@ func (a *API) Leave() { a.leave.Do(func() { close(a.leaving) }) }
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(api.Prefix+"/", a.tellRoots(a.guard(a.mux)))
-	bodies.Get(mux, "/openapi.json", a.serve("application/openapi+json", &a.spec))
-	bodies.Get(mux, "/openapi-3.0.json", a.serve("application/openapi+json", &a.spec30))
-	bodies.Get(mux, "/docs", a.serve("text/html; charset=utf-8", &a.docs))
+	bodies.Get(mux, "/openapi.json", a.serve("application/openapi+json", a.spec))
+	bodies.Get(mux, "/openapi-3.0.json", a.serve("application/openapi+json", a.spec30))
+	bodies.Get(mux, "/docs", a.serve("text/html; charset=utf-8", a.docs))
 	return mux
 }
 
-func (a *API) serve(contentType string, body *[]byte) http.HandlerFunc {
+func (a *API) serve(contentType string, made page) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		secureHeaders(w.Header())
+		body, err := made()
+		if err != nil {
+			a.c.Log.Error("cannot make a page of the API's documentation", zap.Error(err))
+			writeProblem(w, problemOf(err))
+			return
+		}
 		w.Header().Set("Content-Type", contentType)
-		_, _ = w.Write(*body)
+		_, _ = w.Write(body)
 	}
 }
 

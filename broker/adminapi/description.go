@@ -50,6 +50,13 @@ func declareStream(op *huma.Operation, contentType string) {
 	op.Responses = map[string]*huma.Response{"200": {Content: map[string]*huma.MediaType{contentType: text}}}
 }
 
+// described returns the description in OpenAPI 3.1, as JSON.
+func described(h *huma.OpenAPI) ([]byte, error) {
+	var out bytes.Buffer
+	err := encode(&out, h)
+	return out.Bytes(), err
+}
+
 // downgraded returns the description in OpenAPI 3.0.3, because many client generators cannot read a
 // type that is a list, such as [integer, null].
 func downgraded(h *huma.OpenAPI) ([]byte, error) {

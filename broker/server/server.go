@@ -177,7 +177,7 @@ func (s *Server) join(ctx context.Context) error {
 	if err := s.openRuns(); err != nil {
 		return err
 	}
-	s.admin, err = adminapi.New(adminapi.Config{
+	s.admin = adminapi.New(adminapi.Config{
 		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Registries: s.registries, Sites: s.sites, Onboarding: s.onboarding, Runs: s.runs, Agents: s.agents, Terminals: s.terminals, Relay: s.relay, Events: s.events, Expiry: ends, Now: c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
 		Version: c.Version, AgentURL: s.at.agents, Unwritable: s.writes.Trouble,
@@ -185,7 +185,7 @@ func (s *Server) join(ctx context.Context) error {
 			s.metrics.observe("operators", route, status, took)
 		},
 	})
-	return err
+	return nil
 }
 
 func (s *Server) onClose(f func() error) { s.stop = append(s.stop, f) }
