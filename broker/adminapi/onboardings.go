@@ -188,7 +188,7 @@ func (a *API) hostnameFree(ctx context.Context, s onboarding.Onboarding) error {
 	if err != nil || len(live) > 0 {
 		return err
 	}
-	return broker.Errorf(broker.Refused, "hostname_taken", "cannot use hostname %s: node %s has that hostname and is %s (remove it first, or choose another)", s.Hostname, there[0].ID, there[0].Status)
+	return broker.Errorf(broker.Refused, "hostname_taken", "cannot use hostname %s: node %s has that hostname and is %s (remove that node first, or choose another hostname)", s.Hostname, there[0].ID, there[0].Status)
 }
 
 // runError turns a refusal of the engine into an error for the caller.

@@ -225,7 +225,7 @@ func TestAProbeAsksTheSiteForAStageThatDoesNot(t *testing.T) {
 		Kind: chaintest.ScriptKind,
 		Stages: []chain.Stage[chaintest.ScriptState]{{Name: "a", Do: func(context.Context, *chain.Run[chaintest.ScriptState]) error {
 			worked++
-			return chain.Again(time.Hour, "its agent has not come")
+			return chain.Again(time.Hour, "its agent has not enrolled")
 		}}},
 		Probe: func(context.Context, *chain.Run[chaintest.ScriptState]) error {
 			if asked++; away {

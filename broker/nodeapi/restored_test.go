@@ -123,7 +123,7 @@ func TestAnAgentThatWasUpdatedSinceTheBackupIsListed(t *testing.T) {
 		n.post(n.path("/renew"), request).into(&wire.RenewReply{})
 		b.differs("node/"+n.id, "agent_updated")
 		found := must(db.Differences(t.Context()))(t)
-		if len(found) != 1 || !strings.Contains(found[0].Text, "its agent is 1.1.0, and was 1.0.0 in the backup") || !strings.Contains(found[0].Text, "not published here") {
+		if len(found) != 1 || !strings.Contains(found[0].Text, "agent is 1.1.0, and was 1.0.0 in the backup") || !strings.Contains(found[0].Text, "not published here") {
 			t.Errorf("listed: %+v", found)
 		}
 		if rec := must(db.Node(t.Context(), n.id))(t); rec.AgentVersion != "1.1.0" {

@@ -312,7 +312,7 @@ func (c *Chains) quarantined(ctx context.Context, r *run, n broker.Node) error {
 
 // unlike is the failure of a node quarantined for its hardware.
 func unlike(n broker.Node, why string) error {
-	return chain.Fail(mismatch, "%s; it is quarantined (hostler node device list %s; a disk that was replaced: hostler node device accept %s SERIAL --reason R; then hostler node activate %s, and resume)",
+	return chain.Fail(mismatch, "%s; the node is quarantined (see hostler node device list %s; to accept a replaced disk: hostler node device accept %s SERIAL --reason R; then run hostler node activate %s, and resume)",
 		why, n.ID, n.ID, n.ID).With(CodeHardwareMismatch, nil)
 }
 

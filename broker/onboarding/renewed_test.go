@@ -44,7 +44,7 @@ func TestWhoeverKeepsANodeOutLetsItInAgain(t *testing.T) {
 			if r.Status != test.ends || n.Status != test.node || n.Epoch != 2 || w.machine(maassim.Box(1).Serial).Status != maassim.Deployed {
 				t.Errorf("%s at %s: %+v; node %s of epoch %d", r.Status, r.Stage, r.Failure, n.Status, n.Epoch)
 			}
-			if told := strings.Contains(strings.Join(stateOf(t, r).Warnings, "\n"), "a person lets it in again"); told != (test.ends != chain.Completed) {
+			if told := strings.Contains(strings.Join(stateOf(t, r).Warnings, "\n"), "a person must let it in again"); told != (test.ends != chain.Completed) {
 				t.Errorf("the run tells %q", stateOf(t, r).Warnings)
 			}
 		})

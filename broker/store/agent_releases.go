@@ -66,9 +66,9 @@ func (db *DB) PublishRelease(ctx context.Context, actor broker.Actor, r AgentRel
 		case err != nil:
 			return err
 		case had.Digest != r.Digest:
-			return broker.Errorf(broker.Refused, "release_version_taken", "cannot publish agent release %s: that version is %s already, and this is %s (give it a version of its own)", r.Version, had.Digest, r.Digest)
+			return broker.Errorf(broker.Refused, "release_version_taken", "cannot publish agent release %s: this version is already published with digest %s, and the new digest is %s (choose another version)", r.Version, had.Digest, r.Digest)
 		case had.Revoked():
-			return broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot publish agent release %s: it was revoked by %s: %s (give it a version of its own)", r.Version, had.RevokedBy, had.RevokedReason)
+			return broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot publish agent release %s: this version was revoked by %s: %s (choose another version)", r.Version, had.RevokedBy, had.RevokedReason)
 		}
 		if n == 0 {
 			if _, err := t.ExecContext(ctx, `UPDATE agent_releases SET channel = $2, reference = $3, plain_http = $4, signatures = $5, key_id = $6 WHERE version = $1`,
@@ -94,7 +94,7 @@ func (t *tx) hasParts(ctx context.Context, r AgentRelease) error {
 			return err
 		}
 		if there == 0 {
-			return broker.Errorf(broker.Refused, "release_part_missing", "cannot publish agent release %s: its part %s is not here (upload it, or name the registry that has it)", r.Version, part)
+			return broker.Errorf(broker.Refused, "release_part_missing", "cannot publish agent release %s: this broker does not store its part %s (upload the part, or name the registry that has it)", r.Version, part)
 		}
 	}
 	return nil

@@ -64,15 +64,15 @@ func attestable(ctx context.Context, r runner, n broker.Node, name string) (d br
 	}
 	switch {
 	case len(which) == 0:
-		return d, "", broker.Errorf(broker.NotFound, "device_unknown", "node %s has no part %q on record (hostler node device list %s)", n.ID, shown, n.ID)
+		return d, "", broker.Errorf(broker.NotFound, "device_unknown", "node %s has no part %q on record (see hostler node device list %s)", n.ID, shown, n.ID)
 	case len(which) > 1:
-		return refused("device_ambiguous", "%q of node %s: it has %d such parts (name the one by its identity: hostler node device list %s)", shown, n.ID, len(which), n.ID)
+		return refused("device_ambiguous", "%q of node %s: %d parts match (name the part by its identity: hostler node device list %s)", shown, n.ID, len(which), n.ID)
 	case d.State == broker.DeviceFound || d.State == broker.DeviceUnexpected || d.In(f):
-		return refused("device_present", "%s %s of node %s: its agent reports that it is there", d.Kind, d.ID, n.ID)
+		return refused("device_present", "%s %s of node %s: its agent reports that the part is present", d.Kind, d.ID, n.ID)
 	case d.State == broker.DeviceRemoved && words > 0:
-		return refused("device_attested", "%s %s of node %s: that was done (hostler node timeline %s)", d.Kind, d.ID, n.ID, n.ID)
+		return refused("device_attested", "%s %s of node %s: the part is already attested (see hostler node timeline %s)", d.Kind, d.ID, n.ID, n.ID)
 	case d.State == broker.DeviceRemoved:
-		return refused("device_not_expected", "%s %s of node %s: it is accepted that it is gone, and nobody expects it", d.Kind, d.ID, n.ID)
+		return refused("device_not_expected", "%s %s of node %s: its removal is already accepted, so the part is not expected", d.Kind, d.ID, n.ID)
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %d", n.ID, d.Kind, d.ID, words))
 	return d, "att-" + hex.EncodeToString(sum[:10]), nil
@@ -92,7 +92,7 @@ func (db *DB) KeepAttestation(ctx context.Context, actor broker.Actor, a Attesta
 		case err != nil:
 			return err
 		case id != a.ID || d.Kind != a.Kind:
-			return broker.Errorf(broker.Refused, "device_attested", "cannot attest %s %s of node %s: another did so meanwhile", d.Kind, d.ID, n.ID)
+			return broker.Errorf(broker.Refused, "device_attested", "cannot attest %s %s of node %s: another request has attested it in the meantime", d.Kind, d.ID, n.ID)
 		}
 		if _, err := t.ExecContext(ctx, `INSERT INTO attestations (`+attestationColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 			a.ID, n.ID, n.Site, string(a.Kind), a.DeviceID, string(a.Statement), a.Digest, micros(a.IssuedAt), a.File); err != nil {

@@ -36,7 +36,7 @@ func (db *DB) AcceptDowngrade(ctx context.Context, actor broker.Actor, a Accepte
 		err := t.QueryRowContext(ctx, `SELECT status FROM chain_runs WHERE id = $1`+t.forUpdate(), a.RunID).Scan(&status)
 		switch {
 		case errors.Is(err, sql.ErrNoRows) || err == nil && chain.Status(status).Ended():
-			return broker.Errorf(broker.Refused, "run_ended", "cannot accept a downgrade in run %s: it has ended, and comes to no other certificate (start another turnover)", taskcatalog.Clean(a.RunID, 64))
+			return broker.Errorf(broker.Refused, "run_ended", "cannot accept a downgrade in run %s: the run has ended and issues no further certificate (start another turnover)", taskcatalog.Clean(a.RunID, 64))
 		case err != nil:
 			return err
 		}

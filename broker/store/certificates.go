@@ -79,7 +79,7 @@ func (db *DB) RecordRenewal(ctx context.Context, r Renewal) (n broker.Node, err 
 		if open, ok, err := t.openRotation(ctx, n.ID, n.Epoch); err != nil {
 			return err
 		} else if ok {
-			answer, err = t.secondHolder(ctx, n, open, r.Remote, "certificate "+r.OldSerial+" renews while a rotation replaces it")
+			answer, err = t.secondHolder(ctx, n, open, r.Remote, "a renewal request used certificate "+r.OldSerial+", which a rotation is replacing")
 			return err
 		}
 		if err := t.addCert(ctx, r.NodeID, r.Epoch, r.PublicKeyDigest, r.Cert); err != nil {
@@ -116,13 +116,13 @@ func (t *tx) mayRenew(ctx context.Context, n broker.Node, r Renewal, e broker.Au
 	case n.Epoch != r.Epoch:
 		return refuse(superseded(n, r.Epoch), e)
 	case old.NodeID != r.NodeID || !old.DeniedAt.IsZero():
-		return refuse(broker.Errorf(broker.Forbidden, "certificate_denied", "cannot renew certificate %s of node %s: it is denied, or not on record (enrol the node again)", r.OldSerial, r.NodeID), e)
+		return refuse(broker.Errorf(broker.Forbidden, "certificate_denied", "cannot renew certificate %s of node %s: the certificate is denied or not on record (enrol the node again)", r.OldSerial, r.NodeID), e)
 	}
 	return nil
 }
 
 func superseded(n broker.Node, epoch int64) *broker.Error {
-	return broker.Errorf(broker.Forbidden, "epoch_superseded", "node %s has enrolled again: epoch %d is over, it is at %d", n.ID, epoch, n.Epoch)
+	return broker.Errorf(broker.Forbidden, "epoch_superseded", "node %s has enrolled again: epoch %d is superseded by epoch %d", n.ID, epoch, n.Epoch)
 }
 
 // Certificate reads a certificate by its serial. Codes: certificate_not_found.

@@ -87,7 +87,7 @@ func (db *DB) Unfreeze(ctx context.Context, actor broker.Actor, site, reason str
 			lifted = append(lifted, h)
 		}
 		if len(lifted) == 0 || force && !forced && len(standing) > 0 {
-			return refuse(broker.Errorf(broker.Forbidden, "freeze_of_another", "cannot lift the freeze of %s: %s (ask them, or a platform admin, who can force it)", wording(standing[0]), placers(standing)),
+			return refuse(broker.Errorf(broker.Forbidden, "freeze_of_another", "cannot lift the freeze of %s: %s (ask the operators named, or a platform admin, who can lift it with --force)", wording(standing[0]), placers(standing)),
 				broker.AuditEntry{Actor: actor.Name, Action: chain.Freeze.Lifting(), Subject: standing[0].About(), Reason: reason})
 		}
 		by := actor.Name
@@ -110,7 +110,7 @@ func wording(h chain.SiteHold) string {
 func placers(holds []chain.SiteHold) string {
 	said := make([]string, len(holds))
 	for i, h := range holds {
-		said[i] = h.By + " placed it: " + h.Reason
+		said[i] = "placed by " + h.By + ": " + h.Reason
 	}
 	return strings.Join(said, "; ")
 }
@@ -124,7 +124,7 @@ func (t *tx) siteKnown(ctx context.Context, site string) error {
 	var known bool
 	err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM maas_sites WHERE name = $1) OR EXISTS (SELECT 1 FROM nodes WHERE site = $1 AND status <> 'deleted')`, site).Scan(&known)
 	if err == nil && !known {
-		err = broker.Errorf(broker.NotFound, "site_not_found", "there is no site %q, and no node is at one (see hostler site list)", site)
+		err = broker.Errorf(broker.NotFound, "site_not_found", "there is no site %q, and no node has a site of that name (see hostler site list)", site)
 	}
 	return err
 }

@@ -126,7 +126,7 @@ func TestATaskThatExpiresInAFreezeSaysSo(t *testing.T) {
 		clock.Advance(2 * time.Hour)
 		must(db.SweepTasks(ctx))(t)
 		got := must(db.Task(ctx, k.ID))(t)
-		if got.Status != broker.TaskExpired || !strings.Contains(got.Message, "site dc1 had been frozen by olga (the coolant leaks)") {
+		if got.Status != broker.TaskExpired || !strings.Contains(got.Message, "site dc1 was frozen by olga (the coolant leaks)") {
 			t.Errorf("it is %s: %s", got.Status, got.Message)
 		}
 		if got := must(db.Task(ctx, p.ID))(t); strings.Contains(got.Message, "frozen") {

@@ -164,7 +164,7 @@ func (t *tx) confirmTrust(ctx context.Context, n *broker.Node, version int64) er
 	e := entry(nodeActor(n.ID), "trust.confirm", n.ID)
 	e.Before, e.After = small("trust_version", n.TrustVersion), small("trust_version", version)
 	if known == 0 {
-		e.Code, e.Reason = "trust_version_unknown", "the node says it has a bundle that was never issued"
+		e.Code, e.Reason = "trust_version_unknown", "the node reports a trust bundle that was never issued"
 		return t.audit(ctx, e)
 	}
 	n.TrustVersion, n.UpdatedAt = version, t.now

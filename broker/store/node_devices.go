@@ -88,7 +88,7 @@ func (t *tx) expectDisks(ctx context.Context, actor broker.Actor, n broker.Node,
 		}
 	}
 	slices.SortFunc(after, func(a, b broker.Device) int { return strings.Compare(a.Place+a.ID, b.Place+b.ID) })
-	return t.putDevices(ctx, actor, n.ID, "as MAAS has commissioned it", before, after)
+	return t.putDevices(ctx, actor, n.ID, "commissioned by MAAS", before, after)
 }
 
 // compareDevices compares a node's reported parts with its expected parts.
@@ -115,7 +115,7 @@ func (t *tx) compareDevices(ctx context.Context, nodeID string, f *taskcatalog.F
 		looked = append(looked, broker.DeviceGPU)
 	}
 	after := broker.Compared(before, broker.ReportedDevices(*f), looked, t.now)
-	return t.putDevices(ctx, nodeActor(nodeID), nodeID, "as its agent reports", before, after)
+	return t.putDevices(ctx, nodeActor(nodeID), nodeID, "reported by the agent", before, after)
 }
 
 func (t *tx) devicesTaken(ctx context.Context, nodeID string) (bool, error) {
@@ -157,7 +157,7 @@ func (t *tx) takeDevices(ctx context.Context, actor broker.Actor, nodeID string)
 	if _, err := t.ExecContext(ctx, `UPDATE nodes SET devices_taken_at = $1 WHERE id = $2`, micros(t.now), nodeID); err != nil {
 		return err
 	}
-	return t.putDevices(ctx, actor, nodeID, "as it was let in", before, after)
+	return t.putDevices(ctx, actor, nodeID, "recorded when the node was let in", before, after)
 }
 
 // everHanded reports whether a tenant was ever on a node.
@@ -249,9 +249,9 @@ func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID stri
 			}
 			switch {
 			case len(which) > 1:
-				return refuse(broker.Errorf(broker.Refused, "device_ambiguous", "node %s has %d parts %q: name the one by its identity (hostler node device list %s)", nodeID, len(which), taskcatalog.Clean(name, 128), nodeID), e)
+				return refuse(broker.Errorf(broker.Refused, "device_ambiguous", "node %s has %d parts that match %q (name the part by its identity: hostler node device list %s)", nodeID, len(which), taskcatalog.Clean(name, 128), nodeID), e)
 			case i < 0:
-				return refuse(broker.Errorf(broker.NotFound, "device_unknown", "node %s has no part %q on record (hostler node device list %s)", nodeID, taskcatalog.Clean(name, 128), nodeID), e)
+				return refuse(broker.Errorf(broker.NotFound, "device_unknown", "node %s has no part %q on record (see hostler node device list %s)", nodeID, taskcatalog.Clean(name, 128), nodeID), e)
 			case after[i].State == broker.DeviceMissing && !system:
 				after[i].State = broker.DeviceRemoved
 			case after[i].State == broker.DeviceUnexpected:
@@ -259,7 +259,7 @@ func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID stri
 				after[i].State = broker.DeviceFound
 			case after[i].State == broker.DeviceFound && broker.AcceptDisk(after, i, f, system):
 			default:
-				return refuse(broker.Errorf(broker.Refused, "device_not_wrong", "cannot accept %s %s of node %s: it is %s as it is on record", after[i].Kind, after[i].ID, nodeID, after[i].State), e)
+				return refuse(broker.Errorf(broker.Refused, "device_not_wrong", "cannot accept %s %s of node %s: the part is %s, and nothing about it differs from the record", after[i].Kind, after[i].ID, nodeID, after[i].State), e)
 			}
 			after[i].Since, after[i].Reason = t.now, reason
 		}

@@ -144,7 +144,7 @@ func (db *DB) RecordDrift(ctx context.Context, actor broker.Actor, d Drift) (rec
 			return err
 		}
 		if s.Drift && s.Rule != d.Rule {
-			if err := t.endDrift(ctx, actor, n, &s, "it became "+d.Rule); err != nil {
+			if err := t.endDrift(ctx, actor, n, &s, "replaced by drift "+d.Rule); err != nil {
 				return err
 			}
 		}
@@ -173,7 +173,7 @@ func (db *DB) RecordDrift(ctx context.Context, actor broker.Actor, d Drift) (rec
 		}
 		if d.Address != "" {
 			s.Host = d.Address
-			if err := t.endDrift(ctx, actor, n, &s, "the node's address was "+had.Host+" and is "+d.Address+" now"); err != nil {
+			if err := t.endDrift(ctx, actor, n, &s, "the node's address changed from "+had.Host+" to "+d.Address); err != nil {
 				return err
 			}
 		}

@@ -78,7 +78,7 @@ func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, was form
 	refusal := broker.AuditEntry{Actor: remotePrefix + in.Remote, Action: "enroll.refused", Subject: nobody}
 	token, err := scanToken(t.QueryRowContext(ctx, `SELECT `+tokenColumns+` FROM enroll_tokens WHERE hash = $1`, in.TokenHash))
 	if errors.Is(err, sql.ErrNoRows) {
-		return out, was, refuse(broker.Errorf(broker.Unauthorized, "token_unknown", "cannot enroll: the token is not known here (issue a new one: hostler node token)"), refusal)
+		return out, was, refuse(broker.Errorf(broker.Unauthorized, "token_unknown", "cannot enroll: this broker does not know the token (issue a new one: hostler node token)"), refusal)
 	} else if err != nil {
 		return out, was, err
 	}
@@ -97,11 +97,11 @@ func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, was form
 	case n.Status == broker.Deleted:
 		return out, was, refuse(nodeDeleted(n), refusal)
 	case !token.VoidAt.IsZero():
-		return out, was, refuse(broker.Errorf(broker.Refused, "token_used", "cannot enroll node %s: a later token took the place of this one", n.ID), refusal)
+		return out, was, refuse(broker.Errorf(broker.Refused, "token_used", "cannot enroll node %s: the token is void (issue a new one)", n.ID), refusal)
 	case !token.UsedAt.IsZero() && !repeat:
-		return out, was, refuse(broker.Errorf(broker.Refused, "token_used", "cannot enroll node %s: token used at %s (issue a new one)", n.ID, token.UsedAt.Format(time.RFC3339)), refusal)
+		return out, was, refuse(broker.Errorf(broker.Refused, "token_used", "cannot enroll node %s: the token was used at %s (issue a new one)", n.ID, token.UsedAt.Format(time.RFC3339)), refusal)
 	case !repeat && t.now.After(token.ExpiresAt):
-		return out, was, refuse(broker.Errorf(broker.Refused, "token_expired", "cannot enroll node %s: token expired at %s (extend it, or issue a new one)", n.ID, token.ExpiresAt.Format(time.RFC3339)), refusal)
+		return out, was, refuse(broker.Errorf(broker.Refused, "token_expired", "cannot enroll node %s: the token expired at %s (extend it, or issue a new one)", n.ID, token.ExpiresAt.Format(time.RFC3339)), refusal)
 	case n.MAASSystemID != "" && in.MAASSystemID != n.MAASSystemID:
 		return out, was, refuse(broker.Errorf(broker.Refused, "maas_system_mismatch", "cannot enroll node %s: the token is for another MAAS machine", n.ID), refusal)
 	case repeat:
@@ -114,7 +114,7 @@ func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, was form
 		if known.NodeID == n.ID && known.DenyReason == DenyReleased {
 			was = former{n.ID, known.Serial}
 		}
-		return out, was, refuse(broker.Errorf(broker.Refused, "enrol_key_known", "cannot enroll node %s: its key was certified before, for node %s at enrolment %d (an agent makes another for each token: remove the state of one that was copied, and enroll anew)", n.ID, known.NodeID, known.Epoch), refusal)
+		return out, was, refuse(broker.Errorf(broker.Refused, "enrol_key_known", "cannot enroll node %s: its key was already certified, for node %s in epoch %d (an agent makes a new key for each token: if the agent's state was copied, remove that state and enroll again)", n.ID, known.NodeID, known.Epoch), refusal)
 	}
 	out, err = t.admit(ctx, in, n, token)
 	return out, was, err

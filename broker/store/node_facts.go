@@ -29,7 +29,7 @@ func (t *tx) saveFacts(ctx context.Context, nodeID string, f *taskcatalog.Facts)
 func (db *DB) Facts(ctx context.Context, nodeID string) (f taskcatalog.Facts, reportedAt time.Time, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT facts, reported_at FROM node_facts WHERE node_id = $1`, nodeID).Scan(doc(&f), at(&reportedAt))
 	if errors.Is(err, sql.ErrNoRows) {
-		return f, reportedAt, broker.Errorf(broker.NotFound, "facts_unknown", "node %s has reported no facts (it does so when its agent starts)", nodeID)
+		return f, reportedAt, broker.Errorf(broker.NotFound, "facts_unknown", "node %s has not reported any facts (its agent reports them when it starts)", nodeID)
 	}
 	return f, reportedAt, err
 }

@@ -32,7 +32,7 @@ func handout(ctx context.Context, r runner, n broker.Node, now time.Time) (h bro
 	}
 	for _, f := range holds {
 		if f.Kind == chain.Restored {
-			h.Freezes = append(h.Freezes, "the database was restored and is held: "+taskcatalog.Clean(f.Reason, 200))
+			h.Freezes = append(h.Freezes, "the database was restored from a backup and is on hold: "+taskcatalog.Clean(f.Reason, 200))
 			continue
 		}
 		h.Freezes = append(h.Freezes, cmp.Or(f.Site, "every site")+" is frozen by "+taskcatalog.Clean(f.By, 64)+": "+taskcatalog.Clean(f.Reason, 200))

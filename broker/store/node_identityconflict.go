@@ -57,7 +57,7 @@ func (t *tx) identityConflict(ctx context.Context, n broker.Node, why string, re
 // After the rotation it is announced only once; otherwise a copy of an old key could quarantine the
 // node for ever.
 func (t *tx) secondHolder(ctx context.Context, n broker.Node, r Rotation, remote, what string) (*broker.Error, error) {
-	why := fmt.Sprintf("%s, from %s; the new key was certified for %s (task %s)", what, remote, r.Remote, r.TaskID)
+	why := fmt.Sprintf("%s (from %s); the certificate for the new key was issued to %s (task %s)", what, remote, r.Remote, r.TaskID)
 	answer := broker.Errorf(broker.Forbidden, conflictCode, "cannot renew the certificate of node %s: %s", n.ID, why)
 	_, moves := conflictOwners[n.Status]
 	if r.ConflictAt.IsZero() || r.UsedAt.IsZero() && moves {
@@ -95,7 +95,7 @@ func (t *tx) rotatedAway(ctx context.Context, n broker.Node, serial, remote stri
 	if !ok { // the certificate was denied by a rotation, so a rotation exists
 		return nil, fmt.Errorf("node %s has no rotation that replaced certificate %s", n.ID, serial)
 	}
-	return t.secondHolder(ctx, n, r, remote, "certificate "+serial+", which a rotation has replaced, renews")
+	return t.secondHolder(ctx, n, r, remote, "a renewal request used certificate "+serial+", which a rotation has replaced")
 }
 
 // Poll is a node's poll, with the fields that distinguish running agents.

@@ -104,10 +104,10 @@ func (db *DB) Activate(ctx context.Context, actor broker.Actor, nodeID, reason s
 			active = true
 			return nil
 		case n.Epoch == 0:
-			lacks = "its agent has not come"
+			lacks = "its agent has not enrolled"
 			return nil
 		case n.Status == broker.Enrolling && n.BaselineDigest == "":
-			lacks = "its baseline has not been taken"
+			lacks = "it has no baseline"
 			return nil
 		}
 		unlike, lack, err := t.judge(ctx, n, judge)
@@ -120,7 +120,7 @@ func (db *DB) Activate(ctx context.Context, actor broker.Actor, nodeID, reason s
 			lacks = lack
 			return nil
 		case n.Status == broker.Quarantined:
-			lacks = "a person lets it in again (hostler node activate " + n.ID + ")"
+			lacks = "a person must let it in again (hostler node activate " + n.ID + ")"
 			return nil
 		}
 		_, err = t.transition(ctx, actor, nodeID, Change{To: broker.Active, By: broker.OwnerOnboarding, Reason: reason})
@@ -186,7 +186,7 @@ func (db *DB) RenewOnboarded(ctx context.Context, actor broker.Actor, runID, rea
 		case err != nil:
 			return err
 		case !own || n.TurnoverOwed:
-			why = "node " + n.ID + " is quarantined (" + n.StatusReason + "), and no run lets it in again: a person does (hostler node activate " + n.ID + ")"
+			why = "node " + n.ID + " is quarantined (" + n.StatusReason + "), and a person must let it in again (hostler node activate " + n.ID + ")"
 			return nil
 		}
 		_, err = t.transition(ctx, actor, n.ID, Change{To: broker.Enrolling, By: broker.OwnerUndo, Reason: reason})
@@ -225,7 +225,7 @@ func (db *DB) Fits(ctx context.Context, nodeID string, judge Hardware) (fits boo
 			return err
 		}
 		if n.BaselineDigest == "" {
-			lacks = "its baseline has not been taken (hostler node baseline retake " + n.ID + ")"
+			lacks = "it has no baseline (take one: hostler node baseline retake " + n.ID + ")"
 			return nil
 		}
 		unlike := ""

@@ -92,7 +92,7 @@ func TestANodeInTheHandsOfARunIsLetInByIt(t *testing.T) {
 				t.Fatalf("active %v, lacks %q, %v; want %q", active, lacks, err, want)
 			}
 		}
-		lacks("agent has not come")
+		lacks("agent has not enrolled")
 		ok(t, db.IssueToken(ctx, admin, "n-1", "hash-1", clock.Now().Add(time.Hour), "run"))
 		e := enroll(t, db, "hash-1", "key")
 		lacks("baseline")

@@ -17,7 +17,7 @@ func (t *tx) forgetEnrolment(ctx context.Context, n *broker.Node) error {
 	}
 	if n.BaselineDigest != "" {
 		e := entry(nodeActor(n.ID), "node.baseline", n.ID)
-		e.Reason, e.Before, e.After = "it enrols again", small("baseline", n.BaselineDigest), small("baseline", "")
+		e.Reason, e.Before, e.After = "the node enrols again", small("baseline", n.BaselineDigest), small("baseline", "")
 		n.BaselineDigest = ""
 		if _, err := t.ExecContext(ctx, `UPDATE nodes SET baseline_digest = '' WHERE id = $1`, n.ID); err != nil {
 			return err
@@ -43,5 +43,5 @@ func (t *tx) forgetEnrolment(ctx context.Context, n *broker.Node) error {
 		}
 		after = append(after, d)
 	}
-	return t.putDevices(ctx, nodeActor(n.ID), n.ID, "it enrols again", before, after)
+	return t.putDevices(ctx, nodeActor(n.ID), n.ID, "the node enrols again", before, after)
 }

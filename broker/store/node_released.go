@@ -154,14 +154,14 @@ func (t *tx) known(ctx context.Context, nodeID string, s MAASState) error {
 // haunted records the drift, and quarantines a node that tenants could be on.
 func (t *tx) haunted(ctx context.Context, n broker.Node, rel Release, serial, remote string) error {
 	system := broker.Actor{Name: "system"}
-	text := fmt.Sprintf("the previous OS is still alive: certificate %s, from before MAAS had the machine back (run %s), was shown from %s", serial, rel.RunID, remote)
+	text := fmt.Sprintf("the previous OS is still running: certificate %s, issued before the machine was returned to MAAS (run %s), was presented from %s", serial, rel.RunID, remote)
 	s, _, err := maasState(ctx, t, n.ID)
 	if err != nil {
 		return err
 	}
 	if !s.Drift || s.Rule != RulePreviousSystem {
 		if s.Drift {
-			if err := t.endDrift(ctx, system, n, &s, "it became "+RulePreviousSystem); err != nil {
+			if err := t.endDrift(ctx, system, n, &s, "replaced by drift "+RulePreviousSystem); err != nil {
 				return err
 			}
 		}

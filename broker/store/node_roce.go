@@ -92,7 +92,7 @@ func (t *tx) roceTwice(ctx context.Context, s broker.Site) error {
 	for _, r := range who {
 		names = append(names, r.Interface+" of "+r.Hostname)
 	}
-	return broker.Errorf(broker.Refused, "roce_address_taken", "cannot keep RoCE assignments: %s would be the address of %s (delete one first)", address, strings.Join(names, " and "))
+	return broker.Errorf(broker.Refused, "roce_address_taken", "cannot store RoCE assignments: address %s would belong to %s (delete one of them first)", address, strings.Join(names, " and "))
 }
 
 // RemoveRoCE deletes an assignment. Codes: site_not_found, roce_not_found.

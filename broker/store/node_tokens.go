@@ -49,16 +49,16 @@ func (db *DB) ExtendToken(ctx context.Context, actor broker.Actor, nodeID string
 		k, err := scanToken(t.QueryRowContext(ctx, `SELECT `+tokenColumns+` FROM enroll_tokens
 			WHERE node_id = $1 AND consumed_at = 0 AND void_at = 0`, nodeID))
 		if errors.Is(err, sql.ErrNoRows) {
-			return broker.Errorf(broker.Refused, "token_none", "cannot extend the enrol token of node %s: it has none that is open (issue a new one)", nodeID)
+			return broker.Errorf(broker.Refused, "token_none", "cannot extend the enrol token of node %s: it has no open token (issue a new one)", nodeID)
 		} else if err != nil {
 			return err
 		}
 		e := entry(actor, "token.extend", nodeID)
 		if k.Extended >= MaxExtensions {
-			return refuse(broker.Errorf(broker.Refused, "token_extended_twice", "cannot extend the enrol token of node %s: it was extended %d times (issue a new one)", nodeID, k.Extended), e)
+			return refuse(broker.Errorf(broker.Refused, "token_extended_twice", "cannot extend the enrol token of node %s: the token was already extended %d times (issue a new one)", nodeID, k.Extended), e)
 		}
 		if !expires.After(k.ExpiresAt) {
-			return broker.Errorf(broker.Invalid, "token_not_longer", "cannot extend the enrol token of node %s: it is good until %s already", nodeID, k.ExpiresAt.Format(time.RFC3339))
+			return broker.Errorf(broker.Invalid, "token_not_longer", "cannot extend the enrol token of node %s: the token is already valid until %s", nodeID, k.ExpiresAt.Format(time.RFC3339))
 		}
 		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET expires_at = $1, extended = extended + 1 WHERE hash = $2`, micros(expires), k.Hash); err != nil {
 			return err
@@ -108,5 +108,5 @@ func (db *DB) VoidToken(ctx context.Context, actor broker.Actor, nodeID, reason 
 }
 
 func nodeDeleted(n broker.Node) *broker.Error {
-	return broker.Errorf(broker.Refused, "node_deleted", "node %s (%s) is deleted (create a new one; ids are never used again)", n.ID, n.Hostname)
+	return broker.Errorf(broker.Refused, "node_deleted", "node %s (%s) is deleted (create a new node; ids are never reused)", n.ID, n.Hostname)
 }

@@ -77,7 +77,7 @@ func (t *tx) createNode(ctx context.Context, actor broker.Actor, n NewNode) (mad
 	var taken string
 	err = t.QueryRowContext(ctx, `SELECT id FROM nodes WHERE site = $1 AND hostname = $2 AND status <> 'deleted'`, n.Site, n.Hostname).Scan(&taken)
 	if err == nil {
-		return made, broker.Errorf(broker.Refused, "hostname_taken", "cannot create node %s: node %s has that hostname (remove it first, or choose another)", n.Hostname, taken)
+		return made, broker.Errorf(broker.Refused, "hostname_taken", "cannot create node %s: node %s has that hostname (remove that node first, or choose another hostname)", n.Hostname, taken)
 	} else if !errors.Is(err, sql.ErrNoRows) {
 		return made, err
 	}
@@ -151,7 +151,7 @@ func (db *DB) FindNode(ctx context.Context, ref string, sites []string) (broker.
 	if len(found) > maxCandidates {
 		names = append(names, "…")
 	}
-	return broker.Node{}, broker.Errorf(broker.Refused, "ambiguous_node", "%q is more than one node: %s (use an id)", ref, strings.Join(names, ", "))
+	return broker.Node{}, broker.Errorf(broker.Refused, "ambiguous_node", "%q matches several nodes: %s (use an id)", ref, strings.Join(names, ", "))
 }
 
 const maxCandidates = 10

@@ -25,7 +25,7 @@ func (db *DB) CreateOperatorToken(ctx context.Context, actor broker.Actor, o bro
 			return err
 		}
 		if taken > 0 {
-			return broker.Errorf(broker.Refused, "token_name_taken", "cannot create token %s: the name is or was another token's (choose another)", o.Name)
+			return broker.Errorf(broker.Refused, "token_name_taken", "cannot create token %s: another token has or had that name (choose another name)", o.Name)
 		}
 		if _, err := t.ExecContext(ctx, `INSERT INTO operator_tokens (name, hash, role, sites, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
 			o.Name, hash, string(o.Role), listText(o.Sites), micros(t.now), micros(o.ExpiresAt)); err != nil {
@@ -42,7 +42,7 @@ func (db *DB) CreateOperatorToken(ctx context.Context, actor broker.Actor, o bro
 func (db *DB) OperatorByHash(ctx context.Context, hash string) (broker.OperatorToken, error) {
 	o, err := scanOperator(db.reader().QueryRowContext(ctx, `SELECT `+operatorColumns+` FROM operator_tokens WHERE hash = $1`, hash))
 	if errors.Is(err, sql.ErrNoRows) {
-		return o, broker.Errorf(broker.Unauthorized, "token_unknown", "the operator token is not known here (ask for one: hostler-broker token create)")
+		return o, broker.Errorf(broker.Unauthorized, "token_unknown", "this broker does not know the operator token (create one: hostler-broker token create)")
 	}
 	return o, err
 }

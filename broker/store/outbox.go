@@ -125,14 +125,14 @@ func (db *DB) Outbox(ctx context.Context, f OutboxFilter) (page []OutboxEvent, u
 	case err != nil:
 		return nil, f.After, err
 	case f.After > newest:
-		return nil, f.After, broker.Errorf(broker.Refused, "event_unknown", "cannot go on after event %d: the newest is %d (was the broker restored from a backup? read the state anew, and go on after %d)", f.After, newest, newest)
+		return nil, f.After, broker.Errorf(broker.Refused, "event_unknown", "cannot continue after event %d: the newest event is %d (if the broker was restored from a backup, read the current state again and continue after event %d)", f.After, newest, newest)
 	case f.After == newest:
 		return nil, newest, nil
 	}
 	if lost, err := db.lostEvent(ctx, f.After); err != nil {
 		return nil, f.After, err
 	} else if lost {
-		return nil, f.After, broker.Errorf(broker.Refused, "event_unknown", "cannot go on after event %d: the broker was restored from a backup of before it (read the state anew, and go on after %d)", f.After, newest)
+		return nil, f.After, broker.Errorf(broker.Refused, "event_unknown", "cannot continue after event %d: the broker was restored from a backup taken before that event (read the current state again and continue after event %d)", f.After, newest)
 	}
 	if f.Limit == 0 {
 		f.Limit = 100
@@ -156,7 +156,7 @@ func (db *DB) Outbox(ctx context.Context, f OutboxFilter) (page []OutboxEvent, u
 	case err != nil:
 		return nil, f.After, err
 	case f.After < forgotten:
-		return nil, f.After, broker.Errorf(broker.Refused, "events_forgotten", "cannot go on after event %d: those up to %d are no longer kept (read the state anew, and go on after %d)", f.After, forgotten, forgotten)
+		return nil, f.After, broker.Errorf(broker.Refused, "events_forgotten", "cannot continue after event %d: events up to %d are no longer kept (read the current state again and continue after event %d)", f.After, forgotten, forgotten)
 	case len(page) == f.Limit:
 		newest = page[len(page)-1].Position
 	}

@@ -71,7 +71,7 @@ func openPostgres(ctx context.Context, db *DB, url string, machine func() time.T
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		// The parser's error may contain the password.
-		return nil, broker.Errorf(broker.Invalid, "bad_store_url", "cannot open store: the postgres URL cannot be read")
+		return nil, broker.Errorf(broker.Invalid, "bad_store_url", "cannot open store: the PostgreSQL URL is not valid (give it as postgres://USER:PASSWORD@HOST:PORT/DATABASE)")
 	}
 	config.DialFunc = dialer.DialContext
 	if config.ConnectTimeout == 0 {
@@ -99,7 +99,7 @@ func openPostgres(ctx context.Context, db *DB, url string, machine func() time.T
 	}
 	heard, err := e.listening(ctx)
 	if err != nil {
-		return nil, broker.Errorf(broker.Unavailable, "store_unavailable", "cannot listen to PostgreSQL at %s:%d: %v", config.Host, config.Port, err)
+		return nil, broker.Errorf(broker.Unavailable, "store_unavailable", "cannot listen for notifications of PostgreSQL at %s:%d: %v", config.Host, config.Port, err)
 	}
 	background, cancel := context.WithCancel(context.Background())
 	e.cancel = cancel

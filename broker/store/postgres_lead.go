@@ -37,7 +37,7 @@ func (e *postgresEngine) lead(ctx context.Context, f func(context.Context)) erro
 	defer tick.Stop()
 	for {
 		if err := e.leadOnce(ctx, f); err != nil && ctx.Err() == nil {
-			e.db.log.Warn("cannot lead", zap.Error(err))
+			e.db.log.Warn("cannot take the leader's lock, or lost it (retrying)", zap.Error(err))
 		}
 		select {
 		case <-tick.C:
@@ -87,7 +87,7 @@ func (e *postgresEngine) lookAtLead(ctx context.Context) error {
 		return err
 	}
 	e.orphanTold = e.machine()
-	e.db.log.Error("no broker leads: nobody alive holds the lock of the leader (end its connection: SELECT pg_terminate_backend(pid))", zap.Int64("pid", h.PID), zap.String("from", h.From), zap.Duration("silent", h.Silent))
+	e.db.log.Error("no broker leads: the connection that holds the leader's lock belongs to a dead process (end the connection: SELECT pg_terminate_backend(pid))", zap.Int64("pid", h.PID), zap.String("from", h.From), zap.Duration("silent", h.Silent))
 	return nil
 }
 

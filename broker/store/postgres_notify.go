@@ -82,7 +82,7 @@ func (e *postgresEngine) listen(ctx context.Context, conn *pgx.Conn) {
 		err := e.hear(ctx, conn)
 		for conn = nil; conn == nil; conn, err = e.listening(ctx) {
 			if ctx.Err() == nil {
-				e.db.log.Warn("cannot listen to the other brokers", zap.Error(err))
+				e.db.log.Warn("cannot receive notifications from the other brokers (retrying)", zap.Error(err))
 			}
 			select {
 			case <-time.After(listenAgain):

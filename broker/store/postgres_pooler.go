@@ -40,7 +40,7 @@ func (e *postgresEngine) keepsSessions(ctx context.Context) error {
 		if waiting.Err() == nil || ctx.Err() != nil {
 			return unreached(err)
 		}
-		return broker.Errorf(broker.Invalid, "store_pooled", "cannot use PostgreSQL at %s:%d: a notification did not reach the connection that listens for it within %s, so a pooler in transaction mode stands in front of it (give the address of PostgreSQL itself, or put the pooler into session mode)", e.config.Host, e.config.Port, probePatience)
+		return broker.Errorf(broker.Invalid, "store_pooled", "cannot use PostgreSQL at %s:%d: a test notification did not arrive within %s, which means a connection pooler in transaction mode (give the address of PostgreSQL itself, or set the pooler to session mode)", e.config.Host, e.config.Port, probePatience)
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ func (t *tx) insertProfile(ctx context.Context, actor broker.Actor, s broker.Sit
 		return err
 	}
 	if n == 0 {
-		return broker.Errorf(broker.Refused, "profile_exists", "cannot create profile %s: site %s has one of that name", p.Name, s.Name)
+		return broker.Errorf(broker.Refused, "profile_exists", "cannot create profile %s: site %s already has a profile of that name", p.Name, s.Name)
 	}
 	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "site.profile.create", Subject: "site/" + s.Name, After: profileAudit(p)})
 }
@@ -105,9 +105,9 @@ func (db *DB) UpdateProfile(ctx context.Context, actor broker.Actor, siteID, ref
 		}
 		switch {
 		case p.ID != before.ID || p.SiteID != before.SiteID || p.Name != before.Name:
-			return broker.Errorf(broker.Invalid, "profile_invalid", "cannot rename profile %s: runs are known by it", before.Name)
+			return broker.Errorf(broker.Invalid, "profile_invalid", "cannot rename profile %s: runs refer to it by that name", before.Name)
 		case p.Status != broker.SiteActive && s.DefaultProfileID == p.ID:
-			return broker.Errorf(broker.Refused, "profile_is_default", "cannot disable profile %s: it is the default of site %s (hostler site profile set-default %s another one first)", p.Name, s.Name, s.Name)
+			return broker.Errorf(broker.Refused, "profile_is_default", "cannot disable profile %s: it is the default of site %s (choose another default first: hostler site profile set-default %s PROFILE)", p.Name, s.Name, s.Name)
 		}
 		p.UpdatedAt = t.now
 		if _, err := t.ExecContext(ctx, `UPDATE maas_site_profiles SET description = $1, status = $2, policy = $3, updated_at = $4 WHERE id = $5`,

@@ -161,6 +161,6 @@ func (db *DB) RecordingCut(ctx context.Context, sessionID string) (*recording.Cu
 // RecordingCut does not return the cut again; VerifyRecording still reports it.
 func (db *DB) NoteRecordingCut(ctx context.Context, actor broker.Actor, c recording.Cut) error {
 	e := terminalEntry(actor, cutAction, broker.TerminalSession{ID: c.Told.SessionID})
-	e.Code, e.Reason, e.After = "recording_cut", fmt.Sprintf("%d blocks were kept, and %d of them are there", c.Told.Blocks, c.Left.Blocks), json.RawMessage(text(c))
+	e.Code, e.Reason, e.After = "recording_cut", fmt.Sprintf("%d blocks were stored, and %d of them are left", c.Told.Blocks, c.Left.Blocks), json.RawMessage(text(c))
 	return db.noteBroken(ctx, e, c.Told.SessionID)
 }

@@ -133,7 +133,7 @@ func TestAHoleInARecordingIsNotReadOver(t *testing.T) {
 			}
 		}
 		refused(t, failed, "recording_broken")
-		if len(read) != hole || !strings.Contains(failed.Error(), fmt.Sprintf("block %d is gone", hole)) || !slices.IsSorted(read) {
+		if len(read) != hole || !strings.Contains(failed.Error(), fmt.Sprintf("block %d is missing", hole)) || !slices.IsSorted(read) {
 			t.Errorf("%v (%v)", read, failed)
 		}
 		if r, _, err := db.VerifyRecording(ctx, "ts-1"); err != nil || r.Intact || !strings.Contains(r.What, fmt.Sprintf("is followed by block %d", hole+1)) {

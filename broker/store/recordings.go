@@ -54,7 +54,7 @@ func (k keeper) Keep(ctx context.Context, b recording.Block) error {
 		case s.Replica != k.replica:
 			return terminalElsewhere(s)
 		case b.Seq != last.Seq+1 || b.Prev != last.Hash || last.Last:
-			return broker.Errorf(broker.Refused, "recording_conflict", "cannot keep block %d of the recording of session %s: it does not go on after block %d, the last there is", b.Seq, b.SessionID, last.Seq)
+			return broker.Errorf(broker.Refused, "recording_conflict", "cannot store block %d of the recording of session %s: it does not follow block %d, the last block stored", b.Seq, b.SessionID, last.Seq)
 		}
 		_, err = t.ExecContext(ctx, `INSERT INTO recording_blocks (`+blockColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 			b.SessionID, b.Seq, micros(b.At), int64(b.To), int64(b.Lost), b.Last, b.Lines, b.Prev, b.Hash)
@@ -94,7 +94,7 @@ func (db *DB) Blocks(ctx context.Context, sessionID string) iter.Seq2[recording.
 		next := int64(0)
 		for b, err := range db.blocks(ctx, sessionID) {
 			if err == nil && b.Seq != next {
-				err = broker.Errorf(broker.Refused, "recording_broken", "cannot read the recording of session %s: block %d is gone (hostler recording verify %s)", sessionID, next, sessionID)
+				err = broker.Errorf(broker.Refused, "recording_broken", "cannot read the recording of session %s: block %d is missing (see hostler recording verify %s)", sessionID, next, sessionID)
 			}
 			if next++; !yield(b, err) || err != nil {
 				return
@@ -141,7 +141,7 @@ func (db *DB) CloseRecording(ctx context.Context, actor broker.Actor, replica st
 			return err
 		}
 		if !last.Last || last.Hash != h.Hash || last.Seq+1 != h.Blocks || last.To != h.Bytes {
-			return broker.Errorf(broker.Refused, "recording_head_wrong", "cannot close the recording of session %s: its last block is %d, %s, and not what is told of it", s.ID, last.Seq, last.Hash)
+			return broker.Errorf(broker.Refused, "recording_head_wrong", "cannot close the recording of session %s: its last stored block is %d, %s, which is not the reported end", s.ID, last.Seq, last.Hash)
 		}
 		n, err := changed(t.ExecContext(ctx, `UPDATE terminal_sessions SET recorded_at = $2 WHERE id = $1 AND recorded_at = 0`, s.ID, micros(t.now)))
 		if err != nil || n == 0 {
@@ -240,7 +240,7 @@ func (t *tx) dropRecording(ctx context.Context, actor broker.Actor, id string) e
 		return err
 	}
 	e := terminalEntry(actor, dropAction, broker.TerminalSession{ID: id})
-	e.Reason = "older than recordings are kept"
+	e.Reason = "older than the site keeps recordings"
 	e.Before = small("blocks", last.Seq+1, "bytes", last.To, "hash", last.Hash)
 	return t.audit(ctx, e)
 }

@@ -46,12 +46,12 @@ func (db *DB) PushResolverSet(ctx context.Context, actor broker.Actor, s Resolve
 				had = true
 				return nil
 			}
-			return broker.Errorf(broker.Refused, "resolver_version_taken", "cannot push resolver profiles as %s: that version is another set (choose another --version)", s.Version)
+			return broker.Errorf(broker.Refused, "resolver_version_taken", "cannot push resolver profiles as %s: that version has other content (choose another --version)", s.Version)
 		} else if broker.AsError(err).Kind != broker.NotFound {
 			return err
 		}
 		if old, err := resolverSet(ctx, t, s.Digest); err == nil {
-			return broker.Errorf(broker.Refused, "resolver_version_taken", "cannot push resolver profiles as %s: the same set is version %s already", s.Version, old.Version)
+			return broker.Errorf(broker.Refused, "resolver_version_taken", "cannot push resolver profiles as %s: the same content is already version %s", s.Version, old.Version)
 		}
 		if _, err := t.ExecContext(ctx, `INSERT INTO resolver_sets (digest, version, profiles, pushed_by, pushed_at) VALUES ($1, $2, $3, $4, $5)`,
 			s.Digest, s.Version, string(s.Profiles), actor.Name, micros(t.now)); err != nil {

@@ -100,7 +100,7 @@ func (t *tx) nobodyServes(ctx context.Context) error {
 	if err := t.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1) AND pg_try_advisory_xact_lock($2)`, int64(serveLock), int64(leadLock)).Scan(&free); err != nil || free {
 		return err
 	}
-	return broker.Errorf(broker.Refused, "broker_running", "cannot mark this database as restored: a broker runs on it (stop all of them)")
+	return broker.Errorf(broker.Refused, "broker_running", "cannot mark this database as restored: a broker is running on it (stop all its brokers)")
 }
 
 func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.Time, source string) (v Voided, err error) {
@@ -119,7 +119,7 @@ func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.
 	}
 	floor := max(max(bundle, last.TrustFloor)+trustLeap, t.now.Unix())
 	from := max(upTo+eventLeap, t.now.UnixMilli())
-	h := chain.SiteHold{Kind: chain.Restored, Reason: "compare it with the nodes and with MAAS, then hostler-broker restore --release", By: actor.Name, Since: t.now}
+	h := chain.SiteHold{Kind: chain.Restored, Reason: "compare the database with the nodes and with MAAS, then run hostler-broker restore --release", By: actor.Name, Since: t.now}
 	for _, s := range []struct {
 		rows *int
 		sql  string
@@ -183,14 +183,14 @@ func (t *tx) stopRuns(ctx context.Context) (int, error) {
 			return 0, err
 		}
 		c := was.Restored(t.now)
-		stood := " stood at " + was.Stage
+		stood := " was at stage " + was.Stage
 		if f := was.Failure; was.Status.Stopped() && f != nil {
 			stood += ", stopped by " + cmp.Or(f.Code, string(f.Class)) + ","
 		}
 		if _, err := t.act(ctx, was, c); err != nil {
 			return 0, err
 		}
-		if err := t.noteDifference(ctx, Difference{Subject: "run/" + id, Code: "run_stopped", Text: "a " + was.Kind + " of " + was.Subject + stood + " in the backup; it is stopped there"}); err != nil {
+		if err := t.noteDifference(ctx, Difference{Subject: "run/" + id, Code: "run_stopped", Text: "a " + was.Kind + " of " + was.Subject + stood + " in the backup; the run is stopped at that stage"}); err != nil {
 			return 0, err
 		}
 	}
@@ -211,7 +211,7 @@ func (db *DB) ReleaseRestore(ctx context.Context, actor broker.Actor, reason str
 		case r.RestoredAt.IsZero():
 			return broker.Errorf(broker.Refused, "not_restored", "cannot release: this database was not restored from a backup")
 		case !r.Held():
-			return broker.Errorf(broker.Refused, "restore_released", "cannot release: %s has released it at %s", r.ReleasedBy, r.ReleasedAt.Format(time.RFC3339))
+			return broker.Errorf(broker.Refused, "restore_released", "cannot release: %s already released this database at %s", r.ReleasedBy, r.ReleasedAt.Format(time.RFC3339))
 		}
 		r.ReleasedAt, r.ReleasedBy, r.Reason = t.now, actor.Name, reason
 		if _, err := t.ExecContext(ctx, `UPDATE restores SET released_at = $1, released_by = $2, reason = $3 WHERE released_at = 0`, micros(t.now), actor.Name, reason); err != nil {

@@ -68,11 +68,11 @@ func (r RestoredNode) Contested() bool {
 func (r RestoredNode) State() string {
 	switch {
 	case !r.EnrolledAt.IsZero():
-		return "enrolled anew"
+		return "enrolled again"
 	case !r.ShutAt.IsZero():
 		return "shut out"
 	case r.Contested():
-		return "let in, another asks"
+		return "let in, contested"
 	case !r.LetInAt.IsZero():
 		return "let in"
 	case !r.Known:
@@ -108,11 +108,11 @@ func (db *DB) AcceptRestored(ctx context.Context, actor broker.Actor, nodeID, ke
 		case err != nil:
 			return err
 		case r.AskedKey == "" || !r.Known:
-			return broker.Errorf(broker.Refused, "restored_not_asked", "cannot accept node %s: it is not in the backup, or nobody has asked to renew for it yet (wait until it has)", nodeID)
+			return broker.Errorf(broker.Refused, "restored_not_asked", "cannot accept node %s: it is not in the backup, or it has not asked to renew yet (wait until it has)", nodeID)
 		case !r.EnrolledAt.IsZero():
-			return broker.Errorf(broker.Refused, "restored_enrolled", "cannot accept a key from before for node %s: it has enrolled anew since the restore, and has that identity", nodeID)
+			return broker.Errorf(broker.Refused, "restored_enrolled", "cannot accept an earlier key for node %s: the node has enrolled again since the restore, and its new identity is valid", nodeID)
 		case len(key) < keyPrefix || !strings.HasPrefix(strings.TrimPrefix(r.AskedKey, "sha256:"), key):
-			return broker.Errorf(broker.Refused, "restored_other_key", "cannot accept key %q for node %s: the one that has asked last is %s, from %s (see hostler-broker restore --list)", taskcatalog.Clean(key, 64), nodeID, r.Asked(), r.AskedFrom)
+			return broker.Errorf(broker.Refused, "restored_other_key", "cannot accept key %q for node %s: the key that asked last is %s, from %s (see hostler-broker restore --list)", taskcatalog.Clean(key, 64), nodeID, r.Asked(), r.AskedFrom)
 		}
 		if r.LetInKey != r.AskedKey {
 			if err := t.putOut(ctx, &r, r.AskedKey); err != nil {

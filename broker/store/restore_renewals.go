@@ -58,8 +58,8 @@ func (t *tx) renewRestored(ctx context.Context, r RestoredRenewal) (n broker.Nod
 		if err := t.askedBy(ctx, RestoredNode{NodeID: r.NodeID}, r); err != nil {
 			return n, nil, err
 		}
-		answer = broker.Errorf(broker.Forbidden, "restored_unknown_node", "cannot renew for node %s: it was made after the backup that this database was restored from (take it in anew: hostler node adopt, or node create)", r.NodeID)
-		err = t.noteDifference(ctx, Difference{Subject: "node/" + r.NodeID, Code: "node_unknown", Text: fmt.Sprintf("it has a certificate of ours, of epoch %d, and the backup does not know it: it was made afterwards", r.Epoch)})
+		answer = broker.Errorf(broker.Forbidden, "restored_unknown_node", "cannot renew for node %s: its record was created after the backup from which this database was restored (add it again: hostler node adopt or hostler node create)", r.NodeID)
+		err = t.noteDifference(ctx, Difference{Subject: "node/" + r.NodeID, Code: "node_unknown", Text: fmt.Sprintf("the node has a certificate of this broker, of epoch %d, and is not in the backup: its record was created after the backup", r.Epoch)})
 		return n, answer, err
 	}
 	if answer, err = t.mayRenewRestored(ctx, n, r); answer != nil || err != nil {
@@ -72,7 +72,7 @@ func (t *tx) renewRestored(ctx context.Context, r RestoredRenewal) (n broker.Nod
 	was.NodeID = n.ID
 	own := was.accepts(r) || was.letIn(r)
 	if !was.EnrolledAt.IsZero() {
-		answer = broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot renew certificate %s of node %s: it has enrolled anew since the restore", r.OldSerial, n.ID)
+		answer = broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot renew certificate %s of node %s: the node has enrolled again since the restore", r.OldSerial, n.ID)
 		return n, answer, nil
 	}
 	if was.AskedKey != "" && was.AskedKey != r.PublicKeyDigest && !own {
@@ -80,7 +80,7 @@ func (t *tx) renewRestored(ctx context.Context, r RestoredRenewal) (n broker.Nod
 			return n, nil, err
 		}
 		if !newer(r, was) {
-			answer = broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot renew certificate %s of node %s: a newer identity of the node has been seen", r.OldSerial, n.ID)
+			answer = broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot renew certificate %s of node %s: a newer identity of the node has asked to renew", r.OldSerial, n.ID)
 			return n, answer, nil
 		}
 	}
@@ -94,7 +94,7 @@ func (t *tx) renewRestored(ctx context.Context, r RestoredRenewal) (n broker.Nod
 		return n, nil, err
 	}
 	if was.letIn(r) && n.LastAgentContactAt.After(was.LetInAt) {
-		answer = broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: it is from before the restore, and the node was heard with a newer one (if the machine may have been copied, enrol the node again)", r.OldSerial, n.ID)
+		answer = broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: the certificate is from before the restore, and the node already uses a newer one (if the machine may have been copied, enrol the node again)", r.OldSerial, n.ID)
 		return n, answer, t.twoIdentities(ctx, was, r)
 	}
 	if answer = judge(was, r, held.Held()); answer != nil {
@@ -109,26 +109,26 @@ func (t *tx) renewRestored(ctx context.Context, r RestoredRenewal) (n broker.Nod
 
 // judge decides whether MAAS or an operator vouches for this identity; nil: let in.
 func judge(was RestoredNode, r RestoredRenewal, held bool) error {
-	const accept = "see hostler-broker restore --list; if it is the node: hostler-broker restore --accept %s --key KEY"
+	const accept = "see hostler-broker restore --list; if this is the node, run hostler-broker restore --accept %s --key KEY"
 	switch {
 	case !was.ShutAt.IsZero():
-		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: it is from before the restore, and the node was denied or retired afterwards (enrol it again)", r.OldSerial, r.NodeID)
+		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: the certificate is from before the restore, and the node was denied or retired afterwards (enrol the node again)", r.OldSerial, r.NodeID)
 	case was.accepts(r):
 		return nil
 	case was.AcceptedBy != "":
-		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: %s has accepted another key as the node's ("+accept+")", r.OldSerial, r.NodeID, was.AcceptedBy, r.NodeID)
+		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: %s has accepted another key for the node ("+accept+")", r.OldSerial, r.NodeID, was.AcceptedBy, r.NodeID)
 	case was.letIn(r):
 		return nil // the earlier answer was lost
 	case !held:
-		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: it is from before the restore, and the hold has been released ("+accept+")", r.OldSerial, r.NodeID, r.NodeID)
+		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: the certificate is from before the restore, and the hold has been released ("+accept+")", r.OldSerial, r.NodeID, r.NodeID)
 	case was.Machine == MachineNewer && r.Epoch > was.Epoch, was.Machine == MachineSame && r.Epoch >= was.Epoch:
 		return nil
 	case was.Machine == MachineNewer:
-		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: MAAS says that its machine was deployed again after the backup, and this is the identity of before", r.OldSerial, r.NodeID)
+		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: according to MAAS its machine was deployed again after the backup, and this identity is from before that deployment", r.OldSerial, r.NodeID)
 	case was.Machine == MachineOther:
-		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: MAAS does not say that its machine is the node's (%s; "+accept+")", r.OldSerial, r.NodeID, was.MachineIs, r.NodeID)
+		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: MAAS does not confirm that the machine belongs to the node (%s; "+accept+")", r.OldSerial, r.NodeID, was.MachineIs, r.NodeID)
 	}
-	return broker.Errorf(broker.Unavailable, "restored_undecided", "cannot renew for node %s yet: the database was restored from a backup, and nobody has said yet that this is the node ("+accept+")", r.NodeID, r.NodeID)
+	return broker.Errorf(broker.Unavailable, "restored_undecided", "cannot renew for node %s yet: the database was restored from a backup, and neither MAAS nor an operator has confirmed yet that this is the node ("+accept+")", r.NodeID, r.NodeID)
 }
 
 // newer reports whether an identity replaces the identity that asked before.
@@ -151,7 +151,7 @@ func (t *tx) mayRenewRestored(ctx context.Context, n broker.Node, r RestoredRene
 	case r.Epoch < n.Epoch:
 		return superseded(n, r.Epoch), nil
 	case denied:
-		return broker.Errorf(broker.Forbidden, "certificate_denied", "cannot renew certificate %s of node %s: it is denied, or its key is (enrol the node again)", r.OldSerial, r.NodeID), nil
+		return broker.Errorf(broker.Forbidden, "certificate_denied", "cannot renew certificate %s of node %s: the certificate or its key is denied (enrol the node again)", r.OldSerial, r.NodeID), nil
 	}
 	return nil, nil
 }
@@ -233,7 +233,7 @@ func (t *tx) readmit(ctx context.Context, n broker.Node, old RestoredNode, r Res
 		return n, err
 	}
 	if r.Said > r.TrustVersion {
-		return n, t.noteDifference(ctx, Difference{Subject: "node/" + n.ID, Code: "trust_newer", Text: fmt.Sprintf("it has trust bundle %d, and the backup ends with %d: keys were changed afterwards", r.Said, r.TrustVersion)})
+		return n, t.noteDifference(ctx, Difference{Subject: "node/" + n.ID, Code: "trust_newer", Text: fmt.Sprintf("the node has trust bundle %d, and the newest in the backup is %d: keys were changed after the backup", r.Said, r.TrustVersion)})
 	}
 	return n, t.confirmTrust(ctx, &n, r.TrustVersion)
 }
@@ -244,7 +244,7 @@ func (t *tx) agentUpdated(ctx context.Context, n broker.Node, is string) error {
 	if is == n.AgentVersion {
 		return nil
 	}
-	text := fmt.Sprintf("its agent is %s, and was %s in the backup: it was updated or put back afterwards", is, n.AgentVersion)
+	text := fmt.Sprintf("the node's agent is %s, and was %s in the backup: the agent was updated or rolled back after the backup", is, n.AgentVersion)
 	var published bool
 	if err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM agent_releases WHERE version = $1)`, is).Scan(&published); err != nil {
 		return err
@@ -266,14 +266,14 @@ func (t *tx) caughtUp(ctx context.Context, n *broker.Node) error {
 	if err := t.failOpen(ctx, nodeActor(n.ID), n.ID, n.Epoch, "node_reenrolled"); err != nil {
 		return err
 	}
-	if err := t.noteDifference(ctx, Difference{Subject: "node/" + n.ID, Code: "enrolled_again", Text: fmt.Sprintf("it enrolled again after the backup, and is at epoch %d; who was on it since, and whether it was cleaned, is not on record", n.Epoch)}); err != nil {
+	if err := t.noteDifference(ctx, Difference{Subject: "node/" + n.ID, Code: "enrolled_again", Text: fmt.Sprintf("the node enrolled again after the backup, and is at epoch %d; who used it since, and whether it was cleaned, is not on record", n.Epoch)}); err != nil {
 		return err
 	}
 	for _, by := range []broker.Owner{broker.OwnerReconciler, broker.OwnerTurnover, broker.OwnerOperator} {
 		if broker.Transition(*n, broker.Quarantined, by) != nil {
 			continue
 		}
-		moved, err := t.transition(ctx, broker.Actor{Name: "system"}, n.ID, Change{From: n.Status, To: broker.Quarantined, By: by, Reason: "restored_from_backup: it enrolled again after the backup"})
+		moved, err := t.transition(ctx, broker.Actor{Name: "system"}, n.ID, Change{From: n.Status, To: broker.Quarantined, By: by, Reason: "restored_from_backup: the node enrolled again after the backup"})
 		if err == nil {
 			*n = moved
 		}

@@ -82,23 +82,23 @@ func (t *tx) rotate(ctx context.Context, taskID string, r Renewal) (cert IssuedC
 	}
 	e := entry(nodeActor(r.NodeID), rotateAction, r.NodeID)
 	no := func(kind broker.Kind, code, format string, args ...any) (IssuedCert, *broker.Error, error) {
-		return IssuedCert{}, nil, refuse(broker.Errorf(kind, code, "cannot give node "+n.ID+" a certificate for a new key: "+format, args...), e)
+		return IssuedCert{}, nil, refuse(broker.Errorf(kind, code, "cannot issue a certificate for a new key of node "+n.ID+": "+format, args...), e)
 	}
 	if err := t.mayRenew(ctx, n, r, e); err != nil {
 		return cert, nil, err
 	}
 	k, err := task(ctx, t, taskID, t.forUpdate())
 	if _, ours := errors.AsType[*broker.Error](err); ours || err == nil && k.NodeID != n.ID {
-		return no(broker.NotFound, "task_not_found", "it has no such task")
+		return no(broker.NotFound, "task_not_found", "the node has no such task")
 	} else if err != nil {
 		return cert, nil, err
 	}
 	e.CorrelationID = k.CorrelationID
 	switch {
 	case k.Type != rotateTask:
-		return no(broker.Refused, "not_a_rotation", "task %s is a %s", k.ID, k.Type)
+		return no(broker.Refused, "not_a_rotation", "task %s is of type %s", k.ID, k.Type)
 	case k.NodeEpoch != r.Epoch:
-		return no(broker.Forbidden, "epoch_superseded", "task %s is for its enrolment %d, and this is %d", k.ID, k.NodeEpoch, r.Epoch)
+		return no(broker.Forbidden, "epoch_superseded", "task %s is for epoch %d, and the node is at epoch %d", k.ID, k.NodeEpoch, r.Epoch)
 	}
 	had, again, err := rotationWhere(ctx, t, `task_id = $1`, taskID)
 	switch {
@@ -107,14 +107,14 @@ func (t *tx) rotate(ctx context.Context, taskID string, r Renewal) (cert IssuedC
 	case again && (!had.VoidAt.IsZero() || !had.UsedAt.IsZero()):
 		return no(broker.Refused, "rotation_over", "the rotation of task %s is over", k.ID)
 	case again && had.KeyDigest != r.PublicKeyDigest:
-		answer, err = t.secondHolder(ctx, n, had, r.Remote, "it asks with task "+k.ID+" for another key than it has had a certificate for")
+		answer, err = t.secondHolder(ctx, n, had, r.Remote, "a request of task "+k.ID+" names another key than the one already certified for this task")
 		return cert, answer, err
 	case again && k.Status.Ended():
 		// The node has no other way to learn that this key will never come into force.
 		if err := t.voidRotation(ctx, had); err != nil {
 			return cert, nil, err
 		}
-		answer = broker.Errorf(broker.Refused, "rotation_over", "cannot give node %s a certificate for a new key: task %s has ended as %s", n.ID, k.ID, k.Status)
+		answer = broker.Errorf(broker.Refused, "rotation_over", "cannot issue a certificate for a new key of node %s: task %s has ended as %s", n.ID, k.ID, k.Status)
 		e.Code, e.Reason = answer.Code, answer.Message
 		return cert, answer, t.audit(ctx, e)
 	case again:
@@ -123,7 +123,7 @@ func (t *tx) rotate(ctx context.Context, taskID string, r Renewal) (cert IssuedC
 	case k.Status.Ended():
 		return no(broker.Refused, "rotation_over", "task %s has ended as %s", k.ID, k.Status)
 	case k.Status != broker.TaskDispatched, !t.now.Before(k.LeaseUntil), k.CancelRequested:
-		return no(broker.Refused, "lease_lost", "it does not hold the lease of task %s", k.ID)
+		return no(broker.Refused, "lease_lost", "the node does not hold the lease of task %s", k.ID)
 	}
 	return t.newKey(ctx, n, k, r, e, no)
 }
@@ -144,13 +144,13 @@ func (t *tx) newKey(ctx context.Context, n broker.Node, k broker.Task, r Renewal
 	}
 	switch {
 	case present == r.PublicKeyDigest:
-		return no(broker.Refused, "rotation_same_key", "the request is for the key that it has")
+		return no(broker.Refused, "rotation_same_key", "the request names the node's present key")
 	case known:
-		return no(broker.Refused, "rotation_key_known", "the request is for a key that was certified before")
+		return no(broker.Refused, "rotation_key_known", "the request names a key that was already certified")
 	case micros(r.Cert.NotBefore) <= latest:
 		// Certificates begin at whole seconds: a certificate for the old key that begins in the
 		// same second as the new key's would look like a certificate issued after the rotation.
-		return no(broker.TooMany, "rotation_too_soon", "it was given one for the old key within this second (ask again)")
+		return no(broker.TooMany, "rotation_too_soon", "a certificate for the old key was issued within this second (retry)")
 	}
 	earlier, ok, err := t.openRotation(ctx, n.ID, n.Epoch)
 	if err != nil {
@@ -197,7 +197,7 @@ func (db *DB) RotationUsed(ctx context.Context, nodeID string, epoch int64, seri
 		case n.Epoch != epoch:
 			return superseded(n, epoch)
 		case !r.VoidAt.IsZero() || r.NodeID != nodeID:
-			return broker.Errorf(broker.Forbidden, "certificate_denied", "cannot act for node %s: certificate %s is of a rotation that is over", nodeID, serial)
+			return broker.Errorf(broker.Forbidden, "certificate_denied", "cannot act for node %s: certificate %s belongs to a rotation that is over", nodeID, serial)
 		}
 		cert, err := t.issuedCert(ctx, serial)
 		if err != nil {

@@ -27,7 +27,7 @@ func (t *tx) inPeoplesHands(ctx context.Context, n broker.Node, c Change) error 
 		return nil
 	}
 	if c.To == broker.Active && (n.Epoch == 0 || n.BaselineDigest == "" && c.By != broker.OwnerOverride) {
-		return broker.Errorf(broker.Refused, "not_enrolled", "cannot make node %s active: its agent has not come, or its baseline has not been taken (hostler node show %s)", n.ID, n.ID)
+		return broker.Errorf(broker.Refused, "not_enrolled", "cannot make node %s active: its agent has not enrolled, or it has no baseline (see hostler node show %s)", n.ID, n.ID)
 	}
 	if err := nodeInRun(ctx, t, n, c.To, t.forUpdate()); err != nil {
 		return err
@@ -57,10 +57,10 @@ func (t *tx) fitToLetIn(ctx context.Context, n broker.Node, c Change) error {
 	case err != nil:
 		return err
 	case unlike != "":
-		return broker.Errorf(broker.Refused, "hardware_mismatch", "cannot make node %s active: %s (hostler node device list %s; a disk that was replaced: hostler node device accept %s SERIAL --reason R; all the same: hostler node activate %s --override --reason R)",
+		return broker.Errorf(broker.Refused, "hardware_mismatch", "cannot make node %s active: %s (see hostler node device list %s; to accept a replaced disk: hostler node device accept %s SERIAL --reason R; to activate the node regardless: hostler node activate %s --override --reason R)",
 			n.ID, unlike, n.ID, n.ID, n.ID)
 	case lacks != "":
-		return broker.Errorf(broker.Refused, "hardware_unknown", "cannot make node %s active: %s (all the same: hostler node activate %s --override --reason R)", n.ID, lacks, n.ID)
+		return broker.Errorf(broker.Refused, "hardware_unknown", "cannot make node %s active: %s (to activate the node regardless: hostler node activate %s --override --reason R)", n.ID, lacks, n.ID)
 	}
 	return nil
 }
@@ -80,13 +80,13 @@ func nodeInRun(ctx context.Context, r runner, n broker.Node, to broker.NodeStatu
 	case err != nil:
 		return err
 	case chain.Status(status).Moving():
-		return broker.Errorf(broker.Refused, "node_in_run", "cannot make node %s %s: run %s has it, and is %s (wait until it ends, or cancel it)", n.ID, to, id, status)
+		return broker.Errorf(broker.Refused, "node_in_run", "cannot make node %s %s: run %s holds the node and is %s (wait until the run ends, or cancel it)", n.ID, to, id, status)
 	case to == broker.Deleted || to == broker.Removing:
-		return broker.Errorf(broker.Refused, "node_in_run", "cannot make node %s %s: run %s has it, and is %s (cancel the run: it takes back what it made)", n.ID, to, id, status)
+		return broker.Errorf(broker.Refused, "node_in_run", "cannot make node %s %s: run %s holds the node and is %s (cancel the run: it undoes its changes)", n.ID, to, id, status)
 	case to == broker.Active && broker.RunKindOf(kind).TurnsOver:
 		// The run would keep every tenant out, and its cancellation would quarantine the node
 		// again.
-		return broker.Errorf(broker.Refused, "node_in_run", "cannot make node %s active: turnover %s has it, and is %s (resume it: hostler decommission resume %s; or cancel it first: hostler decommission cancel %s --reason R, then hostler node activate %s --override --reason R)", n.ID, id, status, id, id, n.ID)
+		return broker.Errorf(broker.Refused, "node_in_run", "cannot make node %s active: turnover %s holds the node and is %s (resume the turnover: hostler decommission resume %s; or cancel it: hostler decommission cancel %s --reason R, then hostler node activate %s --override --reason R)", n.ID, id, status, id, id, n.ID)
 	}
 	return nil
 }

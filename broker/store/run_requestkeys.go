@@ -23,7 +23,9 @@ const keepRequestKeys = 24 * time.Hour
 // BegunBefore refuses a request whose key has begun a run or a batch already.
 type BegunBefore struct{ ID string }
 
-func (*BegunBefore) Error() string { return "this was begun before, under the same idempotency key" }
+func (*BegunBefore) Error() string {
+	return "a request with the same idempotency key was already accepted"
+}
 
 type requestKey struct{}
 
@@ -51,7 +53,7 @@ func begun(ctx context.Context, r runner, k RequestKey, now time.Time) (id strin
 	case errors.Is(err, sql.ErrNoRows):
 		return "", nil
 	case err == nil && digest != k.Digest:
-		return "", broker.Errorf(broker.Invalid, "idempotency_conflict", "cannot begin: idempotency key %q of %s belongs to %s, which was asked for in other words (use another key)", k.Key, k.Actor, id)
+		return "", broker.Errorf(broker.Invalid, "idempotency_conflict", "cannot start a run: idempotency key %q of %s belongs to %s, whose request was different (use another key)", k.Key, k.Actor, id)
 	}
 	return id, err
 }

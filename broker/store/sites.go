@@ -68,7 +68,7 @@ func (db *DB) CreateSite(ctx context.Context, actor broker.Actor, s broker.Site,
 			return err
 		}
 		if n == 0 {
-			return broker.Errorf(broker.Refused, "site_exists", "cannot create site %s: there is one of that name (hostler site show %s)", s.Name, s.Name)
+			return broker.Errorf(broker.Refused, "site_exists", "cannot create site %s: a site of that name exists (see hostler site show %s)", s.Name, s.Name)
 		}
 		if err := t.regionFree(ctx, s); err != nil {
 			return err
@@ -103,9 +103,9 @@ func (db *DB) UpdateSite(ctx context.Context, actor broker.Actor, ref, reason st
 		}
 		switch {
 		case s.ID != before.ID || s.Name != before.Name:
-			return broker.Errorf(broker.Invalid, "site_invalid", "cannot rename site %s: nodes are known by it", before.Name)
+			return broker.Errorf(broker.Invalid, "site_invalid", "cannot rename site %s: nodes refer to it by that name", before.Name)
 		case (s.APIBaseURL != before.APIBaseURL || s.CACert != before.CACert) && !before.APITokenSetAt.IsZero():
-			return broker.Errorf(broker.Refused, "site_address_bound", "cannot move site %s: its MAAS token was checked at the address and with the ca_cert it has (give the token with the new ones: hostler site credentials %s --api-base-url URL --ca-cert-file FILE --maas-token-file FILE)", s.Name, s.Name)
+			return broker.Errorf(broker.Refused, "site_address_bound", "cannot change the address or ca_cert of site %s: its MAAS token was checked with the present ones (give the token together with the new ones: hostler site credentials %s --api-base-url URL --ca-cert-file FILE --maas-token-file FILE)", s.Name, s.Name)
 		}
 		if s.DefaultProfileID != before.DefaultProfileID {
 			p, err := profile(ctx, t, s.ID, s.DefaultProfileID, "")
@@ -181,7 +181,7 @@ func (t *tx) regionFree(ctx context.Context, s broker.Site) error {
 	others, err := collect(ctx, t, scanSite, `SELECT `+siteColumns+` FROM maas_sites WHERE id <> $1 AND `+inUse+` ORDER BY name`, s.ID)
 	for _, o := range others {
 		if o.Region() == s.Region() {
-			return broker.Errorf(broker.Refused, "site_region_taken", "cannot have site %s at %s: that is the region of site %s (one region is one site: use that, or disable it and let its runs end)", s.Name, s.APIBaseURL, o.Name)
+			return broker.Errorf(broker.Refused, "site_region_taken", "cannot use site %s at %s: site %s already uses that MAAS region (use that site, or disable it and let its runs end)", s.Name, s.APIBaseURL, o.Name)
 		}
 	}
 	return err

@@ -68,7 +68,7 @@ func (db *DB) CreateSKU(ctx context.Context, actor broker.Actor, s broker.SKU) (
 			return err
 		}
 		if n == 0 {
-			return broker.Errorf(broker.Refused, "sku_exists", "cannot create SKU %s: there is one of that id (hostler sku show %s)", s.ID, s.ID)
+			return broker.Errorf(broker.Refused, "sku_exists", "cannot create SKU %s: a SKU of that id exists (see hostler sku show %s)", s.ID, s.ID)
 		}
 		if made, err = sku(ctx, t, s.ID, ""); err != nil {
 			return err
@@ -93,7 +93,7 @@ func (db *DB) UpdateSKU(ctx context.Context, actor broker.Actor, id, reason stri
 			return err
 		}
 		if s.ID != before.ID {
-			return broker.Errorf(broker.Invalid, "sku_invalid", "cannot rename SKU %s: nodes are known by it", before.ID)
+			return broker.Errorf(broker.Invalid, "sku_invalid", "cannot rename SKU %s: nodes refer to it by that id", before.ID)
 		}
 		s.UpdatedAt = t.now
 		if _, err := t.ExecContext(ctx, `UPDATE skus SET sku = $1, updated_at = $2 WHERE id = $3`, text(rowOf(s)), micros(t.now), s.ID); err != nil {

@@ -27,11 +27,11 @@ func ErrorOf(err error) *broker.Error {
 	}
 	return &broker.Error{
 		Kind: broker.Unavailable, Code: "store_unavailable", RetryAfter: lostRetry,
-		Message: "cannot reach the database just now (ask again in a moment; what was being written is there whole or not at all, and this broker goes on by itself when it is back)",
+		Message: "cannot reach the database (retry in a moment: this broker reconnects by itself, and an interrupted change was either stored completely or not at all)",
 	}
 }
 
-// lost reports whether an error means that the database is absent. Other network clients of the
+// lost reports whether an error means that the database is unreachable. Other network clients of the
 // broker give their errors codes of their own.
 func lost(err error) bool {
 	var pe *pgconn.PgError

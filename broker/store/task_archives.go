@@ -49,9 +49,9 @@ func (db *DB) Archive(ctx context.Context, taskID string) (a Archive, err error)
 		Scan(append(archiveFields(&a), &a.Data)...)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return a, broker.Errorf(broker.NotFound, "archive_not_found", "task %s has no archive: it collected none, or its time is over", taskID)
+		return a, broker.Errorf(broker.NotFound, "archive_not_found", "task %s has no archive: the task collected none, or the archive has been deleted", taskID)
 	case err == nil && pki.Digest(a.Data) != a.Digest:
-		return a, broker.Errorf(broker.Refused, "archive_untrusted", "cannot give out the archive of task %s: it is not that of its digest (the database may have been changed)", taskID)
+		return a, broker.Errorf(broker.Refused, "archive_untrusted", "cannot return the archive of task %s: its content does not match its digest (the database may have been changed)", taskID)
 	}
 	return a, err
 }

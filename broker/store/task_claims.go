@@ -222,7 +222,7 @@ func (t *tx) takeUp(ctx context.Context, nodeID, taskID string, attempt int, p b
 		return err
 	}
 	if k.Lane == taskcatalog.LaneExclusive && busy(open) {
-		return broker.Errorf(broker.Refused, "attempt_superseded", "the lease of task %s ran out, and another task has the node's exclusive lane", taskID)
+		return broker.Errorf(broker.Refused, "attempt_superseded", "the lease of task %s ran out, and another task holds the node's exclusive lane", taskID)
 	}
 	_, err = t.renew(ctx, broker.TaskQueued, nodeID, taskID, attempt, p)
 	return err

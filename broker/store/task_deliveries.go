@@ -191,6 +191,6 @@ func (t *tx) tellDelivery(ctx context.Context, nodeID string, d *taskcatalog.Age
 	if k.givenUp() {
 		ended = "was given up"
 	}
-	said := fmt.Sprintf("node %s says of task %s, which %s: %s to %s: %s %s", nodeID, k.ID, ended, d.From, d.To, d.Outcome, d.Reason)
+	said := fmt.Sprintf("node %s reports on task %s, which %s: update from %s to %s: %s %s", nodeID, k.ID, ended, d.From, d.To, d.Outcome, d.Reason)
 	return t.tellOf(ctx, chain.Change{Record: *k.run, Events: []chain.Event{{Direction: k.run.Direction, Status: chain.Skipped, Message: said}}})
 }

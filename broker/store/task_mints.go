@@ -65,7 +65,7 @@ func (t *tx) had(ctx context.Context, e broker.AuditEntry, m Mint) (again bool, 
 	case m.repeats() && by == m.Request:
 		return true, nil
 	}
-	return false, refuse(broker.Errorf(broker.Refused, "already_minted", "cannot mint %s for task %s: attempt %d has had it", m.Type, m.TaskID, m.Attempt), e)
+	return false, refuse(broker.Errorf(broker.Refused, "already_minted", "cannot mint %s for task %s: attempt %d has already received it", m.Type, m.TaskID, m.Attempt), e)
 }
 
 // countMint counts another try of a task, or refuses. e is the audit row of the mint.
@@ -77,9 +77,9 @@ func (t *tx) countMint(ctx context.Context, e broker.AuditEntry, taskID string) 
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return err
 	case tries >= maxMintTries:
-		return refuse(broker.Errorf(broker.Refused, "mint_tries_spent", "cannot mint a credential for task %s: it has asked %d times (find out why that failed, and ask for the task again)", taskID, tries), e)
+		return refuse(broker.Errorf(broker.Refused, "mint_tries_spent", "cannot mint a credential for task %s: the task has asked %d times (find out why the requests failed, and enqueue the task again)", taskID, tries), e)
 	case t.now.Before(next):
-		soon := broker.Errorf(broker.TooMany, "mint_too_soon", "cannot mint a credential for task %s: it has asked %d times and waits until %s", taskID, tries, next.UTC().Format(time.RFC3339))
+		soon := broker.Errorf(broker.TooMany, "mint_too_soon", "cannot mint a credential for task %s: the task has asked %d times and must wait until %s", taskID, tries, next.UTC().Format(time.RFC3339))
 		soon.RetryAfter = next.Sub(t.now)
 		return refuse(soon, e)
 	}

@@ -107,7 +107,7 @@ func (t *tx) sweep(ctx context.Context, k broker.Task, silent int64, swept *Swep
 	switch {
 	case k.Attempt > 0 && micros(k.NotAfter) <= silent && alive <= silent:
 		swept.Unknown++
-		err = t.end(ctx, &k, broker.TaskFailed, taskcatalog.CodeOutcomeUnknown, "the node did not say how it ended")
+		err = t.end(ctx, &k, broker.TaskFailed, taskcatalog.CodeOutcomeUnknown, "the node did not report how the task ended")
 	case k.Attempt == 0:
 		swept.Expired++
 		err = t.expire(ctx, &k)
@@ -125,14 +125,14 @@ func (t *tx) sweep(ctx context.Context, k broker.Task, silent int64, swept *Swep
 
 // expire ends a task that no node fetched in time. If a freeze was the cause, the message says so.
 func (t *tx) expire(ctx context.Context, k *broker.Task) error {
-	why := "the node did not fetch it in time"
+	why := "the node did not fetch the task in time"
 	if k.Class == taskcatalog.ClassDestructive {
 		h, err := t.frozenAt(ctx, k.NodeID, micros(k.NotAfter))
 		if err != nil {
 			return err
 		}
 		if h != nil {
-			why = "it was not handed out in time: " + wording(*h) + " had been frozen by " + h.By + " (" + h.Reason + ")"
+			why = "the task was not delivered in time: " + wording(*h) + " was frozen by " + h.By + " (" + h.Reason + ")"
 		}
 	}
 	return t.end(ctx, k, broker.TaskExpired, taskcatalog.CodeTaskExpired, why)

@@ -151,7 +151,7 @@ func sameRequest(had, asked broker.Task) error {
 	if had.Type == asked.Type && had.Version == asked.Version && sameJSON(had.Params, asked.Params) {
 		return nil
 	}
-	return broker.Errorf(broker.Refused, "idempotency_conflict", "cannot enqueue %s on node %s: idempotency key %q belongs to task %s, which asks for something else", asked.Type, asked.NodeID, asked.IdempotencyKey, had.ID)
+	return broker.Errorf(broker.Refused, "idempotency_conflict", "cannot enqueue %s on node %s: idempotency key %q belongs to task %s, whose request was different (use another key)", asked.Type, asked.NodeID, asked.IdempotencyKey, had.ID)
 }
 
 func sameJSON(a, b json.RawMessage) bool {

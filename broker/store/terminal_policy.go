@@ -52,7 +52,7 @@ func (db *DB) BeatTerminalRelay(ctx context.Context, r TerminalRelay, dead time.
 			ON CONFLICT (address) DO UPDATE SET instance = excluded.instance, seen_at = excluded.seen_at
 			WHERE terminal_relays.instance IN ('', excluded.instance) OR terminal_relays.seen_at <= $4`, r.Address, r.Instance, micros(t.now), micros(t.now.Add(-dead))))
 		if err == nil && n == 0 {
-			err = broker.Errorf(broker.Unavailable, "relay_address_taken", "another broker speaks for the relay address %s (if it was killed just now, try again in a few seconds; else give each broker a relay address of its own)", r.Address)
+			err = broker.Errorf(broker.Unavailable, "relay_address_taken", "another broker uses the relay address %s (if that broker was just killed, retry in a few seconds; otherwise give each broker its own relay address)", r.Address)
 		}
 		return err
 	})

@@ -56,7 +56,7 @@ func (db *DB) UseTerminalTicket(ctx context.Context, actor broker.Actor, session
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		e := broker.AuditEntry{Actor: actor.Name, Action: "terminal.attack", Subject: "terminal/" + taskcatalog.Clean(sessionID, 60)}
 		no := func(code, format string, args ...any) error {
-			return refuse(broker.Errorf(broker.Forbidden, code, "cannot join terminal session %s: %s (ask for another: hostler terminal attach)", taskcatalog.Clean(sessionID, 60), fmt.Sprintf(format, args...)), e)
+			return refuse(broker.Errorf(broker.Forbidden, code, "cannot join terminal session %s: %s (get a new ticket: hostler terminal attach)", taskcatalog.Clean(sessionID, 60), fmt.Sprintf(format, args...)), e)
 		}
 		var used time.Time
 		k = TerminalTicket{Hash: hash}
@@ -64,17 +64,17 @@ func (db *DB) UseTerminalTicket(ctx context.Context, actor broker.Actor, session
 			Scan(&k.SessionID, &k.Operator, &k.Width, &k.Height, at(&k.Expires), at(&used))
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			return no("terminal_ticket_unknown", "there is no such ticket")
+			return no("terminal_ticket_unknown", "the ticket is unknown")
 		case err != nil:
 			return err
 		case k.Operator != actor.Name:
-			return no("terminal_ticket_wrong_operator", "the ticket is another operator's")
+			return no("terminal_ticket_wrong_operator", "the ticket belongs to another operator")
 		case k.SessionID != sessionID:
 			return no("terminal_ticket_wrong_session", "the ticket is for another session")
 		case !used.IsZero():
-			return no("terminal_ticket_used", "the ticket was used before")
+			return no("terminal_ticket_used", "the ticket was already used")
 		case !t.now.Before(k.Expires):
-			return no("terminal_ticket_expired", "the ticket was good until %s", k.Expires.UTC().Format(time.RFC3339))
+			return no("terminal_ticket_expired", "the ticket expired at %s", k.Expires.UTC().Format(time.RFC3339))
 		}
 		s, err := terminal(ctx, t, sessionID, t.forUpdate())
 		if err != nil {

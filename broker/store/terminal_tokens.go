@@ -136,23 +136,23 @@ func (db *DB) UseTerminalToken(ctx context.Context, id string, by TerminalCaller
 		}
 		switch {
 		case by.NodeID != s.NodeID:
-			return no("terminal_wrong_node", "it is not one of node %s", by.NodeID)
+			return no("terminal_wrong_node", "the session does not belong to node %s", by.NodeID)
 		case by.Epoch != s.NodeEpoch:
-			return no("terminal_wrong_epoch", "it is of epoch %d of the node, and the certificate is of %d", s.NodeEpoch, by.Epoch)
+			return no("terminal_wrong_epoch", "the session belongs to epoch %d of the node, and the certificate to epoch %d", s.NodeEpoch, by.Epoch)
 		case s.Status.Over():
 			return terminalOver(s) // a node that was not told is no attacker
 		case by.Replica != s.Replica:
 			return terminalElsewhere(s) // nor is a node that knows of no other relay
 		case sameHash(k.spent, hash), again && !may:
-			return no("terminal_token_used", "its token was used before")
+			return no("terminal_token_used", "the token was already used")
 		case superseded && may: // the node was not told of the newer token
-			return broker.Errorf(broker.Unavailable, "terminal_token_superseded", "cannot join terminal session %s: another token has taken the place of this one (come with that)", id)
+			return broker.Errorf(broker.Unavailable, "terminal_token_superseded", "cannot join terminal session %s: a newer token has replaced this one (use the newer token)", id)
 		case !minted && !following && !again:
-			return no("terminal_token_unknown", "its token is another")
+			return no("terminal_token_unknown", "the token is not one of this session")
 		case minted && !sameHash(k.key, by.KeyDigest), following && !may:
-			return no("terminal_wrong_key", "its token is for another key of the node")
+			return no("terminal_wrong_key", "the token is for another key")
 		case minted && !t.now.Before(k.expires):
-			return no("terminal_token_expired", "its token was good until %s", k.expires.Format(time.RFC3339))
+			return no("terminal_token_expired", "the token expired at %s", k.expires.Format(time.RFC3339))
 		}
 		if !again {
 			k.spent, k.used = k.used, hash

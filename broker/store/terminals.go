@@ -55,7 +55,7 @@ func (db *DB) CreateTerminalSession(ctx context.Context, actor broker.Actor, s b
 		case n.Status == broker.Deleted:
 			return nodeDeleted(n)
 		case n.Epoch != s.NodeEpoch:
-			return broker.Errorf(broker.Refused, "stale_epoch", "cannot open a terminal on node %s: it has enrolled anew, its epoch is %d and not %d (look at it again)", n.ID, n.Epoch, s.NodeEpoch)
+			return broker.Errorf(broker.Refused, "stale_epoch", "cannot open a terminal on node %s: the node has enrolled again, its epoch is %d and not %d (check the node, then open the terminal again)", n.ID, n.Epoch, s.NodeEpoch)
 		}
 		made, err = scanTerminal(t.QueryRowContext(ctx, `INSERT INTO terminal_sessions (id, node_id, node_epoch, site, allocation_id, username, opened_by, reason,
 			max_seconds, idle_seconds, detach_seconds, record_input, replica, status, created_at, status_at)
@@ -171,5 +171,5 @@ func terminalOver(s broker.TerminalSession) *broker.Error {
 
 // terminalElsewhere tells a relay that another relay has taken its session.
 func terminalElsewhere(s broker.TerminalSession) *broker.Error {
-	return broker.Errorf(broker.Unavailable, "terminal_session_elsewhere", "terminal session %s is at the relay %q now (come again)", s.ID, s.Replica)
+	return broker.Errorf(broker.Unavailable, "terminal_session_elsewhere", "terminal session %s has moved to relay %q (connect again)", s.ID, s.Replica)
 }

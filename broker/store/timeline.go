@@ -63,7 +63,7 @@ func WindowAt(cursor string) (w Window, err error) {
 		w.Skip, err = strconv.Atoi(skip)
 	}
 	if err != nil || micros <= 0 || w.Skip < 0 || w.Skip > maxSkip {
-		return Window{}, broker.Errorf(broker.Invalid, "cursor_invalid", "cannot go on there: take the cursor as it came")
+		return Window{}, broker.Errorf(broker.Invalid, "cursor_invalid", "cannot read the timeline: the cursor is not valid (pass next_cursor unchanged)")
 	}
 	return w, nil
 }

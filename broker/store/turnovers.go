@@ -38,7 +38,7 @@ func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover,
 			return err
 		}
 		if u.From != "" && n.Status != u.From {
-			return refuse(broker.Errorf(broker.Refused, "node_moved", "cannot turn over node %s: it was to be %s still, and is %s (%s)", n.ID, u.From, n.Status, n.StatusReason), entry(actor, "turnover.begin", n.ID))
+			return refuse(broker.Errorf(broker.Refused, "node_moved", "cannot turn over node %s: its status should still be %s, and is %s (%s)", n.ID, u.From, n.Status, n.StatusReason), entry(actor, "turnover.begin", n.ID))
 		}
 		live, err := allocations(ctx, t, n.ID, `ended_at = 0`)
 		if err != nil {
@@ -123,15 +123,15 @@ func (db *DB) EndTurnover(ctx context.Context, actor broker.Actor, u Turnover, c
 		err = t.QueryRowContext(ctx, `SELECT node_epoch, meets_policy, valid_until FROM clean_certificates WHERE id = $1 AND run_id = $2 AND node_id = $3`, certificateID, u.RunID, n.ID).Scan(&epoch, &meets, at(&until))
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			return refuse(broker.Errorf(broker.Refused, "certificate_missing", "cannot hand out node %s: run %s has no certificate %q for it", n.ID, u.RunID, certificateID), e)
+			return refuse(broker.Errorf(broker.Refused, "certificate_missing", "cannot hand out node %s: run %s has no certificate %q for this node", n.ID, u.RunID, certificateID), e)
 		case err != nil:
 			return err
 		case !meets || epoch != n.Epoch:
-			return refuse(broker.Errorf(broker.Refused, "certificate_falls_short", "cannot hand out node %s: certificate %s does not meet the policy, or is of an earlier enrolment", n.ID, certificateID), e)
+			return refuse(broker.Errorf(broker.Refused, "certificate_falls_short", "cannot hand out node %s: certificate %s does not meet the policy, or is from an earlier enrolment", n.ID, certificateID), e)
 		case n.Status == broker.Active && !n.TurnoverOwed:
 			return nil // already handed out; the answer was lost
 		case !t.now.Before(until):
-			return refuse(broker.Errorf(broker.Refused, "certificate_stale", "cannot hand out node %s: certificate %s was good until %s (rerun, and it is looked at again)", n.ID, certificateID, until.Format(time.RFC3339)), e)
+			return refuse(broker.Errorf(broker.Refused, "certificate_stale", "cannot hand out node %s: certificate %s was valid until %s (rerun the turnover to validate the node again)", n.ID, certificateID, until.Format(time.RFC3339)), e)
 		}
 		live, err := allocations(ctx, t, n.ID, `ended_at = 0`)
 		if err != nil {
@@ -167,7 +167,7 @@ func (t *tx) keptOut(ctx context.Context, n broker.Node, lifts Lifts) error {
 	case err != nil:
 		return err
 	case seen.After(lifts.Conflicts):
-		return broker.Errorf(broker.Refused, "kept_out_by_conflict", "cannot hand out node %s: at %s two had its identity, and either may have signed that it is clean (find out who else has its key; it needs another)", n.ID, seen.Format(time.RFC3339))
+		return broker.Errorf(broker.Refused, "kept_out_by_conflict", "cannot hand out node %s: at %s two holders used its identity, and either may have signed the evidence (find out who else has its key, and give the node a new key)", n.ID, seen.Format(time.RFC3339))
 	case n.Status != broker.Quarantined || lifts.Person:
 		return nil
 	}
@@ -175,5 +175,5 @@ func (t *tx) keptOut(ctx context.Context, n broker.Node, lifts Lifts) error {
 	if err := t.QueryRowContext(ctx, `SELECT kept_out_by FROM nodes WHERE id = $1`, n.ID).Scan(&by); err != nil || !ofPeople(broker.Owner(by)) {
 		return err
 	}
-	return broker.Errorf(broker.Refused, "kept_out_by_person", "cannot hand out node %s: a person has put it in quarantine: %s (adopt the run, to let it in all the same)", n.ID, n.StatusReason)
+	return broker.Errorf(broker.Refused, "kept_out_by_person", "cannot hand out node %s: a person has quarantined it: %s (to let it in regardless, adopt the run)", n.ID, n.StatusReason)
 }

@@ -101,11 +101,11 @@ func (b *Book) Activate(_ context.Context, nodeID string) (bool, string, error) 
 	case e == nil:
 		return false, "", notFound(nodeID)
 	case e.Epoch == 0:
-		return false, "its agent has not come", nil
+		return false, "its agent has not enrolled", nil
 	case b.Unlike != nil && b.Unlike(nodeID) != "":
 		return false, "", broker.Errorf(broker.Refused, onboarding.CodeHardwareMismatch, "node %s: %s", nodeID, b.Unlike(nodeID))
 	case e.Status == broker.Quarantined:
-		return false, "a person lets it in again", nil
+		return false, "a person must let it in again", nil
 	case e.Status == broker.Retired && e.turnover != "":
 		return true, "", nil // the turnover's run activates the node
 	case e.Status != broker.Enrolling && e.Status != broker.Active:
@@ -149,7 +149,7 @@ func (b *Book) Renew(_ context.Context, runID, reason string) (string, error) {
 	case e == nil || e.Status != broker.Quarantined:
 		return "", nil
 	case !e.own:
-		return "node " + e.ID + " is quarantined, and a person lets it in again", nil
+		return "node " + e.ID + " is quarantined, and a person must let it in again", nil
 	}
 	e.Status, e.StatusReason, e.own = broker.Enrolling, reason, false
 	return "", nil

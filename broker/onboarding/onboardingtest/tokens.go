@@ -67,7 +67,7 @@ func (b *Book) ExtendToken(_ context.Context, nodeID string, until time.Time, _ 
 	case e.token == "":
 		return broker.Errorf(broker.Refused, "token_none", "cannot extend the enrol token of node %s: it has none that is open", nodeID)
 	case e.extended >= most:
-		return broker.Errorf(broker.Refused, "token_extended_twice", "cannot extend the enrol token of node %s: it was extended %d times", nodeID, most)
+		return broker.Errorf(broker.Refused, "token_extended_twice", "cannot extend the enrol token of node %s: the token was already extended %d times", nodeID, most)
 	case until.After(e.expires):
 		e.expires = until
 		e.extended++

@@ -27,7 +27,7 @@ func (b *Book) Disable(_ context.Context, id, runID, reason string, from broker.
 	defer leave()
 	m := b.nodes[id]
 	if from != "" && m.Status != from {
-		return nil, broker.Errorf(broker.Refused, "node_moved", "node %s was to be %s still, and is %s", id, from, m.Status)
+		return nil, broker.Errorf(broker.Refused, "node_moved", "node %s should still be %s, and is %s", id, from, m.Status)
 	}
 	live := m.live()
 	if err := broker.AllocationsLive(m.Node, live, ends...); err != nil {
@@ -81,10 +81,10 @@ func (b *Book) Enable(_ context.Context, id, runID, certificateID string, lifts 
 		return err
 	}
 	if m.conflict().After(lifts.Conflicts) {
-		return broker.Errorf(broker.Refused, "kept_out_by_conflict", "two have the identity of node %s", id)
+		return broker.Errorf(broker.Refused, "kept_out_by_conflict", "two holders used the identity of node %s", id)
 	}
 	if m.Status == broker.Quarantined && m.ByPerson && !lifts.Person {
-		return broker.Errorf(broker.Refused, "kept_out_by_person", "a person has put node %s in quarantine", id)
+		return broker.Errorf(broker.Refused, "kept_out_by_person", "a person has quarantined node %s", id)
 	}
 	owed := m.TurnoverOwed
 	m.TurnoverOwed = false

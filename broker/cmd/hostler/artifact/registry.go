@@ -43,7 +43,7 @@ func OpenRegistry(reference string, plainHTTP bool) (*Registry, error) {
 func (r *Registry) Push(ctx context.Context, l *Layout) ([]release.Signature, error) {
 	there, err := r.repo.Resolve(ctx, l.Version)
 	if err == nil && there.Digest != l.root.Digest {
-		return nil, broker.Errorf(broker.Refused, "release_version_taken", "cannot push %s to %s: tag %s is %s there, and this is %s (give it a version of its own)", l.Dir, r.reference, l.Version, there.Digest, l.root.Digest)
+		return nil, broker.Errorf(broker.Refused, "release_version_taken", "cannot push %s to %s: tag %s has digest %s there, and the new digest is %s (choose another version)", l.Dir, r.reference, l.Version, there.Digest, l.root.Digest)
 	}
 	if _, err := oras.Copy(ctx, l.store, l.Version, r.repo, l.Version, oras.DefaultCopyOptions); err != nil {
 		return nil, r.failed("push to", err)
