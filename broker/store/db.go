@@ -32,7 +32,7 @@ type Options struct {
 // DB is the store. Exported methods own their transaction and write the audit row inside the
 // transaction.
 type DB struct {
-	engine
+	engine engine
 	now    func() time.Time
 	log    *zap.Logger
 	hints  *hub
@@ -103,7 +103,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 // Close stops the store's background work and closes the database. Acknowledged writes are durable
 // even without Close.
 func (db *DB) Close() error {
-	err := db.close()
+	err := db.engine.close()
 	db.hints.close()
 	return err
 }
@@ -118,7 +118,7 @@ func (db *DB) Ping(ctx context.Context) error {
 func (db *DB) Now() time.Time { return db.now().UTC().Truncate(time.Microsecond) }
 
 // Engine returns sqlite or postgres.
-func (db *DB) Engine() string { return db.name() }
+func (db *DB) Engine() string { return db.engine.name() }
 
 // refusal is an error whose audit row survives the rollback of the refused transaction.
 type refusal struct {

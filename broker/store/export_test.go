@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"iter"
+	"sync"
 	"time"
 
 	"github.com/hostler/hostler/broker/chain"
@@ -54,16 +56,53 @@ func ClaimInBatchQuery(c chain.Claim, now time.Time) (string, []any) {
 	return claimQuery(c, inBatch, now)
 }
 
-// Texts returns the texts of the statements that a SQLite database was given so far.
-func Texts(db *DB) (texts []string) {
-	e := db.engine.(*sqliteEngine)
-	for _, p := range []*prepared{e.read, e.commits.stmts} {
-		p.stmts.Range(func(text, _ any) bool {
+// Texts gives the database an engine that keeps the text of each statement. The function returned
+// lists the texts, each text once.
+func Texts(db *DB) func() []string {
+	e := &keepingEngine{engine: db.engine}
+	db.engine = e
+	return func() []string {
+		var texts []string
+		e.texts.Range(func(text, _ any) bool {
 			texts = append(texts, text.(string))
 			return true
 		})
+		return texts
 	}
-	return texts
+}
+
+type keepingEngine struct {
+	engine
+	texts sync.Map
+}
+
+func (e *keepingEngine) reader() runner { return keepingRunner{e.engine.reader(), &e.texts} }
+
+func (e *keepingEngine) write(ctx context.Context, fn func(ctx context.Context, t *tx) error) ([]Hint, error) {
+	return e.engine.write(ctx, func(ctx context.Context, t *tx) error {
+		t.runner = keepingRunner{t.runner, &e.texts}
+		return fn(ctx, t)
+	})
+}
+
+type keepingRunner struct {
+	runner
+	texts *sync.Map
+}
+
+func (r keepingRunner) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	r.texts.Store(query, nil)
+	return r.runner.ExecContext(ctx, query, args...)
+}
+
+func (r keepingRunner) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	r.texts.Store(query, nil)
+	return r.runner.QueryContext(ctx, query, args...)
+}
+
+func (r keepingRunner) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	r.texts.Store(query, nil)
+	return r.runner.QueryRowContext(ctx, query, args...)
 }
 
 // ReadClock is a PostgreSQL store's reading of the server's clock, done once a minute.

@@ -45,7 +45,7 @@ func (db *DB) publish(hints []Hint) {
 		return
 	}
 	db.hints.give(hints)
-	db.tell(hints)
+	db.engine.tell(hints)
 }
 
 // hub distributes hints to the subscribers in this process.

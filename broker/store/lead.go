@@ -7,5 +7,5 @@ import "context"
 // lock and the work end together. When the lock is lost, f's context ends; once f has returned,
 // Lead tries to take the lock again. Lead returns when ctx ends.
 func (db *DB) Lead(ctx context.Context, f func(ctx context.Context)) error {
-	return db.lead(ctx, f)
+	return db.engine.lead(ctx, f)
 }

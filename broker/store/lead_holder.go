@@ -24,7 +24,7 @@ func (h LeadHolder) Orphaned() bool { return h.PID != 0 && h.Silent > leadSilenc
 
 // LeadHolder returns the holder of the leader's lock. PID 0 means no holder; SQLite always returns
 // PID 0, because the process itself leads.
-func (db *DB) LeadHolder(ctx context.Context) (LeadHolder, error) { return db.leadHolder(ctx) }
+func (db *DB) LeadHolder(ctx context.Context) (LeadHolder, error) { return db.engine.leadHolder(ctx) }
 
 func (e *sqliteEngine) leadHolder(context.Context) (LeadHolder, error) { return LeadHolder{}, nil }
 

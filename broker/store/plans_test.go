@@ -20,6 +20,7 @@ import (
 func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	url := storetest.URL(t, "sqlite")
 	db := storetest.Reopen(t, url, nil)
+	texts := store.Texts(db)
 	now := time.Now()
 	n := newMember(t, db, "one")
 	must(db.SweepTasks(ctx))(t)
@@ -74,7 +75,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	many := []string{"tasks_node (node_id=?)", "chain_runs_list (site=?)"} // all rows that a node or a site ever had
 	placeholder := regexp.MustCompile(`\$\d+`)
 	asked := 0
-	for _, text := range store.Texts(db) {
+	for _, text := range texts() {
 		if !regexp.MustCompile(`^\s*(SELECT|UPDATE|DELETE|WITH)`).MatchString(text) {
 			continue
 		}

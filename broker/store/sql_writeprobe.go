@@ -8,7 +8,7 @@ import (
 // ProbeWrite reports why the database cannot be written; nil: the database can be written. A
 // database that is read-only, or whose disk is full, still answers reads.
 func (db *DB) ProbeWrite(ctx context.Context) error {
-	if err := db.room(); err != nil {
+	if err := db.engine.room(); err != nil {
 		return err
 	}
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
