@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
@@ -38,7 +39,7 @@ func (r *AgentRelease) Revoked() bool { return !r.RevokedAt.IsZero() }
 const agentReleaseColumns = `version, digest, channel, reference, plain_http, manifest, statement, signatures, key_id, statement_part, layer_part, layer_size,
 	published_by, published_at, revoked_by, revoked_reason, revoked_at`
 
-func scanAgentRelease(row interface{ Scan(...any) error }) (r AgentRelease, err error) {
+func scanAgentRelease(row sqlkit.Row) (r AgentRelease, err error) {
 	err = row.Scan(&r.Version, &r.Digest, &r.Channel, &r.Reference, &r.PlainHTTP, &r.Manifest, &r.Statement, doc(&r.Signatures), &r.KeyID, &r.StatementPart, &r.LayerPart, &r.LayerSize,
 		&r.PublishedBy, at(&r.PublishedAt), &r.RevokedBy, &r.RevokedReason, at(&r.RevokedAt))
 	return r, err
@@ -54,7 +55,7 @@ func (db *DB) PublishRelease(ctx context.Context, actor broker.Actor, r AgentRel
 				return err
 			}
 		}
-		n, err := changed(t.ExecContext(ctx, `INSERT INTO agent_releases (version, digest, channel, reference, plain_http, manifest, statement, signatures, key_id,
+		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO agent_releases (version, digest, channel, reference, plain_http, manifest, statement, signatures, key_id,
 			statement_part, layer_part, layer_size, published_by, published_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING`,
 			r.Version, r.Digest, r.Channel, r.Reference, r.PlainHTTP, r.Manifest, r.Statement, text(r.Signatures), r.KeyID,
 			r.StatementPart, r.LayerPart, r.LayerSize, actor.Name, micros(t.now)))
@@ -116,7 +117,7 @@ func (db *DB) AgentRelease(ctx context.Context, version string) (AgentRelease, e
 	return agentRelease(ctx, db.reader(), version, "")
 }
 
-func agentRelease(ctx context.Context, r runner, version, lock string) (AgentRelease, error) {
+func agentRelease(ctx context.Context, r sqlkit.Runner, version, lock string) (AgentRelease, error) {
 	found, err := scanAgentRelease(r.QueryRowContext(ctx, `SELECT `+agentReleaseColumns+` FROM agent_releases WHERE version = $1`+lock, version))
 	if errors.Is(err, sql.ErrNoRows) {
 		return found, broker.Errorf(broker.NotFound, "agent_release_unknown", "there is no signed agent release %q (see hostler agent-release list)", taskcatalog.Clean(version, 64))
@@ -126,14 +127,14 @@ func agentRelease(ctx context.Context, r runner, version, lock string) (AgentRel
 
 // AgentReleases lists the releases of a channel (empty: all), newest first.
 func (db *DB) AgentReleases(ctx context.Context, channel string) ([]AgentRelease, error) {
-	return collect(ctx, db.reader(), scanAgentRelease, `SELECT `+agentReleaseColumns+` FROM agent_releases WHERE $1 = '' OR channel = $1 ORDER BY published_at DESC, version`, channel)
+	return sqlkit.Collect(ctx, db.reader(), scanAgentRelease, `SELECT `+agentReleaseColumns+` FROM agent_releases WHERE $1 = '' OR channel = $1 ORDER BY published_at DESC, version`, channel)
 }
 
 // RevokeRelease stops a release from being given to nodes, audited. The first revocation stands,
 // and is returned. Code: agent_release_unknown.
 func (db *DB) RevokeRelease(ctx context.Context, actor broker.Actor, version, reason string) (kept AgentRelease, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := changed(t.ExecContext(ctx, `UPDATE agent_releases SET revoked_by = $2, revoked_reason = $3, revoked_at = $4 WHERE version = $1 AND revoked_at = 0`,
+		n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE agent_releases SET revoked_by = $2, revoked_reason = $3, revoked_at = $4 WHERE version = $1 AND revoked_at = 0`,
 			version, actor.Name, reason, micros(t.now)))
 		if err != nil {
 			return err
@@ -158,7 +159,7 @@ func (db *DB) ReleaseFloor(ctx context.Context) (ReleaseFloor, error) {
 	return releaseFloor(ctx, db.reader())
 }
 
-func releaseFloor(ctx context.Context, r runner) (f ReleaseFloor, err error) {
+func releaseFloor(ctx context.Context, r sqlkit.Runner) (f ReleaseFloor, err error) {
 	err = r.QueryRowContext(ctx, `SELECT version, set_by, reason, set_at FROM agent_release_floor`).Scan(&f.Version, &f.By, &f.Reason, at(&f.At))
 	if errors.Is(err, sql.ErrNoRows) {
 		return f, nil

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 const agentColumns = `node_id, channel, pinned_version, delivery_mode, reported_commit, reported_digest, reported_at, attempt_at, result, reason, seconds, correlation_id, delivery_id, previous_version, pins`
 
-func scanAgent(row interface{ Scan(...any) error }) (a broker.Agent, err error) {
+func scanAgent(row sqlkit.Row) (a broker.Agent, err error) {
 	err = row.Scan(&a.NodeID, &a.Channel, &a.Pinned, &a.Mode, &a.Commit, &a.SHA256, at(&a.ReportedAt), at(&a.AttemptAt), &a.Result, &a.Reason, &a.Seconds, &a.CorrelationID, &a.DeliveryID, &a.Previous, doc(&a.Pins))
 	return a, err
 }
@@ -22,7 +23,7 @@ func (db *DB) Agent(ctx context.Context, nodeID string) (broker.Agent, error) {
 	return agent(ctx, db.reader(), nodeID, "")
 }
 
-func agent(ctx context.Context, r runner, nodeID, lock string) (broker.Agent, error) {
+func agent(ctx context.Context, r sqlkit.Runner, nodeID, lock string) (broker.Agent, error) {
 	a, err := scanAgent(r.QueryRowContext(ctx, `SELECT `+agentColumns+` FROM node_agents WHERE node_id = $1`+lock, nodeID))
 	if errors.Is(err, sql.ErrNoRows) {
 		return broker.NewAgent(nodeID), nil
@@ -32,7 +33,7 @@ func agent(ctx context.Context, r runner, nodeID, lock string) (broker.Agent, er
 
 // Agents returns the recorded agents of all nodes, by node.
 func (db *DB) Agents(ctx context.Context) (map[string]broker.Agent, error) {
-	all, err := collect(ctx, db.reader(), scanAgent, `SELECT `+agentColumns+` FROM node_agents`)
+	all, err := sqlkit.Collect(ctx, db.reader(), scanAgent, `SELECT `+agentColumns+` FROM node_agents`)
 	out := make(map[string]broker.Agent, len(all))
 	for _, a := range all {
 		out[a.NodeID] = a

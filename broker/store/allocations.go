@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -18,7 +19,7 @@ const allocationColumns = `allocation_id, node_id, username, tenant, had_root, s
 const allocationWas = ` NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = allocations.task_id
 	AND (status IN ('expired', 'canceled') AND attempt = 0 OR status = 'failed' AND outcome = 'refused'))`
 
-func scanAllocation(row interface{ Scan(...any) error }) (a broker.Allocation, err error) {
+func scanAllocation(row sqlkit.Row) (a broker.Allocation, err error) {
 	err = row.Scan(&a.ID, &a.NodeID, &a.Username, &a.Tenant, &a.HadRoot, at(&a.Since), at(&a.EndedAt), &a.ForcedBy)
 	return a, err
 }
@@ -46,7 +47,7 @@ func (db *DB) SettledAllocations(ctx context.Context, nodeID string) (all []brok
 // was handed out clean since.
 func (db *DB) LastAllocation(ctx context.Context, nodeID string) (last *broker.Allocation, certified bool, err error) {
 	var by string
-	all, err := collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (broker.Allocation, error) {
+	all, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (broker.Allocation, error) {
 		return scanAllocation(also{row, &by})
 	}, `SELECT `+allocationColumns+`, certified_by FROM allocations WHERE node_id = $1 AND ended_at > 0 AND`+allocationWas+`
 		ORDER BY ended_at DESC, allocation_id LIMIT 1`, nodeID)
@@ -58,14 +59,14 @@ func (db *DB) LastAllocation(ctx context.Context, nodeID string) (last *broker.A
 
 // also scans an additional column.
 type also struct {
-	row  interface{ Scan(...any) error }
+	row  sqlkit.Row
 	last any
 }
 
 func (a also) Scan(into ...any) error { return a.row.Scan(append(into, a.last)...) }
 
-func allocations(ctx context.Context, r runner, nodeID, which string) ([]broker.Allocation, error) {
-	return collect(ctx, r, scanAllocation, `SELECT `+allocationColumns+` FROM allocations WHERE node_id = $1 AND `+which+` AND`+allocationWas+`
+func allocations(ctx context.Context, r sqlkit.Runner, nodeID, which string) ([]broker.Allocation, error) {
+	return sqlkit.Collect(ctx, r, scanAllocation, `SELECT `+allocationColumns+` FROM allocations WHERE node_id = $1 AND `+which+` AND`+allocationWas+`
 		ORDER BY CASE WHEN ended_at = 0 THEN 0 ELSE 1 END, since DESC, allocation_id`, nodeID)
 }
 
@@ -117,7 +118,7 @@ func (t *tx) endAllocation(ctx context.Context, nodeID, allocationID string) err
 // NodesInUse returns the nodes with a live allocation. Allocations of open transactions are
 // missing: before an action on a node, call SettledAllocations.
 func (db *DB) NodesInUse(ctx context.Context) (map[string]bool, error) {
-	ids, err := collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (id string, err error) { return id, row.Scan(&id) },
+	ids, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (id string, err error) { return id, row.Scan(&id) },
 		`SELECT DISTINCT node_id FROM allocations WHERE certified_by = '' AND ended_at = 0 AND`+allocationWas)
 	out := make(map[string]bool, len(ids))
 	for _, id := range ids {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -27,7 +28,7 @@ type Attestation struct {
 
 const attestationColumns = `id, node_id, site, kind, device_id, statement, digest, issued_at, file`
 
-func scanAttestation(row interface{ Scan(...any) error }) (a Attestation, err error) {
+func scanAttestation(row sqlkit.Row) (a Attestation, err error) {
 	err = row.Scan(&a.ID, &a.NodeID, &a.Site, &a.Kind, &a.DeviceID, rawDoc(&a.Statement), &a.Digest, at(&a.IssuedAt), &a.File)
 	return a, err
 }
@@ -39,7 +40,7 @@ func (db *DB) Attestable(ctx context.Context, n broker.Node, name string) (d bro
 	return attestable(ctx, db.reader(), n, name)
 }
 
-func attestable(ctx context.Context, r runner, n broker.Node, name string) (d broker.Device, id string, err error) {
+func attestable(ctx context.Context, r sqlkit.Runner, n broker.Node, name string) (d broker.Device, id string, err error) {
 	if n.Status == broker.Deleted {
 		return d, "", nodeDeleted(n)
 	}
@@ -129,5 +130,5 @@ func (db *DB) Attestation(ctx context.Context, id string) (Attestation, error) {
 // Attestations returns a node's attestations since it was last handed out clean, oldest first: the
 // attestations for its next certificate.
 func (db *DB) Attestations(ctx context.Context, nodeID string) ([]Attestation, error) {
-	return collect(ctx, db.reader(), scanAttestation, `SELECT `+attestationColumns+` FROM attestations WHERE node_id = $1 AND certified_by = '' ORDER BY issued_at, id`, nodeID)
+	return sqlkit.Collect(ctx, db.reader(), scanAttestation, `SELECT `+attestationColumns+` FROM attestations WHERE node_id = $1 AND certified_by = '' ORDER BY issued_at, id`, nodeID)
 }

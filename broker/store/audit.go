@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // AuditFilter selects audit rows; an empty field adds no condition.
@@ -29,7 +30,7 @@ type SealedEntry struct {
 
 const auditColumns = `id, at, actor, action, subject, reason, before, after, correlation_id, code, position, seal`
 
-func scanAudit(row interface{ Scan(...any) error }) (SealedEntry, error) {
+func scanAudit(row sqlkit.Row) (SealedEntry, error) {
 	var e SealedEntry
 	err := row.Scan(&e.ID, at(&e.At), &e.Actor, &e.Action, &e.Subject, &e.Reason, rawDoc(&e.Before), rawDoc(&e.After),
 		&e.CorrelationID, &e.Code, &e.Position, &e.Seal)
@@ -53,30 +54,30 @@ func (db *DB) Audit(ctx context.Context, e broker.AuditEntry) error {
 
 // ListAudit returns a page; the id of the last row is the cursor of the next page.
 func (db *DB) ListAudit(ctx context.Context, f AuditFilter) ([]SealedEntry, error) {
-	var w where
-	w.equal("actor", f.Actor)
-	w.equal("action", f.Action)
-	w.equal("subject", f.Subject)
-	w.equal("code", f.Code)
-	w.equal("correlation_id", f.CorrelationID)
+	var w sqlkit.Where
+	w.Equal("actor", f.Actor)
+	w.Equal("action", f.Action)
+	w.Equal("subject", f.Subject)
+	w.Equal("code", f.Code)
+	w.Equal("correlation_id", f.CorrelationID)
 	if !f.From.IsZero() {
-		w.add("at >= ?", micros(f.From))
+		w.Add("at >= ?", micros(f.From))
 	}
 	if !f.To.IsZero() {
-		w.add("at < ?", micros(f.To))
+		w.Add("at < ?", micros(f.To))
 	}
 	order := "ASC"
 	switch {
 	case f.Newest && f.After > 0:
-		w.add("id < ?", f.After)
+		w.Add("id < ?", f.After)
 	case f.After > 0:
-		w.add("id > ?", f.After)
+		w.Add("id > ?", f.After)
 	}
 	if f.Newest {
 		order = "DESC"
 	}
-	query := `SELECT ` + auditColumns + ` FROM audit_logs` + w.String() + ` ORDER BY id ` + order + w.limit(cmp.Or(f.Limit, 100))
-	return collect(ctx, db.reader(), scanAudit, query, w.args...)
+	query := `SELECT ` + auditColumns + ` FROM audit_logs` + w.String() + ` ORDER BY id ` + order + w.Limit(cmp.Or(f.Limit, 100))
+	return sqlkit.Collect(ctx, db.reader(), scanAudit, query, w.Args...)
 }
 
 // entry returns a new audit row about a node.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // AuditTip is the end of the chain of seals.
@@ -38,7 +39,7 @@ func (db *DB) SealAudit(ctx context.Context, limit int, seal func(before AuditTi
 		if err := t.QueryRowContext(ctx, `SELECT position, seal FROM audit_tip WHERE one = 1`+t.forUpdate()).Scan(&tip.Position, &tip.Seal); err != nil {
 			return err
 		}
-		rows, err := collect(ctx, t, scanAudit, `SELECT `+auditColumns+` FROM audit_logs WHERE position = 0 ORDER BY id LIMIT $1`, limit)
+		rows, err := sqlkit.Collect(ctx, t, scanAudit, `SELECT `+auditColumns+` FROM audit_logs WHERE position = 0 ORDER BY id LIMIT $1`, limit)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
@@ -73,7 +74,7 @@ const walkPage = 500
 // rows in memory. An error of f ends the walk and is returned.
 func (db *DB) WalkAudit(ctx context.Context, from int64, f func(SealedEntry) error) error {
 	for {
-		page, err := collect(ctx, db.reader(), scanAudit, `SELECT `+auditColumns+` FROM audit_logs
+		page, err := sqlkit.Collect(ctx, db.reader(), scanAudit, `SELECT `+auditColumns+` FROM audit_logs
 			WHERE position > 0 AND position >= $1 ORDER BY position LIMIT $2`, from, walkPage)
 		if err != nil {
 			return err
@@ -99,7 +100,7 @@ func (db *DB) SaveAuditHead(ctx context.Context, h AuditHead) error {
 	})
 }
 
-func scanHead(row interface{ Scan(...any) error }) (AuditHead, error) {
+func scanHead(row sqlkit.Row) (AuditHead, error) {
 	var h AuditHead
 	err := row.Scan(&h.Position, &h.Seal, at(&h.At), &h.Envelope)
 	return h, err
@@ -107,12 +108,12 @@ func scanHead(row interface{ Scan(...any) error }) (AuditHead, error) {
 
 // AuditHeads lists the signed heads by position.
 func (db *DB) AuditHeads(ctx context.Context) ([]AuditHead, error) {
-	return collect(ctx, db.reader(), scanHead, `SELECT position, seal, at, envelope FROM audit_heads ORDER BY position`)
+	return sqlkit.Collect(ctx, db.reader(), scanHead, `SELECT position, seal, at, envelope FROM audit_heads ORDER BY position`)
 }
 
 // LastAuditHead returns the newest head; position 0: none.
 func (db *DB) LastAuditHead(ctx context.Context) (AuditHead, error) {
-	heads, err := collect(ctx, db.reader(), scanHead, `SELECT position, seal, at, envelope FROM audit_heads ORDER BY position DESC LIMIT 1`)
+	heads, err := sqlkit.Collect(ctx, db.reader(), scanHead, `SELECT position, seal, at, envelope FROM audit_heads ORDER BY position DESC LIMIT 1`)
 	if err != nil || len(heads) == 0 {
 		return AuditHead{}, err
 	}

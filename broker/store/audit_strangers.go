@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // Refusals of strangers, callers without a good token or certificate, get one audit row of each
@@ -155,7 +156,7 @@ func (db *DB) FlushStrangers(ctx context.Context) error {
 }
 
 func (t *tx) addStrangers(ctx context.Context, k strangerKind, of map[string]tally) error {
-	known, err := collect(ctx, t, scanText, `SELECT source FROM stranger_refusals WHERE action = $1 AND code = $2`, k.action, k.code)
+	known, err := sqlkit.Collect(ctx, t, scanText, `SELECT source FROM stranger_refusals WHERE action = $1 AND code = $2`, k.action, k.code)
 	if err != nil {
 		return err
 	}
@@ -187,7 +188,7 @@ type strangerRow struct {
 	tally
 }
 
-func scanStranger(row interface{ Scan(...any) error }) (r strangerRow, err error) {
+func scanStranger(row sqlkit.Row) (r strangerRow, err error) {
 	err = row.Scan(&r.action, &r.code, &r.source, &r.refusals, at(&r.first), at(&r.last))
 	return r, err
 }
@@ -203,7 +204,7 @@ func (db *DB) SummariseStrangers(ctx context.Context) error {
 	}
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		// Deleted and read in one statement, so that no broker adds to a row in between.
-		rows, err := collect(ctx, t, scanStranger, `DELETE FROM stranger_refusals WHERE (action, code) IN (`+due+`)
+		rows, err := sqlkit.Collect(ctx, t, scanStranger, `DELETE FROM stranger_refusals WHERE (action, code) IN (`+due+`)
 			RETURNING action, code, source, refusals, first_at, last_at`, before)
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // SaveBaseline stores a baseline by its digest and makes it the node's baseline.
@@ -39,11 +40,11 @@ func (db *DB) AcceptBaseline(ctx context.Context, actor broker.Actor, nodeID, di
 
 // AcceptedBaselines returns a node's accepted baselines, oldest first.
 func (db *DB) AcceptedBaselines(ctx context.Context, nodeID string) ([]AcceptedBaseline, error) {
-	scan := func(row interface{ Scan(...any) error }) (a AcceptedBaseline, err error) {
+	scan := func(row sqlkit.Row) (a AcceptedBaseline, err error) {
 		err = row.Scan(&a.Digest, &a.By, &a.Reason, at(&a.At))
 		return a, err
 	}
-	return collect(ctx, db.reader(), scan, `SELECT digest, accepted_by, reason, accepted_at FROM accepted_baselines WHERE node_id = $1 ORDER BY accepted_at`, nodeID)
+	return sqlkit.Collect(ctx, db.reader(), scan, `SELECT digest, accepted_by, reason, accepted_at FROM accepted_baselines WHERE node_id = $1 ORDER BY accepted_at`, nodeID)
 }
 
 func (t *tx) saveBaseline(ctx context.Context, actor broker.Actor, nodeID, digest string, baseline []byte, reason string) error {
@@ -69,14 +70,14 @@ func (t *tx) saveBaseline(ctx context.Context, actor broker.Actor, nodeID, diges
 // most limit baselines, and returns their number.
 func (db *DB) DropBaselines(ctx context.Context, before time.Time, limit int) (dropped int64, err error) {
 	const old = `created_at < $1 AND digest NOT IN (SELECT baseline_digest FROM nodes)`
-	digests, err := collect(ctx, db.reader(), scanText, `SELECT digest FROM baselines WHERE `+old+` ORDER BY created_at LIMIT $2`, micros(before), limit)
+	digests, err := sqlkit.Collect(ctx, db.reader(), scanText, `SELECT digest FROM baselines WHERE `+old+` ORDER BY created_at LIMIT $2`, micros(before), limit)
 	if err != nil || len(digests) == 0 {
 		return 0, err
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		dropped = 0
 		for _, digest := range digests {
-			n, err := changed(t.ExecContext(ctx, `DELETE FROM baselines WHERE digest = $2 AND `+old, micros(before), digest))
+			n, err := sqlkit.Changed(t.ExecContext(ctx, `DELETE FROM baselines WHERE digest = $2 AND `+old, micros(before), digest))
 			if err != nil {
 				return err
 			}

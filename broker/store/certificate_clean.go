@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // CleanCertificate is a clean certificate on record.
@@ -57,7 +58,7 @@ func (db *DB) CleanCertificate(ctx context.Context, id string) (CleanCertificate
 	return cleanCertificate(ctx, db.reader(), id)
 }
 
-func cleanCertificate(ctx context.Context, r runner, id string) (c CleanCertificate, err error) {
+func cleanCertificate(ctx context.Context, r sqlkit.Runner, id string) (c CleanCertificate, err error) {
 	err = r.QueryRowContext(ctx, `SELECT `+cleanColumns+`, file FROM clean_certificates WHERE id = $1`, id).Scan(append(cleanFields(&c), &c.File)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return c, broker.Errorf(broker.NotFound, "certificate_not_found", "there is no clean certificate %q (see hostler certificate list)", id)
@@ -76,16 +77,16 @@ type CleanFilter struct {
 // CleanCertificates returns a page without the files, newest first, and the cursor of the next page
 // ("" at the end).
 func (db *DB) CleanCertificates(ctx context.Context, f CleanFilter) (page []CleanCertificate, next string, err error) {
-	var w where
-	w.equal("node_id", f.NodeID)
-	in(&w, "site", f.Sites)
+	var w sqlkit.Where
+	w.Equal("node_id", f.NodeID)
+	sqlkit.In(&w, "site", f.Sites)
 	if f.After != "" {
-		w.add("(issued_at, id) < (SELECT issued_at, id FROM clean_certificates WHERE id = ?)", f.After)
+		w.Add("(issued_at, id) < (SELECT issued_at, id FROM clean_certificates WHERE id = ?)", f.After)
 	}
 	limit := cmp.Or(f.Limit, 100)
-	page, err = collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (c CleanCertificate, err error) {
+	page, err = sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (c CleanCertificate, err error) {
 		return c, row.Scan(cleanFields(&c)...)
-	}, `SELECT `+cleanColumns+` FROM clean_certificates`+w.String()+` ORDER BY issued_at DESC, id DESC`+w.limit(limit+1), w.args...)
+	}, `SELECT `+cleanColumns+` FROM clean_certificates`+w.String()+` ORDER BY issued_at DESC, id DESC`+w.Limit(limit+1), w.Args...)
 	if len(page) > limit {
 		page = page[:limit]
 		next = page[limit-1].ID

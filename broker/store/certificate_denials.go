@@ -7,6 +7,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // CertificateDeniedEvent announces that a certificate of a node was denied.
@@ -91,7 +92,7 @@ func (db *DB) DenyNode(ctx context.Context, actor broker.Actor, nodeID, reason s
 
 // denyWhere denies certificates not yet denied; the condition's own arguments begin at $3.
 func (t *tx) denyWhere(ctx context.Context, reason, condition string, args ...any) error {
-	serials, err := collect(ctx, t, scanText, `UPDATE certificates SET denied_at = $1, deny_reason = $2
+	serials, err := sqlkit.Collect(ctx, t, scanText, `UPDATE certificates SET denied_at = $1, deny_reason = $2
 		WHERE denied_at = 0 AND `+condition+` RETURNING serial`, append([]any{micros(t.now), reason}, args...)...)
 	for _, s := range serials {
 		t.hint(HintDeny, s)
@@ -99,7 +100,7 @@ func (t *tx) denyWhere(ctx context.Context, reason, condition string, args ...an
 	return err
 }
 
-func scanText(row interface{ Scan(...any) error }) (s string, err error) {
+func scanText(row sqlkit.Row) (s string, err error) {
 	err = row.Scan(&s)
 	return s, err
 }

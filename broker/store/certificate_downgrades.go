@@ -9,6 +9,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -23,7 +24,7 @@ type AcceptedDowngrade struct {
 
 const acceptedColumns = `run_id, node_id, certificate_id, device, asked, did, accepted_by, reason, accepted_at`
 
-func scanAccepted(row interface{ Scan(...any) error }) (a AcceptedDowngrade, err error) {
+func scanAccepted(row sqlkit.Row) (a AcceptedDowngrade, err error) {
 	err = row.Scan(&a.RunID, &a.NodeID, &a.CertificateID, &a.Device, &a.Asked, &a.Did, &a.By, &a.Reason, at(&a.At))
 	return a, err
 }
@@ -40,7 +41,7 @@ func (db *DB) AcceptDowngrade(ctx context.Context, actor broker.Actor, a Accepte
 		case err != nil:
 			return err
 		}
-		first, err := changed(t.ExecContext(ctx, `INSERT INTO accepted_downgrades (`+acceptedColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
+		first, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO accepted_downgrades (`+acceptedColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
 			a.RunID, a.NodeID, a.CertificateID, a.Device, a.Asked, a.Did, actor.Name, a.Reason, micros(t.now)))
 		if err != nil {
 			return err
@@ -58,5 +59,5 @@ func (db *DB) AcceptDowngrade(ctx context.Context, actor broker.Actor, a Accepte
 
 // AcceptedDowngrades returns a run's accepted downgrades, oldest first.
 func (db *DB) AcceptedDowngrades(ctx context.Context, runID string) ([]AcceptedDowngrade, error) {
-	return collect(ctx, db.reader(), scanAccepted, `SELECT `+acceptedColumns+` FROM accepted_downgrades WHERE run_id = $1 ORDER BY accepted_at, device, did`, runID)
+	return sqlkit.Collect(ctx, db.reader(), scanAccepted, `SELECT `+acceptedColumns+` FROM accepted_downgrades WHERE run_id = $1 ORDER BY accepted_at, device, did`, runID)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // Certificate is a node certificate on record.
@@ -25,7 +26,7 @@ type Certificate struct {
 
 const certColumns = `serial, node_id, epoch, public_key, key_digest, not_before, not_after, issued_at, denied_at, deny_reason`
 
-func scanCert(row interface{ Scan(...any) error }) (Certificate, error) {
+func scanCert(row sqlkit.Row) (Certificate, error) {
 	var c Certificate
 	err := row.Scan(&c.Serial, &c.NodeID, &c.Epoch, &c.PublicKey, &c.PublicKeyDigest, at(&c.NotBefore), at(&c.NotAfter), at(&c.IssuedAt), at(&c.DeniedAt), &c.DenyReason)
 	return c, err
@@ -136,13 +137,13 @@ func (db *DB) Certificate(ctx context.Context, serial string) (Certificate, erro
 
 // Certificates lists a node's certificates, oldest first.
 func (db *DB) Certificates(ctx context.Context, nodeID string) ([]Certificate, error) {
-	return collect(ctx, db.reader(), scanCert, `SELECT `+certColumns+` FROM certificates WHERE node_id = $1 ORDER BY issued_at, serial`, nodeID)
+	return sqlkit.Collect(ctx, db.reader(), scanCert, `SELECT `+certColumns+` FROM certificates WHERE node_id = $1 ORDER BY issued_at, serial`, nodeID)
 }
 
 // IssuedCerts returns the certificates of a node's enrolment issued up to a time, as the node
 // received them, newest first.
 func (db *DB) IssuedCerts(ctx context.Context, nodeID string, epoch int64, by time.Time) ([]IssuedCert, error) {
-	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (c IssuedCert, err error) {
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (c IssuedCert, err error) {
 		return c, row.Scan(&c.Serial, &c.PEM, &c.PublicKey, at(&c.NotBefore), at(&c.NotAfter))
 	}, `SELECT serial, pem, public_key, not_before, not_after FROM certificates WHERE node_id = $1 AND epoch = $2 AND issued_at <= $3 ORDER BY issued_at DESC, serial`, nodeID, epoch, micros(by))
 }
@@ -153,7 +154,7 @@ func (db *DB) IssuedCerts(ctx context.Context, nodeID string, epoch int64, by ti
 // limit certificates, and returns their number.
 func (db *DB) DropCertificates(ctx context.Context, before time.Time, limit int) (dropped int64, err error) {
 	// Selected outside the transaction: an expired certificate stays expired.
-	serials, err := collect(ctx, db.reader(), scanText, `SELECT serial FROM certificates c WHERE not_after < $1 AND EXISTS
+	serials, err := sqlkit.Collect(ctx, db.reader(), scanText, `SELECT serial FROM certificates c WHERE not_after < $1 AND EXISTS
 		(SELECT 1 FROM certificates n WHERE n.key_digest = c.key_digest AND n.node_id = c.node_id AND n.epoch = c.epoch AND n.not_after > c.not_after)
 		ORDER BY not_after LIMIT $2`, micros(before), limit)
 	if err != nil || len(serials) == 0 {
@@ -162,7 +163,7 @@ func (db *DB) DropCertificates(ctx context.Context, before time.Time, limit int)
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		dropped = 0
 		for _, serial := range serials {
-			n, err := changed(t.ExecContext(ctx, `DELETE FROM certificates WHERE serial = $1`, serial))
+			n, err := sqlkit.Changed(t.ExecContext(ctx, `DELETE FROM certificates WHERE serial = $1`, serial))
 			if err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 var _ chain.Store = (*DB)(nil)
@@ -31,7 +32,7 @@ func runFields(r *chain.Record, f *chain.Failure) []any {
 	}
 }
 
-func scanRun(row interface{ Scan(...any) error }) (chain.Record, error) {
+func scanRun(row sqlkit.Row) (chain.Record, error) {
 	var r chain.Record
 	var f chain.Failure
 	err := row.Scan(runFields(&r, &f)...)
@@ -42,7 +43,7 @@ func scanRun(row interface{ Scan(...any) error }) (chain.Record, error) {
 }
 
 // run reads one run; lock is the row lock's SQL, or empty.
-func run(ctx context.Context, r runner, id, lock string) (chain.Record, error) {
+func run(ctx context.Context, r sqlkit.Runner, id, lock string) (chain.Record, error) {
 	out, err := scanRun(r.QueryRowContext(ctx, `SELECT `+runColumns+` FROM chain_runs WHERE id = $1`+lock, id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return out, chain.NotFound("run", id)
@@ -136,7 +137,7 @@ func isA[E error](err error) bool {
 }
 
 func (t *tx) insertRun(ctx context.Context, r chain.NewRun) error {
-	n, err := changed(t.ExecContext(ctx, `INSERT INTO chain_runs (id, kind, site, batch, subject, correlation_id, status, stage, direction, attempt, progress, state, due_at, spread,
+	n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO chain_runs (id, kind, site, batch, subject, correlation_id, status, stage, direction, attempt, progress, state, due_at, spread,
 			requested_by, requested_at, updated_at, list) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $16, $17) ON CONFLICT (id) DO NOTHING`,
 		r.ID, r.Kind, r.Site, r.Batch, r.Subject, r.CorrelationID, string(r.Status), r.Stage, string(r.Direction), r.Attempt, text(r.Progress), string(r.State),
 		micros(r.DueAt), r.Spread, r.RequestedBy, micros(t.now), r.List))
@@ -150,7 +151,7 @@ func (t *tx) insertRun(ctx context.Context, r chain.NewRun) error {
 // sorted order, so that two runs that want the same locks do not deadlock.
 func (t *tx) takeLocks(ctx context.Context, runID string, names []string) (taken []chain.Taken, err error) {
 	for _, name := range slices.Sorted(slices.Values(names)) {
-		n, err := changed(t.ExecContext(ctx, `INSERT INTO chain_locks (name, run_id, taken_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING`, name, runID, micros(t.now)))
+		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO chain_locks (name, run_id, taken_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING`, name, runID, micros(t.now)))
 		if err != nil {
 			return nil, err
 		}
@@ -197,7 +198,7 @@ func (db *DB) Run(ctx context.Context, id string) (chain.Record, error) {
 
 // heldBy sets in each run the holds that the run waits for.
 func (db *DB) heldBy(ctx context.Context, runs []chain.Record) ([]chain.Record, error) {
-	standing, err := collect(ctx, db.reader(), scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 ORDER BY id`)
+	standing, err := sqlkit.Collect(ctx, db.reader(), scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 ORDER BY id`)
 	for i := range runs {
 		runs[i] = runs[i].HeldBy(standing)
 	}
@@ -206,37 +207,37 @@ func (db *DB) heldBy(ctx context.Context, runs []chain.Record) ([]chain.Record, 
 
 // Runs implements chain.Store.
 func (db *DB) Runs(ctx context.Context, f chain.Filter) ([]chain.Record, error) {
-	return db.runs(ctx, f, where{})
+	return db.runs(ctx, f, sqlkit.Where{})
 }
 
 // RunsOfNode is Runs restricted to runs that have had the node; it does not read other runs.
 func (db *DB) RunsOfNode(ctx context.Context, nodeID string, f chain.Filter) ([]chain.Record, error) {
-	var w where
-	w.add("id IN (SELECT run_id FROM node_runs WHERE node_id = ?)", nodeID)
+	var w sqlkit.Where
+	w.Add("id IN (SELECT run_id FROM node_runs WHERE node_id = ?)", nodeID)
 	return db.runs(ctx, f, w)
 }
 
-func (db *DB) runs(ctx context.Context, f chain.Filter, w where) ([]chain.Record, error) {
+func (db *DB) runs(ctx context.Context, f chain.Filter, w sqlkit.Where) ([]chain.Record, error) {
 	if f.Kind != "" {
 		lists := f.Kind + "/"
-		w.add("(kind = ? OR substr(kind, 1, ?) = ?)", f.Kind, utf8.RuneCountInString(lists), lists)
+		w.Add("(kind = ? OR substr(kind, 1, ?) = ?)", f.Kind, utf8.RuneCountInString(lists), lists)
 	}
-	w.equal("site", f.Site)
-	w.equal("batch", f.Batch)
+	w.Equal("site", f.Site)
+	w.Equal("batch", f.Batch)
 	if f.Batch != "" {
-		w.add("batch <> ''") // as the index requires
+		w.Add("batch <> ''") // as the index requires
 	}
-	w.equal("stage", f.Stage)
-	w.equal("failure_class", string(f.Class))
-	in(&w, "status", f.Statuses)
+	w.Equal("stage", f.Stage)
+	w.Equal("failure_class", string(f.Class))
+	sqlkit.In(&w, "status", f.Statuses)
 	if len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, chain.Status.Ended) {
-		w.add(openRuns)
+		w.Add(openRuns)
 	}
 	if f.After != "" {
-		w.add("id > ?", f.After)
+		w.Add("id > ?", f.After)
 	}
-	query := `SELECT ` + runColumns + ` FROM chain_runs` + w.String() + ` ORDER BY id` + w.limit(cmp.Or(f.Limit, 100))
-	runs, err := collect(ctx, db.reader(), scanRun, query, w.args...)
+	query := `SELECT ` + runColumns + ` FROM chain_runs` + w.String() + ` ORDER BY id` + w.Limit(cmp.Or(f.Limit, 100))
+	runs, err := sqlkit.Collect(ctx, db.reader(), scanRun, query, w.Args...)
 	if err != nil {
 		return nil, err
 	}
@@ -245,14 +246,14 @@ func (db *DB) runs(ctx context.Context, f chain.Filter, w where) ([]chain.Record
 
 // Events implements chain.Store.
 func (db *DB) Events(ctx context.Context, runID string) ([]chain.Event, error) {
-	return collect(ctx, db.reader(), scanEvent, `SELECT `+eventColumns+` FROM chain_events WHERE run_id = $1 ORDER BY id`, runID)
+	return sqlkit.Collect(ctx, db.reader(), scanEvent, `SELECT `+eventColumns+` FROM chain_events WHERE run_id = $1 ORDER BY id`, runID)
 }
 
 // RecentEvents returns the last events of a run, and of each stage the last start and the last end.
 // A run that is retried for long has thousands of events, and a watching client asks again and
 // again.
 func (db *DB) RecentEvents(ctx context.Context, runID string, last int) ([]chain.Event, error) {
-	return collect(ctx, db.reader(), scanEvent, recentEvents, runID, last)
+	return sqlkit.Collect(ctx, db.reader(), scanEvent, recentEvents, runID, last)
 }
 
 // recentEvents jumps from stage to stage, and to the end of each stage; events in between are not
@@ -268,7 +269,7 @@ const recentEvents = `WITH RECURSIVE stages (stage) AS (
 
 const eventColumns = `id, run_id, at, stage, direction, attempt, status, message, details`
 
-func scanEvent(row interface{ Scan(...any) error }) (e chain.Event, err error) {
+func scanEvent(row sqlkit.Row) (e chain.Event, err error) {
 	err = row.Scan(&e.ID, &e.RunID, at(&e.At), &e.Stage, &e.Direction, &e.Attempt, &e.Status, &e.Message, rawDoc(&e.Details))
 	return e, err
 }

@@ -7,11 +7,12 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 const batchColumns = `id, kind, site, parallel, stop_after, last_stage, last_class, in_a_row, stopped_at, stop_reason, requested_by, requested_at`
 
-func batch(ctx context.Context, r runner, id, lock string) (b chain.Batch, err error) {
+func batch(ctx context.Context, r sqlkit.Runner, id, lock string) (b chain.Batch, err error) {
 	err = r.QueryRowContext(ctx, `SELECT `+batchColumns+` FROM chain_batches WHERE id = $1`+lock, id).Scan(&b.ID, &b.Kind, &b.Site, &b.Parallel, &b.StopAfter,
 		&b.LastStage, &b.LastClass, &b.InARow, at(&b.StoppedAt), &b.StopReason, &b.RequestedBy, at(&b.RequestedAt))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -21,7 +22,7 @@ func batch(ctx context.Context, r runner, id, lock string) (b chain.Batch, err e
 }
 
 func (t *tx) insertBatch(ctx context.Context, b chain.Batch) error {
-	n, err := changed(t.ExecContext(ctx, `INSERT INTO chain_batches (id, kind, site, parallel, stop_after, requested_by, requested_at) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING`,
+	n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO chain_batches (id, kind, site, parallel, stop_after, requested_by, requested_at) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING`,
 		b.ID, b.Kind, b.Site, b.Parallel, b.StopAfter, b.RequestedBy, micros(b.RequestedAt)))
 	if err == nil && n == 0 {
 		return chain.Exists("batch", b.ID)
@@ -44,7 +45,7 @@ func (db *DB) Batch(ctx context.Context, id string) (chain.Batch, error) {
 // that watch a batch ask once a second.
 func (db *DB) BatchCounts(ctx context.Context, id string) (map[string]int64, error) {
 	counts := map[string]int64{}
-	_, err := collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (status string, err error) {
+	_, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (status string, err error) {
 		var n int64
 		err = row.Scan(&status, &n)
 		counts[status] = n

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // claimable is the condition for claiming a run, besides its kind. $1 is now.
@@ -73,15 +74,15 @@ func (db *DB) claimAmong(ctx context.Context, c chain.Claim, among string) (clai
 }
 
 func claimQuery(c chain.Claim, among string, now time.Time) (string, []any) {
-	w := where{args: []any{micros(now)}, terms: []string{among, claimable}}
-	in(&w, "kind", c.Kinds)
+	w := sqlkit.Where{Args: []any{micros(now)}, Terms: []string{among, claimable}}
+	sqlkit.In(&w, "kind", c.Kinds)
 	if c.Lists != nil {
-		strange := where{args: w.args}
-		in(&strange, "list", append([]string{""}, c.Lists...))
-		strange.add(`(status <> 'pending' AND due_at <= ? AND updated_at <= ?)`, micros(now.Add(-chain.Strange)), micros(now.Add(-chain.Strange)))
-		w.args, w.terms = strange.args, append(w.terms, "("+strings.Join(strange.terms, " OR ")+")")
+		strange := sqlkit.Where{Args: w.Args}
+		sqlkit.In(&strange, "list", append([]string{""}, c.Lists...))
+		strange.Add(`(status <> 'pending' AND due_at <= ? AND updated_at <= ?)`, micros(now.Add(-chain.Strange)), micros(now.Add(-chain.Strange)))
+		w.Args, w.Terms = strange.Args, append(w.Terms, "("+strings.Join(strange.Terms, " OR ")+")")
 	}
-	return `SELECT id FROM chain_runs` + w.String() + ` ORDER BY due_at, id LIMIT 1`, w.args
+	return `SELECT id FROM chain_runs` + w.String() + ` ORDER BY due_at, id LIMIT 1`, w.Args
 }
 
 func (t *tx) claim(ctx context.Context, c chain.Claim, among string) (*chain.Record, error) {
@@ -148,11 +149,11 @@ func (t *tx) takeProbe(ctx context.Context, site string) (probe bool, err error)
 	if err := t.passFreezes(ctx); err != nil {
 		return false, err
 	}
-	holds, err := collect(ctx, t, scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND site IN ('', $1)`, site)
+	holds, err := sqlkit.Collect(ctx, t, scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND site IN ('', $1)`, site)
 	if err != nil || len(holds) == 0 {
 		return false, err
 	}
-	n, err := changed(t.ExecContext(ctx, `UPDATE chain_holds SET probe_at = $1 WHERE site = $2 AND kind = 'unreachable' AND until_at = 0 AND probe_at <= $3`,
+	n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE chain_holds SET probe_at = $1 WHERE site = $2 AND kind = 'unreachable' AND until_at = 0 AND probe_at <= $3`,
 		micros(t.now.Add(chain.ProbeEvery)), site, micros(t.now)))
 	if err == nil && n < int64(len(holds)) {
 		err = errAgain
@@ -164,7 +165,7 @@ func (t *tx) takeProbe(ctx context.Context, site string) (probe bool, err error)
 func (db *DB) Renew(ctx context.Context, r *chain.Record, lease time.Duration) error {
 	var n int64
 	err := db.write(ctx, func(ctx context.Context, t *tx) (err error) {
-		n, err = changed(t.ExecContext(ctx, `UPDATE chain_runs SET lease_until = $1 WHERE id = $2 AND version = $3 AND lease_owner = $4 AND lease_until > $5`,
+		n, err = sqlkit.Changed(t.ExecContext(ctx, `UPDATE chain_runs SET lease_until = $1 WHERE id = $2 AND version = $3 AND lease_owner = $4 AND lease_until > $5`,
 			micros(t.now.Add(lease)), r.ID, r.Version, r.Owner, micros(t.now)))
 		return err
 	})

@@ -8,18 +8,19 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 const holdColumns = `site, kind, reason, placed_by, since, until_at`
 
-func scanHold(row interface{ Scan(...any) error }) (h chain.SiteHold, err error) {
+func scanHold(row sqlkit.Row) (h chain.SiteHold, err error) {
 	err = row.Scan(&h.Site, &h.Kind, &h.Reason, &h.By, at(&h.Since), at(&h.Until))
 	return h, err
 }
 
 // Holds implements chain.Store.
 func (db *DB) Holds(ctx context.Context, site string, endedAfter time.Time) ([]chain.SiteHold, error) {
-	return collect(ctx, db.reader(), scanHold, `SELECT `+holdColumns+` FROM chain_holds
+	return sqlkit.Collect(ctx, db.reader(), scanHold, `SELECT `+holdColumns+` FROM chain_holds
 		WHERE ($1 = '*' OR site = '' OR site = $1) AND (until_at = 0 OR until_at > $2) ORDER BY id`, site, micros(endedAfter))
 }
 
@@ -35,7 +36,7 @@ func (t *tx) placeHold(ctx context.Context, actor chain.Actor, h chain.SiteHold)
 		}
 	}
 	h.By, h.Since = actor.Name, t.now
-	n, err := changed(t.ExecContext(ctx, `INSERT INTO chain_holds (site, kind, reason, placed_by, since, probe_at) VALUES ($1, $2, $3, $4, $5, $6)
+	n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO chain_holds (site, kind, reason, placed_by, since, probe_at) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT DO NOTHING`, h.Site, string(h.Kind), h.Reason, h.By, micros(t.now), micros(t.now.Add(chain.ProbeEvery))))
 	if err != nil || n == 0 {
 		return err // the hold exists already and was announced
@@ -57,7 +58,7 @@ const anybody = "*"
 // liftHold ends the holds placed by the given actor, and spreads the due times of the runs that
 // waited for them. Each lifted hold is announced again.
 func (t *tx) liftHold(ctx context.Context, actor chain.Actor, site string, kind chain.HoldKind, by, reason string) error {
-	lifted, err := collect(ctx, t, scanHold, `UPDATE chain_holds SET until_at = $1 WHERE site = $2 AND kind = $3 AND until_at = 0 AND ($4 = '*' OR placed_by = $4) RETURNING `+holdColumns,
+	lifted, err := sqlkit.Collect(ctx, t, scanHold, `UPDATE chain_holds SET until_at = $1 WHERE site = $2 AND kind = $3 AND until_at = 0 AND ($4 = '*' OR placed_by = $4) RETURNING `+holdColumns,
 		micros(t.now), site, string(kind), by)
 	if err != nil || len(lifted) == 0 {
 		return err

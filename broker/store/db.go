@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"strings"
 	"sync/atomic"
@@ -11,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // Options name the database and the clock.
@@ -49,7 +49,7 @@ type engine interface {
 	// write runs fn in one transaction and returns once the transaction is durable. fn may run more
 	// than once; only the last run counts.
 	write(ctx context.Context, fn func(ctx context.Context, t *tx) error) ([]Hint, error)
-	reader() runner
+	reader() sqlkit.Runner
 	room() error // nil: the disk has room for more, as far as this process can see
 	tell(hints []Hint)
 	lead(ctx context.Context, f func(ctx context.Context)) error
@@ -57,16 +57,9 @@ type engine interface {
 	close() error
 }
 
-// runner runs statements: a pool of prepared statements, or a transaction.
-type runner interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 // tx is one transaction, with its time.
 type tx struct {
-	runner
+	sqlkit.Runner
 	dialect
 	now   time.Time
 	clock func() time.Time // the current time
@@ -132,7 +125,7 @@ func (r *refusal) Error() string { return r.err.Error() }
 // transaction, see AuditRefusal.
 func (db *DB) write(ctx context.Context, fn func(ctx context.Context, t *tx) error) error {
 	hints, err := db.engine.write(ctx, func(ctx context.Context, t *tx) error {
-		t.runner = counted{t.runner, &db.statements}
+		t.Runner = counted{t.Runner, &db.statements}
 		return fn(ctx, t)
 	})
 	var r *refusal

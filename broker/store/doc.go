@@ -7,10 +7,10 @@
 // A file begins with its noun: node, task, certificate, token, terminal, audit, site, agent,
 // rollout, run. Runs, their claims and saves, batches and holds are in the chains files, as
 // chain.Store specifies. The restore files limit a database that was restored from a backup. Files
-// that begin with sql, sqlite or postgres hold the engines and no noun. An exported method owns
-// its transaction and writes its audit row inside the transaction. An unexported method takes the
-// caller's transaction. A refusal inside a transaction rolls the transaction back, and leaves an
-// audit row where the refusal is worth a row.
+// that begin with sql, sqlite or postgres hold the engines and no noun; package sqlkit builds and
+// runs statements. An exported method owns its transaction and writes its audit row inside the
+// transaction. An unexported method takes the caller's transaction. A refusal inside a transaction
+// rolls the transaction back, and leaves an audit row where the refusal is worth a row.
 //
 // # Two engines
 //

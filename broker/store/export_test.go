@@ -9,6 +9,7 @@ import (
 
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/recording"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // FreezeGate is the number of the lock that a freeze holds alone.
@@ -19,7 +20,7 @@ const LeadLock = leadLock
 
 // OutboxTypes lists the types of the messages in the outbox, oldest first.
 func OutboxTypes(ctx context.Context, db *DB) ([]string, error) {
-	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (s string, err error) {
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (s string, err error) {
 		err = row.Scan(&s)
 		return s, err
 	}, `SELECT type FROM outbox ORDER BY id`)
@@ -46,7 +47,7 @@ func Exec(ctx context.Context, db *DB, statement string, args ...any) error {
 
 // Left lists the ids in a table, sorted.
 func Left(ctx context.Context, db *DB, table, id string) ([]string, error) {
-	return collect(ctx, db.reader(), scanText, `SELECT `+id+` FROM `+table+` ORDER BY `+id)
+	return sqlkit.Collect(ctx, db.reader(), scanText, `SELECT `+id+` FROM `+table+` ORDER BY `+id)
 }
 
 // WithRoomQuery and ClaimInBatchQuery are the queries of Claim for runs that wait in a batch.
@@ -76,33 +77,33 @@ type keepingEngine struct {
 	texts sync.Map
 }
 
-func (e *keepingEngine) reader() runner { return keepingRunner{e.engine.reader(), &e.texts} }
+func (e *keepingEngine) reader() sqlkit.Runner { return keepingRunner{e.engine.reader(), &e.texts} }
 
 func (e *keepingEngine) write(ctx context.Context, fn func(ctx context.Context, t *tx) error) ([]Hint, error) {
 	return e.engine.write(ctx, func(ctx context.Context, t *tx) error {
-		t.runner = keepingRunner{t.runner, &e.texts}
+		t.Runner = keepingRunner{t.Runner, &e.texts}
 		return fn(ctx, t)
 	})
 }
 
 type keepingRunner struct {
-	runner
+	sqlkit.Runner
 	texts *sync.Map
 }
 
 func (r keepingRunner) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	r.texts.Store(query, nil)
-	return r.runner.ExecContext(ctx, query, args...)
+	return r.Runner.ExecContext(ctx, query, args...)
 }
 
 func (r keepingRunner) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	r.texts.Store(query, nil)
-	return r.runner.QueryContext(ctx, query, args...)
+	return r.Runner.QueryContext(ctx, query, args...)
 }
 
 func (r keepingRunner) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	r.texts.Store(query, nil)
-	return r.runner.QueryRowContext(ctx, query, args...)
+	return r.Runner.QueryRowContext(ctx, query, args...)
 }
 
 // ReadClock is a PostgreSQL store's reading of the server's clock, done once a minute.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -131,37 +132,37 @@ func (t *tx) siteKnown(ctx context.Context, site string) error {
 
 // freezesOf returns the standing freezes of exactly this site, oldest first.
 func (t *tx) freezesOf(ctx context.Context, site string) ([]chain.SiteHold, error) {
-	return collect(ctx, t, scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND kind = 'freeze' AND site = $1 ORDER BY id`, site)
+	return sqlkit.Collect(ctx, t, scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND kind = 'freeze' AND site = $1 ORDER BY id`, site)
 }
 
 // StandingHolds lists the holds standing now at these sites (nil: every site), and those of all
 // sites; oldest first.
 func (db *DB) StandingHolds(ctx context.Context, sites []string) ([]chain.SiteHold, error) {
-	w := where{terms: []string{"until_at = 0"}}
+	w := sqlkit.Where{Terms: []string{"until_at = 0"}}
 	if sites != nil {
-		in(&w, "site", append([]string{""}, sites...))
+		sqlkit.In(&w, "site", append([]string{""}, sites...))
 	}
-	return collect(ctx, db.reader(), scanHold, `SELECT `+holdColumns+` FROM chain_holds`+w.String()+` ORDER BY id`, w.args...)
+	return sqlkit.Collect(ctx, db.reader(), scanHold, `SELECT `+holdColumns+` FROM chain_holds`+w.String()+` ORDER BY id`, w.Args...)
 }
 
 // UnderWay counts the work that a freeze of these sites (nil: all) lets finish: destructive tasks
 // that a node has, and runs with a stage in flight.
 func (db *DB) UnderWay(ctx context.Context, sites []string) (tasks, runs int64, err error) {
-	w := where{terms: []string{"status IN ('queued', 'dispatched')", "status = 'dispatched'", "class = 'destructive'"}}
+	w := sqlkit.Where{Terms: []string{"status IN ('queued', 'dispatched')", "status = 'dispatched'", "class = 'destructive'"}}
 	if sites != nil {
-		var at where
-		at.args = w.args
-		in(&at, "site", sites)
-		w.add("node_id IN (SELECT id FROM nodes"+at.String()+")", at.args...)
+		var at sqlkit.Where
+		at.Args = w.Args
+		sqlkit.In(&at, "site", sites)
+		w.Add("node_id IN (SELECT id FROM nodes"+at.String()+")", at.Args...)
 	}
-	if err := db.reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM tasks`+w.String(), w.args...).Scan(&tasks); err != nil {
+	if err := db.reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM tasks`+w.String(), w.Args...).Scan(&tasks); err != nil {
 		return 0, 0, err
 	}
-	w = where{}
-	w.add("lease_until > ?", micros(db.Now()))
-	w.add("status IN ('running', 'compensating')")
-	in(&w, "site", sites)
-	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM chain_runs`+w.String(), w.args...).Scan(&runs)
+	w = sqlkit.Where{}
+	w.Add("lease_until > ?", micros(db.Now()))
+	w.Add("status IN ('running', 'compensating')")
+	sqlkit.In(&w, "site", sites)
+	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM chain_runs`+w.String(), w.Args...).Scan(&runs)
 	return tasks, runs, err
 }
 
@@ -179,7 +180,7 @@ func (t *tx) heldClasses(ctx context.Context, site string, restored bool, open [
 	if err := t.passFreezes(ctx); err != nil {
 		return nil, err
 	}
-	kinds, err := collect(ctx, t, scanText, `SELECT kind FROM chain_holds WHERE until_at = 0 AND kind IN ('freeze', 'restored') AND site IN ('', $1)`, site)
+	kinds, err := sqlkit.Collect(ctx, t, scanText, `SELECT kind FROM chain_holds WHERE until_at = 0 AND kind IN ('freeze', 'restored') AND site IN ('', $1)`, site)
 	switch {
 	case err != nil || len(kinds) == 0:
 		return nil, err
@@ -191,7 +192,7 @@ func (t *tx) heldClasses(ctx context.Context, site string, restored bool, open [
 
 // frozenAt returns the freeze of a node's site at a time; nil: none.
 func (t *tx) frozenAt(ctx context.Context, nodeID string, moment int64) (*chain.SiteHold, error) {
-	holds, err := collect(ctx, t, scanHold, `SELECT `+holdColumns+` FROM chain_holds
+	holds, err := sqlkit.Collect(ctx, t, scanHold, `SELECT `+holdColumns+` FROM chain_holds
 		WHERE kind = 'freeze' AND since <= $1 AND (until_at = 0 OR until_at > $1) AND (site = '' OR site = (SELECT site FROM nodes WHERE id = $2)) ORDER BY id LIMIT 1`, moment, nodeID)
 	if err != nil || len(holds) == 0 {
 		return nil, err
@@ -201,7 +202,7 @@ func (t *tx) frozenAt(ctx context.Context, nodeID string, moment int64) (*chain.
 
 // wakeFrozen wakes the nodes with tasks that a hold kept queued.
 func (t *tx) wakeFrozen(ctx context.Context, site string) error {
-	ids, err := collect(ctx, t, func(row interface{ Scan(...any) error }) (id string, err error) { return id, row.Scan(&id) },
+	ids, err := sqlkit.Collect(ctx, t, func(row sqlkit.Row) (id string, err error) { return id, row.Scan(&id) },
 		`SELECT DISTINCT node_id FROM tasks WHERE status IN ('queued', 'dispatched') AND status = 'queued' AND class <> 'probe'
 			AND ($1 = '' OR node_id IN (SELECT id FROM nodes WHERE site = $1))`, site)
 	for _, id := range ids {

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"time"
+
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // Gauges are numbers for monitoring, without names of sites, nodes and runs.
@@ -39,7 +41,7 @@ func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
 		return g, err
 	}
 	g.FrozenAll, g.Restored = frozenAll > 0, restored > 0
-	g.Runs, err = collect(ctx, r, func(row interface{ Scan(...any) error }) (c RunCount, err error) {
+	g.Runs, err = sqlkit.Collect(ctx, r, func(row sqlkit.Row) (c RunCount, err error) {
 		return c, row.Scan(&c.Kind, &c.Status, &c.Class, &c.Runs)
 	}, `SELECT kind, status, class, COUNT(*) FROM
 			(SELECT kind, status, CASE WHEN status IN ('failed_retryable', 'failed_manual_intervention') THEN failure_class ELSE '' END AS class FROM chain_runs WHERE `+openRuns+`) AS r
@@ -82,7 +84,7 @@ func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
 // the site is looked at. stopped is the number of sites at which reconciliation has stopped
 // something.
 func (db *DB) maasKeys(ctx context.Context) (refused, stopped int, asked time.Time, err error) {
-	_, err = collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (k kept, err error) {
+	_, err = sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (k kept, err error) {
 		var set time.Time
 		if err = row.Scan(at(&set), doc(&k)); err != nil {
 			return k, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // History defines which tasks and runs are old. Old rows are deleted, unless a row that stays is
@@ -115,7 +116,7 @@ func (db *DB) dropOld(ctx context.Context, d dropped, before time.Time, after Hi
 	seen := 0
 	// Selected outside the transaction: the rows that stay are read again each time, and are many
 	// more.
-	if _, err = collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (p HistoryPage, err error) {
+	if _, err = sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (p HistoryPage, err error) {
 		goes := false
 		if err = row.Scan(&p.ID, &p.EndedAt, &goes); goes {
 			ids = append(ids, p.ID)
@@ -133,10 +134,10 @@ func (db *DB) dropOld(ctx context.Context, d dropped, before time.Time, after Hi
 		return next, nil
 	}
 	return next, db.write(ctx, func(ctx context.Context, t *tx) error {
-		var w where
-		in(&w, "o.id", ids)
-		w.add(d.rule)
-		still, err := collect(ctx, t, scanText, `SELECT o.id FROM `+d.table+` o`+w.String()+` ORDER BY o.id`+t.forUpdate(), w.args...)
+		var w sqlkit.Where
+		sqlkit.In(&w, "o.id", ids)
+		w.Add(d.rule)
+		still, err := sqlkit.Collect(ctx, t, scanText, `SELECT o.id FROM `+d.table+` o`+w.String()+` ORDER BY o.id`+t.forUpdate(), w.Args...)
 		if err != nil || len(still) == 0 {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -31,7 +32,7 @@ func (db *DB) FirstContact(ctx context.Context, nodeID string, epoch int64, seri
 		if n.Epoch != epoch {
 			return superseded(n, epoch)
 		}
-		done, err := changed(t.ExecContext(ctx, `UPDATE nodes SET contacted_epoch = $1, last_contact_at = $2, updated_at = $2 WHERE id = $3 AND contacted_epoch < $1`, epoch, micros(t.now), nodeID))
+		done, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE nodes SET contacted_epoch = $1, last_contact_at = $2, updated_at = $2 WHERE id = $3 AND contacted_epoch < $1`, epoch, micros(t.now), nodeID))
 		if err != nil || done == 0 {
 			return err
 		}
@@ -79,7 +80,7 @@ func (db *DB) TouchNodes(ctx context.Context, heard map[string]time.Time) error 
 // active or offline nodes with site, status, turnover owed and last contact.
 func (db *DB) HeardSince(ctx context.Context, since time.Time) (heard map[string]int, others []broker.Node, err error) {
 	heard = map[string]int{}
-	_, err = collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (n broker.Node, err error) {
+	_, err = sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (n broker.Node, err error) {
 		var counted int
 		err = row.Scan(&n.ID, &n.Site, &n.Status, &n.TurnoverOwed, at(&n.LastAgentContactAt), &counted)
 		if n.ID == "" {
@@ -184,15 +185,15 @@ type Heard struct {
 func (db *DB) Heard(ctx context.Context, nodeIDs []string) (map[string]Heard, error) {
 	out := make(map[string]Heard, len(nodeIDs))
 	for ids := range slices.Chunk(nodeIDs, 500) {
-		var w where
-		in(&w, "id", ids)
-		w.add("status <> 'deleted'")
-		_, err := collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (id string, err error) {
+		var w sqlkit.Where
+		sqlkit.In(&w, "id", ids)
+		w.Add("status <> 'deleted'")
+		_, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (id string, err error) {
 			var h Heard
 			err = row.Scan(&id, &h.Version, at(&h.At))
 			out[id] = h
 			return id, err
-		}, `SELECT id, agent_version, last_contact_at FROM nodes`+w.String(), w.args...)
+		}, `SELECT id, agent_version, last_contact_at FROM nodes`+w.String(), w.Args...)
 		if err != nil {
 			return nil, err
 		}
@@ -215,15 +216,15 @@ type Record struct {
 func (db *DB) Records(ctx context.Context, nodeIDs []string) (map[string]Record, error) {
 	out := make(map[string]Record, len(nodeIDs))
 	for ids := range slices.Chunk(nodeIDs, 500) {
-		var w where
-		in(&w, "nodes.id", ids)
-		_, err := collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (id string, err error) {
+		var w sqlkit.Where
+		sqlkit.In(&w, "nodes.id", ids)
+		_, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (id string, err error) {
 			var r Record
 			err = row.Scan(&id, &r.Epoch, &r.Status, &r.TrustVersion, &r.ReportDigest, &r.Polled, &r.Instance)
 			out[id] = r
 			return id, err
 		}, `SELECT nodes.id, nodes.epoch, nodes.status, nodes.trust_version, nodes.report_digest, i.node_id IS NOT NULL, COALESCE(i.present, '')
-			FROM nodes LEFT JOIN node_instances i ON i.node_id = nodes.id AND i.epoch = nodes.epoch`+w.String(), w.args...)
+			FROM nodes LEFT JOIN node_instances i ON i.node_id = nodes.id AND i.epoch = nodes.epoch`+w.String(), w.Args...)
 		if err != nil {
 			return nil, err
 		}

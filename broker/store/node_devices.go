@@ -9,18 +9,19 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 const deviceColumns = `kind, id, serial, model, place, size, state, source, since, reason, role, transport`
 
-func scanDevice(row interface{ Scan(...any) error }) (d broker.Device, err error) {
+func scanDevice(row sqlkit.Row) (d broker.Device, err error) {
 	err = row.Scan(&d.Kind, &d.ID, &d.Serial, &d.Model, &d.Place, &d.Size, &d.State, &d.Source, at(&d.Since), &d.Reason, &d.Role, &d.Transport)
 	return d, err
 }
 
-func devices(ctx context.Context, r runner, nodeID string) ([]broker.Device, error) {
-	return collect(ctx, r, scanDevice, `SELECT `+deviceColumns+` FROM node_devices WHERE node_id = $1 ORDER BY kind, place, id`, nodeID)
+func devices(ctx context.Context, r sqlkit.Runner, nodeID string) ([]broker.Device, error) {
+	return sqlkit.Collect(ctx, r, scanDevice, `SELECT `+deviceColumns+` FROM node_devices WHERE node_id = $1 ORDER BY kind, place, id`, nodeID)
 }
 
 // Devices returns the recorded parts of a node's machine.
@@ -192,7 +193,7 @@ func (db *DB) RecordDisks(ctx context.Context, actor broker.Actor, nodeID string
 }
 
 // facts returns the facts that a node reported last; false: none.
-func facts(ctx context.Context, r runner, nodeID string) (f taskcatalog.Facts, known bool, err error) {
+func facts(ctx context.Context, r sqlkit.Runner, nodeID string) (f taskcatalog.Facts, known bool, err error) {
 	err = r.QueryRowContext(ctx, `SELECT facts FROM node_facts WHERE node_id = $1`, nodeID).Scan(doc(&f))
 	if errors.Is(err, sql.ErrNoRows) {
 		return f, false, nil
@@ -278,11 +279,11 @@ type NodeDevices struct {
 // WrongDevices lists up to limit nodes at sites (nil: all) with missing or unexpected parts, the
 // longest affected first.
 func (db *DB) WrongDevices(ctx context.Context, sites []string, limit int) ([]NodeDevices, error) {
-	w := where{terms: []string{"d.state IN ('missing', 'unexpected')", "n.status <> 'deleted'"}}
-	in(&w, "n.site", sites)
-	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (d NodeDevices, err error) {
+	w := sqlkit.Where{Terms: []string{"d.state IN ('missing', 'unexpected')", "n.status <> 'deleted'"}}
+	sqlkit.In(&w, "n.site", sites)
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (d NodeDevices, err error) {
 		err = row.Scan(&d.NodeID, &d.Hostname, &d.Site, &d.Missing, &d.Unexpected, at(&d.Since))
 		return d, err
 	}, `SELECT n.id, n.hostname, n.site, SUM(CASE WHEN d.state = 'missing' THEN 1 ELSE 0 END), SUM(CASE WHEN d.state = 'unexpected' THEN 1 ELSE 0 END), MIN(d.since)
-		FROM node_devices d JOIN nodes n ON n.id = d.node_id`+w.String()+` GROUP BY n.id, n.hostname, n.site ORDER BY MIN(d.since), n.id`+w.limit(limit), w.args...)
+		FROM node_devices d JOIN nodes n ON n.id = d.node_id`+w.String()+` GROUP BY n.id, n.hostname, n.site ORDER BY MIN(d.since), n.id`+w.Limit(limit), w.Args...)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // MAASState is the reconciler's knowledge of a node's machine in MAAS, and of the last drift
@@ -45,7 +46,7 @@ func (s *MAASState) into() []any {
 	}
 }
 
-func maasState(ctx context.Context, r runner, nodeID string) (s MAASState, had bool, err error) {
+func maasState(ctx context.Context, r sqlkit.Runner, nodeID string) (s MAASState, had bool, err error) {
 	err = r.QueryRowContext(ctx, `SELECT `+stateColumns+` FROM node_maas_state s WHERE s.node_id = $1`, nodeID).Scan(s.into()...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, false, nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // DriftedNode is a node with a drift.
@@ -30,27 +31,27 @@ type DriftFilter struct {
 
 // Drifts returns a page ordered by node, and the cursor of the next page.
 func (db *DB) Drifts(ctx context.Context, f DriftFilter) (page []DriftedNode, next string, err error) {
-	w := where{terms: []string{"n.status <> 'deleted'"}}
+	w := sqlkit.Where{Terms: []string{"n.status <> 'deleted'"}}
 	if f.Resolved {
-		w.add("NOT s.drift_detected")
-		w.add("s.drift_resolved_at > ?", micros(f.Since))
+		w.Add("NOT s.drift_detected")
+		w.Add("s.drift_resolved_at > ?", micros(f.Since))
 	} else {
-		w.add("s.drift_detected")
+		w.Add("s.drift_detected")
 	}
-	in(&w, "n.site", f.Sites)
-	w.equal("s.drift_rule", f.Rule)
-	w.equal("s.drift_severity", f.Severity)
-	w.equal("s.node_id", f.NodeID)
+	sqlkit.In(&w, "n.site", f.Sites)
+	w.Equal("s.drift_rule", f.Rule)
+	w.Equal("s.drift_severity", f.Severity)
+	w.Equal("s.node_id", f.NodeID)
 	if f.After != "" {
-		w.add("s.node_id > ?", f.After)
+		w.Add("s.node_id > ?", f.After)
 	}
 	if f.Limit == 0 {
 		f.Limit = 1000
 	}
-	page, err = collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (d DriftedNode, err error) {
+	page, err = sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (d DriftedNode, err error) {
 		err = row.Scan(append(d.into(), &d.Hostname, &d.Site, &d.NodeStatus)...)
 		return d, err
-	}, `SELECT `+stateColumns+`, n.hostname, n.site, n.status FROM node_maas_state s JOIN nodes n ON n.id = s.node_id`+w.String()+` ORDER BY s.node_id`+w.limit(f.Limit+1), w.args...)
+	}, `SELECT `+stateColumns+`, n.hostname, n.site, n.status FROM node_maas_state s JOIN nodes n ON n.id = s.node_id`+w.String()+` ORDER BY s.node_id`+w.Limit(f.Limit+1), w.Args...)
 	if len(page) > f.Limit {
 		page = page[:f.Limit]
 		next = page[f.Limit-1].NodeID
@@ -72,10 +73,10 @@ type ReconcileView struct {
 func (db *DB) ReconcileView(ctx context.Context, site string) (v ReconcileView, err error) {
 	v.States, v.InRun, v.Live = map[string]MAASState{}, map[string]string{}, map[string]bool{}
 	r := db.reader()
-	if v.Nodes, err = collect(ctx, r, scanNode, `SELECT `+nodeColumns+` FROM nodes WHERE site = $1 AND maas_system_id <> '' AND status <> 'deleted' ORDER BY id`, site); err != nil {
+	if v.Nodes, err = sqlkit.Collect(ctx, r, scanNode, `SELECT `+nodeColumns+` FROM nodes WHERE site = $1 AND maas_system_id <> '' AND status <> 'deleted' ORDER BY id`, site); err != nil {
 		return v, err
 	}
-	locks, err := collect(ctx, r, func(row interface{ Scan(...any) error }) (l [2]string, err error) { return l, row.Scan(&l[0], &l[1]) },
+	locks, err := sqlkit.Collect(ctx, r, func(row sqlkit.Row) (l [2]string, err error) { return l, row.Scan(&l[0], &l[1]) },
 		`SELECT name, run_id FROM chain_locks WHERE name >= 'node/' AND name < 'node0'`)
 	if err != nil {
 		return v, err
@@ -83,14 +84,14 @@ func (db *DB) ReconcileView(ctx context.Context, site string) (v ReconcileView, 
 	for _, l := range locks {
 		v.InRun[strings.TrimPrefix(l[0], "node/")] = l[1]
 	}
-	taken, err := collect(ctx, r, scanText, `SELECT DISTINCT node_id FROM allocations WHERE ended_at = 0 AND certified_by = '' AND`+allocationWas)
+	taken, err := sqlkit.Collect(ctx, r, scanText, `SELECT DISTINCT node_id FROM allocations WHERE ended_at = 0 AND certified_by = '' AND`+allocationWas)
 	if err != nil {
 		return v, err
 	}
 	for _, id := range taken {
 		v.Live[id] = true
 	}
-	states, err := collect(ctx, r, func(row interface{ Scan(...any) error }) (s MAASState, err error) { return s, row.Scan(s.into()...) },
+	states, err := sqlkit.Collect(ctx, r, func(row sqlkit.Row) (s MAASState, err error) { return s, row.Scan(s.into()...) },
 		`SELECT `+stateColumns+` FROM node_maas_state s JOIN nodes n ON n.id = s.node_id WHERE n.site = $1`, site)
 	if err != nil {
 		return v, err
@@ -117,9 +118,9 @@ func (db *DB) ReconcileView(ctx context.Context, site string) (v ReconcileView, 
 // BoundNodes counts the nodes of each site that are bound to a machine, and among them the nodes
 // with an open drift.
 func (db *DB) BoundNodes(ctx context.Context) (bound, drifted map[string]int, err error) {
-	if bound, err = count[string](ctx, db.reader(), `SELECT site, COUNT(*) FROM nodes WHERE maas_system_id <> '' AND status <> 'deleted' GROUP BY site`); err != nil {
+	if bound, err = sqlkit.Count[string](ctx, db.reader(), `SELECT site, COUNT(*) FROM nodes WHERE maas_system_id <> '' AND status <> 'deleted' GROUP BY site`); err != nil {
 		return nil, nil, err
 	}
-	drifted, err = count[string](ctx, db.reader(), `SELECT n.site, COUNT(*) FROM node_maas_state s JOIN nodes n ON n.id = s.node_id WHERE s.drift_detected AND n.status <> 'deleted' GROUP BY n.site`)
+	drifted, err = sqlkit.Count[string](ctx, db.reader(), `SELECT n.site, COUNT(*) FROM node_maas_state s JOIN nodes n ON n.id = s.node_id WHERE s.drift_detected AND n.status <> 'deleted' GROUP BY n.site`)
 	return bound, drifted, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -17,7 +18,7 @@ func (db *DB) Handout(ctx context.Context, n broker.Node) (broker.Handout, error
 	return handout(ctx, db.reader(), n, db.Now())
 }
 
-func handout(ctx context.Context, r runner, n broker.Node, now time.Time) (h broker.Handout, err error) {
+func handout(ctx context.Context, r sqlkit.Runner, n broker.Node, now time.Time) (h broker.Handout, err error) {
 	h.Node, h.Now = n, now
 	if err := r.QueryRowContext(ctx, `SELECT override_at FROM nodes WHERE id = $1`, n.ID).Scan(at(&h.OverrideAt)); err != nil {
 		return h, err
@@ -26,7 +27,7 @@ func handout(ctx context.Context, r runner, n broker.Node, now time.Time) (h bro
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return h, err
 	}
-	holds, err := collect(ctx, r, scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND kind IN ('freeze', 'restored') AND site IN ('', $1) ORDER BY id`, n.Site)
+	holds, err := sqlkit.Collect(ctx, r, scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND kind IN ('freeze', 'restored') AND site IN ('', $1) ORDER BY id`, n.Site)
 	if err != nil {
 		return h, err
 	}
@@ -48,7 +49,7 @@ func handout(ctx context.Context, r runner, n broker.Node, now time.Time) (h bro
 }
 
 // lastCertificate returns the newest certificate of a node; nil: none.
-func lastCertificate(ctx context.Context, r runner, nodeID string) (*broker.LastCertificate, error) {
+func lastCertificate(ctx context.Context, r sqlkit.Runner, nodeID string) (*broker.LastCertificate, error) {
 	var c broker.LastCertificate
 	err := r.QueryRowContext(ctx, `SELECT id, meets_policy, shortfalls, issued_at, valid_until FROM clean_certificates
 		WHERE node_id = $1 ORDER BY issued_at DESC, id DESC LIMIT 1`, nodeID).Scan(&c.ID, &c.MeetsPolicy, doc(&c.Shortfalls), at(&c.IssuedAt), at(&c.ValidUntil))

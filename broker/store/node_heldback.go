@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // HeldBack is work that a guard has stopped, and that continues only on a person's decision.
@@ -27,10 +29,10 @@ const (
 // HeldBack lists the work stopped by guards at sites (nil: all), with the count of waiting runs or
 // nodes, oldest first. Resolver profiles belong to all sites, so a list for some sites omits them.
 func (db *DB) HeldBack(ctx context.Context, sites []string) ([]HeldBack, error) {
-	w := where{terms: []string{"stopped_at > 0"}}
-	in(&w, "site", sites)
+	w := sqlkit.Where{Terms: []string{"stopped_at > 0"}}
+	sqlkit.In(&w, "site", sites)
 	listed := func(what, query string, args ...any) ([]HeldBack, error) {
-		all, err := collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (HeldBack, error) {
+		all, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (HeldBack, error) {
 			h := HeldBack{What: what}
 			return h, row.Scan(&h.Kind, &h.Name, &h.Why, at(&h.Since), &h.Left)
 		}, query, args...)
@@ -38,7 +40,7 @@ func (db *DB) HeldBack(ctx context.Context, sites []string) ([]HeldBack, error) 
 	}
 	all, err := listed(HeldBatch, `SELECT kind, id, stop_reason, stopped_at,
 			(SELECT COUNT(*) FROM chain_runs r WHERE r.batch <> '' AND r.batch = b.id AND r.status = 'pending' AND r.started_at = 0)
-		FROM chain_batches b`+w.String()+` ORDER BY stopped_at, id`, w.args...)
+		FROM chain_batches b`+w.String()+` ORDER BY stopped_at, id`, w.Args...)
 	if err != nil || sites != nil {
 		return all, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // conflictCode is the code of an identity with two holders, in errors, events and the audit log.
@@ -213,7 +214,7 @@ func (db *DB) IdentityConflict(ctx context.Context, nodeID string) (time.Time, e
 	return identityConflictAt(ctx, db.reader(), nodeID)
 }
 
-func identityConflictAt(ctx context.Context, r runner, nodeID string) (seen time.Time, err error) {
+func identityConflictAt(ctx context.Context, r sqlkit.Runner, nodeID string) (seen time.Time, err error) {
 	err = r.QueryRowContext(ctx, `SELECT COALESCE(MAX(seen), 0) FROM (
 		SELECT conflict_at AS seen FROM rotations WHERE node_id = $1
 		UNION ALL SELECT told_at FROM node_instances WHERE node_id = $1) AS conflicts
@@ -221,7 +222,7 @@ func identityConflictAt(ctx context.Context, r runner, nodeID string) (seen time
 	return seen, err
 }
 
-func instances(ctx context.Context, r runner, nodeID string) (p polling, known bool, err error) {
+func instances(ctx context.Context, r sqlkit.Runner, nodeID string) (p polling, known bool, err error) {
 	err = r.QueryRowContext(ctx, `SELECT epoch, present, remote, since, earlier, told_at FROM node_instances WHERE node_id = $1`, nodeID).
 		Scan(&p.epoch, &p.Instance, &p.Remote, at(&p.since), doc(&p.earlier), at(&p.toldAt))
 	if errors.Is(err, sql.ErrNoRows) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // Leftover is a node whose secrets could not be removed when the node left.
@@ -20,7 +21,7 @@ func (db *DB) NoteSecretsLeft(ctx context.Context, actor broker.Actor, nodeID st
 		if !left {
 			since, only = 0, `secrets_left_at > 0`
 		}
-		moved, err := changed(t.ExecContext(ctx, `UPDATE nodes SET secrets_left_at = $1 WHERE id = $2 AND `+only, since, nodeID))
+		moved, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE nodes SET secrets_left_at = $1 WHERE id = $2 AND `+only, since, nodeID))
 		if err != nil || moved == 0 {
 			return err
 		}
@@ -32,13 +33,13 @@ func (db *DB) NoteSecretsLeft(ctx context.Context, actor broker.Actor, nodeID st
 
 // SecretsLeft lists the leftovers, oldest first. sites nil: all.
 func (db *DB) SecretsLeft(ctx context.Context, sites []string) ([]Leftover, error) {
-	var w where
-	w.add("secrets_left_at > 0")
+	var w sqlkit.Where
+	w.Add("secrets_left_at > 0")
 	if sites != nil {
-		in(&w, "site", sites)
+		sqlkit.In(&w, "site", sites)
 	}
-	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (l Leftover, err error) {
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (l Leftover, err error) {
 		err = row.Scan(&l.NodeID, &l.Hostname, &l.Site, at(&l.Since))
 		return l, err
-	}, `SELECT id, hostname, site, secrets_left_at FROM nodes`+w.String()+` ORDER BY secrets_left_at, id`, w.args...)
+	}, `SELECT id, hostname, site, secrets_left_at FROM nodes`+w.String()+` ORDER BY secrets_left_at, id`, w.Args...)
 }

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 // madeBy reads the undeleted node that a run made; false: no such node.
-func madeBy(ctx context.Context, r runner, runID, lock string) (broker.Node, bool, error) {
+func madeBy(ctx context.Context, r sqlkit.Runner, runID, lock string) (broker.Node, bool, error) {
 	n, err := scanNode(r.QueryRowContext(ctx, `SELECT `+nodeColumns+` FROM nodes WHERE made_by_run = $1 AND made_by_run <> '' AND status <> 'deleted'`+lock, runID))
 	if errors.Is(err, sql.ErrNoRows) {
 		return n, false, nil
@@ -206,7 +207,7 @@ type Tokens struct {
 // EnrollTokens reads a node's tokens. A used token is not open, even if its answer may have to be
 // repeated.
 func (db *DB) EnrollTokens(ctx context.Context, nodeID string) (out Tokens, err error) {
-	all, err := collect(ctx, db.reader(), scanToken, `SELECT `+tokenColumns+` FROM enroll_tokens WHERE node_id = $1`, nodeID)
+	all, err := sqlkit.Collect(ctx, db.reader(), scanToken, `SELECT `+tokenColumns+` FROM enroll_tokens WHERE node_id = $1`, nodeID)
 	out.Issued = len(all)
 	for _, k := range all {
 		if k.UsedAt.IsZero() && k.VoidAt.IsZero() && k.ConsumedAt.IsZero() && db.Now().Before(k.ExpiresAt) {

@@ -8,18 +8,19 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 const overrideColumns = `id, site_id, selector_type, selector_value, vault_path, status, last_used_at, created_at, updated_at`
 
-func scanOverride(row interface{ Scan(...any) error }) (o broker.PowerOverride, err error) {
+func scanOverride(row sqlkit.Row) (o broker.PowerOverride, err error) {
 	err = row.Scan(&o.ID, &o.SiteID, &o.SelectorType, &o.SelectorValue, &o.VaultPath, &o.Status, at(&o.LastUsedAt), at(&o.CreatedAt), at(&o.UpdatedAt))
 	return o, err
 }
 
 // PowerOverrides lists a site's overrides, the strongest selectors first.
 func (db *DB) PowerOverrides(ctx context.Context, siteID string) ([]broker.PowerOverride, error) {
-	return collect(ctx, db.reader(), scanOverride, `SELECT `+overrideColumns+` FROM maas_power_credential_overrides WHERE site_id = $1
+	return sqlkit.Collect(ctx, db.reader(), scanOverride, `SELECT `+overrideColumns+` FROM maas_power_credential_overrides WHERE site_id = $1
 		ORDER BY CASE selector_type WHEN 'pxe_mac' THEN 0 WHEN 'ipmi_ip' THEN 1 ELSE 2 END, selector_value`, siteID)
 }
 
@@ -28,7 +29,7 @@ func (db *DB) PowerOverride(ctx context.Context, siteID, id string) (broker.Powe
 	return override(ctx, db.reader(), siteID, id, "")
 }
 
-func override(ctx context.Context, r runner, siteID, id, lock string) (broker.PowerOverride, error) {
+func override(ctx context.Context, r sqlkit.Runner, siteID, id, lock string) (broker.PowerOverride, error) {
 	o, err := scanOverride(r.QueryRowContext(ctx, `SELECT `+overrideColumns+` FROM maas_power_credential_overrides WHERE site_id = $1 AND id = $2`+lock, siteID, id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return o, broker.Errorf(broker.NotFound, "power_override_not_found", "the site has no power override %q (see hostler site power-override list SITE)", id)

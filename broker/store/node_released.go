@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // DenyReleased is the deny reason of a node's certificates after its machine was given back to
@@ -34,7 +35,7 @@ func (db *DB) CutOff(ctx context.Context, actor broker.Actor, u Turnover) error 
 		if err != nil {
 			return err
 		}
-		had, err := changed(t.ExecContext(ctx, `INSERT INTO releases (node_id, run_id, cut_at) VALUES ($1, $2, $3)
+		had, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO releases (node_id, run_id, cut_at) VALUES ($1, $2, $3)
 			ON CONFLICT (node_id) DO UPDATE SET run_id = excluded.run_id, cut_at = excluded.cut_at, wiped_at = 0, shown_at = 0, serial = '', remote = ''
 			WHERE releases.run_id <> excluded.run_id OR releases.wiped_at > 0`, n.ID, u.RunID, micros(t.now)))
 		if err != nil || had == 0 {
@@ -66,7 +67,7 @@ func (db *DB) Wiped(ctx context.Context, actor broker.Actor, u Turnover) error {
 		if err != nil {
 			return err
 		}
-		first, err := changed(t.ExecContext(ctx, `UPDATE releases SET wiped_at = $1 WHERE node_id = $2 AND run_id = $3 AND wiped_at = 0`, micros(t.now), n.ID, u.RunID))
+		first, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE releases SET wiped_at = $1 WHERE node_id = $2 AND run_id = $3 AND wiped_at = 0`, micros(t.now), n.ID, u.RunID))
 		if err != nil || first == 0 {
 			return err
 		}
@@ -92,7 +93,7 @@ func (db *DB) LastRelease(ctx context.Context, nodeID string) (Release, bool, er
 	return lastRelease(ctx, db.reader(), nodeID)
 }
 
-func lastRelease(ctx context.Context, r runner, nodeID string) (rel Release, had bool, err error) {
+func lastRelease(ctx context.Context, r sqlkit.Runner, nodeID string) (rel Release, had bool, err error) {
 	err = r.QueryRowContext(ctx, `SELECT run_id, wiped_at, shown_at, serial, remote FROM releases WHERE node_id = $1`, nodeID).
 		Scan(&rel.RunID, at(&rel.WipedAt), at(&rel.ShownAt), &rel.Serial, &rel.Remote)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -143,7 +144,7 @@ func (t *tx) known(ctx context.Context, nodeID string, s MAASState) error {
 	if err != nil {
 		return err
 	}
-	serials, err := collect(ctx, t, scanText, `UPDATE certificates SET deny_reason = $1 WHERE node_id = $2 AND deny_reason = $3
+	serials, err := sqlkit.Collect(ctx, t, scanText, `UPDATE certificates SET deny_reason = $1 WHERE node_id = $2 AND deny_reason = $3
 		AND key_digest IN (SELECT key_digest FROM certificates WHERE node_id = $2 AND serial IN ($4, $5)) RETURNING serial`, DenyKnown, nodeID, DenyReleased, d.Serial, rel.Serial)
 	for _, serial := range serials {
 		t.hint(HintDeny, serial)

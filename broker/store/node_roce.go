@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 const roceColumns = `id, site_id, hostname, interface, ipv4_cidr, created_at, updated_at`
 
-func scanRoCE(row interface{ Scan(...any) error }) (r broker.RoCEAssignment, err error) {
+func scanRoCE(row sqlkit.Row) (r broker.RoCEAssignment, err error) {
 	err = row.Scan(&r.ID, &r.SiteID, &r.Hostname, &r.Interface, &r.IPv4CIDR, at(&r.CreatedAt), at(&r.UpdatedAt))
 	return r, err
 }
@@ -20,10 +21,10 @@ func scanRoCE(row interface{ Scan(...any) error }) (r broker.RoCEAssignment, err
 // RoCEAssignments lists the assignments of a site, or of a single host (empty: all), ordered by
 // host and interface.
 func (db *DB) RoCEAssignments(ctx context.Context, siteID, hostname string) ([]broker.RoCEAssignment, error) {
-	var w where
-	w.add("site_id = ?", siteID)
-	w.equal("hostname", hostname)
-	return collect(ctx, db.reader(), scanRoCE, `SELECT `+roceColumns+` FROM maas_roce_assignments`+w.String()+` ORDER BY hostname, interface`, w.args...)
+	var w sqlkit.Where
+	w.Add("site_id = ?", siteID)
+	w.Equal("hostname", hostname)
+	return sqlkit.Collect(ctx, db.reader(), scanRoCE, `SELECT `+roceColumns+` FROM maas_roce_assignments`+w.String()+` ORDER BY hostname, interface`, w.Args...)
 }
 
 // PutRoCE stores all assignments of a list or none. An interface that has an address gets the
@@ -37,7 +38,7 @@ func (db *DB) PutRoCE(ctx context.Context, actor broker.Actor, siteID string, it
 		if err != nil {
 			return err
 		}
-		have, err := collect(ctx, t, scanRoCE, `SELECT `+roceColumns+` FROM maas_roce_assignments WHERE site_id = $1`, s.ID)
+		have, err := sqlkit.Collect(ctx, t, scanRoCE, `SELECT `+roceColumns+` FROM maas_roce_assignments WHERE site_id = $1`, s.ID)
 		if err != nil {
 			return err
 		}
@@ -84,7 +85,7 @@ func (t *tx) roceTwice(ctx context.Context, s broker.Site) error {
 	if err != nil {
 		return err
 	}
-	who, err := collect(ctx, t, scanRoCE, `SELECT `+roceColumns+` FROM maas_roce_assignments WHERE site_id = $1 AND address = $2 ORDER BY hostname, interface`, s.ID, address)
+	who, err := sqlkit.Collect(ctx, t, scanRoCE, `SELECT `+roceColumns+` FROM maas_roce_assignments WHERE site_id = $1 AND address = $2 ORDER BY hostname, interface`, s.ID, address)
 	if err != nil {
 		return err
 	}

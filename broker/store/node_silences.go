@@ -9,6 +9,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // The events of silence.
@@ -30,8 +31,8 @@ func (s Silence) is(other Silence) bool { return s.Site == other.Site && s.Code 
 // Silences returns the standing silences.
 func (db *DB) Silences(ctx context.Context) ([]Silence, error) { return silences(ctx, db.reader(), "") }
 
-func silences(ctx context.Context, r runner, lock string) ([]Silence, error) {
-	return collect(ctx, r, func(row interface{ Scan(...any) error }) (s Silence, err error) {
+func silences(ctx context.Context, r sqlkit.Runner, lock string) ([]Silence, error) {
+	return sqlkit.Collect(ctx, r, func(row sqlkit.Row) (s Silence, err error) {
 		return s, row.Scan(&s.Site, &s.Code, &s.Text, at(&s.Since))
 	}, `SELECT site, code, text, since FROM silences ORDER BY site, code`+lock)
 }
@@ -102,13 +103,13 @@ func (c SiteContact) Silent() bool { return c.Active+c.Offline == c.Nodes }
 
 // Contacts returns the contact of each site (nil: all sites) that has active or offline nodes.
 func (db *DB) Contacts(ctx context.Context, sites []string) ([]SiteContact, error) {
-	var w where
-	w.add(`status IN ('active', 'offline')`)
-	in(&w, "site", sites)
-	w.args = append(w.args, micros(db.Now().Add(-broker.SilentAfter)))
-	silent := fmt.Sprintf("last_contact_at < $%d", len(w.args))
-	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (c SiteContact, err error) {
+	var w sqlkit.Where
+	w.Add(`status IN ('active', 'offline')`)
+	sqlkit.In(&w, "site", sites)
+	w.Args = append(w.Args, micros(db.Now().Add(-broker.SilentAfter)))
+	silent := fmt.Sprintf("last_contact_at < $%d", len(w.Args))
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (c SiteContact, err error) {
 		return c, row.Scan(&c.Site, &c.Nodes, &c.Active, &c.Offline, at(&c.LastContact))
 	}, `SELECT site, COUNT(*), COUNT(CASE WHEN status = 'active' AND `+silent+` THEN 1 END), COUNT(CASE WHEN status = 'offline' AND `+silent+` THEN 1 END), MAX(last_contact_at)
-		FROM nodes`+w.String()+` GROUP BY site ORDER BY site`, w.args...)
+		FROM nodes`+w.String()+` GROUP BY site ORDER BY site`, w.Args...)
 }

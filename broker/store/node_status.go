@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // Change is a change of a node's status.
@@ -108,7 +109,7 @@ func (t *tx) quarantinedBy(ctx context.Context, n broker.Node, c Change) (takenO
 	if c.To != broker.Quarantined || n.Status == broker.Quarantined && !ofPeople(c.By) {
 		return false, nil
 	}
-	rows, err := changed(t.ExecContext(ctx, `UPDATE nodes SET kept_out_by = $1 WHERE id = $2 AND kept_out_by <> $1`, string(c.By), n.ID))
+	rows, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE nodes SET kept_out_by = $1 WHERE id = $2 AND kept_out_by <> $1`, string(c.By), n.ID))
 	return rows > 0 && n.Status == broker.Quarantined, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // MaxExtensions is how often the expiry of an enrol token may be moved.
@@ -22,7 +23,7 @@ type enrollToken struct {
 
 const tokenColumns = `hash, node_id, expires_at, used_at, consumed_at, void_at, extended, key_digest, serial`
 
-func scanToken(row interface{ Scan(...any) error }) (enrollToken, error) {
+func scanToken(row sqlkit.Row) (enrollToken, error) {
 	var k enrollToken
 	err := row.Scan(&k.Hash, &k.NodeID, at(&k.ExpiresAt), at(&k.UsedAt), at(&k.ConsumedAt), at(&k.VoidAt), &k.Extended, &k.KeyDigest, &k.Serial)
 	return k, err
@@ -97,7 +98,7 @@ func (db *DB) VoidToken(ctx context.Context, actor broker.Actor, nodeID, reason 
 		if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
 			return err
 		}
-		void, err := changed(t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, micros(t.now), nodeID))
+		void, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, micros(t.now), nodeID))
 		if err != nil || void == 0 {
 			return err
 		}

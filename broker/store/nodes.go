@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // NewNode is a node record to create. TokenHash and TokenExpires are its first enrol token; an
@@ -41,7 +42,7 @@ const nodeColumns = `id, hostname, site, sku, status, status_reason, turnover_ow
 	resolver_wanted, resolver_want, resolver_digest, resolver_before,
 	enrolled_at, identity_since, last_contact_at, cert_not_after, created_at, updated_at`
 
-func scanNode(row interface{ Scan(...any) error }) (broker.Node, error) {
+func scanNode(row sqlkit.Row) (broker.Node, error) {
 	var n broker.Node
 	err := row.Scan(&n.ID, &n.Hostname, &n.Site, &n.SKU, &n.Status, &n.StatusReason, &n.TurnoverOwed, &n.Epoch, &n.Bootstrap, &n.MAASSystemID,
 		doc(&n.Labels), doc(&n.TaskTypes), doc(&n.Capabilities), &n.AgentVersion, &n.ReportDigest, &n.TrustVersion, &n.BaselineDigest,
@@ -55,7 +56,7 @@ func nodeNotFound(ref string) *broker.Error {
 }
 
 // node reads one node, with a lock clause of the dialect.
-func node(ctx context.Context, r runner, id, lock string) (broker.Node, error) {
+func node(ctx context.Context, r sqlkit.Runner, id, lock string) (broker.Node, error) {
 	n, err := scanNode(r.QueryRowContext(ctx, `SELECT `+nodeColumns+` FROM nodes WHERE id = $1`+lock, id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return n, nodeNotFound(id)
@@ -117,19 +118,19 @@ func (db *DB) Node(ctx context.Context, id string) (broker.Node, error) {
 // among the nodes of sites (nil: all). A deleted node is found by its whole id only. Codes:
 // node_not_found, ambiguous_node.
 func (db *DB) FindNode(ctx context.Context, ref string, sites []string) (broker.Node, error) {
-	var w where
+	var w sqlkit.Where
 	site, hostname, qualified := strings.Cut(ref, "/")
 	switch {
 	case ref == "":
 		return broker.Node{}, nodeNotFound(ref)
 	case qualified:
-		w.add("site = ? AND hostname = ? AND status <> 'deleted'", site, hostname)
+		w.Add("site = ? AND hostname = ? AND status <> 'deleted'", site, hostname)
 	default:
 		// A range instead of LIKE: the reference is not a pattern.
-		w.add("(id = ? OR status <> 'deleted' AND hostname = ? OR status <> 'deleted' AND id >= ? AND id < ?)", ref, ref, ref, ref+"\x7f")
+		w.Add("(id = ? OR status <> 'deleted' AND hostname = ? OR status <> 'deleted' AND id >= ? AND id < ?)", ref, ref, ref, ref+"\x7f")
 	}
-	in(&w, "site", sites)
-	found, err := collect(ctx, db.reader(), scanNode, `SELECT `+nodeColumns+` FROM nodes`+w.String()+` ORDER BY id`+w.limit(maxCandidates+1), w.args...)
+	sqlkit.In(&w, "site", sites)
+	found, err := sqlkit.Collect(ctx, db.reader(), scanNode, `SELECT `+nodeColumns+` FROM nodes`+w.String()+` ORDER BY id`+w.Limit(maxCandidates+1), w.Args...)
 	if err != nil {
 		return broker.Node{}, err
 	}
@@ -159,28 +160,28 @@ const maxCandidates = 10
 // NameTaken reports whether the reference matches the hostname, or the beginning of the id, of a
 // node outside the given sites.
 func (db *DB) NameTaken(ctx context.Context, ref string, sites []string) (taken bool, err error) {
-	var w where
-	w.add("status <> 'deleted' AND (hostname = ? OR id >= ? AND id < ?)", ref, ref, ref+"\x7f")
+	var w sqlkit.Where
+	w.Add("status <> 'deleted' AND (hostname = ? OR id >= ? AND id < ?)", ref, ref, ref+"\x7f")
 	for _, site := range sites {
-		w.add("site <> ?", site)
+		w.Add("site <> ?", site)
 	}
-	err = db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM nodes`+w.String()+`)`, w.args...).Scan(&taken)
+	err = db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM nodes`+w.String()+`)`, w.Args...).Scan(&taken)
 	return taken, err
 }
 
 // ListNodes returns a page ordered by id, and the cursor of the next page ("" at the end).
 func (db *DB) ListNodes(ctx context.Context, f NodeFilter) (page []broker.Node, next string, err error) {
-	var w where
-	in(&w, "site", f.Sites)
-	in(&w, "status", f.Statuses)
-	w.equal("hostname", f.Hostname)
+	var w sqlkit.Where
+	sqlkit.In(&w, "site", f.Sites)
+	sqlkit.In(&w, "status", f.Statuses)
+	w.Equal("hostname", f.Hostname)
 	if !f.Deleted && len(f.Statuses) == 0 {
-		w.add("status <> 'deleted'")
+		w.Add("status <> 'deleted'")
 	}
 	if f.After != "" {
-		w.add("id > ?", f.After)
+		w.Add("id > ?", f.After)
 	}
-	rows, err := db.reader().QueryContext(ctx, `SELECT `+nodeColumns+` FROM nodes`+w.String()+` ORDER BY id`, w.args...)
+	rows, err := db.reader().QueryContext(ctx, `SELECT `+nodeColumns+` FROM nodes`+w.String()+` ORDER BY id`, w.Args...)
 	if err != nil {
 		return nil, "", err
 	}
@@ -212,7 +213,7 @@ func hasLabels(n broker.Node, want map[string]string) bool {
 
 // CountNodes counts nodes by status.
 func (db *DB) CountNodes(ctx context.Context) (map[broker.NodeStatus]int, error) {
-	return count[broker.NodeStatus](ctx, db.reader(), `SELECT status, COUNT(*) FROM nodes GROUP BY status`)
+	return sqlkit.Count[broker.NodeStatus](ctx, db.reader(), `SELECT status, COUNT(*) FROM nodes GROUP BY status`)
 }
 
 // SetLabels merges labels into the node's labels; an empty value removes a label.
@@ -250,7 +251,7 @@ func (db *DB) SetLabels(ctx context.Context, actor broker.Actor, nodeID string, 
 // TrustStragglers lists the enrolled nodes, not deleted, that have not confirmed a bundle of at
 // least this version.
 func (db *DB) TrustStragglers(ctx context.Context, version int64) ([]broker.Node, error) {
-	return collect(ctx, db.reader(), scanNode, `SELECT `+nodeColumns+` FROM nodes
+	return sqlkit.Collect(ctx, db.reader(), scanNode, `SELECT `+nodeColumns+` FROM nodes
 		WHERE status <> 'deleted' AND epoch > 0 AND trust_version < $1 ORDER BY id`, version)
 }
 
@@ -264,7 +265,7 @@ type TrustRefusal struct {
 // TrustRefusals lists the nodes below a bundle version whose last node.trust_update failed. A node
 // that never received the task is not listed.
 func (db *DB) TrustRefusals(ctx context.Context, version int64) ([]TrustRefusal, error) {
-	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (r TrustRefusal, err error) {
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (r TrustRefusal, err error) {
 		return r, row.Scan(&r.NodeID, &r.Code, &r.Message, at(&r.At))
 	}, `SELECT n.id, t.code, t.message, t.ended_at FROM nodes n JOIN tasks t ON t.id =
 			(SELECT max(l.id) FROM tasks l WHERE l.node_id = n.id AND l.type = 'node.trust_update' AND l.attempt > 0 AND l.ended_at > 0)

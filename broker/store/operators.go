@@ -6,11 +6,12 @@ import (
 	"errors"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 const operatorColumns = `name, role, sites, created_at, expires_at, revoked_at`
 
-func scanOperator(row interface{ Scan(...any) error }) (broker.OperatorToken, error) {
+func scanOperator(row sqlkit.Row) (broker.OperatorToken, error) {
 	var o broker.OperatorToken
 	err := row.Scan(&o.Name, &o.Role, doc(&o.Sites), at(&o.CreatedAt), at(&o.ExpiresAt), at(&o.RevokedAt))
 	return o, err
@@ -49,7 +50,7 @@ func (db *DB) OperatorByHash(ctx context.Context, hash string) (broker.OperatorT
 
 // OperatorTokens lists all tokens, including revoked and expired tokens.
 func (db *DB) OperatorTokens(ctx context.Context) ([]broker.OperatorToken, error) {
-	return collect(ctx, db.reader(), scanOperator, `SELECT `+operatorColumns+` FROM operator_tokens ORDER BY name`)
+	return sqlkit.Collect(ctx, db.reader(), scanOperator, `SELECT `+operatorColumns+` FROM operator_tokens ORDER BY name`)
 }
 
 // RevokeOperatorToken revokes a token. A repeated call changes nothing. Codes: token_not_found.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // The hints about events. ID is empty.
@@ -86,7 +87,7 @@ func (db *DB) PlaceEvents(ctx context.Context, limit int) (placed int64, err err
 			return err
 		}
 		var err error
-		if placed, err = changed(t.ExecContext(ctx, `UPDATE outbox SET position = $1 + w.nth
+		if placed, err = sqlkit.Changed(t.ExecContext(ctx, `UPDATE outbox SET position = $1 + w.nth
 			FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS nth FROM outbox WHERE position = 0 ORDER BY id LIMIT $2) AS w
 			WHERE outbox.id = w.id`, tip, limit)); err != nil || placed == 0 {
 			return err
@@ -104,7 +105,7 @@ func (db *DB) OutboxEnds(ctx context.Context) (newest, forgotten int64, err erro
 	return outboxEnds(ctx, db.reader())
 }
 
-func outboxEnds(ctx context.Context, r runner) (newest, forgotten int64, err error) {
+func outboxEnds(ctx context.Context, r sqlkit.Runner) (newest, forgotten int64, err error) {
 	err = r.QueryRowContext(ctx, `SELECT position, forgotten FROM outbox_tip WHERE one = 1`).Scan(&newest, &forgotten)
 	return newest, forgotten, err
 }
@@ -137,16 +138,16 @@ func (db *DB) Outbox(ctx context.Context, f OutboxFilter) (page []OutboxEvent, u
 	if f.Limit == 0 {
 		f.Limit = 100
 	}
-	var w where
-	w.add("position > 0") // as the indexes require
-	w.add("position > ?", f.After)
-	w.add("position <= ?", newest)
-	in(&w, "type", f.Types)
-	w.equal("subject", f.Subject)
+	var w sqlkit.Where
+	w.Add("position > 0") // as the indexes require
+	w.Add("position > ?", f.After)
+	w.Add("position <= ?", newest)
+	sqlkit.In(&w, "type", f.Types)
+	w.Equal("subject", f.Subject)
 	if f.Sites != nil {
-		in(&w, "site", append([]string{AllSites}, f.Sites...))
+		sqlkit.In(&w, "site", append([]string{AllSites}, f.Sites...))
 	}
-	page, err = collect(ctx, db.reader(), scanOutbox, `SELECT position, at, type, source, subject, site, data, correlation_id FROM outbox`+w.String()+` ORDER BY position`+w.limit(f.Limit), w.args...)
+	page, err = sqlkit.Collect(ctx, db.reader(), scanOutbox, `SELECT position, at, type, source, subject, site, data, correlation_id FROM outbox`+w.String()+` ORDER BY position`+w.Limit(f.Limit), w.Args...)
 	if err != nil {
 		return nil, f.After, err
 	}
@@ -163,7 +164,7 @@ func (db *DB) Outbox(ctx context.Context, f OutboxFilter) (page []OutboxEvent, u
 	return page, newest, nil
 }
 
-func scanOutbox(row interface{ Scan(...any) error }) (e OutboxEvent, err error) {
+func scanOutbox(row sqlkit.Row) (e OutboxEvent, err error) {
 	err = row.Scan(&e.Position, at(&e.At), &e.Type, &e.Source, &e.Subject, &e.Site, rawDoc(&e.Data), &e.CorrelationID)
 	return e, err
 }
@@ -201,7 +202,7 @@ func (db *DB) ForgetEvents(ctx context.Context, before time.Time, most int64, li
 			gone = 0
 			return nil
 		}
-		if gone, err = changed(t.ExecContext(ctx, `DELETE FROM outbox WHERE position > 0 AND position <= $1`, until)); err != nil {
+		if gone, err = sqlkit.Changed(t.ExecContext(ctx, `DELETE FROM outbox WHERE position > 0 AND position <= $1`, until)); err != nil {
 			return err
 		}
 		_, err = t.ExecContext(ctx, `UPDATE outbox_tip SET forgotten = $1 WHERE one = 1`, until)
@@ -215,7 +216,7 @@ type gap struct{ upTo, from int64 }
 
 // gaps returns the gaps, newest first.
 func (t *tx) gaps(ctx context.Context) ([]gap, error) {
-	return collect(ctx, t, func(row interface{ Scan(...any) error }) (g gap, err error) { return g, row.Scan(&g.upTo, &g.from) },
+	return sqlkit.Collect(ctx, t, func(row sqlkit.Row) (g gap, err error) { return g, row.Scan(&g.upTo, &g.from) },
 		`SELECT events_upto, events_from FROM restores ORDER BY id DESC`)
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
@@ -45,7 +46,7 @@ const (
 
 const packageColumns = `digest, name, version, size, published_by, published_at, part`
 
-func scanPackage(row interface{ Scan(...any) error }) (Package, error) {
+func scanPackage(row sqlkit.Row) (Package, error) {
 	var p Package
 	err := row.Scan(&p.Digest, &p.Name, &p.Version, &p.Size, &p.PublishedBy, at(&p.PublishedAt), &p.Part)
 	return p, err
@@ -69,7 +70,7 @@ func (db *DB) PutPackage(ctx context.Context, actor broker.Actor, p Package, r i
 	p.Digest, p.Size, p.PublishedBy = digest, size, actor.Name
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		p.PublishedAt = t.now
-		n, err := changed(t.ExecContext(ctx, `INSERT INTO packages (digest, upload, name, version, size, published_by, published_at, part)
+		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO packages (digest, upload, name, version, size, published_by, published_at, part)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (digest) DO NOTHING`, digest, upload, p.Name, p.Version, size, actor.Name, micros(t.now), p.Part))
 		if err != nil {
 			return err
@@ -149,7 +150,7 @@ func (db *DB) OpenPackage(ctx context.Context, digest string) (Package, io.ReadS
 
 // Packages lists all packages that are not parts of releases, newest first.
 func (db *DB) Packages(ctx context.Context) ([]Package, error) {
-	return collect(ctx, db.reader(), scanPackage, `SELECT `+packageColumns+` FROM packages WHERE NOT part ORDER BY published_at DESC, digest`)
+	return sqlkit.Collect(ctx, db.reader(), scanPackage, `SELECT `+packageColumns+` FROM packages WHERE NOT part ORDER BY published_at DESC, digest`)
 }
 
 // NewestPackage returns the package for a new machine of an architecture: the last published
@@ -200,7 +201,7 @@ const readSize = 64 << 10
 // blockReader holds a piece of a block at a time. It is for a single goroutine.
 type blockReader struct {
 	ctx    context.Context
-	r      runner
+	r      sqlkit.Runner
 	upload string
 	n      int64 // of the piece, among the pieces of all blocks
 	piece  []byte

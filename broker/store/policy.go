@@ -7,6 +7,7 @@ import (
 	"errors"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // CleanPolicy returns a site's policy, or nil if none is set.
@@ -14,7 +15,7 @@ func (db *DB) CleanPolicy(ctx context.Context, site string) (json.RawMessage, er
 	return cleanPolicy(ctx, db.reader(), site)
 }
 
-func cleanPolicy(ctx context.Context, r runner, site string) (policy json.RawMessage, err error) {
+func cleanPolicy(ctx context.Context, r sqlkit.Runner, site string) (policy json.RawMessage, err error) {
 	err = r.QueryRowContext(ctx, `SELECT policy FROM clean_policies WHERE site = $1`, site).Scan(rawDoc(&policy))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil

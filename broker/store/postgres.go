@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // postgresEngine is a pool, plus one connection that listens (postgres_notify.go) and, on the leading
@@ -117,7 +118,7 @@ func openPostgres(ctx context.Context, db *DB, url string, machine func() time.T
 	return e, nil
 }
 
-func (e *postgresEngine) reader() runner { return e.pool }
+func (e *postgresEngine) reader() sqlkit.Runner { return e.pool }
 
 // write retries transactions that PostgreSQL asks to retry: serialization failures, deadlocks, and
 // inserts that lost a race to an equal insert.
@@ -153,7 +154,7 @@ func (e *postgresEngine) once(ctx context.Context, fn func(context.Context, *tx)
 	if err != nil {
 		return nil, err
 	}
-	t := &tx{runner: native, dialect: e, now: e.db.Now(), clock: e.db.Now}
+	t := &tx{Runner: native, dialect: e, now: e.db.Now(), clock: e.db.Now}
 	if err := fn(ctx, t); err != nil {
 		_ = native.Rollback()
 		return nil, err

@@ -9,13 +9,14 @@ import (
 	"slices"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 const profileColumns = `id, site_id, name, description, status, policy, created_at, updated_at`
 
 // scanProfile reads a policy over the default policy: in an older row, a setting introduced later
 // has its default.
-func scanProfile(row interface{ Scan(...any) error }) (p broker.Profile, err error) {
+func scanProfile(row sqlkit.Row) (p broker.Profile, err error) {
 	p.Policy = broker.DefaultPolicy()
 	p.Policy.StageRetries = nil
 	p.Policy.AcceptMAASErase = false // a row without the setting dates from when false was the default
@@ -25,7 +26,7 @@ func scanProfile(row interface{ Scan(...any) error }) (p broker.Profile, err err
 
 // profile reads a profile of a site by its id or name, with a lock clause of the dialect; "" is the
 // site's default profile.
-func profile(ctx context.Context, r runner, siteID, ref, lock string) (broker.Profile, error) {
+func profile(ctx context.Context, r sqlkit.Runner, siteID, ref, lock string) (broker.Profile, error) {
 	if ref == "" {
 		if err := r.QueryRowContext(ctx, `SELECT default_profile_id FROM maas_sites WHERE id = $1`, siteID).Scan(&ref); err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return broker.Profile{}, err
@@ -46,7 +47,7 @@ func (db *DB) Profile(ctx context.Context, siteID, ref string) (broker.Profile, 
 
 // Profiles lists a site's profiles, ordered by name.
 func (db *DB) Profiles(ctx context.Context, siteID string) ([]broker.Profile, error) {
-	return collect(ctx, db.reader(), scanProfile, `SELECT `+profileColumns+` FROM maas_site_profiles WHERE site_id = $1 ORDER BY name`, siteID)
+	return sqlkit.Collect(ctx, db.reader(), scanProfile, `SELECT `+profileColumns+` FROM maas_site_profiles WHERE site_id = $1 ORDER BY name`, siteID)
 }
 
 // CreateProfile adds a profile to its site. Codes: site_not_found, profile_invalid, profile_exists.
@@ -69,7 +70,7 @@ func (db *DB) CreateProfile(ctx context.Context, actor broker.Actor, p broker.Pr
 }
 
 func (t *tx) insertProfile(ctx context.Context, actor broker.Actor, s broker.Site, p broker.Profile) error {
-	n, err := changed(t.ExecContext(ctx, `INSERT INTO maas_site_profiles (id, site_id, name, description, status, policy, created_at, updated_at)
+	n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO maas_site_profiles (id, site_id, name, description, status, policy, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $7) ON CONFLICT (site_id, name) DO NOTHING`,
 		p.ID, s.ID, p.Name, p.Description, string(p.Status), text(p.Policy), micros(t.now)))
 	if err != nil {

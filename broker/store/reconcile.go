@@ -10,6 +10,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // ReconcilePolicy returns a site's policy, or nil if none is set.
@@ -17,7 +18,7 @@ func (db *DB) ReconcilePolicy(ctx context.Context, site string) (json.RawMessage
 	return reconcilePolicy(ctx, db.reader(), site)
 }
 
-func reconcilePolicy(ctx context.Context, r runner, site string) (policy json.RawMessage, err error) {
+func reconcilePolicy(ctx context.Context, r sqlkit.Runner, site string) (policy json.RawMessage, err error) {
 	err = r.QueryRowContext(ctx, `SELECT policy FROM reconcile_policies WHERE site = $1`, site).Scan(rawDoc(&policy))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -87,7 +88,7 @@ type kept struct {
 	Refused   bool            `json:"key_refused,omitempty"`
 }
 
-func scanLook(row interface{ Scan(...any) error }) (l ReconcileLook, err error) {
+func scanLook(row sqlkit.Row) (l ReconcileLook, err error) {
 	var k kept
 	err = row.Scan(&l.Site, at(&l.RequestedAt), at(&l.LookedAt), at(&l.Complete), doc(&k))
 	l.Machines, l.Unmanaged, l.Nodes, l.Skipped, l.Unknown, l.Trouble, l.Failed, l.Stops = k.Machines, k.Unmanaged, k.Nodes, k.Skipped, k.Unknown, k.Trouble, k.Failed, k.Stops
@@ -99,9 +100,9 @@ const lookColumns = `site, requested_at, looked_at, complete_at, look`
 
 // ReconcileLooks returns the last looks at sites (nil: all).
 func (db *DB) ReconcileLooks(ctx context.Context, sites []string) ([]ReconcileLook, error) {
-	var w where
-	in(&w, "site", sites)
-	return collect(ctx, db.reader(), scanLook, `SELECT `+lookColumns+` FROM reconcile_looks`+w.String()+` ORDER BY site`, w.args...)
+	var w sqlkit.Where
+	sqlkit.In(&w, "site", sites)
+	return sqlkit.Collect(ctx, db.reader(), scanLook, `SELECT `+lookColumns+` FROM reconcile_looks`+w.String()+` ORDER BY site`, w.Args...)
 }
 
 // RequestLook requests a look at a site, and returns the time of the request.
@@ -120,7 +121,7 @@ func (db *DB) RequestLook(ctx context.Context, actor broker.Actor, site string) 
 // SaveLook stores a look. A stop is announced once, and again when the stop is over.
 func (db *DB) SaveLook(ctx context.Context, actor broker.Actor, l ReconcileLook) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		before, err := collect(ctx, t, scanLook, `SELECT `+lookColumns+` FROM reconcile_looks WHERE site = $1`+t.forUpdate(), l.Site)
+		before, err := sqlkit.Collect(ctx, t, scanLook, `SELECT `+lookColumns+` FROM reconcile_looks WHERE site = $1`+t.forUpdate(), l.Site)
 		if err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/recording"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // The actions in the audit log about recordings.
@@ -37,11 +38,11 @@ const toldAtOnce = 500
 // blocks can write to that row.
 func (db *DB) recordingTold(ctx context.Context, sessionID string) (told recording.Told, before int, err error) {
 	for after := int64(0); ; {
-		var w where
-		w.equal("subject", "terminal/"+sessionID)
-		in(&w, "action", toldActions)
-		w.add("id > ?", after)
-		page, err := collect(ctx, db.reader(), scanAudit, `SELECT `+auditColumns+` FROM audit_logs`+w.String()+` ORDER BY id`+w.limit(toldAtOnce), w.args...)
+		var w sqlkit.Where
+		w.Equal("subject", "terminal/"+sessionID)
+		sqlkit.In(&w, "action", toldActions)
+		w.Add("id > ?", after)
+		page, err := sqlkit.Collect(ctx, db.reader(), scanAudit, `SELECT `+auditColumns+` FROM audit_logs`+w.String()+` ORDER BY id`+w.Limit(toldAtOnce), w.Args...)
 		if err != nil {
 			return told, 0, err
 		}

@@ -14,11 +14,12 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/recording"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 const blockColumns = `session_id, seq, at, upto, lost, last, lines, prev, hash`
 
-func scanBlock(row interface{ Scan(...any) error }) (b recording.Block, err error) {
+func scanBlock(row sqlkit.Row) (b recording.Block, err error) {
 	var to, lost int64
 	err = row.Scan(&b.SessionID, &b.Seq, at(&b.At), &to, &lost, &b.Last, &b.Lines, &b.Prev, &b.Hash)
 	b.To, b.Lost = uint64(to), uint64(lost)
@@ -67,16 +68,16 @@ func (db *DB) LastBlock(ctx context.Context, sessionID string) (recording.Block,
 	return lastBlock(ctx, db.reader(), sessionID)
 }
 
-func lastBlock(ctx context.Context, r runner, sessionID string) (recording.Block, error) {
+func lastBlock(ctx context.Context, r sqlkit.Runner, sessionID string) (recording.Block, error) {
 	return blockAtEnd(ctx, r, blockColumns, sessionID)
 }
 
 // head is lastBlock without the lines, which may be many.
-func head(ctx context.Context, r runner, sessionID string) (recording.Block, error) {
+func head(ctx context.Context, r sqlkit.Runner, sessionID string) (recording.Block, error) {
 	return blockAtEnd(ctx, r, strings.Replace(blockColumns, "lines", "NULL", 1), sessionID)
 }
 
-func blockAtEnd(ctx context.Context, r runner, columns, sessionID string) (recording.Block, error) {
+func blockAtEnd(ctx context.Context, r sqlkit.Runner, columns, sessionID string) (recording.Block, error) {
 	b, err := scanBlock(r.QueryRowContext(ctx, `SELECT `+columns+` FROM recording_blocks WHERE session_id = $1 ORDER BY seq DESC LIMIT 1`, sessionID))
 	if errors.Is(err, sql.ErrNoRows) {
 		return recording.Block{SessionID: sessionID, Seq: -1}, nil
@@ -107,7 +108,7 @@ func (db *DB) Blocks(ctx context.Context, sessionID string) iter.Seq2[recording.
 func (db *DB) blocks(ctx context.Context, sessionID string) iter.Seq2[recording.Block, error] {
 	return func(yield func(recording.Block, error) bool) {
 		for after := int64(-1); ; {
-			page, err := collect(ctx, db.reader(), scanBlock, `SELECT `+blockColumns+` FROM recording_blocks
+			page, err := sqlkit.Collect(ctx, db.reader(), scanBlock, `SELECT `+blockColumns+` FROM recording_blocks
 				WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3`, sessionID, after, blocksAtOnce)
 			if err != nil {
 				yield(recording.Block{}, err)
@@ -143,7 +144,7 @@ func (db *DB) CloseRecording(ctx context.Context, actor broker.Actor, replica st
 		if !last.Last || last.Hash != h.Hash || last.Seq+1 != h.Blocks || last.To != h.Bytes {
 			return broker.Errorf(broker.Refused, "recording_head_wrong", "cannot close the recording of session %s: its last stored block is %d, %s, which is not the reported end", s.ID, last.Seq, last.Hash)
 		}
-		n, err := changed(t.ExecContext(ctx, `UPDATE terminal_sessions SET recorded_at = $2 WHERE id = $1 AND recorded_at = 0`, s.ID, micros(t.now)))
+		n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE terminal_sessions SET recorded_at = $2 WHERE id = $1 AND recorded_at = 0`, s.ID, micros(t.now)))
 		if err != nil || n == 0 {
 			return err
 		}
@@ -176,28 +177,28 @@ type RecordingFilter struct {
 // Recordings returns a page, newest first; the id of the last recording is the cursor of the next
 // page.
 func (db *DB) Recordings(ctx context.Context, f RecordingFilter) ([]Recording, error) {
-	var w where
-	w.equal("node_id", f.NodeID)
-	in(&w, "site", f.Sites)
-	w.equal("opened_by", f.OpenedBy)
+	var w sqlkit.Where
+	w.Equal("node_id", f.NodeID)
+	sqlkit.In(&w, "site", f.Sites)
+	w.Equal("opened_by", f.OpenedBy)
 	if !f.From.IsZero() {
-		w.add("created_at >= ?", micros(f.From))
+		w.Add("created_at >= ?", micros(f.From))
 	}
 	if !f.To.IsZero() {
-		w.add("created_at < ?", micros(f.To))
+		w.Add("created_at < ?", micros(f.To))
 	}
 	if f.After != "" {
-		w.add("(created_at, id) < (SELECT created_at, id FROM terminal_sessions WHERE id = ?)", f.After)
+		w.Add("(created_at, id) < (SELECT created_at, id FROM terminal_sessions WHERE id = ?)", f.After)
 	}
-	page := `SELECT ` + terminalColumns + `, recorded_at, dropped_at FROM terminal_sessions` + w.String() + ` ORDER BY created_at DESC, id DESC` + w.limit(cmp.Or(f.Limit, 100))
-	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (r Recording, err error) {
+	page := `SELECT ` + terminalColumns + `, recorded_at, dropped_at FROM terminal_sessions` + w.String() + ` ORDER BY created_at DESC, id DESC` + w.Limit(cmp.Or(f.Limit, 100))
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (r Recording, err error) {
 		var seq, to, lost int64
 		r.TerminalSession, err = scanTerminal(also{also{also{also{also{row, &lost}, &to}, &seq}, at(&r.DroppedAt)}, at(&r.RecordedAt)})
 		r.Blocks, r.Bytes, r.Lost = seq+1, uint64(to), uint64(lost)
 		return r, err
 	}, `SELECT s.*, COALESCE(b.seq, -1), COALESCE(b.upto, 0), COALESCE(b.lost, 0) FROM (`+page+`) s
 		LEFT JOIN recording_blocks b ON b.session_id = s.id AND b.seq = (SELECT MAX(seq) FROM recording_blocks WHERE session_id = s.id)
-		ORDER BY s.created_at DESC, s.id DESC`, w.args...)
+		ORDER BY s.created_at DESC, s.id DESC`, w.Args...)
 }
 
 // dropAtOnce bounds the recordings of one transaction.
@@ -211,7 +212,7 @@ func (db *DB) DropRecordings(ctx context.Context, actor broker.Actor, before map
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		dropped = nil
 		for _, site := range slices.Sorted(maps.Keys(before)) {
-			old, err := collect(ctx, t, scanText, `SELECT id FROM terminal_sessions WHERE site = $1 AND status = 'closed' AND closed_at > 0 AND closed_at < $2
+			old, err := sqlkit.Collect(ctx, t, scanText, `SELECT id FROM terminal_sessions WHERE site = $1 AND status = 'closed' AND closed_at > 0 AND closed_at < $2
 				AND recorded_at > 0 AND dropped_at = 0 ORDER BY closed_at LIMIT $3`+t.forUpdate()+t.skipLocked(), site, micros(before[site]), dropAtOnce-len(dropped))
 			if err != nil {
 				return err

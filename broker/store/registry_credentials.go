@@ -7,19 +7,20 @@ import (
 	"errors"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 const registryColumns = `registry, username, plain_http, vault_path, generation, set_by, reason, set_at`
 
-func scanRegistry(row interface{ Scan(...any) error }) (c broker.RegistryCredential, err error) {
+func scanRegistry(row sqlkit.Row) (c broker.RegistryCredential, err error) {
 	err = row.Scan(&c.Registry, &c.Username, &c.PlainHTTP, &c.VaultPath, &c.Generation, &c.SetBy, &c.Reason, at(&c.SetAt))
 	return c, err
 }
 
 // RegistryCredentials lists the stored records, ordered by registry.
 func (db *DB) RegistryCredentials(ctx context.Context) ([]broker.RegistryCredential, error) {
-	return collect(ctx, db.reader(), scanRegistry, `SELECT `+registryColumns+` FROM registry_credentials ORDER BY registry`)
+	return sqlkit.Collect(ctx, db.reader(), scanRegistry, `SELECT `+registryColumns+` FROM registry_credentials ORDER BY registry`)
 }
 
 // RegistryCredential finds the record of a registry. Code: registry_credential_not_found.
@@ -27,7 +28,7 @@ func (db *DB) RegistryCredential(ctx context.Context, registry string) (broker.R
 	return registryCredential(ctx, db.reader(), registry, "")
 }
 
-func registryCredential(ctx context.Context, r runner, registry, lock string) (broker.RegistryCredential, error) {
+func registryCredential(ctx context.Context, r sqlkit.Runner, registry, lock string) (broker.RegistryCredential, error) {
 	c, err := scanRegistry(r.QueryRowContext(ctx, `SELECT `+registryColumns+` FROM registry_credentials WHERE registry = $1`+lock, registry))
 	if errors.Is(err, sql.ErrNoRows) {
 		return c, broker.Errorf(broker.NotFound, "registry_credential_not_found", "there is no credential of registry %q (see hostler registry-credential list)", taskcatalog.Clean(registry, 300))

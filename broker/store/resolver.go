@@ -9,6 +9,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // ProfilesStoppedEvent announces that a set of resolver profiles goes to no further node.
@@ -64,13 +65,13 @@ func (db *DB) PushResolverSet(ctx context.Context, actor broker.Actor, s Resolve
 
 const resolverSetColumns = `digest, version, profiles, pushed_by, pushed_at`
 
-func scanResolverSet(row interface{ Scan(...any) error }) (s ResolverSet, err error) {
+func scanResolverSet(row sqlkit.Row) (s ResolverSet, err error) {
 	err = row.Scan(&s.Digest, &s.Version, rawDoc(&s.Profiles), &s.PushedBy, at(&s.PushedAt))
 	return s, err
 }
 
 // resolverSet finds a set by version or digest.
-func resolverSet(ctx context.Context, r runner, ref string) (ResolverSet, error) {
+func resolverSet(ctx context.Context, r sqlkit.Runner, ref string) (ResolverSet, error) {
 	s, err := scanResolverSet(r.QueryRowContext(ctx, `SELECT `+resolverSetColumns+` FROM resolver_sets WHERE version = $1 OR digest = $1`, ref))
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, broker.Errorf(broker.NotFound, "resolver_version_unknown", "there are no resolver profiles of version %q (see hostler resolver list)", ref)
@@ -85,7 +86,7 @@ func (db *DB) ResolverSet(ctx context.Context, ref string) (ResolverSet, error) 
 
 // ResolverSets lists the sets, newest first, without their content.
 func (db *DB) ResolverSets(ctx context.Context) ([]ResolverSet, error) {
-	return collect(ctx, db.reader(), scanResolverSet, `SELECT digest, version, '' AS profiles, pushed_by, pushed_at FROM resolver_sets ORDER BY pushed_at DESC, version`)
+	return sqlkit.Collect(ctx, db.reader(), scanResolverSet, `SELECT digest, version, '' AS profiles, pushed_by, pushed_at FROM resolver_sets ORDER BY pushed_at DESC, version`)
 }
 
 // WantResolver assigns a set to the nodes of a selector, including nodes that match later. The want
@@ -108,7 +109,7 @@ func (db *DB) WantResolver(ctx context.Context, actor broker.Actor, selector bro
 			w.Selector, w.Digest, w.WantedBy, id); err != nil {
 			return err
 		}
-		all, err := collect(ctx, t, scanNode, `SELECT `+nodeColumns+` FROM nodes WHERE status <> 'deleted' ORDER BY id`+t.forUpdate())
+		all, err := sqlkit.Collect(ctx, t, scanNode, `SELECT `+nodeColumns+` FROM nodes WHERE status <> 'deleted' ORDER BY id`+t.forUpdate())
 		if err != nil {
 			return err
 		}
@@ -134,7 +135,7 @@ func (db *DB) WantResolver(ctx context.Context, actor broker.Actor, selector bro
 // meanwhile stays unchanged.
 func (db *DB) StopResolverWant(ctx context.Context, actor broker.Actor, w ResolverWant, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := changed(t.ExecContext(ctx, `UPDATE resolver_wants SET stopped_at = $1, stop_reason = $2 WHERE wanted_at = $3 AND stopped_at = 0`, micros(t.now), reason, w.ID))
+		n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE resolver_wants SET stopped_at = $1, stop_reason = $2 WHERE wanted_at = $3 AND stopped_at = 0`, micros(t.now), reason, w.ID))
 		if err != nil || n == 0 {
 			return err
 		}
@@ -152,8 +153,8 @@ func (db *DB) ResolverWants(ctx context.Context) ([]ResolverWant, error) {
 	return resolverWants(ctx, db.reader())
 }
 
-func resolverWants(ctx context.Context, r runner) ([]ResolverWant, error) {
-	return collect(ctx, r, func(row interface{ Scan(...any) error }) (w ResolverWant, err error) {
+func resolverWants(ctx context.Context, r sqlkit.Runner) ([]ResolverWant, error) {
+	return sqlkit.Collect(ctx, r, func(row sqlkit.Row) (w ResolverWant, err error) {
 		err = row.Scan(&w.ID, &w.Selector, &w.Digest, &w.Version, &w.WantedBy, at(&w.StoppedAt), &w.StopReason)
 		w.WantedAt = time.UnixMicro(w.ID).UTC()
 		return w, err
@@ -240,7 +241,7 @@ func (t *tx) letIn(ctx context.Context, n broker.Node, correlationID string) err
 // ResolverTasks lists the tasks made for a want, by node, each node's latest task last.
 func (db *DB) ResolverTasks(ctx context.Context, want int64) (map[string][]broker.Task, error) {
 	from, to := resolverKeys(want)
-	all, err := collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks
+	all, err := sqlkit.Collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks
 		WHERE type = 'node.resolver_config' AND idempotency_key >= $1 AND idempotency_key < $2 ORDER BY id`, from, to)
 	if err != nil {
 		return nil, err
@@ -255,7 +256,7 @@ func (db *DB) ResolverTasks(ctx context.Context, want int64) (map[string][]broke
 // NodeResolverTasks lists a node's tasks made for a want, latest last.
 func (db *DB) NodeResolverTasks(ctx context.Context, nodeID string, want int64) ([]broker.Task, error) {
 	from, to := resolverKeys(want)
-	return collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks
+	return sqlkit.Collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks
 		WHERE node_id = $1 AND type = 'node.resolver_config' AND idempotency_key >= $2 AND idempotency_key < $3 ORDER BY id`, nodeID, from, to)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -29,7 +30,7 @@ func (r Restore) Held() bool { return !r.RestoredAt.IsZero() && r.ReleasedAt.IsZ
 
 const restoreColumns = `restored_at, taken_at, source, trust_floor, released_at, released_by, reason`
 
-func scanRestore(row interface{ Scan(...any) error }) (r Restore, err error) {
+func scanRestore(row sqlkit.Row) (r Restore, err error) {
 	err = row.Scan(at(&r.RestoredAt), at(&r.TakenAt), &r.Source, &r.TrustFloor, at(&r.ReleasedAt), &r.ReleasedBy, &r.Reason)
 	return r, err
 }
@@ -39,7 +40,7 @@ func (db *DB) LastRestore(ctx context.Context) (Restore, error) {
 	return lastRestore(ctx, db.reader())
 }
 
-func lastRestore(ctx context.Context, r runner) (Restore, error) {
+func lastRestore(ctx context.Context, r sqlkit.Runner) (Restore, error) {
 	found, err := scanRestore(r.QueryRowContext(ctx, `SELECT `+restoreColumns+` FROM restores ORDER BY id DESC LIMIT 1`))
 	if errors.Is(err, sql.ErrNoRows) {
 		return Restore{}, nil
@@ -140,7 +141,7 @@ func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.
 		{nil, `UPDATE terminal_sessions SET token_hash = '', next_token_hash = '' WHERE status <> 'closed'`, nil},
 		{nil, `UPDATE outbox_tip SET position = $1`, []any{from}},
 	} {
-		n, err := changed(t.ExecContext(ctx, s.sql, s.args...))
+		n, err := sqlkit.Changed(t.ExecContext(ctx, s.sql, s.args...))
 		if err != nil {
 			return v, err
 		}
@@ -160,7 +161,7 @@ func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.
 // forsakeTasks ends the tasks that were open in the backup: the node may have run the task since,
 // or an operator may have canceled it. A node's later word about the task is kept beside the task.
 func (t *tx) forsakeTasks(ctx context.Context, actor broker.Actor) (int, error) {
-	open, err := collect(ctx, t, scanTask, `SELECT `+taskColumns+` FROM tasks WHERE status IN ('queued', 'dispatched') ORDER BY id`)
+	open, err := sqlkit.Collect(ctx, t, scanTask, `SELECT `+taskColumns+` FROM tasks WHERE status IN ('queued', 'dispatched') ORDER BY id`)
 	for _, k := range open {
 		if err := t.end(ctx, &k, broker.TaskFailed, taskcatalog.CodeOutcomeUnknown, "the database was restored from a backup in which this task was open"); err != nil {
 			return 0, err
@@ -176,7 +177,7 @@ func (t *tx) forsakeTasks(ctx context.Context, actor broker.Actor) (int, error) 
 // that were stopped already get this reason too: their old reason may be over, and no broker acts
 // on the old reason by itself.
 func (t *tx) stopRuns(ctx context.Context) (int, error) {
-	ids, err := collect(ctx, t, scanText, `SELECT id FROM chain_runs WHERE `+openRuns+` ORDER BY id`)
+	ids, err := sqlkit.Collect(ctx, t, scanText, `SELECT id FROM chain_runs WHERE `+openRuns+` ORDER BY id`)
 	for _, id := range ids {
 		was, err := run(ctx, t, id, t.forUpdate())
 		if err != nil {
@@ -217,7 +218,7 @@ func (db *DB) ReleaseRestore(ctx context.Context, actor broker.Actor, reason str
 		if _, err := t.ExecContext(ctx, `UPDATE restores SET released_at = $1, released_by = $2, reason = $3 WHERE released_at = 0`, micros(t.now), actor.Name, reason); err != nil {
 			return err
 		}
-		lifted, err := collect(ctx, t, scanHold, `UPDATE chain_holds SET until_at = $1 WHERE until_at = 0 AND kind = $2 RETURNING `+holdColumns, micros(t.now), string(chain.Restored))
+		lifted, err := sqlkit.Collect(ctx, t, scanHold, `UPDATE chain_holds SET until_at = $1 WHERE until_at = 0 AND kind = $2 RETURNING `+holdColumns, micros(t.now), string(chain.Restored))
 		if err != nil {
 			return err
 		}
@@ -238,7 +239,7 @@ func (db *DB) ReleaseRestore(ctx context.Context, actor broker.Actor, reason str
 // NotCompared names the sites and nodes not compared since the last restore, as one text each:
 // sites whose machines were not read, and nodes that were let in but whose ledgers were not read.
 func (db *DB) NotCompared(ctx context.Context) ([]string, error) {
-	return collect(ctx, db.reader(), scanText, `SELECT 'site ' || n.site FROM restored_nodes r JOIN nodes n ON n.id = r.node_id WHERE r.known AND r.machine = '' AND n.maas_system_id <> '' AND n.status <> 'deleted'
+	return sqlkit.Collect(ctx, db.reader(), scanText, `SELECT 'site ' || n.site FROM restored_nodes r JOIN nodes n ON n.id = r.node_id WHERE r.known AND r.machine = '' AND n.maas_system_id <> '' AND n.status <> 'deleted'
 		UNION SELECT 'site ' || substr(subject, 6) FROM restored_differences WHERE code = 'maas_unread'
 		UNION SELECT 'node ' || node_id FROM restored_nodes WHERE let_in_at > 0 AND compared_at = 0 AND shut_at = 0 AND enrolled_at = 0
 		ORDER BY 1 DESC`)
@@ -266,7 +267,7 @@ type Difference struct {
 
 // Differences lists the differences found since the last restore, by subject.
 func (db *DB) Differences(ctx context.Context) ([]Difference, error) {
-	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (d Difference, err error) {
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (d Difference, err error) {
 		return d, row.Scan(&d.Subject, &d.Code, &d.Text, at(&d.FoundAt))
 	}, `SELECT subject, code, text, found_at FROM restored_differences ORDER BY subject, code`)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -43,7 +44,7 @@ type RestoredNode struct {
 
 const restoredNodeColumns = `node_id, known, epoch, asked_epoch, asked_since, asked_key, asked_at, asked_from, machine, machine_at, machine_is, accepted_by, accepted_key, let_in_at, let_in_key, enrolled_at, compared_at, shut_at`
 
-func scanRestoredNode(row interface{ Scan(...any) error }) (r RestoredNode, err error) {
+func scanRestoredNode(row sqlkit.Row) (r RestoredNode, err error) {
 	err = row.Scan(&r.NodeID, &r.Known, &r.Epoch, &r.AskedEpoch, at(&r.AskedSince), &r.AskedKey, at(&r.AskedAt), &r.AskedFrom, &r.Machine, at(&r.MachineAt), &r.MachineIs,
 		&r.AcceptedBy, &r.AcceptKey, at(&r.LetInAt), &r.LetInKey, at(&r.EnrolledAt), at(&r.ComparedAt), at(&r.ShutAt))
 	return r, err
@@ -51,7 +52,7 @@ func scanRestoredNode(row interface{ Scan(...any) error }) (r RestoredNode, err 
 
 // RestoredNodes returns the nodes of the backup, and other nodes that have asked to renew since.
 func (db *DB) RestoredNodes(ctx context.Context) ([]RestoredNode, error) {
-	return collect(ctx, db.reader(), scanRestoredNode, `SELECT `+restoredNodeColumns+` FROM restored_nodes ORDER BY node_id`)
+	return sqlkit.Collect(ctx, db.reader(), scanRestoredNode, `SELECT `+restoredNodeColumns+` FROM restored_nodes ORDER BY node_id`)
 }
 
 // In reports whether the node is a member again.

@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // RolloutMembers returns the members of a rollout, ordered by place. An empty result means that the
 // members are in the state of the rollout's run.
 func (db *DB) RolloutMembers(ctx context.Context, runID string) ([]broker.RolloutMember, error) {
-	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (m broker.RolloutMember, err error) {
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (m broker.RolloutMember, err error) {
 		return m, row.Scan(&m.Place, rawDoc(&m.Member))
 	}, `SELECT place, member FROM rollout_members WHERE run_id = $1 ORDER BY place`, runID)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // Replica is one process of a broker.
@@ -37,7 +39,7 @@ func (db *DB) TellKeyGap(ctx context.Context, r Replica, lacks []string) error {
 
 // KeyGaps returns gaps reported after the given time, ordered by the name of the replica's machine.
 func (db *DB) KeyGaps(ctx context.Context, after time.Time) ([]KeyGap, error) {
-	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (g KeyGap, err error) {
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (g KeyGap, err error) {
 		var lacks json.RawMessage
 		if err := row.Scan(&g.Replica.ID, &g.Replica.Name, rawDoc(&lacks), at(&g.SeenAt)); err != nil {
 			return g, err

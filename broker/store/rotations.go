@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/pki"
 )
 
@@ -33,13 +34,13 @@ type Rotation struct {
 
 const rotationColumns = `task_id, node_id, epoch, key_digest, serial, remote, issued_at, used_at, void_at, conflict_at`
 
-func scanRotation(row interface{ Scan(...any) error }) (r Rotation, err error) {
+func scanRotation(row sqlkit.Row) (r Rotation, err error) {
 	err = row.Scan(&r.TaskID, &r.NodeID, &r.Epoch, &r.KeyDigest, &r.Serial, &r.Remote, at(&r.IssuedAt), at(&r.UsedAt), at(&r.VoidAt), at(&r.ConflictAt))
 	return r, err
 }
 
 // rotationWhere reads a rotation; ok is false if there is none.
-func rotationWhere(ctx context.Context, r runner, condition string, args ...any) (got Rotation, ok bool, err error) {
+func rotationWhere(ctx context.Context, r sqlkit.Runner, condition string, args ...any) (got Rotation, ok bool, err error) {
 	got, err = scanRotation(r.QueryRowContext(ctx, `SELECT `+rotationColumns+` FROM rotations WHERE `+condition, args...))
 	if errors.Is(err, sql.ErrNoRows) {
 		return got, false, nil
@@ -229,7 +230,7 @@ func identitySince(first IssuedCert) time.Time { return first.NotBefore.Add(pki.
 
 // voidRotation makes sure that an unused certificate is never used.
 func (t *tx) voidRotation(ctx context.Context, r Rotation) error {
-	n, err := changed(t.ExecContext(ctx, `UPDATE rotations SET void_at = $1 WHERE task_id = $2 AND used_at = 0 AND void_at = 0`, micros(t.now), r.TaskID))
+	n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE rotations SET void_at = $1 WHERE task_id = $2 AND used_at = 0 AND void_at = 0`, micros(t.now), r.TaskID))
 	if err != nil || n == 0 {
 		return err
 	}

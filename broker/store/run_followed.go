@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // Unfollowed lists the runs of a kind at a site that somebody had cancelled for a reason and that
 // have no follower: a follower's id is the cancelled run's id plus the mark.
 func (db *DB) Unfollowed(ctx context.Context, site, kind, by, reason, mark string) ([]chain.Record, error) {
-	return collect(ctx, db.reader(), scanRun, `SELECT `+runColumns+` FROM chain_runs r
+	return sqlkit.Collect(ctx, db.reader(), scanRun, `SELECT `+runColumns+` FROM chain_runs r
 		WHERE site = $1 AND status = 'cancelled' AND kind = $2 AND asked_by = $3 AND asked_reason = $4
 			AND NOT EXISTS (SELECT 1 FROM chain_runs f WHERE f.id = r.id || $5) ORDER BY id`, site, kind, by, reason, mark)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // ofPeople reports whether the owner acts on a person's decision.
@@ -71,7 +72,7 @@ func (db *DB) NodeInRun(ctx context.Context, n broker.Node, to broker.NodeStatus
 	return nodeInRun(ctx, db.reader(), n, to, "")
 }
 
-func nodeInRun(ctx context.Context, r runner, n broker.Node, to broker.NodeStatus, lock string) error {
+func nodeInRun(ctx context.Context, r sqlkit.Runner, n broker.Node, to broker.NodeStatus, lock string) error {
 	var id, status, kind string
 	err := r.QueryRowContext(ctx, `SELECT id, status, kind FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`+lock, "node/"+n.ID).Scan(&id, &status, &kind)
 	switch {
@@ -96,7 +97,7 @@ func (db *DB) RunOfNode(ctx context.Context, nodeID string) (id, kind string, er
 	return runOfNode(ctx, db.reader(), nodeID)
 }
 
-func runOfNode(ctx context.Context, r runner, nodeID string) (id, kind string, err error) {
+func runOfNode(ctx context.Context, r sqlkit.Runner, nodeID string) (id, kind string, err error) {
 	err = r.QueryRowContext(ctx, `SELECT id, kind FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`, "node/"+nodeID).Scan(&id, &kind)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // markOutage records the begin or the end of a node's outage because of a turnover, in the
@@ -26,14 +27,14 @@ func (t *tx) markOutage(ctx context.Context, was, is broker.Node) error {
 
 // Outages returns the latest outages between two times at sites (nil: all), up to limit.
 func (db *DB) Outages(ctx context.Context, sites []string, from, to time.Time, limit int) ([]broker.Outage, error) {
-	var w where
-	w.add("(ended_at = 0 OR ended_at > ?)", micros(from))
-	w.add("began_at < ?", micros(to))
-	in(&w, "site", sites)
-	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (o broker.Outage, err error) {
+	var w sqlkit.Where
+	w.Add("(ended_at = 0 OR ended_at > ?)", micros(from))
+	w.Add("began_at < ?", micros(to))
+	sqlkit.In(&w, "site", sites)
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (o broker.Outage, err error) {
 		err = row.Scan(&o.NodeID, &o.Site, &o.GPUs, at(&o.BeganAt), at(&o.EndedAt))
 		return o, err
-	}, `SELECT node_id, site, gpus, began_at, ended_at FROM turnover_outages`+w.String()+` ORDER BY began_at DESC, id DESC`+w.limit(limit), w.args...)
+	}, `SELECT node_id, site, gpus, began_at, ended_at FROM turnover_outages`+w.String()+` ORDER BY began_at DESC, id DESC`+w.Limit(limit), w.Args...)
 }
 
 // StageTime is the time that runs of a kind spent in a stage.
@@ -47,29 +48,29 @@ type StageTime struct {
 // prefix, at sites (nil: all). Runs that ended earlier are not read: with CROSS JOIN SQLite keeps
 // the written join order.
 func (db *DB) StageTimes(ctx context.Context, prefix string, sites []string, from, to time.Time) ([]StageTime, error) {
-	var w where
-	w.add("e.run_id = r.id AND e.status = 'started' AND e.direction = 'forward'")
-	w.add("o.run_id = e.run_id AND o.stage = e.stage AND o.direction = e.direction AND o.attempt = e.attempt AND o.status <> 'started'")
-	w.add("(r.completed_at = 0 OR r.completed_at >= ?)", micros(from))
-	w.add("r.kind >= ?", prefix)
-	w.add("r.kind < ?", prefix+"~") // after all kinds with the prefix: kinds are plain words
-	w.add("o.at >= ?", micros(from))
-	w.add("o.at < ?", micros(to))
-	in(&w, "r.site || ''", sites) // avoids the index of sites, which covers all runs that ever existed
-	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (s StageTime, err error) {
+	var w sqlkit.Where
+	w.Add("e.run_id = r.id AND e.status = 'started' AND e.direction = 'forward'")
+	w.Add("o.run_id = e.run_id AND o.stage = e.stage AND o.direction = e.direction AND o.attempt = e.attempt AND o.status <> 'started'")
+	w.Add("(r.completed_at = 0 OR r.completed_at >= ?)", micros(from))
+	w.Add("r.kind >= ?", prefix)
+	w.Add("r.kind < ?", prefix+"~") // after all kinds with the prefix: kinds are plain words
+	w.Add("o.at >= ?", micros(from))
+	w.Add("o.at < ?", micros(to))
+	sqlkit.In(&w, "r.site || ''", sites) // avoids the index of sites, which covers all runs that ever existed
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (s StageTime, err error) {
 		var total, longest int64
 		err = row.Scan(&s.Kind, &s.Stage, &s.Runs, &s.Attempts, &s.Failed, &total, &longest)
 		s.Total, s.Longest = time.Duration(total)*time.Microsecond, time.Duration(longest)*time.Microsecond
 		return s, err
 	}, `SELECT r.kind, e.stage, COUNT(DISTINCT r.id), COUNT(*), SUM(CASE WHEN o.status = 'failed' THEN 1 ELSE 0 END), CAST(SUM(o.at - e.at) AS BIGINT), MAX(o.at - e.at)
 		FROM chain_runs r CROSS JOIN chain_events e CROSS JOIN chain_events o`+
-		w.String()+` GROUP BY r.kind, e.stage ORDER BY r.kind, MIN(e.id)`, w.args...)
+		w.String()+` GROUP BY r.kind, e.stage ORDER BY r.kind, MIN(e.id)`, w.Args...)
 }
 
 // NodeEvents returns up to limit events, in order, of a node's runs whose kind begins with prefix,
 // between two times.
 func (db *DB) NodeEvents(ctx context.Context, nodeID, prefix string, from, to time.Time, limit int) ([]chain.Event, error) {
-	return collect(ctx, db.reader(), scanEvent, `SELECT `+eventColumns+` FROM chain_events
+	return sqlkit.Collect(ctx, db.reader(), scanEvent, `SELECT `+eventColumns+` FROM chain_events
 		WHERE run_id IN (SELECT id FROM chain_runs WHERE id IN (SELECT run_id FROM node_runs WHERE node_id = $1) AND kind >= $2 AND kind < $3)
 		AND at >= $4 AND at <= $5 ORDER BY id LIMIT $6`, nodeID, prefix, prefix+"~", micros(from), micros(to), limit)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // RequestKey is a client's idempotency key: a key of the client's choice, bound to the operator and
@@ -46,7 +47,7 @@ func (db *DB) Begun(ctx context.Context, k RequestKey) (string, error) {
 	return begun(ctx, db.reader(), k, db.Now())
 }
 
-func begun(ctx context.Context, r runner, k RequestKey, now time.Time) (id string, err error) {
+func begun(ctx context.Context, r sqlkit.Runner, k RequestKey, now time.Time) (id string, err error) {
 	var digest string
 	err = r.QueryRowContext(ctx, `SELECT digest, begins FROM request_keys WHERE actor = $1 AND name = $2 AND at > $3`, k.Actor, k.Key, micros(now.Add(-keepRequestKeys))).Scan(&digest, &id)
 	switch {
@@ -68,7 +69,7 @@ func (t *tx) takeRequestKey(ctx context.Context, begins string) error {
 	if _, err := t.ExecContext(ctx, `DELETE FROM request_keys WHERE at <= $1`, micros(t.now.Add(-keepRequestKeys))); err != nil {
 		return err
 	}
-	n, err := changed(t.ExecContext(ctx, `INSERT INTO request_keys (actor, name, digest, begins, at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (actor, name) DO NOTHING`,
+	n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO request_keys (actor, name, digest, begins, at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (actor, name) DO NOTHING`,
 		k.Actor, k.Key, k.Digest, begins, micros(t.now)))
 	if err != nil || n == 1 {
 		return err

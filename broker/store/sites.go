@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 const siteColumns = `id, name, region_code, status, api_base_url, ca_cert, pxe_iface, pxe_vlan_vid, node_pxe_iface, distro_series, architecture,
@@ -16,7 +17,7 @@ const siteColumns = `id, name, region_code, status, api_base_url, ca_cert, pxe_i
 	api_token_vault_path, default_power_creds_vault_path, deploy_password_vault_path, deploy_ssh_key_vault_path,
 	api_token_set_at, default_power_creds_set_at, deploy_password_set_at, created_at, updated_at, issuer_organisation, issuer_contact, issuer_trust_url`
 
-func scanSite(row interface{ Scan(...any) error }) (s broker.Site, err error) {
+func scanSite(row sqlkit.Row) (s broker.Site, err error) {
 	err = row.Scan(&s.ID, &s.Name, &s.RegionCode, &s.Status, &s.APIBaseURL, &s.CACert, &s.PXEIface, &s.PXEVLANVID, &s.NodePXEIface, &s.DistroSeries, &s.Architecture,
 		doc(&s.UpstreamDNSServers), &s.DeployUser, &s.DeploySSHIface, &s.DeploySSHPublicKey, doc(&s.CommissioningScripts), &s.DefaultProfileID, &s.DefaultProfile,
 		&s.APITokenPath, &s.PowerPath, &s.DeployPasswordPath, &s.DeploySSHKeyPath,
@@ -26,7 +27,7 @@ func scanSite(row interface{ Scan(...any) error }) (s broker.Site, err error) {
 }
 
 // site reads a site by its id or name, with a lock clause of the dialect.
-func site(ctx context.Context, r runner, ref, lock string) (broker.Site, error) {
+func site(ctx context.Context, r sqlkit.Runner, ref, lock string) (broker.Site, error) {
 	s, err := scanSite(r.QueryRowContext(ctx, `SELECT `+siteColumns+` FROM maas_sites WHERE id = $1 OR name = $1`+lock, ref))
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, broker.Errorf(broker.NotFound, "site_not_found", "there is no site %q (see hostler site list)", ref)
@@ -41,9 +42,9 @@ func (db *DB) Site(ctx context.Context, ref string) (broker.Site, error) {
 
 // Sites lists the named sites (nil: all), ordered by name.
 func (db *DB) Sites(ctx context.Context, names []string) ([]broker.Site, error) {
-	var w where
-	in(&w, "name", names)
-	return collect(ctx, db.reader(), scanSite, `SELECT `+siteColumns+` FROM maas_sites`+w.String()+` ORDER BY name`, w.args...)
+	var w sqlkit.Where
+	sqlkit.In(&w, "name", names)
+	return sqlkit.Collect(ctx, db.reader(), scanSite, `SELECT `+siteColumns+` FROM maas_sites`+w.String()+` ORDER BY name`, w.Args...)
 }
 
 // CreateSite creates a site and its default profile. Codes: site_invalid, profile_invalid,
@@ -55,7 +56,7 @@ func (db *DB) CreateSite(ctx context.Context, actor broker.Actor, s broker.Site,
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		s := s
 		s.DefaultProfileID = p.ID
-		n, err := changed(t.ExecContext(ctx, `INSERT INTO maas_sites (id, name, region_code, status, api_base_url, ca_cert, pxe_iface, pxe_vlan_vid, node_pxe_iface,
+		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO maas_sites (id, name, region_code, status, api_base_url, ca_cert, pxe_iface, pxe_vlan_vid, node_pxe_iface,
 			distro_series, architecture, upstream_dns_servers, deploy_user, deploy_ssh_iface, commissioning_scripts, default_profile_id,
 			api_token_vault_path, default_power_creds_vault_path, deploy_password_vault_path, deploy_ssh_key_vault_path, created_at, updated_at,
 			issuer_organisation, issuer_contact, issuer_trust_url)
@@ -178,7 +179,7 @@ func (t *tx) regionFree(ctx context.Context, s broker.Site) error {
 			return err
 		}
 	}
-	others, err := collect(ctx, t, scanSite, `SELECT `+siteColumns+` FROM maas_sites WHERE id <> $1 AND `+inUse+` ORDER BY name`, s.ID)
+	others, err := sqlkit.Collect(ctx, t, scanSite, `SELECT `+siteColumns+` FROM maas_sites WHERE id <> $1 AND `+inUse+` ORDER BY name`, s.ID)
 	for _, o := range others {
 		if o.Region() == s.Region() {
 			return broker.Errorf(broker.Refused, "site_region_taken", "cannot use site %s at %s: site %s already uses that MAAS region (use that site, or disable it and let its runs end)", s.Name, s.APIBaseURL, o.Name)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -28,7 +29,7 @@ func rowOf(s broker.SKU) skuRow {
 	return skuRow{s.Description, s.GPUVendor, s.GPUModel, s.GPUCount, s.GPUMemoryBytes, s.NICs, s.BootDisk, s.GPUSettings, s.ScrubFloor, s.DPUDisks}
 }
 
-func scanSKU(row interface{ Scan(...any) error }) (broker.SKU, error) {
+func scanSKU(row sqlkit.Row) (broker.SKU, error) {
 	var r skuRow
 	var id string
 	var created, updated time.Time
@@ -39,7 +40,7 @@ func scanSKU(row interface{ Scan(...any) error }) (broker.SKU, error) {
 	}, err
 }
 
-func sku(ctx context.Context, r runner, id, lock string) (broker.SKU, error) {
+func sku(ctx context.Context, r sqlkit.Runner, id, lock string) (broker.SKU, error) {
 	s, err := scanSKU(r.QueryRowContext(ctx, `SELECT id, sku, created_at, updated_at FROM skus WHERE id = $1`+lock, id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, broker.Errorf(broker.NotFound, "sku_not_found", "there is no SKU %q (see hostler sku list)", id)
@@ -54,7 +55,7 @@ func (db *DB) SKU(ctx context.Context, id string) (broker.SKU, error) {
 
 // SKUs lists the SKUs, ordered by id.
 func (db *DB) SKUs(ctx context.Context) ([]broker.SKU, error) {
-	return collect(ctx, db.reader(), scanSKU, `SELECT id, sku, created_at, updated_at FROM skus ORDER BY id`)
+	return sqlkit.Collect(ctx, db.reader(), scanSKU, `SELECT id, sku, created_at, updated_at FROM skus ORDER BY id`)
 }
 
 // CreateSKU stores a new SKU. Codes: sku_invalid, sku_exists.
@@ -63,7 +64,7 @@ func (db *DB) CreateSKU(ctx context.Context, actor broker.Actor, s broker.SKU) (
 		return made, err
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := changed(t.ExecContext(ctx, `INSERT INTO skus (id, sku, created_at, updated_at) VALUES ($1, $2, $3, $3) ON CONFLICT (id) DO NOTHING`, s.ID, text(rowOf(s)), micros(t.now)))
+		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO skus (id, sku, created_at, updated_at) VALUES ($1, $2, $3, $3) ON CONFLICT (id) DO NOTHING`, s.ID, text(rowOf(s)), micros(t.now)))
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // sqliteEngine is a file with a single writer (sqlite_writer.go) and a pool of readers.
@@ -87,7 +88,7 @@ func sqliteDSN(path string, pragmas ...string) string {
 	return (&url.URL{Scheme: "file", Path: abs, RawQuery: q.Encode()}).String()
 }
 
-func (e *sqliteEngine) reader() runner { return e.read }
+func (e *sqliteEngine) reader() sqlkit.Runner { return e.read }
 
 func (e *sqliteEngine) write(ctx context.Context, fn func(context.Context, *tx) error) ([]Hint, error) {
 	hints, err := e.commits.do(ctx, fn)

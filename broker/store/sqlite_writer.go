@@ -144,7 +144,7 @@ func (w *writer) one(j *job) (result, broken error) {
 	if _, err := w.stmts.ExecContext(ctx, `SAVEPOINT one`); err != nil {
 		return err, err
 	}
-	t := &tx{runner: w.stmts, dialect: sqliteDialect{}, now: w.db.Now(), clock: w.db.Now}
+	t := &tx{Runner: w.stmts, dialect: sqliteDialect{}, now: w.db.Now(), clock: w.db.Now}
 	result = call(ctx, j.fn, t)
 	if result != nil {
 		if _, err := w.stmts.ExecContext(ctx, `ROLLBACK TO one`); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/pki"
 )
 
@@ -58,10 +59,10 @@ func (db *DB) Archive(ctx context.Context, taskID string) (a Archive, err error)
 
 // Archives lists a node's archives, newest first, without data.
 func (db *DB) Archives(ctx context.Context, nodeID string) ([]Archive, error) {
-	scan := func(row interface{ Scan(...any) error }) (a Archive, err error) {
+	scan := func(row sqlkit.Row) (a Archive, err error) {
 		return a, row.Scan(archiveFields(&a)...)
 	}
-	return collect(ctx, db.reader(), scan, `SELECT `+archiveColumns+` FROM task_archives a JOIN tasks t ON t.id = a.task_id
+	return sqlkit.Collect(ctx, db.reader(), scan, `SELECT `+archiveColumns+` FROM task_archives a JOIN tasks t ON t.id = a.task_id
 		WHERE a.node_id = $1 ORDER BY a.at DESC, a.task_id DESC`, nodeID)
 }
 
@@ -72,7 +73,7 @@ func (db *DB) DropArchives(ctx context.Context, before time.Time) (dropped int64
 		return 0, err
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		dropped, err = changed(t.ExecContext(ctx, `DELETE FROM task_archives WHERE at < $1`, micros(before)))
+		dropped, err = sqlkit.Changed(t.ExecContext(ctx, `DELETE FROM task_archives WHERE at < $1`, micros(before)))
 		return err
 	})
 	return dropped, err

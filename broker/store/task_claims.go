@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -29,7 +30,7 @@ type openTask struct {
 	NotAfter, AliveUntil time.Time
 }
 
-func scanOpen(row interface{ Scan(...any) error }) (openTask, error) {
+func scanOpen(row sqlkit.Row) (openTask, error) {
 	var o openTask
 	err := row.Scan(&o.ID, &o.Epoch, &o.Lane, &o.Class, &o.Status, &o.Attempt, &o.Cancel, at(&o.NotAfter), at(&o.AliveUntil))
 	return o, err
@@ -114,14 +115,14 @@ func (db *DB) NothingOpen(ctx context.Context, nodeID string, epoch int64) (bool
 // NodesToTell returns the nodes with a task to fetch, perhaps once a lane is free, or a task to
 // stop. Nodes that only work on dispatched tasks are not included.
 func (db *DB) NodesToTell(ctx context.Context) ([]string, error) {
-	return collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (id string, err error) {
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (id string, err error) {
 		err = row.Scan(&id)
 		return id, err
 	}, `SELECT DISTINCT node_id FROM tasks WHERE status IN ('queued', 'dispatched') AND (status = 'queued' OR cancel_requested)`)
 }
 
 func (t *tx) openTasks(ctx context.Context, nodeID string) ([]openTask, error) {
-	return collect(ctx, t, scanOpen, `SELECT id, node_epoch, lane, class, status, attempt, cancel_requested, not_after, alive_until FROM tasks
+	return sqlkit.Collect(ctx, t, scanOpen, `SELECT id, node_epoch, lane, class, status, attempt, cancel_requested, not_after, alive_until FROM tasks
 		WHERE node_id = $1 AND status IN ('queued', 'dispatched') ORDER BY id`, nodeID)
 }
 
@@ -196,7 +197,7 @@ func (db *DB) RecordProgress(ctx context.Context, nodeID, taskID string, attempt
 
 func (t *tx) renew(ctx context.Context, from broker.TaskStatus, nodeID, taskID string, attempt int, p broker.Progress) (int64, error) {
 	lease := micros(t.now.Add(wire.LeaseTime))
-	return changed(t.ExecContext(ctx, `UPDATE tasks SET status = 'dispatched', lease_until = $1, alive_until = $2, progress = $3
+	return sqlkit.Changed(t.ExecContext(ctx, `UPDATE tasks SET status = 'dispatched', lease_until = $1, alive_until = $2, progress = $3
 		WHERE id = $4 AND node_id = $5 AND attempt = $6 AND status = $7`, lease, lease, text(p), taskID, nodeID, attempt, string(from)))
 }
 

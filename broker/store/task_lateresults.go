@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -57,7 +58,7 @@ func (db *DB) NoteLateResult(ctx context.Context, r Result) error {
 // returns at most limit tasks, ordered by end, that ended after the task after (zero: from the
 // first task on). The indexes tasks_unheard and tasks_idempotency serve this query.
 func (db *DB) Unheard(ctx context.Context, after broker.Task, limit int) ([]broker.Task, error) {
-	return collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks
+	return sqlkit.Collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks
 		WHERE code = 'outcome_unknown' AND late = '' AND ended_at > $1 AND class <> $2
 			AND EXISTS (SELECT 1 FROM nodes n WHERE n.id = tasks.node_id AND n.epoch = tasks.node_epoch AND n.last_contact_at > tasks.ended_at AND n.status <> 'deleted')
 			AND NOT EXISTS (SELECT 1 FROM tasks p WHERE p.node_id = tasks.node_id AND p.idempotency_key = $3 || tasks.id AND p.idempotency_key <> '')

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -99,7 +100,7 @@ func (db *DB) RecordMint(ctx context.Context, m Mint, opens string) error {
 		if err != nil {
 			return err
 		}
-		n, err := changed(t.ExecContext(ctx, `INSERT INTO mints (task_id, attempt, credential_type, at, request_id) VALUES ($1, $2, $3, $4, $5)
+		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO mints (task_id, attempt, credential_type, at, request_id) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (task_id, attempt, credential_type) DO NOTHING`, m.TaskID, m.Attempt, m.Type, micros(t.now), m.Request))
 		if err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -48,7 +49,7 @@ func (t *tx) end(ctx context.Context, k *broker.Task, status broker.TaskStatus, 
 
 // failOpen ends a node's open tasks of epochs below before.
 func (t *tx) failOpen(ctx context.Context, actor broker.Actor, nodeID string, before int64, code taskcatalog.Code) error {
-	open, err := collect(ctx, t, scanTask, `SELECT `+taskColumns+` FROM tasks
+	open, err := sqlkit.Collect(ctx, t, scanTask, `SELECT `+taskColumns+` FROM tasks
 		WHERE node_id = $1 AND status IN ('queued', 'dispatched') AND node_epoch < $2 ORDER BY id`+t.forUpdate(), nodeID, before)
 	if err != nil {
 		return err
@@ -80,7 +81,7 @@ func (db *DB) SweepTasks(ctx context.Context) (swept Swept, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		swept = Swept{}
 		now, silent := micros(t.now), micros(t.now.Add(-UnknownGrace))
-		due, err := collect(ctx, t, scanTask, `SELECT `+taskColumns+` FROM tasks WHERE status IN ('queued', 'dispatched') AND (
+		due, err := sqlkit.Collect(ctx, t, scanTask, `SELECT `+taskColumns+` FROM tasks WHERE status IN ('queued', 'dispatched') AND (
 				(status = 'dispatched' AND lease_until < $1)
 				OR (attempt = 0 AND not_after < $1)
 				OR (attempt > 0 AND not_after <= $2 AND alive_until <= $2)

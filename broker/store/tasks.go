@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // TaskFilter selects tasks; an empty field adds no condition.
@@ -35,7 +36,7 @@ func taskFields(k *broker.Task) []any {
 	}
 }
 
-func scanTask(row interface{ Scan(...any) error }) (broker.Task, error) {
+func scanTask(row sqlkit.Row) (broker.Task, error) {
 	var k broker.Task
 	err := row.Scan(taskFields(&k)...)
 	return k, err
@@ -46,7 +47,7 @@ func taskNotFound(id string) *broker.Error {
 }
 
 // task reads one task without envelope, result and evidence.
-func task(ctx context.Context, r runner, id, lock string) (broker.Task, error) {
+func task(ctx context.Context, r sqlkit.Runner, id, lock string) (broker.Task, error) {
 	k, err := scanTask(r.QueryRowContext(ctx, `SELECT `+taskColumns+` FROM tasks WHERE id = $1`+lock, id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return k, taskNotFound(id)
@@ -77,7 +78,7 @@ func (db *DB) TaskByKey(ctx context.Context, nodeID, idempotencyKey string) (bro
 	return taskByKey(ctx, db.reader(), nodeID, idempotencyKey)
 }
 
-func taskByKey(ctx context.Context, r runner, nodeID, key string) (broker.Task, bool, error) {
+func taskByKey(ctx context.Context, r sqlkit.Runner, nodeID, key string) (broker.Task, bool, error) {
 	if key == "" {
 		return broker.Task{}, false, nil
 	}
@@ -165,24 +166,24 @@ func sameJSON(a, b json.RawMessage) bool {
 // ListTasks returns a page, newest first, without envelopes, evidence and results, and the cursor
 // of the next page ("" at the end).
 func (db *DB) ListTasks(ctx context.Context, f TaskFilter) (page []broker.Task, next string, err error) {
-	var w where
-	w.equal("node_id", f.NodeID)
-	w.equal("type", f.Type)
-	if w.equal("correlation_id", f.CorrelationID); f.CorrelationID != "" {
-		w.add("correlation_id <> ''") // as the index requires
+	var w sqlkit.Where
+	w.Equal("node_id", f.NodeID)
+	w.Equal("type", f.Type)
+	if w.Equal("correlation_id", f.CorrelationID); f.CorrelationID != "" {
+		w.Add("correlation_id <> ''") // as the index requires
 	}
-	in(&w, "status", f.Statuses)
+	sqlkit.In(&w, "status", f.Statuses)
 	order := "id"
 	if len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, broker.TaskStatus.Ended) {
-		w.add(openTasks)
+		w.Add(openTasks)
 		order = "id || ''" // else SQLite reads all tasks, in the order of their id
 	}
 	if f.After != "" {
-		w.add("id < ?", f.After)
+		w.Add("id < ?", f.After)
 	}
 	atSites(&w, f.Sites)
 	limit := cmp.Or(f.Limit, 100)
-	page, err = collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks`+w.String()+` ORDER BY `+order+` DESC`+w.limit(limit+1), w.args...)
+	page, err = sqlkit.Collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks`+w.String()+` ORDER BY `+order+` DESC`+w.Limit(limit+1), w.Args...)
 	if len(page) > limit {
 		page = page[:limit]
 		next = page[limit-1].ID
@@ -193,25 +194,25 @@ func (db *DB) ListTasks(ctx context.Context, f TaskFilter) (page []broker.Task, 
 // OpenTasksByKey counts the open tasks that each task key has signed: a key may leave the bundle
 // only when its count is zero.
 func (db *DB) OpenTasksByKey(ctx context.Context) (map[string]int, error) {
-	return count[string](ctx, db.reader(), `SELECT key_id, COUNT(*) FROM tasks WHERE `+openTasks+` GROUP BY key_id`)
+	return sqlkit.Count[string](ctx, db.reader(), `SELECT key_id, COUNT(*) FROM tasks WHERE `+openTasks+` GROUP BY key_id`)
 }
 
 // openTasks selects tasks that have not ended, as the index tasks_open requires.
 const openTasks = `status IN ('queued', 'dispatched')`
 
 // atSites restricts tasks to nodes at sites; an empty list adds no condition.
-func atSites(w *where, sites []string) {
+func atSites(w *sqlkit.Where, sites []string) {
 	if len(sites) == 0 {
 		return
 	}
-	nodes := where{args: w.args}
-	in(&nodes, "site", sites)
-	w.terms, w.args = append(w.terms, "node_id IN (SELECT id FROM nodes"+nodes.String()+")"), nodes.args
+	nodes := sqlkit.Where{Args: w.Args}
+	sqlkit.In(&nodes, "site", sites)
+	w.Terms, w.Args = append(w.Terms, "node_id IN (SELECT id FROM nodes"+nodes.String()+")"), nodes.Args
 }
 
 // CountOpenTasks counts queued and dispatched tasks at sites (nil: all).
 func (db *DB) CountOpenTasks(ctx context.Context, sites []string) (map[broker.TaskStatus]int, error) {
-	w := where{terms: []string{openTasks}}
+	w := sqlkit.Where{Terms: []string{openTasks}}
 	atSites(&w, sites)
-	return count[broker.TaskStatus](ctx, db.reader(), `SELECT status, COUNT(*) FROM tasks`+w.String()+` GROUP BY status`, w.args...)
+	return sqlkit.Count[broker.TaskStatus](ctx, db.reader(), `SELECT status, COUNT(*) FROM tasks`+w.String()+` GROUP BY status`, w.Args...)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -21,7 +22,7 @@ func (db *DB) AskTerminalEnd(ctx context.Context, actor broker.Actor, id, code, 
 }
 
 func (t *tx) askTerminalEnd(ctx context.Context, actor broker.Actor, s broker.TerminalSession, code, reason string) error {
-	n, err := changed(t.ExecContext(ctx, `UPDATE terminal_sessions SET end_asked_code = $2, end_asked_reason = $3, end_asked_by = $4
+	n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE terminal_sessions SET end_asked_code = $2, end_asked_reason = $3, end_asked_by = $4
 		WHERE id = $1 AND end_asked_code = ''`, s.ID, code, reason, actor.Name))
 	if err != nil || n == 0 {
 		return err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -55,7 +56,7 @@ const UntoldAtOnce = 64
 func (db *DB) UntoldTerminals(ctx context.Context, after string) ([]broker.TerminalSession, error) {
 	// The limit is part of the text: as an argument it makes SQLite plan the query anew for each
 	// value, 15 times the cost of the rest, four times a second.
-	return collect(ctx, db.reader(), scanTerminal, fmt.Sprintf(`SELECT %s FROM terminal_sessions WHERE status = 'closed' AND NOT node_told AND id > $1 ORDER BY id LIMIT %d`, terminalColumns, UntoldAtOnce), after)
+	return sqlkit.Collect(ctx, db.reader(), scanTerminal, fmt.Sprintf(`SELECT %s FROM terminal_sessions WHERE status = 'closed' AND NOT node_told AND id > $1 ORDER BY id LIMIT %d`, terminalColumns, UntoldAtOnce), after)
 }
 
 // ToldTerminal records that a session's node knows that the session is over, or that the node

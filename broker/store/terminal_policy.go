@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // TerminalPolicy returns a site's policy, or nil if none is set.
@@ -15,7 +16,7 @@ func (db *DB) TerminalPolicy(ctx context.Context, site string) (policy json.RawM
 	return terminalPolicy(ctx, db.reader(), site)
 }
 
-func terminalPolicy(ctx context.Context, r runner, site string) (policy json.RawMessage, err error) {
+func terminalPolicy(ctx context.Context, r sqlkit.Runner, site string) (policy json.RawMessage, err error) {
 	err = r.QueryRowContext(ctx, `SELECT policy FROM terminal_policies WHERE site = $1`, site).Scan(rawDoc(&policy))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -48,7 +49,7 @@ type TerminalRelay struct {
 // until that process has been silent for the duration dead. Code: relay_address_taken.
 func (db *DB) BeatTerminalRelay(ctx context.Context, r TerminalRelay, dead time.Duration) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := changed(t.ExecContext(ctx, `INSERT INTO terminal_relays (address, instance, seen_at) VALUES ($1, $2, $3)
+		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO terminal_relays (address, instance, seen_at) VALUES ($1, $2, $3)
 			ON CONFLICT (address) DO UPDATE SET instance = excluded.instance, seen_at = excluded.seen_at
 			WHERE terminal_relays.instance IN ('', excluded.instance) OR terminal_relays.seen_at <= $4`, r.Address, r.Instance, micros(t.now), micros(t.now.Add(-dead))))
 		if err == nil && n == 0 {
@@ -69,5 +70,5 @@ func (db *DB) ForgetTerminalRelay(ctx context.Context, r TerminalRelay) error {
 
 // TerminalSites returns the sites with recordings.
 func (db *DB) TerminalSites(ctx context.Context) ([]string, error) {
-	return collect(ctx, db.reader(), scanText, `SELECT DISTINCT site FROM terminal_sessions WHERE closed_at > 0 AND dropped_at = 0 ORDER BY site`)
+	return sqlkit.Collect(ctx, db.reader(), scanText, `SELECT DISTINCT site FROM terminal_sessions WHERE closed_at > 0 AND dropped_at = 0 ORDER BY site`)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // TerminalFilter selects sessions; an empty field adds no condition.
@@ -30,7 +31,7 @@ type Terminal struct {
 
 const terminalViewColumns = `n.hostname, COALESCE(p.policy, ''), s.end_asked_by`
 
-func scanTerminalView(row interface{ Scan(...any) error }) (v Terminal, err error) {
+func scanTerminalView(row sqlkit.Row) (v Terminal, err error) {
 	var policy json.RawMessage
 	if v.TerminalSession, err = scanTerminal(tail{row, []any{&v.Hostname, rawDoc(&policy), &v.AskedBy}}); err != nil {
 		return v, err
@@ -52,16 +53,16 @@ func (db *DB) Terminal(ctx context.Context, id string) (Terminal, error) {
 // Terminals returns a page, newest first; the id of the last session is the cursor of the next
 // page.
 func (db *DB) Terminals(ctx context.Context, f TerminalFilter) ([]Terminal, error) {
-	var w where
-	w.equal("s.node_id", f.NodeID)
-	in(&w, "s.site", f.Sites)
-	w.equal("s.opened_by", f.OpenedBy)
-	in(&w, "s.status", f.Statuses)
+	var w sqlkit.Where
+	w.Equal("s.node_id", f.NodeID)
+	sqlkit.In(&w, "s.site", f.Sites)
+	w.Equal("s.opened_by", f.OpenedBy)
+	sqlkit.In(&w, "s.status", f.Statuses)
 	if f.After != "" {
-		w.add("(s.created_at, s.id) < (SELECT created_at, id FROM terminal_sessions WHERE id = ?)", f.After)
+		w.Add("(s.created_at, s.id) < (SELECT created_at, id FROM terminal_sessions WHERE id = ?)", f.After)
 	}
-	return collect(ctx, db.reader(), scanTerminalView, `SELECT `+sessionColumns+`, `+terminalViewColumns+` FROM terminal_sessions s
-		JOIN nodes n ON n.id = s.node_id LEFT JOIN terminal_policies p ON p.site = n.site`+w.String()+` ORDER BY s.created_at DESC, s.id DESC`+w.limit(f.Limit), w.args...)
+	return sqlkit.Collect(ctx, db.reader(), scanTerminalView, `SELECT `+sessionColumns+`, `+terminalViewColumns+` FROM terminal_sessions s
+		JOIN nodes n ON n.id = s.node_id LEFT JOIN terminal_policies p ON p.site = n.site`+w.String()+` ORDER BY s.created_at DESC, s.id DESC`+w.Limit(f.Limit), w.Args...)
 }
 
 // TerminalFigures are counts of the sessions of sites (nil: all).
@@ -78,10 +79,10 @@ const brokenFor = 30 * 24 * time.Hour
 // TerminalFigures counts sessions. The audit log decides which recordings are broken: an attacker
 // may have left no block.
 func (db *DB) TerminalFigures(ctx context.Context, sites []string) (f TerminalFigures, err error) {
-	w := where{args: []any{cutAction, brokenAction, micros(db.Now().Add(-brokenFor))}}
-	in(&w, "s.site", sites)
+	w := sqlkit.Where{Args: []any{cutAction, brokenAction, micros(db.Now().Add(-brokenFor))}}
+	sqlkit.In(&w, "s.site", sites)
 	err = db.reader().QueryRowContext(ctx, `SELECT COALESCE(SUM(CASE WHEN s.status <> 'closed' THEN 1 ELSE 0 END), 0),
 		COALESCE(SUM(CASE WHEN s.status = 'closed' AND s.closed_at >= $3 AND EXISTS (SELECT 1 FROM audit_logs a WHERE a.subject = 'terminal/' || s.id AND a.action IN ($1, $2)) THEN 1 ELSE 0 END), 0)
-		FROM terminal_sessions s`+w.String(), w.args...).Scan(&f.Live, &f.Broken)
+		FROM terminal_sessions s`+w.String(), w.Args...).Scan(&f.Live, &f.Broken)
 	return f, err
 }

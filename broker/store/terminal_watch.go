@@ -10,6 +10,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -84,7 +85,7 @@ func (r *accessRow) fill(a *broker.TerminalAccess) {
 
 // tail scans further columns.
 type tail struct {
-	row  interface{ Scan(...any) error }
+	row  sqlkit.Row
 	more []any
 }
 
@@ -96,7 +97,7 @@ const beganColumn = `(s.began OR s.status <> 'opening' OR COALESCE(t.status, '')
 
 // LiveTerminals returns all sessions that are not closed.
 func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
-	all, err := collect(ctx, db.reader(), scanTerminalState, `SELECT `+sessionColumns+`, s.opened_in, s.end_asked_code, s.end_asked_reason, COALESCE(r.seen_at, 0), COALESCE(r.instance, ''),
+	all, err := sqlkit.Collect(ctx, db.reader(), scanTerminalState, `SELECT `+sessionColumns+`, s.opened_in, s.end_asked_code, s.end_asked_reason, COALESCE(r.seen_at, 0), COALESCE(r.instance, ''),
 		`+beganColumn+`, COALESCE(t.status, ''), COALESCE(t.outcome, ''), COALESCE(t.code, ''), COALESCE(t.message, ''), COALESCE(t.issued_at, 0), `+accessColumns+`
 		FROM terminal_sessions s JOIN nodes n ON n.id = s.node_id
 		LEFT JOIN allocations a ON a.node_id = s.node_id AND a.allocation_id = s.allocation_id AND a.certified_by = ''
@@ -115,7 +116,7 @@ func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
 	return all, err
 }
 
-func scanTerminalState(row interface{ Scan(...any) error }) (st TerminalState, err error) {
+func scanTerminalState(row sqlkit.Row) (st TerminalState, err error) {
 	a, r := &st.Access, accessRow{}
 	o := &st.Open
 	more := append([]any{&a.OpenedIn, &st.EndCode, &st.EndReason, at(&st.RelayHeard), &st.RelayInstance, &o.Began, &o.Status, &o.Outcome, &o.Code, &o.Message, at(&o.At)}, r.into(a)...)
@@ -177,12 +178,12 @@ func (db *DB) CountLiveTerminals(ctx context.Context, nodeID string) (n int, err
 type ofNode struct{ nodeID, allocationID string }
 
 // revokes returns the allocations whose users open tasks will remove.
-func revokes(ctx context.Context, r runner, which string, args ...any) (map[ofNode]bool, error) {
+func revokes(ctx context.Context, r sqlkit.Runner, which string, args ...any) (map[ofNode]bool, error) {
 	type row struct {
 		nodeID string
 		params taskcatalog.RevokeUserParams
 	}
-	all, err := collect(ctx, r, func(s interface{ Scan(...any) error }) (k row, err error) {
+	all, err := sqlkit.Collect(ctx, r, func(s sqlkit.Row) (k row, err error) {
 		return k, s.Scan(&k.nodeID, doc(&k.params))
 	}, `SELECT node_id, params FROM tasks WHERE status IN ('queued', 'dispatched') AND type = 'allocation.revoke_user' AND `+which, args...)
 	out := make(map[ofNode]bool, len(all))

@@ -9,13 +9,14 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/recording"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 const terminalColumns = `id, node_id, node_epoch, site, allocation_id, username, opened_by, reason, max_seconds, idle_seconds, detach_seconds,
 	record_input, replica, status, end_code, exit_status, created_at, status_at, closed_at`
 
-func scanTerminal(row interface{ Scan(...any) error }) (s broker.TerminalSession, err error) {
+func scanTerminal(row sqlkit.Row) (s broker.TerminalSession, err error) {
 	var longest, idle, detach, exit int64
 	err = row.Scan(&s.ID, &s.NodeID, &s.NodeEpoch, &s.Site, &s.AllocationID, &s.Username, &s.OpenedBy, &s.Reason, &longest, &idle, &detach,
 		&s.RecordInput, &s.Replica, &s.Status, &s.EndCode, &exit, at(&s.CreatedAt), at(&s.StatusAt), at(&s.ClosedAt))
@@ -32,7 +33,7 @@ func (db *DB) TerminalSession(ctx context.Context, id string) (broker.TerminalSe
 	return terminal(ctx, db.reader(), id, "")
 }
 
-func terminal(ctx context.Context, r runner, id, lock string) (broker.TerminalSession, error) {
+func terminal(ctx context.Context, r sqlkit.Runner, id, lock string) (broker.TerminalSession, error) {
 	s, err := scanTerminal(r.QueryRowContext(ctx, `SELECT `+terminalColumns+` FROM terminal_sessions WHERE id = $1`+lock, id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, terminalNotFound(id)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // The kinds of moments.
@@ -92,7 +93,7 @@ func (db *DB) Timeline(ctx context.Context, nodeID string, w Window) (page []Mom
 		order = " ASC"
 	}
 	for rank, source := range timelineSources {
-		some, err := collect(ctx, db.reader(), func(row interface{ Scan(...any) error }) (m Moment, err error) {
+		some, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (m Moment, err error) {
 			err = row.Scan(at(&m.At), &m.id, at(&m.Until), &m.What, &m.Status, &m.Actor, &m.TaskID, &m.RunID, &m.Code, &m.Detail, rawDoc(&m.Before), rawDoc(&m.After))
 			m.Kind, m.rank = source.kind, rank
 			return m.told(), err

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // SaveBundle stores a trust bundle's envelope. An identical bundle changes nothing. Codes:
@@ -46,7 +47,7 @@ func (db *DB) LatestBundle(ctx context.Context) (version int64, envelope []byte,
 	return latestBundle(ctx, db.reader())
 }
 
-func latestBundle(ctx context.Context, r runner) (version int64, envelope []byte, err error) {
+func latestBundle(ctx context.Context, r sqlkit.Runner) (version int64, envelope []byte, err error) {
 	err = r.QueryRowContext(ctx, `SELECT version, envelope FROM trust_bundles ORDER BY version DESC LIMIT 1`).Scan(&version, &envelope)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil, nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // Turnover names a run that turns a node over, and its reason.
@@ -90,7 +91,7 @@ func (db *DB) ForceRelease(ctx context.Context, actor broker.Actor, u Turnover, 
 // forceRelease ends an allocation for its tenant. Its user still exists and the allocation stays
 // live until the node reports otherwise.
 func (t *tx) forceRelease(ctx context.Context, actor broker.Actor, n broker.Node, u Turnover, a broker.Allocation) error {
-	first, err := changed(t.ExecContext(ctx, `UPDATE allocations SET forced_by = $1 WHERE node_id = $2 AND allocation_id = $3 AND forced_by = ''`, u.RunID, n.ID, a.ID))
+	first, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE allocations SET forced_by = $1 WHERE node_id = $2 AND allocation_id = $3 AND forced_by = ''`, u.RunID, n.ID, a.ID))
 	if err != nil || first == 0 {
 		return err
 	}

@@ -157,17 +157,39 @@ func TestMAASIsSpokenToWithoutRuns(t *testing.T) {
 	}
 }
 
-// The store knows the domain's words, the rows of runs and the blocks of recordings.
+// The store knows the domain's words, the rows of runs and the blocks of recordings. Its SQL kit is
+// below it.
 func TestTheStoreImportsNoFeature(t *testing.T) {
 	for _, p := range load(t) {
 		if ours(p.ImportPath) != "broker/store" {
 			continue
 		}
 		for _, imp := range p.Imports {
-			if to := ours(imp); within(to, "broker") && to != "broker" && to != "broker/chain" && to != "broker/recording" {
+			if to := ours(imp); within(to, "broker") && to != "broker" && to != "broker/chain" && to != "broker/recording" && to != "broker/store/sqlkit" {
 				t.Errorf("broker/store imports %s", to)
 			}
 		}
+	}
+}
+
+// Only the store makes statements, and the kit for them knows none of Hostler's nouns.
+func TestTheSQLKitIsTheStoresAlone(t *testing.T) {
+	seen := false
+	for _, p := range load(t) {
+		from := ours(p.ImportPath)
+		for _, imp := range p.Imports {
+			to := ours(imp)
+			seen = seen || to == "broker/store/sqlkit"
+			if to == "broker/store/sqlkit" && from != "broker/store" {
+				t.Errorf("%s imports %s: only broker/store may", from, to)
+			}
+			if from == "broker/store/sqlkit" && to != "" {
+				t.Errorf("%s imports %s: the kit knows nothing of ours", from, to)
+			}
+		}
+	}
+	if !seen {
+		t.Error("nothing imports broker/store/sqlkit: its rule is out of date")
 	}
 }
 

@@ -1,0 +1,12 @@
+// Package sqlkit builds and runs the statements of broker/store. The package names no table, no
+// column and no noun of Hostler. Only broker/store imports sqlkit, and sqlkit imports nothing of
+// ours.
+//
+// The main type is Runner: a transaction or a pool, which runs statements. Where collects the
+// conditions of a statement. Collect and Count read the rows of an answer.
+//
+// Every statement has $1 placeholders, which both engines understand. A value reaches the database
+// as an argument, and never as part of a statement's text.
+//
+// The package opens no database and decides nothing about retries: broker/store does both.
+package sqlkit
