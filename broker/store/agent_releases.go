@@ -40,8 +40,8 @@ const agentReleaseColumns = `version, digest, channel, reference, plain_http, ma
 	published_by, published_at, revoked_by, revoked_reason, revoked_at`
 
 func scanAgentRelease(row sqlkit.Row) (r AgentRelease, err error) {
-	err = row.Scan(&r.Version, &r.Digest, &r.Channel, &r.Reference, &r.PlainHTTP, &r.Manifest, &r.Statement, doc(&r.Signatures), &r.KeyID, &r.StatementPart, &r.LayerPart, &r.LayerSize,
-		&r.PublishedBy, at(&r.PublishedAt), &r.RevokedBy, &r.RevokedReason, at(&r.RevokedAt))
+	err = row.Scan(&r.Version, &r.Digest, &r.Channel, &r.Reference, &r.PlainHTTP, &r.Manifest, &r.Statement, sqlkit.ScanJSON(&r.Signatures), &r.KeyID, &r.StatementPart, &r.LayerPart, &r.LayerSize,
+		&r.PublishedBy, sqlkit.ScanMicros(&r.PublishedAt), &r.RevokedBy, &r.RevokedReason, sqlkit.ScanMicros(&r.RevokedAt))
 	return r, err
 }
 
@@ -57,12 +57,12 @@ func (db *DB) PublishRelease(ctx context.Context, actor broker.Actor, r AgentRel
 		}
 		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO agent_releases (version, digest, channel, reference, plain_http, manifest, statement, signatures, key_id,
 			statement_part, layer_part, layer_size, published_by, published_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14) ON CONFLICT DO NOTHING`,
-			r.Version, r.Digest, r.Channel, r.Reference, r.PlainHTTP, r.Manifest, r.Statement, text(r.Signatures), r.KeyID,
-			r.StatementPart, r.LayerPart, r.LayerSize, actor.Name, micros(t.now)))
+			r.Version, r.Digest, r.Channel, r.Reference, r.PlainHTTP, r.Manifest, r.Statement, sqlkit.JSON(r.Signatures), r.KeyID,
+			r.StatementPart, r.LayerPart, r.LayerSize, actor.Name, sqlkit.Micros(t.now)))
 		if err != nil {
 			return err
 		}
-		had, err := agentRelease(ctx, t, r.Version, t.forUpdate())
+		had, err := agentRelease(ctx, t, r.Version, t.ForUpdate())
 		switch {
 		case err != nil:
 			return err
@@ -73,7 +73,7 @@ func (db *DB) PublishRelease(ctx context.Context, actor broker.Actor, r AgentRel
 		}
 		if n == 0 {
 			if _, err := t.ExecContext(ctx, `UPDATE agent_releases SET channel = $2, reference = $3, plain_http = $4, signatures = $5, key_id = $6 WHERE version = $1`,
-				r.Version, r.Channel, r.Reference, r.PlainHTTP, text(r.Signatures), r.KeyID); err != nil {
+				r.Version, r.Channel, r.Reference, r.PlainHTTP, sqlkit.JSON(r.Signatures), r.KeyID); err != nil {
 				return err
 			}
 		}
@@ -104,11 +104,11 @@ func (t *tx) hasParts(ctx context.Context, r AgentRelease) error {
 // sweepParts deletes old parts that no release names, and keeps the part just uploaded for another
 // uploadLife.
 func (t *tx) sweepParts(ctx context.Context, digest string) error {
-	if _, err := t.ExecContext(ctx, `UPDATE packages SET published_at = $2 WHERE digest = $1 AND part`, digest, micros(t.now)); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE packages SET published_at = $2 WHERE digest = $1 AND part`, digest, sqlkit.Micros(t.now)); err != nil {
 		return err
 	}
 	_, err := t.ExecContext(ctx, `DELETE FROM packages WHERE part AND published_at < $1 AND NOT EXISTS
-		(SELECT 1 FROM agent_releases r WHERE packages.digest IN (r.digest, r.statement_part, r.layer_part))`, micros(t.now.Add(-uploadLife)))
+		(SELECT 1 FROM agent_releases r WHERE packages.digest IN (r.digest, r.statement_part, r.layer_part))`, sqlkit.Micros(t.now.Add(-uploadLife)))
 	return err
 }
 
@@ -135,7 +135,7 @@ func (db *DB) AgentReleases(ctx context.Context, channel string) ([]AgentRelease
 func (db *DB) RevokeRelease(ctx context.Context, actor broker.Actor, version, reason string) (kept AgentRelease, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE agent_releases SET revoked_by = $2, revoked_reason = $3, revoked_at = $4 WHERE version = $1 AND revoked_at = 0`,
-			version, actor.Name, reason, micros(t.now)))
+			version, actor.Name, reason, sqlkit.Micros(t.now)))
 		if err != nil {
 			return err
 		}
@@ -160,7 +160,7 @@ func (db *DB) ReleaseFloor(ctx context.Context) (ReleaseFloor, error) {
 }
 
 func releaseFloor(ctx context.Context, r sqlkit.Runner) (f ReleaseFloor, err error) {
-	err = r.QueryRowContext(ctx, `SELECT version, set_by, reason, set_at FROM agent_release_floor`).Scan(&f.Version, &f.By, &f.Reason, at(&f.At))
+	err = r.QueryRowContext(ctx, `SELECT version, set_by, reason, set_at FROM agent_release_floor`).Scan(&f.Version, &f.By, &f.Reason, sqlkit.ScanMicros(&f.At))
 	if errors.Is(err, sql.ErrNoRows) {
 		return f, nil
 	}
@@ -176,7 +176,7 @@ func (db *DB) SetReleaseFloor(ctx context.Context, actor broker.Actor, version, 
 		}
 		if _, err := t.ExecContext(ctx, `INSERT INTO agent_release_floor (one, version, set_by, reason, set_at) VALUES (1, $1, $2, $3, $4)
 			ON CONFLICT (one) DO UPDATE SET version = excluded.version, set_by = excluded.set_by, reason = excluded.reason, set_at = excluded.set_at`,
-			version, actor.Name, reason, micros(t.now)); err != nil {
+			version, actor.Name, reason, sqlkit.Micros(t.now)); err != nil {
 			return err
 		}
 		if set, err = releaseFloor(ctx, t); err != nil {

@@ -14,7 +14,7 @@ import (
 const agentColumns = `node_id, channel, pinned_version, delivery_mode, reported_commit, reported_digest, reported_at, attempt_at, result, reason, seconds, correlation_id, delivery_id, previous_version, pins`
 
 func scanAgent(row sqlkit.Row) (a broker.Agent, err error) {
-	err = row.Scan(&a.NodeID, &a.Channel, &a.Pinned, &a.Mode, &a.Commit, &a.SHA256, at(&a.ReportedAt), at(&a.AttemptAt), &a.Result, &a.Reason, &a.Seconds, &a.CorrelationID, &a.DeliveryID, &a.Previous, doc(&a.Pins))
+	err = row.Scan(&a.NodeID, &a.Channel, &a.Pinned, &a.Mode, &a.Commit, &a.SHA256, sqlkit.ScanMicros(&a.ReportedAt), sqlkit.ScanMicros(&a.AttemptAt), &a.Result, &a.Reason, &a.Seconds, &a.CorrelationID, &a.DeliveryID, &a.Previous, sqlkit.ScanJSON(&a.Pins))
 	return a, err
 }
 
@@ -68,14 +68,14 @@ func (db *DB) WantAgent(ctx context.Context, actor broker.Actor, nodeID string, 
 
 // ownAgent returns a node's agent row, created if missing, and locked.
 func (t *tx) ownAgent(ctx context.Context, nodeID string) (broker.Agent, error) {
-	if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
+	if _, err := node(ctx, t, nodeID, t.ForUpdate()); err != nil {
 		return broker.Agent{}, err
 	}
 	fresh := broker.NewAgent(nodeID)
 	if _, err := t.ExecContext(ctx, `INSERT INTO node_agents (node_id, channel, delivery_mode) VALUES ($1, $2, $3) ON CONFLICT (node_id) DO NOTHING`, nodeID, string(fresh.Channel), string(fresh.Mode)); err != nil {
 		return fresh, err
 	}
-	return agent(ctx, t, nodeID, t.forUpdate())
+	return agent(ctx, t, nodeID, t.ForUpdate())
 }
 
 // saveBuild stores the program that a node reports to run, and the outcome of its last update.
@@ -87,7 +87,7 @@ func (t *tx) saveBuild(ctx context.Context, nodeID string, b *taskcatalog.AgentB
 	if err != nil {
 		return err
 	}
-	if _, err := t.ExecContext(ctx, `UPDATE node_agents SET reported_commit = $1, reported_digest = $2, reported_at = $3, previous_version = $4, pins = $5 WHERE node_id = $6`, b.Commit, b.SHA256, micros(t.now), b.Previous, text(b.Pins), nodeID); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE node_agents SET reported_commit = $1, reported_digest = $2, reported_at = $3, previous_version = $4, pins = $5 WHERE node_id = $6`, b.Commit, b.SHA256, sqlkit.Micros(t.now), b.Previous, sqlkit.JSON(b.Pins), nodeID); err != nil {
 		return err
 	}
 	return t.hearDelivery(ctx, a, b.Delivery)
@@ -106,6 +106,6 @@ func (t *tx) askReport(ctx context.Context, nodeID string) error {
 
 // RenewedAt returns when a node last got a certificate; zero: never.
 func (db *DB) RenewedAt(ctx context.Context, nodeID string) (renewed time.Time, err error) {
-	err = db.reader().QueryRowContext(ctx, `SELECT COALESCE(MAX(issued_at), 0) FROM certificates WHERE node_id = $1`, nodeID).Scan(at(&renewed))
+	err = db.reader().QueryRowContext(ctx, `SELECT COALESCE(MAX(issued_at), 0) FROM certificates WHERE node_id = $1`, nodeID).Scan(sqlkit.ScanMicros(&renewed))
 	return renewed, err
 }

@@ -20,7 +20,7 @@ const allocationWas = ` NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = allocat
 	AND (status IN ('expired', 'canceled') AND attempt = 0 OR status = 'failed' AND outcome = 'refused'))`
 
 func scanAllocation(row sqlkit.Row) (a broker.Allocation, err error) {
-	err = row.Scan(&a.ID, &a.NodeID, &a.Username, &a.Tenant, &a.HadRoot, at(&a.Since), at(&a.EndedAt), &a.ForcedBy)
+	err = row.Scan(&a.ID, &a.NodeID, &a.Username, &a.Tenant, &a.HadRoot, sqlkit.ScanMicros(&a.Since), sqlkit.ScanMicros(&a.EndedAt), &a.ForcedBy)
 	return a, err
 }
 
@@ -34,7 +34,7 @@ func (db *DB) Allocations(ctx context.Context, nodeID string) ([]broker.Allocati
 // tenant in holds the node's row until the task is queued.
 func (db *DB) SettledAllocations(ctx context.Context, nodeID string) (all []broker.Allocation, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
+		if _, err := node(ctx, t, nodeID, t.ForUpdate()); err != nil {
 			return err
 		}
 		all, err = allocations(ctx, t, nodeID, `certified_by = ''`)
@@ -105,13 +105,13 @@ func (t *tx) allocate(ctx context.Context, k broker.Task, p taskcatalog.Provisio
 			task_id = CASE WHEN `+anew+` THEN excluded.task_id ELSE '' END,
 			since = CASE WHEN allocations.ended_at = 0 THEN allocations.since ELSE excluded.since END,
 			ended_at = 0, forced_by = '', certified_by = ''`,
-		k.NodeID, p.AllocationID, p.Username, p.Tenant, p.Sudo, k.ID, micros(t.now))
+		k.NodeID, p.AllocationID, p.Username, p.Tenant, p.Sudo, k.ID, sqlkit.Micros(t.now))
 	return err
 }
 
 // endAllocation records that a node no longer has the user of an allocation.
 func (t *tx) endAllocation(ctx context.Context, nodeID, allocationID string) error {
-	_, err := t.ExecContext(ctx, `UPDATE allocations SET ended_at = $1 WHERE node_id = $2 AND allocation_id = $3 AND ended_at = 0`, micros(t.now), nodeID, allocationID)
+	_, err := t.ExecContext(ctx, `UPDATE allocations SET ended_at = $1 WHERE node_id = $2 AND allocation_id = $3 AND ended_at = 0`, sqlkit.Micros(t.now), nodeID, allocationID)
 	return err
 }
 

@@ -29,7 +29,7 @@ type Attestation struct {
 const attestationColumns = `id, node_id, site, kind, device_id, statement, digest, issued_at, file`
 
 func scanAttestation(row sqlkit.Row) (a Attestation, err error) {
-	err = row.Scan(&a.ID, &a.NodeID, &a.Site, &a.Kind, &a.DeviceID, rawDoc(&a.Statement), &a.Digest, at(&a.IssuedAt), &a.File)
+	err = row.Scan(&a.ID, &a.NodeID, &a.Site, &a.Kind, &a.DeviceID, sqlkit.ScanRawJSON(&a.Statement), &a.Digest, sqlkit.ScanMicros(&a.IssuedAt), &a.File)
 	return a, err
 }
 
@@ -84,7 +84,7 @@ func attestable(ctx context.Context, r sqlkit.Runner, n broker.Node, name string
 // record. Codes: as Attestable.
 func (db *DB) KeepAttestation(ctx context.Context, actor broker.Actor, a Attestation, said, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, a.NodeID, t.forUpdate())
+		n, err := node(ctx, t, a.NodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (db *DB) KeepAttestation(ctx context.Context, actor broker.Actor, a Attesta
 			return broker.Errorf(broker.Refused, "device_attested", "cannot attest %s %s of node %s: another request has attested it in the meantime", d.Kind, d.ID, n.ID)
 		}
 		if _, err := t.ExecContext(ctx, `INSERT INTO attestations (`+attestationColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-			a.ID, n.ID, n.Site, string(a.Kind), a.DeviceID, string(a.Statement), a.Digest, micros(a.IssuedAt), a.File); err != nil {
+			a.ID, n.ID, n.Site, string(a.Kind), a.DeviceID, string(a.Statement), a.Digest, sqlkit.Micros(a.IssuedAt), a.File); err != nil {
 			return err
 		}
 		before, err := devices(ctx, t, n.ID)

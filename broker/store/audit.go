@@ -32,7 +32,7 @@ const auditColumns = `id, at, actor, action, subject, reason, before, after, cor
 
 func scanAudit(row sqlkit.Row) (SealedEntry, error) {
 	var e SealedEntry
-	err := row.Scan(&e.ID, at(&e.At), &e.Actor, &e.Action, &e.Subject, &e.Reason, rawDoc(&e.Before), rawDoc(&e.After),
+	err := row.Scan(&e.ID, sqlkit.ScanMicros(&e.At), &e.Actor, &e.Action, &e.Subject, &e.Reason, sqlkit.ScanRawJSON(&e.Before), sqlkit.ScanRawJSON(&e.After),
 		&e.CorrelationID, &e.Code, &e.Position, &e.Seal)
 	return e, err
 }
@@ -41,7 +41,7 @@ func scanAudit(row sqlkit.Row) (SealedEntry, error) {
 func (t *tx) audit(ctx context.Context, e broker.AuditEntry) error {
 	_, err := t.ExecContext(ctx, `INSERT INTO audit_logs (at, actor, action, subject, reason, before, after, correlation_id, code)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		micros(t.now), e.Actor, e.Action, e.Subject, cmp.Or(e.Reason, reasonOf(ctx)), string(e.Before), string(e.After),
+		sqlkit.Micros(t.now), e.Actor, e.Action, e.Subject, cmp.Or(e.Reason, reasonOf(ctx)), string(e.Before), string(e.After),
 		cmp.Or(e.CorrelationID, correlationOf(ctx)), e.Code)
 	return err
 }
@@ -61,10 +61,10 @@ func (db *DB) ListAudit(ctx context.Context, f AuditFilter) ([]SealedEntry, erro
 	w.Equal("code", f.Code)
 	w.Equal("correlation_id", f.CorrelationID)
 	if !f.From.IsZero() {
-		w.Add("at >= ?", micros(f.From))
+		w.Add("at >= ?", sqlkit.Micros(f.From))
 	}
 	if !f.To.IsZero() {
-		w.Add("at < ?", micros(f.To))
+		w.Add("at < ?", sqlkit.Micros(f.To))
 	}
 	order := "ASC"
 	switch {
@@ -99,5 +99,5 @@ func small(pairs ...any) json.RawMessage {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		m[fmt.Sprint(pairs[i])] = pairs[i+1]
 	}
-	return json.RawMessage(text(m))
+	return json.RawMessage(sqlkit.JSON(m))
 }

@@ -36,7 +36,7 @@ func (db *DB) SealAudit(ctx context.Context, limit int, seal func(before AuditTi
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		sealed = 0
-		if err := t.QueryRowContext(ctx, `SELECT position, seal FROM audit_tip WHERE one = 1`+t.forUpdate()).Scan(&tip.Position, &tip.Seal); err != nil {
+		if err := t.QueryRowContext(ctx, `SELECT position, seal FROM audit_tip WHERE one = 1`+t.ForUpdate()).Scan(&tip.Position, &tip.Seal); err != nil {
 			return err
 		}
 		rows, err := sqlkit.Collect(ctx, t, scanAudit, `SELECT `+auditColumns+` FROM audit_logs WHERE position = 0 ORDER BY id LIMIT $1`, limit)
@@ -95,14 +95,14 @@ func (db *DB) WalkAudit(ctx context.Context, from int64, f func(SealedEntry) err
 func (db *DB) SaveAuditHead(ctx context.Context, h AuditHead) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		_, err := t.ExecContext(ctx, `INSERT INTO audit_heads (position, seal, at, envelope) VALUES ($1, $2, $3, $4) ON CONFLICT (position) DO NOTHING`,
-			h.Position, h.Seal, micros(h.At), h.Envelope)
+			h.Position, h.Seal, sqlkit.Micros(h.At), h.Envelope)
 		return err
 	})
 }
 
 func scanHead(row sqlkit.Row) (AuditHead, error) {
 	var h AuditHead
-	err := row.Scan(&h.Position, &h.Seal, at(&h.At), &h.Envelope)
+	err := row.Scan(&h.Position, &h.Seal, sqlkit.ScanMicros(&h.At), &h.Envelope)
 	return h, err
 }
 

@@ -174,7 +174,7 @@ func (t *tx) addStrangers(ctx context.Context, k strangerKind, of map[string]tal
 			ON CONFLICT (action, code, source) DO UPDATE SET refusals = stranger_refusals.refusals + excluded.refusals,
 			first_at = CASE WHEN excluded.first_at < stranger_refusals.first_at THEN excluded.first_at ELSE stranger_refusals.first_at END,
 			last_at = CASE WHEN excluded.last_at > stranger_refusals.last_at THEN excluded.last_at ELSE stranger_refusals.last_at END`,
-			k.action, k.code, source, c.refusals, micros(c.first), micros(c.last)); err != nil {
+			k.action, k.code, source, c.refusals, sqlkit.Micros(c.first), sqlkit.Micros(c.last)); err != nil {
 			return err
 		}
 	}
@@ -189,7 +189,7 @@ type strangerRow struct {
 }
 
 func scanStranger(row sqlkit.Row) (r strangerRow, err error) {
-	err = row.Scan(&r.action, &r.code, &r.source, &r.refusals, at(&r.first), at(&r.last))
+	err = row.Scan(&r.action, &r.code, &r.source, &r.refusals, sqlkit.ScanMicros(&r.first), sqlkit.ScanMicros(&r.last))
 	return r, err
 }
 
@@ -197,7 +197,7 @@ func scanStranger(row sqlkit.Row) (r strangerRow, err error) {
 // StrangersEvery ago, and deletes the summarised counts. The leader calls it.
 func (db *DB) SummariseStrangers(ctx context.Context) error {
 	const due = `SELECT action, code FROM stranger_refusals GROUP BY action, code HAVING MIN(first_at) <= $1`
-	before := micros(db.Now().Add(-StrangersEvery))
+	before := sqlkit.Micros(db.Now().Add(-StrangersEvery))
 	var some bool
 	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (`+due+`)`, before).Scan(&some); err != nil || !some {
 		return err

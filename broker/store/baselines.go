@@ -26,12 +26,12 @@ type AcceptedBaseline struct {
 // AcceptBaseline is SaveBaseline by a person; the decision is kept for the node's certificates.
 func (db *DB) AcceptBaseline(ctx context.Context, actor broker.Actor, nodeID, digest string, baseline []byte, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, nodeID, t.forUpdate())
+		n, err := node(ctx, t, nodeID, t.ForUpdate())
 		if err != nil || n.BaselineDigest == digest {
 			return err
 		}
 		if _, err := t.ExecContext(ctx, `INSERT INTO accepted_baselines (node_id, digest, accepted_by, reason, accepted_at) VALUES ($1, $2, $3, $4, $5)`,
-			nodeID, digest, actor.Name, reason, micros(t.now)); err != nil {
+			nodeID, digest, actor.Name, reason, sqlkit.Micros(t.now)); err != nil {
 			return err
 		}
 		return t.saveBaseline(ctx, actor, nodeID, digest, baseline, reason)
@@ -41,23 +41,23 @@ func (db *DB) AcceptBaseline(ctx context.Context, actor broker.Actor, nodeID, di
 // AcceptedBaselines returns a node's accepted baselines, oldest first.
 func (db *DB) AcceptedBaselines(ctx context.Context, nodeID string) ([]AcceptedBaseline, error) {
 	scan := func(row sqlkit.Row) (a AcceptedBaseline, err error) {
-		err = row.Scan(&a.Digest, &a.By, &a.Reason, at(&a.At))
+		err = row.Scan(&a.Digest, &a.By, &a.Reason, sqlkit.ScanMicros(&a.At))
 		return a, err
 	}
 	return sqlkit.Collect(ctx, db.reader(), scan, `SELECT digest, accepted_by, reason, accepted_at FROM accepted_baselines WHERE node_id = $1 ORDER BY accepted_at`, nodeID)
 }
 
 func (t *tx) saveBaseline(ctx context.Context, actor broker.Actor, nodeID, digest string, baseline []byte, reason string) error {
-	n, err := node(ctx, t, nodeID, t.forUpdate())
+	n, err := node(ctx, t, nodeID, t.ForUpdate())
 	if err != nil || n.BaselineDigest == digest {
 		return err
 	}
 	if _, err := t.ExecContext(ctx, `INSERT INTO baselines (digest, baseline, created_at) VALUES ($1, $2, $3)
 		ON CONFLICT (digest) DO UPDATE SET created_at = excluded.created_at`, // else DropBaselines may miss the new use
-		digest, string(baseline), micros(t.now)); err != nil {
+		digest, string(baseline), sqlkit.Micros(t.now)); err != nil {
 		return err
 	}
-	if _, err := t.ExecContext(ctx, `UPDATE nodes SET baseline_digest = $1, updated_at = $2 WHERE id = $3`, digest, micros(t.now), nodeID); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET baseline_digest = $1, updated_at = $2 WHERE id = $3`, digest, sqlkit.Micros(t.now), nodeID); err != nil {
 		return err
 	}
 	e := entry(actor, "node.baseline", nodeID)
@@ -70,14 +70,14 @@ func (t *tx) saveBaseline(ctx context.Context, actor broker.Actor, nodeID, diges
 // most limit baselines, and returns their number.
 func (db *DB) DropBaselines(ctx context.Context, before time.Time, limit int) (dropped int64, err error) {
 	const old = `created_at < $1 AND digest NOT IN (SELECT baseline_digest FROM nodes)`
-	digests, err := sqlkit.Collect(ctx, db.reader(), scanText, `SELECT digest FROM baselines WHERE `+old+` ORDER BY created_at LIMIT $2`, micros(before), limit)
+	digests, err := sqlkit.Collect(ctx, db.reader(), scanText, `SELECT digest FROM baselines WHERE `+old+` ORDER BY created_at LIMIT $2`, sqlkit.Micros(before), limit)
 	if err != nil || len(digests) == 0 {
 		return 0, err
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		dropped = 0
 		for _, digest := range digests {
-			n, err := sqlkit.Changed(t.ExecContext(ctx, `DELETE FROM baselines WHERE digest = $2 AND `+old, micros(before), digest))
+			n, err := sqlkit.Changed(t.ExecContext(ctx, `DELETE FROM baselines WHERE digest = $2 AND `+old, sqlkit.Micros(before), digest))
 			if err != nil {
 				return err
 			}

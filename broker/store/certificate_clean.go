@@ -26,7 +26,7 @@ type CleanCertificate struct {
 const cleanColumns = `id, run_id, node_id, site, mode, node_epoch, allocation_id, meets_policy, shortfalls, digest, issued_at, valid_until`
 
 func cleanFields(c *CleanCertificate) []any {
-	return []any{&c.ID, &c.RunID, &c.NodeID, &c.Site, &c.Mode, &c.NodeEpoch, &c.AllocationID, &c.MeetsPolicy, doc(&c.Shortfalls), &c.Digest, at(&c.IssuedAt), at(&c.ValidUntil)}
+	return []any{&c.ID, &c.RunID, &c.NodeID, &c.Site, &c.Mode, &c.NodeEpoch, &c.AllocationID, &c.MeetsPolicy, sqlkit.ScanJSON(&c.Shortfalls), &c.Digest, sqlkit.ScanMicros(&c.IssuedAt), sqlkit.ScanMicros(&c.ValidUntil)}
 }
 
 // KeepCleanCertificate stores a certificate under its id, audited. A stored certificate with that
@@ -42,7 +42,7 @@ func (db *DB) KeepCleanCertificate(ctx context.Context, actor broker.Actor, c Cl
 		}
 		if _, err := t.ExecContext(ctx, `INSERT INTO clean_certificates (id, run_id, node_id, site, mode, node_epoch, allocation_id, meets_policy, shortfalls, digest, issued_at, valid_until, file)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
-			c.ID, c.RunID, c.NodeID, c.Site, c.Mode, c.NodeEpoch, c.AllocationID, c.MeetsPolicy, listText(c.Shortfalls), c.Digest, micros(c.IssuedAt), micros(c.ValidUntil), c.File); err != nil {
+			c.ID, c.RunID, c.NodeID, c.Site, c.Mode, c.NodeEpoch, c.AllocationID, c.MeetsPolicy, listText(c.Shortfalls), c.Digest, sqlkit.Micros(c.IssuedAt), sqlkit.Micros(c.ValidUntil), c.File); err != nil {
 			return err
 		}
 		kept = c

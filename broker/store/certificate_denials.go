@@ -36,7 +36,7 @@ func (db *DB) Deny(ctx context.Context, actor broker.Actor, serial, reason strin
 		return err
 	}
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, c.NodeID, t.forUpdate()) // no renewal of the certificate is under way
+		n, err := node(ctx, t, c.NodeID, t.ForUpdate()) // no renewal of the certificate is under way
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (db *DB) Deny(ctx context.Context, actor broker.Actor, serial, reason strin
 // DenyNode denies every certificate of a node.
 func (db *DB) DenyNode(ctx context.Context, actor broker.Actor, nodeID, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
+		if _, err := node(ctx, t, nodeID, t.ForUpdate()); err != nil {
 			return err
 		}
 		if err := t.denyWhere(ctx, reason, `node_id = $3`, nodeID); err != nil {
@@ -93,7 +93,7 @@ func (db *DB) DenyNode(ctx context.Context, actor broker.Actor, nodeID, reason s
 // denyWhere denies certificates not yet denied; the condition's own arguments begin at $3.
 func (t *tx) denyWhere(ctx context.Context, reason, condition string, args ...any) error {
 	serials, err := sqlkit.Collect(ctx, t, scanText, `UPDATE certificates SET denied_at = $1, deny_reason = $2
-		WHERE denied_at = 0 AND `+condition+` RETURNING serial`, append([]any{micros(t.now), reason}, args...)...)
+		WHERE denied_at = 0 AND `+condition+` RETURNING serial`, append([]any{sqlkit.Micros(t.now), reason}, args...)...)
 	for _, s := range serials {
 		t.hint(HintDeny, s)
 	}
@@ -112,7 +112,7 @@ const denyList = `SELECT serial, deny_reason FROM certificates WHERE denied_at >
 // DenyList returns the denied certificates that expire after a time, by serial, with the reason. An
 // expired certificate needs no denial, and every broker reads the list every two seconds.
 func (db *DB) DenyList(ctx context.Context, after time.Time) (map[string]string, error) {
-	rows, err := db.reader().QueryContext(ctx, denyList, micros(after))
+	rows, err := db.reader().QueryContext(ctx, denyList, sqlkit.Micros(after))
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ type AcceptedDowngrade struct {
 const acceptedColumns = `run_id, node_id, certificate_id, device, asked, did, accepted_by, reason, accepted_at`
 
 func scanAccepted(row sqlkit.Row) (a AcceptedDowngrade, err error) {
-	err = row.Scan(&a.RunID, &a.NodeID, &a.CertificateID, &a.Device, &a.Asked, &a.Did, &a.By, &a.Reason, at(&a.At))
+	err = row.Scan(&a.RunID, &a.NodeID, &a.CertificateID, &a.Device, &a.Asked, &a.Did, &a.By, &a.Reason, sqlkit.ScanMicros(&a.At))
 	return a, err
 }
 
@@ -34,7 +34,7 @@ func scanAccepted(row sqlkit.Row) (a AcceptedDowngrade, err error) {
 func (db *DB) AcceptDowngrade(ctx context.Context, actor broker.Actor, a AcceptedDowngrade) (kept AcceptedDowngrade, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		var status string
-		err := t.QueryRowContext(ctx, `SELECT status FROM chain_runs WHERE id = $1`+t.forUpdate(), a.RunID).Scan(&status)
+		err := t.QueryRowContext(ctx, `SELECT status FROM chain_runs WHERE id = $1`+t.ForUpdate(), a.RunID).Scan(&status)
 		switch {
 		case errors.Is(err, sql.ErrNoRows) || err == nil && chain.Status(status).Ended():
 			return broker.Errorf(broker.Refused, "run_ended", "cannot accept a downgrade in run %s: the run has ended and issues no further certificate (start another turnover)", taskcatalog.Clean(a.RunID, 64))
@@ -42,7 +42,7 @@ func (db *DB) AcceptDowngrade(ctx context.Context, actor broker.Actor, a Accepte
 			return err
 		}
 		first, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO accepted_downgrades (`+acceptedColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
-			a.RunID, a.NodeID, a.CertificateID, a.Device, a.Asked, a.Did, actor.Name, a.Reason, micros(t.now)))
+			a.RunID, a.NodeID, a.CertificateID, a.Device, a.Asked, a.Did, actor.Name, a.Reason, sqlkit.Micros(t.now)))
 		if err != nil {
 			return err
 		}

@@ -28,21 +28,21 @@ const certColumns = `serial, node_id, epoch, public_key, key_digest, not_before,
 
 func scanCert(row sqlkit.Row) (Certificate, error) {
 	var c Certificate
-	err := row.Scan(&c.Serial, &c.NodeID, &c.Epoch, &c.PublicKey, &c.PublicKeyDigest, at(&c.NotBefore), at(&c.NotAfter), at(&c.IssuedAt), at(&c.DeniedAt), &c.DenyReason)
+	err := row.Scan(&c.Serial, &c.NodeID, &c.Epoch, &c.PublicKey, &c.PublicKeyDigest, sqlkit.ScanMicros(&c.NotBefore), sqlkit.ScanMicros(&c.NotAfter), sqlkit.ScanMicros(&c.IssuedAt), sqlkit.ScanMicros(&c.DeniedAt), &c.DenyReason)
 	return c, err
 }
 
 func (t *tx) addCert(ctx context.Context, nodeID string, epoch int64, keyDigest string, c IssuedCert) error {
 	_, err := t.ExecContext(ctx, `INSERT INTO certificates (serial, node_id, epoch, public_key, key_digest, pem, not_before, not_after, issued_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-		c.Serial, nodeID, epoch, c.PublicKey, keyDigest, c.PEM, micros(c.NotBefore), micros(c.NotAfter), micros(t.now))
+		c.Serial, nodeID, epoch, c.PublicKey, keyDigest, c.PEM, sqlkit.Micros(c.NotBefore), sqlkit.Micros(c.NotAfter), sqlkit.Micros(t.now))
 	return err
 }
 
 func (t *tx) issuedCert(ctx context.Context, serial string) (IssuedCert, error) {
 	c := IssuedCert{Serial: serial}
 	err := t.QueryRowContext(ctx, `SELECT pem, public_key, not_before, not_after FROM certificates WHERE serial = $1`, serial).
-		Scan(&c.PEM, &c.PublicKey, at(&c.NotBefore), at(&c.NotAfter))
+		Scan(&c.PEM, &c.PublicKey, sqlkit.ScanMicros(&c.NotBefore), sqlkit.ScanMicros(&c.NotAfter))
 	return c, err
 }
 
@@ -67,7 +67,7 @@ func (db *DB) RecordRenewal(ctx context.Context, r Renewal) (n broker.Node, err 
 	var answer *broker.Error // a refusal whose writes are kept
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		answer = nil
-		if n, err = node(ctx, t, r.NodeID, t.forUpdate()); err != nil {
+		if n, err = node(ctx, t, r.NodeID, t.ForUpdate()); err != nil {
 			return err
 		}
 		e := entry(nodeActor(r.NodeID), "node.renew", r.NodeID)
@@ -87,7 +87,7 @@ func (db *DB) RecordRenewal(ctx context.Context, r Renewal) (n broker.Node, err 
 			return err
 		}
 		n.CertNotAfter = r.Cert.NotAfter.UTC()
-		if _, err := t.ExecContext(ctx, `UPDATE nodes SET cert_not_after = $1, updated_at = $2 WHERE id = $3`, micros(r.Cert.NotAfter), micros(t.now), r.NodeID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE nodes SET cert_not_after = $1, updated_at = $2 WHERE id = $3`, sqlkit.Micros(r.Cert.NotAfter), sqlkit.Micros(t.now), r.NodeID); err != nil {
 			return err
 		}
 		if err := t.saveReport(ctx, &n, r.Report); err != nil {
@@ -144,8 +144,8 @@ func (db *DB) Certificates(ctx context.Context, nodeID string) ([]Certificate, e
 // received them, newest first.
 func (db *DB) IssuedCerts(ctx context.Context, nodeID string, epoch int64, by time.Time) ([]IssuedCert, error) {
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (c IssuedCert, err error) {
-		return c, row.Scan(&c.Serial, &c.PEM, &c.PublicKey, at(&c.NotBefore), at(&c.NotAfter))
-	}, `SELECT serial, pem, public_key, not_before, not_after FROM certificates WHERE node_id = $1 AND epoch = $2 AND issued_at <= $3 ORDER BY issued_at DESC, serial`, nodeID, epoch, micros(by))
+		return c, row.Scan(&c.Serial, &c.PEM, &c.PublicKey, sqlkit.ScanMicros(&c.NotBefore), sqlkit.ScanMicros(&c.NotAfter))
+	}, `SELECT serial, pem, public_key, not_before, not_after FROM certificates WHERE node_id = $1 AND epoch = $2 AND issued_at <= $3 ORDER BY issued_at DESC, serial`, nodeID, epoch, sqlkit.Micros(by))
 }
 
 // DropCertificates deletes certificates that expired before a time, if a later certificate of the
@@ -156,7 +156,7 @@ func (db *DB) DropCertificates(ctx context.Context, before time.Time, limit int)
 	// Selected outside the transaction: an expired certificate stays expired.
 	serials, err := sqlkit.Collect(ctx, db.reader(), scanText, `SELECT serial FROM certificates c WHERE not_after < $1 AND EXISTS
 		(SELECT 1 FROM certificates n WHERE n.key_digest = c.key_digest AND n.node_id = c.node_id AND n.epoch = c.epoch AND n.not_after > c.not_after)
-		ORDER BY not_after LIMIT $2`, micros(before), limit)
+		ORDER BY not_after LIMIT $2`, sqlkit.Micros(before), limit)
 	if err != nil || len(serials) == 0 {
 		return 0, err
 	}

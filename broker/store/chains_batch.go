@@ -14,7 +14,7 @@ const batchColumns = `id, kind, site, parallel, stop_after, last_stage, last_cla
 
 func batch(ctx context.Context, r sqlkit.Runner, id, lock string) (b chain.Batch, err error) {
 	err = r.QueryRowContext(ctx, `SELECT `+batchColumns+` FROM chain_batches WHERE id = $1`+lock, id).Scan(&b.ID, &b.Kind, &b.Site, &b.Parallel, &b.StopAfter,
-		&b.LastStage, &b.LastClass, &b.InARow, at(&b.StoppedAt), &b.StopReason, &b.RequestedBy, at(&b.RequestedAt))
+		&b.LastStage, &b.LastClass, &b.InARow, sqlkit.ScanMicros(&b.StoppedAt), &b.StopReason, &b.RequestedBy, sqlkit.ScanMicros(&b.RequestedAt))
 	if errors.Is(err, sql.ErrNoRows) {
 		return b, chain.NotFound("batch", id)
 	}
@@ -23,7 +23,7 @@ func batch(ctx context.Context, r sqlkit.Runner, id, lock string) (b chain.Batch
 
 func (t *tx) insertBatch(ctx context.Context, b chain.Batch) error {
 	n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO chain_batches (id, kind, site, parallel, stop_after, requested_by, requested_at) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING`,
-		b.ID, b.Kind, b.Site, b.Parallel, b.StopAfter, b.RequestedBy, micros(b.RequestedAt)))
+		b.ID, b.Kind, b.Site, b.Parallel, b.StopAfter, b.RequestedBy, sqlkit.Micros(b.RequestedAt)))
 	if err == nil && n == 0 {
 		return chain.Exists("batch", b.ID)
 	}
@@ -32,7 +32,7 @@ func (t *tx) insertBatch(ctx context.Context, b chain.Batch) error {
 
 func (t *tx) writeBatch(ctx context.Context, b chain.Batch) error {
 	_, err := t.ExecContext(ctx, `UPDATE chain_batches SET last_stage = $1, last_class = $2, in_a_row = $3, stopped_at = $4, stop_reason = $5 WHERE id = $6`,
-		b.LastStage, string(b.LastClass), b.InARow, micros(b.StoppedAt), b.StopReason, b.ID)
+		b.LastStage, string(b.LastClass), b.InARow, sqlkit.Micros(b.StoppedAt), b.StopReason, b.ID)
 	return err
 }
 
@@ -57,7 +57,7 @@ func (db *DB) BatchCounts(ctx context.Context, id string) (map[string]int64, err
 // ContinueBatch implements chain.Store.
 func (db *DB) ContinueBatch(ctx context.Context, o chain.Order) error {
 	return db.verdict(ctx, func(ctx context.Context, t *tx) error {
-		b, err := batch(ctx, t, o.ID, t.forUpdate())
+		b, err := batch(ctx, t, o.ID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (t *tx) countResult(ctx context.Context, r chain.Record, result chain.Resul
 	if !result.Failed && b.InARow == 0 {
 		return nil // nothing to write, so no need to wait for the batch's row
 	}
-	if b, err = batch(ctx, t, r.Batch, t.forUpdate()); err != nil {
+	if b, err = batch(ctx, t, r.Batch, t.ForUpdate()); err != nil {
 		return err
 	}
 	after, stopped := b.After(result, t.now)

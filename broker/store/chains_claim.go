@@ -74,12 +74,12 @@ func (db *DB) claimAmong(ctx context.Context, c chain.Claim, among string) (clai
 }
 
 func claimQuery(c chain.Claim, among string, now time.Time) (string, []any) {
-	w := sqlkit.Where{Args: []any{micros(now)}, Terms: []string{among, claimable}}
+	w := sqlkit.Where{Args: []any{sqlkit.Micros(now)}, Terms: []string{among, claimable}}
 	sqlkit.In(&w, "kind", c.Kinds)
 	if c.Lists != nil {
 		strange := sqlkit.Where{Args: w.Args}
 		sqlkit.In(&strange, "list", append([]string{""}, c.Lists...))
-		strange.Add(`(status <> 'pending' AND due_at <= ? AND updated_at <= ?)`, micros(now.Add(-chain.Strange)), micros(now.Add(-chain.Strange)))
+		strange.Add(`(status <> 'pending' AND due_at <= ? AND updated_at <= ?)`, sqlkit.Micros(now.Add(-chain.Strange)), sqlkit.Micros(now.Add(-chain.Strange)))
 		w.Args, w.Terms = strange.Args, append(w.Terms, "("+strings.Join(strange.Terms, " OR ")+")")
 	}
 	return `SELECT id FROM chain_runs` + w.String() + ` ORDER BY due_at, id LIMIT 1`, w.Args
@@ -88,7 +88,7 @@ func claimQuery(c chain.Claim, among string, now time.Time) (string, []any) {
 func (t *tx) claim(ctx context.Context, c chain.Claim, among string) (*chain.Record, error) {
 	query, args := claimQuery(c, among, t.now)
 	var id string
-	err := t.QueryRowContext(ctx, query+t.forUpdate()+t.skipLocked(), args...).Scan(&id)
+	err := t.QueryRowContext(ctx, query+t.ForUpdate()+t.SkipLocked(), args...).Scan(&id)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil
@@ -123,7 +123,7 @@ func (t *tx) claim(ctx context.Context, c chain.Claim, among string) (*chain.Rec
 // takePlace makes sure that the site has a place for another run of a batch, in a statement that
 // sees what other transactions have committed meanwhile.
 func (t *tx) takePlace(ctx context.Context, r chain.Record) error {
-	if lock := t.forUpdate(); lock != "" { // in one order, as two claims may be of two batches
+	if lock := t.ForUpdate(); lock != "" { // in one order, as two claims may be of two batches
 		if _, err := t.ExecContext(ctx, `SELECT id FROM chain_batches WHERE site = $1 AND id IN (SELECT batch FROM chain_runs
 			WHERE site = $1 AND batch <> '' AND status IN ('pending', 'running', 'compensating')) ORDER BY id`+lock, r.Site); err != nil {
 			return err
@@ -154,7 +154,7 @@ func (t *tx) takeProbe(ctx context.Context, site string) (probe bool, err error)
 		return false, err
 	}
 	n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE chain_holds SET probe_at = $1 WHERE site = $2 AND kind = 'unreachable' AND until_at = 0 AND probe_at <= $3`,
-		micros(t.now.Add(chain.ProbeEvery)), site, micros(t.now)))
+		sqlkit.Micros(t.now.Add(chain.ProbeEvery)), site, sqlkit.Micros(t.now)))
 	if err == nil && n < int64(len(holds)) {
 		err = errAgain
 	}
@@ -166,7 +166,7 @@ func (db *DB) Renew(ctx context.Context, r *chain.Record, lease time.Duration) e
 	var n int64
 	err := db.write(ctx, func(ctx context.Context, t *tx) (err error) {
 		n, err = sqlkit.Changed(t.ExecContext(ctx, `UPDATE chain_runs SET lease_until = $1 WHERE id = $2 AND version = $3 AND lease_owner = $4 AND lease_until > $5`,
-			micros(t.now.Add(lease)), r.ID, r.Version, r.Owner, micros(t.now)))
+			sqlkit.Micros(t.now.Add(lease)), r.ID, r.Version, r.Owner, sqlkit.Micros(t.now)))
 		return err
 	})
 	if err == nil && n == 0 {

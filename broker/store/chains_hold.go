@@ -14,14 +14,14 @@ import (
 const holdColumns = `site, kind, reason, placed_by, since, until_at`
 
 func scanHold(row sqlkit.Row) (h chain.SiteHold, err error) {
-	err = row.Scan(&h.Site, &h.Kind, &h.Reason, &h.By, at(&h.Since), at(&h.Until))
+	err = row.Scan(&h.Site, &h.Kind, &h.Reason, &h.By, sqlkit.ScanMicros(&h.Since), sqlkit.ScanMicros(&h.Until))
 	return h, err
 }
 
 // Holds implements chain.Store.
 func (db *DB) Holds(ctx context.Context, site string, endedAfter time.Time) ([]chain.SiteHold, error) {
 	return sqlkit.Collect(ctx, db.reader(), scanHold, `SELECT `+holdColumns+` FROM chain_holds
-		WHERE ($1 = '*' OR site = '' OR site = $1) AND (until_at = 0 OR until_at > $2) ORDER BY id`, site, micros(endedAfter))
+		WHERE ($1 = '*' OR site = '' OR site = $1) AND (until_at = 0 OR until_at > $2) ORDER BY id`, site, sqlkit.Micros(endedAfter))
 }
 
 // PlaceHold implements chain.Store.
@@ -37,7 +37,7 @@ func (t *tx) placeHold(ctx context.Context, actor chain.Actor, h chain.SiteHold)
 	}
 	h.By, h.Since = actor.Name, t.now
 	n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO chain_holds (site, kind, reason, placed_by, since, probe_at) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT DO NOTHING`, h.Site, string(h.Kind), h.Reason, h.By, micros(t.now), micros(t.now.Add(chain.ProbeEvery))))
+		ON CONFLICT DO NOTHING`, h.Site, string(h.Kind), h.Reason, h.By, sqlkit.Micros(t.now), sqlkit.Micros(t.now.Add(chain.ProbeEvery))))
 	if err != nil || n == 0 {
 		return err // the hold exists already and was announced
 	}
@@ -59,7 +59,7 @@ const anybody = "*"
 // waited for them. Each lifted hold is announced again.
 func (t *tx) liftHold(ctx context.Context, actor chain.Actor, site string, kind chain.HoldKind, by, reason string) error {
 	lifted, err := sqlkit.Collect(ctx, t, scanHold, `UPDATE chain_holds SET until_at = $1 WHERE site = $2 AND kind = $3 AND until_at = 0 AND ($4 = '*' OR placed_by = $4) RETURNING `+holdColumns,
-		micros(t.now), site, string(kind), by)
+		sqlkit.Micros(t.now), site, string(kind), by)
 	if err != nil || len(lifted) == 0 {
 		return err
 	}
@@ -88,7 +88,7 @@ func (t *tx) liftHold(ctx context.Context, actor chain.Actor, site string, kind 
 		}
 	}
 	if _, err := t.ExecContext(ctx, `UPDATE chain_runs SET due_at = CASE WHEN lease_until > $1 OR due_at > $1 + spread * $2 THEN due_at ELSE $1 + spread * $2 END
-		WHERE `+openRuns+` AND status IN ('pending', 'running', 'compensating') AND ($3 = '' OR site = $3)`, micros(t.now), chain.SpreadOver.Microseconds()/1000, site); err != nil {
+		WHERE `+openRuns+` AND status IN ('pending', 'running', 'compensating') AND ($3 = '' OR site = $3)`, sqlkit.Micros(t.now), chain.SpreadOver.Microseconds()/1000, site); err != nil {
 		return err
 	}
 	t.hint(HintRun, "")

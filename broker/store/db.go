@@ -45,7 +45,7 @@ type DB struct {
 
 // engine is the part that differs between the two databases. SQL text differs only by dialect.
 type engine interface {
-	dialect
+	sqlkit.Dialect
 	// write runs fn in one transaction and returns once the transaction is durable. fn may run more
 	// than once; only the last run counts.
 	write(ctx context.Context, fn func(ctx context.Context, t *tx) error) ([]Hint, error)
@@ -60,7 +60,7 @@ type engine interface {
 // tx is one transaction, with its time.
 type tx struct {
 	sqlkit.Runner
-	dialect
+	sqlkit.Dialect
 	now   time.Time
 	clock func() time.Time // the current time
 	hints []Hint           // sent after the commit
@@ -111,7 +111,7 @@ func (db *DB) Ping(ctx context.Context) error {
 func (db *DB) Now() time.Time { return db.now().UTC().Truncate(time.Microsecond) }
 
 // Engine returns sqlite or postgres.
-func (db *DB) Engine() string { return db.engine.name() }
+func (db *DB) Engine() string { return db.engine.Name() }
 
 // refusal is an error whose audit row survives the rollback of the refused transaction.
 type refusal struct {

@@ -14,7 +14,7 @@
 //
 // # Two engines
 //
-// Both engines run the same statements, with $1 placeholders; sql_dialect.go holds all differences
+// Both engines run the same statements, with $1 placeholders; sqlkit.Dialect holds all differences
 // in SQL. Times are microseconds in UTC, so that both engines compare times alike. JSON is text. No
 // column is NULL.
 //

@@ -16,11 +16,11 @@ import (
 // forbidden transaction commits any more. From then on the table shows the freeze.
 const freezeGate = leadLock + 1
 
-func (t *tx) passFreezes(ctx context.Context) error { return t.lock(ctx, t.gateShared(), freezeGate) }
+func (t *tx) passFreezes(ctx context.Context) error { return t.lock(ctx, t.GateShared(), freezeGate) }
 
 // shutOut waits for the shared holders of freezeGate, then reads the clock again.
 func (t *tx) shutOut(ctx context.Context) error {
-	err := t.lock(ctx, t.gateAlone(), freezeGate)
+	err := t.lock(ctx, t.GateAlone(), freezeGate)
 	t.now = t.clock()
 	return err
 }
@@ -159,7 +159,7 @@ func (db *DB) UnderWay(ctx context.Context, sites []string) (tasks, runs int64, 
 		return 0, 0, err
 	}
 	w = sqlkit.Where{}
-	w.Add("lease_until > ?", micros(db.Now()))
+	w.Add("lease_until > ?", sqlkit.Micros(db.Now()))
 	w.Add("status IN ('running', 'compensating')")
 	sqlkit.In(&w, "site", sites)
 	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM chain_runs`+w.String(), w.Args...).Scan(&runs)

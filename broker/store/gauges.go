@@ -50,7 +50,7 @@ func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
 		return g, err
 	}
 	var oldest time.Time
-	if err := r.QueryRowContext(ctx, `SELECT COUNT(*), COALESCE(MIN(at), 0) FROM outbox WHERE position = 0`).Scan(&g.Unplaced, at(&oldest)); err != nil {
+	if err := r.QueryRowContext(ctx, `SELECT COUNT(*), COALESCE(MIN(at), 0) FROM outbox WHERE position = 0`).Scan(&g.Unplaced, sqlkit.ScanMicros(&oldest)); err != nil {
 		return g, err
 	}
 	if g.Unplaced > 0 {
@@ -86,7 +86,7 @@ func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
 func (db *DB) maasKeys(ctx context.Context) (refused, stopped int, asked time.Time, err error) {
 	_, err = sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (k kept, err error) {
 		var set time.Time
-		if err = row.Scan(at(&set), doc(&k)); err != nil {
+		if err = row.Scan(sqlkit.ScanMicros(&set), sqlkit.ScanJSON(&k)); err != nil {
 			return k, err
 		}
 		if !set.After(k.KeyAt) {

@@ -31,7 +31,7 @@ type HistoryPage struct {
 
 // oldRun is the condition for deleting a run, apart from its tasks, which are deleted first.
 func (h History) oldRun(r string) string {
-	return ruled("r", r, fmt.Sprintf(`{r}.status IN ('completed', 'cancelled', 'reconciled') AND {r}.completed_at > 0 AND {r}.completed_at < %d`, micros(h.Before)),
+	return ruled("r", r, fmt.Sprintf(`{r}.status IN ('completed', 'cancelled', 'reconciled') AND {r}.completed_at > 0 AND {r}.completed_at < %d`, sqlkit.Micros(h.Before)),
 		// Not among the last of its kind on a node.
 		fmt.Sprintf(`NOT EXISTS (SELECT 1 FROM node_runs had WHERE had.run_id = {r}.id AND (SELECT newer.run_id FROM node_runs newer JOIN chain_runs other ON other.id = newer.run_id
 			WHERE newer.node_id = had.node_id AND other.kind = {r}.kind AND (newer.since > had.since OR newer.since = had.since AND newer.run_id > had.run_id) LIMIT 1 OFFSET %d) IS NULL)`, LastKept-1),
@@ -51,7 +51,7 @@ func (h History) oldRun(r string) string {
 
 // ownTask is the condition for deleting a task, regardless of its run.
 func (h History) ownTask(t string) string {
-	return ruled("t", t, fmt.Sprintf(`{t}.status NOT IN ('queued', 'dispatched') AND {t}.ended_at > 0 AND {t}.ended_at < %d`, micros(h.Before)),
+	return ruled("t", t, fmt.Sprintf(`{t}.status NOT IN ('queued', 'dispatched') AND {t}.ended_at > 0 AND {t}.ended_at < %d`, sqlkit.Micros(h.Before)),
 		// Not among the last of its type on the node: facts and drains are shown from these tasks,
 		// and a node reports its last update for as long as it runs.
 		fmt.Sprintf(`(SELECT n.id FROM tasks n WHERE n.node_id = {t}.node_id AND n.type = {t}.type AND n.attempt > 0 AND n.id > {t}.id LIMIT 1 OFFSET %d) IS NOT NULL`, LastKept-1),
@@ -124,7 +124,7 @@ func (db *DB) dropOld(ctx context.Context, d dropped, before time.Time, after Hi
 		seen, after = seen+1, p
 		return p, err
 	}, `SELECT o.id, o.`+d.ended+`, CASE WHEN `+d.rule+` THEN TRUE ELSE FALSE END FROM `+d.table+` o WHERE o.`+d.ended+` > 0 AND o.`+d.ended+` < $1
-		AND (o.`+d.ended+` > $2 OR o.`+d.ended+` = $2 AND o.id > $3) ORDER BY o.`+d.ended+`, o.id LIMIT $4`, micros(before), after.EndedAt, after.ID, limit); err != nil {
+		AND (o.`+d.ended+` > $2 OR o.`+d.ended+` = $2 AND o.id > $3) ORDER BY o.`+d.ended+`, o.id LIMIT $4`, sqlkit.Micros(before), after.EndedAt, after.ID, limit); err != nil {
 		return nil, err
 	}
 	if seen == limit {
@@ -137,7 +137,7 @@ func (db *DB) dropOld(ctx context.Context, d dropped, before time.Time, after Hi
 		var w sqlkit.Where
 		sqlkit.In(&w, "o.id", ids)
 		w.Add(d.rule)
-		still, err := sqlkit.Collect(ctx, t, scanText, `SELECT o.id FROM `+d.table+` o`+w.String()+` ORDER BY o.id`+t.forUpdate(), w.Args...)
+		still, err := sqlkit.Collect(ctx, t, scanText, `SELECT o.id FROM `+d.table+` o`+w.String()+` ORDER BY o.id`+t.ForUpdate(), w.Args...)
 		if err != nil || len(still) == 0 {
 			return err
 		}

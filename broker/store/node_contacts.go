@@ -25,19 +25,19 @@ func (db *DB) FirstContact(ctx context.Context, nodeID string, epoch int64, seri
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		first = false
-		n, err := node(ctx, t, nodeID, t.forUpdate())
+		n, err := node(ctx, t, nodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
 		if n.Epoch != epoch {
 			return superseded(n, epoch)
 		}
-		done, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE nodes SET contacted_epoch = $1, last_contact_at = $2, updated_at = $2 WHERE id = $3 AND contacted_epoch < $1`, epoch, micros(t.now), nodeID))
+		done, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE nodes SET contacted_epoch = $1, last_contact_at = $2, updated_at = $2 WHERE id = $3 AND contacted_epoch < $1`, epoch, sqlkit.Micros(t.now), nodeID))
 		if err != nil || done == 0 {
 			return err
 		}
 		first = true
-		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET consumed_at = $1 WHERE node_id = $2 AND used_at > 0 AND consumed_at = 0`, micros(t.now), nodeID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET consumed_at = $1 WHERE node_id = $2 AND used_at > 0 AND consumed_at = 0`, sqlkit.Micros(t.now), nodeID); err != nil {
 			return err
 		}
 		if err := t.denyWhere(ctx, "node_reenrolled", `node_id = $3 AND epoch < $4`, nodeID, epoch); err != nil {
@@ -64,7 +64,7 @@ func (db *DB) TouchNodes(ctx context.Context, heard map[string]time.Time) error 
 			var rows strings.Builder
 			args := make([]any, 0, 2*len(ids))
 			for _, id := range ids {
-				args = append(args, id, micros(heard[id]))
+				args = append(args, id, sqlkit.Micros(heard[id]))
 				fmt.Fprintf(&rows, ", (CAST($%d AS TEXT), CAST($%d AS BIGINT))", len(args)-1, len(args))
 			}
 			if _, err := t.ExecContext(ctx, `WITH heard (id, at) AS (VALUES `+strings.TrimPrefix(rows.String(), ", ")+`)
@@ -82,7 +82,7 @@ func (db *DB) HeardSince(ctx context.Context, since time.Time) (heard map[string
 	heard = map[string]int{}
 	_, err = sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (n broker.Node, err error) {
 		var counted int
-		err = row.Scan(&n.ID, &n.Site, &n.Status, &n.TurnoverOwed, at(&n.LastAgentContactAt), &counted)
+		err = row.Scan(&n.ID, &n.Site, &n.Status, &n.TurnoverOwed, sqlkit.ScanMicros(&n.LastAgentContactAt), &counted)
 		if n.ID == "" {
 			heard[n.Site] = counted
 		} else {
@@ -91,7 +91,7 @@ func (db *DB) HeardSince(ctx context.Context, since time.Time) (heard map[string
 		return n, err
 	}, `SELECT id, site, status, turnover_owed, last_contact_at, 0 FROM nodes WHERE status = 'offline' OR status = 'active' AND last_contact_at < $1
 		UNION ALL SELECT '', site, 'active', FALSE, 0, COUNT(*) FROM nodes WHERE status = 'active' AND last_contact_at >= $1 GROUP BY site
-		ORDER BY 1`, micros(since))
+		ORDER BY 1`, sqlkit.Micros(since))
 	return heard, others, err
 }
 
@@ -101,7 +101,7 @@ const touchBatch = 500
 // SaveReport records a node's report on itself; a change is audited.
 func (db *DB) SaveReport(ctx context.Context, nodeID string, r NodeReport) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, nodeID, t.forUpdate())
+		n, err := node(ctx, t, nodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (t *tx) saveReport(ctx context.Context, n *broker.Node, r NodeReport) error
 	e.After = small("agent_version", r.AgentVersion, "task_types", r.TaskTypes, "capabilities", r.Capabilities)
 	n.AgentVersion, n.TaskTypes, n.Capabilities, n.ReportDigest, n.UpdatedAt = r.AgentVersion, r.TaskTypes, r.Capabilities, r.Digest, t.now
 	if _, err := t.ExecContext(ctx, `UPDATE nodes SET agent_version = $1, task_types = $2, capabilities = $3, report_digest = $4, updated_at = $5 WHERE id = $6`,
-		r.AgentVersion, listText(r.TaskTypes), mapText(r.Capabilities), r.Digest, micros(t.now), n.ID); err != nil {
+		r.AgentVersion, listText(r.TaskTypes), mapText(r.Capabilities), r.Digest, sqlkit.Micros(t.now), n.ID); err != nil {
 		return err
 	}
 	if err := t.saveFacts(ctx, n.ID, r.Facts); err != nil {
@@ -145,7 +145,7 @@ func (t *tx) saveReport(ctx context.Context, n *broker.Node, r NodeReport) error
 // (trust_version_unknown).
 func (db *DB) ConfirmTrust(ctx context.Context, nodeID string, version int64) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, nodeID, t.forUpdate())
+		n, err := node(ctx, t, nodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func (t *tx) confirmTrust(ctx context.Context, n *broker.Node, version int64) er
 		return t.audit(ctx, e)
 	}
 	n.TrustVersion, n.UpdatedAt = version, t.now
-	if _, err := t.ExecContext(ctx, `UPDATE nodes SET trust_version = $1, updated_at = $2 WHERE id = $3`, version, micros(t.now), n.ID); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET trust_version = $1, updated_at = $2 WHERE id = $3`, version, sqlkit.Micros(t.now), n.ID); err != nil {
 		return err
 	}
 	return t.audit(ctx, e)
@@ -190,7 +190,7 @@ func (db *DB) Heard(ctx context.Context, nodeIDs []string) (map[string]Heard, er
 		w.Add("status <> 'deleted'")
 		_, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (id string, err error) {
 			var h Heard
-			err = row.Scan(&id, &h.Version, at(&h.At))
+			err = row.Scan(&id, &h.Version, sqlkit.ScanMicros(&h.At))
 			out[id] = h
 			return id, err
 		}, `SELECT id, agent_version, last_contact_at FROM nodes`+w.String(), w.Args...)

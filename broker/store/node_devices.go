@@ -16,7 +16,7 @@ import (
 const deviceColumns = `kind, id, serial, model, place, size, state, source, since, reason, role, transport`
 
 func scanDevice(row sqlkit.Row) (d broker.Device, err error) {
-	err = row.Scan(&d.Kind, &d.ID, &d.Serial, &d.Model, &d.Place, &d.Size, &d.State, &d.Source, at(&d.Since), &d.Reason, &d.Role, &d.Transport)
+	err = row.Scan(&d.Kind, &d.ID, &d.Serial, &d.Model, &d.Place, &d.Size, &d.State, &d.Source, sqlkit.ScanMicros(&d.Since), &d.Reason, &d.Role, &d.Transport)
 	return d, err
 }
 
@@ -39,7 +39,7 @@ func (t *tx) putDevices(ctx context.Context, actor broker.Actor, nodeID, reason 
 	}
 	for _, d := range after {
 		if _, err := t.ExecContext(ctx, `INSERT INTO node_devices (node_id, `+deviceColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
-			nodeID, string(d.Kind), d.ID, d.Serial, d.Model, d.Place, d.Size, string(d.State), d.Source, micros(d.Since), d.Reason, string(d.Role), d.Transport); err != nil {
+			nodeID, string(d.Kind), d.ID, d.Serial, d.Model, d.Place, d.Size, string(d.State), d.Source, sqlkit.Micros(d.Since), d.Reason, string(d.Role), d.Transport); err != nil {
 			return err
 		}
 	}
@@ -63,7 +63,7 @@ func stands(all []broker.Device) []byte {
 			by["network"] = append(by["network"], d.ID)
 		}
 	}
-	return []byte(text(by))
+	return []byte(sqlkit.JSON(by))
 }
 
 // expectDisks records the disks found by MAAS's commissioning, until the node's own agent has come.
@@ -155,7 +155,7 @@ func (t *tx) takeDevices(ctx context.Context, actor broker.Actor, nodeID string)
 	if !handed { // otherwise a tenant may have influenced the report
 		after = broker.RecordDisks(after, f)
 	}
-	if _, err := t.ExecContext(ctx, `UPDATE nodes SET devices_taken_at = $1 WHERE id = $2`, micros(t.now), nodeID); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET devices_taken_at = $1 WHERE id = $2`, sqlkit.Micros(t.now), nodeID); err != nil {
 		return err
 	}
 	return t.putDevices(ctx, actor, nodeID, "recorded when the node was let in", before, after)
@@ -172,12 +172,12 @@ func (t *tx) everHanded(ctx context.Context, nodeID string) (handed bool, err er
 // system's, and change nothing.
 func (db *DB) RecordDisks(ctx context.Context, actor broker.Actor, nodeID string, since time.Time, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
+		if _, err := node(ctx, t, nodeID, t.ForUpdate()); err != nil {
 			return err
 		}
 		var f taskcatalog.Facts
 		var reported time.Time
-		err := t.QueryRowContext(ctx, `SELECT facts, reported_at FROM node_facts WHERE node_id = $1`, nodeID).Scan(doc(&f), at(&reported))
+		err := t.QueryRowContext(ctx, `SELECT facts, reported_at FROM node_facts WHERE node_id = $1`, nodeID).Scan(sqlkit.ScanJSON(&f), sqlkit.ScanMicros(&reported))
 		if errors.Is(err, sql.ErrNoRows) || err == nil && reported.Before(since) {
 			return nil
 		}
@@ -194,7 +194,7 @@ func (db *DB) RecordDisks(ctx context.Context, actor broker.Actor, nodeID string
 
 // facts returns the facts that a node reported last; false: none.
 func facts(ctx context.Context, r sqlkit.Runner, nodeID string) (f taskcatalog.Facts, known bool, err error) {
-	err = r.QueryRowContext(ctx, `SELECT facts FROM node_facts WHERE node_id = $1`, nodeID).Scan(doc(&f))
+	err = r.QueryRowContext(ctx, `SELECT facts FROM node_facts WHERE node_id = $1`, nodeID).Scan(sqlkit.ScanJSON(&f))
 	if errors.Is(err, sql.ErrNoRows) {
 		return f, false, nil
 	}
@@ -224,7 +224,7 @@ func named(all []broker.Device, name string) (at []int) {
 // device_unknown, device_ambiguous, device_not_wrong.
 func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID string, names []string, system bool, reason string) (after []broker.Device, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, nodeID, t.forUpdate())
+		n, err := node(ctx, t, nodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -282,7 +282,7 @@ func (db *DB) WrongDevices(ctx context.Context, sites []string, limit int) ([]No
 	w := sqlkit.Where{Terms: []string{"d.state IN ('missing', 'unexpected')", "n.status <> 'deleted'"}}
 	sqlkit.In(&w, "n.site", sites)
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (d NodeDevices, err error) {
-		err = row.Scan(&d.NodeID, &d.Hostname, &d.Site, &d.Missing, &d.Unexpected, at(&d.Since))
+		err = row.Scan(&d.NodeID, &d.Hostname, &d.Site, &d.Missing, &d.Unexpected, sqlkit.ScanMicros(&d.Since))
 		return d, err
 	}, `SELECT n.id, n.hostname, n.site, SUM(CASE WHEN d.state = 'missing' THEN 1 ELSE 0 END), SUM(CASE WHEN d.state = 'unexpected' THEN 1 ELSE 0 END), MIN(d.since)
 		FROM node_devices d JOIN nodes n ON n.id = d.node_id`+w.String()+` GROUP BY n.id, n.hostname, n.site ORDER BY MIN(d.since), n.id`+w.Limit(limit), w.Args...)

@@ -41,8 +41,8 @@ const stateColumns = `s.node_id, s.site_id, s.maas_system_id, s.last_maas_status
 
 func (s *MAASState) into() []any {
 	return []any{
-		&s.NodeID, &s.SiteID, &s.SystemID, &s.Status, &s.Power, doc(&s.IPs), &s.Host, &s.Marked, at(&s.ReconciledAt),
-		&s.Drift, &s.Rule, &s.Severity, rawDoc(&s.Details), at(&s.FirstSeen), at(&s.ActedAt), &s.Acts, &s.Work, at(&s.QuarantinedAt), at(&s.ResolvedAt), &s.ResolvedBy, &s.Resolution,
+		&s.NodeID, &s.SiteID, &s.SystemID, &s.Status, &s.Power, sqlkit.ScanJSON(&s.IPs), &s.Host, &s.Marked, sqlkit.ScanMicros(&s.ReconciledAt),
+		&s.Drift, &s.Rule, &s.Severity, sqlkit.ScanRawJSON(&s.Details), sqlkit.ScanMicros(&s.FirstSeen), sqlkit.ScanMicros(&s.ActedAt), &s.Acts, &s.Work, sqlkit.ScanMicros(&s.QuarantinedAt), sqlkit.ScanMicros(&s.ResolvedAt), &s.ResolvedBy, &s.Resolution,
 	}
 }
 
@@ -72,8 +72,8 @@ func (t *tx) putState(ctx context.Context, s MAASState) error {
 			last_reconciled_at = excluded.last_reconciled_at, drift_detected = excluded.drift_detected, drift_rule = excluded.drift_rule,
 			drift_severity = excluded.drift_severity, drift_details = excluded.drift_details, drift_first_seen = excluded.drift_first_seen, acted_at = excluded.acted_at,
 			acts = excluded.acts, work = excluded.work, quarantined_at = excluded.quarantined_at, drift_resolved_at = excluded.drift_resolved_at, resolved_by = excluded.resolved_by, resolution = excluded.resolution`,
-		s.NodeID, s.SiteID, s.SystemID, s.Status, s.Power, text(s.IPs), s.Host, s.Marked, micros(t.now),
-		s.Drift, s.Rule, s.Severity, string(s.Details), micros(s.FirstSeen), micros(s.ActedAt), s.Acts, s.Work, micros(s.QuarantinedAt), micros(s.ResolvedAt), s.ResolvedBy, s.Resolution)
+		s.NodeID, s.SiteID, s.SystemID, s.Status, s.Power, sqlkit.JSON(s.IPs), s.Host, s.Marked, sqlkit.Micros(t.now),
+		s.Drift, s.Rule, s.Severity, string(s.Details), sqlkit.Micros(s.FirstSeen), sqlkit.Micros(s.ActedAt), s.Acts, s.Work, sqlkit.Micros(s.QuarantinedAt), sqlkit.Micros(s.ResolvedAt), s.ResolvedBy, s.Resolution)
 	return err
 }
 
@@ -132,7 +132,7 @@ type Drift struct {
 func (db *DB) RecordDrift(ctx context.Context, actor broker.Actor, d Drift) (recorded bool, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		recorded = false
-		n, err := node(ctx, t, d.Node.ID, t.forUpdate())
+		n, err := node(ctx, t, d.Node.ID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -231,7 +231,7 @@ func (t *tx) endDrift(ctx context.Context, actor broker.Actor, n broker.Node, s 
 func (db *DB) NoteDriftWork(ctx context.Context, nodeID, rule, work string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		_, err := t.ExecContext(ctx, `UPDATE node_maas_state SET acted_at = $1, acts = acts + 1, work = $2, last_reconciled_at = $1
-			WHERE node_id = $3 AND drift_rule = $4 AND drift_detected`, micros(t.now), work, nodeID, rule)
+			WHERE node_id = $3 AND drift_rule = $4 AND drift_detected`, sqlkit.Micros(t.now), work, nodeID, rule)
 		return err
 	})
 }
@@ -239,7 +239,7 @@ func (db *DB) NoteDriftWork(ctx context.Context, nodeID, rule, work string) erro
 // HealDrift closes a drift that no longer exists. A missing drift is no error.
 func (db *DB) HealDrift(ctx context.Context, actor broker.Actor, nodeID, rule, why string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, nodeID, t.forUpdate())
+		n, err := node(ctx, t, nodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -267,7 +267,7 @@ func (db *DB) ForgetResolution(ctx context.Context, nodeID string) error {
 // drift_not_found.
 func (db *DB) ResolveDrift(ctx context.Context, actor broker.Actor, nodeID, reason string) (s MAASState, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, nodeID, t.forUpdate())
+		n, err := node(ctx, t, nodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}

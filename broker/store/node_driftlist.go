@@ -34,7 +34,7 @@ func (db *DB) Drifts(ctx context.Context, f DriftFilter) (page []DriftedNode, ne
 	w := sqlkit.Where{Terms: []string{"n.status <> 'deleted'"}}
 	if f.Resolved {
 		w.Add("NOT s.drift_detected")
-		w.Add("s.drift_resolved_at > ?", micros(f.Since))
+		w.Add("s.drift_resolved_at > ?", sqlkit.Micros(f.Since))
 	} else {
 		w.Add("s.drift_detected")
 	}

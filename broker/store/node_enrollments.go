@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -82,7 +83,7 @@ func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, was form
 	} else if err != nil {
 		return out, was, err
 	}
-	n, err := node(ctx, t, token.NodeID, t.forUpdate())
+	n, err := node(ctx, t, token.NodeID, t.ForUpdate())
 	if err != nil {
 		return out, was, err
 	}
@@ -155,17 +156,17 @@ func (t *tx) admit(ctx context.Context, in EnrollInput, n broker.Node, token enr
 	if _, err := t.ExecContext(ctx, `UPDATE nodes SET epoch = $1, status = $2, status_reason = $3, agent_version = $4, task_types = $5, capabilities = $6,
 		report_digest = $7, trust_version = $8, enrolled_at = $9, cert_not_after = $10, identity_since = $11, updated_at = $12 WHERE id = $13`,
 		n.Epoch, string(n.Status), n.StatusReason, n.AgentVersion, listText(n.TaskTypes), mapText(n.Capabilities),
-		n.ReportDigest, n.TrustVersion, micros(t.now), micros(cert.NotAfter), micros(n.IdentitySince), micros(t.now), n.ID); err != nil {
+		n.ReportDigest, n.TrustVersion, sqlkit.Micros(t.now), sqlkit.Micros(cert.NotAfter), sqlkit.Micros(n.IdentitySince), sqlkit.Micros(t.now), n.ID); err != nil {
 		return out, err
 	}
 	if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET key_digest = $1, serial = $2, used_at = $3 WHERE hash = $4`,
-		in.PublicKeyDigest, cert.Serial, micros(t.now), token.Hash); err != nil {
+		in.PublicKeyDigest, cert.Serial, sqlkit.Micros(t.now), token.Hash); err != nil {
 		return out, err
 	}
 	if err := t.addCert(ctx, n.ID, n.Epoch, in.PublicKeyDigest, cert); err != nil {
 		return out, err
 	}
-	if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET enrolled_at = $1 WHERE node_id = $2`, micros(t.now), n.ID); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET enrolled_at = $1 WHERE node_id = $2`, sqlkit.Micros(t.now), n.ID); err != nil {
 		return out, err
 	}
 	if err := t.saveFacts(ctx, n.ID, in.Report.Facts); err != nil {
@@ -199,12 +200,12 @@ func listText(l []string) string {
 	if l == nil {
 		l = []string{}
 	}
-	return text(l)
+	return sqlkit.JSON(l)
 }
 
 func mapText(m map[string]string) string {
 	if m == nil {
 		m = map[string]string{}
 	}
-	return text(m)
+	return sqlkit.JSON(m)
 }

@@ -20,7 +20,7 @@ func (db *DB) Handout(ctx context.Context, n broker.Node) (broker.Handout, error
 
 func handout(ctx context.Context, r sqlkit.Runner, n broker.Node, now time.Time) (h broker.Handout, err error) {
 	h.Node, h.Now = n, now
-	if err := r.QueryRowContext(ctx, `SELECT override_at FROM nodes WHERE id = $1`, n.ID).Scan(at(&h.OverrideAt)); err != nil {
+	if err := r.QueryRowContext(ctx, `SELECT override_at FROM nodes WHERE id = $1`, n.ID).Scan(sqlkit.ScanMicros(&h.OverrideAt)); err != nil {
 		return h, err
 	}
 	err = r.QueryRowContext(ctx, `SELECT id, status, kind FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`, "node/"+n.ID).Scan(&h.RunID, &h.Run, &h.RunKind)
@@ -52,7 +52,7 @@ func handout(ctx context.Context, r sqlkit.Runner, n broker.Node, now time.Time)
 func lastCertificate(ctx context.Context, r sqlkit.Runner, nodeID string) (*broker.LastCertificate, error) {
 	var c broker.LastCertificate
 	err := r.QueryRowContext(ctx, `SELECT id, meets_policy, shortfalls, issued_at, valid_until FROM clean_certificates
-		WHERE node_id = $1 ORDER BY issued_at DESC, id DESC LIMIT 1`, nodeID).Scan(&c.ID, &c.MeetsPolicy, doc(&c.Shortfalls), at(&c.IssuedAt), at(&c.ValidUntil))
+		WHERE node_id = $1 ORDER BY issued_at DESC, id DESC LIMIT 1`, nodeID).Scan(&c.ID, &c.MeetsPolicy, sqlkit.ScanJSON(&c.Shortfalls), sqlkit.ScanMicros(&c.IssuedAt), sqlkit.ScanMicros(&c.ValidUntil))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

@@ -34,7 +34,7 @@ func (db *DB) HeldBack(ctx context.Context, sites []string) ([]HeldBack, error) 
 	listed := func(what, query string, args ...any) ([]HeldBack, error) {
 		all, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (HeldBack, error) {
 			h := HeldBack{What: what}
-			return h, row.Scan(&h.Kind, &h.Name, &h.Why, at(&h.Since), &h.Left)
+			return h, row.Scan(&h.Kind, &h.Name, &h.Why, sqlkit.ScanMicros(&h.Since), &h.Left)
 		}, query, args...)
 		return slices.DeleteFunc(all, func(h HeldBack) bool { return h.Left == 0 }), err
 	}

@@ -62,7 +62,7 @@ func (t *tx) secondHolder(ctx context.Context, n broker.Node, r Rotation, remote
 	answer := broker.Errorf(broker.Forbidden, conflictCode, "cannot renew the certificate of node %s: %s", n.ID, why)
 	_, moves := conflictOwners[n.Status]
 	if r.ConflictAt.IsZero() || r.UsedAt.IsZero() && moves {
-		if _, err := t.ExecContext(ctx, `UPDATE rotations SET conflict_at = $1 WHERE task_id = $2`, micros(t.now), r.TaskID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE rotations SET conflict_at = $1 WHERE task_id = $2`, sqlkit.Micros(t.now), r.TaskID); err != nil {
 			return nil, err
 		}
 		return answer, t.identityConflict(ctx, n, why, remote, r.Remote)
@@ -75,7 +75,7 @@ func (t *tx) secondHolder(ctx context.Context, n broker.Node, r Rotation, remote
 func (db *DB) OldKeyRenews(ctx context.Context, nodeID, serial, remote string) error {
 	var answer *broker.Error
 	err := db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, nodeID, t.forUpdate())
+		n, err := node(ctx, t, nodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (db *DB) Polled(ctx context.Context, p Poll) (judged, conflict bool, err er
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		judged, conflict = true, false
-		n, err := node(ctx, t, p.NodeID, t.forUpdate())
+		n, err := node(ctx, t, p.NodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -218,13 +218,13 @@ func identityConflictAt(ctx context.Context, r sqlkit.Runner, nodeID string) (se
 	err = r.QueryRowContext(ctx, `SELECT COALESCE(MAX(seen), 0) FROM (
 		SELECT conflict_at AS seen FROM rotations WHERE node_id = $1
 		UNION ALL SELECT told_at FROM node_instances WHERE node_id = $1) AS conflicts
-		WHERE seen > 0 AND seen >= (SELECT identity_since FROM nodes WHERE id = $1)`, nodeID).Scan(at(&seen))
+		WHERE seen > 0 AND seen >= (SELECT identity_since FROM nodes WHERE id = $1)`, nodeID).Scan(sqlkit.ScanMicros(&seen))
 	return seen, err
 }
 
 func instances(ctx context.Context, r sqlkit.Runner, nodeID string) (p polling, known bool, err error) {
 	err = r.QueryRowContext(ctx, `SELECT epoch, present, remote, since, earlier, told_at FROM node_instances WHERE node_id = $1`, nodeID).
-		Scan(&p.epoch, &p.Instance, &p.Remote, at(&p.since), doc(&p.earlier), at(&p.toldAt))
+		Scan(&p.epoch, &p.Instance, &p.Remote, sqlkit.ScanMicros(&p.since), sqlkit.ScanJSON(&p.earlier), sqlkit.ScanMicros(&p.toldAt))
 	if errors.Is(err, sql.ErrNoRows) {
 		return p, false, nil
 	}
@@ -237,6 +237,6 @@ func (t *tx) putInstances(ctx context.Context, nodeID string, p polling) error {
 	}
 	_, err := t.ExecContext(ctx, `INSERT INTO node_instances (node_id, epoch, present, remote, since, earlier, told_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (node_id) DO UPDATE SET epoch = $2, present = $3, remote = $4, since = $5, earlier = $6, told_at = $7`,
-		nodeID, p.epoch, p.Instance, p.Remote, micros(p.since), text(p.earlier), micros(p.toldAt))
+		nodeID, p.epoch, p.Instance, p.Remote, sqlkit.Micros(p.since), sqlkit.JSON(p.earlier), sqlkit.Micros(p.toldAt))
 	return err
 }

@@ -17,7 +17,7 @@ type Leftover struct {
 // NoteSecretsLeft records that a node's secrets wait for removal, or that they are removed.
 func (db *DB) NoteSecretsLeft(ctx context.Context, actor broker.Actor, nodeID string, left bool) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		since, only := micros(t.now), `secrets_left_at = 0`
+		since, only := sqlkit.Micros(t.now), `secrets_left_at = 0`
 		if !left {
 			since, only = 0, `secrets_left_at > 0`
 		}
@@ -39,7 +39,7 @@ func (db *DB) SecretsLeft(ctx context.Context, sites []string) ([]Leftover, erro
 		sqlkit.In(&w, "site", sites)
 	}
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (l Leftover, err error) {
-		err = row.Scan(&l.NodeID, &l.Hostname, &l.Site, at(&l.Since))
+		err = row.Scan(&l.NodeID, &l.Hostname, &l.Site, sqlkit.ScanMicros(&l.Since))
 		return l, err
 	}, `SELECT id, hostname, site, secrets_left_at FROM nodes`+w.String()+` ORDER BY secrets_left_at, id`, w.Args...)
 }

@@ -26,7 +26,7 @@ func madeBy(ctx context.Context, r sqlkit.Runner, runID, lock string) (broker.No
 func (db *DB) OnboardNode(ctx context.Context, actor broker.Actor, n NewNode) (made broker.Node, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		var had bool
-		if made, had, err = madeBy(ctx, t, n.MadeByRun, t.forUpdate()); err != nil {
+		if made, had, err = madeBy(ctx, t, n.MadeByRun, t.ForUpdate()); err != nil {
 			return err
 		}
 		if had {
@@ -51,7 +51,7 @@ func (t *tx) bind(ctx context.Context, actor broker.Actor, n *broker.Node, syste
 	e := entry(actor, "node.bind", n.ID)
 	e.Before, e.After = small("maas_system_id", n.MAASSystemID), small("maas_system_id", systemID)
 	n.MAASSystemID, n.UpdatedAt = systemID, t.now
-	if _, err := t.ExecContext(ctx, `UPDATE nodes SET maas_system_id = $1, updated_at = $2 WHERE id = $3`, systemID, micros(t.now), n.ID); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET maas_system_id = $1, updated_at = $2 WHERE id = $3`, systemID, sqlkit.Micros(t.now), n.ID); err != nil {
 		return err
 	}
 	return t.audit(ctx, e)
@@ -97,7 +97,7 @@ type Hardware func(n broker.Node, f taskcatalog.Facts, known bool, parts []broke
 func (db *DB) Activate(ctx context.Context, actor broker.Actor, nodeID, reason string, judge Hardware) (active bool, lacks string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		active, lacks = false, ""
-		n, err := node(ctx, t, nodeID, t.forUpdate())
+		n, err := node(ctx, t, nodeID, t.ForUpdate())
 		switch {
 		case err != nil:
 			return err
@@ -156,7 +156,7 @@ func (t *tx) judge(ctx context.Context, n broker.Node, judge Hardware) (unlike, 
 func (db *DB) RemoveOnboarded(ctx context.Context, actor broker.Actor, runID, reason string) (kept string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		kept = ""
-		n, had, err := madeBy(ctx, t, runID, t.forUpdate())
+		n, had, err := madeBy(ctx, t, runID, t.ForUpdate())
 		if err != nil || !had {
 			return err
 		}
@@ -177,7 +177,7 @@ func (db *DB) RemoveOnboarded(ctx context.Context, actor broker.Actor, runID, re
 func (db *DB) RenewOnboarded(ctx context.Context, actor broker.Actor, runID, reason string) (why string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		why = ""
-		n, had, err := madeBy(ctx, t, runID, t.forUpdate())
+		n, had, err := madeBy(ctx, t, runID, t.ForUpdate())
 		if err != nil || !had || n.Status != broker.Quarantined {
 			return err
 		}

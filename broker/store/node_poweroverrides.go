@@ -14,7 +14,7 @@ import (
 const overrideColumns = `id, site_id, selector_type, selector_value, vault_path, status, last_used_at, created_at, updated_at`
 
 func scanOverride(row sqlkit.Row) (o broker.PowerOverride, err error) {
-	err = row.Scan(&o.ID, &o.SiteID, &o.SelectorType, &o.SelectorValue, &o.VaultPath, &o.Status, at(&o.LastUsedAt), at(&o.CreatedAt), at(&o.UpdatedAt))
+	err = row.Scan(&o.ID, &o.SiteID, &o.SelectorType, &o.SelectorValue, &o.VaultPath, &o.Status, sqlkit.ScanMicros(&o.LastUsedAt), sqlkit.ScanMicros(&o.CreatedAt), sqlkit.ScanMicros(&o.UpdatedAt))
 	return o, err
 }
 
@@ -45,14 +45,14 @@ func (db *DB) PutPowerOverride(ctx context.Context, actor broker.Actor, o broker
 		return kept, err
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		s, err := site(ctx, t, o.SiteID, t.forKeyShare())
+		s, err := site(ctx, t, o.SiteID, t.ForKeyShare())
 		if err != nil {
 			return err
 		}
 		kept, err = scanOverride(t.QueryRowContext(ctx, `INSERT INTO maas_power_credential_overrides (id, site_id, selector_type, selector_value, vault_path, status, created_at, updated_at)
 			VALUES ($1, $2, $3, $4, $5, 'active', $6, $6)
 			ON CONFLICT (site_id, selector_type, selector_value) DO UPDATE SET status = 'active', updated_at = excluded.updated_at
-			RETURNING `+overrideColumns, o.ID, s.ID, string(o.SelectorType), o.SelectorValue, broker.PowerOverridePath(s.ID, o.ID), micros(t.now)))
+			RETURNING `+overrideColumns, o.ID, s.ID, string(o.SelectorType), o.SelectorValue, broker.PowerOverridePath(s.ID, o.ID), sqlkit.Micros(t.now)))
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (db *DB) SetPowerOverrideStatus(ctx context.Context, actor broker.Actor, si
 	err = db.changeOverride(ctx, siteID, id, func(ctx context.Context, t *tx, s broker.Site, before broker.PowerOverride) error {
 		o = before
 		o.Status, o.UpdatedAt = status, t.now
-		if _, err := t.ExecContext(ctx, `UPDATE maas_power_credential_overrides SET status = $1, updated_at = $2 WHERE id = $3`, string(status), micros(t.now), id); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE maas_power_credential_overrides SET status = $1, updated_at = $2 WHERE id = $3`, string(status), sqlkit.Micros(t.now), id); err != nil {
 			return err
 		}
 		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "site.power_override.update", Subject: "site/" + s.Name, Reason: reason, Before: overrideAudit(before), After: overrideAudit(o)})
@@ -101,7 +101,7 @@ func (db *DB) UsePowerOverride(ctx context.Context, siteID, pxeMAC, ipmiIP, host
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		o.LastUsedAt = t.now
-		_, err := t.ExecContext(ctx, `UPDATE maas_power_credential_overrides SET last_used_at = $1 WHERE id = $2`, micros(t.now), o.ID)
+		_, err := t.ExecContext(ctx, `UPDATE maas_power_credential_overrides SET last_used_at = $1 WHERE id = $2`, sqlkit.Micros(t.now), o.ID)
 		return err
 	})
 	return o, true, err
@@ -113,7 +113,7 @@ func (db *DB) changeOverride(ctx context.Context, siteID, id string, change func
 		if err != nil {
 			return err
 		}
-		o, err := override(ctx, t, s.ID, id, t.forUpdate())
+		o, err := override(ctx, t, s.ID, id, t.ForUpdate())
 		if err != nil {
 			return err
 		}

@@ -31,13 +31,13 @@ const shownEvery = time.Minute
 // A repeated call changes nothing more.
 func (db *DB) CutOff(ctx context.Context, actor broker.Actor, u Turnover) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, u.NodeID, t.forUpdate())
+		n, err := node(ctx, t, u.NodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
 		had, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO releases (node_id, run_id, cut_at) VALUES ($1, $2, $3)
 			ON CONFLICT (node_id) DO UPDATE SET run_id = excluded.run_id, cut_at = excluded.cut_at, wiped_at = 0, shown_at = 0, serial = '', remote = ''
-			WHERE releases.run_id <> excluded.run_id OR releases.wiped_at > 0`, n.ID, u.RunID, micros(t.now)))
+			WHERE releases.run_id <> excluded.run_id OR releases.wiped_at > 0`, n.ID, u.RunID, sqlkit.Micros(t.now)))
 		if err != nil || had == 0 {
 			return err
 		}
@@ -47,7 +47,7 @@ func (db *DB) CutOff(ctx context.Context, actor broker.Actor, u Turnover) error 
 		if err := t.shutRestored(ctx, n.ID); err != nil {
 			return err
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, micros(t.now), n.ID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, sqlkit.Micros(t.now), n.ID); err != nil {
 			return err
 		}
 		if err := t.failOpen(ctx, actor, n.ID, n.Epoch+1, "node_released"); err != nil {
@@ -63,15 +63,15 @@ func (db *DB) CutOff(ctx context.Context, actor broker.Actor, u Turnover) error 
 // shows an earlier certificate from then on should no longer exist.
 func (db *DB) Wiped(ctx context.Context, actor broker.Actor, u Turnover) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, u.NodeID, t.forUpdate())
+		n, err := node(ctx, t, u.NodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
-		first, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE releases SET wiped_at = $1 WHERE node_id = $2 AND run_id = $3 AND wiped_at = 0`, micros(t.now), n.ID, u.RunID))
+		first, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE releases SET wiped_at = $1 WHERE node_id = $2 AND run_id = $3 AND wiped_at = 0`, sqlkit.Micros(t.now), n.ID, u.RunID))
 		if err != nil || first == 0 {
 			return err
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE allocations SET ended_at = $1 WHERE node_id = $2 AND ended_at = 0`, micros(t.now), n.ID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE allocations SET ended_at = $1 WHERE node_id = $2 AND ended_at = 0`, sqlkit.Micros(t.now), n.ID); err != nil {
 			return err
 		}
 		e := entry(actor, "node.wiped", n.ID)
@@ -95,7 +95,7 @@ func (db *DB) LastRelease(ctx context.Context, nodeID string) (Release, bool, er
 
 func lastRelease(ctx context.Context, r sqlkit.Runner, nodeID string) (rel Release, had bool, err error) {
 	err = r.QueryRowContext(ctx, `SELECT run_id, wiped_at, shown_at, serial, remote FROM releases WHERE node_id = $1`, nodeID).
-		Scan(&rel.RunID, at(&rel.WipedAt), at(&rel.ShownAt), &rel.Serial, &rel.Remote)
+		Scan(&rel.RunID, sqlkit.ScanMicros(&rel.WipedAt), sqlkit.ScanMicros(&rel.ShownAt), &rel.Serial, &rel.Remote)
 	if errors.Is(err, sql.ErrNoRows) {
 		return rel, false, nil
 	}
@@ -112,7 +112,7 @@ func (db *DB) PreviousSystem(ctx context.Context, nodeID, serial, remote string)
 		return err
 	}
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, nodeID, t.forUpdate())
+		n, err := node(ctx, t, nodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (db *DB) PreviousSystem(ctx context.Context, nodeID, serial, remote string)
 		if err != nil || !had || rel.WipedAt.IsZero() || t.now.Sub(rel.ShownAt) < shownEvery {
 			return err
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE releases SET shown_at = $1, serial = $2, remote = $3 WHERE node_id = $4`, micros(t.now), serial, remote, nodeID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE releases SET shown_at = $1, serial = $2, remote = $3 WHERE node_id = $4`, sqlkit.Micros(t.now), serial, remote, nodeID); err != nil {
 			return err
 		}
 		return t.haunted(ctx, n, rel, serial, remote)

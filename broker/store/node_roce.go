@@ -14,7 +14,7 @@ import (
 const roceColumns = `id, site_id, hostname, interface, ipv4_cidr, created_at, updated_at`
 
 func scanRoCE(row sqlkit.Row) (r broker.RoCEAssignment, err error) {
-	err = row.Scan(&r.ID, &r.SiteID, &r.Hostname, &r.Interface, &r.IPv4CIDR, at(&r.CreatedAt), at(&r.UpdatedAt))
+	err = row.Scan(&r.ID, &r.SiteID, &r.Hostname, &r.Interface, &r.IPv4CIDR, sqlkit.ScanMicros(&r.CreatedAt), sqlkit.ScanMicros(&r.UpdatedAt))
 	return r, err
 }
 
@@ -34,7 +34,7 @@ func (db *DB) PutRoCE(ctx context.Context, actor broker.Actor, siteID string, it
 		return 0, 0, err
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		s, err := site(ctx, t, siteID, t.forUpdate()) // one list at a time
+		s, err := site(ctx, t, siteID, t.ForUpdate()) // one list at a time
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (db *DB) PutRoCE(ctx context.Context, actor broker.Actor, siteID string, it
 			if _, err := t.ExecContext(ctx, `INSERT INTO maas_roce_assignments (id, site_id, hostname, interface, ipv4_cidr, address, created_at, updated_at)
 				VALUES ($1, $2, $3, $4, $5, $6, $7, $7)
 				ON CONFLICT (site_id, hostname, interface) DO UPDATE SET ipv4_cidr = excluded.ipv4_cidr, address = excluded.address, updated_at = excluded.updated_at`,
-				r.ID, s.ID, r.Hostname, r.Interface, r.IPv4CIDR, addressOf(r), micros(t.now)); err != nil {
+				r.ID, s.ID, r.Hostname, r.Interface, r.IPv4CIDR, addressOf(r), sqlkit.Micros(t.now)); err != nil {
 				return err
 			}
 		}
@@ -99,7 +99,7 @@ func (t *tx) roceTwice(ctx context.Context, s broker.Site) error {
 // RemoveRoCE deletes an assignment. Codes: site_not_found, roce_not_found.
 func (db *DB) RemoveRoCE(ctx context.Context, actor broker.Actor, siteID, id, reason string) (r broker.RoCEAssignment, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		s, err := site(ctx, t, siteID, t.forUpdate())
+		s, err := site(ctx, t, siteID, t.ForUpdate())
 		if err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ func (db *DB) Silences(ctx context.Context) ([]Silence, error) { return silences
 
 func silences(ctx context.Context, r sqlkit.Runner, lock string) ([]Silence, error) {
 	return sqlkit.Collect(ctx, r, func(row sqlkit.Row) (s Silence, err error) {
-		return s, row.Scan(&s.Site, &s.Code, &s.Text, at(&s.Since))
+		return s, row.Scan(&s.Site, &s.Code, &s.Text, sqlkit.ScanMicros(&s.Since))
 	}, `SELECT site, code, text, since FROM silences ORDER BY site, code`+lock)
 }
 
@@ -47,7 +47,7 @@ func (db *DB) SaveSilences(ctx context.Context, actor broker.Actor, now []Silenc
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		began = nil
-		stood, err := silences(ctx, t, t.forUpdate())
+		stood, err := silences(ctx, t, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -57,7 +57,7 @@ func (db *DB) SaveSilences(ctx context.Context, actor broker.Actor, now []Silenc
 			}
 			s.Since = t.now
 			began = append(began, s)
-			if _, err := t.ExecContext(ctx, `INSERT INTO silences (site, code, text, since) VALUES ($1, $2, $3, $4)`, s.Site, s.Code, s.Text, micros(s.Since)); err != nil {
+			if _, err := t.ExecContext(ctx, `INSERT INTO silences (site, code, text, since) VALUES ($1, $2, $3, $4)`, s.Site, s.Code, s.Text, sqlkit.Micros(s.Since)); err != nil {
 				return err
 			}
 			if err := t.tellSilence(ctx, actor, SilentEvent, "nodes.silent", s); err != nil {
@@ -106,10 +106,10 @@ func (db *DB) Contacts(ctx context.Context, sites []string) ([]SiteContact, erro
 	var w sqlkit.Where
 	w.Add(`status IN ('active', 'offline')`)
 	sqlkit.In(&w, "site", sites)
-	w.Args = append(w.Args, micros(db.Now().Add(-broker.SilentAfter)))
+	w.Args = append(w.Args, sqlkit.Micros(db.Now().Add(-broker.SilentAfter)))
 	silent := fmt.Sprintf("last_contact_at < $%d", len(w.Args))
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (c SiteContact, err error) {
-		return c, row.Scan(&c.Site, &c.Nodes, &c.Active, &c.Offline, at(&c.LastContact))
+		return c, row.Scan(&c.Site, &c.Nodes, &c.Active, &c.Offline, sqlkit.ScanMicros(&c.LastContact))
 	}, `SELECT site, COUNT(*), COUNT(CASE WHEN status = 'active' AND `+silent+` THEN 1 END), COUNT(CASE WHEN status = 'offline' AND `+silent+` THEN 1 END), MAX(last_contact_at)
 		FROM nodes`+w.String()+` GROUP BY site ORDER BY site`, w.Args...)
 }

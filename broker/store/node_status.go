@@ -41,7 +41,7 @@ func (db *DB) Transition(ctx context.Context, actor broker.Actor, nodeID string,
 }
 
 func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, c Change) (broker.Node, error) {
-	n, err := node(ctx, t, nodeID, t.forUpdate())
+	n, err := node(ctx, t, nodeID, t.ForUpdate())
 	if err != nil {
 		return n, err
 	}
@@ -91,7 +91,7 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 	}
 	next.UpdatedAt = t.now
 	if _, err := t.ExecContext(ctx, `UPDATE nodes SET status = $1, status_reason = $2, turnover_owed = $3, updated_at = $4 WHERE id = $5`,
-		string(next.Status), next.StatusReason, next.TurnoverOwed, micros(t.now), nodeID); err != nil {
+		string(next.Status), next.StatusReason, next.TurnoverOwed, sqlkit.Micros(t.now), nodeID); err != nil {
 		return n, err
 	}
 	if err := t.transitioned(ctx, actor, n, next, c.CorrelationID); err != nil {
@@ -145,7 +145,7 @@ func (t *tx) passed(ctx context.Context, n broker.Node, c Change) (bool, error) 
 	if c.By != broker.OwnerOverride || c.To != broker.Active {
 		return false, nil
 	}
-	_, err := t.ExecContext(ctx, `UPDATE nodes SET override_at = $1 WHERE id = $2`, micros(t.now), n.ID)
+	_, err := t.ExecContext(ctx, `UPDATE nodes SET override_at = $1 WHERE id = $2`, sqlkit.Micros(t.now), n.ID)
 	return err == nil, err
 }
 
@@ -154,7 +154,7 @@ func (t *tx) closeNode(ctx context.Context, actor broker.Actor, nodeID string) e
 	if err := t.denyWhere(ctx, "node_deleted", `node_id = $3`, nodeID); err != nil {
 		return err
 	}
-	if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, micros(t.now), nodeID); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, sqlkit.Micros(t.now), nodeID); err != nil {
 		return err
 	}
 	return t.failOpen(ctx, actor, nodeID, 1<<62, "node_deleted")

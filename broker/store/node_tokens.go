@@ -25,13 +25,13 @@ const tokenColumns = `hash, node_id, expires_at, used_at, consumed_at, void_at, 
 
 func scanToken(row sqlkit.Row) (enrollToken, error) {
 	var k enrollToken
-	err := row.Scan(&k.Hash, &k.NodeID, at(&k.ExpiresAt), at(&k.UsedAt), at(&k.ConsumedAt), at(&k.VoidAt), &k.Extended, &k.KeyDigest, &k.Serial)
+	err := row.Scan(&k.Hash, &k.NodeID, sqlkit.ScanMicros(&k.ExpiresAt), sqlkit.ScanMicros(&k.UsedAt), sqlkit.ScanMicros(&k.ConsumedAt), sqlkit.ScanMicros(&k.VoidAt), &k.Extended, &k.KeyDigest, &k.Serial)
 	return k, err
 }
 
 func (t *tx) addToken(ctx context.Context, nodeID, hash string, expires time.Time) error {
 	_, err := t.ExecContext(ctx, `INSERT INTO enroll_tokens (hash, node_id, created_at, expires_at) VALUES ($1, $2, $3, $4)`,
-		hash, nodeID, micros(t.now), micros(expires))
+		hash, nodeID, sqlkit.Micros(t.now), sqlkit.Micros(expires))
 	return err
 }
 
@@ -40,7 +40,7 @@ func (t *tx) addToken(ctx context.Context, nodeID, hash string, expires time.Tim
 // node_not_found, node_deleted, token_none, token_extended_twice, token_not_longer.
 func (db *DB) ExtendToken(ctx context.Context, actor broker.Actor, nodeID string, expires time.Time, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, nodeID, t.forUpdate())
+		n, err := node(ctx, t, nodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (db *DB) ExtendToken(ctx context.Context, actor broker.Actor, nodeID string
 		if !expires.After(k.ExpiresAt) {
 			return broker.Errorf(broker.Invalid, "token_not_longer", "cannot extend the enrol token of node %s: the token is already valid until %s", nodeID, k.ExpiresAt.Format(time.RFC3339))
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET expires_at = $1, extended = extended + 1 WHERE hash = $2`, micros(expires), k.Hash); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET expires_at = $1, extended = extended + 1 WHERE hash = $2`, sqlkit.Micros(expires), k.Hash); err != nil {
 			return err
 		}
 		e.Reason, e.Before, e.After = reason, small("expires_at", k.ExpiresAt), small("expires_at", expires.UTC(), "extended", k.Extended+1)
@@ -73,14 +73,14 @@ func (db *DB) ExtendToken(ctx context.Context, actor broker.Actor, nodeID string
 // node_deleted.
 func (db *DB) IssueToken(ctx context.Context, actor broker.Actor, nodeID, tokenHash string, expires time.Time, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, nodeID, t.forUpdate())
+		n, err := node(ctx, t, nodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
 		if n.Status == broker.Deleted {
 			return nodeDeleted(n)
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, micros(t.now), nodeID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, sqlkit.Micros(t.now), nodeID); err != nil {
 			return err
 		}
 		if err := t.addToken(ctx, nodeID, tokenHash, expires); err != nil {
@@ -95,10 +95,10 @@ func (db *DB) IssueToken(ctx context.Context, actor broker.Actor, nodeID, tokenH
 // VoidToken voids a node's open token. A missing token is no error. Code: node_not_found.
 func (db *DB) VoidToken(ctx context.Context, actor broker.Actor, nodeID, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
+		if _, err := node(ctx, t, nodeID, t.ForUpdate()); err != nil {
 			return err
 		}
-		void, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, micros(t.now), nodeID))
+		void, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, sqlkit.Micros(t.now), nodeID))
 		if err != nil || void == 0 {
 			return err
 		}

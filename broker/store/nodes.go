@@ -45,9 +45,9 @@ const nodeColumns = `id, hostname, site, sku, status, status_reason, turnover_ow
 func scanNode(row sqlkit.Row) (broker.Node, error) {
 	var n broker.Node
 	err := row.Scan(&n.ID, &n.Hostname, &n.Site, &n.SKU, &n.Status, &n.StatusReason, &n.TurnoverOwed, &n.Epoch, &n.Bootstrap, &n.MAASSystemID,
-		doc(&n.Labels), doc(&n.TaskTypes), doc(&n.Capabilities), &n.AgentVersion, &n.ReportDigest, &n.TrustVersion, &n.BaselineDigest,
+		sqlkit.ScanJSON(&n.Labels), sqlkit.ScanJSON(&n.TaskTypes), sqlkit.ScanJSON(&n.Capabilities), &n.AgentVersion, &n.ReportDigest, &n.TrustVersion, &n.BaselineDigest,
 		&n.ResolverWanted, &n.ResolverWant, &n.ResolverDigest, &n.ResolverBefore,
-		at(&n.EnrolledAt), at(&n.IdentitySince), at(&n.LastAgentContactAt), at(&n.CertNotAfter), at(&n.CreatedAt), at(&n.UpdatedAt))
+		sqlkit.ScanMicros(&n.EnrolledAt), sqlkit.ScanMicros(&n.IdentitySince), sqlkit.ScanMicros(&n.LastAgentContactAt), sqlkit.ScanMicros(&n.CertNotAfter), sqlkit.ScanMicros(&n.CreatedAt), sqlkit.ScanMicros(&n.UpdatedAt))
 	return n, err
 }
 
@@ -87,7 +87,7 @@ func (t *tx) createNode(ctx context.Context, actor broker.Actor, n NewNode) (mad
 	}
 	if _, err := t.ExecContext(ctx, `INSERT INTO nodes (id, hostname, site, sku, status, bootstrap, maas_system_id, made_by_run, labels, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		n.ID, n.Hostname, n.Site, n.SKU, string(broker.BootstrapIssued), n.Bootstrap, n.MAASSystemID, n.MadeByRun, text(n.Labels), micros(t.now), micros(t.now)); err != nil {
+		n.ID, n.Hostname, n.Site, n.SKU, string(broker.BootstrapIssued), n.Bootstrap, n.MAASSystemID, n.MadeByRun, sqlkit.JSON(n.Labels), sqlkit.Micros(t.now), sqlkit.Micros(t.now)); err != nil {
 		return made, err
 	}
 	if made, err = node(ctx, t, n.ID, ""); err != nil {
@@ -219,10 +219,10 @@ func (db *DB) CountNodes(ctx context.Context) (map[broker.NodeStatus]int, error)
 // SetLabels merges labels into the node's labels; an empty value removes a label.
 func (db *DB) SetLabels(ctx context.Context, actor broker.Actor, nodeID string, labels map[string]string) (n broker.Node, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		if n, err = node(ctx, t, nodeID, t.forUpdate()); err != nil {
+		if n, err = node(ctx, t, nodeID, t.ForUpdate()); err != nil {
 			return err
 		}
-		before := text(n.Labels)
+		before := sqlkit.JSON(n.Labels)
 		for k, v := range labels {
 			if v == "" {
 				delete(n.Labels, k)
@@ -230,12 +230,12 @@ func (db *DB) SetLabels(ctx context.Context, actor broker.Actor, nodeID string, 
 				n.Labels[k] = v
 			}
 		}
-		after := text(n.Labels)
+		after := sqlkit.JSON(n.Labels)
 		if before == after {
 			return nil
 		}
 		n.UpdatedAt = t.now
-		if _, err := t.ExecContext(ctx, `UPDATE nodes SET labels = $1, updated_at = $2 WHERE id = $3`, after, micros(t.now), nodeID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE nodes SET labels = $1, updated_at = $2 WHERE id = $3`, after, sqlkit.Micros(t.now), nodeID); err != nil {
 			return err
 		}
 		if err := t.rewant(ctx, &n); err != nil {
@@ -266,7 +266,7 @@ type TrustRefusal struct {
 // that never received the task is not listed.
 func (db *DB) TrustRefusals(ctx context.Context, version int64) ([]TrustRefusal, error) {
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (r TrustRefusal, err error) {
-		return r, row.Scan(&r.NodeID, &r.Code, &r.Message, at(&r.At))
+		return r, row.Scan(&r.NodeID, &r.Code, &r.Message, sqlkit.ScanMicros(&r.At))
 	}, `SELECT n.id, t.code, t.message, t.ended_at FROM nodes n JOIN tasks t ON t.id =
 			(SELECT max(l.id) FROM tasks l WHERE l.node_id = n.id AND l.type = 'node.trust_update' AND l.attempt > 0 AND l.ended_at > 0)
 		WHERE n.status <> 'deleted' AND n.epoch > 0 AND n.trust_version < $1 AND t.status = 'failed' ORDER BY n.id`, version)

@@ -13,7 +13,7 @@ const operatorColumns = `name, role, sites, created_at, expires_at, revoked_at`
 
 func scanOperator(row sqlkit.Row) (broker.OperatorToken, error) {
 	var o broker.OperatorToken
-	err := row.Scan(&o.Name, &o.Role, doc(&o.Sites), at(&o.CreatedAt), at(&o.ExpiresAt), at(&o.RevokedAt))
+	err := row.Scan(&o.Name, &o.Role, sqlkit.ScanJSON(&o.Sites), sqlkit.ScanMicros(&o.CreatedAt), sqlkit.ScanMicros(&o.ExpiresAt), sqlkit.ScanMicros(&o.RevokedAt))
 	return o, err
 }
 
@@ -29,12 +29,12 @@ func (db *DB) CreateOperatorToken(ctx context.Context, actor broker.Actor, o bro
 			return broker.Errorf(broker.Refused, "token_name_taken", "cannot create token %s: another token has or had that name (choose another name)", o.Name)
 		}
 		if _, err := t.ExecContext(ctx, `INSERT INTO operator_tokens (name, hash, role, sites, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
-			o.Name, hash, string(o.Role), listText(o.Sites), micros(t.now), micros(o.ExpiresAt)); err != nil {
+			o.Name, hash, string(o.Role), listText(o.Sites), sqlkit.Micros(t.now), sqlkit.Micros(o.ExpiresAt)); err != nil {
 			return err
 		}
 		return t.audit(ctx, broker.AuditEntry{
 			Actor: actor.Name, Action: "token.create", Subject: "token/" + o.Name,
-			After: small("role", o.Role, "sites", o.Sites, "expires_at", micros(o.ExpiresAt)),
+			After: small("role", o.Role, "sites", o.Sites, "expires_at", sqlkit.Micros(o.ExpiresAt)),
 		})
 	})
 }
@@ -56,13 +56,13 @@ func (db *DB) OperatorTokens(ctx context.Context) ([]broker.OperatorToken, error
 // RevokeOperatorToken revokes a token. A repeated call changes nothing. Codes: token_not_found.
 func (db *DB) RevokeOperatorToken(ctx context.Context, actor broker.Actor, name, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		o, err := scanOperator(t.QueryRowContext(ctx, `SELECT `+operatorColumns+` FROM operator_tokens WHERE name = $1`+t.forUpdate(), name))
+		o, err := scanOperator(t.QueryRowContext(ctx, `SELECT `+operatorColumns+` FROM operator_tokens WHERE name = $1`+t.ForUpdate(), name))
 		if errors.Is(err, sql.ErrNoRows) {
 			return broker.Errorf(broker.NotFound, "token_not_found", "there is no operator token %q (see hostler-broker token list)", name)
 		} else if err != nil || !o.RevokedAt.IsZero() {
 			return err
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE operator_tokens SET revoked_at = $1 WHERE name = $2`, micros(t.now), name); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE operator_tokens SET revoked_at = $1 WHERE name = $2`, sqlkit.Micros(t.now), name); err != nil {
 			return err
 		}
 		t.hint(HintToken, name)

@@ -57,7 +57,7 @@ func (t *tx) send(ctx context.Context, m told) error {
 	}
 	t.hint(HintOutbox, "")
 	_, err := t.ExecContext(ctx, `INSERT INTO outbox (at, type, source, subject, site, data, correlation_id) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		micros(t.clock()), m.Type, m.Source, m.Subject, m.Site, text(m.Data), m.CorrelationID)
+		sqlkit.Micros(t.clock()), m.Type, m.Source, m.Subject, m.Site, sqlkit.JSON(m.Data), m.CorrelationID)
 	return err
 }
 
@@ -83,7 +83,7 @@ func (db *DB) PlaceEvents(ctx context.Context, limit int) (placed int64, err err
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		placed = 0
 		var tip int64
-		if err := t.QueryRowContext(ctx, `SELECT position FROM outbox_tip WHERE one = 1`+t.forUpdate()).Scan(&tip); err != nil {
+		if err := t.QueryRowContext(ctx, `SELECT position FROM outbox_tip WHERE one = 1`+t.ForUpdate()).Scan(&tip); err != nil {
 			return err
 		}
 		var err error
@@ -165,7 +165,7 @@ func (db *DB) Outbox(ctx context.Context, f OutboxFilter) (page []OutboxEvent, u
 }
 
 func scanOutbox(row sqlkit.Row) (e OutboxEvent, err error) {
-	err = row.Scan(&e.Position, at(&e.At), &e.Type, &e.Source, &e.Subject, &e.Site, rawDoc(&e.Data), &e.CorrelationID)
+	err = row.Scan(&e.Position, sqlkit.ScanMicros(&e.At), &e.Type, &e.Source, &e.Subject, &e.Site, sqlkit.ScanRawJSON(&e.Data), &e.CorrelationID)
 	return e, err
 }
 
@@ -174,7 +174,7 @@ func scanOutbox(row sqlkit.Row) (e OutboxEvent, err error) {
 func (db *DB) ForgetEvents(ctx context.Context, before time.Time, most int64, limit int64) (gone int64, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		var newest, forgotten int64
-		if err := t.QueryRowContext(ctx, `SELECT position, forgotten FROM outbox_tip WHERE one = 1`+t.forUpdate()).Scan(&newest, &forgotten); err != nil {
+		if err := t.QueryRowContext(ctx, `SELECT position, forgotten FROM outbox_tip WHERE one = 1`+t.ForUpdate()).Scan(&newest, &forgotten); err != nil {
 			return err
 		}
 		var first, kept sql.NullInt64
@@ -188,7 +188,7 @@ func (db *DB) ForgetEvents(ctx context.Context, before time.Time, most int64, li
 		forgotten = max(forgotten, first.Int64-1) // positions skipped by a restore do not count
 		until := newest
 		if err := t.QueryRowContext(ctx, `SELECT MIN(position) FROM outbox WHERE position > 0 AND position > $1 AND position <= $2 AND at >= $3`,
-			forgotten, forgotten+limit, micros(before)).Scan(&kept); err != nil {
+			forgotten, forgotten+limit, sqlkit.Micros(before)).Scan(&kept); err != nil {
 			return err
 		} else if kept.Valid {
 			until = kept.Int64 - 1

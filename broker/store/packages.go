@@ -48,7 +48,7 @@ const packageColumns = `digest, name, version, size, published_by, published_at,
 
 func scanPackage(row sqlkit.Row) (Package, error) {
 	var p Package
-	err := row.Scan(&p.Digest, &p.Name, &p.Version, &p.Size, &p.PublishedBy, at(&p.PublishedAt), &p.Part)
+	err := row.Scan(&p.Digest, &p.Name, &p.Version, &p.Size, &p.PublishedBy, sqlkit.ScanMicros(&p.PublishedAt), &p.Part)
 	return p, err
 }
 
@@ -71,7 +71,7 @@ func (db *DB) PutPackage(ctx context.Context, actor broker.Actor, p Package, r i
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		p.PublishedAt = t.now
 		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO packages (digest, upload, name, version, size, published_by, published_at, part)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (digest) DO NOTHING`, digest, upload, p.Name, p.Version, size, actor.Name, micros(t.now), p.Part))
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (digest) DO NOTHING`, digest, upload, p.Name, p.Version, size, actor.Name, sqlkit.Micros(t.now), p.Part))
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (db *DB) PutPackage(ctx context.Context, actor broker.Actor, p Package, r i
 		}
 		// Blocks of uploads that never ended, and of this upload if the package existed.
 		if _, err := t.ExecContext(ctx, `DELETE FROM package_blocks WHERE upload NOT IN (SELECT upload FROM packages) AND (upload = $1 OR at < $2)`,
-			upload, micros(t.now.Add(-uploadLife))); err != nil || n == 0 {
+			upload, sqlkit.Micros(t.now.Add(-uploadLife))); err != nil || n == 0 {
 			return err
 		}
 		if p.Part {
@@ -105,7 +105,7 @@ func (db *DB) putBlocks(ctx context.Context, upload string, r io.Reader) (digest
 			hash.Write(block[:got])
 			size += int64(got)
 			if err := db.write(ctx, func(ctx context.Context, t *tx) error {
-				_, err := t.ExecContext(ctx, `INSERT INTO package_blocks (upload, n, at, data) VALUES ($1, $2, $3, $4)`, upload, n, micros(t.now), block[:got])
+				_, err := t.ExecContext(ctx, `INSERT INTO package_blocks (upload, n, at, data) VALUES ($1, $2, $3, $4)`, upload, n, sqlkit.Micros(t.now), block[:got])
 				return err
 			}); err != nil {
 				return "", 0, err

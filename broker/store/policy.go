@@ -16,7 +16,7 @@ func (db *DB) CleanPolicy(ctx context.Context, site string) (json.RawMessage, er
 }
 
 func cleanPolicy(ctx context.Context, r sqlkit.Runner, site string) (policy json.RawMessage, err error) {
-	err = r.QueryRowContext(ctx, `SELECT policy FROM clean_policies WHERE site = $1`, site).Scan(rawDoc(&policy))
+	err = r.QueryRowContext(ctx, `SELECT policy FROM clean_policies WHERE site = $1`, site).Scan(sqlkit.ScanRawJSON(&policy))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -31,7 +31,7 @@ func (db *DB) SetCleanPolicy(ctx context.Context, actor broker.Actor, site strin
 			return err
 		}
 		if _, err := t.ExecContext(ctx, `INSERT INTO clean_policies (site, policy, updated_at) VALUES ($1, $2, $3)
-			ON CONFLICT (site) DO UPDATE SET policy = excluded.policy, updated_at = excluded.updated_at`, site, string(policy), micros(t.now)); err != nil {
+			ON CONFLICT (site) DO UPDATE SET policy = excluded.policy, updated_at = excluded.updated_at`, site, string(policy), sqlkit.Micros(t.now)); err != nil {
 			return err
 		}
 		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "policy.clean", Subject: "site/" + site, Reason: reason, Before: before, After: policy})

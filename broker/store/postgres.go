@@ -25,7 +25,7 @@ import (
 // postgresEngine is a pool, plus one connection that listens (postgres_notify.go) and, on the leading
 // replica, one connection that holds the leader's lock (postgres_lead.go).
 type postgresEngine struct {
-	postgresDialect
+	sqlkit.Postgres
 	db     *DB
 	config *pgx.ConnConfig
 	pool   *sql.DB
@@ -154,7 +154,7 @@ func (e *postgresEngine) once(ctx context.Context, fn func(context.Context, *tx)
 	if err != nil {
 		return nil, err
 	}
-	t := &tx{Runner: native, dialect: e, now: e.db.Now(), clock: e.db.Now}
+	t := &tx{Runner: native, Dialect: e, now: e.db.Now(), clock: e.db.Now}
 	if err := fn(ctx, t); err != nil {
 		_ = native.Rollback()
 		return nil, err

@@ -20,7 +20,7 @@ func scanProfile(row sqlkit.Row) (p broker.Profile, err error) {
 	p.Policy = broker.DefaultPolicy()
 	p.Policy.StageRetries = nil
 	p.Policy.AcceptMAASErase = false // a row without the setting dates from when false was the default
-	err = row.Scan(&p.ID, &p.SiteID, &p.Name, &p.Description, &p.Status, doc(&p.Policy), at(&p.CreatedAt), at(&p.UpdatedAt))
+	err = row.Scan(&p.ID, &p.SiteID, &p.Name, &p.Description, &p.Status, sqlkit.ScanJSON(&p.Policy), sqlkit.ScanMicros(&p.CreatedAt), sqlkit.ScanMicros(&p.UpdatedAt))
 	return p, err
 }
 
@@ -56,7 +56,7 @@ func (db *DB) CreateProfile(ctx context.Context, actor broker.Actor, p broker.Pr
 		return made, err
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		s, err := site(ctx, t, p.SiteID, t.forKeyShare())
+		s, err := site(ctx, t, p.SiteID, t.ForKeyShare())
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (db *DB) CreateProfile(ctx context.Context, actor broker.Actor, p broker.Pr
 func (t *tx) insertProfile(ctx context.Context, actor broker.Actor, s broker.Site, p broker.Profile) error {
 	n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO maas_site_profiles (id, site_id, name, description, status, policy, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $7) ON CONFLICT (site_id, name) DO NOTHING`,
-		p.ID, s.ID, p.Name, p.Description, string(p.Status), text(p.Policy), micros(t.now)))
+		p.ID, s.ID, p.Name, p.Description, string(p.Status), sqlkit.JSON(p.Policy), sqlkit.Micros(t.now)))
 	if err != nil {
 		return err
 	}
@@ -86,11 +86,11 @@ func (t *tx) insertProfile(ctx context.Context, actor broker.Actor, s broker.Sit
 // with their copy. Codes: site_not_found, profile_not_found, profile_invalid, profile_is_default.
 func (db *DB) UpdateProfile(ctx context.Context, actor broker.Actor, siteID, ref, reason string, change func(*broker.Profile) error) (p broker.Profile, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		s, err := site(ctx, t, siteID, t.forUpdate()) // its default profile must stay active
+		s, err := site(ctx, t, siteID, t.ForUpdate()) // its default profile must stay active
 		if err != nil {
 			return err
 		}
-		before, err := profile(ctx, t, siteID, ref, t.forUpdate())
+		before, err := profile(ctx, t, siteID, ref, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (db *DB) UpdateProfile(ctx context.Context, actor broker.Actor, siteID, ref
 		}
 		p.UpdatedAt = t.now
 		if _, err := t.ExecContext(ctx, `UPDATE maas_site_profiles SET description = $1, status = $2, policy = $3, updated_at = $4 WHERE id = $5`,
-			p.Description, string(p.Status), text(p.Policy), micros(t.now), p.ID); err != nil {
+			p.Description, string(p.Status), sqlkit.JSON(p.Policy), sqlkit.Micros(t.now), p.ID); err != nil {
 			return err
 		}
 		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "site.profile.update", Subject: "site/" + s.Name, Reason: reason, Before: profileAudit(before), After: profileAudit(p)})

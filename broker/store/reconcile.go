@@ -19,7 +19,7 @@ func (db *DB) ReconcilePolicy(ctx context.Context, site string) (json.RawMessage
 }
 
 func reconcilePolicy(ctx context.Context, r sqlkit.Runner, site string) (policy json.RawMessage, err error) {
-	err = r.QueryRowContext(ctx, `SELECT policy FROM reconcile_policies WHERE site = $1`, site).Scan(rawDoc(&policy))
+	err = r.QueryRowContext(ctx, `SELECT policy FROM reconcile_policies WHERE site = $1`, site).Scan(sqlkit.ScanRawJSON(&policy))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -30,17 +30,17 @@ func reconcilePolicy(ctx context.Context, r sqlkit.Runner, site string) (policy 
 func (db *DB) ChangeReconcilePolicy(ctx context.Context, actor broker.Actor, site, reason string, change func(json.RawMessage) (json.RawMessage, error)) (after json.RawMessage, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		// The row makes concurrent changes wait; a site without a policy gets an empty row.
-		if _, err := t.ExecContext(ctx, `INSERT INTO reconcile_policies (site, policy, updated_at) VALUES ($1, '', $2) ON CONFLICT (site) DO NOTHING`, site, micros(t.now)); err != nil {
+		if _, err := t.ExecContext(ctx, `INSERT INTO reconcile_policies (site, policy, updated_at) VALUES ($1, '', $2) ON CONFLICT (site) DO NOTHING`, site, sqlkit.Micros(t.now)); err != nil {
 			return err
 		}
 		var before json.RawMessage
-		if err := t.QueryRowContext(ctx, `SELECT policy FROM reconcile_policies WHERE site = $1`+t.forUpdate(), site).Scan(rawDoc(&before)); err != nil {
+		if err := t.QueryRowContext(ctx, `SELECT policy FROM reconcile_policies WHERE site = $1`+t.ForUpdate(), site).Scan(sqlkit.ScanRawJSON(&before)); err != nil {
 			return err
 		}
 		if after, err = change(before); err != nil {
 			return err
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE reconcile_policies SET policy = $1, updated_at = $2 WHERE site = $3`, string(after), micros(t.now), site); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE reconcile_policies SET policy = $1, updated_at = $2 WHERE site = $3`, string(after), sqlkit.Micros(t.now), site); err != nil {
 			return err
 		}
 		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "policy.reconcile", Subject: "site/" + site, Reason: reason, Before: before, After: after})
@@ -90,7 +90,7 @@ type kept struct {
 
 func scanLook(row sqlkit.Row) (l ReconcileLook, err error) {
 	var k kept
-	err = row.Scan(&l.Site, at(&l.RequestedAt), at(&l.LookedAt), at(&l.Complete), doc(&k))
+	err = row.Scan(&l.Site, sqlkit.ScanMicros(&l.RequestedAt), sqlkit.ScanMicros(&l.LookedAt), sqlkit.ScanMicros(&l.Complete), sqlkit.ScanJSON(&k))
 	l.Machines, l.Unmanaged, l.Nodes, l.Skipped, l.Unknown, l.Trouble, l.Failed, l.Stops = k.Machines, k.Unmanaged, k.Nodes, k.Skipped, k.Unknown, k.Trouble, k.Failed, k.Stops
 	l.KeyAt, l.KeyRefused = k.KeyAt, k.Refused
 	return l, err
@@ -110,7 +110,7 @@ func (db *DB) RequestLook(ctx context.Context, actor broker.Actor, site string) 
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		asked = t.now
 		if _, err := t.ExecContext(ctx, `INSERT INTO reconcile_looks (site, requested_at) VALUES ($1, $2)
-			ON CONFLICT (site) DO UPDATE SET requested_at = excluded.requested_at`, site, micros(t.now)); err != nil {
+			ON CONFLICT (site) DO UPDATE SET requested_at = excluded.requested_at`, site, sqlkit.Micros(t.now)); err != nil {
 			return err
 		}
 		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "site.reconcile", Subject: "site/" + site})
@@ -121,7 +121,7 @@ func (db *DB) RequestLook(ctx context.Context, actor broker.Actor, site string) 
 // SaveLook stores a look. A stop is announced once, and again when the stop is over.
 func (db *DB) SaveLook(ctx context.Context, actor broker.Actor, l ReconcileLook) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		before, err := sqlkit.Collect(ctx, t, scanLook, `SELECT `+lookColumns+` FROM reconcile_looks WHERE site = $1`+t.forUpdate(), l.Site)
+		before, err := sqlkit.Collect(ctx, t, scanLook, `SELECT `+lookColumns+` FROM reconcile_looks WHERE site = $1`+t.ForUpdate(), l.Site)
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func (db *DB) SaveLook(ctx context.Context, actor broker.Actor, l ReconcileLook)
 		k := kept{l.Machines, l.Unmanaged, l.Nodes, l.Skipped, l.Unknown, l.Trouble, l.Failed, l.Stops, l.KeyAt, l.KeyRefused}
 		_, err = t.ExecContext(ctx, `INSERT INTO reconcile_looks (site, looked_at, complete_at, look) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (site) DO UPDATE SET looked_at = excluded.looked_at, complete_at = excluded.complete_at, look = excluded.look`,
-			l.Site, micros(l.LookedAt), micros(l.Complete), text(k))
+			l.Site, sqlkit.Micros(l.LookedAt), sqlkit.Micros(l.Complete), sqlkit.JSON(k))
 		return err
 	})
 }

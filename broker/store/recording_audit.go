@@ -117,7 +117,7 @@ func (db *DB) verify(ctx context.Context, sessionID string, blocks iter.Seq2[rec
 // terminal_session_elsewhere.
 func (db *DB) AnchorRecording(ctx context.Context, actor broker.Actor, replica string, h recording.Head) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		s, err := terminal(ctx, t, h.SessionID, t.forUpdate())
+		s, err := terminal(ctx, t, h.SessionID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -162,6 +162,6 @@ func (db *DB) RecordingCut(ctx context.Context, sessionID string) (*recording.Cu
 // RecordingCut does not return the cut again; VerifyRecording still reports it.
 func (db *DB) NoteRecordingCut(ctx context.Context, actor broker.Actor, c recording.Cut) error {
 	e := terminalEntry(actor, cutAction, broker.TerminalSession{ID: c.Told.SessionID})
-	e.Code, e.Reason, e.After = "recording_cut", fmt.Sprintf("%d blocks were stored, and %d of them are left", c.Told.Blocks, c.Left.Blocks), json.RawMessage(text(c))
+	e.Code, e.Reason, e.After = "recording_cut", fmt.Sprintf("%d blocks were stored, and %d of them are left", c.Told.Blocks, c.Left.Blocks), json.RawMessage(sqlkit.JSON(c))
 	return db.noteBroken(ctx, e, c.Told.SessionID)
 }

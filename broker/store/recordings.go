@@ -21,7 +21,7 @@ const blockColumns = `session_id, seq, at, upto, lost, last, lines, prev, hash`
 
 func scanBlock(row sqlkit.Row) (b recording.Block, err error) {
 	var to, lost int64
-	err = row.Scan(&b.SessionID, &b.Seq, at(&b.At), &to, &lost, &b.Last, &b.Lines, &b.Prev, &b.Hash)
+	err = row.Scan(&b.SessionID, &b.Seq, sqlkit.ScanMicros(&b.At), &to, &lost, &b.Last, &b.Lines, &b.Prev, &b.Hash)
 	b.To, b.Lost = uint64(to), uint64(lost)
 	return b, err
 }
@@ -42,7 +42,7 @@ func (db *DB) RecordingKeeper(replica string) recording.Keeper { return keeper{d
 func (k keeper) Keep(ctx context.Context, b recording.Block) error {
 	return k.db.write(ctx, func(ctx context.Context, t *tx) error {
 		// The lock on the session's row serializes writers of the recording.
-		s, err := terminal(ctx, t, b.SessionID, t.forUpdate())
+		s, err := terminal(ctx, t, b.SessionID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (k keeper) Keep(ctx context.Context, b recording.Block) error {
 			return broker.Errorf(broker.Refused, "recording_conflict", "cannot store block %d of the recording of session %s: it does not follow block %d, the last block stored", b.Seq, b.SessionID, last.Seq)
 		}
 		_, err = t.ExecContext(ctx, `INSERT INTO recording_blocks (`+blockColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-			b.SessionID, b.Seq, micros(b.At), int64(b.To), int64(b.Lost), b.Last, b.Lines, b.Prev, b.Hash)
+			b.SessionID, b.Seq, sqlkit.Micros(b.At), int64(b.To), int64(b.Lost), b.Last, b.Lines, b.Prev, b.Hash)
 		return err
 	})
 }
@@ -130,7 +130,7 @@ func (db *DB) blocks(ctx context.Context, sessionID string) iter.Seq2[recording.
 // the session. Codes: terminal_session_not_found, terminal_session_elsewhere, recording_head_wrong.
 func (db *DB) CloseRecording(ctx context.Context, actor broker.Actor, replica string, h recording.Head) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		s, err := terminal(ctx, t, h.SessionID, t.forUpdate())
+		s, err := terminal(ctx, t, h.SessionID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -144,12 +144,12 @@ func (db *DB) CloseRecording(ctx context.Context, actor broker.Actor, replica st
 		if !last.Last || last.Hash != h.Hash || last.Seq+1 != h.Blocks || last.To != h.Bytes {
 			return broker.Errorf(broker.Refused, "recording_head_wrong", "cannot close the recording of session %s: its last stored block is %d, %s, which is not the reported end", s.ID, last.Seq, last.Hash)
 		}
-		n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE terminal_sessions SET recorded_at = $2 WHERE id = $1 AND recorded_at = 0`, s.ID, micros(t.now)))
+		n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE terminal_sessions SET recorded_at = $2 WHERE id = $1 AND recorded_at = 0`, s.ID, sqlkit.Micros(t.now)))
 		if err != nil || n == 0 {
 			return err
 		}
 		e := terminalEntry(actor, endAction, s)
-		e.After = json.RawMessage(text(h))
+		e.After = json.RawMessage(sqlkit.JSON(h))
 		return t.audit(ctx, e)
 	})
 }
@@ -182,10 +182,10 @@ func (db *DB) Recordings(ctx context.Context, f RecordingFilter) ([]Recording, e
 	sqlkit.In(&w, "site", f.Sites)
 	w.Equal("opened_by", f.OpenedBy)
 	if !f.From.IsZero() {
-		w.Add("created_at >= ?", micros(f.From))
+		w.Add("created_at >= ?", sqlkit.Micros(f.From))
 	}
 	if !f.To.IsZero() {
-		w.Add("created_at < ?", micros(f.To))
+		w.Add("created_at < ?", sqlkit.Micros(f.To))
 	}
 	if f.After != "" {
 		w.Add("(created_at, id) < (SELECT created_at, id FROM terminal_sessions WHERE id = ?)", f.After)
@@ -193,7 +193,7 @@ func (db *DB) Recordings(ctx context.Context, f RecordingFilter) ([]Recording, e
 	page := `SELECT ` + terminalColumns + `, recorded_at, dropped_at FROM terminal_sessions` + w.String() + ` ORDER BY created_at DESC, id DESC` + w.Limit(cmp.Or(f.Limit, 100))
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (r Recording, err error) {
 		var seq, to, lost int64
-		r.TerminalSession, err = scanTerminal(also{also{also{also{also{row, &lost}, &to}, &seq}, at(&r.DroppedAt)}, at(&r.RecordedAt)})
+		r.TerminalSession, err = scanTerminal(also{also{also{also{also{row, &lost}, &to}, &seq}, sqlkit.ScanMicros(&r.DroppedAt)}, sqlkit.ScanMicros(&r.RecordedAt)})
 		r.Blocks, r.Bytes, r.Lost = seq+1, uint64(to), uint64(lost)
 		return r, err
 	}, `SELECT s.*, COALESCE(b.seq, -1), COALESCE(b.upto, 0), COALESCE(b.lost, 0) FROM (`+page+`) s
@@ -213,7 +213,7 @@ func (db *DB) DropRecordings(ctx context.Context, actor broker.Actor, before map
 		dropped = nil
 		for _, site := range slices.Sorted(maps.Keys(before)) {
 			old, err := sqlkit.Collect(ctx, t, scanText, `SELECT id FROM terminal_sessions WHERE site = $1 AND status = 'closed' AND closed_at > 0 AND closed_at < $2
-				AND recorded_at > 0 AND dropped_at = 0 ORDER BY closed_at LIMIT $3`+t.forUpdate()+t.skipLocked(), site, micros(before[site]), dropAtOnce-len(dropped))
+				AND recorded_at > 0 AND dropped_at = 0 ORDER BY closed_at LIMIT $3`+t.ForUpdate()+t.SkipLocked(), site, sqlkit.Micros(before[site]), dropAtOnce-len(dropped))
 			if err != nil {
 				return err
 			}
@@ -237,7 +237,7 @@ func (t *tx) dropRecording(ctx context.Context, actor broker.Actor, id string) e
 	if _, err := t.ExecContext(ctx, `DELETE FROM recording_blocks WHERE session_id = $1`, id); err != nil {
 		return err
 	}
-	if _, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET dropped_at = $2 WHERE id = $1`, id, micros(t.now)); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET dropped_at = $2 WHERE id = $1`, id, sqlkit.Micros(t.now)); err != nil {
 		return err
 	}
 	e := terminalEntry(actor, dropAction, broker.TerminalSession{ID: id})
@@ -249,7 +249,7 @@ func (t *tx) dropRecording(ctx context.Context, actor broker.Actor, id string) e
 // RecordingDropped returns when a session's recording was dropped; zero: not dropped. Codes:
 // terminal_session_not_found.
 func (db *DB) RecordingDropped(ctx context.Context, id string) (dropped time.Time, err error) {
-	err = db.reader().QueryRowContext(ctx, `SELECT dropped_at FROM terminal_sessions WHERE id = $1`, id).Scan(at(&dropped))
+	err = db.reader().QueryRowContext(ctx, `SELECT dropped_at FROM terminal_sessions WHERE id = $1`, id).Scan(sqlkit.ScanMicros(&dropped))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = terminalNotFound(id)
 	}

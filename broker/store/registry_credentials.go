@@ -14,7 +14,7 @@ import (
 const registryColumns = `registry, username, plain_http, vault_path, generation, set_by, reason, set_at`
 
 func scanRegistry(row sqlkit.Row) (c broker.RegistryCredential, err error) {
-	err = row.Scan(&c.Registry, &c.Username, &c.PlainHTTP, &c.VaultPath, &c.Generation, &c.SetBy, &c.Reason, at(&c.SetAt))
+	err = row.Scan(&c.Registry, &c.Username, &c.PlainHTTP, &c.VaultPath, &c.Generation, &c.SetBy, &c.Reason, sqlkit.ScanMicros(&c.SetAt))
 	return c, err
 }
 
@@ -41,7 +41,7 @@ func registryCredential(ctx context.Context, r sqlkit.Runner, registry, lock str
 func (db *DB) PutRegistryCredential(ctx context.Context, actor broker.Actor, c broker.RegistryCredential) (kept broker.RegistryCredential, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		e := broker.AuditEntry{Actor: actor.Name, Action: "registry_credential.set", Subject: "registry/" + c.Registry, Reason: c.Reason}
-		switch had, err := registryCredential(ctx, t, c.Registry, t.forUpdate()); {
+		switch had, err := registryCredential(ctx, t, c.Registry, t.ForUpdate()); {
 		case err == nil:
 			e.Before = registryAudit(had)
 		case broker.AsError(err).Kind != broker.NotFound:
@@ -50,7 +50,7 @@ func (db *DB) PutRegistryCredential(ctx context.Context, actor broker.Actor, c b
 		var err error
 		kept, err = scanRegistry(t.QueryRowContext(ctx, `INSERT INTO registry_credentials (`+registryColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 			ON CONFLICT (registry) DO UPDATE SET username = excluded.username, plain_http = excluded.plain_http, generation = excluded.generation, set_by = excluded.set_by, reason = excluded.reason, set_at = excluded.set_at
-			RETURNING `+registryColumns, c.Registry, c.Username, c.PlainHTTP, broker.RegistryCredentialPath(c.Registry), c.Generation, actor.Name, c.Reason, micros(t.now)))
+			RETURNING `+registryColumns, c.Registry, c.Username, c.PlainHTTP, broker.RegistryCredentialPath(c.Registry), c.Generation, actor.Name, c.Reason, sqlkit.Micros(t.now)))
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (db *DB) PutRegistryCredential(ctx context.Context, actor broker.Actor, c b
 // registry_credential_not_found.
 func (db *DB) RemoveRegistryCredential(ctx context.Context, actor broker.Actor, registry, reason string) (had broker.RegistryCredential, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		if had, err = registryCredential(ctx, t, registry, t.forUpdate()); err != nil {
+		if had, err = registryCredential(ctx, t, registry, t.ForUpdate()); err != nil {
 			return err
 		}
 		if _, err := t.ExecContext(ctx, `DELETE FROM registry_credentials WHERE registry = $1`, registry); err != nil {

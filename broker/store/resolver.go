@@ -55,7 +55,7 @@ func (db *DB) PushResolverSet(ctx context.Context, actor broker.Actor, s Resolve
 			return broker.Errorf(broker.Refused, "resolver_version_taken", "cannot push resolver profiles as %s: the same content is already version %s", s.Version, old.Version)
 		}
 		if _, err := t.ExecContext(ctx, `INSERT INTO resolver_sets (digest, version, profiles, pushed_by, pushed_at) VALUES ($1, $2, $3, $4, $5)`,
-			s.Digest, s.Version, string(s.Profiles), actor.Name, micros(t.now)); err != nil {
+			s.Digest, s.Version, string(s.Profiles), actor.Name, sqlkit.Micros(t.now)); err != nil {
 			return err
 		}
 		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "resolver.push", Subject: "resolver/" + s.Version, After: small("digest", s.Digest)})
@@ -66,7 +66,7 @@ func (db *DB) PushResolverSet(ctx context.Context, actor broker.Actor, s Resolve
 const resolverSetColumns = `digest, version, profiles, pushed_by, pushed_at`
 
 func scanResolverSet(row sqlkit.Row) (s ResolverSet, err error) {
-	err = row.Scan(&s.Digest, &s.Version, rawDoc(&s.Profiles), &s.PushedBy, at(&s.PushedAt))
+	err = row.Scan(&s.Digest, &s.Version, sqlkit.ScanRawJSON(&s.Profiles), &s.PushedBy, sqlkit.ScanMicros(&s.PushedAt))
 	return s, err
 }
 
@@ -100,7 +100,7 @@ func (db *DB) WantResolver(ctx context.Context, actor broker.Actor, selector bro
 		}
 		// A single row serializes wants of all operators.
 		var id int64
-		if err := t.QueryRowContext(ctx, `UPDATE resolver_clock SET last = CASE WHEN last < $1 THEN $1 ELSE last + 1 END WHERE id = 1 RETURNING last`, micros(t.now)).Scan(&id); err != nil {
+		if err := t.QueryRowContext(ctx, `UPDATE resolver_clock SET last = CASE WHEN last < $1 THEN $1 ELSE last + 1 END WHERE id = 1 RETURNING last`, sqlkit.Micros(t.now)).Scan(&id); err != nil {
 			return err
 		}
 		w = ResolverWant{ID: id, Selector: selector.String(), Digest: set.Digest, Version: set.Version, WantedBy: actor.Name, WantedAt: t.now}
@@ -109,7 +109,7 @@ func (db *DB) WantResolver(ctx context.Context, actor broker.Actor, selector bro
 			w.Selector, w.Digest, w.WantedBy, id); err != nil {
 			return err
 		}
-		all, err := sqlkit.Collect(ctx, t, scanNode, `SELECT `+nodeColumns+` FROM nodes WHERE status <> 'deleted' ORDER BY id`+t.forUpdate())
+		all, err := sqlkit.Collect(ctx, t, scanNode, `SELECT `+nodeColumns+` FROM nodes WHERE status <> 'deleted' ORDER BY id`+t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (db *DB) WantResolver(ctx context.Context, actor broker.Actor, selector bro
 // meanwhile stays unchanged.
 func (db *DB) StopResolverWant(ctx context.Context, actor broker.Actor, w ResolverWant, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE resolver_wants SET stopped_at = $1, stop_reason = $2 WHERE wanted_at = $3 AND stopped_at = 0`, micros(t.now), reason, w.ID))
+		n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE resolver_wants SET stopped_at = $1, stop_reason = $2 WHERE wanted_at = $3 AND stopped_at = 0`, sqlkit.Micros(t.now), reason, w.ID))
 		if err != nil || n == 0 {
 			return err
 		}
@@ -155,7 +155,7 @@ func (db *DB) ResolverWants(ctx context.Context) ([]ResolverWant, error) {
 
 func resolverWants(ctx context.Context, r sqlkit.Runner) ([]ResolverWant, error) {
 	return sqlkit.Collect(ctx, r, func(row sqlkit.Row) (w ResolverWant, err error) {
-		err = row.Scan(&w.ID, &w.Selector, &w.Digest, &w.Version, &w.WantedBy, at(&w.StoppedAt), &w.StopReason)
+		err = row.Scan(&w.ID, &w.Selector, &w.Digest, &w.Version, &w.WantedBy, sqlkit.ScanMicros(&w.StoppedAt), &w.StopReason)
 		w.WantedAt = time.UnixMicro(w.ID).UTC()
 		return w, err
 	}, `SELECT wanted_at, selector, w.digest, version, wanted_by, stopped_at, stop_reason
@@ -193,7 +193,7 @@ func (t *tx) want(ctx context.Context, n *broker.Node, digest string, want int64
 		return nil
 	}
 	n.ResolverWanted, n.ResolverWant = digest, want
-	if _, err := t.ExecContext(ctx, `UPDATE nodes SET resolver_wanted = $1, resolver_want = $2, updated_at = $3 WHERE id = $4`, digest, want, micros(t.now), n.ID); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET resolver_wanted = $1, resolver_want = $2, updated_at = $3 WHERE id = $4`, digest, want, sqlkit.Micros(t.now), n.ID); err != nil {
 		return err
 	}
 	return t.letIn(ctx, *n, "") // the node may have waited for another set
@@ -212,7 +212,7 @@ func (t *tx) confirmResolver(ctx context.Context, n *broker.Node, digest string)
 	}
 	n.ResolverDigest = digest
 	if _, err := t.ExecContext(ctx, `UPDATE nodes SET resolver_digest = $1, resolver_before = $2, updated_at = $3 WHERE id = $4`,
-		n.ResolverDigest, n.ResolverBefore, micros(t.now), n.ID); err != nil {
+		n.ResolverDigest, n.ResolverBefore, sqlkit.Micros(t.now), n.ID); err != nil {
 		return err
 	}
 	return t.audit(ctx, e)
@@ -234,7 +234,7 @@ func (t *tx) letIn(ctx context.Context, n broker.Node, correlationID string) err
 		return err
 	}
 	// The node waits: the refusal becomes its status reason, and is not audited.
-	_, err = t.ExecContext(ctx, `UPDATE nodes SET status_reason = $1, updated_at = $2 WHERE id = $3 AND status = 'enrolling'`, r.Error(), micros(t.now), n.ID)
+	_, err = t.ExecContext(ctx, `UPDATE nodes SET status_reason = $1, updated_at = $2 WHERE id = $3 AND status = 'enrolling'`, r.Error(), sqlkit.Micros(t.now), n.ID)
 	return err
 }
 

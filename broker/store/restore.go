@@ -31,7 +31,7 @@ func (r Restore) Held() bool { return !r.RestoredAt.IsZero() && r.ReleasedAt.IsZ
 const restoreColumns = `restored_at, taken_at, source, trust_floor, released_at, released_by, reason`
 
 func scanRestore(row sqlkit.Row) (r Restore, err error) {
-	err = row.Scan(at(&r.RestoredAt), at(&r.TakenAt), &r.Source, &r.TrustFloor, at(&r.ReleasedAt), &r.ReleasedBy, &r.Reason)
+	err = row.Scan(sqlkit.ScanMicros(&r.RestoredAt), sqlkit.ScanMicros(&r.TakenAt), &r.Source, &r.TrustFloor, sqlkit.ScanMicros(&r.ReleasedAt), &r.ReleasedBy, &r.Reason)
 	return r, err
 }
 
@@ -94,7 +94,7 @@ const serveLock = leadLock + 3
 // Brokers of an earlier release take only the leader's lock, so both locks are checked. On SQLite
 // the lock of the data directory serves this purpose.
 func (t *tx) nobodyServes(ctx context.Context) error {
-	if t.name() != "postgres" {
+	if t.Name() != "postgres" {
 		return nil
 	}
 	var free bool
@@ -105,7 +105,7 @@ func (t *tx) nobodyServes(ctx context.Context) error {
 }
 
 func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.Time, source string) (v Voided, err error) {
-	now := micros(t.now)
+	now := sqlkit.Micros(t.now)
 	bundle, _, err := latestBundle(ctx, t)
 	if err != nil {
 		return v, err
@@ -126,7 +126,7 @@ func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.
 		sql  string
 		args []any
 	}{
-		{nil, `INSERT INTO restores (restored_at, taken_at, source, trust_floor, events_upto, events_from) VALUES ($1, $2, $3, $4, $5, $6)`, []any{now, micros(takenAt), source, floor, upTo, from}},
+		{nil, `INSERT INTO restores (restored_at, taken_at, source, trust_floor, events_upto, events_from) VALUES ($1, $2, $3, $4, $5, $6)`, []any{now, sqlkit.Micros(takenAt), source, floor, upTo, from}},
 		{nil, `UPDATE chain_holds SET until_at = $1 WHERE until_at = 0 AND kind = 'restored'`, []any{now}},
 		{nil, `INSERT INTO chain_holds (site, kind, reason, placed_by, since) VALUES ('', $1, $2, $3, $4)`, []any{string(h.Kind), h.Reason, h.By, now}},
 		{nil, `DELETE FROM restored_differences`, nil},
@@ -179,7 +179,7 @@ func (t *tx) forsakeTasks(ctx context.Context, actor broker.Actor) (int, error) 
 func (t *tx) stopRuns(ctx context.Context) (int, error) {
 	ids, err := sqlkit.Collect(ctx, t, scanText, `SELECT id FROM chain_runs WHERE `+openRuns+` ORDER BY id`)
 	for _, id := range ids {
-		was, err := run(ctx, t, id, t.forUpdate())
+		was, err := run(ctx, t, id, t.ForUpdate())
 		if err != nil {
 			return 0, err
 		}
@@ -215,10 +215,10 @@ func (db *DB) ReleaseRestore(ctx context.Context, actor broker.Actor, reason str
 			return broker.Errorf(broker.Refused, "restore_released", "cannot release: %s already released this database at %s", r.ReleasedBy, r.ReleasedAt.Format(time.RFC3339))
 		}
 		r.ReleasedAt, r.ReleasedBy, r.Reason = t.now, actor.Name, reason
-		if _, err := t.ExecContext(ctx, `UPDATE restores SET released_at = $1, released_by = $2, reason = $3 WHERE released_at = 0`, micros(t.now), actor.Name, reason); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE restores SET released_at = $1, released_by = $2, reason = $3 WHERE released_at = 0`, sqlkit.Micros(t.now), actor.Name, reason); err != nil {
 			return err
 		}
-		lifted, err := sqlkit.Collect(ctx, t, scanHold, `UPDATE chain_holds SET until_at = $1 WHERE until_at = 0 AND kind = $2 RETURNING `+holdColumns, micros(t.now), string(chain.Restored))
+		lifted, err := sqlkit.Collect(ctx, t, scanHold, `UPDATE chain_holds SET until_at = $1 WHERE until_at = 0 AND kind = $2 RETURNING `+holdColumns, sqlkit.Micros(t.now), string(chain.Restored))
 		if err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ type Difference struct {
 // Differences lists the differences found since the last restore, by subject.
 func (db *DB) Differences(ctx context.Context) ([]Difference, error) {
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (d Difference, err error) {
-		return d, row.Scan(&d.Subject, &d.Code, &d.Text, at(&d.FoundAt))
+		return d, row.Scan(&d.Subject, &d.Code, &d.Text, sqlkit.ScanMicros(&d.FoundAt))
 	}, `SELECT subject, code, text, found_at FROM restored_differences ORDER BY subject, code`)
 }
 
@@ -299,6 +299,6 @@ func (db *DB) NoteDifferences(ctx context.Context, found []Difference) error {
 
 func (t *tx) noteDifference(ctx context.Context, d Difference) error {
 	_, err := t.ExecContext(ctx, `INSERT INTO restored_differences (subject, code, text, found_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
-		d.Subject, d.Code, taskcatalog.Clean(d.Text, 500), micros(t.now))
+		d.Subject, d.Code, taskcatalog.Clean(d.Text, 500), sqlkit.Micros(t.now))
 	return err
 }

@@ -45,8 +45,8 @@ type RestoredNode struct {
 const restoredNodeColumns = `node_id, known, epoch, asked_epoch, asked_since, asked_key, asked_at, asked_from, machine, machine_at, machine_is, accepted_by, accepted_key, let_in_at, let_in_key, enrolled_at, compared_at, shut_at`
 
 func scanRestoredNode(row sqlkit.Row) (r RestoredNode, err error) {
-	err = row.Scan(&r.NodeID, &r.Known, &r.Epoch, &r.AskedEpoch, at(&r.AskedSince), &r.AskedKey, at(&r.AskedAt), &r.AskedFrom, &r.Machine, at(&r.MachineAt), &r.MachineIs,
-		&r.AcceptedBy, &r.AcceptKey, at(&r.LetInAt), &r.LetInKey, at(&r.EnrolledAt), at(&r.ComparedAt), at(&r.ShutAt))
+	err = row.Scan(&r.NodeID, &r.Known, &r.Epoch, &r.AskedEpoch, sqlkit.ScanMicros(&r.AskedSince), &r.AskedKey, sqlkit.ScanMicros(&r.AskedAt), &r.AskedFrom, &r.Machine, sqlkit.ScanMicros(&r.MachineAt), &r.MachineIs,
+		&r.AcceptedBy, &r.AcceptKey, sqlkit.ScanMicros(&r.LetInAt), &r.LetInKey, sqlkit.ScanMicros(&r.EnrolledAt), sqlkit.ScanMicros(&r.ComparedAt), sqlkit.ScanMicros(&r.ShutAt))
 	return r, err
 }
 
@@ -102,7 +102,7 @@ func (r RestoredNode) Asked() string {
 // restored_other_key, restored_enrolled.
 func (db *DB) AcceptRestored(ctx context.Context, actor broker.Actor, nodeID, key, reason string) (r RestoredNode, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		r, err = scanRestoredNode(t.QueryRowContext(ctx, `SELECT `+restoredNodeColumns+` FROM restored_nodes WHERE node_id = $1`+t.forUpdate(), nodeID))
+		r, err = scanRestoredNode(t.QueryRowContext(ctx, `SELECT `+restoredNodeColumns+` FROM restored_nodes WHERE node_id = $1`+t.ForUpdate(), nodeID))
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return broker.Errorf(broker.NotFound, "restored_not_asked", "cannot accept %q: no such node was in the backup (see hostler-broker restore --list)", nodeID)
@@ -149,7 +149,7 @@ func (db *DB) SaveCompared(ctx context.Context, nodeID string, found []Differenc
 				return err
 			}
 		}
-		_, err := t.ExecContext(ctx, `UPDATE restored_nodes SET compared_at = $1 WHERE node_id = $2`, micros(t.now), nodeID)
+		_, err := t.ExecContext(ctx, `UPDATE restored_nodes SET compared_at = $1 WHERE node_id = $2`, sqlkit.Micros(t.now), nodeID)
 		return err
 	})
 }
@@ -175,7 +175,7 @@ func (db *DB) SaveMachineWords(ctx context.Context, words []MachineWord) error {
 	}
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		for _, w := range words {
-			if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET machine = $1, machine_is = $2, machine_at = $3 WHERE node_id = $4`, w.Word, w.Is, micros(t.now), w.NodeID); err != nil {
+			if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET machine = $1, machine_is = $2, machine_at = $3 WHERE node_id = $4`, w.Word, w.Is, sqlkit.Micros(t.now), w.NodeID); err != nil {
 				return err
 			}
 		}

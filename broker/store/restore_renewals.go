@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // FromBefore reports whether a certificate is from before the last restore: marked, or not on
@@ -51,7 +52,7 @@ func (db *DB) RenewRestored(ctx context.Context, r RestoredRenewal) (n broker.No
 func (t *tx) renewRestored(ctx context.Context, r RestoredRenewal) (n broker.Node, answer, err error) {
 	e := entry(nodeActor(r.NodeID), "node.restored_renewal", r.NodeID)
 	e.Before = small("serial", r.OldSerial, "epoch", r.Epoch)
-	if n, err = node(ctx, t, r.NodeID, t.forUpdate()); err != nil {
+	if n, err = node(ctx, t, r.NodeID, t.ForUpdate()); err != nil {
 		if broker.AsError(err).Code != "node_not_found" {
 			return n, nil, err
 		}
@@ -164,7 +165,7 @@ func (t *tx) askedBy(ctx context.Context, was RestoredNode, r RestoredRenewal) e
 	}
 	_, err := t.ExecContext(ctx, `INSERT INTO restored_nodes (node_id, known, epoch, asked_epoch, asked_since, asked_key, asked_at, asked_from) VALUES ($1, FALSE, 0, $2, $3, $4, $5, $6)
 		ON CONFLICT (node_id) DO UPDATE SET asked_epoch = excluded.asked_epoch, asked_since = excluded.asked_since, asked_key = excluded.asked_key, asked_at = excluded.asked_at, asked_from = excluded.asked_from`,
-		r.NodeID, epoch, micros(since), r.PublicKeyDigest, micros(t.now), r.Remote)
+		r.NodeID, epoch, sqlkit.Micros(since), r.PublicKeyDigest, sqlkit.Micros(t.now), r.Remote)
 	return err
 }
 
@@ -182,7 +183,7 @@ func (r RestoredNode) letIn(asked RestoredRenewal) bool {
 // shutRestored keeps a node shut that an operator or a run has ended since the restore:
 // certificates issued after the backup are not on record, so they cannot be denied one by one.
 func (t *tx) shutRestored(ctx context.Context, nodeID string) error {
-	_, err := t.ExecContext(ctx, `UPDATE restored_nodes SET shut_at = $1, accepted_by = '', accepted_key = '' WHERE node_id = $2`, micros(t.now), nodeID)
+	_, err := t.ExecContext(ctx, `UPDATE restored_nodes SET shut_at = $1, accepted_by = '', accepted_key = '' WHERE node_id = $2`, sqlkit.Micros(t.now), nodeID)
 	return err
 }
 
@@ -208,14 +209,14 @@ func (t *tx) readmit(ctx context.Context, n broker.Node, old RestoredNode, r Res
 		}
 	}
 	if _, err := t.ExecContext(ctx, `UPDATE nodes SET epoch = $1, contacted_epoch = $1, cert_not_after = $2, identity_since = $3, updated_at = $4 WHERE id = $5`,
-		r.Epoch, micros(r.Cert.NotAfter), micros(since), micros(t.now), n.ID); err != nil {
+		r.Epoch, sqlkit.Micros(r.Cert.NotAfter), sqlkit.Micros(since), sqlkit.Micros(t.now), n.ID); err != nil {
 		return n, err
 	}
 	if !old.letIn(r) { // a repeated answer keeps the time: contacts in between count
-		if _, err := t.ExecContext(ctx, `UPDATE nodes SET last_contact_at = $1 WHERE id = $2`, micros(t.now), n.ID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE nodes SET last_contact_at = $1 WHERE id = $2`, sqlkit.Micros(t.now), n.ID); err != nil {
 			return n, err
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET let_in_at = $1, let_in_key = $2, compared_at = 0 WHERE node_id = $3`, micros(t.now), r.PublicKeyDigest, n.ID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET let_in_at = $1, let_in_key = $2, compared_at = 0 WHERE node_id = $3`, sqlkit.Micros(t.now), r.PublicKeyDigest, n.ID); err != nil {
 			return n, err
 		}
 	}

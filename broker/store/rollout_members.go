@@ -14,7 +14,7 @@ import (
 // members are in the state of the rollout's run.
 func (db *DB) RolloutMembers(ctx context.Context, runID string) ([]broker.RolloutMember, error) {
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (m broker.RolloutMember, err error) {
-		return m, row.Scan(&m.Place, rawDoc(&m.Member))
+		return m, row.Scan(&m.Place, sqlkit.ScanRawJSON(&m.Member))
 	}, `SELECT place, member FROM rollout_members WHERE run_id = $1 ORDER BY place`, runID)
 }
 

@@ -25,14 +25,14 @@ type KeyGap struct {
 // were not renewed for a day are deleted too.
 func (db *DB) TellKeyGap(ctx context.Context, r Replica, lacks []string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		if _, err := t.ExecContext(ctx, `DELETE FROM key_gaps WHERE replica = $1 OR seen_at < $2`, r.ID, micros(t.now.Add(-24*time.Hour))); err != nil || len(lacks) == 0 {
+		if _, err := t.ExecContext(ctx, `DELETE FROM key_gaps WHERE replica = $1 OR seen_at < $2`, r.ID, sqlkit.Micros(t.now.Add(-24*time.Hour))); err != nil || len(lacks) == 0 {
 			return err
 		}
 		list, err := json.Marshal(lacks)
 		if err != nil {
 			return err
 		}
-		_, err = t.ExecContext(ctx, `INSERT INTO key_gaps (replica, name, lacks, seen_at) VALUES ($1, $2, $3, $4)`, r.ID, r.Name, string(list), micros(t.now))
+		_, err = t.ExecContext(ctx, `INSERT INTO key_gaps (replica, name, lacks, seen_at) VALUES ($1, $2, $3, $4)`, r.ID, r.Name, string(list), sqlkit.Micros(t.now))
 		return err
 	})
 }
@@ -41,9 +41,9 @@ func (db *DB) TellKeyGap(ctx context.Context, r Replica, lacks []string) error {
 func (db *DB) KeyGaps(ctx context.Context, after time.Time) ([]KeyGap, error) {
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (g KeyGap, err error) {
 		var lacks json.RawMessage
-		if err := row.Scan(&g.Replica.ID, &g.Replica.Name, rawDoc(&lacks), at(&g.SeenAt)); err != nil {
+		if err := row.Scan(&g.Replica.ID, &g.Replica.Name, sqlkit.ScanRawJSON(&lacks), sqlkit.ScanMicros(&g.SeenAt)); err != nil {
 			return g, err
 		}
 		return g, json.Unmarshal(lacks, &g.Lacks)
-	}, `SELECT replica, name, lacks, seen_at FROM key_gaps WHERE seen_at > $1 ORDER BY name, replica`, micros(after))
+	}, `SELECT replica, name, lacks, seen_at FROM key_gaps WHERE seen_at > $1 ORDER BY name, replica`, sqlkit.Micros(after))
 }

@@ -35,7 +35,7 @@ type Rotation struct {
 const rotationColumns = `task_id, node_id, epoch, key_digest, serial, remote, issued_at, used_at, void_at, conflict_at`
 
 func scanRotation(row sqlkit.Row) (r Rotation, err error) {
-	err = row.Scan(&r.TaskID, &r.NodeID, &r.Epoch, &r.KeyDigest, &r.Serial, &r.Remote, at(&r.IssuedAt), at(&r.UsedAt), at(&r.VoidAt), at(&r.ConflictAt))
+	err = row.Scan(&r.TaskID, &r.NodeID, &r.Epoch, &r.KeyDigest, &r.Serial, &r.Remote, sqlkit.ScanMicros(&r.IssuedAt), sqlkit.ScanMicros(&r.UsedAt), sqlkit.ScanMicros(&r.VoidAt), sqlkit.ScanMicros(&r.ConflictAt))
 	return r, err
 }
 
@@ -77,7 +77,7 @@ func (db *DB) Rotate(ctx context.Context, taskID string, r Renewal) (cert Issued
 }
 
 func (t *tx) rotate(ctx context.Context, taskID string, r Renewal) (cert IssuedCert, answer *broker.Error, err error) {
-	n, err := node(ctx, t, r.NodeID, t.forUpdate())
+	n, err := node(ctx, t, r.NodeID, t.ForUpdate())
 	if err != nil {
 		return cert, nil, err
 	}
@@ -88,7 +88,7 @@ func (t *tx) rotate(ctx context.Context, taskID string, r Renewal) (cert IssuedC
 	if err := t.mayRenew(ctx, n, r, e); err != nil {
 		return cert, nil, err
 	}
-	k, err := task(ctx, t, taskID, t.forUpdate())
+	k, err := task(ctx, t, taskID, t.ForUpdate())
 	if _, ours := errors.AsType[*broker.Error](err); ours || err == nil && k.NodeID != n.ID {
 		return no(broker.NotFound, "task_not_found", "the node has no such task")
 	} else if err != nil {
@@ -148,7 +148,7 @@ func (t *tx) newKey(ctx context.Context, n broker.Node, k broker.Task, r Renewal
 		return no(broker.Refused, "rotation_same_key", "the request names the node's present key")
 	case known:
 		return no(broker.Refused, "rotation_key_known", "the request names a key that was already certified")
-	case micros(r.Cert.NotBefore) <= latest:
+	case sqlkit.Micros(r.Cert.NotBefore) <= latest:
 		// Certificates begin at whole seconds: a certificate for the old key that begins in the
 		// same second as the new key's would look like a certificate issued after the rotation.
 		return no(broker.TooMany, "rotation_too_soon", "a certificate for the old key was issued within this second (retry)")
@@ -166,7 +166,7 @@ func (t *tx) newKey(ctx context.Context, n broker.Node, k broker.Task, r Renewal
 		return cert, nil, err
 	}
 	if _, err := t.ExecContext(ctx, `INSERT INTO rotations (task_id, node_id, epoch, key_digest, serial, remote, issued_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-		k.ID, n.ID, n.Epoch, r.PublicKeyDigest, r.Cert.Serial, r.Remote, micros(t.now)); err != nil {
+		k.ID, n.ID, n.Epoch, r.PublicKeyDigest, r.Cert.Serial, r.Remote, sqlkit.Micros(t.now)); err != nil {
 		return cert, nil, err
 	}
 	if err := t.saveReport(ctx, &n, r.Report); err != nil {
@@ -187,7 +187,7 @@ func (db *DB) RotationUsed(ctx context.Context, nodeID string, epoch int64, seri
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		used = false
-		n, err := node(ctx, t, nodeID, t.forUpdate())
+		n, err := node(ctx, t, nodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func (db *DB) RotationUsed(ctx context.Context, nodeID string, epoch int64, seri
 			return err
 		}
 		used = true
-		if _, err := t.ExecContext(ctx, `UPDATE rotations SET used_at = $1 WHERE task_id = $2`, micros(t.now), r.TaskID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE rotations SET used_at = $1 WHERE task_id = $2`, sqlkit.Micros(t.now), r.TaskID); err != nil {
 			return err
 		}
 		if err := t.denyWhere(ctx, DenyRotated, `node_id = $3 AND serial <> $4`, nodeID, serial); err != nil {
@@ -213,7 +213,7 @@ func (db *DB) RotationUsed(ctx context.Context, nodeID string, epoch int64, seri
 		}
 		since := identitySince(cert)
 		if _, err := t.ExecContext(ctx, `UPDATE nodes SET identity_since = $1, cert_not_after = $2, updated_at = $3 WHERE id = $4`,
-			micros(since), micros(cert.NotAfter), micros(t.now), nodeID); err != nil {
+			sqlkit.Micros(since), sqlkit.Micros(cert.NotAfter), sqlkit.Micros(t.now), nodeID); err != nil {
 			return err
 		}
 		e := entry(nodeActor(nodeID), "node.identity_rotated", nodeID)
@@ -230,7 +230,7 @@ func identitySince(first IssuedCert) time.Time { return first.NotBefore.Add(pki.
 
 // voidRotation makes sure that an unused certificate is never used.
 func (t *tx) voidRotation(ctx context.Context, r Rotation) error {
-	n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE rotations SET void_at = $1 WHERE task_id = $2 AND used_at = 0 AND void_at = 0`, micros(t.now), r.TaskID))
+	n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE rotations SET void_at = $1 WHERE task_id = $2 AND used_at = 0 AND void_at = 0`, sqlkit.Micros(t.now), r.TaskID))
 	if err != nil || n == 0 {
 		return err
 	}

@@ -21,6 +21,6 @@ func (db *DB) Unfollowed(ctx context.Context, site, kind, by, reason, mark strin
 func (db *DB) GivenUp(ctx context.Context, site, kind, by, reason, mark string, after time.Time) (n int, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM chain_runs r
 		WHERE site = $1 AND kind = $2 AND asked_by = $3 AND asked_reason = $4 AND (completed_at = 0 OR completed_at > $5
-			OR EXISTS (SELECT 1 FROM chain_runs f WHERE f.id = r.id || $6 AND f.completed_at = 0))`, site, kind, by, reason, micros(after), mark).Scan(&n)
+			OR EXISTS (SELECT 1 FROM chain_runs f WHERE f.id = r.id || $6 AND f.completed_at = 0))`, site, kind, by, reason, sqlkit.Micros(after), mark).Scan(&n)
 	return n, err
 }

@@ -30,7 +30,7 @@ func (t *tx) inPeoplesHands(ctx context.Context, n broker.Node, c Change) error 
 	if c.To == broker.Active && (n.Epoch == 0 || n.BaselineDigest == "" && c.By != broker.OwnerOverride) {
 		return broker.Errorf(broker.Refused, "not_enrolled", "cannot make node %s active: its agent has not enrolled, or it has no baseline (see hostler node show %s)", n.ID, n.ID)
 	}
-	if err := nodeInRun(ctx, t, n, c.To, t.forUpdate()); err != nil {
+	if err := nodeInRun(ctx, t, n, c.To, t.ForUpdate()); err != nil {
 		return err
 	}
 	return t.fitToLetIn(ctx, n, c)

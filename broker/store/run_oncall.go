@@ -19,7 +19,7 @@ func (db *DB) StoppedRuns(ctx context.Context, sites []string, limit int) ([]Sto
 	w := sqlkit.Where{Terms: []string{openRuns, "status IN ('failed_retryable', 'failed_manual_intervention')"}}
 	sqlkit.In(&w, "site", sites)
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (r StoppedRun, err error) {
-		err = row.Scan(&r.ID, &r.Kind, &r.Site, &r.Subject, &r.Stage, &r.Class, &r.NextAction, at(&r.UpdatedAt))
+		err = row.Scan(&r.ID, &r.Kind, &r.Site, &r.Subject, &r.Stage, &r.Class, &r.NextAction, sqlkit.ScanMicros(&r.UpdatedAt))
 		return r, err
 	}, `SELECT id, kind, site, subject, stage, failure_class, next_action, updated_at FROM chain_runs`+w.String()+` ORDER BY updated_at, id`+w.Limit(limit), w.Args...)
 }
@@ -34,10 +34,10 @@ type OpenToken struct {
 // before a time, including expired tokens: a node with an expired token needs a new token to enrol.
 func (db *DB) TokensExpiring(ctx context.Context, sites []string, before time.Time, limit int) ([]OpenToken, error) {
 	w := sqlkit.Where{Terms: []string{"k.used_at = 0", "k.void_at = 0", "n.status = 'bootstrap_issued'"}}
-	w.Add("k.expires_at < ?", micros(before))
+	w.Add("k.expires_at < ?", sqlkit.Micros(before))
 	sqlkit.In(&w, "n.site", sites)
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (o OpenToken, err error) {
-		err = row.Scan(&o.NodeID, &o.Hostname, &o.Site, at(&o.ExpiresAt))
+		err = row.Scan(&o.NodeID, &o.Hostname, &o.Site, sqlkit.ScanMicros(&o.ExpiresAt))
 		return o, err
 	}, `SELECT n.id, n.hostname, n.site, k.expires_at FROM enroll_tokens k JOIN nodes n ON n.id = k.node_id`+w.String()+` ORDER BY k.expires_at, n.id`+w.Limit(limit), w.Args...)
 }

@@ -16,10 +16,10 @@ func (t *tx) markOutage(ctx context.Context, was, is broker.Node) error {
 	case is.Outside() && !was.Outside():
 		_, err := t.ExecContext(ctx, `INSERT INTO turnover_outages (node_id, site, gpus, began_at)
 			SELECT id, site, (SELECT COUNT(*) FROM node_devices d WHERE d.node_id = nodes.id AND kind = 'gpu' AND state IN ('expected', 'found', 'missing')), $1 FROM nodes WHERE id = $2
-			ON CONFLICT (node_id) WHERE ended_at = 0 DO NOTHING`, micros(t.now), is.ID)
+			ON CONFLICT (node_id) WHERE ended_at = 0 DO NOTHING`, sqlkit.Micros(t.now), is.ID)
 		return err
 	case was.Outside() && !is.Outside():
-		_, err := t.ExecContext(ctx, `UPDATE turnover_outages SET ended_at = $1 WHERE node_id = $2 AND ended_at = 0`, micros(t.now), is.ID)
+		_, err := t.ExecContext(ctx, `UPDATE turnover_outages SET ended_at = $1 WHERE node_id = $2 AND ended_at = 0`, sqlkit.Micros(t.now), is.ID)
 		return err
 	}
 	return nil
@@ -28,11 +28,11 @@ func (t *tx) markOutage(ctx context.Context, was, is broker.Node) error {
 // Outages returns the latest outages between two times at sites (nil: all), up to limit.
 func (db *DB) Outages(ctx context.Context, sites []string, from, to time.Time, limit int) ([]broker.Outage, error) {
 	var w sqlkit.Where
-	w.Add("(ended_at = 0 OR ended_at > ?)", micros(from))
-	w.Add("began_at < ?", micros(to))
+	w.Add("(ended_at = 0 OR ended_at > ?)", sqlkit.Micros(from))
+	w.Add("began_at < ?", sqlkit.Micros(to))
 	sqlkit.In(&w, "site", sites)
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (o broker.Outage, err error) {
-		err = row.Scan(&o.NodeID, &o.Site, &o.GPUs, at(&o.BeganAt), at(&o.EndedAt))
+		err = row.Scan(&o.NodeID, &o.Site, &o.GPUs, sqlkit.ScanMicros(&o.BeganAt), sqlkit.ScanMicros(&o.EndedAt))
 		return o, err
 	}, `SELECT node_id, site, gpus, began_at, ended_at FROM turnover_outages`+w.String()+` ORDER BY began_at DESC, id DESC`+w.Limit(limit), w.Args...)
 }
@@ -51,11 +51,11 @@ func (db *DB) StageTimes(ctx context.Context, prefix string, sites []string, fro
 	var w sqlkit.Where
 	w.Add("e.run_id = r.id AND e.status = 'started' AND e.direction = 'forward'")
 	w.Add("o.run_id = e.run_id AND o.stage = e.stage AND o.direction = e.direction AND o.attempt = e.attempt AND o.status <> 'started'")
-	w.Add("(r.completed_at = 0 OR r.completed_at >= ?)", micros(from))
+	w.Add("(r.completed_at = 0 OR r.completed_at >= ?)", sqlkit.Micros(from))
 	w.Add("r.kind >= ?", prefix)
 	w.Add("r.kind < ?", prefix+"~") // after all kinds with the prefix: kinds are plain words
-	w.Add("o.at >= ?", micros(from))
-	w.Add("o.at < ?", micros(to))
+	w.Add("o.at >= ?", sqlkit.Micros(from))
+	w.Add("o.at < ?", sqlkit.Micros(to))
 	sqlkit.In(&w, "r.site || ''", sites) // avoids the index of sites, which covers all runs that ever existed
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (s StageTime, err error) {
 		var total, longest int64
@@ -72,5 +72,5 @@ func (db *DB) StageTimes(ctx context.Context, prefix string, sites []string, fro
 func (db *DB) NodeEvents(ctx context.Context, nodeID, prefix string, from, to time.Time, limit int) ([]chain.Event, error) {
 	return sqlkit.Collect(ctx, db.reader(), scanEvent, `SELECT `+eventColumns+` FROM chain_events
 		WHERE run_id IN (SELECT id FROM chain_runs WHERE id IN (SELECT run_id FROM node_runs WHERE node_id = $1) AND kind >= $2 AND kind < $3)
-		AND at >= $4 AND at <= $5 ORDER BY id LIMIT $6`, nodeID, prefix, prefix+"~", micros(from), micros(to), limit)
+		AND at >= $4 AND at <= $5 ORDER BY id LIMIT $6`, nodeID, prefix, prefix+"~", sqlkit.Micros(from), sqlkit.Micros(to), limit)
 }

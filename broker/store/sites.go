@@ -19,9 +19,9 @@ const siteColumns = `id, name, region_code, status, api_base_url, ca_cert, pxe_i
 
 func scanSite(row sqlkit.Row) (s broker.Site, err error) {
 	err = row.Scan(&s.ID, &s.Name, &s.RegionCode, &s.Status, &s.APIBaseURL, &s.CACert, &s.PXEIface, &s.PXEVLANVID, &s.NodePXEIface, &s.DistroSeries, &s.Architecture,
-		doc(&s.UpstreamDNSServers), &s.DeployUser, &s.DeploySSHIface, &s.DeploySSHPublicKey, doc(&s.CommissioningScripts), &s.DefaultProfileID, &s.DefaultProfile,
+		sqlkit.ScanJSON(&s.UpstreamDNSServers), &s.DeployUser, &s.DeploySSHIface, &s.DeploySSHPublicKey, sqlkit.ScanJSON(&s.CommissioningScripts), &s.DefaultProfileID, &s.DefaultProfile,
 		&s.APITokenPath, &s.PowerPath, &s.DeployPasswordPath, &s.DeploySSHKeyPath,
-		at(&s.APITokenSetAt), at(&s.PowerSetAt), at(&s.DeployPasswordSetAt), at(&s.CreatedAt), at(&s.UpdatedAt),
+		sqlkit.ScanMicros(&s.APITokenSetAt), sqlkit.ScanMicros(&s.PowerSetAt), sqlkit.ScanMicros(&s.DeployPasswordSetAt), sqlkit.ScanMicros(&s.CreatedAt), sqlkit.ScanMicros(&s.UpdatedAt),
 		&s.Issuer.Organisation, &s.Issuer.Contact, &s.Issuer.TrustURL)
 	return s, err
 }
@@ -62,8 +62,8 @@ func (db *DB) CreateSite(ctx context.Context, actor broker.Actor, s broker.Site,
 			issuer_organisation, issuer_contact, issuer_trust_url)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $21, $22, $23, $24) ON CONFLICT (name) DO NOTHING`,
 			s.ID, s.Name, s.RegionCode, string(s.Status), s.APIBaseURL, s.CACert, s.PXEIface, s.PXEVLANVID, s.NodePXEIface,
-			s.DistroSeries, s.Architecture, text(s.UpstreamDNSServers), s.DeployUser, s.DeploySSHIface, text(s.CommissioningScripts), s.DefaultProfileID,
-			s.APITokenPath, s.PowerPath, s.DeployPasswordPath, s.DeploySSHKeyPath, micros(t.now),
+			s.DistroSeries, s.Architecture, sqlkit.JSON(s.UpstreamDNSServers), s.DeployUser, s.DeploySSHIface, sqlkit.JSON(s.CommissioningScripts), s.DefaultProfileID,
+			s.APITokenPath, s.PowerPath, s.DeployPasswordPath, s.DeploySSHKeyPath, sqlkit.Micros(t.now),
 			s.Issuer.Organisation, s.Issuer.Contact, s.Issuer.TrustURL))
 		if err != nil {
 			return err
@@ -91,7 +91,7 @@ func (db *DB) CreateSite(ctx context.Context, actor broker.Actor, s broker.Site,
 // site_region_taken, profile_not_found, profile_disabled.
 func (db *DB) UpdateSite(ctx context.Context, actor broker.Actor, ref, reason string, change func(*broker.Site) error) (s broker.Site, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		before, err := site(ctx, t, ref, t.forUpdate())
+		before, err := site(ctx, t, ref, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -138,7 +138,7 @@ type Credentials struct {
 // site_not_found, site_region_taken.
 func (db *DB) SetSiteCredentials(ctx context.Context, actor broker.Actor, id, reason string, c Credentials) (s broker.Site, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		before, err := site(ctx, t, id, t.forUpdate())
+		before, err := site(ctx, t, id, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ const inUse = `(status = 'active' OR EXISTS (SELECT 1 FROM chain_runs r WHERE r.
 // hostnames and BMCs are per site, so two sites of one region would not see each other's locks.
 // Code: site_region_taken.
 func (t *tx) regionFree(ctx context.Context, s broker.Site) error {
-	if err := t.lock(ctx, t.gateAlone(), sitesGate); err != nil {
+	if err := t.lock(ctx, t.GateAlone(), sitesGate); err != nil {
 		return err
 	}
 	used := s.Status == broker.SiteActive
@@ -200,8 +200,8 @@ func (t *tx) saveSite(ctx context.Context, actor broker.Actor, action, reason st
 		default_profile_id = $15, api_token_set_at = $16, default_power_creds_set_at = $17, deploy_password_set_at = $18, updated_at = $19, deploy_ssh_key_vault_path = $20,
 		issuer_organisation = $21, issuer_contact = $22, issuer_trust_url = $23 WHERE id = $24`,
 		s.RegionCode, string(s.Status), s.APIBaseURL, s.CACert, s.PXEIface, s.PXEVLANVID, s.NodePXEIface,
-		s.DistroSeries, s.Architecture, text(s.UpstreamDNSServers), s.DeployUser, s.DeploySSHIface, s.DeploySSHPublicKey, text(s.CommissioningScripts),
-		s.DefaultProfileID, micros(s.APITokenSetAt), micros(s.PowerSetAt), micros(s.DeployPasswordSetAt), micros(t.now), s.DeploySSHKeyPath,
+		s.DistroSeries, s.Architecture, sqlkit.JSON(s.UpstreamDNSServers), s.DeployUser, s.DeploySSHIface, s.DeploySSHPublicKey, sqlkit.JSON(s.CommissioningScripts),
+		s.DefaultProfileID, sqlkit.Micros(s.APITokenSetAt), sqlkit.Micros(s.PowerSetAt), sqlkit.Micros(s.DeployPasswordSetAt), sqlkit.Micros(t.now), s.DeploySSHKeyPath,
 		s.Issuer.Organisation, s.Issuer.Contact, s.Issuer.TrustURL, s.ID); err != nil {
 		return err
 	}

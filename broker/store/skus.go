@@ -33,7 +33,7 @@ func scanSKU(row sqlkit.Row) (broker.SKU, error) {
 	var r skuRow
 	var id string
 	var created, updated time.Time
-	err := row.Scan(&id, doc(&r), at(&created), at(&updated))
+	err := row.Scan(&id, sqlkit.ScanJSON(&r), sqlkit.ScanMicros(&created), sqlkit.ScanMicros(&updated))
 	return broker.SKU{
 		ID: id, Description: r.Description, GPUVendor: r.GPUVendor, GPUModel: r.GPUModel, GPUCount: r.GPUCount, GPUMemoryBytes: r.GPUMemoryBytes,
 		NICs: r.NICs, BootDisk: r.BootDisk, GPUSettings: r.GPUSettings, ScrubFloor: r.ScrubFloor, DPUDisks: r.DPUDisks, CreatedAt: created, UpdatedAt: updated,
@@ -64,7 +64,7 @@ func (db *DB) CreateSKU(ctx context.Context, actor broker.Actor, s broker.SKU) (
 		return made, err
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO skus (id, sku, created_at, updated_at) VALUES ($1, $2, $3, $3) ON CONFLICT (id) DO NOTHING`, s.ID, text(rowOf(s)), micros(t.now)))
+		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO skus (id, sku, created_at, updated_at) VALUES ($1, $2, $3, $3) ON CONFLICT (id) DO NOTHING`, s.ID, sqlkit.JSON(rowOf(s)), sqlkit.Micros(t.now)))
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (db *DB) CreateSKU(ctx context.Context, actor broker.Actor, s broker.SKU) (
 		if made, err = sku(ctx, t, s.ID, ""); err != nil {
 			return err
 		}
-		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "sku.create", Subject: "sku/" + s.ID, After: []byte(text(rowOf(s)))})
+		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "sku.create", Subject: "sku/" + s.ID, After: []byte(sqlkit.JSON(rowOf(s)))})
 	})
 	return made, err
 }
@@ -82,7 +82,7 @@ func (db *DB) CreateSKU(ctx context.Context, actor broker.Actor, s broker.SKU) (
 // UpdateSKU applies change to a SKU; the id cannot change. Codes: sku_not_found, sku_invalid.
 func (db *DB) UpdateSKU(ctx context.Context, actor broker.Actor, id, reason string, change func(*broker.SKU) error) (s broker.SKU, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		before, err := sku(ctx, t, id, t.forUpdate())
+		before, err := sku(ctx, t, id, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -97,10 +97,10 @@ func (db *DB) UpdateSKU(ctx context.Context, actor broker.Actor, id, reason stri
 			return broker.Errorf(broker.Invalid, "sku_invalid", "cannot rename SKU %s: nodes refer to it by that id", before.ID)
 		}
 		s.UpdatedAt = t.now
-		if _, err := t.ExecContext(ctx, `UPDATE skus SET sku = $1, updated_at = $2 WHERE id = $3`, text(rowOf(s)), micros(t.now), s.ID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE skus SET sku = $1, updated_at = $2 WHERE id = $3`, sqlkit.JSON(rowOf(s)), sqlkit.Micros(t.now), s.ID); err != nil {
 			return err
 		}
-		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "sku.update", Subject: "sku/" + s.ID, Reason: reason, Before: []byte(text(rowOf(before))), After: []byte(text(rowOf(s)))})
+		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "sku.update", Subject: "sku/" + s.ID, Reason: reason, Before: []byte(sqlkit.JSON(rowOf(before))), After: []byte(sqlkit.JSON(rowOf(s)))})
 	})
 	return s, err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 //go:embed migrations/*.sql
@@ -20,7 +21,7 @@ var migrations embed.FS
 
 // migrate brings the schema to the current version, each step in its own transaction. A schema of a
 // newer broker is refused and left unchanged.
-func migrate(ctx context.Context, db *sql.DB, d dialect) error {
+func migrate(ctx context.Context, db *sql.DB, d sqlkit.Dialect) error {
 	steps, err := migrationSteps(d)
 	if err != nil {
 		return err
@@ -29,7 +30,7 @@ func migrate(ctx context.Context, db *sql.DB, d dialect) error {
 		goose.WithGoMigrations(steps...), goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger()),
 	}
 	kind := goose.DialectSQLite3
-	if d.name() == "postgres" {
+	if d.Name() == "postgres" {
 		kind = goose.DialectPostgres
 		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 60))
 		if err != nil {
@@ -56,7 +57,7 @@ func migrate(ctx context.Context, db *sql.DB, d dialect) error {
 }
 
 // migrationSteps reads the migration files; NNNN_name.sql is version NNNN.
-func migrationSteps(d dialect) ([]*goose.Migration, error) {
+func migrationSteps(d sqlkit.Dialect) ([]*goose.Migration, error) {
 	names, err := fs.Glob(migrations, "migrations/*.sql")
 	if err != nil {
 		return nil, err
@@ -72,7 +73,7 @@ func migrationSteps(d dialect) ([]*goose.Migration, error) {
 		if err != nil {
 			return nil, err
 		}
-		statements := strings.ReplaceAll(string(raw), "{{identity}}", d.identity())
+		statements := strings.ReplaceAll(string(raw), "{{identity}}", d.Identity())
 		steps = append(steps, goose.NewGoMigration(version, &goose.GoFunc{
 			RunTx: func(ctx context.Context, tx *sql.Tx) error {
 				_, err := tx.ExecContext(ctx, statements)

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"os"
+
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // ProbeWrite reports why the database cannot be written; nil: the database can be written. A
@@ -12,7 +14,7 @@ func (db *DB) ProbeWrite(ctx context.Context) error {
 		return err
 	}
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		_, err := t.ExecContext(ctx, `UPDATE write_probe SET at = $1 WHERE one = 1`, micros(t.now))
+		_, err := t.ExecContext(ctx, `UPDATE write_probe SET at = $1 WHERE one = 1`, sqlkit.Micros(t.now))
 		return err
 	})
 }

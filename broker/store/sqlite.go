@@ -20,7 +20,7 @@ import (
 
 // sqliteEngine is a file with a single writer (sqlite_writer.go) and a pool of readers.
 type sqliteEngine struct {
-	sqliteDialect
+	sqlkit.SQLite
 	db      *DB
 	path    string
 	lock    *os.File // held while Exclusive

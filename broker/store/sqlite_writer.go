@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
 // writer commits in groups. A commit with synchronous=FULL waits for the disk. Closures queue up
@@ -144,7 +146,7 @@ func (w *writer) one(j *job) (result, broken error) {
 	if _, err := w.stmts.ExecContext(ctx, `SAVEPOINT one`); err != nil {
 		return err, err
 	}
-	t := &tx{Runner: w.stmts, dialect: sqliteDialect{}, now: w.db.Now(), clock: w.db.Now}
+	t := &tx{Runner: w.stmts, Dialect: sqlkit.SQLite{}, now: w.db.Now(), clock: w.db.Now}
 	result = call(ctx, j.fn, t)
 	if result != nil {
 		if _, err := w.stmts.ExecContext(ctx, `ROLLBACK TO one`); err != nil {

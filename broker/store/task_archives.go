@@ -29,13 +29,13 @@ const archivesOfNode = 20
 const archiveColumns = `a.task_id, a.node_id, t.correlation_id, t.enqueued_by, a.digest, a.bytes, a.at`
 
 func archiveFields(a *Archive) []any {
-	return []any{&a.TaskID, &a.NodeID, &a.CorrelationID, &a.EnqueuedBy, &a.Digest, &a.Bytes, at(&a.At)}
+	return []any{&a.TaskID, &a.NodeID, &a.CorrelationID, &a.EnqueuedBy, &a.Digest, &a.Bytes, sqlkit.ScanMicros(&a.At)}
 }
 
 // putArchive stores an archive at the end of its task, and deletes the node's oldest archives.
 func (t *tx) putArchive(ctx context.Context, taskID, nodeID string, data []byte) error {
 	if _, err := t.ExecContext(ctx, `INSERT INTO task_archives (task_id, node_id, digest, bytes, at, data) VALUES ($1, $2, $3, $4, $5, $6)`,
-		taskID, nodeID, pki.Digest(data), len(data), micros(t.now), data); err != nil {
+		taskID, nodeID, pki.Digest(data), len(data), sqlkit.Micros(t.now), data); err != nil {
 		return err
 	}
 	_, err := t.ExecContext(ctx, `DELETE FROM task_archives WHERE node_id = $1 AND task_id NOT IN
@@ -69,11 +69,11 @@ func (db *DB) Archives(ctx context.Context, nodeID string) ([]Archive, error) {
 // DropArchives deletes archives older than before, and returns their number.
 func (db *DB) DropArchives(ctx context.Context, before time.Time) (dropped int64, err error) {
 	var due bool
-	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM task_archives WHERE at < $1)`, micros(before)).Scan(&due); err != nil || !due {
+	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM task_archives WHERE at < $1)`, sqlkit.Micros(before)).Scan(&due); err != nil || !due {
 		return 0, err
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		dropped, err = sqlkit.Changed(t.ExecContext(ctx, `DELETE FROM task_archives WHERE at < $1`, micros(before)))
+		dropped, err = sqlkit.Changed(t.ExecContext(ctx, `DELETE FROM task_archives WHERE at < $1`, sqlkit.Micros(before)))
 		return err
 	})
 	return dropped, err

@@ -32,7 +32,7 @@ type openTask struct {
 
 func scanOpen(row sqlkit.Row) (openTask, error) {
 	var o openTask
-	err := row.Scan(&o.ID, &o.Epoch, &o.Lane, &o.Class, &o.Status, &o.Attempt, &o.Cancel, at(&o.NotAfter), at(&o.AliveUntil))
+	err := row.Scan(&o.ID, &o.Epoch, &o.Lane, &o.Class, &o.Status, &o.Attempt, &o.Cancel, sqlkit.ScanMicros(&o.NotAfter), sqlkit.ScanMicros(&o.AliveUntil))
 	return o, err
 }
 
@@ -69,7 +69,7 @@ func (db *DB) ClaimTasks(ctx context.Context, nodeID string, epoch int64, lanes 
 		var has int64
 		var site string
 		var restored bool
-		err := t.QueryRowContext(ctx, `SELECT epoch, site, EXISTS (SELECT 1 FROM chain_holds WHERE until_at = 0 AND kind = 'restored') FROM nodes WHERE id = $1`+t.forUpdate(), nodeID).Scan(&has, &site, &restored)
+		err := t.QueryRowContext(ctx, `SELECT epoch, site, EXISTS (SELECT 1 FROM chain_holds WHERE until_at = 0 AND kind = 'restored') FROM nodes WHERE id = $1`+t.ForUpdate(), nodeID).Scan(&has, &site, &restored)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return nodeNotFound(nodeID)
@@ -156,8 +156,8 @@ func (t *tx) lease(ctx context.Context, o openTask, nodeID string) (broker.Task,
 	k := broker.Task{ID: o.ID, NodeID: nodeID, NodeEpoch: o.Epoch, Lane: o.Lane, Status: broker.TaskDispatched, DispatchedAt: t.now, LeaseUntil: t.now.Add(wire.LeaseTime)}
 	err := t.QueryRowContext(ctx, `UPDATE tasks SET status = 'dispatched', attempt = attempt + 1, dispatched_at = $1, lease_until = $2
 		WHERE id = $3 RETURNING attempt, type, version, not_after, correlation_id, traceparent, (SELECT envelope FROM task_envelopes WHERE task_id = id)`,
-		micros(t.now), micros(k.LeaseUntil), o.ID).
-		Scan(&k.Attempt, &k.Type, &k.Version, at(&k.NotAfter), &k.CorrelationID, &k.TraceParent, &k.Envelope)
+		sqlkit.Micros(t.now), sqlkit.Micros(k.LeaseUntil), o.ID).
+		Scan(&k.Attempt, &k.Type, &k.Version, sqlkit.ScanMicros(&k.NotAfter), &k.CorrelationID, &k.TraceParent, &k.Envelope)
 	return k, err
 }
 
@@ -196,18 +196,18 @@ func (db *DB) RecordProgress(ctx context.Context, nodeID, taskID string, attempt
 }
 
 func (t *tx) renew(ctx context.Context, from broker.TaskStatus, nodeID, taskID string, attempt int, p broker.Progress) (int64, error) {
-	lease := micros(t.now.Add(wire.LeaseTime))
+	lease := sqlkit.Micros(t.now.Add(wire.LeaseTime))
 	return sqlkit.Changed(t.ExecContext(ctx, `UPDATE tasks SET status = 'dispatched', lease_until = $1, alive_until = $2, progress = $3
-		WHERE id = $4 AND node_id = $5 AND attempt = $6 AND status = $7`, lease, lease, text(p), taskID, nodeID, attempt, string(from)))
+		WHERE id = $4 AND node_id = $5 AND attempt = $6 AND status = $7`, lease, lease, sqlkit.JSON(p), taskID, nodeID, attempt, string(from)))
 }
 
 // takeUp returns a task whose lease ran out to the node that runs the task, or refuses. The rules
 // are those of a claim: the exclusive lane holds one task.
 func (t *tx) takeUp(ctx context.Context, nodeID, taskID string, attempt int, p broker.Progress) error {
-	if _, err := node(ctx, t, nodeID, t.forUpdate()); err != nil {
+	if _, err := node(ctx, t, nodeID, t.ForUpdate()); err != nil {
 		return err
 	}
-	k, err := task(ctx, t, taskID, t.forUpdate())
+	k, err := task(ctx, t, taskID, t.ForUpdate())
 	switch {
 	case err != nil:
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -48,7 +49,7 @@ func unknown(c taskcatalog.Code) bool {
 
 func (t *tx) deliver(ctx context.Context, d Delivery) error {
 	_, err := t.ExecContext(ctx, `UPDATE node_agents SET attempt_at = $1, result = $2, reason = $3, seconds = $4, correlation_id = $5 WHERE node_id = $6 AND attempt_at <= $1`,
-		micros(d.At), d.Result, d.Reason, d.Seconds, d.CorrelationID, d.NodeID)
+		sqlkit.Micros(d.At), d.Result, d.Reason, d.Seconds, d.CorrelationID, d.NodeID)
 	return err
 }
 
@@ -119,7 +120,7 @@ func (k *updateTask) givenUp() bool { return unknown(k.Code) }
 // replaced reports whether the task's run has since asked the node for another update.
 func (t *tx) replaced(ctx context.Context, k *updateTask) (yes bool, err error) {
 	err = t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM tasks WHERE node_id = $1 AND correlation_id = $2 AND type = $3 AND issued_at > $4)`,
-		k.NodeID, k.CorrelationID, k.Type, micros(k.IssuedAt)).Scan(&yes)
+		k.NodeID, k.CorrelationID, k.Type, sqlkit.Micros(k.IssuedAt)).Scan(&yes)
 	return yes, err
 }
 

@@ -17,7 +17,7 @@ const ProbeWithin = time.Hour
 // The node's own result takes precedence over a probe's finding, and the first of each kind stands.
 // Nothing is stored about a task of another node or epoch, or with another end.
 func (t *tx) noteLate(ctx context.Context, nodeID, taskID string, epoch int64, w broker.LateWord) error {
-	k, err := task(ctx, t, taskID, t.forUpdate())
+	k, err := task(ctx, t, taskID, t.ForUpdate())
 	switch {
 	case err != nil:
 		return err
@@ -27,7 +27,7 @@ func (t *tx) noteLate(ctx context.Context, nodeID, taskID string, epoch int64, w
 		return nil
 	}
 	w.At = t.now
-	if _, err := t.ExecContext(ctx, `UPDATE tasks SET late = $1 WHERE id = $2`, text(w), taskID); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE tasks SET late = $1 WHERE id = $2`, sqlkit.JSON(w), taskID); err != nil {
 		return err
 	}
 	if k.Type == "node.self_update" { // the node's report tells which version runs now: see hearDelivery
@@ -45,7 +45,7 @@ func (t *tx) noteLate(ctx context.Context, nodeID, taskID string, epoch int64, w
 // result's attempt was made.
 func (db *DB) NoteLateResult(ctx context.Context, r Result) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		k, err := task(ctx, t, r.TaskID, t.forUpdate())
+		k, err := task(ctx, t, r.TaskID, t.ForUpdate())
 		if err != nil || r.Attempt < 1 || r.Attempt > k.Attempt {
 			return err
 		}
@@ -64,5 +64,5 @@ func (db *DB) Unheard(ctx context.Context, after broker.Task, limit int) ([]brok
 			AND NOT EXISTS (SELECT 1 FROM tasks p WHERE p.node_id = tasks.node_id AND p.idempotency_key = $3 || tasks.id AND p.idempotency_key <> '')
 			AND (ended_at > $4 OR ended_at = $4 AND id > $5)
 		ORDER BY ended_at, id LIMIT $6`,
-		micros(db.Now().Add(-ProbeWithin)), string(taskcatalog.ClassProbe), broker.ProbeKey, micros(after.EndedAt), after.ID, limit)
+		sqlkit.Micros(db.Now().Add(-ProbeWithin)), string(taskcatalog.ClassProbe), broker.ProbeKey, sqlkit.Micros(after.EndedAt), after.ID, limit)
 }

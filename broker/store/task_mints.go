@@ -73,7 +73,7 @@ func (t *tx) had(ctx context.Context, e broker.AuditEntry, m Mint) (again bool, 
 func (t *tx) countMint(ctx context.Context, e broker.AuditEntry, taskID string) error {
 	var tries int
 	var next time.Time
-	err := t.QueryRowContext(ctx, `SELECT tries, next_at FROM mint_tries WHERE task_id = $1`, taskID).Scan(&tries, at(&next))
+	err := t.QueryRowContext(ctx, `SELECT tries, next_at FROM mint_tries WHERE task_id = $1`, taskID).Scan(&tries, sqlkit.ScanMicros(&next))
 	switch {
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return err
@@ -86,7 +86,7 @@ func (t *tx) countMint(ctx context.Context, e broker.AuditEntry, taskID string) 
 	}
 	pause := min(time.Second<<tries, maxMintPause)
 	_, err = t.ExecContext(ctx, `INSERT INTO mint_tries (task_id, tries, next_at) VALUES ($1, 1, $2)
-		ON CONFLICT (task_id) DO UPDATE SET tries = mint_tries.tries + 1, next_at = excluded.next_at`, taskID, micros(t.now.Add(pause)))
+		ON CONFLICT (task_id) DO UPDATE SET tries = mint_tries.tries + 1, next_at = excluded.next_at`, taskID, sqlkit.Micros(t.now.Add(pause)))
 	return err
 }
 
@@ -101,7 +101,7 @@ func (db *DB) RecordMint(ctx context.Context, m Mint, opens string) error {
 			return err
 		}
 		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO mints (task_id, attempt, credential_type, at, request_id) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (task_id, attempt, credential_type) DO NOTHING`, m.TaskID, m.Attempt, m.Type, micros(t.now), m.Request))
+			ON CONFLICT (task_id, attempt, credential_type) DO NOTHING`, m.TaskID, m.Attempt, m.Type, sqlkit.Micros(t.now), m.Request))
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (db *DB) RecordMint(ctx context.Context, m Mint, opens string) error {
 
 // mayMint checks the task's lease, and returns the audit row of the mint.
 func (t *tx) mayMint(ctx context.Context, m Mint) (e broker.AuditEntry, err error) {
-	k, err := task(ctx, t, m.TaskID, t.forUpdate())
+	k, err := task(ctx, t, m.TaskID, t.ForUpdate())
 	if err != nil {
 		return e, err
 	}

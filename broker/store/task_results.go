@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -36,11 +37,11 @@ func (db *DB) RecordResult(ctx context.Context, r Result, effects []broker.Effec
 		repeat = false
 		// Lock the node's row first, as everywhere, to avoid deadlocks.
 		if len(effects) > 0 {
-			if _, err := node(ctx, t, r.NodeID, t.forUpdate()); err != nil {
+			if _, err := node(ctx, t, r.NodeID, t.ForUpdate()); err != nil {
 				return err
 			}
 		}
-		if k, err = task(ctx, t, r.TaskID, t.forUpdate()); err != nil {
+		if k, err = task(ctx, t, r.TaskID, t.ForUpdate()); err != nil {
 			return err
 		}
 		switch {
@@ -57,7 +58,7 @@ func (db *DB) RecordResult(ctx context.Context, r Result, effects []broker.Effec
 		k.Status, k.Outcome, k.Code, k.Message, k.Verdict, k.EndedAt = r.Status, r.Outcome, r.Code, r.Message, r.Verdict, t.now
 		k.Evidence = r.Evidence
 		if _, err := t.ExecContext(ctx, `UPDATE tasks SET status = $1, ended_at = $2, outcome = $3, code = $4, message = $5, verdict = $6, result = $7, evidence = $8
-			WHERE id = $9`, string(r.Status), micros(t.now), string(r.Outcome), string(r.Code), r.Message, string(r.Verdict), string(r.Result), bytesOf(r.Evidence), r.TaskID); err != nil {
+			WHERE id = $9`, string(r.Status), sqlkit.Micros(t.now), string(r.Outcome), string(r.Code), r.Message, string(r.Verdict), string(r.Result), bytesOf(r.Evidence), r.TaskID); err != nil {
 			return err
 		}
 		if r.Archive != nil {
@@ -137,10 +138,10 @@ func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) err
 	case broker.SetReason:
 		// The audited end of the task covers this change.
 		_, err := t.ExecContext(ctx, `UPDATE nodes SET status_reason = $1, updated_at = $2 WHERE id = $3 AND status = $4`,
-			e.Reason, micros(t.now), k.NodeID, string(e.Status))
+			e.Reason, sqlkit.Micros(t.now), k.NodeID, string(e.Status))
 		return err
 	case broker.SaveBaseline:
-		n, err := node(ctx, t, k.NodeID, t.forUpdate())
+		n, err := node(ctx, t, k.NodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -154,13 +155,13 @@ func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) err
 	case broker.EndAllocation:
 		return t.endAllocation(ctx, k.NodeID, e.AllocationID)
 	case broker.ConfirmResolver:
-		n, err := node(ctx, t, k.NodeID, t.forUpdate())
+		n, err := node(ctx, t, k.NodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
 		return t.confirmResolver(ctx, &n, e.Digest)
 	case broker.LetIn:
-		n, err := node(ctx, t, k.NodeID, t.forUpdate())
+		n, err := node(ctx, t, k.NodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -178,7 +179,7 @@ func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) err
 		}
 		return t.voidRotation(ctx, r)
 	case broker.ConfirmTrust:
-		n, err := node(ctx, t, k.NodeID, t.forUpdate())
+		n, err := node(ctx, t, k.NodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 // task_not_found.
 func (db *DB) CancelTask(ctx context.Context, actor broker.Actor, taskID, reason string) (k broker.Task, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		if k, err = task(ctx, t, taskID, t.forUpdate()); err != nil {
+		if k, err = task(ctx, t, taskID, t.ForUpdate()); err != nil {
 			return err
 		}
 		if k.Status.Ended() || k.CancelRequested {
@@ -43,14 +43,14 @@ func (t *tx) end(ctx context.Context, k *broker.Task, status broker.TaskStatus, 
 	k.Status, k.Code, k.Message, k.EndedAt = status, code, message, t.now
 	t.hint(HintEnded, k.ID)
 	_, err := t.ExecContext(ctx, `UPDATE tasks SET status = $1, code = $2, message = $3, ended_at = $4, cancel_requested = $5 WHERE id = $6`,
-		string(status), string(code), message, micros(t.now), k.CancelRequested, k.ID)
+		string(status), string(code), message, sqlkit.Micros(t.now), k.CancelRequested, k.ID)
 	return err
 }
 
 // failOpen ends a node's open tasks of epochs below before.
 func (t *tx) failOpen(ctx context.Context, actor broker.Actor, nodeID string, before int64, code taskcatalog.Code) error {
 	open, err := sqlkit.Collect(ctx, t, scanTask, `SELECT `+taskColumns+` FROM tasks
-		WHERE node_id = $1 AND status IN ('queued', 'dispatched') AND node_epoch < $2 ORDER BY id`+t.forUpdate(), nodeID, before)
+		WHERE node_id = $1 AND status IN ('queued', 'dispatched') AND node_epoch < $2 ORDER BY id`+t.ForUpdate(), nodeID, before)
 	if err != nil {
 		return err
 	}
@@ -80,12 +80,12 @@ const sweepLimit = 200
 func (db *DB) SweepTasks(ctx context.Context) (swept Swept, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		swept = Swept{}
-		now, silent := micros(t.now), micros(t.now.Add(-UnknownGrace))
+		now, silent := sqlkit.Micros(t.now), sqlkit.Micros(t.now.Add(-UnknownGrace))
 		due, err := sqlkit.Collect(ctx, t, scanTask, `SELECT `+taskColumns+` FROM tasks WHERE status IN ('queued', 'dispatched') AND (
 				(status = 'dispatched' AND lease_until < $1)
 				OR (attempt = 0 AND not_after < $1)
 				OR (attempt > 0 AND not_after <= $2 AND alive_until <= $2)
-			) ORDER BY node_id, id LIMIT $3`+t.forUpdate()+t.skipLocked(), now, silent, sweepLimit)
+			) ORDER BY node_id, id LIMIT $3`+t.ForUpdate()+t.SkipLocked(), now, silent, sweepLimit)
 		if err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (t *tx) sweep(ctx context.Context, k broker.Task, silent int64, swept *Swep
 	}
 	var err error
 	switch {
-	case k.Attempt > 0 && micros(k.NotAfter) <= silent && alive <= silent:
+	case k.Attempt > 0 && sqlkit.Micros(k.NotAfter) <= silent && alive <= silent:
 		swept.Unknown++
 		err = t.end(ctx, &k, broker.TaskFailed, taskcatalog.CodeOutcomeUnknown, "the node did not report how the task ended")
 	case k.Attempt == 0:
@@ -128,7 +128,7 @@ func (t *tx) sweep(ctx context.Context, k broker.Task, silent int64, swept *Swep
 func (t *tx) expire(ctx context.Context, k *broker.Task) error {
 	why := "the node did not fetch the task in time"
 	if k.Class == taskcatalog.ClassDestructive {
-		h, err := t.frozenAt(ctx, k.NodeID, micros(k.NotAfter))
+		h, err := t.frozenAt(ctx, k.NodeID, sqlkit.Micros(k.NotAfter))
 		if err != nil {
 			return err
 		}

@@ -30,9 +30,9 @@ const taskColumns = `id, node_id, node_epoch, type, version, class, lane, params
 
 func taskFields(k *broker.Task) []any {
 	return []any{
-		&k.ID, &k.NodeID, &k.NodeEpoch, &k.Type, &k.Version, &k.Class, &k.Lane, rawDoc(&k.Params), &k.EnvelopeDigest, &k.KeyID, &k.Nonce, &k.Status, &k.Attempt,
-		&k.RetryOf, &k.IdempotencyKey, &k.CorrelationID, &k.TraceParent, &k.EnqueuedBy, at(&k.IssuedAt), at(&k.NotAfter), at(&k.DispatchedAt), at(&k.LeaseUntil),
-		&k.CancelRequested, at(&k.EndedAt), &k.Outcome, &k.Code, &k.Message, &k.Verdict, doc(&k.Progress), doc(&k.Late),
+		&k.ID, &k.NodeID, &k.NodeEpoch, &k.Type, &k.Version, &k.Class, &k.Lane, sqlkit.ScanRawJSON(&k.Params), &k.EnvelopeDigest, &k.KeyID, &k.Nonce, &k.Status, &k.Attempt,
+		&k.RetryOf, &k.IdempotencyKey, &k.CorrelationID, &k.TraceParent, &k.EnqueuedBy, sqlkit.ScanMicros(&k.IssuedAt), sqlkit.ScanMicros(&k.NotAfter), sqlkit.ScanMicros(&k.DispatchedAt), sqlkit.ScanMicros(&k.LeaseUntil),
+		&k.CancelRequested, sqlkit.ScanMicros(&k.EndedAt), &k.Outcome, &k.Code, &k.Message, &k.Verdict, sqlkit.ScanJSON(&k.Progress), sqlkit.ScanJSON(&k.Late),
 	}
 }
 
@@ -60,7 +60,7 @@ func (db *DB) Task(ctx context.Context, id string) (broker.Task, error) {
 	var k broker.Task
 	row := db.reader().QueryRowContext(ctx, `SELECT `+taskColumns+`, result, evidence, envelope FROM tasks
 		JOIN task_envelopes ON task_id = id WHERE id = $1`, id)
-	err := row.Scan(append(taskFields(&k), rawDoc(&k.Result), &k.Evidence, &k.Envelope)...)
+	err := row.Scan(append(taskFields(&k), sqlkit.ScanRawJSON(&k.Result), &k.Evidence, &k.Envelope)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return k, taskNotFound(id)
 	}
@@ -103,9 +103,9 @@ func (db *DB) InsertTask(ctx context.Context, actor broker.Actor, k broker.Task)
 		}
 		var epoch int64
 		var status broker.NodeStatus
-		lock := t.forKeyShare()
+		lock := t.ForKeyShare()
 		if k.Type == provisionUser {
-			lock = t.forUpdate()
+			lock = t.ForUpdate()
 		}
 		err := t.QueryRowContext(ctx, `SELECT epoch, status FROM nodes WHERE id = $1`+lock, k.NodeID).Scan(&epoch, &status)
 		switch {
@@ -140,7 +140,7 @@ func (t *tx) insertTask(ctx context.Context, k broker.Task) error {
 		retry_of, idempotency_key, correlation_id, traceparent, enqueued_by, issued_at, not_after)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
 		k.ID, k.NodeID, k.NodeEpoch, k.Type, k.Version, string(k.Class), string(k.Lane), string(k.Params), k.EnvelopeDigest, k.KeyID, k.Nonce, string(k.Status),
-		k.RetryOf, k.IdempotencyKey, k.CorrelationID, k.TraceParent, k.EnqueuedBy, micros(k.IssuedAt), micros(k.NotAfter))
+		k.RetryOf, k.IdempotencyKey, k.CorrelationID, k.TraceParent, k.EnqueuedBy, sqlkit.Micros(k.IssuedAt), sqlkit.Micros(k.NotAfter))
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
 		return string(a) == string(b)
 	}
-	return text(x) == text(y) // map keys are sorted
+	return sqlkit.JSON(x) == sqlkit.JSON(y) // map keys are sorted
 }
 
 // ListTasks returns a page, newest first, without envelopes, evidence and results, and the cursor

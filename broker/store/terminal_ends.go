@@ -13,7 +13,7 @@ import (
 // Codes: terminal_session_not_found.
 func (db *DB) AskTerminalEnd(ctx context.Context, actor broker.Actor, id, code, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		s, err := terminal(ctx, t, id, t.forUpdate())
+		s, err := terminal(ctx, t, id, t.ForUpdate())
 		if err != nil || s.Status == broker.TerminalClosed {
 			return err
 		}
@@ -42,7 +42,7 @@ func (t *tx) askTerminalEnd(ctx context.Context, actor broker.Actor, s broker.Te
 func (db *DB) TerminalGone(ctx context.Context, nodeID string, epoch int64, id, how string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		e := broker.AuditEntry{Actor: nodeActor(nodeID).Name, Action: "terminal.refused", Subject: "terminal/" + taskcatalog.Clean(id, 60)}
-		s, err := terminal(ctx, t, id, t.forUpdate())
+		s, err := terminal(ctx, t, id, t.ForUpdate())
 		if refused := (*broker.Error)(nil); errors.As(err, &refused) {
 			return refuse(refused, e)
 		}

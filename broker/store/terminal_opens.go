@@ -15,7 +15,7 @@ import (
 // time.
 func (db *DB) PrepareTerminal(ctx context.Context, id string, p taskcatalog.TerminalOpenParams, in broker.NodeStatus) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		_, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET params = $2, opened_in = $3 WHERE id = $1`, id, text(p), string(in))
+		_, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET params = $2, opened_in = $3 WHERE id = $1`, id, sqlkit.JSON(p), string(in))
 		return err
 	})
 }
@@ -26,7 +26,7 @@ func (db *DB) NextTerminalOpen(ctx context.Context, id string) (p taskcatalog.Te
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		p = taskcatalog.TerminalOpenParams{}
 		var began bool
-		err := t.QueryRowContext(ctx, `SELECT s.params, s.opens + 1, `+beganColumn+` FROM terminal_sessions s LEFT JOIN tasks t ON t.id = s.open_task WHERE s.id = $1`, id).Scan(doc(&p), &n, &began)
+		err := t.QueryRowContext(ctx, `SELECT s.params, s.opens + 1, `+beganColumn+` FROM terminal_sessions s LEFT JOIN tasks t ON t.id = s.open_task WHERE s.id = $1`, id).Scan(sqlkit.ScanJSON(&p), &n, &began)
 		if errors.Is(err, sql.ErrNoRows) {
 			return terminalNotFound(id)
 		}

@@ -17,7 +17,7 @@ func (db *DB) TerminalPolicy(ctx context.Context, site string) (policy json.RawM
 }
 
 func terminalPolicy(ctx context.Context, r sqlkit.Runner, site string) (policy json.RawMessage, err error) {
-	err = r.QueryRowContext(ctx, `SELECT policy FROM terminal_policies WHERE site = $1`, site).Scan(rawDoc(&policy))
+	err = r.QueryRowContext(ctx, `SELECT policy FROM terminal_policies WHERE site = $1`, site).Scan(sqlkit.ScanRawJSON(&policy))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -32,7 +32,7 @@ func (db *DB) SetTerminalPolicy(ctx context.Context, actor broker.Actor, site st
 			return err
 		}
 		if _, err := t.ExecContext(ctx, `INSERT INTO terminal_policies (site, policy, updated_at) VALUES ($1, $2, $3)
-			ON CONFLICT (site) DO UPDATE SET policy = excluded.policy, updated_at = excluded.updated_at`, site, string(policy), micros(t.now)); err != nil {
+			ON CONFLICT (site) DO UPDATE SET policy = excluded.policy, updated_at = excluded.updated_at`, site, string(policy), sqlkit.Micros(t.now)); err != nil {
 			return err
 		}
 		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "policy.terminal", Subject: "site/" + site, Reason: reason, Before: before, After: policy})
@@ -51,7 +51,7 @@ func (db *DB) BeatTerminalRelay(ctx context.Context, r TerminalRelay, dead time.
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO terminal_relays (address, instance, seen_at) VALUES ($1, $2, $3)
 			ON CONFLICT (address) DO UPDATE SET instance = excluded.instance, seen_at = excluded.seen_at
-			WHERE terminal_relays.instance IN ('', excluded.instance) OR terminal_relays.seen_at <= $4`, r.Address, r.Instance, micros(t.now), micros(t.now.Add(-dead))))
+			WHERE terminal_relays.instance IN ('', excluded.instance) OR terminal_relays.seen_at <= $4`, r.Address, r.Instance, sqlkit.Micros(t.now), sqlkit.Micros(t.now.Add(-dead))))
 		if err == nil && n == 0 {
 			err = broker.Errorf(broker.Unavailable, "relay_address_taken", "another broker uses the relay address %s (if that broker was just killed, retry in a few seconds; otherwise give each broker its own relay address)", r.Address)
 		}
@@ -63,7 +63,7 @@ func (db *DB) BeatTerminalRelay(ctx context.Context, r TerminalRelay, dead time.
 // for a day.
 func (db *DB) ForgetTerminalRelay(ctx context.Context, r TerminalRelay) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		_, err := t.ExecContext(ctx, `DELETE FROM terminal_relays WHERE address = $1 AND instance = $2 OR seen_at < $3`, r.Address, r.Instance, micros(t.now.Add(-24*time.Hour)))
+		_, err := t.ExecContext(ctx, `DELETE FROM terminal_relays WHERE address = $1 AND instance = $2 OR seen_at < $3`, r.Address, r.Instance, sqlkit.Micros(t.now.Add(-24*time.Hour)))
 		return err
 	})
 }

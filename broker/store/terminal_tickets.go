@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -28,18 +29,18 @@ const ticketsKept = time.Hour
 // AddTerminalTicket stores a ticket. Codes: terminal_session_not_found, terminal_session_over.
 func (db *DB) AddTerminalTicket(ctx context.Context, actor broker.Actor, k TerminalTicket) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		s, err := terminal(ctx, t, k.SessionID, t.forUpdate())
+		s, err := terminal(ctx, t, k.SessionID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
 		if s.Status.Over() {
 			return terminalOver(s)
 		}
-		if _, err := t.ExecContext(ctx, `DELETE FROM terminal_tickets WHERE expires_at < $1`, micros(t.now.Add(-ticketsKept))); err != nil {
+		if _, err := t.ExecContext(ctx, `DELETE FROM terminal_tickets WHERE expires_at < $1`, sqlkit.Micros(t.now.Add(-ticketsKept))); err != nil {
 			return err
 		}
 		if _, err := t.ExecContext(ctx, `INSERT INTO terminal_tickets (hash, session_id, operator, width, height, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
-			k.Hash, k.SessionID, k.Operator, k.Width, k.Height, micros(k.Expires)); err != nil {
+			k.Hash, k.SessionID, k.Operator, k.Width, k.Height, sqlkit.Micros(k.Expires)); err != nil {
 			return err
 		}
 		e := terminalEntry(actor, "terminal.ticket", s)
@@ -60,8 +61,8 @@ func (db *DB) UseTerminalTicket(ctx context.Context, actor broker.Actor, session
 		}
 		var used time.Time
 		k = TerminalTicket{Hash: hash}
-		err := t.QueryRowContext(ctx, `SELECT session_id, operator, width, height, expires_at, used_at FROM terminal_tickets WHERE hash = $1`+t.forUpdate(), hash).
-			Scan(&k.SessionID, &k.Operator, &k.Width, &k.Height, at(&k.Expires), at(&used))
+		err := t.QueryRowContext(ctx, `SELECT session_id, operator, width, height, expires_at, used_at FROM terminal_tickets WHERE hash = $1`+t.ForUpdate(), hash).
+			Scan(&k.SessionID, &k.Operator, &k.Width, &k.Height, sqlkit.ScanMicros(&k.Expires), sqlkit.ScanMicros(&used))
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return no("terminal_ticket_unknown", "the ticket is unknown")
@@ -76,14 +77,14 @@ func (db *DB) UseTerminalTicket(ctx context.Context, actor broker.Actor, session
 		case !t.now.Before(k.Expires):
 			return no("terminal_ticket_expired", "the ticket expired at %s", k.Expires.UTC().Format(time.RFC3339))
 		}
-		s, err := terminal(ctx, t, sessionID, t.forUpdate())
+		s, err := terminal(ctx, t, sessionID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
 		if s.Status.Over() {
 			return terminalOver(s)
 		}
-		if _, err = t.ExecContext(ctx, `UPDATE terminal_tickets SET used_at = $2 WHERE hash = $1`, hash, micros(t.now)); err != nil {
+		if _, err = t.ExecContext(ctx, `UPDATE terminal_tickets SET used_at = $2 WHERE hash = $1`, hash, sqlkit.Micros(t.now)); err != nil {
 			return err
 		}
 		entry := terminalEntry(actor, "terminal.join", s)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -24,7 +25,7 @@ type TerminalToken struct {
 // terminal_session_over.
 func (db *DB) SetTerminalToken(ctx context.Context, id string, k TerminalToken) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		had, err := terminal(ctx, t, id, t.forUpdate())
+		had, err := terminal(ctx, t, id, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -37,7 +38,7 @@ func (db *DB) SetTerminalToken(ctx context.Context, id string, k TerminalToken) 
 		}
 		kept.supersede(kept.minted, kept.key)
 		_, err = t.ExecContext(ctx, `UPDATE terminal_sessions SET token_hash = $2, token_expires_at = $3, token_key_digest = $4, superseded = $5 WHERE id = $1`,
-			id, k.Hash, micros(k.Expires), k.KeyDigest, text(kept.superseded))
+			id, k.Hash, sqlkit.Micros(k.Expires), k.KeyDigest, sqlkit.JSON(kept.superseded))
 		return err
 	})
 }
@@ -75,7 +76,7 @@ const mostSuperseded = 8
 
 func terminalTokensOf(ctx context.Context, t *tx, id string) (k terminalTokens, err error) {
 	err = t.QueryRowContext(ctx, `SELECT token_hash, token_expires_at, token_key_digest, next_token_hash, used_token_hash, spent_token_hash, token_holder, superseded
-		FROM terminal_sessions WHERE id = $1`, id).Scan(&k.minted, at(&k.expires), &k.key, &k.next, &k.used, &k.spent, &k.holder, doc(&k.superseded))
+		FROM terminal_sessions WHERE id = $1`, id).Scan(&k.minted, sqlkit.ScanMicros(&k.expires), &k.key, &k.next, &k.used, &k.spent, &k.holder, sqlkit.ScanJSON(&k.superseded))
 	return k, err
 }
 
@@ -108,7 +109,7 @@ func (k *terminalTokens) holderOf(hash string) string {
 func (db *DB) UseTerminalToken(ctx context.Context, id string, by TerminalCaller, hash, next string) (s broker.TerminalSession, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		e := broker.AuditEntry{Actor: nodeActor(by.NodeID).Name, Action: "terminal.attack", Subject: "terminal/" + taskcatalog.Clean(id, 60)}
-		s, err = terminal(ctx, t, id, t.forUpdate())
+		s, err = terminal(ctx, t, id, t.ForUpdate())
 		if refused := (*broker.Error)(nil); errors.As(err, &refused) {
 			return refuse(refused, e)
 		} else if err != nil {
@@ -162,7 +163,7 @@ func (db *DB) UseTerminalToken(ctx context.Context, id string, by TerminalCaller
 			k.minted = ""
 		}
 		_, err = t.ExecContext(ctx, `UPDATE terminal_sessions SET token_hash = $2, next_token_hash = $3, used_token_hash = $4, spent_token_hash = $5, token_holder = $6, superseded = $7 WHERE id = $1`,
-			id, k.minted, next, k.used, k.spent, by.KeyDigest, text(k.superseded))
+			id, k.minted, next, k.used, k.spent, by.KeyDigest, sqlkit.JSON(k.superseded))
 		return err
 	})
 	return s, err

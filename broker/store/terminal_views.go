@@ -33,7 +33,7 @@ const terminalViewColumns = `n.hostname, COALESCE(p.policy, ''), s.end_asked_by`
 
 func scanTerminalView(row sqlkit.Row) (v Terminal, err error) {
 	var policy json.RawMessage
-	if v.TerminalSession, err = scanTerminal(tail{row, []any{&v.Hostname, rawDoc(&policy), &v.AskedBy}}); err != nil {
+	if v.TerminalSession, err = scanTerminal(tail{row, []any{&v.Hostname, sqlkit.ScanRawJSON(&policy), &v.AskedBy}}); err != nil {
 		return v, err
 	}
 	v.Policy, _ = broker.TerminalPolicyOf(policy) // an unreadable policy permits nothing
@@ -79,7 +79,7 @@ const brokenFor = 30 * 24 * time.Hour
 // TerminalFigures counts sessions. The audit log decides which recordings are broken: an attacker
 // may have left no block.
 func (db *DB) TerminalFigures(ctx context.Context, sites []string) (f TerminalFigures, err error) {
-	w := sqlkit.Where{Args: []any{cutAction, brokenAction, micros(db.Now().Add(-brokenFor))}}
+	w := sqlkit.Where{Args: []any{cutAction, brokenAction, sqlkit.Micros(db.Now().Add(-brokenFor))}}
 	sqlkit.In(&w, "s.site", sites)
 	err = db.reader().QueryRowContext(ctx, `SELECT COALESCE(SUM(CASE WHEN s.status <> 'closed' THEN 1 ELSE 0 END), 0),
 		COALESCE(SUM(CASE WHEN s.status = 'closed' AND s.closed_at >= $3 AND EXISTS (SELECT 1 FROM audit_logs a WHERE a.subject = 'terminal/' || s.id AND a.action IN ($1, $2)) THEN 1 ELSE 0 END), 0)

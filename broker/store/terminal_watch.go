@@ -67,8 +67,8 @@ const (
 func (r *accessRow) into(a *broker.TerminalAccess) []any {
 	o := &a.Operator
 	return []any{
-		&a.Site, &a.NodeStatus, &a.NodeEpoch, &a.RunID, &r.runStatus, &a.RunKind, &r.username, &r.hadRoot, at(&r.ended),
-		&o.Role, doc(&o.Sites), at(&o.ExpiresAt), at(&o.RevokedAt), rawDoc(&r.policy),
+		&a.Site, &a.NodeStatus, &a.NodeEpoch, &a.RunID, &r.runStatus, &a.RunKind, &r.username, &r.hadRoot, sqlkit.ScanMicros(&r.ended),
+		&o.Role, sqlkit.ScanJSON(&o.Sites), sqlkit.ScanMicros(&o.ExpiresAt), sqlkit.ScanMicros(&o.RevokedAt), sqlkit.ScanRawJSON(&r.policy),
 	}
 }
 
@@ -119,7 +119,7 @@ func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
 func scanTerminalState(row sqlkit.Row) (st TerminalState, err error) {
 	a, r := &st.Access, accessRow{}
 	o := &st.Open
-	more := append([]any{&a.OpenedIn, &st.EndCode, &st.EndReason, at(&st.RelayHeard), &st.RelayInstance, &o.Began, &o.Status, &o.Outcome, &o.Code, &o.Message, at(&o.At)}, r.into(a)...)
+	more := append([]any{&a.OpenedIn, &st.EndCode, &st.EndReason, sqlkit.ScanMicros(&st.RelayHeard), &st.RelayInstance, &o.Began, &o.Status, &o.Outcome, &o.Code, &o.Message, sqlkit.ScanMicros(&o.At)}, r.into(a)...)
 	if st.Session, err = scanTerminal(tail{row, more}); err != nil {
 		return st, err
 	}
@@ -184,7 +184,7 @@ func revokes(ctx context.Context, r sqlkit.Runner, which string, args ...any) (m
 		params taskcatalog.RevokeUserParams
 	}
 	all, err := sqlkit.Collect(ctx, r, func(s sqlkit.Row) (k row, err error) {
-		return k, s.Scan(&k.nodeID, doc(&k.params))
+		return k, s.Scan(&k.nodeID, sqlkit.ScanJSON(&k.params))
 	}, `SELECT node_id, params FROM tasks WHERE status IN ('queued', 'dispatched') AND type = 'allocation.revoke_user' AND `+which, args...)
 	out := make(map[ofNode]bool, len(all))
 	for _, k := range all {

@@ -19,7 +19,7 @@ const terminalColumns = `id, node_id, node_epoch, site, allocation_id, username,
 func scanTerminal(row sqlkit.Row) (s broker.TerminalSession, err error) {
 	var longest, idle, detach, exit int64
 	err = row.Scan(&s.ID, &s.NodeID, &s.NodeEpoch, &s.Site, &s.AllocationID, &s.Username, &s.OpenedBy, &s.Reason, &longest, &idle, &detach,
-		&s.RecordInput, &s.Replica, &s.Status, &s.EndCode, &exit, at(&s.CreatedAt), at(&s.StatusAt), at(&s.ClosedAt))
+		&s.RecordInput, &s.Replica, &s.Status, &s.EndCode, &exit, sqlkit.ScanMicros(&s.CreatedAt), sqlkit.ScanMicros(&s.StatusAt), sqlkit.ScanMicros(&s.ClosedAt))
 	s.Limits = broker.TerminalLimits{Max: time.Duration(longest) * time.Second, Idle: time.Duration(idle) * time.Second, Detach: time.Duration(detach) * time.Second}
 	if exit >= 0 {
 		status := int(exit)
@@ -49,7 +49,7 @@ func terminalNotFound(id string) *broker.Error {
 // node_not_found, node_deleted, stale_epoch.
 func (db *DB) CreateTerminalSession(ctx context.Context, actor broker.Actor, s broker.TerminalSession) (made broker.TerminalSession, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, s.NodeID, t.forUpdate())
+		n, err := node(ctx, t, s.NodeID, t.ForUpdate())
 		switch {
 		case err != nil:
 			return err
@@ -62,7 +62,7 @@ func (db *DB) CreateTerminalSession(ctx context.Context, actor broker.Actor, s b
 			max_seconds, idle_seconds, detach_seconds, record_input, replica, status, created_at, status_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15) RETURNING `+terminalColumns,
 			s.ID, n.ID, n.Epoch, n.Site, s.AllocationID, s.Username, actor.Name, s.Reason, int64(s.Limits.Max/time.Second), int64(s.Limits.Idle/time.Second),
-			int64(s.Limits.Detach/time.Second), s.RecordInput, s.Replica, string(broker.TerminalOpening), micros(t.now)))
+			int64(s.Limits.Detach/time.Second), s.RecordInput, s.Replica, string(broker.TerminalOpening), sqlkit.Micros(t.now)))
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ type TerminalMove struct {
 // terminal_transition_refused.
 func (db *DB) MoveTerminalSession(ctx context.Context, actor broker.Actor, id string, m TerminalMove) (moved broker.TerminalSession, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		had, err := terminal(ctx, t, id, t.forUpdate())
+		had, err := terminal(ctx, t, id, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (db *DB) MoveTerminalSession(ctx context.Context, actor broker.Actor, id st
 			token_hash = CASE WHEN $7 THEN '' ELSE token_hash END,
 			next_token_hash = CASE WHEN $7 THEN '' ELSE next_token_hash END
 			WHERE id = $1 RETURNING `+terminalColumns,
-			id, string(m.To), micros(t.now), m.Code, exit, m.To == broker.TerminalClosed, m.To.Over()))
+			id, string(m.To), sqlkit.Micros(t.now), m.Code, exit, m.To == broker.TerminalClosed, m.To.Over()))
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func (db *DB) MoveTerminalSession(ctx context.Context, actor broker.Actor, id st
 // Codes: terminal_session_not_found, terminal_session_over.
 func (db *DB) SetTerminalReplica(ctx context.Context, actor broker.Actor, id, replica string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		had, err := terminal(ctx, t, id, t.forUpdate())
+		had, err := terminal(ctx, t, id, t.ForUpdate())
 		if err != nil || had.Replica == replica {
 			return err
 		}

@@ -94,10 +94,10 @@ func (db *DB) Timeline(ctx context.Context, nodeID string, w Window) (page []Mom
 	}
 	for rank, source := range timelineSources {
 		some, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (m Moment, err error) {
-			err = row.Scan(at(&m.At), &m.id, at(&m.Until), &m.What, &m.Status, &m.Actor, &m.TaskID, &m.RunID, &m.Code, &m.Detail, rawDoc(&m.Before), rawDoc(&m.After))
+			err = row.Scan(sqlkit.ScanMicros(&m.At), &m.id, sqlkit.ScanMicros(&m.Until), &m.What, &m.Status, &m.Actor, &m.TaskID, &m.RunID, &m.Code, &m.Detail, sqlkit.ScanRawJSON(&m.Before), sqlkit.ScanRawJSON(&m.After))
 			m.Kind, m.rank = source.kind, rank
 			return m.told(), err
-		}, source.from+` ORDER BY 1`+order+`, 2`+order+` LIMIT $3`, nodeID, micros(w.Since), w.Limit+w.Skip+1)
+		}, source.from+` ORDER BY 1`+order+`, 2`+order+` LIMIT $3`, nodeID, sqlkit.Micros(w.Since), w.Limit+w.Skip+1)
 		if err != nil {
 			return nil, nil, false, err
 		}

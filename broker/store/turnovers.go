@@ -34,7 +34,7 @@ type Lifts struct {
 func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover, ends ...string) (forced []broker.Allocation, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		forced = nil
-		n, err := node(ctx, t, u.NodeID, t.forUpdate())
+		n, err := node(ctx, t, u.NodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover,
 // unchanged. Code, audited: allocation_live.
 func (db *DB) ForceRelease(ctx context.Context, actor broker.Actor, u Turnover, ends ...string) (forced []broker.Allocation, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, u.NodeID, t.forUpdate())
+		n, err := node(ctx, t, u.NodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (t *tx) forceRelease(ctx context.Context, actor broker.Actor, n broker.Node
 // kept_out_by_conflict, kept_out_by_person, transition_refused, resolver_config_unconfirmed.
 func (db *DB) EndTurnover(ctx context.Context, actor broker.Actor, u Turnover, certificateID string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, u.NodeID, t.forUpdate())
+		n, err := node(ctx, t, u.NodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (db *DB) EndTurnover(ctx context.Context, actor broker.Actor, u Turnover, c
 		var epoch int64
 		var meets bool
 		var until time.Time
-		err = t.QueryRowContext(ctx, `SELECT node_epoch, meets_policy, valid_until FROM clean_certificates WHERE id = $1 AND run_id = $2 AND node_id = $3`, certificateID, u.RunID, n.ID).Scan(&epoch, &meets, at(&until))
+		err = t.QueryRowContext(ctx, `SELECT node_epoch, meets_policy, valid_until FROM clean_certificates WHERE id = $1 AND run_id = $2 AND node_id = $3`, certificateID, u.RunID, n.ID).Scan(&epoch, &meets, sqlkit.ScanMicros(&until))
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return refuse(broker.Errorf(broker.Refused, "certificate_missing", "cannot hand out node %s: run %s has no certificate %q for this node", n.ID, u.RunID, certificateID), e)

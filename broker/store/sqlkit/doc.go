@@ -3,10 +3,12 @@
 // ours.
 //
 // The main type is Runner: a transaction or a pool, which runs statements. Where collects the
-// conditions of a statement. Collect and Count read the rows of an answer.
+// conditions of a statement. Collect and Count read the rows of an answer. Dialect holds all
+// differences in SQL between the two engines.
 //
 // Every statement has $1 placeholders, which both engines understand. A value reaches the database
-// as an argument, and never as part of a statement's text.
+// as an argument, and never as part of a statement's text. A time is stored as microseconds in UTC,
+// so that both engines compare times alike; any other value without a column of its own is JSON.
 //
 // The package opens no database and decides nothing about retries: broker/store does both.
 package sqlkit
