@@ -110,8 +110,15 @@ func (db *DB) Ping(ctx context.Context) error {
 // Now returns the store's time, in UTC and whole microseconds.
 func (db *DB) Now() time.Time { return db.now().UTC().Truncate(time.Microsecond) }
 
+// Statements returns the number of statements that the database was given so far, without the
+// statements that begin and end transactions.
+func (db *DB) Statements() int64 { return db.statements.Load() }
+
 // Engine returns sqlite or postgres.
 func (db *DB) Engine() string { return db.engine.Name() }
+
+// reader returns the engine's reader, counted.
+func (db *DB) reader() sqlkit.Runner { return sqlkit.Counted(db.engine.reader(), &db.statements) }
 
 // refusal is an error whose audit row survives the rollback of the refused transaction.
 type refusal struct {
@@ -125,7 +132,7 @@ func (r *refusal) Error() string { return r.err.Error() }
 // transaction, see AuditRefusal.
 func (db *DB) write(ctx context.Context, fn func(ctx context.Context, t *tx) error) error {
 	hints, err := db.engine.write(ctx, func(ctx context.Context, t *tx) error {
-		t.Runner = counted{t.Runner, &db.statements}
+		t.Runner = sqlkit.Counted(t.Runner, &db.statements)
 		return fn(ctx, t)
 	})
 	var r *refusal

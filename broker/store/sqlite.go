@@ -25,7 +25,7 @@ type sqliteEngine struct {
 	path    string
 	lock    *os.File // held while Exclusive
 	commits *writer
-	read    *prepared
+	read    *sqlkit.Prepared
 }
 
 const sqliteReaders = 4
@@ -72,7 +72,7 @@ func openSQLite(ctx context.Context, db *DB, path string, exclusive bool) (_ eng
 	}
 	read.SetMaxOpenConns(sqliteReaders)
 	read.SetMaxIdleConns(sqliteReaders)
-	e.read = &prepared{db: read}
+	e.read = sqlkit.NewPrepared(read)
 	e.commits.start()
 	return e, nil
 }
@@ -110,7 +110,7 @@ func (e *sqliteEngine) close() error {
 		errs = append(errs, e.commits.close())
 	}
 	if e.read != nil {
-		errs = append(errs, e.read.db.Close())
+		errs = append(errs, e.read.Close())
 	}
 	if e.lock != nil {
 		errs = append(errs, e.lock.Close())

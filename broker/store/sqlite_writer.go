@@ -17,7 +17,7 @@ import (
 type writer struct {
 	db    *DB
 	pool  *sql.DB // one connection
-	stmts *prepared
+	stmts *sqlkit.Prepared
 	jobs  chan *job
 
 	stop    chan struct{}
@@ -44,7 +44,7 @@ var errClosed = errors.New("the store is closed")
 
 func newWriter(pool *sql.DB, db *DB) *writer {
 	return &writer{
-		db: db, pool: pool, stmts: &prepared{db: pool}, jobs: make(chan *job, maxGroup),
+		db: db, pool: pool, stmts: sqlkit.NewPrepared(pool), jobs: make(chan *job, maxGroup),
 		stop: make(chan struct{}), stopped: make(chan struct{}),
 	}
 }

@@ -1,16 +1,16 @@
-package store
+package sqlkit
 
 import (
 	"context"
 	"database/sql"
 	"sync/atomic"
-
-	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
-// counted is a runner that counts its statements.
+// Counted returns r with a counter: each statement adds 1 to n.
+func Counted(r Runner, n *atomic.Int64) Runner { return counted{r, n} }
+
 type counted struct {
-	sqlkit.Runner
+	Runner
 	n *atomic.Int64
 }
 
@@ -28,10 +28,3 @@ func (c counted) QueryRowContext(ctx context.Context, query string, args ...any)
 	c.n.Add(1)
 	return c.Runner.QueryRowContext(ctx, query, args...)
 }
-
-// reader returns the engine's reader, counted.
-func (db *DB) reader() sqlkit.Runner { return counted{db.engine.reader(), &db.statements} }
-
-// Statements returns the number of statements that the database was given so far, without the
-// statements that begin and end transactions.
-func (db *DB) Statements() int64 { return db.statements.Load() }
