@@ -64,13 +64,13 @@ type Config struct {
 // Agent is the agent of a single node.
 type Agent struct {
 	Config
-	state   *identity.State
-	ledger  *ledger.Ledger
-	inbox   *inbox.Inbox
-	host    *host.Host
-	self    atomic.Pointer[self] // the node's report about itself
-	telling sync.Mutex           // serialises changes of self
-	bootID  string
+	state      *identity.State
+	ledger     *ledger.Ledger
+	inbox      *inbox.Inbox
+	host       *host.Host
+	nodeReport atomic.Pointer[nodeReport] // the node's report about itself
+	reportMu   sync.Mutex                 // serialises changes of nodeReport
+	bootID     string
 	// instance identifies this process: the broker uses it to tell apart two processes with the
 	// same identity.
 	instance string
@@ -135,7 +135,7 @@ func New(c Config) (*Agent, error) {
 		Machine: c.Machine, Now: c.Now, Rand: c.Rand, Log: c.Log, Version: c.Version,
 		Accounts: a.ledger.Accounts(), Marks: a.ledger, Systemd: c.Systemd, Trust: a.acceptTrust, Rotate: a.rotateIdentity, Rotated: a.rotated,
 		Profiles: resolver.Open(filepath.Join(c.StateDir, "profiles")), Commands: runner, Facts: a.facts,
-		GPU: c.GPU, Openers: gpu.Openers, Stopped: a.ledger, Overwrites: a.ledger, Memory: a.ledger, TaskStatus: a.taskStatus,
+		GPU: c.GPU, Openers: gpu.Openers, Stopped: a.ledger, Overwrites: a.ledger, Ledger: a.ledger, TaskStatus: a.taskStatus,
 		Scratch: c.Scratch, ContainerRoots: c.ContainerRoots, StateDir: c.StateDir, ConfigDir: c.ConfigDir,
 		Terminals: c.Terminals,
 		FirstBoot: func() bool { return !a.state.FirstBootDue() },
@@ -146,7 +146,7 @@ func New(c Config) (*Agent, error) {
 		c.Log.Error("cannot use the node's resolver profiles; the compiled-in profiles are in force", zap.Error(err))
 	}
 	c.Log.Info("resolver profiles in force", zap.String("version", profiles.InForce().Version), zap.String("digest", profiles.InForce().Digest()))
-	a.say(c.report(nil))
+	a.setReport(c.report(nil))
 	a.inbox = &inbox.Inbox{
 		Now:   c.Now,
 		Self:  func() pki.NodeIdentity { return a.state.Member().NodeIdentity },
@@ -156,7 +156,7 @@ func New(c Config) (*Agent, error) {
 			_, ok := c.Handlers(typ.Name, typ.Version)
 			return ok
 		},
-		Allow: c.Allow, Capabilities: func() map[string]string { return a.self.Load().report.Capabilities }, Allocations: a.allocations,
+		Allow: c.Allow, Capabilities: func() map[string]string { return a.nodeReport.Load().report.Capabilities }, Allocations: a.allocations,
 	}
 	a.status = Status{Version: c.Version, PID: os.Getpid(), Allow: string(c.Allow), Phase: PhaseStarting}
 	return a, nil
@@ -200,12 +200,12 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.publish(func(*Status) {})
 	a.putBack(ctx, putBackTime)
 	a.markStart()
-	a.goOnUpdating(ctx)
-	a.look(ctx)
+	a.resumeTrial(ctx)
+	a.gatherFacts(ctx)
 	g, loops := errgroup.WithContext(ctx)
 	g.Go(func() error { return a.serve(loops, work) })
 	g.Go(func() error { return a.sendResults(loops) })
-	g.Go(func() error { return a.keepHouse(loops) })
+	g.Go(func() error { return a.maintain(loops) })
 	g.Go(func() error { return a.watch(loops) })
 	g.Go(func() error { return a.firstBoot(loops) })
 	err := g.Wait()
@@ -260,9 +260,9 @@ func (a *Agent) putBack(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// keepHouse drops old ledger entries, ends accepted tasks that can no longer start, retries failed
+// maintain drops old ledger entries, ends accepted tasks that can no longer start, retries failed
 // writes of the identity, and retries the restore after an interrupted scrub (putBack).
-func (a *Agent) keepHouse(ctx context.Context) error {
+func (a *Agent) maintain(ctx context.Context) error {
 	for {
 		if n, err := a.ledger.Drop(a.Now()); err != nil {
 			a.Log.Error("cannot drop old tasks from the ledger", zap.Error(err))
@@ -296,7 +296,7 @@ func (a *Agent) watch(ctx context.Context) error {
 		if turns != last {
 			last, still = turns, 0
 		}
-		if still < a.patience() {
+		if still < a.stallLimit() {
 			a.Notify("WATCHDOG=1")
 		}
 		if err := sleep(ctx, pause); err != nil {
@@ -306,12 +306,12 @@ func (a *Agent) watch(ctx context.Context) error {
 	}
 }
 
-// patience is how long the main loop may stand still before the watchdog signal stops. For a
+// stallLimit is how long the main loop may stand still before the watchdog signal stops. For a
 // version that is on trial or in its proof the limit is short enough that systemd ends a hung
 // process within the proof, where the watcher counts the restart. The limit is longer than a pause,
 // and longer than a turn in which every request times out.
-func (a *Agent) patience() time.Duration {
-	if a.tried() {
+func (a *Agent) stallLimit() time.Duration {
+	if a.updateUnsettled() {
 		return 2 * trialPause
 	}
 	return 2 * uplink.MaxPause

@@ -136,7 +136,7 @@ func TestALostAnswerCarriesTheSameTaskAgain(t *testing.T) {
 func TestTheAgentTakesWhatAnEnrolmentByHandWasCarried(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		set, runs := l.carries()
-		if _, err := Enroll(l.t.Context(), l.config, identity.Given("the command line", l.boot, "")); err != nil {
+		if _, err := Enroll(l.t.Context(), l.config, identity.Provided("the command line", l.boot, "")); err != nil {
 			t.Fatal(err)
 		}
 		if runs.Load() != 0 || l.broker.Count("wait") != 0 {

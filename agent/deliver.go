@@ -18,7 +18,7 @@ import (
 // refuses the task. work is the context of running tasks.
 func (a *Agent) deliver(work context.Context, d wire.Delivery) {
 	raw := []byte(d.Envelope)
-	if a.again(d, pki.Digest(raw)) {
+	if a.handleRedelivery(d, pki.Digest(raw)) {
 		return
 	}
 	admitted, refusal := a.inbox.Admit(raw, d.TaskID)
@@ -63,10 +63,10 @@ func (a *Agent) takeCarried(ctx, work context.Context) {
 	}
 }
 
-// again handles an envelope that was accepted before, byte for byte. The envelope passed its
-// checks, so the recorded result stands, even if the task could no longer start. A task that was
-// accepted and never started goes through the checks again.
-func (a *Agent) again(d wire.Delivery, digest string) bool {
+// handleRedelivery handles an envelope that was accepted before, byte for byte. The envelope passed
+// its checks, so the recorded result stands, even if the task could no longer start. A task that
+// was accepted and never started goes through the checks again.
+func (a *Agent) handleRedelivery(d wire.Delivery, digest string) bool {
 	e, known, err := a.ledger.Get(d.TaskID)
 	if err != nil || !known || e.Digest != digest {
 		return false

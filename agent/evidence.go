@@ -15,7 +15,7 @@ const maxResult = wire.MaxBody - 4096
 
 // compose makes a run's result, with evidence signed by the node's key. A task that never started
 // needs no evidence.
-func (a *Agent) compose(r *run, ret returned, outcome taskcatalog.Outcome) wire.ResultRequest {
+func (a *Agent) compose(r *run, ret handlerResult, outcome taskcatalog.Outcome) wire.ResultRequest {
 	out := wire.ResultRequest{Outcome: outcome}
 	if ret.err != nil {
 		out.Code = taskcatalog.CodeOf(ret.err, taskcatalog.CodeHandlerFailed)
@@ -27,7 +27,7 @@ func (a *Agent) compose(r *run, ret returned, outcome taskcatalog.Outcome) wire.
 			_, err = r.typ.DecodeResult(raw)
 		}
 		if err != nil {
-			return a.unfit(r, fmt.Errorf("the task's result does not match the catalog's schema: %w", err))
+			return a.unsendableResult(r, fmt.Errorf("the task's result does not match the catalog's schema: %w", err))
 		}
 		out.Result = raw
 		if d, ok := ret.result.(*taskcatalog.DiagnosticsResult); ok {
@@ -63,15 +63,15 @@ func (a *Agent) compose(r *run, ret returned, outcome taskcatalog.Outcome) wire.
 				out.Evidence = ""
 				return out
 			}
-			return a.unfit(r, err)
+			return a.unsendableResult(r, err)
 		}
 	}
 }
 
-// unfit is the result of a run whose own result cannot be sent.
-func (a *Agent) unfit(r *run, why error) wire.ResultRequest {
+// unsendableResult is the result of a run whose own result cannot be sent.
+func (a *Agent) unsendableResult(r *run, why error) wire.ResultRequest {
 	a.logTask(r.task).Error("the task's result cannot be sent", zap.Error(why))
-	return a.compose(r, returned{err: taskcatalog.Errorf(taskcatalog.CodeHandlerFailed, "%s ran, and %v", r.typ.ID(), why)}, taskcatalog.OutcomeFailed)
+	return a.compose(r, handlerResult{err: taskcatalog.Errorf(taskcatalog.CodeHandlerFailed, "%s ran, and %v", r.typ.ID(), why)}, taskcatalog.OutcomeFailed)
 }
 
 func size(r wire.ResultRequest) int {

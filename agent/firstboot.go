@@ -18,7 +18,7 @@ const (
 	cloudInitPatience = 30 * time.Minute
 )
 
-// firstBoot reports the layers of the first boot until all are done. It strikes the first boot's
+// firstBoot reports the layers of the first boot until all are done. It erases the first boot's
 // secrets from cloud-init's files once the node has enrolled; it does so at each start of the
 // agent, because cloud-init may write the secrets anew at each boot. At the end it turns cloud-init
 // off: once per enrolment, and before the enrolment's baseline. If cloud-init is on again later,
@@ -30,13 +30,13 @@ func (a *Agent) firstBoot(ctx context.Context) error {
 		if !ended {
 			var now map[string]string
 			if now, ended = firstboot.Layers(a.Machine); !maps.Equal(now, said) {
-				a.tell(nil)
+				a.updateReport(nil)
 				said = now
 			}
 		}
 		m := a.state.Member()
-		if m != nil && m.TokenHash != struckFor && a.mayStrike(begun) {
-			n, err := firstboot.Strike(a.Machine.Dir(), m.TokenHash)
+		if m != nil && m.TokenHash != struckFor && a.mayEraseSecrets(begun) {
+			n, err := firstboot.EraseSecrets(a.Machine.Dir(), m.TokenHash)
 			if err != nil {
 				a.Log.Warn("secrets of the first boot may be left in cloud-init's files", zap.Error(err))
 			}
@@ -45,7 +45,7 @@ func (a *Agent) firstBoot(ctx context.Context) error {
 			}
 			struckFor = m.TokenHash
 		}
-		if m != nil && a.state.FirstBootDue() && (a.Allow == inbox.AllowProbe || m.TokenHash == struckFor && a.turnCloudInitOff()) {
+		if m != nil && a.state.FirstBootDue() && (a.Allow == inbox.AllowProbe || m.TokenHash == struckFor && a.disableCloudInit()) {
 			if err := a.state.EndFirstBoot(m); err != nil {
 				a.Log.Warn("the baseline waits until the end of the first boot is recorded", zap.Error(err))
 			}
@@ -56,24 +56,25 @@ func (a *Agent) firstBoot(ctx context.Context) error {
 	}
 }
 
-// mayStrike reports whether the secrets may be struck: not by an agent that allows only probes, not
-// while the enrolling unit runs, and not while cloud-init runs, unless cloudInitPatience is over.
-// An enrolling unit that is interrupted enrols again with the token file.
-func (a *Agent) mayStrike(begun time.Time) bool {
-	return a.Allow != inbox.AllowProbe && firstboot.Enrolled(a.Machine) && (!firstboot.CloudInitRuns(a.Machine.Dir()) || a.Now().Sub(begun) > cloudInitPatience)
+// mayEraseSecrets reports whether the secrets may be erased: not by an agent that allows only
+// probes, not while the enrolling unit runs, and not while cloud-init runs, unless
+// cloudInitPatience is over. An enrolling unit that is interrupted enrols again with the token
+// file.
+func (a *Agent) mayEraseSecrets(begun time.Time) bool {
+	return a.Allow != inbox.AllowProbe && firstboot.Enrolled(a.Machine) && (!firstboot.CloudInitRunning(a.Machine.Dir()) || a.Now().Sub(begun) > cloudInitPatience)
 }
 
-// turnCloudInitOff turns cloud-init off if Hostler ran the first boot and the first boot is
+// disableCloudInit turns cloud-init off if Hostler ran the first boot and the first boot is
 // complete. It returns true when no work of the first boot is left.
-func (a *Agent) turnCloudInitOff() bool {
-	ours, through := firstboot.Ours(a.Machine)
+func (a *Agent) disableCloudInit() bool {
+	ours, through := firstboot.Managed(a.Machine)
 	if !ours {
 		return true // without a first boot by Hostler, cloud-init stays on
 	}
-	if !through || firstboot.CloudInitRuns(a.Machine.Dir()) {
+	if !through || firstboot.CloudInitRunning(a.Machine.Dir()) {
 		return false
 	}
-	if err := firstboot.TurnOff(a.Machine); err != nil {
+	if err := firstboot.DisableCloudInit(a.Machine); err != nil {
 		a.Log.Warn("cannot turn cloud-init off: cloud-init runs the content of /var/lib/cloud at each boot", zap.Error(err))
 		return false
 	}

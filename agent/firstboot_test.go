@@ -86,7 +86,7 @@ func TestTheBrokerLearnsHowTheLayersOfTheFirstBootEnd(t *testing.T) {
 		last := func() map[string]string { // the report behind the digest in each poll
 			time.Sleep(time.Minute)
 			synctest.Wait()
-			return p.self.Load().report.Capabilities
+			return p.nodeReport.Load().report.Capabilities
 		}
 		if c := last(); c["first_boot.site"] != "failed: the site's bundle ended with status 3" || c["first_boot.disks"] != "waiting" {
 			t.Errorf("%v", c)
@@ -166,7 +166,7 @@ func TestTheTokenStaysUntilTheUnitThatEnrolsIsDone(t *testing.T) {
 			id := l.nodeID(p)
 			settle()
 			p.quit()
-			m, err := Enroll(l.t.Context(), l.config, identity.Given("the command line", identity.Bootstrap{
+			m, err := Enroll(l.t.Context(), l.config, identity.Provided("the command line", identity.Bootstrap{
 				Broker: l.boot.Broker, CASHA256: l.boot.CASHA256,
 			}, l.config.File.TokenFile))
 			if err != nil || m.NodeID != id {
@@ -273,7 +273,7 @@ func TestANewEnrolmentTurnsCloudInitOffOnce(t *testing.T) {
 		settle()
 		p.quit()
 		l.remove(cloudInitOff)
-		if _, err := Enroll(l.t.Context(), l.config, identity.Given("the command line", l.broker.Bootstrap(), "")); err != nil {
+		if _, err := Enroll(l.t.Context(), l.config, identity.Provided("the command line", l.broker.Bootstrap(), "")); err != nil {
 			t.Fatal(err)
 		}
 		p = l.start()

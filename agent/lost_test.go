@@ -71,7 +71,7 @@ func TestATaskThatALostLedgerKnewDoesNotRunTwice(t *testing.T) {
 					l.broker.Forget(q) // the broker delivers it again
 				}
 				ran := times
-				if err := ledger.Lost(before, time.Now()); err != nil {
+				if err := ledger.RecordLoss(before, time.Now()); err != nil {
 					t.Fatal(err)
 				}
 				l.copyLedger(before, l.config.StateDir)
@@ -105,7 +105,7 @@ func TestATaskThatWaitedAtTheSwitchIsNotSaidToHaveDoneNothing(t *testing.T) {
 		q := l.broker.Enqueue(id, "node.drain", `{}`)
 		<-died
 		time.Sleep(time.Second)
-		if err := ledger.Lost(l.config.StateDir, time.Now()); err != nil {
+		if err := ledger.RecordLoss(l.config.StateDir, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		l.broker.Cancel(q) // it is not delivered again

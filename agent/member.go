@@ -20,7 +20,7 @@ const minRenewal = time.Minute
 // sources are the possible places of an enrolment token, in order of precedence.
 func (a *Agent) sources() []identity.Source {
 	return []identity.Source{
-		identity.Given("the config file", identity.Bootstrap{
+		identity.Provided("the config file", identity.Bootstrap{
 			Broker: a.File.Broker, CASHA256: a.File.CASHA256, MAASSystemID: a.File.MAASSystemID,
 		}, a.File.TokenFile),
 		identity.Seed(a.Machine), identity.Cmdline(a.Machine), identity.FwCfg(a.Machine),
@@ -33,18 +33,18 @@ func (a *Agent) enroll(ctx context.Context) error {
 		return err
 	}
 	if a.state.Member() != nil { // the command hostler-agent enroll was faster
-		a.joined()
+		a.adoptMembership()
 		return nil
 	}
 	b, err := identity.Find(a.sources())
 	if err == nil {
-		_, err = enrollWith(ctx, &a.Config, a.state, b, a.self.Load().report)
+		_, err = enrollWith(ctx, &a.Config, a.state, b, a.nodeReport.Load().report)
 	}
 	if err != nil {
 		a.state.Unlock()
 		return err
 	}
-	a.joined()
+	a.adoptMembership()
 	return nil
 }
 
@@ -100,15 +100,15 @@ func (a *Agent) rejoin(ctx context.Context, why error) error {
 		return why
 	}
 	a.Log.Warn("the broker refuses this node; enrolling with a new token", zap.Error(why))
-	if _, err := enrollWith(ctx, &a.Config, a.state, b, a.self.Load().report); err != nil {
+	if _, err := enrollWith(ctx, &a.Config, a.state, b, a.nodeReport.Load().report); err != nil {
 		return errors.Join(why, err)
 	}
-	a.joined()
+	a.adoptMembership()
 	return nil
 }
 
-// joined adopts the membership now in force.
-func (a *Agent) joined() {
+// adoptMembership adopts the membership now in force.
+func (a *Agent) adoptMembership() {
 	a.planRenewal()
 	if a.state.Rotating() == "" { // during a rotation the outcome of its task is not decided yet
 		a.recoverTasks()
@@ -134,7 +134,7 @@ func (a *Agent) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m, err := a.state.Renew(ctx, a.self.Load().report, client.Renew)
+	m, err := a.state.Renew(ctx, a.nodeReport.Load().report, client.Renew)
 	if err != nil {
 		a.renewAt = a.Now().Round(0).Add(minRenewal + rand.N(minRenewal)) // Round(0) drops the monotonic clock: certificates go by the date
 		return err
@@ -176,7 +176,7 @@ func (a *Agent) uplink() (*uplink.Client, error) {
 func (a *Agent) uplinkAs(m *identity.Member) (*uplink.Client, error) {
 	return uplink.New(uplink.Options{
 		Broker: a.brokerOf(m), CASHA256: m.CASHA256, Cert: &m.Cert, Trust: m.Trust, NodeID: m.NodeID, Instance: a.instance,
-		Version: a.Version, Report: func() string { return a.self.Load().digest }, Now: a.Now, Dial: a.Dial,
+		Version: a.Version, Report: func() string { return a.nodeReport.Load().digest }, Now: a.Now, Dial: a.Dial,
 	})
 }
 

@@ -73,7 +73,7 @@ func TestAFirstBootThatIsCutAfterFirstContactIsEnrolledAlready(t *testing.T) {
 		l.works(p) // from here on the broker refuses the token
 		p.quit()
 		for range 2 {
-			m, err := Enroll(l.t.Context(), l.config, identity.Given("the command line", l.boot, l.config.File.TokenFile))
+			m, err := Enroll(l.t.Context(), l.config, identity.Provided("the command line", l.boot, l.config.File.TokenFile))
 			if err != nil || m.NodeID != l.nodeID(p) || m.Epoch != 1 {
 				t.Fatalf("%+v, %v", m, err)
 			}
@@ -84,7 +84,7 @@ func TestAFirstBootThatIsCutAfterFirstContactIsEnrolledAlready(t *testing.T) {
 		if err := os.WriteFile(l.config.File.TokenFile, []byte(l.broker.Bootstrap().Token.Reveal()), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if m, err := Enroll(l.t.Context(), l.config, identity.Given("the command line", identity.Bootstrap{
+		if m, err := Enroll(l.t.Context(), l.config, identity.Provided("the command line", identity.Bootstrap{
 			Broker: l.boot.Broker, CASHA256: l.boot.CASHA256,
 		}, l.config.File.TokenFile)); err != nil || l.broker.Enrolled != 2 {
 			t.Errorf("a new token enrols anew: %+v, %v", m, err)

@@ -20,8 +20,8 @@ import (
 const trialPause = 90 * time.Second
 
 var (
-	errLaneFreed = errors.New("a lane is free again")
-	errHasty     = taskcatalog.Errorf(uplink.CodeUnavailable, "the broker answers polls at once and without tasks; the agent polls more slowly")
+	errLaneFreed   = errors.New("a lane is free again")
+	errIdleAnswers = taskcatalog.Errorf(uplink.CodeUnavailable, "the broker answers polls at once and without tasks; the agent polls more slowly")
 )
 
 // serve is the main loop: enrol, keep the certificate valid, take tasks.
@@ -30,7 +30,7 @@ func (a *Agent) serve(ctx, work context.Context) error {
 		if err := a.state.Lock(); err != nil {
 			return err
 		}
-		a.joined()
+		a.adoptMembership()
 	}
 	pause := uplink.NewPause()
 	for ctx.Err() == nil && !a.ending.Load() {
@@ -45,10 +45,10 @@ func (a *Agent) serve(ctx, work context.Context) error {
 			break
 		}
 		wait := pause.After(err)
-		if a.tried() {
+		if a.updateUnsettled() {
 			wait = min(wait, trialPause)
 		}
-		a.troubled(err, wait)
+		a.recordFailure(err, wait)
 		if err := sleep(ctx, wait); err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (a *Agent) turn(ctx, work context.Context) error {
 			return err
 		case a.state.Member().Expired(a.Now()) || refusedMember(err):
 			a.renewAt = a.Now().Round(0)
-			return a.outcast(ctx, err)
+			return a.handleRejection(ctx, err)
 		default:
 			a.Log.Warn("cannot renew the certificate; the agent tries again", zap.String("node", m.NodeID), zap.Time("until", m.Cert.Leaf.NotAfter), zap.Error(err))
 		}
@@ -95,11 +95,11 @@ func (a *Agent) turn(ctx, work context.Context) error {
 	case refusedMember(err) && a.state.Member() != m:
 		return nil // the refused certificate is not the node's any more
 	}
-	return a.outcast(ctx, err)
+	return a.handleRejection(ctx, err)
 }
 
-// outcast handles a broker that does not accept the node as a member.
-func (a *Agent) outcast(ctx context.Context, err error) error {
+// handleRejection handles a broker that does not accept the node as a member.
+func (a *Agent) handleRejection(ctx context.Context, err error) error {
 	if !refusedMember(err) {
 		return err
 	}
@@ -152,7 +152,7 @@ func (a *Agent) poll(ctx, work context.Context) error {
 		a.renewAt = a.Now().Round(0)
 	}
 	if len(reply.Tasks)+len(reply.Cancel) == 0 && !reply.Report && !atOnce && a.Now().Sub(begun) < time.Second {
-		return errHasty // do not spin on a broker that does not hold the request
+		return errIdleAnswers // do not spin on a broker that does not hold the request
 	}
 	return nil
 }
@@ -197,8 +197,8 @@ func (a *Agent) contact(client *uplink.Client) {
 	wake(a.results)
 }
 
-// troubled records a failure in the status, and logs it once for each pause.
-func (a *Agent) troubled(err error, wait time.Duration) {
+// recordFailure records a failure in the status, and logs it once for each pause.
+func (a *Agent) recordFailure(err error, wait time.Duration) {
 	problem := problemOf(err)
 	phase := PhaseUnreachable
 	switch {

@@ -29,7 +29,7 @@ func (a *Agent) recoverTasks() {
 		switch {
 		case runs:
 		case e.State == ledger.Started:
-			a.endBegun(e, "the agent ended while the task ran")
+			a.endStarted(e, "the agent ended while the task ran")
 		default:
 			a.after(context.Background(), e)
 		}
@@ -37,15 +37,15 @@ func (a *Agent) recoverTasks() {
 	wake(a.results)
 }
 
-// endBegun ends or resumes a task that may have been executed. The task is not started again.
-func (a *Agent) endBegun(e ledger.Entry, why string) {
-	if a.endMade(e) || a.resume(e) {
+// endStarted ends or resumes a task that may have been executed. The task is not started again.
+func (a *Agent) endStarted(e ledger.Entry, why string) {
+	if a.endCompleted(e) || a.resume(e) {
 		return
 	}
 	if found := a.probe(&e.Task); found != "" {
 		why += "; now: " + found
 	}
-	a.endEntry(e, returned{err: taskcatalog.Errorf(taskcatalog.CodeInterrupted, "%s", why)}, taskcatalog.OutcomeInterrupted)
+	a.endEntry(e, handlerResult{err: taskcatalog.Errorf(taskcatalog.CodeInterrupted, "%s", why)}, taskcatalog.OutcomeInterrupted)
 }
 
 // endLost ends an accepted task that may have run before the ledger was restored from a copy, and
@@ -66,27 +66,27 @@ func (a *Agent) endLost(taskID string) bool {
 		a.Log.Error("cannot tell whether a task ran before", zap.String("task", taskID), zap.Error(err))
 		return true
 	case may:
-		a.endBegun(e, "the task may have run: a version of the agent that was rolled back accepted tasks, and damaged the ledger that recorded them")
+		a.endStarted(e, "the task may have run: a version of the agent that was rolled back accepted tasks, and damaged the ledger that recorded them")
 	}
 	return may
 }
 
-// endMade ends a task whose handler can show that the work was complete, although no result was
-// recorded. endMade returns true if the task is ended.
-func (a *Agent) endMade(e ledger.Entry) bool {
+// endCompleted ends a task whose handler can show that the work was complete, although no result
+// was recorded. endCompleted returns true if the task is ended.
+func (a *Agent) endCompleted(e ledger.Entry) bool {
 	handler, ok := a.Handlers(e.Task.Type, e.Task.Version)
-	if !ok || handler.Made == nil {
+	if !ok || handler.Completed == nil {
 		return false
 	}
-	result, report, made := handler.Made(a.host, &e.Task)
+	result, report, made := handler.Completed(a.host, &e.Task)
 	if made {
-		a.endEntry(e, returned{result: result, report: report}, taskcatalog.OutcomeSucceeded)
+		a.endEntry(e, handlerResult{result: result, report: report}, taskcatalog.OutcomeSucceeded)
 	}
 	return made
 }
 
 // endEntry records the result of a task that has no run in this process.
-func (a *Agent) endEntry(e ledger.Entry, ret returned, outcome taskcatalog.Outcome) {
+func (a *Agent) endEntry(e ledger.Entry, ret handlerResult, outcome taskcatalog.Outcome) {
 	typ, err := taskcatalog.Lookup(e.Task.Type, e.Task.Version)
 	if err != nil {
 		typ = taskcatalog.Type{Name: e.Task.Type, Version: e.Task.Version} // from an older or newer agent

@@ -14,18 +14,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// lookTime limits the gathering of facts; after it the agent goes on without new facts.
-const lookTime = 30 * time.Second
+// gatherTimeout limits the gathering of facts; after it the agent goes on without new facts.
+const gatherTimeout = 30 * time.Second
 
-// self is the node's report about itself, with the report's digest.
-type self struct {
+// nodeReport is the node's report about itself, with the report's digest.
+type nodeReport struct {
 	report identity.Report
 	digest string
 }
 
-// say puts a report in force: the next request carries its digest, and a broker that knows another
-// digest asks for the full report.
-func (a *Agent) say(r identity.Report) {
+// setReport puts a report in force: the next request carries its digest, and a broker that knows
+// another digest asks for the full report.
+func (a *Agent) setReport(r identity.Report) {
 	// Without an assigned profile set the compiled-in set is in force. Its digest is not reported,
 	// because no operator assigns it.
 	if set := a.host.Profiles.InForce(); set.Digest() != profiles.Minimal().Digest() {
@@ -36,24 +36,24 @@ func (a *Agent) say(r identity.Report) {
 		capabilities[taskcatalog.CapabilityResolverDigest] = set.Digest()
 		r.Capabilities = capabilities
 	}
-	a.self.Store(&self{r, wire.ReportDigest(r.TaskTypes, r.Capabilities, r.Facts, r.Agent)})
+	a.nodeReport.Store(&nodeReport{r, wire.ReportDigest(r.TaskTypes, r.Capabilities, r.Facts, r.Agent)})
 }
 
-// tell reports the node with the facts f, or with the last known facts if f is nil.
-func (a *Agent) tell(f *taskcatalog.Facts) {
-	a.telling.Lock()
-	defer a.telling.Unlock()
+// updateReport reports the node with the facts f, or with the last known facts if f is nil.
+func (a *Agent) updateReport(f *taskcatalog.Facts) {
+	a.reportMu.Lock()
+	defer a.reportMu.Unlock()
 	if f == nil {
-		f = a.self.Load().report.Facts
+		f = a.nodeReport.Load().report.Facts
 	}
-	a.say(a.report(f))
+	a.setReport(a.report(f))
 }
 
-// look gathers the facts. While a tenant is on the node the GPUs are not queried: the facts seen
-// before stand.
-func (a *Agent) look(ctx context.Context) {
+// gatherFacts gathers the facts. While a tenant is on the node the GPUs are not queried: the facts
+// seen before stand.
+func (a *Agent) gatherFacts(ctx context.Context) {
 	// The profiles may have changed, whether or not gathering facts succeeds.
-	a.tell(nil)
+	a.updateReport(nil)
 	if a.Facts == nil {
 		return
 	}
@@ -62,11 +62,11 @@ func (a *Agent) look(ctx context.Context) {
 		if f, ok, err := a.ledger.Facts(); err != nil {
 			a.Log.Warn("cannot read the recorded facts of this machine", zap.Error(err))
 		} else if ok {
-			a.tell(&f)
+			a.updateReport(&f)
 		}
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	ctx, cancel := context.WithTimeout(ctx, gatherTimeout)
 	defer cancel()
 	begun := a.Now()
 	f, err := a.Facts(ctx)
@@ -74,7 +74,7 @@ func (a *Agent) look(ctx context.Context) {
 		a.Log.Warn("cannot gather the facts of this machine", zap.Error(err))
 		return
 	}
-	a.tell(&f)
+	a.updateReport(&f)
 	a.Log.Info("gathered facts", zap.String("vendor", f.Keys["gpu.vendor"]), zap.Int("gpus", len(f.GPUs)), zap.Duration("took", a.Now().Sub(begun)))
 	if err := a.ledger.SetFacts(f); err != nil {
 		a.Log.Warn("cannot record the facts of this machine", zap.Error(err))

@@ -60,10 +60,10 @@ func TestATaskThatChangesTheNodeIsFollowedByALook(t *testing.T) {
 		}))
 		p := l.start()
 		l.nodeID(p)
-		before := p.self.Load().digest
+		before := p.nodeReport.Load().digest
 		l.broker.Wait(l.broker.Enqueue(l.nodeID(p), "node.drain", `{}`), time.Minute)
-		l.until("the node has looked again", func() bool { return p.self.Load().digest != before })
-		if got := p.self.Load().report.Facts.GPUs[0].UUID; got != "GPU-2" {
+		l.until("the node has looked again", func() bool { return p.nodeReport.Load().digest != before })
+		if got := p.nodeReport.Load().report.Facts.GPUs[0].UUID; got != "GPU-2" {
 			t.Errorf("the node says it has %s", got)
 		}
 	})
@@ -78,7 +78,7 @@ func TestNobodyAsksTheGPUsWhileATenantIsThere(t *testing.T) {
 		if err := p.ledger.Accounts().Put(host.Account{AllocationID: "a-1", Username: "u", UID: 2000, CreatedAt: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
-		before := p.self.Load().digest
+		before := p.nodeReport.Load().digest
 		p.quit()
 		p = l.start()
 		polls := l.broker.Count("wait")
@@ -86,7 +86,7 @@ func TestNobodyAsksTheGPUsWhileATenantIsThere(t *testing.T) {
 		if looks != 1 {
 			t.Errorf("the machine was looked at %d times, once before the tenant came", looks)
 		}
-		if p.self.Load().digest != before {
+		if p.nodeReport.Load().digest != before {
 			t.Error("the node says something else of itself with a tenant on it")
 		}
 	})
@@ -100,11 +100,11 @@ func TestATaskMintsItsSecretFromTheBroker(t *testing.T) {
 				t.Errorf("got %q, %v", got, err)
 			}
 			_, err := r.Mint(ctx, "busy")
-			if no, ok := uplink.RefusalOf(err); !ok || no.Lasting() || no.RetryAfter != 7*time.Second || taskcatalog.CodeOf(err, "") != "registry_unreachable" {
+			if no, ok := uplink.RefusalOf(err); !ok || no.Permanent() || no.RetryAfter != 7*time.Second || taskcatalog.CodeOf(err, "") != "registry_unreachable" {
 				t.Errorf("of a refusal that passes it is told %v", err)
 			}
 			_, err = r.Mint(ctx, "oci_pull")
-			if no, ok := uplink.RefusalOf(err); !ok || !no.Lasting() {
+			if no, ok := uplink.RefusalOf(err); !ok || !no.Permanent() {
 				t.Errorf("of a refusal that stays it is told %v", err)
 			}
 			return nil, taskcatalog.Report{}, err

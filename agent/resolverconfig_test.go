@@ -99,14 +99,14 @@ func TestTheDigestOfTheProfilesInForceIsReported(t *testing.T) {
 				l.config.Facts = look
 				p := l.start()
 				l.nodeID(p)
-				said := func() string { return p.self.Load().report.Capabilities[taskcatalog.CapabilityResolverDigest] }
-				before := p.self.Load().digest
+				said := func() string { return p.nodeReport.Load().report.Capabilities[taskcatalog.CapabilityResolverDigest] }
+				before := p.nodeReport.Load().digest
 				if said() != "" {
 					t.Errorf("a node with the compiled-in set says it has %s", said())
 				}
 				l.broker.Wait(l.broker.Enqueue(l.nodeID(p), "node.resolver_config", `{"version":"v1"}`), time.Minute)
 				l.until("the node says what it has", func() bool { return said() == set.Digest() })
-				if p.self.Load().digest == before {
+				if p.nodeReport.Load().digest == before {
 					t.Error("the broker does not learn of it: the digest of the report is the same")
 				}
 				p.quit()

@@ -14,9 +14,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// giveUp is how long a result is sent to a broker that refuses it each time. With a broker that
-// does not answer the agent never gives up.
-const giveUp = 7 * 24 * time.Hour
+// resultRetryLimit is how long a result is sent to a broker that refuses it each time. With a
+// broker that does not answer the agent never gives up.
+const resultRetryLimit = 7 * 24 * time.Hour
 
 // sendResults sends unreported results until the broker has acknowledged them: at once, and after
 // each failure with backoff.
@@ -77,18 +77,18 @@ func (a *Agent) sendAll(ctx context.Context) error {
 			return failed
 		}
 		result := e.Result
-		if e.Forgotten() {
-			result = a.forgotten(&e)
+		if e.ResultDropped() {
+			result = a.lostResult(&e)
 		}
-		result.Attempt, result.Evidence = e.Attempt, a.byPresentKey(result.Evidence, m)
+		result.Attempt, result.Evidence = e.Attempt, a.withCurrentKey(result.Evidence, m)
 		_, err = client.Result(ctx, e.Task.TaskID, result)
 		a.at("after report", e.Task.TaskID)
 		r, refused := uplink.RefusalOf(err)
 		switch {
 		case err == nil:
 			a.settle(ctx, e, "")
-		case refused && r.Lasting() && !refusedMember(err):
-			if a.Now().Sub(e.FinishedAt) > giveUp {
+		case refused && r.Permanent() && !refusedMember(err):
+			if a.Now().Sub(e.FinishedAt) > resultRetryLimit {
 				a.settle(ctx, e, "the broker refuses the result: "+r.Detail)
 				continue
 			}
@@ -100,10 +100,10 @@ func (a *Agent) sendAll(ctx context.Context) error {
 	return failed
 }
 
-// forgotten is the result for a broker that has lost a result reported before. The success can no
+// lostResult is the result for a broker that has lost a result reported before. The success can no
 // longer be shown.
-func (a *Agent) forgotten(e *ledger.Entry) wire.ResultRequest {
-	return a.compose(&run{task: &e.Task, digest: e.Digest, started: e.StartedAt}, returned{err: taskcatalog.Errorf(taskcatalog.CodeInterrupted,
+func (a *Agent) lostResult(e *ledger.Entry) wire.ResultRequest {
+	return a.compose(&run{task: &e.Task, digest: e.Digest, started: e.StartedAt}, handlerResult{err: taskcatalog.Errorf(taskcatalog.CodeInterrupted,
 		"the task succeeded and its result was reported before; the result was too large for the ledger (run a new task)")}, taskcatalog.OutcomeInterrupted)
 }
 
@@ -158,7 +158,7 @@ func (a *Agent) sendRefusals(ctx context.Context) error {
 		}
 		_, err = client.Result(ctx, id, result)
 		// A redirect is not followed: it means that the task id does not fit into a path.
-		if answer, ok := uplink.RefusalOf(err); err != nil && (!ok || !answer.Lasting() && answer.Status >= http.StatusBadRequest) {
+		if answer, ok := uplink.RefusalOf(err); err != nil && (!ok || !answer.Permanent() && answer.Status >= http.StatusBadRequest) {
 			return err
 		}
 		a.mu.Lock()
@@ -186,7 +186,7 @@ func (a *Agent) expireAccepted() {
 		waits := a.running[e.Task.TaskID] != nil
 		a.mu.Unlock()
 		if !waits && !a.endLost(e.Task.TaskID) {
-			a.endEntry(e, returned{err: taskcatalog.Errorf(taskcatalog.CodeTaskExpired, "task %s was accepted and never started", e.Task.TaskID)}, taskcatalog.OutcomeRefused)
+			a.endEntry(e, handlerResult{err: taskcatalog.Errorf(taskcatalog.CodeTaskExpired, "task %s was accepted and never started", e.Task.TaskID)}, taskcatalog.OutcomeRefused)
 		}
 	}
 }

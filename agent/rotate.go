@@ -76,8 +76,8 @@ func (a *Agent) rotated(taskID string) (*taskcatalog.RotateIdentityResult, bool)
 
 // tryRotation is a single try, over the network.
 func (a *Agent) tryRotation(ctx context.Context, taskID string) error {
-	err := a.state.Rotate(ctx, taskID, a.Key, a.self.Load().report, a.askForKey, func(ctx context.Context, m *identity.Member) error {
-		return a.show(ctx, m, taskID)
+	err := a.state.Rotate(ctx, taskID, a.Key, a.nodeReport.Load().report, a.askForKey, func(ctx context.Context, m *identity.Member) error {
+		return a.proveKey(ctx, m, taskID)
 	})
 	if err == nil {
 		m := a.state.Member()
@@ -101,16 +101,16 @@ func (a *Agent) askForKey(ctx context.Context, r wire.RenewRequest) (*wire.Renew
 	if refusal, ok := uplink.RefusalOf(err); ok {
 		// The broker refuses the node for the moment, or refuses this key.
 		conflict := refusal.Code == "identity_conflict"
-		if conflict || refusal.Lasting() && !refusedMember(err) && refusal.Code != codeLeaseLost {
+		if conflict || refusal.Permanent() && !refusedMember(err) && refusal.Code != codeLeaseLost {
 			return nil, errors.Join(identity.ErrRotationOver, err)
 		}
 	}
 	return reply, err
 }
 
-// show makes a request with the node's new key. The broker authenticates the node before it
+// proveKey makes a request with the node's new key. The broker authenticates the node before it
 // evaluates the request, so any answer to the request will do.
-func (a *Agent) show(ctx context.Context, m *identity.Member, taskID string) error {
+func (a *Agent) proveKey(ctx context.Context, m *identity.Member, taskID string) error {
 	client, err := a.uplinkAs(m)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (a *Agent) show(ctx context.Context, m *identity.Member, taskID string) err
 	if refusedMember(err) {
 		return errors.Join(identity.ErrKeyRefused, err)
 	}
-	if refusal, ok := uplink.RefusalOf(err); ok && refusal.Lasting() {
+	if refusal, ok := uplink.RefusalOf(err); ok && refusal.Permanent() {
 		return nil
 	}
 	return err
@@ -145,7 +145,7 @@ func (a *Agent) renewAs(ctx context.Context, client *uplink.Client, m *identity.
 	if err != nil {
 		return err
 	}
-	r := a.self.Load().report
+	r := a.nodeReport.Load().report
 	_, err = client.Renew(ctx, wire.RenewRequest{
 		CSR: string(csr), AgentVersion: r.AgentVersion, TaskTypes: r.TaskTypes, Capabilities: r.Capabilities, Facts: r.Facts, Agent: r.Agent, TrustVersion: m.Trust.Version,
 	})
@@ -165,8 +165,8 @@ func (a *Agent) settleRotation(ctx context.Context) error {
 	// The failed task's result is sent first: with this result the broker takes the new key back.
 	// Otherwise the node would have a new key from a task that has failed. A broker that knows the
 	// node only by the new key does not accept the result yet.
-	if e, known, err := a.ledger.Get(taskID); err == nil && known && e.Waits() && e.Result.Outcome != taskcatalog.OutcomeSucceeded {
-		if err := a.sendAll(ctx); err != nil && !lastingRefusal(err) && !refusedMember(err) {
+	if e, known, err := a.ledger.Get(taskID); err == nil && known && e.Unreported() && e.Result.Outcome != taskcatalog.OutcomeSucceeded {
+		if err := a.sendAll(ctx); err != nil && !permanentRefusal(err) && !refusedMember(err) {
 			return err
 		}
 	}
@@ -186,15 +186,15 @@ func (a *Agent) settleRotation(ctx context.Context) error {
 	return nil
 }
 
-// lastingRefusal reports whether the broker has refused for good.
-func lastingRefusal(err error) bool {
+// permanentRefusal reports whether the broker has refused for good.
+func permanentRefusal(err error) bool {
 	r, ok := uplink.RefusalOf(err)
-	return ok && r.Lasting()
+	return ok && r.Permanent()
 }
 
-// byPresentKey returns evidence signed by the node's present key. Evidence gathered before a key
+// withCurrentKey returns evidence signed by the node's present key. Evidence gathered before a key
 // rotation is signed again, because the broker accepts no signature of an earlier key.
-func (a *Agent) byPresentKey(evidence string, m *identity.Member) string {
+func (a *Agent) withCurrentKey(evidence string, m *identity.Member) string {
 	if evidence == "" {
 		return ""
 	}

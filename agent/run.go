@@ -40,8 +40,8 @@ type run struct {
 	progress
 }
 
-// returned is the result of a handler.
-type returned struct {
+// handlerResult is the result of a handler.
+type handlerResult struct {
 	result any
 	report taskcatalog.Report
 	err    error
@@ -51,7 +51,7 @@ type returned struct {
 func (a *Agent) launch(work context.Context, admitted *inbox.Admitted, attempt int) {
 	ctx, cancel := context.WithCancelCause(work)
 	r := &run{task: admitted.Task, typ: admitted.Type, params: admitted.Params, digest: admitted.Digest, cancel: cancel, done: make(chan struct{}), progress: newProgress(a.Now())}
-	a.carry(ctx, r, attempt)
+	a.runTask(ctx, r, attempt)
 }
 
 // resume goes on with a task begun by an earlier start of the agent. It returns false if the task
@@ -75,15 +75,15 @@ func (a *Agent) resume(e ledger.Entry) bool {
 			stop(why)
 		}
 	}
-	a.carry(ctx, &run{
+	a.runTask(ctx, &run{
 		task: &e.Task, typ: typ, params: params, digest: e.Digest, cancel: cancel, done: make(chan struct{}),
 		started: e.StartedAt, resumed: true, progress: newProgress(a.Now()),
 	}, e.Attempt)
 	return true
 }
 
-// carry executes a task in its lane, up to its recorded result.
-func (a *Agent) carry(ctx context.Context, r *run, attempt int) {
+// runTask executes a task in its lane, up to its recorded result.
+func (a *Agent) runTask(ctx context.Context, r *run, attempt int) {
 	r.attempt.Store(int64(attempt))
 	a.mu.Lock()
 	a.running[r.task.TaskID] = r
@@ -114,7 +114,7 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 	if err := a.lanes.enter(ctx, r.typ.Lane); err != nil {
 		if errors.Is(err, errCanceled) {
 			err = taskcatalog.Errorf(taskcatalog.CodeCanceled, "%s was canceled before it started", r.typ.ID())
-			a.finish(ctx, r, a.compose(r, returned{err: err}, taskcatalog.OutcomeCanceled))
+			a.finish(ctx, r, a.compose(r, handlerResult{err: err}, taskcatalog.OutcomeCanceled))
 		}
 		return // stopped before it began: the broker delivers it again
 	}
@@ -148,14 +148,14 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 	a.finish(ctx, r, result)
 	wake(a.results)
 	if r.typ.Class != taskcatalog.ClassProbe && ctx.Err() == nil {
-		a.look(ctx) // still in the lane, so that no other task uses the GPUs
+		a.gatherFacts(ctx) // still in the lane, so that no other task uses the GPUs
 	}
 }
 
 // start records that a task begins, if the task may still start.
 func (a *Agent) start(ctx context.Context, r *run) bool {
 	if err := a.inbox.Startable(r.task, r.typ, r.params); err != nil {
-		a.finish(ctx, r, a.compose(r, returned{err: err}, taskcatalog.OutcomeRefused))
+		a.finish(ctx, r, a.compose(r, handlerResult{err: err}, taskcatalog.OutcomeRefused))
 		return false
 	}
 	a.mu.Lock()
@@ -171,15 +171,15 @@ func (a *Agent) start(ctx context.Context, r *run) bool {
 }
 
 // do calls the handler. It returns false if the handler went on past the end of ctx and the grace.
-func (a *Agent) do(ctx context.Context, r *run) (returned, bool) {
+func (a *Agent) do(ctx context.Context, r *run) (handlerResult, bool) {
 	handler, _ := a.Handlers(r.typ.Name, r.typ.Version)
-	out := make(chan returned, 1)
+	out := make(chan handlerResult, 1)
 	go func() {
-		var ret returned
+		var ret handlerResult
 		defer func() {
 			if p := recover(); p != nil {
 				a.logTask(r.task).Error("the handler panicked", zap.String("panic", fmt.Sprint(p)), zap.ByteString("stack", debug.Stack()))
-				ret = returned{err: taskcatalog.Errorf(taskcatalog.CodeHandlerPanicked, "the handler of %s panicked (see the node's journal)", r.typ.ID())}
+				ret = handlerResult{err: taskcatalog.Errorf(taskcatalog.CodeHandlerPanicked, "the handler of %s panicked (see the node's journal)", r.typ.ID())}
 			}
 			out <- ret
 		}()
@@ -209,7 +209,7 @@ func (a *Agent) do(ctx context.Context, r *run) (returned, bool) {
 			last()
 		}
 	}
-	return returned{}, false
+	return handlerResult{}, false
 }
 
 func (a *Agent) abortStuck() {

@@ -10,11 +10,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// TellTerminalGone reports to the node's broker that the process of a terminal session was killed,
-// and how, with the machine's present identity. It is for the program that runs after the session's
-// process has ended, and needs no running agent. Codes: no_identity_source if the machine is not
-// enrolled, and the codes of uplink.
-func TellTerminalGone(ctx context.Context, c Config, sessionID, how string) error {
+// ReportTerminalGone reports to the node's broker that the process of a terminal session was
+// killed, and how, with the machine's present identity. It is for the program that runs after the
+// session's process has ended, and needs no running agent. Codes: no_identity_source if the machine
+// is not enrolled, and the codes of uplink.
+func ReportTerminalGone(ctx context.Context, c Config, sessionID, how string) error {
 	if _, err := os.Stat(c.StateDir); err != nil { // identity.Open would create the directory
 		return taskcatalog.Errorf(identity.CodeNoIdentitySource, "this node is not enrolled: %v", err)
 	}

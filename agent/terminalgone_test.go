@@ -13,10 +13,10 @@ const goneSession = "ts-7k2m4q6s"
 
 func TestTheBrokerIsToldOfASessionThatWasKilled(t *testing.T) {
 	inBubble(t, func(l *lab) {
-		if _, err := Enroll(l.t.Context(), l.config, identity.Given("the command line", l.boot, "")); err != nil {
+		if _, err := Enroll(l.t.Context(), l.config, identity.Provided("the command line", l.boot, "")); err != nil {
 			l.t.Fatal(err)
 		}
-		if err := TellTerminalGone(l.t.Context(), l.config, goneSession, "oom-kill"); err != nil {
+		if err := ReportTerminalGone(l.t.Context(), l.config, goneSession, "oom-kill"); err != nil {
 			l.t.Fatal(err)
 		}
 		if got := l.broker.Gone[goneSession]; got != "oom-kill" {
@@ -34,7 +34,7 @@ func TestAMachineThatIsNoNodeTellsNobody(t *testing.T) {
 					l.t.Fatal(err)
 				}
 			}
-			err := TellTerminalGone(l.t.Context(), l.config, goneSession, "signal")
+			err := ReportTerminalGone(l.t.Context(), l.config, goneSession, "signal")
 			if taskcatalog.CodeOf(err, "") != identity.CodeNoIdentitySource {
 				l.t.Errorf("it was told: %v", err)
 			}

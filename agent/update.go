@@ -85,7 +85,7 @@ func (b brokerPackages) Open(ctx context.Context, part release.Part, offset int6
 		return nil, err
 	}
 	body, err := client.Package(ctx, part.Digest, offset)
-	if r, ok := uplink.RefusalOf(err); ok && r.Lasting() {
+	if r, ok := uplink.RefusalOf(err); ok && r.Permanent() {
 		return nil, taskcatalog.Errorf(selfupdate.CodeSourceRefused, "cannot fetch the release: the broker refuses: %v", r)
 	}
 	return body, err
@@ -107,11 +107,11 @@ func (a *Agent) confirmed(ctx context.Context) bool {
 	defer cancel()
 	for a.onTrial() {
 		if sleep(ctx, holdTime/100) != nil {
-			a.goOnUpdating(context.WithoutCancel(ctx))
+			a.resumeTrial(context.WithoutCancel(ctx))
 			return false
 		}
 	}
-	a.tell(nil)
+	a.updateReport(nil)
 	return true
 }
 
@@ -119,9 +119,9 @@ func (a *Agent) confirmed(ctx context.Context) bool {
 // being reverted (see selfupdate's Store.Pending).
 func (a *Agent) onTrial() bool { return a.Updates != nil && a.Updates.Store.Pending() }
 
-// tried reports whether a switch is under way or a version is in its proof. Its watcher must then
-// see soon whether the version works.
-func (a *Agent) tried() bool { return a.Updates != nil && a.Updates.Store.Tried() }
+// updateUnsettled reports whether a switch is under way or a version is in its proof. Its watcher
+// must then see soon whether the version works.
+func (a *Agent) updateUnsettled() bool { return a.Updates != nil && a.Updates.Store.Unsettled() }
 
 // markContact records for the watcher that the broker has answered this start of the agent.
 func (a *Agent) markContact() {
@@ -143,14 +143,14 @@ func (a *Agent) markStart() {
 	}
 }
 
-// goOnUpdating starts the watcher of a trial that may have no running watcher.
-func (a *Agent) goOnUpdating(ctx context.Context) {
+// resumeTrial starts the watcher of a trial that may have no running watcher.
+func (a *Agent) resumeTrial(ctx context.Context) {
 	if a.host.Update == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err := a.host.Update.GoOn(ctx); err != nil {
+	if err := a.host.Update.ResumeTrial(ctx); err != nil {
 		a.Log.Error("cannot start the watcher of an update", zap.Error(err))
 	}
 }
@@ -160,7 +160,7 @@ func (c *Config) build() *taskcatalog.AgentBuild {
 	b := c.Build
 	if c.Updates != nil {
 		if st, err := c.Updates.Store.Load(); err == nil {
-			b.Delivery, b.Previous, b.Pins = st.Last(), st.Slots[st.Before()].Version, nil
+			b.Delivery, b.Previous, b.Pins = st.Last(), st.Slots[st.PreviousSlot()].Version, nil
 			for _, p := range st.Pins[max(len(st.Pins)-taskcatalog.MaxAgentPins, 0):] {
 				b.Pins = append(b.Pins, taskcatalog.AgentPin{Version: p.Version, Reason: p.Reason})
 			}
@@ -176,7 +176,7 @@ func (c *Config) build() *taskcatalog.AgentBuild {
 // revert.
 func StateParts(now func() time.Time) []selfupdate.Part {
 	return []selfupdate.Part{
-		{Name: "ledger", Files: []string{"ledger.db"}, Check: ledger.Check, ID: ledger.ID, Lost: ledger.Lost},
+		{Name: "ledger", Files: []string{"ledger.db"}, Check: ledger.Check, ID: ledger.ID, Lost: ledger.RecordLoss},
 		{Name: "identity", Files: []string{"identity.json", "rotate.json", "enroll.json", "*.key"}, Check: func(dir string) error {
 			state, err := identity.Open(dir, now)
 			if err != nil {
@@ -187,26 +187,26 @@ func StateParts(now func() time.Time) []selfupdate.Part {
 	}
 }
 
-// Reacher returns a function that polls the broker for tasks as the node, as this version would,
-// and returns true if the broker answered. A successful poll is the definition of contact: a broker
-// that answers every request except the poll would answer the version on trial no better. The
-// function takes no task. If the present identity is spoilt or refused, it asks with the identity
-// saved before the switch, because the version on trial started with that identity. It asks under
-// the watched agent's instance, so that no broker takes it for a second agent with this node's
-// identity.
-func Reacher(c Config) func(context.Context, string) bool {
+// ContactProbe returns a function that polls the broker for tasks as the node, as this version
+// would, and returns true if the broker answered. A successful poll is the definition of contact: a
+// broker that answers every request except the poll would answer the version on trial no better.
+// The function takes no task. If the present identity is spoilt or refused, it asks with the
+// identity saved before the switch, because the version on trial started with that identity. It
+// asks under the watched agent's instance, so that no broker takes it for a second agent with this
+// node's identity.
+func ContactProbe(c Config) func(context.Context, string) bool {
 	return func(ctx context.Context, instance string) bool {
-		reached, refused := reach(ctx, c, c.StateDir, instance)
-		before := selfupdate.Before(c.StateDir)
+		reached, refused := probeContact(ctx, c, c.StateDir, instance)
+		before := selfupdate.BeforeDir(c.StateDir)
 		if _, err := os.Stat(before); refused && err == nil {
-			reached, _ = reach(ctx, c, before, instance)
+			reached, _ = probeContact(ctx, c, before, instance)
 		}
 		return reached
 	}
 }
 
-// reach polls with the identity in dir. refused is also true if the identity cannot be used.
-func reach(ctx context.Context, c Config, dir, instance string) (reached, refused bool) {
+// probeContact polls with the identity in dir. refused is also true if the identity cannot be used.
+func probeContact(ctx context.Context, c Config, dir, instance string) (reached, refused bool) {
 	state, err := identity.Open(dir, c.Now)
 	if err != nil {
 		return false, true
@@ -216,12 +216,12 @@ func reach(ctx context.Context, c Config, dir, instance string) (reached, refuse
 		return false, true
 	}
 	a := &Agent{Config: c, state: state, instance: instance}
-	a.self.Store(&self{})
+	a.nodeReport.Store(&nodeReport{})
 	client, err := a.uplinkAs(state.Member())
 	if err != nil {
 		return false, true
 	}
 	defer client.Close()
-	err = client.Asks(ctx)
+	err = client.PollOnce(ctx)
 	return err == nil, refusedMember(err)
 }

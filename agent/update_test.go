@@ -152,7 +152,7 @@ func (u *units) Launch(_ context.Context, unit string) error {
 		u.beforeWatch()
 		w := selfupdate.Watcher{
 			Store: u.open(), StateDir: u.stateDir, Systemd: u, BootID: "boot", Log: config.Log, Parts: StateParts(config.Now),
-			Reach: Reacher(config), Proof: time.Minute, Sleep: sleep,
+			Reach: ContactProbe(config), Proof: time.Minute, Sleep: sleep,
 		}
 		if err := w.Run(ctx); err != nil {
 			u.t.Error(err)
@@ -271,12 +271,12 @@ func TestTheVersionThatRunsInTheEndReportsTheUpdate(t *testing.T) {
 					t.Errorf("%v ran", u.ran)
 				}
 				l.until("the report says so", func() bool {
-					b := u.now().self.Load().report.Agent
+					b := u.now().nodeReport.Load().report.Agent
 					return b != nil && b.Commit == "c-"+c.runs && b.Delivery != nil && b.Delivery.ID == q.ID && b.Delivery.Outcome == c.came && b.Delivery.Reason == c.code
 				})
 				// A failed version is pinned and skipped; after a successful update Previous is
 				// set.
-				b := u.now().self.Load().report.Agent
+				b := u.now().nodeReport.Load().report.Agent
 				if skips := len(b.Pins) == 1 && b.Pins[0].Version == "1.1.0" && b.Pins[0].Reason == c.code; skips != (c.runs == "1.0.0") || (b.Previous == "1.0.0") != (c.runs == "1.1.0") {
 					t.Errorf("it reports %+v", b)
 				}
@@ -470,11 +470,11 @@ func TestTheBrokerIsAskedWithTheIdentityOfBeforeTheSwitch(t *testing.T) {
 		p := l.start()
 		l.nodeID(p)
 		p.quit()
-		reaches := func() bool { return Reacher(l.config)(context.Background(), "") }
+		reaches := func() bool { return ContactProbe(l.config)(context.Background(), "") }
 		if !reaches() {
 			t.Fatal("the node's own identity is not answered")
 		}
-		before, own := selfupdate.Before(l.config.StateDir), filepath.Join(l.config.StateDir, "identity.json")
+		before, own := selfupdate.BeforeDir(l.config.StateDir), filepath.Join(l.config.StateDir, "identity.json")
 		files, _ := filepath.Glob(filepath.Join(l.config.StateDir, "*"))
 		if err := os.MkdirAll(before, 0o700); err != nil {
 			t.Fatal(err)

@@ -120,8 +120,8 @@ func (c *cleanup) skip(check, name, reason string) {
 	c.dispose(check, name, taskcatalog.ActionSkipped, machine.Tally{}, reason)
 }
 
-// MendsFile returns the action that removes a file of an unknown owner.
-func MendsFile(name string) string {
+// FileRemedy returns the action that removes a file of an unknown owner.
+func FileRemedy(name string) string {
 	for _, dir := range []string{"/tmp/", "/var/tmp/", "/dev/shm/", "/home/", "/var/crash/"} {
 		if strings.HasPrefix(name, dir) {
 			return taskcatalog.ActionStorageCleanup

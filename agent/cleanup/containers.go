@@ -69,7 +69,7 @@ func (c *cleanup) containers(ctx context.Context) (err error) {
 		}
 	}()
 	if active, failed := c.Host.Systemd.Active(ctx, DockerUnit); failed == nil && active {
-		if failed := c.dockerTakesDown(ctx); failed != nil {
+		if failed := c.dockerCleanup(ctx); failed != nil {
 			c.skip("containers", DockerUnit, "the container engine did not remove its containers and networks: "+failed.Error())
 		}
 	}
@@ -104,7 +104,7 @@ func (c *cleanup) containers(ctx context.Context) (err error) {
 			c.linkedRoot(root, to)
 			continue
 		}
-		if failed := c.empty(ctx, "containers", root, machine.Tree{Remove: machine.Everything}); failed != nil {
+		if failed := c.empty(ctx, "containers", root, machine.Tree{Remove: machine.AllEntries}); failed != nil {
 			err = errors.Join(err, failed)
 			continue
 		}
@@ -125,7 +125,7 @@ func (c *cleanup) emptyMounted(ctx context.Context, root string) error {
 	var all error
 	for _, inner := range machine.Inside(mounts, root) {
 		if inner.Local() && !slices.Contains(strangers, inner) {
-			all = errors.Join(all, c.empty(ctx, "containers", inner.Point, machine.Tree{Remove: machine.Everything}))
+			all = errors.Join(all, c.empty(ctx, "containers", inner.Point, machine.Tree{Remove: machine.AllEntries}))
 		}
 	}
 	return all

@@ -24,11 +24,11 @@ const (
 // reimage removes them.
 const takeDownTime = time.Minute
 
-// dockerTakesDown has a running dockerd remove its containers and networks. Only dockerd knows
+// dockerCleanup has a running dockerd remove its containers and networks. Only dockerd knows
 // which bridges and firewall rules belong to them: once the root is emptied, the rules would stay.
 // dockerd's answer is not trusted: the root is emptied and the machine checked afterwards all the
 // same.
-func (c *cleanup) dockerTakesDown(ctx context.Context) error {
+func (c *cleanup) dockerCleanup(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, takeDownTime)
 	defer cancel()
 	docker := &dockerAPI{http.Client{Transport: &http.Transport{

@@ -29,9 +29,9 @@ func (c *cleanup) dumps(ctx context.Context) error {
 	}
 	var all error
 	for _, dir := range dirs {
-		all = errors.Join(all, c.empty(ctx, "dumps", dir, c.butKnown("dump/")))
+		all = errors.Join(all, c.empty(ctx, "dumps", dir, c.exceptKnown("dump/")))
 	}
-	all = errors.Join(all, c.emptyAny(ctx, "dumps", "/sys/fs/pstore", c.butKnown("dump/")))
+	all = errors.Join(all, c.emptyAny(ctx, "dumps", "/sys/fs/pstore", c.exceptKnown("dump/")))
 	cores, err := CoreDumps(c.m)
 	all = errors.Join(all, err)
 	for _, name := range cores {

@@ -33,7 +33,7 @@ func TestACleanupTakesEveryStrangersFUSEOffBeforeItLooks(t *testing.T) {
 	hosttest.Soon(t, m, "scratch", func() error { _, err := c.matchScratch(func(string, error) {}); return err })
 	hosttest.Soon(t, m, "mounts", c.detachFUSE)
 	hosttest.Soon(t, m, "temporary", func() error {
-		return c.empty(t.Context(), "temporary", "/tmp", machine.Tree{Remove: machine.Everything})
+		return c.empty(t.Context(), "temporary", "/tmp", machine.Tree{Remove: machine.AllEntries})
 	})
 	if c.result.Failed > 0 {
 		t.Errorf("%+v", c.report.Dispositions)

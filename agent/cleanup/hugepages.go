@@ -16,7 +16,7 @@ func (c *cleanup) hugepages(ctx context.Context) error {
 		if mt.Type != "hugetlbfs" {
 			continue
 		}
-		all = errors.Join(all, c.emptyAny(ctx, "hugepages", mt.Point, c.butKnown("hugepages/")))
+		all = errors.Join(all, c.emptyAny(ctx, "hugepages", mt.Point, c.exceptKnown("hugepages/")))
 	}
 	return all
 }

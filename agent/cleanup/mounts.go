@@ -9,9 +9,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// bare detaches a tenant's mounts on, above or below a path before the path is swept: a sweep must
-// neither empty /etc because /etc was bound to /tmp, nor leave files that a mount covers.
-func (c *cleanup) bare(top string) error {
+// detachTenantMounts detaches a tenant's mounts on, above or below a path before the path is swept:
+// a sweep must neither empty /etc because /etc was bound to /tmp, nor leave files that a mount
+// covers.
+func (c *cleanup) detachTenantMounts(top string) error {
 	if err := c.detach(func(all, strangers []machine.Mount) []machine.Mount {
 		on, _ := machine.Covering(all, top)
 		return slices.DeleteFunc(strangers, func(mt machine.Mount) bool { return mt != on && !machine.Under(mt.Point, top) })

@@ -29,7 +29,7 @@ func (c *cleanup) matchScratch(fault func(pattern string, err error)) ([]string,
 			fault(pattern, err)
 		}
 		for _, name := range matches {
-			if own := c.systemsOwn(name); own != "" {
+			if own := c.systemDirectory(name); own != "" {
 				return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot use %q as a scratch path: the pattern reaches %s", taskcatalog.Clean(pattern, 200), own)
 			}
 			all = append(all, name)
@@ -39,8 +39,8 @@ func (c *cleanup) matchScratch(fault func(pattern string, err error)) ([]string,
 	return slices.Compact(all), nil
 }
 
-// systemsOwn names the directory of the system that a sweep of name would reach, or "".
-func (c *cleanup) systemsOwn(name string) string {
+// systemDirectory names the directory of the system that a sweep of name would reach, or "".
+func (c *cleanup) systemDirectory(name string) string {
 	for _, tree := range []string{c.Host.StateDir, c.Host.ConfigDir} {
 		if tree != "" && (name == tree || machine.Under(name, tree) || machine.Under(tree, name)) {
 			return tree
@@ -62,7 +62,7 @@ func (c *cleanup) scratchSpace(ctx context.Context) error {
 		case err != nil:
 			all = errors.Join(all, err)
 		case st.Mode&unix.S_IFMT == unix.S_IFDIR:
-			all = errors.Join(all, c.empty(ctx, "scratch", name, c.butKnown("scratch/")))
+			all = errors.Join(all, c.empty(ctx, "scratch", name, c.exceptKnown("scratch/")))
 		default:
 			all = errors.Join(all, c.remove(ctx, "scratch", name))
 		}

@@ -21,13 +21,13 @@ func (c *cleanup) empty(ctx context.Context, check, top string, t machine.Tree) 
 
 // remove sweeps the path itself.
 func (c *cleanup) remove(ctx context.Context, check, name string) error {
-	return c.sweep(ctx, check, name, taskcatalog.ActionRemoved, machine.Tree{Remove: machine.Everything}, c.m.RemoveAll)
+	return c.sweep(ctx, check, name, taskcatalog.ActionRemoved, machine.Tree{Remove: machine.AllEntries}, c.m.RemoveAll)
 }
 
 func (c *cleanup) sweep(ctx context.Context, check, top, action string, t machine.Tree,
 	do func(context.Context, string, machine.Tree) (machine.Tally, error),
 ) error {
-	bare := c.bare(top) // before the look: a mount there may never answer
+	bare := c.detachTenantMounts(top) // before the look: a mount there may never answer
 	if _, err := c.m.Lstat(top); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err := cmp.Or(bare, err); err != nil {
@@ -47,7 +47,7 @@ func (c *cleanup) sweep(ctx context.Context, check, top, action string, t machin
 		faults++
 		c.failed(check, p, err)
 	}
-	t.Kept = c.kept(check)
+	t.Kept = c.reportKept(check)
 	tally, err := do(ctx, top, t)
 	c.result.FilesRemoved += tally.Files + tally.Dirs
 	c.result.BytesRemoved += tally.Bytes
@@ -63,8 +63,8 @@ func (c *cleanup) sweep(ctx context.Context, check, top, action string, t machin
 	return ctx.Err()
 }
 
-// kept reports a directory that should go but holds an entry that stays.
-func (c *cleanup) kept(check string) func(*machine.Entry) {
+// reportKept reports a directory that should go but holds an entry that stays.
+func (c *cleanup) reportKept(check string) func(*machine.Entry) {
 	return func(e *machine.Entry) {
 		c.failed(check, e.Path(), fmt.Errorf("a directory of uid %d holds an entry that must stay (move that entry out of the directory, then run the cleanup again)", e.Stat.Uid))
 	}
@@ -73,7 +73,7 @@ func (c *cleanup) kept(check string) func(*machine.Entry) {
 // emptyAny is empty for the kernel's own file systems, which hold objects rather than files on a
 // disk.
 func (c *cleanup) emptyAny(ctx context.Context, check, top string, t machine.Tree) error {
-	t.Fault, t.Kept = func(p string, err error) { c.failed(check, p, err) }, c.kept(check)
+	t.Fault, t.Kept = func(p string, err error) { c.failed(check, p, err) }, c.reportKept(check)
 	tally, err := c.m.Empty(ctx, top, t)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -89,9 +89,9 @@ func (c *cleanup) emptyAny(ctx context.Context, check, top string, t machine.Tre
 	return nil
 }
 
-// butKnown removes everything except the baseline's objects of a kind, with their content. The
+// exceptKnown removes everything except the baseline's objects of a kind, with their content. The
 // objects are entries of the top directory, or of lost+found in the top directory.
-func (c *cleanup) butKnown(kind string) machine.Tree {
+func (c *cleanup) exceptKnown(kind string) machine.Tree {
 	kept := func(e *machine.Entry) bool {
 		found := e.Depth() == 2 && path.Base(path.Dir(e.Path())) == "lost+found"
 		return (e.Depth() == 1 || found) && c.known.Object(kind+e.Path())

@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// trims are the file systems that can tell the disk which blocks are free.
-var trims = []string{"ext3", "ext4", "xfs", "btrfs", "f2fs"}
+// trimmable are the file systems that can tell the disk which blocks are free.
+var trimmable = []string{"ext3", "ext4", "xfs", "btrfs", "f2fs"}
 
 // trim tells the disks which blocks are free now, each file system once.
 func (c *cleanup) trim(ctx context.Context) error {
@@ -24,7 +24,7 @@ func (c *cleanup) trim(ctx context.Context) error {
 	}
 	done := map[string]bool{}
 	for _, mt := range mounts {
-		if !slices.Contains(trims, mt.Type) || done[mt.Device] {
+		if !slices.Contains(trimmable, mt.Type) || done[mt.Device] {
 			continue
 		}
 		if ctx.Err() != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Here judges the parts of a set that depend on the machine: the programs and accounts of the rule
-// that wins for these facts. Programs of other rules never run here.
-func (r *Runner) Here(set *profiles.Set, facts map[string]string) (rule string, problems []profiles.Problem) {
+// CheckMachine judges the parts of a set that depend on the machine: the programs and accounts of
+// the rule that wins for these facts. Programs of other rules never run here.
+func (r *Runner) CheckMachine(set *profiles.Set, facts map[string]string) (rule string, problems []profiles.Problem) {
 	h := set.Rule(facts)
 	if h == nil {
 		return "", nil
@@ -33,8 +33,8 @@ func (r *Runner) Here(set *profiles.Set, facts map[string]string) (rule string, 
 	return h.Name, problems
 }
 
-// Insecure reports whether a problem of Here is more than a missing program or account: somebody
-// could replace the program.
+// Insecure reports whether a problem of CheckMachine is more than a missing program or account:
+// somebody could replace the program.
 func Insecure(p profiles.Problem) bool {
 	return p.Code != CodeExecutableMissing && p.Code != CodeAccountUnknown
 }

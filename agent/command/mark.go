@@ -53,16 +53,16 @@ func endIfMarked(pid int, mark string) bool {
 		return false
 	}
 	defer func() { _ = unix.Close(fd) }()
-	environ, err := beginningOf("/proc/" + strconv.Itoa(pid) + "/environ")
+	environ, err := readStart("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil || !bytes.Contains(append([]byte{0}, environ...), []byte("\x00"+mark+"\x00")) {
 		return false
 	}
 	return !errors.Is(unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0), unix.ESRCH)
 }
 
-// beginningOf reads as much of an environment as the agent sets, with room to spare: a tenant's
+// readStart reads as much of an environment as the agent sets, with room to spare: a tenant's
 // environment may be megabytes.
-func beginningOf(name string) ([]byte, error) {
+func readStart(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ func (s *sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (s *sink) taken() Output {
+func (s *sink) output() Output {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Output{Kept: s.out.Kept[:len(s.out.Kept):len(s.out.Kept)], Total: s.out.Total}

@@ -148,7 +148,7 @@ func (r *Runner) attempt(ctx context.Context, p *profiles.CommandProfile, argv [
 		return true, taskcatalog.Errorf(CodeNotStarted, "cannot run %s: %s", p.Command, taskcatalog.Clean(err.Error(), 200))
 	}
 	err = r.wait(ctx, cmd, mark, time.Duration(p.TimeoutSeconds)*time.Second)
-	res.Stdout, res.Stderr = out.taken(), errs.taken()
+	res.Stdout, res.Stderr = out.output(), errs.output()
 	if cmd.ProcessState != nil {
 		res.ExitCode = cmd.ProcessState.ExitCode()
 	}

@@ -15,12 +15,12 @@ import (
 // distributions let a group write there.
 const searchPath = "/usr/sbin:/usr/bin:/sbin:/bin"
 
-// fixed is the environment of every program.
-var fixed = []string{"PATH=" + searchPath, "LANG=C.UTF-8", "HOME=/"}
+// baseEnvironment is the environment of every program.
+var baseEnvironment = []string{"PATH=" + searchPath, "LANG=C.UTF-8", "HOME=/"}
 
 // environment is a program's whole environment.
 func (r *Runner) environment(p *profiles.CommandProfile) []string {
-	env := append([]string(nil), fixed...)
+	env := append([]string(nil), baseEnvironment...)
 	for _, name := range p.EnvPassthrough {
 		if value, ok := r.Environ(name); ok {
 			env = append(env, name+"="+strings.ReplaceAll(value, "\x00", ""))

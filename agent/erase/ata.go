@@ -55,8 +55,8 @@ func (e *Erase) security(ctx context.Context, t *target) (security, error) {
 		return s, taskcatalog.Errorf(taskcatalog.CodeEraseRefused, "%v", err)
 	}
 	// The kernel truncates the model.
-	if s.serial != plain(t.serial) || !strings.HasPrefix(s.model, plain(t.model)) {
-		return s, taskcatalog.Errorf(taskcatalog.CodeDiskDiffers, "cannot erase %s: hdparm -I calls it %s", t.disk.said(), taskcatalog.Clean(s.serial+" "+s.model, 200))
+	if s.serial != collapseSpaces(t.serial) || !strings.HasPrefix(s.model, collapseSpaces(t.model)) {
+		return s, taskcatalog.Errorf(taskcatalog.CodeDiskDiffers, "cannot erase %s: hdparm -I calls it %s", t.disk.label(), taskcatalog.Clean(s.serial+" "+s.model, 200))
 	}
 	return s, nil
 }
@@ -125,13 +125,13 @@ func (e *Erase) ataErase(ctx context.Context, m taskcatalog.EraseMethod, t *targ
 	s, asked := e.security(ctx, t)
 	switch {
 	case asked != nil: // like a drive that is still erasing
-		return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "cannot tell whether the disk was erased: the erase may still run inside the drive, whose password may be \"hostler\": %s", both(err, asked))
+		return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "cannot tell whether the disk was erased: the erase may still run inside the drive, whose password may be \"hostler\": %s", joinErrors(err, asked))
 	case s.enabled: // a completed erase would have removed the password
 		switch off := e.hdparm(ctx, "hdparm_disable_password", t); {
 		case taskcatalog.CodeOf(off, "") == taskcatalog.CodeEraseUnfinished:
-			return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "the erase was not done, and the disk's password may be \"hostler\": %s", both(err, off))
+			return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "the erase was not done, and the disk's password may be \"hostler\": %s", joinErrors(err, off))
 		case off != nil:
-			return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "the erase was not done, and the disk's password is still \"hostler\": %s", both(err, off))
+			return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "the erase was not done, and the disk's password is still \"hostler\": %s", joinErrors(err, off))
 		}
 		if err == nil {
 			err = taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "hdparm reports that the erase is done, and the disk still has the password that an erase removes")
@@ -140,8 +140,8 @@ func (e *Erase) ataErase(ctx context.Context, m taskcatalog.EraseMethod, t *targ
 	return err
 }
 
-// both joins two errors on a line; first may be nil.
-func both(first, second error) string {
+// joinErrors joins two errors on a line; first may be nil.
+func joinErrors(first, second error) string {
 	if first == nil {
 		return second.Error()
 	}

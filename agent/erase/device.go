@@ -28,8 +28,8 @@ type Devices interface {
 	Is(name, number string, whole bool) error
 }
 
-// Of returns the devices of a machine.
-func Of(m *machine.Machine) Devices { return devices{m} }
+// DevicesOf returns the devices of a machine.
+func DevicesOf(m *machine.Machine) Devices { return devices{m} }
 
 type devices struct{ m *machine.Machine }
 

@@ -212,7 +212,7 @@ func unitSerial(page []byte) string {
 	return strings.TrimSpace(strings.Trim(string(page[head:min(head+length, len(page))]), "\x00"))
 }
 
-// said names the disk in messages.
-func (d *disk) said() string {
+// label names the disk in messages.
+func (d *disk) label() string {
 	return taskcatalog.Clean("disk "+d.name+" ("+cmp.Or(d.serial, d.wwn, "no serial")+")", 200)
 }

@@ -40,10 +40,10 @@ type Erase struct {
 // target is a disk of the task.
 type target struct {
 	*disk
-	index  int
-	device Device
-	said   int // the last percent
-	out    taskcatalog.ErasedDisk
+	index       int
+	device      Device
+	lastPercent int // the last percent
+	out         taskcatalog.ErasedDisk
 }
 
 // Do judges all disks and then erases them. If any disk must not be erased, Do fails with the code
@@ -110,12 +110,12 @@ func (e *Erase) Read(b []byte) (int, error) {
 	return io.ReadFull(e.Rand, b)
 }
 
-// say reports a disk's progress, if it has changed.
-func (e *Erase) say(t *target, percent int, doing taskcatalog.EraseMethod) {
+// reportProgress reports a disk's progress, if it has changed.
+func (e *Erase) reportProgress(t *target, percent int, doing taskcatalog.EraseMethod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.Progress != nil && percent > t.said {
-		t.said = percent
+	if e.Progress != nil && percent > t.lastPercent {
+		t.lastPercent = percent
 		e.Progress("disk "+t.name, t.index+1, len(e.targets), percent, string(doing))
 	}
 }

@@ -27,15 +27,15 @@ func (e *Erase) judge(ctx context.Context) ([]*unit, error) {
 			return nil, err
 		}
 		if unread[d] != nil {
-			return nil, unreadable(d.said(), unread[d])
+			return nil, unreadable(d.label(), unread[d])
 		}
 		if picked[d.name] {
-			return nil, taskcatalog.Errorf(taskcatalog.CodeDiskListedTwice, "cannot erase %s: the task names it twice", d.said())
+			return nil, taskcatalog.Errorf(taskcatalog.CodeDiskListedTwice, "cannot erase %s: the task names it twice", d.label())
 		}
 		picked[d.name] = true
 		e.targets = append(e.targets, &target{disk: d, index: i, out: taskcatalog.ErasedDisk{
-			Name: d.name, Serial: taskcatalog.Clean(plain(d.serial), 128), WWN: taskcatalog.Clean(d.wwn, 128), NGUID: taskcatalog.Clean(d.nguid, 64),
-			Model: taskcatalog.Clean(plain(d.model), 128), SizeBytes: d.size, OfBytes: uint64(d.size),
+			Name: d.name, Serial: taskcatalog.Clean(collapseSpaces(d.serial), 128), WWN: taskcatalog.Clean(d.wwn, 128), NGUID: taskcatalog.Clean(d.nguid, 64),
+			Model: taskcatalog.Clean(collapseSpaces(d.model), 128), SizeBytes: d.size, OfBytes: uint64(d.size),
 			Method: taskcatalog.MethodNone, Verification: taskcatalog.OverwriteNone,
 		}})
 	}
@@ -67,7 +67,7 @@ func unreadable(what string, err error) error {
 // reasons returns why a disk must not be erased.
 func (e *Erase) reasons(d *disk, uses []use) error {
 	no := func(code taskcatalog.Code, format string, args ...any) error {
-		return taskcatalog.Errorf(code, "cannot erase "+strings.ReplaceAll(d.said(), "%", "%%")+": "+format, args...)
+		return taskcatalog.Errorf(code, "cannot erase "+strings.ReplaceAll(d.label(), "%", "%%")+": "+format, args...)
 	}
 	switch {
 	case d.size == 0:
@@ -78,8 +78,8 @@ func (e *Erase) reasons(d *disk, uses []use) error {
 		return no(taskcatalog.CodeDiskMultipath, "%s are paths to it", strings.Join(d.controllers, ", "))
 	case d.transport == "pcie" && len(d.controllers) == 0:
 		return no(taskcatalog.CodeDiskUnreadable, "it has no NVMe controller")
-	case emulated(d) != "" && !e.Params.DPUEmulatedOK:
-		return no(taskcatalog.CodeDiskDPUEmulated, "%s emulates this disk, and the data are stored elsewhere (set dpu_emulated_ok if the SKU allows this)", emulated(d))
+	case emulator(d) != "" && !e.Params.DPUEmulatedOK:
+		return no(taskcatalog.CodeDiskDPUEmulated, "%s emulates this disk, and the data are stored elsewhere (set dpu_emulated_ok if the SKU allows this)", emulator(d))
 	case d.readOnly:
 		return no(taskcatalog.CodeDiskReadOnly, "it is read-only")
 	case len(uses) > 0:
@@ -95,8 +95,8 @@ var dpus = map[string]string{
 	"1d0f": "an Amazon Nitro card", "1ae0": "a Google card", "1414": "a Microsoft card", "1ded": "an Alibaba card",
 }
 
-// emulated names the device that emulates a disk; "" for a real disk.
-func emulated(d *disk) string {
+// emulator names the device that emulates a disk; "" for a real disk.
+func emulator(d *disk) string {
 	if d.transport != "pcie" {
 		return ""
 	}
@@ -104,7 +104,7 @@ func emulated(d *disk) string {
 		return by
 	}
 	if model := strings.ToUpper(d.model); strings.Contains(model, "SNAP") || strings.Contains(model, "BLUEFIELD") || strings.Contains(model, "ELASTIC BLOCK") {
-		return "a DPU, by its model " + taskcatalog.Clean(plain(d.model), 64) + ","
+		return "a DPU, by its model " + taskcatalog.Clean(collapseSpaces(d.model), 64) + ","
 	}
 	return ""
 }
@@ -116,24 +116,24 @@ func (e *Erase) open(t *target) error {
 	switch {
 	case errors.Is(err, unix.EBUSY):
 		t.device = nil
-		return taskcatalog.Errorf(taskcatalog.CodeDiskInUse, "cannot erase %s: the kernel says that it, or a partition of it, is in use", t.disk.said())
+		return taskcatalog.Errorf(taskcatalog.CodeDiskInUse, "cannot erase %s: the kernel says that it, or a partition of it, is in use", t.disk.label())
 	case err != nil:
 		t.device = nil
-		return unreadable(t.disk.said(), err)
+		return unreadable(t.disk.label(), err)
 	}
-	return e.same(t)
+	return e.verifyDevice(t)
 }
 
-// same verifies that the open device is the judged disk.
-func (e *Erase) same(t *target) error {
+// verifyDevice verifies that the open device is the judged disk.
+func (e *Erase) verifyDevice(t *target) error {
 	number, err1 := t.device.Number()
 	size, err2 := t.device.Size()
 	err3 := e.Devices.Is(t.name, t.number, true)
 	if err := errors.Join(err1, err2, err3); err != nil {
-		return taskcatalog.Errorf(taskcatalog.CodeDiskChanged, "cannot erase %s: %s", t.disk.said(), taskcatalog.Clean(err.Error(), 300))
+		return taskcatalog.Errorf(taskcatalog.CodeDiskChanged, "cannot erase %s: %s", t.disk.label(), taskcatalog.Clean(err.Error(), 300))
 	}
 	if number != t.number || size != t.size {
-		return taskcatalog.Errorf(taskcatalog.CodeDiskChanged, "cannot erase %s: what is open is device %s of %d bytes", t.disk.said(), number, size)
+		return taskcatalog.Errorf(taskcatalog.CodeDiskChanged, "cannot erase %s: what is open is device %s of %d bytes", t.disk.label(), number, size)
 	}
 	return nil
 }
@@ -141,12 +141,12 @@ func (e *Erase) same(t *target) error {
 // again judges a disk anew, right before the disk is touched.
 func (e *Erase) again(t *target) error {
 	changed := func(what string) error {
-		return taskcatalog.Errorf(taskcatalog.CodeDiskChanged, "cannot erase %s: %s since it was judged", t.disk.said(), taskcatalog.Clean(what, 300))
+		return taskcatalog.Errorf(taskcatalog.CodeDiskChanged, "cannot erase %s: %s since it was judged", t.disk.label(), taskcatalog.Clean(what, 300))
 	}
 	now, err := e.sys.disk(t.name)
 	switch {
 	case err != nil:
-		return unreadable(t.disk.said(), err)
+		return unreadable(t.disk.label(), err)
 	case now == nil:
 		return changed("it is gone")
 	}
@@ -159,12 +159,12 @@ func (e *Erase) again(t *target) error {
 	}
 	uses, err := e.sys.inUse([]*disk{now})
 	if err != nil {
-		return unreadable(t.disk.said(), err)
+		return unreadable(t.disk.label(), err)
 	}
 	if len(uses[t.name]) > 0 {
 		return changed("it came into use, " + uses[t.name][0].what + ",")
 	}
-	return e.same(t)
+	return e.verifyDevice(t)
 }
 
 var namespaceName = regexp.MustCompile(`^nvme([0-9]+)(?:c[0-9]+)?n([0-9]+)$`)

@@ -9,8 +9,8 @@ import (
 
 // find returns the disk that matches all given parts of a name, if exactly one does.
 func find(name taskcatalog.DiskName, all []*disk) (*disk, error) {
-	called := called(name)
-	if plain(name.Serial) == "" && id(name.WWN) == "" && id(name.NGUID) == "" {
+	called := displayName(name)
+	if collapseSpaces(name.Serial) == "" && id(name.WWN) == "" && id(name.NGUID) == "" {
 		return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot erase %s: the task names neither its serial number, its WWN nor its NGUID", called)
 	}
 	var fit []*disk
@@ -50,27 +50,27 @@ func compare(name taskcatalog.DiskName, d *disk) (same bool, differ []string) {
 			same = true
 		}
 	}
-	hold("serial", plain(name.Serial), plain(d.serial), true)
+	hold("serial", collapseSpaces(name.Serial), collapseSpaces(d.serial), true)
 	hold("WWN", id(name.WWN), id(d.wwn), true)
 	nguid := id(d.nguid)
 	if nguid == "" && len(id(d.wwn)) == 32 { // the kernel derives the wwid from the NGUID
 		nguid = id(d.wwn)
 	}
 	hold("NGUID", id(name.NGUID), nguid, true)
-	hold("model", plain(name.Model), plain(d.model), false)
+	hold("model", collapseSpaces(name.Model), collapseSpaces(d.model), false)
 	if d.size > 0 {
 		hold("size", fmt.Sprint(name.SizeBytes), fmt.Sprint(d.size), false)
 	}
 	return same, differ
 }
 
-// plain returns s without firmware's padding blanks.
-func plain(s string) string { return strings.Join(strings.Fields(s), " ") }
+// collapseSpaces returns s without firmware's padding blanks.
+func collapseSpaces(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // id returns a world-wide name without its prefix and punctuation. A name that is no number, such
 // as those made by the kernel from vendor and serial, stays as it is.
 func id(s string) string {
-	s = plain(s)
+	s = collapseSpaces(s)
 	bare := strings.ToLower(s)
 	for _, prefix := range []string{"eui.", "naa.", "uuid.", "0x"} {
 		bare = strings.TrimPrefix(bare, prefix)
@@ -85,7 +85,7 @@ func id(s string) string {
 	return bare
 }
 
-func called(n taskcatalog.DiskName) string {
+func displayName(n taskcatalog.DiskName) string {
 	for _, id := range []string{n.Serial, n.WWN, n.NGUID} {
 		if id != "" {
 			return "disk " + taskcatalog.Clean(id, 128)

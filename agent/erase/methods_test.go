@@ -42,7 +42,7 @@ func TestTheBestMethodThatAnNVMeDriveHasIsTaken(t *testing.T) {
 		"sanitize by key":          {play{SANICAP: 5, OACS: formats, Log: done}, taskcatalog.MethodNVMeSanitizeCrypt, []string{sanitizeLine(4)}},
 		"sanitize by overwriting":  {play{SANICAP: 4, OACS: formats, Log: done}, taskcatalog.MethodNVMeSanitizeWrite, []string{sanitizeLine(3)}},
 		"sanitize with a sign bit": {play{SANICAP: -1<<31 | 2, Log: done}, taskcatalog.MethodNVMeSanitizeBlock, []string{sanitizeLine(2)}},
-		"completed, deallocated":   {play{SANICAP: 2, Log: []int{sanitizeDoneLoosed}}, taskcatalog.MethodNVMeSanitizeBlock, []string{sanitizeLine(2)}},
+		"completed, deallocated":   {play{SANICAP: 2, Log: []int{sanitizeDoneDeallocated}}, taskcatalog.MethodNVMeSanitizeBlock, []string{sanitizeLine(2)}},
 		"format by key":            {play{OACS: formats, FNA: 4}, taskcatalog.MethodNVMeFormatCrypto, []string{formatLine(2)}},
 		"format":                   {play{OACS: formats}, taskcatalog.MethodNVMeFormatErase, []string{formatLine(1)}},
 		"nothing":                  {play{}, taskcatalog.MethodOverwrite, nil},

@@ -17,7 +17,7 @@ func (u *unit) device() string { return "/dev/" + u.controller }
 // not name, because a sanitize reaches all namespaces.
 func (e *Erase) askNVMe(ctx context.Context, u *unit) error {
 	first := u.targets[0].disk
-	err := e.unshared(u)
+	err := e.verifyNamespaces(u)
 	if err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func (e *Erase) askNVMe(ctx context.Context, u *unit) error {
 		err = e.sameController(u)
 	}
 	if err != nil {
-		return unreadable(first.said(), err)
+		return unreadable(first.label(), err)
 	}
 	u.can, err = e.identify(ctx, u)
 	if missing(err) {
@@ -57,14 +57,15 @@ func (e *Erase) askNVMe(ctx context.Context, u *unit) error {
 
 // shared is the refusal of a controller with more namespaces than the task names.
 func (u *unit) shared(what string) error {
-	return taskcatalog.Errorf(taskcatalog.CodeDiskControllerShared, "cannot erase %s: its controller %s has %s, which the task does not name", u.targets[0].disk.said(), u.controller, what)
+	return taskcatalog.Errorf(taskcatalog.CodeDiskControllerShared, "cannot erase %s: its controller %s has %s, which the task does not name", u.targets[0].disk.label(), u.controller, what)
 }
 
-// unshared verifies that the task names every namespace that the kernel shows of a controller.
-func (e *Erase) unshared(u *unit) error {
+// verifyNamespaces verifies that the task names every namespace that the kernel shows of a
+// controller.
+func (e *Erase) verifyNamespaces(u *unit) error {
 	shown, err := e.sys.namespaces(u.controller)
 	if err != nil {
-		return unreadable(u.targets[0].disk.said(), err)
+		return unreadable(u.targets[0].disk.label(), err)
 	}
 	for _, name := range shown {
 		if !slices.ContainsFunc(u.targets, func(t *target) bool { return t.name == name }) {
@@ -88,22 +89,22 @@ func (e *Erase) identify(ctx context.Context, u *unit) (controller, error) {
 		can, err = parseController(raw)
 	}
 	if err != nil {
-		return can, unreadable(first.said(), err)
+		return can, unreadable(first.label(), err)
 	}
-	if can.serial != plain(first.serial) || can.model != plain(first.model) {
-		return can, taskcatalog.Errorf(taskcatalog.CodeDiskDiffers, "cannot erase %s: nvme id-ctrl calls it %s", first.said(), taskcatalog.Clean(can.serial+" "+can.model, 200))
+	if can.serial != collapseSpaces(first.serial) || can.model != collapseSpaces(first.model) {
+		return can, taskcatalog.Errorf(taskcatalog.CodeDiskDiffers, "cannot erase %s: nvme id-ctrl calls it %s", first.label(), taskcatalog.Clean(can.serial+" "+can.model, 200))
 	}
 	args["all"] = can.namespaces
 	if raw, err = e.tool(ctx, "nvme_list_ns", args); err != nil {
-		return can, unreadable(first.said(), err)
+		return can, unreadable(first.label(), err)
 	}
 	ids, err := parseNamespaces(raw)
 	if err != nil {
-		return can, unreadable(first.said(), err)
+		return can, unreadable(first.label(), err)
 	}
 	for _, t := range u.targets {
 		if !slices.Contains(ids, t.nsid) {
-			return can, unreadable(t.disk.said(), taskcatalog.Errorf(taskcatalog.CodeDiskDiffers, "nvme list-ns does not list its namespace %d", t.nsid))
+			return can, unreadable(t.disk.label(), taskcatalog.Errorf(taskcatalog.CodeDiskDiffers, "nvme list-ns does not list its namespace %d", t.nsid))
 		}
 	}
 	if len(ids) > len(u.targets) {
@@ -124,10 +125,10 @@ func (u *unit) sanitizes() bool {
 	return u.can.sanitizeBlock || u.can.sanitizeCrypto || u.can.sanitizeWrite
 }
 
-// settle waits for a sanitize begun earlier, for example by a killed task: until it ends the drive
-// takes no other command. After a failed sanitize, settle asks the drive to leave that state,
+// awaitSanitize waits for a sanitize begun earlier, for example by a killed task: until it ends the
+// drive takes no other command. After a failed sanitize, settle asks the drive to leave that state,
 // because in it the drive takes no blocks and no format.
-func (e *Erase) settle(ctx context.Context, u *unit) error {
+func (e *Erase) awaitSanitize(ctx context.Context, u *unit) error {
 	if !u.sanitizes() {
 		return nil
 	}
@@ -135,7 +136,7 @@ func (e *Erase) settle(ctx context.Context, u *unit) error {
 	if err != nil || state.status != sanitizeFailed {
 		return err
 	}
-	if err := e.still(ctx, u, taskcatalog.MethodNVMeSanitizeBlock, u.targets); err != nil {
+	if err := e.verifyUnchanged(ctx, u, taskcatalog.MethodNVMeSanitizeBlock, u.targets); err != nil {
 		return err
 	}
 	// If the drive does not leave the state, or had left it before, the methods will show.
@@ -205,7 +206,7 @@ func (e *Erase) wait(ctx context.Context, u *unit, m taskcatalog.EraseMethod, di
 		case err == nil:
 			unread = 0
 			for _, t := range disks {
-				e.say(t, state.percent, m)
+				e.reportProgress(t, state.percent, m)
 			}
 		default:
 			if unread++; unread == logTries {

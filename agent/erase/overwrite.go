@@ -91,7 +91,9 @@ func (e *Erase) fill(ctx context.Context, t *target, o Overwrite) error {
 	if err != nil {
 		return err
 	}
-	say := func(percent, done int64) { e.say(t, int(percent+done*50/t.size), taskcatalog.MethodOverwrite) }
+	say := func(percent, done int64) {
+		e.reportProgress(t, int(percent+done*50/t.size), taskcatalog.MethodOverwrite)
+	}
 	for o.Written < t.size {
 		from, to := o.Written, min(o.Written+e.Stride, t.size)
 		done, err := sweep(ctx, from, to, func(b, _ []byte, offset int64) error {
@@ -109,7 +111,7 @@ func (e *Erase) fill(ctx context.Context, t *target, o Overwrite) error {
 			return taskcatalog.Errorf(taskcatalog.CodeDiskWrite, "cannot flush what was written: %v", err)
 		}
 		o.Written = to
-		e.note(t, o)
+		e.recordOverwrite(t, o)
 	}
 	t.out.CoveredBytes = uint64(t.size)
 	readBack, err := sweep(ctx, 0, t.size, func(b, want []byte, offset int64) error {

@@ -39,7 +39,7 @@ func parseController(raw []byte) (controller, error) {
 	}
 	bit := func(of *int64, n int) bool { return *of>>n&1 == 1 }
 	return controller{
-		serial: plain(*said.Serial), model: plain(*said.Model),
+		serial: collapseSpaces(*said.Serial), model: collapseSpaces(*said.Model),
 		format: bit(said.OACS, 1), namespaces: bit(said.OACS, 3), cryptoErase: bit(said.FNA, 2),
 		sanitizeCrypto: bit(said.SANICAP, 0), sanitizeBlock: bit(said.SANICAP, 1), sanitizeWrite: bit(said.SANICAP, 2),
 	}, nil
@@ -91,11 +91,11 @@ type sanitizeState struct {
 }
 
 const (
-	sanitizeNever      = 0
-	sanitizeDone       = 1
-	sanitizeRunning    = 2
-	sanitizeFailed     = 3
-	sanitizeDoneLoosed = 4
+	sanitizeNever           = 0
+	sanitizeDone            = 1
+	sanitizeRunning         = 2
+	sanitizeFailed          = 3
+	sanitizeDoneDeallocated = 4
 
 	sanitizeBlock  = 2
 	sanitizeWrite  = 3
@@ -114,7 +114,7 @@ func parseSanitize(raw []byte) (sanitizeState, error) {
 		status:  int(binary.LittleEndian.Uint16(raw[2:]) & 7),
 		action:  int(binary.LittleEndian.Uint32(raw[4:]) & 7),
 	}
-	if s.status > sanitizeDoneLoosed {
+	if s.status > sanitizeDoneDeallocated {
 		return s, fmt.Errorf("the sanitize log page has the unknown status %d", s.status)
 	}
 	return s, nil
@@ -135,11 +135,11 @@ func parseSecurity(raw []byte) (security, error) {
 	for line := range strings.Lines(string(raw)) {
 		line = strings.TrimRight(line, "\r\n")
 		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "Serial Number:"); ok && s.serial == "" {
-			s.serial = plain(text)
+			s.serial = collapseSpaces(text)
 			continue
 		}
 		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "Model Number:"); ok && s.model == "" {
-			s.model = plain(text)
+			s.model = collapseSpaces(text)
 			continue
 		}
 		if line != "" && line[0] != '\t' && line[0] != ' ' {

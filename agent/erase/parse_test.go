@@ -58,7 +58,7 @@ func TestADiskThatDoesNotTellItsSecurityIsNotRead(t *testing.T) {
 
 func TestPlacesAreInEveryPartAndInside(t *testing.T) {
 	for _, size := range []int64{plantedBlock, 3 * plantedBlock, 8<<20 + 512, 3840755982336} {
-		all, err := places(size, rand.Reader)
+		all, err := chooseBlocks(size, rand.Reader)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestPlacesAreInEveryPartAndInside(t *testing.T) {
 			t.Errorf("of %d bytes: %d places from %d to %d", size, len(all), all[0], last)
 		}
 	}
-	if _, err := places(plantedBlock-1, rand.Reader); err == nil {
+	if _, err := chooseBlocks(plantedBlock-1, rand.Reader); err == nil {
 		t.Error("a disk without a block has places")
 	}
 }
@@ -109,7 +109,7 @@ func FuzzParseLBAFormat(f *testing.F) {
 
 func FuzzParseSanitize(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if s, err := parseSanitize(raw); err == nil && (s.percent < 0 || s.percent > 99 || s.status > sanitizeDoneLoosed || s.action > 7) {
+		if s, err := parseSanitize(raw); err == nil && (s.percent < 0 || s.percent > 99 || s.status > sanitizeDoneDeallocated || s.action > 7) {
 			t.Errorf("%+v", s)
 		}
 	})

@@ -31,7 +31,7 @@ func plant(dev Device, size int64, random io.Reader) (*planted, error) {
 	if err != nil {
 		return nil, err
 	}
-	places, err := places(size, random)
+	places, err := chooseBlocks(size, random)
 	if err != nil {
 		return nil, err
 	}
@@ -50,15 +50,15 @@ func plant(dev Device, size int64, random io.Reader) (*planted, error) {
 	if err := dev.Sync(); err != nil {
 		return nil, taskcatalog.Errorf(taskcatalog.CodeDiskWrite, "cannot flush what was written: %v", err)
 	}
-	left, err := all.left(dev)
+	left, err := all.remaining(dev)
 	if err == nil && left != len(places) {
 		err = taskcatalog.Errorf(taskcatalog.CodeDiskRead, "%d of %d places do not read as they were written", len(places)-left, len(places))
 	}
 	return all, err
 }
 
-// left counts the places that still hold the pattern.
-func (p *planted) left(dev Device) (int, error) {
+// remaining counts the places that still hold the pattern.
+func (p *planted) remaining(dev Device) (int, error) {
 	b, free, err := aligned(2 * plantedBlock)
 	if err != nil {
 		return 0, err
@@ -80,8 +80,8 @@ func (p *planted) left(dev Device) (int, error) {
 // bytes is how much was planted.
 func (p *planted) bytes() uint64 { return uint64(len(p.places)) * plantedBlock }
 
-// places chooses distinct blocks within a size, in ascending order.
-func places(size int64, random io.Reader) ([]int64, error) {
+// chooseBlocks chooses distinct blocks within a size, in ascending order.
+func chooseBlocks(size int64, random io.Reader) ([]int64, error) {
 	blocks := size / plantedBlock
 	if blocks == 0 {
 		return nil, errors.New("the disk is smaller than a block")

@@ -26,7 +26,7 @@ func Probe(ctx context.Context, m *machine.Machine, commands *command.Runner, na
 			continue
 		}
 		if state := s.state(ctx, commands, d); state != "" {
-			found = append(found, d.said()+": "+state)
+			found = append(found, d.label()+": "+state)
 		}
 	}
 	return strings.Join(append(found, "none of the task's disks counts as erased: run the erase again"), "; ")

@@ -41,7 +41,7 @@ func (e *Erase) begin() (Overwrite, error) {
 func (e *Erase) resume(t *target) (Overwrite, error) {
 	o, ok, err := e.Overwrites.Overwrite(t.identity())
 	if err == nil && ok {
-		if err = e.there(t, o); err == nil {
+		if err = e.sampleWritten(t, o); err == nil {
 			return o, nil
 		}
 	}
@@ -54,9 +54,9 @@ func (e *Erase) resume(t *target) (Overwrite, error) {
 	return e.begin()
 }
 
-// there samples the written part of an overwrite. If a tenant had the disk since, the samples find
-// it sooner than the full read-back would.
-func (e *Erase) there(t *target, o Overwrite) error {
+// sampleWritten samples the written part of an overwrite. If a tenant had the disk since, the
+// samples find it sooner than the full read-back would.
+func (e *Erase) sampleWritten(t *target, o Overwrite) error {
 	if o.Written <= 0 || o.Written > t.size || o.Written%chunk != 0 && o.Written != t.size {
 		return fmt.Errorf("the record has an impossible length of %d bytes", o.Written)
 	}
@@ -64,19 +64,19 @@ func (e *Erase) there(t *target, o Overwrite) error {
 	if err != nil {
 		return err
 	}
-	at, err := places(o.Written, e)
+	at, err := chooseBlocks(o.Written, e)
 	if err != nil {
 		return err
 	}
-	left, err := (&planted{p, at}).left(t.device)
+	left, err := (&planted{p, at}).remaining(t.device)
 	if err == nil && left != len(at) {
 		err = fmt.Errorf("of %d checked places, %d do not hold the bytes that were written", len(at), len(at)-left)
 	}
 	return err
 }
 
-// note records an overwrite's progress. If this fails, the overwrite goes on.
-func (e *Erase) note(t *target, o Overwrite) {
+// recordOverwrite records an overwrite's progress. If this fails, the overwrite goes on.
+func (e *Erase) recordOverwrite(t *target, o Overwrite) {
 	if err := e.Overwrites.PutOverwrite(t.identity(), o); err != nil {
 		e.Log.Warn("cannot record progress: an interrupted overwrite will start again at the first byte", zap.String("disk", t.name), zap.Error(err))
 	}
@@ -91,7 +91,7 @@ func (e *Erase) forget(t *target) {
 
 // identity is a digest of everything that identifies a disk, independent of its name in this boot.
 func (d *disk) identity() string {
-	all := []string{plain(d.serial), id(d.wwn), id(d.nguid), plain(d.model), fmt.Sprint(d.size), fmt.Sprint(d.nsid)}
+	all := []string{collapseSpaces(d.serial), id(d.wwn), id(d.nguid), collapseSpaces(d.model), fmt.Sprint(d.size), fmt.Sprint(d.nsid)}
 	sum := sha256.Sum256([]byte(strings.Join(all, "\x00")))
 	return hex.EncodeToString(sum[:])
 }

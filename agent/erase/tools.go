@@ -31,9 +31,9 @@ func missing(err error) bool {
 	return false
 }
 
-// maybe reports whether a tool ended without the disk's answer: its command may go on inside the
-// drive.
-func maybe(err error) bool {
+// outcomeUnknown reports whether a tool ended without the disk's answer: its command may go on
+// inside the drive.
+func outcomeUnknown(err error) bool {
 	switch taskcatalog.CodeOf(err, "") {
 	case command.CodeTimedOut, command.CodeStuck, command.CodeSignaled, command.CodeLeftProcesses:
 		return true

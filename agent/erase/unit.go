@@ -68,8 +68,8 @@ func (e *Erase) ask(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// whole reports whether a method reaches every namespace of a controller.
-func whole(m taskcatalog.EraseMethod) bool {
+// controllerWide reports whether a method reaches every namespace of a controller.
+func controllerWide(m taskcatalog.EraseMethod) bool {
 	return m == taskcatalog.MethodNVMeSanitizeBlock || m == taskcatalog.MethodNVMeSanitizeCrypt || m == taskcatalog.MethodNVMeSanitizeWrite
 }
 
@@ -81,22 +81,22 @@ func inside(m taskcatalog.EraseMethod) bool {
 // erase goes through the methods until each disk of the unit is erased, or nothing more may be
 // tried.
 func (e *Erase) erase(ctx context.Context, u *unit) {
-	if err := e.settle(ctx, u); err != nil {
+	if err := e.awaitSanitize(ctx, u); err != nil {
 		u.end(taskcatalog.VerdictInconclusive, err)
 		return
 	}
 	for _, m := range u.methods {
-		if whole(m) {
-			e.try(ctx, u, m, u.left())
+		if controllerWide(m) {
+			e.try(ctx, u, m, u.pending())
 			continue
 		}
-		for _, t := range u.left() {
+		for _, t := range u.pending() {
 			if !t.ended() { // ended together with an earlier disk of the same controller
 				e.try(ctx, u, m, []*target{t})
 			}
 		}
 	}
-	for _, t := range u.left() {
+	for _, t := range u.pending() {
 		last := t.out.Attempts[len(t.out.Attempts)-1]
 		t.out.Verdict, t.out.Code, t.out.Message = taskcatalog.VerdictNotClean, last.Code, last.Message
 	}
@@ -105,12 +105,14 @@ func (e *Erase) erase(ctx context.Context, u *unit) {
 	}
 }
 
-// left returns the disks without a verdict.
-func (u *unit) left() []*target { return slices.DeleteFunc(slices.Clone(u.targets), (*target).ended) }
+// pending returns the disks without a verdict.
+func (u *unit) pending() []*target {
+	return slices.DeleteFunc(slices.Clone(u.targets), (*target).ended)
+}
 
 // end sets the verdict of all disks without one; no further method is tried.
 func (u *unit) end(verdict taskcatalog.Verdict, err error) {
-	for _, t := range u.left() {
+	for _, t := range u.pending() {
 		t.end(verdict, err)
 	}
 }
@@ -129,19 +131,19 @@ func (e *Erase) try(ctx context.Context, u *unit, m taskcatalog.EraseMethod, dis
 		stop(taskcatalog.VerdictNotClean, fmt.Errorf("it was not erased: %w", context.Cause(ctx)))
 		return
 	}
-	if err := e.still(ctx, u, m, disks); err != nil {
+	if err := e.verifyUnchanged(ctx, u, m, disks); err != nil {
 		stop(taskcatalog.VerdictInconclusive, err)
 		return
 	}
 	for _, t := range disks {
-		t.said = -1
-		e.say(t, 0, m)
+		t.lastPercent = -1
+		e.reportProgress(t, 0, m)
 	}
 	err := e.do(ctx, u, m, disks)
 	switch code := taskcatalog.CodeOf(err, ""); {
 	case err == nil:
 		for _, t := range disks {
-			e.say(t, 100, m)
+			e.reportProgress(t, 100, m)
 		}
 	case slices.Contains(unknown, code): // the state of the controller, and so of all its disks, is unknown
 		u.end(taskcatalog.VerdictInconclusive, err)
@@ -160,9 +162,9 @@ var unknown = []taskcatalog.Code{
 	taskcatalog.CodeDiskControllerShared, taskcatalog.CodeDiskUnreadable,
 }
 
-// still verifies that the judged disks are unchanged. A method may affect all disks of a
+// verifyUnchanged verifies that the judged disks are unchanged. A method may affect all disks of a
 // controller, so a single changed disk is reason enough to leave all of them alone.
-func (e *Erase) still(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disks []*target) error {
+func (e *Erase) verifyUnchanged(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disks []*target) error {
 	for _, t := range disks {
 		if err := e.again(t); err != nil {
 			return err
@@ -174,7 +176,7 @@ func (e *Erase) still(ctx context.Context, u *unit, m taskcatalog.EraseMethod, d
 	if err := e.sameController(u); err != nil {
 		return err
 	}
-	if err := e.unshared(u); err != nil || !inside(m) {
+	if err := e.verifyNamespaces(u); err != nil || !inside(m) {
 		return err
 	}
 	_, err := e.identify(ctx, u)
@@ -208,7 +210,7 @@ func (e *Erase) do(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disk
 	}
 	var err error
 	switch {
-	case whole(m):
+	case controllerWide(m):
 		err = e.sanitize(ctx, u, m, disks)
 	case u.controller != "":
 		err = e.format(ctx, u, m, disks[0])
@@ -224,16 +226,16 @@ func (e *Erase) do(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disk
 			continue
 		}
 		var left int
-		if left, why[i] = before[i].left(t.device); left > 0 {
+		if left, why[i] = before[i].remaining(t.device); left > 0 {
 			remains = append(remains, fmt.Sprintf("of %d blocks that were written to %s before, %d are still there", len(before[i].places), t.name, left))
 		}
 	}
 	switch {
 	case len(remains) > 0: // the drive has lied: its report on the other disks is worthless
 		return taskcatalog.Errorf(taskcatalog.CodeEraseResidue, "the drive reports that the erase is done, and %s", strings.Join(remains, "; "))
-	case whole(m):
+	case controllerWide(m):
 		// The log page was read by the controller's name, perhaps hours after the judgement.
-		if err := e.still(ctx, u, m, disks); err != nil {
+		if err := e.verifyUnchanged(ctx, u, m, disks); err != nil {
 			return err
 		}
 	case why[0] != nil:
@@ -262,7 +264,7 @@ func (t *target) finished(m taskcatalog.EraseMethod, verification string, readBa
 // ended converts a tool's error to the disk's code.
 func ended(ctx context.Context, code taskcatalog.Code, err error) error {
 	switch {
-	case maybe(err) || ctx.Err() != nil:
+	case outcomeUnknown(err) || ctx.Err() != nil:
 		return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "cannot tell how the erase ended; the erase may still run inside the drive: %v", err)
 	case missing(err):
 		return err

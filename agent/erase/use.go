@@ -76,12 +76,12 @@ func (s system) inUse(all []*disk) (map[string][]use, error) {
 		}
 	}
 	for name := range found {
-		slices.SortStableFunc(found[name], func(a, b use) int { return slices.Index(worst, a.code) - slices.Index(worst, b.code) })
+		slices.SortStableFunc(found[name], func(a, b use) int { return slices.Index(severity, a.code) - slices.Index(severity, b.code) })
 	}
 	return found, nil
 }
 
-var worst = []taskcatalog.Code{
+var severity = []taskcatalog.Code{
 	taskcatalog.CodeDiskBacksSystem, taskcatalog.CodeDiskSwap, taskcatalog.CodeDiskMounted,
 	taskcatalog.CodeDiskMultipath, taskcatalog.CodeDiskArrayMember, taskcatalog.CodeDiskHeld,
 }

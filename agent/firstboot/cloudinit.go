@@ -9,18 +9,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Off is the file that keeps cloud-init from running at a boot.
-const Off = "/etc/cloud/cloud-init.disabled"
+// DisableFile is the file that keeps cloud-init from running at a boot.
+const DisableFile = "/etc/cloud/cloud-init.disabled"
 
 const offText = `# Written by hostler-agent when the first boot was through: what cloud-init would
 # carry out at each boot from /var/lib/cloud, a tenant may have changed by then.
 `
 
-// CloudInitComes reports whether cloud-init will run at the next boot and execute the content of
+// CloudInitWillRun reports whether cloud-init will run at the next boot and execute the content of
 // /var/lib/cloud.
-func CloudInitComes(m *machine.Machine) (bool, error) {
+func CloudInitWillRun(m *machine.Machine) (bool, error) {
 	there, err1 := m.Has("/etc/cloud")
-	off, err2 := m.Has(Off)
+	off, err2 := m.Has(DisableFile)
 	if err := errors.Join(err1, err2); err != nil || !there {
 		return false, err
 	}
@@ -40,15 +40,15 @@ func CloudInitComes(m *machine.Machine) (bool, error) {
 	return false, nil
 }
 
-// TurnOff keeps cloud-init from running at the next boots, if it is installed. An existing file
-// stays as it is.
-func TurnOff(m *machine.Machine) error {
+// DisableCloudInit keeps cloud-init from running at the next boots, if it is installed. An existing
+// file stays as it is.
+func DisableCloudInit(m *machine.Machine) error {
 	there, err1 := m.Has("/etc/cloud")
-	off, err2 := m.Has(Off)
+	off, err2 := m.Has(DisableFile)
 	if err := errors.Join(err1, err2); err != nil || !there || off {
 		return err
 	}
-	return m.WriteFile(Off, []byte(offText), 0o644, 0, 0)
+	return m.WriteFile(DisableFile, []byte(offText), 0o644, 0, 0)
 }
 
 // done exists once the enrolling unit need not run any more.
@@ -63,9 +63,9 @@ func Enrolled(m *machine.Machine) bool {
 	return err == nil && has
 }
 
-// Ours reports whether the machine had a first boot run by Hostler, and whether it is complete: the
-// enrolling unit has ended, and no layer is waiting.
-func Ours(m *machine.Machine) (ours, through bool) {
+// Managed reports whether the machine had a first boot run by Hostler, and whether it is complete:
+// the enrolling unit has ended, and no layer is waiting.
+func Managed(m *machine.Machine) (ours, through bool) {
 	said, _ := Layers(m)
 	if said == nil {
 		return false, true

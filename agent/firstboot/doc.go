@@ -1,11 +1,11 @@
 // Package firstboot handles the remains of a node's first boot: the outcome of its layers, and the
-// secrets it needed. Its main functions are Layers, Strike and TurnOff. The package does not run
+// secrets it needed. Its main functions are Layers, EraseSecrets and DisableCloudInit. The package does not run
 // the first boot: cloud-init does.
 //
 // # Model
 //
 // The layers of the broker's user-data (package cloudinit) record their outcomes below
-// /var/lib/hostler-bootstrap. Layers reads them for the node's report. Strike overwrites the used
+// /var/lib/hostler-bootstrap. Layers reads them for the node's report. EraseSecrets overwrites the used
 // enrolment token, and the hash of the deploy user's password, in all copies of the user-data kept
 // by cloud-init. TurnOff keeps cloud-init from running again once Ours reports completion. The
 // agent calls TurnOff once per enrolment, before the baseline.
@@ -16,7 +16,7 @@
 //     removed: cloud-init's files stay readable for it, including its pickled data source.
 //     Without them a machine would request its data anew at each boot, and would take
 //     itself for a new instance if nobody answers.
-//   - Only the token with the hash of the node's enrolment is struck, and only password
+//   - Only the token with the hash of the node's enrolment is overwritten, and only password
 //     hashes with the broker's mark in the salt. Other user-data, vendor-data and MAAS's
 //     credentials, which the machine needs, are left alone.
 //   - cloud-init is turned off, not only monitored. At every boot it executes as root the
@@ -28,7 +28,7 @@
 //     the file: this would hide that cloud-init ran.
 //   - This applies to machines with a first boot run by Hostler. The operator decides how
 //     other machines boot.
-//   - The token is struck once the enrolling unit is done, and this is on disk. An
+//   - The token is overwritten once the enrolling unit is done, and this is on disk. An
 //     interrupted unit enrols again with the token file.
 //   - Files are opened through os.Root, and only regular files.
 //   - A record may have been written by anybody with root: its text is bounded and cleaned,

@@ -67,7 +67,7 @@ func TestWhatIsSpentIsStruckWhereverCloudInitKeepsIt(t *testing.T) {
 	for name, text := range places {
 		write(t, root, name, text)
 	}
-	n, err := Strike(root, pki.HashToken(used))
+	n, err := EraseSecrets(root, pki.HashToken(used))
 	if err != nil || n != len(places) {
 		t.Errorf("struck %d files of %d: %v", n, len(places), err)
 	}
@@ -77,7 +77,7 @@ func TestWhatIsSpentIsStruckWhereverCloudInitKeepsIt(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if n, err := Strike(root, pki.HashToken(used)); n != 0 || err != nil {
+	if n, err := EraseSecrets(root, pki.HashToken(used)); n != 0 || err != nil {
 		t.Errorf("a second time it strikes %d: %v", n, err)
 	}
 }
@@ -96,7 +96,7 @@ func TestWhatIsNotOursOrNotSpentIsLeftAlone(t *testing.T) {
 	for name, text := range places {
 		write(t, root, name, text)
 	}
-	if n, err := Strike(root, pki.HashToken(used)); n != 0 || err != nil {
+	if n, err := EraseSecrets(root, pki.HashToken(used)); n != 0 || err != nil {
 		t.Errorf("struck %d: %v", n, err)
 	}
 	for name, was := range places {
@@ -126,7 +126,7 @@ func TestALinkOutOfCloudInitsFilesIsNotFollowed(t *testing.T) {
 	if err := os.Symlink(filepath.Join(outside, "theirs"), filepath.Join(root, "etc/shadow-")); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := Strike(root, pki.HashToken(used)); n != 0 || err != nil {
+	if n, err := EraseSecrets(root, pki.HashToken(used)); n != 0 || err != nil {
 		t.Errorf("struck %d: %v", n, err)
 	}
 	if read(t, outside, "theirs") != used || read(t, root, "home/tenant/notes") != used {
@@ -136,22 +136,22 @@ func TestALinkOutOfCloudInitsFilesIsNotFollowed(t *testing.T) {
 
 func TestNothingIsStruckWhileCloudInitRuns(t *testing.T) {
 	root := t.TempDir()
-	if CloudInitRuns(root) {
+	if CloudInitRunning(root) {
 		t.Error("without cloud-init it is waited for")
 	}
 	write(t, root, "run/cloud-init/instance-data.json", "{}")
-	if !CloudInitRuns(root) {
+	if !CloudInitRunning(root) {
 		t.Error("it has not ended")
 	}
 	write(t, root, "run/cloud-init/disabled", "")
-	if CloudInitRuns(root) {
+	if CloudInitRunning(root) {
 		t.Error("it is off")
 	}
 	if err := os.Remove(filepath.Join(root, "run/cloud-init/disabled")); err != nil {
 		t.Fatal(err)
 	}
 	write(t, root, "run/cloud-init/result.json", "{}")
-	if CloudInitRuns(root) {
+	if CloudInitRunning(root) {
 		t.Error("it has ended")
 	}
 }
@@ -200,13 +200,13 @@ func TestCloudInitComesUnlessItIsOff(t *testing.T) {
 	defer m.Close()
 	comes := func(want bool, when string) {
 		t.Helper()
-		if got, err := CloudInitComes(m); err != nil || got != want {
+		if got, err := CloudInitWillRun(m); err != nil || got != want {
 			t.Errorf("%s it comes: %v (%v), want %v", when, got, err, want)
 		}
 	}
 	turnOff := func() {
 		t.Helper()
-		if err := TurnOff(m); err != nil {
+		if err := DisableCloudInit(m); err != nil {
 			t.Error(err)
 		}
 	}
@@ -220,9 +220,9 @@ func TestCloudInitComesUnlessItIsOff(t *testing.T) {
 	comes(false, "turned off, with a command line that says nothing of it,")
 	write(t, root, "proc/cmdline", "root=/dev/sda1 cloud-init=enabled ro\n")
 	comes(true, "turned on by the command line")
-	write(t, root, Off[1:], "an operator's")
+	write(t, root, DisableFile[1:], "an operator's")
 	turnOff()
-	if read(t, root, Off[1:]) != "an operator's" {
+	if read(t, root, DisableFile[1:]) != "an operator's" {
 		t.Error("an operator's file was replaced")
 	}
 }

@@ -24,7 +24,7 @@ func BenchmarkScrubEightGPUs(b *testing.B) {
 	var covered uint64
 	start := time.Now()
 	for b.Loop() {
-		for _, bytes := range gpu.SideBySide(all, func(d gpu.Device) uint64 {
+		for _, bytes := range gpu.InParallel(all, func(d gpu.Device) uint64 {
 			r, err := h.Scrub(b.Context(), d, gpu.ScrubOptions{Nonce: nonce}, nil)
 			if err != nil || r.MismatchedWords > 0 {
 				b.Errorf("%+v, %v", r, err)

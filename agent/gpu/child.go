@@ -106,30 +106,30 @@ func (c *child) answer(line []byte) (result any, err error) {
 			err = e
 		}
 	}()
-	switch r.Ask {
-	case askSurvey:
-		s := Survey{of: v.Name()}
+	switch r.Op {
+	case opSurvey:
+		s := Survey{vendor: v.Name()}
 		if s.GPUs, s.Libraries, err = v.Survey(); err != nil {
 			return nil, err
 		}
 		return s, s.check() // texts of a library need not be UTF-8
-	case askHolders:
+	case opHolders:
 		return v.Holders(r.UUID)
-	case askState:
+	case opState:
 		return v.State(r.UUID)
-	case askApply:
+	case opApply:
 		if r.Want == nil {
 			return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "apply needs settings")
 		}
 		return v.Apply(r.UUID, *r.Want)
-	case askReset:
-		return nothing{}, v.Reset(r.UUIDs)
-	case askCleanLocal:
-		return nothing{}, v.CleanLocal(r.UUID)
-	case askScrub, askProbe:
+	case opReset:
+		return noResult{}, v.Reset(r.UUIDs)
+	case opCleanLocal:
+		return noResult{}, v.CleanLocal(r.UUID)
+	case opScrub, opProbe:
 		return c.memory(v, r)
 	}
-	return nil, taskcatalog.Errorf(CodeUnsupported, "the helper knows no operation %q", taskcatalog.Clean(r.Ask, 40))
+	return nil, taskcatalog.Errorf(CodeUnsupported, "the helper knows no operation %q", taskcatalog.Clean(r.Op, 40))
 }
 
 // memory executes the requests that open a device's memory.
@@ -145,10 +145,10 @@ func (c *child) memory(v Vendor, r request) (result any, err error) {
 	}()
 	e := &engine{memory: m, now: c.now, rand: c.rand, progress: func(p Progress) { c.say(reply{Progress: &p}) }}
 	switch {
-	case r.Ask == askScrub && r.Scrub != nil && len(r.Scrub.Nonce) >= 16:
+	case r.Op == opScrub && r.Scrub != nil && len(r.Scrub.Nonce) >= 16:
 		return e.scrub(NewPattern(r.Scrub.Nonce, r.UUID))
-	case r.Ask == askProbe && r.Probe != nil && r.Probe.FreePercent >= 1 && r.Probe.FreePercent <= 100:
+	case r.Op == opProbe && r.Probe != nil && r.Probe.FreePercent >= 1 && r.Probe.FreePercent <= 100:
 		return e.probe(r.Probe.FreePercent)
 	}
-	return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "the request %s lacks its options or a nonce of 16 bytes", r.Ask)
+	return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "the request %s lacks its options or a nonce of 16 bytes", r.Op)
 }

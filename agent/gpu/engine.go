@@ -146,10 +146,10 @@ func (e *engine) excluded(percent uint64) []Exclusion {
 		reserved = *e.before.Reserved
 	}
 	add(ReservedByDriver, reserved)
-	add(NotFree, less(e.before.Total, reserved+e.before.Free))
-	left := less(e.before.Free, e.bytes)
+	add(NotFree, subtract(e.before.Total, reserved+e.before.Free))
+	left := subtract(e.before.Free, e.bytes)
 	if percent < 100 {
-		unasked := min(left, less(e.before.Free, e.limit(percent)))
+		unasked := min(left, subtract(e.before.Free, e.limit(percent)))
 		add(NotAskedFor, unasked)
 		left -= unasked
 	}
@@ -157,7 +157,7 @@ func (e *engine) excluded(percent uint64) []Exclusion {
 	return all
 }
 
-func less(a, b uint64) uint64 { return a - min(a, b) }
+func subtract(a, b uint64) uint64 { return a - min(a, b) }
 
 // pass calls do for every chunk and returns the time taken by do.
 func (e *engine) pass(phase string, do func(c Chunk, offset uint64) error) (time.Duration, error) {

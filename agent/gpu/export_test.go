@@ -10,7 +10,7 @@ func DecodeLine(line []byte) error {
 		return err
 	}
 	var failed error
-	for _, into := range []checked{&ScrubResult{}, &ProbeResult{}, &Survey{of: "nvidia"}, &holderList{}, &State{}, &deviationList{}, &nothing{}} {
+	for _, into := range []checked{&ScrubResult{}, &ProbeResult{}, &Survey{vendor: "nvidia"}, &holderList{}, &State{}, &deviationList{}, &noResult{}} {
 		if err := decodeResult(r.Result, into); err != nil {
 			failed = err
 		}
@@ -23,5 +23,5 @@ func CheckScrub(r ScrubResult) error { return r.check() }
 
 // DecodeSurvey decodes a survey of a vendor's GPUs.
 func DecodeSurvey(vendor, raw string) error {
-	return decodeResult([]byte(raw), &Survey{of: vendor})
+	return decodeResult([]byte(raw), &Survey{vendor: vendor})
 }

@@ -46,8 +46,8 @@ func (h *Helper) Survey(ctx context.Context, vendors ...string) Survey {
 	var wg sync.WaitGroup
 	for i, vendor := range vendors {
 		wg.Go(func() {
-			each[i].of = vendor
-			if err := h.ask(ctx, request{Ask: askSurvey, Vendor: vendor}, nil, &each[i]); err != nil {
+			each[i].vendor = vendor
+			if err := h.request(ctx, request{Op: opSurvey, Vendor: vendor}, nil, &each[i]); err != nil {
 				each[i] = Survey{Libraries: []taskcatalog.LibraryFacts{{
 					Name: vendor, Problem: taskcatalog.CodeOf(err, taskcatalog.CodeCanceled), Detail: err.Error(),
 				}}}
@@ -65,39 +65,39 @@ func (h *Helper) Survey(ctx context.Context, vendors ...string) Survey {
 // Holders is the library's own list of processes on a device.
 func (h *Helper) Holders(ctx context.Context, d Device) ([]Holder, error) {
 	var l holderList
-	err := h.ask(ctx, request{Ask: askHolders, Vendor: d.Vendor, UUID: d.UUID}, nil, &l)
+	err := h.request(ctx, request{Op: opHolders, Vendor: d.Vendor, UUID: d.UUID}, nil, &l)
 	return l, err
 }
 
 // State returns a device's settings and health.
 func (h *Helper) State(ctx context.Context, d Device) (State, error) {
 	var s State
-	err := h.ask(ctx, request{Ask: askState, Vendor: d.Vendor, UUID: d.UUID}, nil, &s)
+	err := h.request(ctx, request{Op: opState, Vendor: d.Vendor, UUID: d.UUID}, nil, &s)
 	return s, err
 }
 
 // Apply sets the settings in want and returns those that did not take.
 func (h *Helper) Apply(ctx context.Context, d Device, want Settings) ([]Deviation, error) {
 	var l deviationList
-	err := h.ask(ctx, request{Ask: askApply, Vendor: d.Vendor, UUID: d.UUID, Want: &want}, nil, &l)
+	err := h.request(ctx, request{Op: opApply, Vendor: d.Vendor, UUID: d.UUID, Want: &want}, nil, &l)
 	return l, err
 }
 
 // Reset resets GPUs of a vendor together, if its library can.
 func (h *Helper) Reset(ctx context.Context, vendor string, uuids []string) error {
-	return h.ask(ctx, request{Ask: askReset, Vendor: vendor, UUIDs: uuids}, nil, &nothing{})
+	return h.request(ctx, request{Op: opReset, Vendor: vendor, UUIDs: uuids}, nil, &noResult{})
 }
 
 // CleanLocal clears registers and local data shares, if the library can.
 func (h *Helper) CleanLocal(ctx context.Context, d Device) error {
-	return h.ask(ctx, request{Ask: askCleanLocal, Vendor: d.Vendor, UUID: d.UUID}, nil, &nothing{})
+	return h.request(ctx, request{Op: opCleanLocal, Vendor: d.Vendor, UUID: d.UUID}, nil, &noResult{})
 }
 
 // Scrub overwrites, verifies and clears the memory of a device. progress is called from a single
 // goroutine, and never after Scrub has returned.
 func (h *Helper) Scrub(ctx context.Context, d Device, o ScrubOptions, progress func(Progress)) (ScrubResult, error) {
 	var r ScrubResult
-	err := h.ask(ctx, request{Ask: askScrub, Vendor: d.Vendor, UUID: d.UUID, Scrub: &o}, progress, &r)
+	err := h.request(ctx, request{Op: opScrub, Vendor: d.Vendor, UUID: d.UUID, Scrub: &o}, progress, &r)
 	return r, err
 }
 
@@ -105,12 +105,12 @@ func (h *Helper) Scrub(ctx context.Context, d Device, o ScrubOptions, progress f
 // writing.
 func (h *Helper) Probe(ctx context.Context, d Device, o ProbeOptions, progress func(Progress)) (ProbeResult, error) {
 	var r ProbeResult
-	err := h.ask(ctx, request{Ask: askProbe, Vendor: d.Vendor, UUID: d.UUID, Probe: &o}, progress, &r)
+	err := h.request(ctx, request{Op: opProbe, Vendor: d.Vendor, UUID: d.UUID, Probe: &o}, progress, &r)
 	return r, err
 }
 
-// SideBySide calls do for every device at once. The results are in the order of devices.
-func SideBySide[T any](devices []Device, do func(Device) T) []T {
+// InParallel calls do for every device at once. The results are in the order of devices.
+func InParallel[T any](devices []Device, do func(Device) T) []T {
 	results := make([]T, len(devices))
 	var wg sync.WaitGroup
 	for i, d := range devices {

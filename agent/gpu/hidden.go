@@ -16,9 +16,9 @@ import (
 
 const ring = "anon_inode:[io_uring]"
 
-// again is the pause before another look. A process that passes files to another has them in a
+// scanPause is the pause before another look. A process that passes files to another has them in a
 // queue for less than the time of all looks.
-const again = 50 * time.Millisecond
+const scanPause = 50 * time.Millisecond
 
 var (
 	errNoThreads = errors.New("the process runs and shows no thread: its directory in /proc is covered")
@@ -28,7 +28,7 @@ var (
 )
 
 // hidden looks for processes that the kernel lists but did not show.
-func (l *look) hidden(pid int) {
+func (l *processScan) hidden(pid int) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	_, err := l.machine.Process(pid)
 	if err == nil {
@@ -45,7 +45,7 @@ func (l *look) hidden(pid int) {
 }
 
 // socket records whether a socket has files in its queue.
-func (l *look) socket(thread, fd string) {
+func (l *processScan) socket(thread, fd string) {
 	name := thread + "/fdinfo/" + fd
 	info, err := l.machine.ReadFile(name, 64<<10)
 	l.failed(name, err)
@@ -58,13 +58,13 @@ func (l *look) socket(thread, fd string) {
 
 // waiting looks again at processes with files in a queue. If a process has some at every look, a
 // GPU's device file may be among them.
-func waiting(all []*look) {
-	for range looks - 1 {
-		all = slices.DeleteFunc(slices.Clone(all), func(l *look) bool { return !l.queued })
+func waiting(all []*processScan) {
+	for range maxScans - 1 {
+		all = slices.DeleteFunc(slices.Clone(all), func(l *processScan) bool { return !l.queued })
 		if len(all) == 0 {
 			return
 		}
-		time.Sleep(again)
+		time.Sleep(scanPause)
 		for _, l := range all {
 			l.queued = false
 			l.process(l.pid)
@@ -79,14 +79,14 @@ func waiting(all []*look) {
 
 // ring inspects the files registered with an io_uring. The kernel omits the list while the ring is
 // busy.
-func (l *look) ring(thread, fd string) {
+func (l *processScan) ring(thread, fd string) {
 	l.rings = true
 	name := thread + "/fdinfo/" + fd
 	for n := 1; ; n++ {
 		info, err := l.machine.ReadFile(name, 16<<20)
 		files, told := registered(string(info))
-		if err == nil && !told && n < looks {
-			time.Sleep(again)
+		if err == nil && !told && n < maxScans {
+			time.Sleep(scanPause)
 			continue
 		}
 		l.failed(name, err)
@@ -129,7 +129,7 @@ func registered(fdinfo string) (files []string, told bool) {
 
 // named judges a registered file by the path from the kernel. Anything but an absolute path may be
 // any file: older kernels give the last part only, and a socket may have files in its queue.
-func (l *look) named(thread, file string) error {
+func (l *processScan) named(thread, file string) error {
 	if !strings.HasPrefix(file, "/") || strings.Contains(file, `\`) {
 		return fmt.Errorf("%.100q is registered with its io_uring, and may be any file", file)
 	}

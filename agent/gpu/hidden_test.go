@@ -190,7 +190,7 @@ func TestAQueueThatIsEmptiedHidesNothing(t *testing.T) {
 	}
 	defer m.Close()
 	for _, now := range []string{"scm_fds: 2\n", "scm_fds: 0\n"} {
-		l := &look{machine: m, nodeOf: devices, pid: 42}
+		l := &processScan{machine: m, nodeOf: devices, pid: 42}
 		l.process(42)
 		if !l.queued {
 			t.Fatal("no queue was seen")
@@ -198,7 +198,7 @@ func TestAQueueThatIsEmptiedHidesNothing(t *testing.T) {
 		if err := os.WriteFile(info, []byte("pos:\t0\n"+now), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		waiting([]*look{l})
+		waiting([]*processScan{l})
 		if (l.unseen != "") != (now == "scm_fds: 2\n") {
 			t.Errorf("%s: %q", now, l.unseen)
 		}

@@ -15,13 +15,13 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// looks is how many looks a changing process gets before it counts as restless.
-const looks = 5
+// maxScans is how many looks a changing process gets before it counts as restless.
+const maxScans = 5
 
-var errRestless = errors.New("the process changes faster than the agent can read it")
+var errUnstable = errors.New("the process changes faster than the agent can read it")
 
-// look is the findings about a process.
-type look struct {
+// processScan is the findings about a process.
+type processScan struct {
 	machine *machine.Machine
 	nodeOf  func(rdev uint64) string
 	pid     int
@@ -31,7 +31,7 @@ type look struct {
 	rings   bool // the process has an io_uring
 }
 
-func (l *look) add(node string) {
+func (l *processScan) add(node string) {
 	if node != "" && !slices.Contains(l.nodes, node) {
 		l.nodes = append(l.nodes, node)
 	}
@@ -40,7 +40,7 @@ func (l *look) add(node string) {
 // ended reports whether err means that the process or file is gone.
 func ended(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
-func (l *look) failed(what string, err error) {
+func (l *processScan) failed(what string, err error) {
 	if err != nil && !ended(err) && l.unseen == "" {
 		l.unseen = taskcatalog.Clean(fmt.Sprintf("cannot look at %s: %v", what, err), 300)
 	}
@@ -48,11 +48,11 @@ func (l *look) failed(what string, err error) {
 
 // process inspects each thread: a thread may have descriptors of its own, and the first thread may
 // have ended while the others run on.
-func (l *look) process(pid int) {
+func (l *processScan) process(pid int) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task"
 	seen, last := map[string]bool{}, ""
 	var threads []string
-	for range looks {
+	for range maxScans {
 		names, err := l.machine.Names(dir)
 		l.failed(dir, err)
 		fresh := false
@@ -72,11 +72,11 @@ func (l *look) process(pid int) {
 			return
 		}
 	}
-	l.failed(dir, errRestless)
+	l.failed(dir, errUnstable)
 }
 
 // threadless records a running process that shows no thread.
-func (l *look) threadless(threads []string) {
+func (l *processScan) threadless(threads []string) {
 	if p, err := l.machine.Process(l.pid); len(threads) == 0 && err == nil && p.State != "X" {
 		l.failed("/proc/"+strconv.Itoa(l.pid)+"/task", errNoThreads)
 	}
@@ -84,7 +84,7 @@ func (l *look) threadless(threads []string) {
 
 // sameFiles reports whether two threads share a descriptor table, as the threads of most processes
 // do. A kernel without this call costs only time.
-func (l *look) sameFiles(a, b string) bool {
+func (l *processScan) sameFiles(a, b string) bool {
 	if !l.machine.Live() {
 		return false
 	}
@@ -95,7 +95,7 @@ func (l *look) sameFiles(a, b string) bool {
 	return err1 == nil && err2 == nil && errno == 0 && order == 0
 }
 
-func (l *look) descriptors(thread string) {
+func (l *processScan) descriptors(thread string) {
 	names, err := l.machine.Names(thread + "/fd")
 	l.failed(thread+"/fd", err)
 	for _, fd := range names {
@@ -131,7 +131,7 @@ func exported(by string) string {
 
 // device inspects the target of a /proc link without asking its file system, which may be a
 // tenant's and never answer.
-func (l *look) device(name string) error {
+func (l *processScan) device(name string) error {
 	st, err := l.machine.StatOpen(name)
 	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR {
 		l.add(l.nodeOf(unix.Mkdev(st.Rdev_major, st.Rdev_minor)))
@@ -141,16 +141,16 @@ func (l *look) device(name string) error {
 
 // mappings inspects mappings, which stay when their descriptor is closed. All threads share them,
 // so the first living thread suffices.
-func (l *look) mappings(threads []string) {
+func (l *processScan) mappings(threads []string) {
 	for _, tid := range threads {
 		for n := 1; ; n++ {
 			any, moved, err := l.mapped("/proc/" + tid)
 			l.failed("/proc/"+tid+"/maps", err)
-			if moved && n < looks {
+			if moved && n < maxScans {
 				continue
 			}
 			if moved {
-				l.failed("/proc/"+tid+"/maps", errRestless)
+				l.failed("/proc/"+tid+"/maps", errUnstable)
 			}
 			if any {
 				return
@@ -162,7 +162,7 @@ func (l *look) mappings(threads []string) {
 
 // mapped reads all mappings of a thread. Private mappings count, because a library may map a device
 // this way. moved: a mapping was gone from its address range; it may have been merged with another.
-func (l *look) mapped(dir string) (any, moved bool, err error) {
+func (l *processScan) mapped(dir string) (any, moved bool, err error) {
 	f, err := l.machine.OpenFile(dir + "/maps")
 	if err != nil {
 		return false, false, err

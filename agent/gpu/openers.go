@@ -64,7 +64,7 @@ func openers(m *machine.Machine, nodeOf func(rdev uint64) string) ([]Opener, err
 	if err != nil {
 		return nil, err
 	}
-	names, looked := map[int]string{}, []*look{}
+	names, looked := map[int]string{}, []*processScan{}
 	for _, p := range all {
 		if p.Unread != nil {
 			continue // hidden says why
@@ -73,13 +73,13 @@ func openers(m *machine.Machine, nodeOf func(rdev uint64) string) ([]Opener, err
 		if p.Kernel || p.PID == unix.Getpid() {
 			continue
 		}
-		l := &look{machine: m, nodeOf: nodeOf, pid: p.PID}
+		l := &processScan{machine: m, nodeOf: nodeOf, pid: p.PID}
 		l.process(p.PID)
 		looked = append(looked, l)
 	}
 	for _, pid := range pids {
 		if _, shown := names[pid]; !shown {
-			l := &look{machine: m, nodeOf: nodeOf, pid: pid}
+			l := &processScan{machine: m, nodeOf: nodeOf, pid: pid}
 			l.hidden(pid)
 			looked = append(looked, l)
 		}

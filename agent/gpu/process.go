@@ -20,9 +20,9 @@ import (
 // variable, so that the agent's environment does not decide which library is loaded.
 var childEnv = []string{"LC_ALL=C", "PATH=/usr/bin:/bin", "GOTRACEBACK=none"}
 
-// ask starts a child, sends r and decodes the answer into result. The child's process group is gone
-// when ask returns, except after CodeHelperStuck.
-func (h *Helper) ask(ctx context.Context, r request, progress func(Progress), result checked) error {
+// request starts a child, sends r and decodes the answer into result. The child's process group is
+// gone when ask returns, except after CodeHelperStuck.
+func (h *Helper) request(ctx context.Context, r request, progress func(Progress), result checked) error {
 	line, err := taskcatalog.Encode(r)
 	if err != nil {
 		return err
@@ -55,20 +55,20 @@ func (h *Helper) ask(ctx context.Context, r request, progress func(Progress), re
 
 // process is a running child.
 type process struct {
-	cmd     *exec.Cmd
-	stdin   *os.File
-	stdout  *os.File
-	stderr  *os.File
-	replies chan heard
-	tail    chan string // the end of stderr, once stderr is closed
-	exited  chan error
-	kill    func(group int)
-	grace   time.Duration
-	ended   error  // of Wait
-	said    string // the last line of stderr
+	cmd       *exec.Cmd
+	stdin     *os.File
+	stdout    *os.File
+	stderr    *os.File
+	replies   chan received
+	tail      chan string // the end of stderr, once stderr is closed
+	exited    chan error
+	kill      func(group int)
+	grace     time.Duration
+	ended     error  // of Wait
+	lastError string // the last line of stderr
 }
 
-type heard struct {
+type received struct {
 	reply reply
 	err   error
 }
@@ -110,7 +110,7 @@ func (h *Helper) start() (*process, error) {
 	}
 	p := &process{
 		cmd: cmd, stdin: ours[0], stdout: ours[1], stderr: ours[2], grace: h.Grace, kill: h.kill,
-		replies: make(chan heard), tail: make(chan string, 1), exited: make(chan error, 1),
+		replies: make(chan received), tail: make(chan string, 1), exited: make(chan error, 1),
 	}
 	if p.kill == nil {
 		p.kill = func(group int) { _ = syscall.Kill(-group, syscall.SIGKILL) }
@@ -162,16 +162,16 @@ func (p *process) listen() {
 		line, err := lines.ReadSlice('\n')
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
-			p.replies <- heard{err: garbage("the gpu helper sent a line of more than %d bytes", maxLine)}
+			p.replies <- received{err: garbage("the gpu helper sent a line of more than %d bytes", maxLine)}
 			return
 		case err != nil && len(line) > 0:
-			p.replies <- heard{err: garbage("the gpu helper stopped in the middle of a line, or sent more than %d bytes", maxOutput)}
+			p.replies <- received{err: garbage("the gpu helper stopped in the middle of a line, or sent more than %d bytes", maxOutput)}
 			return
 		case err != nil:
 			return
 		}
 		r, err := decodeReply(bytes.TrimSuffix(line, []byte("\n")))
-		p.replies <- heard{r, err}
+		p.replies <- received{r, err}
 		if err != nil || r.Progress == nil {
 			return
 		}
@@ -198,7 +198,7 @@ func (p *process) end() error {
 			"the gpu helper, process %d, did not end within %v of SIGKILL: the driver holds it (reboot the machine)", p.cmd.Process.Pid, p.grace)
 	}
 	select {
-	case p.said = <-p.tail:
+	case p.lastError = <-p.tail:
 	case <-gone.C: // a process that left the group holds the child's stderr
 	}
 	return nil
@@ -210,8 +210,8 @@ func (p *process) crashed() error {
 	if p.ended != nil {
 		how = p.ended.Error()
 	}
-	if p.said != "" {
-		how += fmt.Sprintf("; its last output was %q", p.said)
+	if p.lastError != "" {
+		how += fmt.Sprintf("; its last output was %q", p.lastError)
 	}
 	return taskcatalog.Errorf(CodeHelperCrashed, "the gpu helper crashed: %s", how)
 }

@@ -8,19 +8,19 @@ import (
 
 // The requests to a child.
 const (
-	askSurvey     = "survey"
-	askHolders    = "holders"
-	askState      = "state"
-	askApply      = "apply"
-	askReset      = "reset"
-	askCleanLocal = "clean_local"
-	askScrub      = "scrub"
-	askProbe      = "probe"
+	opSurvey     = "survey"
+	opHolders    = "holders"
+	opState      = "state"
+	opApply      = "apply"
+	opReset      = "reset"
+	opCleanLocal = "clean_local"
+	opScrub      = "scrub"
+	opProbe      = "probe"
 )
 
 // request is the single line on a child's stdin.
 type request struct {
-	Ask    string        `json:"ask"`
+	Op     string        `json:"ask"`
 	Vendor string        `json:"vendor"`
 	UUID   string        `json:"uuid,omitempty"`
 	UUIDs  []string      `json:"uuids,omitempty"` // of a reset
@@ -59,7 +59,7 @@ const (
 	maxOutput = 8 << 20
 	maxStderr = 4 << 10 // only the end is kept
 
-	mostMemory = 1 << 50 // in bytes, of a device
+	maxMemory = 1 << 50 // in bytes, of a device
 )
 
 func garbage(format string, args ...any) error {
@@ -81,7 +81,7 @@ func decodeReply(line []byte) (reply, error) {
 	if kinds != 1 {
 		return reply{}, garbage("the helper sent a reply with %d of its fields set; exactly one is allowed", kinds)
 	}
-	if p := r.Progress; p != nil && (p.TotalBytes == 0 || p.TotalBytes > mostMemory || p.DoneBytes > p.TotalBytes || !known(p.Phase)) {
+	if p := r.Progress; p != nil && (p.TotalBytes == 0 || p.TotalBytes > maxMemory || p.DoneBytes > p.TotalBytes || !known(p.Phase)) {
 		return reply{}, garbage("the helper reported implausible progress")
 	}
 	if e := r.Error; e != nil {
@@ -114,7 +114,7 @@ func decodeResult(raw []byte, into checked) error {
 }
 
 func (m MemoryInfo) check() error {
-	if m.Total == 0 || m.Total > mostMemory || m.Free > m.Total || m.Reserved != nil && *m.Reserved > m.Total {
+	if m.Total == 0 || m.Total > maxMemory || m.Free > m.Total || m.Reserved != nil && *m.Reserved > m.Total {
 		return garbage("the helper reports implausible memory sizes: %d bytes in all, %d free", m.Total, m.Free)
 	}
 	return nil
@@ -161,7 +161,7 @@ type Survey struct {
 	GPUs      []taskcatalog.GPUFacts     `json:"gpus"`
 	Libraries []taskcatalog.LibraryFacts `json:"libraries"`
 
-	of string // the vendor of the request; GPUs of other vendors are rejected
+	vendor string // the vendor of the request; GPUs of other vendors are rejected
 }
 
 func (s *Survey) check() error {
@@ -172,8 +172,8 @@ func (s *Survey) check() error {
 		if g.UUID == "" || g.PCIAddress == "" {
 			return garbage("the helper lists a GPU without an identity")
 		}
-		if g.Vendor != s.of {
-			return garbage("the helper for %s lists a GPU of %q", s.of, g.Vendor)
+		if g.Vendor != s.vendor {
+			return garbage("the helper for %s lists a GPU of %q", s.vendor, g.Vendor)
 		}
 	}
 	return nil
@@ -232,10 +232,10 @@ func (l *deviationList) check() error {
 	return nil
 }
 
-// nothing is the result of a request without a result.
-type nothing struct{}
+// noResult is the result of a request without a result.
+type noResult struct{}
 
-func (*nothing) check() error { return nil }
+func (*noResult) check() error { return nil }
 
 func clean(most int, texts ...*string) {
 	for _, t := range texts {

@@ -227,7 +227,7 @@ func TestSideBySideTheOthersFinish(t *testing.T) {
 	}
 	l.faults("fault.1 crash verify", "fault.2 lost_after 1M", "fault.5 hang fill")
 	want := map[int]taskcatalog.Code{1: gpu.CodeHelperCrashed, 2: gpu.CodeDeviceLost, 5: gpu.CodeHelperHung}
-	for i, err := range gpu.SideBySide(all, func(d gpu.Device) error {
+	for i, err := range gpu.InParallel(all, func(d gpu.Device) error {
 		h := *l.Helper
 		if d == all[5] {
 			h.Silence = time.Second

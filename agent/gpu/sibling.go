@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// WithoutSiblings removes the agent's other helpers from a library's list of processes: the library
-// lists each helper because it asked. A process not started by the agent is no helper, whatever it
-// runs. A process that ended between the list and the check is recognised by a second list, which
-// no longer contains it.
-func WithoutSiblings(list func() ([]Holder, error)) ([]Holder, error) {
+// WithoutOwnHelpers removes the agent's other helpers from a library's list of processes: the
+// library lists each helper because it asked. A process not started by the agent is no helper,
+// whatever it runs. A process that ended between the list and the check is recognised by a second
+// list, which no longer contains it.
+func WithoutOwnHelpers(list func() ([]Holder, error)) ([]Holder, error) {
 	held, err := list()
 	if err != nil {
 		return nil, err

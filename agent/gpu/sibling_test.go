@@ -20,7 +20,7 @@ func TestOnlyTheAgentsOwnChildrenAreItsHelpers(t *testing.T) {
 		t.Errorf("process %d: %v, this one: %v, the first: %v", pid, helper(pid), helper(uint32(os.Getpid())), helper(1))
 	}
 	list := func() ([]Holder, error) { return []Holder{{PID: pid}, {PID: uint32(os.Getpid())}}, nil }
-	if got, err := WithoutSiblings(list); err != nil || len(got) != 1 || got[0].PID != pid {
+	if got, err := WithoutOwnHelpers(list); err != nil || len(got) != 1 || got[0].PID != pid {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -35,7 +35,7 @@ func TestWhoEndsWhileItIsListedIsNoHolder(t *testing.T) {
 		"another came only": {[]uint32{7}, nil},
 	} {
 		calls := 0
-		got, err := WithoutSiblings(func() ([]Holder, error) {
+		got, err := WithoutOwnHelpers(func() ([]Holder, error) {
 			calls++
 			if calls == 1 {
 				return []Holder{{PID: gone}}, nil

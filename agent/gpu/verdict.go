@@ -7,7 +7,8 @@ import (
 )
 
 // Thresholds for a policy without its own; meeting either suffices. A driver keeps some memory in
-// any case: the percentage applies to large GPUs, the bytes to any (see Enough for small ones).
+// any case: the percentage applies to large GPUs, the bytes to any (see MeetsPolicy for small
+// ones).
 var (
 	minCoverage  = map[string]float64{"nvidia": 98, "amd": 97}
 	maxUncovered = uint64(2 << 30)
@@ -15,31 +16,31 @@ var (
 
 // Coverage is the share, in percent, of all memory less the driver's reserve.
 func Coverage(m MemoryInfo, covered uint64) float64 {
-	all := ownable(m)
+	all := allocatable(m)
 	if all == 0 {
 		return 0
 	}
 	return 100 * float64(covered) / float64(all)
 }
 
-func ownable(m MemoryInfo) uint64 {
+func allocatable(m MemoryInfo) uint64 {
 	if m.Reserved == nil {
 		return m.Total
 	}
-	return less(m.Total, *m.Reserved)
+	return subtract(m.Total, *m.Reserved)
 }
 
-// Enough reports whether the covered memory meets the policy.
-func Enough(vendor string, m MemoryInfo, covered uint64, p taskcatalog.GPUScrubPolicy) bool {
+// MeetsPolicy reports whether the covered memory meets the policy.
+func MeetsPolicy(vendor string, m MemoryInfo, covered uint64, p taskcatalog.GPUScrubPolicy) bool {
 	percent, bytes := p.MinCoveragePercent, p.MaxUncoveredBytes
 	if percent == 0 {
 		percent = minCoverage[vendor]
 	}
 	if bytes == 0 {
 		// Two gibibytes of a small GPU, or of an instance, are not "nearly all".
-		bytes = min(maxUncovered, ownable(m)/10)
+		bytes = min(maxUncovered, allocatable(m)/10)
 	}
-	return covered > 0 && (Coverage(m, covered) >= percent || less(ownable(m), covered) <= bytes)
+	return covered > 0 && (Coverage(m, covered) >= percent || subtract(allocatable(m), covered) <= bytes)
 }
 
 // JudgeMemory judges a scrub and the following probe of a device's memory: clean, or a code and a
@@ -53,10 +54,10 @@ func JudgeMemory(vendor string, s ScrubResult, p ProbeResult, policy taskcatalog
 	case p.NonZeroWords > 0 || p.ReadBackNonZero > 0:
 		return taskcatalog.VerdictNotClean, taskcatalog.CodeGPUResidue, fmt.Sprintf(
 			"the next tenant would see %d words that are not zero (the host read %d)", p.NonZeroWords, p.ReadBackNonZero)
-	case !Enough(vendor, s.Memory, s.CoveredBytes, policy):
+	case !MeetsPolicy(vendor, s.Memory, s.CoveredBytes, policy):
 		return taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, fmt.Sprintf(
 			"%.1f percent of the memory could be overwritten", Coverage(s.Memory, s.CoveredBytes))
-	case !Enough(vendor, p.Memory, p.CoveredBytes, policy):
+	case !MeetsPolicy(vendor, p.Memory, p.CoveredBytes, policy):
 		return taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, fmt.Sprintf(
 			"%.1f percent of the memory could be looked at afterwards", Coverage(p.Memory, p.CoveredBytes))
 	}

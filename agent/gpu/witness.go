@@ -30,14 +30,14 @@ func ResetWitnesses(before State, since ...State) []string {
 		}
 	}
 	now := since[len(since)-1]
-	if joined(before) && joined(now) && slices.ContainsFunc(since, joining) {
+	if fabricJoined(before) && fabricJoined(now) && slices.ContainsFunc(since, fabricJoining) {
 		if kept := before.Settings.Persistence; kept != nil && *kept {
 			fabric = []string{"joined again"}
 		} else {
 			taken = append(taken, "fabric")
 		}
 	}
-	owed = paid(before, now)
+	owed = appliedChanges(before, now)
 	var all []string
 	for _, source := range []struct {
 		name  string
@@ -51,14 +51,14 @@ func ResetWitnesses(before State, since ...State) []string {
 	return all
 }
 
-func joined(s State) bool { return s.Health.Fabric == "completed" }
+func fabricJoined(s State) bool { return s.Health.Fabric == "completed" }
 
-func joining(s State) bool {
+func fabricJoining(s State) bool {
 	return s.Health.Fabric == "in_progress" || s.Health.Fabric == "not_started"
 }
 
-// paid returns the pending changes that are done.
-func paid(was, is State) []string {
+// appliedChanges returns the pending changes that are done.
+func appliedChanges(was, is State) []string {
 	var all []string
 	if mode := was.Pending.Partition; mode != "" && mode != was.Settings.Partition && mode == is.Settings.Partition && is.Pending.Partition == "" {
 		all = append(all, "partition")

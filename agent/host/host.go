@@ -47,8 +47,8 @@ type Host struct {
 	// Openers finds the processes that have device files of GPUs open: gpu.Openers.
 	Openers func(*machine.Machine) ([]gpu.Opener, error)
 	Stopped scrub.Stopped // units that a scrub stopped
-	// Memory is the part of the agent's ledger that diagnostics may show.
-	Memory Memory
+	// Ledger is the part of the agent's ledger that diagnostics may show.
+	Ledger LedgerView
 	// TaskStatus returns the recorded state of an accepted task and the present finding of the
 	// task's probe.
 	TaskStatus func(taskID string) (*taskcatalog.TaskProbeResult, error)
@@ -89,5 +89,5 @@ func (h *Host) EndTerminals(ctx context.Context, user string) (int, error) {
 	if h.Terminals == nil {
 		return 0, nil
 	}
-	return h.Terminals.EndOf(ctx, user)
+	return h.Terminals.EndUser(ctx, user)
 }

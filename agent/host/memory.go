@@ -6,8 +6,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Remembered is a task of the ledger, without its parameters and evidence.
-type Remembered struct {
+// TaskRecord is a task of the ledger, without its parameters and evidence.
+type TaskRecord struct {
 	TaskID     string              `json:"task_id"`
 	Type       string              `json:"type"`
 	Version    int                 `json:"version"`
@@ -21,10 +21,10 @@ type Remembered struct {
 	Reported   bool                `json:"reported"`
 }
 
-// Memory is the part of the agent's ledger that others may see.
-type Memory interface {
-	// Remembered lists the latest accepted tasks, newest first, and counts the rest.
-	Remembered(most int) (tasks []Remembered, more int, err error)
+// LedgerView is the part of the agent's ledger that others may see.
+type LedgerView interface {
+	// LatestTasks lists the latest accepted tasks, newest first, and counts the rest.
+	LatestTasks(most int) (tasks []TaskRecord, more int, err error)
 	// Facts returns the facts gathered last; ok is false if there are none.
 	Facts() (f taskcatalog.Facts, ok bool, err error)
 }

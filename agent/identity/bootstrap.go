@@ -84,9 +84,9 @@ func (b *Bootstrap) check() error {
 	return nil
 }
 
-// Given is a source of data that the caller has already: flags, or the config file with its token
-// file. Without a broker the source is empty.
-func Given(name string, b Bootstrap, tokenFile string) Source {
+// Provided is a source of data that the caller has already: flags, or the config file with its
+// token file. Without a broker the source is empty.
+func Provided(name string, b Bootstrap, tokenFile string) Source {
 	return Source{Name: name, Read: func() (*Bootstrap, error) {
 		if b.Broker == "" {
 			return nil, nil

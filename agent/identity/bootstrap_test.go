@@ -62,7 +62,7 @@ func TestEachSourceIsRead(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := boot(t, test.files)
-			b, err := Find([]Source{Given("the config file", test.config, ""), Seed(m), Cmdline(m), FwCfg(m)})
+			b, err := Find([]Source{Provided("the config file", test.config, ""), Seed(m), Cmdline(m), FwCfg(m)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,7 +111,7 @@ func TestASourceThatMakesNoSenseStopsTheSearch(t *testing.T) {
 
 func TestWithoutASourceTheNodeSaysWhatToDo(t *testing.T) {
 	m := boot(t, nil)
-	_, err := Find([]Source{Given("the config file", Bootstrap{}, "/nowhere"), Seed(m), Cmdline(m), FwCfg(m)})
+	_, err := Find([]Source{Provided("the config file", Bootstrap{}, "/nowhere"), Seed(m), Cmdline(m), FwCfg(m)})
 	if taskcatalog.CodeOf(err, "") != CodeNoIdentitySource || !strings.Contains(err.Error(), "hostler-agent enroll") {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestWithoutASourceTheNodeSaysWhatToDo(t *testing.T) {
 
 // A token file may be removed once the node is a member.
 func TestATokenFileThatIsGoneIsNoToken(t *testing.T) {
-	b, err := Find([]Source{Given("the config file", Bootstrap{Broker: "https://b", CASHA256: goodCA}, "/nowhere/token")})
+	b, err := Find([]Source{Provided("the config file", Bootstrap{Broker: "https://b", CASHA256: goodCA}, "/nowhere/token")})
 	if err != nil || b.Token != "" {
 		t.Fatal(b, err)
 	}

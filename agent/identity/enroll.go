@@ -40,7 +40,7 @@ func (s *State) pending() (*pending, error) {
 		return nil, stateError("cannot read %s: %v", pendingFile, err)
 	}
 	p := new(pending)
-	if err := decodeOwn(pendingFile, raw, p, "remove the file to start the enrolment again"); err != nil {
+	if err := decodeState(pendingFile, raw, p, "remove the file to start the enrolment again"); err != nil {
 		return nil, err
 	}
 	return p, nil

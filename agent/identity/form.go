@@ -11,17 +11,17 @@ import (
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
-// formed is the field that a file of any form has. Without it the form is the first.
-type formed struct {
+// formField is the field that a file of any form has. Without it the form is the first.
+type formField struct {
 	Form int `json:"form"`
 }
 
-// decodeOwn decodes a file that another version of the agent may have written. A file of a newer
+// decodeState decodes a file that another version of the agent may have written. A file of a newer
 // form is refused without advice to remove it: the file is intact, and removing it would lose it.
 // In a known form the fields added by a newer agent are ignored, and are lost once the file is
 // written again. mend is the advice for a damaged file. Code: state_invalid.
-func decodeOwn(name string, raw []byte, v any, mend string) error {
-	var file formed
+func decodeState(name string, raw []byte, v any, mend string) error {
+	var file formField
 	err := taskcatalog.DecodeLoose(raw, &file)
 	if form := max(file.Form, 1); err == nil && !release.State.Reads(form) {
 		return stateError("cannot read %s: the file has form %d, and this agent reads %d to %d (run the agent version that wrote the file, or a newer one)", name, form, release.State.ReadsMin, release.State.ReadsMax)
@@ -45,7 +45,7 @@ func FormIn(dir string) (form int, err error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		var file formed
+		var file formField
 		if err != nil {
 			return 0, stateError("cannot read %s: %v", name, err)
 		}

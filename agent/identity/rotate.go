@@ -46,7 +46,7 @@ func (s *State) loadRotation(m *Member) error {
 		return stateError("cannot read %s: %v", rotationFile, err)
 	}
 	r := new(rotation)
-	if err := decodeOwn(rotationFile, raw, r, "enrol the node again with a new token"); err != nil {
+	if err := decodeState(rotationFile, raw, r, "enrol the node again with a new token"); err != nil {
 		return err
 	}
 	if r.NodeID != m.NodeID || r.NodeEpoch != m.Epoch {

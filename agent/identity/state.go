@@ -151,7 +151,7 @@ func (s *State) Load() error {
 		return stateError("cannot read %s: %v", identityFile, err)
 	}
 	var r record
-	if err := decodeOwn(identityFile, raw, &r, "enrol the node again with a new token"); err != nil {
+	if err := decodeState(identityFile, raw, &r, "enrol the node again with a new token"); err != nil {
 		return err
 	}
 	trust, err := pki.DecodeBundle(r.Trust)

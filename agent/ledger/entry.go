@@ -147,20 +147,20 @@ func (l *Ledger) change(taskID string, do func(*Entry) error) error {
 // settled reports whether nothing is left to do about an entry except to remember it.
 func (e *Entry) settled() bool { return e.State == Finished && e.Reported && !e.After }
 
-// keepWhole is up to how many bytes of params, result, evidence and archive a settled entry keeps.
+// keepLimit is up to how many bytes of params, result, evidence and archive a settled entry keeps.
 // Larger entries would take the space of later tasks.
-const keepWhole = 8 << 10
+const keepLimit = 8 << 10
 
 // trim reduces a large settled entry to the fields that detect a replay, and the outcome.
 func (e *Entry) trim() {
-	if e.settled() && len(e.Task.Params)+len(e.Result.Result)+len(e.Result.Evidence)+len(e.Result.Archive) > keepWhole {
+	if e.settled() && len(e.Task.Params)+len(e.Result.Result)+len(e.Result.Evidence)+len(e.Result.Archive) > keepLimit {
 		e.Task.Params, e.Result.Result, e.Result.Evidence, e.Result.Archive = nil, nil, "", nil
 	}
 }
 
-// Forgotten reports whether a task succeeded, its result was reported once, and the ledger no
+// ResultDropped reports whether a task succeeded, its result was reported once, and the ledger no
 // longer has the result.
-func (e *Entry) Forgotten() bool {
+func (e *Entry) ResultDropped() bool {
 	return e.State == Finished && e.Result.Outcome == taskcatalog.OutcomeSucceeded && e.Result.Evidence == ""
 }
 
@@ -200,18 +200,18 @@ func (l *Ledger) list(bucket []byte, keep func(*Entry) bool) ([]Entry, error) {
 }
 
 // Unreported returns the results that the broker does not have yet.
-func (l *Ledger) Unreported() ([]Entry, error) { return l.Open((*Entry).Waits) }
+func (l *Ledger) Unreported() ([]Entry, error) { return l.Open((*Entry).Unreported) }
 
-// Waits reports whether the entry has a result that the broker does not have.
-func (e *Entry) Waits() bool { return e.State == Finished && !e.Reported }
+// Unreported reports whether the entry has a result that the broker does not have.
+func (e *Entry) Unreported() bool { return e.State == Finished && !e.Reported }
 
-// remember is how long a settled entry is kept: a broker restored from a backup delivers forgotten
+// retention is how long a settled entry is kept: a broker restored from a backup delivers forgotten
 // tasks again, and a clock may be set back.
-const remember = 24 * time.Hour
+const retention = 24 * time.Hour
 
 // droppable reports whether neither an entry's result nor the memory of its id is needed any more.
 func (e *Entry) droppable(now time.Time) bool {
-	return e.settled() && now.After(e.Task.NotAfter.Add(2*taskcatalog.ClockSkew)) && now.After(e.FinishedAt.Add(remember))
+	return e.settled() && now.After(e.Task.NotAfter.Add(2*taskcatalog.ClockSkew)) && now.After(e.FinishedAt.Add(retention))
 }
 
 // Drop removes the entries no longer needed and returns how many.

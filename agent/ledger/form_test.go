@@ -178,7 +178,7 @@ func TestALedgerIsToldFromAnotherInItsPlace(t *testing.T) {
 	}
 	do(t, open(t, dir).Close())
 	first := named(dir)
-	do(t, open(t, dir).Close(), Lost(dir, noon))
+	do(t, open(t, dir).Close(), RecordLoss(dir, noon))
 	if again := named(dir); first == "" || again != first {
 		t.Errorf("it was %q and is %q", first, again)
 	}

@@ -123,7 +123,7 @@ func TestARefusalIsRememberedAndChangesNothingThatIsKnown(t *testing.T) {
 }
 
 func TestDropKeepsWhatMayStillBeNeeded(t *testing.T) {
-	late := noon.Add(remember + 3*time.Hour)
+	late := noon.Add(retention + 3*time.Hour)
 	for _, test := range []struct {
 		name  string
 		do    func(*Ledger) error
@@ -135,7 +135,7 @@ func TestDropKeepsWhatMayStillBeNeeded(t *testing.T) {
 		}, late, 1},
 		{"reported, over, and remembered", func(l *Ledger) error {
 			return errors.Join(l.Finish("t-1", wire.ResultRequest{}, false, noon), l.Reported("t-1"))
-		}, noon.Add(remember - time.Hour), 0},
+		}, noon.Add(retention - time.Hour), 0},
 		{"reported, long over, envelope still valid", func(l *Ledger) error {
 			e := Entry{Task: task("t-1"), State: Finished, Reported: true, FinishedAt: noon}
 			e.Task.NotAfter = late
@@ -248,7 +248,7 @@ func TestWhatWasReportedTakesNoSpaceOfWhatIsToCome(t *testing.T) {
 	wantCode(t, l.Accept(task("t-1"), "sha256:a", 2, noon), taskcatalog.CodeReplayed)
 	waiting, err := l.Unreported()
 	do(t, err)
-	if len(waiting) != 1 || !waiting[0].Forgotten() || waiting[0].Result.Outcome != taskcatalog.OutcomeSucceeded || waiting[0].Result.Message != "done" || len(waiting[0].Task.Params)+len(waiting[0].Result.Evidence) > 10 {
+	if len(waiting) != 1 || !waiting[0].ResultDropped() || waiting[0].Result.Outcome != taskcatalog.OutcomeSucceeded || waiting[0].Result.Message != "done" || len(waiting[0].Task.Params)+len(waiting[0].Result.Evidence) > 10 {
 		t.Fatalf("delivered again: %d entries: %+v", len(waiting), waiting)
 	}
 }

@@ -11,9 +11,9 @@ import (
 
 const lostMark = "lost_until"
 
-// Lost records in the ledger of a state directory that it replaces a ledger with more entries:
-// tasks until this moment may be missing. No agent may run.
-func Lost(dir string, until time.Time) error {
+// RecordLoss records in the ledger of a state directory that it replaces a ledger with more
+// entries: tasks until this moment may be missing. No agent may run.
+func RecordLoss(dir string, until time.Time) error {
 	l, err := Open(dir)
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ func TestWhatMayHaveRunWhileALedgerWasLost(t *testing.T) {
 	if may, err := l.MayHaveRun(issued(-time.Hour), 2); may || err != nil {
 		t.Errorf("nothing was lost: %v %v", may, err)
 	}
-	do(t, l.Close(), Lost(dir, at))
+	do(t, l.Close(), RecordLoss(dir, at))
 	l = open(t, dir)
 	for _, c := range []struct {
 		issued  time.Duration

@@ -20,7 +20,7 @@ func TestWhatIsRememberedIsToldWithoutWhatWasInIt(t *testing.T) {
 	do(t, l.Start("t-2", noon), l.Finish("t-2", wire.ResultRequest{
 		Outcome: taskcatalog.OutcomeFailed, Code: "no_luck", Message: "hidden", Result: []byte(`{"a":"hidden"}`), Evidence: "hidden", Archive: []byte("hidden"),
 	}, false, noon))
-	got, more, err := l.Remembered(2)
+	got, more, err := l.LatestTasks(2)
 	if err != nil || more != 1 || len(got) != 2 || got[0].TaskID != "t-2" || got[0].State != "finished" || got[0].Code != "no_luck" || got[0].Reported || got[1].TaskID != "t-1" || got[1].State != "accepted" {
 		t.Fatalf("%+v, %d more, %v", got, more, err)
 	}
@@ -39,7 +39,7 @@ func TestAnArchiveTakesNoSpaceOnceItIsReported(t *testing.T) {
 	do(t, l.Accept(task("t-1"), "sha256:a", 1, noon), l.Start("t-1", noon),
 		l.Finish("t-1", wire.ResultRequest{Outcome: taskcatalog.OutcomeSucceeded, Result: []byte(`{}`), Evidence: "e", Archive: make([]byte, taskcatalog.MaxArchive)}, false, noon), l.Reported("t-1"))
 	e, _, err := l.Get("t-1")
-	if err != nil || e.Result.Archive != nil || !e.Forgotten() {
+	if err != nil || e.Result.Archive != nil || !e.ResultDropped() {
 		t.Errorf("%d bytes stay, %v", len(e.Result.Archive), err)
 	}
 }

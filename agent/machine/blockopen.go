@@ -33,7 +33,7 @@ func isDevice(name, number string, mode uint32, st unix.Stat_t) error {
 // exclusively; unix.EBUSY means that somebody else holds the device. The node in /dev is opened
 // only if its device number is number.
 func (m *Machine) OpenBlock(name, number string) (*os.File, error) {
-	fd, err := openat2(int(m.root.Fd()), below("/dev/"+name), unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrict)
+	fd, err := openat2(int(m.root.Fd()), relative("/dev/"+name), unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrict)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: "/dev/" + name, Err: err}
 	}

@@ -93,7 +93,7 @@ func (m *Machine) RemoveDevice(d SetUpDevice) error {
 // blockIoctl sends an ioctl to the device itself. The node in /dev is used only if its number is
 // the kernel's number of the device: a tenant with root can replace the node.
 func (m *Machine) blockIoctl(d SetUpDevice, request uint) error {
-	fd, err := openat2(int(m.root.Fd()), below("/dev/"+d.Name), unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrict)
+	fd, err := openat2(int(m.root.Fd()), relative("/dev/"+d.Name), unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrict)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func NormalizeNFT(raw []byte) ([]string, error) {
 		_, meta := object["metainfo"]
 		return meta
 	})
-	slices.SortStableFunc(doc.NFTables, func(a, b map[string]any) int { return cmp.Compare(place(a), place(b)) })
+	slices.SortStableFunc(doc.NFTables, func(a, b map[string]any) int { return cmp.Compare(sortKey(a), sortKey(b)) })
 	var lines []string
 	for _, object := range doc.NFTables {
 		strip(object)
@@ -40,8 +40,8 @@ func NormalizeNFT(raw []byte) ([]string, error) {
 	return lines, nil
 }
 
-// place returns the sort key of an object in a listing: its own name or, for a rule, its chain's.
-func place(object map[string]any) string {
+// sortKey returns the sort key of an object in a listing: its own name or, for a rule, its chain's.
+func sortKey(object map[string]any) string {
 	for kind, v := range object { // the map has one key
 		about, _ := v.(map[string]any)
 		name := about["name"]

@@ -176,7 +176,7 @@ func (m *Machine) AbortStuckFUSE() (aborted []string, err error) {
 		}
 		var stuck []string
 		for _, name := range names {
-			if waits(list, name) {
+			if hasWaiting(list, name) {
 				stuck = append(stuck, name)
 			}
 		}
@@ -188,7 +188,7 @@ func (m *Machine) AbortStuckFUSE() (aborted []string, err error) {
 	return names, err
 }
 
-func waits(list *os.File, connection string) bool {
+func hasWaiting(list *os.File, connection string) bool {
 	fd, err := openat2(int(list.Fd()), path.Join(connection, "waiting"), unix.O_RDONLY, 0, resolveStrict)
 	if err != nil {
 		return false

@@ -170,7 +170,7 @@ func (m *Machine) nics() (all []string, unnamed int, err error) {
 		case bonded != "":
 			all = append(all, CardAddress(bonded))
 		case address == "":
-		case made(address, assigned):
+		case generatedAddress(address, assigned):
 			unnamed++
 		default:
 			all = append(all, CardAddress(address))
@@ -179,13 +179,13 @@ func (m *Machine) nics() (all []string, unnamed int, err error) {
 	return all, unnamed, nil
 }
 
-// made reports whether a card's address did not come from the card's maker. assigned is the
-// kernel's account of the origin: 0 from the card, 1 drawn at random by the kernel, 2 another
+// generatedAddress reports whether a card's address did not come from the card's maker. assigned is
+// the kernel's account of the origin: 0 from the card, 1 drawn at random by the kernel, 2 another
 // device's, 3 set by somebody. An address with 1 or 2 changes at a reboot or in a fresh system. An
 // address with 3 counts as made if it is locally administered: systemd sets such an address,
 // derived from the machine's id, where the kernel drew one. An address of the maker's form that
 // somebody set is kept as set.
-func made(address, assigned string) bool {
+func generatedAddress(address, assigned string) bool {
 	switch assigned {
 	case "1", "2":
 		return true

@@ -51,13 +51,13 @@ func (m *Machine) at(name string) (dir int, rel string) {
 	within := func(top string) bool { return name == top || strings.HasPrefix(name, top+"/") }
 	for _, place := range mountedBelow {
 		if within(place) {
-			return int(m.root.Fd()), below(name)
+			return int(m.root.Fd()), relative(name)
 		}
 	}
 	for top, view := range map[string]*os.File{"/proc": m.proc, "/sys": m.sys} {
 		if view != nil && within(top) {
-			return int(view.Fd()), below(strings.TrimPrefix(name, top))
+			return int(view.Fd()), relative(strings.TrimPrefix(name, top))
 		}
 	}
-	return int(m.root.Fd()), below(name)
+	return int(m.root.Fd()), relative(name)
 }

@@ -80,19 +80,19 @@ func (m *Machine) KillCgroup(name string) error {
 	return nil
 }
 
-// nobodysUID is a user id that no process has: the last possible id.
-const nobodysUID = 1<<32 - 2
+// unusedUID is a user id that no process has: the last possible id.
+const unusedUID = 1<<32 - 2
 
 // killUser sends SIGKILL to every process whose real or saved user id is uid. The kernel does so in
 // one step, during which nobody forks.
 //
 // kill(-1) reaches every process that the caller may signal. So a thread of this process becomes
-// the user for two system calls, by its effective id alone. The thread's real id is nobodysUID and
+// the user for two system calls, by its effective id alone. The thread's real id is unusedUID and
 // its saved id is root's. Therefore the user's own processes cannot signal, trace or limit the
 // thread, the thread loses every capability, and the thread can become root again. killUser creates
 // no process: a fork bomb may have left no room for another.
 func killUser(uid uint32) error {
-	if uid == 0 || uid >= nobodysUID {
+	if uid == 0 || uid >= unusedUID {
 		return fmt.Errorf("cannot kill all processes of uid %d: not a tenant's", uid)
 	}
 	return onThread(func() error { return killAs(uid) })
@@ -119,7 +119,7 @@ func killLent(ctx context.Context, lent []UIDRange) error {
 
 // killAs becomes uid, kills and becomes root again, all on the calling thread.
 func killAs(uid uint32) error {
-	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobodysUID, uintptr(uid), 0); errno != 0 {
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, unusedUID, uintptr(uid), 0); errno != 0 {
 		return fmt.Errorf("cannot become uid %d to kill its processes: %w", uid, errno)
 	}
 	_, _, killed := unix.RawSyscall(unix.SYS_KILL, ^uintptr(0), uintptr(unix.SIGKILL), 0)

@@ -67,7 +67,7 @@ func (m *Machine) UIDsOf(name string, own uint32) (UIDs, error) {
 		case !of && errors.Join(err1, err2) == nil:
 			others = append(others, r)
 		case !of:
-		case errors.Join(err1, err2) != nil || r.First < firstLent || count > mostLent || first+count >= nobodysUID:
+		case errors.Join(err1, err2) != nil || r.First < firstLent || count > mostLent || first+count >= unusedUID:
 			err = errors.Join(err, fmt.Errorf("/etc/subuid assigns %s the uids %s:%s, which are not a valid range of subordinate uids (reimage the node)", name, f[1], f[2]))
 		default:
 			mine = append(mine, r)

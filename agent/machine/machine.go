@@ -85,8 +85,8 @@ func openat2(dir int, name string, flags int, mode uint32, resolve uint64) (int,
 	}
 }
 
-// below turns an absolute path into one relative to the root.
-func below(name string) string {
+// relative turns an absolute path into one relative to the root.
+func relative(name string) string {
 	rel := strings.TrimPrefix(path.Clean("/"+name), "/")
 	if rel == "" {
 		return "."

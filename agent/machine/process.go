@@ -173,16 +173,16 @@ func (m *Machine) ForeignPIDs(pid int) bool {
 	return err1 == nil && err2 == nil && own != its
 }
 
-// noProcess are the answers of pidfd_open to a pid without a process. For a pid whose process is just
-// being reaped, or that a thread of another process has, older kernels answer EINVAL and newer ones
-// ENOENT.
-var noProcess = []error{unix.ESRCH, unix.EINVAL, unix.ENOENT}
+// noProcessErrors are the answers of pidfd_open to a pid without a process. For a pid whose process
+// is just being reaped, or that a thread of another process has, older kernels answer EINVAL and
+// newer ones ENOENT.
+var noProcessErrors = []error{unix.ESRCH, unix.EINVAL, unix.ENOENT}
 
 // signal sends through a pidfd, and only if the pid still belongs to the process p: the kernel may
 // have given the pid to another process meanwhile.
 func (m *Machine) signal(p Process, sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
-	if slices.ContainsFunc(noProcess, func(gone error) bool { return errors.Is(err, gone) }) {
+	if slices.ContainsFunc(noProcessErrors, func(gone error) bool { return errors.Is(err, gone) }) {
 		return nil
 	}
 	if err != nil {

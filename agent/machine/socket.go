@@ -12,7 +12,7 @@ import (
 // DialSocket connects to a service's unix socket. The socket must be root's, and no component of
 // the path may be a link.
 func (m *Machine) DialSocket(ctx context.Context, name string) (net.Conn, error) {
-	fd, err := openat2(int(m.root.Fd()), below(name), unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrict)
+	fd, err := openat2(int(m.root.Fd()), relative(name), unix.O_PATH|unix.O_NOFOLLOW, 0, resolveStrict)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}

@@ -18,7 +18,7 @@ func (m *Machine) StatIn(root, name string) (unix.Statx_t, error) {
 		return st, &fs.PathError{Op: "open", Path: root, Err: err}
 	}
 	defer unix.Close(dir)
-	fd, err := m.walk(dir, below(name), unix.O_NOFOLLOW)
+	fd, err := m.walk(dir, relative(name), unix.O_NOFOLLOW)
 	if err == nil {
 		defer unix.Close(fd)
 		err = unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st)

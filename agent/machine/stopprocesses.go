@@ -41,7 +41,7 @@ func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, g
 // stopProcesses is StopProcesses, but waits for next before each look except the first of each
 // phase.
 func (m *Machine) stopProcesses(ctx context.Context, match func(Process) bool, grace time.Duration, kill func(left []Process) error, next func() <-chan time.Time) (stopped int, left []Process, err error) {
-	s := &stopping{m: m, match: match, kill: kill, next: next, seen: map[processID]bool{}}
+	s := &processStop{m: m, match: match, kill: kill, next: next, seen: map[processID]bool{}}
 	err = s.terminate(ctx, grace)
 	if err == nil {
 		err = s.killAll(ctx)
@@ -49,8 +49,8 @@ func (m *Machine) stopProcesses(ctx context.Context, match func(Process) bool, g
 	return len(s.seen) - len(s.left), s.left, err
 }
 
-// stopping is one run of StopProcesses.
-type stopping struct {
+// processStop is one run of StopProcesses.
+type processStop struct {
 	m     *Machine
 	match func(Process) bool
 	kill  func(left []Process) error // nil: processes are only killed one by one
@@ -67,7 +67,7 @@ type processID struct {
 }
 
 // terminate sends SIGTERM to the processes of the first look, and waits for their end.
-func (s *stopping) terminate(ctx context.Context, grace time.Duration) error {
+func (s *processStop) terminate(ctx context.Context, grace time.Duration) error {
 	sig := unix.SIGTERM
 	return s.until(ctx, grace, func(late bool) (bool, error) {
 		_, err := s.look(sig)
@@ -77,7 +77,7 @@ func (s *stopping) terminate(ctx context.Context, grace time.Duration) error {
 }
 
 // killAll sends SIGKILL until several looks in a row find no process.
-func (s *stopping) killAll(ctx context.Context) error {
+func (s *processStop) killAll(ctx context.Context) error {
 	var unsure error // of the last look
 	quiet := 0
 	if s.kill != nil {
@@ -117,7 +117,7 @@ func (s *stopping) killAll(ctx context.Context) error {
 
 // look lists the matching processes and sends them a signal; 0: none. unsure says why a process
 // could not be looked at.
-func (s *stopping) look(sig unix.Signal) (unsure, err error) {
+func (s *processStop) look(sig unix.Signal) (unsure, err error) {
 	s.left = nil
 	all, err := s.m.Processes()
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *stopping) look(sig unix.Signal) (unsure, err error) {
 
 // until calls done again and again. late is true once limit has passed: then done decides whether
 // to go on.
-func (s *stopping) until(ctx context.Context, limit time.Duration, done func(late bool) (bool, error)) error {
+func (s *processStop) until(ctx context.Context, limit time.Duration, done func(late bool) (bool, error)) error {
 	end := time.NewTimer(limit)
 	defer end.Stop()
 	for late := false; ; {

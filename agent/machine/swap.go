@@ -67,7 +67,7 @@ func unescapeOctal(s string) string {
 // openSwap opens the file or device of a swap area. /proc/swaps never names a link to a device,
 // such as those in /dev/disk.
 func (m *Machine) openSwap(a SwapArea) (*os.File, error) {
-	fd, err := openat2(int(m.root.Fd()), below(a.Path), unix.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0, resolveStrict)
+	fd, err := openat2(int(m.root.Fd()), relative(a.Path), unix.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0, resolveStrict)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open swap area %s: %w", a.Path, err)
 	}

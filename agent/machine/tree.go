@@ -49,8 +49,8 @@ func (t *Tally) Add(o Tally) {
 	t.Faults += o.Faults
 }
 
-// Everything chooses every entry of a tree.
-func Everything(*Entry) bool { return true }
+// AllEntries chooses every entry of a tree.
+func AllEntries(*Entry) bool { return true }
 
 var (
 	errChanged = errors.New("changed during the scan")

@@ -63,9 +63,9 @@ const lastChannel = 11
 
 var errNoChannel = errors.New("the BMC has no such channel")
 
-// notThere are a BMC's answers about a missing channel. ipmitool gives the same answers on a
+// missingChannel are a BMC's answers about a missing channel. ipmitool gives the same answers on a
 // present channel that does not report its access settings, but prints the channel's kind before.
-var notThere = []string{"Invalid data field in request", "Parameter out of range", "Requested sensor, data, or record not found"}
+var missingChannel = []string{"Invalid data field in request", "Parameter out of range", "Requested sensor, data, or record not found"}
 
 // ipmi runs a query of the BMC.
 func (p *Platform) ipmi(ctx context.Context, id string, channel int) ([]byte, error) {
@@ -85,7 +85,7 @@ func (p *Platform) ipmi(ctx context.Context, id string, channel int) ([]byte, er
 		return res.Stdout.Kept, nil
 	}
 	said := string(res.Stderr.Kept)
-	for _, answer := range notThere {
+	for _, answer := range missingChannel {
 		if res.Stdout.Total == 0 && strings.Contains(said, "IPMI command failed: "+answer) {
 			return nil, errNoChannel
 		}

@@ -220,7 +220,7 @@ func parseLAN(number int, raw []byte) ([]taskcatalog.PlatformSetting, error) {
 			}
 			name, value = key+" "+strings.TrimSpace(level), rest
 		}
-		value = plain(value)
+		value = collapseSpaces(value)
 		switch name {
 		case "Set in Progress":
 			continue

@@ -67,11 +67,11 @@ func (r *Reading) set(name, value string) {
 }
 
 func setting(name, value string) taskcatalog.PlatformSetting {
-	return taskcatalog.PlatformSetting{Name: taskcatalog.Clean(plain(name), maxName), Value: taskcatalog.Clean(plain(value), maxValue)}
+	return taskcatalog.PlatformSetting{Name: taskcatalog.Clean(collapseSpaces(name), maxName), Value: taskcatalog.Clean(collapseSpaces(value), maxValue)}
 }
 
-// plain is text without padding blanks.
-func plain(text string) string { return strings.Join(strings.Fields(text), " ") }
+// collapseSpaces is text without padding blanks.
+func collapseSpaces(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // text reads an attribute of sysfs; "" if it does not exist.
 func (p *Platform) text(name string) (string, error) {
@@ -79,5 +79,5 @@ func (p *Platform) text(name string) (string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	return plain(string(raw)), err
+	return collapseSpaces(string(raw)), err
 }

@@ -11,9 +11,9 @@ import (
 
 // counter is a figure of a GPU's health that only grows until a reset sets it back.
 type counter struct {
-	met   string // the message if the counter grew
-	fault bool   // the GPU is broken then; otherwise nobody can tell
-	of    func(gpu.Health) *uint64
+	message string // the message if the counter grew
+	fault   bool   // the GPU is broken then; otherwise nobody can tell
+	of      func(gpu.Health) *uint64
 	// volatile counters start again with a reset.
 	volatile bool
 	// cleared names the vendor whose driver sets the counter back at each reading.
@@ -21,11 +21,11 @@ type counter struct {
 }
 
 var counters = []counter{
-	{met: "the GPU had uncorrectable memory errors", fault: true, of: func(h gpu.Health) *uint64 { return h.ECCTotal }},
-	{met: "the GPU had uncorrectable memory errors", fault: true, volatile: true, of: func(h gpu.Health) *uint64 { return h.ECCUncorrected }},
-	{met: "the GPU retired pages of its memory", fault: true, of: func(h gpu.Health) *uint64 { return h.BadPages }},
-	{met: "the GPU remapped rows of its memory", of: func(h gpu.Health) *uint64 { return h.RemappedRows }},
-	{met: "the GPU's links had errors", volatile: true, cleared: "amd", of: func(h gpu.Health) *uint64 { return h.LinkErrors }},
+	{message: "the GPU had uncorrectable memory errors", fault: true, of: func(h gpu.Health) *uint64 { return h.ECCTotal }},
+	{message: "the GPU had uncorrectable memory errors", fault: true, volatile: true, of: func(h gpu.Health) *uint64 { return h.ECCUncorrected }},
+	{message: "the GPU retired pages of its memory", fault: true, of: func(h gpu.Health) *uint64 { return h.BadPages }},
+	{message: "the GPU remapped rows of its memory", of: func(h gpu.Health) *uint64 { return h.RemappedRows }},
+	{message: "the GPU's links had errors", volatile: true, cleared: "amd", of: func(h gpu.Health) *uint64 { return h.LinkErrors }},
 }
 
 // grew compares each reading with the previous reading. NVIDIA's volatile counters are zero after a
@@ -33,7 +33,7 @@ var counters = []counter{
 func (c counter) grew(u *unit) bool {
 	var was *uint64
 	at := 0 // index of the reading was
-	for i, look := range u.looks {
+	for i, look := range u.readings {
 		is := c.of(look)
 		if is == nil {
 			continue
@@ -53,8 +53,8 @@ func (c counter) grew(u *unit) bool {
 	return false
 }
 
-// forgotten returns the figures present in the first reading and missing in the last.
-func forgotten(looks []gpu.Health) []string {
+// missingFigures returns the figures present in the first reading and missing in the last.
+func missingFigures(looks []gpu.Health) []string {
 	if len(looks) == 0 {
 		return nil
 	}

@@ -50,9 +50,9 @@ func TestACounterIsComparedPieceByPiece(t *testing.T) {
 		{"nvidia", total, []int{5, 5, 5, -1}, 0, taskcatalog.CodeGPUHardwareFault},
 		{"nvidia", total, []int{-1, 5, 5, 5}, 0, ""},
 	} {
-		u := &unit{restart: c.restart, looks: figures(c.set, c.looks...)}
+		u := &unit{restart: c.restart, readings: figures(c.set, c.looks...)}
 		u.device.Vendor, u.out.Verdict = c.vendor, taskcatalog.VerdictClean
-		u.before.Health, u.out.After = u.looks[0], &u.looks[len(u.looks)-1]
+		u.before.Health, u.out.After = u.readings[0], &u.readings[len(u.readings)-1]
 		judgeHealth(u)
 		if name := fmt.Sprintf("%s %v, reset before %d", c.vendor, c.looks, c.restart); u.out.Code != c.code {
 			t.Errorf("%s: %s %q (%s)", name, u.out.Verdict, u.out.Code, u.out.Message)

@@ -11,9 +11,9 @@ import (
 
 const migOn = "mig_enabled"
 
-// redivides reports whether a GPU's MIG or partition mode differs from its baseline, and the reset
-// of this scrub will change the mode back.
-func (s *Scrub) redivides(g taskcatalog.GPUFacts, want *taskcatalog.BaselineGPU) bool {
+// changesPartition reports whether a GPU's MIG or partition mode differs from its baseline, and the
+// reset of this scrub will change the mode back.
+func (s *Scrub) changesPartition(g taskcatalog.GPUFacts, want *taskcatalog.BaselineGPU) bool {
 	mode := want.Settings.Partition
 	return mode != "" && g.Partition != "" && mode != g.Partition && s.Params.Reset != "never" && s.enforces(g)
 }
@@ -26,9 +26,9 @@ func (s *Scrub) enforces(g taskcatalog.GPUFacts) bool {
 	return err1 == nil && err2 == nil && !reset.Nothing() && !restore.Nothing() && restore.Builtin != ""
 }
 
-// blind reports whether a unit is a GPU in MIG mode without an instance: its memory is inaccessible
-// until the mode is off.
-func (u *unit) blind() bool {
+// inaccessible reports whether a unit is a GPU in MIG mode without an instance: its memory is
+// inaccessible until the mode is off.
+func (u *unit) inaccessible() bool {
 	return u.divided && u.out.Parent == "" && u.facts.Partition == migOn
 }
 
@@ -41,10 +41,10 @@ func beforeReset(want taskcatalog.GPUSettings) taskcatalog.GPUSettings {
 	return want
 }
 
-// owe sets the settings that the coming reset puts in force, for GPUs whose present or pending
-// settings differ from the baseline. Settings that do not take are detected and reported after the
-// restore.
-func (s *Scrub) owe(ctx context.Context, going []*unit) error {
+// setPending sets the settings that the coming reset puts in force, for GPUs whose present or
+// pending settings differ from the baseline. Settings that do not take are detected and reported
+// after the restore.
+func (s *Scrub) setPending(ctx context.Context, going []*unit) error {
 	for _, vendor := range s.Vendors {
 		units := slices.DeleteFunc(slices.Clone(going), func(u *unit) bool {
 			return u.device.Vendor != vendor || u.want == nil || !s.enforces(u.facts) ||
@@ -59,7 +59,7 @@ func (s *Scrub) owe(ctx context.Context, going []*unit) error {
 		}
 		begun, status, code := s.Now(), taskcatalog.StepSucceeded, taskcatalog.Code("")
 		all := gpus(units)
-		for _, err := range askEach(all, func(d gpu.Device) error {
+		for _, err := range queryEach(all, func(d gpu.Device) error {
 			_, err := s.Helper.Apply(ctx, d, beforeReset(all[d][0].want.Settings))
 			return err
 		}) {
@@ -82,24 +82,24 @@ func (s *Scrub) again(ctx context.Context) error {
 			continue
 		}
 		seen := s.Helper.Survey(ctx, vendor)
-		states := askEach(old, func(d gpu.Device) answer[gpu.State] { return answerOf(s.Helper.State(ctx, d)) })
+		states := queryEach(old, func(d gpu.Device) answer[gpu.State] { return answerOf(s.Helper.State(ctx, d)) })
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		for d, units := range old {
 			i := slices.IndexFunc(seen.GPUs, func(g taskcatalog.GPUFacts) bool { return g.UUID == d.UUID })
-			if i >= 0 && states[d].err == nil && asBefore(units[0].want, seen.GPUs[i]) {
-				fresh = append(fresh, s.redivided(units, seen.GPUs[i], states[d].value)...)
+			if i >= 0 && states[d].err == nil && hasBaselineMode(units[0].want, seen.GPUs[i]) {
+				fresh = append(fresh, s.replaceUnits(units, seen.GPUs[i], states[d].value)...)
 			} else {
-				fresh = append(fresh, stillDivided(units)...)
+				fresh = append(fresh, stillPartitioned(units)...)
 			}
 		}
 	}
 	if len(fresh) == 0 {
 		return nil
 	}
-	s.say(profiles.StepOverwrite, 0, "again, in the partitions that the GPUs had before")
-	s.allStillFree(ctx, "before the second overwrite")
+	s.reportProgress(profiles.StepOverwrite, 0, "again, in the partitions that the GPUs had before")
+	s.verifyAllFree(ctx, "before the second overwrite")
 	fresh = slices.DeleteFunc(fresh, func(u *unit) bool { return u.done })
 	if err := s.overwriteThese(ctx, fresh); err != nil {
 		return err
@@ -107,17 +107,17 @@ func (s *Scrub) again(ctx context.Context) error {
 	return s.verifyThese(ctx, slices.DeleteFunc(fresh, func(u *unit) bool { return u.done }))
 }
 
-// asBefore reports whether a GPU is in its baseline's mode and its memory is accessible: a reset
-// leaves no MIG instance.
-func asBefore(want *taskcatalog.BaselineGPU, g taskcatalog.GPUFacts) bool {
+// hasBaselineMode reports whether a GPU is in its baseline's mode and its memory is accessible: a
+// reset leaves no MIG instance.
+func hasBaselineMode(want *taskcatalog.BaselineGPU, g taskcatalog.GPUFacts) bool {
 	return g.Partition == want.Settings.Partition && (g.Partition != migOn || len(g.Instances) > 0)
 }
 
-// redivided replaces a GPU's old units by its present units.
-func (s *Scrub) redivided(old []*unit, g taskcatalog.GPUFacts, now gpu.State) []*unit {
+// replaceUnits replaces a GPU's old units by its present units.
+func (s *Scrub) replaceUnits(old []*unit, g taskcatalog.GPUFacts, now gpu.State) []*unit {
 	fresh := s.unitsOf(g, old[0].want)
 	for n, u := range fresh {
-		u.follows(old)
+		u.inherit(old)
 		u.before.Nodes, u.before.Domain = now.Nodes, now.Domain
 		if n > 0 {
 			u.residue = 0 // the residue was somewhere in the GPU, and is counted once
@@ -129,12 +129,12 @@ func (s *Scrub) redivided(old []*unit, g taskcatalog.GPUFacts, now gpu.State) []
 	return fresh
 }
 
-// stillDivided keeps the old units, and returns those whose memory is still inaccessible, so that
-// their own overwrite reports the failure.
-func stillDivided(units []*unit) []*unit {
+// stillPartitioned keeps the old units, and returns those whose memory is still inaccessible, so
+// that their own overwrite reports the failure.
+func stillPartitioned(units []*unit) []*unit {
 	var blind []*unit
 	for _, u := range units {
-		if u.blind() {
+		if u.inaccessible() {
 			blind = append(blind, u)
 		}
 		u.divided = false
@@ -145,11 +145,11 @@ func stillDivided(units []*unit) []*unit {
 	return blind
 }
 
-// follows takes over the state of a GPU from its former units: a fault of a unit is a fault of the
+// inherit takes over the state of a GPU from its former units: a fault of a unit is a fault of the
 // GPU.
-func (u *unit) follows(old []*unit) {
+func (u *unit) inherit(old []*unit) {
 	was := old[0]
-	u.before, u.looks, u.restart, u.refused = was.before, was.looks, was.restart, was.refused
+	u.before, u.readings, u.restart, u.refused = was.before, was.readings, was.restart, was.refused
 	u.out.Before, u.out.Assurance.Reset = was.out.Before, was.out.Assurance.Reset
 	u.out.ResetGroup, u.out.ResetWitnesses = was.out.ResetGroup, was.out.ResetWitnesses
 	for _, o := range old {

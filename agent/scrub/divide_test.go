@@ -94,7 +94,7 @@ func TestAGPUThatATenantDividedIsBroughtBackAndOverwrittenWhole(t *testing.T) {
 			l.plant(1, 1<<20)  // in the driver's reserve, cleared only by a reset
 			res := l.good()
 			g := l.want(res, 1, taskcatalog.VerdictClean, "")
-			if g.Parent != "" || *g.CoveragePercent < 90 || *g.TotalBytes != 64<<20 || g.Assurance.Overwrite != taskcatalog.OverwriteVerified || *g.ProbedBytes < *g.CoveredBytes/100*nearly {
+			if g.Parent != "" || *g.CoveragePercent < 90 || *g.TotalBytes != 64<<20 || g.Assurance.Overwrite != taskcatalog.OverwriteVerified || *g.ProbedBytes < *g.CoveredBytes/100*probeShare {
 				t.Errorf("%+v", g)
 			}
 			if *g.ResidueWords < 2*3 {

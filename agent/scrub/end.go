@@ -18,8 +18,8 @@ const (
 	killTime     = 10 * time.Second
 )
 
-// mayEnd returns the holders that the scrub may end.
-func mayEnd(holders []*holder) []*holder {
+// endable returns the holders that the scrub may end.
+func endable(holders []*holder) []*holder {
 	var all []*holder
 	for _, h := range holders {
 		if !h.exempt && !h.own && !h.process.Kernel && h.out.Outcome != "unseen" {
@@ -32,7 +32,7 @@ func mayEnd(holders []*holder) []*holder {
 // end asks the holders to exit, and then kills them. Services are stopped instead: systemd would
 // restart a killed service at once.
 func (s *Scrub) end(ctx context.Context, holders []*holder) error {
-	left := mayEnd(holders)
+	left := endable(holders)
 	var services []string
 	for _, h := range left {
 		unit, err := ServiceOf(ctx, s.Machine, s.Systemd, h.process.PID)

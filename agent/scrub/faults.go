@@ -8,12 +8,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// meaning is the severity of a kernel log line for a GPU, in ascending order.
-type meaning int
+// severity is the severity of a kernel log line for a GPU, in ascending order.
+type severity int
 
 const (
-	harmless meaning = iota
-	unclear          // the line does not tell whether the GPU is healthy
+	harmless severity = iota
+	unclear           // the line does not tell whether the GPU is healthy
 	broken
 )
 
@@ -63,13 +63,13 @@ var families = []family{
 type fault struct {
 	family string
 	// numbers are the numbers of the row, such as "48 62 144-150"; empty: every number.
-	numbers string
-	text    *regexp.Regexp // nil: any
-	means   meaning
-	says    string
+	numbers  string
+	text     *regexp.Regexp // nil: any
+	severity severity
+	pattern  string
 }
 
-func says(text string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + text) }
+func pattern(text string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + text) }
 
 // faults is the table of known lines. The first row that matches a line gives its meaning.
 //
@@ -92,33 +92,33 @@ var faults = []fault{
 	{xid, "46 62 109 110 119 120 143 158 167 169", nil, broken, "the GPU or its firmware stopped"},
 	{xid, "74 136 155", nil, broken, "an error of an NVLink"},
 	{xid, "79", nil, broken, "the GPU has fallen off the bus"},
-	{xid, "144-150", says(`\bnon-?fatal\b`), harmless, "an error of NVLink 5 that is not fatal"},
-	{xid, "144-150", says(`\bfatal\b`), broken, "a fatal error of NVLink 5"},
-	{xid, "154", says(`\bto 0x0+\b`), harmless, "no recovery is needed any more"},
-	{xid, "154", says(`\bto 0x[1-5]\b`), broken, "the GPU needs recovery"},
-	{xid, "154", says(`\bto 0x`), unclear, "a recovery action that this version of the agent does not know"},
+	{xid, "144-150", pattern(`\bnon-?fatal\b`), harmless, "an error of NVLink 5 that is not fatal"},
+	{xid, "144-150", pattern(`\bfatal\b`), broken, "a fatal error of NVLink 5"},
+	{xid, "154", pattern(`\bto 0x0+\b`), harmless, "no recovery is needed any more"},
+	{xid, "154", pattern(`\bto 0x[1-5]\b`), broken, "the GPU needs recovery"},
+	{xid, "154", pattern(`\bto 0x`), unclear, "a recovery action that this version of the agent does not know"},
 	{xid, "154", nil, broken, "the GPU needs recovery"},
 	{xid, "8 11 13 14 25 31 32 37-41 43-45 60 66-72 75-77 80 82-86 88 89 96-105 126-135 137 139 141", nil, harmless, "a fault of an application"},
 	{xid, "93 106-108 121 160 162 163", nil, harmless, "a notice"},
 
-	{sxid, "", says(`^severity [0-9]+ |^data \{`), harmless, "details of the error before it"},
+	{sxid, "", pattern(`^severity [0-9]+ |^data \{`), harmless, "details of the error before it"},
 	{sxid, "19084 20012", nil, unclear, "an NVSwitch asks for a look at its links"},
-	{sxid, "", says(`^non-?fatal\b`), harmless, "an error of an NVSwitch that is not fatal"},
-	{sxid, "", says(`^fatal\b`), broken, "a fatal error of an NVSwitch"},
+	{sxid, "", pattern(`^non-?fatal\b`), harmless, "an error of an NVSwitch that is not fatal"},
+	{sxid, "", pattern(`^fatal\b`), broken, "a fatal error of an NVSwitch"},
 
-	{nvrm, "", says(`fallen off the bus`), broken, "the GPU has fallen off the bus"},
-	{nvrm, "", says(`_scrubWaitAndSave: Timed out`), unclear, "the driver gave up clearing freed memory"},
+	{nvrm, "", pattern(`fallen off the bus`), broken, "the GPU has fallen off the bus"},
+	{nvrm, "", pattern(`_scrubWaitAndSave: Timed out`), unclear, "the driver gave up clearing freed memory"},
 
-	{ras, "", says(`\buncorrectable hardware errors?\b`), broken, "an uncorrectable hardware error"},
-	{ras, "", says(`\bdeferred hardware errors?\b`), broken, "an uncorrectable hardware error that nothing has read yet"},
-	{ras, "", says(`\bcorrectable hardware errors?\b`), harmless, "a corrected error"},
-	{ras, "", says(`accelerator check architecture|\baca( entry)?\[`), harmless, "details of the errors that are counted after it"},
-	{ras, "", says(`poison.*(consum|reset)`), broken, "poisoned memory was read"},
-	{ras, "", says(`(bad pages?|RAS records).*(exceed|reach)`), broken, "more pages of its memory are bad than allowed"},
-	{ras, "", says(`\bring \S+ timeout\b`), broken, "a ring hung"},
-	{ras, "", says(`\bring \S+ reset succeeded\b|\breset end with ret = 0\b|but recovered through reset`), harmless, "a reset succeeded"},
-	{ras, "", says(`\breset(\([0-9]+\))? (failed|failure)\b|\breset end with ret = -?[1-9]|recovery failed`), broken, "a reset failed"},
-	{ras, "", says(`lost from bus|fatal error during GPU init|device wedged, needs recovery`), broken, "the GPU is lost to its driver"},
+	{ras, "", pattern(`\buncorrectable hardware errors?\b`), broken, "an uncorrectable hardware error"},
+	{ras, "", pattern(`\bdeferred hardware errors?\b`), broken, "an uncorrectable hardware error that nothing has read yet"},
+	{ras, "", pattern(`\bcorrectable hardware errors?\b`), harmless, "a corrected error"},
+	{ras, "", pattern(`accelerator check architecture|\baca( entry)?\[`), harmless, "details of the errors that are counted after it"},
+	{ras, "", pattern(`poison.*(consum|reset)`), broken, "poisoned memory was read"},
+	{ras, "", pattern(`(bad pages?|RAS records).*(exceed|reach)`), broken, "more pages of its memory are bad than allowed"},
+	{ras, "", pattern(`\bring \S+ timeout\b`), broken, "a ring hung"},
+	{ras, "", pattern(`\bring \S+ reset succeeded\b|\breset end with ret = 0\b|but recovered through reset`), harmless, "a reset succeeded"},
+	{ras, "", pattern(`\breset(\([0-9]+\))? (failed|failure)\b|\breset end with ret = -?[1-9]|recovery failed`), broken, "a reset failed"},
+	{ras, "", pattern(`lost from bus|fatal error during GPU init|device wedged, needs recovery`), broken, "the GPU is lost to its driver"},
 }
 
 // covers reports whether a row applies to a number.
@@ -141,21 +141,21 @@ func (f fault) covers(number string) bool {
 	return false
 }
 
-// told is the meaning of a line.
-type told struct {
-	of    family
-	means meaning
-	at    string // the PCI address in the line
-	text  string // in words, with the line
+// faultLine is the meaning of a line.
+type faultLine struct {
+	of       family
+	severity severity
+	at       string // the PCI address in the line
+	text     string // in words, with the line
 }
 
-// understand parses a line of the kernel's log; ok is false if the line belongs to no family.
-func understand(line string) (t told, ok bool) {
+// parseFault parses a line of the kernel's log; ok is false if the line belongs to no family.
+func parseFault(line string) (t faultLine, ok bool) {
 	for _, f := range families {
 		if !f.is.MatchString(line) {
 			continue
 		}
-		t = told{of: f, means: unclear, text: f.name + " line that this version of the agent does not know"}
+		t = faultLine{of: f, severity: unclear, text: f.name + " line that this version of the agent does not know"}
 		if m := f.form.FindStringSubmatch(line); m != nil {
 			group := func(name string) string {
 				if i := f.form.SubexpIndex(name); i >= 0 {
@@ -170,19 +170,19 @@ func understand(line string) (t told, ok bool) {
 			}
 			for _, row := range faults {
 				if row.family == f.name && row.covers(number) && (row.text == nil || row.text.MatchString(text)) {
-					t.means, t.text = row.means, strings.TrimSpace(f.name+" "+number)+", "+row.says
+					t.severity, t.text = row.severity, strings.TrimSpace(f.name+" "+number)+", "+row.pattern
 					break
 				}
 			}
 		}
-		t.text += ": " + taskcatalog.Clean(line, mostOfALine)
+		t.text += ": " + taskcatalog.Clean(line, maxQuote)
 		return t, true
 	}
-	return told{}, false
+	return faultLine{}, false
 }
 
-// mostOfALine is how much of a line is quoted, in bytes.
-const mostOfALine = 300
+// maxQuote is how much of a line is quoted, in bytes.
+const maxQuote = 300
 
 // resetFollows is within how many lines after a line without a device amdgpu logs the reset of the
 // affected GPU.
@@ -194,20 +194,20 @@ var resetBegins = regexp.MustCompile(`amdgpu ([0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA
 // without a device makes every GPU of the vendor doubtful, and condemns the GPU that amdgpu then
 // resets.
 func judgeLog(u *unit, lines []string) {
-	worst := told{}
+	worst := faultLine{}
 	for i, line := range lines {
-		t, ok := understand(line)
+		t, ok := parseFault(line)
 		if !ok || t.of.vendor != u.device.Vendor || t.at != "" && !sameFunction(t.at, u.facts.PCIAddress) {
 			continue
 		}
-		if t.at == "" && !t.of.all && t.means == broken && !resetSoon(lines[i+1:], u.facts.PCIAddress) {
-			t.means = unclear
+		if t.at == "" && !t.of.all && t.severity == broken && !resetSoon(lines[i+1:], u.facts.PCIAddress) {
+			t.severity = unclear
 		}
-		if t.means > worst.means {
+		if t.severity > worst.severity {
 			worst = t
 		}
 	}
-	switch worst.means {
+	switch worst.severity {
 	case broken:
 		u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault, "the kernel logged %s", worst.text)
 	case unclear:

@@ -112,7 +112,7 @@ func TestEachLineOfTheKernelsLogMeansWhatItsDriverSays(t *testing.T) {
 func TestALineThatIsNotUnderstoodIsQuotedCleanAndShort(t *testing.T) {
 	t.Parallel()
 	got := logged("nvidia", "0000:01:00.0", "NVRM: Xid (PCI:0000:01:00): 999, \x1b[31mred\n"+strings.Repeat("x", 10_000))
-	if got.Verdict != open || !strings.Contains(got.Message, "NVRM: Xid (PCI:0000:01:00): 999, ") || strings.ContainsAny(got.Message, "\x1b\n") || len(got.Message) > 2*mostOfALine {
+	if got.Verdict != open || !strings.Contains(got.Message, "NVRM: Xid (PCI:0000:01:00): 999, ") || strings.ContainsAny(got.Message, "\x1b\n") || len(got.Message) > 2*maxQuote {
 		t.Errorf("%s, %d bytes: %q", got.Verdict, len(got.Message), got.Message)
 	}
 }
@@ -130,7 +130,7 @@ func TestTheWorstLineIsTheOneThatIsTold(t *testing.T) {
 func TestEachNumberHasOneMeaning(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"48", "63", "64", "74", "79", "92", "94", "95", "119", "120", "140"} {
-		if got, ok := understand("NVRM: Xid (PCI:0000:01:00): " + name); !ok || got.means != broken {
+		if got, ok := parseFault("NVRM: Xid (PCI:0000:01:00): " + name); !ok || got.severity != broken {
 			t.Errorf("Xid %s: %+v", name, got)
 		}
 	}

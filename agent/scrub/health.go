@@ -19,7 +19,7 @@ func (s *Scrub) health(ctx context.Context) error {
 	}
 	return s.each(ctx, profiles.StepHealth, s.units,
 		func(ctx context.Context, units []*unit) error {
-			s.stillFree(ctx, units, "after the scrub")
+			s.verifyFree(ctx, units, "after the scrub")
 			after := s.states(ctx, units)
 			for _, u := range units {
 				s.judgeClearing(u)
@@ -88,10 +88,10 @@ func judgeHealth(u *unit) {
 		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHardwareFault, format, args...)
 	}
 	is := *u.out.After
-	if yes(is.RemapFailed) {
+	if isTrue(is.RemapFailed) {
 		fault("rows of its memory could not be remapped (replace the GPU)")
 	}
-	if yes(is.RemapPending) {
+	if isTrue(is.RemapPending) {
 		unsure("rows of its memory wait to be remapped at the next reset")
 	}
 	for _, c := range counters {
@@ -99,12 +99,12 @@ func judgeHealth(u *unit) {
 			continue
 		}
 		if c.fault {
-			fault("%s during the scrub", c.met)
+			fault("%s during the scrub", c.message)
 		} else {
-			unsure("%s during the scrub", c.met)
+			unsure("%s during the scrub", c.message)
 		}
 	}
-	if gone := forgotten(u.looks); len(gone) > 0 {
+	if gone := missingFigures(u.readings); len(gone) > 0 {
 		unsure("values that could be read before the scrub cannot be read now: %s", strings.Join(gone, ", "))
 	}
 	if is.Recovery != "" && is.Recovery != "none" {
@@ -115,4 +115,4 @@ func judgeHealth(u *unit) {
 	}
 }
 
-func yes(b *bool) bool { return b != nil && *b }
+func isTrue(b *bool) bool { return b != nil && *b }

@@ -92,7 +92,7 @@ func (s *Scrub) holders(ctx context.Context, units []*unit) ([]*holder, error) {
 			}
 		}
 	}
-	for d, listed := range askEach(gpus(units), func(d gpu.Device) answer[[]gpu.Holder] { return answerOf(s.Helper.Holders(ctx, d)) }) {
+	for d, listed := range queryEach(gpus(units), func(d gpu.Device) answer[[]gpu.Holder] { return answerOf(s.Helper.Holders(ctx, d)) }) {
 		if listed.err != nil {
 			for _, u := range gpus(units)[d] {
 				u.failed("cannot list the processes on the GPU", listed.err)

@@ -30,9 +30,9 @@ func (s *Scrub) judgeOverwrite(u *unit) {
 	}
 }
 
-// nearly is the share, in percent, of the overwritten memory that a probe must see. The difference
-// allows for one more process context.
-const nearly = 98
+// probeShare is the share, in percent, of the overwritten memory that a probe must see. The
+// difference allows for one more process context.
+const probeShare = 98
 
 // judgeProbe judges the memory by the overwrite and by what a new process saw afterwards.
 func (s *Scrub) judgeProbe(u *unit) {
@@ -51,7 +51,7 @@ func (s *Scrub) judgeProbe(u *unit) {
 	if verdict, code, message := gpu.JudgeMemory(u.device.Vendor, written, probe, s.policy); verdict != taskcatalog.VerdictClean {
 		u.worse(verdict, code, "%s", message)
 	}
-	if probe.CoveredBytes < written.CoveredBytes/100*nearly {
+	if probe.CoveredBytes < written.CoveredBytes/100*probeShare {
 		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, "%d bytes were overwritten and only %d could be looked at afterwards", written.CoveredBytes, probe.CoveredBytes)
 	}
 }
@@ -88,7 +88,7 @@ func (s *Scrub) judgeParents() {
 		switch {
 		case unknown != "":
 			unsure("instance %s of GPU %s was not measured", unknown, g.UUID)
-		case !gpu.Enough(units[0].device.Vendor, m, inside, s.policy):
+		case !gpu.MeetsPolicy(units[0].device.Vendor, m, inside, s.policy):
 			unsure("only %.1f percent of GPU %s are in its instances (turn partitioning off, then scrub the whole GPU)", gpu.Coverage(m, inside), g.UUID)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 
 // overwrite overwrites the memory of all units at once, each in its own process.
 func (s *Scrub) overwrite(ctx context.Context) error {
-	s.allStillFree(ctx, "before the overwrite")
-	return s.overwriteThese(ctx, slices.DeleteFunc(s.live(), (*unit).blind))
+	s.verifyAllFree(ctx, "before the overwrite")
+	return s.overwriteThese(ctx, slices.DeleteFunc(s.live(), (*unit).inaccessible))
 }
 
 func (s *Scrub) overwriteThese(ctx context.Context, units []*unit) error {
@@ -66,7 +66,7 @@ func (s *Scrub) cleanLocal(ctx context.Context, u *unit) {
 // verify judges the figures of the overwrite. The pattern was compared while it was still in
 // memory, so nothing more needs to run.
 func (s *Scrub) verify(ctx context.Context) error {
-	return s.verifyThese(ctx, slices.DeleteFunc(s.live(), (*unit).blind))
+	return s.verifyThese(ctx, slices.DeleteFunc(s.live(), (*unit).inaccessible))
 }
 
 func (s *Scrub) verifyThese(ctx context.Context, units []*unit) error {
@@ -91,7 +91,7 @@ func (s *Scrub) verifyThese(ctx context.Context, units []*unit) error {
 
 // probe looks as the next tenant would: a new process that takes all free memory.
 func (s *Scrub) probe(ctx context.Context) error {
-	s.allStillFree(ctx, "before the probe")
+	s.verifyAllFree(ctx, "before the probe")
 	return s.each(ctx, profiles.StepProbe, s.live(),
 		func(ctx context.Context, units []*unit) error {
 			told := s.follow(profiles.StepProbe, units)
@@ -164,6 +164,6 @@ func (s *Scrub) follow(step string, units []*unit) func(int, gpu.Progress) {
 		if t > 0 {
 			percent = int(min(100, d*100/t))
 		}
-		s.say(step, percent, fmt.Sprintf("%d GPUs, %s %d MiB of %d MiB of %s", len(units), p.Phase, p.DoneBytes>>20, p.TotalBytes>>20, units[i].device.UUID))
+		s.reportProgress(step, percent, fmt.Sprintf("%d GPUs, %s %d MiB of %d MiB of %s", len(units), p.Phase, p.DoneBytes>>20, p.TotalBytes>>20, units[i].device.UUID))
 	}
 }

@@ -29,7 +29,7 @@ type Persistent interface {
 func (s *Scrub) persistenceOff(ctx context.Context, going []*unit) error {
 	had := slices.DeleteFunc(slices.Clone(going), func(u *unit) bool {
 		r, err := s.resolved(profiles.StepReset, u.device.Vendor, u.facts.Architecture)
-		return !yes(u.before.Settings.Persistence) || err != nil || r.Nothing()
+		return !isTrue(u.before.Settings.Persistence) || err != nil || r.Nothing()
 	})
 	if len(had) == 0 {
 		return nil
@@ -37,7 +37,7 @@ func (s *Scrub) persistenceOff(ctx context.Context, going []*unit) error {
 	// Stopping a daemon may have switched the mode off already.
 	on := gpus(had)
 	for d, state := range s.states(ctx, had) {
-		if state == nil || !yes(state.Settings.Persistence) {
+		if state == nil || !isTrue(state.Settings.Persistence) {
 			delete(on, d)
 		}
 	}
@@ -48,7 +48,7 @@ func (s *Scrub) persistenceOff(ctx context.Context, going []*unit) error {
 			}
 		}
 	}
-	for d, err := range askEach(on, func(d gpu.Device) error { return persist(ctx, s.Helper, d.UUID, false) }) {
+	for d, err := range queryEach(on, func(d gpu.Device) error { return persist(ctx, s.Helper, d.UUID, false) }) {
 		for _, u := range on[d] {
 			if err != nil {
 				u.persists = fmt.Sprintf(" (a possible reason: its persistence mode is on and cannot be turned off: %v)", err)
@@ -85,7 +85,7 @@ func persistAgain(ctx context.Context, persistent Persistent, helper *gpu.Helper
 		devices[i].UUID = uuid
 	}
 	var all []taskcatalog.GPUInterrupted
-	for i, err := range gpu.SideBySide(devices, func(d gpu.Device) error { return persist(ctx, helper, d.UUID, true) }) {
+	for i, err := range gpu.InParallel(devices, func(d gpu.Device) error { return persist(ctx, helper, d.UUID, true) }) {
 		if err == nil || taskcatalog.CodeOf(err, "") == gpu.CodeDeviceMissing {
 			err = persistent.DeletePersistent(uuids[i])
 		}
@@ -98,9 +98,9 @@ func persistAgain(ctx context.Context, persistent Persistent, helper *gpu.Helper
 	return all
 }
 
-// afterItsReset switches the mode on again at once: an unused GPU without the mode leaves its
+// restorePersistence switches the mode on again at once: an unused GPU without the mode leaves its
 // fabric. A failure is retried by putBack.
-func (s *Scrub) afterItsReset(ctx context.Context) {
+func (s *Scrub) restorePersistence(ctx context.Context) {
 	for _, it := range persistAgain(ctx, s.Stopped, s.Helper) {
 		if !it.PutBack {
 			s.Log.Warn("persistence mode cannot be turned on again after a reset", zap.String("what", it.Unit), zap.String("why", it.Message))

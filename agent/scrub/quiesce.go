@@ -28,7 +28,7 @@ var daemons = map[string][]string{
 // quiesce stops the daemons that may be stopped, and then ends the remaining holders. A unit that
 // is still held is left alone from then on.
 func (s *Scrub) quiesce(ctx context.Context) error {
-	return s.each(ctx, profiles.StepQuiesce, s.live(), s.letGo,
+	return s.each(ctx, profiles.StepQuiesce, s.live(), s.releaseGPUs,
 		func(units []*unit, err error) {
 			for _, u := range units {
 				if err != nil {
@@ -43,7 +43,7 @@ func (s *Scrub) quiesce(ctx context.Context) error {
 		})
 }
 
-func (s *Scrub) letGo(ctx context.Context, units []*unit) error {
+func (s *Scrub) releaseGPUs(ctx context.Context, units []*unit) error {
 	if err := s.stop(ctx, slices.Concat(daemons[units[0].device.Vendor], s.policy.StopServices)); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (s *Scrub) letGo(ctx context.Context, units []*unit) error {
 			}
 		}
 		if free[u] < samples {
-			u.fail(cmp.Or(verdict[u], taskcatalog.VerdictInconclusive), taskcatalog.CodeGPUHolderPresent, "%s", whoHolds(u))
+			u.fail(cmp.Or(verdict[u], taskcatalog.VerdictInconclusive), taskcatalog.CodeGPUHolderPresent, "%s", describeHolders(u))
 		}
 	}
 	return nil
@@ -100,7 +100,7 @@ func (s *Scrub) letGo(ctx context.Context, units []*unit) error {
 // samples is how many looks, an interval apart, must find no holder.
 const samples = 3
 
-func whoHolds(u *unit) string {
+func describeHolders(u *unit) string {
 	for _, h := range u.out.Holders {
 		switch h.Outcome {
 		case "terminated", "killed":
@@ -118,10 +118,10 @@ func whoHolds(u *unit) string {
 	return "new processes keep opening the GPU"
 }
 
-// stillFree looks for holders again, at all units of a vendor that are still worth work. A process
+// verifyFree looks for holders again, at all units of a vendor that are still worth work. A process
 // that took a GPU meanwhile has memory that nobody checked, so its unit fails and gets no more
 // work.
-func (s *Scrub) stillFree(ctx context.Context, units []*unit, when string) {
+func (s *Scrub) verifyFree(ctx context.Context, units []*unit, when string) {
 	units = slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return u.done })
 	if len(units) == 0 {
 		return
@@ -145,10 +145,10 @@ func (s *Scrub) stillFree(ctx context.Context, units []*unit, when string) {
 	}
 }
 
-// allStillFree is stillFree for the units of every vendor.
-func (s *Scrub) allStillFree(ctx context.Context, when string) {
+// verifyAllFree is verifyFree for the units of every vendor.
+func (s *Scrub) verifyAllFree(ctx context.Context, when string) {
 	for _, vendor := range s.Vendors {
-		s.stillFree(ctx, slices.DeleteFunc(s.live(), func(u *unit) bool { return u.device.Vendor != vendor }), when)
+		s.verifyFree(ctx, slices.DeleteFunc(s.live(), func(u *unit) bool { return u.device.Vendor != vendor }), when)
 	}
 }
 

@@ -37,7 +37,7 @@ func (s *Scrub) reset(ctx context.Context) error {
 			}
 		}
 	}
-	if err := s.owe(ctx, going); err != nil {
+	if err := s.setPending(ctx, going); err != nil {
 		return err
 	}
 	if err := s.persistenceOff(ctx, going); err != nil {
@@ -45,7 +45,7 @@ func (s *Scrub) reset(ctx context.Context) error {
 	}
 	before, from := s.states(ctx, s.units), map[*unit]int{}
 	for _, u := range s.units {
-		from[u] = len(u.looks)
+		from[u] = len(u.readings)
 	}
 	// The health step reads the whole log again.
 	s.KernelLog = kept(s.KernelLog)
@@ -61,7 +61,7 @@ func (s *Scrub) reset(ctx context.Context) error {
 			}
 		}
 	}
-	s.afterItsReset(ctx)
+	s.restorePersistence(ctx)
 	for _, group := range groups {
 		for _, u := range group {
 			if u.out.Assurance.Reset == taskcatalog.ResetUnproven {
@@ -69,7 +69,7 @@ func (s *Scrub) reset(ctx context.Context) error {
 			}
 		}
 	}
-	if err := s.prove(ctx, going, before, from, len(logged)); err != nil {
+	if err := s.proveReset(ctx, going, before, from, len(logged)); err != nil {
 		return err
 	}
 	if err := s.again(ctx); err != nil {
@@ -130,10 +130,10 @@ func (s *Scrub) resetOnce(ctx context.Context, units []*unit) error {
 		})
 }
 
-// prove waits for the reset GPUs and looks for witnesses, on the other GPUs as well: a reset may
-// reach further than the domains say. from is the index of each unit's first health reading after
-// the reset.
-func (s *Scrub) prove(ctx context.Context, going []*unit, before map[gpu.Device]*gpu.State, from map[*unit]int, logged int) error {
+// proveReset waits for the reset GPUs and looks for witnesses, on the other GPUs as well: a reset
+// may reach further than the domains say. from is the index of each unit's first health reading
+// after the reset.
+func (s *Scrub) proveReset(ctx context.Context, going []*unit, before map[gpu.Device]*gpu.State, from map[*unit]int, logged int) error {
 	var tried, others []*unit
 	for _, u := range s.units {
 		if slices.Contains(going, u) && u.out.Assurance.Reset == taskcatalog.ResetUnproven {
@@ -155,7 +155,7 @@ func (s *Scrub) prove(ctx context.Context, going []*unit, before map[gpu.Device]
 			continue
 		}
 		var since []gpu.State // the fabric was read on the way here
-		for _, look := range u.looks[from[u]:] {
+		for _, look := range u.readings[from[u]:] {
 			since = append(since, gpu.State{Health: look})
 		}
 		set := gpu.ResetWitnesses(*was, append(since, *is)...)
@@ -177,7 +177,7 @@ func (s *Scrub) prove(ctx context.Context, going []*unit, before map[gpu.Device]
 // afterReset records the answer of a reset: success is unproven at first.
 func (s *Scrub) afterReset(units []*unit, err error) {
 	for _, u := range units {
-		u.busy = err != nil && saysBusy(err)
+		u.busy = err != nil && isBusyError(err)
 		switch code := taskcatalog.CodeOf(err, "failed"); {
 		case err == nil:
 			u.out.Assurance.Reset = taskcatalog.ResetUnproven
@@ -191,9 +191,9 @@ func (s *Scrub) afterReset(units []*unit, err error) {
 	}
 }
 
-// saysBusy reports whether a reset was refused because the GPU is in use: by the library's code, or
-// by the text of the vendor's tool, which has the same exit code for all errors.
-func saysBusy(err error) bool {
+// isBusyError reports whether a reset was refused because the GPU is in use: by the library's code,
+// or by the text of the vendor's tool, which has the same exit code for all errors.
+func isBusyError(err error) bool {
 	text := strings.ToLower(err.Error())
 	return taskcatalog.CodeOf(err, "") == gpu.CodeDeviceBusy || strings.Contains(text, "in use") || strings.Contains(text, "being used")
 }

@@ -16,7 +16,7 @@ func (s *Scrub) restore(ctx context.Context) error {
 	return s.each(ctx, profiles.StepRestore, s.live(),
 		func(ctx context.Context, units []*unit) error {
 			all := gpus(units)
-			for d, left := range askEach(all, func(d gpu.Device) answer[[]taskcatalog.GPUDeviation] {
+			for d, left := range queryEach(all, func(d gpu.Device) answer[[]taskcatalog.GPUDeviation] {
 				if all[d][0].want == nil {
 					return answer[[]taskcatalog.GPUDeviation]{}
 				}

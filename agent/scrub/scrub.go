@@ -122,7 +122,7 @@ func (s *Scrub) Do(ctx context.Context) (result *taskcatalog.GPUScrubResult, rep
 		if err != nil {
 			break
 		}
-		s.say(name, 0, "")
+		s.reportProgress(name, 0, "")
 		if err = s.step(ctx, name); err == nil {
 			err = context.Cause(ctx)
 		}
@@ -137,7 +137,7 @@ func (s *Scrub) Do(ctx context.Context) (result *taskcatalog.GPUScrubResult, rep
 	return result, report, err
 }
 
-func (s *Scrub) say(step string, percent int, message string) {
+func (s *Scrub) reportProgress(step string, percent int, message string) {
 	if s.Progress != nil {
 		s.Progress(step, slices.Index(plan, step)+1, len(plan), percent, message)
 	}
@@ -156,11 +156,11 @@ type answer[T any] struct {
 
 func answerOf[T any](value T, err error) answer[T] { return answer[T]{value, err} }
 
-// askEach asks the GPUs side by side, each in a process of its own.
-func askEach[T any](of map[gpu.Device][]*unit, ask func(gpu.Device) T) map[gpu.Device]T {
+// queryEach asks the GPUs side by side, each in a process of its own.
+func queryEach[T any](of map[gpu.Device][]*unit, ask func(gpu.Device) T) map[gpu.Device]T {
 	devices := slices.Collect(maps.Keys(of))
 	all := map[gpu.Device]T{}
-	for i, value := range gpu.SideBySide(devices, ask) {
+	for i, value := range gpu.InParallel(devices, ask) {
 		all[devices[i]] = value
 	}
 	return all

@@ -15,7 +15,7 @@ func (s *Scrub) states(ctx context.Context, units []*unit) map[gpu.Device]*gpu.S
 			delete(all, u.whole())
 		}
 	}
-	states := askEach(all, func(d gpu.Device) *gpu.State {
+	states := queryEach(all, func(d gpu.Device) *gpu.State {
 		state, err := s.Helper.State(ctx, d)
 		if err != nil {
 			return nil
@@ -25,7 +25,7 @@ func (s *Scrub) states(ctx context.Context, units []*unit) map[gpu.Device]*gpu.S
 	for d, state := range states {
 		for _, u := range s.units {
 			if state != nil && u.whole() == d {
-				u.looks = append(u.looks, state.Health)
+				u.readings = append(u.readings, state.Health)
 			}
 		}
 	}

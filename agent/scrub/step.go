@@ -37,9 +37,9 @@ func (s *Scrub) resolve(step string, units []*unit) (resolver.Resolved, error) {
 	return r, err
 }
 
-// ownToo are the steps of which the agent always does its own part: a command of the profiles runs
-// in addition. Without the agent's own look nothing is proven.
-var ownToo = []string{profiles.StepQuiesce, profiles.StepVerify, profiles.StepProbe, profiles.StepHealth}
+// alwaysBuiltin are the steps of which the agent always does its own part: a command of the
+// profiles runs in addition. Without the agent's own look nothing is proven.
+var alwaysBuiltin = []string{profiles.StepQuiesce, profiles.StepVerify, profiles.StepProbe, profiles.StepHealth}
 
 // each carries a step out for the units of each vendor. builtin is the agent's own code for the
 // step. A command profile runs with the GPUs' uuids. skipped is called with the units for which
@@ -92,7 +92,7 @@ func (s *Scrub) each(ctx context.Context, step string, units []*unit, builtin fu
 			if step != profiles.StepHealth {
 				mine = slices.DeleteFunc(mine, func(u *unit) bool { return u.done })
 			}
-			if slices.Contains(ownToo, step) && len(mine) > 0 {
+			if slices.Contains(alwaysBuiltin, step) && len(mine) > 0 {
 				if err := builtin(ctx, mine); err != nil {
 					return err
 				}

@@ -20,7 +20,7 @@ func (s *Scrub) survey(ctx context.Context) error {
 		vendors[i] = gpu.Device{Vendor: vendor}
 	}
 	var listed []taskcatalog.GPUFacts
-	for i, seen := range gpu.SideBySide(vendors, func(d gpu.Device) gpu.Survey { return s.Helper.Survey(ctx, d.Vendor) }) {
+	for i, seen := range gpu.InParallel(vendors, func(d gpu.Device) gpu.Survey { return s.Helper.Survey(ctx, d.Vendor) }) {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -31,14 +31,14 @@ func (s *Scrub) survey(ctx context.Context) error {
 	}
 	s.compare(listed)
 	all := gpus(s.units)
-	for d, state := range askEach(all, func(d gpu.Device) answer[gpu.State] { return answerOf(s.Helper.State(ctx, d)) }) {
+	for d, state := range queryEach(all, func(d gpu.Device) answer[gpu.State] { return answerOf(s.Helper.State(ctx, d)) }) {
 		for _, u := range all[d] {
 			if state.err != nil {
 				u.failed("cannot read the GPU's state", state.err)
 				continue
 			}
 			health := state.value.Health
-			u.before, u.out.Before, u.looks = state.value, &health, []gpu.Health{health}
+			u.before, u.out.Before, u.readings = state.value, &health, []gpu.Health{health}
 		}
 	}
 	return nil
@@ -110,7 +110,7 @@ func (s *Scrub) newUnit(d gpu.Device, g taskcatalog.GPUFacts, want *taskcatalog.
 	} else {
 		u.size = max(u.size, deref(want.MemoryBytes))
 		was := *want
-		if u.divided = s.redivides(g, want); u.divided {
+		if u.divided = s.changesPartition(g, want); u.divided {
 			was.Instances = instances(g) // compared once the GPU is divided as before
 		}
 		for _, text := range Changed(was, g) {
@@ -123,8 +123,8 @@ func (s *Scrub) newUnit(d gpu.Device, g taskcatalog.GPUFacts, want *taskcatalog.
 	return u
 }
 
-// reserveMore is the tolerated growth, in bytes, of a driver's reserve since the baseline.
-const reserveMore = 64 << 20
+// maxReserveGrowth is the tolerated growth, in bytes, of a driver's reserve since the baseline.
+const maxReserveGrowth = 64 << 20
 
 // Changed returns how a GPU differs from its baseline, apart from settings. Less memory, or a
 // larger reserve, is memory that nobody can check: a driver option may hide it. Each MIG or
@@ -146,7 +146,7 @@ func Changed(was taskcatalog.BaselineGPU, is taskcatalog.GPUFacts) []string {
 		all = append(all, fmt.Sprintf("the GPU has %d MiB of memory; the baseline has %d MiB (see the options of the GPU's driver)", *is.MemoryBytes>>20, *was.MemoryBytes>>20))
 	}
 	mode := was.Settings.Partition == "" || is.Partition == "" || was.Settings.Partition == is.Partition
-	if was.ReservedBytes != nil && mode && deref(is.ReservedBytes) > *was.ReservedBytes+reserveMore {
+	if was.ReservedBytes != nil && mode && deref(is.ReservedBytes) > *was.ReservedBytes+maxReserveGrowth {
 		all = append(all, fmt.Sprintf("the driver reserves %d MiB of the GPU's memory; the baseline has %d MiB (see the options of the driver)", *is.ReservedBytes>>20, *was.ReservedBytes>>20))
 	}
 	now := slices.Sorted(slices.Values(instances(is)))

@@ -16,9 +16,9 @@ type unit struct {
 	out    taskcatalog.GPUScrubbed
 
 	before gpu.State
-	// looks are all readings of the GPU's health, in order: some counters are cleared by reading
+	// readings are all readings of the GPU's health, in order: some counters are cleared by reading
 	// them. A proven reset came just before reading number restart.
-	looks    []gpu.Health
+	readings []gpu.Health
 	restart  int
 	refused  string // why the reset was refused
 	busy     bool   // the reset was refused because the GPU is in use

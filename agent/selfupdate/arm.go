@@ -28,12 +28,12 @@ type Switch struct {
 	ToVersion        string // if To is empty: any slot of this version
 	Window           time.Duration
 	Contact          time.Duration // time since the last contact; negative: there was none
-	// Heard waits for contact and returns the time since then. Nil: a person asks, and the switch
-	// needs no contact.
-	Heard  func(ctx context.Context) (time.Duration, error)
-	Floor  string
-	Force  bool
-	Reason string // given by a person who asks on the node
+	// AwaitContact waits for contact and returns the time since then. Nil: a person asks, and the
+	// switch needs no contact.
+	AwaitContact func(ctx context.Context) (time.Duration, error)
+	Floor        string
+	Force        bool
+	Reason       string // given by a person who asks on the node
 }
 
 // Arm records the trial of another slot and starts the watcher, which makes the switch. Until the
@@ -65,14 +65,14 @@ func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Swit
 	if pin := st.Pinned(slot.Version); pin != nil && !want.Force {
 		return false, pinned(pin)
 	}
-	if err := s.fit(ctx, to, slot, want.Floor); err != nil {
+	if err := s.checkRunnable(ctx, to, slot, want.Floor); err != nil {
 		return false, err
 	}
-	if err := s.roomForBefore(); err != nil {
+	if err := s.checkSpaceForCopy(); err != nil {
 		return false, err
 	}
-	if want.Heard != nil {
-		if want.Contact, err = want.Heard(ctx); err != nil {
+	if want.AwaitContact != nil {
+		if want.Contact, err = want.AwaitContact(ctx); err != nil {
 			return false, err
 		}
 		if st, err = s.Store.Load(); err != nil { // the wait for contact may have taken minutes
@@ -98,7 +98,7 @@ func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Swit
 func (s *Store) target(st *State, want Switch) (string, Slot, error) {
 	to := want.To
 	if to == "" && want.ToVersion == "" {
-		to = st.Before()
+		to = st.PreviousSlot()
 	}
 	if to == "" {
 		for name, slot := range st.Slots {
@@ -111,11 +111,12 @@ func (s *Store) target(st *State, want Switch) (string, Slot, error) {
 	if !known {
 		return "", Slot{}, taskcatalog.Errorf(CodeNotStaged, "cannot switch to %s: the node does not have this version (stage the version first; see hostler-agent update show)", taskcatalog.Clean(strings.Join([]string{want.ToVersion, to}, " "), 80))
 	}
-	return to, slot, s.whole(to, slot)
+	return to, slot, s.checkSlot(to, slot)
 }
 
-// fit refuses a slot that must not run on this node now. The slot may have been staged long ago.
-func (s *Stager) fit(ctx context.Context, to string, slot Slot, floor string) error {
+// checkRunnable refuses a slot that must not run on this node now. The slot may have been staged
+// long ago.
+func (s *Stager) checkRunnable(ctx context.Context, to string, slot Slot, floor string) error {
 	if floor != "" && !release.ValidVersion(floor) {
 		return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot switch to %s: the floor %s is not a version", slot.Version, taskcatalog.Clean(floor, 80))
 	}
@@ -143,7 +144,7 @@ func (s *Stager) fit(ctx context.Context, to string, slot Slot, floor string) er
 func (s *Store) trial(st *State, want Switch, to, version string) *Trial {
 	reached := want.Contact >= 0 && want.Contact <= freshContact
 	from, fromVersion := want.Running, want.Version
-	if known, ok := st.Slots[st.Good]; ok && (!reached || st.Trial != nil) && st.Good != from && st.Good != to && s.whole(st.Good, known) == nil {
+	if known, ok := st.Slots[st.Good]; ok && (!reached || st.Trial != nil) && st.Good != from && st.Good != to && s.checkSlot(st.Good, known) == nil {
 		from, fromVersion = st.Good, known.Version
 	}
 	window := want.Window

@@ -29,9 +29,9 @@ type Part struct {
 	Lost func(stateDir string, at time.Time) error
 }
 
-// Before returns the folder below a state directory that holds the parts as they were before the
+// BeforeDir returns the folder below a state directory that holds the parts as they were before the
 // switch, while a version is on trial.
-func Before(stateDir string) string { return filepath.Join(stateDir, updateDir, beforeDir) }
+func BeforeDir(stateDir string) string { return filepath.Join(stateDir, updateDir, beforeDir) }
 
 // matching returns the files of a part in a folder.
 func (p Part) matching(in *os.Root, dir string) (names []string, err error) {
@@ -55,8 +55,8 @@ const maxBefore = 256 << 20
 // spareState is the space left free beside the copy, in bytes: the update itself writes there.
 const spareState = 8 << 20
 
-// roomForBefore refuses a switch if the copy of the node's state would not fit.
-func (s *Stager) roomForBefore() error {
+// checkSpaceForCopy refuses a switch if the copy of the node's state would not fit.
+func (s *Stager) checkSpaceForCopy() error {
 	home, err := os.OpenRoot(s.StateDir)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (s *Stager) roomForBefore() error {
 			}
 		}
 	}
-	left, err := free(s.Store.state)
+	left, err := freeBytes(s.Store.state)
 	if err == nil && left < need {
 		err = taskcatalog.Errorf(CodeNoSpace, "cannot switch the agent: a copy of its state needs %d MiB, and %d are free (free space below %s)", need>>20, left>>20, s.StateDir)
 	}
@@ -134,15 +134,15 @@ func (w *Watcher) restoreBefore(tasksSince bool) (restored []string, err error) 
 		if err != nil {
 			return restored, err
 		}
-		if len(names) == 0 || w.sound(home, part) {
+		if len(names) == 0 || w.intact(home, part) {
 			continue
 		}
-		if err := part.Check(Before(w.StateDir)); err != nil {
+		if err := part.Check(BeforeDir(w.StateDir)); err != nil {
 			w.Log.Error("the node's "+part.Name+" cannot be used, and neither can its copy from before the switch; it stays unchanged", zap.Error(err))
 			continue
 		}
 		if tasksSince && part.Lost != nil {
-			if err := part.Lost(Before(w.StateDir), s.now().UTC()); err != nil {
+			if err := part.Lost(BeforeDir(w.StateDir), s.now().UTC()); err != nil {
 				return restored, fmt.Errorf("cannot mark the copy of the node's %s as incomplete: %w", part.Name, err)
 			}
 		}
@@ -156,7 +156,7 @@ func (w *Watcher) restoreBefore(tasksSince bool) (restored []string, err error) 
 				return restored, err
 			}
 		}
-		if err := w.withoutMore(home, part); err != nil {
+		if err := w.removeExtraFiles(home, part); err != nil {
 			return restored, err
 		}
 		restored = append(restored, part.Name)
@@ -164,10 +164,10 @@ func (w *Watcher) restoreBefore(tasksSince bool) (restored []string, err error) 
 	return restored, nil
 }
 
-// withoutMore makes a restored part usable. If the part still fails its check, withoutMore removes
-// the files that the copy does not have. If the check passes, such files stay: one may be a key to
-// which the node is changing.
-func (w *Watcher) withoutMore(home *os.Root, part Part) error {
+// removeExtraFiles makes a restored part usable. If the part still fails its check,
+// removeExtraFiles removes the files that the copy does not have. If the check passes, such files
+// stay: one may be a key to which the node is changing.
+func (w *Watcher) removeExtraFiles(home *os.Root, part Part) error {
 	s := w.Store
 	if part.Check(w.StateDir) == nil {
 		return nil
@@ -189,9 +189,9 @@ func (w *Watcher) withoutMore(home *os.Root, part Part) error {
 	return nil
 }
 
-// sound reports whether a part can be used and is the same part as before the switch. A file that
+// intact reports whether a part can be used and is the same part as before the switch. A file that
 // had content and is now missing, empty or replaced is damage that looks like a first start.
-func (w *Watcher) sound(home *os.Root, part Part) bool {
+func (w *Watcher) intact(home *os.Root, part Part) bool {
 	was, err := w.Store.state.Stat(path.Join(beforeDir, part.Files[0]))
 	is, gone := home.Stat(part.Files[0])
 	if err == nil && was.Size() > 0 && (gone != nil || is.Size() == 0) {
@@ -204,7 +204,7 @@ func (w *Watcher) sound(home *os.Root, part Part) bool {
 		return true
 	}
 	// A copy without an id was last opened by an agent that gave ledgers no id.
-	id, err := part.ID(Before(w.StateDir))
+	id, err := part.ID(BeforeDir(w.StateDir))
 	if err != nil || id == "" {
 		return true
 	}

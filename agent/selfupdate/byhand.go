@@ -49,7 +49,7 @@ func (s *Store) Forget(slot string) error {
 	if _, err := s.lib.Lstat(programOf(slot)); err != nil || !slotName.MatchString(slot) {
 		return taskcatalog.Errorf(CodeNotStaged, "there is no slot %s (see hostler-agent update show)", taskcatalog.Clean(slot, 80))
 	}
-	for _, used := range []string{s.Current(), s.leads(good), s.leads(packaged), st.Good} {
+	for _, used := range []string{s.Current(), s.linkTarget(good), s.linkTarget(packaged), st.Good} {
 		if used == slot {
 			return taskcatalog.Errorf(CodeSlotInUse, "cannot remove slot %s: it is running, is the fallback, or belongs to the package", slot)
 		}
@@ -70,7 +70,7 @@ func (s *Store) Forget(slot string) error {
 	if err != nil {
 		return err
 	}
-	return s.collect(s.partly())
+	return s.collect(s.partialFetch())
 }
 
 // RevertByHand goes back to the previous version. It ends a trial, or begins a trial of the version
@@ -106,5 +106,5 @@ func (u *Updater) goOnAfter(ctx context.Context, err error) error {
 	if err != nil {
 		return err
 	}
-	return u.GoOn(ctx)
+	return u.ResumeTrial(ctx)
 }

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// keepPartly is how long a partly fetched release is kept for a task that resumes the fetch. At
-// most one is kept: a staging task removes those of other releases.
-const keepPartly = 24 * time.Hour
+// partialRetention is how long a partly fetched release is kept for a task that resumes the fetch.
+// At most one is kept: a staging task removes those of other releases.
+const partialRetention = 24 * time.Hour
 
 // stages takes the lock held by everything that adds or removes slots. The kernel releases the lock
 // of a process that ends. done is nil if another process has the lock and wait is false.
@@ -47,12 +47,12 @@ func (s *Store) Collect() error {
 		return err
 	}
 	defer done()
-	return s.collect(s.partly())
+	return s.collect(s.partialFetch())
 }
 
-// partly returns the folder of the most recent partly fetched release; empty: there is none, or it
-// is older than keepPartly.
-func (s *Store) partly() (newest string) {
+// partialFetch returns the folder of the most recent partly fetched release; empty: there is none,
+// or it is older than partialRetention.
+func (s *Store) partialFetch() (newest string) {
 	var last time.Time
 	names, _ := s.folders()
 	for _, name := range names {
@@ -60,7 +60,7 @@ func (s *Store) partly() (newest string) {
 			continue
 		}
 		info, err := s.lib.Stat(path.Join(versions, name, layerFile))
-		if err == nil && s.now().Sub(info.ModTime()) < keepPartly && info.ModTime().After(last) {
+		if err == nil && s.now().Sub(info.ModTime()) < partialRetention && info.ModTime().After(last) {
 			newest, last = name, info.ModTime()
 		}
 	}
@@ -75,7 +75,7 @@ func (s *Store) collect(keep string) error {
 		if err != nil {
 			return err
 		}
-		serves := []string{s.Current(), s.leads(good), s.leads(packaged), st.Good, st.Previous, st.Staged, keep}
+		serves := []string{s.Current(), s.linkTarget(good), s.linkTarget(packaged), st.Good, st.Previous, st.Staged, keep}
 		if t := st.Trial; t != nil {
 			serves = append(serves, t.From, t.To)
 		}

@@ -78,7 +78,7 @@ func TestWhatWasFetchedIsNotKeptForEver(t *testing.T) {
 	if err := w.store.Collect(); err != nil || !slices.Equal(there(), []string{later, "1.0.0"}) {
 		t.Errorf("%v, %v", err, there())
 	}
-	w.clock = w.clock.Add(keepPartly)
+	w.clock = w.clock.Add(partialRetention)
 	if err := w.store.Collect(); err != nil || !slices.Equal(there(), []string{"1.0.0"}) {
 		t.Errorf("a day later: %v, %v", err, there())
 	}
@@ -105,7 +105,7 @@ func TestNothingIsCollectedWhileAReleaseIsStaged(t *testing.T) {
 	if err != nil || staged.Slot != "1.1.0" || swept < 8 {
 		t.Fatalf("%+v %v, %d times", staged, err, swept)
 	}
-	if st, err := w.store.Load(); err != nil || st.Staged != "1.1.0" || w.store.whole("1.1.0", st.Slots["1.1.0"]) != nil {
+	if st, err := w.store.Load(); err != nil || st.Staged != "1.1.0" || w.store.checkSlot("1.1.0", st.Slots["1.1.0"]) != nil {
 		t.Errorf("%+v %v", st, err)
 	}
 }

@@ -28,10 +28,10 @@ func (w *Watcher) keepState(t *Trial, began time.Time) error {
 	return w.Store.put(keptFile, st)
 }
 
-// mended returns the state to go on from if state.json was damaged while a version was on trial:
-// the kept trial, as a trial to revert. Nil: the state is not damaged, or only an operator can
-// repair it.
-func (s *Store) mended() *State {
+// repairedState returns the state to go on from if state.json was damaged while a version was on
+// trial: the kept trial, as a trial to revert. Nil: the state is not damaged, or only an operator
+// can repair it.
+func (s *Store) repairedState() *State {
 	st, why := s.read(stateFile)
 	if why == nil && st.Trial != nil {
 		return nil
@@ -41,7 +41,7 @@ func (s *Store) mended() *State {
 		kept = nil
 	}
 	switch {
-	case kept != nil && s.lost(st, why, kept.Trial):
+	case kept != nil && s.stateLost(st, why, kept.Trial):
 		why = errors.New("the record of the trial is missing from it")
 	case errors.Is(why, errNewer) && kept != nil && kept.Trial.Step != Proving: // a version in its proof may write a newer form
 	case errors.Is(why, errDamaged) && kept != nil:
@@ -58,10 +58,10 @@ func (s *Store) mended() *State {
 	return kept
 }
 
-// lost reports whether state.json is missing, or holds neither a trial nor the outcome of the kept
-// trial t. Such a state looks like a first start. If the version on trial does not run, its trial
-// may have been taken back: lost then returns false, unless the file is missing.
-func (s *Store) lost(st *State, why error, t *Trial) bool {
+// stateLost reports whether state.json is missing, or holds neither a trial nor the outcome of the
+// kept trial t. Such a state looks like a first start. If the version on trial does not run, its
+// trial may have been taken back: lost then returns false, unless the file is missing.
+func (s *Store) stateLost(st *State, why error, t *Trial) bool {
 	if errors.Is(why, fs.ErrNotExist) {
 		return true
 	}
@@ -71,7 +71,7 @@ func (s *Store) lost(st *State, why error, t *Trial) bool {
 // shown rebuilds a trial from the links and folders, for when no record of the trial is left; nil:
 // they show no trial.
 func (s *Store) shown() *State {
-	from, to := s.leads(good), s.Current()
+	from, to := s.linkTarget(good), s.Current()
 	if _, err := s.lib.Stat(programOf(from)); from == "" || to == "" || from == to || err != nil {
 		return nil
 	}
@@ -82,14 +82,14 @@ func (s *Store) shown() *State {
 	return st
 }
 
-// mend repairs a damaged state.
-func (w *Watcher) mend() error {
+// repairState repairs a damaged state.
+func (w *Watcher) repairState() error {
 	s := w.Store
-	if s.mended() == nil {
+	if s.repairedState() == nil {
 		return nil
 	}
 	return s.locked(func() error {
-		st := s.mended()
+		st := s.repairedState()
 		if st == nil {
 			return nil
 		}

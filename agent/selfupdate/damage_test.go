@@ -103,7 +103,7 @@ func TestAVersionThatDamagesWhatWasDecidedTakesNoTask(t *testing.T) {
 			if !w.store.Pending() {
 				t.Errorf("%s: it takes tasks", what)
 			}
-			if err := (&Updater{Stager: *w.stager(), Systemd: w}).GoOn(t.Context()); err != nil || !w.watch {
+			if err := (&Updater{Stager: *w.stager(), Systemd: w}).ResumeTrial(t.Context()); err != nil || !w.watch {
 				t.Errorf("%s: nobody watches it: %v", what, err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
@@ -235,7 +235,7 @@ func TestALedgerThatHadNoNameIsNoOther(t *testing.T) {
 	w.arm("exits")
 	mine := parts[1]
 	mine.ID = func(dir string) (string, error) {
-		if dir == Before(w.state) {
+		if dir == BeforeDir(w.state) {
 			return "", nil
 		}
 		return "named since", nil

@@ -84,8 +84,8 @@ const (
 	maxBoots   = 3
 	readyLimit = 90 * time.Second
 	settle     = 10 * time.Second
-	// calm is how long the machine must run for its next end to count as the first again.
-	calm = 5 * time.Minute
+	// stableTime is how long the machine must run for its next end to count as the first again.
+	stableTime = 5 * time.Minute
 	// reachGrace exceeds the longest pause of an agent on trial that could not reach its broker or
 	// was refused, a minute and a half: see agent.trialPause.
 	reachGrace = 150 * time.Second
@@ -96,10 +96,10 @@ type Verdict string
 
 // The verdicts.
 const (
-	GoOn    Verdict = "go on"
-	Confirm Verdict = "confirm" // the version works, as far as is known
-	Keep    Verdict = "keep"    // the version becomes the good one
-	Revert  Verdict = "revert"
+	Continue Verdict = "go on"
+	Confirm  Verdict = "confirm" // the version works, as far as is known
+	Keep     Verdict = "keep"    // the version becomes the good one
+	Revert   Verdict = "revert"
 )
 
 // Decide judges a trial by its record and the observation alone. A Revert comes with its code and
@@ -112,17 +112,17 @@ func (t *Trial) Decide(o Observation) (Verdict, taskcatalog.Code, string) {
 	case o.Exits >= maxExits:
 		return Revert, CodeCrashLoop, "the version ended twice"
 	case o.Boots >= maxBoots:
-		return Revert, CodeBootLoop, "the machine went down unasked three times while the version ran, each time within " + calm.String() + " of the last"
+		return Revert, CodeBootLoop, "the machine went down unasked three times while the version ran, each time within " + stableTime.String() + " of the last"
 	case !o.Ready && o.Unready >= readyLimit:
 		return Revert, CodeNotReady, "the version did not report that it is ready within " + readyLimit.String()
 	case t.Step == Proving && o.Ready && o.Watched >= o.Proof:
 		return Keep, "", ""
 	case t.Step == Proving: // silence is no reason to revert: the version was heard before
-		return GoOn, "", ""
+		return Continue, "", ""
 	case o.Ready && o.Contact && o.Steady >= settle:
 		return Confirm, "", ""
 	case !o.Contact && t.Reached && o.Watched >= window && o.Reaches >= reachGrace:
 		return Revert, CodeNoContact, "the broker did not answer the version's polls for tasks; the broker answered the earlier version just before the switch, and does so now"
 	}
-	return GoOn, "", ""
+	return Continue, "", ""
 }

@@ -144,8 +144,8 @@ func (s *Store) reserve() error {
 	})
 }
 
-// giveBack frees a piece of the ballast. It returns false if no ballast is left.
-func (s *Store) giveBack() bool {
+// freeBallast frees a piece of the ballast. It returns false if no ballast is left.
+func (s *Store) freeBallast() bool {
 	f, err := s.state.OpenFile(ballastFile, os.O_WRONLY, 0)
 	if err != nil {
 		return false
@@ -155,11 +155,11 @@ func (s *Store) giveBack() bool {
 	return err == nil && info.Size() > 0 && s.step("truncate "+ballastFile) == nil && f.Truncate(max(info.Size()-ballastPiece, 0)) == nil
 }
 
-// full reports whether err means a file system without space.
-func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+// isFull reports whether err means a file system without space.
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// free returns the free bytes on a folder's file system.
-func free(in *os.Root) (int64, error) {
+// freeBytes returns the free bytes on a folder's file system.
+func freeBytes(in *os.Root) (int64, error) {
 	f, err := in.Open(".")
 	if err != nil {
 		return 0, err

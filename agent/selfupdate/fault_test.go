@@ -403,7 +403,7 @@ func TestASwitchThatCannotBeMadeLeavesWhatIsBeingProved(t *testing.T) {
 				if w.agent.version != "1.1.0" || !w.agent.ready || d.Outcome != taskcatalog.UpdateRolledBack || d.Reason != CodeNoSpace || d.From != "1.1.0" {
 					t.Errorf("%s: %+v; %+v runs", behaviour, d, w.agent)
 				}
-				if st.Trial == nil || st.Trial.Step != Proving || st.Trial.ToVersion != "1.1.0" || st.Good != "1.0.0" || w.store.leads(good) != "1.0.0" {
+				if st.Trial == nil || st.Trial.Step != Proving || st.Trial.ToVersion != "1.1.0" || st.Good != "1.0.0" || w.store.linkTarget(good) != "1.0.0" {
 					t.Errorf("%s: it is not proved any more: %+v", behaviour, st)
 				}
 			}

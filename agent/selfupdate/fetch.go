@@ -24,10 +24,10 @@ type Source interface {
 
 // Limits on retries and on slowness. A registry may be unreachable for a while.
 const (
-	patience  = 10 * time.Minute
-	pace      = 30 * time.Second
-	paceBytes = 64 << 10
-	longest   = time.Minute // between two tries
+	patience      = 10 * time.Minute
+	pace          = 30 * time.Second
+	paceBytes     = 64 << 10
+	maxRetryPause = time.Minute // between two tries
 )
 
 var errSlow = fmt.Errorf("the sender sent less than %d bytes in %s", paceBytes, pace)
@@ -43,7 +43,7 @@ type fetcher struct {
 
 // small fetches a part into memory. It reads at most the part's size.
 func (f *fetcher) small(ctx context.Context, part release.Part) (raw []byte, err error) {
-	err = f.patiently(ctx, func(ctx context.Context) (bool, error) {
+	err = f.fetchWithRetry(ctx, func(ctx context.Context) (bool, error) {
 		body, err := f.source.Open(ctx, part, 0)
 		if err != nil {
 			return false, err
@@ -62,23 +62,23 @@ func (f *fetcher) small(ctx context.Context, part release.Part) (raw []byte, err
 // large fetches a part into a file and resumes where an earlier try, or an earlier task, stopped.
 // It reads at most the part's size from the source. The caller verifies the digest.
 func (f *fetcher) large(ctx context.Context, d *disk, part release.Part, name string) error {
-	return f.patiently(ctx, func(ctx context.Context) (moved bool, err error) {
+	return f.fetchWithRetry(ctx, func(ctx context.Context) (moved bool, err error) {
 		if err := d.step("fetch " + name); err != nil {
-			return false, lasting{err}
+			return false, permanentError{err}
 		}
 		file, err := d.lib.OpenFile(name, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 		if err != nil {
-			return false, lasting{err}
+			return false, permanentError{err}
 		}
 		defer func() { err = errors.Join(err, file.Close()) }()
 		info, err := file.Stat()
 		if err != nil {
-			return false, lasting{err}
+			return false, permanentError{err}
 		}
 		at := info.Size()
 		if at > part.Size {
 			if err := file.Truncate(0); err != nil {
-				return false, lasting{err}
+				return false, permanentError{err}
 			}
 			at = 0
 		}
@@ -97,16 +97,16 @@ func (f *fetcher) large(ctx context.Context, d *disk, part release.Part, name st
 			}
 		}
 		if err := errors.Join(d.step("sync "+name), file.Sync()); err != nil {
-			return true, lasting{err}
+			return true, permanentError{err}
 		}
 		return true, nil
 	})
 }
 
-// lasting is an error that no further try mends.
-type lasting struct{ error }
+// permanentError is an error that no further try mends.
+type permanentError struct{ error }
 
-func (l lasting) Unwrap() error { return l.error }
+func (l permanentError) Unwrap() error { return l.error }
 
 // copy appends the received bytes to the file, up to the size.
 func (f *fetcher) copy(ctx context.Context, to *os.File, from io.Reader, at, size int64) (n int64, err error) {
@@ -115,7 +115,7 @@ func (f *fetcher) copy(ctx context.Context, to *os.File, from io.Reader, at, siz
 		k, err := from.Read(buf[:min(int64(len(buf)), size-at-n)])
 		if k > 0 {
 			if _, err := to.Write(buf[:k]); err != nil {
-				return n, lasting{err}
+				return n, permanentError{err}
 			}
 			n += int64(k)
 			f.progress(at+n, size)
@@ -133,20 +133,20 @@ func (f *fetcher) copy(ctx context.Context, to *os.File, from io.Reader, at, siz
 	return n, nil
 }
 
-// patiently retries until try succeeds, ctx ends, the source refuses, or no byte has arrived for
-// the time of patience.
-func (f *fetcher) patiently(ctx context.Context, try func(context.Context) (moved bool, err error)) error {
-	return insist(ctx, f.now, &f.retries, func(ctx context.Context) (bool, error) { return f.paced(ctx, try) })
+// fetchWithRetry retries until try succeeds, ctx ends, the source refuses, or no byte has arrived
+// for the time of patience.
+func (f *fetcher) fetchWithRetry(ctx context.Context, try func(context.Context) (moved bool, err error)) error {
+	return retry(ctx, f.now, &f.retries, func(ctx context.Context) (bool, error) { return f.withPace(ctx, try) })
 }
 
-// insist is the retry loop of all that an update needs from the network.
-func insist(ctx context.Context, now func() time.Time, retries *int, try func(context.Context) (moved bool, err error)) error {
+// retry is the retry loop of all that an update needs from the network.
+func retry(ctx context.Context, now func() time.Time, retries *int, try func(context.Context) (moved bool, err error)) error {
 	pause := backoff.NewExponentialBackOff()
-	pause.InitialInterval, pause.MaxInterval = time.Second, longest
+	pause.InitialInterval, pause.MaxInterval = time.Second, maxRetryPause
 	since := now()
 	for {
 		moved, err := try(ctx)
-		var stays lasting
+		var stays permanentError
 		switch {
 		case err == nil:
 			return nil
@@ -179,9 +179,9 @@ func insist(ctx context.Context, now func() time.Time, retries *int, try func(co
 	}
 }
 
-// paced ends a try that is slower than paceBytes in pace: a source that keeps the connection open
-// and sends almost nothing would block the node for ever.
-func (f *fetcher) paced(ctx context.Context, try func(context.Context) (bool, error)) (bool, error) {
+// withPace ends a try that is slower than paceBytes in pace: a source that keeps the connection
+// open and sends almost nothing would block the node for ever.
+func (f *fetcher) withPace(ctx context.Context, try func(context.Context) (bool, error)) (bool, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan struct{})

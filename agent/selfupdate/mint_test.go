@@ -80,7 +80,7 @@ func TestThePatienceForACredentialEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, _, err := asks(t, t.Context(), refusal(http.StatusServiceUnavailable, "registry_unreachable", 0))
 		last := asked[len(asked)-1]
-		if taskcatalog.CodeOf(err, "") != CodeSource || !strings.Contains(err.Error(), "registry_unreachable") || last < patience || last > patience+2*longest {
+		if taskcatalog.CodeOf(err, "") != CodeSource || !strings.Contains(err.Error(), "registry_unreachable") || last < patience || last > patience+2*maxRetryPause {
 			t.Errorf("asked at %v: %v", asked, err)
 		}
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errors.New("the task's time is over"))

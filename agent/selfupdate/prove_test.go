@@ -40,12 +40,12 @@ func TestAConfirmedVersionIsWatchedForAWhile(t *testing.T) {
 			if d := st.Delivery("t-1.1.0"); d == nil || d.Outcome != taskcatalog.UpdateConfirmed || w.store.Pending() {
 				t.Errorf("%s: it takes no task, or nobody is told that it was confirmed: %+v", c.behaviour, d)
 			}
-			if st.Good != "1.0.0" || w.store.leads(good) != "1.0.0" {
+			if st.Good != "1.0.0" || w.store.linkTarget(good) != "1.0.0" {
 				t.Errorf("%s: %s is gone back to", c.behaviour, st.Good)
 			}
 		})
 		st, err := w.store.Load()
-		if err != nil || !confirmed || d == nil || d.Outcome != c.outcome || len(st.Deliveries) != 1 || w.agent.version != c.runs || st.Good != c.runs || w.store.leads(good) != c.runs {
+		if err != nil || !confirmed || d == nil || d.Outcome != c.outcome || len(st.Deliveries) != 1 || w.agent.version != c.runs || st.Good != c.runs || w.store.linkTarget(good) != c.runs {
 			t.Fatalf("%s: %+v of %+v, %v; %+v runs", c.behaviour, d, st, err, w.agent)
 		}
 		if back := c.outcome == taskcatalog.UpdateRolledBack; back != (st.Pinned("1.1.0") != nil) || back && (d.Reason != CodeCrashLoop || d.SwitchSeconds > 15) {
@@ -292,7 +292,7 @@ func TestACopyOfTheStateSaysWhatItDoesNotKnow(t *testing.T) {
 		}
 		want := ""
 		if says {
-			want = Before(w.state)
+			want = BeforeDir(w.state)
 		}
 		st, err := w.store.Load()
 		if d := st.Last(); err != nil || in != want || d == nil || d.Outcome != taskcatalog.UpdateRolledBack || w.agent.version != "1.0.0" {

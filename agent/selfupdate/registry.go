@@ -73,9 +73,9 @@ func (r *Registry) Open(ctx context.Context, part release.Part, offset int64) (i
 	}
 	if err != nil {
 		_ = body.Close()
-		return nil, told(err)
+		return nil, maskedError(err)
 	}
-	return quiet{body, body}, nil
+	return maskedBody{body, body}, nil
 }
 
 // sizeOf asks the registry for the stored size of a part. An answer that does not name the part's
@@ -110,5 +110,5 @@ func refusedBy(err error) error {
 	if gone || ok && answer.StatusCode >= 400 && answer.StatusCode < 500 && answer.StatusCode != http.StatusTooManyRequests && answer.StatusCode != http.StatusRequestTimeout {
 		return taskcatalog.Errorf(CodeSourceRefused, "cannot fetch the release: the registry %s", cause(err))
 	}
-	return told(err)
+	return maskedError(err)
 }

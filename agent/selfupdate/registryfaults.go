@@ -23,8 +23,8 @@ var known = []string{
 	errcode.ErrorCodeUnauthorized, errcode.ErrorCodeDenied, errcode.ErrorCodeUnsupported, "TOOMANYREQUESTS",
 }
 
-// told returns an error that is safe to report.
-func told(err error) error { return errors.New("the registry " + cause(err)) }
+// maskedError returns an error that is safe to report.
+func maskedError(err error) error { return errors.New("the registry " + cause(err)) }
 
 // cause describes err without any sent or received text: a registry may repeat a token, and the
 // address of a redirect may itself give access to the data.
@@ -64,17 +64,17 @@ func cause(err error) string {
 	return "gives no answer that can be read"
 }
 
-// quiet is a body whose read errors are safe to report as well.
-type quiet struct {
+// maskedBody is a body whose read errors are safe to report as well.
+type maskedBody struct {
 	io.Reader
 	io.Closer
 }
 
 // Read implements io.Reader.
-func (q quiet) Read(p []byte) (int, error) {
+func (q maskedBody) Read(p []byte) (int, error) {
 	n, err := q.Reader.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = told(err)
+		err = maskedError(err)
 	}
 	return n, err
 }

@@ -22,11 +22,11 @@ func (w *Watcher) revert(ctx context.Context, t *Trial) error {
 	if err := w.stop(ctx); err != nil {
 		return errors.Join(err, w.launch(ctx))
 	}
-	back := s.backTo(t)
+	back := s.revertTarget(t)
 	err := s.switchTo(back)
 	var restored []string
 	if err == nil {
-		restored, err = w.restoreBefore(w.tookTasks(t))
+		restored, err = w.restoreBefore(w.mayHaveTakenTasks(t))
 	}
 	// If this fails, the copy and the trial stay for another try; meanwhile any agent is better
 	// than none.
@@ -44,9 +44,9 @@ func (w *Watcher) revert(ctx context.Context, t *Trial) error {
 	})
 }
 
-// tookTasks reports whether tasks may have been taken since the copy of the state was made. A
-// version that was never confirmed takes none.
-func (w *Watcher) tookTasks(t *Trial) bool {
+// mayHaveTakenTasks reports whether tasks may have been taken since the copy of the state was made.
+// A version that was never confirmed takes none.
+func (w *Watcher) mayHaveTakenTasks(t *Trial) bool {
 	st, err := w.Store.Load()
 	unknown := t.Reason == CodeStateDamaged && t.SwitchedAt.IsZero()
 	return err != nil || unknown || t.Over != nil || slices.ContainsFunc(st.Deliveries, func(d taskcatalog.AgentDelivery) bool { return d.ID == t.ID })
@@ -58,14 +58,14 @@ func (w *Watcher) awaitReturn(ctx context.Context, t *Trial) error {
 	if err != nil {
 		return err
 	}
-	w.alive = w.alive || !dead(u)
-	over := w.goesOn(t)
+	w.alive = w.alive || !inactive(u)
+	over := w.interruptedProof(t)
 	switch {
 	case u.Active == "active", over != nil && (ended(u) || w.unready >= readyLimit): // a version in its proof is judged by the proof
 		return w.returned(t, over)
-	case dead(u) && !w.alive:
+	case inactive(u) && !w.alive:
 		return w.launch(ctx)
-	case dead(u):
+	case inactive(u):
 		return nil // a person has stopped it
 	}
 	w.unready += tick
@@ -79,10 +79,10 @@ func (w *Watcher) awaitReturn(ctx context.Context, t *Trial) error {
 	})
 }
 
-// blames are the reasons that are the version's own fault. A machine that loses its power three
-// times looks like a machine brought down by the version: such a version is reverted, but not
+// versionFaults are the reasons that are the version's own fault. A machine that loses its power
+// three times looks like a machine brought down by the version: such a version is reverted, but not
 // skipped.
-var blames = []taskcatalog.Code{CodeCrashLoop, CodeNotReady, CodeNoContact, CodeStateDamaged}
+var versionFaults = []taskcatalog.Code{CodeCrashLoop, CodeNotReady, CodeNoContact, CodeStateDamaged}
 
 // returned records that the old version runs again.
 func (w *Watcher) returned(t, over *Trial) error {
@@ -99,7 +99,7 @@ func (w *Watcher) returned(t, over *Trial) error {
 				return err
 			}
 		}
-		if slices.Contains(blames, t.Reason) && !t.Spared {
+		if slices.Contains(versionFaults, t.Reason) && !t.Spared {
 			st.pin(Pin{Version: t.ToVersion, Reason: t.Reason, Message: t.Message, ID: t.ID, At: s.now().UTC()})
 		}
 		if st.Previous == t.To {
@@ -118,9 +118,9 @@ func (w *Watcher) returned(t, over *Trial) error {
 	return err
 }
 
-// goesOn returns the interrupted proof that goes on because the switch could not be made; nil:
-// there is none.
-func (w *Watcher) goesOn(t *Trial) *Trial {
+// interruptedProof returns the interrupted proof that goes on because the switch could not be made;
+// nil: there is none.
+func (w *Watcher) interruptedProof(t *Trial) *Trial {
 	if over := t.Over; over != nil && over.To == w.Store.Current() {
 		if _, err := w.Store.lib.Stat(programOf(over.From)); err == nil {
 			return over
@@ -129,10 +129,10 @@ func (w *Watcher) goesOn(t *Trial) *Trial {
 	return nil
 }
 
-// backTo returns the slot to go back to: From, or the package's slot if dpkg has removed From
+// revertTarget returns the slot to go back to: From, or the package's slot if dpkg has removed From
 // meanwhile, or To if both are missing. Any agent is better than none.
-func (s *Store) backTo(t *Trial) string {
-	for _, slot := range []string{t.From, s.leads(packaged)} {
+func (s *Store) revertTarget(t *Trial) string {
+	for _, slot := range []string{t.From, s.linkTarget(packaged)} {
 		if _, err := s.lib.Stat(programOf(slot)); slot != "" && err == nil {
 			return slot
 		}

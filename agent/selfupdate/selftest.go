@@ -38,7 +38,7 @@ func RunSelfTest(config string) func(context.Context, string) (*SelfTest, error)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 		cmd.WaitDelay = 5 * time.Second
-		out, said := &short{most: maxSelfTest}, &short{most: 4096}
+		out, said := &truncated{most: maxSelfTest}, &truncated{most: 4096}
 		cmd.Stdout, cmd.Stderr = out, said
 		if err := cmd.Run(); err != nil {
 			if ctx.Err() != nil {
@@ -55,13 +55,13 @@ func RunSelfTest(config string) func(context.Context, string) (*SelfTest, error)
 	}
 }
 
-// short keeps the beginning of a program's output.
-type short struct {
+// truncated keeps the beginning of a program's output.
+type truncated struct {
 	bytes.Buffer
 	most int
 }
 
-func (s *short) Write(p []byte) (int, error) {
+func (s *truncated) Write(p []byte) (int, error) {
 	if room := s.most - s.Len(); room > 0 {
 		s.Buffer.Write(p[:min(room, len(p))])
 	}

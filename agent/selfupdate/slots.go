@@ -67,7 +67,7 @@ type Store struct {
 // OpenStore opens the agent's program folder (/usr/lib/hostler-agent) and the update folder below
 // the state directory. It creates the update folder if necessary.
 func OpenStore(lib, stateDir string, now func() time.Time) (*Store, error) {
-	dir := Folder(stateDir)
+	dir := Dir(stateDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the folder of updates: %w", err)
 	}
@@ -82,9 +82,9 @@ func OpenStore(lib, stateDir string, now func() time.Time) (*Store, error) {
 	return &Store{disk: disk{lib: l, state: st, step: func(string) error { return nil }}, now: now}, nil
 }
 
-// Folder is the update folder below a state directory. It exists once a self-updating agent has
+// Dir is the update folder below a state directory. It exists once a self-updating agent has
 // run.
-func Folder(stateDir string) string { return filepath.Join(stateDir, updateDir) }
+func Dir(stateDir string) string { return filepath.Join(stateDir, updateDir) }
 
 // Close closes the folders.
 func (s *Store) Close() error { return errors.Join(s.lib.Close(), s.state.Close()) }
@@ -110,8 +110,8 @@ func versionIn(slot string) string {
 	return version
 }
 
-// leads returns the slot to which a link leads; empty: none.
-func (s *Store) leads(link string) string {
+// linkTarget returns the slot to which a link leads; empty: none.
+func (s *Store) linkTarget(link string) string {
 	to, err := s.lib.Readlink(link)
 	name, ok := strings.CutPrefix(to, versions+"/")
 	if err != nil || !ok || !slotName.MatchString(name) {
@@ -121,7 +121,7 @@ func (s *Store) leads(link string) string {
 }
 
 // Current is the slot used by the next start of the agent.
-func (s *Store) Current() string { return s.leads(current) }
+func (s *Store) Current() string { return s.linkTarget(current) }
 
 func (s *Store) switchTo(slot string) error { return s.link(s.lib, current, versions+"/"+slot) }
 
@@ -141,8 +141,8 @@ func (s *Store) sum(folder string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// whole refuses a slot whose program has changed since it was staged. Code: slot_damaged.
-func (s *Store) whole(slot string, want Slot) error {
+// checkSlot refuses a slot whose program has changed since it was staged. Code: slot_damaged.
+func (s *Store) checkSlot(slot string, want Slot) error {
 	got, err := s.sum(slot)
 	if err != nil {
 		return taskcatalog.Errorf(CodeSlotDamaged, "cannot use slot %s: %v (stage the version again)", slot, err)
@@ -193,7 +193,7 @@ func (s *Store) Slots(st *State) ([]taskcatalog.UpdateSlot, error) {
 
 // OnDisk rebuilds the state from the folders, for when state.json cannot be read.
 func (s *Store) OnDisk() *State {
-	return &State{Form: stateForm, Slots: map[string]Slot{}, Good: s.leads(good)}
+	return &State{Form: stateForm, Slots: map[string]Slot{}, Good: s.linkTarget(good)}
 }
 
 // decodeLoose decodes the known fields of a document that may be newer than this agent.

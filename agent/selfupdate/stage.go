@@ -40,8 +40,8 @@ type Stager struct {
 	Progress func(step string, percent int, message string)
 }
 
-// Wanted is a release to stage.
-type Wanted struct {
+// Target is a release to stage.
+type Target struct {
 	Version    string
 	Manifest   release.Part
 	Signatures []release.Signature
@@ -62,7 +62,7 @@ type Staged struct {
 // Stage fetches a release, verifies it, tests it, and gives it a slot. The fetched bytes of an
 // unfinished release are kept for the next try, unless the disk is full: then everything is as
 // before.
-func (s *Stager) Stage(ctx context.Context, want Wanted) (*Staged, error) {
+func (s *Stager) Stage(ctx context.Context, want Target) (*Staged, error) {
 	st, err := s.Store.Load()
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (s *Stager) Stage(ctx context.Context, want Wanted) (*Staged, error) {
 		err = s.stage(ctx, st, want, folder, f, out)
 	}
 	out.Fetched, out.Retries = f.fetched, f.retries
-	if full(err) {
+	if isFull(err) {
 		err = errors.Join(taskcatalog.Errorf(CodeNoSpace, "cannot stage %s: the disk is full; nothing was changed (free space below %s)", want.Version, taskcatalog.AgentFolder),
 			s.Store.collect(""))
 	}
@@ -99,17 +99,17 @@ func (s *Stager) Stage(ctx context.Context, want Wanted) (*Staged, error) {
 	return out, nil
 }
 
-func (s *Stager) stage(ctx context.Context, st *State, want Wanted, folder string, f *fetcher, out *Staged) error {
+func (s *Stager) stage(ctx context.Context, st *State, want Target, folder string, f *fetcher, out *Staged) error {
 	m, statement, err := s.judge(ctx, want, f)
 	if err != nil {
 		return err
 	}
-	if out.Slot = s.there(st, want.Version, statement); out.Slot != "" {
+	if out.Slot = s.existingSlot(st, want.Version, statement); out.Slot != "" {
 		out.Already = true
 		return s.record(out.Slot, want, m, statement)
 	}
 	dir := path.Join(versions, unverified+folder)
-	if err := s.room(m, statement); err != nil {
+	if err := s.checkSpace(m, statement); err != nil {
 		return err
 	}
 	if err := s.Store.folder(s.Store.lib, dir, 0o700); err != nil {
@@ -136,7 +136,7 @@ func (s *Stager) stage(ctx context.Context, st *State, want Wanted, folder strin
 }
 
 // judge fetches manifest and statement, and verifies that the release may be installed here.
-func (s *Stager) judge(ctx context.Context, want Wanted, f *fetcher) (*release.Manifest, *release.Statement, error) {
+func (s *Stager) judge(ctx context.Context, want Target, f *fetcher) (*release.Manifest, *release.Statement, error) {
 	s.Progress("verify", 0, "")
 	raw, err := f.small(ctx, want.Manifest)
 	if err != nil {
@@ -165,21 +165,21 @@ func (s *Stager) judge(ctx context.Context, want Wanted, f *fetcher) (*release.M
 	return m, statement, nil
 }
 
-// there returns the slot that already has the program; empty: none has.
-func (s *Stager) there(st *State, version string, statement *release.Statement) string {
+// existingSlot returns the slot that already has the program; empty: none has.
+func (s *Stager) existingSlot(st *State, version string, statement *release.Statement) string {
 	names, _ := s.Store.folders()
 	for _, name := range names {
 		plain, _, _ := strings.Cut(name, "_")
-		if slotName.MatchString(name) && plain == version && s.Store.whole(name, Slot{SHA256: statement.Binary.SHA256}) == nil {
+		if slotName.MatchString(name) && plain == version && s.Store.checkSlot(name, Slot{SHA256: statement.Binary.SHA256}) == nil {
 			return name
 		}
 	}
 	return ""
 }
 
-// room refuses a release that would not fit beside the space needed by the switch.
-func (s *Stager) room(m *release.Manifest, statement *release.Statement) error {
-	left, err := free(s.Store.lib)
+// checkSpace refuses a release that would not fit beside the space needed by the switch.
+func (s *Stager) checkSpace(m *release.Manifest, statement *release.Statement) error {
+	left, err := freeBytes(s.Store.lib)
 	if err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func (s *Stager) unpack(ctx context.Context, m *release.Manifest, statement *rel
 // tryOut runs the program's self-test and compares the output with the release's statement. A
 // version that fails twice is skipped from now on, if the running program passes with the same
 // configuration on the same machine: a fault common to both is not the version's.
-func (s *Stager) tryOut(ctx context.Context, dir string, want Wanted, statement *release.Statement) error {
+func (s *Stager) tryOut(ctx context.Context, dir string, want Target, statement *release.Statement) error {
 	err := s.test(ctx, dir, want.Version, statement.StateSchema)
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -287,7 +287,7 @@ func (s *Store) inUse(slot string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for _, name := range []string{s.Current(), s.leads(good), s.leads(packaged), st.Good, st.Previous} {
+	for _, name := range []string{s.Current(), s.linkTarget(good), s.linkTarget(packaged), st.Good, st.Previous} {
 		if name == slot {
 			return true, nil
 		}
@@ -295,7 +295,7 @@ func (s *Store) inUse(slot string) (bool, error) {
 	return st.Trial != nil && (st.Trial.From == slot || st.Trial.To == slot), nil
 }
 
-func (s *Stager) record(slot string, want Wanted, m *release.Manifest, statement *release.Statement) error {
+func (s *Stager) record(slot string, want Target, m *release.Manifest, statement *release.Statement) error {
 	return s.Store.Change(func(st *State) error {
 		st.Slots[slot] = Slot{
 			Version: statement.Version, SHA256: statement.Binary.SHA256, Release: m.Digest, KeyID: m.KeyID,

@@ -50,9 +50,9 @@ type State struct {
 	Deliveries []taskcatalog.AgentDelivery `json:"deliveries,omitempty"`
 }
 
-// Before is the slot of the version before the running version. For a confirmed version in its
-// proof this is the version known to work. Empty: there is none.
-func (st *State) Before() string {
+// PreviousSlot is the slot of the version before the running version. For a confirmed version in
+// its proof this is the version known to work. Empty: there is none.
+func (st *State) PreviousSlot() string {
 	if t := st.Trial; t != nil && t.Step == Proving {
 		return t.From
 	}
@@ -250,7 +250,7 @@ func (s *Store) put(name string, st *State) error {
 		return nil
 	}
 	err = s.write(s.state, name, raw, 0o600)
-	for full(err) && s.giveBack() {
+	for isFull(err) && s.freeBallast() {
 		err = s.write(s.state, name, raw, 0o600)
 	}
 	if err != nil {

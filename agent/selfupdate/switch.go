@@ -16,7 +16,7 @@ func (w *Watcher) begin(ctx context.Context, t *Trial) error {
 	s, began := w.Store, w.Store.now().UTC()
 	was := s.Current()
 	if was == "" || was == t.To {
-		was = s.backTo(t)
+		was = s.revertTarget(t)
 	}
 	if err := w.stop(ctx); err != nil {
 		return w.backOut(ctx, was, err)
@@ -58,7 +58,7 @@ func (w *Watcher) backOut(ctx context.Context, was string, why error) error {
 func (w *Watcher) giveUp(ctx context.Context, t *Trial, was string, began time.Time, why error) error {
 	w.Log.Error("cannot switch the agent", zap.Error(why))
 	code := CodeNotSwitched
-	if full(why) {
+	if isFull(why) {
 		code = CodeNoSpace
 	}
 	return w.backOut(ctx, was, w.change(t, func(t *Trial) {

@@ -82,7 +82,7 @@ func (u *Updater) do(ctx context.Context, t Task, res *taskcatalog.SelfUpdateRes
 	u.Progress("switch", 0, "")
 	already, err := u.Arm(ctx, u.Systemd, u.Log, Switch{
 		ID: t.ID, Running: u.Running, Version: u.Version, To: slot, ToVersion: p.Version,
-		Window: time.Duration(p.ConfirmWindowSeconds) * time.Second, Heard: u.heard, Floor: floor, Force: p.Force,
+		Window: time.Duration(p.ConfirmWindowSeconds) * time.Second, AwaitContact: u.heard, Floor: floor, Force: p.Force,
 	})
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (u *Updater) fetch(ctx context.Context, t Task, floor string) (*Staged, err
 	for i, s := range p.Signatures {
 		signatures[i] = release.Signature(s)
 	}
-	return u.Stage(ctx, Wanted{
+	return u.Stage(ctx, Target{
 		Version: p.Version, Source: source, Signatures: signatures, Floor: floor, Force: p.Force, ID: t.ID,
 		Manifest: release.Part{MediaType: release.MediaManifest, Digest: p.Manifest.Digest, Size: p.Manifest.Size},
 	})
@@ -152,11 +152,11 @@ func (u *Updater) mint(ctx context.Context, t Task) (credential *taskcatalog.OCI
 		return nil, func() {}, nil
 	}
 	var raw []byte
-	err = insist(ctx, u.Store.now, new(int), func(ctx context.Context) (bool, error) {
+	err = retry(ctx, u.Store.now, new(int), func(ctx context.Context) (bool, error) {
 		var err error
 		raw, err = t.Mint(ctx, t.Params.Source.Credential)
-		if r, ok := uplink.RefusalOf(err); ok && r.Lasting() {
-			return false, lasting{err}
+		if r, ok := uplink.RefusalOf(err); ok && r.Permanent() {
+			return false, permanentError{err}
 		}
 		if err != nil {
 			u.Progress("fetch", 0, "no credential has arrived yet: "+err.Error())
@@ -189,7 +189,7 @@ const awaitTick = 250 * time.Millisecond
 // by the watcher, or an error that says that the task was interrupted before the switch.
 func (u *Updater) Await(ctx context.Context, t Task) (*taskcatalog.SelfUpdateResult, error) {
 	for {
-		if u.Store.mended() == nil { // otherwise the watcher is about to record the outcome
+		if u.Store.repairedState() == nil { // otherwise the watcher is about to record the outcome
 			st, err := u.Store.Load()
 			if err != nil {
 				return nil, err
@@ -228,19 +228,19 @@ func (u *Updater) verdict(t Task, d *taskcatalog.AgentDelivery) (*taskcatalog.Se
 // damaged the record: no task is taken meanwhile.
 func (s *Store) Pending() bool {
 	st, err := s.Load()
-	return s.mended() != nil || err == nil && st.unsettled()
+	return s.repairedState() != nil || err == nil && st.unsettled()
 }
 
-// Tried reports whether there is a trial in any step, the proof included.
-func (s *Store) Tried() bool {
+// Unsettled reports whether there is a trial in any step, the proof included.
+func (s *Store) Unsettled() bool {
 	st, err := s.Load()
 	return err == nil && st.Trial != nil
 }
 
-// GoOn starts the watcher for a trial left by a crash or a loss of power.
-func (u *Updater) GoOn(ctx context.Context) error {
+// ResumeTrial starts the watcher for a trial left by a crash or a loss of power.
+func (u *Updater) ResumeTrial(ctx context.Context) error {
 	st, err := u.Store.Load()
-	if u.Store.mended() == nil && (err != nil || st.Trial == nil) {
+	if u.Store.repairedState() == nil && (err != nil || st.Trial == nil) {
 		return nil // the caller that needs the state reports the error
 	}
 	return u.Systemd.Launch(ctx, WatchUnit)

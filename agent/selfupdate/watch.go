@@ -57,11 +57,11 @@ type Watcher struct {
 
 	id   string // id and step say to which trial and step the fields of seen belong
 	step Step
-	seen
+	stepMemory
 }
 
-// seen is the watcher's memory of a trial's step, in ticks.
-type seen struct {
+// stepMemory is the watcher's memory of a trial's step, in ticks.
+type stepMemory struct {
 	// Of the present start of the version.
 	unready, well, steady, reaches, silent time.Duration
 	alive                                  bool          // a start was seen
@@ -95,7 +95,7 @@ const (
 // READY. A watcher with a begun trial goes on as well as it can.
 func (w *Watcher) Probe() error {
 	s := w.Store
-	if s.mended() != nil {
+	if s.repairedState() != nil {
 		return nil
 	}
 	st, err := s.Load()
@@ -118,17 +118,17 @@ const probeFile = ".probe"
 func (w *Watcher) Run(ctx context.Context) error {
 	again := retryFirst
 	for {
-		failed := w.mend()
+		failed := w.repairState()
 		if failed == nil {
 			st, err := w.Store.Load()
 			if err != nil {
 				return err
 			}
 			if st.Trial == nil {
-				return w.tidy()
+				return w.cleanUp()
 			}
 			if t := st.Trial; w.id != t.ID || w.step != t.Step {
-				w.id, w.step, w.seen = t.ID, t.Step, seen{}
+				w.id, w.step, w.stepMemory = t.ID, t.Step, stepMemory{}
 			}
 			failed = w.turn(ctx, st.Trial)
 		}
@@ -137,20 +137,20 @@ func (w *Watcher) Run(ctx context.Context) error {
 			again = retryFirst
 		} else {
 			if ctx.Err() != nil {
-				return w.leave()
+				return w.suspend()
 			}
 			w.Log.Error("cannot continue the update; trying again", zap.String("step", string(w.step)), zap.Error(failed))
 			wait, again = again, min(2*again, retryMost)
 		}
 		if err := w.Sleep(ctx, wait); err != nil {
-			return w.leave()
+			return w.suspend()
 		}
 	}
 }
 
-// leave marks the trial when the watcher is asked to stop; the watcher's next start goes on. The
+// suspend marks the trial when the watcher is asked to stop; the watcher's next start goes on. The
 // end of this boot is then not held against the version. In the same boot the counting goes on.
-func (w *Watcher) leave() error {
+func (w *Watcher) suspend() error {
 	if !slices.Contains([]Step{Watching, Proving}, w.step) {
 		return nil
 	}
@@ -164,8 +164,8 @@ func (w *Watcher) leave() error {
 // left is appended to the id of a boot whose watcher was asked to stop.
 const left = " left"
 
-// tidy cleans up after a verdict. A crash may have interrupted an earlier tidy.
-func (w *Watcher) tidy() error {
+// cleanUp cleans up after a verdict. A crash may have interrupted an earlier tidy.
+func (w *Watcher) cleanUp() error {
 	s := w.Store
 	err := s.Change(func(st *State) error {
 		if _, err := s.lib.Stat(programOf(st.Good)); st.Good == "" || err != nil {
@@ -198,19 +198,19 @@ func (w *Watcher) watch(ctx context.Context, t *Trial) error {
 	if err != nil {
 		return err
 	}
-	if dead(u) && t.Starts > 0 && strings.TrimSuffix(t.BootID, left) == w.BootID {
+	if inactive(u) && t.Starts > 0 && strings.TrimSuffix(t.BootID, left) == w.BootID {
 		return nil // a person has stopped the agent: the start is left to that person
 	}
-	if u.Invocation == "" || t.Starts == 0 && dead(u) {
+	if u.Invocation == "" || t.Starts == 0 && inactive(u) {
 		// The agent was not started yet: the watcher ended between the switch and the start.
 		if err := w.launch(ctx); err != nil {
 			return err
 		}
 	}
 	before := *t
-	w.see(t, u)
+	w.observe(t, u)
 	if t.Step == Watching {
-		w.ask(ctx, t)
+		w.probeBroker(ctx, t)
 	}
 	o := Observation{
 		Watched: time.Duration(t.WatchedSeconds)*time.Second + w.counted, Exits: max(t.Starts-1, 0), Boots: t.Boots, Proof: w.Proof,
@@ -218,7 +218,7 @@ func (w *Watcher) watch(ctx context.Context, t *Trial) error {
 	}
 	if t.Starts > 0 && ended(u) {
 		o.Exits++
-		w.fails()
+		w.recordFailure()
 	}
 	verdict, code, message := t.Decide(o)
 	switch verdict {
@@ -228,7 +228,7 @@ func (w *Watcher) watch(ctx context.Context, t *Trial) error {
 		return w.keep(t)
 	case Revert:
 		w.Log.Warn("restoring the earlier version: "+message, zap.String("version", t.ToVersion), zap.String("code", string(code)))
-		at := w.since(t, code)
+		at := w.downSince(t, code)
 		return w.change(t, func(t *Trial) { t.Step, t.Reason, t.Message, t.FailedAt = Reverting, code, message, at })
 	}
 	w.counted += tick
@@ -244,8 +244,8 @@ func (w *Watcher) look(ctx context.Context) (Unit, error) {
 	return w.Systemd.Look(ctx, AgentUnit)
 }
 
-// ask polls the broker if the new version has not been answered for a while.
-func (w *Watcher) ask(ctx context.Context, t *Trial) {
+// probeBroker polls the broker if the new version has not been answered for a while.
+func (w *Watcher) probeBroker(ctx context.Context, t *Trial) {
 	if w.silent += tick; w.silent < reachFirst || w.steady > 0 || !t.Reached {
 		return
 	}
@@ -259,8 +259,8 @@ func (w *Watcher) ask(ctx context.Context, t *Trial) {
 	}
 }
 
-// since returns from when on the node had no working version.
-func (w *Watcher) since(t *Trial, code taskcatalog.Code) time.Time {
+// downSince returns from when on the node had no working version.
+func (w *Watcher) downSince(t *Trial, code taskcatalog.Code) time.Time {
 	switch {
 	case code == CodeNotReady:
 		return w.Store.now().UTC().Add(-w.unready)
@@ -282,8 +282,8 @@ func (w *Watcher) save(t *Trial) error {
 	})
 }
 
-// see updates the trial's counts from the unit's present start.
-func (w *Watcher) see(t *Trial, u Unit) {
+// observe updates the trial's counts from the unit's present start.
+func (w *Watcher) observe(t *Trial, u Unit) {
 	if boot, asked := strings.CutSuffix(t.BootID, left); boot != w.BootID {
 		if boot != "" && !asked {
 			t.Boots++
@@ -291,14 +291,14 @@ func (w *Watcher) see(t *Trial, u Unit) {
 		t.Starts, t.Invocation = 0, ""
 	}
 	t.BootID = w.BootID
-	if w.running += tick; w.running >= calm {
+	if w.running += tick; w.running >= stableTime {
 		t.Boots = 0
 	}
-	if u.Invocation != "" && u.Invocation != t.Invocation && !dead(u) {
+	if u.Invocation != "" && u.Invocation != t.Invocation && !inactive(u) {
 		if u.Restarts == 0 { // started by hand, or with the machine
 			t.Starts = 0
 		} else if t.Starts > 0 {
-			w.fails()
+			w.recordFailure()
 		}
 		t.Invocation = u.Invocation
 		t.Starts++
@@ -320,15 +320,15 @@ func (w *Watcher) see(t *Trial, u Unit) {
 	}
 }
 
-// fails records since when the version does not work.
-func (w *Watcher) fails() {
+// recordFailure records since when the version does not work.
+func (w *Watcher) recordFailure() {
 	if w.failedAt.IsZero() {
 		w.failedAt = w.Store.now().UTC()
 	}
 }
 
-// dead reports whether a unit is at rest: it was stopped, or never started.
-func dead(u Unit) bool { return u.Active == "inactive" }
+// inactive reports whether a unit is at rest: it was stopped, or never started.
+func inactive(u Unit) bool { return u.Active == "inactive" }
 
 // ended reports whether a unit's program has ended by itself.
 func ended(u Unit) bool { return strings.HasPrefix(u.Sub, "auto-restart") || u.Active == "failed" }

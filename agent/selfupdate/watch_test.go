@@ -66,7 +66,7 @@ func TestAReleaseIsConfirmedOrPutBack(t *testing.T) {
 				runs, pins = "1.0.0", 1
 			}
 			st, _ := w.store.Load()
-			if w.agent.version != runs || w.store.Current() != runs || st.Good != runs || w.store.leads(good) != runs || len(st.Pins) != pins {
+			if w.agent.version != runs || w.store.Current() != runs || st.Good != runs || w.store.linkTarget(good) != runs || len(st.Pins) != pins {
 				t.Errorf("%s runs, current %s, good %s, %+v", w.agent.version, w.store.Current(), st.Good, st.Pins)
 			}
 			if raw, err := os.ReadFile(filepath.Join(w.state, "ledger.db")); err != nil || string(raw) != "a sound ledger" {

@@ -256,7 +256,7 @@ func (w *world) stager() *Stager {
 // published is an available release.
 type published struct {
 	*release.Artifact
-	want Wanted
+	want Target
 }
 
 // publish makes a release and signs it.
@@ -283,7 +283,7 @@ func (w *world) sign(version string, a *release.Artifact) published {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return published{a, Wanted{
+	return published{a, Target{
 		Version: version, ID: "t-" + version, Source: shelf{a},
 		Manifest:   release.Part{MediaType: release.MediaManifest, Digest: a.Digest, Size: int64(len(a.Manifest))},
 		Signatures: []release.Signature{{Payload: payload, Signature: ed25519.Sign(w.key, payload)}},
@@ -342,7 +342,7 @@ var parts = []Part{
 func (w *world) watcher() *Watcher {
 	w.Helper()
 	if st, err := w.store.Load(); err == nil && st.Trial != nil {
-		if to := w.store.leads(good); to == st.Trial.To {
+		if to := w.store.linkTarget(good); to == st.Trial.To {
 			w.Fatalf("the watcher runs from %s, which is on trial", to)
 		}
 	}

@@ -100,7 +100,7 @@ func (d *diagnosis) slot(ctx context.Context, name string) slot {
 	if err == nil {
 		defer func() { _ = f.Close() }()
 		sum := sha256.New()
-		if s.Bytes, err = io.Copy(sum, untilDone{ctx, f}); err == nil {
+		if s.Bytes, err = io.Copy(sum, contextReader{ctx, f}); err == nil {
 			s.SHA256 = hex.EncodeToString(sum.Sum(nil))
 		}
 	}
@@ -110,13 +110,13 @@ func (d *diagnosis) slot(ctx context.Context, name string) slot {
 	return s
 }
 
-// untilDone reads until its context ends.
-type untilDone struct {
+// contextReader reads until its context ends.
+type contextReader struct {
 	ctx context.Context
 	r   io.Reader
 }
 
-func (u untilDone) Read(p []byte) (int, error) {
+func (u contextReader) Read(p []byte) (int, error) {
 	if u.ctx.Err() != nil {
 		return 0, context.Cause(u.ctx)
 	}

@@ -19,9 +19,9 @@ type Handler struct {
 	// Probe describes in one line the state found after a crash in the middle of Do. Nil: there is
 	// nothing to describe.
 	Probe func(ctx context.Context, h *host.Host, t *taskcatalog.Task) string
-	// Made returns the result of Do if the state after a crash proves that the task was done. Nil:
-	// no state proves that.
-	Made func(h *host.Host, t *taskcatalog.Task) (result any, report taskcatalog.Report, made bool)
+	// Completed returns the result of Do if the state after a crash proves that the task was done.
+	// Nil: no state proves that.
+	Completed func(h *host.Host, t *taskcatalog.Task) (result any, report taskcatalog.Report, made bool)
 	// Resume continues, after a restart of the agent, a task that an earlier start began. Nil: such
 	// a task counts as interrupted.
 	Resume func(ctx context.Context, r *host.Run) (result any, report taskcatalog.Report, err error)
@@ -37,7 +37,7 @@ var handlers = map[string]Handler{
 	"node.drain@1":                {Do: drain, Probe: probeDrain},
 	"node.uninstall@1":            {Do: uninstall, After: removeAgent},
 	"node.trust_update@1":         {Do: trustUpdate},
-	"node.rotate_identity@1":      {Do: rotateIdentity, Probe: probeRotation, Made: rotationMade},
+	"node.rotate_identity@1":      {Do: rotateIdentity, Probe: probeRotation, Completed: rotationMade},
 	"node.resolver_config@1":      {Do: resolverConfig, Probe: probeResolver},
 	"node.gpu_scrub@1":            {Do: gpuScrub, Probe: probeGPUScrub},
 	"node.disk_erase@1":           {Do: diskErase, Probe: probeDiskErase},
@@ -48,7 +48,7 @@ var handlers = map[string]Handler{
 	"node.task_list@1":            {Do: taskList},
 	"allocation.provision_user@1": {Do: users.Provision, Probe: users.Probe},
 	"allocation.revoke_user@1":    {Do: users.Revoke, Probe: users.Probe},
-	"terminal.open@1":             {Do: terminalOpen, Probe: probeTerminal, Made: terminalOpened},
+	"terminal.open@1":             {Do: terminalOpen, Probe: probeTerminal, Completed: terminalOpened},
 	"terminal.close@1":            {Do: terminalClose, Probe: probeTerminal},
 }
 

@@ -47,7 +47,7 @@ var (
 // of the credentials.
 func isMAASsService(unit []byte, rack string) bool {
 	var done []string
-	known := each(unit, func(setting, value string) bool {
+	known := eachSetting(unit, func(setting, value string) bool {
 		switch fetch := fetches.FindStringSubmatch(value); {
 		case setting == "Service/ExecStartPre" && fetch != nil && fetch[len(fetch)-1] == rack:
 			done = append(done, "fetch")
@@ -66,7 +66,7 @@ func isMAASsService(unit []byte, rack string) bool {
 // isMAASsTimer reports whether a unit file only starts the service at some interval.
 func isMAASsTimer(unit []byte) bool {
 	starts := false
-	known := each(unit, func(setting, value string) bool {
+	known := eachSetting(unit, func(setting, value string) bool {
 		starts = starts || strings.HasPrefix(setting, "Timer/On") && value != ""
 		return describes.allows(setting, value) || runsOften.allows(setting, value)
 	})
@@ -77,10 +77,10 @@ func (s settings) allows(setting, value string) bool {
 	return s[setting] != nil && s[setting].MatchString(value)
 }
 
-// each calls good with each setting of a unit file until good returns false. A line that is no
-// setting, that continues on the next line, or that is not plain ASCII (and so may read as another)
-// is not accepted either.
-func each(unit []byte, good func(setting, value string) bool) bool {
+// eachSetting calls good with each setting of a unit file until good returns false. A line that is
+// no setting, that continues on the next line, or that is not plain ASCII (and so may read as
+// another) is not accepted either.
+func eachSetting(unit []byte, good func(setting, value string) bool) bool {
 	section := ""
 	for line := range strings.Lines(string(unit)) {
 		if strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return r < ' ' || r > '~' }) {

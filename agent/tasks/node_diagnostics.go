@@ -143,7 +143,7 @@ func (d *diagnosis) facts(ctx context.Context) (collected, error) {
 		return collected{}, err
 	}
 	if len(accounts) > 0 {
-		f, ok, err := d.Memory.Facts()
+		f, ok, err := d.Ledger.Facts()
 		if err != nil {
 			return collected{}, fmt.Errorf("a tenant is on the node, and the recorded facts cannot be read: %w", err)
 		}
@@ -161,7 +161,7 @@ const ledgerTasks = 150
 
 // ledger collects the state of the agent's tasks, and the allocations that it holds.
 func (d *diagnosis) ledger(context.Context) (collected, error) {
-	tasks, more, err := d.Memory.Remembered(ledgerTasks)
+	tasks, more, err := d.Ledger.LatestTasks(ledgerTasks)
 	if err != nil {
 		return collected{}, err
 	}

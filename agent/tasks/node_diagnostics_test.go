@@ -52,11 +52,11 @@ func sayJournal() int {
 
 // remembers is a ledger with these tasks and facts.
 type remembers struct {
-	tasks []host.Remembered
+	tasks []host.TaskRecord
 	facts *taskcatalog.Facts
 }
 
-func (r remembers) Remembered(most int) ([]host.Remembered, int, error) {
+func (r remembers) LatestTasks(most int) ([]host.TaskRecord, int, error) {
 	n := min(most, len(r.tasks))
 	return r.tasks[:n], len(r.tasks) - n, nil
 }
@@ -104,7 +104,7 @@ func journaling(t *testing.T, journal string) (*host.Host, string) {
 	h.Commands.Account = func(string) (*syscall.Credential, error) {
 		return &syscall.Credential{Uid: uint32(os.Getuid()), Gid: uint32(os.Getgid()), NoSetGroups: true}, nil
 	}
-	h.Memory = remembers{tasks: []host.Remembered{{TaskID: "t-1", Type: "node.gpu_scrub", State: "started"}}}
+	h.Ledger = remembers{tasks: []host.TaskRecord{{TaskID: "t-1", Type: "node.gpu_scrub", State: "started"}}}
 	h.Facts = func(context.Context) (taskcatalog.Facts, error) {
 		return taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": "nvidia"}}, nil
 	}
@@ -230,7 +230,7 @@ func TestNoSecretIsInAnArchive(t *testing.T) {
 	hosttest.OK(t, err)
 	hosttest.Put(t, dir, "var/lib/hostler-agent/update/state.json", string(state))
 	facts := taskcatalog.Facts{Libraries: []taskcatalog.LibraryFacts{{Name: "survey", Detail: strings.Join(lines, "; ")}}}
-	h.Memory = remembers{facts: &facts, tasks: []host.Remembered{{TaskID: "t-1", Code: taskcatalog.Code(lines[0])}}}
+	h.Ledger = remembers{facts: &facts, tasks: []host.TaskRecord{{TaskID: "t-1", Code: taskcatalog.Code(lines[0])}}}
 	h.Facts = func(context.Context) (taskcatalog.Facts, error) {
 		t.Error("the GPUs were asked with a tenant on the node")
 		return facts, nil
@@ -257,7 +257,7 @@ func TestNoSecretIsInAnArchive(t *testing.T) {
 func TestFactsThatWereNotKeptAreMissingWithTheReason(t *testing.T) {
 	h, _ := journaling(t, "")
 	hosttest.OK(t, h.Accounts.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: host.FirstUID}))
-	h.Memory = remembers{}
+	h.Ledger = remembers{}
 	res, _ := diagnosed(t, h, `{}`)
 	if p := partNamed(t, res, "facts.json"); p.Missing != "a tenant is on the node, and no facts are recorded" {
 		t.Errorf("facts.json is missing because %q", p.Missing)
@@ -306,11 +306,11 @@ func TestWhatCannotBeHadCostsItsPartAlone(t *testing.T) {
 	h.Facts = func(context.Context) (taskcatalog.Facts, error) {
 		return taskcatalog.Facts{}, errors.New("token=geheim")
 	}
-	many := make([]host.Remembered, 5000)
+	many := make([]host.TaskRecord, 5000)
 	for i := range many {
-		many[i] = host.Remembered{TaskID: fmt.Sprint("t-", i), Type: "node.drain"}
+		many[i] = host.TaskRecord{TaskID: fmt.Sprint("t-", i), Type: "node.drain"}
 	}
-	h.Memory = remembers{tasks: many}
+	h.Ledger = remembers{tasks: many}
 	res, files := diagnosed(t, h, `{}`)
 	for _, name := range []string{"journal.txt", "kernel.txt"} {
 		if p := partNamed(t, res, name); p.Missing == "" || files[name] != "" {

@@ -13,7 +13,7 @@ import (
 func diskErase(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	h := r.Host
 	e := &erase.Erase{
-		Machine: h.Machine, Devices: erase.Of(h.Machine), Commands: h.Commands, Params: r.Params.(*taskcatalog.DiskEraseParams),
+		Machine: h.Machine, Devices: erase.DevicesOf(h.Machine), Commands: h.Commands, Params: r.Params.(*taskcatalog.DiskEraseParams),
 		Rand: h.Rand, Log: h.Log, Progress: r.Progress, Interval: 5 * time.Second,
 		Overwrites: h.Overwrites, Stride: 64 << 30,
 	}

@@ -50,7 +50,7 @@ func hwSyncReseed(ctx context.Context, r *host.Run) (any, taskcatalog.Report, er
 	defer files.Clear()
 	r.Step("service and timer", 2, 4)
 	// A file that overrides the units would receive the credentials next.
-	if err := notOverridden(h.Machine); err != nil {
+	if err := refuseOverrides(h.Machine); err != nil {
 		return nil, report, err
 	}
 	if res.Service, err = install(h.Machine, path.Join(hwsync.Units, hwSyncService), files.Service, p.Reinstall, func(unit []byte) bool { return isMAASsService(unit, files.Rack) }); err != nil {
@@ -143,9 +143,9 @@ func install(m *machine.Machine, name string, content []byte, anew bool, good fu
 	return replace(m, name, content, 0o644)
 }
 
-// notOverridden refuses a machine on which another file overrides the units or adds to them, before
-// anything is written. Code: hw_sync_overridden.
-func notOverridden(m *machine.Machine) error {
+// refuseOverrides refuses a machine on which another file overrides the units or adds to them,
+// before anything is written. Code: hw_sync_overridden.
+func refuseOverrides(m *machine.Machine) error {
 	for _, dir := range []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", hwsync.Units} {
 		for _, unit := range []string{hwSyncService, hwSyncTimer} {
 			names := []string{path.Join(dir, unit+".d"), path.Join(dir, unit+".wants"), path.Join(dir, unit+".requires")}

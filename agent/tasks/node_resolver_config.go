@@ -27,10 +27,10 @@ const (
 func resolverConfig(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	p, h := r.Params.(*taskcatalog.ResolverConfigParams), r.Host
 	var report taskcatalog.Report
-	set, problems, err := wanted(h, p)
+	set, problems, err := requestedSet(h, p)
 	changed := false
 	if err == nil {
-		problems, err = judgedHere(ctx, h, set)
+		problems, err = checkOnMachine(ctx, h, set)
 	}
 	if err == nil {
 		if p.Action == "rollback" {
@@ -45,8 +45,8 @@ func resolverConfig(ctx context.Context, r *host.Run) (any, taskcatalog.Report, 
 	}, report, err
 }
 
-// wanted returns the set that the task asks for, valid by itself.
-func wanted(h *host.Host, p *taskcatalog.ResolverConfigParams) (*profiles.Set, []profiles.Problem, error) {
+// requestedSet returns the set that the task asks for, valid by itself.
+func requestedSet(h *host.Host, p *taskcatalog.ResolverConfigParams) (*profiles.Set, []profiles.Problem, error) {
 	if p.Action == "rollback" {
 		set, err := h.Profiles.Find(p.Version)
 		return set, nil, err
@@ -65,13 +65,13 @@ func wanted(h *host.Host, p *taskcatalog.ResolverConfigParams) (*profiles.Set, [
 	return set, nil, nil
 }
 
-// judgedHere judges the programs of the rule that wins on this machine.
-func judgedHere(ctx context.Context, h *host.Host, set *profiles.Set) ([]profiles.Problem, error) {
+// checkOnMachine judges the programs of the rule that wins on this machine.
+func checkOnMachine(ctx context.Context, h *host.Host, set *profiles.Set) ([]profiles.Problem, error) {
 	facts, err := h.Facts(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("cannot check profiles %s: %w", set.Version, err)
 	}
-	rule, problems := h.Commands.Here(set, facts.Keys)
+	rule, problems := h.Commands.CheckMachine(set, facts.Keys)
 	if i := slices.IndexFunc(problems, command.Insecure); i >= 0 {
 		return problems, taskcatalog.Errorf(codeRefusedHere, "cannot use profiles %s: rule %s applies on this node: %s", set.Version, rule, problems[i])
 	}

@@ -14,15 +14,15 @@ const codeNoUpdates taskcatalog.Code = "not_packaged"
 // selfUpdate hands the task to the updater of the node's versions. During the trial of the new
 // version selfUpdate does not return: the watcher stops this agent.
 func selfUpdate(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
-	return byUpdater(ctx, r, (*selfupdate.Updater).Do)
+	return withUpdater(ctx, r, (*selfupdate.Updater).Do)
 }
 
 // resumeSelfUpdate continues the task in the next start of an agent, whatever the agent's version.
 func resumeSelfUpdate(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
-	return byUpdater(ctx, r, (*selfupdate.Updater).Await)
+	return withUpdater(ctx, r, (*selfupdate.Updater).Await)
 }
 
-func byUpdater(ctx context.Context, r *host.Run, do func(*selfupdate.Updater, context.Context, selfupdate.Task) (*taskcatalog.SelfUpdateResult, error)) (any, taskcatalog.Report, error) {
+func withUpdater(ctx context.Context, r *host.Run, do func(*selfupdate.Updater, context.Context, selfupdate.Task) (*taskcatalog.SelfUpdateResult, error)) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	if r.Host.Update == nil {
 		return nil, report, taskcatalog.Errorf(codeNoUpdates, "cannot update the agent: it does not run from %s (install its package)", taskcatalog.AgentFolder)

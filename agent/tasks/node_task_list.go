@@ -10,7 +10,7 @@ import (
 // taskList lists the tasks that the agent remembers: a broker restored from a backup does not know
 // the newest. The node.task_list task is itself in the list.
 func taskList(_ context.Context, r *host.Run) (any, taskcatalog.Report, error) {
-	remembered, more, err := r.Host.Memory.Remembered(taskcatalog.MaxTaskList)
+	remembered, more, err := r.Host.Ledger.LatestTasks(taskcatalog.MaxTaskList)
 	if err != nil {
 		return nil, taskcatalog.Report{}, err
 	}

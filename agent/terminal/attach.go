@@ -50,7 +50,7 @@ func (s *session) follow(parent context.Context, w way, limit time.Duration, cod
 			<-within.Done()
 			break
 		}
-		l, err := s.greet(within, w, pass)
+		l, err := s.handshake(within, w, pass)
 		if f := (fault{}); errors.As(err, &f) {
 			return nil, f.error
 		}
@@ -87,14 +87,14 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // closed returns why a session whose context ended is over.
 func closed(ctx context.Context) error {
-	if err := context.Cause(ctx); errors.Is(err, errOver) || taskcatalog.CodeOf(err, "") == CodeTimeOver {
+	if err := context.Cause(ctx); errors.Is(err, errEnded) || taskcatalog.CodeOf(err, "") == CodeTimeOver {
 		return err
 	}
 	return taskcatalog.Errorf(CodeClosed, "the terminal was closed on the node")
 }
 
-// greet opens a connection and exchanges the positions of both directions.
-func (s *session) greet(ctx context.Context, w way, pass Pass) (*link, error) {
+// handshake opens a connection and exchanges the positions of both directions.
+func (s *session) handshake(ctx context.Context, w way, pass Pass) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
 	conn, err := s.Dial(ctx, pass.Relay)
@@ -152,7 +152,7 @@ func (l *link) welcome(w frame.Welcome) error {
 		return fault{error: err}
 	}
 	if l.in.Ended() { // a relay that resumes the session does not know that input ended: discard further input
-		l.inOver, l.in = true, frame.NewInflow(l.in.Taken())
+		l.inputEnded, l.in = true, frame.NewInflow(l.in.Taken())
 	}
 	l.at, l.repeats, l.heard = w.Taken, w.Repeats, time.Now()
 	l.out.Anew(w.Limit)
@@ -165,7 +165,7 @@ func (l *link) goodbye(bye frame.Bye) error {
 	said := fmt.Errorf("the relay says: %s", taskcatalog.Clean(bye.Text, 200))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	waits := wantsPass(bye.Code)
+	waits := needsNewPass(bye.Code)
 	switch {
 	case bye.Code == CodeReplaced: // coming back would start a fight for the place
 		l.keepPasses(l.way, nil, nil)
@@ -176,7 +176,7 @@ func (l *link) goodbye(bye frame.Bye) error {
 	case bye.Lasts:
 		return said
 	case l.exit != nil:
-		return fault{errOver, true}
+		return fault{errEnded, true}
 	case waits:
 		return said
 	case bye.Code == "":

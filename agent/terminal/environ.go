@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// searched are the folders searched for a command.
-var searched = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+// searchPath are the folders searched for a command.
+var searchPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
 // The operator's side may set these about its terminal. A value cannot be a path, because libraries
 // would open the file.
@@ -33,7 +33,7 @@ func environ(u machine.User, term string, locale map[string]string) ([]string, e
 	}
 	env := []string{
 		"HOME=" + u.Home, "USER=" + u.Name, "LOGNAME=" + u.Name, "SHELL=" + u.Shell,
-		"PATH=" + strings.Join(searched, ":"), "TERM=" + term,
+		"PATH=" + strings.Join(searchPath, ":"), "TERM=" + term,
 	}
 	for _, name := range slices.Sorted(maps.Keys(locale)) {
 		if !localeName.MatchString(name) || !localeValue.MatchString(locale[name]) {
@@ -63,10 +63,10 @@ func argv(m *machine.Machine, shell string, command []string) (file string, args
 	case file == "" || file == "." || file == ".." || strings.Contains(file, "/") || taskcatalog.Clean(file, 255) != file:
 		return "", nil, taskcatalog.Errorf(CodeCommandRefused, "cannot run the command: its program is neither a name nor an absolute path")
 	}
-	for _, dir := range searched {
+	for _, dir := range searchPath {
 		if _, err := m.Lstat(path.Join(dir, file)); err == nil {
 			return path.Join(dir, file), command, nil
 		}
 	}
-	return "", nil, taskcatalog.Errorf(CodeCommandRefused, "cannot run the command: the program is not found in %s", strings.Join(searched, ", "))
+	return "", nil, taskcatalog.Errorf(CodeCommandRefused, "cannot run the command: the program is not found in %s", strings.Join(searchPath, ", "))
 }

@@ -32,7 +32,7 @@ type link struct {
 	repeats bool
 	heard   time.Time
 	at      uint64     // end of the output sent over this stream
-	told    *frame.Ack // the last Ack sent; nil: none yet
+	lastAck *frame.Ack // the last Ack sent; nil: none yet
 	pong    *frame.Pong
 	ping    bool
 	exited  bool // the Exit was sent over this stream
@@ -181,9 +181,9 @@ func (l *link) due(buf []byte) ([]byte, error) {
 	}
 	// More input is allowed as soon as the program has taken the queued input.
 	ack := l.in.Allow(uint64(inputWindow - len(l.queue)))
-	if l.told == nil || ack.Taken != l.told.Taken || ack.Limit-l.told.Limit >= inputWindow/2 {
+	if l.lastAck == nil || ack.Taken != l.lastAck.Taken || ack.Limit-l.lastAck.Limit >= inputWindow/2 {
 		frames = append(frames, ack)
-		l.told = &ack
+		l.lastAck = &ack
 	}
 	l.at = max(l.at, l.out.From()) // output acknowledged from datagrams is not sent again
 	part, err := l.out.Part(l.at)

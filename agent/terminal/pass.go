@@ -31,7 +31,7 @@ func (s *session) takePasses(ctx context.Context) {
 		select {
 		case pass := <-s.Passes:
 			s.mu.Lock()
-			s.pass, s.before = &pass, s.stillGood(pass.Relay)
+			s.pass, s.before = &pass, s.validPass(pass.Relay)
 			close(s.way.moved)
 			s.way = way{turn: s.way.turn + 1, moved: make(chan struct{})}
 			s.mu.Unlock()
@@ -41,9 +41,9 @@ func (s *session) takePasses(ctx context.Context) {
 	}
 }
 
-// stillGood returns an earlier pass for the same relay that stays valid beside a new one: the pass
+// validPass returns an earlier pass for the same relay that stays valid beside a new one: the pass
 // of the last Welcome, valid until a later token was used. mu must be held.
-func (s *session) stillGood(relay string) *Pass {
+func (s *session) validPass(relay string) *Pass {
 	for _, had := range []*Pass{s.pass, s.before} {
 		if had != nil && had.Until.IsZero() && had.Relay == relay {
 			return had
@@ -95,11 +95,11 @@ func (s *session) keepPasses(w way, pass, before *Pass) {
 	}
 }
 
-// needsPass are the refusals after which the same token must not be shown again. The session waits
-// for another pass: with its program, or, before it has a program, up to ConnectTimeout. The agent
-// has another token minted on request, or the relay has caused it already.
-var needsPass = []taskcatalog.Code{
+// newPassCodes are the refusals after which the same token must not be shown again. The session
+// waits for another pass: with its program, or, before it has a program, up to ConnectTimeout. The
+// agent has another token minted on request, or the relay has caused it already.
+var newPassCodes = []taskcatalog.Code{
 	CodeReplaced, "terminal_token_used", "terminal_token_unknown", "terminal_token_superseded", "terminal_token_expired", "terminal_wrong_key",
 }
 
-func wantsPass(code taskcatalog.Code) bool { return slices.Contains(needsPass, code) }
+func needsNewPass(code taskcatalog.Code) bool { return slices.Contains(newPassCodes, code) }

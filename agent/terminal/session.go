@@ -33,8 +33,8 @@ type Options struct {
 	Locale    map[string]string // LANG and LC_ of the operator
 	AllowRoot bool
 	Sudo      bool // the user was given sudo, and may become root with it
-	// Began is called when the program runs. May be nil.
-	Began func(Began)
+	// OnStart is called when the program runs. May be nil.
+	OnStart func(ProgramInfo)
 
 	ConnectTimeout time.Duration // for the first Welcome
 	DetachTimeout  time.Duration // for an absent relay, or for delivering the end
@@ -42,8 +42,8 @@ type Options struct {
 	Grace          time.Duration // between SIGHUP and SIGKILL
 }
 
-// Began describes the program of a session.
-type Began struct {
+// ProgramInfo describes the program of a session.
+type ProgramInfo struct {
 	PID  int
 	User machine.User
 	TTY  string // the terminal's file, such as /dev/pts/3
@@ -61,20 +61,20 @@ type session struct {
 	Options
 	begin func() (program, error)
 
-	mu      sync.Mutex
-	changed *sync.Cond
-	given   *sync.Cond
-	program program
-	in      *frame.Inflow
-	inOver  bool   // input ended over an earlier connection
-	queue   []byte // received input that waits for the program
-	last    byte   // of the input
-	out     frame.Outflow
-	size    *frame.Resize // to be set on the program's terminal
-	exit    *frame.Exit   // set once all output is in out
-	pass    *Pass         // nil: no dialing before the next pass arrives
-	before  *Pass         // fallback for the same relay if pass is refused; nil: none
-	way     way
+	mu         sync.Mutex
+	changed    *sync.Cond
+	given      *sync.Cond
+	program    program
+	in         *frame.Inflow
+	inputEnded bool   // input ended over an earlier connection
+	queue      []byte // received input that waits for the program
+	last       byte   // of the input
+	out        frame.Outflow
+	size       *frame.Resize // to be set on the program's terminal
+	exit       *frame.Exit   // set once all output is in out
+	pass       *Pass         // nil: no dialing before the next pass arrives
+	before     *Pass         // fallback for the same relay if pass is refused; nil: none
+	way        way
 
 	pause *backoff.ExponentialBackOff
 	wait  time.Duration // before the next connection
@@ -135,8 +135,8 @@ func (o Options) start(live *machine.Machine) (program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Began != nil {
-		o.Began(Began{PID: sh.cmd.Process.Pid, User: st.User, TTY: sh.slave.Name()})
+	if o.OnStart != nil {
+		o.OnStart(ProgramInfo{PID: sh.cmd.Process.Pid, User: st.User, TTY: sh.slave.Name()})
 	}
 	return sh, nil
 }
@@ -190,7 +190,7 @@ func (s *session) run(ctx context.Context) (Result, error) {
 // end removes everything left of the session.
 func (s *session) end(own *sync.WaitGroup, err error) (Result, error) {
 	res := Result{Code: taskcatalog.CodeOf(err, CodeStartFailed)}
-	if errors.Is(err, errOver) {
+	if errors.Is(err, errEnded) {
 		res.Code, err = "", nil
 	}
 	if s.program != nil {
@@ -211,8 +211,8 @@ func (s *session) end(own *sync.WaitGroup, err error) (Result, error) {
 	return res, err
 }
 
-// errOver is the regular end, after the program's own end.
-var errOver = errors.New("the session is over")
+// errEnded is the regular end, after the program's own end.
+var errEnded = errors.New("the session is over")
 
 // serveProgram starts the goroutines that outlast connections.
 func (s *session) serveProgram(ctx context.Context, stop context.CancelCauseFunc, own *sync.WaitGroup) {
@@ -223,7 +223,7 @@ func (s *session) serveProgram(ctx context.Context, stop context.CancelCauseFunc
 	own.Go(func() {
 		exit := s.program.Wait()
 		// The relay has DetachTimeout to take the remaining output and the Exit.
-		late := time.AfterFunc(s.DetachTimeout, func() { stop(errOver) })
+		late := time.AfterFunc(s.DetachTimeout, func() { stop(errEnded) })
 		defer late.Stop()
 		output.Wait()
 		s.mu.Lock()
@@ -290,7 +290,7 @@ func (s *session) pumpOutput(ctx context.Context) {
 func (s *session) pumpInput(ctx context.Context) {
 	for told := false; ; {
 		s.mu.Lock()
-		ok := s.await(ctx, s.given, func() bool { return len(s.queue) > 0 || (s.inOver || s.in.Ended()) && !told })
+		ok := s.await(ctx, s.given, func() bool { return len(s.queue) > 0 || (s.inputEnded || s.in.Ended()) && !told })
 		chunk := append([]byte(nil), s.queue[:min(len(s.queue), 4<<10)]...)
 		s.mu.Unlock()
 		if !ok {
@@ -298,7 +298,7 @@ func (s *session) pumpInput(ctx context.Context) {
 		}
 		if len(chunk) == 0 {
 			told = true
-			_ = s.program.EndInput(s.endings())
+			_ = s.program.EndInput(s.eofCount())
 			continue
 		}
 		n, err := s.program.Write(chunk)
@@ -313,9 +313,9 @@ func (s *session) pumpInput(ctx context.Context) {
 	}
 }
 
-// endings is how often the end-of-input character must be typed: on an unfinished line the first
+// eofCount is how often the end-of-input character must be typed: on an unfinished line the first
 // only submits the line.
-func (s *session) endings() int {
+func (s *session) eofCount() int {
 	if s.last == 0 || s.last == '\n' || s.last == '\r' {
 		return 1
 	}

@@ -280,7 +280,7 @@ func (s *shell) signal(sig unix.Signal, chosen func(machine.Process) bool) (int,
 	return count, err
 }
 
-func everyone(machine.Process) bool { return true }
+func allProcesses(machine.Process) bool { return true }
 
 // Wait implements program.
 func (s *shell) Wait() frame.Exit {
@@ -316,17 +316,17 @@ const (
 
 // HangUp implements program.
 func (s *shell) HangUp(grace time.Duration) {
-	if left, err := s.signal(unix.SIGHUP, everyone); left == 0 && err == nil {
+	if left, err := s.signal(unix.SIGHUP, allProcesses); left == 0 && err == nil {
 		return
 	}
-	_, _ = s.signal(unix.SIGCONT, everyone) // a stopped process would not act on SIGHUP
+	_, _ = s.signal(unix.SIGCONT, allProcesses) // a stopped process would not act on SIGHUP
 	killed := time.Now().Add(grace)
 	for now := range time.Tick(leftPoll) {
 		sig := unix.Signal(0)
 		if now.After(killed) {
 			sig = unix.SIGKILL
 		}
-		left, err := s.signal(sig, everyone)
+		left, err := s.signal(sig, allProcesses)
 		if left == 0 && err == nil || now.After(killed.Add(killTime)) {
 			return
 		}

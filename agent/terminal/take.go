@@ -41,7 +41,7 @@ func (l *link) take(f frame.Frame) error {
 	switch f := f.(type) {
 	case frame.Data:
 		fresh, err := l.in.Take(f)
-		if !l.inOver {
+		if !l.inputEnded {
 			l.queue = append(l.queue, fresh...)
 		}
 		return err

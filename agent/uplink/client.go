@@ -134,10 +134,10 @@ func (c *Client) Wait(ctx context.Context, lanes []taskcatalog.Lane, atOnce bool
 	return reply, err
 }
 
-// Asks polls like Wait, but for no lane and at once: the broker answers as it would answer an
+// PollOnce polls like Wait, but for no lane and at once: the broker answers as it would answer an
 // agent, and hands nothing over. The caller polls in place of a running agent, with the agent's
 // instance if known.
-func (c *Client) Asks(ctx context.Context) error {
+func (c *Client) PollOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	header := []string{wire.HeaderPrefer, wire.PreferNoWait}
@@ -262,9 +262,9 @@ func (r *Refusal) Error() string {
 	return r.Detail
 }
 
-// Lasting reports whether the same request would be refused again: the broker understood the
+// Permanent reports whether the same request would be refused again: the broker understood the
 // request and rejected it.
-func (r *Refusal) Lasting() bool {
+func (r *Refusal) Permanent() bool {
 	switch r.Status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return false

@@ -151,7 +151,7 @@ func TestARefusalKeepsItsCodeAndIsCleaned(t *testing.T) {
 			c := client(t, Options{Broker: url, CASHA256: auth.Pin()})
 			_, err := c.Enroll(context.Background(), wire.EnrollRequest{})
 			r, ok := RefusalOf(err)
-			if !ok || r.Code != test.code || r.Status != test.status || r.Lasting() != test.lasting || strings.Contains(r.Error(), "\x1b") {
+			if !ok || r.Code != test.code || r.Status != test.status || r.Permanent() != test.lasting || strings.Contains(r.Error(), "\x1b") {
 				t.Fatalf("%#v %v", r, err)
 			}
 		})

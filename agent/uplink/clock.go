@@ -76,7 +76,7 @@ func (c *Client) brokerTime(ctx context.Context) (time.Time, error) {
 		MinVersion:         tls.VersionTLS13,
 		ServerName:         c.base.Hostname(),
 		InsecureSkipVerify: true, // allowed: undated proves the chain, dates apart
-		VerifyConnection:   c.undated,
+		VerifyConnection:   c.verifyUndated,
 	}
 	transport := &http.Transport{DialContext: c.Dial, TLSClientConfig: config, DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}
 	defer transport.CloseIdleConnections()
@@ -94,9 +94,9 @@ func (c *Client) brokerTime(ctx context.Context) (time.Time, error) {
 	return http.ParseTime(resp.Header.Get("Date"))
 }
 
-// undated verifies a broker's chain and name as usual, but at the middle of the certificate's life
-// instead of now.
-func (c *Client) undated(cs tls.ConnectionState) error {
+// verifyUndated verifies a broker's chain and name as usual, but at the middle of the certificate's
+// life instead of now.
+func (c *Client) verifyUndated(cs tls.ConnectionState) error {
 	leaf := cs.PeerCertificates[0]
 	middle := leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 2)
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()

@@ -29,7 +29,7 @@ func NewPause() *Pause {
 func (p *Pause) After(err error) time.Duration {
 	p.back.MaxInterval = LongPause
 	r, ok := RefusalOf(err)
-	if ok && r.Lasting() {
+	if ok && r.Permanent() {
 		p.back.MaxInterval = MaxPause
 	}
 	wait := min(p.back.NextBackOff(), MaxPause)

@@ -206,7 +206,7 @@ func grantSudo(ctx context.Context, h *host.Host, a host.Account) error {
 		return nil
 	}
 	if err := h.Program(ctx, "/usr/sbin/visudo", "--check", "--quiet", "--file="+file); err != nil {
-		_, removed := h.Machine.RemoveAll(ctx, file, machine.Tree{Remove: machine.Everything})
+		_, removed := h.Machine.RemoveAll(ctx, file, machine.Tree{Remove: machine.AllEntries})
 		return errors.Join(err, removed)
 	}
 	return nil

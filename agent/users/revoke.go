@@ -149,7 +149,7 @@ func (v *revocation) tree(choose func(*machine.Entry) bool) machine.Tree {
 	}, Kept: func(e *machine.Entry) {
 		name := e.Path()
 		v.report.Find(taskcatalog.Finding{
-			Check: checkFiles, Subject: name, UID: &v.account.UID, NextAction: cleanup.MendsFile(name),
+			Check: checkFiles, Subject: name, UID: &v.account.UID, NextAction: cleanup.FileRemedy(name),
 			Detail: "a directory of the user was kept, because it holds files of other users",
 		})
 	}}
@@ -166,7 +166,7 @@ func (v *revocation) lock(ctx context.Context) error {
 		locked = v.Host.AccountTool(ctx, "usermod", "--lock", "--expiredate", "1", v.account.Username)
 	}
 	for _, name := range []string{host.SudoersFile(v.account.Username), path.Join(v.account.Home, ".ssh/authorized_keys")} {
-		t, err := v.Host.Machine.RemoveAll(ctx, name, v.tree(machine.Everything))
+		t, err := v.Host.Machine.RemoveAll(ctx, name, v.tree(machine.AllEntries))
 		// If .ssh is a link, or a FUSE covers the home, authorized_keys is not a file that the
 		// agent wrote; the home itself is removed later.
 		if err != nil && !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, machine.ErrFUSE) {
@@ -224,7 +224,7 @@ func (v *revocation) jobs(ctx context.Context) error {
 		v.result.JobsRemoved += int(t.Files)
 		all = errors.Join(all, v.removed(checkJobs, dir, t, err))
 	}
-	t, err := v.Host.Machine.RemoveAll(ctx, path.Join("/var/lib/systemd/linger", v.account.Username), v.tree(machine.Everything))
+	t, err := v.Host.Machine.RemoveAll(ctx, path.Join("/var/lib/systemd/linger", v.account.Username), v.tree(machine.AllEntries))
 	v.result.JobsRemoved += int(t.Files)
 	return errors.Join(all, err)
 }
@@ -284,7 +284,7 @@ func (v *revocation) firstMounts(ctx context.Context) error {
 }
 
 func (v *revocation) home(ctx context.Context) error {
-	t, err := v.Host.Machine.RemoveAll(ctx, v.account.Home, v.tree(machine.Everything))
+	t, err := v.Host.Machine.RemoveAll(ctx, v.account.Home, v.tree(machine.AllEntries))
 	return v.removed(checkFiles, v.account.Home, t, err)
 }
 

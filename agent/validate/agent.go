@@ -27,7 +27,7 @@ var unitDirs = []string{
 // record of the machine is used: a person who changed the program could have changed the record
 // too. If several packages of this version are published, the agent must match one of them.
 func lookAgent(ctx context.Context, v *validation) ([]item, error) {
-	if v.taking {
+	if v.takesBaseline {
 		return nil, nil
 	}
 	program := taskcatalog.AgentProgram(v.Host.Version)
@@ -37,7 +37,7 @@ func lookAgent(ctx context.Context, v *validation) ([]item, error) {
 		if !slices.ContainsFunc(p.Files, func(f taskcatalog.BaselineFile) bool { return f.Path == program }) {
 			continue
 		}
-		items, err := v.unlike(ctx, p)
+		items, err := v.packageDifferences(ctx, p)
 		if err != nil {
 			return nil, err
 		}
@@ -56,8 +56,8 @@ func differs(key, format string, args ...any) item {
 	return item{row: taskcatalog.CheckAgent, key: key, differs: true, finding: taskcatalog.Finding{Detail: fmt.Sprintf(format, args...), NextAction: taskcatalog.ActionReimage}}
 }
 
-// unlike lists the differences between the machine and one package of the agent.
-func (v *validation) unlike(ctx context.Context, p taskcatalog.AgentPackage) ([]item, error) {
+// packageDifferences lists the differences between the machine and one package of the agent.
+func (v *validation) packageDifferences(ctx context.Context, p taskcatalog.AgentPackage) ([]item, error) {
 	want := map[string]taskcatalog.BaselineFile{
 		// The package creates these two links when it is installed.
 		taskcatalog.AgentLink:                {Digest: machine.FileLink + "../lib/hostler-agent/current/hostler-agent"},

@@ -51,7 +51,7 @@ func lookContainers(ctx context.Context, v *validation) ([]item, error) {
 			return nil, err
 		}
 		for _, dir := range dirs {
-			items, err := v.entriesBut(ctx, "containers", s.kind, dir, taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
+			items, err := v.entriesWithLost(ctx, "containers", s.kind, dir, taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
 				if !e.IsRegular() || e.Stat.Uid != 0 { // a volume may be named evil.json
 					return false
 				}

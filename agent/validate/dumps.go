@@ -16,7 +16,7 @@ func lookDumps(ctx context.Context, v *validation) ([]item, error) {
 	var all []item
 	dirs := slices.Concat(cleanup.DumpDirs, cleanup.DumpDirsOfBaseline, []string{"/sys/fs/pstore"})
 	for _, dir := range dirs {
-		items, err := v.entriesBut(ctx, "dumps", "dump/", dir, taskcatalog.ActionStorageCleanup, nil)
+		items, err := v.entriesWithLost(ctx, "dumps", "dump/", dir, taskcatalog.ActionStorageCleanup, nil)
 		all = append(all, items...)
 		if err != nil {
 			return all, err
@@ -29,7 +29,7 @@ func lookDumps(ctx context.Context, v *validation) ([]item, error) {
 	cores = slices.DeleteFunc(cores, func(name string) bool { return slices.Contains(dirs, path.Dir(name)) })
 	for i, name := range cores {
 		if i == maxForeign {
-			return append(all, manyMore("dumps", "dump/"+path.Dir(name), taskcatalog.ActionStorageCleanup, int64(len(cores)-i))), nil
+			return append(all, overflowItem("dumps", "dump/"+path.Dir(name), taskcatalog.ActionStorageCleanup, int64(len(cores)-i))), nil
 		}
 		st, err := v.m.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) {

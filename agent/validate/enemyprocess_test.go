@@ -47,7 +47,7 @@ func TestAProcessThatForksAndExitsAtOnceIsNeverClean(t *testing.T) {
 	hosttest.OK(t, err)
 	h := &host.Host{Machine: m, Accounts: &hosttest.Ledger{}}
 	look := func() ([]item, error) {
-		s := &settling{v: newLook(h, &taskcatalog.Baseline{}), check: check{rows: []string{"processes"}, look: lookProcesses, settles: true}}
+		s := &repeatedCheck{v: newLook(h, &taskcatalog.Baseline{}), check: check{rows: []string{"processes"}, look: lookProcesses, settles: true}}
 		for !s.done {
 			s.look(t.Context())
 		}

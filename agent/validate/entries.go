@@ -26,17 +26,17 @@ func objects(row, kind string, names []string, next string) []item {
 // directory that is a link or no directory is itself an entry. With an error, entries still returns
 // the items seen.
 func (v *validation) entries(ctx context.Context, row, kind, dir, next string, skip func(*machine.Entry) bool) (items []item, err error) {
-	err = still(ctx, func() (moved string, err error) {
+	err = listUntilStable(ctx, func() (moved string, err error) {
 		before := items
 		items, moved, err = v.listed(ctx, row, kind, dir, next, skip)
-		items = withStrangers(items, before)
+		items = addForeign(items, before)
 		return moved, err
 	})
 	return items, err
 }
 
-// withStrangers adds the strangers' items that an earlier listing saw.
-func withStrangers(items, before []item) []item {
+// addForeign adds the strangers' items that an earlier listing saw.
+func addForeign(items, before []item) []item {
 	seen := marks(items)
 	for _, it := range before {
 		if len(items) > 2*maxForeign {
@@ -76,7 +76,7 @@ func (v *validation) listed(ctx context.Context, row, kind, dir, next string, sk
 		Gone: changed, Changed: changed,
 	})
 	if more > 0 {
-		items = append(items, manyMore(row, kind+dir, next, more))
+		items = append(items, overflowItem(row, kind+dir, next, more))
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -95,17 +95,17 @@ func (v *validation) listed(ctx context.Context, row, kind, dir, next string, sk
 // inode identifies a file by numbers that nobody can choose.
 func inode(st unix.Stat_t) string { return fmt.Sprintf("file %d:%d", st.Dev, st.Ino) }
 
-// manyMore stands for the entries beyond maxForeign: a tenant can create as many names as there are
-// inodes, and the agent's memory is bounded.
-func manyMore(row, where, next string, n int64) item {
+// overflowItem stands for the entries beyond maxForeign: a tenant can create as many names as there
+// are inodes, and the agent's memory is bounded.
+func overflowItem(row, where, next string, n int64) item {
 	return item{row: row, key: where + " and more", differs: true, finding: taskcatalog.Finding{
 		Subject: where, Detail: "there are more entries than the limit", Count: n, NextAction: next,
 	}}
 }
 
-// entriesBut is entries, and also lists lost+found, where fsck keeps files that it found without a
-// name. The owner of those files is unknown.
-func (v *validation) entriesBut(ctx context.Context, row, kind, dir, next string, skip func(*machine.Entry) bool) ([]item, error) {
+// entriesWithLost is entries, and also lists lost+found, where fsck keeps files that it found
+// without a name. The owner of those files is unknown.
+func (v *validation) entriesWithLost(ctx context.Context, row, kind, dir, next string, skip func(*machine.Entry) bool) ([]item, error) {
 	lost := false
 	all, err := v.entries(ctx, row, kind, dir, next, func(e *machine.Entry) bool {
 		own := e.LostAndFound()

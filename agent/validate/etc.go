@@ -16,19 +16,19 @@ import (
 // etcRows are the rows decided by all of /etc, and by units elsewhere.
 var etcRows = []string{"cron", "units", "preload", "pam", "sudoers", "ssh_server", "udev", "modprobe", "config"}
 
-// restless are paths in /etc that the system itself changes. lookUsers compares the accounts; the
-// other files hold no setting. In the directories listed here, anything but a plain file is still
-// compared.
-var restless = []string{
+// volatileEtc are paths in /etc that the system itself changes. lookUsers compares the accounts;
+// the other files hold no setting. In the directories listed here, anything but a plain file is
+// still compared.
+var volatileEtc = []string{
 	"/etc/passwd", "/etc/passwd-", "/etc/group", "/etc/group-", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-",
 	"/etc/subuid", "/etc/subuid-", "/etc/subgid", "/etc/subgid-", "/etc/.pwd.lock", "/etc/adjtime", "/etc/blkid.tab", "/etc/.updated",
 	"/etc/lvm/archive", "/etc/lvm/backup", "/etc/lvm/cache", "/etc/hostler-agent/enroll.token",
 }
 
-// dated are files that begin with a comment with the time of their creation. The time differs with
-// every installation and has no effect on programs that read the file. A line that differs in any
-// other way is compared like the rest.
-var dated = map[string]*regexp.Regexp{
+// datedFiles are files that begin with a comment with the time of their creation. The time differs
+// with every installation and has no effect on programs that read the file. A line that differs in
+// any other way is compared like the rest.
+var datedFiles = map[string]*regexp.Regexp{
 	"/etc/sudoers.d/90-cloud-init-users": regexp.MustCompile(`\A# Created by cloud-init v\. [0-9A-Za-z.+~:-]{1,64} on [A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} [+-][0-9]{4}\n`),
 }
 
@@ -46,7 +46,7 @@ func lookEtc(ctx context.Context, v *validation) ([]item, error) {
 		accountFiles[host.SudoersFile(a.Username)] = true
 	}
 	names, err := v.tree(ctx, etcTops, func(name string, mode uint32) bool {
-		return passive(mode) && (slices.Contains(restless, name) || slices.Contains(restless, path.Dir(name))) || name == "/etc/mtab" && mode&unix.S_IFMT != unix.S_IFDIR || ephemeralUnit(name, mode)
+		return passive(mode) && (slices.Contains(volatileEtc, name) || slices.Contains(volatileEtc, path.Dir(name))) || name == "/etc/mtab" && mode&unix.S_IFMT != unix.S_IFDIR || ephemeralUnit(name, mode)
 	})
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ func (v *validation) records(ctx context.Context, names []string, etc bool) ([]t
 	}
 	err := v.m.FileStates(ctx, func(yield func(machine.FileQuery) bool) {
 		for _, name := range names {
-			q := machine.FileQuery{Path: name, Without: dated[name]}
+			q := machine.FileQuery{Path: name, Without: datedFiles[name]}
 			if etc {
 				q.MD5 = v.conf[name]
 			}
@@ -53,7 +53,7 @@ func (v *validation) records(ctx context.Context, names []string, etc bool) ([]t
 // compareFiles compares the records of a look with the look's part of the baseline: the paths for
 // which mine reports true.
 func (v *validation) compareFiles(look string, records []taskcatalog.BaselineFile, mine func(string) bool, row func(string) string) []item {
-	if v.taking {
+	if v.takesBaseline {
 		v.files[look] = rollUp(records)
 		return nil
 	}
@@ -71,10 +71,10 @@ func (v *validation) compareFiles(look string, records []taskcatalog.BaselineFil
 	}
 	var items []item
 	differ := func(f taskcatalog.BaselineFile, detail string) {
-		items = append(items, item{row: row(f.Path), key: f.Path, differs: true, stranger: !v.knows(f.UID), finding: taskcatalog.Finding{UID: &f.UID, Detail: detail, NextAction: taskcatalog.ActionReimage}})
+		items = append(items, item{row: row(f.Path), key: f.Path, differs: true, stranger: !v.knownUID(f.UID), finding: taskcatalog.Finding{UID: &f.UID, Detail: detail, NextAction: taskcatalog.ActionReimage}})
 	}
 	seen := map[string]bool{}
-	for _, is := range rollAs(records, rolls) {
+	for _, is := range mergeBelow(records, rolls) {
 		seen[is.Path] = true
 		was, there := before[is.Path]
 		switch {

@@ -16,7 +16,7 @@ import (
 // tree lists, sorted, all entries below tops except directories, on every local file system mounted
 // there. A top that is a link or a file is listed itself; a missing top is empty.
 func (v *validation) tree(ctx context.Context, tops []string, skip func(name string, mode uint32) bool) (names []string, err error) {
-	err = still(ctx, func() (moved string, err error) {
+	err = listUntilStable(ctx, func() (moved string, err error) {
 		names, moved, err = v.treeOnce(ctx, tops, skip)
 		return moved, err
 	})

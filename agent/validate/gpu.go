@@ -42,7 +42,7 @@ func lookGPUs(ctx context.Context, v *validation) ([]item, error) {
 			NextAction: taskcatalog.ActionReimage,
 		}})
 	}
-	if v.taking && len(items) > 0 {
+	if v.takesBaseline && len(items) > 0 {
 		return nil, errors.New(items[0].finding.Subject + ": " + items[0].finding.Detail)
 	}
 	var now []taskcatalog.BaselineGPU
@@ -77,13 +77,13 @@ func lookGPUs(ctx context.Context, v *validation) ([]item, error) {
 		return nil, err
 	}
 	v.now.GPUs, items = now, append(append(items, off...), opened...)
-	if v.taking {
+	if v.takesBaseline {
 		// The processes on a GPU are not part of a baseline, except for the services that hold
 		// GPUs.
 		items = slices.DeleteFunc(items, func(it item) bool { return it.differs })
 	}
 	// A finding counts, even if more may be hidden.
-	if unsure != nil && (v.taking || !slices.ContainsFunc(items, func(it item) bool { return !v.has(it) })) {
+	if unsure != nil && (v.takesBaseline || !slices.ContainsFunc(items, func(it item) bool { return !v.has(it) })) {
 		v.now.GPUs = nil
 		return nil, unsure
 	}

@@ -54,7 +54,7 @@ func newGPUBox(t *testing.T, vendor string) *gpuBox {
 func (b *gpuBox) baseline() *taskcatalog.Baseline {
 	b.t.Helper()
 	v := newLook(b.Host, nil)
-	v.taking = true
+	v.takesBaseline = true
 	items, err := lookGPUs(b.t.Context(), v)
 	hosttest.OK(b.t, err)
 	for _, it := range items {

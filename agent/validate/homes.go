@@ -9,7 +9,7 @@ import (
 
 // lookHomes finds the entries of /home that are not a known user's home.
 func lookHomes(ctx context.Context, v *validation) ([]item, error) {
-	return v.entriesBut(ctx, "homes", "home/", "/home", taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
+	return v.entriesWithLost(ctx, "homes", "home/", "/home", taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
 		_, known := v.homes[e.Path()]
 		return known && e.IsDir()
 	})

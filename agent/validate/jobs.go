@@ -23,7 +23,7 @@ func lookJobs(ctx context.Context, v *validation) ([]item, error) {
 	}
 	var items []item
 	for _, f := range records {
-		if v.taking {
+		if v.takesBaseline {
 			break
 		}
 		if i := slices.IndexFunc(v.accounts, func(a host.Account) bool { return a.UID == f.UID || a.Username == path.Base(f.Path) }); i >= 0 {

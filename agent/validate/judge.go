@@ -101,7 +101,7 @@ func (v *validation) judge(found [][]item, failed []error, result *taskcatalog.V
 			}
 			v.made([]string{row}, err)
 			for _, it := range found[i] {
-				if it.row == row && (it.tenant || it.despite || err == nil && !v.has(it)) {
+				if it.row == row && (it.tenant || it.partial || err == nil && !v.has(it)) {
 					v.find(it)
 				}
 			}

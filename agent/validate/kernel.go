@@ -81,7 +81,7 @@ func lookMounts(_ context.Context, v *validation) ([]item, error) {
 		case m.Type == "nsfs": // handled by lookNamespaces
 		case m.Point == "/run/netns" && m.Type == "tmpfs" && m.Root == "/netns": // ip netns binds the directory to itself
 		case strings.HasPrefix(m.Point, "/run/credentials/") && (m.Type == "ramfs" || m.Type == "tmpfs"):
-		case isUser && v.knowsText(owner) && m.Type == "tmpfs" && m.Root == "/":
+		case isUser && v.knownUIDText(owner) && m.Type == "tmpfs" && m.Root == "/":
 		default:
 			key := m.Point + " " + m.Type + " " + m.Root
 			if count[key]++; count[key] > 1 {
@@ -92,11 +92,11 @@ func lookMounts(_ context.Context, v *validation) ([]item, error) {
 				next = taskcatalog.ActionStorageCleanup
 			}
 			// The mount point of a FUSE was chosen by the user for whom it was mounted.
-			items = append(items, item{row: "mounts", key: key, stranger: m.User != "" && !v.knowsText(m.User), finding: taskcatalog.Finding{Subject: m.Point, Detail: m.Type + " " + m.Root, NextAction: next}})
+			items = append(items, item{row: "mounts", key: key, stranger: m.User != "" && !v.knownUIDText(m.User), finding: taskcatalog.Finding{Subject: m.Point, Detail: m.Type + " " + m.Root, NextAction: next}})
 			// The options are an item of their own, since a cleanup must not detach a mount of the
 			// baseline because of its options. No mount point begins with "options".
 			options := item{row: "mounts", key: "options " + m.Access + " of " + key, finding: taskcatalog.Finding{Subject: m.Point, Detail: "its options differ from the baseline; they are " + m.Access}}
-			if v.taking || v.has(items[len(items)-1]) {
+			if v.takesBaseline || v.has(items[len(items)-1]) {
 				items = append(items, options)
 			}
 		}
@@ -112,8 +112,8 @@ func (v *validation) containers(name string) bool {
 		slices.ContainsFunc(cleanup.ContainerStates, func(pattern string) bool { return below(strings.TrimSuffix(pattern, "/*")) })
 }
 
-// knowsText reports whether a text is the number of a known uid.
-func (v *validation) knowsText(text string) bool {
+// knownUIDText reports whether a text is the number of a known uid.
+func (v *validation) knownUIDText(text string) bool {
 	uid, err := strconv.ParseUint(text, 10, 32)
 	_, known := v.users[uint32(uid)]
 	return err == nil && known && text == strconv.FormatUint(uid, 10)
@@ -158,7 +158,7 @@ func lookNamespaces(_ context.Context, v *validation) ([]item, error) {
 		// A cleanup ends only processes in containers.
 		items = append(items, v.owner(item{row: "namespaces", key: "netns/of " + p.key(), id: ns, finding: taskcatalog.Finding{
 			Subject: ns, Detail: fmt.Sprintf("%d %s; %s", p.PID, p.Name, p.key()),
-		}}, p.UIDs[0], p.mends()))
+		}}, p.UIDs[0], p.remedy()))
 	}
 	return items, nil
 }

@@ -68,7 +68,7 @@ func (v *validation) homeFiles(ctx context.Context, row string, may, listed []st
 	var went error
 	records = slices.DeleteFunc(records, func(f taskcatalog.BaselineFile) bool {
 		if f.Digest == machine.FileMissing && slices.Contains(listed, f.Path) {
-			went = &unrest{changedMeanwhile(f.Path)}
+			went = &unstableError{changedMeanwhile(f.Path)}
 		}
 		return f.Digest == machine.FileMissing
 	})

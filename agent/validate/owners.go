@@ -22,7 +22,7 @@ import (
 // again on their own: during a walk of minutes, a tenant could move a file from a place not yet
 // walked to a place already walked.
 func lookFiles(ctx context.Context, v *validation) ([]item, error) {
-	if len(v.users) == 0 && !v.taking {
+	if len(v.users) == 0 && !v.takesBaseline {
 		return nil, errors.New("no user is known")
 	}
 	mounts, err := v.m.LocalMounts()
@@ -32,7 +32,7 @@ func lookFiles(ctx context.Context, v *validation) ([]item, error) {
 	if len(mounts) == 0 {
 		return nil, errors.New("no local file system is mounted")
 	}
-	o := &owners{v: v, within: map[string]uint32{}, seen: map[string]bool{}, again: map[string]bool{}}
+	o := &ownerScan{v: v, within: map[string]uint32{}, seen: map[string]bool{}, again: map[string]bool{}}
 	var failed error
 	for _, top := range mounts {
 		on, err := v.m.Lstat(top)
@@ -64,10 +64,10 @@ func lookFiles(ctx context.Context, v *validation) ([]item, error) {
 	if failed != nil {
 		return o.items, failed
 	}
-	err = still(ctx, func() (string, error) { return o.lookAgain(ctx) })
+	err = listUntilStable(ctx, func() (string, error) { return o.lookAgain(ctx) })
 	items := o.items
 	if o.setuids > maxForeign {
-		items = append(items, manyMore("setuid", "setuid", taskcatalog.ActionReimage, o.setuids-maxForeign))
+		items = append(items, overflowItem("setuid", "setuid", taskcatalog.ActionReimage, o.setuids-maxForeign))
 	}
 	if err != nil {
 		return items, err
@@ -84,8 +84,8 @@ func lookFiles(ctx context.Context, v *validation) ([]item, error) {
 	return items, nil
 }
 
-// owners is a look at the owners of all files.
-type owners struct {
+// ownerScan is a look at the owners of all files.
+type ownerScan struct {
 	v       *validation
 	items   []item
 	within  map[string]uint32 // directories already reported, with their owner
@@ -97,8 +97,8 @@ type owners struct {
 	tooMany bool
 }
 
-func (o *owners) look(e *machine.Entry) {
-	if !o.v.knows(e.Stat.Uid) || host.DynamicUser(e.Stat.Uid) {
+func (o *ownerScan) look(e *machine.Entry) {
+	if !o.v.knownUID(e.Stat.Uid) || host.DynamicUser(e.Stat.Uid) {
 		o.foreign(e)
 	}
 	privileged, what := e.Privileged()
@@ -121,13 +121,13 @@ const maxAgain = 1 << 16
 
 // share notes a directory of a known user that strangers may write to. An entry of an ACL grants
 // writing only together with the group's permission bit.
-func (o *owners) share(name string, st unix.Stat_t) {
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Mode&0o022 != 0 && o.v.knows(st.Uid) {
+func (o *ownerScan) share(name string, st unix.Stat_t) {
+	if st.Mode&unix.S_IFMT == unix.S_IFDIR && st.Mode&0o022 != 0 && o.v.knownUID(st.Uid) {
 		o.note(name, true)
 	}
 }
 
-func (o *owners) note(dir string, shared bool) {
+func (o *ownerScan) note(dir string, shared bool) {
 	switch _, noted := o.again[dir]; {
 	case noted || len(o.again) < maxAgain:
 		o.again[dir] = shared || o.again[dir]
@@ -139,7 +139,7 @@ func (o *owners) note(dir string, shared bool) {
 // lookAgain looks at the noted directories once more, all within a moment. A stranger can hide a
 // file only in a directory writable to strangers, or below a directory of the stranger's own. In a
 // system directory a daemon may be at work: there only a vanished name counts as a change.
-func (o *owners) lookAgain(ctx context.Context) (moved string, err error) {
+func (o *ownerScan) lookAgain(ctx context.Context) (moved string, err error) {
 	since := machine.ChangeClock()
 	for dir, shared := range o.again {
 		t := machine.Tree{Look: o.look, Enter: func(*machine.Entry) bool { return false }, Since: since}
@@ -173,7 +173,7 @@ func changedMeanwhile(name string) string { return clean(name) + " changed durin
 const maxForeign = 10_000
 
 // foreign notes a file of an unknown owner, or only the topmost directory of a tree.
-func (o *owners) foreign(e *machine.Entry) {
+func (o *ownerScan) foreign(e *machine.Entry) {
 	name, uid := e.Path(), e.Stat.Uid
 	if host.DynamicUser(uid) && slices.ContainsFunc([]string{"/var/lib/private/", "/var/cache/private/", "/var/log/private/", "/run/", "/tmp/systemd-private-", "/var/tmp/systemd-private-"}, func(p string) bool { return strings.HasPrefix(name, p) }) {
 		return
@@ -187,7 +187,7 @@ func (o *owners) foreign(e *machine.Entry) {
 		return
 	}
 	o.seen[idMark(it)] = true
-	it = o.v.owner(it, uid, cleanup.MendsFile(name))
+	it = o.v.owner(it, uid, cleanup.FileRemedy(name))
 	it.stranger = true // systemd's dynamic uids belong to nobody here
 	o.items = append(o.items, it)
 }

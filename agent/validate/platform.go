@@ -19,7 +19,7 @@ func lookPlatform(row string) func(context.Context, *validation) ([]item, error)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if v.taking {
+		if v.takesBaseline {
 			if err != nil {
 				return nil, err
 			}
@@ -51,8 +51,8 @@ func lookPlatform(row string) func(context.Context, *validation) ([]item, error)
 func comparePlatform(was *taskcatalog.PlatformRow, now platform.Reading, whole bool) []item {
 	var items []item
 	differs := func(subject, format string, args ...any) {
-		items = append(items, item{row: was.Check, key: was.Check + "/" + subject, differs: true, despite: true, finding: taskcatalog.Finding{
-			Subject: subject, Detail: fmt.Sprintf(format, args...), NextAction: mendsPlatform(was.Check),
+		items = append(items, item{row: was.Check, key: was.Check + "/" + subject, differs: true, partial: true, finding: taskcatalog.Finding{
+			Subject: subject, Detail: fmt.Sprintf(format, args...), NextAction: platformRemedy(was.Check),
 		}})
 	}
 	if was.Absent != "" && whole && len(now.Settings) > 0 {
@@ -71,7 +71,7 @@ func comparePlatform(was *taskcatalog.PlatformRow, now platform.Reading, whole b
 		value, known := before[s.Name]
 		delete(before, s.Name)
 		switch {
-		case !known && !part(was.Check, s.Name):
+		case !known && !sameDevice(was.Check, s.Name):
 			differs(s.Name, "not in the baseline: %s", said(s.Value))
 		case known && value != s.Value:
 			differs(s.Name, "is %s, was %s", said(s.Value), said(value))
@@ -81,16 +81,16 @@ func comparePlatform(was *taskcatalog.PlatformRow, now platform.Reading, whole b
 		return items // a missing setting may be one that could not be read
 	}
 	for _, s := range was.Settings {
-		if value, left := before[s.Name]; left && !part(was.Check, s.Name) {
+		if value, left := before[s.Name]; left && !sameDevice(was.Check, s.Name) {
 			differs(s.Name, "is gone, was %s", said(value))
 		}
 	}
 	return items
 }
 
-// part reports whether a version belongs to a device. The inventory reports a device that is gone,
-// and a new device has nothing to compare with.
-func part(row, name string) bool {
+// sameDevice reports whether a version belongs to a device. The inventory reports a device that is
+// gone, and a new device has nothing to compare with.
+func sameDevice(row, name string) bool {
 	kind, _, _ := strings.Cut(name, " ")
 	return row == taskcatalog.CheckFirmware && slices.Contains([]string{"gpu", "nic", "nvme"}, kind)
 }
@@ -102,9 +102,9 @@ func said(value string) string {
 	return value
 }
 
-// mendsPlatform returns the next action for a row: a reimage for virtual functions, which do not
+// platformRemedy returns the next action for a row: a reimage for virtual functions, which do not
 // survive a boot, and work by hand for the rest.
-func mendsPlatform(row string) string {
+func platformRemedy(row string) string {
 	if row == taskcatalog.CheckSRIOV {
 		return taskcatalog.ActionReimage
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// running is a process with the attributes that identify it.
-type running struct {
+// judgedProcess is a process with the attributes that identify it.
+type judgedProcess struct {
 	machine.Process
 	exe  string
 	unit string // as returned by unitOf
@@ -35,27 +35,27 @@ type running struct {
 	unread error
 }
 
-// mends returns the action that ends the process: a cleanup ends processes in containers.
-func (p running) mends() string {
+// remedy returns the action that ends the process: a cleanup ends processes in containers.
+func (p judgedProcess) remedy() string {
 	if p.container {
 		return taskcatalog.ActionStorageCleanup
 	}
 	return taskcatalog.ActionReimage
 }
 
-func (p running) key() string { return p.exe + " in " + p.unit }
+func (p judgedProcess) key() string { return p.exe + " in " + p.unit }
 
 // id identifies this process alone, whatever its program and name.
-func (p running) id() string { return fmt.Sprintf("process %d of %d", p.PID, p.Start) }
+func (p judgedProcess) id() string { return fmt.Sprintf("process %d of %d", p.PID, p.Start) }
 
-// momentOfWork is how long helpers of a timer or a service may run before they are judged like
+// helperGrace is how long helpers of a timer or a service may run before they are judged like
 // other processes.
-const momentOfWork = time.Hour
+const helperGrace = time.Hour
 
 // processes lists all processes except kernel threads, and in hidden the pids that the kernel lists
 // but whose files it does not show. moved says that a process ended before the look: the process
 // may have left another in its place.
-func (v *validation) processes() (all []running, hidden []int, moved string, err error) {
+func (v *validation) processes() (all []judgedProcess, hidden []int, moved string, err error) {
 	pids, err := v.m.PIDs()
 	if err != nil {
 		return nil, nil, "", err
@@ -85,7 +85,7 @@ func (v *validation) processes() (all []running, hidden []int, moved string, err
 		if gone(err) {
 			err = nil
 		}
-		all = append(all, running{
+		all = append(all, judgedProcess{
 			Process: p, exe: exe, unit: unitOf(cgroup), login: loginOf(cgroup), container: cleanup.Contained(cgroup), unread: cmp.Or(p.Unread, unread, err),
 		})
 	}
@@ -104,7 +104,7 @@ func (v *validation) processes() (all []running, hidden []int, moved string, err
 
 // foreignUID returns the index of the first of a process's uids that is unknown; -1: all are known.
 func (v *validation) foreignUID(p machine.Process) int {
-	return slices.IndexFunc(p.UIDs, func(u uint32) bool { return !v.knows(u) })
+	return slices.IndexFunc(p.UIDs, func(u uint32) bool { return !v.knownUID(u) })
 }
 
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
@@ -145,19 +145,19 @@ func loginOf(cgroup string) string {
 // lookProcesses finds processes by owner first, then by executable and unit: an interpreter that
 // one service may run is not permitted to another.
 func lookProcesses(ctx context.Context, v *validation) (items []item, err error) {
-	err = still(ctx, func() (moved string, err error) {
+	err = listUntilStable(ctx, func() (moved string, err error) {
 		all, hidden, moved, err := v.processes()
 		if err != nil {
 			return "", err
 		}
 		now, err := v.judgeProcesses(all, hidden)
-		items = withStrangers(now, items)
+		items = addForeign(now, items)
 		return moved, err
 	})
 	return items, err
 }
 
-func (v *validation) judgeProcesses(all []running, hidden []int) ([]item, error) {
+func (v *validation) judgeProcesses(all []judgedProcess, hidden []int) ([]item, error) {
 	self, _ := v.m.Exe(v.selfPID(all))
 	logins := v.openLogins(all)
 	uptime, err := v.m.Uptime()
@@ -168,12 +168,12 @@ func (v *validation) judgeProcesses(all []running, hidden []int) ([]item, error)
 	var unread error
 	for _, p := range all {
 		it := item{row: "processes", key: p.key(), id: p.id(), finding: taskcatalog.Finding{
-			Subject: fmt.Sprintf("%d %s", p.PID, p.Name), Detail: join(p.exe, "in "+p.unit), NextAction: p.mends(),
+			Subject: fmt.Sprintf("%d %s", p.PID, p.Name), Detail: join(p.exe, "in "+p.unit), NextAction: p.remedy(),
 		}}
-		if i := v.foreignUID(p.Process); i >= 0 && !v.taking {
+		if i := v.foreignUID(p.Process); i >= 0 && !v.takesBaseline {
 			it.key = fmt.Sprintf("%s of uid %d", p.key(), p.UIDs[i])
 			it.finding.Detail = join(it.finding.Detail, "of a uid that is not in the baseline")
-			items = append(items, v.owner(it, p.UIDs[i], p.mends()))
+			items = append(items, v.owner(it, p.UIDs[i], p.remedy()))
 			unread = errors.Join(unread, p.unread)
 			continue
 		}
@@ -192,7 +192,7 @@ func (v *validation) judgeProcesses(all []running, hidden []int) ([]item, error)
 		case p.Ended(), self != "" && p.exe == self:
 		case v.policyKnows(p):
 		case v.packaged(p.exe) && logins[p.login]:
-		case v.packaged(p.exe) && strings.HasSuffix(p.unit, ".service") && v.unitKnown(p.unit) && age < momentOfWork && !v.taking:
+		case v.packaged(p.exe) && strings.HasSuffix(p.unit, ".service") && v.unitKnown(p.unit) && age < helperGrace && !v.takesBaseline:
 		default:
 			it.finding.UID = &p.UIDs[0]
 			items = append(items, it)
@@ -205,16 +205,16 @@ func (v *validation) judgeProcesses(all []running, hidden []int) ([]item, error)
 	}
 	if unread != nil && v.base != nil { // processes of an unknown uid are found all the same
 		for i := range items {
-			items[i].despite = items[i].finding.UID != nil && !v.knows(*items[i].finding.UID)
+			items[i].partial = items[i].finding.UID != nil && !v.knownUID(*items[i].finding.UID)
 		}
 	}
 	return items, unread
 }
 
 // selfPID returns the agent's own pid; 0 if the agent is not among the processes.
-func (v *validation) selfPID(all []running) int {
+func (v *validation) selfPID(all []judgedProcess) int {
 	pid := unix.Getpid()
-	if !v.m.Live() || !slices.ContainsFunc(all, func(p running) bool { return p.PID == pid }) {
+	if !v.m.Live() || !slices.ContainsFunc(all, func(p judgedProcess) bool { return p.PID == pid }) {
 		return 0
 	}
 	return pid
@@ -223,7 +223,7 @@ func (v *validation) selfPID(all []running) int {
 // openLogins returns the sessions and user managers of known users who are logged in now, by login:
 // for example an operator at work, whose shell runs the system's own programs. Leftovers of an
 // earlier session are not included.
-func (v *validation) openLogins(all []running) map[string]bool {
+func (v *validation) openLogins(all []judgedProcess) map[string]bool {
 	open := map[string]bool{}
 	for _, p := range all {
 		uid, ok := strings.CutPrefix(p.unit, "session of uid ")
@@ -240,12 +240,12 @@ func (v *validation) openLogins(all []running) map[string]bool {
 	return open
 }
 
-func (v *validation) policyKnows(p running) bool {
+func (v *validation) policyKnows(p judgedProcess) bool {
 	return p.exe != "" && slices.ContainsFunc(v.policy.KnownProcesses, func(s string) bool { return s == p.exe || s == path.Base(p.exe) })
 }
 
-// knows reports whether a uid is the baseline's, or a dynamic uid of systemd.
-func (v *validation) knows(uid uint32) bool {
+// knownUID reports whether a uid is the baseline's, or a dynamic uid of systemd.
+func (v *validation) knownUID(uid uint32) bool {
 	if _, ours := v.account(uid); ours {
 		return false
 	}
@@ -290,7 +290,7 @@ func lookListeners(_ context.Context, v *validation) ([]item, error) {
 	self := v.selfPID(all)
 	var items []item
 	for _, l := range found {
-		var holder *running
+		var holder *judgedProcess
 		for i := range all {
 			if slices.Contains(holders[l.Inode], all[i].PID) {
 				holder = &all[i]
@@ -304,7 +304,7 @@ func lookListeners(_ context.Context, v *validation) ([]item, error) {
 		if holder != nil {
 			it.finding.Detail = fmt.Sprintf("%d %s; %s in %s", holder.PID, holder.Name, holder.exe, holder.unit)
 			const firstEphemeral = 32768
-			if l.Addr.Port() >= firstEphemeral && v.packaged(holder.exe) && v.has(item{row: "processes", key: holder.key()}) || v.taking && l.Addr.Port() >= firstEphemeral {
+			if l.Addr.Port() >= firstEphemeral && v.packaged(holder.exe) && v.has(item{row: "processes", key: holder.key()}) || v.takesBaseline && l.Addr.Port() >= firstEphemeral {
 				it.key = l.Proto + "/ephemeral " + holder.key()
 			}
 		}
@@ -312,7 +312,7 @@ func lookListeners(_ context.Context, v *validation) ([]item, error) {
 		if holder != nil && (holder.container || v.forwards(*holder)) {
 			next = taskcatalog.ActionStorageCleanup
 		}
-		if !v.knows(l.UID) {
+		if !v.knownUID(l.UID) {
 			it = v.owner(it, l.UID, next)
 		} else {
 			it.finding.UID, it.finding.NextAction = &l.UID, next
@@ -324,6 +324,6 @@ func lookListeners(_ context.Context, v *validation) ([]item, error) {
 
 // forwards reports whether a process is a docker-proxy: dockerd starts one for each published port
 // of a container, and it ends with the container.
-func (v *validation) forwards(p running) bool {
+func (v *validation) forwards(p judgedProcess) bool {
 	return path.Base(p.exe) == "docker-proxy" && p.unit == cleanup.DockerUnit && v.packaged(p.exe)
 }

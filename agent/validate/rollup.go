@@ -11,9 +11,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// crowded are directories of many small files that change together: in the baseline one line stands
-// for a whole directory.
-var crowded = []string{"/etc/alternatives", "/etc/ssl/certs", "/etc/ca-certificates", "/etc/rc0.d", "/etc/rc1.d", "/etc/rc2.d", "/etc/rc3.d", "/etc/rc4.d", "/etc/rc5.d", "/etc/rc6.d", "/etc/rcS.d"}
+// crowdedDirs are directories of many small files that change together: in the baseline one line
+// stands for a whole directory.
+var crowdedDirs = []string{"/etc/alternatives", "/etc/ssl/certs", "/etc/ca-certificates", "/etc/rc0.d", "/etc/rc1.d", "/etc/rc2.d", "/etc/rc3.d", "/etc/rc4.d", "/etc/rc5.d", "/etc/rc6.d", "/etc/rcS.d"}
 
 // Bounds of the baseline lines for the files of one look.
 const (
@@ -30,11 +30,11 @@ func rollUp(records []taskcatalog.BaselineFile) []taskcatalog.BaselineFile {
 	}
 	var rolls []string
 	for dir, n := range count {
-		if slices.Contains(crowded, dir) || n > maxInDir && dir != "/etc" {
+		if slices.Contains(crowdedDirs, dir) || n > maxInDir && dir != "/etc" {
 			rolls = append(rolls, dir+"/*")
 		}
 	}
-	out := rollAs(records, rolls)
+	out := mergeBelow(records, rolls)
 	for depth := 6; len(out) > maxRecords && depth > 1; depth-- {
 		trees := map[string]bool{}
 		for _, r := range records {
@@ -46,13 +46,13 @@ func rollUp(records []taskcatalog.BaselineFile) []taskcatalog.BaselineFile {
 		for t := range trees {
 			rolls = append(rolls, t)
 		}
-		out = rollAs(records, rolls)
+		out = mergeBelow(records, rolls)
 	}
 	return out
 }
 
-// rollAs merges the records below each of rolls into one line.
-func rollAs(records []taskcatalog.BaselineFile, rolls []string) []taskcatalog.BaselineFile {
+// mergeBelow merges the records below each of rolls into one line.
+func mergeBelow(records []taskcatalog.BaselineFile, rolls []string) []taskcatalog.BaselineFile {
 	roll := map[string]bool{}
 	for _, r := range rolls {
 		roll[r] = true

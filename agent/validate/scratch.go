@@ -18,7 +18,7 @@ func lookScratch(ctx context.Context, v *validation) ([]item, error) {
 			return nil, fmt.Errorf("cannot look at scratch %q: %w", clean(pattern), err)
 		}
 		for _, name := range names {
-			items, err := v.entriesBut(ctx, "scratch", "scratch/", name, taskcatalog.ActionStorageCleanup, nil)
+			items, err := v.entriesWithLost(ctx, "scratch", "scratch/", name, taskcatalog.ActionStorageCleanup, nil)
 			all = append(all, items...)
 			if err != nil {
 				return all, err

@@ -10,7 +10,7 @@ import (
 	"github.com/hostler/hostler/agent/host"
 )
 
-// settling is a line of the table of looks, with the items that its looks have seen.
+// repeatedCheck is a line of the table of looks, with the items that its looks have seen.
 //
 // An item of an unknown owner counts from any look: the system did not create it. An item of a
 // known owner that the baseline does not have may be momentary work of the system, such as a
@@ -19,7 +19,7 @@ import (
 //
 // Looks go on until two in a row agree. A row that does not come to rest counts as not looked at: a
 // person who moves a thing fast enough keeps it out of every look.
-type settling struct {
+type repeatedCheck struct {
 	v     *validation
 	check check
 	made  int    // looks
@@ -42,22 +42,22 @@ const (
 	listingPause = 2 * time.Millisecond
 )
 
-// unrest is the error of a look that does not count, because something moved meanwhile.
-type unrest struct{ what string }
+// unstableError is the error of a look that does not count, because something moved meanwhile.
+type unstableError struct{ what string }
 
-func (r *unrest) Error() string {
+func (r *unstableError) Error() string {
 	return "cannot tell what is there: " + r.what + " (find and stop the program that causes this, then validate again)"
 }
 
-// still repeats list until nothing moves during a listing. moved names what moved.
-func still(ctx context.Context, list func() (moved string, err error)) error {
+// listUntilStable repeats list until nothing moves during a listing. moved names what moved.
+func listUntilStable(ctx context.Context, list func() (moved string, err error)) error {
 	for n := 1; ; n++ {
 		moved, err := list()
 		if err != nil || moved == "" {
 			return err
 		}
 		if n == maxListings {
-			return &unrest{moved}
+			return &unstableError{moved}
 		}
 		if err := host.Wait(ctx, listingPause<<(n-1)); err != nil {
 			return err
@@ -66,10 +66,10 @@ func still(ctx context.Context, list func() (moved string, err error)) error {
 }
 
 // look makes another look, and judges whether the row has come to rest.
-func (s *settling) look(ctx context.Context) {
+func (s *repeatedCheck) look(ctx context.Context) {
 	items, err := s.check.look(ctx, s.v)
 	s.made++
-	var moving *unrest
+	var moving *unstableError
 	if err != nil && !errors.As(err, &moving) {
 		s.sure, s.stays, s.err, s.done = append(s.sure, items...), nil, err, true
 		return
@@ -92,31 +92,31 @@ func (s *settling) look(ctx context.Context) {
 	stays, came := s.again(open, last)
 	_, went := s.again(last, open)
 	s.stays = stays
-	enough := s.v.taking || len(stays) > 0 || slices.ContainsFunc(s.sure, func(it item) bool { return !s.v.has(it) })
+	enough := s.v.takesBaseline || len(stays) > 0 || slices.ContainsFunc(s.sure, func(it item) bool { return !s.v.has(it) })
 	switch {
 	case moving != nil:
 		s.done = enough || s.made == maxLooks
 	case len(came)+len(went) == 0 || enough:
 		s.done = true // an item that counts does so whatever another look sees
 	case s.made == maxLooks:
-		moving, s.done = &unrest{append(came, went...)[0].name() + " came or went between two looks"}, true
+		moving, s.done = &unstableError{append(came, went...)[0].name() + " came or went between two looks"}, true
 	}
-	if s.done && moving != nil && !s.v.taking {
+	if s.done && moving != nil && !s.v.takesBaseline {
 		s.err = moving
 	}
 }
 
 // counts reports whether an item counts whatever another look sees.
-func (s *settling) counts(it item) bool {
-	return !s.check.settles || !s.v.taking && (it.tenant || it.stranger || s.v.has(it))
+func (s *repeatedCheck) counts(it item) bool {
+	return !s.check.settles || !s.v.takesBaseline && (it.tenant || it.stranger || s.v.has(it))
 }
 
 // again divides items by whether the look at others saw them too. A baseline keeps keys, but no
 // ids.
-func (s *settling) again(items, others []item) (yes, no []item) {
+func (s *repeatedCheck) again(items, others []item) (yes, no []item) {
 	seen := marks(others)
 	for _, it := range items {
-		if seen[keyMark(it)] || !s.v.taking && seen[idMark(it)] {
+		if seen[keyMark(it)] || !s.v.takesBaseline && seen[idMark(it)] {
 			yes = append(yes, it)
 		} else {
 			no = append(no, it)
@@ -143,16 +143,16 @@ func idMark(it item) string { return it.row + "\x00\x00" + it.id }
 
 // result returns the items that count, and the reason why the row was not looked at. Certain items
 // count all the same: a stranger's item and, in a row that did not come to rest, every sure item.
-func (s *settling) result() ([]item, error) {
+func (s *repeatedCheck) result() ([]item, error) {
 	found := append(s.sure, s.stays...)
 	if s.err == nil || s.v.base == nil {
 		return found, s.err
 	}
-	var moving *unrest
+	var moving *unstableError
 	rested := !errors.As(s.err, &moving)
 	for i, it := range found {
 		known := rested && !it.stranger || s.v.has(it) || slices.Contains(s.v.base.NotTaken, it.row)
-		found[i].despite = it.despite || !known
+		found[i].partial = it.partial || !known
 	}
 	return found, s.err
 }

@@ -33,7 +33,7 @@ func lookTemporary(ctx context.Context, v *validation) ([]item, error) {
 	for _, dir := range []string{"/tmp", "/var/tmp"} {
 		sockets, private := map[string]bool{}, map[string]string{}
 		snaps := ""
-		items, err := v.entriesBut(ctx, "temporary", "temporary/", dir, taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
+		items, err := v.entriesWithLost(ctx, "temporary", "temporary/", dir, taskcatalog.ActionStorageCleanup, func(e *machine.Entry) bool {
 			if !cleanup.SystemTemporary(e, boot) {
 				return false
 			}
@@ -90,7 +90,7 @@ func (v *validation) private(ctx context.Context, own, whose string) ([]item, er
 	var all []item
 	for _, dir := range []string{own, path.Join(own, "tmp")} {
 		items, err := v.entries(ctx, "temporary", "", dir, taskcatalog.ActionReimage, func(e *machine.Entry) bool {
-			return dir == own && e.Name == "tmp" && e.IsDir() && e.Stat.Uid == 0 || e.Stat.Uid != 0 && e.Stat.Uid < 1000 && v.knows(e.Stat.Uid) || host.DynamicUser(e.Stat.Uid)
+			return dir == own && e.Name == "tmp" && e.IsDir() && e.Stat.Uid == 0 || e.Stat.Uid != 0 && e.Stat.Uid < 1000 && v.knownUID(e.Stat.Uid) || host.DynamicUser(e.Stat.Uid)
 		})
 		for i := range items { // the directory has another name after each boot
 			items[i].key = "temporary/private " + whose + strings.TrimPrefix(items[i].key, own)

@@ -15,7 +15,7 @@ func lookUsers(_ context.Context, v *validation) ([]item, error) {
 	v.users, v.homes = map[uint32]string{}, map[string]uint32{}
 	if v.base != nil { // users of the baseline are known, even if the accounts cannot be read
 		for _, u := range v.base.Users {
-			v.know(u)
+			v.addKnownUser(u)
 		}
 	}
 	users, err := v.m.Users()
@@ -44,11 +44,11 @@ func lookUsers(_ context.Context, v *validation) ([]item, error) {
 		was, there := before[is.Name]
 		delete(before, is.Name)
 		switch {
-		case v.taking:
-			v.know(is)
+		case v.takesBaseline:
+			v.addKnownUser(is)
 		case there && was == is:
-		case !there && slices.Contains(v.policy.KnownUsers, u.Name) && !v.borrowed(is) && is.Login != "none":
-			v.know(is) // the policy allows the account, but not another's uid and not a login without a password
+		case !there && slices.Contains(v.policy.KnownUsers, u.Name) && !v.sharesUID(is) && is.Login != "none":
+			v.addKnownUser(is) // the policy allows the account, but not another's uid and not a login without a password
 		case there:
 			items = append(items, item{row: "users", key: is.Name, differs: true, finding: taskcatalog.Finding{UID: &is.UID, Detail: userChange(was, is)}})
 		default:
@@ -66,9 +66,9 @@ func lookUsers(_ context.Context, v *validation) ([]item, error) {
 	return append(append(items, v.groups()...), lent...), err
 }
 
-// borrowed reports whether an account has the uid of root, of a tenant or of an account of the
+// sharesUID reports whether an account has the uid of root, of a tenant or of an account of the
 // baseline: files of such a uid do not belong to the account.
-func (v *validation) borrowed(u taskcatalog.BaselineUser) bool {
+func (v *validation) sharesUID(u taskcatalog.BaselineUser) bool {
 	return u.UID == 0 || host.TenantUID(u.UID) || v.base != nil && slices.ContainsFunc(v.base.Users, func(b taskcatalog.BaselineUser) bool { return b.UID == u.UID })
 }
 
@@ -104,7 +104,7 @@ func (v *validation) subordinate() ([]item, error) {
 	return items, nil
 }
 
-func (v *validation) know(u taskcatalog.BaselineUser) {
+func (v *validation) addKnownUser(u taskcatalog.BaselineUser) {
 	v.users[u.UID] = u.Name
 	if strings.HasPrefix(u.Home, "/root") || strings.HasPrefix(u.Home, "/home/") {
 		v.homes[u.Home] = u.UID

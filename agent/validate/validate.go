@@ -23,16 +23,16 @@ import (
 // counts from any look.
 type validation struct {
 	*host.Run
-	m        *machine.Machine
-	kernel   Kernel
-	base     *taskcatalog.Baseline // nil: there is none, or it is being taken
-	taking   bool
-	policy   taskcatalog.CleanPolicy
-	expected []taskcatalog.AgentPackage
-	accounts []host.Account
-	now      taskcatalog.Baseline
-	report   taskcatalog.Report
-	perRow   map[string]int
+	m             *machine.Machine
+	kernel        Kernel
+	base          *taskcatalog.Baseline // nil: there is none, or it is being taken
+	takesBaseline bool
+	policy        taskcatalog.CleanPolicy
+	expected      []taskcatalog.AgentPackage
+	accounts      []host.Account
+	now           taskcatalog.Baseline
+	report        taskcatalog.Report
+	perRow        map[string]int
 
 	// Results of one check that later checks need.
 	owned    map[uint64]struct{}                   // paths of packages; nil if unknown
@@ -66,8 +66,8 @@ type item struct {
 	tenant, differs bool
 	// stranger marks an item whose owner the baseline does not have.
 	stranger bool
-	// despite marks an item found although its look could not be completed.
-	despite bool
+	// partial marks an item found although its look could not be completed.
+	partial bool
 }
 
 // check is a line of the table of looks. A look may decide several rows of the table of checks.
@@ -141,10 +141,10 @@ const (
 
 func runValidation(ctx context.Context, r *host.Run, kernel Kernel) (any, taskcatalog.Report, error) {
 	p := r.Params.(*taskcatalog.ValidateCleanParams)
-	v := &validation{Run: r, m: r.Host.Machine, kernel: kernel, taking: p.TakeBaseline, perRow: map[string]int{}, files: map[string][]taskcatalog.BaselineFile{}, baseKeys: map[*[]string]map[string]bool{}}
+	v := &validation{Run: r, m: r.Host.Machine, kernel: kernel, takesBaseline: p.TakeBaseline, perRow: map[string]int{}, files: map[string][]taskcatalog.BaselineFile{}, baseKeys: map[*[]string]map[string]bool{}}
 	v.below = &platform.Platform{Machine: v.m, Commands: r.Host.Commands, CardFirmware: kernel.Cards}
 	v.absent = map[string]string{}
-	if !v.taking {
+	if !v.takesBaseline {
 		v.base, v.expected = p.Baseline, p.ExpectedAgent
 	}
 	if p.Policy != nil {
@@ -154,7 +154,7 @@ func runValidation(ctx context.Context, r *host.Run, kernel Kernel) (any, taskca
 	if v.accounts, err = r.Host.Accounts.List(); err != nil {
 		return nil, v.report, err
 	}
-	if v.taking {
+	if v.takesBaseline {
 		if len(v.accounts) > 0 {
 			return nil, v.report, taskcatalog.Errorf(taskcatalog.CodeAllocationPresent, "cannot take a baseline: allocation %s has a user on this node (revoke it first)", v.accounts[0].AllocationID)
 		}
@@ -168,7 +168,7 @@ func runValidation(ctx context.Context, r *host.Run, kernel Kernel) (any, taskca
 		return nil, v.report, err
 	}
 	result := &taskcatalog.ValidateCleanResult{}
-	if v.taking {
+	if v.takesBaseline {
 		err = v.finishBaseline(found, failed, result)
 	} else {
 		err = v.judge(found, failed, result)
@@ -186,10 +186,10 @@ func runValidation(ctx context.Context, r *host.Run, kernel Kernel) (any, taskca
 // looks makes every look, and repeats the looks that must settle until they have settled. For each
 // look it returns the items that count, and the error if the look could not be made.
 func (v *validation) looks(ctx context.Context) (found [][]item, failed []error, err error) {
-	all, last := make([]*settling, len(validationChecks)), len(validationChecks)+2
+	all, last := make([]*repeatedCheck, len(validationChecks)), len(validationChecks)+2
 	for i, c := range validationChecks {
 		v.Step(c.rows[0], i+1, last)
-		all[i] = &settling{v: v, check: c}
+		all[i] = &repeatedCheck{v: v, check: c}
 		if all[i].look(ctx); ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
 		}
@@ -209,7 +209,7 @@ func (v *validation) looks(ctx context.Context) (found [][]item, failed []error,
 		}
 	}
 	for {
-		open := slices.DeleteFunc(slices.Clone(all), func(s *settling) bool { return s.done })
+		open := slices.DeleteFunc(slices.Clone(all), func(s *repeatedCheck) bool { return s.done })
 		if len(open) == 0 {
 			break
 		}
@@ -266,7 +266,7 @@ func (v *validation) account(uid uint32) (host.Account, bool) {
 // anybody else.
 func (v *validation) owner(it item, uid uint32, next string) item {
 	it.finding.UID, it.finding.NextAction = &uid, next
-	it.stranger = !v.knows(uid)
+	it.stranger = !v.knownUID(uid)
 	if a, ok := v.account(uid); ok {
 		it.tenant, it.finding.NextAction = true, taskcatalog.ActionRevokeUser
 		it.finding.Detail = join(it.finding.Detail, "of allocation "+a.AllocationID)

@@ -20,7 +20,7 @@ import (
 // newLook returns a validation of a host against a baseline; nil takes a baseline.
 func newLook(h *host.Host, base *taskcatalog.Baseline) *validation {
 	v := &validation{
-		Run: &host.Run{Host: h}, m: h.Machine, base: base, taking: base == nil,
+		Run: &host.Run{Host: h}, m: h.Machine, base: base, takesBaseline: base == nil,
 		users: map[uint32]string{0: "root", 1000: "ubuntu"}, homes: map[string]uint32{"/home/ubuntu": 1000},
 		owned: map[uint64]struct{}{}, files: map[string][]taskcatalog.BaselineFile{}, baseKeys: map[*[]string]map[string]bool{},
 	}

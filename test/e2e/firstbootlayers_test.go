@@ -192,7 +192,7 @@ func TestAFirstBootCarriesOutItsLayersAndKeepsNoSecret(t *testing.T) {
 // cloudInitIsWatched checks that validate_clean finds a tenant's change in cloud-init's files, and
 // no other change: a later boot changes nothing there.
 func cloudInitIsWatched(s *site) {
-	s.root("test", "-s", firstboot.Off)
+	s.root("test", "-s", firstboot.DisableFile)
 	if err := s.Wait(s.ctx, "the node to have a baseline", func() error {
 		_, err := s.Hostler(s.ctx, "node", "baseline", "show", node)
 		return err

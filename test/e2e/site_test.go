@@ -93,7 +93,7 @@ func settle(ctx context.Context, g *qemu.Guest, reached func(moment string) erro
 		func() error { return g.WaitCloudInit(ctx) },
 		func() error { return g.WaitBooted(ctx) },
 		// Nobody deployed this machine with Hostler's user-data: its operator turns cloud-init off.
-		func() error { _, err := g.Run(ctx, "touch", firstboot.Off); return err },
+		func() error { _, err := g.Run(ctx, "touch", firstboot.DisableFile); return err },
 		func() error { return reached(booted) },
 		func() error { return g.Put(ctx, "/root/agent.deb", deb, 0o600) },
 		func() error { _, err := g.Run(ctx, "dpkg", "-i", "/root/agent.deb"); return err },

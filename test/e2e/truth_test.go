@@ -135,7 +135,7 @@ func (r *releases) told() []task {
 }
 
 // ledger returns the node's record of its tasks from a collected archive.
-func (r *releases) ledger(collected string) map[string]host.Remembered {
+func (r *releases) ledger(collected string) map[string]host.TaskRecord {
 	r.t.Helper()
 	file := r.Path(collected + ".tar.gz")
 	r.hostler("task", "archive", collected, "--out", file)
@@ -146,7 +146,7 @@ func (r *releases) ledger(collected string) map[string]host.Remembered {
 	defer func() { _ = f.Close() }()
 	raw, err := packed(f, taskcatalog.DiagnosticsLedger)
 	var kept struct {
-		Tasks   []host.Remembered `json:"tasks"`
+		Tasks   []host.TaskRecord `json:"tasks"`
 		Omitted int               `json:"tasks_omitted"`
 	}
 	if err == nil {
@@ -155,7 +155,7 @@ func (r *releases) ledger(collected string) map[string]host.Remembered {
 	if err != nil || len(kept.Tasks) == 0 || kept.Omitted > 0 {
 		r.t.Fatalf("the node's ledger is told of in %d tasks, without %d: %v", len(kept.Tasks), kept.Omitted, err)
 	}
-	all := map[string]host.Remembered{}
+	all := map[string]host.TaskRecord{}
 	for _, t := range kept.Tasks {
 		all[t.TaskID] = t
 	}

@@ -170,10 +170,10 @@ func (n *node) report(ctx context.Context, e *entry) {
 			n.fleet.counts.repeated.Add(1)
 		case err == nil:
 			n.fleet.counts.ended.Add(1)
-		case answered && refusal.Lasting():
+		case answered && refusal.Permanent():
 			n.fleet.counts.unwelcome.Add(1)
 		}
-		if err == nil || answered && refusal.Lasting() {
+		if err == nil || answered && refusal.Permanent() {
 			n.mu.Lock()
 			e.told = true
 			n.mu.Unlock()

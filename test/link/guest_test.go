@@ -88,7 +88,7 @@ func guest(b *testing.B, ctx context.Context) *qemu.Guest {
 		}
 	}
 	for _, line := range []string{
-		"touch " + firstboot.Off,
+		"touch " + firstboot.DisableFile,
 		"dpkg -i " + programs + "/agent.deb",
 		"ip netns add broker",
 		"ip link add " + nodeEnd + " type veth peer name " + brokerEnd + " netns broker",

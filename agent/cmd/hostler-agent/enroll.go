@@ -42,7 +42,7 @@ command line, where others could read it.`,
 			if err != nil {
 				return err
 			}
-			given := identity.Given("the command line", identity.Bootstrap{Broker: broker, CASHA256: caSHA256, Token: token, MAASSystemID: maasID}, "")
+			given := identity.Provided("the command line", identity.Bootstrap{Broker: broker, CASHA256: caSHA256, Token: token, MAASSystemID: maasID}, "")
 			m, err := enroll(cmd.Context(), config, given, timeout)
 			if err != nil {
 				return err

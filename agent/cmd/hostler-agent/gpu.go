@@ -204,7 +204,7 @@ func findHolders(ctx context.Context, h *gpu.Helper, units []gpuUnit, all []task
 		err   error
 	}
 	nodes, errs := map[gpu.Device][]string{}, map[gpu.Device]error{}
-	for i, r := range gpu.SideBySide(devices, func(d gpu.Device) read {
+	for i, r := range gpu.InParallel(devices, func(d gpu.Device) read {
 		state, err := h.State(ctx, d)
 		return read{state.Nodes, err}
 	}) {

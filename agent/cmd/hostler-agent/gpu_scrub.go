@@ -117,7 +117,7 @@ func judgeParents(all []scrubbedUnit, seen []taskcatalog.GPUFacts) {
 		why := ""
 		if g.MemoryBytes == nil {
 			why = fmt.Sprintf("GPU %s does not report how much of its memory belongs to no instance", g.UUID)
-		} else if m := (gpu.MemoryInfo{Total: *g.MemoryBytes, Reserved: g.ReservedBytes}); !gpu.Enough(g.Vendor, m, inside, taskcatalog.GPUScrubPolicy{}) {
+		} else if m := (gpu.MemoryInfo{Total: *g.MemoryBytes, Reserved: g.ReservedBytes}); !gpu.MeetsPolicy(g.Vendor, m, inside, taskcatalog.GPUScrubPolicy{}) {
 			why = fmt.Sprintf("only %.1f percent of GPU %s are in instances that were scrubbed (turn partitioning off, then scrub the whole GPU)", gpu.Coverage(m, inside), g.UUID)
 		}
 		for _, s := range its {

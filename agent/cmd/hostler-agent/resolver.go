@@ -113,7 +113,7 @@ func judgeHere(ctx context.Context, root string, keys func(context.Context) (map
 		return err
 	}
 	defer func() { _ = runner.Close() }()
-	said.Rule, said.Problems = runner.Here(set, found)
+	said.Rule, said.Problems = runner.CheckMachine(set, found)
 	return nil
 }
 

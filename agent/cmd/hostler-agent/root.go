@@ -86,7 +86,7 @@ func describe(err error) (taskcatalog.Code, string) {
 
 // exitOf is the only place where an error becomes an exit status.
 func exitOf(code taskcatalog.Code, err error) int {
-	if r, ok := uplink.RefusalOf(err); ok && r.Lasting() {
+	if r, ok := uplink.RefusalOf(err); ok && r.Permanent() {
 		return exitRefused
 	}
 	switch code {

@@ -93,7 +93,7 @@ const lookTime = 15 * time.Second
 // tested, because it depends on the node and not on the program: the watcher itself tests it before
 // it reports READY.
 func couldWatch(ctx context.Context, at place, stateDir string) error {
-	if _, err := os.Stat(selfupdate.Folder(stateDir)); err != nil {
+	if _, err := os.Stat(selfupdate.Dir(stateDir)); err != nil {
 		return nil
 	}
 	store, err := selfupdate.OpenStore(at.lib, stateDir, time.Now)

@@ -121,7 +121,7 @@ func tellGone(ctx context.Context, configFile, id, how string) error {
 	defer done()
 	file, err := agent.LoadFile(configFile)
 	if err == nil {
-		err = agent.TellTerminalGone(ctx, agent.Config{File: file, Version: version, Now: time.Now}, id, how)
+		err = agent.ReportTerminalGone(ctx, agent.Config{File: file, Version: version, Now: time.Now}, id, how)
 	}
 	if err != nil {
 		return fmt.Errorf("cannot report to the broker that terminal session %s has ended: %w", id, err)

@@ -80,7 +80,7 @@ and ends. A loss of power at any point is gone on from.`,
 			}
 			w := selfupdate.Watcher{
 				Store: store, StateDir: config.StateDir, Parts: agent.StateParts(config.Now), Systemd: systemd.Bus{}, BootID: boot, Log: log,
-				Reach: agent.Reacher(config), Proof: config.UpdateWatch, Sleep: sleep,
+				Reach: agent.ContactProbe(config), Proof: config.UpdateWatch, Sleep: sleep,
 			}
 			if err := w.Probe(); err != nil {
 				return err

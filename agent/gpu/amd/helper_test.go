@@ -44,7 +44,7 @@ func TestFaultyGPUsDoNotConcernTheOthers(t *testing.T) {
 	l.configure("devices 8", "scrub_on_free off", "fault.1 crash fill", "fault.2 garbage fill", "fault.3 keeps_chunk 4M", "fault.5 ecc_in_verify", "fault.6 lost_after 4M")
 	want := map[int]taskcatalog.Code{1: gpu.CodeHelperCrashed, 2: gpu.CodeHelperGarbage, 5: gpu.CodeECCUncorrectable, 6: gpu.CodeDeviceLost}
 
-	outcomes := gpu.SideBySide(all, func(d gpu.Device) outcome {
+	outcomes := gpu.InParallel(all, func(d gpu.Device) outcome {
 		r, err := h.Scrub(t.Context(), d, gpu.ScrubOptions{Nonce: []byte("0123456789abcdef0123456789abcdef")}, nil)
 		return outcome{r, err}
 	})

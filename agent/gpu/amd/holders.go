@@ -16,7 +16,7 @@ func (v *Vendor) Holders(uuid string) ([]gpu.Holder, error) {
 		if part >= 0 && part != i {
 			continue
 		}
-		found, err := gpu.WithoutSiblings(func() ([]gpu.Holder, error) { return s.holders(p, d.uuid) })
+		found, err := gpu.WithoutOwnHelpers(func() ([]gpu.Holder, error) { return s.holders(p, d.uuid) })
 		if err != nil {
 			return nil, err
 		}

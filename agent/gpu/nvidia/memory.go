@@ -112,7 +112,7 @@ func (m *memory) Info() (gpu.MemoryInfo, error) {
 		info = gpu.MemoryInfo{Total: total}
 	}
 	info.Free = free
-	return info, sane(info)
+	return info, checkMemory(info)
 }
 
 func (m *memory) Alloc(bytes uint64) (gpu.Chunk, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// sensible exceeds the memory of any GPU, in bytes: a larger figure is rejected.
-const sensible = 1 << 50
+// maxMemory exceeds the memory of any GPU, in bytes: a larger figure is rejected.
+const maxMemory = 1 << 50
 
 var architectures = map[nvml.DeviceArchitecture]string{
 	nvml.DEVICE_ARCH_KEPLER: "kepler", nvml.DEVICE_ARCH_MAXWELL: "maxwell", nvml.DEVICE_ARCH_PASCAL: "pascal",
@@ -107,7 +107,7 @@ func (v *vendor) memoryInfo(d nvml.Device) (gpu.MemoryInfo, error) {
 	if v.has("nvmlDeviceGetMemoryInfo_v2") {
 		if m, r := d.GetMemoryInfo_v2(); r == nvml.SUCCESS {
 			info := gpu.MemoryInfo{Total: m.Total, Free: m.Free, Reserved: &m.Reserved}
-			return info, sane(info)
+			return info, checkMemory(info)
 		}
 	}
 	// An older library, or a library that refuses this version of the struct.
@@ -116,11 +116,11 @@ func (v *vendor) memoryInfo(d nvml.Device) (gpu.MemoryInfo, error) {
 		return gpu.MemoryInfo{}, nvmlError("nvmlDeviceGetMemoryInfo", r)
 	}
 	info := gpu.MemoryInfo{Total: m.Total, Free: m.Free}
-	return info, sane(info)
+	return info, checkMemory(info)
 }
 
-func sane(m gpu.MemoryInfo) error {
-	if m.Total == 0 || m.Total > sensible || m.Free > m.Total || (m.Reserved != nil && *m.Reserved > m.Total) {
+func checkMemory(m gpu.MemoryInfo) error {
+	if m.Total == 0 || m.Total > maxMemory || m.Free > m.Total || (m.Reserved != nil && *m.Reserved > m.Total) {
 		return taskcatalog.Errorf(gpu.CodeDriverFailed, "the driver reports implausible memory sizes: %d bytes in all, %d free", m.Total, m.Free)
 	}
 	return nil

@@ -84,7 +84,7 @@ func (v *vendor) Holders(uuid string) ([]gpu.Holder, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := gpu.WithoutSiblings(func() ([]gpu.Holder, error) {
+	found, err := gpu.WithoutOwnHelpers(func() ([]gpu.Holder, error) {
 		all, err := v.processes(d, "")
 		if err != nil {
 			return nil, err

@@ -17,14 +17,14 @@ func HideMemory() error {
 	return nil
 }
 
-// lastKilled is a score with which the out-of-memory killer chooses this process last: after every
-// program of a user, who may not set such a score.
-const lastKilled = "-900"
+// lowestOOMScore is a score with which the out-of-memory killer chooses this process last: after
+// every program of a user, who may not set such a score.
+const lowestOOMScore = "-900"
 
-// outliveMemory makes the out-of-memory killer choose this process late. It is called after the
+// setOOMScore makes the out-of-memory killer choose this process late. It is called after the
 // program's start, because programs inherit the score.
-func outliveMemory(file string) error {
-	if err := os.WriteFile(file, []byte(lastKilled), 0o600); err != nil {
+func setOOMScore(file string) error {
+	if err := os.WriteFile(file, []byte(lowestOOMScore), 0o600); err != nil {
 		return fmt.Errorf("cannot protect this process when memory runs out: %w", err)
 	}
 	return nil

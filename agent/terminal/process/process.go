@@ -49,19 +49,19 @@ type Config struct {
 // process is the process of a session.
 type process struct {
 	Config
-	first  chan held // used once
-	passes chan terminal.Pass
-	over   chan struct{} // closed when the session is over
-	failed chan error    // the first handover failed
+	first   chan takenSession // used once
+	passes  chan terminal.Pass
+	endedCh chan struct{} // closed when the session is over
+	failed  chan error    // the first handover failed
 
-	mu    sync.Mutex
-	began bool
-	tasks []string // whose handovers were taken
-	maker string   // the task that began the session
+	mu          sync.Mutex
+	began       bool
+	tasks       []string // whose handovers were taken
+	creatorTask string   // the task that began the session
 }
 
-// held is a session after its handover.
-type held struct {
+// takenSession is a session after its handover.
+type takenSession struct {
 	terminal.Options
 	log *zap.Logger
 }
@@ -71,7 +71,7 @@ type held struct {
 func Run(ctx context.Context, c Config) error {
 	c.Log = c.Log.With(zap.String("session", c.SessionID))
 	p := &process{
-		Config: c, first: make(chan held, 1), passes: make(chan terminal.Pass), over: make(chan struct{}), failed: make(chan error, 1),
+		Config: c, first: make(chan takenSession, 1), passes: make(chan terminal.Pass), endedCh: make(chan struct{}), failed: make(chan error, 1),
 	}
 	socket, err := handover.Open(c.Dir)
 	if err != nil {
@@ -84,9 +84,9 @@ func Run(ctx context.Context, c Config) error {
 	})
 	defer server.Wait()
 	defer stop()
-	defer close(p.over)
+	defer close(p.endedCh)
 	c.Notify("READY=1")
-	late := time.NewTimer(orMinute(c.Within))
+	late := time.NewTimer(orDefault(c.Within))
 	defer late.Stop()
 	select {
 	case h := <-p.first:
@@ -95,13 +95,13 @@ func Run(ctx context.Context, c Config) error {
 	case err := <-p.failed:
 		return p.ended(p.Log, terminal.Result{Code: taskcatalog.CodeOf(err, terminal.CodeStartFailed)}, err)
 	case <-late.C:
-		return taskcatalog.Errorf(CodeNotHandedOver, "terminal session %s received no handover within %s", c.SessionID, orMinute(c.Within))
+		return taskcatalog.Errorf(CodeNotHandedOver, "terminal session %s received no handover within %s", c.SessionID, orDefault(c.Within))
 	case <-ctx.Done():
 		return p.ended(p.Log, terminal.Result{Code: terminal.CodeClosed}, nil)
 	}
 }
 
-func orMinute(d time.Duration) time.Duration {
+func orDefault(d time.Duration) time.Duration {
 	if d > 0 {
 		return d
 	}
@@ -141,7 +141,7 @@ func (p *process) answer(r handover.Request) handover.Reply {
 	if r.Handover == nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return handover.Reply{Resumed: p.began && r.TaskID != p.maker, Taken: slices.Contains(p.tasks, r.TaskID)}
+		return handover.Reply{Resumed: p.began && r.TaskID != p.creatorTask, Taken: slices.Contains(p.tasks, r.TaskID)}
 	}
 	resumed, err := p.take(r)
 	if err != nil {
@@ -150,7 +150,7 @@ func (p *process) answer(r handover.Request) handover.Reply {
 	}
 	p.mu.Lock()
 	if !resumed {
-		p.maker = r.TaskID
+		p.creatorTask = r.TaskID
 	}
 	p.tasks = append(p.tasks[max(0, len(p.tasks)-keptTasks+1):], r.TaskID)
 	p.mu.Unlock()
@@ -163,7 +163,7 @@ const keptTasks = 64
 // take begins the session, or sends it to another relay.
 func (p *process) take(r handover.Request) (resumed bool, err error) {
 	h := r.Handover
-	if host, port, err := net.SplitHostPort(h.Params.Relay); err != nil || host == "" || badPort(port) || h.Token == "" {
+	if host, port, err := net.SplitHostPort(h.Params.Relay); err != nil || host == "" || invalidPort(port) || h.Token == "" {
 		return false, taskcatalog.Errorf(handover.CodeInvalid, "the handover names no relay, or has no token for the relay")
 	}
 	pass := terminal.Pass{Relay: h.Params.Relay, Token: h.Token, Until: time.Now().Add(tokenLife)}
@@ -175,7 +175,7 @@ func (p *process) take(r handover.Request) (resumed bool, err error) {
 		case p.passes <- pass:
 			p.Log.Info("the terminal session is sent to a relay", zap.String("task", r.TaskID), zap.String("relay", pass.Relay))
 			return true, nil
-		case <-p.over:
+		case <-p.endedCh:
 		case <-time.After(passTime):
 		}
 		return true, taskcatalog.Errorf(CodeOver, "terminal session %s has ended", p.SessionID)
@@ -196,17 +196,17 @@ func (p *process) take(r handover.Request) (resumed bool, err error) {
 // passTime is how long a handover waits for a session that is ending.
 const passTime = 5 * time.Second
 
-func badPort(port string) bool {
+func invalidPort(port string) bool {
 	n, err := strconv.ParseUint(port, 10, 16)
 	return err != nil || n == 0
 }
 
 // session builds the session requested by a task.
-func (p *process) session(r handover.Request, pass terminal.Pass) (held, error) {
+func (p *process) session(r handover.Request, pass terminal.Pass) (takenSession, error) {
 	stateDir, q := r.Handover.StateDir, r.Handover.Params
 	member, err := p.Members(stateDir)
 	if err != nil {
-		return held{}, err
+		return takenSession{}, err
 	}
 	log := p.Log.With(zap.String("node", member.NodeID))
 	// With the node's identity at the moment of the dial.
@@ -217,10 +217,10 @@ func (p *process) session(r handover.Request, pass terminal.Pass) (held, error) 
 		}
 		return terminal.Dial(ctx, relay, m.Config)
 	}
-	return held{log: log, Options: terminal.Options{
+	return takenSession{log: log, Options: terminal.Options{
 		SessionID: p.SessionID, Pass: pass, Passes: p.passes, Dial: dial,
 		Root: p.Root, User: q.Username, Command: q.Command, Term: q.Term, Locale: q.Locale, AllowRoot: q.AllowRoot, Sudo: r.Handover.Sudo,
-		Began:          func(b terminal.Began) { p.logIn(log, b) },
+		OnStart:        func(b terminal.ProgramInfo) { p.logIn(log, b) },
 		ConnectTimeout: connectWithin, DetachTimeout: time.Duration(q.DetachSeconds) * time.Second,
 		MaxTime: time.Duration(q.MaxSeconds) * time.Second, Grace: grace,
 	}}, nil
@@ -228,14 +228,14 @@ func (p *process) session(r handover.Request, pass terminal.Pass) (held, error) 
 
 // logIn records the started program. A login that cannot be recorded does not turn its user away:
 // the log has it.
-func (p *process) logIn(log *zap.Logger, b terminal.Began) {
+func (p *process) logIn(log *zap.Logger, b terminal.ProgramInfo) {
 	login := logins.Login{TTY: b.TTY, PID: b.PID, User: b.User.Name, From: "hostler:" + p.SessionID}
 	err := errors.Join(HideMemory(), keep(p.Dir, login), p.Logins.Begin(login))
 	log.Info("a user is logged in", zap.String("user", b.User.Name), zap.Uint32("uid", b.User.UID), zap.String("tty", b.TTY), zap.Int("pid", b.PID))
 	if err != nil {
 		log.Error("the login could not be recorded", zap.Error(err))
 	}
-	if err := outliveMemory(p.OwnScore); err != nil {
+	if err := setOOMScore(p.OwnScore); err != nil {
 		log.Warn("cannot protect the session when memory runs out: a user who takes all memory may end it", zap.Error(err))
 	}
 }

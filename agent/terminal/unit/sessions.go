@@ -73,7 +73,7 @@ func (s *Sessions) Open(ctx context.Context, o Order) (*taskcatalog.TerminalOpen
 	if err != nil {
 		return nil, err
 	}
-	resumed, err := s.hand(ctx, o)
+	resumed, err := s.handOver(ctx, o)
 	if err == nil {
 		return &taskcatalog.TerminalOpenResult{Unit: Name(id), Resumed: resumed}, nil
 	}
@@ -105,7 +105,7 @@ func (s *Sessions) start(ctx context.Context, p *taskcatalog.TerminalOpenParams)
 	return false, err
 }
 
-func (s *Sessions) hand(ctx context.Context, o Order) (resumed bool, err error) {
+func (s *Sessions) handOver(ctx context.Context, o Order) (resumed bool, err error) {
 	id := o.Params.SessionID
 	if err := o.Allowed(); err != nil {
 		return false, err
@@ -201,15 +201,15 @@ func (s *Sessions) stop(ctx context.Context, unit string) error {
 	if err := s.Systemd.Stop(ctx, unit); err != nil {
 		return err
 	}
-	left, err := s.left(unit)
+	left, err := s.countProcesses(unit)
 	if left > 0 {
 		err = taskcatalog.Errorf(CodeLeft, "%d processes of %s outlived SIGKILL (reimage the node)", left, unit)
 	}
 	return err
 }
 
-// left counts the processes in a unit's cgroup. With an error there may be more.
-func (s *Sessions) left(unit string) (count int, err error) {
+// countProcesses counts the processes in a unit's cgroup. With an error there may be more.
+func (s *Sessions) countProcesses(unit string) (count int, err error) {
 	all, err := s.Machine.Processes()
 	if err != nil {
 		return 0, err
@@ -234,9 +234,9 @@ func (s *Sessions) left(unit string) (count int, err error) {
 	return count, unsure
 }
 
-// EndOf ends all sessions of a user, or of all users for "", and returns how many there were. A
+// EndUser ends all sessions of a user, or of all users for "", and returns how many there were. A
 // failure does not keep the others from being stopped.
-func (s *Sessions) EndOf(ctx context.Context, user string) (ended int, err error) {
+func (s *Sessions) EndUser(ctx context.Context, user string) (ended int, err error) {
 	all, err := s.Systemd.Terminals(ctx)
 	if err != nil {
 		return 0, err

@@ -318,7 +318,7 @@ func TestTheSessionsOfOneUserEnd_AndThoseOfAll(t *testing.T) {
 			ok(t, err)
 		}
 		n.stopErr[Name("ts-aaaaaaaa")] = errors.New("it is stuck")
-		ended, err := s.EndOf(t.Context(), user)
+		ended, err := s.EndUser(t.Context(), user)
 		if ended != want || len(n.units) != 4-want || (err != nil) != (user == "alice" || user == "") {
 			t.Errorf("of %q, %d ended, and %d are left (%v)", user, ended, len(n.units), err)
 		}

@@ -200,7 +200,7 @@ func (p *Play) ByHand(ctx context.Context, image *qemu.Image, node, config strin
 		}
 	}
 	for _, argv := range [][]string{
-		{"touch", firstboot.Off},
+		{"touch", firstboot.DisableFile},
 		{"mkdir", "-p", "/etc/hostler-agent"},
 		{"dpkg", "-i", "/root/agent.deb"},
 		{"install", "-m", "0644", "/root/config.yaml", "/etc/hostler-agent/config.yaml"},

@@ -82,7 +82,7 @@ func newNode(t *testing.T) *node {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		_, err := n.EndOf(ctx, "")
+		_, err := n.EndUser(ctx, "")
 		ok(t, err)
 	})
 	return n
@@ -273,10 +273,10 @@ func TestTheSessionsOfAUserEndTogether(t *testing.T) {
 	n := newNode(t)
 	_, one := n.shell(t, "ts-dddddddd")
 	_, two := n.shell(t, "ts-eeeeeeee")
-	if ended, err := n.EndOf(t.Context(), "bob"); ended != 0 || err != nil {
+	if ended, err := n.EndUser(t.Context(), "bob"); ended != 0 || err != nil {
 		t.Errorf("of bob, %d (%v)", ended, err)
 	}
-	if ended, err := n.EndOf(t.Context(), "alice"); ended != 2 || err != nil {
+	if ended, err := n.EndUser(t.Context(), "alice"); ended != 2 || err != nil {
 		t.Errorf("%d (%v)", ended, err)
 	}
 	n.clean(t, "ts-dddddddd", one)

@@ -32,9 +32,9 @@ var (
 	hashForm  = regexp.MustCompile(`\$6\$rounds=[0-9]{1,9}\$hostler\.[./A-Za-z0-9]{8}\$[./A-Za-z0-9]{86}`)
 )
 
-// CloudInitRuns reports whether cloud-init is still running in this boot. Data it has not executed
-// yet must not be struck.
-func CloudInitRuns(dir string) bool {
+// CloudInitRunning reports whether cloud-init is still running in this boot. Data it has not
+// executed yet must not be overwritten.
+func CloudInitRunning(dir string) bool {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return false
@@ -50,17 +50,17 @@ func CloudInitRuns(dir string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// Strike overwrites the token with this hash (hex SHA-256) and every password hash of a deploy
-// user, in all copies of the user-data below the directory dir, "/" in the field. It returns the
-// number of files with a match. A failure on a file does not keep it from the other files. Call it
-// only after Enrolled: an interrupted enrolling unit needs the token again.
-func Strike(dir, tokenHash string) (struck int, err error) {
+// EraseSecrets overwrites the token with this hash (hex SHA-256) and every password hash of a
+// deploy user, in all copies of the user-data below the directory dir, "/" in the field. It returns
+// the number of files with a match. A failure on a file does not keep it from the other files. Call
+// it only after Enrolled: an interrupted enrolling unit needs the token again.
+func EraseSecrets(dir, tokenHash string) (erased int, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return 0, err
 	}
 	defer root.Close()
-	// The record that the token is no longer needed must be durable before the token is struck.
+	// The record that the token is no longer needed must be durable before the token is overwritten.
 	switch d, err := root.Open(strings.Trim(stateDir, "/")); {
 	case err == nil:
 		if err := errors.Join(d.Sync(), d.Close()); err != nil {
@@ -71,9 +71,9 @@ func Strike(dir, tokenHash string) (struck int, err error) {
 	}
 	var errs []error
 	visit := func(name string) {
-		n, err := strike(root, name, tokenHash)
+		n, err := eraseSecrets(root, name, tokenHash)
 		if n {
-			struck++
+			erased++
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
@@ -103,12 +103,12 @@ func Strike(dir, tokenHash string) (struck int, err error) {
 	for _, name := range files {
 		visit(name)
 	}
-	return struck, errors.Join(errs...)
+	return erased, errors.Join(errs...)
 }
 
 var errTooMany = errors.New("cannot look for secrets in all of cloud-init's files: there are more than 20000")
 
-func strike(root *os.Root, name, tokenHash string) (found bool, err error) {
+func eraseSecrets(root *os.Root, name, tokenHash string) (found bool, err error) {
 	info, err := root.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
 		return false, err
@@ -121,7 +121,7 @@ func strike(root *os.Root, name, tokenHash string) (found bool, err error) {
 	}
 	defer f.Close()
 	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) || now.Size() > maxFile {
-		return false, errors.Join(err, &fs.PathError{Op: "strike", Path: path.Join("/", name), Err: errors.New("the file is too large, or was replaced since")})
+		return false, errors.Join(err, &fs.PathError{Op: "overwrite", Path: path.Join("/", name), Err: errors.New("the file is too large, or was replaced since")})
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {
