@@ -11,7 +11,7 @@ export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler bin/hostler-verify
 
-.PHONY: help build try demo demo-onboarding demo-reimage demo-update demo-terminal test test-vault test-cosign sim e2e e2e-all lint fuzz fleet bench bench-docs bench-update bench-terminal chaos upgrade maassim package clean setup-build setup-test setup-guest
+.PHONY: help build try demo demo-onboarding demo-reimage demo-update demo-terminal test race test-vault test-cosign sim e2e e2e-all lint fuzz fleet bench bench-docs bench-update bench-terminal chaos upgrade maassim package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the four programs in bin/'
 	@echo 'make try       a turnover up to its certificate, in a minute: a simulated node, no guest, no root; it stays up until Ctrl-C'
@@ -21,6 +21,7 @@ help:
 	@echo 'make demo-terminal  a shell on a node that listens on nothing: it outlasts its agent, and is played back; in a QEMU guest'
 	@echo 'make demo-onboarding  a rack at once: a batch, what goes wrong, the stop button; no guest, no root'
 	@echo 'make test      every test that needs no guest, on SQLite and PostgreSQL (installs what it needs)'
+	@echo 'make race      the same with the race detector in every package, not only where goroutines are started: 20 minutes'
 	@echo 'make e2e       the tests in QEMU guests that CI runs; e2e-all: all of them'
 	@echo 'make maassim   a simulated MAAS region on loopback, to play with (ARGS=--help)'
 	@echo 'make test-vault  the secrets tests against a real Vault, built from its source (the first time: 600 MB of modules, 17 minutes of CPU)'
@@ -63,16 +64,18 @@ demo-terminal: setup-guest build package
 demo-onboarding: build
 	@go run ./test/demo/onboarding
 
-# cgo is on for the race detector, and for the agent's GPU bindings. What has one
-# goroutine and is long runs without it, after it.
-# The race detector looks at our code and at what it calls, but not into SQLite, which is
-# translated from C, nor into the arithmetic of cryptography: neither has goroutines, and
-# both together were more than half of the time.
-RACE := -race -gcflags='modernc.org/...=-race=false' -gcflags='crypto/internal/...=-race=false'
+# cgo is on for the race detector, and for the agent's GPU bindings. .ci/packages says which
+# packages the detector watches, and why; `make race` gives it all of them. It looks at our
+# code and at what that calls, but not into SQLite, which is translated from C, nor into the
+# arithmetic of cryptography: neither has goroutines, and both together were more than half
+# of the time. `make lint` has vetted the tests.
+RACE := -race -gcflags='modernc.org/...=-race=false' -gcflags='crypto/internal/...=-race=false' -timeout 15m
 test: setup-test
-	CGO_ENABLED=1 go test $(RACE) -timeout 15m ./...
-	$(GO) test -count=1 -run '^Test(Simulation|FiveHundred|EachSave)' ./broker/onboarding ./broker/turnover ./broker/cmd/hostler-broker
-	$(GO) test -count=1 -run 'ByteOf' ./broker/certificate
+	raced=$$(.ci/packages raced) && CGO_ENABLED=1 go test -vet=off $(RACE) $$raced
+	CGO_ENABLED=1 go test -vet=off $(RACE) -run 'Stream|Follower|Walk|Socket|Session|Terminal|GoesOnWhere|FromItsBMC|Batch' ./broker/adminapi
+	plain=$$(.ci/packages plain) && CGO_ENABLED=1 go test -vet=off -timeout 15m $$plain
+race: setup-test
+	CGO_ENABLED=1 go test $(RACE) ./...
 
 # The simulations are built without the race detector: they have one goroutine. 500
 # onboardings at once are a matter of time and memory.
