@@ -18,7 +18,7 @@
 // in SQL. Times are microseconds in UTC, so that both engines compare times alike. JSON is text. No
 // column is NULL.
 //
-// On SQLite one goroutine writes (sqlite_writer.go). Commits are grouped: closures that arrive while
+// On SQLite one goroutine writes (sqlkit.Writer). Commits are grouped: closures that arrive while
 // the disk is busy share the next transaction, each closure in its own savepoint. No caller is
 // answered before that transaction is durable. Reads use a separate pool. On PostgreSQL each write is its
 // own transaction and is retried where the server asks for a retry, so closures may run more than

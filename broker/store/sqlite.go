@@ -18,13 +18,13 @@ import (
 	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
-// sqliteEngine is a file with a single writer (sqlite_writer.go) and a pool of readers.
+// sqliteEngine is a file with a single writer and a pool of readers.
 type sqliteEngine struct {
 	sqlkit.SQLite
 	db      *DB
 	path    string
 	lock    *os.File // held while Exclusive
-	commits *writer
+	commits *sqlkit.Writer
 	read    *sqlkit.Prepared
 }
 
@@ -61,8 +61,8 @@ func openSQLite(ctx context.Context, db *DB, path string, exclusive bool) (_ eng
 	if err != nil {
 		return nil, err
 	}
-	write.SetMaxOpenConns(1) // BEGIN and COMMIT must use the same connection
-	e.commits = newWriter(write, db)
+	write.SetMaxOpenConns(1)
+	e.commits = sqlkit.NewWriter(write)
 	if err := migrate(ctx, write, e); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func openSQLite(ctx context.Context, db *DB, path string, exclusive bool) (_ eng
 	read.SetMaxOpenConns(sqliteReaders)
 	read.SetMaxIdleConns(sqliteReaders)
 	e.read = sqlkit.NewPrepared(read)
-	e.commits.start()
+	e.commits.Start()
 	return e, nil
 }
 
@@ -91,7 +91,13 @@ func sqliteDSN(path string, pragmas ...string) string {
 func (e *sqliteEngine) reader() sqlkit.Runner { return e.read }
 
 func (e *sqliteEngine) write(ctx context.Context, fn func(context.Context, *tx) error) ([]Hint, error) {
-	hints, err := e.commits.do(ctx, fn)
+	var hints []Hint
+	err := e.commits.Do(ctx, func(ctx context.Context, r sqlkit.Runner) error {
+		t := &tx{Runner: r, Dialect: e, now: e.db.Now(), clock: e.db.Now}
+		err := fn(ctx, t)
+		hints = t.hints
+		return err
+	})
 	return hints, sqliteError(err, e.path)
 }
 
@@ -107,7 +113,7 @@ func (e *sqliteEngine) lead(ctx context.Context, f func(context.Context)) error 
 func (e *sqliteEngine) close() error {
 	var errs []error
 	if e.commits != nil {
-		errs = append(errs, e.commits.close())
+		errs = append(errs, e.commits.Close())
 	}
 	if e.read != nil {
 		errs = append(errs, e.read.Close())

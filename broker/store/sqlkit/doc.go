@@ -5,10 +5,11 @@
 // The main type is Runner: a transaction or a pool, which runs statements. Where collects the
 // conditions of a statement. Collect and Count read the rows of an answer. Dialect holds all
 // differences in SQL between the two engines. Prepared keeps statements; Counted counts them.
+// Writer groups the commits of a SQLite database.
 //
 // Every statement has $1 placeholders, which both engines understand. A value reaches the database
 // as an argument, and never as part of a statement's text. A time is stored as microseconds in UTC,
 // so that both engines compare times alike; any other value without a column of its own is JSON.
 //
-// The package opens no database and decides nothing about retries: broker/store does both.
+// The package opens no database, migrates no schema and decides nothing about retries: broker/store does both.
 package sqlkit
