@@ -107,4 +107,4 @@ func (r keepingRunner) QueryRowContext(ctx context.Context, query string, args .
 }
 
 // ReadClock is a PostgreSQL store's reading of the server's clock, done once a minute.
-func ReadClock(ctx context.Context, db *DB) error { return db.engine.(*postgresEngine).readClock(ctx) }
+func ReadClock(ctx context.Context, db *DB) error { return db.engine.(*postgresEngine).clock.Read(ctx) }

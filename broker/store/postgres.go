@@ -3,20 +3,13 @@ package store
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
-	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
-	"golang.org/x/sys/unix"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store/sqlkit"
@@ -34,7 +27,7 @@ type postgresEngine struct {
 	slots  chan struct{} // one slot for each writing transaction, in arrival order; sql.DB does not keep arrival order
 
 	machine func() time.Time // this machine's clock
-	clock   atomic.Pointer[reading]
+	clock   *sqlkit.Clock    // the server's
 
 	orphanTold time.Time // when the log last reported a leader's lock that no live process holds; used by lead only
 
@@ -48,25 +41,8 @@ const (
 	maxRetries = 20
 )
 
-// A server whose machine or network is gone sends no answer, not even an error. Sent data must
-// therefore be acknowledged in time, and an idle connection is probed (TCP keepalive).
-const (
-	connectPatience = 5 * time.Second
-	ackPatience     = 10 * time.Second
-)
-
-var dialer = &net.Dialer{
-	KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: ackPatience, Interval: 3 * time.Second, Count: 3},
-	Control: func(network, _ string, c syscall.RawConn) (err error) {
-		if !strings.HasPrefix(network, "tcp") {
-			return nil
-		}
-		refused := c.Control(func(fd uintptr) {
-			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(ackPatience.Milliseconds()))
-		})
-		return errors.Join(refused, err)
-	},
-}
+// connectPatience is how long connecting may take, unless the URL says.
+const connectPatience = 5 * time.Second
 
 func openPostgres(ctx context.Context, db *DB, url string, machine func() time.Time) (_ engine, err error) {
 	config, err := pgx.ParseConfig(url)
@@ -74,7 +50,7 @@ func openPostgres(ctx context.Context, db *DB, url string, machine func() time.T
 		// The parser's error may contain the password.
 		return nil, broker.Errorf(broker.Invalid, "bad_store_url", "cannot open store: the PostgreSQL URL is not valid (give it as postgres://USER:PASSWORD@HOST:PORT/DATABASE)")
 	}
-	config.DialFunc = dialer.DialContext
+	config.DialFunc = sqlkit.Dialer.DialContext
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectPatience
 	}
@@ -82,6 +58,7 @@ func openPostgres(ctx context.Context, db *DB, url string, machine func() time.T
 		db: db, config: config, pool: stdlib.OpenDB(*config),
 		origin: fmt.Sprintf("%016x", rand.Uint64()), outbox: make(chan []Hint, 1024), slots: make(chan struct{}, writeConns), machine: machine,
 	}
+	e.clock = sqlkit.NewClock(e.pool, machine)
 	e.pool.SetMaxOpenConns(writeConns + readConns)
 	e.pool.SetMaxIdleConns(writeConns + readConns)
 	defer func() {
@@ -105,13 +82,13 @@ func openPostgres(ctx context.Context, db *DB, url string, machine func() time.T
 	background, cancel := context.WithCancel(context.Background())
 	e.cancel = cancel
 	if db.now == nil {
-		if err := e.readClock(ctx); err != nil {
+		if err := e.clock.Read(ctx); err != nil {
 			cancel()
 			_ = heard.Close(ctx)
 			return nil, err
 		}
-		db.now = e.now
-		e.work.Go(func() { e.keepClock(background) })
+		db.now = e.clock.Now
+		e.work.Go(func() { e.clock.Keep(background) })
 	}
 	e.work.Go(func() { e.send(background) })
 	e.work.Go(func() { e.listen(background, heard) })
@@ -125,7 +102,7 @@ func (e *postgresEngine) reader() sqlkit.Runner { return e.pool }
 func (e *postgresEngine) write(ctx context.Context, fn func(context.Context, *tx) error) ([]Hint, error) {
 	for try := 0; ; try++ {
 		hints, err := e.once(ctx, fn)
-		if err == nil || try == maxRetries || !retryable(err) {
+		if err == nil || try == maxRetries || !sqlkit.Retryable(err) {
 			return hints, err
 		}
 		select {
@@ -163,18 +140,6 @@ func (e *postgresEngine) once(ctx context.Context, fn func(context.Context, *tx)
 		return nil, err
 	}
 	return t.hints, nil
-}
-
-func retryable(err error) bool {
-	var pe *pgconn.PgError
-	if !errors.As(err, &pe) {
-		return false
-	}
-	switch pe.Code {
-	case "40001", "40P01", "23505": // serialization_failure, deadlock_detected, unique_violation
-		return true
-	}
-	return false
 }
 
 func (e *postgresEngine) close() error {
