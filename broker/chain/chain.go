@@ -116,15 +116,3 @@ type About struct {
 	Destructive string        // permanent loss; empty: none
 	Expected    time.Duration // usual duration
 }
-
-// Wait makes a Do that waits until look holds and calls look at the given interval. seen is
-// look's observation, for people.
-func Wait[S any](every time.Duration, look func(context.Context, *Run[S]) (ok bool, seen string, err error)) func(context.Context, *Run[S]) error {
-	return func(ctx context.Context, r *Run[S]) error {
-		ok, seen, err := look(ctx, r)
-		if err != nil || ok {
-			return err
-		}
-		return Again(every, "%s", seen)
-	}
-}

@@ -21,9 +21,9 @@
 //	Hold(reason)      the whole site cannot be reached: no attempt, and the clocks of its stages stand still
 //	another error     Fail(upstream_transient); a panic counts the same
 //
-// There are three ways to make a Do: a function; Wait(look); and a typed task on the node,
-// enqueued under Run.Key and then waited for with Again. Run.Key is the same for each call of one
-// attempt and for no other attempt.
+// A Do that waits looks once, and returns Again until what it waits for is there. A Do that needs
+// the node enqueues a typed task under Run.Key and waits for the task in the same way. Run.Key is
+// the same for each call of one attempt and for no other attempt.
 //
 // # Direction and status
 //

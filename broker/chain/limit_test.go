@@ -132,12 +132,14 @@ func TestAKeyIsOneAttempts(t *testing.T) {
 	}
 }
 
-func TestWaitAsksAgainUntilItHolds(t *testing.T) {
+func TestAStageThatWaitsIsAskedAgainUntilItHolds(t *testing.T) {
 	looks := 0
-	wait := chain.Wait(time.Minute, func(context.Context, *chain.Run[chaintest.ScriptState]) (bool, string, error) {
-		looks++
-		return looks == 3, "machine is Deploying", nil
-	})
+	wait := func(context.Context, *chain.Run[chaintest.ScriptState]) error {
+		if looks++; looks < 3 {
+			return chain.Again(time.Minute, "machine is Deploying")
+		}
+		return nil
+	}
 	s := newSetting(t, &chaintest.Script{List: "a"})
 	s.engine = newEngine(t, s.store, "one", chain.Chain[chaintest.ScriptState]{Kind: chaintest.ScriptKind, Stages: []chain.Stage[chaintest.ScriptState]{{Name: "w", Do: wait}}})
 	s.start("r")
