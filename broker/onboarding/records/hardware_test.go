@@ -64,7 +64,7 @@ func TestAnOperatorLetsInNoMachineThatItsRunWouldNot(t *testing.T) {
 		code  string
 		why   string // and the next action
 	}{
-		"another machine's disks":   {disks: []string{"d1", "d2"}, facts: facts("x1", "x2"), code: "hardware_mismatch", why: "was run on another machine (hostler node device list"},
+		"another machine's disks":   {disks: []string{"d1", "d2"}, facts: facts("x1", "x2"), code: "hardware_mismatch", why: "was run on another machine (see hostler node device list"},
 		"one disk was replaced":     {disks: []string{"d1", "d2"}, facts: facts("d1", "x2"), code: "hardware_mismatch", why: " SERIAL --reason R"},
 		"other GPUs than its SKU's": {sku: "h100.8gpu", disks: []string{"d1", "d2"}, facts: gpu, code: "hardware_mismatch", why: "the machine has 1 GPUs"},
 		"it has not said":           {disks: []string{"d1"}, code: "hardware_unknown", why: "has not reported the machine's hardware"},
