@@ -40,7 +40,7 @@ func TestWhatANodeSaysOfItsProgram(t *testing.T) {
 			t.Fatalf("of whom nothing is known: %+v", a)
 		}
 		clock.Advance(time.Minute)
-		ok(t, db.SaveReport(ctx, n.ID, report("1.4.0", &taskcatalog.AgentBuild{Commit: "abc", SHA256: "11", Delivery: &taskcatalog.AgentDelivery{
+		ok(t, store.SaveReport(ctx, db, n.ID, report("1.4.0", &taskcatalog.AgentBuild{Commit: "abc", SHA256: "11", Delivery: &taskcatalog.AgentDelivery{
 			ID: "by-hand-1", Outcome: taskcatalog.UpdateRolledBack, Reason: "no_ready", At: clock.Now().Add(time.Hour), SwitchSeconds: 6.2,
 		}}, "sha256:1")))
 		a := must(db.Agent(ctx, n.ID))(t)
@@ -53,14 +53,14 @@ func TestWhatANodeSaysOfItsProgram(t *testing.T) {
 		// The same report again is no new delivery.
 		clock.Advance(time.Minute)
 		ok(t, db.Deliver(ctx, store.Delivery{NodeID: n.ID, CorrelationID: "r-1", At: clock.Now(), Result: "running"}))
-		ok(t, db.SaveReport(ctx, n.ID, report("1.4.0", &taskcatalog.AgentBuild{Commit: "abc", SHA256: "11", Delivery: &taskcatalog.AgentDelivery{
+		ok(t, store.SaveReport(ctx, db, n.ID, report("1.4.0", &taskcatalog.AgentBuild{Commit: "abc", SHA256: "11", Delivery: &taskcatalog.AgentDelivery{
 			ID: "by-hand-1", Outcome: taskcatalog.UpdateRolledBack, At: clock.Now().Add(-time.Hour),
 		}}, "sha256:2")))
 		if a := must(db.Agent(ctx, n.ID))(t); a.Result != "running" || a.CorrelationID != "r-1" {
 			t.Errorf("an old word took the place of a new one: %+v", a)
 		}
 		// An older agent reports no build: the known build belongs to another program.
-		ok(t, db.SaveReport(ctx, n.ID, report("1.0.0", nil, "sha256:3")))
+		ok(t, store.SaveReport(ctx, db, n.ID, report("1.0.0", nil, "sha256:3")))
 		if a := must(db.Agent(ctx, n.ID))(t); a.Commit != "" || a.SHA256 != "" {
 			t.Errorf("an older agent has a build: %+v", a)
 		}
@@ -74,7 +74,7 @@ func TestAVersionThatIsPutBackAfterItWasConfirmedIsToldAsThat(t *testing.T) {
 		said := func(id string, outcome taskcatalog.UpdateOutcome, digest string) broker.Agent {
 			t.Helper()
 			clock.Advance(time.Minute)
-			ok(t, db.SaveReport(ctx, n.ID, report("1.4.0", &taskcatalog.AgentBuild{Delivery: &taskcatalog.AgentDelivery{ID: id, Outcome: outcome, At: clock.Now().Add(-time.Hour)}}, digest)))
+			ok(t, store.SaveReport(ctx, db, n.ID, report("1.4.0", &taskcatalog.AgentBuild{Delivery: &taskcatalog.AgentDelivery{ID: id, Outcome: outcome, At: clock.Now().Add(-time.Hour)}}, digest)))
 			return must(db.Agent(ctx, n.ID))(t)
 		}
 		clock.Advance(2 * time.Hour)
@@ -130,7 +130,7 @@ func TestANodeIsAskedForItsReportOnceMore(t *testing.T) {
 		if was.IsZero() || was.After(clock.Now()) {
 			t.Errorf("its certificate is of %v", was)
 		}
-		ok(t, db.SaveReport(ctx, n.ID, report("1.4.0", nil, "sha256:1")))
+		ok(t, store.SaveReport(ctx, db, n.ID, report("1.4.0", nil, "sha256:1")))
 		ok(t, db.AskReport(ctx, n.ID))
 		if got := must(db.Node(ctx, n.ID))(t); got.ReportDigest != "" {
 			t.Errorf("its report is still known: %q", got.ReportDigest)
@@ -142,11 +142,11 @@ func TestWhatANodeSkipsIsKeptAsItSaysIt(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		n := member(t, db, "h1")
 		pin := taskcatalog.AgentPin{Version: "1.4.0", Reason: "crash_loop"}
-		ok(t, db.SaveReport(ctx, n.ID, report("1.3.0", &taskcatalog.AgentBuild{Previous: "1.2.0", Pins: []taskcatalog.AgentPin{pin}}, "sha256:1")))
+		ok(t, store.SaveReport(ctx, db, n.ID, report("1.3.0", &taskcatalog.AgentBuild{Previous: "1.2.0", Pins: []taskcatalog.AgentPin{pin}}, "sha256:1")))
 		if a := must(db.Agent(ctx, n.ID))(t); a.Previous != "1.2.0" || len(a.Pins) != 1 || a.Pins[0] != pin {
 			t.Errorf("it is %+v", a)
 		}
-		ok(t, db.SaveReport(ctx, n.ID, report("1.3.0", &taskcatalog.AgentBuild{}, "sha256:2")))
+		ok(t, store.SaveReport(ctx, db, n.ID, report("1.3.0", &taskcatalog.AgentBuild{}, "sha256:2")))
 		if a := must(db.Agent(ctx, n.ID))(t); a.Previous != "" || len(a.Pins) != 0 {
 			t.Errorf("of a node that skips nothing any more it is %+v", a)
 		}

@@ -14,8 +14,8 @@ import (
 func lacks(t testing.TB, db *store.DB, hostname string) broker.Node {
 	t.Helper()
 	n := member(t, db, hostname)
-	ok(t, db.SaveReport(ctx, n.ID, store.NodeReport{Digest: "1", Facts: parts("d1 d2 d3", "g1 g2")}))
-	ok(t, db.SaveReport(ctx, n.ID, store.NodeReport{Digest: "2", Facts: parts("d1 d9", "g1")}))
+	ok(t, store.SaveReport(ctx, db, n.ID, store.NodeReport{Digest: "1", Facts: parts("d1 d2 d3", "g1 g2")}))
+	ok(t, store.SaveReport(ctx, db, n.ID, store.NodeReport{Digest: "2", Facts: parts("d1 d9", "g1")}))
 	return n
 }
 
@@ -100,11 +100,11 @@ func TestAWordIsForTheNextTurnover(t *testing.T) {
 		if left := must(db.Attestations(ctx, n.ID))(t); len(left) != 1 || left[0].ID != later.ID {
 			t.Errorf("left for the next certificate: %+v", left)
 		}
-		ok(t, db.SaveReport(ctx, n.ID, store.NodeReport{Digest: "3", Facts: parts("d1 d2", "g1")}))
+		ok(t, store.SaveReport(ctx, db, n.ID, store.NodeReport{Digest: "3", Facts: parts("d1 d2", "g1")}))
 		_, err := attest(db, n, "d2")
 		refused(t, err, "device_present")
 		must(db.AcceptDevices(ctx, admin, n.ID, []string{"d2"}, false, "it was mended"))(t)
-		ok(t, db.SaveReport(ctx, n.ID, store.NodeReport{Digest: "4", Facts: parts("d1", "g1")}))
+		ok(t, store.SaveReport(ctx, db, n.ID, store.NodeReport{Digest: "4", Facts: parts("d1", "g1")}))
 		if again := must(attest(db, n, "d2"))(t); again.ID == first.ID {
 			t.Error("two words have one id")
 		}

@@ -37,6 +37,17 @@ func VerifyBlocks(ctx context.Context, db *DB, id string, blocks iter.Seq2[recor
 // DenyListQuery is the query of DenyList.
 const DenyListQuery = denyList
 
+// SaveReport records a report without the request that carries it.
+func SaveReport(ctx context.Context, db *DB, nodeID string, r NodeReport) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		n, err := node(ctx, t, nodeID, t.ForUpdate())
+		if err != nil {
+			return err
+		}
+		return t.saveReport(ctx, &n, r)
+	})
+}
+
 // Exec runs a statement of a test, to make a database look as it does after years.
 func Exec(ctx context.Context, db *DB, statement string, args ...any) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {

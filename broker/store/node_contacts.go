@@ -98,17 +98,7 @@ func (db *DB) HeardSince(ctx context.Context, since time.Time) (heard map[string
 // touchBatch is how many nodes' contacts a statement writes.
 const touchBatch = 500
 
-// SaveReport records a node's report on itself; a change is audited.
-func (db *DB) SaveReport(ctx context.Context, nodeID string, r NodeReport) error {
-	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := node(ctx, t, nodeID, t.ForUpdate())
-		if err != nil {
-			return err
-		}
-		return t.saveReport(ctx, &n, r)
-	})
-}
-
+// saveReport records a node's report on itself; a change is audited.
 func (t *tx) saveReport(ctx context.Context, n *broker.Node, r NodeReport) error {
 	if n.ReportDigest == r.Digest && n.AgentVersion == r.AgentVersion {
 		return nil

@@ -81,7 +81,7 @@ func TestTheDevicesOfANodeAreThoseThatMAASAndItsFirstEnrolmentTold(t *testing.T)
 		reports := func(f *taskcatalog.Facts) {
 			t.Helper()
 			report++
-			ok(t, db.SaveReport(ctx, "n-1", store.NodeReport{Digest: fmt.Sprint(report), Facts: f}))
+			ok(t, store.SaveReport(ctx, db, "n-1", store.NodeReport{Digest: fmt.Sprint(report), Facts: f}))
 		}
 		reports(parts("d1 d3", "g1 g3"))
 		has("d1:found d3:found g1:found g2:missing g3:unexpected")
@@ -128,7 +128,7 @@ func TestANodeMadeByHandExpectsWhatItCameWith(t *testing.T) {
 		if got := stand(must(db.Devices(ctx, "n-1"))(t)); got != "d1:found g1:found" {
 			t.Errorf("let in, it shall have %s", got)
 		}
-		ok(t, db.SaveReport(ctx, "n-1", store.NodeReport{Digest: "2", Facts: parts("", "")}))
+		ok(t, store.SaveReport(ctx, db, "n-1", store.NodeReport{Digest: "2", Facts: parts("", "")}))
 		if got := stand(must(db.Devices(ctx, "n-1"))(t)); got != "d1:missing g1:missing" {
 			t.Errorf("without them it has %s", got)
 		}
@@ -148,7 +148,7 @@ func TestOfTwoPartsOfOneSerialNoneIsAcceptedByIt(t *testing.T) {
 				f.GPUs[i].Serial = "board"
 			}
 			report++
-			ok(t, db.SaveReport(ctx, n.ID, store.NodeReport{Digest: fmt.Sprint(report), Facts: f}))
+			ok(t, store.SaveReport(ctx, db, n.ID, store.NodeReport{Digest: fmt.Sprint(report), Facts: f}))
 		}
 		reports("g1", "g2", "g3")
 		reports("g1")

@@ -48,7 +48,7 @@ func TestWhatADiskIsForIsRecordedBeforeAnyTenantAndNotByTheNodeLater(t *testing.
 		}
 		first := "d1 100 sata system, d2 200 pcie data, d3 300 tcp data"
 		has(first)
-		ok(t, db.SaveReport(ctx, "n-1", store.NodeReport{Digest: "2", Facts: disksOn("d1 90 tcp", "d2 10 virtio system", "d3 1 pcie system")}))
+		ok(t, store.SaveReport(ctx, db, "n-1", store.NodeReport{Digest: "2", Facts: disksOn("d1 90 tcp", "d2 10 virtio system", "d3 1 pcie system")}))
 		has(first)
 
 		// A fresh system's own report is accepted, and no size becomes smaller.
@@ -77,7 +77,7 @@ func TestWhatANodeSaysFirstWithATenantOnItIsNoRecord(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")
 		must(letsIn(db, n, "a-1", "acme", true))(t)
-		ok(t, db.SaveReport(ctx, n.ID, store.NodeReport{Digest: "2", Facts: disksOn("d1 100 sata system", "d2 200 tcp")}))
+		ok(t, store.SaveReport(ctx, db, n.ID, store.NodeReport{Digest: "2", Facts: disksOn("d1 100 sata system", "d2 200 tcp")}))
 		if got, want := recorded(must(db.Devices(ctx, n.ID))(t)), "d1 100, d2 200"; strings.Join(strings.Fields(got), " ") != want {
 			t.Errorf("on record are %s, want %s", got, want)
 		}

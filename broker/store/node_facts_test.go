@@ -18,7 +18,7 @@ func TestFactsAreThoseReportedLast(t *testing.T) {
 		}
 		report := func(digest string, f *taskcatalog.Facts) {
 			t.Helper()
-			if err := db.SaveReport(ctx, n.ID, store.NodeReport{AgentVersion: "1.0", Facts: f, Digest: digest}); err != nil {
+			if err := store.SaveReport(ctx, db, n.ID, store.NodeReport{AgentVersion: "1.0", Facts: f, Digest: digest}); err != nil {
 				t.Fatal(err)
 			}
 		}

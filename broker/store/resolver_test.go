@@ -133,7 +133,7 @@ func TestANodeIsActiveOnlyWithTheProfilesItShallHave(t *testing.T) {
 		status(broker.Active)
 		says := func(report, digest, want string) {
 			t.Helper()
-			if err := db.SaveReport(ctx, n.ID, store.NodeReport{Digest: report, Capabilities: map[string]string{taskcatalog.CapabilityResolverDigest: digest}}); err != nil {
+			if err := store.SaveReport(ctx, db, n.ID, store.NodeReport{Digest: report, Capabilities: map[string]string{taskcatalog.CapabilityResolverDigest: digest}}); err != nil {
 				t.Fatal(err)
 			}
 			if got := must(db.Node(ctx, n.ID))(t).ResolverDigest; got != want {

@@ -24,7 +24,7 @@ func TestAnOutageLastsFromTheDebtToTheNextTenant(t *testing.T) {
 			}
 			return all
 		}
-		ok(t, db.SaveReport(ctx, n.ID, store.NodeReport{Digest: "1", Facts: parts("d1", "g1 g2")}))
+		ok(t, store.SaveReport(ctx, db, n.ID, store.NodeReport{Digest: "1", Facts: parts("d1", "g1 g2")}))
 		clock.Advance(time.Hour)
 		must(db.Transition(ctx, admin, other.ID, store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: "look"}))(t)
 		out("a node that is owed nothing", 0, false)

@@ -89,7 +89,7 @@ func TestATimelineHasAllThatHappenedToANodeInItsOrder(t *testing.T) {
 func TestATimelineHasWhatATurnoverCost(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")
-		ok(t, db.SaveReport(ctx, n.ID, store.NodeReport{Digest: "1", Facts: parts("d1", "g1 g2")}))
+		ok(t, store.SaveReport(ctx, db, n.ID, store.NodeReport{Digest: "1", Facts: parts("d1", "g1 g2")}))
 		clock.Advance(time.Minute)
 		began := db.Now()
 		must(db.BeginTurnover(ctx, admin, turn(n, "r-1")))(t)

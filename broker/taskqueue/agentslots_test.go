@@ -29,7 +29,7 @@ func TestANodeThatUpdatedItselfIsComparedWithReleases(t *testing.T) {
 	keys := release.Keys{key.ID: key.Key.Public()}
 	w.queue = taskqueue.New(taskqueue.Config{DB: w.db, Signer: w, Rand: rand.Reader, ReleaseKeys: func() release.Keys { return keys }})
 	n := w.active("one")
-	w.ok(w.db.SaveReport(ctx, n.Peer.NodeID, store.NodeReport{AgentVersion: "1.1.0", TaskTypes: taskcatalog.IDs(), Digest: "d2"}))
+	storetest.Report(w.t, w.db, n.Peer.NodeID, store.NodeReport{AgentVersion: "1.1.0", TaskTypes: taskcatalog.IDs(), Digest: "d2"})
 
 	publish := func(version, program string, by pki.Signer) {
 		r := releasetest.Make(t, []byte(program), releasetest.Statement(version), by.Key)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hostler/hostler/broker/deb/debtest"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/pki/pkitest"
 	"github.com/hostler/hostler/taskcatalog"
@@ -73,7 +74,7 @@ func TestAValidationIsAsTheAgentsReleaseKnowsIt(t *testing.T) {
 			"new":          {"1.1.0", taskcatalog.IDs(), new(taskcatalog.ValidateCleanParams), true},
 		} {
 			n := w.active(name)
-			w.ok(w.db.SaveReport(ctx, n.Peer.NodeID, store.NodeReport{AgentVersion: c.version, TaskTypes: c.types, Digest: name}))
+			storetest.Report(w.t, w.db, n.Peer.NodeID, store.NodeReport{AgentVersion: c.version, TaskTypes: c.types, Digest: name})
 			w.enqueue(n, "node.validate_clean", "")
 			params := w.opened(w.fetch(n)[0]).Params
 			if err := taskcatalog.DecodeStrict(params, c.reads); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -164,7 +165,7 @@ func TestThoseThatCannotBeAskedLeaveRoomForOthers(t *testing.T) {
 			w.enqueue(last, "node.drain", `{"grace_seconds":7}`)
 			w.fetch(last)
 			if name != "new" {
-				w.ok(w.db.SaveReport(ctx, last.Peer.NodeID, store.NodeReport{AgentVersion: "0.9", TaskTypes: []string{"node.drain@1"}, Digest: "d0"}))
+				storetest.Report(w.t, w.db, last.Peer.NodeID, store.NodeReport{AgentVersion: "0.9", TaskTypes: []string{"node.drain@1"}, Digest: "d0"})
 			}
 			w.clock.Advance(time.Second)
 		}
@@ -182,7 +183,7 @@ func TestThoseThatCannotBeAskedLeaveRoomForOthers(t *testing.T) {
 			w.t.Errorf("the node behind them is asked %+v", got)
 		}
 		// An updated agent is asked after all.
-		w.ok(w.db.SaveReport(ctx, first.Peer.NodeID, store.NodeReport{AgentVersion: "1.0", TaskTypes: taskcatalog.IDs(), Digest: "d1"}))
+		storetest.Report(w.t, w.db, first.Peer.NodeID, store.NodeReport{AgentVersion: "1.0", TaskTypes: taskcatalog.IDs(), Digest: "d1"})
 		for range 3 {
 			w.ok(w.queue.ProbeUnknownAtMost(ctx, 2))
 		}

@@ -229,7 +229,7 @@ func TestEnqueueRefusesAndAudits(t *testing.T) {
 		fresh, err := w.db.CreateNode(ctx, operator, store.NewNode{ID: "n-fresh", Hostname: "fresh", Bootstrap: "command"})
 		w.ok(err)
 		old := w.active("old")
-		w.ok(w.db.SaveReport(ctx, old.Peer.NodeID, store.NodeReport{AgentVersion: "0.9", TaskTypes: []string{"node.drain@1"}, Digest: "d0"}))
+		storetest.Report(w.t, w.db, old.Peer.NodeID, store.NodeReport{AgentVersion: "0.9", TaskTypes: []string{"node.drain@1"}, Digest: "d0"})
 		quarantined := w.active("bad")
 		w.move(quarantined, broker.Quarantined, broker.OwnerOperator)
 		gone := w.active("gone")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/release"
@@ -73,7 +74,7 @@ func TestARollbackLeadsToNothingThatWasRevoked(t *testing.T) {
 		says := func(previous string) {
 			w.t.Helper()
 			w.clock.Advance(time.Second)
-			w.ok(w.db.SaveReport(ctx, n.Peer.NodeID, store.NodeReport{AgentVersion: "1.4.0", TaskTypes: taskcatalog.IDs(), Digest: "of " + previous, Agent: &taskcatalog.AgentBuild{Commit: "c", Previous: previous}}))
+			storetest.Report(w.t, w.db, n.Peer.NodeID, store.NodeReport{AgentVersion: "1.4.0", TaskTypes: taskcatalog.IDs(), Digest: "of " + previous, Agent: &taskcatalog.AgentBuild{Commit: "c", Previous: previous}})
 		}
 		roll := func(params string) error {
 			k, _, err := w.queue.Enqueue(ctx, operator, taskqueue.Request{NodeID: n.Peer.NodeID, Type: "node.self_update", Params: json.RawMessage(params)})

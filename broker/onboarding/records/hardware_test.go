@@ -8,6 +8,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -113,9 +114,7 @@ func TestAMachineWhosePartWasAcceptedIsLetIn(t *testing.T) {
 	if _, err := w.DB.Transition(ctx, broker.System, node, store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.DB.SaveReport(ctx, node, store.NodeReport{Digest: "2", Facts: &taskcatalog.Facts{DisksListed: true}}); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Report(t, w.DB, node, store.NodeReport{Digest: "2", Facts: &taskcatalog.Facts{DisksListed: true}})
 	if err := w.letIn(node, broker.OwnerOperator); err != nil {
 		t.Errorf("a node that was in before: %v", err)
 	}

@@ -85,7 +85,7 @@ func (f *fleet) says(s *simulated, d taskcatalog.AgentDelivery) {
 	s.renewals++
 	r := s.report()
 	r.Agent.Delivery = &d
-	f.ok(f.db.SaveReport(f.Context(), s.NodeID, r))
+	storetest.Report(f, f.db, s.NodeID, r)
 }
 
 // told are the events about a node's agent, of the node and of runs.
@@ -317,7 +317,7 @@ func TestWhatWasDeliveredBeforeTheNodeEnrolledIsNotTold(t *testing.T) {
 		})
 		f.ok(err)
 		r.Digest = "another"
-		f.ok(f.db.SaveReport(f.Context(), "n-2", r))
+		storetest.Report(f, f.db, "n-2", r)
 		if got := f.told(); len(got) != 0 {
 			f.Errorf("told %v", got)
 		}

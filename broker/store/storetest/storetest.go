@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -62,6 +63,25 @@ func OweTurnover(t testing.TB, db *store.DB, nodeID string, owed bool) {
 	}
 	if err != nil {
 		t.Fatalf("cannot mark node %s: %v", nodeID, err)
+	}
+}
+
+// Report is a report of a node on itself, which travels with a renewal of the node's certificate.
+func Report(t testing.TB, db *store.DB, nodeID string, r store.NodeReport) {
+	t.Helper()
+	certs, err := db.Certificates(t.Context(), nodeID)
+	if err != nil || len(certs) == 0 {
+		t.Fatalf("node %s has no certificate to renew: %v", nodeID, err)
+	}
+	old := certs[len(certs)-1]
+	_, err = db.RecordRenewal(t.Context(), store.Renewal{
+		NodeID: nodeID, Epoch: old.Epoch, OldSerial: old.Serial, PublicKeyDigest: old.PublicKeyDigest, Report: r,
+		Cert: store.IssuedCert{
+			Serial: fmt.Sprintf("%s-%d", old.Serial, len(certs)), PEM: "renewed", PublicKey: []byte(nodeID), NotBefore: db.Now(), NotAfter: db.Now().Add(time.Hour),
+		},
+	})
+	if err != nil {
+		t.Fatalf("cannot record the report of node %s: %v", nodeID, err)
 	}
 }
 

@@ -72,7 +72,7 @@ func TestAFreshSystemBecomesTheBaselineUnlessMoreDiffers(t *testing.T) {
 		ok(db.SaveBaseline(ctx, ada, n.ID, pki.Digest(first), first, "enrolled"))
 		_, err = db.Transition(ctx, ada, n.ID, store.Change{To: broker.Active, By: broker.OwnerOnboarding})
 		ok(err)
-		ok(db.SaveReport(ctx, n.ID, store.NodeReport{Digest: "e", Facts: boots("new")})) // another disk was chosen
+		storetest.Report(t, db, n.ID, store.NodeReport{Digest: "e", Facts: boots("new")}) // another disk was chosen
 		runsFrom := func(want string) {
 			t.Helper()
 			all, err := db.Devices(ctx, n.ID)
