@@ -8,7 +8,7 @@ import (
 )
 
 func agentReleaseCommand(a *app) *cobra.Command {
-	return noun("agent-release", "packages and signed releases of the agent, kept by digest", "  hostler agent-release list",
+	return noun("agent-release", "manage packages and signed releases of the agent", "  hostler agent-release list",
 		agentReleasePackCommand(a), agentReleaseSignCommand(a), agentReleasePublishCommand(a), agentReleaseListCommand(a),
 		agentReleaseFloorCommand(a), agentReleaseRevokeCommand(a))
 }
@@ -84,11 +84,11 @@ func agentReleaseFloorCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use:   "floor VERSION --reason R",
-		Short: "say below which version no node is given a release",
-		Long: `Say below which version no node is given a release, unless a rollback is asked
-for. Nodes that run an older one stay as they are. It can be lowered again: the
-audit log has each change.`,
-		Example: "  hostler agent-release floor 1.4.0 --reason 'CVE-2026-0001 is in all before'",
+		Short: "set the lowest version that nodes may be given",
+		Long: `Set the lowest agent version that nodes may be given, except by a requested
+rollback. Nodes that run an older version stay as they are. The floor can be lowered
+again: the audit log records each change.`,
+		Example: "  hostler agent-release floor 1.4.0 --reason 'CVE-2026-0001 affects all earlier versions'",
 		Args:    exactly("VERSION"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needReason(reason); err != nil {
@@ -115,10 +115,10 @@ func agentReleaseRevokeCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use:   "revoke VERSION --reason R",
-		Short: "have no node be given a signed release any more",
-		Long: `Have no node be given a signed release any more. It cannot be taken back: the
-same program comes again under a version of its own. Nodes that run it stay as
-they are, and count as drift.`,
+		Short: "revoke a signed release: no node is given it any more",
+		Long: `Revoke a signed release: no node is given it any more. A revocation cannot be
+undone; publish the same program again under a new version. Nodes that run the
+release stay as they are, and count as drift.`,
 		Example: "  hostler agent-release revoke 1.4.1 --reason 'loses its configuration'",
 		Args:    exactly("VERSION"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -39,18 +39,18 @@ func agentReleasePackCommand(a *app) *cobra.Command {
 	var out, builtAt string
 	c := &cobra.Command{
 		Use:   "pack PROGRAM --out DIR",
-		Short: "make a release of a built agent: an OCI artifact in a directory",
-		Long: `Make a release of a built agent: an OCI artifact in a directory (an OCI image
-layout). PROGRAM is run, as PROGRAM version -o json, and says of itself which
-version it is and which state of its own it reads.
+		Short: "pack a built agent as a release: an OCI artifact in a directory",
+		Long: `Pack a built agent as a release: an OCI artifact in a directory (an OCI image
+layout). The command runs PROGRAM version -o json, which reports the program's
+version and the state formats that it reads.
 
-The same program and --built-at give the same digest: say the time of the
-commit, not that of the build. SOURCE_DATE_EPOCH is taken where it is not said.`,
+The same program and the same --built-at give the same digest: use the time of the
+commit, not the time of the build. Without --built-at, SOURCE_DATE_EPOCH applies.`,
 		Example: "  hostler agent-release pack bin/hostler-agent --out dist/hostler-agent-0.1.0.oci --built-at 2026-11-01T12:00:00Z",
 		Args:    exactly("PROGRAM"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if out == "" {
-				return usage("cannot tell where to write the release (say --out DIR)")
+				return usage("there is no directory for the release (use --out DIR)")
 			}
 			at, err := a.buildTime(builtAt)
 			if err != nil {
@@ -78,7 +78,7 @@ commit, not that of the build. SOURCE_DATE_EPOCH is taken where it is not said.`
 			return a.showPacked(packed{Dir: out, Digest: made.Digest, Statement: *s})
 		},
 	}
-	c.Flags().StringVar(&out, "out", "", "write the release to `DIR`; a release that is there is replaced")
+	c.Flags().StringVar(&out, "out", "", "write the release to `DIR`, and replace a release that exists there")
 	c.Flags().StringVar(&builtAt, "built-at", "", "`TIME` of the release, as 2026-11-01T12:00:00Z")
 	return c
 }
@@ -95,7 +95,7 @@ func (a *app) buildTime(said string) (time.Time, error) {
 	epoch := a.getenv("SOURCE_DATE_EPOCH")
 	seconds, err := strconv.ParseInt(epoch, 10, 64)
 	if err != nil {
-		return time.Time{}, usage("cannot tell when the release was built (say --built-at TIME, or SOURCE_DATE_EPOCH: it is part of the digest)")
+		return time.Time{}, usage("there is no build time, which is part of the digest (use --built-at TIME, or SOURCE_DATE_EPOCH)")
 	}
 	return time.Unix(seconds, 0).UTC(), nil
 }
@@ -128,7 +128,7 @@ func askProgram(ctx context.Context, path string) (release.Self, error) {
 		return self, broker.Errorf(broker.Invalid, "program_unfit", "cannot pack %s: %s version -o json ended with: %v (build it for this machine, from a version that has releases)", path, path, err)
 	}
 	if err := taskcatalog.DecodeStrict(said.Bytes(), &self); err != nil {
-		return self, broker.Errorf(broker.Invalid, "program_unfit", "cannot pack %s: what it says of itself cannot be read: %v", path, err)
+		return self, broker.Errorf(broker.Invalid, "program_unfit", "cannot pack %s: its version report cannot be read: %v", path, err)
 	}
 	return self, nil
 }
@@ -153,15 +153,15 @@ func agentReleaseSignCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sign DIR --key FILE",
 		Short: "sign a release as cosign does, in its directory",
-		Long: `Sign a release in its directory, in the form that cosign 2 writes in a registry
-and cosign 3 verifies too. The key is what cosign generate-key-pair wrote (its
-password is typed, or in COSIGN_PASSWORD), or PKCS#8 in PEM: ECDSA P-256 or
-Ed25519. Nodes believe it once hostler trust add-release-key has told them.`,
+		Long: `Sign a release in its directory, in the form that cosign 2 writes to a registry and
+that cosign 3 also verifies. The key is a file of cosign generate-key-pair (its
+password is typed, or in COSIGN_PASSWORD), or PKCS#8 in PEM: ECDSA P-256 or Ed25519.
+Nodes accept the signature once hostler trust add-release-key has added the key.`,
 		Example: "  hostler agent-release sign dist/hostler-agent-0.1.0.oci --key cosign.key",
 		Args:    exactly("DIR"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if keyFile == "" {
-				return usage("cannot sign without a key (say --key FILE)")
+				return usage("cannot sign without a key (use --key FILE)")
 			}
 			raw, err := a.readBounded(keyFile)
 			if err != nil {
@@ -202,7 +202,7 @@ Ed25519. Nodes believe it once hostler trust add-release-key has told them.`,
 		},
 	}
 	c.Flags().StringVar(&keyFile, "key", "", "`FILE` with the release key's private half")
-	c.Flags().StringVar(&registry, "registry", "", "`HOST[:PORT]/REPOSITORY` that the signature names, for people")
+	c.Flags().StringVar(&registry, "registry", "", "`HOST[:PORT]/REPOSITORY` that the signature names, for information only")
 	return c
 }
 

@@ -27,23 +27,25 @@ func agentReleasePublishCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "publish FILE.deb|DIR|REF",
 		Short: "publish a package of the agent, or a signed release",
-		Long: `Publish a package of the agent, which machines install at their first boot, or a
-signed release, which nodes update themselves to: a directory that pack made, or
-a reference to what a registry has, HOST[:PORT]/REPOSITORY@sha256:… (or a tag).
+		Long: `Publish a package of the agent or a signed release. Machines install a package at
+their first boot. Nodes update themselves to a signed release: a directory of
+hostler agent-release pack, or a reference to a release in a registry,
+HOST[:PORT]/REPOSITORY@sha256:… (or a tag).
 
-A package is kept by its digest; version and architecture are read from its
-name, NAME_VERSION_ARCH.deb.
+A package is stored by its digest. Version and architecture come from its name,
+NAME_VERSION_ARCH.deb.
 
-A release is pushed to --registry, where nodes fetch it, or without it uploaded
-to the broker. The broker verifies it with the release keys of its trust bundle
-and refuses what none of them signed. Signatures are taken from the directory
-(hostler agent-release sign) and from the registry (cosign sign --key), where
-they can be added after a first, refused, publish. Who may push is what docker
-login or oras login left on this machine.
-A release by reference is read from its registry, with the same login, and
-nothing is pushed: CI has pushed and signed it. Nodes fetch it there.
+A release is pushed to --registry, from which nodes fetch it, or uploaded to the
+broker if --registry is not given. The broker verifies the release with the release
+keys of its trust bundle, and refuses a release that none of them signed. Signatures
+come from the directory (hostler agent-release sign) and from the registry (cosign
+sign --key); a signature can be added to the registry after a refused publish. The
+push uses the login that docker login or oras login left on this machine.
 
-The same once more changes nothing but channel, registry and signatures.`,
+A release given by reference is read from its registry, with the same login. Nothing
+is pushed: CI has pushed and signed it. Nodes fetch the release from that registry.
+
+Publishing the same release again changes only its channel, registry and signatures.`,
 		Example: "  hostler agent-release publish dist/hostler-agent_0.1.0_amd64.deb\n" +
 			"  hostler agent-release publish dist/hostler-agent-0.1.0.oci --registry registry.example/hostler/agent --channel candidate\n" +
 			"  hostler agent-release publish registry.example/hostler/agent@sha256:DIGEST",
@@ -54,19 +56,19 @@ The same once more changes nothing but channel, registry and signatures.`,
 			}
 			if isReference(args[0]) {
 				if registry != "" {
-					return usage("--registry goes with a directory: %s names its registry itself", args[0])
+					return usage("--registry goes with a directory only: %s already names its registry", args[0])
 				}
 				return a.publishReference(c.Context(), args[0], channel, plainHTTP)
 			}
 			if registry != "" || plainHTTP || c.Flags().Changed("channel") {
-				return usage("--registry, --plain-http and --channel go with a signed release (a directory that hostler agent-release pack made, or a reference), and %s is none", args[0])
+				return usage("--registry, --plain-http and --channel need a signed release (a directory of hostler agent-release pack, or a reference), and %s is none", args[0])
 			}
 			return a.publishPackage(c, args[0])
 		},
 	}
-	c.Flags().StringVar(&channel, "channel", "stable", "who shall get the release: stable, candidate (nodes of that channel) or pinned (nodes that are pinned to it), `NAME`")
+	c.Flags().StringVar(&channel, "channel", "stable", "channel `NAME` of the release: stable, candidate, or pinned (only nodes that are pinned to it)")
 	c.Flags().StringVar(&registry, "registry", "", "push the release to `HOST[:PORT]/REPOSITORY`")
-	c.Flags().BoolVar(&plainHTTP, "plain-http", false, "the registry speaks no TLS, to nodes neither")
+	c.Flags().BoolVar(&plainHTTP, "plain-http", false, "use the registry without TLS, on nodes as well")
 	return c
 }
 
@@ -74,7 +76,7 @@ func (a *app) publishPackage(c *cobra.Command, path string) error {
 	name := filepath.Base(path)
 	m := debName.FindStringSubmatch(name)
 	if m == nil {
-		return usage("cannot tell version and architecture from the name %q (it must be NAME_VERSION_ARCH.deb, with amd64 or arm64; or a directory that hostler agent-release pack made; or REGISTRY/REPOSITORY@sha256:…)", name)
+		return usage("cannot tell version and architecture from the name %q (name it NAME_VERSION_ARCH.deb, with amd64 or arm64; or give a directory of hostler agent-release pack, or REGISTRY/REPOSITORY@sha256:…)", name)
 	}
 	r := api.AgentRelease{Filename: name, Version: m[1], Arch: m[2]}
 	f, err := regular.Open(path)

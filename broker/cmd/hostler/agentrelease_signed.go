@@ -106,7 +106,7 @@ func (a *app) publishReference(ctx context.Context, reference, channel string, p
 	}
 	if len(r.Signatures) == 0 {
 		p.done()
-		return broker.Errorf(broker.Refused, "release_unsigned", "cannot publish %s: nobody has signed it (cosign sign --key FILE %s@%s; then publish again)", reference, r.Repository, r.Digest)
+		return broker.Errorf(broker.Refused, "release_unsigned", "cannot publish %s: it has no signature (run cosign sign --key FILE %s@%s, then publish again)", reference, r.Repository, r.Digest)
 	}
 	remote, err := a.connect()
 	if err != nil {
@@ -129,7 +129,7 @@ func unsigned(l *artifact.Layout, registry string) error {
 	if registry != "" {
 		how = "it is pushed: cosign sign --key FILE " + registry + "@" + l.Digest() + ", or " + how
 	}
-	return broker.Errorf(broker.Refused, "release_unsigned", "cannot publish %s: nobody has signed it (%s; then publish again)", l.Dir, how)
+	return broker.Errorf(broker.Refused, "release_unsigned", "cannot publish %s: it has no signature (%s; then publish again)", l.Dir, how)
 }
 
 // unfit is the error for a directory that does not hold a release.

@@ -12,14 +12,14 @@ import (
 )
 
 func auditCommand(a *app) *cobra.Command {
-	return noun("audit", "read, check and copy the audit log", "  hostler audit list --action task.enqueue",
+	return noun("audit", "read, verify and export the audit log", "  hostler audit list --action task.enqueue",
 		auditListCommand(a), auditVerifyCommand(a), auditExportCommand(a))
 }
 
 // auditFlags adds the filters shared by list and export.
 func auditFlags(c *cobra.Command, f *client.AuditFilter, from, to *string) {
 	c.Flags().StringVar(&f.Node, "node", "", "only rows about this `NODE`")
-	c.Flags().StringVar(from, "from", "", "from this `TIME` on: 2006-01-02, 2006-01-02T15:04:05Z, or 24h for that long ago")
+	c.Flags().StringVar(from, "from", "", "from this `TIME` on: 2006-01-02, 2006-01-02T15:04:05Z, or a time ago such as 24h")
 	c.Flags().StringVar(to, "to", "", "up to this `TIME`")
 }
 
@@ -63,7 +63,7 @@ func auditListCommand(a *app) *cobra.Command {
 		Example: "  hostler audit list --node gpu-07 --from 24h\n  hostler audit list --actor alice --limit 0 -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.Limit < 0 {
-				return usage("--limit takes a number from 0 (all) on")
+				return usage("--limit takes 0 (all) or a positive number")
 			}
 			if err := a.span(&f, from, to); err != nil {
 				return err
@@ -92,15 +92,16 @@ func auditListCommand(a *app) *cobra.Command {
 	auditFlags(c, &f, &from, &to)
 	c.Flags().StringVar(&f.Actor, "actor", "", "only rows of this actor")
 	c.Flags().StringVar(&f.Action, "action", "", "only rows of this action")
-	c.Flags().IntVar(&f.Limit, "limit", 100, "at most so many; 0: all")
+	c.Flags().IntVar(&f.Limit, "limit", 100, "maximum number of rows; 0: all")
 	return c
 }
 
 func auditVerifyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "verify", Short: "walk all seals of the audit log", Args: exactly(),
-		Long: `Walk all seals of the audit log. It names the first broken or missing seal, and
-how many rows are not yet sealed. Exit status 1 if a seal is broken or missing.`,
+		Use: "verify", Short: "verify all seals of the audit log", Args: exactly(),
+		Long: `Verify all seals of the audit log. The result names the first broken or missing
+seal, and the number of rows that are not yet sealed. The exit status is 1 if a seal
+is broken or missing.`,
 		Example: "  hostler audit verify",
 		RunE: func(c *cobra.Command, _ []string) error {
 			remote, err := a.connect()
@@ -120,7 +121,7 @@ how many rows are not yet sealed. Exit status 1 if a seal is broken or missing.`
 					"first bad row", count(v.BrokenAt), "problem", v.Problem, "signed up to row", count(v.HeadID), "head", v.Head, "signed with", v.KeyID)
 			})
 			if err == nil && !v.OK {
-				err = broker.Errorf(broker.Internal, "audit_broken", "the audit log does not hold from row %d on: %s (keep the database as it is, and compare with an export)", v.BrokenAt, v.Problem)
+				err = broker.Errorf(broker.Internal, "audit_broken", "the audit log is not intact from row %d on: %s (leave the database unchanged, and compare it with an export)", v.BrokenAt, v.Problem)
 			}
 			return err
 		},
@@ -131,11 +132,11 @@ func auditExportCommand(a *app) *cobra.Command {
 	var f client.AuditFilter
 	var from, to string
 	c := &cobra.Command{
-		Use: "export --from T --to T", Short: "copy rows of the audit log, one JSON object a line", Args: exactly(),
+		Use: "export --from T --to T", Short: "export rows of the audit log, one JSON object per line", Args: exactly(),
 		Example: "  hostler audit export --from 2026-01-01 --to 2026-02-01 > audit.ndjson",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if from == "" || to == "" {
-				return usage("cannot export without a span of time (say --from and --to)")
+				return usage("cannot export without a period of time (use --from and --to)")
 			}
 			if err := a.span(&f, from, to); err != nil {
 				return err

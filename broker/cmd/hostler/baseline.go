@@ -18,7 +18,7 @@ import (
 )
 
 func baselineCommand(a *app) *cobra.Command {
-	return noun("baseline", "what a node is compared with: how it was before any tenant", "  hostler node baseline diff gpu-07",
+	return noun("baseline", "the recorded clean state that a node is compared with", "  hostler node baseline diff gpu-07",
 		baselineShowCommand(a), baselineDiffCommand(a), baselineAcceptCommand(a), baselineRetakeCommand(a))
 }
 
@@ -124,7 +124,7 @@ func settingsText(s taskcatalog.GPUSettings) string {
 
 func baselineDiffCommand(a *app) *cobra.Command {
 	return onNodes(a, &cobra.Command{
-		Use: "diff NODE", Short: "compare the baseline in force with the one taken last",
+		Use: "diff NODE", Short: "compare the baseline in force with the newest one",
 		Example: "  hostler node baseline retake gpu-07 --wait && hostler node baseline diff gpu-07",
 	}, func(c *cobra.Command, remote *client.Client, nodes []api.Node) error {
 		list, names := []api.BaselineDiff{}, []string{}

@@ -15,14 +15,15 @@ import (
 func baselineAcceptCommand(a *app) *cobra.Command {
 	var reason, digest string
 	c := &cobra.Command{
-		Use: "accept NODE --reason R", Short: "put the baseline taken last in force",
-		Long: `Put the baseline taken last in force: what differs is no finding any more. The
-differences are shown first; --digest accepts that one and no other.`,
+		Use: "accept NODE --reason R", Short: "put the newest baseline in force",
+		Long: `Put the newest baseline in force: its differences from the earlier baseline are then
+no findings. The command shows the differences first; --digest accepts only the
+baseline with that digest.`,
 		Example: "  hostler node baseline accept gpu-07 --reason 'driver 580 rolled out'",
 	}
 	reasonFlag(c, &reason)
 	yesFlag(c)
-	c.Flags().StringVar(&digest, "digest", "", "accept only this one, as hostler node baseline diff named it")
+	c.Flags().StringVar(&digest, "digest", "", "accept only the baseline with this digest, as shown by hostler node baseline diff")
 	return onNodes(a, c, func(c *cobra.Command, remote *client.Client, nodes []api.Node) error {
 		if err := needReason(reason); err != nil {
 			return err
@@ -36,7 +37,7 @@ differences are shown first; --digest accepts that one and no other.`,
 					return err
 				}
 				if d.Candidate == "" {
-					return broker.Errorf(broker.Refused, "no_candidate", "cannot accept a baseline of node %s: none was taken since (hostler node baseline retake %s --wait)", n.Hostname, n.Hostname)
+					return broker.Errorf(broker.Refused, "no_candidate", "cannot accept a baseline of node %s: no newer baseline was taken (run hostler node baseline retake %s --wait)", n.Hostname, n.Hostname)
 				}
 				if !saidYes(c) && a.ask {
 					p := a.newQuestion()
@@ -68,7 +69,7 @@ func baselineRetakeCommand(a *app) *cobra.Command {
 	var wait bool
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use: "retake NODE", Short: "ask the node how it is now, as a candidate for a new baseline",
+		Use: "retake NODE", Short: "record the node's present state as a candidate for a new baseline",
 		Example: "  hostler node baseline retake gpu-07 --wait\n  hostler node baseline retake --nodes site=dc1",
 	}
 	reasonFlag(c, &reason)

@@ -17,7 +17,7 @@ import (
 )
 
 func certificateCommand(a *app) *cobra.Command {
-	return noun("certificate", "what was done to a machine between two tenants, signed", "  hostler certificate verify gpu-07.json --trust trust.json",
+	return noun("certificate", "list, download and check the signed certificates of turnovers", "  hostler certificate verify gpu-07.json --trust trust.json",
 		certificateListCommand(a), certificateGetCommand(a), certificateVerifyCommand(a), certificateAttestCommand(a))
 }
 
@@ -26,18 +26,20 @@ func certificateVerifyCommand(a *app) *cobra.Command {
 	var archive bool
 	c := &cobra.Command{
 		Use: "verify FILE|-", Short: "check a turnover certificate, a receipt or an attestation", Args: exactly("FILE|-"),
-		Long: `Check a turnover certificate, a receipt or an attestation. With --trust it needs no
-network and no broker: the file carries the evidence that the node signed, and
-the trust file, which hostler trust show -o json prints, the keys. Get that one
-another way than the certificate. Without --trust the broker is asked for it.
+		Long: `Check a turnover certificate, a receipt or an attestation. With --trust the check
+needs no network and no broker: the file contains the evidence signed by the node,
+and the trust file contains the keys. hostler trust show -o json prints the trust
+file; obtain it by another way than the certificate. Without --trust the broker
+supplies the keys.
 
-A certificate is good for handing out a machine until its valid_until. An auditor
-reads it later: --archive accepts a certificate that was clean when it was issued.
+A certificate permits handing out the machine until its valid_until. For an auditor
+who reads it later, --archive accepts a certificate that was clean when it was
+issued.
 
-Exit status: 0 authentic, clean and not past valid_until (with --archive: clean
-when issued); 1 nothing in it can be believed, the error's code says why; 2 a file
-cannot be read or written; 3 authentic, and a device is missing or not clean, it
-falls short of its policy, or (without --archive) it is past valid_until.`,
+Exit status: 0 authentic, clean and not past valid_until (with --archive: clean when
+issued); 1 nothing in the file can be trusted, the error's code says why; 2 a file
+cannot be read or written; 3 authentic, but a device is missing or not clean, the
+certificate does not meet its policy, or (without --archive) it is past valid_until.`,
 		Example: "  hostler trust show -o json > trust.json\n  hostler certificate verify gpu-07.json --trust trust.json\n  hostler certificate verify gpu-07.json --trust trust.json --at 2026-03-01 --html gpu-07.html\n  hostler certificate verify gpu-07.json --trust trust.json --archive",
 		RunE: func(c *cobra.Command, args []string) error {
 			now := a.now()
@@ -75,20 +77,20 @@ falls short of its policy, or (without --archive) it is past valid_until.`,
 			if r.CleanWhenIssued() {
 				return broker.Errorf(broker.Refused, string(first.Code), "the certificate is authentic and %s (--archive accepts a certificate that was clean when issued)", r.Sentence())
 			}
-			return broker.Errorf(broker.Refused, string(first.Code), "the certificate is authentic and does not hold: %s (%d in all)", first.Message, len(r.Remarks))
+			return broker.Errorf(broker.Refused, string(first.Code), "the certificate is authentic, but not acceptable: %s (%d in all)", first.Message, len(r.Remarks))
 		},
 	}
-	c.Flags().StringVar(&trustFile, "trust", "", "the keys to believe, `FILE`; without it the broker is asked")
-	c.Flags().StringVar(&at, "at", "", "judge as of a `TIME`: a date, RFC 3339, or so long ago as in 24h")
-	c.Flags().StringVar(&page, "html", "", "write a page for people to `FILE`, too")
-	c.Flags().BoolVar(&archive, "archive", false, "accept a certificate that was clean when issued, also past its valid_until")
+	c.Flags().StringVar(&trustFile, "trust", "", "read the trusted keys from `FILE`, not from the broker")
+	c.Flags().StringVar(&at, "at", "", "judge the certificate as of `TIME`: a date, RFC 3339, or a time ago such as 24h")
+	c.Flags().StringVar(&page, "html", "", "also write an HTML page to `FILE`")
+	c.Flags().BoolVar(&archive, "archive", false, "accept a certificate that was clean when issued, even past its valid_until")
 	return c
 }
 
 // trustOf reads the trusted keys from a file, or asks the broker.
 func (a *app) trustOf(ctx context.Context, path string) (*pki.TrustBundle, error) {
 	if path == "-" {
-		return nil, usage("cannot read the trust file from stdin (say its name)")
+		return nil, usage("cannot read the trust file from stdin (give a file name)")
 	}
 	var raw []byte
 	var err error
@@ -131,7 +133,7 @@ func unbelievable(err error) error {
 // unwritten is the error for a page or output that cannot be written. The exit status is not 1,
 // because 1 means that nothing in the certificate can be believed.
 func unwritten(err error) error {
-	return broker.Errorf(broker.Invalid, "output_failed", "the certificate is authentic, and the result is not written: %v", err)
+	return broker.Errorf(broker.Invalid, "output_failed", "the certificate is authentic, but the result cannot be written: %v", err)
 }
 
 func certificatePage(p *render.Page, r *certificate.Report, trust *pki.TrustBundle) {

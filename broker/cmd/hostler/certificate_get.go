@@ -43,7 +43,7 @@ func certificateListCommand(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&node, "node", "", "only of this `NODE`")
+	c.Flags().StringVar(&node, "node", "", "only certificates of this `NODE`")
 	return c
 }
 
@@ -51,10 +51,11 @@ func certificateGetCommand(a *app) *cobra.Command {
 	var out, page string
 	var receipt bool
 	c := &cobra.Command{
-		Use: "get ID", Short: "get a clean certificate, or an attestation, as it was signed", Args: exactly("ID"),
-		Long: `Get a clean certificate as it was signed, byte for byte, for hostler certificate
-verify or any other verifier. --receipt is the tenant's version, without a name of
-yours. ID may be that of an attestation, too.`,
+		Use: "get ID", Short: "download a clean certificate or an attestation, as signed", Args: exactly("ID"),
+		Long: `Download a clean certificate exactly as signed, byte for byte, for hostler
+certificate verify or another verifier. --receipt selects the tenant's version,
+which names none of your nodes, hosts and sites. ID may also be the id of an
+attestation.`,
 		Example: "  hostler certificate get r-019f2c1a7b3k5x7e2q9d4.1 --out gpu-07.json\n  hostler certificate get r-019f2c1a7b3k5x7e2q9d4.1 --receipt --out receipt.json",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
@@ -81,9 +82,9 @@ yours. ID may be that of an attestation, too.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&out, "out", "", "write it to `FILE`; to stdout without it")
-	c.Flags().StringVar(&page, "html", "", "write a page for people to `FILE`, too, once it verifies with the broker's trust bundle")
-	c.Flags().BoolVar(&receipt, "receipt", false, "the tenant's version")
+	c.Flags().StringVar(&out, "out", "", "write to `FILE` instead of stdout")
+	c.Flags().StringVar(&page, "html", "", "also write an HTML page to `FILE`, if the certificate verifies with the broker's trust bundle")
+	c.Flags().BoolVar(&receipt, "receipt", false, "download the tenant's version")
 	return c
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 func cleanPolicyCommand(a *app) *cobra.Command {
-	return noun("clean-policy", "what a site knows and accepts on a clean node, beside the baseline", "  hostler clean-policy show --site dc1",
+	return noun("clean-policy", "what a site accepts on a clean node, beside the baseline", "  hostler clean-policy show --site dc1",
 		cleanPolicyShowCommand(a), cleanPolicySetCommand(a))
 }
 
@@ -35,7 +35,7 @@ func cleanPolicyShowCommand(a *app) *cobra.Command {
 			return a.showCleanPolicy(p)
 		},
 	}
-	c.Flags().StringVar(&site, "site", "", "which site; without it, the nodes without a site")
+	c.Flags().StringVar(&site, "site", "", "site of the policy; without it, the policy of nodes without a site")
 	return c
 }
 
@@ -43,12 +43,12 @@ func cleanPolicySetCommand(a *app) *cobra.Command {
 	var put api.CleanPolicyPut
 	c := &cobra.Command{
 		Use: "set FILE|-", Short: "replace a site's policy", Args: exactly("FILE|-"),
-		Long: `Replace a site's policy with a JSON object of known_users, known_units,
-known_ports (tcp/22), known_processes and scratch, each a list of strings, and of
-gpu, what the site asks of a GPU scrub: min_coverage_percent, max_uncovered_bytes,
-require_reset, allow_unverified, keep_holders, stop_services (a list of NAME.service),
-holder_grace_seconds, fabric_wait_seconds and drivers (a list of versions). What it
-leaves out is the default.`,
+		Long: `Replace a site's policy with a JSON object. The fields known_users, known_units,
+known_ports (such as tcp/22), known_processes and scratch are lists of strings. The
+field gpu sets what the site requires of a GPU scrub: min_coverage_percent,
+max_uncovered_bytes, require_reset, allow_unverified, keep_holders, stop_services (a
+list of NAME.service), holder_grace_seconds, fabric_wait_seconds and drivers (a list
+of versions). A field that is left out has its default.`,
 		Example: "  hostler clean-policy set policy.json --site dc1 --reason 'the new monitoring agent'",
 		RunE: func(c *cobra.Command, args []string) error {
 			raw, err := a.readBounded(args[0])
@@ -69,7 +69,7 @@ leaves out is the default.`,
 			return a.showCleanPolicy(p)
 		},
 	}
-	c.Flags().StringVar(&put.Site, "site", "", "which site; without it, the nodes without a site")
+	c.Flags().StringVar(&put.Site, "site", "", "site of the policy; without it, the policy of nodes without a site")
 	reasonFlag(c, &put.Reason)
 	return c
 }

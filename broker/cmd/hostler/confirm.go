@@ -11,7 +11,7 @@ import (
 )
 
 // yesFlag adds --yes to a command that destroys something.
-func yesFlag(c *cobra.Command) { c.Flags().BoolP("yes", "y", false, "do not ask") }
+func yesFlag(c *cobra.Command) { c.Flags().BoolP("yes", "y", false, "do not ask for confirmation") }
 
 func saidYes(c *cobra.Command) bool {
 	yes, _ := c.Flags().GetBool("yes")
@@ -26,7 +26,7 @@ func (a *app) confirm(c *cobra.Command, format string, args ...any) error {
 	}
 	question := taskcatalog.Clean(fmt.Sprintf(format, args...), 1000)
 	if !a.ask {
-		return broker.Errorf(broker.Invalid, "confirmation_required", "cannot ask here: %s (say --yes)", question)
+		return broker.Errorf(broker.Invalid, "confirmation_required", "cannot ask without a terminal: %s (use --yes)", question)
 	}
 	return a.askYes("%s", question)
 }
@@ -56,13 +56,13 @@ func (a *app) askYes(format string, args ...any) error {
 
 // reasonFlag adds --reason, whose text is recorded in the audit log.
 func reasonFlag(c *cobra.Command, into *string) {
-	c.Flags().StringVar(into, "reason", "", "why, for the audit log")
+	c.Flags().StringVar(into, "reason", "", "reason, for the audit log")
 }
 
 // needReason refuses an empty reason.
 func needReason(reason string) error {
 	if strings.TrimSpace(reason) == "" {
-		return broker.Errorf(broker.Invalid, "reason_missing", "cannot do this without a reason: it is recorded in the audit log (say --reason)")
+		return broker.Errorf(broker.Invalid, "reason_missing", "this command needs a reason for the audit log (use --reason)")
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ func (a *app) contextDir() (string, error) {
 
 func (a *app) contextPath(name string) (string, error) {
 	if !contextName.MatchString(name) {
-		return "", usage("%q is no name for a context (letters, digits, dots, dashes and underscores)", name)
+		return "", usage("%q is not a valid name of a context (use letters, digits, dots, dashes and underscores)", name)
 	}
 	dir, err := a.contextDir()
 	return filepath.Join(dir, name+".yaml"), err
@@ -69,14 +69,14 @@ func (a *app) clientFile() (*clientfile.File, string, error) {
 			name = a.currentContext()
 		}
 		if name == "" {
-			return nil, "", broker.Errorf(broker.Invalid, "no_context", "cannot tell which broker is meant (use hostler login, or --config with the client.yaml in the broker's data directory)")
+			return nil, "", broker.Errorf(broker.Invalid, "no_context", "there is no current context (run hostler login, or use --config with the client.yaml in the broker's data directory)")
 		}
 		var err error
 		if path, err = a.contextPath(name); err != nil {
 			return nil, "", err
 		}
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil, "", broker.Errorf(broker.NotFound, "context_not_found", "cannot use context %s: there is none of that name (see hostler context list)", name)
+			return nil, "", broker.Errorf(broker.NotFound, "context_not_found", "cannot use context %s: there is no such context (see hostler context list)", name)
 		}
 	}
 	file, err := clientfile.Load(path)
@@ -155,7 +155,7 @@ func contextUseCommand(a *app) *cobra.Command {
 				return err
 			}
 			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-				return broker.Errorf(broker.NotFound, "context_not_found", "cannot use context %s: there is none of that name (see hostler context list)", args[0])
+				return broker.Errorf(broker.NotFound, "context_not_found", "cannot use context %s: there is no such context (see hostler context list)", args[0])
 			}
 			if _, err := clientfile.Load(path); err != nil {
 				return err
@@ -171,7 +171,7 @@ func contextUseCommand(a *app) *cobra.Command {
 
 func contextShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "show", Short: "show which broker is spoken to", Args: exactly(),
+		Use: "show", Short: "show the broker in use", Args: exactly(),
 		Example: "  hostler context show\n  hostler --context dc1 context show -o json",
 		RunE: func(*cobra.Command, []string) error {
 			file, path, err := a.clientFile()

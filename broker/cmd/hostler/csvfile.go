@@ -27,12 +27,12 @@ func csvRows(name, code string, raw []byte, needed, others []string) ([]map[stri
 	r.TrimLeadingSpace, r.Comment, r.FieldsPerRecord = true, '#', -1
 	head, err := r.Read()
 	if err != nil {
-		return bad("it does not begin with the names of its columns: %s", strings.Join(needed, ","))
+		return bad("its first line does not name its columns: %s", strings.Join(needed, ","))
 	}
 	for i, column := range head {
 		head[i] = strings.ToLower(strings.TrimSpace(column))
 		if head[i] != "" && (slices.Contains(head[:i], head[i]) || !slices.Contains(known, head[i])) {
-			return bad("its column %q is there twice, or is none of %s", head[i], strings.Join(known, ", "))
+			return bad("its column %q is named twice, or is none of %s", head[i], strings.Join(known, ", "))
 		}
 	}
 	for _, column := range needed {

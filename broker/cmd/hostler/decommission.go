@@ -22,7 +22,7 @@ func decommissionCommand(a *app) *cobra.Command {
 }
 
 var decommissions = runs[api.Decommission]{
-	noun: "decommission", thing: "turnover", short: "did not complete", many: "--class agent_silent --stage drain_node --reason 'the switch is mended'",
+	noun: "decommission", thing: "turnover", short: "did not complete", many: "--class agent_silent --stage drain_node --reason 'the switch was replaced'",
 	heads: []render.Column{
 		render.ID("ID"), render.Keep("HOSTNAME"), render.Main("MODE"), render.Keep("STATUS"), render.Main("STAGE"),
 		render.More("SINCE"), render.Keep("CLASS"), render.Aside("CERTIFICATE"), render.Keep("NEXT"),
@@ -68,13 +68,13 @@ func decommissionPageOf(l *api.DecommissionList, err error) (runPage[api.Decommi
 // decommissionActions are the actions on a run. No action takes back what the run did to a tenant's
 // state.
 var decommissionActions = []runAction{
-	{name: "retry", path: "retry", short: "try the stage again that failed, with all its attempts", on: stoppedRuns},
-	{name: "resume", path: "resume", short: "go on after what kept it was mended", on: stoppedRuns, overrides: true},
-	{name: "rerun", path: "rerun", short: "go through all stages again", on: stoppedRuns},
-	{name: "restart-clean", path: "restart-clean", short: "quarantine the node, then begin anew", on: stoppedRuns},
-	{name: "cancel", path: "cancel", short: "stop it; the node is quarantined, and owed a turnover", on: "live", asks: "The node stays out of use until another turnover has been made."},
-	{name: "adopt", path: "adopt", short: "as resume, and say so at the end", on: stoppedRuns},
-	{name: "mark-manual", path: "mark-manual-intervention", short: "stop it until a person has looked", on: "pending,running,compensating"},
+	{name: "retry", path: "retry", short: "retry the failed stage, with all its attempts", on: stoppedRuns},
+	{name: "resume", path: "resume", short: "resume after the cause of the failure was fixed", on: stoppedRuns, overrides: true},
+	{name: "rerun", path: "rerun", short: "run all stages again", on: stoppedRuns},
+	{name: "restart-clean", path: "restart-clean", short: "quarantine the node, then start over", on: stoppedRuns},
+	{name: "cancel", path: "cancel", short: "cancel the turnover; the node is quarantined, and still owes a turnover", on: "live", asks: "The node stays out of use until another turnover has been made."},
+	{name: "adopt", path: "adopt", short: "resume, and end with status reconciled", on: stoppedRuns},
+	{name: "mark-manual", path: "mark-manual-intervention", short: "stop the run until an operator has looked at it", on: "pending,running,compensating"},
 }
 
 func decommissionListCommand(a *app) *cobra.Command {
@@ -94,8 +94,8 @@ func decommissionListCommand(a *app) *cobra.Command {
 			return decommissions.printPage(a, l)
 		},
 	}
-	c.Flags().StringVar(&f.Node, "node", "", "only of this `NODE`")
-	c.Flags().StringVar(&f.Mode, "mode", "", "only of this mode")
+	c.Flags().StringVar(&f.Node, "node", "", "only turnovers of this `NODE`")
+	c.Flags().StringVar(&f.Mode, "mode", "", "only turnovers of this mode")
 	runFilter(c, &f.RunFilter)
 	statusFilter(c, &f.RunFilter)
 	return c
@@ -118,7 +118,7 @@ func decommissionShowCommand(a *app) *cobra.Command {
 			return a.show(d, []string{d.DecommissionID}, func(p *render.Page) { decommissionPage(a, p, d, events) })
 		},
 	}
-	c.Flags().BoolVar(&events, "events", false, "with its history")
+	c.Flags().BoolVar(&events, "events", false, "also show its history")
 	return c
 }
 

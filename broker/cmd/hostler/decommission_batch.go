@@ -16,7 +16,7 @@ import (
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
-const nodesUsage = "`SELECTOR|FILE`: all, NODE,NODE or key=value,key=value; or a file with a NODE a line"
+const nodesUsage = "`SELECTOR|FILE`: all, NODE,NODE or key=value,key=value; or a file with one NODE per line"
 
 func decommissionBatchCommand(a *app) *cobra.Command {
 	var b api.DecommissionBatch
@@ -25,14 +25,16 @@ func decommissionBatchCommand(a *app) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use: "batch", Short: "turn many nodes over between two tenants", Args: exactly(),
-		Long: `Turn many nodes of one site over: all of a list are begun, or none. The site's profile
-says how many move at a time, and after how many failures in a row, at one stage and
-of one class, no more are begun. While a node of the list has a live allocation the
-whole is refused, and each is named, unless --force-release. The nodes and whose they
-are are listed, and you are asked for how many they are, unless --yes.
+		Long: `Turn over many nodes of one site. Either all listed nodes start, or none. The site's
+profile limits how many move at a time, and stops the batch after a number of
+failures in a row at one stage and of one class. If a listed node has a live
+allocation, the whole batch is refused and each such node is named, unless
+--force-release is given. The command lists the nodes and their tenants, and you
+confirm with the number of nodes, unless --yes is given.
 
---nodes takes a selector; what ends in .txt or .csv, begins with / or . or is - is a
-file, with a NODE a line; a line that begins with # is left out.`,
+--nodes takes a selector or a file. An argument that ends in .txt or .csv, begins
+with / or ., or is - names a file with one NODE per line. A line that begins with #
+is ignored.`,
 		Example: "  hostler decommission batch --nodes gpu-07,gpu-08 --mode soft_reset --reason 'the project ended' --wait\n  hostler decommission batch --nodes rack-c07.txt --mode reimage --erase secure --reason 'new image'\n  hostler node list --status quarantined -q | hostler decommission batch --nodes - --mode reimage --reason R --yes",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := needsFlags(c, "nodes", "mode"); err != nil {
@@ -125,15 +127,15 @@ func (a *app) askAll(ctx context.Context, remote *client.Client, b api.Decommiss
 	}
 	question := plan.Mode + " of " + plural(len(plan.Nodes), "node") + "?" + ends
 	if !a.ask {
-		return nil, broker.Errorf(broker.Invalid, "confirmation_required", "cannot ask here: %s (say --yes)", question)
+		return nil, broker.Errorf(broker.Invalid, "confirmation_required", "cannot ask without a terminal: %s (use --yes)", question)
 	}
-	_, _ = fmt.Fprintf(a.err, "%s Type how many nodes these are to go on: ", question)
+	_, _ = fmt.Fprintf(a.err, "%s Type the number of nodes to continue: ", question)
 	line, err := a.answer()
 	if err != nil {
 		return nil, err
 	}
 	if strings.TrimSpace(line) != strconv.Itoa(len(plan.Nodes)) {
-		return nil, broker.Errorf(broker.Refused, "not_confirmed", "nothing was changed: that is not how many they are")
+		return nil, broker.Errorf(broker.Refused, "not_confirmed", "nothing was changed: that is not the number of nodes")
 	}
 	return plan, nil
 }

@@ -13,9 +13,10 @@ func decommissionFiguresCommand(a *app) *cobra.Command {
 	var site, since string
 	c := &cobra.Command{
 		Use: "figures", Short: "show what turnovers cost: GPU-hours, minutes per stage, and why the slowest are slow", Args: exactly(),
-		Long: `Show what turnovers cost. A node is out from when it is owed a turnover until it is
-in service again; its GPUs times these hours are lost. The slowest tenth is told by
-the stage that each was at for longest, and by the class of what failed there.`,
+		Long: `Show what turnovers cost. A node is out of use from the time at which it owes a
+turnover until it is in service again. The lost GPU-hours are these hours times its
+GPUs. The slowest tenth of the turnovers are grouped by the stage that took longest
+and by the class of its failures.`,
 		Example: "  hostler decommission figures\n  hostler decommission figures --site dc1 --since 720h -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			from, err := a.timeFlag("since", since)
@@ -33,8 +34,8 @@ the stage that each was at for longest, and by the class of what failed there.`,
 			return a.show(f, nil, func(p *render.Page) { figuresPage(a, p, f) })
 		},
 	}
-	c.Flags().StringVar(&site, "site", "", "only of this site")
-	c.Flags().StringVar(&since, "since", "", "since a `TIME`: a date, RFC 3339, or so long ago as in 24h (default 7 days ago)")
+	c.Flags().StringVar(&site, "site", "", "only nodes of this site")
+	c.Flags().StringVar(&since, "since", "", "from this `TIME` on: a date, RFC 3339, or a time ago such as 24h (default 7 days ago)")
 	return c
 }
 

@@ -19,10 +19,10 @@ import (
 func decommissionFlags(c *cobra.Command, s *api.DecommissionStart) {
 	c.Flags().StringVar(&s.Mode, "mode", "", "soft_reset: cleaned where it stands; reimage: a fresh system by MAAS; full_decommission: out of the fleet for good")
 	c.Flags().StringVar(&s.StorageCleanup, "storage-cleanup", "local", "none, local, weka or all")
-	c.Flags().StringVar(&s.Erase, "erase", "none", "none, quick or secure: of a soft_reset the disks that the system does not run from; else all of them, by MAAS")
-	c.Flags().StringVar(&s.ProfileID, "profile", "", "`PROFILE` of the node's site; its default without one")
-	c.Flags().BoolVar(&s.ForceRelease, "force-release", false, "end the allocations that are on the node, for the tenant as well")
-	c.Flags().BoolVar(&s.RemoveMAASRecord, "remove-maas-record", false, "of a full_decommission: have MAAS forget the machine at the end")
+	c.Flags().StringVar(&s.Erase, "erase", "none", "none, quick or secure, for the disks that the system does not run from (soft_reset), or by MAAS for all disks (other modes)")
+	c.Flags().StringVar(&s.ProfileID, "profile", "", "`PROFILE` of the node's site (default: the site's default profile)")
+	c.Flags().BoolVar(&s.ForceRelease, "force-release", false, "end the node's live allocations, for the tenants as well")
+	c.Flags().BoolVar(&s.RemoveMAASRecord, "remove-maas-record", false, "with full_decommission: delete the machine from MAAS at the end")
 	reasonFlag(c, &s.Reason)
 }
 
@@ -32,11 +32,12 @@ func decommissionStartCommand(a *app) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use: "start NODE", Short: "turn a node over between two tenants", Args: exactly("NODE"),
-		Long: `Turn a node over: it takes no tenant, its users end, its storage and GPUs are
-cleaned, it is looked at, and a signed certificate says how far all that went. It
-is handed out again only if that meets the policy of its site; else it is
-quarantined. A node with a live allocation is refused without --force-release.
-You are asked for the node's hostname, unless --yes.`,
+		Long: `Turn a node over. The node takes no new tenant, its users are removed, its storage
+and GPUs are cleaned, the node is inspected, and a signed certificate states the
+result of each step. The node is handed out again only if the certificate meets the
+policy of its site; otherwise the node is quarantined. A node with a live allocation
+is refused unless --force-release is given. You confirm with the node's hostname,
+unless --yes is given.`,
 		Example: "  hostler decommission start gpu-07 --mode soft_reset --reason 'allocation a-42 ended' --wait\n  hostler decommission start gpu-07 --mode soft_reset --force-release --reason 'unpaid' --yes",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needsFlags(c, "mode"); err != nil {
@@ -77,7 +78,7 @@ func (a *app) begun(ctx context.Context, remote *client.Client, d *api.Decommiss
 	if wait {
 		return a.watchDecommission(ctx, remote, d.DecommissionID, timeout)
 	}
-	return decommissions.print(a, []api.Decommission{*d}, "it goes on by itself (hostler decommission watch "+d.DecommissionID+")")
+	return decommissions.print(a, []api.Decommission{*d}, "the run continues by itself (hostler decommission watch "+d.DecommissionID+")")
 }
 
 // askWhich shows the node's tenants, and has the person type the hostname: a slip on the command
@@ -88,12 +89,12 @@ func (a *app) askWhich(plan *api.DecommissionPlan) (id string, err error) {
 		return "", err
 	}
 	if !a.ask {
-		return "", broker.Errorf(broker.Invalid, "confirmation_required", "cannot ask here whether %s is meant (say --yes)", plan.Node.Hostname)
+		return "", broker.Errorf(broker.Invalid, "confirmation_required", "cannot ask without a terminal whether %s is the right node (use --yes)", plan.Node.Hostname)
 	}
 	page := a.newQuestion()
 	tenantsOf(page, plan)
 	_, _ = page.WriteTo(a.err)
-	_, _ = fmt.Fprintf(a.err, "type the hostname to go on: ")
+	_, _ = fmt.Fprintf(a.err, "type the hostname to continue: ")
 	line, err := a.answer()
 	if err != nil {
 		return "", err
@@ -170,7 +171,7 @@ func decommissionPlanCommand(a *app) *cobra.Command {
 	var s api.DecommissionStart
 	var nodes string
 	c := &cobra.Command{
-		Use: "plan [NODE]", Short: "say what a turnover would do, and begin nothing",
+		Use: "plan [NODE]", Short: "show what a turnover would do, without starting it",
 		Example: "  hostler decommission plan gpu-07 --mode soft_reset\n  hostler decommission plan --nodes rack-c07.txt --mode reimage",
 		Args: func(c *cobra.Command, args []string) error {
 			if nodes != "" {
@@ -203,7 +204,7 @@ func decommissionPlanCommand(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&nodes, "nodes", "", "of many, "+nodesUsage)
+	c.Flags().StringVar(&nodes, "nodes", "", "for many nodes, "+nodesUsage)
 	decommissionFlags(c, &s)
 	return c
 }
@@ -229,12 +230,12 @@ func storageCleanupCommand(a *app) *cobra.Command {
 	var wait bool
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use: "storage-cleanup NODE", Short: "empty a node's storage and look at it", Args: exactly("NODE"),
-		Long: `Empty what a tenant could have written to, and look at the whole node: temporary and
-scratch space, homes, containers and dumps are lost. It stays in service; no user is
-provisioned meanwhile, and what is found unclean is quarantined. A node with a live
-allocation is refused without --force-release. You are asked for the node's hostname,
-unless --yes.`,
+		Use: "storage-cleanup NODE", Short: "clean a node's storage, and inspect the node", Args: exactly("NODE"),
+		Long: `Clean everything that a tenant could have written to, and inspect the whole node.
+Temporary and scratch space, homes, containers and dumps are lost. The node stays in
+service; no user is provisioned meanwhile, and an unclean node is quarantined. A
+node with a live allocation is refused unless --force-release is given. You confirm
+with the node's hostname, unless --yes is given.`,
 		Example: "  hostler storage-cleanup gpu-07 --scope local --reason 'between two jobs' --wait\n  hostler storage-cleanup gpu-07 --scope all --force-release --reason 'the disk is full, ticket 4711' --yes",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needsFlags(c, "scope"); err != nil {
@@ -266,8 +267,8 @@ unless --yes.`,
 		},
 	}
 	c.Flags().StringVar(&s.Scope, "scope", "", "local, weka or all")
-	c.Flags().BoolVar(&s.ForceRelease, "force-release", false, "end the allocations that are on the node, for the tenant as well")
-	c.Flags().StringVar(&s.ProfileID, "profile", "", "`PROFILE` of the node's site; its default without one")
+	c.Flags().BoolVar(&s.ForceRelease, "force-release", false, "end the node's live allocations, for the tenants as well")
+	c.Flags().StringVar(&s.ProfileID, "profile", "", "`PROFILE` of the node's site (default: the site's default profile)")
 	reasonFlag(c, &s.Reason)
 	yesFlag(c)
 	runWaitFlags(c, &wait, &timeout)

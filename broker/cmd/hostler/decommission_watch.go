@@ -13,11 +13,11 @@ import (
 
 func decommissionWatchCommand(a *app) *cobra.Command {
 	return a.watchCommand(&cobra.Command{
-		Short: "follow a turnover until it has ended or needs a person",
-		Long: `Follow a turnover, with its stages, until it has ended or needs a person. The exit
-status is 0 only if it was completed. Where the site's policy has the node of a
-soft reset reimaged, since its agent is silent (reimage_when_silent), that reimage
-is named and followed, and the exit status is its own.`,
+		Short: "follow a turnover until it ends or needs an operator",
+		Long: `Follow a turnover and its stages until it ends or needs an operator. The exit status
+is 0 only if the turnover completed. The site's policy may replace a soft reset by a
+reimage because the node's agent is silent (reimage_when_silent). The command then
+names and follows the reimage, and returns its exit status.`,
 		Example: "  hostler decommission watch r-019f2c1a7b3k5x7e2q9d4 --timeout 1h",
 	}, (*app).watchDecommission)
 }
@@ -36,7 +36,7 @@ func (a *app) turnoverLook(remote *client.Client) func(context.Context, string) 
 			drawing: drawing{d.RunState, d.Hostname, "", d.RequestedAt, d.Stages}, id: d.DecommissionID, answer: d,
 			page: func(p *render.Page) { decommissionPage(a, p, d, false) }, end: func() error { return decommissionEnd(d.Decommission) },
 			goesOn: d.HandingOver, followed: d.FollowedBy,
-			why: fmt.Sprintf("turnover %s of %s was given up, since its agent is silent: its node is reimaged by %s", id, d.Hostname, d.FollowedBy),
+			why: fmt.Sprintf("turnover %s of %s was given up because the node's agent is silent: %s reimages the node", id, d.Hostname, d.FollowedBy),
 		}, err
 	}
 }

@@ -27,13 +27,13 @@ const soon = 14 * 24 * time.Hour
 
 func doctorCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor", Short: "check the way to the broker, and what it needs", Args: exactly(),
-		Long: `Check, one after the other: the client file, the token, the connection and the
-certificate, who the broker takes you for, both clocks, what the broker itself
-reports, and whether its relay of terminals answers where nodes are told that it
-is; then all that the broker runs on and that ends one day, with the command that
-renews it, and the MAAS of each site that you may use, with its key. It changes
-nothing. Exit status 1 if a check failed.`,
+		Use: "doctor", Short: "check the connection to the broker, and what the broker needs", Args: exactly(),
+		Long: `Check in this order: the client file, the token, the connection and the certificate,
+your role at the broker, both clocks, what the broker reports about itself, and
+whether the terminal relay answers at the address that nodes are given. Then check
+everything that the broker needs and that expires, with the command that renews it,
+and the MAAS and the key of each site that you may use. The command changes nothing.
+The exit status is 1 if a check failed.`,
 		Example: "  hostler doctor",
 		RunE: func(c *cobra.Command, _ []string) error {
 			findings := a.examine(c.Context())
@@ -109,7 +109,7 @@ func (a *app) examineRoot(file *clientfile.File, say func(check, result, format 
 		say("root certificate", "fail", "%v", err)
 	default:
 		if left = root.NotAfter.Sub(a.now()); left < soon {
-			say("root certificate", "warn", "it runs out %s (rotate it: hostler trust rotate --use root)", render.Ago(root.NotAfter, a.now()))
+			say("root certificate", "warn", "it expires %s (rotate it: hostler trust rotate --use root)", render.Ago(root.NotAfter, a.now()))
 		} else {
 			say("root certificate", "ok", "valid until %s", render.Time(root.NotAfter))
 		}
@@ -122,7 +122,7 @@ func (a *app) examineRights(who *api.Token, say func(check, result, format strin
 		sites = "sites " + strings.Join(who.Sites, ", ")
 	}
 	if !who.ExpiresAt.IsZero() && who.ExpiresAt.Sub(a.now()) < soon {
-		say("rights", "warn", "%s is %s for %s, and the token runs out %s (ask for a new one)", who.Name, who.Role, sites, render.Ago(who.ExpiresAt, a.now()))
+		say("rights", "warn", "%s is %s for %s, and the token expires %s (get a new one)", who.Name, who.Role, sites, render.Ago(who.ExpiresAt, a.now()))
 		return
 	}
 	say("rights", "ok", "%s is %s for %s", who.Name, who.Role, sites)
@@ -130,7 +130,7 @@ func (a *app) examineRights(who *api.Token, say func(check, result, format strin
 
 func (a *app) examineStatus(s *api.Status, say func(check, result, format string, args ...any)) {
 	if skew := a.now().Sub(s.Now); skew.Abs() > taskcatalog.ClockSkew {
-		say("clocks", "warn", "this machine says %s and the broker %s (set one of them)", render.Time(a.now()), render.Time(s.Now))
+		say("clocks", "warn", "the clock of this machine shows %s, the broker's clock %s (correct one of them)", render.Time(a.now()), render.Time(s.Now))
 	} else {
 		say("clocks", "ok", "they agree within %s", render.Span(taskcatalog.ClockSkew))
 	}
@@ -140,7 +140,7 @@ func (a *app) examineStatus(s *api.Status, say func(check, result, format string
 		say("version", "ok", "both are %s", version)
 	}
 	if s.AgentReleases == 0 {
-		say("agent package", "warn", "there is none: new nodes cannot install the agent (hostler agent-release publish FILE)")
+		say("agent package", "warn", "there is no package: new nodes cannot install the agent (publish one: hostler agent-release publish FILE)")
 	} else {
 		say("agent package", "ok", "%d published", s.AgentReleases)
 	}

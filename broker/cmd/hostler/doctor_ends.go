@@ -25,11 +25,11 @@ func (a *app) examineExpiry(ctx context.Context, remote *client.Client, say func
 		case e.Trouble != "":
 			say(e.What, "warn", "%s (%s)", e.Trouble, e.Renew)
 		case e.At.IsZero():
-			say(e.What, "ok", "%shas no end that is known", name)
+			say(e.What, "ok", "%shas no known expiry", name)
 		case !e.At.After(a.now()):
-			say(e.What, "fail", "%sran out %s (%s)", name, render.Ago(e.At, a.now()), e.Renew)
+			say(e.What, "fail", "%sexpired %s (%s)", name, render.Ago(e.At, a.now()), e.Renew)
 		case e.Near:
-			say(e.What, "warn", "%sruns out %s (%s)", name, render.Ago(e.At, a.now()), e.Renew)
+			say(e.What, "warn", "%sexpires %s (%s)", name, render.Ago(e.At, a.now()), e.Renew)
 		default:
 			say(e.What, "ok", "%sis valid until %s", name, render.Time(e.At))
 		}
@@ -66,7 +66,7 @@ func examineSites(ctx context.Context, remote *client.Client, say func(check, re
 func examineSite(ctx context.Context, remote *client.Client, s api.Site, say func(check, result, format string, args ...any)) {
 	check := "MAAS of " + s.Name
 	if s.APITokenSetAt.IsZero() {
-		say(check, "warn", "it has no key yet (hostler site credentials %s --maas-token-file FILE)", s.Name)
+		say(check, "warn", "it has no key yet (run hostler site credentials %s --maas-token-file FILE)", s.Name)
 		return
 	}
 	ctx, done := context.WithTimeout(ctx, probePatience)
@@ -82,5 +82,5 @@ func examineSite(ctx context.Context, remote *client.Client, s api.Site, say fun
 			return
 		}
 	}
-	say(check, "ok", "version %s takes the key, which was set %s", probe.MAASVersion, render.Time(s.APITokenSetAt))
+	say(check, "ok", "version %s accepts the key, which was set %s", probe.MAASVersion, render.Time(s.APITokenSetAt))
 }

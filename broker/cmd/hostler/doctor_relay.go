@@ -34,7 +34,7 @@ func (a *app) examineTerminals(ctx context.Context, t api.StatusTerminals, say f
 		say("terminal relay", "ok", "nodes are told %s, which answers from here over UDP and TCP; %s", t.Relay, plural(int(t.Live), "session"))
 	}
 	if t.RecordingsBroken > 0 {
-		say("recordings", "warn", "a part was found gone, or they could not be ended, in the last 30 days: %s (hostler audit list --action recording.cut, and recording.broken; hostler recording verify ID)", plural(int(t.RecordingsBroken), "recording"))
+		say("recordings", "warn", "in the last 30 days a part of these was found missing, or they could not be ended: %s (see hostler audit list --action recording.cut, and recording.broken; then hostler recording verify ID)", plural(int(t.RecordingsBroken), "recording"))
 	} else {
 		say("recordings", "ok", "none of the last 30 days is known to be broken")
 	}
@@ -78,7 +78,7 @@ func answersQUIC(ctx context.Context, address string) error {
 		case err == nil && n > 7+16 && bytes.Equal(answer[1:5], make([]byte, 4)) && bytes.Equal(answer[6:14], ids[8:]):
 			return nil
 		case err == nil:
-			return fmt.Errorf("what answers speaks no QUIC")
+			return fmt.Errorf("the server there speaks no QUIC")
 		case lost == 3:
 			return err
 		}

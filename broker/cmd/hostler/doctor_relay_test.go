@@ -44,7 +44,7 @@ func TestDoctorSaysWhatOfTheRelayDoesNotAnswer(t *testing.T) {
 		return said
 	}
 	at := api.StatusTerminals{Relay: free.Addr().String(), RecordingsBroken: 1}
-	for _, want := range []string{"terminal relay warn: ", "over UDP (what answers speaks no QUIC)", "recordings warn: a part was found gone", " 1 recording ("} {
+	for _, want := range []string{"terminal relay warn: ", "over UDP (the server there speaks no QUIC)", "recordings warn: in the last 30 days a part of these was found missing", " 1 recording ("} {
 		if got := examine(at); !strings.Contains(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}

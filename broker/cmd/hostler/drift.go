@@ -33,22 +33,22 @@ func driftListCommand(a *app) *cobra.Command {
 			return a.show(l.Items, nodes, func(p *render.Page) { driftPage(a, p, l.Items) })
 		},
 	}
-	c.Flags().StringVar(&f.Site, "site", "", "this site only")
-	c.Flags().StringVar(&f.Rule, "rule", "", "this rule only, as hostler site reconcile show lists them")
+	c.Flags().StringVar(&f.Site, "site", "", "only this site")
+	c.Flags().StringVar(&f.Rule, "rule", "", "only this rule (hostler site reconcile show lists the rules)")
 	c.Flags().StringVar(&f.Severity, "severity", "", "critical, high, medium or low")
-	c.Flags().BoolVar(&f.Resolved, "resolved", false, "those that were resolved within a week instead")
+	c.Flags().BoolVar(&f.Resolved, "resolved", false, "show drifts resolved within the last week instead")
 	return c
 }
 
 func driftResolveCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
-		Use: "resolve NODE --reason R", Short: "say that a node's drift is dealt with", Args: exactly("NODE"),
-		Long: `Say that a node's drift is dealt with. The node's status is not changed by this, and
-neither is its machine. A drift that is still there is found again, but for a retired
-node whose machine is still deployed (retired_deployed): that one is left as it is
-for as long as it stays retired.`,
-		Example: "  hostler drift resolve gpu-07 --reason 'was released for a new board, ticket 4711'",
+		Use: "resolve NODE --reason R", Short: "mark a node's drift as resolved", Args: exactly("NODE"),
+		Long: `Mark a node's drift as resolved. The status of the node and its machine stay
+unchanged. A drift that still exists is detected again, with one exception: a
+retired node whose machine is still deployed (retired_deployed) is left alone for as
+long as it stays retired.`,
+		Example: "  hostler drift resolve gpu-07 --reason 'released for a new board, ticket 4711'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needReason(reason); err != nil {
 				return err
@@ -69,7 +69,7 @@ for as long as it stays retired.`,
 }
 
 func siteReconcileCommand(a *app) *cobra.Command {
-	return noun("reconcile", "what a site wants done about drift, rule by rule", "  hostler site reconcile show dc1",
+	return noun("reconcile", "a site's rules for drift", "  hostler site reconcile show dc1",
 		siteReconcileShowCommand(a), siteReconcileSetCommand(a))
 }
 
@@ -96,13 +96,14 @@ func siteReconcileSetCommand(a *app) *cobra.Command {
 	var share, least, atOnce int
 	var confirm, grace time.Duration
 	c := &cobra.Command{
-		Use: "set SITE [RULE=observe|act|off …] --reason R", Short: "say what is done about drift at a site",
-		Long: `Say what is done about drift at a site. observe writes a drift down and tells of it,
-act also does what the rule says, off passes the rule over. What is not said stays as
-it is.
+		Use: "set SITE [RULE=observe|act|off …] --reason R", Short: "set what is done about drift at a site",
+		Long: `Set what is done about drift at a site. observe records and announces a drift, act
+also performs the rule's action, off ignores the rule. Rules that are not named stay
+unchanged.
 
-With retired_deployed=act a decommission run takes retired nodes out of the fleet and
-gives their machines back, those that were only to be paused as well.`,
+With retired_deployed=act a decommission run takes retired nodes out of the fleet
+and returns their machines to MAAS, including nodes that were retired only for a
+while.`,
 		Example: "  hostler site reconcile set dc1 released=act absent=act --reason 'observed for a week'\n  hostler site reconcile set dc1 --max-share 20 --reason 'small site'",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -132,7 +133,7 @@ gives their machines back, those that were only to be paused as well.`,
 			said("retired-grace", &put.RetiredGraceSeconds, int(grace.Seconds()))
 			said("decommissions-at-once", &put.DecommissionsAtOnce, atOnce)
 			if len(put.Modes) == 0 && put.MaxSharePercent == nil && put.AtLeast == nil && put.ConfirmSeconds == nil && put.RetiredGraceSeconds == nil && put.DecommissionsAtOnce == nil {
-				return usage("say what to change (see hostler help site reconcile set)")
+				return usage("nothing to change is given (see hostler help site reconcile set)")
 			}
 			if err := needReason(put.Reason); err != nil {
 				return err
@@ -149,11 +150,11 @@ gives their machines back, those that were only to be paused as well.`,
 		},
 	}
 	f := c.Flags()
-	f.IntVar(&share, "max-share", 0, "`PERCENT` of the site's nodes: when more would change in one way at once, none does")
-	f.IntVar(&least, "at-least", 0, "`NODES`, for that share to matter")
-	f.DurationVar(&confirm, "confirm", 0, "`TIME` between the two looks that it takes, such as 30s")
-	f.DurationVar(&grace, "retired-grace", 0, "`TIME` before the machine of a retired node is given back, such as 48h")
-	f.IntVar(&atOnce, "decommissions-at-once", 0, "`NODES` whose machines are given back at a time")
+	f.IntVar(&share, "max-share", 0, "`PERCENT` of the site's nodes: if more would change in the same way at once, none is changed")
+	f.IntVar(&least, "at-least", 0, "number of `NODES` to change from which the share applies")
+	f.DurationVar(&confirm, "confirm", 0, "`TIME` between the two looks that confirm a drift, such as 30s")
+	f.DurationVar(&grace, "retired-grace", 0, "`TIME` before the machine of a retired node is returned to MAAS, such as 48h")
+	f.IntVar(&atOnce, "decommissions-at-once", 0, "number of `NODES` whose machines are returned at a time")
 	reasonFlag(c, &put.Reason)
 	return c
 }

@@ -18,12 +18,12 @@ func eventsCommand(a *app) *cobra.Command {
 	var f client.EventFilter
 	var node string
 	c := &cobra.Command{
-		Use: "events", Short: "show what happened, oldest first, and with --follow what happens", Args: exactly(),
-		Long: `Show what happened: nodes that changed their status, runs that began, failed or
-ended, freezes. Without --follow it shows what is kept and ends; with it, only
-what happens from now on, unless --after says where to begin. When the connection
-breaks it goes on after the last event. Ctrl-C is its normal end: status 0. -o json
-prints one CloudEvent a line.`,
+		Use: "events", Short: "show past events, oldest first; with --follow, show new events", Args: exactly(),
+		Long: `Show events: status changes of nodes, runs that started, failed or ended, freezes.
+Without --follow the command prints the stored events and ends. With --follow it
+prints only new events, unless --after names the start. After a lost connection it
+continues after the last event. Ctrl-C ends it normally, with status 0. -o json
+prints one CloudEvent per line.`,
 		Example: "  hostler events --follow\n  hostler events --follow --node gpu-07 --type node.status.changed -o json\n  hostler events --follow --after 1200",
 		RunE: func(c *cobra.Command, _ []string) error {
 			remote, err := a.connect()
@@ -45,7 +45,7 @@ prints one CloudEvent a line.`,
 					a.note("connected again")
 					return
 				}
-				a.note("%v: trying again", err)
+				a.note("%v: retrying", err)
 			})
 			if f.Follow && c.Context().Err() != nil {
 				return nil // a person who follows ends the command by Ctrl-C
@@ -56,10 +56,10 @@ prints one CloudEvent a line.`,
 			return err
 		},
 	}
-	c.Flags().BoolVarP(&f.Follow, "follow", "f", false, "wait for more")
+	c.Flags().BoolVarP(&f.Follow, "follow", "f", false, "wait for new events")
 	c.Flags().StringArrayVar(&f.Types, "type", nil, "only events of this `TYPE`, such as node.status.changed (may be repeated)")
 	c.Flags().StringVar(&node, "node", "", "only events about this `NODE`")
-	c.Flags().StringVar(&f.After, "after", "", "go on after the event with this `ID`; 0: from the oldest that is kept")
+	c.Flags().StringVar(&f.After, "after", "", "start after the event with this `ID`; 0: from the oldest stored event")
 	return c
 }
 

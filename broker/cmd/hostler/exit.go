@@ -25,7 +25,7 @@ type programEnded int
 
 func (p programEnded) Error() string { return fmt.Sprintf("the program ended with status %d", int(p)) }
 
-var errInterrupted = broker.Errorf(broker.Internal, "interrupted", "stopped by a signal (what was asked of the broker goes on)")
+var errInterrupted = broker.Errorf(broker.Internal, "interrupted", "stopped by a signal (work that the broker has accepted continues)")
 
 // codeWaitTimeout is the code of a wait that timed out.
 const codeWaitTimeout = "wait_timeout"

@@ -54,7 +54,7 @@ func (f *fields) list(flag, field, usage string) {
 	})
 }
 
-func (f *fields) reason() { f.text("reason", "reason", "why, for the audit log") }
+func (f *fields) reason() { f.text("reason", "reason", "reason, for the audit log") }
 
 // document holds the given flags.
 func (f *fields) document() (client.Document, error) {
@@ -71,7 +71,7 @@ func (f *fields) document() (client.Document, error) {
 func (f *fields) change() (client.Document, error) {
 	d, err := f.document()
 	if _, why := d["reason"]; err == nil && (len(d) == 0 || len(d) == 1 && why) {
-		return nil, usage("say what to change (see hostler help%s)", strings.TrimPrefix(f.c.CommandPath(), "hostler"))
+		return nil, usage("nothing to change is given (see hostler help%s)", strings.TrimPrefix(f.c.CommandPath(), "hostler"))
 	}
 	return d, err
 }

@@ -14,18 +14,20 @@ import (
 func freezeCommand(a *app) *cobra.Command {
 	var p api.FreezePut
 	c := &cobra.Command{
-		Use: "freeze --reason R", Short: "stop a site, or all of them: nothing new begins", Args: exactly(),
-		Long: `Stop a site, or all of them. Until it is lifted no stage of a run begins, no
-destructive task is handed to a node and no rollout goes on. Heartbeats, renewals
-and other tasks go on, and what runs already finishes. It holds over restarts.
+		Use: "freeze --reason R", Short: "freeze a site or all sites: no new work starts", Args: exactly(),
+		Long: `Freeze a site or all sites. Until the freeze is lifted, no stage of a run starts, no
+destructive task is delivered to a node and no rollout advances. Heartbeats,
+renewals and other tasks continue, and work in progress finishes. A freeze outlasts
+restarts of the broker.
 
-Every operator may freeze. Freezes stack: a site that another froze is frozen by
-you too, and goes on only when all of you have let go (hostler unfreeze).`,
+Every operator may freeze. Freezes stack: you can also freeze a site that another
+operator has frozen, and work resumes only when all freezes are lifted (hostler
+unfreeze).`,
 		Example: "  hostler freeze --site dc1 --reason 'coolant leak in row 4'\n  hostler freeze --reason 'wrong erase policy' && hostler freeze status",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.changeFreeze(c, p, func(remote *client.Client) (*api.FreezeResult, error) { return remote.Freeze(c.Context(), p) }, func(r *api.FreezeResult) {
 				if !r.Changed {
-					a.note("frozen already: %s, by %s: %s", siteWords(r.Site), r.By, r.Reason)
+					a.note("already frozen: %s, by %s: %s", siteWords(r.Site), r.By, r.Reason)
 				}
 				for _, h := range r.Standing {
 					if h != r.Hold {
@@ -46,16 +48,17 @@ you too, and goes on only when all of you have let go (hostler unfreeze).`,
 func unfreezeCommand(a *app) *cobra.Command {
 	var p api.UnfreezePut
 	c := &cobra.Command{
-		Use: "unfreeze --reason R", Short: "lift your freezes; what waited goes on, spread out", Args: exactly(),
-		Long: `Lift your own freezes of a site, or those of all sites. Each kind is lifted by
-itself: a site that was frozen by name stays so when the one of all is lifted.
-What others froze stands until they let go, and what is left is said. A platform
-admin lifts everybody's with --force.`,
-		Example: "  hostler unfreeze --site dc1 --reason 'leak mended'\n  hostler freeze status && hostler unfreeze --force --site dc1 --reason 'olga is on leave; leak mended'",
+		Use: "unfreeze --reason R", Short: "lift your freezes; waiting runs resume, spread out over time", Args: exactly(),
+		Long: `Lift your own freezes of a site, or your freezes of all sites. The two kinds are
+lifted separately: a site that was frozen by name stays frozen when the freeze of
+all sites is lifted. Freezes of other operators stay until those operators lift
+them; the command lists the remaining freezes. A platform admin lifts everybody's
+freezes with --force.`,
+		Example: "  hostler unfreeze --site dc1 --reason 'leak repaired'\n  hostler freeze status && hostler unfreeze --force --site dc1 --reason 'olga is on leave; leak repaired'",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.changeFreeze(c, p.FreezePut, func(remote *client.Client) (*api.FreezeResult, error) { return remote.Unfreeze(c.Context(), p) }, func(r *api.FreezeResult) {
 				if !r.Changed {
-					a.note("not frozen by that name: %s (see hostler freeze status)", siteWords(r.Site))
+					a.note("no freeze names exactly %s (see hostler freeze status)", siteWords(r.Site))
 				}
 				for _, h := range r.Standing {
 					a.note("still frozen: %s, by %s: %s", siteWords(h.Site), h.By, h.Reason)
@@ -64,13 +67,13 @@ admin lifts everybody's with --force.`,
 		},
 	}
 	freezeFlags(c, &p.FreezePut)
-	c.Flags().BoolVar(&p.Force, "force", false, "lift what others placed too (platform admins)")
+	c.Flags().BoolVar(&p.Force, "force", false, "also lift other operators' freezes (platform_admin)")
 	return c
 }
 
 func freezeFlags(c *cobra.Command, p *api.FreezePut) {
-	c.Flags().StringVar(&p.Site, "site", "", "this site; without it, all of them")
-	c.Flags().StringVar(&p.Reason, "reason", "", "why: those on call read it, and the audit log keeps it")
+	c.Flags().StringVar(&p.Site, "site", "", "only this site; without it, all sites")
+	c.Flags().StringVar(&p.Reason, "reason", "", "reason, for the operators on call and the audit log")
 }
 
 func (a *app) changeFreeze(c *cobra.Command, p api.FreezePut, ask func(*client.Client) (*api.FreezeResult, error), say func(*api.FreezeResult)) error {
@@ -78,7 +81,7 @@ func (a *app) changeFreeze(c *cobra.Command, p api.FreezePut, ask func(*client.C
 		return err
 	}
 	if c.Flags().Changed("site") && p.Site == "" {
-		return usage("--site names no site (leave it out for all of them)")
+		return usage("--site is empty (leave it out for all sites)")
 	}
 	remote, err := a.connect()
 	if err != nil {
@@ -93,7 +96,7 @@ func (a *app) changeFreeze(c *cobra.Command, p api.FreezePut, ask func(*client.C
 		case c.Name() == "freeze":
 			holdTable(a, pg, []api.Hold{r.Hold})
 		case r.Changed:
-			pg.Title("Lifted: these freezes hold no more")
+			pg.Title("Lifted freezes")
 			holdTable(a, pg, r.Lifted)
 		}
 	}); err != nil {
@@ -106,7 +109,7 @@ func (a *app) changeFreeze(c *cobra.Command, p api.FreezePut, ask func(*client.C
 func freezeStatusCommand(a *app) *cobra.Command {
 	var site string
 	c := &cobra.Command{
-		Use: "status", Short: "show what is frozen or cannot be reached, and what is still under way", Args: exactly(),
+		Use: "status", Short: "show frozen and unreachable sites, and work in progress", Args: exactly(),
 		Example: "  hostler freeze status",
 		RunE: func(c *cobra.Command, _ []string) error {
 			remote, err := a.connect()
@@ -135,7 +138,7 @@ func freezeStatusCommand(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&site, "site", "", "only this site, and what holds for all")
+	c.Flags().StringVar(&site, "site", "", "only this site, and freezes of all sites")
 	return c
 }
 
@@ -186,5 +189,5 @@ func (a *app) sayFrozen() {
 	for i, s := range sites {
 		sites[i] = siteWords(s)
 	}
-	a.note("FROZEN: %s (hostler freeze status says by whom, and why)", strings.Join(sites, ", "))
+	a.note("FROZEN: %s (hostler freeze status shows by whom, and why)", strings.Join(sites, ", "))
 }

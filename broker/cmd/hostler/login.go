@@ -24,12 +24,12 @@ func loginCommand(a *app) *cobra.Command {
 	var address, pin, caFile string
 	c := &cobra.Command{
 		Use:   "login --broker URL --token-file FILE|-",
-		Short: "remember a broker and a token as a context",
-		Long: `Remember a broker and a token as a context, and make it the current one.
+		Short: "save a broker and a token as a context",
+		Long: `Save a broker and a token as a context, and make it the current context.
 
-The broker's root certificate is pinned: by its fingerprint (--ca-sha256, which
-the broker prints and hostler context show shows), by a file (--ca-file), or,
-on a terminal, by your look at the fingerprint.`,
+The broker's root certificate is pinned: by its fingerprint (--ca-sha256; the broker
+prints it, and hostler context show shows it), by a file (--ca-file), or, on a
+terminal, by your confirmation of the fingerprint.`,
 		Example: "  hostler login --broker https://broker.example:7440 --ca-sha256 FINGERPRINT --token-file admin.token",
 		Args:    exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -85,7 +85,7 @@ on a terminal, by your look at the fingerprint.`,
 
 func brokerURL(address string) (*url.URL, error) {
 	if address == "" {
-		return nil, usage("cannot log in: say which broker (--broker https://HOST:PORT)")
+		return nil, usage("cannot log in: no broker is given (use --broker https://HOST:PORT)")
 	}
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.User != nil || u.RawQuery != "" {
@@ -132,7 +132,7 @@ func (a *app) pinRoot(ctx context.Context, base *url.URL, pin, caFile string) (*
 		return nil, broker.Errorf(broker.Refused, "broker_untrusted", "cannot pin %s: its SHA-256 is not the one given with --ca-sha256", caFile)
 	}
 	if pin == "" && !a.ask {
-		return nil, broker.Errorf(broker.Invalid, "root_not_pinned", "cannot trust the broker at %s unseen (say --ca-sha256 or --ca-file)", base)
+		return nil, broker.Errorf(broker.Invalid, "root_not_pinned", "cannot trust the broker at %s without its fingerprint (use --ca-sha256 or --ca-file)", base)
 	}
 	root, err := offeredRoot(ctx, base)
 	if err != nil {
@@ -140,7 +140,7 @@ func (a *app) pinRoot(ctx context.Context, base *url.URL, pin, caFile string) (*
 	}
 	switch {
 	case pin == "":
-		err := a.askYes("The root certificate of %s has the SHA-256 %s. Is this what the broker says of itself?", base, pki.Fingerprint(root))
+		err := a.askYes("The root certificate of %s has the SHA-256 %s. Does the broker's host show the same fingerprint?", base, pki.Fingerprint(root))
 		if err != nil {
 			return nil, err
 		}

@@ -17,7 +17,7 @@ import (
 // node fails, the other nodes still get their turn, and the command fails in the end.
 func onNodes(a *app, c *cobra.Command, run func(c *cobra.Command, remote *client.Client, nodes []api.Node) error) *cobra.Command {
 	var selector string
-	c.Flags().StringVar(&selector, "nodes", "", "work on many, `SELECTOR`: all, NODE,NODE or key=value,key=value")
+	c.Flags().StringVar(&selector, "nodes", "", "many nodes, `SELECTOR`: all, NODE,NODE or key=value,key=value")
 	c.Args = func(c *cobra.Command, args []string) error {
 		if selector != "" {
 			return exactly()(c, args)

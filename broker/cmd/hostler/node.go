@@ -16,7 +16,7 @@ import (
 )
 
 func nodeCommand(a *app) *cobra.Command {
-	return noun("node", "bring nodes in, look at them, and let them go", "  hostler node list",
+	return noun("node", "create, show, change and remove nodes", "  hostler node list",
 		nodeCreateCommand(a),
 		nodeAdoptCommand(a),
 		nodeListCommand(a),
@@ -72,13 +72,13 @@ func nodeListCommand(a *app) *cobra.Command {
 					render.Keep("TURNOVER"), render.Aside("AGENT"), render.More("LAST CONTACT"),
 				}, rows)
 				if len(rows) == 0 {
-					a.note("no nodes (hostler node create makes one)")
+					a.note("no nodes (create one: hostler node create)")
 				}
 			})
 		},
 	}
 	c.Flags().StringVar(&f.Site, "site", "", "only nodes of this site")
-	c.Flags().StringVar(&f.Status, "status", "", "only nodes of this status, or of several joined by commas")
+	c.Flags().StringVar(&f.Status, "status", "", "only nodes of this status, or of several separated by commas")
 	c.Flags().StringArrayVar(&labels, "label", nil, "only nodes with this label, `key=value` (may be repeated)")
 	return c
 }

@@ -21,49 +21,50 @@ type action struct {
 
 var (
 	drain = action{
-		name: "drain", short: "let nobody new in, and end the sessions and processes of tenants", waits: true,
-		long: `Let nobody new in, and end the sessions and processes of tenants. Once that is
-done the node is retired; hostler node activate takes it back.`,
-		asks:    "its tenants' sessions and processes are ended",
+		name: "drain", short: "take no new tenant, and end the sessions and processes of tenants", waits: true,
+		long: `Take no new tenant, and end the sessions and processes of tenants. The node is then
+retired; hostler node activate returns it to service.`,
+		asks:    "The sessions and processes of its tenants are ended",
 		example: "  hostler node drain gpu-07 --reason 'fan replacement' --wait",
 		flags: func(c *cobra.Command, n *api.NodeAction) {
-			c.Flags().IntVar(&n.GraceSeconds, "grace-seconds", 0, "from SIGTERM to SIGKILL, at most 300")
+			c.Flags().IntVar(&n.GraceSeconds, "grace-seconds", 0, "seconds from SIGTERM to SIGKILL, at most 300")
 		},
 	}
 	resume = action{
-		name: "resume", short: "go on with a drain or a removal that was cut short", waits: true,
+		name: "resume", short: "continue an interrupted drain or removal", waits: true,
 		example: "  hostler node resume gpu-07",
 	}
 	quarantine = action{
-		name: "quarantine", short: "keep a node from being handed out until a person looked",
+		name: "quarantine", short: "keep a node from being handed out until a person activates it",
 		example: "  hostler node quarantine gpu-07 --reason 'ECC errors'",
 	}
 	activate = action{
 		name: "activate", short: "make a quarantined or retired node active, or call off a drain", waits: true,
-		long: `Make a quarantined or retired node active. Of one that is draining the drain is
-called off: it is offline, and active as soon as its agent is heard. Where a
-turnover is owed this is refused; a platform_admin may go past it with --override
-and a reason.`,
+		long: `Make a quarantined or retired node active. For a draining node the drain is called
+off: the node becomes offline, and active as soon as its agent is heard. A node that
+owes a turnover is refused; a platform_admin may override this with --override and a
+reason.`,
 		example: "  hostler node activate gpu-07\n  hostler node activate gpu-07 --override --reason 'disks were replaced'",
 		flags: func(c *cobra.Command, n *api.NodeAction) {
-			c.Flags().BoolVar(&n.Override, "override", false, "past an owed turnover (platform_admin, with --reason)")
+			c.Flags().BoolVar(&n.Override, "override", false, "ignore an owed turnover (platform_admin, with --reason)")
 		},
 	}
 	retire = action{
-		name: "retire", short: "take a node out of service, or keep one that is being removed", waits: true,
-		long: `Take a node out of service: a drain that is meant to last. A node that no longer
-answers takes --force, and is not asked. One that is being removed is kept, and
-is retired as before; where its agent is at it already, how that ends decides.`,
-		asks:    "it is drained, or no longer removed, and is not handed out",
+		name: "retire", short: "take a node out of service, or stop its removal", waits: true,
+		long: `Take a node out of service: a drain that is meant to last. With --force a node that
+no longer answers is retired without asking its agent. A node that is being removed
+is retired again and keeps its record; if its agent has already begun to uninstall,
+the result of that task decides.`,
+		asks:    "The node is drained, or no longer removed, and is not handed out",
 		example: "  hostler node retire gpu-07 --reason 'end of lease'",
 		flags:   forceFlag,
 	}
 	remove = action{
 		name: "remove", short: "uninstall the agent and delete the node", waits: true,
-		long: `Uninstall the agent, its identity and its state from a retired node, and delete
-the node's record. Its id is never used again. A node that never enrolled is
-deleted at once; one that no longer answers takes --force.`,
-		asks:    "the agent is uninstalled and the record is deleted for good",
+		long: `Uninstall the agent, its identity and its state from a retired node, and delete the
+node's record. The id is never reused. A node that never enrolled is deleted at
+once. A node that no longer answers needs --force.`,
+		asks:    "The agent is uninstalled, and the record is deleted for good",
 		example: "  hostler node remove gpu-07 --yes --wait --timeout 10m",
 		flags: func(c *cobra.Command, n *api.NodeAction) {
 			forceFlag(c, n)

@@ -23,21 +23,22 @@ type adoptOrder struct {
 func nodeAdoptCommand(a *app) *cobra.Command {
 	o := &adoptOrder{app: a}
 	c := &cobra.Command{
-		Use: "adopt [FILE.csv|-]", Short: "bind machines that MAAS has deployed already, and print what installs their agent",
-		Long: `Bind machines that MAAS has deployed already, and print what installs their agent.
-MAAS is looked at and never changed: no machine is commissioned, deployed, marked or
-released, not even when this is cancelled. A machine is refused that is not Deployed,
-that is of another MAAS user than the site's token (no run could give it back), that a
-node or another run has, or that is not of the SKU; --plan says which. The node ends
-active, or quarantined if its agent comes from other hardware.
+		Use: "adopt [FILE.csv|-]", Short: "bind machines already deployed by MAAS, and print how to install their agent",
+		Long: `Bind machines that MAAS has already deployed, and print the command that installs
+the agent on each. MAAS is only read: no machine is commissioned, deployed, marked
+or released, not even when the run is cancelled. A machine is refused if it is not
+Deployed, if it belongs to another MAAS user than the site's token (no run could
+return it), if a node or another run has it, or if it does not match the SKU; --plan
+shows which. The node ends active, or quarantined if its agent runs on other
+hardware.
 
-The printed line holds a one-time enrolment token, so keep the output private. With
-allow: probe in /etc/hostler-agent/config.yaml, written before the line is run, nothing
-on the machine can be changed: the node itself refuses.
+The printed line contains a one-time enrolment token, so keep the output private.
+With allow: probe in /etc/hostler-agent/config.yaml, written before the line is run,
+the node itself refuses every change of the machine.
 
-The CSV file begins with a line that names its columns, in any order: system_id, and
-perhaps sku and hostname (which MAAS must have as well). All of a list are begun, or
-none; the profile says how many move at a time.`,
+The CSV file begins with a line of column names, in any order: system_id, and
+optionally sku and hostname (which must be the name in MAAS). Either all listed
+machines start, or none; the profile limits how many move at a time.`,
 		Example: "  hostler node adopt --site dc1 --system-id 4y3h7n --sku mi300x.192g.8gpu\n  hostler node adopt --site dc1 --sku mi300x.192g.8gpu rack-c07.csv --wait\n  hostler node adopt --site dc1 --system-id 4y3h7n --plan",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -49,11 +50,11 @@ none; the profile says how many move at a time.`,
 	}
 	f := c.Flags()
 	onboardingFlags(c, &o.batch.SiteID, &o.batch.ProfileID, &o.batch.SKUID)
-	f.Lookup("sku").Usage = "`SKU` that the machine must be; without one it is compared with nothing"
+	f.Lookup("sku").Usage = "`SKU` that the machine must match; without it nothing is compared"
 	f.StringVar(&o.one.SystemID, "system-id", "", "MAAS's `ID` of the machine")
-	f.StringVar(&o.one.Hostname, "hostname", "", "what MAAS must call the machine; whatever it does without one")
-	f.DurationVar(&o.ttl, "ttl", 2*time.Hour, "how long the enrolment tokens live")
-	f.BoolVar(&o.plan, "plan", false, "say what would be done, and begin nothing")
+	f.StringVar(&o.one.Hostname, "hostname", "", "hostname that the machine must have in MAAS (default: any)")
+	f.DurationVar(&o.ttl, "ttl", 2*time.Hour, "lifetime of the enrolment tokens")
+	f.BoolVar(&o.plan, "plan", false, "show what would be done, without starting")
 	reasonFlag(c, &o.batch.Reason)
 	runWaitFlags(c, &o.wait, &o.timeout)
 	return c
@@ -64,7 +65,7 @@ func (o *adoptOrder) run(c *cobra.Command, args []string) error {
 		return err
 	}
 	if (len(args) == 1) == (o.one.SystemID != "") || len(args) == 1 && o.one.Hostname != "" {
-		return usage("%s takes --system-id (and perhaps --hostname), or a file (see hostler help node adopt)", c.CommandPath())
+		return usage("%s takes --system-id (and optionally --hostname), or a file (see hostler help node adopt)", c.CommandPath())
 	}
 	o.batch.Machines = []api.AdoptedMachine{o.one}
 	if len(args) == 1 {

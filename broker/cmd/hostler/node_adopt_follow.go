@@ -49,9 +49,9 @@ func (w *adoptions) follow(ctx context.Context, ids []string) error {
 		}
 		switch {
 		case ctx.Err() != nil:
-			return broker.Errorf(broker.Internal, "interrupted", "stopped waiting for the install commands (the runs go on; hostler onboarding list, and hostler node token issue NODE prints one)")
+			return broker.Errorf(broker.Internal, "interrupted", "stopped waiting for the install commands (the runs continue: see hostler onboarding list; hostler node token issue NODE prints a command)")
 		case waiting.Err() != nil:
-			return timedOut("%d of %s have no node yet (they go on; hostler onboarding list, and hostler node token issue NODE prints an install command)", len(runs)-len(w.seen), plural(len(runs), "machine"))
+			return timedOut("%d of %s have no node yet (their runs continue: see hostler onboarding list; hostler node token issue NODE prints an install command)", len(runs)-len(w.seen), plural(len(runs), "machine"))
 		case err != nil:
 			return err
 		}
@@ -150,9 +150,9 @@ func (w *adoptions) end(ctx context.Context) error {
 	}
 	if w.batch != "" {
 		if more := w.many - len(w.seen); more > 0 {
-			w.note("not begun yet: %s (hostler node token issue NODE prints the install command of each that has a node)", plural(more, "machine"))
+			w.note("not started yet: %s (once a machine has a node, hostler node token issue NODE prints its install command)", plural(more, "machine"))
 		}
-		w.note("it goes on by itself (hostler onboarding list --batch %s)", w.batch)
+		w.note("the batch continues by itself (hostler onboarding list --batch %s)", w.batch)
 		return nil
 	}
 	o, err := w.api.Onboarding(ctx, w.run)
@@ -162,6 +162,6 @@ func (w *adoptions) end(ctx context.Context) error {
 	if stopped(o.Onboarding) {
 		return onboardingEnd(o.Onboarding)
 	}
-	w.note("it goes on by itself when that was run on the machine (hostler onboarding watch %s)", w.run)
+	w.note("the run continues by itself after the command was run on the machine (hostler onboarding watch %s)", w.run)
 	return nil
 }

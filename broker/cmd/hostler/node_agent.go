@@ -11,14 +11,14 @@ import (
 )
 
 func nodeAgentCommand(a *app) *cobra.Command {
-	c := noun("agent-lifecycle", "look at a node's agent, update it, repair it", "  hostler node agent-lifecycle gpu-07\n  hostler node agent-lifecycle list --drift",
+	c := noun("agent-lifecycle", "show, update and repair a node's agent", "  hostler node agent-lifecycle gpu-07\n  hostler node agent-lifecycle list --drift",
 		agentListCommand(a), agentSetCommand(a), agentStartCommand(a), agentRunsCommand(a), agentShowCommand(a), agentWatchCommand(a))
 	for _, act := range agentActions {
 		c.AddCommand(agentRuns.commandForOne(a, act))
 	}
 	c.Use = "agent-lifecycle [NODE]"
-	c.Long = `Show what is wanted of a node's agent, which program it says that it runs, and how
-the last delivery to it went. A build that nobody knows counts as drift.`
+	c.Long = `Show the wanted release of a node's agent, the build that the agent reports, and the
+result of the last delivery. An unknown build counts as drift.`
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return c.Help()
@@ -85,7 +85,7 @@ func agentListCommand(a *app) *cobra.Command {
 	var site string
 	var drift bool
 	c := &cobra.Command{
-		Use: "list", Short: "list how agents stand to what is wanted of them", Args: exactly(),
+		Use: "list", Short: "list agents with their wanted and reported releases", Args: exactly(),
 		Example: "  hostler node agent-lifecycle list --drift\n  hostler node agent-lifecycle list --site dc1 -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			remote, err := a.connect()
@@ -112,7 +112,7 @@ func agentListCommand(a *app) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&site, "site", "", "only nodes of this site")
-	c.Flags().BoolVar(&drift, "drift", false, "only those that are not in sync; an unknown build is not")
+	c.Flags().BoolVar(&drift, "drift", false, "only agents that are not in sync, including unknown builds")
 	return c
 }
 
@@ -128,13 +128,13 @@ func agentsLine(c api.AgentCounts) string {
 func agentSetCommand(a *app) *cobra.Command {
 	var w api.AgentWant
 	c := &cobra.Command{
-		Use: "set NODE", Short: "say which channel a node's agent is from, and how it is delivered", Args: exactly("NODE"),
-		Long: `Say which channel a node's agent is from, and how it is delivered (platform admin).
-Nothing is begun by it: a node that then differs from what is wanted is drift.`,
+		Use: "set NODE", Short: "set the channel of a node's agent, and how releases are delivered", Args: exactly("NODE"),
+		Long: `Set the channel of a node's agent, and how releases are delivered (platform admin).
+Nothing is started: a node that then differs from what is wanted counts as drift.`,
 		Example: "  hostler node agent-lifecycle set gpu-07 --channel candidate\n  hostler node agent-lifecycle set gpu-07 --channel pinned --version 1.3.2 --reason 'ticket 4711'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if w.AgentChannel == "" && w.PinnedVersion == "" && w.DesiredDeliveryMode == "" {
-				return usage("say --channel, --version or --mode (see hostler help node agent-lifecycle set)")
+				return usage("use --channel, --version or --mode (see hostler help node agent-lifecycle set)")
 			}
 			remote, err := a.connect()
 			if err != nil {
@@ -148,7 +148,7 @@ Nothing is begun by it: a node that then differs from what is wanted is drift.`,
 		},
 	}
 	c.Flags().StringVar(&w.AgentChannel, "channel", "", "stable, candidate or pinned")
-	c.Flags().StringVar(&w.PinnedVersion, "version", "", "the `VERSION` of channel pinned")
+	c.Flags().StringVar(&w.PinnedVersion, "version", "", "`VERSION` for channel pinned")
 	c.Flags().StringVar(&w.DesiredDeliveryMode, "mode", "", "reimage, manual_install or rebootstrap")
 	reasonFlag(c, &w.Reason)
 	return c

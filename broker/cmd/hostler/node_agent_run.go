@@ -50,12 +50,12 @@ func agentPageOf(l *api.AgentLifecycleRuns, err error) (runPage[api.AgentLifecyc
 // agentActions are the actions on an agent run. A delivered version is put back by the node itself,
 // or by another run.
 var agentActions = []runAction{
-	{name: "retry", path: "retry", short: "try the stage again that failed, with all its attempts"},
-	{name: "resume", path: "resume", short: "go on after what kept it was mended"},
-	{name: "rerun", path: "rerun", short: "go through all stages again"},
-	{name: "cancel", path: "cancel", short: "stop it; what no agent has taken yet is withdrawn"},
-	{name: "adopt", path: "adopt", short: "as resume, and say so at the end"},
-	{name: "mark-manual", path: "mark-manual-intervention", short: "stop it until a person has looked"},
+	{name: "retry", path: "retry", short: "retry the failed stage, with all its attempts"},
+	{name: "resume", path: "resume", short: "resume after the cause of the failure was fixed"},
+	{name: "rerun", path: "rerun", short: "run all stages again"},
+	{name: "cancel", path: "cancel", short: "cancel the run; a task that the agent has not taken yet is withdrawn"},
+	{name: "adopt", path: "adopt", short: "resume, and end with status reconciled"},
+	{name: "mark-manual", path: "mark-manual-intervention", short: "stop the run until an operator has looked at it"},
 }
 
 func agentStartCommand(a *app) *cobra.Command {
@@ -64,14 +64,16 @@ func agentStartCommand(a *app) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use: "start NODE", Short: "update or repair a node's agent", Args: exactly("NODE"),
-		Long: `Update or repair a node's agent. Modes: rebootstrap has the agent do it itself, and says
-what a person is to do where it cannot; manual_install waits for a person, and looks;
-reimage has MAAS give the node a fresh system. Scenarios: bootstrap_install,
-in_place_upgrade, repair_reinstall, certificate_repair, config_repair, drift_reconcile.
-A node that somebody is on is refused by --safety idle, waited for by after_drain, and
-worked on all the same by forced (platform admin, with a reason). It is done when the
-node reports the release, answers, has renewed its certificate, and is as fit for a
-tenant as before.`,
+		Long: `Update or repair a node's agent. Modes: with rebootstrap the agent updates itself,
+and the run says what a person must do where the agent cannot; manual_install waits
+for a person, and checks the result; reimage has MAAS install a fresh system.
+Scenarios: bootstrap_install, in_place_upgrade, repair_reinstall,
+certificate_repair, config_repair, drift_reconcile.
+
+If somebody is on the node, --safety idle refuses the run, after_drain waits, and
+forced works regardless (platform admin, with a reason). The run is complete when
+the node reports the release, answers, has renewed its certificate, and is as fit
+for a tenant as before.`,
 		Example: "  hostler node agent-lifecycle start gpu-07 --scenario in_place_upgrade --wait\n  hostler node agent-lifecycle start gpu-07 --scenario certificate_repair\n  hostler node agent-lifecycle start gpu-07 --scenario in_place_upgrade --version 1.3.2 --allow-rollback --reason 'ticket 4711'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needsFlags(c, "scenario"); err != nil {
@@ -83,7 +85,7 @@ tenant as before.`,
 				}
 			}
 			if s.Mode == string(broker.ByReimage) {
-				if err := a.confirm(c, "reimage %s? All that is on its disks is lost.", args[0]); err != nil {
+				if err := a.confirm(c, "reimage %s? All data on its disks is lost.", args[0]); err != nil {
 					return err
 				}
 			}
@@ -98,15 +100,15 @@ tenant as before.`,
 			if wait {
 				return a.watchAgentRun(c.Context(), remote, r.RunID, timeout)
 			}
-			return agentRuns.print(a, []api.AgentLifecycleRun{*r}, "it goes on by itself (hostler node agent-lifecycle watch "+r.RunID+")")
+			return agentRuns.print(a, []api.AgentLifecycleRun{*r}, "the run continues by itself (hostler node agent-lifecycle watch "+r.RunID+")")
 		},
 	}
-	c.Flags().StringVar(&s.Scenario, "scenario", "", "what for: see above")
-	c.Flags().StringVar(&s.Mode, "mode", "", "reimage, manual_install or rebootstrap; the node's own without one")
-	c.Flags().StringVar(&s.TargetVersion, "version", "", "the `VERSION` that it shall have; what is wanted of it without one")
+	c.Flags().StringVar(&s.Scenario, "scenario", "", "scenario: see above")
+	c.Flags().StringVar(&s.Mode, "mode", "", "reimage, manual_install or rebootstrap (default: the node's own mode)")
+	c.Flags().StringVar(&s.TargetVersion, "version", "", "`VERSION` to install (default: the node's wanted release)")
 	c.Flags().StringVar(&s.SafetyPolicy, "safety", "idle", "idle, after_drain or forced")
-	c.Flags().BoolVar(&s.AllowRollback, "allow-rollback", false, "also a version below the floor (platform_admin)")
-	c.Flags().BoolVar(&s.Force, "force", false, "also a version that failed on this node before (platform_admin)")
+	c.Flags().BoolVar(&s.AllowRollback, "allow-rollback", false, "allow a version below the floor (platform_admin)")
+	c.Flags().BoolVar(&s.Force, "force", false, "allow a version that failed on this node before (platform_admin)")
 	reasonFlag(c, &s.Reason)
 	yesFlag(c)
 	runWaitFlags(c, &wait, &timeout)
@@ -131,10 +133,10 @@ func agentRunsCommand(a *app) *cobra.Command {
 			return agentRuns.printPage(a, l)
 		},
 	}
-	c.Flags().StringVar(&node, "node", "", "only of this `NODE`")
-	c.Flags().StringVar(&f.Site, "site", "", "only at this site")
-	c.Flags().StringVar(&f.Class, "class", "", "only those with a failure of this class")
-	c.Flags().StringVar(&f.Stage, "stage", "", "only those at this stage")
+	c.Flags().StringVar(&node, "node", "", "only runs of this `NODE`")
+	c.Flags().StringVar(&f.Site, "site", "", "only runs at this site")
+	c.Flags().StringVar(&f.Class, "class", "", "only runs with a failure of this class")
+	c.Flags().StringVar(&f.Stage, "stage", "", "only runs at this stage")
 	statusFilter(c, &f)
 	return c
 }
@@ -156,7 +158,7 @@ func agentShowCommand(a *app) *cobra.Command {
 			return a.show(d, []string{d.RunID}, func(p *render.Page) { agentRunPage(a, p, d, events) })
 		},
 	}
-	c.Flags().BoolVar(&events, "events", false, "with its history")
+	c.Flags().BoolVar(&events, "events", false, "also show its history")
 	return c
 }
 
@@ -177,7 +179,7 @@ func agentRunPage(a *app, p *render.Page, d *api.AgentLifecycleDetail, events bo
 
 func agentWatchCommand(a *app) *cobra.Command {
 	return a.watchCommand(&cobra.Command{
-		Short:   "follow a run on an agent until it has ended or needs a person",
+		Short:   "follow a run on an agent until it ends or needs an operator",
 		Example: "  hostler node agent-lifecycle watch r-019f2c1a7b3k5x7e2q9d4 --timeout 1h",
 	}, (*app).watchAgentRun)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func nodeCertificateCommand(a *app) *cobra.Command {
-	return noun("certificate", "the certificates by which brokers know a node", "  hostler node certificate list gpu-07",
+	return noun("certificate", "list and deny the certificates of a node", "  hostler node certificate list gpu-07",
 		nodeCertificateListCommand(a), nodeCertificateDenyCommand(a))
 }
 
@@ -32,7 +32,7 @@ func (a *app) showNodeCertificates(l *api.NodeCertificateList) error {
 			render.Main("ENDS"), render.Keep("BECAUSE"),
 		}, rows)
 		if len(rows) == 0 {
-			a.note("no certificates are on record (the node has one once it has enrolled)")
+			a.note("no certificates are on record (a node gets its first certificate when it enrols)")
 		}
 		if n := notDenied(l); n > 1 {
 			a.note("%s", whichIsNotKnown(l, n))
@@ -43,12 +43,13 @@ func (a *app) showNodeCertificates(l *api.NodeCertificateList) error {
 func nodeCertificateListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "list NODE", Short: "list a node's certificates: valid, denied, superseded, expired", Args: exactly("NODE"),
-		Long: `List the certificates by which brokers know a node, the oldest first. A valid
-certificate is let in. A denied one is refused, for the reason in BECAUSE. A superseded
-one is of an earlier enrolment and is refused. An expired one can only be renewed, for
-30 days. A renewal keeps the key: certificates with the same KEY were issued to whoever
-has that private key. Where several are valid or expired, which of them the node itself
-uses is not known: the newest is a thief's, if the thief renewed last.`,
+		Long: `List the certificates of a node, oldest first. A valid certificate is accepted. A
+denied certificate is refused, for the reason in BECAUSE. A superseded certificate
+is from an earlier enrolment and is refused. An expired certificate can only be
+renewed, for 30 days. A renewal keeps the key: certificates with the same KEY were
+issued to the holder of that private key. If several certificates are valid or
+expired, brokers cannot tell which of them the node itself uses: the newest is a
+thief's, if the thief renewed last.`,
 		Example: "  hostler node certificate list gpu-07",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
@@ -67,26 +68,27 @@ uses is not known: the newest is a thief's, if the thief renewed last.`,
 func nodeCertificateDenyCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
-		Use: "deny NODE SERIAL --reason R", Short: "refuse one certificate of a node, such as a stolen one", Args: exactly("NODE", "SERIAL"),
-		Long: `Refuse one certificate of a node from now on (platform_admin). Within two seconds every
-broker refuses it, ends the polls that wait with it and closes its connections to the
-relay. It is never renewed. The node's record and its other certificates stay as they
-are. A denial cannot be taken back.
+		Use: "deny NODE SERIAL --reason R", Short: "deny one certificate of a node, such as a stolen one", Args: exactly("NODE", "SERIAL"),
+		Long: `Deny one certificate of a node (platform_admin). Within two seconds every broker
+refuses the certificate, ends the polls that wait with it and closes its connections
+to the relay. The certificate is never renewed. The node's record and its other
+certificates stay unchanged. A denial cannot be undone.
 
-A node whose own certificate is denied is shut out: it is told no tasks, reports nothing
-and goes offline. It comes back by a new token only: run what hostler node token issue
-NODE prints on the machine.
+A node whose own certificate is denied is shut out: it receives no tasks, reports
+nothing and goes offline. Only a new token brings the node back: on the machine, run
+what hostler node token issue NODE prints.
 
-Whoever has a certificate's private key can have renewed it, and brokers do not know which
-certificate is the node's and which a thief's. Make a copied key worthless before you deny
-one of several: run what hostler node token issue NODE prints on the machine, or hostler
-task enqueue NODE node.rotate_identity --wait where the thief does not act as the node.
-Each gives the node another key, and denies the certificates from before as soon as the
-node is heard with it.
+Whoever has a certificate's private key may have renewed the certificate, and
+brokers cannot tell the node's certificate from a thief's. Make a copied key
+worthless before you deny one of several certificates: on the machine, run what
+hostler node token issue NODE prints; or, if the thief does not act as the node, run
+hostler task enqueue NODE node.rotate_identity --wait. Each gives the node a new
+key, and denies the earlier certificates as soon as the node uses the new key.
 
-A certificate that a rotation has replaced, or from before the machine was given back, is
-denied already and still gets a connection, to tell of whoever shows it. Denied by you as
-well, it gets no connection, and who shows it is told of no more.`,
+A certificate that a rotation has replaced, or that is from before the machine was
+returned, is already denied, but still gets a connection, so that brokers can report
+whoever presents it. If you deny such a certificate too, it gets no connection, and
+its use is no longer reported.`,
 		Example: "  hostler node certificate deny gpu-07 4f0c9a31 --reason 'copied from a backup, ticket 4711'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needReason(reason); err != nil {
@@ -103,7 +105,7 @@ well, it gets no connection, and who shows it is told of no more.`,
 				}
 				// The broker refuses a serial that the node does not have.
 				if i := slices.IndexFunc(l.Items, func(c api.NodeCertificate) bool { return c.Serial == args[1] }); i >= 0 {
-					if err := a.confirm(c, "deny certificate %s of node %s (%s)? This cannot be taken back. %s", args[1], l.Hostname, l.NodeID, whatDenialMeans(l, l.Items[i])); err != nil {
+					if err := a.confirm(c, "deny certificate %s of node %s (%s)? This cannot be undone. %s", args[1], l.Hostname, l.NodeID, whatDenialMeans(l, l.Items[i])); err != nil {
 						return err
 					}
 				}
@@ -138,16 +140,16 @@ func whatDenialMeans(l *api.NodeCertificateList, c api.NodeCertificate) string {
 	n := notDenied(l)
 	switch {
 	case !mayBeInUse(c):
-		return "It is refused already (" + c.State + "): the node's other certificates are not touched."
+		return "This certificate is refused already (" + c.State + "): the node's other certificates are not touched."
 	case n == 1:
-		return "The node has no other: the node is shut out and needs a new token (hostler node token issue)."
+		return "The node has no other certificate: the node is shut out and needs a new token (hostler node token issue)."
 	}
-	return "If it is the one that the node uses, the node is shut out and needs a new token. " + whichIsNotKnown(l, n)
+	return "If the node itself uses this certificate, the node is shut out and needs a new token. " + whichIsNotKnown(l, n)
 }
 
 // whichIsNotKnown says why the certificate in use is unknown, and what to do.
 func whichIsNotKnown(l *api.NodeCertificateList, n int) string {
-	return fmt.Sprintf("%d certificates are valid or expired, and which of them the node itself uses is not known: whoever has the key can have renewed, also the newest. "+
-		"The safe way is another key, which denies all of them: run on the machine what hostler node token issue %s prints, "+
-		"or hostler task enqueue %[2]s node.rotate_identity --wait", n, l.Hostname)
+	return fmt.Sprintf("%d certificates are valid or expired, and it is not known which of them the node itself uses: whoever has the key may have renewed, and may have the newest. "+
+		"The safe way is a new key, which denies all of them: on the machine, run what hostler node token issue %s prints, "+
+		"or run hostler task enqueue %[2]s node.rotate_identity --wait", n, l.Hostname)
 }

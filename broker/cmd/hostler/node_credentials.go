@@ -15,15 +15,15 @@ import (
 func nodeCredentialsCommand(a *app) *cobra.Command {
 	var file, reason string
 	c := &cobra.Command{
-		Use: "credentials NODE --maas-token-file FILE|-", Short: "keep a node's own MAAS token, for node.hw_sync_reseed", Args: exactly("NODE"),
-		Long: `Keep a node's own MAAS token among the broker's secrets, where only the task
+		Use: "credentials NODE --maas-token-file FILE|-", Short: "store a node's own MAAS token, for node.hw_sync_reseed", Args: exactly("NODE"),
+		Long: `Store a node's own MAAS token among the broker's secrets. Only the task
 node.hw_sync_reseed of that node gets it. FILE is the machine's
-/etc/maas/maas-machine-creds.yml, or the same as JSON. It must be readable by its
+/etc/maas/maas-machine-creds.yml, or the same as JSON, and must be readable by its
 owner alone.`,
 		Example: "  hostler node credentials gpu-07 --maas-token-file maas-machine-creds.yml",
 		RunE: func(c *cobra.Command, args []string) error {
 			if file == "" {
-				return usage("say where the token is (--maas-token-file FILE, or - for stdin)")
+				return usage("no token is given (use --maas-token-file FILE, or - for stdin)")
 			}
 			raw, err := a.readSecret(file)
 			if err != nil {
@@ -43,7 +43,7 @@ owner alone.`,
 				return err
 			}
 			return a.show(set, []string{set.NodeID}, func(p *render.Page) {
-				p.Line("kept for node " + set.NodeID + ": " + strings.Join(set.Set, ", "))
+				p.Line("stored for node " + set.NodeID + ": " + strings.Join(set.Set, ", "))
 			})
 		},
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 func nodeDeviceCommand(a *app) *cobra.Command {
-	return noun("device", "the parts that a node shall have, by serial, and those that it has", "  hostler node device list gpu-07",
+	return noun("device", "the expected and the present parts of a node, by serial", "  hostler node device list gpu-07",
 		nodeDeviceListCommand(a), nodeDeviceAcceptCommand(a))
 }
 
@@ -39,9 +39,9 @@ func deviceIDs(all []api.NodeDevice) []string {
 func nodeDeviceListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "list NODE", Short: "list a node's disks and GPUs: expected, found, missing, unexpected, removed", Args: exactly("NODE"),
-		Long: `List a node's disks and GPUs by serial: expected (nobody has looked), found, missing,
-unexpected, or removed with an operator's word. Disks are those that MAAS's
-commissioning found, GPUs those of the first enrolment.`,
+		Long: `List a node's disks and GPUs by serial: expected (not yet checked), found, missing,
+unexpected, or removed (confirmed by an operator). The expected disks are those
+found by MAAS's commissioning, the expected GPUs those of the first enrolment.`,
 		Example: "  hostler node device list gpu-07",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
@@ -55,7 +55,7 @@ commissioning found, GPUs those of the first enrolment.`,
 			return a.show(l, deviceIDs(l.Items), func(p *render.Page) {
 				partTable(a, p, l.Items)
 				if len(l.Items) == 0 {
-					a.note("no parts are on record (they are once the node has been let in)")
+					a.note("no parts are on record (parts are recorded when the node is let in)")
 				}
 			})
 		},
@@ -65,17 +65,17 @@ commissioning found, GPUs those of the first enrolment.`,
 func nodeDeviceAcceptCommand(a *app) *cobra.Command {
 	var d api.DeviceAccept
 	c := &cobra.Command{
-		Use: "accept NODE SERIAL … --reason R", Short: "accept that a missing part was removed, and an unexpected one belongs there", Args: exactly("NODE", "SERIAL …"),
-		Long: `Accept that a missing part was removed, and that an unexpected one belongs there: a
-replacement is both. All that are named are accepted, or none. A part that was
-removed stays on record, because what was written on it has left with it. The
-node's status is not changed by this.
+		Use: "accept NODE SERIAL … --reason R", Short: "accept that missing parts were removed and that unexpected parts belong to the node", Args: exactly("NODE", "SERIAL …"),
+		Long: `Accept that a missing part was removed, and that an unexpected part belongs to the
+node; a replacement is both. Either all named parts are accepted, or none. A removed
+part stays on record, because the data on it has left with it. The node's status
+stays unchanged.
 
-A disk that is there, and of which the node says another size, another bus or another
-role than the record, is taken for what the node says of size and bus. With --system it
-is one that the system runs from, which no erase names; without, one of which nobody has
-recorded that is a data disk. Look at the machine first: this is the record that says
-which disks are erased.`,
+For a disk that is present, and whose size, bus or role differs between record and
+report, the reported size and bus are recorded. With --system the disk is recorded
+as one that the system runs from, which no erase touches; without --system, a disk
+that is not recorded as a system disk becomes a data disk. Check the machine first:
+this record decides which disks are erased.`,
 		Example: "  hostler node device accept gpu-07 S5XANE0R400123 S5XANE0R400987 --reason 'disk replaced, ticket 4711'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needReason(d.Reason); err != nil {
@@ -93,7 +93,7 @@ which disks are erased.`,
 			return a.show(l, deviceIDs(l.Items), func(p *render.Page) { partTable(a, p, l.Items) })
 		},
 	}
-	c.Flags().BoolVar(&d.System, "system", false, "they are disks that the system runs from")
+	c.Flags().BoolVar(&d.System, "system", false, "the named parts are disks that the system runs from")
 	reasonFlag(c, &d.Reason)
 	return c
 }

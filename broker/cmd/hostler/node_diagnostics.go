@@ -23,14 +23,14 @@ func nodeDiagnosticsCommand(a *app) *cobra.Command {
 	var out string
 	var since, timeout time.Duration
 	c := &cobra.Command{
-		Use: "diagnostics NODE", Short: "collect what tells why a node fails, or get what was collected", Args: exactly("NODE"),
-		Long: `List what is kept of a node's diagnostics: archives with the agent's journal, the
-kernel's lines about GPUs, the facts, the agent's versions and its ledger. Secrets and
-the names of tenants' users are taken out on the node.
+		Use: "diagnostics NODE", Short: "collect or download diagnostics of a node", Args: exactly("NODE"),
+		Long: `List the stored diagnostics of a node: archives with the agent's journal, the
+kernel's lines about GPUs, the facts, the agent's versions and its ledger. The node
+removes secrets and the names of tenants' users before it sends an archive.
 
---collect has the node collect now. --out writes the newest archive, or the one
-collected, to a file: a gzipped tar. A run that fails of a broken GPU or at enrolment
-has had one collected by itself.`,
+--collect has the node collect diagnostics now. --out writes the newest archive, or
+the one just collected, to a file: a gzipped tar. A run that fails because of a
+broken GPU or at enrolment collects an archive by itself.`,
 		Example: "  hostler node diagnostics gpu-07\n  hostler node diagnostics gpu-07 --collect --since 2h --out gpu-07.tar.gz",
 		RunE: func(c *cobra.Command, args []string) error {
 			if !collect && (c.Flags().Changed("since") || c.Flags().Changed("timeout")) {
@@ -55,7 +55,7 @@ has had one collected by itself.`,
 					task = l.Items[0].TaskID
 				}
 				if task == "" {
-					return broker.Errorf(broker.NotFound, "archive_not_found", "nothing is kept of node %s (use --collect)", args[0])
+					return broker.Errorf(broker.NotFound, "archive_not_found", "no diagnostics of node %s are stored (use --collect)", args[0])
 				}
 				return a.writeArchive(c.Context(), remote, task, out)
 			}
@@ -70,13 +70,13 @@ has had one collected by itself.`,
 					render.Aside("DIGEST"),
 				}, rows)
 				if len(rows) == 0 {
-					a.note("nothing is kept of node %s (use --collect)", args[0])
+					a.note("no diagnostics of node %s are stored (use --collect)", args[0])
 				}
 			})
 		},
 	}
 	c.Flags().BoolVar(&collect, "collect", false, "have the node collect now, and wait for it")
-	c.Flags().DurationVar(&since, "since", 24*time.Hour, "how far the journal is read back, up to a week")
+	c.Flags().DurationVar(&since, "since", 24*time.Hour, "how far back the journal is read, up to a week")
 	c.Flags().StringVar(&out, "out", "", "write the newest archive to `FILE`")
 	timeoutFlag(c, &timeout)
 	return c
@@ -109,7 +109,7 @@ func (a *app) writeArchive(ctx context.Context, remote *client.Client, task, pat
 		return err
 	}
 	if pki.Digest(k.Archive) != k.Digest {
-		return broker.Errorf(broker.Internal, "archive_untrusted", "cannot write the archive of task %s: what came is not what its digest says", task)
+		return broker.Errorf(broker.Internal, "archive_untrusted", "cannot write the archive of task %s: the received data does not match its digest", task)
 	}
 	if err := os.WriteFile(path, k.Archive, 0o600); err != nil {
 		return broker.Errorf(broker.Internal, "output_failed", "cannot write %s: %v", path, err)
@@ -134,9 +134,10 @@ func diagnosticsPage(p *render.Page, r taskcatalog.DiagnosticsResult) {
 func taskArchiveCommand(a *app) *cobra.Command {
 	var out string
 	c := &cobra.Command{
-		Use: "archive TASK --out FILE", Short: "get what a task collected, such as diagnostics", Args: exactly("TASK"),
-		Long: `Write what a task collected to a file, as the node sent it: a gzipped tar whose digest
-the node has signed with the task's result. Who reads it is in the audit log.`,
+		Use: "archive TASK --out FILE", Short: "download what a task collected, such as diagnostics", Args: exactly("TASK"),
+		Long: `Write the archive that a task collected to a file, as the node sent it: a gzipped
+tar whose digest the node has signed with the task's result. The audit log records
+who reads it.`,
 		Example: "  hostler task archive TASK --out gpu-07.tar.gz",
 		RunE: func(c *cobra.Command, args []string) error {
 			if out == "" {
@@ -149,6 +150,6 @@ the node has signed with the task's result. Who reads it is in the audit log.`,
 			return a.writeArchive(c.Context(), remote, args[0], out)
 		},
 	}
-	c.Flags().StringVar(&out, "out", "", "write it to `FILE`")
+	c.Flags().StringVar(&out, "out", "", "write to `FILE`")
 	return c
 }

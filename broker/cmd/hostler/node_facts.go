@@ -12,9 +12,9 @@ import (
 
 func nodeFactsCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "facts NODE", Short: "show what a node is made of: GPUs, drivers, libraries, devices", Args: exactly("NODE"),
-		Long: `Show what a node is made of, as its agent saw it last. Resolver profiles match on
-the keys, and so do selectors (gpu.vendor=nvidia).`,
+		Use: "facts NODE", Short: "show the facts of a node: GPUs, drivers, libraries, devices", Args: exactly("NODE"),
+		Long: `Show the hardware and software of a node, as last reported by its agent. Resolver
+profiles and selectors (gpu.vendor=nvidia) match on these keys.`,
 		Example: "  hostler node facts gpu-07\n  hostler node facts gpu-07 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()

@@ -16,12 +16,12 @@ func nodeTimelineCommand(a *app) *cobra.Command {
 	var since string
 	var limit int
 	c := &cobra.Command{
-		Use: "timeline NODE", Short: "show what happened to a node, on one line of time", Args: exactly("NODE"),
-		Long: `Show what happened to a node, oldest first: its status, its tasks, the runs that had
-it and each attempt at their stages, drift, certificates, how long a turnover kept it
-out of use and how many GPU-hours that cost, and what else was done to it by whom.
-What takes time stands where it began, with how long it took. Without --since you see
-the newest lines.`,
+		Use: "timeline NODE", Short: "show the history of a node", Args: exactly("NODE"),
+		Long: `Show the history of a node, oldest first: its status, its tasks, its runs with each
+attempt of their stages, drift, certificates, how long each turnover kept the node
+out of use and how many GPU-hours that cost, and other actions with their authors.
+An entry that takes time stands at its start, with its duration. Without --since the
+newest lines are shown.`,
 		Example: "  hostler node timeline gpu-07 --limit 20\n  hostler node timeline gpu-07 --since 24h -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			if limit < 1 || limit > maxTimeline {
@@ -44,15 +44,15 @@ the newest lines.`,
 			}
 			switch {
 			case t.Earlier:
-				a.note("these are the newest %d lines (--since shows from a time on, --limit more)", len(t.Items))
+				a.note("these are the newest %d lines (--since shows lines from a time on, --limit shows more)", len(t.Items))
 			case t.NextCursor != "":
-				a.note("more came after these %d lines (--limit shows more of them)", len(t.Items))
+				a.note("more lines follow these %d (--limit shows more)", len(t.Items))
 			}
 			return nil
 		},
 	}
-	c.Flags().StringVar(&since, "since", "", "from a `TIME` on: a date, RFC 3339, or so long ago as in 24h")
-	c.Flags().IntVar(&limit, "limit", 100, "at most so many lines")
+	c.Flags().StringVar(&since, "since", "", "from this `TIME` on: a date, RFC 3339, or a time ago such as 24h")
+	c.Flags().IntVar(&limit, "limit", 100, "maximum number of lines")
 	return c
 }
 

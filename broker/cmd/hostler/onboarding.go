@@ -67,13 +67,13 @@ func onboardingPageOf(l *api.OnboardingList, err error) (runPage[api.Onboarding]
 }
 
 var onboardingActions = []runAction{
-	{name: "retry", path: "retry", short: "try the stage again that failed, with all its attempts", on: stoppedRuns},
-	{name: "resume", path: "resume", short: "go on after what kept it was mended", on: stoppedRuns},
-	{name: "rerun", path: "rerun", short: "go through all stages again; what is there is adopted", on: stoppedRuns},
-	{name: "restart-clean", path: "restart-clean", short: "take everything back, then begin anew", on: stoppedRuns, asks: "MAAS releases the machine, and what is installed on it is lost."},
-	{name: "cancel", path: "cancel", short: "stop it, and take back what it did", on: "live", asks: "Before the machine is deployed, it is released to MAAS; after that it is left deployed, and the node is quarantined."},
-	{name: "adopt", path: "adopt", short: "accept what is there, and go on from it", on: stoppedRuns},
-	{name: "mark-manual", path: "mark-manual-intervention", short: "stop it until a person has looked", on: "pending,running,compensating"},
+	{name: "retry", path: "retry", short: "retry the failed stage, with all its attempts", on: stoppedRuns},
+	{name: "resume", path: "resume", short: "resume after the cause of the failure was fixed", on: stoppedRuns},
+	{name: "rerun", path: "rerun", short: "run all stages again; existing results are adopted", on: stoppedRuns},
+	{name: "restart-clean", path: "restart-clean", short: "undo everything, then start over", on: stoppedRuns, asks: "MAAS releases the machine, and what is installed on it is lost."},
+	{name: "cancel", path: "cancel", short: "cancel the onboarding, and undo what it did", on: "live", asks: "Before the machine is deployed, it is released to MAAS; after that it is left deployed, and the node is quarantined."},
+	{name: "adopt", path: "adopt", short: "accept the present state, and resume", on: stoppedRuns},
+	{name: "mark-manual", path: "mark-manual-intervention", short: "stop the run until an operator has looked at it", on: "pending,running,compensating"},
 }
 
 func onboardingListCommand(a *app) *cobra.Command {
@@ -95,7 +95,7 @@ func onboardingListCommand(a *app) *cobra.Command {
 	}
 	runFilter(c, &f.RunFilter)
 	statusFilter(c, &f.RunFilter)
-	c.Flags().StringVar(&f.Hostname, "hostname", "", "only of this host")
+	c.Flags().StringVar(&f.Hostname, "hostname", "", "only onboardings of this host")
 	return c
 }
 
@@ -116,7 +116,7 @@ func onboardingShowCommand(a *app) *cobra.Command {
 			return a.show(o, []string{o.OnboardingID}, func(p *render.Page) { onboardingPage(a, p, o, events) })
 		},
 	}
-	c.Flags().BoolVar(&events, "events", false, "with its history")
+	c.Flags().BoolVar(&events, "events", false, "also show its history")
 	return c
 }
 

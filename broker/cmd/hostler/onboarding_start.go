@@ -20,8 +20,9 @@ func onboardingStartCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "start", Short: "bring one machine from its BMC to an active node", Args: exactly(),
 		Long: `Bring one machine from its BMC to an active node: MAAS finds, commissions and
-deploys it, and its agent enrols. What was found is adopted; a machine that is not
-ours is refused. hostler onboarding plan says what will be done before it is.`,
+deploys the machine, and its agent enrols. Existing results are adopted; a machine
+that is not ours is refused. hostler onboarding plan shows beforehand what would be
+done.`,
 		Example: "  hostler onboarding start --site dc1 --hostname c07u43 --ipmi-ip 10.176.16.128 --sku mi300x.192g.8gpu --wait",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := needsFlags(c, "site", "hostname", "ipmi-ip", "sku"); err != nil {
@@ -31,7 +32,7 @@ ours is refused. hostler onboarding plan says what will be done before it is.`,
 			if err != nil {
 				return err
 			}
-			if err := a.confirmWherePeopleAre(c, "bring %s (BMC %s) into service at site %s? What is on its disks is lost.", s.Hostname, s.IPMIIP, s.SiteID); err != nil {
+			if err := a.confirmWherePeopleAre(c, "bring %s (BMC %s) into service at site %s? All data on its disks is lost.", s.Hostname, s.IPMIIP, s.SiteID); err != nil {
 				return err
 			}
 			o, err := remote.StartOnboarding(c.Context(), s)
@@ -41,7 +42,7 @@ ours is refused. hostler onboarding plan says what will be done before it is.`,
 			if wait {
 				return a.watchOnboarding(c.Context(), remote, o.OnboardingID, timeout)
 			}
-			return onboardings.print(a, []api.Onboarding{*o}, "it goes on by itself (hostler onboarding watch "+o.OnboardingID+")")
+			return onboardings.print(a, []api.Onboarding{*o}, "the run continues by itself (hostler onboarding watch "+o.OnboardingID+")")
 		},
 	}
 	onboardingFlags(c, &s.SiteID, &s.ProfileID, &s.SKUID)
@@ -53,15 +54,15 @@ ours is refused. hostler onboarding plan says what will be done before it is.`,
 }
 
 func onboardingFlags(c *cobra.Command, site, profile, sku *string) {
-	c.Flags().StringVar(site, "site", "", "`SITE` where the machine stands")
-	c.Flags().StringVar(profile, "profile", "", "`PROFILE` of the site; its default without one")
-	c.Flags().StringVar(sku, "sku", "", "`SKU` that the machine is")
+	c.Flags().StringVar(site, "site", "", "`SITE` of the machine")
+	c.Flags().StringVar(profile, "profile", "", "`PROFILE` of the site (default: the site's default profile)")
+	c.Flags().StringVar(sku, "sku", "", "`SKU` of the machine")
 }
 
 func machineFlags(c *cobra.Command, m *api.OnboardingMachine) {
-	c.Flags().StringVar(&m.Hostname, "hostname", "", "what the machine is called")
+	c.Flags().StringVar(&m.Hostname, "hostname", "", "hostname of the machine")
 	c.Flags().StringVar(&m.IPMIIP, "ipmi-ip", "", "address of its BMC")
-	c.Flags().StringVar(&m.PXEMAC, "pxe-mac", "", "MAC address of the interface that boots, where it is known")
+	c.Flags().StringVar(&m.PXEMAC, "pxe-mac", "", "MAC address of the interface that boots, if known")
 }
 
 func needsFlags(c *cobra.Command, names ...string) error {
@@ -79,12 +80,12 @@ func onboardingBatchCommand(a *app) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use: "batch FILE.csv|-", Short: "bring many machines of one kind to active nodes", Args: exactly("FILE"),
-		Long: `Bring many machines of one kind to active nodes: all of a list are begun, or none.
-The profile says how many move at a time, and after how many failures in a row, at
-one stage and of one class, no more are begun.
+		Long: `Bring many machines of one kind to active nodes. Either all listed machines start,
+or none. The profile limits how many move at a time, and stops the batch after a
+number of failures in a row at one stage and of one class.
 
-The CSV file begins with a line that names its columns, in any order: hostname,
-ipmi_ip, and perhaps pxe_mac.`,
+The CSV file begins with a line of column names, in any order: hostname, ipmi_ip,
+and optionally pxe_mac.`,
 		Example: "  hostler onboarding batch --site dc1 --sku mi300x.192g.8gpu rack-c07.csv --wait",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needsFlags(c, "site", "sku"); err != nil {
@@ -98,7 +99,7 @@ ipmi_ip, and perhaps pxe_mac.`,
 			if err != nil {
 				return err
 			}
-			if err := a.confirmWherePeopleAre(c, "bring %s into service at site %s? What is on their disks is lost.", plural(len(b.Nodes), "machine"), b.SiteID); err != nil {
+			if err := a.confirmWherePeopleAre(c, "bring %s into service at site %s? All data on their disks is lost.", plural(len(b.Nodes), "machine"), b.SiteID); err != nil {
 				return err
 			}
 			started, err := remote.StartOnboardingBatch(c.Context(), b)
@@ -144,10 +145,10 @@ func onboardingPlanCommand(a *app) *cobra.Command {
 	var b api.OnboardingBatch
 	var m api.OnboardingMachine
 	c := &cobra.Command{
-		Use: "plan [FILE.csv|-]", Short: "say what onboardings would do, and begin nothing",
-		Long: `Say what onboarding one machine, or those of a file, would do: the stages, what each
-touches, what is lost for good, and how long it usually takes. Nothing is begun;
-what would be refused is refused.`,
+		Use: "plan [FILE.csv|-]", Short: "show what onboardings would do, without starting them",
+		Long: `Show what onboarding one machine, or the machines of a file, would do: the stages,
+what each stage touches, what is lost for good, and how long it usually takes.
+Nothing is started. A request that would be refused is refused here too.`,
 		Example: "  hostler onboarding plan --site dc1 --hostname c07u43 --ipmi-ip 10.176.16.128 --sku mi300x.192g.8gpu\n  hostler onboarding plan --site dc1 --sku mi300x.192g.8gpu rack-c07.csv",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -218,7 +219,7 @@ func stagesPage(p *render.Page, stages []api.PlannedStage) {
 		case s.Pivot:
 			about = "a cancel after it leaves the machine deployed"
 		case s.Optional:
-			about = "a failure is recorded, and the run goes on"
+			about = "a failure is recorded, and the run continues"
 		}
 		expected := ""
 		if s.ExpectedSeconds > 0 {

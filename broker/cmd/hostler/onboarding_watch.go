@@ -12,9 +12,9 @@ import (
 
 func onboardingWatchCommand(a *app) *cobra.Command {
 	return a.watchCommand(&cobra.Command{
-		Short: "follow an onboarding until it has ended or needs a person",
-		Long: `Follow an onboarding, with its stages, until it has ended or needs a person. The
-exit status is 0 only if the machine is an active node.`,
+		Short: "follow an onboarding until it ends or needs an operator",
+		Long: `Follow an onboarding and its stages until it ends or needs an operator. The exit
+status is 0 only if the machine is an active node.`,
 		Example: "  hostler onboarding watch r-019f2c1a7b3k5x7e2q9d4 --timeout 1h",
 	}, (*app).watchOnboarding)
 }

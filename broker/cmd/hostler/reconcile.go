@@ -18,12 +18,13 @@ func reconcileCommand(a *app) *cobra.Command {
 func reconcileRunCommand(a *app) *cobra.Command {
 	var plan bool
 	c := &cobra.Command{
-		Use: "run SITE", Short: "look at a site now", Args: exactly("SITE"),
-		Long: `Look at a site's machines in MAAS now instead of within five minutes. A drift is
-written down, and acted upon where the site wants that, once two looks in a row have
-found it: the next one comes by itself within a minute.
+		Use: "run SITE", Short: "compare a site's machines with its nodes now", Args: exactly("SITE"),
+		Long: `Compare a site's machines in MAAS with its nodes now, instead of within five
+minutes. A drift is recorded, and acted upon where the site's rules say so, once two
+looks in a row have found it; the second look follows within a minute by itself.
 
-With --plan nothing is written and nothing done: it prints what a look would lead to.`,
+With --plan nothing is recorded and nothing is done: the command prints what a look
+would lead to.`,
 		Example: "  hostler reconcile run dc1\n  hostler reconcile run dc1 --plan",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
@@ -43,14 +44,14 @@ With --plan nothing is written and nothing done: it prints what a look would lea
 			}
 			switch {
 			case !r.Looked:
-				return timedOut("the look at site %s has not ended yet (it goes on; hostler reconcile status --site %s)", r.Site, r.Site)
+				return timedOut("the look at site %s has not ended yet (it continues: see hostler reconcile status --site %s)", r.Site, r.Site)
 			case r.Trouble != "" && !plan:
 				return broker.Errorf(broker.Unavailable, "maas_unread", "cannot reconcile site %s: %s", r.Site, r.Trouble)
 			}
 			return nil
 		},
 	}
-	c.Flags().BoolVar(&plan, "plan", false, "only say what a look would lead to")
+	c.Flags().BoolVar(&plan, "plan", false, "only show what a look would lead to")
 	return c
 }
 
@@ -112,7 +113,7 @@ func reconcileStatusCommand(a *app) *cobra.Command {
 			return a.show(s, names, func(p *render.Page) { reconciliations(a, p, s.Sites) })
 		},
 	}
-	c.Flags().StringVar(&site, "site", "", "this site only")
+	c.Flags().StringVar(&site, "site", "", "only this site")
 	return c
 }
 
@@ -143,7 +144,7 @@ func reconciliations(a *app, p *render.Page, all []api.SiteReconciliation) {
 }
 
 func driftCommand(a *app) *cobra.Command {
-	return noun("drift", "nodes that MAAS says something else of", "  hostler drift list --site dc1",
+	return noun("drift", "nodes whose machines MAAS reports otherwise", "  hostler drift list --site dc1",
 		driftListCommand(a), driftResolveCommand(a))
 }
 

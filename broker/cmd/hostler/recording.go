@@ -19,7 +19,7 @@ import (
 )
 
 func recordingCommand(a *app) *cobra.Command {
-	return noun("recording", "what terminals on nodes have shown", "  hostler recording play ts-7k2m4q6s",
+	return noun("recording", "list, play and check recordings of terminal sessions", "  hostler recording play ts-7k2m4q6s",
 		recordingListCommand(a), recordingPlayCommand(a), recordingExportCommand(a), recordingVerifyCommand(a))
 }
 
@@ -31,7 +31,7 @@ func recordingListCommand(a *app) *cobra.Command {
 		Example: "  hostler recording list --node gpu-07 --from 24h\n  hostler recording list --opened-by alice -o json",
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if f.Limit < 0 {
-				return usage("--limit takes a number from 0 (all) on")
+				return usage("--limit takes 0 (all) or a positive number")
 			}
 			if f.From, err = a.timeFlag("from", from); err != nil {
 				return err
@@ -74,24 +74,23 @@ func recordingListCommand(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&f.Node, "node", "", "only of this `NODE`")
-	c.Flags().StringVar(&f.OpenedBy, "opened-by", "", "only of this operator")
-	c.Flags().StringVar(&from, "from", "", "begun at this `TIME` or later: 2006-01-02, 2006-01-02T15:04:05Z, or 24h for that long ago")
+	c.Flags().StringVar(&f.Node, "node", "", "only recordings of this `NODE`")
+	c.Flags().StringVar(&f.OpenedBy, "opened-by", "", "only sessions of this operator")
+	c.Flags().StringVar(&from, "from", "", "begun at this `TIME` or later: 2006-01-02, 2006-01-02T15:04:05Z, or a time ago such as 24h")
 	c.Flags().StringVar(&to, "to", "", "begun before this `TIME`")
-	c.Flags().IntVar(&f.Limit, "limit", 100, "at most so many; 0: all")
+	c.Flags().IntVar(&f.Limit, "limit", 100, "maximum number of recordings; 0: all")
 	return c
 }
 
 func recordingVerifyCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "verify ID", Short: "hold a recording to its hashes and to the audit log", Args: exactly("ID"),
-		Long: `Hold a recording's blocks, one after the other, to their hashes, and to all that
-the audit log was told of them.
+		Use: "verify ID", Short: "check a recording against its hashes and the audit log", Args: exactly("ID"),
+		Long: `Check all blocks of a recording against their hashes and against the audit log.
 
-Exit status: 0 all of it is there, as it was written; 1 it was changed, or a part
-of it is gone, and after which block; 3 what is there is as it was written, and it
-has no end, since the session goes on or was cut there (incomplete), or output is
-lost that never came to the broker, and in which block (with gaps).`,
+Exit status: 0 complete and unchanged; 1 changed, or a part is missing, with the
+block before it; 3 unchanged, but without an end, because the session goes on or was
+cut there (incomplete), or with lost output that never reached the broker, with the
+block that lacks it (with gaps).`,
 		Example: "  hostler recording verify ts-7k2m4q6s",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
@@ -126,9 +125,9 @@ lost that never came to the broker, and in which block (with gaps).`,
 			}
 			switch {
 			case !r.Intact:
-				return broker.Errorf(broker.Internal, "recording_broken", "the recording of session %s is not as it was written: %s (keep the database as it is)", r.SessionID, r.What)
+				return broker.Errorf(broker.Internal, "recording_broken", "the recording of session %s was changed: %s (leave the database unchanged)", r.SessionID, r.What)
 			case r.Ended && !r.Complete:
-				return broker.Errorf(broker.Refused, "recording_gaps", "the recording of session %s has gaps: %s (what there is is as it was written; hostler recording play shows where)", r.SessionID, r.What)
+				return broker.Errorf(broker.Refused, "recording_gaps", "the recording of session %s has gaps: %s (the rest is unchanged; hostler recording play shows the gaps)", r.SessionID, r.What)
 			case !r.Complete:
 				return broker.Errorf(broker.Refused, "recording_incomplete", "the recording of session %s is not complete: %s", r.SessionID, r.What)
 			}
@@ -144,15 +143,14 @@ func recordingExportCommand(a *app) *cobra.Command {
 	var out string
 	var force bool
 	c := &cobra.Command{
-		Use: "export ID", Short: "write a recording into a file of asciicast v2", Args: exactly("ID"),
-		Long: `Write a recording into a file of asciicast v2, as players read it, just as it was
-recorded. A player shows what the node has written: hostler recording play leaves
-out of it what acts on your terminal, and other players do not.`,
+		Use: "export ID", Short: "export a recording as an asciicast v2 file", Args: exactly("ID"),
+		Long: `Export a recording as an asciicast v2 file, exactly as it was recorded. hostler
+recording play leaves out output that acts on your terminal; other players do not.`,
 		Example: "  hostler recording export ts-7k2m4q6s --out session.cast",
 		RunE: func(c *cobra.Command, args []string) error {
 			if out == "" {
 				if !sessionID.MatchString(args[0]) {
-					return usage("%q is no session's ID (see hostler recording list)", args[0])
+					return usage("%q is not the ID of a session (see hostler recording list)", args[0])
 				}
 				out = args[0] + ".cast"
 			}
@@ -168,8 +166,8 @@ out of it what acts on your terminal, and other players do not.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&out, "out", "", "write it to `FILE`; without it, to ID.cast")
-	c.Flags().BoolVar(&force, "force", false, "in place of a file that is there")
+	c.Flags().StringVar(&out, "out", "", "write to `FILE` (default: ID.cast)")
+	c.Flags().BoolVar(&force, "force", false, "replace an existing file")
 	return c
 }
 
@@ -208,7 +206,7 @@ func exportRecording(ctx context.Context, remote *client.Client, id, path string
 }
 
 func exists(path string) error {
-	return broker.Errorf(broker.Refused, "file_exists", "cannot write %s: it is there (say --force to replace it)", path)
+	return broker.Errorf(broker.Refused, "file_exists", "cannot write %s: the file exists (use --force to replace it)", path)
 }
 
 func unwritable(path string, err error) error {

@@ -33,9 +33,9 @@ func recordingPlayCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "play ID", Short: "play a recording", Args: exactly("ID"),
 		Long: `Play a recording at the speed at which it was made. Only drawing reaches your
-terminal: a title, the clipboard, and whatever your terminal would answer are left
-out. The audit log records who reads a recording. Ctrl-C while it plays ends the
-command with status 0.`,
+terminal: output that sets a title or the clipboard, or that your terminal would
+answer, is left out. The audit log records who reads a recording. Ctrl-C while it
+plays ends the command with status 0.`,
 		Example: "  hostler recording play ts-7k2m4q6s --idle-limit 2s\n  hostler recording play ts-7k2m4q6s --speed 4",
 		RunE: func(c *cobra.Command, args []string) error {
 			if !(p.speed >= 0 && p.speed <= 1000) || p.idle < 0 {
@@ -65,8 +65,8 @@ command with status 0.`,
 			return p.play(c.Context(), f)
 		},
 	}
-	c.Flags().Float64Var(&p.speed, "speed", 1, "so many times as fast; 0: without waiting")
-	c.Flags().DurationVar(&p.idle, "idle-limit", 0, "wait no longer than this where nothing happened (0: as long as it was)")
+	c.Flags().Float64Var(&p.speed, "speed", 1, "playback speed as a factor; 0: without waiting")
+	c.Flags().DurationVar(&p.idle, "idle-limit", 0, "longest pause (0: pauses as recorded)")
 	return c
 }
 
@@ -138,7 +138,7 @@ func stoppedPlay(ctx context.Context) error {
 // fits warns about a terminal that is too small.
 func (p *player) fits(columns, rows int) {
 	if columns > p.columns || rows > p.rows {
-		p.note("it was a terminal of %d by %d, and this one is %d by %d: what is drawn may be torn", columns, rows, p.columns, p.rows)
+		p.note("the recorded terminal was %d by %d, and this one is %d by %d: the output may look broken", columns, rows, p.columns, p.rows)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 func registryCredentialCommand(a *app) *cobra.Command {
-	return noun("registry-credential", "accounts at OCI registries that agents are pulled from", "  hostler registry-credential list",
+	return noun("registry-credential", "accounts at OCI registries from which agents are pulled", "  hostler registry-credential list",
 		registrySetCommand(a), registryListCommand(a), registryRemoveCommand(a))
 }
 
@@ -16,21 +16,22 @@ func registrySetCommand(a *app) *cobra.Command {
 	var put api.RegistryCredentialPut
 	var password string
 	c := &cobra.Command{
-		Use: "set REGISTRY --username U --password-file FILE|- --reason R", Short: "keep an account at a registry, once that has taken it", Args: exactly("REGISTRY"),
-		Long: `Keep an account at an OCI registry, HOST[:PORT], among the broker's secrets. For each
-update of an agent from there the broker has the registry make a token that may pull
-that repository, for minutes; no node is given the account. It needs no right but to
-pull, and should have no other.
+		Use: "set REGISTRY --username U --password-file FILE|- --reason R", Short: "store an account at a registry, after the registry accepted it", Args: exactly("REGISTRY"),
+		Long: `Store an account at an OCI registry, HOST[:PORT], among the broker's secrets. For
+each agent update from that registry the broker requests a token that may pull that
+repository and is valid for minutes; no node is given the account. The account needs
+only the right to pull, and should have no other.
 
-The account is tried before anything is kept: the registry must have a token service,
-as those have that answer a pull with WWW-Authenticate: Bearer. Where that service is
-is kept with the account, which goes to no other. Set again, it is replaced, and counts
-from the next update on. FILE must be readable by its owner alone. --plain-http is for trials with a registry without TLS: whoever listens on the
-way has the password.`,
+The account is tried before it is stored. The registry must have a token service: it
+answers a pull with WWW-Authenticate: Bearer. The address of that service is stored
+with the account, and the account is sent to no other service. Setting the account
+again replaces it, from the next update on. FILE must be readable by its owner
+alone. --plain-http is for trials with a registry without TLS: anybody on the
+network path can read the password.`,
 		Example: "  hostler registry-credential set registry.example --username hostler-pull --password-file pull.pw --reason 'agents of our CI'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if put.Username == "" || password == "" {
-				return usage("say whose the account is (--username) and where its password (--password-file FILE, or - for stdin)")
+				return usage("no account is given (use --username and --password-file FILE, or - for stdin)")
 			}
 			if err := needReason(put.Reason); err != nil {
 				return err
@@ -50,16 +51,16 @@ way has the password.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&put.Username, "username", "", "of the account")
-	f.StringVar(&password, "password-file", "", "`FILE` with its password, or - for stdin")
-	f.BoolVar(&put.PlainHTTP, "plain-http", false, "the registry speaks no TLS")
+	f.StringVar(&put.Username, "username", "", "name of the account")
+	f.StringVar(&password, "password-file", "", "`FILE` with the account's password, or - for stdin")
+	f.BoolVar(&put.PlainHTTP, "plain-http", false, "use the registry without TLS")
 	reasonFlag(c, &put.Reason)
 	return c
 }
 
 func registryListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "list the registries that the broker has an account at", Args: exactly(),
+		Use: "list", Short: "list the registries at which the broker has an account", Args: exactly(),
 		Example: "  hostler registry-credential list",
 		RunE: func(c *cobra.Command, _ []string) error {
 			remote, err := a.connect()
@@ -79,8 +80,8 @@ func registryRemoveCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: "remove REGISTRY --reason R", Short: "remove an account and its secret", Args: exactly("REGISTRY"),
-		Long: `Remove an account and its secret. Nodes pull from the registry without a credential
-from then on; an update that is under way may fail.`,
+		Long: `Remove an account and its secret. From then on nodes pull from the registry without
+a credential; an update in progress may fail.`,
 		Example: "  hostler registry-credential remove registry.example --reason 'moved to another' --yes",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needReason(reason); err != nil {
@@ -121,7 +122,7 @@ func (a *app) showRegistries(v any, items []api.RegistryCredential) error {
 			render.More("SET"), render.Keep("REASON"),
 		}, rows)
 		if len(rows) == 0 {
-			a.note("no registry credentials: nodes pull what anybody may pull")
+			a.note("no registry credentials: nodes pull only from public repositories")
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func resolverCommand(a *app) *cobra.Command {
-	return noun("resolver", "how nodes turn steps into what their hardware needs", "  hostler resolver push resolver-profiles --nodes all",
+	return noun("resolver", "resolver profiles: how nodes run steps on their hardware", "  hostler resolver push resolver-profiles --nodes all",
 		resolverValidateCommand(a), resolverPushCommand(a), resolverListCommand(a), resolverShowCommand(a),
 		resolverRollbackCommand(a), resolverExplainCommand(a))
 }
@@ -36,9 +36,10 @@ func (a *app) readProfiles(names []string) (*profiles.Set, error) {
 
 func resolverValidateCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "validate DIR|FILE …", Short: "judge resolver profiles, with file and line, without a broker", Args: exactly("DIR|FILE …"),
-		Long: `Judge resolver profiles as broker and nodes do. What depends on a machine, such as
-whether a program is there, is judged by hostler-agent resolver check --here.`,
+		Use: "validate DIR|FILE …", Short: "check resolver profiles without a broker, with file and line", Args: exactly("DIR|FILE …"),
+		Long: `Check resolver profiles as brokers and nodes do. Conditions that depend on a
+machine, such as whether a program exists, are checked by hostler-agent resolver
+check --here.`,
 		Example: "  hostler resolver validate resolver-profiles",
 		RunE: func(_ *cobra.Command, args []string) error {
 			set, err := a.readProfiles(args)
@@ -60,17 +61,17 @@ whether a program is there, is judged by hostler-agent resolver check --here.`,
 func resolverPushCommand(a *app) *cobra.Command {
 	var selector, version, reason string
 	c := &cobra.Command{
-		Use: "push DIR|FILE … --nodes SELECTOR", Short: "give resolver profiles to nodes, in waves", Args: exactly("DIR|FILE …"),
-		Long: `Keep a set of resolver profiles at the broker and say which nodes shall have it.
+		Use: "push DIR|FILE … --nodes SELECTOR", Short: "deliver resolver profiles to nodes, in waves", Args: exactly("DIR|FILE …"),
+		Long: `Store a set of resolver profiles at the broker, and assign it to nodes.
 
-It goes to one node first, then to a tenth of them at a time, and stops at the
-first that fails (hostler resolver list says so; push it again to go on). Nodes
-that come to be meant later get it too; those that enrol become active only with
-it. The newest word that means a node counts.`,
+The set goes to one node first, then to a tenth of the nodes at a time, and stops at
+the first failure (hostler resolver list shows it; push the set again to continue).
+Nodes that match the selector later get the set too. A node that enrols becomes
+active only with its set. If several assignments match a node, the newest counts.`,
 		Example: "  hostler resolver push resolver-profiles --nodes gpu.vendor=nvidia --version 2026-11-21 --reason 'new driver'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if selector == "" {
-				return usage("say which nodes (--nodes all, NODE,NODE or key=value,key=value)")
+				return usage("no nodes are given (use --nodes all, NODE,NODE or key=value,key=value)")
 			}
 			if _, err := broker.ParseSelector(selector); err != nil {
 				return err
@@ -104,14 +105,14 @@ it. The newest word that means a node counts.`,
 		},
 	}
 	c.Flags().StringVar(&selector, "nodes", "", "which nodes: all, NODE,NODE or key=value,key=value (`SELECTOR`)")
-	c.Flags().StringVar(&version, "version", "", "what to call the set, `NAME` (default: the date and the beginning of its digest)")
+	c.Flags().StringVar(&version, "version", "", "`NAME` of the set (default: the date and the beginning of its digest)")
 	reasonFlag(c, &reason)
 	return c
 }
 
 func resolverListCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "list the sets, which nodes shall have them, and how far that has come", Args: exactly(),
+		Use: "list", Short: "list the sets, the nodes that get them, and the progress", Args: exactly(),
 		Example: "  hostler resolver list",
 		RunE: func(c *cobra.Command, _ []string) error {
 			remote, err := a.connect()
@@ -150,7 +151,7 @@ func resolverListCommand(a *app) *cobra.Command {
 					}, wantRows(a, out.Wants))
 				}
 				if len(rows) == 0 {
-					a.note("no resolver profiles (hostler resolver push keeps some)")
+					a.note("no resolver profiles (store some: hostler resolver push)")
 				}
 			})
 		},
@@ -167,7 +168,7 @@ func wantRows(a *app, wants []api.ResolverWant) [][]string {
 
 func resolverShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "show NODE", Short: "show the resolver profiles a node shall have, has and had", Args: exactly("NODE"),
+		Use: "show NODE", Short: "show the wanted, present and previous resolver profiles of a node", Args: exactly("NODE"),
 		Example: "  hostler resolver show gpu-07",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
@@ -203,7 +204,7 @@ func (a *app) showNodeResolver(r *api.NodeResolver) error {
 func resolverRollbackCommand(a *app) *cobra.Command {
 	var in api.ResolverRollback
 	c := &cobra.Command{
-		Use: "rollback NODE", Short: "give a node the resolver profiles that it had before", Args: exactly("NODE"),
+		Use: "rollback NODE", Short: "return a node to its previous resolver profiles", Args: exactly("NODE"),
 		Example: "  hostler resolver rollback gpu-07 --reason 'nvidia-smi hangs'\n  hostler resolver rollback gpu-07 --to 2026-11-20",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
@@ -217,16 +218,16 @@ func resolverRollbackCommand(a *app) *cobra.Command {
 			return a.showNodeResolver(r)
 		},
 	}
-	c.Flags().StringVar(&in.To, "to", "", "another `VERSION` than the one before")
+	c.Flags().StringVar(&in.To, "to", "", "`VERSION` to return to (default: the previous one)")
 	reasonFlag(c, &in.Reason)
 	return c
 }
 
 func resolverExplainCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "explain NODE STEP", Short: "say which rule wins for a step on a node, and why", Args: exactly("NODE", "STEP"),
-		Long: `Say how a step resolves on a node: every rule of the set that the node has in
-force, what each of its conditions saw among the node's facts, and the winner.
+		Use: "explain NODE STEP", Short: "show which rule applies to a step on a node, and why", Args: exactly("NODE", "STEP"),
+		Long: `Show how a step resolves on a node: every rule of the set in force on the node, what
+each condition found among the node's facts, and the rule that applies.
 
 Step kinds: ` + strings.Join(profiles.Steps(), ", ") + ".",
 		Example: "  hostler resolver explain gpu-07 gpu.scrub.overwrite",

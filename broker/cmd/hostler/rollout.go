@@ -14,7 +14,7 @@ import (
 )
 
 func rolloutCommand(a *app) *cobra.Command {
-	c := noun("rollout", "give a release of the agent to many nodes, wave after wave", "  hostler rollout start --release 1.4.0 --nodes site=dc1\n  hostler rollout watch r-019f2c1a7b3k5x7e2q9d4",
+	c := noun("rollout", "roll out an agent release to many nodes, wave after wave", "  hostler rollout start --release 1.4.0 --nodes site=dc1\n  hostler rollout watch r-019f2c1a7b3k5x7e2q9d4",
 		rolloutStartCommand(a), rolloutStatusCommand(a), rolloutListCommand(a), rolloutWatchCommand(a))
 	for _, act := range rolloutActions {
 		c.AddCommand(rolloutActionCommand(a, act))
@@ -28,19 +28,20 @@ func rolloutStartCommand(a *app) *cobra.Command {
 	var soak, timeout time.Duration
 	var wait bool
 	c := &cobra.Command{
-		Use: "start --release V --nodes SELECTOR", Short: "begin a rollout", Args: exactly(),
-		Long: `Give a release of the agent to all nodes that a selector means: all, NODE,NODE or
+		Use: "start --release V --nodes SELECTOR", Short: "start a rollout", Args: exactly(),
+		Long: `Roll out an agent release to all nodes that a selector matches: all, NODE,NODE or
 key=value,key=value over labels, facts, site and sku. Canaries go first, then wave
-after wave; behind each the nodes are watched for the time of the soak, and until all of
-them are heard. A node is done when it reports the release, answers, has renewed its
-certificate, and is as fit for a tenant as before. One that is unwell gets back what it
-had, by its own watcher or by the rollout. When too many fail, or one canary, nothing
-more is begun and the rollout stops for a person; --on-failure rollback then takes the
-release back from all.
+after wave. After each wave the nodes are watched for the soak time, and until all
+of them are heard. A node is done when it reports the release, answers, has renewed
+its certificate, and is as fit for a tenant as before. A node that fails gets its
+previous release back, by its own watcher or by the rollout. If too many nodes fail,
+or one canary fails, no more nodes start and the rollout stops for an operator; with
+--on-failure rollback it then takes the release back from all nodes.
 
-Left out are nodes that run the release or a newer one, are pinned to another, are of a
-channel that does not take it, or are in another rollout. By --safety idle nodes that
-somebody is on are skipped; after_drain waits for them and goes on with the others.`,
+Nodes are left out that run the release or a newer one, are pinned to another one,
+are of a channel that does not take it, or are in another rollout. With --safety
+idle, nodes with somebody on them are skipped; with after_drain, the rollout waits
+for them and continues with the others.`,
 		Example: "  hostler rollout start --release 1.4.0 --nodes all --canary 2 --waves 10,50,100 --soak 30m --max-failures 3 --wait\n  hostler rollout start --release 1.4.0 --nodes gpu.vendor=nvidia --wave-by rack --safety after_drain\n  hostler rollout start --release 1.3.2 --nodes site=dc1 --allow-rollback --reason 'ticket 4711'",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := needsFlags(c, "release", "nodes"); err != nil {
@@ -70,23 +71,23 @@ somebody is on are skipped; after_drain waits for them and goes on with the othe
 			if err := a.show(r, []string{r.RolloutID}, func(p *render.Page) { rolloutPage(a, p, *r) }); err != nil {
 				return err
 			}
-			a.note("it goes on by itself (hostler rollout watch %s)", r.RolloutID)
+			a.note("the rollout continues by itself (hostler rollout watch %s)", r.RolloutID)
 			return nil
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&s.Release, "release", "", "the `VERSION` that the nodes shall have")
-	f.StringVar(&s.Selector, "nodes", "", "which nodes, a `SELECTOR`")
-	f.IntVar(&canary, "canary", 1, "how many nodes go first; those that nobody is on are taken")
-	f.IntSliceVar(&s.Waves, "waves", []int{10, 50, 100}, "the share of all nodes up to and with each wave, in percent")
-	f.StringVar(&s.WaveBy, "wave-by", "", "in place of shares: a wave for each value of this `LABEL` or fact, of site or of region")
-	f.IntVar(&s.Concurrency, "concurrency", 10, "nodes that are worked on at a time")
-	f.DurationVar(&soak, "soak", 10*time.Minute, "how long the nodes are watched behind each wave")
-	f.IntVar(&s.MaxFailures, "max-failures", 1, "so many nodes that fail stop it")
+	f.StringVar(&s.Release, "release", "", "`VERSION` to install")
+	f.StringVar(&s.Selector, "nodes", "", "`SELECTOR` of the nodes")
+	f.IntVar(&canary, "canary", 1, "number of nodes that go first; nodes with nobody on them are chosen")
+	f.IntSliceVar(&s.Waves, "waves", []int{10, 50, 100}, "share of all nodes up to and including each wave, in percent")
+	f.StringVar(&s.WaveBy, "wave-by", "", "instead of shares: one wave for each value of this `LABEL` or fact, or of site or region")
+	f.IntVar(&s.Concurrency, "concurrency", 10, "number of nodes in progress at a time")
+	f.DurationVar(&soak, "soak", 10*time.Minute, "how long nodes are watched after each wave")
+	f.IntVar(&s.MaxFailures, "max-failures", 1, "number of failed nodes that stops the rollout")
 	f.StringVar(&s.OnFailure, "on-failure", "pause", "pause, or rollback")
 	f.StringVar(&s.SafetyPolicy, "safety", "idle", "idle, after_drain or forced (platform_admin)")
-	f.BoolVar(&s.AllowRollback, "allow-rollback", false, "also a version below the floor, or below what nodes run (platform_admin)")
-	f.BoolVar(&s.Force, "force", false, "also on nodes on which the version failed before (platform_admin)")
+	f.BoolVar(&s.AllowRollback, "allow-rollback", false, "allow a version below the floor, or older than what nodes run (platform_admin)")
+	f.BoolVar(&s.Force, "force", false, "include nodes on which the version failed before (platform_admin)")
 	reasonFlag(c, &s.Reason)
 	runWaitFlags(c, &wait, &timeout)
 	return c
@@ -123,7 +124,7 @@ func rolloutListCommand(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&f.Site, "site", "", "only of this site")
+	c.Flags().StringVar(&f.Site, "site", "", "only rollouts of this site")
 	statusFilter(c, &f)
 	return c
 }
@@ -132,8 +133,8 @@ func rolloutStatusCommand(a *app) *cobra.Command {
 	var all, events bool
 	c := &cobra.Command{
 		Use: "status [ID]", Short: "show a rollout with its waves; the newest without an ID",
-		Long: `Show a rollout with its waves, and its nodes that are under way, failed or were
-skipped. Without an ID it is the newest.`,
+		Long: `Show a rollout with its waves, and the nodes that are in progress, failed or were
+skipped. Without an ID the newest rollout is shown.`,
 		Args:    cobra.MaximumNArgs(1),
 		Example: "  hostler rollout status\n  hostler rollout status r-019f2c1a7b3k5x7e2q9d4 --all",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -165,8 +166,8 @@ skipped. Without an ID it is the newest.`,
 			})
 		},
 	}
-	c.Flags().BoolVar(&all, "all", false, "with the nodes that are done or have not begun")
-	c.Flags().BoolVar(&events, "events", false, "with its history")
+	c.Flags().BoolVar(&all, "all", false, "also show nodes that are done or have not started")
+	c.Flags().BoolVar(&events, "events", false, "also show its history")
 	return c
 }
 
@@ -224,9 +225,9 @@ func nodesPage(p *render.Page, all []api.RolloutMember, whole bool) {
 
 // rolloutActions are an operator's actions on a rollout.
 var rolloutActions = []runAction{
-	{name: "pause", path: "pause", short: "begin nothing more; it stops when the nodes under way have ended"},
-	{name: "resume", path: "resume", short: "go on; what failed so far counts no more"},
-	{name: "abort", path: "abort", short: "end it; what has the release keeps it"},
+	{name: "pause", path: "pause", short: "start no more nodes; the rollout stops when the nodes in progress have ended"},
+	{name: "resume", path: "resume", short: "resume; earlier failures no longer count"},
+	{name: "abort", path: "abort", short: "end the rollout; updated nodes keep the release"},
 }
 
 func rolloutActionCommand(a *app, act runAction) *cobra.Command {
@@ -252,7 +253,7 @@ func rolloutActionCommand(a *app, act runAction) *cobra.Command {
 		},
 	}
 	if act.name == "resume" {
-		c.Flags().BoolVar(&o.RetryFailed, "retry-failed", false, "give those another try that failed or were skipped (platform_admin)")
+		c.Flags().BoolVar(&o.RetryFailed, "retry-failed", false, "retry nodes that failed or were skipped (platform_admin)")
 	}
 	reasonFlag(c, &o.Reason)
 	return c

@@ -16,9 +16,9 @@ import (
 
 func rolloutWatchCommand(a *app) *cobra.Command {
 	return a.watchCommand(&cobra.Command{
-		Short: "watch the waves of a rollout fill, until it has ended or needs a person",
-		Long: `Watch the waves of a rollout fill, until it has ended or needs a person. The exit
-status is 0 only if it was completed. To stop watching stops nothing else.`,
+		Short: "follow a rollout until it ends or needs an operator",
+		Long: `Follow the waves of a rollout until it ends or needs an operator. The exit status is
+0 only if the rollout completed. Stopping this command does not stop the rollout.`,
 		Example: "  hostler rollout watch r-019f2c1a7b3k5x7e2q9d4 --timeout 4h",
 	}, (*app).watchRollout)
 }
@@ -33,9 +33,9 @@ func (a *app) watchRollout(ctx context.Context, remote *client.Client, id string
 		d, err := remote.Rollout(waiting, id, true)
 		switch {
 		case waiting.Err() != nil && ctx.Err() == nil:
-			return timedOut("rollout %s has not ended after %s (it goes on; hostler rollout watch %s)", id, timeout, id)
+			return timedOut("rollout %s has not ended after %s (it continues: hostler rollout watch %s)", id, timeout, id)
 		case ctx.Err() != nil:
-			return broker.Errorf(broker.Internal, "interrupted", "stopped watching rollout %s (it goes on; hostler rollout watch %s, hostler rollout pause %s)", id, id, id)
+			return broker.Errorf(broker.Internal, "interrupted", "stopped watching rollout %s (it continues: hostler rollout watch %s, hostler rollout pause %s)", id, id, id)
 		case err != nil:
 			return err
 		}

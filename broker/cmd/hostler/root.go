@@ -17,15 +17,15 @@ func newRoot(a *app) *cobra.Command {
 		Short: "look after bare-metal GPU machines between two tenants",
 		Long: `Hostler looks after bare-metal GPU machines between two tenants.
 
-Results go to stdout, everything else to stderr. Exit status: 0 done, 1 failed,
-2 bad usage, 3 refused by policy or state, 4 not found, 5 timed out waiting; that of
-the program on the node after hostler terminal.
+Results go to stdout, everything else to stderr. Exit status: 0 done, 1 failed, 2
+bad usage, 3 refused by policy or state, 4 not found, 5 timed out waiting. hostler
+terminal returns the exit status of the program on the node.
 
-A NODE is an id, a unique beginning of one, a hostname, or site/hostname; where
-two match, the command refuses and lists them.
+A NODE is an id, a unique prefix of an id, a hostname, or site/hostname. If several
+nodes match, the command refuses and lists them.
 
 Environment: HOSTLER_CONFIG names a client.yaml as --config does, HOSTLER_TOKEN
-holds a token, NO_COLOR takes the colours away.`,
+holds a token, NO_COLOR turns colours off.`,
 		Example:       "  hostler --config /var/lib/hostler/client.yaml node list",
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -98,9 +98,9 @@ func rootFlags(a *app, root *cobra.Command) {
 	f.StringVar(&a.config, "config", "", "client file of the broker, `FILE`")
 	f.StringVar(&a.context, "context", "", "context to use, `NAME`, instead of the current one")
 	f.StringVarP(&a.output, "output", "o", "table", "`FORMAT` of the result: table, wide (tables with all columns and whole ids), json or yaml")
-	f.BoolVarP(&a.quiet, "quiet", "q", false, "print ids only, and no notes or progress")
+	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only ids, without notes and progress")
 	f.StringVar(&a.tokenFile, "token-file", "", "read the token from `FILE`, mode 0600, or - for stdin")
-	f.StringVar(&a.token, "token", "", "the token itself, for trials: everybody on this machine can see it")
+	f.StringVar(&a.token, "token", "", "the token itself, for trials only: everybody on this machine can see it")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -201,7 +201,7 @@ func exactly(names ...string) cobra.PositionalArgs {
 func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND …]",
-		Short:   "say what a command does, with an example",
+		Short:   "show what a command does, with an example",
 		Example: "  hostler help node create",
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			var names []string

@@ -82,18 +82,18 @@ func (k runs[R]) printPage(a *app, l runPage[R]) error {
 }
 
 func runFilter(c *cobra.Command, f *client.RunFilter) {
-	c.Flags().StringVar(&f.Site, "site", "", "only at this site")
-	c.Flags().StringVar(&f.Class, "class", "", "only those with a failure of this class")
-	c.Flags().StringVar(&f.Stage, "stage", "", "only those at this stage")
-	c.Flags().StringVar(&f.Batch, "batch", "", "only those of this batch")
+	c.Flags().StringVar(&f.Site, "site", "", "only runs at this site")
+	c.Flags().StringVar(&f.Class, "class", "", "only runs with a failure of this class")
+	c.Flags().StringVar(&f.Stage, "stage", "", "only runs at this stage")
+	c.Flags().StringVar(&f.Batch, "batch", "", "only runs of this batch")
 }
 
 func statusFilter(c *cobra.Command, f *client.RunFilter) {
-	c.Flags().StringVar(&f.Status, "status", "", "only of this status, or of several joined by commas; live: not ended; failed: both failures")
+	c.Flags().StringVar(&f.Status, "status", "", "only runs of this status, or of several separated by commas; live: not ended; failed: both kinds of failure")
 }
 
 func runWaitFlags(c *cobra.Command, wait *bool, timeout *time.Duration) {
-	c.Flags().BoolVar(wait, "wait", false, "wait until it has ended or needs a person, and show its progress")
+	c.Flags().BoolVar(wait, "wait", false, "wait until the run ends or needs an operator, and show its progress")
 	timeoutFlag(c, timeout)
 }
 

@@ -43,11 +43,11 @@ func (q *runAsk) many() bool { return q.all || q.ofBatch() }
 func (q *runAsk) wrong(c *cobra.Command, noun string) error {
 	switch path := c.CommandPath(); {
 	case q.ofBatch() && q.filter != (client.RunFilter{Batch: q.filter.Batch}):
-		return usage("%s --batch is for all that failed of it (for some of them, add --all)", path)
+		return usage("%s --batch retries all failed runs of the batch (to select some of them, add --all)", path)
 	case q.many() && (q.wait || c.Flags().Changed("timeout")):
-		return usage("%s waits for one run only (for many: hostler %s list, or hostler events --follow)", path, noun)
+		return usage("%s can wait for one run only (for many runs, see hostler %s list or hostler events --follow)", path, noun)
 	case q.many() && q.override != "":
-		return usage("%s goes on without a stage for one run only", path)
+		return usage("%s can skip a stage of one run only", path)
 	case !q.many() && q.filter != (client.RunFilter{}):
 		return usage("%s takes --site, --class, --stage and --batch only with --all", path)
 	}
@@ -60,9 +60,9 @@ func (k runs[R]) command(a *app, act runAction) *cobra.Command {
 	name := "hostler " + k.noun + " " + act.name
 	c := &cobra.Command{
 		Use: act.name + " ID", Short: act.short,
-		Long: strings.ToUpper(act.short[:1]) + act.short[1:] + `. With --all it is done to every run
-that --site, --class, --stage and --batch mean: they are listed, and you are asked.`,
-		Example: "  " + name + " r-019f2c1a7b3k5x7e2q9d4 --reason 'looked at it'\n  " + name + " --all --site dc1 " + k.many,
+		Long: strings.ToUpper(act.short[:1]) + act.short[1:] + `. With --all the action applies to every
+run that --site, --class, --stage and --batch select: the runs are listed, and you confirm.`,
+		Example: "  " + name + " r-019f2c1a7b3k5x7e2q9d4 --reason 'checked'\n  " + name + " --all --site dc1 " + k.many,
 		Args: func(c *cobra.Command, args []string) error {
 			if q.many() {
 				return exactly()(c, args)
@@ -86,9 +86,9 @@ that --site, --class, --stage and --batch mean: they are listed, and you are ask
 		return k.actOnOne(a, c, remote, q, args[0])
 	}
 	runFilter(c, &q.filter)
-	c.Flags().BoolVar(&q.all, "all", false, "every run that the filters mean, after asking")
+	c.Flags().BoolVar(&q.all, "all", false, "act on every run that the filters select, after confirmation")
 	if act.overrides {
-		c.Flags().StringVar(&q.override, "override", "", "go on without this `STAGE`, a drain or a cleanup: it stands on the certificate as not made (platform_admin)")
+		c.Flags().StringVar(&q.override, "override", "", "skip this `STAGE`, a drain or a cleanup; the certificate shows it as not done (platform_admin)")
 	}
 	reasonFlag(c, &q.reason)
 	yesFlag(c)
@@ -101,7 +101,7 @@ func (k runs[R]) commandForOne(a *app, act runAction) *cobra.Command {
 	q := runAsk{runAction: act}
 	c := &cobra.Command{
 		Use: act.name + " ID", Short: act.short, Args: exactly("ID"),
-		Example: "  hostler " + k.noun + " " + act.name + " r-019f2c1a7b3k5x7e2q9d4 --reason 'looked at it'",
+		Example: "  hostler " + k.noun + " " + act.name + " r-019f2c1a7b3k5x7e2q9d4 --reason 'checked'",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {
@@ -151,7 +151,7 @@ func (k runs[R]) actOnOne(a *app, c *cobra.Command, remote *client.Client, q run
 	}
 	note := ""
 	if k.look(now).asked != "" {
-		note = "it is done when the step in flight has ended (hostler " + k.noun + " watch " + was.id + ")"
+		note = "the action takes effect when the step in progress has ended (hostler " + k.noun + " watch " + was.id + ")"
 	}
 	return k.print(a, []R{now}, note)
 }
@@ -169,7 +169,7 @@ func (k runs[R]) actOnAll(a *app, c *cobra.Command, remote *client.Client, q run
 	}
 	list := l.runs
 	if len(list) == 0 {
-		return broker.Errorf(broker.NotFound, "run_not_found", "no %s is meant by that (see hostler %s list)", k.thing, k.noun)
+		return broker.Errorf(broker.NotFound, "run_not_found", "no %s matches the filters (see hostler %s list)", k.thing, k.noun)
 	}
 	if !saidYes(c) {
 		page := a.newQuestion()

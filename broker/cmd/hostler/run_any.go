@@ -16,7 +16,7 @@ import (
 )
 
 func runCommand(a *app) *cobra.Command {
-	c := noun("run", "look at runs of any kind, and act on them", "  hostler run list --node gpu-07\n  hostler run show r-019f2c1a7b3k5x7e2q9d4",
+	c := noun("run", "show runs of any kind, and act on them", "  hostler run list --node gpu-07\n  hostler run show r-019f2c1a7b3k5x7e2q9d4",
 		runListCommand(a), runShowCommand(a), runWatchCommand(a))
 	for _, act := range anyActions {
 		c.AddCommand(anyRuns.commandForOne(a, act))
@@ -51,13 +51,13 @@ var anyRuns = runs[api.Run]{
 
 // anyActions are the actions on a run of any kind.
 var anyActions = []runAction{
-	{name: "retry", path: "retry", short: "try the stage again that failed, with all its attempts"},
-	{name: "resume", path: "resume", short: "go on after what kept it was mended"},
-	{name: "rerun", path: "rerun", short: "go through all stages again; what is there is adopted"},
-	{name: "restart-clean", path: "restart-clean", short: "begin anew; what is undone first depends on its kind", asks: "What the run has made is taken back first."},
-	{name: "cancel", path: "cancel", short: "stop it; what is undone depends on its kind", asks: "What becomes of its node or machine depends on its kind and its stage."},
-	{name: "adopt", path: "adopt", short: "accept what is there, and go on from it"},
-	{name: "mark-manual", path: "mark-manual-intervention", short: "stop it until a person has looked"},
+	{name: "retry", path: "retry", short: "retry the failed stage, with all its attempts"},
+	{name: "resume", path: "resume", short: "resume after the cause of the failure was fixed"},
+	{name: "rerun", path: "rerun", short: "run all stages again; existing results are adopted"},
+	{name: "restart-clean", path: "restart-clean", short: "start over; what is undone first depends on the kind of run", asks: "What the run has done is undone first."},
+	{name: "cancel", path: "cancel", short: "cancel the run; what is undone depends on the kind of run", asks: "The result for the node or machine depends on the run's kind and stage."},
+	{name: "adopt", path: "adopt", short: "accept the present state, and resume"},
+	{name: "mark-manual", path: "mark-manual-intervention", short: "stop the run until an operator has looked at it"},
 }
 
 // actionsOfNoun are the actions of the nouns that serve one kind of run.
@@ -77,9 +77,9 @@ func runListCommand(a *app) *cobra.Command {
 	var f client.AnyRunFilter
 	c := &cobra.Command{
 		Use: "list", Short: "list runs of all kinds, newest first by id", Args: exactly(),
-		Long: `List runs of all kinds by id, the last first. That is the newest first, except that
-a run that another run began (the run of a node in a rollout, the reimage in place
-of a soft reset) stands right above that run, whenever it began.`,
+		Long: `List runs of all kinds by id, newest first. A run that another run started (the run
+of a node in a rollout, the reimage that replaces a soft reset) stands directly
+above that run, regardless of its start time.`,
 		Example: "  hostler run list --status live\n  hostler run list --node gpu-07\n  hostler run list --kind node.decommission --status failed -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			remote, err := a.connect()
@@ -96,8 +96,8 @@ of a soft reset) stands right above that run, whenever it began.`,
 			return anyRuns.printPage(a, runPage[api.Run]{l, l.Items, l.Batch})
 		},
 	}
-	c.Flags().StringVar(&f.Kind, "kind", "", "only of this `KIND`, with or without what follows its slash")
-	c.Flags().StringVar(&f.Node, "node", "", "only of this `NODE`")
+	c.Flags().StringVar(&f.Kind, "kind", "", "only runs of this `KIND`, with or without the part after the slash")
+	c.Flags().StringVar(&f.Node, "node", "", "only runs of this `NODE`")
 	runFilter(c, &f.RunFilter)
 	statusFilter(c, &f.RunFilter)
 	return c
@@ -115,8 +115,8 @@ func runShowCommand(a *app) *cobra.Command {
 	var events bool
 	c := &cobra.Command{
 		Use: "show ID", Short: "show a run of any kind with its stages", Args: exactly("ID"),
-		Long: `Show a run of any kind with its stages. The command of its kind, which is named,
-shows more of it.`,
+		Long: `Show a run of any kind with its stages. The output names the command for runs of its
+kind, which shows more.`,
 		Example: "  hostler run show r-019f2c1a7b3k5x7e2q9d4 --events",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
@@ -130,15 +130,15 @@ shows more of it.`,
 			return a.show(d, []string{d.RunID}, func(p *render.Page) { anyRunPage(a, p, d, events) })
 		},
 	}
-	c.Flags().BoolVar(&events, "events", false, "with its history")
+	c.Flags().BoolVar(&events, "events", false, "also show its history")
 	return c
 }
 
 func runWatchCommand(a *app) *cobra.Command {
 	return a.watchCommand(&cobra.Command{
-		Short: "follow a run of any kind until it has ended or needs a person",
-		Long: `Follow a run of any kind until it has ended or needs a person. The exit status is 0
-only if it was completed. A turnover is followed as "hostler decommission watch"
+		Short: "follow a run of any kind until it ends or needs an operator",
+		Long: `Follow a run of any kind until it ends or needs an operator. The exit status is 0
+only if the run completed. A turnover is followed as "hostler decommission watch"
 follows it: into the reimage that replaces it.`,
 		Example: "  hostler run watch r-019f2c1a7b3k5x7e2q9d4 --timeout 1h",
 	}, (*app).watchAnyRun)

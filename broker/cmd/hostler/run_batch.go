@@ -37,7 +37,7 @@ func (k runs[R]) retryBatch(a *app, c *cobra.Command, remote *client.Client, q r
 		return err
 	}
 	if did.continued {
-		a.note("the batch had stopped, and begins runs again")
+		a.note("the batch had stopped, and starts runs again")
 	}
 	if len(did.runs) == 0 && len(did.refused) == 0 {
 		a.note("no run of the batch has failed")
@@ -67,7 +67,7 @@ func (k runs[R]) startedBatch(a *app, ctx context.Context, remote *client.Client
 	}); err != nil {
 		return err
 	}
-	a.note("they go on by themselves (hostler %s list --batch %s)", k.noun, id)
+	a.note("the runs continue by themselves (hostler %s list --batch %s)", k.noun, id)
 	return nil
 }
 
@@ -81,9 +81,9 @@ func (k runs[R]) watchBatch(a *app, ctx context.Context, remote *client.Client, 
 		l, err := k.list(waiting, remote, client.RunFilter{Batch: id})
 		switch {
 		case waiting.Err() != nil && ctx.Err() == nil:
-			return timedOut("batch %s has not ended after %s (it goes on; hostler %s list --batch %s)", id, timeout, k.noun, id)
+			return timedOut("batch %s has not ended after %s (it continues: hostler %s list --batch %s)", id, timeout, k.noun, id)
 		case ctx.Err() != nil:
-			return broker.Errorf(broker.Internal, "interrupted", "stopped watching batch %s (it goes on; hostler %s list --batch %s)", id, k.noun, id)
+			return broker.Errorf(broker.Internal, "interrupted", "stopped watching batch %s (it continues: hostler %s list --batch %s)", id, k.noun, id)
 		case err != nil:
 			return err
 		}
@@ -115,7 +115,7 @@ func (k runs[R]) batchEnd(b *api.BatchState, all int) error {
 	good := b.Counts["completed"] + b.Counts["reconciled"]
 	switch rest := int64(all) - good; {
 	case !b.StoppedAt.IsZero():
-		return broker.Errorf(broker.Internal, "batch_stopped", "batch %s stopped: %s (mend that, then hostler %s retry --batch %s)", b.BatchID, b.StopReason, k.noun, b.BatchID)
+		return broker.Errorf(broker.Internal, "batch_stopped", "batch %s stopped: %s (fix the cause, then run hostler %s retry --batch %s)", b.BatchID, b.StopReason, k.noun, b.BatchID)
 	case rest > 0:
 		return broker.Errorf(broker.Internal, "batch_incomplete", "%d of %s of batch %s %s (hostler %s retry --batch %s)", rest, plural(all, "run"), b.BatchID, k.short, k.noun, b.BatchID)
 	}

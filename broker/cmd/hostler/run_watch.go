@@ -84,9 +84,9 @@ func (a *app) watchRun(ctx context.Context, id string, timeout time.Duration, w 
 		s, err := w.look(waiting, id)
 		switch {
 		case waiting.Err() != nil && ctx.Err() == nil:
-			return timedOut("%s %s has not ended after %s (it goes on; hostler %s watch %s)", w.thing, id, timeout, w.noun, id)
+			return timedOut("%s %s has not ended after %s (it continues: hostler %s watch %s)", w.thing, id, timeout, w.noun, id)
 		case ctx.Err() != nil:
-			return broker.Errorf(broker.Internal, "interrupted", "stopped watching %s %s (it goes on; %s)", w.thing, id, w.commands(id))
+			return broker.Errorf(broker.Internal, "interrupted", "stopped watching %s %s (it continues: %s)", w.thing, id, w.commands(id))
 		case err != nil:
 			return err
 		}

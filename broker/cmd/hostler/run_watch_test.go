@@ -28,10 +28,10 @@ func TestAnInterruptedWatchNamesCommandsThatTheRunTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kind, want := range map[string]string{
-		"node.later/x":        "(it goes on; hostler run watch r-1)",
-		"agent.rollout":       "(it goes on; hostler run watch r-1, hostler help rollout)",
-		"agent.upgrade/major": "(it goes on; hostler run watch r-1, hostler run cancel r-1)",
-		"node.decommission/x": "(it goes on; hostler run watch r-1, hostler run cancel r-1)",
+		"node.later/x":        "(it continues: hostler run watch r-1)",
+		"agent.rollout":       "(it continues: hostler run watch r-1, hostler help rollout)",
+		"agent.upgrade/major": "(it continues: hostler run watch r-1, hostler run cancel r-1)",
+		"node.decommission/x": "(it continues: hostler run watch r-1, hostler run cancel r-1)",
 	} {
 		state := `"status":"running","current_stage":"s","direction":"forward","current_attempt":1,"requested_at":"2026-02-28T12:00:00Z","stages":[],"events":[]}`
 		b.answer("GET /runs/r-1", http.StatusOK, `{"run_id":"r-1","kind":"`+kind+`","subject":"x",`+state)

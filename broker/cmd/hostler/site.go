@@ -13,10 +13,10 @@ import (
 )
 
 func siteCommand(a *app) *cobra.Command {
-	return noun("site", "MAAS sites: where machines come from, and by which policy", "  hostler site probe dc1",
+	return noun("site", "MAAS sites, with their credentials and policy", "  hostler site probe dc1",
 		siteCreateCommand(a), siteListCommand(a), siteShowCommand(a), siteUpdateCommand(a),
-		siteStatusCommand(a, "disable", "begin nothing new at a site; what runs goes on", string(broker.SiteDisabled)),
-		siteStatusCommand(a, "enable", "let work begin at a site again", string(broker.SiteActive)),
+		siteStatusCommand(a, "disable", "start no new work at a site; work in progress continues", string(broker.SiteDisabled)),
+		siteStatusCommand(a, "enable", "let new work start at a site again", string(broker.SiteActive)),
 		siteCredentialsCommand(a), siteProbeCommand(a), siteProfileCommand(a), sitePowerCommand(a), siteRoCECommand(a), siteReconcileCommand(a), siteTerminalPolicyCommand(a))
 }
 
@@ -24,8 +24,8 @@ func siteCommand(a *app) *cobra.Command {
 func siteFields(a *app, c *cobra.Command) *fields {
 	f := fieldsOf(c)
 	f.text("region-code", "region_code", "the region that the site belongs to")
-	f.text("api-base-url", "api_base_url", "where MAAS is: `URL`, such as https://10.0.0.2:5443/MAAS")
-	ca := c.Flags().String("ca-cert-file", "", "PEM `FILE` of the authority to trust at an https address; empty: those of the system")
+	f.text("api-base-url", "api_base_url", "`URL` of MAAS, such as https://10.0.0.2:5443/MAAS")
+	ca := c.Flags().String("ca-cert-file", "", "PEM `FILE` of the CA to trust at an https address; empty: the CAs of the system")
 	f.on("ca-cert-file", func(d client.Document) error {
 		if *ca == "" { // an authority that the system trusts, or none at an http address
 			d["ca_cert"] = ""
@@ -38,14 +38,14 @@ func siteFields(a *app, c *cobra.Command) *fields {
 	f.text("pxe-iface", "pxe_iface", "interface of the MAAS server, such as ens19")
 	f.number("pxe-vlan-vid", "pxe_vlan_vid", "VLAN of PXE; 0 is untagged")
 	f.text("node-pxe-iface", "node_pxe_iface", "interface of a node, such as eno8303")
-	f.text("distro-series", "distro_series", "what is deployed: ubuntu/noble or custom/IMAGE")
+	f.text("distro-series", "distro_series", "image to deploy: ubuntu/noble or custom/IMAGE")
 	f.text("architecture", "architecture", "such as amd64/generic")
 	f.list("upstream-dns-server", "upstream_dns_servers", "`ADDRESS` of a DNS server")
-	f.text("deploy-user", "deploy_user", "account that is made on every node")
-	f.text("deploy-ssh-iface", "deploy_ssh_iface", "interface where it is reached first")
-	f.text("issuer-organisation", "issuer_organisation", "who issues the certificates of the site's machines, for whoever reads one")
-	f.text("issuer-contact", "issuer_contact", "whom a reader of a certificate asks: a person, a mail address or a telephone number")
-	f.text("issuer-trust-url", "issuer_trust_url", "where a reader of a certificate fetches the trust file: an https `URL`")
+	f.text("deploy-user", "deploy_user", "account that is created on every node")
+	f.text("deploy-ssh-iface", "deploy_ssh_iface", "interface through which a node is reached first")
+	f.text("issuer-organisation", "issuer_organisation", "organisation that issues the certificates of the site's machines")
+	f.text("issuer-contact", "issuer_contact", "contact for readers of a certificate: a person, a mail address or a telephone number")
+	f.text("issuer-trust-url", "issuer_trust_url", "https `URL` from which readers of a certificate fetch the trust file")
 	scripts := c.Flags().StringArray("commissioning-script", nil, "`NAME=VERSION` of a script that must be in MAAS (may be repeated)")
 	f.on("commissioning-script", func(d client.Document) error {
 		list := []api.SiteScript{}
@@ -68,10 +68,10 @@ func siteFields(a *app, c *cobra.Command) *fields {
 
 func siteCreateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "create SITE", Short: "make a record of a MAAS region", Args: exactly("SITE"),
-		Long: `Make a record of a MAAS region, with a profile called default. SITE is also what
-its nodes call it, and never changes. hostler site credentials comes next, then
-hostler site probe.`,
+		Use: "create SITE", Short: "create a site for a MAAS region", Args: exactly("SITE"),
+		Long: `Create a site for a MAAS region, with a profile called default. SITE is also the
+site's name on its nodes, and never changes. Next, run hostler site credentials,
+then hostler site probe.`,
 		Example: "  hostler site create dc1 --region-code eu-1 --api-base-url https://10.0.0.2:5443/MAAS --ca-cert-file maas-ca.pem --pxe-iface ens19 --pxe-vlan-vid 46 --node-pxe-iface eno8303",
 	}
 	f := siteFields(a, c)
@@ -89,7 +89,7 @@ hostler site probe.`,
 		if err != nil {
 			return err
 		}
-		a.note("site %s is made; give it credentials next: hostler site credentials %s --maas-token-file FILE --power-user U --power-password-file FILE", s.Name, s.Name)
+		a.note("site %s is created; next, give it credentials: hostler site credentials %s --maas-token-file FILE --power-user U --power-password-file FILE", s.Name, s.Name)
 		return a.showSite(s)
 	}
 	return c
@@ -97,7 +97,7 @@ hostler site probe.`,
 
 func siteUpdateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "update SITE", Short: "change what is said of a site", Args: exactly("SITE"),
+		Use: "update SITE", Short: "change a site", Args: exactly("SITE"),
 		Example: "  hostler site update dc1 --upstream-dns-server 10.0.0.53 --reason 'own resolver'\n  hostler site update dc1 --commissioning-script 50-burn-in=7\n  hostler site update dc1 --issuer-organisation 'Example Compute' --issuer-contact trust@example.com --issuer-trust-url https://example.com/hostler/trust.json --reason 'for auditors'",
 	}
 	f := siteFields(a, c)
@@ -163,7 +163,7 @@ func siteListCommand(a *app) *cobra.Command {
 					render.Keep("TOKEN"), render.More("MAAS"),
 				}, rows)
 				if len(rows) == 0 {
-					a.note("no sites (hostler site create makes one)")
+					a.note("no sites (create one: hostler site create)")
 				}
 			})
 		},

@@ -14,20 +14,20 @@ func siteCredentialsCommand(a *app) *cobra.Command {
 	var s api.SiteCredentials
 	var token, power, deploy, ca string
 	c := &cobra.Command{
-		Use: "credentials SITE", Short: "keep a site's credentials, once MAAS has taken the token", Args: exactly("SITE"),
-		Long: `Keep a site's credentials among the broker's secrets: the API key of a MAAS
-administrator, how BMCs are logged in to, and the deploy user's password where the
-site insists on one. What is not named stays as it is.
+		Use: "credentials SITE", Short: "store a site's credentials, after MAAS accepted the token", Args: exactly("SITE"),
+		Long: `Store a site's credentials among the broker's secrets: the API key of a MAAS
+administrator, the login of BMCs, and the deploy user's password if the site
+requires one. Credentials that are not given stay unchanged.
 
-The token is tried at the site's address before anything is kept. The address of a
-site with a token, and the authority it trusts, change here and nowhere else:
---api-base-url and --ca-cert-file, with a token that is tried there. A new token
-counts from the next call on. Each file of a secret must be readable by its owner
-alone; - is stdin, for one of them.`,
+The token is tried at the site's address before anything is stored. The address and
+the CA of a site with a token can be changed only here: with --api-base-url and
+--ca-cert-file, and a token that is tried there. A new token is used from the next
+call on. Each secret file must be readable by its owner alone; - is stdin, for one
+of them.`,
 		Example: "  hostler site credentials dc1 --maas-token-file maas.key --power-user root --power-password-file bmc.pw\n  hostler site credentials dc1 --api-base-url https://10.0.0.2:5443/MAAS --maas-token-file maas.key",
 		RunE: func(c *cobra.Command, args []string) error {
 			if token == "" && power == "" && deploy == "" && s.PowerUser == "" && s.APIBaseURL == "" {
-				return usage("say which credentials (--maas-token-file, --power-user with --power-password-file, --deploy-password-file)")
+				return usage("no credentials are given (use --maas-token-file, --power-user with --power-password-file, or --deploy-password-file)")
 			}
 			if ca != "" {
 				raw, err := a.readBounded(ca)
@@ -45,7 +45,7 @@ alone; - is stdin, for one of them.`,
 					stdin++
 				}
 				if stdin > 1 {
-					return usage("only one of them can come from stdin")
+					return usage("only one of the files can be stdin")
 				}
 				if err := a.readSecretLine(f.path, f.into); err != nil {
 					return err
@@ -60,20 +60,20 @@ alone; - is stdin, for one of them.`,
 				return err
 			}
 			return a.show(set, []string{set.Site.Name}, func(p *render.Page) {
-				p.Line("kept for site " + set.Site.Name + ": " + strings.Join(set.Set, ", "))
+				p.Line("stored for site " + set.Site.Name + ": " + strings.Join(set.Set, ", "))
 				if set.MAASUser != "" {
-					p.Line("the token is of " + set.MAASUser + ", taken by MAAS " + set.MAASVersion + " at " + set.Site.APIBaseURL)
+					p.Line("the token is of " + set.MAASUser + ", accepted by MAAS " + set.MAASVersion + " at " + set.Site.APIBaseURL)
 				}
 			})
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&token, "maas-token-file", "", "`FILE` with the API key, consumer_key:token_key:token_secret")
-	f.StringVar(&s.PowerUser, "power-user", "", "how BMCs are logged in to")
-	f.StringVar(&power, "power-password-file", "", "`FILE` with the password to that")
+	f.StringVar(&s.PowerUser, "power-user", "", "user name for the login to BMCs")
+	f.StringVar(&power, "power-password-file", "", "`FILE` with the password of the power user")
 	f.StringVar(&deploy, "deploy-password-file", "", "`FILE` with the deploy user's password")
-	f.StringVar(&s.APIBaseURL, "api-base-url", "", "the site's new address, `URL`, where the token is tried")
-	f.StringVar(&ca, "ca-cert-file", "", "PEM `FILE` of the authority that the site trusts from now on")
+	f.StringVar(&s.APIBaseURL, "api-base-url", "", "new address of the site, `URL`; the token is tried there")
+	f.StringVar(&ca, "ca-cert-file", "", "PEM `FILE` of the CA that the site trusts from now on")
 	reasonFlag(c, &s.Reason)
 	return c
 }
@@ -99,11 +99,11 @@ func (a *app) readSecretLine(path string, into *string) error {
 func siteProbeCommand(a *app) *cobra.Command {
 	var profile string
 	c := &cobra.Command{
-		Use: "probe SITE", Short: "see what a site needs and has", Args: exactly("SITE"),
-		Long: `See what a site needs and has: MAAS's version, the token, both clocks, images and
-what they are made from, rack controllers, DHCP where machines boot, the scripts
-that were recorded, the sync interval. It changes nothing. The exit status is 1
-where something keeps work from beginning.`,
+		Use: "probe SITE", Short: "check whether a site is ready", Args: exactly("SITE"),
+		Long: `Check whether a site is ready: MAAS's version, the token, both clocks, images and
+what they are made from, rack controllers, DHCP where machines boot, the recorded
+scripts, the sync interval. The command changes nothing. The exit status is 1 if
+something keeps work from starting.`,
 		Example: "  hostler site probe dc1\n  hostler site probe dc1 --profile careful -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
@@ -132,6 +132,6 @@ where something keeps work from beginning.`,
 			return broker.Errorf(broker.Unavailable, "site_not_ready", "site %s is not ready: %s failed of %d (see above)", r.Site, plural(failed, "check"), len(r.Checks))
 		},
 	}
-	c.Flags().StringVar(&profile, "profile", "", "look for one profile only, `NAME`")
+	c.Flags().StringVar(&profile, "profile", "", "check only for profile `NAME`")
 	return c
 }

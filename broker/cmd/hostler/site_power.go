@@ -11,10 +11,10 @@ import (
 )
 
 func sitePowerCommand(a *app) *cobra.Command {
-	return noun("power-override", "machines with other power credentials than their site's", "  hostler site power-override list dc1",
+	return noun("power-override", "power credentials of single machines", "  hostler site power-override list dc1",
 		sitePowerAddCommand(a), sitePowerListCommand(a),
-		sitePowerStatusCommand(a, "disable", "let the site's credentials hold again, and keep the override", string(broker.SiteDisabled)),
-		sitePowerStatusCommand(a, "enable", "let an override hold again", string(broker.SiteActive)),
+		sitePowerStatusCommand(a, "disable", "use the site's credentials again, and keep the override", string(broker.SiteDisabled)),
+		sitePowerStatusCommand(a, "enable", "use an override again", string(broker.SiteActive)),
 		sitePowerRemoveCommand(a))
 }
 
@@ -23,10 +23,10 @@ func sitePowerAddCommand(a *app) *cobra.Command {
 	var password string
 	by := map[broker.PowerSelector]*string{broker.ByPXEMAC: new(string), broker.ByIPMIIP: new(string), broker.ByHostname: new(string)}
 	c := &cobra.Command{
-		Use: "add SITE", Short: "give a machine other power credentials than its site's", Args: exactly("SITE"),
-		Long: `Give a machine other power credentials than its site's: by one of --pxe-mac,
---ipmi-ip, --hostname. Where several hold, the first of these goes before. The same
-machine again gets the new credentials.`,
+		Use: "add SITE", Short: "set power credentials for one machine", Args: exactly("SITE"),
+		Long: `Set power credentials for one machine, named by one of --pxe-mac, --ipmi-ip and
+--hostname. If several overrides match a machine, the first of these flags takes
+precedence. Repeating the command for the same machine replaces its credentials.`,
 		Example: "  hostler site power-override add dc1 --ipmi-ip 10.176.16.128 --power-user ADMIN --power-password-file bmc.pw --reason 'old firmware'",
 		RunE: func(c *cobra.Command, args []string) error {
 			for name, value := range by {
@@ -34,12 +34,12 @@ machine again gets the new credentials.`,
 					continue
 				}
 				if put.SelectorType != "" {
-					return usage("say one of --pxe-mac, --ipmi-ip and --hostname")
+					return usage("use only one of --pxe-mac, --ipmi-ip and --hostname")
 				}
 				put.SelectorType, put.SelectorValue = string(name), *value
 			}
 			if put.SelectorType == "" || put.PowerUser == "" || password == "" {
-				return usage("say which machine (--pxe-mac, --ipmi-ip or --hostname), --power-user and --power-password-file")
+				return usage("use --power-user, --power-password-file, and --pxe-mac, --ipmi-ip or --hostname for the machine")
 			}
 			if err := a.readSecretLine(password, &put.PowerPassword); err != nil {
 				return err
@@ -59,8 +59,8 @@ machine again gets the new credentials.`,
 	f.StringVar(by[broker.ByPXEMAC], "pxe-mac", "", "the machine that boots from this `MAC`")
 	f.StringVar(by[broker.ByIPMIIP], "ipmi-ip", "", "the machine whose BMC is at this `ADDRESS`")
 	f.StringVar(by[broker.ByHostname], "hostname", "", "the machine of this name")
-	f.StringVar(&put.PowerUser, "power-user", "", "how its BMC is logged in to")
-	f.StringVar(&password, "power-password-file", "", "`FILE` with the password to that, or - for stdin")
+	f.StringVar(&put.PowerUser, "power-user", "", "user name for the login to its BMC")
+	f.StringVar(&password, "power-password-file", "", "`FILE` with the password of the power user, or - for stdin")
 	reasonFlag(c, &put.Reason)
 	return c
 }
@@ -156,7 +156,7 @@ func (a *app) showOverrides(v any, items []api.PowerOverride) error {
 			render.ID("OVERRIDE"), render.More("BY"), render.Keep("VALUE"), render.Keep("STATUS"), render.Main("USED"),
 		}, rows)
 		if len(rows) == 0 {
-			a.note("no overrides: the site's power credentials hold everywhere")
+			a.note("no overrides: the site's power credentials apply to all machines")
 		}
 	})
 }

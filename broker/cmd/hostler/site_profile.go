@@ -17,7 +17,7 @@ import (
 )
 
 func siteProfileCommand(a *app) *cobra.Command {
-	return noun("profile", "bundles of policy of a site", "  hostler site profile update dc1 default --set deploy_timeout_seconds=7200",
+	return noun("profile", "policy profiles of a site", "  hostler site profile update dc1 default --set deploy_timeout_seconds=7200",
 		siteProfileCreateCommand(a), siteProfileListCommand(a), siteProfileShowCommand(a),
 		siteProfileUpdateCommand(a), siteProfileDefaultCommand(a), siteProfileExplainCommand(a))
 }
@@ -25,7 +25,7 @@ func siteProfileCommand(a *app) *cobra.Command {
 // profileFields are the flags of create and update.
 func profileFields(c *cobra.Command) *fields {
 	f := fieldsOf(c)
-	f.text("description", "description", "what it is for")
+	f.text("description", "description", "purpose of the profile")
 	f.text("status", "status", "active or disabled")
 	set := c.Flags().StringArray("set", nil, "`KNOB=VALUE` (may be repeated)")
 	then := cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
@@ -63,8 +63,8 @@ func siteProfileCreateCommand(a *app) *cobra.Command {
 
 func siteProfileUpdateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "update SITE PROFILE", Short: "change a profile; runs that have begun keep what they copied", Args: exactly("SITE", "PROFILE"),
-		Long:    "Change a profile: the knobs that --set names, as hostler site profile explain lists\nthem. Runs that have begun keep what they copied.",
+		Use: "update SITE PROFILE", Short: "change a profile; runs that have started keep their copy", Args: exactly("SITE", "PROFILE"),
+		Long:    "Change a profile: the knobs that --set names, as hostler site profile explain lists\nthem. Runs that have started keep their copy.",
 		Example: "  hostler site profile update dc1 default --set stage_retries.deploy_via_maas=3 --set commission_timeout_seconds=7200 --reason 'slow BMCs'",
 	}
 	f := profileFields(c)
@@ -89,7 +89,7 @@ func siteProfileUpdateCommand(a *app) *cobra.Command {
 func siteProfileDefaultCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
-		Use: "set-default SITE PROFILE", Short: "say which profile holds where a run names none", Args: exactly("SITE", "PROFILE"),
+		Use: "set-default SITE PROFILE", Short: "set the profile for runs that name none", Args: exactly("SITE", "PROFILE"),
 		Example: "  hostler site profile set-default dc1 careful",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()

@@ -12,7 +12,7 @@ import (
 func siteProfileExplainCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "explain [KNOB …]", Short: "list the knobs of a profile, with default, bounds and unit",
-		Long:              "List the knobs of a profile by what they steer, with default, allowed values and unit.\nWith names: explain these knobs. Asks no broker: the knobs are those of this release.",
+		Long:              "List the knobs of a profile by topic, with default, allowed values and unit. With names,\nexplain only these knobs. The command asks no broker: it lists the knobs of this release.",
 		Example:           "  hostler site profile explain\n  hostler site profile explain deploy_timeout_seconds disk_grade",
 		ValidArgsFunction: completeKnobs("", cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(_ *cobra.Command, args []string) error {

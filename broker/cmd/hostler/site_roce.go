@@ -20,12 +20,13 @@ func siteRoCECommand(a *app) *cobra.Command {
 func siteRoCEImportCommand(a *app) *cobra.Command {
 	var put api.RoCEPut
 	c := &cobra.Command{
-		Use: "import SITE FILE.csv|FILE.json|-", Short: "keep a list of addresses, whole or not at all", Args: exactly("SITE", "FILE"),
-		Long: `Keep a list of addresses of RoCE interfaces, whole or not at all. An interface that
-has an address gets the one of the list; what the list does not name stays.
+		Use: "import SITE FILE.csv|FILE.json|-", Short: "store a list of addresses, all or none", Args: exactly("SITE", "FILE"),
+		Long: `Store a list of addresses of RoCE interfaces, all or none. An interface that already
+has an address gets the one from the list; interfaces that the list does not name
+stay unchanged.
 
-A CSV file begins with a line that names its columns, in any order: hostname,
-interface, ipv4_cidr. JSON, also from stdin, is what the API takes: {"items": [{...}]}.`,
+A CSV file begins with a line of column names, in any order: hostname, interface,
+ipv4_cidr. JSON, also from stdin, has the form of the API: {"items": [{...}]}.`,
 		Example: "  hostler site roce import dc1 roce.csv --reason 'rack b12'",
 		RunE: func(c *cobra.Command, args []string) error {
 			raw, err := a.readUpTo(maxRoCEFile, args[1])
@@ -98,12 +99,12 @@ func siteRoCEListCommand(a *app) *cobra.Command {
 			return a.show(l, ids, func(p *render.Page) {
 				p.Table([]render.Column{render.Keep("HOSTNAME"), render.Keep("INTERFACE"), render.Keep("ADDRESS"), render.ID("ID")}, rows)
 				if len(rows) == 0 {
-					a.note("no RoCE assignments (hostler site roce import keeps some)")
+					a.note("no RoCE assignments (store some: hostler site roce import)")
 				}
 			})
 		},
 	}
-	c.Flags().StringVar(&hostname, "hostname", "", "of one host only")
+	c.Flags().StringVar(&hostname, "hostname", "", "only addresses of this host")
 	return c
 }
 
@@ -111,7 +112,7 @@ func siteRoCEDeleteCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: "delete SITE ID …", Short: "delete addresses", Args: exactly("SITE", "ID …"),
-		Example: "  hostler site roce delete dc1 6f1c0f9e-7d0b-4a55-9c57-2f3f3f0f7f10 --reason 'cabled anew' --yes",
+		Example: "  hostler site roce delete dc1 6f1c0f9e-7d0b-4a55-9c57-2f3f3f0f7f10 --reason 'recabled' --yes",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needReason(reason); err != nil {
 				return err

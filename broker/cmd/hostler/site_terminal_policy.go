@@ -12,7 +12,7 @@ import (
 )
 
 func siteTerminalPolicyCommand(a *app) *cobra.Command {
-	return noun("terminal-policy", "what a site lets operators do in terminals on its nodes", "  hostler site terminal-policy show --site dc1",
+	return noun("terminal-policy", "a site's policy for terminals on its nodes", "  hostler site terminal-policy show --site dc1",
 		terminalPolicyShowCommand(a), terminalPolicySetCommand(a))
 }
 
@@ -41,7 +41,7 @@ func terminalPolicySetCommand(a *app) *cobra.Command {
 	var put api.TerminalPolicyPut
 	c := &cobra.Command{
 		Use: "set FILE|-", Short: "replace a site's policy", Args: exactly("FILE|-"),
-		Long:    "Replace a site's policy with a JSON object. What it leaves out is the default.\n" + knobHelp(knobsOf[api.TerminalPolicyRules]()),
+		Long:    "Replace a site's policy with a JSON object. A field that is left out has its default.\n" + knobHelp(knobsOf[api.TerminalPolicyRules]()),
 		Example: "  hostler site terminal-policy set policy.json --site dc1 --reason 'two hours are enough'",
 		RunE: func(c *cobra.Command, args []string) error {
 			raw, err := a.readBounded(args[0])
@@ -68,7 +68,7 @@ func terminalPolicySetCommand(a *app) *cobra.Command {
 }
 
 func (a *app) terminalPolicySite(c *cobra.Command, into *string) {
-	c.Flags().StringVar(into, "site", "", "which site; without it, the nodes without a site")
+	c.Flags().StringVar(into, "site", "", "site of the policy; without it, the policy of nodes without a site")
 }
 
 // terminalRules reads a policy; omitted fields take the default.

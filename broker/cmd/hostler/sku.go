@@ -15,17 +15,17 @@ import (
 )
 
 func skuCommand(a *app) *cobra.Command {
-	return noun("sku", "what machines of a kind are made of, and how they shall be set", "  hostler sku show mi300x.192g.8gpu",
+	return noun("sku", "kinds of machines: their parts and required settings", "  hostler sku show mi300x.192g.8gpu",
 		skuCreateCommand(a), skuListCommand(a), skuShowCommand(a), skuUpdateCommand(a))
 }
 
 // skuFields are the flags of create and update.
 func skuFields(c *cobra.Command) *fields {
 	f := fieldsOf(c)
-	f.text("description", "description", "what it is")
+	f.text("description", "description", "description of the SKU")
 	f.text("gpu-vendor", "gpu_vendor", "nvidia or amd")
 	f.text("gpu-model", "gpu_model", "`MODEL`: whole words of the name that the vendor's library gives, such as H200 or A100-SXM4-80GB")
-	f.number("gpu-count", "gpu_count", "how many GPUs")
+	f.number("gpu-count", "gpu_count", "number of GPUs")
 	memory := c.Flags().String("gpu-memory", "", "memory of each GPU: `SIZE`, such as 192GiB; empty: any")
 	f.on("gpu-memory", func(d client.Document) error {
 		if *memory == "" {
@@ -39,23 +39,23 @@ func skuFields(c *cobra.Command) *fields {
 		d["gpu_memory_bytes"] = n
 		return nil
 	})
-	f.list("nic", "nics", "`INTERFACE` that must be there")
-	pattern := c.Flags().String("boot-disk-pattern", "", "regular expression over model, name and id_path of the boot disk, in any case")
+	f.list("nic", "nics", "network `INTERFACE` that must exist")
+	pattern := c.Flags().String("boot-disk-pattern", "", "regular expression for model, name or id_path of the boot disk, ignoring case")
 	f.on("boot-disk-pattern", func(d client.Document) error { inside(d, "boot_disk")["pattern"] = *pattern; return nil })
-	pick := c.Flags().String("boot-disk-pick", "", "which of several that match: smallest, largest or first; empty: none")
+	pick := c.Flags().String("boot-disk-pick", "", "choice among several matching disks: smallest, largest or first; empty: none")
 	f.on("boot-disk-pick", func(d client.Document) error { inside(d, "boot_disk")["pick"] = *pick; return nil })
 	settings := c.Flags().StringArray("gpu-setting", nil, "wanted setting of every GPU, `NAME=VALUE` (may be repeated)")
 	f.on("gpu-setting", func(d client.Document) error {
 		return setKnobs(inside(d, "gpu_settings"), knobsOf[taskcatalog.GPUSettings](), *settings)
 	})
-	coverage := c.Flags().Float64("scrub-min-coverage", 0, "least share of the memory that a scrub must reach, in percent")
+	coverage := c.Flags().Float64("scrub-min-coverage", 0, "minimum share of the memory that a scrub must reach, in percent")
 	f.on("scrub-min-coverage", func(d client.Document) error {
 		inside(d, "scrub_floor")["min_coverage_percent"] = *coverage
 		return nil
 	})
 	reset := c.Flags().Bool("scrub-require-reset", false, "a scrub must prove a reset of the GPU")
 	f.on("scrub-require-reset", func(d client.Document) error { inside(d, "scrub_floor")["require_reset"] = *reset; return nil })
-	dpu := c.Flags().Bool("dpu-emulated-disks", false, "a DPU may show such machines their disks, and an erase takes them: it reaches as far as the DPU lets it")
+	dpu := c.Flags().Bool("dpu-emulated-disks", false, "accept disks that a DPU presents to the machine; an erase reaches only as far as the DPU lets it")
 	f.on("dpu-emulated-disks", func(d client.Document) error { d["dpu_emulated_disks"] = *dpu; return nil })
 	f.reason()
 	return f
@@ -73,12 +73,13 @@ func inside(d client.Document, field string) client.Document {
 
 func skuCreateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "create SKU", Short: "say what machines of a kind are made of", Args: exactly("SKU"),
-		Long: `Say what machines of a kind are made of. An onboarding that names an unknown SKU
-is refused; a machine that does not match its SKU stops for a person.
+		Use: "create SKU", Short: "create a SKU", Args: exactly("SKU"),
+		Long: `Create a SKU: the parts and settings of a kind of machine. An onboarding that names
+an unknown SKU is refused; an onboarding stops for an operator if the machine does
+not match its SKU.
 
 Settings of GPUs: partition, memory_partition, compute_mode, clocks, power_limit_mw,
-ecc, persistence, isolation. What is not named may be anything.`,
+ecc, persistence, isolation. A setting that is not named may have any value.`,
 		Example: "  hostler sku create mi300x.192g.8gpu --gpu-vendor amd --gpu-model MI300X --gpu-count 8 --gpu-memory 192GiB --nic enp28s0np0 --gpu-setting partition=SPX --boot-disk-pick smallest",
 	}
 	f := skuFields(c)
@@ -103,7 +104,7 @@ ecc, persistence, isolation. What is not named may be anything.`,
 
 func skuUpdateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
-		Use: "update SKU", Short: "change what is said of a SKU", Args: exactly("SKU"),
+		Use: "update SKU", Short: "change a SKU", Args: exactly("SKU"),
 		Example: "  hostler sku update mi300x.192g.8gpu --scrub-min-coverage 98 --scrub-require-reset",
 	}
 	f := skuFields(c)
@@ -148,7 +149,7 @@ func skuListCommand(a *app) *cobra.Command {
 					render.Main("DESCRIPTION"),
 				}, rows)
 				if len(rows) == 0 {
-					a.note("no SKUs (hostler sku create makes one)")
+					a.note("no SKUs (create one: hostler sku create)")
 				}
 			})
 		},

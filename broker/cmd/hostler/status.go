@@ -14,12 +14,11 @@ import (
 func statusCommand(a *app) *cobra.Command {
 	var site string
 	c := &cobra.Command{
-		Use: "status", Short: "show what a person should look at, and how much there is of what", Args: exactly(),
-		Long: `Show, on one screen for the person on call: sites that are frozen or cannot be
-reached, alerts, runs that need a person and what to do about them, quarantined
-nodes, nodes that MAAS says something else of, nodes behind in agent or resolver
-profiles, and what expires soon. Below it stands how much there is of what. What
-needs nobody is left out.`,
+		Use: "status", Short: "show what needs attention, with counts", Args: exactly(),
+		Long: `Show on one screen what needs attention: frozen and unreachable sites, alerts, runs
+that need an operator with the next action, quarantined nodes, nodes that differ
+from MAAS, nodes whose agent or resolver profiles are behind, and what expires soon.
+Counts follow below. Items that need no attention are left out.`,
 		Example: "  hostler status\n  hostler status --site dc1 -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			remote, err := a.connect()
@@ -37,7 +36,7 @@ needs nobody is left out.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&site, "site", "", "this site only")
+	c.Flags().StringVar(&site, "site", "", "only this site")
 	return c
 }
 
@@ -81,7 +80,7 @@ func (a *app) toLookAt(p *render.Page, s *api.Status) {
 	for _, d := range s.Devices {
 		rows = append(rows, []string{d.Hostname, d.Site, count(d.Missing), count(d.Unexpected), render.Ago(d.Since, a.now()), "hostler node device list " + d.NodeID})
 	}
-	section("devices", "Other parts than they shall have", []render.Column{
+	section("devices", "Missing or unexpected parts", []render.Column{
 		render.Keep("NODE"), render.Main("SITE"), render.Keep("MISSING"), render.Keep("UNEXPECTED"),
 		render.More("SINCE"), render.Keep("NEXT"),
 	}, rows)
@@ -89,7 +88,7 @@ func (a *app) toLookAt(p *render.Page, s *api.Status) {
 	for _, d := range s.Drift {
 		rows = append(rows, []string{d.Severity, d.Hostname, d.Site, d.Rule, d.MAASStatus, d.NodeStatus, render.Ago(d.FirstSeen, a.now())})
 	}
-	section("drift", "MAAS says something else", []render.Column{
+	section("drift", "Different in MAAS", []render.Column{
 		render.Keep("SEVERITY"), render.Keep("NODE"), render.More("SITE"), render.Main("RULE"), render.Main("MAAS"),
 		render.Main("NODE IS"), render.More("SINCE"),
 	}, rows)
@@ -104,7 +103,7 @@ func (a *app) toLookAt(p *render.Page, s *api.Status) {
 	for _, e := range s.Expiring {
 		rows = append(rows, []string{e.What, e.Name, e.Site, render.Ago(e.At, a.now())})
 	}
-	section("expiring", "Expires soon, or has", []render.Column{
+	section("expiring", "Expired, or expires soon", []render.Column{
 		render.Keep("WHAT"), render.Keep("NAME"), render.Main("SITE"), render.Keep("WHEN"),
 	}, rows)
 }

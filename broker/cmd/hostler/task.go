@@ -12,7 +12,7 @@ import (
 )
 
 func taskCommand(a *app) *cobra.Command {
-	return noun("task", "ask nodes to do something, and see what came of it", "  hostler task list --status failed",
+	return noun("task", "run tasks on nodes, and show their results", "  hostler task list --status failed",
 		taskTypesCommand(a),
 		taskDescribeCommand(a),
 		taskEnqueueCommand(a),
@@ -46,7 +46,7 @@ func taskListCommand(a *app) *cobra.Command {
 		Example: "  hostler task list --node gpu-07\n  hostler task list --status failed --type node.validate_clean -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.Limit < 0 {
-				return usage("--limit takes a number from 0 (all) on")
+				return usage("--limit takes 0 (all) or a positive number")
 			}
 			remote, err := a.connect()
 			if err != nil {
@@ -69,16 +69,16 @@ func taskListCommand(a *app) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&f.Node, "node", "", "only tasks of this `NODE`")
-	c.Flags().StringVar(&f.Status, "status", "", "only tasks of this status, or of several joined by commas; open: not ended")
+	c.Flags().StringVar(&f.Status, "status", "", "only tasks of this status, or of several separated by commas; open: not ended")
 	c.Flags().StringVar(&f.Type, "type", "", "only tasks of this type")
-	c.Flags().IntVar(&f.Limit, "limit", 100, "at most so many; 0: all")
+	c.Flags().IntVar(&f.Limit, "limit", 100, "maximum number of tasks; 0: all")
 	return c
 }
 
 func taskCancelCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
-		Use: "cancel TASK", Short: "stop a task; one that runs is told with its next word", Args: exactly("TASK"),
+		Use: "cancel TASK", Short: "cancel a task; a running task is asked to stop", Args: exactly("TASK"),
 		Example: "  hostler task cancel TASK --reason 'wrong node'",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
@@ -106,8 +106,8 @@ func taskWatchCommand(a *app) *cobra.Command {
 	var timeout time.Duration
 	c := &cobra.Command{
 		Use: "watch TASK", Short: "show a task's progress until it ends, then its result", Args: exactly("TASK"),
-		Long: `Show a task's progress until it ends, then its result. The exit status is 0 only
-if the task succeeded; what a look at the node found is in the result.`,
+		Long: `Show a task's progress until it ends, then its result. The exit status is 0 only if
+the task succeeded; the findings of an inspection are in the result.`,
 		Example: "  hostler task watch TASK --timeout 30m",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()

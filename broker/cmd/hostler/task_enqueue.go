@@ -29,24 +29,24 @@ func taskEnqueueCommand(a *app) *cobra.Command {
 	o := &taskOrder{app: a}
 	c := &cobra.Command{
 		Use:   "enqueue NODE TYPE [-p key=value …]",
-		Short: "ask a node to run a task",
-		Long: `Ask a node to run a task. TYPE is a name, or name@version; hostler task describe
-TYPE says what it takes.
+		Short: "run a task on a node",
+		Long: `Run a task on a node. TYPE is a name, or name@version; hostler task describe TYPE
+shows its params.
 
-A param is converted as the type's schema says. A list takes one element from
+A param is converted according to the type's schema. A list takes one element from
 each -p of its name, or a whole list as JSON: -p 'scratch=["/share*"]'.
 
 An idempotency key makes a repeat harmless: the same key with the same type and
-params answers the task that is there. Without one, each call is a new task.`,
+params returns the existing task. Without a key, each call creates a new task.`,
 		Example: "  hostler task enqueue gpu-07 node.validate_clean --wait\n  hostler task enqueue gpu-07 node.storage_cleanup -p scope=local -p scratch=/share1 --yes --wait",
 		Args:    exactly("NODE", "TYPE"),
 		RunE:    func(c *cobra.Command, args []string) error { return o.run(c, args[0], args[1]) },
 	}
 	f := c.Flags()
 	f.StringArrayVarP(&o.pairs, "param", "p", nil, "a param, `key=value` (may be repeated)")
-	f.StringVar(&o.file, "params", "", "read the params from `FILE`, one JSON object, or - for stdin; -p goes over it")
+	f.StringVar(&o.file, "params", "", "read the params from `FILE`, one JSON object, or - for stdin; -p takes precedence")
 	f.StringVar(&o.task.IdempotencyKey, "idempotency-key", "", "a `KEY` that makes a repeat harmless")
-	f.StringVar(&o.task.RetryOf, "retry-of", "", "the `TASK` that this one tries again")
+	f.StringVar(&o.task.RetryOf, "retry-of", "", "the `TASK` that this task retries")
 	reasonFlag(c, &o.task.Reason)
 	yesFlag(c)
 	waitFlags(c, &o.wait, &o.timeout)

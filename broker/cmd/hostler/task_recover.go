@@ -15,9 +15,10 @@ func taskProbeCommand(a *app) *cobra.Command {
 	var wait bool
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use: "probe TASK", Short: "ask the node what became of a task, and what is there now", Args: exactly("TASK"),
-		Long: `Ask the node what its ledger has of a task, whether it runs at this moment, and what a
-look at the machine finds of it. It is a task of its own, and changes nothing.`,
+		Use: "probe TASK", Short: "ask a node for the outcome of a task, and for the present state", Args: exactly("TASK"),
+		Long: `Ask the node what its ledger records about a task, whether the task runs at this
+moment, and what the machine shows of its result. The probe is a task of its own,
+and changes nothing.`,
 		Example: "  hostler task probe TASK --wait",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
@@ -44,11 +45,11 @@ func taskRecoverCommand(a *app) *cobra.Command {
 	var wait bool
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use: "recover TASK --reason R", Short: "have a task done again whose end nobody knows", Args: exactly("TASK"),
-		Long: `Have a task done again that was interrupted, or of which nothing was heard, within a
-day of its end. The node must have said within the last minutes (hostler task probe)
-that it neither runs the task nor has done it. However often it is recovered, it is
-done again once. A task that a run asked for is recovered by the run.`,
+		Use: "recover TASK --reason R", Short: "repeat a task whose outcome is unknown", Args: exactly("TASK"),
+		Long: `Repeat a task that was interrupted, or whose outcome is unknown, within a day of its
+end. Within the last minutes the node must have reported (hostler task probe) that
+it neither runs the task nor has done it. A task is repeated once, however often it
+is recovered. A task that a run asked for is recovered by the run.`,
 		Example: "  hostler task probe TASK --wait\n  hostler task recover TASK --reason 'the agent was killed in the middle' --wait",
 		RunE: func(c *cobra.Command, args []string) error {
 			if reason == "" {

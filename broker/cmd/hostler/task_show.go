@@ -24,7 +24,7 @@ type taskView struct {
 
 func taskShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "show TASK", Short: "show a task: verdict, findings, what was done with what, evidence", Args: exactly("TASK"),
+		Use: "show TASK", Short: "show a task: verdict, findings, actions and evidence", Args: exactly("TASK"),
 		Example: "  hostler task show TASK\n  hostler task show TASK -o json | jq .verdict",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()

@@ -23,7 +23,7 @@ func typeNames() []string {
 
 func taskTypesCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "types", Short: "list the types of task", Args: exactly(),
+		Use: "types", Short: "list the task types", Args: exactly(),
 		Example: "  hostler task types",
 		RunE: func(c *cobra.Command, _ []string) error {
 			remote, err := a.connect()
@@ -56,10 +56,10 @@ func duration(seconds int64) time.Duration { return time.Duration(seconds) * tim
 
 func taskDescribeCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "describe TYPE", Short: "say what a type of task does, takes and answers", Args: exactly("TYPE"),
-		Long: `Say what a type of task does, what it takes and what it answers. For the types
-about what a tenant left behind, also what is cleaned, what is only found, and
-what is not looked at.`,
+		Use: "describe TYPE", Short: "describe a task type: purpose, params and result", Args: exactly("TYPE"),
+		Long: `Describe a task type: what it does, its params and its result. For types that deal
+with a tenant's traces, also what is cleaned, what is only reported, and what is not
+checked.`,
 		Example: "  hostler task describe node.validate_clean",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
@@ -109,8 +109,8 @@ func describePage(p *render.Page, t *api.TaskType, params, result *schema) {
 		title     string
 	}{
 		{taskcatalog.Cleaned, "What is cleaned"},
-		{taskcatalog.FoundOnly, "What is only found, never mended"},
-		{taskcatalog.NotLookedAt, "What is not looked at"},
+		{taskcatalog.FoundOnly, "What is only reported, never cleaned"},
+		{taskcatalog.NotLookedAt, "What is not checked"},
 	} {
 		heads, rows := render.Kept("CHECK", "COVERS"), [][]string{}
 		if part.treatment == taskcatalog.Cleaned {

@@ -20,23 +20,23 @@ func terminalCommand(a *app) *cobra.Command {
 	var s api.TerminalStart
 	var command bool
 	c := &cobra.Command{
-		Use: "terminal NODE [--command PROGRAM [WORD …]]", Short: "open a terminal on a node, which listens on nothing",
-		Long: `Open a terminal on a node, as the user of the allocation that is there, or as
---user. Without --command it is the user's login shell. Behind --command stand a
-program and its words, to the end of the line; no shell reads them. Either way the
-exit status is the program's, which runs in a terminal of its own also where stdin
-here is none. Where it is none, its end is the end of what the program reads.
+		Use: "terminal NODE [--command PROGRAM [WORD …]]", Short: "open a terminal on a node, which needs no open port",
+		Long: `Open a terminal on a node, as the user of the node's allocation, or as --user.
+Without --command the terminal runs the user's login shell. --command is followed by
+a program and its arguments, to the end of the line; no shell interprets them. The
+exit status is that of the program. The program gets a terminal of its own even if
+stdin here is none; then the end of stdin is the end of the program's input.
 
-All that the terminal shows is recorded. What the site's policy allows counts: who
-may open one, as whom, and for how long.
+Everything that the terminal shows is recorded. The site's policy decides who may
+open a terminal, as whom, and for how long.
 
-After Enter, ~. ends the session, ~d leaves it to go on by itself, ~? lists these,
-and ~~ types a ~. When the connection breaks it is made again by itself, and nothing
-that was typed is lost, for as long as the policy has a session wait.
+After Enter, ~. ends the session, ~d detaches and leaves the session running, ~?
+lists these escapes, and ~~ types a ~. A lost connection is restored automatically,
+without loss of typed input, for as long as the policy keeps the session.
 
-Of what the node writes, only that reaches your terminal which draws: it sets no
-title and no clipboard unless the policy says so, and asks your terminal nothing
-but what programs need.`,
+Of the node's output, only drawing reaches your terminal: it sets no title and no
+clipboard unless the policy permits that, and sends your terminal no queries except
+those that programs need.`,
 		Example: "  hostler terminal gpu-07\n  hostler terminal gpu-07 --user alice --reason 'ticket 4711'\n  hostler terminal gpu-07 --command nvidia-smi",
 		Args:    cobra.ArbitraryArgs, SuggestionsMinimumDistance: 2,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -44,19 +44,19 @@ but what programs need.`,
 			case len(args) == 0 && !command:
 				return group(c, args)
 			case command && c.ArgsLenAtDash() < 0: // no program follows the flag
-				return usage("--command takes a program, and its words")
+				return usage("--command takes a program and its arguments")
 			case command && c.ArgsLenAtDash() != 1:
 				return usage("hostler terminal takes one NODE before --command")
 			case !command && len(args) > 1:
-				return usage("hostler terminal takes one NODE, and got %d words (a program comes after --command; see hostler help terminal)", len(args))
+				return usage("hostler terminal takes one NODE, and got %d arguments (a program comes after --command; see hostler help terminal)", len(args))
 			}
 			s.Node, s.Command = args[0], args[1:]
 			return a.openTerminal(c.Context(), s)
 		},
 	}
-	c.Flags().StringVar(&s.Username, "user", "", "the account on the node; without it, that of the allocation")
-	c.Flags().StringVar(&s.AllocationID, "allocation", "", "the allocation `ID` whose user it is, where there are several")
-	c.Flags().BoolVar(&command, "command", false, "run the program that follows, instead of a shell; it is the last flag")
+	c.Flags().StringVar(&s.Username, "user", "", "account on the node (default: the allocation's user)")
+	c.Flags().StringVar(&s.AllocationID, "allocation", "", "allocation `ID` whose user to use, if there are several")
+	c.Flags().BoolVar(&command, "command", false, "run the program that follows instead of a shell; must be the last flag")
 	reasonFlag(c, &s.Reason)
 	c.AddCommand(terminalAttachCommand(a), terminalListCommand(a), terminalShowCommand(a), terminalCloseCommand(a))
 	return c
@@ -78,9 +78,10 @@ func programsWords(args []string) []string {
 
 func terminalAttachCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "attach ID", Short: "go on with a session that was left, or that is attached elsewhere", Args: exactly("ID"),
-		Long: `Go on with a session that was left, with the last of its screen. Only whoever has
-opened it may, or a platform_admin. Where it is attached, that side is left.`,
+		Use: "attach ID", Short: "attach to a detached session, or to one attached elsewhere", Args: exactly("ID"),
+		Long: `Attach to a session that was detached, with the last of its screen. Only the
+operator who opened the session, or a platform_admin, may attach. If the session is
+attached elsewhere, that side is detached.`,
 		Example: "  hostler terminal attach ts-7k2m4q6s",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
@@ -127,13 +128,13 @@ func (a *app) ended(t *api.Terminal, e attach.End) error {
 		if t.DetachSeconds > 0 {
 			waits = "for up to " + (time.Duration(t.DetachSeconds) * time.Second).String()
 		}
-		a.note("left %s, which goes on %s (hostler terminal attach %s)", where, waits, t.ID)
+		a.note("detached from %s, which continues %s (hostler terminal attach %s)", where, waits, t.ID)
 		return nil
 	case e.Asked && e.Status == nil:
 		a.note("ended %s", where)
 		return nil
 	case e.Code != "terminal_exited" && !e.Asked:
-		return broker.Errorf(endKind(e.Code), cmp.Or(e.Code, "terminal_ended"), "%s has ended: %s (hostler recording play %s)", where, cmp.Or(e.Text, "nobody said why"), t.ID)
+		return broker.Errorf(endKind(e.Code), cmp.Or(e.Code, "terminal_ended"), "%s has ended: %s (hostler recording play %s)", where, cmp.Or(e.Text, "no reason is known"), t.ID)
 	}
 	if e.Signal != "" {
 		a.note("the program was ended by signal %s", e.Signal)

@@ -109,7 +109,7 @@ func (a *app) attachTerminal(ctx context.Context, remote *client.Client, k *api.
 	if err := a.ended(t, end); err != nil || screen != nil || end.Lost == 0 || end.Left {
 		return err
 	}
-	return broker.Errorf(broker.Internal, "terminal_output_lost", "%d bytes of what session %s wrote did not come here (hostler recording play %s has what was recorded)", end.Lost, t.ID, t.ID)
+	return broker.Errorf(broker.Internal, "terminal_output_lost", "%d bytes of output of session %s did not arrive here (hostler recording play %s shows what was recorded)", end.Lost, t.ID, t.ID)
 }
 
 func (a *app) greet(t *api.Terminal) {
@@ -117,7 +117,7 @@ func (a *app) greet(t *api.Terminal) {
 	if t.RecordInput {
 		recorded = "what it shows and what is typed is recorded"
 	}
-	a.note("session %s as %s on %s; %s; Enter, then ~? says the escapes", t.ID, t.Username, t.Hostname, recorded)
+	a.note("session %s as %s on %s; %s; Enter, then ~? lists the escapes", t.ID, t.Username, t.Hostname, recorded)
 }
 
 // rawKeyboard puts the terminal into raw mode, and returns the function that restores it. Pending

@@ -18,7 +18,7 @@ func terminalListCommand(a *app) *cobra.Command {
 		Example: "  hostler terminal list --status live\n  hostler terminal list --node gpu-07 --opened-by alice -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.Limit < 0 {
-				return usage("--limit takes a number from 0 (all) on")
+				return usage("--limit takes 0 (all) or a positive number")
 			}
 			remote, err := a.connect()
 			if err != nil {
@@ -44,10 +44,10 @@ func terminalListCommand(a *app) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVar(&f.Node, "node", "", "only of this `NODE`")
-	c.Flags().StringVar(&f.Status, "status", "", "only of this status, or of several joined by commas; live: not ended")
-	c.Flags().StringVar(&f.OpenedBy, "opened-by", "", "only of this operator")
-	c.Flags().IntVar(&f.Limit, "limit", 100, "at most so many; 0: all")
+	c.Flags().StringVar(&f.Node, "node", "", "only sessions of this `NODE`")
+	c.Flags().StringVar(&f.Status, "status", "", "only sessions of this status, or of several separated by commas; live: not ended")
+	c.Flags().StringVar(&f.OpenedBy, "opened-by", "", "only sessions of this operator")
+	c.Flags().IntVar(&f.Limit, "limit", 100, "maximum number of sessions; 0: all")
 	return c
 }
 
@@ -97,7 +97,7 @@ func (a *app) showTerminal(t *api.Terminal) error {
 func terminalCloseCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
-		Use: "close ID", Short: "end a terminal session, and all that it has started", Args: exactly("ID"),
+		Use: "close ID", Short: "end a terminal session, and all processes that it started", Args: exactly("ID"),
 		Example: "  hostler terminal close ts-7k2m4q6s --reason 'left open'",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()

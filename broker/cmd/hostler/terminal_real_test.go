@@ -167,7 +167,7 @@ func TestASessionThatIsTakenByAnotherOfOnesOwnIsSaidToGoOn(t *testing.T) {
 	second := onTerminal(t, s.command("terminal", "attach", p.SessionID))
 	second.shows("$ ")
 	first.ends(exitRefused)
-	first.shows("error: connection_replaced: session " + p.SessionID + " was attached elsewhere, and goes on there")
+	first.shows("error: connection_replaced: session " + p.SessionID + " was attached elsewhere, and continues there")
 	second.types("~.")
 	second.ends(0)
 }
@@ -203,7 +203,7 @@ func TestTheKeyboardIsPutRightWhateverEndsTheSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.ends(0)
-	n.shows("which goes on for up to")
+	n.shows("which continues for up to")
 }
 
 // After an operator's program is killed, the session notices and waits.

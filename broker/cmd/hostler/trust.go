@@ -17,7 +17,7 @@ func trustCommand(a *app) *cobra.Command {
 
 func trustShowCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "show", Short: "show the trust bundle, a rotation, and the nodes that lag behind", Args: exactly(),
+		Use: "show", Short: "show the trust bundle, a rotation, and nodes that have not confirmed", Args: exactly(),
 		Example: "  hostler trust show\n  hostler trust show -o json > trust.json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			remote, err := a.connect()
@@ -45,7 +45,7 @@ func (a *app) showTrust(t *api.Trust) error {
 			render.Keep("USE"), render.ID("ID"), render.Keep("IN FORCE"), render.More("FROM"), render.Main("UNTIL"),
 		}, rows)
 		if r := t.Rotation; r != nil {
-			p.Title("Rotation on its way")
+			p.Title("Rotation in progress")
 			p.Fields("use", r.Use, "old key", r.OldKeyID, "new key", r.NewKeyID, "since", moment(a, r.StartedAt), "open tasks of the old key", strconv.FormatInt(r.OpenTasks, 10))
 		}
 		if len(t.Gaps) > 0 {

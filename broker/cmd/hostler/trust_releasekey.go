@@ -13,12 +13,12 @@ func trustAddReleaseKeyCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use:   "add-release-key FILE --reason R",
-		Short: "have nodes believe releases of the agent that a key signed",
-		Long: `Have nodes believe releases of the agent that a key signed. FILE is the key's
-public half in PEM, as cosign generate-key-pair writes it (cosign.pub): ECDSA
-P-256 or Ed25519. The private half stays with whoever signs, and is never on a
-broker. Nodes learn of it with the trust bundle; hostler trust show says which
-have not yet.`,
+		Short: "make nodes accept agent releases that a key has signed",
+		Long: `Make nodes accept agent releases that a key has signed. FILE is the key's public
+half in PEM, as written by cosign generate-key-pair (cosign.pub): ECDSA P-256 or
+Ed25519. The private half stays with the signer, and is never on a broker. Nodes get
+the key with the trust bundle; hostler trust show lists the nodes that do not have
+it yet.`,
 		Example: "  hostler trust add-release-key cosign.pub --reason 'releases of our CI'",
 		Args:    exactly("FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -42,7 +42,7 @@ have not yet.`,
 			if err != nil {
 				return err
 			}
-			if err := a.confirm(c, "have every node of %s believe releases that key %s signed?", remote.Broker(), id); err != nil {
+			if err := a.confirm(c, "make every node of %s accept releases that key %s has signed?", remote.Broker(), id); err != nil {
 				return err
 			}
 			t, err := remote.AddReleaseKey(c.Context(), api.ReleaseKeyPut{PublicKey: string(raw), Reason: reason})
@@ -61,10 +61,10 @@ func trustRetireReleaseKeyCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use:   "retire-release-key ID --reason R",
-		Short: "have nodes believe a release key no more",
-		Long: `Have nodes believe a release key no more. Releases that only it signed are refused
-from then on by the broker and by each node that has the new trust bundle; what
-runs goes on. The last key stays: add the next one before.`,
+		Short: "stop trusting a release key",
+		Long: `Stop trusting a release key. The broker, and each node that has the new trust
+bundle, then refuse releases that only this key signed; running agents continue. The
+last key cannot be retired: add the next key first.`,
 		Example: "  hostler trust retire-release-key 0f1e2d3c4b5a6978 --reason 'the laptop it was on was stolen'",
 		Args:    exactly("ID"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -75,7 +75,7 @@ runs goes on. The last key stays: add the next one before.`,
 			if err != nil {
 				return err
 			}
-			if err := a.confirm(c, "have the nodes of %s believe release key %s no more?", remote.Broker(), args[0]); err != nil {
+			if err := a.confirm(c, "make the nodes of %s stop trusting release key %s?", remote.Broker(), args[0]); err != nil {
 				return err
 			}
 			t, err := remote.RetireReleaseKey(c.Context(), args[0], reason)

@@ -24,7 +24,7 @@ func waitFlags(c *cobra.Command, wait *bool, timeout *time.Duration) {
 }
 
 func timeoutFlag(c *cobra.Command, timeout *time.Duration) {
-	c.Flags().DurationVar(timeout, "timeout", 0, "wait no longer than this; exit status 5 then (0: until the end)")
+	c.Flags().DurationVar(timeout, "timeout", 0, "longest time to wait, then exit status 5 (0: no limit)")
 }
 
 // follow waits until the task has ended and shows its progress. An interrupt stops only the
@@ -45,9 +45,9 @@ func (a *app) follow(ctx context.Context, remote *client.Client, t *api.Task, ti
 		next, err := remote.Follow(waiting, t.ID, t.Progress, hold)
 		switch {
 		case waiting.Err() != nil && ctx.Err() == nil:
-			return nil, timedOut("task %s is still %s after %s (it goes on; hostler task watch %s)", t.ID, t.Status, timeout, t.ID)
+			return nil, timedOut("task %s is still %s after %s (it continues: hostler task watch %s)", t.ID, t.Status, timeout, t.ID)
 		case ctx.Err() != nil:
-			return nil, broker.Errorf(broker.Internal, "interrupted", "stopped waiting for task %s (it goes on; hostler task watch %s, hostler task cancel %s)", t.ID, t.ID, t.ID)
+			return nil, broker.Errorf(broker.Internal, "interrupted", "stopped waiting for task %s (it continues: hostler task watch %s, hostler task cancel %s)", t.ID, t.ID, t.ID)
 		case err != nil:
 			return nil, err
 		}
@@ -102,7 +102,7 @@ func verdictOf(t *api.Task) error {
 		code = t.Status
 	}
 	if text == "" {
-		text = "it gave no reason"
+		text = "no reason is given"
 	}
 	return broker.Errorf(kind, code, "task %s ended %s: %s (see hostler task show %s)", t.ID, t.Status, text, t.ID)
 }

@@ -40,7 +40,7 @@ func IsLayout(dir string) bool {
 // alone.
 func Write(ctx context.Context, dir string, a *release.Artifact, version string) (err error) {
 	if found, err := os.ReadDir(dir); err == nil && len(found) > 0 && !IsLayout(dir) {
-		return broker.Errorf(broker.Refused, "artifact_in_the_way", "cannot write %s: it holds something that is no OCI layout (name another directory)", dir)
+		return broker.Errorf(broker.Refused, "artifact_in_the_way", "cannot write %s: the directory holds something other than an OCI layout (use another directory)", dir)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return unwritable(dir, err)
 	}

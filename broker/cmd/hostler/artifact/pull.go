@@ -43,7 +43,7 @@ func Pull(ctx context.Context, reference string, plainHTTP bool) (*Pulled, error
 	}
 	root, err := r.repo.Resolve(ctx, ref.Reference)
 	if errors.Is(err, errdef.ErrNotFound) {
-		return nil, broker.Errorf(broker.NotFound, "release_not_found", "%s has no %s (see that it is pushed: oras manifest fetch %s)", r.reference, ref.Reference, reference)
+		return nil, broker.Errorf(broker.NotFound, "release_not_found", "%s has no %s (check that it was pushed: oras manifest fetch %s)", r.reference, ref.Reference, reference)
 	}
 	if err != nil {
 		return nil, r.failed("read a release from", err)
@@ -60,7 +60,7 @@ func Pull(ctx context.Context, reference string, plainHTTP bool) (*Pulled, error
 		return nil, r.failed("read a release from", err)
 	}
 	if there, err := r.repo.Blobs().Resolve(ctx, m.Layer.Digest); errors.Is(err, errdef.ErrNotFound) || err == nil && there.Size != m.Layer.Size {
-		return nil, broker.Errorf(broker.Refused, "release_part_missing", "cannot publish %s: its program %s is not there (push it whole)", reference, m.Layer.Digest)
+		return nil, broker.Errorf(broker.Refused, "release_part_missing", "cannot publish %s: its program %s is missing (push the whole release)", reference, m.Layer.Digest)
 	} else if err != nil {
 		return nil, r.failed("read a release from", err)
 	}

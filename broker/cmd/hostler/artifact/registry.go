@@ -72,5 +72,5 @@ func (r *Registry) failed(what string, err error) error {
 	if e := (*broker.Error)(nil); errors.As(err, &e) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return broker.Errorf(broker.Unavailable, "registry_failed", "cannot %s %s: %s (see that it answers, and docker login or oras login; --plain-http where it speaks no TLS)", what, r.reference, taskcatalog.Clean(err.Error(), 500))
+	return broker.Errorf(broker.Unavailable, "registry_failed", "cannot %s %s: %s (check that the registry answers, and run docker login or oras login; without TLS, use --plain-http)", what, r.reference, taskcatalog.Clean(err.Error(), 500))
 }

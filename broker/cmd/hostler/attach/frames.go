@@ -22,7 +22,7 @@ func codeOf(err error) taskcatalog.Code { return taskcatalog.CodeOf(err, "") }
 // versions, or an attacker stands between them.
 func (o *operator) protocol(err error) {
 	o.fail(broker.Errorf(broker.Internal, string(taskcatalog.CodeOf(err, frame.CodeInvalid)),
-		"cannot go on with session %s: the broker sent what does not fit: %v (compare hostler version with hostler status)", o.ID, err))
+		"cannot continue session %s: the broker sent an unexpected frame: %v (compare hostler version with hostler status)", o.ID, err))
 }
 
 // take handles a frame from the relay.
@@ -55,7 +55,7 @@ func (o *operator) take(f frame.Frame) {
 }
 
 func unexpected(f frame.Frame) error {
-	return taskcatalog.Errorf("frame_unexpected", "a frame of kind %d came, which has no place there", f.Kind())
+	return taskcatalog.Errorf("frame_unexpected", "a frame of kind %d is not expected here", f.Kind())
 }
 
 func (o *operator) takeJoined(f frame.Frame) error {
@@ -101,7 +101,7 @@ func (o *operator) welcomed(w frame.Welcome) error {
 			o.in = frame.NewInflow(w.From)
 		}
 		if w.Taken > o.out.Sent() {
-			o.note("somebody else has typed into the session meanwhile; what was typed here and not taken is dropped")
+			o.note("somebody else has typed into the session meanwhile; input from here that had not arrived is dropped")
 			o.out, o.typed = frame.NewOutflow(w.Taken), nil
 		}
 	}
@@ -188,7 +188,7 @@ func (o *operator) stands(s frame.State) {
 	o.state = s
 	switch {
 	case s.Node == frame.NodeAway && was.Node == frame.NodeHere:
-		o.note("the node is away: what is typed waits for it")
+		o.note("the node is disconnected: typed input waits for it")
 		return
 	case s.Node == frame.NodeHere && was.Node == frame.NodeAway:
 		o.note("the node is back")
@@ -200,7 +200,7 @@ func (o *operator) stands(s frame.State) {
 
 func (o *operator) bye(f frame.Bye) {
 	if (f.Code == codeReplaced || f.Code == codeMoved) && o.leaving == 0 { // final for this client, whether or not the Bye says that it lasts
-		o.fail(broker.Errorf(broker.Refused, string(f.Code), "session %s was attached elsewhere, and goes on there (hostler terminal attach %s takes it back)", o.ID, o.ID))
+		o.fail(broker.Errorf(broker.Refused, string(f.Code), "session %s was attached elsewhere, and continues there (take it back: hostler terminal attach %s)", o.ID, o.ID))
 		return
 	}
 	if f.Lasts {

@@ -4,7 +4,7 @@ package attach
 const escapeKey = '~'
 
 // Help explains the escapes.
-const Help = "~. ends the session, ~d leaves it to go on by itself, ~~ types ~, ~? says this; each after Enter"
+const Help = "~. ends the session, ~d detaches and leaves it running, ~~ types ~, ~? shows this list; each after Enter"
 
 // keys finds the escapes in typed bytes. The zero value stands in the middle of a line.
 type keys struct {

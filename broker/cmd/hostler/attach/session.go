@@ -269,7 +269,7 @@ func (o *operator) refused(err error) {
 	case !o.mayHelp(e):
 		o.fail(err)
 	case o.patience() > 0 && time.Since(o.away) > o.patience():
-		o.fail(broker.Errorf(broker.Unavailable, "terminal_lost", "session %s is out of reach: %s (hostler terminal show %s says what became of it)", o.ID, e.Message, o.ID))
+		o.fail(broker.Errorf(broker.Unavailable, "terminal_lost", "session %s cannot be reached: %s (hostler terminal show %s shows its state)", o.ID, e.Message, o.ID))
 	default:
 		o.retryAt = time.Now().Add(o.backoff())
 	}
@@ -330,7 +330,7 @@ func (o *operator) brokeOff(l *link) {
 	if o.Detach > 0 {
 		until = "for up to " + o.Detach.String()
 	}
-	o.note("the connection broke: trying again, %s (what is typed is kept; ~. ends the session, ~d leaves it)", until)
+	o.note("the connection broke: trying again, %s (typed input is kept; ~. ends the session, ~d detaches)", until)
 }
 
 // interrupted handles a signal. An operator with a keyboard may come back; a program may not.
