@@ -22,10 +22,10 @@ func newEnroll() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "enroll --broker URL --token-file FILE|- --ca-sha256 FINGERPRINT",
 		Short: "Make this machine a node with a one-time token",
-		Long: `Enroll makes a key on this machine, sends a certificate request with the token,
-and keeps what comes back. Done again after a lost answer it ends the same way.
-The token is read from a file or, with -, from standard input: never from the
-command line, where others could read it.`,
+		Long: `Enroll makes a key on this machine, sends a certificate request with the token, and
+stores the certificate that it receives. Repeating the command after a lost answer
+has the same result. The token is read from a file or, with -, from standard input:
+never from the command line, where others could read it.`,
 		Example: `  hostler-agent enroll --broker https://broker.example:7441 --ca-sha256 3f1d… --token-file - < token`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,7 +57,7 @@ command line, where others could read it.`,
 	f.StringVar(&tokenFile, "token-file", "", "`FILE` that holds the token, or - for standard input")
 	f.StringVar(&caSHA256, "ca-sha256", "", "`FINGERPRINT` of the broker's root certificate, as the broker prints it")
 	f.StringVar(&maasID, "maas-system-id", "", "this machine's `ID` in MAAS, if the token is bound to one")
-	f.DurationVar(&timeout, "timeout", time.Minute, "how long to go on trying while the broker does not answer")
+	f.DurationVar(&timeout, "timeout", time.Minute, "how long to retry while the broker does not answer")
 	return cmd
 }
 
@@ -74,6 +74,6 @@ func enroll(ctx context.Context, c agent.Config, from identity.Source, timeout t
 		}
 		return nil, backoff.Permanent(err)
 	}, backoff.WithMaxElapsedTime(timeout), backoff.WithNotify(func(err error, _ time.Duration) {
-		c.Log.Warn("not enrolled yet, trying again: " + err.Error())
+		c.Log.Warn("not enrolled yet, retrying: " + err.Error())
 	}))
 }

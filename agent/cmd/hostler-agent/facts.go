@@ -20,9 +20,9 @@ func newFacts() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "facts",
-		Short: "Show what this machine is made of, as the agent reports it",
-		Long: `Facts looks at PCI, drivers and vendor libraries and changes nothing. The keys are
-what resolver profiles match on. No GPU, no driver, no library are ordinary facts.`,
+		Short: "Show the facts of this machine, as the agent reports them",
+		Long: `Facts reads PCI, drivers and vendor libraries, and changes nothing. Resolver
+profiles match on the keys. A missing GPU, driver or library is an ordinary fact.`,
 		Example: "  hostler-agent facts\n  hostler-agent facts -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -45,7 +45,7 @@ func newGPUHelper() *gpu.Helper {
 func newGPU() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "gpu",
-		Short:   "Look at the memory of GPUs as the next tenant would, or scrub it, by hand",
+		Short:   "Inspect the memory of GPUs as the next tenant would see it, or scrub it, by hand",
 		Example: "  hostler-agent gpu probe\n  hostler-agent gpu scrub --no-reset --no-quiesce --device 0",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

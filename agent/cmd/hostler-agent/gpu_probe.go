@@ -100,15 +100,16 @@ func newGPUProbe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "probe",
 		Short: "Show what the next tenant would see in the memory of the GPUs",
-		Long: `Probe takes half of the free memory of each GPU that nobody uses, counts what is not
-zero, and gives it back. It writes nothing into it, changes no setting, stops no
-process and talks to no broker. A GPU that a process holds, or may hold, is left alone;
-only root can inspect the processes of others. Non-zero words are counted and never
-shown, because they are somebody's data.
+		Long: `Probe allocates half of the free memory of each GPU that nobody uses, counts the
+non-zero words in it, and frees it. Probe writes nothing into the memory, changes no
+setting, stops no process and talks to no broker. A GPU that a process holds, or may
+hold, is left alone; only root can inspect the processes of others. Non-zero words
+are counted and never shown, because they are somebody's data.
 
-The exit status is 0 only if that half was looked at on every GPU and held nothing but
-zeros: it says nothing about the other half. It is 1 if data was found, and 3 if a GPU
-was not looked at, because it is held or has no free memory, or for another reason.`,
+The exit status is 0 only if that half was checked on every GPU and held nothing but
+zeros; the other half is not checked. The exit status is 1 if data was found, and 3
+if a GPU was not checked, because it is held, has no free memory, or for another
+reason.`,
 		Example: "  hostler-agent gpu probe\n  hostler-agent gpu probe --device 0 -o json\n  hostler-agent gpu probe --html report.html",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -136,7 +137,7 @@ was not looked at, because it is held or has no free memory, or for another reas
 		},
 	}
 	cmd.Flags().StringVar(&device, "device", "", "only this GPU: its `INDEX` or its uuid, or that of an instance")
-	cmd.Flags().StringVar(&file, "html", "", "write a report for people to `FILE` as well")
+	cmd.Flags().StringVar(&file, "html", "", "also write an HTML report to `FILE`")
 	formatFlag(cmd, &format)
 	return cmd
 }

@@ -29,14 +29,15 @@ func newGPUScrub() *cobra.Command {
 	var noReset, noQuiesce bool
 	cmd := &cobra.Command{
 		Use:   "scrub --no-reset --no-quiesce",
-		Short: "Overwrite the memory of GPUs, verify it, and look again",
-		Long: `Scrub takes all memory of a GPU that can be had, overwrites it with a pattern that
-nobody can know, compares it on the GPU, clears it and looks again in a new process.
-Nothing is stopped, reset or set. If a process holds one of the GPUs, or may hold it,
-the command exits with status 3 before it touches any. The old content is gone.
+		Short: "Overwrite the memory of GPUs, verify it, and check again",
+		Long: `Scrub allocates all available memory of a GPU, overwrites it with a pattern that
+nobody can know, compares it on the GPU, clears it and checks again in a new
+process. Nothing is stopped, reset or set. If a process holds one of the GPUs, or
+may hold it, the command exits with status 3 before it touches any. The old content
+is lost.
 
-Stopping what holds a GPU and resetting it are done by the task node.gpu_scrub of a
-broker, which also puts back what it stopped; that is why both options must be given.`,
+Only the task node.gpu_scrub of a broker stops the holders of a GPU, resets the GPU
+and restores what it stopped. Therefore both options must be given.`,
 		Example: "  hostler-agent gpu scrub --no-reset --no-quiesce --device 0\n  hostler-agent gpu scrub --no-reset --no-quiesce -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

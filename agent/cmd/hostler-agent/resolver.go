@@ -57,12 +57,12 @@ func newResolverCheck(root string, keys func(context.Context) (map[string]string
 	var here bool
 	cmd := &cobra.Command{
 		Use:   "check FILE|DIR...",
-		Short: "Say everything that is wrong with a set of resolver profiles",
-		Long: `Check reads the files and folders given as one set and says every problem with file,
-line and code. With --here it also judges what depends on this machine, for the
-rule that wins here: that each program is there, and that it and every folder
-above it are root's and writable by nobody else. It runs none of them.
-It ends with 1 where there is a problem.`,
+		Short: "List all problems of a set of resolver profiles",
+		Long: `Check reads the given files and folders as one set, and lists every problem with
+file, line and code. With --here it also checks what depends on this machine, for
+the rule that applies here: that each program exists, and that the program and every
+folder above it belong to root and are writable by nobody else. Check runs none of
+the programs. The exit status is 1 if there is a problem.`,
 		Example: "  hostler-agent resolver check /etc/hostler-agent/profiles\n  hostler-agent resolver check --here -o json nvidia.yaml generic.yaml",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -98,7 +98,7 @@ It ends with 1 where there is a problem.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&here, "here", false, "judge what depends on this machine, too")
+	cmd.Flags().BoolVar(&here, "here", false, "also check what depends on this machine")
 	formatFlag(cmd, &format)
 	return cmd
 }

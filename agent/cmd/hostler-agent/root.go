@@ -32,9 +32,9 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hostler-agent",
 		Short: "Look after this node: enrol, take signed tasks, report evidence",
-		Long: `Hostler-agent runs on every node. It enrols with a one-time token, takes typed
-tasks that its broker has signed, checks each one, runs it and reports evidence.
-It opens every connection itself and listens on nothing.`,
+		Long: `Hostler-agent runs on every node. It enrols with a one-time token, fetches typed
+tasks that its broker has signed, checks each task, runs it and reports evidence. It
+opens every connection itself and listens on nothing.`,
 		Version:       version + " (" + commit + ")",
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},

@@ -25,12 +25,12 @@ func newSelfTest(at place) *cobra.Command {
 	var configFile, format string
 	cmd := &cobra.Command{
 		Use:   "self-test",
-		Short: "Say whether this program could serve here, and what it is",
-		Long: `Self-test reads the configuration and the node's identity, and makes all that the
-program has compiled in. On a node it also looks at what the watcher of an update needs:
-what was decided of versions, and systemd. It changes nothing, asks nobody else, and may
-be run beside the agent that serves: an update runs it in the new version before it
-switches.`,
+		Short: "Show whether this program could serve here, and its version",
+		Long: `Self-test reads the configuration and the node's identity, and constructs everything
+that is compiled into the program. On a node it also checks what the watcher of an
+update needs: the decisions about versions, and systemd. Self-test changes nothing,
+contacts nobody, and may run beside the serving agent: an update runs it in the new
+version before it switches.`,
 		Example: "  hostler-agent self-test\n  /usr/lib/hostler-agent/versions/1.4.0/hostler-agent self-test -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

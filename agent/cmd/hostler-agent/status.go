@@ -16,10 +16,11 @@ func newStatus(at place) *cobra.Command {
 	var configFile, format string
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show how the running agent stands with its broker",
-		Long: `Status shows what the running agent last wrote of itself, how many terminal sessions
-there are, and this node's versions of the agent, which it reads from the disk: the
-latter two are shown where no agent runs, too. It fails with status 1 where no agent runs or where the agent is not connected.`,
+		Short: "Show the state of the running agent and its connection to the broker",
+		Long: `Status shows the last report of the running agent about itself, the number of
+terminal sessions, and this node's versions of the agent. The sessions and the
+versions are read from the machine, and are shown even if no agent runs. The exit
+status is 1 if no agent runs, or if the agent is not connected.`,
 		Example: "  hostler-agent status\n  hostler-agent status -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -103,7 +104,7 @@ func newVersion() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:     "version",
-		Short:   "Print the version, and which state of its own it reads",
+		Short:   "Print the version, and the state formats that it reads",
 		Example: "  hostler-agent version\n  hostler-agent version -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

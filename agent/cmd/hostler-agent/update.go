@@ -34,10 +34,10 @@ func newUpdate(at place) *cobra.Command {
 	v := &versions{place: at}
 	cmd := &cobra.Command{
 		Use:   "update",
-		Short: "Show and steer this node's versions of the agent",
-		Long: `Update shows the versions of the agent on this node, what is being tried, what became
-of earlier updates, and which versions are skipped because they failed here. What
-can be done by hand is done here, too. It needs no broker.`,
+		Short: "Show and change this node's versions of the agent",
+		Long: `Update shows the versions of the agent on this node, the version on trial, the
+results of earlier updates, and the versions that are skipped because they failed
+here. Its subcommands also change versions by hand. Update needs no broker.`,
 		Example: "  hostler-agent update show\n  hostler-agent update revert --reason 'GPUs are not found'",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -75,7 +75,7 @@ func (v *versions) on(do func(s *selfupdate.Store, arg string) (string, error)) 
 func (v *versions) pinCommand() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "pin VERSION", Short: "Have a version skipped on this node",
+		Use: "pin VERSION", Short: "Skip a version on this node",
 		Example: "  hostler-agent update pin 1.4.0 --reason 'breaks our NICs'", Args: one("VERSION"),
 		RunE: v.on(func(s *selfupdate.Store, version string) (string, error) {
 			if reason == "" {
@@ -90,17 +90,17 @@ func (v *versions) pinCommand() *cobra.Command {
 
 func (v *versions) unpinCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "unpin VERSION", Short: "Let a version in again that was skipped",
+		Use: "unpin VERSION", Short: "Allow a skipped version again",
 		Example: "  hostler-agent update unpin 1.4.0", Args: one("VERSION"),
 		RunE: v.on(func(s *selfupdate.Store, version string) (string, error) {
-			return "version " + version + " is let in again", s.Unpin(version)
+			return "version " + version + " is allowed again", s.Unpin(version)
 		}),
 	}
 }
 
 func (v *versions) forgetCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "forget SLOT", Short: "Remove a version from the disk that nothing needs",
+		Use: "forget SLOT", Short: "Remove an unneeded version from the disk",
 		Example: "  hostler-agent update forget 1.2.0", Args: one("SLOT"),
 		RunE: v.on(func(s *selfupdate.Store, slot string) (string, error) {
 			return "removed " + slot, s.Forget(slot)
@@ -111,9 +111,9 @@ func (v *versions) forgetCommand() *cobra.Command {
 func (v *versions) revertCommand() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use: "revert", Short: "Put the version before back, now",
-		Long: `Revert ends a trial that is under way, or switches to the version that was good
-before this one. That is watched as any update is.`,
+		Use: "revert", Short: "Return to the previous version now",
+		Long: `Revert ends a trial in progress, or switches to the last good version before the
+present one. The switch is watched like any update.`,
 		Example: "  hostler-agent update revert --reason 'GPUs are not found'", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if reason == "" {
@@ -126,7 +126,7 @@ before this one. That is watched as any update is.`,
 			defer func() { _ = store.Close() }()
 			to, err := byHand(v.place, store, file, v.configFile).RevertByHand(cmd.Context(), taskcatalog.ByHand+time.Now().UTC().Format("20060102T150405Z"), reason)
 			if err == nil {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "putting %s back (hostler-agent update show)\n", to)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "returning to %s (hostler-agent update show)\n", to)
 			}
 			return err
 		},
@@ -136,7 +136,7 @@ before this one. That is watched as any update is.`,
 }
 
 func whyFlag(cmd *cobra.Command, reason *string) {
-	cmd.Flags().StringVar(reason, "reason", "", "`WHY`, for whoever looks later")
+	cmd.Flags().StringVar(reason, "reason", "", "`REASON`, kept on the node")
 }
 
 func one(what string) cobra.PositionalArgs {

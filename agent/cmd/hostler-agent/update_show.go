@@ -17,7 +17,7 @@ func (v *versions) showCommand() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:     "show",
-		Short:   "Show versions, the trial under way, earlier updates and skipped versions",
+		Short:   "Show versions, the trial in progress, earlier updates and skipped versions",
 		Example: "  hostler-agent update show\n  hostler-agent update show -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

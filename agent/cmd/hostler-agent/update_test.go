@@ -121,7 +121,7 @@ func TestVersionsAreSteeredByHand(t *testing.T) {
 		code taskcatalog.Code
 		says string
 	}{
-		{[]string{"unpin", "1.2.0"}, "", "let in again"},
+		{[]string{"unpin", "1.2.0"}, "", "allowed again"},
 		{[]string{"unpin", "1.2.0"}, selfupdate.CodeNotStaged, ""},
 		{[]string{"pin", "1.3.0"}, codeUsage, ""},
 		{[]string{"pin", "1.3.0", "--reason", "no"}, "", "skipped"},

@@ -29,7 +29,7 @@ func updates(config *agent.Config, lib, executable, configFile string) *agent.Up
 	}
 	store, err := selfupdate.OpenStore(lib, config.StateDir, config.Now)
 	if err != nil {
-		config.Log.Error("this agent cannot update itself until it is started again", zap.Error(err))
+		config.Log.Error("this agent cannot update itself until it is restarted", zap.Error(err))
 		return nil
 	}
 	return &agent.Updates{
@@ -56,11 +56,11 @@ func newWatch() *cobra.Command {
 	var configFile string
 	cmd := &cobra.Command{
 		Use:   "watch",
-		Short: "Switch to a version on trial, and put the one before back if it does not come up",
-		Long: `Watch is what the unit hostler-agent-watch runs, from the version that is known to
-work. It carries out the switch that an update has prepared, watches the new
-version, and confirms it or puts the one before back. Without a trial it tidies up
-and ends. A loss of power at any point is gone on from.`,
+		Short: "Switch to a version on trial, and return to the previous one if it fails",
+		Long: `Watch is run by the unit hostler-agent-watch, from the version that is known to
+work. Watch makes the switch that an update has prepared, watches the new version,
+and confirms it or returns to the previous version. Without a trial, watch tidies up
+and ends. After a loss of power at any point, watch resumes.`,
 		Example: `  hostler-agent watch --config /etc/hostler-agent/config.yaml`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

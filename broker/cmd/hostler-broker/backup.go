@@ -21,19 +21,19 @@ func newBackup() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use:   "backup FILE",
-		Short: "write database, keys and secrets into one encrypted file",
-		Long: `Writes the database as it is at one moment, the keys beside it and the secrets
-that are kept in files into FILE, encrypted to the recipients. The broker may run.
-It says which keys are in it: whoever can decrypt FILE can be the broker.
-With PostgreSQL the database is pg_dump's: see docs/how-to/backup.md.`,
+		Short: "write the database, the keys and the secrets into one encrypted file",
+		Long: `Writes a snapshot of the database, the keys beside it and the secrets that are
+stored in files into FILE, encrypted to the recipients. The broker may keep running.
+The output lists the keys in the backup: whoever can decrypt FILE can act as the
+broker. A PostgreSQL database is backed up with pg_dump: see docs/how-to/backup.md.`,
 		Example: "  hostler-broker backup --data-dir /var/lib/hostler-broker --recipient age1… /backup/hostler-$(date +%F).age",
-		Args:    takes(1, "the name of a file"),
+		Args:    takes(1, "the name of the backup file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := s.load(c); err != nil {
 				return err
 			}
 			if s.DB != "" {
-				return broker.Errorf(broker.Refused, "backup_postgres", "cannot back up a PostgreSQL: that is pg_dump's to do (docs/how-to/backup.md says how, and what of the data directory goes with it)")
+				return broker.Errorf(broker.Refused, "backup_postgres", "cannot back up a PostgreSQL database: use pg_dump (docs/how-to/backup.md describes how, and which files of the data directory belong to the backup)")
 			}
 			if err := s.mustHaveStore(); err != nil {
 				return err
@@ -56,9 +56,9 @@ With PostgreSQL the database is pg_dump's: see docs/how-to/backup.md.`,
 		},
 	}
 	s.where(c)
-	c.Flags().StringArrayVar(&recipients, "recipient", nil, "whom it is encrypted to: age1… or age1pq…; may be given again, of one kind")
-	c.Flags().StringArrayVar(&files, "recipients-file", nil, "file with recipients, one a line")
-	c.Flags().BoolVar(&force, "force", false, "FILE may be there, and is replaced")
+	c.Flags().StringArrayVar(&recipients, "recipient", nil, "recipient of the encryption: age1… or age1pq… (may be repeated, with one kind)")
+	c.Flags().StringArrayVar(&files, "recipients-file", nil, "file with recipients, one per line")
+	c.Flags().BoolVar(&force, "force", false, "replace FILE if it exists")
 	return c
 }
 
@@ -95,7 +95,7 @@ func tellManifest(w io.Writer, m backup.Manifest) {
 	if m.Secrets {
 		_, _ = fmt.Fprintf(w, "  secrets   %d, and the identity they are encrypted to\n", secrets)
 	} else {
-		_, _ = fmt.Fprintln(w, "  secrets   none: they are not kept in files")
+		_, _ = fmt.Fprintln(w, "  secrets   none: they are not stored in files")
 	}
 	for _, root := range m.Roots {
 		_, _ = fmt.Fprintf(w, "  root CA   %s\n", root)

@@ -20,9 +20,9 @@ func newCA() *cobra.Command {
 	initialize := &cobra.Command{
 		Use:   "init",
 		Short: "make the keys of a broker that shares a PostgreSQL with others",
-		Long: `Makes root and issuing CA, task, trust and statement key in DIR/keys, once. Copy
-the directory to every replica: serve with --db makes no keys of its own. With
-SQLite serve makes them at its first start.`,
+		Long: `Makes the root CA, the issuing CA, and the task, trust and statement keys in
+DIR/keys, once. Copy that directory to every replica: serve with --db makes no keys.
+With SQLite, serve makes the keys at its first start.`,
 		Example: "  hostler-broker ca init --data-dir /var/lib/hostler-broker --trust-key file:/media/offline/trust.key",
 		Args:    takes(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -42,7 +42,7 @@ SQLite serve makes them at its first start.`,
 		},
 	}
 	s.where(initialize)
-	initialize.Flags().StringVar(&trustKey, "trust-key", "", "URI of a trust key that is kept elsewhere")
+	initialize.Flags().StringVar(&trustKey, "trust-key", "", "URI of a trust key that is stored elsewhere")
 	ca.AddCommand(initialize)
 	return ca
 }

@@ -74,7 +74,7 @@ func usage(format string, args ...any) error {
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "hostler-broker",
-		Short:         "the control plane of Hostler",
+		Short:         "Hostler's broker: the control plane of bare-metal GPU nodes",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Version:       version + " (" + commit + ")",

@@ -28,25 +28,25 @@ func newRestore() *cobra.Command {
 	var r restoring
 	c := &cobra.Command{
 		Use:   "restore FILE | --hold | --list | --accept NODE --key KEY | --release",
-		Short: "make a data directory of a backup, and let the broker go on from it",
-		Long: `Makes an empty data directory one of the broker in FILE, which starts held: what
-was denied, used or done since the backup is not in it. While it is held no chain
-steps, nothing but probes is handed out, and a node is let in when MAAS or you
-speak for it. --list says what was found, --accept speaks for a node, --release
-ends the hold. --hold is for a database that was restored by other means, such
-as pg_restore. docs/how-to/backup.md has the whole of it.`,
+		Short: "restore a backup into a data directory, and bring the broker back into service",
+		Long: `Restores the backup FILE into an empty data directory. The restored broker starts on
+hold, because the backup lacks what was denied, used or done since. During the hold
+no run advances, only probes are delivered to nodes, and a node is let in only when
+MAAS or you vouch for it. --list shows what was found, --accept vouches for a node,
+--release ends the hold. --hold is for a database that was restored by other means,
+such as pg_restore. docs/how-to/backup.md describes the whole procedure.`,
 		Example: `  hostler-broker restore --data-dir DIR --identity backup.key --ca-sha256 FINGERPRINT FILE
   hostler-broker restore --data-dir DIR --list
   hostler-broker restore --data-dir DIR --release --reason "compared, ticket 4711"`,
 		Args: func(c *cobra.Command, args []string) error {
 			if r.ways(args) != 1 {
-				return usage("%s takes FILE, --hold, --list, --accept NODE or --release: one of them (see %s --help)", c.CommandPath(), c.CommandPath())
+				return usage("%s takes exactly one of FILE, --hold, --list, --accept NODE and --release (see %s --help)", c.CommandPath(), c.CommandPath())
 			}
 			if (r.hold || r.release || r.accept != "") && r.reason == "" {
 				return usage("%s needs --reason here", c.CommandPath())
 			}
 			if (r.accept != "") != (r.key != "") {
-				return usage("%s takes --accept NODE and --key KEY together, as --list shows them", c.CommandPath())
+				return usage("%s needs --accept NODE and --key KEY together, as --list shows them", c.CommandPath())
 			}
 			return nil
 		},
@@ -69,14 +69,14 @@ as pg_restore. docs/how-to/backup.md has the whole of it.`,
 	}
 	r.where(c)
 	c.Flags().StringVar(&r.identity, "identity", "", "file with the age identity that FILE is encrypted to")
-	c.Flags().StringVar(&r.root, "ca-sha256", "", "fingerprint of the root CA that the nodes pin: another broker's backup is refused")
-	c.Flags().BoolVar(&r.hold, "hold", false, "hold a database that was restored by other means; no broker may run")
-	c.Flags().BoolVar(&r.list, "list", false, "list the nodes that are not let in, and the differences that were found")
-	c.Flags().StringVar(&r.accept, "accept", "", "speak for the node `NODE`: who has asked last to renew for it, with the key of --key, is let in")
-	c.Flags().StringVar(&r.key, "key", "", "which key --accept means: `KEY` as --list shows it")
+	c.Flags().StringVar(&r.root, "ca-sha256", "", "fingerprint of the root CA that the nodes pin, so that another broker's backup is refused")
+	c.Flags().BoolVar(&r.hold, "hold", false, "put a database that was restored by other means on hold; no broker may run")
+	c.Flags().BoolVar(&r.list, "list", false, "list the nodes that are not let in, and the differences found")
+	c.Flags().StringVar(&r.accept, "accept", "", "vouch for the node `NODE`: let in the identity that asked last to renew for it, with the key of --key")
+	c.Flags().StringVar(&r.key, "key", "", "`KEY` to accept, as --list shows it")
 	c.Flags().BoolVar(&r.release, "release", false, "end the hold")
 	c.Flags().BoolVar(&r.force, "force", false, "with --release: also where not all is compared yet")
-	c.Flags().StringVar(&r.reason, "reason", "", "why, for the audit log")
+	c.Flags().StringVar(&r.reason, "reason", "", "reason, for the audit log")
 	return c
 }
 
@@ -107,7 +107,7 @@ func (r *restoring) onStore(ctx context.Context, f func(context.Context, *store.
 func (r *restoring) restores(ctx context.Context, file string, w io.Writer) error {
 	switch {
 	case r.DB != "":
-		return broker.Errorf(broker.Refused, "backup_postgres", "cannot restore into a PostgreSQL: that is pg_restore's to do, and then hostler-broker restore --hold (docs/how-to/backup.md says how)")
+		return broker.Errorf(broker.Refused, "backup_postgres", "cannot restore into a PostgreSQL database: use pg_restore, then hostler-broker restore --hold (docs/how-to/backup.md describes how)")
 	case r.identity == "":
 		return usage("hostler-broker restore needs --identity FILE")
 	}
@@ -135,7 +135,7 @@ func (r *restoring) holds(ctx context.Context, w io.Writer) error {
 	}
 	switch {
 	case strings.HasPrefix(r.DB, "sqlite:"): // a SQLite database has its lock in the data directory
-		return usage("hostler-broker restore --hold takes a SQLite by --data-dir alone, and not by --db")
+		return usage("hostler-broker restore --hold takes a SQLite database with --data-dir, not with --db")
 	case r.DB != "":
 		return r.onStore(ctx, hold)
 	}
@@ -151,7 +151,7 @@ func (r *restoring) holds(ctx context.Context, w io.Writer) error {
 }
 
 func tellHeld(w io.Writer, v store.Voided, dataDir string) error {
-	_, err := fmt.Fprintf(w, `the broker is held: %d nodes are to renew
+	_, err := fmt.Fprintf(w, `the broker is on hold: %d nodes must renew
   ended: %d enrol tokens, %d operators' tokens, %d open tasks (outcome unknown); stopped: %d runs
 next: hostler-broker token create --data-dir %s --name … --role platform_admin
       start the broker; hostler-broker restore --list; hostler-broker restore --release --reason …
@@ -179,7 +179,7 @@ func (r *restoring) releases(ctx context.Context, db *store.DB, w io.Writer) err
 		if n := len(missing) - most; n > 0 {
 			text += fmt.Sprintf(" and %d more", n)
 		}
-		return broker.Errorf(broker.Refused, "not_compared", "cannot release: %s: not compared since the restore (is a broker running, and MAAS there? see --list; --force releases all the same)", text)
+		return broker.Errorf(broker.Refused, "not_compared", "cannot release: %s: not compared since the restore (check that a broker runs and that MAAS answers, and see --list; --force releases regardless)", text)
 	}
 	if _, err := db.ReleaseRestore(ctx, local, r.reason); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (r *restoring) releases(ctx context.Context, db *store.DB, w io.Writer) err
 			out++
 		}
 	}
-	_, err = fmt.Fprintf(w, "released; %d nodes were not let in and stay out until they are accepted or enrol anew (hostler-broker restore --list)\n", out)
+	_, err = fmt.Fprintf(w, "released; %d nodes were not let in and stay out until they are accepted or enrol again (hostler-broker restore --list)\n", out)
 	return err
 }
 

@@ -220,7 +220,7 @@ func TestAnHourOldBackupDeploysNothingAndLetsNobodyBackIn(t *testing.T) {
 		}
 	}
 	said = y.command("restore", "--data-dir", y.data(), "--identity", y.identity, "--ca-sha256", y.RootSHA256(), file)
-	if !strings.Contains(said, "the broker is held: 9 nodes are to renew") {
+	if !strings.Contains(said, "the broker is on hold: 9 nodes must renew") {
 		t.Errorf("the restore says: %s", said)
 	}
 	y.boot()

@@ -46,7 +46,7 @@ func TestAPostgreSQLThatWasDumpedAndRestoredIsHeld(t *testing.T) {
 	p.kill()
 
 	tool("pg_restore", "--no-owner", "--exit-on-error", "--single-transaction", "--dbname="+other, dump)
-	if said := y.command("restore", "--hold", "--db", other, "--data-dir", p.data(), "--reason", "pg_restore of noon"); !strings.Contains(said, "the broker is held: 1 nodes are to renew") {
+	if said := y.command("restore", "--hold", "--db", other, "--data-dir", p.data(), "--reason", "pg_restore of noon"); !strings.Contains(said, "the broker is on hold: 1 nodes must renew") {
 		t.Errorf("it says: %s", said)
 	}
 	p.args = []string{"--db", other}

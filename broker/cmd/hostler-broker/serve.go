@@ -26,9 +26,9 @@ func newServe() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "run the broker",
-		Long: `Runs the broker until SIGTERM. The first start makes the CA, the keys, the
-database, an admin token (DIR/admin.token) and DIR/client.yaml, which
-hostler --config reads. Prints one line "ready" once it answers.`,
+		Long: `Runs the broker until SIGTERM. The first start makes the CA, the keys, the database,
+an admin token (DIR/admin.token) and DIR/client.yaml, which hostler --config reads.
+Prints one line "ready" as soon as the broker answers.`,
 		Example: "  hostler-broker serve --data-dir /var/lib/hostler-broker --agent-listen 0.0.0.0:7441 --advertise broker.example",
 		Args:    takes(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -61,8 +61,8 @@ hostler --config reads. Prints one line "ready" once it answers.`,
 	c.Flags().StringVar(&s.AgentListen, "agent-listen", "", "address of the agents' listener (default "+server.DefaultAgentListen+")")
 	c.Flags().StringVar(&s.Secrets, "secrets", "", "where secrets are kept: file (the default) or vault://HOST:PORT/MOUNT[/PREFIX], with the login in the config file")
 	c.Flags().StringVar(&s.Advertise, "advertise", "", "HOST[:PORT] under which nodes reach the agents' listener")
-	c.Flags().StringVar(&s.RelayListen, "relay-listen", "", "address of the relay of terminals, on UDP and on TCP (default port "+server.DefaultRelayPort+" of the agents' listener's address)")
-	c.Flags().StringVar(&s.RelayAdvertise, "relay-advertise", "", "HOST[:PORT] under which nodes reach the relay, of this replica alone (default the host of --advertise)")
+	c.Flags().StringVar(&s.RelayListen, "relay-listen", "", "address of the terminal relay, on UDP and on TCP (default port "+server.DefaultRelayPort+" of the agents' listener's address)")
+	c.Flags().StringVar(&s.RelayAdvertise, "relay-advertise", "", "HOST[:PORT] under which nodes reach the relay of this replica (default the host of --advertise)")
 	return c
 }
 

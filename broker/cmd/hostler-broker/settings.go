@@ -47,7 +47,7 @@ const maxSettings = 64 << 10
 // where adds the flags that name the broker.
 func (s *settings) where(c *cobra.Command) {
 	c.Flags().StringVar(&s.DataDir, "data-dir", "", "directory of the broker's files")
-	c.Flags().StringVar(&s.DB, "db", "", "postgres://… in place of SQLite in the data directory (HOSTLER_DB keeps a password out of argv)")
+	c.Flags().StringVar(&s.DB, "db", "", "postgres://… instead of SQLite in the data directory (HOSTLER_DB keeps a password out of argv)")
 	c.Flags().String("config", "", "file with the same settings: data_dir, listen, agent_listen, advertise, relay_listen, relay_advertise, db, secrets, vault, events, diagnostics, history")
 }
 
@@ -56,7 +56,7 @@ func (s *settings) where(c *cobra.Command) {
 func (s *settings) load(c *cobra.Command) error {
 	if u, err := url.Parse(s.DB); s.DB != "" && err == nil {
 		if _, has := u.User.Password(); has {
-			_, _ = fmt.Fprintln(c.ErrOrStderr(), "warning: the password in --db is seen by everyone on this machine (use HOSTLER_DB or --config)")
+			_, _ = fmt.Fprintln(c.ErrOrStderr(), "warning: everybody on this machine can see the password in --db (use HOSTLER_DB or --config)")
 		}
 	}
 	var file settings
@@ -106,9 +106,9 @@ func (s *settings) keeper() (*secrets.VaultConfig, error) {
 	case strings.HasPrefix(s.Secrets, "vault://"):
 		return &vault, vault.Locate(s.Secrets)
 	case s.Secrets == "":
-		return nil, broker.Errorf(broker.Invalid, "secrets_config_invalid", "cannot tell where secrets are kept: the config has vault: and no secrets: (write secrets: vault, or secrets: file)")
+		return nil, broker.Errorf(broker.Invalid, "secrets_config_invalid", "cannot tell where to store secrets: the config has vault: but no secrets: (write secrets: vault, or secrets: file)")
 	}
-	return nil, broker.Errorf(broker.Invalid, "secrets_config_invalid", "cannot tell where secrets are kept (write file, vault, or vault://HOST:PORT/MOUNT[/PREFIX])")
+	return nil, broker.Errorf(broker.Invalid, "secrets_config_invalid", "cannot tell where to store secrets (use file, vault, or vault://HOST:PORT/MOUNT[/PREFIX])")
 }
 
 func readSettings(path string, into *settings) error {

@@ -22,7 +22,7 @@ var local = broker.Actor{Name: "hostler-broker", Role: broker.RolePlatformAdmin}
 func newToken() *cobra.Command {
 	token := &cobra.Command{
 		Use: "token", Short: "operators' bearer tokens", Args: onlyCommands,
-		Long: "Makes, lists and revokes tokens in the store itself: for the first ones, and for when none is left. A running broker honours it at once.",
+		Long: "Creates, lists and revokes tokens directly in the store: for the first tokens, and if none is left. A running broker applies a change at once.",
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	token.AddCommand(newTokenCreate(), newTokenList(), newTokenRevoke())
@@ -51,7 +51,7 @@ func newTokenCreate() *cobra.Command {
 	var role string
 	c := &cobra.Command{
 		Use:     "create",
-		Short:   "make a token and print its secret, once",
+		Short:   "create a token, and print its secret once",
 		Example: "  hostler-broker token create --data-dir DIR --name alice --role operator --site dc1 --ttl 720h > alice.token",
 		Args:    takes(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -64,17 +64,17 @@ func newTokenCreate() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				_, _ = fmt.Fprintf(c.ErrOrStderr(), "token %s (%s) is good until %s; its secret is shown this once\n", t.Name, t.Role, t.ExpiresAt.Format(time.RFC3339))
+				_, _ = fmt.Fprintf(c.ErrOrStderr(), "token %s (%s) is valid until %s; its secret is shown only once\n", t.Name, t.Role, t.ExpiresAt.Format(time.RFC3339))
 				_, err = fmt.Fprintln(c.OutOrStdout(), secret.Reveal())
 				return err
 			})
 		},
 	}
 	s.where(c)
-	c.Flags().StringVar(&n.Name, "name", "", "who will use it: the actor in the audit log")
+	c.Flags().StringVar(&n.Name, "name", "", "who uses the token: the actor in the audit log")
 	c.Flags().StringVar(&role, "role", "", "platform_admin, operator or viewer")
-	c.Flags().StringSliceVar(&n.Sites, "site", nil, "bind it to a site; may be given again (default: all sites)")
-	c.Flags().DurationVar(&n.TTL, "ttl", operators.DefaultTTL, "how long it lives")
+	c.Flags().StringSliceVar(&n.Sites, "site", nil, "bind the token to a site (may be repeated; default: all sites)")
+	c.Flags().DurationVar(&n.TTL, "ttl", operators.DefaultTTL, "lifetime of the token")
 	return c
 }
 
@@ -105,7 +105,7 @@ func newTokenRevoke() *cobra.Command {
 	var s settings
 	var reason string
 	c := &cobra.Command{
-		Use: "revoke NAME", Short: "end a token at once", Args: takes(1, "the name of a token"),
+		Use: "revoke NAME", Short: "revoke a token at once", Args: takes(1, "the name of a token"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return withOperators(c, &s, func(ctx context.Context, d *operators.Directory) error {
 				t, err := d.Revoke(ctx, local, args[0], reason)
@@ -118,7 +118,7 @@ func newTokenRevoke() *cobra.Command {
 		},
 	}
 	s.where(c)
-	c.Flags().StringVar(&reason, "reason", "", "recorded in the audit log")
+	c.Flags().StringVar(&reason, "reason", "", "reason, for the audit log")
 	return c
 }
 
