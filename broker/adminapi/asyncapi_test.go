@@ -5,8 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,14 +21,10 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/agentlifecycle"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/onboarding"
-	"github.com/hostler/hostler/broker/rollout"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/store"
-	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
@@ -90,27 +92,98 @@ func eventSchemas(t *testing.T) map[string][]*validator.Schema {
 	return out
 }
 
+// eventConstants are the types of events that are not of a run or a hold, by their constants.
+var eventConstants = map[string]string{
+	"NodeStatusEvent": store.NodeStatusEvent, "IdentityConflictEvent": store.IdentityConflictEvent, "CertificateDeniedEvent": store.CertificateDeniedEvent,
+	"DriftDetectedEvent": store.DriftDetectedEvent, "DriftResolvedEvent": store.DriftResolvedEvent, "ForceReleasedEvent": store.ForceReleasedEvent,
+	"ReconcileStoppedEvent": store.ReconcileStoppedEvent, "ReconcileResumedEvent": store.ReconcileResumedEvent,
+	"SilentEvent": store.SilentEvent, "HeardEvent": store.HeardEvent, "ProfilesStoppedEvent": store.ProfilesStoppedEvent,
+	"TerminalOpenedEvent": store.TerminalOpenedEvent, "TerminalJoinedEvent": store.TerminalJoinedEvent, "TerminalAttachedEvent": store.TerminalAttachedEvent,
+	"TerminalDetachedEvent": store.TerminalDetachedEvent, "TerminalEndedEvent": store.TerminalEndedEvent, "RecordingBrokenEvent": store.RecordingBrokenEvent,
+	"AgentUpdatedEvent": broker.AgentUpdatedEvent, "AgentUpdateFailedEvent": broker.AgentUpdateFailedEvent, "AgentRolledBackEvent": broker.AgentRolledBackEvent,
+}
+
+// batchless are the kinds of runs that no batch starts.
+var batchless = []string{broker.AgentKinds, broker.RolloutKind}
+
 func TestEveryTypeOfEventIsInTheDocument(t *testing.T) {
-	sent := []string{
-		"node.status.changed", "node.identity_conflict", store.CertificateDeniedEvent, "node.drift.detected", "node.drift.resolved", "allocation.force_released", broker.AgentRolledBackEvent,
-		"site.reconciliation.stopped", "site.reconciliation.resumed", store.SilentEvent, store.HeardEvent, store.ProfilesStoppedEvent,
-		store.TerminalOpenedEvent, store.TerminalJoinedEvent, store.TerminalAttachedEvent, store.TerminalDetachedEvent, store.TerminalEndedEvent, store.RecordingBrokenEvent,
-	}
-	for _, kind := range []string{onboarding.Kind, onboarding.AdoptionKind, turnover.SoftReset.Kind(), agentlifecycle.Update.Kind(), rollout.Kind} {
-		sent = append(sent, chain.Types(kind)...)
+	sent := slices.Collect(maps.Values(eventConstants))
+	for _, k := range broker.RunKinds {
+		sent = append(sent, slices.DeleteFunc(chain.Types(k.Name), func(typ string) bool {
+			return slices.Contains(batchless, k.Name) && strings.HasSuffix(typ, ".batch_stopped")
+		})...)
 	}
 	for _, kind := range []chain.HoldKind{chain.Freeze, chain.Unreachable, chain.Restored} {
 		sent = append(sent, kind.Action(), kind.Lifting())
 	}
 	slices.Sort(sent)
-	var documented []string
-	for typ := range eventSchemas(t) {
-		documented = append(documented, typ)
-	}
-	slices.Sort(documented)
+	sent = slices.Compact(sent)
+	documented := slices.Sorted(maps.Keys(eventSchemas(t)))
 	if !slices.Equal(sent, documented) {
 		t.Errorf("sent are\n%q, and in %s are\n%q", sent, asyncAPI, documented)
 	}
+}
+
+// The broker's code names the type of an event by a constant, and eventConstants has each of them.
+func TestEveryTypeOfEventIsDeclared(t *testing.T) {
+	declared := map[string]bool{}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || filepath.Base(filepath.Dir(path)) == "chaintest" {
+			return err
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GenDecl:
+				if n.Tok == token.CONST {
+					constantsOf(n, declared)
+				}
+			case *ast.CompositeLit:
+				if literal := literalType(n); literal != nil {
+					t.Errorf("%s: the type of an event is no constant", files.Position(literal.Pos()))
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := slices.Sorted(maps.Keys(eventConstants)); !slices.Equal(slices.Sorted(maps.Keys(declared)), want) {
+		t.Errorf("declared are %q, want %q", slices.Sorted(maps.Keys(declared)), want)
+	}
+}
+
+// constantsOf collects the names of exported constants that end in Event.
+func constantsOf(decl *ast.GenDecl, into map[string]bool) {
+	for _, spec := range decl.Specs {
+		for _, name := range spec.(*ast.ValueSpec).Names {
+			if name.IsExported() && strings.HasSuffix(name.Name, "Event") {
+				into[name.Name] = true
+			}
+		}
+	}
+}
+
+// literalType is the string literal that stands for the type of a chain.Message, nil: none.
+func literalType(lit *ast.CompositeLit) ast.Expr {
+	selector, is := lit.Type.(*ast.SelectorExpr)
+	if !is || selector.Sel.Name != "Message" {
+		return nil
+	}
+	for _, e := range lit.Elts {
+		if kv, is := e.(*ast.KeyValueExpr); is && fmt.Sprint(kv.Key) == "Type" {
+			if value, is := kv.Value.(*ast.BasicLit); is {
+				return value
+			}
+		}
+	}
+	return nil
 }
 
 // documented checks all events so far against the document, and counts them by type.

@@ -159,7 +159,7 @@ func (db *DB) RecordDrift(ctx context.Context, actor broker.Actor, d Drift) (rec
 				s.ActedAt, s.Acts, s.Work = time.Time{}, 0, ""
 			}
 			s.ResolvedAt, s.ResolvedBy, s.Resolution = time.Time{}, "", ""
-			if err := t.tellDrift(ctx, actor, n, s, "node.drift.detected", d.Level, d.Text); err != nil {
+			if err := t.tellDrift(ctx, actor, n, s, DriftDetectedEvent, d.Level, d.Text); err != nil {
 				return err
 			}
 		}
@@ -224,7 +224,7 @@ func (t *tx) tellDrift(ctx context.Context, actor broker.Actor, n broker.Node, s
 // endDrift closes the drift in s; the caller writes s afterwards.
 func (t *tx) endDrift(ctx context.Context, actor broker.Actor, n broker.Node, s *MAASState, why string) error {
 	s.Drift, s.ResolvedAt, s.ResolvedBy, s.Resolution = false, t.now, actor.Name, why
-	return t.tellDrift(ctx, actor, n, *s, "node.drift.resolved", "", why)
+	return t.tellDrift(ctx, actor, n, *s, DriftResolvedEvent, "", why)
 }
 
 // NoteDriftWork records that a task or run was started for an open drift.

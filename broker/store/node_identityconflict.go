@@ -41,13 +41,13 @@ func (t *tx) identityConflict(ctx context.Context, n broker.Node, why string, re
 	}
 	if err := t.send(ctx, told{
 		Site: n.Site, CorrelationID: correlationOf(ctx),
-		Message: chain.Message{Type: "node.identity_conflict", Subject: "node/" + n.ID, Data: map[string]any{
+		Message: chain.Message{Type: IdentityConflictEvent, Subject: "node/" + n.ID, Data: map[string]any{
 			"node_id": n.ID, "hostname": n.Hostname, "site": n.Site, "from": before, "to": n.Status, "reason": why, "remotes": remotes,
 		}},
 	}); err != nil {
 		return err
 	}
-	e := entry(nodeActor(n.ID), "node.identity_conflict", n.ID)
+	e := entry(nodeActor(n.ID), IdentityConflictEvent, n.ID)
 	e.Code, e.Reason = conflictCode, why
 	e.Before, e.After = small("status", before), small("status", n.Status, "remotes", remotes)
 	return t.audit(ctx, e)

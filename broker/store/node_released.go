@@ -169,7 +169,7 @@ func (t *tx) haunted(ctx context.Context, n broker.Node, rel Release, serial, re
 		s.NodeID, s.SystemID, s.Drift, s.Rule, s.Severity, s.FirstSeen = n.ID, n.MAASSystemID, true, RulePreviousSystem, "critical", t.now
 		s.Details, _ = json.Marshal(map[string]string{"serial": serial, "remote": remote, "run_id": rel.RunID})
 		s.ActedAt, s.Acts, s.Work, s.ResolvedAt, s.ResolvedBy, s.Resolution = time.Time{}, 0, "", time.Time{}, "", ""
-		if err := t.tellDrift(ctx, system, n, s, "node.drift.detected", "critical", text); err != nil {
+		if err := t.tellDrift(ctx, system, n, s, DriftDetectedEvent, "critical", text); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,17 @@ const (
 	HintEvents HintKind = "events" // events got their place
 )
 
+// Types of events that are not declared beside the rest of their feature.
+const (
+	NodeStatusEvent       = "node.status.changed"
+	IdentityConflictEvent = "node.identity_conflict"
+	DriftDetectedEvent    = "node.drift.detected"
+	DriftResolvedEvent    = "node.drift.resolved"
+	ReconcileStoppedEvent = "site.reconciliation.stopped"
+	ReconcileResumedEvent = "site.reconciliation.resumed"
+	ForceReleasedEvent    = "allocation.force_released"
+)
+
 // AllSites is the site of an event that concerns all sites.
 const AllSites = "*"
 
@@ -65,7 +76,7 @@ func (t *tx) send(ctx context.Context, m told) error {
 func (t *tx) tellStatus(ctx context.Context, n broker.Node, before broker.NodeStatus, by, correlationID string) error {
 	return t.send(ctx, told{
 		Site: n.Site, CorrelationID: correlationID,
-		Message: chain.Message{Type: "node.status.changed", Subject: "node/" + n.ID, Data: map[string]any{
+		Message: chain.Message{Type: NodeStatusEvent, Subject: "node/" + n.ID, Data: map[string]any{
 			"node_id": n.ID, "hostname": n.Hostname, "site": n.Site, "from": before, "to": n.Status,
 			"reason": n.StatusReason, "turnover_owed": n.TurnoverOwed, "by": by,
 		}},

@@ -137,13 +137,13 @@ func (db *DB) SaveLook(ctx context.Context, actor broker.Actor, l ReconcileLook)
 				l.Stops[i].Since = stood[at].Since
 				continue
 			}
-			if err := t.tellStop(ctx, actor, l.Site, "site.reconciliation.stopped", s); err != nil {
+			if err := t.tellStop(ctx, actor, l.Site, ReconcileStoppedEvent, s); err != nil {
 				return err
 			}
 		}
 		for _, s := range stood {
 			if !slices.ContainsFunc(l.Stops, same(s)) {
-				if err := t.tellStop(ctx, actor, l.Site, "site.reconciliation.resumed", s); err != nil {
+				if err := t.tellStop(ctx, actor, l.Site, ReconcileResumedEvent, s); err != nil {
 					return err
 				}
 			}

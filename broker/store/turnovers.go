@@ -102,7 +102,7 @@ func (t *tx) forceRelease(ctx context.Context, actor broker.Actor, n broker.Node
 	}
 	return t.send(ctx, told{
 		Site: n.Site, CorrelationID: u.RunID,
-		Message: chain.Message{Type: "allocation.force_released", Subject: "allocation/" + a.ID, Data: map[string]any{
+		Message: chain.Message{Type: ForceReleasedEvent, Subject: "allocation/" + a.ID, Data: map[string]any{
 			"allocation_id": a.ID, "tenant": a.Tenant, "node_id": n.ID, "hostname": n.Hostname, "site": n.Site, "run_id": u.RunID, "reason": u.Reason, "by": actor.Name,
 		}},
 	})
