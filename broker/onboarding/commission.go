@@ -117,7 +117,7 @@ func (c *Chains) waitForReady(ctx context.Context, r *run) error {
 	}
 	switch at.Status {
 	case maas.Commissioning, maas.Testing:
-		return chain.Again(lookAgain, "machine is %s", at.StatusName)
+		return chain.Again(patience(r, lookAgain), "machine is %s", at.StatusName)
 	}
 	if err := at.look(ctx); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (c *Chains) waitForReady(ctx context.Context, r *run) error {
 	s := &r.State
 	switch at.Status {
 	case maas.Commissioning, maas.Testing:
-		return chain.Again(lookAgain, "machine is %s", at.StatusName)
+		return chain.Again(patience(r, lookAgain), "machine is %s", at.StatusName)
 	case maas.Ready:
 		if !at.free() && !at.leftover() {
 			return at.foreign("the machine is in use")

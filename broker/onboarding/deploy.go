@@ -254,7 +254,7 @@ func (c *Chains) waitForDeployed(ctx context.Context, r *run) error {
 		return err
 	}
 	if at.Status == maas.Deploying && at.marked() {
-		return chain.Again(lookAgain, "machine is Deploying")
+		return chain.Again(patience(r, lookAgain), "machine is Deploying")
 	}
 	if err := at.look(ctx); err != nil {
 		return err
@@ -263,7 +263,7 @@ func (c *Chains) waitForDeployed(ctx context.Context, r *run) error {
 	case !at.marked():
 		return at.foreign("the machine belonged to this run and was changed in MAAS")
 	case at.Status == maas.Deploying:
-		return chain.Again(lookAgain, "machine is Deploying")
+		return chain.Again(patience(r, lookAgain), "machine is Deploying")
 	case at.Status == maas.FailedDeployment:
 		why := at.why(ctx)
 		details := at.details()

@@ -79,7 +79,7 @@ func (c *Chains) ensureSync(ctx context.Context, r *run) error {
 	case !has && !r.State.Policy.RequireHWSync:
 		return nil
 	case !has:
-		return chain.Again(lookAgain, "MAAS has not created the token of machine %s yet", at.called())
+		return chain.Again(patience(r, lookAgain), "MAAS has not created the token of machine %s yet", at.called())
 	}
 	if err := at.rotated(token); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (c *Chains) ensureSync(ctx context.Context, r *run) error {
 	case err != nil:
 		return reseedFailed(err)
 	case !done:
-		return chain.Again(lookAgain, "the agent of node %s seeds hardware sync again", n.ID)
+		return chain.Again(patience(r, lookAgain), "the agent of node %s seeds hardware sync again", n.ID)
 	}
 	return nil
 }
@@ -181,7 +181,7 @@ func (c *Chains) waitForSync(ctx context.Context, r *run) error {
 	if early, err := at.early(ctx); err != nil {
 		return err
 	} else if early {
-		return chain.Again(settle, "machine %s has not reported its hardware yet", at.called())
+		return chain.Again(patience(r, settle), "machine %s has not reported its hardware yet", at.called())
 	}
 	if err := c.ensureSync(ctx, r); err != nil {
 		return err
@@ -257,7 +257,7 @@ func (c *Chains) waitForAgent(ctx context.Context, r *run) error {
 	case waited >= enrollmentTime(*s):
 		return chain.Fail(enrollmentFailure, "node %s has not become active within %v: %s", n.ID, enrollmentTime(*s), waits).With("failed_enrollment", nil)
 	}
-	return chain.Again(lookAgain, "node %s: %s", n.ID, waits)
+	return chain.Again(patience(r, lookAgain), "node %s: %s", n.ID, waits)
 }
 
 // extend prolongs the token of the deployed machine. A token that cannot be extended becomes a

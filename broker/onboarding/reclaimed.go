@@ -59,7 +59,7 @@ func (c *Chains) releaseMachine(ctx context.Context, r *run) error {
 	switch at.Status {
 	case maas.Releasing, maas.DiskErasing:
 		rc.Erasing = rc.Erasing || at.Status == maas.DiskErasing
-		return chain.Again(lookAgain, "machine is %s", at.StatusName)
+		return chain.Again(patience(r, lookAgain), "machine is %s", at.StatusName)
 	case maas.Allocated, maas.Deploying, maas.Deployed, maas.FailedDeployment, maas.Reserved, maas.Broken, maas.ReleasingFailed, maas.FailedDiskErasing:
 	default:
 		return chain.Fail(ambiguity, "cannot release machine %s: the machine is %s (end this in MAAS, then resume)", at.called(), taskcatalog.Clean(at.StatusName, 64)).

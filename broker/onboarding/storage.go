@@ -25,7 +25,7 @@ func (c *Chains) configureStorage(ctx context.Context, r *run) error {
 	case at.marked():
 		return nil // done before the claim
 	case at.Status == maas.Commissioning, at.Status == maas.Testing:
-		return chain.Again(lookAgain, "machine is %s", at.StatusName)
+		return chain.Again(patience(r, lookAgain), "machine is %s", at.StatusName)
 	case at.Status == maas.New && (at.free() || at.leftover()): // released, and never commissioned: MAAS then does not know its disks
 		return c.lookOnceMore(ctx, at)
 	case at.leftover() && at.Status == maas.Ready, s.Recommission && (at.Status == maas.Ready || at.Status == maas.FailedCommissioning || at.Status == maas.FailedTesting) && (at.free() || at.leftover()):
@@ -73,9 +73,9 @@ func (c *Chains) lookOnceMore(ctx context.Context, at *place) error {
 		return err
 	}
 	if at.Status == maas.FailedTesting {
-		return chain.Again(lookAgain, "machine is tested again")
+		return chain.Again(patience(at.run, lookAgain), "machine is tested again")
 	}
-	return chain.Again(lookAgain, "machine is commissioned again")
+	return chain.Again(patience(at.run, lookAgain), "machine is commissioned again")
 }
 
 // fits returns the boot disk of a machine that matches the SKU, or why the machine does not match.

@@ -36,6 +36,16 @@ const (
 	late      = 3 * time.Minute  // then MAAS no longer carries it out: MAAS retries for 90 s, and a request may queue behind lists
 )
 
+// least is the shortest delay of patience.
+const least = 2 * time.Second
+
+// patience is the delay until a stage looks again at work that may end soon or late, such as a
+// deployment: half of the stage's time so far, up to most. So quick work is noticed early, and slow
+// work costs few looks.
+func patience(r *run, most time.Duration) time.Duration {
+	return min(max(r.Now.Sub(r.EnteredAt)/2, least), most)
+}
+
 // unseen handles a step that could not look: no attempt is spent, and the site is held where no
 // part of the site answers.
 func (at *place) unseen(ctx context.Context, err error) error {

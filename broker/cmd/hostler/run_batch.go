@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -87,8 +89,7 @@ func (k runs[R]) watchBatch(a *app, ctx context.Context, remote *client.Client, 
 		case err != nil:
 			return err
 		}
-		counts := countsOf(l.batch)
-		p.say(counts, counts)
+		p.say(k.standing(l))
 		if moving(l.batch) == 0 {
 			p.done()
 			ids, rows := k.rows(a, l.runs)
@@ -99,6 +100,29 @@ func (k runs[R]) watchBatch(a *app, ctx context.Context, remote *client.Client, 
 		}
 		pause(waiting, 2*tick)
 	}
+}
+
+// standing describes how far a batch is: its runs by status, and the moving runs by stage. The mark
+// changes with the counts and with the stages, but not with the number of runs at a stage, which
+// would be a line for each step of each run.
+func (k runs[R]) standing(l runPage[R]) (mark, text string) {
+	at := map[string]int{}
+	for _, r := range l.runs {
+		if s := k.look(r); s.stage != "" && (s.status == "running" || s.status == "compensating") {
+			at[s.stage]++
+		}
+	}
+	stages := slices.Sorted(maps.Keys(at))
+	text = countsOf(l.batch)
+	mark = text + "|" + strings.Join(stages, ",")
+	slices.SortStableFunc(stages, func(x, y string) int { return at[y] - at[x] })
+	for i, stage := range stages {
+		stages[i] = fmt.Sprintf("%d %s", at[stage], stage)
+	}
+	if len(stages) > 0 {
+		text += "; at " + strings.Join(stages, ", ")
+	}
+	return mark, text
 }
 
 // moving is the number of a batch's runs that move by themselves. In a stopped batch the pending

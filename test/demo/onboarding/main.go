@@ -43,9 +43,10 @@ func run(ctx context.Context, bin string) error {
 	}{
 		{"A broker and a site", d.site},
 		{"A rack at once", d.batch},
-		{"One has no disk to boot from: mended, and resumed", d.mend},
 		{"A hostname that is somebody else's machine", d.typo},
 		{"The stop button, and the screen for whoever is on call", d.freeze},
+		{"One has no disk to boot from: mended, and resumed", d.mend},
+		{"What was frozen goes on by itself", d.thaw},
 	} {
 		s.Scene(scene.title)
 		if err := scene.play(ctx); err != nil {

@@ -33,6 +33,7 @@ type demo struct {
 	hosts  map[string]*lab.Host // by BMC address
 	boss   maassim.Disk         // the boot disk that was left out
 	failed onboarding
+	frozen onboarding
 }
 
 // onboarding holds the fields of an onboarding that the scenes read.
@@ -122,7 +123,7 @@ func (d *demo) batch(ctx context.Context) error {
 	}
 	d.Typed("cat rack-c07.csv")
 	d.Printed(csv, 9)
-	if err := refused(d.Watched(ctx, 12, "onboarding", "batch", "--site", dc, "--sku", sku, file, "--wait")); err != nil {
+	if err := refused(d.Watched(ctx, 30, "onboarding", "batch", "--site", dc, "--sku", sku, file, "--wait")); err != nil {
 		return err
 	}
 	good := 0
@@ -245,10 +246,16 @@ func (d *demo) freeze(ctx context.Context) error {
 	if err != nil || !strings.Contains(text, "the fabric is being rewired") {
 		return fmt.Errorf("status does not say that the site is frozen: %w", err)
 	}
+	d.frozen = all[i]
 	if err := d.Hostler(ctx, 4, "unfreeze", "--site", dc, "--reason", "rewired"); err != nil {
 		return err
 	}
-	if err := d.Watched(ctx, 12, "onboarding", "watch", all[i].ID); err != nil {
+	d.Say("The runs of a site go on at different times within a minute, so that they do not all ask MAAS at once. Meanwhile there is something to mend.")
+	return nil
+}
+
+func (d *demo) thaw(ctx context.Context) error {
+	if err := d.Watched(ctx, 12, "onboarding", "watch", d.frozen.ID); err != nil {
 		return err
 	}
 	if err := d.Hostler(ctx, 40, "status"); err != nil {
