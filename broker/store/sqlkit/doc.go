@@ -11,5 +11,6 @@
 // as an argument, and never as part of a statement's text. A time is stored as microseconds in UTC,
 // so that both engines compare times alike; any other value without a column of its own is JSON.
 //
-// The package opens no database, migrates no schema and decides nothing about retries: broker/store does both.
+// The package opens no database, migrates no schema and decides nothing about retries: the engines of
+// broker/store do.
 package sqlkit

@@ -38,11 +38,13 @@ func TestRunnersWriteReadAndCount(t *testing.T) {
 			ctx, n := t.Context(), new(atomic.Int64)
 			r := sqlkit.Counted(runner(open(t)), n)
 			for _, thing := range []string{"one", "two", "three"} {
-				if added, err := sqlkit.Changed(r.ExecContext(ctx, `INSERT INTO things (name, kind) VALUES ($1, $2)`, thing, "k")); err != nil || added != 1 {
+				added, err := sqlkit.Changed(r.ExecContext(ctx, `INSERT INTO things (name, kind) VALUES ($1, $2)`, thing, "k"))
+				if err != nil || added != 1 {
 					t.Fatal(added, err)
 				}
 			}
-			names, err := sqlkit.Collect(ctx, r, func(row sqlkit.Row) (s string, err error) { return s, row.Scan(&s) }, `SELECT name FROM things ORDER BY name`)
+			scan := func(row sqlkit.Row) (s string, err error) { return s, row.Scan(&s) }
+			names, err := sqlkit.Collect(ctx, r, scan, `SELECT name FROM things ORDER BY name`)
 			if err != nil || !slices.Equal(names, []string{"one", "three", "two"}) {
 				t.Error(names, err)
 			}
