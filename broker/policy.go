@@ -35,7 +35,7 @@ type SystemPolicy struct {
 	PXEVLANVID   *int   `json:"pxe_vlan_vid" unit:"VLAN id" default:"" minimum:"0" maximum:"4094" nullable:"true" doc:"VLAN of network boot; 0 is untagged. Unset: the site's."`
 	NodePXEIface string `json:"node_pxe_iface" unit:"interface" default:"" maxLength:"15" accepts:"interface" doc:"Interface of a node for network boot. Empty: the site's."`
 
-	StrictPXEPreflight bool `json:"strict_pxe_preflight" default:"true" doc:"A PXE interface that cannot be mended stops the run before the deployment."`
+	StrictPXEPreflight bool `json:"strict_pxe_preflight" default:"true" doc:"A PXE interface that cannot be repaired stops the run before the deployment."`
 }
 
 // DiscoveryPolicy steers how a new machine is found in MAAS.

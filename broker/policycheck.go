@@ -54,7 +54,7 @@ const mostRetries = 20
 func refusedRetries(retries map[string]int) string {
 	for _, stage := range slices.Sorted(maps.Keys(retries)) {
 		if !slices.Contains(RetriedStages(), stage) {
-			return fmt.Sprintf("stage_retries names %q, which is no stage that is retried (retried are %s)",
+			return fmt.Sprintf("stage_retries names %q, which is not a retried stage (retried stages: %s)",
 				said(stage), strings.Join(RetriedStages(), ", "))
 		}
 		if n := retries[stage]; n < 0 || n > mostRetries {

@@ -30,7 +30,7 @@ func NewProfile(id, siteID, name string) Profile {
 // Check refuses an invalid profile. Code: profile_invalid.
 func (p *Profile) Check() error {
 	bad := func(format string, args ...any) error {
-		return Errorf(Invalid, "profile_invalid", "cannot keep profile %s: "+format, append([]any{said(p.Name)}, args...)...)
+		return Errorf(Invalid, "profile_invalid", "cannot store profile %s: "+format, append([]any{said(p.Name)}, args...)...)
 	}
 	switch {
 	case !SiteNameForm.MatchString(p.Name) || idForm.MatchString(p.Name):
@@ -52,7 +52,7 @@ var systemdMinutes = strings.NewReplacer("minutes", "m", "minute", "m", "min", "
 func SyncInterval(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(systemdMinutes.Replace(text))
 	if err != nil || d < time.Minute || d > 24*time.Hour || d%time.Second != 0 || taskcatalog.Clean(text, 32) != text {
-		return 0, Errorf(Invalid, "profile_invalid", "hardware_sync_interval %q is no time between 1m and 24h", said(text))
+		return 0, Errorf(Invalid, "profile_invalid", "hardware_sync_interval %q is not a time between 1m and 24h", said(text))
 	}
 	return d, nil
 }

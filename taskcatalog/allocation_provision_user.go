@@ -4,7 +4,7 @@ import "time"
 
 var allocationProvisionUser = define[ProvisionUserParams, ProvisionUserResult](Type{
 	Name: "allocation.provision_user", Version: 1,
-	Summary: "make the account of an allocation, with its SSH keys",
+	Summary: "create the account of an allocation, with its SSH keys",
 	Class:   ClassMutating, Lane: LaneExclusive, Deadline: 2 * time.Minute,
 	Example: `{"allocation_id":"a-1","username":"alice","ssh_keys":["ssh-ed25519 AAAA… alice"]}`,
 })

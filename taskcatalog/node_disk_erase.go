@@ -7,7 +7,7 @@ import (
 
 var nodeDiskErase = define[DiskEraseParams, DiskEraseResult](Type{
 	Name: "node.disk_erase", Version: 1,
-	Summary: "erase the named local disks whole, by the best method that each has, and say of each what was done to it",
+	Summary: "erase the named local disks completely, each by the best method that it supports, and report what was done to each",
 	Class:   ClassDestructive, Lane: LaneExclusive, Deadline: 7 * 24 * time.Hour,
 	Example: `{"mode":"secure","disks":[{"serial":"S6ABNE0T100001","model":"SAMSUNG MZQL23T8HCLS-00A07","size_bytes":3840755982336}]}`,
 	limit:   func(params any) time.Duration { return params.(*DiskEraseParams).limit() },

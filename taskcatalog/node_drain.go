@@ -4,7 +4,7 @@ import "time"
 
 var nodeDrain = define[DrainParams, DrainResult](Type{
 	Name: "node.drain", Version: 1,
-	Summary: "let nobody new in, and end the sessions and processes of allocation users",
+	Summary: "take no new tenant, and end the sessions and processes of allocation users",
 	Class:   ClassMutating, Lane: LaneExclusive, Deadline: 10 * time.Minute,
 	Example: `{"grace_seconds": 30}`,
 })

@@ -4,7 +4,7 @@ import "time"
 
 var nodeGPUScrub = define[GPUScrubParams, GPUScrubResult](Type{
 	Name: "node.gpu_scrub", Version: 1,
-	Summary: "overwrite the memory of every GPU with a pattern of the task's own, verify it, reset, and look again as the next tenant would",
+	Summary: "overwrite the memory of every GPU with a pattern of this task, verify it, reset, and inspect the memory as the next tenant would see it",
 	Class:   ClassDestructive, Lane: LaneExclusive, Deadline: 2 * time.Hour,
 	Capabilities: []string{"gpu.vendor"},
 	BrokerFills:  []string{"expected", "policy"},

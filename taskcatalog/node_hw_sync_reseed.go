@@ -8,7 +8,7 @@ import (
 
 var nodeHWSyncReseed = define[HWSyncReseedParams, HWSyncReseedResult](Type{
 	Name: "node.hw_sync_reseed", Version: 1,
-	Summary: "give MAAS's hardware sync its credentials again, start it, and prove that it ran",
+	Summary: "restore the credentials of MAAS's hardware sync, start it, and prove that it ran",
 	Class:   ClassMutating, Lane: LaneExclusive, Deadline: 15 * time.Minute,
 	Example: `{"interval_minutes": 15}`,
 })

@@ -8,7 +8,7 @@ import (
 
 var nodeResolverConfig = define[ResolverConfigParams, ResolverConfigResult](Type{
 	Name: "node.resolver_config", Version: 1,
-	Summary: "put a set of resolver profiles in force, or one that was before it",
+	Summary: "put a set of resolver profiles in force, or return to an earlier set",
 	Class:   ClassMutating, Lane: LaneExclusive, Deadline: 5 * time.Minute,
 	BrokerFills: []string{"digest", "profiles"},
 	Example:     `{"version":"2026-11-21"}`,

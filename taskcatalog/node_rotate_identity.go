@@ -4,7 +4,7 @@ import "time"
 
 var nodeRotateIdentity = define[RotateIdentityParams, RotateIdentityResult](Type{
 	Name: "node.rotate_identity", Version: 1,
-	Summary: "take a new key and a certificate for it; the old one is denied at the first request with the new",
+	Summary: "make a new key and get a certificate for it; the old certificate is denied at the first request with the new one",
 	Class:   ClassMutating, Lane: LaneExclusive, Deadline: 10 * time.Minute,
 	Example: `{}`,
 })

@@ -7,7 +7,7 @@ import (
 
 var nodeSelfUpdate = define[SelfUpdateParams, SelfUpdateResult](Type{
 	Name: "node.self_update", Version: 1,
-	Summary: "fetch a signed release of the agent, put it beside the running one, switch to it, and go back if it does not come up",
+	Summary: "fetch a signed release of the agent, install it beside the running one, switch to it, and roll back if it does not start",
 	Class:   ClassMutating, Lane: LaneExclusive, Deadline: 3 * time.Hour,
 	BrokerFills: []string{"manifest", "source", "signatures", "floor"},
 	Example:     `{"phase":"update","version":"1.4.0"}`,

@@ -4,7 +4,7 @@ import "time"
 
 var nodeStorageCleanup = define[StorageCleanupParams, StorageCleanupResult](Type{
 	Name: "node.storage_cleanup", Version: 1,
-	Summary: "empty what a tenant could have written to: temporary and scratch space, homes, containers, dumps, swap",
+	Summary: "clean everything that a tenant could have written to: temporary and scratch space, homes, containers, dumps, swap",
 	Class:   ClassDestructive, Lane: LaneExclusive, Deadline: 2 * time.Hour,
 	BrokerFills: []string{"baseline"},
 	Example:     `{"scope":"local"}`,

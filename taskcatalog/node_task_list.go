@@ -4,7 +4,7 @@ import "time"
 
 var nodeTaskList = define[TaskListParams, TaskListResult](Type{
 	Name: "node.task_list", Version: 1,
-	Summary: "say which tasks the node has taken and what became of them, the newest first; changes nothing",
+	Summary: "list the tasks that the node has accepted, with their outcomes, newest first; changes nothing",
 	Class:   ClassProbe, Lane: LaneConcurrent, Deadline: time.Minute,
 	Example: `{}`,
 })

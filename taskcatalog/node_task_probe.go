@@ -4,7 +4,7 @@ import "time"
 
 var nodeTaskProbe = define[TaskProbeParams, TaskProbeResult](Type{
 	Name: "node.task_probe", Version: 1,
-	Summary: "say what the node knows of another task, and what is there now; changes nothing",
+	Summary: "report what the node knows about another task, and the present state; changes nothing",
 	Class:   ClassProbe, Lane: LaneConcurrent, Deadline: time.Minute,
 	Example: `{"task_id": "t-0000o3v8k1c2me0b5qk7s1n4r9d2"}`,
 })

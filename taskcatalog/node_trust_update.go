@@ -4,7 +4,7 @@ import "time"
 
 var nodeTrustUpdate = define[TrustUpdateParams, TrustUpdateResult](Type{
 	Name: "node.trust_update", Version: 1,
-	Summary: "carry a new trust bundle, signed by the trust key in force",
+	Summary: "deliver a new trust bundle, signed by the trust key in force",
 	Class:   ClassMutating, Lane: LaneConcurrent, Deadline: time.Minute,
 	BrokerFills: []string{"bundle"},
 	Example:     `{}`,

@@ -4,7 +4,7 @@ import "time"
 
 var nodeValidateClean = define[ValidateCleanParams, ValidateCleanResult](Type{
 	Name: "node.validate_clean", Version: 1,
-	Summary: "look for everything a tenant may have left, and say clean, not_clean or inconclusive",
+	Summary: "look for everything that a tenant may have left, and report clean, not_clean or inconclusive",
 	Class:   ClassProbe, Lane: LaneConcurrent, Deadline: 30 * time.Minute,
 	BrokerFills: []string{"baseline", "expected_agent", "policy"},
 	Example:     `{}`,

@@ -4,7 +4,7 @@ import "time"
 
 var terminalClose = define[TerminalCloseParams, TerminalCloseResult](Type{
 	Name: "terminal.close", Version: 1,
-	Summary: "end a terminal session's process and all that it started",
+	Summary: "end a terminal session's process and all processes that it started",
 	Class:   ClassMutating, Lane: LaneConcurrent, Deadline: 2 * time.Minute,
 	ByBroker: "hostler terminal",
 	Example:  `{"session_id":"ts-7k2m4q6s","code":"node_draining"}`,

@@ -4,7 +4,7 @@ import "time"
 
 var terminalOpen = define[TerminalOpenParams, TerminalOpenResult](Type{
 	Name: "terminal.open", Version: 1,
-	Summary: "start the process of a terminal session, or send the one there is to another relay",
+	Summary: "start the process of a terminal session, or send an existing one to another relay",
 	Class:   ClassMutating, Lane: LaneConcurrent, Deadline: 2 * time.Minute,
 	ByBroker: "hostler terminal",
 	Example:  `{"session_id":"ts-7k2m4q6s","relay":"broker.example:7442","username":"alice","max_seconds":28800,"detach_seconds":900}`,

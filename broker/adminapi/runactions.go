@@ -67,7 +67,7 @@ func (a *API) without(ctx context.Context, o chain.Order, r chain.Record, action
 		return o, err
 	}
 	var err error
-	if o.Reason, err = a.reasonFor(ctx, body.Reason, "decommission.override", "run/"+r.ID, "go on without a stage"); err != nil {
+	if o.Reason, err = a.reasonFor(ctx, body.Reason, "decommission.override", "run/"+r.ID, "skip a stage"); err != nil {
 		return o, err
 	}
 	if o.Action != chain.Resume {

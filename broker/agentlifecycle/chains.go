@@ -44,7 +44,7 @@ func (c *Chains) Of(l List) chain.Chain[Work] {
 	case Config:
 		stages = []stage{
 			safe, trust,
-			{Name: "push_profiles", Done: c.profiled, Do: c.pushProfiles, Retry: again, Limit: answered(taskTime), About: about("the node: the resolver profiles that it shall have", 5*time.Second)},
+			{Name: "push_profiles", Done: c.profiled, Do: c.pushProfiles, Retry: again, Limit: answered(taskTime), About: about("the node: its assigned resolver profiles", 5*time.Second)},
 		}
 	case Install:
 		stages = []stage{safe, {Name: "wait_for_install", Do: c.waitForInstall, Limit: within(installTime), About: about("nothing: a person installs the agent", time.Hour)}, version}

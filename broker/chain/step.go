@@ -60,7 +60,7 @@ func (s *step) run() (err error) {
 		return s.save(s.unknown("stage_unknown", "this broker knows no stage %s (upgrade the broker, or rerun)", s.was.Stage))
 	}
 	if n := s.was.Progress.Lost; n > mostLost {
-		return s.save(s.unknown("step_lost", "stage %s was begun %d times, and its end was never recorded (check whether the stage crashes the broker)", s.was.Stage, n))
+		return s.save(s.unknown("step_lost", "stage %s was started %d times, and its end was never recorded (check whether the stage crashes the broker)", s.was.Stage, n))
 	}
 	s.out.since, s.out.clock = s.since, s.store.Now
 	if s.call, err = s.line.open(&s.was, &s.out); err != nil {

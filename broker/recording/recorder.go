@@ -60,7 +60,7 @@ func Resume(ctx context.Context, keep Keeper, last Block, began time.Time, now f
 		return nil, broker.Errorf(broker.Refused, "recording_broken", "cannot continue the recording of session %s: block %d was changed (hostler recording verify %s)", last.SessionID, last.Seq, last.SessionID)
 	}
 	r := &Recorder{keep: keep, now: now, began: began, last: last, to: last.To, lost: last.Lost, after: last.At.Sub(began)}
-	r.mark(now(), "the relay began anew")
+	r.mark(now(), "the relay continued the recording")
 	_, err := r.Flush(ctx)
 	return r, err
 }
@@ -120,7 +120,7 @@ func (r *Recorder) Gap(at time.Time, bytes uint64, why string) {
 func (r *Recorder) Cut(told Head) {
 	gone := max(told.Bytes, r.to) - r.to
 	r.to, r.lost = r.to+gone, r.lost+gone
-	r.mark(r.now(), fmt.Sprintf("blocks that were kept are gone: the audit log was told of %d blocks, up to %s; with them %d bytes of output are lost", told.Blocks, told.Hash, gone))
+	r.mark(r.now(), fmt.Sprintf("stored blocks are missing: the audit log has %d blocks, up to %s; with them %d bytes of output are lost", told.Blocks, told.Hash, gone))
 }
 
 // Head returns the length of the kept recording.

@@ -249,7 +249,7 @@ func TestARecordingGoesOnAfterACrash(t *testing.T) {
 		t.Errorf("%+v (%v)", report, err)
 	}
 	got := events(t, s.blocks)
-	if text(got, recording.Output) != "before after" || !strings.Contains(text(got, recording.Marker), "the relay began anew") || !strings.Contains(text(got, recording.Marker), "100 bytes of output are lost") {
+	if text(got, recording.Output) != "before after" || !strings.Contains(text(got, recording.Marker), "the relay continued the recording") || !strings.Contains(text(got, recording.Marker), "100 bytes of output are lost") {
 		t.Errorf("%+v", got)
 	}
 	// The one before it, which knows nothing of that, has lost its place.
@@ -429,7 +429,7 @@ func TestARecordingIsHeldToAllThatWasTold(t *testing.T) {
 	if at, err := again.Flush(ctx); err != nil || at != 20 {
 		t.Errorf("it goes on at %d (%v)", at, err)
 	}
-	if said := text(events(t, s.blocks), recording.Marker); !strings.Contains(said, "told of 5 blocks") || !strings.Contains(said, "15 bytes of output are lost") {
+	if said := text(events(t, s.blocks), recording.Marker); !strings.Contains(said, "the audit log has 5 blocks") || !strings.Contains(said, "15 bytes of output are lost") {
 		t.Errorf("%q", said)
 	}
 	cuts := []recording.Cut{{Told: heads[5], Left: left}}

@@ -49,7 +49,7 @@ func (c *Chains) disable(ctx context.Context, r *run) error {
 		r.AlreadySo(nil, "node %s is deleted already", s.NodeID)
 		return nil
 	case s.Was != "" && n.Status == broker.Removing:
-		if _, err := c.Nodes.Withdraw(ctx, s.NodeID, r.ID, "run "+r.ID+" begins anew"); err != nil {
+		if _, err := c.Nodes.Withdraw(ctx, s.NodeID, r.ID, "run "+r.ID+" starts over"); err != nil {
 			return asking.Records(err)
 		}
 		if err := c.staysRetired(ctx, r); err != nil {

@@ -22,25 +22,25 @@ var (
 // The exit statuses, equal to those of hostler certificate verify.
 const (
 	exitHolds     = 0
-	exitUntrusted = 1 // nothing in the file can be believed
+	exitUntrusted = 1 // nothing in the file can be trusted
 	exitUsage     = 2 // bad usage, or a file cannot be read or written
-	exitRemarks   = 3 // authentic, and something speaks against it
+	exitRemarks   = 3 // authentic, but not acceptable
 )
 
 const usageText = `Usage: hostler-verify --trust TRUST-FILE [--archive] [--html PAGE] FILE
 
-Checks a certificate, a receipt or an attestation that Hostler signed. It needs no
-network: FILE carries the evidence, and TRUST-FILE the keys. Get the trust file
-another way than FILE: from the issuer's own pages, or keep the one from before.
+Checks a certificate, a receipt or an attestation that Hostler signed. The check needs
+no network: FILE contains the evidence, and TRUST-FILE the keys. Obtain the trust file
+by another way than FILE: from the issuer's own pages, or keep an earlier one.
 
-  --trust FILE   the keys to believe
-  --archive      accept a certificate that was clean when issued, also past its valid_until
-  --html FILE    write a page for people to FILE, too
+  --trust FILE   the trusted keys
+  --archive      accept a certificate that was clean when issued, even past its valid_until
+  --html FILE    also write an HTML page to FILE
   --version      print the version
 
-Exit status: 0 authentic, clean and not past valid_until (with --archive: clean
-when issued); 1 nothing in FILE can be believed, the error's code says why; 2 a
-file cannot be read or written; 3 authentic, and something speaks against it.
+Exit status: 0 authentic, clean and not past valid_until (with --archive: clean when
+issued); 1 nothing in FILE can be trusted, the error's code says why; 2 a file cannot
+be read or written; 3 authentic, but not acceptable for a reason that is printed.
 `
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr, time.Now())) }
@@ -78,9 +78,9 @@ func parse(args []string) (o options, err error) {
 	switch {
 	case o.version:
 	case len(files) != 1:
-		return o, fmt.Errorf("%d files are named, and one is checked at a time", len(files))
+		return o, fmt.Errorf("%d files are given (give one file)", len(files))
 	case o.trust == "":
-		return o, errors.New("say --trust: the file with the keys to believe")
+		return o, errors.New("--trust is missing (give the file with the trusted keys)")
 	default:
 		o.file = files[0]
 	}

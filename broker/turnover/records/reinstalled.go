@@ -50,8 +50,8 @@ func (n *Nodes) Reinstalled(ctx context.Context, nodeID, runID, taskID string) (
 	if err != nil {
 		return nil, err
 	}
-	if err := n.DB.RecordDisks(ctx, broker.System, nodeID, node.EnrolledAt, "installed anew by run "+runID); err != nil {
+	if err := n.DB.RecordDisks(ctx, broker.System, nodeID, node.EnrolledAt, "reinstalled by run "+runID); err != nil {
 		return nil, err
 	}
-	return nil, n.DB.SaveBaseline(ctx, broker.System, nodeID, pki.Digest(raw), raw, "installed anew by run "+runID+": only values differ that each installation generates")
+	return nil, n.DB.SaveBaseline(ctx, broker.System, nodeID, pki.Digest(raw), raw, "reinstalled by run "+runID+": only values differ that each installation generates")
 }
