@@ -26,8 +26,8 @@ type Allocation struct {
 // Live reports whether the allocation's user may be on the node.
 func (a Allocation) Live() bool { return a.EndedAt.IsZero() }
 
-// Named describes the allocation for people.
-func (a Allocation) Named() string {
+// Describe describes the allocation for people.
+func (a Allocation) Describe() string {
 	if a.Tenant == "" {
 		return fmt.Sprintf("%s (user %s)", a.ID, a.Username)
 	}
@@ -41,7 +41,7 @@ func AllocationsLive(n Node, live []Allocation, ends ...string) error {
 	var names []string
 	for _, a := range live {
 		if !slices.Contains(ends, a.ID) {
-			names = append(names, a.Named())
+			names = append(names, a.Describe())
 		}
 	}
 	if len(names) == 0 {

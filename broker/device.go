@@ -172,9 +172,9 @@ func WrongDevices(all []Device) (missing, unexpected []Device) {
 	return missing, unexpected
 }
 
-// Unlike says how the GPUs differ from the SKU; empty: no difference. Reported memory excludes
+// GPUDifference says how the GPUs differ from the SKU; empty: no difference. Reported memory excludes
 // the part that the vendor reserves, so a difference of up to a twentieth is allowed.
-func (s SKU) Unlike(gpus []taskcatalog.GPUFacts) string {
+func (s SKU) GPUDifference(gpus []taskcatalog.GPUFacts) string {
 	if len(gpus) != s.GPUCount {
 		return fmt.Sprintf("the machine has %d GPUs, and SKU %s has %d", len(gpus), s.ID, s.GPUCount)
 	}

@@ -130,15 +130,15 @@ func TestUnlikeSaysWhichGPUIsNotOfTheSKU(t *testing.T) {
 	} {
 		g := good
 		change(&g)
-		if got := sku.Unlike([]taskcatalog.GPUFacts{good, g}); (got == "") != (want == "") || !strings.Contains(got, want) {
+		if got := sku.GPUDifference([]taskcatalog.GPUFacts{good, g}); (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := sku.Unlike([]taskcatalog.GPUFacts{good}); !strings.Contains(got, "the machine has 1 GPUs") {
+	if got := sku.GPUDifference([]taskcatalog.GPUFacts{good}); !strings.Contains(got, "the machine has 1 GPUs") {
 		t.Errorf("one of two: %q", got)
 	}
 	none := NewSKU()
-	if none.Unlike(nil) != "" || none.Unlike([]taskcatalog.GPUFacts{good}) == "" {
+	if none.GPUDifference(nil) != "" || none.GPUDifference([]taskcatalog.GPUFacts{good}) == "" {
 		t.Error("a SKU without GPUs is like a machine with one, or not like one without")
 	}
 }
@@ -171,7 +171,7 @@ func TestASKUsModelIsWholeWordsOfTheVendorsName(t *testing.T) {
 		{"amd", "MI300", "AMD Instinct MI300X", false},
 	} {
 		sku := SKU{ID: "one", GPUVendor: row.vendor, GPUModel: row.model, GPUCount: 1}
-		why := sku.Unlike([]taskcatalog.GPUFacts{{Vendor: row.vendor, Name: row.name, PCIAddress: "0000:1b:00.0"}})
+		why := sku.GPUDifference([]taskcatalog.GPUFacts{{Vendor: row.vendor, Name: row.name, PCIAddress: "0000:1b:00.0"}})
 		if (why == "") != row.like || why != "" && !strings.Contains(why, "whole words") {
 			t.Errorf("%q for %q: %q", row.name, row.model, why)
 		}

@@ -42,8 +42,8 @@ type Reason struct {
 	Next    string // the next action
 }
 
-// mends says for each status how the node becomes active.
-var mends = map[NodeStatus]string{
+// activationSteps says for each status how the node becomes active.
+var activationSteps = map[NodeStatus]string{
 	BootstrapIssued: "boot the machine with its user-data, or issue another token (hostler node token issue NODE)",
 	Enrolling:       "wait until its checks have ended, or find out why they do not (hostler node timeline NODE)",
 	Offline:         "start its agent again",
@@ -67,21 +67,21 @@ func (h Handout) Reasons(allocation, tenant string) []Reason {
 			return all // the node was already handed out to this allocation
 		}
 	}
-	all = append(all, h.others(allocation, tenant)...)
+	all = append(all, h.otherTenants(allocation, tenant)...)
 	return append(all, h.machine()...)
 }
 
 // service returns the reasons why the node takes no tenant at all.
 func (h Handout) service() (all []Reason) {
 	n := h.Node
-	add := h.adder(&all)
+	add := h.reasonAppender(&all)
 	switch {
 	case n.Status != Active:
 		because := ""
 		if n.StatusReason != "" {
 			because = " (" + taskcatalog.Clean(n.StatusReason, 200) + ")"
 		}
-		add("node_status", mends[n.Status], "the node is %s%s", n.Status, because)
+		add("node_status", activationSteps[n.Status], "the node is %s%s", n.Status, because)
 	case n.Silent(h.Now): // its status is held, or nobody has looked yet
 		since := "never made contact"
 		if !n.LastAgentContactAt.IsZero() {
@@ -106,16 +106,16 @@ func (h Handout) service() (all []Reason) {
 	return all
 }
 
-// others returns the reasons from other allocations on the node since it was last clean.
-func (h Handout) others(allocation, tenant string) (all []Reason) {
-	add := h.adder(&all)
+// otherTenants returns the reasons from other allocations on the node since it was last clean.
+func (h Handout) otherTenants(allocation, tenant string) (all []Reason) {
+	add := h.reasonAppender(&all)
 	for _, a := range h.Allocations {
 		switch {
 		case a.of(allocation, tenant):
 		case a.Live():
-			add("allocation_live", "end the allocation, then turn the node over", "allocation %s is on the node", a.Named())
+			add("allocation_live", "end the allocation, then turn the node over", "allocation %s is on the node", a.Describe())
 		case !a.EndedAt.Before(h.OverrideAt):
-			add("turnover_missing", "hostler decommission start NODE --mode soft_reset --reason R", "the node was not turned over since allocation %s ended", a.Named())
+			add("turnover_missing", "hostler decommission start NODE --mode soft_reset --reason R", "the node was not turned over since allocation %s ended", a.Describe())
 		}
 	}
 	return all
@@ -132,7 +132,7 @@ func (a Allocation) of(allocation, tenant string) bool {
 
 // machine returns the known faults of the machine that would be handed out.
 func (h Handout) machine() (all []Reason) {
-	add := h.adder(&all)
+	add := h.reasonAppender(&all)
 	if c := h.Certificate; c != nil && !c.MeetsPolicy && !c.IssuedAt.Before(h.OverrideAt) {
 		add("certificate_falls_short", "read which requirements it misses (hostler certificate get "+c.ID+"), meet them, then resume the turnover or start another",
 			"certificate %s does not meet the policy: %s", c.ID, strings.Join(c.Shortfalls, ", "))
@@ -147,7 +147,7 @@ func (h Handout) machine() (all []Reason) {
 	return all
 }
 
-func (h Handout) adder(to *[]Reason) func(code, next, format string, args ...any) {
+func (h Handout) reasonAppender(to *[]Reason) func(code, next, format string, args ...any) {
 	return func(code, next, format string, args ...any) {
 		*to = append(*to, Reason{Code: code, Message: fmt.Sprintf(format, args...), Next: strings.ReplaceAll(next, "NODE", h.Node.ID)})
 	}

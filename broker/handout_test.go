@@ -142,11 +142,11 @@ func TestWhoIsInGetsMoreWhateverBecomesOfTheMachine(t *testing.T) {
 // Every status but active has advice on how the node becomes active.
 func TestEveryStatusSaysWhatToDo(t *testing.T) {
 	for _, s := range NodeStatuses {
-		if s != Active && mends[s] == "" || s == Active && mends[s] != "" {
-			t.Errorf("%s: %q", s, mends[s])
+		if s != Active && activationSteps[s] == "" || s == Active && activationSteps[s] != "" {
+			t.Errorf("%s: %q", s, activationSteps[s])
 		}
 	}
-	if len(mends) != len(NodeStatuses)-1 || slices.Contains(NodeStatuses, "") {
+	if len(activationSteps) != len(NodeStatuses)-1 || slices.Contains(NodeStatuses, "") {
 		t.Error("mends knows another status")
 	}
 }

@@ -182,7 +182,7 @@ func (k Knob) Refusal(value any) string {
 		case k.accepts == "bundle": // a refused URL may have credentials in it
 			return fmt.Sprintf("%s is not a %s of the form %s", k.Name, k.Unit, k.Bounds)
 		default:
-			return fmt.Sprintf("%s is the %s %q (allowed: %s)", k.Name, k.Unit, said(v), k.Bounds)
+			return fmt.Sprintf("%s is the %s %q (allowed: %s)", k.Name, k.Unit, cleanText(v), k.Bounds)
 		}
 	case map[string]int:
 		return refusedRetries(v)

@@ -10,8 +10,8 @@ type Outage struct {
 	EndedAt      time.Time // zero: not ended
 }
 
-// Lost is the duration of the outage between two moments.
-func (o Outage) Lost(from, to time.Time) time.Duration {
+// Duration is the duration of the outage between two moments.
+func (o Outage) Duration(from, to time.Time) time.Duration {
 	end := o.EndedAt
 	if end.IsZero() || end.After(to) {
 		end = to

@@ -55,7 +55,7 @@ func refusedRetries(retries map[string]int) string {
 	for _, stage := range slices.Sorted(maps.Keys(retries)) {
 		if !slices.Contains(RetriedStages(), stage) {
 			return fmt.Sprintf("stage_retries names %q, which is not a retried stage (retried stages: %s)",
-				said(stage), strings.Join(RetriedStages(), ", "))
+				cleanText(stage), strings.Join(RetriedStages(), ", "))
 		}
 		if n := retries[stage]; n < 0 || n > mostRetries {
 			return fmt.Sprintf("stage_retries of %s is %d retries (allowed: 0 to %d retries)", stage, n, mostRetries)
@@ -69,7 +69,7 @@ func refusedChecks(checks []string) string {
 		switch {
 		case !slices.Contains(taskcatalog.PlatformChecks(), check):
 			return fmt.Sprintf("report_only names %q, and only these may be reported without effect: %s",
-				said(check), strings.Join(taskcatalog.PlatformChecks(), ", "))
+				cleanText(check), strings.Join(taskcatalog.PlatformChecks(), ", "))
 		case slices.Contains(checks[:i], check):
 			return fmt.Sprintf("report_only names %s twice", check)
 		}

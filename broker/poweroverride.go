@@ -50,7 +50,7 @@ func (o PowerOverride) Unused(now time.Time) bool {
 // Code: power_override_invalid.
 func SelectorValue(by PowerSelector, value string) (string, error) {
 	bad := func(want string) (string, error) {
-		return "", Errorf(Invalid, "power_override_invalid", "cannot select by %s %q: the value is not a %s", by, said(value), want)
+		return "", Errorf(Invalid, "power_override_invalid", "cannot select by %s %q: the value is not a %s", by, cleanText(value), want)
 	}
 	switch by {
 	case ByPXEMAC:
@@ -72,7 +72,7 @@ func SelectorValue(by PowerSelector, value string) (string, error) {
 		}
 		return h, nil
 	}
-	return "", Errorf(Invalid, "power_override_invalid", "cannot select by %q: not a selector (pxe_mac, ipmi_ip or hostname)", said(string(by)))
+	return "", Errorf(Invalid, "power_override_invalid", "cannot select by %q: not a selector (pxe_mac, ipmi_ip or hostname)", cleanText(string(by)))
 }
 
 // ParseIP reads an IP address. Surrounding blanks are allowed, and so are the brackets that URLs

@@ -30,7 +30,7 @@ func NewProfile(id, siteID, name string) Profile {
 // Check refuses an invalid profile. Code: profile_invalid.
 func (p *Profile) Check() error {
 	bad := func(format string, args ...any) error {
-		return Errorf(Invalid, "profile_invalid", "cannot store profile %s: "+format, append([]any{said(p.Name)}, args...)...)
+		return Errorf(Invalid, "profile_invalid", "cannot store profile %s: "+format, append([]any{cleanText(p.Name)}, args...)...)
 	}
 	switch {
 	case !SiteNameForm.MatchString(p.Name) || idForm.MatchString(p.Name):
@@ -38,7 +38,7 @@ func (p *Profile) Check() error {
 	case len(p.Description) > 500 || taskcatalog.Clean(p.Description, 1000) != p.Description:
 		return bad("its description is too long or has control characters")
 	case p.Status != SiteActive && p.Status != SiteDisabled:
-		return bad("status %q is neither active nor disabled", said(string(p.Status)))
+		return bad("status %q is neither active nor disabled", cleanText(string(p.Status)))
 	}
 	if why := p.Policy.refused(); why != "" {
 		return bad("%s", why)
@@ -52,7 +52,7 @@ var systemdMinutes = strings.NewReplacer("minutes", "m", "minute", "m", "min", "
 func SyncInterval(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(systemdMinutes.Replace(text))
 	if err != nil || d < time.Minute || d > 24*time.Hour || d%time.Second != 0 || taskcatalog.Clean(text, 32) != text {
-		return 0, Errorf(Invalid, "profile_invalid", "hardware_sync_interval %q is not a time between 1m and 24h", said(text))
+		return 0, Errorf(Invalid, "profile_invalid", "hardware_sync_interval %q is not a time between 1m and 24h", cleanText(text))
 	}
 	return d, nil
 }

@@ -34,15 +34,15 @@ func CheckRoCE(items []RoCEAssignment) error {
 		}
 		hostname, ok := CanonicalHostname(r.Hostname)
 		if !ok {
-			return bad("hostname %q is not valid", said(r.Hostname))
+			return bad("hostname %q is not valid", cleanText(r.Hostname))
 		}
 		r.Hostname = hostname
 		if !ifaceForm.MatchString(r.Interface) {
-			return bad("interface %q of %s is not valid", said(r.Interface), r.Hostname)
+			return bad("interface %q of %s is not valid", cleanText(r.Interface), r.Hostname)
 		}
 		prefix, why := roceAddress(r.IPv4CIDR)
 		if why != "" {
-			return bad("ipv4_cidr %q of %s %s", said(r.IPv4CIDR), r.Hostname, why)
+			return bad("ipv4_cidr %q of %s %s", cleanText(r.IPv4CIDR), r.Hostname, why)
 		}
 		r.IPv4CIDR = prefix.String()
 		if j, had := at[key{r.Hostname, r.Interface}]; had {

@@ -107,29 +107,29 @@ const (
 // site_invalid.
 func (s *Site) Check() error {
 	bad := func(format string, args ...any) error {
-		return Errorf(Invalid, "site_invalid", "cannot store site %s: "+format, append([]any{said(s.Name)}, args...)...)
+		return Errorf(Invalid, "site_invalid", "cannot store site %s: "+format, append([]any{cleanText(s.Name)}, args...)...)
 	}
 	switch {
 	case !SiteNameForm.MatchString(s.Name) || idForm.MatchString(s.Name):
 		return bad("its name must be 1 to 63 of a-z, 0-9 and '-', and must not be an id")
 	case !regionForm.MatchString(s.RegionCode):
-		return bad("region_code %q is not valid (letters, digits, '.', '_' and '-')", said(s.RegionCode))
+		return bad("region_code %q is not valid (letters, digits, '.', '_' and '-')", cleanText(s.RegionCode))
 	case s.Status != SiteActive && s.Status != SiteDisabled:
-		return bad("status %q is neither active nor disabled", said(string(s.Status)))
+		return bad("status %q is neither active nor disabled", cleanText(string(s.Status)))
 	case !ifaceForm.MatchString(s.PXEIface):
-		return bad("pxe_iface %q is not an interface name of the MAAS server, such as ens19", said(s.PXEIface))
+		return bad("pxe_iface %q is not an interface name of the MAAS server, such as ens19", cleanText(s.PXEIface))
 	case !ifaceForm.MatchString(s.NodePXEIface):
-		return bad("node_pxe_iface %q is not an interface name of a node, such as eno8303", said(s.NodePXEIface))
+		return bad("node_pxe_iface %q is not an interface name of a node, such as eno8303", cleanText(s.NodePXEIface))
 	case s.PXEVLANVID < 0 || s.PXEVLANVID > maxVLAN:
 		return bad("pxe_vlan_vid %d is not between 0 (untagged) and %d", s.PXEVLANVID, maxVLAN)
 	case !seriesForm.MatchString(s.DistroSeries):
-		return bad("distro_series %q is not valid: use a form such as ubuntu/noble or custom/IMAGE", said(s.DistroSeries))
+		return bad("distro_series %q is not valid: use a form such as ubuntu/noble or custom/IMAGE", cleanText(s.DistroSeries))
 	case !archForm.MatchString(s.Architecture):
-		return bad("architecture %q is not valid: use a form such as amd64/generic", said(s.Architecture))
+		return bad("architecture %q is not valid: use a form such as amd64/generic", cleanText(s.Architecture))
 	case !accountForm.MatchString(s.DeployUser) || s.DeployUser == "root":
-		return bad("deploy_user %q is not a valid separate account, such as hpcadmin", said(s.DeployUser))
+		return bad("deploy_user %q is not a valid separate account, such as hpcadmin", cleanText(s.DeployUser))
 	case !ifaceForm.MatchString(s.DeploySSHIface):
-		return bad("deploy_ssh_iface %q is not an interface name of a node", said(s.DeploySSHIface))
+		return bad("deploy_ssh_iface %q is not an interface name of a node", cleanText(s.DeploySSHIface))
 	case len(s.UpstreamDNSServers) == 0 || len(s.UpstreamDNSServers) > maxDNSServers:
 		return bad("upstream_dns_servers has %d addresses, and 1 to %d are allowed", len(s.UpstreamDNSServers), maxDNSServers)
 	case len(s.CommissioningScripts) > maxScripts:
@@ -137,12 +137,12 @@ func (s *Site) Check() error {
 	}
 	for _, d := range s.UpstreamDNSServers {
 		if a, err := netip.ParseAddr(d); err != nil || a.Zone() != "" {
-			return bad("upstream DNS server %q is not an IP address", said(d))
+			return bad("upstream DNS server %q is not an IP address", cleanText(d))
 		}
 	}
 	for _, c := range s.CommissioningScripts {
 		if !scriptForm.MatchString(c.Name) || c.Version == "" || len(c.Version) > 255 || taskcatalog.Clean(c.Version, 1024) != c.Version {
-			return bad("commissioning script %q has no valid name or version", said(c.Name))
+			return bad("commissioning script %q has no valid name or version", cleanText(c.Name))
 		}
 	}
 	base, why := baseURL(s.APIBaseURL)
@@ -223,5 +223,5 @@ func checkCACert(text string) (why string) {
 	return ""
 }
 
-// said is text from outside, cleaned for an error message.
-func said(s string) string { return taskcatalog.Clean(s, 100) }
+// cleanText is text from outside, cleaned for an error message.
+func cleanText(s string) string { return taskcatalog.Clean(s, 100) }

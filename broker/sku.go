@@ -74,7 +74,7 @@ const (
 // Check refuses an invalid SKU. Code: sku_invalid.
 func (s *SKU) Check() error {
 	bad := func(format string, args ...any) error {
-		return Errorf(Invalid, "sku_invalid", "cannot store SKU %s: "+format, append([]any{said(s.ID)}, args...)...)
+		return Errorf(Invalid, "sku_invalid", "cannot store SKU %s: "+format, append([]any{cleanText(s.ID)}, args...)...)
 	}
 	hasGPUs := s.GPUVendor != ""
 	switch {
@@ -83,11 +83,11 @@ func (s *SKU) Check() error {
 	case len(s.Description) > 500 || taskcatalog.Clean(s.Description, 1000) != s.Description:
 		return bad("its description is too long or has control characters")
 	case hasGPUs && s.GPUVendor != "nvidia" && s.GPUVendor != "amd":
-		return bad("gpu_vendor %q is neither nvidia nor amd", said(s.GPUVendor))
+		return bad("gpu_vendor %q is neither nvidia nor amd", cleanText(s.GPUVendor))
 	case len(s.GPUModel) > 100 || taskcatalog.Clean(s.GPUModel, 200) != s.GPUModel:
 		return bad("gpu_model is too long or has control characters")
 	case s.GPUModel != "" && len(words(s.GPUModel)) == 0:
-		return bad("gpu_model %q has neither a letter nor a digit", said(s.GPUModel))
+		return bad("gpu_model %q has neither a letter nor a digit", cleanText(s.GPUModel))
 	case hasGPUs != (s.GPUCount > 0) || !hasGPUs && (s.GPUModel != "" || s.GPUMemoryBytes != 0):
 		return bad("gpu_vendor and gpu_count go together, and gpu_model and gpu_memory_bytes with them")
 	case s.GPUCount < 0 || s.GPUCount > maxGPUs:
@@ -107,12 +107,12 @@ func (s *SKU) Check() error {
 	switch s.BootDisk.Pick {
 	case PickNone, PickSmallest, PickLargest, PickFirst:
 	default:
-		return bad("boot_disk.pick %q is not one of smallest, largest, first", said(string(s.BootDisk.Pick)))
+		return bad("boot_disk.pick %q is not one of smallest, largest, first", cleanText(string(s.BootDisk.Pick)))
 	}
 	seen := map[string]bool{}
 	for _, nic := range s.NICs {
 		if !ifaceForm.MatchString(nic) || seen[nic] {
-			return bad("nic %q is not an interface name, or is listed twice", said(nic))
+			return bad("nic %q is not an interface name, or is listed twice", cleanText(nic))
 		}
 		seen[nic] = true
 	}

@@ -54,7 +54,7 @@ func (a TerminalAccess) Refusal(now time.Time) *Error {
 	return nil
 }
 
-func (a TerminalAccess) no(kind Kind, code, format string, args ...any) *Error {
+func (a TerminalAccess) refusal(kind Kind, code, format string, args ...any) *Error {
 	e := Errorf(kind, code, format, args...)
 	e.Message = "no terminal on node " + a.NodeID + ": " + e.Message
 	return e
@@ -64,15 +64,15 @@ func (a TerminalAccess) operator(now time.Time) *Error {
 	o := a.Operator
 	switch {
 	case a.NoPolicy:
-		return a.no(Refused, "terminal_policy_unreadable", "the terminal policy of site %q cannot be read (set it again: hostler site terminal-policy)", a.Site)
+		return a.refusal(Refused, "terminal_policy_unreadable", "the terminal policy of site %q cannot be read (set it again: hostler site terminal-policy)", a.Site)
 	case !o.RevokedAt.IsZero():
-		return a.no(Forbidden, "token_revoked", "token %s was revoked", o.Name)
+		return a.refusal(Forbidden, "token_revoked", "token %s was revoked", o.Name)
 	case !o.ExpiresAt.IsZero() && !now.Before(o.ExpiresAt):
-		return a.no(Forbidden, "token_expired", "token %s has expired", o.Name)
+		return a.refusal(Forbidden, "token_expired", "token %s has expired", o.Name)
 	case !o.MaySee(a.Site):
-		return a.no(Forbidden, "site_forbidden", "token %s is not bound to its site", o.Name)
+		return a.refusal(Forbidden, "site_forbidden", "token %s is not bound to its site", o.Name)
 	case !o.Role.Covers(RoleOperator) || !o.Role.Covers(a.Policy.OpenRole):
-		return a.no(Forbidden, "role_insufficient", "its site requires role %s, and token %s has %s", a.Policy.OpenRole, o.Name, o.Role)
+		return a.refusal(Forbidden, "role_insufficient", "its site requires role %s, and token %s has %s", a.Policy.OpenRole, o.Name, o.Role)
 	}
 	return nil
 }
@@ -82,29 +82,29 @@ func (a TerminalAccess) operator(now time.Time) *Error {
 // of a run.
 func (a TerminalAccess) node(time.Time) *Error {
 	if a.Epoch != 0 && a.Epoch != a.NodeEpoch {
-		return a.no(Refused, "stale_epoch", "the node has enrolled again since the session began")
+		return a.refusal(Refused, "stale_epoch", "the node has enrolled again since the session began")
 	}
 	if a.RunID != "" && a.RunMoves && !RunKindOf(a.RunKind).TerminalsStay {
-		return a.no(Refused, "node_in_run", "run %s holds the node (wait until the run ends or stops)", a.RunID)
+		return a.refusal(Refused, "node_in_run", "run %s holds the node (wait until the run ends or stops)", a.RunID)
 	}
 	began, is := a.OpenedIn, a.NodeStatus
 	switch {
 	case began == "" && is == Active, began == Active && (is == Active || is == Offline): // the relay judges silence
 		return nil
-	case a.lookedAfter() && (began == "" || began == is):
+	case a.openToCaretakers() && (began == "" || began == is):
 		return nil
 	}
 	hint := "the node is not in service"
 	if a.AllocationID == "" && is == Quarantined {
 		hint += "; this needs any_user in the site's policy, and the role platform_admin"
 	}
-	return a.no(Refused, "node_"+string(is), "the node is %s (%s)", is, hint)
+	return a.refusal(Refused, "node_"+string(is), "the node is %s (%s)", is, hint)
 }
 
-// lookedAfter reports whether the node is out of service and open to caretakers: quarantined, or
+// openToCaretakers reports whether the node is out of service and open to caretakers: quarantined, or
 // held by a run that has stopped for a person.
-func (a TerminalAccess) lookedAfter() bool {
-	if a.AllocationID != "" || !a.caretaker() {
+func (a TerminalAccess) openToCaretakers() bool {
+	if a.AllocationID != "" || !a.isCaretaker() {
 		return false
 	}
 	if a.NodeStatus == Quarantined {
@@ -113,9 +113,9 @@ func (a TerminalAccess) lookedAfter() bool {
 	return a.RunID != "" && !a.RunMoves && slices.Contains([]NodeStatus{Enrolling, Draining, Retired}, a.NodeStatus)
 }
 
-// caretaker reports whether the operator may be on the site's nodes under an account of no
+// isCaretaker reports whether the operator may be on the site's nodes under an account of no
 // tenant.
-func (a TerminalAccess) caretaker() bool {
+func (a TerminalAccess) isCaretaker() bool {
 	return a.Operator.Role.Covers(RolePlatformAdmin) && (a.Policy.AnyUser || a.Username == root && a.AsRoot())
 }
 
@@ -123,22 +123,22 @@ func (a TerminalAccess) user(time.Time) *Error {
 	switch {
 	case a.Username == root && a.AllocationID == "":
 		if !a.AsRoot() {
-			return a.no(Forbidden, "terminal_root_refused", "root needs a site whose policy allows it, and role %s", a.Policy.RootRole)
+			return a.refusal(Forbidden, "terminal_root_refused", "root needs a site whose policy allows it, and role %s", a.Policy.RootRole)
 		}
 		return nil
 	case a.AllocationID == "":
-		if !a.caretaker() {
-			return a.no(Forbidden, "terminal_user_refused", "%s is not the user of a live allocation (other users need a site whose policy allows any_user, and platform_admin)", a.Username)
+		if !a.isCaretaker() {
+			return a.refusal(Forbidden, "terminal_user_refused", "%s is not the user of a live allocation (other users need a site whose policy allows any_user, and platform_admin)", a.Username)
 		}
 		return nil
 	case a.Allocation == nil || a.Allocation.Username != a.Username || strings.EqualFold(a.Username, root):
-		return a.no(Forbidden, "terminal_user_refused", "%s is not the user of allocation %s on it", a.Username, a.AllocationID)
+		return a.refusal(Forbidden, "terminal_user_refused", "%s is not the user of allocation %s on it", a.Username, a.AllocationID)
 	case !a.Allocation.Live():
-		return a.no(Refused, "allocation_ended", "allocation %s has ended", a.AllocationID)
+		return a.refusal(Refused, "allocation_ended", "allocation %s has ended", a.AllocationID)
 	case a.Allocation.HadRoot && !a.AsRoot():
-		return a.no(Forbidden, "terminal_root_refused", "%s has root there, and a session with root needs a site whose policy allows it, and role %s", a.Username, a.Policy.RootRole)
+		return a.refusal(Forbidden, "terminal_root_refused", "%s has root there, and a session with root needs a site whose policy allows it, and role %s", a.Username, a.Policy.RootRole)
 	case a.Revoking:
-		return a.no(Refused, "allocation_revoking", "the user of allocation %s is being removed", a.AllocationID)
+		return a.refusal(Refused, "allocation_revoking", "the user of allocation %s is being removed", a.AllocationID)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ type acceptDowngradeInput struct {
 // acceptDowngrade records an operator's acceptance of a downgrade that the run's last certificate
 // names. The run's next certificate carries the acceptance.
 func (a *API) acceptDowngrade(ctx context.Context, in *acceptDowngradeInput) (*api.DowngradeAccepted, error) {
-	r, err := a.run(ctx, turnsOver, in.Decommission)
+	r, err := a.run(ctx, turnoverKinds, in.Decommission)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (a *API) acceptDowngrade(ctx context.Context, in *acceptDowngradeInput) (*a
 		}
 	}
 	if e := broker.AsError(err); e.Kind == broker.Refused || e.Kind == broker.NotFound {
-		a.auditNo(ctx, action, "run/"+r.ID, reason, e)
+		a.auditDenial(ctx, action, "run/"+r.ID, reason, e)
 	}
 	return nil, err
 }

@@ -105,7 +105,7 @@ func (a *API) machineFree(ctx context.Context, s onboarding.Onboarding) error {
 	if err != nil || node == "" {
 		return err
 	}
-	live, _, err := a.runsOf(ctx, bringsIn, chain.Filter{Site: s.Site, Statuses: liveStatuses}, nil, 0)
+	live, _, err := a.runsOf(ctx, onboardingKinds, chain.Filter{Site: s.Site, Statuses: liveStatuses}, nil, 0)
 	for _, r := range live {
 		if o := onboardingResource(r); o.MAASSystemID != nil && *o.MAASSystemID == s.Adopts {
 			return nil // the engine names the run that holds the machine

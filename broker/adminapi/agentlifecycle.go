@@ -32,7 +32,7 @@ func (a *API) agentOf(ctx context.Context, n broker.Node) (*api.AgentLifecycle, 
 	if err != nil {
 		return nil, err
 	}
-	runs, _, err := a.runsOfNode(ctx, worksOnAgent, n.ID, chain.Filter{}, 0)
+	runs, _, err := a.runsOfNode(ctx, agentKinds, n.ID, chain.Filter{}, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ type agentsInput struct {
 
 // listAgents lists all enrolled nodes. The counts cover all of them, not only the page.
 func (a *API) listAgents(ctx context.Context, in *agentsInput) (*api.AgentLifecycleList, error) {
-	sites, err := narrow(callerOf(ctx), in.Site)
+	sites, err := visibleSites(callerOf(ctx), in.Site)
 	if err != nil {
 		return nil, err
 	}
@@ -187,12 +187,12 @@ func (a *API) startAgent(ctx context.Context, in *startAgentInput) (*api.AgentLi
 	o := order{b, in.IdempotencyKey, "/nodes/" + in.Node + "/agent-lifecycle", func(ctx context.Context, err error) error {
 		return a.refusedStart("node/"+n.ID, b.Reason)(ctx, err)
 	}}
-	r, err := a.beginOne(ctx, o, worksOnAgent, func() (s chain.Start, err error) {
+	r, err := a.beginOne(ctx, o, agentKinds, func() (s chain.Start, err error) {
 		if n, err = a.node(ctx, in.Node); err != nil {
 			return s, err
 		}
 		if b.SafetyPolicy == string(broker.Forced) || b.AllowRollback || b.Force {
-			if err := a.must(ctx, admin, "force work on the agent of node "+n.ID); err != nil {
+			if err := a.requireRole(ctx, admin, "force work on the agent of node "+n.ID); err != nil {
 				return s, err
 			}
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *API) showAgentRun(ctx context.Context, in *RunInput) (*api.AgentLifecycleDetail, error) {
-	r, err := a.run(ctx, worksOnAgent, in.Run)
+	r, err := a.run(ctx, agentKinds, in.Run)
 	if err != nil {
 		return nil, err
 	}
@@ -43,17 +43,17 @@ func (a *API) listAgentRuns(ctx context.Context, in *agentRunsInput) (*api.Agent
 	if f.Statuses, err = runStatuses(in.Status); err != nil {
 		return nil, err
 	}
-	if _, err := narrow(callerOf(ctx), in.Site); err != nil {
+	if _, err := visibleSites(callerOf(ctx), in.Site); err != nil {
 		return nil, err
 	}
 	out := &api.AgentLifecycleRuns{Items: []api.AgentLifecycleRun{}}
 	var page []chain.Record
 	if in.Node == "" {
-		page, out.NextCursor, err = a.runsOf(ctx, worksOnAgent, f, nil, pageLimit(in.Limit))
+		page, out.NextCursor, err = a.runsOf(ctx, agentKinds, f, nil, pageLimit(in.Limit))
 	} else {
 		var n broker.Node
 		if n, err = a.node(ctx, in.Node); err == nil {
-			page, out.NextCursor, err = a.runsOfNode(ctx, worksOnAgent, n.ID, f, pageLimit(in.Limit))
+			page, out.NextCursor, err = a.runsOfNode(ctx, agentKinds, n.ID, f, pageLimit(in.Limit))
 		}
 	}
 	for _, r := range page {
@@ -63,7 +63,7 @@ func (a *API) listAgentRuns(ctx context.Context, in *agentRunsInput) (*api.Agent
 }
 
 func (a *API) actOnAgentRun(ctx context.Context, in *runActionInput) (*api.AgentLifecycleRun, error) {
-	r, err := a.actOn(ctx, worksOnAgent, in.Run, in.Action, in.Body)
+	r, err := a.actOn(ctx, agentKinds, in.Run, in.Action, in.Body)
 	if err != nil {
 		return nil, err
 	}

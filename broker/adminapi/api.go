@@ -135,7 +135,7 @@ func (a *API) Leave() { a.leave.Do(func() { close(a.leaving) }) }
 // bodies.InTime and bodies.OnlyText.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(api.Prefix+"/", a.tellRoots(a.guard(a.mux)))
+	mux.Handle(api.Prefix+"/", a.withRootsHeader(a.guard(a.mux)))
 	bodies.Get(mux, "/openapi.json", a.serve("application/openapi+json", a.spec))
 	bodies.Get(mux, "/openapi-3.0.json", a.serve("application/openapi+json", a.spec30))
 	bodies.Get(mux, "/docs", a.serve("text/html; charset=utf-8", a.docs))

@@ -28,7 +28,7 @@ func (a *API) attest(ctx context.Context, in *attestInput) (*api.Attestation, er
 	kept, err := nodes.Attest(ctx, callerOf(ctx).actor(), n, turnoverrecords.Word{Device: in.Body.Device, Method: in.Body.Method, Witness: in.Body.Witness, Reason: reason})
 	if err != nil {
 		if e := broker.AsError(err); e.Kind == broker.Refused || e.Kind == broker.Invalid || e.Kind == broker.NotFound {
-			a.auditNo(ctx, "certificate.attest", "node/"+n.ID, reason, e)
+			a.auditDenial(ctx, "certificate.attest", "node/"+n.ID, reason, e)
 		}
 		return nil, err
 	}

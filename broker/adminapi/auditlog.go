@@ -106,7 +106,7 @@ func (a *API) exportAudit(ctx context.Context, in *exportInput) (*huma.StreamRes
 			var lines bytes.Buffer
 			for _, e := range page {
 				if err := encode(&lines, auditResource(e)); err != nil {
-					a.broken(err)
+					a.abortStream(err)
 				}
 				lines.WriteByte('\n')
 			}
@@ -115,14 +115,14 @@ func (a *API) exportAudit(ctx context.Context, in *exportInput) (*huma.StreamRes
 			}
 			f.After = page[len(page)-1].ID
 			if page, err = a.c.DB.ListAudit(ctx, f); err != nil {
-				a.broken(err)
+				a.abortStream(err)
 			}
 		}
 	}}, nil
 }
 
-// broken aborts a stream so that its reader sees that the stream is incomplete.
-func (a *API) broken(err error) {
+// abortStream aborts a stream so that its reader sees that the stream is incomplete.
+func (a *API) abortStream(err error) {
 	a.c.Log.Error("an export was interrupted", zap.Error(err))
 	panic(errBroken)
 }

@@ -57,10 +57,10 @@ func (a *API) createNode(ctx context.Context, in *createNodeInput) (*api.NodeBoo
 	if err := checkLabels(c.Labels); err != nil {
 		return nil, err
 	}
-	if err := a.onRecord(ctx, c.Site); err != nil {
+	if err := a.checkSiteName(ctx, c.Site); err != nil {
 		return nil, err
 	}
-	if err := a.nameIsTheirs(ctx, c.Site, c.Hostname); err != nil {
+	if err := a.checkHostnameScope(ctx, c.Site, c.Hostname); err != nil {
 		return nil, err
 	}
 	if c.Bootstrap == "" {
@@ -168,9 +168,9 @@ func (a *API) bootstrap(ctx context.Context, how, systemID string, ttlSeconds in
 	case release != nil:
 		in.Package = &cloudinit.Package{SHA256: strings.TrimPrefix(release.Digest, "sha256:"), Mirrors: mirrors}
 	case len(mirrors) > 0:
-		return nil, "", broker.Errorf(broker.Refused, "agent_release_missing", "cannot use package URLs: no agent release is published%s, so the package's digest cannot be checked (hostler agent-release publish FILE)", besides(withheld))
+		return nil, "", broker.Errorf(broker.Refused, "agent_release_missing", "cannot use package URLs: no agent release is published%s, so the package's digest cannot be checked (hostler agent-release publish FILE)", withheldNote(withheld))
 	default:
-		out.Warning = "no agent release is published" + besides(withheld) + ": the machine must have hostler-agent installed already (or publish one first: hostler agent-release publish FILE)"
+		out.Warning = "no agent release is published" + withheldNote(withheld) + ": the machine must have hostler-agent installed already (or publish one first: hostler agent-release publish FILE)"
 	}
 	switch how {
 	case byCommand:
@@ -181,8 +181,8 @@ func (a *API) bootstrap(ctx context.Context, how, systemID string, ttlSeconds in
 	return out, token, err
 }
 
-// besides mentions the packages that exist but are withheld from all nodes.
-func besides(withheld int) string {
+// withheldNote mentions the packages that exist but are withheld from all nodes.
+func withheldNote(withheld int) string {
 	if withheld == 0 {
 		return ""
 	}

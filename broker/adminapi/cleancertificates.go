@@ -23,7 +23,7 @@ type certificatesInput struct {
 }
 
 func (a *API) listCertificates(ctx context.Context, in *certificatesInput) (*api.CleanCertificateList, error) {
-	sites, err := narrow(callerOf(ctx), "")
+	sites, err := visibleSites(callerOf(ctx), "")
 	if err != nil {
 		return nil, err
 	}

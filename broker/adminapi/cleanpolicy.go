@@ -45,7 +45,7 @@ func (a *API) setPolicy(ctx context.Context, in *setPolicyInput) (*api.CleanPoli
 	if !siteForm.MatchString(site) {
 		return nil, badPolicy("site %q is not a valid site name (a-z, 0-9 and '-')", site)
 	}
-	if err := a.onRecord(ctx, site); err != nil {
+	if err := a.checkSiteName(ctx, site); err != nil {
 		return nil, err
 	}
 	if err := checkPolicy(in.Body.Policy); err != nil {
@@ -123,8 +123,8 @@ const (
 	maxFabricWait   = 3600     // seconds
 )
 
-// lasting matches services that a scrub needs, or without which the node does not survive.
-var lasting = regexp.MustCompile(`^(hostler-agent|nvidia-fabricmanager|(nvidia-)?nvlsm|dbus|dbus-broker|systemd-.*|user@.*)\.service$`)
+// essentialServices matches services that a scrub needs, or without which the node does not survive.
+var essentialServices = regexp.MustCompile(`^(hostler-agent|nvidia-fabricmanager|(nvidia-)?nvlsm|dbus|dbus-broker|systemd-.*|user@.*)\.service$`)
 
 // checkGPUPolicy refuses what a node would refuse, and figures so lax that any GPU would pass as
 // clean.
@@ -145,7 +145,7 @@ func checkGPUPolicy(p taskcatalog.GPUScrubPolicy) error {
 		if !serviceForm.MatchString(name) {
 			return badPolicy("%q in gpu.stop_services is not a service name such as exporter.service", name)
 		}
-		if lasting.MatchString(name) {
+		if essentialServices.MatchString(name) {
 			return badPolicy("%q in gpu.stop_services is needed while GPUs are scrubbed", name)
 		}
 	}

@@ -26,7 +26,7 @@ func (a *API) startDecommissions(ctx context.Context, in *startDecommissionsInpu
 		}
 		return a.refusedTurnover(ctx, all, subject, req.Reason, err)
 	}}
-	id, runs, err := a.beginBatch(ctx, o, turnsOver, func() (b chain.Batch, starts []chain.Start, err error) {
+	id, runs, err := a.beginBatch(ctx, o, turnoverKinds, func() (b chain.Batch, starts []chain.Start, err error) {
 		if all, err = a.turnoversOf(ctx, in.Body, req); err != nil {
 			return b, nil, err
 		}
@@ -35,7 +35,7 @@ func (a *API) startDecommissions(ctx context.Context, in *startDecommissionsInpu
 		}
 		first := all[0]
 		b = chain.Batch{Kind: first.start.Kind, Site: first.start.Site, Parallel: first.policy.BatchMaxParallel, StopAfter: first.policy.BatchStopAfterFailures}
-		return b, starts, vacant(all)
+		return b, starts, checkVacant(all)
 	})
 	if err != nil {
 		return nil, err
@@ -56,9 +56,9 @@ func (a *API) turnoversOf(ctx context.Context, b api.DecommissionBatch, req turn
 			return all, err
 		}
 		if len(all) > 0 && t.start.Site != starts[0].Site {
-			return all, broker.Errorf(broker.Invalid, "batch_sites", "cannot turn over nodes of two sites in one batch: %s is at %s, and %s at %s (one batch for each site)", all[0].node.ID, said(starts[0].Site), t.node.ID, said(t.start.Site))
+			return all, broker.Errorf(broker.Invalid, "batch_sites", "cannot turn over nodes of two sites in one batch: %s is at %s, and %s at %s (one batch for each site)", all[0].node.ID, siteName(starts[0].Site), t.node.ID, siteName(t.start.Site))
 		}
-		if other, twice := clash(starts, t.start); twice {
+		if other, twice := lockConflict(starts, t.start); twice {
 			return all, broker.Errorf(broker.Invalid, "turnover_invalid", "cannot turn over %s and %s in one batch: both name the same node, or are bound to the same machine in MAAS", other, t.node.Hostname)
 		}
 		all, starts = append(all, t), append(starts, t.start)
@@ -66,7 +66,7 @@ func (a *API) turnoversOf(ctx context.Context, b api.DecommissionBatch, req turn
 	return all, nil
 }
 
-func said(site string) string {
+func siteName(site string) string {
 	if site = siteOf(site); site == "" {
 		return "no site"
 	}
@@ -88,7 +88,7 @@ func (a *API) planOne(ctx context.Context, ref, profile string, req turnover.Req
 	if err != nil {
 		return nil, err
 	}
-	out := &api.DecommissionPlan{NodeTenants: tenantsOf(t), Mode: string(t.state.Mode), Refused: refusalOf(vacant([]tenanted{t}))}
+	out := &api.DecommissionPlan{NodeTenants: tenantsOf(t), Mode: string(t.state.Mode), Refused: refusalOf(checkVacant([]tenanted{t}))}
 	out.Stages, out.ExpectedSeconds, err = stagesAhead(t)
 	return out, err
 }
@@ -103,7 +103,7 @@ func (a *API) planDecommissions(ctx context.Context, in *planDecommissionsInput)
 		return nil, err
 	}
 	first := all[0]
-	out := &api.DecommissionBatchPlan{Refused: refusalOf(vacant(all)), Site: siteOf(first.start.Site), Mode: string(first.state.Mode), Parallel: first.policy.BatchMaxParallel, StopAfter: first.policy.BatchStopAfterFailures}
+	out := &api.DecommissionBatchPlan{Refused: refusalOf(checkVacant(all)), Site: siteOf(first.start.Site), Mode: string(first.state.Mode), Parallel: first.policy.BatchMaxParallel, StopAfter: first.policy.BatchStopAfterFailures}
 	for _, t := range all {
 		out.Nodes = append(out.Nodes, tenantsOf(t))
 	}

@@ -50,11 +50,11 @@ func (a *API) turnOver(ctx context.Context, o order, ref, profile string, req tu
 	o.refused = func(ctx context.Context, err error) error {
 		return a.refusedTurnover(ctx, []tenanted{t}, "node/"+t.node.ID, req.Reason, err)
 	}
-	r, err := a.beginOne(ctx, o, turnsOver, func() (s chain.Start, err error) {
+	r, err := a.beginOne(ctx, o, turnoverKinds, func() (s chain.Start, err error) {
 		if t, err = a.turnoverOf(ctx, ref, profile, req); err != nil {
 			return s, err
 		}
-		return t.start, vacant([]tenanted{t})
+		return t.start, checkVacant([]tenanted{t})
 	})
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (a *API) turnoverOf(ctx context.Context, ref, profile string, req turnover.
 		return t, err
 	}
 	t.live = slices.DeleteFunc(t.live, func(l broker.Allocation) bool { return !l.Live() })
-	req.Ends = endsOf(t.live, req)
+	req.Ends = allocationsToEnd(t.live, req)
 	state, locks, err := turnover.New(t.node, at, req)
 	if err != nil {
 		return t, err
@@ -112,15 +112,15 @@ func (a *API) turnoverOf(ctx context.Context, ref, profile string, req turnover.
 func (t tenanted) kept() (names []string) {
 	for _, l := range t.live {
 		if !slices.Contains(t.state.Ends, l.ID) {
-			names = append(names, l.Named())
+			names = append(names, l.Describe())
 		}
 	}
 	return names
 }
 
-// endsOf returns the live allocations of a node that a request may end: none without ForceRelease,
+// allocationsToEnd returns the live allocations of a node that a request may end: none without ForceRelease,
 // else the allocations that the request names, or all if the request has no list.
-func endsOf(live []broker.Allocation, req turnover.Request) (ends []string) {
+func allocationsToEnd(live []broker.Allocation, req turnover.Request) (ends []string) {
 	for _, l := range live {
 		if req.ForceRelease && (req.Ends == nil || slices.Contains(req.Ends, l.ID)) {
 			ends = append(ends, l.ID)
@@ -129,9 +129,9 @@ func endsOf(live []broker.Allocation, req turnover.Request) (ends []string) {
 	return ends
 }
 
-// vacant refuses turnovers while a node has an allocation that the request may not end. The refusal
+// checkVacant refuses turnovers while a node has an allocation that the request may not end. The refusal
 // names all such allocations. Code: allocation_live.
-func vacant(all []tenanted) error {
+func checkVacant(all []tenanted) error {
 	var taken []error
 	for _, t := range all {
 		if err := broker.AllocationsLive(t.node, t.live, t.state.Ends...); err != nil {
@@ -144,13 +144,13 @@ func vacant(all []tenanted) error {
 	case 1:
 		return taken[0]
 	}
-	return crowded(all, len(taken))
+	return errTenantsOnNodes(all, len(taken))
 }
 
 // mostNamed is the number of nodes that a refusal names one by one, so that its text stays bounded.
 const mostNamed = 25
 
-func crowded(all []tenanted, taken int) error {
+func errTenantsOnNodes(all []tenanted, taken int) error {
 	var names []string
 	for _, t := range all {
 		on := t.kept()
@@ -174,7 +174,7 @@ func (a *API) refusedTurnover(ctx context.Context, all []tenanted, subject, reas
 	}
 	for _, t := range all {
 		if taken := broker.AllocationsLive(t.node, t.live, t.state.Ends...); taken != nil {
-			a.auditNo(ctx, "turnover.refused", "node/"+t.node.ID, reason, broker.AsError(taken))
+			a.auditDenial(ctx, "turnover.refused", "node/"+t.node.ID, reason, broker.AsError(taken))
 		}
 	}
 	return err

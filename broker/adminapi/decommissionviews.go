@@ -17,7 +17,7 @@ type DecommissionInput struct {
 }
 
 func (a *API) showDecommission(ctx context.Context, in *DecommissionInput) (*api.DecommissionDetail, error) {
-	r, err := a.run(ctx, turnsOver, in.Decommission)
+	r, err := a.run(ctx, turnoverKinds, in.Decommission)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (a *API) listDecommissions(ctx context.Context, in *decommissionsInput) (*a
 	if f.Statuses, err = runStatuses(in.Status); err != nil {
 		return nil, err
 	}
-	if _, err := narrow(callerOf(ctx), in.Site); err != nil {
+	if _, err := visibleSites(callerOf(ctx), in.Site); err != nil {
 		return nil, err
 	}
 	var node broker.Node
@@ -63,14 +63,14 @@ func (a *API) listDecommissions(ctx context.Context, in *decommissionsInput) (*a
 		}
 	}
 	out := &api.DecommissionList{Items: []api.Decommission{}, Frozen: callerOf(ctx).frozen}
-	if out.Batch, err = a.batchState(ctx, turnsOver, in.BatchID); err != nil {
+	if out.Batch, err = a.batchState(ctx, turnoverKinds, in.BatchID); err != nil {
 		return nil, err
 	}
 	var page []chain.Record
 	if node.ID != "" {
-		page, out.NextCursor, err = a.runsOfNode(ctx, turnsOver, node.ID, f, pageLimit(in.Limit))
+		page, out.NextCursor, err = a.runsOfNode(ctx, turnoverKinds, node.ID, f, pageLimit(in.Limit))
 	} else {
-		page, out.NextCursor, err = a.runsOf(ctx, turnsOver, f, nil, pageLimit(in.Limit))
+		page, out.NextCursor, err = a.runsOf(ctx, turnoverKinds, f, nil, pageLimit(in.Limit))
 	}
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ type decommissionActionInput struct {
 }
 
 func (a *API) actOnDecommission(ctx context.Context, in *decommissionActionInput) (*api.Decommission, error) {
-	r, err := a.actOn(ctx, turnsOver, in.Decommission, in.Action, in.Body)
+	r, err := a.actOn(ctx, turnoverKinds, in.Decommission, in.Action, in.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (a *API) actOnDecommission(ctx context.Context, in *decommissionActionInput
 
 // retryDecommissions retries the failed runs of a batch, and lets a stopped batch begin runs again.
 func (a *API) retryDecommissions(ctx context.Context, in *retryBatchInput) (*api.DecommissionBatchRetried, error) {
-	did, err := a.retryFailed(ctx, turnsOver, in.Batch, in.Body.Reason)
+	did, err := a.retryFailed(ctx, turnoverKinds, in.Batch, in.Body.Reason)
 	if err != nil {
 		return nil, err
 	}

@@ -68,23 +68,23 @@ func downgraded(h *huma.OpenAPI) ([]byte, error) {
 	if err := json.Unmarshal(raw, &description); err != nil {
 		return nil, fmt.Errorf("cannot describe the API in OpenAPI 3.0.3: %w", err)
 	}
-	mendDowngrade(description)
+	completeDowngrade(description)
 	var out bytes.Buffer
 	err = encode(&out, description)
 	return out.Bytes(), err
 }
 
-// mendDowngrade completes huma's Downgrade: OpenAPI 3.0.3 calls base64 "byte", has no
+// completeDowngrade completes huma's Downgrade: OpenAPI 3.0.3 calls base64 "byte", has no
 // patternDescription, and ignores everything beside a $ref.
-func mendDowngrade(value any) {
+func completeDowngrade(value any) {
 	switch v := value.(type) {
 	case []any:
 		for _, item := range v {
-			mendDowngrade(item)
+			completeDowngrade(item)
 		}
 	case map[string]any:
 		for _, item := range v {
-			mendDowngrade(item)
+			completeDowngrade(item)
 		}
 		if v["format"] == "base64" {
 			v["format"] = "byte"

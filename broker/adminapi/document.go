@@ -11,18 +11,18 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// document is a JSON object laid over a T; fields that the object omits stay as they are in the T.
+// overlay is a JSON object laid over a T; fields that the object omits stay as they are in the T.
 // So a create and a change work alike, and false differs from an omitted field.
-type document[T any] struct{ raw json.RawMessage }
+type overlay[T any] struct{ raw json.RawMessage }
 
 // UnmarshalJSON keeps the text.
-func (d *document[T]) UnmarshalJSON(raw []byte) error {
+func (d *overlay[T]) UnmarshalJSON(raw []byte) error {
 	d.raw = append(d.raw[:0], raw...)
 	return nil
 }
 
 // Schema is T's schema without required fields; the store checks which fields must be there.
-func (document[T]) Schema(r huma.Registry) *huma.Schema {
+func (overlay[T]) Schema(r huma.Registry) *huma.Schema {
 	s := *huma.SchemaFromType(r, reflect.TypeFor[T]())
 	s.Required = nil
 	for _, p := range s.Properties {
@@ -32,7 +32,7 @@ func (document[T]) Schema(r huma.Registry) *huma.Schema {
 }
 
 // over returns base with the document laid over it. The result shares nothing with base.
-func (d document[T]) over(base T) (T, error) {
+func (d overlay[T]) over(base T) (T, error) {
 	var out T
 	raw, err := taskcatalog.Encode(base)
 	if err != nil {
@@ -50,7 +50,7 @@ func (d document[T]) over(base T) (T, error) {
 
 // withoutNull refuses a null for a field that cannot be without a value: a decoder makes it the zero
 // value, which can mean never, no retries, or a profile from before a rule.
-func (d document[T]) withoutNull() error {
+func (d overlay[T]) withoutNull() error {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(d.raw, &members) != nil {
 		return nil // DecodeStrict reports the fault

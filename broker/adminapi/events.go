@@ -59,9 +59,9 @@ func (a *API) followEvents(ctx context.Context, in *eventsInput) (*huma.StreamRe
 		hc.SetHeader("Content-Type", api.EventStream)
 		hc.SetHeader("X-Accel-Buffering", "no") // for proxies that would otherwise buffer the stream
 		_, w := humago.Unwrap(hc)
-		s := eventStream{w: w, control: http.NewResponseController(w), told: -1}
+		s := eventStream{w: w, control: http.NewResponseController(w), lastSent: -1}
 		if err := a.stream(ctx, s, f, page, after, in.Follow); err != nil {
-			a.broken(err)
+			a.abortStream(err)
 		}
 	}}, nil
 }
@@ -102,7 +102,7 @@ func (a *API) stream(ctx context.Context, s eventStream, f store.OutboxFilter, p
 		if err != nil {
 			return err
 		}
-		if s.give(text) != nil {
+		if s.send(text) != nil {
 			return nil // the reader has left or is cut off
 		}
 		if !follow && len(page) == 0 {
@@ -126,7 +126,7 @@ func (a *API) stream(ctx context.Context, s eventStream, f store.OutboxFilter, p
 type eventStream struct {
 	w       io.Writer
 	control *http.ResponseController
-	told    int64 // the last id that was sent; -1: none, so that the reader learns the position at once
+	lastSent    int64 // the last id that was sent; -1: none, so that the reader learns the position at once
 }
 
 // frame encodes a page with the position of the stream. Without events the frame is a sign of life.
@@ -142,18 +142,18 @@ func (s *eventStream) frame(page []store.OutboxEvent, upTo int64) ([]byte, error
 			return nil, err
 		}
 		fmt.Fprintf(&out, "id: %d\ndata: %s\n\n", e.Position, raw)
-		s.told = e.Position
+		s.lastSent = e.Position
 	}
-	if upTo > s.told {
+	if upTo > s.lastSent {
 		fmt.Fprintf(&out, "id: %d\n", upTo)
-		s.told = upTo
+		s.lastSent = upTo
 	}
 	out.WriteString(": still here\n\n")
 	return out.Bytes(), nil
 }
 
-// give sends text within takeLimit, or fails.
-func (s *eventStream) give(text []byte) error {
+// send sends text within takeLimit, or fails.
+func (s *eventStream) send(text []byte) error {
 	if err := s.control.SetWriteDeadline(time.Now().Add(takeLimit)); err != nil { // by the machine's clock
 		return err
 	}

@@ -33,7 +33,7 @@ func TestAReaderWhoTakesNothingIsCutOff(t *testing.T) {
 		w := &stuck{}
 		s := eventStream{w: w, control: http.NewResponseController(w)}
 		begun := time.Now()
-		if err := s.give([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err := s.send([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("it ended with %v", err)
 		}
 		if took := time.Since(begun); took != takeLimit {
@@ -52,7 +52,7 @@ func (q *quick) Flush()                      {}
 func TestAQuietStreamHasNoDeadline(t *testing.T) {
 	w := &quick{}
 	s := eventStream{w: w, control: http.NewResponseController(w)}
-	if err := s.give([]byte("x")); err != nil || !w.until.IsZero() {
+	if err := s.send([]byte("x")); err != nil || !w.until.IsZero() {
 		t.Errorf("after it was written (%v) the deadline is %s", err, w.until)
 	}
 }
@@ -60,7 +60,7 @@ func TestAQuietStreamHasNoDeadline(t *testing.T) {
 // A reader with a narrow filter is told how far the stream has come, so that skipped events need
 // not be kept for that reader.
 func TestAStreamSaysHowFarItHasCome(t *testing.T) {
-	s := eventStream{told: 3}
+	s := eventStream{lastSent: 3}
 	for _, row := range []struct {
 		page []store.OutboxEvent
 		upTo int64

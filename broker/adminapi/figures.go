@@ -24,7 +24,7 @@ type figuresInput struct {
 
 // turnoverFigures returns the cost of turnovers, computed from the records.
 func (a *API) turnoverFigures(ctx context.Context, in *figuresInput) (*api.TurnoverFigures, error) {
-	sites, err := narrow(callerOf(ctx), in.Site)
+	sites, err := visibleSites(callerOf(ctx), in.Site)
 	if err != nil {
 		return nil, err
 	}

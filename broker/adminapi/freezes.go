@@ -19,7 +19,7 @@ type freezeStatusInput struct {
 }
 
 func (a *API) freezeStatus(ctx context.Context, in *freezeStatusInput) (*api.FreezeStatus, error) {
-	sites, err := narrow(callerOf(ctx), in.Site)
+	sites, err := visibleSites(callerOf(ctx), in.Site)
 	if err != nil {
 		return nil, err
 	}
@@ -133,8 +133,8 @@ func (a *API) frozen(ctx context.Context, who caller) []api.Hold {
 	return slices.DeleteFunc(holds, func(h api.Hold) bool { return h.Kind != string(chain.Freeze) })
 }
 
-// tellFrozen sets the header that names frozen sites.
-func tellFrozen(h http.Header, frozen []api.Hold) {
+// setFrozenHeader sets the header that names frozen sites.
+func setFrozenHeader(h http.Header, frozen []api.Hold) {
 	var sites []string
 	for _, f := range frozen {
 		site := cmp.Or(f.Site, "*")

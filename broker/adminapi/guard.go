@@ -118,7 +118,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 		defer done()
 		if r.Method == http.MethodGet {
 			who.frozen = a.frozen(ctx, who)
-			tellFrozen(w.Header(), who.frozen)
+			setFrozenHeader(w.Header(), who.frozen)
 		}
 		ctx = context.WithValue(ctx, callerKey{}, who)
 		r = r.WithContext(ctx)
@@ -168,8 +168,8 @@ func (a *API) audit(ctx context.Context, e broker.AuditEntry) {
 	}
 }
 
-// must refuses a caller without the role, and audits it.
-func (a *API) must(ctx context.Context, need broker.Role, what string) error {
+// requireRole refuses a caller without the role, and audits it.
+func (a *API) requireRole(ctx context.Context, need broker.Role, what string) error {
 	who := callerOf(ctx)
 	if who.Role.Covers(need) {
 		return nil
@@ -178,9 +178,9 @@ func (a *API) must(ctx context.Context, need broker.Role, what string) error {
 	return broker.Errorf(broker.Forbidden, "role_insufficient", "cannot %s: it needs role %s, and token %s has %s", what, need, who.Name, who.Role)
 }
 
-// tell turns an error into the problem for the caller, and logs the details that the caller is not
+// toProblem turns an error into the problem for the caller, and logs the details that the caller is not
 // shown.
-func (a *API) tell(ctx context.Context, err error) error {
+func (a *API) toProblem(ctx context.Context, err error) error {
 	var p *problem
 	if errors.As(err, &p) {
 		return p

@@ -35,7 +35,7 @@ func (a *API) actOnNode(ctx context.Context, in *actionInput) (*api.NodeActionRe
 		if !set {
 			continue
 		}
-		if err := a.must(ctx, admin, flag+" a node's "+in.Action); err != nil {
+		if err := a.requireRole(ctx, admin, flag+" a node's "+in.Action); err != nil {
 			return nil, err
 		}
 		if _, err := a.reasonFor(ctx, in.Body.Reason, "node."+in.Action, "node/"+taskcatalog.Clean(in.Node, 300), in.Action+" with "+flag); err != nil {
@@ -69,7 +69,7 @@ func (a *API) drain(ctx context.Context, n broker.Node, in api.NodeAction) (brok
 		return n, nil, err
 	}
 	params := fmt.Sprintf(`{"grace_seconds":%d}`, in.GraceSeconds)
-	if err := a.notEnding(ctx, n, "node.drain", params); err != nil {
+	if err := a.checkNotEnding(ctx, n, "node.drain", params); err != nil {
 		return n, nil, err
 	}
 	n, err := a.move(ctx, n, broker.Draining, broker.OwnerOperator, in.Reason)
@@ -109,14 +109,14 @@ func (a *API) activate(ctx context.Context, n broker.Node, in api.NodeAction) (b
 	if !in.Override {
 		switch n.Status {
 		case broker.Draining:
-			return a.callOff(ctx, n, in)
+			return a.cancelDrain(ctx, n, in)
 		case broker.Active, broker.Offline:
 			drained, err := a.stillDrained(ctx, n)
 			switch {
 			case err != nil:
 				return n, nil, err
 			case drained:
-				return a.takeBack(ctx, n)
+				return a.undrain(ctx, n)
 			case n.Status == broker.Active:
 				return n, nil, nil
 			}
@@ -133,11 +133,11 @@ func (a *API) activate(ctx context.Context, n broker.Node, in api.NodeAction) (b
 	if n, err = a.c.DB.Transition(ctx, callerOf(ctx).actor(), n.ID, change); err != nil {
 		return n, nil, err
 	}
-	return a.takeBack(ctx, n)
+	return a.undrain(ctx, n)
 }
 
-// takeBack makes a node take back the mark of a drain, if the node may have the mark.
-func (a *API) takeBack(ctx context.Context, n broker.Node) (broker.Node, *broker.Task, error) {
+// undrain makes a node take back the mark of a drain, if the node may have the mark.
+func (a *API) undrain(ctx context.Context, n broker.Node) (broker.Node, *broker.Task, error) {
 	if canRun(n, "node.drain") != nil {
 		return n, nil, nil
 	}
@@ -145,15 +145,15 @@ func (a *API) takeBack(ctx context.Context, n broker.Node) (broker.Node, *broker
 	return n, task, err
 }
 
-// callOff stops a drain before retirement. The node becomes offline, and active again when its
+// cancelDrain stops a drain before retirement. The node becomes offline, and active again when its
 // agent is heard. The agent is told to take back the mark.
-func (a *API) callOff(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
+func (a *API) cancelDrain(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	err := broker.Transition(n, broker.Offline, broker.OwnerOperator)
 	if err == nil {
 		err = a.c.DB.NodeInRun(ctx, n, broker.Offline)
 	}
 	if err == nil {
-		err = a.wasLetIn(ctx, n)
+		err = a.checkLetIn(ctx, n)
 	}
 	if err != nil {
 		return n, nil, err // before the drain task is cancelled
@@ -166,11 +166,11 @@ func (a *API) callOff(ctx context.Context, n broker.Node, in api.NodeAction) (br
 	if n, err = a.move(ctx, n, broker.Offline, broker.OwnerOperator, in.Reason); err != nil {
 		return n, nil, err
 	}
-	return a.takeBack(ctx, n)
+	return a.undrain(ctx, n)
 }
 
-// wasLetIn refuses a node that was never let in: its heartbeats must not bring it into service.
-func (a *API) wasLetIn(ctx context.Context, n broker.Node) error {
+// checkLetIn refuses a node that was never let in: its heartbeats must not bring it into service.
+func (a *API) checkLetIn(ctx context.Context, n broker.Node) error {
 	was, err := a.c.DB.WasLetIn(ctx, n.ID)
 	if err != nil || was {
 		return err
@@ -194,7 +194,7 @@ func (a *API) stillDrained(ctx context.Context, n broker.Node) (bool, error) {
 // out of service without asking the node. For a node being removed, retire takes the removal back.
 func (a *API) retire(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	if n.Status == broker.Removing {
-		return a.keep(ctx, n, in)
+		return a.cancelRemoval(ctx, n, in)
 	}
 	if !in.Force {
 		return a.drain(ctx, n, in)
@@ -221,7 +221,7 @@ func (a *API) remove(ctx context.Context, n broker.Node, in api.NodeAction) (bro
 		if err := a.c.DB.NodeInRun(ctx, n, broker.Deleted); err != nil {
 			return n, nil, err // before the certificates are denied
 		}
-		n, err := a.forget(ctx, n, in.Reason)
+		n, err := a.deleteNode(ctx, n, in.Reason)
 		return n, nil, err
 	case broker.Retired, broker.Removing:
 	default:
@@ -230,7 +230,7 @@ func (a *API) remove(ctx context.Context, n broker.Node, in api.NodeAction) (bro
 	if !in.Force {
 		err := canRun(n, "node.uninstall")
 		if err == nil {
-			err = a.notEnding(ctx, n, "node.uninstall", `{}`)
+			err = a.checkNotEnding(ctx, n, "node.uninstall", `{}`)
 		}
 		if err != nil {
 			return n, nil, err
@@ -241,7 +241,7 @@ func (a *API) remove(ctx context.Context, n broker.Node, in api.NodeAction) (bro
 		return n, nil, err
 	}
 	if in.Force {
-		n, err = a.forget(ctx, n, in.Reason)
+		n, err = a.deleteNode(ctx, n, in.Reason)
 		return n, nil, err
 	}
 	if err := secrets.ForgetNode(ctx, a.c.Secrets, n.ID); err != nil {
@@ -257,10 +257,10 @@ func (a *API) remove(ctx context.Context, n broker.Node, in api.NodeAction) (bro
 	return n, task, err
 }
 
-// keep takes a removal back; the node is retired as before. If an agent already has the task, keep
+// cancelRemoval takes a removal back; the node is retired as before. If an agent already has the task, cancelRemoval
 // only cancels the task and returns it: the task's end then decides, because the agent may be
 // uninstalled already. With force, the node is retired at once.
-func (a *API) keep(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
+func (a *API) cancelRemoval(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	if err := a.c.DB.NodeInRun(ctx, n, broker.Retired); err != nil {
 		return n, nil, err // before the removal task is cancelled
 	}
@@ -281,9 +281,9 @@ func (a *API) keep(ctx context.Context, n broker.Node, in api.NodeAction) (broke
 	return n, nil, err
 }
 
-// forget deletes a record and the node's secrets. The certificates are denied first, so that
+// deleteNode deletes a record and the node's secrets. The certificates are denied first, so that
 // credentials left on the machine open nothing.
-func (a *API) forget(ctx context.Context, n broker.Node, reason string) (broker.Node, error) {
+func (a *API) deleteNode(ctx context.Context, n broker.Node, reason string) (broker.Node, error) {
 	if err := a.c.DB.DenyNode(ctx, callerOf(ctx).actor(), n.ID, "node removed"); err != nil {
 		return n, err
 	}
@@ -314,9 +314,9 @@ func (a *API) ownTask(ctx context.Context, n broker.Node, taskType, params strin
 	return &task, err
 }
 
-// notEnding refuses to begin a task again while its cancelled predecessor has not ended, because
+// checkNotEnding refuses to begin a task again while its cancelled predecessor has not ended, because
 // that end still moves the node. Code: task_ending.
-func (a *API) notEnding(ctx context.Context, n broker.Node, taskType, params string) error {
+func (a *API) checkNotEnding(ctx context.Context, n broker.Node, taskType, params string) error {
 	open, err := a.openTasks(ctx, n, taskType)
 	for _, t := range open {
 		if t.CancelRequested && sameIntent(t.Params, []byte(params)) {

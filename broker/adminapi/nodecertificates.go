@@ -41,7 +41,7 @@ func (a *API) denyNodeCertificate(ctx context.Context, in *denyCertificateInput)
 		// certificate.
 		no := broker.Errorf(broker.NotFound, "certificate_not_found", "cannot deny certificate %q: node %s has no such certificate (see hostler node certificate list %s)",
 			taskcatalog.Clean(in.Serial, 64), n.ID, n.ID)
-		a.auditNo(ctx, "certificate.deny", "node/"+n.ID, reason, no)
+		a.auditDenial(ctx, "certificate.deny", "node/"+n.ID, reason, no)
 		return nil, no
 	}
 	if err != nil {

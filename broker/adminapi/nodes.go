@@ -22,10 +22,10 @@ func (a *API) node(ctx context.Context, ref string) (broker.Node, error) {
 	return a.c.DB.FindNode(ctx, ref, callerOf(ctx).sites())
 }
 
-// nameIsTheirs refuses a hostname that would become ambiguous. A caller that sees all sites finds a
+// checkHostnameScope refuses a hostname that would become ambiguous. A caller that sees all sites finds a
 // node by hostname alone. So a token bound to sites may not take a hostname of a site outside its
 // view, nor a hostname that reads as the beginning of a node's id. Code: hostname_taken.
-func (a *API) nameIsTheirs(ctx context.Context, site, hostname string) error {
+func (a *API) checkHostnameScope(ctx context.Context, site, hostname string) error {
 	who := callerOf(ctx)
 	if who.sites() == nil {
 		return nil
@@ -46,7 +46,7 @@ type nodesInput struct {
 }
 
 func (a *API) listNodes(ctx context.Context, in *nodesInput) (*api.NodeList, error) {
-	sites, err := narrow(callerOf(ctx), in.Site)
+	sites, err := visibleSites(callerOf(ctx), in.Site)
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +82,9 @@ func (a *API) showNode(ctx context.Context, in *NodeInput) (*api.Node, error) {
 	return &out, err
 }
 
-// narrow returns the sites to look at: the named site, if the caller may see it, or all that the
+// visibleSites returns the sites to look at: the named site, if the caller may see it, or all that the
 // caller may see.
-func narrow(who caller, site string) ([]string, error) {
+func visibleSites(who caller, site string) ([]string, error) {
 	if site == "" {
 		return who.sites(), nil
 	}

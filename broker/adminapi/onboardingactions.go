@@ -13,7 +13,7 @@ type onboardingActionInput struct {
 }
 
 func (a *API) actOnOnboarding(ctx context.Context, in *onboardingActionInput) (*api.Onboarding, error) {
-	r, err := a.actOn(ctx, bringsIn, in.Onboarding, in.Action, in.Body)
+	r, err := a.actOn(ctx, onboardingKinds, in.Onboarding, in.Action, in.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ type retryBatchInput struct {
 
 // retryBatch retries the failed runs of a batch, and lets a stopped batch begin runs again.
 func (a *API) retryBatch(ctx context.Context, in *retryBatchInput) (*api.OnboardingBatchRetried, error) {
-	did, err := a.retryFailed(ctx, bringsIn, in.Batch, in.Body.Reason)
+	did, err := a.retryFailed(ctx, onboardingKinds, in.Batch, in.Body.Reason)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (a *API) startOnboarding(ctx context.Context, in *startOnboardingInput) (*a
 
 // beginOnboarding starts the run of an order, or returns the run of an earlier request.
 func (a *API) beginOnboarding(ctx context.Context, o order, check func() (orders, error)) (*api.Onboarding, error) {
-	r, err := a.beginOne(ctx, o, bringsIn, func() (chain.Start, error) {
+	r, err := a.beginOne(ctx, o, onboardingKinds, func() (chain.Start, error) {
 		all, err := check()
 		if err != nil {
 			return chain.Start{}, err
@@ -48,7 +48,7 @@ func (a *API) beginOnboarding(ctx context.Context, o order, check func() (orders
 
 // beginOnboardings starts all runs of an order, or returns the runs of an earlier request.
 func (a *API) beginOnboardings(ctx context.Context, o order, kind string, check func() (orders, error)) (*api.OnboardingBatchStarted, error) {
-	id, runs, err := a.beginBatch(ctx, o, bringsIn, func() (chain.Batch, []chain.Start, error) {
+	id, runs, err := a.beginBatch(ctx, o, onboardingKinds, func() (chain.Batch, []chain.Start, error) {
 		all, err := check()
 		return chain.Batch{Kind: kind, Site: all.site.Name, Parallel: all.profile.Policy.BatchMaxParallel, StopAfter: all.profile.Policy.BatchStopAfterFailures}, all.starts, err
 	})
@@ -155,7 +155,7 @@ func (a *API) where(ctx context.Context, o *orders, site, profile string) (err e
 
 // add adds a run to an order, unless another run of the order holds one of its locks.
 func (o *orders) add(who caller, s chain.Start, state onboarding.Onboarding) (other string, twice bool) {
-	if other, twice := clash(o.starts, s); twice {
+	if other, twice := lockConflict(o.starts, s); twice {
 		return other, true
 	}
 	s.Site, s.RequestedBy, s.Role, s.CorrelationID = o.site.Name, who.Name, string(who.Role), who.correlationID
@@ -164,8 +164,8 @@ func (o *orders) add(who caller, s chain.Start, state onboarding.Onboarding) (ot
 	return "", false
 }
 
-// clash finds the run in starts that holds a lock of s.
-func clash(starts []chain.Start, s chain.Start) (other string, twice bool) {
+// lockConflict finds the run in starts that holds a lock of s.
+func lockConflict(starts []chain.Start, s chain.Start) (other string, twice bool) {
 	for _, before := range starts {
 		if slices.ContainsFunc(s.Locks, func(l string) bool { return slices.Contains(before.Locks, l) }) {
 			return before.Subject, true
@@ -182,9 +182,9 @@ func (a *API) hostnameFree(ctx context.Context, s onboarding.Onboarding) error {
 		return err
 	}
 	if len(there) == 0 {
-		return a.nameIsTheirs(ctx, s.Site, s.Hostname)
+		return a.checkHostnameScope(ctx, s.Site, s.Hostname)
 	}
-	live, _, err := a.runsOf(ctx, bringsIn, chain.Filter{Site: s.Site, Statuses: liveStatuses}, called(s.Hostname), 1)
+	live, _, err := a.runsOf(ctx, onboardingKinds, chain.Filter{Site: s.Site, Statuses: liveStatuses}, withHostname(s.Hostname), 1)
 	if err != nil || len(live) > 0 {
 		return err
 	}

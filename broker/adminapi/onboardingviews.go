@@ -17,7 +17,7 @@ type OnboardingInput struct {
 }
 
 func (a *API) showOnboarding(ctx context.Context, in *OnboardingInput) (*api.OnboardingDetail, error) {
-	r, err := a.run(ctx, bringsIn, in.Onboarding)
+	r, err := a.run(ctx, onboardingKinds, in.Onboarding)
 	if err != nil {
 		return nil, err
 	}
@@ -45,14 +45,14 @@ func (a *API) listOnboardings(ctx context.Context, in *onboardingsInput) (*api.O
 	if f.Statuses, err = runStatuses(in.Status); err != nil {
 		return nil, err
 	}
-	if _, err := narrow(callerOf(ctx), in.Site); err != nil {
+	if _, err := visibleSites(callerOf(ctx), in.Site); err != nil {
 		return nil, err
 	}
 	out := &api.OnboardingList{Items: []api.Onboarding{}}
-	if out.Batch, err = a.batchState(ctx, bringsIn, in.BatchID); err != nil {
+	if out.Batch, err = a.batchState(ctx, onboardingKinds, in.BatchID); err != nil {
 		return nil, err
 	}
-	page, next, err := a.runsOf(ctx, bringsIn, f, called(in.Hostname), pageLimit(in.Limit))
+	page, next, err := a.runsOf(ctx, onboardingKinds, f, withHostname(in.Hostname), pageLimit(in.Limit))
 	if err != nil {
 		return nil, err
 	}
@@ -63,8 +63,8 @@ func (a *API) listOnboardings(ctx context.Context, in *onboardingsInput) (*api.O
 	return out, nil
 }
 
-// called selects the runs whose machine has the hostname; nil if hostname is empty.
-func called(hostname string) func(chain.Record) bool {
+// withHostname selects the runs whose machine has the hostname; nil if hostname is empty.
+func withHostname(hostname string) func(chain.Record) bool {
 	if hostname == "" {
 		return nil
 	}

@@ -30,8 +30,8 @@ const (
 	enrolTokenSoon  = time.Hour
 )
 
-// needsLook adds the items that the person on call should see.
-func (a *API) needsLook(ctx context.Context, out *api.Status, sites []string, nodes []broker.Node, releases []store.Package, fleet agentrecords.Fleet) error {
+// addAttention adds the items that the person on call should see.
+func (a *API) addAttention(ctx context.Context, out *api.Status, sites []string, nodes []broker.Node, releases []store.Package, fleet agentrecords.Fleet) error {
 	if err := a.c.Unwritable(); err != nil {
 		out.Alerts = append(out.Alerts, api.Alert{Code: "store_not_written", Message: "the broker that answers cannot write its database: " + err.Error()})
 	}
@@ -45,8 +45,8 @@ func (a *API) needsLook(ctx context.Context, out *api.Status, sites []string, no
 	if err != nil {
 		return err
 	}
-	out.Runs = cut(out, "runs", byReason(stopped))
-	out.Quarantined = cut(out, "quarantined", quarantined(nodes))
+	out.Runs = truncate(out, "runs", groupStopped(stopped))
+	out.Quarantined = truncate(out, "quarantined", quarantined(nodes))
 	wrong, err := a.c.DB.WrongDevices(ctx, sites, maxStopped)
 	if err != nil {
 		return err
@@ -55,12 +55,12 @@ func (a *API) needsLook(ctx context.Context, out *api.Status, sites []string, no
 	for _, d := range wrong {
 		parts = append(parts, api.StatusDevices{NodeID: d.NodeID, Hostname: d.Hostname, Site: d.Site, Missing: d.Missing, Unexpected: d.Unexpected, Since: d.Since})
 	}
-	out.Devices = cut(out, "devices", parts)
-	drift, err := a.drifted(ctx, out, sites)
+	out.Devices = truncate(out, "devices", parts)
+	drift, err := a.addDrifts(ctx, out, sites)
 	if err != nil {
 		return err
 	}
-	out.Drift = cut(out, "drift", drift)
+	out.Drift = truncate(out, "drift", drift)
 	sets, err := a.c.DB.ResolverSets(ctx)
 	if err != nil {
 		return err
@@ -72,12 +72,12 @@ func (a *API) needsLook(ctx context.Context, out *api.Status, sites []string, no
 	for _, l := range left[:min(len(left), onScreen)] {
 		out.Alerts = append(out.Alerts, api.Alert{Code: "secrets_left", Since: l.Since, Message: "the secrets of node " + l.NodeID + " (" + l.Hostname + "), which is deleted, could not be removed; the broker tries again every few minutes (check the secret store)"})
 	}
-	out.Behind = cut(out, "behind", behind(nodes, a.agentsLack(nodes, releases, fleet), sets))
+	out.Behind = truncate(out, "behind", groupOutdated(nodes, a.agentsLack(nodes, releases, fleet), sets))
 	expiring, err := a.expiring(ctx, out.Now, sites, nodes)
 	if err != nil {
 		return err
 	}
-	out.Expiring = cut(out, "expiring", expiring)
+	out.Expiring = truncate(out, "expiring", expiring)
 	return nil
 }
 
@@ -118,8 +118,8 @@ func (a *API) heldBack(ctx context.Context, out *api.Status, sites []string) err
 	return err
 }
 
-// cut keeps the entries that fit on the screen and records how many do not.
-func cut[T any](out *api.Status, list string, all []T) []T {
+// truncate keeps the entries that fit on the screen and records how many do not.
+func truncate[T any](out *api.Status, list string, all []T) []T {
 	if len(all) <= onScreen {
 		return all
 	}
@@ -127,8 +127,8 @@ func cut[T any](out *api.Status, list string, all []T) []T {
 	return all[:onScreen]
 }
 
-// byReason groups runs by kind, failure class and next action, the largest group first.
-func byReason(stopped []store.StoppedRun) []api.StoppedRuns {
+// groupStopped groups runs by kind, failure class and next action, the largest group first.
+func groupStopped(stopped []store.StoppedRun) []api.StoppedRuns {
 	type reason struct{ kind, class, next string }
 	at := map[reason]int{}
 	var groups []api.StoppedRuns
@@ -146,8 +146,8 @@ func byReason(stopped []store.StoppedRun) []api.StoppedRuns {
 	return groups
 }
 
-// drifted lists open drifts, the worst first, and adds alerts for stopped reconciliation.
-func (a *API) drifted(ctx context.Context, out *api.Status, sites []string) (all []api.StatusDrift, err error) {
+// addDrifts lists open drifts, the worst first, and adds alerts for stopped reconciliation.
+func (a *API) addDrifts(ctx context.Context, out *api.Status, sites []string) (all []api.StatusDrift, err error) {
 	rows, _, err := a.c.DB.Drifts(ctx, store.DriftFilter{Sites: sites, Limit: maxStopped})
 	if err != nil {
 		return nil, err
@@ -201,9 +201,9 @@ func (a *API) agentsLack(nodes []broker.Node, packages []store.Package, fleet ag
 	return lack
 }
 
-// behind groups nodes by present and desired version: of the agent, and of the resolver profiles.
+// groupOutdated groups nodes by present and desired version: of the agent, and of the resolver profiles.
 // The largest group comes first.
-func behind(nodes []broker.Node, shall map[string]string, sets []store.ResolverSet) []api.NodesBehind {
+func groupOutdated(nodes []broker.Node, shall map[string]string, sets []store.ResolverSet) []api.NodesBehind {
 	version := map[string]string{"": "none"}
 	for _, s := range sets {
 		version[s.Digest] = s.Version

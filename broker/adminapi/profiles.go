@@ -47,7 +47,7 @@ func (a *API) showProfile(ctx context.Context, in *ProfileInput) (*api.SiteProfi
 
 type createProfileInput struct {
 	SiteInput
-	Body document[api.SiteProfileConfig]
+	Body overlay[api.SiteProfileConfig]
 }
 
 func (a *API) createProfile(ctx context.Context, in *createProfileInput) (*api.SiteProfile, error) {
@@ -71,7 +71,7 @@ func (a *API) createProfile(ctx context.Context, in *createProfileInput) (*api.S
 
 type updateProfileInput struct {
 	ProfileInput
-	Body document[api.SiteProfileConfig]
+	Body overlay[api.SiteProfileConfig]
 }
 
 // updateProfile changes a profile. Only later runs copy the change.

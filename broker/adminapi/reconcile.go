@@ -26,7 +26,7 @@ type reconciliationInput struct {
 }
 
 func (a *API) reconciliationStatus(ctx context.Context, in *reconciliationInput) (*api.ReconciliationStatus, error) {
-	sites, err := narrow(callerOf(ctx), in.Site)
+	sites, err := visibleSites(callerOf(ctx), in.Site)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ type driftInput struct {
 }
 
 func (a *API) listDrift(ctx context.Context, in *driftInput) (*api.DriftList, error) {
-	sites, err := narrow(callerOf(ctx), in.Site)
+	sites, err := visibleSites(callerOf(ctx), in.Site)
 	if err != nil {
 		return nil, err
 	}

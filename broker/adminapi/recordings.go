@@ -121,7 +121,7 @@ func (a *API) getCast(ctx context.Context, in *RecordingInput) (*huma.StreamResp
 		read := int64(0)
 		for b, err := range a.c.DB.Blocks(ctx, v.ID) {
 			if err != nil {
-				a.broken(err)
+				a.abortStream(err)
 			}
 			read++
 			if _, err := w.Write(b.Lines); err != nil {
@@ -129,7 +129,7 @@ func (a *API) getCast(ctx context.Context, in *RecordingInput) (*huma.StreamResp
 			}
 		}
 		if read < blocks { // dropped meanwhile
-			a.broken(broker.Errorf(broker.Refused, "recording_broken", "the recording of session %s now has %d blocks, and had %d when the broker began to read it", v.ID, read, blocks))
+			a.abortStream(broker.Errorf(broker.Refused, "recording_broken", "the recording of session %s now has %d blocks, and had %d when the broker began to read it", v.ID, read, blocks))
 		}
 	}}, nil
 }

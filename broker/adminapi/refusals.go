@@ -43,7 +43,7 @@ func (a *API) refusedStart(subject, reason string) func(context.Context, error) 
 	return func(ctx context.Context, err error) error {
 		err = runError(err)
 		if e := broker.AsError(err); e.Kind == broker.Refused {
-			a.auditNo(ctx, "run.start", subject, reason, e)
+			a.auditDenial(ctx, "run.start", subject, reason, e)
 		}
 		return err
 	}
@@ -56,13 +56,13 @@ func (a *API) reasonFor(ctx context.Context, reason, action, subject, what strin
 		return reason, nil
 	}
 	no := broker.Errorf(broker.Invalid, "reason_missing", "cannot %s without a reason, which is recorded in the audit log (--reason R)", what)
-	a.auditNo(ctx, action, subject, "", no)
+	a.auditDenial(ctx, action, subject, "", no)
 	return "", no
 }
 
-// auditNo audits a refusal that happened before any transaction. Equal refusals are written once a
+// auditDenial audits a refusal that happened before any transaction. Equal refusals are written once a
 // minute with their number.
-func (a *API) auditNo(ctx context.Context, action, subject, reason string, no *broker.Error) {
+func (a *API) auditDenial(ctx context.Context, action, subject, reason string, no *broker.Error) {
 	who := callerOf(ctx)
 	e := broker.AuditEntry{Actor: who.Name, Action: action, Subject: subject, Code: no.Code, Reason: taskcatalog.Clean(no.Message, 1000), CorrelationID: who.correlationID}
 	if !a.due(action+" "+subject+": "+e.Reason, &e) {
@@ -79,6 +79,6 @@ func (a *API) auditNo(ctx context.Context, action, subject, reason string, no *b
 
 // refusedOf audits a refused request about a node and returns the refusal.
 func (a *API) refusedOf(ctx context.Context, action string, n broker.Node, why *broker.Error) error {
-	a.auditNo(ctx, action, "node/"+n.ID, "", why)
+	a.auditDenial(ctx, action, "node/"+n.ID, "", why)
 	return why
 }

@@ -24,7 +24,7 @@ type startRolloutInput struct {
 func (a *API) startRollout(ctx context.Context, in *startRolloutInput) (*api.Rollout, error) {
 	b := in.Body
 	o := order{b, in.IdempotencyKey, "/rollouts", a.refusedStart("release/"+taskcatalog.Clean(b.Release, 64), b.Reason)}
-	r, err := a.beginOne(ctx, o, rollsOut, func() (chain.Start, error) { return a.rolloutOf(ctx, b) })
+	r, err := a.beginOne(ctx, o, rolloutKinds, func() (chain.Start, error) { return a.rolloutOf(ctx, b) })
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (a *API) rolloutOf(ctx context.Context, b api.RolloutStart) (s chain.Start,
 		return s, err
 	}
 	if b.SafetyPolicy == string(broker.Forced) || b.AllowRollback || b.Force {
-		if err := a.must(ctx, admin, "force a rollout of "+release.Version); err != nil {
+		if err := a.requireRole(ctx, admin, "force a rollout of "+release.Version); err != nil {
 			return s, err
 		}
 	}
@@ -116,10 +116,10 @@ func (a *API) listRollouts(ctx context.Context, in *rolloutsInput) (*api.Rollout
 	if f.Statuses, err = runStatuses(in.Status); err != nil {
 		return nil, err
 	}
-	if _, err := narrow(callerOf(ctx), in.Site); err != nil {
+	if _, err := visibleSites(callerOf(ctx), in.Site); err != nil {
 		return nil, err
 	}
-	page, next, err := a.runsOf(ctx, rollsOut, f, nil, pageLimit(in.Limit))
+	page, next, err := a.runsOf(ctx, rolloutKinds, f, nil, pageLimit(in.Limit))
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ type showRolloutInput struct {
 }
 
 func (a *API) showRollout(ctx context.Context, in *showRolloutInput) (*api.RolloutDetail, error) {
-	r, err := a.run(ctx, rollsOut, in.Rollout)
+	r, err := a.run(ctx, rolloutKinds, in.Rollout)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ type rolloutActionInput struct {
 // actOnRollout pauses, resumes or aborts a rollout. Codes: rollout_aborting,
 // rollout_stopping, those of a run's actions.
 func (a *API) actOnRollout(ctx context.Context, in *rolloutActionInput) (*api.Rollout, error) {
-	r, err := a.run(ctx, rollsOut, in.Rollout)
+	r, err := a.run(ctx, rolloutKinds, in.Rollout)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (a *API) actOnRollout(ctx context.Context, in *rolloutActionInput) (*api.Ro
 		}
 	}
 	if o.Action == chain.Resume && in.Body.RetryFailed {
-		if err := a.must(ctx, admin, "have rollout "+r.ID+" retry failed nodes"); err != nil {
+		if err := a.requireRole(ctx, admin, "have rollout "+r.ID+" retry failed nodes"); err != nil {
 			return nil, err
 		}
 		o.Action = chain.Rerun

@@ -28,168 +28,168 @@ const (
 
 // routes is the index of the package: one line per route.
 var routes = []route{
-	{get, "/status", viewer, "show-status", "show the system at a glance", answers((*API).status)},
+	{get, "/status", viewer, "show-status", "show the system at a glance", jsonRoute((*API).status)},
 	{get, "/events", viewer, "follow-events", "follow events, as server-sent events", streams(api.EventStream, (*API).followEvents)},
-	{get, "/freeze", viewer, "show-freeze", "show what is frozen or unreachable", answers((*API).freezeStatus)},
-	{post, "/freeze", operator, "freeze", "freeze a site, or all sites", answers((*API).freeze)},
-	{post, "/unfreeze", operator, "unfreeze", "lift a freeze", answers((*API).unfreeze)},
-	{get, "/expiry", viewer, "list-expiry", "list keys, certificates, tokens and logins of the broker that expire, and how to renew them", answers((*API).listExpiry)},
-	{get, "/whoami", viewer, "show-token", "show the token in use", answers((*API).whoami)},
+	{get, "/freeze", viewer, "show-freeze", "show what is frozen or unreachable", jsonRoute((*API).freezeStatus)},
+	{post, "/freeze", operator, "freeze", "freeze a site, or all sites", jsonRoute((*API).freeze)},
+	{post, "/unfreeze", operator, "unfreeze", "lift a freeze", jsonRoute((*API).unfreeze)},
+	{get, "/expiry", viewer, "list-expiry", "list keys, certificates, tokens and logins of the broker that expire, and how to renew them", jsonRoute((*API).listExpiry)},
+	{get, "/whoami", viewer, "show-token", "show the token in use", jsonRoute((*API).whoami)},
 
-	{get, "/nodes", viewer, "list-nodes", "list nodes", answers((*API).listNodes)},
-	{post, "/nodes", operator, "create-node", "create a node", answers((*API).createNode)},
-	{get, "/nodes/{node}", viewer, "show-node", "show a node", answers((*API).showNode)},
-	{put, "/nodes/{node}/labels", operator, "label-node", "label a node", answers((*API).labelNode)},
-	{post, "/nodes/{node}/actions/{action}", operator, "act-on-node", "drain, resume, quarantine, activate, retire or remove a node", answers((*API).actOnNode)},
-	{get, "/nodes/{node}/facts", viewer, "show-facts", "show a node's hardware facts", answers((*API).showFacts)},
-	{get, "/nodes/{node}/devices", viewer, "list-devices", "list a node's expected and reported devices", answers((*API).listDevices)},
-	{post, "/nodes/{node}/devices/accept", operator, "accept-devices", "accept replaced devices of a node", answers((*API).acceptDevices)},
-	{get, "/nodes/{node}/timeline", viewer, "show-timeline", "show a node's history", answers((*API).timeline)},
-	{post, "/nodes/{node}/token", operator, "issue-token", "issue a new enrolment token for a node", answers((*API).issueToken)},
-	{post, "/nodes/{node}/token/extend", operator, "extend-token", "extend a node's enrolment token", answers((*API).extendToken)},
-	{get, "/nodes/{node}/certificates", viewer, "list-node-certificates", "list a node's certificates", answers((*API).listNodeCertificates)},
-	{post, "/nodes/{node}/certificates/{serial}/deny", admin, "deny-node-certificate", "deny a certificate of a node", answers((*API).denyNodeCertificate)},
-	{put, "/nodes/{node}/credentials", admin, "set-node-credentials", "store a node's own credentials, such as its MAAS token", answers((*API).setCredentials)},
-	{get, "/nodes/{node}/baseline", viewer, "show-baseline", "show a node's baseline", answers((*API).showBaseline)},
-	{get, "/nodes/{node}/baseline/diff", viewer, "diff-baseline", "compare a node's baseline in force with the newest candidate", answers((*API).diffBaseline)},
-	{post, "/nodes/{node}/baseline/retake", operator, "retake-baseline", "take a new baseline of a node, for review", answers((*API).retakeBaseline)},
-	{post, "/nodes/{node}/baseline/accept", operator, "accept-baseline", "accept a candidate baseline", answers((*API).acceptBaseline)},
-	{get, "/nodes/{node}/archives", viewer, "list-archives", "list a node's stored diagnostics", answers((*API).listArchives)},
-	{post, "/nodes/{node}/tasks", operator, "enqueue-task", "enqueue a task on a node", answers((*API).enqueueTask)},
+	{get, "/nodes", viewer, "list-nodes", "list nodes", jsonRoute((*API).listNodes)},
+	{post, "/nodes", operator, "create-node", "create a node", jsonRoute((*API).createNode)},
+	{get, "/nodes/{node}", viewer, "show-node", "show a node", jsonRoute((*API).showNode)},
+	{put, "/nodes/{node}/labels", operator, "label-node", "label a node", jsonRoute((*API).labelNode)},
+	{post, "/nodes/{node}/actions/{action}", operator, "act-on-node", "drain, resume, quarantine, activate, retire or remove a node", jsonRoute((*API).actOnNode)},
+	{get, "/nodes/{node}/facts", viewer, "show-facts", "show a node's hardware facts", jsonRoute((*API).showFacts)},
+	{get, "/nodes/{node}/devices", viewer, "list-devices", "list a node's expected and reported devices", jsonRoute((*API).listDevices)},
+	{post, "/nodes/{node}/devices/accept", operator, "accept-devices", "accept replaced devices of a node", jsonRoute((*API).acceptDevices)},
+	{get, "/nodes/{node}/timeline", viewer, "show-timeline", "show a node's history", jsonRoute((*API).timeline)},
+	{post, "/nodes/{node}/token", operator, "issue-token", "issue a new enrolment token for a node", jsonRoute((*API).issueToken)},
+	{post, "/nodes/{node}/token/extend", operator, "extend-token", "extend a node's enrolment token", jsonRoute((*API).extendToken)},
+	{get, "/nodes/{node}/certificates", viewer, "list-node-certificates", "list a node's certificates", jsonRoute((*API).listNodeCertificates)},
+	{post, "/nodes/{node}/certificates/{serial}/deny", admin, "deny-node-certificate", "deny a certificate of a node", jsonRoute((*API).denyNodeCertificate)},
+	{put, "/nodes/{node}/credentials", admin, "set-node-credentials", "store a node's own credentials, such as its MAAS token", jsonRoute((*API).setCredentials)},
+	{get, "/nodes/{node}/baseline", viewer, "show-baseline", "show a node's baseline", jsonRoute((*API).showBaseline)},
+	{get, "/nodes/{node}/baseline/diff", viewer, "diff-baseline", "compare a node's baseline in force with the newest candidate", jsonRoute((*API).diffBaseline)},
+	{post, "/nodes/{node}/baseline/retake", operator, "retake-baseline", "take a new baseline of a node, for review", jsonRoute((*API).retakeBaseline)},
+	{post, "/nodes/{node}/baseline/accept", operator, "accept-baseline", "accept a candidate baseline", jsonRoute((*API).acceptBaseline)},
+	{get, "/nodes/{node}/archives", viewer, "list-archives", "list a node's stored diagnostics", jsonRoute((*API).listArchives)},
+	{post, "/nodes/{node}/tasks", operator, "enqueue-task", "enqueue a task on a node", jsonRoute((*API).enqueueTask)},
 
-	{get, "/tasks", viewer, "list-tasks", "list tasks", answers((*API).listTasks)},
-	{get, "/tasks/{task}", viewer, "show-task", "show a task, or wait for its end", answers((*API).showTask)},
-	{post, "/tasks/{task}/cancel", operator, "cancel-task", "cancel a task", answers((*API).cancelTask)},
-	{post, "/tasks/{task}/probe", operator, "probe-task", "ask the node for the outcome of a task", answers((*API).probeTask)},
-	{post, "/tasks/{task}/recover", operator, "recover-task", "run a task again whose outcome is unknown", answers((*API).recoverTask)},
-	{get, "/tasks/{task}/evidence", viewer, "show-evidence", "show a task's evidence", answers((*API).showEvidence)},
-	{get, "/tasks/{task}/archive", operator, "show-archive", "get the archive that a task collected", answers((*API).showArchive)},
-	{get, "/task-types", viewer, "list-task-types", "list task types", answers((*API).listTaskTypes)},
-	{get, "/task-types/{type}", viewer, "describe-task-type", "describe a task type", answers((*API).describeTaskType)},
+	{get, "/tasks", viewer, "list-tasks", "list tasks", jsonRoute((*API).listTasks)},
+	{get, "/tasks/{task}", viewer, "show-task", "show a task, or wait for its end", jsonRoute((*API).showTask)},
+	{post, "/tasks/{task}/cancel", operator, "cancel-task", "cancel a task", jsonRoute((*API).cancelTask)},
+	{post, "/tasks/{task}/probe", operator, "probe-task", "ask the node for the outcome of a task", jsonRoute((*API).probeTask)},
+	{post, "/tasks/{task}/recover", operator, "recover-task", "run a task again whose outcome is unknown", jsonRoute((*API).recoverTask)},
+	{get, "/tasks/{task}/evidence", viewer, "show-evidence", "show a task's evidence", jsonRoute((*API).showEvidence)},
+	{get, "/tasks/{task}/archive", operator, "show-archive", "get the archive that a task collected", jsonRoute((*API).showArchive)},
+	{get, "/task-types", viewer, "list-task-types", "list task types", jsonRoute((*API).listTaskTypes)},
+	{get, "/task-types/{type}", viewer, "describe-task-type", "describe a task type", jsonRoute((*API).describeTaskType)},
 
-	{get, "/tokens", admin, "list-tokens", "list operator tokens", answers((*API).listTokens)},
-	{post, "/tokens", admin, "create-token", "create an operator token", answers((*API).createToken)},
-	{post, "/tokens/{name}/revoke", admin, "revoke-token", "revoke an operator token", answers((*API).revokeToken)},
+	{get, "/tokens", admin, "list-tokens", "list operator tokens", jsonRoute((*API).listTokens)},
+	{post, "/tokens", admin, "create-token", "create an operator token", jsonRoute((*API).createToken)},
+	{post, "/tokens/{name}/revoke", admin, "revoke-token", "revoke an operator token", jsonRoute((*API).revokeToken)},
 
-	{get, "/audit", viewer, "list-audit", "list audit rows", answers((*API).listAudit)},
-	{get, "/audit/verify", viewer, "verify-audit", "verify the seals of the audit log", answers((*API).verifyAudit)},
+	{get, "/audit", viewer, "list-audit", "list audit rows", jsonRoute((*API).listAudit)},
+	{get, "/audit/verify", viewer, "verify-audit", "verify the seals of the audit log", jsonRoute((*API).verifyAudit)},
 	{get, "/audit/export", viewer, "export-audit", "export audit rows, one JSON object a line", streams(linesType, (*API).exportAudit)},
 
-	{get, "/trust", viewer, "show-trust", "show the trust bundle and the nodes that have not confirmed it", answers((*API).showTrust)},
-	{post, "/trust/rotate", admin, "rotate-trust", "begin a rotation of a key", answers((*API).rotateTrust)},
-	{post, "/trust/finish", admin, "finish-trust", "end a rotation", answers((*API).finishTrust)},
-	{post, "/trust/release-keys", admin, "add-release-key", "add a release key to the trust bundle", answers((*API).addReleaseKey)},
-	{post, "/trust/release-keys/{key}/retire", admin, "retire-release-key", "retire a release key", answers((*API).retireReleaseKey)},
+	{get, "/trust", viewer, "show-trust", "show the trust bundle and the nodes that have not confirmed it", jsonRoute((*API).showTrust)},
+	{post, "/trust/rotate", admin, "rotate-trust", "begin a rotation of a key", jsonRoute((*API).rotateTrust)},
+	{post, "/trust/finish", admin, "finish-trust", "end a rotation", jsonRoute((*API).finishTrust)},
+	{post, "/trust/release-keys", admin, "add-release-key", "add a release key to the trust bundle", jsonRoute((*API).addReleaseKey)},
+	{post, "/trust/release-keys/{key}/retire", admin, "retire-release-key", "retire a release key", jsonRoute((*API).retireReleaseKey)},
 
-	{get, "/resolver/sets", viewer, "list-resolver-sets", "list sets of resolver profiles", answers((*API).listResolverSets)},
-	{post, "/resolver/sets", admin, "push-resolver-set", "store a set of resolver profiles", answers((*API).pushResolverSet)},
-	{get, "/resolver/wants", viewer, "list-resolver-wants", "list assignments of sets to nodes", answers((*API).listResolverWants)},
-	{post, "/resolver/wants", admin, "want-resolver-set", "assign a set to nodes", answers((*API).wantResolverSet)},
-	{get, "/nodes/{node}/resolver", viewer, "show-resolver", "show a node's resolver profiles", answers((*API).showResolver)},
-	{get, "/nodes/{node}/resolver/explain", viewer, "explain-resolver", "explain how a step resolves on a node", answers((*API).explainResolver)},
-	{post, "/nodes/{node}/resolver/rollback", admin, "roll-back-resolver", "roll a node back to its earlier set, or to another one", answers((*API).rollBackResolver)},
+	{get, "/resolver/sets", viewer, "list-resolver-sets", "list sets of resolver profiles", jsonRoute((*API).listResolverSets)},
+	{post, "/resolver/sets", admin, "push-resolver-set", "store a set of resolver profiles", jsonRoute((*API).pushResolverSet)},
+	{get, "/resolver/wants", viewer, "list-resolver-wants", "list assignments of sets to nodes", jsonRoute((*API).listResolverWants)},
+	{post, "/resolver/wants", admin, "want-resolver-set", "assign a set to nodes", jsonRoute((*API).wantResolverSet)},
+	{get, "/nodes/{node}/resolver", viewer, "show-resolver", "show a node's resolver profiles", jsonRoute((*API).showResolver)},
+	{get, "/nodes/{node}/resolver/explain", viewer, "explain-resolver", "explain how a step resolves on a node", jsonRoute((*API).explainResolver)},
+	{post, "/nodes/{node}/resolver/rollback", admin, "roll-back-resolver", "roll a node back to its earlier set, or to another one", jsonRoute((*API).rollBackResolver)},
 
-	{get, "/maas-sites", viewer, "list-sites", "list MAAS sites", answers((*API).listSites)},
-	{post, "/maas-sites", admin, "create-site", "create a MAAS site", answers((*API).createSite)},
-	{get, "/maas-sites/{site}", viewer, "show-site", "show a MAAS site", answers((*API).showSite)},
-	{edit, "/maas-sites/{site}", admin, "update-site", "change, disable or enable a MAAS site", answers((*API).updateSite)},
-	{drop, "/maas-sites/{site}", admin, "disable-site", "disable a MAAS site", answers((*API).disableSite)},
-	{get, "/maas-sites/{site}/profiles", viewer, "list-site-profiles", "list a site's profiles", answers((*API).listProfiles)},
-	{post, "/maas-sites/{site}/profiles", admin, "create-site-profile", "add a profile to a site", answers((*API).createProfile)},
-	{get, "/maas-sites/{site}/profiles/{profile}", viewer, "show-site-profile", "show a site's profile", answers((*API).showProfile)},
-	{edit, "/maas-sites/{site}/profiles/{profile}", admin, "update-site-profile", "change a site's profile", answers((*API).updateProfile)},
-	{post, "/maas-sites/{site}/credentials", admin, "set-site-credentials", "store a site's credentials, after MAAS accepted the token", answers((*API).setSiteCredentials)},
-	{post, "/maas-sites/{site}/probe", operator, "probe-site", "check what a site needs", answers((*API).probeSite)},
-	{get, "/maas-sites/{site}/power-overrides", viewer, "list-power-overrides", "list a site's power credential overrides", answers((*API).listOverrides)},
-	{post, "/maas-sites/{site}/power-overrides", admin, "put-power-override", "set power credentials for a machine, instead of its site's", answers((*API).putOverride)},
-	{edit, "/maas-sites/{site}/power-overrides/{override}", admin, "update-power-override", "disable or enable a power credential override", answers((*API).changeOverride)},
-	{drop, "/maas-sites/{site}/power-overrides/{override}", admin, "remove-power-override", "remove a power credential override and its secret", answers((*API).removeOverride)},
-	{get, "/maas-sites/{site}/roce-assignments", viewer, "list-roce", "list a site's RoCE assignments", answers((*API).listRoCE)},
-	{post, "/maas-sites/{site}/roce-assignments", admin, "put-roce", "store a list of RoCE assignments, all or none", answers((*API).putRoCE)},
-	{drop, "/maas-sites/{site}/roce-assignments/{assignment}", admin, "remove-roce", "remove one RoCE assignment", answers((*API).removeRoCE)},
+	{get, "/maas-sites", viewer, "list-sites", "list MAAS sites", jsonRoute((*API).listSites)},
+	{post, "/maas-sites", admin, "create-site", "create a MAAS site", jsonRoute((*API).createSite)},
+	{get, "/maas-sites/{site}", viewer, "show-site", "show a MAAS site", jsonRoute((*API).showSite)},
+	{edit, "/maas-sites/{site}", admin, "update-site", "change, disable or enable a MAAS site", jsonRoute((*API).updateSite)},
+	{drop, "/maas-sites/{site}", admin, "disable-site", "disable a MAAS site", jsonRoute((*API).disableSite)},
+	{get, "/maas-sites/{site}/profiles", viewer, "list-site-profiles", "list a site's profiles", jsonRoute((*API).listProfiles)},
+	{post, "/maas-sites/{site}/profiles", admin, "create-site-profile", "add a profile to a site", jsonRoute((*API).createProfile)},
+	{get, "/maas-sites/{site}/profiles/{profile}", viewer, "show-site-profile", "show a site's profile", jsonRoute((*API).showProfile)},
+	{edit, "/maas-sites/{site}/profiles/{profile}", admin, "update-site-profile", "change a site's profile", jsonRoute((*API).updateProfile)},
+	{post, "/maas-sites/{site}/credentials", admin, "set-site-credentials", "store a site's credentials, after MAAS accepted the token", jsonRoute((*API).setSiteCredentials)},
+	{post, "/maas-sites/{site}/probe", operator, "probe-site", "check what a site needs", jsonRoute((*API).probeSite)},
+	{get, "/maas-sites/{site}/power-overrides", viewer, "list-power-overrides", "list a site's power credential overrides", jsonRoute((*API).listOverrides)},
+	{post, "/maas-sites/{site}/power-overrides", admin, "put-power-override", "set power credentials for a machine, instead of its site's", jsonRoute((*API).putOverride)},
+	{edit, "/maas-sites/{site}/power-overrides/{override}", admin, "update-power-override", "disable or enable a power credential override", jsonRoute((*API).changeOverride)},
+	{drop, "/maas-sites/{site}/power-overrides/{override}", admin, "remove-power-override", "remove a power credential override and its secret", jsonRoute((*API).removeOverride)},
+	{get, "/maas-sites/{site}/roce-assignments", viewer, "list-roce", "list a site's RoCE assignments", jsonRoute((*API).listRoCE)},
+	{post, "/maas-sites/{site}/roce-assignments", admin, "put-roce", "store a list of RoCE assignments, all or none", jsonRoute((*API).putRoCE)},
+	{drop, "/maas-sites/{site}/roce-assignments/{assignment}", admin, "remove-roce", "remove one RoCE assignment", jsonRoute((*API).removeRoCE)},
 
-	{get, "/skus", viewer, "list-skus", "list SKUs", answers((*API).listSKUs)},
-	{post, "/skus", admin, "create-sku", "create a SKU", answers((*API).createSKU)},
-	{get, "/skus/{sku}", viewer, "show-sku", "show a SKU", answers((*API).showSKU)},
-	{edit, "/skus/{sku}", admin, "update-sku", "change a SKU", answers((*API).updateSKU)},
+	{get, "/skus", viewer, "list-skus", "list SKUs", jsonRoute((*API).listSKUs)},
+	{post, "/skus", admin, "create-sku", "create a SKU", jsonRoute((*API).createSKU)},
+	{get, "/skus/{sku}", viewer, "show-sku", "show a SKU", jsonRoute((*API).showSKU)},
+	{edit, "/skus/{sku}", admin, "update-sku", "change a SKU", jsonRoute((*API).updateSKU)},
 
-	{get, "/runs", viewer, "list-runs", "list runs of all kinds", answers((*API).listRuns)},
-	{get, "/runs/{run}", viewer, "show-run", "show a run of any kind, its stages and its events", answers((*API).showRun)},
-	{post, "/runs/{run}/{action}", operator, "act-on-run", "retry, resume, rerun, restart, cancel, adopt or stop a run", answers((*API).actOnRun)},
+	{get, "/runs", viewer, "list-runs", "list runs of all kinds", jsonRoute((*API).listRuns)},
+	{get, "/runs/{run}", viewer, "show-run", "show a run of any kind, its stages and its events", jsonRoute((*API).showRun)},
+	{post, "/runs/{run}/{action}", operator, "act-on-run", "retry, resume, rerun, restart, cancel, adopt or stop a run", jsonRoute((*API).actOnRun)},
 
-	{get, "/onboardings", viewer, "list-onboardings", "list onboardings", answers((*API).listOnboardings)},
-	{post, "/onboardings", operator, "start-onboarding", "onboard a machine from its BMC to an active node", answers((*API).startOnboarding)},
-	{post, "/onboardings/batch", operator, "start-onboarding-batch", "onboard many machines", answers((*API).startBatch)},
-	{post, "/onboardings/batch/{batch}/retry", operator, "retry-onboarding-batch", "retry the failed runs of a batch", answers((*API).retryBatch)},
-	{post, "/onboardings/plan", viewer, "plan-onboarding", "plan onboardings without starting them", answers((*API).planOnboarding)},
-	{post, "/adoptions", operator, "start-adoption", "adopt a machine that is deployed already", answers((*API).startAdoption)},
-	{post, "/adoptions/batch", operator, "start-adoption-batch", "adopt many machines that are deployed already", answers((*API).startAdoptions)},
-	{post, "/adoptions/plan", viewer, "plan-adoption", "plan adoptions without starting them", answers((*API).planAdoption)},
-	{get, "/onboardings/{onboarding}", viewer, "show-onboarding", "show an onboarding, its stages and its events", answers((*API).showOnboarding)},
-	{post, "/onboardings/{onboarding}/{action}", operator, "act-on-onboarding", "retry, resume, rerun, restart, cancel, adopt or stop an onboarding", answers((*API).actOnOnboarding)},
+	{get, "/onboardings", viewer, "list-onboardings", "list onboardings", jsonRoute((*API).listOnboardings)},
+	{post, "/onboardings", operator, "start-onboarding", "onboard a machine from its BMC to an active node", jsonRoute((*API).startOnboarding)},
+	{post, "/onboardings/batch", operator, "start-onboarding-batch", "onboard many machines", jsonRoute((*API).startBatch)},
+	{post, "/onboardings/batch/{batch}/retry", operator, "retry-onboarding-batch", "retry the failed runs of a batch", jsonRoute((*API).retryBatch)},
+	{post, "/onboardings/plan", viewer, "plan-onboarding", "plan onboardings without starting them", jsonRoute((*API).planOnboarding)},
+	{post, "/adoptions", operator, "start-adoption", "adopt a machine that is deployed already", jsonRoute((*API).startAdoption)},
+	{post, "/adoptions/batch", operator, "start-adoption-batch", "adopt many machines that are deployed already", jsonRoute((*API).startAdoptions)},
+	{post, "/adoptions/plan", viewer, "plan-adoption", "plan adoptions without starting them", jsonRoute((*API).planAdoption)},
+	{get, "/onboardings/{onboarding}", viewer, "show-onboarding", "show an onboarding, its stages and its events", jsonRoute((*API).showOnboarding)},
+	{post, "/onboardings/{onboarding}/{action}", operator, "act-on-onboarding", "retry, resume, rerun, restart, cancel, adopt or stop an onboarding", jsonRoute((*API).actOnOnboarding)},
 
-	{post, "/nodes/{node}/decommission", operator, "start-decommission", "turn a node over between two tenants", answers((*API).startDecommission)},
-	{post, "/nodes/{node}/decommission/plan", viewer, "plan-decommission", "plan a turnover without starting it, with the tenants concerned", answers((*API).planDecommission)},
-	{post, "/nodes/{node}/storage-cleanup", operator, "start-storage-cleanup", "clean a node's storage and check it", answers((*API).startStorageCleanup)},
-	{post, "/nodes/{node}/storage-cleanup/plan", viewer, "plan-storage-cleanup", "plan a cleanup of storage without starting it, with the tenants concerned", answers((*API).planStorageCleanup)},
-	{get, "/decommissions", viewer, "list-decommissions", "list turnovers", answers((*API).listDecommissions)},
-	{post, "/decommissions/batch", operator, "start-decommission-batch", "turn many nodes over between two tenants", answers((*API).startDecommissions)},
-	{post, "/decommissions/batch/{batch}/retry", operator, "retry-decommission-batch", "retry the failed runs of a batch", answers((*API).retryDecommissions)},
-	{post, "/decommissions/plan", viewer, "plan-decommission-batch", "plan a batch of turnovers without starting it, with the tenants concerned", answers((*API).planDecommissions)},
-	{get, "/decommissions/figures", viewer, "show-turnover-figures", "show what turnovers cost", answers((*API).turnoverFigures)},
-	{get, "/decommissions/{decommission}", viewer, "show-decommission", "show a turnover, its stages and its events", answers((*API).showDecommission)},
-	{post, "/decommissions/{decommission}/accept-downgrade", admin, "accept-downgrade", "accept a downgrade of a device in a turnover", answers((*API).acceptDowngrade)},
-	{post, "/decommissions/{decommission}/{action}", operator, "act-on-decommission", "retry, resume, rerun, restart, cancel, adopt or stop a turnover", answers((*API).actOnDecommission)},
-	{get, "/certificates", viewer, "list-certificates", "list clean certificates", answers((*API).listCertificates)},
-	{get, "/certificates/{certificate}", viewer, "show-certificate", "show a clean certificate, with its file", answers((*API).showCertificate)},
-	{post, "/nodes/{node}/attestations", operator, "attest-part", "record a person's attestation about a device that is destroyed or removed", answers((*API).attest)},
-	{get, "/attestations/{attestation}", viewer, "show-attestation", "show an attestation, with its file", answers((*API).showAttestation)},
-	{post, "/certificates/{certificate}/receipt", operator, "issue-receipt", "sign the tenant's receipt of a certificate", answers((*API).issueReceipt)},
-	{get, "/reconciliation/status", viewer, "show-reconciliation", "show whether MAAS and the nodes agree", answers((*API).reconciliationStatus)},
-	{get, "/reconciliation/drift", viewer, "list-drift", "list nodes whose state in MAAS differs", answers((*API).listDrift)},
-	{post, "/reconciliation/drift/{node}/resolve", operator, "resolve-drift", "resolve a node's drift", answers((*API).resolveDrift)},
-	{post, "/reconciliation/run", operator, "run-reconciliation", "reconcile a site now, or plan a reconciliation", answers((*API).runReconciliation)},
-	{get, "/maas-sites/{site}/reconciliation", viewer, "show-reconcile-policy", "show a site's reconcile policy", answers((*API).showReconcilePolicy)},
-	{put, "/maas-sites/{site}/reconciliation", admin, "set-reconcile-policy", "change a site's reconcile policy", answers((*API).setReconcilePolicy)},
+	{post, "/nodes/{node}/decommission", operator, "start-decommission", "turn a node over between two tenants", jsonRoute((*API).startDecommission)},
+	{post, "/nodes/{node}/decommission/plan", viewer, "plan-decommission", "plan a turnover without starting it, with the tenants concerned", jsonRoute((*API).planDecommission)},
+	{post, "/nodes/{node}/storage-cleanup", operator, "start-storage-cleanup", "clean a node's storage and check it", jsonRoute((*API).startStorageCleanup)},
+	{post, "/nodes/{node}/storage-cleanup/plan", viewer, "plan-storage-cleanup", "plan a cleanup of storage without starting it, with the tenants concerned", jsonRoute((*API).planStorageCleanup)},
+	{get, "/decommissions", viewer, "list-decommissions", "list turnovers", jsonRoute((*API).listDecommissions)},
+	{post, "/decommissions/batch", operator, "start-decommission-batch", "turn many nodes over between two tenants", jsonRoute((*API).startDecommissions)},
+	{post, "/decommissions/batch/{batch}/retry", operator, "retry-decommission-batch", "retry the failed runs of a batch", jsonRoute((*API).retryDecommissions)},
+	{post, "/decommissions/plan", viewer, "plan-decommission-batch", "plan a batch of turnovers without starting it, with the tenants concerned", jsonRoute((*API).planDecommissions)},
+	{get, "/decommissions/figures", viewer, "show-turnover-figures", "show what turnovers cost", jsonRoute((*API).turnoverFigures)},
+	{get, "/decommissions/{decommission}", viewer, "show-decommission", "show a turnover, its stages and its events", jsonRoute((*API).showDecommission)},
+	{post, "/decommissions/{decommission}/accept-downgrade", admin, "accept-downgrade", "accept a downgrade of a device in a turnover", jsonRoute((*API).acceptDowngrade)},
+	{post, "/decommissions/{decommission}/{action}", operator, "act-on-decommission", "retry, resume, rerun, restart, cancel, adopt or stop a turnover", jsonRoute((*API).actOnDecommission)},
+	{get, "/certificates", viewer, "list-certificates", "list clean certificates", jsonRoute((*API).listCertificates)},
+	{get, "/certificates/{certificate}", viewer, "show-certificate", "show a clean certificate, with its file", jsonRoute((*API).showCertificate)},
+	{post, "/nodes/{node}/attestations", operator, "attest-part", "record a person's attestation about a device that is destroyed or removed", jsonRoute((*API).attest)},
+	{get, "/attestations/{attestation}", viewer, "show-attestation", "show an attestation, with its file", jsonRoute((*API).showAttestation)},
+	{post, "/certificates/{certificate}/receipt", operator, "issue-receipt", "sign the tenant's receipt of a certificate", jsonRoute((*API).issueReceipt)},
+	{get, "/reconciliation/status", viewer, "show-reconciliation", "show whether MAAS and the nodes agree", jsonRoute((*API).reconciliationStatus)},
+	{get, "/reconciliation/drift", viewer, "list-drift", "list nodes whose state in MAAS differs", jsonRoute((*API).listDrift)},
+	{post, "/reconciliation/drift/{node}/resolve", operator, "resolve-drift", "resolve a node's drift", jsonRoute((*API).resolveDrift)},
+	{post, "/reconciliation/run", operator, "run-reconciliation", "reconcile a site now, or plan a reconciliation", jsonRoute((*API).runReconciliation)},
+	{get, "/maas-sites/{site}/reconciliation", viewer, "show-reconcile-policy", "show a site's reconcile policy", jsonRoute((*API).showReconcilePolicy)},
+	{put, "/maas-sites/{site}/reconciliation", admin, "set-reconcile-policy", "change a site's reconcile policy", jsonRoute((*API).setReconcilePolicy)},
 
-	{get, "/nodes/{node}/agent-lifecycle", viewer, "show-agent-lifecycle", "show the desired and the reported agent of a node, and the last delivery", answers((*API).showAgent)},
-	{put, "/nodes/{node}/agent-lifecycle", admin, "want-agent", "set the channel of a node's agent, and how releases are delivered", answers((*API).wantAgent)},
-	{post, "/nodes/{node}/agent-lifecycle", operator, "start-agent-lifecycle", "update or repair a node's agent", answers((*API).startAgent)},
-	{get, "/agent-lifecycle", viewer, "list-agent-lifecycle", "list agents with their drift from the desired state", answers((*API).listAgents)},
-	{get, "/agent-lifecycle/runs", viewer, "list-agent-runs", "list runs on agents", answers((*API).listAgentRuns)},
-	{get, "/agent-lifecycle/runs/{run}", viewer, "show-agent-run", "show a run on an agent, its stages and its events", answers((*API).showAgentRun)},
-	{post, "/agent-lifecycle/runs/{run}/{action}", operator, "act-on-agent-run", "retry, resume, rerun, restart, cancel, adopt or stop a run on an agent", answers((*API).actOnAgentRun)},
+	{get, "/nodes/{node}/agent-lifecycle", viewer, "show-agent-lifecycle", "show the desired and the reported agent of a node, and the last delivery", jsonRoute((*API).showAgent)},
+	{put, "/nodes/{node}/agent-lifecycle", admin, "want-agent", "set the channel of a node's agent, and how releases are delivered", jsonRoute((*API).wantAgent)},
+	{post, "/nodes/{node}/agent-lifecycle", operator, "start-agent-lifecycle", "update or repair a node's agent", jsonRoute((*API).startAgent)},
+	{get, "/agent-lifecycle", viewer, "list-agent-lifecycle", "list agents with their drift from the desired state", jsonRoute((*API).listAgents)},
+	{get, "/agent-lifecycle/runs", viewer, "list-agent-runs", "list runs on agents", jsonRoute((*API).listAgentRuns)},
+	{get, "/agent-lifecycle/runs/{run}", viewer, "show-agent-run", "show a run on an agent, its stages and its events", jsonRoute((*API).showAgentRun)},
+	{post, "/agent-lifecycle/runs/{run}/{action}", operator, "act-on-agent-run", "retry, resume, rerun, restart, cancel, adopt or stop a run on an agent", jsonRoute((*API).actOnAgentRun)},
 
-	{get, "/rollouts", viewer, "list-rollouts", "list rollouts of agent releases", answers((*API).listRollouts)},
-	{post, "/rollouts", operator, "start-rollout", "roll a release of the agent out to many nodes, wave after wave", answers((*API).startRollout)},
-	{get, "/rollouts/{rollout}", viewer, "show-rollout", "show a rollout, its waves and its nodes", answers((*API).showRollout)},
-	{post, "/rollouts/{rollout}/{action}", operator, "act-on-rollout", "pause, resume or abort a rollout", answers((*API).actOnRollout)},
+	{get, "/rollouts", viewer, "list-rollouts", "list rollouts of agent releases", jsonRoute((*API).listRollouts)},
+	{post, "/rollouts", operator, "start-rollout", "roll a release of the agent out to many nodes, wave after wave", jsonRoute((*API).startRollout)},
+	{get, "/rollouts/{rollout}", viewer, "show-rollout", "show a rollout, its waves and its nodes", jsonRoute((*API).showRollout)},
+	{post, "/rollouts/{rollout}/{action}", operator, "act-on-rollout", "pause, resume or abort a rollout", jsonRoute((*API).actOnRollout)},
 
-	{get, "/agent-releases", viewer, "list-agent-releases", "list packages and signed releases of the agent", answers((*API).listReleases)},
-	{put, "/agent-releases/{digest}", admin, "publish-agent-release", "publish a package of the agent", uploads(answers((*API).publishRelease))},
-	{put, "/agent-releases/parts/{digest}", admin, "upload-agent-release-part", "upload the layer of a signed agent release", uploads(answers((*API).uploadPart))},
-	{post, "/agent-releases", admin, "publish-signed-agent-release", "publish a signed agent release", answers((*API).publishSigned)},
-	{post, "/agent-releases/{version}/revoke", admin, "revoke-agent-release", "revoke a signed agent release", answers((*API).revokeRelease)},
-	{put, "/agent-releases/floor", admin, "set-agent-release-floor", "set the lowest version of the agent that nodes get", answers((*API).setReleaseFloor)},
+	{get, "/agent-releases", viewer, "list-agent-releases", "list packages and signed releases of the agent", jsonRoute((*API).listReleases)},
+	{put, "/agent-releases/{digest}", admin, "publish-agent-release", "publish a package of the agent", uploads(jsonRoute((*API).publishRelease))},
+	{put, "/agent-releases/parts/{digest}", admin, "upload-agent-release-part", "upload the layer of a signed agent release", uploads(jsonRoute((*API).uploadPart))},
+	{post, "/agent-releases", admin, "publish-signed-agent-release", "publish a signed agent release", jsonRoute((*API).publishSigned)},
+	{post, "/agent-releases/{version}/revoke", admin, "revoke-agent-release", "revoke a signed agent release", jsonRoute((*API).revokeRelease)},
+	{put, "/agent-releases/floor", admin, "set-agent-release-floor", "set the lowest version of the agent that nodes get", jsonRoute((*API).setReleaseFloor)},
 
-	{get, "/registry-credentials", admin, "list-registry-credentials", "list accounts at OCI registries", answers((*API).listRegistryCredentials)},
-	{put, "/registry-credentials/{registry}", admin, "set-registry-credential", "store an account at an OCI registry, after the registry accepted it", answers((*API).setRegistryCredential)},
-	{drop, "/registry-credentials/{registry}", admin, "remove-registry-credential", "remove an account at an OCI registry and its secret", answers((*API).removeRegistryCredential)},
+	{get, "/registry-credentials", admin, "list-registry-credentials", "list accounts at OCI registries", jsonRoute((*API).listRegistryCredentials)},
+	{put, "/registry-credentials/{registry}", admin, "set-registry-credential", "store an account at an OCI registry, after the registry accepted it", jsonRoute((*API).setRegistryCredential)},
+	{drop, "/registry-credentials/{registry}", admin, "remove-registry-credential", "remove an account at an OCI registry and its secret", jsonRoute((*API).removeRegistryCredential)},
 
-	{get, "/terminals", operator, "list-terminals", "list terminal sessions", answers((*API).listTerminals)},
-	{post, "/terminals", operator, "open-terminal", "open a terminal session on a node", answers((*API).openTerminal)},
-	{get, "/terminals/{terminal}", operator, "show-terminal", "show a terminal session", answers((*API).showTerminal)},
-	{post, "/terminals/{terminal}/close", operator, "close-terminal", "end a terminal session", answers((*API).closeTerminal)},
-	{post, "/terminals/{terminal}/tickets", operator, "issue-terminal-ticket", "get a ticket for an open terminal session", answers((*API).issueTerminalTicket)},
+	{get, "/terminals", operator, "list-terminals", "list terminal sessions", jsonRoute((*API).listTerminals)},
+	{post, "/terminals", operator, "open-terminal", "open a terminal session on a node", jsonRoute((*API).openTerminal)},
+	{get, "/terminals/{terminal}", operator, "show-terminal", "show a terminal session", jsonRoute((*API).showTerminal)},
+	{post, "/terminals/{terminal}/close", operator, "close-terminal", "end a terminal session", jsonRoute((*API).closeTerminal)},
+	{post, "/terminals/{terminal}/tickets", operator, "issue-terminal-ticket", "get a ticket for an open terminal session", jsonRoute((*API).issueTerminalTicket)},
 	{get, "/terminals/{terminal}/attach", operator, "attach-terminal", "join a terminal session, over a WebSocket", streams(webSocket, (*API).attachTerminal)},
-	{get, "/recordings", operator, "list-recordings", "list recordings of terminal sessions", answers((*API).listRecordings)},
+	{get, "/recordings", operator, "list-recordings", "list recordings of terminal sessions", jsonRoute((*API).listRecordings)},
 	{get, "/recordings/{recording}/cast", operator, "get-recording", "get a recording, as asciicast v2", streams(castType, (*API).getCast)},
-	{get, "/recordings/{recording}/verify", operator, "verify-recording", "verify a recording against its hashes and the audit log", answers((*API).verifyRecording)},
-	{get, "/terminal-policy", viewer, "show-terminal-policy", "show a site's terminal policy", answers((*API).showTerminalPolicy)},
-	{put, "/terminal-policy", admin, "set-terminal-policy", "replace a site's terminal policy", answers((*API).setTerminalPolicy)},
+	{get, "/recordings/{recording}/verify", operator, "verify-recording", "verify a recording against its hashes and the audit log", jsonRoute((*API).verifyRecording)},
+	{get, "/terminal-policy", viewer, "show-terminal-policy", "show a site's terminal policy", jsonRoute((*API).showTerminalPolicy)},
+	{put, "/terminal-policy", admin, "set-terminal-policy", "replace a site's terminal policy", jsonRoute((*API).setTerminalPolicy)},
 
-	{get, "/clean-policy", viewer, "show-clean-policy", "show a site's clean policy", answers((*API).showPolicy)},
-	{put, "/clean-policy", admin, "set-clean-policy", "replace a site's clean policy", answers((*API).setPolicy)},
+	{get, "/clean-policy", viewer, "show-clean-policy", "show a site's clean policy", jsonRoute((*API).showPolicy)},
+	{put, "/clean-policy", admin, "set-clean-policy", "replace a site's clean policy", jsonRoute((*API).setPolicy)},
 }
 
 // route is one line of the table.
@@ -207,7 +207,7 @@ func (a *API) add(h huma.API, r route) {
 		Description:     "Needs role " + string(r.role) + ".",
 		Tags:            []string{tagOf(r.path)},
 		BodyReadTimeout: -1, // bodies.InTime has set a deadline
-		Middlewares:     huma.Middlewares{a.needs(r.role, r.summary)},
+		Middlewares:     huma.Middlewares{a.roleGuard(r.role, r.summary)},
 		Errors:          errorsOfAll,
 	}
 	r.register(a, h, op)
@@ -216,11 +216,11 @@ func (a *API) add(h huma.API, r route) {
 // reply is an answer with a JSON body.
 type reply[T any] struct{ Body *T }
 
-// answers makes a route of a method with a JSON answer.
-func answers[I, O any](handle func(*API, context.Context, *I) (*O, error)) func(*API, huma.API, huma.Operation) {
+// jsonRoute makes a route of a method with a JSON answer.
+func jsonRoute[I, O any](handle func(*API, context.Context, *I) (*O, error)) func(*API, huma.API, huma.Operation) {
 	return func(a *API, h huma.API, op huma.Operation) {
 		huma.Register(h, op, func(ctx context.Context, in *I) (*reply[O], error) {
-			out, err := handled(a, ctx, in, handle)
+			out, err := callHandler(a, ctx, in, handle)
 			if err != nil {
 				return nil, err
 			}
@@ -237,7 +237,7 @@ func streams[I any](contentType string, handle func(*API, context.Context, *I) (
 	return func(a *API, h huma.API, op huma.Operation) {
 		declareStream(&op, contentType)
 		huma.Register(h, op, func(ctx context.Context, in *I) (*huma.StreamResponse, error) {
-			return handled(a, ctx, in, handle)
+			return callHandler(a, ctx, in, handle)
 		})
 	}
 }
@@ -250,10 +250,10 @@ func uploads(register func(*API, huma.API, huma.Operation)) func(*API, huma.API,
 	}
 }
 
-// needs refuses callers without the role before a byte of the body is read.
-func (a *API) needs(role broker.Role, what string) func(huma.Context, func(huma.Context)) {
+// roleGuard refuses callers without the role before a byte of the body is read.
+func (a *API) roleGuard(role broker.Role, what string) func(huma.Context, func(huma.Context)) {
 	return func(hc huma.Context, next func(huma.Context)) {
-		if err := a.must(hc.Context(), role, what); err != nil {
+		if err := a.requireRole(hc.Context(), role, what); err != nil {
 			_, w := humago.Unwrap(hc)
 			writeProblem(w, problemOf(err))
 			return
@@ -262,11 +262,11 @@ func (a *API) needs(role broker.Role, what string) func(huma.Context, func(huma.
 	}
 }
 
-// handled calls a method and turns its error into the problem for the caller.
-func handled[I, O any](a *API, ctx context.Context, in *I, handle func(*API, context.Context, *I) (*O, error)) (*O, error) {
+// callHandler calls a method and turns its error into the problem for the caller.
+func callHandler[I, O any](a *API, ctx context.Context, in *I, handle func(*API, context.Context, *I) (*O, error)) (*O, error) {
 	out, err := handle(a, store.WithCorrelation(ctx, callerOf(ctx).correlationID), in)
 	if err != nil {
-		return nil, a.tell(ctx, err)
+		return nil, a.toProblem(ctx, err)
 	}
 	return out, nil
 }

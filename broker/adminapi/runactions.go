@@ -20,8 +20,8 @@ var runActions = map[string]chain.Action{
 // needsReason are the actions that override what the run would do by itself.
 var needsReason = []chain.Action{chain.RestartClean, chain.Cancel, chain.Adopt, chain.MarkManual}
 
-// orderOn makes the engine's order from an operator's action on a run. Code: reason_missing.
-func (a *API) orderOn(ctx context.Context, r chain.Record, action string, body api.RunOrder) (o chain.Order, err error) {
+// runOrder makes the engine's order from an operator's action on a run. Code: reason_missing.
+func (a *API) runOrder(ctx context.Context, r chain.Record, action string, body api.RunOrder) (o chain.Order, err error) {
 	o = chain.Order{ID: r.ID, Actor: a.orderedBy(ctx), Action: runActions[action], Reason: taskcatalog.Clean(strings.TrimSpace(body.Reason), 500)}
 	if body.Stage != "" {
 		o.Seen = &chain.Seen{Stage: body.Stage, Class: chain.Class(body.FailureClass)}
@@ -43,12 +43,12 @@ func (a *API) actOn(ctx context.Context, of kinds, id, action string, body api.R
 	if kind.OwnActions {
 		return r, broker.Errorf(broker.Refused, "run_actions_own", "cannot %s run %s: runs of kind %s have actions of their own (hostler help %s)", action, r.ID, kind.Name, kind.Noun)
 	}
-	o, err := a.orderOn(ctx, r, action, body)
+	o, err := a.runOrder(ctx, r, action, body)
 	if err != nil {
 		return r, err
 	}
 	if kind.TurnsOver {
-		if o, err = a.without(ctx, o, r, action, body); err != nil {
+		if o, err = a.withWaiver(ctx, o, r, action, body); err != nil {
 			return r, err
 		}
 	}
@@ -58,12 +58,12 @@ func (a *API) actOn(ctx context.Context, of kinds, id, action string, body api.R
 	return r, nil
 }
 
-// without adds to an order that a turnover goes on without a stage. Code: override_invalid.
-func (a *API) without(ctx context.Context, o chain.Order, r chain.Record, action string, body api.RunOrder) (chain.Order, error) {
+// withWaiver adds to an order that a turnover goes on without a stage. Code: override_invalid.
+func (a *API) withWaiver(ctx context.Context, o chain.Order, r chain.Record, action string, body api.RunOrder) (chain.Order, error) {
 	if o.Without = body.Override; o.Without == "" {
 		return o, nil
 	}
-	if err := a.must(ctx, admin, "override a stage of a turnover"); err != nil {
+	if err := a.requireRole(ctx, admin, "override a stage of a turnover"); err != nil {
 		return o, err
 	}
 	var err error
@@ -81,8 +81,8 @@ func (a *API) orderedBy(ctx context.Context) chain.Actor {
 	return chain.Actor{Name: who.Name, Role: string(who.Role)}
 }
 
-// retried is the result of a batch's retry.
-type retried struct {
+// retryResult is the result of a batch's retry.
+type retryResult struct {
 	batch     chain.Batch
 	continued bool
 	runs      []chain.Record
@@ -93,7 +93,7 @@ type retried struct {
 type refusedRun struct{ id, code, detail string }
 
 // retryFailed retries the failed runs of a batch, and lets a stopped batch begin runs again.
-func (a *API) retryFailed(ctx context.Context, of kinds, batch, reason string) (out retried, err error) {
+func (a *API) retryFailed(ctx context.Context, of kinds, batch, reason string) (out retryResult, err error) {
 	if out.batch, err = a.batch(ctx, of, batch); err != nil {
 		return out, err
 	}

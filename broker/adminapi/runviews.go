@@ -48,7 +48,7 @@ func (a *API) listRuns(ctx context.Context, in *runsInput) (*api.RunList, error)
 	if f.Statuses, err = runStatuses(in.Status); err != nil {
 		return nil, err
 	}
-	if _, err := narrow(callerOf(ctx), in.Site); err != nil {
+	if _, err := visibleSites(callerOf(ctx), in.Site); err != nil {
 		return nil, err
 	}
 	out := &api.RunList{Items: []api.Run{}}
@@ -119,7 +119,7 @@ func (a *API) stages(r chain.Record, events []chain.Event) []api.RunStage {
 	for i, p := range plan {
 		s := api.RunStage{PlannedStage: plannedResource(p), Status: "pending"}
 		if r.Direction == chain.Undo || i <= cursor || r.Status == chain.Completed || r.Status == chain.Reconciled {
-			tellStage(&s, events)
+			fillStage(&s, events)
 		}
 		if i == cursor && r.Status.Moving() {
 			s.Status = "running"
@@ -129,8 +129,8 @@ func (a *API) stages(r chain.Record, events []chain.Event) []api.RunStage {
 	return out
 }
 
-// tellStage fills in the last attempt of a stage from the events.
-func tellStage(s *api.RunStage, events []chain.Event) {
+// fillStage fills in the last attempt of a stage from the events.
+func fillStage(s *api.RunStage, events []chain.Event) {
 	for _, e := range events {
 		if e.Stage != s.Stage {
 			continue

@@ -50,7 +50,7 @@ func (a *API) publishSigned(ctx context.Context, in *publishSignedInput) (*api.A
 	}
 	if err != nil {
 		if e := broker.AsError(err); e.Kind == broker.Refused {
-			a.auditNo(ctx, "release.publish", "release/"+b.Digest, "", e)
+			a.auditDenial(ctx, "release.publish", "release/"+b.Digest, "", e)
 		}
 		return nil, err
 	}

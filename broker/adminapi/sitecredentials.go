@@ -35,7 +35,7 @@ func (a *API) setSiteCredentials(ctx context.Context, in *siteCredentialsInput) 
 	}
 	out := &api.SiteCredentialsSet{Set: given.names()}
 	if given.token != nil {
-		id, err := a.try(ctx, s, *given.token)
+		id, err := a.tokenOwner(ctx, s, *given.token)
 		if err != nil {
 			return nil, err
 		}
@@ -151,9 +151,9 @@ func readCredentials(s *broker.Site, c api.SiteCredentials) (g givenCredentials,
 	return g, nil
 }
 
-// try asks MAAS which user owns the token. Codes: maas_unreachable, maas_token_refused,
+// tokenOwner asks MAAS which user owns the token. Codes: maas_unreachable, maas_token_refused,
 // maas_token_not_admin, maas_clock_skew.
-func (a *API) try(ctx context.Context, s broker.Site, k maas.Key) (maas.Identity, error) {
+func (a *API) tokenOwner(ctx context.Context, s broker.Site, k maas.Key) (maas.Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, maasPatience)
 	defer cancel()
 	region, err := a.c.Sites.Open(s, k)

@@ -24,9 +24,9 @@ func (a *API) site(ctx context.Context, ref string) (broker.Site, error) {
 	return s, err
 }
 
-// onRecord refuses the name of a site that is not on record; an empty name is valid. Settings
+// checkSiteName refuses the name of a site that is not on record; an empty name is valid. Settings
 // stored under a mistyped name would apply nowhere. Code: site_not_found.
-func (a *API) onRecord(ctx context.Context, name string) error {
+func (a *API) checkSiteName(ctx context.Context, name string) error {
 	if name == "" {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (a *API) showSite(ctx context.Context, in *SiteInput) (*api.Site, error) {
 }
 
 type createSiteInput struct {
-	Body document[api.SiteConfig]
+	Body overlay[api.SiteConfig]
 }
 
 // createSite makes a site with a default profile. The credentials follow in a later call.
@@ -102,7 +102,7 @@ func (a *API) createSite(ctx context.Context, in *createSiteInput) (*api.Site, e
 
 type updateSiteInput struct {
 	SiteInput
-	Body document[api.SiteConfig]
+	Body overlay[api.SiteConfig]
 }
 
 func (a *API) updateSite(ctx context.Context, in *updateSiteInput) (*api.Site, error) {

@@ -35,7 +35,7 @@ func (a *API) showSKU(ctx context.Context, in *SKUInput) (*api.SKU, error) {
 }
 
 type createSKUInput struct {
-	Body document[api.SKUConfig]
+	Body overlay[api.SKUConfig]
 }
 
 func (a *API) createSKU(ctx context.Context, in *createSKUInput) (*api.SKU, error) {
@@ -53,7 +53,7 @@ func (a *API) createSKU(ctx context.Context, in *createSKUInput) (*api.SKU, erro
 
 type updateSKUInput struct {
 	SKUInput
-	Body document[api.SKUConfig]
+	Body overlay[api.SKUConfig]
 }
 
 func (a *API) updateSKU(ctx context.Context, in *updateSKUInput) (*api.SKU, error) {

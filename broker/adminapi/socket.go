@@ -77,7 +77,7 @@ func (s *socket) Next() (frame.Frame, error) {
 		return nil, taskcatalog.Errorf(frame.CodeInvalid, "not a frame: a message of more than %d bytes", frame.Largest)
 	case err != nil:
 		s.end()
-		return nil, errGone
+		return nil, errConnectionClosed
 	}
 	s.hear()
 	if kind != websocket.MessageBinary {
@@ -89,8 +89,8 @@ func (s *socket) Next() (frame.Frame, error) {
 // messages are buffers for frames being sent, shared by all operators.
 var messages = sync.Pool{New: func() any { return new([]byte) }}
 
-// errGone says that nothing more comes. The error has no code for the cause.
-var errGone = errors.New("the operator's connection is closed")
+// errConnectionClosed says that nothing more comes. The error has no code for the cause.
+var errConnectionClosed = errors.New("the operator's connection is closed")
 
 // Send implements relay.Side.
 func (s *socket) Send(f frame.Frame) error {

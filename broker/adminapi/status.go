@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// orphanedLead is an alert about a leader lock without a living holder.
-func orphanedLead(h store.LeadHolder, now time.Time) []api.Alert {
+// orphanedLeader is an alert about a leader lock without a living holder.
+func orphanedLeader(h store.LeadHolder, now time.Time) []api.Alert {
 	if !h.Orphaned() {
 		return nil
 	}
@@ -26,7 +26,7 @@ type statusInput struct {
 
 func (a *API) status(ctx context.Context, in *statusInput) (*api.Status, error) {
 	who := callerOf(ctx)
-	sites, err := narrow(who, in.Site)
+	sites, err := visibleSites(who, in.Site)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (a *API) status(ctx context.Context, in *statusInput) (*api.Status, error) 
 	if err != nil {
 		return nil, err
 	}
-	out.Alerts = append(out.Alerts, orphanedLead(leads, out.Now)...)
+	out.Alerts = append(out.Alerts, orphanedLeader(leads, out.Now)...)
 	refused, err := a.trustRefused(ctx, nodes)
 	if err != nil {
 		return nil, err
@@ -85,5 +85,5 @@ func (a *API) status(ctx context.Context, in *statusInput) (*api.Status, error) 
 	if out.Holds, err = a.holds(ctx, sites); err != nil {
 		return nil, err
 	}
-	return out, a.needsLook(ctx, out, sites, nodes, releases, fleet)
+	return out, a.addAttention(ctx, out, sites, nodes, releases, fleet)
 }

@@ -23,7 +23,7 @@ var rolesOfTypes = map[string]broker.Role{"node.resolver_config": admin, "node.s
 // request. Codes: role_insufficient, task_by_broker.
 func (a *API) mayEnqueue(ctx context.Context, name string) error {
 	if need, ok := rolesOfTypes[name]; ok {
-		return a.must(ctx, need, "enqueue "+name)
+		return a.requireRole(ctx, need, "enqueue "+name)
 	}
 	t, err := taskcatalog.Latest(name)
 	if err != nil || t.ByBroker == "" {

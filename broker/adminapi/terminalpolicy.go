@@ -34,7 +34,7 @@ func (a *API) showTerminalPolicy(ctx context.Context, in *policyInput) (*api.Ter
 type setTerminalPolicyInput struct {
 	Body struct {
 		Site   string                            `json:"site,omitempty" maxLength:"63"`
-		Policy document[api.TerminalPolicyRules] `json:"policy"`
+		Policy overlay[api.TerminalPolicyRules] `json:"policy"`
 		Reason string                            `json:"reason,omitempty" maxLength:"500"`
 	}
 }
@@ -47,7 +47,7 @@ func (a *API) setTerminalPolicy(ctx context.Context, in *setTerminalPolicyInput)
 	if who := callerOf(ctx); !who.MaySee(site) {
 		return nil, siteForbidden(who, site)
 	}
-	if err := a.onRecord(ctx, site); err != nil {
+	if err := a.checkSiteName(ctx, site); err != nil {
 		return nil, err
 	}
 	rules, err := in.Body.Policy.over(terminalRules(broker.DefaultTerminalPolicy()))

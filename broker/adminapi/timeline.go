@@ -67,7 +67,7 @@ func momentResource(m store.Moment, now time.Time) api.TimelineEvent {
 			GPUs int64 `json:"gpus"`
 		}
 		_ = json.Unmarshal(m.After, &lost) // written by the broker
-		hours := broker.Outage{BeganAt: m.At, EndedAt: m.Until}.Lost(time.Time{}, now).Hours()
+		hours := broker.Outage{BeganAt: m.At, EndedAt: m.Until}.Duration(time.Time{}, now).Hours()
 		gpus := float64(lost.GPUs) * hours
 		e.NodeHoursLost, e.GPUHoursLost = &hours, &gpus
 		e.Detail = fmt.Sprintf("out of use: %.1f GPU-hours lost (GPUs: %d)", gpus, lost.GPUs)

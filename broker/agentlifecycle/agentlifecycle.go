@@ -177,7 +177,7 @@ func busy(n broker.Node, live []broker.Allocation) error {
 func named(live []broker.Allocation) string {
 	names := make([]string, len(live))
 	for i, a := range live {
-		names[i] = a.Named()
+		names[i] = a.Describe()
 	}
 	return strings.Join(names, ", ")
 }

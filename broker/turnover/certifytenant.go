@@ -30,7 +30,7 @@ func (c *Chains) tenant(ctx context.Context, s *Turnover, out *certificate.Clean
 			a.EndedAt = s.TakenAt // ended by force; the user goes with the system
 		}
 		if a.Live() {
-			return chain.Fail(ambiguity, "allocation %s is on node %s again, or was never ended", a.Named(), s.NodeID).With("allocation_live", nil)
+			return chain.Fail(ambiguity, "allocation %s is on node %s again, or was never ended", a.Describe(), s.NodeID).With("allocation_live", nil)
 		}
 		all[i], root = a, root || a.HadRoot
 	}

@@ -32,14 +32,14 @@ func BySite(all []broker.Outage, from, to time.Time) []SiteFigures {
 			s = &SiteFigures{Site: o.Site}
 			sites[o.Site] = s
 		}
-		lost := o.Lost(from, to)
+		lost := o.Duration(from, to)
 		s.Turnovers++
 		s.NodeLost += lost
 		s.GPULost += time.Duration(o.GPUs) * lost
 		if o.EndedAt.IsZero() {
 			s.Open++
 		}
-		took[o.Site] = append(took[o.Site], o.Lost(time.Time{}, to))
+		took[o.Site] = append(took[o.Site], o.Duration(time.Time{}, to))
 	}
 	out := []SiteFigures{}
 	for site, s := range sites {
@@ -58,7 +58,7 @@ func BySite(all []broker.Outage, from, to time.Time) []SiteFigures {
 func Slowest(all []broker.Outage, to time.Time) []broker.Outage {
 	sorted := slices.Clone(all)
 	slices.SortStableFunc(sorted, func(a, b broker.Outage) int {
-		return cmp.Compare(b.Lost(time.Time{}, to), a.Lost(time.Time{}, to))
+		return cmp.Compare(b.Duration(time.Time{}, to), a.Duration(time.Time{}, to))
 	})
 	return sorted[:(len(sorted)+9)/10]
 }

@@ -68,7 +68,7 @@ func (c *Chains) disable(ctx context.Context, r *run) error {
 		s.Was, s.TakenAt = n.Status, r.Now
 	}
 	for _, a := range forced {
-		s.warn("allocation %s was ended by force", a.Named())
+		s.warn("allocation %s was ended by force", a.Describe())
 	}
 	r.Note(map[string]any{"was": s.Was, "forced": len(forced)}, "node %s takes no new tenant", s.NodeID)
 	return nil

@@ -42,7 +42,7 @@ func (c *Chains) vacate(ctx context.Context, r *run) error {
 		return asking.Records(err)
 	}
 	for _, a := range forced {
-		s.warn("allocation %s was ended by force", a.Named())
+		s.warn("allocation %s was ended by force", a.Describe())
 	}
 	return c.endUsersOf(ctx, r, live)
 }

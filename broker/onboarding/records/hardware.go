@@ -42,7 +42,7 @@ func judge(sku *broker.SKU) store.Hardware {
 			return "", "its agent has not reported the machine's hardware"
 		}
 		if sku != nil {
-			if unlike := sku.Unlike(f.GPUs); unlike != "" {
+			if unlike := sku.GPUDifference(f.GPUs); unlike != "" {
 				return unlike + why(f), ""
 			}
 		}
