@@ -25,7 +25,7 @@ func (a *API) attest(ctx context.Context, in *attestInput) (*api.Attestation, er
 	}
 	nodes := &turnoverrecords.Nodes{DB: a.c.DB, Signer: a.c.Trust, Now: a.c.Now}
 	reason := strings.TrimSpace(taskcatalog.Clean(in.Body.Reason, 500))
-	kept, err := nodes.Attest(ctx, callerOf(ctx).actor(), n, turnoverrecords.Word{Device: in.Body.Device, Method: in.Body.Method, Witness: in.Body.Witness, Reason: reason})
+	kept, err := nodes.Attest(ctx, callerOf(ctx).actor(), n, turnoverrecords.PersonStatement{Device: in.Body.Device, Method: in.Body.Method, Witness: in.Body.Witness, Reason: reason})
 	if err != nil {
 		if e := broker.AsError(err); e.Kind == broker.Refused || e.Kind == broker.Invalid || e.Kind == broker.NotFound {
 			a.auditDenial(ctx, "certificate.attest", "node/"+n.ID, reason, e)

@@ -100,7 +100,7 @@ func (a *API) turnoverOf(ctx context.Context, ref, profile string, req turnover.
 		return t, err
 	}
 	t.policy, t.state = at.Policy, state
-	t.start = turnoverrecords.Of(t.node, state, locks, turnoverrecords.By{Name: who.Name, Role: string(who.Role), CorrelationID: who.correlationID})
+	t.start = turnoverrecords.NewStart(t.node, state, locks, turnoverrecords.Requester{Name: who.Name, Role: string(who.Role), CorrelationID: who.correlationID})
 	if t.serial, err = a.chassis(ctx, t.node.ID); err != nil {
 		return t, err
 	}

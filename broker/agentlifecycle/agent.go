@@ -20,9 +20,9 @@ type Wanted interface {
 	TrustVersion() int64
 }
 
-// ask has the node do a task for a stage, once an attempt, and waits for its end, whatever the
+// request has the node do a task for a stage, once an attempt, and waits for its end, whatever the
 // outcome.
-func (c *Chains) ask(ctx context.Context, r *run, typ string, params any) (broker.Task, error) {
+func (c *Chains) request(ctx context.Context, r *run, typ string, params any) (broker.Task, error) {
 	k, err := asking.Await(ctx, c.Nodes, asking.Task{Key: r.Key(), NodeID: r.State.NodeID, Type: typ, Params: params, RunID: r.ID})
 	if err == nil && !slices.Contains(r.State.Tasks, k.ID) {
 		r.State.Tasks = append(r.State.Tasks, k.ID)
@@ -32,7 +32,7 @@ func (c *Chains) ask(ctx context.Context, r *run, typ string, params any) (broke
 
 // succeed is ask for a task whose failure fails the stage.
 func (c *Chains) succeed(ctx context.Context, r *run, typ string, params any) (broker.Task, error) {
-	k, err := c.ask(ctx, r, typ, params)
+	k, err := c.request(ctx, r, typ, params)
 	if err != nil {
 		return k, err
 	}
@@ -43,13 +43,13 @@ func (c *Chains) succeed(ctx context.Context, r *run, typ string, params any) (b
 // outcome; a program that was rolled back is announced as such.
 func (c *Chains) update(ctx context.Context, r *run) error {
 	s := &r.State
-	k, err := c.ask(ctx, r, "node.self_update", taskcatalog.SelfUpdateParams{
+	k, err := c.request(ctx, r, "node.self_update", taskcatalog.SelfUpdateParams{
 		Phase: taskcatalog.PhaseUpdate, Version: s.Target.Version, AllowRollback: s.AllowRollback, Force: s.Force, Reason: taskcatalog.Clean(s.Reason, 300),
 	})
 	if err != nil {
 		return err
 	}
-	told, known, err := c.delivered(ctx, r, k)
+	told, known, err := c.recordDelivery(ctx, r, k)
 	switch {
 	case err != nil:
 		return err
@@ -69,9 +69,9 @@ func (c *Chains) update(ctx context.Context, r *run) error {
 	return chain.Fail(updateFailed, "node %s did not install %s: %s: %s (hostler task show %s)", s.NodeID, s.Target.Version, told["reason"], taskcatalog.Clean(k.Message, 300), k.ID).With("update_"+string(taskcatalog.UpdateRefused), told)
 }
 
-// delivered records the outcome of an update on a node. known is false for a task without a
+// recordDelivery records the outcome of an update on a node. known is false for a task without a
 // readable result.
-func (c *Chains) delivered(ctx context.Context, r *run, k broker.Task) (told map[string]any, known bool, err error) {
+func (c *Chains) recordDelivery(ctx context.Context, r *run, k broker.Task) (told map[string]any, known bool, err error) {
 	s := &r.State
 	var result taskcatalog.SelfUpdateResult
 	if len(k.Result) == 0 || json.Unmarshal(k.Result, &result) != nil {
@@ -82,7 +82,7 @@ func (c *Chains) delivered(ctx context.Context, r *run, k broker.Task) (told map
 		reason = string(k.Code)
 	}
 	result.Outcome = taskcatalog.UpdateOutcome(taskcatalog.Clean(string(result.Outcome), 32))
-	if err := c.Nodes.Tell(ctx, s.delivery(r.ID, string(result.Outcome), reason, took)); err != nil {
+	if err := c.Nodes.RecordDelivery(ctx, s.delivery(r.ID, string(result.Outcome), reason, took)); err != nil {
 		return nil, false, asking.Records(err)
 	}
 	told = map[string]any{
@@ -104,8 +104,8 @@ func (c *Chains) rotate(ctx context.Context, r *run) error {
 	return err
 }
 
-// trusts reports that the node has confirmed the trust bundle in force.
-func (c *Chains) trusts(ctx context.Context, r *run) (bool, error) {
+// trustConfirmed reports that the node has confirmed the trust bundle in force.
+func (c *Chains) trustConfirmed(ctx context.Context, r *run) (bool, error) {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	return err == nil && n.TrustVersion >= c.Nodes.TrustVersion(), asking.Records(err)
 }
@@ -115,8 +115,8 @@ func (c *Chains) updateTrust(ctx context.Context, r *run) error {
 	return err
 }
 
-// profiled reports that the node has its assigned resolver profiles.
-func (c *Chains) profiled(ctx context.Context, r *run) (bool, error) {
+// profilesConfirmed reports that the node has its assigned resolver profiles.
+func (c *Chains) profilesConfirmed(ctx context.Context, r *run) (bool, error) {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	if err == nil {
 		r.State.DeliveredAt = r.Now

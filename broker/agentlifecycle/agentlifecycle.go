@@ -209,7 +209,7 @@ func listOf(at Place, mode broker.DeliveryMode, scenario broker.DeliveryScenario
 	if list == "" {
 		list = Update
 	}
-	switch needs := needed[list]; {
+	switch needs := requiredTasks[list]; {
 	case n.Epoch == 0:
 		because = "its agent has not enrolled"
 	case !at.Now.Before(n.CertNotAfter):
@@ -224,8 +224,8 @@ func listOf(at Place, mode broker.DeliveryMode, scenario broker.DeliveryScenario
 	return Install, because
 }
 
-// needed are the task types that a list requires.
-var needed = map[List]string{Update: "node.self_update@1", Certificate: "node.rotate_identity@1"}
+// requiredTasks are the task types that a list requires.
+var requiredTasks = map[List]string{Update: "node.self_update@1", Certificate: "node.rotate_identity@1"}
 
 // needsRelease reports whether the run ends with a certain program on the node.
 func (s *Work) needsRelease(drift broker.AgentDrift) bool {

@@ -20,8 +20,8 @@ type Nodes interface {
 
 	// Node reads a node. Code: node_not_found.
 	Node(ctx context.Context, nodeID string) (broker.Node, error)
-	// Tell records the progress of a delivery.
-	Tell(ctx context.Context, d Delivery) error
+	// RecordDelivery records the progress of a delivery.
+	RecordDelivery(ctx context.Context, d Delivery) error
 }
 
 // Delivery is the progress or the end of a delivery. A stopped run reports its own state instead.

@@ -21,9 +21,9 @@ type Safety interface {
 	Unfit(ctx context.Context, nodeID string) ([]broker.Reason, error)
 }
 
-// safe applies the run's safety policy, now that no new tenant is let in, and notes the node's
+// applySafety applies the run's safety policy, now that no new tenant is let in, and notes the node's
 // state before any work.
-func (c *Chains) safe(ctx context.Context, r *run) error {
+func (c *Chains) applySafety(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *Chains) begin(ctx context.Context, r *run, n broker.Node) error {
 		}
 		s.Was, s.From, s.Epoch, s.BegunAt = n.Status, n.AgentVersion, n.Epoch, r.Now
 	}
-	return asking.Records(c.Nodes.Tell(ctx, s.delivery(r.ID, Running, "", 0)))
+	return asking.Records(c.Nodes.RecordDelivery(ctx, s.delivery(r.ID, Running, "", 0)))
 }
 
 func (s *Work) delivery(runID, result, reason string, seconds int64) Delivery {
@@ -87,20 +87,20 @@ func (c *Chains) withdraw(ctx context.Context, r *run) error {
 		}
 	}
 	for _, k := range tasks {
-		if err := c.became(ctx, r, k); err != nil {
+		if err := c.recordOutcome(ctx, r, k); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// became records the outcome of an update whose end the run had not heard when it was cancelled.
-func (c *Chains) became(ctx context.Context, r *run, k broker.Task) error {
+// recordOutcome records the outcome of an update whose end the run had not heard when it was cancelled.
+func (c *Chains) recordOutcome(ctx context.Context, r *run, k broker.Task) error {
 	s := &r.State
 	if k.Type != "node.self_update" || !k.Status.Ended() || k.Attempt == 0 || slices.Contains(s.Tasks, k.ID) {
 		return nil
 	}
-	told, known, err := c.delivered(ctx, r, k)
+	told, known, err := c.recordDelivery(ctx, r, k)
 	switch {
 	case err != nil:
 		return err
@@ -110,7 +110,7 @@ func (c *Chains) became(ctx context.Context, r *run, k broker.Task) error {
 		r.Note(map[string]any{"task_id": k.ID}, "node %s has not begun task %s", s.NodeID, k.ID)
 	default:
 		r.Note(map[string]any{"task_id": k.ID, "code": k.Code}, "node %s did not report the outcome of task %s: %s", s.NodeID, k.ID, k.Code)
-		err = asking.Records(c.Nodes.Tell(ctx, s.delivery(r.ID, "failed", string(k.Code), 0)))
+		err = asking.Records(c.Nodes.RecordDelivery(ctx, s.delivery(r.ID, "failed", string(k.Code), 0)))
 	}
 	if told["outcome"] == taskcatalog.UpdateConfirmed { // the run's own event says that it was cancelled
 		r.Publish(chain.Message{Type: broker.AgentUpdatedEvent, Subject: "node/" + s.NodeID, Data: told})

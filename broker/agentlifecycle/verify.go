@@ -16,9 +16,9 @@ import (
 type Reports interface {
 	// Agent reads the record of a node's agent. Code: node_not_found.
 	Agent(ctx context.Context, nodeID string) (broker.Agent, error)
-	// MayGive refuses a release that no node may get: release_revoked, and release_below_floor
+	// CheckRelease refuses a release that no node may get: release_revoked, and release_below_floor
 	// unless a rollback was requested.
-	MayGive(ctx context.Context, version string, allowRollback bool) error
+	CheckRelease(ctx context.Context, version string, allowRollback bool) error
 	// AskReport has the node report its facts again, with a renewal.
 	AskReport(ctx context.Context, nodeID string) error
 	// RenewedAt is when the node last got a certificate.
@@ -121,7 +121,7 @@ func (c *Chains) verifySchedulable(ctx context.Context, r *run) error {
 		}
 	}
 	if s.List != Update {
-		if err := c.Nodes.Tell(ctx, s.delivery(r.ID, string(taskcatalog.UpdateConfirmed), "", int64(r.Now.Sub(s.BegunAt).Seconds()))); err != nil {
+		if err := c.Nodes.RecordDelivery(ctx, s.delivery(r.ID, string(taskcatalog.UpdateConfirmed), "", int64(r.Now.Sub(s.BegunAt).Seconds()))); err != nil {
 			return asking.Records(err)
 		}
 	}
@@ -134,7 +134,7 @@ func (c *Chains) verifySchedulable(ctx context.Context, r *run) error {
 func (c *Chains) waitForInstall(ctx context.Context, r *run) error {
 	s := &r.State
 	if s.Target != nil { // the release may have been revoked during the wait
-		if err := c.Nodes.MayGive(ctx, s.Target.Version, s.AllowRollback); err != nil {
+		if err := c.Nodes.CheckRelease(ctx, s.Target.Version, s.AllowRollback); err != nil {
 			return asking.Records(err)
 		}
 	}

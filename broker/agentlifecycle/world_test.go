@@ -193,14 +193,14 @@ func (w *world) Unfit(context.Context, string) ([]broker.Reason, error) { return
 func (w *world) ProfilesVersion(_ context.Context, digest string) (string, error) {
 	return "v-" + strings.TrimPrefix(digest, "sha256:"), nil
 }
-func (w *world) MayGive(context.Context, string, bool) error { return w.mayGive }
+func (w *world) CheckRelease(context.Context, string, bool) error { return w.mayGive }
 func (w *world) TrustVersion() int64                         { return w.trust }
-func (w *world) Tell(_ context.Context, d agentlifecycle.Delivery) error {
+func (w *world) RecordDelivery(_ context.Context, d agentlifecycle.Delivery) error {
 	w.told = append(w.told, d)
 	return nil
 }
 
-func (w *world) Ask(_ context.Context, t asking.Task) (broker.Task, error) {
+func (w *world) Request(_ context.Context, t asking.Task) (broker.Task, error) {
 	k := w.tasks[t.Key]
 	if k == nil {
 		k = &broker.Task{ID: "t-" + t.Key, NodeID: t.NodeID, Type: t.Type, Status: broker.TaskQueued}

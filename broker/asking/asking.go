@@ -22,8 +22,8 @@ type Task struct {
 
 // Tasks gives nodes the tasks of runs.
 type Tasks interface {
-	// Ask gives the node a task, once for each key, and returns its present state.
-	Ask(ctx context.Context, t Task) (broker.Task, error)
+	// Request gives the node a task, once for each key, and returns its present state.
+	Request(ctx context.Context, t Task) (broker.Task, error)
 	// Withdraw cancels the run's open tasks on the node. The answer is all tasks that the run
 	// ever asked the node for, in their present state: a task that an agent has begun ends only
 	// by the agent.
@@ -31,8 +31,8 @@ type Tasks interface {
 }
 
 const (
-	// soon is when a task that has not ended is looked at again.
-	soon = 2 * time.Second
+	// pollPause is when a task that has not ended is looked at again.
+	pollPause = 2 * time.Second
 	// afterOutage is when unreadable records are read again.
 	afterOutage = 10 * time.Second
 )
@@ -46,14 +46,14 @@ const (
 // Await asks for a task and waits until it has ended, with any outcome. Until then the error
 // tells the engine to call the stage again.
 func Await(ctx context.Context, tasks Tasks, t Task) (broker.Task, error) {
-	k, err := tasks.Ask(ctx, t)
+	k, err := tasks.Request(ctx, t)
 	switch {
 	case err != nil:
 		return k, Records(err)
 	case k.Status == broker.TaskQueued:
-		return k, chain.Again(soon, "task %s (%s) is queued", k.ID, k.Type)
+		return k, chain.Again(pollPause, "task %s (%s) is queued", k.ID, k.Type)
 	case !k.Status.Ended():
-		return k, &working{chain.Again(soon, "task %s (%s) is %s%s", k.ID, k.Type, k.Status, step(k))}
+		return k, &working{chain.Again(pollPause, "task %s (%s) is %s%s", k.ID, k.Type, k.Status, step(k))}
 	}
 	return k, nil
 }

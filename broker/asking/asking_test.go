@@ -17,7 +17,7 @@ type one struct {
 	asked []Task
 }
 
-func (o *one) Ask(_ context.Context, t Task) (broker.Task, error) {
+func (o *one) Request(_ context.Context, t Task) (broker.Task, error) {
 	o.asked = append(o.asked, t)
 	return o.task, o.err
 }

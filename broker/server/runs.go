@@ -31,7 +31,7 @@ func (s *Server) openRuns() error {
 	s.onboarding = &onboarding.Chains{Regions: s.sites, Records: s.db, Nodes: onboarded, SSH: &sshseed.Seeder{Dial: (&net.Dialer{}).DialContext}}
 	var err error
 	redeploying := *s.onboarding
-	redeploying.Nodes = turnoverrecords.Redeployed{Nodes: onboarded}
+	redeploying.Nodes = turnoverrecords.ReimageNodes{Nodes: onboarded}
 	turnovers := &turnover.Chains{Nodes: &turnoverrecords.Nodes{DB: s.db, Queue: s.queue, Signer: s.trust, Secrets: s.secrets, Now: s.c.Now, Version: s.c.Version}, MAAS: &redeploying}
 	starts := &turnoverrecords.Starts{DB: s.db}
 	s.agents = &agentrecords.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}

@@ -8,10 +8,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// onlyIn maps a type to the node statuses that admit it. Every enrolled node that is not deleted
+// admittedStatuses maps a type to the node statuses that admit it. Every enrolled node that is not deleted
 // admits any other type. Whether a tenant may be let in is checked elsewhere: the store asks
 // broker.Handout, with the node's row locked.
-var onlyIn = map[string][]broker.NodeStatus{
+var admittedStatuses = map[string][]broker.NodeStatus{
 	// Only a node that is being removed, or is still enrolling, is uninstalled.
 	"node.uninstall": {broker.Removing, broker.Enrolling},
 	// A node must be out of service before its disks are erased, so that no tenant loses a disk.
@@ -31,19 +31,19 @@ func admit(n broker.Node, typ taskcatalog.Type, params any) error {
 	case !slices.Contains(n.TaskTypes, typ.ID()):
 		return broker.Errorf(broker.Refused, "task_type_unsupported", "cannot enqueue %s: the agent of node %s does not support this type (the agent reports %s)", typ.ID(), n.ID, strings.Join(n.TaskTypes, ", "))
 	}
-	for _, c := range needed(typ, params) {
+	for _, c := range requiredCapabilities(typ, params) {
 		if v := n.Capabilities[c]; v == "" || v == "false" || v == "none" {
 			return broker.Errorf(broker.Refused, string(taskcatalog.CodeCapabilityMissing), "cannot enqueue %s: node %s does not report the capability %s", typ.ID(), n.ID, c)
 		}
 	}
-	if statuses, ok := onlyIn[typ.Name]; ok && !slices.Contains(statuses, n.Status) {
+	if statuses, ok := admittedStatuses[typ.Name]; ok && !slices.Contains(statuses, n.Status) {
 		return broker.Errorf(broker.Refused, "node_status", "cannot enqueue %s: node %s is %s, and the task needs a node that is %s", typ.ID(), n.ID, n.Status, words(statuses))
 	}
 	return nil
 }
 
-// needed lists the capabilities that the type and these params require.
-func needed(typ taskcatalog.Type, params any) []string {
+// requiredCapabilities lists the capabilities that the type and these params require.
+func requiredCapabilities(typ taskcatalog.Type, params any) []string {
 	caps := slices.Clone(typ.Capabilities)
 	if p, ok := params.(*taskcatalog.StorageCleanupParams); ok && p.Scope != "local" {
 		caps = append(caps, capabilityWeka)

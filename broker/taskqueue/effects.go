@@ -49,7 +49,7 @@ func effectsOf(k broker.Task, r store.Result, result any) ([]broker.Effect, erro
 		}
 	case "node.task_probe":
 		if v, ok := result.(*taskcatalog.TaskProbeResult); ok && done {
-			return foundLate(k, v)
+			return lateEffects(k, v)
 		}
 	case "node.trust_update":
 		if v, ok := result.(*taskcatalog.TrustUpdateResult); ok && done {

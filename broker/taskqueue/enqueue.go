@@ -99,7 +99,7 @@ func (q *Queue) read(r *Request) (taskcatalog.Type, any, error) {
 	if len(r.Params) == 0 {
 		r.Params = json.RawMessage(`{}`)
 	}
-	if name := filled(typ, r.Params); name != "" {
+	if name := brokerFilled(typ, r.Params); name != "" {
 		return typ, nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeBrokerFilledParams), "cannot enqueue %s: the broker sets %q itself (leave it out)", typ.ID(), name)
 	}
 	params, err := typ.DecodeParams(r.Params)
@@ -112,8 +112,8 @@ func (q *Queue) read(r *Request) (taskcatalog.Type, any, error) {
 	return typ, params, nil
 }
 
-// filled names a param in raw that only the broker may fill in.
-func filled(typ taskcatalog.Type, raw json.RawMessage) string {
+// brokerFilled names a param in raw that only the broker may fill in.
+func brokerFilled(typ taskcatalog.Type, raw json.RawMessage) string {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, &members) != nil {
 		return "" // DecodeParams reports the fault

@@ -8,4 +8,4 @@ func (q *Queue) ProbeUnknownAtMost(ctx context.Context, atOnce int) error {
 }
 
 // AskWith replaces the query for nodes with open tasks.
-func (q *Queue) AskWith(toTell func(context.Context) ([]string, error)) { q.toTell = toTell }
+func (q *Queue) AskWith(toTell func(context.Context) ([]string, error)) { q.nodesWithTasks = toTell }

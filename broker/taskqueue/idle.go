@@ -37,9 +37,9 @@ func (i *idle) at(nodeID string, epoch int64) bool {
 	return m != nil && m.epoch == epoch
 }
 
-// asking is called before a query, so that a hint during the query is not lost. The caller calls
+// beginQuery is called before a query, so that a hint during the query is not lost. The caller calls
 // found if the query finds nothing open.
-func (i *idle) asking(nodeID string) (found func(epoch int64)) {
+func (i *idle) beginQuery(nodeID string) (found func(epoch int64)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	m := new(mark)
@@ -64,8 +64,8 @@ func (i *idle) follow() (end func()) {
 	return func() { set(nil) }
 }
 
-// over marks a node as not idle.
-func (i *idle) over(nodeID string) {
+// clear marks a node as not idle.
+func (i *idle) clear(nodeID string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	delete(i.of, nodeID)
@@ -101,7 +101,7 @@ func (q *Queue) keepLooking(ctx context.Context) {
 func (q *Queue) lookForOpen(ctx context.Context) {
 	asked, done := context.WithTimeout(ctx, lookTimeout)
 	defer done()
-	nodes, err := q.toTell(asked)
+	nodes, err := q.nodesWithTasks(asked)
 	if err != nil {
 		q.idle.forget()
 		if ctx.Err() == nil {
@@ -110,7 +110,7 @@ func (q *Queue) lookForOpen(ctx context.Context) {
 		return
 	}
 	for _, id := range nodes {
-		q.idle.over(id)
+		q.idle.clear(id)
 	}
 	for i, id := range nodes {
 		if i > 0 {

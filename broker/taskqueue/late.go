@@ -12,10 +12,10 @@ import (
 // probesAtOnce bounds how many tasks one sweep probes.
 const probesAtOnce = 100
 
-// late stores a node's result for a task that the broker has given up. An unreadable or badly
+// storeLate stores a node's result for a task that the broker has given up. An unreadable or badly
 // signed result is dropped. The node still gets the recorded end as the answer, so that it can
 // stop sending.
-func (q *Queue) late(ctx context.Context, k broker.Task, p Peer, r wire.ResultRequest) error {
+func (q *Queue) storeLate(ctx context.Context, k broker.Task, p Peer, r wire.ResultRequest) error {
 	if k.Code != taskcatalog.CodeOutcomeUnknown || k.NodeEpoch != p.Epoch || k.Late != nil && !k.Late.Probe {
 		return nil
 	}
@@ -26,8 +26,8 @@ func (q *Queue) late(ctx context.Context, k broker.Task, p Peer, r wire.ResultRe
 	return q.c.DB.NoteLateResult(ctx, out)
 }
 
-// foundLate is a probe's finding about its task.
-func foundLate(k broker.Task, v *taskcatalog.TaskProbeResult) ([]broker.Effect, error) {
+// lateEffects is a probe's finding about its task.
+func lateEffects(k broker.Task, v *taskcatalog.TaskProbeResult) ([]broker.Effect, error) {
 	var asked taskcatalog.TaskProbeParams
 	if err := json.Unmarshal(k.Params, &asked); err != nil {
 		return nil, err

@@ -43,8 +43,8 @@ type Queue struct {
 	waiters  waiters
 	idle     idle
 	packages contents
-	// toTell queries the nodes with open tasks.
-	toTell func(context.Context) ([]string, error)
+	// nodesWithTasks queries the nodes with open tasks.
+	nodesWithTasks func(context.Context) ([]string, error)
 
 	probed broker.Task // the last task that ProbeUnknown tried; used by ProbeUnknown only
 
@@ -52,7 +52,7 @@ type Queue struct {
 
 	mu     sync.Mutex
 	lastID int64                // microseconds in the last task id
-	told   map[string]time.Time // task → when its node was last told to stop it
+	cancelSent   map[string]time.Time // task → when its node was last told to stop it
 }
 
 // New makes a queue. Waiting polls are woken only while Run runs.
@@ -60,7 +60,7 @@ func New(c Config) *Queue {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
-	return &Queue{c: c, toTell: c.DB.NodesToTell, told: map[string]time.Time{}, missed: make(chan struct{}, 1), packages: contents{of: map[string][]taskcatalog.BaselineFile{}}}
+	return &Queue{c: c, nodesWithTasks: c.DB.NodesToTell, cancelSent: map[string]time.Time{}, missed: make(chan struct{}, 1), packages: contents{of: map[string][]taskcatalog.BaselineFile{}}}
 }
 
 // Run hands hints to waiting polls, and looks itself now and then, until ctx ends. A hint never
@@ -74,15 +74,15 @@ func (q *Queue) Run(ctx context.Context) error {
 	defer looking.Wait()
 	defer stop()
 	for h := range hints {
-		q.heard(h)
+		q.handleHint(h)
 	}
 	return ctx.Err()
 }
 
-func (q *Queue) heard(h store.Hint) {
+func (q *Queue) handleHint(h store.Hint) {
 	switch h.Kind {
 	case store.HintTask, store.HintCancel:
-		q.idle.over(h.ID)
+		q.idle.clear(h.ID)
 		q.waiters.wake("node/" + h.ID)
 	case store.HintEnded:
 		q.waiters.wake("task/" + h.ID)

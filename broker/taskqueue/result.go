@@ -38,12 +38,12 @@ func (q *Queue) result(ctx context.Context, p Peer, taskID string, r wire.Result
 	case k.NodeID != p.NodeID:
 		return wire.ResultReply{}, broker.Errorf(broker.NotFound, "task_not_found", "node %s has no task %s", p.NodeID, taskID)
 	case k.Status.Ended():
-		return replyOf(k, true), q.late(ctx, k, p, r)
+		return replyOf(k, true), q.storeLate(ctx, k, p, r)
 	case k.NodeEpoch != p.Epoch:
 		return wire.ResultReply{}, broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot accept the result of task %s: the task was for epoch %d of node %s, not %d", taskID, k.NodeEpoch, p.NodeID, p.Epoch)
 	}
 	if r.Evidence != "" {
-		if err := q.ofThisIdentity(ctx, k, p); err != nil {
+		if err := q.checkIdentity(ctx, k, p); err != nil {
 			return wire.ResultReply{}, err
 		}
 	}

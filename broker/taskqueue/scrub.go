@@ -15,12 +15,12 @@ func scrubVerdict(k broker.Task, r wire.ResultRequest, report taskcatalog.Report
 	said := report.Verdict
 	if said == "" {
 		if r.Outcome == taskcatalog.OutcomeSucceeded {
-			return "", notBelieved(k, "evidence_verdict", "the scrub succeeded without a verdict")
+			return "", untrustedEvidence(k, "evidence_verdict", "the scrub succeeded without a verdict")
 		}
 		return "", nil
 	}
 	if !said.Valid() {
-		return "", notBelieved(k, "evidence_verdict", "the result has an unknown verdict")
+		return "", untrustedEvidence(k, "evidence_verdict", "the result has an unknown verdict")
 	}
 	worst := said
 	if len(r.Result) > 0 && string(r.Result) != "null" {
@@ -29,11 +29,11 @@ func scrubVerdict(k broker.Task, r wire.ResultRequest, report taskcatalog.Report
 			return "", err
 		}
 		if sum.Verdict != said {
-			return "", notBelieved(k, "evidence_verdict", "the evidence's verdict differs from the result's verdict")
+			return "", untrustedEvidence(k, "evidence_verdict", "the evidence's verdict differs from the result's verdict")
 		}
 		for _, g := range sum.GPUs {
 			if !g.Verdict.Valid() {
-				return "", notBelieved(k, "evidence_verdict", "a GPU of the result has an unknown verdict")
+				return "", untrustedEvidence(k, "evidence_verdict", "a GPU of the result has an unknown verdict")
 			}
 			worst = taskcatalog.Lesser(taskcatalog.Lesser(worst, g.Verdict), g.Figures())
 		}

@@ -23,7 +23,7 @@ func (q *Queue) release(ctx context.Context, n broker.Node, p *taskcatalog.SelfU
 	case (p.AllowRollback || p.Force) && p.Reason == "":
 		return broker.Errorf(broker.Invalid, "reason_missing", "cannot update the agent of node %s: allow_rollback and force need a reason", n.ID)
 	case p.Version == "" && p.Phase == taskcatalog.PhaseRollback:
-		if err := q.before(ctx, n, p); err != nil || p.Version == "" {
+		if err := q.fillPrevious(ctx, n, p); err != nil || p.Version == "" {
 			return err
 		}
 	case p.Version == "":
@@ -52,10 +52,10 @@ func (q *Queue) release(ctx context.Context, n broker.Node, p *taskcatalog.SelfU
 	return nil
 }
 
-// before sets the previous version that a node has reported, so that a rollback is judged like
+// fillPrevious sets the previous version that a node has reported, so that a rollback is judged like
 // any other version. Without a report the target of a rollback is unknown: the version stays
 // empty if no revoked release could be the target. Code: rollback_version_missing.
-func (q *Queue) before(ctx context.Context, n broker.Node, p *taskcatalog.SelfUpdateParams) error {
+func (q *Queue) fillPrevious(ctx context.Context, n broker.Node, p *taskcatalog.SelfUpdateParams) error {
 	a, err := q.c.DB.Agent(ctx, n.ID)
 	if err != nil {
 		return err

@@ -11,8 +11,8 @@ import (
 
 var _ asking.Tasks = (*Queue)(nil)
 
-// Ask implements asking.Tasks: the broker itself enqueues the task.
-func (q *Queue) Ask(ctx context.Context, t asking.Task) (broker.Task, error) {
+// Request implements asking.Tasks: the broker itself enqueues the task.
+func (q *Queue) Request(ctx context.Context, t asking.Task) (broker.Task, error) {
 	had, ok, err := q.c.DB.TaskByKey(ctx, t.NodeID, t.Key)
 	switch {
 	case err != nil:
@@ -30,13 +30,13 @@ func (q *Queue) Ask(ctx context.Context, t asking.Task) (broker.Task, error) {
 	return k, err
 }
 
-// MaxOfRun is above the number of a run's tasks on one node: a task for each of its users, and
+// MaxTasksOfRun is above the number of a run's tasks on one node: a task for each of its users, and
 // for each of its stages, in all attempts.
-const MaxOfRun = 10000
+const MaxTasksOfRun = 10000
 
 // Withdraw implements asking.Tasks.
 func (q *Queue) Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error) {
-	all, _, err := q.c.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: MaxOfRun})
+	all, _, err := q.c.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: MaxTasksOfRun})
 	if err != nil {
 		return all, err
 	}

@@ -16,14 +16,14 @@ func askFor(n node, run, key string) asking.Task {
 func TestATaskIsAskedForOnce(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("g1")
-		first, err := w.queue.Ask(ctx, askFor(n, "r", "r/check/1"))
+		first, err := w.queue.Request(ctx, askFor(n, "r", "r/check/1"))
 		w.ok(err)
-		again, err := w.queue.Ask(ctx, askFor(n, "r", "r/check/1"))
+		again, err := w.queue.Request(ctx, askFor(n, "r", "r/check/1"))
 		w.ok(err)
 		if first.ID != again.ID || first.CorrelationID != "r" || first.EnqueuedBy != broker.System.Name {
 			t.Errorf("asked for %+v, then %s", first, again.ID)
 		}
-		other, err := w.queue.Ask(ctx, askFor(n, "r", "r/check/2"))
+		other, err := w.queue.Request(ctx, askFor(n, "r", "r/check/2"))
 		w.ok(err)
 		if other.ID == first.ID {
 			t.Error("another attempt has the task of the one before")
@@ -36,9 +36,9 @@ func TestATaskIsAskedForOnce(t *testing.T) {
 func TestARunWithdrawsItsOwnTasks(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("g1")
-		mine, err := w.queue.Ask(ctx, askFor(n, "r", "r/check/1"))
+		mine, err := w.queue.Request(ctx, askFor(n, "r", "r/check/1"))
 		w.ok(err)
-		theirs, err := w.queue.Ask(ctx, askFor(n, "s", "s/check/1"))
+		theirs, err := w.queue.Request(ctx, askFor(n, "s", "s/check/1"))
 		w.ok(err)
 		for range 2 {
 			all, err := w.queue.Withdraw(ctx, n.Peer.NodeID, "r", "no more")
@@ -47,7 +47,7 @@ func TestARunWithdrawsItsOwnTasks(t *testing.T) {
 				t.Errorf("withdrawn is %+v", all)
 			}
 		}
-		gone, err := w.queue.Ask(ctx, askFor(n, "r", "r/check/1"))
+		gone, err := w.queue.Request(ctx, askFor(n, "r", "r/check/1"))
 		w.ok(err)
 		if gone.ID != mine.ID || gone.Status != broker.TaskCanceled {
 			t.Errorf("it is %+v", gone)
@@ -63,7 +63,7 @@ func TestARunWithdrawsItsOwnTasks(t *testing.T) {
 func TestAWithdrawalThatFailsTellsHowTasksStand(t *testing.T) {
 	each(t, func(w *world) {
 		n := w.active("g1")
-		mine, err := w.queue.Ask(ctx, askFor(n, "r", "r/check/1"))
+		mine, err := w.queue.Request(ctx, askFor(n, "r", "r/check/1"))
 		w.ok(err)
 		over, cancel := context.WithCancel(ctx)
 		cancel()

@@ -19,21 +19,21 @@ func verdictOf(k broker.Task, r wire.ResultRequest, report taskcatalog.Report) (
 	if err := rowsOf(k, report.Checks); err != nil {
 		return "", err
 	}
-	compares, err := sumsUp(k, r, report.Verdict)
+	compares, err := comparesBaseline(k, r, report.Verdict)
 	if err != nil {
 		return "", err
 	}
 	said := report.Verdict
 	switch {
 	case said == "" && compares && r.Outcome == taskcatalog.OutcomeSucceeded:
-		return "", notBelieved(k, "evidence_verdict", "the task succeeded without a verdict")
+		return "", untrustedEvidence(k, "evidence_verdict", "the task succeeded without a verdict")
 	case said == "":
 		return "", nil
 	case !compares:
-		return "", notBelieved(k, "evidence_verdict", "the result has a verdict, and tasks of this type have none")
+		return "", untrustedEvidence(k, "evidence_verdict", "the result has a verdict, and tasks of this type have none")
 	}
 	if !said.Valid() {
-		return "", notBelieved(k, "evidence_verdict", "the result has an unknown verdict")
+		return "", untrustedEvidence(k, "evidence_verdict", "the result has an unknown verdict")
 	}
 	report.Judge()
 	worst := taskcatalog.Lesser(report.Verdict, said)
@@ -52,19 +52,19 @@ func rowsOf(k broker.Task, checks []taskcatalog.Check) error {
 	}
 	for _, c := range checks {
 		if !untold[c.Name] {
-			return notBelieved(k, "evidence_checks", "the result lists twice, or under a wrong name, the check "+c.Name)
+			return untrustedEvidence(k, "evidence_checks", "the result lists twice, or under a wrong name, the check "+c.Name)
 		}
 		delete(untold, c.Name)
 		if c.NotApplicable && (!c.Made || !slices.Contains(taskcatalog.PlatformChecks(), c.Name)) {
-			return notBelieved(k, "evidence_checks", "the result states that the check "+c.Name+" does not apply, and the check applies")
+			return untrustedEvidence(k, "evidence_checks", "the result states that the check "+c.Name+" does not apply, and the check applies")
 		}
 	}
 	return nil
 }
 
-// sumsUp reports whether a task compares the node with its baseline, and refuses a result whose
+// comparesBaseline reports whether a task compares the node with its baseline, and refuses a result whose
 // verdict differs from the evidence.
-func sumsUp(k broker.Task, r wire.ResultRequest, said taskcatalog.Verdict) (compares bool, err error) {
+func comparesBaseline(k broker.Task, r wire.ResultRequest, said taskcatalog.Verdict) (compares bool, err error) {
 	if k.Type != "node.validate_clean" {
 		return false, nil
 	}
@@ -78,7 +78,7 @@ func sumsUp(k broker.Task, r wire.ResultRequest, said taskcatalog.Verdict) (comp
 			return false, err
 		}
 		if sum.Verdict != said {
-			return false, notBelieved(k, "evidence_verdict", "the evidence's verdict differs from the result's verdict")
+			return false, untrustedEvidence(k, "evidence_verdict", "the evidence's verdict differs from the result's verdict")
 		}
 	}
 	return !asked.TakeBaseline, nil

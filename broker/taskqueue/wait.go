@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// tellAgain is how long a node that was told to stop a task has before it is told again: an
+	// cancelRepeat is how long a node that was told to stop a task has before it is told again: an
 	// answer may have been lost, and a node that is busy stopping must not be answered in a loop.
-	tellAgain = 10 * time.Second
+	cancelRepeat = 10 * time.Second
 	// maxDelivery is how many tasks one answer carries.
 	maxDelivery = 8
 )
@@ -53,7 +53,7 @@ func (q *Queue) Look(ctx context.Context, p Peer, lanes []taskcatalog.Lane, told
 		if q.idle.at(p.NodeID, p.Epoch) {
 			return reply, nil
 		}
-		found := q.idle.asking(p.NodeID)
+		found := q.idle.beginQuery(p.NodeID)
 		nothing, err := q.c.DB.NothingOpen(ctx, p.NodeID, p.Epoch)
 		if err == nil && nothing {
 			found(p.Epoch)
@@ -66,30 +66,30 @@ func (q *Queue) Look(ctx context.Context, p Peer, lanes []taskcatalog.Lane, told
 	if err != nil {
 		return reply, err
 	}
-	reply.Cancel = q.tell(cancel)
+	reply.Cancel = q.cancelsToSend(cancel)
 	for _, k := range tasks {
 		reply.Tasks = append(reply.Tasks, wire.Delivery{TaskID: k.ID, Attempt: k.Attempt, LeaseUntil: k.LeaseUntil, Envelope: string(k.Envelope)})
 	}
 	return reply, nil
 }
 
-// tell leaves out tasks that the node was told to stop a moment ago.
-func (q *Queue) tell(cancel []string) []string {
+// cancelsToSend leaves out tasks that the node was told to stop a moment ago.
+func (q *Queue) cancelsToSend(cancel []string) []string {
 	if len(cancel) == 0 {
 		return nil
 	}
 	now := q.c.DB.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for id, at := range q.told {
-		if now.Sub(at) >= tellAgain {
-			delete(q.told, id)
+	for id, at := range q.cancelSent {
+		if now.Sub(at) >= cancelRepeat {
+			delete(q.cancelSent, id)
 		}
 	}
 	var fresh []string
 	for _, id := range cancel {
-		if _, ok := q.told[id]; !ok {
-			q.told[id] = now
+		if _, ok := q.cancelSent[id]; !ok {
+			q.cancelSent[id] = now
 			fresh = append(fresh, id)
 		}
 	}

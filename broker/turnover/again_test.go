@@ -26,8 +26,8 @@ func TestARerunDoesNotCutOffWhatItHasDeployed(t *testing.T) {
 	if r = s.order(r.ID, chain.Rerun); r.Status != chain.FailedRetryable && r.Status != chain.Completed {
 		t.Fatalf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
 	}
-	if m := s.book.Machine(s.id); m.Cut() || s.region.Happened(s.serial, "release") != 1 || s.region.Happened(s.serial, "deploy") != 2 {
-		t.Errorf("cut off %v, %d releases, %d deployments", m.Cut(), s.region.Happened(s.serial, "release"), s.region.Happened(s.serial, "deploy"))
+	if m := s.book.Machine(s.id); m.Denied() || s.region.Happened(s.serial, "release") != 1 || s.region.Happened(s.serial, "deploy") != 2 {
+		t.Errorf("cut off %v, %d releases, %d deployments", m.Denied(), s.region.Happened(s.serial, "release"), s.region.Happened(s.serial, "deploy"))
 	}
 	s.is(broker.Active, false)
 }
@@ -47,7 +47,7 @@ func TestARestartCutsOffWhatItHasDeployed(t *testing.T) {
 			return
 		}
 		looks++
-		if m := s.book.Machine(s.id); !m.Cut() {
+		if m := s.book.Machine(s.id); !m.Denied() {
 			t.Error("the machine is being released, and its agent is not cut off")
 		}
 	}

@@ -23,9 +23,9 @@ func taskLimit(taskType string) func(Turnover) chain.Limit {
 	}
 }
 
-// ask has the node do a task for a stage, once an attempt, and waits for its end. A failed task
+// request has the node do a task for a stage, once an attempt, and waits for its end. A failed task
 // is a failure of class.
-func (c *Chains) ask(ctx context.Context, r *run, class chain.Class, t asking.Task, whom string) (broker.Task, error) {
+func (c *Chains) request(ctx context.Context, r *run, class chain.Class, t asking.Task, whom string) (broker.Task, error) {
 	t.Key, t.NodeID, t.RunID = r.Key(), r.State.NodeID, r.ID
 	if whom != "" {
 		t.Key += "/" + whom
@@ -46,7 +46,7 @@ func (c *Chains) rotate(ctx context.Context, r *run) error {
 			return err
 		}
 	}
-	k, err := c.ask(ctx, r, untrusted, asking.Task{Type: "node.rotate_identity", Params: struct{}{}}, "")
+	k, err := c.request(ctx, r, untrusted, asking.Task{Type: "node.rotate_identity", Params: struct{}{}}, "")
 	if err != nil {
 		return err
 	}
@@ -64,7 +64,7 @@ func (c *Chains) rotate(ctx context.Context, r *run) error {
 // cleanStorage empties the places in the run's cleanup scope that a tenant could have written to.
 // A place that cannot be emptied is a warning, not a failure: the validation decides.
 func (c *Chains) cleanStorage(ctx context.Context, r *run) error {
-	k, err := c.ask(ctx, r, residue, asking.Task{Type: "node.storage_cleanup", Params: taskcatalog.StorageCleanupParams{Scope: r.State.StorageCleanup}}, "")
+	k, err := c.request(ctx, r, residue, asking.Task{Type: "node.storage_cleanup", Params: taskcatalog.StorageCleanupParams{Scope: r.State.StorageCleanup}}, "")
 	if err != nil {
 		return err
 	}

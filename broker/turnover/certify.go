@@ -50,7 +50,7 @@ func (c *Chains) certify(ctx context.Context, r *run) error {
 		r.Note(map[string]string{"certificate_id": clean.ID}, "certificate %s meets the policy", clean.ID)
 		return nil
 	}
-	return c.fallsShort(ctx, r, verdict)
+	return c.refuseShortfall(ctx, r, verdict)
 }
 
 // certified notes a certificate of the run.
@@ -63,8 +63,8 @@ func (s *Turnover) certified(id string, v certificate.Verdict) {
 	}
 }
 
-// fallsShort keeps a node from use whose certificate does not meet the policy.
-func (c *Chains) fallsShort(ctx context.Context, r *run, v certificate.Verdict) error {
+// refuseShortfall keeps a node from use whose certificate does not meet the policy.
+func (c *Chains) refuseShortfall(ctx context.Context, r *run, v certificate.Verdict) error {
 	s := &r.State
 	first := "no reason is given"
 	if len(v.Shortfalls) > 0 {
@@ -155,7 +155,7 @@ func (c *Chains) statement(ctx context.Context, r *run) (*certificate.Clean, err
 		out.FinishedAt = s.WipedAt
 	}
 	disks(s, out, parts)
-	acceptLess(s.Policy.AcceptEraseDowngrade, out)
+	acceptDowngrades(s.Policy.AcceptEraseDowngrade, out)
 	gpus(out, parts)
 	nics(out, parts)
 	for _, a := range parts.Attested {

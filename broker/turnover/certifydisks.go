@@ -106,8 +106,8 @@ func lower(row *certificate.Device, is broker.JudgedDisk) {
 	}
 }
 
-// acceptLess accepts open downgrades as far as the policy's accept_erase_downgrade allows.
-func acceptLess(least string, out *certificate.Clean) {
+// acceptDowngrades accepts open downgrades as far as the policy's accept_erase_downgrade allows.
+func acceptDowngrades(least string, out *certificate.Clean) {
 	if least == "" || least == "never" {
 		return
 	}

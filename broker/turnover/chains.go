@@ -18,7 +18,7 @@ type (
 // Chains builds the lists of this package. One value serves a whole broker.
 type Chains struct {
 	Nodes Nodes
-	MAAS  *onboarding.Chains // with Nodes that keep the node's record (records.Redeployed)
+	MAAS  *onboarding.Chains // with Nodes that keep the node's record (records.ReimageNodes)
 }
 
 // All are the lists of all modes.
@@ -51,7 +51,7 @@ func (c *Chains) SoftReset() chain.Chain[Turnover] {
 		{Name: "erase_local_disks", Done: c.nothingToErase, Do: c.eraseDisks, Retry: retries("erase_local_disks"), Limit: taskLimit("node.disk_erase"), About: aboutErase},
 		{Name: "scrub_gpu", Done: c.noGPUs, Do: c.scrub, Retry: retries("scrub_gpu"), Limit: taskLimit("node.gpu_scrub"), About: aboutScrub},
 		{Name: "validate_clean_node", Do: c.validate, Retry: retries("validate_clean_node"), Limit: taskLimit("node.validate_clean"), About: aboutValidate},
-		{Name: "issue_clean_certificate", Do: c.lately(c.certify), Retry: retries("issue_clean_certificate"), Limit: within(records), About: aboutCertify},
+		{Name: "issue_clean_certificate", Do: c.refuseStale(c.certify), Retry: retries("issue_clean_certificate"), Limit: within(records), About: aboutCertify},
 		{Name: "enable_node", Do: c.enable, Retry: retries("enable_node"), Limit: within(records), About: aboutEnable},
 	}
 	rotated := 1 + slices.IndexFunc(stages, func(s stage) bool { return s.Name == "rotate_node_identity" })
@@ -67,8 +67,8 @@ func (c *Chains) SoftReset() chain.Chain[Turnover] {
 // inspection has ended.
 func (c *Chains) StorageCleanup() chain.Chain[Turnover] {
 	return chain.Chain[Turnover]{Kind: StorageCleanup.Kind(), Stages: []stage{
-		{Name: "cleanup_storage", Do: c.orQuarantined(c.cleanVacant, "node.storage_cleanup"), Undo: c.keepUnlooked, Retry: retries("cleanup_storage"), Limit: keptWithin("node.storage_cleanup"), About: aboutCleanup},
-		{Name: "validate_clean_node", Do: c.orQuarantined(c.validate, "node.validate_clean"), Retry: retries("validate_clean_node"), Limit: keptWithin("node.validate_clean"), About: aboutValidate},
+		{Name: "cleanup_storage", Do: c.quarantineOnFailure(c.cleanVacant, "node.storage_cleanup"), Undo: c.quarantineUninspected, Retry: retries("cleanup_storage"), Limit: keptWithin("node.storage_cleanup"), About: aboutCleanup},
+		{Name: "validate_clean_node", Do: c.quarantineOnFailure(c.validate, "node.validate_clean"), Retry: retries("validate_clean_node"), Limit: keptWithin("node.validate_clean"), About: aboutValidate},
 	}}
 }
 

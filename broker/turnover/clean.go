@@ -62,7 +62,7 @@ var scrubClasses = []taskcatalog.Code{
 
 // scrub overwrites the GPUs. An unclean GPU keeps the node from use.
 func (c *Chains) scrub(ctx context.Context, r *run) error {
-	k, err := c.ask(ctx, r, incomplete, asking.Task{Type: "node.gpu_scrub", Params: taskcatalog.GPUScrubParams{}}, "")
+	k, err := c.request(ctx, r, incomplete, asking.Task{Type: "node.gpu_scrub", Params: taskcatalog.GPUScrubParams{}}, "")
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (c *Chains) scrubLeaving(ctx context.Context, r *run) error {
 
 // validate inspects the whole machine.
 func (c *Chains) validate(ctx context.Context, r *run) error {
-	k, err := c.ask(ctx, r, residue, asking.Task{Type: "node.validate_clean", Params: taskcatalog.ValidateCleanParams{}}, "")
+	k, err := c.request(ctx, r, residue, asking.Task{Type: "node.validate_clean", Params: taskcatalog.ValidateCleanParams{}}, "")
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (c *Chains) validate(ctx context.Context, r *run) error {
 		r.Note(map[string]any{"task_id": k.ID, "checks": result.ChecksMade}, "%d checks found nothing", result.ChecksMade)
 		return nil
 	}
-	told, err := c.onlyTold(ctx, r, k)
+	told, err := c.onlyReported(ctx, r, k)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (c *Chains) validateFresh(ctx context.Context, r *run) error {
 	case environment(&r.State, n) != certificate.FreshOS:
 		return c.validate(ctx, r) // it is unknown who was on the node before
 	}
-	k, err := c.ask(ctx, r, residue, asking.Task{Type: "node.validate_clean", Params: taskcatalog.ValidateCleanParams{TakeBaseline: true}}, forBaseline)
+	k, err := c.request(ctx, r, residue, asking.Task{Type: "node.validate_clean", Params: taskcatalog.ValidateCleanParams{TakeBaseline: true}}, forBaseline)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (c *Chains) validateFresh(ctx context.Context, r *run) error {
 	case err != nil:
 		return asking.Records(err)
 	case len(unlike) > 0:
-		err := c.unclean(ctx, r, residue, k, "the fresh system differs from the node's first system: %s%s", taskcatalog.Clean(unlike[0], 200), andMore(len(unlike)-1))
+		err := c.unclean(ctx, r, residue, k, "the fresh system differs from the node's first system: %s%s", taskcatalog.Clean(unlike[0], 200), andOthers(len(unlike)-1))
 		if f, failed := errors.AsType[*chain.Failure](err); failed {
 			return f.Next("review the differences (hostler node baseline diff %s); if they come from the image, accept the baseline (hostler node baseline accept %s --reason R), then retry", r.State.NodeID, r.State.NodeID)
 		}
@@ -165,17 +165,17 @@ func (c *Chains) validateFresh(ctx context.Context, r *run) error {
 // forBaseline marks the task that takes a baseline in validateFresh: the task judges nothing.
 const forBaseline = "baseline"
 
-func andMore(n int) string {
+func andOthers(n int) string {
 	if n < 1 {
 		return ""
 	}
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-// onlyTold reports whether a validation fails only in checks that the policy only reports, or
+// onlyReported reports whether a validation fails only in checks that the policy only reports, or
 // that do not count in the inspected system. The node's signed report decides, as for the
 // certificate.
-func (c *Chains) onlyTold(ctx context.Context, r *run, k broker.Task) (bool, error) {
+func (c *Chains) onlyReported(ctx context.Context, r *run, k broker.Task) (bool, error) {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	if err != nil {
 		return false, asking.Records(err)

@@ -53,7 +53,7 @@ func (c *Chains) eraseDisks(ctx context.Context, r *run) error {
 		return err
 	}
 	params := taskcatalog.DiskEraseParams{Disks: erasable(all), Mode: r.State.Erase, DPUEmulatedOK: p.DPUDisks}
-	k, err := c.ask(ctx, r, unerased, asking.Task{Type: "node.disk_erase", Params: params}, "")
+	k, err := c.request(ctx, r, unerased, asking.Task{Type: "node.disk_erase", Params: params}, "")
 	if err != nil {
 		return err
 	}

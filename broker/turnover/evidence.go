@@ -36,9 +36,9 @@ func exposures(s *Turnover, n broker.Node, env certificate.Environment) []certif
 	return []certificate.Exposure{{Code: certificate.ExposureMAASToken, Message: why}}
 }
 
-// lately refuses a certificate if the inspection is older than a certificate's validity: the
+// refuseStale refuses a certificate if the inspection is older than a certificate's validity: the
 // machine's state since then is unknown.
-func (c *Chains) lately(do func(context.Context, *run) error) func(context.Context, *run) error {
+func (c *Chains) refuseStale(do func(context.Context, *run) error) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		looked, did := r.State.of("validate_clean_node")
 		if !did {

@@ -30,21 +30,21 @@ type Machines interface {
 func (c *Chains) Reimage() chain.Chain[Turnover] {
 	stages := []stage{
 		{Name: "disable_node", Do: c.disable, Undo: c.keepFromUse, Retry: retries("disable_node"), Limit: within(records), About: aboutDisable},
-		{Name: "drain_node", Do: c.bestEffort(c.drain, c.undrained), Retry: retries("drain_node"), Waivable: true, About: aboutDrain},
+		{Name: "drain_node", Do: c.bestEffort(c.drain, c.takeOutOfService), Retry: retries("drain_node"), Waivable: true, About: aboutDrain},
 		{Name: "cleanup_storage", Done: c.nothingToClean, Do: c.bestEffort(c.cleanStorage, nil), Retry: retries("cleanup_storage"), Waivable: true, About: aboutCleanup},
 		c.onMachine(c.MAAS.LoadSite()),
 		c.release(),
 	}
 	for _, s := range c.MAAS.Redeployment() {
-		stages = append(stages, c.haunted(c.cutOffFirst(c.onMachine(s))))
+		stages = append(stages, c.refuseFormerSystem(c.cutOffFirst(c.onMachine(s))))
 	}
 	for _, s := range []stage{
 		{Name: "scrub_gpu", Done: c.noGPUs, Do: c.scrub, Retry: retries("scrub_gpu"), Limit: taskLimit("node.gpu_scrub"), About: aboutScrub},
 		{Name: "validate_clean_node", Do: c.validateFresh, Retry: retries("validate_clean_node"), Limit: taskLimit("node.validate_clean"), About: aboutValidate},
-		{Name: "issue_clean_certificate", Do: c.lately(c.certify), Retry: retries("issue_clean_certificate"), Limit: within(records), About: aboutCertify},
+		{Name: "issue_clean_certificate", Do: c.refuseStale(c.certify), Retry: retries("issue_clean_certificate"), Limit: within(records), About: aboutCertify},
 		{Name: "enable_node", Do: c.enable, Retry: retries("enable_node"), Limit: within(records), About: aboutEnable},
 	} {
-		stages = append(stages, c.alone(c.haunted(s)))
+		stages = append(stages, c.alone(c.refuseFormerSystem(s)))
 	}
 	return chain.Chain[Turnover]{Kind: Reimage.Kind(), Probe: c.probe, Failing: c.diagnose, Stages: stages}
 }
@@ -115,8 +115,8 @@ func (c *Chains) bestEffort(do, instead func(context.Context, *run) error) func(
 	}
 }
 
-// undrained takes a node out of service whose agent did not drain it.
-func (c *Chains) undrained(ctx context.Context, r *run) error {
+// takeOutOfService takes a node out of service whose agent did not drain it.
+func (c *Chains) takeOutOfService(ctx context.Context, r *run) error {
 	return c.retireDraining(ctx, r, "the node was not drained: its machine is released")
 }
 
@@ -206,9 +206,9 @@ func (c *Chains) cutOffFirst(s stage) stage {
 	return s
 }
 
-// haunted stops a stage for a person if the former system is heard after MAAS had its machine
+// refuseFormerSystem stops a stage for a person if the former system is heard after MAAS had its machine
 // back. Contacts that a person has already seen do not count.
-func (c *Chains) haunted(s stage) stage {
+func (c *Chains) refuseFormerSystem(s stage) stage {
 	do := s.Do
 	s.Do = func(ctx context.Context, r *run) error {
 		at, from, err := c.Nodes.PreviousSystem(ctx, r.State.NodeID, r.ID)

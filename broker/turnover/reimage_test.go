@@ -143,7 +143,7 @@ func TestThePreviousSystemStopsTheRun(t *testing.T) {
 	}
 	r := s.settle("r-1", func(m maassim.Machine) {
 		if r := s.run("r-1"); r.Stage == "wait_for_agent_enrollment" && !haunted {
-			s.book.Haunt(s.id)
+			s.book.ShowFormerSystem(s.id)
 			haunted = true
 		}
 		s.book.Boot(m.UserData)

@@ -88,7 +88,7 @@ func newSite(t testing.TB) *site {
 		Records: book, Nodes: book,
 	}
 	redeploying := onboards
-	redeploying.Nodes = turnovertest.Redeployed{Book: s.book}
+	redeploying.Nodes = turnovertest.ReimageNodes{Book: s.book}
 	kinds := append((&turnover.Chains{Nodes: s.book, MAAS: &redeploying}).All(), onboards.Onboarding())
 	if s.engine, err = chain.New(s.lossy, classes(), chain.Options{Owner: "broker"}, kinds...); err != nil {
 		t.Fatal(err)

@@ -35,14 +35,14 @@ func (c *Chains) FullDecommission() chain.Chain[Turnover] {
 	before := []stage{
 		{Name: "disable_node", Do: c.disable, Undo: c.keepFromUse, Retry: retries("disable_node"), Limit: within(records), About: aboutDisable},
 		{Name: "force_release_allocations", Done: c.nobodyLive, Do: c.endUsers, Retry: retries("force_release_allocations"), Limit: usersLimit, About: aboutForce},
-		{Name: "drain_node", Do: c.bestEffort(c.drain, c.undrained), Retry: retries("drain_node"), Waivable: true, About: aboutDrain},
+		{Name: "drain_node", Do: c.bestEffort(c.drain, c.takeOutOfService), Retry: retries("drain_node"), Waivable: true, About: aboutDrain},
 		{Name: "scrub_gpu", Done: c.noGPUs, Do: c.bestEffort(c.scrubLeaving, nil), Retry: retries("scrub_gpu"), About: aboutScrub},
 		{Name: "erase_local_disks", Done: c.nothingToErase, Do: c.eraseLeaving, Retry: retries("erase_local_disks"), Limit: eraseLimit, Waivable: true, About: aboutErase},
 	}
 	release := []stage{c.onMachine(c.MAAS.LoadSite()), c.release(), c.onMachine(c.MAAS.PowerOff())}
 	after := []stage{
 		{Name: "retire_gpuaas_node", Done: c.isRetired, Do: c.retire, Retry: retries("retire_gpuaas_node"), Limit: within(records), Pivot: true, About: aboutRetire},
-		{Name: "remove_gpuaas_node_record", Done: c.isRemoved, Do: c.orRetired(c.remove), Undo: c.staysRetired, Retry: retries("remove_gpuaas_node_record"), Limit: taskLimit("node.uninstall"), About: aboutRemove},
+		{Name: "remove_gpuaas_node_record", Done: c.isRemoved, Do: c.retireOnFailure(c.remove), Undo: c.keepIdentity, Retry: retries("remove_gpuaas_node_record"), Limit: taskLimit("node.uninstall"), About: aboutRemove},
 		{Name: "cleanup_secrets", Do: c.forgetSecrets, Retry: retries("cleanup_secrets"), Limit: within(records), Optional: true, About: aboutSecrets},
 		c.onMachine(c.MAAS.RemoveRecord()),
 	}
@@ -139,9 +139,9 @@ func (c *Chains) certifyLeaving(ctx context.Context, r *run) error {
 	return nil
 }
 
-// leftWith is the reason of the deletion, with the certificate. The record of a deleted node is
+// deletionReason is the reason of the deletion, with the certificate. The record of a deleted node is
 // kept, and this event is its last.
-func (s *Turnover) leftWith() string {
+func (s *Turnover) deletionReason() string {
 	switch {
 	case s.Issued == "":
 		return s.Reason + " (it left without a certificate)"
@@ -190,27 +190,27 @@ func (c *Chains) remove(ctx context.Context, r *run) error {
 		return asking.Records(err)
 	}
 	if !s.WipedAt.IsZero() {
-		if err := c.Nodes.Deleted(ctx, s.NodeID, r.ID, s.leftWith()); err != nil {
+		if err := c.Nodes.Deleted(ctx, s.NodeID, r.ID, s.deletionReason()); err != nil {
 			return asking.Records(err)
 		}
 		r.AlreadySo(map[string]any{"maas_status": s.Machine.Seen.Status}, "nothing to uninstall: machine %s is not Deployed any more, and its agent is gone with its system", s.Machine.SystemID)
 		return nil
 	}
-	k, err := c.ask(ctx, r, transient, asking.Task{Type: "node.uninstall", Params: taskcatalog.UninstallParams{}}, "")
+	k, err := c.request(ctx, r, transient, asking.Task{Type: "node.uninstall", Params: taskcatalog.UninstallParams{}}, "")
 	if err != nil {
 		return err
 	}
-	if err := c.Nodes.Deleted(ctx, s.NodeID, r.ID, s.leftWith()); err != nil {
+	if err := c.Nodes.Deleted(ctx, s.NodeID, r.ID, s.deletionReason()); err != nil {
 		return asking.Records(err)
 	}
 	r.Note(map[string]string{"task_id": k.ID}, "the agent has removed itself (task %s), and the node is deleted", k.ID)
 	return nil
 }
 
-// orRetired leaves the node retired if its removal fails or misses its limit: the identity is
+// retireOnFailure leaves the node retired if its removal fails or misses its limit: the identity is
 // kept for another try. If the agent's own result has deleted the node meanwhile, the removal
 // counts as done.
-func (c *Chains) orRetired(remove func(context.Context, *run) error) func(context.Context, *run) error {
+func (c *Chains) retireOnFailure(remove func(context.Context, *run) error) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		err := remove(ctx, r)
 		if err == nil {
@@ -227,7 +227,7 @@ func (c *Chains) orRetired(remove func(context.Context, *run) error) func(contex
 			}
 			f = chain.Fail(silent, "not within %v: %w", waited, err).With("agent_silent", nil)
 		}
-		if err := c.staysRetired(ctx, r); err != nil {
+		if err := c.keepIdentity(ctx, r); err != nil {
 			return err
 		}
 		if gone, err := c.isRemoved(ctx, r); gone || err != nil {
@@ -237,8 +237,8 @@ func (c *Chains) orRetired(remove func(context.Context, *run) error) func(contex
 	}
 }
 
-// staysRetired keeps the identity of a node that is not removed.
-func (c *Chains) staysRetired(ctx context.Context, r *run) error {
+// keepIdentity keeps the identity of a node that is not removed.
+func (c *Chains) keepIdentity(ctx context.Context, r *run) error {
 	return c.retireFrom(ctx, r, broker.Removing, "it was not removed")
 }
 

@@ -52,7 +52,7 @@ func (c *Chains) disable(ctx context.Context, r *run) error {
 		if _, err := c.Nodes.Withdraw(ctx, s.NodeID, r.ID, "run "+r.ID+" starts over"); err != nil {
 			return asking.Records(err)
 		}
-		if err := c.staysRetired(ctx, r); err != nil {
+		if err := c.keepIdentity(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -93,9 +93,9 @@ func (c *Chains) keepFromUse(ctx context.Context, r *run) error {
 	return asking.Records(c.Nodes.Quarantine(ctx, r.State.NodeID, CancelledReason(r.ID)))
 }
 
-// keepUnlooked is keepFromUse for a node that was in service all the time: the node is
+// quarantineUninspected is keepFromUse for a node that was in service all the time: the node is
 // quarantined if any work was begun, because no inspection has followed.
-func (c *Chains) keepUnlooked(ctx context.Context, r *run) error {
+func (c *Chains) quarantineUninspected(ctx context.Context, r *run) error {
 	asked, err := c.Nodes.Withdraw(ctx, r.State.NodeID, r.ID, CancelledReason(r.ID))
 	switch {
 	case err != nil:
@@ -107,9 +107,9 @@ func (c *Chains) keepUnlooked(ctx context.Context, r *run) error {
 	return asking.Records(c.Nodes.Quarantine(ctx, r.State.NodeID, CancelledReason(r.ID)))
 }
 
-// orQuarantined quarantines a node in service if the work on it fails for good, or misses its
+// quarantineOnFailure quarantines a node in service if the work on it fails for good, or misses its
 // limit: work was begun, and no inspection has followed. Open tasks of the run are withdrawn.
-func (c *Chains) orQuarantined(do func(context.Context, *run) error, taskType string) func(context.Context, *run) error {
+func (c *Chains) quarantineOnFailure(do func(context.Context, *run) error, taskType string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		err := do(ctx, r)
 		if err == nil {
@@ -121,7 +121,7 @@ func (c *Chains) orQuarantined(do func(context.Context, *run) error, taskType st
 		}
 		f, failed := errors.AsType[*chain.Failure](err)
 		switch late := waited >= taskLimit(taskType)(r.State).After; {
-		case !late && (!failed || triedAgain(r, f)):
+		case !late && (!failed || retryable(r, f)):
 			return err
 		case !failed:
 			f = chain.Fail(silent, "not within %v: %w", waited, err).With("agent_silent", nil)
@@ -139,13 +139,13 @@ func (c *Chains) orQuarantined(do func(context.Context, *run) error, taskType st
 	}
 }
 
-// triedAgain reports whether a failed stage is retried automatically.
-func triedAgain(r *run, f *chain.Failure) bool {
+// retryable reports whether a failed stage is retried automatically.
+func retryable(r *run, f *chain.Failure) bool {
 	again := slices.ContainsFunc(broker.FailureHandlings, func(h broker.FailureHandling) bool { return chain.Class(h.Class) == f.Class && h.Retry })
 	return again && r.Spent+1 < retries(r.Stage)(r.State).Attempts
 }
 
-// keptWithin is the limit of a stage under orQuarantined, with time left to quarantine the node.
+// keptWithin is the limit of a stage under quarantineOnFailure, with time left to quarantine the node.
 func keptWithin(taskType string) func(Turnover) chain.Limit {
 	return func(s Turnover) chain.Limit {
 		l := taskLimit(taskType)(s)
@@ -173,7 +173,7 @@ func (c *Chains) drain(ctx context.Context, r *run) error {
 	if err := c.endUsersOf(ctx, r, live); err != nil {
 		return err
 	}
-	k, err := c.ask(ctx, r, residue, asking.Task{Type: "node.drain", Params: taskcatalog.DrainParams{GraceSeconds: s.Policy.DrainGraceSeconds}}, "")
+	k, err := c.request(ctx, r, residue, asking.Task{Type: "node.drain", Params: taskcatalog.DrainParams{GraceSeconds: s.Policy.DrainGraceSeconds}}, "")
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (c *Chains) drain(ctx context.Context, r *run) error {
 // mark, and then by the broker, which requires this run's certificate.
 func (c *Chains) enable(ctx context.Context, r *run) error {
 	s := &r.State
-	if _, err := c.ask(ctx, r, transient, asking.Task{Type: "node.drain", Params: taskcatalog.DrainParams{Resume: true}}, ""); err != nil {
+	if _, err := c.request(ctx, r, transient, asking.Task{Type: "node.drain", Params: taskcatalog.DrainParams{Resume: true}}, ""); err != nil {
 		return err
 	}
 	lifts := Lifts{Person: r.Accepts("kept_out_by_person"), Conflicts: s.ConflictTaken}

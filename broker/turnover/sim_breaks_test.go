@@ -66,8 +66,8 @@ func (l *lies) Node(ctx context.Context, id string) (broker.Node, error) {
 	return n, err
 }
 
-func (l *lies) Ask(ctx context.Context, t asking.Task) (broker.Task, error) {
-	k, err := l.Nodes.Ask(ctx, t)
+func (l *lies) Request(ctx context.Context, t asking.Task) (broker.Task, error) {
+	k, err := l.Nodes.Request(ctx, t)
 	if l.done && k.Status == broker.TaskCanceled {
 		k.Status, k.Verdict, k.Result = broker.TaskSucceeded, taskcatalog.VerdictClean, json.RawMessage(`{"drained":true}`)
 	}

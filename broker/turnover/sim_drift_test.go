@@ -71,7 +71,7 @@ func (d *drifts) ReconcileView(context.Context, string) (store.ReconcileView, er
 			}
 			continue
 		}
-		if !m.Silent && !m.Cut() {
+		if !m.Silent && !m.Denied() {
 			m.LastAgentContactAt = d.Now()
 		}
 		if run := d.s.live(b.id); run != nil {

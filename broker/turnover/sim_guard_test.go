@@ -86,7 +86,7 @@ func (s *simulation) allowed(op string, b *box, r *begun) {
 				s.wrong("run %s releases machine %s under allocation %s, which it has not ended", r.id, b.systemID, a.ID)
 			}
 		}
-		if before.Status == maassim.Deployed && !node.Cut() {
+		if before.Status == maassim.Deployed && !node.Denied() {
 			s.wrong("run %s releases machine %s, and node %s is not cut off", r.id, b.systemID, b.id)
 		}
 	case "deploy":

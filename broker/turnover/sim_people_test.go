@@ -84,7 +84,7 @@ func (s *simulation) comes(b *box) {
 func (s *simulation) goes(b *box) {
 	s.book.Change(b.id, func(m *turnovertest.Machine) {
 		for i := range m.Users {
-			if m.Users[i].Live() && !m.Silent && !m.Cut() {
+			if m.Users[i].Live() && !m.Silent && !m.Denied() {
 				m.Users[i].EndedAt = s.clock.Now()
 				s.say("tenant %s is gone from %s", m.Users[i].ID, b.id)
 			}
@@ -236,7 +236,7 @@ func (s *simulation) keepOut(b *box) {
 func (s *simulation) hear(b *box) {
 	s.book.Change(b.id, func(m *turnovertest.Machine) {
 		to := broker.Active
-		if m.Silent || m.Cut() {
+		if m.Silent || m.Denied() {
 			to = broker.Offline
 		}
 		if (m.Status == broker.Active || m.Status == broker.Offline) && m.Status != to && broker.Transition(m.Node, to, broker.OwnerHeartbeat) == nil {

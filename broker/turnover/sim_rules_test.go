@@ -160,7 +160,7 @@ func (s *simulation) saved(c chain.Change, err error) {
 			}
 		}
 	}
-	if i := slices.Index(reimages, now.Stage); r.req.Mode == turnover.Reimage && i > slices.Index(reimages, "wait_for_agent_enrollment") && now.Direction == chain.Forward && node.Cut() {
+	if i := slices.Index(reimages, now.Stage); r.req.Mode == turnover.Reimage && i > slices.Index(reimages, "wait_for_agent_enrollment") && now.Direction == chain.Forward && node.Denied() {
 		s.wrong("run %s is at %s, and has cut off the system that it has deployed", r.id, now.Stage)
 	}
 	switch {
@@ -208,7 +208,7 @@ func (s *simulation) check() {
 			s.wrong("node %s, which was deleted, is %s", b.id, node.Status)
 		case was == broker.Deleted && node.Epoch != b.epoch:
 			s.wrong("node %s was deleted, and has enrolled since", b.id)
-		case node.Status == broker.Deleted && !node.Cut():
+		case node.Status == broker.Deleted && !node.Denied():
 			s.wrong("node %s is deleted, and its certificate is good", b.id)
 		case use && node.TurnoverOwed:
 			s.wrong("node %s is %s, and a turnover is owed", b.id, node.Status)

@@ -108,7 +108,7 @@ func (s *simulation) byHand(b *box, kind maassim.Kind) {
 // haunt boots the former system of a machine.
 func (s *simulation) haunt(b *box) {
 	before := s.book.Machine(b.id)
-	s.book.Haunt(b.id)
+	s.book.ShowFormerSystem(b.id)
 	after := s.book.Machine(b.id)
 	if after.ShownAt().After(before.ShownAt()) {
 		s.counts["previous systems"]++

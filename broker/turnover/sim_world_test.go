@@ -204,7 +204,7 @@ func (s *simulation) broker() *chain.Engine {
 	s.brokers++
 	l := &onboarding.Chains{
 		Regions: &maas.Sites{Secrets: s.secrets, Now: s.clock.Now, Transport: func(broker.Site) http.RoundTripper { return s }},
-		Records: s.records, Nodes: turnovertest.Redeployed{Book: s.book}, SSH: unreached{},
+		Records: s.records, Nodes: turnovertest.ReimageNodes{Book: s.book}, SSH: unreached{},
 	}
 	e, err := chain.New(s.lossy, classes(), chain.Options{Owner: fmt.Sprint("broker ", s.brokers)}, (&turnover.Chains{Nodes: took{s.nodes, s}, MAAS: l}).All()...)
 	if err != nil {

@@ -144,8 +144,8 @@ func New(n broker.Node, at Place, req Request) (Turnover, []string, error) {
 	if !req.ForceRelease {
 		req.Ends = nil
 	}
-	if !slices.Contains(from[req.Mode], n.Status) {
-		return Turnover{}, nil, broker.Errorf(broker.Refused, "node_status", "cannot turn over node %s: the node is %s, and %s needs a node that is %s", n.ID, n.Status, req.Mode, listed(from[req.Mode]))
+	if !slices.Contains(startStatuses[req.Mode], n.Status) {
+		return Turnover{}, nil, broker.Errorf(broker.Refused, "node_status", "cannot turn over node %s: the node is %s, and %s needs a node that is %s", n.ID, n.Status, req.Mode, listed(startStatuses[req.Mode]))
 	}
 	s := Turnover{
 		NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, SKU: n.SKU, Mode: req.Mode, Reason: req.Reason, StorageCleanup: req.StorageCleanup,
@@ -166,8 +166,8 @@ func New(n broker.Node, at Place, req Request) (Turnover, []string, error) {
 	return s, append(locks, more...), err
 }
 
-// from are the node statuses that a mode may begin with.
-var from = map[Mode][]broker.NodeStatus{
+// startStatuses are the node statuses that a mode may begin with.
+var startStatuses = map[Mode][]broker.NodeStatus{
 	SoftReset:        {broker.Active, broker.Offline, broker.Quarantined, broker.Draining, broker.Retired},
 	Reimage:          {broker.Active, broker.Offline, broker.Quarantined, broker.Draining, broker.Retired},
 	FullDecommission: {broker.Active, broker.Offline, broker.Quarantined, broker.Draining, broker.Retired},

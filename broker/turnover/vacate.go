@@ -50,7 +50,7 @@ func (c *Chains) vacate(ctx context.Context, r *run) error {
 // endUsersOf has the node remove the users of allocations, one after another.
 func (c *Chains) endUsersOf(ctx context.Context, r *run, live []broker.Allocation) error {
 	for _, a := range live {
-		_, err := c.ask(ctx, r, residue, asking.Task{Type: "allocation.revoke_user", Params: taskcatalog.RevokeUserParams{
+		_, err := c.request(ctx, r, residue, asking.Task{Type: "allocation.revoke_user", Params: taskcatalog.RevokeUserParams{
 			AllocationID: a.ID, Username: a.Username, GraceSeconds: r.State.Policy.DrainGraceSeconds,
 		}}, a.ID)
 		if err != nil {

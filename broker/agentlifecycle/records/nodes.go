@@ -45,9 +45,9 @@ func (n *Nodes) Live(ctx context.Context, nodeID string) ([]broker.Allocation, e
 	return slices.DeleteFunc(all, func(a broker.Allocation) bool { return !a.Live() }), err
 }
 
-// ofRuns are the reasons caused by runs, freezes and tenants: they say nothing about the node's
+// runReasons are the reasons caused by runs, freezes and tenants: they say nothing about the node's
 // fitness.
-var ofRuns = []string{"node_in_run", "allocation_live", "turnover_missing", "frozen"}
+var runReasons = []string{"node_in_run", "allocation_live", "turnover_missing", "frozen"}
 
 // Unfit implements agentlifecycle.Nodes.
 func (n *Nodes) Unfit(ctx context.Context, nodeID string) ([]broker.Reason, error) {
@@ -64,7 +64,7 @@ func (n *Nodes) Unfit(ctx context.Context, nodeID string) ([]broker.Reason, erro
 
 // Unfit are the reasons against handing out a node, apart from runs and tenants.
 func Unfit(h broker.Handout) []broker.Reason {
-	return slices.DeleteFunc(h.Reasons("", ""), func(r broker.Reason) bool { return slices.Contains(ofRuns, r.Code) })
+	return slices.DeleteFunc(h.Reasons("", ""), func(r broker.Reason) bool { return slices.Contains(runReasons, r.Code) })
 }
 
 // ProfilesVersion implements agentlifecycle.Nodes.
@@ -76,14 +76,14 @@ func (n *Nodes) ProfilesVersion(ctx context.Context, digest string) (string, err
 // TrustVersion implements agentlifecycle.Nodes.
 func (n *Nodes) TrustVersion() int64 { return n.Trust.Version() }
 
-// Tell implements agentlifecycle.Nodes.
-func (n *Nodes) Tell(ctx context.Context, d agentlifecycle.Delivery) error {
+// RecordDelivery implements agentlifecycle.Nodes.
+func (n *Nodes) RecordDelivery(ctx context.Context, d agentlifecycle.Delivery) error {
 	return n.DB.Deliver(ctx, store.Delivery{NodeID: d.NodeID, CorrelationID: d.RunID, At: d.At, Result: d.Result, Reason: d.Reason, Seconds: d.Seconds})
 }
 
-// Ask implements asking.Tasks.
-func (n *Nodes) Ask(ctx context.Context, t asking.Task) (broker.Task, error) {
-	return n.Queue.Ask(ctx, t)
+// Request implements asking.Tasks.
+func (n *Nodes) Request(ctx context.Context, t asking.Task) (broker.Task, error) {
+	return n.Queue.Request(ctx, t)
 }
 
 // Withdraw implements asking.Tasks.
@@ -144,7 +144,7 @@ func (n *Nodes) reimage(ctx context.Context, s agentlifecycle.Work) (start chain
 	if err != nil {
 		return start, err
 	}
-	return turnoverrecords.Of(node, t, locks, turnoverrecords.By{Name: s.RequestedBy}), broker.AllocationsLive(node, live, t.Ends...)
+	return turnoverrecords.NewStart(node, t, locks, turnoverrecords.Requester{Name: s.RequestedBy}), broker.AllocationsLive(node, live, t.Ends...)
 }
 
 // Turnover implements agentlifecycle.Nodes.

@@ -206,18 +206,18 @@ func TestWhatNobodyIsGiven(t *testing.T) {
 	each(t, func(w *world) {
 		w.publish("1.4.0", "stable")
 		w.publish("1.5.0", "stable")
-		w.ok(w.nodes.MayGive(w.Context(), "1.4.0", false))
+		w.ok(w.nodes.CheckRelease(w.Context(), "1.4.0", false))
 		_, err := w.db.SetReleaseFloor(w.Context(), ada, "1.5.0", "a hole")
 		w.ok(err)
 		_, err = w.db.RevokeRelease(w.Context(), ada, "1.5.0", "no good")
 		w.ok(err)
-		w.ok(w.nodes.MayGive(w.Context(), "1.4.0", true))
+		w.ok(w.nodes.CheckRelease(w.Context(), "1.4.0", true))
 		for _, row := range []struct {
 			version string
 			back    bool
 			code    string
 		}{{"1.4.0", false, "release_below_floor"}, {"1.5.0", false, "release_revoked"}, {"1.5.0", true, "release_revoked"}, {"9.9.9", false, "agent_release_unknown"}} {
-			if err := w.nodes.MayGive(w.Context(), row.version, row.back); broker.AsError(err).Code != row.code {
+			if err := w.nodes.CheckRelease(w.Context(), row.version, row.back); broker.AsError(err).Code != row.code {
 				w.Errorf("%s, back %v: %v", row.version, row.back, err)
 			}
 		}

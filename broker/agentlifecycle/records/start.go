@@ -180,8 +180,8 @@ func revoked(r store.AgentRelease) error {
 	return broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot deliver release %s: the release was revoked by %s: %s", r.Version, r.RevokedBy, taskcatalog.Clean(r.RevokedReason, 200))
 }
 
-// MayGive implements agentlifecycle.Nodes.
-func (n *Nodes) MayGive(ctx context.Context, version string, allowRollback bool) error {
+// CheckRelease implements agentlifecycle.Nodes.
+func (n *Nodes) CheckRelease(ctx context.Context, version string, allowRollback bool) error {
 	r, err := n.DB.AgentRelease(ctx, version)
 	switch {
 	case err != nil:

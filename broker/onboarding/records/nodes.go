@@ -102,7 +102,7 @@ func (n *Nodes) ExtendToken(ctx context.Context, nodeID string, until time.Time,
 
 // Diagnose implements onboarding.Nodes.
 func (n *Nodes) Diagnose(ctx context.Context, key, nodeID, runID string) (string, error) {
-	k, err := n.Queue.Ask(ctx, asking.Task{Key: key, NodeID: nodeID, Type: "node.diagnostics", Params: taskcatalog.DiagnosticsParams{}, RunID: runID})
+	k, err := n.Queue.Request(ctx, asking.Task{Key: key, NodeID: nodeID, Type: "node.diagnostics", Params: taskcatalog.DiagnosticsParams{}, RunID: runID})
 	return k.ID, err
 }
 

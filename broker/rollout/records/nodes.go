@@ -248,7 +248,7 @@ func (n Nodes) look(ctx context.Context, nodeID string) (*rollout.Seen, error) {
 
 // Asked implements rollout.Nodes.
 func (n Nodes) Asked(ctx context.Context, nodeID, runID string) (bool, error) {
-	all, _, err := n.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: taskqueue.MaxOfRun})
+	all, _, err := n.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: taskqueue.MaxTasksOfRun})
 	for _, k := range all {
 		if !k.Status.Ended() {
 			return true, err

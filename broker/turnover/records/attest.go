@@ -11,8 +11,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Word is a person's statement about a part that no longer runs.
-type Word struct {
+// PersonStatement is a person's statement about a part that no longer runs.
+type PersonStatement struct {
 	Device  string // identity or serial
 	Method  string // destroyed or removed
 	Witness string // the eyewitness, other than the recorder
@@ -24,7 +24,7 @@ const maxWitness = 200 // bytes
 // Attest signs and stores a person's statement. The node's next certificate includes the
 // statement, marked as a person's. Codes: attestation_invalid, witness_invalid, and the codes of
 // store.Attestable.
-func (n *Nodes) Attest(ctx context.Context, actor broker.Actor, node broker.Node, w Word) (store.Attestation, error) {
+func (n *Nodes) Attest(ctx context.Context, actor broker.Actor, node broker.Node, w PersonStatement) (store.Attestation, error) {
 	bad := func(code, format string, args ...any) (store.Attestation, error) {
 		return store.Attestation{}, broker.Errorf(broker.Invalid, code, "cannot attest a device of node "+node.ID+": "+format, args...)
 	}

@@ -18,10 +18,10 @@ type Handover struct {
 
 // Handover says whether a reimage replaces a run: see Silence.
 func (s *Starts) Handover(ctx context.Context, r chain.Record) (h Handover, err error) {
-	state, due := turnover.Silenced(r)
+	state, due := turnover.SilentSoftReset(r)
 	switch {
 	case due:
-	case !turnover.GaveUp(r, broker.System.Name):
+	case !turnover.CancelledForReimage(r, broker.System.Name):
 		return h, nil
 	default:
 		next, err := s.DB.Run(ctx, turnover.FollowerOf(r.ID))
@@ -35,7 +35,7 @@ func (s *Starts) Handover(ctx context.Context, r chain.Record) (h Handover, err 
 			return h, err
 		}
 		n, err := s.DB.Node(ctx, state.NodeID)
-		if err != nil || !turnover.LeftBy(r.ID, n) { // somebody has moved the node
+		if err != nil || !turnover.UnchangedSinceCancel(r.ID, n) { // somebody has moved the node
 			return h, err
 		}
 	}
@@ -53,18 +53,18 @@ func (s *Starts) replaceable(ctx context.Context, run string, state turnover.Tur
 	if err != nil || n.MAASSystemID == "" {
 		return false, err
 	}
-	_, err = s.inPlaceOf(ctx, run, n, state)
+	_, err = s.replacement(ctx, run, n, state)
 	return err == nil, err
 }
 
-// inPlaceOf is the start of the reimage in a run's place.
-func (s *Starts) inPlaceOf(ctx context.Context, run string, n broker.Node, state turnover.Turnover) (chain.Start, error) {
+// replacement is the start of the reimage in a run's place.
+func (s *Starts) replacement(ctx context.Context, run string, n broker.Node, state turnover.Turnover) (chain.Start, error) {
 	at, err := s.Place(ctx, n, state.Profile)
 	if err != nil {
 		return chain.Start{}, err
 	}
-	t, locks, err := turnover.New(n, at, turnover.InPlaceOf(run, state))
-	start := Of(n, t, locks, By{Name: broker.System.Name})
+	t, locks, err := turnover.New(n, at, turnover.ReplacementRequest(run, state))
+	start := NewStart(n, t, locks, Requester{Name: broker.System.Name})
 	start.ID = turnover.FollowerOf(run)
 	return start, err
 }

@@ -32,13 +32,13 @@ func (l *Leftovers) Run(ctx context.Context) {
 func (l *Leftovers) tidy(ctx context.Context) error {
 	all, err := l.DB.SecretsLeft(ctx, nil)
 	for _, one := range all {
-		err = errors.Join(err, forget(ctx, l.DB, l.Secrets, one.NodeID))
+		err = errors.Join(err, removeSecrets(ctx, l.DB, l.Secrets, one.NodeID))
 	}
 	return err
 }
 
-// forget removes the secrets of a node, and records a failure for Leftovers.
-func forget(ctx context.Context, db *store.DB, k secrets.Keeper, nodeID string) error {
+// removeSecrets removes the secrets of a node, and records a failure for Leftovers.
+func removeSecrets(ctx context.Context, db *store.DB, k secrets.Keeper, nodeID string) error {
 	failed := secrets.ForgetNode(ctx, k, nodeID)
 	return errors.Join(failed, db.NoteSecretsLeft(ctx, broker.System, nodeID, failed != nil))
 }

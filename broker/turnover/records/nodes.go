@@ -108,7 +108,7 @@ func (n *Nodes) Deleted(ctx context.Context, nodeID, runID, reason string) error
 
 // ForgetSecrets implements turnover.Nodes.
 func (n *Nodes) ForgetSecrets(ctx context.Context, nodeID string) error {
-	return forget(ctx, n.DB, n.Secrets, nodeID)
+	return removeSecrets(ctx, n.DB, n.Secrets, nodeID)
 }
 
 // IdentityConflict implements turnover.Nodes.
@@ -121,9 +121,9 @@ func (n *Nodes) Enable(ctx context.Context, nodeID, runID, certificateID string,
 	return n.DB.EndTurnover(ctx, broker.System, store.Turnover{NodeID: nodeID, RunID: runID, Reason: "turned over: certificate " + certificateID, Lifts: store.Lifts(lifts)}, certificateID)
 }
 
-// Ask implements asking.Tasks.
-func (n *Nodes) Ask(ctx context.Context, t asking.Task) (broker.Task, error) {
-	return n.Queue.Ask(ctx, t)
+// Request implements asking.Tasks.
+func (n *Nodes) Request(ctx context.Context, t asking.Task) (broker.Task, error) {
+	return n.Queue.Request(ctx, t)
 }
 
 // Withdraw implements asking.Tasks.

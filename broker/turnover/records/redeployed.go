@@ -9,16 +9,16 @@ import (
 	onboardingrecords "github.com/hostler/hostler/broker/onboarding/records"
 )
 
-// Redeployed is onboarding.Nodes for runs that redeploy the machine of an existing node, which
+// ReimageNodes is onboarding.Nodes for runs that redeploy the machine of an existing node, which
 // they have taken out of service: the node keeps its id, and stays retired until its certificate
-// lets it in. Redeployed never makes, deletes or lets in a node.
-type Redeployed struct{ *onboardingrecords.Nodes }
+// lets it in. ReimageNodes never makes, deletes or lets in a node.
+type ReimageNodes struct{ *onboardingrecords.Nodes }
 
-var _ onboarding.Nodes = Redeployed{}
+var _ onboarding.Nodes = ReimageNodes{}
 
 // Prepare implements onboarding.Nodes: the node exists. The node must still be retired with a
 // turnover owed, whatever has happened since the turnover began.
-func (r Redeployed) Prepare(ctx context.Context, made onboarding.NewNode) (string, error) {
+func (r ReimageNodes) Prepare(ctx context.Context, made onboarding.NewNode) (string, error) {
 	n, err := r.DB.Node(ctx, made.NodeID)
 	if err != nil {
 		return "", err
@@ -35,7 +35,7 @@ func outOfService(n broker.Node) error {
 }
 
 // Bound implements onboarding.Nodes: another node than the run's own.
-func (r Redeployed) Bound(ctx context.Context, site, systemID, runID string) (string, error) {
+func (r ReimageNodes) Bound(ctx context.Context, site, systemID, runID string) (string, error) {
 	own, err := r.DB.NodeOfRun(ctx, runID)
 	if err != nil {
 		return "", err
@@ -45,7 +45,7 @@ func (r Redeployed) Bound(ctx context.Context, site, systemID, runID string) (st
 
 // Activate implements onboarding.Nodes: it only reports whether the node meets the conditions of
 // an active node, and activates nothing.
-func (r Redeployed) Activate(ctx context.Context, nodeID string) (bool, string, error) {
+func (r ReimageNodes) Activate(ctx context.Context, nodeID string) (bool, string, error) {
 	n, err := r.DB.Node(ctx, nodeID)
 	if err != nil {
 		return false, "", err
@@ -61,7 +61,7 @@ func (r Redeployed) Activate(ctx context.Context, nodeID string) (bool, string, 
 }
 
 // Remove implements onboarding.Nodes: the node stays, and its token becomes void.
-func (r Redeployed) Remove(ctx context.Context, runID, reason string) (string, error) {
+func (r ReimageNodes) Remove(ctx context.Context, runID, reason string) (string, error) {
 	id, err := r.DB.NodeOfRun(ctx, runID)
 	if err != nil || id == "" {
 		return id, err
@@ -71,18 +71,18 @@ func (r Redeployed) Remove(ctx context.Context, runID, reason string) (string, e
 
 // Renew implements onboarding.Nodes: the run's own first stage takes the node out of service, also
 // in a run that starts over, so nothing is left to do.
-func (r Redeployed) Renew(context.Context, string, string) (string, error) { return "", nil }
+func (r ReimageNodes) Renew(context.Context, string, string) (string, error) { return "", nil }
 
 // Quarantine implements onboarding.Nodes. A run that is cancelled after the deployment leaves the
 // deployment and goes back no further, so this method keeps the node from use and owes another
 // turnover.
-func (r Redeployed) Quarantine(ctx context.Context, nodeID, reason string) error {
+func (r ReimageNodes) Quarantine(ctx context.Context, nodeID, reason string) error {
 	return (&Nodes{DB: r.DB}).Quarantine(ctx, nodeID, reason)
 }
 
 // InUse implements onboarding.Nodes: the run has the node, so the node is in use only if its status
 // is none of draining, retired and quarantined. Then somebody has moved it past the run.
-func (r Redeployed) InUse(ctx context.Context, nodeID, _ string) (string, error) {
+func (r ReimageNodes) InUse(ctx context.Context, nodeID, _ string) (string, error) {
 	n, err := r.DB.Node(ctx, nodeID)
 	if err != nil {
 		return "", err

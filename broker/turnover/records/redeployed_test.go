@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// A run that is cancelled after the deployment goes back no further: Redeployed.Quarantine keeps
+// A run that is cancelled after the deployment goes back no further: ReimageNodes.Quarantine keeps
 // the node from use.
 func TestACancelledRedeploymentKeepsTheNodeFromUse(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
@@ -29,7 +29,7 @@ func TestACancelledRedeploymentKeepsTheNodeFromUse(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		nodes := Redeployed{&onboardingrecords.Nodes{DB: db}}
+		nodes := ReimageNodes{&onboardingrecords.Nodes{DB: db}}
 		for range 2 { // its answer may be lost
 			if err := nodes.Quarantine(ctx, n.ID, "the run was cancelled"); err != nil {
 				t.Fatal(err)

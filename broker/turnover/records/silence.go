@@ -36,12 +36,12 @@ func (s *Silence) Run(ctx context.Context) {
 func (s *Silence) look(ctx context.Context) error {
 	sites, err := s.Starts.DB.Sites(ctx, nil)
 	for _, site := range sites {
-		err = errors.Join(err, s.at(ctx, site.Name))
+		err = errors.Join(err, s.checkSite(ctx, site.Name))
 	}
 	return err
 }
 
-func (s *Silence) at(ctx context.Context, site string) error {
+func (s *Silence) checkSite(ctx context.Context, site string) error {
 	db := s.Starts.DB
 	holds, err := db.StandingHolds(ctx, []string{site})
 	if err != nil || len(holds) > 0 { // a freeze, or an unreachable site
@@ -52,7 +52,7 @@ func (s *Silence) at(ctx context.Context, site string) error {
 		Site: site, Kind: kind, Stage: "drain_node", Class: chain.Class(broker.AgentSilent), Statuses: []chain.Status{chain.FailedRetryable, chain.FailedManual}, Limit: 1000,
 	})
 	err = errors.Join(err, s.begin(ctx, site, stopped))
-	given, failed := db.Unfollowed(ctx, site, kind, broker.System.Name, turnover.GivenUp, turnover.FollowerOf(""))
+	given, failed := db.Unfollowed(ctx, site, kind, broker.System.Name, turnover.SilentCancelReason, turnover.FollowerOf(""))
 	last, unread := db.LastRestore(ctx)
 	if err = errors.Join(err, failed, unread); unread != nil {
 		return err
@@ -66,13 +66,13 @@ func (s *Silence) at(ctx context.Context, site string) error {
 	return err
 }
 
-// atOnce is how long a reimage counts as simultaneous; a reimage without an end counts longer.
-const atOnce = time.Hour
+// simultaneousTime is how long a reimage counts as simultaneous; a reimage without an end counts longer.
+const simultaneousTime = time.Hour
 
 // begin gives up the due runs, or leaves all of them to a person if there would be too many
 // reimages. The count includes the runs of this look and the earlier reimages.
 func (s *Silence) begin(ctx context.Context, site string, stopped []chain.Record) (err error) {
-	var due []silent
+	var due []silentRun
 	for _, r := range stopped {
 		d, is, failed := s.due(ctx, r)
 		err = errors.Join(err, failed)
@@ -84,7 +84,7 @@ func (s *Silence) begin(ctx context.Context, site string, stopped []chain.Record
 		return err
 	}
 	db := s.Starts.DB
-	many, failed := db.GivenUp(ctx, site, turnover.SoftReset.Kind(), broker.System.Name, turnover.GivenUp, turnover.FollowerOf(""), db.Now().Add(-atOnce))
+	many, failed := db.GivenUp(ctx, site, turnover.SoftReset.Kind(), broker.System.Name, turnover.SilentCancelReason, turnover.FollowerOf(""), db.Now().Add(-simultaneousTime))
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
@@ -99,39 +99,39 @@ func (s *Silence) begin(ctx context.Context, site string, stopped []chain.Record
 	return err
 }
 
-// silent is a run stopped by its node's silence, with its policy.
-type silent struct {
+// silentRun is a run stopped by its node's silence, with its policy.
+type silentRun struct {
 	chain.Record
 	policy broker.TurnoverPolicy
 }
 
 // due reads a run that a reimage shall and can replace; false: another run.
-func (s *Silence) due(ctx context.Context, r chain.Record) (d silent, is bool, err error) {
-	state, is := turnover.Silenced(r)
+func (s *Silence) due(ctx context.Context, r chain.Record) (d silentRun, is bool, err error) {
+	state, is := turnover.SilentSoftReset(r)
 	if !is {
 		return d, false, nil
 	}
 	is, err = s.Starts.replaceable(ctx, r.ID, state)
-	return silent{r, state.Policy}, is, err
+	return silentRun{r, state.Policy}, is, err
 }
 
 // giveUp cancels a run that a reimage is to replace.
 func (s *Silence) giveUp(ctx context.Context, r chain.Record) error {
-	return s.stopped(ctx, r, chain.Order{Action: chain.Cancel, Reason: turnover.GivenUp})
+	return s.orderStopped(ctx, r, chain.Order{Action: chain.Cancel, Reason: turnover.SilentCancelReason})
 }
 
 // holdBack leaves a run to a person, for good: its failure code is no longer that of silence.
-func (s *Silence) holdBack(ctx context.Context, d silent, many int) error {
-	reason, says := turnover.HeldBack(d.Site, many, d.policy.SilentReimagesAtOnce)
+func (s *Silence) holdBack(ctx context.Context, d silentRun, many int) error {
+	reason, says := turnover.HoldReason(d.Site, many, d.policy.SilentReimagesAtOnce)
 	s.Log.Warn("a silent node is not reimaged: too many nodes would be reimaged at once", zap.String("run", d.ID), zap.String("site", d.Site), zap.Int("nodes", many), zap.Int("most", d.policy.SilentReimagesAtOnce))
-	return s.stopped(ctx, d.Record, chain.Order{Action: chain.MarkManual, Reason: reason, Says: &says})
+	return s.orderStopped(ctx, d.Record, chain.Order{Action: chain.MarkManual, Reason: reason, Says: &says})
 }
 
-// stopped sends an order for a run as it was seen.
-func (s *Silence) stopped(ctx context.Context, r chain.Record, o chain.Order) error {
+// orderStopped sends an order for a run as it was seen.
+func (s *Silence) orderStopped(ctx context.Context, r chain.Record, o chain.Order) error {
 	o.ID, o.Actor, o.Seen, o.OnlyStopped = r.ID, chain.Actor{Name: broker.System.Name}, &chain.Seen{Stage: r.Stage, Class: r.Failure.Class}, true
 	_, err := s.Starts.Runs.Act(ctx, o)
-	return unlessRefused(err) // somebody was faster, and their action stands
+	return ignoreRefused(err) // somebody was faster, and their action stands
 }
 
 // follow begins the reimage in place of a cancelled run. A node that has moved since is left
@@ -142,10 +142,10 @@ func (s *Silence) follow(ctx context.Context, r chain.Record) error {
 		return err
 	}
 	n, err := s.Starts.DB.Node(ctx, state.NodeID)
-	if err != nil || !turnover.LeftBy(r.ID, n) {
+	if err != nil || !turnover.UnchangedSinceCancel(r.ID, n) {
 		return err
 	}
-	start, err := s.Starts.inPlaceOf(ctx, r.ID, n, state)
+	start, err := s.Starts.replacement(ctx, r.ID, n, state)
 	if err != nil {
 		return err
 	}
@@ -153,10 +153,10 @@ func (s *Silence) follow(ctx context.Context, r chain.Record) error {
 	if _, taken := errors.AsType[*chain.Locked](err); taken {
 		return nil // another run has the node
 	}
-	return unlessRefused(err) // the reimage exists
+	return ignoreRefused(err) // the reimage exists
 }
 
-func unlessRefused(err error) error {
+func ignoreRefused(err error) error {
 	if _, no := errors.AsType[*chain.Refused](err); no {
 		return nil
 	}

@@ -25,7 +25,7 @@ type mute struct {
 	fails taskcatalog.Code // empty: silence
 }
 
-func (m *mute) Ask(_ context.Context, t asking.Task) (broker.Task, error) {
+func (m *mute) Request(_ context.Context, t asking.Task) (broker.Task, error) {
 	k := broker.Task{ID: "t-1", NodeID: t.NodeID, Type: t.Type, Status: broker.TaskQueued}
 	if m.fails != "" {
 		k.Status, k.Outcome, k.Code = broker.TaskFailed, taskcatalog.OutcomeFailed, m.fails
@@ -110,7 +110,7 @@ func (q *quiet) begins(node string) (run string) {
 	q.ok(err)
 	state, locks, err := turnover.New(n, at, turnover.Request{Mode: turnover.SoftReset, Erase: "secure", StorageCleanup: "all", Reason: "the tenant left", RequestedBy: "ada"})
 	q.ok(err)
-	r, err := q.engine.Start(q.ctx, Of(n, state, locks, By{Name: "ada"}))
+	r, err := q.engine.Start(q.ctx, NewStart(n, state, locks, Requester{Name: "ada"}))
 	q.ok(err)
 	return r.ID
 }
@@ -348,7 +348,7 @@ func TestASilentNodeThatIsInOtherHandsIsLeftAlone(t *testing.T) {
 		q.ok(err)
 		state, locks, err := turnover.New(n, at, turnover.Request{Mode: turnover.SoftReset, Reason: "again"})
 		q.ok(err)
-		_, err = q.engine.Start(q.ctx, Of(n, state, locks, By{Name: "ada"}))
+		_, err = q.engine.Start(q.ctx, NewStart(n, state, locks, Requester{Name: "ada"}))
 		q.ok(err)
 		never(t, q, r, chain.Cancelled)
 	})

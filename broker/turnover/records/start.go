@@ -19,8 +19,8 @@ type Starts struct {
 	Runs *chain.Engine
 }
 
-// By is the requester of a turnover.
-type By struct{ Name, Role, CorrelationID string }
+// Requester is the requester of a turnover.
+type Requester struct{ Name, Role, CorrelationID string }
 
 // Place is the node's site with the policy of a profile of its site; empty: the site's default. A
 // node without a MAAS site has the default policy. Codes: site_not_found, profile_not_found,
@@ -64,8 +64,8 @@ func (s *Starts) adopted(ctx context.Context, n broker.Node) (bool, error) {
 	return r.Kind == onboarding.AdoptionKind, err
 }
 
-// Of is the start of a run, with all facts known.
-func Of(n broker.Node, t turnover.Turnover, locks []string, by By) chain.Start {
+// NewStart is the start of a run, with all facts known.
+func NewStart(n broker.Node, t turnover.Turnover, locks []string, by Requester) chain.Start {
 	return chain.Start{
 		Kind: t.Mode.Kind(), Site: cmp.Or(t.Site, broker.NoSite), Subject: n.Hostname, State: t, Locks: locks,
 		RequestedBy: by.Name, Role: by.Role, Reason: t.Reason, CorrelationID: by.CorrelationID,
@@ -99,14 +99,14 @@ func (s *Starts) Start(ctx context.Context, judged broker.Node, id, reason strin
 	if err != nil {
 		return "", err
 	}
-	start := Of(n, t, locks, By{Name: broker.System.Name})
+	start := NewStart(n, t, locks, Requester{Name: broker.System.Name})
 	start.ID = id
 	_, err = s.Runs.Start(ctx, start)
-	return id, unlessExists(err)
+	return id, ignoreExists(err)
 }
 
-// unlessExists ignores the refusal of a run that was begun before with a lost answer.
-func unlessExists(err error) error {
+// ignoreExists ignores the refusal of a run that was begun before with a lost answer.
+func ignoreExists(err error) error {
 	if no, refused := errors.AsType[*chain.Refused](err); refused && no.Code == "run_exists" {
 		return nil
 	}

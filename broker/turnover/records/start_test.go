@@ -43,7 +43,7 @@ func (q *quiet) begun(n broker.Node) string {
 	q.ok(err)
 	state, locks, err := turnover.New(n, at, turnover.Request{Mode: turnover.FullDecommission, Reason: "drift retired_deployed", From: n.Status})
 	q.ok(err)
-	r, err := q.engine.Start(q.ctx, Of(n, state, locks, By{Name: "system"}))
+	r, err := q.engine.Start(q.ctx, NewStart(n, state, locks, Requester{Name: "system"}))
 	q.ok(err)
 	return r.ID
 }

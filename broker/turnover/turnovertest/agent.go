@@ -16,8 +16,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// takes is how long an agent needs for a task.
-const takes = 5 * time.Second
+// taskTime is how long an agent needs for a task.
+const taskTime = 5 * time.Second
 
 // onlyIn maps task types to the only node statuses in which the queue accepts them.
 var onlyIn = map[string][]broker.NodeStatus{
@@ -25,9 +25,9 @@ var onlyIn = map[string][]broker.NodeStatus{
 	"node.disk_erase": {broker.Draining, broker.Retired, broker.Quarantined},
 }
 
-// Ask implements asking.Tasks: a task is queued at once, and has ended when it is asked for some
+// Request implements asking.Tasks: a task is queued at once, and has ended when it is asked for some
 // seconds later.
-func (b *Book) Ask(_ context.Context, t asking.Task) (broker.Task, error) {
+func (b *Book) Request(_ context.Context, t asking.Task) (broker.Task, error) {
 	leave, err := b.enter("Ask")
 	if err != nil {
 		return broker.Task{}, err
@@ -59,11 +59,11 @@ func (b *Book) Ask(_ context.Context, t asking.Task) (broker.Task, error) {
 		m.Cancels[t.Type]--
 		b.Cancelled++
 		k.Status, k.Code, k.EndedAt = broker.TaskCanceled, taskcatalog.CodeCanceled, b.Now()
-	case (m.Silent || m.cut) && b.Now().After(k.NotAfter):
+	case (m.Silent || m.denied) && b.Now().After(k.NotAfter):
 		k.Status, k.EndedAt = broker.TaskExpired, b.Now()
-	case !m.Silent && !m.cut && !b.Now().Before(k.IssuedAt.Add(takes+m.Works[t.Type])):
+	case !m.Silent && !m.denied && !b.Now().Before(k.IssuedAt.Add(taskTime+m.Works[t.Type])):
 		b.carryOut(m, k)
-	case !m.Silent && !m.cut && m.Works[t.Type] > 0:
+	case !m.Silent && !m.denied && m.Works[t.Type] > 0:
 		k.Status = broker.TaskDispatched
 	}
 	return *k, nil
@@ -155,7 +155,7 @@ func (b *Book) result(m *Machine, k *broker.Task, ev *taskcatalog.Evidence) any 
 		return taskcatalog.DrainResult{Drained: !p.Resume}
 	case "node.uninstall":
 		if m.Silent = true; m.Status == broker.Removing {
-			m.Status, m.StatusReason, m.cut, m.token = broker.Deleted, "the agent has removed itself", true, ""
+			m.Status, m.StatusReason, m.denied, m.token = broker.Deleted, "the agent has removed itself", true, ""
 		}
 		return taskcatalog.UninstallResult{}
 	case "node.rotate_identity":

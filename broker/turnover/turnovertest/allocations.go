@@ -12,7 +12,7 @@ func (b *Book) LetIn(id, allocation, tenant string, root bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := b.nodes[id]
-	if m.Status != broker.Active || m.drain || m.cut || b.InRun != nil && b.InRun(id) != "" {
+	if m.Status != broker.Active || m.drain || m.denied || b.InRun != nil && b.InRun(id) != "" {
 		return false
 	}
 	m.Users = append(m.Users, broker.Allocation{ID: allocation, NodeID: id, Username: "u-" + allocation, Tenant: tenant, HadRoot: root, Since: b.Now()})

@@ -21,7 +21,7 @@ func (b *Book) Conflict(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := b.nodes[id]
-	if m.cut || m.Status == broker.Removing || m.Status == broker.Deleted {
+	if m.denied || m.Status == broker.Removing || m.Status == broker.Deleted {
 		return false
 	}
 	m.ConflictAt = b.Now()

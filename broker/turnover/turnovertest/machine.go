@@ -49,15 +49,15 @@ type Machine struct {
 	drain bool // the drain mark
 	token string
 	// State after the machine was given back.
-	cut     bool      // the former system is shut out
+	denied     bool      // the former system is shut out
 	by      string    // the last run that shut it out
 	wiped   bool      // MAAS has had the machine back since
 	shownAt time.Time // a certificate of the former system was shown
 	forgot  bool
 }
 
-// Cut reports whether all certificates of the node are denied.
-func (m *Machine) Cut() bool { return m.cut }
+// Denied reports whether all certificates of the node are denied.
+func (m *Machine) Denied() bool { return m.denied }
 
 // ShownAt is when a certificate from before the last wipe was shown; zero: never.
 func (m *Machine) ShownAt() time.Time { return m.shownAt }

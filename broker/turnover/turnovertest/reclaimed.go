@@ -31,7 +31,7 @@ func (b *Book) CutOff(_ context.Context, id, runID, _ string) error {
 	if m.by == runID && !m.wiped {
 		return nil
 	}
-	m.cut, m.by, m.wiped, m.shownAt, m.token = true, runID, false, time.Time{}, ""
+	m.denied, m.by, m.wiped, m.shownAt, m.token = true, runID, false, time.Time{}, ""
 	b.close(m, "node_released")
 	return nil
 }
@@ -78,9 +78,9 @@ func (b *Book) PreviousSystem(_ context.Context, id, runID string) (time.Time, s
 	return b.nodes[id].shownAt, "10.0.0.9", nil
 }
 
-// Haunt lets the former system show its certificate, which keeps a node from use that tenants
+// ShowFormerSystem lets the former system show its certificate, which keeps a node from use that tenants
 // could be on.
-func (b *Book) Haunt(id string) {
+func (b *Book) ShowFormerSystem(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	m := b.nodes[id]
@@ -117,7 +117,7 @@ func (b *Book) Deleted(_ context.Context, id, _, reason string) error {
 	if err := m.move(broker.Deleted, reason); err != nil {
 		return err
 	}
-	m.cut, m.token = true, ""
+	m.denied, m.token = true, ""
 	b.close(m, "node_deleted")
 	return nil
 }
@@ -149,7 +149,7 @@ func (b *Book) Boot(userData []byte) {
 	_, token, has := strings.Cut(strings.TrimSpace(string(userData)), tokenLine)
 	for _, m := range b.nodes {
 		if has && m.token == token && m.Status != broker.Deleted {
-			m.token, m.drain, m.Silent, m.cut = "", false, false, false
+			m.token, m.drain, m.Silent, m.denied = "", false, false, false
 			b.close(m, "node_reenrolled")
 			m.Epoch++
 			b.certify(m)
@@ -157,4 +157,4 @@ func (b *Book) Boot(userData []byte) {
 	}
 }
 
-var _ onboarding.Nodes = Redeployed{}
+var _ onboarding.Nodes = ReimageNodes{}

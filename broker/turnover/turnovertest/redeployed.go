@@ -11,17 +11,17 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Redeployed is onboarding.Nodes over the book, for runs that redeploy a node's machine.
-type Redeployed struct{ *Book }
+// ReimageNodes is onboarding.Nodes over the book, for runs that redeploy a node's machine.
+type ReimageNodes struct{ *Book }
 
 // Bound implements onboarding.Nodes.
-func (r Redeployed) Bound(context.Context, string, string, string) (string, error) { return "", nil }
+func (r ReimageNodes) Bound(context.Context, string, string, string) (string, error) { return "", nil }
 
 // MadeBy implements onboarding.Nodes.
-func (r Redeployed) MadeBy(context.Context, string) (string, error) { return "", nil }
+func (r ReimageNodes) MadeBy(context.Context, string) (string, error) { return "", nil }
 
 // Prepare implements onboarding.Nodes.
-func (r Redeployed) Prepare(_ context.Context, made onboarding.NewNode) (string, error) {
+func (r ReimageNodes) Prepare(_ context.Context, made onboarding.NewNode) (string, error) {
 	leave, err := r.enter("Prepare")
 	if err != nil {
 		return "", err
@@ -30,7 +30,7 @@ func (r Redeployed) Prepare(_ context.Context, made onboarding.NewNode) (string,
 	return made.NodeID, r.outOfService(made.NodeID)
 }
 
-func (r Redeployed) outOfService(id string) error {
+func (r ReimageNodes) outOfService(id string) error {
 	if m := r.nodes[id]; m.Status != broker.Retired || !m.TurnoverOwed {
 		return broker.Errorf(broker.Refused, "node_status", "node %s is %s", id, m.Status)
 	}
@@ -38,7 +38,7 @@ func (r Redeployed) outOfService(id string) error {
 }
 
 // Bundle implements onboarding.Nodes.
-func (r Redeployed) Bundle(_ context.Context, id string, _ onboarding.BundleFacts) (onboarding.Bundle, error) {
+func (r ReimageNodes) Bundle(_ context.Context, id string, _ onboarding.BundleFacts) (onboarding.Bundle, error) {
 	leave, err := r.enter("Bundle")
 	if err != nil {
 		return onboarding.Bundle{}, err
@@ -53,7 +53,7 @@ func (r Redeployed) Bundle(_ context.Context, id string, _ onboarding.BundleFact
 }
 
 // Activate implements onboarding.Nodes.
-func (r Redeployed) Activate(_ context.Context, id string) (bool, string, error) {
+func (r ReimageNodes) Activate(_ context.Context, id string) (bool, string, error) {
 	leave, err := r.enter("Activate")
 	if err != nil {
 		return false, "", err
@@ -63,10 +63,10 @@ func (r Redeployed) Activate(_ context.Context, id string) (bool, string, error)
 }
 
 // ExtendToken implements onboarding.Nodes.
-func (r Redeployed) ExtendToken(context.Context, string, time.Time, string) error { return nil }
+func (r ReimageNodes) ExtendToken(context.Context, string, time.Time, string) error { return nil }
 
 // Remove implements onboarding.Nodes: the node's token becomes void.
-func (r Redeployed) Remove(_ context.Context, runID, _ string) (string, error) {
+func (r ReimageNodes) Remove(_ context.Context, runID, _ string) (string, error) {
 	leave, err := r.enter("Remove")
 	if err != nil {
 		return "", err
@@ -82,26 +82,26 @@ func (r Redeployed) Remove(_ context.Context, runID, _ string) (string, error) {
 }
 
 // Renew implements onboarding.Nodes.
-func (r Redeployed) Renew(context.Context, string, string) (string, error) { return "", nil }
+func (r ReimageNodes) Renew(context.Context, string, string) (string, error) { return "", nil }
 
 // Quarantine implements onboarding.Nodes.
-func (r Redeployed) Quarantine(ctx context.Context, id, reason string) error {
+func (r ReimageNodes) Quarantine(ctx context.Context, id, reason string) error {
 	return r.Book.Quarantine(ctx, id, reason)
 }
 
 // Reseed implements onboarding.Nodes.
-func (r Redeployed) Reseed(context.Context, string, string, taskcatalog.MAASMachineToken, time.Duration) (bool, error) {
+func (r ReimageNodes) Reseed(context.Context, string, string, taskcatalog.MAASMachineToken, time.Duration) (bool, error) {
 	return true, nil
 }
 
 // Diagnose implements onboarding.Nodes.
-func (r Redeployed) Diagnose(ctx context.Context, key, id, runID string) (string, error) {
-	k, err := r.Ask(ctx, asking.Task{Key: key, NodeID: id, Type: "node.diagnostics", RunID: runID})
+func (r ReimageNodes) Diagnose(ctx context.Context, key, id, runID string) (string, error) {
+	k, err := r.Request(ctx, asking.Task{Key: key, NodeID: id, Type: "node.diagnostics", RunID: runID})
 	return k.ID, err
 }
 
 // InUse implements onboarding.Nodes.
-func (r Redeployed) InUse(_ context.Context, id, _ string) (string, error) {
+func (r ReimageNodes) InUse(_ context.Context, id, _ string) (string, error) {
 	leave, err := r.enter("InUse")
 	if err != nil {
 		return "", err
