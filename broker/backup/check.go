@@ -62,15 +62,15 @@ func hold(ctx context.Context, stage string, m Manifest, source string, o Restor
 	if o.RootSHA256 != "" {
 		roots = []string{fingerprint(o.RootSHA256)}
 	}
-	if err := certifies(authority, roots, o.Now); err != nil {
+	if err := checkCAKeys(authority, roots, o.Now); err != nil {
 		return v, err
 	}
 	return db.MarkRestored(ctx, o.Actor, m.TakenAt, source)
 }
 
-// certifies proves that the keys are a CA's by issuing a certificate with them: a name in a file
+// checkCAKeys proves that the keys are a CA's by issuing a certificate with them: a name in a file
 // proves nothing.
-func certifies(authority *trust.Authority, roots []string, now time.Time) error {
+func checkCAKeys(authority *trust.Authority, roots []string, now time.Time) error {
 	key, err := pki.GenerateKey(pki.Ed25519)
 	if err != nil {
 		return err

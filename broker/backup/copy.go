@@ -55,7 +55,7 @@ func lockDir(dir string) (lock *os.File, ours bool, err error) {
 
 // sweepCopies removes the copies of killed backups: copies that no process has locked.
 func sweepCopies(dataDir string) {
-	for _, dir := range beginningWith(dataDir, copyPrefix) {
+	for _, dir := range filesWithPrefix(dataDir, copyPrefix) {
 		if lock, ours, err := lockDir(dir); err == nil && ours {
 			_ = os.RemoveAll(dir)
 			_ = lock.Close()
@@ -66,14 +66,14 @@ func sweepCopies(dataDir string) {
 // sweepSealed removes unfinished files beside FILE. These files are encrypted, and may lie on a
 // share where another machine's locks are not visible, so their age decides.
 func sweepSealed(beside string) {
-	for _, name := range beginningWith(beside, sealPrefix) {
+	for _, name := range filesWithPrefix(beside, sealPrefix) {
 		if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > staleBackup {
 			_ = os.Remove(name)
 		}
 	}
 }
 
-func beginningWith(dir, prefix string) (names []string) {
+func filesWithPrefix(dir, prefix string) (names []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), prefix) {

@@ -70,7 +70,7 @@ func Restore(ctx context.Context, o RestoreOptions) (m Manifest, v store.Voided,
 	}
 	stage := filepath.Join(o.DataDir, stageName)
 	undo := func(err error) error { // removes every trace of the restore
-		if left := errors.Join(clearOut(o.DataDir), os.Remove(filepath.Join(o.DataDir, markName))); left != nil {
+		if left := errors.Join(removeRestored(o.DataDir), os.Remove(filepath.Join(o.DataDir, markName))); left != nil {
 			return errors.Join(err, left)
 		}
 		return err
@@ -117,7 +117,7 @@ func begin(dir string) error {
 		}
 	}
 	step("marked")
-	if err := clearOut(dir); err != nil {
+	if err := removeRestored(dir); err != nil {
 		return unwritable(dir, err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, stageName), 0o700); err != nil {
@@ -126,8 +126,8 @@ func begin(dir string) error {
 	return nil
 }
 
-// clearOut removes the files of a restore from the directory.
-func clearOut(dir string) error {
+// removeRestored removes the files of a restore from the directory.
+func removeRestored(dir string) error {
 	for _, name := range []string{databaseName, databaseName + "-wal", databaseName + "-shm", secretsDir, keysDir, stageName} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			return err

@@ -8,9 +8,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// made are the files that each installation writes with different content. Their presence, owner
+// regenerated are the files that each installation writes with different content. Their presence, owner
 // and mode are the same each time, and are compared.
-var made = []struct{ pattern, why string }{
+var regenerated = []struct{ pattern, why string }{
 	{"/etc/machine-id", "the system's own name"},
 	{"/etc/ssh/ssh_host_*_key", "sshd's keys"},
 	{"/etc/ssh/ssh_host_*_key.pub", "sshd's keys"},
@@ -48,7 +48,7 @@ func Installed(was, is *taskcatalog.Baseline) (now taskcatalog.Baseline, unlike 
 	}
 	before, after := *was, now
 	before.Platform, after.Platform = nil, nil
-	before.Files, after.Files = alike(was.Files, is.Files)
+	before.Files, after.Files = comparableFiles(was.Files, is.Files)
 	before.Users = slices.Clone(was.Users)
 	for i, u := range before.Users {
 		at := slices.IndexFunc(is.Users, func(o taskcatalog.BaselineUser) bool { return o.Name == u.Name })
@@ -57,14 +57,14 @@ func Installed(was, is *taskcatalog.Baseline) (now taskcatalog.Baseline, unlike 
 		}
 	}
 	if count(was.Objects, cmdline) == count(is.Objects, cmdline) {
-		before.Objects, after.Objects = without(was.Objects, cmdline), without(is.Objects, cmdline)
+		before.Objects, after.Objects = withoutPrefix(was.Objects, cmdline), withoutPrefix(is.Objects, cmdline)
 	}
 	return now, Diff(&before, &after)
 }
 
-// alike returns the files to compare. Files of every installation (made) get the present content
+// comparableFiles returns the files to compare. Files of every installation (regenerated) get the present content
 // also in before, and the folders of cloud-init (trees) are left out.
-func alike(was, is []taskcatalog.BaselineFile) (before, after []taskcatalog.BaselineFile) {
+func comparableFiles(was, is []taskcatalog.BaselineFile) (before, after []taskcatalog.BaselineFile) {
 	now := map[string]taskcatalog.BaselineFile{}
 	for _, f := range is {
 		if !kept(f.Path) {
@@ -76,7 +76,7 @@ func alike(was, is []taskcatalog.BaselineFile) (before, after []taskcatalog.Base
 		if kept(f.Path) {
 			continue
 		}
-		if has, there := now[f.Path]; there && madeAnew(f.Path) && content(f) && content(has) {
+		if has, there := now[f.Path]; there && isRegenerated(f.Path) && content(f) && content(has) {
 			f.Digest = has.Digest
 		}
 		before = append(before, f)
@@ -88,8 +88,8 @@ func kept(name string) bool {
 	return slices.ContainsFunc(trees, func(t string) bool { return strings.HasPrefix(name, t) })
 }
 
-func madeAnew(name string) bool {
-	for _, m := range made {
+func isRegenerated(name string) bool {
+	for _, m := range regenerated {
 		if is, err := path.Match(m.pattern, name); err == nil && is {
 			return true
 		}
@@ -121,6 +121,6 @@ func count(all []string, prefix string) (n int) {
 	return n
 }
 
-func without(all []string, prefix string) []string {
+func withoutPrefix(all []string, prefix string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(o string) bool { return strings.HasPrefix(o, prefix) })
 }

@@ -27,7 +27,7 @@ var (
 // check refuses a certificate that is incomplete, contradicts itself, or claims more than its
 // proofs.
 func (c *Clean) check() error {
-	for _, check := range []func() error{c.whole, c.bounded, c.timely, c.parts, c.attested, c.admits} {
+	for _, check := range []func() error{c.checkComplete, c.bounded, c.checkTimes, c.parts, c.attested, c.checkAdmissions} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func (c *Clean) check() error {
 		return err
 	}
 	for _, p := range all {
-		if err := c.contradicted(p); err != nil {
+		if err := c.checkDevices(p); err != nil {
 			return err
 		}
 	}
@@ -50,8 +50,8 @@ func (c *Clean) check() error {
 	return nil
 }
 
-// whole requires the fields of every certificate.
-func (c *Clean) whole() error {
+// checkComplete requires the fields of every certificate.
+func (c *Clean) checkComplete() error {
 	lacks := func(what string) error {
 		return refuse(CodeIncomplete, "cannot use certificate: the certificate has no valid %s", what)
 	}
@@ -121,9 +121,9 @@ func (c *Clean) bounded() error {
 	return nil
 }
 
-// timely requires the order of times: the key, the turnover, the last look, the certificate, its
+// checkTimes requires the order of times: the key, the turnover, the last look, the certificate, its
 // end; and the tenant's end before the certificate.
-func (c *Clean) timely() error {
+func (c *Clean) checkTimes() error {
 	if c.Node.IdentitySince.IsZero() || c.Run.StartedAt.IsZero() ||
 		c.FinishedAt.Before(c.Run.StartedAt) || c.FinishedAt.Before(c.Node.IdentitySince) ||
 		c.IssuedAt.Before(c.FinishedAt) || !c.ValidUntil.After(c.IssuedAt) || c.Allocation != nil && c.IssuedAt.Before(c.Allocation.ReleasedAt) {
@@ -162,8 +162,8 @@ func (c *Clean) parts() error {
 	return nil
 }
 
-// admits requires the admissions that every certificate must make.
-func (c *Clean) admits() error {
+// checkAdmissions requires the admissions that every certificate must make.
+func (c *Clean) checkAdmissions() error {
 	for _, n := range NeverCovered {
 		if !slices.Contains(c.NotCovered, n) {
 			return refuse(CodeIncomplete, "cannot use certificate: the certificate does not state that %s is not covered", n.Part)
@@ -172,10 +172,10 @@ func (c *Clean) admits() error {
 	if c.Environment == TenantOS && !slices.Contains(c.Exposures, rootkit) {
 		return refuse(CodeIncomplete, "cannot use certificate: the certificate does not state that results from %s are no proof against a rootkit", TenantOS)
 	}
-	if c.speaksOfItself() && !slices.Contains(c.Exposures, ownWord) {
+	if c.selfInspected() && !slices.Contains(c.Exposures, selfInspectionExposure) {
 		return refuse(CodeIncomplete, "cannot use certificate: the certificate does not state that the agent's check of itself in %s does not count", TenantOS)
 	}
-	for _, e := range c.letPass() {
+	for _, e := range c.reportedExposures() {
 		if !slices.Contains(c.Exposures, e) {
 			return refuse(CodeIncomplete, "cannot use certificate: the certificate does not state what its policy accepts of %s", e.Message)
 		}

@@ -13,7 +13,7 @@ func Forge(c *Clean, signer pki.Signer) ([]byte, error) {
 }
 
 // Always are the checks that every certificate mentions.
-var Always = always
+var Always = requiredChecks
 
 // Complete is Issue's step before the check and the signature.
 var Complete = (*Clean).complete

@@ -31,13 +31,13 @@ func (c *Clean) complete() {
 	if c.Environment == TenantOS && !slices.Contains(c.Exposures, rootkit) {
 		c.Exposures = append(c.Exposures, rootkit)
 	}
-	for _, e := range c.letPass() {
+	for _, e := range c.reportedExposures() {
 		if !slices.Contains(c.Exposures, e) {
 			c.Exposures = append(c.Exposures, e)
 		}
 	}
-	if c.speaksOfItself() && !slices.Contains(c.Exposures, ownWord) {
-		c.Exposures = append(c.Exposures, ownWord)
+	if c.selfInspected() && !slices.Contains(c.Exposures, selfInspectionExposure) {
+		c.Exposures = append(c.Exposures, selfInspectionExposure)
 	}
 	tidy(c)
 	c.Verdict = Judge(c)

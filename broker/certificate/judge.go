@@ -40,14 +40,14 @@ func Judge(c *Clean) Verdict {
 	j := judge{c: c, found: []Remark{}}
 	j.environment()
 	if len(c.Devices) == 0 {
-		j.short(CodeNoDevices, "", "nothing is known of what the machine is made of")
+		j.addShortfall(CodeNoDevices, "", "nothing is known of what the machine is made of")
 	}
 	for i := range c.Devices {
 		j.device(&c.Devices[i])
 	}
 	for _, d := range c.Downgrades {
 		if d.AcceptedBy == "" {
-			j.short(CodeDowngrade, d.Device, "%s was asked for and %s was done, which nobody has accepted", d.Asked, d.Did)
+			j.addShortfall(CodeDowngrade, d.Device, "%s was asked for and %s was done, which nobody has accepted", d.Asked, d.Did)
 		}
 	}
 	j.validation()
@@ -59,17 +59,17 @@ type judge struct {
 	found []Remark
 }
 
-func (j *judge) short(code taskcatalog.Code, subject, format string, args ...any) {
+func (j *judge) addShortfall(code taskcatalog.Code, subject, format string, args ...any) {
 	j.found = append(j.found, Remark{code, subject, taskcatalog.Clean(fmt.Sprintf(format, args...), taskcatalog.MaxText)})
 }
 
 func (j *judge) environment() {
 	c := j.c
 	if environments[c.Environment] < environments[c.Policy.Environment] {
-		j.short(CodeEnvironment, "", "it was looked at in %s and the policy asks for %s", c.Environment, c.Policy.Environment)
+		j.addShortfall(CodeEnvironment, "", "it was looked at in %s and the policy asks for %s", c.Environment, c.Policy.Environment)
 	}
 	if c.Policy.RootNeedsFreshOS && c.Allocation != nil && c.Allocation.HadRoot && environments[c.Environment] < environments[FreshOS] {
-		j.short(CodeRootNeedsFreshOS, "", "the tenant had root and the machine was not reimaged since")
+		j.addShortfall(CodeRootNeedsFreshOS, "", "the tenant had root and the machine was not reimaged since")
 	}
 }
 
@@ -79,37 +79,37 @@ func (j *judge) device(d *Device) {
 	case !d.Found && d.Attestation != "":
 		return // a person answers for the device
 	case !d.Found:
-		j.short(CodeDeviceMissing, name, "%s %s is expected and was not found", d.Kind, name)
+		j.addShortfall(CodeDeviceMissing, name, "%s %s is expected and was not found", d.Kind, name)
 		return
 	case !d.Expected:
-		j.short(CodeDeviceUnexpected, name, "%s %s was found and is not expected", d.Kind, name)
+		j.addShortfall(CodeDeviceUnexpected, name, "%s %s was found and is not expected", d.Kind, name)
 	}
 	if d.Kind == KindNIC {
 		return
 	}
 	if d.Kind == KindDisk && d.Method == MethodNone && d.Verdict != taskcatalog.VerdictNotClean {
-		j.graded(d) // no treatment is claimed for the disk
+		j.judgeGrade(d) // no treatment is claimed for the disk
 		return
 	}
 	if d.Verdict != taskcatalog.VerdictClean {
-		j.short(d.own(CodeDeviceNotClean), name, "%s %s is %s%s", d.Kind, name, d.Verdict, d.because())
+		j.addShortfall(d.specificCode(CodeDeviceNotClean), name, "%s %s is %s%s", d.Kind, name, d.Verdict, d.explanation())
 		return
 	}
 	if !j.proven(d.TaskID, d.provenBy()) && !(byMAAS(d.Method) && j.accepted(d)) {
-		j.short(CodeDeviceUnproven, name, "nothing that the node has signed says that %s %s is clean", d.Kind, name)
+		j.addShortfall(CodeDeviceUnproven, name, "nothing that the node has signed says that %s %s is clean", d.Kind, name)
 	}
 	switch d.Kind {
 	case KindDisk:
-		j.graded(d)
+		j.judgeGrade(d)
 		if counts(d.Method) && !verified(d) && !j.accepted(d) {
-			j.short(CodeUnverified, name, "%s on disk %s was not verified", d.Method, name)
+			j.addShortfall(CodeUnverified, name, "%s on disk %s was not verified", d.Method, name)
 		}
 	default:
 		if d.Verification != taskcatalog.OverwriteVerified && !j.c.Policy.GPUUnverified {
-			j.short(CodeUnverified, name, "%s on %s %s was not verified", d.Method, d.Kind, name)
+			j.addShortfall(CodeUnverified, name, "%s on %s %s was not verified", d.Method, d.Kind, name)
 		}
 		if j.c.Policy.GPUReset && d.Reset != taskcatalog.ResetProven {
-			j.short(CodeResetUnproven, name, "the reset of %s %s is %s and the policy asks for proof", d.Kind, name, d.Reset)
+			j.addShortfall(CodeResetUnproven, name, "the reset of %s %s is %s and the policy asks for proof", d.Kind, name, d.Reset)
 		}
 	}
 }
@@ -134,30 +134,30 @@ func byMAAS(m Method) bool {
 	return m == MethodMAASSecureErase || m == MethodMAASQuickErase || m == MethodMkfs
 }
 
-// graded compares a disk's treatment with the required grade.
-func (j *judge) graded(d *Device) {
+// judgeGrade compares a disk's treatment with the required grade.
+func (j *judge) judgeGrade(d *Device) {
 	if d.Method.Grade().Below(j.c.Policy.DiskGrade) && !j.accepted(d) {
-		j.short(d.own(CodeBelowPolicy), d.Name(), "%s on disk %s has the grade %s and the policy asks for %s%s", d.Method, d.Name(), d.Method.Grade(), j.c.Policy.DiskGrade, d.because())
+		j.addShortfall(d.specificCode(CodeBelowPolicy), d.Name(), "%s on disk %s has the grade %s and the policy asks for %s%s", d.Method, d.Name(), d.Method.Grade(), j.c.Policy.DiskGrade, d.explanation())
 	}
 }
 
-// told lists the codes for a difference between a disk and its record: a shortfall from such a
+// recordCodes lists the codes for a difference between a disk and its record: a shortfall from such a
 // difference has the same code.
-var told = []taskcatalog.Code{
+var recordCodes = []taskcatalog.Code{
 	taskcatalog.CodeDiskSmaller, taskcatalog.CodeDiskNotSystem, taskcatalog.CodeDiskRoleUnrecorded,
 	taskcatalog.CodeDiskTransportDiffers, taskcatalog.CodeDiskNotLocal, taskcatalog.CodeDiskNoSize,
 }
 
-// own is the device's own code if it is more specific than code.
-func (d *Device) own(code taskcatalog.Code) taskcatalog.Code {
-	if d.Kind == KindDisk && slices.Contains(told, d.Code) {
+// specificCode is the device's own code if it is more specific than code.
+func (d *Device) specificCode(code taskcatalog.Code) taskcatalog.Code {
+	if d.Kind == KindDisk && slices.Contains(recordCodes, d.Code) {
 		return d.Code
 	}
 	return code
 }
 
-func (d *Device) because() string {
-	if d.own("") == "" {
+func (d *Device) explanation() string {
+	if d.specificCode("") == "" {
 		return ""
 	}
 	return ": " + d.Message
@@ -191,24 +191,24 @@ func (j *judge) accepted(d *Device) bool {
 func (j *judge) validation() {
 	v := &j.c.Validation
 	if v.Verdict != taskcatalog.VerdictClean && !j.c.Passes() || !j.proven(v.TaskID, "node.validate_clean") {
-		j.short(CodeNotValidated, v.TaskID, "no look at the whole machine that the node has signed came to clean")
+		j.addShortfall(CodeNotValidated, v.TaskID, "no look at the whole machine that the node has signed came to clean")
 	}
 	for _, c := range v.ChecksNotMade {
-		if !j.c.needless(c.Name) {
-			j.short(CodeCheckNotMade, c.Name, "the check %s was not made", c.Name)
+		if !j.c.ignorable(c.Name) {
+			j.addShortfall(CodeCheckNotMade, c.Name, "the check %s was not made", c.Name)
 		}
 	}
 	for _, f := range j.c.Findings {
 		if !j.c.reportsOnly(f.Check) {
-			j.short(CodeFinding, f.Check, "%s: %s", f.Check, f.Subject)
+			j.addShortfall(CodeFinding, f.Check, "%s: %s", f.Check, f.Subject)
 		}
 	}
 	if n := j.c.FindingsOmitted; n > 0 {
-		j.short(CodeFinding, "", "%d findings are not listed", n)
+		j.addShortfall(CodeFinding, "", "%d findings are not listed", n)
 	}
 	for _, o := range j.c.Overrides {
 		if slices.Contains(neverOverridden, o.Stage) {
-			j.short(CodeValidationSkipped, o.Stage, "%s was overridden, and it never may be", o.Stage)
+			j.addShortfall(CodeValidationSkipped, o.Stage, "%s was overridden, and it never may be", o.Stage)
 		}
 	}
 }

@@ -108,9 +108,9 @@ var rows = map[string]func(taskID string, result []byte, report taskcatalog.Repo
 	},
 }
 
-// contradicted refuses devices that differ from the node's signed result, or are better, and
+// checkDevices refuses devices that differ from the node's signed result, or are better, and
 // signed devices that the certificate leaves out.
-func (c *Clean) contradicted(p proven) error {
+func (c *Clean) checkDevices(p proven) error {
 	derive := rows[p.task.Type]
 	if derive == nil {
 		return nil
@@ -125,22 +125,22 @@ func (c *Clean) contradicted(p proven) error {
 	tidy(&signed)
 	for i := range c.Devices {
 		d := &c.Devices[i]
-		if d.TaskID == p.task.ID && d.Found && !slices.ContainsFunc(signed, func(s Device) bool { return d.restsOn(&s) }) {
+		if d.TaskID == p.task.ID && d.Found && !slices.ContainsFunc(signed, func(s Device) bool { return d.supportedBy(&s) }) {
 			return refuse(CodeDeviceContradicted, "cannot accept certificate: its statement about %s %s differs from the finding of task %s", d.Kind, d.Name(), p.task.ID)
 		}
 	}
 	for i := range signed {
 		s := &signed[i]
-		if s.Found && !slices.ContainsFunc(c.Devices, func(d Device) bool { return d.restsOn(s) }) {
+		if s.Found && !slices.ContainsFunc(c.Devices, func(d Device) bool { return d.supportedBy(s) }) {
 			return refuse(CodeDeviceContradicted, "cannot accept certificate: task %s found %s %s, which the certificate does not list as found", p.task.ID, s.Kind, s.Name())
 		}
 	}
 	return c.downgraded(p)
 }
 
-// restsOn reports whether d claims no more than the signed row s. The broker may set Expected,
+// supportedBy reports whether d claims no more than the signed row s. The broker may set Expected,
 // and may lower the verdict with a reason.
-func (d *Device) restsOn(s *Device) bool {
+func (d *Device) supportedBy(s *Device) bool {
 	same := *d
 	same.Expected, same.Code, same.Message, same.Verdict = s.Expected, s.Code, s.Message, s.Verdict
 	return reflect.DeepEqual(same, *s) && !d.Verdict.Better(s.Verdict)
@@ -161,7 +161,7 @@ func (c *Clean) validated(all []proven) error {
 	if v.Verdict.Better(report.Verdict) {
 		return refuse(CodeVerdictUnfounded, "cannot accept certificate: its validation is %s, and the node signed %q", v.Verdict, report.Verdict)
 	}
-	for _, name := range always {
+	for _, name := range requiredChecks {
 		is := func(check taskcatalog.Check) bool { return check.Name == name }
 		if !slices.ContainsFunc(report.Checks, is) && !slices.ContainsFunc(v.ChecksNotMade, is) {
 			return refuse(CodeFindingHidden, "cannot accept certificate: the certificate does not state the outcome of the check %s", name)
@@ -197,18 +197,18 @@ func (c *Clean) validated(all []proven) error {
 	return nil
 }
 
-// always lists the checks that every certificate of this version mentions: the checks that existed
+// requiredChecks lists the checks that every certificate of this version mentions: the checks that existed
 // when the version was fixed. Later agents make further checks.
-var always = []string{
+var requiredChecks = []string{
 	"users", "processes", "jobs", "ipc", "files", "homes", "temporary", "scratch", "containers", "dumps", "swap", "hugepages", "block_devices",
 	"namespaces", "mounts", "listeners", "authorized_keys", "login_files", "cron", "units", "packages", "programs", "setuid", "config", "preload",
 	"pam", "sudoers", "ssh_server", "udev", "modprobe", "modules", "bpf", "firewall", "kernel_hooks", "boot", "cloud_init", "inventory", "gpu",
 }
 
-// speaksOfItself reports whether the last inspection included the agent's check, made or not,
+// selfInspected reports whether the last inspection included the agent's check, made or not,
 // from inside the tenant's system. An invalid proof counts as no.
-func (c *Clean) speaksOfItself() bool {
-	if c.Environment == TenantOS && tellsOfAgent(c.Validation.ChecksNotMade) {
+func (c *Clean) selfInspected() bool {
+	if c.Environment == TenantOS && includesAgent(c.Validation.ChecksNotMade) {
 		return true
 	}
 	i := slices.IndexFunc(c.Tasks, func(t Task) bool { return t.ID == c.Validation.TaskID && t.Proof != nil })
@@ -216,11 +216,11 @@ func (c *Clean) speaksOfItself() bool {
 		return false
 	}
 	ev, err := c.proof(&c.Tasks[i])
-	return err == nil && tellsOfAgent(ev.Checks)
+	return err == nil && includesAgent(ev.Checks)
 }
 
-// tellsOfAgent reports whether the checks include the agent's. Older agents leave it out.
-func tellsOfAgent(checks []taskcatalog.Check) bool {
+// includesAgent reports whether the checks include the agent's. Older agents leave it out.
+func includesAgent(checks []taskcatalog.Check) bool {
 	return slices.ContainsFunc(checks, func(check taskcatalog.Check) bool { return check.Name == taskcatalog.CheckAgent })
 }
 

@@ -22,7 +22,7 @@ type Receipt struct {
 	Environment       Environment     `json:"environment"`
 	Policy            *Policy         `json:"policy,omitempty"` // the operator's requirements; absent in older receipts
 	Devices           []ReceiptDevice `json:"devices"`
-	Downgrades        []ReceiptLess   `json:"downgrades"`
+	Downgrades        []ReceiptDowngrade   `json:"downgrades"`
 	Exposures         []Exposure      `json:"exposures"`
 	NotCovered        []NotCovered    `json:"not_covered"`
 	Verdict           Verdict         `json:"verdict"`
@@ -49,8 +49,8 @@ type ReceiptDevice struct {
 	Attested bool `json:"attested,omitzero"`
 }
 
-// ReceiptLess is a downgrade: a weaker method than requested.
-type ReceiptLess struct {
+// ReceiptDowngrade is a downgrade: a weaker method than requested.
+type ReceiptDowngrade struct {
 	Device   string `json:"device"`
 	Asked    Method `json:"asked"`
 	Did      Method `json:"did"`
@@ -67,7 +67,7 @@ func ReceiptOf(r *Report, now time.Time) (*Receipt, error) {
 	out := &Receipt{
 		CertificateDigest: r.Digest, Issuer: c.Issuer,
 		AllocationID: c.Allocation.ID, Tenant: c.Allocation.Tenant, ReleasedAt: c.Allocation.ReleasedAt,
-		Environment: c.Environment, Policy: c.Policy.copied(), NotCovered: slices.Clone(NeverCovered), FinishedAt: c.FinishedAt, CertifiedAt: c.IssuedAt, IssuedAt: now.UTC(), ValidUntil: c.ValidUntil,
+		Environment: c.Environment, Policy: c.Policy.clone(), NotCovered: slices.Clone(NeverCovered), FinishedAt: c.FinishedAt, CertifiedAt: c.IssuedAt, IssuedAt: now.UTC(), ValidUntil: c.ValidUntil,
 		Verdict: Verdict{MeetsPolicy: c.Verdict.MeetsPolicy},
 	}
 	for _, n := range NeverCoveredOfDisks {
@@ -85,7 +85,7 @@ func ReceiptOf(r *Report, now time.Time) (*Receipt, error) {
 		}
 	}
 	for _, d := range c.Downgrades {
-		out.Downgrades = append(out.Downgrades, ReceiptLess{d.Device, d.Asked, d.Did, d.AcceptedBy != ""})
+		out.Downgrades = append(out.Downgrades, ReceiptDowngrade{d.Device, d.Asked, d.Did, d.AcceptedBy != ""})
 	}
 	for _, e := range c.Exposures {
 		out.Exposures = append(out.Exposures, Exposure{Code: e.Code, Message: meaning(e.Code)})
@@ -152,7 +152,7 @@ var meanings = map[taskcatalog.Code]string{
 	ExposureMAASToken:    "a credential that the machine uses towards its installer was not changed",
 	ExposureRootkit:      rootkit.Message,
 	ExposureBaseline:     "the operator has changed, after a tenant could have, what the machine is compared with",
-	ExposureAgent:        ownWord.Message,
+	ExposureAgent:        selfInspectionExposure.Message,
 	ExposureAcceptedGone: "a device has left the machine since, and the operator has accepted that",
 	ExposureReportedOnly: "something below the operating system differs from what it was, or could not be looked at, and the operator lets it pass",
 }

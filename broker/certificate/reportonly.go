@@ -10,10 +10,10 @@ import (
 // reportsOnly reports whether the policy only reports a check.
 func (c *Clean) reportsOnly(check string) bool { return slices.Contains(c.Policy.ReportOnly, check) }
 
-// needless reports whether a missing check is harmless: the policy only reports the check, or a
+// ignorable reports whether a missing check is harmless: the policy only reports the check, or a
 // good result would prove nothing. An unchanged agent proves nothing in a tenant's system; a
 // changed agent counts there, too.
-func (c *Clean) needless(check string) bool {
+func (c *Clean) ignorable(check string) bool {
 	return c.reportsOnly(check) || check == taskcatalog.CheckAgent && environments[c.Environment] < environments[FreshOS]
 }
 
@@ -22,7 +22,7 @@ func (c *Clean) needless(check string) bool {
 func (c *Clean) Passes() bool {
 	v, explained := &c.Validation, taskcatalog.VerdictClean
 	for _, check := range v.ChecksNotMade {
-		if !c.needless(check.Name) {
+		if !c.ignorable(check.Name) {
 			return false
 		}
 		explained = taskcatalog.VerdictInconclusive
@@ -36,9 +36,9 @@ func (c *Clean) Passes() bool {
 	return c.FindingsOmitted == 0 && v.Verdict == explained
 }
 
-// letPass returns the exposures for checks that the policy only reports: for each check its
+// reportedExposures returns the exposures for checks that the policy only reports: for each check its
 // findings, or the missing inspection.
-func (c *Clean) letPass() []Exposure {
+func (c *Clean) reportedExposures() []Exposure {
 	var all []Exposure
 	for _, check := range c.Policy.ReportOnly {
 		findings := 0

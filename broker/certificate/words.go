@@ -157,8 +157,8 @@ func (p *Policy) words(environment func(Environment) string) string {
 	return text
 }
 
-// copied is a copy of the policy for a receipt, which is tidied separately.
-func (p Policy) copied() *Policy {
+// clone is a copy of the policy for a receipt, which is tidied separately.
+func (p Policy) clone() *Policy {
 	p.ReportOnly = slices.Clone(p.ReportOnly)
 	return &p
 }

@@ -47,9 +47,9 @@ func Render(in Input) (string, error) {
 	return m.end(), nil
 }
 
-// Bare returns the input with placeholders instead of its secrets: text rendered from it may be
+// Redacted returns the input with placeholders instead of its secrets: text rendered from it may be
 // shown and compared.
-func (in Input) Bare() Input {
+func (in Input) Redacted() Input {
 	in.Token = pki.EnrollToken("hsn_" + strings.Repeat("0", 43))
 	if u := in.DeployUser; u != nil && u.PasswordHash != "" {
 		bare := *u

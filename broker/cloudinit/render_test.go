@@ -200,12 +200,12 @@ func TestWhatIsRenderedBareHasNoSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	other.DeployUser.PasswordHash = hash
-	first, err1 := Render(in.Bare())
-	second, err2 := Render(other.Bare())
+	first, err1 := Render(in.Redacted())
+	second, err2 := Render(other.Redacted())
 	if err1 != nil || err2 != nil || first != second {
 		t.Errorf("with other secrets it is another text: %v %v", err1, err2)
 	}
-	if in.DeployUser.PasswordHash == in.Bare().DeployUser.PasswordHash {
+	if in.DeployUser.PasswordHash == in.Redacted().DeployUser.PasswordHash {
 		t.Error("the password's hash is not taken out")
 	}
 }

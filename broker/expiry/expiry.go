@@ -11,7 +11,7 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// Some values of Item.What; Whats returns all of them.
+// Some values of Item.What; ItemKinds returns all of them.
 const (
 	ServerCertificate = "server certificate"
 	OperatorToken     = "operator token"
@@ -51,8 +51,8 @@ var keys = map[pki.KeyUse]struct {
 	pki.UseRelease:   {"release key", 30 * 24 * time.Hour, "hostler trust add-release-key FILE, then hostler trust retire-release-key ID"},
 }
 
-// Whats returns all values of Item.What, sorted.
-func Whats() []string {
+// ItemKinds returns all values of Item.What, sorted.
+func ItemKinds() []string {
 	all := []string{OperatorToken, VaultLogin}
 	for _, k := range keys {
 		all = append(all, k.what)

@@ -24,8 +24,8 @@ func bearerIn(lines []string) (challenge, bool) {
 	return challenge{}, false
 }
 
-// offered is one challenge of a WWW-Authenticate line; names of params are in lower case.
-type offered struct {
+// challengePart is one challenge of a WWW-Authenticate line; names of params are in lower case.
+type challengePart struct {
 	scheme string
 	params map[string]string
 }
@@ -41,15 +41,15 @@ var (
 // challengesIn splits a line into challenges. Commas separate challenges, and also the params of a
 // challenge: a name followed by = is a param, and any other name begins the next challenge. Parsing
 // stops at anything else.
-func challengesIn(line string) []offered {
-	var all []offered
+func challengesIn(line string) []challengePart {
+	var all []challengePart
 	for {
 		m := schemeForm.FindStringSubmatch(line)
 		if m == nil {
 			return all
 		}
 		line = line[len(m[0]):]
-		c := offered{scheme: m[1], params: map[string]string{}}
+		c := challengePart{scheme: m[1], params: map[string]string{}}
 		if word := token68Form.FindString(line); word != "" && m[2] == "" {
 			line = line[len(word):]
 		}

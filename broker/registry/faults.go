@@ -54,7 +54,7 @@ func cause(err error) string {
 	case errors.As(err, &u) && u.Timeout(), errors.Is(err, context.DeadlineExceeded):
 		return "did not answer in time"
 	case errors.As(err, &cert):
-		return "has a certificate that does not verify: " + doubt(cert.Err)
+		return "has a certificate that does not verify: " + certificateFault(cert.Err)
 	case errors.As(err, &op) && op.Op == "dial":
 		return "cannot be reached: " + taskcatalog.Clean(op.Err.Error(), 200)
 	case errors.Is(err, http.ErrSchemeMismatch):
@@ -65,9 +65,9 @@ func cause(err error) string {
 	return "gives no answer that can be read"
 }
 
-// doubt describes a certificate error in our own words: a certificate contains arbitrary text of
+// certificateFault describes a certificate error in our own words: a certificate contains arbitrary text of
 // its owner.
-func doubt(err error) string {
+func certificateFault(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError

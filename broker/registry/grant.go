@@ -33,9 +33,9 @@ func claimsIn(token string) (c claims, readable bool) {
 	return c, err == nil && json.Unmarshal(raw, &c) == nil
 }
 
-// opens says whether a token may pull a repository, and whether it may do more. A token without
+// permits says whether a token may pull a repository, and whether it may do more. A token without
 // access claims is assumed to permit the requested scope.
-func (c claims) opens(repository string) (pulls, more bool) {
+func (c claims) permits(repository string) (pulls, more bool) {
 	if c.Access == nil {
 		return true, false
 	}

@@ -12,13 +12,13 @@ const layers = 3
 
 var base64Run = regexp.MustCompile(`[A-Za-z0-9+/_-]{2,}`)
 
-// in reports whether a token contains the password: some services return the login, unchanged or
+// leaksIn reports whether a token contains the password: some services return the login, unchanged or
 // encoded.
-func (l *login) in(token string) bool {
-	return holds(token, []string{l.Password, url.QueryEscape(l.Password), url.PathEscape(l.Password)}, layers)
+func (l *login) leaksIn(token string) bool {
+	return contains(token, []string{l.Password, url.QueryEscape(l.Password), url.PathEscape(l.Password)}, layers)
 }
 
-func holds(text string, words []string, layers int) bool {
+func contains(text string, words []string, layers int) bool {
 	for _, word := range words {
 		if strings.Contains(text, word) {
 			return true
@@ -34,7 +34,7 @@ func holds(text string, words []string, layers int) bool {
 			if len(rest)%4 == 1 {
 				rest = rest[:len(rest)-1]
 			}
-			if raw, err := base64.RawStdEncoding.DecodeString(rest); err == nil && holds(string(raw), words, layers-1) {
+			if raw, err := base64.RawStdEncoding.DecodeString(rest); err == nil && contains(string(raw), words, layers-1) {
 				return true
 			}
 		}

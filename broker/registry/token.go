@@ -21,10 +21,10 @@ const (
 	patience = 20 * time.Second
 	// maxAnswer bounds an answer, and maxToken a token, in bytes.
 	maxAnswer, maxToken = 64 << 10, 32 << 10
-	// longest is the greatest life of a token for a node, because tokens cannot be revoked.
-	longest = 2 * time.Hour
-	// unsaid is the protocol's life of a token without a stated expiry.
-	unsaid = time.Minute
+	// maxLife is the greatest life of a token for a node, because tokens cannot be revoked.
+	maxLife = 2 * time.Hour
+	// defaultLife is the protocol's life of a token without a stated expiry.
+	defaultLife = time.Minute
 )
 
 var tokenForm = regexp.MustCompile(`^[!-~]+$`)
@@ -91,16 +91,16 @@ func (c *Client) pull(ctx context.Context, r broker.RegistryCredential, a Accoun
 	if !readable {
 		return token{}, refused(r, "registry_token_unreadable", "its token service returns a JWT with unreadable claims, so its rights are unknown (check the token service)")
 	}
-	switch pulls, more := says.opens(repository); {
+	switch pulls, more := says.permits(repository); {
 	case more:
 		return token{}, refused(r, "registry_token_too_wide", "its token service grants more than the requested right, which is to pull "+repository+" (give the account only the right to pull, or use another token service)")
 	case !pulls:
 		return token{}, refused(r, "registry_pull_refused", "the account may not pull "+repository+" (give the account this right)")
 	}
 	// The token's own expiry counts, and so does the expiry stated beside it.
-	end, none := says.end(got.expires, c.now().Add(longest))
+	end, none := says.end(got.expires, c.now().Add(maxLife))
 	if none {
-		return token{}, refused(r, "registry_token_too_wide", fmt.Sprintf("its token service issues tokens that last longer than %s (configure a shorter lifetime)", longest))
+		return token{}, refused(r, "registry_token_too_wide", fmt.Sprintf("its token service issues tokens that last longer than %s (configure a shorter lifetime)", maxLife))
 	}
 	got.expires = end
 	return got, nil
@@ -155,14 +155,14 @@ func (c *Client) token(ctx context.Context, r broker.RegistryCredential, a Accou
 		return token{}, refused(r, "registry_answer_invalid", "its token service's answer is not a token")
 	}
 	now := c.now().Round(0) // a registry counts by the wall clock
-	got := token{text: said.Token, expires: now.Add(unsaid)}
+	got := token{text: said.Token, expires: now.Add(defaultLife)}
 	if got.text == "" {
 		got.text = said.AccessToken
 	}
 	if len(got.text) > maxToken || !tokenForm.MatchString(got.text) {
 		return token{}, refused(r, "registry_answer_invalid", "its token service answers without a token")
 	}
-	if a.login.in(got.text) {
+	if a.login.leaksIn(got.text) {
 		return token{}, refused(r, "registry_token_tells", "its token service returns a token that contains the password, which the broker never sends to a node (use another token service, or publish the release to the broker: hostler agent-release publish without --registry)")
 	}
 	if said.ExpiresIn > 0 {

@@ -141,7 +141,7 @@ func (v *Vault) put(ctx context.Context, path string, value []byte, cas *int) er
 	}
 	doc, err := toFields(value)
 	if err != nil {
-		return misfit(path)
+		return invalidPath(path)
 	}
 	one := map[string]int{"max_versions": 1}
 	if err := v.call(ctx, "write", path, request{http.MethodPost, v.metadata(path), one}, nil); err != nil {
@@ -184,18 +184,18 @@ func (v *Vault) call(ctx context.Context, verb, path string, r request, into any
 	for {
 		token, err := v.login.token(ctx)
 		if err != nil {
-			return v.cannot(ctx, verb, path, err)
+			return v.requestError(ctx, verb, path, err)
 		}
 		err = v.wire.send(ctx, token, r, into)
 		if isStatus(err, http.StatusForbidden) && v.login.renew(token) {
 			continue
 		}
-		return v.cannot(ctx, verb, path, err)
+		return v.requestError(ctx, verb, path, err)
 	}
 }
 
-// cannot explains a failed request to the caller.
-func (v *Vault) cannot(ctx context.Context, verb, path string, err error) error {
+// requestError explains a failed request to the caller.
+func (v *Vault) requestError(ctx context.Context, verb, path string, err error) error {
 	unavailable := func(code, format string, args ...any) error {
 		args = append([]any{verb, path, v.wire.base.Host}, args...)
 		return broker.Errorf(broker.Unavailable, code, "cannot %s secret %s in Vault at %s: "+format, args...)
@@ -247,7 +247,7 @@ func notFound(path string) error {
 	return broker.Errorf(broker.NotFound, "secret_not_found", "cannot find secret %s (set it first)", path)
 }
 
-func misfit(path string) error {
+func invalidPath(path string) error {
 	return broker.Errorf(broker.Invalid, "secret_value_invalid", "cannot store secret %s: the value cannot be written as JSON", path)
 }
 

@@ -94,13 +94,13 @@ func newAppRoleLogin(r AppRole, w *wire, now func() time.Time) *appRoleLogin {
 }
 
 func (l *appRoleLogin) token(ctx context.Context) (string, error) {
-	if have := l.held(); have != "" {
+	if have := l.currentToken(); have != "" {
 		return have, nil
 	}
 	// The end of one caller's context does not end the shared login.
 	done := l.group.DoChan("", func() (any, error) {
 		// Another login may have finished between this caller's check and its request.
-		if have := l.held(); have != "" {
+		if have := l.currentToken(); have != "" {
 			return have, nil
 		}
 		return l.login(context.WithoutCancel(ctx))
@@ -114,8 +114,8 @@ func (l *appRoleLogin) token(ctx context.Context) (string, error) {
 	}
 }
 
-// held returns the token of the last login, or "" if its life is nearly over.
-func (l *appRoleLogin) held() string {
+// currentToken returns the token of the last login, or "" if its life is nearly over.
+func (l *appRoleLogin) currentToken() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.ends.IsZero() && !l.now().Before(l.ends) {

@@ -52,7 +52,7 @@ func (e *expiries) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	first, near := map[string]time.Time{}, map[string]int{}
-	for _, what := range expiry.Whats() {
+	for _, what := range expiry.ItemKinds() {
 		near[what] = 0
 	}
 	for _, i := range items { // sorted by end

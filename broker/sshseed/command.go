@@ -65,7 +65,7 @@ func (m *machine) run(ctx context.Context, l line) (ended bool, err error) {
 
 const (
 	kept = 1 << 10  // bytes of a command's output that are kept
-	most = 64 << 10 // limit of a command's output, bytes
+	maxOutput = 64 << 10 // limit of a command's output, bytes
 )
 
 // output keeps the beginning of a command's output, and closes the connection if the output exceeds
@@ -84,7 +84,7 @@ func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.text = append(o.text, p[:min(len(p), kept-len(o.text))]...)
-	if o.seen += len(p); o.seen > most {
+	if o.seen += len(p); o.seen > maxOutput {
 		_ = o.conn.Close()
 		return 0, errFlood
 	}
@@ -94,7 +94,7 @@ func (o *output) Write(p []byte) (int, error) {
 func (o *output) flood() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.seen > most
+	return o.seen > maxOutput
 }
 
 func (o *output) String() string {

@@ -18,8 +18,8 @@ const instanceID = "/var/lib/cloud/data/instance-id"
 
 const longestID = 64 // bytes
 
-// is checks that the machine has the expected id.
-func (m *machine) is(ctx context.Context, file, systemID string) error {
+// checkID checks that the machine has the expected id.
+func (m *machine) checkID(ctx context.Context, file, systemID string) error {
 	var found []byte
 	err := m.files(ctx, func(c *sftp.Client) error {
 		f, err := c.Open(file)

@@ -30,11 +30,11 @@ const Port = 22
 
 // The time limits of the steps.
 const (
-	dialing  = 10 * time.Second
-	shaking  = 20 * time.Second
+	dialTimeout  = 10 * time.Second
+	handshakeTimeout  = 20 * time.Second
 	sending  = 30 * time.Second
 	commands = 60 * time.Second
-	closing  = time.Second // additional time for work on a closed connection
+	closeTimeout  = time.Second // additional time for work on a closed connection
 )
 
 // Seeder reaches machines.
@@ -64,12 +64,12 @@ func (s *Seeder) HostKey(ctx context.Context, h Host) (key string, at netip.Addr
 	}
 	defer conn.Close()
 	var first firstUse
-	err = within(ctx, conn, shaking, func() error {
+	err = within(ctx, conn, handshakeTimeout, func() error {
 		_, _, _, err := ssh.NewClientConn(conn, at.String(), first.config())
 		return err
 	})
 	if first.key == "" {
-		return "", at, shook(at, err, false)
+		return "", at, handshakeError(at, err, false)
 	}
 	return first.key, at, nil
 }
@@ -89,7 +89,7 @@ func (s *Seeder) Seed(ctx context.Context, h Host, files hwsync.Files) (at netip
 	}
 	defer conn.Close()
 	var client *ssh.Client
-	err = within(ctx, conn, shaking, func() error {
+	err = within(ctx, conn, handshakeTimeout, func() error {
 		c, channels, requests, err := ssh.NewClientConn(conn, at.String(), pinned)
 		if err == nil {
 			client = ssh.NewClient(c, channels, requests)
@@ -97,11 +97,11 @@ func (s *Seeder) Seed(ctx context.Context, h Host, files hwsync.Files) (at netip
 		return err
 	})
 	if err != nil {
-		return at, shook(at, err, true)
+		return at, handshakeError(at, err, true)
 	}
 	defer client.Close()
 	m := &machine{conn: conn, client: client, at: at, secrets: words(files.Credentials)}
-	if err := m.is(ctx, cmp.Or(s.InstanceID, instanceID), h.SystemID); err != nil {
+	if err := m.checkID(ctx, cmp.Or(s.InstanceID, instanceID), h.SystemID); err != nil {
 		return at, err
 	}
 	if err := m.upload(ctx, files); err != nil {
@@ -132,7 +132,7 @@ func (s *Seeder) dial(ctx context.Context, addresses []netip.Addr) (net.Conn, ne
 	var last error = errors.New("the machine has no address")
 	var at netip.Addr
 	for _, at = range addresses {
-		one, cancel := context.WithTimeout(ctx, dialing)
+		one, cancel := context.WithTimeout(ctx, dialTimeout)
 		conn, err := s.Dial(one, "tcp", netip.AddrPortFrom(at, Port).String())
 		cancel()
 		if err == nil {
@@ -160,15 +160,15 @@ func within(ctx context.Context, conn net.Conn, limit time.Duration, do func() e
 		_ = conn.Close()
 		select {
 		case <-done:
-		case <-time.After(closing):
+		case <-time.After(closeTimeout):
 		}
 		return context.Cause(ctx)
 	}
 }
 
-// shook returns the error of a failed handshake. A machine without a key of the recorded kind
+// handshakeError returns the error of a failed handshake. A machine without a key of the recorded kind
 // counts as changed.
-func shook(at netip.Addr, err error, pinned bool) error {
+func handshakeError(at netip.Addr, err error, pinned bool) error {
 	changed, negotiation := (*keyChanged)(nil), (*ssh.AlgorithmNegotiationError)(nil)
 	switch {
 	case errors.As(err, &changed):

@@ -61,7 +61,7 @@ func (n *Nodes) Bundle(ctx context.Context, nodeID string, f onboarding.BundleFa
 	if err != nil {
 		return out, err
 	}
-	bare, err := cloudinit.Render(in.Bare())
+	bare, err := cloudinit.Render(in.Redacted())
 	if err != nil {
 		return out, err
 	}
