@@ -61,7 +61,7 @@ func (m *move) act(o Order) error {
 	case RetryStage:
 		return m.retryStage(o)
 	case Resume, Rerun, Adopt:
-		return m.goOn(o)
+		return m.continueRun(o)
 	case RestartClean:
 		return m.restart(o)
 	case Cancel:
@@ -86,8 +86,8 @@ func (m *move) retryStage(o Order) error {
 	return nil
 }
 
-// goOn applies to runs in the forward direction.
-func (m *move) goOn(o Order) error {
+// continueRun applies to runs in the forward direction.
+func (m *move) continueRun(o Order) error {
 	r := &m.Record
 	if r.Direction == Undo {
 		return refused("run_compensating", "cannot %s run %s: the run is undoing its stages, at %s (retry the undo, or restart-clean)", o.Action, r.ID, r.Stage)
@@ -109,7 +109,7 @@ func (m *move) goOn(o Order) error {
 		s = s.rescues
 	}
 	if o.Without != "" {
-		return m.without(s, o)
+		return m.waive(s, o)
 	}
 	accepts := ""
 	if r.Failure != nil {
@@ -122,9 +122,9 @@ func (m *move) goOn(o Order) error {
 	return nil
 }
 
-// without continues past a stage whose goal does not hold. An event and Progress.Waived record
+// waive continues past a stage whose goal does not hold. An event and Progress.Waived record
 // the waiver.
-func (m *move) without(s *stage, o Order) error {
+func (m *move) waive(s *stage, o Order) error {
 	r := &m.Record
 	switch {
 	case o.Action != Resume || o.Without != r.Stage || s.name != r.Stage:

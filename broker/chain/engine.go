@@ -18,7 +18,7 @@ type Options struct {
 	Owner   string        // of the leases, unique among the brokers of a store; empty: random
 	Workers int           // steps at a time: 8
 	Lease   time.Duration // 60 s; renewed while a step runs
-	Most    time.Duration // maximum duration of one call of a stage: 5 min
+	MaxCall    time.Duration // maximum duration of one call of a stage: 5 min
 	Poll    time.Duration // between two looks at the store when nothing wakes the engine: 1 s
 	Grace   time.Duration // for steps in flight when the engine is stopped: 20 s
 	NewID   func(now time.Time) string
@@ -42,9 +42,9 @@ type Engine struct {
 // New makes an engine for these chains. An error means that a chain cannot be run.
 func New(store Store, classes Classes, o Options, chains ...Kind) (*Engine, error) {
 	e := &Engine{store: store, classes: classes, lines: map[string]*line{}, lists: map[string]*line{}, Options: o}
-	e.Owner = either(o.Owner, strings.ToLower(rand.Text()))
-	e.Workers, e.Lease, e.Most = either(o.Workers, 8), either(o.Lease, time.Minute), either(o.Most, 5*time.Minute)
-	e.Poll, e.Grace = either(o.Poll, time.Second), either(o.Grace, 20*time.Second)
+	e.Owner = orDefault(o.Owner, strings.ToLower(rand.Text()))
+	e.Workers, e.Lease, e.MaxCall = orDefault(o.Workers, 8), orDefault(o.Lease, time.Minute), orDefault(o.MaxCall, 5*time.Minute)
+	e.Poll, e.Grace = orDefault(o.Poll, time.Second), orDefault(o.Grace, 20*time.Second)
 	if e.NewID == nil {
 		e.NewID = newID
 	}
@@ -90,7 +90,7 @@ func (e *Engine) lineOf(r Record) *line {
 	return e.lists[r.List]
 }
 
-func either[T comparable](v, otherwise T) T {
+func orDefault[T comparable](v, otherwise T) T {
 	var zero T
 	if v == zero {
 		return otherwise
@@ -148,7 +148,7 @@ func (e *Engine) insert(ctx context.Context, starts []Start, b *Batch) ([]Record
 			return nil, err
 		}
 		r := Record{
-			ID: either(s.ID, e.NewID(now)), Kind: s.Kind, List: l.list, Site: s.Site, Subject: s.Subject, CorrelationID: s.CorrelationID, State: state,
+			ID: orDefault(s.ID, e.NewID(now)), Kind: s.Kind, List: l.list, Site: s.Site, Subject: s.Subject, CorrelationID: s.CorrelationID, State: state,
 			RequestedBy: s.RequestedBy, Status: Pending,
 		}
 		if b != nil {

@@ -32,8 +32,8 @@ const (
 	SpreadOver = time.Minute
 )
 
-// Stood is how much of the time between two moments lies in holds, each moment counted once.
-func Stood(holds []SiteHold, from, to time.Time) time.Duration {
+// HeldTime is how much of the time between two moments lies in holds, each moment counted once.
+func HeldTime(holds []SiteHold, from, to time.Time) time.Duration {
 	holds = slices.SortedFunc(slices.Values(holds), func(a, b SiteHold) int { return a.Since.Compare(b.Since) })
 	var stood time.Duration
 	for _, h := range holds {

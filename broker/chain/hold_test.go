@@ -37,7 +37,7 @@ func TestStoodCountsEachMomentOnce(t *testing.T) {
 		{"ends later", []chain.SiteHold{hold(18, 30)}, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := chain.Stood(test.holds, at(10), at(20)); got != time.Duration(test.want)*time.Minute {
+			if got := chain.HeldTime(test.holds, at(10), at(20)); got != time.Duration(test.want)*time.Minute {
 				t.Errorf("stood for %v, want %d minutes", got, test.want)
 			}
 		})

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// trust is the time in which a step may rely on its lease. The context ends margin before the
+// leaseGuard is the time in which a step may rely on its lease. The context ends margin before the
 // lease, counted from before the claim was sent, by this machine's clock. A broker that was
 // paused, or cannot reach the store, therefore stops before another broker may begin.
-type trust struct {
+type leaseGuard struct {
 	context.Context
 	cut   context.CancelCauseFunc
 	lasts time.Duration
@@ -19,22 +19,22 @@ type trust struct {
 	timer *time.Timer
 }
 
-func newTrust(ctx context.Context, lease time.Duration) *trust {
-	t := &trust{lasts: lease - margin}
+func newTrust(ctx context.Context, lease time.Duration) *leaseGuard {
+	t := &leaseGuard{lasts: lease - margin}
 	t.Context, t.cut = context.WithCancelCause(ctx)
 	t.timer = t.start()
 	return t
 }
 
-func (t *trust) start() *time.Timer {
+func (t *leaseGuard) start() *time.Timer {
 	return time.AfterFunc(t.lasts, func() { t.cut(ErrLost) })
 }
 
 // lost reports whether the lease can no longer be relied on.
-func (t *trust) lost() bool { return errors.Is(context.Cause(t), ErrLost) }
+func (t *leaseGuard) lost() bool { return errors.Is(context.Cause(t), ErrLost) }
 
 // keep renews the lease until ctx, the context of the call, ends.
-func (t *trust) keep(ctx context.Context, renew func(context.Context) error, every time.Duration) {
+func (t *leaseGuard) keep(ctx context.Context, renew func(context.Context) error, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -60,7 +60,7 @@ func (t *trust) keep(ctx context.Context, renew func(context.Context) error, eve
 }
 
 // end stops the clock.
-func (t *trust) end() {
+func (t *leaseGuard) end() {
 	t.mu.Lock()
 	t.timer.Stop()
 	t.mu.Unlock()

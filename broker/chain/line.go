@@ -64,7 +64,7 @@ func (c Chain[S]) compile() (*line, error) {
 			Undoing: r.Direction == Undo, Restarting: r.Progress.Restart, Adopted: r.Progress.Adopted, accepts: r.Progress.Accepts, RequestedBy: r.RequestedBy, RequestedAt: r.RequestedAt, EnteredAt: r.EnteredAt,
 			Now: r.UpdatedAt, LostAt: r.Progress.LostAt, Waived: r.Progress.Waived, Failure: r.Failure, out: out, since: out.since, clock: out.clock,
 		}
-		err := whole(r.State, &run.State)
+		err := decodeState(r.State, &run.State)
 		return &call{run: run, state: func() (json.RawMessage, error) { return json.Marshal(run.State) }}, err
 	}
 	l.encode = func(state any) (json.RawMessage, error) {
@@ -85,7 +85,7 @@ func (c Chain[S]) compile() (*line, error) {
 	if c.Marking != nil {
 		l.marking = func(raw json.RawMessage, why string) (json.RawMessage, error) {
 			var state S
-			if err := whole(raw, &state); err != nil {
+			if err := decodeState(raw, &state); err != nil {
 				return nil, err
 			}
 			c.Marking(&state, why)
@@ -114,8 +114,8 @@ func (c Chain[S]) compile() (*line, error) {
 	return l, nil
 }
 
-// whole decodes a state strictly: a partly decoded state would lose fields at the next save.
-func whole(raw json.RawMessage, state any) error {
+// decodeState decodes a state strictly: a partly decoded state would lose fields at the next save.
+func decodeState(raw json.RawMessage, state any) error {
 	d := json.NewDecoder(strings.NewReader(string(raw)))
 	d.DisallowUnknownFields()
 	return d.Decode(state)

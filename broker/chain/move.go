@@ -131,10 +131,10 @@ func (m *move) succeeded(s *stage, status EventStatus, message string, details j
 	if s.rescues == nil || s.then != "" {
 		m.Record.Failure, m.Record.NextAction = nil, ""
 	}
-	m.onward(s)
+	m.advance(s)
 }
 
-func (m *move) onward(s *stage) {
+func (m *move) advance(s *stage) {
 	switch {
 	case s.then != "":
 		m.enter(m.line.named[s.then], Forward)
@@ -173,7 +173,7 @@ func (m *move) failed(s *stage, f Failure, retry Retry, late bool) {
 		m.attempt(m.now.Add(retry.Backoff(r.Progress.Spent)))
 	case forward && s.opt:
 		r.Failure = nil // the failure stays in the history
-		m.onward(s)
+		m.advance(s)
 	case forward && h.Rescue && len(s.rescue) > 0:
 		m.enter(s.rescue[0], Forward)
 	default:
@@ -187,7 +187,7 @@ func (m *move) failed(s *stage, f Failure, retry Retry, late bool) {
 // stop leaves the run to an operator.
 func (m *move) stop(h Handling) {
 	r := &m.Record
-	r.Status, r.NextAction, r.Waiting, r.Held = h.Ends, either(r.Failure.next, h.NextAction), "", false
+	r.Status, r.NextAction, r.Waiting, r.Held = h.Ends, orDefault(r.Failure.next, h.NextAction), "", false
 	if r.Direction == Undo && h.UndoAction != "" {
 		r.NextAction = h.UndoAction
 	}
@@ -248,7 +248,7 @@ func (m *move) turn() error {
 	if from.takeBack != nil {
 		m.enter(from, Undo)
 	} else {
-		m.back(from)
+		m.stepBack(from)
 	}
 	return nil
 }
@@ -275,11 +275,11 @@ func (m *move) beforePivot() bool {
 // compensated moves back from a stage that is taken back.
 func (m *move) compensated(s *stage, message string, details json.RawMessage) {
 	m.record(Compensated, message, details)
-	m.back(s)
+	m.stepBack(s)
 }
 
-// back goes to the next stage with an Undo, up to a pivot that has been passed.
-func (m *move) back(s *stage) {
+// stepBack goes to the next stage with an Undo, up to a pivot that has been passed.
+func (m *move) stepBack(s *stage) {
 	r := &m.Record
 	for p := m.line.before(s); p != nil; p = m.line.before(p) {
 		if p.pivot && p.at < s.at && !r.Progress.Restart {

@@ -96,10 +96,10 @@ func (r *Run[S]) Apply(effects ...any) { r.out.effects = append(r.out.effects, e
 // made no call to the site, and was not held itself, proves nothing.
 func (r *Run[S]) Reached() { r.out.reached = true }
 
-// Anew says that the stage repeats its work from scratch, because its earlier result no longer
+// StartOver says that the stage repeats its work from scratch, because its earlier result no longer
 // exists. Later stages of an earlier pass then no longer count as reached: a passed pivot is not
 // passed any more.
-func (r *Run[S]) Anew() { r.out.anew = true }
+func (r *Run[S]) StartOver() { r.out.anew = true }
 
 // Publish adds a message to the outbox.
 func (r *Run[S]) Publish(m Message) { r.out.messages = append(r.out.messages, m) }
@@ -108,9 +108,9 @@ func (r *Run[S]) Publish(m Message) { r.out.messages = append(r.out.messages, m)
 // fails with code locked. A lock already held by this run is allowed.
 func (r *Run[S]) Lock(name string) { r.out.locks = append(r.out.locks, name) }
 
-// AlreadySo says that Do found its work already done: with a nil result the stage is recorded as
+// AlreadyDone says that Do found its work already done: with a nil result the stage is recorded as
 // skipped, as if Done held. The details and the message give the reason.
-func (r *Run[S]) AlreadySo(details any, format string, args ...any) {
+func (r *Run[S]) AlreadyDone(details any, format string, args ...any) {
 	r.out.skipped = true
 	r.Note(details, format, args...)
 }

@@ -25,14 +25,14 @@ func (e *Engine) Step(ctx context.Context) (worked bool, err error) {
 	return true, nil
 }
 
-// mostLost is how often an attempt may begin without a save: a stage that kills the broker must
+// maxLost is how often an attempt may begin without a save: a stage that kills the broker must
 // not do so for ever.
-const mostLost = 5
+const maxLost = 5
 
 // step is one call, from the claim to the save.
 type step struct {
 	*Engine
-	trust *trust
+	trust *leaseGuard
 	line  *line
 	was   Record // as it was claimed
 	stage *stage
@@ -59,14 +59,14 @@ func (s *step) run() (err error) {
 	if s.stage, ok = s.line.named[s.was.Stage]; !ok {
 		return s.save(s.unknown("stage_unknown", "this broker knows no stage %s (upgrade the broker, or rerun)", s.was.Stage))
 	}
-	if n := s.was.Progress.Lost; n > mostLost {
+	if n := s.was.Progress.Lost; n > maxLost {
 		return s.save(s.unknown("step_lost", "stage %s was started %d times, and its end was never recorded (check whether the stage crashes the broker)", s.was.Stage, n))
 	}
 	s.out.since, s.out.clock = s.since, s.store.Now
 	if s.call, err = s.line.open(&s.was, &s.out); err != nil {
 		return s.save(s.unknown("state_unreadable", "this broker cannot read the run's state: %v (upgrade the broker)", err))
 	}
-	status, said := s.called()
+	status, said := s.callStage()
 	if f, ok := said.(*Failure); ok && f == nil {
 		said = nil // a typed nil is no failure
 	}
@@ -120,10 +120,10 @@ func (s *step) unknown(code, format string, args ...any) Change {
 	return m.change()
 }
 
-// called calls the stage and renews the lease meanwhile.
-func (s *step) called() (status EventStatus, said error) {
+// callStage calls the stage and renews the lease meanwhile.
+func (s *step) callStage() (status EventStatus, said error) {
 	renewed := make(chan struct{})
-	ctx, cancel := context.WithTimeout(s.trust, s.Most)
+	ctx, cancel := context.WithTimeout(s.trust, s.MaxCall)
 	go func() {
 		defer close(renewed)
 		s.trust.keep(ctx, func(ctx context.Context) error { return s.store.Renew(ctx, &s.was, s.Lease) }, s.Lease/3)
@@ -174,7 +174,7 @@ func (s *step) outcome(status EventStatus, said error) (Change, error) {
 	}
 	m.Reached, m.Record.Held, m.Record.Waiting = s.was.Probe && (s.was.Held || s.out.reached), false, ""
 	if s.out.anew && s.was.Direction == Forward {
-		m.Record.Progress.Reached = either(s.stage.rescues, s.stage).name
+		m.Record.Progress.Reached = orDefault(s.stage.rescues, s.stage).name
 	}
 	switch limit := s.stage.limit(s.call); {
 	case said == nil && s.was.Direction == Undo:
@@ -186,21 +186,21 @@ func (s *step) outcome(status EventStatus, said error) (Change, error) {
 		if err != nil {
 			return Change{}, err
 		}
-		s.notYet(m, said, limit, deadline)
+		s.retryLater(m, said, limit, deadline)
 	}
 	return m.change(), nil
 }
 
-// notYet handles Again, or a failure, before or at the stage's limit.
-func (s *step) notYet(m *move, said error, limit Limit, deadline time.Time) {
+// retryLater handles Again, or a failure, before or at the stage's limit.
+func (s *step) retryLater(m *move, said error, limit Limit, deadline time.Time) {
 	late := !deadline.IsZero() && !m.now.Before(deadline)
-	over := Failure{Class: either(limit.Class, UpstreamTransient), Code: either(limit.Code, "timed_out"), next: limit.Next}
+	over := Failure{Class: orDefault(limit.Class, UpstreamTransient), Code: orDefault(limit.Code, "timed_out"), next: limit.Next}
 	if a, ok := errors.AsType[*again](said); ok {
 		if late {
 			if over.Message = bounded(fmt.Sprintf("not within %v: %s", limit.After, a.reason), maxMessage); a.class != "" && s.stage.rescues == nil {
 				over.Class, over.Code = a.class, "timed_out"
 			}
-			m.failed(s.stage, s.told(over), Retry{}, true)
+			m.failed(s.stage, s.describeFailure(over), Retry{}, true)
 			return
 		}
 		m.Record.Waiting, m.Record.DueAt = a.reason, earlier(m.now.Add(a.after), deadline)
@@ -214,15 +214,15 @@ func (s *step) notYet(m *move, said error, limit Limit, deadline time.Time) {
 		over.Message, over.Details = bounded(fmt.Sprintf("not within %v, last: %s", limit.After, f.Message), maxMessage), f.Details
 		f = over
 	}
-	m.failed(s.stage, s.told(f), retry, late)
+	m.failed(s.stage, s.describeFailure(f), retry, late)
 	if m.Record.Stage == s.stage.name && m.Record.Status.Moving() && !m.Record.EnteredAt.IsZero() {
 		m.Record.DueAt = earlier(m.Record.DueAt, deadline)
 	}
 }
 
-// told is a failure with the additions of the chain's Failing. An error, a panic or a timeout of
+// describeFailure is a failure with the additions of the chain's Failing. An error, a panic or a timeout of
 // Failing never prevents the record.
-func (s *step) told(f Failure) (_ Failure) {
+func (s *step) describeFailure(f Failure) (_ Failure) {
 	if s.line.failing == nil || s.was.Direction == Undo {
 		return f
 	}
@@ -259,13 +259,13 @@ func (s *step) deadline(now time.Time, limit Limit) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.trust.Context), margin)
 	defer cancel()
 	holds, err := s.store.Holds(ctx, s.was.Site, s.was.EnteredAt)
-	return deadline.Add(Stood(holds, s.was.EnteredAt, now)), err
+	return deadline.Add(HeldTime(holds, s.was.EnteredAt, now)), err
 }
 
 // since implements Run.Since.
 func (s *step) since(ctx context.Context, t time.Time) (time.Duration, error) {
 	holds, err := s.store.Holds(ctx, s.was.Site, t)
-	return s.was.UpdatedAt.Sub(t) - Stood(holds, t, s.was.UpdatedAt), err
+	return s.was.UpdatedAt.Sub(t) - HeldTime(holds, t, s.was.UpdatedAt), err
 }
 
 // earlier is a, or b if b is set and before a.

@@ -20,7 +20,7 @@ func TestAnOperatorHasARunGoOnWithoutAStage(t *testing.T) {
 	e, err := chain.New(store, chain.Classes{"storm": {Ends: chain.FailedManual}}, chain.Options{}, chain.Chain[ship]{Kind: "voyage", Stages: []chain.Stage[ship]{
 		{Name: "sweep", Waivable: true, Do: func(ctx context.Context, r *chain.Run[ship]) error {
 			if mended {
-				r.AlreadySo(nil, "somebody swept")
+				r.AlreadyDone(nil, "somebody swept")
 				return nil
 			}
 			return failing(ctx, r)

@@ -118,7 +118,7 @@ func (c *Chains) intend(ctx context.Context, at *place) error {
 	if err != nil {
 		return at.unseen(ctx, err)
 	}
-	at.run.Anew() // a deployment of an earlier pass does not count any more
+	at.run.StartOver() // a deployment of an earlier pass does not count any more
 	at.state.DeployedAt = zero
 	was := at.state.Claim
 	at.state.Claim = &Claim{SystemID: at.SystemID, NodeID: at.state.NodeID, User: user, At: at.run.Now}

@@ -116,7 +116,7 @@ func (s *Rollout) tryAgain() {
 
 func (c *Chains) rollCanary(ctx context.Context, r *run) error {
 	if r.State.Plan.Canary == 0 {
-		r.AlreadySo(nil, "no canaries were requested")
+		r.AlreadyDone(nil, "no canaries were requested")
 		return nil
 	}
 	return c.roll(ctx, r, 0)

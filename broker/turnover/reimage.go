@@ -110,7 +110,7 @@ func (c *Chains) bestEffort(do, instead func(context.Context, *run) error) func(
 			}
 		}
 		s.warn("%s was not made: %s", r.Stage, why)
-		r.AlreadySo(nil, "not made: %s", why)
+		r.AlreadyDone(nil, "not made: %s", why)
 		return nil
 	}
 }
@@ -158,7 +158,7 @@ func (c *Chains) release() stage {
 		case err != nil:
 			return err
 		case is && s.Machine.Seen.Owner != "":
-			r.AlreadySo(nil, "machine %s was released, and is deployed for this run", s.Machine.SystemID)
+			r.AlreadyDone(nil, "machine %s was released, and is deployed for this run", s.Machine.SystemID)
 			return nil
 		}
 		if err := c.Nodes.CutOff(ctx, s.NodeID, r.ID, s.Reason); err != nil {
@@ -170,7 +170,7 @@ func (c *Chains) release() stage {
 		}
 		s.Machine.Epoch = n.Epoch // an earlier enrolment, for this run too, is not the new agent's
 		if is {
-			r.AlreadySo(nil, "machine %s was released already", s.Machine.SystemID)
+			r.AlreadyDone(nil, "machine %s was released already", s.Machine.SystemID)
 			if did := s.Machine.Reclaim.Did; (did == "" || did == maas.EraseNone) && s.Erase != EraseNone {
 				s.warn("MAAS took the machine back before this run, so this run erased nothing (the next reimage does)")
 			}

@@ -117,7 +117,7 @@ func (c *Chains) certifyLeaving(ctx context.Context, r *run) error {
 	s := &r.State
 	without := func(err error) error {
 		s.warn("no certificate: the node's evidence does not verify: %v", err)
-		r.AlreadySo(nil, "no certificate: the node's evidence does not verify: %v", err)
+		r.AlreadyDone(nil, "no certificate: the node's evidence does not verify: %v", err)
 		return nil
 	}
 	clean, err := c.statement(ctx, r)
@@ -193,7 +193,7 @@ func (c *Chains) remove(ctx context.Context, r *run) error {
 		if err := c.Nodes.Deleted(ctx, s.NodeID, r.ID, s.deletionReason()); err != nil {
 			return asking.Records(err)
 		}
-		r.AlreadySo(map[string]any{"maas_status": s.Machine.Seen.Status}, "nothing to uninstall: machine %s is not Deployed any more, and its agent is gone with its system", s.Machine.SystemID)
+		r.AlreadyDone(map[string]any{"maas_status": s.Machine.Seen.Status}, "nothing to uninstall: machine %s is not Deployed any more, and its agent is gone with its system", s.Machine.SystemID)
 		return nil
 	}
 	k, err := c.request(ctx, r, transient, asking.Task{Type: "node.uninstall", Params: taskcatalog.UninstallParams{}}, "")

@@ -46,7 +46,7 @@ func (c *Chains) disable(ctx context.Context, r *run) error {
 	}
 	switch {
 	case s.Was != "" && n.Status == broker.Deleted:
-		r.AlreadySo(nil, "node %s is deleted already", s.NodeID)
+		r.AlreadyDone(nil, "node %s is deleted already", s.NodeID)
 		return nil
 	case s.Was != "" && n.Status == broker.Removing:
 		if _, err := c.Nodes.Withdraw(ctx, s.NodeID, r.ID, "run "+r.ID+" starts over"); err != nil {

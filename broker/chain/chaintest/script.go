@@ -125,7 +125,7 @@ func (s *Script) say(ctx context.Context, r *chain.Run[ScriptState], name string
 	}
 	switch word {
 	case "anew":
-		r.Anew()
+		r.StartOver()
 		fallthrough
 	case "ok", "done":
 		r.State.Trail = append(r.State.Trail, name)

@@ -135,7 +135,7 @@ func remembered(s *subject) {
 	holds, err := s.Holds(s.ctx, "dc1", begin)
 	s.ok(err)
 	s.same("a hold", holds[0], chain.SiteHold{Site: "dc1", Kind: chain.Freeze, Reason: "r", By: "ada", Since: begin, Until: begin.Add(2 * time.Minute)})
-	if got := chain.Stood(holds, begin, s.Store.Now()); got != 5*time.Minute {
+	if got := chain.HeldTime(holds, begin, s.Store.Now()); got != 5*time.Minute {
 		s.Fatalf("stood for %v", got)
 	}
 }
