@@ -43,7 +43,7 @@ type Region struct {
 	bmcRoster *roster[map[string]string]
 	// waitRoster lists the machines that runs wait for.
 	waitRoster *roster[Listing]
-	waits      *waits
+	waits      *awaitedIDs
 }
 
 // Open makes a Region. It does not connect. Code: site_invalid.
@@ -56,7 +56,7 @@ func Open(o Options) (*Region, error) {
 	r := &Region{
 		base: base, api: api, key: o.Key, Now: o.Now, rand: o.Rand, transport: o.Transport,
 		roster: &roster[Listing]{now: o.Now}, bmcRoster: &roster[map[string]string]{now: o.Now},
-		waitRoster: &roster[Listing]{now: o.Now}, waits: &waits{at: map[string]time.Time{}},
+		waitRoster: &roster[Listing]{now: o.Now}, waits: &awaitedIDs{at: map[string]time.Time{}},
 	}
 	if r.rand == nil {
 		r.rand = rand.Reader

@@ -94,7 +94,7 @@ func (b *bound) judge(op string, err error) error {
 		e.err = b.ctx.Err()
 		return fail(Timeout, "no answer in time")
 	case a.err != nil:
-		return fail(Unavailable, whyUnreached(a.err))
+		return fail(Unavailable, connectionCause(a.err))
 	case a.status/100 == 2:
 		return fail(Unavailable, "the answer does not come from MAAS (check for a proxy in between)")
 	}
@@ -132,8 +132,8 @@ func (b *bound) judge(op string, err error) error {
 	return fail(Invalid, words(a))
 }
 
-// whyUnreached says why there is no answer, without the URL.
-func whyUnreached(err error) string {
+// connectionCause says why there is no answer, without the URL.
+func connectionCause(err error) string {
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err

@@ -21,8 +21,8 @@ import (
 // These functions read, and change nothing. They also read fields that the library's types lack or
 // fail on.
 
-// ask decodes the answer to a GET.
-func ask[T any](ctx context.Context, r *Region, op string, k kind, at, verb string, params url.Values) (v T, err error) {
+// query decodes the answer to a GET.
+func query[T any](ctx context.Context, r *Region, op string, k kind, at, verb string, params url.Values) (v T, err error) {
 	raw, err := r.raw(ctx, op, k, http.MethodGet, at, verb, params)
 	if err != nil {
 		return v, err
@@ -33,12 +33,12 @@ func ask[T any](ctx context.Context, r *Region, op string, k kind, at, verb stri
 	return v, nil
 }
 
-// askOf is ask about one machine.
-func askOf[T any](ctx context.Context, r *Region, op string, k kind, resource, id, rest, verb string, params url.Values) (v T, err error) {
+// queryMachine is query about one machine.
+func queryMachine[T any](ctx context.Context, r *Region, op string, k kind, resource, id, rest, verb string, params url.Values) (v T, err error) {
 	if err := checkID(op, id); err != nil {
 		return v, err
 	}
-	return ask[T](ctx, r, op, k, resource+"/"+id+rest, verb, params)
+	return query[T](ctx, r, op, k, resource+"/"+id+rest, verb, params)
 }
 
 // bmcs returns the addresses of all BMCs by system_id. MAAS sends the passwords along in clear;
@@ -47,7 +47,7 @@ func (r *Region) bmcs(ctx context.Context) (map[string]string, error) {
 	type params struct {
 		Address any `json:"power_address"`
 	}
-	all, err := ask[map[string]params](ctx, r, "list power parameters", lists, "machines", "power_parameters", nil)
+	all, err := query[map[string]params](ctx, r, "list power parameters", lists, "machines", "power_parameters", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (p PowerLogin) Is(address string, want Power) bool {
 }
 
 func (r *Region) Power(ctx context.Context, id string) (PowerLogin, error) {
-	return askOf[PowerLogin](ctx, r, "read power parameters", looks, "machines", id, "", "power_parameters", nil)
+	return queryMachine[PowerLogin](ctx, r, "read power parameters", looks, "machines", id, "", "power_parameters", nil)
 }
 
 // PowerState has MAAS ask the BMC now: on, off, unknown or error.
@@ -112,7 +112,7 @@ func (r *Region) PowerState(ctx context.Context, id string) (string, error) {
 	type state struct {
 		State string `json:"state"`
 	}
-	s, err := askOf[state](ctx, r, "query power", switches, "machines", id, "", "query_power_state", nil)
+	s, err := queryMachine[state](ctx, r, "query power", switches, "machines", id, "", "query_power_state", nil)
 	return taskcatalog.Clean(s.State, 16), err
 }
 
@@ -128,7 +128,7 @@ func (OwnToken) String() string { return "[machine token]" }
 
 // OwnToken reads the machine's token; false: MAAS has made none.
 func (r *Region) OwnToken(ctx context.Context, id string) (OwnToken, bool, error) {
-	t, err := askOf[*OwnToken](ctx, r, "read the machine's token", looks, "machines", id, "", "get_token", nil)
+	t, err := queryMachine[*OwnToken](ctx, r, "read the machine's token", looks, "machines", id, "", "get_token", nil)
 	if err != nil || t == nil || t.Key == "" {
 		return OwnToken{}, false, err
 	}
@@ -155,14 +155,14 @@ func (r *Region) Token(ctx context.Context, m Machine) (MachineToken, bool, erro
 	return MachineToken{taskcatalog.MAASMachineToken{Endpoint: endpoint.String(), ConsumerKey: t.Consumer, TokenKey: t.Key, TokenSecret: t.Secret}, told}, true, nil
 }
 
-// UnderAgent reports whether a machine was allocated or deployed under this agent name. MAAS
+// HasAgentName reports whether a machine was allocated or deployed under this agent name. MAAS
 // filters by the agent name, and never discloses it.
-func (r *Region) UnderAgent(ctx context.Context, id, agent string) (bool, error) {
+func (r *Region) HasAgentName(ctx context.Context, id, agent string) (bool, error) {
 	const op = "find the machine by agent name"
 	if err := checkID(op, id); err != nil {
 		return false, err
 	}
-	found, err := ask[[]Machine](ctx, r, op, looks, "machines", "", url.Values{"id": {id}, "agent_name": {agent}})
+	found, err := query[[]Machine](ctx, r, op, looks, "machines", "", url.Values{"id": {id}, "agent_name": {agent}})
 	return len(found) == 1 && found[0].SystemID == id, err
 }
 
@@ -175,12 +175,12 @@ func (r *Region) WhoAmI(ctx context.Context) (string, error) {
 }
 
 func (r *Region) Subnets(ctx context.Context) ([]Subnet, error) {
-	return ask[[]Subnet](ctx, r, "list subnets", looks, "subnets", "", nil)
+	return query[[]Subnet](ctx, r, "list subnets", looks, "subnets", "", nil)
 }
 
 // SyncInterval returns the region's setting; zero: the setting cannot be read.
 func (r *Region) SyncInterval(ctx context.Context) (time.Duration, error) {
-	text, err := ask[string](ctx, r, "read "+SyncSetting, looks, "maas", "get_config", url.Values{"name": {SyncSetting}})
+	text, err := query[string](ctx, r, "read "+SyncSetting, looks, "maas", "get_config", url.Values{"name": {SyncSetting}})
 	if err != nil {
 		return 0, err
 	}
@@ -213,7 +213,7 @@ func (r *Region) EventsOf(ctx context.Context, id, level string) ([]Event, error
 	if err := checkID(op, id); err != nil {
 		return nil, err
 	}
-	p, err := ask[page](ctx, r, op, looks, "events", "query", url.Values{"id": {id}, "level": {level}, "limit": {"200"}})
+	p, err := query[page](ctx, r, op, looks, "events", "query", url.Values{"id": {id}, "level": {level}, "limit": {"200"}})
 	return p.Events, err
 }
 
@@ -226,7 +226,7 @@ func (r *Region) NeverBooted(ctx context.Context, id string) (bool, error) {
 		Type   int `json:"type"` // 0: commissioning
 		Status int `json:"status"`
 	}
-	all, err := askOf[[]result](ctx, r, "read commissioning results", looks, "nodes", id, "/results", "", nil)
+	all, err := queryMachine[[]result](ctx, r, "read commissioning results", looks, "nodes", id, "/results", "", nil)
 	last := result{ID: -1}
 	for _, one := range all {
 		if one.Type == 0 && one.ID > last.ID {
@@ -238,7 +238,7 @@ func (r *Region) NeverBooted(ctx context.Context, id string) (bool, error) {
 
 // Flag reads a setting of the region that is on or off.
 func (r *Region) Flag(ctx context.Context, name string) (bool, error) {
-	return ask[bool](ctx, r, "read "+name, looks, "maas", "get_config", url.Values{"name": {name}})
+	return query[bool](ctx, r, "read "+name, looks, "maas", "get_config", url.Values{"name": {name}})
 }
 
 // Digest distinguishes a machine's token from another one without disclosing the token: the secret

@@ -15,8 +15,8 @@ import (
 // listed below matches no condition.
 type Status int
 
-// unsaid is the status of a machine for which MAAS reports none: zero would be New.
-const unsaid Status = -1
+// statusUnknown is the status of a machine for which MAAS reports none: zero would be New.
+const statusUnknown Status = -1
 
 // The statuses.
 const (
@@ -193,8 +193,8 @@ func (r *Region) Machine(ctx context.Context, id string) (Machine, error) {
 
 // machineOf reads a machine; false: raw is no machine.
 func machineOf(raw []byte) (Machine, bool) {
-	m := Machine{Status: unsaid}
-	return m, json.Unmarshal(raw, &m) == nil && SystemIDForm.MatchString(m.SystemID) && m.Status != unsaid
+	m := Machine{Status: statusUnknown}
+	return m, json.Unmarshal(raw, &m) == nil && SystemIDForm.MatchString(m.SystemID) && m.Status != statusUnknown
 }
 
 // Listing is all machines, and the ids of machines that this client cannot read.
@@ -218,8 +218,8 @@ func ByID(ids []string) (filters []url.Values) {
 	return filters
 }
 
-// Those reads the machines that match any of the filters.
-func (r *Region) Those(ctx context.Context, filters ...url.Values) (out Listing, err error) {
+// FilteredMachines reads the machines that match any of the filters.
+func (r *Region) FilteredMachines(ctx context.Context, filters ...url.Values) (out Listing, err error) {
 	had := map[string]bool{}
 	for _, filter := range filters {
 		l, err := r.listOf(ctx, filter)

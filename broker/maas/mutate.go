@@ -146,8 +146,8 @@ func (r *Region) SetBootDisk(ctx context.Context, id string, disk int) error {
 	})
 }
 
-// LinkTo gives an interface an address of a subnet: any address, or the given one.
-func (r *Region) LinkTo(ctx context.Context, id string, iface, subnet int, address string) error {
+// LinkSubnet gives an interface an address of a subnet: any address, or the given one.
+func (r *Region) LinkSubnet(ctx context.Context, id string, iface, subnet int, address string) error {
 	params := &entity.NetworkInterfaceLinkParams{Mode: "AUTO", Subnet: subnet, Force: true}
 	if address != "" {
 		params.Mode, params.IPAddress, params.Force = "STATIC", address, false

@@ -58,21 +58,21 @@ func (s *Sites) Preflight(ctx context.Context, site broker.Site, profiles []brok
 	var r Report
 	r.record(site, profiles, overrides, s.Now())
 	if _, err := PowerAt(ctx, s.Secrets, site, site.PowerPath); err != nil {
-		r.add("power_credentials", Fail, "hostler site credentials "+site.Name+" --power-user U --power-password-file FILE", "%s", whatOf(err))
+		r.add("power_credentials", Fail, "hostler site credentials "+site.Name+" --power-user U --power-password-file FILE", "%s", errorDetail(err))
 	} else {
 		r.add("power_credentials", OK, "", "the site has its own")
 	}
 	region, err := s.Region(ctx, site)
 	if err != nil {
-		r.add("credentials", Fail, "hostler site credentials "+site.Name+" --maas-token-file FILE", "%s", whatOf(err))
+		r.add("credentials", Fail, "hostler site credentials "+site.Name+" --maas-token-file FILE", "%s", errorDetail(err))
 		return r
 	}
 	r.probe(ctx, region, site, profiles)
 	return r
 }
 
-// whatOf returns an error's text without its next action, which NextStep gives.
-func whatOf(err error) string {
+// errorDetail returns an error's text without its next action, which NextStep gives.
+func errorDetail(err error) string {
 	text := broker.AsError(err).Message
 	if i := strings.LastIndex(text, " ("); i > 0 && strings.HasSuffix(text, ")") {
 		text = text[:i]

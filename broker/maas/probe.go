@@ -50,8 +50,8 @@ func (r *Region) Identify(ctx context.Context) (Identity, error) {
 	return id, nil
 }
 
-// spoken are the versions whose sources this client was written from.
-var spoken = []string{"3.4.", "3.5.", "3.6.", "3.7."}
+// supportedVersions are the versions whose sources this client was written from.
+var supportedVersions = []string{"3.4.", "3.5.", "3.6.", "3.7."}
 
 const (
 	// MAAS refuses a request whose timestamp is 300 s old.
@@ -74,7 +74,7 @@ func (r *Report) probe(ctx context.Context, region *Region, site broker.Site, pr
 		return
 	}
 	r.Version = id.Version
-	if slices.ContainsFunc(spoken, func(v string) bool { return strings.HasPrefix(id.Version, v) }) {
+	if slices.ContainsFunc(supportedVersions, func(v string) bool { return strings.HasPrefix(id.Version, v) }) {
 		r.add("maas", OK, "", "version %s", id.Version)
 	} else {
 		r.add("maas", Warn, "try this version at an unimportant site first", "version %s is not one of 3.4 to 3.7", id.Version)

@@ -289,7 +289,7 @@ func TestARegionThatTakesLongIsAskedSeldom(t *testing.T) {
 		lately := func(at time.Duration, want int) {
 			t.Helper()
 			now = asked.Add(at)
-			s, err := region.Lately(t.Context())
+			s, err := region.RecentMachines(t.Context())
 			if n := f.region.Count("list"); err != nil || n != want || now.Sub(s.At) > max(row.rests, row.takes) {
 				t.Errorf("a list takes %v: %d at %v, want %d, of %v ago, %v", row.takes, n, at, want, now.Sub(s.At), err)
 			}

@@ -30,7 +30,7 @@ func (r *Region) rackOf(ctx context.Context, m Machine) (at string, told bool, e
 	if serving[0] == "" && serving[1] == "" {
 		return guess, false, nil
 	}
-	all, err := ask[[]rack](ctx, r, "list rack controllers", looks, "rackcontrollers", "", nil)
+	all, err := query[[]rack](ctx, r, "list rack controllers", looks, "rackcontrollers", "", nil)
 	if err != nil {
 		return "", false, err
 	}

@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// LeastAge is an age that a list may always have: a region is asked for its machines at most once
+// MinAge is an age that a list may always have: a region is asked for its machines at most once
 // in this time.
-const LeastAge = time.Second
+const MinAge = time.Second
 
 // A region of many machines takes long for a list, and does little else meanwhile. A caller that
 // accepts an older list spares the region for spared times the duration of the last list, until the
-// list is mostSpared old at most.
+// list is maxSpared old at most.
 const (
 	spared     = 4
-	mostSpared = 2 * time.Minute
+	maxSpared = 2 * time.Minute
 )
 
 // Snapshot is all machines of a region at one moment. It is shared: nobody changes it.
@@ -43,13 +43,13 @@ type roster[T any] struct {
 	flight singleflight.Group
 
 	mu   sync.Mutex
-	last listed[T]
+	last timedList[T]
 	took time.Duration // duration of the last successful list
 	err  error         // of the last try
 }
 
-// listed is a list, and when it was requested.
-type listed[T any] struct {
+// timedList is a list, and when it was requested.
+type timedList[T any] struct {
 	at   time.Time
 	list T
 }
@@ -61,9 +61,9 @@ func (r *Region) Machines(ctx context.Context, maxAge time.Duration) (Snapshot, 
 	return Snapshot{At: l.at, Machines: l.list.Machines, Unread: l.list.Unread}, err
 }
 
-// Lately is Machines for a caller that reads every decisive machine again, alone. The list may be
+// RecentMachines is Machines for a caller that reads every decisive machine again, alone. The list may be
 // older where a list takes the region long.
-func (r *Region) Lately(ctx context.Context) (Snapshot, error) {
+func (r *Region) RecentMachines(ctx context.Context) (Snapshot, error) {
 	return r.Machines(ctx, r.roster.rest())
 }
 
@@ -73,13 +73,13 @@ func (r *Region) Addresses(ctx context.Context, maxAge time.Duration) (map[strin
 	return l.list, err
 }
 
-func (r *roster[T]) read(ctx context.Context, op string, maxAge time.Duration, list func(context.Context) (T, error)) (listed[T], error) {
-	if l, err, ok := r.fresh(max(maxAge, LeastAge)); ok {
+func (r *roster[T]) read(ctx context.Context, op string, maxAge time.Duration, list func(context.Context) (T, error)) (timedList[T], error) {
+	if l, err, ok := r.fresh(max(maxAge, MinAge)); ok {
 		return l, err
 	}
 	// The first caller may go away: the list goes on for the others.
 	read := r.flight.DoChan("", func() (any, error) {
-		if l, err, ok := r.fresh(LeastAge); ok {
+		if l, err, ok := r.fresh(MinAge); ok {
 			return l, err
 		}
 		at := r.now()
@@ -87,28 +87,28 @@ func (r *roster[T]) read(ctx context.Context, op string, maxAge time.Duration, l
 		if err != nil {
 			at = r.now() // a failure, too, may have taken long
 		}
-		return r.keep(listed[T]{at, all}, r.now().Sub(at), err)
+		return r.keep(timedList[T]{at, all}, r.now().Sub(at), err)
 	})
 	select {
 	case got := <-read:
-		l, _ := got.Val.(listed[T])
+		l, _ := got.Val.(timedList[T])
 		return l, got.Err
 	case <-ctx.Done():
-		return listed[T]{}, &Error{Class: Timeout, Op: op, Detail: "no answer in time", err: ctx.Err()}
+		return timedList[T]{}, &Error{Class: Timeout, Op: op, Detail: "no answer in time", err: ctx.Err()}
 	}
 }
 
-func (r *roster[T]) fresh(maxAge time.Duration) (listed[T], error, bool) { //nolint:revive // the last says whether the others count
+func (r *roster[T]) fresh(maxAge time.Duration) (timedList[T], error, bool) { //nolint:revive // the last says whether the others count
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	age := r.now().Sub(r.last.at)
 	if r.err != nil {
-		return listed[T]{}, r.err, age < LeastAge
+		return timedList[T]{}, r.err, age < MinAge
 	}
 	return r.last, nil, !r.last.at.IsZero() && age < maxAge
 }
 
-func (r *roster[T]) keep(l listed[T], took time.Duration, err error) (listed[T], error) {
+func (r *roster[T]) keep(l timedList[T], took time.Duration, err error) (timedList[T], error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last, r.err = l, err
@@ -122,5 +122,5 @@ func (r *roster[T]) keep(l listed[T], took time.Duration, err error) (listed[T],
 func (r *roster[T]) rest() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return min((1+spared)*r.took, mostSpared)
+	return min((1+spared)*r.took, maxSpared)
 }

@@ -55,7 +55,7 @@ func (b *bound) RoundTrip(given *http.Request) (*http.Response, error) {
 	if given.Body != nil {
 		defer func() { _ = given.Body.Close() }()
 	}
-	if !b.region.holds(given.URL) {
+	if !b.region.inRegion(given.URL) {
 		a.err = errOutside
 		return nil, a.err
 	}
@@ -165,8 +165,8 @@ func (b *bound) hide(text string) string {
 	return text
 }
 
-// holds reports whether a URL belongs to this region's API.
-func (r *Region) holds(u *url.URL) bool {
+// inRegion reports whether a URL belongs to this region's API.
+func (r *Region) inRegion(u *url.URL) bool {
 	return u.Scheme == r.api.Scheme && u.Host == r.api.Host && u.User == nil &&
 		strings.HasPrefix(u.Path, r.api.Path) && path.Clean(u.Path)+"/" == u.Path && u.RawPath == ""
 }

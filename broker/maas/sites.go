@@ -18,10 +18,10 @@ type Sites struct {
 	Transport func(broker.Site) http.RoundTripper
 
 	mu      sync.Mutex
-	regions map[string]known // by site id
+	regions map[string]siteRegion // by site id
 }
 
-type known struct {
+type siteRegion struct {
 	region          *Region
 	address, caCert string
 }
@@ -50,9 +50,9 @@ func (s *Sites) Region(ctx context.Context, site broker.Site) (*Region, error) {
 		region.transport, region.patient = k.region.transport, k.region.patient
 	}
 	if s.regions == nil {
-		s.regions = map[string]known{}
+		s.regions = map[string]siteRegion{}
 	}
-	s.regions[site.ID] = known{region, site.APIBaseURL, site.CACert}
+	s.regions[site.ID] = siteRegion{region, site.APIBaseURL, site.CACert}
 	return region, nil
 }
 

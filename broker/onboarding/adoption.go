@@ -64,7 +64,7 @@ func NewAdoption(site broker.Site, profile broker.Profile, sku broker.SKU, req A
 // Adoption is the list of stages from a deployed machine to an active node. No stage, and no undo
 // of a stage, makes a call that changes MAAS.
 func (c *Chains) Adoption() chain.Chain[Onboarding] {
-	return chain.Chain[Onboarding]{Kind: AdoptionKind, Probe: c.Probe, Failing: c.diagnose, Stages: append([]stage{c.LoadSite()}, c.judged([]stage{
+	return chain.Chain[Onboarding]{Kind: AdoptionKind, Probe: c.Probe, Failing: c.diagnose, Stages: append([]stage{c.LoadSite()}, c.classifyFaults([]stage{
 		{Name: "find_in_maas", Do: c.findDeployed, Retry: retries("find_in_maas"), Limit: within(records), About: aboutLook},
 		{Name: "compare_with_sku", Do: c.compareWithSKU, Retry: retries("compare_with_sku"), Limit: within(records), About: aboutLook},
 		{Name: "bind_node", Do: c.bindNode, Undo: c.unbindNode, Retry: retries("bind_node"), Limit: within(records), About: aboutBind},
@@ -91,7 +91,7 @@ func (c *Chains) findDeployed(ctx context.Context, r *run) error {
 	case err != nil:
 		return at.unseen(ctx, err)
 	}
-	at.see(m)
+	at.recordObserved(m)
 	if err := c.adoptable(ctx, at); err != nil {
 		return err
 	}
@@ -103,11 +103,11 @@ func (c *Chains) findDeployed(ctx context.Context, r *run) error {
 		return at.unseen(ctx, err)
 	}
 	if at.Locked {
-		s.warn("machine " + at.called() + " is locked in MAAS: unlock it there before its node is reimaged or decommissioned")
+		s.warn("machine " + at.displayName() + " is locked in MAAS: unlock it there before its node is reimaged or decommissioned")
 	}
 	s.SystemID, s.Owner, s.IPMIIP = m.SystemID, m.Owner, taskcatalog.Clean(bmcs[m.SystemID], 64)
 	r.Lock("hostname/" + s.Site + "/" + s.Hostname)
-	r.Note(map[string]string{"system_id": m.SystemID, "owner": m.Owner}, "machine %s is %s, owned by %s", at.called(), taskcatalog.Clean(m.StatusName, 64), taskcatalog.Clean(m.Owner, 64))
+	r.Note(map[string]string{"system_id": m.SystemID, "owner": m.Owner}, "machine %s is %s, owned by %s", at.displayName(), taskcatalog.Clean(m.StatusName, 64), taskcatalog.Clean(m.Owner, 64))
 	return nil
 }
 
@@ -135,35 +135,35 @@ func (at *place) sameName() (string, error) {
 func (c *Chains) adoptable(ctx context.Context, at *place) error {
 	switch user := at.state.MAASUser; {
 	case at.Status == maas.Broken:
-		return chain.Fail(ambiguity, "machine %s is marked Broken in MAAS, and only a Deployed machine can be adopted", at.called()).
+		return chain.Fail(ambiguity, "machine %s is marked Broken in MAAS, and only a Deployed machine can be adopted", at.displayName()).
 			With("machine_broken", map[string]string{"maas_status": at.StatusName}).Next("find out why; mark it fixed in MAAS, which makes it Deployed if it was Deployed before, then rerun")
 	case at.Status != maas.Deployed:
-		return chain.Fail(ambiguity, "machine %s is %s, and only a Deployed machine can be adopted (hostler onboarding start installs a machine from bare metal)", at.called(), taskcatalog.Clean(at.StatusName, 64)).
+		return chain.Fail(ambiguity, "machine %s is %s, and only a Deployed machine can be adopted (hostler onboarding start installs a machine from bare metal)", at.displayName(), taskcatalog.Clean(at.StatusName, 64)).
 			With("machine_not_deployed", map[string]string{"maas_status": at.StatusName})
 	case at.Owner == "":
-		return chain.Fail(ambiguity, "machine %s has no owner in MAAS", at.called()).With("owner_unknown", nil)
+		return chain.Fail(ambiguity, "machine %s has no owner in MAAS", at.displayName()).With("owner_unknown", nil)
 	case at.state.Owner != "" && at.Owner != at.state.Owner:
-		return at.foreign("it was of " + taskcatalog.Clean(at.state.Owner, 64) + " when this run began")
+		return at.refuseForeign("it was of " + taskcatalog.Clean(at.state.Owner, 64) + " when this run began")
 	case at.Owner != user:
 		return chain.Fail(ambiguity, "machine %s belongs to the MAAS user %s, and the token of site %s belongs to %s: no run could release the machine, so its node could be neither reimaged nor decommissioned",
-			at.called(), taskcatalog.Clean(at.Owner, 64), at.state.Site, taskcatalog.Clean(user, 64)).With("machine_of_other_user", map[string]string{"owner": at.Owner, "user": user}).
+			at.displayName(), taskcatalog.Clean(at.Owner, 64), at.state.Site, taskcatalog.Clean(user, 64)).With("machine_of_other_user", map[string]string{"owner": at.Owner, "user": user}).
 			Next("deploy the machine as %s in MAAS, or set a token of the machine's owner for the site (hostler site credentials %s --maas-token-file FILE), then rerun", taskcatalog.Clean(user, 64), at.state.Site)
 	}
 	if node, run := at.Annotations[maas.MarkNode], at.Annotations[maas.MarkRun]; node != "" || run != "" {
-		gone, err := c.letGo(ctx, node, run)
+		gone, err := c.ownDeletedMark(ctx, node, run)
 		if err != nil {
 			return err
 		}
 		if !gone {
-			return at.foreign("an onboarding holds the machine, at this broker or another")
+			return at.refuseForeign("an onboarding holds the machine, at this broker or another")
 		}
 	}
 	return c.unbound(ctx, at)
 }
 
-// letGo reports whether a mark names a deleted node of this broker and the run that made this node.
+// ownDeletedMark reports whether a mark names a deleted node of this broker and the run that made this node.
 // Both must match: half of our mark may stand beside half of another broker's.
-func (c *Chains) letGo(ctx context.Context, node, run string) (bool, error) {
+func (c *Chains) ownDeletedMark(ctx context.Context, node, run string) (bool, error) {
 	n, err := c.Nodes.Node(ctx, node)
 	if err == nil && n.Status == broker.Deleted {
 		var by string
@@ -173,7 +173,7 @@ func (c *Chains) letGo(ctx context.Context, node, run string) (bool, error) {
 		}
 	}
 	if err != nil && broker.AsError(err).Kind != broker.NotFound {
-		return false, ours(err)
+		return false, recordFault(err)
 	}
 	return false, nil
 }
@@ -194,7 +194,7 @@ func (c *Chains) compareWithSKU(ctx context.Context, r *run) error {
 		s.Disks = append(s.Disks, deviceOf(d))
 	}
 	if !slices.ContainsFunc(s.Disks, func(d Device) bool { return d.Serial != "" }) {
-		s.warn("MAAS knows no disk of machine " + at.called() + " by its serial number, so the broker cannot verify that the agent runs on this machine (check hostler node show before the node has a tenant)")
+		s.warn("MAAS knows no disk of machine " + at.displayName() + " by its serial number, so the broker cannot verify that the agent runs on this machine (check hostler node show before the node has a tenant)")
 	}
 	if s.SKU.ID == "" {
 		r.Note(map[string]any{"disks": s.Disks}, "no SKU was named: the machine has %d disks, and is compared with no SKU", len(s.Disks))
@@ -217,7 +217,7 @@ func (c *Chains) bindNode(ctx context.Context, r *run) error {
 		RunID: r.ID, Site: s.Site, Hostname: s.Hostname, SKU: s.SKU.ID, MAASSystemID: s.SystemID, Disks: s.Disks, RequestedBy: r.RequestedBy, ByCommand: true,
 	})
 	if err != nil {
-		return ours(err)
+		return recordFault(err)
 	}
 	s.NodeID = id
 	r.Lock("node/" + id)
@@ -231,7 +231,7 @@ func (c *Chains) unbindNode(ctx context.Context, r *run) error {
 	kept, err := c.Nodes.Remove(ctx, r.ID, "adoption was undone")
 	switch {
 	case err != nil:
-		return ours(err)
+		return recordFault(err)
 	case kept == "":
 		r.State.NodeID = ""
 		return nil
@@ -239,7 +239,7 @@ func (c *Chains) unbindNode(ctx context.Context, r *run) error {
 		return nil
 	}
 	r.Note(map[string]string{"node_id": kept}, "node %s had enrolled, and is quarantined", kept)
-	return ours(c.Nodes.Quarantine(ctx, kept, "adoption was undone after the node had enrolled"))
+	return recordFault(c.Nodes.Quarantine(ctx, kept, "adoption was undone after the node had enrolled"))
 }
 
 // waitForAdopted waits for the agent and activates the node if the machine is the expected one.
@@ -248,7 +248,7 @@ func (c *Chains) waitForAdopted(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return ours(err)
+		return recordFault(err)
 	}
 	switch n.Status {
 	case broker.Active, broker.Offline: // activated by a person after a mismatch
@@ -261,7 +261,7 @@ func (c *Chains) waitForAdopted(ctx context.Context, r *run) error {
 	}
 	if s.Mismatch != "" {
 		if err := c.Nodes.Quarantine(ctx, n.ID, s.Mismatch); err != nil {
-			return ours(err)
+			return recordFault(err)
 		}
 		return unlike(n, s.Mismatch)
 	}
@@ -283,7 +283,7 @@ func (c *Chains) waitForAdopted(ctx context.Context, r *run) error {
 		s.Mismatch = broker.AsError(err).Message
 		return chain.Again(0, "%s", s.Mismatch)
 	case err != nil:
-		return ours(err)
+		return recordFault(err)
 	case !active:
 		return chain.Again(soon, "node %s: %s", n.ID, lacks)
 	}
@@ -301,7 +301,7 @@ func (c *Chains) quarantined(ctx context.Context, r *run, n broker.Node) error {
 		r.State.Mismatch = broker.AsError(err).Message
 		return unlike(n, r.State.Mismatch)
 	case err != nil:
-		return ours(err)
+		return recordFault(err)
 	}
 	r.State.Mismatch = ""
 	if active { // a person activated the node meanwhile

@@ -36,14 +36,14 @@ func (c *Chains) CheckAdoptions(ctx context.Context, site broker.Site, states []
 	for _, s := range states {
 		ids = append(ids, s.Adopts)
 	}
-	found, err := region.Those(ctx, maas.ByID(ids)...)
+	found, err := region.FilteredMachines(ctx, maas.ByID(ids)...)
 	if err != nil {
 		return away(err)
 	}
 	var out []Refusal
 	for _, s := range states {
 		s.MAASUser = user
-		switch f, err := c.refuses(ctx, &place{site: site, region: region, run: &run{ID: "-"}, state: &s}, found); {
+		switch f, err := c.foreseenFailure(ctx, &place{site: site, region: region, run: &run{ID: "-"}, state: &s}, found); {
 		case err != nil:
 			return nil, err
 		case f != nil:
@@ -53,8 +53,8 @@ func (c *Chains) CheckAdoptions(ctx context.Context, site broker.Site, states []
 	return out, nil
 }
 
-// refuses returns the failure of an adoption of one machine; nil: no failure is foreseen.
-func (c *Chains) refuses(ctx context.Context, at *place, found maas.Listing) (*chain.Failure, error) {
+// foreseenFailure returns the failure of an adoption of one machine; nil: no failure is foreseen.
+func (c *Chains) foreseenFailure(ctx context.Context, at *place, found maas.Listing) (*chain.Failure, error) {
 	id := at.state.Adopts
 	n := slices.IndexFunc(found.Machines, func(m maas.Machine) bool { return m.SystemID == id })
 	switch {

@@ -47,7 +47,7 @@ func (at *place) claimed(ctx context.Context) (bool, error) {
 	if at.Annotations[maas.MarkRun] != "" || at.Annotations[maas.MarkNode] != "" {
 		return false, nil
 	}
-	is, err := at.region.UnderAgent(ctx, at.SystemID, agentName(at.run.ID))
+	is, err := at.region.HasAgentName(ctx, at.SystemID, agentName(at.run.ID))
 	if err != nil {
 		return false, at.unseen(ctx, err)
 	}
@@ -67,8 +67,8 @@ func (at *place) leftover() bool {
 		at.Annotations[maas.MarkRun] == "" && at.Annotations[maas.MarkNode] == ""
 }
 
-// foreign refuses a machine that this run must not touch.
-func (at *place) foreign(why string) *chain.Failure {
+// refuseForeign refuses a machine that this run must not touch.
+func (at *place) refuseForeign(why string) *chain.Failure {
 	of := ""
 	if at.Owner != "" {
 		of = " of " + taskcatalog.Clean(at.Owner, 64)
@@ -76,18 +76,18 @@ func (at *place) foreign(why string) *chain.Failure {
 	if n, r := at.Annotations[maas.MarkNode], at.Annotations[maas.MarkRun]; n != "" || r != "" {
 		of += ", marked for node " + taskcatalog.Clean(n, 64) + " by run " + taskcatalog.Clean(r, 64)
 	}
-	return chain.Fail(ambiguity, "machine %s is %s%s: %s", at.called(), taskcatalog.Clean(at.StatusName, 64), of, why).
+	return chain.Fail(ambiguity, "machine %s is %s%s: %s", at.displayName(), taskcatalog.Clean(at.StatusName, 64), of, why).
 		With("machine_not_ours", map[string]any{"system_id": at.SystemID, "maas_status": at.StatusName, "owner": at.Owner})
 }
 
 // locked refuses a machine that somebody has locked in MAAS.
 func (at *place) locked() error {
-	return chain.Fail(ambiguity, "machine %s is locked in MAAS (if it is the right machine, unlock it there)", at.called()).With("machine_locked", nil)
+	return chain.Fail(ambiguity, "machine %s is locked in MAAS (if it is the right machine, unlock it there)", at.displayName()).With("machine_locked", nil)
 }
 
-// take claims a Ready machine for this run in separate steps for the intent, allocate and the mark.
+// claimMachine claims a Ready machine for this run in separate steps for the intent, allocate and the mark.
 // true: the machine is marked.
-func (c *Chains) take(ctx context.Context, at *place) (bool, error) {
+func (c *Chains) claimMachine(ctx context.Context, at *place) (bool, error) {
 	s := at.state
 	switch {
 	case at.marked():
@@ -97,7 +97,7 @@ func (c *Chains) take(ctx context.Context, at *place) (bool, error) {
 			return false, err
 		}
 		if s.Claim == nil || s.Claim.SystemID != s.SystemID || s.Claim.NodeID != s.NodeID || !s.DeployedAt.IsZero() {
-			return false, c.intend(ctx, at)
+			return false, c.saveClaim(ctx, at)
 		}
 		return false, at.allocate(ctx)
 	case at.Status == maas.Allocated:
@@ -109,11 +109,11 @@ func (c *Chains) take(ctx context.Context, at *place) (bool, error) {
 			return false, at.annotate(ctx)
 		}
 	}
-	return false, at.foreign("this run did not claim it")
+	return false, at.refuseForeign("this run did not claim it")
 }
 
-// intend saves, before anything is done, which machine the run will take.
-func (c *Chains) intend(ctx context.Context, at *place) error {
+// saveClaim saves, before anything is done, which machine the run will take.
+func (c *Chains) saveClaim(ctx context.Context, at *place) error {
 	user, err := at.region.WhoAmI(ctx)
 	if err != nil {
 		return at.unseen(ctx, err)
@@ -125,24 +125,24 @@ func (c *Chains) intend(ctx context.Context, at *place) error {
 	if was != nil && was.SystemID == at.SystemID {
 		at.state.Claim.Unheard = was.Unheard
 	}
-	return chain.Again(next, "about to allocate machine %s", at.called())
+	return chain.Again(next, "about to allocate machine %s", at.displayName())
 }
 
 func (at *place) allocate(ctx context.Context) error {
 	owner, err := at.region.Allocate(ctx, at.SystemID, agentName(at.run.ID), "hostler run "+at.run.ID)
 	if err != nil {
-		return at.undone(ctx, err)
+		return at.changeFault(ctx, err)
 	}
 	at.state.Claim.User = owner
-	return chain.Again(next, "machine %s is allocated, and not yet marked", at.called())
+	return chain.Again(next, "machine %s is allocated, and not yet marked", at.displayName())
 }
 
 func (at *place) annotate(ctx context.Context) error {
 	c := at.state.Claim
 	if err := at.region.Annotate(ctx, at.SystemID, map[string]string{maas.MarkNode: c.NodeID, maas.MarkRun: at.run.ID}); err != nil {
-		return at.undone(ctx, err)
+		return at.changeFault(ctx, err)
 	}
-	return chain.Again(next, "machine %s is marked", at.called())
+	return chain.Again(next, "machine %s is marked", at.displayName())
 }
 
 // unbound refuses a machine that is bound to another node.
@@ -150,18 +150,18 @@ func (c *Chains) unbound(ctx context.Context, at *place) error {
 	node, err := c.Nodes.Bound(ctx, at.state.Site, at.SystemID, at.run.ID)
 	switch {
 	case err != nil:
-		return ours(err)
+		return recordFault(err)
 	case node != "" && node != at.state.NodeID:
-		return at.foreign("node " + node + " is bound to it")
+		return at.refuseForeign("node " + node + " is bound to it")
 	}
 	return nil
 }
 
-// giveBack releases this run's machine, and waits until MAAS has finished. A machine without the
+// releaseClaim releases this run's machine, and waits until MAAS has finished. A machine without the
 // mark is marked first: a failed release removes the agent name that proves the claim, and leaves
 // the mark. Another owner's machine is left unchanged. No undo, rescue or restart_clean takes the
 // machine from a node in use.
-func (c *Chains) giveBack(ctx context.Context, at *place) error {
+func (c *Chains) releaseClaim(ctx context.Context, at *place) error {
 	is := at.marked()
 	if !is {
 		claimed, err := at.claimed(ctx)
@@ -192,12 +192,12 @@ func (c *Chains) giveBack(ctx context.Context, at *place) error {
 			return err
 		}
 		if err := at.region.Release(ctx, at.SystemID, "hostler run "+at.run.ID); err != nil {
-			return at.unswitched(ctx, err)
+			return at.powerFault(ctx, err)
 		}
 		claim.Released = true
-		return chain.Again(soon, "machine %s is being released", at.called())
+		return chain.Again(soon, "machine %s is being released", at.displayName())
 	}
-	return chain.Fail(ambiguity, "cannot release machine %s: the machine is %s (end this in MAAS, then retry_stage)", at.called(), taskcatalog.Clean(at.StatusName, 64)).
+	return chain.Fail(ambiguity, "cannot release machine %s: the machine is %s (end this in MAAS, then retry_stage)", at.displayName(), taskcatalog.Clean(at.StatusName, 64)).
 		With("machine_not_releasable", nil)
 }
 
@@ -208,7 +208,7 @@ func (c *Chains) unused(ctx context.Context, nodeID, runID string) error {
 	why, err := c.Nodes.InUse(ctx, nodeID, runID)
 	switch {
 	case err != nil:
-		return ours(err)
+		return recordFault(err)
 	case why == "":
 		return nil
 	}

@@ -26,7 +26,7 @@ func (c *Chains) commission(ctx context.Context, r *run) error {
 		return nil
 	case maas.New, maas.FailedCommissioning:
 		if !at.free() && !at.leftover() {
-			return at.foreign("the machine is in use")
+			return at.refuseForeign("the machine is in use")
 		}
 		return c.startCommissioning(ctx, at)
 	}
@@ -61,7 +61,7 @@ func (c *Chains) startCommissioning(ctx context.Context, at *place) error {
 		begin = at.region.Test
 	}
 	if err := begin(ctx, at.SystemID); err != nil {
-		return at.unswitched(ctx, err)
+		return at.powerFault(ctx, err)
 	}
 	s.Failed, s.Recommission = "", false
 	return nil
@@ -85,13 +85,13 @@ func (c *Chains) configured(ctx context.Context, at *place) (bool, error) {
 		return true, nil
 	}
 	if err := at.region.Configure(ctx, at.Machine, s.Hostname, s.IPMIIP, login); err != nil {
-		return false, at.undone(ctx, err)
+		return false, at.changeFault(ctx, err)
 	}
 	return false, chain.Again(next, "machine %s has its name and the login of its BMC", at.SystemID)
 }
 
 func (at *place) named() bool {
-	c := at.weigh(at.Machine, "")
+	c := at.compareKeys(at.Machine, "")
 	return len(c.matches) > 0 && c.matches[0] == "hostname"
 }
 
@@ -111,7 +111,7 @@ func (at *place) off(ctx context.Context) error {
 
 // waitForReady waits until MAAS has commissioned the machine.
 func (c *Chains) waitForReady(ctx context.Context, r *run) error {
-	at, err := c.glance(ctx, r)
+	at, err := c.findInSharedList(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (c *Chains) waitForReady(ctx context.Context, r *run) error {
 		return chain.Again(patience(r, lookAgain), "machine is %s", at.StatusName)
 	case maas.Ready:
 		if !at.free() && !at.leftover() {
-			return at.foreign("the machine is in use")
+			return at.refuseForeign("the machine is in use")
 		}
 		s.Failed, s.Recommission = "", false
 		return nil
@@ -137,29 +137,29 @@ func (c *Chains) waitForReady(ctx context.Context, r *run) error {
 			s.Failed, s.Recommission = "", true // a person has looked and resumed the run
 		}
 		if s.Recommission && (at.free() || at.leftover()) {
-			return c.lookOnceMore(ctx, at)
+			return c.recommission(ctx, at)
 		}
 		return at.notCommissioned(ctx)
 	}
 	if at.marked() {
 		return nil
 	}
-	return at.foreign("the machine was to become Ready, and was changed meanwhile (if it is free again, rerun)")
+	return at.refuseForeign("the machine was to become Ready, and was changed meanwhile (if it is free again, rerun)")
 }
 
 // notCommissioned returns the failure of a machine whose commissioning or tests failed.
 func (at *place) notCommissioned(ctx context.Context) error {
-	why := at.why(ctx)
+	why := at.failureReason(ctx)
 	at.state.Failed = failedCommissioning
 	details := at.details()
 	details["maas_events"] = why.events
 	if at.Status == maas.FailedTesting {
-		return chain.Fail(mismatch, "machine %s did not pass its tests: %s", at.called(), why).With("failed_testing", details).
+		return chain.Fail(mismatch, "machine %s did not pass its tests: %s", at.displayName(), why).With("failed_testing", details).
 			Next("repair the machine, then resume: MAAS tests it again; or override the failed tests in MAAS, then resume")
 	}
 	if never, err := at.region.NeverBooted(ctx, at.SystemID); err == nil && never {
-		return chain.Fail(pxeDiscovery, "machine %s never booted from the network: %s", at.called(), why).With("failed_commission", details)
+		return chain.Fail(pxeDiscovery, "machine %s never booted from the network: %s", at.displayName(), why).With("failed_commission", details)
 	}
-	return chain.Fail(mismatch, "machine %s was not commissioned: %s", at.called(), why).With("failed_commission", details).
+	return chain.Fail(mismatch, "machine %s was not commissioned: %s", at.displayName(), why).With("failed_commission", details).
 		Next("repair the named cause, on the machine or in the script, then resume: MAAS commissions it again")
 }

@@ -61,7 +61,7 @@ func (c *Chains) renderCloudInit(ctx context.Context, r *run) error {
 		NodeID: s.NodeID, RunID: r.ID, Site: s.Site, Hostname: s.Hostname, SKU: s.SKU.ID, MAASSystemID: s.SystemID, Disks: s.Disks, RequestedBy: r.RequestedBy,
 	})
 	if err != nil {
-		return ours(err)
+		return recordFault(err)
 	}
 	if s.Reclaim != nil && id != s.NodeID {
 		return chain.Fail(ambiguity, "the machine of node %s would be deployed for node %s", s.NodeID, id).With("node_changed", nil)
@@ -90,13 +90,13 @@ func (c *Chains) bundle(ctx context.Context, r *run) (Bundle, error) {
 	if s.Policy.EnablePhase2RoCE {
 		rows, err := c.Records.RoCEAssignments(ctx, s.SiteID, s.Hostname)
 		if err != nil {
-			return Bundle{}, ours(err)
+			return Bundle{}, recordFault(err)
 		}
 		facts.RoCE = rows
 	}
 	b, err := c.Nodes.Bundle(ctx, s.NodeID, facts)
 	if err != nil {
-		return Bundle{}, ours(err)
+		return Bundle{}, recordFault(err)
 	}
 	for _, w := range b.Warnings {
 		s.warn(w)
@@ -109,7 +109,7 @@ func (c *Chains) bundle(ctx context.Context, r *run) (Bundle, error) {
 func (c *Chains) forgetNode(ctx context.Context, r *run) error {
 	kept, err := c.Nodes.Remove(ctx, r.ID, "the run was undone")
 	if err != nil {
-		return ours(err)
+		return recordFault(err)
 	}
 	switch {
 	case r.State.Reclaim != nil: // the node existed before this run, whose own list keeps the node from use
@@ -118,7 +118,7 @@ func (c *Chains) forgetNode(ctx context.Context, r *run) error {
 	case kept != "" && r.Restarting:
 		why, err := c.Nodes.Renew(ctx, r.ID, "onboarding begins from the first stage")
 		if err != nil {
-			return ours(err)
+			return recordFault(err)
 		}
 		if why != "" {
 			r.State.warn(why)
@@ -127,7 +127,7 @@ func (c *Chains) forgetNode(ctx context.Context, r *run) error {
 		return nil
 	case kept != "":
 		if err := c.Nodes.Quarantine(ctx, kept, "onboarding was undone after the node had enrolled"); err != nil {
-			return ours(err)
+			return recordFault(err)
 		}
 		r.Note(map[string]string{"node_id": kept}, "node %s had enrolled, and is quarantined", kept)
 		return nil
@@ -163,11 +163,11 @@ func (c *Chains) deploy(ctx context.Context, r *run) error {
 	if at.Locked {
 		return at.locked()
 	}
-	if taken, err := c.take(ctx, at); err != nil || !taken {
+	if taken, err := c.claimMachine(ctx, at); err != nil || !taken {
 		return err
 	}
 	if at.Status != maas.Allocated {
-		return at.foreign("the machine is marked, and neither allocated nor deploying")
+		return at.refuseForeign("the machine is marked, and neither allocated nor deploying")
 	}
 	s := &r.State
 	if s.Policy.RequireHWSync {
@@ -186,9 +186,9 @@ func (c *Chains) deploy(ctx context.Context, r *run) error {
 		Series: s.Policy.DistroSeries, UserData: b.UserData, Sync: s.Policy.RequireHWSync, Agent: agentName(r.ID), Comment: "hostler run " + r.ID,
 	})
 	if err != nil {
-		return at.unswitched(ctx, err)
+		return at.powerFault(ctx, err)
 	}
-	r.Note(map[string]any{"system_id": at.SystemID, "image": maas.Image(s.Policy.DistroSeries), "bundle": b.Digest, "deploys": s.Deploys}, "MAAS deploys machine %s", at.called())
+	r.Note(map[string]any{"system_id": at.SystemID, "image": maas.Image(s.Policy.DistroSeries), "bundle": b.Digest, "deploys": s.Deploys}, "MAAS deploys machine %s", at.displayName())
 	return nil
 }
 
@@ -198,7 +198,7 @@ func (c *Chains) deploy(ctx context.Context, r *run) error {
 func (at *place) wantInterval(ctx context.Context) error {
 	wants, err := broker.SyncInterval(at.state.Policy.HardwareSyncInterval)
 	if err != nil {
-		return ours(err)
+		return recordFault(err)
 	}
 	has, err := at.region.SyncInterval(ctx)
 	switch {
@@ -208,7 +208,7 @@ func (at *place) wantInterval(ctx context.Context) error {
 		return nil
 	}
 	if err := at.region.SetSyncInterval(ctx, at.state.Policy.HardwareSyncInterval); err != nil {
-		return at.undone(ctx, err)
+		return at.changeFault(ctx, err)
 	}
 	return nil
 }
@@ -230,15 +230,15 @@ func (c *Chains) release(ctx context.Context, r *run) error {
 	case err != nil:
 		return at.unseen(ctx, err)
 	case at.unsure():
-		at.see(m)
-		return at.stillUnsure()
+		at.recordObserved(m)
+		return at.outcomeUnknown()
 	default:
-		at.see(m)
-		if err := c.giveBack(ctx, at); err != nil {
+		at.recordObserved(m)
+		if err := c.releaseClaim(ctx, at); err != nil {
 			return err
 		}
 		if at.Status != maas.Ready && at.Status != maas.New {
-			r.Note(map[string]string{"maas_status": at.StatusName}, "machine %s does not belong to this run, and was not changed", at.called())
+			r.Note(map[string]string{"maas_status": at.StatusName}, "machine %s does not belong to this run, and was not changed", at.displayName())
 		}
 	}
 	s.Claim, s.DeployedAt, s.DeployFailure, s.SSH = nil, zero, "", SSHSeed{}
@@ -249,7 +249,7 @@ func (c *Chains) release(ctx context.Context, r *run) error {
 // does not prove a working system.
 func (c *Chains) waitForDeployed(ctx context.Context, r *run) error {
 	seen := r.State.Seen.ObservedAt
-	at, err := c.glance(ctx, r)
+	at, err := c.findInSharedList(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -261,22 +261,22 @@ func (c *Chains) waitForDeployed(ctx context.Context, r *run) error {
 	}
 	switch {
 	case !at.marked():
-		return at.foreign("the machine belonged to this run and was changed in MAAS")
+		return at.refuseForeign("the machine belonged to this run and was changed in MAAS")
 	case at.Status == maas.Deploying:
 		return chain.Again(patience(r, lookAgain), "machine is Deploying")
 	case at.Status == maas.FailedDeployment:
-		why := at.why(ctx)
+		why := at.failureReason(ctx)
 		details := at.details()
 		details["maas_events"] = why.events
-		return chain.Fail(deployFailure, "MAAS could not deploy machine %s: %s", at.called(), why).With("failed_deploy", details)
+		return chain.Fail(deployFailure, "MAAS could not deploy machine %s: %s", at.displayName(), why).With("failed_deploy", details)
 	case at.Status != maas.Deployed:
-		return at.foreign("the machine was to become Deployed, and was changed in MAAS (rerun deploys it again; or cancel)")
+		return at.refuseForeign("the machine was to become Deployed, and was changed in MAAS (rerun deploys it again; or cancel)")
 	}
 	s := &r.State
 	if wants, err := broker.SyncInterval(s.Policy.HardwareSyncInterval); err == nil && at.EnableHWSync && at.interval() != wants {
-		s.warn(fmt.Sprintf("machine %s reports its hardware every %v instead of every %v: the region's %s was changed during the deployment", at.called(), at.interval(), wants, maas.SyncSetting))
+		s.warn(fmt.Sprintf("machine %s reports its hardware every %v instead of every %v: the region's %s was changed during the deployment", at.displayName(), at.interval(), wants, maas.SyncSetting))
 	}
 	s.DeployedAt, s.SyncBaseline = r.Now, at.baseline(ctx, seen)
-	r.Note(map[string]any{"ips": s.Seen.IPs, "power": s.Seen.Power}, "machine %s is Deployed", at.called())
+	r.Note(map[string]any{"ips": s.Seen.IPs, "power": s.Seen.Power}, "machine %s is Deployed", at.displayName())
 	return nil
 }

@@ -38,9 +38,9 @@ func (c *Chains) createOrFind(ctx context.Context, r *run) error {
 	case err != nil:
 		return err
 	case len(doubts) > 0 && (found == nil || found.bmc == ""):
-		return doubtful(s, doubts)
+		return refuseDoubts(s, doubts)
 	case found == nil:
-		return c.tell(ctx, at)
+		return c.createRecord(ctx, at)
 	}
 	return c.adopt(ctx, at, *found)
 }
@@ -51,7 +51,7 @@ type candidate struct {
 	bmc     string   // address, as MAAS has it
 	matches []string // keys that match the machine
 	against []string // keys that contradict the machine, and why
-	loose   bool     // no key matches: a New machine whose BMC is unknown to MAAS
+	keyless   bool     // no key matches: a New machine whose BMC is unknown to MAAS
 }
 
 // candidates are the machines with a matching key, and the loose machines. doubts name machines
@@ -67,7 +67,7 @@ func (at *place) candidates(ctx context.Context) (out []candidate, doubts []stri
 	for m := range all.machines() {
 		listed[m.SystemID] = true
 		bmc, known := bmcs[m.SystemID]
-		if c := at.weigh(m, bmc); len(c.matches) > 0 || c.loose {
+		if c := at.compareKeys(m, bmc); len(c.matches) > 0 || c.keyless {
 			if !known { // bmcs also has machines without an address; no entry: the machine came or went between the two reads
 				return nil, nil, chain.AgainFor(ambiguity, soon, "machine %s was just added or deleted", taskcatalog.Clean(m.SystemID, 32))
 			}
@@ -97,9 +97,9 @@ func (at *place) candidates(ctx context.Context) (out []candidate, doubts []stri
 // virtual are the drivers of machines that have no BMC, whatever address they have.
 var virtual = map[string]bool{"virsh": true, "lxd": true, "vmware": true, "proxmox": true, "nova": true}
 
-// doubtful refuses to give a BMC to a record without it while another machine may have the same
+// refuseDoubts refuses to give a BMC to a record without it while another machine may have the same
 // BMC.
-func doubtful(s *Onboarding, doubts []string) error {
+func refuseDoubts(s *Onboarding, doubts []string) error {
 	slices.Sort(doubts)
 	const most = 5
 	told := strings.Join(doubts[:min(len(doubts), most)], "; ")
@@ -110,9 +110,9 @@ func doubtful(s *Onboarding, doubts []string) error {
 		With("bmc_unknown", map[string]any{"doubts": doubts[:min(len(doubts), 50)]})
 }
 
-// weigh compares a machine with each key. A New machine has no name that a person chose, and may
+// compareKeys compares a machine with each key. A New machine has no name that a person chose, and may
 // have neither BMC nor interfaces on record; a missing value counts neither for nor against it.
-func (at *place) weigh(m maas.Machine, bmc string) candidate {
+func (at *place) compareKeys(m maas.Machine, bmc string) candidate {
 	s, c := at.state, candidate{Machine: m, bmc: bmc}
 	switch {
 	case strings.EqualFold(m.Hostname, s.Hostname) || strings.EqualFold(m.FQDN, s.Hostname):
@@ -137,7 +137,7 @@ func (at *place) weigh(m maas.Machine, bmc string) candidate {
 			c.against = append(c.against, "it has no interface "+s.PXEMAC)
 		}
 	}
-	c.loose = len(c.matches) == 0 && m.Status == maas.New && bmc == "" && len(c.against) == 0
+	c.keyless = len(c.matches) == 0 && m.Status == maas.New && bmc == "" && len(c.against) == 0
 	return c
 }
 
@@ -145,10 +145,10 @@ func (at *place) weigh(m maas.Machine, bmc string) candidate {
 func (at *place) choose(all []candidate) (*candidate, error) {
 	var strong, loose []candidate
 	for _, c := range all {
-		if c.loose && c.SystemID == at.state.SystemID {
+		if c.keyless && c.SystemID == at.state.SystemID {
 			return &c, nil // this run chose the machine before
 		}
-		if c.loose {
+		if c.keyless {
 			loose = append(loose, c)
 		} else {
 			strong = append(strong, c)
@@ -195,9 +195,9 @@ func (c *Chains) adopt(ctx context.Context, at *place, found candidate) error {
 		}
 		return at.unseen(ctx, err)
 	}
-	at.see(m)
-	if again := at.weigh(m, power.Address()); len(again.matches) != len(found.matches) || len(again.against) > 0 {
-		return chain.Again(soon, "machine %s has just been changed", at.called())
+	at.recordObserved(m)
+	if again := at.compareKeys(m, power.Address()); len(again.matches) != len(found.matches) || len(again.against) > 0 {
+		return chain.Again(soon, "machine %s has just been changed", at.displayName())
 	}
 	if err := at.onboardable(ctx); err != nil {
 		return err
@@ -207,7 +207,7 @@ func (c *Chains) adopt(ctx context.Context, at *place, found candidate) error {
 	}
 	s.SystemID = m.SystemID
 	at.run.Lock("machine/" + s.Site + "/" + m.SystemID)
-	at.run.Note(map[string]any{"system_id": m.SystemID, "by": found.matches}, "machine %s is %s", at.called(), taskcatalog.Clean(m.StatusName, 64))
+	at.run.Note(map[string]any{"system_id": m.SystemID, "by": found.matches}, "machine %s is %s", at.displayName(), taskcatalog.Clean(m.StatusName, 64))
 	return nil
 }
 
@@ -220,7 +220,7 @@ func (at *place) onboardable(ctx context.Context) error {
 	case maas.New, maas.Ready, maas.FailedCommissioning, maas.FailedTesting:
 		switch {
 		case !at.free() && !at.leftover():
-			return at.foreign("the machine is in use")
+			return at.refuseForeign("the machine is in use")
 		case at.Locked:
 			return at.locked()
 		}
@@ -233,11 +233,11 @@ func (at *place) onboardable(ctx context.Context) error {
 			return err
 		}
 	}
-	return at.foreign("the machine is in use, or not usable (if it is the right machine, release or repair it in MAAS)")
+	return at.refuseForeign("the machine is in use, or not usable (if it is the right machine, release or repair it in MAAS)")
 }
 
-// tell creates a MAAS record for a machine that MAAS does not know.
-func (c *Chains) tell(ctx context.Context, at *place) error {
+// createRecord creates a MAAS record for a machine that MAAS does not know.
+func (c *Chains) createRecord(ctx context.Context, at *place) error {
 	s := at.state
 	login, err := c.bmcLogin(ctx, at)
 	if err != nil {
@@ -253,5 +253,5 @@ func (c *Chains) tell(ctx context.Context, at *place) error {
 	case maas.ClassOf(err) == maas.Invalid:
 		return chain.Again(settle, "MAAS refuses the machine (%v): repair the cause, or boot the machine from the network, and the run finds it by its BMC", err)
 	}
-	return at.undone(ctx, err)
+	return at.changeFault(ctx, err)
 }

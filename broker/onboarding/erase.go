@@ -77,9 +77,9 @@ func (at *place) willErase(ctx context.Context, asks string) (string, error) {
 // mark as fixed.
 func (at *place) eraseFailed(ctx context.Context) error {
 	s, rc := at.state, at.state.Reclaim
-	why := at.why(ctx)
+	why := at.failureReason(ctx)
 	rc.Failed++
-	failed := chain.Fail(unerased, "MAAS could not erase the disks of machine %s: %s", at.called(), why).With("failed_disk_erase", at.details())
+	failed := chain.Fail(unerased, "MAAS could not erase the disks of machine %s: %s", at.displayName(), why).With("failed_disk_erase", at.details())
 	if !at.run.Adopted && rc.Failed < mostErases && retries("release_maas_node")(*s).Attempts > 1 {
 		failed.Class = transient
 		return failed
@@ -94,10 +94,10 @@ func (at *place) eraseFailed(ctx context.Context) error {
 	case !rc.Fallback && !at.run.Adopted:
 		return failed.Next("erase the disks by other means or replace them, then resume; or adopt, and the machine is released without an erase")
 	}
-	rc.Downgrade = fmt.Sprintf("MAAS failed %d times to erase the disks (%s): %s", rc.Failed, rc.Erase, at.said())
+	rc.Downgrade = fmt.Sprintf("MAAS failed %d times to erase the disks (%s): %s", rc.Failed, rc.Erase, at.lastFailure())
 	rc.Sends, rc.Attempt = maas.EraseNone, 0
-	s.warn("machine " + at.called() + " is released without an erase: " + rc.Downgrade)
-	return chain.Again(next, "about to release machine %s without an erase: %s", at.called(), rc.Downgrade)
+	s.warn("machine " + at.displayName() + " is released without an erase: " + rc.Downgrade)
+	return chain.Again(next, "about to release machine %s without an erase: %s", at.displayName(), rc.Downgrade)
 }
 
 // judgeErase decides, from MAAS's history and the run's observations, how MAAS erased the disks of
@@ -116,7 +116,7 @@ func (at *place) judgeErase(ctx context.Context) error {
 		did = maas.EraseQuick
 	}
 	if weight(did) < weight(rc.Erase) && rc.Downgrade == "" {
-		why := "machine " + at.called() + " was released without this run, or MAAS did not erase its disks: what it did is " + did + ", and asked for was " + rc.Erase
+		why := "machine " + at.displayName() + " was released without this run, or MAAS did not erase its disks: what it did is " + did + ", and asked for was " + rc.Erase
 		if !rc.Fallback && !at.run.Adopted {
 			return chain.Fail(downgraded, "%s", why).With("erase_not_made", map[string]any{"system_id": at.SystemID, "asked": rc.Erase, "did": did}).
 				Next("erase the disks by other means; then, or if that will do for these disks, adopt")

@@ -43,7 +43,7 @@ func (c *Chains) noTokenWanted(_ context.Context, r *run) (bool, error) {
 // stillDeployed looks at this run's deployed machine, and refuses a machine that is deployed no
 // longer.
 func (c *Chains) stillDeployed(ctx context.Context, r *run) (*place, error) {
-	at, err := c.glance(ctx, r)
+	at, err := c.findInSharedList(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (at *place) deployed() error {
 	if at.marked() && at.Status == maas.Deployed {
 		return nil
 	}
-	return at.foreign("the machine was deployed for this run: whoever changed its mark can have it wiped")
+	return at.refuseForeign("the machine was deployed for this run: whoever changed its mark can have it wiped")
 }
 
 // ensureSync ensures that the machine has the files and the token of its hardware sync. MAAS
@@ -70,7 +70,7 @@ func (c *Chains) ensureSync(ctx context.Context, r *run) error {
 		return err
 	}
 	if !at.EnableHWSync && r.State.Policy.RequireHWSync {
-		return chain.Fail(syncFailure, "machine %s was deployed without hardware sync, and only another deployment enables it", at.called()).With("failed_hw_sync_seed", nil)
+		return chain.Fail(syncFailure, "machine %s was deployed without hardware sync, and only another deployment enables it", at.displayName()).With("failed_hw_sync_seed", nil)
 	}
 	token, has, err := at.region.Token(ctx, at.Machine)
 	switch {
@@ -79,7 +79,7 @@ func (c *Chains) ensureSync(ctx context.Context, r *run) error {
 	case !has && !r.State.Policy.RequireHWSync:
 		return nil
 	case !has:
-		return chain.Again(patience(r, lookAgain), "MAAS has not created the token of machine %s yet", at.called())
+		return chain.Again(patience(r, lookAgain), "MAAS has not created the token of machine %s yet", at.displayName())
 	}
 	if err := at.rotated(token); err != nil {
 		return err
@@ -90,15 +90,15 @@ func (c *Chains) ensureSync(ctx context.Context, r *run) error {
 	case at.synced() && at.syncFresh():
 		return nil
 	}
-	if early, err := at.early(ctx); err != nil || early {
+	if early, err := at.reportNotDue(ctx); err != nil || early {
 		return err
 	}
 	if !token.Told {
-		r.State.warn("MAAS does not report which rack controller serves machine " + at.called() + ": its hardware sync uses the region's own address")
+		r.State.warn("MAAS does not report which rack controller serves machine " + at.displayName() + ": its hardware sync uses the region's own address")
 	}
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	if err != nil {
-		return ours(err)
+		return recordFault(err)
 	}
 	switch {
 	case n.Epoch <= r.State.Epoch:
@@ -119,18 +119,18 @@ func (c *Chains) ensureSync(ctx context.Context, r *run) error {
 
 func reseedFailed(err error) error {
 	if broker.AsError(err).Kind == broker.Unavailable {
-		return ours(err)
+		return recordFault(err)
 	}
 	return chain.Fail(syncFailure, "cannot seed hardware sync again: %w", err).With("failed_hw_sync_seed", nil)
 }
 
 // enrolled reports whether the agent that this run deployed has enrolled.
 func (s *Onboarding) enrolled(n broker.Node) bool {
-	return n.Epoch > s.Epoch && (s.kept(n) || n.Status == broker.Enrolling || n.Status == broker.Active || n.Status == broker.Offline)
+	return n.Epoch > s.Epoch && (s.inKeptStatus(n) || n.Status == broker.Enrolling || n.Status == broker.Active || n.Status == broker.Offline)
 }
 
-// kept reports whether the node is in the status that it keeps until its turnover lets it in.
-func (s *Onboarding) kept(n broker.Node) bool { return s.Keeps != "" && n.Status == s.Keeps }
+// inKeptStatus reports whether the node is in the status that it keeps until its turnover lets it in.
+func (s *Onboarding) inKeptStatus(n broker.Node) bool { return s.Keeps != "" && n.Status == s.Keeps }
 
 // outOfUse is the failure of a run whose node was put out of use.
 func (s *Onboarding) outOfUse(n broker.Node) error {
@@ -151,9 +151,9 @@ func (at *place) syncFresh() bool {
 	return at.SyncHealthy(at.run.Now)
 }
 
-// early reports whether a missing hardware report is still no cause for action: less than one and a
+// reportNotDue reports whether a missing hardware report is still no cause for action: less than one and a
 // half intervals have passed since the deployment, without the time of freezes and outages.
-func (at *place) early(ctx context.Context) (bool, error) {
+func (at *place) reportNotDue(ctx context.Context) (bool, error) {
 	since, err := at.run.Since(ctx, at.state.DeployedAt)
 	return since < at.interval()*3/2, err
 }
@@ -175,18 +175,18 @@ func (c *Chains) waitForSync(ctx context.Context, r *run) error {
 		return err
 	}
 	if at.synced() && at.syncFresh() {
-		r.Note(map[string]time.Time{"last_sync": at.LastSync.Time, "next_sync": at.NextSync.Time}, "machine %s reports its hardware", at.called())
+		r.Note(map[string]time.Time{"last_sync": at.LastSync.Time, "next_sync": at.NextSync.Time}, "machine %s reports its hardware", at.displayName())
 		return nil
 	}
-	if early, err := at.early(ctx); err != nil {
+	if early, err := at.reportNotDue(ctx); err != nil {
 		return err
 	} else if early {
-		return chain.Again(patience(r, settle), "machine %s has not reported its hardware yet", at.called())
+		return chain.Again(patience(r, settle), "machine %s has not reported its hardware yet", at.displayName())
 	}
 	if err := c.ensureSync(ctx, r); err != nil {
 		return err
 	}
-	return chain.Again(settle, "machine %s does not report its hardware (last at %s)", at.called(), at.LastSync.Format(time.RFC3339))
+	return chain.Again(settle, "machine %s does not report its hardware (last at %s)", at.displayName(), at.LastSync.Format(time.RFC3339))
 }
 
 // keepFromUse undoes a finished deployment as far as a run may: the machine is left alone, and the
@@ -199,7 +199,7 @@ func (c *Chains) keepFromUse(ctx context.Context, r *run) error {
 	case r.Restarting:
 		return c.unused(ctx, r.State.NodeID, r.ID)
 	}
-	return ours(c.Nodes.Quarantine(ctx, r.State.NodeID, "the run was cancelled after the machine was deployed"))
+	return recordFault(c.Nodes.Quarantine(ctx, r.State.NodeID, "the run was cancelled after the machine was deployed"))
 }
 
 // waitForAgent waits for the agent and activates the node. A token that the machine has not used by
@@ -208,7 +208,7 @@ func (c *Chains) waitForAgent(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return ours(err)
+		return recordFault(err)
 	}
 	waits := "its agent has not made contact"
 	switch {
@@ -229,17 +229,17 @@ func (c *Chains) waitForAgent(ctx context.Context, r *run) error {
 		active, lacks, err := c.Nodes.Activate(ctx, n.ID)
 		switch {
 		case err != nil:
-			return ours(err)
+			return recordFault(err)
 		case active:
 			is := string(broker.Active)
-			if s.kept(n) {
+			if s.inKeptStatus(n) {
 				is = string(n.Status) + ", and its agent has made contact"
 			}
 			r.Note(map[string]string{"node_id": n.ID}, "node %s is %s", n.ID, is)
 			return nil
 		}
 		waits = lacks
-	case !s.kept(n) && n.Status != broker.BootstrapIssued && n.Status != broker.Enrolling:
+	case !s.inKeptStatus(n) && n.Status != broker.BootstrapIssued && n.Status != broker.Enrolling:
 		return s.outOfUse(n)
 	}
 	if s.EnrollAsked != r.Attempt {
@@ -272,5 +272,5 @@ func (c *Chains) extend(ctx context.Context, r *run) error {
 		r.State.warn(broker.AsError(err).Message)
 		return nil
 	}
-	return ours(err)
+	return recordFault(err)
 }

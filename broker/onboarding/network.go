@@ -23,7 +23,7 @@ func (c *Chains) applyRoCE(ctx context.Context, r *run) error {
 	s := &r.State
 	rows, err := c.Records.RoCEAssignments(ctx, s.SiteID, s.Hostname)
 	if err != nil {
-		return ours(err)
+		return recordFault(err)
 	}
 	if len(rows) == 0 {
 		r.Note(nil, "no RoCE addresses are assigned to %s", s.Hostname)
@@ -56,7 +56,7 @@ func (c *Chains) applyRoCE(ctx context.Context, r *run) error {
 	}
 	s.RoCEAddresses = len(rows) - len(missing)
 	if len(missing) > 0 {
-		f := chain.Fail(mismatch, "machine %s has no interface %s, to which RoCE addresses are assigned", at.called(), strings.Join(missing, ", ")).
+		f := chain.Fail(mismatch, "machine %s has no interface %s, to which RoCE addresses are assigned", at.displayName(), strings.Join(missing, ", ")).
 			With("roce_interface_missing", map[string]any{"missing": missing, "has": names(at.Interfaces)})
 		s.warn("RoCE: " + f.Message)
 		return f
@@ -80,7 +80,7 @@ func (at *place) address(ctx context.Context, i maas.Interface, row broker.RoCEA
 	n := slices.IndexFunc(subnets, func(s maas.Subnet) bool { return s.CIDR == cidr })
 	switch {
 	case n >= 0:
-		err = at.region.LinkTo(ctx, at.SystemID, i.ID, subnets[n].ID, p.Addr().String())
+		err = at.region.LinkSubnet(ctx, at.SystemID, i.ID, subnets[n].ID, p.Addr().String())
 	case i.VLAN == nil:
 		return chain.Fail(mismatch, "interface %s is in no VLAN (check its cable)", row.Interface).With("roce_interface_unplugged", nil)
 	default:
@@ -96,7 +96,7 @@ func (at *place) address(ctx context.Context, i maas.Interface, row broker.RoCEA
 		}
 	}
 	if err != nil {
-		return at.undone(ctx, err)
+		return at.changeFault(ctx, err)
 	}
 	return chain.Again(next, "%s gets %s", row.Interface, row.IPv4CIDR)
 }
@@ -107,7 +107,7 @@ func (at *place) editable() error {
 	case at.marked():
 		return nil
 	case at.Status != maas.Ready || !at.free():
-		return at.foreign("its links can be changed only in Ready")
+		return at.refuseForeign("its links can be changed only in Ready")
 	case at.Locked:
 		return at.locked()
 	}
@@ -142,15 +142,15 @@ func (at *place) linkPXE(ctx context.Context) (why *chain.Failure, err error) {
 	name, vid := s.Policy.NodePXEIface, *s.Policy.PXEVLANVID
 	n := slices.IndexFunc(at.Interfaces, func(i maas.Interface) bool { return i.Name == name })
 	if n < 0 {
-		return chain.Fail(mismatch, "machine %s has no interface %s to boot from", at.called(), name).
+		return chain.Fail(mismatch, "machine %s has no interface %s to boot from", at.displayName(), name).
 			With("pxe_interface_missing", map[string]any{"has": names(at.Interfaces)}), nil
 	}
 	i := at.Interfaces[n]
 	switch {
 	case i.VLAN == nil:
-		return chain.Fail(mismatch, "interface %s of machine %s is in no VLAN (check its cable)", name, at.called()).With("pxe_interface_unplugged", nil), nil
+		return chain.Fail(mismatch, "interface %s of machine %s is in no VLAN (check its cable)", name, at.displayName()).With("pxe_interface_unplugged", nil), nil
 	case i.VLAN.VID != vid:
-		return chain.Fail(mismatch, "interface %s of machine %s is in VLAN %d instead of %d", name, at.called(), i.VLAN.VID, vid).
+		return chain.Fail(mismatch, "interface %s of machine %s is in VLAN %d instead of %d", name, at.displayName(), i.VLAN.VID, vid).
 			With("pxe_interface_miswired", map[string]any{"vlan": i.VLAN.VID, "wanted": vid}), nil
 	}
 	for _, l := range i.Links {
@@ -172,8 +172,8 @@ func (at *place) linkPXE(ctx context.Context) (why *chain.Failure, err error) {
 		return chain.Fail(capabilityMissing, "VLAN %d of interface %s has %d subnets in MAAS, and the run links an interface only if there is exactly one (link %s in MAAS)", vid, name, len(in), name).
 			With("pxe_subnet_unclear", nil), nil
 	}
-	if err := at.region.LinkTo(ctx, at.SystemID, i.ID, in[0].ID, ""); err != nil {
-		return nil, at.undone(ctx, err)
+	if err := at.region.LinkSubnet(ctx, at.SystemID, i.ID, in[0].ID, ""); err != nil {
+		return nil, at.changeFault(ctx, err)
 	}
 	return nil, chain.Again(next, "%s is linked to %s", name, taskcatalog.Clean(in[0].CIDR, 64))
 }

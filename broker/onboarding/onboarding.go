@@ -149,7 +149,7 @@ type stage = chain.Stage[Onboarding]
 
 // Onboarding is the list of stages from a machine's BMC to an active node.
 func (c *Chains) Onboarding() chain.Chain[Onboarding] {
-	return chain.Chain[Onboarding]{Kind: Kind, Probe: c.Probe, Failing: c.diagnose, Stages: slices.Concat([]stage{c.LoadSite()}, c.judged([]stage{
+	return chain.Chain[Onboarding]{Kind: Kind, Probe: c.Probe, Failing: c.diagnose, Stages: slices.Concat([]stage{c.LoadSite()}, c.classifyFaults([]stage{
 		{Name: "resolve_power_credentials", Do: c.resolvePower, Retry: retries("resolve_power_credentials"), Limit: within(records)},
 		{Name: "create_or_find_in_maas", Do: c.createOrFind, Retry: retries("create_or_find_in_maas"), Limit: discoveryLimit, About: aboutFind},
 		{Name: "commission_node", Do: c.commission, Retry: retries("commission_node"), Limit: discoveryLimit, About: aboutCommission},
@@ -159,13 +159,13 @@ func (c *Chains) Onboarding() chain.Chain[Onboarding] {
 
 // LoadSite is the first stage of every list that works at a site.
 func (c *Chains) LoadSite() chain.Stage[Onboarding] {
-	return c.judged([]stage{{Name: "load_site_config", Do: c.loadSiteConfig, Retry: retries("load_site_config"), Limit: within(records)}})[0]
+	return c.classifyFaults([]stage{{Name: "load_site_config", Do: c.loadSiteConfig, Retry: retries("load_site_config"), Limit: within(records)}})[0]
 }
 
 // Redeployment is the part of the list from a Ready machine to a node with an enrolled agent. All
 // runs that deploy a machine use these stages.
 func (c *Chains) Redeployment() []chain.Stage[Onboarding] {
-	return c.judged([]stage{
+	return c.classifyFaults([]stage{
 		{Name: "configure_storage", Do: c.configureStorage, Retry: retries("configure_storage"), Limit: commissionLimit, About: aboutStorage},
 		{Name: "apply_roce_phase2", Done: c.noRoCE, Do: c.applyRoCE, Retry: retries("apply_roce_phase2"), Limit: within(records), Optional: true, About: aboutRoCE},
 		{Name: "ensure_pxe_interface_auto", Do: c.ensurePXE, Retry: retries("ensure_pxe_interface_auto"), Limit: within(records), About: aboutPXE},

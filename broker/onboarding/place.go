@@ -26,7 +26,7 @@ type place struct {
 func (c *Chains) at(ctx context.Context, r *run) (*place, error) {
 	site, err := c.Records.Site(ctx, r.State.SiteID)
 	if err != nil {
-		return nil, ours(err)
+		return nil, recordFault(err)
 	}
 	region, err := c.Regions.Region(ctx, site)
 	if err != nil {
@@ -62,28 +62,28 @@ func (at *place) look(ctx context.Context) error {
 	if err != nil {
 		return at.unseen(ctx, err)
 	}
-	at.see(m)
+	at.recordObserved(m)
 	return nil
 }
 
 // listAge is the maximum age of the list from which a waiting stage reads its machine.
 const listAge = 5 * time.Second
 
-// glance finds the machine in a list read at once for all waiting runs. A caller that finds the
+// findInSharedList finds the machine in a list read at once for all waiting runs. A caller that finds the
 // awaited status there looks again at the machine alone.
-func (c *Chains) glance(ctx context.Context, r *run) (*place, error) {
+func (c *Chains) findInSharedList(ctx context.Context, r *run) (*place, error) {
 	at, err := c.at(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	m, ok, err := at.region.Awaited(ctx, r.State.SystemID, listAge)
+	m, ok, err := at.region.AwaitedMachine(ctx, r.State.SystemID, listAge)
 	switch {
 	case err != nil:
 		return nil, at.unseen(ctx, err)
 	case !ok:
 		return at, at.look(ctx)
 	}
-	at.see(m)
+	at.recordObserved(m)
 	return at, nil
 }
 
@@ -91,12 +91,12 @@ func (c *Chains) glance(ctx context.Context, r *run) (*place, error) {
 // shows a release or an erase in progress.
 func (at *place) findInList(ctx context.Context) (gone bool, err error) {
 	if rc := at.state.Reclaim; !rc.AskedAt.IsZero() && rc.ReadyAt.IsZero() {
-		m, ok, err := at.region.Awaited(ctx, at.state.SystemID, listAge)
+		m, ok, err := at.region.AwaitedMachine(ctx, at.state.SystemID, listAge)
 		if err != nil {
 			return false, at.unseen(ctx, err)
 		}
 		if ok && (m.Status == maas.Releasing || m.Status == maas.DiskErasing) {
-			at.see(m)
+			at.recordObserved(m)
 			return false, nil
 		}
 	}
@@ -112,17 +112,17 @@ func (at *place) find(ctx context.Context) (gone bool, err error) {
 	case err != nil:
 		return false, at.unseen(ctx, err)
 	}
-	at.see(m)
+	at.recordObserved(m)
 	return false, nil
 }
 
-// nobodys reports whether the machine is available to anybody.
-func (at *place) nobodys() bool {
+// available reports whether the machine is available to anybody.
+func (at *place) available() bool {
 	return (at.Status == maas.Ready || at.Status == maas.New) && at.free()
 }
 
-// see records what people are shown of the machine.
-func (at *place) see(m maas.Machine) {
+// recordObserved records what people are shown of the machine.
+func (at *place) recordObserved(m maas.Machine) {
 	at.Machine = m
 	at.erasing()
 	at.run.Reached()
@@ -147,15 +147,15 @@ func (at *place) erasing() {
 			s.ErasedTill = now // the run requested this erase: no warning
 			return
 		}
-		s.warn("MAAS erases the disks of machine " + at.called() + "; the run waits without a limit (see the region's enable_disk_erasing_on_release)")
+		s.warn("MAAS erases the disks of machine " + at.displayName() + "; the run waits without a limit (see the region's enable_disk_erasing_on_release)")
 	} else {
 		s.Erased += now.Sub(s.ErasedTill)
 	}
 	s.ErasedTill = now
 }
 
-// called returns the name by which people know the machine.
-func (at *place) called() string {
+// displayName returns the name by which people know the machine.
+func (at *place) displayName() string {
 	return taskcatalog.Clean(at.Hostname, 100) + " (" + at.SystemID + ")"
 }
 

@@ -14,15 +14,15 @@ const (
 	switching = 30 * time.Minute // waits for a BMC and for MAAS's own patience
 )
 
-// usualRetries applies to stages that the policy does not name.
-const usualRetries = 3
+// defaultRetries applies to stages that the policy does not name.
+const defaultRetries = 3
 
 // retries returns how often a stage is retried automatically, by the policy.
 func retries(stage string) func(Onboarding) chain.Retry {
 	return func(s Onboarding) chain.Retry {
 		n, named := s.Policy.StageRetries[stage]
 		if !named {
-			n = usualRetries
+			n = defaultRetries
 		}
 		return chain.Retry{Attempts: n + 1, First: time.Duration(s.Policy.RetryBackoffSeconds) * time.Second, Max: 5 * time.Minute}
 	}

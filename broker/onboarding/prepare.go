@@ -65,7 +65,7 @@ func (c *Chains) resolvePower(ctx context.Context, r *run) error {
 	s.PowerPath, s.PowerFrom = at.site.PowerPath, "default"
 	o, has, err := c.Records.UsePowerOverride(ctx, s.SiteID, s.PXEMAC, s.IPMIIP, s.Hostname)
 	if err != nil {
-		return ours(err)
+		return recordFault(err)
 	}
 	if has {
 		s.PowerPath, s.PowerFrom = o.VaultPath, string(o.SelectorType)
@@ -86,5 +86,5 @@ func (c *Chains) bmcLogin(ctx context.Context, at *place) (maas.Power, error) {
 	if e := broker.AsError(err); e.Kind == broker.Refused {
 		return p, chain.Fail(capabilityMissing, "%w", err).With(e.Code, nil)
 	}
-	return p, ours(err)
+	return p, recordFault(err)
 }

@@ -19,11 +19,11 @@ type reason struct {
 
 func (r reason) String() string { return r.text }
 
-// why reads the reason. The status and its message only repeat each other ("Failed commissioning"):
+// failureReason reads the reason. The status and its message only repeat each other ("Failed commissioning"):
 // the reason is in the events just before, or from 3.5 on in error_description. A deployment that
 // fails from 3.6 on can write no event. Events that cannot be read do not suppress the report of
 // the failure.
-func (at *place) why(ctx context.Context) reason {
+func (at *place) failureReason(ctx context.Context) reason {
 	events, err := at.region.EventsOf(ctx, at.SystemID, "INFO")
 	out := reason{events: reasonsIn(events)}
 	parts := slices.Clone(out.events)
@@ -43,9 +43,9 @@ func (at *place) why(ctx context.Context) reason {
 	return out
 }
 
-// begins are the events with which MAAS begins an action on a machine: older events belong to
+// startEvents are the events with which MAAS begins an action on a machine: older events belong to
 // another action.
-var begins = []string{"Commissioning", "Testing", "Deploying", "Deployed", "Releasing", "Released", "Ready", "New", "Entering rescue mode"}
+var startEvents = []string{"Commissioning", "Testing", "Deploying", "Deployed", "Releasing", "Released", "Ready", "New", "Entering rescue mode"}
 
 const mostReasons = 5
 
@@ -53,7 +53,7 @@ const mostReasons = 5
 // reported at level INFO; an event of an unknown level counts as a reason.
 func reasonsIn(events []maas.Event) (said []string) {
 	for _, e := range events {
-		if slices.Contains(begins, e.Type) || len(said) == mostReasons {
+		if slices.Contains(startEvents, e.Type) || len(said) == mostReasons {
 			break
 		}
 		if slices.Contains([]string{"AUDIT", "DEBUG", "INFO"}, e.Level) && e.Type != "Script" {

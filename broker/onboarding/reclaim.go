@@ -113,17 +113,17 @@ func NewReclaim(site broker.Site, profile broker.Profile, sku broker.SKU, n Recl
 // ReleaseMachine is the stage that gives a node's machine back to MAAS, with erased disks if
 // requested.
 func (c *Chains) ReleaseMachine() chain.Stage[Onboarding] {
-	return c.judged([]stage{{Name: "release_maas_node", Done: c.isReleased, Do: c.releaseMachine, Undo: c.letSettle, Retry: retries("release_maas_node"), Limit: reclaimLimit, About: aboutRelease}})[0]
+	return c.classifyFaults([]stage{{Name: "release_maas_node", Done: c.isReleased, Do: c.releaseMachine, Undo: c.awaitSettled, Retry: retries("release_maas_node"), Limit: reclaimLimit, About: aboutRelease}})[0]
 }
 
 // PowerOff is the stage that ensures that the machine is off.
 func (c *Chains) PowerOff() chain.Stage[Onboarding] {
-	return c.judged([]stage{{Name: "power_off_maas_node", Done: c.isOff, Do: c.powerOff, Undo: c.letSettle, Retry: retries("power_off_maas_node"), Limit: offLimit, About: aboutOff}})[0]
+	return c.classifyFaults([]stage{{Name: "power_off_maas_node", Done: c.isOff, Do: c.powerOff, Undo: c.awaitSettled, Retry: retries("power_off_maas_node"), Limit: offLimit, About: aboutOff}})[0]
 }
 
 // RemoveRecord is the stage that has MAAS forget the machine.
 func (c *Chains) RemoveRecord() chain.Stage[Onboarding] {
-	return c.judged([]stage{{Name: "remove_maas_record", Done: c.isForgotten, Do: c.forgetRecord, Undo: c.letSettle, Retry: retries("remove_maas_record"), Limit: within(records), Optional: true, About: aboutForget}})[0]
+	return c.classifyFaults([]stage{{Name: "remove_maas_record", Done: c.isForgotten, Do: c.forgetRecord, Undo: c.awaitSettled, Retry: retries("remove_maas_record"), Limit: within(records), Optional: true, About: aboutForget}})[0]
 }
 
 // reclaimLimit excludes the time in which MAAS erases disks. A machine that does not become Ready

@@ -25,9 +25,9 @@ func (c *Chains) isReleased(ctx context.Context, r *run) (bool, error) {
 	}
 	switch {
 	case !rc.ReadyAt.IsZero() && at.marked():
-		r.Note(nil, "machine %s was released at %s, and is %s for this run", at.called(), rc.ReadyAt.Format("15:04"), taskcatalog.Clean(at.StatusName, 64))
+		r.Note(nil, "machine %s was released at %s, and is %s for this run", at.displayName(), rc.ReadyAt.Format("15:04"), taskcatalog.Clean(at.StatusName, 64))
 		return true, nil
-	case !at.nobodys() || at.unsure():
+	case !at.available() || at.unsure():
 		return false, nil
 	}
 	return true, at.released(ctx)
@@ -47,10 +47,10 @@ func (c *Chains) releaseMachine(ctx context.Context, r *run) error {
 		return err
 	case gone:
 		return at.recordGone()
-	case at.nobodys():
+	case at.available():
 		return at.released(ctx)
 	case at.unsure() && at.Status != maas.Releasing && at.Status != maas.DiskErasing:
-		return at.stillUnsure()
+		return at.outcomeUnknown()
 	}
 	marked, err := c.ofNode(ctx, at)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *Chains) releaseMachine(ctx context.Context, r *run) error {
 		return chain.Again(patience(r, lookAgain), "machine is %s", at.StatusName)
 	case maas.Allocated, maas.Deploying, maas.Deployed, maas.FailedDeployment, maas.Reserved, maas.Broken, maas.ReleasingFailed, maas.FailedDiskErasing:
 	default:
-		return chain.Fail(ambiguity, "cannot release machine %s: the machine is %s (end this in MAAS, then resume)", at.called(), taskcatalog.Clean(at.StatusName, 64)).
+		return chain.Fail(ambiguity, "cannot release machine %s: the machine is %s (end this in MAAS, then resume)", at.displayName(), taskcatalog.Clean(at.StatusName, 64)).
 			With("machine_not_releasable", map[string]any{"system_id": at.SystemID, "maas_status": at.StatusName})
 	}
 	if at.Locked {
@@ -73,26 +73,26 @@ func (c *Chains) releaseMachine(ctx context.Context, r *run) error {
 	}
 	switch {
 	case rc.AskedAt.IsZero() || !rc.ReadyAt.IsZero():
-		if err := at.comesBack(); err != nil {
+		if err := at.checkRedeployable(); err != nil {
 			return err
 		}
 		return at.intendRelease(ctx)
 	case !marked:
 		if err := at.region.Annotate(ctx, at.SystemID, map[string]string{maas.MarkNode: r.State.NodeID, maas.MarkRun: r.ID}); err != nil {
-			return at.undone(ctx, err)
+			return at.changeFault(ctx, err)
 		}
-		return chain.Again(next, "machine %s is marked", at.called())
+		return chain.Again(next, "machine %s is marked", at.displayName())
 	case rc.Attempt == r.Attempt && at.Status == maas.FailedDiskErasing, r.Adopted && rc.Failed > 0 && rc.Downgrade == "" && rc.Sends != maas.EraseNone:
 		return at.eraseFailed(ctx)
 	case rc.Attempt == r.Attempt && at.Status == maas.ReleasingFailed:
-		why := at.why(ctx)
-		return chain.Fail(bmcFailure, "MAAS could not release machine %s: %s", at.called(), why).With("failed_release", at.details())
+		why := at.failureReason(ctx)
+		return chain.Fail(bmcFailure, "MAAS could not release machine %s: %s", at.displayName(), why).With("failed_release", at.details())
 	}
 	rc.Attempt, rc.Erasing = r.Attempt, false
 	if err := at.region.ReleaseErasing(ctx, at.SystemID, rc.asks(), "hostler run "+r.ID); err != nil {
-		return at.unswitched(ctx, err)
+		return at.powerFault(ctx, err)
 	}
-	return chain.Again(soon, "machine %s is being released", at.called())
+	return chain.Again(soon, "machine %s is being released", at.displayName())
 }
 
 // ofNode refuses a machine that is not this node's to take back. The node's mark, written by any
@@ -111,31 +111,31 @@ func (c *Chains) ofNode(ctx context.Context, at *place) (marked bool, err error)
 	node, run := at.Annotations[maas.MarkNode], at.Annotations[maas.MarkRun]
 	switch {
 	case at.Owner == "" || at.Owner != user:
-		return false, at.others("its owner is not " + taskcatalog.Clean(user, 64) + ", to whom this site's token belongs")
+		return false, at.refuseOwned("its owner is not " + taskcatalog.Clean(user, 64) + ", to whom this site's token belongs")
 	case node == s.NodeID && run != "":
 		return true, nil
 	case !rc.Adopted:
-		return false, at.others("the machine is not marked for node " + s.NodeID)
+		return false, at.refuseOwned("the machine is not marked for node " + s.NodeID)
 	case at.Status != maas.Deployed:
-		return false, at.others("node " + s.NodeID + " was adopted, and its machine was Deployed then")
+		return false, at.refuseOwned("node " + s.NodeID + " was adopted, and its machine was Deployed then")
 	case !strings.EqualFold(at.Hostname, s.Hostname) && !strings.EqualFold(at.FQDN, s.Hostname):
-		return false, at.others("node " + s.NodeID + " is called " + s.Hostname)
+		return false, at.refuseOwned("node " + s.NodeID + " is called " + s.Hostname)
 	case node == "" && run == "":
 		return false, nil
 	}
-	gone, err := c.letGo(ctx, node, run)
+	gone, err := c.ownDeletedMark(ctx, node, run)
 	switch {
 	case err != nil:
 		return false, err
 	case !gone:
-		return false, at.others("the machine is not marked for node " + s.NodeID)
+		return false, at.refuseOwned("the machine is not marked for node " + s.NodeID)
 	}
 	return false, nil
 }
 
-// others is foreign with another next action: the machine's owner releases it.
-func (at *place) others(why string) error {
-	return at.foreign(why).Next("find out who owns the machine; if it is the right machine, its owner releases it in MAAS, then resume")
+// refuseOwned is refuseForeign with another next action: the machine's owner releases it.
+func (at *place) refuseOwned(why string) error {
+	return at.refuseForeign(why).Next("find out who owns the machine; if it is the right machine, its owner releases it in MAAS, then resume")
 }
 
 // recordGone handles a machine that somebody has deleted from MAAS. A person may accept the
@@ -157,20 +157,20 @@ func (at *place) recordGone() error {
 	return nil
 }
 
-// comesBack refuses, before anything is erased, to give back a machine that could not be
+// checkRedeployable refuses, before anything is erased, to give back a machine that could not be
 // redeployed. A machine never commissioned by MAAS becomes New, not Ready, and must be commissioned
 // before the redeployment; for this, MAAS must be able to switch the power.
-func (at *place) comesBack() error {
+func (at *place) checkRedeployable() error {
 	rc := at.state.Reclaim
 	switch {
 	case !rc.Redeploys || at.Commissioned == maas.ScriptsPassed:
 		return nil
 	case !maas.SwitchedBy(at.PowerType):
 		return chain.Fail(inputError, "machine %s was never commissioned in MAAS, and MAAS cannot switch its power (power type %q): after a release it would be New, and could not be deployed again; nothing was changed",
-			at.called(), taskcatalog.Clean(at.PowerType, 32)).With("machine_not_commissionable", map[string]any{"system_id": at.SystemID, "power_type": at.PowerType}).
+			at.displayName(), taskcatalog.Clean(at.PowerType, 32)).With("machine_not_commissionable", map[string]any{"system_id": at.SystemID, "power_type": at.PowerType}).
 			Next("set the address and login of the machine's BMC in MAAS, then resume; or cancel, and clean the node without MAAS (soft_reset)")
 	}
-	at.state.warn("machine " + at.called() + " was never commissioned in MAAS: it is commissioned between its release and its deployment, for which it must boot from the network")
+	at.state.warn("machine " + at.displayName() + " was never commissioned in MAAS: it is commissioned between its release and its deployment, for which it must boot from the network")
 	return nil
 }
 
@@ -207,7 +207,7 @@ func (at *place) intendRelease(ctx context.Context) error {
 		rc.Token, rc.TokenDiffers = token.Digest(at.SystemID), false
 	}
 	rc.User, rc.Sends, rc.AskedAt, rc.Erasing = user, sends, at.run.Now, false
-	return chain.Again(next, "about to release machine %s", at.called())
+	return chain.Again(next, "about to release machine %s", at.displayName())
 }
 
 // released records that the machine has no owner, once MAAS can no longer carry out a request of
@@ -215,7 +215,7 @@ func (at *place) intendRelease(ctx context.Context) error {
 func (at *place) released(ctx context.Context) error {
 	s, rc := at.state, at.state.Reclaim
 	if at.unsure() {
-		return at.stillUnsure()
+		return at.outcomeUnknown()
 	}
 	if rc.ReadyAt.IsZero() {
 		if err := at.judgeErase(ctx); err != nil {
@@ -225,21 +225,21 @@ func (at *place) released(ctx context.Context) error {
 	}
 	s.Erased = 0
 	at.run.Note(map[string]string{"system_id": at.SystemID, "erase": rc.Erase, "did": rc.Did, "downgrade": rc.Downgrade, "maas_status": at.StatusName},
-		"machine %s is %s; of its disks MAAS erased: %s", at.called(), taskcatalog.Clean(at.StatusName, 64), rc.Did)
+		"machine %s is %s; of its disks MAAS erased: %s", at.displayName(), taskcatalog.Clean(at.StatusName, 64), rc.Did)
 	return nil
 }
 
-// letSettle is the whole undo of the stages that take a machine back. The undo does not end while MAAS
+// awaitSettled is the whole undo of the stages that take a machine back. The undo does not end while MAAS
 // may still carry out a request of this run. Another run might have the machine by then.
-func (c *Chains) letSettle(_ context.Context, r *run) error {
+func (c *Chains) awaitSettled(_ context.Context, r *run) error {
 	if at := (&place{run: r, state: &r.State}); at.unsure() {
 		return chain.Again(settle, "MAAS may still perform an action that it did not answer")
 	}
 	return nil
 }
 
-// said is MAAS's text about the machine's last failure.
-func (at *place) said() string {
+// lastFailure is MAAS's text about the machine's last failure.
+func (at *place) lastFailure() string {
 	if text := taskcatalog.Clean(at.ErrorDescription, 300); text != "" {
 		return text
 	}

@@ -25,11 +25,11 @@ func (c *Chains) classifyDeployFailure(ctx context.Context, r *run) error {
 		return err
 	}
 	if !at.marked() {
-		return at.foreign("the machine no longer belongs to this run")
+		return at.refuseForeign("the machine no longer belongs to this run")
 	}
 	if at.Status == maas.Deployed { // late, but deployed
 		s.DeployFailure = ""
-		return chain.Fail(deployFailure, "machine %s is Deployed after all (resume)", at.called()).With("deployed_late", nil)
+		return chain.Fail(deployFailure, "machine %s is Deployed after all (resume)", at.displayName()).With("deployed_late", nil)
 	}
 	events, err := at.region.Events(ctx, at.SystemID)
 	if err != nil {
@@ -92,19 +92,19 @@ func (c *Chains) recoverForRedeploy(ctx context.Context, r *run) error {
 	s := &r.State
 	switch {
 	case at.unsure():
-		return at.stillUnsure()
+		return at.outcomeUnknown()
 	case at.Status == maas.Ready && at.free():
 		s.Claim = nil
 		s.DeployRetries++
-		r.Note(nil, "machine %s is Ready again", at.called())
+		r.Note(nil, "machine %s is Ready again", at.displayName())
 		return nil
 	case at.Status == maas.New && at.free():
-		return chain.Fail(deployFailure, "machine %s is New instead of Ready since this run released it: MAAS does not count it as commissioned", at.called()).With("machine_not_commissioned", nil).
+		return chain.Fail(deployFailure, "machine %s is New instead of Ready since this run released it: MAAS does not count it as commissioned", at.displayName()).With("machine_not_commissioned", nil).
 			Next("restart-clean, which commissions the machine in MAAS")
 	case !at.marked():
-		return at.foreign("the machine no longer belongs to this run")
+		return at.refuseForeign("the machine no longer belongs to this run")
 	}
-	if err := c.giveBack(ctx, at); err != nil {
+	if err := c.releaseClaim(ctx, at); err != nil {
 		return err
 	}
 	return chain.Again(soon, "machine is %s", taskcatalog.Clean(at.StatusName, 64))

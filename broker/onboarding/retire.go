@@ -19,14 +19,14 @@ func (c *Chains) isOff(ctx context.Context, r *run) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if gone, err := at.find(ctx); err != nil || gone || !at.nobodys() || at.unsure() {
+	if gone, err := at.find(ctx); err != nil || gone || !at.available() || at.unsure() {
 		return false, err
 	}
 	state, err := at.power(ctx)
 	if err != nil || state != "off" {
 		return false, err
 	}
-	r.Note(nil, "machine %s is off", at.called())
+	r.Note(nil, "machine %s is off", at.displayName())
 	return true, nil
 }
 
@@ -44,30 +44,30 @@ func (c *Chains) powerOff(ctx context.Context, r *run) error {
 		return err
 	case gone:
 		return at.unknownPower("the machine is not in MAAS any more")
-	case rc.ReadyAt.IsZero() || !at.nobodys():
-		return at.others("the machine was to have no owner after its release by this run")
+	case rc.ReadyAt.IsZero() || !at.available():
+		return at.refuseOwned("the machine was to have no owner after its release by this run")
 	case at.unsure():
-		return at.stillUnsure()
+		return at.outcomeUnknown()
 	}
 	state, err := at.power(ctx)
 	switch {
 	case err != nil:
 		return err
 	case state == "off":
-		r.Note(nil, "machine %s is off", at.called())
+		r.Note(nil, "machine %s is off", at.displayName())
 		return nil
 	case state != "on":
 		return at.unknownPower("its BMC reports " + state)
 	case at.Locked:
 		return at.locked()
 	case rc.OffAttempt == r.Attempt:
-		return chain.Fail(bmcFailure, "machine %s is still on: switching it off through MAAS had no effect, or it was switched on again", at.called()).With("still_on", at.details())
+		return chain.Fail(bmcFailure, "machine %s is still on: switching it off through MAAS had no effect, or it was switched on again", at.displayName()).With("still_on", at.details())
 	}
 	rc.OffAttempt = r.Attempt
 	if err := at.region.PowerOffNow(ctx, at.SystemID, "hostler run "+r.ID); err != nil {
-		return at.unswitched(ctx, err)
+		return at.powerFault(ctx, err)
 	}
-	return chain.Again(soon, "machine %s is being switched off", at.called())
+	return chain.Again(soon, "machine %s is being switched off", at.displayName())
 }
 
 // unknownPower handles a machine whose power state only a person can determine.
@@ -123,18 +123,18 @@ func (c *Chains) forgetRecord(ctx context.Context, r *run) error {
 	}
 	s.warn(todo)
 	switch {
-	case rc.ReadyAt.IsZero() || !at.nobodys():
-		return at.others("the machine was to have no owner after its release by this run")
+	case rc.ReadyAt.IsZero() || !at.available():
+		return at.refuseOwned("the machine was to have no owner after its release by this run")
 	case at.Locked:
 		return at.locked()
 	case at.unsure():
-		return at.stillUnsure()
+		return at.outcomeUnknown()
 	}
 	rc.Deletes = true
 	if err := at.region.Forget(ctx, at.SystemID); err != nil && maas.ClassOf(err) != maas.NotFound {
-		return at.undone(ctx, err)
+		return at.changeFault(ctx, err)
 	}
-	return chain.Again(next, "MAAS deletes its record of machine %s", at.called())
+	return chain.Again(next, "MAAS deletes its record of machine %s", at.displayName())
 }
 
 // power asks the BMC through MAAS, and distinguishes a fault of the BMC from a fault of the region.

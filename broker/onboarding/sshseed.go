@@ -41,7 +41,7 @@ func (c *Chains) seedBySSH(ctx context.Context, at *place, token maas.MachineTok
 	key, err := maas.DeployKey(ctx, c.Regions.Secrets, at.site)
 	switch {
 	case err != nil && broker.AsError(err).Kind == broker.Unavailable:
-		return ours(err)
+		return recordFault(err)
 	case err != nil:
 		return chain.Fail(capabilityMissing, "%w", err).With(broker.AsError(err).Code, nil)
 	}
@@ -51,50 +51,50 @@ func (c *Chains) seedBySSH(ctx context.Context, at *place, token maas.MachineTok
 	if err := at.deployed(); err != nil {
 		return err
 	}
-	host := sshseed.Host{Addresses: at.reachedAt(), User: at.site.DeployUser, Key: key, HostKey: s.SSH.HostKey, SystemID: s.SystemID}
+	host := sshseed.Host{Addresses: at.sshAddresses(), User: at.site.DeployUser, Key: key, HostKey: s.SSH.HostKey, SystemID: s.SystemID}
 	if s.SSH.HostKey == "" {
 		noted, where, err := c.SSH.HostKey(ctx, host)
 		if err != nil {
-			return at.unseeded(err)
+			return at.sshFault(err)
 		}
 		s.SSH = SSHSeed{HostKey: noted}
-		s.warn(fmt.Sprintf("machine %s answers SSH at %s with host key %s, which was trusted on first use", at.called(), where, sshseed.Fingerprint(noted)))
-		return chain.Again(next, "the SSH host key of machine %s is recorded", at.called())
+		s.warn(fmt.Sprintf("machine %s answers SSH at %s with host key %s, which was trusted on first use", at.displayName(), where, sshseed.Fingerprint(noted)))
+		return chain.Again(next, "the SSH host key of machine %s is recorded", at.displayName())
 	}
 	files, err := hwsync.Render(token.MAASMachineToken, hwsync.Minutes(at.interval()))
 	if err != nil {
-		return chain.Fail(syncFailure, "cannot seed hardware sync of machine %s: %w", at.called(), err).With("failed_hw_sync_seed", nil)
+		return chain.Fail(syncFailure, "cannot seed hardware sync of machine %s: %w", at.displayName(), err).With("failed_hw_sync_seed", nil)
 	}
 	defer files.Clear()
 	where, err := c.SSH.Seed(ctx, host, files)
 	if err != nil {
-		return at.unseeded(err)
+		return at.sshFault(err)
 	}
 	s.SSH.SeededAt, s.SSH.Trouble = at.run.Now, ""
-	s.warn(fmt.Sprintf("hardware sync of machine %s was seeded over SSH at %s", at.called(), where))
+	s.warn(fmt.Sprintf("hardware sync of machine %s was seeded over SSH at %s", at.displayName(), where))
 	return nil
 }
 
-// unseeded handles an SSH fault: the step is retried for as long as the stage has time, unless the
+// sshFault handles an SSH fault: the step is retried for as long as the stage has time, unless the
 // machine may be another one.
-func (at *place) unseeded(err error) error {
+func (at *place) sshFault(err error) error {
 	e := broker.AsError(err)
 	if e.Code == sshseed.HostKeyChanged {
-		return chain.Fail(ambiguity, "cannot seed hardware sync of machine %s: %s (find out who changed the key; restart-clean deploys the machine again)", at.called(), e.Message).
+		return chain.Fail(ambiguity, "cannot seed hardware sync of machine %s: %s (find out who changed the key; restart-clean deploys the machine again)", at.displayName(), e.Message).
 			With(sshseed.HostKeyChanged, map[string]string{"system_id": at.SystemID, "noted": sshseed.Fingerprint(at.state.SSH.HostKey)})
 	}
 	if e.Code == sshseed.OtherMachine {
 		at.state.SSH = SSHSeed{} // the recorded host key is not this machine's
-		return chain.Fail(ambiguity, "cannot seed hardware sync of machine %s: %s (find out which machine has that address, and correct MAAS's record)", at.called(), e.Message).
+		return chain.Fail(ambiguity, "cannot seed hardware sync of machine %s: %s (find out which machine has that address, and correct MAAS's record)", at.displayName(), e.Message).
 			With(sshseed.OtherMachine, map[string]string{"system_id": at.SystemID})
 	}
 	at.state.SSH.Trouble = e.Code
-	return chain.Again(settle, "machine %s does not report its hardware, and its agent has not made contact: %s", at.called(), e.Message)
+	return chain.Again(settle, "machine %s does not report its hardware, and its agent has not made contact: %s", at.displayName(), e.Message)
 }
 
-// reachedAt returns the machine's addresses as MAAS reports them: the addresses of the site's
+// sshAddresses returns the machine's addresses as MAAS reports them: the addresses of the site's
 // interface for SSH first, then all others.
-func (at *place) reachedAt() []netip.Addr {
+func (at *place) sshAddresses() []netip.Addr {
 	out := maas.Unicast(at.Addresses(at.site.DeploySSHIface))
 	return out[:min(len(out), mostAddresses)]
 }

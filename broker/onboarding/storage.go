@@ -27,23 +27,23 @@ func (c *Chains) configureStorage(ctx context.Context, r *run) error {
 	case at.Status == maas.Commissioning, at.Status == maas.Testing:
 		return chain.Again(patience(r, lookAgain), "machine is %s", at.StatusName)
 	case at.Status == maas.New && (at.free() || at.leftover()): // released, and never commissioned: MAAS then does not know its disks
-		return c.lookOnceMore(ctx, at)
+		return c.recommission(ctx, at)
 	case at.leftover() && at.Status == maas.Ready, s.Recommission && (at.Status == maas.Ready || at.Status == maas.FailedCommissioning || at.Status == maas.FailedTesting) && (at.free() || at.leftover()):
-		return c.lookOnceMore(ctx, at)
+		return c.recommission(ctx, at)
 	case at.Status == maas.FailedCommissioning, at.Status == maas.FailedTesting:
 		if s.Failed != "" && (at.free() || at.leftover()) {
-			return c.lookOnceMore(ctx, at)
+			return c.recommission(ctx, at)
 		}
 		return at.notCommissioned(ctx)
 	case at.Status != maas.Ready || !at.free():
-		return at.foreign("its storage can be prepared only in Ready")
+		return at.refuseForeign("its storage can be prepared only in Ready")
 	case at.Locked:
 		return at.locked()
 	}
 	boot, err := fits(s.SKU, at.Machine)
 	if err != nil {
 		if s.Failed != "" { // a person has repaired the machine: MAAS notices when it commissions again
-			return c.lookOnceMore(ctx, at)
+			return c.recommission(ctx, at)
 		}
 		s.Failed = failedHardware
 		return err
@@ -51,12 +51,12 @@ func (c *Chains) configureStorage(ctx context.Context, r *run) error {
 	s.Failed = ""
 	if at.BootDisk == nil || at.BootDisk.ID != boot.ID {
 		if err := at.region.SetBootDisk(ctx, at.SystemID, boot.ID); err != nil {
-			return at.undone(ctx, err)
+			return at.changeFault(ctx, err)
 		}
 		return chain.Again(next, "machine boots from %s", boot.Serial)
 	}
 	if err := at.region.SetFlatLayout(ctx, at.SystemID); err != nil {
-		return at.undone(ctx, err)
+		return at.changeFault(ctx, err)
 	}
 	s.BootDisk, s.Disks = &boot, nil
 	for _, d := range at.Disks {
@@ -66,8 +66,8 @@ func (c *Chains) configureStorage(ctx context.Context, r *run) error {
 	return nil
 }
 
-// lookOnceMore has MAAS commission the machine again, or test it again if its tests failed.
-func (c *Chains) lookOnceMore(ctx context.Context, at *place) error {
+// recommission has MAAS commission the machine again, or test it again if its tests failed.
+func (c *Chains) recommission(ctx context.Context, at *place) error {
 	at.state.Failed, at.state.Recommission = "", true
 	if err := c.startCommissioning(ctx, at); err != nil {
 		return err

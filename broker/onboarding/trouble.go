@@ -57,15 +57,15 @@ func (at *place) unseen(ctx context.Context, err error) error {
 	case maas.ConflictRetry:
 		return chain.AgainFor(transient, max(retryAfter(err), soon), "%v", err)
 	case maas.Unavailable, maas.Timeout, maas.UnknownOutcome:
-		return at.away(ctx, err)
+		return at.regionFault(ctx, err)
 	case maas.Forbidden:
 		return at.forbidden(ctx, err)
 	}
 	return chain.Fail(transient, "%w", err)
 }
 
-// away finds out whether the whole region does not answer, or only this request.
-func (at *place) away(ctx context.Context, why error) error {
+// regionFault finds out whether the whole region does not answer, or only this request.
+func (at *place) regionFault(ctx context.Context, why error) error {
 	if _, err := at.region.Identify(ctx); err != nil {
 		return chain.Hold("%v", err)
 	}
@@ -86,10 +86,10 @@ func (at *place) forbidden(ctx context.Context, why error) error {
 	return chain.Again(lookAgain, "%v", why)
 }
 
-// undone handles a step whose change was refused or has an unknown outcome. The change is never
+// changeFault handles a step whose change was refused or has an unknown outcome. The change is never
 // repeated from here: the stage looks again, and decides by the machine's state.
-func (at *place) undone(ctx context.Context, err error) error {
-	at.unheard(err)
+func (at *place) changeFault(ctx context.Context, err error) error {
+	at.noteUnknownOutcome(err)
 	switch maas.ClassOf(err) {
 	case maas.UnknownOutcome:
 		return chain.AgainFor(transient, settle, "%v: checking the outcome", err)
@@ -101,9 +101,9 @@ func (at *place) undone(ctx context.Context, err error) error {
 	return at.unseen(ctx, err)
 }
 
-// unheard records when an outcome became unknown. The time is by the clock of all brokers, because
+// noteUnknownOutcome records when an outcome became unknown. The time is by the clock of all brokers, because
 // another broker may be the one to wait.
-func (at *place) unheard(err error) {
+func (at *place) noteUnknownOutcome(err error) {
 	if maas.ClassOf(err) != maas.UnknownOutcome {
 		return
 	}
@@ -129,25 +129,25 @@ func (at *place) unsure() bool {
 	return !last.IsZero() && at.run.Now.Sub(last) < late
 }
 
-func (at *place) stillUnsure() error {
+func (at *place) outcomeUnknown() error {
 	return chain.Again(settle, "machine is %s; MAAS may still perform an action that it did not answer", taskcatalog.Clean(at.StatusName, 64))
 }
 
-// unswitched is undone for changes of a machine's power: MAAS's report of a failed switch is a
+// powerFault is changeFault for changes of a machine's power: MAAS's report of a failed switch is a
 // failure of the BMC, and spends an attempt.
-func (at *place) unswitched(ctx context.Context, err error) error {
+func (at *place) powerFault(ctx context.Context, err error) error {
 	var e *maas.Error
 	if !errors.As(err, &e) || e.Class != maas.UnknownOutcome && e.Class != maas.Unavailable {
-		return at.undone(ctx, err)
+		return at.changeFault(ctx, err)
 	}
 	if e.Status == http.StatusServiceUnavailable && e.RetryAfter == 0 && e.Detail != "" {
 		// MAAS's own words. MAAS has restored the status, or the next look shows otherwise.
 		return at.failedOr(ctx, bmcFailure, err)
 	}
-	at.unheard(err)
+	at.noteUnknownOutcome(err)
 	switch {
 	case e.Class == maas.Unavailable:
-		return at.away(ctx, err)
+		return at.regionFault(ctx, err)
 	case e.Status == 0, e.Status == http.StatusBadGateway, e.Status == http.StatusGatewayTimeout:
 		// No answer of MAAS's own: MAAS may be at work, and then nothing has failed.
 		return chain.AgainFor(transient, settle, "%v: checking the outcome", err)
@@ -176,8 +176,8 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// ours handles a step that failed because of the broker's own records or the secrets.
-func ours(err error) error {
+// recordFault handles a step that failed because of the broker's own records or the secrets.
+func recordFault(err error) error {
 	var e *broker.Error
 	if !errors.As(err, &e) {
 		return err
@@ -186,39 +186,39 @@ func ours(err error) error {
 	case e.Code == CodeHardwareMismatch:
 		return chain.Fail(mismatch, "%w", err).With(e.Code, nil)
 	case e.Kind == broker.Unavailable:
-		return &withheld{e}
+		return &recordError{e}
 	case e.Kind == broker.Invalid || e.Kind == broker.NotFound || e.Kind == broker.Refused:
 		return chain.Fail(inputError, "%w", err).With(e.Code, nil)
 	}
 	return err
 }
 
-// withheld is a missing record or secret of the broker's own. The cause may affect the whole site,
+// recordError is a missing record or secret of the broker's own. The cause may affect the whole site,
 // or this run only.
-type withheld struct{ why *broker.Error }
+type recordError struct{ why *broker.Error }
 
-func (w *withheld) Error() string { return w.why.Message }
+func (w *recordError) Error() string { return w.why.Message }
 
 // Unwrap returns the cause.
-func (w *withheld) Unwrap() error { return w.why }
+func (w *recordError) Unwrap() error { return w.why }
 
-// judged makes all stages distinguish a site's fault from a run's own.
-func (c *Chains) judged(stages []chain.Stage[Onboarding]) []chain.Stage[Onboarding] {
+// classifyFaults makes all stages distinguish a site's fault from a run's own.
+func (c *Chains) classifyFaults(stages []chain.Stage[Onboarding]) []chain.Stage[Onboarding] {
 	for i := range stages {
 		s := &stages[i]
-		s.Do, s.Undo = c.judging(s.Do), c.judging(s.Undo)
+		s.Do, s.Undo = c.classifyFault(s.Do), c.classifyFault(s.Undo)
 		if done := s.Done; done != nil {
 			s.Done = func(ctx context.Context, r *run) (bool, error) {
 				is, err := done(ctx, r)
 				return is, c.judge(ctx, r, err)
 			}
 		}
-		s.Rescue = c.judged(s.Rescue)
+		s.Rescue = c.classifyFaults(s.Rescue)
 	}
 	return stages
 }
 
-func (c *Chains) judging(do func(context.Context, *run) error) func(context.Context, *run) error {
+func (c *Chains) classifyFault(do func(context.Context, *run) error) func(context.Context, *run) error {
 	if do == nil {
 		return nil
 	}
@@ -228,16 +228,16 @@ func (c *Chains) judging(do func(context.Context, *run) error) func(context.Cont
 // judge holds the site only if the site's own record, its token or its MAAS fails too. Any other
 // fault is this run's.
 func (c *Chains) judge(ctx context.Context, r *run, err error) error {
-	why, ok := errors.AsType[*withheld](err)
+	why, ok := errors.AsType[*recordError](err)
 	if !ok {
 		return err
 	}
 	at, err := c.at(ctx, r)
-	if _, ok := errors.AsType[*withheld](err); ok {
+	if _, ok := errors.AsType[*recordError](err); ok {
 		return chain.Hold("%v", why)
 	}
 	if err != nil {
 		return err
 	}
-	return at.away(ctx, why)
+	return at.regionFault(ctx, why)
 }
