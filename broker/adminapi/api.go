@@ -47,7 +47,7 @@ type Config struct {
 	Onboarding *onboarding.Chains
 	Runs       *chain.Engine
 	Agents     *agentrecords.Nodes
-	Terminals  *terminals.Desk
+	Terminals  *terminals.Service
 	Relay      *relay.Relay // holds this replica's terminal sessions
 	Expiry     expiry.Sources
 	Now        func() time.Time

@@ -57,7 +57,7 @@ type API struct {
 	c        Config
 	deny     denyList
 	polls    polls
-	lot      *lot
+	idleConns *idleConns
 	contacts contacts
 	refusals refusals
 	arrivals arrivals
@@ -89,7 +89,7 @@ func New(ctx context.Context, c Config) (*API, error) {
 	a := &API{
 		c:        c,
 		polls:    newPolls(),
-		lot:      newLot(),
+		idleConns: newIdleConns(),
 		contacts: newContacts(),
 		arrivals: newArrivals(),
 
@@ -110,7 +110,7 @@ func (a *API) Run(ctx context.Context) error {
 	}()
 	a.followDenyList(ctx)
 	a.polls.stop()
-	a.lot.clear()
+	a.idleConns.clear()
 	<-done
 	return nil
 }

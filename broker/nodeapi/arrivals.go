@@ -79,16 +79,16 @@ func (s *arrivals) tryEnter(now time.Time) (leave func(), putOff time.Duration) 
 	case s.places <- struct{}{}:
 		return s.leave, 0
 	default:
-		return nil, s.putOff(now)
+		return nil, s.deferral(now)
 	}
 }
 
 func (s *arrivals) leave() { <-s.places }
 
-// putOff hands out one time after the other, at arrivalRate, plus a second or two for the lookups
+// deferral hands out one time after the other, at arrivalRate, plus a second or two for the lookups
 // under way. No node waits longer than maxPutOff: when more nodes are deferred than fit, they share
 // the second half of maxPutOff.
-func (s *arrivals) putOff(now time.Time) time.Duration {
+func (s *arrivals) deferral(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.next.Before(now) {
@@ -102,10 +102,10 @@ func (s *arrivals) putOff(now time.Time) time.Duration {
 	return off + rand.N(time.Second)
 }
 
-// arrive calls introduce, for as many nodes at a time as there are places. A poll without a place
+// admitContact calls firstContact, for as many nodes at a time as there are places. A poll without a place
 // is deferred, because a poll can wait. Any other request of a node waits for a place, ahead of any
 // poll: otherwise a task would fail or its lease would run out.
-func (a *API) arrive(ctx context.Context, p *pki.Peer, mayWait bool) (*contact, error) {
+func (a *API) admitContact(ctx context.Context, p *pki.Peer, mayWait bool) (*contact, error) {
 	end, err := a.arrivals.turn(ctx, p.NodeID)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (a *API) arrive(ctx context.Context, p *pki.Peer, mayWait bool) (*contact, 
 		return nil, err
 	}
 	defer leave()
-	return a.introduce(ctx, p, heard)
+	return a.firstContact(ctx, p, heard)
 }
 
 func (a *API) enter(ctx context.Context, nodeID string, mayWait bool) (leave func(), err error) {

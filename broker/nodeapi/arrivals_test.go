@@ -60,7 +60,7 @@ func TestAHerdIsSpread(t *testing.T) {
 			s, now := newArrivals(), time.Now()
 			tenths := map[time.Duration]int{}
 			for range herd {
-				off := s.putOff(now)
+				off := s.deferral(now)
 				if off < time.Second || off > maxPutOff {
 					t.Fatalf("put off by %v", off)
 				}
@@ -74,7 +74,7 @@ func TestAHerdIsSpread(t *testing.T) {
 			if over := min(time.Duration(herd)*time.Second/arrivalRate, maxPutOff); len(tenths) < int(over/(100*time.Millisecond))*9/10 {
 				t.Errorf("they are spread over %d tenths of a second, of %v", len(tenths), over)
 			}
-			if off := s.putOff(now.Add(maxPutOff)); off > 2*time.Second {
+			if off := s.deferral(now.Add(maxPutOff)); off > 2*time.Second {
 				t.Errorf("who comes when they are over is put off by %v", off)
 			}
 		})

@@ -16,11 +16,11 @@ const (
 	baselineAgain = time.Minute // after the first failure; doubled after each further one
 )
 
-// takeBaseline asks a node that has just enrolled for its baseline; the answer makes the node
+// requestBaseline asks a node that has just enrolled for its baseline; the answer makes the node
 // active. A machine may reboot meanwhile, so a failed task is followed by another. The only memory
 // of the tries is the tasks themselves, by their keys: every replica sees the same tries, and a
 // restart changes nothing.
-func (a *API) takeBaseline(ctx context.Context, p *pki.Peer) error {
+func (a *API) requestBaseline(ctx context.Context, p *pki.Peer) error {
 	var last broker.Task
 	for try := range baselineTries {
 		key := fmt.Sprintf("enrolment-%d", p.Epoch)

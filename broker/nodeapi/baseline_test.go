@@ -25,7 +25,7 @@ func (n *testNode) baselines() []broker.Task {
 // looks makes the broker read the node's record again.
 func (n *testNode) looks() {
 	n.b.t.Helper()
-	must(n.b.introduce(n.b.t.Context(), &pki.Peer{
+	must(n.b.firstContact(n.b.t.Context(), &pki.Peer{
 		NodeIdentity: pki.NodeIdentity{NodeID: n.id, Epoch: n.epoch}, Cert: n.cert.Leaf, Serial: pki.Serial(n.cert.Leaf),
 	}, true))(n.b.t)
 }

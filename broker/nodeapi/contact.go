@@ -85,14 +85,14 @@ func (s *contacts) known(p *pki.Peer, now time.Time) (n *contact, heard bool) {
 	return nil, heard
 }
 
-// meet returns the contact of the peer's node and notes that the node was heard. On the first
-// request with a certificate meet reads the node's record and does the work of a first contact.
-func (a *API) meet(c *call, who admit) (*contact, error) {
+// contactOf returns the contact of the peer's node and notes that the node was heard. On the first
+// request with a certificate contactOf reads the node's record and does the work of a first contact.
+func (a *API) contactOf(c *call, who admit) (*contact, error) {
 	now, p := a.c.Now(), c.peer
 	n, _ := a.contacts.known(p, now)
 	if n == nil {
 		var err error
-		if n, err = a.arrive(c.r.Context(), p, who != polling); err != nil {
+		if n, err = a.admitContact(c.r.Context(), p, who != polling); err != nil {
 			return nil, err
 		}
 	}
@@ -104,9 +104,9 @@ func supersededError(p *pki.Peer) error {
 	return broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot act for node %s: certificate %s belongs to enrolment %d, and the node has enrolled again since", p.NodeID, p.Serial, p.Epoch)
 }
 
-// introduce reads the record of a node that shows a certificate here for the first time, or again
+// firstContact reads the record of a node that shows a certificate here for the first time, or again
 // after a while. heard says that the broker has heard this enrolment before.
-func (a *API) introduce(ctx context.Context, p *pki.Peer, heard bool) (*contact, error) {
+func (a *API) firstContact(ctx context.Context, p *pki.Peer, heard bool) (*contact, error) {
 	node, err := a.c.DB.Node(ctx, p.NodeID)
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (a *API) introduce(ctx context.Context, p *pki.Peer, heard bool) (*contact,
 		return nil, err
 	}
 	if node.Status == broker.Enrolling {
-		if err := a.takeBaseline(ctx, p); err != nil {
+		if err := a.requestBaseline(ctx, p); err != nil {
 			// The node stays as it is. The next reading of its record asks for the baseline again.
 			a.c.Log.Warn("cannot ask a new node for its baseline", zap.String("node", p.NodeID), zap.Error(err))
 		}

@@ -41,8 +41,8 @@ func (d *denyList) reason(serial string) (string, bool) {
 	return reason, ok
 }
 
-// shutOut reports whether a certificate gets no connection.
-func (d *denyList) shutOut(serial string) bool {
+// refuses reports whether a certificate gets no connection.
+func (d *denyList) refuses(serial string) bool {
 	reason, ok := d.reason(serial)
 	return ok && !store.DeniedButAnswered(reason)
 }
@@ -87,7 +87,7 @@ func (a *API) readDenyList(ctx context.Context) error {
 	}
 	if a.deny.replace(serials, last.RestoredAt, at) {
 		a.contacts.forget() // the contacts are from before the restore
-		a.polls.sendAway()
+		a.polls.endAll()
 	}
 	a.polls.endDenied(serials) // after replace: a poll that joins now checks the list itself
 	return nil

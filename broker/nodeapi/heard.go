@@ -25,16 +25,16 @@ const (
 // records again. Neither loop waits for the other.
 func (a *API) keepContacts(ctx context.Context) {
 	var rereading sync.WaitGroup
-	rereading.Go(func() { every(ctx, rereadEvery, rereadEvery, a.reread) })
+	rereading.Go(func() { periodically(ctx, rereadEvery, rereadEvery, a.reread) })
 	defer rereading.Wait()
-	every(ctx, contactsEvery, contactsTimeout, a.flushContacts)
+	periodically(ctx, contactsEvery, contactsTimeout, a.flushContacts)
 	last, done := context.WithTimeout(context.WithoutCancel(ctx), contactsEvery)
 	defer done()
 	a.flushContacts(last)
 }
 
-// every calls do periodically until ctx ends, and cancels a call that takes too long.
-func every(ctx context.Context, period, timeout time.Duration, do func(context.Context)) {
+// periodically calls do periodically until ctx ends, and cancels a call that takes too long.
+func periodically(ctx context.Context, period, timeout time.Duration, do func(context.Context)) {
 	periodic.Work{Every: period, Turn: func(ctx context.Context) error {
 		once, done := context.WithTimeout(ctx, timeout)
 		defer done()

@@ -90,7 +90,7 @@ func TestWhatIsDoneNowAndThenDoesNotHang(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			every(ctx, 5*time.Second, 30*time.Second, func(ctx context.Context) {
+			periodically(ctx, 5*time.Second, 30*time.Second, func(ctx context.Context) {
 				times.Add(1)
 				<-ctx.Done()
 			})

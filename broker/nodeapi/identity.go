@@ -39,7 +39,7 @@ func (a *API) verifyConnection(cs tls.ConnectionState, from net.Addr) error {
 }
 
 func (a *API) verifyPeer(cs tls.ConnectionState) (*pki.Peer, error) {
-	return pki.VerifyNodePeer(cs, a.c.Trust.Roots(), a.c.Now(), a.deny.shutOut)
+	return pki.VerifyNodePeer(cs, a.c.Trust.Roots(), a.c.Now(), a.deny.refuses)
 }
 
 // identify makes the checks of the package's documentation, in their order.
@@ -69,10 +69,10 @@ func (a *API) identify(c *call, who admit) (any, error) {
 	}
 	strangers.Vouch(c.r.Context(), peer.NodeID)
 	restoredAt := a.deny.restored()
-	if c.before, err = a.fromBefore(c, who); err != nil || c.before {
+	if c.before, err = a.beforeRestore(c, who); err != nil || c.before {
 		return nil, err
 	}
-	if c.node, err = a.meet(c, who); err != nil {
+	if c.node, err = a.contactOf(c, who); err != nil {
 		return nil, err
 	}
 	if !a.deny.restored().Equal(restoredAt) { // restored meanwhile: the node may have been met as a current one
@@ -106,7 +106,7 @@ func (a *API) deniedPeer(c *call, who admit) error {
 	p := c.peer
 	switch reason, _ := a.deny.reason(p.Serial); reason {
 	case store.DenyRotated:
-		return a.oldKey(c, who)
+		return a.refuseOldKey(c, who)
 	case store.DenyReleased:
 		if !a.requests.allow(p.Serial, a.c.Now()) { // a share apart from the node's own
 			return deniedError(p)
@@ -118,8 +118,8 @@ func (a *API) deniedPeer(c *call, who admit) error {
 	return deniedError(p)
 }
 
-// stillGood repeats the checks of identify whose result may have changed while a poll waited.
-func (a *API) stillGood(p *pki.Peer) error {
+// recheck repeats the checks of identify whose result may have changed while a poll waited.
+func (a *API) recheck(p *pki.Peer) error {
 	now := a.c.Now()
 	switch {
 	case a.deny.unknown(now):

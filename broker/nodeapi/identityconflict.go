@@ -9,11 +9,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// tellApart notes which running agent polls. tellApart asks the database when the instance differs
+// checkInstance notes which running agent polls. checkInstance asks the database when the instance differs
 // from this node's last poll here, and when the node's record is read again, because the other
 // instance may poll at another broker. A conflict concerns the node, not the poll: the poll
 // continues.
-func (a *API) tellApart(c *call) error {
+func (a *API) checkInstance(c *call) error {
 	id := "" // of an agent that sends no id yet
 	if said := c.r.Header.Values(wire.HeaderInstance); len(said) == 1 && wire.ValidInstance(said[0]) {
 		id = said[0]
@@ -41,9 +41,9 @@ func (a *API) tellApart(c *call) error {
 	return nil
 }
 
-// oldKey is the refusal of a certificate that a rotation has replaced. A renewal with that
+// refuseOldKey is the refusal of a certificate that a rotation has replaced. A renewal with that
 // certificate is also an identity conflict: the node itself has no key for it any more.
-func (a *API) oldKey(c *call, who admit) error {
+func (a *API) refuseOldKey(c *call, who admit) error {
 	p := c.peer
 	if who != renewing || c.r.PathValue("id") != p.NodeID {
 		return broker.Errorf(broker.Forbidden, string(pki.CodeCertificateDenied), "cannot act for node %s: certificate %s is denied, because a rotation gave the node another key", p.NodeID, p.Serial)

@@ -214,8 +214,8 @@ func toldApartAcrossBrokers(t *testing.T, reread func(*API)) {
 		}}
 		call.r.RemoteAddr = fmt.Sprintf("192.0.2.%d:1", c)
 		call.r.Header.Set(wire.HeaderInstance, fmt.Sprintf("%032x", c))
-		call.node = must(api.meet(call, polling))(t)
-		must0(t, api.tellApart(call))
+		call.node = must(api.contactOf(call, polling))(t)
+		must0(t, api.checkInstance(call))
 	}
 	poll(b.API, 1)
 	poll(there, 2)

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// lotGrace is the time that connections in a lot may still take after clear begins. It is shorter
+// idleGrace is the time that connections in a idleConns may still take after clear begins. It is shorter
 // than the time in which the broker must stop.
-const lotGrace = 3 * time.Second
+const idleGrace = 3 * time.Second
 
-// lot holds the connections whose poll is parked or was answered. The server has released these
-// connections and gets them back with their next request, through the lot's net.Listener interface.
-type lot struct {
+// idleConns holds the connections whose poll is parked or was answered. The server has released these
+// connections and gets them back with their next request, through the idleConns's net.Listener interface.
+type idleConns struct {
 	work sync.WaitGroup // waiting polls and quiet connections
 	// looks is the context of their database queries.
 	looks    context.Context
@@ -29,14 +29,14 @@ type lot struct {
 	closed bool
 }
 
-func newLot() *lot {
-	l := &lot{back: make(chan net.Conn), conns: map[net.Conn]bool{}, over: make(chan struct{})}
+func newIdleConns() *idleConns {
+	l := &idleConns{back: make(chan net.Conn), conns: map[net.Conn]bool{}, over: make(chan struct{})}
 	l.looks, l.endLooks = context.WithCancel(context.Background())
 	return l
 }
 
-// take runs wait for a connection in a goroutine of its own, unless the lot is closed.
-func (l *lot) take(c net.Conn, wait func()) bool {
+// take runs wait for a connection in a goroutine of its own, unless the idleConns is closed.
+func (l *idleConns) take(c net.Conn, wait func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -50,7 +50,7 @@ func (l *lot) take(c net.Conn, wait func()) bool {
 	return true
 }
 
-func (l *lot) let(c net.Conn) {
+func (l *idleConns) let(c net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.conns, c)
@@ -58,7 +58,7 @@ func (l *lot) let(c net.Conn) {
 
 // serveBy makes a server take connections back; the first server that releases a connection is
 // used.
-func (l *lot) serveBy(s *http.Server) {
+func (l *idleConns) serveBy(s *http.Server) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.served == nil {
@@ -69,7 +69,7 @@ func (l *lot) serveBy(s *http.Server) {
 
 // idle waits for the first byte of a connection's next request, and hands the connection to the
 // server.
-func (l *lot) idle(c *returned) {
+func (l *idleConns) idle(c *returned) {
 	if !l.rest(c) {
 		_ = c.Close()
 		return
@@ -90,7 +90,7 @@ func (l *lot) idle(c *returned) {
 }
 
 // rest marks a connection as quiet and limits its quiet time.
-func (l *lot) rest(c *returned) bool {
+func (l *idleConns) rest(c *returned) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -102,7 +102,7 @@ func (l *lot) rest(c *returned) bool {
 }
 
 // Accept implements net.Listener.
-func (l *lot) Accept() (net.Conn, error) {
+func (l *idleConns) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.back:
 		return c, nil
@@ -113,7 +113,7 @@ func (l *lot) Accept() (net.Conn, error) {
 
 // Close ends the quiet connections and takes no connection back any more. Close implements
 // net.Listener; the server calls Close when it ends.
-func (l *lot) Close() error {
+func (l *idleConns) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -123,22 +123,22 @@ func (l *lot) Close() error {
 	close(l.over)
 	for c, quiet := range l.conns {
 		if quiet {
-			_ = c.SetReadDeadline(past)
+			_ = c.SetReadDeadline(longAgo)
 		}
 	}
 	return nil
 }
 
-// clear closes the lot and returns when the lot is empty. After lotGrace, pending work is aborted:
+// clear closes the idleConns and returns when the idleConns is empty. After idleGrace, pending work is aborted:
 // a query that the database does not answer, and an answer that the node does not read.
-func (l *lot) clear() {
+func (l *idleConns) clear() {
 	_ = l.Close()
 	defer l.endLooks()
-	defer time.AfterFunc(lotGrace, l.breakOff).Stop()
+	defer time.AfterFunc(idleGrace, l.breakOff).Stop()
 	l.work.Wait()
 }
 
-func (l *lot) breakOff() {
+func (l *idleConns) breakOff() {
 	l.endLooks()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,7 +151,7 @@ func (l *lot) breakOff() {
 }
 
 // Addr implements net.Listener.
-func (l *lot) Addr() net.Addr { return &net.UnixAddr{Name: "parked polls", Net: "unix"} }
+func (l *idleConns) Addr() net.Addr { return &net.UnixAddr{Name: "parked polls", Net: "unix"} }
 
 // returned is a connection that the server held before, with the first byte of its next request.
 type returned struct {

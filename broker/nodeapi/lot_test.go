@@ -12,32 +12,32 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// A lot is empty soon after clear begins, whatever its connections wait for.
+// A idleConns is empty soon after clear begins, whatever its connections wait for.
 func TestALotIsClearedInTime(t *testing.T) {
-	for name, wait := range map[string]func(l *lot, c net.Conn){
-		"a node that reads no answer":      func(_ *lot, c net.Conn) { _, _ = c.Write([]byte("answer")) },
-		"a database that answers no look":  func(l *lot, _ net.Conn) { <-l.looks.Done() },
-		"a connection that is quiet":       func(l *lot, c net.Conn) { l.idle(&returned{Conn: c}) },
-		"one that is quiet a moment later": func(l *lot, c net.Conn) { <-l.over; l.idle(&returned{Conn: c}) },
+	for name, wait := range map[string]func(l *idleConns, c net.Conn){
+		"a node that reads no answer":      func(_ *idleConns, c net.Conn) { _, _ = c.Write([]byte("answer")) },
+		"a database that answers no look":  func(l *idleConns, _ net.Conn) { <-l.looks.Done() },
+		"a connection that is quiet":       func(l *idleConns, c net.Conn) { l.idle(&returned{Conn: c}) },
+		"one that is quiet a moment later": func(l *idleConns, c net.Conn) { <-l.over; l.idle(&returned{Conn: c}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLot()
+				l := newIdleConns()
 				ours, theirs := net.Pipe()
 				if !l.take(ours, func() { wait(l, ours) }) {
-					t.Fatal("an open lot takes nothing")
+					t.Fatal("an open idleConns takes nothing")
 				}
 				synctest.Wait()
 				begun := time.Now()
 				l.clear()
-				if took := time.Since(begun); took > lotGrace {
+				if took := time.Since(begun); took > idleGrace {
 					t.Errorf("it took %v", took)
 				}
 				if len(l.conns) != 0 {
 					t.Errorf("%d connections are left", len(l.conns))
 				}
 				if l.take(ours, func() { t.Error("it waits") }) {
-					t.Error("a closed lot takes more")
+					t.Error("a closed idleConns takes more")
 				}
 				_ = theirs.Close()
 			})

@@ -25,18 +25,18 @@ const (
 	// spread is the most by which a poll's hold time is shorter than wire.MaxWait. Nodes that came
 	// together, as after a restart, thus do not keep coming together.
 	spread = wire.MaxWait / 10
-	// together is the grain of the polls' ends: all ends within a quarter of a second happen at
+	// wakeInterval is the grain of the polls' ends: all ends within a quarter of a second happen at
 	// once. A separate wakeup of threads for each poll would cost more than its answer.
-	together = time.Second / 4
+	wakeInterval = time.Second / 4
 )
 
-// began is the origin of the times at which polls end.
-var began = time.Now()
+// clockOrigin is the origin of the times at which polls end.
+var clockOrigin = time.Now()
 
 // endOf is the end of a poll that begins now and is held for wire.MaxWait minus less. Both times
 // are durations since began.
 func endOf(now, less time.Duration) time.Duration {
-	return (now + wire.MaxWait - less).Truncate(together)
+	return (now + wire.MaxWait - less).Truncate(wakeInterval)
 }
 
 // parked is a poll without an answer yet, reduced to the cost of one of thousands: the server's
@@ -62,8 +62,8 @@ type parked struct {
 	cause error // why the poll must end without work; nil: it need not
 }
 
-// past is long ago; a read with this deadline returns at once.
-var past = time.Unix(1, 0)
+// longAgo is long ago; a read with this deadline returns at once.
+var longAgo = time.Unix(1, 0)
 
 // wake makes the poll look for work.
 func (p *parked) wake() { p.interrupt(nil) }
@@ -77,7 +77,7 @@ func (p *parked) interrupt(cause error) {
 		p.cause = cause
 	}
 	if p.conn != nil {
-		_ = p.conn.SetReadDeadline(past)
+		_ = p.conn.SetReadDeadline(longAgo)
 	}
 }
 
@@ -119,7 +119,7 @@ func (a *API) hold(c *call, lanes []taskcatalog.Lane, brief bool) (any, error) {
 		return streamed, nil // the node has left, or must come again
 	}
 	if server, ok := c.r.Context().Value(http.ServerContextKey).(*http.Server); ok {
-		a.lot.serveBy(server)
+		a.idleConns.serveBy(server)
 	}
 	if waits = p.park(conn); !waits {
 		p.answer(nil, errStopping)
@@ -128,12 +128,12 @@ func (a *API) hold(c *call, lanes []taskcatalog.Lane, brief bool) (any, error) {
 	return streamed, nil
 }
 
-// park lets the poll wait in the lot, unless the broker has stopped.
+// park lets the poll wait in the idleConns, unless the broker has stopped.
 func (p *parked) park(conn net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.conn, p.end = conn, began.Add(endOf(time.Since(began), rand.N(spread)))
-	return p.a.lot.take(conn, p.wait)
+	p.conn, p.end = conn, clockOrigin.Add(endOf(time.Since(clockOrigin), rand.N(spread)))
+	return p.a.idleConns.take(conn, p.wait)
 }
 
 // wait is the poll's goroutine. It waits, answers, and gives the connection back to the server with
@@ -152,7 +152,7 @@ func (p *parked) wait() {
 		_ = p.conn.Close()
 		return
 	}
-	p.a.lot.idle(&returned{Conn: p.conn, of: p.of})
+	p.a.idleConns.idle(&returned{Conn: p.conn, of: p.of})
 }
 
 // await waits until there is an answer or the node has left.
@@ -166,7 +166,7 @@ func (p *parked) await() (value any, err error, there bool) {
 		}
 		p.mu.Unlock()
 		if woken {
-			ctx, done := context.WithTimeout(p.a.lot.looks, lookTime)
+			ctx, done := context.WithTimeout(p.a.idleConns.looks, lookTime)
 			reply, err := p.look(ctx, true)
 			done()
 			if reply != nil || err != nil || cause != nil {
@@ -188,7 +188,7 @@ func (p *parked) await() (value any, err error, there bool) {
 // look takes the work for the node; nil: none. A peer that would no longer be let in gets nothing.
 func (p *parked) look(ctx context.Context, told bool) (any, error) {
 	a := p.a
-	if err := a.stillGood(p.peer); err != nil {
+	if err := a.recheck(p.peer); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
@@ -200,7 +200,7 @@ func (p *parked) look(ctx context.Context, told bool) (any, error) {
 	reply, err := a.c.Queue.Look(ctx, queuePeer(p.peer), p.lanes, told)
 	if err == nil {
 		// If this check fails, the leased tasks are not handed over; their lease runs out.
-		err = a.stillGood(p.peer)
+		err = a.recheck(p.peer)
 	}
 	if err != nil || len(reply.Tasks)+len(reply.Cancel) == 0 {
 		return nil, err

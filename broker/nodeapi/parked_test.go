@@ -271,21 +271,21 @@ func TestAPollThatIsParkedIsAnsweredWhenTheBrokerStops(t *testing.T) {
 // Polls that come at once do not all end at once; otherwise ten thousand nodes would come together
 // forever.
 func TestPollsThatComeTogetherPart(t *testing.T) {
-	a := &API{lot: newLot()}
-	a.lot.closed = true // nothing must wait
+	a := &API{idleConns: newIdleConns()}
+	a.idleConns.closed = true // nothing must wait
 	ends := map[time.Duration]bool{}
 	for range 500 {
 		p := &parked{a: a}
 		came := time.Now()
 		if p.park(nil) {
-			t.Fatal("a closed lot took it")
+			t.Fatal("a closed idleConns took it")
 		}
-		if held := p.end.Sub(came); held > wire.MaxWait+time.Since(came) || held < wire.MaxWait-spread-together {
+		if held := p.end.Sub(came); held > wire.MaxWait+time.Since(came) || held < wire.MaxWait-spread-wakeInterval {
 			t.Fatalf("a poll is held for %v", held)
 		}
-		ends[p.end.Sub(began)] = true
+		ends[p.end.Sub(clockOrigin)] = true
 	}
-	if want := int(spread / together / 2); len(ends) < want {
+	if want := int(spread / wakeInterval / 2); len(ends) < want {
 		t.Errorf("500 polls end at %d times, want at least %d", len(ends), want)
 	}
 }
@@ -296,7 +296,7 @@ func TestPollsEndTogetherAndNoneTooLate(t *testing.T) {
 	for now := 11 * time.Second; now < 21*time.Second; now += every {
 		for _, less := range []time.Duration{0, spread / 3, spread - 1} {
 			end := endOf(now, less)
-			if held := end - now; held > wire.MaxWait-less || held <= wire.MaxWait-less-together {
+			if held := end - now; held > wire.MaxWait-less || held <= wire.MaxWait-less-wakeInterval {
 				t.Fatalf("a poll of %v that is to end %v early is held for %v", now, less, held)
 			}
 			ends[end]++

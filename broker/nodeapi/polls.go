@@ -55,8 +55,8 @@ func (s *polls) endDenied(denied map[string]string) {
 	}
 }
 
-// sendAway ends all polls; the nodes come again and are checked anew.
-func (s *polls) sendAway() {
+// endAll ends all polls; the nodes come again and are checked anew.
+func (s *polls) endAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for p := range s.waiting {

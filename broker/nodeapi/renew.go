@@ -46,7 +46,7 @@ func (a *API) renew(c *call) (any, error) {
 	if certified, err := pki.PublicKeyDigest(old.PublicKey); (req.RotationTask == "" || c.before) && (err != nil || digest != certified) {
 		return nil, broker.Errorf(broker.Forbidden, "renew_key_changed", "cannot renew the certificate of node %s: the request is for another key (renew with the certified key, or enrol again)", c.peer.NodeID)
 	}
-	issued, err := a.issue(csr, c.peer.NodeIdentity, later(now, old.NotBefore.Add(pki.Backdate)))
+	issued, err := a.issue(csr, c.peer.NodeIdentity, renewalDate(now, old.NotBefore.Add(pki.Backdate)))
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +69,10 @@ func (a *API) renew(c *call) (any, error) {
 	return wire.RenewReply{Certificate: issued.PEM, Late: late, Now: now.UTC()}, nil
 }
 
-// later is the date of a renewal, never earlier than the date of the certificate being renewed. A
+// renewalDate is the date of a renewal, never earlier than the date of the certificate being renewed. A
 // broker whose clock is ahead may have issued the old certificate, and a certificate dated before
 // the node's identity signs no evidence.
-func later(now, before time.Time) time.Time {
+func renewalDate(now, before time.Time) time.Time {
 	if before.After(now) {
 		return before
 	}

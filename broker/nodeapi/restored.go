@@ -15,11 +15,11 @@ const (
 	undecidedAgain = "30"
 )
 
-// fromBefore reports whether a certificate is from before the last restore of the database. To its
+// beforeRestore reports whether a certificate is from before the last restore of the database. To its
 // node such a certificate counts as expired, and agents answer an expired certificate with a
 // renewal.
-func (a *API) fromBefore(c *call, who admit) (bool, error) {
-	if a.deny.restored().IsZero() || a.met(c.peer) {
+func (a *API) beforeRestore(c *call, who admit) (bool, error) {
+	if a.deny.restored().IsZero() || a.recentlySeen(c.peer) {
 		return false, nil
 	}
 	before, err := a.c.DB.FromBefore(c.r.Context(), c.peer.Serial)
@@ -29,17 +29,17 @@ func (a *API) fromBefore(c *call, who admit) (bool, error) {
 	return true, broker.Errorf(broker.Forbidden, string(pki.CodeCertificateExpired), "cannot act for node %s: its certificate was issued before the broker's database was restored from a backup (renew the certificate)", c.peer.NodeID)
 }
 
-// FromBefore reports whether a certificate is from before the last restore of the database. Without
+// BeforeRestore reports whether a certificate is from before the last restore of the database. Without
 // any restore the database is not asked.
-func (a *API) FromBefore(ctx context.Context, serial string) (bool, error) {
+func (a *API) BeforeRestore(ctx context.Context, serial string) (bool, error) {
 	if a.deny.restored().IsZero() {
 		return false, nil
 	}
 	return a.c.DB.FromBefore(ctx, serial)
 }
 
-// met reports whether the certificate's node was let in with this certificate a moment ago.
-func (a *API) met(p *pki.Peer) bool {
+// recentlySeen reports whether the certificate's node was let in with this certificate a moment ago.
+func (a *API) recentlySeen(p *pki.Peer) bool {
 	a.contacts.mu.Lock()
 	defer a.contacts.mu.Unlock()
 	n := a.contacts.nodes[p.NodeID]

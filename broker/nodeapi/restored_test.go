@@ -83,7 +83,7 @@ func TestACertificateFromBeforeTheRestoreDoesNothingButAsk(t *testing.T) {
 		b := newBrokerOn(t, db, clock)
 		n := b.member()
 		lost := b.lost(n.id, 2, n.bundle)
-		before := func(who *testNode) bool { return must(b.FromBefore(t.Context(), pki.Serial(who.cert.Leaf)))(t) }
+		before := func(who *testNode) bool { return must(b.BeforeRestore(t.Context(), pki.Serial(who.cert.Leaf)))(t) }
 		if before(n) || before(lost) {
 			t.Error("where nothing was restored a certificate is from before")
 		}

@@ -356,7 +356,7 @@ func TestAReplacedCertificateThatAnOperatorDeniesIsShutOut(t *testing.T) {
 		serial := pki.Serial(r.cert.Leaf)
 		eventually(t, "the deny list knows", func() bool { return b.deny.denied(serial) })
 		must0(t, db.Deny(t.Context(), admin, serial, store.DenyOperator+"stolen"))
-		eventually(t, "the deny list knows the operator's denial", func() bool { return b.deny.shutOut(serial) })
+		eventually(t, "the deny list knows the operator's denial", func() bool { return b.deny.refuses(serial) })
 		r.post(r.path("/renew"), r.renewRequest()).refused(b, 403, "certificate_denied") // on the connection that it has
 		r.connect(r.cert)
 		r.post(r.path("/renew"), r.renewRequest()).shutOut(b, "certificate_denied")

@@ -28,7 +28,7 @@ func (a *API) wait(c *call) (any, error) {
 	// watcher of an update asks in this way whether the broker answers, for an agent version that
 	// sends no instance.
 	if len(lanes) > 0 || !atOnce || len(c.r.Header.Values(wire.HeaderInstance)) > 0 {
-		if err := a.tellApart(c); err != nil {
+		if err := a.checkInstance(c); err != nil {
 			return nil, err
 		}
 	}

@@ -28,22 +28,22 @@ const (
 // each node that ever tried; the number of entries is bounded by the number of certificates.
 type attempts struct {
 	mu sync.Mutex
-	of map[string]*tries
+	of map[string]*attemptLimits
 }
 
-// tries are the limits of one node. Only refused tries are charged to refused, because many good
+// attemptLimits are the limits of one node. Only refused tries are charged to refused, because many good
 // tries come at once. The number processed at once never exceeds the permitted excess of refusals.
-type tries struct {
+type attemptLimits struct {
 	all, refused *rate.Limiter
 	looking      chan struct{} // has an element for each try in progress
 }
 
-func (a *attempts) node(id string) *tries {
+func (a *attempts) node(id string) *attemptLimits {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	t := a.of[id]
 	if t == nil {
-		t = &tries{
+		t = &attemptLimits{
 			all: rate.NewLimiter(tryRate, tryBurst), refused: rate.NewLimiter(rate.Every(refuseEvery), refuseBurst),
 			looking: make(chan struct{}, tryAtOnce),
 		}
@@ -52,10 +52,10 @@ func (a *attempts) node(id string) *tries {
 	return t
 }
 
-// tried runs look for a node's try when its turn comes. A node with too many tries, or whose turn
+// runAttempt runs look for a node's try when its turn comes. A node with too many tries, or whose turn
 // does not come in time, may come again. So may a node with too many refused tries; only the latter
 // is an attack.
-func (r *Relay) tried(ctx context.Context, peer *pki.Peer, sessionID string, look func() error) error {
+func (r *Relay) runAttempt(ctx context.Context, peer *pki.Peer, sessionID string, look func() error) error {
 	again := broker.Errorf(broker.Unavailable, codeTries, "node %s tries to join too often (try again)", peer.NodeID)
 	t := r.attempts.node(peer.NodeID)
 	if !t.all.AllowN(r.c.Now(), 1) {
@@ -68,7 +68,7 @@ func (r *Relay) tried(ctx context.Context, peer *pki.Peer, sessionID string, loo
 		return again
 	}
 	if t.refused.TokensAt(r.c.Now()) < 1 {
-		r.attack(peer.NodeID, sessionID, codeTries, "too many attempts of the node to join were refused; the relay ignores the next ones for a while")
+		r.auditAttack(peer.NodeID, sessionID, codeTries, "too many attempts of the node to join were refused; the relay ignores the next ones for a while")
 		return again
 	}
 	err := look()

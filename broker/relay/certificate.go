@@ -26,17 +26,17 @@ func (s *session) lookAtCertificate(now time.Time) {
 	if s.deniedSince.IsZero() {
 		s.deniedSince = now
 	}
-	if !s.asking {
-		s.asking = true
+	if !s.querying {
+		s.querying = true
 		s.group.Go(func() { s.denied <- s.relay.denial(serial) })
 	}
 }
 
-// judged handles the store's answer about a denied certificate. A node with a rotated key
+// handleDenial handles the store's answer about a denied certificate. A node with a rotated key
 // reconnects with the new certificate; any other node's session ends. If the store does not answer,
 // the question is repeated with the next tick, for a while.
-func (s *session) judged(d denial) {
-	s.asking = false
+func (s *session) handleDenial(d denial) {
+	s.querying = false
 	switch {
 	case s.node == nil || d.serial != s.peer.Serial || !s.relay.c.Denied(d.serial): // the node has reconnected
 	case d.err != nil && s.relay.c.Now().Before(s.deniedSince.Add(denyWithin)):

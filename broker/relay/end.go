@@ -57,14 +57,14 @@ func (s *session) afterExit() {
 	case s.operator == nil:
 	case s.taken == s.out.kept && s.exitShown && s.operator.pending == nil:
 		s.finish(codeExited, "its program ended")
-	case !now.Before(s.progress.Add(lastWords)):
+	case !now.Before(s.progress.Add(lastOutputTime)):
 		s.dropOperator(frame.Bye{Code: codeUnread, Text: "the relay did not accept the program's last output", Lasts: true})
 	}
 }
 
-// askedToEnd ends the session. The end is immediate unless the process on the node is gone: the
+// requestEnd ends the session. The end is immediate unless the process on the node is gone: the
 // notice of a gone process may overtake its last output.
-func (s *session) askedToEnd(code, reason string) {
+func (s *session) requestEnd(code, reason string) {
 	switch {
 	case code != codeGone:
 		s.finish(code, reason)
@@ -106,7 +106,7 @@ func (s *session) close(ctx context.Context) {
 	s.node.end(bye)
 	s.operator.end(bye)
 	if s.end.attack {
-		s.relay.attack(s.peer.NodeID, s.row.ID, s.end.code, s.end.reason)
+		s.relay.auditAttack(s.peer.NodeID, s.row.ID, s.end.code, s.end.reason)
 	}
 	ctx, done := context.WithTimeout(ctx, closeWithin)
 	defer done()

@@ -213,8 +213,8 @@ func (s *session) nextForNode() frame.Frame {
 	if f := s.node.begin(); f != nil {
 		return f
 	}
-	if a := s.allow(); a != s.told && s.worthTelling(a) {
-		s.told, s.late = a, false
+	if a := s.allow(); a != s.nodeAck && s.ackDue(a) {
+		s.nodeAck, s.late = a, false
 		return a
 	}
 	if !s.sizeTold && s.size.Columns > 0 {
@@ -265,8 +265,8 @@ func (s *session) nextForOperator() frame.Frame {
 		s.operator.state = state
 		return state
 	}
-	if a := s.allowInput(); a != s.toldOp {
-		s.toldOp = a
+	if a := s.allowInput(); a != s.opAck {
+		s.opAck = a
 		return a
 	}
 	if b := s.out.shown(s.sent, s.limit); b != nil {

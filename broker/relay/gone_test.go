@@ -70,7 +70,7 @@ func TestASessionWhoseNodeIsAwayEndsAtOnceWhenItsProcessIsGone(t *testing.T) {
 	n, _ := s.join("tls", s.token, frame.Hello{})
 	n.write(0, "words")
 	n.close()
-	s.eventually("the node is away", func() bool { return !s.relay.Away("ts-1").IsZero() })
+	s.eventually("the node is away", func() bool { return !s.relay.AbsentSince("ts-1").IsZero() })
 	s.processGone()
 	s.ends("terminal_gone")
 	if said := s.recorded(recording.Marker); strings.Contains(said, "may be missing") {

@@ -56,7 +56,7 @@ func (s *session) joinOperator(by string, h frame.Hello, side Side) {
 	if s.opIn != nil { // the end of input belonged to the previous side
 		s.opIn = frame.NewInflow(s.opIn.Taken())
 	}
-	s.eofShown, s.exitShown, s.toldOp = false, false, frame.Ack{}
+	s.eofShown, s.exitShown, s.opAck = false, false, frame.Ack{}
 	s.sizeTold = false // the operator's screen is empty: the program must redraw it even if the size is unchanged
 	if s.in != nil {
 		s.welcomeOperator()
@@ -65,8 +65,8 @@ func (s *session) joinOperator(by string, h frame.Hello, side Side) {
 
 func (s *session) welcomeOperator() {
 	s.watched = true
-	s.toldOp = s.allowInput()
-	s.operator.greet(frame.Welcome{Version: frame.Version, Taken: s.opIn.Taken(), Limit: max(s.toldOp.Limit, s.opIn.Taken()), From: s.taken})
+	s.opAck = s.allowInput()
+	s.operator.greet(frame.Welcome{Version: frame.Version, Taken: s.opIn.Taken(), Limit: max(s.opAck.Limit, s.opIn.Taken()), From: s.taken})
 }
 
 // admit admits a node that has sent a Hello, if its token is valid. Codes: those of
@@ -76,13 +76,13 @@ func (r *Relay) admit(ctx context.Context, peer *pki.Peer, h frame.Hello, w *wir
 	if h.Version != frame.Version {
 		return broker.Errorf(broker.Invalid, "version_unknown", "this relay does not speak version %d of the protocol", h.Version)
 	}
-	return r.tried(ctx, peer, h.SessionID, func() error { return r.join(ctx, peer, h, w) })
+	return r.runAttempt(ctx, peer, h.SessionID, func() error { return r.join(ctx, peer, h, w) })
 }
 
 func (r *Relay) join(ctx context.Context, peer *pki.Peer, h frame.Hello, w *wire) error {
 	s, err := r.session(h.SessionID)
 	if err != nil {
-		return r.elsewhere(ctx, peer, h.SessionID, err)
+		return r.checkElsewhere(ctx, peer, h.SessionID, err)
 	}
 	leave, ok := r.sources.join(peer.NodeID)
 	if !ok { // before the token is used: the token stays valid
@@ -103,14 +103,14 @@ func (r *Relay) join(ctx context.Context, peer *pki.Peer, h frame.Hello, w *wire
 	}
 	w.guest.Leave()
 	if !s.do(func() { s.joinNode(*peer, h, token, w) }) {
-		return r.elsewhere(ctx, peer, h.SessionID, over(h.SessionID))
+		return r.checkElsewhere(ctx, peer, h.SessionID, over(h.SessionID))
 	}
 	return nil
 }
 
-// elsewhere reports whether a session that is not here still exists, as after a restart of the
+// checkElsewhere reports whether a session that is not here still exists, as after a restart of the
 // relay. The session's own node may come again until its patience ends. Other nodes learn nothing.
-func (r *Relay) elsewhere(ctx context.Context, peer *pki.Peer, id string, notHere error) error {
+func (r *Relay) checkElsewhere(ctx context.Context, peer *pki.Peer, id string, notHere error) error {
 	row, err := r.c.DB.TerminalSession(ctx, id)
 	switch {
 	case err != nil && broker.AsError(err).Kind != broker.NotFound:
@@ -141,25 +141,25 @@ func (s *session) joinNode(peer pki.Peer, h frame.Hello, token string, w *wire) 
 		}
 		s.opIn = frame.NewInflow(s.toNode.Sent())
 	}
-	if err := s.goOn(h, first); err != nil {
+	if err := s.resumePositions(h, first); err != nil {
 		s.nodeBroke(err)
 		// Another relay may have taken more from the node than the node still has after a power
 		// loss.
 		s.end.attack = s.end.attack && !(first && s.resumed && taskcatalog.CodeOf(err, "") == frame.CodeLost)
 		return
 	}
-	s.told = s.in.Pass(max(s.out.kept, h.From), s.seen()+s.window.size)
+	s.nodeAck = s.in.Pass(max(s.out.kept, h.From), s.seen()+s.window.size)
 	s.node.greet(frame.Welcome{
-		Version: frame.Version, Taken: s.told.Taken, Limit: s.told.Limit, From: h.Taken, Token: token, Repeats: w.quic != nil,
+		Version: frame.Version, Taken: s.nodeAck.Taken, Limit: s.nodeAck.Limit, From: h.Taken, Token: token, Repeats: w.quic != nil,
 	})
 	if first && s.operator != nil {
 		s.welcomeOperator()
 	}
 }
 
-// goOn compares the node's positions with the relay's. Codes: ack_unsent, frame_lost,
+// resumePositions compares the node's positions with the relay's. Codes: ack_unsent, frame_lost,
 // frame_beyond_limit.
-func (s *session) goOn(h frame.Hello, first bool) error {
+func (s *session) resumePositions(h frame.Hello, first bool) error {
 	if _, err := s.toNode.Again(h.Taken); err != nil {
 		return err
 	}
@@ -171,8 +171,8 @@ func (s *session) goOn(h frame.Hello, first bool) error {
 	switch {
 	case h.Sent < taken || h.From > h.Sent || h.Sent > 1<<62:
 		return taskcatalog.Errorf(frame.CodeLost, "the node has bytes %d to %d, and the relay received %d", h.From, h.Sent, taken)
-	case !first && h.Sent > s.told.Limit: // nor can the bytes count as lost
-		return taskcatalog.Errorf(frame.CodeBeyondLimit, "the node reports %d sent bytes, and %d were allowed", h.Sent, s.told.Limit)
+	case !first && h.Sent > s.nodeAck.Limit: // nor can the bytes count as lost
+		return taskcatalog.Errorf(frame.CodeBeyondLimit, "the node reports %d sent bytes, and %d were allowed", h.Sent, s.nodeAck.Limit)
 	case h.From > taken:
 		s.in = frame.NewInflow(h.From)
 		s.out.reset(h.From)

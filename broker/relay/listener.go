@@ -135,11 +135,11 @@ func (r *Relay) peer(ctx context.Context, cs tls.ConnectionState) (*pki.Peer, er
 	if err == nil && peer.Expired {
 		err = taskcatalog.Errorf(pki.CodeCertificateExpired, "cannot accept connection: the certificate of node %s expired (renew it)", peer.NodeID)
 	}
-	if err == nil && r.c.FromBefore != nil {
+	if err == nil && r.c.BeforeRestore != nil {
 		asking, done := context.WithTimeout(ctx, r.c.HelloWithin)
 		defer done()
 		var before bool
-		if before, err = r.c.FromBefore(asking, peer.Serial); before && err == nil {
+		if before, err = r.c.BeforeRestore(asking, peer.Serial); before && err == nil {
 			err = taskcatalog.Errorf(pki.CodeCertificateExpired, "cannot accept connection: the certificate of node %s was issued before the broker's database was restored from a backup (renew it)", peer.NodeID)
 		}
 	}
@@ -159,7 +159,7 @@ func (r *Relay) resetKey() *quic.StatelessResetKey {
 }
 
 func (r *Relay) serveQUIC(ctx context.Context, conn *quic.Conn, group *sync.WaitGroup) {
-	b := conn.Context().Value(beginnerKey{}).(*beginner)
+	b := conn.Context().Value(beginnerKey{}).(*pendingConn)
 	defer b.guest.Leave()
 	if !b.made(conn) {
 		_ = conn.CloseWithError(1, codeTooMany)

@@ -19,7 +19,7 @@ func TestANodeThatComesAndGoesFillsNoAuditLog(t *testing.T) {
 		n.write(at, "x") // each write also stores the session's status, if the rate allows
 		at, token = at+1, w.Token
 		n.close()
-		s.eventually("the node is away", func() bool { return !s.relay.Away("ts-1").IsZero() })
+		s.eventually("the node is away", func() bool { return !s.relay.AbsentSince("ts-1").IsZero() })
 	}
 	if told := len(s.said("terminal.open")) + len(s.said("terminal.detached")); told == 0 || told > 20 {
 		t.Errorf("it is told %d times", told)

@@ -80,16 +80,16 @@ func stopping(id string) *broker.Error {
 	return broker.Errorf(broker.Unavailable, "relay_stopping", "cannot open terminal session %s: the relay stops (try again)", id)
 }
 
-// begun is the initial state of a session at this relay.
-type begun struct {
+// initialState is the initial state of a session at this relay.
+type initialState struct {
 	at            uint64 // position up to which output is recorded
 	resumed       bool   // taken over from another relay
 	columns, rows uint16
 }
 
 // recorder begins or continues a recording.
-func (r *Relay) recorder(ctx context.Context, id string, h recording.Header) (*recording.Recorder, begun, error) {
-	from := begun{columns: characters(h.Width), rows: characters(h.Height)}
+func (r *Relay) recorder(ctx context.Context, id string, h recording.Header) (*recording.Recorder, initialState, error) {
+	from := initialState{columns: characters(h.Width), rows: characters(h.Height)}
 	last, err := r.c.DB.LastBlock(ctx, id)
 	if err != nil {
 		return nil, from, err

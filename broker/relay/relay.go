@@ -22,7 +22,7 @@ import (
 
 const (
 	openWithin   = 2 * time.Minute  // bound on the wait for the node's first connection
-	lastWords    = 10 * time.Second // bound on the silence of an operator who does not take the program's last output
+	lastOutputTime    = 10 * time.Second // bound on the silence of an operator who does not take the program's last output
 	exitKept     = 10 * time.Minute // an exit status waits for a detached operator, if the session has no detach limit
 	keepWithin   = 10 * time.Second // the session ends if its recording is not kept within this time
 	closeWithin  = 10 * time.Second
@@ -48,9 +48,9 @@ type Config struct {
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	Roots       func() *x509.CertPool    // of the nodes' certificates
 	Denied      func(serial string) bool // the deny list, as it was last read
-	// FromBefore reports whether a certificate is from before a restore of the database; nil: no
+	// BeforeRestore reports whether a certificate is from before a restore of the database; nil: no
 	// certificate is.
-	FromBefore func(ctx context.Context, serial string) (bool, error)
+	BeforeRestore func(ctx context.Context, serial string) (bool, error)
 	Now        func() time.Time
 	Address    string // where nodes reach this relay
 	// Tick is the interval of checks of limits and of the deny list; 0: a quarter of a second.
@@ -125,7 +125,7 @@ func New(c Config) *Relay {
 		c.Log = zap.NewNop()
 	}
 	r := &Relay{
-		c: c, sessions: map[string]*session{}, opening: map[string]bool{}, attempts: attempts{of: map[string]*tries{}},
+		c: c, sessions: map[string]*session{}, opening: map[string]bool{}, attempts: attempts{of: map[string]*attemptLimits{}},
 		sources: sources{
 			// A handshake takes three round trips, with QUIC's Retry four.
 			begin:  strangers.NewRoom(strangers.Limits{Source: c.PerSource, All: c.Unfinished, Settle: c.HelloWithin / 5}, c.Known),
@@ -145,9 +145,9 @@ func (r *Relay) State(id string) (frame.State, error) {
 	return s.shown.Load().state, nil
 }
 
-// Away returns the time since when the session's node is missing. Zero: the node is here, its
+// AbsentSince returns the time since when the session's node is missing. Zero: the node is here, its
 // program has ended, or another relay has the session.
-func (r *Relay) Away(id string) (since time.Time) {
+func (r *Relay) AbsentSince(id string) (since time.Time) {
 	if s, err := r.session(id); err == nil {
 		since = s.shown.Load().gone
 	}
@@ -196,7 +196,7 @@ func (r *Relay) Close(ctx context.Context, id, code, reason string) error {
 	if err != nil {
 		return err
 	}
-	s.do(func() { s.askedToEnd(code, taskcatalog.Clean(reason, maxText)) })
+	s.do(func() { s.requestEnd(code, taskcatalog.Clean(reason, maxText)) })
 	select {
 	case <-s.over:
 		return nil
@@ -245,8 +245,8 @@ func (r *Relay) Stop() {
 	r.running.Wait()
 }
 
-// attack records a node's protocol violation in the audit log; no node of ours does that.
-func (r *Relay) attack(nodeID, sessionID, code, what string) {
+// auditAttack records a node's protocol violation in the audit log; no node of ours does that.
+func (r *Relay) auditAttack(nodeID, sessionID, code, what string) {
 	ctx, done := context.WithTimeout(context.WithoutCancel(r.ctx), closeWithin)
 	defer done()
 	if err := r.c.DB.AuditRefusal(ctx, broker.AuditEntry{

@@ -30,19 +30,19 @@ type session struct {
 	peer           pki.Peer // at the other end of node
 	transport      string   // of node
 	denied         chan denial
-	asking         bool      // the store is being asked about a denied certificate
+	querying         bool      // the store is being asked about a denied certificate
 	deniedSince    time.Time // since when the certificate of node is denied; zero: it is not denied
 	resumed        bool      // another relay had it
 	watched        bool      // an operator has been welcomed
 	nodeGone       time.Time
 	operatorGone   time.Time
-	shown          atomic.Pointer[standing] // published state for other goroutines
+	shown          atomic.Pointer[sidesState] // published state for other goroutines
 	lastInput      time.Time
 
 	// Output: from the node, to the recording, to the operator.
 	in        *frame.Inflow // nil: the node has not come yet
 	out       output
-	told      frame.Ack // to the node
+	nodeAck      frame.Ack // to the node
 	late      bool      // told must be sent with the next tick
 	sent      uint64    // to the operator
 	taken     uint64    // by the operator
@@ -60,7 +60,7 @@ type session struct {
 	toNode      *frame.Outflow
 	held        []byte // input beyond toNode that must be kept first
 	nodeSent    uint64
-	toldOp      frame.Ack
+	opAck      frame.Ack
 	inputEOF    bool
 	eofSent     bool
 	size        frame.Resize // last known size; zero: unknown
@@ -81,8 +81,8 @@ type session struct {
 	goneWhy string
 }
 
-// standing is the published state of a session's sides.
-type standing struct {
+// sidesState is the published state of a session's sides.
+type sidesState struct {
 	state frame.State
 	by    string    // the connected operator; empty: nobody
 	gone  time.Time // since when the node is missing; zero: it is here, or not needed
@@ -90,7 +90,7 @@ type standing struct {
 
 // show publishes the standing to readers that do not wait for the session.
 func (s *session) show() {
-	now := standing{state: s.state()}
+	now := sidesState{state: s.state()}
 	if s.node == nil && s.exit == nil {
 		now.gone = s.nodeGone
 	}
@@ -102,7 +102,7 @@ func (s *session) show() {
 	}
 }
 
-func newSession(r *Relay, row broker.TerminalSession, rec *recording.Recorder, from begun) *session {
+func newSession(r *Relay, row broker.TerminalSession, rec *recording.Recorder, from initialState) *session {
 	now := r.c.Now()
 	s := &session{
 		relay: r, row: row, calls: make(chan func()), over: make(chan struct{}), ended: make(chan struct{}), denied: make(chan denial, 1),
@@ -190,7 +190,7 @@ func (s *session) run(ctx context.Context) {
 		case w := <-s.tape.written:
 			s.wrote(w)
 		case d := <-s.denied:
-			s.judged(d)
+			s.handleDenial(d)
 		case <-s.again.C:
 		case <-s.tape.quiet.C:
 		case <-tick.C:
@@ -266,14 +266,14 @@ func (s *session) seen() uint64 {
 // allow returns the Ack for the node. After a gap the node was told a higher position than is kept:
 // nobody has the lost bytes.
 func (s *session) allow() frame.Ack {
-	return s.in.Pass(max(s.out.kept, s.told.Taken), s.seen()+s.window.size)
+	return s.in.Pass(max(s.out.kept, s.nodeAck.Taken), s.seen()+s.window.size)
 }
 
-// worthTelling reports whether an Ack is sent now. Acks of little output are sent at once, Acks of
+// ackDue reports whether an Ack is sent now. Acks of little output are sent at once, Acks of
 // much output in batches of 32 KiB, and the rest with the next tick. The delayed part is small
 // against the window, so a long path is still used well.
-func (s *session) worthTelling(a frame.Ack) bool {
-	kept, more := a.Taken-s.told.Taken, a.Limit-s.told.Limit
+func (s *session) ackDue(a frame.Ack) bool {
+	kept, more := a.Taken-s.nodeAck.Taken, a.Limit-s.nodeAck.Limit
 	return kept < few && more < few || max(kept, more) >= outputWindow/8 || s.late || s.nodeEOF
 }
 

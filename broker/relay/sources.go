@@ -38,8 +38,8 @@ func (s *sources) join(nodeID string) (leave func(), ok bool) {
 	}), true
 }
 
-// beginner is a QUIC connection that has not joined. It is counted before QUIC has created it.
-type beginner struct {
+// pendingConn is a QUIC connection that has not joined. It is counted before QUIC has created it.
+type pendingConn struct {
 	guest *strangers.Guest
 	end   context.CancelFunc // ends the handshake while there is no connection yet
 
@@ -50,7 +50,7 @@ type beginner struct {
 
 // begin counts a connection until ctx, the connection's own context, ends.
 func (r *Relay) begin(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
-	b := new(beginner)
+	b := new(pendingConn)
 	own, end := context.WithCancel(ctx)
 	b.end = end
 	guest, ok := r.sources.begin.Enter(info.RemoteAddr, b.evict)
@@ -67,7 +67,7 @@ type beginnerKey struct{}
 
 // evict closes the connection. If the connection does not exist yet, QUIC ends its handshake within
 // Config.HelloWithin.
-func (b *beginner) evict() {
+func (b *pendingConn) evict() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.out = true
@@ -79,7 +79,7 @@ func (b *beginner) evict() {
 }
 
 // made notes that the connection exists; false: it was evicted.
-func (b *beginner) made(conn *quic.Conn) bool {
+func (b *pendingConn) made(conn *quic.Conn) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.conn = conn

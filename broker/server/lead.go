@@ -35,8 +35,8 @@ func (s *Server) lead(ctx context.Context) {
 	compare := &restore.Watch{DB: s.db, Regions: s.sites, Ask: s.queue, Log: s.c.Log.Named("restore")}
 	var work sync.WaitGroup
 	for _, run := range []func(context.Context){
-		sealer.Run, watch.Run, keeper.Run, kept.Run, s.sweep, s.tellStrangers, compare.Run,
-		s.onceReleased(drift.Run), s.onceReleased(profiles.Run), s.onceReleased(leftovers.Run), s.onceReleased(silence.Run), s.onceReleased(old.Run),
+		sealer.Run, watch.Run, keeper.Run, kept.Run, s.sweep, s.auditStrangers, compare.Run,
+		s.afterRelease(drift.Run), s.afterRelease(profiles.Run), s.afterRelease(leftovers.Run), s.afterRelease(silence.Run), s.afterRelease(old.Run),
 	} {
 		work.Go(func() { run(ctx) })
 	}

@@ -31,11 +31,11 @@ func (s *Server) takePorts() error {
 	took(err, s.agentPort)
 	s.relayTCP, s.relayUDP, err = listenRelay(s.c.RelayListen)
 	took(err, s.relayTCP, s.relayUDP)
-	return together(failed)
+	return joinErrors(failed)
 }
 
-// together is one error of several, with the code of the first.
-func together(failed []*broker.Error) error {
+// joinErrors is one error of several, with the code of the first.
+func joinErrors(failed []*broker.Error) error {
 	if len(failed) == 0 {
 		return nil
 	}

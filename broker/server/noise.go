@@ -25,9 +25,9 @@ const (
 	flushEvery = 5 * time.Second
 )
 
-// noises are the beginnings of net/http's log lines that anybody can cause by connecting, up to the
+// noisePrefixes are the beginnings of net/http's log lines that anybody can cause by connecting, up to the
 // address if the line has one.
-var noises = []string{
+var noisePrefixes = []string{
 	"http: TLS handshake error from ",
 	"http2: server: error reading preface from client ",
 	"timeout waiting for SETTINGS frames from ",
@@ -37,34 +37,34 @@ var noises = []string{
 	"http2: received GOAWAY ",
 }
 
-// noise is the error log of an http.Server. Lines that anybody can cause are written once per
+// noiseLog is the error log of an http.Server. Lines that anybody can cause are written once per
 // noiseEvery and counted in between; all other lines are written unchanged.
-type noise struct {
+type noiseLog struct {
 	log *zap.Logger
 	now func() time.Time
 
 	mu    sync.Mutex
-	heard map[string]*heard // by the line's beginning
+	heard map[string]*noiseCount // by the line's beginning
 }
 
-type heard struct {
+type noiseCount struct {
 	since    time.Time // when a line of this kind was last written
 	times    int       // since then
 	networks map[string]bool
 	last     string
 }
 
-func newNoise(l *zap.Logger, now func() time.Time) *noise {
-	return &noise{log: l, now: now, heard: map[string]*heard{}}
+func newNoise(l *zap.Logger, now func() time.Time) *noiseLog {
+	return &noiseLog{log: l, now: now, heard: map[string]*noiseCount{}}
 }
 
 // logger is the value of http.Server.ErrorLog.
-func (n *noise) logger() *log.Logger { return log.New(n, "", 0) }
+func (n *noiseLog) logger() *log.Logger { return log.New(n, "", 0) }
 
 // Write implements io.Writer for one line.
-func (n *noise) Write(line []byte) (int, error) {
+func (n *noiseLog) Write(line []byte) (int, error) {
 	text := strings.TrimSuffix(string(line), "\n")
-	for _, kind := range noises {
+	for _, kind := range noisePrefixes {
 		if rest, ok := strings.CutPrefix(text, kind); ok {
 			n.count(kind, rest, text)
 			return len(line), nil
@@ -74,13 +74,13 @@ func (n *noise) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func (n *noise) count(kind, rest, text string) {
+func (n *noiseLog) count(kind, rest, text string) {
 	text = taskcatalog.Clean(text, 300)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	h := n.heard[kind]
 	if h == nil {
-		n.heard[kind] = &heard{since: n.now(), networks: map[string]bool{}}
+		n.heard[kind] = &noiseCount{since: n.now(), networks: map[string]bool{}}
 		n.log.Info(text)
 		return
 	}
@@ -95,7 +95,7 @@ func (n *noise) count(kind, rest, text string) {
 
 // tell writes the counts of the kinds that are due. A kind that was quiet for noiseEvery is written
 // at once when it comes again.
-func (n *noise) tell() {
+func (n *noiseLog) tell() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := n.now()
@@ -109,12 +109,12 @@ func (n *noise) tell() {
 		}
 		n.log.Info("connections failed", zap.String("kind", strings.TrimSuffix(strings.TrimSuffix(kind, " "), " from")), zap.Int("times", h.times),
 			zap.Int("networks", len(h.networks)), zap.Time("since", h.since), zap.String("last", h.last))
-		*h = heard{since: now, networks: map[string]bool{}}
+		*h = noiseCount{since: now, networks: map[string]bool{}}
 	}
 }
 
-// keepStrangers writes the counts of strangers until ctx ends, and then once more.
-func (s *Server) keepStrangers(ctx context.Context) error {
+// recordStrangers writes the counts of strangers until ctx ends, and then once more.
+func (s *Server) recordStrangers(ctx context.Context) error {
 	periodic.Work{
 		Every: cmp.Or(s.c.Often, flushEvery), Log: s.c.Log, Cannot: "cannot record the number of refused strangers",
 		Turn: func(ctx context.Context) error {
@@ -129,8 +129,8 @@ func (s *Server) keepStrangers(ctx context.Context) error {
 	return s.db.FlushStrangers(last)
 }
 
-// tellStrangers puts the counts of all brokers into the audit log. Only the leader runs it.
-func (s *Server) tellStrangers(ctx context.Context) {
+// auditStrangers puts the counts of all brokers into the audit log. Only the leader runs it.
+func (s *Server) auditStrangers(ctx context.Context) {
 	periodic.Work{
 		Every: cmp.Or(s.c.Often, flushEvery), Turn: s.db.SummariseStrangers, Log: s.c.Log,
 		Cannot: "cannot write the number of refused strangers to the audit log",

@@ -13,9 +13,9 @@ import (
 // released.
 const glanceAtHold = 2 * time.Second
 
-// onceReleased makes f wait while the database is a restored database on hold. Without a hold f
+// afterRelease makes f wait while the database is a restored database on hold. Without a hold f
 // begins at once; a hold is never placed while a broker runs.
-func (s *Server) onceReleased(f func(context.Context)) func(context.Context) {
+func (s *Server) afterRelease(f func(context.Context)) func(context.Context) {
 	return func(ctx context.Context) {
 		released := false
 		periodic.Work{Every: glanceAtHold, AtOnce: true, Log: s.c.Log, Cannot: "cannot read whether the database is held", Turn: func(ctx context.Context) error {
@@ -31,8 +31,8 @@ func (s *Server) onceReleased(f func(context.Context)) func(context.Context) {
 	}
 }
 
-// tellHeld logs at the start that the database is on hold.
-func (s *Server) tellHeld(ctx context.Context) error {
+// logHold logs at the start that the database is on hold.
+func (s *Server) logHold(ctx context.Context) error {
 	last, err := s.db.LastRestore(ctx)
 	if err == nil && last.Held() {
 		s.c.Log.Warn("the database was restored from a backup and is held: only probes are handed out and no run proceeds, until hostler-broker restore --release",

@@ -34,7 +34,7 @@ func (s *Server) Run(ctx context.Context) error {
 	start(s.events.Run)
 	start(s.trust.Run)
 	start(s.clients.run)
-	start(s.keepStrangers)
+	start(s.recordStrangers)
 	start(func(ctx context.Context) error { s.operators.Run(ctx); return nil })
 	start(func(ctx context.Context) error { return s.db.Lead(ctx, s.lead) })
 	stages, endStages := context.WithCancel(work)

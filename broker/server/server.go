@@ -49,7 +49,7 @@ type Server struct {
 	nodes      *nodeapi.API
 	admin      *adminapi.API
 	relay      *relay.Relay
-	terminals  *terminals.Desk
+	terminals  *terminals.Service
 	metrics    *metrics
 	rooms      rooms
 	writes     *writable
@@ -61,7 +61,7 @@ type Server struct {
 	relayKey                []byte
 	auditHeads              string // directory
 	draining                atomic.Bool
-	noise                   [2]*noise // of the operators' listener and the agents'
+	noise                   [2]*noiseLog // of the operators' listener and the agents'
 }
 
 // New opens a broker. If New fails, nothing is left open and nothing half made.
@@ -106,7 +106,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.onClose(s.db.Close)
-	if err := s.tellHeld(ctx); err != nil {
+	if err := s.logHold(ctx); err != nil {
 		return err
 	}
 	s.clients = &clientKeeper{dir: dir, url: s.at.operators, roots: func() []byte { return s.trust.RootsPEM() }, log: c.Log}

@@ -19,7 +19,7 @@ import (
 func (s *Server) openTerminals() {
 	s.relay = relay.New(relay.Config{
 		DB: s.db, Keeper: s.metrics.countRecordings(s.db.RecordingKeeper(s.at.relay)), Certificate: s.trust.ServerCertificate, Roots: s.trust.Roots,
-		Denied: s.nodes.Denied, FromBefore: s.nodes.FromBefore, Now: s.c.Now, Address: s.at.relay, ResetKey: s.relayKey, Known: s.rooms.nodes, Log: s.c.Log.Named("relay"),
+		Denied: s.nodes.Denied, BeforeRestore: s.nodes.BeforeRestore, Now: s.c.Now, Address: s.at.relay, ResetKey: s.relayKey, Known: s.rooms.nodes, Log: s.c.Log.Named("relay"),
 	})
 	s.terminals = terminals.New(terminals.Config{
 		DB: s.db, Queue: s.queue, Relay: s.relay, Address: s.at.relay, Instance: relayInstance(s.relayKey), Now: s.c.Now, Log: s.c.Log.Named("terminals"),

@@ -77,7 +77,7 @@ func (r *Room) placeFor(g *Guest) (out *Guest, ok bool) {
 	case len(mine) >= r.limits.Source+names:
 		out = first(mine, r.settled(g))
 	case r.count >= r.limits.All:
-		out = r.mostly(g, names > 0)
+		out = r.evictionCandidate(g, names > 0)
 	default:
 		return nil, true
 	}
@@ -87,9 +87,9 @@ func (r *Room) placeFor(g *Guest) (out *Guest, ok bool) {
 // settled is the latest arrival time of a guest that counts as settled when g arrives.
 func (r *Room) settled(g *Guest) time.Time { return g.since.Add(-r.limits.Settle) }
 
-// mostly finds the guest that makes way in a full room: a guest of the unknown source with the most
+// evictionCandidate finds the guest that makes way in a full room: a guest of the unknown source with the most
 // guests or, for a known newcomer when all sources are known, of the known source with the most.
-func (r *Room) mostly(g *Guest, known bool) *Guest {
+func (r *Room) evictionCandidate(g *Guest, known bool) *Guest {
 	heaviest, unknown := r.heaviest(func(source netip.Prefix) bool { return r.known.at(source) == 0 }), true
 	if heaviest == nil && known {
 		heaviest, unknown = r.heaviest(func(netip.Prefix) bool { return true }), false

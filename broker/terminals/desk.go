@@ -29,7 +29,7 @@ const (
 	maxOfNode = 64
 )
 
-// Config holds the dependencies of a Desk.
+// Config holds the dependencies of a Service.
 type Config struct {
 	DB      *store.DB
 	Queue   *taskqueue.Queue
@@ -44,10 +44,10 @@ type Config struct {
 	Log  *zap.Logger // nil: none
 }
 
-// Desk is one replica's entry point for operators' sessions.
-type Desk struct {
+// Service is one replica's entry point for operators' sessions.
+type Service struct {
 	c     Config
-	me    store.TerminalRelay
+	self    store.TerminalRelay
 	began time.Time
 	watch watch
 
@@ -55,19 +55,19 @@ type Desk struct {
 	beatAt  time.Time
 }
 
-// New makes a Desk. The caller must start Run.
-func New(c Config) *Desk {
+// New makes a Service. The caller must start Run.
+func New(c Config) *Service {
 	if c.Tick == 0 {
 		c.Tick = time.Second / 4
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
-	return &Desk{c: c, me: store.TerminalRelay{Address: c.Address, Instance: cmp.Or(c.Instance, rand.Text())}, began: c.DB.Now(), watch: watch{busy: map[string]bool{}}}
+	return &Service{c: c, self: store.TerminalRelay{Address: c.Address, Instance: cmp.Or(c.Instance, rand.Text())}, began: c.DB.Now(), watch: watch{busy: map[string]bool{}}}
 }
 
 // Address returns the address at which nodes reach this replica's relay.
-func (d *Desk) Address() string { return d.c.Address }
+func (d *Service) Address() string { return d.c.Address }
 
 // Size is the size of the operator's terminal, in characters.
 type Size struct{ Columns, Rows int }
@@ -94,7 +94,7 @@ type Ticket struct {
 // audited. Codes: those of broker.TerminalAccess, node_not_found, terminal_user_missing,
 // terminal_user_refused, terminal_command_refused, terminal_env_refused, terminal_too_many,
 // relay_address_taken, task_type_unsupported, and those of the relay and the queue.
-func (d *Desk) Open(ctx context.Context, by broker.OperatorToken, r Request) (id string, k Ticket, err error) {
+func (d *Service) Open(ctx context.Context, by broker.OperatorToken, r Request) (id string, k Ticket, err error) {
 	actor := broker.Actor{Name: by.Name, Role: by.Role}
 	a, node, params, err := d.judge(ctx, by, r)
 	if err != nil {
@@ -122,7 +122,7 @@ func (d *Desk) Open(ctx context.Context, by broker.OperatorToken, r Request) (id
 }
 
 // judge decides whether a session may be opened, as which user and how.
-func (d *Desk) judge(ctx context.Context, by broker.OperatorToken, r Request) (a broker.TerminalAccess, n broker.Node, p taskcatalog.TerminalOpenParams, err error) {
+func (d *Service) judge(ctx context.Context, by broker.OperatorToken, r Request) (a broker.TerminalAccess, n broker.Node, p taskcatalog.TerminalOpenParams, err error) {
 	if n, err = d.c.DB.Node(ctx, r.NodeID); err != nil {
 		return a, n, p, err
 	}
@@ -152,7 +152,7 @@ func (d *Desk) judge(ctx context.Context, by broker.OperatorToken, r Request) (a
 }
 
 // user returns the user of a session: the user of a live allocation, or another user.
-func (d *Desk) user(ctx context.Context, nodeID string, r Request) (username, allocationID string, err error) {
+func (d *Service) user(ctx context.Context, nodeID string, r Request) (username, allocationID string, err error) {
 	all, err := d.c.DB.Allocations(ctx, nodeID)
 	if err != nil {
 		return "", "", err
@@ -175,7 +175,7 @@ func (d *Desk) user(ctx context.Context, nodeID string, r Request) (username, al
 }
 
 // begin stores the task of a new session and takes the session.
-func (d *Desk) begin(ctx context.Context, actor broker.Actor, s broker.TerminalSession, p taskcatalog.TerminalOpenParams, in broker.NodeStatus, size Size) error {
+func (d *Service) begin(ctx context.Context, actor broker.Actor, s broker.TerminalSession, p taskcatalog.TerminalOpenParams, in broker.NodeStatus, size Size) error {
 	if err := d.c.DB.PrepareTerminal(ctx, s.ID, p, in); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (d *Desk) begin(ctx context.Context, actor broker.Actor, s broker.TerminalS
 }
 
 // take gives a session to this replica's relay and sends the node there.
-func (d *Desk) take(ctx context.Context, actor broker.Actor, s broker.TerminalSession, size Size) error {
+func (d *Service) take(ctx context.Context, actor broker.Actor, s broker.TerminalSession, size Size) error {
 	if err := d.beat(ctx, true); err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (d *Desk) take(ctx context.Context, actor broker.Actor, s broker.TerminalSe
 }
 
 // send sends a session's node to this replica's relay, for the nth time.
-func (d *Desk) send(ctx context.Context, actor broker.Actor, s broker.TerminalSession, p taskcatalog.TerminalOpenParams, n int64) error {
+func (d *Service) send(ctx context.Context, actor broker.Actor, s broker.TerminalSession, p taskcatalog.TerminalOpenParams, n int64) error {
 	p.Relay = d.c.Address
 	raw, err := taskcatalog.Encode(p)
 	if err != nil {
@@ -221,7 +221,7 @@ func (d *Desk) send(ctx context.Context, actor broker.Actor, s broker.TerminalSe
 }
 
 // abandon ends a session that could not be begun.
-func (d *Desk) abandon(id string, why error) {
+func (d *Service) abandon(id string, why error) {
 	ctx, done := context.WithTimeout(context.Background(), endWithin)
 	defer done()
 	e := broker.AsError(why)
@@ -233,7 +233,7 @@ func (d *Desk) abandon(id string, why error) {
 // Ticket makes a ticket for an existing session, for the operator who opened the session or a
 // platform admin. Codes: as of broker.TerminalAccess, terminal_session_not_found,
 // terminal_session_over, terminal_not_yours.
-func (d *Desk) Ticket(ctx context.Context, by broker.OperatorToken, id string, size Size) (k Ticket, err error) {
+func (d *Service) Ticket(ctx context.Context, by broker.OperatorToken, id string, size Size) (k Ticket, err error) {
 	if _, err := d.mayJoin(ctx, by, id); err != nil {
 		return k, err
 	}
@@ -241,16 +241,16 @@ func (d *Desk) Ticket(ctx context.Context, by broker.OperatorToken, id string, s
 }
 
 // mayJoin returns a session that the operator may join. A refusal is audited.
-func (d *Desk) mayJoin(ctx context.Context, by broker.OperatorToken, id string) (broker.TerminalSession, error) {
-	s, no, err := d.mayBeIn(ctx, by.Name, id)
+func (d *Service) mayJoin(ctx context.Context, by broker.OperatorToken, id string) (broker.TerminalSession, error) {
+	s, no, err := d.checkAccess(ctx, by.Name, id)
 	if err == nil && no != nil {
 		err = d.refused(ctx, by, "terminal/"+s.ID, no)
 	}
 	return s, err
 }
 
-// mayBeIn says why the operator, with his present token, may not be in a session; nil: he may.
-func (d *Desk) mayBeIn(ctx context.Context, operator, id string) (s broker.TerminalSession, no *broker.Error, err error) {
+// checkAccess says why the operator, with his present token, may not be in a session; nil: he may.
+func (d *Service) checkAccess(ctx context.Context, operator, id string) (s broker.TerminalSession, no *broker.Error, err error) {
 	s, a, err := d.c.DB.TerminalSessionAccess(ctx, operator, id)
 	if err != nil {
 		return s, nil, err
@@ -261,7 +261,7 @@ func (d *Desk) mayBeIn(ctx context.Context, operator, id string) (s broker.Termi
 	return s, no, nil
 }
 
-func (d *Desk) ticket(ctx context.Context, actor broker.Actor, id string, size Size) (Ticket, error) {
+func (d *Service) ticket(ctx context.Context, actor broker.Actor, id string, size Size) (Ticket, error) {
 	k := Ticket{Secret: rand.Text(), Expires: d.c.DB.Now().Add(ticketLife)}
 	return k, d.c.DB.AddTerminalTicket(ctx, actor, store.TerminalTicket{
 		Hash: pki.HashToken(k.Secret), SessionID: id, Operator: actor.Name, Width: size.Columns, Height: size.Rows, Expires: k.Expires,
@@ -270,7 +270,7 @@ func (d *Desk) ticket(ctx context.Context, actor broker.Actor, id string, size S
 
 // Join admits an operator with a ticket. When Join returns nil, this replica's relay has the
 // session. Codes: those of Ticket, of store.UseTerminalTicket and of the relay.
-func (d *Desk) Join(ctx context.Context, by broker.OperatorToken, id, ticket string) error {
+func (d *Service) Join(ctx context.Context, by broker.OperatorToken, id, ticket string) error {
 	actor := broker.Actor{Name: by.Name, Role: by.Role}
 	k, err := d.c.DB.UseTerminalTicket(ctx, actor, id, pki.HashToken(ticket))
 	if err != nil {
@@ -290,7 +290,7 @@ func (d *Desk) Join(ctx context.Context, by broker.OperatorToken, id, ticket str
 
 // Close ends a session at any replica, and at once if this replica has it. Codes:
 // terminal_session_not_found.
-func (d *Desk) Close(ctx context.Context, by broker.OperatorToken, id, reason string) error {
+func (d *Service) Close(ctx context.Context, by broker.OperatorToken, id, reason string) error {
 	if err := d.c.DB.AskTerminalEnd(ctx, broker.Actor{Name: by.Name, Role: by.Role}, id, CodeClosed, reason); err != nil {
 		return err
 	}
@@ -304,11 +304,11 @@ func (d *Desk) Close(ctx context.Context, by broker.OperatorToken, id, reason st
 const CodeClosed = "terminal_closed"
 
 // has reports whether this replica's relay has a session.
-func (d *Desk) has(id string) bool { return slices.Contains(d.c.Relay.Sessions(), id) }
+func (d *Service) has(id string) bool { return slices.Contains(d.c.Relay.Sessions(), id) }
 
 // Mint makes the token with which the session of a terminal.open task joins its relay, bound to the
 // caller's key. Codes: credential_refused, and the codes of store.SetTerminalToken.
-func (d *Desk) Mint(ctx context.Context, task broker.Task, keyDigest string) (m broker.Minted, err error) {
+func (d *Service) Mint(ctx context.Context, task broker.Task, keyDigest string) (m broker.Minted, err error) {
 	var p taskcatalog.TerminalOpenParams
 	if err := taskcatalog.DecodeStrict(task.Params, &p); err != nil {
 		return m, err
@@ -325,7 +325,7 @@ func (d *Desk) Mint(ctx context.Context, task broker.Task, keyDigest string) (m 
 }
 
 // refused audits an operator's refusal and returns it unchanged.
-func (d *Desk) refused(ctx context.Context, by broker.OperatorToken, subject string, err error) error {
+func (d *Service) refused(ctx context.Context, by broker.OperatorToken, subject string, err error) error {
 	var e *broker.Error
 	if !errors.As(err, &e) || e.Kind == broker.Internal || e.Kind == broker.Unavailable {
 		return err

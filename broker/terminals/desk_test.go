@@ -107,7 +107,7 @@ func code(err error) string {
 type replica struct {
 	*world
 	relay *relay.Relay
-	desk  *terminals.Desk
+	desk  *terminals.Service
 	stop  func()
 }
 

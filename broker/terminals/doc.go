@@ -1,12 +1,12 @@
 // Package terminals lets operators open, join and end terminal sessions, and ends sessions that
-// must not continue. Its main type is Desk. The relay connects the sides and records; package
+// must not continue. Its main type is Service. The relay connects the sides and records; package
 // terminals decides who may use a session.
 //
 // # Model
 //
 // One function decides whether an operator may be on a node in a terminal (broker.TerminalAccess).
 // Package terminals calls that function before a session is created, before an operator joins, and
-// four times a second for every live session (Desk.Run). So a condition that would prevent a
+// four times a second for every live session (Service.Run). So a condition that would prevent a
 // session ends a running session within a second: the node is drained, quarantined or in a run, the
 // allocation's user is removed, the operator's token is revoked or expires, the site's policy
 // changes.

@@ -22,25 +22,25 @@ const (
 	beatEvery = 3 * time.Second
 	// relayDead is the silence after which a relay counts as dead.
 	relayDead = 12 * time.Second
-	// neverCame bounds how long a session without a relay waits for its node.
-	neverCame = 2 * time.Minute
+	// joinTimeout bounds how long a session without a relay waits for its node.
+	joinTimeout = 2 * time.Minute
 	endWithin = 15 * time.Second
 	// nodeAway is the absence after which a node is sent to its relay again. If only the connection
 	// broke, the node comes back by itself before that.
 	nodeAway = 10 * time.Second
 )
 
-// watch is the state of a Desk's Run.
+// watch is the state of a Service's Run.
 type watch struct {
 	mu    sync.Mutex
 	busy  map[string]bool // sessions
 	group sync.WaitGroup
 
-	untold string // id of the last session whose node was to be told; only look uses this field
+	lastUntold string // id of the last session whose node was to be told; only look uses this field
 }
 
 // Run checks all sessions until ctx ends.
-func (d *Desk) Run(ctx context.Context) error {
+func (d *Service) Run(ctx context.Context) error {
 	tick := time.NewTicker(d.c.Tick)
 	defer tick.Stop()
 	defer d.watch.group.Wait()
@@ -60,27 +60,27 @@ func (d *Desk) Run(ctx context.Context) error {
 }
 
 // Leave reports that this replica's relay has released all sessions.
-func (d *Desk) Leave(ctx context.Context) error {
-	return d.c.DB.ForgetTerminalRelay(ctx, d.me)
+func (d *Service) Leave(ctx context.Context) error {
+	return d.c.DB.ForgetTerminalRelay(ctx, d.self)
 }
 
 // beat reports that the relay is alive, if the relay has sessions or needed is set, at most once
 // every beatEvery.
-func (d *Desk) beat(ctx context.Context, needed bool) error {
+func (d *Service) beat(ctx context.Context, needed bool) error {
 	d.beating.Lock()
 	defer d.beating.Unlock()
 	now := d.c.DB.Now()
 	if now.Sub(d.beatAt) < beatEvery || !needed && len(d.c.Relay.Sessions()) == 0 {
 		return nil
 	}
-	if err := d.c.DB.BeatTerminalRelay(ctx, d.me, relayDead); err != nil {
+	if err := d.c.DB.BeatTerminalRelay(ctx, d.self, relayDead); err != nil {
 		return err
 	}
 	d.beatAt = now
 	return nil
 }
 
-func (d *Desk) look(ctx context.Context) error {
+func (d *Service) look(ctx context.Context) error {
 	silent := d.beat(ctx, false) // sessions here are checked even if beat fails
 	d.watch.mu.Lock()
 	busy := maps.Clone(d.watch.busy) // rows of busy sessions may be stale
@@ -90,39 +90,39 @@ func (d *Desk) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	untold, err := d.c.DB.UntoldTerminals(ctx, d.watch.untold)
+	untold, err := d.c.DB.UntoldTerminals(ctx, d.watch.lastUntold)
 	if err != nil {
 		return err
 	}
 	// Nodes that cannot be told must not block the others.
-	if d.watch.untold = ""; len(untold) == store.UntoldAtOnce {
-		d.watch.untold = untold[len(untold)-1].ID
+	if d.watch.lastUntold = ""; len(untold) == store.UntoldAtOnce {
+		d.watch.lastUntold = untold[len(untold)-1].ID
 	}
 	for _, s := range untold {
 		if !busy[s.ID] {
-			d.beside(s.ID, "close a terminal session on its node", func(ctx context.Context) error { return d.tellNode(ctx, s) })
+			d.runAside(s.ID, "close a terminal session on its node", func(ctx context.Context) error { return d.closeOnNode(ctx, s) })
 		}
 	}
 	for _, st := range all {
 		if busy[st.Session.ID] {
 			continue
 		}
-		d.hold(ctx, st, slices.Contains(here, st.Session.ID), d.c.DB.Now())
+		d.checkSession(ctx, st, slices.Contains(here, st.Session.ID), d.c.DB.Now())
 	}
 	return silent
 }
 
-// hold checks a live session, if this replica is responsible. hold ends a forbidden session,
+// checkSession checks a live session, if this replica is responsible. checkSession ends a forbidden session,
 // releases a session of another relay, disconnects a forbidden guest, sends an absent node to the
 // relay again, and detaches an orphan.
-func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now time.Time) {
+func (d *Service) checkSession(ctx context.Context, st store.TerminalState, has bool, now time.Time) {
 	s := st.Session
 	ours := s.Replica == d.c.Address
 	switch {
 	case has && !ours:
-		d.beside(s.ID, "release a terminal session", func(ctx context.Context) error { return d.release(ctx, s.ID) })
+		d.runAside(s.ID, "release a terminal session", func(ctx context.Context) error { return d.release(ctx, s.ID) })
 		return
-	case !has && !(ours && st.RelayInstance == d.me.Instance) && now.Sub(st.RelayHeard) < relayDead:
+	case !has && !(ours && st.RelayInstance == d.self.Instance) && now.Sub(st.RelayHeard) < relayDead:
 		return // its own replica is responsible
 	}
 	orphan := !has
@@ -134,7 +134,7 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 		code, reason = d.orphaned(s, now)
 	}
 	if by := d.c.Relay.Operator(s.ID); code == "" && has && by != "" && by != s.OpenedBy {
-		d.guest(ctx, s.ID, by)
+		d.checkGuest(ctx, s.ID, by)
 	}
 	again := false
 	if code == "" && has {
@@ -144,7 +144,7 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 	case code != "":
 		d.end(s, code, reason)
 	case again:
-		d.beside(s.ID, "send a node to its relay again", func(ctx context.Context) error { return d.again(ctx, s) })
+		d.runAside(s.ID, "send a node to its relay again", func(ctx context.Context) error { return d.resend(ctx, s) })
 	case orphan && s.Status == broker.TerminalOpen && d.settled(now) && !d.has(s.ID):
 		if _, err := d.c.DB.MoveTerminalSession(ctx, broker.System, s.ID, store.TerminalMove{To: broker.TerminalDetached, Reason: "its relay is gone", Replica: s.Replica}); err != nil && ctx.Err() == nil {
 			d.c.Log.Warn("cannot detach a terminal session", zap.String("session", s.ID), zap.Error(err))
@@ -154,13 +154,13 @@ func (d *Desk) hold(ctx context.Context, st store.TerminalState, has bool, now t
 
 // settled reports whether this replica has run long enough to distinguish an orphan from a session
 // that is being created.
-func (d *Desk) settled(now time.Time) bool { return now.Sub(d.began) >= beatEvery }
+func (d *Service) settled(now time.Time) bool { return now.Sub(d.began) >= beatEvery }
 
 // orphaned says why a session without a relay ends; empty: it does not end yet.
-func (d *Desk) orphaned(s broker.TerminalSession, now time.Time) (code, reason string) {
+func (d *Service) orphaned(s broker.TerminalSession, now time.Time) (code, reason string) {
 	since := now.Sub(s.StatusAt)
 	switch {
-	case s.Status == broker.TerminalOpening && since >= neverCame:
+	case s.Status == broker.TerminalOpening && since >= joinTimeout:
 		return "terminal_never_came", "the node did not connect"
 	case s.Status == broker.TerminalDetached && since >= s.Limits.Detach, s.Status == broker.TerminalClosing && since >= endWithin:
 		return "relay_lost", "its relay is gone, and no node or operator has joined again"
@@ -169,7 +169,7 @@ func (d *Desk) orphaned(s broker.TerminalSession, now time.Time) (code, reason s
 }
 
 // release releases a session at this relay, if the row still names another relay.
-func (d *Desk) release(ctx context.Context, id string) error {
+func (d *Service) release(ctx context.Context, id string) error {
 	s, err := d.c.DB.TerminalSession(ctx, id)
 	if err == nil && s.Replica != d.c.Address {
 		_ = d.c.Relay.Release(id) // the relay may have noticed already
@@ -177,22 +177,22 @@ func (d *Desk) release(ctx context.Context, id string) error {
 	return err
 }
 
-// guest disconnects an operator from another operator's session if he may no longer be there.
-func (d *Desk) guest(ctx context.Context, id, by string) {
-	_, no, err := d.mayBeIn(ctx, by, id)
+// checkGuest disconnects an operator from another operator's session if he may no longer be there.
+func (d *Service) checkGuest(ctx context.Context, id, by string) {
+	_, no, err := d.checkAccess(ctx, by, id)
 	switch {
 	case err != nil:
 		d.c.Log.Warn("cannot check whether an operator may stay in a session", zap.String("session", id), zap.String("operator", by), zap.Error(err))
 	case no != nil:
-		d.beside(id, "disconnect an operator", func(context.Context) error { return d.c.Relay.Detach(id, by, no.Code, no.Message) })
+		d.runAside(id, "disconnect an operator", func(context.Context) error { return d.c.Relay.Detach(id, by, no.Code, no.Message) })
 	}
 }
 
 // missing decides what happens to a session of this relay without its node. The session ends with a
 // code if the node could not open the session, or has lost the session. Otherwise again reports
 // whether the node is sent here again.
-func (d *Desk) missing(st store.TerminalState, now time.Time) (code, reason string, again bool) {
-	since, o := d.c.Relay.Away(st.Session.ID), st.Open
+func (d *Service) missing(st store.TerminalState, now time.Time) (code, reason string, again bool) {
+	since, o := d.c.Relay.AbsentSince(st.Session.ID), st.Open
 	switch {
 	case since.IsZero() || !o.Status.Ended() || o.Status == "": // the node is here, or on its way
 		return "", "", false
@@ -204,8 +204,8 @@ func (d *Desk) missing(st store.TerminalState, now time.Time) (code, reason stri
 	return "", "", now.Sub(since) >= nodeAway && now.Sub(o.At) >= nodeAway
 }
 
-// again sends a node to this relay once more.
-func (d *Desk) again(ctx context.Context, s broker.TerminalSession) error {
+// resend sends a node to this relay once more.
+func (d *Service) resend(ctx context.Context, s broker.TerminalSession) error {
 	p, n, err := d.c.DB.NextTerminalOpen(ctx, s.ID)
 	if err != nil {
 		return err
@@ -214,13 +214,13 @@ func (d *Desk) again(ctx context.Context, s broker.TerminalSession) error {
 }
 
 // end ends a session outside the watch's loop, because ending may take seconds.
-func (d *Desk) end(s broker.TerminalSession, code, reason string) {
-	d.beside(s.ID, "end a terminal session", func(ctx context.Context) error { return d.close(ctx, s.ID, code, reason) })
+func (d *Service) end(s broker.TerminalSession, code, reason string) {
+	d.runAside(s.ID, "end a terminal session", func(ctx context.Context) error { return d.close(ctx, s.ID, code, reason) })
 }
 
-// beside runs work for a session outside the watch's loop. While such work runs, further work for
+// runAside runs work for a session outside the watch's loop. While such work runs, further work for
 // the same session is dropped: the watch finds it again.
-func (d *Desk) beside(id, what string, do func(ctx context.Context) error) {
+func (d *Service) runAside(id, what string, do func(ctx context.Context) error) {
 	d.watch.mu.Lock()
 	defer d.watch.mu.Unlock()
 	if d.watch.busy[id] {
@@ -241,7 +241,7 @@ func (d *Desk) beside(id, what string, do func(ctx context.Context) error) {
 
 // close ends a session at this replica's relay, or without a relay. The watch of any replica
 // notices the end and tells the node, even if the relay ended the session by itself.
-func (d *Desk) close(ctx context.Context, id, code, reason string) error {
+func (d *Service) close(ctx context.Context, id, code, reason string) error {
 	err := d.c.Relay.Close(ctx, id, code, reason)
 	if broker.AsError(err).Code == "terminal_session_not_here" {
 		err = d.c.Relay.Reap(ctx, id, code, reason)
@@ -249,9 +249,9 @@ func (d *Desk) close(ctx context.Context, id, code, reason string) error {
 	return err
 }
 
-// tellNode tells the node, once, to end its part of a session. If the node can no longer be told,
+// closeOnNode tells the node, once, to end its part of a session. If the node can no longer be told,
 // the session's process on the node ends by itself once no relay accepts it.
-func (d *Desk) tellNode(ctx context.Context, s broker.TerminalSession) error {
+func (d *Service) closeOnNode(ctx context.Context, s broker.TerminalSession) error {
 	raw, err := taskcatalog.Encode(taskcatalog.TerminalCloseParams{SessionID: s.ID, Code: taskcatalog.Code(s.EndCode)})
 	if err != nil {
 		return err
@@ -273,7 +273,7 @@ func (d *Desk) tellNode(ctx context.Context, s broker.TerminalSession) error {
 }
 
 // withdraw cancels the waiting terminal.open tasks of a closed session.
-func (d *Desk) withdraw(ctx context.Context, s broker.TerminalSession) error {
+func (d *Service) withdraw(ctx context.Context, s broker.TerminalSession) error {
 	open, _, err := d.c.DB.ListTasks(ctx, store.TaskFilter{
 		NodeID: s.NodeID, Type: "terminal.open", CorrelationID: s.ID, Statuses: []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched},
 	})
