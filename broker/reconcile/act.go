@@ -33,11 +33,11 @@ const (
 
 type step struct {
 	kind stepKind
-	j    *judged
+	j    *judgedNode
 }
 
 // pending reports whether an open drift still needs an action.
-func (s *survey) pending(j *judged) bool {
+func (s *survey) pending(j *judgedNode) bool {
 	if j.finding.Mode != Act || s.view.Frozen || j.finding.Kept {
 		return false
 	}
@@ -54,9 +54,9 @@ func (s *survey) pending(j *judged) bool {
 	return false
 }
 
-// again reports whether a drift that led to a reseed comes back within a day: the back-off then
+// recurs reports whether a drift that led to a reseed comes back within a day: the back-off then
 // continues.
-func (j *judged) again(now time.Time) bool {
+func (j *judgedNode) recurs(now time.Time) bool {
 	return j.finding.Action == Reseed && j.was.Rule == j.finding.ID && now.Sub(j.was.ActedAt) < 24*time.Hour
 }
 
@@ -69,7 +69,7 @@ func backoff(acts int64) time.Duration {
 }
 
 // next returns the step that follows from this observation; false: none.
-func (s *survey) next(j *judged) (step, bool) {
+func (s *survey) next(j *judgedNode) (step, bool) {
 	switch {
 	case j.unknown || j.node.Held():
 		return step{}, false
@@ -123,7 +123,7 @@ func (w *Watch) do(ctx context.Context, s *survey, mem *memory, st step, running
 	case forget:
 		return w.DB.ForgetResolution(ctx, j.node.ID)
 	}
-	if so, err := s.alone(ctx, j, &mem.syncs, w.Now); err != nil || !so {
+	if so, err := s.recheck(ctx, j, &mem.syncs, w.Now); err != nil || !so {
 		return err
 	}
 	switch j.finding.Action {
@@ -144,20 +144,20 @@ func (w *Watch) do(ctx context.Context, s *survey, mem *memory, st step, running
 }
 
 // healed says why a drift is over.
-func healed(j *judged) string {
+func healed(j *judgedNode) string {
 	if j.machine.Absent {
 		return fmt.Sprintf("the node is %s", j.node.Status)
 	}
 	return fmt.Sprintf("the machine is %s in MAAS, and the node is %s", j.machine.StatusName, j.node.Status)
 }
 
-func (w *Watch) record(ctx context.Context, s *survey, mem *memory, j *judged, acts bool) (bool, error) {
+func (w *Watch) record(ctx context.Context, s *survey, mem *memory, j *judgedNode, acts bool) (bool, error) {
 	d := store.Drift{
-		Node: j.node.Node, Seen: j.seen(s.site), Rule: j.finding.ID, Level: string(j.finding.Alert), Text: j.finding.Says(j.machine),
+		Node: j.node.Node, Seen: j.seen(s.site), Rule: j.finding.ID, Level: string(j.finding.Alert), Text: j.finding.AlertText(j.machine),
 		Severity: string(j.finding.Severity), Details: details(j), FirstSeen: mem.candidates[j.node.ID].at,
 		Quarantine: acts && j.finding.Action == Quarantine,
 	}
-	if j.again(s.at) {
+	if j.recurs(s.at) {
 		d.Again = true
 	}
 	if acts && j.finding.Action == Readdress {
@@ -179,7 +179,7 @@ func (w *Watch) record(ctx context.Context, s *survey, mem *memory, j *judged, a
 }
 
 // start has an agent or a run work on a recorded drift.
-func (w *Watch) start(ctx context.Context, s *survey, j *judged, running *int) (err error) {
+func (w *Watch) start(ctx context.Context, s *survey, j *judgedNode, running *int) (err error) {
 	var work string
 	switch {
 	case j.finding.Action == Reseed && w.Reseed != nil:
@@ -205,7 +205,7 @@ func (w *Watch) start(ctx context.Context, s *survey, j *judged, running *int) (
 
 // decommission is the id of the run for a drift. The id is always the same, so the run is begun
 // once, whichever broker begins it and however often, and a later look recognises it.
-func (j *judged) decommission() string {
+func (j *judgedNode) decommission() string {
 	return fmt.Sprintf("drift-%s-%d", j.node.ID, j.was.FirstSeen.Unix())
 }
 
@@ -222,7 +222,7 @@ type Details struct {
 	HeardAt    time.Time         `json:"agent_heard_at,omitzero"`
 }
 
-func details(j *judged) json.RawMessage {
+func details(j *judgedNode) json.RawMessage {
 	m := j.machine
 	status := m.StatusName
 	if m.Absent {

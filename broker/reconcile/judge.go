@@ -48,8 +48,8 @@ type Finding struct {
 	Kept bool // a person has decided to keep the drift: nothing is written or done
 }
 
-// Says returns the alert's text, with MAAS's status.
-func (f Finding) Says(m Machine) string {
+// AlertText returns the alert's text, with MAAS's status.
+func (f Finding) AlertText(m Machine) string {
 	if m.Absent {
 		return f.Text
 	}
@@ -64,7 +64,7 @@ func Judge(m Machine, n Node, p Policy) (Finding, bool) {
 	}
 	for _, r := range Rules {
 		mode := p.Mode(r.ID)
-		if mode == Off || !r.meets(n) || !r.holds(m, n) {
+		if mode == Off || !r.appliesTo(n) || !r.holds(m, n) {
 			continue
 		}
 		return Finding{Rule: r, Mode: mode, Kept: r.Kept && n.Kept == r.ID}, true
@@ -72,8 +72,8 @@ func Judge(m Machine, n Node, p Policy) (Finding, bool) {
 	return Finding{}, false
 }
 
-// meets reports whether a rule applies to nodes in this status.
-func (r Rule) meets(n Node) bool {
+// appliesTo reports whether a rule applies to nodes in this status.
+func (r Rule) appliesTo(n Node) bool {
 	if slices.Contains(r.Nodes, n.Status) {
 		return true
 	}

@@ -58,22 +58,22 @@ func TestEveryRowOfTheTable(t *testing.T) {
 		bad    reconcile.Severity
 	}{
 		{"Deployed and active", broker.Active, nil, "", "", "", ""},
-		{"Deployed and offline", broker.Offline, nil, "agent_silent", reconcile.Tell, reconcile.AlertWarn, reconcile.Medium},
-		{"Deployed, silent, and active all the same", broker.Active, func(_ *reconcile.Machine, n *reconcile.Node) { n.LastAgentContactAt = noon.Add(-time.Hour) }, "agent_silent", reconcile.Tell, reconcile.AlertWarn, reconcile.Medium},
+		{"Deployed and offline", broker.Offline, nil, "agent_silent", reconcile.AlertOnly, reconcile.AlertWarn, reconcile.Medium},
+		{"Deployed, silent, and active all the same", broker.Active, func(_ *reconcile.Machine, n *reconcile.Node) { n.LastAgentContactAt = noon.Add(-time.Hour) }, "agent_silent", reconcile.AlertOnly, reconcile.AlertWarn, reconcile.Medium},
 		{"Ready and active", broker.Active, in(maas.Ready), "released", reconcile.Quarantine, reconcile.AlertCritical, reconcile.Critical},
 		{"Releasing and active", broker.Active, in(maas.Releasing), "released", reconcile.Quarantine, reconcile.AlertCritical, reconcile.Critical},
 		{"Failed testing and active", broker.Active, in(maas.FailedTesting), "hardware_failed", reconcile.Quarantine, reconcile.AlertCritical, reconcile.High},
 		{"Broken and active", broker.Active, in(maas.Broken), "hardware_failed", reconcile.Quarantine, reconcile.AlertCritical, reconcile.High},
-		{"Commissioning and active", broker.Active, in(maas.Commissioning), "recommissioned", reconcile.Tell, reconcile.AlertWarn, reconcile.Medium},
+		{"Commissioning and active", broker.Active, in(maas.Commissioning), "recommissioned", reconcile.AlertOnly, reconcile.AlertWarn, reconcile.Medium},
 		{"another address and active", broker.Active, func(m *reconcile.Machine, _ *reconcile.Node) { m.IPs, m.Address = []string{"10.10.0.8"}, "10.10.0.8" }, "readdressed", reconcile.Readdress, reconcile.AlertInfo, reconcile.Medium},
 		{"absent and active", broker.Active, func(m *reconcile.Machine, _ *reconcile.Node) { *m = reconcile.Machine{At: noon, Absent: true} }, "absent", reconcile.Quarantine, reconcile.AlertCritical, reconcile.Critical},
 		{"Deployed and retired", broker.Retired, nil, "retired_deployed", reconcile.Decommission, reconcile.AlertInfo, reconcile.Low},
 
 		{"Deploying and active", broker.Active, in(maas.Deploying), "redeployed", reconcile.Quarantine, reconcile.AlertCritical, reconcile.Critical},
-		{"in rescue mode and active", broker.Active, in(maas.RescueMode), "in_maintenance", reconcile.Tell, reconcile.AlertWarn, reconcile.Medium},
+		{"in rescue mode and active", broker.Active, in(maas.RescueMode), "in_maintenance", reconcile.AlertOnly, reconcile.AlertWarn, reconcile.Medium},
 		{"off and silent, yet active", broker.Active, func(m *reconcile.Machine, n *reconcile.Node) {
 			m.Power, n.LastAgentContactAt = "off", noon.Add(-time.Hour)
-		}, "powered_off", reconcile.Tell, reconcile.AlertWarn, reconcile.High},
+		}, "powered_off", reconcile.AlertOnly, reconcile.AlertWarn, reconcile.High},
 		{"off by MAAS's word, and heard", broker.Active, func(m *reconcile.Machine, _ *reconcile.Node) { m.Power = "off" }, "", "", "", ""},
 		{"without the mark that it had", broker.Active, func(m *reconcile.Machine, _ *reconcile.Node) { m.Mark = "" }, "mark_changed", reconcile.Quarantine, reconcile.AlertCritical, reconcile.Critical},
 		{"with another node's mark", broker.Active, func(m *reconcile.Machine, n *reconcile.Node) { m.Mark, n.Marked = "n-2", false }, "mark_changed", reconcile.Quarantine, reconcile.AlertCritical, reconcile.Critical},
@@ -83,7 +83,7 @@ func TestEveryRowOfTheTable(t *testing.T) {
 		}, "", "", "", ""},
 		{"MAAS tells of no address", broker.Active, func(m *reconcile.Machine, _ *reconcile.Node) { m.IPs, m.Address = nil, "" }, "", "", "", ""},
 		{"hardware sync is late", broker.Active, func(m *reconcile.Machine, _ *reconcile.Node) { m.SyncLate = true }, "hw_sync_stale", reconcile.Reseed, reconcile.AlertWarn, reconcile.Medium},
-		{"Ready and retired", broker.Retired, in(maas.Ready), "retired_taken", reconcile.Tell, reconcile.AlertWarn, reconcile.High},
+		{"Ready and retired", broker.Retired, in(maas.Ready), "retired_taken", reconcile.AlertOnly, reconcile.AlertWarn, reconcile.High},
 		{"Ready and quarantined", broker.Quarantined, in(maas.Ready), "", "", "", ""},
 		{"Ready, and quarantined for that", broker.Quarantined, func(m *reconcile.Machine, n *reconcile.Node) { m.Status, n.Open = maas.Ready, "released" }, "released", reconcile.Quarantine, reconcile.AlertCritical, reconcile.Critical},
 		{"Deploying, and quarantined since it was Ready", broker.Quarantined, func(m *reconcile.Machine, n *reconcile.Node) { m.Status, n.Open = maas.Deploying, "released" }, "redeployed", reconcile.Quarantine, reconcile.AlertCritical, reconcile.Critical},
@@ -185,7 +185,7 @@ func TestTheDefaultsActOnNothing(t *testing.T) {
 		if got := reconcile.DefaultPolicy.Mode(r.ID); got != want {
 			t.Errorf("%s is %s on a new site, want %s", r.ID, got, want)
 		}
-		if r.ID == reconcile.Unmanaged && (r.Action != reconcile.Tell || r.Alert != reconcile.AlertDebug || len(r.Nodes) > 0) {
+		if r.ID == reconcile.Unmanaged && (r.Action != reconcile.AlertOnly || r.Alert != reconcile.AlertDebug || len(r.Nodes) > 0) {
 			t.Errorf("something is done about machines that are no node's: %+v", r)
 		}
 		if r.Text == "" || r.MAAS == "" || r.ID != reconcile.Unmanaged && r.Expected == "" {

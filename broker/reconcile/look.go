@@ -60,7 +60,7 @@ func (w *Watch) unread(ctx context.Context, s *survey, mem *memory, began time.T
 	if len(last) > 0 {
 		l = last[0]
 	}
-	mem.syncs.anew()
+	mem.syncs.reset()
 	clear(mem.candidates)
 	mem.next = w.Now().Add(s.policy.confirm())
 	l.Site, l.LookedAt, l.Nodes, l.Trouble, l.Failed = s.site.Name, began, s.look.Nodes, why.Error(), l.Failed+1
@@ -145,7 +145,7 @@ const atOnce = time.Hour
 // changed returns the ways in which a node would change now, or has changed within atOnce: its
 // drift was opened or acted on in this time, even if the drift has ended meanwhile. A quarantine
 // counts whatever the node's status is now.
-func (s *survey) changed(j *judged) (ways []Action) {
+func (s *survey) changed(j *judgedNode) (ways []Action) {
 	if j.found && !j.finding.Kept && s.changes(j) {
 		ways = append(ways, j.finding.Action)
 	} else if (j.was.Drift || j.was.Acts > 0) && s.at.Sub(j.was.FirstSeen) < atOnce {
@@ -159,7 +159,7 @@ func (s *survey) changed(j *judged) (ways []Action) {
 }
 
 // changes reports whether a finding is new, or still needs an action.
-func (s *survey) changes(j *judged) bool {
+func (s *survey) changes(j *judgedNode) bool {
 	return j.node.Open != j.finding.ID || s.pending(j)
 }
 

@@ -38,13 +38,13 @@ func (w *Watch) Plan(ctx context.Context, site broker.Site) (plan []Planned, loo
 			continue
 		}
 		if j.machine.Absent && stopped[j.finding.Action] == "" { // absence from a list proves nothing
-			if so, err := s.alone(ctx, j, nil, w.Now); err != nil || !so {
+			if so, err := s.recheck(ctx, j, nil, w.Now); err != nil || !so {
 				continue
 			}
 		}
 		p := Planned{
 			Finding: j.finding, NodeID: j.node.ID, Hostname: j.node.Hostname, NodeStatus: j.node.Status,
-			MAASStatus: cmp.Or(j.machine.StatusName, "absent"), Says: j.finding.Says(j.machine), Acts: s.pending(j), StoppedBy: stopped[j.finding.Action],
+			MAASStatus: cmp.Or(j.machine.StatusName, "absent"), Says: j.finding.AlertText(j.machine), Acts: s.pending(j), StoppedBy: stopped[j.finding.Action],
 		}
 		if j.finding.Action == Decommission && j.finding.Mode == Act && !s.view.Frozen && !j.node.Live && j.was.Acts == 0 {
 			first := s.at

@@ -34,7 +34,7 @@ type Action string
 
 // The actions.
 const (
-	Tell         Action = "tell"         // nothing but the alert
+	AlertOnly         Action = "tell"         // nothing but the alert
 	Quarantine   Action = "quarantine"   // the node is quarantined; its allocations stay as they are
 	Readdress    Action = "readdress"    // the node gets the address that MAAS reports
 	Reseed       Action = "reseed"       // the node's agent runs node.hw_sync_reseed
@@ -78,8 +78,8 @@ var (
 // MAAS's statuses, grouped by their meaning for a node that should be Deployed. Each status is in
 // one of these lists.
 var (
-	givenBack  = []maas.Status{maas.New, maas.Ready, maas.Reserved, maas.Retired, maas.Releasing, maas.DiskErasing}
-	takenAnew  = []maas.Status{maas.Allocated, maas.Deploying}
+	released  = []maas.Status{maas.New, maas.Ready, maas.Reserved, maas.Retired, maas.Releasing, maas.DiskErasing}
+	reallocated  = []maas.Status{maas.Allocated, maas.Deploying}
 	failed     = []maas.Status{maas.Broken, maas.Missing, maas.FailedCommissioning, maas.FailedDeployment, maas.ReleasingFailed, maas.FailedDiskErasing, maas.FailedEnteringRescueMode, maas.FailedExitingRescueMode, maas.FailedTesting}
 	commission = []maas.Status{maas.Commissioning}
 	maintained = []maas.Status{maas.Testing, maas.RescueMode, maas.EnteringRescueMode, maas.ExitingRescueMode}
@@ -107,12 +107,12 @@ var Rules = []Rule{
 	{
 		ID: "released", MAAS: "Ready, or on the way there", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical, Default: Observe,
 		Text: "the machine was released, and not by a run of the broker", Expected: "Deployed",
-		holds: is(givenBack),
+		holds: is(released),
 	},
 	{
 		ID: "redeployed", MAAS: "Allocated or Deploying", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical, Default: Observe,
 		Text: "the machine is being deployed again, and not by a run of the broker", Expected: "Deployed",
-		holds: is(takenAnew),
+		holds: is(reallocated),
 	},
 	{
 		ID: "hardware_failed", MAAS: "Broken, Missing, or anything that failed", Nodes: inUse, Severity: High, Action: Quarantine, Alert: AlertCritical, Default: Observe,
@@ -120,12 +120,12 @@ var Rules = []Rule{
 		holds: is(failed),
 	},
 	{
-		ID: "recommissioned", MAAS: "Commissioning", Nodes: inUse, Severity: Medium, Action: Tell, Alert: AlertWarn, Default: Observe,
+		ID: "recommissioned", MAAS: "Commissioning", Nodes: inUse, Severity: Medium, Action: AlertOnly, Alert: AlertWarn, Default: Observe,
 		Text: "the machine is being commissioned", Expected: "Deployed",
 		holds: is(commission),
 	},
 	{
-		ID: "in_maintenance", MAAS: "Testing or rescue mode", Nodes: inUse, Severity: Medium, Action: Tell, Alert: AlertWarn, Default: Observe,
+		ID: "in_maintenance", MAAS: "Testing or rescue mode", Nodes: inUse, Severity: Medium, Action: AlertOnly, Alert: AlertWarn, Default: Observe,
 		Text: "the machine is being tested or is in rescue mode", Expected: "Deployed",
 		holds: is(maintained),
 	},
@@ -135,12 +135,12 @@ var Rules = []Rule{
 		holds: and(func(m Machine, n Node) bool { return m.Mark != n.ID && (m.Mark != "" || n.Marked) }),
 	},
 	{
-		ID: "powered_off", MAAS: "Deployed, power off", Nodes: inUse, Severity: High, Action: Tell, Alert: AlertWarn, Default: Observe,
+		ID: "powered_off", MAAS: "Deployed, power off", Nodes: inUse, Severity: High, Action: AlertOnly, Alert: AlertWarn, Default: Observe,
 		Text: "the machine is switched off, and its agent makes no contact", Expected: "Deployed, power on",
 		holds: and(func(m Machine, n Node) bool { return m.Power == "off" && n.silent(m.At) }),
 	},
 	{
-		ID: "agent_silent", MAAS: "Deployed", Nodes: inUse, Severity: Medium, Action: Tell, Alert: AlertWarn, Default: Observe,
+		ID: "agent_silent", MAAS: "Deployed", Nodes: inUse, Severity: Medium, Action: AlertOnly, Alert: AlertWarn, Default: Observe,
 		Text: "the machine runs according to MAAS, and its agent makes no contact", Expected: "Deployed",
 		holds: and(func(m Machine, n Node) bool { // an active node too: in a mass silence none is marked offline
 			return n.Status == broker.Offline || n.silent(m.At)
@@ -164,12 +164,12 @@ var Rules = []Rule{
 		holds: is(deployed),
 	},
 	{
-		ID: "retired_taken", MAAS: "absent, Ready, Allocated or Deploying", Nodes: idle, Severity: High, Action: Tell, Alert: AlertWarn, Default: Observe,
+		ID: "retired_taken", MAAS: "absent, Ready, Allocated or Deploying", Nodes: idle, Severity: High, Action: AlertOnly, Alert: AlertWarn, Default: Observe,
 		Text: "the machine of a node that is out of use was released, deployed again or deleted, and not by a run of the broker", Expected: "Deployed",
-		holds: func(m Machine, n Node) bool { return m.Absent || is(givenBack, takenAnew)(m, n) },
+		holds: func(m Machine, n Node) bool { return m.Absent || is(released, reallocated)(m, n) },
 	},
 	{
-		ID: Unmanaged, MAAS: "any", Action: Tell, Alert: AlertDebug, Default: Observe,
+		ID: Unmanaged, MAAS: "any", Action: AlertOnly, Alert: AlertDebug, Default: Observe,
 		Text:  "the machine belongs to no node",
 		holds: func(Machine, Node) bool { return false },
 	},

@@ -26,12 +26,12 @@ type survey struct {
 	view   store.ReconcileView
 	region *maas.Region
 	at     time.Time
-	judged []*judged
+	judged []*judgedNode
 	look   store.ReconcileLook
 }
 
-// judged is a node with its machine.
-type judged struct {
+// judgedNode is a node with its machine.
+type judgedNode struct {
 	node     Node
 	was      store.MAASState // the record
 	machine  Machine
@@ -80,10 +80,10 @@ func (s *survey) judge(list maas.Snapshot, syncs *syncs) {
 	s.look.Machines = int64(len(list.Machines) + len(list.Unread))
 	s.look.Unmanaged = s.look.Machines
 	bound := map[string]bool{}
-	s.judged = make([]*judged, 0, len(s.view.Nodes))
+	s.judged = make([]*judgedNode, 0, len(s.view.Nodes))
 	for _, n := range s.view.Nodes {
 		state := s.view.States[n.ID]
-		j := &judged{node: nodeOf(n, state, s.view.InRun[n.ID] != ""), was: state}
+		j := &judgedNode{node: nodeOf(n, state, s.view.InRun[n.ID] != ""), was: state}
 		j.node.Live = s.view.Live[n.ID]
 		switch m := byID[n.MAASSystemID]; {
 		case m != nil:
@@ -112,7 +112,7 @@ func (s *survey) judge(list maas.Snapshot, syncs *syncs) {
 	syncs.forget(bound)
 }
 
-func (j *judged) observe(m maas.Machine, at time.Time, site broker.Site, syncs *syncs) {
+func (j *judgedNode) observe(m maas.Machine, at time.Time, site broker.Site, syncs *syncs) {
 	j.machine = machineOf(m, at, site)
 	j.interval = time.Duration(m.Interval()) * time.Second
 	j.machine.SyncLate = syncs.late(m, at)
@@ -133,7 +133,7 @@ func nodeOf(n broker.Node, s store.MAASState, inRun bool) Node {
 }
 
 // seen returns the new record of the machine.
-func (j *judged) seen(site broker.Site) store.MAASState {
+func (j *judgedNode) seen(site broker.Site) store.MAASState {
 	m := j.machine
 	s := store.MAASState{
 		NodeID: j.node.ID, SiteID: site.ID, SystemID: j.node.MAASSystemID, Status: m.StatusName, Power: m.Power, IPs: m.IPs, Host: j.node.Host,
@@ -150,14 +150,14 @@ func (j *judged) seen(site broker.Site) store.MAASState {
 }
 
 // changed reports whether the new record differs from the stored one.
-func (j *judged) changed(site broker.Site) bool {
+func (j *judgedNode) changed(site broker.Site) bool {
 	now, was := j.seen(site), j.was
 	return was.NodeID == "" || was.SiteID != now.SiteID || was.SystemID != now.SystemID || was.Status != now.Status || was.Power != now.Power ||
 		was.Marked != now.Marked || was.Host != now.Host || !slices.Equal(was.IPs, now.IPs)
 }
 
-// alone reads a node's machine alone, and judges again. ok: the finding is the same as by the list.
-func (s *survey) alone(ctx context.Context, j *judged, syncs *syncs, now func() time.Time) (ok bool, err error) {
+// recheck reads a node's machine alone, and judges again. ok: the finding is the same as by the list.
+func (s *survey) recheck(ctx context.Context, j *judgedNode, syncs *syncs, now func() time.Time) (ok bool, err error) {
 	at := now()
 	m, err := s.region.Machine(ctx, j.node.MAASSystemID)
 	switch {

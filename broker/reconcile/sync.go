@@ -51,5 +51,5 @@ func (s *syncs) forget(bound map[string]bool) {
 	}
 }
 
-// anew forgets everything: while MAAS could not be read, no change could be seen.
-func (s *syncs) anew() { s.since = nil }
+// reset forgets everything: while MAAS could not be read, no change could be seen.
+func (s *syncs) reset() { s.since = nil }

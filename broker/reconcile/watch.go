@@ -17,8 +17,8 @@ import (
 const (
 	// Every is the time between two looks at a site.
 	Every = 5 * time.Minute
-	// glance is the default time between two checks whether a site is due or was requested.
-	glance = 2 * time.Second
+	// defaultCheck is the default time between two checks whether a site is due or was requested.
+	defaultCheck = 2 * time.Second
 	// alertAfter is how many looks in a row must fail before an alert is raised.
 	alertAfter = 2
 )
@@ -53,7 +53,7 @@ type Watch struct {
 	DB      Records
 	Regions *maas.Sites
 	Now     func() time.Time
-	Glance  time.Duration // time between two checks whether a site is due or was requested; zero: 2 s
+	CheckEvery  time.Duration // time between two checks whether a site is due or was requested; zero: 2 s
 	Log     *zap.Logger
 
 	Reseed       Reseeder // nil: no node is asked to reseed
@@ -96,7 +96,7 @@ func (w *Watch) memory(site broker.Site) *memory {
 func (w *Watch) Run(ctx context.Context) {
 	defer w.work.Wait()
 	periodic.Work{
-		Every: cmp.Or(w.Glance, glance), AtOnce: true, Turn: w.due, Log: w.Log,
+		Every: cmp.Or(w.CheckEvery, defaultCheck), AtOnce: true, Turn: w.due, Log: w.Log,
 		Cannot: "cannot list the sites that are due for reconciliation",
 	}.Run(ctx)
 }

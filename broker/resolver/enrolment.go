@@ -34,7 +34,7 @@ func AtEnrolment(ctx context.Context, db *store.DB, queue *taskqueue.Queue, now 
 	if this := ofEpoch(n.Epoch, made); len(this) > 0 && !this[len(this)-1].Status.Ended() {
 		k = this[len(this)-1]
 	} else if mayCarry(now, n, made) {
-		k, err = give(ctx, queue, wants[i], n.ID, len(made))
+		k, err = requestTask(ctx, queue, wants[i], n.ID, len(made))
 	} else {
 		return k, false, nil
 	}

@@ -74,13 +74,13 @@ func (w *Watch) advance(ctx context.Context, want store.ResolverWant, nodes []br
 			return err
 		}
 	}
-	for _, n := range s.out {
-		if err := w.keepOut(ctx, want, n, tasks[n.ID]); err != nil {
+	for _, n := range s.excluded {
+		if err := w.quarantine(ctx, want, n, tasks[n.ID]); err != nil {
 			return err
 		}
 	}
-	for _, n := range s.give {
-		k, err := give(ctx, w.Queue, want, n.ID, len(tasks[n.ID]))
+	for _, n := range s.assign {
+		k, err := requestTask(ctx, w.Queue, want, n.ID, len(tasks[n.ID]))
 		if err != nil {
 			// A node that cannot be given a task must not block other nodes.
 			w.Log.Warn("cannot send a node its resolver profiles", zap.String("node", n.ID), zap.Error(err))
@@ -91,9 +91,9 @@ func (w *Watch) advance(ctx context.Context, want store.ResolverWant, nodes []br
 	return nil
 }
 
-// give makes a node's next task for a want; had is the number of earlier tasks. Concurrent callers
+// requestTask makes a node's next task for a want; had is the number of earlier tasks. Concurrent callers
 // get the same task.
-func give(ctx context.Context, queue *taskqueue.Queue, want store.ResolverWant, nodeID string, had int) (broker.Task, error) {
+func requestTask(ctx context.Context, queue *taskqueue.Queue, want store.ResolverWant, nodeID string, had int) (broker.Task, error) {
 	params, err := taskcatalog.Encode(taskcatalog.ResolverConfigParams{Version: want.Version})
 	if err != nil {
 		return broker.Task{}, err
@@ -105,9 +105,9 @@ func give(ctx context.Context, queue *taskqueue.Queue, want store.ResolverWant, 
 	return k, err
 }
 
-// keepOut quarantines a new node that cannot accept its set, for a person to look at, as for a node
+// quarantine quarantines a new node that cannot accept its set, for a person to look at, as for a node
 // without a baseline.
-func (w *Watch) keepOut(ctx context.Context, want store.ResolverWant, n broker.Node, made []broker.Task) error {
+func (w *Watch) quarantine(ctx context.Context, want store.ResolverWant, n broker.Node, made []broker.Task) error {
 	last := made[len(made)-1]
 	_, err := w.DB.Transition(ctx, broker.System, n.ID, store.Change{
 		From: broker.Enrolling, To: broker.Quarantined, By: broker.OwnerOnboarding,

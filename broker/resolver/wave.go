@@ -25,9 +25,9 @@ const taskType = "node.resolver_config@1"
 
 // step is the result of a look at one want.
 type step struct {
-	give []broker.Node // nodes that get the set now
+	assign []broker.Node // nodes that get the set now
 	stop string        // why the want stops; empty: it continues
-	out  []broker.Node // nodes that are kept out: every try ended without the set
+	excluded  []broker.Node // nodes that are kept out: every try ended without the set
 }
 
 // freezes are the sites that an operator has frozen, or a restore holds; "" stands for all sites.
@@ -67,9 +67,9 @@ func next(now time.Time, w store.ResolverWant, nodes []broker.Node, tasks map[st
 			}
 		case n.Status == broker.Enrolling:
 			if mayEnrol(now, n, made) {
-				s.give = append(s.give, n)
+				s.assign = append(s.assign, n)
 			} else if len(made) >= enrolTries {
-				s.out = append(s.out, n)
+				s.excluded = append(s.excluded, n)
 			}
 		default:
 			if last := failed(made); last != nil && s.stop == "" {
@@ -91,7 +91,7 @@ func next(now time.Time, w store.ResolverWant, nodes []broker.Node, tasks map[st
 	if have > 0 {
 		size = min(max(1, len(nodes)/10), MaxWave)
 	}
-	s.give = append(s.give, due[:min(size, len(due))]...)
+	s.assign = append(s.assign, due[:min(size, len(due))]...)
 	return s
 }
 

@@ -54,16 +54,16 @@ func with(made map[string][]broker.Task, more map[string][]broker.Task) map[stri
 // A false report of the set must not count as a passed first wave, because a bad set could then
 // spread.
 func TestAClaimIsNoFirstWave(t *testing.T) {
-	if s := next(now, want, fleet(100, 30), nil, nil); len(s.give) != 1 {
-		t.Errorf("30 nodes claim the set, none was given it: %d get it", len(s.give))
+	if s := next(now, want, fleet(100, 30), nil, nil); len(s.assign) != 1 {
+		t.Errorf("30 nodes claim the set, none was given it: %d get it", len(s.assign))
 	}
 }
 
 func TestATaskThatTheBrokerEndedStopsNothing(t *testing.T) {
 	nodes := fleet(100, 1)
 	ended := map[string][]broker.Task{nodes[50].ID: {{ID: "t-1", Status: broker.TaskFailed, Code: "node_reenrolled", EndedAt: now.Add(-time.Hour)}}}
-	if s := next(now, want, nodes, with(proof(1), ended), nil); s.stop != "" || len(s.give) != 10 {
-		t.Errorf("%d get it, stopped because %q", len(s.give), s.stop)
+	if s := next(now, want, nodes, with(proof(1), ended), nil); s.stop != "" || len(s.assign) != 10 {
+		t.Errorf("%d get it, stopped because %q", len(s.assign), s.stop)
 	}
 }
 
@@ -71,8 +71,8 @@ func TestTheFirstWaveIsOneNodeAndTheNextATenth(t *testing.T) {
 	for _, c := range []struct{ size, have, give int }{
 		{100, 0, 1}, {100, 1, 10}, {100, 95, 5}, {5, 1, 1}, {5, 5, 0}, {10_000, 1, MaxWave}, {1, 0, 1},
 	} {
-		if s := next(now, want, fleet(c.size, c.have), proof(c.have), nil); len(s.give) != c.give || s.stop != "" {
-			t.Errorf("%d of %d have it: %d get it, %q; want %d", c.have, c.size, len(s.give), s.stop, c.give)
+		if s := next(now, want, fleet(c.size, c.have), proof(c.have), nil); len(s.assign) != c.give || s.stop != "" {
+			t.Errorf("%d of %d have it: %d get it, %q; want %d", c.have, c.size, len(s.assign), s.stop, c.give)
 		}
 	}
 }
@@ -80,8 +80,8 @@ func TestTheFirstWaveIsOneNodeAndTheNextATenth(t *testing.T) {
 func TestNoNextWaveBeforeTheLastHasEnded(t *testing.T) {
 	nodes := fleet(100, 1)
 	for _, status := range []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched} {
-		if s := next(now, want, nodes, with(proof(1), ended(nodes[50], status)), nil); len(s.give) != 0 {
-			t.Errorf("with one %s, %d get it", status, len(s.give))
+		if s := next(now, want, nodes, with(proof(1), ended(nodes[50], status)), nil); len(s.assign) != 0 {
+			t.Errorf("with one %s, %d get it", status, len(s.assign))
 		}
 	}
 }
@@ -89,17 +89,17 @@ func TestNoNextWaveBeforeTheLastHasEnded(t *testing.T) {
 func TestAFailureStopsTheWave(t *testing.T) {
 	nodes := fleet(100, 1)
 	s := next(now, want, nodes, with(proof(1), ended(nodes[50], broker.TaskFailed)), nil)
-	if len(s.give) != 0 || s.stop == "" {
-		t.Errorf("%d get it, stopped because %q", len(s.give), s.stop)
+	if len(s.assign) != 0 || s.stop == "" {
+		t.Errorf("%d get it, stopped because %q", len(s.assign), s.stop)
 	}
 	stopped := want
 	stopped.StoppedAt = now
-	if s := next(now, stopped, nodes, ended(nodes[50], broker.TaskFailed), nil); len(s.give) != 0 || s.stop != "" {
-		t.Errorf("it was stopped: %d get it, stopped again because %q", len(s.give), s.stop)
+	if s := next(now, stopped, nodes, ended(nodes[50], broker.TaskFailed), nil); len(s.assign) != 0 || s.stop != "" {
+		t.Errorf("it was stopped: %d get it, stopped again because %q", len(s.assign), s.stop)
 	}
 	for _, status := range []broker.TaskStatus{broker.TaskExpired, broker.TaskCanceled} {
-		if s := next(now, want, nodes, with(proof(1), ended(nodes[50], status)), nil); s.stop != "" || len(s.give) != 10 {
-			t.Errorf("%s: %d get it, stopped because %q", status, len(s.give), s.stop)
+		if s := next(now, want, nodes, with(proof(1), ended(nodes[50], status)), nil); s.stop != "" || len(s.assign) != 10 {
+			t.Errorf("%s: %d get it, stopped because %q", status, len(s.assign), s.stop)
 		}
 	}
 }
@@ -109,8 +109,8 @@ func TestWhoCannotBeAskedHoldsUpNobody(t *testing.T) {
 	nodes[1].LastAgentContactAt = now.Add(-time.Hour)
 	nodes[2].Status = broker.Offline
 	nodes[3].TaskTypes = []string{"node.drain@1"}
-	if s := next(now, want, nodes, nil, nil); len(s.give) != 1 || s.give[0].ID != nodes[4].ID {
-		t.Errorf("%+v", s.give)
+	if s := next(now, want, nodes, nil, nil); len(s.assign) != 1 || s.assign[0].ID != nodes[4].ID {
+		t.Errorf("%+v", s.assign)
 	}
 }
 
@@ -121,35 +121,35 @@ func TestAnEnrollingNodeGetsItsSetAtOnceAndAgain(t *testing.T) {
 	crowd[100].ID = "n-new"
 	stopped := want
 	stopped.StoppedAt = now
-	if s := next(now, stopped, crowd, nil, nil); len(s.give) != 1 || s.give[0].ID != "n-new" {
+	if s := next(now, stopped, crowd, nil, nil); len(s.assign) != 1 || s.assign[0].ID != "n-new" {
 		t.Errorf("while the waves are stopped: %+v", s)
 	}
 	tries := []broker.Task{}
 	for i := range enrolTries {
-		if s := next(now, stopped, crowd, map[string][]broker.Task{"n-new": tries}, nil); len(s.give) != 1 {
+		if s := next(now, stopped, crowd, map[string][]broker.Task{"n-new": tries}, nil); len(s.assign) != 1 {
 			t.Errorf("after %d tries: %+v", i, s)
 		}
 		tries = append(tries, broker.Task{ID: "t", NodeEpoch: node.Epoch, Status: broker.TaskFailed, EndedAt: now})
-		if s := next(now, stopped, crowd, map[string][]broker.Task{"n-new": tries}, nil); len(s.give) != 0 {
+		if s := next(now, stopped, crowd, map[string][]broker.Task{"n-new": tries}, nil); len(s.assign) != 0 {
 			t.Errorf("at once after a failure: %+v", s)
 		}
 		tries[i].EndedAt = now.Add(-2 * enrolAgain)
 	}
-	if s := next(now, stopped, crowd, map[string][]broker.Task{"n-new": tries}, nil); len(s.out) != 1 || s.out[0].ID != "n-new" {
+	if s := next(now, stopped, crowd, map[string][]broker.Task{"n-new": tries}, nil); len(s.excluded) != 1 || s.excluded[0].ID != "n-new" {
 		t.Errorf("after the last try: %+v", s)
 	}
-	if s := next(now, want, crowd, with(proof(1), map[string][]broker.Task{"n-new": tries}), nil); s.stop != "" || len(s.give) != 10 {
-		t.Errorf("after %d failures of a node that is enrolling, %d others get it, stopped because %q", enrolTries, len(s.give), s.stop)
+	if s := next(now, want, crowd, with(proof(1), map[string][]broker.Task{"n-new": tries}), nil); s.stop != "" || len(s.assign) != 10 {
+		t.Errorf("after %d failures of a node that is enrolling, %d others get it, stopped because %q", enrolTries, len(s.assign), s.stop)
 	}
 	// Tasks of an earlier enrolment, ended or open, do not count for the present enrolment.
 	again := node
 	again.Epoch++
 	tries = append(tries, broker.Task{ID: "t", NodeEpoch: node.Epoch, Status: broker.TaskQueued})
-	if s := next(now, want, []broker.Node{again}, map[string][]broker.Task{"n-000": tries}, nil); len(s.give) != 1 || len(s.out) != 0 {
+	if s := next(now, want, []broker.Node{again}, map[string][]broker.Task{"n-000": tries}, nil); len(s.assign) != 1 || len(s.excluded) != 0 {
 		t.Errorf("enrolled again: %+v", s)
 	}
 	node.Epoch = 0
-	if s := next(now, want, []broker.Node{node}, nil, nil); len(s.give) != 0 {
+	if s := next(now, want, []broker.Node{node}, nil, nil); len(s.assign) != 0 {
 		t.Error("a node that has not enrolled was given a task")
 	}
 }
@@ -170,7 +170,7 @@ func TestNoWaveGoesToAFrozenSite(t *testing.T) {
 		"dc1 f": {freezesOf([]chain.SiteHold{{Site: "dc1", Kind: chain.Unreachable}, {Site: "dc1", Kind: chain.Freeze}}), "[n-003 n-002]"},
 	} {
 		var ids []string
-		for _, n := range next(now, want, nodes, proof(1), row.frozen).give {
+		for _, n := range next(now, want, nodes, proof(1), row.frozen).assign {
 			ids = append(ids, n.ID)
 		}
 		if fmt.Sprint(ids) != row.want {

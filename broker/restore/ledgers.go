@@ -12,16 +12,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Asker enqueues tasks for nodes. taskqueue.Queue implements it.
-type Asker interface {
+// Enqueuer enqueues tasks for nodes. taskqueue.Queue implements it.
+type Enqueuer interface {
 	Enqueue(ctx context.Context, actor broker.Actor, r taskqueue.Request) (k broker.Task, repeat bool, err error)
 }
 
-var _ Asker = (*taskqueue.Queue)(nil)
+var _ Enqueuer = (*taskqueue.Queue)(nil)
 
-// askedFor is how many tries a node has to report its ledger: each try is a task that expires after
+// maxRequests is how many tries a node has to report its ledger: each try is a task that expires after
 // minutes.
-const askedFor = 3
+const maxRequests = 3
 
 // ledgers asks each node let in for its accepted tasks, and compares them. A failure for
 // one node is retried, and delays no other node.
@@ -50,7 +50,7 @@ func (w *Watch) ledgers(ctx context.Context, last store.Restore) error {
 // there is an answer, or when there will be none.
 func (w *Watch) ledger(ctx context.Context, n store.RestoredNode, last store.Restore) (found []store.Difference, done bool, err error) {
 	why := ""
-	for try := range askedFor {
+	for try := range maxRequests {
 		key := fmt.Sprintf("restore-%d-%d-%d", last.RestoredAt.UnixMicro(), n.LetInAt.UnixMicro(), try)
 		k, asked, err := w.DB.TaskByKey(ctx, n.NodeID, key)
 		if err != nil {
@@ -58,7 +58,7 @@ func (w *Watch) ledger(ctx context.Context, n store.RestoredNode, last store.Res
 		}
 		switch {
 		case !asked:
-			_, _, err := w.Ask.Enqueue(ctx, broker.Actor{Name: "system"}, taskqueue.Request{NodeID: n.NodeID, Type: "node.task_list", IdempotencyKey: key})
+			_, _, err := w.Tasks.Enqueue(ctx, broker.Actor{Name: "system"}, taskqueue.Request{NodeID: n.NodeID, Type: "node.task_list", IdempotencyKey: key})
 			if err == nil {
 				return nil, false, nil
 			}
@@ -96,7 +96,7 @@ func (w *Watch) compare(ctx context.Context, nodeID, taskID string) ([]store.Dif
 		if i == taskcatalog.MaxTaskList {
 			break
 		}
-		did := fmt.Sprintf("node %s accepted a %s at %s: %s", nodeID, taskcatalog.Clean(m.Type, 64), m.AcceptedAt.UTC().Format("2006-01-02 15:04"), taskcatalog.Clean(became(m), 64))
+		did := fmt.Sprintf("node %s accepted a %s at %s: %s", nodeID, taskcatalog.Clean(m.Type, 64), m.AcceptedAt.UTC().Format("2006-01-02 15:04"), taskcatalog.Clean(taskState(m), 64))
 		k, err := w.DB.Asked(ctx, m.TaskID)
 		switch {
 		case err != nil && broker.AsError(err).Code != "task_not_found":
@@ -113,8 +113,8 @@ func (w *Watch) compare(ctx context.Context, nodeID, taskID string) ([]store.Dif
 	return found, nil
 }
 
-// became returns the node's report of a task's progress or outcome.
-func became(m taskcatalog.TaskMemory) string {
+// taskState returns the node's report of a task's progress or outcome.
+func taskState(m taskcatalog.TaskMemory) string {
 	if m.Outcome == "" {
 		return m.State
 	}

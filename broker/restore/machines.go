@@ -81,7 +81,7 @@ func (c *comparison) compare(ctx context.Context, view store.ReconcileView) erro
 	}
 	for _, m := range c.list.Machines {
 		if of := m.MarkedFor(); of != "" && !known[of] {
-			c.differ("machine/"+c.site+"/"+m.SystemID, "node_unknown", "%s is marked for node %s, which is not in the backup: the node was created afterwards", called(m), of)
+			c.differ("machine/"+c.site+"/"+m.SystemID, "node_unknown", "%s is marked for node %s, which is not in the backup: the node was created afterwards", describe(m), of)
 		}
 	}
 	if err := c.db.SaveMachineWords(ctx, c.words); err != nil {
@@ -100,7 +100,7 @@ func (c *comparison) compare(ctx context.Context, view store.ReconcileView) erro
 func (c *comparison) judge(ctx context.Context, n broker.Node, m maas.Machine, there bool, inRun string) error {
 	is := "MAAS has no machine " + n.MAASSystemID
 	if there {
-		is = called(m)
+		is = describe(m)
 	}
 	if inRun != "" {
 		c.differ("run/"+inRun, "machine", "of node %s: %s", n.ID, is)
@@ -153,8 +153,8 @@ func (c *comparison) differ(subject, code, form string, args ...any) {
 	c.found = append(c.found, store.Difference{Subject: subject, Code: code, Text: fmt.Sprintf(form, args...)})
 }
 
-// called describes a machine as MAAS reports it.
-func called(m maas.Machine) string {
+// describe describes a machine as MAAS reports it.
+func describe(m maas.Machine) string {
 	text := fmt.Sprintf("machine %s (%s) is %s", taskcatalog.Clean(m.SystemID, 32), taskcatalog.Clean(m.Hostname, 64), taskcatalog.Clean(m.StatusName, 64))
 	if m.Owner != "" {
 		text += ", of " + taskcatalog.Clean(m.Owner, 64)

@@ -95,7 +95,7 @@ func newWorld(t *testing.T, db *store.DB, clock *storetest.Clock, nodes int) *wo
 	_, err = db.MarkRestored(t.Context(), ada, clock.Now(), "a backup")
 	w.ok(err)
 	w.watch = &Watch{
-		DB: db, Ask: w, Log: zap.NewNop(),
+		DB: db, Tasks: w, Log: zap.NewNop(),
 		Regions: &maas.Sites{Secrets: secrets, Now: clock.Now, Transport: func(broker.Site) http.RoundTripper { return w }},
 	}
 	return w

@@ -162,10 +162,10 @@ func (f *easy) Heard(_ context.Context, ids []string) (map[string]rollout.Heard,
 	return out, nil
 }
 
-func (f *easy) Look(_ context.Context, ids []string) (map[string]rollout.Seen, error) {
-	out := make(map[string]rollout.Seen, len(ids))
+func (f *easy) Look(_ context.Context, ids []string) (map[string]rollout.NodeState, error) {
+	out := make(map[string]rollout.NodeState, len(ids))
 	for _, id := range ids {
-		out[id] = rollout.Seen{Heard: rollout.Heard{Version: newest.Version, At: f.now()}}
+		out[id] = rollout.NodeState{Heard: rollout.Heard{Version: newest.Version, At: f.now()}}
 	}
 	return out, nil
 }

@@ -38,7 +38,7 @@ const (
 // Intervals between two looks of a rollout.
 const (
 	soon   = 2 * time.Second  // while runs move
-	seldom = 15 * time.Second // while the rollout only waits for tenants or for time
+	idlePause = 15 * time.Second // while the rollout only waits for tenants or for time
 )
 
 func again(Rollout) chain.Retry { return chain.Retry{Attempts: 5, First: 5 * time.Second} }
@@ -57,13 +57,13 @@ const (
 // CodePaused is the code of a rollout stopped by failed nodes.
 const CodePaused = "rollout_paused"
 
-// ours turns an error of the broker's own records into the end of a step.
-func ours(err error) error {
+// recordFault turns an error of the broker's own records into the end of a step.
+func recordFault(err error) error {
 	switch e := broker.AsError(err); {
 	case err == nil:
 		return nil
 	case e.Kind == broker.Unavailable:
-		return chain.AgainFor(transient, seldom, "%v", err)
+		return chain.AgainFor(transient, idlePause, "%v", err)
 	case refuses(e):
 		return chain.Fail(inputError, "%w", err).With(e.Code, nil)
 	}
@@ -89,7 +89,7 @@ func pause(s *Rollout, why string) {
 // skipped members wait for another try.
 func (c *Chains) check(ctx context.Context, r *run) error {
 	s := &r.State
-	if s.called(r) {
+	if s.noteCall(r) {
 		s.tryAgain()
 	}
 	if err := c.lookAt(ctx, r); err != nil {
@@ -156,7 +156,7 @@ func (c *Chains) complete(ctx context.Context, r *run) error {
 		}
 		n := s.Count(-1)
 		if open := n[Waiting] + n[Running] + n[Failing] + n[TakingBack]; open > 0 {
-			return chain.Again(seldom, "%s; %s wait until their tenant leaves", s.progress(-1), nodes(open))
+			return chain.Again(idlePause, "%s; %s wait until their tenant leaves", s.progress(-1), nodes(open))
 		}
 	}
 	if err := c.soak(ctx, r); err != nil {
@@ -166,11 +166,11 @@ func (c *Chains) complete(ctx context.Context, r *run) error {
 	return nil
 }
 
-// called notes a call of a stage, and acknowledges the failures if an operator has continued the
+// noteCall notes a call of a stage, and acknowledges the failures if an operator has continued the
 // rollout. goesOn is true at the first call of an attempt that follows no failure, if the stage is
 // the one where the rollout stood, or the first.
-func (s *Rollout) called(r *run) (goesOn bool) {
-	at := place(r.Stage, r.Attempt)
+func (s *Rollout) noteCall(r *run) (goesOn bool) {
+	at := attemptKey(r.Stage, r.Attempt)
 	before, _, _ := strings.Cut(s.At, "/")
 	goesOn = s.At != at && r.Spent == 0 && (before == r.Stage || before != "" && r.Stage == checkRelease)
 	if goesOn {

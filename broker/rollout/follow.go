@@ -18,9 +18,9 @@ type Runs interface {
 	// Cancel requests the end of a run; an ended run, or a run in undo, stays unchanged.
 	Cancel(ctx context.Context, id, reason string) error
 	// Look is the full present state of nodes, with a query for each; a deleted node is missing.
-	Look(ctx context.Context, nodeIDs []string) (map[string]Seen, error)
-	// Asked reports whether a run has an open task on the node.
-	Asked(ctx context.Context, nodeID, runID string) (bool, error)
+	Look(ctx context.Context, nodeIDs []string) (map[string]NodeState, error)
+	// HasOpenTask reports whether a run has an open task on the node.
+	HasOpenTask(ctx context.Context, nodeID, runID string) (bool, error)
 }
 
 // follow updates a member from its run. begun is false if the rollout had decided on the run, but
@@ -31,9 +31,9 @@ func (c *Chains) follow(ctx context.Context, r *run, m *Member) (begun bool, err
 	case none && m.Result == Running:
 		return false, nil
 	case none && m.Result == TakingBack:
-		return true, c.beginBack(ctx, r, m)
+		return true, c.beginRollback(ctx, r, m)
 	case err != nil:
-		return true, ours(err)
+		return true, recordFault(err)
 	}
 	m.Parked = parked(rec, u)
 	switch m.Result {
@@ -42,7 +42,7 @@ func (c *Chains) follow(ctx context.Context, r *run, m *Member) (begun bool, err
 	case Failing:
 		err = c.followFailing(ctx, r, m, rec, u)
 	default:
-		err = c.followBack(ctx, r, m, rec, u)
+		err = c.followRollback(ctx, r, m, rec, u)
 	}
 	return true, err
 }
@@ -61,11 +61,11 @@ func (c *Chains) runOf(ctx context.Context, id string) (rec chain.Record, u agen
 // parked reports whether a run waits for a tenant of its node. A run held by a freeze, or not yet
 // looked at, is not parked: it would continue together with all others.
 func parked(rec chain.Record, u agentlifecycle.Work) bool {
-	return unbegun(rec, u) && u.Safety == broker.AfterDrain && rec.Waiting != "" && rec.HeldSince.IsZero()
+	return notStarted(rec, u) && u.Safety == broker.AfterDrain && rec.Waiting != "" && rec.HeldSince.IsZero()
 }
 
-// unbegun reports whether a run has done nothing to its node yet.
-func unbegun(rec chain.Record, u agentlifecycle.Work) bool {
+// notStarted reports whether a run has done nothing to its node yet.
+func notStarted(rec chain.Record, u agentlifecycle.Work) bool {
 	return rec.Status.Moving() && rec.Direction == chain.Forward && u.BegunAt.IsZero()
 }
 
@@ -87,7 +87,7 @@ func (c *Chains) followUpdate(ctx context.Context, r *run, m *Member, rec chain.
 		return nil
 	case restored(rec):
 		m.Result = Failing // not a failure of the node
-		m.because(reasonOf(rec))
+		m.noteReason(reasonOf(rec))
 	case withdrawn(rec):
 		m.Result = Failing // until it is known whether the node had taken a task
 	case rec.Status == chain.Cancelled:
@@ -115,7 +115,7 @@ func restored(rec chain.Record) bool {
 
 func (m *Member) fails(code, why string) {
 	m.Result, m.Counts = Failing, Counted
-	m.because(code, why)
+	m.noteReason(code, why)
 }
 
 // reasonOf is why a run stopped: for an update, the node's own reason if there is one.
@@ -138,10 +138,10 @@ func seconds(rec chain.Record) int64 {
 func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain.Record, u agentlifecycle.Work) error {
 	switch {
 	case rec.Status.Stopped() && rec.Direction == chain.Undo:
-		m.ends(Failed, "cancel_failed")
+		m.settle(Failed, "cancel_failed")
 		return nil
 	case rec.Status.Stopped():
-		return ours(c.Nodes.Cancel(ctx, rec.ID, r.State.reason(r.ID)+": it stopped at "+rec.Stage))
+		return recordFault(c.Nodes.Cancel(ctx, rec.ID, r.State.reason(r.ID)+": it stopped at "+rec.Stage))
 	case !rec.Status.Ended():
 		return nil
 	}
@@ -150,24 +150,24 @@ func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain
 		return nil
 	}
 	if u.BegunAt.IsZero() {
-		m.untouched(r.State.Safety, rec)
+		m.settleUntouched(r.State.Safety, rec)
 		return nil
 	}
 	if m.Code == codeRolledBack { // the node's result; the node's report may lag behind
-		m.ends(RolledBack, "")
+		m.settle(RolledBack, "")
 		return nil
 	}
-	asked, err := c.Nodes.Asked(ctx, m.NodeID, rec.ID)
+	asked, err := c.Nodes.HasOpenTask(ctx, m.NodeID, rec.ID)
 	if err != nil {
-		return ours(err)
+		return recordFault(err)
 	}
 	all, err := c.Nodes.Look(ctx, []string{m.NodeID})
 	if err != nil {
-		return ours(err)
+		return recordFault(err)
 	}
 	seen, there := all[m.NodeID]
 	if !there {
-		m.ends(Failed, "node_gone")
+		m.settle(Failed, "node_gone")
 		return nil
 	}
 	silent, err := c.silent(ctx, r, seen.At)
@@ -176,16 +176,16 @@ func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain
 		return err
 	case asked && !silent:
 		return nil // the agent's present task ends first
-	case seen.Version != r.State.Release.Version && m.Code != "" && m.putBack(r.ID, seen):
-		m.ends(RolledBack, "")
+	case seen.Version != r.State.Release.Version && m.Code != "" && m.noteOwnRollback(r.ID, seen):
+		m.settle(RolledBack, "")
 	case seen.Version != r.State.Release.Version && m.Code == "":
 		m.waits()
 	case seen.Version != r.State.Release.Version:
-		m.ends(Failed, "")
+		m.settle(Failed, "")
 	case silent:
-		m.ends(Failed, "agent_silent")
+		m.settle(Failed, "agent_silent")
 	default:
-		m.ends(TakingBack, "")
+		m.settle(TakingBack, "")
 	}
 	return nil
 }
@@ -194,18 +194,18 @@ func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain
 // result or by a later report.
 const codeRolledBack = "rolled_back"
 
-// putBack notes this code for a member that runs another version, if the node itself reports that
+// noteOwnRollback notes this code for a member that runs another version, if the node itself reports that
 // it undid the run's delivery: such a run may have completed before.
-func (m *Member) putBack(rollout string, seen Seen) bool {
+func (m *Member) noteOwnRollback(rollout string, seen NodeState) bool {
 	if seen.PutBack == "" || seen.Delivered != m.RunID(rollout) {
 		return false
 	}
-	m.because(codeRolledBack, "its own watcher has rolled back to "+seen.Version+": "+seen.PutBack)
+	m.noteReason(codeRolledBack, "its own watcher has rolled back to "+seen.Version+": "+seen.PutBack)
 	return true
 }
 
-// untouched settles a member whose run ended before it did any work.
-func (m *Member) untouched(p broker.SafetyPolicy, rec chain.Record) {
+// settleUntouched settles a member whose run ended before it did any work.
+func (m *Member) settleUntouched(p broker.SafetyPolicy, rec chain.Record) {
 	if m.Code == "" && withdrawn(rec) || m.Code == "allocation_live" && p == broker.AfterDrain {
 		m.waits()
 		return
@@ -218,27 +218,27 @@ func (m *Member) waits() {
 	m.Result, m.Try, m.Parked, m.Seconds, m.Code, m.Why = Waiting, m.Try+1, false, 0, "", ""
 }
 
-func (m *Member) ends(as Result, back string) {
+func (m *Member) settle(as Result, back string) {
 	m.Result, m.Back, m.Parked = as, back, false
 }
 
-// beginBack begins the run that restores a node's previous version, after the decision is saved:
+// beginRollback begins the run that restores a node's previous version, after the decision is saved:
 // otherwise a node that has already gone back would look like a node that never took the release.
 // The run ends no tenants that the rollout's own policy would not have ended. If another run has
-// the node, beginBack waits, unless that run waits for a person.
-func (c *Chains) beginBack(ctx context.Context, r *run, m *Member) error {
+// the node, beginRollback waits, unless that run waits for a person.
+func (c *Chains) beginRollback(ctx context.Context, r *run, m *Member) error {
 	s := &r.State
 	switch {
 	case m.From == "" || m.From == s.Release.Version:
-		m.stays("no_version_before")
+		m.settleStuck("no_version_before")
 		return nil
 	case r.Undoing && m.Code == codeTakenBack:
-		m.stays("rollout_aborted")
+		m.settleStuck("rollout_aborted")
 		return nil
 	}
 	now, err := c.Nodes.Candidate(ctx, m.NodeID)
 	if err == nil && now.Node.AgentVersion != s.Release.Version {
-		m.stays("runs_other") // somebody installed another version, which must stay
+		m.settleStuck("runs_other") // somebody installed another version, which must stay
 		return nil
 	}
 	if err == nil {
@@ -250,13 +250,13 @@ func (c *Chains) beginBack(ctx context.Context, r *run, m *Member) error {
 	e := broker.AsError(err)
 	switch {
 	case err == nil || !refuses(e):
-		return ours(err)
+		return recordFault(err)
 	case e.Code == "node_in_run":
-		if m.Parked, err = c.itsRunMoves(ctx, m.NodeID); err != nil || m.Parked {
-			return ours(err)
+		if m.Parked, err = c.runMoving(ctx, m.NodeID); err != nil || m.Parked {
+			return recordFault(err)
 		}
 	}
-	m.stays(e.Code)
+	m.settleStuck(e.Code)
 	return nil
 }
 
@@ -267,9 +267,9 @@ func (s *Rollout) safetyBack() broker.SafetyPolicy {
 	return broker.AfterDrain
 }
 
-// itsRunMoves reports whether the run that has a node continues without a person, or has ended
+// runMoving reports whether the run that has a node continues without a person, or has ended
 // meanwhile.
-func (c *Chains) itsRunMoves(ctx context.Context, nodeID string) (bool, error) {
+func (c *Chains) runMoving(ctx context.Context, nodeID string) (bool, error) {
 	all, err := c.Nodes.Look(ctx, []string{nodeID})
 	seen, there := all[nodeID]
 	if err != nil || !there || seen.InRun == "" {
@@ -279,37 +279,37 @@ func (c *Chains) itsRunMoves(ctx context.Context, nodeID string) (bool, error) {
 	return !rec.Status.Stopped(), err
 }
 
-// stays settles a member that cannot be taken back. why is the code of the obstacle.
-func (m *Member) stays(why string) {
+// settleStuck settles a member that cannot be taken back. why is the code of the obstacle.
+func (m *Member) settleStuck(why string) {
 	if m.Code == codeTakenBack {
-		m.ends(Done, why) // the node is well
+		m.settle(Done, why) // the node is well
 		return
 	}
-	m.ends(Failed, why)
+	m.settle(Failed, why)
 }
 
-func (c *Chains) followBack(ctx context.Context, r *run, m *Member, rec chain.Record, u agentlifecycle.Work) error {
+func (c *Chains) followRollback(ctx context.Context, r *run, m *Member, rec chain.Record, u agentlifecycle.Work) error {
 	switch {
 	case rec.Status == chain.Completed || rec.Status == chain.Reconciled:
-		m.ends(TakenBack, "")
+		m.settle(TakenBack, "")
 		r.Publish(chain.Message{Type: broker.AgentRolledBackEvent, Subject: "node/" + m.NodeID, Data: map[string]any{
 			"run_id": rec.ID, "node_id": m.NodeID, "task_id": strings.Join(u.Tasks[:min(1, len(u.Tasks))], ""), "from": m.From, "to": r.State.Release.Version,
 			"outcome": TakenBack, "reason": m.Code, "seconds": seconds(rec), "switch_seconds": 0,
 		}})
 	case rec.Status == chain.Cancelled && u.BegunAt.IsZero():
-		m.stays("run_cancelled")
+		m.settleStuck("run_cancelled")
 	case rec.Status == chain.Cancelled:
-		m.ends(Failed, "run_cancelled")
+		m.settle(Failed, "run_cancelled")
 	case rec.Status.Stopped():
 		code, _ := reasonOf(rec)
 		if err := c.Nodes.Cancel(ctx, rec.ID, "it stopped at "+rec.Stage); err != nil {
-			return ours(err)
+			return recordFault(err)
 		}
 		if u.BegunAt.IsZero() {
-			m.stays(code)
+			m.settleStuck(code)
 			return nil
 		}
-		m.ends(Failed, code)
+		m.settle(Failed, code)
 	}
 	return nil
 }

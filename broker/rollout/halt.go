@@ -15,21 +15,21 @@ const codeTakenBack = "rollout_rolled_back"
 func (c *Chains) halting(ctx context.Context, r *run) error {
 	s := &r.State
 	if err := c.withdraw(ctx, r, s.Halt.Message); err != nil {
-		return ours(err)
+		return recordFault(err)
 	}
-	if n := s.toEnd(); n > 0 {
+	if n := s.unfinished(); n > 0 {
 		return chain.Again(soon, "%s; %s under way end first", s.Halt.Message, nodes(n))
 	}
 	if s.Halt.Code == CodePaused && s.OnFailure == Rollback {
 		busy, err := c.Nodes.Busy(ctx)
 		if err != nil {
-			return ours(err)
+			return recordFault(err)
 		}
-		switch picked, left := s.takeAllBack(busy); {
+		switch picked, left := s.rollBackAll(busy); {
 		case picked > 0:
 			return chain.Again(0, "%s; the release is rolled back on other nodes", s.Halt.Message)
 		case left > 0:
-			return chain.Again(seldom, "%s; %s wait until their tenant leaves, to be rolled back", s.Halt.Message, nodes(left))
+			return chain.Again(idlePause, "%s; %s wait until their tenant leaves, to be rolled back", s.Halt.Message, nodes(left))
 		}
 	}
 	return chain.Fail(paused, "the rollout of %s stopped: %s (%s)", s.Release.Version, s.Halt.Message, s.progress(-1)).
@@ -37,10 +37,10 @@ func (c *Chains) halting(ctx context.Context, r *run) error {
 		Next("read the reason (hostler rollout status %s), then hostler rollout resume %s; or hostler rollout abort %s --reason R", r.ID, r.ID, r.ID)
 }
 
-// toEnd is how many members a stopping rollout waits for: moving members, and withdrawn members
+// unfinished is how many members a stopping rollout waits for: moving members, and withdrawn members
 // that have not ended yet. A member parked before its way back does not count: its run continues
 // without the rollout.
-func (s *Rollout) toEnd() (n int) {
+func (s *Rollout) unfinished() (n int) {
 	for _, m := range s.Members {
 		if m.Result == Running || m.Result.Moving() && !m.Parked {
 			n++
@@ -62,7 +62,7 @@ func (c *Chains) withdraw(ctx context.Context, r *run, why string) error {
 		if err != nil && broker.AsError(err).Code == "run_not_found" {
 			continue // the member's run has not begun yet
 		}
-		if err == nil && unbegun(rec, u) {
+		if err == nil && notStarted(rec, u) {
 			err = c.Nodes.Cancel(ctx, rec.ID, "rollout "+r.ID+": "+why)
 		}
 		if err != nil {
@@ -72,9 +72,9 @@ func (c *Chains) withdraw(ctx context.Context, r *run, why string) error {
 	return nil
 }
 
-// takeAllBack decides which done members are taken back next, as many at a time as there is room
+// rollBackAll decides which done members are taken back next, as many at a time as there is room
 // for. left counts the members that must be waited for.
-func (s *Rollout) takeAllBack(busy map[string]bool) (picked, left int) {
+func (s *Rollout) rollBackAll(busy map[string]bool) (picked, left int) {
 	moving, parked := s.underWay()
 	for i := range s.Members {
 		m := &s.Members[i]
@@ -86,8 +86,8 @@ func (s *Rollout) takeAllBack(busy map[string]bool) (picked, left int) {
 		case waits && parked >= s.Plan.Concurrency, !waits && moving >= s.Plan.Concurrency:
 			left++
 		default:
-			m.because(codeTakenBack, s.Halt.Message)
-			m.ends(TakingBack, "")
+			m.noteReason(codeTakenBack, s.Halt.Message)
+			m.settle(TakingBack, "")
 			if m.Parked = waits; waits {
 				parked++
 			} else {
@@ -103,7 +103,7 @@ func (s *Rollout) takeAllBack(busy map[string]bool) (picked, left int) {
 // in place.
 func (c *Chains) stop(ctx context.Context, r *run) error {
 	s := &r.State
-	s.hears(r.Now)
+	s.noteHearing(r.Now)
 	for i := range s.Members {
 		m := &s.Members[i]
 		if m.Result.Moving() {
@@ -120,7 +120,7 @@ func (c *Chains) stop(ctx context.Context, r *run) error {
 		}
 	}
 	if err := c.withdraw(ctx, r, "the rollout was aborted"); err != nil {
-		return ours(err)
+		return recordFault(err)
 	}
 	if moving, parked := s.underWay(); moving+parked > 0 {
 		return chain.Again(soon, "%s under way end first", nodes(moving+parked))

@@ -48,9 +48,9 @@ func (c *Chains) take(ctx context.Context, r *run) (rows []broker.RolloutMember,
 		return nil, nil
 	}
 	if rows, err = c.Nodes.Members(ctx, r.ID); err != nil {
-		return nil, ours(err)
+		return nil, recordFault(err)
 	}
-	if err := s.read(rows, whole); err != nil {
+	if err := s.read(rows, decodeMember); err != nil {
 		return nil, chain.Fail(chain.StateAmbiguity, "the members of rollout %s cannot be read: %v (upgrade the broker)", r.ID, err).With("state_unreadable", nil)
 	}
 	if len(rows) == 0 || rows[len(rows)-1].Place != len(rows)-1 { // each is saved by its place
@@ -59,9 +59,9 @@ func (c *Chains) take(ctx context.Context, r *run) (rows []broker.RolloutMember,
 	return rows, nil
 }
 
-// whole decodes a member strictly, as an engine decodes a state: a partly decoded member would
+// decodeMember decodes a member strictly, as an engine decodes a state: a partly decoded member would
 // lose fields at the next save.
-func whole(raw []byte, m *Member) error {
+func decodeMember(raw []byte, m *Member) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	return d.Decode(m)

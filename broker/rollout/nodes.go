@@ -12,15 +12,15 @@ type Nodes interface {
 	Soaks
 }
 
-// Seen is the present state of a node.
-type Seen struct {
+// NodeState is the present state of a node.
+type NodeState struct {
 	Heard
 	Delivered string   // the last delivery: a run, or the node's own update; empty: none known
 	PutBack   string   // why the node undid that delivery; a code; empty: it did not
 	Unfit     []string // why it could not be handed out, apart from runs and tenants; codes
 	InRun     string   // the run that has the node; empty: none
 	Busy      bool     // a tenant is on the node
-	Aside     bool     // out of service or owed a turnover: proves nothing about its agent
+	OutOfUse     bool     // out of service or owed a turnover: proves nothing about its agent
 }
 
 // Actor is the actor for a rollout's cancels: no token has this name.

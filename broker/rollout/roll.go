@@ -49,8 +49,8 @@ type Order struct {
 // and begins the decided runs.
 func (c *Chains) lookAt(ctx context.Context, r *run) error {
 	s := &r.State
-	s.called(r)
-	s.hears(r.Now)
+	s.noteCall(r)
+	s.noteHearing(r.Now)
 	if s.Halt == nil {
 		if err := c.lookAtRelease(ctx, s); err != nil {
 			return err
@@ -90,7 +90,7 @@ func (c *Chains) lookAtRelease(ctx context.Context, s *Rollout) error {
 	case refuses(e):
 		s.halt(e.Code, e.Message)
 	default:
-		return ours(err)
+		return recordFault(err)
 	}
 	return nil
 }
@@ -110,10 +110,10 @@ func (c *Chains) roll(ctx context.Context, r *run, wave int) error {
 	}
 	busy, err := c.Nodes.Busy(ctx)
 	if err != nil {
-		return ours(err)
+		return recordFault(err)
 	}
 	picked := s.pick(wave, busy)
-	for wave == 0 && s.replace(busy) {
+	for wave == 0 && s.replaceCanaries(busy) {
 		picked += s.pick(wave, busy)
 	}
 	switch {
@@ -154,7 +154,7 @@ func (c *Chains) begin(ctx context.Context, r *run, m *Member) error {
 		return nil
 	}
 	now, err := c.Nodes.Candidate(ctx, m.NodeID)
-	if code, why := s.movedOn(now); err == nil && code != "" {
+	if code, why := s.lateExclusion(now); err == nil && code != "" {
 		m.skip(code, why)
 		return nil
 	}
@@ -172,7 +172,7 @@ func (c *Chains) begin(ctx context.Context, r *run, m *Member) error {
 	case refuses(e):
 		m.skip(e.Code, e.Message)
 	default:
-		return ours(err)
+		return recordFault(err)
 	}
 	return nil
 }
@@ -222,9 +222,9 @@ func (s *Rollout) settled(wave int, busy map[string]bool) bool {
 	return proven || !open
 }
 
-// replace turns the next members into canaries in place of canaries that prove nothing: skipped
+// replaceCanaries turns the next members into canaries in place of canaries that prove nothing: skipped
 // canaries, canaries with a tenant, and failed canaries after an operator's resume.
-func (s *Rollout) replace(busy map[string]bool) (replaced bool) {
+func (s *Rollout) replaceCanaries(busy map[string]bool) (replaced bool) {
 	lacks := s.Plan.Canary
 	for i := range s.Members {
 		m := &s.Members[i]
@@ -244,10 +244,10 @@ func (s *Rollout) replace(busy map[string]bool) (replaced bool) {
 
 func (m *Member) skip(code, why string) {
 	m.Result, m.Parked = Skipped, false
-	m.because(code, why)
+	m.noteReason(code, why)
 }
 
-// because notes the reason for a member's state. Much of the text comes from a node.
-func (m *Member) because(code, why string) {
+// noteReason notes the reason for a member's state. Much of the text comes from a node.
+func (m *Member) noteReason(code, why string) {
 	m.Code, m.Why = taskcatalog.Clean(code, 64), taskcatalog.Clean(why, 300)
 }

@@ -170,7 +170,7 @@ type Rollout struct {
 	LookedAt    time.Time `json:"looked_at,omitzero"`    // when the rollout was last at work
 	HearsFrom   time.Time `json:"hears_from,omitzero"`   // since when the broker could have heard nodes
 	InspectedAt time.Time `json:"inspected_at,omitzero"` // when done members were last inspected
-	somebody    bool      // in this step: some agent is heard
+	anyHeard    bool      // in this step: some agent is heard
 }
 
 // Parse reads the state of a run, as far as this version knows its fields, without members.
@@ -203,10 +203,10 @@ func (s *Rollout) Failures() (n int) {
 // Stopping reports whether a moving rollout begins nothing more, and will stop when the runs
 // under way have ended. A rollout that an operator has continued since is not stopping.
 func (s *Rollout) Stopping(r chain.Record) bool {
-	return s.Halt != nil && r.Status.Moving() && r.Direction == chain.Forward && (s.At == "" || s.At == place(r.Stage, r.Attempt))
+	return s.Halt != nil && r.Status.Moving() && r.Direction == chain.Forward && (s.At == "" || s.At == attemptKey(r.Stage, r.Attempt))
 }
 
-func place(stage string, attempt int) string { return stage + "/" + strconv.Itoa(attempt) }
+func attemptKey(stage string, attempt int) string { return stage + "/" + strconv.Itoa(attempt) }
 
 // tooMany says that too many members have failed; empty: not too many.
 func (s *Rollout) tooMany() string {

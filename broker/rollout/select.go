@@ -45,8 +45,8 @@ func New(req Request, all []Candidate) (Rollout, error) {
 	}
 	var in []Candidate
 	for _, c := range all {
-		if code, why := s.leaves(c); code != "" {
-			s.leave(c, code, why)
+		if code, why := s.exclusion(c); code != "" {
+			s.exclude(c, code, why)
 			continue
 		}
 		in = append(in, c)
@@ -82,8 +82,8 @@ func (s *Rollout) valid() error {
 	return nil
 }
 
-// leaves says why a node is left out; empty: it is a member.
-func (s *Rollout) leaves(c Candidate) (code, why string) {
+// exclusion says why a node is left out; empty: it is a member.
+func (s *Rollout) exclusion(c Candidate) (code, why string) {
 	n, a, want := c.Node, c.Agent, s.Release
 	pinned := a.Channel == broker.ChannelPinned
 	switch {
@@ -105,10 +105,10 @@ func (s *Rollout) leaves(c Candidate) (code, why string) {
 	return "", ""
 }
 
-// movedOn says why a member gets nothing when its turn comes: a reason for exclusion has arisen
+// lateExclusion says why a member gets nothing when its turn comes: a reason for exclusion has arisen
 // since the request. A node that the selector lists by name stays selected.
-func (s *Rollout) movedOn(c Candidate) (code, why string) {
-	if code, why = s.leaves(c); code != "" {
+func (s *Rollout) lateExclusion(c Candidate) (code, why string) {
+	if code, why = s.exclusion(c); code != "" {
 		return code, why
 	}
 	if sel, err := broker.ParseSelector(s.Selector); err == nil && sel.Refs() == nil && !sel.Matches(c.Node) {
@@ -138,7 +138,7 @@ func (s *Rollout) Excluded(sites []string) (all []LeftOut) {
 // MostNamed is how many nodes are listed by name for one reason.
 const MostNamed = 20
 
-func (s *Rollout) leave(c Candidate, code, why string) {
+func (s *Rollout) exclude(c Candidate, code, why string) {
 	at := slices.IndexFunc(s.LeftOut, func(l LeftOut) bool { return l.Code == code && l.Why == why && l.Site == c.Node.Site })
 	if at < 0 {
 		at = len(s.LeftOut)

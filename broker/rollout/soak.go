@@ -61,9 +61,9 @@ func (c *Chains) soak(ctx context.Context, r *run) error {
 	case s.tooMany() != "" || moving > 0:
 		return chain.Again(soon, "%s soaks: %s", what, s.progress(-1))
 	case left > 0:
-		return chain.Again(min(left, seldom), "%s soaks: %s", what, s.progress(-1))
+		return chain.Again(min(left, idlePause), "%s soaks: %s", what, s.progress(-1))
 	case unheard != "":
-		return chain.Again(seldom, "%s soaks until all its nodes make contact: %s has not", what, unheard)
+		return chain.Again(idlePause, "%s soaks until all its nodes make contact: %s has not", what, unheard)
 	}
 	s.SoakFrom = time.Time{}
 	s.soaked(Soaking, Soaked)
@@ -79,17 +79,17 @@ func (s *Rollout) soaked(from, to Soak) {
 	}
 }
 
-// away is how long a rollout may be without a step while its broker still counts as hearing nodes.
-const away = time.Minute
+// maxStepGap is how long a rollout may be without a step while its broker still counts as hearing nodes.
+const maxStepGap = time.Minute
 
-// hears notes that the broker is at work, and since when: silence counts from then on. The note
+// noteHearing notes that the broker is at work, and since when: silence counts from then on. The note
 // is written only now and then, because an unchanged state is not saved.
-func (s *Rollout) hears(now time.Time) {
+func (s *Rollout) noteHearing(now time.Time) {
 	since := now.Sub(s.LookedAt)
-	if since > away {
+	if since > maxStepGap {
 		s.HearsFrom = now
 	}
-	if since >= seldom {
+	if since >= idlePause {
 		s.LookedAt = now
 	}
 }
@@ -102,14 +102,14 @@ func (c *Chains) silent(ctx context.Context, r *run, heard time.Time) (bool, err
 	if heard.Before(s.HearsFrom) {
 		heard = s.HearsFrom
 	}
-	if r.Now.Sub(heard) <= presence.DefaultPolicy.Silence || s.somebody {
+	if r.Now.Sub(heard) <= presence.DefaultPolicy.Silence || s.anyHeard {
 		return r.Now.Sub(heard) > presence.DefaultPolicy.Silence, nil
 	}
 	stopped, err := c.Nodes.PollsStopped(ctx)
 	if err != nil {
-		return false, ours(err)
+		return false, recordFault(err)
 	}
-	if s.somebody = !stopped; stopped {
+	if s.anyHeard = !stopped; stopped {
 		s.HearsFrom = r.Now
 	}
 	return !stopped, nil
@@ -120,7 +120,7 @@ func (c *Chains) silent(ctx context.Context, r *run, heard time.Time) (bool, err
 // members with a suspicious report, and at the end of a soak for all soaking members.
 func (c *Chains) inspect(ctx context.Context, r *run, atEnd bool) (unheard string, err error) {
 	s := &r.State
-	if !atEnd && r.Now.Sub(s.InspectedAt) < seldom {
+	if !atEnd && r.Now.Sub(s.InspectedAt) < idlePause {
 		return "", nil
 	}
 	s.InspectedAt = r.Now
@@ -132,7 +132,7 @@ func (c *Chains) inspect(ctx context.Context, r *run, atEnd bool) (unheard strin
 	}
 	heard, err := c.Nodes.Heard(ctx, ids)
 	if err != nil {
-		return "", ours(err)
+		return "", recordFault(err)
 	}
 	for _, m := range s.Members {
 		h, there := heard[m.NodeID]
@@ -142,7 +142,7 @@ func (c *Chains) inspect(ctx context.Context, r *run, atEnd bool) (unheard strin
 	}
 	all, err := c.Nodes.Look(ctx, suspects)
 	if err != nil {
-		return "", ours(err)
+		return "", recordFault(err)
 	}
 	for i := range s.Members {
 		m := &s.Members[i]
@@ -169,15 +169,15 @@ var ofAgents = []string{"device_missing", "device_unexpected"}
 // judge fails a done member whose agent is not well, unless another party explains the state: a
 // run on the node, a person who has taken the node out of service, or a later delivery of another
 // version. A tenant may reboot the node; judge waits for its return.
-func (c *Chains) judge(ctx context.Context, r *run, m *Member, seen Seen, atEnd bool) (unheard bool, err error) {
+func (c *Chains) judge(ctx context.Context, r *run, m *Member, seen NodeState, atEnd bool) (unheard bool, err error) {
 	s := &r.State
 	theirs := seen.Delivered != "" && seen.Delivered != m.RunID(r.ID) && seen.Delivered != m.BackID(r.ID)
-	if seen.InRun != "" || seen.Aside || seen.Version != s.Release.Version && theirs {
+	if seen.InRun != "" || seen.OutOfUse || seen.Version != s.Release.Version && theirs {
 		return false, nil
 	}
 	if seen.Version != s.Release.Version {
 		m.fails("version_not_running", "it runs "+seen.Version+" by now")
-		m.putBack(r.ID, seen)
+		m.noteOwnRollback(r.ID, seen)
 		return false, nil
 	}
 	if s.overdue(r.Now, seen.Heard) {

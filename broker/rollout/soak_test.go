@@ -85,8 +85,8 @@ func TestWhatANodePutsBackItselfIsToldAsThat(t *testing.T) {
 func TestASoakIsNotForWhatOthersDo(t *testing.T) {
 	for name, as := range map[string]func(*machine){
 		"a run has it":               func(m *machine) { m.inRun, m.quiet = "r-other", true },
-		"a person drains it":         func(m *machine) { m.seen.Aside, m.seen.Unfit = true, []string{"node_status"} },
-		"and it is off":              func(m *machine) { m.seen.Aside, m.quiet = true, true },
+		"a person drains it":         func(m *machine) { m.seen.OutOfUse, m.seen.Unfit = true, []string{"node_status"} },
+		"and it is off":              func(m *machine) { m.seen.OutOfUse, m.quiet = true, true },
 		"a person gave it another":   func(m *machine) { m.version, m.seen.Delivered = "1.5.0", "r-other" },
 		"its certificate runs short": func(m *machine) { m.seen.Unfit = []string{"certificate_falls_short", "turnover_owed"} },
 		"a tenant pulls a device":    func(m *machine) { m.busy, m.seen.Unfit = true, []string{"device_missing"} },

@@ -35,7 +35,7 @@ type machine struct {
 	quiet   bool // its agent is not heard
 	mute    bool // the agent is not heard once it runs the release
 	heard   time.Time
-	seen    rollout.Seen
+	seen    rollout.NodeState
 	node    func(*rollout.Candidate) // later changes of the node
 	// makes is the node's result with the release: "" well, or the code of a stopped run.
 	// With unwell the node keeps the release; otherwise the node keeps the previous version.
@@ -385,10 +385,10 @@ func (w *world) Heard(_ context.Context, ids []string) (map[string]rollout.Heard
 
 func (w *world) PollsStopped(context.Context) (bool, error) { return w.deaf, nil }
 
-func (w *world) Look(_ context.Context, ids []string) (map[string]rollout.Seen, error) {
+func (w *world) Look(_ context.Context, ids []string) (map[string]rollout.NodeState, error) {
 	w.advance()
 	w.hear()
-	out := map[string]rollout.Seen{}
+	out := map[string]rollout.NodeState{}
 	for _, id := range ids {
 		w.looks++
 		m := w.machines[id]
@@ -399,4 +399,4 @@ func (w *world) Look(_ context.Context, ids []string) (map[string]rollout.Seen, 
 	return out, nil
 }
 
-func (w *world) Asked(context.Context, string, string) (bool, error) { return false, nil }
+func (w *world) HasOpenTask(context.Context, string, string) (bool, error) { return false, nil }

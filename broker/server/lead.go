@@ -27,12 +27,12 @@ func (s *Server) lead(ctx context.Context) {
 	watch := &presence.Watch{DB: s.db, Now: s.db.Now, Period: s.c.Often, Log: s.c.Log.Named("presence")}
 	profiles := &resolver.Watch{DB: s.db, Queue: s.queue, Now: s.db.Now, Log: s.c.Log.Named("resolver")}
 	keeper := &outbox.Keeper{DB: s.db, Policy: s.c.Events, Log: s.c.Log.Named("events")}
-	drift := &reconcile.Watch{DB: s.db, Regions: s.sites, Now: s.db.Now, Glance: s.c.Often, Log: s.c.Log.Named("reconcile"), Reseed: reconcile.Agents{Queue: s.queue}, Decommission: &turnoverrecords.Starts{DB: s.db, Runs: s.runs}}
+	drift := &reconcile.Watch{DB: s.db, Regions: s.sites, Now: s.db.Now, CheckEvery: s.c.Often, Log: s.c.Log.Named("reconcile"), Reseed: reconcile.Agents{Queue: s.queue}, Decommission: &turnoverrecords.Starts{DB: s.db, Runs: s.runs}}
 	kept := &terminals.Retention{DB: s.db, Log: s.c.Log.Named("recordings")}
 	old := &retention.Keeper{DB: s.db, History: s.c.History, Log: s.c.Log.Named("retention")}
 	silence := &turnoverrecords.Silence{Starts: &turnoverrecords.Starts{DB: s.db, Runs: s.runs}, Log: s.c.Log.Named("silence")}
 	leftovers := &turnoverrecords.Leftovers{DB: s.db, Secrets: s.secrets, Log: s.c.Log.Named("leftovers")}
-	compare := &restore.Watch{DB: s.db, Regions: s.sites, Ask: s.queue, Log: s.c.Log.Named("restore")}
+	compare := &restore.Watch{DB: s.db, Regions: s.sites, Tasks: s.queue, Log: s.c.Log.Named("restore")}
 	var work sync.WaitGroup
 	for _, run := range []func(context.Context){
 		sealer.Run, watch.Run, keeper.Run, kept.Run, s.sweep, s.auditStrangers, compare.Run,

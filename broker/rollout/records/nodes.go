@@ -200,8 +200,8 @@ func (n Nodes) PollsStopped(ctx context.Context) (bool, error) {
 }
 
 // Look implements rollout.Nodes.
-func (n Nodes) Look(ctx context.Context, nodeIDs []string) (map[string]rollout.Seen, error) {
-	out := make(map[string]rollout.Seen, len(nodeIDs))
+func (n Nodes) Look(ctx context.Context, nodeIDs []string) (map[string]rollout.NodeState, error) {
+	out := make(map[string]rollout.NodeState, len(nodeIDs))
 	for _, id := range nodeIDs {
 		seen, err := n.look(ctx, id)
 		switch {
@@ -215,14 +215,14 @@ func (n Nodes) Look(ctx context.Context, nodeIDs []string) (map[string]rollout.S
 }
 
 // look is the present state of a node; nil: the node is deleted.
-func (n Nodes) look(ctx context.Context, nodeID string) (*rollout.Seen, error) {
+func (n Nodes) look(ctx context.Context, nodeID string) (*rollout.NodeState, error) {
 	node, err := n.DB.Node(ctx, nodeID)
 	if err != nil || node.Status == broker.Deleted {
 		return nil, err
 	}
-	seen := &rollout.Seen{
+	seen := &rollout.NodeState{
 		Heard: rollout.Heard{Version: taskcatalog.Clean(node.AgentVersion, 64), At: node.LastAgentContactAt},
-		Aside: node.TurnoverOwed || node.Status != broker.Active && node.Status != broker.Offline,
+		OutOfUse: node.TurnoverOwed || node.Status != broker.Active && node.Status != broker.Offline,
 	}
 	a, err := n.DB.Agent(ctx, nodeID)
 	if err != nil {
@@ -246,8 +246,8 @@ func (n Nodes) look(ctx context.Context, nodeID string) (*rollout.Seen, error) {
 	return seen, nil
 }
 
-// Asked implements rollout.Nodes.
-func (n Nodes) Asked(ctx context.Context, nodeID, runID string) (bool, error) {
+// HasOpenTask implements rollout.Nodes.
+func (n Nodes) HasOpenTask(ctx context.Context, nodeID, runID string) (bool, error) {
 	all, _, err := n.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: taskqueue.MaxTasksOfRun})
 	for _, k := range all {
 		if !k.Status.Ended() {

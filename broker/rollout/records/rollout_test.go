@@ -188,8 +188,8 @@ func TestWhoseDoingIsSeen(t *testing.T) {
 		ids := []string{"n-000", "n-001", "n-002", "n-404"}
 		all, err := f.nodes.Look(f.Context(), ids)
 		f.ok(err)
-		for id, want := range map[string]rollout.Seen{"n-000": {}, "n-001": {Busy: true}, "n-002": {Aside: true}} {
-			if is, there := all[id]; !there || is.Busy != want.Busy || is.Aside != want.Aside || is.Version != before || is.At.IsZero() {
+		for id, want := range map[string]rollout.NodeState{"n-000": {}, "n-001": {Busy: true}, "n-002": {OutOfUse: true}} {
+			if is, there := all[id]; !there || is.Busy != want.Busy || is.OutOfUse != want.OutOfUse || is.Version != before || is.At.IsZero() {
 				f.Errorf("%s is seen as %+v", id, is)
 			}
 		}
