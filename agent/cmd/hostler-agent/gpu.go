@@ -112,10 +112,10 @@ func (u gpuUnit) heldText() string {
 	}
 	var texts []string
 	if len(sure) > 0 {
-		texts = append(texts, "held by "+some(sure))
+		texts = append(texts, "held by "+summarise(sure))
 	}
 	if len(unsure) > 0 {
-		texts = append(texts, "cannot tell whether the GPU is held by "+some(unsure))
+		texts = append(texts, "cannot tell whether the GPU is held by "+summarise(unsure))
 	}
 	return strings.Join(texts, "; ")
 }
@@ -128,8 +128,8 @@ func rootHint() string {
 	return ""
 }
 
-// some returns the first few entries and a count: without root hardly any process can be inspected.
-func some(all []string) string {
+// summarise returns the first few entries and a count: without root hardly any process can be inspected.
+func summarise(all []string) string {
 	const most = 4
 	if n := len(all) - most; n > 0 {
 		all = append(slices.Clone(all[:most]), fmt.Sprintf("%d more", n))
@@ -194,7 +194,7 @@ func findHolders(ctx context.Context, h *gpu.Helper, units []gpuUnit, all []task
 	if err != nil {
 		return err
 	}
-	openers = slices.DeleteFunc(openers, func(o gpu.Opener) bool { return keepsUp(m, o) })
+	openers = slices.DeleteFunc(openers, func(o gpu.Opener) bool { return isKeeper(m, o) })
 	devices := make([]gpu.Device, len(all))
 	for i, g := range all {
 		devices[i] = gpu.Device{Vendor: g.Vendor, UUID: g.UUID}
@@ -257,9 +257,9 @@ var keepers = []struct{ program, user string }{
 	{"/usr/bin/nvidia-persistenced", "nvidia-persistenced"}, {"/usr/bin/nv-fabricmanager", ""}, {"/usr/bin/nvidia-imex", ""},
 }
 
-// keepsUp checks the program's file, because a process may show any path of its own mount
+// isKeeper checks the program's file, because a process may show any path of its own mount
 // namespace, and the user, because anyone may run these programs.
-func keepsUp(m *machine.Machine, o gpu.Opener) bool {
+func isKeeper(m *machine.Machine, o gpu.Opener) bool {
 	exe, err := m.Exe(o.PID)
 	if err != nil || o.Unseen != "" {
 		return false

@@ -54,7 +54,7 @@ and restores what it stopped. Therefore both options must be given.`,
 			if err := show(cmd.OutOrStdout(), map[string]any{"gpus": all, "libraries": libraries}, format, func(p *page) { scrubPage(p, all) }); err != nil {
 				return err
 			}
-			return judged(all)
+			return verdictError(all)
 		},
 	}
 	cmd.Flags().StringVar(&device, "device", "", "only this GPU: its `INDEX` or its uuid, or that of an instance")
@@ -203,8 +203,8 @@ func excludedOf(s scrubbedUnit) []gpu.Exclusion {
 
 func words(n uint64) string { return fmt.Sprintf("%d words", n) }
 
-// judged returns the command's error: nil only if all units are clean.
-func judged(all []scrubbedUnit) error {
+// verdictError returns the command's error: nil only if all units are clean.
+func verdictError(all []scrubbedUnit) error {
 	n := 0
 	for _, s := range all {
 		if s.Verdict != taskcatalog.VerdictClean {

@@ -57,10 +57,10 @@ func TestADaemonThatKeepsGPUsUpIsItsOwnUsersOrRoots(t *testing.T) {
 					break
 				}
 			}
-			if got := keepsUp(m, gpu.Opener{PID: cmd.Process.Pid, Nodes: []string{"/dev/nvidiactl"}}); got != c.keeps {
+			if got := isKeeper(m, gpu.Opener{PID: cmd.Process.Pid, Nodes: []string{"/dev/nvidiactl"}}); got != c.keeps {
 				t.Errorf("keeps up is %t", got)
 			}
-			if keepsUp(m, gpu.Opener{PID: cmd.Process.Pid, Unseen: "not all of it"}) {
+			if isKeeper(m, gpu.Opener{PID: cmd.Process.Pid, Unseen: "not all of it"}) {
 				t.Error("one that was not seen whole keeps up")
 			}
 		})

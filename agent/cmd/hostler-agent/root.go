@@ -41,7 +41,7 @@ opens every connection itself and listens on nothing.`,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Args:              noArgs,
 	}
-	root.AddCommand(newRun(), newEnroll(), newStatus(here()), newFacts(), newResolver(), newGPU(), newWatch(), newSelfTest(here()), newUpdate(here()), newSession(), newSessionEnded(), newVersion())
+	root.AddCommand(newRun(), newEnroll(), newStatus(thisMachine()), newFacts(), newResolver(), newGPU(), newWatch(), newSelfTest(thisMachine()), newUpdate(thisMachine()), newSession(), newSessionEnded(), newVersion())
 	root.Flags().Bool("version", false, "print the version")
 	root.SetVersionTemplate("hostler-agent {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

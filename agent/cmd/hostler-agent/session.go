@@ -95,7 +95,7 @@ func newSessionEnded() *cobra.Command {
 			if was {
 				log.Info("a user is logged out", zap.String("user", login.User), zap.String("tty", login.TTY), zap.Time("at", book.Now().UTC().Truncate(time.Second)))
 			}
-			return errors.Join(err, ifKilled(log, func(how string) error { return tellGone(cmd.Context(), configFile, args[0], how) }))
+			return errors.Join(err, ifKilled(log, func(how string) error { return reportGone(cmd.Context(), configFile, args[0], how) }))
 		},
 	}
 	cmd.Flags().StringVar(&configFile, "config", agent.DefaultConfigFile, "the agent's config `FILE`")
@@ -112,12 +112,12 @@ func ifKilled(log *zap.Logger, tell func(how string) error) error {
 	return tell(result)
 }
 
-// tellTime limits the report to the broker: the end of the session's unit waits for it, and a
+// reportTimeout limits the report to the broker: the end of the session's unit waits for it, and a
 // broker that misses the report finds out by itself.
-const tellTime = 5 * time.Second
+const reportTimeout = 5 * time.Second
 
-func tellGone(ctx context.Context, configFile, id, how string) error {
-	ctx, done := context.WithTimeout(ctx, tellTime)
+func reportGone(ctx context.Context, configFile, id, how string) error {
+	ctx, done := context.WithTimeout(ctx, reportTimeout)
 	defer done()
 	file, err := agent.LoadFile(configFile)
 	if err == nil {

@@ -76,7 +76,7 @@ func (v *versions) pinCommand() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
 		Use: "pin VERSION", Short: "Skip a version on this node",
-		Example: "  hostler-agent update pin 1.4.0 --reason 'breaks our NICs'", Args: one("VERSION"),
+		Example: "  hostler-agent update pin 1.4.0 --reason 'breaks our NICs'", Args: oneArg("VERSION"),
 		RunE: v.on(func(s *selfupdate.Store, version string) (string, error) {
 			if reason == "" {
 				return "", usage("pin needs --reason")
@@ -84,14 +84,14 @@ func (v *versions) pinCommand() *cobra.Command {
 			return "version " + version + " is skipped", s.PinByHand(version, reason)
 		}),
 	}
-	whyFlag(cmd, &reason)
+	reasonFlag(cmd, &reason)
 	return cmd
 }
 
 func (v *versions) unpinCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "unpin VERSION", Short: "Allow a skipped version again",
-		Example: "  hostler-agent update unpin 1.4.0", Args: one("VERSION"),
+		Example: "  hostler-agent update unpin 1.4.0", Args: oneArg("VERSION"),
 		RunE: v.on(func(s *selfupdate.Store, version string) (string, error) {
 			return "version " + version + " is allowed again", s.Unpin(version)
 		}),
@@ -101,7 +101,7 @@ func (v *versions) unpinCommand() *cobra.Command {
 func (v *versions) forgetCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "forget SLOT", Short: "Remove an unneeded version from the disk",
-		Example: "  hostler-agent update forget 1.2.0", Args: one("SLOT"),
+		Example: "  hostler-agent update forget 1.2.0", Args: oneArg("SLOT"),
 		RunE: v.on(func(s *selfupdate.Store, slot string) (string, error) {
 			return "removed " + slot, s.Forget(slot)
 		}),
@@ -124,22 +124,22 @@ present one. The switch is watched like any update.`,
 				return err
 			}
 			defer func() { _ = store.Close() }()
-			to, err := byHand(v.place, store, file, v.configFile).RevertByHand(cmd.Context(), taskcatalog.ByHand+time.Now().UTC().Format("20060102T150405Z"), reason)
+			to, err := manualUpdater(v.place, store, file, v.configFile).RevertByHand(cmd.Context(), taskcatalog.ByHand+time.Now().UTC().Format("20060102T150405Z"), reason)
 			if err == nil {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "returning to %s (hostler-agent update show)\n", to)
 			}
 			return err
 		},
 	}
-	whyFlag(cmd, &reason)
+	reasonFlag(cmd, &reason)
 	return cmd
 }
 
-func whyFlag(cmd *cobra.Command, reason *string) {
+func reasonFlag(cmd *cobra.Command, reason *string) {
 	cmd.Flags().StringVar(reason, "reason", "", "`REASON`, kept on the node")
 }
 
-func one(what string) cobra.PositionalArgs {
+func oneArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return usage("%s needs one %s (see %s --help)", cmd.CommandPath(), what, cmd.CommandPath())
@@ -148,8 +148,8 @@ func one(what string) cobra.PositionalArgs {
 	}
 }
 
-// byHand is an updater for a person: it steers versions, and fetches none.
-func byHand(at place, store *selfupdate.Store, file agent.File, configFile string) *selfupdate.Updater {
+// manualUpdater is an updater for a person: it steers versions, and fetches none.
+func manualUpdater(at place, store *selfupdate.Store, file agent.File, configFile string) *selfupdate.Updater {
 	running := at.running
 	if running == "" {
 		running = store.Current()
@@ -191,7 +191,7 @@ func contactAge(statusFile string) time.Duration {
 	return max(time.Since(s.LastContact), 0)
 }
 
-// here is the machine of this process.
-func here() place {
+// thisMachine is the machine of this process.
+func thisMachine() place {
 	return place{lib: taskcatalog.AgentFolder, systemd: systemd.Bus{}, sessions: unit.RuntimeDir}
 }

@@ -37,8 +37,8 @@ func (v *versions) showCommand() *cobra.Command {
 	return cmd
 }
 
-// seen is the output of update show.
-type seen struct {
+// versionsView is the output of update show.
+type versionsView struct {
 	Slots      []taskcatalog.UpdateSlot    `json:"slots"`
 	Trial      *selfupdate.Trial           `json:"trial,omitempty"`
 	Pins       []selfupdate.Pin            `json:"pins"`
@@ -49,19 +49,19 @@ type seen struct {
 }
 
 // look returns everything that can be read. If a part cannot be read, the error says why.
-func look(store *selfupdate.Store) (*seen, error) {
+func look(store *selfupdate.Store) (*versionsView, error) {
 	st, unread := store.Load()
 	problem := ""
 	if unread != nil {
 		st, problem = store.OnDisk(), unread.Error()
 	}
 	slots, err := store.Slots(st)
-	return &seen{slots, st.Trial, append([]selfupdate.Pin{}, st.Pins...), append([]taskcatalog.AgentDelivery{}, st.Deliveries...), problem}, errors.Join(unread, err)
+	return &versionsView{slots, st.Trial, append([]selfupdate.Pin{}, st.Pins...), append([]taskcatalog.AgentDelivery{}, st.Deliveries...), problem}, errors.Join(unread, err)
 }
 
 // lookHere is look for the command status: nil if this agent does not update itself, or if the
 // caller may not read the versions.
-func lookHere(lib, stateDir string) *seen {
+func lookHere(lib, stateDir string) *versionsView {
 	if _, err := os.Stat(stateDir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -74,7 +74,7 @@ func lookHere(lib, stateDir string) *seen {
 	return s
 }
 
-func updatePage(p *page, s *seen) {
+func updatePage(p *page, s *versionsView) {
 	if s.Problem != "" {
 		p.row("versions", "the state file of updates cannot be read", s.Problem)
 	}

@@ -108,7 +108,7 @@ func TestUpdateShowTellsWhatRunsWhatFailedAndWhy(t *testing.T) {
 	if out, err = at.do(t, conf, "show", "-o", "json"); err != nil {
 		t.Fatal(err)
 	}
-	var s seen
+	var s versionsView
 	if err := json.Unmarshal([]byte(out), &s); err != nil || len(s.Slots) != 3 || len(s.Pins) != 1 || s.Trial != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

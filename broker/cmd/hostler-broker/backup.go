@@ -27,7 +27,7 @@ stored in files into FILE, encrypted to the recipients. The broker may keep runn
 The output lists the keys in the backup: whoever can decrypt FILE can act as the
 broker. A PostgreSQL database is backed up with pg_dump: see docs/how-to/backup.md.`,
 		Example: "  hostler-broker backup --data-dir /var/lib/hostler-broker --recipient age1… /backup/hostler-$(date +%F).age",
-		Args:    takes(1, "the name of the backup file"),
+		Args:    exactArgs(1, "the name of the backup file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := s.load(c); err != nil {
 				return err
@@ -52,7 +52,7 @@ broker. A PostgreSQL database is backed up with pg_dump: see docs/how-to/backup.
 			if err != nil {
 				return err
 			}
-			return tellBackup(c.OutOrStdout(), args[0], m, digest)
+			return printBackup(c.OutOrStdout(), args[0], m, digest)
 		},
 	}
 	s.where(c)
@@ -72,14 +72,14 @@ func readSmall(path string) (string, error) {
 	return string(raw), nil
 }
 
-func tellBackup(w io.Writer, file string, m backup.Manifest, digest string) error {
+func printBackup(w io.Writer, file string, m backup.Manifest, digest string) error {
 	_, err := fmt.Fprintf(w, "wrote %s, sha256 %s\n", file, digest)
-	tellManifest(w, m)
+	printManifest(w, m)
 	return err
 }
 
-// tellManifest lists the content of a backup, above all its keys.
-func tellManifest(w io.Writer, m backup.Manifest) {
+// printManifest lists the content of a backup, above all its keys.
+func printManifest(w io.Writer, m backup.Manifest) {
 	var database uint64
 	secrets := 0
 	for _, f := range m.Files {

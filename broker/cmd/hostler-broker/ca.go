@@ -24,7 +24,7 @@ func newCA() *cobra.Command {
 DIR/keys, once. Copy that directory to every replica: serve with --db makes no keys.
 With SQLite, serve makes the keys at its first start.`,
 		Example: "  hostler-broker ca init --data-dir /var/lib/hostler-broker --trust-key file:/media/offline/trust.key",
-		Args:    takes(0, "no arguments"),
+		Args:    exactArgs(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := s.load(c); err != nil {
 				return err

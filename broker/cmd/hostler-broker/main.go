@@ -98,8 +98,8 @@ func onlyCommands(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// takes refuses any other number of arguments.
-func takes(n int, what string) cobra.PositionalArgs {
+// exactArgs refuses any other number of arguments.
+func exactArgs(n int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
 			return usage("%s takes %s, and got %d arguments (see %s --help)", c.CommandPath(), what, len(args), c.CommandPath())
@@ -110,7 +110,7 @@ func takes(n int, what string) cobra.PositionalArgs {
 
 func newVersion() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "print the version", Args: takes(0, "nothing"),
+		Use: "version", Short: "print the version", Args: exactArgs(0, "nothing"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			_, err := fmt.Fprintf(c.OutOrStdout(), "hostler-broker %s (%s)\n", version, commit)
 			return err

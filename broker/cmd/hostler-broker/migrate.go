@@ -18,7 +18,7 @@ func newMigrate() *cobra.Command {
 		Use:   "migrate",
 		Short: "bring the database's schema up to date",
 		Long:  "Brings the database's schema up to date, as serve does at its start. Run it to migrate before the replicas are replaced.",
-		Args:  takes(0, "no arguments"),
+		Args:  exactArgs(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if err := s.load(c); err != nil {
 				return err

@@ -121,8 +121,8 @@ func (r *restoring) restores(ctx context.Context, file string, w io.Writer) erro
 		return err
 	}
 	_, _ = fmt.Fprintf(w, "restored %s into %s\n", file, dir.Path())
-	tellManifest(w, m)
-	return tellHeld(w, v, r.DataDir)
+	printManifest(w, m)
+	return printHold(w, v, r.DataDir)
 }
 
 func (r *restoring) holds(ctx context.Context, w io.Writer) error {
@@ -131,7 +131,7 @@ func (r *restoring) holds(ctx context.Context, w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return tellHeld(w, v, r.DataDir)
+		return printHold(w, v, r.DataDir)
 	}
 	switch {
 	case strings.HasPrefix(r.DB, "sqlite:"): // a SQLite database has its lock in the data directory
@@ -150,7 +150,7 @@ func (r *restoring) holds(ctx context.Context, w io.Writer) error {
 	return r.onStore(ctx, hold)
 }
 
-func tellHeld(w io.Writer, v store.Voided, dataDir string) error {
+func printHold(w io.Writer, v store.Voided, dataDir string) error {
 	_, err := fmt.Fprintf(w, `the broker is on hold: %d nodes must renew
   ended: %d enrol tokens, %d operators' tokens, %d open tasks (outcome unknown); stopped: %d runs
 next: hostler-broker token create --data-dir %s --name … --role platform_admin

@@ -30,7 +30,7 @@ func newServe() *cobra.Command {
 an admin token (DIR/admin.token) and DIR/client.yaml, which hostler --config reads.
 Prints one line "ready" as soon as the broker answers.`,
 		Example: "  hostler-broker serve --data-dir /var/lib/hostler-broker --agent-listen 0.0.0.0:7441 --advertise broker.example",
-		Args:    takes(0, "no arguments"),
+		Args:    exactArgs(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := s.load(c); err != nil {
 				return err

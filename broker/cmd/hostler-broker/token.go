@@ -53,7 +53,7 @@ func newTokenCreate() *cobra.Command {
 		Use:     "create",
 		Short:   "create a token, and print its secret once",
 		Example: "  hostler-broker token create --data-dir DIR --name alice --role operator --site dc1 --ttl 720h > alice.token",
-		Args:    takes(0, "no arguments"),
+		Args:    exactArgs(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if n.Name == "" || role == "" {
 				return usage("%s needs --name and --role (platform_admin, operator or viewer)", c.CommandPath())
@@ -81,7 +81,7 @@ func newTokenCreate() *cobra.Command {
 func newTokenList() *cobra.Command {
 	var s settings
 	c := &cobra.Command{
-		Use: "list", Short: "list tokens, never their secrets", Args: takes(0, "no arguments"),
+		Use: "list", Short: "list tokens, never their secrets", Args: exactArgs(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return withOperators(c, &s, func(ctx context.Context, d *operators.Directory) error {
 				all, err := d.List(ctx)
@@ -105,7 +105,7 @@ func newTokenRevoke() *cobra.Command {
 	var s settings
 	var reason string
 	c := &cobra.Command{
-		Use: "revoke NAME", Short: "revoke a token at once", Args: takes(1, "the name of a token"),
+		Use: "revoke NAME", Short: "revoke a token at once", Args: exactArgs(1, "the name of a token"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return withOperators(c, &s, func(ctx context.Context, d *operators.Directory) error {
 				t, err := d.Revoke(ctx, local, args[0], reason)

@@ -130,7 +130,7 @@ func run(args []string, out, problems io.Writer, now time.Time) int {
 			return fail(exitUsage, "output_failed", taskcatalog.Clean(err.Error(), 500))
 		}
 	}
-	if err := tell(out, r, trust); err != nil {
+	if err := printReport(out, r, trust); err != nil {
 		return fail(exitUsage, "output_failed", err.Error())
 	}
 	if r.Holds() || o.archive && r.CleanWhenIssued() {

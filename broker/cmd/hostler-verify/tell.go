@@ -11,10 +11,10 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// tell writes the most important facts: the verdict, the issuer of the document, the result of each
+// printReport writes the most important facts: the verdict, the issuer of the document, the result of each
 // device, the remarks, and the limits. The page of --html has everything. Verify has refused text
 // with control characters.
-func tell(out io.Writer, r *certificate.Report, trust *pki.TrustBundle) error {
+func printReport(out io.Writer, r *certificate.Report, trust *pki.TrustBundle) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
 		if value != "" {

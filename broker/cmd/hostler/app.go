@@ -17,16 +17,16 @@ import (
 
 // app holds what all commands share: the surroundings and the flags of the root.
 type app struct {
-	surroundings
+	processEnv
 	config, context  string
 	output           string
 	quiet            bool
 	stopped          <-chan struct{} // a signal asked the command to end
 	tokenFile, token string
 
-	spoken     *spoken // nil: the command spoke to no broker
-	helpless   error   // why --help found no command to describe
-	frozenSaid bool    // the freezes are already shown, or are being shown
+	contacted     *contacted // nil: the command spoke to no broker
+	helpErr   error   // why --help found no command to describe
+	frozenShown bool    // the freezes are already shown, or are being shown
 }
 
 // connect makes a client of the chosen broker. connect does not open a connection.
@@ -40,7 +40,7 @@ func (a *app) connect() (*client.Client, error) {
 		return nil, err
 	}
 	remote, err := a.clientOf(file, token)
-	a.spoken = &spoken{api: remote, path: path}
+	a.contacted = &contacted{api: remote, path: path}
 	return remote, err
 }
 
@@ -88,7 +88,7 @@ func (a *app) typedToken() (string, error) {
 }
 
 func (a *app) tokenIn(path string) (string, error) {
-	return abandonable(a, func() (string, error) { return clientfile.ReadToken(path, a.in) })
+	return interruptible(a, func() (string, error) { return clientfile.ReadToken(path, a.in) })
 }
 
 // note writes a message to stderr, apart from the result.
@@ -101,7 +101,7 @@ func (a *app) note(format string, args ...any) {
 // show prints v: for people as page writes it, for programs as JSON or YAML. With --quiet people
 // get only the names, one a line.
 func (a *app) show(v any, names []string, page func(p *render.Page)) error {
-	a.sayFrozen()
+	a.showFrozen()
 	var out bytes.Buffer
 	switch {
 	case a.output == "json":

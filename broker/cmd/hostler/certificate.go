@@ -60,7 +60,7 @@ certificate does not meet its policy, or (without --archive) it is past valid_un
 			}
 			r, err := certificate.VerifyAsOf(file, trust, asOf, now)
 			if err != nil {
-				return unbelievable(err)
+				return verificationError(err)
 			}
 			if page != "" {
 				if err := writeHTML(page, r); err != nil {
@@ -97,7 +97,7 @@ func (a *app) trustOf(ctx context.Context, path string) (*pki.TrustBundle, error
 	if path != "" {
 		raw, err = a.readUpTo(pki.MaxEnvelope, path)
 	} else {
-		raw, err = a.askedTrust(ctx)
+		raw, err = a.fetchTrust(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (a *app) trustOf(ctx context.Context, path string) (*pki.TrustBundle, error
 	return trust, nil
 }
 
-func (a *app) askedTrust(ctx context.Context) ([]byte, error) {
+func (a *app) fetchTrust(ctx context.Context) ([]byte, error) {
 	remote, err := a.connect()
 	if err != nil {
 		return nil, err
@@ -121,8 +121,8 @@ func (a *app) askedTrust(ctx context.Context) ([]byte, error) {
 	return taskcatalog.Encode(t)
 }
 
-// unbelievable is the error for a file that fails verification.
-func unbelievable(err error) error {
+// verificationError is the error for a file that fails verification.
+func verificationError(err error) error {
 	var e *taskcatalog.Error
 	if errors.As(err, &e) {
 		return broker.Errorf(broker.Internal, string(e.Code), "%s", e.Message)

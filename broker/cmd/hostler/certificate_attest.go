@@ -33,7 +33,7 @@ statement. From then on the part is no longer expected.`,
 			if err != nil {
 				return err
 			}
-			if err := a.confirmWherePeopleAre(c, "sign that %s of %s was %s, witnessed by %s? The statement is kept and cannot be undone.", d.Device, args[0], d.Method, d.Witness); err != nil {
+			if err := a.confirmOnTerminal(c, "sign that %s of %s was %s, witnessed by %s? The statement is kept and cannot be undone.", d.Device, args[0], d.Method, d.Witness); err != nil {
 				return err
 			}
 			t, err := remote.Attest(c.Context(), args[0], d)

@@ -119,7 +119,7 @@ func (a *app) writePage(ctx context.Context, path, file string) error {
 	}
 	r, err := certificate.Verify([]byte(file), trust, a.now())
 	if err != nil {
-		return unbelievable(err)
+		return verificationError(err)
 	}
 	return writeHTML(path, r)
 }

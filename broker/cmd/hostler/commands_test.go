@@ -17,8 +17,8 @@ import (
 )
 
 // nowhere are surroundings without a terminal, a home or a broker.
-func nowhere(out, errs *bytes.Buffer) surroundings {
-	return surroundings{
+func nowhere(out, errs *bytes.Buffer) processEnv {
+	return processEnv{
 		in: strings.NewReader(""), out: out, err: errs, getenv: func(string) string { return "" },
 		now: func() time.Time { return testNow }, width: func() int { return 80 }, outWidth: func() int { return 0 },
 	}
@@ -192,7 +192,7 @@ func TestAnErrorDecidesTheExitStatus(t *testing.T) {
 		{timedOut("x"), exitTimeout},
 	} {
 		var errs bytes.Buffer
-		a := &app{surroundings: nowhere(&bytes.Buffer{}, &errs)}
+		a := &app{processEnv: nowhere(&bytes.Buffer{}, &errs)}
 		if got := a.end(c.err); got != c.want {
 			t.Errorf("%v: status %d, want %d", c.err, got, c.want)
 		}
@@ -204,7 +204,7 @@ func TestAnErrorDecidesTheExitStatus(t *testing.T) {
 
 func TestAnErrorIsOneLineWhateverItSays(t *testing.T) {
 	var errs bytes.Buffer
-	a := &app{surroundings: nowhere(&bytes.Buffer{}, &errs)}
+	a := &app{processEnv: nowhere(&bytes.Buffer{}, &errs)}
 	a.end(broker.Errorf(broker.Refused, "x\x1b[2J", "one\ntwo\x1b[31m\u202ethree %s", strings.Repeat("A", 1<<20)))
 	got := errs.String()
 	if strings.Count(got, "\n") != 1 || strings.ContainsAny(got, "\x1b\u202e") || len(got) > 3000 {

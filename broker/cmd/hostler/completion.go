@@ -159,7 +159,7 @@ func (a *app) found(ctx context.Context, find source, before []string, word stri
 	if a.tokenFile == "-" { // stdin belongs to the person who types
 		return nil
 	}
-	quiet := &app{surroundings: a.surroundings, config: a.config, context: a.context, tokenFile: a.tokenFile, token: a.token, quiet: true}
+	quiet := &app{processEnv: a.processEnv, config: a.config, context: a.context, tokenFile: a.tokenFile, token: a.token, quiet: true}
 	remote, err := quiet.connect()
 	if err != nil {
 		return nil

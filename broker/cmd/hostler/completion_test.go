@@ -96,7 +96,7 @@ func TestWhatTheBrokerKnowsIsCompleted(t *testing.T) {
 // Every source asks the broker.
 func TestEverySourceAsksTheBroker(t *testing.T) {
 	b := newFakeBroker(t)
-	a := &app{surroundings: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), config: clientFileOf(t, b)}
+	a := &app{processEnv: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), config: clientFileOf(t, b)}
 	for name, find := range sources {
 		asked := len(b.requests())
 		a.found(t.Context(), find, []string{"dc1"}, "")
@@ -110,7 +110,7 @@ func TestEverySourceAsksTheBroker(t *testing.T) {
 func TestANewNameIsNotCompleted(t *testing.T) {
 	b := newFakeBroker(t)
 	b.answer("GET /skus", http.StatusOK, `{"items":[{"name":"h100"}]}`)
-	a := &app{surroundings: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), config: clientFileOf(t, b)}
+	a := &app{processEnv: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), config: clientFileOf(t, b)}
 	a.patience = time.Minute
 	root := newRoot(a)
 	for _, line := range [][]string{{"sku", "create"}, {"site", "create"}, {"site", "profile", "create"}} {
@@ -130,7 +130,7 @@ func TestANewNameIsNotCompleted(t *testing.T) {
 func TestASelectorForAllSaysSo(t *testing.T) {
 	b := newFakeBroker(t)
 	b.answer("GET /nodes", http.StatusOK, `{"items":[{"id":"n-1","hostname":"all","site":"dc1","status":"active"}]}`)
-	a := &app{surroundings: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), config: clientFileOf(t, b)}
+	a := &app{processEnv: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), config: clientFileOf(t, b)}
 	if got := a.found(t.Context(), selectorCandidates, nil, "al"); !slices.Equal(got, []string{"all\tevery node"}) {
 		t.Errorf("offers %q", got)
 	}
@@ -143,7 +143,7 @@ func TestACompletionIsBoundedAndSilent(t *testing.T) {
 		release := make(chan struct{})
 		defer close(release)
 		var out, errs bytes.Buffer
-		a := &app{surroundings: nowhere(&out, &errs), config: "/nowhere", token: "hso_seen"}
+		a := &app{processEnv: nowhere(&out, &errs), config: "/nowhere", token: "hso_seen"}
 		a.patience = completionPatience
 		c := &cobra.Command{}
 		c.SetContext(t.Context())
@@ -219,7 +219,7 @@ func TestACompletionReadsNoMoreThanItsBound(t *testing.T) {
 		items[i] = fmt.Sprintf(`{"id":"t-%d","type":"node.facts","status":"queued"}`, i)
 	}
 	b.answer("GET /tasks", http.StatusOK, `{"items":[`+strings.Join(items, ",")+`]}`)
-	a := &app{surroundings: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), config: clientFileOf(t, b)}
+	a := &app{processEnv: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), config: clientFileOf(t, b)}
 	if got := a.found(t.Context(), taskCandidates, nil, "t-4999"); len(got) > 0 {
 		t.Errorf("offers %q of %d tasks", got, len(items))
 	}
@@ -255,7 +255,7 @@ func TestACompletionKnowsAllThatThereIs(t *testing.T) {
 				pages = append(pages, `{"items":[`+strings.Join(items, ",")+`]`+cursor+`}`)
 			}
 			b.answer("GET "+c.path, http.StatusOK, pages...)
-			a := &app{surroundings: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), config: clientFileOf(t, b)}
+			a := &app{processEnv: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), config: clientFileOf(t, b)}
 			if got := a.found(t.Context(), c.find, nil, "gpu-1"); len(got) != 2 {
 				t.Errorf("offers %q", got)
 			}
@@ -264,7 +264,7 @@ func TestACompletionKnowsAllThatThereIs(t *testing.T) {
 }
 
 func TestOnlyNamesOfContextsAreOffered(t *testing.T) {
-	a := &app{surroundings: nowhere(&bytes.Buffer{}, &bytes.Buffer{})}
+	a := &app{processEnv: nowhere(&bytes.Buffer{}, &bytes.Buffer{})}
 	base := t.TempDir()
 	a.getenv = func(name string) string { return map[string]string{"XDG_CONFIG_HOME": base}[name] }
 	if err := os.Mkdir(filepath.Join(base, "hostler"), 0o700); err != nil {

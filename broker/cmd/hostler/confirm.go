@@ -31,9 +31,9 @@ func (a *app) confirm(c *cobra.Command, format string, args ...any) error {
 	return a.askYes("%s", question)
 }
 
-// confirmWherePeopleAre asks before long or lasting work that a script may begin without --yes: the
+// confirmOnTerminal asks before long or lasting work that a script may begin without --yes: the
 // question appears only on a terminal.
-func (a *app) confirmWherePeopleAre(c *cobra.Command, format string, args ...any) error {
+func (a *app) confirmOnTerminal(c *cobra.Command, format string, args ...any) error {
 	if saidYes(c) || !a.ask {
 		return nil
 	}

@@ -51,7 +51,7 @@ is ignored.`,
 				return err
 			}
 			if !saidYes(c) {
-				plan, err := a.askAll(c.Context(), remote, b)
+				plan, err := a.confirmBatch(c.Context(), remote, b)
 				if err != nil {
 					return err
 				}
@@ -104,9 +104,9 @@ func isFile(text string) bool {
 		slices.ContainsFunc([]string{".txt", ".csv"}, func(s string) bool { return strings.HasSuffix(text, s) })
 }
 
-// askAll shows the tenants of the nodes, and has the person type the number of nodes, because a
+// confirmBatch shows the tenants of the nodes, and has the person type the number of nodes, because a
 // selector may match more than expected. A batch that would be refused is not asked about.
-func (a *app) askAll(ctx context.Context, remote *client.Client, b api.DecommissionBatch) (*api.DecommissionBatchPlan, error) {
+func (a *app) confirmBatch(ctx context.Context, remote *client.Client, b api.DecommissionBatch) (*api.DecommissionBatchPlan, error) {
 	plan, err := remote.PlanDecommissionBatch(ctx, b)
 	if err == nil {
 		err = refusedBy(plan.Refused)

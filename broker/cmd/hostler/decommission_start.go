@@ -56,7 +56,7 @@ unless --yes is given.`,
 				if err != nil {
 					return err
 				}
-				if ref, err = a.askWhich(plan); err != nil {
+				if ref, err = a.confirmNode(plan); err != nil {
 					return err
 				}
 				s.ForceAllocations = shown(s.ForceRelease, plan.NodeTenants)
@@ -81,10 +81,10 @@ func (a *app) begun(ctx context.Context, remote *client.Client, d *api.Decommiss
 	return decommissions.print(a, []api.Decommission{*d}, "the run continues by itself (hostler decommission watch "+d.DecommissionID+")")
 }
 
-// askWhich shows the node's tenants, and has the person type the hostname: a slip on the command
+// confirmNode shows the node's tenants, and has the person type the hostname: a slip on the command
 // line must not cost a tenant their work. A start that would be refused is not asked about, because
 // the tenant who is on the node now may be gone a moment later.
-func (a *app) askWhich(plan *api.DecommissionPlan) (id string, err error) {
+func (a *app) confirmNode(plan *api.DecommissionPlan) (id string, err error) {
 	if err := refusedBy(plan.Refused); err != nil {
 		return "", err
 	}
@@ -254,7 +254,7 @@ with the node's hostname, unless --yes is given.`,
 				if err != nil {
 					return err
 				}
-				if ref, err = a.askWhich(plan); err != nil {
+				if ref, err = a.confirmNode(plan); err != nil {
 					return err
 				}
 				s.ForceAllocations = shown(s.ForceRelease, plan.NodeTenants)

@@ -22,8 +22,8 @@ type finding struct {
 	Detail string `json:"detail"`
 }
 
-// soon is how early doctor warns of an expiry.
-const soon = 14 * 24 * time.Hour
+// expiryWarning is how early doctor warns of an expiry.
+const expiryWarning = 14 * 24 * time.Hour
 
 func doctorCommand(a *app) *cobra.Command {
 	return &cobra.Command{
@@ -108,7 +108,7 @@ func (a *app) examineRoot(file *clientfile.File, say func(check, result, format 
 	case err != nil:
 		say("root certificate", "fail", "%v", err)
 	default:
-		if left = root.NotAfter.Sub(a.now()); left < soon {
+		if left = root.NotAfter.Sub(a.now()); left < expiryWarning {
 			say("root certificate", "warn", "it expires %s (rotate it: hostler trust rotate --use root)", render.Ago(root.NotAfter, a.now()))
 		} else {
 			say("root certificate", "ok", "valid until %s", render.Time(root.NotAfter))
@@ -121,7 +121,7 @@ func (a *app) examineRights(who *api.Token, say func(check, result, format strin
 	if len(who.Sites) > 0 {
 		sites = "sites " + strings.Join(who.Sites, ", ")
 	}
-	if !who.ExpiresAt.IsZero() && who.ExpiresAt.Sub(a.now()) < soon {
+	if !who.ExpiresAt.IsZero() && who.ExpiresAt.Sub(a.now()) < expiryWarning {
 		say("rights", "warn", "%s is %s for %s, and the token expires %s (get a new one)", who.Name, who.Role, sites, render.Ago(who.ExpiresAt, a.now()))
 		return
 	}

@@ -51,7 +51,7 @@ prints one CloudEvent per line.`,
 				return nil // a person who follows ends the command by Ctrl-C
 			}
 			if err == nil {
-				a.sayFrozen()
+				a.showFrozen()
 			}
 			return err
 		},

@@ -120,7 +120,7 @@ func freezeStatusCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.frozenSaid = true
+			a.frozenShown = true
 			sites := []string{}
 			for _, h := range s.Holds {
 				if site := siteCell(h.Site); !slices.Contains(sites, site) { // freezes stack
@@ -176,16 +176,16 @@ func underWay(u api.UnderWay) string {
 	return strings.Join(parts, " and ")
 }
 
-// sayFrozen prints the freezes above the output.
-func (a *app) sayFrozen() {
-	if a.frozenSaid || a.spoken == nil || a.spoken.api == nil {
+// showFrozen prints the freezes above the output.
+func (a *app) showFrozen() {
+	if a.frozenShown || a.contacted == nil || a.contacted.api == nil {
 		return
 	}
-	sites := a.spoken.api.Frozen()
+	sites := a.contacted.api.Frozen()
 	if len(sites) == 0 {
 		return
 	}
-	a.frozenSaid = true
+	a.frozenShown = true
 	for i, s := range sites {
 		sites[i] = siteWords(s)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// spoken is the broker that a command spoke to, with its client file.
-type spoken struct {
+// contacted is the broker that a command spoke to, with its client file.
+type contacted struct {
 	api  *client.Client
 	path string
 }
@@ -24,11 +24,11 @@ type spoken struct {
 // pinned root is trusted. If the roots cannot be learned, the command still succeeds, and the next
 // command tries again.
 func (a *app) learnRoots(ctx context.Context) {
-	if a.spoken == nil || a.spoken.api == nil {
+	if a.contacted == nil || a.contacted.api == nil {
 		return
 	}
-	said := a.spoken.api.RootsInForce()
-	file, err := clientfile.Load(a.spoken.path)
+	said := a.contacted.api.RootsInForce()
+	file, err := clientfile.Load(a.contacted.path)
 	if err != nil || len(said) == 0 {
 		return
 	}
@@ -38,22 +38,22 @@ func (a *app) learnRoots(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	t, err := a.spoken.api.Trust(ctx)
+	t, err := a.contacted.api.Trust(ctx)
 	if err != nil {
 		a.note("warning: the root certificates of %s have changed, and they could not be read: %v", file.Broker, err)
 		return
 	}
 	roots := merged(had, rootsOf(t))
 	file.CA = string(pki.MarshalCerts(roots...))
-	if dir := filepath.Dir(a.spoken.path); filepath.Dir(file.TokenFile) == dir {
+	if dir := filepath.Dir(a.contacted.path); filepath.Dir(file.TokenFile) == dir {
 		file.TokenFile = filepath.Base(file.TokenFile) // relative, as before, if the two files lie together
 	}
-	if err := file.Write(a.spoken.path); err != nil {
-		a.note("warning: the root certificates of %s have changed, and %s cannot be written: %v (log in again before the rotation is finished)", file.Broker, a.spoken.path, err)
+	if err := file.Write(a.contacted.path); err != nil {
+		a.note("warning: the root certificates of %s have changed, and %s cannot be written: %v (log in again before the rotation is finished)", file.Broker, a.contacted.path, err)
 		return
 	}
 	if len(roots) > len(had) {
-		a.note("note: %s now trusts the new root certificate of %s too", a.spoken.path, file.Broker)
+		a.note("note: %s now trusts the new root certificate of %s too", a.contacted.path, file.Broker)
 	}
 }
 

@@ -68,10 +68,10 @@ terminal, by your confirmation of the fingerprint.`,
 			if err != nil {
 				return err
 			}
-			if err := remember(path, name, file, token); err != nil {
+			if err := saveContext(path, name, file, token); err != nil {
 				return broker.Errorf(broker.Internal, "config_unwritable", "cannot write context %s: %v", name, err)
 			}
-			a.spoken = &spoken{api: remote, path: path}
+			a.contacted = &contacted{api: remote, path: path}
 			return a.show(who, []string{name}, func(p *render.Page) {
 				p.Line("logged in to " + file.Broker + " as " + who.Name + " (" + who.Role + "), context " + name)
 			})
@@ -98,9 +98,9 @@ func brokerURL(address string) (*url.URL, error) {
 	return &url.URL{Scheme: "https", Host: net.JoinHostPort(u.Hostname(), port)}, nil
 }
 
-// remember writes the context: the token first, so that a client file never names a missing token,
+// saveContext writes the context: the token first, so that a client file never names a missing token,
 // and the current context last.
-func remember(path, name string, file *clientfile.File, token string) error {
+func saveContext(path, name string, file *clientfile.File, token string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

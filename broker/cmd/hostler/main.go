@@ -19,8 +19,8 @@ var (
 	commit  = "unknown"
 )
 
-// surroundings are the parts of the process that a run uses.
-type surroundings struct {
+// processEnv are the parts of the process that a run uses.
+type processEnv struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
@@ -65,7 +65,7 @@ func runProcess() int {
 	defer stop()
 	onTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 	plain := os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb"
-	return run(ctx, os.Args[1:], surroundings{
+	return run(ctx, os.Args[1:], processEnv{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		getenv: os.Getenv, now: time.Now,
 		ask:      onTerminal(os.Stdin) && onTerminal(os.Stderr),
@@ -87,8 +87,8 @@ func widthOf(f *os.File) int {
 }
 
 // run is one command, from its arguments to its exit status.
-func run(ctx context.Context, args []string, s surroundings) int {
-	a := &app{surroundings: s, stopped: ctx.Done()}
+func run(ctx context.Context, args []string, s processEnv) int {
+	a := &app{processEnv: s, stopped: ctx.Done()}
 	root := newRoot(a)
 	root.SetArgs(programsWords(args))
 	root.SetIn(s.in)
@@ -96,7 +96,7 @@ func run(ctx context.Context, args []string, s surroundings) int {
 	root.SetErr(s.err)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
-		err = a.helpless
+		err = a.helpErr
 	}
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = errInterrupted

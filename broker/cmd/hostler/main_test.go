@@ -36,7 +36,7 @@ func hostlerAtTestNow() {
 	}
 	ctx, stop := untilSignal()
 	defer stop()
-	os.Exit(run(ctx, os.Args[1:], surroundings{
+	os.Exit(run(ctx, os.Args[1:], processEnv{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		getenv: os.Getenv, now: now,
 		ask: terminal, live: terminal, color: terminal && os.Getenv("NO_COLOR") == "",

@@ -15,10 +15,10 @@ import (
 // maxDocument bounds a document read from a file, in bytes.
 const maxDocument = 256 << 10
 
-// abandonable returns the result of read, or context.Canceled once a signal has asked the command
+// interruptible returns the result of read, or context.Canceled once a signal has asked the command
 // to end. A read of a terminal, or of a pipe without a writer, cannot be cancelled: it is left
 // behind, and ends with the process.
-func abandonable[T any](a *app, read func() (T, error)) (T, error) {
+func interruptible[T any](a *app, read func() (T, error)) (T, error) {
 	type result struct {
 		v   T
 		err error
@@ -42,7 +42,7 @@ func (a *app) readBounded(path string) ([]byte, error) { return a.readUpTo(maxDo
 
 // readUpTo is readBounded with its own limit in bytes. Pipes work as well, such as a shell's <(…).
 func (a *app) readUpTo(most int, path string) ([]byte, error) {
-	return abandonable(a, func() ([]byte, error) {
+	return interruptible(a, func() ([]byte, error) {
 		in := a.in
 		if path != "-" {
 			f, err := os.Open(path)
@@ -65,12 +65,12 @@ func (a *app) readUpTo(most int, path string) ([]byte, error) {
 
 // readSecret reads a file that only its owner may read.
 func (a *app) readSecret(path string) ([]byte, error) {
-	return abandonable(a, func() ([]byte, error) { return clientfile.ReadSecret(path, a.in) })
+	return interruptible(a, func() ([]byte, error) { return clientfile.ReadSecret(path, a.in) })
 }
 
 // answer reads one line typed by a person. The end of the input counts as an empty answer.
 func (a *app) answer() (string, error) {
-	return abandonable(a, func() (string, error) {
+	return interruptible(a, func() (string, error) {
 		line, err := bufio.NewReader(a.in).ReadString('\n')
 		if err == io.EOF {
 			err = nil
@@ -86,7 +86,7 @@ func readUnseen(a *app, terminal *os.File) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	word, err := abandonable(a, func() ([]byte, error) { return term.ReadPassword(int(terminal.Fd())) })
+	word, err := interruptible(a, func() ([]byte, error) { return term.ReadPassword(int(terminal.Fd())) })
 	if err != nil {
 		_ = term.Restore(int(terminal.Fd()), before)
 	}

@@ -28,7 +28,7 @@ func (n *notice) Write(p []byte) (int, error) {
 
 // endsBySignal runs a command, cancels it once began is closed, and checks that the command ends as
 // interrupted.
-func endsBySignal(t *testing.T, s surroundings, began <-chan struct{}, args ...string) {
+func endsBySignal(t *testing.T, s processEnv, began <-chan struct{}, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

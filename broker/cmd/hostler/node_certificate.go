@@ -35,7 +35,7 @@ func (a *app) showNodeCertificates(l *api.NodeCertificateList) error {
 			a.note("no certificates are on record (a node gets its first certificate when it enrols)")
 		}
 		if n := notDenied(l); n > 1 {
-			a.note("%s", whichIsNotKnown(l, n))
+			a.note("%s", unknownCertificateHint(l, n))
 		}
 	})
 }
@@ -105,7 +105,7 @@ its use is no longer reported.`,
 				}
 				// The broker refuses a serial that the node does not have.
 				if i := slices.IndexFunc(l.Items, func(c api.NodeCertificate) bool { return c.Serial == args[1] }); i >= 0 {
-					if err := a.confirm(c, "deny certificate %s of node %s (%s)? This cannot be undone. %s", args[1], l.Hostname, l.NodeID, whatDenialMeans(l, l.Items[i])); err != nil {
+					if err := a.confirm(c, "deny certificate %s of node %s (%s)? This cannot be undone. %s", args[1], l.Hostname, l.NodeID, denialEffect(l, l.Items[i])); err != nil {
 						return err
 					}
 				}
@@ -135,8 +135,8 @@ func notDenied(l *api.NodeCertificateList) (n int) {
 	return n
 }
 
-// whatDenialMeans says what the denial does to the node.
-func whatDenialMeans(l *api.NodeCertificateList, c api.NodeCertificate) string {
+// denialEffect says what the denial does to the node.
+func denialEffect(l *api.NodeCertificateList, c api.NodeCertificate) string {
 	n := notDenied(l)
 	switch {
 	case !mayBeInUse(c):
@@ -144,11 +144,11 @@ func whatDenialMeans(l *api.NodeCertificateList, c api.NodeCertificate) string {
 	case n == 1:
 		return "The node has no other certificate: the node is shut out and needs a new token (hostler node token issue)."
 	}
-	return "If the node itself uses this certificate, the node is shut out and needs a new token. " + whichIsNotKnown(l, n)
+	return "If the node itself uses this certificate, the node is shut out and needs a new token. " + unknownCertificateHint(l, n)
 }
 
-// whichIsNotKnown says why the certificate in use is unknown, and what to do.
-func whichIsNotKnown(l *api.NodeCertificateList, n int) string {
+// unknownCertificateHint says why the certificate in use is unknown, and what to do.
+func unknownCertificateHint(l *api.NodeCertificateList, n int) string {
 	return fmt.Sprintf("%d certificates are valid or expired, and it is not known which of them the node itself uses: whoever has the key may have renewed, and may have the newest. "+
 		"The safe way is a new key, which denies all of them: on the machine, run what hostler node token issue %s prints, "+
 		"or run hostler task enqueue %[2]s node.rotate_identity --wait", n, l.Hostname)

@@ -71,15 +71,15 @@ func timelinePage(a *app, p *render.Page, t *api.Timeline) {
 	}, rows)
 }
 
-// going are the statuses of things that have not ended.
-var going = []string{"queued", "dispatched", "pending", "running", "compensating", "started", "open", "failed_retryable", "failed_manual_intervention"}
+// openStatuses are the statuses of things that have not ended.
+var openStatuses = []string{"queued", "dispatched", "pending", "running", "compensating", "started", "open", "failed_retryable", "failed_manual_intervention"}
 
 // timelineTook is how long an event took, or has taken so far. Most events have no duration.
 func timelineTook(a *app, e api.TimelineEvent) string {
 	switch {
 	case !e.EndedAt.IsZero():
 		return render.Span(max(e.EndedAt.Sub(e.At), 0))
-	case slices.Contains(going, e.Status):
+	case slices.Contains(openStatuses, e.Status):
 		return render.Span(max(a.now().Sub(e.At), 0)) + " so far"
 	}
 	return ""

@@ -131,7 +131,7 @@ func onboardingPage(a *app, p *render.Page, o *api.OnboardingDetail, events bool
 	for _, w := range o.Warnings {
 		p.Line("warning: " + w)
 	}
-	runStagesPage(a, p, begunDetours(o.Stages))
+	runStagesPage(a, p, withoutUnusedDetours(o.Stages))
 	if events {
 		eventsPage(p, o.Events)
 	}

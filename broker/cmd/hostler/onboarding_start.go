@@ -32,7 +32,7 @@ done.`,
 			if err != nil {
 				return err
 			}
-			if err := a.confirmWherePeopleAre(c, "bring %s (BMC %s) into service at site %s? All data on its disks is lost.", s.Hostname, s.IPMIIP, s.SiteID); err != nil {
+			if err := a.confirmOnTerminal(c, "bring %s (BMC %s) into service at site %s? All data on its disks is lost.", s.Hostname, s.IPMIIP, s.SiteID); err != nil {
 				return err
 			}
 			o, err := remote.StartOnboarding(c.Context(), s)
@@ -99,7 +99,7 @@ and optionally pxe_mac.`,
 			if err != nil {
 				return err
 			}
-			if err := a.confirmWherePeopleAre(c, "bring %s into service at site %s? All data on their disks is lost.", plural(len(b.Nodes), "machine"), b.SiteID); err != nil {
+			if err := a.confirmOnTerminal(c, "bring %s into service at site %s? All data on their disks is lost.", plural(len(b.Nodes), "machine"), b.SiteID); err != nil {
 				return err
 			}
 			started, err := remote.StartOnboardingBatch(c.Context(), b)

@@ -151,7 +151,7 @@ func driftCommand(a *app) *cobra.Command {
 func driftPage(a *app, p *render.Page, all []api.Drift) {
 	rows := [][]string{}
 	for _, d := range all {
-		rows = append(rows, []string{d.Severity, d.Hostname, d.Site, d.Rule, d.LastMAASStatus, d.NodeStatus, d.Mode, doneWords(a, d), render.Ago(d.FirstSeen, a.now()), d.Text})
+		rows = append(rows, []string{d.Severity, d.Hostname, d.Site, d.Rule, d.LastMAASStatus, d.NodeStatus, d.Mode, reactionText(a, d), render.Ago(d.FirstSeen, a.now()), d.Text})
 	}
 	p.Table([]render.Column{
 		render.Keep("SEVERITY"), render.Keep("NODE"), render.More("SITE"), render.Main("RULE"), render.Main("MAAS"),
@@ -159,8 +159,8 @@ func driftPage(a *app, p *render.Page, all []api.Drift) {
 	}, rows)
 }
 
-// doneWords describes the reaction to a drift, or when it will come.
-func doneWords(a *app, d api.Drift) string {
+// reactionText describes the reaction to a drift, or when it will come.
+func reactionText(a *app, d api.Drift) string {
 	switch {
 	case !d.Open:
 		return "resolved by " + d.ResolvedBy + ": " + d.Resolution

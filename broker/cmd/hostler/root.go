@@ -52,7 +52,7 @@ holds a token, NO_COLOR turns colours off.`,
 	root.SetHelpCommand(helpCommand(root))
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
-		if a.helpless = unknownCommand(c, args); a.helpless == nil {
+		if a.helpErr = unknownCommand(c, args); a.helpErr == nil {
 			help(c, args)
 		}
 	})

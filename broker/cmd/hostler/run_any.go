@@ -46,7 +46,7 @@ var anyRuns = runs[api.Run]{
 		return *r, err
 	},
 	watch: (*app).watchAnyRun,
-	asks:  asksOfItsNoun,
+	asks:  nounQuestion,
 }
 
 // anyActions are the actions on a run of any kind.
@@ -63,9 +63,9 @@ var anyActions = []runAction{
 // actionsOfNoun are the actions of the nouns that serve one kind of run.
 var actionsOfNoun = map[string][]runAction{"onboarding": onboardingActions, "decommission": decommissionActions, "node agent-lifecycle": agentActions}
 
-// asksOfItsNoun is the question of the action of the same name of the run's own noun. A run whose
+// nounQuestion is the question of the action of the same name of the run's own noun. A run whose
 // noun has no such action gets the question for any run.
-func asksOfItsNoun(r api.Run, act runAction) string {
+func nounQuestion(r api.Run, act runAction) string {
 	own := actionsOfNoun[broker.RunKindOf(r.Kind).Noun]
 	if i := slices.IndexFunc(own, func(o runAction) bool { return o.name == act.name }); i >= 0 {
 		return own[i].asks
@@ -186,7 +186,7 @@ func anyRunPage(a *app, p *render.Page, d *api.RunDetail, events bool) {
 	p.Fields("run", d.RunID, "kind", d.Kind, "command", command, "subject", d.Subject, "node", d.NodeID, "site", d.Site, "batch", d.BatchID, "asked by", d.RequestedBy, "asked", moment(a, d.RequestedAt),
 		"status", d.Status, "stage", d.CurrentStage, "attempt", strconv.Itoa(d.CurrentAttempt), "direction", d.Direction, "waits for", d.Waiting, "asked for", d.Asked,
 		"failure", d.FailureClass, "code", d.ErrorCode, "because", d.ErrorMessage, "next", d.RecommendedNextAction, "ended", moment(a, d.CompletedAt))
-	runStagesPage(a, p, begunDetours(d.Stages))
+	runStagesPage(a, p, withoutUnusedDetours(d.Stages))
 	if events {
 		eventsPage(p, d.Events)
 	}

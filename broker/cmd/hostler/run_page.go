@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
-// begunDetours leaves out the stages of detours that the run has not gone.
-func begunDetours(stages []api.RunStage) []api.RunStage {
+// withoutUnusedDetours leaves out the stages of detours that the run has not gone.
+func withoutUnusedDetours(stages []api.RunStage) []api.RunStage {
 	return slices.DeleteFunc(slices.Clone(stages), func(s api.RunStage) bool { return s.Rescues != "" && s.Attempt == 0 })
 }
 

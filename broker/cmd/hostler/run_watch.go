@@ -59,7 +59,7 @@ type seenRun struct {
 	answer   any // as the API gave it
 	page     func(p *render.Page)
 	end      func() error // of a run that has stopped; nil if it ended well
-	goesOn   bool         // another run is about to begin in its place, although it has stopped
+	replaced   bool         // another run is about to begin in its place, although it has stopped
 	followed string       // the run that has begun in its place
 	why      string       // why that run began
 }
@@ -97,7 +97,7 @@ func (a *app) watchRun(ctx context.Context, id string, timeout time.Duration, w 
 			continue
 		}
 		tree.draw(s.drawing, a.now())
-		if !s.goesOn && (s.Ended || strings.HasPrefix(s.Status, "failed_")) {
+		if !s.replaced && (s.Ended || strings.HasPrefix(s.Status, "failed_")) {
 			tree.clear()
 			if err := a.show(s.answer, []string{s.id}, s.page); err != nil {
 				return err

@@ -29,10 +29,10 @@ Counts follow below. Items that need no attention are left out.`,
 			if err != nil {
 				return err
 			}
-			a.frozenSaid = true // shown at the top of the page
+			a.frozenShown = true // shown at the top of the page
 			return a.show(s, []string{s.Version}, func(p *render.Page) {
-				a.toLookAt(p, s)
-				howMuch(p, remote, s)
+				a.attentionPage(p, s)
+				countsPage(p, remote, s)
 			})
 		},
 	}
@@ -40,8 +40,8 @@ Counts follow below. Items that need no attention are left out.`,
 	return c
 }
 
-// toLookAt prints the sections about things that need attention; empty sections are omitted.
-func (a *app) toLookAt(p *render.Page, s *api.Status) {
+// attentionPage prints the sections about things that need attention; empty sections are omitted.
+func (a *app) attentionPage(p *render.Page, s *api.Status) {
 	section := func(list, title string, heads []render.Column, rows [][]string) {
 		if len(rows) == 0 {
 			return
@@ -63,7 +63,7 @@ func (a *app) toLookAt(p *render.Page, s *api.Status) {
 	section("alerts", "Alerts", []render.Column{render.Keep("CODE"), render.Main("SINCE"), render.Keep("MESSAGE")}, rows)
 	rows = nil
 	for _, r := range s.Runs {
-		rows = append(rows, []string{strconv.FormatInt(r.Runs, 10), r.Kind, r.FailureClass, render.Ago(r.Since, a.now()), few(r.Examples, r.Runs), r.NextAction})
+		rows = append(rows, []string{strconv.FormatInt(r.Runs, 10), r.Kind, r.FailureClass, render.Ago(r.Since, a.now()), someNames(r.Examples, r.Runs), r.NextAction})
 	}
 	section("runs", "Runs that need a person", []render.Column{
 		render.Keep("RUNS"), render.Keep("KIND"), render.Keep("CLASS"), render.Main("SINCE"), render.Main("WHICH"),
@@ -94,7 +94,7 @@ func (a *app) toLookAt(p *render.Page, s *api.Status) {
 	}, rows)
 	rows = nil
 	for _, b := range s.Behind {
-		rows = append(rows, []string{strconv.FormatInt(b.Nodes, 10), b.What, b.Has, b.Wants, few(b.Examples, b.Nodes)})
+		rows = append(rows, []string{strconv.FormatInt(b.Nodes, 10), b.What, b.Has, b.Wants, someNames(b.Examples, b.Nodes)})
 	}
 	section("behind", "Behind", []render.Column{
 		render.Keep("NODES"), render.Keep("IN"), render.Keep("HAVE"), render.Keep("SHALL HAVE"), render.Main("WHICH"),
@@ -108,8 +108,8 @@ func (a *app) toLookAt(p *render.Page, s *api.Status) {
 	}, rows)
 }
 
-// few names some of many.
-func few(names []string, of int64) string {
+// someNames names some of many.
+func someNames(names []string, of int64) string {
 	list := strings.Join(names, " ")
 	if of > int64(len(names)) {
 		list += " …"
@@ -117,7 +117,7 @@ func few(names []string, of int64) string {
 	return list
 }
 
-func howMuch(p *render.Page, remote *client.Client, s *api.Status) {
+func countsPage(p *render.Page, remote *client.Client, s *api.Status) {
 	p.Blank()
 	p.Fields("broker", remote.Broker(), "version", s.Version, "store", s.Store, "site", s.Site,
 		"up", render.Span(s.Now.Sub(s.StartedAt)),

@@ -37,7 +37,7 @@ func TestNoTableLeavesOutABrake(t *testing.T) {
 // With -o wide a table above a question has all columns, too.
 func TestTheTableOfAQuestionObeysTheOutput(t *testing.T) {
 	for output, columns := range map[string]string{"table": "HOSTNAME", "wide": "HOSTNAME  MODEL"} {
-		a := &app{surroundings: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), output: output}
+		a := &app{processEnv: nowhere(&bytes.Buffer{}, &bytes.Buffer{}), output: output}
 		a.live, a.width = true, func() int { return 12 }
 		page := a.newQuestion()
 		page.Table([]render.Column{render.Keep("HOSTNAME"), render.More("MODEL")}, [][]string{{"gpu-07", "HGX"}})

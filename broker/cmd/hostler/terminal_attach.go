@@ -95,7 +95,7 @@ func (a *app) attachTerminal(ctx context.Context, remote *client.Client, k *api.
 			}
 			return conn, nil
 		},
-		Look:  func(ctx context.Context) (attach.End, error) { return howItEnded(ctx, remote, t.ID) },
+		Look:  func(ctx context.Context) (attach.End, error) { return sessionEnd(ctx, remote, t.ID) },
 		Close: func(ctx context.Context) error { return closeTerminal(ctx, remote, t.ID) },
 	})
 	restore()
@@ -133,8 +133,8 @@ func rawKeyboard(f *os.File) (restore func(), err error) {
 	}, nil
 }
 
-// howItEnded asks the broker how a session ended, for a client that was disconnected.
-func howItEnded(ctx context.Context, remote *client.Client, id string) (attach.End, error) {
+// sessionEnd asks the broker how a session ended, for a client that was disconnected.
+func sessionEnd(ctx context.Context, remote *client.Client, id string) (attach.End, error) {
 	t, err := remote.Terminal(ctx, id)
 	if err != nil {
 		return attach.End{}, err

@@ -36,7 +36,7 @@ func (o *operator) take(f frame.Frame) {
 	case frame.Welcome:
 		err = o.welcomed(f)
 	case frame.State:
-		o.stands(f)
+		o.handleState(f)
 	case frame.Ping:
 		o.link.first = append(o.link.first, frame.Pong(f))
 	case frame.Pong:
@@ -112,7 +112,7 @@ func (o *operator) welcomed(w frame.Welcome) error {
 	if err := o.out.Acked(frame.Ack{Taken: w.Taken}); err != nil {
 		return err
 	}
-	o.sent, o.told, o.link.eofSent = w.Taken, frame.Ack{}, false
+	o.sent, o.lastAck, o.link.eofSent = w.Taken, frame.Ack{}, false
 	o.allow()
 	return nil
 }
@@ -182,8 +182,8 @@ func (o *operator) inputEnded() {
 	}
 }
 
-// stands reports a change of the node's state.
-func (o *operator) stands(s frame.State) {
+// handleState reports a change of the node's state.
+func (o *operator) handleState(s frame.State) {
 	was := o.state
 	o.state = s
 	switch {
@@ -204,7 +204,7 @@ func (o *operator) bye(f frame.Bye) {
 		return
 	}
 	if f.Lasts {
-		o.broke(nil)
+		o.handleBreak(nil)
 		return
 	}
 	e := End{Code: string(f.Code), Text: f.Text, Asked: o.leaving == '.'}
@@ -249,17 +249,17 @@ func (o *operator) allow() frame.Ack {
 	return o.in.Pass(written, written+window)
 }
 
-// worthTelling delays the Ack of bulk output until enough is written or until the next tick. The
+// ackDue delays the Ack of bulk output until enough is written or until the next tick. The
 // delay costs only a small part of the window, so that a long path stays well used.
-func (o *operator) worthTelling(a frame.Ack) bool {
-	n := a.Taken - o.told.Taken
-	return o.told.Limit == 0 || n < few || n >= window/8 || o.link.late || o.exit != nil || o.in.Ended()
+func (o *operator) ackDue(a frame.Ack) bool {
+	n := a.Taken - o.lastAck.Taken
+	return o.lastAck.Limit == 0 || n < few || n >= window/8 || o.link.late || o.exit != nil || o.in.Ended()
 }
 
 // due is the next frame of the two flows of a joined session.
 func (o *operator) due() frame.Frame {
-	if a := o.allow(); a != o.told && o.worthTelling(a) {
-		o.told, o.link.late = a, false
+	if a := o.allow(); a != o.lastAck && o.ackDue(a) {
+		o.lastAck, o.link.late = a, false
 		return a
 	}
 	n := min(o.out.Room(), len(o.typed))

@@ -93,7 +93,7 @@ type operator struct {
 	in     *frame.Inflow
 	out    *frame.Outflow
 	sent   uint64 // on this link
-	told   frame.Ack
+	lastAck   frame.Ack
 	resize bool
 	exit   *frame.Exit
 	lost   uint64
@@ -154,7 +154,7 @@ func (o *operator) loop(interrupted <-chan struct{}) {
 			if more {
 				o.take(f)
 			} else {
-				o.broke(o.link.err)
+				o.handleBreak(o.link.err)
 			}
 		case toScreen <- p:
 			o.screen.taken()
@@ -219,7 +219,7 @@ func (o *operator) look(now time.Time) {
 	case o.leaving != 0 && now.After(o.leaveBy):
 		o.left()
 	case o.link != nil && now.Sub(o.heard) > silent:
-		o.broke(nil)
+		o.handleBreak(nil)
 	case o.link != nil && now.Sub(o.heard) > quiet && !o.link.pinged:
 		o.link.pinged = true
 		o.link.first = append(o.link.first, frame.Ping{Nonce: uint64(now.UnixNano())})
@@ -266,7 +266,7 @@ func (o *operator) refused(err error) {
 			return
 		}
 		o.fail(err)
-	case !o.mayHelp(e):
+	case !o.retryable(e):
 		o.fail(err)
 	case o.patience() > 0 && time.Since(o.away) > o.patience():
 		o.fail(broker.Errorf(broker.Unavailable, "terminal_lost", "session %s cannot be reached: %s (hostler terminal show %s shows its state)", o.ID, e.Message, o.ID))
@@ -275,9 +275,9 @@ func (o *operator) refused(err error) {
 	}
 }
 
-// mayHelp reports whether a refused request may succeed later. A session that has begun survives a
+// retryable reports whether a refused request may succeed later. A session that has begun survives a
 // temporary fault, because a broker that fails now and then may have working replicas.
-func (o *operator) mayHelp(e *broker.Error) bool {
+func (o *operator) retryable(e *broker.Error) bool {
 	return e.Kind == broker.Unavailable || e.Kind == broker.TooMany || e.Kind == broker.Internal && o.began || e.Code == "terminal_ticket_expired"
 }
 
@@ -295,8 +295,8 @@ func (o *operator) backoff() time.Duration {
 	return d - time.Duration(rand.Int64N(int64(d)/4))
 }
 
-// broke handles a broken connection. An err with a code ends the session and gives the reason.
-func (o *operator) broke(err error) {
+// handleBreak handles a broken connection. An err with a code ends the session and gives the reason.
+func (o *operator) handleBreak(err error) {
 	l := o.link
 	l.close()
 	o.link = nil
@@ -309,15 +309,15 @@ func (o *operator) broke(err error) {
 	case !l.welcome:
 		o.refused(errBroke)
 	default:
-		o.brokeOff(l)
+		o.handleJoinedBreak(l)
 	}
 }
 
 var errBroke = broker.Errorf(broker.Unavailable, "connection_broken", "the connection breaks before the session is joined")
 
-// brokeOff handles a break of a joined session. The first retry is immediate, unless the broken
+// handleJoinedBreak handles a break of a joined session. The first retry is immediate, unless the broken
 // connection was such a retry and did not last.
-func (o *operator) brokeOff(l *link) {
+func (o *operator) handleJoinedBreak(l *link) {
 	o.away, o.retryAt = time.Now(), time.Now()
 	if o.away.Sub(l.since) > steady {
 		o.tries = 0

@@ -278,7 +278,7 @@ func (t *table) total() int {
 func (t *table) lines(row []string) [][]string {
 	var lines [][]string
 	for i, cell := range row {
-		for n, part := range broken(cell, t.wide[i]) {
+		for n, part := range wrapWords(cell, t.wide[i]) {
 			if n == len(lines) {
 				lines = append(lines, make([]string, len(row)))
 			}
@@ -288,9 +288,9 @@ func (t *table) lines(row []string) [][]string {
 	return lines
 }
 
-// broken breaks a text into parts of at most wide columns: at spaces, and within a word that is
+// wrapWords breaks a text into parts of at most wide columns: at spaces, and within a word that is
 // wider than that.
-func broken(s string, wide int) []string {
+func wrapWords(s string, wide int) []string {
 	if columns(s) <= wide {
 		return []string{s}
 	}
